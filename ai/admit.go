@@ -52,7 +52,8 @@ type root struct {
 // maxKept bounds how many files KeepTrees remembers, if one directory hasn't more.
 const maxKept = 1 << 16
 
-// KeepTrees makes the Admitter look into a directory once for all tools that work from it, else once for each. It is for an operation that looks at many tools and changes no file, and is called before the first.
+// KeepTrees makes the Admitter look into a directory once for all tools that work from it, else once for each. It is
+// for an operation that looks at many tools and changes no file, and is called before the first.
 func (a *Admitter) KeepTrees() { a.keep = true }
 
 // An executor is what a tool in a space names as its executor.
@@ -102,7 +103,8 @@ func (a *Admitter) Anchor(ctx context.Context, it *Item) (*Anchor, error) {
 // libOf is the anchor of a runtime for what it has its interpreter load, whatever becomes of the tools that it runs.
 func libOf(it *Item, lib string) (*Anchor, error) {
 	if err := portable.Check(lib); err != nil {
-		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: fmt.Errorf("the anchor's lib: %w", err)}
+		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path,
+			Err: fmt.Errorf("the anchor's lib: %w", err)}
 	}
 	return &Anchor{Dir: path.Dir(it.Path), Below: lib}, nil
 }
@@ -150,7 +152,8 @@ func (a *Admitter) Rate() (hits, misses int64) {
 // tool would run with files that no signature covers.
 func (a *Admitter) anchored(ctx context.Context, it *Item, rule *value.Value) (*Anchor, error) {
 	bad := func(field, found string) (*Anchor, error) {
-		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: fmt.Errorf("the anchor's %s is %q, which means nothing", field, found)}
+		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path,
+			Err: fmt.Errorf("the anchor's %s is %q, which means nothing", field, found)}
 	}
 	dir := path.Dir(it.Path)
 	active := false
@@ -228,7 +231,8 @@ func (a *Admitter) Tree(ctx context.Context, it *Item) (*tree.Tree, error) {
 		return nil, err
 	}
 	t, err := a.read(ctx, it.Space, tree.Root{
-		FS: it.Space.FS, Dir: anchor.Dir, Below: anchor.Below, Except: strings.TrimPrefix(it.Path, anchor.Dir+"/"), Exec: it.Space.Exec,
+		FS: it.Space.FS, Dir: anchor.Dir, Below: anchor.Below, Except: strings.TrimPrefix(it.Path, anchor.Dir+"/"),
+		Exec:  it.Space.Exec,
 		Style: func(name string) sign.Style { return it.Kind.Style(name) &^ sign.V1Knowledge }, // all of the V1 bits
 	})
 	switch {

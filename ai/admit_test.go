@@ -62,19 +62,26 @@ func TestMultiFile(t *testing.T) {
 			func() error { return os.Remove(at("urllib.py")) }, "tree", ""},
 		{"removed", func() error { return os.Remove(at("data.json")) },
 			func() error { return os.WriteFile(at("data.json"), []byte("{}\n"), 0o644) }, "tree", ""},
-		{"executable", func() error { return os.Chmod(at("lib/a.py"), 0o755) }, func() error { return os.Chmod(at("lib/a.py"), 0o644) }, "tree", ""},
+		{"executable", func() error {
+			return os.Chmod(at("lib/a.py"), 0o755)
+		}, func() error { return os.Chmod(at("lib/a.py"), 0o644) }, "tree", ""},
 		{"no marker", func() error { return os.Rename(at("__init__.py"), at("init.py")) },
 			func() error { return os.Rename(at("init.py"), at("__init__.py")) }, "tree", ""},
-		{"link to a file", func() error { return os.Symlink("a.py", at("lib/b.py")) }, func() error { return os.Remove(at("lib/b.py")) },
+		{"link to a file", func() error {
+			return os.Symlink("a.py", at("lib/b.py"))
+		}, func() error { return os.Remove(at("lib/b.py")) },
 			"", `"lib/b.py": is a symbolic link, which no tree holds`},
-		{"link to a directory", func() error { return os.Symlink("/etc", at("etc")) }, func() error { return os.Remove(at("etc")) },
+		{"link to a directory", func() error {
+			return os.Symlink("/etc", at("etc"))
+		}, func() error { return os.Remove(at("etc")) },
 			"", `"etc": is a symbolic link, which no tree holds`},
 	} {
 		if err := c.do(); err != nil {
 			t.Fatal(err)
 		}
 		_, err := admit(t, v, tr, "tool:acme/web/fetch")
-		if ie, ok := errors.AsType[*sign.IntegrityError](err); c.want != "" && (!ok || ie.What != c.want) || err == nil || !strings.HasSuffix(err.Error(), c.reason) {
+		if ie, ok := errors.AsType[*sign.IntegrityError](err); c.want != "" && (!ok || ie.What != c.want) ||
+			err == nil || !strings.HasSuffix(err.Error(), c.reason) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if err := c.undo(); err != nil {
@@ -109,7 +116,8 @@ func TestRevokedHelper(t *testing.T) {
 		if f.Path != "lib/a.py" {
 			continue
 		}
-		got, err = admit(t, v, trust(t, "\nrevoked:\n  \""+f.Raw.String()+"\": {reason: \"bad\"}\n"), "tool:acme/web/fetch")
+		got, err = admit(t, v, trust(t, "\nrevoked:\n  \""+f.Raw.String()+"\": {reason: \"bad\"}\n"),
+			"tool:acme/web/fetch")
 		if err != nil || got.Decision.Code != policy.DigestRevoked {
 			t.Errorf("got %v, %v", got.Decision, err)
 		}
@@ -130,7 +138,8 @@ func TestAnchor(t *testing.T) {
 		{"parent", "anchor: {enabled: true, mode: always, root: tool_parent}", "tools/a"},
 		{"project", "anchor: {enabled: true, mode: always, root: project_path}", "tools/a/b"},
 	} {
-		v := view(t, noOverride, space("project", files{"tools/a/b/x.yaml": tool("a/b/x", lone, c.rule), "tools/a/b/mark": ""}))
+		v := view(t, noOverride, space("project",
+			files{"tools/a/b/x.yaml": tool("a/b/x", lone, c.rule), "tools/a/b/mark": ""}))
 		got, err := ai.NewAdmitter(v, nil).Anchor(t.Context(), find(t, v, "tool:a/b/x"))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
@@ -139,16 +148,20 @@ func TestAnchor(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ rule, want string }{
-		{"anchor: {enabled: true, mode: sometimes}", `"project/tools/x.yaml": the anchor's mode is "sometimes", which means nothing`},
-		{"anchor: {enabled: true, mode: always, root: '/'}", `"project/tools/x.yaml": the anchor's root is "/", which means nothing`},
+		{"anchor: {enabled: true, mode: sometimes}",
+			`"project/tools/x.yaml": the anchor's mode is "sometimes", which means nothing`},
+		{"anchor: {enabled: true, mode: always, root: '/'}",
+			`"project/tools/x.yaml": the anchor's root is "/", which means nothing`},
 	} {
 		v := view(t, noOverride, space("project", files{"tools/x.yaml": tool("x", lone, c.rule)}))
 		_, err := ai.NewAdmitter(v, nil).Anchor(t.Context(), find(t, v, "tool:x"))
 		wantError(t, err, c.want)
 	}
 	// Above the directory of tools is no tool.
-	v := view(t, noOverride, space("project", files{"tools/x.yaml": tool("x", lone, "anchor: {enabled: true, mode: always, root: tool_parent}")}))
-	if got, err := ai.NewAdmitter(v, nil).Anchor(t.Context(), find(t, v, "tool:x")); err != nil || dirOf(got) != "tools" {
+	v := view(t, noOverride, space("project", files{"tools/x.yaml": tool("x", lone,
+		"anchor: {enabled: true, mode: always, root: tool_parent}")}))
+	if got, err := ai.NewAdmitter(v, nil).Anchor(t.Context(), find(t, v, "tool:x")); err != nil ||
+		dirOf(got) != "tools" {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -175,7 +188,8 @@ func TestLib(t *testing.T) {
 	v, tr := view(t, noOverride, s), trust(t, noOverride)
 	signIn(t, v, s, alice, "tool:acme/run", "tool:acme/x/tool", "tool:acme/none")
 	got, err := admit(t, v, tr, "tool:acme/run")
-	if err != nil || !got.Decision.Allowed || got.Tree == nil || len(got.Tree.Files) != 1 || got.Tree.Files[0].Path != "lib/py/_launch.py" {
+	if err != nil || !got.Decision.Allowed || got.Tree == nil || len(got.Tree.Files) != 1 ||
+		got.Tree.Files[0].Path != "lib/py/_launch.py" {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	for _, name := range []string{"tool:acme/x/tool", "tool:acme/none"} {
@@ -199,14 +213,16 @@ func TestLib(t *testing.T) {
 
 // TestTreeNeedsChain: who runs a tool decides what belongs to it, so that without its executor nothing is known.
 func TestTreeNeedsChain(t *testing.T) {
-	s := space("project", files{"tools/x.py": pyTool("x", "rye/core/runtimes/gone"), "knowledge/k.md": "---\nid: k\ntitle: K\n---\ntext\n"})
+	s := space("project", files{"tools/x.py": pyTool("x", "rye/core/runtimes/gone"),
+		"knowledge/k.md": "---\nid: k\ntitle: K\n---\ntext\n"})
 	v := view(t, noOverride, s)
 	_, err := admit(t, v, trust(t, noOverride), "tool:x")
 	ce, ok := errors.AsType[*ai.ChainError](err)
 	if !ok || ce.Code != fault.ExecutorNotFound {
 		t.Errorf("got %v", err)
 	}
-	if got, err := admit(t, v, trust(t, noOverride), "knowledge:k"); err != nil || got.Decision.Code != policy.Unsigned {
+	if got, err := admit(t, v, trust(t, noOverride), "knowledge:k"); err != nil ||
+		got.Decision.Code != policy.Unsigned {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -232,7 +248,8 @@ func TestRequire(t *testing.T) {
 	if err := a.Require(t.Context(), find(t, v, "tool:"+python), policy.ToUse); err != nil {
 		t.Errorf("what is in the binary: %v", err)
 	}
-	wantError(t, a.Require(t.Context(), find(t, v, "tool:acme/x"), policy.ToUse), `"tool:acme/x" is unsigned; "**" requires 1 key`)
+	wantError(t, a.Require(t.Context(), find(t, v, "tool:acme/x"), policy.ToUse),
+		`"tool:acme/x" is unsigned; "**" requires 1 key`)
 	signIn(t, v, s, eve, "tool:acme/x")
 	err := a.Require(t.Context(), find(t, v, "tool:acme/x"), policy.ToUse)
 	if fault.CodeOf(err) != fault.UntrustedKey {

@@ -14,7 +14,9 @@ import (
 func TestBelow(t *testing.T) {
 	dir := t.TempDir()
 	for _, err := range []error{
-		os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755), os.WriteFile(filepath.Join(dir, "a", "b", "x"), []byte("x"), 0o644), os.Symlink("a", filepath.Join(dir, "link")),
+		os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755),
+		os.WriteFile(filepath.Join(dir, "a", "b", "x"), []byte("x"), 0o644),
+		os.Symlink("a", filepath.Join(dir, "link")),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -28,7 +30,8 @@ func TestBelow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]error{"none": fs.ErrNotExist, "link/b": nofollow.ErrLink, "a/b/x": nofollow.ErrNoDir, "../x": fs.ErrInvalid, ".": fs.ErrInvalid} {
+	for name, want := range map[string]error{"none": fs.ErrNotExist, "link/b": nofollow.ErrLink,
+		"a/b/x": nofollow.ErrNoDir, "../x": fs.ErrInvalid, ".": fs.ErrInvalid} {
 		if _, err := s.Below(name); !errors.Is(err, want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -36,7 +39,8 @@ func TestBelow(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if x, err := fs.ReadFile(b.FS, "x"); err != nil || string(x) != "x" || b.Label != "test" || b.Dir != filepath.Join(dir, "a", "b") {
+	if x, err := fs.ReadFile(b.FS, "x"); err != nil || string(x) != "x" || b.Label != "test" ||
+		b.Dir != filepath.Join(dir, "a", "b") {
 		t.Errorf("%q, %v, %+v", x, err, b)
 	}
 	if err := b.Close(); err != nil {

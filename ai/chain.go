@@ -43,7 +43,8 @@ func (c *Chain) Primitive() *Item { return c.Links[len(c.Links)-1] }
 // Admit answers for each link. An error is a *ChainError, or one of the context.
 func Walk(ctx context.Context, r Resolver, ref model.Ref) (*Chain, error) {
 	if ref.Kind != "tool" {
-		return nil, &ChainError{Code: fault.Validation, Ref: ref, Err: fmt.Errorf("%q is a %s: only a tool has a chain", ref, ref.Kind)}
+		return nil, &ChainError{Code: fault.Validation, Ref: ref,
+			Err: fmt.Errorf("%q is a %s: only a tool has a chain", ref, ref.Kind)}
 	}
 	first, err := r.Resolve(ctx, ref, nil)
 	if err != nil {
@@ -115,7 +116,8 @@ func follow(ctx context.Context, r Resolver, tool *Item) ([]*Item, error) {
 		if it.Space != last.Space && !last.Space.mayUse(it.Space) {
 			// The resolver should have seen to this; a mistake there must not run anything.
 			return nil, &ChainError{Code: fault.Validation, Ref: tool.Ref, Path: path,
-				Err: fmt.Errorf("%q in the space %q can't be run by %q in the space %q, which stands above", last.Ref, last.Space.Label, next, it.Space.Label)}
+				Err: fmt.Errorf("%q in the space %q can't be run by %q in the space %q, which stands above", last.Ref,
+					last.Space.Label, next, it.Space.Label)}
 		}
 		links = append(links, it)
 		last = it
@@ -128,7 +130,8 @@ func check(links []*Item) []Issue {
 	for i, it := range links {
 		for _, p := range it.Model.Problems {
 			if !p.Warning {
-				issues = append(issues, Issue{Code: fault.Validation, Link: it.Ref, Message: fmt.Sprintf("%q: %v", it.Ref, p)})
+				issues = append(issues, Issue{Code: fault.Validation, Link: it.Ref,
+					Message: fmt.Sprintf("%q: %v", it.Ref, p)})
 			}
 		}
 		if i == 0 {
@@ -164,7 +167,8 @@ func checkPair(link, next *Item) (issues []Issue) {
 	for _, c := range next.Model.Tool.Constraints {
 		if version := link.Model.Version; c.Child == link.ID && !c.Allows(version) {
 			issues = append(issues, Issue{fault.VersionMismatch, link.Ref,
-				fmt.Sprintf("%q runs %q in versions %s, which has %s", next.Ref, link.Ref, bounds(c), versionText(version))})
+				fmt.Sprintf("%q runs %q in versions %s, which has %s", next.Ref, link.Ref, bounds(c),
+					versionText(version))})
 		}
 	}
 	return issues

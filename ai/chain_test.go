@@ -21,7 +21,8 @@ func TestWalk(t *testing.T) {
 	for _, l := range c.Links {
 		got = append(got, l.Space.Label+" "+l.Ref.String())
 	}
-	wantLines(t, "chain", got, "project tool:acme/fetch", "system:rye/std tool:"+python, "system:rye/std tool:"+subprocess)
+	wantLines(t, "chain", got, "project tool:acme/fetch", "system:rye/std tool:"+python,
+		"system:rye/std tool:"+subprocess)
 	if c.Tool().ID != "acme/fetch" || c.Primitive().ID != subprocess {
 		t.Error("the ends are not the ends")
 	}
@@ -43,7 +44,9 @@ func TestWalkErrors(t *testing.T) {
 		"tools/down.yaml":     tool("down", "lone"),
 		"tools/broken.yaml":   "name: other\nversion: 1.0\nexecutor_id: " + bash + "\n",
 		"tools/run.yaml": tool("run", bash, "inputs: [body, size]", "child_constraints:",
-			"  old: {min_version: 2.0.0}", "  new: {max_version: 1.0.0}", "  out: {range: '^2'}", "  pre: {range: '^1.2'}", "  none: {min_version: 0.0.1}", "  fits: {min_version: 1.2.3, max_version: 1.2.3, range: '>=1 <2'}"),
+			"  old: {min_version: 2.0.0}", "  new: {max_version: 1.0.0}", "  out: {range: '^2'}",
+			"  pre: {range: '^1.2'}", "  none: {min_version: 0.0.1}",
+			"  fits: {min_version: 1.2.3, max_version: 1.2.3, range: '>=1 <2'}"),
 		"tools/fits.yaml":  tool("fits", "run", "outputs: [size, body, more]"),
 		"tools/free.yaml":  tool("free", "run"),
 		"tools/old.yaml":   tool("old", "run", "outputs: [body]"),
@@ -67,18 +70,27 @@ func TestWalkErrors(t *testing.T) {
 		{"indirect", "EXECUTOR_NOT_FOUND", `executor tool:acme/none of tool:gone: tool:acme/none not found`},
 		{"a", "CIRCULAR_DEPENDENCY", "circular executor chain: tool:a → tool:b → tool:c → tool:b"},
 		{"self", "CIRCULAR_DEPENDENCY", "circular executor chain: tool:self → tool:self"},
-		{"deep00", "CHAIN_TOO_DEEP", "executor chain longer than 10 links: tool:deep00 → tool:deep01 → tool:deep02 → tool:deep03 → tool:deep04 → tool:deep05 → tool:deep06 → tool:deep07 → tool:deep08 → tool:deep09 → tool:deep10"},
-		{"amb", "AMBIGUOUS", `executor tool:twice of tool:amb: tool:twice is ambiguous: 2 files have this id; project/tools/twice.yaml; project/tools/twice.sh`},
-		{"lone", "VALIDATION_FAILED", `invalid executor chain of tool:lone; "tool:lone" has no executor and is no primitive: those are tool:rye/core/primitives/…`},
-		{"down", "VALIDATION_FAILED", `invalid executor chain of tool:down; "tool:lone" has no executor and is no primitive: those are tool:rye/core/primitives/…`},
+		{"deep00", "CHAIN_TOO_DEEP",
+			"executor chain longer than 10 links: tool:deep00 → tool:deep01 → tool:deep02 → tool:deep03 → tool:deep04 → tool:deep05 → tool:deep06 → tool:deep07 → tool:deep08 → tool:deep09 → tool:deep10"},
+		{"amb", "AMBIGUOUS",
+			`executor tool:twice of tool:amb: tool:twice is ambiguous: 2 files have this id; project/tools/twice.yaml; project/tools/twice.sh`},
+		{"lone", "VALIDATION_FAILED",
+			`invalid executor chain of tool:lone; "tool:lone" has no executor and is no primitive: those are tool:rye/core/primitives/…`},
+		{"down", "VALIDATION_FAILED",
+			`invalid executor chain of tool:down; "tool:lone" has no executor and is no primitive: those are tool:rye/core/primitives/…`},
 		{"fits", "", ""},
 		{"free", "", ""},
 		{"ok00", "", ""},
-		{"old", "VALIDATION_FAILED", `invalid executor chain of tool:old; "tool:run" wants ["size"] of "tool:old", which gives ["body"]; "tool:run" runs "tool:old" in versions from "2.0.0", which has 1.2.3`},
-		{"new", "VERSION_MISMATCH", `invalid executor chain of tool:new; "tool:run" runs "tool:new" in versions up to "1.0.0", which has 1.2.3`},
-		{"out", "VERSION_MISMATCH", `invalid executor chain of tool:out; "tool:run" runs "tool:out" in versions in "^2", which has 1.2.3`},
-		{"pre", "VERSION_MISMATCH", `invalid executor chain of tool:pre; "tool:run" runs "tool:pre" in versions in "^1.2", which has 1.2.4-rc.1`},
-		{"none", "VALIDATION_FAILED", `invalid executor chain of tool:none; "tool:none": line 1, column 1: Missing required field: version; "tool:run" runs "tool:none" in versions from "0.0.1", which has "", which is no version`},
+		{"old", "VALIDATION_FAILED",
+			`invalid executor chain of tool:old; "tool:run" wants ["size"] of "tool:old", which gives ["body"]; "tool:run" runs "tool:old" in versions from "2.0.0", which has 1.2.3`},
+		{"new", "VERSION_MISMATCH",
+			`invalid executor chain of tool:new; "tool:run" runs "tool:new" in versions up to "1.0.0", which has 1.2.3`},
+		{"out", "VERSION_MISMATCH",
+			`invalid executor chain of tool:out; "tool:run" runs "tool:out" in versions in "^2", which has 1.2.3`},
+		{"pre", "VERSION_MISMATCH",
+			`invalid executor chain of tool:pre; "tool:run" runs "tool:pre" in versions in "^1.2", which has 1.2.4-rc.1`},
+		{"none", "VALIDATION_FAILED",
+			`invalid executor chain of tool:none; "tool:none": line 1, column 1: Missing required field: version; "tool:run" runs "tool:none" in versions from "0.0.1", which has "", which is no version`},
 	} {
 		_, err := ai.Walk(t.Context(), v, model.Ref{Kind: "tool", ID: c.id})
 		ce, ok := errors.AsType[*ai.ChainError](err)
@@ -105,9 +117,10 @@ func TestWalkErrors(t *testing.T) {
 func TestSpaceRule(t *testing.T) {
 	bash := "rye/core/runtimes/bash"
 	user := files{
-		"tools/u/tool.yaml":       tool("u/tool", "u/runtime"),
-		"tools/u/above.yaml":      tool("u/above", "p/runtime"),
-		"tools/u/runtime.sh":      "# ---\n# name: runtime\n# category: u\n# version: 1.0.0\n# tool_type: r\n# description: d\n# executor_id: " + bash + "\n# ---\n",
+		"tools/u/tool.yaml":  tool("u/tool", "u/runtime"),
+		"tools/u/above.yaml": tool("u/above", "p/runtime"),
+		"tools/u/runtime.sh": "# ---\n# name: runtime\n# category: u\n# version: 1.0.0\n# tool_type: r\n# description: d\n# executor_id: " +
+			bash + "\n# ---\n",
 		"tools/both/tool.yml":     tool("both/tool", "both/runtime"),
 		"tools/both/runtime.yaml": tool("both/runtime", bash),
 	}
@@ -136,7 +149,8 @@ func TestSpaceRule(t *testing.T) {
 		}
 	}
 	// What is broken above stays there.
-	v = view(t, noOverride, space("project", project.with(files{"tools/u/runtime.py": pyTool("u/runtime", python), "tools/u/runtime.yaml": tool("u/runtime", bash)})), space("user", user))
+	v = view(t, noOverride, space("project", project.with(files{"tools/u/runtime.py": pyTool("u/runtime", python),
+		"tools/u/runtime.yaml": tool("u/runtime", bash)})), space("user", user))
 	if _, err := v.Find(t.Context(), ref("tool:u/runtime")); err == nil {
 		t.Error("two items with one id are one")
 	}
@@ -144,7 +158,8 @@ func TestSpaceRule(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := ai.Walk(t.Context(), v, ref("tool:u/above"))
-	wantError(t, err, `executor tool:p/runtime of tool:u/above: tool:p/runtime not found; it is in the space "project", which items of lower spaces can't use`)
+	wantError(t, err,
+		`executor tool:p/runtime of tool:u/above: tool:p/runtime not found; it is in the space "project", which items of lower spaces can't use`)
 }
 
 // a careless resolver gives whatever there is.
@@ -156,17 +171,21 @@ func (c careless) Resolve(ctx context.Context, ref model.Ref, _ *ai.Space) (*ai.
 
 // TestCarelessResolver: the rule of spaces holds for every resolver.
 func TestCarelessResolver(t *testing.T) {
-	v := view(t, noOverride, space("project", files{"tools/p.yaml": tool("p", "rye/core/runtimes/bash")}), space("user", files{"tools/u.yaml": tool("u", "p")}))
+	v := view(t, noOverride, space("project", files{"tools/p.yaml": tool("p", "rye/core/runtimes/bash")}),
+		space("user", files{"tools/u.yaml": tool("u", "p")}))
 	_, err := ai.Walk(t.Context(), careless{v}, ref("tool:u"))
-	wantError(t, err, `executor tool:p of tool:u: "tool:u" in the space "user" can't be run by "tool:p" in the space "project", which stands above`)
+	wantError(t, err,
+		`executor tool:p of tool:u: "tool:u" in the space "user" can't be run by "tool:p" in the space "project", which stands above`)
 }
 
 // TestBundles: a bundle uses its own items, those of what it requires, and the library.
 func TestBundles(t *testing.T) {
 	bash := "rye/core/runtimes/bash"
-	a := space("system:acme/a", files{"tools/a/one.yaml": tool("a/one", "b/run"), "tools/a/two.yaml": tool("a/two", "c/run"), "tools/both.yaml": tool("both", bash)})
+	a := space("system:acme/a", files{"tools/a/one.yaml": tool("a/one", "b/run"),
+		"tools/a/two.yaml": tool("a/two", "c/run"), "tools/both.yaml": tool("both", bash)})
 	a.Requires = []string{"system:acme/b"}
-	b := space("system:acme/b", files{"tools/b/run.yaml": tool("b/run", bash), "tools/both.yaml": tool("both", bash), "tools/b/own.yaml": tool("b/own", "both")})
+	b := space("system:acme/b", files{"tools/b/run.yaml": tool("b/run", bash), "tools/both.yaml": tool("both", bash),
+		"tools/b/own.yaml": tool("b/own", "both")})
 	c := space("system:acme/c", files{"tools/c/run.yaml": tool("c/run", bash)})
 	v := view(t, noOverride, space("project", files{"tools/p.yaml": tool("p", "c/run")}), c, b, a)
 	for id, want := range map[string]string{

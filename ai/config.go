@@ -18,9 +18,9 @@ type Merged struct {
 	Layers []*Item           // from the lowest space to the highest
 }
 
-// Config merges the items config:NAME of all spaces, by package merge. Each layer must be admitted and valid, and so must
-// each that it extends: one that isn't is an error, for without it the others mean something else. A name that no space has is
-// a *NotFoundError.
+// Config merges the items config:NAME of all spaces, by package merge. Each layer must be admitted and valid, and so
+// must each that it extends: one that isn't is an error, for without it the others mean something else. A name that no
+// space has is a *NotFoundError.
 func (v *View) Config(ctx context.Context, a *Admitter, name string) (*Merged, error) {
 	return v.config(ctx, a, []string{name})
 }
@@ -68,7 +68,9 @@ func (v *View) config(ctx context.Context, a *Admitter, names []string) (*Merged
 
 // MergeLayers merges the files of one config, the lowest first, by package merge.
 func MergeLayers(layers []*Item, names []string, extended merge.Extended) (*value.Value, map[string]string, error) {
-	files := collect(layers, func(it *Item) merge.File { return merge.File{Space: it.Space.Label, Fields: it.Model.Fields} })
+	files := collect(layers, func(it *Item) merge.File {
+		return merge.File{Space: it.Space.Label, Fields: it.Model.Fields}
+	})
 	all, from, err := merge.Layers(files, names, extended)
 	if wrong, ok := errors.AsType[*merge.Error](err); ok {
 		it := layers[wrong.File]

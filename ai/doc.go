@@ -76,8 +76,8 @@
 // What a runtime has its interpreter load is in its lib, and is its own tree: the files below lib, or all files below
 // the root where the anchor is active for the runtime itself.
 //
-// So a chain must be found before a tool can be signed or admitted: who runs it decides what belongs to it. verify_deps
-// is checked for its form and changes nothing: a signature covers every file of the tree.
+// So a chain must be found before a tool can be signed or admitted: who runs it decides what belongs to it.
+// verify_deps is checked for its form and changes nothing: a signature covers every file of the tree.
 //
 // # Chains
 //
@@ -88,8 +88,8 @@
 //	EXECUTOR_NOT_FOUND    a link names an executor that isn't there, or only in a space above
 //	CIRCULAR_DEPENDENCY   an executor is a link already
 //	CHAIN_TOO_DEEP        there are more than 10
-//	VERSION_MISMATCH      a link's version is not among those that child_constraints of the next one allow: one without
-//	                      a version, or with an invalid one, never is
+//	VERSION_MISMATCH      a link's version is not among those that child_constraints of the next one allow: one
+//	                      without a version, or with an invalid one, never is
 //	VALIDATION_FAILED     a link has problems; or wants inputs that the one before it doesn't give, where both say
 //	                      which; or the last one is no primitive
 //	AMBIGUOUS, POLICY_DENIED, FILE_SYSTEM_ERROR    a link that can't be told, as above
@@ -99,9 +99,9 @@
 //
 // # Config
 //
-// config:NAME is .ai/config/NAME.yaml of every space, merged from the lowest to the highest by package merge. A layer that isn't
-// admitted is an error, and so are those of two bundles, and one above another whose name is below rye/ (ShadowError) unless
-// "override:" covers it.
+// config:NAME is .ai/config/NAME.yaml of every space, merged from the lowest to the highest by package merge. A layer
+// that isn't admitted is an error, and so are those of two bundles, and one above another whose name is below rye/
+// (ShadowError) unless "override:" covers it.
 //
 // # What is remembered
 //

@@ -13,7 +13,8 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// ErrAsset is the error of a file without the marker of the kind in whose directory it is: it is an asset, not an item.
+// ErrAsset is the error of a file without the marker of the kind in whose directory it is: it is an asset, not an
+// item.
 var ErrAsset = errors.New("is not an item: it lacks the marker of its kind")
 
 // ErrGone is the error of a file that was removed after it was found. It is ErrAsset too: there is no item.
@@ -58,7 +59,8 @@ func (e *ItemError) Unwrap() error { return e.Err }
 // Place returns where the file is, for people.
 func (e *ItemError) Place() string { return e.Space.where(e.Path) }
 
-// Fault adds the file to its cause, unless that names the item already. A cause without a code is about reading the file.
+// Fault adds the file to its cause, unless that names the item already. A cause without a code is about reading the
+// file.
 func (e *ItemError) Fault() *fault.Error {
 	cause := fault.Of(e.Err)
 	if cause.Details["ref"] == e.Ref.String() {
@@ -91,10 +93,11 @@ func (e *ItemError) Fault() *fault.Error {
 
 // A NotFoundError says that no space has an item. It is fs.ErrNotExist.
 type NotFoundError struct {
-	Ref    model.Ref
-	Near   []string // refs that are almost the same
-	Above  string   // the label of a higher space that has it, where the item that asked may not look
-	Assets []string // the places of files that would be it if they carried the marker of their kind, or weren't JSON or TOML
+	Ref   model.Ref
+	Near  []string // refs that are almost the same
+	Above string   // the label of a higher space that has it, where the item that asked may not look
+	// the places of files that would be it if they carried the marker of their kind, or weren't JSON or TOML
+	Assets []string
 }
 
 func (e *NotFoundError) Error() string { return line(e.Fault()) }
@@ -139,7 +142,8 @@ func (e *AmbiguousError) Error() string { return line(e.Fault()) }
 
 // Fault lists the files.
 func (e *AmbiguousError) Fault() *fault.Error {
-	f := fault.New(fault.Ambiguous, "%s is ambiguous: %s have this id", e.Ref, fault.Count(int64(len(e.Places)+e.More), "file")).
+	f := fault.New(fault.Ambiguous, "%s is ambiguous: %s have this id", e.Ref,
+		fault.Count(int64(len(e.Places)+e.More), "file")).
 		On("ref", e.Ref.String()).On("places", e.Places).Because(e.Places...).From(e)
 	if e.More > 0 {
 		f.Because(fmt.Sprintf("and %d more", e.More))
@@ -161,7 +165,8 @@ func ambiguous(files []File) *AmbiguousError {
 
 // NotAdmitted returns the error of an item that policy doesn't admit.
 func NotAdmitted(ref model.Ref, place string, d policy.Decision) error {
-	return fault.New(d.Code.Fault(), "%q %s", ref, d.Reason()).Because(place).On("reason", d.Code.String()).On("ref", ref.String()).
+	return fault.New(d.Code.Fault(), "%q %s", ref, d.Reason()).Because(place).On("reason", d.Code.String()).On("ref",
+		ref.String()).
 		On("file", place).Try("rye verify " + fault.Quote(ref.String()))
 }
 
@@ -215,7 +220,8 @@ func (e *ChainError) Fault() *fault.Error {
 			f.Code = cause.Code // as of an item that isn't locked
 		}
 	}
-	if f.Code == "" || f.Code != fault.LockMismatch && e.Code != fault.ToolNotFound && e.Code != fault.ExecutorNotFound {
+	if f.Code == "" || f.Code != fault.LockMismatch && e.Code != fault.ToolNotFound &&
+		e.Code != fault.ExecutorNotFound {
 		f.Code = e.Code
 	}
 	f.On("ref", e.Ref.String()).On("chain", e.Path)

@@ -38,8 +38,8 @@ type Listing struct {
 }
 
 // Files lists the files of some kinds in all spaces; without kinds, of all. Nothing stops it but its context: what
-// can't be read is a problem, and so is each link and special file, each name that isn't portable, every file of two that
-// have one id, and a directory "Tools" beside or instead of "tools".
+// can't be read is a problem, and so is each link and special file, each name that isn't portable, every file of two
+// that have one id, and a directory "Tools" beside or instead of "tools".
 func (v *View) Files(ctx context.Context, kinds ...string) (*Listing, error) {
 	var starts []start
 	for _, s := range v.spaces {
@@ -69,11 +69,13 @@ func (v *View) misspeltDirs(s *Space, kinds []string) (problems []*ItemError) {
 	}
 	for _, e := range entries {
 		for _, k := range v.kinds {
-			if e.Name() == k.Dir || portable.Fold(e.Name()) != portable.Fold(k.Dir) || len(kinds) > 0 && !slices.Contains(kinds, k.Name) {
+			if e.Name() == k.Dir || portable.Fold(e.Name()) != portable.Fold(k.Dir) || len(kinds) > 0 &&
+				!slices.Contains(kinds, k.Name) {
 				continue
 			}
 			problems = append(problems, &ItemError{Space: s, Path: e.Name(), Err: fmt.Errorf(
-				"differs from %q, the directory of the kind %s, in upper and lower case alone: on some systems it is the same, on others no item in it is found", k.Dir, k.Name)})
+				"differs from %q, the directory of the kind %s, in upper and lower case alone: on some systems it is the same, on others no item in it is found",
+				k.Dir, k.Name)})
 		}
 	}
 	return problems
@@ -174,7 +176,8 @@ func (w *walk) read(s *Space, k *model.Kind, dir string) {
 }
 
 func sameFolder(other string) error {
-	return fmt.Errorf("differs from %+q in upper and lower case alone, and is the same directory on some systems", other)
+	return fmt.Errorf("differs from %+q in upper and lower case alone, and is the same directory on some systems",
+		other)
 }
 
 // entry looks at one entry of a directory: the zero File is that of an asset.
@@ -229,7 +232,8 @@ func (w *walk) namedBadly(s *Space, k *model.Kind, name string, err error) error
 	return nil
 }
 
-// oneEach sorts the files and leaves one for each id and space. Ids that differ in case alone are one on other systems.
+// oneEach sorts the files and leaves one for each id and space. Ids that differ in case alone are one on other
+// systems.
 func (w *walk) oneEach() {
 	type folded struct {
 		id   string
@@ -241,12 +245,14 @@ func (w *walk) oneEach() {
 		all[i] = folded{portable.Fold(w.files[i].ID), w.view.rank(w.files[i].Space), &w.files[i]}
 	}
 	slices.SortFunc(all, func(a, b folded) int {
-		return cmp.Or(cmp.Compare(a.file.Ref.Kind, b.file.Ref.Kind), cmp.Compare(a.id, b.id), cmp.Compare(a.rank, b.rank), cmp.Compare(a.file.Path, b.file.Path))
+		return cmp.Or(cmp.Compare(a.file.Ref.Kind, b.file.Ref.Kind), cmp.Compare(a.id, b.id),
+			cmp.Compare(a.rank, b.rank), cmp.Compare(a.file.Path, b.file.Path))
 	})
 	kept := make([]File, 0, len(all))
 	for i := 0; i < len(all); {
 		j := i + 1
-		for j < len(all) && all[j].file.Ref.Kind == all[i].file.Ref.Kind && all[j].rank == all[i].rank && all[j].id == all[i].id {
+		for j < len(all) && all[j].file.Ref.Kind == all[i].file.Ref.Kind && all[j].rank == all[i].rank &&
+			all[j].id == all[i].id {
 			j++
 		}
 		if kept = append(kept, *all[i].file); j > i+1 {

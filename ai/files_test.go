@@ -65,7 +65,8 @@ func TestFiles(t *testing.T) {
 		"policy.yaml":                     "rye: policy/2\n",
 		"tools/rye/core/runtimes/bash.sh": "#!/bin/sh\n# ---\n# executor_id: x\n# ---\n",
 	}
-	v := view(t, noOverride, space("project", project), space("user", files{"tools/acme/fetch.py": pyTool("acme/fetch", python), "tools/a.yaml": "executor_id: x\n"}))
+	v := view(t, noOverride, space("project", project),
+		space("user", files{"tools/acme/fetch.py": pyTool("acme/fetch", python), "tools/a.yaml": "executor_id: x\n"}))
 	names, problems := list(t, v)
 	wantLines(t, "files", names,
 		"project config:agent agent.yaml",
@@ -121,16 +122,19 @@ func TestHostileNames(t *testing.T) {
 		`tools/Dir: "project/tools/Dir": `+fmt.Sprintf(folder, "dir"),
 		`tools/Dir/x.py: "project/tools/Dir/x.py": `+dirs,
 		`tools/UPPER.PY: "project/tools/UPPER.PY": has the extension ".PY", which a tool has in lower case`,
-		"tools/a\x1b[31mb.py: "+`"project/tools/a\x1b[31mb.py": path "tools/a\x1b[31mb.py": "a\x1b[31mb.py" has U+001B in it, which is a control character or a line separator`,
+		"tools/a\x1b[31mb.py: "+
+			`"project/tools/a\x1b[31mb.py": path "tools/a\x1b[31mb.py": "a\x1b[31mb.py" has U+001B in it, which is a control character or a line separator`,
 		`tools/aux: "project/tools/aux": path "tools/aux": "aux" is a device on Windows`,
 		`tools/case.py: "project/tools/case.py": `+cases,
 		`tools/dir: "project/tools/dir": `+fmt.Sprintf(folder, "Dir"),
 		`tools/dir/x.py: "project/tools/dir/x.py": `+dirs,
-		"tools/e\u0301.py: "+`"project/tools/e\u0301.py": path "tools/e\u0301.py": "e\u0301.py" is not in Unicode Normalization Form C, expected "\u00e9.py"`,
+		"tools/e\u0301.py: "+
+			`"project/tools/e\u0301.py": path "tools/e\u0301.py": "e\u0301.py" is not in Unicode Normalization Form C, expected "\u00e9.py"`,
 		`tools/my tool.py: "project/tools/my tool.py": invalid item name: path "my tool" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
 		`tools/twice.py: "project/tools/twice.py": `+twice,
 		`tools/twice.sh: "project/tools/twice.sh": `+twice,
-		"tools/\u202egnp.py: "+`"project/tools/\u202egnp.py": path "tools/\u202egnp.py": "\u202egnp.py" has U+202E in it, which is invisible`,
+		"tools/\u202egnp.py: "+
+			`"project/tools/\u202egnp.py": path "tools/\u202egnp.py": "\u202egnp.py" has U+202E in it, which is invisible`,
 	)
 	_, err := v.Find(t.Context(), ref("tool:twice"))
 	if _, ok := errors.AsType[*ai.AmbiguousError](err); !ok {
@@ -169,7 +173,8 @@ func TestLinks(t *testing.T) {
 		want = append(want, fmt.Sprintf("tools/%s: \"./tools/%s\": %s", name, name, link))
 	}
 	wantLines(t, "problems", problems, want...)
-	for _, name := range []string{"tool:link", "tool:out", "tool:gone", "tool:inside/x", "tool:outside/secret", "knowledge:ok"} {
+	for _, name := range []string{"tool:link", "tool:out", "tool:gone", "tool:inside/x", "tool:outside/secret",
+		"knowledge:ok"} {
 		_, err := v.Find(t.Context(), ref(name))
 		if err == nil || !strings.HasSuffix(err.Error(), link) {
 			t.Errorf("%s: %v", name, err)
@@ -178,7 +183,8 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%s: %T", name, err)
 		}
 	}
-	for _, name := range []string{"tools/link.py", "tools/inside/x.py", "tools/outside/secret.py", "../x", "/etc/passwd", `tools\ok.py`} {
+	for _, name := range []string{"tools/link.py", "tools/inside/x.py", "tools/outside/secret.py", "../x",
+		"/etc/passwd", `tools\ok.py`} {
 		if f, err := s.FS.Open(name); err == nil {
 			f.Close()
 			t.Errorf("%s can be opened", name)
@@ -197,7 +203,8 @@ func TestLinks(t *testing.T) {
 
 // TestUnreadable: what can't be read is reported, and the others are listed.
 func TestUnreadable(t *testing.T) {
-	s := space("project", files{"tools/a.py": pyTool("a", python), "tools/b/x.py": pyTool("b/x", python), "tools/c.py": pyTool("c", python)})
+	s := space("project", files{"tools/a.py": pyTool("a", python), "tools/b/x.py": pyTool("b/x", python),
+		"tools/c.py": pyTool("c", python)})
 	s.FS = broken{s.FS.(fstest.MapFS), map[string]bool{"tools/b": true, "tools/c.py": true}}
 	v := view(t, noOverride, s)
 	names, problems := list(t, v)
@@ -236,12 +243,14 @@ func TestSpecialFiles(t *testing.T) {
 	m := files{"tools/a.py": pyTool("a", python)}.fs()
 	m["tools/fifo.py"] = &fstest.MapFile{Mode: fs.ModeNamedPipe | 0o644}
 	m["tools/dir.py/x.py"] = &fstest.MapFile{Data: []byte(pyTool("dir.py/x", python))}
-	m["tools/large.py"] = &fstest.MapFile{Data: append([]byte(pyTool("large", python)), make([]byte, parse.MaxFile)...)}
+	m["tools/large.py"] = &fstest.MapFile{Data: append([]byte(pyTool("large", python)),
+		make([]byte, parse.MaxFile)...)}
 	s := space("project", nil)
 	s.FS = m
 	v := view(t, noOverride, s)
 	names, problems := list(t, v)
-	wantLines(t, "files", names, "project tool:a a.py", "project tool:dir.py/x dir.py/x.py", "project tool:large large.py")
+	wantLines(t, "files", names, "project tool:a a.py", "project tool:dir.py/x dir.py/x.py",
+		"project tool:large large.py")
 	wantLines(t, "problems", problems, `tools/fifo.py: "project/tools/fifo.py": is not a regular file`)
 	_, err := v.Find(t.Context(), ref("tool:fifo"))
 	wantError(t, err, `"project/tools/fifo.py": is not a regular file`)
@@ -306,7 +315,8 @@ func TestCancelled(t *testing.T) {
 }
 
 func TestOpenDir(t *testing.T) {
-	if _, err := ai.OpenDir(filepath.Join(t.TempDir(), "none"), "project", ai.Project); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := ai.OpenDir(filepath.Join(t.TempDir(), "none"), "project", ai.Project); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	if err := stdSpace().Close(); err != nil {

@@ -45,7 +45,8 @@ func TestGone(t *testing.T) {
 				return
 			default:
 			}
-			if err := errors.Join(os.Link(asset, bad), os.Link(made, name), os.Remove(bad), os.Remove(name)); err != nil {
+			if err := errors.Join(os.Link(asset, bad), os.Link(made, name), os.Remove(bad),
+				os.Remove(name)); err != nil {
 				t.Error(err)
 				return
 			}

@@ -18,13 +18,15 @@ func TestProtectedConfig(t *testing.T) {
 	} {
 		tr := trust(t, policy)
 		p := space("project", files{"config/rye/loop.yaml": "allow: all\n"})
-		v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{p, library}, Trust: tr, MayOverride: tr.Root.Policy.MayOverride})
+		v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{p, library}, Trust: tr,
+			MayOverride: tr.Root.Policy.MayOverride})
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.FS = files{"config/rye/loop.yaml": signText(t, "config:rye/loop", "allow: all\n", 1, alice)}.fs()
 		m, err := v.Config(t.Context(), ai.NewAdmitter(v, tr), "rye/loop")
-		if want == "" && (err != nil || m.Value.Get("allow").String() != "all" || m.From["turns"] != "system:rye/std") {
+		if want == "" && (err != nil || m.Value.Get("allow").String() != "all" ||
+			m.From["turns"] != "system:rye/std") {
 			t.Errorf("with override: %v, %v", m, err)
 		} else if want != "" {
 			wantError(t, err, want)
@@ -39,7 +41,8 @@ func TestTwoOverrides(t *testing.T) {
 	}
 	v := view(t, override, one("system:a"), one("system:b"))
 	_, err := v.Find(t.Context(), ref("tool:"+python))
-	wantError(t, err, `tool:rye/core/runtimes/python is ambiguous: 2 files have this id; system:a/tools/rye/core/runtimes/python.yaml; system:b/tools/rye/core/runtimes/python.yaml`)
+	wantError(t, err,
+		`tool:rye/core/runtimes/python is ambiguous: 2 files have this id; system:a/tools/rye/core/runtimes/python.yaml; system:b/tools/rye/core/runtimes/python.yaml`)
 	v = view(t, override, one("system:a"))
 	if it := find(t, v, "tool:"+python); it.Space.Label != "system:a" {
 		t.Errorf("found in %s", it.Space.Label)
@@ -50,7 +53,8 @@ func TestTwoOverrides(t *testing.T) {
 	}
 }
 
-// TestManyOfOneID: each of many files with one id is a problem, and what they say together doesn't grow with its square.
+// TestManyOfOneID: each of many files with one id is a problem, and what they say together doesn't grow with its
+// square.
 func TestManyOfOneID(t *testing.T) {
 	f := files{}
 	const bits = 11
@@ -83,7 +87,8 @@ func TestManyOfOneID(t *testing.T) {
 // TestNearIsThere: what a message offers instead is an item.
 func TestNearIsThere(t *testing.T) {
 	v := view(t, noOverride, space("project", files{
-		"tools/acme/n.js": "module.exports = {}\n", "tools/acme/s.sh": "#!/bin/sh\n", "tools/acme/p.py": pyTool("acme/p", python),
+		"tools/acme/n.js": "module.exports = {}\n", "tools/acme/s.sh": "#!/bin/sh\n",
+		"tools/acme/p.py":   pyTool("acme/p", python),
 		"tools/acme/j.json": `{"executor_id": "x"}`, "tools/acme/x.toml": `executor_id = "x"`,
 	}))
 	for text, want := range map[string]string{

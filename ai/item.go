@@ -202,7 +202,8 @@ func (v *View) noKind(ref model.Ref) error {
 }
 
 // in returns the items of a ref in one space, which has at most one if it is well.
-func (v *View) in(ctx context.Context, s *Space, k *model.Kind, ref model.Ref) (found []*Item, assets []string, err error) {
+func (v *View) in(ctx context.Context, s *Space, k *model.Kind, ref model.Ref) (found []*Item, assets []string,
+	err error) {
 	dir, name := path.Split(k.Dir + "/" + ref.ID)
 	dir = path.Clean(dir)
 	lstat, done, err := s.folder(dir)
@@ -279,5 +280,6 @@ func (v *View) At(s *Space, p string) (File, error) {
 		}
 		return File{Ref: ref, Kind: k, Space: s, Path: p}, err
 	}
-	return File{}, fault.New(fault.Validation, "path %q is in no directory of a kind: %s", p, strings.Join(v.kindDirs(), ", ")).On("reason", "validation-failed")
+	return File{}, fault.New(fault.Validation, "path %q is in no directory of a kind: %s", p,
+		strings.Join(v.kindDirs(), ", ")).On("reason", "validation-failed")
 }

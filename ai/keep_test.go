@@ -37,7 +37,8 @@ func (c *counted) ReadLink(name string) (string, error) { return c.MapFS.ReadLin
 // TestKeepTrees: many tools of one directory read its files once, and are worth what they are worth without.
 func TestKeepTrees(t *testing.T) {
 	const tools = 60
-	f := files{"tools/d/__init__.py": "", "tools/d/lib/h.py": "x = 1\n", "tools/e/__init__.py": "", "tools/e/a.py": pyTool("e/a", python)}
+	f := files{"tools/d/__init__.py": "", "tools/d/lib/h.py": "x = 1\n", "tools/e/__init__.py": "",
+		"tools/e/a.py": pyTool("e/a", python)}
 	for i := range tools {
 		f[fmt.Sprintf("tools/d/t%d.py", i)] = pyTool(fmt.Sprintf("d/t%d", i), python)
 	}
@@ -46,7 +47,8 @@ func TestKeepTrees(t *testing.T) {
 	v, tr := view(t, noOverride, s), trust(t, noOverride)
 	for i := range tools - 1 {
 		b := signText(t, "tool:none", "", 1, alice) // a line for another name: out of all helpers' digests
-		c.MapFS[fmt.Sprintf("tools/d/t%d.py", i)].Data = append([]byte(b), c.MapFS[fmt.Sprintf("tools/d/t%d.py", i)].Data...)
+		c.MapFS[fmt.Sprintf("tools/d/t%d.py", i)].Data = append([]byte(b),
+			c.MapFS[fmt.Sprintf("tools/d/t%d.py", i)].Data...)
 	}
 	// A tool whose own lines are wrong can't be in another tool's tree, but has one itself.
 	crlf := strings.ReplaceAll(signText(t, "tool:e/bad", pyTool("e/bad", python), 1, alice), "\n", "\r\n")
@@ -110,7 +112,8 @@ func TestKeptItems(t *testing.T) {
 		f[fmt.Sprintf("tools/d/t%d.py", i)] = pyTool(fmt.Sprintf("d/t%d", i), python)
 	}
 	m := f.fs()
-	v := view(t, noOverride, &ai.Space{Label: "project", Level: ai.Project, FS: m}, &ai.Space{Label: "user", Level: ai.User, FS: m})
+	v := view(t, noOverride, &ai.Space{Label: "project", Level: ai.Project, FS: m},
+		&ai.Space{Label: "user", Level: ai.User, FS: m})
 	for round := range 3 {
 		for i := range many {
 			name := fmt.Sprintf("tools/d/t%d.py", i)
@@ -127,8 +130,10 @@ func TestKeptItems(t *testing.T) {
 			if i%2 == 0 {
 				want = fmt.Sprintf("%d.2.3", round+1)
 			}
-			if it.Model.Version != want || again.Model.Version != want || again.Raw != cas.Sum(m[name].Data) || again == it {
-				t.Fatalf("round %d: %s has the version %s, then %s", round, it.Ref, it.Model.Version, again.Model.Version)
+			if it.Model.Version != want || again.Model.Version != want || again.Raw != cas.Sum(m[name].Data) ||
+				again == it {
+				t.Fatalf("round %d: %s has the version %s, then %s", round, it.Ref, it.Model.Version,
+					again.Model.Version)
 			}
 			clear(it.Bytes) // a copy of its own
 		}

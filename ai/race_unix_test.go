@@ -27,12 +27,15 @@ func TestFIFO(t *testing.T) {
 	go func() {
 		defer close(done)
 		v := view(t, noOverride, s)
-		if _, err := v.Find(t.Context(), ref("tool:fifo")); err == nil || !strings.HasSuffix(err.Error(), "is not a regular file") {
+		if _, err := v.Find(t.Context(), ref("tool:fifo")); err == nil ||
+			!strings.HasSuffix(err.Error(), "is not a regular file") {
 			t.Errorf("found: %v", err)
 		}
 		_, problems := list(t, v)
-		wantLines(t, "problems", problems, `tools/a/fifo: "./tools/a/fifo": is not a regular file`, `tools/fifo.py: "./tools/fifo.py": is not a regular file`)
-		if _, err := admit(t, v, trust(t, noOverride), "tool:a/a"); err == nil || !strings.HasSuffix(err.Error(), `"fifo": is neither a file nor a directory`) {
+		wantLines(t, "problems", problems, `tools/a/fifo: "./tools/a/fifo": is not a regular file`,
+			`tools/fifo.py: "./tools/fifo.py": is not a regular file`)
+		if _, err := admit(t, v, trust(t, noOverride), "tool:a/a"); err == nil ||
+			!strings.HasSuffix(err.Error(), `"fifo": is neither a file nor a directory`) {
 			t.Errorf("admitted: %v", err)
 		}
 	}()
@@ -76,7 +79,8 @@ func TestSwapped(t *testing.T) {
 	end := meanwhile(t, func(i int) error {
 		to := []string{"inside", outside}[i%2]
 		// No other process overtakes the steps: what they leave is a directory or a link.
-		return errors.Join(os.Rename(in("d"), in("aside")), os.Symlink(to, in("d")), os.Remove(in("d")), os.Rename(in("aside"), in("d")))
+		return errors.Join(os.Rename(in("d"), in("aside")), os.Symlink(to, in("d")), os.Remove(in("d")),
+			os.Rename(in("aside"), in("d")))
 	})
 	for range 2000 {
 		it, err := v.Resolve(t.Context(), model.Ref{Kind: "tool", ID: "d/x"}, nil)
@@ -107,7 +111,8 @@ func TestReplaced(t *testing.T) {
 
 // TestSwappedTree swaps a directory of helpers as TestSwapped does: its tree stays as it was, or there is none.
 func TestSwappedTree(t *testing.T) {
-	s := onDisk(t, files{"tools/d/x.py": pyTool("d/x", python), "tools/d/__init__.py": "", "tools/d/lib/a.py": "a = 1\n", "tools/inside/a.py": "a = 2\n"})
+	s := onDisk(t, files{"tools/d/x.py": pyTool("d/x", python), "tools/d/__init__.py": "",
+		"tools/d/lib/a.py": "a = 1\n", "tools/inside/a.py": "a = 2\n"})
 	outside := t.TempDir()
 	write(t, filepath.Join(outside, "a.py"), "a = 3\n")
 	v := view(t, noOverride, s)
@@ -119,7 +124,8 @@ func TestSwappedTree(t *testing.T) {
 	in := func(name string) string { return filepath.Join(s.Dir, "tools/d", name) }
 	end := meanwhile(t, func(i int) error {
 		to := []string{"../inside", outside}[i%2]
-		return errors.Join(os.Rename(in("lib"), in("../aside")), os.Symlink(to, in("lib")), os.Remove(in("lib")), os.Rename(in("../aside"), in("lib")))
+		return errors.Join(os.Rename(in("lib"), in("../aside")), os.Symlink(to, in("lib")), os.Remove(in("lib")),
+			os.Rename(in("../aside"), in("lib")))
 	})
 	for range 300 {
 		got, err := ai.NewAdmitter(v, nil).Tree(t.Context(), it)

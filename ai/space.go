@@ -40,8 +40,8 @@ type Space struct {
 	FS      fs.FS
 	Dir     string // where that is on disk, for messages; "" if it isn't
 	Builtin bool   // read from the binary, which vouches for it
-	// Requires are the labels of the system spaces that items here may use, in addition to their own and the builtin ones.
-	// It counts for system spaces alone.
+	// Requires are the labels of the system spaces that items here may use, in addition to their own and the builtin
+	// ones. It counts for system spaces alone.
 	Requires []string
 	// Exec says whether a file may be executed where FS doesn't know, as embed.FS and Windows don't; nil: its mode
 	// says so.
@@ -83,8 +83,8 @@ func (s *Space) keep(f File, it *Item) {
 	}
 }
 
-// OpenDir opens the directory .ai on disk. What is read through it is below it, even if another process puts links in its
-// place meanwhile. That of a project is in it: a link out of it is refused. The caller closes it.
+// OpenDir opens the directory .ai on disk. What is read through it is below it, even if another process puts links in
+// its place meanwhile. That of a project is in it: a link out of it is refused. The caller closes it.
 func OpenDir(dir, label string, level Level) (*Space, error) {
 	if level == Project {
 		if err := Inside(dir); err != nil {
@@ -165,7 +165,9 @@ func (s *Space) folder(dir string) (lstat func(name string) (fs.FileInfo, error)
 			return nil, nil, nofollow.NotDir(info.Mode())
 		}
 	}
-	return func(name string) (fs.FileInfo, error) { return fs.Lstat(s.FS, path.Join(dir, name)) }, func() error { return nil }, nil
+	return func(name string) (fs.FileInfo, error) {
+		return fs.Lstat(s.FS, path.Join(dir, name))
+	}, func() error { return nil }, nil
 }
 
 // Read reads a file whole, if it is one and not larger than an item may be.

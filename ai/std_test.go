@@ -12,7 +12,8 @@ import (
 // TestLibrary: every item in the binary is one, is valid, is admitted, and has a chain if it is run.
 func TestLibrary(t *testing.T) {
 	tr := trust(t, noOverride)
-	v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{{Label: "system:rye/std", FS: std.FS(), Builtin: true}}, Trust: tr})
+	v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{{Label: "system:rye/std", FS: std.FS(),
+		Builtin: true}}, Trust: tr})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,8 +65,10 @@ func TestKindDirectoryMisspelt(t *testing.T) {
 		var want, got []string
 		for _, w := range strings.Fields(c.want) {
 			p := strings.Split(w, ":")
-			want = append(want, fmt.Sprintf("%q: differs from %q, the directory of the kind %s, in upper and lower case alone: on some systems it is the same, "+
-				"on others no item in it is found", "project/"+p[0], p[1], p[2]))
+			want = append(want,
+				fmt.Sprintf(
+					"%q: differs from %q, the directory of the kind %s, in upper and lower case alone: on some systems it is the same, "+
+						"on others no item in it is found", "project/"+p[0], p[1], p[2]))
 		}
 		for _, p := range l.Problems {
 			got = append(got, p.Error())
@@ -86,7 +88,8 @@ func TestOpenDirOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := ai.OpenDir(dir+"/project/.ai", "project", ai.Project)
-	wantError(t, err, fmt.Sprintf("%+q is a symbolic link out of the project: refusing to follow it", dir+"/project/.ai"))
+	wantError(t, err, fmt.Sprintf("%+q is a symbolic link out of the project: refusing to follow it",
+		dir+"/project/.ai"))
 	s, err := ai.OpenDir(dir+"/project/.ai", "user", ai.User)
 	if err != nil {
 		t.Fatal(err)

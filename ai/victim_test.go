@@ -19,7 +19,8 @@ var bob = keytest.Seeded(5)
 
 func bobTrust(t *testing.T) *admission.Trust {
 	t.Helper()
-	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  bob: {key: %q}\n\nnames:\n  \"tool:acme/**\": {keys: [bob]}\n", bob.Public())
+	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  bob: {key: %q}\n\nnames:\n  \"tool:acme/**\": {keys: [bob]}\n",
+		bob.Public())
 	p, err := policy.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +50,8 @@ func cloned(t *testing.T) (*ai.Space, fstest.MapFS) {
 func used(t *testing.T, s *ai.Space, text string) error {
 	t.Helper()
 	tr := bobTrust(t)
-	v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{s, stdSpace()}, Trust: tr, MayOverride: tr.Root.Policy.MayOverride})
+	v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{s, stdSpace()}, Trust: tr,
+		MayOverride: tr.Root.Policy.MayOverride})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,28 +118,40 @@ func TestVictim(t *testing.T) {
 			m["tools/acme/multi/h.py"] = &fstest.MapFile{Data: []byte("/tmp/h.py"), Mode: fs.ModeSymlink | 0o777}
 		}},
 		{"a line with a coding", "multi/m", before("tools/acme/multi/h.py", "# "+v1+" coding:unicode_escape\n")},
-		{"a line that ends early", "multi/m", before("tools/acme/multi/h.py", "# coding: utf-8\n# "+v1+"\rimport evil\n")},
+		{"a line that ends early", "multi/m", before("tools/acme/multi/h.py",
+			"# coding: utf-8\n# "+v1+"\rimport evil\n")},
 		{"a line that swallows", "multi/m", put("tools/acme/multi/run.sh", "#!/bin/sh\n# "+v1+"\rset -e\n")},
 		{"unsigned executor", "own", put("tools/acme/run.yaml", tool("acme/run", subprocess))},
 		{"executor of another name", "own", func(m fstest.MapFS) {
-			m["tools/acme/own.yaml"].Data = []byte(strings.Replace(string(m["tools/acme/own.yaml"].Data), "acme/run", "acme/rum", 1))
+			m["tools/acme/own.yaml"].Data = []byte(strings.Replace(string(m["tools/acme/own.yaml"].Data), "acme/run",
+				"acme/rum", 1))
 			m["tools/acme/rum.yaml"] = m["tools/acme/run.yaml"]
 		}},
-		{"an executor in front", "one", put("tools/"+python+".yaml", signedBy(t, bob, "tool:"+python, tool(python, subprocess)))},
-		{"a primitive in front", "own", put("tools/"+subprocess+".yaml", signedBy(t, bob, "tool:"+subprocess, tool(subprocess, "null")))},
+		{"an executor in front", "one", put("tools/"+python+".yaml",
+			signedBy(t, bob, "tool:"+python, tool(python, subprocess)))},
+		{"a primitive in front", "own", put("tools/"+subprocess+".yaml",
+			signedBy(t, bob, "tool:"+subprocess, tool(subprocess, "null")))},
 		{"a broken one in front", "own", put("tools/"+subprocess+".yaml", "executor_id: [")},
 		{"a new primitive", "prim", func(m fstest.MapFS) {
-			put("tools/acme/prim.yaml", signedBy(t, bob, "tool:acme/prim", tool("acme/prim", "rye/core/primitives/raw")))(m)
-			put("tools/rye/core/primitives/raw.yaml", signedBy(t, bob, "tool:rye/core/primitives/raw", tool("rye/core/primitives/raw", "null")))(m)
+			put("tools/acme/prim.yaml", signedBy(t, bob, "tool:acme/prim",
+				tool("acme/prim", "rye/core/primitives/raw")))(m)
+			put("tools/rye/core/primitives/raw.yaml", signedBy(t, bob, "tool:rye/core/primitives/raw",
+				tool("rye/core/primitives/raw", "null")))(m)
 		}},
 		{"a primitive in capitals", "prim", func(m fstest.MapFS) {
-			put("tools/acme/prim.yaml", signedBy(t, bob, "tool:acme/prim", tool("acme/prim", "RYE/core/primitives/raw")))(m)
-			put("tools/RYE/core/primitives/raw.yaml", signedBy(t, bob, "tool:RYE/core/primitives/raw", tool("RYE/core/primitives/raw", "null")))(m)
+			put("tools/acme/prim.yaml", signedBy(t, bob, "tool:acme/prim",
+				tool("acme/prim", "RYE/core/primitives/raw")))(m)
+			put("tools/RYE/core/primitives/raw.yaml", signedBy(t, bob, "tool:RYE/core/primitives/raw",
+				tool("RYE/core/primitives/raw", "null")))(m)
 		}},
-		{"a primitive of his own", "prim", put("tools/acme/prim.yaml", signedBy(t, bob, "tool:acme/prim", tool("acme/prim", "null")))},
-		{"signed as another kind", "prim", put("tools/acme/prim.yaml", signedBy(t, bob, "directive:acme/prim", tool("acme/prim", subprocess)))},
-		{"signed as a bundle", "prim", put("tools/acme/prim.yaml", signedBy(t, bob, "bundle:acme/prim@1.0.0", tool("acme/prim", subprocess)))},
-		{"signed by a stranger", "one", put("tools/acme/one.py", signedBy(t, eve, "tool:acme/one", pyTool("acme/one", python)))},
+		{"a primitive of his own", "prim", put("tools/acme/prim.yaml",
+			signedBy(t, bob, "tool:acme/prim", tool("acme/prim", "null")))},
+		{"signed as another kind", "prim", put("tools/acme/prim.yaml",
+			signedBy(t, bob, "directive:acme/prim", tool("acme/prim", subprocess)))},
+		{"signed as a bundle", "prim", put("tools/acme/prim.yaml",
+			signedBy(t, bob, "bundle:acme/prim@1.0.0", tool("acme/prim", subprocess)))},
+		{"signed by a stranger", "one", put("tools/acme/one.py",
+			signedBy(t, eve, "tool:acme/one", pyTool("acme/one", python)))},
 	} {
 		s, m := cloned(t)
 		c.change(m)
@@ -148,15 +162,18 @@ func TestVictim(t *testing.T) {
 
 	// What bob may not say is as if it weren't there.
 	s, m := cloned(t)
-	extractor := tool("rye/core/extractors/tool_extractor", "null", "tool_type: extractor", "extensions: [.py, .txt]", "parser: {.txt: yaml}")
+	extractor := tool("rye/core/extractors/tool_extractor", "null", "tool_type: extractor", "extensions: [.py, .txt]",
+		"parser: {.txt: yaml}")
 	extractor = strings.Replace(extractor, "tool_type: test\n", "", 1)
-	put("tools/rye/core/extractors/tool_extractor.yaml", signedBy(t, bob, "tool:rye/core/extractors/tool_extractor", extractor))(m)
+	put("tools/rye/core/extractors/tool_extractor.yaml",
+		signedBy(t, bob, "tool:rye/core/extractors/tool_extractor", extractor))(m)
 	put("config/loop.yaml", signedBy(t, bob, "config:loop", "turns: 100\n"))(m)
 	if err := used(t, s, "tool:acme/one"); err != nil {
 		t.Errorf("beside an extractor that doesn't count: %v", err)
 	}
 	tr := bobTrust(t)
-	v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{s, stdSpace()}, Trust: tr, MayOverride: tr.Root.Policy.MayOverride})
+	v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{s, stdSpace()}, Trust: tr,
+		MayOverride: tr.Root.Policy.MayOverride})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -150,7 +150,8 @@ func (v *View) readKinds(ctx context.Context) error {
 }
 
 // readExtractors takes up the extractors of one space.
-func (v *View) readExtractors(ctx context.Context, a *Admitter, files []File, made map[string]File, below map[model.Ref]File) error {
+func (v *View) readExtractors(ctx context.Context, a *Admitter, files []File, made map[string]File,
+	below map[model.Ref]File) error {
 	type candidate struct {
 		file File
 		kind *model.Kind
@@ -236,7 +237,8 @@ func (v *View) takeUp(f File, k *model.Kind, made map[string]File) error {
 		case o.Name == k.Name && o.Dir != k.Dir:
 			return fmt.Errorf("says that the kind %q is in %+q, which is in %+q", k.Name, k.Dir+"/", o.Dir+"/")
 		case o.Name != k.Name && overlap(o.Dir, k.Dir):
-			return fmt.Errorf("says that the kind %q is in %+q, which belongs to the kind %q", k.Name, k.Dir+"/", o.Name)
+			return fmt.Errorf("says that the kind %q is in %+q, which belongs to the kind %q", k.Name, k.Dir+"/",
+				o.Name)
 		}
 	}
 	// One that is called otherwise takes a place all the same.

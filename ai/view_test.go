@@ -21,10 +21,13 @@ import (
 func TestFind(t *testing.T) {
 	v := view(t, noOverride,
 		space("project", files{"tools/acme/a.py": pyTool("acme/a", python), "tools/acme/b.py": "print('an asset')\n"}),
-		space("user", files{"tools/acme/a.py": pyTool("acme/a", python), "tools/acme/b.py": pyTool("acme/b", python), "tools/acme/c.py": pyTool("acme/c", python)}))
-	for id, want := range map[string]string{"acme/a": "project", "acme/b": "user", "acme/c": "user", subprocess: "system:rye/std"} {
+		space("user", files{"tools/acme/a.py": pyTool("acme/a", python), "tools/acme/b.py": pyTool("acme/b", python),
+			"tools/acme/c.py": pyTool("acme/c", python)}))
+	for id, want := range map[string]string{"acme/a": "project", "acme/b": "user", "acme/c": "user",
+		subprocess: "system:rye/std"} {
 		it := find(t, v, "tool:"+id)
-		if it.Space.Label != want || it.ID != id || it.Raw.IsZero() || it.Stripped != it.Raw || it.Broken != nil || it.Model.Ref != it.Ref {
+		if it.Space.Label != want || it.ID != id || it.Raw.IsZero() || it.Stripped != it.Raw || it.Broken != nil ||
+			it.Model.Ref != it.Ref {
 			t.Errorf("%s: got %+v", id, it)
 		}
 	}
@@ -51,7 +54,8 @@ func TestFind(t *testing.T) {
 	wantError(t, err, `tool:acme/b not found; it is in the space "user", which items of lower spaces can't use`)
 	v = view(t, noOverride, space("project", files{"tools/acme/b.py": "print('an asset')\n"}))
 	_, err = v.Find(t.Context(), ref("tool:acme/b"))
-	wantError(t, err, `tool:acme/b not found; "project/tools/acme/b.py" is not an item: no __executor_id__ at the top level`)
+	wantError(t, err,
+		`tool:acme/b not found; "project/tools/acme/b.py" is not an item: no __executor_id__ at the top level`)
 	for _, id := range []string{"../x", "a//b", "_x", "a/.b", "/etc/passwd", "a b", "CON", ""} {
 		if it, err := v.Find(t.Context(), model.Ref{Kind: "tool", ID: id}); err == nil {
 			t.Errorf("%q is %v", id, it)
@@ -63,7 +67,8 @@ func TestFind(t *testing.T) {
 func TestSigned(t *testing.T) {
 	text := pyTool("a", python)
 	signed := signText(t, "tool:a", text, sign.Hash, eve)
-	v := view(t, noOverride, space("project", files{"tools/a.py": signed, "tools/b.py": signed + signed[:strings.Index(signed, "\n")+1] + "x"}))
+	v := view(t, noOverride, space("project", files{"tools/a.py": signed,
+		"tools/b.py": signed + signed[:strings.Index(signed, "\n")+1] + "x"}))
 	it := find(t, v, "tool:a")
 	if it.Stripped == it.Raw || it.Signed.Format != sign.V2 || string(it.Bytes) != signed {
 		t.Errorf("got %+v", it)
@@ -113,8 +118,10 @@ func TestProtected(t *testing.T) {
 
 // extractor returns one in YAML.
 func extractor(kind, more string) string {
-	return "name: " + kind + "_extractor\ncategory: \"rye/core/extractors\"\nversion: 1.0.0\ntool_type: extractor\ndescription: an extractor\nexecutor_id: null\n" +
-		"kind: " + kind + "\nparser: {.md: markdown_frontmatter, .yaml: yaml, .sql: comment_header, .py: python_ast}\n" + more
+	return "name: " + kind +
+		"_extractor\ncategory: \"rye/core/extractors\"\nversion: 1.0.0\ntool_type: extractor\ndescription: an extractor\nexecutor_id: null\n" +
+		"kind: " + kind +
+		"\nparser: {.md: markdown_frontmatter, .yaml: yaml, .sql: comment_header, .py: python_ast}\n" + more
 }
 
 const (
@@ -149,7 +156,8 @@ func TestKinds(t *testing.T) {
 	signed := signText(t, at+"workflow_extractor", good, sign.Hash, alice)
 	strange := signText(t, at+"workflow_extractor", good, sign.Hash, eve)
 	remap := extractor("tool", "extensions: [.md, .sh]\n")
-	remap = strings.Replace(remap, "{.md: markdown_frontmatter, .yaml: yaml, .sql: comment_header, .py: python_ast}", "{.md: markdown_frontmatter}", 1)
+	remap = strings.Replace(remap, "{.md: markdown_frontmatter, .yaml: yaml, .sql: comment_header, .py: python_ast}",
+		"{.md: markdown_frontmatter}", 1)
 	mine := func(id, text string) string { return signText(t, at+id, text, sign.Hash, alice) }
 	for _, c := range []struct {
 		name            string
@@ -158,38 +166,56 @@ func TestKinds(t *testing.T) {
 		warnings        []string
 	}{
 		{"nothing", nil, nil, none, nil},
-		{"of the library", files{inTools + "workflow_extractor.yaml": good}, nil, none + " workflow=workflow_extractor", nil},
-		{"signed", nil, files{inTools + "workflow_extractor.yaml": signed}, none + " workflow=workflow_extractor", nil},
-		{"deeper", nil, files{inTools + "x/y/w_extractor.yaml": mine("x/y/w_extractor", good)}, none + " workflow=x/y/w_extractor", nil},
+		{"of the library", files{inTools + "workflow_extractor.yaml": good}, nil,
+			none + " workflow=workflow_extractor", nil},
+		{"signed", nil, files{inTools + "workflow_extractor.yaml": signed}, none + " workflow=workflow_extractor",
+			nil},
+		{"deeper", nil, files{inTools + "x/y/w_extractor.yaml": mine("x/y/w_extractor", good)},
+			none + " workflow=x/y/w_extractor", nil},
 		{"unsigned", nil, files{inTools + "workflow_extractor.yaml": good}, none,
 			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": "tool:rye/core/extractors/workflow_extractor" is unsigned; "**" requires 1 key`}},
 		{"of a stranger", nil, files{inTools + "workflow_extractor.yaml": strange}, none,
 			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": "tool:rye/core/extractors/workflow_extractor" is signed by no key of the policy`}},
 		{"changed", nil, files{inTools + "workflow_extractor.yaml": signed + "# more\n"}, none,
 			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": content was changed after signing`}},
-		{"invalid", nil, files{inTools + "workflow_extractor.yaml": mine("workflow_extractor", good+"colour: red\n")}, none,
+		{"invalid", nil, files{inTools + "workflow_extractor.yaml": mine("workflow_extractor", good+"colour: red\n")},
+			none,
 			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": line 12, column 1: an extractor has no field 'colour'`}},
-		{"remaps executors", nil, files{inTools + "workflow_extractor.yaml": mine("workflow_extractor", good+"extraction_rules: {executor_id: {type: path, key: run}}\n")}, none,
+		{"remaps executors", nil, files{inTools + "workflow_extractor.yaml": mine("workflow_extractor",
+			good+"extraction_rules: {executor_id: {type: path, key: run}}\n")}, none,
 			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": line 12, column 20: `}},
-		{"takes the library's id", files{inTools + "workflow_extractor.yaml": good}, files{inTools + "workflow_extractor.yaml": signed}, none + " workflow=workflow_extractor",
+		{"takes the library's id", files{inTools + "workflow_extractor.yaml": good},
+			files{inTools + "workflow_extractor.yaml": signed}, none + " workflow=workflow_extractor",
 			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": tool:rye/core/extractors/workflow_extractor is protected: the space "project" may not replace it; "project/tools/rye/core/extractors/workflow_extractor.yaml" replaces the item of system:x; "override:" in the root policy can allow it`}},
-		{"takes the library's kind", files{inTools + "workflow_extractor.yaml": good}, files{inTools + "w_extractor.yaml": mine("w_extractor", good)}, none + " workflow=workflow_extractor",
+		{"takes the library's kind", files{inTools + "workflow_extractor.yaml": good},
+			files{inTools + "w_extractor.yaml": mine("w_extractor", good)}, none + " workflow=workflow_extractor",
 			[]string{`"project/tools/rye/core/extractors/w_extractor.yaml": tool:rye/core/extractors/workflow_extractor is protected: the space "project" may not replace it`}},
-		{"takes a directory", files{inTools + "workflow_extractor.yaml": good}, files{inTools + "flow_extractor.yaml": mine("flow_extractor", strings.Replace(extractor("flow", workflow), "directory: workflows", "directory: Workflows", 1))}, none + " workflow=workflow_extractor",
+		{"takes a directory", files{inTools + "workflow_extractor.yaml": good},
+			files{inTools + "flow_extractor.yaml": mine("flow_extractor",
+				strings.Replace(extractor("flow", workflow), "directory: workflows", "directory: Workflows", 1))},
+			none + " workflow=workflow_extractor",
 			[]string{`"project/tools/rye/core/extractors/flow_extractor.yaml": says that the kind "flow" is in "Workflows/", which belongs to the kind "workflow"`}},
-		{"two of one kind", nil, files{inTools + "workflow_extractor.yaml": signed, inTools + "b/w_extractor.yaml": mine("b/w_extractor", good)}, none,
-			[]string{`"project/tools/rye/core/extractors/b/w_extractor.yaml": tool:rye/core/extractors/b/w_extractor is ambiguous`, `"project/tools/rye/core/extractors/workflow_extractor.yaml": tool:rye/core/extractors/workflow_extractor is ambiguous`}},
-		{"no extractor by type", nil, files{inTools + "x_extractor.yaml": tool("rye/core/extractors/x_extractor", "null"), inTools + "_y_extractor.yaml": good, inTools + "z_extractor.yaml": "a: 1\n", inTools + "notes.yaml": good}, none, nil},
-		{"another language", nil, files{inTools + "workflow_extractor.py": pyTool("rye/core/extractors/workflow_extractor", python)}, none, nil},
+		{"two of one kind", nil, files{inTools + "workflow_extractor.yaml": signed,
+			inTools + "b/w_extractor.yaml": mine("b/w_extractor", good)}, none,
+			[]string{`"project/tools/rye/core/extractors/b/w_extractor.yaml": tool:rye/core/extractors/b/w_extractor is ambiguous`,
+				`"project/tools/rye/core/extractors/workflow_extractor.yaml": tool:rye/core/extractors/workflow_extractor is ambiguous`}},
+		{"no extractor by type", nil, files{inTools + "x_extractor.yaml": tool("rye/core/extractors/x_extractor",
+			"null"), inTools + "_y_extractor.yaml": good, inTools + "z_extractor.yaml": "a: 1\n",
+			inTools + "notes.yaml": good}, none, nil},
+		{"another language", nil,
+			files{inTools + "workflow_extractor.py": pyTool("rye/core/extractors/workflow_extractor", python)}, none,
+			nil},
 		{"elsewhere", nil, files{"tools/acme/workflow_extractor.yaml": good}, none, nil},
-		{"the kernel's", nil, files{inTools + "tool_extractor.yaml": mine("tool_extractor", remap)}, "config=builtin directive=builtin knowledge=builtin tool=tool_extractor",
+		{"the kernel's", nil, files{inTools + "tool_extractor.yaml": mine("tool_extractor", remap)},
+			"config=builtin directive=builtin knowledge=builtin tool=tool_extractor",
 			[]string{`"project/tools/rye/core/extractors/tool_extractor.yaml": line 2, column 1: the extractor demands nothing of a tool`}},
 	} {
 		system := space("system:x", c.system)
 		system.Builtin = true
 		tr := trust(t, noOverride)
 		project := space("project", c.project)
-		v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{system, project}, Trust: tr, MayOverride: tr.Root.Policy.MayOverride})
+		v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{system, project}, Trust: tr,
+			MayOverride: tr.Root.Policy.MayOverride})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +230,8 @@ func TestKinds(t *testing.T) {
 		if !ok {
 			wantLines(t, c.name, got, c.warnings...)
 		}
-		if v, err = ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{project}}); err != nil || kindsOf(v) != none {
+		if v, err = ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{project}}); err != nil ||
+			kindsOf(v) != none {
 			t.Errorf("%s: no key is trusted, and %s", c.name, kindsOf(v))
 		}
 	}
@@ -212,12 +239,15 @@ func TestKinds(t *testing.T) {
 
 // TestOverriddenKind: with the root policy's leave a project reads its files in its own way.
 func TestOverriddenKind(t *testing.T) {
-	text := signText(t, "tool:rye/core/extractors/workflow_extractor", extractor("workflow", "directory: workflows\nextensions: [.md, .yaml, .sql, .py]\n"), sign.Hash, alice)
-	s := space("project", files{inTools + "workflow_extractor.yaml": text, "workflows/a.md": "---\ntitle: A\n---\ntext\n"})
+	text := signText(t, "tool:rye/core/extractors/workflow_extractor",
+		extractor("workflow", "directory: workflows\nextensions: [.md, .yaml, .sql, .py]\n"), sign.Hash, alice)
+	s := space("project", files{inTools + "workflow_extractor.yaml": text,
+		"workflows/a.md": "---\ntitle: A\n---\ntext\n"})
 	lib := space("system:x", files{inTools + "workflow_extractor.yaml": extractor("workflow", workflow)})
 	lib.Builtin = true
 	tr := trust(t, override)
-	v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{lib, s}, Trust: tr, MayOverride: tr.Root.Policy.MayOverride})
+	v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{lib, s}, Trust: tr,
+		MayOverride: tr.Root.Policy.MayOverride})
 	if err != nil || len(v.Warnings()) > 0 {
 		t.Fatal(err, warnings(v))
 	}
@@ -238,7 +268,8 @@ func TestPaths(t *testing.T) {
 		{"config:agent", ".yaml", "config/agent.yaml"},
 		{"tool:acme/x", ".json", `path "tools/acme/x.json" is an asset's: no tool has the extension ".json"`},
 		{"tool:acme/x", ".PY", `"tool:acme/x" is no item of the file "tools/acme/x.PY"`},
-		{"workflow:x", ".md", `"workflow:x": unknown kind "workflow": expected one of config, directive, knowledge, tool`},
+		{"workflow:x", ".md",
+			`"workflow:x": unknown kind "workflow": expected one of config, directive, knowledge, tool`},
 	} {
 		got, err := v.PathFor(ref(c.ref), c.ext)
 		if err != nil {
@@ -270,13 +301,17 @@ func TestPaths(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	mine := func(text string) string { return signText(t, "config:agent", text, sign.Hash, alice) }
-	base := files{"config/agent.yaml": "limits: {turns: 5, tokens: 100}\nhooks: [a, b]\nname: base\ndeep: {a: {b: {c: 1, d: 2}}}\n"}
+	base := files{
+		"config/agent.yaml": "limits: {turns: 5, tokens: 100}\nhooks: [a, b]\nname: base\ndeep: {a: {b: {c: 1, d: 2}}}\n"}
 	lib := space("system:x", base)
 	lib.Builtin = true
 	user := space("user", files{"config/agent.yaml": mine("limits: {turns: 6}\nown: true\n")})
-	project := space("project", files{"config/agent.yaml": mine("limits: {tokens: 7, spend: \"1\"}\nhooks: [c]\nname: {x: 1}\ndeep: {a: {b: {d: 3}}}\n"), "config/bad.yaml": "a: [\n", "config/loose.yaml": "a: 1\n",
-		"config/more.yaml":   signText(t, "config:more", "extends: agent\nmore: 1\n", sign.Hash, alice),
-		"config/circle.yaml": signText(t, "config:circle", "extends: circle\n", sign.Hash, alice)})
+	project := space("project",
+		files{"config/agent.yaml": mine(
+			"limits: {tokens: 7, spend: \"1\"}\nhooks: [c]\nname: {x: 1}\ndeep: {a: {b: {d: 3}}}\n"),
+			"config/bad.yaml": "a: [\n", "config/loose.yaml": "a: 1\n",
+			"config/more.yaml":   signText(t, "config:more", "extends: agent\nmore: 1\n", sign.Hash, alice),
+			"config/circle.yaml": signText(t, "config:circle", "extends: circle\n", sign.Hash, alice)})
 	tr := trust(t, noOverride)
 	v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{project, user, lib}, Trust: tr})
 	if err != nil {
@@ -301,11 +336,13 @@ func TestConfig(t *testing.T) {
 	if len(m.Layers) != 3 || m.Layers[0].Space != lib || m.Layers[2].Space != project {
 		t.Errorf("got %v", m.Layers)
 	}
-	if m, err = v.Config(t.Context(), a, "more"); err != nil || fmt.Sprint(m.From) != "map[deep:project hooks:project limits:project more:project name:project own:project]" {
+	if m, err = v.Config(t.Context(), a, "more"); err != nil ||
+		fmt.Sprint(m.From) != "map[deep:project hooks:project limits:project more:project name:project own:project]" {
 		t.Errorf("got %v, %v", m, err)
 	}
 	_, err = v.Config(t.Context(), a, "circle")
-	wantError(t, err, `"project/config/circle.yaml": line 2: extends: config:circle extends itself: files of one name are merged without it`)
+	wantError(t, err,
+		`"project/config/circle.yaml": line 2: extends: config:circle extends itself: files of one name are merged without it`)
 	if m, err = v.Config(t.Context(), a, "agent"); err != nil {
 		t.Fatal(err)
 	}
@@ -330,12 +367,14 @@ func TestConfig(t *testing.T) {
 	if _, err = v.Config(t.Context(), a, "agent"); err == nil {
 		t.Error("the user's layer is unsigned")
 	}
-	two := []*ai.Space{space("system:a", files{"config/agent.yaml": mine("a: 1\n")}), space("system:b", files{"config/agent.yaml": mine("a: 2\n")}), lib}
+	two := []*ai.Space{space("system:a", files{"config/agent.yaml": mine("a: 1\n")}),
+		space("system:b", files{"config/agent.yaml": mine("a: 2\n")}), lib}
 	if v, err = ai.NewView(t.Context(), ai.Options{Spaces: two, Trust: tr}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = v.Config(t.Context(), ai.NewAdmitter(v, tr), "agent")
-	wantError(t, err, `config:agent is ambiguous: 2 files have this id; system:a/config/agent.yaml; system:b/config/agent.yaml`)
+	wantError(t, err,
+		`config:agent is ambiguous: 2 files have this id; system:a/config/agent.yaml; system:b/config/agent.yaml`)
 }
 
 // TestGoroutines shares everything that may be shared.
@@ -457,7 +496,8 @@ func BenchmarkWalk(b *testing.B) {
 
 // FuzzAt: a path is at most one item's, and that item is found at this path and no other.
 func FuzzAt(f *testing.F) {
-	for _, p := range []string{"tools/rye/bash/bash.py", "tools/a.b/c.d.yaml", "tools/../x.py", "tools//x.py", "config/a.yaml", "tools/X.PY", "knowledge/.md", "tools/a.py/", "tools/a\\b.py"} {
+	for _, p := range []string{"tools/rye/bash/bash.py", "tools/a.b/c.d.yaml", "tools/../x.py", "tools//x.py",
+		"config/a.yaml", "tools/X.PY", "knowledge/.md", "tools/a.py/", "tools/a\\b.py"} {
 		f.Add(p)
 	}
 	v, err := ai.NewView(f.Context(), ai.Options{})

@@ -87,7 +87,8 @@ func space(label string, f files) *ai.Space {
 func view(t testing.TB, policy string, spaces ...*ai.Space) *ai.View {
 	t.Helper()
 	tr := trust(t, policy)
-	v, err := ai.NewView(t.Context(), ai.Options{Spaces: append(spaces, stdSpace()), Trust: tr, MayOverride: tr.Root.Policy.MayOverride})
+	v, err := ai.NewView(t.Context(), ai.Options{Spaces: append(spaces, stdSpace()), Trust: tr,
+		MayOverride: tr.Root.Policy.MayOverride})
 	if err != nil {
 		t.Fatal(err)
 	}

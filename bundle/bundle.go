@@ -50,7 +50,9 @@ func (b *Bundle) Body() ([]byte, error) {
 
 // File returns the file of a path.
 func (b *Bundle) File(path string) (*manifest.File, bool) {
-	i, ok := slices.BinarySearchFunc(b.Files, path, func(f manifest.File, path string) int { return strings.Compare(f.Path, path) })
+	i, ok := slices.BinarySearchFunc(b.Files, path, func(f manifest.File, path string) int {
+		return strings.Compare(f.Path, path)
+	})
 	if !ok {
 		return nil, false
 	}

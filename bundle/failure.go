@@ -83,7 +83,8 @@ type Finding struct {
 
 // Finding returns the failure with its code and its message.
 func (f *Failure) Finding() Finding {
-	out := Finding{Check: string(f.Check), Code: fault.Integrity, Path: f.Path, Ref: f.Ref, Expected: f.Expected, Found: f.Found,
+	out := Finding{Check: string(f.Check), Code: fault.Integrity, Path: f.Path, Ref: f.Ref, Expected: f.Expected,
+		Found:    f.Found,
 		LineEnds: f.OnlyLineEndings, Message: checkWords[f.Check]}
 	if f.OnlyLineEndings {
 		out.Message += ": only line endings differ"
@@ -126,8 +127,9 @@ func Findings(all []*Failure) []Finding {
 
 // checkWords says in words what each check found.
 var checkWords = map[Check]string{
-	CheckArchive: "corrupt archive", CheckManifest: "invalid manifest", CheckSignatures: "insufficient signatures of the manifest",
-	CheckExpired: "the bundle has expired", CheckMissing: "is missing", CheckExtra: "is not in the manifest",
+	CheckArchive: "corrupt archive", CheckManifest: "invalid manifest",
+	CheckSignatures: "insufficient signatures of the manifest",
+	CheckExpired:    "the bundle has expired", CheckMissing: "is missing", CheckExtra: "is not in the manifest",
 	CheckType: "is not a regular file", CheckSize: "has another size", CheckDigest: "has other content",
 	CheckMode: "has another mode", CheckRead: "is unreadable", CheckRef: "has another ref in the manifest",
 	CheckVersion: "has another version in the manifest", CheckRevoked: "is revoked", CheckItem: "invalid item",
@@ -158,7 +160,8 @@ func (r *Report) Fault() *fault.Error {
 		name = r.BundleID + "@" + r.Version
 	}
 	findings := Findings(r.Failures)
-	f := fault.New("", "the bundle %q is refused: %s", name, fault.Count(int64(len(findings)), "failure")).On("failures", findings)
+	f := fault.New("", "the bundle %q is refused: %s", name,
+		fault.Count(int64(len(findings)), "failure")).On("failures", findings)
 	var codes []fault.Code
 	for i, l := range findings {
 		if codes = append(codes, l.Code); i < fault.MaxLines {

@@ -8,18 +8,21 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// sections are the fields of an item that say what happens when it is run, or while it is. Of the others nothing is executed.
+// sections are the fields of an item that say what happens when it is run, or while it is. Of the others nothing is
+// executed.
 var sections = []string{"config", "env_config", "answer", "retry", "checks", "resilience"}
 
 // whole are those in which every part counts, as in hooks: a condition and a parameter decide what is executed, too.
 var whole = []string{"answer", "retry", "checks"}
 
 // mentionWords are the names under which a section says what is started, or what is sent where.
-var mentionWords = []string{"command", "commands", "cmd", "args", "env", "cwd", "url", "endpoint", "headers", "body", "script", "shell", "run", "exec", "execute",
-	"binary", "fallback", "entrypoint", "function", "action", "actions", "tool", "item_id", "directive", "hooks", "checks", "check", "retry", "when", "input_data"}
+var mentionWords = []string{"command", "commands", "cmd", "args", "env", "cwd", "url", "endpoint", "headers", "body",
+	"script", "shell", "run", "exec", "execute",
+	"binary", "fallback", "entrypoint", "function", "action", "actions", "tool", "item_id", "directive", "hooks",
+	"checks", "check", "retry", "when", "input_data"}
 
-// mentionedFields returns what an item executes, or sends, by the fields of its file: "config.command: node", each with its place and
-// value, in the order of the file. What is longer than a line is cut.
+// mentionedFields returns what an item executes, or sends, by the fields of its file: "config.command: node", each
+// with its place and value, in the order of the file. What is longer than a line is cut.
 func mentionedFields(fields *value.Value) []string {
 	var all []string
 	for i := range fields.Map {

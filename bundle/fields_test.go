@@ -37,10 +37,14 @@ long: {command: x}
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	want := []string{"config.command: node", "config.args[0]: a.js", "config.args[1]: {path}", "config.env.TOKEN: ${TOKEN}", "config.nodes.one.action: tool",
-		"config.nodes.one.item_id: acme/x", "config.url: https://a.example", "config.headers.X-Key: 1", "env_config.interpreter.binary: bash",
-		"env_config.interpreter.fallback: /bin/bash", "env_config.env.PATH: /x", "hooks[0].event: error", "hooks[0].when.path: a", "hooks[0].action: run",
-		"hooks[0].params.text[0]: hi", "resilience.retry.max_attempts: 3", "resilience.retry.checks[0].shell: rm -rf /", "answer: shape", "infra_hooks[0].id: x"}
+	want := []string{"config.command: node", "config.args[0]: a.js", "config.args[1]: {path}",
+		"config.env.TOKEN: ${TOKEN}", "config.nodes.one.action: tool",
+		"config.nodes.one.item_id: acme/x", "config.url: https://a.example", "config.headers.X-Key: 1",
+		"env_config.interpreter.binary: bash",
+		"env_config.interpreter.fallback: /bin/bash", "env_config.env.PATH: /x", "hooks[0].event: error",
+		"hooks[0].when.path: a", "hooks[0].action: run",
+		"hooks[0].params.text[0]: hi", "resilience.retry.max_attempts: 3",
+		"resilience.retry.checks[0].shell: rm -rf /", "answer: shape", "infra_hooks[0].id: x"}
 	if got := mentionedFields(v); !slices.Equal(got, want) {
 		t.Errorf("%s", strings.Join(got, "\n"))
 	}

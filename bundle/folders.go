@@ -10,9 +10,9 @@ import (
 	"github.com/rye-build/rye/ai"
 )
 
-// openFolders are the directories of a space in which files are being looked at. The files of a manifest are sorted, so that one file
-// is mostly where the last one was: some directories stay open, and the way to a file, on which each step is looked at,
-// isn't gone for each of them. Many goroutines may use them.
+// openFolders are the directories of a space in which files are being looked at. The files of a manifest are sorted,
+// so that one file is mostly where the last one was: some directories stay open, and the way to a file, on which each
+// step is looked at, isn't gone for each of them. Many goroutines may use them.
 type openFolders struct {
 	space *ai.Space
 

@@ -22,13 +22,15 @@ type Inspection struct {
 	Items  []Summary `json:"items"` // sorted by path
 
 	// What a reader wants to know before trusting it, sorted, each with the paths of the files that say it.
-	Executable   []Mention `json:"executable"` // files that can be run: "tool", "primitive", "mode" or the line that begins with "#!"
-	Runs         []Mention `json:"runs"`       // fields that say what is started, or sent where: "config.command: node"
-	Hosts        []Mention `json:"hosts"`      // that tools ask for or config names; "*" is all of them
-	Places       []Mention `json:"paths"`      // paths on the machine that tools and config name
-	Secrets      []Mention `json:"secrets"`    // by name
+	// files that can be run: "tool", "primitive", "mode" or the line that begins with "#!"
+	Executable   []Mention `json:"executable"`
+	Runs         []Mention `json:"runs"`    // fields that say what is started, or sent where: "config.command: node"
+	Hosts        []Mention `json:"hosts"`   // that tools ask for or config names; "*" is all of them
+	Places       []Mention `json:"paths"`   // paths on the machine that tools and config name
+	Secrets      []Mention `json:"secrets"` // by name
 	Capabilities []Mention `json:"capabilities"`
-	Outside      []Mention `json:"outside"` // what runs items and isn't in the bundle: refs of tools, and interpreters after "#!"
+	// what runs items and isn't in the bundle: refs of tools, and interpreters after "#!"
+	Outside []Mention `json:"outside"`
 
 	Evidence []Attested `json:"evidence"` // that the manifest names, without signers
 	Failures []*Failure `json:"-"`        // what isn't as the manifest says, and what can't be read; sorted by path
@@ -56,8 +58,8 @@ type Mention struct {
 	Paths []string `json:"paths"`
 }
 
-// Inspect reads a bundle to its end without verifying it. Below are spaces whose kinds count in addition to those of the
-// kernel, as in VerifyOptions.
+// Inspect reads a bundle to its end without verifying it. Below are spaces whose kinds count in addition to those of
+// the kernel, as in VerifyOptions.
 func Inspect(ctx context.Context, src Source, below []*ai.Space, tempDir string) (*Inspection, error) {
 	n := &inspection{result: new(Inspection), mentions: map[*[]Mention]map[string][]string{}}
 	err := src.look(ctx, &VerifyOptions{TempDir: tempDir}, func(l *look) error { return n.run(ctx, l, below) })
@@ -97,7 +99,9 @@ func (n *inspection) run(ctx context.Context, l *look, below []*ai.Space) error 
 		return err
 	}
 	s := &items{space: space, view: view}
-	err = cas.Parallel(ctx, 0, len(l.bundle.Files), func(_ context.Context, i int) error { return n.file(ctx, s, &l.bundle.Files[i]) })
+	err = cas.Parallel(ctx, 0, len(l.bundle.Files), func(_ context.Context, i int) error {
+		return n.file(ctx, s, &l.bundle.Files[i])
+	})
 	if err != nil || l.extra == nil {
 		return err
 	}

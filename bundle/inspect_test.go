@@ -46,17 +46,20 @@ func TestInspect(t *testing.T) {
 				t.Errorf("%s, %s: got %q, want %q", where, what, text, lines)
 			}
 		}
-		want("executable", n.Executable, "#!/bin/sh -e <- "+runAt, "#!/usr/bin/env bash <- "+helloAt, "mode <- "+helloAt, "tool <- "+helloAt+" "+multiAt)
+		want("executable", n.Executable, "#!/bin/sh -e <- "+runAt, "#!/usr/bin/env bash <- "+helloAt,
+			"mode <- "+helloAt, "tool <- "+helloAt+" "+multiAt)
 		want("hosts", n.Hosts, "api.example.com <- "+helloAt, "api.example.net <- "+helloAt)
 		want("places", n.Places, "../up <- "+helloAt, "/usr/bin/env <- "+helloAt)
 		want("secrets", n.Secrets, "acme-token <- "+helloAt)
 		want("capabilities", n.Capabilities, "execute:tool:acme/multi <- "+helloAt)
 		want("outside", n.Outside, "/bin/sh -e <- "+runAt, "/usr/bin/env bash <- "+helloAt,
-			"tool:rye/core/runtimes/bash_runtime <- "+helloAt, "tool:rye/core/runtimes/python_script_runtime <- "+multiAt)
+			"tool:rye/core/runtimes/bash_runtime <- "+helloAt,
+			"tool:rye/core/runtimes/python_script_runtime <- "+multiAt)
 		if len(n.Failures) != 0 || len(n.Items) != 3 || n.Bundle.Description != "A demo" {
 			t.Errorf("%s: %q, %+v", where, lines(n.Failures), n.Items)
 		}
-		if h := n.Items[1]; fmt.Sprint(h.Ref, h.Version, h.Type, h.Risk, h.Network, h.Executor) != "tool:acme/hello1.0.0shellwriteapi.example.comrye/core/runtimes/bash_runtime" {
+		if h := n.Items[1]; fmt.Sprint(h.Ref, h.Version, h.Type, h.Risk, h.Network,
+			h.Executor) != "tool:acme/hello1.0.0shellwriteapi.example.comrye/core/runtimes/bash_runtime" {
 			t.Errorf("%s: %+v", where, h)
 		}
 	}
@@ -69,7 +72,8 @@ func TestInspect(t *testing.T) {
 	if err != nil || n.Bundle != nil || len(n.Failures) != 1 {
 		t.Errorf("nothing: %v, %+v", err, n)
 	}
-	n, err = bundle.Inspect(t.Context(), bundle.InArchive(bytes.NewReader(repack(t, b, "echo hello", "echo help!"))), nil, "")
+	n, err = bundle.Inspect(t.Context(), bundle.InArchive(bytes.NewReader(repack(t, b, "echo hello", "echo help!"))),
+		nil, "")
 	if err != nil || len(n.Items) != 2 || len(n.Failures) != 2 {
 		t.Errorf("damaged: %v, %q", err, lines(n.Failures))
 	}
@@ -131,15 +135,21 @@ config: {url: "https://${HOST}/x", again: ["C:\\\\x", "a/../../b", "~/.ssh/id", 
 	}
 	has("executable", n.Executable, "primitive <- "+oddAt)
 	has("capabilities", n.Capabilities, "execute:tool:acme/hello <- "+goAt)
-	if strings.Contains(fmt.Sprint(mentions(n.Hosts)), "no.host") || strings.Contains(fmt.Sprint(mentions(n.Hosts)), "not.a.host") {
+	if strings.Contains(fmt.Sprint(mentions(n.Hosts)), "no.host") ||
+		strings.Contains(fmt.Sprint(mentions(n.Hosts)), "not.a.host") {
 		t.Errorf("a host that is only spoken of: %q", mentions(n.Hosts))
 	}
-	if len(n.Failures) != 1 || n.Failures[0].Path != ".ai/tools/acme/huge.py" || n.Failures[0].Check != bundle.CheckItem || n.Failures[0].Unwrap() == nil {
+	if len(n.Failures) != 1 || n.Failures[0].Path != ".ai/tools/acme/huge.py" ||
+		n.Failures[0].Check != bundle.CheckItem || n.Failures[0].Unwrap() == nil {
 		t.Errorf("failures: %q", lines(n.Failures))
 	}
 	r := verify(t, bundle.InDir(p.dir(), "acme/demo"), p.options())
-	if !slices.ContainsFunc(r.Failures, func(f *bundle.Failure) bool { return f.Check == bundle.CheckItem && f.Ref == "tool:acme/huge" }) ||
-		!slices.ContainsFunc(r.Failures, func(f *bundle.Failure) bool { return f.Check == bundle.CheckRef && f.Ref == "tool:acme/none" }) {
+	if !slices.ContainsFunc(r.Failures, func(f *bundle.Failure) bool {
+		return f.Check == bundle.CheckItem && f.Ref == "tool:acme/huge"
+	}) ||
+		!slices.ContainsFunc(r.Failures, func(f *bundle.Failure) bool {
+			return f.Check == bundle.CheckRef && f.Ref == "tool:acme/none"
+		}) {
 		t.Errorf("verified: %q", lines(r.Failures))
 	}
 }

@@ -9,7 +9,9 @@ import (
 
 // mentioned returns the hosts of URLs in text, and the paths in it that lead out of the bundle.
 func mentioned(text string) (hosts, places []string) {
-	for _, word := range strings.FieldsFunc(withoutTags(text), func(c rune) bool { return strings.ContainsRune(" \t\r\n\"'<>()`,;", c) }) {
+	for _, word := range strings.FieldsFunc(withoutTags(text), func(c rune) bool {
+		return strings.ContainsRune(" \t\r\n\"'<>()`,;", c)
+	}) {
 		if host := hostOf(word); host != "" {
 			hosts = append(hosts, host)
 		} else if isPlace(word) {

@@ -11,7 +11,8 @@ func TestIn(t *testing.T) {
 		hosts, places []string
 	}{
 		{"curl https://api.example.com/v1 'http://{{host}}/x'", []string{"api.example.com", "{{host}}"}, nil},
-		{"cat </etc/passwd ~/.ssh/id ../up a/../../b C:\\x", nil, []string{"/etc/passwd", "~/.ssh/id", "../up", "a/../../b", "C:\\x"}},
+		{"cat </etc/passwd ~/.ssh/id ../up a/../../b C:\\x", nil,
+			[]string{"/etc/passwd", "~/.ssh/id", "../up", "a/../../b", "C:\\x"}},
 		{"<step>run</step > and </x.y:z>", nil, nil},
 		{"//comment a/b ./here", nil, nil},
 	} {

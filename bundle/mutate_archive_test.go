@@ -16,7 +16,8 @@ import (
 // frameOf puts a tar stream into one frame.
 func frameOf(t testing.TB, plain []byte) []byte {
 	t.Helper()
-	w, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(true), zstd.WithEncoderConcurrency(1), zstd.WithSingleSegment(false), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true))
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(true), zstd.WithEncoderConcurrency(1),
+		zstd.WithSingleSegment(false), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,10 +94,12 @@ var headerFields = []struct {
 }{
 	{"name", 0, []string{"files/../x", "/files/x", "x", "FILES/", "\x00", "./files"}},
 	{"name's end", 99, []string{"x"}},
-	{"mode", 100, []string{"0000600", "0000777", "0004755", "0002755", "0100644", "    644", "0000755\x00", "0000644\x00"}},
+	{"mode", 100, []string{"0000600", "0000777", "0004755", "0002755", "0100644", "    644", "0000755\x00",
+		"0000644\x00"}},
 	{"uid", 108, []string{"0001750", "      0", "\x80\x00\x00\x00\x00\x00\x00\x00"}},
 	{"gid", 116, []string{"0001750", "      0", "\x00"}},
-	{"size", 124, []string{"00000000000\x00", "00000000001\x00", "77777777777\x00", "          7\x00", "\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x07"}},
+	{"size", 124, []string{"00000000000\x00", "00000000001\x00", "77777777777\x00", "          7\x00",
+		"\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x07"}},
 	{"mtime", 136, []string{"00000000001", "14736170200", "          0"}},
 	{"type", 156, []string{"\x00", "1", "2", "3", "4", "5", "6", "7", "L", "K", "S", "g", "x", "X", "V", "M"}},
 	{"link", 157, []string{"x", "/etc/passwd", "../x"}},
@@ -122,7 +125,8 @@ func TestMutateArchive(t *testing.T) {
 	}
 	entries := split(t, plain)
 	end := make([]byte, 2*blockSize)
-	b.sound("put together again", bundle.InArchive(bytes.NewReader(frameOf(t, append(slices.Concat(entries...), end...)))))
+	b.sound("put together again", bundle.InArchive(bytes.NewReader(frameOf(t,
+		append(slices.Concat(entries...), end...)))))
 	stream := func(op, what string, tar []byte) {
 		t.Helper()
 		if !bytes.Equal(tar, plain) {
@@ -130,7 +134,8 @@ func TestMutateArchive(t *testing.T) {
 		}
 	}
 	with := func(i, without int, by ...[]byte) []byte {
-		return slices.Concat(slices.Concat(entries[:i]...), slices.Concat(by...), slices.Concat(entries[i+without:]...), end)
+		return slices.Concat(slices.Concat(entries[:i]...), slices.Concat(by...),
+			slices.Concat(entries[i+without:]...), end)
 	}
 
 	signatures := b.p.list.Signatures.Append(nil)
@@ -145,7 +150,8 @@ func TestMutateArchive(t *testing.T) {
 		stream("drop entry", name, with(i, 1))
 		stream("duplicate entry", name, with(i, 1, e, e))
 		stream("reorder entries", name+" to the front", with(0, i+1, append([][]byte{e}, entries[:i]...)...))
-		stream("reorder entries", name+" to the end", with(i, len(entries)-i, append(slices.Clone(entries[i+1:]), e)...))
+		stream("reorder entries", name+" to the end",
+			with(i, len(entries)-i, append(slices.Clone(entries[i+1:]), e)...))
 		if i+1 < len(entries) {
 			stream("reorder entries", name, with(i, 2, entries[i+1], e))
 		}
@@ -185,8 +191,10 @@ func TestMutateArchive(t *testing.T) {
 	stream("end", "a byte less", plain[:len(plain)-1])
 	flips(plain, 41, func(what string, tar []byte) { stream("flip byte", what, tar) })
 	b.frames(good, plain)
-	b.enough(withText(6, map[string]int{"drop entry": 14, "duplicate entry": 14, "reorder entries": 39, "add entry": 28, "header": 900, "content": 60, "padding": 27, "truncate": 28, "end": 6,
-		"flip byte": 400, "flip in frame": 560, "drop in frame": 200, "duplicate in frame": 200, "reorder in frame": 200, "cut frame": 60, "around frame": 5}))
+	b.enough(withText(6, map[string]int{"drop entry": 14, "duplicate entry": 14, "reorder entries": 39,
+		"add entry": 28, "header": 900, "content": 60, "padding": 27, "truncate": 28, "end": 6,
+		"flip byte": 400, "flip in frame": 560, "drop in frame": 200, "duplicate in frame": 200,
+		"reorder in frame": 200, "cut frame": 60, "around frame": 5}))
 }
 
 // frames changes bytes of the frame. A mutant may pass if what is in it is the same to the byte.
@@ -218,7 +226,8 @@ func (b *breeder) frames(good, plain []byte) {
 	skip := []byte{0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0}
 	half := len(plain) / 2
 	for what, mutant := range map[string][]byte{
-		"a byte behind": append(bytes.Clone(good), 0), "twice": append(bytes.Clone(good), good...), "skipped before": append(bytes.Clone(skip), good...), "skipped behind": append(bytes.Clone(good), skip...),
+		"a byte behind": append(bytes.Clone(good), 0), "twice": append(bytes.Clone(good), good...),
+		"skipped before": append(bytes.Clone(skip), good...), "skipped behind": append(bytes.Clone(good), skip...),
 		"two frames": append(frameOf(b.t, plain[:half]), frameOf(b.t, plain[half:])...), "no frame": plain,
 	} {
 		// The contents of these are the same, and yet they aren't archives.

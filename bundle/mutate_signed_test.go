@@ -58,7 +58,9 @@ func (s *saying) say(keys ...key.Private) map[string]bundle.Source {
 	sized := func(b []byte, size int64) []byte {
 		return append(bytes.Clone(b), make([]byte, size)...)[:size]
 	}
-	files := slices.SortedFunc(slices.Values(s.files), func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
+	files := slices.SortedFunc(slices.Values(s.files), func(a, b manifest.File) int {
+		return strings.Compare(a.Path, b.Path)
+	})
 	for _, f := range files {
 		tar = append(tar, tarEntry("files/"+f.Path, f.Mode, sized(s.content(f), f.Size))...)
 	}
@@ -84,7 +86,8 @@ func (s *saying) content(f manifest.File) []byte {
 	return []byte("nothing")
 }
 
-// TestMutateSigned signs mutants: by a stranger, whatever they say, and by those who may, where what they say isn't so.
+// TestMutateSigned signs mutants: by a stranger, whatever they say, and by those who may, where what they say isn't
+// so.
 func TestMutateSigned(t *testing.T) {
 	t.Parallel()
 	b := newBreeder(t)
@@ -102,7 +105,8 @@ func TestMutateSigned(t *testing.T) {
 			b.refused(op+" in "+where, what, sources[where], nil)
 		}
 	}
-	for name, keys := range map[string][]key.Private{"eve": {eve}, "eve and alice": {eve, alice}, "bob and eve": {bob, eve}, "alice": {alice}, "none": nil} {
+	for name, keys := range map[string][]key.Private{"eve": {eve}, "eve and alice": {eve, alice},
+		"bob and eve": {bob, eve}, "alice": {alice}, "none": nil} {
 		try("stranger", name, full, b.p.all, everywhere, keys...)
 	}
 
@@ -139,11 +143,14 @@ func TestMutateSigned(t *testing.T) {
 		}
 		changed("no ref", everywhere, func(f *manifest.File) { f.Ref, f.Version = "", "" })
 		changed("other ref", everywhere, func(f *manifest.File) { f.Ref += "x" })
-		changed("other kind", everywhere, func(f *manifest.File) { f.Ref = "directive" + f.Ref[strings.Index(f.Ref, ":"):] })
+		changed("other kind", everywhere, func(f *manifest.File) {
+			f.Ref = "directive" + f.Ref[strings.Index(f.Ref, ":"):]
+		})
 		changed("no version", everywhere, func(f *manifest.File) { f.Version = "" })
 		changed("other version", everywhere, func(f *manifest.File) { f.Version = "9.9.9" })
 	}
-	for _, name := range []string{".ai/tools/acme/multi/helper.py", ".ai/tools/acme/multi/__init__.py", ".ai/tools/acme/hello.sh", "docs/guide.txt"} {
+	for _, name := range []string{".ai/tools/acme/multi/helper.py", ".ai/tools/acme/multi/__init__.py",
+		".ai/tools/acme/hello.sh", "docs/guide.txt"} {
 		all := slices.DeleteFunc(slices.Clone(b.p.all), func(f manifest.File) bool { return f.Path == name })
 		places := everywhere // the tool is another one without it, and the entrypoint is gone
 		if name == "docs/guide.txt" {
@@ -151,11 +158,14 @@ func TestMutateSigned(t *testing.T) {
 		}
 		try("drop file", name, full, all, places, alice, bob)
 	}
-	for _, name := range []string{".ai/policy.yaml", ".ai/keys/x.pem", ".ai/vendor/x", ".ai/bundles/x/manifest.yaml", ".ai/Threads/x", ".ai/Config/x"} {
-		all := append(slices.Clone(b.p.all), manifest.File{Path: name, Digest: cas.Sum([]byte("nothing")), Size: 7, Mode: cas.File})
+	for _, name := range []string{".ai/policy.yaml", ".ai/keys/x.pem", ".ai/vendor/x", ".ai/bundles/x/manifest.yaml",
+		".ai/Threads/x", ".ai/Config/x"} {
+		all := append(slices.Clone(b.p.all), manifest.File{Path: name, Digest: cas.Sum([]byte("nothing")), Size: 7,
+			Mode: cas.File})
 		b.p.put([]byte("nothing"))
 		at := filepath.Join(b.dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte("nothing"), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755),
+			os.WriteFile(at, []byte("nothing"), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 		try("place", name, full, all, everywhere, alice, bob)
@@ -167,10 +177,13 @@ func TestMutateSigned(t *testing.T) {
 	b.heads(full, try)
 	b.envelopes(full)
 
-	least := map[string]int{"mode in directory": 7, "mode in archive": 2, "mode in store": 2, "path in directory": 10, "path in archive": 5, "path in store": 5,
+	least := map[string]int{"mode in directory": 7, "mode in archive": 2, "mode in store": 2, "path in directory": 10,
+		"path in archive": 5, "path in store": 5,
 		"drop file in directory": 4, "drop file in archive": 3, "drop file in store": 3, "id in directory": 1}
-	for op, n := range map[string]int{"stranger": 80, "digest": 12, "larger": 12, "smaller": 11, "swap digests": 10, "ref of an asset": 7, "no ref": 3, "other ref": 3,
-		"other kind": 3, "no version": 3, "other version": 3, "type": 2, "drop evidence": 2, "head": 2, "head under provenance": 5, "envelope": 16, "place": 9} {
+	for op, n := range map[string]int{"stranger": 80, "digest": 12, "larger": 12, "smaller": 11, "swap digests": 10,
+		"ref of an asset": 7, "no ref": 3, "other ref": 3,
+		"other kind": 3, "no version": 3, "other version": 3, "type": 2, "drop evidence": 2, "head": 2,
+		"head under provenance": 5, "envelope": 16, "place": 9} {
 		for _, where := range everywhere {
 			least[op+" in "+where] = n
 		}
@@ -179,7 +192,8 @@ func TestMutateSigned(t *testing.T) {
 }
 
 // heads changes what the manifest says of the bundle as a whole, and of its evidence.
-func (b *breeder) heads(full manifest.FileList, try func(op, what string, l manifest.FileList, files []manifest.File, places []string, keys ...key.Private)) {
+func (b *breeder) heads(full manifest.FileList,
+	try func(op, what string, l manifest.FileList, files []manifest.File, places []string, keys ...key.Private)) {
 	changed := func(op, what string, places []string, change func(*manifest.FileList)) {
 		b.t.Helper()
 		l := full
@@ -203,7 +217,9 @@ func (b *breeder) heads(full manifest.FileList, try func(op, what string, l mani
 	b.o.Require = []string{bundle.SBOM, bundle.Provenance}
 	evidence("type", func(e *manifest.Evidence) { e.Type = "text/plain" })
 	for i, e := range full.Evidence {
-		changed("drop evidence", e.Name, everywhere, func(l *manifest.FileList) { l.Evidence = slices.Delete(l.Evidence, i, i+1) })
+		changed("drop evidence", e.Name, everywhere, func(l *manifest.FileList) {
+			l.Evidence = slices.Delete(l.Evidence, i, i+1)
+		})
 	}
 	for name, change := range map[string]func(*manifest.FileList){
 		"id":          func(l *manifest.FileList) { l.BundleID = "acme/other" },
@@ -234,14 +250,18 @@ func (b *breeder) envelopes(full manifest.FileList) {
 	}
 	signatures := bytes.Index(good, []byte(`"signatures":[`)) + len(`"signatures":[`)
 	for name, text := range map[string][]byte{
-		"predicate": payload(`"predicate":{}`, `"predicate":{"x":1}`), "kind": payload("slsa.dev/provenance/v1", "slsa.dev/provenance/v2"),
-		"statement": payload("Statement/v1", "Statement/v0.1"), "name": payload("demo", "omed"), "space": payload("{", "{ "),
+		"predicate": payload(`"predicate":{}`, `"predicate":{"x":1}`),
+		"kind":      payload("slsa.dev/provenance/v1", "slsa.dev/provenance/v2"),
+		"statement": payload("Statement/v1", "Statement/v0.1"), "name": payload("demo", "omed"),
+		"space":   payload("{", "{ "),
 		"subject": payload(attest.DigestsOf(subject)["blake3"], strings.Repeat("0", 64)),
 		"empty":   {}, "half": good[:len(good)/2], "twice": append(bytes.Clone(good), good...),
-		"one signs": provenanceOf(b.t, subject, alice), "a stranger signs": provenanceOf(b.t, subject, eve), "another's": provenanceOf(b.t, cas.Sum(nil), alice, bob),
+		"one signs": provenanceOf(b.t, subject, alice), "a stranger signs": provenanceOf(b.t, subject, eve),
+		"another's":                        provenanceOf(b.t, cas.Sum(nil), alice, bob),
 		"about the manifest that names it": provenanceOf(b.t, b.p.list.ID, alice, bob),
-		"payload type":                     replace("vnd.in-toto+json", "vnd.in-toto+jsoN"), "other signature": replace(`"sig":"`, `"sig":"AAAA`),
-		"no signatures": append(bytes.Clone(good[:signatures]), "]}"...),
+		"payload type":                     replace("vnd.in-toto+json", "vnd.in-toto+jsoN"),
+		"other signature":                  replace(`"sig":"`, `"sig":"AAAA`),
+		"no signatures":                    append(bytes.Clone(good[:signatures]), "]}"...),
 	} {
 		if bytes.Equal(text, good) {
 			b.t.Fatalf("%s: nothing was changed", name)

@@ -25,9 +25,9 @@ import (
 )
 
 // The tests here take a bundle with everything in it, wherever bundles can be, and change one thing at a time: each
-// token and line of the manifest, each signature, file, mode, piece of evidence, entry and header of the archive. Every
-// mutant must be refused, unless it is shown to be the same bundle in other clothes. Two people must have signed the
-// bundle, so that no line of theirs is one too many.
+// token and line of the manifest, each signature, file, mode, piece of evidence, entry and header of the archive.
+// Every mutant must be refused, unless it is shown to be the same bundle in other clothes. Two people must have signed
+// the bundle, so that no line of theirs is one too many.
 
 // A breeder makes mutants and counts them.
 type breeder struct {
@@ -82,18 +82,22 @@ func fullPack(t testing.TB) *pack {
 
 // partsOf is as much of a list of parts as says what it is about.
 func partsOf(subject cas.Digest) []byte {
-	return fmt.Appendf(nil, `{"metadata": {"component": {"hashes": [{"alg": "SHA-256", "content": "x"}, {"alg": "BLAKE3", "content": %q}]}}}`, attest.DigestsOf(subject)["blake3"])
+	return fmt.Appendf(nil,
+		`{"metadata": {"component": {"hashes": [{"alg": "SHA-256", "content": "x"}, {"alg": "BLAKE3", "content": %q}]}}}`,
+		attest.DigestsOf(subject)["blake3"])
 }
 
 func fullHead() manifest.FileList {
 	return manifest.FileList{BundleID: "acme/demo", Version: "1.0.0", Description: "All there is", License: "MIT",
-		Entrypoint: "tool:acme/hello", Expires: noon.Add(24 * time.Hour), Requires: []manifest.Require{{BundleID: "acme/tools", Version: "^2.0.0"}}}
+		Entrypoint: "tool:acme/hello", Expires: noon.Add(24 * time.Hour),
+		Requires: []manifest.Require{{BundleID: "acme/tools", Version: "^2.0.0"}}}
 }
 
 // provenanceOf is an envelope about a manifest without its evidence.
 func provenanceOf(t testing.TB, subject cas.Digest, keys ...key.Private) []byte {
 	t.Helper()
-	s := &attest.Statement{Subjects: []attest.Subject{{Name: "demo", Digests: attest.DigestsOf(subject)}}, PredicateType: bundle.ProvenanceType, Predicate: []byte("{}")}
+	s := &attest.Statement{Subjects: []attest.Subject{{Name: "demo", Digests: attest.DigestsOf(subject)}},
+		PredicateType: bundle.ProvenanceType, Predicate: []byte("{}")}
 	b, err := s.Append(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +223,8 @@ func tokenMutations(at int, before, line, after, text string) (all []mutation) {
 			add("retype token", left, to, right)
 		}
 		if strings.Trim(part, `"`) != "" && !strings.ContainsAny(part, " ,:{}[]") {
-			add("rename token", left, strings.TrimSuffix(part, `"`)+"x"+part[len(strings.TrimSuffix(part, `"`)):], right)
+			add("rename token", left, strings.TrimSuffix(part, `"`)+"x"+part[len(strings.TrimSuffix(part, `"`)):],
+				right)
 		}
 	}
 	return all
@@ -241,9 +246,11 @@ func retyped(part string) []string {
 	in := strings.Trim(part, `"`)
 	switch {
 	case strings.HasPrefix(part, `"`):
-		return []string{in, "'" + in + "'", "[" + part + "]", "null", "1", "{}", `""`, "!!str " + part, `"\u00` + fmt.Sprintf("%02x", part[min(1, len(part)-1)]) + part[min(2, len(part)):]}
+		return []string{in, "'" + in + "'", "[" + part + "]", "null", "1", "{}", `""`, "!!str " + part,
+			`"\u00` + fmt.Sprintf("%02x", part[min(1, len(part)-1)]) + part[min(2, len(part)):]}
 	case strings.Trim(part, "0123456789") == "" && part != "":
-		return []string{`"` + part + `"`, "0" + part, "-" + part, part + ".0", part + "e0", "0x" + part, "99999999999999999999", "null"}
+		return []string{`"` + part + `"`, "0" + part, "-" + part, part + ".0", part + "e0", "0x" + part,
+			"99999999999999999999", "null"}
 	case regexp.MustCompile(`^[\w.-]+$`).MatchString(part):
 		return []string{`"` + part + `"`, strings.ToUpper(part), "? " + part}
 	}
@@ -252,7 +259,8 @@ func retyped(part string) []string {
 
 var textFloors = map[string]int{
 	"drop line": 24, "duplicate line": 24, "reorder lines": 45, "add line": 48, "respell line": 72,
-	"drop token": 370, "duplicate token": 370, "reorder tokens": 310, "flip token": 1100, "retype token": 760, "rename token": 110, "flip byte": 500,
+	"drop token": 370, "duplicate token": 370, "reorder tokens": 310, "flip token": 1100, "retype token": 760,
+	"rename token": 110, "flip byte": 500,
 }
 
 // withText adds to the least numbers of mutants of texts, where only every n-th is tried.
@@ -265,7 +273,8 @@ func withText(each int, more map[string]int) map[string]int {
 	return all
 }
 
-// some are a part of all mutations: a directory is tried with each, and elsewhere the same reader reads the same texts.
+// some are a part of all mutations: a directory is tried with each, and elsewhere the same reader reads the same
+// texts.
 func some(all []mutation, from, each int) (part []mutation) {
 	for i := from; i < len(all); i += each {
 		part = append(part, all[i])
@@ -319,7 +328,8 @@ func TestMutateDirectory(t *testing.T) {
 	}
 	b.files(dir, src, home+"manifest.yaml", names[0], false)
 	b.sound("as it was", src)
-	b.enough(withText(1, map[string]int{"truncate": 60, "append": 4, "flip file": 36, "truncate file": 12, "append to file": 13, "empty file": 12, "drop file": 13,
+	b.enough(withText(1, map[string]int{"truncate": 60, "append": 4, "flip file": 36, "truncate file": 12,
+		"append to file": 13, "empty file": 12, "drop file": 13,
 		"rename file": 13, "swap files": 13, "retype file": 52, "mode": 10, "copy file": 9}))
 }
 
@@ -440,7 +450,8 @@ func TestMutateStore(t *testing.T) {
 		b.refused(op, what, bundle.InStore(&b.p.store, b.p, made.Digest), nil)
 		delete(b.p.names, other)
 		b.refused(op, what+", unsigned", bundle.InStore(&b.p.store, b.p, made.Digest), nil)
-		b.refused(op, what+", in its place", bundle.InStore(&swapped{&b.p.store, cas.ID{Kind: cas.Document, Digest: id}, made.ID}, b.p, id), nil)
+		b.refused(op, what+", in its place", bundle.InStore(&swapped{&b.p.store,
+			cas.ID{Kind: cas.Document, Digest: id}, made.ID}, b.p, id), nil)
 	}
 	for _, m := range some(mutations(string(b.p.body)), 1, 5) {
 		document(m.op, m.what, []byte(m.text))
@@ -448,7 +459,9 @@ func TestMutateStore(t *testing.T) {
 	flips(b.p.body, 23, func(what string, to []byte) { document("flip byte", what, to) })
 
 	for name, to := range map[string]cas.ID{
-		"none": {}, "the document": {Kind: cas.Document, Digest: id}, "a file": {Kind: cas.Blob, Digest: b.p.all[0].Digest}, "nothing there": {Kind: cas.Blob, Digest: cas.Sum([]byte("none"))},
+		"none": {}, "the document": {Kind: cas.Document, Digest: id},
+		"a file":        {Kind: cas.Blob, Digest: b.p.all[0].Digest},
+		"nothing there": {Kind: cas.Blob, Digest: cas.Sum([]byte("none"))},
 	} {
 		b.p.names[ref] = to
 		if to == (cas.ID{}) {
@@ -469,7 +482,8 @@ func TestMutateStore(t *testing.T) {
 		is, next := cas.ID{Kind: cas.Blob, Digest: d}, cas.ID{Kind: cas.Blob, Digest: blobs[(i+1)%len(blobs)]}
 		b.refused("drop object", d.String(), bundle.InStore(&swapped{&b.p.store, is, cas.ID{}}, b.p, id), nil)
 		b.refused("swap objects", d.String(), bundle.InStore(&swapped{&b.p.store, is, next}, b.p, id), nil)
-		b.refused("retype object", d.String(), bundle.InStore(&swapped{&b.p.store, is, cas.ID{Kind: cas.Document, Digest: id}}, b.p, id), nil)
+		b.refused("retype object", d.String(), bundle.InStore(&swapped{&b.p.store, is,
+			cas.ID{Kind: cas.Document, Digest: id}}, b.p, id), nil)
 	}
 	b.refused("retype object", "the document", bundle.InStore(&b.p.store, b.p, blobs[0]), nil)
 	b.sound("as it was", bundle.InStore(&b.p.store, b.p, id))

@@ -16,7 +16,8 @@ const (
 	TypeSPDX      = "application/spdx+json"
 )
 
-var errOtherParts = errors.New("the SBOM describes another bundle: its digest is not that of this manifest without evidence")
+var errOtherParts = errors.New(
+	"the SBOM describes another bundle: its digest is not that of this manifest without evidence")
 
 // isSBOM reports whether a media type is that of a list of parts.
 func isSBOM(mediaType string) bool { return mediaType == TypeCycloneDX || mediaType == TypeSPDX }
@@ -34,8 +35,8 @@ func (h hashOf) is(d cas.Digest) bool {
 	return h.CycloneDX == "BLAKE3" && h.Content == hex || h.SPDX == "BLAKE3" && h.Value == hex
 }
 
-// aboutSubject returns an error unless a list of parts describes the bundle whose manifest without evidence has a digest. What
-// else is in the list may come from other programs.
+// aboutSubject returns an error unless a list of parts describes the bundle whose manifest without evidence has a
+// digest. What else is in the list may come from other programs.
 func aboutSubject(mediaType string, text []byte, subject cas.Digest) error {
 	var list struct {
 		Metadata struct {

@@ -29,8 +29,8 @@ type VerifyOptions struct {
 	Threshold int
 	Now       time.Time // with Signers; a policy comes with its own
 
-	// Below are the spaces that the bundle's items may use: those that it requires, and the library. Which files belong
-	// to a tool can depend on what runs it.
+	// Below are the spaces that the bundle's items may use: those that it requires, and the library. Which files
+	// belong to a tool can depend on what runs it.
 	Below []*ai.Space
 	// Needs are the bundles that this one requires, and which of them are in Below. Where one isn't, an item whose
 	// executor isn't found counts by its own signature: the tree that this vouches for is the one that it names.
@@ -41,7 +41,8 @@ type VerifyOptions struct {
 	AllowExtra bool
 	// Require names evidence that must be there and hold: SBOM, Provenance.
 	Require []string
-	// Statements are on how the bundle was made, and travel beside it: each must hold, and be about this manifest's id.
+	// Statements are on how the bundle was made, and travel beside it: each must hold, and be about this manifest's
+	// id.
 	Statements []Statement
 	// Progress receives the number of files verified so far and their bytes, from many goroutines in no order. It may
 	// be nil.
@@ -182,7 +183,8 @@ func (o *VerifyOptions) trust() (*admission.Trust, error) {
 		}
 		fmt.Fprintf(&names, "k%d", i)
 	}
-	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\n\nkeys:\n%s\nnames:\n  \"**\": {keys: [%s], accept: [v1, v2]}\n  \"bundle:**\": {keys: [%s], threshold: %d}\n",
+	p, err := policy.Parse(fmt.Appendf(nil,
+		"rye: policy/2\n\nkeys:\n%s\nnames:\n  \"**\": {keys: [%s], accept: [v1, v2]}\n  \"bundle:**\": {keys: [%s], threshold: %d}\n",
 		keys.String(), names.String(), names.String(), cmp.Or(o.Threshold, 1)))
 	if err != nil {
 		return nil, err
@@ -234,7 +236,9 @@ func (v *verification) run(ctx context.Context, l *look) error {
 			checked <- l.each(checking, file)
 			return
 		}
-		checked <- cas.Parallel(checking, 0, len(b.Files), func(_ context.Context, i int) error { return file(i, false) })
+		checked <- cas.Parallel(checking, 0, len(b.Files), func(_ context.Context, i int) error {
+			return file(i, false)
+		})
 	}()
 	if l.extra != nil && !v.options.AllowExtra { // while files are hashed: it only lists directories
 		if v.report.Never, err = l.extra(ctx, items.view.Kinds(), v.fail); err != nil {
@@ -294,7 +298,9 @@ func (v *verification) manifest() {
 	} else if err != nil {
 		v.fail(&Failure{Check: CheckSignatures, Err: err})
 	}
-	if b.Entrypoint != "" && !slices.ContainsFunc(b.Files, func(f manifest.File) bool { return f.Ref == b.Entrypoint }) {
+	if b.Entrypoint != "" && !slices.ContainsFunc(b.Files, func(f manifest.File) bool {
+		return f.Ref == b.Entrypoint
+	}) {
 		v.fail(&Failure{Check: CheckManifest, Expected: b.Entrypoint, Err: errEntrypoint})
 	}
 }
@@ -316,8 +322,8 @@ func (v *verification) revoked() {
 	})
 }
 
-// Revoked tells of each file of a bundle with this name that policy has taken out of use. Those that are items are asked
-// about as such, elsewhere.
+// Revoked tells of each file of a bundle with this name that policy has taken out of use. Those that are items are
+// asked about as such, elsewhere.
 func Revoked(t *admission.Trust, name string, files []manifest.File, tell func(*manifest.File, policy.Decision)) {
 	ask := func(some []cas.Digest) policy.Decision {
 		// With a voucher who signs has no say: what is left is what revokes, in the root and in the project's policy.
@@ -361,7 +367,8 @@ func (e *NotAdmittedError) Error() string { return fmt.Sprintf("%q %s", e.Name, 
 // Fault returns e with the code of the policy's decision.
 func (e *NotAdmittedError) Fault() *fault.Error {
 	d := &e.Decision
-	f := fault.New(d.Code.Fault(), "%s", e).From(e).On("reason", d.Code.String()).On("name", e.Name).On("rule", d.Rule).Try("rye trust check " + fault.Quote(e.Name))
+	f := fault.New(d.Code.Fault(), "%s", e).From(e).On("reason", d.Code.String()).On("name", e.Name).On("rule",
+		d.Rule).Try("rye trust check " + fault.Quote(e.Name))
 	if d.Revoked != nil {
 		f.On("revoked", d.Revoked.What()).On("revoked_because", d.Revoked.Reason)
 	}

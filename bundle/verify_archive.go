@@ -21,7 +21,8 @@ func InArchive(r io.Reader) Source { return inArchive{r} }
 type inArchive struct{ r io.Reader }
 
 func (a inArchive) look(ctx context.Context, o *VerifyOptions, use func(*look) error) error {
-	s := &spool{dir: o.TempDir, at: map[cas.Digest]span{}, failed: map[string]*Failure{}, bad: map[cas.Digest]error{}, scripts: map[string]string{}}
+	s := &spool{dir: o.TempDir, at: map[cas.Digest]span{}, failed: map[string]*Failure{}, bad: map[cas.Digest]error{},
+		scripts: map[string]string{}}
 	defer s.close()
 	l := &look{getter: s, check: s.check, scripts: s.scripts}
 	_, err := archive.Read(ctx, a.r, s)

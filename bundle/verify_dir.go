@@ -145,7 +145,8 @@ func (d *dirLook) bytes(ctx context.Context, f *manifest.File) (known bool, mode
 	}
 	defer d.hashes.Put(with)
 	if f.Size < int64(len(with.buf)) {
-		if b, mode, err := d.in.Read(f.Path, with.buf); err == nil && int64(len(b)) == f.Size && cas.Sum(b) == f.Digest {
+		if b, mode, err := d.in.Read(f.Path, with.buf); err == nil && int64(len(b)) == f.Size &&
+			cas.Sum(b) == f.Digest {
 			return true, mode, nil, nil
 		}
 	}

@@ -68,7 +68,8 @@ func (v *verification) statements() {
 			v.fail(&Failure{Check: CheckEvidence, Path: s.Name, Err: err})
 			continue
 		}
-		e := manifest.Evidence{Name: s.Name, Digest: cas.Sum(s.Envelope), Size: int64(len(s.Envelope)), Type: TypeEnvelope}
+		e := manifest.Evidence{Name: s.Name, Digest: cas.Sum(s.Envelope), Size: int64(len(s.Envelope)),
+			Type: TypeEnvelope}
 		v.report.Evidence = append(v.report.Evidence, Attested{Evidence: e, Signers: signers, About: v.look.bundle.ID})
 	}
 }
@@ -113,8 +114,8 @@ func (v *verification) proof(ctx context.Context, e *manifest.Evidence) ([]byte,
 	return io.ReadAll(o)
 }
 
-// provenance returns who signed a statement on how this very bundle was made: those who may vouch for the bundle, and as
-// many of them, may say that. about is what the statement has to name.
+// provenance returns who signed a statement on how this very bundle was made: those who may vouch for the bundle, and
+// as many of them, may say that. about is what the statement has to name.
 func (v *verification) provenance(envelope []byte, about cas.Digest) ([]key.Fingerprint, error) {
 	b := v.look.bundle
 	var keys []key.Public

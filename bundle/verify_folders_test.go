@@ -28,7 +28,8 @@ func TestVerifyManyFolders(t *testing.T) {
 	failures(t, "as it is", verify(t, src, p.options()))
 	at := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
 	for _, err := range []error{
-		os.RemoveAll(at("d07")), os.Rename(at("d21/e"), at("d21/away")), os.Symlink("away", at("d21/e")), os.RemoveAll(at("d33/e")), os.WriteFile(at("d33/e"), nil, 0o644),
+		os.RemoveAll(at("d07")), os.Rename(at("d21/e"), at("d21/away")), os.Symlink("away", at("d21/e")),
+		os.RemoveAll(at("d33/e")), os.WriteFile(at("d33/e"), nil, 0o644),
 		os.WriteFile(at("d55/e/2.txt"), []byte("d55/e/3.txt"), 0o644),
 	} {
 		if err != nil {
@@ -39,7 +40,11 @@ func TestVerifyManyFolders(t *testing.T) {
 	o.AllowExtra = true
 	failures(t, "changed", verify(t, src, o),
 		`"d07/e/0.txt": missing: `, `"d07/e/1.txt": missing: `, `"d07/e/2.txt": missing: `,
-		`"d21/e/0.txt": read: open d21/e/0.txt: is a symbolic link`, `"d21/e/1.txt": read: open d21/e/1.txt: is a symbolic link`, `"d21/e/2.txt": read: open d21/e/2.txt: is a symbolic link`,
-		`"d33/e/0.txt": read: open d33/e/0.txt: is not a directory`, `"d33/e/1.txt": read: open d33/e/1.txt: is not a directory`, `"d33/e/2.txt": read: open d33/e/2.txt: is not a directory`,
+		`"d21/e/0.txt": read: open d21/e/0.txt: is a symbolic link`,
+		`"d21/e/1.txt": read: open d21/e/1.txt: is a symbolic link`,
+		`"d21/e/2.txt": read: open d21/e/2.txt: is a symbolic link`,
+		`"d33/e/0.txt": read: open d33/e/0.txt: is not a directory`,
+		`"d33/e/1.txt": read: open d33/e/1.txt: is not a directory`,
+		`"d33/e/2.txt": read: open d33/e/2.txt: is not a directory`,
 		`"d55/e/2.txt": digest: `)
 }

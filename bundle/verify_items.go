@@ -51,7 +51,8 @@ func (v *verification) newItems(ctx context.Context) (*items, error) {
 
 // View shows the items of a bundle as its users will see them: its files are a space of the system, whose bytes
 // come from src, over the spaces below. Without t no extractor of the bundle has a say.
-func View(ctx context.Context, src cas.Getter, id string, files []manifest.File, below []*ai.Space, t ai.Examiner) (*ai.Space, *ai.View, error) {
+func View(ctx context.Context, src cas.Getter, id string, files []manifest.File, below []*ai.Space,
+	t ai.Examiner) (*ai.Space, *ai.View, error) {
 	s := &ai.Space{Label: "bundle:" + id, Level: ai.System, FS: snapshot.FS(ctx, src, files, dotAI)}
 	for _, o := range below {
 		s.Requires = append(s.Requires, o.Label)
@@ -73,8 +74,8 @@ func (v *verification) digests() map[cas.Digest]struct{} {
 // the file. It is an ai.Examiner.
 type Listing struct {
 	Trust *admission.Trust
-	// Listed reports whether a manifest that is admitted lists bytes with this digest. Nil: none does. It may be called
-	// by many goroutines.
+	// Listed reports whether a manifest that is admitted lists bytes with this digest. Nil: none does. It may be
+	// called by many goroutines.
 	Listed func(raw cas.Digest) bool
 }
 
@@ -181,8 +182,8 @@ func (s *items) at(f *manifest.File) (ai.File, bool) {
 	return at, err == nil
 }
 
-// admit asks policy about an item. If a required bundle is missing, and with it the item's executor, nothing says which
-// files belong to the item: its signature then counts for the tree that it names.
+// admit asks policy about an item. If a required bundle is missing, and with it the item's executor, nothing says
+// which files belong to the item: its signature then counts for the tree that it names.
 func (s *items) admit(ctx context.Context, it *ai.Item) (*ai.Admission, error) {
 	a, err := s.admitter.Admit(ctx, it, policy.ToUse)
 	broken, ok := errors.AsType[*ai.ChainError](err)
@@ -229,7 +230,8 @@ func (s *items) item(ctx context.Context, f *manifest.File, isItem bool, it *ai.
 	case !a.Decision.Allowed:
 		return fail(CheckItem, "", "", ai.NotAdmitted(it.Ref, f.Path, a.Decision))
 	}
-	w := Vouched{Path: f.Path, Ref: f.Ref, Format: a.Signed.Format, Listed: a.Listed, Signers: a.Signers, Reason: a.Decision.Reason()}
+	w := Vouched{Path: f.Path, Ref: f.Ref, Format: a.Signed.Format, Listed: a.Listed, Signers: a.Signers,
+		Reason: a.Decision.Reason()}
 	if a.Tree != nil {
 		w.Tree, w.Files = a.Tree.Digest, len(a.Tree.Files)
 	}

@@ -31,11 +31,13 @@ type look struct {
 	// check looks at one file as it is there; read says that its bytes came through the getter, and from this file if
 	// it is the only one with its digest.
 	check func(ctx context.Context, f *manifest.File, read bool) *Failure
-	// each calls do once for each file of the manifest; read says that its bytes were read and are right. Nil: in no order.
+	// each calls do once for each file of the manifest; read says that its bytes were read and are right. Nil: in no
+	// order.
 	each func(ctx context.Context, do func(i int, read bool) error) error
 	// scripts has the lines that begin with "#!" by path; nil where the getter has all files.
 	scripts map[string]string
-	// extra reports files that the manifest doesn't list, and returns those that no bundle ever holds. Nil: none is possible.
+	// extra reports files that the manifest doesn't list, and returns those that no bundle ever holds. Nil: none is
+	// possible.
 	extra func(ctx context.Context, kinds []*model.Kind, fail func(*Failure)) (never []string, err error)
 }
 
@@ -112,8 +114,8 @@ func (s inStore) look(ctx context.Context, o *VerifyOptions, use func(*look) err
 // Given is a bundle whose manifest was read already, and whose files are blobs in a store.
 func Given(b *Bundle, store cas.Getter) Source { return given{b, store, nil} }
 
-// Fresh is Given for a store into which this process has just put some of the blobs: it has hashed those, and doesn't read
-// them again, except for items.
+// Fresh is Given for a store into which this process has just put some of the blobs: it has hashed those, and doesn't
+// read them again, except for items.
 func Fresh(b *Bundle, store cas.Getter, fresh map[cas.Digest]bool) Source {
 	return given{b, store, fresh}
 }
@@ -128,7 +130,8 @@ func (s given) look(_ context.Context, _ *VerifyOptions, use func(*look) error) 
 	return use(&look{bundle: s.bundle, getter: s.store, check: s.check, each: s.each})
 }
 
-// each reads files in the order that is cheapest for the store. It leaves to check what is wrong with those that it can't read.
+// each reads files in the order that is cheapest for the store. It leaves to check what is wrong with those that it
+// can't read.
 func (s given) each(ctx context.Context, do func(i int, read bool) error) error {
 	files := s.bundle.Files
 	done := make([]bool, len(files))

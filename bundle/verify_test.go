@@ -18,7 +18,6 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -26,18 +25,22 @@ import (
 func TestVerify(t *testing.T) {
 	p := newPack(t)
 	p.signItems(alice)
-	p.prove("sbom.cdx.json", bundle.TypeCycloneDX, partsOf(p.make(manifest.FileList{Entrypoint: "tool:acme/hello"}).list.Subject))
+	p.prove("sbom.cdx.json", bundle.TypeCycloneDX,
+		partsOf(p.make(manifest.FileList{Entrypoint: "tool:acme/hello"}).list.Subject))
 	p.make(manifest.FileList{Entrypoint: "tool:acme/hello"}, alice, eve)
 	for name, src := range p.sources() {
 		o := p.options()
 		o.Require = []string{bundle.SBOM}
 		r := verify(t, src, o)
 		failures(t, name, r)
-		if r.Name != "bundle:acme/demo@1.0.0" || r.Good != 9 || r.Read != r.Bytes || len(r.Evidence) != 1 || r.Manifest.Decision.Reason() == "" {
+		if r.Name != "bundle:acme/demo@1.0.0" || r.Good != 9 || r.Read != r.Bytes || len(r.Evidence) != 1 ||
+			r.Manifest.Decision.Reason() == "" {
 			t.Errorf("%s: %+v", name, r)
 		}
-		if len(r.Vouched) != 3 || r.Vouched[0].Ref != "knowledge:acme/note" || r.Vouched[2].Ref != "tool:acme/multi/multi" ||
-			r.Vouched[2].Files != 2 || r.Vouched[2].Tree.IsZero() || r.Vouched[1].Signers[0].Key.Fingerprint() != alice.Public().Fingerprint() {
+		if len(r.Vouched) != 3 || r.Vouched[0].Ref != "knowledge:acme/note" ||
+			r.Vouched[2].Ref != "tool:acme/multi/multi" ||
+			r.Vouched[2].Files != 2 || r.Vouched[2].Tree.IsZero() ||
+			r.Vouched[1].Signers[0].Key.Fingerprint() != alice.Public().Fingerprint() {
 			t.Errorf("%s: %+v", name, r.Vouched)
 		}
 	}
@@ -63,8 +66,10 @@ func TestVerifyManifest(t *testing.T) {
 		"stranger":        {sound(manifest.FileList{}, eve), "", []string{`signatures: "bundle:acme/demo@1.0.0" `}},
 		"below threshold": {sound(manifest.FileList{}, alice), two, []string{`signatures: "bundle:acme/demo@1.0.0" `}},
 		"threshold":       {sound(manifest.FileList{}, alice, bob), two, nil},
-		"expired":         {sound(named(manifest.FileList{Expires: noon}), alice), "", []string{`expired: "bundle:acme/demo@1.0.0" expired at 2026-11-20T12:00:00Z; the clock says 2026-11-20T12:00:00Z`}},
-		"entrypoint":      {sound(named(manifest.FileList{Entrypoint: "tool:acme/gone"}), alice), "", []string{"manifest: expected tool:acme/gone, found none: the entrypoint is not an item of the bundle"}},
+		"expired": {sound(named(manifest.FileList{Expires: noon}), alice), "",
+			[]string{`expired: "bundle:acme/demo@1.0.0" expired at 2026-11-20T12:00:00Z; the clock says 2026-11-20T12:00:00Z`}},
+		"entrypoint": {sound(named(manifest.FileList{Entrypoint: "tool:acme/gone"}), alice), "",
+			[]string{"manifest: expected tool:acme/gone, found none: the entrypoint is not an item of the bundle"}},
 	} {
 		for where, src := range c.p.sources() {
 			o := c.p.options()
@@ -73,13 +78,16 @@ func TestVerifyManifest(t *testing.T) {
 		}
 	}
 	unsigned := sound(manifest.FileList{})
-	failures(t, "unsigned", verify(t, bundle.InStore(&unsigned.store, unsigned, unsigned.list.ID), unsigned.options()), `signatures: "bundle:acme/demo@1.0.0" `)
-	failures(t, "unsigned", verify(t, bundle.InDir(unsigned.dir(), "acme/demo"), unsigned.options()), `signatures: "bundle:acme/demo@1.0.0" `)
+	failures(t, "unsigned", verify(t, bundle.InStore(&unsigned.store, unsigned, unsigned.list.ID), unsigned.options()),
+		`signatures: "bundle:acme/demo@1.0.0" `)
+	failures(t, "unsigned", verify(t, bundle.InDir(unsigned.dir(), "acme/demo"), unsigned.options()),
+		`signatures: "bundle:acme/demo@1.0.0" `)
 
 	// A signature that was made for another document.
 	forged := sound(manifest.FileList{}, alice)
 	forged.list.Signatures[0].Sig[5] ^= 1
-	failures(t, "forged", verify(t, bundle.InArchive(bytes.NewReader(forged.archive())), forged.options()), "signatures: ")
+	failures(t, "forged", verify(t, bundle.InArchive(bytes.NewReader(forged.archive())), forged.options()),
+		"signatures: ")
 }
 
 func TestVerifySigners(t *testing.T) {
@@ -87,7 +95,8 @@ func TestVerifySigners(t *testing.T) {
 	p.signItems(alice)
 	p.make(manifest.FileList{}, alice, bob)
 	src := bundle.InStore(&p.store, p, p.list.ID)
-	o := bundle.VerifyOptions{Signers: []key.Public{alice.Public(), bob.Public()}, Threshold: 2, Now: noon, Below: []*ai.Space{library()}}
+	o := bundle.VerifyOptions{Signers: []key.Public{alice.Public(), bob.Public()}, Threshold: 2, Now: noon,
+		Below: []*ai.Space{library()}}
 	failures(t, "two", verify(t, src, o))
 	o.Signers = []key.Public{alice.Public(), eve.Public()}
 	failures(t, "one of two", verify(t, src, o), "signatures: ")
@@ -111,7 +120,8 @@ func TestVerifySigners(t *testing.T) {
 	if _, err := (&bundle.VerifyOptions{}).Admit(b); err != bundle.ErrNoTrust {
 		t.Errorf("admitted: %v", err)
 	}
-	if e, err := (&bundle.VerifyOptions{Signers: []key.Public{bob.Public()}, Now: noon}).Admit(b); err != nil || !e.Decision.Allowed {
+	if e, err := (&bundle.VerifyOptions{Signers: []key.Public{bob.Public()}, Now: noon}).Admit(b); err != nil ||
+		!e.Decision.Allowed {
 		t.Errorf("not admitted: %v", err)
 	}
 }
@@ -131,17 +141,33 @@ func TestVerifyDirectory(t *testing.T) {
 		want   []string
 	}{
 		"nothing": {func(string) error { return nil }, nil},
-		"missing": {func(d string) error { return os.Remove(d + "/README.md") }, []string{`"README.md": missing: expected blake3:`}},
-		"changed": {func(d string) error { return os.WriteFile(d+"/README.md", []byte("# demo!\n"), 0o644) }, []string{`"README.md": digest: expected blake3:`}},
-		"longer":  {func(d string) error { return os.WriteFile(d+"/README.md", []byte("# demo and more\n"), 0o644) }, []string{`"README.md": size: expected 8, found 16`}},
-		"LF":      {func(d string) error { return os.WriteFile(d+"/README.md", []byte("# demo\n"), 0o644) }, []string{`"README.md": size: expected 8, found 7 (only line endings differ)`}},
-		"CR LF": {func(d string) error { return os.WriteFile(d+"/docs/guide.txt", []byte("guide\r\nof lines\r\n"), 0o644) },
+		"missing": {func(d string) error {
+			return os.Remove(d + "/README.md")
+		}, []string{`"README.md": missing: expected blake3:`}},
+		"changed": {func(d string) error {
+			return os.WriteFile(d+"/README.md", []byte("# demo!\n"), 0o644)
+		}, []string{`"README.md": digest: expected blake3:`}},
+		"longer": {func(d string) error {
+			return os.WriteFile(d+"/README.md", []byte("# demo and more\n"), 0o644)
+		}, []string{`"README.md": size: expected 8, found 16`}},
+		"LF": {func(d string) error {
+			return os.WriteFile(d+"/README.md", []byte("# demo\n"), 0o644)
+		}, []string{`"README.md": size: expected 8, found 7 (only line endings differ)`}},
+		"CR LF": {func(d string) error {
+			return os.WriteFile(d+"/docs/guide.txt", []byte("guide\r\nof lines\r\n"), 0o644)
+		},
 			[]string{`"docs/guide.txt": size: expected 15, found 17 (only line endings differ)`}},
-		"CR":   {func(d string) error { return os.WriteFile(d+"/docs/guide.txt", []byte("guide\rof lines\r"), 0o644) }, []string{`"docs/guide.txt": digest: expected blake3:`}},
-		"mode": {func(d string) error { return os.Chmod(d+"/README.md", 0o755) }, []string{`"README.md": mode: expected file, found exec`}},
+		"CR": {func(d string) error {
+			return os.WriteFile(d+"/docs/guide.txt", []byte("guide\rof lines\r"), 0o644)
+		}, []string{`"docs/guide.txt": digest: expected blake3:`}},
+		"mode": {func(d string) error {
+			return os.Chmod(d+"/README.md", 0o755)
+		}, []string{`"README.md": mode: expected file, found exec`}},
 		"item's mode": {func(d string) error { return os.Chmod(filepath.Join(d, helloAt), 0o644) },
 			[]string{`".ai/tools/acme/hello.sh": mode: expected exec, found file`}},
-		"item": {func(d string) error { return os.WriteFile(filepath.Join(d, helloAt), []byte(hello), 0o755) }, []string{`".ai/tools/acme/hello.sh": size: expected `}},
+		"item": {func(d string) error {
+			return os.WriteFile(filepath.Join(d, helloAt), []byte(hello), 0o755)
+		}, []string{`".ai/tools/acme/hello.sh": size: expected `}},
 		"helper": {func(d string) error {
 			return os.WriteFile(d+"/.ai/tools/acme/multi/helper.py", []byte("x = 2\n"), 0o644)
 		},
@@ -149,21 +175,31 @@ func TestVerifyDirectory(t *testing.T) {
 		"link": {func(d string) error {
 			return errors.Join(os.Rename(d+"/README.md", d+"/away"), os.Symlink("away", d+"/README.md"))
 		}, []string{`"README.md": type: expected a file, found a symbolic link`}},
-		"directory": {func(d string) error { return errors.Join(os.Remove(d+"/README.md"), os.Mkdir(d+"/README.md", 0o755)) },
+		"directory": {func(d string) error {
+			return errors.Join(os.Remove(d+"/README.md"), os.Mkdir(d+"/README.md", 0o755))
+		},
 			[]string{`"README.md": type: expected a file, found a directory`}},
 		"linked directory": {func(d string) error {
 			return errors.Join(os.Rename(d+"/docs", d+"/away"), os.Symlink("away", d+"/docs"))
 		}, []string{`"docs": read: `, `"docs/guide.txt": read: `, `"docs/run.sh": read: `}},
-		"extra asset":     {func(d string) error { return os.WriteFile(d+"/docs/more", nil, 0o644) }, []string{`"docs/more": extra: expected none, found a file`}},
+		"extra asset": {func(d string) error {
+			return os.WriteFile(d+"/docs/more", nil, 0o644)
+		}, []string{`"docs/more": extra: expected none, found a file`}},
 		"extra elsewhere": {func(d string) error { return os.WriteFile(d+"/more", nil, 0o644) }, nil},
 		"extra item": {func(d string) error {
-			return errors.Join(os.MkdirAll(d+"/.ai/config/deep", 0o755), os.WriteFile(d+"/.ai/config/deep/x.yaml", nil, 0o644))
+			return errors.Join(os.MkdirAll(d+"/.ai/config/deep", 0o755),
+				os.WriteFile(d+"/.ai/config/deep/x.yaml", nil, 0o644))
 		}, []string{`".ai/config/deep/x.yaml": extra: expected none, found a file`}},
-		"extra link": {func(d string) error { return os.Symlink("nowhere", d+"/.ai/tools/x.py") }, []string{`".ai/tools/x.py": extra: expected none, found a symbolic link`}},
+		"extra link": {func(d string) error {
+			return os.Symlink("nowhere", d+"/.ai/tools/x.py")
+		}, []string{`".ai/tools/x.py": extra: expected none, found a symbolic link`}},
 		"droppings": {func(d string) error {
-			return errors.Join(os.WriteFile(d+"/docs/.DS_Store", nil, 0o644), os.MkdirAll(d+"/.ai/tools/__pycache__/__pycache__", 0o755))
+			return errors.Join(os.WriteFile(d+"/docs/.DS_Store", nil, 0o644),
+				os.MkdirAll(d+"/.ai/tools/__pycache__/__pycache__", 0o755))
 		}, nil},
-		"empty manifest": {func(d string) error { return os.WriteFile(d+"/.ai/bundles/acme/demo/manifest.yaml", nil, 0o644) }, []string{`".ai/bundles/acme/demo/manifest.yaml": manifest: `}},
+		"empty manifest": {func(d string) error {
+			return os.WriteFile(d+"/.ai/bundles/acme/demo/manifest.yaml", nil, 0o644)
+		}, []string{`".ai/bundles/acme/demo/manifest.yaml": manifest: `}},
 	} {
 		dir := p.dir()
 		if err := c.change(dir); err != nil {
@@ -171,7 +207,8 @@ func TestVerifyDirectory(t *testing.T) {
 		}
 		r := verify(t, bundle.InDir(dir, "acme/demo"), p.options())
 		failures(t, name, r, c.want...)
-		if want := map[string][]string{"droppings": {".ai/tools/__pycache__", "docs/.DS_Store"}}[name]; !slices.Equal(r.Never, want) {
+		if want := map[string][]string{"droppings": {".ai/tools/__pycache__",
+			"docs/.DS_Store"}}[name]; !slices.Equal(r.Never, want) {
 			t.Errorf("%s: of no bundle %q, want %q", name, r.Never, want)
 		}
 		o := p.options()
@@ -180,10 +217,12 @@ func TestVerifyDirectory(t *testing.T) {
 			t.Errorf("%s, allowed: %q", name, lines(r.Failures))
 		}
 	}
-	if _, err := bundle.Verify(t.Context(), bundle.InDir(p.dir(), "acme/other"), p.options()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := bundle.Verify(t.Context(), bundle.InDir(p.dir(), "acme/other"), p.options()); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("a bundle that isn't there: %v", err)
 	}
-	if _, err := bundle.Verify(t.Context(), bundle.InDir(p.dir()+"x", "acme/demo"), p.options()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := bundle.Verify(t.Context(), bundle.InDir(p.dir()+"x", "acme/demo"), p.options()); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("a directory that isn't there: %v", err)
 	}
 	if _, err := bundle.Verify(t.Context(), bundle.InDir(p.dir(), "../x"), p.options()); err == nil {
@@ -193,7 +232,8 @@ func TestVerifyDirectory(t *testing.T) {
 	if err := os.Rename(dir+"/.ai/bundles/acme/demo", dir+"/.ai/bundles/acme/fake"); err != nil {
 		t.Fatal(err)
 	}
-	failures(t, "another id", verify(t, bundle.InDir(dir, "acme/fake"), p.options()), `".ai/bundles/acme/fake/manifest.yaml": manifest: expected acme/fake, found acme/demo`)
+	failures(t, "another id", verify(t, bundle.InDir(dir, "acme/fake"), p.options()),
+		`".ai/bundles/acme/fake/manifest.yaml": manifest: expected acme/fake, found acme/demo`)
 }
 
 // TestVerifyItems is about what a manifest says of items, in a bundle whose bytes are all right.
@@ -204,27 +244,50 @@ func TestVerifyItems(t *testing.T) {
 		more   string
 		want   []string
 	}{
-		"unsigned":    {func(p *pack) { p.files[helloAt].Data = []byte(hello) }, "", []string{`".ai/tools/acme/hello.sh": item: "tool:acme/hello" `}},
-		"changed":     {func(p *pack) { p.files[helloAt].Data = append(p.files[helloAt].Data, '#') }, "", []string{`".ai/tools/acme/hello.sh": item: `}},
-		"tree":        {func(p *pack) { p.files[".ai/tools/acme/multi/helper.py"].Data = []byte("x = 3\n") }, "", []string{`".ai/tools/acme/multi/multi.py": item: `}},
-		"tree's mode": {func(p *pack) { p.files[".ai/tools/acme/multi/helper.py"].Mode = 0o755 }, "", []string{`".ai/tools/acme/multi/multi.py": item: `}},
+		"unsigned": {func(p *pack) {
+			p.files[helloAt].Data = []byte(hello)
+		}, "", []string{`".ai/tools/acme/hello.sh": item: "tool:acme/hello" `}},
+		"changed": {func(p *pack) {
+			p.files[helloAt].Data = append(p.files[helloAt].Data, '#')
+		}, "", []string{`".ai/tools/acme/hello.sh": item: `}},
+		"tree": {func(p *pack) {
+			p.files[".ai/tools/acme/multi/helper.py"].Data = []byte("x = 3\n")
+		}, "", []string{`".ai/tools/acme/multi/multi.py": item: `}},
+		"tree's mode": {func(p *pack) {
+			p.files[".ai/tools/acme/multi/helper.py"].Mode = 0o755
+		}, "", []string{`".ai/tools/acme/multi/multi.py": item: `}},
 		"grown tree": {func(p *pack) {
 			p.files[".ai/tools/acme/multi/more.json"] = &fstest.MapFile{Data: []byte("{}"), Mode: 0o644}
 		}, "", []string{`".ai/tools/acme/multi/multi.py": item: `}},
-		"no ref":      {func(p *pack) { delete(p.refs, noteAt) }, "", []string{`".ai/knowledge/acme/note.md": ref: expected knowledge:acme/note, found none`}},
-		"other ref":   {func(p *pack) { p.refs[noteAt] = "knowledge:acme/other 2.0.0" }, "", []string{`".ai/knowledge/acme/note.md": ref: expected knowledge:acme/note, found knowledge:acme/other`}},
-		"asset's ref": {func(p *pack) { p.refs["docs/guide.txt"] = "knowledge:acme/guide" }, "", []string{`"docs/guide.txt": ref: expected an asset, found knowledge:acme/guide`}},
-		"no version":  {func(p *pack) { p.refs[noteAt] = "knowledge:acme/note" }, "", []string{`".ai/knowledge/acme/note.md": version: expected 2.0.0, found none`}},
+		"no ref": {func(p *pack) {
+			delete(p.refs, noteAt)
+		}, "", []string{`".ai/knowledge/acme/note.md": ref: expected knowledge:acme/note, found none`}},
+		"other ref": {func(p *pack) {
+			p.refs[noteAt] = "knowledge:acme/other 2.0.0"
+		}, "", []string{
+			`".ai/knowledge/acme/note.md": ref: expected knowledge:acme/note, found knowledge:acme/other`}},
+		"asset's ref": {func(p *pack) {
+			p.refs["docs/guide.txt"] = "knowledge:acme/guide"
+		}, "", []string{`"docs/guide.txt": ref: expected an asset, found knowledge:acme/guide`}},
+		"no version": {func(p *pack) {
+			p.refs[noteAt] = "knowledge:acme/note"
+		}, "", []string{`".ai/knowledge/acme/note.md": version: expected 2.0.0, found none`}},
 		"odd version": {func(p *pack) {
-			b, err := sign.Sign([]byte(strings.Replace(note, "2.0.0", "'2'", 1)), sign.Angle, sign.Claim{Domain: sign.Item, Name: "knowledge:acme/note"}, alice, noon, nil)
+			b, err := sign.Sign([]byte(strings.Replace(note, "2.0.0", "'2'", 1)), sign.Angle,
+				sign.Claim{Domain: sign.Item, Name: "knowledge:acme/note"}, alice, noon, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			p.files[noteAt].Data, p.refs[noteAt] = b, "knowledge:acme/note"
 		}, "", nil},
-		"version":        {func(p *pack) { p.refs[noteAt] = "knowledge:acme/note 2.0.1" }, "", []string{`".ai/knowledge/acme/note.md": version: expected 2.0.0, found 2.0.1`}},
-		"revoked":        {func(p *pack) {}, "\nrevoked:\n  \"DIGEST\": {reason: bad}\n", []string{`".ai/tools/acme/multi/helper.py": revoked: `, `".ai/tools/acme/multi/multi.py": item: "tool:acme/multi/multi" `}},
-		"not for bundle": {func(p *pack) {}, "  \"tool:acme/hello\": {keys: [bob]}\n", []string{`".ai/tools/acme/hello.sh": item: "tool:acme/hello" `}},
+		"version": {func(p *pack) {
+			p.refs[noteAt] = "knowledge:acme/note 2.0.1"
+		}, "", []string{`".ai/knowledge/acme/note.md": version: expected 2.0.0, found 2.0.1`}},
+		"revoked": {func(p *pack) {}, "\nrevoked:\n  \"DIGEST\": {reason: bad}\n",
+			[]string{`".ai/tools/acme/multi/helper.py": revoked: `,
+				`".ai/tools/acme/multi/multi.py": item: "tool:acme/multi/multi" `}},
+		"not for bundle": {func(p *pack) {}, "  \"tool:acme/hello\": {keys: [bob]}\n",
+			[]string{`".ai/tools/acme/hello.sh": item: "tool:acme/hello" `}},
 	} {
 		p := newPack(t)
 		p.signItems(alice)
@@ -252,7 +315,8 @@ func TestVerifyV1(t *testing.T) {
 	o := p.options()
 	accept := "  \"knowledge:**\": {keys: [alice], accept: [v1, v2]}\n"
 	for where, src := range p.sources() {
-		failures(t, "not accepted in "+where, verify(t, src, o), `".ai/knowledge/acme/note.md": item: "knowledge:acme/note" `)
+		failures(t, "not accepted in "+where, verify(t, src, o),
+			`".ai/knowledge/acme/note.md": item: "knowledge:acme/note" `)
 	}
 	o.Trust = trusting(t, accept)
 	for where, src := range p.sources() {
@@ -264,7 +328,8 @@ func TestVerifyV1(t *testing.T) {
 	}
 	p.make(manifest.FileList{}, eve)
 	for where, src := range p.sources() {
-		failures(t, "a stranger's list in "+where, verify(t, src, o), "signatures: ", `".ai/knowledge/acme/note.md": item: "knowledge:acme/note" `)
+		failures(t, "a stranger's list in "+where, verify(t, src, o), "signatures: ",
+			`".ai/knowledge/acme/note.md": item: "knowledge:acme/note" `)
 	}
 }
 
@@ -274,18 +339,22 @@ func TestVerifyStore(t *testing.T) {
 	p.prove("sbom.cdx.json", bundle.TypeCycloneDX, []byte("{}"))
 	p.make(manifest.FileList{}, alice)
 	readme, sbom := cas.Sum(p.files["README.md"].Data), cas.Sum([]byte("{}"))
-	if err := p.store.Delete(t.Context(), cas.ID{Kind: cas.Blob, Digest: readme}, cas.ID{Kind: cas.Blob, Digest: sbom}); err != nil {
+	if err := p.store.Delete(t.Context(), cas.ID{Kind: cas.Blob, Digest: readme},
+		cas.ID{Kind: cas.Blob, Digest: sbom}); err != nil {
 		t.Fatal(err)
 	}
 	src := bundle.InStore(&p.store, p, p.list.ID)
-	failures(t, "missing", verify(t, src, p.options()), `"README.md": missing: expected `+readme.String(), `"sbom.cdx.json": missing: expected `+sbom.String())
+	failures(t, "missing", verify(t, src, p.options()), `"README.md": missing: expected `+readme.String(),
+		`"sbom.cdx.json": missing: expected `+sbom.String())
 
-	if _, err := bundle.Verify(t.Context(), bundle.InStore(&p.store, p, readme), p.options()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := bundle.Verify(t.Context(), bundle.InStore(&p.store, p, readme), p.options()); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("a document that isn't there: %v", err)
 	}
 	p.names[bundle.SignaturesRef(p.list.ID)] = cas.ID{Kind: cas.Blob, Digest: p.put([]byte("no signatures"))}
 	failures(t, "signatures", verify(t, src, p.options()), "manifest: ")
-	joined, err := p.store.Put(t.Context(), cas.Document, bytes.NewReader(manifest.Join(nil, p.body, p.list.Signatures)))
+	joined, err := p.store.Put(t.Context(), cas.Document,
+		bytes.NewReader(manifest.Join(nil, p.body, p.list.Signatures)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +371,8 @@ func TestVerifyStore(t *testing.T) {
 	}
 }
 
-// An ordered store shows many objects in its own order, up to the first that it lacks, and counts the others that it is asked for.
+// An ordered store shows many objects in its own order, up to the first that it lacks, and counts the others that it
+// is asked for.
 type ordered struct {
 	cas.Getter
 	got atomic.Int64
@@ -326,7 +396,8 @@ func (o *ordered) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o c
 	return nil
 }
 
-// TestVerifyOrder: files are read in the order of the store, and not at all if they have just been put; items are read all the same.
+// TestVerifyOrder: files are read in the order of the store, and not at all if they have just been put; items are read
+// all the same.
 func TestVerifyOrder(t *testing.T) {
 	p := newPack(t)
 	clear(p.files)
@@ -363,16 +434,21 @@ func TestVerifyArchive(t *testing.T) {
 	p.prove("sbom.cdx.json", bundle.TypeCycloneDX, []byte("{'x'}"))
 	p.make(manifest.FileList{}, alice)
 	edit := func(old, new string) []byte { return repack(t, p.archive(), old, new) }
-	failures(t, "an asset", verify(t, bundle.InArchive(bytes.NewReader(edit("# demo", "# dome"))), p.options()), `"README.md": digest: expected blake3:`)
-	failures(t, "evidence", verify(t, bundle.InArchive(bytes.NewReader(edit("{'x'}", "{'y'}"))), p.options()), `"sbom.cdx.json": digest: expected blake3:`)
-	failures(t, "an item", verify(t, bundle.InArchive(bytes.NewReader(edit("echo hello", "echo help!"))), p.options()), `".ai/tools/acme/hello.sh": digest: expected blake3:`)
+	failures(t, "an asset", verify(t, bundle.InArchive(bytes.NewReader(edit("# demo", "# dome"))), p.options()),
+		`"README.md": digest: expected blake3:`)
+	failures(t, "evidence", verify(t, bundle.InArchive(bytes.NewReader(edit("{'x'}", "{'y'}"))), p.options()),
+		`"sbom.cdx.json": digest: expected blake3:`)
+	failures(t, "an item", verify(t, bundle.InArchive(bytes.NewReader(edit("echo hello", "echo help!"))), p.options()),
+		`".ai/tools/acme/hello.sh": digest: expected blake3:`)
 	failures(t, "a helper", verify(t, bundle.InArchive(bytes.NewReader(edit("x = 1", "x = 2"))), p.options()),
 		`".ai/tools/acme/multi/helper.py": digest: expected blake3:`, `".ai/tools/acme/multi/multi.py": item: `)
-	failures(t, "a mode", verify(t, bundle.InArchive(bytes.NewReader(edit("files/docs/run.sh", "files/docs/Run.sh"))), p.options()),
+	failures(t, "a mode", verify(t, bundle.InArchive(bytes.NewReader(edit("files/docs/run.sh", "files/docs/Run.sh"))),
+		p.options()),
 		"archive: corrupt archive: ", `"docs/run.sh": missing: expected `, `"sbom.cdx.json": missing: `)
 	b := p.archive()
 	r := verify(t, bundle.InArchive(bytes.NewReader(append(b, 0))), p.options())
-	failures(t, "a byte behind", r, fmt.Sprintf("archive: corrupt archive: byte %d: trailing bytes after the end", len(b)))
+	failures(t, "a byte behind", r, fmt.Sprintf("archive: corrupt archive: byte %d: trailing bytes after the end",
+		len(b)))
 	r = verify(t, bundle.InArchive(strings.NewReader("")), p.options())
 	failures(t, "nothing", r, "archive: corrupt archive: byte 0: unexpected EOF")
 	if r.Bundle != nil || r.Manifest != nil {
@@ -386,7 +462,8 @@ func TestVerifyArchive(t *testing.T) {
 
 	// More than is kept in memory.
 	large := newPack(t)
-	large.files[".ai/tools/acme/multi/data.bin"] = &fstest.MapFile{Data: bytes.Repeat([]byte("0123456789abcdef"), 400_000), Mode: 0o644}
+	large.files[".ai/tools/acme/multi/data.bin"] = &fstest.MapFile{Data: bytes.Repeat([]byte("0123456789abcdef"),
+		400_000), Mode: 0o644}
 	large.signItems(alice)
 	large.make(manifest.FileList{}, alice)
 	o := large.options()
@@ -395,152 +472,11 @@ func TestVerifyArchive(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	o.TempDir += "/gone"
-	if _, err := bundle.Verify(t.Context(), bundle.InArchive(bytes.NewReader(large.archive())), o); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := bundle.Verify(t.Context(), bundle.InArchive(bytes.NewReader(large.archive())), o); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("without a place to keep it: %v", err)
 	}
-	failures(t, "large and changed", verify(t, bundle.InArchive(bytes.NewReader(repack(t, large.archive(), "x = 1", "x = 2"))), large.options()),
+	failures(t, "large and changed", verify(t, bundle.InArchive(bytes.NewReader(repack(t, large.archive(), "x = 1",
+		"x = 2"))), large.options()),
 		`".ai/tools/acme/multi/helper.py": digest: `, `".ai/tools/acme/multi/multi.py": item: `)
-}
-
-func TestVerifyProvenance(t *testing.T) {
-	envelope := func(d cas.Digest, kind string, keys ...key.Private) []byte {
-		s := &attest.Statement{Subjects: []attest.Subject{{Name: "demo", Digests: attest.DigestsOf(d)}}, PredicateType: kind, Predicate: []byte("{}")}
-		b, err := s.Append(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := attest.NewEnvelope(attest.StatementPayload, b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Sign(keys...); err != nil {
-			t.Fatal(err)
-		}
-		if b, err = e.Append(nil); err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	for name, c := range map[string]struct {
-		require []string
-		add     func(p *pack, subject cas.Digest)
-		want    []string
-	}{
-		"good": {[]string{"provenance"}, func(p *pack, s cas.Digest) {
-			p.prove("p.json", bundle.TypeEnvelope, envelope(s, bundle.ProvenanceType, alice))
-		}, nil},
-		"another": {[]string{"provenance"}, func(p *pack, s cas.Digest) {
-			p.prove("p.json", bundle.TypeEnvelope, envelope(cas.Sum(nil), bundle.ProvenanceType, alice))
-		}, []string{"evidence: expected provenance, found none: \"p.json\": "}},
-		"eve's": {[]string{"provenance"}, func(p *pack, s cas.Digest) {
-			p.prove("p.json", bundle.TypeEnvelope, envelope(s, bundle.ProvenanceType, eve))
-		}, []string{"evidence: expected provenance, found none: \"p.json\": "}},
-		"bob's": {[]string{"provenance"}, func(p *pack, s cas.Digest) {
-			p.prove("p.json", bundle.TypeEnvelope, envelope(s, bundle.ProvenanceType, bob))
-		}, []string{"evidence: expected provenance, found none: \"p.json\": \"bundle:acme/demo@1.0.0\" "}},
-		"other kind": {[]string{"provenance"}, func(p *pack, s cas.Digest) {
-			p.prove("p.json", bundle.TypeEnvelope, envelope(s, "https://example.com/x", alice))
-		},
-			[]string{"evidence: expected provenance, found none: \"p.json\": "}},
-		"no envelope":  {[]string{"provenance"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeEnvelope, []byte("{}")) }, []string{"evidence: expected provenance, found none: \"p.json\": "}},
-		"not required": {nil, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeEnvelope, []byte("{}")) }, nil},
-		"another's parts": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeCycloneDX, partsOf(cas.Sum(nil))) },
-			[]string{"evidence: expected sbom, found none: \"p.json\": the SBOM describes another bundle"}},
-		"no parts": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeCycloneDX, []byte("{")) },
-			[]string{"evidence: expected sbom, found none: \"p.json\": unreadable SBOM"}},
-		"parts": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeSPDX, spdxOf(s, "DESCRIBES")) }, nil},
-		"a part of them": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeSPDX, spdxOf(s, "CONTAINS")) },
-			[]string{"evidence: expected sbom, found none: \"p.json\": the SBOM describes another bundle"}},
-		"parts of the other kind": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeCycloneDX, spdxOf(s, "DESCRIBES")) },
-			[]string{"evidence: expected sbom, found none: \"p.json\": the SBOM describes another bundle"}},
-		"nothing": {[]string{"sbom", "provenance", "magic"}, func(*pack, cas.Digest) {}, []string{"evidence: expected sbom", "evidence: expected provenance", "evidence: expected magic, found none: unknown evidence: expected sbom or provenance"}},
-	} {
-		p := newPack(t)
-		p.signItems(alice)
-		subject := p.make(manifest.FileList{}, alice).list.ID
-		c.add(p, subject)
-		p.make(manifest.FileList{}, alice)
-		if p.list.Subject != subject {
-			t.Fatal("the subject isn't the document without evidence")
-		}
-		for where, src := range p.sources() {
-			o := p.options()
-			o.Require = c.require
-			failures(t, name+" in "+where, verify(t, src, o), c.want...)
-		}
-	}
-}
-
-func spdxOf(subject cas.Digest, relation string) []byte {
-	return fmt.Appendf(nil, `{"packages": [{"SPDXID": "SPDXRef-X", "checksums": [{"algorithm": "BLAKE3", "checksumValue": %q}]}],
-		"relationships": [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": %q, "relatedSpdxElement": "SPDXRef-X"}]}`, attest.DigestsOf(subject)["blake3"], relation)
-}
-
-// TestVerifyEveryByte changes each byte of a manifest and of what it lists.
-func TestVerifyEveryByte(t *testing.T) {
-	p := newPack(t)
-	clear(p.files)
-	p.files["a.txt"] = &fstest.MapFile{Data: []byte("content\n"), Mode: 0o644}
-	p.files["b/c.sh"] = &fstest.MapFile{Data: []byte("#!/bin/sh\n"), Mode: 0o755}
-	p.make(manifest.FileList{}, alice)
-	dir := p.dir()
-	o := p.options()
-	o.Below = nil
-	for _, name := range []string{".ai/bundles/acme/demo/manifest.yaml", "a.txt", "b/c.sh"} {
-		at := filepath.Join(dir, filepath.FromSlash(name))
-		good, err := os.ReadFile(at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := os.OpenFile(at, os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, c := range good {
-			if _, err := f.WriteAt([]byte{c ^ 1}, int64(i)); err != nil {
-				t.Fatal(err)
-			}
-			if r := verify(t, bundle.InDir(dir, "acme/demo"), o); r.OK() {
-				t.Errorf("%s: byte %d can be changed", name, i)
-			}
-			if _, err := f.WriteAt(good[i:i+1], int64(i)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	failures(t, "as it was", verify(t, bundle.InDir(dir, "acme/demo"), o))
-}
-
-func BenchmarkVerify(b *testing.B) {
-	p := newPack(b)
-	clear(p.files)
-	clear(p.refs)
-	for i := range 2000 {
-		name, ref := fmt.Sprintf(".ai/knowledge/acme/note%d.md", i), fmt.Sprintf("knowledge:acme/note%d", i)
-		text := fmt.Appendf(nil, "---\nid: note%d\ntitle: Note\nversion: 2.0.0\nentry_type: reference\n---\n%s\n", i, strings.Repeat("text ", 200))
-		signed, err := sign.Sign(text, sign.Angle, sign.Claim{Domain: sign.Item, Name: ref}, alice, noon, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		p.files[name], p.refs[name] = &fstest.MapFile{Data: signed, Mode: 0o644}, ref+" 2.0.0"
-	}
-	p.make(manifest.FileList{}, alice)
-	dir, archive, o := p.dir(), p.archive(), p.options()
-	for name, src := range map[string]func() bundle.Source{
-		"directory": func() bundle.Source { return bundle.InDir(dir, "acme/demo") },
-		"archive":   func() bundle.Source { return bundle.InArchive(bytes.NewReader(archive)) },
-		"store":     func() bundle.Source { return bundle.InStore(&p.store, p, p.list.ID) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if r := verify(b, src(), o); !r.OK() || len(r.Vouched) != 2000 {
-					b.Fatal(lines(r.Failures))
-				}
-			}
-		})
-	}
 }

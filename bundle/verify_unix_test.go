@@ -29,7 +29,8 @@ func TestVerifyFIFO(t *testing.T) {
 		t.Fatal(err)
 	}
 	failures(t, "FIFOs", verify(t, bundle.InDir(dir, "acme/demo"), p.options()),
-		`".ai/tools/acme/hello.sh": type: expected a file, found a special file`, `"README.md": type: expected a file, found a special file`,
+		`".ai/tools/acme/hello.sh": type: expected a file, found a special file`,
+		`"README.md": type: expected a file, found a special file`,
 		`"docs/pipe": extra: expected none, found a special file`)
 	if _, err := bundle.Inspect(t.Context(), bundle.InDir(dir, "acme/demo"), nil, ""); err != nil {
 		t.Error(err)

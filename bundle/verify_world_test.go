@@ -77,7 +77,8 @@ type pack struct {
 
 func newPack(t testing.TB) *pack {
 	t.Helper()
-	p := &pack{t: t, files: fstest.MapFS{}, refs: map[string]string{}, evidence: map[string]manifest.Evidence{}, names: map[string]cas.ID{}}
+	p := &pack{t: t, files: fstest.MapFS{}, refs: map[string]string{}, evidence: map[string]manifest.Evidence{},
+		names: map[string]cas.ID{}}
 	for name, text := range map[string]string{
 		".ai/tools/acme/hello.sh":          hello,
 		".ai/tools/acme/multi/multi.py":    multi,
@@ -132,7 +133,8 @@ func (p *pack) make(l manifest.FileList, keys ...key.Private) *pack {
 	p.all = nil
 	for name, f := range p.files {
 		ref, version, _ := strings.Cut(p.refs[name], " ")
-		m := manifest.File{Path: name, Digest: p.put(f.Data), Size: int64(len(f.Data)), Mode: cas.File, Ref: ref, Version: version}
+		m := manifest.File{Path: name, Digest: p.put(f.Data), Size: int64(len(f.Data)), Mode: cas.File, Ref: ref,
+			Version: version}
 		if f.Mode&0o100 != 0 {
 			m.Mode = cas.Exec
 		}

@@ -35,8 +35,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Parallel calls f for 0 to n-1 from up to workers goroutines, 0 being as many as there are processors, and returns the
-// first error, after which it begins no further call and cancels the context of those that run.
+// Parallel calls f for 0 to n-1 from up to workers goroutines, 0 being as many as there are processors, and returns
+// the first error, after which it begins no further call and cancels the context of those that run.
 func Parallel(ctx context.Context, workers, n int, f func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -74,7 +74,8 @@ func (g *graph) addLeaf(id ID, parent int32, size int64) error {
 		case l.size == anySize:
 			l.size = size
 		case size != anySize && size != l.size:
-			return &DamagedError{ID: id, Err: fmt.Errorf("one tree says that it has %d bytes, another %d", l.size, size)}
+			return &DamagedError{ID: id, Err: fmt.Errorf("one tree says that it has %d bytes, another %d", l.size,
+				size)}
 		}
 		return nil
 	}

@@ -187,7 +187,8 @@ func TestCopyMissing(t *testing.T) {
 			})
 			entries, _ := cas.ParseTree(nil, b.bytes[missing.parent])
 			for _, e := range entries {
-				inParent = inParent || e.ID() == absent && (missing.path == e.Name || strings.HasSuffix(missing.path, "/"+e.Name))
+				inParent = inParent || e.ID() == absent &&
+					(missing.path == e.Name || strings.HasSuffix(missing.path, "/"+e.Name))
 			}
 			if !found || !inParent {
 				t.Errorf("%s: without %q: error %v", name, paths[absent], err)
@@ -200,7 +201,8 @@ func TestCopyMissing(t *testing.T) {
 // TestCopyCorrupt: whatever happens to any byte of any object, the copy is refused, and no object gets in.
 func TestCopyCorrupt(t *testing.T) {
 	b := newBuilder(t)
-	root := b.tree(b.file("a", "some text\n"), b.exec("empty", ""), b.dir("d", b.file("long", string(castest.Text(1, 600<<10)))))
+	root := b.tree(b.file("a", "some text\n"), b.exec("empty", ""),
+		b.dir("d", b.file("long", string(castest.Text(1, 600<<10)))))
 	sample := 40 // of the damages of what is long one in so many: each takes long
 	if testing.Short() {
 		sample = 160
@@ -229,7 +231,8 @@ func TestCopyLyingSizes(t *testing.T) {
 	b := newBuilder(t)
 	root := b.tree(b.file("a", "some text\n"), b.dir("d", b.file("long", string(castest.Text(1, 600<<10)))))
 	for _, victim := range b.ids {
-		for _, size := range []int64{-1, 0, int64(len(b.bytes[victim])) - 1, int64(len(b.bytes[victim])) + 1, 31 << 20, 1 << 40, 1<<63 - 1, -1 << 63} {
+		for _, size := range []int64{-1, 0, int64(len(b.bytes[victim])) - 1, int64(len(b.bytes[victim])) + 1, 31 << 20,
+			1 << 40, 1<<63 - 1, -1 << 63} {
 			lie := func(id cas.ID, b []byte) (int64, []byte) {
 				if id == victim {
 					return size, b
@@ -452,7 +455,8 @@ func BenchmarkCopy(b *testing.B) {
 	for i := range 100 {
 		var files []cas.Entry
 		for j := range 100 {
-			files = append(files, src.file(fmt.Sprintf("file-%02d.txt", j), fmt.Sprint(i, j, strings.Repeat("text ", j*10))))
+			files = append(files, src.file(fmt.Sprintf("file-%02d.txt", j),
+				fmt.Sprint(i, j, strings.Repeat("text ", j*10))))
 		}
 		top = append(top, src.dir(fmt.Sprintf("dir-%02d", i), files...))
 	}

@@ -67,7 +67,8 @@ func damages(b []byte) iter.Seq2[string, []byte] {
 		for i := 0; i < len(b); i += step {
 			flipped := bytes.Clone(b)
 			flipped[i] ^= 1 << (i % 8)
-			if !yield(fmt.Sprintf("bit %d of byte %d flipped", i%8, i), flipped) || !yield(fmt.Sprintf("cut off at %d", i), b[:i:i]) {
+			if !yield(fmt.Sprintf("bit %d of byte %d flipped", i%8, i), flipped) ||
+				!yield(fmt.Sprintf("cut off at %d", i), b[:i:i]) {
 				return
 			}
 			if i > 0 && b[i] != b[i-1] {

@@ -133,7 +133,8 @@ func TestParseDigestRefuses(t *testing.T) {
 	}
 	for _, s := range []string{
 		"", "blake3:", good[len(prefix):], good + "0", good[:len(good)-1], good + "\n", " " + good,
-		strings.ToUpper(good), "blake3:" + strings.ToUpper(good[len(prefix):]), "sha256:" + good[len(prefix):], "BLAKE3:" + good[len(prefix):],
+		strings.ToUpper(good), "blake3:" + strings.ToUpper(good[len(prefix):]), "sha256:" + good[len(prefix):],
+		"BLAKE3:" + good[len(prefix):],
 		"blake3-" + good[len(prefix):], strings.Repeat("x", len(good)), "blake3:0x" + good[len(prefix)+2:],
 	} {
 		if d, err := ParseDigest(s); err != ErrDigest || !d.IsZero() {
@@ -215,7 +216,8 @@ func FuzzParseDigest(f *testing.F) {
 			t.Errorf("%q is read as %v, %v", s, d, err)
 		}
 		want, hexErr := hex.DecodeString(strings.TrimPrefix(s, prefix))
-		plain := hexErr == nil && len(want) == Size && strings.HasPrefix(s, prefix) && len(s) == len(d.String()) && strings.ToLower(s) == s
+		plain := hexErr == nil && len(want) == Size && strings.HasPrefix(s, prefix) && len(s) == len(d.String()) &&
+			strings.ToLower(s) == s
 		if plain != (err == nil) || plain && !bytes.Equal(want, d[:]) {
 			t.Errorf("%q is read as %v, %v; want %x", s, d, err, want)
 		}

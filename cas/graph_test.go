@@ -95,7 +95,8 @@ func (b *builder) sample() cas.ID {
 	again.Name = "again"
 	return b.tree(
 		b.file("README", "read me"), b.file("empty", ""), b.exec("run.sh", "#!/bin/sh\n"),
-		shared, again, b.dir("deep", b.dir("er", b.dir("still", b.file("end", strings.Repeat("e", 3000)))), b.file("copy", "read me")),
+		shared, again, b.dir("deep", b.dir("er", b.dir("still", b.file("end", strings.Repeat("e", 3000)))),
+			b.file("copy", "read me")),
 		b.file("large", string(castest.Text(1, 300<<10))),
 	)
 }
@@ -189,7 +190,8 @@ func TestWalkEnds(t *testing.T) {
 		}
 		return nil
 	})
-	if want := "README again deep deep/copy deep/er empty large run.sh shared"; err != nil || strings.Join(got, " ") != want {
+	if want := "README again deep deep/copy deep/er empty large run.sh shared"; err != nil ||
+		strings.Join(got, " ") != want {
 		t.Errorf("with directories skipped: got %q, %v; want %q", got, err, want)
 	}
 
@@ -220,7 +222,8 @@ func TestWalkMissing(t *testing.T) {
 		for name, src := range getters(&less) {
 			err := cas.Walk(t.Context(), src, root, func(string, cas.Entry) error { return nil })
 			missing := readMissing(err)
-			if !errors.Is(err, fs.ErrNotExist) || missing.id != e.ID() || missing.path != path || b.bytes[missing.parent] == nil {
+			if !errors.Is(err, fs.ErrNotExist) || missing.id != e.ID() || missing.path != path ||
+				b.bytes[missing.parent] == nil {
 				t.Errorf("%s: without %q: error %v", name, path, err)
 			}
 			// A walk that skips it doesn't need it.
@@ -251,7 +254,8 @@ type missing struct {
 func readMissing(err error) (m missing) {
 	var kind, parent, digest, in string
 	text := fmt.Sprint(err)
-	if n, _ := fmt.Sscanf(text, "%q is missing: %s %s listed in %s %s", &m.path, &kind, &digest, &parent, &in); n == 5 {
+	if n, _ := fmt.Sscanf(text, "%q is missing: %s %s listed in %s %s", &m.path, &kind, &digest, &parent,
+		&in); n == 5 {
 		m.parent.Kind, _ = cas.ParseKind(parent)
 		m.parent.Digest, _ = cas.ParseDigest(in)
 	} else if n, _ := fmt.Sscanf(text, "%s %s is missing", &kind, &digest); n != 2 {

@@ -20,7 +20,8 @@ func TestMessages(t *testing.T) {
 		want string
 	}{
 		{missing(id, "", ID{}, fs.ErrNotExist), id.String() + " is missing"},
-		{missing(id, "a/b\n", tree, fs.ErrNotExist), `"a/b\n" is missing: ` + id.String() + ", listed in " + tree.String()},
+		{missing(id, "a/b\n", tree, fs.ErrNotExist),
+			`"a/b\n" is missing: ` + id.String() + ", listed in " + tree.String()},
 		{TooLarge(tree), tree.String() + " has more than 4194304 entries"},
 		{&TreeError{Name: "a", Err: cause}, `tree: entry "a": cause`},
 		{&TreeError{Line: 7, Name: "a", Err: cause}, `tree: line 7: entry "a": cause`},
@@ -29,7 +30,8 @@ func TestMessages(t *testing.T) {
 			t.Errorf("got %q, want %q", got, test.want)
 		}
 	}
-	if !errors.Is(&TreeError{Err: cause}, cause) || !errors.Is(&fetchError{err: cause}, cause) || (&fetchError{err: cause}).Error() != "cause" {
+	if !errors.Is(&TreeError{Err: cause}, cause) || !errors.Is(&fetchError{err: cause}, cause) ||
+		(&fetchError{err: cause}).Error() != "cause" {
 		t.Error("an error hides its cause")
 	}
 	if b, err := json.Marshal(Digest{1}); err != nil || string(b) != `"`+(Digest{1}).String()+`"` {
@@ -85,8 +87,12 @@ func TestWalkLimit(t *testing.T) {
 	root := wide(wide(wide(Entry{Mode: File, Digest: Sum(nil)})))
 	for _, limit := range []int{999, 1000, 1001, 20_000} {
 		visits := 0
-		w := walker{ctx: t.Context(), src: &m, root: root.ID(), left: limit, visit: func(string, Entry) error { visits++; return nil }}
-		if err := w.walk(); fault.CodeOf(err) != fault.Limit || err.Error() != TooLarge(root.ID()).Text || visits > limit {
+		w := walker{ctx: t.Context(), src: &m, root: root.ID(), left: limit, visit: func(string, Entry) error {
+			visits++
+			return nil
+		}}
+		if err := w.walk(); fault.CodeOf(err) != fault.Limit || err.Error() != TooLarge(root.ID()).Text ||
+			visits > limit {
 			t.Errorf("with the limit %d: error %v after %d visits", limit, err, visits)
 		}
 	}

@@ -50,8 +50,8 @@ type Info struct {
 	Size int64
 }
 
-// An Object is an open object. It is hashed while it is read, and only io.EOF means that the bytes were right: act on them
-// only then.
+// An Object is an open object. It is hashed while it is read, and only io.EOF means that the bytes were right: act on
+// them only then.
 type Object struct {
 	Info
 	io.ReadCloser
@@ -65,14 +65,14 @@ type Getter interface {
 	Get(ctx context.Context, id ID) (Object, error)
 }
 
-// A Putter stores objects. Put reads r to its end and stores the bytes under their digest. If it fails, or r does, nothing
-// is stored. Putting an object that exists changes nothing. Safe for concurrent use.
+// A Putter stores objects. Put reads r to its end and stores the bytes under their digest. If it fails, or r does,
+// nothing is stored. Putting an object that exists changes nothing. Safe for concurrent use.
 type Putter interface {
 	Put(ctx context.Context, kind Kind, r io.Reader) (Info, error)
 }
 
-// A Misser returns those of ids that a store lacks, in the same order. A damaged object may count as missing; a missing
-// object never counts as present.
+// A Misser returns those of ids that a store lacks, in the same order. A damaged object may count as missing; a
+// missing object never counts as present.
 type Misser interface {
 	Missing(ctx context.Context, ids []ID) ([]ID, error)
 }
@@ -89,9 +89,9 @@ type Batcher interface {
 	Batch(ctx context.Context) (Batch, error)
 }
 
-// A Batch is a group of puts that become visible and durable together, at Commit, with one sync. Missing counts the batch's
-// own objects as present. Close without Commit drops everything; after Commit it only frees memory. Put, PutBytes and
-// Missing are safe for concurrent use, Commit and Close are not.
+// A Batch is a group of puts that become visible and durable together, at Commit, with one sync. Missing counts the
+// batch's own objects as present. Close without Commit drops everything; after Commit it only frees memory. Put,
+// PutBytes and Missing are safe for concurrent use, Commit and Close are not.
 type Batch interface {
 	Putter
 	Misser
@@ -101,9 +101,9 @@ type Batch interface {
 	Close() error
 }
 
-// A Visitor is a store that can read many objects in the order that is cheapest for it. It calls visit once for each of
-// ids, with its index, from several goroutines, and closes the object when visit returns. The first error ends the visit
-// and is returned.
+// A Visitor is a store that can read many objects in the order that is cheapest for it. It calls visit once for each
+// of ids, with its index, from several goroutines, and closes the object when visit returns. The first error ends the
+// visit and is returned.
 type Visitor interface {
 	Visit(ctx context.Context, ids []ID, visit func(i int, o Object) error) error
 }

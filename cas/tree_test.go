@@ -37,16 +37,18 @@ func TestEmptyTree(t *testing.T) {
 
 // goodTrees are in testdata/vectors/tree/good, each as the file NAME.yaml.
 var goodTrees = map[string][]Entry{
-	"empty":      {},
-	"file":       {aFile("README.md")},
-	"directory":  {aDir("lib")},
-	"doc":        {{"README.md", File, Sum([]byte("readme")), 812}, {"lib", Dir, Sum([]byte("lib")), 0}, {"run.sh", Exec, Sum([]byte("run")), 90}},
+	"empty":     {},
+	"file":      {aFile("README.md")},
+	"directory": {aDir("lib")},
+	"doc": {{"README.md", File, Sum([]byte("readme")), 812}, {"lib", Dir, Sum([]byte("lib")), 0},
+		{"run.sh", Exec, Sum([]byte("run")), 90}},
 	"interleave": {aDir("a"), aFile("a.b"), aDir("a0"), aFile("b"), anExec("b-"), aDir("b.c"), aFile("b0"), aDir("c")},
 	"sizes":      {{"huge", File, Sum(nil), canon.MaxInt}, {"nought", File, Sum(nil), 0}, {"ten", File, Sum(nil), 10}},
-	"unicode":    {aFile("-dash"), aFile(" lead"), aFile("a b"), aFile("naïve.txt"), aDir("Ærø"), aFile("日本語"), aFile("🙂.md"), aFile("ﬀ")},
-	"longest":    {aFile(strings.Repeat("n", portable.MaxSegment))},
-	"cases":      {aFile("A"), aFile("B.TXT"), aFile("b"), aFile("strasse"), aFile("Ä")},
-	"same":       {{"a", File, Sum(nil), 0}, {"b", Exec, Sum(nil), 0}, {"c", Dir, Sum(nil), 0}},
+	"unicode": {aFile("-dash"), aFile(" lead"), aFile("a b"), aFile("naïve.txt"), aDir("Ærø"), aFile("日本語"),
+		aFile("🙂.md"), aFile("ﬀ")},
+	"longest": {aFile(strings.Repeat("n", portable.MaxSegment))},
+	"cases":   {aFile("A"), aFile("B.TXT"), aFile("b"), aFile("strasse"), aFile("Ä")},
+	"same":    {{"a", File, Sum(nil), 0}, {"b", Exec, Sum(nil), 0}, {"c", Dir, Sum(nil), 0}},
 }
 
 // vectors is where the golden trees are; index.json there gives the digest of each good one, and for each bad
@@ -122,21 +124,31 @@ func TestAppendTreeRefuses(t *testing.T) {
 		entries []Entry
 		err     string
 	}{
-		{"unsorted", []Entry{aFile("b"), aFile("a")}, `tree: entry "a": out of order: entries are sorted by name, each once`},
-		{"sorted by folds", []Entry{aFile("a"), aFile("B")}, `tree: entry "B": out of order: entries are sorted by name, each once`},
-		{"twice", []Entry{aFile("a"), anExec("a")}, `tree: entry "a": out of order: entries are sorted by name, each once`},
+		{"unsorted", []Entry{aFile("b"), aFile("a")},
+			`tree: entry "a": out of order: entries are sorted by name, each once`},
+		{"sorted by folds", []Entry{aFile("a"), aFile("B")},
+			`tree: entry "B": out of order: entries are sorted by name, each once`},
+		{"twice", []Entry{aFile("a"), anExec("a")},
+			`tree: entry "a": out of order: entries are sorted by name, each once`},
 		{"file and directory", []Entry{aFile("a"), aDir("a")}, `tree: entry "a": both a file and a directory`},
-		{"case", []Entry{aFile("README"), aFile("ReadMe")}, `tree: entry "ReadMe": same name as "README" on file systems that ignore case`},
-		{"case of its fold", []Entry{aDir("Lib"), aFile("lib")}, `tree: entry "Lib": same name as "lib" on file systems that ignore case`},
+		{"case", []Entry{aFile("README"), aFile("ReadMe")},
+			`tree: entry "ReadMe": same name as "README" on file systems that ignore case`},
+		{"case of its fold", []Entry{aDir("Lib"), aFile("lib")},
+			`tree: entry "Lib": same name as "lib" on file systems that ignore case`},
 		{"full folding", []Entry{aFile("straße"), aFile("STRASSE")}, ``},
-		{"sharp s", []Entry{aFile("strasse"), aFile("straße")}, `tree: entry "straße": same name as "strasse" on file systems that ignore case`},
+		{"sharp s", []Entry{aFile("strasse"), aFile("straße")},
+			`tree: entry "straße": same name as "strasse" on file systems that ignore case`},
 		{"no mode", []Entry{with(aFile("a"), func(e *Entry) { e.Mode = 0 })}, `tree: entry "a": invalid mode`},
 		{"mode", []Entry{with(aFile("a"), func(e *Entry) { e.Mode = 4 })}, `tree: entry "a": invalid mode`},
 		{"no digest", []Entry{with(aFile("a"), func(e *Entry) { e.Digest = Digest{} })}, `tree: entry "a": no digest`},
 		{"negative", []Entry{with(aFile("a"), func(e *Entry) { e.Size = -1 })}, `tree: entry "a": invalid size`},
 		{"too large", []Entry{with(aFile("a"), func(e *Entry) { e.Size = 1 << 53 })}, `tree: entry "a": invalid size`},
-		{"size of a directory", []Entry{with(aDir("a"), func(e *Entry) { e.Size = 1 })}, `tree: entry "a": invalid size`},
-		{"empty directory", []Entry{with(aDir("a"), func(e *Entry) { e.Digest = EmptyTree })}, `tree: entry "a": empty directory: trees list only directories that hold files`},
+		{"size of a directory", []Entry{with(aDir("a"), func(e *Entry) {
+			e.Size = 1
+		})}, `tree: entry "a": invalid size`},
+		{"empty directory", []Entry{with(aDir("a"), func(e *Entry) {
+			e.Digest = EmptyTree
+		})}, `tree: entry "a": empty directory: trees list only directories that hold files`},
 		{"no name", []Entry{aFile("")}, `tree: path "" is empty`},
 		{"dot", []Entry{aFile("..")}, `tree: name ".." is not a name`},
 		{"slash", []Entry{aFile("a/b")}, ``},
@@ -274,7 +286,10 @@ func TestDecodeTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []Entry
-	if err := DecodeTree(b[2:], func(e Entry) error { got = append(got, e); return nil }); err != nil || !slices.Equal(got, entries) {
+	if err := DecodeTree(b[2:], func(e Entry) error {
+		got = append(got, e)
+		return nil
+	}); err != nil || !slices.Equal(got, entries) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	enough, n := errors.New("enough"), 0

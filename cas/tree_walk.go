@@ -126,11 +126,11 @@ func absent(ctx context.Context, src Getter, ids []ID) (int, bool) {
 }
 
 // Walk calls visit for every entry below the tree root in the order of paths, compared by segments: a directory comes
-// directly before its content. It reads trees ahead and verifies them; it doesn't open files. If visit returns fs.SkipDir
-// for a directory, Walk skips its content; any other error ends the walk and is returned.
+// directly before its content. It reads trees ahead and verifies them; it doesn't open files. If visit returns
+// fs.SkipDir for a directory, Walk skips its content; any other error ends the walk and is returned.
 //
-// A tree that src lacks is an fs.ErrNotExist. A path longer than portable.MaxPath and more than MaxWalk entries are errors,
-// so time and memory are bounded whatever src holds.
+// A tree that src lacks is an fs.ErrNotExist. A path longer than portable.MaxPath and more than MaxWalk entries are
+// errors, so time and memory are bounded whatever src holds.
 func Walk(ctx context.Context, src Getter, root ID, visit func(path string, e Entry) error) error {
 	if root.Kind != TreeKind {
 		return fault.New(fault.Validation, "%s is not a tree", root)

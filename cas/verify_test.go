@@ -37,7 +37,8 @@ func TestVerify(t *testing.T) {
 			if n, err := o.Read(make([]byte, 10)); n != 0 || err != io.EOF {
 				t.Errorf("%s: after the end: %d, %v", name, n, err)
 			}
-			if err := iotest.TestReader(cas.Verify(infoOf(b), io.NopCloser(rhythm(bytes.NewReader(b)))), b); err != nil {
+			if err := iotest.TestReader(cas.Verify(infoOf(b), io.NopCloser(rhythm(bytes.NewReader(b)))),
+				b); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -134,7 +135,8 @@ func TestDamagedError(t *testing.T) {
 		want string
 	}{
 		{cas.DamagedError{ID: id}, id.String() + " is damaged"},
-		{cas.DamagedError{ID: id, Found: cas.Digest{2}}, id.String() + " is damaged: its bytes have the digest " + cas.Digest{2}.String()},
+		{cas.DamagedError{ID: id, Found: cas.Digest{2}},
+			id.String() + " is damaged: its bytes have the digest " + cas.Digest{2}.String()},
 		{cas.DamagedError{ID: id, Err: io.ErrUnexpectedEOF}, id.String() + " is damaged: unexpected EOF"},
 	} {
 		if got := test.err.Error(); got != test.want {

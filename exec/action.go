@@ -21,7 +21,8 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// programs finds the programs that the primitive will start, and compares them with the lock if the policy requires it.
+// programs finds the programs that the primitive will start, and compares them with the lock if the policy requires
+// it.
 func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 	all := slices.Clone(made.Programs)
 	p.Action.Programs = map[string]primitive.Program{}
@@ -102,9 +103,9 @@ func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 	return nil
 }
 
-// unfit says why a program may not be started, nor be read for that. None is of where others write or what is rye's own, but
-// what a link asks of the project as an environment of packages. A stranger's chain has the system's, and what the user has
-// put into PATH: else it would be told by its path whatever file may be executed.
+// unfit says why a program may not be started, nor be read for that. None is of where others write or what is rye's
+// own, but what a link asks of the project as an environment of packages. A stranger's chain has the system's, and
+// what the user has put into PATH: else it would be told by its path whatever file may be executed.
 func (p *Plan) unfit(q env.Program) error {
 	if !q.Fallback && slices.Contains([]string{"venv_python", "node_modules", "version_manager"}, q.Type) {
 		return nil
@@ -252,12 +253,13 @@ func (p *Plan) limits() sandbox.Limits {
 	return l
 }
 
-// installed are the directories of an installation beside its bin/. Nothing else there is readable: the parent may as well be
-// a project, or hold passwords.
+// installed are the directories of an installation beside its bin/. Nothing else there is readable: the parent may as
+// well be a project, or hold passwords.
 var installed = []string{"bin", "conf", "jmods", "lib", "lib64", "libexec", "pyvenv.cfg", "share"}
 
-// around is what has to be readable for a program that was found outside of the system's own directories: if it, or the
-// virtual environment that leads to it, is in a bin/, what was installed beside that, unless something private is there.
+// around is what has to be readable for a program that was found outside of the system's own directories: if it, or
+// the virtual environment that leads to it, is in a bin/, what was installed beside that, unless something private is
+// there.
 func (k *Kernel) around(q env.Program) []string {
 	list, dirs := []string{q.Real}, []string{filepath.Dir(q.Real)}
 	if q.Type == "venv_python" && !q.Fallback {
@@ -281,9 +283,10 @@ func (k *Kernel) around(q env.Program) []string {
 
 // private reports whether a directory is, or holds, a path that no program may read.
 func (k *Kernel) private(dir string) bool {
-	return slices.ContainsFunc(slices.Concat(k.Secret, k.Forbidden, []string{k.Project, k.User, k.Host.Vars["HOME"]}), func(private string) bool {
-		return private != "" && inside(private, dir)
-	})
+	return slices.ContainsFunc(slices.Concat(k.Secret, k.Forbidden, []string{k.Project, k.User, k.Host.Vars["HOME"]}),
+		func(private string) bool {
+			return private != "" && inside(private, dir)
+		})
 }
 
 // outputs is the only part of .ai that calls may write.
@@ -310,8 +313,8 @@ func whole(project string) (read, write []string, err error) {
 // kept are the files and directories of a project that no call may write.
 var kept = []string{".ai", ".git", "rye.lock", "rye.yaml"}
 
-// granted resolves a path of the project. It refuses symbolic links, with which a tool that may write the project could
-// extend other tools' grants. A missing path to read grants nothing; a missing one to write must be in outputs.
+// granted resolves a path of the project. It refuses symbolic links, with which a tool that may write the project
+// could extend other tools' grants. A missing path to read grants nothing; a missing one to write must be in outputs.
 func (p *Plan) granted(at string, write bool) (string, error) {
 	fail := func(err error) (string, error) { return "", filesError(p.call.Ref, at, err) }
 	if p.project == "" {

@@ -17,7 +17,8 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// TestAdmission: one link without a trusted signature stops the call. Its bytes and the policies count as they are now.
+// TestAdmission: one link without a trusted signature stops the call. Its bytes and the policies count as they are
+// now.
 func TestAdmission(t *testing.T) {
 	change := func(name string) func(*world) {
 		return func(w *world) {
@@ -43,11 +44,19 @@ func TestAdmission(t *testing.T) {
 		"changed since":       {by: []key.Private{alice}, after: change("acme/m/m.yaml")},
 		"a part changed":      {by: []key.Private{alice}, after: change("acme/m/parts")},
 		"a deep part changed": {by: []key.Private{alice}, after: change("acme/m/a/b")},
-		"a part is gone":      {by: []key.Private{alice}, after: func(w *world) { os.Remove(filepath.Join(w.project, ".ai/tools/acme/m/a/b")) }},
-		"a part is new":       {by: []key.Private{alice}, after: func(w *world) { w.put(map[string]string{".ai/tools/acme/m/new": ""}) }},
+		"a part is gone": {by: []key.Private{alice}, after: func(w *world) {
+			os.Remove(filepath.Join(w.project, ".ai/tools/acme/m/a/b"))
+		}},
+		"a part is new": {by: []key.Private{alice}, after: func(w *world) {
+			w.put(map[string]string{".ai/tools/acme/m/new": ""})
+		}},
 		"the runtime changed": {by: []key.Private{alice}, after: change("acme/r.yaml")},
-		"the key is revoked":  {by: []key.Private{alice}, after: says(fmt.Sprintf("revoked:\n  \"key:%s\": {reason: stolen}", alice.Public().Fingerprint())), code: policy.KeyRevoked},
-		"a part is revoked":   {by: []key.Private{alice}, after: says(fmt.Sprintf("revoked:\n  %q: {reason: evil}", cas.Sum([]byte("deep")))), code: policy.DigestRevoked},
+		"the key is revoked": {by: []key.Private{alice},
+			after: says(fmt.Sprintf("revoked:\n  \"key:%s\": {reason: stolen}", alice.Public().Fingerprint())),
+			code:  policy.KeyRevoked},
+		"a part is revoked": {by: []key.Private{alice},
+			after: says(fmt.Sprintf("revoked:\n  %q: {reason: evil}", cas.Sum([]byte("deep")))),
+			code:  policy.DigestRevoked},
 		"the library's revoked": {by: []key.Private{alice}, after: func(w *world) {
 			says(fmt.Sprintf("revoked:\n  %q: {reason: evil}", cas.Sum(w.library["tools/"+probing+".yaml"].Data)))(w)
 		}, code: policy.DigestRevoked},
@@ -57,8 +66,10 @@ func TestAdmission(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.put(map[string]string{
-			".ai/tools/acme/m/m.yaml": tool("acme/m/m", "acme/r"), ".ai/tools/acme/m/parts": "parts", ".ai/tools/acme/m/a/b": "deep",
-			".ai/tools/acme/r.yaml": tool("acme/r", probing, "anchor: {enabled: true, mode: auto, markers_any: [parts], root: tool_dir}"),
+			".ai/tools/acme/m/m.yaml": tool("acme/m/m", "acme/r"), ".ai/tools/acme/m/parts": "parts",
+			".ai/tools/acme/m/a/b": "deep",
+			".ai/tools/acme/r.yaml": tool("acme/r", probing,
+				"anchor: {enabled: true, mode: auto, markers_any: [parts], root: tool_dir}"),
 		})
 		w.signed("tool:acme/r", alice)
 		w.signed("tool:acme/m/m", c.by...)
@@ -66,7 +77,8 @@ func TestAdmission(t *testing.T) {
 			c.after(w)
 		}
 		err := w.refused(call("tool:acme/m/m", nil))
-		if got, want := fault.Of(err).Details["reason"], c.code.String(); (got == want) != (c.code != policy.Undecided) {
+		if got, want := fault.Of(err).Details["reason"],
+			c.code.String(); (got == want) != (c.code != policy.Undecided) {
 			t.Errorf("%s: %T %v: %v", name, err, err, got)
 		}
 	}
@@ -180,8 +192,9 @@ func TestExpired(t *testing.T) {
 	w := newWorld(t).with()
 	v := w.view()
 	trust := w.trust()
-	trust.Root.Policy = w.parse(fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q, expires: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n",
-		alice.Public(), noon.Add(-time.Hour).Format("2006-01-02T15:04:05Z")))
+	trust.Root.Policy = w.parse(
+		fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q, expires: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n",
+			alice.Public(), noon.Add(-time.Hour).Format("2006-01-02T15:04:05Z")))
 	_, err := w.kernel.Prepare(t.Context(), &exec.Base{Resolver: v, Admit: ai.NewAdmitter(v, trust)}, call(x, nil))
 	if fault.CodeOf(err) != fault.Expired {
 		t.Error(err)

@@ -35,7 +35,8 @@ func (p *Plan) checkAnswer() error {
 }
 
 // answer makes the result of a tool of what its primitive gave.
-func (p *Plan) answer(ctx context.Context, a *primitive.Action, did *primitive.Result, to primitive.Sink, hide *redact.Redactor) *primitive.Result {
+func (p *Plan) answer(ctx context.Context, a *primitive.Action, did *primitive.Result, to primitive.Sink,
+	hide *redact.Redactor) *primitive.Result {
 	r := *did
 	no := func(err error) *primitive.Result {
 		r.Value, r.Failed, r.Failure = nil, true, "its answer can't be made: "+hide.Text(err.Error())
@@ -45,7 +46,8 @@ func (p *Plan) answer(ctx context.Context, a *primitive.Action, did *primitive.R
 		return &r // the caller is gone
 	}
 	given, err := jcs.Append(nil, map[string]any{
-		"params": hide.Result(p.Params), "result": did.Value, "failed": did.Failed, "failure": did.Failure, "ended": did.Ended,
+		"params": hide.Result(p.Params), "result": did.Value, "failed": did.Failed, "failure": did.Failure,
+		"ended":  did.Ended,
 		"signal": did.Signal, "seconds": a.Wall().Seconds(),
 	})
 	if err != nil {

@@ -12,7 +12,8 @@ func BenchmarkPrepare(b *testing.B) {
 	w, _ := swapping(b)
 	v, trust := w.view(), w.trust()
 	for b.Loop() {
-		p, err := w.kernel.Prepare(b.Context(), &exec.Base{Resolver: v, Admit: ai.NewAdmitter(v, trust)}, call(swapped, nil))
+		p, err := w.kernel.Prepare(b.Context(), &exec.Base{Resolver: v, Admit: ai.NewAdmitter(v, trust)},
+			call(swapped, nil))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -11,7 +11,8 @@ import (
 // BuildEpoch is SOURCE_DATE_EPOCH for build steps: the first second that zip archives can hold.
 const BuildEpoch = 315532800
 
-// BuildEnv returns the variables that every step of a build has, in addition to those of its chain and its directories.
+// BuildEnv returns the variables that every step of a build has, in addition to those of its chain and its
+// directories.
 func BuildEnv() []string {
 	return []string{"LANG=C.UTF-8", "SOURCE_DATE_EPOCH=" + strconv.Itoa(BuildEpoch), "TZ=UTC"}
 }
@@ -41,7 +42,8 @@ func (p *Plan) isolate(q env.Request) env.Request {
 
 // fromUser reports whether a variable is a user's preference.
 func fromUser(name string) bool {
-	return slices.Contains([]string{"LANG", "LANGUAGE", "TERM", "NO_COLOR", "TZ"}, name) || strings.HasPrefix(name, "LC_")
+	return slices.Contains([]string{"LANG", "LANGUAGE", "TERM", "NO_COLOR", "TZ"}, name) ||
+		strings.HasPrefix(name, "LC_")
 }
 
 // fixed adds the variables of every build step that the chain doesn't set.

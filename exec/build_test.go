@@ -18,19 +18,24 @@ func TestBuild(t *testing.T) {
 	w := newWorld(t).with("pure: true", "network: [api.example.com]", "files: {read: [src]}", "secrets: [token]",
 		"config: {project: '{project_path}'}", "env_config: {env: {LEVEL: high, TZ: Mars}}")
 	w.put(map[string]string{"src/a": "a"})
-	for name, v := range map[string]string{"LANG": "de_DE.UTF-8", "LC_ALL": "C", "TERM": "xterm", "NO_COLOR": "1", "TZ": "Asia/Tokyo"} {
+	for name, v := range map[string]string{"LANG": "de_DE.UTF-8", "LC_ALL": "C", "TERM": "xterm", "NO_COLOR": "1",
+		"TZ": "Asia/Tokyo"} {
 		w.kernel.Host.Vars[name] = v
 	}
 	w.policy += "\nexec: {dotenv: project}\n"
-	w.kernel.DotEnv = func() ([]env.Variable, error) { return []env.Variable{{Name: "FROM_FILE", Value: "x", Line: 1}}, nil }
+	w.kernel.DotEnv = func() ([]env.Variable, error) {
+		return []env.Variable{{Name: "FROM_FILE", Value: "x", Line: 1}}, nil
+	}
 	c := call(x, nil)
 	c.Build = true
 	p := w.prepare(c)
-	if info, err := os.Stat(p.Work); err != nil || !info.IsDir() || p.Action.Dir != p.Work || p.Config["project"] != p.Work {
+	if info, err := os.Stat(p.Work); err != nil || !info.IsDir() || p.Action.Dir != p.Work ||
+		p.Config["project"] != p.Work {
 		t.Errorf("it works in %q, told %v (%v)", p.Action.Dir, p.Config["project"], err)
 	}
 	s := p.Action.Sandbox
-	if !slices.Contains(s.Write, p.Work) || slices.Contains(s.Read, filepath.Join(w.project, "src")) || s.Network.All || len(s.Network.Hosts) > 0 {
+	if !slices.Contains(s.Write, p.Work) || slices.Contains(s.Read, filepath.Join(w.project, "src")) ||
+		s.Network.All || len(s.Network.Hosts) > 0 {
 		t.Errorf("it may %+v", s)
 	}
 	if len(p.Grants.Read)+len(p.Grants.Write)+len(p.Grants.Secrets) > 0 || !p.Grants.Network.Bound {
@@ -60,7 +65,8 @@ func TestBuild(t *testing.T) {
 	w = newWorld(t).with()
 	c = call(x, nil)
 	c.Build = true
-	if e := w.refused(c); fault.CodeOf(e) != fault.Validation || e.Error() != `"tool:acme/x" isn't declared pure, so a build can't use it` {
+	if e := w.refused(c); fault.CodeOf(e) != fault.Validation ||
+		e.Error() != `"tool:acme/x" isn't declared pure, so a build can't use it` {
 		t.Error(e)
 	}
 	if runtime.GOOS == "windows" {

@@ -20,8 +20,10 @@ import (
 func TestChildren(t *testing.T) {
 	w := newWorld(t)
 	w.put(map[string]string{
-		".ai/tools/acme/top.yaml": tool("acme/top", probing, "network: [a.example.com, b.example.com]", "files: {read: [docs]}", "config: {calls: [acme/mid, acme/mid]}"),
-		".ai/tools/acme/mid.yaml": tool("acme/mid", probing, "network: [b.example.com, c.example.com]", "files: {read: ['.'], write: [docs]}", "config: {calls: [acme/low]}"),
+		".ai/tools/acme/top.yaml": tool("acme/top", probing, "network: [a.example.com, b.example.com]",
+			"files: {read: [docs]}", "config: {calls: [acme/mid, acme/mid]}"),
+		".ai/tools/acme/mid.yaml": tool("acme/mid", probing, "network: [b.example.com, c.example.com]",
+			"files: {read: ['.'], write: [docs]}", "config: {calls: [acme/low]}"),
 		".ai/tools/acme/low.yaml": tool("acme/low", probing, "network: all", "permissions: [rye.load.knowledge.*]"),
 		"docs/x":                  "",
 	})
@@ -64,10 +66,12 @@ func TestChildren(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ref, want := range map[string]string{
-		"tool:acme/top": "a.example.com b.example.com, docs, ", "tool:acme/mid": "b.example.com, docs, ", "tool:acme/low": "b.example.com, , ",
+		"tool:acme/top": "a.example.com b.example.com, docs, ", "tool:acme/mid": "b.example.com, docs, ",
+		"tool:acme/low": "b.example.com, , ",
 	} {
 		g := granted[ref]
-		got := fmt.Sprintf("%s, %s, %s", strings.Join(g.Network.Hosts, " "), strings.Join(g.Read, " "), strings.Join(g.Write, " "))
+		got := fmt.Sprintf("%s, %s, %s", strings.Join(g.Network.Hosts, " "), strings.Join(g.Read, " "),
+			strings.Join(g.Write, " "))
 		if got != want || !g.Network.Bound || len(g.Permissions.Strings()) != 0 {
 			t.Errorf("%s may %q (%+v); want %q", ref, got, g, want)
 		}

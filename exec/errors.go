@@ -12,7 +12,8 @@ import (
 
 // NotExecutable returns the error that a call names a primitive instead of a tool.
 func NotExecutable(ref model.Ref) error {
-	return fault.New(fault.Validation, "%q is a primitive and can't be run directly: run a tool that uses it", ref).On("ref", ref.String()).Try("rye docs tool-format")
+	return fault.New(fault.Validation, "%q is a primitive and can't be run directly: run a tool that uses it",
+		ref).On("ref", ref.String()).Try("rye docs tool-format")
 }
 
 // noPrimitive returns the error that this program lacks the primitive that a chain ends in.
@@ -58,7 +59,8 @@ func ended(err error) bool {
 
 // filesError returns the error that a path of the project which a call is granted can't be given to it.
 func filesError(ref model.Ref, path string, err error) error {
-	return fault.New(fault.Denied, "%q is granted %q but can't use it: %v", ref, path, err).On("ref", ref.String()).On("path", path).From(err)
+	return fault.New(fault.Denied, "%q is granted %q but can't use it: %v", ref, path, err).On("ref",
+		ref.String()).On("path", path).From(err)
 }
 
 // A pin is what the lock says about a program that a call starts, and what was found.
@@ -75,17 +77,20 @@ func (p pin) mismatch() error {
 		}
 		return d.String()
 	}
-	e := fault.New(fault.LockMismatch, "%q needs the program %q, and %s is not the one that the lock pins", p.ref, p.name, p.path)
+	e := fault.New(fault.LockMismatch, "%q needs the program %q, and %s is not the one that the lock pins", p.ref,
+		p.name, p.path)
 	if p.want.IsZero() {
 		e = fault.New(fault.NotLocked, "%q needs the program %q, and the lock doesn't pin %s", p.ref, p.name, p.path).
 			Because("the policy has toolchain: enforce, so programs must be pinned too")
 	} else {
 		e.Because("expected  "+p.want.String(), "found     "+p.found.String())
 	}
-	return e.Try("rye lock").On("ref", p.ref.String()).On("program", p.name).On("path", p.path).On("expected", text(p.want)).On("found", text(p.found))
+	return e.Try("rye lock").On("ref", p.ref.String()).On("program", p.name).On("path", p.path).On("expected",
+		text(p.want)).On("found", text(p.found))
 }
 
-// NotLogged returns the error that a call was not made because it can't be logged, or, if it ran, that its end can't be.
+// NotLogged returns the error that a call was not made because it can't be logged, or, if it ran, that its end can't
+// be.
 func NotLogged(ref model.Ref, ran bool, err error) error {
 	text := "%q was not run because it can't be logged: %w"
 	if ran {

@@ -29,8 +29,10 @@ import (
 func TestWay(t *testing.T) {
 	w := newWorld(t)
 	w.put(map[string]string{
-		".ai/tools/acme/multi/multi.yaml": tool("acme/multi/multi", "rye/core/runtimes/r", "config: {level: '{level}', said: '${WORD:-none}'}",
-			"input_schema: {type: object, properties: {level: {type: integer, default: 3}}}", "risk: write", "limits: {duration_seconds: 1.5}",
+		".ai/tools/acme/multi/multi.yaml": tool("acme/multi/multi", "rye/core/runtimes/r",
+			"config: {level: '{level}', said: '${WORD:-none}'}",
+			"input_schema: {type: object, properties: {level: {type: integer, default: 3}}}", "risk: write",
+			"limits: {duration_seconds: 1.5}",
 			"env_config: {env: {WORD: '{tool_dir}'}}"),
 		".ai/tools/acme/multi/parts": "marks the directory",
 		".ai/tools/acme/multi/a/b":   "deep",
@@ -44,12 +46,14 @@ func TestWay(t *testing.T) {
 			}
 		}
 		dir := a.Config["dir"].(string)
-		for name, want := range map[string]string{"multi.yaml": string(text), "parts": "marks the directory", "a/b": "deep"} {
+		for name, want := range map[string]string{"multi.yaml": string(text), "parts": "marks the directory",
+			"a/b": "deep"} {
 			if b, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name))); err != nil || string(b) != want {
 				t.Errorf("%s is %q (%v) while it runs", name, b, err)
 			}
 		}
-		if b, err := os.ReadFile(filepath.Join(a.Config["lib"].(string), "_launch.txt")); err != nil || string(b) != "launch" {
+		if b, err := os.ReadFile(filepath.Join(a.Config["lib"].(string), "_launch.txt")); err != nil ||
+			string(b) != "launch" {
 			t.Errorf("the runtime's lib has %q (%v)", b, err)
 		}
 		return gives(a.Config), nil
@@ -65,7 +69,8 @@ func TestWay(t *testing.T) {
 	config := r.Value.(map[string]any)
 	dir := config["dir"].(string)
 	for name, want := range map[string]any{
-		"file": filepath.Join(dir, "multi.yaml"), "parent": filepath.Dir(dir), "anchor": dir, "project": w.project, "level": 3.0, "said": dir,
+		"file": filepath.Join(dir, "multi.yaml"), "parent": filepath.Dir(dir), "anchor": dir, "project": w.project,
+		"level": 3.0, "said": dir,
 	} {
 		if !reflect.DeepEqual(config[name], want) {
 			t.Errorf("%s is %v; want %v", name, config[name], want)
@@ -81,7 +86,8 @@ func TestWay(t *testing.T) {
 		name, v, _ := strings.Cut(v, "=")
 		env[name] = v
 	}
-	if env["WORD"] != dir || env["RYE_MODULE_PATH"] != dir || env["SECRET"] != "" || env["LD_PRELOAD"] != "" || env["HOME"] == os.Getenv("HOME") {
+	if env["WORD"] != dir || env["RYE_MODULE_PATH"] != dir || env["SECRET"] != "" || env["LD_PRELOAD"] != "" ||
+		env["HOME"] == os.Getenv("HOME") {
 		t.Errorf("the environment is %v", env)
 	}
 	if !slices.Equal(p.Keys, []string{"RYE_MODULE_PATH", "WORD"}) {
@@ -97,16 +103,19 @@ func TestWay(t *testing.T) {
 		t.Fatalf("the log has %+v", all)
 	}
 	got := w.proved(r).Call
-	if got.ID != p.ID() || got.Ref != "tool:acme/multi/multi" || got.Digest != cas.Sum(text) || got.Tree.IsZero() || got.Risk != "write" || got.Principal != "ann" ||
+	if got.ID != p.ID() || got.Ref != "tool:acme/multi/multi" || got.Digest != cas.Sum(text) || got.Tree.IsZero() ||
+		got.Risk != "write" || got.Principal != "ann" ||
 		got.Limits["wall_ms"] != 1500 || got.Deadline.IsZero() || got.Grants.IsZero() || got.Parent != "" ||
-		!slices.Equal(got.Signers, []string{alice.Public().Fingerprint().String()}) || !slices.Equal(got.Policy, []cas.Digest{w.base().Root.ID()}) {
+		!slices.Equal(got.Signers, []string{alice.Public().Fingerprint().String()}) ||
+		!slices.Equal(got.Policy, []cas.Digest{w.base().Root.ID()}) {
 		t.Errorf("the receipt is of %+v", got)
 	}
 	var chain []string
 	for _, l := range got.Chain {
 		chain = append(chain, l.Ref+" "+strings.Join(l.Signers, ","))
 	}
-	if want := []string{"tool:rye/core/runtimes/r builtin", "tool:" + probing + " builtin"}; !slices.Equal(chain, want) || got.Chain[0].Tree.IsZero() {
+	if want := []string{"tool:rye/core/runtimes/r builtin", "tool:" + probing + " builtin"}; !slices.Equal(chain,
+		want) || got.Chain[0].Tree.IsZero() {
 		t.Errorf("the chain is %q", chain)
 	}
 	checkLog(w)
@@ -131,31 +140,40 @@ func TestChain(t *testing.T) {
 		".ai/tools/acme/circle.yaml": tool("acme/circle", "acme/circle"),
 		".ai/tools/acme/none.yaml":   tool("acme/none", "acme/nowhere"),
 	})
-	for ref, code := range map[string]fault.Code{"tool:acme/circle": fault.Circular, "tool:acme/none": fault.ExecutorNotFound, "tool:acme/gone": fault.ToolNotFound, "directive:acme/x": fault.Validation} {
+	for ref, code := range map[string]fault.Code{"tool:acme/circle": fault.Circular,
+		"tool:acme/none": fault.ExecutorNotFound, "tool:acme/gone": fault.ToolNotFound,
+		"directive:acme/x": fault.Validation} {
 		if e, ok := errors.AsType[*ai.ChainError](w.refused(call(ref, nil))); !ok || e.Code != code {
 			t.Errorf("%s: %v", ref, e)
 		}
 	}
-	if err := w.refused(call("tool:"+probing, nil)); fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), `is a primitive and can't be run directly`) {
+	if err := w.refused(call("tool:"+probing, nil)); fault.CodeOf(err) != fault.Validation ||
+		!strings.Contains(err.Error(), `is a primitive and can't be run directly`) {
 		t.Error(err)
 	}
 	e := fault.Of(w.refused(call("tool:rye/core/odd", nil)))
-	if e.Code != fault.ExecutorNotFound || e.Details["primitive"] != "rye/core/primitives/odd" || e.Text != `"tool:rye/core/odd" needs the primitive "rye/core/primitives/odd", which this rye doesn't have` {
+	if e.Code != fault.ExecutorNotFound || e.Details["primitive"] != "rye/core/primitives/odd" ||
+		e.Text != `"tool:rye/core/odd" needs the primitive "rye/core/primitives/odd", which this rye doesn't have` {
 		t.Error(e)
 	}
 }
 
 // TestParameters: what is given is completed and checked by the tool's schema before anything is made of it.
 func TestParameters(t *testing.T) {
-	w := newWorld(t).with("input_schema: {type: object, required: [name], additionalProperties: false, properties: {name: {type: string}, n: {type: integer, default: 7}}}",
-		"config: {args: ['{name}', 'n={n}'], count: '{n}'}")
-	if got := w.ok(call(x, map[string]any{"name": "ann"})).Value; !reflect.DeepEqual(got, map[string]any{"args": []any{"ann", "n=7"}, "count": 7.0}) {
+	w := newWorld(t).
+		with("input_schema: {type: object, required: [name], additionalProperties: false, properties: {name: {type: string}, n: {type: integer, default: 7}}}",
+			"config: {args: ['{name}', 'n={n}'], count: '{n}'}")
+	if got := w.ok(call(x, map[string]any{"name": "ann"})).Value; !reflect.DeepEqual(got,
+		map[string]any{"args": []any{"ann", "n=7"}, "count": 7.0}) {
 		t.Errorf("%#v", got)
 	}
-	w = newWorld(t).with("input_schema: {type: object, required: [name], additionalProperties: false, properties: {name: {type: string}}}")
-	for name, given := range map[string]map[string]any{"missing": nil, "type": {"name": int64(1)}, "undeclared": {"name": "x", "tool_path": "/evil"}} {
+	w = newWorld(t).
+		with("input_schema: {type: object, required: [name], additionalProperties: false, properties: {name: {type: string}}}")
+	for name, given := range map[string]map[string]any{"missing": nil, "type": {"name": int64(1)},
+		"undeclared": {"name": "x", "tool_path": "/evil"}} {
 		e := w.refused(call(x, given))
-		if fault.CodeOf(e) != fault.Validation || !strings.Contains(e.Error(), `invalid parameters for "tool:acme/x": `) {
+		if fault.CodeOf(e) != fault.Validation ||
+			!strings.Contains(e.Error(), `invalid parameters for "tool:acme/x": `) {
 			t.Errorf("%s: %v", name, e)
 		}
 		if _, ok := errors.AsType[*params.InvalidError](e); !ok {
@@ -177,8 +195,10 @@ func TestParameters(t *testing.T) {
 
 // payloads are texts that an attacker sends in the hope that a program interprets them.
 var payloads = []string{
-	"", "-c", "--help", "-", " ", "a b", "a\nb", "$(id)", "`id`", "; id", "| id", "&& id", "> /x", "${HOME}", "${HOME:-x}", "$${HOME}", "{tool_path}", "{{tool_path}}",
-	"{params_json}", "{name}", "{project_path}", "%s%n%x", "%PATH%", "'", `"`, `\`, `","x":"`, "\x1b]0;x\x07", "../../etc/passwd", "*", "~", "\u202e", "é",
+	"", "-c", "--help", "-", " ", "a b", "a\nb", "$(id)", "`id`", "; id", "| id", "&& id", "> /x", "${HOME}",
+	"${HOME:-x}", "$${HOME}", "{tool_path}", "{{tool_path}}",
+	"{params_json}", "{name}", "{project_path}", "%s%n%x", "%PATH%", "'", `"`, `\`, `","x":"`, "\x1b]0;x\x07",
+	"../../etc/passwd", "*", "~", "\u202e", "é",
 	"'; DROP TABLE x; --", "<script>", "{{7*7}}", "#{x}", "!x", "__proto__", strings.Repeat("A", 100_000),
 }
 
@@ -197,7 +217,8 @@ func TestInjection(t *testing.T) {
 			t.Errorf("%.50q makes the arguments %.300q", text, p.Config["args"])
 		}
 		given, err := jcs.Parse([]byte(p.Config["all"].(string)))
-		if err != nil || !reflect.DeepEqual(given, map[string]any{"name": text}) || p.Config["named"].(map[string]any)["key"] != text {
+		if err != nil || !reflect.DeepEqual(given, map[string]any{"name": text}) ||
+			p.Config["named"].(map[string]any)["key"] != text {
 			t.Errorf("%.50q: %.300v (%v)", text, p.Config, err)
 		}
 		p.Close()
@@ -207,21 +228,24 @@ func TestInjection(t *testing.T) {
 // TestConfig: what files say that can't be done is said with their names, and changes nothing.
 func TestConfig(t *testing.T) {
 	for name, lines := range map[string][]string{
-		"an unknown name":         {"config: {a: '{nothing}'}"},
-		"an unknown variable":     {"config: {a: '${NOTHING}'}"},
-		"what isn't a template":   {"config: {a: '${NOTHING%x}'}"},
-		"the primitive's schema":  {"config: {count: many}"},
-		"the tool's schema":       {"input_schema: {type: object, unheardOf: 1}"},
-		"a circle":                {"config: {a: '{b}', b: '{a}'}"},
-		"a parameter that's lost": {"config: {a: ['{name}']}", "input_schema: {type: object, properties: {name: {type: string}}}"},
+		"an unknown name":        {"config: {a: '{nothing}'}"},
+		"an unknown variable":    {"config: {a: '${NOTHING}'}"},
+		"what isn't a template":  {"config: {a: '${NOTHING%x}'}"},
+		"the primitive's schema": {"config: {count: many}"},
+		"the tool's schema":      {"input_schema: {type: object, unheardOf: 1}"},
+		"a circle":               {"config: {a: '{b}', b: '{a}'}"},
+		"a parameter that's lost": {"config: {a: ['{name}']}",
+			"input_schema: {type: object, properties: {name: {type: string}}}"},
 	} {
-		if err := newWorld(t).with(lines...).refused(call(x, nil)); !strings.Contains(err.Error(), `invalid configuration of "tool:acme/x": `) {
+		if err := newWorld(t).with(lines...).refused(call(x, nil)); !strings.Contains(err.Error(),
+			`invalid configuration of "tool:acme/x": `) {
 			t.Errorf("%s: %v", name, err)
 		} else if e := fault.Of(err); e.Code != fault.Validation || e.Unwrap() == nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := newWorld(t).with("env_config: {env: {LD_PRELOAD: x.so}}").refused(call(x, nil)); !strings.Contains(err.Error(), "LD_PRELOAD") {
+	if err := newWorld(t).with("env_config: {env: {LD_PRELOAD: x.so}}").refused(call(x,
+		nil)); !strings.Contains(err.Error(), "LD_PRELOAD") {
 		t.Error(err)
 	}
 }
@@ -229,9 +253,11 @@ func TestConfig(t *testing.T) {
 // TestNames: templates may use the chain's own variables, but a primitive gets only those in its config_schema.
 func TestNames(t *testing.T) {
 	w := newWorld(t)
-	w.library["tools/"+probing+".yaml"].Data = []byte(tool(probing, "null", "config_schema: {type: object, additionalProperties: false, properties: {count: {type: integer}, args: {type: array}}}"))
+	w.library["tools/"+probing+".yaml"].Data = []byte(tool(probing, "null",
+		"config_schema: {type: object, additionalProperties: false, properties: {count: {type: integer}, args: {type: array}}}"))
 	w.with("config: {server: 'http://x', args: ['{server}/y'], count: '8'}")
-	if got := w.ok(call(x, nil)).Value; !reflect.DeepEqual(got, map[string]any{"args": []any{"http://x/y"}, "count": 8.0}) {
+	if got := w.ok(call(x, nil)).Value; !reflect.DeepEqual(got,
+		map[string]any{"args": []any{"http://x/y"}, "count": 8.0}) {
 		t.Errorf("%#v", got)
 	}
 	// Without a user there is no user_space.
@@ -243,20 +269,24 @@ func TestNames(t *testing.T) {
 
 // TestLimits: those of the tool, and no more time than the caller gives.
 func TestLimits(t *testing.T) {
-	w := newWorld(t).with("limits: {duration_seconds: 2.5, cpu_seconds: 3, memory_mib: 5, written_mib: 7, output_mib: 11, processes: 13, open_files: 17}")
-	for timeout, wall := range map[time.Duration]time.Duration{0: 2500 * time.Millisecond, time.Second: time.Second, time.Hour: 2500 * time.Millisecond} {
+	w := newWorld(t).
+		with("limits: {duration_seconds: 2.5, cpu_seconds: 3, memory_mib: 5, written_mib: 7, output_mib: 11, processes: 13, open_files: 17}")
+	for timeout, wall := range map[time.Duration]time.Duration{0: 2500 * time.Millisecond, time.Second: time.Second,
+		time.Hour: 2500 * time.Millisecond} {
 		c := call(x, nil)
 		c.Timeout = timeout
 		p := w.prepare(c)
 		l := p.Action.Sandbox.Limits
-		if l.Wall != wall || l.CPU != 3*time.Second || l.Memory != 5<<20 || l.Written != 7<<20 || l.Output != 11<<20 || l.Processes != 13 || l.Files != 17 {
+		if l.Wall != wall || l.CPU != 3*time.Second || l.Memory != 5<<20 || l.Written != 7<<20 || l.Output != 11<<20 ||
+			l.Processes != 13 || l.Files != 17 {
 			t.Errorf("timeout %v: %+v", timeout, l)
 		}
 		r, err := p.Run(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := w.proved(r).Call.Limits, map[string]int64{"wall_ms": wall.Milliseconds(), "cpu_ms": 3000, "memory": 5 << 20, "written": 7 << 20, "output": 11 << 20,
+		if got, want := w.proved(r).Call.Limits, map[string]int64{"wall_ms": wall.Milliseconds(), "cpu_ms": 3000,
+			"memory": 5 << 20, "written": 7 << 20, "output": 11 << 20,
 			"processes": 13, "open_files": 17}; !maps.Equal(got, want) {
 			t.Errorf("the receipt has %v; want %v", got, want)
 		}
@@ -278,16 +308,21 @@ func TestOutcomes(t *testing.T) {
 		status, code string
 		failure      string
 	}{
-		"ok":        {primitive.Result{Value: map[string]any{"n": int64(1)}, Usage: map[string]int64{"cpu_ms": 1, "odd": -1, "much": 1<<63 - 1}}, nil, record.OK, "", ""},
-		"failed":    {primitive.Result{Value: "x", Failed: true, Failure: "no", Exit: 3}, nil, record.Failed, "EXECUTION_FAILED", "no"},
-		"signal":    {primitive.Result{Failed: true, Exit: -1, Signal: "SIGKILL"}, nil, record.Failed, "EXECUTION_FAILED", ""},
+		"ok": {primitive.Result{Value: map[string]any{"n": int64(1)},
+			Usage: map[string]int64{"cpu_ms": 1, "odd": -1, "much": 1<<63 - 1}}, nil, record.OK, "", ""},
+		"failed": {primitive.Result{Value: "x", Failed: true, Failure: "no", Exit: 3}, nil, record.Failed,
+			"EXECUTION_FAILED", "no"},
+		"signal": {primitive.Result{Failed: true, Exit: -1, Signal: "SIGKILL"}, nil, record.Failed,
+			"EXECUTION_FAILED", ""},
 		"timeout":   {primitive.Result{Failed: true, Ended: "timeout"}, nil, record.Timeout, "TIMEOUT", ""},
 		"cancelled": {primitive.Result{Failed: true, Ended: "cancelled"}, nil, record.Cancelled, "CANCELLED", ""},
 		"memory":    {primitive.Result{Failed: true, Ended: "memory"}, nil, record.Failed, "RESOURCE_EXCEEDED", ""},
 		"output":    {primitive.Result{Failed: true, Ended: "output"}, nil, record.Failed, "RESOURCE_EXCEEDED", ""},
-		"schema":    {primitive.Result{Value: map[string]any{"n": "one"}}, nil, record.Failed, "VALIDATION_FAILED", "n: "},
-		"no JSON":   {primitive.Result{Value: map[string]any{"n": int64(1), "f": func() {}}}, nil, record.Failed, "EXECUTION_FAILED", "what it gave is no JSON: "},
-		"error":     {primitive.Result{}, no, record.Refused, "EXECUTION_FAILED", ""},
+		"schema": {primitive.Result{Value: map[string]any{"n": "one"}}, nil, record.Failed, "VALIDATION_FAILED",
+			"n: "},
+		"no JSON": {primitive.Result{Value: map[string]any{"n": int64(1), "f": func() {}}}, nil, record.Failed,
+			"EXECUTION_FAILED", "what it gave is no JSON: "},
+		"error": {primitive.Result{}, no, record.Refused, "EXECUTION_FAILED", ""},
 	} {
 		w := newWorld(t).with("output_schema: {type: object, required: [n], properties: {n: {type: integer}}}")
 		w.probe.do = func(context.Context, *primitive.Action, primitive.Sink) (*primitive.Result, error) {
@@ -297,15 +332,18 @@ func TestOutcomes(t *testing.T) {
 			return &c.result, nil
 		}
 		r, err := w.run(call(x, nil))
-		if !errors.Is(err, c.err) || r.Status != c.status || r.Code != c.code || !strings.Contains(r.Failure, c.failure) {
+		if !errors.Is(err, c.err) || r.Status != c.status || r.Code != c.code ||
+			!strings.Contains(r.Failure, c.failure) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 			continue
 		}
-		if failed := c.status != record.OK && c.err == nil; r.Failed != failed || (len(r.Problems) > 0) != (name == "schema") {
+		if failed := c.status != record.OK && c.err == nil; r.Failed != failed ||
+			(len(r.Problems) > 0) != (name == "schema") {
 			t.Errorf("%s: failed %v, problems %v", name, r.Failed, r.Problems)
 		}
 		got := w.proved(r).Outcome
-		if hasResult := c.err == nil && name != "no JSON"; got.Result.IsZero() == hasResult || got.Signal != c.result.Signal || c.err == nil && got.Exit != c.result.Exit {
+		if hasResult := c.err == nil && name != "no JSON"; got.Result.IsZero() == hasResult ||
+			got.Signal != c.result.Signal || c.err == nil && got.Exit != c.result.Exit {
 			t.Errorf("%s: the receipt has %+v", name, got)
 		}
 		if name == "ok" && !maps.Equal(got.Usage, map[string]int64{"cpu_ms": 1, "much": 1<<53 - 1}) {
@@ -418,7 +456,8 @@ func TestAudit(t *testing.T) {
 	}
 	r, err := p.Run(t.Context(), nil)
 	e := fault.Of(err)
-	if e.Code != fault.Files || r != nil || w.probe.calls > 0 || e.Unwrap() == nil || !strings.HasPrefix(e.Text, `"tool:acme/x" was not run because it can't be logged: `) {
+	if e.Code != fault.Files || r != nil || w.probe.calls > 0 || e.Unwrap() == nil ||
+		!strings.HasPrefix(e.Text, `"tool:acme/x" was not run because it can't be logged: `) {
 		t.Errorf("%+v, %v, %d actions", r, err, w.probe.calls)
 	}
 
@@ -450,7 +489,8 @@ func TestDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, []byte("evil"), 0o600), os.Chmod(path, 0o400)); err != nil {
+	if err := errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, []byte("evil"), 0o600),
+		os.Chmod(path, 0o400)); err != nil {
 		t.Fatal(err)
 	}
 	p := w.prepare(call(x, nil))
@@ -476,10 +516,13 @@ func TestLevel(t *testing.T) {
 		"bob's":                    {by: bob, want: floor.Landlock, is: true},
 		"bob's, strangers less":    {by: bob, policy: "exec: {strangers: none}", want: floor.None, is: true},
 		"bob's, strangers more":    {by: bob, policy: "exec: {strangers: namespace}", want: floor.Namespace, is: true},
-		"bob's, the floor is more": {by: bob, policy: "exec: {strangers: none, floor: limits}", want: floor.Limits, is: true},
-		"bob's, the project's":     {by: bob, policy: "exec: {strangers: none}", mine: "exec: {strangers: namespace}", want: floor.Namespace, is: true},
-		"bob's, the project less":  {by: bob, mine: "exec: {strangers: none, floor: none}", want: floor.Landlock, is: true},
-		"own, no user present":     {by: alice, stranger: true, want: floor.Landlock, is: true},
+		"bob's, the floor is more": {by: bob, policy: "exec: {strangers: none, floor: limits}", want: floor.Limits,
+			is: true},
+		"bob's, the project's": {by: bob, policy: "exec: {strangers: none}", mine: "exec: {strangers: namespace}",
+			want: floor.Namespace, is: true},
+		"bob's, the project less": {by: bob, mine: "exec: {strangers: none, floor: none}", want: floor.Landlock,
+			is: true},
+		"own, no user present": {by: alice, stranger: true, want: floor.Landlock, is: true},
 	} {
 		w := newWorld(t)
 		if w.policy = c.policy; c.policy != "" {
@@ -494,7 +537,8 @@ func TestLevel(t *testing.T) {
 		ask.Stranger = c.stranger
 		p := w.prepare(ask)
 		if p.Action.Sandbox.Level != c.want || p.Stranger != c.is {
-			t.Errorf("%s: level %v, a stranger's %v; want %v, %v", name, p.Action.Sandbox.Level, p.Stranger, c.want, c.is)
+			t.Errorf("%s: level %v, a stranger's %v; want %v, %v", name, p.Action.Sandbox.Level, p.Stranger, c.want,
+				c.is)
 		}
 		r, err := p.Run(t.Context(), nil)
 		if err != nil {
@@ -506,7 +550,8 @@ func TestLevel(t *testing.T) {
 	}
 	// The library's items are the user's own, but a stranger's in a call without a user present.
 	w := newWorld(t)
-	if p := w.prepare(call(hello, nil)); p.Stranger || !slices.Equal(p.Chain[0].Signers, []string{"builtin"}) || !slices.Equal(p.Grants.Network.Hosts, []string{"api.example.com"}) {
+	if p := w.prepare(call(hello, nil)); p.Stranger || !slices.Equal(p.Chain[0].Signers, []string{"builtin"}) ||
+		!slices.Equal(p.Grants.Network.Hosts, []string{"api.example.com"}) {
 		t.Errorf("%+v", p)
 	}
 	c := call(hello, nil)
@@ -515,56 +560,17 @@ func TestLevel(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	c.Declared = true
-	if p := w.prepare(c); !p.Stranger || !slices.Equal(p.Grants.Network.Hosts, []string{"api.example.com"}) || p.Action.Sandbox.Level != floor.Landlock {
+	if p := w.prepare(c); !p.Stranger || !slices.Equal(p.Grants.Network.Hosts, []string{"api.example.com"}) ||
+		p.Action.Sandbox.Level != floor.Landlock {
 		t.Errorf("%+v", p)
 	}
 	// A stranger's runtime makes the whole chain a stranger's.
 	w = newWorld(t)
-	w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", "acme/r"), ".ai/tools/acme/r.yaml": tool("acme/r", probing)})
+	w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", "acme/r"),
+		".ai/tools/acme/r.yaml": tool("acme/r", probing)})
 	w.signed("tool:acme/r", bob)
 	w.signed(x, alice)
 	if p := w.prepare(call(x, nil)); !p.Stranger {
 		t.Error("Alice's tool on Bob's runtime is hers alone")
-	}
-}
-
-// TestDev: an unsigned tool runs if Dev names it, as a stranger's. Other unsigned tools don't.
-func TestDev(t *testing.T) {
-	w := newWorld(t)
-	w.put(map[string]string{
-		".ai/tools/acme/x.yaml":     tool("acme/x", "acme/r", "network: [api.example.com]"),
-		".ai/tools/acme/r.yaml":     tool("acme/r", probing),
-		".ai/tools/acme/d/d.yaml":   tool("acme/d/d", "rye/core/runtimes/r"),
-		".ai/tools/acme/d/parts":    "a part",
-		".ai/tools/acme/d/evil.txt": "another",
-	})
-	w.signed("tool:acme/r", alice)
-	b := w.base()
-	b.Dev = parseRef(x)
-	p, err := w.kernel.Prepare(t.Context(), b, call(x, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	if !p.Dev || !p.Stranger || p.Action.Sandbox.Level != floor.Landlock || !slices.Equal(p.Chain[0].Signers, []string{"dev"}) {
-		t.Errorf("%+v", p)
-	}
-	r, err := p.Run(t.Context(), nil)
-	if err != nil || !slices.Equal(w.proved(r).Call.Signers, []string{"dev"}) {
-		t.Errorf("%+v, %v", r, err)
-	}
-	// Its other files come with it.
-	b.Dev = parseRef("tool:acme/d/d")
-	p, err = w.kernel.Prepare(t.Context(), b, call("tool:acme/d/d", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	if text, err := os.ReadFile(filepath.Join(p.Config["anchor"].(string), "evil.txt")); string(text) != "another" {
-		t.Errorf("%q, %v", text, err)
-	}
-	// Another tool isn't meant.
-	if _, err := w.kernel.Prepare(t.Context(), b, call(x, nil)); err == nil {
-		t.Error("what is unsigned and isn't meant may run")
 	}
 }

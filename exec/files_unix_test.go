@@ -28,8 +28,11 @@ func TestLinks(t *testing.T) {
 		w := newWorld(t)
 		w.put(map[string]string{"docs/x": ""})
 		out := filepath.Join(w.dir, "outside")
-		if err := errors.Join(os.Mkdir(out, 0o700), os.WriteFile(filepath.Join(out, "secret"), nil, 0o600), os.Symlink(out, filepath.Join(w.project, "link")),
-			os.Symlink("docs", filepath.Join(w.project, "inside")), os.Symlink(out, filepath.Join(w.project, ".ai/outputs")), syscall.Mkfifo(filepath.Join(w.project, "fifo"), 0o600)); err != nil {
+		if err := errors.Join(os.Mkdir(out, 0o700), os.WriteFile(filepath.Join(out, "secret"), nil, 0o600),
+			os.Symlink(out, filepath.Join(w.project, "link")),
+			os.Symlink("docs", filepath.Join(w.project, "inside")),
+			os.Symlink(out, filepath.Join(w.project, ".ai/outputs")),
+			syscall.Mkfifo(filepath.Join(w.project, "fifo"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		e := w.with("files: " + c.files).refused(call(x, nil))
@@ -46,7 +49,10 @@ func TestLinks(t *testing.T) {
 	if err := os.Symlink("docs", filepath.Join(w.project, "inside")); err != nil {
 		t.Fatal(err)
 	}
-	if read := w.with("files: {read: [inside/none]}").prepare(call(x, nil)).Action.Sandbox.Read; slices.ContainsFunc(read, func(p string) bool { return strings.HasPrefix(p, w.project) }) {
+	if read := w.with("files: {read: [inside/none]}").prepare(call(x,
+		nil)).Action.Sandbox.Read; slices.ContainsFunc(read, func(p string) bool {
+		return strings.HasPrefix(p, w.project)
+	}) {
 		t.Errorf("%q may be read", read)
 	}
 	// "." doesn't grant links.

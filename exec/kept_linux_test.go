@@ -38,8 +38,8 @@ func saying(text string) []byte {
 	)
 }
 
-// TestKeptModule: a call whose module a kept child has compiled copies and compares no files. Whatever becomes of the copy, what
-// runs is what was signed.
+// TestKeptModule: a call whose module a kept child has compiled copies and compares no files. Whatever becomes of the
+// copy, what runs is what was signed.
 func TestKeptModule(t *testing.T) {
 	w, id := newWorld(t), "rye/core/primitives/wasm"
 	for _, at := range []string{"tools/" + id + ".yaml", "tools/rye/core/runtimes/wasm_runtime.yaml"} {
@@ -50,7 +50,8 @@ func TestKeptModule(t *testing.T) {
 		w.library[at] = &fstest.MapFile{Data: text}
 	}
 	self := sandboxtest.Self(t)
-	module := &wasm.Wasm{Machine: sandboxtest.Machine(t), Self: []string{self, moduleWord}, Cache: filepath.Join(w.dir, "compiled")}
+	module := &wasm.Wasm{Machine: sandboxtest.Machine(t), Self: []string{self, moduleWord},
+		Cache: filepath.Join(w.dir, "compiled")}
 	w.kernel.Primitives[id] = &retry.Primitive{Inner: module}
 	t.Cleanup(func() { module.Close() })
 	w.put(map[string]string{
@@ -64,7 +65,8 @@ func TestKeptModule(t *testing.T) {
 		t.Helper()
 		c := call(swapped, nil)
 		c.Principal = principal
-		p, err := w.kernel.Prepare(t.Context(), &exec.Base{Resolver: resolver, Admit: ai.NewAdmitter(resolver, set.Examiner(trust)), Set: set.ID()}, c)
+		p, err := w.kernel.Prepare(t.Context(), &exec.Base{Resolver: resolver,
+			Admit: ai.NewAdmitter(resolver, set.Examiner(trust)), Set: set.ID()}, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,8 +110,8 @@ func TestKeptModule(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Other callers have children of their own, which read the file: so it is made again. A call has a copy of its own while a
-	// process that is being started still has the lock of the one before.
+	// Other callers have children of their own, which read the file: so it is made again. A call has a copy of its own
+	// while a process that is being started still has the lock of the one before.
 	mended := func() {
 		t.Helper()
 		for i := range 1000 {
@@ -137,7 +139,8 @@ func TestKeptModule(t *testing.T) {
 	}
 	mended()
 	dir := filepath.Dir(at)
-	err = errors.Join(os.Chmod(dir, 0o700), os.WriteFile(at+"~", evil, 0o400), os.Rename(at+"~", at), os.Chmod(dir, 0o500))
+	err = errors.Join(os.Chmod(dir, 0o700), os.WriteFile(at+"~", evil, 0o400), os.Rename(at+"~", at),
+		os.Chmod(dir, 0o500))
 	if err != nil {
 		t.Fatal(err)
 	}

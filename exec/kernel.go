@@ -59,8 +59,8 @@ type Base struct {
 	// Unlisted returns the files of a tool that no signature covers, as bundle.Listing does; nil: none.
 	Unlisted func(*ai.Admission) []string
 	Set      cas.Digest // of the lock; zero for spaces
-	// Program returns what the lock says of a program on this machine: the line with the digest, else one of that name,
-	// else nil. Names are those of lock.ProgramName.
+	// Program returns what the lock says of a program on this machine: the line with the digest, else one of that
+	// name, else nil. Names are those of lock.ProgramName.
 	Program func(name string, digest cas.Digest) *file.Program
 	// Artifacts returns what the lock pins of one version of a registry's package, as file.Lock.ArtifactsOf does, and
 	// Objects has the bytes. Both are nil without a lock: then no tool has packages.
@@ -77,8 +77,8 @@ type Call struct {
 	Ref     model.Ref
 	Params  func(*params.Schema) (map[string]any, error) // given once; nil for none
 	Timeout time.Duration                                // 0: what the chain says
-	// Project replaces the kernel's project directory, such as by an empty one for a test. Virtual environments are still
-	// looked for in the kernel's.
+	// Project replaces the kernel's project directory, such as by an empty one for a test. Virtual environments are
+	// still looked for in the kernel's.
 	Project           string
 	Principal, Tenant string            // who calls, and the tenant
 	Approval          *consent.Approval // nil: it needs none
@@ -86,11 +86,13 @@ type Call struct {
 	Stranger          bool              // the user isn't present: own items and the library's run as another signer's
 	Declared          bool              // they get what they declare nevertheless, in the sandbox for strangers
 	Within            *capability.Set   // what the call may have rye do; nil: what it declares
-	// Keep gets the receipts of the calls that this one makes, and of theirs. It is called by many goroutines. Optional.
+	// Keep gets the receipts of the calls that this one makes, and of theirs. It is called by many goroutines.
+	// Optional.
 	Keep func(receipt []byte)
 	Dry  bool // Prepare starts nothing, and leaves open what can't be known so; such a plan isn't run
-	// Build makes it a step of a build, which depends only on its action: the tool must be pure, gets no network and no file
-	// of the project even if declared, has nothing of the machine or the user in its environment, and works in Plan.Work.
+	// Build makes it a step of a build, which depends only on its action: the tool must be pure, gets no network and
+	// no file of the project even if declared, has nothing of the machine or the user in its environment, and works in
+	// Plan.Work.
 	Build bool
 }
 
@@ -123,12 +125,14 @@ func (c *Caller) did(more ...receipt.Child) []receipt.Child {
 	return slices.Clone(c.children.made)
 }
 
-// Pass returns a call of ref in the name of who made this call, and the context to make it with. A tool that only passes on what
-// it is asked for declares nothing itself: what it passes on gets what its caller would have got. It is a child of this call all
-// the same, in its receipt and in the log. If another signer's item is in the chain of this call, its child is one like others.
+// Pass returns a call of ref in the name of who made this call, and the context to make it with. A tool that only
+// passes on what it is asked for declares nothing itself: what it passes on gets what its caller would have got. It is
+// a child of this call all the same, in its receipt and in the log. If another signer's item is in the chain of this
+// call, its child is one like others.
 func (c *Caller) Pass(ctx context.Context, ref model.Ref) (context.Context, *Call) {
 	of := c.call
-	call := &Call{Ref: ref, Project: of.Project, Principal: of.Principal, Tenant: of.Tenant, Door: of.Door, Stranger: of.Stranger,
+	call := &Call{Ref: ref, Project: of.Project, Principal: of.Principal, Tenant: of.Tenant, Door: of.Door,
+		Stranger: of.Stranger,
 		Declared: of.Declared, Within: of.Within}
 	if c.foreign {
 		call.Stranger, call.Declared = true, false
@@ -143,8 +147,8 @@ func (c *Caller) Pass(ctx context.Context, ref model.Ref) (context.Context, *Cal
 
 type callerKey struct{}
 
-// CallerOf returns the call that a primitive runs for; nil outside of one. Calls made with its context are its children:
-// they are allowed no more, end with it, and are in its receipt.
+// CallerOf returns the call that a primitive runs for; nil outside of one. Calls made with its context are its
+// children: they are allowed no more, end with it, and are in its receipt.
 func CallerOf(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c

@@ -17,7 +17,8 @@ func (p *Plan) offline(n *sandbox.Network) error {
 	}
 	if asker, ok := p.primitive.(primitive.Asker); ok {
 		if to := asker.Asks(p.Config); to != "" && !isHere(to) {
-			return fault.New(fault.Offline, "%q asks %q, which needs the network", p.call.Ref, to).On("host", to).On("ref", p.call.Ref.String()).
+			return fault.New(fault.Offline, "%q asks %q, which needs the network", p.call.Ref, to).On("host",
+				to).On("ref", p.call.Ref.String()).
 				Because("--offline, --frozen or RYE_OFFLINE forbids it")
 		}
 	}
@@ -28,7 +29,8 @@ func (p *Plan) offline(n *sandbox.Network) error {
 
 // isHere reports whether a host, perhaps with a port, is this machine.
 func isHere(host string) bool {
-	if at := strings.LastIndexByte(host, ':'); at >= 0 && (strings.HasPrefix(host, "[") || strings.Count(host, ":") == 1) {
+	if at := strings.LastIndexByte(host, ':'); at >= 0 &&
+		(strings.HasPrefix(host, "[") || strings.Count(host, ":") == 1) {
 		host = host[:at]
 	}
 	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))

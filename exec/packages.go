@@ -25,7 +25,9 @@ func listed(chain *ai.Chain) (int, error) {
 			continue
 		}
 		if found >= 0 {
-			return -1, packages.Invalid(it.Ref, fmt.Errorf("%q, which it runs, has packages too: only one link of a chain can", chain.Links[found].Ref))
+			return -1, packages.Invalid(it.Ref,
+				fmt.Errorf("%q, which it runs, has packages too: only one link of a chain can",
+					chain.Links[found].Ref))
 		}
 		found = i
 	}
@@ -35,8 +37,8 @@ func listed(chain *ai.Chain) (int, error) {
 // packagesPath is the name of the directory of the packages in templates of the configuration.
 const packagesPath = "packages_path"
 
-// addPackages makes the packages of a link available to the chain, and sets the name of their directory. The programs must be
-// known already.
+// addPackages makes the packages of a link available to the chain, and sets the name of their directory. The programs
+// must be known already.
 func (p *Plan) addPackages(ctx context.Context, b *Base, named func(dir string) error) error {
 	at, err := listed(p.chain.Chain)
 	if at < 0 || err != nil {
@@ -50,7 +52,8 @@ func (p *Plan) addPackages(ctx context.Context, b *Base, named func(dir string) 
 		return packages.Invalid(link.Ref, fmt.Errorf("%q is not a file of the tool's tree", name))
 	}
 	set, err := packages.Prepare(ctx, packages.Request{
-		Ref: link.Ref, List: name, Path: filepath.Join(p.copied.Dir, filepath.FromSlash(from)), Lock: b.Artifacts, Store: b.Objects,
+		Ref: link.Ref, List: name, Path: filepath.Join(p.copied.Dir, filepath.FromSlash(from)), Lock: b.Artifacts,
+		Store:  b.Objects,
 		Copies: p.kernel.Copies, Dir: p.scratch.Dir, Dry: p.call.Dry, Python: p.python,
 	})
 	if err != nil {
@@ -63,7 +66,8 @@ func (p *Plan) addPackages(ctx context.Context, b *Base, named func(dir string) 
 	}
 	dir := set.Path()
 	if dir == "" && set.ForPython && !set.Undecided {
-		dir = filepath.Join(p.copied.Root, packages.SitePackages) // else the runtime would look in a virtual environment
+		// else the runtime would look in a virtual environment
+		dir = filepath.Join(p.copied.Root, packages.SitePackages)
 	}
 	if dir != "" {
 		p.Env = append(p.Env, env.PackagePath+"="+dir)
@@ -77,8 +81,8 @@ func (p *Plan) addPackages(ctx context.Context, b *Base, named func(dir string) 
 // pythonTime is how many seconds a Python has to describe itself.
 const pythonTime = 60
 
-// python asks the Python that will run about itself, once for each interpreter. It runs where the tool will, without the
-// project's files and without network.
+// python asks the Python that will run about itself, once for each interpreter. It runs where the tool will, without
+// the project's files and without network.
 func (p *Plan) python(ctx context.Context) (*packages.Python, error) {
 	s, ok := p.primitive.(primitive.Starter)
 	var names []string
@@ -99,7 +103,8 @@ func (p *Plan) python(ctx context.Context) (*packages.Python, error) {
 		return known.(*packages.Python), nil
 	}
 	a := p.Action
-	a.Config = map[string]any{"command": names[0], "args": []any{"-I", "-S", "-B", "-X", "utf8", "-c", packages.Question}, "timeout": int64(pythonTime)}
+	a.Config = map[string]any{"command": names[0],
+		"args": []any{"-I", "-S", "-B", "-X", "utf8", "-c", packages.Question}, "timeout": int64(pythonTime)}
 	a.Dir, a.Files = p.scratch.Home, primitive.Files{}
 	a.Sandbox.Network = sandbox.Network{}
 	a.Sandbox.Read, a.Sandbox.Write = []string{p.copied.Root}, []string{p.scratch.Home, p.scratch.Temp}

@@ -45,7 +45,8 @@ func (r *registry) add(name, version, source string, b []byte) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.lock.Artifacts = append(r.lock.Artifacts, file.Artifact{Name: name, Version: version, Digest: info.Digest, Source: source, Size: info.Size})
+	r.lock.Artifacts = append(r.lock.Artifacts, file.Artifact{Name: name, Version: version, Digest: info.Digest,
+		Source: source, Size: info.Size})
 	slices.SortFunc(r.lock.Artifacts, func(a, b file.Artifact) int { return strings.Compare(a.String(), b.String()) })
 }
 
@@ -75,12 +76,14 @@ func (r *registry) npm(at, name, version string, files map[string]string) string
 	sum := sha512.Sum512(b.Bytes())
 	r.add("npm:"+name, version, fmt.Sprintf("sha512:%x", sum), b.Bytes())
 	base := name[strings.LastIndex(name, "/")+1:]
-	return fmt.Sprintf(`%q: {"version": %q, "resolved": "https://npm.example/%s/-/%s-%s.tgz", "integrity": "sha512-%s"}`,
+	return fmt.Sprintf(
+		`%q: {"version": %q, "resolved": "https://npm.example/%s/-/%s-%s.tgz", "integrity": "sha512-%s"}`,
 		at, version, name, base, version, base64.StdEncoding.EncodeToString(sum[:]))
 }
 
 func packageLock(entries ...string) string {
-	return `{"name":"x","version":"1.0.0","lockfileVersion":3,"requires":true,"packages":{"":{"name":"x","version":"1.0.0"},` + strings.Join(entries, ",") + `}}`
+	return `{"name":"x","version":"1.0.0","lockfileVersion":3,"requires":true,"packages":{"":{"name":"x","version":"1.0.0"},` +
+		strings.Join(entries, ",") + `}}`
 }
 
 // wheel adds a wheel, and returns its line in a list of requirements.
@@ -170,7 +173,9 @@ func packagesOf(t testing.TB, p *exec.Plan) (dir string, files map[string]string
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(p.Action.Sandbox.Read, func(root string) bool { return strings.HasPrefix(dir, root+string(filepath.Separator)) }) {
+	if !slices.ContainsFunc(p.Action.Sandbox.Read, func(root string) bool {
+		return strings.HasPrefix(dir, root+string(filepath.Separator))
+	}) {
 		t.Errorf("the sandbox reads %q, and not %q", p.Action.Sandbox.Read, dir)
 	}
 	return dir, files
@@ -186,13 +191,16 @@ func TestNodePackages(t *testing.T) {
 		r.npm("node_modules/@x/y", "@x/y", "1.0.0", map[string]string{"index.js": "y", "lib/x.js": "same"}),
 	)
 	two := packageLock(r.npm("node_modules/b", "b", "3.0.0", map[string]string{"index.js": "b3"}))
-	first, second, third := w.tooled("acme/one", "package-lock.json", one), w.tooled("acme/two", "_package-lock.json", two), w.tooled("acme/three", "package-lock.json", one)
+	first, second, third := w.tooled("acme/one", "package-lock.json", one),
+		w.tooled("acme/two", "_package-lock.json", two), w.tooled("acme/three", "package-lock.json", one)
 	b := w.packed(r)
 	p := w.planned(b, first)
 	dir, files := packagesOf(t, p)
 	for path, want := range map[string]string{
-		"node_modules/a/index.js": "a1", "node_modules/a/node_modules/b/index.js": "b1", "node_modules/b/index.js": "b2",
-		"node_modules/@x/y/index.js": "y", "node_modules/b/package.json": `{"name":"b","version":"2.0.0"}`, "node_modules/b/lib/x.js": "same",
+		"node_modules/a/index.js": "a1", "node_modules/a/node_modules/b/index.js": "b1",
+		"node_modules/b/index.js":    "b2",
+		"node_modules/@x/y/index.js": "y", "node_modules/b/package.json": `{"name":"b","version":"2.0.0"}`,
+		"node_modules/b/lib/x.js": "same",
 	} {
 		if files[path] != want {
 			t.Errorf("%s is %q, expected %q", path, files[path], want)
@@ -228,7 +236,8 @@ func TestNodePackages(t *testing.T) {
 // TestPackagesDamaged: what stands in the cache is compared before it is used, and made again.
 func TestPackagesDamaged(t *testing.T) {
 	w, r := newWorld(t), &registry{TB: t}
-	ref := w.tooled("acme/one", "package-lock.json", packageLock(r.npm("node_modules/a", "a", "1.0.0", map[string]string{"index.js": "a1"})))
+	ref := w.tooled("acme/one", "package-lock.json",
+		packageLock(r.npm("node_modules/a", "a", "1.0.0", map[string]string{"index.js": "a1"})))
 	b := w.packed(r)
 	p := w.planned(b, ref)
 	dir, _ := packagesOf(t, p)
@@ -236,7 +245,8 @@ func TestPackagesDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := filepath.Join(dir, "node_modules", "a", "index.js")
-	if err := errors.Join(os.Chmod(at, 0o600), os.WriteFile(at, []byte("e1"), 0o600), os.Chmod(at, 0o400)); err != nil {
+	if err := errors.Join(os.Chmod(at, 0o600), os.WriteFile(at, []byte("e1"), 0o600),
+		os.Chmod(at, 0o400)); err != nil {
 		t.Fatal(err)
 	}
 	p = w.planned(b, ref)
@@ -248,7 +258,8 @@ func TestPackagesDamaged(t *testing.T) {
 // TestPackagesTogether: calls that come at once share one copy.
 func TestPackagesTogether(t *testing.T) {
 	w, r := newWorld(t), &registry{TB: t}
-	ref := w.tooled("acme/one", "package-lock.json", packageLock(r.npm("node_modules/a", "a", "1.0.0", map[string]string{"index.js": "a1"})))
+	ref := w.tooled("acme/one", "package-lock.json",
+		packageLock(r.npm("node_modules/a", "a", "1.0.0", map[string]string{"index.js": "a1"})))
 	b := w.packed(r)
 	dirs := make([]string, 8)
 	var wg sync.WaitGroup
@@ -272,11 +283,13 @@ func TestPackagesTogether(t *testing.T) {
 // TestPythonPackages: wheels for every Python are put where an import looks, and no Python is asked.
 func TestPythonPackages(t *testing.T) {
 	w, r := newWorld(t), &registry{TB: t}
-	list := "# made by hand\n" + r.wheel("demo", "1.0", "py3-none-any", map[string]string{"demo/__init__.py": "d", "demo-1.0.data/purelib/more.py": "m"}) +
+	list := "# made by hand\n" + r.wheel("demo", "1.0", "py3-none-any",
+		map[string]string{"demo/__init__.py": "d", "demo-1.0.data/purelib/more.py": "m"}) +
 		r.wheel("space", "2.0", "py2.py3-none-any", map[string]string{"space.py": "s", "demo/extra.py": "e"})
 	ref := w.tooled("acme/one", "_requirements.txt", list)
 	dir, files := packagesOf(t, w.planned(w.packed(r), ref))
-	if filepath.Base(dir) != "site-packages" || files["demo/__init__.py"] != "d" || files["more.py"] != "m" || files["space.py"] != "s" || files["demo/extra.py"] != "e" {
+	if filepath.Base(dir) != "site-packages" || files["demo/__init__.py"] != "d" || files["more.py"] != "m" ||
+		files["space.py"] != "s" || files["demo/extra.py"] != "e" {
 		t.Errorf("%q has %q", dir, files)
 	}
 	if w.probe.calls != 0 {
@@ -293,7 +306,8 @@ func (w *world) asked(answer map[string]any) *int {
 			return gives(nil), nil
 		}
 		*asked++
-		if a.Sandbox.Network.All || len(a.Sandbox.Network.Hosts) > 0 || len(a.Files.Read) > 0 || len(a.Sandbox.Write) != 2 ||
+		if a.Sandbox.Network.All || len(a.Sandbox.Network.Hosts) > 0 || len(a.Files.Read) > 0 ||
+			len(a.Sandbox.Write) != 2 ||
 			slices.Contains(a.Sandbox.Read, w.project) {
 			w.Errorf("a Python is asked with %+v", a.Sandbox)
 		}
@@ -306,16 +320,20 @@ func (w *world) asked(answer map[string]any) *int {
 }
 
 func cpython311() map[string]any {
-	return map[string]any{"name": "cpython", "major": int64(3), "minor": 11.0, "threads": false, "platform": "linux-x86_64", "libc": "glibc 2.36", "bits": int64(64),
+	return map[string]any{"name": "cpython", "major": int64(3), "minor": 11.0, "threads": false,
+		"platform": "linux-x86_64", "libc": "glibc 2.36", "bits": int64(64),
 		"markers": map[string]any{"python_version": "3.11", "sys_platform": "linux", "os_name": "posix"}}
 }
 
-// TestWheelChosen: of wheels for platforms the one for the Python that runs is taken, and what a marker leaves out isn't there.
+// TestWheelChosen: of wheels for platforms the one for the Python that runs is taken, and what a marker leaves out
+// isn't there.
 func TestWheelChosen(t *testing.T) {
 	w, r := newWorld(t), &registry{TB: t}
 	lines := []string{}
-	for _, tags := range []string{"cp310-cp310-manylinux_2_17_x86_64", "cp311-cp311-manylinux_2_17_x86_64", "cp311-cp311-win_amd64", "py3-none-any"} {
-		lines = append(lines, strings.TrimSuffix(r.wheel("fast", "1.0", tags, map[string]string{"fast.py": tags}), "\n"))
+	for _, tags := range []string{"cp310-cp310-manylinux_2_17_x86_64", "cp311-cp311-manylinux_2_17_x86_64",
+		"cp311-cp311-win_amd64", "py3-none-any"} {
+		lines = append(lines, strings.TrimSuffix(r.wheel("fast", "1.0", tags, map[string]string{"fast.py": tags}),
+			"\n"))
 	}
 	list := lines[0]
 	for _, l := range lines[1:] {
@@ -341,7 +359,8 @@ func TestWheelChosen(t *testing.T) {
 	}
 }
 
-// TestPackagesDry: what only a Python knows stays open where nothing may be started, and what is known without one doesn't.
+// TestPackagesDry: what only a Python knows stays open where nothing may be started, and what is known without one
+// doesn't.
 func TestPackagesDry(t *testing.T) {
 	w, r := newWorld(t), &registry{TB: t}
 	asked := w.asked(cpython311())
@@ -384,7 +403,8 @@ func TestPackagesDry(t *testing.T) {
 func TestPackagesNone(t *testing.T) {
 	w, r := newWorld(t), &registry{TB: t}
 	w.asked(cpython311())
-	old := strings.Replace(r.wheel("old", "1.0", "py3-none-any", map[string]string{"old.py": ""}), " --hash", ` ; python_version < "3.9" --hash`, 1)
+	old := strings.Replace(r.wheel("old", "1.0", "py3-none-any", map[string]string{"old.py": ""}), " --hash",
+		` ; python_version < "3.9" --hash`, 1)
 	for name, list := range map[string]string{"old": old, "empty": "# nothing\n"} {
 		p := w.planned(w.packed(r), w.tooled("acme/"+name, "requirements.txt", list))
 		i := slices.IndexFunc(p.Action.Env, func(v string) bool { return strings.HasPrefix(v, env.PackagePath+"=") })
@@ -401,24 +421,29 @@ func TestPackagesNone(t *testing.T) {
 
 func TestWheelNone(t *testing.T) {
 	w, r := newWorld(t), &registry{TB: t}
-	ref := w.tooled("acme/one", "requirements.txt", r.wheel("fast", "1.0", "cp312-cp312-win_amd64", map[string]string{"fast.py": ""}))
+	ref := w.tooled("acme/one", "requirements.txt",
+		r.wheel("fast", "1.0", "cp312-cp312-win_amd64", map[string]string{"fast.py": ""}))
 	w.asked(cpython311())
 	_, err := w.kernel.Prepare(t.Context(), w.packed(r), call(ref, nil))
 	no := fault.Of(err)
-	want := map[string]any{"ref": ref, "wheels": []string{"cp312-cp312-win_amd64"}, "python": "cpython 3.11, cp311-cp311-manylinux_2_36_x86_64", "package": "pypi:fast@1.0"}
+	want := map[string]any{"ref": ref, "wheels": []string{"cp312-cp312-win_amd64"},
+		"python": "cpython 3.11, cp311-cp311-manylinux_2_36_x86_64", "package": "pypi:fast@1.0"}
 	if no.Code != fault.VersionMismatch || !reflect.DeepEqual(no.Details, want) {
 		t.Errorf("%v", err)
 	}
 	for name, answer := range map[string]map[string]any{"fails": nil, "odd": {"name": "cpython"}} {
 		w.asked(answer)
-		other := w.tooled("acme/"+name, "requirements.txt", r.wheel("fast", "1.0", "cp312-cp312-win_amd64", map[string]string{"fast.py": ""}))
+		other := w.tooled("acme/"+name, "requirements.txt",
+			r.wheel("fast", "1.0", "cp312-cp312-win_amd64", map[string]string{"fast.py": ""}))
 		w.program("bin/"+name, name) // a program that wasn't asked yet
-		if _, err := w.kernel.Prepare(t.Context(), w.packed(r), call(other, nil)); err == nil || !strings.Contains(err.Error(), "doesn't say which wheels it takes") {
+		if _, err := w.kernel.Prepare(t.Context(), w.packed(r), call(other, nil)); err == nil ||
+			!strings.Contains(err.Error(), "doesn't say which wheels it takes") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	w.probe.starts = nil
-	if _, err := w.kernel.Prepare(t.Context(), w.packed(r), call(ref, nil)); err == nil || !strings.Contains(err.Error(), "starts no Python") {
+	if _, err := w.kernel.Prepare(t.Context(), w.packed(r), call(ref, nil)); err == nil ||
+		!strings.Contains(err.Error(), "starts no Python") {
 		t.Error(err)
 	}
 }
@@ -432,16 +457,30 @@ func TestPackagesRefused(t *testing.T) {
 		want string
 		as   func(error) bool
 	}{
-		"no lock": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
-			base: func(b *exec.Base, _ *registry) { b.Artifacts, b.Objects = nil, nil }, want: "needs packages, but no lock pins them"},
-		"not pinned": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
-			base: func(b *exec.Base, r *registry) { r.lock.Artifacts = nil }, want: `needs the package "npm:a@1.0.0", which is not locked`},
-		"another is pinned": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
-			base: func(b *exec.Base, r *registry) { r.lock.Artifacts[0].Source = "sha512:00" }, want: `which is not locked`},
+		"no lock": {text: func(r *registry) string {
+			return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain))
+		},
+			base: func(b *exec.Base, _ *registry) {
+				b.Artifacts, b.Objects = nil, nil
+			}, want: "needs packages, but no lock pins them"},
+		"not pinned": {text: func(r *registry) string {
+			return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain))
+		},
+			base: func(b *exec.Base, r *registry) {
+				r.lock.Artifacts = nil
+			}, want: `needs the package "npm:a@1.0.0", which is not locked`},
+		"another is pinned": {text: func(r *registry) string {
+			return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain))
+		},
+			base: func(b *exec.Base, r *registry) {
+				r.lock.Artifacts[0].Source = "sha512:00"
+			}, want: `which is not locked`},
 		"gone": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
 			base: func(b *exec.Base, r *registry) { b.Objects = new(cas.Memory) }, want: " is missing",
 			as: func(err error) bool { return errors.Is(err, fs.ErrNotExist) }},
-		"other bytes": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
+		"other bytes": {text: func(r *registry) string {
+			return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain))
+		},
 			base: func(b *exec.Base, r *registry) { b.Objects = &liar{&r.store} }, want: "npm:a@1.0.0",
 			as: func(err error) bool { _, ok := errors.AsType[*cas.DamagedError](err); return ok }},
 		"hostile": {text: func(r *registry) string {
@@ -452,7 +491,8 @@ func TestPackagesRefused(t *testing.T) {
 			r.add("pypi:a", "1.0:py3-none-any", source, []byte("no zip"))
 			return "a==1.0 --hash=" + source
 		}, want: "is not a zip archive"},
-		// A lock isn't signed: if its digest of a package differs from that in the tool's list, the package is refused.
+		// A lock isn't signed: if its digest of a package differs from that in the tool's list, the package is
+		// refused.
 		"another's tarball": {text: func(r *registry) string {
 			list := packageLock(r.npm("node_modules/a", "a", "1.0.0", plain))
 			r.npm("node_modules/b", "b", "1.0.0", plain)
@@ -466,19 +506,27 @@ func TestPackagesRefused(t *testing.T) {
 			return list
 		}, want: "the tool's list has sha256:", as: isSource},
 		"places": {text: manyPlaces, want: `needs the package "npm:a@1.0.0"`, as: func(err error) bool {
-			return fault.CodeOf(err) == fault.Limit && strings.Contains(err.Error(), fmt.Sprintf("%d files", materialise.MaxFiles))
+			return fault.CodeOf(err) == fault.Limit &&
+				strings.Contains(err.Error(), fmt.Sprintf("%d files", materialise.MaxFiles))
 		}},
 		"two for one place": {list: "requirements.txt", text: func(r *registry) string {
-			return r.wheel("a", "1.0", "py3-none-any", map[string]string{"x.py": "1"}) + r.wheel("b", "1.0", "py3-none-any", map[string]string{"x.py": "2"})
+			return r.wheel("a", "1.0", "py3-none-any", map[string]string{"x.py": "1"}) + r.wheel("b", "1.0",
+				"py3-none-any", map[string]string{"x.py": "2"})
 		}, want: "two different files have this path"},
 		"by case": {list: "requirements.txt", text: func(r *registry) string {
-			return r.wheel("a", "1.0", "py3-none-any", map[string]string{"x.py": "1"}) + r.wheel("b", "1.0", "py3-none-any", map[string]string{"X.py": "1"})
+			return r.wheel("a", "1.0", "py3-none-any", map[string]string{"x.py": "1"}) + r.wheel("b", "1.0",
+				"py3-none-any", map[string]string{"X.py": "1"})
 		}, want: "where upper and lower case are the same"},
-		"no hash": {list: "requirements.txt", text: func(*registry) string { return "a==1.0\n" }, want: "requirements.txt: line 1"},
+		"no hash": {list: "requirements.txt", text: func(*registry) string {
+			return "a==1.0\n"
+		}, want: "requirements.txt: line 1"},
 		"other OS": {text: func(r *registry) string {
-			return packageLock(strings.Replace(r.npm("node_modules/a", "a", "1.0.0", plain), "{", `{"os": ["plan9"], `, 1))
+			return packageLock(strings.Replace(r.npm("node_modules/a", "a", "1.0.0", plain), "{", `{"os": ["plan9"], `,
+				1))
 		}, want: "isn't for"},
-		"no list":   {list: "list.txt", text: func(*registry) string { return "" }, want: `"list.txt" is not a list of packages`},
+		"no list": {list: "list.txt", text: func(*registry) string {
+			return ""
+		}, want: `"list.txt" is not a list of packages`},
 		"elsewhere": {list: "../requirements.txt", text: func(*registry) string { return "" }, want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -487,7 +535,8 @@ func TestPackagesRefused(t *testing.T) {
 				c.list = "package-lock.json"
 			}
 			if name == "elsewhere" {
-				w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", probing, "packages: requirements.txt"), ".ai/tools/acme/requirements.txt": ""})
+				w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", probing, "packages: requirements.txt"),
+					".ai/tools/acme/requirements.txt": ""})
 				w.signed(x, alice)
 				err := w.refused(call(x, nil))
 				if !strings.Contains(err.Error(), `"requirements.txt" is not a file of the tool's tree`) {
@@ -526,46 +575,4 @@ func isSource(err error) bool {
 	want, _ := no.Details["expected"].(string)
 	found, _ := no.Details["found"].(string)
 	return no.Code == fault.Integrity && want != found && len(want) == len(found)
-}
-
-// manyPlaces is a list with one package in so many places that its files are too many, though they are few.
-func manyPlaces(r *registry) string {
-	files := map[string]string{}
-	for i := range 2000 {
-		files[fmt.Sprintf("lib/%d.js", i)] = ""
-	}
-	entry := r.npm("node_modules/a", "a", "1.0.0", files)
-	var all []string
-	for i := range materialise.MaxFiles/len(files) + 1 {
-		all = append(all, strings.Replace(entry, "node_modules/a", fmt.Sprintf("node_modules/p%d/node_modules/a", i), 1))
-	}
-	return packageLock(all...)
-}
-
-// A liar has other bytes under every digest.
-type liar struct{ cas.Getter }
-
-func (l *liar) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
-	o, err := l.Getter.Get(ctx, id)
-	if err != nil {
-		return o, err
-	}
-	b, err := io.ReadAll(o)
-	o.ReadCloser = io.NopCloser(bytes.NewReader(bytes.ToUpper(b)))
-	return o, err
-}
-
-// TestRuntimePackages: what runs a tool has no packages of its own.
-func TestRuntimePackages(t *testing.T) {
-	w, r := newWorld(t), &registry{TB: t}
-	w.put(map[string]string{
-		".ai/tools/acme/run.yaml": tool("acme/run", probing, "packages: requirements.txt"),
-		".ai/tools/acme/x.yaml":   tool("acme/x", "acme/run"),
-	})
-	w.signed("tool:acme/run", alice)
-	w.signed(x, alice)
-	_, err := w.kernel.Prepare(t.Context(), w.packed(r), call(x, nil))
-	if e := fault.Of(err); e.Code != fault.Validation || e.Details["ref"] != "tool:acme/run" {
-		t.Error(err)
-	}
 }

@@ -12,16 +12,19 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// TestPass: what a tool passes on gets what its caller would have got, whatever that tool declares: all that it declares itself
-// where a person calls, no more than the caller above has where a call does, and no more than the tool where another person
-// signed that. It is a child all the same.
+// TestPass: what a tool passes on gets what its caller would have got, whatever that tool declares: all that it
+// declares itself where a person calls, no more than the caller above has where a call does, and no more than the tool
+// where another person signed that. It is a child all the same.
 func TestPass(t *testing.T) {
 	w := newWorld(t)
 	w.put(map[string]string{
-		".ai/tools/acme/top.yaml":  tool("acme/top", probing, "network: [a.example.com]", "config: {calls: tool:acme/pass}"),
-		".ai/tools/acme/pass.yaml": tool("acme/pass", probing, "permissions: [rye.execute.tool.*]", "config: {passes: tool:acme/low}"),
-		".ai/tools/acme/bobs.yaml": tool("acme/bobs", probing, "network: [b.example.com]", "config: {passes: tool:acme/low}"),
-		".ai/tools/acme/low.yaml":  tool("acme/low", probing, "network: [a.example.com, b.example.com]"),
+		".ai/tools/acme/top.yaml": tool("acme/top", probing, "network: [a.example.com]",
+			"config: {calls: tool:acme/pass}"),
+		".ai/tools/acme/pass.yaml": tool("acme/pass", probing, "permissions: [rye.execute.tool.*]",
+			"config: {passes: tool:acme/low}"),
+		".ai/tools/acme/bobs.yaml": tool("acme/bobs", probing, "network: [b.example.com]",
+			"config: {passes: tool:acme/low}"),
+		".ai/tools/acme/low.yaml": tool("acme/low", probing, "network: [a.example.com, b.example.com]"),
 	})
 	for name, by := range map[string]key.Private{"top": alice, "pass": alice, "low": alice, "bobs": bob} {
 		w.signed("tool:acme/"+name, by)

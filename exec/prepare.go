@@ -81,15 +81,17 @@ type Plan struct {
 }
 
 // Prepare decides everything about a call: it finds the chain, asks the current policies about each link, checks the
-// parameters, and copies the files that will run. It starts nothing, except a Python that must be asked which wheels it
-// takes.
+// parameters, and copies the files that will run. It starts nothing, except a Python that must be asked which wheels
+// it takes.
 func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err error) {
-	source := chain.Source{Resolver: b.Resolver, Admit: b.Admit, Unlisted: b.Unlisted, Dev: b.Dev, Own: k.Own, Memory: b.Known}
+	source := chain.Source{Resolver: b.Resolver, Admit: b.Admit, Unlisted: b.Unlisted, Dev: b.Dev, Own: k.Own,
+		Memory: b.Known}
 	found, err := source.Find(ctx, c.Ref, func(found *ai.Chain) error { return k.fits(c, found) })
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{kernel: k, policies: b.Policies, call: c, id: newID(k.Now()), caller: CallerOf(ctx), chain: found, tool: found.Tool().Model.Tool,
+	p := &Plan{kernel: k, policies: b.Policies, call: c, id: newID(k.Now()), caller: CallerOf(ctx), chain: found,
+		tool:    found.Tool().Model.Tool,
 		project: cmp.Or(c.Project, k.Project), primitive: k.Primitives[found.Primitive().ID],
 		Decision: Decision{Chain: found.Links, Set: b.Set, Dev: b.Dev == c.Ref, Stranger: c.Stranger || !found.Own}}
 	defer func() {
@@ -169,20 +171,25 @@ func (k *Kernel) fits(c *Call, found *ai.Chain) error {
 		return NotExecutable(c.Ref)
 	}
 	if graph.Is(found.Tool().Model.Tool) {
-		return fault.New(fault.Validation, "%q is a state graph, which runs as a thread", c.Ref).On("ref", c.Ref.String()).Try(fault.Command("rye run", c.Ref.String()))
+		return fault.New(fault.Validation, "%q is a state graph, which runs as a thread", c.Ref).On("ref",
+			c.Ref.String()).Try(fault.Command("rye run", c.Ref.String()))
 	}
 	if c.Build && !found.Tool().Model.Tool.Pure {
-		return fault.New(fault.Validation, "%q isn't declared pure, so a build can't use it", c.Ref).On("ref", c.Ref.String()).
-			Because("pure: true in a tool promises the same outputs for the same inputs, without network or other files").Try("rye docs build")
+		return fault.New(fault.Validation, "%q isn't declared pure, so a build can't use it", c.Ref).On("ref",
+			c.Ref.String()).
+			Because("pure: true in a tool promises the same outputs for the same inputs, without network or other files").
+			Try("rye docs build")
 	}
 	return nil
 }
 
-// bare decides the rest about a call that needs no file of its chain, no directory of its own and no environment, if it is one:
-// the primitive says so, and nothing in the configuration names any of these.
+// bare decides the rest about a call that needs no file of its chain, no directory of its own and no environment, if
+// it is one: the primitive says so, and nothing in the configuration names any of these.
 func (p *Plan) bare(schema *params.Schema) (bool, error) {
 	b, able := p.primitive.(primitive.Bare)
-	if !able || slices.ContainsFunc(p.Chain, func(l chain.Link) bool { return !l.Item.Model.Tool.Anchor.IsNull() }) || !p.plain(schema, map[string]string{}) {
+	if !able || slices.ContainsFunc(p.Chain, func(l chain.Link) bool {
+		return !l.Item.Model.Tool.Anchor.IsNull()
+	}) || !p.plain(schema, map[string]string{}) {
 		return false, nil
 	}
 	var err error
@@ -192,8 +199,8 @@ func (p *Plan) bare(schema *params.Schema) (bool, error) {
 	return true, p.action()
 }
 
-// plain reports whether a call needs no environment, and its configuration no names but some, and sees to that configuration. If
-// something is wrong, the whole way says what.
+// plain reports whether a call needs no environment, and its configuration no names but some, and sees to that
+// configuration. If something is wrong, the whole way says what.
 func (p *Plan) plain(schema *params.Schema, names map[string]string) bool {
 	if p.call.Build || p.call.Dry || p.tool.Answer != "" || len(p.tool.Secrets) > 0 {
 		return false
@@ -213,7 +220,8 @@ func (p *Plan) plain(schema *params.Schema, names map[string]string) bool {
 	return err == nil && config.Only(slices.Collect(maps.Keys(names))...)
 }
 
-// kept decides the rest about a call that is like one before, if what that has read of the files is kept: then nothing is copied.
+// kept decides the rest about a call that is like one before, if what that has read of the files is kept: then nothing
+// is copied.
 func (p *Plan) kept(schema *params.Schema) (ok bool, err error) {
 	k, able := p.primitive.(primitive.Keeper)
 	if !able || !k.Keeps() || p.project == "" {
@@ -375,7 +383,8 @@ func (p *Plan) thread() string {
 
 // Named are the names that rye itself gives to templates, where there is what they name.
 func Named() []string {
-	return []string{"tool_path", "tool_dir", "tool_parent", "project_path", "user_space", "anchor_path", "runtime_lib", "params_json", packagesPath}
+	return []string{"tool_path", "tool_dir", "tool_parent", "project_path", "user_space", "anchor_path", "runtime_lib",
+		"params_json", packagesPath}
 }
 
 // names are what templates may call by name, and what the links say about their environment.
@@ -427,7 +436,8 @@ func (p *Plan) config(schema *params.Schema, vars, names map[string]string) (map
 	if err != nil {
 		return nil, ConfigError(p.call.Ref, err)
 	}
-	filled, err := merged.Fill(template.Names{Variables: vars, Kernel: names, Params: p.Params, Declares: schema.Declares})
+	filled, err := merged.Fill(template.Names{Variables: vars, Kernel: names, Params: p.Params,
+		Declares: schema.Declares})
 	if err != nil {
 		return nil, ConfigError(p.call.Ref, err)
 	}

@@ -33,9 +33,11 @@ func (w *world) runs(by key.Private, args string, more ...string) *world {
 // starts is runs with all of the configuration.
 func (w *world) starts(by key.Private, config string, more ...string) *world {
 	w.Helper()
-	w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", process, append(more, fmt.Sprintf("config: {command: %q, %s}", sandboxtest.Self(w), config))...)})
+	w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", process,
+		append(more, fmt.Sprintf("config: {command: %q, %s}", sandboxtest.Self(w), config))...)})
 	w.signed(x, by)
-	w.kernel.Host.Vars["PATH"] += ":" + filepath.Dir(sandboxtest.Self(w)) // otherwise a stranger's tool may not start it
+	// otherwise a stranger's tool may not start it
+	w.kernel.Host.Vars["PATH"] += ":" + filepath.Dir(sandboxtest.Self(w))
 	return w
 }
 
@@ -101,7 +103,8 @@ func TestProcessEnvironment(t *testing.T) {
 func TestStranger(t *testing.T) {
 	w := newWorld(t)
 	at := func(name string) string { return filepath.Join(w.project, filepath.FromSlash(name)) }
-	w.put(map[string]string{"docs/x": "granted", "private/x": "not granted", "out/x": "before", "rye.lock": "", ".git/config": "git", ".ai/outputs/x": ""})
+	w.put(map[string]string{"docs/x": "granted", "private/x": "not granted", "out/x": "before", "rye.lock": "",
+		".git/config": "git", ".ai/outputs/x": ""})
 	secret := filepath.Join(w.dir, "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -110,7 +113,8 @@ func TestStranger(t *testing.T) {
 	const files = "files: {read: [docs, private], write: [out, .ai/outputs]}"
 	list := func(paths ...string) string { return "'" + strings.Join(paths, "', '") + "'" }
 
-	w.runs(bob, "read, '{tool_path}', "+list(at("docs/x"), at("private/x"), at("out/x"), at(".ai/tools/acme/x.yaml"), at(".git/config"), secret, filepath.Join(w.logs(), "head.jsonl")), files)
+	w.runs(bob, "read, '{tool_path}', "+list(at("docs/x"), at("private/x"), at("out/x"), at(".ai/tools/acme/x.yaml"),
+		at(".git/config"), secret, filepath.Join(w.logs(), "head.jsonl")), files)
 	r, err := w.run(call(x, nil))
 	if (&subprocess.Subprocess{Machine: sandboxtest.Machine(t)}).Machine.Offers().Best < floor.Landlock {
 		if _, ok := errors.AsType[*sandbox.UnavailableError](err); !ok || r.Status != record.Refused {
@@ -145,7 +149,8 @@ func TestStranger(t *testing.T) {
 		t.Errorf("it was to read %d files, %d of its own", len(said), own)
 	}
 
-	w.runs(bob, "write, "+list(at("out/x"), at("out/new"), at(".ai/outputs/new"), at("docs/x"), at("new"), at(".ai/tools/acme/new.yaml"), at(".ai/policy.yaml"), at("rye.lock"), at(".git/config"),
+	w.runs(bob, "write, "+list(at("out/x"), at("out/new"), at(".ai/outputs/new"), at("docs/x"), at("new"),
+		at(".ai/tools/acme/new.yaml"), at(".ai/policy.yaml"), at("rye.lock"), at(".git/config"),
 		secret, filepath.Join(w.dir, "new"))+", '{tool_path}'", files)
 	r = w.ok(call(x, nil))
 	for path, did := range r.Value.(map[string]any) {
@@ -164,7 +169,8 @@ func TestNoSandbox(t *testing.T) {
 	w := newWorld(t).runs(bob, "args")
 	w.kernel.Primitives[process] = &subprocess.Subprocess{Machine: sandbox.New(sandbox.Options{})}
 	r, err := w.run(call(x, nil))
-	if _, ok := errors.AsType[*sandbox.UnavailableError](err); !ok || r.Status != record.Refused || r.Code != "SANDBOX_UNAVAILABLE" {
+	if _, ok := errors.AsType[*sandbox.UnavailableError](err); !ok || r.Status != record.Refused ||
+		r.Code != "SANDBOX_UNAVAILABLE" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if all := w.records(); len(all) != 1 || all[0].Outcome.Status != record.Refused {
@@ -215,7 +221,8 @@ func TestEnforced(t *testing.T) {
 	}
 	path := w.program("bin/program", string(b))
 	w.policy = enforce
-	w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", process, fmt.Sprintf("config: {command: %q, args: [%s, args, hello]}", path, childWord))})
+	w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", process,
+		fmt.Sprintf("config: {command: %q, args: [%s, args, hello]}", path, childWord))})
 	w.signed(x, alice)
 	if fault.CodeOf(w.refused(call(x, nil))) != fault.NotLocked {
 		t.Error("a program that isn't pinned runs")

@@ -19,7 +19,8 @@ func TestScript(t *testing.T) {
 	w := newWorld(t)
 	interpreter := w.program("bin/interpreter", "the interpreter")
 	script := "#!" + interpreter + "\nwhatever it reads\n"
-	w.put(map[string]string{".ai/tools/acme/m/m.yaml": tool("acme/m/m", "rye/core/runtimes/r", "config: {start: '{anchor_path}/run'}"), ".ai/tools/acme/m/parts": "", ".ai/tools/acme/m/run": script})
+	w.put(map[string]string{".ai/tools/acme/m/m.yaml": tool("acme/m/m", "rye/core/runtimes/r",
+		"config: {start: '{anchor_path}/run'}"), ".ai/tools/acme/m/parts": "", ".ai/tools/acme/m/run": script})
 	if err := os.Chmod(filepath.Join(w.project, ".ai/tools/acme/m/run"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -27,11 +28,13 @@ func TestScript(t *testing.T) {
 	w.probe.starts = func(config map[string]any) []string { return []string{config["start"].(string)} }
 	p := w.prepare(call("tool:acme/m/m", nil))
 	start := p.Config["start"].(string)
-	if len(p.Programs) != 1 || p.Programs[0].Path != interpreter || p.Action.Programs[start].Path != start || p.Action.Programs[start].File != nil {
+	if len(p.Programs) != 1 || p.Programs[0].Path != interpreter || p.Action.Programs[start].Path != start ||
+		p.Action.Programs[start].File != nil {
 		t.Errorf("%+v, %+v", p.Programs, p.Action.Programs)
 	}
 	w.policy = enforce
-	if e := fault.Of(w.refused(call("tool:acme/m/m", nil))); e.Code != fault.NotLocked || e.Details["path"] != interpreter {
+	if e := fault.Of(w.refused(call("tool:acme/m/m", nil))); e.Code != fault.NotLocked ||
+		e.Details["path"] != interpreter {
 		t.Error(e)
 	}
 	b := w.base()
@@ -57,7 +60,8 @@ func TestAround(t *testing.T) {
 	for name, c := range map[string]struct {
 		secret string
 		extra  bool
-	}{"installed": {"", true}, "secrets beside it": {"opt/x/secret", false}, "secrets elsewhere": {"secret", true}, "all is secret": {"opt", true}} {
+	}{"installed": {"", true}, "secrets beside it": {"opt/x/secret", false}, "secrets elsewhere": {"secret", true},
+		"all is secret": {"opt", true}} {
 		w := newWorld(t).with()
 		if c.secret != "" {
 			w.kernel.Secret = []string{filepath.Join(w.dir, filepath.FromSlash(c.secret))}
@@ -78,11 +82,16 @@ func TestAround(t *testing.T) {
 	}
 }
 
-// TestEnvironment: of a virtual environment the tool reads what is installed there, whatever directory a link calls one.
+// TestEnvironment: of a virtual environment the tool reads what is installed there, whatever directory a link calls
+// one.
 func TestEnvironment(t *testing.T) {
-	for place, more := range map[string][]string{".venv": {".venv/pyvenv.cfg", ".venv/lib"}, "data": {"data/lib"}, ".": nil} {
-		w := newWorld(t).with("env_config: {interpreter: {type: venv_python, venv_path: '"+place+"', var: RYE_PYTHON}}", "config: {command: '${RYE_PYTHON}'}")
-		w.put(map[string]string{".venv/pyvenv.cfg": "", ".venv/lib/x": "", "data/lib/x": "", "data/secret": "", "lib/x": "", ".env": ""})
+	for place, more := range map[string][]string{".venv": {".venv/pyvenv.cfg", ".venv/lib"}, "data": {"data/lib"},
+		".": nil} {
+		w := newWorld(t).
+			with("env_config: {interpreter: {type: venv_python, venv_path: '"+place+"', var: RYE_PYTHON}}",
+				"config: {command: '${RYE_PYTHON}'}")
+		w.put(map[string]string{".venv/pyvenv.cfg": "", ".venv/lib/x": "", "data/lib/x": "", "data/secret": "",
+			"lib/x": "", ".env": ""})
 		path := w.program(filepath.Join("project", place, "bin/python"), "python")
 		w.probe.starts = func(config map[string]any) []string { return []string{config["command"].(string)} }
 		p := w.prepare(call(x, nil))
@@ -128,7 +137,8 @@ func TestUnfit(t *testing.T) {
 				w.program("path/script", "#!"+filepath.Join(w.dir, "project/bin/x")+"\n")
 				w.program("path/other", "#!"+filepath.Join(w.dir, "other/bin/x")+"\n")
 				path := filepath.Join(w.dir, filepath.FromSlash(c.path))
-				if err := errors.Join(os.Mkdir(filepath.Join(w.dir, "links"), 0o755), os.Symlink(filepath.Join(w.project, "bin/x"), filepath.Join(w.dir, "links/x"))); err != nil {
+				if err := errors.Join(os.Mkdir(filepath.Join(w.dir, "links"), 0o755),
+					os.Symlink(filepath.Join(w.project, "bin/x"), filepath.Join(w.dir, "links/x"))); err != nil {
 					t.Fatal(err)
 				}
 				w.kernel.Host.Vars["PATH"] = filepath.Join(w.dir, "path") + ":" + filepath.Join(w.dir, "links")
@@ -136,7 +146,8 @@ func TestUnfit(t *testing.T) {
 				more := ""
 				if fallback {
 					w.probe.starts = nil
-					more = "env_config: {interpreter: {type: system_binary, binary: nothing, var: RYE_X, fallback: '" + path + "'}}"
+					more = "env_config: {interpreter: {type: system_binary, binary: nothing, var: RYE_X, fallback: '" +
+						path + "'}}"
 				}
 				w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", probing, more)})
 				who := bob
@@ -167,7 +178,8 @@ func TestOtherProject(t *testing.T) {
 	c := call(x, nil)
 	c.Project = other
 	p := w.prepare(c)
-	if p.Config["project"] != other || !slices.Contains(p.Action.Sandbox.Write, filepath.Join(other, "out")) || slices.Contains(p.Action.Sandbox.Write, filepath.Join(w.project, "out")) {
+	if p.Config["project"] != other || !slices.Contains(p.Action.Sandbox.Write, filepath.Join(other, "out")) ||
+		slices.Contains(p.Action.Sandbox.Write, filepath.Join(w.project, "out")) {
 		t.Errorf("%v, %v", p.Config, p.Action.Sandbox.Write)
 	}
 	prog := w.program("other/out/prog", "good")

@@ -20,7 +20,9 @@ import (
 // around puts a resilient primitive around the probe.
 func (w *world) around() *retry.Primitive {
 	p := &retry.Primitive{Inner: w.probe, Rules: func(context.Context) (*classification.Rules, error) {
-		v, _ := parse.YAML([]byte("patterns: []\ndefault: {category: transient, retryable: true, retry_policy: {type: fixed, delay: 0}}\n"), value.Pos{})
+		v, _ := parse.YAML(
+			[]byte("patterns: []\ndefault: {category: transient, retryable: true, retry_policy: {type: fixed, delay: 0}}\n"),
+			value.Pos{})
 		return classification.Read(v)
 	}}
 	w.kernel.Primitives[probing] = p
@@ -29,8 +31,8 @@ func (w *world) around() *retry.Primitive {
 
 const remembers = "config: {name: '${NAME}', given: '{params_json}', resilience: {cache: {ttl: 3600}}}"
 
-// TestRemembered: an answer is given again for the same call, which is written down as any other, and for no call that differs
-// in what decides about it.
+// TestRemembered: an answer is given again for the same call, which is written down as any other, and for no call that
+// differs in what decides about it.
 func TestRemembered(t *testing.T) {
 	pure := []string{remembers, "pure: true", "env_config: {env: {NAME: one}}"}
 	w := newWorld(t).with(pure...)
@@ -90,7 +92,8 @@ func TestRemembered(t *testing.T) {
 	w.policy = allowing
 	w.secrets()
 	w.put(map[string]string{"docs/x": "x"})
-	for name, more := range map[string]string{"not pure": "pure: false", "a secret": "secrets: [acme-token]", "a file": "files: {read: [docs]}"} {
+	for name, more := range map[string]string{"not pure": "pure: false", "a secret": "secrets: [acme-token]",
+		"a file": "files: {read: [docs]}"} {
 		lines := []string{remembers, "pure: true", "env_config: {env: {NAME: one}}", more}
 		if name == "not pure" {
 			lines = []string{remembers, more, "env_config: {env: {NAME: one}}"}
@@ -101,23 +104,26 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// TestAnswerAgain: where a function makes the result, the primitive's output doesn't reach the sink, so the primitive can be
-// retried. If it still fails, the function gets the fallback value.
+// TestAnswerAgain: where a function makes the result, the primitive's output doesn't reach the sink, so the primitive
+// can be retried. If it still fails, the function gets the fallback value.
 func TestAnswerAgain(t *testing.T) {
 	for works, want := range map[int]string{1: "1", 2: "2", 9: "instead"} {
 		for _, to := range []primitive.Sink{nil, new(listener)} {
 			w := newWorld(t)
-			answers := w.withAnswer("config: {resilience: {retry: {max_attempts: 3, idempotent: true}, fallback: {value: instead}}}")
+			answers := w.withAnswer(
+				"config: {resilience: {retry: {max_attempts: 3, idempotent: true}, fallback: {value: instead}}}")
 			w.around()
 			w.probe.do = func(_ context.Context, _ *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
 				n := w.probe.calls
-				return &primitive.Result{Value: fmt.Sprint(n), Level: 4, Failed: n < works, Failure: "busy"}, to.Emit(primitive.Stdout, []byte("raw"))
+				return &primitive.Result{Value: fmt.Sprint(n), Level: 4, Failed: n < works, Failure: "busy"},
+					to.Emit(primitive.Stdout, []byte("raw"))
 			}
 			answers.do = func(_ context.Context, a *primitive.Action, _ primitive.Sink) (*primitive.Result, error) {
 				return gives(told(a)["result"]), nil
 			}
 			r, err := w.prepare(call(x, nil)).Run(t.Context(), to)
-			if err != nil || r.Status != record.OK || r.Value != want || w.probe.calls != min(works, 3) || answers.calls != 1 {
+			if err != nil || r.Status != record.OK || r.Value != want || w.probe.calls != min(works, 3) ||
+				answers.calls != 1 {
 				t.Errorf("%d: %+v after %d, %v", works, r, w.probe.calls, err)
 			}
 			if l, ok := to.(*listener); ok && l.said[0].Len() > 0 {
@@ -130,7 +136,8 @@ func TestAnswerAgain(t *testing.T) {
 // TestNotAsked: who isn't asked has been refused, by a code of its own, in the log too.
 func TestNotAsked(t *testing.T) {
 	w := newWorld(t).with("config: {resilience: {breaker: {failures: 1, cooldown: 3600}}}")
-	w.put(map[string]string{".ai/tools/acme/often.yaml": tool("acme/often", probing, "limits: {duration_seconds: 5}", "config: {resilience: {rate: {per_second: 0.001, burst: 1}}}")})
+	w.put(map[string]string{".ai/tools/acme/often.yaml": tool("acme/often", probing, "limits: {duration_seconds: 5}",
+		"config: {resilience: {rate: {per_second: 0.001, burst: 1}}}")})
 	w.signed("tool:acme/often", alice)
 	w.around()
 	w.probe.do = func(context.Context, *primitive.Action, primitive.Sink) (*primitive.Result, error) {
@@ -142,7 +149,8 @@ func TestNotAsked(t *testing.T) {
 		}
 		calls := w.probe.calls
 		r, err := w.run(call(c.ref, nil))
-		if err == nil || !strings.Contains(err.Error(), `"`+c.ref+`"`) || r.Status != record.Refused || r.Code != c.code || w.probe.calls != calls {
+		if err == nil || !strings.Contains(err.Error(), `"`+c.ref+`"`) || r.Status != record.Refused ||
+			r.Code != c.code || w.probe.calls != calls {
 			t.Errorf("%s: %+v, %v", c.ref, r, err)
 		}
 		if got := w.proved(r); got.Outcome.Code != c.code {

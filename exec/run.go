@@ -46,7 +46,8 @@ func newID(now time.Time) string {
 func (p *Plan) ID() string { return p.id }
 
 // Run does what was planned, once. What the tool made of it is in the result, whether it says yes or no. With an error
-// there was none: nothing was done, or, where the status in a result isn't record.Refused, what was done can't be proved.
+// there was none: nothing was done, or, where the status in a result isn't record.Refused, what was done can't be
+// proved.
 func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -84,7 +85,8 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		}
 		return nil, NotLogged(p.call.Ref, false, err)
 	}
-	self := &Caller{ID: p.id, Grants: p.Grants, stranger: p.stranger(), secrets: values, children: &children{}, call: p.call, above: p.caller, foreign: p.chain.Foreign || p.Dev, keep: p.call.Keep}
+	self := &Caller{ID: p.id, Grants: p.Grants, stranger: p.stranger(), secrets: values, children: &children{},
+		call: p.call, above: p.caller, foreign: p.chain.Foreign || p.Dev, keep: p.call.Keep}
 	if self.keep == nil && p.caller != nil {
 		self.keep = p.caller.keep
 	}
@@ -109,7 +111,8 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		if text, err := jcs.Append(nil, r.Value); err == nil {
 			o.Result = cas.Sum(text)
 		} else {
-			r.Status, r.Code, r.Failed, r.Failure = record.Failed, "EXECUTION_FAILED", true, "what it gave is no JSON: "+err.Error()
+			r.Status, r.Code, r.Failed, r.Failure = record.Failed, "EXECUTION_FAILED", true,
+				"what it gave is no JSON: "+err.Error()
 			r.Value, r.Problems = nil, nil
 		}
 	}
@@ -136,7 +139,8 @@ func refusal(err error) string {
 }
 
 // act has the primitive do the action. What it says and gives is without secrets.
-func (p *Plan) act(ctx context.Context, a *primitive.Action, to primitive.Sink, values []string, hide *redact.Redactor) (*primitive.Result, error) {
+func (p *Plan) act(ctx context.Context, a *primitive.Action, to primitive.Sink, values []string,
+	hide *redact.Redactor) (*primitive.Result, error) {
 	if len(values) == 0 {
 		return p.do(ctx, a, to, hide)
 	}
@@ -160,7 +164,8 @@ func (p *Plan) act(ctx context.Context, a *primitive.Action, to primitive.Sink, 
 }
 
 // do has the primitive do the action, and the tool's own function make the result of it where there is one.
-func (p *Plan) do(ctx context.Context, a *primitive.Action, to primitive.Sink, hide *redact.Redactor) (*primitive.Result, error) {
+func (p *Plan) do(ctx context.Context, a *primitive.Action, to primitive.Sink,
+	hide *redact.Redactor) (*primitive.Result, error) {
 	if p.tool.Answer == "" {
 		return p.primitive.Run(ctx, a, to)
 	}
@@ -230,15 +235,18 @@ func (p *Plan) prove(ctx context.Context, r *Result, o record.Outcome, c record.
 func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	tool := p.Chain[0]
 	c := record.Call{
-		ID: p.id, Digest: tool.Item.Raw, Tree: tool.Tree, Ref: p.call.Ref.String(), Signers: tool.Signers, Risk: p.tool.Risk.String(),
-		Set: p.Set, Lock: p.Set, Principal: p.call.Principal, Tenant: p.call.Tenant, Sandbox: p.Action.Sandbox.Level.String(),
+		ID: p.id, Digest: tool.Item.Raw, Tree: tool.Tree, Ref: p.call.Ref.String(), Signers: tool.Signers,
+		Risk: p.tool.Risk.String(),
+		Set:  p.Set, Lock: p.Set, Principal: p.call.Principal, Tenant: p.call.Tenant,
+		Sandbox:   p.Action.Sandbox.Level.String(),
 		Toolchain: p.Programs, Limits: map[string]int64{}, Packages: packages.Digest(p.Artifacts),
 	}
 	if p.call.Approval != nil {
 		c.Approval = p.call.Approval.By
 	}
 	for _, l := range p.Chain[1:] {
-		c.Chain = append(c.Chain, record.Link{Digest: l.Item.Raw, Ref: l.Item.Ref.String(), Signers: l.Signers, Tree: l.Tree})
+		c.Chain = append(c.Chain, record.Link{Digest: l.Item.Raw, Ref: l.Item.Ref.String(), Signers: l.Signers,
+			Tree: l.Tree})
 	}
 	for _, q := range p.policies.Each() {
 		c.Policy = append(c.Policy, q.ID())
@@ -248,7 +256,8 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	}
 	l := p.Action.Sandbox.Limits
 	for name, n := range map[string]int64{
-		"wall_ms": l.Wall.Milliseconds(), "cpu_ms": l.CPU.Milliseconds(), "memory": l.Memory, "written": l.Written, "output": l.Output,
+		"wall_ms": l.Wall.Milliseconds(), "cpu_ms": l.CPU.Milliseconds(), "memory": l.Memory, "written": l.Written,
+		"output":    l.Output,
 		"processes": int64(l.Processes), "open_files": int64(l.Files),
 	} {
 		if n > 0 {
@@ -268,8 +277,8 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	return c, nil
 }
 
-// identity returns the digest of everything that decides a pure tool's result, including signers, policies and caller: the
-// log's record of the call, without paths, and all of its parameters. It is zero for what has a secret in it or
+// identity returns the digest of everything that decides a pure tool's result, including signers, policies and caller:
+// the log's record of the call, without paths, and all of its parameters. It is zero for what has a secret in it or
 // reads what the project has, and for a step of a build, which has a cache of its own.
 func (p *Plan) identity(c record.Call, values []string) cas.Digest {
 	if !p.tool.Pure || p.call.Build || len(values)+len(p.Grants.Read)+len(p.Grants.Write) > 0 {

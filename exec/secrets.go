@@ -16,17 +16,20 @@ import (
 
 // Withheld returns the secrets that the tool declares and isn't granted.
 func (p *Plan) Withheld() []string {
-	return slices.DeleteFunc(slices.Clone(p.tool.Secrets), func(name string) bool { return slices.Contains(p.Grants.Secrets, name) })
+	return slices.DeleteFunc(slices.Clone(p.tool.Secrets), func(name string) bool {
+		return slices.Contains(p.Grants.Secrets, name)
+	})
 }
 
-// placeholders stand for secrets in the configuration that a plan shows: the variables of all that the tool declares, each as
-// itself.
+// placeholders stand for secrets in the configuration that a plan shows: the variables of all that the tool declares,
+// each as itself.
 func (p *Plan) placeholders() (map[string]string, error) {
 	vars := map[string]string{}
 	for _, name := range p.tool.Secrets {
 		v, err := secret.Variable(name)
 		if err == nil && vars[v] != "" {
-			err = fault.New(fault.Validation, "two secrets of the tool, one of them %q, are both the variable %s", name, v).On("secret", name).Try("rye docs secrets")
+			err = fault.New(fault.Validation, "two secrets of the tool, one of them %q, are both the variable %s",
+				name, v).On("secret", name).Try("rye docs secrets")
 		}
 		if err != nil {
 			return nil, p.noSecret(err)
@@ -36,8 +39,8 @@ func (p *Plan) placeholders() (map[string]string, error) {
 	return vars, nil
 }
 
-// secrets are the values that a call is handed, as variables, and what takes them, and those of the calls above it, out of
-// what it says.
+// secrets are the values that a call is handed, as variables, and what takes them, and those of the calls above it,
+// out of what it says.
 func (p *Plan) secrets(ctx context.Context) (vars map[string]string, all []string, err error) {
 	vars = map[string]string{}
 	for _, name := range p.tool.Secrets {
@@ -66,7 +69,8 @@ func (p *Plan) secrets(ctx context.Context) (vars map[string]string, all []strin
 		total += len(v) + 2
 	}
 	if total > env.MaxTotal {
-		return nil, nil, p.noSecret(fault.New(fault.Limit, "with its secrets, the environment has more than %d bytes", env.MaxTotal))
+		return nil, nil, p.noSecret(fault.New(fault.Limit, "with its secrets, the environment has more than %d bytes",
+			env.MaxTotal))
 	}
 	return vars, all, nil
 }
@@ -85,18 +89,22 @@ func (p *Plan) noSecret(err error) error {
 func (p *Plan) withheld(name string) error {
 	ref := p.call.Ref.String()
 	refuse := func(code fault.Code, by, why string) *fault.Error {
-		return fault.New(code, "%q needs the secret %q but may not have it: %s", ref, name, why).On("ref", ref).On("secret", name).On("by", by)
+		return fault.New(code, "%q needs the secret %q but may not have it: %s", ref, name, why).On("ref",
+			ref).On("secret", name).On("by", by)
 	}
 	switch {
 	case p.Dev:
 		return refuse(fault.Unsigned, "dev", "--dev runs it unsigned").Try(fault.Command("rye sign", ref))
 	case !p.policies.MayHave(name, p.call.Ref):
 		return refuse(fault.Policy, "policy", "no policy allows it").Try("rye docs secrets").
-			Because(fmt.Sprintf("to allow it: exec: {secrets: {%s: [%q]}} in your policy.yaml; a project's policy must allow it too if it lists secrets", name, ref))
+			Because(fmt.Sprintf(
+				"to allow it: exec: {secrets: {%s: [%q]}} in your policy.yaml; a project's policy must allow it too if it lists secrets",
+				name, ref))
 	case p.caller != nil && !p.caller.unbound && !slices.Contains(p.caller.Grants.Secrets, name):
 		return refuse(fault.Denied, "caller", "the call that started it doesn't have it").Try("rye docs secrets")
 	}
-	return refuse(fault.Policy, "grants", "it was signed by another person, and the policy grants it nothing").Try("rye docs secrets").
+	return refuse(fault.Policy, "grants", "it was signed by another person, and the policy grants it nothing").
+		Try("rye docs secrets").
 		Because(fmt.Sprintf("to allow it: grants: {%q: []}, or a list of permissions, in your policy.yaml", ref))
 }
 

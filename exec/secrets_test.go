@@ -50,13 +50,15 @@ func (l *listener) Emit(s primitive.Stream, b []byte) error {
 func TestSecrets(t *testing.T) {
 	w := newWorld(t)
 	w.policy = allowing
-	w.with("secrets: [acme-token]", "config: {auth: {token: 'Bearer ${ACME_TOKEN}'}, none: '${OTHER:-nothing}'}", "env_config: {env: {ACME_TOKEN: from the chain, LEVEL: '1'}}",
+	w.with("secrets: [acme-token]", "config: {auth: {token: 'Bearer ${ACME_TOKEN}'}, none: '${OTHER:-nothing}'}",
+		"env_config: {env: {ACME_TOKEN: from the chain, LEVEL: '1'}}",
 		"output_schema: {type: object}")
 	w.secrets()
 	var seen primitive.Action
 	w.probe.do = func(_ context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
 		seen = *a
-		for _, b := range []string{"out " + hush[:5], hush[5:] + "\n", base64.StdEncoding.EncodeToString([]byte("user:" + hush)), "end " + hush[:3]} {
+		for _, b := range []string{"out " + hush[:5], hush[5:] + "\n",
+			base64.StdEncoding.EncodeToString([]byte("user:" + hush)), "end " + hush[:3]} {
 			if err := to.Emit(primitive.Stdout, []byte(b)); err != nil {
 				return nil, err
 			}
@@ -64,10 +66,12 @@ func TestSecrets(t *testing.T) {
 		if err := to.Emit(primitive.Stderr, []byte(hush)); err != nil {
 			return nil, err
 		}
-		return &primitive.Result{Value: map[string]any{"token": "plain", "echo": []any{"x" + hush, hex.EncodeToString([]byte(hush))}}, Level: 4}, nil
+		return &primitive.Result{Value: map[string]any{"token": "plain",
+			"echo": []any{"x" + hush, hex.EncodeToString([]byte(hush))}}, Level: 4}, nil
 	}
 	p := w.prepare(call(x, map[string]any{"a": "it is " + hush, "b": int64(1)}))
-	if got := fmt.Sprint(p.Config, p.Env, p.Action.Config, p.Action.Env); strings.Contains(got, hush) || !strings.Contains(got, "Bearer ${ACME_TOKEN}") {
+	if got := fmt.Sprint(p.Config, p.Env, p.Action.Config, p.Action.Env); strings.Contains(got, hush) ||
+		!strings.Contains(got, "Bearer ${ACME_TOKEN}") {
 		t.Error(got)
 	}
 	if len(p.Withheld()) != 0 || !slices.Equal(p.Grants.Secrets, []string{"acme-token"}) {
@@ -78,10 +82,13 @@ func TestSecrets(t *testing.T) {
 	if err != nil || r.Status != record.OK {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if token := seen.Config["auth"].(map[string]any)["token"]; token != "Bearer "+hush || seen.Config["none"] != "nothing" {
+	if token := seen.Config["auth"].(map[string]any)["token"]; token != "Bearer "+hush ||
+		seen.Config["none"] != "nothing" {
 		t.Errorf("the configuration is %v", seen.Config)
 	}
-	if i := slices.Index(seen.Env, "ACME_TOKEN="+hush); i < 0 || slices.Contains(seen.Env, "ACME_TOKEN=from the chain") || !slices.Contains(seen.Env, "LEVEL=1") || !slices.IsSorted(seen.Env) {
+	if i := slices.Index(seen.Env, "ACME_TOKEN="+hush); i < 0 ||
+		slices.Contains(seen.Env, "ACME_TOKEN=from the chain") || !slices.Contains(seen.Env, "LEVEL=1") ||
+		!slices.IsSorted(seen.Env) {
 		t.Errorf("the environment is %q", seen.Env)
 	}
 	if got := fmt.Sprint(p.Config, p.Env, p.Action.Config, p.Action.Env); strings.Contains(got, hush) {
@@ -124,9 +131,13 @@ func TestSecretErrors(t *testing.T) {
 		want string
 	}{
 		{plain, "plain"}, {fmt.Errorf("x %s: %w", hush, plain), `"tool:acme/x" failed: x ` + redact.Mask + ": plain"},
-		{fault.New(fault.Files, "field").On("path", hush), `"tool:acme/x" failed: field`}, {silent{deep}, `"tool:acme/x" failed: silent`}, {errors.Join(plain, silent{fmt.Errorf("y: %w", deep)}), `"tool:acme/x" failed: plain` + "\nsilent"},
+		{fault.New(fault.Files, "field").On("path", hush), `"tool:acme/x" failed: field`},
+		{silent{deep}, `"tool:acme/x" failed: silent`},
+		{errors.Join(plain, silent{fmt.Errorf("y: %w", deep)}), `"tool:acme/x" failed: plain` + "\nsilent"},
 	} {
-		w.probe.do = func(context.Context, *primitive.Action, primitive.Sink) (*primitive.Result, error) { return nil, c.err }
+		w.probe.do = func(context.Context, *primitive.Action, primitive.Sink) (*primitive.Result, error) {
+			return nil, c.err
+		}
 		r, err := w.run(call(x, nil))
 		if err == nil || err.Error() != c.want || errors.Is(err, deep) || r.Status != record.Refused {
 			t.Errorf("%+v, %v; want %s", r, err, c.want)
@@ -165,13 +176,18 @@ func TestNoSecret(t *testing.T) {
 		by           string // what keeps it from the tool
 		text         string
 	}{
-		"not allowed":         {want: fault.Policy, by: "policy", text: `"tool:acme/x" needs the secret "acme-token" but may not have it: no policy allows it`},
-		"allowed to others":   {policy: "\nexec:\n  secrets: {acme-token: [\"tool:else/**\"]}\n", want: fault.Policy, by: "policy"},
-		"the project says no": {policy: allowing, mine: "\nexec:\n  secrets: {OTHER: [\"tool:acme/**\"]}\n", want: fault.Policy, by: "policy"},
-		"a stranger's":        {bobs: true, policy: allowing, want: fault.Policy, by: "grants", text: `"tool:acme/x" needs the secret "acme-token" but may not have it: it was signed by another person, and the policy grants it nothing`},
-		"a stranger's, let":   {bobs: true, policy: allowing + all},
-		"one of two":          {secrets: "[OTHER, acme-token]", policy: allowing, want: fault.AuthRequired, text: `"tool:acme/x" needs a secret: the secret "OTHER" is not set`},
-		"none at all":         {policy: allowing, broken: true, want: fault.AuthRequired},
+		"not allowed": {want: fault.Policy, by: "policy",
+			text: `"tool:acme/x" needs the secret "acme-token" but may not have it: no policy allows it`},
+		"allowed to others": {policy: "\nexec:\n  secrets: {acme-token: [\"tool:else/**\"]}\n", want: fault.Policy,
+			by: "policy"},
+		"the project says no": {policy: allowing, mine: "\nexec:\n  secrets: {OTHER: [\"tool:acme/**\"]}\n",
+			want: fault.Policy, by: "policy"},
+		"a stranger's": {bobs: true, policy: allowing, want: fault.Policy, by: "grants",
+			text: `"tool:acme/x" needs the secret "acme-token" but may not have it: it was signed by another person, and the policy grants it nothing`},
+		"a stranger's, let": {bobs: true, policy: allowing + all},
+		"one of two": {secrets: "[OTHER, acme-token]", policy: allowing, want: fault.AuthRequired,
+			text: `"tool:acme/x" needs a secret: the secret "OTHER" is not set`},
+		"none at all": {policy: allowing, broken: true, want: fault.AuthRequired},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			w := newWorld(t)
@@ -179,7 +195,8 @@ func TestNoSecret(t *testing.T) {
 			if c.secrets == "" {
 				c.secrets = "[acme-token]"
 			}
-			w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", probing, "secrets: "+c.secrets, "config: {token: '${ACME_TOKEN}'}")})
+			w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", probing, "secrets: "+c.secrets,
+				"config: {token: '${ACME_TOKEN}'}")})
 			w.signed(x, map[bool]key.Private{false: alice, true: bob}[c.bobs])
 			w.secrets()
 			if c.broken {
@@ -221,13 +238,16 @@ func TestNoSecret(t *testing.T) {
 	}
 	defer p.Close()
 	_, err = p.Run(t.Context(), nil)
-	if e := fault.Of(err); e.Code != fault.Unsigned || e.Details["by"] != "dev" || !slices.Equal(e.Hint, []string{"rye sign " + x}) {
+	if e := fault.Of(err); e.Code != fault.Unsigned || e.Details["by"] != "dev" ||
+		!slices.Equal(e.Hint, []string{"rye sign " + x}) {
 		t.Error(err)
 	}
 	// One whose name is no variable's, or another one's variable, and more than fits.
-	for lines, want := range map[string]string{"secrets: [path]": "env_config sets it", "secrets: [acme-token, acme.token]": "are both the variable ACME_TOKEN"} {
+	for lines, want := range map[string]string{"secrets: [path]": "env_config sets it",
+		"secrets: [acme-token, acme.token]": "are both the variable ACME_TOKEN"} {
 		w := newWorld(t).with(lines)
-		if e := fault.Of(w.refused(call(x, nil))); e.Code != fault.Validation || !strings.Contains(e.Text, want) || e.Unwrap() == nil {
+		if e := fault.Of(w.refused(call(x, nil))); e.Code != fault.Validation || !strings.Contains(e.Text, want) ||
+			e.Unwrap() == nil {
 			t.Errorf("%s: %v", lines, e)
 		}
 	}
@@ -239,8 +259,11 @@ func TestNoSecret(t *testing.T) {
 		w.policy += fmt.Sprintf("    S%d: [\"tool:acme/**\"]\n", i)
 	}
 	w.with("secrets: [" + strings.Join(names, ", ") + "]")
-	w.kernel.Secrets = func(context.Context, string) (string, error) { return strings.Repeat("x", secret.MaxValue), nil }
-	if _, err := w.run(call(x, nil)); fault.CodeOf(err) != fault.Limit || !strings.Contains(err.Error(), "more than 1048576 bytes") {
+	w.kernel.Secrets = func(context.Context, string) (string, error) {
+		return strings.Repeat("x", secret.MaxValue), nil
+	}
+	if _, err := w.run(call(x, nil)); fault.CodeOf(err) != fault.Limit ||
+		!strings.Contains(err.Error(), "more than 1048576 bytes") {
 		t.Error(err)
 	}
 }
@@ -250,8 +273,9 @@ func TestSecretsOfParent(t *testing.T) {
 	w := newWorld(t)
 	w.policy = allowing
 	w.put(map[string]string{
-		".ai/tools/acme/top.yaml":   tool("acme/top", probing, "secrets: [acme-token]", "config: {calls: true}"),
-		".ai/tools/acme/same.yaml":  tool("acme/same", probing, "secrets: [acme-token]", "config: {token: '${ACME_TOKEN}'}"),
+		".ai/tools/acme/top.yaml": tool("acme/top", probing, "secrets: [acme-token]", "config: {calls: true}"),
+		".ai/tools/acme/same.yaml": tool("acme/same", probing, "secrets: [acme-token]",
+			"config: {token: '${ACME_TOKEN}'}"),
 		".ai/tools/acme/none.yaml":  tool("acme/none", probing),
 		".ai/tools/acme/other.yaml": tool("acme/other", probing, "secrets: [OTHER]"),
 	})
@@ -273,17 +297,21 @@ func TestSecretsOfParent(t *testing.T) {
 	}
 	w.probe.do = func(ctx context.Context, a *primitive.Action, _ primitive.Sink) (*primitive.Result, error) {
 		if a.Config["calls"] == nil {
-			return gives("has " + fmt.Sprint(a.Config["token"]) + " " + strings.Join(a.Env, " ") + "; was told " + hush), nil
+			return gives("has " + fmt.Sprint(a.Config["token"]) + " " + strings.Join(a.Env,
+				" ") + "; was told " + hush), nil
 		}
-		if r, err := run(ctx, "same"); err != nil || !strings.Contains(fmt.Sprint(r.Value), "ACME_TOKEN="+redact.Mask) {
+		if r, err := run(ctx, "same"); err != nil ||
+			!strings.Contains(fmt.Sprint(r.Value), "ACME_TOKEN="+redact.Mask) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		r, err := run(ctx, "none")
-		if err != nil || strings.Contains(fmt.Sprint(r.Value), "ACME_TOKEN") || !strings.HasSuffix(fmt.Sprint(r.Value), "was told "+redact.Mask) {
+		if err != nil || strings.Contains(fmt.Sprint(r.Value), "ACME_TOKEN") ||
+			!strings.HasSuffix(fmt.Sprint(r.Value), "was told "+redact.Mask) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		_, err = run(ctx, "other")
-		if e := fault.Of(err); e.Code != fault.Denied || e.Details["by"] != "caller" || e.Text != `"tool:acme/other" needs the secret "OTHER" but may not have it: the call that started it doesn't have it` {
+		if e := fault.Of(err); e.Code != fault.Denied || e.Details["by"] != "caller" ||
+			e.Text != `"tool:acme/other" needs the secret "OTHER" but may not have it: the call that started it doesn't have it` {
 			t.Error(err)
 		}
 		return gives(nil), nil

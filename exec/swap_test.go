@@ -26,15 +26,16 @@ import (
 
 const swapped = "tool:acme/m/m"
 
-// swapping returns a world with a tool, its helper and its runtime in the project, whose files an attacker rewrites. The
-// probe compares what runs with what was signed.
+// swapping returns a world with a tool, its helper and its runtime in the project, whose files an attacker rewrites.
+// The probe compares what runs with what was signed.
 func swapping(t testing.TB) (w *world, targets map[string][]byte) {
 	w = newWorld(t)
 	w.put(map[string]string{
 		".ai/tools/acme/m/m.yaml":  tool("acme/m/m", "acme/r", "config: {tool: good}"),
 		".ai/tools/acme/m/parts":   "parts",
 		".ai/tools/acme/m/a/b.txt": "good",
-		".ai/tools/acme/r.yaml":    tool("acme/r", probing, "config: {runtime: good, dir: '{anchor_path}'}", "anchor: {enabled: true, mode: auto, markers_any: [parts], root: tool_dir}"),
+		".ai/tools/acme/r.yaml": tool("acme/r", probing, "config: {runtime: good, dir: '{anchor_path}'}",
+			"anchor: {enabled: true, mode: auto, markers_any: [parts], root: tool_dir}"),
 	})
 	w.signed("tool:acme/r", alice)
 	w.signed(swapped, alice)
@@ -50,7 +51,8 @@ func swapping(t testing.TB) (w *world, targets map[string][]byte) {
 	pinned := targets[filepath.Join(w.project, ".ai/tools/acme/m/m.yaml")]
 	w.probe.do = func(_ context.Context, a *primitive.Action, _ primitive.Sink) (*primitive.Result, error) {
 		for name, want := range map[string]string{"m.yaml": string(pinned), "parts": "parts", "a/b.txt": "good"} {
-			if b, err := os.ReadFile(filepath.Join(a.Config["dir"].(string), filepath.FromSlash(name))); err != nil || string(b) != want {
+			if b, err := os.ReadFile(filepath.Join(a.Config["dir"].(string), filepath.FromSlash(name))); err != nil ||
+				string(b) != want {
 				return gives(fmt.Sprintf("%s is %q, %v", name, b, err)), nil
 			}
 		}
@@ -107,8 +109,8 @@ func swap(w *world, targets map[string][]byte, stop *atomic.Bool) (rounds int) {
 	return rounds
 }
 
-// hammer makes at least 2,000 calls while swap runs, and goes on until at least enough of them have run and at least some
-// were refused.
+// hammer makes at least 2,000 calls while swap runs, and goes on until at least enough of them have run and at least
+// some were refused.
 func hammer(w *world, targets map[string][]byte, enough, some int64, base func() *exec.Base) (ran, refused int64) {
 	least := int64(2000)
 	if testing.Short() {
@@ -121,7 +123,8 @@ func hammer(w *world, targets map[string][]byte, enough, some int64, base func()
 	var did, didnt atomic.Int64
 	for range 4 {
 		all.Go(func() {
-			for !over.Load() && (did.Load() < enough || did.Load()+didnt.Load() < least || didnt.Load() < some && did.Load() < 100*least) {
+			for !over.Load() && (did.Load() < enough || did.Load()+didnt.Load() < least || didnt.Load() < some &&
+				did.Load() < 100*least) {
 				p, err := w.kernel.Prepare(w.Context(), base(), call(swapped, nil))
 				if err != nil {
 					if didnt.Add(1) > 1000*enough {
@@ -154,7 +157,9 @@ func hammer(w *world, targets map[string][]byte, enough, some int64, base func()
 func TestSwapSpaces(t *testing.T) {
 	w, targets := swapping(t)
 	v, trust := w.view(), w.trust()
-	_, refused := hammer(w, targets, 100, 1, func() *exec.Base { return &exec.Base{Resolver: v, Admit: ai.NewAdmitter(v, trust)} })
+	_, refused := hammer(w, targets, 100, 1, func() *exec.Base {
+		return &exec.Base{Resolver: v, Admit: ai.NewAdmitter(v, trust)}
+	})
 	if refused == 0 {
 		t.Error("no call was refused, so nothing was swapped in time")
 	}
@@ -179,7 +184,8 @@ func (w *world) pinned(root string) (*lock.Set, *ai.View) {
 	}
 	defer batch.Close()
 	v := w.view()
-	found, err := closure.Close(w.Context(), closure.Options{View: v, Admit: ai.NewAdmitter(v, w.trust()), Roots: p.Roots, Store: batch})
+	found, err := closure.Close(w.Context(), closure.Options{View: v, Admit: ai.NewAdmitter(v, w.trust()),
+		Roots: p.Roots, Store: batch})
 	if err == nil {
 		err = batch.Commit(w.Context())
 	}
@@ -194,7 +200,8 @@ func (w *world) pinned(root string) (*lock.Set, *ai.View) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	set, err := lock.NewSet(w.Context(), l, cas.Sum(text), lock.SetOptions{Objects: store, Std: &ai.Space{Label: file.FromStd, FS: w.library, Builtin: true}})
+	set, err := lock.NewSet(w.Context(), l, cas.Sum(text),
+		lock.SetOptions{Objects: store, Std: &ai.Space{Label: file.FromStd, FS: w.library, Builtin: true}})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -21,7 +21,8 @@ const enforce = "\nexec: {toolchain: enforce}\n"
 func (w *world) program(name, text string) string {
 	w.Helper()
 	path := filepath.Join(w.dir, filepath.FromSlash(name))
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+		os.WriteFile(path, []byte(text), 0o755)); err != nil {
 		w.Fatal(err)
 	}
 	w.probe.starts = func(map[string]any) []string { return []string{path} }
@@ -32,7 +33,9 @@ func (w *world) program(name, text string) string {
 func pins(all ...file.Program) func(string, cas.Digest) *file.Program {
 	return func(name string, digest cas.Digest) *file.Program {
 		for _, same := range []func(file.Program) bool{
-			func(p file.Program) bool { return p.Digest == digest }, func(p file.Program) bool { return p.Name == name },
+			func(p file.Program) bool {
+				return p.Digest == digest
+			}, func(p file.Program) bool { return p.Name == name },
 		} {
 			if i := slices.IndexFunc(all, same); i >= 0 {
 				return &all[i]
@@ -52,14 +55,18 @@ func TestToolchain(t *testing.T) {
 		want   cas.Digest // of a *ToolchainError; zero with refused for one that isn't pinned
 		no     bool
 	}{
-		"record":                  {},
-		"record, pinned":          {pins: []file.Program{{Name: "program", Digest: good}}, pinned: true},
-		"record, by its digest":   {pins: []file.Program{{Name: "other", Digest: good}}, pinned: true},
-		"enforce, by its digest":  {policy: enforce, pins: []file.Program{{Name: "program", Digest: cas.Sum(nil)}, {Name: "other", Digest: good}}, pinned: true},
-		"record, another":         {pins: []file.Program{{Name: "program", Digest: cas.Sum(nil)}}},
-		"enforce, pinned":         {policy: enforce, pins: []file.Program{{Name: "program", Digest: good}}, pinned: true},
-		"enforce, another":        {policy: enforce, pins: []file.Program{{Name: "program", Digest: cas.Sum(nil)}}, want: cas.Sum(nil), no: true},
-		"enforce, not pinned":     {policy: enforce, pins: []file.Program{{Name: "other", Digest: cas.Sum(nil)}}, no: true},
+		"record":                {},
+		"record, pinned":        {pins: []file.Program{{Name: "program", Digest: good}}, pinned: true},
+		"record, by its digest": {pins: []file.Program{{Name: "other", Digest: good}}, pinned: true},
+		"enforce, by its digest": {policy: enforce, pins: []file.Program{{Name: "program", Digest: cas.Sum(nil)},
+			{Name: "other", Digest: good}}, pinned: true},
+		"record, another": {pins: []file.Program{{Name: "program", Digest: cas.Sum(nil)}}},
+		"enforce, pinned": {policy: enforce, pins: []file.Program{{Name: "program", Digest: good}},
+			pinned: true},
+		"enforce, another": {policy: enforce, pins: []file.Program{{Name: "program", Digest: cas.Sum(nil)}},
+			want: cas.Sum(nil), no: true},
+		"enforce, not pinned": {policy: enforce, pins: []file.Program{{Name: "other", Digest: cas.Sum(nil)}},
+			no: true},
 		"enforce, without a lock": {policy: enforce, no: true},
 	} {
 		w := newWorld(t).with()
@@ -76,7 +83,9 @@ func TestToolchain(t *testing.T) {
 				code, want = fault.NotLocked, ""
 			}
 			e := fault.Of(err)
-			if e.Code != code || e.Details["expected"] != want || e.Details["found"] != good.String() || e.Details["path"] != path || e.Details["program"] != "program" || !strings.Contains(e.Text, `"tool:acme/x" needs the program "program"`) {
+			if e.Code != code || e.Details["expected"] != want || e.Details["found"] != good.String() ||
+				e.Details["path"] != path || e.Details["program"] != "program" ||
+				!strings.Contains(e.Text, `"tool:acme/x" needs the program "program"`) {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
@@ -85,7 +94,8 @@ func TestToolchain(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if len(p.Programs) != 1 || p.Programs[0].Digest != good || p.Programs[0].Pinned != c.pinned || p.Programs[0].Path != path {
+		if len(p.Programs) != 1 || p.Programs[0].Digest != good || p.Programs[0].Pinned != c.pinned ||
+			p.Programs[0].Path != path {
 			t.Errorf("%s: %+v", name, p.Programs)
 		}
 		if q := p.Action.Programs[path]; q.Path != path || (q.File != nil) != (c.policy != "") {
@@ -135,7 +145,8 @@ func TestSwapped(t *testing.T) {
 	w.policy = enforce
 	path := w.program("bin/program", "good")
 	swap := func(text string) {
-		if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o755), os.Rename(path+".new", path)); err != nil {
+		if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o755),
+			os.Rename(path+".new", path)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -143,7 +154,8 @@ func TestSwapped(t *testing.T) {
 	b := w.base()
 	b.Program = pins(file.Program{Name: "program", Digest: cas.Sum([]byte("good"))})
 	_, err := w.kernel.Prepare(t.Context(), b, call(x, nil))
-	if e := fault.Of(err); e.Code != fault.LockMismatch || e.Details["expected"] != cas.Sum([]byte("good")).String() || e.Details["found"] != cas.Sum([]byte("evil")).String() {
+	if e := fault.Of(err); e.Code != fault.LockMismatch || e.Details["expected"] != cas.Sum([]byte("good")).String() ||
+		e.Details["found"] != cas.Sum([]byte("evil")).String() {
 		t.Error(err)
 	}
 	swap("good")
@@ -175,7 +187,8 @@ func TestMissingProgram(t *testing.T) {
 	if _, ok := errors.AsType[*env.NotFoundError](err); !ok {
 		t.Error(err)
 	}
-	if e := fault.Of(err); e.Code != fault.Failed || e.Details["ref"] != x || !slices.Equal(e.Hint, []string{"rye doctor"}) {
+	if e := fault.Of(err); e.Code != fault.Failed || e.Details["ref"] != x ||
+		!slices.Equal(e.Hint, []string{"rye doctor"}) {
 		t.Errorf("%+v", e)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// TestThreadVariable: a tool that a thread calls, and one that this tool calls, has the thread's id in its environment.
+// TestThreadVariable: a tool that a thread calls, and one that this tool calls, has the thread's id in its
+// environment.
 func TestThreadVariable(t *testing.T) {
 	const id, want = "acme/plan-1795000000-a2b3c", "RYE_THREAD=acme/plan-1795000000-a2b3c"
 	w := newWorld(t).with()

@@ -125,9 +125,11 @@ func newWorld(t testing.TB) *world {
 	}
 	w.library = fstest.MapFS{
 		"tools/" + process + ".yaml": {Data: described},
-		"tools/" + probing + ".yaml": {Data: []byte(tool(probing, "null", "config_schema: {type: object, properties: {count: {type: integer}}}"))},
-		"tools/rye/core/hello.yaml":  {Data: []byte(tool("rye/core/hello", probing, "config: {greeting: hello}", "network: [api.example.com]"))},
-		"tools/rye/core/odd.yaml":    {Data: []byte(tool("rye/core/odd", "rye/core/primitives/odd"))},
+		"tools/" + probing + ".yaml": {Data: []byte(tool(probing, "null",
+			"config_schema: {type: object, properties: {count: {type: integer}}}"))},
+		"tools/rye/core/hello.yaml": {Data: []byte(tool("rye/core/hello", probing, "config: {greeting: hello}",
+			"network: [api.example.com]"))},
+		"tools/rye/core/odd.yaml": {Data: []byte(tool("rye/core/odd", "rye/core/primitives/odd"))},
 		"tools/rye/core/runtimes/r.yaml": {Data: []byte(tool("rye/core/runtimes/r", probing,
 			"config: {file: '{tool_path}', dir: '{tool_dir}', parent: '{tool_parent}', anchor: '{anchor_path}', lib: '{runtime_lib}', project: '{project_path}'}",
 			"anchor: {enabled: true, mode: auto, markers_any: [parts], root: tool_dir, lib: lib, env_paths: {RYE_MODULE_PATH: {prepend: ['{anchor_path}']}}}"))},
@@ -140,12 +142,14 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	w.kernel = &exec.Kernel{
-		Copies:     copies,
-		Primitives: map[string]primitive.Primitive{probing: w.probe, process: &subprocess.Subprocess{Machine: sandboxtest.Machine(t)}},
-		Host:       env.Host{Vars: map[string]string{"PATH": systemPath(), "SystemRoot": os.Getenv("SystemRoot"), "SECRET": "x", "LD_PRELOAD": "/evil.so"}, Files: env.Disk{}},
-		Now:        time.Now,
-		Own:        func(f key.Fingerprint) bool { return f == alice.Public().Fingerprint() },
-		Project:    w.project, User: filepath.Join(dir, "home"),
+		Copies: copies,
+		Primitives: map[string]primitive.Primitive{probing: w.probe,
+			process: &subprocess.Subprocess{Machine: sandboxtest.Machine(t)}},
+		Host: env.Host{Vars: map[string]string{"PATH": systemPath(), "SystemRoot": os.Getenv("SystemRoot"),
+			"SECRET": "x", "LD_PRELOAD": "/evil.so"}, Files: env.Disk{}},
+		Now:     time.Now,
+		Own:     func(f key.Fingerprint) bool { return f == alice.Public().Fingerprint() },
+		Project: w.project, User: filepath.Join(dir, "home"),
 		Secret: []string{filepath.Join(dir, "secret")}, Forbidden: []string{w.project, filepath.Join(dir, "cache")},
 		Machine: machine,
 	}
@@ -179,7 +183,8 @@ func (w *world) openLog(o audit.Options) {
 // trust reads the policies.
 func (w *world) trust() *admission.Trust {
 	w.Helper()
-	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice, bob]}\n  \"two/**\": {keys: [alice, bob], threshold: 2}\n",
+	text := fmt.Sprintf(
+		"rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice, bob]}\n  \"two/**\": {keys: [alice, bob], threshold: 2}\n",
 		alice.Public(), bob.Public())
 	t := &admission.Trust{Root: policy.Side{Policy: w.parse(text + w.policy)}, Now: noon}
 	if w.mine != "" {
@@ -211,7 +216,8 @@ func (w *world) view() *ai.View {
 	}
 	spaces = append(append(spaces, w.bundles...), &ai.Space{Label: "system:rye/std", FS: w.library, Builtin: true})
 	trust := w.trust()
-	v, err := ai.NewView(w.Context(), ai.Options{Spaces: spaces, Trust: trust, MayOverride: trust.Root.Policy.MayOverride})
+	v, err := ai.NewView(w.Context(), ai.Options{Spaces: spaces, Trust: trust,
+		MayOverride: trust.Root.Policy.MayOverride})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -279,7 +285,9 @@ const x = "tool:acme/x"
 
 // call asks for a tool with parameters.
 func call(ref string, given map[string]any) *exec.Call {
-	return &exec.Call{Ref: parseRef(ref), Principal: "ann", Params: func(*params.Schema) (map[string]any, error) { return given, nil }}
+	return &exec.Call{Ref: parseRef(ref), Principal: "ann", Params: func(*params.Schema) (map[string]any, error) {
+		return given, nil
+	}}
 }
 
 // prepare has to succeed.

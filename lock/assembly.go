@@ -45,7 +45,8 @@ type assembly struct {
 
 // newAssembly begins with a lock before any of its objects is read.
 func newAssembly(l *file.Lock, id cas.Digest, objects cas.Getter, std *ai.Space) *assembly {
-	a := &assembly{Side: &Side{lock: l, id: id, std: std, places: map[model.Ref]place{}, trees: map[cas.Digest]*directory{}, files: map[string][]manifest.File{}},
+	a := &assembly{Side: &Side{lock: l, id: id, std: std, places: map[model.Ref]place{},
+		trees: map[cas.Digest]*directory{}, files: map[string][]manifest.File{}},
 		library: library{space: std}}
 	a.get = knowing{objects, a.neededBy}
 	return a
@@ -271,7 +272,9 @@ func (a *assembly) checkTree(pin *file.Pin) error {
 		return fmt.Errorf("its files: %w", d.err)
 	}
 	own := manifest.File{Path: pin.Path, Digest: pin.Digest, Size: pin.Size, Mode: pin.Mode}
-	i, ok := slices.BinarySearchFunc(d.files, pin.Path, func(f manifest.File, path string) int { return strings.Compare(f.Path, path) })
+	i, ok := slices.BinarySearchFunc(d.files, pin.Path, func(f manifest.File, path string) int {
+		return strings.Compare(f.Path, path)
+	})
 	switch top := above(pin.Path); {
 	case !ok:
 		return fmt.Errorf("its files do not include %q itself", pin.Path)
@@ -315,7 +318,8 @@ func (a *assembly) makeSpaces(ctx context.Context) {
 		}
 		label := file.System + a.lock.Bundles[i].ID
 		files := a.keep(b, label, kept[label])
-		s := &ai.Space{Label: label, Level: ai.System, FS: snapshot.FS(ctx, a.get, files, strings.TrimSuffix(dotAI, "/"))}
+		s := &ai.Space{Label: label, Level: ai.System,
+			FS: snapshot.FS(ctx, a.get, files, strings.TrimSuffix(dotAI, "/"))}
 		for _, r := range b.Requires {
 			s.Requires = append(s.Requires, file.System+r.BundleID)
 		}
@@ -387,7 +391,8 @@ func (a *assembly) loose(label string) []manifest.File {
 	all = slices.Compact(all)
 	once := slices.CompactFunc(all, func(next, kept manifest.File) bool {
 		if kept.Path == next.Path {
-			a.add(fmt.Errorf("%q in the space %q has two contents: %s and %s", kept.Path, label, content(&kept), content(&next)))
+			a.add(fmt.Errorf("%q in the space %q has two contents: %s and %s", kept.Path, label, content(&kept),
+				content(&next)))
 		}
 		return kept.Path == next.Path
 	})

@@ -54,7 +54,8 @@ func (s *Side) asBundle(other *Side) diff.Side {
 			}
 			at.size, at.mode = pin.Size, cas.File
 		}
-		add(manifest.File{Path: dotAI + at.path, Digest: pin.Digest, Size: at.size, Mode: at.mode, Ref: pin.Ref.String(), Version: pin.Version})
+		add(manifest.File{Path: dotAI + at.path, Digest: pin.Digest, Size: at.size, Mode: at.mode,
+			Ref: pin.Ref.String(), Version: pin.Version})
 	}
 	own := map[string]bool{}
 	for _, at := range s.places {
@@ -90,15 +91,17 @@ func side(name string, id cas.Digest, files []manifest.File, get cas.Getter, std
 	return out
 }
 
-// CompareItem compares one pinned item, and for one of the project the files that come with it, with what a view of the
-// working tree has. Where the view has no such item, it is removed.
-func CompareItem(ctx context.Context, s *Side, working *ai.View, admit *ai.Admitter, ref model.Ref) (*diff.Report, error) {
+// CompareItem compares one pinned item, and for one of the project the files that come with it, with what a view of
+// the working tree has. Where the view has no such item, it is removed.
+func CompareItem(ctx context.Context, s *Side, working *ai.View, admit *ai.Admitter, ref model.Ref) (*diff.Report,
+	error) {
 	pin := s.lock.Pin(ref)
 	if pin == nil {
 		return nil, &NotLockedError{Ref: ref, Err: &ai.NotFoundError{Ref: ref}}
 	}
 	at := s.places[ref]
-	was := []manifest.File{{Path: dotAI + at.path, Digest: pin.Digest, Size: at.size, Mode: at.mode, Ref: ref.String(), Version: pin.Version}}
+	was := []manifest.File{{Path: dotAI + at.path, Digest: pin.Digest, Size: at.size, Mode: at.mode, Ref: ref.String(),
+		Version: pin.Version}}
 	if d := s.trees[pin.Files]; d != nil {
 		for _, f := range d.files {
 			if f.Path != at.path {
@@ -128,13 +131,15 @@ type workingCopy struct {
 }
 
 // files are those of an item of the working tree.
-func (w *workingCopy) files(ctx context.Context, admit *ai.Admitter, it *ai.Item, whole bool) ([]manifest.File, error) {
+func (w *workingCopy) files(ctx context.Context, admit *ai.Admitter, it *ai.Item, whole bool) ([]manifest.File,
+	error) {
 	w.id, w.bytes = it.Raw, it.Bytes
 	mode, err := ModeOf(it.Space, it.Path)
 	if err != nil {
 		return nil, err
 	}
-	all := []manifest.File{{Path: dotAI + it.Path, Digest: it.Raw, Size: int64(len(it.Bytes)), Mode: mode, Ref: it.Ref.String(), Version: it.Model.Version}}
+	all := []manifest.File{{Path: dotAI + it.Path, Digest: it.Raw, Size: int64(len(it.Bytes)), Mode: mode,
+		Ref: it.Ref.String(), Version: it.Model.Version}}
 	if !whole {
 		return all, nil
 	}
@@ -147,7 +152,8 @@ func (w *workingCopy) files(ctx context.Context, admit *ai.Admitter, it *ai.Item
 		return all, err
 	}
 	for _, f := range t.Files {
-		all = append(all, manifest.File{Path: dotAI + path.Join(anchor.Dir, f.Path), Digest: f.Raw, Size: f.Size, Mode: f.Mode})
+		all = append(all, manifest.File{Path: dotAI + path.Join(anchor.Dir, f.Path), Digest: f.Raw, Size: f.Size,
+			Mode: f.Mode})
 	}
 	return all, nil
 }

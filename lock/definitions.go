@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// Config returns config of one name, merged from all spaces of a view that View made, if it is what the lock says, or if the
-// lock says nothing and only the library has it. Else the error is one of ai.View.Config, a *NotLockedError, or
+// Config returns config of one name, merged from all spaces of a view that View made, if it is what the lock says, or
+// if the lock says nothing and only the library has it. Else the error is one of ai.View.Config, a *NotLockedError, or
 // LOCK_MISMATCH.
 func (s *Set) Config(ctx context.Context, v *ai.View, a *ai.Admitter, name string) (*ai.Merged, error) {
 	ref := model.Ref{Kind: config, ID: name}
@@ -45,15 +45,17 @@ func (s *Set) Config(ctx context.Context, v *ai.View, a *ai.Admitter, name strin
 }
 
 func (s *Set) definition(name string) *file.Definition {
-	i, ok := slices.BinarySearchFunc(s.lock.Definitions, name, func(d file.Definition, name string) int { return strings.Compare(d.Name, name) })
+	i, ok := slices.BinarySearchFunc(s.lock.Definitions, name, func(d file.Definition, name string) int {
+		return strings.Compare(d.Name, name)
+	})
 	if !ok {
 		return nil
 	}
 	return &s.lock.Definitions[i]
 }
 
-// CheckConfig returns nil if all config that a view has is what the lock says, and the lock says nothing of any other. The
-// errors are those of Config, joined.
+// CheckConfig returns nil if all config that a view has is what the lock says, and the lock says nothing of any other.
+// The errors are those of Config, joined.
 func (s *Set) CheckConfig(ctx context.Context, v *ai.View, a *ai.Admitter) error {
 	listing, err := v.Files(ctx, config)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package lock answers: exactly which bytes may this project run?
 //
-// What rye.lock says is package file's to read. Here it becomes a Set: a value that has all items it pins, as spaces of
-// files whose bytes are hashed whenever they are read, and no others. Code that runs items gets a set and never
+// What rye.lock says is package file's to read. Here it becomes a Set: a value that has all items it pins, as spaces
+// of files whose bytes are hashed whenever they are read, and no others. Code that runs items gets a set and never
 // opens rye.lock; several sets can be in use at once, and switching is moving a pointer.
 //
 //	set, err := lock.NewSet(ctx, l, id, lock.SetOptions{Objects: lock.First(vendored, store), Std: library})
@@ -14,27 +14,27 @@
 //
 // # What is in a set
 //
-// The spaces are those of the project, of the user if something is pinned from there, of the bundles, and the library of
-// the binary. In the first two are the files of pins, and for each tool with a tree all files of its directory, as the
-// pin's "files" names them. In the space of a bundle is, of what its manifest lists
+// The spaces are those of the project, of the user if something is pinned from there, of the bundles, and the library
+// of the binary. In the first two are the files of pins, and for each tool with a tree all files of its directory, as
+// the pin's "files" names them. In the space of a bundle is, of what its manifest lists
 //
 //	every pinned item
 //	every file below the directory of a pinned tool with a tree, and below the one above, where its anchor can be
 //	every item of the kind config, since the kernel merges all layers
 //
-// Other items of a bundle aren't there, other files neither. The library is there whole, because its bytes come with the
-// binary.
+// Other items of a bundle aren't there, other files neither. The library is there whole, because its bytes come with
+// the binary.
 //
 // The files of a tool's directory may include items without a pin. The set has them as files of the tree only:
 //
 //	the Resolver   returns an item if it is pinned, and what was found is the pinned one: its space, path, digest,
 //	               version, interface and grants; else a *NotLockedError or LOCK_MISMATCH
-//	the Examiner   lets no item be admitted that isn't pinned with its digest and its tree. So an extractor that isn't
-//	               pinned makes no kind. Config is left to the next one
-//	View           refuses a kind of pinned items that is made by an extractor that isn't pinned, and a pinned extractor
-//	               that doesn't count, since then pinned items would mean something else
-//	Config         merges what all spaces have, and refuses what isn't what "definitions" says. CheckConfig does so for
-//	               all names, and refuses config that the lock doesn't name, unless only the library has it
+//	the Examiner   lets no item be admitted that isn't pinned with its digest and its tree. So an extractor that
+//	               isn't pinned makes no kind. Config is left to the next one
+//	View           refuses a kind of pinned items that is made by an extractor that isn't pinned, and a pinned
+//	               extractor that doesn't count, since then pinned items would mean something else
+//	Config         merges what all spaces have, and refuses what isn't what "definitions" says. CheckConfig does so
+//	               for all names, and refuses config that the lock doesn't name, unless only the library has it
 //
 // # What is refused
 //
@@ -55,10 +55,10 @@
 //
 // # Comparing
 //
-// A Side is a lock with as many of its bytes as are available: its sources may be gone, and the library may differ. It is
-// compared and never run. Compare tells what is different between two, entry by entry (package file) and in meaning
+// A Side is a lock with as many of its bytes as are available: its sources may be gone, and the library may differ. It
+// is compared and never run. Compare tells what is different between two, entry by entry (package file) and in meaning
 // (package bundle/diff); CompareItem does so for one item and the working tree. Weakening picks out what a user must
-// accept explicitly: signers who are gone, an older format, another place that something comes from, other
-// bytes under an old version, and wider grants, where "wider" is read from the items themselves. What can't be read
-// counts as wider.
+// accept explicitly: signers who are gone, an older format, another place that something comes from, other bytes under
+// an old version, and wider grants, where "wider" is read from the items themselves. What can't be read counts as
+// wider.
 package lock

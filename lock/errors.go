@@ -37,12 +37,13 @@ func (e *RefusedError) Fault() *fault.Error {
 	for i, p := range e.Problems {
 		lines[i] = p.Error()
 	}
-	return fault.New(fault.LockMismatch, "the lock is inconsistent: %s", fault.Count(int64(len(lines)), "problem")).From(e).List(lines...).
+	return fault.New(fault.LockMismatch, "the lock is inconsistent: %s",
+		fault.Count(int64(len(lines)), "problem")).From(e).List(lines...).
 		Try("rye lock --check", "rye lock --resolve")
 }
 
-// A MissingError names a missing object and what needs it. It is not an fs.ErrNotExist: an unreadable item must not pass
-// for one that doesn't exist.
+// A MissingError names a missing object and what needs it. It is not an fs.ErrNotExist: an unreadable item must not
+// pass for one that doesn't exist.
 type MissingError struct {
 	ID       cas.ID
 	NeededBy string // a ref, or bundle:ID@VERSION
@@ -57,13 +58,15 @@ func (e *MissingError) Fault() *fault.Error { return Missing(e, e.ID, e.NeededBy
 
 // Missing returns the fault of an object that neither the vendor directory nor the store has.
 func Missing(err error, id cas.ID, neededBy string) *fault.Error {
-	return fault.New(fault.NotFound, "%v", err).From(err).On("reason", "missing").On("object", id.String()).On("needed_by", neededBy).
+	return fault.New(fault.NotFound, "%v", err).From(err).On("reason", "missing").On("object",
+		id.String()).On("needed_by", neededBy).
 		Because("it is neither in .ai/vendor nor in the store").Try("rye fetch")
 }
 
 // Unmet is about a requirement that the locked bundles don't meet. version is empty if the bundle isn't locked.
 func Unmet(by, id, versions, version string) error {
-	e := fault.New(fault.LockMismatch, "%s requires the bundle %q %s, which is not in the lock", by, id, versions).Try("rye lock")
+	e := fault.New(fault.LockMismatch, "%s requires the bundle %q %s, which is not in the lock", by, id,
+		versions).Try("rye lock")
 	if version != "" {
 		e.Text = fmt.Sprintf("%s requires the bundle %q %s, but %s is locked", by, id, versions, version)
 	}
@@ -119,7 +122,8 @@ func (e *StdError) Fault() *fault.Error {
 	for _, it := range e.Items {
 		refs, lines = append(refs, it.Ref.String()), append(lines, it.String())
 	}
-	return fault.New(fault.LockMismatch, "the library of this rye differs from the lock: %s", fault.Count(int64(len(e.Items)), "item")).From(e).
+	return fault.New(fault.LockMismatch, "the library of this rye differs from the lock: %s",
+		fault.Count(int64(len(e.Items)), "item")).From(e).
 		On("reason", "library").On("items", refs).Because(lines...).Try("rye lock --update " + Library)
 }
 
@@ -145,11 +149,12 @@ func (e *NotLockedError) Fault() *fault.Error {
 	return fault.New(fault.NotLocked, "%v", e).From(e).On("ref", e.Ref.String()).Try("rye lock")
 }
 
-// mismatch is about an item that differs from its pin in what: space, path, digest, tree, version, interface, grants, or
-// definition. The empty string means none.
+// mismatch is about an item that differs from its pin in what: space, path, digest, tree, version, interface, grants,
+// or definition. The empty string means none.
 func mismatch(ref model.Ref, what, expected, found string) error {
 	name := fault.Quote(ref.String())
-	return fault.New(fault.LockMismatch, "%q is locked with the %s %s, but has %s", ref, what, orNone(expected), orNone(found)).
+	return fault.New(fault.LockMismatch, "%q is locked with the %s %s, but has %s", ref, what, orNone(expected),
+		orNone(found)).
 		On("ref", ref.String()).On("reason", what).On("expected", expected).On("found", found).
 		Try("rye diff "+name, "rye lock", "rye restore "+name)
 }

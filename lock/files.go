@@ -14,8 +14,8 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// Files returns the files of pins from the project, or of such from the user's space, sorted by path, each with the ref
-// of a pin that it belongs to. They are refused where a set would refuse them: who writes them into a space writes
+// Files returns the files of pins from the project, or of such from the user's space, sorted by path, each with the
+// ref of a pin that it belongs to. They are refused where a set would refuse them: who writes them into a space writes
 // nothing but what can be files of these items. That their bytes are there is not looked at.
 func Files(ctx context.Context, objects cas.Getter, label string, pins []file.Pin) ([]manifest.File, error) {
 	a := newAssembly(&file.Lock{Pins: pins}, cas.Digest{}, objects, nil)
@@ -64,8 +64,8 @@ func (a *assembly) refused() error {
 	return a.wrong[0]
 }
 
-// checkPlace refuses a path at which the pinned item can't be: it stands under its id in the directory of its kind, and
-// some directories are of no kind.
+// checkPlace refuses a path at which the pinned item can't be: it stands under its id in the directory of its kind,
+// and some directories are of no kind.
 func checkPlace(pin *file.Pin) error {
 	dir, rest, _ := strings.Cut(pin.Path, "/")
 	if strings.TrimSuffix(rest, path.Ext(rest)) != pin.Ref.ID {
@@ -73,7 +73,8 @@ func checkPlace(pin *file.Pin) error {
 	}
 	reserved := model.IsAsset(dir)
 	switch portable.Fold(dir) {
-	case "auth", "bundles", "cache", "keys", "lockfiles", "logs", "outputs", "parsers", "threads", "trusted_keys", "vendor":
+	case "auth", "bundles", "cache", "keys", "lockfiles", "logs", "outputs", "parsers", "threads", "trusted_keys",
+		"vendor":
 		reserved = true
 	}
 	if reserved {

@@ -18,9 +18,9 @@ type Object struct {
 	Signatures manifest.Signatures // of a document, as far as they are known
 }
 
-// Objects returns every object that the set needs but what is in the binary, each once, sorted by kind and digest. That
-// they are there is not looked at. What a bundle has and the set doesn't is not among them: a whole bundle is found
-// by its manifest.
+// Objects returns every object that the set needs but what is in the binary, each once, sorted by kind and digest.
+// That they are there is not looked at. What a bundle has and the set doesn't is not among them: a whole bundle is
+// found by its manifest.
 func (s *Set) Objects(ctx context.Context) ([]Object, error) {
 	var all []Object
 	for i, b := range s.bundles {
@@ -111,7 +111,8 @@ func (s *Side) neededBy(id cas.ID) (who string) {
 	return cmp.Or(who, file.Name) // a tree, whose pin is reported, or signatures
 }
 
-// inOrder sorts objects, and keeps the first of those that are the same. What is sorted are numbers, which are moved faster.
+// inOrder sorts objects, and keeps the first of those that are the same. What is sorted are numbers, which are moved
+// faster.
 func inOrder(all []Object) []Object {
 	order := make([]int32, len(all))
 	for i := range order {

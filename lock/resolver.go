@@ -46,7 +46,8 @@ func (s *Set) View(ctx context.Context, trust ai.Examiner, mayOverride func(name
 		}
 		by := model.Ref{Kind: "tool", ID: k.From}
 		if s.Pin(by) == nil {
-			wrong = append(wrong, fmt.Errorf("items of kind %q are read by %q: %w", name, by, &NotLockedError{Ref: by}))
+			wrong = append(wrong, fmt.Errorf("items of kind %q are read by %q: %w", name, by,
+				&NotLockedError{Ref: by}))
 		}
 	}
 	return v, errors.Join(wrong...)
@@ -121,8 +122,8 @@ func (s *Side) match(pin *file.Pin, it *ai.Item) error {
 // nothing is the hash of an interface, and of grants, that say nothing.
 var nothing = cas.Sum([]byte("{}"))
 
-// Examiner returns what asks t about pinned items, and lets no others be admitted but those that the binary vouches for,
-// and config, which CheckConfig looks after. nil is returned for nil.
+// Examiner returns what asks t about pinned items, and lets no others be admitted but those that the binary vouches
+// for, and config, which CheckConfig looks after. nil is returned for nil.
 func (s *Set) Examiner(t ai.Examiner) ai.Examiner {
 	if t == nil {
 		return nil

@@ -33,8 +33,8 @@ func NewSet(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*Se
 	return &Set{a.Side}, nil
 }
 
-// Get implements cas.Getter, for what the lock names by digest, such as its artifacts. What isn't there is a *MissingError.
-// The bytes are as the sources of the set have them: readers hash them.
+// Get implements cas.Getter, for what the lock names by digest, such as its artifacts. What isn't there is a
+// *MissingError. The bytes are as the sources of the set have them: readers hash them.
 func (s *Set) Get(ctx context.Context, id cas.ID) (cas.Object, error) { return s.get.Get(ctx, id) }
 
 // ID returns the digest of the lock's bytes.
@@ -43,7 +43,8 @@ func (s *Set) ID() cas.Digest { return s.id }
 // Pin returns the pin of an item, nil if there is none.
 func (s *Set) Pin(ref model.Ref) *file.Pin { return s.lock.Pin(ref) }
 
-// Bundle returns what the manifest of a bundle says, nil if the lock has no such bundle. Its signatures aren't checked here.
+// Bundle returns what the manifest of a bundle says, nil if the lock has no such bundle. Its signatures aren't checked
+// here.
 func (s *Set) Bundle(id string) *bundle.Bundle {
 	for i := range s.lock.Bundles {
 		if s.lock.Bundles[i].ID == id {
@@ -53,6 +54,6 @@ func (s *Set) Bundle(id string) *bundle.Bundle {
 	return nil
 }
 
-// Spaces returns the spaces, from the highest to the lowest. A view of them that isn't made by View takes up extractors
-// without a pin.
+// Spaces returns the spaces, from the highest to the lowest. A view of them that isn't made by View takes up
+// extractors without a pin.
 func (s *Set) Spaces() []*ai.Space { return slices.Clone(s.spaces) }

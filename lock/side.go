@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// NewSide makes a side of a lock as file.Parse returns it. What doesn't fit or is missing is left out: comparing says so
-// where it matters. An error is the context's.
+// NewSide makes a side of a lock as file.Parse returns it. What doesn't fit or is missing is left out: comparing says
+// so where it matters. An error is the context's.
 func NewSide(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*Side, error) {
 	a, err := assemble(ctx, l, id, o)
 	if err != nil {
@@ -94,8 +94,8 @@ func (s *Side) Tree(files cas.Digest) []manifest.File {
 	return nil
 }
 
-// Space returns the space of a label with the files of what is pinned from there, nil if nothing is. What is unavailable
-// is an error when it is read.
+// Space returns the space of a label with the files of what is pinned from there, nil if nothing is. What is
+// unavailable is an error when it is read.
 func (s *Side) Space(label string) *ai.Space {
 	for _, at := range s.spaces {
 		if at.Label == label {

@@ -65,8 +65,9 @@ func (f first) Ref(name string) (cas.ID, error) {
 	return cas.ID{}, &fs.PathError{Op: "ref", Path: name, Err: fs.ErrNotExist}
 }
 
-// Visit calls visit for each of ids as a cas.Visitor does. Sources that are visitors are asked first, each for what those before
-// it couldn't give, so that the others' Get is for what is left. An object that no source has is a *MissingError.
+// Visit calls visit for each of ids as a cas.Visitor does. Sources that are visitors are asked first, each for what
+// those before it couldn't give, so that the others' Get is for what is left. An object that no source has is a
+// *MissingError.
 func Visit(ctx context.Context, src Source, ids []cas.ID, visit func(i int, o cas.Object) error) error {
 	done := make([]atomic.Bool, len(ids))
 	var failed atomic.Bool

@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// A Weakness is one way in which a lock asks for less than the one before, or lets more be done. Who accepts it does so
-// by its name.
+// A Weakness is one way in which a lock asks for less than the one before, or lets more be done. Who accepts it does
+// so by its name.
 type Weakness struct {
 	Name    string       `json:"name"` // a ref, the id of a bundle, or what else the entry is called
 	Kind    WeaknessKind `json:"kind"`
@@ -30,8 +30,8 @@ const (
 )
 
 // Weakening returns what is weaker in the lock of to than in that of from, in the order of file.Diff. New bytes by the
-// same signers are no weakness, nor is what is new or gone. Whether grants are wider is read from the items; where that
-// can't be they count as wider. An error is the context's.
+// same signers are no weakness, nor is what is new or gone. Whether grants are wider is read from the items; where
+// that can't be they count as wider. An error is the context's.
 func Weakening(ctx context.Context, from, to *Side) ([]Weakness, error) {
 	var all []Weakness
 	var views [2]*ai.View
@@ -72,7 +72,8 @@ func widened(ctx context.Context, from, to *Side, views [2]*ai.View, c file.Chan
 		}
 		if err != nil {
 			which := [...]string{"old", "new"}[i]
-			return []Weakness{{c.Name, GrantsWidened, c.From, c.To, []string{fmt.Sprintf("the %s grants are unreadable and count as wider: %v", which, err)}}}, nil
+			return []Weakness{{c.Name, GrantsWidened, c.From, c.To,
+				[]string{fmt.Sprintf("the %s grants are unreadable and count as wider: %v", which, err)}}}, nil
 		}
 		wants[i] = it.Model.Grants()
 	}

@@ -74,7 +74,9 @@ func BenchmarkFileList(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if l, err := ReadFileList(bytes.NewReader(body), func(*File) error { return nil }); err != nil || l.ID != list.ID {
+			if l, err := ReadFileList(bytes.NewReader(body), func(*File) error {
+				return nil
+			}); err != nil || l.ID != list.ID {
 				b.Fatal(err)
 			}
 		}

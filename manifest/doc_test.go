@@ -47,8 +47,10 @@ func sampleList() (*FileList, []File) {
 	}
 	files := []File{
 		{Path: "README.md", Digest: cas.Sum([]byte("readme")), Size: 6, Mode: cas.File},
-		{Path: ".ai/tools/acme/run.sh", Digest: cas.Sum([]byte("run")), Size: 3, Mode: cas.Exec, Ref: "tool:acme/run", Version: "1.0.0"},
-		{Path: ".ai/directives/acme/deploy.md", Digest: cas.Sum([]byte("deploy")), Size: 6, Mode: cas.File, Ref: "directive:acme/deploy"},
+		{Path: ".ai/tools/acme/run.sh", Digest: cas.Sum([]byte("run")), Size: 3, Mode: cas.Exec, Ref: "tool:acme/run",
+			Version: "1.0.0"},
+		{Path: ".ai/directives/acme/deploy.md", Digest: cas.Sum([]byte("deploy")), Size: 6, Mode: cas.File,
+			Ref: "directive:acme/deploy"},
 	}
 	return list, files
 }
@@ -70,14 +72,16 @@ func samples(t testing.TB) []sample {
 	a, b, c := keytest.Seeded(1).Public(), keytest.Seeded(2).Public(), keytest.Seeded(3).Public()
 	revBody, rev, err := AppendRevocations(nil, &Revocations{
 		List: "acme", Counter: 7, Issued: noon, Expires: noon.AddDate(0, 1, 0), Entries: []policy.Revocation{
-			{Key: c.Fingerprint(), Reason: "laptop stolen", Date: noon}, {Digest: cas.Sum([]byte("bad")), Date: noon.AddDate(0, -1, 0)},
+			{Key: c.Fingerprint(), Reason: "laptop stolen", Date: noon},
+			{Digest: cas.Sum([]byte("bad")), Date: noon.AddDate(0, -1, 0)},
 		}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	rotBody, rot, err := AppendRotation(nil, policy.Rotation{
 		Rule: "tool:acme/**", Before: []key.Fingerprint{b.Fingerprint(), a.Fingerprint()}, Retire: a.Fingerprint(),
-		Key:     policy.Key{Name: "acme-2027", Public: c, Owner: "Acme Ltd", NotBefore: noon, Expires: noon.AddDate(2, 0, 0)},
+		Key: policy.Key{Name: "acme-2027", Public: c, Owner: "Acme Ltd", NotBefore: noon,
+			Expires: noon.AddDate(2, 0, 0)},
 		Expires: noon.AddDate(0, 1, 0),
 	})
 	if err != nil {
@@ -133,13 +137,15 @@ func TestDocuments(t *testing.T) {
 			golden(t, s.name+".sig", d.Signatures.Append(nil))
 
 			body, sigs, err := Split(whole)
-			if err != nil || !bytes.Equal(body, s.body) || !reflect.DeepEqual(sigs, d.Signatures) || !bytes.Equal(Join(nil, body, sigs), whole) {
+			if err != nil || !bytes.Equal(body, s.body) || !reflect.DeepEqual(sigs, d.Signatures) ||
+				!bytes.Equal(Join(nil, body, sigs), whole) {
 				t.Errorf("split: %q, %v, %v", body, sigs, err)
 			}
 			if body, sigs, err := Split(s.body); err != nil || !bytes.Equal(body, s.body) || sigs != nil {
 				t.Errorf("split of the body: %q, %v, %v", body, sigs, err)
 			}
-			if got, err := ParseSignatures(d.Signatures.Append(nil), d.ID); err != nil || !reflect.DeepEqual(got, d.Signatures) {
+			if got, err := ParseSignatures(d.Signatures.Append(nil), d.ID); err != nil ||
+				!reflect.DeepEqual(got, d.Signatures) {
 				t.Errorf("signatures: %v, %v", got, err)
 			}
 			doc, all, again, err := s.read(whole)
@@ -161,7 +167,8 @@ func TestDocuments(t *testing.T) {
 				t.Errorf("signed again: %+v, %v", doc, err)
 			}
 			// The same bytes under another name or in another domain are not signed.
-			for _, other := range []Document{{sign.Item, d.Name, d.ID, d.Signatures}, {d.Domain, d.Name + "x", d.ID, d.Signatures}} {
+			for _, other := range []Document{{sign.Item, d.Name, d.ID, d.Signatures},
+				{d.Domain, d.Name + "x", d.ID, d.Signatures}} {
 				if _, ok := errors.AsType[*sign.SignatureInvalidError](second(other.Check(known(a)))); !ok {
 					t.Errorf("%s %s counts", other.Domain, other.Name)
 				}
@@ -225,7 +232,8 @@ func TestBadDocuments(t *testing.T) {
 	for _, f := range archive.Files {
 		kind, want, _ := strings.Cut(f.Name, ":")
 		// What an editor would spoil is written in words.
-		text := strings.NewReplacer("<ZERO>", strings.Repeat("0", 64), "<ONE>", strings.Repeat("1", 64)).Replace(string(f.Data))
+		text := strings.NewReplacer("<ZERO>", strings.Repeat("0", 64), "<ONE>",
+			strings.Repeat("1", 64)).Replace(string(f.Data))
 		_, all, _, err := read[kind]([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
 			t.Errorf("%s\n%s\nis %+v, %v", f.Name, text, all, err)
@@ -271,7 +279,8 @@ func TestChunks(t *testing.T) {
 	// A head is read without what comes behind it, and is what the whole list says.
 	before := bytes.LastIndex(body, []byte("\n  \"")) // the last file
 	head, err := ReadFileListHead(iotest.OneByteReader(&faulty{body[:before], broken}))
-	if err != nil || head.BundleID != list.BundleID || !slices.Equal(head.Requires, list.Requires) || len(head.Requires) == 0 {
+	if err != nil || head.BundleID != list.BundleID || !slices.Equal(head.Requires, list.Requires) ||
+		len(head.Requires) == 0 {
 		t.Errorf("the head is %+v, %v", head, err)
 	}
 	if head, err := ReadFileListHead(bytes.NewReader(body[:20])); head != nil || err == nil {
@@ -295,7 +304,8 @@ func (f *faulty) Read(b []byte) (int, error) {
 
 // The digest up to a heading doesn't depend on where the reads end.
 func TestHashingCut(t *testing.T) {
-	for _, text := range []string{"a\nbc\nevidence:\nx\n", "evidence:\n\nevidence:\nevidence:\n", "\n\n\nevidence:", "\nevidence\nevidence:\n", "no", ""} {
+	for _, text := range []string{"a\nbc\nevidence:\nx\n", "evidence:\n\nevidence:\nevidence:\n", "\n\n\nevidence:",
+		"\nevidence\nevidence:\n", "no", ""} {
 		want := cas.Sum([]byte(text))
 		if i := strings.Index(text, "\nevidence:\n"); i >= 0 {
 			want = cas.Sum([]byte(text[:i+1]))
@@ -322,7 +332,8 @@ func TestListsInUse(t *testing.T) {
 	if err != nil || !l.Expired(noon.AddDate(1, 0, 0)) || l.Expired(noon) || (&FileList{}).Expired(noon) {
 		t.Fatal(err)
 	}
-	_, r, err := AppendRevocations(nil, &Revocations{List: "acme", Counter: 7, Issued: noon, Expires: noon.AddDate(0, 1, 0)})
+	_, r, err := AppendRevocations(nil, &Revocations{List: "acme", Counter: 7, Issued: noon,
+		Expires: noon.AddDate(0, 1, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +342,8 @@ func TestListsInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := r.For(signers); err != nil || p.Name != "acme" || p.Counter != 7 || p.ID != r.ID || len(p.Signers) != 1 {
+	if p, err := r.For(signers); err != nil || p.Name != "acme" || p.Counter != 7 || p.ID != r.ID ||
+		len(p.Signers) != 1 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -402,14 +414,16 @@ func TestMerge(t *testing.T) {
 		return d.Signatures
 	}
 	one, two := made(noon, keys[:3]...), made(noon.Add(time.Minute), keys[2:6]...)
-	if got := union(nil, one, two); len(got) != 6 || !reflect.DeepEqual(got, union(nil, two, one)) || !reflect.DeepEqual(got, union(nil, got, one, two)) {
+	if got := union(nil, one, two); len(got) != 6 || !reflect.DeepEqual(got, union(nil, two, one)) ||
+		!reflect.DeepEqual(got, union(nil, got, one, two)) {
 		t.Errorf("union %v", got)
 	}
 	// A later forgery, and sixteen strangers, push nothing out that holds under a known key.
 	all := known(append(keys[:3:3], keys[19])...)
 	one = append(one, forged(keys[19])...) // who is known, and never signed
 	one = merge(one, nil)
-	for _, sets := range [][]Signatures{{one, forged(keys[:3]...), forged(keys[3:19]...)}, {forged(keys[3:19]...), forged(keys[:3]...), one}} {
+	for _, sets := range [][]Signatures{{one, forged(keys[:3]...), forged(keys[3:19]...)},
+		{forged(keys[3:19]...), forged(keys[:3]...), one}} {
 		d := *s.doc
 		if err := d.Merge(all, sets...); err != nil {
 			t.Fatal(err)
@@ -443,18 +457,22 @@ func TestSignatures(t *testing.T) {
 	lines := strings.SplitAfter(good, "\n")[:16]
 	for name, bad := range map[string]string{
 		"none": "", "no LF": good[:len(good)-1], "CR": strings.Replace(good, "\n", "\r\n", 1), "blank": "\n" + good,
-		"twice": lines[0] + lines[0], "unsorted": lines[1] + lines[0], "17": good + lines[0], "v1": "# rye:signed:2026-11-20T12:00:00Z:" + strings.Repeat("0", 64) + "\n",
-		"body": good + "rye: \"manifest/2\"\n", "tree": strings.Replace(lines[0], s.doc.ID.String()[7:], s.doc.ID.String()[7:]+"+"+s.doc.ID.String()[7:], 1),
+		"twice": lines[0] + lines[0], "unsorted": lines[1] + lines[0], "17": good + lines[0],
+		"v1":   "# rye:signed:2026-11-20T12:00:00Z:" + strings.Repeat("0", 64) + "\n",
+		"body": good + "rye: \"manifest/2\"\n", "tree": strings.Replace(lines[0], s.doc.ID.String()[7:],
+			s.doc.ID.String()[7:]+"+"+s.doc.ID.String()[7:], 1),
 		"style": "//" + lines[0][1:], "indented": " " + lines[0], "space": strings.TrimSuffix(lines[0], "\n") + " \n",
 	} {
 		if got, err := ParseSignatures([]byte(bad), s.doc.ID); err == nil || got != nil {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
-		if body, _, err := Split(append([]byte(bad), s.body...)); name != "none" && err == nil && !bytes.HasPrefix(body, []byte(bad[:1])) {
+		if body, _, err := Split(append([]byte(bad), s.body...)); name != "none" && err == nil &&
+			!bytes.HasPrefix(body, []byte(bad[:1])) {
 			t.Errorf("%s is split into %q", name, body)
 		}
 	}
-	if _, ok := errors.AsType[*sign.VersionError](second(ParseSignatures([]byte(strings.Replace(lines[0], ":v2:", ":v3:", 1)), s.doc.ID))); !ok {
+	if _, ok := errors.AsType[*sign.VersionError](second(ParseSignatures([]byte(strings.Replace(lines[0], ":v2:",
+		":v3:", 1)), s.doc.ID))); !ok {
 		t.Error("a later version")
 	}
 	if _, err := ParseSignatures([]byte(good), cas.Sum(nil)); err == nil {

@@ -140,11 +140,13 @@ func ReadFileList(r io.Reader, visit func(*File) error) (*FileList, error) {
 	return &list, nil
 }
 
-// ReadFileListHead reads what a file list says before its files. That there are files and signatures, and what follows,
-// isn't looked at.
+// ReadFileListHead reads what a file list says before its files. That there are files and signatures, and what
+// follows, isn't looked at.
 func ReadFileListHead(r io.Reader) (*FileList, error) {
 	enough := errors.New("the head is read")
-	p := listReader{scan: newScan(r, &fileListSpec, "evidence"), visit: func(*File) error { return enough }, refs: map[string]struct{}{}}
+	p := listReader{scan: newScan(r, &fileListSpec, "evidence"), visit: func(*File) error {
+		return enough
+	}, refs: map[string]struct{}{}}
 	if err := p.read(); err != nil && err != enough {
 		return nil, err
 	}

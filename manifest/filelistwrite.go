@@ -17,8 +17,8 @@ import (
 // it as it reads: with ID, Subject, Files and Bytes. Those of l, and its Document, aren't looked at. The files,
 // like Requires and Evidence, may be in any order. What can't be read back isn't written.
 func AppendFileList(dst []byte, l *FileList, files []File) ([]byte, *FileList, error) {
-	// Reading it is the check: so there is one set of rules, and nothing that we write is refused elsewhere. It goes on while
-	// the rest is written, because a list may be long.
+	// Reading it is the check: so there is one set of rules, and nothing that we write is refused elsewhere. It goes
+	// on while the rest is written, because a list may be long.
 	written := make(chan []byte, partsAhead)
 	var read *FileList
 	var wrong error

@@ -49,7 +49,8 @@ func FuzzDocument(f *testing.F) {
 			}
 			accepted++
 			body, sigs, err := Split(b)
-			if err != nil || !bytes.Equal(body, again) || !reflect.DeepEqual(sigs, doc.Signatures) || !bytes.Equal(Join(nil, body, sigs), b) {
+			if err != nil || !bytes.Equal(body, again) || !reflect.DeepEqual(sigs, doc.Signatures) ||
+				!bytes.Equal(Join(nil, body, sigs), b) {
 				t.Fatalf("%s: %q says %+v, written as %q; split: %v", s.name, b, meaning, again, err)
 			}
 		}

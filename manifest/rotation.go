@@ -117,7 +117,8 @@ func AppendRotation(dst []byte, step policy.Rotation) ([]byte, *Rotation, error)
 	e.HeaderStr(2, step.Retire.String())
 	e.HeaderStr(3, step.Key.Public.String())
 	e.HeaderStr(4, step.Key.Name)
-	for i, text := range []string{step.Key.Owner, timeText(step.Key.NotBefore), timeText(step.Key.Expires), timeText(step.Expires)} {
+	for i, text := range []string{step.Key.Owner, timeText(step.Key.NotBefore), timeText(step.Key.Expires),
+		timeText(step.Expires)} {
 		if text != "" {
 			e.HeaderStr(5+i, text)
 		}

@@ -18,7 +18,8 @@ func TestSignerKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	keys := []SignerKey{{keytest.Bob().Public(), "Bob <b@example.org>"}, {keytest.Eve().Public(), "Eve"}, {keytest.Alice().Public(), "two\nlines"}}
+	keys := []SignerKey{{keytest.Bob().Public(), "Bob <b@example.org>"}, {keytest.Eve().Public(), "Eve"},
+		{keytest.Alice().Public(), "two\nlines"}}
 	b := AppendSignerKeys(nil, d.Signatures, keys)
 	got, err := ParseSignerKeys(b, d.Signatures)
 	if err != nil || len(got) != 2 || strings.Contains(string(b), keytest.Eve().Public().String()) {
@@ -34,8 +35,10 @@ func TestSignerKeys(t *testing.T) {
 		}
 	}
 	lines := strings.SplitAfter(string(b), "\n")
-	for _, bad := range []string{"", "x\n", lines[1] + lines[0], lines[0] + lines[0], strings.TrimSuffix(string(b), "\n"), string(b) + "\n",
-		keytest.Eve().Public().String() + "\n", keytest.Alice().Public().String() + " \n", keytest.Alice().Public().String() + " a\u202eb\n"} {
+	for _, bad := range []string{"", "x\n", lines[1] + lines[0], lines[0] + lines[0],
+		strings.TrimSuffix(string(b), "\n"), string(b) + "\n",
+		keytest.Eve().Public().String() + "\n", keytest.Alice().Public().String() + " \n",
+		keytest.Alice().Public().String() + " a\u202eb\n"} {
 		if got, err := ParseSignerKeys([]byte(bad), d.Signatures); err == nil {
 			t.Errorf("%q: %v", bad, got)
 		}

@@ -56,8 +56,8 @@ func IsPrerelease(v string) bool {
 	return pre != ""
 }
 
-// NewestVersion returns the newest version that isn't a prerelease; if there are only prereleases, the newest of them. Without versions it
-// is empty.
+// NewestVersion returns the newest version that isn't a prerelease; if there are only prereleases, the newest of them.
+// Without versions it is empty.
 func NewestVersion(all []string) (newest string) {
 	for _, v := range all {
 		early, was := IsPrerelease(v), IsPrerelease(newest)

@@ -15,9 +15,9 @@
 //	id         = an id (package cas/portable); any segment may be "*" instead
 //
 // This is the canonical form, the only one that String writes. A "*" that is the last segment of an id stands for any
-// number of segments, none too, so that "X/*" covers X, and an id "*" also covers the capability without an id; every other
-// "*" stands for one segment. Within a segment "*" is no wildcard but an error. Letters are compared as they are.
-// A kind "*" goes with an id.
+// number of segments, none too, so that "X/*" covers X, and an id "*" also covers the capability without an id; every
+// other "*" stands for one segment. Within a segment "*" is no wildcard but an error. Letters are compared as they
+// are. A kind "*" goes with an id.
 //
 // # RYE's form
 //
@@ -85,7 +85,8 @@ func Parse(text string) (Capability, error) {
 	}
 	verb, rest, ok := strings.Cut(text, ":")
 	if !ok {
-		return Capability{}, invalid(text, `expected "verb:kind:id", as in execute:tool:acme/fetch, or "rye.verb.kind.id"`)
+		return Capability{},
+			invalid(text, `expected "verb:kind:id", as in execute:tool:acme/fetch, or "rye.verb.kind.id"`)
 	}
 	kind, id, hasID := strings.Cut(rest, ":")
 	if hasID && id == "" {
@@ -128,7 +129,8 @@ func build(text, verb, kind, id string) (Capability, error) {
 	switch verb {
 	case Search, Sign, Load, Execute, wild:
 	default:
-		return Capability{}, invalid(text, fmt.Sprintf("%+q is not a verb: expected search, sign, load or execute", clip(verb)))
+		return Capability{}, invalid(text, fmt.Sprintf("%+q is not a verb: expected search, sign, load or execute",
+			clip(verb)))
 	}
 	if kind != wild && !isKind(kind) {
 		return Capability{}, invalid(text, fmt.Sprintf("%+q is not a kind", clip(kind)))

@@ -114,7 +114,8 @@ func TestErrors(t *testing.T) {
 		{"execute:tool:\xff", `the id "\xff"` + notID},
 		{"execute:tool:é", `the id "\u00e9"` + notID},
 		{"rye.execute.tool.acme/web.*", `in the segment "web.*" "*" doesn't stand alone`},
-		{"execute:tool:" + strings.Repeat("a", 201), `the id "` + strings.Repeat("a", 100) + `" is longer than 200 bytes, too long for an id`},
+		{"execute:tool:" + strings.Repeat("a", 201), `the id "` + strings.Repeat("a",
+			100) + `" is longer than 200 bytes, too long for an id`},
 		{"execute:tool:" + strings.Repeat("a", 1<<20), "is too long"},
 	} {
 		c, err := capability.Parse(row.text)
@@ -138,8 +139,10 @@ func TestFor(t *testing.T) {
 	if err != nil || c.String() != "search:tool" {
 		t.Error(c, err)
 	}
-	for _, bad := range [][3]string{{"*", "tool", "a"}, {"execute", "*", "a"}, {"execute", "tool", "*"}, {"execute", "tool", "a/*"},
-		{"execute", "tool", "a*"}, {"", "tool", "a"}, {"execute", "", "a"}, {"execute", "tool", "../a"}, {"execute", "tool:a", ""}} {
+	for _, bad := range [][3]string{{"*", "tool", "a"}, {"execute", "*", "a"}, {"execute", "tool", "*"},
+		{"execute", "tool", "a/*"},
+		{"execute", "tool", "a*"}, {"", "tool", "a"}, {"execute", "", "a"}, {"execute", "tool", "../a"},
+		{"execute", "tool:a", ""}} {
 		if c, err := capability.For(bad[0], bad[1], bad[2]); err == nil || c != (capability.Capability{}) {
 			t.Errorf("%q: %v", bad, c)
 		}
@@ -148,11 +151,16 @@ func TestFor(t *testing.T) {
 
 func TestCovers(t *testing.T) {
 	for _, row := range []struct{ a, yes, no string }{
-		{"execute:tool:a/b", "execute:tool:a/b", "execute:tool:a execute:tool:a/b/c execute:tool:a/* execute:tool:A/b load:tool:a/b execute:directive:a/b execute:tool *:tool:a/b execute:*:a/b"},
-		{"execute:tool:a/*", "execute:tool:a execute:tool:a/b execute:tool:a/b/c execute:tool:a/* execute:tool:a/b/* execute:tool:a/*/c execute:tool:a/*/*", "execute:tool execute:tool:ab execute:tool:b execute:tool:* execute:tool:*/a load:tool:a"},
-		{"execute:tool:a/*/c", "execute:tool:a/b/c execute:tool:a/*/c", "execute:tool:a/c execute:tool:a/b/b/c execute:tool:a/b/c/d execute:tool:a/*/c/* execute:tool:a/*"},
+		{"execute:tool:a/b", "execute:tool:a/b",
+			"execute:tool:a execute:tool:a/b/c execute:tool:a/* execute:tool:A/b load:tool:a/b execute:directive:a/b execute:tool *:tool:a/b execute:*:a/b"},
+		{"execute:tool:a/*",
+			"execute:tool:a execute:tool:a/b execute:tool:a/b/c execute:tool:a/* execute:tool:a/b/* execute:tool:a/*/c execute:tool:a/*/*",
+			"execute:tool execute:tool:ab execute:tool:b execute:tool:* execute:tool:*/a load:tool:a"},
+		{"execute:tool:a/*/c", "execute:tool:a/b/c execute:tool:a/*/c",
+			"execute:tool:a/c execute:tool:a/b/b/c execute:tool:a/b/c/d execute:tool:a/*/c/* execute:tool:a/*"},
 		{"execute:tool:*/*", "execute:tool:a execute:tool:a/b execute:tool:*/*", "execute:tool execute:tool:*"},
-		{"execute:tool:*", "execute:tool execute:tool:a execute:tool:a/b/c execute:tool:* execute:tool:*/*", "execute:directive:a execute:*:* search:tool"},
+		{"execute:tool:*", "execute:tool execute:tool:a execute:tool:a/b/c execute:tool:* execute:tool:*/*",
+			"execute:directive:a execute:*:* search:tool"},
 		{"execute:tool", "execute:tool", "execute:tool:a execute:tool:*"},
 		{"execute:*:*", "execute:tool execute:tool:a execute:my-kind:* execute:*:* execute:*:a", "load:tool:a *:*:*"},
 		{"*:tool:a", "execute:tool:a load:tool:a *:tool:a", "execute:tool:b *:*:a"},
@@ -177,7 +185,8 @@ func TestCovers(t *testing.T) {
 		}
 	}
 	var zero capability.Capability
-	if zero.Covers(zero) || zero.Covers(parse(t, "search:tool")) || parse(t, "*:*:*").Covers(zero) || zero.String() != "" {
+	if zero.Covers(zero) || zero.Covers(parse(t, "search:tool")) || parse(t, "*:*:*").Covers(zero) ||
+		zero.String() != "" {
 		t.Error("the zero capability covers something, or is covered")
 	}
 	if _, ok := zero.Intersect(parse(t, "*:*:*")); ok {
@@ -257,13 +266,15 @@ func TestIntersect(t *testing.T) {
 }
 
 func TestSet(t *testing.T) {
-	s, err := capability.ParseSet([]string{"rye.search.tool", "execute:tool:b/*", "rye.execute.tool.b.*", "execute:tool:a", "search:tool"})
+	s, err := capability.ParseSet([]string{"rye.search.tool", "execute:tool:b/*", "rye.execute.tool.b.*",
+		"execute:tool:a", "search:tool"})
 	if err != nil || !slices.Equal(s.Strings(), []string{"execute:tool:a", "execute:tool:b/*", "search:tool"}) {
 		t.Fatal(s.Strings(), err)
 	}
 	list := s.List()
 	list[0] = parse(t, "*:*:*")
-	if s.Covers(parse(t, "load:tool:a")) || !s.Covers(parse(t, "execute:tool:b/c")) || !s.Covers(parse(t, "execute:tool:a")) || s.Covers(capability.Capability{}) {
+	if s.Covers(parse(t, "load:tool:a")) || !s.Covers(parse(t, "execute:tool:b/c")) ||
+		!s.Covers(parse(t, "execute:tool:a")) || s.Covers(capability.Capability{}) {
 		t.Error("a set covers the wrong things")
 	}
 	var none capability.Set
@@ -280,7 +291,8 @@ func TestSet(t *testing.T) {
 		t.Error("a set with nonsense is read")
 	}
 	// The example of the brief of RYE's threads: parent, child, grandchild.
-	root, _ := capability.ParseSet([]string{"rye.execute.tool.rye.file-system.*", "rye.execute.tool.rye.web.*", "rye.search.tool"})
+	root, _ := capability.ParseSet([]string{"rye.execute.tool.rye.file-system.*", "rye.execute.tool.rye.web.*",
+		"rye.search.tool"})
 	child, _ := capability.ParseSet([]string{"rye.execute.tool.rye.file-system.read", "rye.search.tool", "rye.sign.*"})
 	got, err := child.Intersect(root)
 	if want := "[execute:tool:rye/file-system/read search:tool]"; err != nil || fmt.Sprint(got.Strings()) != want {
@@ -303,14 +315,16 @@ func TestSetTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	both, err := a.Intersect(b)
-	if err == nil || !strings.HasSuffix(err.Error(), ": there are more than 256 capabilities in the intersection") || len(both.List()) != 0 {
+	if err == nil || !strings.HasSuffix(err.Error(), ": there are more than 256 capabilities in the intersection") ||
+		len(both.List()) != 0 {
 		t.Error(both, err)
 	}
 	if both, err = a.Intersect(a); err != nil || !slices.Equal(both.Strings(), a.Strings()) {
 		t.Error(err)
 	}
 	both, err = capability.ParseSet(append(left, "search:tool"))
-	if err == nil || !strings.HasSuffix(err.Error(), ": there are more than 256 capabilities") || len(both.List()) != 0 {
+	if err == nil || !strings.HasSuffix(err.Error(), ": there are more than 256 capabilities") ||
+		len(both.List()) != 0 {
 		t.Error(both, err)
 	}
 }
@@ -354,7 +368,8 @@ func TestSetIntersect(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"execute:tool:rye/file-system/*", "rye.execute.tool.rye.file-system.*", "rye.*", "*:*:*", "rye.search.directive.a/*", "search:tool",
+	for _, s := range []string{"execute:tool:rye/file-system/*", "rye.execute.tool.rye.file-system.*", "rye.*",
+		"*:*:*", "rye.search.directive.a/*", "search:tool",
 		"load:x:*/*", "execute:tool:a.b", "rye.execute.tool.a/b.c", "", "::", "rye...", "execute:tool:a/**"} {
 		f.Add(s, "execute:tool:rye/*/x")
 	}
@@ -378,7 +393,8 @@ func FuzzParse(f *testing.F) {
 		if !ok {
 			return
 		}
-		if again, err := capability.Parse(both.String()); err != nil || again != both || !c.Covers(both) || !o.Covers(both) {
+		if again, err := capability.Parse(both.String()); err != nil || again != both || !c.Covers(both) ||
+			!o.Covers(both) {
 			t.Fatalf("%s and %s: %s, %v", c, o, both, err)
 		}
 	})

@@ -72,7 +72,8 @@ func (s Set) Intersect(o Set) (Set, error) {
 			}
 			list = append(slices.DeleteFunc(list, c.Covers), c)
 			if len(list) > MaxSet {
-				return Set{}, invalid(c.String(), fmt.Sprintf("there are more than %d capabilities in the intersection", MaxSet))
+				return Set{},
+					invalid(c.String(), fmt.Sprintf("there are more than %d capabilities in the intersection", MaxSet))
 			}
 		}
 	}

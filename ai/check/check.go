@@ -38,7 +38,8 @@ type Checker struct {
 // A Rule is a check that needs more than the spaces. It returns the problems of an item.
 type Rule func(ctx context.Context, c *Checker, it *Checked) []Problem
 
-// Checked is an item that was checked, and what signatures of it are about. It has no subject if its tree can't be read.
+// Checked is an item that was checked, and what signatures of it are about. It has no subject if its tree can't be
+// read.
 type Checked struct {
 	*ai.Item
 	Subject admission.Subject
@@ -210,7 +211,8 @@ func (c *Checker) ofTree(it *ai.Item, err error) (lines []Problem) {
 
 // About makes a problem of an error about a file.
 func (c *Checker) About(f ai.File, at value.Pos, err error) Problem {
-	l := Problem{Severity: Error, Code: fault.Validation, Space: f.Space.Label, File: c.Name(f.Space, f.Path), Line: at.Line, Column: at.Column}
+	l := Problem{Severity: Error, Code: fault.Validation, Space: f.Space.Label, File: c.Name(f.Space, f.Path),
+		Line: at.Line, Column: at.Column}
 	if f.Ref.Kind != "" {
 		l.Ref = f.Ref.String()
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/ai/model"
 )
 
-// Links is a resolver that finds each executor once, for an operation that looks at many tools. It is for checks, never
-// for what is run.
+// Links is a resolver that finds each executor once, for an operation that looks at many tools. It is for checks,
+// never for what is run.
 type Links struct {
 	ai.Resolver
 

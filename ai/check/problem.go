@@ -52,7 +52,8 @@ type Report struct {
 func newReport(items int, problems []Problem) *Report {
 	r := &Report{Items: items, Problems: append([]Problem{}, problems...)}
 	slices.SortStableFunc(r.Problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Space, b.Space), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+		return cmp.Or(cmp.Compare(a.Space, b.Space), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Column, b.Column),
 			cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Message, b.Message))
 	})
 	r.Problems = slices.Compact(r.Problems)

@@ -26,8 +26,8 @@ type Stray struct {
 	Never  bool        // is none whatever it says: files with this extension aren't
 }
 
-// Strays returns the strays of a space, sorted by path. It skips assets by name, known files such as items and the trees
-// of tools, and files that can't be read, which View.Files reports.
+// Strays returns the strays of a space, sorted by path. It skips assets by name, known files such as items and the
+// trees of tools, and files that can't be read, which View.Files reports.
 func Strays(ctx context.Context, v *ai.View, s *ai.Space, known func(p string) bool) ([]Stray, error) {
 	var all []Stray
 	for _, k := range v.Kinds() {
@@ -140,9 +140,10 @@ func (k *Known) In(s *ai.Space) func(p string) bool {
 	}
 }
 
-// StraysBelow returns the strays below a directory of a space. If there are any, all tools of the space are asked whether
-// these belong to their trees, which may reach further than the directory.
-func StraysBelow(ctx context.Context, v *ai.View, admit *ai.Admitter, s *ai.Space, dir string, known *Known) ([]Stray, error) {
+// StraysBelow returns the strays below a directory of a space. If there are any, all tools of the space are asked
+// whether these belong to their trees, which may reach further than the directory.
+func StraysBelow(ctx context.Context, v *ai.View, admit *ai.Admitter, s *ai.Space, dir string, known *Known) ([]Stray,
+	error) {
 	in := known.In(s)
 	all, err := Strays(ctx, v, s, func(p string) bool { return dir != "." && !strings.HasPrefix(p, dir+"/") || in(p) })
 	if err != nil || len(all) == 0 {
@@ -161,8 +162,8 @@ func StraysBelow(ctx context.Context, v *ai.View, admit *ai.Admitter, s *ai.Spac
 	return slices.DeleteFunc(all, func(f Stray) bool { return in(f.Path) }), err
 }
 
-// A StrayGroup is the strays that have the same reason, named by the first one: a tree that was made for another tool may
-// have thousands.
+// A StrayGroup is the strays that have the same reason, named by the first one: a tree that was made for another tool
+// may have thousands.
 type StrayGroup struct {
 	Stray
 	count int
@@ -204,7 +205,8 @@ func (g *StrayGroup) Why() string {
 	return s
 }
 
-// Strays warns of the strays below a directory of a space. It is called after All, for only what All has seen is known.
+// Strays warns of the strays below a directory of a space. It is called after All, for only what All has seen is
+// known.
 func (c *Checker) Strays(ctx context.Context, s *ai.Space, dir string) ([]Stray, error) {
 	all, err := StraysBelow(ctx, c.View, c.Admit, s, dir, &c.known)
 	for _, g := range Group(all) {

@@ -67,7 +67,8 @@ func TestStrays(t *testing.T) {
 	if _, err := check.Strays(ctx, v, s, known); err != context.Canceled {
 		t.Errorf("cancelled: %v", err)
 	}
-	if all, err := check.Strays(t.Context(), v, &ai.Space{Label: "user", FS: fstest.MapFS{}}, known); err != nil || len(all) > 0 {
+	if all, err := check.Strays(t.Context(), v, &ai.Space{Label: "user", FS: fstest.MapFS{}}, known); err != nil ||
+		len(all) > 0 {
 		t.Errorf("an empty space: %v, %v", all, err)
 	}
 }

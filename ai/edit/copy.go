@@ -36,9 +36,10 @@ func (c *Copy) Files() []string {
 	return all
 }
 
-// PlanCopy says what copying an item to a space would write, and refuses what can't be done. remove returns the command
-// that removes a file of the space.
-func (e *Editor) PlanCopy(ctx context.Context, it *ai.Item, t *tree.Tree, to *ai.Space, remove func(p string) string) (*Copy, error) {
+// PlanCopy says what copying an item to a space would write, and refuses what can't be done. remove returns the
+// command that removes a file of the space.
+func (e *Editor) PlanCopy(ctx context.Context, it *ai.Item, t *tree.Tree, to *ai.Space,
+	remove func(p string) string) (*Copy, error) {
 	if err := e.checkRoom(ctx, it, to, remove); err != nil {
 		return nil, err
 	}
@@ -110,7 +111,9 @@ func (e *Editor) parts(ctx context.Context, it *ai.Item, t *tree.Tree) ([]part, 
 		}
 		for _, f := range t.Files {
 			name := path.Join(anchor.Dir, f.Path)
-			all = append(all, part{name, func() ([]byte, error) { return treeFile(it.Space, name, f.Raw) }, Mode(f.Mode.String() == "exec")})
+			all = append(all, part{name, func() ([]byte, error) {
+				return treeFile(it.Space, name, f.Raw)
+			}, Mode(f.Mode.String() == "exec")})
 		}
 	}
 	fi, err := fs.Lstat(it.Space.FS, it.Path)
@@ -171,7 +174,8 @@ func (e *Editor) checkTree(it *ai.Item, parts []part, to *ai.Space) error {
 			return err
 		case !entry.IsDir() && !known[name]:
 			place := e.Name(to, name)
-			return fault.New(fault.Validation, "%q would become part of %s and invalidate its signature", place, it.Ref).
+			return fault.New(fault.Validation, "%q would become part of %s and invalidate its signature", place,
+				it.Ref).
 				On("reason", "tree").On("ref", it.Ref.String()).On("file", place)
 		}
 		return nil

@@ -55,7 +55,8 @@ func TextFrom(from, ext string, b []byte, k *model.Kind, ref model.Ref) (Text, e
 			Because("expected one of "+strings.Join(k.Extensions, " ")).On("ref", ref.String())
 	}
 	if len(b) > parse.MaxFile {
-		return t, fault.New(fault.Validation, "the file of %q would have %d bytes, more than the limit of %d", ref, len(b), parse.MaxFile)
+		return t, fault.New(fault.Validation, "the file of %q would have %d bytes, more than the limit of %d", ref,
+			len(b), parse.MaxFile)
 	}
 	return t, t.take(b, k, ref)
 }
@@ -87,7 +88,8 @@ func Template(k *model.Kind, ref model.Ref, ext, description string) (t Text, er
 	if err != nil {
 		return t, err
 	}
-	fill := strings.NewReplacer("{{id}}", ref.ID, "{{name}}", ref.Name(), "{{category}}", ref.Category(), "{{description}}", description)
+	fill := strings.NewReplacer("{{id}}", ref.ID, "{{name}}", ref.Name(), "{{category}}", ref.Category(),
+		"{{description}}", description)
 	t.Bytes = []byte(fill.Replace(string(b)))
 	return t, nil
 }
@@ -114,5 +116,6 @@ func checkDescription(text string) error {
 	if why == "" {
 		return nil
 	}
-	return fault.New(fault.Validation, "the description %s", why).Because("change it in the file afterwards").On("description", text)
+	return fault.New(fault.Validation, "the description %s",
+		why).Because("change it in the file afterwards").On("description", text)
 }

@@ -33,8 +33,8 @@ type Editor struct {
 // A Signer returns the bytes of an item with its signature.
 type Signer func(ctx context.Context, it *ai.Item) ([]byte, error)
 
-// OpenDir opens the directory .ai of a space for writing, and makes it if it doesn't exist. It refuses a project's that
-// is a link out of the project: its author would decide where this user writes.
+// OpenDir opens the directory .ai of a space for writing, and makes it if it doesn't exist. It refuses a project's
+// that is a link out of the project: its author would decide where this user writes.
 func OpenDir(dir string, level ai.Level) (*osfile.Dir, error) {
 	mode := fs.FileMode(0o777)
 	if level == ai.User {
@@ -163,7 +163,8 @@ func (e *Editor) CheckSignable(ctx context.Context, it *ai.Item) error {
 		return nil
 	}
 	_, err := ai.WalkFrom(ctx, e, it)
-	if c, ok := errors.AsType[*ai.ChainError](err); ok && (c.Code == fault.Validation || c.Code == fault.VersionMismatch) {
+	if c, ok := errors.AsType[*ai.ChainError](err); ok &&
+		(c.Code == fault.Validation || c.Code == fault.VersionMismatch) {
 		return nil // there is a chain; rye check says what is wrong with it
 	}
 	return err

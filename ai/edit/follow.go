@@ -86,7 +86,9 @@ func (e *Editor) Mentions(ctx context.Context, refs []model.Ref) ([]Mention, err
 	if err != nil {
 		return nil, err
 	}
-	files := slices.DeleteFunc(l.Files, func(f ai.File) bool { return f.Space.Dir == "" || slices.Contains(refs, f.Ref) })
+	files := slices.DeleteFunc(l.Files, func(f ai.File) bool {
+		return f.Space.Dir == "" || slices.Contains(refs, f.Ref)
+	})
 	var mu sync.Mutex
 	found := []Mention{}
 	err = e.Each(ctx, files, func(_ int, it *ai.Item, err error) {
@@ -107,7 +109,9 @@ func (e *Editor) Mentions(ctx context.Context, refs []model.Ref) ([]Mention, err
 
 // SortMentions sorts mentions by file, then by what they name.
 func SortMentions(all []Mention) {
-	slices.SortFunc(all, func(a, b Mention) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.To, b.To)) })
+	slices.SortFunc(all, func(a, b Mention) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.To, b.To))
+	})
 }
 
 // namedAs returns as what an item names a ref; "" if it doesn't.
@@ -120,7 +124,9 @@ func namedAs(it *ai.Item, ref model.Ref) string {
 		}
 		permissions = m.Tool.Permissions
 	case m.Directive != nil:
-		if ref.Kind == "tool" && slices.ContainsFunc(m.Directive.Tools, func(o model.Offer) bool { return o.ID == ref.ID }) {
+		if ref.Kind == "tool" && slices.ContainsFunc(m.Directive.Tools, func(o model.Offer) bool {
+			return o.ID == ref.ID
+		}) {
 			return "offer"
 		}
 		permissions = m.Directive.Permissions

@@ -39,7 +39,8 @@ func (e *Editor) CheckFree(ctx context.Context, ref model.Ref, s *ai.Space) erro
 		}
 	}
 	for _, p := range l.Problems {
-		if f, err := e.At(p.Space, p.Path); err == nil && p.Space == s && portable.Fold(f.ID) == portable.Fold(ref.ID) {
+		if f, err := e.At(p.Space, p.Path); err == nil && p.Space == s &&
+			portable.Fold(f.ID) == portable.Fold(ref.ID) {
 			return e.taken(f, "rye show "+fault.Quote(f.Ref.String()))
 		}
 	}
@@ -65,8 +66,10 @@ func (e *Editor) CheckFolders(s *ai.Space, dir string) error {
 		for _, entry := range entries {
 			if entry.IsDir() && entry.Name() != segment && portable.Fold(entry.Name()) == portable.Fold(segment) {
 				has, place := e.Name(s, path.Join(above, entry.Name())), e.Name(s, path.Join(above, segment))
-				return fault.New(fault.Validation, "%q differs from %q in case alone, and is the same directory on some systems", place, has).
-					From(fs.ErrExist).Try("rye ls "+fault.Quote(has)).On("reason", "case").On("path", place).On("there", has)
+				return fault.New(fault.Validation,
+					"%q differs from %q in case alone, and is the same directory on some systems", place, has).
+					From(fs.ErrExist).Try("rye ls "+fault.Quote(has)).On("reason", "case").On("path",
+					place).On("there", has)
 			}
 		}
 		above = path.Join(above, segment)
@@ -84,8 +87,8 @@ func (e *Editor) CheckProtected(ref model.Ref) error {
 		Try("rye help trust", "rye docs policy").On("reason", "protected").On("ref", ref.String())
 }
 
-// Disturbed returns the signed tools of a space, other than some, that have a file in their tree: writing or removing it
-// invalidates their signatures.
+// Disturbed returns the signed tools of a space, other than some, that have a file in their tree: writing or removing
+// it invalidates their signatures.
 func (e *Editor) Disturbed(ctx context.Context, s *ai.Space, p string, but ...model.Ref) (refs []model.Ref) {
 	l, err := e.Files(ctx, "tool")
 	if err != nil {
@@ -101,7 +104,8 @@ func (e *Editor) Disturbed(ctx context.Context, s *ai.Space, p string, but ...mo
 		if err != nil {
 			continue
 		}
-		if a, err := e.Admit.Anchor(ctx, it); err == nil && a != nil && strings.HasPrefix(p, a.Dir+"/") && it.Signed.Format != sign.None {
+		if a, err := e.Admit.Anchor(ctx, it); err == nil && a != nil && strings.HasPrefix(p, a.Dir+"/") &&
+			it.Signed.Format != sign.None {
 			refs = append(refs, it.Ref)
 		}
 	}

@@ -84,9 +84,11 @@ func otherCase(old, ref model.Ref) *fault.Error {
 	if old.Kind == "directive" { // whose names are in snake case
 		between = strings.ReplaceAll(between, "-renamed", "_renamed")
 	}
-	return fault.New(fault.Validation, "%s and %s differ in case alone, and are the same file on some systems", old, ref).
+	return fault.New(fault.Validation, "%s and %s differ in case alone, and are the same file on some systems", old,
+		ref).
 		Because("rename it in two steps, through a third id").
-		Try("rye mv "+fault.Quote(old.String())+" "+fault.Quote(between), "rye mv "+fault.Quote(old.Kind+":"+between)+" "+fault.Quote(ref.ID)).
+		Try("rye mv "+fault.Quote(old.String())+" "+fault.Quote(between),
+			"rye mv "+fault.Quote(old.Kind+":"+between)+" "+fault.Quote(ref.ID)).
 		On("reason", "case").On("ref", old.String())
 }
 
@@ -102,7 +104,8 @@ func (e *Editor) checkFollowing(m *Move) error {
 	empty, err := isEmpty(m.Old.Space, m.dir)
 	if err == nil && !empty || strings.HasPrefix(m.dir+"/", m.with.dir+"/") {
 		place := e.Name(m.Old.Space, m.dir)
-		return fault.New(fault.Validation, "the files of %s need a directory of their own: %q is not empty", m.Old.Ref, place).
+		return fault.New(fault.Validation, "the files of %s need a directory of their own: %q is not empty", m.Old.Ref,
+			place).
 			On("reason", "tree").On("ref", m.Old.Ref.String()).On("path", place)
 	}
 	return err
@@ -111,7 +114,8 @@ func (e *Editor) checkFollowing(m *Move) error {
 // renamed returns the item's bytes without signatures, with the fields that repeat its id changed.
 func (e *Editor) renamed(m *Move, ref model.Ref, to string) ([]byte, error) {
 	it := m.Old
-	fields := []struct{ name, old, new string }{{"name", it.Ref.Name(), ref.Name()}, {"category", it.Ref.Category(), ref.Category()}}
+	fields := []struct{ name, old, new string }{{"name", it.Ref.Name(), ref.Name()},
+		{"category", it.Ref.Category(), ref.Category()}}
 	if it.Ref.Kind == "knowledge" {
 		fields[0].name = "id"
 	}
@@ -128,13 +132,15 @@ func (e *Editor) renamed(m *Move, ref model.Ref, to string) ([]byte, error) {
 		changes = append(changes, change{f.At, Field{s.name, f.At.Line, s.old, s.new}})
 		m.Edited = append(m.Edited, changes[len(changes)-1].Field)
 	}
-	slices.SortFunc(changes, func(a, b change) int { return b.at.Compare(a.at) }) // from the end, so that places stay valid
+	// from the end, so that places stay valid
+	slices.SortFunc(changes, func(a, b change) int { return b.at.Compare(a.at) })
 	b := it.Bytes
 	place := e.Name(it.Space, it.Path)
 	for _, c := range changes {
 		out, ok := replaceField(it, ref, to, b, c.at, c.Field)
 		if !ok {
-			return nil, fault.New(fault.Validation, "%s:%d:%d: can't change %q to %q safely", place, c.at.Line, c.at.Column, c.Old, c.New).
+			return nil, fault.New(fault.Validation, "%s:%d:%d: can't change %q to %q safely", place, c.at.Line,
+				c.at.Column, c.Old, c.New).
 				Because("change it by hand, and rename the file").
 				On("file", place).On("line", c.at.Line).On("column", c.at.Column)
 		}
@@ -146,7 +152,8 @@ func (e *Editor) renamed(m *Move, ref model.Ref, to string) ([]byte, error) {
 	}
 	for _, p := range it.Kind.Read(ref, to, b).Problems {
 		if !p.Warning {
-			return nil, fault.New(fault.Validation, "as %s it would be invalid: %s:%d:%d: %s", ref, place, p.At.Line, p.At.Column, p.Message).
+			return nil, fault.New(fault.Validation, "as %s it would be invalid: %s:%d:%d: %s", ref, place, p.At.Line,
+				p.At.Column, p.Message).
 				On("file", place).On("line", p.At.Line).On("column", p.At.Column)
 		}
 	}
@@ -187,7 +194,8 @@ func replaceAt(file []byte, at value.Pos, old, new, bare string) ([]byte, bool) 
 		i += n
 	}
 	for _, quote := range []string{`"`, `'`, ""} {
-		if rest, ok := bytes.CutPrefix(file[i:], []byte(quote+old+quote)); ok && (quote != "" || old != "" && endsWord(rest)) {
+		if rest, ok := bytes.CutPrefix(file[i:], []byte(quote+old+quote)); ok &&
+			(quote != "" || old != "" && endsWord(rest)) {
 			around := cmp.Or(quote, bare)
 			return slices.Concat(file[:i], []byte(around+new+around), rest), true
 		}
@@ -201,7 +209,8 @@ func endsWord(rest []byte) bool {
 		return true
 	}
 	c := rest[0]
-	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("._-/", c) >= 0 || c >= utf8.RuneSelf)
+	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		strings.IndexByte("._-/", c) >= 0 || c >= utf8.RuneSelf)
 }
 
 // unsigned removes the signature lines of a file, which are about another name.

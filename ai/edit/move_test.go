@@ -30,7 +30,8 @@ func TestReplaceAt(t *testing.T) {
 			t.Errorf("%q at %d:%d: %q, %v", tt.file, tt.line, tt.column, out, ok)
 		}
 	}
-	if out, ok := replaceAt([]byte(`a: ""`), value.Pos{Line: 1, Column: 4}, "", "new", ""); !ok || string(out) != `a: "new"` {
+	if out, ok := replaceAt([]byte(`a: ""`), value.Pos{Line: 1, Column: 4}, "", "new", ""); !ok ||
+		string(out) != `a: "new"` {
 		t.Errorf("an empty text: %q, %v", out, ok)
 	}
 	if _, ok := replaceAt([]byte("a:  "), value.Pos{Line: 1, Column: 4}, "", "new", ""); ok {

@@ -84,7 +84,8 @@ func (c *catalog) Files(ctx context.Context) ([]search.File, error) {
 		if f.Space.Builtin {
 			out[i].Digest = c.builtin[f.Path]
 		} else if f.Stat != (ai.Stat{}) {
-			out[i].Stat = search.Stat{Size: f.Stat.Size, Mtime: f.Stat.Mtime, Ctime: f.Stat.Ctime, Inode: f.Stat.Inode, Mode: uint32(f.Stat.Mode), Sure: c.sure[f.Space]}
+			out[i].Stat = search.Stat{Size: f.Stat.Size, Mtime: f.Stat.Mtime, Ctime: f.Stat.Ctime, Inode: f.Stat.Inode,
+				Mode: uint32(f.Stat.Mode), Sure: c.sure[f.Space]}
 		}
 	}
 	c.mu.Lock()

@@ -45,7 +45,8 @@ func (s *Searcher) Search(ctx context.Context, r search.Request) (*Found, error)
 	if err != nil {
 		return nil, err
 	}
-	out := &Found{Query: r.Query.String(), Scope: r.Scope.String(), Total: found.Total, Offset: r.Offset, Results: []Hit{},
+	out := &Found{Query: r.Query.String(), Scope: r.Scope.String(), Total: found.Total, Offset: r.Offset,
+		Results: []Hit{},
 		Unknown: append([]string{}, found.Unknown...), Unread: len(found.Stats.Unread), Stats: found.Stats}
 	for i := range found.Results {
 		out.Results = append(out.Results, c.hit(&found.Results[i], s.Name))
@@ -120,7 +121,8 @@ const snippetSize = 160
 
 // hit describes a result.
 func (c *catalog) hit(r *search.Result, name func(*ai.Space, string) string) Hit {
-	l := Hit{Ref: r.Kind + ":" + r.ID, Space: r.Space, Score: r.Score, Shadowed: c.shadowed(r.Kind, r.ID, r.Space), Fields: []string{}}
+	l := Hit{Ref: r.Kind + ":" + r.ID, Space: r.Space, Score: r.Score, Shadowed: c.shadowed(r.Kind, r.ID, r.Space),
+		Fields: []string{}}
 	if i := slices.IndexFunc(c.v.Spaces(), func(s *ai.Space) bool { return s.Label == r.Space }); i >= 0 {
 		l.File = name(c.v.Spaces()[i], r.Path)
 	}

@@ -2,8 +2,8 @@
 //
 // What a server announces is read by a model, and it is written by a stranger. Two severities:
 //
-//	critical  characters that a person doesn't see and a model or a terminal does: tags, selectors without a base, zero
-//	          width, changes of direction, escape sequences and other controls
+//	critical  characters that a person doesn't see and a model or a terminal does: tags, selectors without a base,
+//	          zero width, changes of direction, escape sequences and other controls
 //	warning   what a person sees and may want to look at: comments of HTML, long base64, long descriptions, text that
 //	          gives orders, names that look like others, a description that speaks of another server's tool
 //

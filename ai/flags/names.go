@@ -12,15 +12,18 @@ var own = []string{"search", "load", "execute", "sign"}
 
 // alike maps characters to those that they look like. Names of tools are short and mostly ASCII, so a few scripts do.
 var alike = strings.NewReplacer(
-	"а", "a", "в", "b", "с", "c", "ԁ", "d", "е", "e", "ё", "e", "һ", "h", "і", "i", "ј", "j", "к", "k", "ӏ", "l", "м", "m", "н", "h", "о", "o", "р", "p",
+	"а", "a", "в", "b", "с", "c", "ԁ", "d", "е", "e", "ё", "e", "һ", "h", "і", "i", "ј", "j", "к", "k", "ӏ", "l", "м",
+	"m", "н", "h", "о", "o", "р", "p",
 	"ԛ", "q", "ѕ", "s", "т", "t", "у", "y", "ѵ", "v", "ԝ", "w", "х", "x", "ү", "y", "г", "r",
-	"α", "a", "β", "b", "ε", "e", "η", "n", "ι", "i", "κ", "k", "ν", "v", "ο", "o", "ρ", "p", "σ", "o", "τ", "t", "υ", "u", "χ", "x", "γ", "y", "ω", "w",
-	"ı", "i", "ɡ", "g", "ɑ", "a", "ß", "b", "ⅼ", "l", "ⅰ", "i", "ⅴ", "v", "ⅽ", "c", "ⅾ", "d", "ⅿ", "m", "ℓ", "l", "℮", "e",
+	"α", "a", "β", "b", "ε", "e", "η", "n", "ι", "i", "κ", "k", "ν", "v", "ο", "o", "ρ", "p", "σ", "o", "τ", "t", "υ",
+	"u", "χ", "x", "γ", "y", "ω", "w",
+	"ı", "i", "ɡ", "g", "ɑ", "a", "ß", "b", "ⅼ", "l", "ⅰ", "i", "ⅴ", "v", "ⅽ", "c", "ⅾ", "d", "ⅿ", "m", "ℓ", "l", "℮",
+	"e",
 	"0", "o", "1", "l", "|", "l", "!", "l", "5", "s", "rn", "m", "vv", "w", "i", "l",
 )
 
-// Skeleton returns what names have in common that a person takes for each other: without case, separators and invisible
-// characters, in the letters that they look like.
+// Skeleton returns what names have in common that a person takes for each other: without case, separators and
+// invisible characters, in the letters that they look like.
 func Skeleton(name string) string {
 	var b strings.Builder
 	for _, r := range name {
@@ -71,7 +74,8 @@ func Names(names []string, others Others) map[string][]Flag {
 			}
 		}
 		if list := foreign[s]; len(list) > 0 {
-			found[name] = append(found[name], newFlag(Shadowing, "name", "is, or looks like, the tool %q of another server", list[0]))
+			found[name] = append(found[name], newFlag(Shadowing, "name",
+				"is, or looks like, the tool %q of another server", list[0]))
 		}
 		for _, of := range own {
 			if s == Skeleton(of) || s == Skeleton("rye_"+of) {
@@ -114,7 +118,8 @@ func mentions(text, name string) bool {
 		if from > 0 && isWord(text[from-1]) || to < len(text) && isWord(text[to]) {
 			continue
 		}
-		quoted := from > 0 && to < len(text) && strings.IndexByte("`\"'", text[from-1]) >= 0 && text[to] == text[from-1]
+		quoted := from > 0 && to < len(text) && strings.IndexByte("`\"'", text[from-1]) >= 0 &&
+			text[to] == text[from-1]
 		if special || quoted || strings.HasPrefix(strings.TrimLeft(text[to:], " "), "tool") {
 			return true
 		}

@@ -91,7 +91,8 @@ func hasRightToLeft(runes []rune) bool {
 
 func isTag(r rune) bool { return r >= 0xe0000 && r <= 0xe007f }
 
-// flagsOf are the subdivisions whose flags Unicode recommends: all others of this form are only somewhere to hide text.
+// flagsOf are the subdivisions whose flags Unicode recommends: all others of this form are only somewhere to hide
+// text.
 var flagsOf = []string{"gbeng", "gbsct", "gbwls"}
 
 // inSubdivisionFlag reports whether a tag belongs to a black flag with the name of a subdivision behind it.
@@ -135,13 +136,16 @@ func selects(runes []rune, i int) bool {
 	case r == 0xfe0e || r == 0xfe0f:
 		return isPictograph(base) || base == '#' || base == '*' || base >= '0' && base <= '9'
 	}
-	return base > 0x7f && (unicode.IsLetter(base) || unicode.IsSymbol(base) || unicode.IsPunct(base) || unicode.IsMark(base)) ||
+	return base > 0x7f && (unicode.IsLetter(base) || unicode.IsSymbol(base) || unicode.IsPunct(base) ||
+		unicode.IsMark(base)) ||
 		base == '0' && r == 0xfe00
 }
 
 // pictographs are the ranges in which emoji lie.
-var pictographs = [][2]rune{{0xa9, 0xa9}, {0xae, 0xae}, {0x203c, 0x203c}, {0x2049, 0x2049}, {0x2122, 0x2122}, {0x2139, 0x2139}, {0x2190, 0x21ff},
-	{0x2300, 0x23ff}, {0x24c2, 0x24c2}, {0x25a0, 0x27bf}, {0x2900, 0x297f}, {0x2b00, 0x2bff}, {0x3030, 0x3030}, {0x303d, 0x303d},
+var pictographs = [][2]rune{{0xa9, 0xa9}, {0xae, 0xae}, {0x203c, 0x203c}, {0x2049, 0x2049}, {0x2122, 0x2122},
+	{0x2139, 0x2139}, {0x2190, 0x21ff},
+	{0x2300, 0x23ff}, {0x24c2, 0x24c2}, {0x25a0, 0x27bf}, {0x2900, 0x297f}, {0x2b00, 0x2bff}, {0x3030, 0x3030},
+	{0x303d, 0x303d},
 	{0x3297, 0x3297}, {0x3299, 0x3299}, {0x1f000, 0x1faff}}
 
 func isPictograph(r rune) bool {
@@ -154,8 +158,10 @@ func isPictograph(r rune) bool {
 }
 
 // joining are scripts in whose words a joiner, or a non-joiner, is spelling.
-var joining = []*unicode.RangeTable{unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mongolian, unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi,
-	unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar}
+var joining = []*unicode.RangeTable{unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mongolian, unicode.Devanagari,
+	unicode.Bengali, unicode.Gurmukhi,
+	unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam,
+	unicode.Sinhala, unicode.Khmer, unicode.Myanmar}
 
 // joins reports whether a zero-width joiner or non-joiner stands between two characters that it can join or part.
 func joins(runes []rune, i int) bool {
@@ -178,8 +184,10 @@ func joins(runes []rune, i int) bool {
 // isInvisible reports whether a character is shown as nothing, those apart that have cases of their own.
 func isInvisible(r rune) bool {
 	switch {
-	case r == 0xad, r == 0x34f, r == 0x115f, r == 0x1160, r == 0x17b4, r == 0x17b5, r == 0x180e, r == 0x3164, r == 0xfeff, r == 0xffa0,
-		r >= 0x200b && r <= 0x200d, r >= 0x2060 && r <= 0x206f, r >= 0xfff0 && r <= 0xfffb, r >= 0x1bca0 && r <= 0x1bca3,
+	case r == 0xad, r == 0x34f, r == 0x115f, r == 0x1160, r == 0x17b4, r == 0x17b5, r == 0x180e, r == 0x3164,
+		r == 0xfeff, r == 0xffa0,
+		r >= 0x200b && r <= 0x200d, r >= 0x2060 && r <= 0x206f, r >= 0xfff0 && r <= 0xfffb, r >= 0x1bca0 &&
+			r <= 0x1bca3,
 		r >= 0x1d173 && r <= 0x1d17a, r >= 0xe0000 && r <= 0xe0fff:
 		return true
 	}
@@ -219,15 +227,16 @@ func base64Run(text string) (most int) {
 	return most
 }
 
-// orders are words with which a text speaks to a model rather than about a tool. Compiling them takes half a millisecond,
-// which commands that flag nothing don't have.
+// orders are words with which a text speaks to a model rather than about a tool. Compiling them takes half a
+// millisecond, which commands that flag nothing don't have.
 var orders = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(?:(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|the\s+|your\s+)*(?:previous|prior|above|earlier|other|system)\b` +
-		`|(?:do\s+not|don't|never)\s+(?:tell|mention|inform|reveal|notify|show|ask)\b` +
-		`|without\s+(?:telling|informing|asking|notifying)\b` +
-		`|system\s+prompt\b` +
-		`|you\s+(?:must|have\s+to)\s+(?:always|first|also|never|read|call|send|use|include|pass)\b` +
-		`|before\s+(?:using|calling|you\s+use|you\s+call)\s+(?:this|any|the|other)\b` +
-		`|(?:read|send|upload|include|pass)\s+(?:the\s+)?(?:contents?\s+of\s+)?(?:the\s+)?(?:file\s+)?[~/.]*/?\.(?:ssh|aws|env|netrc|npmrc|gnupg|cursor)\b)` +
-		`|<\s*/?\s*(?:important|system|secret|instructions?)\s*>`)
+	return regexp.MustCompile(
+		`(?i)\b(?:(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|the\s+|your\s+)*(?:previous|prior|above|earlier|other|system)\b` +
+			`|(?:do\s+not|don't|never)\s+(?:tell|mention|inform|reveal|notify|show|ask)\b` +
+			`|without\s+(?:telling|informing|asking|notifying)\b` +
+			`|system\s+prompt\b` +
+			`|you\s+(?:must|have\s+to)\s+(?:always|first|also|never|read|call|send|use|include|pass)\b` +
+			`|before\s+(?:using|calling|you\s+use|you\s+call)\s+(?:this|any|the|other)\b` +
+			`|(?:read|send|upload|include|pass)\s+(?:the\s+)?(?:contents?\s+of\s+)?(?:the\s+)?(?:file\s+)?[~/.]*/?\.(?:ssh|aws|env|netrc|npmrc|gnupg|cursor)\b)` +
+			`|<\s*/?\s*(?:important|system|secret|instructions?)\s*>`)
 })

@@ -13,8 +13,8 @@ const maxDepth = 200
 // MaxFlags bounds the findings about one value.
 const MaxFlags = 50
 
-// Value returns what is wrong with the texts of a JSON value: names of members too. Of a schema, where a model reads the
-// names of parameters, enum and default as facts, text that reads like a sentence is flagged there.
+// Value returns what is wrong with the texts of a JSON value: names of members too. Of a schema, where a model reads
+// the names of parameters, enum and default as facts, text that reads like a sentence is flagged there.
 func Value(where string, v any) []Flag {
 	w := &walker{}
 	w.value(where, "", v, 0)
@@ -73,7 +73,9 @@ const mostWords = 8
 
 // sentence flags prose in a place where a name or a value is expected.
 func (w *walker) sentence(where, text string) {
-	if n := len(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '_' || r == '\n' || r == '\t' })); n > mostWords {
+	if n := len(strings.FieldsFunc(text, func(r rune) bool {
+		return r == ' ' || r == '_' || r == '\n' || r == '\t'
+	})); n > mostWords {
 		w.add(newFlag(Instructions, where, "has %d words where a name or a value is expected", n))
 	}
 }

@@ -134,7 +134,8 @@ func (d *drawing) dot() {
 	d.printf("digraph {\n  node [shape=box];\n")
 	ends := false
 	for _, n := range d.Nodes {
-		shape := map[string]string{Gate: ", shape=diamond", Return: ", shape=doublecircle", Foreach: ", shape=box3d"}[n.Type]
+		shape := map[string]string{Gate: ", shape=diamond", Return: ", shape=doublecircle",
+			Foreach: ", shape=box3d"}[n.Type]
 		if n.Name == d.mark {
 			shape += ", style=filled"
 		}

@@ -82,7 +82,8 @@ func read(t testing.TB, config string) *graph.Graph {
 // TestRead: what a graph says, and what its nodes do.
 func TestRead(t *testing.T) {
 	g := read(t, whole)
-	if g.Start != "fetch" || g.Steps != 20 || !g.Continue || len(g.State) != 2 || len(g.Hooks) != 1 || len(g.Nodes) != 5 {
+	if g.Start != "fetch" || g.Steps != 20 || !g.Continue || len(g.State) != 2 || len(g.Hooks) != 1 ||
+		len(g.Nodes) != 5 {
 		t.Errorf("%+v", g)
 	}
 	if got := fmt.Sprint(g.Permissions()); got != "[execute:tool:acme/fetch load:knowledge:acme/facts]" {
@@ -109,7 +110,8 @@ func TestRead(t *testing.T) {
 	if to, on := g.On(g.Node("again")); to != "" || !on {
 		t.Errorf("%s, %t", to, on)
 	}
-	if each.As != "one" || each.AtOnce != 2 || each.Collect != "all" || ask.Timeout.Seconds() != 60 || ask.Otherwise != "done" || g.Node("none") != nil || g.Node("again").Follow(nil) != "" {
+	if each.As != "one" || each.AtOnce != 2 || each.Collect != "all" || ask.Timeout.Seconds() != 60 ||
+		ask.Otherwise != "done" || g.Node("none") != nil || g.Node("again").Follow(nil) != "" {
 		t.Errorf("%+v, %+v", each, ask)
 	}
 	if fetch.Call.Starts() {
@@ -125,7 +127,8 @@ func TestFill(t *testing.T) {
       action: {item_id: acme/x, params: {whole: "${inputs.list}", text: "n=${inputs.n}, ${inputs.list}${inputs.url}", none: "${inputs.url.deep}", in: "a${inputs.url.deep}b",
         esc: "$${inputs.n} costs $5", many: [1, true, null, 2.5, {k: "${inputs.n}"}], first: "${inputs.list.0}"}}
 `)
-	inputs := map[string]any{"list": []any{"${inputs.n}", 1.0, map[string]any{"a": nil}}, "n": 3.0, "url": "${inputs.list}"}
+	inputs := map[string]any{"list": []any{"${inputs.n}", 1.0, map[string]any{"a": nil}}, "n": 3.0,
+		"url": "${inputs.list}"}
 	v, err := g.Node("a").Call.Params.Fill(map[string]any{"inputs": inputs, "state": map[string]any{}})
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +149,8 @@ func TestFill(t *testing.T) {
 func TestFilled(t *testing.T) {
 	many := strings.Repeat("${inputs.url}", 2000)
 	for name, param := range map[string]string{
-		"one text": many, "a list": `x", more: ["` + strings.Repeat(`${inputs.url}", "`, 2000) + `x"], y: "`, "a value": "${inputs.list}", "in a text": "a${inputs.list}",
+		"one text": many, "a list": `x", more: ["` + strings.Repeat(`${inputs.url}", "`, 2000) + `x"], y: "`,
+		"a value": "${inputs.list}", "in a text": "a${inputs.list}",
 		"an object": `x", more: {a: "` + many + `"}, y: "`,
 	} {
 		g := read(t, "  start: a\n  nodes:\n    a: {action: {item_id: acme/x, params: {p: \""+param+"\"}}}\n")
@@ -154,7 +158,8 @@ func TestFilled(t *testing.T) {
 		for range 1 << 19 {
 			list = append(list, map[string]any{"a": 1.0})
 		}
-		_, err := g.Node("a").Call.Params.Fill(map[string]any{"inputs": map[string]any{"url": strings.Repeat("x", 1000), "list": list}})
+		_, err := g.Node("a").Call.Params.Fill(map[string]any{"inputs": map[string]any{"url": strings.Repeat("x",
+			1000), "list": list}})
 		if err != graph.ErrFilled {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -170,60 +175,91 @@ func TestProblems(t *testing.T) {
 	node := func(text string) string { return "  start: a\n  nodes:\n    a: " + text + "\n    z: {type: return}\n" }
 	act := func(rest string) string { return node("{action: {item_id: acme/x}, next: z" + rest + "}") }
 	for name, c := range map[string]struct{ config, want string }{
-		"no start":             {"  nodes: {a: {type: return}}\n", "line 9, column 3: a graph needs the name of the node that it starts with"},
-		"unknown start":        {"  start: b\n  nodes: {a: {type: return}}\n", `line 9, column 10: unknown node "b"`},
-		"no nodes":             {"  start: a\n", "line 9, column 3: a graph needs nodes"},
-		"empty nodes":          {"  start: a\n  nodes: {}\n", "line 10, column 10: a graph needs nodes"},
-		"too many":             {"  start: n0\n  nodes:\n" + many, "1001 nodes"},
-		"a bad name":           {"  start: a\n  nodes:\n    a: {type: return}\n    a b: {type: return}\n", `line 12, column 5: invalid name of a node "a b"`},
-		"a reserved name":      {"  start: fail\n  nodes:\n    fail: {type: return}\n", `invalid name of a node "fail"`},
-		"a key":                {act(", then: x"), `line 11, column 45: unknown key "then"`},
-		"a key of the graph":   {"  begin: a\n" + act(""), `unknown key "begin"`},
-		"no object":            {node("1"), "line 11, column 8: expected an object"},
-		"a type":               {node("{type: loop}"), `line 11, column 15: unknown type "loop"`},
-		"an unknown node":      {node("{action: {item_id: acme/x}, next: y}"), `line 11, column 42: unknown node "y": expected one of a, z`},
-		"an edge":              {node("{action: {item_id: acme/x}, next: [{to: y}]}"), `unknown node "y"`},
-		"an edge to nothing":   {node("{action: {item_id: acme/x}, next: [{when: \"1 == 1\"}]}"), "the edge needs the name of a node"},
-		"no edges":             {node("{action: {item_id: acme/x}, next: {to: z}}"), "expected the name of a node, or a list"},
-		"edges behind":         {node("{action: {item_id: acme/x}, next: [{to: z}, {to: a}]}"), "this one is never taken"},
-		"an error's node":      {act(", on_error: y"), `unknown node "y"`},
-		"unreachable":          {"  start: a\n  nodes:\n    a: {type: return}\n    z: {type: return}\n", `line 12, column 5: unreachable node: nothing leads to it from "a"`},
-		"no way out":           {"  start: a\n  nodes:\n    a: {action: {item_id: acme/x}, next: b}\n    b: {action: {item_id: acme/x}, next: a}\n", "line 11, column 5: no way leads from this node to a return"},
-		"no state":             {act(`, assign: {x: "${state.y}"}`), "line 11, column 57: ${state.y}: unknown variable: no node assigns state.y"},
-		"no input":             {node(`{action: {item_id: acme/x, params: {p: "${inputs.nope}"}}, next: z}`), "${inputs.nope}: unknown variable: the graph declares no input nope"},
-		"no root":              {node(`{action: {item_id: acme/x, params: {p: "a ${env.HOME} b"}}, next: z}`), "${env.HOME}: unknown variable: here there are state, inputs"},
-		"a result too early":   {node(`{action: {item_id: acme/x, params: {p: "${result.a}"}}, next: z}`), "${result.a}: unknown variable: here there are state, inputs"},
+		"no start": {"  nodes: {a: {type: return}}\n",
+			"line 9, column 3: a graph needs the name of the node that it starts with"},
+		"unknown start": {"  start: b\n  nodes: {a: {type: return}}\n", `line 9, column 10: unknown node "b"`},
+		"no nodes":      {"  start: a\n", "line 9, column 3: a graph needs nodes"},
+		"empty nodes":   {"  start: a\n  nodes: {}\n", "line 10, column 10: a graph needs nodes"},
+		"too many":      {"  start: n0\n  nodes:\n" + many, "1001 nodes"},
+		"a bad name": {"  start: a\n  nodes:\n    a: {type: return}\n    a b: {type: return}\n",
+			`line 12, column 5: invalid name of a node "a b"`},
+		"a reserved name": {"  start: fail\n  nodes:\n    fail: {type: return}\n",
+			`invalid name of a node "fail"`},
+		"a key":              {act(", then: x"), `line 11, column 45: unknown key "then"`},
+		"a key of the graph": {"  begin: a\n" + act(""), `unknown key "begin"`},
+		"no object":          {node("1"), "line 11, column 8: expected an object"},
+		"a type":             {node("{type: loop}"), `line 11, column 15: unknown type "loop"`},
+		"an unknown node": {node("{action: {item_id: acme/x}, next: y}"),
+			`line 11, column 42: unknown node "y": expected one of a, z`},
+		"an edge": {node("{action: {item_id: acme/x}, next: [{to: y}]}"), `unknown node "y"`},
+		"an edge to nothing": {node("{action: {item_id: acme/x}, next: [{when: \"1 == 1\"}]}"),
+			"the edge needs the name of a node"},
+		"no edges": {node("{action: {item_id: acme/x}, next: {to: z}}"),
+			"expected the name of a node, or a list"},
+		"edges behind": {node("{action: {item_id: acme/x}, next: [{to: z}, {to: a}]}"),
+			"this one is never taken"},
+		"an error's node": {act(", on_error: y"), `unknown node "y"`},
+		"unreachable": {"  start: a\n  nodes:\n    a: {type: return}\n    z: {type: return}\n",
+			`line 12, column 5: unreachable node: nothing leads to it from "a"`},
+		"no way out": {
+			"  start: a\n  nodes:\n    a: {action: {item_id: acme/x}, next: b}\n    b: {action: {item_id: acme/x}, next: a}\n",
+			"line 11, column 5: no way leads from this node to a return"},
+		"no state": {act(`, assign: {x: "${state.y}"}`),
+			"line 11, column 57: ${state.y}: unknown variable: no node assigns state.y"},
+		"no input": {node(`{action: {item_id: acme/x, params: {p: "${inputs.nope}"}}, next: z}`),
+			"${inputs.nope}: unknown variable: the graph declares no input nope"},
+		"no root": {node(`{action: {item_id: acme/x, params: {p: "a ${env.HOME} b"}}, next: z}`),
+			"${env.HOME}: unknown variable: here there are state, inputs"},
+		"a result too early": {node(`{action: {item_id: acme/x, params: {p: "${result.a}"}}, next: z}`),
+			"${result.a}: unknown variable: here there are state, inputs"},
 		"an element elsewhere": {act(`, assign: {x: "${item}"}`), "${item}: unknown variable"},
 		"no path":              {node(`{action: {item_id: acme/x, params: {p: "${a b}"}}, next: z}`), "is no path"},
 		"an open path":         {node(`{action: {item_id: acme/x, params: {p: "${a"}}, next: z}`), "is no path"},
 		"a state of rye":       {act(`, assign: {_x: 1}`), `invalid name "_x"`},
 		"assign":               {act(`, assign: [1]`), "expected an object"},
-		"a condition":          {node(`{action: {item_id: acme/x}, next: [{to: z, when: "state.x =="}]}`), "line 11, column 57:"},
-		"a condition's state":  {node(`{action: {item_id: acme/x}, next: [{to: z, when: "state.x == 1"}]}`), "state.x: unknown variable"},
-		"a condition's root":   {node(`{action: {item_id: acme/x}, next: [{to: z, when: "env.x == 1"}]}`), "env.x: unknown variable"},
-		"a condition's value":  {node(`{action: {item_id: acme/x}, next: [{to: z, when: {path: state, value: 9007199254740999}}]}`), "beyond what JSON's readers agree about"},
-		"no action":            {node("{next: z}"), "line 11, column 8: the node needs an action"},
-		"a primary":            {node("{action: {primary: run, item_id: acme/x}, next: z}"), `unknown primary "run"`},
-		"no item":              {node("{action: {item_type: tool}, next: z}"), "the action needs an item_id"},
-		"an item with a path":  {node(`{action: {item_id: "acme/${inputs.url}"}, next: z}`), "item_id has no variables"},
-		"params":               {node("{action: {item_id: acme/x, params: [1]}, next: z}"), "expected an object"},
-		"a number":             {node("{action: {item_id: acme/x, params: {p: 1e999}}, next: z}"), "beyond what JSON's readers agree about"},
-		"over":                 {node(`{type: foreach, over: "a ${inputs.list}", action: {item_id: acme/x}, next: z}`), "expected a list, or ${PATH}"},
-		"no over":              {node(`{type: foreach, action: {item_id: acme/x}, next: z}`), "expected a list, or ${PATH}"},
-		"over unknown":         {node(`{type: foreach, over: "${state.q}", action: {item_id: acme/x}, next: z}`), "no node assigns state.q"},
-		"as":                   {node(`{type: foreach, over: [1], as: state, action: {item_id: acme/x}, next: z}`), `invalid name "state"`},
-		"collect":              {node(`{type: foreach, over: [1], collect: "a b", action: {item_id: acme/x}, next: z}`), `invalid name "a b"`},
-		"max_parallel":         {node(`{type: foreach, over: [1], max_parallel: 65, action: {item_id: acme/x}, next: z}`), "expected a whole number from 1 to 64"},
-		"an empty gate":        {node("{type: gate, next: z}"), "a gate needs when, ask or both"},
-		"a gate's way":         {node(`{type: gate, when: "inputs.n > 1", otherwise: y, next: z}`), `unknown node "y"`},
-		"a gate's text":        {node(`{type: gate, ask: "Now ${inputs.nope}?", next: z}`), "no input nope"},
-		"a long text":          {node(`{type: gate, ask: "` + strings.Repeat("x", 5000) + `", next: z}`), "more than 4096 bytes"},
-		"a gate's time":        {node(`{type: gate, when: "inputs.n > 1", timeout: 5, next: z}`), "only a gate that asks has a timeout"},
-		"a text that is none":  {node(`{type: gate, ask: [1], next: z}`), "expected a text"},
-		"max_steps":            {"  max_steps: 0\n" + act(""), "line 9, column 14: expected a whole number from 1 to 1000000"},
-		"on_error":             {"  on_error: ignore\n" + act(""), "expected fail or continue"},
-		"hooks":                {"  hooks: {a: 1}\n" + act(""), "expected a list"},
-		"first state":          {"  state: {a: \"${state.b}\"}\n" + act(""), "here there are inputs"},
+		"a condition": {node(`{action: {item_id: acme/x}, next: [{to: z, when: "state.x =="}]}`),
+			"line 11, column 57:"},
+		"a condition's state": {node(`{action: {item_id: acme/x}, next: [{to: z, when: "state.x == 1"}]}`),
+			"state.x: unknown variable"},
+		"a condition's root": {node(`{action: {item_id: acme/x}, next: [{to: z, when: "env.x == 1"}]}`),
+			"env.x: unknown variable"},
+		"a condition's value": {
+			node(`{action: {item_id: acme/x}, next: [{to: z, when: {path: state, value: 9007199254740999}}]}`),
+			"beyond what JSON's readers agree about"},
+		"no action": {node("{next: z}"), "line 11, column 8: the node needs an action"},
+		"a primary": {node("{action: {primary: run, item_id: acme/x}, next: z}"), `unknown primary "run"`},
+		"no item":   {node("{action: {item_type: tool}, next: z}"), "the action needs an item_id"},
+		"an item with a path": {node(`{action: {item_id: "acme/${inputs.url}"}, next: z}`),
+			"item_id has no variables"},
+		"params": {node("{action: {item_id: acme/x, params: [1]}, next: z}"), "expected an object"},
+		"a number": {node("{action: {item_id: acme/x, params: {p: 1e999}}, next: z}"),
+			"beyond what JSON's readers agree about"},
+		"over": {node(`{type: foreach, over: "a ${inputs.list}", action: {item_id: acme/x}, next: z}`),
+			"expected a list, or ${PATH}"},
+		"no over": {node(`{type: foreach, action: {item_id: acme/x}, next: z}`),
+			"expected a list, or ${PATH}"},
+		"over unknown": {node(`{type: foreach, over: "${state.q}", action: {item_id: acme/x}, next: z}`),
+			"no node assigns state.q"},
+		"as": {node(`{type: foreach, over: [1], as: state, action: {item_id: acme/x}, next: z}`),
+			`invalid name "state"`},
+		"collect": {node(`{type: foreach, over: [1], collect: "a b", action: {item_id: acme/x}, next: z}`),
+			`invalid name "a b"`},
+		"max_parallel": {
+			node(`{type: foreach, over: [1], max_parallel: 65, action: {item_id: acme/x}, next: z}`),
+			"expected a whole number from 1 to 64"},
+		"an empty gate": {node("{type: gate, next: z}"), "a gate needs when, ask or both"},
+		"a gate's way":  {node(`{type: gate, when: "inputs.n > 1", otherwise: y, next: z}`), `unknown node "y"`},
+		"a gate's text": {node(`{type: gate, ask: "Now ${inputs.nope}?", next: z}`), "no input nope"},
+		"a long text": {node(`{type: gate, ask: "` + strings.Repeat("x", 5000) + `", next: z}`),
+			"more than 4096 bytes"},
+		"a gate's time": {node(`{type: gate, when: "inputs.n > 1", timeout: 5, next: z}`),
+			"only a gate that asks has a timeout"},
+		"a text that is none": {node(`{type: gate, ask: [1], next: z}`), "expected a text"},
+		"max_steps": {"  max_steps: 0\n" + act(""),
+			"line 9, column 14: expected a whole number from 1 to 1000000"},
+		"on_error":    {"  on_error: ignore\n" + act(""), "expected fail or continue"},
+		"hooks":       {"  hooks: {a: 1}\n" + act(""), "expected a list"},
+		"first state": {"  state: {a: \"${state.b}\"}\n" + act(""), "here there are inputs"},
 	} {
 		g, problems := graph.Read(tool(t, head+c.config))
 		text := ""
@@ -315,7 +351,8 @@ func FuzzRead(f *testing.F) {
 		if g == nil {
 			return
 		}
-		doc := map[string]any{"state": map[string]any{"a": "${state.a}"}, "inputs": map[string]any{"url": "x"}, "result": nil}
+		doc := map[string]any{"state": map[string]any{"a": "${state.a}"}, "inputs": map[string]any{"url": "x"},
+			"result": nil}
 		for _, n := range g.Nodes {
 			n.Follow(doc)
 			if n.Call != nil {

@@ -23,7 +23,8 @@ type reader struct {
 
 // Read reads the graph of a tool. There is none where there are problems.
 func Read(t *model.Tool) (*Graph, []*value.Problem) {
-	r := &reader{Graph: &Graph{Steps: steps, named: map[string]*Node{}}, state: map[string]bool{LastError: true, Retries: true}}
+	r := &reader{Graph: &Graph{Steps: steps, named: map[string]*Node{}},
+		state: map[string]bool{LastError: true, Retries: true}}
 	r.declared(t)
 	if t.Config == nil {
 		r.bad(value.Pos{}, "config", "a graph needs config.start and config.nodes")
@@ -66,7 +67,8 @@ func (r *reader) keys(v *value.Value, field string, names ...string) bool {
 	}
 	for _, e := range v.Map {
 		if !slices.Contains(names, e.Key) {
-			r.bad(e.At, field+"."+clip(e.Key), "unknown key %q: expected one of %s", clip(e.Key), strings.Join(names, ", "))
+			r.bad(e.At, field+"."+clip(e.Key), "unknown key %q: expected one of %s", clip(e.Key),
+				strings.Join(names, ", "))
 		}
 	}
 	return true
@@ -153,7 +155,9 @@ func (r *reader) names(config, nodes *value.Value) {
 	note(config.Get("state"))
 	for _, e := range nodes.Map {
 		if !isName(e.Key) || e.Key == Fail || e.Key == Continue {
-			r.bad(e.At, "config.nodes", "invalid name of a node %q: expected letters, digits, _ - . and neither fail nor continue", clip(e.Key))
+			r.bad(e.At, "config.nodes",
+				"invalid name of a node %q: expected letters, digits, _ - . and neither fail nor continue",
+				clip(e.Key))
 		}
 		n := &Node{Name: e.Key, At: e.At}
 		r.Nodes, r.named[e.Key] = append(r.Nodes, n), n
@@ -195,7 +199,9 @@ func (r *reader) node(e *value.Entry) {
 		r.keys(v, field, "type", "description", "action", "assign", "next", "on_error")
 		r.action(n, v, field, doc)
 		if assign := v.Get("assign"); !assign.IsNull() {
-			n.Assign = r.assign(assign, field+".assign", func(path string) string { return r.known(path, "state", "inputs", "result") })
+			n.Assign = r.assign(assign, field+".assign", func(path string) string {
+				return r.known(path, "state", "inputs", "result")
+			})
 		}
 	case Foreach:
 		r.keys(v, field, "type", "description", "over", "as", "action", "collect", "next", "max_parallel", "on_error")
@@ -206,7 +212,8 @@ func (r *reader) node(e *value.Entry) {
 	case Return:
 		r.keys(v, field, "type", "description")
 	default:
-		r.bad(v.Get("type").At, field+".type", "unknown type %q: expected action, foreach, gate or return", clip(n.Type))
+		r.bad(v.Get("type").At, field+".type", "unknown type %q: expected action, foreach, gate or return",
+			clip(n.Type))
 	}
 	r.next(n, v.Get("next"), field)
 	if n.OnError = r.text(v, field, "on_error"); n.OnError != "" && n.OnError != Fail && n.OnError != Continue {
@@ -232,7 +239,8 @@ func (r *reader) action(n *Node, v *value.Value, field string, doc []string) {
 		c.Verb = capability.Execute
 	}
 	if !slices.Contains(verbs, c.Verb) {
-		r.bad(a.Get("primary").At, field+".primary", "unknown primary %q: expected one of %s", clip(c.Verb), strings.Join(verbs, ", "))
+		r.bad(a.Get("primary").At, field+".primary", "unknown primary %q: expected one of %s", clip(c.Verb),
+			strings.Join(verbs, ", "))
 	}
 	kind, id := r.text(a, field, "item_type"), r.text(a, field, "item_id")
 	if kind == "" {
@@ -252,7 +260,9 @@ func (r *reader) action(n *Node, v *value.Value, field string, doc []string) {
 	if !p.IsNull() && p.Kind != value.Map {
 		r.bad(p.At, field+".params", "expected an object")
 	}
-	c.Params = template(p, func(path string) string { return r.known(path, doc...) }, func(at value.Pos, format string, args ...any) {
+	c.Params = template(p, func(path string) string {
+		return r.known(path, doc...)
+	}, func(at value.Pos, format string, args ...any) {
 		r.bad(at, field+".params", format, args...)
 	})
 	n.Call = c
@@ -260,7 +270,9 @@ func (r *reader) action(n *Node, v *value.Value, field string, doc []string) {
 
 func (r *reader) foreach(n *Node, v *value.Value, field string, doc []string) {
 	over := v.Get("over")
-	n.Over = template(over, func(path string) string { return r.known(path, doc...) }, func(at value.Pos, format string, args ...any) {
+	n.Over = template(over, func(path string) string {
+		return r.known(path, doc...)
+	}, func(at value.Pos, format string, args ...any) {
 		r.bad(at, field+".over", format, args...)
 	})
 	if over.IsNull() || n.Over.kind != isPath && n.Over.kind != isList && over.Kind != value.List {
@@ -270,10 +282,12 @@ func (r *reader) foreach(n *Node, v *value.Value, field string, doc []string) {
 		n.As = "item"
 	}
 	if !isVariable(n.As) || slices.Contains([]string{"state", "inputs", "result"}, n.As) {
-		r.bad(v.Get("as").At, field+".as", "invalid name %q: expected letters, digits, _ and -, and neither state, inputs nor result", clip(n.As))
+		r.bad(v.Get("as").At, field+".as",
+			"invalid name %q: expected letters, digits, _ and -, and neither state, inputs nor result", clip(n.As))
 	}
 	if n.Collect = r.text(v, field, "collect"); n.Collect != "" && !isVariable(n.Collect) {
-		r.bad(v.Get("collect").At, field+".collect", "invalid name %q: expected a letter, then letters, digits, _ and -", clip(n.Collect))
+		r.bad(v.Get("collect").At, field+".collect",
+			"invalid name %q: expected a letter, then letters, digits, _ and -", clip(n.Collect))
 	}
 	n.AtOnce = int(r.whole(v, field, "max_parallel", DefaultAt, MaxParallel))
 	r.action(n, v, field, append(slices.Clone(doc), n.As))
@@ -286,7 +300,9 @@ func (r *reader) gate(n *Node, v *value.Value, field string) {
 		if len(text) > maxAsk {
 			r.bad(ask.At, field+".ask", "more than %d bytes", maxAsk)
 		}
-		n.Ask = template(ask, func(path string) string { return r.known(path, "state", "inputs", "result") }, func(at value.Pos, format string, args ...any) {
+		n.Ask = template(ask, func(path string) string {
+			return r.known(path, "state", "inputs", "result")
+		}, func(at value.Pos, format string, args ...any) {
 			r.bad(at, field+".ask", format, args...)
 		})
 	}
@@ -314,7 +330,9 @@ func (r *reader) assign(v *value.Value, field string, known func(string) string)
 		if !isVariable(e.Key) {
 			r.bad(e.At, field, "invalid name %q: expected a letter, then letters, digits, _ and -", clip(e.Key))
 		}
-		t := template(e.Value, known, func(at value.Pos, format string, args ...any) { r.bad(at, field+"."+clip(e.Key), format, args...) })
+		t := template(e.Value, known, func(at value.Pos, format string, args ...any) {
+			r.bad(at, field+"."+clip(e.Key), format, args...)
+		})
 		all = append(all, Assignment{e.Key, t})
 	}
 	return all

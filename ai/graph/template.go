@@ -138,7 +138,8 @@ func asText(v any, left *int) (string, error) {
 }
 
 // template reads a template. known says what is wrong with a path, "" for nothing.
-func template(v *value.Value, known func(path string) string, bad func(at value.Pos, format string, args ...any)) *Template {
+func template(v *value.Value, known func(path string) string,
+	bad func(at value.Pos, format string, args ...any)) *Template {
 	t := &Template{}
 	if v == nil {
 		return t

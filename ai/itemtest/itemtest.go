@@ -16,13 +16,15 @@ import (
 // Tool returns a tool in YAML of the name and category of its id, with more lines.
 func Tool(id, executor string, more ...string) string {
 	ref := model.Ref{ID: id}
-	return fmt.Sprintf("name: %s\ncategory: %q\nversion: 1.2.3\ntool_type: test\ndescription: a test\nexecutor_id: %s\n%s\n",
+	return fmt.Sprintf(
+		"name: %s\ncategory: %q\nversion: 1.2.3\ntool_type: test\ndescription: a test\nexecutor_id: %s\n%s\n",
 		ref.Name(), ref.Category(), executor, strings.Join(more, "\n"))
 }
 
 // PyTool is the same in Python.
 func PyTool(id, executor string) string {
-	return fmt.Sprintf("__version__ = \"1.2.3\"\n__tool_type__ = \"python\"\n__executor_id__ = %q\n__category__ = %q\n__tool_description__ = \"a test\"\n",
+	return fmt.Sprintf(
+		"__version__ = \"1.2.3\"\n__tool_type__ = \"python\"\n__executor_id__ = %q\n__category__ = %q\n__tool_description__ = \"a test\"\n",
 		executor, model.Ref{ID: id}.Category())
 }
 

@@ -1,7 +1,7 @@
 // Package merge answers: what do the files of one config make together?
 //
-// config:NAME is the file of that name in every space. The files are merged from the lowest space to the highest: the library's
-// and a bundle's, the user's, the project's.
+// config:NAME is the file of that name in every space. The files are merged from the lowest space to the highest: the
+// library's and a bundle's, the user's, the project's.
 //
 //	below                                  above                          together
 //	limits: {turns: 25, spend: 1.0}        limits: {turns: 5}             limits: {turns: 5, spend: 1.0}
@@ -9,9 +9,9 @@
 //	hooks: [{id: a, x: 1}, {id: b}]        hooks: [{id: a}, {id: c}]      hooks: [{id: a}, {id: b}, {id: c}]
 //	names: [a, b]                          names: [c]                     names: [c]
 //
-// Maps are merged, entry by entry, at every depth. An entry that is null above is removed. Lists whose first element below has
-// an id are merged by ids: an element above takes the place of the whole element with its id, or is added at the end; one
-// without an id, and an id that stands twice, are errors. Of all else the higher value counts.
+// Maps are merged, entry by entry, at every depth. An entry that is null above is removed. Lists whose first element
+// below has an id are merged by ids: an element above takes the place of the whole element with its id, or is added at
+// the end; one without an id, and an id that stands twice, are errors. Of all else the higher value counts.
 //
 // A file may say over what it is merged:
 //
@@ -56,8 +56,8 @@ const (
 	maxExtends  = 10 // in a row
 )
 
-// Layers merges the files of one config, the lowest first. names are those that led to these files, theirs last. from says
-// which space gave each entry. An error is an *Error.
+// Layers merges the files of one config, the lowest first. names are those that led to these files, theirs last. from
+// says which space gave each entry. An error is an *Error.
 func Layers(files []File, names []string, extended Extended) (all *value.Value, from map[string]string, err error) {
 	from = map[string]string{}
 	for i, f := range files {
@@ -119,8 +119,8 @@ func without(v *value.Value, key string) *value.Value {
 }
 
 // Config puts what stands above over what stands below. Both are left as they are. Maps are merged, entry by entry, at
-// every depth, and an entry that is null above is removed. So are lists of elements that have ids: an element above takes the
-// place of the whole element below with its id, or is added. Of all else the higher one counts.
+// every depth, and an entry that is null above is removed. So are lists of elements that have ids: an element above
+// takes the place of the whole element below with its id, or is added. Of all else the higher one counts.
 func Config(below, above *value.Value) (*value.Value, error) {
 	switch {
 	case below == nil || below.Kind != above.Kind:
@@ -166,7 +166,8 @@ func mergeList(below, above *value.Value) (*value.Value, error) {
 		id := v.Get("id").String()
 		switch {
 		case id == "":
-			return nil, &value.Problem{At: v.At, Message: "an element of this list needs an id: it takes the place of the one with that id, or is added"}
+			return nil, &value.Problem{At: v.At,
+				Message: "an element of this list needs an id: it takes the place of the one with that id, or is added"}
 		case mine[id]:
 			return nil, &value.Problem{At: v.At, Message: "the id " + id + " is used twice in this list"}
 		}

@@ -47,7 +47,8 @@ func TestConfig(t *testing.T) {
 		{"{a: 1}", "{a: {b: null}}", `{"a":{"b":null}}`},
 		{"{a: [1, 2]}", "{a: [3]}", `{"a":[3]}`},
 		{"{a: []}", "{a: [{id: x}]}", `{"a":[{"id":"x"}]}`},
-		{"{a: [{id: x, n: 1, o: 1}, {id: w}]}", "{a: [{id: z}, {id: x, n: 2}]}", `{"a":[{"id":"x","n":2},{"id":"w"},{"id":"z"}]}`},
+		{"{a: [{id: x, n: 1, o: 1}, {id: w}]}", "{a: [{id: z}, {id: x, n: 2}]}",
+			`{"a":[{"id":"x","n":2},{"id":"w"},{"id":"z"}]}`},
 		{"{a: [{id: x}]}", "{a: []}", `{"a":[{"id":"x"}]}`},
 		{"{a: [{id: x}]}", "{a: null}", `{}`},
 		{"{a: [{n: 1}]}", "{a: [{id: x}]}", `{"a":[{"id":"x"}]}`},
@@ -91,7 +92,8 @@ func world(t testing.TB, files map[string]string) merge.Extended {
 
 func TestLayers(t *testing.T) {
 	others := world(t, map[string]string{
-		"one": "{a: 1, b: {x: 1}, extends: two}", "two": "{a: 2, c: 2, extends: none}", "self": "{extends: self}", "a": "{extends: b}", "b": "{extends: acme/c}",
+		"one": "{a: 1, b: {x: 1}, extends: two}", "two": "{a: 2, c: 2, extends: none}", "self": "{extends: self}",
+		"a": "{extends: b}", "b": "{extends: acme/c}",
 		"acme/c": "{extends: a}",
 	})
 	for _, c := range []struct {
@@ -103,7 +105,8 @@ func TestLayers(t *testing.T) {
 		{[]string{"{a: 1, b: 1}", "{b: null}"}, `{"a":1}`, "map[a:s0]"},
 		{[]string{"{a: 1, b: 1}", "{extends: none, b: 2}"}, `{"b":2}`, "map[b:s1]"},
 		{[]string{"{a: 1, b: 1}", "{extends: none, b: 2}", "{a: 3}"}, `{"a":3,"b":2}`, "map[a:s2 b:s1]"},
-		{[]string{"{z: 1, c: 9}", "{extends: one, b: {v: 2}}"}, `{"a":1,"b":{"v":2,"x":1},"c":2,"z":1}`, "map[a:s1 b:s1 c:s1 z:s0]"},
+		{[]string{"{z: 1, c: 9}", "{extends: one, b: {v: 2}}"}, `{"a":1,"b":{"v":2,"x":1},"c":2,"z":1}`,
+			"map[a:s1 b:s1 c:s1 z:s0]"},
 		{[]string{"{a: 1}", "{extends: null}"}, `{"a":1}`, "map[a:s0]"},
 	} {
 		var files []merge.File
@@ -120,8 +123,10 @@ func TestLayers(t *testing.T) {
 		many[fmt.Sprintf("n%d", i)] = fmt.Sprintf("{extends: n%d}", i+1)
 	}
 	for name, want := range map[string]string{
-		"self": "extends itself: files of one name are merged without it", "a": "config extends itself: mine, a, b, acme/c, a", "missing": "there is no missing",
-		"../x": "expected none or the name of a config", "[x]": "expected none or the name", "mine": "files of one name are merged without it", "n0": "more than 10 config extend each other",
+		"self": "extends itself: files of one name are merged without it",
+		"a":    "config extends itself: mine, a, b, acme/c, a", "missing": "there is no missing",
+		"../x": "expected none or the name of a config", "[x]": "expected none or the name",
+		"mine": "files of one name are merged without it", "n0": "more than 10 config extend each other",
 	} {
 		all := world(t, many)
 		from := func(names []string) (*value.Value, error) {
@@ -130,12 +135,15 @@ func TestLayers(t *testing.T) {
 			}
 			return others(names)
 		}
-		_, _, err := merge.Layers([]merge.File{{Fields: read(t, "{a: 1}")}, {Fields: read(t, "{extends: "+name+"}")}}, []string{"mine"}, from)
-		if e, ok := errors.AsType[*merge.Error](err); !ok || e.File != 1 || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line 1: extends") {
+		_, _, err := merge.Layers([]merge.File{{Fields: read(t, "{a: 1}")}, {Fields: read(t, "{extends: "+name+"}")}},
+			[]string{"mine"}, from)
+		if e, ok := errors.AsType[*merge.Error](err); !ok || e.File != 1 || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "line 1: extends") {
 			t.Errorf("%s: %v; want %s", name, err, want)
 		}
 	}
-	_, _, err := merge.Layers([]merge.File{{Fields: read(t, "{a: [{id: x}]}")}, {Fields: read(t, "{a: [1]}")}}, []string{"mine"}, nil)
+	_, _, err := merge.Layers([]merge.File{{Fields: read(t, "{a: [{id: x}]}")}, {Fields: read(t, "{a: [1]}")}},
+		[]string{"mine"}, nil)
 	if e, ok := errors.AsType[*merge.Error](err); !ok || e.File != 1 {
 		t.Errorf("%v", err)
 	}

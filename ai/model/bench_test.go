@@ -7,7 +7,8 @@ import (
 )
 
 func BenchmarkRead(b *testing.B) {
-	for _, path := range []string{"directives/web/everything.md", "tools/acme/fetch.py", "tools/acme/runtime.yaml", "tools/acme/fetch_node.js", "knowledge/acme/style.md"} {
+	for _, path := range []string{"directives/web/everything.md", "tools/acme/fetch.py", "tools/acme/runtime.yaml",
+		"tools/acme/fetch_node.js", "knowledge/acme/style.md"} {
 		b.Run(filepath.Base(path), func(b *testing.B) {
 			text, err := os.ReadFile(filepath.Join("testdata", "items", path))
 			if err != nil {

@@ -4,9 +4,10 @@
 // # Refs
 //
 // An item is named kind:id, as in tool:rye/bash/bash. A kind is a lower-case letter and then a-z 0-9 -, at most 32,
-// and none of audit, build, bundle, index, policy, revocations, rotation, token, transcript, which documents are called.
-// An id is what portable.CheckID takes. It is the path below the kind's directory without the extension; the part before
-// the last slash is the category, the rest the name. A path with a segment that begins with "_" or "." is an asset's.
+// and none of audit, build, bundle, index, policy, revocations, rotation, token, transcript, which documents are
+// called. An id is what portable.CheckID takes. It is the path below the kind's directory without the extension; the
+// part before the last slash is the category, the rest the name. A path with a segment that begins with "_" or "." is
+// an asset's.
 //
 // # Kinds
 //
@@ -27,8 +28,8 @@
 //
 // # Extractors
 //
-// An extractor is an item that says how a kind is read, or adds one. The caller of ReadExtractor has verified it; where
-// none counts, the kinds of Builtin hold and their callers warn.
+// An extractor is an item that says how a kind is read, or adds one. The caller of ReadExtractor has verified it;
+// where none counts, the kinds of Builtin hold and their callers warn.
 //
 //	version: 1.0.0
 //	tool_type: extractor
@@ -51,24 +52,24 @@
 //	    kind: {type: string, enum: [system, user]}
 //	    steps: {type: array, items: {type: object, required: [name]}}
 //
-// An added kind can be searched, loaded, signed, bundled and locked, and isn't executed. Its directory is one segment and
-// none that another kind of the kernel has or that is reserved: auth bundles cache keys lockfiles logs outputs parsers
-// threads trusted_keys vendor.
+// An added kind can be searched, loaded, signed, bundled and locked, and isn't executed. Its directory is one segment
+// and none that another kind of the kernel has or that is reserved: auth bundles cache keys lockfiles logs outputs
+// parsers threads trusted_keys vendor.
 //
-// What an extractor can't do: change the parser or the comments of an extension that the kernel has in the table above or
-// knows in package sign (a scalar parser and signature_format are for the other extensions); say by a rule where
-// executor_id, permissions, packages, capabilities, effects, files, limits, risk, secrets, network, pure, or the marker of
-// knowledge come from; find these, or anything of a tool or directive, by a pattern; switch off package declared.
-// JSON and TOML files are no items: these extensions are left out with a warning. A rule that says what
+// What an extractor can't do: change the parser or the comments of an extension that the kernel has in the table above
+// or knows in package sign (a scalar parser and signature_format are for the other extensions); say by a rule where
+// executor_id, permissions, packages, capabilities, effects, files, limits, risk, secrets, network, pure, or the
+// marker of knowledge come from; find these, or anything of a tool or directive, by a pattern; switch off package
+// declared. JSON and TOML files are no items: these extensions are left out with a warning. A rule that says what
 // holds anyway (executor_id from __executor_id__) is fine. An extractor that demands nothing leaves the schema that is
 // built in in force, with a warning. Unknown words anywhere are problems: a demand that is not understood isn't met.
 //
 // # Fields
 //
-// A model's Fields are those of the file under their standard names. YAML, comment headers and XML have these; Python has
-// them as __name__, and those with a structure also in capitals (CONFIG_SCHEMA, INPUT_SCHEMA, OUTPUT_SCHEMA, ERROR_SCHEMA, ENV_CONFIG,
-// CONFIG, ANCHOR, VERIFY_DEPS, CHILD_CONSTRAINTS, EXAMPLES); the first counts if both are there.
-// description may be called tool_description, and a tool's name is that of its file where it says none.
+// A model's Fields are those of the file under their standard names. YAML, comment headers and XML have these; Python
+// has them as __name__, and those with a structure also in capitals (CONFIG_SCHEMA, INPUT_SCHEMA, OUTPUT_SCHEMA,
+// ERROR_SCHEMA, ENV_CONFIG, CONFIG, ANCHOR, VERIFY_DEPS, CHILD_CONSTRAINTS, EXAMPLES); the first counts if both are
+// there. description may be called tool_description, and a tool's name is that of its file where it says none.
 //
 // # Validation
 //
@@ -78,6 +79,6 @@
 // description, and a category only if it is the path's; a tool has category, tool_type, version, description and
 // executor_id; knowledge has id (the file's name), title, version and entry_type.
 //
-// Knowledge may have tags and references, both lists of texts; tags may be one text with commas, in every kind. Numbers
-// that JSON's readers disagree about are problems wherever they stand.
+// Knowledge may have tags and references, both lists of texts; tags may be one text with commas, in every kind.
+// Numbers that JSON's readers disagree about are problems wherever they stand.
 package model

@@ -41,7 +41,8 @@ func ReadExtractor(doc *parse.Doc, id string) (*Kind, []*value.Problem) {
 	}}
 	for i := range doc.Fields.Map {
 		if e := &doc.Fields.Map[i]; !slices.Contains(extractorFields, e.Key) && !x.Full() {
-			x.Add(e.At, false, fields.Clip(e.Key), "an extractor has no field %s%s", fields.Single(e.Key), fields.Suggest(e.Key, extractorFields))
+			x.Add(e.At, false, fields.Clip(e.Key), "an extractor has no field %s%s", fields.Single(e.Key),
+				fields.Suggest(e.Key, extractorFields))
 		}
 	}
 	if v := doc.Fields.Get("tool_type"); v.String() != "extractor" {
@@ -103,7 +104,8 @@ func badDirectory(dir string) string {
 		}
 	}
 	switch folded {
-	case "auth", "bundles", "cache", "keys", "lockfiles", "logs", "outputs", "parsers", "threads", "trusted_keys", "vendor":
+	case "auth", "bundles", "cache", "keys", "lockfiles", "logs", "outputs", "parsers", "threads", "trusted_keys",
+		"vendor":
 		return "it is reserved"
 	}
 	if IsAsset(dir) {
@@ -132,7 +134,9 @@ func (x *extractor) extensions() {
 		switch {
 		case item.Kind != value.Text:
 		case !isExtension(ext):
-			x.Bad(item, path, "Field '%s' must be an extension, as in .md: a dot, then lower-case letters and digits, at most 16, got %s", path, fields.Single(ext))
+			x.Bad(item, path,
+				"Field '%s' must be an extension, as in .md: a dot, then lower-case letters and digits, at most 16, got %s",
+				path, fields.Single(ext))
 		case ext == ".json" || ext == ".toml":
 			x.Warn(item, path, "files with %s are not items: they are left out", ext)
 		case slices.Contains(x.kind.Extensions, ext):
@@ -141,13 +145,16 @@ func (x *extractor) extensions() {
 			x.kind.Extensions = append(x.kind.Extensions, ext)
 		}
 	}
-	if len(x.kind.Extensions) == 0 && !slices.ContainsFunc(x.Problems, func(p *value.Problem) bool { return strings.HasPrefix(p.Field, "extensions") && !p.Warning }) {
+	if len(x.kind.Extensions) == 0 && !slices.ContainsFunc(x.Problems, func(p *value.Problem) bool {
+		return strings.HasPrefix(p.Field, "extensions") && !p.Warning
+	}) {
 		x.Bad(v, "extensions", "no extension is left")
 	}
 }
 
 func isExtension(s string) bool {
-	return len(s) >= 2 && len(s) <= 17 && s[0] == '.' && strings.Trim(s[1:], "abcdefghijklmnopqrstuvwxyz0123456789") == ""
+	return len(s) >= 2 && len(s) <= 17 && s[0] == '.' &&
+		strings.Trim(s[1:], "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
 // comments reads how signature lines stand in files that the kernel doesn't know.
@@ -163,7 +170,8 @@ func (x *extractor) comments() {
 	if styles != nil {
 		for i := range styles.Map {
 			if e := &styles.Map[i]; !slices.Contains(x.kind.Extensions, e.Key) {
-				x.Add(e.At, false, "comment."+fields.Clip(e.Key), "the extension %s is not listed in extensions", fields.Single(e.Key))
+				x.Add(e.At, false, "comment."+fields.Clip(e.Key), "the extension %s is not listed in extensions",
+					fields.Single(e.Key))
 			}
 		}
 	}
@@ -195,7 +203,8 @@ func (x *extractor) parserField() {
 	if table {
 		for i := range v.Map {
 			if e := &v.Map[i]; !slices.Contains(x.kind.Extensions, e.Key) {
-				x.Add(e.At, false, "parser."+fields.Clip(e.Key), "the extension %s is not listed in extensions", fields.Single(e.Key))
+				x.Add(e.At, false, "parser."+fields.Clip(e.Key), "the extension %s is not listed in extensions",
+					fields.Single(e.Key))
 			}
 		}
 	}
@@ -210,7 +219,8 @@ func (x *extractor) parserField() {
 			x.Bad(given, field, "files with %s are read by %s: that can't be changed", ext, name)
 			continue
 		case name == "" && given.IsNull():
-			x.Bad(fields.OrElse(given, v), field, "files with %s need a parser: one of %s, or a pattern", ext, strings.Join(parse.Names(), ", "))
+			x.Bad(fields.OrElse(given, v), field, "files with %s need a parser: one of %s, or a pattern", ext,
+				strings.Join(parse.Names(), ", "))
 			continue
 		case name == "" && given.Kind == value.Map:
 			x.pattern(ext, field, given)
@@ -220,7 +230,8 @@ func (x *extractor) parserField() {
 		}
 		parser, ok := parse.ByName(name)
 		if !ok {
-			x.Once(given, field, "Field '%s' must be one of ['%s'] or a pattern, got %s%s", field, strings.Join(parse.Names(), "', '"), fields.Show(given), fields.Suggest(name, parse.Names()))
+			x.Once(given, field, "Field '%s' must be one of ['%s'] or a pattern, got %s%s", field,
+				strings.Join(parse.Names(), "', '"), fields.Show(given), fields.Suggest(name, parse.Names()))
 		}
 		x.kind.names[ext], x.kind.parsers[ext] = name, parser
 	}
@@ -238,7 +249,8 @@ func (x *extractor) pattern(ext, field string, v *value.Value) {
 	if named != nil && named.Kind == value.Map {
 		for i := range named.Map {
 			if e := &named.Map[i]; kept("", e.Key) {
-				x.Add(e.At, false, field+".pattern.fields."+fields.Clip(e.Key), "no pattern may give the field %s", fields.Single(e.Key))
+				x.Add(e.At, false, field+".pattern.fields."+fields.Clip(e.Key), "no pattern may give the field %s",
+					fields.Single(e.Key))
 			}
 		}
 	}
@@ -284,7 +296,8 @@ func (x *extractor) rules() {
 
 // same reports whether a rule says what holds without it.
 func (x *extractor) same(r rule) bool {
-	return !r.filename && (x.kind.Name == toolKind && r.key == "__"+r.field+"__" || r.key == r.field || r.field == "description" && r.key == "__tool_description__")
+	return !r.filename && (x.kind.Name == toolKind && r.key == "__"+r.field+"__" || r.key == r.field ||
+		r.field == "description" && r.key == "__tool_description__")
 }
 
 // weights reads how much words count in which field.
@@ -307,7 +320,8 @@ func (x *extractor) weights() {
 		case !isNumber:
 			x.Bad(e.Value, field, "Field '%s' must be a number, got %s", field, fields.TypeName(e.Value))
 		case !ok || !exact || micro < 0 || micro > 1000e6:
-			x.Bad(e.Value, field, "Field '%s' must be a number from 0 to 1000 with at most 6 decimals, got %s", field, fields.Show(e.Value))
+			x.Bad(e.Value, field, "Field '%s' must be a number from 0 to 1000 with at most 6 decimals, got %s", field,
+				fields.Show(e.Value))
 		case micro > 0:
 			x.kind.Weights = append(x.kind.Weights, Weight{e.Key, float64(micro) / 1e6})
 		}
@@ -332,6 +346,7 @@ func (x *extractor) validation() {
 		return
 	}
 	if x.kind.schema = builtinSchema(x.kind.Name); x.kind.schema != nil {
-		x.Warn(v, "validation_schema", "the extractor demands nothing of a %s: the schema that is built in holds", x.kind.Name)
+		x.Warn(v, "validation_schema", "the extractor demands nothing of a %s: the schema that is built in holds",
+			x.kind.Name)
 	}
 }

@@ -11,8 +11,10 @@ import (
 
 // toolFields are the fields of a tool that the kernel reads. A file of Python has them as __name__ or NAME.
 var toolFields = []string{
-	"anchor", "answer", "category", "child_constraints", "config", "config_schema", "description", "effects", "env_config",
-	"error_schema", "examples", "executor_id", "files", "input_schema", "inputs", "limits", "name", "network", "output_schema",
+	"anchor", "answer", "category", "child_constraints", "config", "config_schema", "description", "effects",
+	"env_config",
+	"error_schema", "examples", "executor_id", "files", "input_schema", "inputs", "limits", "name", "network",
+	"output_schema",
 	"outputs", "packages", "permissions", "pure", "risk", "secrets", "tags", "tool_type", "verify_deps", "version",
 }
 
@@ -27,7 +29,8 @@ type rule struct {
 // may do, and what is an item at all.
 func kept(kind, field string) bool {
 	switch field {
-	case "answer", "capabilities", "effects", "executor_id", "files", "limits", "network", "packages", "permissions", "pure", "risk", "secrets":
+	case "answer", "capabilities", "effects", "executor_id", "files", "limits", "network", "packages", "permissions",
+		"pure", "risk", "secrets":
 		return true
 	case "id", "title", "entry_type":
 		return kind == knowledgeKind
@@ -39,7 +42,8 @@ func kept(kind, field string) bool {
 // than constants of the program: LIMITS, TAGS or NAME may be anything there.
 func capitals(field string) bool {
 	switch field {
-	case "anchor", "child_constraints", "config", "config_schema", "env_config", "error_schema", "examples", "input_schema",
+	case "anchor", "child_constraints", "config", "config_schema", "env_config", "error_schema", "examples",
+		"input_schema",
 		"output_schema", "verify_deps":
 		return true
 	}
@@ -88,7 +92,8 @@ func (k *Kind) fields(r *fields.Report, ref Ref, parser string, doc *parse.Doc) 
 			plain = append(plain, first)
 			continue
 		case !equal(out.Map[at].Value, e.Value):
-			r.Add(e.At, true, name, "the field %s is given twice, with different values; %s counts", fields.Single(name),
+			r.Add(e.At, true, name, "the field %s is given twice, with different values; %s counts",
+				fields.Single(name),
 				map[bool]string{true: "the first", false: "the other"}[plain[at]])
 		}
 		if first && !plain[at] {
@@ -115,7 +120,8 @@ func (k *Kind) apply(out *value.Value, ref Ref, doc *parse.Doc) {
 		}
 	}
 	if k.Name == toolKind && out.Get("name") == nil {
-		out.Map = append(out.Map, value.Entry{Key: "name", At: out.At, Value: &value.Value{Kind: value.Text, Text: ref.Name(), At: out.At}})
+		out.Map = append(out.Map, value.Entry{Key: "name", At: out.At,
+			Value: &value.Value{Kind: value.Text, Text: ref.Name(), At: out.At}})
 	}
 }
 
@@ -138,5 +144,7 @@ func equal(a, b *value.Value) bool {
 		return a.IsNull() && b.IsNull()
 	}
 	return a.Kind == b.Kind && a.Text == b.Text && slices.EqualFunc(a.Items, b.Items, equal) &&
-		slices.EqualFunc(a.Map, b.Map, func(x, y value.Entry) bool { return x.Key == y.Key && equal(x.Value, y.Value) })
+		slices.EqualFunc(a.Map, b.Map, func(x, y value.Entry) bool {
+			return x.Key == y.Key && equal(x.Value, y.Value)
+		})
 }

@@ -90,7 +90,9 @@ func fuzzKind(f *testing.F, name, path string) {
 		if name != "config" && manifest.CheckVersion(m.Version) != nil {
 			t.Fatalf("version %q is valid", m.Version)
 		}
-		if m.Tool != nil && slices.ContainsFunc(m.Tool.Files.Write, func(p string) bool { return !shape.Writable(p) }) {
+		if m.Tool != nil && slices.ContainsFunc(m.Tool.Files.Write, func(p string) bool {
+			return !shape.Writable(p)
+		}) {
 			t.Fatalf("writes %q", m.Tool.Files.Write)
 		}
 		if m.Tool != nil && (m.Tool.Executor == "") != m.Tool.Primitive {
@@ -122,7 +124,8 @@ func FuzzExtractor(f *testing.F) {
 		if k == nil {
 			return
 		}
-		if CheckKind(k.Name) != nil || len(k.Extensions) == 0 || builtinDir(k.Name) != "" && k.Dir != builtinDir(k.Name) || builtinDir(k.Name) == "" && badDirectory(k.Dir) != "" {
+		if CheckKind(k.Name) != nil || len(k.Extensions) == 0 || builtinDir(k.Name) != "" &&
+			k.Dir != builtinDir(k.Name) || builtinDir(k.Name) == "" && badDirectory(k.Dir) != "" {
 			t.Fatalf("got %+v", k)
 		}
 		for _, ext := range k.Extensions {
@@ -133,7 +136,8 @@ func FuzzExtractor(f *testing.F) {
 			}
 			m := k.Read(ref, path, item)
 			checkProblems(t, item, m.Problems)
-			if k.Name == "tool" && m.Tool.Executor != "" && !strings.Contains(string(item), "xecutor_id") && !strings.Contains(string(item), "EXECUTOR_ID") && !strings.Contains(string(item), `\`) {
+			if k.Name == "tool" && m.Tool.Executor != "" && !strings.Contains(string(item), "xecutor_id") &&
+				!strings.Contains(string(item), "EXECUTOR_ID") && !strings.Contains(string(item), `\`) {
 				t.Fatal("an executor from elsewhere")
 			}
 		}
@@ -148,7 +152,8 @@ func FuzzRef(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if ref.String() != text || ref.Category() == "" && ref.Name() != ref.ID || ref.Category() != "" && ref.Category()+"/"+ref.Name() != ref.ID {
+		if ref.String() != text || ref.Category() == "" && ref.Name() != ref.ID || ref.Category() != "" &&
+			ref.Category()+"/"+ref.Name() != ref.ID {
 			t.Fatalf("%q: %+v", text, ref)
 		}
 	})

@@ -77,7 +77,8 @@ func TestGolden(t *testing.T) {
 func dump(t testing.TB, m *Model, marked bool) []byte {
 	t.Helper()
 	out := map[string]any{
-		"ref": m.Ref.String(), "item": m.Marked, "may be one": marked, "invalid": m.Invalid(), "version": m.Version, "title": m.Title,
+		"ref": m.Ref.String(), "item": m.Marked, "may be one": marked, "invalid": m.Invalid(), "version": m.Version,
+		"title":       m.Title,
 		"description": m.Description, "category": m.Category, "tags": m.Tags, "fields": tree(m.Fields),
 		"interface": m.Interface(), "grants": m.Grants(),
 	}
@@ -88,17 +89,21 @@ func dump(t testing.TB, m *Model, marked bool) []byte {
 	case m.Directive != nil:
 		d := m.Directive
 		out["directive"] = map[string]any{
-			"name": d.Name, "author": d.Author, "model": declared.Plain(d.Model), "limits": declared.Plain(d.Limits), "permissions": declared.Canonical(d.Permissions),
-			"hooks": len(d.Hooks), "inputs": inputs(d.Inputs), "outputs": d.Outputs,
+			"name": d.Name, "author": d.Author, "model": declared.Plain(d.Model), "limits": declared.Plain(d.Limits),
+			"permissions": declared.Canonical(d.Permissions),
+			"hooks":       len(d.Hooks), "inputs": inputs(d.Inputs), "outputs": d.Outputs,
 		}
 	case m.Tool != nil:
 		x := m.Tool
 		tool := map[string]any{
-			"name": x.Name, "type": x.Type, "executor": x.Executor, "primitive": x.Primitive, "risk": x.Risk.String(), "pure": x.Pure,
-			"network": x.Network.String(), "secrets": x.Secrets, "permissions": declared.Canonical(x.Permissions), "limits": declared.Plain(x.Limits),
+			"name": x.Name, "type": x.Type, "executor": x.Executor, "primitive": x.Primitive, "risk": x.Risk.String(),
+			"pure":    x.Pure,
+			"network": x.Network.String(), "secrets": x.Secrets, "permissions": declared.Canonical(x.Permissions),
+			"limits": declared.Plain(x.Limits),
 			"inputs": x.Inputs, "outputs": x.Outputs, "files": x.Files,
 		}
-		for name, v := range map[string]*value.Value{"config": x.Config, "env_config": x.EnvConfig, "anchor": x.Anchor, "verify_deps": m.Fields.Get("verify_deps")} {
+		for name, v := range map[string]*value.Value{"config": x.Config, "env_config": x.EnvConfig, "anchor": x.Anchor,
+			"verify_deps": m.Fields.Get("verify_deps")} {
 			if v != nil {
 				tool[name] = declared.Plain(v)
 			}
@@ -129,7 +134,8 @@ func dump(t testing.TB, m *Model, marked bool) []byte {
 func inputs(list []declared.Input) []any {
 	var out []any
 	for _, in := range list {
-		out = append(out, map[string]any{"name": in.Name, "type": in.Type, "required": in.Required, "default": declared.Plain(in.Default), "description": in.Description})
+		out = append(out, map[string]any{"name": in.Name, "type": in.Type, "required": in.Required,
+			"default": declared.Plain(in.Default), "description": in.Description})
 	}
 	return out
 }

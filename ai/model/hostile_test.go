@@ -22,12 +22,18 @@ func TestNothingRepaints(t *testing.T) {
 		{"tools/a.yaml", "executor_id: null\n" + bidi + ": {a: 1, a: 2}\n"},
 		{"tools/a.yaml", "executor_id: null\nenv_config: {env: {\"" + esc + bidi + "\": []}}\n"},
 		{"tools/a.yaml", "executor_id: null\nlimits: {\"" + esc + bidi + "\": 1, \"max_" + esc + "\": 2}\n"},
-		{"tools/a.yaml", "executor_id: null\nanchor: {\"" + esc + bidi + "\": 1, env_paths: {\"" + esc + "\": {\"" + esc + "\": 1}}}\n"},
-		{"tools/a.yaml", "executor_id: null\nchild_constraints: {\"" + esc + bidi + "\": {\"" + esc + "\": 1, range: \"" + esc + "\"}}\n"},
-		{"tools/a.yaml", "executor_id: null\ninput_schema: {properties: {\"" + esc + bidi + "\": {type: \"" + esc + "\", pattern: 1, \"" + esc + "\": 1}}}\n"},
-		{"tools/a.yaml", "executor_id: \"" + esc + "\"\nversion: \"" + esc + "\"\nname: \"" + bidi + "\"\nrisk: \"" + esc + "\"\neffects: [\"" + esc + "\"]\nnetwork: [\"" + esc + "\"]\n" +
-			"secrets: [\"" + esc + "\"]\npermissions: [\"" + esc + "\", \"rye.execute.tool." + bidi + "\"]\ncategory: \"" + esc + "\"\ninputs: [\"" + esc + "\"]\n"},
-		{"tools/a.yaml", "executor_id: null\nfiles: {read: [\"" + esc + bidi + "\"], write: [\".git/" + esc + "\", \".ai/" + bidi + "\", .ai/é], \"" + esc + "\": 1}\n"},
+		{"tools/a.yaml", "executor_id: null\nanchor: {\"" + esc + bidi + "\": 1, env_paths: {\"" + esc + "\": {\"" +
+			esc + "\": 1}}}\n"},
+		{"tools/a.yaml", "executor_id: null\nchild_constraints: {\"" + esc + bidi + "\": {\"" + esc +
+			"\": 1, range: \"" + esc + "\"}}\n"},
+		{"tools/a.yaml", "executor_id: null\ninput_schema: {properties: {\"" + esc + bidi + "\": {type: \"" + esc +
+			"\", pattern: 1, \"" + esc + "\": 1}}}\n"},
+		{"tools/a.yaml", "executor_id: \"" + esc + "\"\nversion: \"" + esc + "\"\nname: \"" + bidi + "\"\nrisk: \"" +
+			esc + "\"\neffects: [\"" + esc + "\"]\nnetwork: [\"" + esc + "\"]\n" +
+			"secrets: [\"" + esc + "\"]\npermissions: [\"" + esc + "\", \"rye.execute.tool." + bidi +
+			"\"]\ncategory: \"" + esc + "\"\ninputs: [\"" + esc + "\"]\n"},
+		{"tools/a.yaml", "executor_id: null\nfiles: {read: [\"" + esc + bidi + "\"], write: [\".git/" + esc +
+			"\", \".ai/" + bidi + "\", .ai/é], \"" + esc + "\": 1}\n"},
 		{"tools/a.yaml", "executor_id: null\n\x1b: [\n"},
 		{"tools/a.yaml", "executor_id: null\na: @" + bidi + "\n"},
 		{"tools/a.yaml", "executor_id: null\na: " + bidi + "1_000: b\n"},
@@ -35,19 +41,23 @@ func TestNothingRepaints(t *testing.T) {
 		{"tools/a.py", "__executor_id__ = None\nA = \x1b\n"},
 		{"tools/a.py", "__executor_id__ = None\nA = " + bidi + "\n"},
 		{"tools/a.py", "# coding: \x1b[2J\n__executor_id__ = None\n"},
-		{"tools/a.py", "__executor_id__ = None\n__version__ = '\\x1b'\n__limits__ = {'" + bidi + "': 1}\nℌ = 1\nℌ = f()\n"},
+		{"tools/a.py", "__executor_id__ = None\n__version__ = '\\x1b'\n__limits__ = {'" + bidi +
+			"': 1}\nℌ = 1\nℌ = f()\n"},
 		{"tools/a.py", "__executor_id__ = None\nCONFIG = '\\N{" + bidi + "}'\n__ℌ__ = 1\n__ℌ__ = 2\n"},
 		{"tools/a.sh", "# ---\n# executor_id: null\n# \"" + esc + "\": no\n# ---\n"},
 		{"directives/a.md", "<directive name='\x1b[2J'></directive>"},
 		{"directives/a.md", "<directive " + bidi + "='a'></directive>"},
 		{"directives/a.md", "<directive a\u200d\u200c='a'><b\u200d></directive>"},
-		{"directives/a.md", "<directive name='a\u202e'><metadata><limits max_\u200dx='1\u202e' max_turns='\u202e'/><permissions><\u00ad/>\u202e<execute><a\u200d>\u202e</a\u200d>x</execute></permissions></metadata></directive>"},
-		{"directives/a.md", "<directive name='a'><inputs><input name='\u202e' required='\u202e' type='\u202e'/></inputs><hooks><hook a\u200d='1' a\u200d='2'/></hooks></directive>"},
+		{"directives/a.md",
+			"<directive name='a\u202e'><metadata><limits max_\u200dx='1\u202e' max_turns='\u202e'/><permissions><\u00ad/>\u202e<execute><a\u200d>\u202e</a\u200d>x</execute></permissions></metadata></directive>"},
+		{"directives/a.md",
+			"<directive name='a'><inputs><input name='\u202e' required='\u202e' type='\u202e'/></inputs><hooks><hook a\u200d='1' a\u200d='2'/></hooks></directive>"},
 		{"directives/a.md", "<directive>&\u202e;</directive>"},
 		{"directives/a.md", "<directive></dir\u200dective>"},
 		{"directives/a.md", "<a\u200d/>\n<directive/>"},
 		{"directives/a.md", "```xml\n<a\u200d/>\n<directive/><\u200db/>\n```\n"},
-		{"knowledge/a.md", "---\nid: \"" + esc + "\"\ntitle: [1]\nreferences: {\"" + esc + "\": 1}\ntags: [\"" + esc + "\", 1]\n\"" + esc + "\": on\n---\n"},
+		{"knowledge/a.md", "---\nid: \"" + esc + "\"\ntitle: [1]\nreferences: {\"" + esc + "\": 1}\ntags: [\"" + esc +
+			"\", 1]\n\"" + esc + "\": on\n---\n"},
 	} {
 		k := kindOf(t, c[0])
 		m := k.Read(Ref{k.Name, "a"}, c[0], []byte(c[1]))
@@ -55,20 +65,28 @@ func TestNothingRepaints(t *testing.T) {
 			t.Errorf("nothing is wrong with %q", c[1])
 		}
 		for _, p := range m.Problems {
-			if s := p.Error() + " " + p.Field; strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || !unicode.IsPrint(r) }) {
+			if s := p.Error() + " " + p.Field; strings.ContainsFunc(s, func(r rune) bool {
+				return r < ' ' || !unicode.IsPrint(r)
+			}) {
 				t.Errorf("%s says %q", c[0], s)
 			}
 		}
 	}
 	for _, text := range []string{
-		"\"" + esc + "\": 1\n", "kind: \"" + esc + "\"\n", "directory: \"" + esc + "\"\n", "extensions: [\"" + esc + "\"]\n",
-		"extensions: [.x]\nparser: {.x: {pattern: {fields: {\"" + esc + "\": \"(" + esc + "\", b: \"[" + esc + "\"}, \"" + esc + "\": 1}}, \"" + esc + "\": 1}\n",
-		"extensions: [.x]\ncomment: {\"" + esc + "\": 1}\nextraction_rules: {\"" + esc + "\": {type: \"" + esc + "\", \"" + esc + "\": 1}}\n",
-		"search_fields: {\"" + esc + "\": x}\nvalidation_schema: {fields: {\"" + esc + "\": {type: \"" + esc + "\", \"" + esc + "\": 1}}, \"" + esc + "\": 1}\n",
+		"\"" + esc + "\": 1\n", "kind: \"" + esc + "\"\n", "directory: \"" + esc + "\"\n",
+		"extensions: [\"" + esc + "\"]\n",
+		"extensions: [.x]\nparser: {.x: {pattern: {fields: {\"" + esc + "\": \"(" + esc + "\", b: \"[" + esc +
+			"\"}, \"" + esc + "\": 1}}, \"" + esc + "\": 1}\n",
+		"extensions: [.x]\ncomment: {\"" + esc + "\": 1}\nextraction_rules: {\"" + esc + "\": {type: \"" + esc +
+			"\", \"" + esc + "\": 1}}\n",
+		"search_fields: {\"" + esc + "\": x}\nvalidation_schema: {fields: {\"" + esc + "\": {type: \"" + esc +
+			"\", \"" + esc + "\": 1}}, \"" + esc + "\": 1}\n",
 	} {
 		_, problems := ReadExtractor(yamlDoc(t, text), "x/y_extractor")
 		for _, p := range problems {
-			if s := p.Error() + " " + p.Field; strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || !unicode.IsPrint(r) }) {
+			if s := p.Error() + " " + p.Field; strings.ContainsFunc(s, func(r rune) bool {
+				return r < ' ' || !unicode.IsPrint(r)
+			}) {
 				t.Errorf("of an extractor it says %q", s)
 			}
 		}

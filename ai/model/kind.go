@@ -97,7 +97,8 @@ func Builtin() []*Kind { return slices.Clone(kernelKinds()) }
 var kernelKinds = sync.OnceValue(func() []*Kind {
 	return []*Kind{
 		builtin(directiveKind, ".md"),
-		builtin(toolKind, ".py", ".yaml", ".yml", ".js", ".mjs", ".cjs", ".ts", ".sh", ".rb", ".pl", ".tcl", ".lua", ".star"),
+		builtin(toolKind, ".py", ".yaml", ".yml", ".js", ".mjs", ".cjs", ".ts", ".sh", ".rb", ".pl", ".tcl", ".lua",
+			".star"),
 		builtin(knowledgeKind, ".md", ".yaml", ".yml"),
 		builtin(configKind, ".yaml", ".yml"),
 	}
@@ -155,7 +156,8 @@ func (k *Kind) index() {
 func extension(p string) string { return strings.ToLower(path.Ext(p)) }
 
 // Style returns how signature lines stand in a file: the kernel's way for its extension, else the extractor's,
-// together with the rule of the kind for lines of the first format. It is sign.NoStyle for a file that can't carry any.
+// together with the rule of the kind for lines of the first format. It is sign.NoStyle for a file that can't carry
+// any.
 func (k *Kind) Style(p string) sign.Style {
 	s := sign.StyleOf(p)
 	if s == sign.NoStyle {
@@ -177,7 +179,8 @@ func (k *Kind) Style(p string) sign.Style {
 // an asset or belongs to another kind, or if its path is no id, which the error then unwraps to.
 func (k *Kind) RefOf(p string) (Ref, error) {
 	bad := func(reason string, err error) (Ref, error) {
-		return Ref{}, fault.New(fault.Validation, "path %s %s", fields.Quote(p), reason).On("reason", "validation-failed").From(err)
+		return Ref{}, fault.New(fault.Validation, "path %s %s", fields.Quote(p), reason).On("reason",
+			"validation-failed").From(err)
 	}
 	rest, ok := strings.CutPrefix(p, k.Dir+"/")
 	ext := path.Ext(rest)

@@ -19,7 +19,8 @@ import (
 
 func TestRef(t *testing.T) {
 	ref, err := ParseRef("tool:rye/core/bash")
-	if err != nil || ref != (Ref{"tool", "rye/core/bash"}) || ref.String() != "tool:rye/core/bash" || ref.Category() != "rye/core" || ref.Name() != "bash" {
+	if err != nil || ref != (Ref{"tool", "rye/core/bash"}) || ref.String() != "tool:rye/core/bash" ||
+		ref.Category() != "rye/core" || ref.Name() != "bash" {
 		t.Errorf("got %v, %v", ref, err)
 	}
 	if ref = (Ref{"tool", "bash"}); ref.Category() != "" || ref.Name() != "bash" {
@@ -62,7 +63,8 @@ func TestRef(t *testing.T) {
 
 func TestIsAsset(t *testing.T) {
 	for path, want := range map[string]bool{
-		"": false, "a/b.py": false, "_a.py": true, "a/_b/c.py": true, "a/.b.py": true, ".a/b": true, "a_/b.c": false, "a/b_.py": false, "__init__.py": true,
+		"": false, "a/b.py": false, "_a.py": true, "a/_b/c.py": true, "a/.b.py": true, ".a/b": true, "a_/b.c": false,
+		"a/b_.py": false, "__init__.py": true,
 	} {
 		if got := IsAsset(path); got != want {
 			t.Errorf("%q: got %v", path, got)
@@ -182,7 +184,8 @@ warning: line 8, column 61: files with .toml are not items: they are left out
 		if got := told(problems); got != c.problems || k == nil {
 			t.Fatalf("%s: got\n%s", c.name, got)
 		}
-		if k.Name != c.name || k.Dir != c.dir || strings.Join(k.Extensions, " ") != c.extensions || k.Builtin || k.From == "" {
+		if k.Name != c.name || k.Dir != c.dir || strings.Join(k.Extensions, " ") != c.extensions || k.Builtin ||
+			k.From == "" {
 			t.Errorf("got %+v", k)
 		}
 		for _, ext := range k.Extensions {
@@ -217,7 +220,8 @@ warning: line 8, column 61: files with .toml are not items: they are left out
 			return nil
 		}
 		rest := slices.DeleteFunc(slices.Clone(got.Problems), func(p *value.Problem) bool {
-			return strings.HasPrefix(p.Message, "Missing required field: author") || strings.HasPrefix(p.Message, "Missing required field: category")
+			return strings.HasPrefix(p.Message, "Missing required field: author") ||
+				strings.HasPrefix(p.Message, "Missing required field: category")
 		})
 		if len(rest) > 0 {
 			t.Errorf("%s: %s", path, told(rest))
@@ -235,10 +239,12 @@ func TestAddedKind(t *testing.T) {
 	if k == nil || len(problems) > 0 {
 		t.Fatal(told(problems))
 	}
-	if k.Name != "prompt" || k.Dir != "prompts" || !slices.Equal(k.Weights, []Weight{{"title", 4}, {"summary", 2.5}, {"content", 1}}) {
+	if k.Name != "prompt" || k.Dir != "prompts" ||
+		!slices.Equal(k.Weights, []Weight{{"title", 4}, {"summary", 2.5}, {"content", 1}}) {
 		t.Errorf("got %+v", k)
 	}
-	for path, want := range map[string]sign.Style{"a.md": sign.Angle, "a.txt": sign.Hash, "a.TMPL": sign.Slashes, "a.sql": sign.Dashes, "a.py": sign.Hash, "a.foo": sign.NoStyle} {
+	for path, want := range map[string]sign.Style{"a.md": sign.Angle, "a.txt": sign.Hash, "a.TMPL": sign.Slashes,
+		"a.sql": sign.Dashes, "a.py": sign.Hash, "a.foo": sign.NoStyle} {
 		if got := k.Style(path); got != want {
 			t.Errorf("%s: got %v", path, got)
 		}
@@ -249,11 +255,15 @@ func TestAddedKind(t *testing.T) {
 		title      string
 		problems   string
 	}{
-		{"prompts/a.md", "---\ntitle: A\nversion: 1.0.0\nmeta: {summary: Short}\nsteps: [{name: x}]\nvars: [a]\nrole: user\nweight: 0.75\ncount: 10\nshown: true\n---\nHello", true, "A", ""},
+		{"prompts/a.md",
+			"---\ntitle: A\nversion: 1.0.0\nmeta: {summary: Short}\nsteps: [{name: x}]\nvars: [a]\nrole: user\nweight: 0.75\ncount: 10\nshown: true\n---\nHello",
+			true, "A", ""},
 		{"prompts/a.txt", "# title: Text\n# version: 2.0.0\nHello", true, "Text", ""},
-		{"prompts/a.txt", "Hello", false, "a", "line 1, column 1: Missing required field: title\nline 1, column 1: Missing required field: version\n"},
+		{"prompts/a.txt", "Hello", false, "a",
+			"line 1, column 1: Missing required field: title\nline 1, column 1: Missing required field: version\n"},
 		{"prompts/a.tmpl", "// ---\n// title: T\n// version: 1.0.0\n// ---\n", true, "T", ""},
-		{"prompts/a.md", "Only text", false, "a", "line 1, column 1: Missing required field: title\nline 1, column 1: Missing required field: version\n"},
+		{"prompts/a.md", "Only text", false, "a",
+			"line 1, column 1: Missing required field: title\nline 1, column 1: Missing required field: version\n"},
 		{"prompts/a.rst", "Only text", false, "a", `no prompt has the extension ".rst"` + "\n"},
 		{"prompts/a.md", "---\ntitle: A\nversion: '1'\nmeta: {}\nsteps: [{nam: x}, 3]\nvars: [1]\nrole: tool\nweight: 0.25\ncount: 11\nshown: maybe\n---\n", true, "A", `line 3, column 10: Field 'version' must be semver format (X.Y.Z), got '1'
 line 4, column 7: Missing required field: meta.summary
@@ -273,12 +283,15 @@ line 10, column 8: Field 'shown' must be a boolean, got str
 		if m.Marked != c.marked || k.Marked(c.path, []byte(c.text)) != c.marked || m.Title != c.title {
 			t.Errorf("%q: marked %v, title %q", c.text, m.Marked, m.Title)
 		}
-		if m.Directive != nil || m.Tool != nil || m.Knowledge != nil || m.Grants().Permissions != nil || m.Interface().Input != nil {
+		if m.Directive != nil || m.Tool != nil || m.Knowledge != nil || m.Grants().Permissions != nil ||
+			m.Interface().Input != nil {
 			t.Errorf("%q: got %+v", c.text, m)
 		}
 	}
-	m := k.Read(Ref{"prompt", "a"}, "prompts/a.md", []byte("---\ntitle: A\nversion: 1.0.0\nmeta: {summary: Short, x: [1, b]}\n---\nHello"))
-	for field, want := range map[string]string{"summary": "Short", "name": "a", "title": "A", "content": "Hello", "meta": "Short 1 b", "none": ""} {
+	m := k.Read(Ref{"prompt", "a"}, "prompts/a.md",
+		[]byte("---\ntitle: A\nversion: 1.0.0\nmeta: {summary: Short, x: [1, b]}\n---\nHello"))
+	for field, want := range map[string]string{"summary": "Short", "name": "a", "title": "A", "content": "Hello",
+		"meta": "Short 1 b", "none": ""} {
 		if got := m.Text(field); got != want {
 			t.Errorf("%s: got %q", field, got)
 		}

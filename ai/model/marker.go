@@ -62,7 +62,8 @@ func hasElement(file []byte) bool {
 		before := bytes.TrimRight(file[:len(file)-len(rest)+i], " \t\ufeff")
 		rest = rest[i+len("<directive"):]
 		// A comment may end on the line of the element, where a file is nothing but the element.
-		begins := len(before) == 0 || before[len(before)-1] == '\n' || before[len(before)-1] == '\r' || before[len(before)-1] == '>'
+		begins := len(before) == 0 || before[len(before)-1] == '\n' || before[len(before)-1] == '\r' ||
+			before[len(before)-1] == '>'
 		if begins && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n>/"), rest[0]) >= 0) {
 			return true
 		}

@@ -173,7 +173,8 @@ func (m *Model) Interface() shape.Interface {
 }
 
 func readKnowledge(d *fields.Reader, m *Model) *Knowledge {
-	n := &Knowledge{ID: d.Text("id"), Title: m.Title, Version: m.Version, EntryType: d.Text("entry_type"), Category: m.Category, Tags: m.Tags}
+	n := &Knowledge{ID: d.Text("id"), Title: m.Title, Version: m.Version, EntryType: d.Text("entry_type"),
+		Category: m.Category, Tags: m.Tags}
 	switch v := d.Fields.Get("references"); {
 	case v.IsNull():
 	case v.Kind == value.Text:

@@ -41,7 +41,9 @@ __config__ = {"a": 4}
 	if got := told(m.Problems); got != want {
 		t.Errorf("got %s", got)
 	}
-	if got := strings.Join(tree(m.Fields), " "); got != "version tool_type executor_id category description author config docstring name" && got != "docstring version tool_type executor_id category description author config name" {
+	if got := strings.Join(tree(m.Fields),
+		" "); got != "version tool_type executor_id category description author config docstring name" &&
+		got != "docstring version tool_type executor_id category description author config name" {
 		t.Errorf("got %s", got)
 	}
 	if m.Version != "1.0.0" || fmt.Sprint(declared.Plain(m.Tool.Config)) != "map[a:4]" || m.Text("content") != "Doc." {
@@ -149,7 +151,8 @@ func TestManyFields(t *testing.T) {
 		fmt.Fprintf(&b, "  key%d: [%d]\n", i, i)
 	}
 	for _, name := range []string{"limits", "anchor", "child_constraints", "env_config", "input_schema", "config"} {
-		if m := readTool(t, "executor_id: null\n"+name+":\n"+b.String()); len(m.Problems) > fields.MaxProblems || m.Fields.Get(name) == nil {
+		if m := readTool(t, "executor_id: null\n"+name+":\n"+b.String()); len(m.Problems) > fields.MaxProblems ||
+			m.Fields.Get(name) == nil {
 			t.Errorf("%s: %d problems", name, len(m.Problems))
 		}
 	}
@@ -157,14 +160,16 @@ func TestManyFields(t *testing.T) {
 	if m := readTool(t, all); len(m.Fields.Map) < 30_000 {
 		t.Errorf("%d fields", len(m.Fields.Map))
 	}
-	if k, problems := ReadExtractor(yamlDoc(t, all), "x/y_extractor"); k != nil || len(problems) != fields.MaxProblems {
+	if k, problems := ReadExtractor(yamlDoc(t, all), "x/y_extractor"); k != nil ||
+		len(problems) != fields.MaxProblems {
 		t.Errorf("%d problems", len(problems))
 	}
 }
 
 // TestShapes holds every valid item to hashes, and one with numbers that none agrees about to none.
 func TestShapes(t *testing.T) {
-	for _, path := range []string{"directives/web/everything.md", "tools/acme/fetch.py", "tools/acme/runtime.yaml", "knowledge/acme/style.md"} {
+	for _, path := range []string{"directives/web/everything.md", "tools/acme/fetch.py", "tools/acme/runtime.yaml",
+		"knowledge/acme/style.md"} {
 		text, err := os.ReadFile(filepath.Join("testdata", "items", path))
 		if err != nil {
 			t.Fatal(err)
@@ -190,7 +195,8 @@ func TestShapes(t *testing.T) {
 
 func TestText(t *testing.T) {
 	m := readTool(t, "executor_id: null\ntags: 'a, b,'\nexamples: [{x: [1, true, null]}, y]\n")
-	for field, want := range map[string]string{"tags": "a b", "examples": "1 true y", "name": "a", "description": "d", "category": "", "content": "", "version": "1.0.0"} {
+	for field, want := range map[string]string{"tags": "a b", "examples": "1 true y", "name": "a", "description": "d",
+		"category": "", "content": "", "version": "1.0.0"} {
 		if got := m.Text(field); got != want {
 			t.Errorf("%s: got %q", field, got)
 		}
@@ -205,7 +211,8 @@ func TestShared(t *testing.T) {
 		t.Fatal(told(problems))
 	}
 	files := map[string][]byte{"prompts/a.md": []byte("---\ntitle: A\n---\n")}
-	for _, path := range []string{"directives/web/everything.md", "directives/wrong.md", "tools/acme/fetch.py", "tools/acme/wrong.yaml", "knowledge/acme/style.md"} {
+	for _, path := range []string{"directives/web/everything.md", "directives/wrong.md", "tools/acme/fetch.py",
+		"tools/acme/wrong.yaml", "knowledge/acme/style.md"} {
 		text, err := os.ReadFile(filepath.Join("testdata", "items", path))
 		if err != nil {
 			t.Fatal(err)

@@ -30,7 +30,8 @@ func ParseRef(text string) (Ref, error) {
 		}
 	}
 	if err != nil {
-		return Ref{}, fault.New(fault.Validation, "%s names no item: %v", fields.Quote(text), err).On("reason", "validation-failed").From(err)
+		return Ref{}, fault.New(fault.Validation, "%s names no item: %v", fields.Quote(text), err).On("reason",
+			"validation-failed").From(err)
 	}
 	return Ref{kind, id}, nil
 }
@@ -55,7 +56,8 @@ const maxKind = 32
 // CheckKind returns nil if items may be of a kind of this name.
 func CheckKind(name string) error {
 	if !portable.Spelled(name, portable.Lower, portable.Digits+"-", maxKind) {
-		return fmt.Errorf("%s is not a kind: expected a lower-case letter, then a-z 0-9 -, at most %d", fields.Quote(name), maxKind)
+		return fmt.Errorf("%s is not a kind: expected a lower-case letter, then a-z 0-9 -, at most %d",
+			fields.Quote(name), maxKind)
 	}
 	switch name {
 	case "audit", "build", "bundle", "index", "policy", "revocations", "rotation", "token", "transcript":

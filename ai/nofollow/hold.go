@@ -37,8 +37,8 @@ func (f *folder) Close() error {
 	return f.Root.Close()
 }
 
-// Hold keeps directories open that are used from now on until release, for an operation that reads many files. A directory
-// that is replaced meanwhile stays the one it was, as if its files had been read a moment earlier.
+// Hold keeps directories open that are used from now on until release, for an operation that reads many files. A
+// directory that is replaced meanwhile stays the one it was, as if its files had been read a moment earlier.
 func (d *FS) Hold() (release func()) {
 	h := &d.holder
 	h.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// While directories are held the way to them isn't gone again, and afterwards it is. A link that was put in the place of one
-// is never followed.
+// While directories are held the way to them isn't gone again, and afterwards it is. A link that was put in the place
+// of one is never followed.
 func TestHold(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a/b/file", "other/file"} {

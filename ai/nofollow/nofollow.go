@@ -1,8 +1,8 @@
 // Package nofollow reads a directory on disk without following symbolic links, even if another process puts some in
 // place meanwhile.
 //
-// os.Root keeps to what is below it, but follows links that stay inside. So every segment of a name is looked at before
-// and after it is opened.
+// os.Root keeps to what is below it, but follows links that stay inside. So every segment of a name is looked at
+// before and after it is opened.
 package nofollow
 
 import (
@@ -220,7 +220,8 @@ type File struct {
 
 func (f *File) Stat() (fs.FileInfo, error) { return f.info, nil }
 
-// openIn opens what stands at a name. Another process may put a new file there at any time, as rye sign does: then that one.
+// openIn opens what stands at a name. Another process may put a new file there at any time, as rye sign does: then
+// that one.
 func (d *FS) openIn(r *folder, name string) (f *os.File, info fs.FileInfo, err error) {
 	for range 100 {
 		if f, info, err = d.openNow(r, name); err != errSwapped {

@@ -23,7 +23,8 @@ func TestReadInto(t *testing.T) {
 			text[i] = byte('a' + n)
 		}
 		mode := fs.FileMode(0o644 + n%2*0o111)
-		if err := errors.Join(os.WriteFile(filepath.Join(dir, fmt.Sprint(n)), text, mode), os.Chmod(filepath.Join(dir, fmt.Sprint(n)), mode)); err != nil {
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, fmt.Sprint(n)), text, mode),
+			os.Chmod(filepath.Join(dir, fmt.Sprint(n)), mode)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +47,8 @@ func TestReadInto(t *testing.T) {
 		if runtime.GOOS == "windows" {
 			continue
 		}
-		if lent := cap(b) > 0 && &b[:1][0] == &into[0]; mode != fs.FileMode(0o644+n%2*0o111) || lent != (n < len(into)) {
+		if lent := cap(b) > 0 && &b[:1][0] == &into[0]; mode != fs.FileMode(0o644+n%2*0o111) ||
+			lent != (n < len(into)) {
 			t.Errorf("%d bytes: mode %v, in what was lent: %v", n, mode, lent)
 		}
 	}
@@ -57,7 +59,9 @@ func TestReadInto(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755), os.WriteFile(filepath.Join(dir, "a", "c"), nil, 0o644), os.Symlink("a", filepath.Join(dir, "link"))); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755),
+		os.WriteFile(filepath.Join(dir, "a", "c"), nil, 0o644),
+		os.Symlink("a", filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
 	}
 	d, err := Open(dir)

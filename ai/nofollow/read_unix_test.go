@@ -14,7 +14,8 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// A file is read alike whether its directory is held or not, and nothing else is: no link is followed, nothing is waited for.
+// A file is read alike whether its directory is held or not, and nothing else is: no link is followed, nothing is
+// waited for.
 func TestReadSmall(t *testing.T) {
 	dir := t.TempDir()
 	must := func(err error) {
@@ -37,7 +38,8 @@ func TestReadSmall(t *testing.T) {
 			defer d.Hold()()
 			must(func() error { _, err := d.ReadSmall("a/file", 5); return err }())
 		}
-		for name, want := range map[string]error{"a/file": nil, "a/none": nil, "a/link": ErrLink, "a/pipe": ErrSpecial, "a/dir": ErrSpecial, "b/file": ErrLink,
+		for name, want := range map[string]error{"a/file": nil, "a/none": nil, "a/link": ErrLink, "a/pipe": ErrSpecial,
+			"a/dir": ErrSpecial, "b/file": ErrLink,
 			"a/gone": fs.ErrNotExist, "c/file": fs.ErrNotExist, "../a/file": fs.ErrInvalid} {
 			b, err := d.ReadSmall(name, 5)
 			if !errors.Is(err, want) || err == nil && name == "a/file" && string(b) != "12345" {
@@ -54,7 +56,8 @@ func TestReadSmall(t *testing.T) {
 func TestReadSmallSwapped(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(os.Mkdir(at("a"), 0o755), os.WriteFile(at("a/file"), []byte("file"), 0o644), os.WriteFile(at("other"), []byte("other"), 0o644)); err != nil {
+	if err := errors.Join(os.Mkdir(at("a"), 0o755), os.WriteFile(at("a/file"), []byte("file"), 0o644),
+		os.WriteFile(at("other"), []byte("other"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	d, err := Open(dir)

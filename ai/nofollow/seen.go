@@ -9,9 +9,10 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// Seen notes what was looked at, so that work on these files needn't be done again while each looks the same, which is known
-// without reading any. The rules for that are those of package statcache; where they can't be kept, as on systems without a
-// ctime, nothing is ever unchanged. It is for work that is only done to warn, never for what admits bytes.
+// Seen notes what was looked at, so that work on these files needn't be done again while each looks the same, which is
+// known without reading any. The rules for that are those of package statcache; where they can't be kept, as on
+// systems without a ctime, nothing is ever unchanged. It is for work that is only done to warn, never for what admits
+// bytes.
 type Seen struct {
 	clock func() statcache.Moment
 	began statcache.Moment
@@ -22,8 +23,8 @@ type Seen struct {
 	blind bool            // something can't be told again
 }
 
-// A mark is how something looked before it was read. Of a directory that was only passed through it is what doesn't change with
-// its entries; of what isn't there it is zero.
+// A mark is how something looked before it was read. Of a directory that was only passed through it is what doesn't
+// change with its entries; of what isn't there it is zero.
 type mark struct {
 	statcache.Stamp
 	listed bool
@@ -88,11 +89,13 @@ func (s *Seen) add(path string, m mark, info fs.FileInfo, err error) {
 	defer s.mu.Unlock()
 	old, again := s.at[path]
 	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist), err == nil && info.Mode()&fs.ModeSymlink != 0, len(s.at) == maxSeen:
+	case err != nil && !errors.Is(err, fs.ErrNotExist), err == nil && info.Mode()&fs.ModeSymlink != 0,
+		len(s.at) == maxSeen:
 		s.blind = true
 	case !again || m.listed && !old.listed && passed(m.Stamp) == old.Stamp:
 		s.at[path] = m
-	case m.Stamp != old.Stamp && passed(m.Stamp) != passed(old.Stamp) || m.listed == old.listed && m.Stamp != old.Stamp:
+	case m.Stamp != old.Stamp && passed(m.Stamp) != passed(old.Stamp) || m.listed == old.listed &&
+		m.Stamp != old.Stamp:
 		s.blind = true // it changed meanwhile
 	}
 }
@@ -102,7 +105,8 @@ func passed(s statcache.Stamp) statcache.Stamp {
 	return statcache.Stamp{Dev: s.Dev, Ino: s.Ino, Mode: s.Mode}
 }
 
-// Settled reports whether Unchanged can tell at all: a file that was written just now may be written again without a trace.
+// Settled reports whether Unchanged can tell at all: a file that was written just now may be written again without a
+// trace.
 func (s *Seen) Settled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +122,8 @@ func (s *Seen) Settled() bool {
 	return true
 }
 
-// Unchanged reports whether everything is as it was. It is for a Seen that is Settled, and that nothing notes into any more.
+// Unchanged reports whether everything is as it was. It is for a Seen that is Settled, and that nothing notes into any
+// more.
 func (s *Seen) Unchanged() bool {
 	if s.clock().SetBackSince(s.began) {
 		return false

@@ -36,15 +36,19 @@ func TestSeen(t *testing.T) {
 		"the file":                    {write("on/file", "not"), false},
 		"the file, as long":           {write("on/file", "taxt"), false},
 		"the same bytes again":        {write("on/file", "text"), false},
-		"the file is gone":            {func(dir string) error { return os.Remove(filepath.Join(dir, "on/file")) }, false},
-		"its mode":                    {func(dir string) error { return os.Chmod(filepath.Join(dir, "on/file"), 0o755) }, false},
+		"the file is gone": {func(dir string) error {
+			return os.Remove(filepath.Join(dir, "on/file"))
+		}, false},
+		"its mode": {func(dir string) error { return os.Chmod(filepath.Join(dir, "on/file"), 0o755) }, false},
 		"its old time": {func(dir string) error {
 			at := filepath.Join(dir, "on/file")
 			return os.Chtimes(at, time.Time{}, time.Unix(1, 1))
 		}, false},
-		"what was missing":               {write("on/missing", ""), false},
-		"a listed entry":                 {write("listed/new", ""), false},
-		"a listed entry is gone":         {func(dir string) error { return os.Remove(filepath.Join(dir, "listed/a")) }, false},
+		"what was missing": {write("on/missing", ""), false},
+		"a listed entry":   {write("listed/new", ""), false},
+		"a listed entry is gone": {func(dir string) error {
+			return os.Remove(filepath.Join(dir, "listed/a"))
+		}, false},
 		"the contents of a listed entry": {write("listed/a", "longer"), true},
 		"a link to the same": {func(dir string) error {
 			if err := os.Rename(filepath.Join(dir, "on"), filepath.Join(dir, "moved")); err != nil {
@@ -122,8 +126,9 @@ func TestSeenBlind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{
-		"file": os.WriteFile(filepath.Join(dir, "on/file"), nil, 0o644), "listed": os.Mkdir(filepath.Join(dir, "listed"), 0o755),
-		"link": os.Symlink("on", filepath.Join(dir, "link")),
+		"file":   os.WriteFile(filepath.Join(dir, "on/file"), nil, 0o644),
+		"listed": os.Mkdir(filepath.Join(dir, "listed"), 0o755),
+		"link":   os.Symlink("on", filepath.Join(dir, "link")),
 	} {
 		if err != nil {
 			t.Fatal(name, err)

@@ -11,5 +11,6 @@ func StatOf(info fs.FileInfo) Stat {
 	if !ok {
 		return Stat{}
 	}
-	return Stat{Size: info.Size(), Mtime: info.ModTime().UnixNano(), Ctime: s.Ctimespec.Nano(), Inode: s.Ino, Mode: info.Mode()}
+	return Stat{Size: info.Size(), Mtime: info.ModTime().UnixNano(), Ctime: s.Ctimespec.Nano(), Inode: s.Ino,
+		Mode: info.Mode()}
 }

@@ -146,7 +146,9 @@ func (d *directive) metadata(up *element, described bool) {
 	for _, e := range up.kids {
 		switch e.name {
 		case "model", "model_class":
-			d.put("model", e.at, d.settings(e, "model", func(at value.Pos, s string) *value.Value { return text(at, s) }))
+			d.put("model", e.at, d.settings(e, "model", func(at value.Pos, s string) *value.Value {
+				return text(at, s)
+			}))
 		case "limits":
 			d.put("limits", e.at, d.settings(e, "limits", number))
 		case "permissions":
@@ -219,13 +221,15 @@ func (d *directive) permissions(up *element) *value.Value {
 		switch verb.name {
 		case "search", "sign", "load", "execute":
 		default:
-			d.warn(verb.at, "permissions", "<%s> grants nothing: expected search, sign, load or execute", clip(verb.name))
+			d.warn(verb.at, "permissions", "<%s> grants nothing: expected search, sign, load or execute",
+				clip(verb.name))
 			continue
 		}
 		words := verb.words()
 		switch {
 		case len(verb.kids) > 0 && words.Text != "":
-			d.problem(words.At, "permissions", "the text %q stands beside the elements of <%s>", fault.Clip(words.Text, 60), verb.name)
+			d.problem(words.At, "permissions", "the text %q stands beside the elements of <%s>",
+				fault.Clip(words.Text, 60), verb.name)
 		case len(verb.kids) == 0 && words.Text == "":
 			d.warn(verb.at, "permissions", "<%s> is empty and grants nothing", verb.name)
 		case len(verb.kids) == 0:
@@ -251,7 +255,8 @@ func (d *directive) permissions(up *element) *value.Value {
 func (d *directive) tools(up *element) {
 	list := &value.Value{Kind: value.List, At: up.at}
 	if words := up.words(); words.Text != "" {
-		d.problem(words.At, "tools", "the text %q in <tools> names nothing: expected <tool>ID</tool>", fault.Clip(words.Text, 60))
+		d.problem(words.At, "tools", "the text %q in <tools> names nothing: expected <tool>ID</tool>",
+			fault.Clip(words.Text, 60))
 	}
 	for _, e := range up.kids {
 		if e.name != "tool" {

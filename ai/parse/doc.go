@@ -41,12 +41,12 @@
 //	```
 //	Fetch {input:url}, then …
 //
-// Fields: name, version, description, model, limits (objects), permissions, tools (arrays of texts), hooks, inputs, outputs
-// (arrays of objects), every other element of metadata, actions (the elements search, sign, load and execute outside
-// metadata, with primary, their attributes and params), templates, and content, the text of the XML. In a hook an
-// element with attributes or elements is an object, with its text under content; the elements in params and inputs
-// may have their key in the attribute name. What stands in <template>, <example> and <raw> is no XML but any text,
-// to the first end tag; it is in templates, under __opaque_TAG_N__.
+// Fields: name, version, description, model, limits (objects), permissions, tools (arrays of texts), hooks, inputs,
+// outputs (arrays of objects), every other element of metadata, actions (the elements search, sign, load and execute
+// outside metadata, with primary, their attributes and params), templates, and content, the text of the XML. In a hook
+// an element with attributes or elements is an object, with its text under content; the elements in params and inputs
+// may have their key in the attribute name. What stands in <template>, <example> and <raw> is no XML but any text, to
+// the first end tag; it is in templates, under __opaque_TAG_N__.
 //
 // The XML is XML 1.0 with the five entities of XML and without a document type. After something malformed the reader
 // goes on at the next tag. What has no meaning is warned about; what stands twice, limits or permissions outside
@@ -61,9 +61,10 @@
 // # yaml
 //
 // One document, a mapping of fields. Keys are texts as they are written, each once. Anchors, aliases, tags, merge
-// keys, infinities and NaN are refused. Unquoted integers may be in any base (0x1F, 0o17, 0b11, 1_000); unquoted
-// dates and yes, no, on, off, y, n are texts, the latter with a warning because for other readers they are truth
-// values; 017, octal here and to some, and the text 12:30, 750 to some, are warned about too. A comment <!-- … --> may stand in the first lines.
+// keys, infinities and NaN are refused. Unquoted integers may be in any base (0x1F, 0o17, 0b11, 1_000); unquoted dates
+// and yes, no, on, off, y, n are texts, the latter with a warning because for other readers they are truth values;
+// 017, octal here and to some, and the text 12:30, 750 to some, are warned about too. A comment <!-- … --> may stand
+// in the first lines.
 //
 // # comment_header
 //
@@ -97,7 +98,8 @@ const MaxFile = 8 << 20
 
 // A Doc is what a file says.
 type Doc struct {
-	Fields   *value.Value     // a Map, of the names that the file has, such as "version", "__version__", "CONFIG_SCHEMA"
+	// a Map, of the names that the file has, such as "version", "__version__", "CONFIG_SCHEMA"
+	Fields   *value.Value
 	Body     string           // prose: the prompt of a directive, the text of knowledge; "" where there is none
 	BodyAt   value.Pos        // of its first character
 	Problems []*value.Problem // by their places; Fields has what could be read all the same

@@ -62,7 +62,8 @@ func checkDoc(t *testing.T, content []byte, d *Doc) {
 		if at == (value.Pos{}) {
 			return
 		}
-		if at.Line < 1 || at.Line > len(lines) || at.Column < 0 || at.Column > utf8.RuneCountInString(lines[at.Line-1])+1 {
+		if at.Line < 1 || at.Line > len(lines) || at.Column < 0 ||
+			at.Column > utf8.RuneCountInString(lines[at.Line-1])+1 {
 			t.Errorf("%s is at %s, outside the file", what, place(at))
 		}
 	}

@@ -12,7 +12,8 @@ func TestAttributeSpace(t *testing.T) {
 	for given, want := range map[string]string{
 		"a\tb\nc": "a b c", "a&#10;b": "a\nb", "a\n&#10;\t&#x9;&amp;b": "a \n \t&b", "a\r\nb": "a b", " a ": " a ",
 	} {
-		d := p.Parse([]byte("<directive name='x'><inputs><input name='n' default='" + given + "'/></inputs></directive>"))
+		d := p.Parse([]byte("<directive name='x'><inputs><input name='n' default='" + given +
+			"'/></inputs></directive>"))
 		if got := d.Fields.Get("inputs").Items[0].Get("default").String(); got != want || len(d.Problems) > 0 {
 			t.Errorf("%q: got %q, %v", given, got, d.Problems)
 		}

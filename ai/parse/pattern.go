@@ -68,7 +68,8 @@ func Pattern(spec *value.Value) (Parser, []*value.Problem) {
 				r.problem(e.Value.At, "body", "expected rest or none")
 			}
 		default:
-			r.problem(e.At, clip(e.Key), "%q is unknown in a pattern, which has fields, lines and body", fault.Clip(e.Key, 60))
+			r.problem(e.At, clip(e.Key), "%q is unknown in a pattern, which has fields, lines and body",
+				fault.Clip(e.Key, 60))
 		}
 	}
 	if spec.Get("fields") == nil {

@@ -105,9 +105,12 @@ func same(v *value.Value, found []any) bool {
 // A writer makes documents at random.
 type writer struct{ *rand.Rand }
 
-var words = []string{"a", "executor_id", "key with space", "x: y", "x #y", "#", "- a", "'", "\"", "\\n", "é", "日本", "", " lead", "trail ",
-	"true", "no", "null", "~", "12", "-7", "0x1F", "1.5", "12:30", "2026-02-18", "2026-02-18T00:00:00Z", "{a", "[b]", "a, b", "a]", "*x", "&x", "!x",
-	"%x", "@x", "`x", "|", ">", "line\nline", "line\n\nline\n", "  in\n out", "a\tb", "\ttab", "\u00a0", "=", "<<", "?", "? x", ":", ":x", "x:", "-", "---", "..."}
+var words = []string{"a", "executor_id", "key with space", "x: y", "x #y", "#", "- a", "'", "\"", "\\n", "é", "日本", "",
+	" lead", "trail ",
+	"true", "no", "null", "~", "12", "-7", "0x1F", "1.5", "12:30", "2026-02-18", "2026-02-18T00:00:00Z", "{a", "[b]",
+	"a, b", "a]", "*x", "&x", "!x",
+	"%x", "@x", "`x", "|", ">", "line\nline", "line\n\nline\n", "  in\n out", "a\tb", "\ttab", "\u00a0", "=", "<<",
+	"?", "? x", ":", ":x", "x:", "-", "---", "..."}
 
 func (w writer) word() string { return words[w.IntN(len(words))] }
 
@@ -206,14 +209,16 @@ func TestYAMLPeer(t *testing.T) {
 }
 
 func (w writer) xml(depth int) string {
-	texts := []string{"", " ", "text", "a &amp; b", "&lt;&gt;&quot;&apos;", "&#65;&#x42;", "é", "\n  ", "]]", "<!-- c -->", "<![CDATA[<a>&amp;]]>", "<?pi x?>", "\u00a0", "\t"}
+	texts := []string{"", " ", "text", "a &amp; b", "&lt;&gt;&quot;&apos;", "&#65;&#x42;", "é", "\n  ", "]]",
+		"<!-- c -->", "<![CDATA[<a>&amp;]]>", "<?pi x?>", "\u00a0", "\t"}
 	name := []string{"a", "metadata", "b-c", "d.e", "_f", "é", "param", "execute"}[w.IntN(8)]
 	var b strings.Builder
 	b.WriteString("<" + name)
 	for i := range w.IntN(3) {
 		quote := []string{"'", "\""}[w.IntN(2)]
 		value := []string{"", "v", "&amp;", "a b", "é", "&#10;", "x\ny", "x\ty", ">", "/"}[w.IntN(10)]
-		fmt.Fprintf(&b, "%s%c%s=%s%s%s%s", []string{" ", "\n", "  "}[w.IntN(3)], 'p'+i, []string{"", " "}[w.IntN(2)], []string{"", " "}[w.IntN(2)], quote, value, quote)
+		fmt.Fprintf(&b, "%s%c%s=%s%s%s%s", []string{" ", "\n", "  "}[w.IntN(3)], 'p'+i, []string{"", " "}[w.IntN(2)],
+			[]string{"", " "}[w.IntN(2)], quote, value, quote)
 	}
 	if w.IntN(4) == 0 {
 		return b.String() + []string{"/>", " />"}[w.IntN(2)]

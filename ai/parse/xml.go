@@ -75,7 +75,8 @@ type xmlReader struct {
 }
 
 func (f *file) readXML(from, to int, bare bool) *xmlReader {
-	x := &xmlReader{file: f, bare: bare, to: to, end: to, failed: -1, templates: newObject(f.at(from)), opaque: map[string]int{}}
+	x := &xmlReader{file: f, bare: bare, to: to, end: to, failed: -1, templates: newObject(f.at(from)),
+		opaque: map[string]int{}}
 	if to-from > maxMeta {
 		x.cut = true
 		for x.to = from + maxMeta; !utf8.RuneStart(f.text[x.to]); x.to-- {
@@ -216,7 +217,8 @@ func (x *xmlReader) skip(e *element, from int) bool {
 		off += i
 		rest := strings.TrimLeftFunc(x.text[off+2+len(e.name):x.to], unicode.IsSpace)
 		if strings.HasPrefix(rest, ">") {
-			x.templates.put(&x.report, "templates", "__opaque_"+e.name+"_"+itoa(n)+"__", e.at, text(x.at(from), x.text[from:off]))
+			x.templates.put(&x.report, "templates", "__opaque_"+e.name+"_"+itoa(n)+"__", e.at,
+				text(x.at(from), x.text[from:off]))
 			x.restart(off)
 			return true
 		}
@@ -279,7 +281,8 @@ func (x *xmlReader) finish(start int, t xml.EndElement) bool {
 			x.problem(x.at(start), "", "</%s> ends no element that is open", clip(name))
 		} else {
 			open := x.stack[top]
-			x.problem(x.at(start), "", "</%s> stands where </%s> is missing, for <%s> in line %d", clip(name), clip(open.name), clip(open.name), open.at.Line)
+			x.problem(x.at(start), "", "</%s> stands where </%s> is missing, for <%s> in line %d", clip(name),
+				clip(open.name), clip(open.name), open.at.Line)
 		}
 	}
 	if i < 0 {

@@ -121,8 +121,8 @@ func (y *yamlReader) document(text string) *value.Value {
 	return y.value(doc.Content[0])
 }
 
-// bang reports whether the text of a node begins with "!". That alone is a tag as well, which makes a text of a number,
-// and the reader of YAML says nothing of it. Nodes are asked about in the order in which they stand.
+// bang reports whether the text of a node begins with "!". That alone is a tag as well, which makes a text of a
+// number, and the reader of YAML says nothing of it. Nodes are asked about in the order in which they stand.
 func (y *yamlReader) bang(n *yaml.Node) bool {
 	for ; y.line < n.Line; y.line, y.column = y.line+1, 1 {
 		i := strings.IndexByte(y.rest, '\n')
@@ -152,7 +152,8 @@ func (y *yamlReader) printable(text string) string {
 	p := newPlaces(text)
 	at := p.at(i)
 	r, _ := utf8.DecodeRuneInString(text[i:])
-	y.problem(y.place(at.Line, at.Column), "", "the character U+%04X can't stand in YAML; in double quotes write \\u%04X", r, r)
+	y.problem(y.place(at.Line, at.Column), "",
+		"the character U+%04X can't stand in YAML; in double quotes write \\u%04X", r, r)
 	return strings.Map(func(r rune) rune {
 		if bad(r) {
 			return ' '
@@ -338,7 +339,8 @@ func (y *yamlReader) value(n *yaml.Node) *value.Value {
 // refuse reports an anchor and a tag.
 func (y *yamlReader) refuse(n *yaml.Node, at value.Pos) {
 	if n.Anchor != "" {
-		y.problem(at, y.where(), "&%s names a value for others to refer to; write the value where it is needed", clip(n.Anchor))
+		y.problem(at, y.where(), "&%s names a value for others to refer to; write the value where it is needed",
+			clip(n.Anchor))
 	}
 	switch bang := y.bang(n); {
 	case n.Style&yaml.TaggedStyle != 0:

@@ -9,12 +9,12 @@
 //	    capability: rye.execute.tool.rye.file-system.*
 //	    to: [rye.execute.tool.rye.file-system.read, rye.execute.tool.rye.file-system.ls]
 //
-// A permission for an alias is one for each of its tools. Aliases are the library's alone: others would give permissions that
-// no directive declares.
+// A permission for an alias is one for each of its tools. Aliases are the library's alone: others would give
+// permissions that no directive declares.
 //
-// narrow takes from permissions: of what capability covers, only what one of "to" covers counts, whatever a directive declares.
-// So config can only narrow; a "to" that isn't covered by its capability is an error. Where several cover a call, all must
-// allow it. At most 256 of each.
+// narrow takes from permissions: of what capability covers, only what one of "to" covers counts, whatever a directive
+// declares. So config can only narrow; a "to" that isn't covered by its capability is an error. Where several cover a
+// call, all must allow it. At most 256 of each.
 package permission
 
 import (
@@ -143,7 +143,8 @@ func entries(v *value.Value, name string, keys ...string) ([]*value.Value, error
 		}
 		for _, e := range item.Map {
 			if !slices.Contains(keys, e.Key) {
-				return nil, fmt.Errorf("%s[%d]: unknown key %q: expected one of %s", name, i, e.Key, strings.Join(keys, ", "))
+				return nil, fmt.Errorf("%s[%d]: unknown key %q: expected one of %s", name, i, e.Key,
+					strings.Join(keys, ", "))
 			}
 		}
 	}

@@ -72,7 +72,8 @@ narrow:
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		"execute:tool:rye/file-system/read": "", "execute:tool:rye/file-system/write": "files", "execute:tool:rye/bash/bash": "nothing", "execute:tool:acme/x": "",
+		"execute:tool:rye/file-system/read": "", "execute:tool:rye/file-system/write": "files",
+		"execute:tool:rye/bash/bash": "nothing", "execute:tool:acme/x": "",
 		"execute:directive:acme/x": "fewer", "load:tool:rye/bash/bash": "", "execute:tool:other/x": "fewer",
 	} {
 		if got := d.Refuses(parsed(t, text)); got != want {

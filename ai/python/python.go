@@ -48,13 +48,14 @@
 //
 // At the first thing that breaks the structure there is a problem with its place: a string or a bracket that is never
 // closed, an indentation that fits nowhere, a character that belongs to no token; bytes that are not UTF-8, NUL and
-// another coding break all of the file. What was read before stays. From there on lines are taken by pattern: a line that says
+// another coding break all of the file. What was read before stays. From there on lines are taken by pattern: a line
+// that says
 //
 //	__lower_case__ = SCALAR    or    UPPER_CASE = SCALAR
 //
 // at column 0, where SCALAR is None, a truth value, a number or a text on this line, gives its value; any other
-// binding takes the value away. The pattern reads the same tokens and starts afresh at the next line when they end in a
-// mistake. So on a sound file it says nothing that the reader doesn't say, whatever stands in its strings.
+// binding takes the value away. The pattern reads the same tokens and starts afresh at the next line when they end in
+// a mistake. So on a sound file it says nothing that the reader doesn't say, whatever stands in its strings.
 package python
 
 import (

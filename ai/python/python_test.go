@@ -159,7 +159,8 @@ func TestStatements(t *testing.T) {
 		{"A = 1\nclass B: A = 2; C = 3\nD = 4", "A=1 D=4"},
 		{"A = 1\n@A\n@x(A=3)\ndef f():\n  A = 2", "A=1"},
 		{"A = B = 1\nA = B = C = 1\nA = 1\nB = 1\nimport os.B, A", "B=1"},
-		{"A = 1; B = 2; C = 3; D = 4; E = 5\nimport A.x, y as B\nfrom .C import (D as x, y as C,)\nfrom E import *", "D=4 E=5"},
+		{"A = 1; B = 2; C = 3; D = 4; E = 5\nimport A.x, y as B\nfrom .C import (D as x, y as C,)\nfrom E import *",
+			"D=4 E=5"},
 		{"A = 1\nfrom A", "A=1"},
 		{"import", ""},
 		{"A = 1\ntype A = int", ""},
@@ -198,20 +199,32 @@ func TestStatements(t *testing.T) {
 func TestLiterals(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for _, c := range []struct{ src, want string }{
-		{"1,", "[1]"}, {"1,2", "[1,2]"}, {"(1)", "1"}, {"(1,)", "[1]"}, {"()", "[]"}, {"(1,2,)", "[1,2]"}, {"(,)", ""}, {"1,,", ""},
-		{"[]", "[]"}, {"[1,]", "[1]"}, {"[,]", ""}, {"[1 2]", ""}, {"{}", "{}"}, {"{1}", "[1]"}, {"{1,2,}", "[1,2]"}, {"{1 2}", ""}, {"{(1,2)}", "[[1,2]]"},
-		{"{'a':1}", `{"\61":1}`}, {"{'a':1,}", `{"\61":1}`}, {"{'a':}", ""}, {"{'a':1 'b'}", ""}, {"{'a':1,2}", ""}, {"{'a':1,'b'}", ""}, {"{1:2}", ""},
-		{"{[]}", ""}, {"{1,[]}", ""}, {"{1,x}", ""}, {"x'a'", ""}, {"uu'a'", ""}, {"{{}}", ""}, {"{(1,[])}", ""}, {"{'a':1,[]:2}", ""}, {"{set()}", ""}, {"{x}", ""}, {"{'a': x}", ""}, {"{'a':1,x:2}", ""},
+		{"1,", "[1]"}, {"1,2", "[1,2]"}, {"(1)", "1"}, {"(1,)", "[1]"}, {"()", "[]"}, {"(1,2,)", "[1,2]"}, {"(,)", ""},
+		{"1,,", ""},
+		{"[]", "[]"}, {"[1,]", "[1]"}, {"[,]", ""}, {"[1 2]", ""}, {"{}", "{}"}, {"{1}", "[1]"}, {"{1,2,}", "[1,2]"},
+		{"{1 2}", ""}, {"{(1,2)}", "[[1,2]]"},
+		{"{'a':1}", `{"\61":1}`}, {"{'a':1,}", `{"\61":1}`}, {"{'a':}", ""}, {"{'a':1 'b'}", ""}, {"{'a':1,2}", ""},
+		{"{'a':1,'b'}", ""}, {"{1:2}", ""},
+		{"{[]}", ""}, {"{1,[]}", ""}, {"{1,x}", ""}, {"x'a'", ""}, {"uu'a'", ""}, {"{{}}", ""}, {"{(1,[])}", ""},
+		{"{'a':1,[]:2}", ""}, {"{set()}", ""}, {"{x}", ""}, {"{'a': x}", ""}, {"{'a':1,x:2}", ""},
 		{"set()", "[]"}, {"set", ""}, {"set(1)", ""}, {"set([])", ""}, {"frozenset()", ""},
-		{"-1", "-1"}, {"+1", "1"}, {"- 1.5", "-1.5"}, {"-(1)", "-1"}, {"-((1))", "-1"}, {"-(1", ""}, {"-(1,)", ""}, {"--1", ""}, {"-'a'", ""}, {"-x", ""}, {"-0", "0"}, {"-0.0", "-0.0"},
-		{"1j", ""}, {"[1j]", ""}, {"1+2j", ""}, {"'a'+'b'", ""}, {"'a' 'b'", `"\61\62"`}, {"'a' b'b'", ""}, {"b'a'", ""}, {"f'a'", ""}, {"'a' f'b'", ""},
-		{"...", ""}, {"x", ""}, {"nONE", ""}, {"None", "None"}, {"True", "True"}, {"False", "False"}, {"not 1", ""}, {"*x,", ""}, {"", ""}, {"(", ""},
-		{"1e400", ""}, {"[1e400, x]", ""}, {"1e-400", "0.0"}, {"1E5", "100000.0"}, {"1e16", "1e+16"}, {"12345678901234567.0", "1.2345678901234568e+16"}, {"0.00001", "1e-05"},
-		{"0XFF", "255"}, {"0O17", "15"}, {"0B11", "3"}, {"0xffffffffffffffffffff", "1208925819614629174706175"}, {"0_0", "0"}, {"0e5", "0.0"}, {"0xe5", "229"}, {"0x_1", "1"},
-		{strings.Repeat("9", 4300), strings.Repeat("9", 4300)}, {strings.Repeat("9", 4301), ""}, {"0x" + strings.Repeat("f", 4300), ""},
+		{"-1", "-1"}, {"+1", "1"}, {"- 1.5", "-1.5"}, {"-(1)", "-1"}, {"-((1))", "-1"}, {"-(1", ""}, {"-(1,)", ""},
+		{"--1", ""}, {"-'a'", ""}, {"-x", ""}, {"-0", "0"}, {"-0.0", "-0.0"},
+		{"1j", ""}, {"[1j]", ""}, {"1+2j", ""}, {"'a'+'b'", ""}, {"'a' 'b'", `"\61\62"`}, {"'a' b'b'", ""},
+		{"b'a'", ""}, {"f'a'", ""}, {"'a' f'b'", ""},
+		{"...", ""}, {"x", ""}, {"nONE", ""}, {"None", "None"}, {"True", "True"}, {"False", "False"}, {"not 1", ""},
+		{"*x,", ""}, {"", ""}, {"(", ""},
+		{"1e400", ""}, {"[1e400, x]", ""}, {"1e-400", "0.0"}, {"1E5", "100000.0"}, {"1e16", "1e+16"},
+		{"12345678901234567.0", "1.2345678901234568e+16"}, {"0.00001", "1e-05"},
+		{"0XFF", "255"}, {"0O17", "15"}, {"0B11", "3"}, {"0xffffffffffffffffffff", "1208925819614629174706175"},
+		{"0_0", "0"}, {"0e5", "0.0"}, {"0xe5", "229"}, {"0x_1", "1"},
+		{strings.Repeat("9", 4300), strings.Repeat("9", 4300)}, {strings.Repeat("9", 4301), ""},
+		{"0x" + strings.Repeat("f", 4300), ""},
 		{deep(100), deep(100)}, {deep(101), ""},
-		{`'\''`, `"\27"`}, {`"""a""b"""`, `"\61\22\22\62"`}, {`''`, `""`}, {`''''''`, `""`}, {`'\x41'`, `"\41"`}, {`'\1'`, `"\01"`}, {`'\18'`, `"\01\38"`}, {`'\1234'`, `"\53\34"`},
-		{`r'\x'`, `"\5c\78"`}, {`R'\''`, `"\5c\27"`}, {`U'a'`, `"\61"`}, {`ur'a'`, ""}, {`rb'a'`, ""}, {`bR'a'`, ""}, {`Fr'a'`, ""}, {`'\u12'`, ""}, {`'\ud800'`, ""}, {`'\N{DASH}'`, ""},
+		{`'\''`, `"\27"`}, {`"""a""b"""`, `"\61\22\22\62"`}, {`''`, `""`}, {`''''''`, `""`}, {`'\x41'`, `"\41"`},
+		{`'\1'`, `"\01"`}, {`'\18'`, `"\01\38"`}, {`'\1234'`, `"\53\34"`},
+		{`r'\x'`, `"\5c\78"`}, {`R'\''`, `"\5c\27"`}, {`U'a'`, `"\61"`}, {`ur'a'`, ""}, {`rb'a'`, ""}, {`bR'a'`, ""},
+		{`Fr'a'`, ""}, {`'\u12'`, ""}, {`'\ud800'`, ""}, {`'\N{DASH}'`, ""},
 		{`'\N{DASH}' x`, ""}, {`r'\N{D}'`, `"\5c\4e\7b\44\7d"`},
 	} {
 		want := c.want
@@ -236,7 +249,8 @@ func TestWarnings(t *testing.T) {
 		{`A = "\U00110000"`, "line 1, column 6: the escape is beyond the last character"},
 		{"A = -1e999", "line 1, column 5: the number is larger than any float"},
 		{"A = " + strings.Repeat("1", 5000), "line 1, column 5: an integer of more than 4300 digits is not read"},
-		{"A = " + strings.Repeat("(", 101) + "1" + strings.Repeat(")", 101), "line 1, column 105: the value is nested more than 100 deep"},
+		{"A = " + strings.Repeat("(", 101) + "1" + strings.Repeat(")", 101),
+			"line 1, column 105: the value is nested more than 100 deep"},
 		{"A = 1; A = f()", `line 1, column 8: "A" had a literal and is bound again to something else: it is not read`},
 		{"A = 1\nA = f()\nA = 2", ""},
 		{"A = 1\nA = [1e999]", "line 2, column 6: the number is larger than any float"},
@@ -320,7 +334,8 @@ func TestBroken(t *testing.T) {
 		{"A = 1\n# \x00\nB = [1]", "line 2, column 3: a NUL byte", "A=1"},
 		{"A = 'a\x00b'", "line 1, column 7: a NUL byte", `A="\61\00\62"`},
 		{"A = 1\nB = 'é\xff'\nC = 1\nx = \xff\nD = 1", "line 2, column 7: byte 0xff is not UTF-8", "A=1 C=1 D=1"},
-		{"# coding: latin-1\nA = 1\nB = [1]", `line 1, column 11: the coding "latin-1" is not read, only UTF-8`, "A=1"},
+		{"# coding: latin-1\nA = 1\nB = [1]", `line 1, column 11: the coding "latin-1" is not read, only UTF-8`,
+			"A=1"},
 		{"\n#! coding=\t cp1252 é\nA = 1", `line 2, column 13: the coding "cp1252" is not read, only UTF-8`, "A=1"},
 		{"x\n# coding: latin-1\nA = [1]", "", "A=[1]"},
 		{"#\n#\n# coding: latin-1\nA = [1]", "", "A=[1]"},
@@ -399,14 +414,17 @@ func TestLimits(t *testing.T) {
 		t.Error(problems(m))
 	}
 	m := python.Read([]byte("A = " + ones(1<<18) + "\nB = ''"))
-	if want := "line 1, column 524292: the file has more than 262144 values; line 2, column 5: the file has more than 262144 values"; problems(m) != want || all(m) != "" {
+	if want := "line 1, column 524292: the file has more than 262144 values; line 2, column 5: the file has more than 262144 values"; problems(m) != want ||
+		all(m) != "" {
 		t.Error(problems(m))
 	}
-	if m := python.Read([]byte("A = " + ones(1<<19) + "\nB = 1\ndel x" + ones(1<<19))); problems(m) != "line 1, column 5: the line has more than 1048576 tokens" || all(m) != "B=1" {
+	if m := python.Read([]byte("A = " + ones(1<<19) + "\nB = 1\ndel x" +
+		ones(1<<19))); problems(m) != "line 1, column 5: the line has more than 1048576 tokens" || all(m) != "B=1" {
 		t.Error(problems(m))
 	}
 	// Each of these lines would be read to the end of the file.
-	for _, line := range []string{"(\n", "f'''{\n", "[ '''\n'''\n", "x = {'''\n", "A = 1\nA = [1]x\n", "A = {\nB = 1\n}x\n", "'''\n f'''{\"\"\"\n"} {
+	for _, line := range []string{"(\n", "f'''{\n", "[ '''\n'''\n", "x = {'''\n", "A = 1\nA = [1]x\n",
+		"A = {\nB = 1\n}x\n", "'''\n f'''{\"\"\"\n"} {
 		src := []byte(strings.Repeat(line, 1<<17/len(line)))
 		python.Read(src)
 		python.ByPattern(src)
@@ -441,7 +459,8 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(src)
 	}
-	for _, s := range []string{"A = 'a\xff'", "# coding: x\nA = 1", "x = f'{a:{b}}'", "if x:\n\tA = 1\n        B = 2", "A = {'a': -1e5, 'b': ((0x1F,),)}\r\nA += 1", "x = (\n\\\nA = 1"} {
+	for _, s := range []string{"A = 'a\xff'", "# coding: x\nA = 1", "x = f'{a:{b}}'", "if x:\n\tA = 1\n        B = 2",
+		"A = {'a': -1e5, 'b': ((0x1F,),)}\r\nA += 1", "x = (\n\\\nA = 1"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
@@ -468,7 +487,8 @@ func FuzzRead(f *testing.F) {
 		pattern := python.ByPattern(src)
 		for _, e := range m.Names.Map {
 			back := python.Read([]byte("A = " + literal(e.Value)))
-			if got := back.Names.Get("A"); got == nil || literal(got) != literal(e.Value) || len(back.Problems) > 0 || !inside(e.At) || !inside(e.Value.At) {
+			if got := back.Names.Get("A"); got == nil || literal(got) != literal(e.Value) || len(back.Problems) > 0 ||
+				!inside(e.At) || !inside(e.Value.At) {
 				t.Fatalf("%s becomes %s, %s", literal(e.Value), all(back), problems(back))
 			}
 		}

@@ -356,7 +356,8 @@ func misfit(name []byte) int {
 	for i := 0; i < len(name); {
 		r, n := utf8.DecodeRune(name[i:])
 		first := r == '_' || unicode.In(r, unicode.L, unicode.Nl, unicode.Other_ID_Start)
-		if !first && (i == 0 || !unicode.In(r, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Other_ID_Continue)) {
+		if !first && (i == 0 || !unicode.In(r, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc,
+			unicode.Other_ID_Continue)) {
 			return i
 		}
 		i += n

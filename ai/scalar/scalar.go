@@ -68,7 +68,8 @@ func plainNumber(s string) Scalar {
 	}
 	var ok bool
 	if sexagesimal(digits) {
-		asText.Warning = fault.Clip(s, 60) + " is a text here and a number in base 60 to other readers: put it in quotes"
+		asText.Warning = fault.Clip(s, 60) +
+			" is a text here and a number in base 60 to other readers: put it in quotes"
 		return asText
 	}
 	if digits, ok = ungroup(digits); !ok {
@@ -129,8 +130,10 @@ func leadingZero(s, sign, digits string) Scalar {
 	}
 	_, number, _ := Decimal(sign + digits)
 	if number != octal.Text {
-		octal.Warning = fault.Clip(s, 60) + " is octal here, " + fault.Clip(octal.Text, 60) + ", and " + fault.Clip(number, 60) + " to other readers: write "
-		if spelt := fault.Clip(sign+"0o"+digits[1:], 60) + " or " + fault.Clip(number, 60); len(octal.Warning)+len(spelt) <= 300 {
+		octal.Warning = fault.Clip(s, 60) + " is octal here, " + fault.Clip(octal.Text,
+			60) + ", and " + fault.Clip(number, 60) + " to other readers: write "
+		if spelt := fault.Clip(sign+"0o"+digits[1:], 60) + " or " + fault.Clip(number,
+			60); len(octal.Warning)+len(spelt) <= 300 {
 			octal.Warning += spelt
 		} else {
 			octal.Warning += "it with 0o or without the zero"

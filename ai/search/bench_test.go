@@ -41,7 +41,8 @@ func BenchmarkSearch10000(b *testing.B) {
 	})
 	st := find(b, Open(path), l, "").Stats
 	b.Logf("%d bytes for %d records", st.Bytes, st.Records)
-	for _, q := range []string{"", "w100", "w1 w20 w300", "w1 OR w2 OR w3", `"w1 w2"`, "w12*", "*2*", "w123~2", "content:w5 -w6"} {
+	for _, q := range []string{"", "w100", "w1 w20 w300", "w1 OR w2 OR w3", `"w1 w2"`, "w12*", "*2*", "w123~2",
+		"content:w5 -w6"} {
 		b.Run("warm/"+q, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

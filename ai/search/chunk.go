@@ -113,7 +113,8 @@ func (s *state) chunks(yield func(checkedbolt.Value) bool) {
 	for _, g := range s.segs {
 		for stream := 0; g.isNew() && stream < streams; stream++ {
 			for at := 0; at < g.sizes[stream]; at += chunkSize {
-				v := checkedbolt.Value{Key: chunkName{g.id, stream, at / chunkSize}.key(), Size: min(chunkSize, g.sizes[stream]-at)}
+				v := checkedbolt.Value{Key: chunkName{g.id, stream, at / chunkSize}.key(),
+					Size: min(chunkSize, g.sizes[stream]-at)}
 				v.Read = func(to []byte) error { return g.readNew(to, stream, at) }
 				if !yield(v) {
 					return

@@ -4,13 +4,13 @@
 //
 // # Ranking
 //
-// Scores are BM25F, with k1 = 1.2 and b = 0.75: occurrences in all fields are added up, each divided by
-// 1-b+b*(length of the field / average length of such fields) and multiplied by the field's weight, before they saturate.
-// A wildcard counts as one word with the occurrences of all that it stands for, and so does a fuzzy word, whose
-// neighbours at distance d count 1/(1+d). A phrase counts as one word, in all documents that have it in one field.
-// What is negated adds nothing. How rare a word is, and how long fields are, is counted over the whole catalog,
-// whatever the scope. Scores have six decimals; after them rank, kind, id, space and path decide, so that an answer
-// depends on what the files say and on nothing else.
+// Scores are BM25F, with k1 = 1.2 and b = 0.75: occurrences in all fields are added up, each divided by 1-b+b*(length
+// of the field / average length of such fields) and multiplied by the field's weight, before they saturate. A wildcard
+// counts as one word with the occurrences of all that it stands for, and so does a fuzzy word, whose neighbours at
+// distance d count 1/(1+d). A phrase counts as one word, in all documents that have it in one field. What is negated
+// adds nothing. How rare a word is, and how long fields are, is counted over the whole catalog, whatever the scope.
+// Scores have six decimals; after them rank, kind, id, space and path decide, so that an answer depends on what the
+// files say and on nothing else.
 //
 // # What is never stale
 //
@@ -38,8 +38,8 @@
 // Other numbers are little-endian where a size is given and else unsigned varints (rank: signed); texts have their
 // length before them. Files are sorted by space and path. The streams of a segment are:
 //
-//	0 docs       n, n × layout: n, n × (name weight (8)); n, n × doc: kind id space path rank, place and length of the
-//	             record, layout, the number of words in each field
+//	0 docs       n, n × layout: n, n × (name weight (8)); n, n × doc: kind id space path rank, place and length of
+//	             the record, layout, the number of words in each field
 //	1 blocks     for every 128 terms: the first, its place in stream 2, the place of its postings in stream 3
 //	2 terms      sorted: term, length of its postings
 //	3 postings   for each document: documents left out since the last, then fields: 2*field + 1 if another one
@@ -47,10 +47,10 @@
 //	4 records    kind id space path rank n, n × (name text weight (8))
 //
 // So a query reads the table, the docs and the terms that it asks for. What is new since makes another segment, for
-// each processor one if it is much. A segment of 16 MiB is full, and the next one is begun: what is made waits in files
-// without a name beside the index, so that memory doesn't grow with it. Segments that are more than half garbage, and
-// when there are more than eight that aren't full the smallest of them, are made into one from their records. A file
-// that is more than half unused is replaced.
+// each processor one if it is much. A segment of 16 MiB is full, and the next one is begun: what is made waits in
+// files without a name beside the index, so that memory doesn't grow with it. Segments that are more than half
+// garbage, and when there are more than eight that aren't full the smallest of them, are made into one from their
+// records. A file that is more than half unused is replaced.
 //
 // A writer derives from one generation of the table and writes only if that one is still there: who comes later
 // forgets what it wanted to remember. A table that came back after a loss of power is an old one, which stats

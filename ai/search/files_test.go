@@ -56,7 +56,9 @@ func agree(t *testing.T, x *Index, c Catalog, text string) *Response {
 	fresh := Open(filepath.Join(t.TempDir(), "fresh.db"))
 	fresh.now = x.now
 	want := find(t, fresh, c, text)
-	same := slices.EqualFunc(got.Results, want.Results, func(a, b Result) bool { return fmt.Sprint(a) == fmt.Sprint(b) })
+	same := slices.EqualFunc(got.Results, want.Results, func(a, b Result) bool {
+		return fmt.Sprint(a) == fmt.Sprint(b)
+	})
 	if !same || got.Total != want.Total || got.Stats.Records != want.Stats.Records {
 		t.Errorf("%s: %q, not %q", text, ids(got), ids(want))
 	}
@@ -96,7 +98,8 @@ func TestNeverStale(t *testing.T) {
 			clock.set(time.Minute, time.Minute, 0)
 		}
 		x := openAt(path, clock)
-		got := agree(t, x, folder{dir}, []string{"word1", "name2 OR word3", "w*", "NOT word4", `"word1 and word2"`}[step%5])
+		got := agree(t, x, folder{dir}, []string{"word1", "name2 OR word3", "w*", "NOT word4",
+			`"word1 and word2"`}[step%5])
 		read, kept = read+got.Stats.Read, kept+got.Stats.Kept
 	}
 	if sure := statOf(must2(os.Stat(path))).Sure; sure && kept < read/4 {
@@ -116,7 +119,8 @@ func TestDamagedIndex(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "search.db")
 	l := small()
 	for i := range 30 {
-		l.put("user", fmt.Sprint("more/", i), "name=more", "content="+strings.Repeat(fmt.Sprintf("shell%d file ", i), 300))
+		l.put("user", fmt.Sprint("more/", i), "name=more",
+			"content="+strings.Repeat(fmt.Sprintf("shell%d file ", i), 300))
 	}
 	find(t, Open(path), l, "")
 	l.put("project", "one", "name=file")
@@ -167,11 +171,13 @@ func TestWithoutFile(t *testing.T) {
 	must(t, os.WriteFile(blocked, nil, 0o644))
 	small10 := openTest(t)
 	small10.limit = 10
-	for x, why := range map[*Index]string{Open(filepath.Join(blocked, "search.db")): "not a directory", small10: "bytes, more than 10"} {
+	for x, why := range map[*Index]string{Open(filepath.Join(blocked, "search.db")): "not a directory",
+		small10: "bytes, more than 10"} {
 		l := small()
 		for i := range 3 {
 			r := find(t, x, l, "shell OR new")
-			want := []string{"acme/deploy rye/bash/bash", "acme/deploy rye/bash/bash", "new acme/deploy rye/bash/bash"}[i]
+			want := []string{"acme/deploy rye/bash/bash", "acme/deploy rye/bash/bash",
+				"new acme/deploy rye/bash/bash"}[i]
 			if r.Stats.Read != []int{5, 5, 6}[i] || ids(r) != want || !strings.Contains(r.Stats.Note, why) {
 				t.Errorf("%d: %q, %+v", i, ids(r), r.Stats)
 			}
@@ -193,7 +199,8 @@ func TestBusyFile(t *testing.T) {
 	must(t, <-held)
 	y := Open(x.path)
 	y.wait = time.Millisecond
-	if r := find(t, y, l, "shell"); r.Total != 2 || r.Stats.Read != 5 || r.Stats.Note != "another process holds the search index; everything was read" {
+	if r := find(t, y, l, "shell"); r.Total != 2 || r.Stats.Read != 5 ||
+		r.Stats.Note != "another process holds the search index; everything was read" {
 		t.Errorf("%+v", r.Stats)
 	}
 	close(release)
@@ -201,7 +208,8 @@ func TestBusyFile(t *testing.T) {
 	reader, err := openReader(t.Context(), x.path, time.Second)
 	must(t, err)
 	l.put("project", "new", "name=new")
-	if r := find(t, y, l, "new"); r.Total != 1 || r.Stats.Note != "another process holds the search index; everything was read" {
+	if r := find(t, y, l, "new"); r.Total != 1 ||
+		r.Stats.Note != "another process holds the search index; everything was read" {
 		t.Errorf("%+v", r.Stats)
 	}
 	reader.Close()
@@ -222,14 +230,16 @@ func FuzzState(f *testing.F) {
 	must(f, b.add(r, appendRecord(nil, r)))
 	g, err := b.segment()
 	must(f, err)
-	s := &state{gen: 1, segs: []*segment{g}, entries: []entry{{space: "project", path: "a", count: 1, stat: Stat{Sure: true}}}}
+	s := &state{gen: 1, segs: []*segment{g}, entries: []entry{{space: "project", path: "a", count: 1,
+		stat: Stat{Sure: true}}}}
 	f.Add(s.encode(statcache.NewClock()()), 3)
 	for i := range g.memory {
 		f.Add(g.memory[i], i)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, which int) {
 		if s, err := decodeState(b, nil); err == nil {
-			if again, err := decodeState(s.encode(s.written), nil); err != nil || len(again.entries) != len(s.entries) {
+			if again, err := decodeState(s.encode(s.written), nil); err != nil ||
+				len(again.entries) != len(s.entries) {
 				t.Fatal(err)
 			}
 		}
@@ -247,7 +257,8 @@ func FuzzState(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, q := range []string{"one", "o*", `"one two"`, `"two one"~3`, ""} {
-			if _, err := v.search(t.Context(), Request{Query: parse(t, q)}); err != nil && !errors.Is(err, errDamaged) {
+			if _, err := v.search(t.Context(), Request{Query: parse(t, q)}); err != nil &&
+				!errors.Is(err, errDamaged) {
 				t.Fatal(err)
 			}
 		}

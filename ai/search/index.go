@@ -77,7 +77,8 @@ func (x *Index) run(ctx context.Context, c Catalog, ask func(*view) error) (st S
 }
 
 // try looks at the files first, so that what it finds is never older than its call. What it makes waits in dir.
-func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, dir string, afresh bool) (st Stats, err error) {
+func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, dir string, afresh bool) (st Stats,
+	err error) {
 	begin := x.now()
 	files, err := c.Files(ctx)
 	if err == nil {
@@ -94,7 +95,8 @@ func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, dir s
 		b.close()
 	}()
 	p := b.state.plan(files, begin)
-	st = Stats{Files: len(files), Kept: len(files) - len(p.load), Read: len(p.load), Gone: p.gone, Rebuilt: b.rebuilt, Note: b.note}
+	st = Stats{Files: len(files), Kept: len(files) - len(p.load), Read: len(p.load), Gone: p.gone, Rebuilt: b.rebuilt,
+		Note: b.note}
 	w := newWriter(dir, x.full, min(runtime.GOMAXPROCS(0), 4, 1+len(p.load)/buildAlone))
 	defer w.close()
 	found, err := b.state.load(ctx, c, files, p, w)
@@ -265,8 +267,8 @@ func encode(records []Record, buf []byte, parts [][]byte) ([]byte, [][]byte) {
 	return buf, parts
 }
 
-// next returns the state after a plan was carried out, without the segments that were made, and reports whether it tells
-// more than s.
+// next returns the state after a plan was carried out, without the segments that were made, and reports whether it
+// tells more than s.
 func (s *state) next(files []File, p *plan, found []loadedFile, begin statcache.Moment, st *Stats) (*state, bool) {
 	if len(p.load)+p.gone == 0 && s.gen != 0 {
 		return s, false

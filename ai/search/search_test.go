@@ -74,7 +74,8 @@ func (l *library) put(space, id string, fields ...string) *libraryFile {
 	}
 	l.tick++
 	f := &libraryFile{File: File{Space: space, Path: r.Path, Stat: Stat{
-		Size: 1, Mtime: 7, Ctime: time.Now().Add(-time.Hour).Truncate(time.Second).UnixNano() + l.tick, Dev: 1, Inode: 1, Mode: 0o644, Sure: true,
+		Size: 1, Mtime: 7, Ctime: time.Now().Add(-time.Hour).Truncate(time.Second).UnixNano() + l.tick, Dev: 1,
+		Inode: 1, Mode: 0o644, Sure: true,
 	}}, records: []Record{r}}
 	l.files[space+" "+r.Path] = f
 	return f
@@ -152,10 +153,14 @@ func find(t testing.TB, x *Index, l Catalog, text string) *Response {
 // small is the library of the tests of queries.
 func small() *library {
 	l := newLibrary()
-	l.put("project", "rye/bash/bash", "name=bash", "description=Run a shell command and return its output", "category=rye/bash")
-	l.put("system:rye/std", "rye/file-system/read", "name=read", "description=Read a file of the file-system", "category=rye/file-system")
-	l.put("system:rye/std", "rye/file-system/write", "name=write", "description=Write a file to the file system, safely", "category=rye/file-system")
-	l.put("user", "acme/deploy", "name=deploy", "title=Deploy everything", "description=Deploys v1.2.3 of the shell, then waits", "content=kubernetes shell shell shell")
+	l.put("project", "rye/bash/bash", "name=bash", "description=Run a shell command and return its output",
+		"category=rye/bash")
+	l.put("system:rye/std", "rye/file-system/read", "name=read", "description=Read a file of the file-system",
+		"category=rye/file-system")
+	l.put("system:rye/std", "rye/file-system/write", "name=write",
+		"description=Write a file to the file system, safely", "category=rye/file-system")
+	l.put("user", "acme/deploy", "name=deploy", "title=Deploy everything",
+		"description=Deploys v1.2.3 of the shell, then waits", "content=kubernetes shell shell shell")
 	l.put("project", "acme/Straße", "name=straße", "description=ΣΊΣΥΦΟΣ rolls 中文 a stone; naïve café")
 	return l
 }
@@ -224,7 +229,8 @@ func TestQueries(t *testing.T) {
 
 func TestScopesAndPages(t *testing.T) {
 	x, l := openTest(t), small()
-	l.put("user", "rye/bash/bash", "name=bash", "description=Run a shell command and return its output", "category=rye/bash")
+	l.put("user", "rye/bash/bash", "name=bash", "description=Run a shell command and return its output",
+		"category=rye/bash")
 	all := []string{}
 	for from := range 7 {
 		r, err := x.Search(t.Context(), l, Request{Limit: 1, Offset: from})
@@ -244,7 +250,8 @@ func TestScopesAndPages(t *testing.T) {
 		r    Request
 		want string
 	}{
-		{Request{Scope: query.Scope{Kind: "tool", ID: "rye/file-system"}}, "rye/file-system/read rye/file-system/write"},
+		{Request{Scope: query.Scope{Kind: "tool", ID: "rye/file-system"}},
+			"rye/file-system/read rye/file-system/write"},
 		{Request{Scope: query.Scope{Kind: "tool", ID: "rye/file"}}, ""},
 		{Request{Scope: query.Scope{Kind: "directive"}}, ""},
 		{Request{Space: "user"}, "acme/deploy rye/bash/bash"},
@@ -260,11 +267,13 @@ func TestScopesAndPages(t *testing.T) {
 		if got := ids(r); got != c.want {
 			t.Errorf("%+v: %q", c.r, got)
 		}
-		if c.r.Query != nil && (r.Results[0].Space != "project" || r.Results[0].Score != r.Results[1].Score || r.Results[0].Score <= 0) {
+		if c.r.Query != nil && (r.Results[0].Space != "project" || r.Results[0].Score != r.Results[1].Score ||
+			r.Results[0].Score <= 0) {
 			t.Errorf("%+v", r.Results)
 		}
 	}
-	if r := find(t, x, l, "nmae:bash name:bash (nmae:x OR other:y)"); !slices.Equal(r.Unknown, []string{"nmae", "other"}) {
+	if r := find(t, x, l, "nmae:bash name:bash (nmae:x OR other:y)"); !slices.Equal(r.Unknown,
+		[]string{"nmae", "other"}) {
 		t.Errorf("unknown fields: %q", r.Unknown)
 	}
 }
@@ -275,15 +284,16 @@ func TestScore(t *testing.T) {
 	l.put("project", "a", "name=red", "content=red green blue")
 	l.put("project", "b", "name=green", "content=green")
 	l.put("project", "c", "name=blue", "content=blue blue")
-	// red is in one of three: ln(1 + 2.5/1.5) = 0.980829. The field name has one word everywhere, content two on average:
-	// 3/1 + 1/(0.25+0.75*3/2) = 3.727273 occurrences; times 2.2/(3.727273+1.2) = 1.664207.
+	// red is in one of three: ln(1 + 2.5/1.5) = 0.980829. The field name has one word everywhere, content two on
+	// average: 3/1 + 1/(0.25+0.75*3/2) = 3.727273 occurrences; times 2.2/(3.727273+1.2) = 1.664207.
 	r := find(t, x, l, "red")
 	if len(r.Results) != 1 || r.Results[0].Score != 1.632303 {
 		t.Errorf("%+v", r.Results)
 	}
 	f := l.put("project", "c", "name=blue", "content=blue blue")
 	f.records[0].Fields[1].Weight = 100
-	if a, b := find(t, x, l, "content:blue").Results, find(t, x, l, "blue").Results; a[0].ID != "c" || a[0].Score >= b[0].Score {
+	if a, b := find(t, x, l, "content:blue").Results, find(t, x, l, "blue").Results; a[0].ID != "c" ||
+		a[0].Score >= b[0].Score {
 		t.Errorf("%+v %+v", a, b)
 	}
 }
@@ -406,7 +416,8 @@ func TestClockSetBackMeanwhile(t *testing.T) {
 	clock, l := &fakeClock{}, small()
 	x := openAt(filepath.Join(t.TempDir(), "search.db"), clock)
 	hook := &hooked{library: l, load: func() { clock.set(-time.Hour, 0, 0) }}
-	if r := find(t, x, hook, "bash"); ids(r) != "rye/bash/bash" || r.Stats.Note != "the clock was set back; nothing is remembered" {
+	if r := find(t, x, hook, "bash"); ids(r) != "rye/bash/bash" ||
+		r.Stats.Note != "the clock was set back; nothing is remembered" {
 		t.Errorf("%+v", r)
 	}
 	if r := find(t, x, l, "bash"); r.Stats.Read != 5 || r.Stats.Note != "" {
@@ -438,11 +449,13 @@ func TestFilesThatCannotBeLoaded(t *testing.T) {
 	}
 	f.err = nil
 	twice.records[0].Fields = make([]Field, MaxFields+1)
-	if r := find(t, x, l, "bash"); r.Total != 2 || len(r.Stats.Unread) != 1 || !strings.HasSuffix(r.Stats.Unread[0].Error(), `has 65 fields; at most 64 are possible`) {
+	if r := find(t, x, l, "bash"); r.Total != 2 || len(r.Stats.Unread) != 1 ||
+		!strings.HasSuffix(r.Stats.Unread[0].Error(), `has 65 fields; at most 64 are possible`) {
 		t.Errorf("%+v %v", r.Stats, r.Stats.Unread)
 	}
 	twice.records[0].Fields = []Field{{Text: strings.Repeat("a", MaxText+1)}}
-	if r := find(t, x, l, "bash"); len(r.Stats.Unread) != 1 || !strings.HasSuffix(r.Stats.Unread[0].Error(), `its text has 16777217 bytes; at most 16777216 can be indexed`) {
+	if r := find(t, x, l, "bash"); len(r.Stats.Unread) != 1 ||
+		!strings.HasSuffix(r.Stats.Unread[0].Error(), `its text has 16777217 bytes; at most 16777216 can be indexed`) {
 		t.Errorf("%+v %v", r.Stats, r.Stats.Unread)
 	}
 	f.err = fs.ErrNotExist // gone between the look and the reading
@@ -456,7 +469,8 @@ func TestFilesThatCannotBeLoaded(t *testing.T) {
 		t.Error(err)
 	}
 	l.broken = nil
-	if _, err := x.Search(t.Context(), doubled{l}, Request{}); err == nil || !strings.HasPrefix(err.Error(), `the catalog has "tools/`) {
+	if _, err := x.Search(t.Context(), doubled{l}, Request{}); err == nil ||
+		!strings.HasPrefix(err.Error(), `the catalog has "tools/`) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

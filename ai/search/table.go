@@ -183,7 +183,8 @@ func decodeState(b []byte, file *reader) (*state, error) {
 			return nil, errDamaged
 		}
 		if flags[0]&hasStat != 0 {
-			e.stat = Stat{int64(d.Fixed()), int64(d.Fixed()), int64(d.Fixed()), d.Fixed(), d.Fixed(), uint32(d.Fixed()), true}
+			e.stat = Stat{int64(d.Fixed()), int64(d.Fixed()), int64(d.Fixed()), d.Fixed(), d.Fixed(),
+				uint32(d.Fixed()), true}
 		}
 		if flags[0]&hasDigest != 0 {
 			copy(e.digest[:], d.Take(len(e.digest)))

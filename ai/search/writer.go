@@ -11,8 +11,9 @@ import (
 // fullSegment is how large a segment becomes. 32 of them reach the limit of an index.
 const fullSegment = 16 << 20
 
-// A writer makes segments of records. Several goroutines may add to it. Its memory doesn't grow with the number of records:
-// it ends a segment that is full, and segments wait in files without a name until they are written to the index.
+// A writer makes segments of records. Several goroutines may add to it. Its memory doesn't grow with the number of
+// records: it ends a segment that is full, and segments wait in files without a name until they are written to the
+// index.
 type writer struct {
 	full  int // the size of a segment
 	parts []part
@@ -38,8 +39,8 @@ func newWriter(dir string, full, parts int) *writer {
 	return w
 }
 
-// add indexes the records of a file, which begin with number first in segment seg. Encoded are the same records as they are
-// written.
+// add indexes the records of a file, which begin with number first in segment seg. Encoded are the same records as
+// they are written.
 func (w *writer) add(i int, records []Record, encoded [][]byte) (seg, first int, err error) {
 	p := &w.parts[i%len(w.parts)]
 	p.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestFullSegments: of many records, segments are made that wait in files until they are written. The answers are those of
-// one segment in memory, also when most was changed, and nothing is left beside the index.
+// TestFullSegments: of many records, segments are made that wait in files until they are written. The answers are
+// those of one segment in memory, also when most was changed, and nothing is left beside the index.
 func TestFullSegments(t *testing.T) {
 	const files, full = 600, 4 << 10
 	l := newLibrary()
@@ -54,7 +54,8 @@ func TestFullSegments(t *testing.T) {
 			least, most = least+min(1, g.bytes()/(full/2)), max(most, g.bytes())
 		}
 		if least < 10 || most > 2*full {
-			t.Fatalf("round %d: of %d segments %d are half full, and the largest has %d bytes", round, len(s.segs), least, most)
+			t.Fatalf("round %d: of %d segments %d are half full, and the largest has %d bytes", round, len(s.segs),
+				least, most)
 		}
 		all, err := os.ReadDir(filepath.Dir(x.path))
 		if err != nil || len(all) != 1 {
@@ -80,7 +81,8 @@ func TestSpillFails(t *testing.T) {
 	files, err := l.Files(t.Context())
 	must(t, err)
 	s := &state{}
-	if _, err := s.load(t.Context(), l, files, s.plan(files, x.now()), w); err == nil || !strings.Contains(err.Error(), errSpill.Error()) {
+	if _, err := s.load(t.Context(), l, files, s.plan(files, x.now()), w); err == nil ||
+		!strings.Contains(err.Error(), errSpill.Error()) {
 		t.Errorf("%v", err)
 	}
 }
@@ -113,7 +115,9 @@ func TestMergeKeepsFull(t *testing.T) {
 		find(t, x, l, "new")
 	}
 	after := state()
-	if len(before) < 2*maxSegments || slices.ContainsFunc(before, func(id uint64) bool { return !slices.Contains(after, id) }) {
+	if len(before) < 2*maxSegments || slices.ContainsFunc(before, func(id uint64) bool {
+		return !slices.Contains(after, id)
+	}) {
 		t.Errorf("%d were full, and now %d", len(before), len(after))
 	}
 }

@@ -170,7 +170,8 @@ type parser struct {
 
 func (p *parser) fail(at int, format string, args ...any) error {
 	text := p.text[:min(len(p.text), 100)]
-	return fault.New(fault.Validation, "version range %+q, byte %d: %s", text, at, fmt.Sprintf(format, args...)).On("range", text).On("offset", at)
+	return fault.New(fault.Validation, "version range %+q, byte %d: %s", text, at,
+		fmt.Sprintf(format, args...)).On("range", text).On("offset", at)
 }
 
 func (p *parser) space() {

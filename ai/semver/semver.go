@@ -22,15 +22,15 @@
 //	~1.2.3, ~1.2      >=1.2.x <1.3.0      =1.2, 1.2.x       >=1.2.0 <1.3.0
 //	~1                >=1.0.0 <2.0.0      1.2 - 2.3         >=1.2.0 <2.4.0
 //
-// A version without operator, "1.2.3", is refused: for npm it is that version alone, for cargo what ^1.2.3 allows.
-// So are build metadata, which don't order versions, a leading "v", an operator before a wildcard, empty alternatives and
+// A version without operator, "1.2.3", is refused: for npm it is that version alone, for cargo what ^1.2.3 allows. So
+// are build metadata, which don't order versions, a leading "v", an operator before a wildcard, empty alternatives and
 // numbers above 2^53-1.
 //
 // # Pre-releases
 //
 // A pre-release is allowed only where a comparator of the same alternative names a pre-release of the same
-// major.minor.patch, and then if it stands within the bounds: ^1.2.3-beta.2 allows 1.2.3-beta.4 and 1.4.0, but not 1.4.0-beta.4.
-// The upper bounds that ^, ~, <= and wildcards imply are below every pre-release of that version.
+// major.minor.patch, and then if it stands within the bounds: ^1.2.3-beta.2 allows 1.2.3-beta.4 and 1.4.0, but not
+// 1.4.0-beta.4. The upper bounds that ^, ~, <= and wildcards imply are below every pre-release of that version.
 package semver
 
 import (
@@ -66,7 +66,9 @@ func (r Range) Contains(version string) bool {
 	if isPreview(version) {
 		spans = r.previews
 	}
-	return slices.ContainsFunc(spans, func(s span) bool { return !below(version, s.lo) && (s.hi == "" || below(version, s.hi)) })
+	return slices.ContainsFunc(spans, func(s span) bool {
+		return !below(version, s.lo) && (s.hi == "" || below(version, s.hi))
+	})
 }
 
 // Empty reports whether r allows no version at all.

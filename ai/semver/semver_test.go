@@ -33,7 +33,8 @@ func TestRanges(t *testing.T) {
 		{"^0.0", "0.0.0", "0.0.0 0.0.9", "0.1.0 0.0.0-0"},
 		{"^0", "0.0.0", "0.0.0 0.9.9", "1.0.0 1.0.0-rc"},
 		{"^0.0.0", "0.0.0", "0.0.0", "0.0.1"},
-		{"^1.2.3-beta.2", "1.2.3-beta.2", "1.2.3-beta.2 1.2.3-beta.4 1.2.3-rc 1.2.3 1.9.0", "1.2.3-beta.1 1.2.3-alpha 1.4.0-beta.4 2.0.0-beta.2 2.0.0"},
+		{"^1.2.3-beta.2", "1.2.3-beta.2", "1.2.3-beta.2 1.2.3-beta.4 1.2.3-rc 1.2.3 1.9.0",
+			"1.2.3-beta.1 1.2.3-alpha 1.4.0-beta.4 2.0.0-beta.2 2.0.0"},
 		{"^0.0.3-beta", "0.0.3-beta", "0.0.3-pr 0.0.3", "0.0.3-alpha 0.0.4"},
 		{"~1.2.3", "1.2.3", "1.2.3 1.2.9", "1.2.2 1.3.0 1.3.0-0"},
 		{"~1.2", "1.2.0", "1.2.0 1.2.9", "1.1.9 1.3.0"},
@@ -117,7 +118,8 @@ func TestRanges(t *testing.T) {
 
 // What is no version is in no range, not even in that of everything.
 func TestNoVersion(t *testing.T) {
-	for _, v := range []string{"", "1", "1.2", "v1.2.3", "1.2.3 ", "01.2.3", "1.2.3-01", "1.2.3-", "latest", "1.2.3\x00"} {
+	for _, v := range []string{"", "1", "1.2", "v1.2.3", "1.2.3 ", "01.2.3", "1.2.3-01", "1.2.3-", "latest",
+		"1.2.3\x00"} {
 		if parse(t, "*").Contains(v) {
 			t.Errorf("%q is in", v)
 		}
@@ -211,7 +213,8 @@ var universe = func() (all []string) {
 			for _, c := range "0123" {
 				v := string([]rune{a, '.', b, '.', c})
 				all = append(all, v)
-				for _, pre := range []string{"0", "0.0", "1", "1.0", "a", "a.0", "a.0.0", "a.1", "a.1.0", "a.a", "b", "b.0", "b.a"} {
+				for _, pre := range []string{"0", "0.0", "1", "1.0", "a", "a.0", "a.0.0", "a.1", "a.1.0", "a.a", "b",
+					"b.0", "b.a"} {
 					all = append(all, v+"-"+pre)
 				}
 			}
@@ -321,7 +324,8 @@ func TestAgainstModel(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"^1.2", "~1.2.3", ">=1.0 <2", "1.x", "=1.2.3", "1.2.3 - 2.0", "^1 || ^2.0.0-a", "*", "<0.0.0-0",
+	for _, s := range []string{"^1.2", "~1.2.3", ">=1.0 <2", "1.x", "=1.2.3", "1.2.3 - 2.0", "^1 || ^2.0.0-a", "*",
+		"<0.0.0-0",
 		">1.2.3-rc <=1.2.3-rc.5, >=0.0.0", "", "1", "||", "^9007199254740991", "=1.2.3-" + strings.Repeat("9", 92)} {
 		f.Add(s, "1.2.3-rc.1")
 	}
@@ -338,7 +342,8 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q: least %q", text, low)
 		}
 		// Of what is below the least version nothing is in.
-		if manifest.CheckVersion(version) == nil && manifest.CompareVersions(version, low) < 0 && ok && r.Contains(version) {
+		if manifest.CheckVersion(version) == nil && manifest.CompareVersions(version, low) < 0 && ok &&
+			r.Contains(version) {
 			t.Fatalf("%q: %q is below %q", text, version, low)
 		}
 	})

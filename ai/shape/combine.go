@@ -143,7 +143,8 @@ func (c *comparer) disjoint(list []node) bool {
 	return true
 }
 
-// branches returns schemas that together accept all that n accepts: those of its union, else n for each type that it has.
+// branches returns schemas that together accept all that n accepts: those of its union, else n for each type that it
+// has.
 func (c *comparer) branches(list []node, n node, m map[string]any) []node {
 	if len(list) > 0 {
 		return list
@@ -184,7 +185,8 @@ func (c *comparer) conditions(path string, l, r node, from, to map[string]any) (
 	}
 	// How many elements must match turns around what "contains" means.
 	contains := c.silently
-	if from["minContains"] != nil || from["maxContains"] != nil || to["minContains"] != nil || to["maxContains"] != nil {
+	if from["minContains"] != nil || from["maxContains"] != nil || to["minContains"] != nil ||
+		to["maxContains"] != nil {
 		contains = c.exactly
 	}
 	e |= c.applied(path, "contains", l, r, from, to, contains)
@@ -211,7 +213,8 @@ func (c *comparer) exactly(l, r node) effect {
 }
 
 // applied compares a keyword whose value is a schema, and which can only take values away.
-func (c *comparer) applied(path, name string, l, r node, from, to map[string]any, compare func(l, r node) effect) effect {
+func (c *comparer) applied(path, name string, l, r node, from, to map[string]any,
+	compare func(l, r node) effect) effect {
 	v, ok := from[name]
 	w, ok2 := to[name]
 	if !ok || !ok2 {

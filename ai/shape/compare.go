@@ -64,8 +64,8 @@ type pair struct {
 // A mark is what was known when the comparison of a pair began.
 type mark struct{ descents, exact int }
 
-// A comparer compares two schemas. What it returns is always the effect on the set of values, or more; what it reports,
-// unless it is quiet, follows the rules of the section.
+// A comparer compares two schemas. What it returns is always the effect on the set of values, or more; what it
+// reports, unless it is quiet, follows the rules of the section.
 type comparer struct {
 	section  section
 	items    []Item
@@ -196,8 +196,9 @@ func (c *comparer) compare(path string, l, r node) effect {
 	if x.ref != "" && y.ref != "" {
 		p := pair{x.ref, y.ref, x.side}
 		if m, ok := c.open[p]; ok {
-			// The pair stands within itself: whatever is wrong with it is found by the comparison that is under way. But that
-			// is only so if there are fewer values to look at each time, and if it asks for no less than this one.
+			// The pair stands within itself: whatever is wrong with it is found by the comparison that is under way.
+			// But that is only so if there are fewer values to look at each time, and if it asks for no less than this
+			// one.
 			if m.descents < c.descents && m.exact == c.exact {
 				return 0
 			}
@@ -304,7 +305,8 @@ var known = sync.OnceValue(func() map[string]bool {
 		"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType", "contentSchema",
 		"items", "prefixItems", "additionalItems", "unevaluatedItems", "minItems", "maxItems", "uniqueItems",
 		"contains", "minContains", "maxContains",
-		"properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames", "required",
+		"properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames",
+		"required",
 		"minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "dependencies",
 		"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"} {
 		m[name] = true
@@ -317,14 +319,16 @@ func (c *comparer) typesAndValues(path string, l, r node, from, to map[string]an
 	old, ok := c.values(from)
 	now, ok2 := c.values(to)
 	if !ok || !ok2 {
-		return c.opaque(path, "enum", from, to) | c.opaque(path, "const", from, to) | c.opaque(path, "type", from, to) | c.opaque(path, "nullable", from, to)
+		return c.opaque(path, "enum", from, to) | c.opaque(path, "const", from, to) |
+			c.opaque(path, "type", from, to) | c.opaque(path, "nullable", from, to)
 	}
 	if old != nil || now != nil {
 		name := "enum"
 		if from[name] == nil && to[name] == nil {
 			name = "const"
 		}
-		e = c.keyword(path, name, from, to, effects(now != nil && (old == nil || !subset(old, now)), old != nil && (now == nil || !subset(now, old))))
+		e = c.keyword(path, name, from, to, effects(now != nil && (old == nil || !subset(old, now)), old != nil &&
+			(now == nil || !subset(now, old))))
 		if old != nil && now != nil {
 			return e // the values say which types there are
 		}

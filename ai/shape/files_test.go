@@ -11,8 +11,9 @@ import (
 
 // leaves are files of a project, and none of kept is ever written.
 var (
-	leaves = []string{"z", "a/z", "a/b/z", "ab/z", "a-b/z", "rye.lock", "rye.yaml", ".ai/z", ".ai/outputs/z", ".ai/outputs/b/z", ".ai/tools/z", ".git/z"}
-	kept   = []string{"rye.lock", "rye.yaml", ".ai/z", ".ai/tools/z", ".git/z"}
+	leaves = []string{"z", "a/z", "a/b/z", "ab/z", "a-b/z", "rye.lock", "rye.yaml", ".ai/z", ".ai/outputs/z",
+		".ai/outputs/b/z", ".ai/tools/z", ".git/z"}
+	kept = []string{"rye.lock", "rye.yaml", ".ai/z", ".ai/tools/z", ".git/z"}
 )
 
 // A touch is what paths allow, file by file.
@@ -21,7 +22,9 @@ type touch struct{ reads, writes map[string]bool }
 func touches(read, write []string) touch {
 	t := touch{map[string]bool{}, map[string]bool{}}
 	under := func(paths []string, leaf string) bool {
-		return slices.ContainsFunc(paths, func(p string) bool { return p == "." || p == leaf || strings.HasPrefix(leaf, p+"/") })
+		return slices.ContainsFunc(paths, func(p string) bool {
+			return p == "." || p == leaf || strings.HasPrefix(leaf, p+"/")
+		})
 	}
 	for _, leaf := range leaves {
 		t.writes[leaf] = under(write, leaf) && !slices.Contains(kept, leaf)
@@ -32,7 +35,9 @@ func touches(read, write []string) touch {
 
 // more reports whether t allows what o doesn't.
 func (t touch) more(o touch) bool {
-	return slices.ContainsFunc(leaves, func(leaf string) bool { return t.reads[leaf] && !o.reads[leaf] || t.writes[leaf] && !o.writes[leaf] })
+	return slices.ContainsFunc(leaves, func(leaf string) bool {
+		return t.reads[leaf] && !o.reads[leaf] || t.writes[leaf] && !o.writes[leaf]
+	})
 }
 
 // Files are wider exactly when there is a file that may now be touched and might not before.
@@ -67,9 +72,11 @@ func TestFilesAreSound(t *testing.T) {
 
 func TestWritable(t *testing.T) {
 	for path, want := range map[string]bool{
-		".": true, "docs": true, "rye.lock.d": true, "sub/rye.yaml": true, ".ai/outputs": true, ".ai/outputs/x/y": true, ".aix": true, ".gitignore": true,
-		".ai": false, ".ai/output": false, ".ai/outputs.d": false, ".ai/tools/outputs": false, ".AI/outputs": false, ".ai/OUTPUTS": false,
-		".git": false, ".GIT/hooks": false, "rye.lock": false, "Rye.YAML": false, "rye.yaml/x": false,
+		".": true, "docs": true, "rye.lock.d": true, "sub/rye.yaml": true, ".ai/outputs": true,
+		".ai/outputs/x/y": true, ".aix": true, ".gitignore": true,
+		".ai": false, ".ai/output": false, ".ai/outputs.d": false, ".ai/tools/outputs": false, ".AI/outputs": false,
+		".ai/OUTPUTS": false,
+		".git":        false, ".GIT/hooks": false, "rye.lock": false, "Rye.YAML": false, "rye.yaml/x": false,
 	} {
 		if got := shape.Writable(path); got != want {
 			t.Errorf("%q: got %v", path, got)

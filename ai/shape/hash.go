@@ -34,10 +34,10 @@ type Grants struct {
 	Files       any      // nil, or an object: read, write → list of paths below the project's root, "." for all
 }
 
-// Hash returns the grants hash. It doesn't depend on the order of lists, on what stands in them twice, or on the form in
-// which a capability is written; nothing, an empty list and the network "none" are the same as what isn't there, and so is
-// a path below another of its list. A permission that is no capability, and limits, a network or files of another form, are
-// errors.
+// Hash returns the grants hash. It doesn't depend on the order of lists, on what stands in them twice, or on the form
+// in which a capability is written; nothing, an empty list and the network "none" are the same as what isn't there,
+// and so is a path below another of its list. A permission that is no capability, and limits, a network or files of
+// another form, are errors.
 func (g Grants) Hash() (cas.Digest, error) {
 	members := map[string]any{}
 	set, err := capability.ParseSet(g.Permissions)

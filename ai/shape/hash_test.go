@@ -39,21 +39,25 @@ func TestHashVectors(t *testing.T) {
 		text string
 	}{
 		{face("", "", ""), `{}`},
-		{face(`{"type":"object","properties":{"url":{"type":"string"}},"required":["url"]}`, `{"type":"string"}`, `{"type":"object"}`),
+		{face(`{"type":"object","properties":{"url":{"type":"string"}},"required":["url"]}`, `{"type":"string"}`,
+			`{"type":"object"}`),
 			`{"error":{"type":"object"},"input":{"properties":{"url":{"type":"string"}},"required":["url"],"type":"object"},"output":{"type":"string"}}`},
 		{face(`{"b":1.50,"a":{}}`, "", ""), `{"input":{"a":{},"b":1.5}}`},
 		{grants(shape.Grants{}), `{}`},
-		{grants(shape.Grants{Permissions: []string{}, Limits: map[string]any{}, Secrets: []string{}, Network: []any{}}), `{}`},
+		{grants(shape.Grants{Permissions: []string{}, Limits: map[string]any{}, Secrets: []string{},
+			Network: []any{}}), `{}`},
 		{grants(shape.Grants{Network: "none"}), `{}`},
 		{grants(shape.Grants{Risk: "write"}), `{"risk":"write"}`},
-		{grants(shape.Grants{Permissions: []string{"rye.load.*", "execute:tool:acme/fetch", "rye.execute.tool.acme.fetch"}, Limits: map[string]any{"turns": int64(4), "spend": int64(5e8)},
+		{grants(shape.Grants{Permissions: []string{"rye.load.*", "execute:tool:acme/fetch",
+			"rye.execute.tool.acme.fetch"}, Limits: map[string]any{"turns": int64(4), "spend": int64(5e8)},
 			Risk: "infra", Secrets: []string{"b", "a", "b"}, Network: []any{"b.example", "a.example"}}),
 			`{"limits":{"spend":500000000,"turns":4},"network":["a.example","b.example"],"permissions":["execute:tool:acme/fetch","load:*:*"],"risk":"infra","secrets":["a","b"]}`},
 		{grants(shape.Grants{Network: "all"}), `{"network":"all"}`},
 		{grants(shape.Grants{Files: map[string]any{}}), `{}`},
 		{grants(shape.Grants{Files: map[string]any{"read": []any{}, "write": nil}}), `{}`},
 		{grants(shape.Grants{Files: map[string]any{"read": []any{"."}}}), `{"files":{"read":["."]}}`},
-		{grants(shape.Grants{Files: map[string]any{"read": []string{"docs/api", "src", "docs", "docs-old"}, "write": []any{"docs", ".", ".ai/outputs"}}, Risk: "write"}),
+		{grants(shape.Grants{Files: map[string]any{"read": []string{"docs/api", "src", "docs", "docs-old"},
+			"write": []any{"docs", ".", ".ai/outputs"}}, Risk: "write"}),
 			`{"files":{"read":["docs","docs-old","src"],"write":["."]},"risk":"write"}`},
 	} {
 		d, err := row.v.hash()
@@ -85,7 +89,8 @@ func TestHashErrors(t *testing.T) {
 		{shape.Grants{Files: map[string]any{"write": []any{1}}}, "files: expected lists of paths"},
 		{shape.Grants{Files: map[string]any{"run": []any{"a"}}}, "files: expected read and write alone"},
 		{shape.Grants{Files: map[string]any{"read": []any{"../a"}}}, `files: path "../a": ".." is not a name`},
-		{shape.Grants{Files: map[string]any{"write": []string{"a", ".ai/tools"}}}, `files: ".ai/tools" is not to be written`},
+		{shape.Grants{Files: map[string]any{"write": []string{"a", ".ai/tools"}}},
+			`files: ".ai/tools" is not to be written`},
 		{shape.Grants{Limits: map[string]any{"a": "\xff"}}, `json: text that is not UTF-8: "\xff"`},
 	} {
 		_, err := row.g.Hash()
@@ -106,32 +111,40 @@ func TestHashErrors(t *testing.T) {
 func TestReportFormat(t *testing.T) {
 	before := &shape.Shape{
 		Interface: shape.Interface{
-			Input:  schema(t, object(`"url":{"type":"string"},"tries":{"type":"integer","default":1,"maximum":5}`, `"required":["url"]`)),
+			Input: schema(t, object(`"url":{"type":"string"},"tries":{"type":"integer","default":1,"maximum":5}`,
+				`"required":["url"]`)),
 			Output: schema(t, object(`"body":{"type":"string"},"status":{"enum":["ok","late"]}`)),
 			Error:  schema(t, object(`"message":{"type":"string"},"code":{"type":"integer"}`)),
 		},
-		Grants:      shape.Grants{Risk: "read", Network: []any{"api.acme.example"}, Limits: map[string]any{"turns": 4}},
+		Grants: shape.Grants{Risk: "read", Network: []any{"api.acme.example"},
+			Limits: map[string]any{"turns": 4}},
 		Description: "fetches",
 	}
 	after := &shape.Shape{
 		Interface: shape.Interface{
-			Input:  schema(t, object(`"url":{"type":"string"},"tries":{"type":"integer","default":2,"maximum":3},"token":{"type":"string"},"agent":{"type":"string"}`, `"required":["url","token"]`)),
+			Input: schema(t,
+				object(`"url":{"type":"string"},"tries":{"type":"integer","default":2,"maximum":3},"token":{"type":"string"},"agent":{"type":"string"}`,
+					`"required":["url","token"]`)),
 			Output: schema(t, object(`"body":{"type":"string"},"status":{"enum":["ok"]},"size":{"type":"integer"}`)),
 			Error:  schema(t, object(`"message":{"type":"string"}`)),
 		},
-		Grants:      shape.Grants{Risk: "money", Network: []any{"api.acme.example"}, Limits: map[string]any{"turns": 3}, Secrets: []string{"acme-token"}, Permissions: []string{"rye.load.*"}},
+		Grants: shape.Grants{Risk: "money", Network: []any{"api.acme.example"},
+			Limits: map[string]any{"turns": 3}, Secrets: []string{"acme-token"}, Permissions: []string{"rye.load.*"}},
 		Description: "fetches and pays",
 	}
 	r := shape.Diff(before, after)
 	if want := "5 breaking, 1 warning, 5 compatible, 2 info"; r.Summary != want || !r.Breaking {
 		t.Errorf("%s, want %s", r.Summary, want)
 	}
-	golden(t, "report.json", []shape.Report{r, shape.Diff(after, before), shape.Diff(nil, after), shape.Diff(before, nil), shape.Diff(before, before)})
+	golden(t, "report.json", []shape.Report{r, shape.Diff(after, before), shape.Diff(nil, after),
+		shape.Diff(before, nil), shape.Diff(before, before)})
 }
 
 func BenchmarkDiff(b *testing.B) {
-	before := &shape.Shape{Interface: shape.Interface{Input: schema(b, object(`"url":{"type":"string"},"tries":{"type":"integer","maximum":5}`, `"required":["url"]`))}}
-	after := &shape.Shape{Interface: shape.Interface{Input: schema(b, object(`"url":{"type":"string"},"tries":{"type":"integer","maximum":6}`, `"required":["url"]`))}}
+	before := &shape.Shape{Interface: shape.Interface{Input: schema(b,
+		object(`"url":{"type":"string"},"tries":{"type":"integer","maximum":5}`, `"required":["url"]`))}}
+	after := &shape.Shape{Interface: shape.Interface{Input: schema(b,
+		object(`"url":{"type":"string"},"tries":{"type":"integer","maximum":6}`, `"required":["url"]`))}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if shape.Diff(before, after).Breaking {

@@ -30,7 +30,8 @@ func (n node) with(v any) node {
 // anything is the schema true.
 func (n node) anything() node { return n.child(true) }
 
-// annotations has the keywords that say nothing about which values are valid. A reference reads "$defs" and "definitions" itself.
+// annotations has the keywords that say nothing about which values are valid. A reference reads "$defs" and
+// "definitions" itself.
 var annotations = map[string]bool{
 	"title": true, "description": true, "default": true, "examples": true, "example": true, "deprecated": true,
 	"readOnly": true, "writeOnly": true, "$comment": true, "$defs": true, "definitions": true, "$schema": true,
@@ -44,8 +45,8 @@ func isAnnotation(keyword string) bool {
 // maxRefs is how many references may follow each other.
 const maxRefs = 16
 
-// resolve follows references, and what wraps one schema alone, to the schema that is meant; it is true, false or an object
-// without "$ref". It reports false if there is none.
+// resolve follows references, and what wraps one schema alone, to the schema that is meant; it is true, false or an
+// object without "$ref". It reports false if there is none.
 func (c *comparer) resolve(n node) (node, bool) {
 	for range maxRefs {
 		m, isObject := n.v.(map[string]any)
@@ -156,7 +157,8 @@ const (
 )
 
 var typeNames = map[string]typeSet{
-	"null": tNull, "boolean": tBoolean, "integer": tInteger, "number": tNumber, "string": tString, "array": tArray, "object": tObject,
+	"null": tNull, "boolean": tBoolean, "integer": tInteger, "number": tNumber, "string": tString, "array": tArray,
+	"object": tObject,
 }
 
 func typeOf(v any) typeSet {
@@ -244,8 +246,8 @@ func (c *comparer) types(n node, depth int) typeSet {
 	return t
 }
 
-// values returns what "enum" and "const" leave of the declared types, by their JSON forms; nil if neither is there, and
-// false if they aren't understood.
+// values returns what "enum" and "const" leave of the declared types, by their JSON forms; nil if neither is there,
+// and false if they aren't understood.
 func (c *comparer) values(m map[string]any) (map[string]any, bool) {
 	enum, hasEnum := m["enum"]
 	constant, hasConst := m["const"]

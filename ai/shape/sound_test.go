@@ -23,7 +23,9 @@ func valid(schema, v, root any) bool {
 	if m["$ref"] != nil && !valid(root.(map[string]any)["$defs"].(map[string]any)["d"], v, root) {
 		return false
 	}
-	if t, ok := m["type"]; ok && !slices.ContainsFunc(list(t), func(name any) bool { return isType(v, name.(string)) }) {
+	if t, ok := m["type"]; ok && !slices.ContainsFunc(list(t), func(name any) bool {
+		return isType(v, name.(string))
+	}) {
 		if v != nil || m["nullable"] != true {
 			return false
 		}
@@ -106,7 +108,9 @@ func validArray(m map[string]any, a []any, root any) bool {
 		if s, ok := m["contains"]; ok && valid(s, e, root) {
 			matched++
 		}
-		if m["uniqueItems"] == true && slices.ContainsFunc(a[:i], func(other any) bool { return text(other) == text(e) }) {
+		if m["uniqueItems"] == true && slices.ContainsFunc(a[:i], func(other any) bool {
+			return text(other) == text(e)
+		}) {
 			return false
 		}
 	}
@@ -205,9 +209,11 @@ func (g gen) schema(depth int) any {
 	}{
 		{12, "enum", func() any { return []any{g.value(1), g.value(1), g.value(0)} }},
 		{30, "const", func() any { return g.value(1) }},
-		{6, "minimum", g.number}, {6, "maximum", g.number}, {12, "exclusiveMinimum", g.number}, {12, "exclusiveMaximum", g.number},
+		{6, "minimum", g.number}, {6, "maximum", g.number}, {12, "exclusiveMinimum", g.number},
+		{12, "exclusiveMaximum", g.number},
 		{12, "multipleOf", func() any { return float64(1 + g.IntN(4)) }},
-		{9, "minLength", g.count}, {9, "maxLength", g.count}, {9, "minItems", g.count}, {9, "maxItems", g.count}, {20, "minProperties", g.count},
+		{9, "minLength", g.count}, {9, "maxLength", g.count}, {9, "minItems", g.count}, {9, "maxItems", g.count},
+		{20, "minProperties", g.count},
 		{20, "uniqueItems", func() any { return g.oneIn(2) }},
 		{25, "$ref", func() any { return "#/$defs/d" }},
 	} {
@@ -358,8 +364,8 @@ func (g gen) change(s any, depth int) any {
 }
 
 // What a report doesn't call breaking or a warning is true of every value: an input that was valid still is, and an
-// output that is valid now was valid before. For inputs those that hold a member which the old schema left open and the new
-// one names don't count: such schemas are only used where additional properties are closed or constrained.
+// output that is valid now was valid before. For inputs those that hold a member which the old schema left open and
+// the new one names don't count: such schemas are only used where additional properties are closed or constrained.
 func TestSound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thing at a time, many times over")
@@ -377,10 +383,16 @@ func TestSound(t *testing.T) {
 			strip(defs, "$ref")
 			after = withDefs(now, defs)
 		}
-		in := shape.Diff(&shape.Shape{Interface: shape.Interface{Input: before}}, &shape.Shape{Interface: shape.Interface{Input: after}})
-		out := shape.Diff(&shape.Shape{Interface: shape.Interface{Output: before}}, &shape.Shape{Interface: shape.Interface{Output: after}})
-		inCalm := !in.Breaking && !slices.ContainsFunc(in.Items, func(i shape.Item) bool { return i.Kind == "property_added" })
-		outCalm := !out.Breaking && !slices.ContainsFunc(out.Items, func(i shape.Item) bool { return i.Class == shape.Warning })
+		in := shape.Diff(&shape.Shape{Interface: shape.Interface{Input: before}},
+			&shape.Shape{Interface: shape.Interface{Input: after}})
+		out := shape.Diff(&shape.Shape{Interface: shape.Interface{Output: before}},
+			&shape.Shape{Interface: shape.Interface{Output: after}})
+		inCalm := !in.Breaking && !slices.ContainsFunc(in.Items, func(i shape.Item) bool {
+			return i.Kind == "property_added"
+		})
+		outCalm := !out.Breaking && !slices.ContainsFunc(out.Items, func(i shape.Item) bool {
+			return i.Class == shape.Warning
+		})
 		if !inCalm && !outCalm {
 			continue
 		}
@@ -419,13 +431,17 @@ func TestSoundOpen(t *testing.T) {
 			q["a"] = g.change(q["a"], 1)
 			strip(q, "$ref")
 		}
-		before, after := map[string]any{"type": "object", "properties": p}, map[string]any{"type": "object", "properties": q}
-		r := shape.Diff(&shape.Shape{Interface: shape.Interface{Input: before}}, &shape.Shape{Interface: shape.Interface{Input: after}})
+		before, after := map[string]any{"type": "object", "properties": p},
+			map[string]any{"type": "object", "properties": q}
+		r := shape.Diff(&shape.Shape{Interface: shape.Interface{Input: before}},
+			&shape.Shape{Interface: shape.Interface{Input: after}})
 		if r.Breaking {
 			continue
 		}
 		// Below the first level the same holds of the nested properties.
-		if slices.ContainsFunc(r.Items, func(i shape.Item) bool { return i.Kind == "property_added" && i.Path != "/input/properties/cc" }) {
+		if slices.ContainsFunc(r.Items, func(i shape.Item) bool {
+			return i.Kind == "property_added" && i.Path != "/input/properties/cc"
+		}) {
 			continue
 		}
 		calm++
@@ -478,7 +494,8 @@ func TestSameInOtherWords(t *testing.T) {
 		strip(d, "$ref")
 		before := withDefs(s, d)
 		after := map[string]any{"$ref": "#/$defs/s", "$defs": map[string]any{"s": s, "d": d}}
-		r := shape.Diff(&shape.Shape{Interface: shape.Interface{Input: before}}, &shape.Shape{Interface: shape.Interface{Input: after}})
+		r := shape.Diff(&shape.Shape{Interface: shape.Interface{Input: before}},
+			&shape.Shape{Interface: shape.Interface{Input: after}})
 		if r.Breaking && !strings.Contains(text(s), `"not"`) {
 			t.Fatalf("%s\n%s\n%s", text(before), text(after), lines(r))
 		}
@@ -494,13 +511,16 @@ func FuzzDiff(f *testing.F) {
 		s := g.schema(2)
 		f.Add([]byte(text(s)), []byte(text(g.change(s, 2))))
 	}
-	f.Add([]byte(`{"items":[{"$ref":"#/items/0"}],"additionalItems":{"type":[]}}`), []byte(`{"patternProperties":{"":false},"unevaluatedItems":{}}`))
+	f.Add([]byte(`{"items":[{"$ref":"#/items/0"}],"additionalItems":{"type":[]}}`),
+		[]byte(`{"patternProperties":{"":false},"unevaluatedItems":{}}`))
 	f.Fuzz(sound)
 }
 
-// Definitions that contain each other take Diff as long as it may: for a fuzzer's seed that is too long on a busy machine.
+// Definitions that contain each other take Diff as long as it may: for a fuzzer's seed that is too long on a busy
+// machine.
 func TestCircular(t *testing.T) {
-	sound(t, []byte(`{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"$ref":"#"},{"$ref":"#/$defs/a"}]}}}`), []byte(`{"$ref":"#/%24defs/a","$defs":{"a":{"not":{"$ref":"#"}}}}`))
+	sound(t, []byte(`{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"$ref":"#"},{"$ref":"#/$defs/a"}]}}}`),
+		[]byte(`{"$ref":"#/%24defs/a","$defs":{"a":{"not":{"$ref":"#"}}}}`))
 }
 
 // sound says that a shape doesn't differ from itself, and that two have the same differences each time.
@@ -513,8 +533,10 @@ func sound(t *testing.T, a, b []byte) {
 	if err != nil {
 		return
 	}
-	x := &shape.Shape{Interface: shape.Interface{Input: before, Output: before}, Grants: shape.Grants{Limits: before, Network: before, Files: before}, Examples: before}
-	y := &shape.Shape{Interface: shape.Interface{Input: after, Output: after}, Grants: shape.Grants{Limits: after, Network: after, Files: after}, Examples: after}
+	x := &shape.Shape{Interface: shape.Interface{Input: before, Output: before},
+		Grants: shape.Grants{Limits: before, Network: before, Files: before}, Examples: before}
+	y := &shape.Shape{Interface: shape.Interface{Input: after, Output: after},
+		Grants: shape.Grants{Limits: after, Network: after, Files: after}, Examples: after}
 	if r := shape.Diff(x, x); len(r.Items) > 0 {
 		t.Fatalf("%s: %s", a, lines(r))
 	}

@@ -12,8 +12,8 @@ type limit struct {
 	open bool // v itself is not accepted
 }
 
-// limitOf returns the lower end of what "minimum" and "exclusiveMinimum" accept, for a sign of 1, and of -1 the upper one
-// upside down. It reports false for what isn't understood. Until draft 4 the exclusive one was true or false.
+// limitOf returns the lower end of what "minimum" and "exclusiveMinimum" accept, for a sign of 1, and of -1 the upper
+// one upside down. It reports false for what isn't understood. Until draft 4 the exclusive one was true or false.
 func limitOf(m map[string]any, name, exclusive string, sign float64) (limit, bool) {
 	l := limit{v: math.Inf(-1)}
 	if v, ok := m[name]; ok {
@@ -73,7 +73,8 @@ func (c *comparer) multiples(path string, from, to map[string]any) effect {
 	}
 	// Only of integers it is sure how a validator divides.
 	integers := typeOf(a) == tInteger && typeOf(b) == tInteger
-	return c.keyword(path, name, from, to, effects(a != b && !(integers && math.Mod(a, b) == 0), a != b && !(integers && math.Mod(b, a) == 0)))
+	return c.keyword(path, name, from, to, effects(a != b && !(integers && math.Mod(a, b) == 0), a != b &&
+		!(integers && math.Mod(b, a) == 0)))
 }
 
 // bounds compares two keywords that bound a number of characters, elements or members.
@@ -115,7 +116,8 @@ func (c *comparer) arrays(path string, l, r node, from, to map[string]any) effec
 	a, ok := elementsOf(l, from)
 	b, ok2 := elementsOf(r, to)
 	if !ok || !ok2 {
-		return e | c.opaque(path, "items", from, to) | c.opaque(path, "prefixItems", from, to) | c.opaque(path, "additionalItems", from, to)
+		return e | c.opaque(path, "items", from, to) | c.opaque(path, "prefixItems", from, to) |
+			c.opaque(path, "additionalItems", from, to)
 	}
 	longer := b
 	if len(a.first) > len(b.first) {

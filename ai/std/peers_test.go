@@ -33,8 +33,10 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{T: t, runtimes: map[string]*model.Tool{}, lib: filepath.Join(root, "std"), home: filepath.Join(root, "home"),
-		interpreter: map[string]string{"RYE_PYTHON": python(t), "RYE_NODE": program(t, "node"), "RYE_BASH": program(t, "bash")}}
+	b := &bench{T: t, runtimes: map[string]*model.Tool{}, lib: filepath.Join(root, "std"),
+		home: filepath.Join(root, "home"),
+		interpreter: map[string]string{"RYE_PYTHON": python(t), "RYE_NODE": program(t, "node"),
+			"RYE_BASH": program(t, "bash")}}
 	b.parent = filepath.Join(b.home, "parent")
 	b.project = filepath.Join(b.parent, "project")
 	if err := os.CopyFS(b.lib, FS()); err != nil {
@@ -93,7 +95,8 @@ func (b *bench) run(runtime, tool, parameters string) (stdout, stderr string, ok
 	r := b.runtimes[runtime]
 	tool = filepath.Join(b.project, tool)
 	variable := r.EnvConfig.Get("interpreter").Get("var").String()
-	fill := strings.NewReplacer("${"+variable+"}", b.interpreter[variable], "{tool_path}", tool, "{project_path}", b.project,
+	fill := strings.NewReplacer("${"+variable+"}", b.interpreter[variable], "{tool_path}", tool, "{project_path}",
+		b.project,
 		"{params_json}", parameters, "{anchor_path}", filepath.Dir(tool),
 		"{runtime_lib}", filepath.Join(b.lib, "tools/rye/core/runtimes", r.Anchor.Get("lib").String())).Replace
 	cmd := exec.CommandContext(b.Context(), fill(r.Config.Get("command").String()))
@@ -139,11 +142,13 @@ func sameJSON(a, b string) bool {
 }
 
 // hostile are parameters that break whatever splits, expands or evaluates them.
-const hostile = `{"a":"it's \"$(touch pwned)\" ` + "`touch pwned`" + `; touch pwned\n--project-path {project_path} ${HOME} %s é 𝄞"}`
+const hostile = `{"a":"it's \"$(touch pwned)\" ` + "`touch pwned`" +
+	`; touch pwned\n--project-path {project_path} ${HOME} %s é 𝄞"}`
 
 func TestPythonScript(t *testing.T) {
 	b := newBench(t)
-	b.write("tool.py", "import json, sys\nprint(json.dumps([sys.argv[1], json.loads(sys.argv[2]), sys.argv[3:], sys.stdin.read(), __name__, __file__]))\n")
+	b.write("tool.py",
+		"import json, sys\nprint(json.dumps([sys.argv[1], json.loads(sys.argv[2]), sys.argv[3:], sys.stdin.read(), __name__, __file__]))\n")
 	project, _ := json.Marshal(b.project)
 	file, _ := json.Marshal(filepath.Join(b.project, "tool.py"))
 	for _, parameters := range []string{"{}", hostile, `{"a":"` + strings.Repeat("x", 1<<20) + `"}`} {
@@ -178,7 +183,8 @@ func TestPythonFunction(t *testing.T) {
 	b.want(runtime, "none.py", "{}", `{}`)
 	b.want(runtime, "json.py", "{}", `[1]`)
 	for file, why := range map[string]string{
-		"missing.py": "has no function execute(params, project_path)", "nan.py": "ValueError", "object.py": "TypeError",
+		"missing.py": "has no function execute(params, project_path)", "nan.py": "ValueError",
+		"object.py": "TypeError",
 		"raises.py": "because", "syntax.py": "SyntaxError",
 	} {
 		out, errs, ok := b.run(runtime, file, "{}")
@@ -196,14 +202,17 @@ func TestPythonModules(t *testing.T) {
 	b := newBench(t)
 	const script = "python_script_runtime"
 	decoy := "raise SystemExit('decoy')\n"
-	version, err := exec.Command(b.interpreter["RYE_PYTHON"], "-c", "import sys; print('python%d.%d' % sys.version_info[:2])").Output()
+	version, err := exec.Command(b.interpreter["RYE_PYTHON"], "-c",
+		"import sys; print('python%d.%d' % sys.version_info[:2])").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	user := filepath.Join(b.home, ".local/lib", strings.TrimSpace(string(version)), "site-packages")
-	b.env = []string{"PYTHONPATH=" + filepath.Join(b.home, "path"), "PYTHONHOME=/nowhere", "PYTHONSTARTUP=" + filepath.Join(b.home, "path/decoy.py"),
+	b.env = []string{"PYTHONPATH=" + filepath.Join(b.home, "path"), "PYTHONHOME=/nowhere",
+		"PYTHONSTARTUP=" + filepath.Join(b.home, "path/decoy.py"),
 		"RYE_MODULE_PATH=" + filepath.Join(b.home, "path")}
-	for _, dir := range []string{b.project, b.parent, b.home, user, filepath.Join(b.home, "path"), filepath.Join(b.project, ".ai/tools")} {
+	for _, dir := range []string{b.project, b.parent, b.home, user, filepath.Join(b.home, "path"),
+		filepath.Join(b.project, ".ai/tools")} {
 		for _, name := range []string{"decoy", "json", "helper", "sitecustomize", "usercustomize", "asyncio"} {
 			b.write(filepath.Join(dir, name+".py"), decoy)
 		}
@@ -232,13 +241,16 @@ print(json.dumps([missing, found]))
 	const part = ".ai/tools/acme/package/"
 	b.write(part+"__init__.py", "WHO = 'package'\n", part+"helper.py", "NAME = 'own'\n",
 		// As a module of its own, data has no parent.
-		part+"data/__init__.py", "try:\n  from ..helper import NAME as UP\nexcept (ImportError, ValueError):\n  UP = None\n",
+		part+"data/__init__.py",
+		"try:\n  from ..helper import NAME as UP\nexcept (ImportError, ValueError):\n  UP = None\n",
 		part+"data/deep.py", "DEEP = 4\n", part+"space/inner.py", "INNER = 5\n",
-		part+"main.py", "import json, helper, data.deep, space.inner\nfrom . import WHO\nfrom .helper import NAME\nfrom .data import UP\nfrom .data.deep import DEEP\n"+
+		part+"main.py",
+		"import json, helper, data.deep, space.inner\nfrom . import WHO\nfrom .helper import NAME\nfrom .data import UP\nfrom .data.deep import DEEP\n"+
 			"def execute(params, project_path):\n  return [helper.NAME, data.deep.DEEP, space.inner.INNER, WHO, NAME, UP, DEEP, __name__]\n"+
 			"if __name__ == '__main__':\n  print(json.dumps(execute({}, '')))\n")
 	b.want(script, part+"main.py", "{}", `["own", 4, 5, "package", "own", "own", 4, "__main__"]`)
-	b.want("python_function_runtime", part+"main.py", "{}", `["own", 4, 5, "package", "own", "own", 4, "rye_tool.main"]`)
+	b.want("python_function_runtime", part+"main.py", "{}",
+		`["own", 4, 5, "package", "own", "own", 4, "rye_tool.main"]`)
 	if err := filepath.WalkDir(b.project, func(p string, d fs.DirEntry, err error) error {
 		if d.Name() == "__pycache__" {
 			t.Errorf("%s was written", p)
@@ -285,7 +297,8 @@ assert helper.NAME == "bad", "the bytecode is no bait"
 func (b *bench) runWith(variable, runtime, tool string) (stdout, stderr string, ok bool) {
 	b.Helper()
 	name, v, _ := strings.Cut(variable, "=")
-	launcher := map[string]string{"python_script_runtime": "python/_launch.py", "node_runtime": "node/_launch.cjs"}[runtime]
+	launcher := map[string]string{"python_script_runtime": "python/_launch.py",
+		"node_runtime": "node/_launch.cjs"}[runtime]
 	args := []string{filepath.Join(b.lib, "tools/rye/core/runtimes/lib", launcher)}
 	command := b.interpreter["RYE_NODE"]
 	if runtime == "python_script_runtime" {
@@ -304,8 +317,10 @@ func (b *bench) runWith(variable, runtime, tool string) (stdout, stderr string, 
 // TestPythonEnvironment: packages of a virtual environment count if it is the project's.
 func TestPythonEnvironment(t *testing.T) {
 	b := newBench(t)
-	b.write("tool.py", "import json\ntry:\n  import package\n  found = True\nexcept ImportError:\n  found = False\nprint(json.dumps(found))\n")
-	for _, c := range []struct{ dir, want string }{{filepath.Join(b.project, ".venv"), "true"}, {filepath.Join(b.home, "venv"), "false"},
+	b.write("tool.py",
+		"import json\ntry:\n  import package\n  found = True\nexcept ImportError:\n  found = False\nprint(json.dumps(found))\n")
+	for _, c := range []struct{ dir, want string }{{filepath.Join(b.project, ".venv"), "true"},
+		{filepath.Join(b.home, "venv"), "false"},
 		{b.project + "-venv", "false"}} {
 		if out, err := exec.Command(python(t), "-m", "venv", "--without-pip", c.dir).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -314,7 +329,8 @@ func TestPythonEnvironment(t *testing.T) {
 		if err != nil || len(packages) == 0 {
 			t.Fatalf("%v: %q", err, packages)
 		}
-		b.write(filepath.Join(packages[0], "package.py"), "", filepath.Join(packages[0], "run.pth"), "import sys; sys.exit('decoy')\n")
+		b.write(filepath.Join(packages[0], "package.py"), "", filepath.Join(packages[0], "run.pth"),
+			"import sys; sys.exit('decoy')\n")
 		b.interpreter["RYE_PYTHON"] = filepath.Join(c.dir, "bin/python")
 		b.want("python_script_runtime", "tool.py", "{}", c.want)
 	}
@@ -343,7 +359,8 @@ const nodeReport = `["--params", PARAMS, ["--project-path", PROJECT], "", true]`
 
 func TestNode(t *testing.T) {
 	b := newBench(t)
-	body := `console.log(JSON.stringify([process.argv[2], JSON.parse(process.argv[3]), process.argv.slice(4), fs.readFileSync(0, "utf8"), MAIN]));` + "\n"
+	body := `console.log(JSON.stringify([process.argv[2], JSON.parse(process.argv[3]), process.argv.slice(4), fs.readFileSync(0, "utf8"), MAIN]));` +
+		"\n"
 	b.write("tool.js", "const fs = require('fs');\n"+strings.Replace(body, "MAIN", "require.main === module", 1),
 		"tool.cjs", "const fs = require('fs');\n"+strings.Replace(body, "MAIN", "require.main === module", 1),
 		"tool.mjs", "import fs from 'node:fs';\n"+strings.Replace(body, "MAIN", "true", 1),
@@ -351,7 +368,8 @@ func TestNode(t *testing.T) {
 	project, _ := json.Marshal(b.project)
 	for _, tool := range []string{"tool.js", "tool.cjs", "tool.mjs"} {
 		for _, parameters := range []string{"{}", hostile, `{"a":"` + strings.Repeat("x", 1<<20) + `"}`} {
-			b.want("node_runtime", tool, parameters, strings.NewReplacer("PARAMS", parameters, "PROJECT", string(project)).Replace(nodeReport))
+			b.want("node_runtime", tool, parameters, strings.NewReplacer("PARAMS", parameters, "PROJECT",
+				string(project)).Replace(nodeReport))
 		}
 	}
 	for _, tool := range []string{"throws.mjs", "rejects.js", "missing.js"} {
@@ -364,16 +382,20 @@ func TestNode(t *testing.T) {
 // TestNodeModules: what a tool loads is its own or Node's, whatever lies elsewhere.
 func TestNodeModules(t *testing.T) {
 	b := newBench(t)
-	for _, dir := range []string{b.project, b.parent, b.home, filepath.Join(b.project, ".ai"), filepath.Join(b.project, ".ai/tools/acme")} {
+	for _, dir := range []string{b.project, b.parent, b.home, filepath.Join(b.project, ".ai"),
+		filepath.Join(b.project, ".ai/tools/acme")} {
 		b.write(filepath.Join(dir, "node_modules/decoy/index.js"), "module.exports = 'decoy';\n",
 			filepath.Join(dir, "node_modules/dep/index.js"), "module.exports = 'decoy';\n",
 			filepath.Join(dir, "node_modules/fs/index.js"), "process.exit(7);\n")
 	}
 	b.write(filepath.Join(b.home, ".node_modules/decoy.js"), "module.exports = 'decoy';\n",
 		filepath.Join(b.home, ".node_libraries/decoy.js"), "module.exports = 'decoy';\n",
-		filepath.Join(b.home, "path/decoy.js"), "module.exports = 'decoy';\n", filepath.Join(b.home, "path/preload.js"), "process.exit(7);\n",
-		".ai/tools/acme/outside.js", "module.exports = 'decoy';\n", ".ai/tools/acme/report-2/x.js", "module.exports = 'decoy';\n")
-	b.env = []string{"NODE_PATH=" + filepath.Join(b.home, "path"), "NODE_OPTIONS=--require=" + filepath.Join(b.home, "path/preload.js"),
+		filepath.Join(b.home, "path/decoy.js"), "module.exports = 'decoy';\n",
+		filepath.Join(b.home, "path/preload.js"), "process.exit(7);\n",
+		".ai/tools/acme/outside.js", "module.exports = 'decoy';\n", ".ai/tools/acme/report-2/x.js",
+		"module.exports = 'decoy';\n")
+	b.env = []string{"NODE_PATH=" + filepath.Join(b.home, "path"),
+		"NODE_OPTIONS=--require=" + filepath.Join(b.home, "path/preload.js"),
 		"RYE_MODULE_PATH=" + filepath.Join(b.home, "path")}
 	const dir = ".ai/tools/acme/report/"
 	try := `
@@ -386,10 +408,12 @@ for (const name of ["decoy", "dep", "./lib/own.js", "../outside.js", "../report-
 }
 console.log(JSON.stringify(tried));
 `
-	b.write(dir+"node_modules/dep/index.js", "module.exports = 'dep';\n", dir+"lib/own.js", "module.exports = 'own';\n",
+	b.write(dir+"node_modules/dep/index.js", "module.exports = 'dep';\n", dir+"lib/own.js",
+		"module.exports = 'own';\n",
 		dir+"package.json", `{"name": "report"}`,
 		dir+"tool.cjs", "(async () => {"+try+"})();\n",
-		dir+"tool.mjs", "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n"+try)
+		dir+"tool.mjs",
+		"import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n"+try)
 	const no = `"MODULE_NOT_FOUND", "ERR_MODULE_NOT_FOUND"`
 	for _, tool := range []string{"tool.cjs", "tool.mjs"} {
 		b.anchored = false
@@ -403,8 +427,8 @@ console.log(JSON.stringify(tried));
 	}
 }
 
-// TestNodePackages: the packages that a tool has named are found by require and import alike, each with its own, and nothing
-// of the project's, nor of what lies above them, instead.
+// TestNodePackages: the packages that a tool has named are found by require and import alike, each with its own, and
+// nothing of the project's, nor of what lies above them, instead.
 func TestNodePackages(t *testing.T) {
 	b := newBench(t)
 	cache := filepath.Join(b.home, "cache")
@@ -424,7 +448,8 @@ func TestNodePackages(t *testing.T) {
 		at("@x/y/package.json"), `{"name": "@x/y", "exports": {"import": "./i.mjs", "require": "./r.cjs"}}`,
 		at("@x/y/i.mjs"), "import b from 'b';\nexport default 'imported with ' + b;\n",
 		at("@x/y/r.cjs"), "module.exports = 'required';\n",
-		at("leak/index.js"), "module.exports = (() => { try { return require('decoy'); } catch (e) { return e.code; } })();\n",
+		at("leak/index.js"),
+		"module.exports = (() => { try { return require('decoy'); } catch (e) { return e.code; } })();\n",
 		at("asks/index.js"), "module.exports = 'RYE_PACKAGE_PATH' in process.env;\n",
 	)
 	b.env = []string{"RYE_PACKAGE_PATH=" + packages}
@@ -441,7 +466,8 @@ console.log(JSON.stringify(tried));
 `
 	b.write(dir+"package.json", `{"name": "report"}`, dir+"own.js", "module.exports = 'own';\n",
 		dir+"tool.cjs", "(async () => {"+try+"})();\n",
-		dir+"tool.mjs", "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n"+try)
+		dir+"tool.mjs",
+		"import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n"+try)
 	for _, tool := range []string{"tool.cjs", "tool.mjs"} {
 		for _, b.anchored = range []bool{false, true} {
 			b.want("node_runtime", dir+tool, "{}", `["a with b1", "a with b1", "b2", "b2", "part", "part", "required", "imported with b2",
@@ -450,7 +476,8 @@ console.log(JSON.stringify(tried));
 		}
 	}
 	b.env = []string{"RYE_PACKAGE_PATH=lib"}
-	if out, errs, ok := b.run("node_runtime", dir+"tool.cjs", "{}"); ok || out != "" || !strings.Contains(errs, "RYE_PACKAGE_PATH names 'lib', which is not absolute") {
+	if out, errs, ok := b.run("node_runtime", dir+"tool.cjs", "{}"); ok || out != "" ||
+		!strings.Contains(errs, "RYE_PACKAGE_PATH names 'lib', which is not absolute") {
 		t.Errorf("a relative path of packages: %v %q %s", ok, out, errs)
 	}
 }
@@ -462,12 +489,16 @@ func TestPythonPackages(t *testing.T) {
 	const script = "python_script_runtime"
 	packages := filepath.Join(b.home, "cache/tree/site-packages")
 	at := func(path string) string { return filepath.Join(packages, path) }
-	for _, dir := range []string{b.project, b.home, filepath.Dir(packages), filepath.Join(b.project, ".ai/tools/acme")} {
-		b.write(filepath.Join(dir, "demo.py"), "raise SystemExit('decoy')\n", filepath.Join(dir, "decoy.py"), "raise SystemExit('decoy')\n")
+	for _, dir := range []string{b.project, b.home, filepath.Dir(packages),
+		filepath.Join(b.project, ".ai/tools/acme")} {
+		b.write(filepath.Join(dir, "demo.py"), "raise SystemExit('decoy')\n", filepath.Join(dir, "decoy.py"),
+			"raise SystemExit('decoy')\n")
 	}
 	b.write(
-		at("demo/__init__.py"), "from .part import NAME\nfrom other import NAME as OTHER\n", at("demo/part.py"), "NAME = 'demo'\n", at("other.py"), "NAME = 'other'\n",
-		at("json.py"), "raise SystemExit('in place of the standard library')\n", at("space/inner.py"), "NAME = 'inner'\n",
+		at("demo/__init__.py"), "from .part import NAME\nfrom other import NAME as OTHER\n", at("demo/part.py"),
+		"NAME = 'demo'\n", at("other.py"), "NAME = 'other'\n",
+		at("json.py"), "raise SystemExit('in place of the standard library')\n", at("space/inner.py"),
+		"NAME = 'inner'\n",
 		at("evil.pth"), "import sys; sys.exit('pth')\n", at("sitecustomize.py"), "raise SystemExit('site')\n",
 		at("demo-1.5.dist-info/METADATA"), "Metadata-Version: 2.1\nName: demo\nVersion: 1.5\n",
 		at("demo/data.txt"), "data",
@@ -491,11 +522,13 @@ print(json.dumps([demo.NAME, demo.OTHER, space.inner.NAME, missing, importlib.me
 	b.write(filepath.Dir(tool)+"/other.py", "NAME = 'own'\n")
 	b.want(script, tool, "{}", `["demo", "own", "inner", "decoy", "1.5", "data", false, false]`)
 	b.env = []string{"RYE_PACKAGE_PATH=lib"}
-	if out, errs, ok := b.run(script, tool, "{}"); ok || out != "" || !strings.Contains(errs, "RYE_PACKAGE_PATH names 'lib', which is not absolute") {
+	if out, errs, ok := b.run(script, tool, "{}"); ok || out != "" ||
+		!strings.Contains(errs, "RYE_PACKAGE_PATH names 'lib', which is not absolute") {
 		t.Errorf("a relative path of packages: %v %q %s", ok, out, errs)
 	}
 	// A virtual environment in the project isn't asked for what the list doesn't name.
-	if out, err := exec.Command(b.interpreter["RYE_PYTHON"], "-m", "venv", "--without-pip", filepath.Join(b.project, ".venv")).CombinedOutput(); err != nil {
+	if out, err := exec.Command(b.interpreter["RYE_PYTHON"], "-m", "venv", "--without-pip",
+		filepath.Join(b.project, ".venv")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	found, err := filepath.Glob(filepath.Join(b.project, ".venv/lib/python*/site-packages"))
@@ -510,9 +543,11 @@ print(json.dumps([demo.NAME, demo.OTHER, space.inner.NAME, missing, importlib.me
 
 func TestBash(t *testing.T) {
 	b := newBench(t)
-	b.write(filepath.Join(b.home, "env.sh"), "echo decoy\n", filepath.Join(b.home, ".bashrc"), "echo decoy\n", filepath.Join(b.home, ".profile"), "echo decoy\n",
+	b.write(filepath.Join(b.home, "env.sh"), "echo decoy\n", filepath.Join(b.home, ".bashrc"), "echo decoy\n",
+		filepath.Join(b.home, ".profile"), "echo decoy\n",
 		"tool.sh", "[ \"$(cat)\" = \"$2\" ] || exit 4\n[ \"$1 $3 $# $4\" = \"--params --project-path 4 $PWD\" ] || exit 3\nprintf '%s' \"$2\"\n")
-	b.env = []string{"BASH_ENV=" + filepath.Join(b.home, "env.sh"), "ENV=" + filepath.Join(b.home, "env.sh"), "BASH_FUNC_printf%%=() { echo decoy\n}"}
+	b.env = []string{"BASH_ENV=" + filepath.Join(b.home, "env.sh"), "ENV=" + filepath.Join(b.home, "env.sh"),
+		"BASH_FUNC_printf%%=() { echo decoy\n}"}
 	out, errs, ok := b.run("bash_runtime", "tool.sh", hostile)
 	if !ok || out != hostile {
 		t.Errorf("%v\n%s\n%s", ok, out, errs)

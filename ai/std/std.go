@@ -33,8 +33,8 @@
 //	anchor         which directory belongs to a tool of several files, and which variables name it (env_paths)
 //
 // Who runs it fills in ${NAME}, a variable of the environment that env_config makes, and {name}: of these are used
-// here tool_path (the tool's file), tool_dir, project_path, params_json (the parameters as a JSON object), anchor_path (the
-// anchor's root), and runtime_lib (the runtime's directory and the anchor's lib, whether or not the anchor is
+// here tool_path (the tool's file), tool_dir, project_path, params_json (the parameters as a JSON object), anchor_path
+// (the anchor's root), and runtime_lib (the runtime's directory and the anchor's lib, whether or not the anchor is
 // active). What is filled in stays one argument, or the input, and is not looked at again.
 //
 // A launcher is named by runtime_lib. It gives the interpreter a module path of the tool's own directories, which

@@ -117,7 +117,8 @@ func TestCheck(t *testing.T) {
 		t.Fatal("what is changed is not noticed")
 	}
 	for _, want := range []string{
-		fmt.Sprintf("std: %q is %s, and %s in the manifest", ".ai/"+name, cas.Sum(tree[name].Data), cas.Sum(read(t, name))),
+		fmt.Sprintf("std: %q is %s, and %s in the manifest", ".ai/"+name, cas.Sum(tree[name].Data),
+			cas.Sum(read(t, name))),
 		fmt.Sprintf("std: %q is not in the manifest", ".ai/"+more),
 		fmt.Sprintf("std: %q is missing", ".ai/"+other),
 	} {
@@ -191,7 +192,8 @@ func TestEveryFile(t *testing.T) {
 	}
 	for _, p := range walk(t) {
 		b := read(t, p)
-		if len(b) == 0 || b[len(b)-1] != '\n' || strings.ContainsAny(string(b), "\r\t") || strings.Contains(string(b), " \n") {
+		if len(b) == 0 || b[len(b)-1] != '\n' || strings.ContainsAny(string(b), "\r\t") ||
+			strings.Contains(string(b), " \n") {
 			t.Errorf("%s isn't lines of text without tabs and spaces at their ends", p)
 		}
 		item := false
@@ -229,8 +231,11 @@ func TestExecutors(t *testing.T) {
 		t.Errorf("%d primitives", primitives)
 	}
 	for _, id := range []string{
-		"primitives/subprocess", "primitives/http_client", "runtimes/python_script_runtime", "runtimes/python_function_runtime",
-		"runtimes/node_runtime", "runtimes/bash_runtime", "runtimes/starlark_runtime", "primitives/wasm", "runtimes/wasm_runtime", "primitives/rye", "primitives/mcp", "runtimes/mcp_stdio_runtime", "runtimes/mcp_http_runtime", "system/system", "telemetry/telemetry",
+		"primitives/subprocess", "primitives/http_client", "runtimes/python_script_runtime",
+		"runtimes/python_function_runtime",
+		"runtimes/node_runtime", "runtimes/bash_runtime", "runtimes/starlark_runtime", "primitives/wasm",
+		"runtimes/wasm_runtime", "primitives/rye", "primitives/mcp", "runtimes/mcp_stdio_runtime",
+		"runtimes/mcp_http_runtime", "system/system", "telemetry/telemetry",
 		"bundler/bundler", "runtimes/python/function", "runtimes/python/script", "runtimes/node/node",
 	} {
 		if m := found["tool:rye/core/"+id]; m == nil || m.Tool == nil {
@@ -240,14 +245,16 @@ func TestExecutors(t *testing.T) {
 }
 
 // filledIn are the names that the package comment promises to runtimes.
-var filledIn = []string{"{tool_path}", "{tool_dir}", "{project_path}", "{params_json}", "{anchor_path}", "{runtime_lib}"}
+var filledIn = []string{"{tool_path}", "{tool_dir}", "{project_path}", "{params_json}", "{anchor_path}",
+	"{runtime_lib}"}
 
 // TestRuntimes holds runtimes to what their primitive takes, and to what the package comment says of them.
 func TestRuntimes(t *testing.T) {
 	found := items(t)
 	place := regexp.MustCompile(`\$?\{[^}]*\}`)
 	for ref, m := range found {
-		if m.Tool == nil || m.Tool.Type != "runtime" || m.Tool.Config == nil { // another name of a runtime has no config
+		// another name of a runtime has no config
+		if m.Tool == nil || m.Tool.Type != "runtime" || m.Tool.Config == nil {
 			continue
 		}
 		takes := found["tool:"+m.Tool.Executor].Tool.ConfigSchema.Get("properties")
@@ -293,13 +300,15 @@ func texts(values ...*value.Value) (all []string) {
 func TestKnowledge(t *testing.T) {
 	found := items(t)
 	var topics []string
-	mention, printing := regexp.MustCompile("`rye docs ([a-z-]+)`"), regexp.MustCompile("`rye show[^`]*`\\s(prints|says)")
+	mention, printing := regexp.MustCompile("`rye docs ([a-z-]+)`"),
+		regexp.MustCompile("`rye show[^`]*`\\s(prints|says)")
 	for ref, m := range found {
 		if m.Ref.Kind != "knowledge" {
 			continue
 		}
 		topics = append(topics, m.Ref.Name())
-		if len(m.Tags) == 0 || m.Title == "" || m.Category != "rye" || m.Fields.Get("entry_type").String() != "reference" {
+		if len(m.Tags) == 0 || m.Title == "" || m.Category != "rye" ||
+			m.Fields.Get("entry_type").String() != "reference" {
 			t.Errorf("%s: title %q, category %q, tags %q", ref, m.Title, m.Category, m.Tags)
 		}
 		if !strings.HasPrefix(m.Body, "# "+m.Title+"\n") {
@@ -333,10 +342,14 @@ func TestKnowledge(t *testing.T) {
 		}
 	}
 	slices.Sort(topics)
-	want := []string{"answers", "approvals", "audit", "automation", "backup", "budgets", "build", "bundles", "chain", "ci", "coming-from", "commands", "conditions", "core-tools", "design",
-		"directive-format", "errors", "exec", "extractors", "graphs", "hooks", "items", "keys", "knowledge-format", "lock", "lsp", "mcp", "mcp-servers", "oci", "operations", "overview",
-		"packages", "policy", "providers", "release", "resilience", "runtimes", "sandbox", "search-syntax", "secrets", "serve", "signing", "skills", "sources", "spaces", "speed",
-		"starlark", "store", "threads", "threat-model", "tool-format", "transcripts", "vendoring", "wasm", "what-to-commit"}
+	want := []string{"answers", "approvals", "audit", "automation", "backup", "budgets", "build", "bundles", "chain",
+		"ci", "coming-from", "commands", "conditions", "core-tools", "design",
+		"directive-format", "errors", "exec", "extractors", "graphs", "hooks", "items", "keys", "knowledge-format",
+		"lock", "lsp", "mcp", "mcp-servers", "oci", "operations", "overview",
+		"packages", "policy", "providers", "release", "resilience", "runtimes", "sandbox", "search-syntax", "secrets",
+		"serve", "signing", "skills", "sources", "spaces", "speed",
+		"starlark", "store", "threads", "threat-model", "tool-format", "transcripts", "vendoring", "wasm",
+		"what-to-commit"}
 	if !slices.Equal(topics, want) {
 		t.Errorf("topics %q, want %q", topics, want)
 	}
@@ -392,7 +405,8 @@ func TestTemplates(t *testing.T) {
 		}
 		seen[name] = true
 		for _, id := range []string{"greet", "acme/greet", "acme/deep/er/greet_2"} {
-			for _, description := range []string{"Greets a person", "yes: it's 100 % — #1, [ok] | 'so'", "null", "!#$%'()*+,-./:;=?@[]^_`{|}~"} {
+			for _, description := range []string{"Greets a person", "yes: it's 100 % — #1, [ok] | 'so'", "null",
+				"!#$%'()*+,-./:;=?@[]^_`{|}~"} {
 				ref := model.Ref{Kind: k.Name, ID: id}
 				file := k.Dir + "/" + id + ext
 				content := render(read(t, p), ref, description)

@@ -17,13 +17,13 @@
 // portable.Droppings tells of is left out. Nothing else may be there: a symbolic link, device, socket or FIFO, an
 // unportable name, or two names that are one where case doesn't count, is refused, all of them at once.
 //
-// The digest of a file is that of its bytes without its signature lines. Otherwise two tools in one directory
-// could never both be signed: each one's signature would change the other's tree. What this leaves open are
-// lines in the place and form of package sign, which are comments; a file whose lines are out of place or order
-// is refused. A file that can't carry lines, as JSON, is hashed as it is. A line of the first format, which anybody
-// can write, is taken off where it is a comment and nothing else: below "#", first or behind "#!/", with no text behind
-// its fields, ended by LF or CR LF, and above nothing that has to be first (a byte order mark, "#!", a coding line).
-// So upgrading a file's signature doesn't change the tree. Elsewhere the file is hashed with it.
+// The digest of a file is that of its bytes without its signature lines. Otherwise two tools in one directory could
+// never both be signed: each one's signature would change the other's tree. What this leaves open are lines in the
+// place and form of package sign, which are comments; a file whose lines are out of place or order is refused. A file
+// that can't carry lines, as JSON, is hashed as it is. A line of the first format, which anybody can write, is taken
+// off where it is a comment and nothing else: below "#", first or behind "#!/", with no text behind its fields, ended
+// by LF or CR LF, and above nothing that has to be first (a byte order mark, "#!", a coding line). So upgrading a
+// file's signature doesn't change the tree. Elsewhere the file is hashed with it.
 //
 // The digest of the tree is that of the listing. Where there is no other file there is no listing, and the digest
 // is zero: the tool is a file of its own.
@@ -156,7 +156,8 @@ func (e *RefusedError) Error() string {
 
 // Fault lists the files.
 func (e *RefusedError) Fault() *fault.Error {
-	f := fault.New(fault.Validation, "a tool's directory holds files that can't be part of the tool").On("reason", "validation-failed").From(e)
+	f := fault.New(fault.Validation, "a tool's directory holds files that can't be part of the tool").On("reason",
+		"validation-failed").From(e)
 	for _, file := range e.Files {
 		f.Because(file.Error())
 	}

@@ -82,15 +82,21 @@ func TestNoOtherFiles(t *testing.T) {
 func TestEveryChangeShows(t *testing.T) {
 	before := read(t, sample()).Digest
 	for name, change := range map[string]func(fstest.MapFS){
-		"a byte":          func(m fstest.MapFS) { m["tools/x/lib.py"] = file("a = 2\n") },
-		"a line end":      func(m fstest.MapFS) { m["tools/x/lib.py"] = file("a = 1\r\n") },
-		"exec bit set":    func(m fstest.MapFS) { m["tools/x/lib.py"] = exec("a = 1\n") },
-		"exec bit gone":   func(m fstest.MapFS) { m["tools/x/lib/run.sh"].Mode = 0o644 },
-		"removed":         func(m fstest.MapFS) { delete(m, "tools/x/data.json") },
-		"added":           func(m fstest.MapFS) { m["tools/x/new.py"] = file("") },
-		"added, hidden":   func(m fstest.MapFS) { m["tools/x/.env"] = file("") },
-		"renamed":         func(m fstest.MapFS) { m["tools/x/lib2.py"] = m["tools/x/lib.py"]; delete(m, "tools/x/lib.py") },
-		"moved":           func(m fstest.MapFS) { m["tools/x/z/lib.py"] = m["tools/x/lib.py"]; delete(m, "tools/x/lib.py") },
+		"a byte":        func(m fstest.MapFS) { m["tools/x/lib.py"] = file("a = 2\n") },
+		"a line end":    func(m fstest.MapFS) { m["tools/x/lib.py"] = file("a = 1\r\n") },
+		"exec bit set":  func(m fstest.MapFS) { m["tools/x/lib.py"] = exec("a = 1\n") },
+		"exec bit gone": func(m fstest.MapFS) { m["tools/x/lib/run.sh"].Mode = 0o644 },
+		"removed":       func(m fstest.MapFS) { delete(m, "tools/x/data.json") },
+		"added":         func(m fstest.MapFS) { m["tools/x/new.py"] = file("") },
+		"added, hidden": func(m fstest.MapFS) { m["tools/x/.env"] = file("") },
+		"renamed": func(m fstest.MapFS) {
+			m["tools/x/lib2.py"] = m["tools/x/lib.py"]
+			delete(m, "tools/x/lib.py")
+		},
+		"moved": func(m fstest.MapFS) {
+			m["tools/x/z/lib.py"] = m["tools/x/lib.py"]
+			delete(m, "tools/x/lib.py")
+		},
 		"almost a line":   func(m fstest.MapFS) { m["tools/x/lib.py"] = file("# rye:signed: yes\na = 1\n") },
 		"a line, in JSON": func(m fstest.MapFS) { m["tools/x/data.json"] = file("# rye:signed:v2:x\n{}\n") },
 	} {
@@ -101,7 +107,8 @@ func TestEveryChangeShows(t *testing.T) {
 		}
 	}
 	m := sample()
-	m["tools/x/x.py"], m["tools/y/y.py"], m["tools/x/__pycache__/y.pyc"] = file("changed"), file("changed"), file("new")
+	m["tools/x/x.py"], m["tools/y/y.py"], m["tools/x/__pycache__/y.pyc"] = file("changed"), file("changed"),
+		file("new")
 	if after := read(t, m).Digest; after != before {
 		t.Error("what is not of the tree changes it")
 	}
@@ -177,7 +184,8 @@ func TestRefused(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)
 	}
-	if text := err.Error(); !strings.HasPrefix(text, `"a:b": path "a:b" has ':' in it`) || !strings.HasSuffix(text, "(and 6 more)") {
+	if text := err.Error(); !strings.HasPrefix(text, `"a:b": path "a:b" has ':' in it`) ||
+		!strings.HasSuffix(text, "(and 6 more)") {
 		t.Errorf("got %s", text)
 	}
 	for _, e := range refused.Files[3:5] {
@@ -249,7 +257,8 @@ func TestErrors(t *testing.T) {
 	if _, err := (tree.Root{FS: sample(), Dir: "tools/x"}).Read(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := tree.New([]tree.File{{Path: "a"}}); err == nil || err.Error() != `"a" is neither a file nor executable` {
+	if _, err := tree.New([]tree.File{{Path: "a"}}); err == nil ||
+		err.Error() != `"a" is neither a file nor executable` {
 		t.Errorf("got %v", err)
 	}
 	if _, err := tree.New([]tree.File{{Path: "../a", Mode: cas.File}}); err == nil {
@@ -287,7 +296,8 @@ func TestBelow(t *testing.T) {
 			t.Errorf("%s: got %q", below, text)
 		}
 	}
-	if _, err := (tree.Root{FS: broken{sample(), "tools/x/lib"}, Dir: "tools/x", Below: "lib"}).Read(t.Context()); !errors.Is(err, errBroken) {
+	if _, err := (tree.Root{FS: broken{sample(), "tools/x/lib"}, Dir: "tools/x",
+		Below: "lib"}).Read(t.Context()); !errors.Is(err, errBroken) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -12,8 +12,9 @@ import (
 
 // v1Line is a line of the first format that is a comment below "#" and nothing else.
 var v1Line = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^# rye:signed:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z:[a-f0-9]{64}:[A-Za-z0-9_-]{86}==:[a-f0-9]{16}` +
-		`(\|[a-zA-Z0-9_-]+@[a-zA-Z0-9_-]+)?\r?\n`)
+	return regexp.MustCompile(
+		`^# rye:signed:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z:[a-f0-9]{64}:[A-Za-z0-9_-]{86}==:[a-f0-9]{16}` +
+			`(\|[a-zA-Z0-9_-]+@[a-zA-Z0-9_-]+)?\r?\n`)
 })
 
 // headSize is more than a shebang, a line of the first format, and two lines have that anybody looks at.

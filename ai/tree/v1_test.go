@@ -12,7 +12,8 @@ import (
 )
 
 // firstLine is a line of the first format, which anybody can write above a file of a signed tree.
-var firstLine = "rye:signed:2026-01-01T00:00:00Z:" + strings.Repeat("a", 64) + ":" + strings.Repeat("A", 86) + "==:0123456789abcdef"
+var firstLine = "rye:signed:2026-01-01T00:00:00Z:" + strings.Repeat("a", 64) + ":" + strings.Repeat("A",
+	86) + "==:0123456789abcdef"
 
 // TestMoreThanAComment: a line of the first format is taken off where it is a comment and nothing else. What stands
 // behind its fields can choose a coding for Python, and ends the line for those who take CR or U+2028 as an end.
@@ -60,11 +61,13 @@ func TestMoreThanAComment(t *testing.T) {
 			t.Errorf("%s: the tree is the same", c.name)
 		}
 	}
-	for _, text := range []string{"# %\n" + code, "# %\r\n" + code, "# %|a@b\n" + code, shebang + "# %\n" + code, "# %\n", "# %\n# a\n" + code} {
+	for _, text := range []string{"# %\n" + code, "# %\r\n" + code, "# %|a@b\n" + code, shebang + "# %\n" + code,
+		"# %\n", "# %\n# a\n" + code} {
 		m := fstest.MapFS{"tools/x/x.py": file(""), "tools/x/lib.py": file(strings.ReplaceAll(text, "%", firstLine))}
 		got := read(t, m).Digest
 		_, without, _ := strings.Cut(text, "# %")
-		m["tools/x/lib.py"] = file(strings.ReplaceAll(text[:strings.Index(text, "# %")]+without[strings.Index(without, "\n")+1:], "%", firstLine))
+		m["tools/x/lib.py"] = file(strings.ReplaceAll(text[:strings.Index(text, "# %")]+without[strings.Index(without,
+			"\n")+1:], "%", firstLine))
 		if want := read(t, m).Digest; got != want {
 			t.Errorf("%q: the tree is another", text)
 		}

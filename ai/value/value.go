@@ -123,13 +123,15 @@ func (v *Value) JSON() (any, error) {
 	case Int:
 		n, ok := v.Int()
 		if !ok || n > 1<<53 || n < -1<<53 {
-			return nil, &Problem{At: v.At, Message: fmt.Sprintf("the integer %s is beyond what JSON's readers agree about", v.Text)}
+			return nil, &Problem{At: v.At,
+				Message: fmt.Sprintf("the integer %s is beyond what JSON's readers agree about", v.Text)}
 		}
 		return n, nil
 	case Float:
 		f, err := strconv.ParseFloat(v.Text, 64)
 		if err != nil {
-			return nil, &Problem{At: v.At, Message: fmt.Sprintf("the number %s is beyond what JSON's readers agree about", v.Text)}
+			return nil, &Problem{At: v.At,
+				Message: fmt.Sprintf("the number %s is beyond what JSON's readers agree about", v.Text)}
 		}
 		return f, nil
 	case Text:

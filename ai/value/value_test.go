@@ -16,7 +16,8 @@ func integer(s string) *value.Value {
 }
 
 func TestGet(t *testing.T) {
-	m := &value.Value{Kind: value.Map, Map: []value.Entry{{Key: "a", Value: text("one")}, {Key: "b", Value: text("two")}}}
+	m := &value.Value{Kind: value.Map, Map: []value.Entry{{Key: "a", Value: text("one")},
+		{Key: "b", Value: text("two")}}}
 	if got := m.Get("b").String(); got != "two" {
 		t.Errorf("Get(b) = %q", got)
 	}
@@ -34,7 +35,8 @@ func TestGet(t *testing.T) {
 func TestJSON(t *testing.T) {
 	v := &value.Value{Kind: value.Map, Map: []value.Entry{
 		{Key: "list", Value: &value.Value{Kind: value.List, Items: []*value.Value{
-			{}, {Kind: value.Bool, Text: "true"}, {Kind: value.Bool, Text: "false"}, integer("-12"), {Kind: value.Float, Text: "1.5e3"}, text("x"),
+			{}, {Kind: value.Bool, Text: "true"}, {Kind: value.Bool, Text: "false"}, integer("-12"),
+			{Kind: value.Float, Text: "1.5e3"}, text("x"),
 		}}},
 		{Key: "limit", Value: integer("9007199254740992")},
 	}}
@@ -50,9 +52,11 @@ func TestJSON(t *testing.T) {
 
 // What JSON's readers disagree about has no JSON form, however deep it lies, and the error says where.
 func TestJSONRefuses(t *testing.T) {
-	for _, n := range []*value.Value{integer("9007199254740993"), integer("-9007199254740993"), integer("123456789012345678901234567890"),
+	for _, n := range []*value.Value{integer("9007199254740993"), integer("-9007199254740993"),
+		integer("123456789012345678901234567890"),
 		{Kind: value.Float, Text: "1e999", At: value.Pos{Line: 3, Column: 7}}} {
-		for _, v := range []*value.Value{n, {Kind: value.List, Items: []*value.Value{n}}, {Kind: value.Map, Map: []value.Entry{{Key: "n", Value: n}}}} {
+		for _, v := range []*value.Value{n, {Kind: value.List, Items: []*value.Value{n}},
+			{Kind: value.Map, Map: []value.Entry{{Key: "n", Value: n}}}} {
 			_, err := v.JSON()
 			var p *value.Problem
 			if !errors.As(err, &p) || p.At != (value.Pos{Line: 3, Column: 7}) {
@@ -66,7 +70,8 @@ func TestInt(t *testing.T) {
 	if n, ok := integer("-42").Int(); n != -42 || !ok {
 		t.Errorf("Int() = %d, %v", n, ok)
 	}
-	for _, v := range []*value.Value{nil, text("4"), {Kind: value.Float, Text: "4.0"}, integer("9223372036854775808")} {
+	for _, v := range []*value.Value{nil, text("4"), {Kind: value.Float, Text: "4.0"},
+		integer("9223372036854775808")} {
 		if n, ok := v.Int(); ok {
 			t.Errorf("%v is the integer %d", v, n)
 		}

@@ -53,7 +53,8 @@ func newWorld(t testing.TB, files, evidence map[string]string) *world {
 		all = append(all, manifest.File{Path: path, Digest: put(text), Size: int64(len(text)), Mode: mode})
 	}
 	for name, text := range evidence {
-		l.Evidence = append(l.Evidence, manifest.Evidence{Name: name, Digest: put(text), Size: int64(len(text)), Type: "text/plain"})
+		l.Evidence = append(l.Evidence, manifest.Evidence{Name: name, Digest: put(text), Size: int64(len(text)),
+			Type: "text/plain"})
 	}
 	var err error
 	if w.body, w.list, err = manifest.AppendFileList(nil, l, all); err != nil {
@@ -104,7 +105,8 @@ func unpack(t testing.TB, b []byte) []byte {
 func pack(t testing.TB, plain []byte, o ...zstd.EOption) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	z, err := zstd.NewWriter(&b, append([]zstd.EOption{zstd.WithEncoderCRC(true), zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true)}, o...)...)
+	z, err := zstd.NewWriter(&b, append([]zstd.EOption{zstd.WithEncoderCRC(true), zstd.WithEncoderConcurrency(1),
+		zstd.WithZeroFrames(true)}, o...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,14 +166,16 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(l.head.Body, w.body) || l.head.List.ID != w.list.ID || !slices.Equal(l.head.List.Signatures, w.list.Signatures) {
+	if !bytes.Equal(l.head.Body, w.body) || l.head.List.ID != w.list.ID ||
+		!slices.Equal(l.head.List.Signatures, w.list.Signatures) {
 		t.Errorf("another manifest: %+v", l.head.List)
 	}
 	var names []string
 	for i, e := range l.entries {
 		names = append(names, fmt.Sprintf("%s %s %v %d", e.Path, e.Mode, e.Evidence, len(l.contents[i])))
 	}
-	want := []string{".ai/tools/acme/none.py file false 0", ".ai/tools/acme/run.sh exec false 18", "README.md file false 7",
+	want := []string{".ai/tools/acme/none.py file false 0", ".ai/tools/acme/run.sh exec false 18",
+		"README.md file false 7",
 		long(120) + " file false 4", "ä/ö.txt file false 512", "sbom.json file true 2"}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)
@@ -199,13 +203,16 @@ func TestOtherReaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, err := io.ReadAll(r)
-		if err != nil || h.Typeflag != tar.TypeReg || h.Uid+h.Gid != 0 || h.ModTime.Unix() != 0 || h.Uname+h.Gname+h.Linkname != "" {
+		if err != nil || h.Typeflag != tar.TypeReg || h.Uid+h.Gid != 0 || h.ModTime.Unix() != 0 ||
+			h.Uname+h.Gname+h.Linkname != "" {
 			t.Errorf("%+v: %v", h, err)
 		}
 		got = append(got, fmt.Sprintf("%s %o %d", h.Name, h.Mode, len(b)))
 	}
-	if len(got) != 8 || got[0][:14] != "manifest.yaml " || got[1][:18] != "manifest.yaml.sig " || got[3] != "files/.ai/tools/acme/run.sh 755 18" ||
-		got[5] != "files/"+long(120)+" 644 4" || got[6] != "files/ä/ö.txt 644 512" || got[7] != "evidence/sbom.json 644 2" {
+	if len(got) != 8 || got[0][:14] != "manifest.yaml " || got[1][:18] != "manifest.yaml.sig " ||
+		got[3] != "files/.ai/tools/acme/run.sh 755 18" ||
+		got[5] != "files/"+long(120)+" 644 4" || got[6] != "files/ä/ö.txt 644 512" ||
+		got[7] != "evidence/sbom.json 644 2" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -231,7 +238,8 @@ func TestDeterministic(t *testing.T) {
 		}
 	}
 	var plain bytes.Buffer
-	if err := Write(t.Context(), &plain, w.body, w.list.Signatures, onlyGet{&w.store}); err != nil || !bytes.Equal(plain.Bytes(), first) {
+	if err := Write(t.Context(), &plain, w.body, w.list.Signatures, onlyGet{&w.store}); err != nil ||
+		!bytes.Equal(plain.Bytes(), first) {
 		t.Errorf("from a store that can't visit: another archive (%v)", err)
 	}
 	l, err := read(first)
@@ -246,7 +254,8 @@ func TestSinks(t *testing.T) {
 	w := demo(t)
 	good := w.write(t)
 	stop := errors.New("stop")
-	for name, l := range map[string]*log{"begin": {begin: stop}, "file": {file: stop}, "lazy": {lazy: true, file: stop}} {
+	for name, l := range map[string]*log{"begin": {begin: stop}, "file": {file: stop},
+		"lazy": {lazy: true, file: stop}} {
 		if _, err := Read(t.Context(), bytes.NewReader(good), l); err != stop {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -258,11 +267,13 @@ func TestSinks(t *testing.T) {
 	plain := unpack(t, good)
 	plain[bytes.Index(plain, []byte("# demo"))] = '!'
 	bad := pack(t, plain)
-	if _, err := Read(t.Context(), bytes.NewReader(bad), &log{lazy: true}); err == nil || !strings.Contains(err.Error(), "damaged") && !strings.Contains(err.Error(), "blake3") {
+	if _, err := Read(t.Context(), bytes.NewReader(bad), &log{lazy: true}); err == nil ||
+		!strings.Contains(err.Error(), "damaged") && !strings.Contains(err.Error(), "blake3") {
 		t.Errorf("a lazy one was allowed to continue: %v", err)
 	}
 	l = &log{tolerant: true}
-	if _, err := Read(t.Context(), bytes.NewReader(bad), l); err != nil || !slices.Equal(l.damaged, []string{"README.md"}) || len(l.contents) != 6 {
+	if _, err := Read(t.Context(), bytes.NewReader(bad), l); err != nil ||
+		!slices.Equal(l.damaged, []string{"README.md"}) || len(l.contents) != 6 {
 		t.Errorf("a tolerant one: %v, %q", err, l.damaged)
 	}
 }
@@ -307,7 +318,8 @@ func TestReaderFails(t *testing.T) {
 			t.Fatalf("after %d bytes: %v", n, err)
 		}
 	}
-	if _, err := Read(t.Context(), broken{bytes.NewReader(good), fs.ErrPermission}, new(log)); err != fs.ErrPermission {
+	if _, err := Read(t.Context(), broken{bytes.NewReader(good), fs.ErrPermission},
+		new(log)); err != fs.ErrPermission {
 		t.Errorf("at the end: %v", err)
 	}
 }
@@ -337,7 +349,8 @@ func (l lying) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 func TestWriteFails(t *testing.T) {
 	w := newWorld(t, map[string]string{"small": "abc", "zlarge": strings.Repeat("0123456789", 60_000)}, nil)
 	for _, n := range []int{0, 10} {
-		if err := Write(t.Context(), &failing{n}, w.body, w.list.Signatures, &w.store); !errors.Is(err, fs.ErrPermission) {
+		if err := Write(t.Context(), &failing{n}, w.body, w.list.Signatures, &w.store); !errors.Is(err,
+			fs.ErrPermission) {
 			t.Errorf("a disk that is full after %d bytes: %v", n, err)
 		}
 	}
@@ -380,17 +393,20 @@ func TestWriteFails(t *testing.T) {
 	if err := Write(t.Context(), io.Discard, []byte("x"), w.list.Signatures, &w.store); err == nil {
 		t.Error("a manifest that is none was written")
 	}
-	if err := Write(t.Context(), io.Discard, manifest.Join(nil, w.body, w.list.Signatures), w.list.Signatures, &w.store); err != errSigned {
+	if err := Write(t.Context(), io.Discard, manifest.Join(nil, w.body, w.list.Signatures), w.list.Signatures,
+		&w.store); err != errSigned {
 		t.Errorf("a joined manifest: %v", err)
 	}
-	body, l, err := manifest.AppendFileList(nil, w.list, []manifest.File{{Path: "x", Digest: cas.Sum(nil), Size: MaxFile + 1, Mode: cas.File}})
+	body, l, err := manifest.AppendFileList(nil, w.list,
+		[]manifest.File{{Path: "x", Digest: cas.Sum(nil), Size: MaxFile + 1, Mode: cas.File}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Sign(keytest.Seeded(1), noon); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(t.Context(), io.Discard, body, l.Signatures, &w.store); err == nil || err.Error() != `"x" has 8589934592 bytes, more than the archive limit of 8589934591` {
+	if err := Write(t.Context(), io.Discard, body, l.Signatures, &w.store); err == nil ||
+		err.Error() != `"x" has 8589934592 bytes, more than the archive limit of 8589934591` {
 		t.Errorf("a file that is too large: %v", err)
 	}
 	lines := l.Signatures.Append(nil)
@@ -421,7 +437,8 @@ func TestKeys(t *testing.T) {
 	w := demo(t)
 	alice := manifest.SignerKey{Public: keytest.Seeded(1).Public(), Owner: "Alice"}
 	var b bytes.Buffer
-	if err := Write(t.Context(), &b, w.body, w.list.Signatures, &w.store, alice, manifest.SignerKey{Public: keytest.Seeded(2).Public()}); err != nil {
+	if err := Write(t.Context(), &b, w.body, w.list.Signatures, &w.store, alice,
+		manifest.SignerKey{Public: keytest.Seeded(2).Public()}); err != nil {
 		t.Fatal(err)
 	}
 	h, err := ReadHead(t.Context(), bytes.NewReader(b.Bytes()))
@@ -437,7 +454,8 @@ func TestKeys(t *testing.T) {
 	}
 	for _, forged := range []string{keytest.Seeded(2).Public().String(), strings.Repeat("A", 43)} {
 		bad := bytes.Replace(plain, []byte(alice.Public.String()), []byte(forged), 1)
-		if _, err := Read(t.Context(), bytes.NewReader(pack(t, bad)), new(log)); err == nil || !strings.Contains(err.Error(), keysName) {
+		if _, err := Read(t.Context(), bytes.NewReader(pack(t, bad)), new(log)); err == nil ||
+			!strings.Contains(err.Error(), keysName) {
 			t.Errorf("%s: %v", forged, err)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 func benchWorld(b *testing.B) *world {
 	files := map[string]string{"large.txt": strings.Repeat("a line of text that comes again, as lines do\n", 200_000)}
 	for i := range 2000 {
-		files[fmt.Sprintf(".ai/knowledge/acme/%04d.md", i)] = strings.Repeat(fmt.Sprintf("line %d of the text\n", i*i), 1+i%100)
+		files[fmt.Sprintf(".ai/knowledge/acme/%04d.md", i)] = strings.Repeat(fmt.Sprintf("line %d of the text\n", i*i),
+			1+i%100)
 	}
 	return newWorld(b, files, nil)
 }

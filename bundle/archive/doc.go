@@ -21,8 +21,8 @@
 // them is the same as before they could be there.
 //
 // Names are UTF-8. A file has at most 8 GiB less one byte, as ustar can say no more, and the manifest at most 64 MiB,
-// which is that of some 300,000 files: a frame of 1 MiB can hold a manifest of a quarter of a GiB, and everybody can make
-// one. An archive without a signature isn't written, and refused.
+// which is that of some 300,000 files: a frame of 1 MiB can hold a manifest of a quarter of a GiB, and everybody can
+// make one. An archive without a signature isn't written, and refused.
 //
 // So there is one tar stream for each manifest with its signatures, and it is known, but for the contents, when both
 // were read: a reader makes each header itself and wants these very bytes. Links, devices, directories, sparse files,
@@ -143,7 +143,8 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Fault returns e as an error with a code.
 func (e *Error) Fault() *fault.Error {
-	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "archive").On("offset", e.Offset).On("entry", e.Entry).Try("rye docs bundles")
+	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "archive").On("offset", e.Offset).On("entry",
+		e.Entry).Try("rye docs bundles")
 }
 
 // newHead reads a manifest and the signatures beside it.

@@ -90,27 +90,44 @@ func TestHostileTar(t *testing.T) {
 		"name":             {poke(readme, 0, "files/readme.md"), other(readme)},
 		"parent":           {poke(readme, 0, "files/../../x.y"), other(readme)},
 		"NUL in name":      {poke(readme, len(readme)+1, "x"), other(readme)},
-		"PAX of size":      {replace(readme, 512, header(tar.Header{Name: readme, Mode: 0o644, Size: 7, Format: tar.FormatPAX, PAXRecords: map[string]string{"ACME.x": "1"}})), other(readme)},
-		"GNU long name":    {replace(readme, 512, header(tar.Header{Name: strings.Repeat("x", 200), Mode: 0o644, Size: 7, Format: tar.FormatGNU})), other(readme)},
-		"global header":    {replace(readme, 0, header(tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"path": "x"}, Format: tar.FormatPAX})), other(readme)},
-		"twice":            {replace(readme, 0, entry), other("files/" + long(120))},
-		"left out":         {replace(readme, 1024, nil), other(readme)},
-		"added":            {replace(script, 0, entry), other(script)},
-		"padding":          {edit(func(b []byte) []byte { b[at(readme)+512+7] = 1; return b }), `"files/README.md": nonzero padding`},
-		"end":              {edit(func(b []byte) []byte { b[len(b)-1] = 1; return b }), "nonzero padding"},
-		"one end block":    {good[:len(good)-512], "unexpected EOF"},
-		"more at the end":  {append(bytes.Clone(good), make([]byte, 512)...), "content after the last file"},
-		"another archive":  {append(bytes.Clone(good), good...), "content after the last file"},
-		"content":          {edit(func(b []byte) []byte { b[at(readme)+512] = '!'; return b }), `"files/README.md": blob`},
-		"manifest":         {edit(func(b []byte) []byte { b[512+300] ^= 1; return b }), "manifest.yaml"},
-		"manifest size":    {poke("manifest.yaml", atSize, "77777777777"), "the manifest is larger than 67108864 bytes"},
+		"PAX of size": {replace(readme, 512, header(tar.Header{Name: readme, Mode: 0o644, Size: 7,
+			Format: tar.FormatPAX, PAXRecords: map[string]string{"ACME.x": "1"}})), other(readme)},
+		"GNU long name": {replace(readme, 512, header(tar.Header{Name: strings.Repeat("x", 200), Mode: 0o644,
+			Size: 7, Format: tar.FormatGNU})), other(readme)},
+		"global header": {replace(readme, 0, header(tar.Header{Typeflag: tar.TypeXGlobalHeader,
+			PAXRecords: map[string]string{"path": "x"}, Format: tar.FormatPAX})), other(readme)},
+		"twice":    {replace(readme, 0, entry), other("files/" + long(120))},
+		"left out": {replace(readme, 1024, nil), other(readme)},
+		"added":    {replace(script, 0, entry), other(script)},
+		"padding": {edit(func(b []byte) []byte {
+			b[at(readme)+512+7] = 1
+			return b
+		}), `"files/README.md": nonzero padding`},
+		"end":             {edit(func(b []byte) []byte { b[len(b)-1] = 1; return b }), "nonzero padding"},
+		"one end block":   {good[:len(good)-512], "unexpected EOF"},
+		"more at the end": {append(bytes.Clone(good), make([]byte, 512)...), "content after the last file"},
+		"another archive": {append(bytes.Clone(good), good...), "content after the last file"},
+		"content": {edit(func(b []byte) []byte {
+			b[at(readme)+512] = '!'
+			return b
+		}), `"files/README.md": blob`},
+		"manifest": {edit(func(b []byte) []byte { b[512+300] ^= 1; return b }), "manifest.yaml"},
+		"manifest size": {poke("manifest.yaml", atSize, "77777777777"),
+			"the manifest is larger than 67108864 bytes"},
 		"manifest shorter": {poke("manifest.yaml", atSize, "00000000400"), "manifest.yaml"},
 		"no size":          {poke("manifest.yaml", atSize, "        400"), "expected the manifest's header"},
-		"no signatures":    {edit(func(b []byte) []byte { return slices.Delete(b, at("manifest.yaml.sig"), at("manifest.yaml.sig")+1024) }), "the signature file is missing or too large"},
-		"empty signatures": {slices.Concat(good[:at("manifest.yaml.sig")], appendHeader(nil, signaturesName, cas.File, 0), good[at("manifest.yaml.sig")+1024:]), "unsigned"},
-		"large signatures": {poke("manifest.yaml.sig", atSize, "00001000000"), "the signature file is missing or too large"},
-		"other signatures": {edit(func(b []byte) []byte { b[at("manifest.yaml.sig")+512+50] ^= 1; return b }), "content was changed after signing"},
-		"joined manifest":  {joined(w, good), "the manifest contains signature lines"},
+		"no signatures": {edit(func(b []byte) []byte {
+			return slices.Delete(b, at("manifest.yaml.sig"), at("manifest.yaml.sig")+1024)
+		}), "the signature file is missing or too large"},
+		"empty signatures": {slices.Concat(good[:at("manifest.yaml.sig")],
+			appendHeader(nil, signaturesName, cas.File, 0), good[at("manifest.yaml.sig")+1024:]), "unsigned"},
+		"large signatures": {poke("manifest.yaml.sig", atSize, "00001000000"),
+			"the signature file is missing or too large"},
+		"other signatures": {edit(func(b []byte) []byte {
+			b[at("manifest.yaml.sig")+512+50] ^= 1
+			return b
+		}), "content was changed after signing"},
+		"joined manifest": {joined(w, good), "the manifest contains signature lines"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Read(t.Context(), bytes.NewReader(pack(t, c.plain)), &log{lazy: true})
@@ -149,25 +166,32 @@ func TestHostileFrame(t *testing.T) {
 		"a tar":           {plain, "byte 0: not a zstd frame"},
 		"gzip":            {[]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}, "byte 0: not a zstd frame"},
 		"skippable first": {append(bytes.Clone(skip), good...), "byte 0: not a zstd frame"},
-		"skippable last":  {append(bytes.Clone(good), skip...), fmt.Sprintf("byte %d: trailing bytes after the end", len(good))},
-		"a byte behind":   {append(bytes.Clone(good), 0), fmt.Sprintf("byte %d: trailing bytes after the end", len(good))},
-		"two frames":      {append(bytes.Clone(good), good...), fmt.Sprintf("byte %d: trailing bytes after the end", len(good))},
-		"split":           {append(pack(t, plain[:1024]), pack(t, plain[1024:])...), "unexpected EOF"},
-		"no checksum":     {pack(t, plain, zstd.WithEncoderCRC(false)), "the zstd frame has no checksum"},
-		"wrong checksum":  {poke(len(good)-1, 1), "CRC check failed"},
-		"cut off":         {good[:len(good)-1], "unexpected EOF"},
-		"dictionary":      {frame(hasChecksum|1, 0x58, 7, 0, 0), "the zstd frame requires a dictionary"},
-		"reserved":        {poke(4, 1<<3), "the zstd frame uses reserved bits"},
-		"unused":          {poke(4, 1<<4), "the zstd frame uses reserved bits"},
-		"window":          {pack(t, bytes.Repeat(plain, 1000), zstd.WithWindowSize(16<<20)), "the zstd frame has a window of more than 8388608 bytes"},
-		"a little window": {frame(hasChecksum, 13<<3|1, 1, 0, 0), "the zstd frame has a window of more than 8388608 bytes"},
-		"largest window":  {frame(hasChecksum, 0xff, 1, 0, 0), "the zstd frame has a window of more than 8388608 bytes"},
-		"single segment":  {frame(hasChecksum|singleSegment|3<<6, 0, 0, 0, 0, 0, 0, 0, 0x80), "the zstd frame has a window of more than 8388608 bytes"},
-		"short size":      {frame(hasChecksum|singleSegment, 5), "unexpected EOF"},
-		"no window":       {frame(hasChecksum), "unexpected EOF"},
-		"block type":      {frame(hasChecksum, 0x58, 7, 0, 0), "a zstd block of a reserved type"},
-		"zeros":           {frame(hasChecksum, 0x58, 3, 0x80, 0, 0, 0, 0, 0, 0), "CRC check failed"},
-		"empty frame":     {frame(hasChecksum, 0x58, 1, 0, 0, 0x99, 0xe9, 0xd8, 0x51), "unexpected EOF"},
+		"skippable last": {append(bytes.Clone(good), skip...),
+			fmt.Sprintf("byte %d: trailing bytes after the end", len(good))},
+		"a byte behind": {append(bytes.Clone(good), 0),
+			fmt.Sprintf("byte %d: trailing bytes after the end", len(good))},
+		"two frames": {append(bytes.Clone(good), good...),
+			fmt.Sprintf("byte %d: trailing bytes after the end", len(good))},
+		"split":          {append(pack(t, plain[:1024]), pack(t, plain[1024:])...), "unexpected EOF"},
+		"no checksum":    {pack(t, plain, zstd.WithEncoderCRC(false)), "the zstd frame has no checksum"},
+		"wrong checksum": {poke(len(good)-1, 1), "CRC check failed"},
+		"cut off":        {good[:len(good)-1], "unexpected EOF"},
+		"dictionary":     {frame(hasChecksum|1, 0x58, 7, 0, 0), "the zstd frame requires a dictionary"},
+		"reserved":       {poke(4, 1<<3), "the zstd frame uses reserved bits"},
+		"unused":         {poke(4, 1<<4), "the zstd frame uses reserved bits"},
+		"window": {pack(t, bytes.Repeat(plain, 1000), zstd.WithWindowSize(16<<20)),
+			"the zstd frame has a window of more than 8388608 bytes"},
+		"a little window": {frame(hasChecksum, 13<<3|1, 1, 0, 0),
+			"the zstd frame has a window of more than 8388608 bytes"},
+		"largest window": {frame(hasChecksum, 0xff, 1, 0, 0),
+			"the zstd frame has a window of more than 8388608 bytes"},
+		"single segment": {frame(hasChecksum|singleSegment|3<<6, 0, 0, 0, 0, 0, 0, 0, 0x80),
+			"the zstd frame has a window of more than 8388608 bytes"},
+		"short size":  {frame(hasChecksum|singleSegment, 5), "unexpected EOF"},
+		"no window":   {frame(hasChecksum), "unexpected EOF"},
+		"block type":  {frame(hasChecksum, 0x58, 7, 0, 0), "a zstd block of a reserved type"},
+		"zeros":       {frame(hasChecksum, 0x58, 3, 0x80, 0, 0, 0, 0, 0, 0), "CRC check failed"},
+		"empty frame": {frame(hasChecksum, 0x58, 1, 0, 0, 0x99, 0xe9, 0xd8, 0x51), "unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := read(c.b)
@@ -177,7 +201,8 @@ func TestHostileFrame(t *testing.T) {
 		})
 	}
 	// Blocks of nothing, none of them the last one: there may be as many as the content could need.
-	if _, err := Read(t.Context(), io.MultiReader(bytes.NewReader(endless), nothing{}), new(log)); err == nil || !strings.Contains(err.Error(), "the compressed content is too long") {
+	if _, err := Read(t.Context(), io.MultiReader(bytes.NewReader(endless), nothing{}), new(log)); err == nil ||
+		!strings.Contains(err.Error(), "the compressed content is too long") {
 		t.Errorf("endless: %v", err)
 	}
 }
@@ -203,7 +228,8 @@ func TestEveryByte(t *testing.T) {
 		b := bytes.Clone(good)
 		b[i] ^= mask
 		got, err := read(b)
-		if err == nil && (!bytes.Equal(got.head.Body, want.head.Body) || !slices.Equal(got.contents, want.contents) || !slices.Equal(got.head.List.Signatures, want.head.List.Signatures)) {
+		if err == nil && (!bytes.Equal(got.head.Body, want.head.Body) || !slices.Equal(got.contents, want.contents) ||
+			!slices.Equal(got.head.List.Signatures, want.head.List.Signatures)) {
 			t.Fatalf("byte %d ^ %#x: another archive is accepted", i, mask)
 		}
 	}
@@ -214,8 +240,8 @@ func TestEveryByte(t *testing.T) {
 	}
 }
 
-// TestLargeManifest: what few bytes unpack to is no manifest of an archive, and is refused by its size alone; nor is one
-// written.
+// TestLargeManifest: what few bytes unpack to is no manifest of an archive, and is refused by its size alone; nor is
+// one written.
 func TestLargeManifest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thing at a time, many times over")
@@ -224,7 +250,8 @@ func TestLargeManifest(t *testing.T) {
 	var all []manifest.File
 	deep := strings.Repeat("x", 200)
 	for i := range 100_000 {
-		all = append(all, manifest.File{Path: fmt.Sprintf("%s/%s/%s/%06d", deep, deep, deep, i), Digest: cas.Sum(nil), Mode: cas.File})
+		all = append(all, manifest.File{Path: fmt.Sprintf("%s/%s/%s/%06d", deep, deep, deep, i), Digest: cas.Sum(nil),
+			Mode: cas.File})
 	}
 	body, l, err := manifest.AppendFileList(nil, l, all)
 	if err != nil || len(body) <= MaxManifest {
@@ -255,9 +282,10 @@ func TestBombs(t *testing.T) {
 	w := demo(t)
 	good := unpack(t, w.write(t))
 	for name, plain := range map[string][]byte{
-		"a manifest of zeros":   append(bytes.Clone(head), make([]byte, 64<<20)...),
-		"zeros behind the end":  append(bytes.Clone(good), make([]byte, 64<<20)...),
-		"a line without an end": append(append(bytes.Clone(head), "rye: \"manifest/2\"\nid: \""...), bytes.Repeat([]byte("a"), 64<<20)...),
+		"a manifest of zeros":  append(bytes.Clone(head), make([]byte, 64<<20)...),
+		"zeros behind the end": append(bytes.Clone(good), make([]byte, 64<<20)...),
+		"a line without an end": append(append(bytes.Clone(head), "rye: \"manifest/2\"\nid: \""...),
+			bytes.Repeat([]byte("a"), 64<<20)...),
 	} {
 		b := pack(t, plain)
 		plain = nil
@@ -269,7 +297,8 @@ func TestBombs(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: accepted", name)
 		}
-		if took := after.TotalAlloc - before.TotalAlloc; took > 56<<20 { // held whole it would be 64 MiB, and as much again on the way
+		// held whole it would be 64 MiB, and as much again on the way
+		if took := after.TotalAlloc - before.TotalAlloc; took > 56<<20 {
 			t.Errorf("%s: took %d bytes", name, took)
 		}
 	}

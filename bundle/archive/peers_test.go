@@ -47,7 +47,8 @@ func TestPeersRead(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
 	}
-	if info, err := os.Stat(filepath.Join(dir, "files/.ai/tools/acme/run.sh")); err != nil || info.Mode().Perm()&0o111 == 0 {
+	if info, err := os.Stat(filepath.Join(dir, "files/.ai/tools/acme/run.sh")); err != nil ||
+		info.Mode().Perm()&0o111 == 0 {
 		t.Errorf("can't be executed: %v, %v", info, err)
 	}
 }
@@ -67,7 +68,8 @@ func TestPeersCompress(t *testing.T) {
 	}
 	dir := t.TempDir()
 	run(t, plain, "tar", "-xf", "-", "-C", dir)
-	made := run(t, nil, "tar", "-C", dir, "--format=ustar", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0", "-cf", "-", "manifest.yaml", "manifest.yaml.sig", "files", "evidence")
+	made := run(t, nil, "tar", "-C", dir, "--format=ustar", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0",
+		"-cf", "-", "manifest.yaml", "manifest.yaml.sig", "files", "evidence")
 	if _, err := read(pack(t, made)); err == nil {
 		t.Error("an archive that tar has made of it is accepted")
 	}

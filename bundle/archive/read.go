@@ -25,15 +25,16 @@ var (
 	errNoSigs  = errors.New("the signature file is missing or too large")
 )
 
-// Read reads an archive from r to its end, and gives everything in it to the sink. On an error, which is an *Error where
-// these are not the bytes of an archive, nothing that the sink was given counts.
+// Read reads an archive from r to its end, and gives everything in it to the sink. On an error, which is an *Error
+// where these are not the bytes of an archive, nothing that the sink was given counts.
 func Read(ctx context.Context, r io.Reader, sink Sink) (*Head, error) {
 	p := &reader{ctx: ctx, buf: make([]byte, 64<<10)}
 	f := &frame{r: bufio.NewReaderSize(r, 64<<10), out: &p.off}
 	if err := f.begin(); err != nil {
 		return nil, err
 	}
-	z, err := zstd.NewReader(f, zstd.WithDecoderMaxWindow(MaxWindow), zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(1))
+	z, err := zstd.NewReader(f, zstd.WithDecoderMaxWindow(MaxWindow), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +265,8 @@ func (p *reader) file(e Entry, sink Sink) error {
 	if !bytes.Equal(got, p.want) {
 		return &Error{Offset: at, Entry: p.entry, Err: errHeader}
 	}
-	c := content{r: cas.Verify(cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: e.Digest}, Size: e.Size}, io.NopCloser(io.LimitReader(p, e.Size)))}
+	c := content{r: cas.Verify(cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: e.Digest}, Size: e.Size},
+		io.NopCloser(io.LimitReader(p, e.Size)))}
 	if err := sink.File(e, &c); err != nil {
 		return err
 	}
@@ -272,7 +274,8 @@ func (p *reader) file(e Entry, sink Sink) error {
 	for c.err == nil {
 		c.Read(p.buf)
 	}
-	if _, damaged := errors.AsType[*cas.DamagedError](c.err); c.err != io.EOF && (!damaged || !seen || p.off != at+int64(len(p.want))+e.Size) {
+	if _, damaged := errors.AsType[*cas.DamagedError](c.err); c.err != io.EOF &&
+		(!damaged || !seen || p.off != at+int64(len(p.want))+e.Size) {
 		return p.reading(p.off, c.err)
 	}
 	return p.zeros(padding(e.Size))

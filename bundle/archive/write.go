@@ -21,7 +21,8 @@ const (
 // Write writes the archive of a manifest, given without signature lines, and its signatures, with the files that it
 // gets from src, and with those of the keys that signed. The same arguments make the same bytes. On an error what was
 // written is no archive.
-func Write(ctx context.Context, w io.Writer, body []byte, signatures manifest.Signatures, src cas.Getter, keys ...manifest.SignerKey) error {
+func Write(ctx context.Context, w io.Writer, body []byte, signatures manifest.Signatures, src cas.Getter,
+	keys ...manifest.SignerKey) error {
 	h, err := newHead(body, signatures)
 	if err == nil {
 		err = h.fits()
@@ -30,7 +31,8 @@ func Write(ctx context.Context, w io.Writer, body []byte, signatures manifest.Si
 		return err
 	}
 	// The number of encoders is fixed, so that nothing depends on the machine.
-	z, err := zstd.NewWriter(w, zstd.WithEncoderCRC(true), zstd.WithWindowSize(encoderWindow), zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true))
+	z, err := zstd.NewWriter(w, zstd.WithEncoderCRC(true), zstd.WithWindowSize(encoderWindow),
+		zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return err
 	}

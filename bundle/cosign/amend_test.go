@@ -48,7 +48,8 @@ func write(t *testing.T, dir, name string, text []byte) {
 // project makes a project whose only bundle has a description and is signed by some keys.
 func project(t *testing.T, dir, description string, keys ...key.Private) (body []byte, l *manifest.FileList) {
 	t.Helper()
-	body, l, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: "acme/a", Version: "1.0.0", Description: description}, readme)
+	body, l, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: "acme/a", Version: "1.0.0",
+		Description: description}, readme)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +76,9 @@ func change(t *testing.T, dir string) *cosign.Change {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cosign.Change{Bundle: found, Key: keytest.Bob(), Time: now, Store: noStore, Counted: func(r io.Reader) io.Reader { return r },
-		Verify: bundle.VerifyOptions{Trust: admissiontest.Trust(t, now, admissiontest.ByAlice), TempDir: t.TempDir()}}
+	return &cosign.Change{Bundle: found, Key: keytest.Bob(), Time: now, Store: noStore,
+		Counted: func(r io.Reader) io.Reader { return r },
+		Verify:  bundle.VerifyOptions{Trust: admissiontest.Trust(t, now, admissiontest.ByAlice), TempDir: t.TempDir()}}
 }
 
 func check(t *testing.T, c *cosign.Change) {
@@ -220,7 +222,8 @@ func TestStore(t *testing.T) {
 	if _, err := s.Put(t.Context(), cas.Blob, bytes.NewReader([]byte("hello"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := install.Keep(t.Context(), s, &bundle.Bundle{FileList: l, Files: readme}, body, bundle.VerifyOptions{}); err != nil {
+	if err := install.Keep(t.Context(), s, &bundle.Bundle{FileList: l, Files: readme}, body,
+		bundle.VerifyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c := signed()
@@ -231,7 +234,8 @@ func TestStore(t *testing.T) {
 	if _, _, err := c.Embed(t.Context(), "note.txt", "text/plain", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if stored, err = bundle.ReadStored(t.Context(), s, s, c.Bundle.Bundle.ID); err != nil || len(stored.Evidence) != 1 {
+	if stored, err = bundle.ReadStored(t.Context(), s, s, c.Bundle.Bundle.ID); err != nil ||
+		len(stored.Evidence) != 1 {
 		t.Errorf("%+v, %v", stored, err)
 	}
 	gone := errors.New("gone")
@@ -273,7 +277,8 @@ func TestRefused(t *testing.T) {
 		want     error // nil: any
 	}{
 		"no spaces": {"note.txt", func(c *cosign.Change, dir string) {
-			f := &find.Finder{Dir: dir, Project: dir, Below: func(context.Context, string, []manifest.Require) ([]*ai.Space, []bundle.Need, error) {
+			f := &find.Finder{Dir: dir, Project: dir, Below: func(context.Context, string,
+				[]manifest.Require) ([]*ai.Space, []bundle.Need, error) {
 				return nil, nil, failed
 			}}
 			c.Bundle, _ = f.Find(t.Context(), "acme/a")
@@ -283,7 +288,9 @@ func TestRefused(t *testing.T) {
 		"no store": {"note.txt", func(c *cosign.Change, _ string) {
 			c.Store = func(bool) (*disk.Store, error) { return nil, failed }
 		}, failed},
-		"a directory in its place": {"note.txt", func(_ *cosign.Change, dir string) { write(t, dir, home+"note.txt/x", nil) }, nil},
+		"a directory in its place": {"note.txt", func(_ *cosign.Change, dir string) {
+			write(t, dir, home+"note.txt/x", nil)
+		}, nil},
 		"the manifest is gone meanwhile": {"note.txt", func(c *cosign.Change, dir string) {
 			check(t, c)
 			c.Verify.Progress = func(int64, int64) { os.Rename(filepath.Join(dir, at), filepath.Join(dir, "gone")) }

@@ -38,8 +38,8 @@ type Change struct {
 	Counted func(io.Reader) io.Reader             // archives are read through it
 }
 
-// Check verifies the bundle except for who has signed its manifest so far, and makes sure that the manifest that was read
-// is the one that was verified.
+// Check verifies the bundle except for who has signed its manifest so far, and makes sure that the manifest that was
+// read is the one that was verified.
 func (c *Change) Check(ctx context.Context) error {
 	o := c.Verify
 	var err error
@@ -125,14 +125,15 @@ func (c *Change) WriteSignatures(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if id, err := s.Ref(install.Ref(c.Bundle.Bundle.ID)); inProject && (err != nil || id.Digest != c.Bundle.Bundle.ID) {
+	if id, err := s.Ref(install.Ref(c.Bundle.Bundle.ID)); inProject &&
+		(err != nil || id.Digest != c.Bundle.Bundle.ID) {
 		return nil // the manifest has them
 	}
 	return install.Keep(ctx, s, c.Bundle.Bundle, body, c.Verify)
 }
 
-// Embed names a document in the manifest of a project's bundle, signs that, and returns the document's path. The document
-// is there before the manifest that names it. Others have to sign the new manifest again: lost is how many.
+// Embed names a document in the manifest of a project's bundle, signs that, and returns the document's path. The
+// document is there before the manifest that names it. Others have to sign the new manifest again: lost is how many.
 func (c *Change) Embed(ctx context.Context, name, mediaType string, doc []byte) (at string, lost int, err error) {
 	if err := c.Check(ctx); err != nil {
 		return "", 0, err
@@ -142,7 +143,8 @@ func (c *Change) Embed(ctx context.Context, name, mediaType string, doc []byte) 
 		return "", 0, err
 	}
 	if strings.EqualFold(name, path.Base(home)) {
-		return "", 0, fault.New(fault.Validation, "%q is the manifest's own name: choose another one for the document", name)
+		return "", 0, fault.New(fault.Validation, "%q is the manifest's own name: choose another one for the document",
+			name)
 	}
 	old := *c.Bundle.Bundle.FileList
 	body, list, err := provenance.Embed(c.Bundle.Bundle, provenance.Evidence(name, mediaType, doc))
@@ -187,7 +189,8 @@ func (c *Change) keep(ctx context.Context, was cas.Digest, body, doc []byte) err
 }
 
 func (c *Change) conflict() error {
-	return fault.New(fault.Conflict, "another process changed the manifest of %q meanwhile: it was left as it is", c.Bundle.ID)
+	return fault.New(fault.Conflict, "another process changed the manifest of %q meanwhile: it was left as it is",
+		c.Bundle.ID)
 }
 
 // write writes the manifest of a project's bundle in the place of the one that was read: a newer one stays, and so do

@@ -24,7 +24,8 @@ func many(b *testing.B) *world {
 	for i := range *items10k {
 		id := fmt.Sprintf("acme/many/g%d/t%d", i/100, i)
 		text := toolText(id, subprocess, filler)
-		signed, err := sign.Sign([]byte(text), admission.Subject{Name: "tool:" + id, Style: sign.Hash}.Signing(), sign.Claim{Domain: sign.Item, Name: "tool:" + id}, alice, created, nil)
+		signed, err := sign.Sign([]byte(text), admission.Subject{Name: "tool:" + id, Style: sign.Hash}.Signing(),
+			sign.Claim{Domain: sign.Item, Name: "tool:" + id}, alice, created, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -45,7 +45,9 @@ func (c *creation) check(ctx context.Context) error {
 	if err := k.look(ctx); err != nil {
 		return err
 	}
-	if err := cas.Parallel(ctx, 0, len(c.files), func(_ context.Context, i int) error { return k.file(ctx, i) }); err != nil {
+	if err := cas.Parallel(ctx, 0, len(c.files), func(_ context.Context, i int) error {
+		return k.file(ctx, i)
+	}); err != nil {
 		return err
 	}
 	bundle.Revoked(k.Trust, k.name(), k.files, func(f *manifest.File, d policy.Decision) {
@@ -62,7 +64,8 @@ func (k *check) look(ctx context.Context) error {
 	// What is found out is written into the list, so that another one is read meanwhile.
 	k.asked = &bundle.Listing{Trust: k.Trust, Listed: k.lists}
 	var err error
-	if k.space, k.view, err = bundle.View(ctx, k.Store, k.Recipe.ID, slices.Clone(k.files), k.Below, k.asked); err != nil {
+	if k.space, k.view, err = bundle.View(ctx, k.Store, k.Recipe.ID, slices.Clone(k.files), k.Below,
+		k.asked); err != nil {
 		return err
 	}
 	k.space.Dir = filepath.Join(k.Dir, dotAI)
@@ -199,8 +202,9 @@ func reason(err error) error {
 	return err
 }
 
-// helpers returns which files of a tool that isn't admitted are not in the bundle. Without them its anchor may not even
-// be seen: then a signature that speaks of other files tells. With a tool that is admitted come all that were signed.
+// helpers returns which files of a tool that isn't admitted are not in the bundle. Without them its anchor may not
+// even be seen: then a signature that speaks of other files tells. With a tool that is admitted come all that were
+// signed.
 func (k *check) helpers(ctx context.Context, it *ai.Item, admitted error) error {
 	if it.Model.Tool == nil || len(k.left) == 0 {
 		return nil

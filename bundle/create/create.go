@@ -40,8 +40,8 @@ type Options struct {
 	Dir    string // the directory that holds .ai
 	Recipe *recipe.Recipe
 	Trust  *admission.Trust // who may vouch for items, and what time it is
-	// Below are the spaces that the bundle's items may use: those that it requires, and the library. An installed version
-	// of the bundle itself isn't among them.
+	// Below are the spaces that the bundle's items may use: those that it requires, and the library. An installed
+	// version of the bundle itself isn't among them.
 	Below []*ai.Space
 	// Listed says whether a manifest that the policy admits lists a raw digest, which is what an item with a v1
 	// signature needs. Nil: none does.
@@ -49,8 +49,9 @@ type Options struct {
 	Store  Store
 	// Sign adds signatures to the manifest.
 	Sign func(*manifest.Document) error
-	// Lock keeps others from writing the manifest at a path until unlock is called, which Create does when it has taken
-	// their signatures in and written. Where there is none yet there is nothing to keep. Nil: no other process writes it.
+	// Lock keeps others from writing the manifest at a path until unlock is called, which Create does when it has
+	// taken their signatures in and written. Where there is none yet there is nothing to keep. Nil: no other process
+	// writes it.
 	Lock func(ctx context.Context, path string) (unlock func(), err error)
 
 	Cache    *statcache.Cache // remembers digests of files; nil: all are read
@@ -184,7 +185,8 @@ func (c *creation) collect(ctx context.Context) error {
 	o := worktree.Options{Skip: c.skip, Progress: c.Progress, Look: c.look, Files: func(of []worktree.File) {
 		list := make([]listed, len(of))
 		for i, f := range of {
-			list[i] = listed{manifest.File{Path: f.Path, Digest: f.Digest, Size: f.Size, Mode: c.mode(f.Path, f.Entry.Mode)}, f.Read}
+			list[i] = listed{manifest.File{Path: f.Path, Digest: f.Digest, Size: f.Size,
+				Mode: c.mode(f.Path, f.Entry.Mode)}, f.Read}
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -241,7 +243,9 @@ func (c *creation) list(dirs [][]listed) {
 			top := &open[len(open)-1]
 			n := len(*top)
 			if end != "" {
-				n, _ = slices.BinarySearchFunc(*top, end, func(f listed, end string) int { return strings.Compare(f.Path, end) })
+				n, _ = slices.BinarySearchFunc(*top, end, func(f listed, end string) int {
+					return strings.Compare(f.Path, end)
+				})
 			}
 			for i := range (*top)[:n] {
 				c.files, c.read = append(c.files, (*top)[i].File), append(c.read, (*top)[i].read)
@@ -339,7 +343,9 @@ func (c *creation) mode(path string, m cas.Mode) cas.Mode {
 // entrypoint sees that the item with which the bundle begins is in it.
 func (c *creation) entrypoint() {
 	ref := c.Recipe.Entrypoint
-	if ref == "" || len(c.files) == 0 || slices.ContainsFunc(c.files, func(f manifest.File) bool { return f.Ref == ref }) {
+	if ref == "" || len(c.files) == 0 || slices.ContainsFunc(c.files, func(f manifest.File) bool {
+		return f.Ref == ref
+	}) {
 		return
 	}
 	// Where that item is no good, this has been said.
@@ -396,8 +402,10 @@ func (c *creation) same(head *manifest.FileList) ([]byte, bool) {
 		return nil, false
 	}
 	o := c.old.FileList
-	if o.BundleID != head.BundleID || o.Version != head.Version || o.Description != head.Description || o.License != head.License ||
-		o.Entrypoint != head.Entrypoint || !o.Expires.Equal(head.Expires) || !slices.Equal(o.Requires, sortedRequires(head.Requires)) ||
+	if o.BundleID != head.BundleID || o.Version != head.Version || o.Description != head.Description ||
+		o.License != head.License ||
+		o.Entrypoint != head.Entrypoint || !o.Expires.Equal(head.Expires) ||
+		!slices.Equal(o.Requires, sortedRequires(head.Requires)) ||
 		!slices.Equal(c.old.Files, c.files) {
 		return nil, false
 	}
@@ -407,7 +415,9 @@ func (c *creation) same(head *manifest.FileList) ([]byte, bool) {
 }
 
 func sortedRequires(all []manifest.Require) []manifest.Require {
-	return slices.SortedFunc(slices.Values(all), func(a, b manifest.Require) int { return strings.Compare(a.BundleID, b.BundleID) })
+	return slices.SortedFunc(slices.Values(all), func(a, b manifest.Require) int {
+		return strings.Compare(a.BundleID, b.BundleID)
+	})
 }
 
 // finish signs the manifest and puts it in its place, last of all.

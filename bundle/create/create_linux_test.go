@@ -67,7 +67,8 @@ func (w *world) opened(f func()) map[string]bool {
 			e := (*syscall.InotifyEvent)(unsafe.Pointer(&b[0]))
 			end := syscall.SizeofInotifyEvent + int(e.Len)
 			if e.Mask&syscall.IN_ISDIR == 0 {
-				opened[filepath.Join(dirs[e.Wd], strings.TrimRight(string(b[syscall.SizeofInotifyEvent:end]), "\x00"))] = true
+				opened[filepath.Join(dirs[e.Wd], strings.TrimRight(string(b[syscall.SizeofInotifyEvent:end]),
+					"\x00"))] = true
 			}
 			b = b[end:]
 		}

@@ -58,12 +58,13 @@ func TestCreate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(cas.Walk(t.Context(), w.o.Store, cas.ID{Kind: cas.TreeKind, Digest: r.Tree}, func(path string, e cas.Entry) error {
-		if e.Mode != cas.Dir {
-			inTree = append(inTree, manifest.File{Path: path, Digest: e.Digest, Size: e.Size, Mode: e.Mode})
-		}
-		return nil
-	}))
+	must(cas.Walk(t.Context(), w.o.Store, cas.ID{Kind: cas.TreeKind, Digest: r.Tree},
+		func(path string, e cas.Entry) error {
+			if e.Mode != cas.Dir {
+				inTree = append(inTree, manifest.File{Path: path, Digest: e.Digest, Size: e.Size, Mode: e.Mode})
+			}
+			return nil
+		}))
 	slices.SortFunc(inTree, func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
 	if !slices.EqualFunc(inTree, r.Bundle.Files, func(a, b manifest.File) bool {
 		return a.Path == b.Path && a.Digest == b.Digest && a.Size == b.Size && a.Mode == b.Mode
@@ -90,7 +91,8 @@ func TestCreate(t *testing.T) {
 func TestCreateVerifies(t *testing.T) {
 	w := newWorld(t)
 	w.create()
-	report, err := bundle.Verify(t.Context(), bundle.InDir(w.dir, "acme/deploy"), bundle.VerifyOptions{Trust: w.o.Trust, Below: w.o.Below, AllowExtra: true})
+	report, err := bundle.Verify(t.Context(), bundle.InDir(w.dir, "acme/deploy"),
+		bundle.VerifyOptions{Trust: w.o.Trust, Below: w.o.Below, AllowExtra: true})
 	if err != nil || !report.OK() || report.Good != 7 || len(report.Vouched) != 4 {
 		t.Errorf("%v, %+v", err, report)
 	}
@@ -110,7 +112,8 @@ func TestCreateUnchanged(t *testing.T) {
 	if runtime.GOOS == "linux" && again.Read != 0 {
 		t.Errorf("%d files were read", again.Read)
 	}
-	if again.Written || !again.Remembered || again.ID != first.ID || again.Items != first.Items || w.read(at) != text || store.blobs.Load() != 0 {
+	if again.Written || !again.Remembered || again.ID != first.ID || again.Items != first.Items ||
+		w.read(at) != text || store.blobs.Load() != 0 {
 		t.Errorf("%+v after reading %d blobs\n%s\nwant\n%s", again, store.blobs.Load(), w.read(at), text)
 	}
 	// Nor when the manifest is gone, or the lines of others stand there.
@@ -134,7 +137,8 @@ func (w *world) remember() {
 		return statcache.Moment{Wall: time.Now().Add(time.Hour).UnixNano(), Up: 1, Boot: 1}
 	}
 	w.o.Cache = statcache.Open(filepath.Join(cache, "stat"), statcache.Options{Now: hence})
-	w.o.Memory = &Memory{Memory: admission.Memory{File: filepath.Join(cache, "seen", "acme")}, Under: cas.Sum([]byte("rye 1"))}
+	w.o.Memory = &Memory{Memory: admission.Memory{File: filepath.Join(cache, "seen", "acme")},
+		Under: cas.Sum([]byte("rye 1"))}
 }
 
 // A counting store counts the files that are read from it.
@@ -197,7 +201,8 @@ func TestCreateHead(t *testing.T) {
 	w := newWorld(t)
 	first := w.create()
 	w.recipe(strings.Replace(recipeText, "1.4.0", "1.4.1", 1))
-	if r := w.create(); r.ID == first.ID || !r.Written || r.Name != "bundle:acme/deploy@1.4.1" || len(r.Signatures) != 1 {
+	if r := w.create(); r.ID == first.ID || !r.Written || r.Name != "bundle:acme/deploy@1.4.1" ||
+		len(r.Signatures) != 1 {
 		t.Errorf("%+v", r.Document)
 	}
 }
@@ -247,7 +252,8 @@ func TestCreateKeepsEvidence(t *testing.T) {
 	w := newWorld(t)
 	first := w.create()
 	head := *first.FileList
-	head.Evidence = []manifest.Evidence{{Name: "sbom.cdx.json", Digest: cas.Sum([]byte("{}")), Size: 2, Type: "application/vnd.cyclonedx+json"}}
+	head.Evidence = []manifest.Evidence{{Name: "sbom.cdx.json", Digest: cas.Sum([]byte("{}")), Size: 2,
+		Type: "application/vnd.cyclonedx+json"}}
 	body, list, err := manifest.AppendFileList(nil, &head, first.Bundle.Files)
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +329,8 @@ func TestCreateFails(t *testing.T) {
 				t.Fatalf("%v, %v", r, err)
 			}
 			err = filepath.WalkDir(w.path(".ai/bundles"), func(path string, d fs.DirEntry, err error) error {
-				if err == nil && (strings.HasPrefix(d.Name(), osfile.Unfinished) || d.Name() == "manifest.yaml" && !d.IsDir()) {
+				if err == nil && (strings.HasPrefix(d.Name(), osfile.Unfinished) || d.Name() == "manifest.yaml" &&
+					!d.IsDir()) {
 					t.Errorf("%s is left", path)
 				}
 				return nil
@@ -385,7 +392,8 @@ func TestCreateKeepsOld(t *testing.T) {
 	if _, err := Create(t.Context(), w.o); err == nil || w.read(at) != old {
 		t.Errorf("%v\n%s", err, w.read(at))
 	}
-	left, fresh := ".ai/bundles/acme/deploy/"+osfile.Unfinished+"old", ".ai/bundles/acme/deploy/"+osfile.Unfinished+"new"
+	left, fresh := ".ai/bundles/acme/deploy/"+osfile.Unfinished+"old",
+		".ai/bundles/acme/deploy/"+osfile.Unfinished+"new"
 	w.write(left, "half")
 	w.write(fresh, "half")
 	hours := time.Now().Add(-2 * time.Hour)
@@ -445,7 +453,8 @@ func TestCreateReadsOnce(t *testing.T) {
 	}
 	w.write("docs/long.md", strings.Repeat("long\n", 1e6))
 	if r := w.create(); len(r.Bundle.Files) != 28 || store.blobs.Load() != before {
-		t.Errorf("%d files, %d blobs were read from the store, and %d with 21 files less", len(r.Bundle.Files), store.blobs.Load(), before)
+		t.Errorf("%d files, %d blobs were read from the store, and %d with 21 files less", len(r.Bundle.Files),
+			store.blobs.Load(), before)
 	}
 	if runtime.GOOS != "linux" {
 		return // nothing is remembered
@@ -454,7 +463,8 @@ func TestCreateReadsOnce(t *testing.T) {
 	w.write("docs/b.md", token+"\n")
 	w.write("docs/long.md", strings.Repeat("long\n", 1e6)+token)
 	w.remember()
-	found := []string{`"docs/b.md": line 1, column 1: looks like a secret (github: ghp_…)`, `"docs/long.md": line 1000001, column 1: looks like a secret (github: ghp_…)`}
+	found := []string{`"docs/b.md": line 1, column 1: looks like a secret (github: ghp_…)`,
+		`"docs/long.md": line 1000001, column 1: looks like a secret (github: ghp_…)`}
 	for _, known := range []bool{false, true} {
 		store.blobs.Store(0)
 		w.refused(found...)
@@ -475,12 +485,14 @@ func TestList(t *testing.T) {
 			for range 1 + r.IntN(4) {
 				name += "/" + []string{"a", "a-", "a.b", "a0", "b", "B"}[r.IntN(6)]
 			}
-			want = append(want, name[1:]+"+"[r.IntN(2):]) // a file and a directory may have the beginning of a name in common
+			// a file and a directory may have the beginning of a name in common
+			want = append(want, name[1:]+"+"[r.IntN(2):])
 		}
 		slices.Sort(want)
 		want = slices.Compact(want)
 		for _, name := range want {
-			dirs[filepath.Dir(name)] = append(dirs[filepath.Dir(name)], listed{manifest.File{Path: name}, strings.HasSuffix(name, "+")})
+			dirs[filepath.Dir(name)] = append(dirs[filepath.Dir(name)],
+				listed{manifest.File{Path: name}, strings.HasSuffix(name, "+")})
 		}
 		c := new(creation)
 		c.list(slices.Collect(maps.Values(dirs)))

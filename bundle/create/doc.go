@@ -20,15 +20,15 @@
 //
 // Whether a file may be executed the file system says, on Windows the recipe and else the last manifest. Signatures of
 // others on the same list stay, those too that are made meanwhile (Options.Lock), and so does evidence about the same
-// files if the policy admits the manifest that names it. So from the same files comes the same manifest, byte for byte,
-// and signing it again changes nothing.
+// files if the policy admits the manifest that names it. So from the same files comes the same manifest, byte for
+// byte, and signing it again changes nothing.
 //
 // # What is remembered
 //
-// With a stat cache unchanged files aren't read, and with a Memory, if no file changed, nothing is checked. A Memory is
-// a file of five lines: its format, a digest of all that an answer depends on (the paths, digests and modes of the
-// files, the paths in .ai that are left out, the policies and their lists, what the recipe allows, this rye and what is
-// below), the time of the policy's answer, the id of the document, and a digest of these lines.
+// With a stat cache unchanged files aren't read, and with a Memory, if no file changed, nothing is checked. A Memory
+// is a file of five lines: its format, a digest of all that an answer depends on (the paths, digests and modes of the
+// files, the paths in .ai that are left out, the policies and their lists, what the recipe allows, this rye and what
+// is below), the time of the policy's answer, the id of the document, and a digest of these lines.
 //
 //	rye found good 1
 //	blake3:51c1…

@@ -109,23 +109,26 @@ func (e *SecretError) Error() string {
 // Fault returns e as an error with a code.
 func (e *SecretError) Fault() *fault.Error { return fault.New(fault.Validation, "%s", e).From(e) }
 
-// missingFiles returns the error for a tool some of whose files, sorted, are not in the bundle. dir is the directory that
-// the tool runs from.
+// missingFiles returns the error for a tool some of whose files, sorted, are not in the bundle. dir is the directory
+// that the tool runs from.
 func missingFiles(ref model.Ref, dir string, missing []string) error {
 	more := " is"
 	if n := len(missing) - 1; n > 0 {
 		more = fmt.Sprintf(" and %d more files there are", n)
 	}
-	return fault.New(fault.Validation, "%q needs its directory %+q: %+q%s not in the bundle", ref, dir, missing[0], more)
+	return fault.New(fault.Validation, "%q needs its directory %+q: %+q%s not in the bundle", ref, dir, missing[0],
+		more)
 }
 
-// unlisted returns the error for files of a tool, sorted, that neither its v1 signature nor an admitted manifest covers.
+// unlisted returns the error for files of a tool, sorted, that neither its v1 signature nor an admitted manifest
+// covers.
 func unlisted(ref model.Ref, files []string) error {
 	more := ""
 	if n := len(files) - 1; n > 0 {
 		more = fmt.Sprintf(", and %d more of its files", n)
 	}
-	return fmt.Errorf("%q has a v1 signature, which doesn't cover %+q%s: no admitted manifest lists it", ref, files[0], more)
+	return fmt.Errorf("%q has a v1 signature, which doesn't cover %+q%s: no admitted manifest lists it", ref, files[0],
+		more)
 }
 
 // problem records a reason why the files can't be bundled. It may be called by many goroutines.

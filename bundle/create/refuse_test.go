@@ -26,7 +26,9 @@ func TestRefuses(t *testing.T) {
 		change func(*world)
 		want   []string
 	}{
-		"nothing": {func(w *world) { w.recipe("id: acme/none\nversion: 1.0.0\n") }, []string{"the bundle has no files"}},
+		"nothing": {func(w *world) {
+			w.recipe("id: acme/none\nversion: 1.0.0\n")
+		}, []string{"the bundle has no files"}},
 		"expired": {func(w *world) { w.recipe(strings.Replace(recipeText, "2027-11-20", "2026-11-20", 1)) },
 			[]string{`"bundle:acme/deploy@1.4.0" expired at 2026-11-20T00:00:00Z; the clock says 2026-11-20T12:00:00Z`}},
 		"no entrypoint": {func(w *world) {
@@ -38,7 +40,8 @@ func TestRefuses(t *testing.T) {
 		"unsigned": {func(w *world) {
 			w.write(".ai/tools/acme/deploy/two.yaml", toolText("acme/deploy/two", subprocess))
 			w.write(deploy, directiveText)
-		}, []string{`".ai/directives/acme/deploy.md": "directive:acme/deploy" is unsigned; "**" requires 1 key`, `".ai/tools/acme/deploy/two.yaml": "tool:acme/deploy/two" is unsigned; "**" requires 1 key`}},
+		}, []string{`".ai/directives/acme/deploy.md": "directive:acme/deploy" is unsigned; "**" requires 1 key`,
+			`".ai/tools/acme/deploy/two.yaml": "tool:acme/deploy/two" is unsigned; "**" requires 1 key`}},
 		"a stranger's": {func(w *world) {
 			w.write(".ai/tools/acme/deploy/one.yaml", toolText("acme/deploy/one", subprocess))
 			w.signAll(eve, "tool:acme/deploy/one")
@@ -66,7 +69,8 @@ func TestRefuses(t *testing.T) {
 		"a chain that leaves the bundle": {func(w *world) {
 			w.write(".ai/tools/acme/deploy/two.yaml", toolText("acme/deploy/two", "acme/other"))
 			w.signAll(alice, "tool:acme/deploy/two")
-		}, []string{`".ai/tools/acme/deploy/two.yaml": executor tool:acme/other of tool:acme/deploy/two: tool:acme/other not found in the bundle, its requirements or the library`}},
+		}, []string{
+			`".ai/tools/acme/deploy/two.yaml": executor tool:acme/other of tool:acme/deploy/two: tool:acme/other not found in the bundle, its requirements or the library`}},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			w := newWorld(t)
@@ -138,7 +142,8 @@ func TestCreateTellsAll(t *testing.T) {
 	)
 	// The cause stays visible to callers.
 	_, err := Create(t.Context(), w.o)
-	if e, ok := errors.AsType[*SecretError](err); !ok || e.Finding != (secret.Finding{Path: "docs/.env", Rule: "file-name", Excerpt: ".env"}) {
+	if e, ok := errors.AsType[*SecretError](err); !ok ||
+		e.Finding != (secret.Finding{Path: "docs/.env", Rule: "file-name", Excerpt: ".env"}) {
 		t.Errorf("%v", err)
 	}
 }
@@ -161,7 +166,8 @@ func TestCreateAllowsSecrets(t *testing.T) {
 // A secret in an item's own file is found as well.
 func TestCreateFindsSecretsInItems(t *testing.T) {
 	w := newWorld(t)
-	w.write(".ai/tools/acme/deploy/two.yaml", toolText("acme/deploy/two", subprocess, "config: {password: \"h7Kq9!vLm2Xz\"}"))
+	w.write(".ai/tools/acme/deploy/two.yaml",
+		toolText("acme/deploy/two", subprocess, "config: {password: \"h7Kq9!vLm2Xz\"}"))
 	w.signAll(alice, "tool:acme/deploy/two")
 	w.refused(`".ai/tools/acme/deploy/two.yaml": line 8, column 10: looks like a secret (assignment: password: …)`)
 }
@@ -173,7 +179,8 @@ func TestRefusesLinks(t *testing.T) {
 		return
 	}
 	w := newWorld(t)
-	for from, to := range map[string]string{"docs/link": "a.md", ".ai/tools/acme/deploy/dir": "../..", "src/link": "/etc/passwd", ".ai/cache": "/etc"} {
+	for from, to := range map[string]string{"docs/link": "a.md", ".ai/tools/acme/deploy/dir": "../..",
+		"src/link": "/etc/passwd", ".ai/cache": "/etc"} {
 		if err := os.Symlink(to, w.path(from)); err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +204,8 @@ func TestRefusesLinks(t *testing.T) {
 		os.Remove(w.path(name))
 	}
 	_, err = Create(t.Context(), w.o)
-	if refused, ok = errors.AsType[*RefusedError](err); !ok || len(refused.Problems) != 1 || !strings.HasPrefix(refused.Problems[0].Path, "docs/") {
+	if refused, ok = errors.AsType[*RefusedError](err); !ok || len(refused.Problems) != 1 ||
+		!strings.HasPrefix(refused.Problems[0].Path, "docs/") {
 		t.Errorf("%v", err)
 	}
 	if err := os.RemoveAll(w.path(".ai")); err != nil {
@@ -218,7 +226,8 @@ func TestRefusesLinks(t *testing.T) {
 // What is never bundled isn't, whatever a recipe includes.
 func TestCreateNever(t *testing.T) {
 	w := newWorld(t)
-	for _, name := range []string{"keys/acme/deploy/k.pem", "policy.yaml", "vendor/acme/deploy/x", "threads/acme/deploy/t", "outputs/acme/deploy/o", "bundles/acme/deploy/x"} {
+	for _, name := range []string{"keys/acme/deploy/k.pem", "policy.yaml", "vendor/acme/deploy/x",
+		"threads/acme/deploy/t", "outputs/acme/deploy/o", "bundles/acme/deploy/x"} {
 		w.write(".ai/"+name, "x\n")
 	}
 	w.recipe(recipeText + "include: [\".ai/**\"]\n")
@@ -232,7 +241,9 @@ func TestCreateNever(t *testing.T) {
 func TestCreateV1(t *testing.T) {
 	const name = ".ai/directives/acme/deploy.md"
 	w := newWorld(t, "  \"directive:acme/*\": {keys: [alice], accept: [v1, v2]}\n")
-	v1, err := sign.SignV1([]byte(directiveText), admission.Subject{Name: "directive:acme/deploy", Style: sign.Angle | sign.V1Directive}.Signing(), alice, created)
+	v1, err := sign.SignV1([]byte(directiveText),
+		admission.Subject{Name: "directive:acme/deploy", Style: sign.Angle | sign.V1Directive}.Signing(), alice,
+		created)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +265,8 @@ func TestCreateV1(t *testing.T) {
 func TestV1Tree(t *testing.T) {
 	const dir = ".ai/tools/acme/deploy/run/"
 	w := newWorld(t, "  \"tool:acme/deploy/run/*\": {keys: [alice], accept: [v1, v2]}\n")
-	v1, err := sign.SignV1([]byte(pyText), admission.Subject{Name: "tool:acme/deploy/run/run", Style: sign.Hash}.Signing()|sign.V1Tool, alice, created)
+	v1, err := sign.SignV1([]byte(pyText), admission.Subject{Name: "tool:acme/deploy/run/run",
+		Style: sign.Hash}.Signing()|sign.V1Tool, alice, created)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +345,8 @@ func TestCreateWhileFilesChange(t *testing.T) {
 		if err != nil {
 			continue // the helper was caught as unsigned
 		}
-		report, err := bundle.Verify(t.Context(), bundle.InDir(w.dir, "acme/deploy"), bundle.VerifyOptions{Trust: w.o.Trust, Below: w.o.Below, AllowExtra: true})
+		report, err := bundle.Verify(t.Context(), bundle.InDir(w.dir, "acme/deploy"),
+			bundle.VerifyOptions{Trust: w.o.Trust, Below: w.o.Below, AllowExtra: true})
 		if err != nil || report.Bundle == nil || report.ID != r.ID {
 			t.Errorf("%v, %v", report, err)
 		}
@@ -380,7 +393,8 @@ func TestCreateAddedKinds(t *testing.T) {
 	w.signAll(alice)
 	w.signAll(alice) // now that its kind is known
 	r := w.create()
-	if f, ok := r.Bundle.File(".ai/prompts/acme/hello.md"); !ok || f.Ref != "prompt:acme/hello" || f.Version != "1.0.0" || len(r.Warnings) != 0 {
+	if f, ok := r.Bundle.File(".ai/prompts/acme/hello.md"); !ok || f.Ref != "prompt:acme/hello" ||
+		f.Version != "1.0.0" || len(r.Warnings) != 0 {
 		t.Errorf("%+v, %v", f, r.Warnings)
 	}
 	w.write(".ai/prompts/acme/hello.md", "```yaml\ntitle: Hello\nversion: one\n```\n\nHello.\n")
@@ -389,7 +403,9 @@ func TestCreateAddedKinds(t *testing.T) {
 	w.write(".ai/prompts/acme/hello.md", "```yaml\ntitle: Hello\n```\n\nHello.\n")
 	w.signAll(alice)
 	// An extractor that doesn't count is reported each time.
-	w.write(".ai/tools/rye/core/extractors/config/config_extractor.yaml", strings.NewReplacer("directory: prompts", "directory: tools", "kind: prompt", "kind: other", "extractors/prompt", "extractors/config").Replace(promptExtractor))
+	w.write(".ai/tools/rye/core/extractors/config/config_extractor.yaml",
+		strings.NewReplacer("directory: prompts", "directory: tools", "kind: prompt", "kind: other",
+			"extractors/prompt", "extractors/config").Replace(promptExtractor))
 	w.signAll(alice)
 	for range 2 {
 		r, err := Create(t.Context(), w.o)
@@ -435,7 +451,8 @@ func TestCreateErrors(t *testing.T) {
 		"\"a\": bad\nbad": &RefusedError{Problems: []Problem{{Path: "a", Err: bad}, {Err: bad}}},
 		`invalid "tool:a": line 1, column 2: x`: &InvalidError{model.Ref{Kind: "tool", ID: "a"},
 			[]*value.Problem{{Message: "w", Warning: true}, {At: value.Pos{Line: 1, Column: 2}, Message: "x"}}},
-		`"tool:a" needs its directory "d": "d/x" and 1 more files there are not in the bundle`: missingFiles(model.Ref{Kind: "tool", ID: "a"}, "d", []string{"d/x", "d/y"}),
+		`"tool:a" needs its directory "d": "d/x" and 1 more files there are not in the bundle`: missingFiles(
+			model.Ref{Kind: "tool", ID: "a"}, "d", []string{"d/x", "d/y"}),
 	} {
 		if err.Error() != want {
 			t.Errorf("%s, want %s", err, want)

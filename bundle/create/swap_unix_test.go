@@ -29,7 +29,8 @@ type swapper struct {
 }
 
 func newSwapper(w *world, seed uint64) *swapper {
-	s := &swapper{world: w, outside: w.TempDir(), states: map[string]map[cas.Digest]bool{}, random: rand.New(rand.NewPCG(seed, 1))}
+	s := &swapper{world: w, outside: w.TempDir(), states: map[string]map[cas.Digest]bool{},
+		random: rand.New(rand.NewPCG(seed, 1))}
 	w.write("docs/deep/b.md", "deep\n")
 	s.was(os.MkdirAll(filepath.Join(s.outside, "deep"), 0o755))
 	for _, name := range []string{"a.md", "deep/b.md", "notes.md"} {
@@ -46,9 +47,11 @@ func newSwapper(w *world, seed uint64) *swapper {
 	w.write("docs.other/deep/b.md", "deeper\n")
 	const tool = ".ai/tools/acme/deploy/"
 	for to, from := range map[string][]string{
-		notes: {notes, "second.md"}, "docs/a.md": {"docs/a.md", "docs.other/a.md"}, "docs/deep/b.md": {"docs/deep/b.md", "docs.other/deep/b.md"},
+		notes: {notes, "second.md"}, "docs/a.md": {"docs/a.md", "docs.other/a.md"},
+		"docs/deep/b.md": {"docs/deep/b.md", "docs.other/deep/b.md"},
 		// These stay unchanged.
-		".ai/directives/acme/deploy.md": nil, tool + "one.yaml": nil, tool + "run/run.py": nil, tool + "run/__init__.py": nil, tool + "run/lib/help.sh": nil,
+		".ai/directives/acme/deploy.md": nil, tool + "one.yaml": nil, tool + "run/run.py": nil,
+		tool + "run/__init__.py": nil, tool + "run/lib/help.sh": nil,
 	} {
 		if from == nil {
 			from = []string{to}
@@ -111,7 +114,9 @@ func (s *swapper) step() {
 	case 5:
 		s.hide(".ai/knowledge/acme/deploy/notes.md", s.link("notes.md"))
 	case 6:
-		s.hide("docs/a.md", func(at string) error { return errors.Join(os.Mkdir(at, 0o755), os.WriteFile(at+"/in.md", nil, 0o644)) })
+		s.hide("docs/a.md", func(at string) error {
+			return errors.Join(os.Mkdir(at, 0o755), os.WriteFile(at+"/in.md", nil, 0o644))
+		})
 	case 7:
 		s.was(os.WriteFile(s.path("docs/x.txt"), []byte(strings.Repeat("x", s.random.IntN(40))), 0o644))
 	case 8:
@@ -178,8 +183,9 @@ func TestCreateWhileFilesAreSwapped(t *testing.T) {
 					refused++
 					_, bad := errors.AsType[*RefusedError](err)
 					changed := fault.CodeOf(err) == fault.Conflict
-					_, system := errors.AsType[syscall.Errno](err) // of what isn't there, or is something else, just then
-					_, path := errors.AsType[*fs.PathError](err)   // or is a link that leads out
+					// of what isn't there, or is something else, just then
+					_, system := errors.AsType[syscall.Errno](err)
+					_, path := errors.AsType[*fs.PathError](err) // or is a link that leads out
 					_, link := errors.AsType[*os.LinkError](err)
 					if !bad && !changed && !system && !path && !link {
 						t.Errorf("refused with %T: %v", err, err)
@@ -188,8 +194,10 @@ func TestCreateWhileFilesAreSwapped(t *testing.T) {
 				close(stop)
 				wait.Wait()
 				s.made(w.create())
-				o := bundle.VerifyOptions{Trust: w.o.Trust, Below: w.o.Below, AllowExtra: true} // other items stand in the project
-				if report, err := bundle.Verify(t.Context(), bundle.InDir(w.dir, "acme/deploy"), o); err != nil || !report.OK() {
+				// other items stand in the project
+				o := bundle.VerifyOptions{Trust: w.o.Trust, Below: w.o.Below, AllowExtra: true}
+				if report, err := bundle.Verify(t.Context(), bundle.InDir(w.dir, "acme/deploy"), o); err != nil ||
+					!report.OK() {
 					t.Fatalf("when all was quiet: %v, %v", report.Failures, err)
 				}
 			}

@@ -40,8 +40,9 @@ const subprocess = "rye/core/primitives/subprocess"
 func library() *ai.Space {
 	m := fstest.MapFS{}
 	for id, text := range map[string]string{
-		subprocess:                 toolText(subprocess, "null"),
-		"rye/core/runtimes/python": toolText("rye/core/runtimes/python", subprocess, "anchor: {enabled: true, mode: auto, markers_any: [__init__.py], root: tool_dir}"),
+		subprocess: toolText(subprocess, "null"),
+		"rye/core/runtimes/python": toolText("rye/core/runtimes/python", subprocess,
+			"anchor: {enabled: true, mode: auto, markers_any: [__init__.py], root: tool_dir}"),
 	} {
 		m["tools/"+id+".yaml"] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
 	}
@@ -75,7 +76,8 @@ requires: {acme/base: "^2.0.0"}
 // newWorld makes a good bundle's directory: two items of their own, a tool of several files, assets.
 func newWorld(t testing.TB, more ...string) *world {
 	w := &world{TB: t, dir: t.TempDir()}
-	w.o = Options{Dir: w.dir, Trust: trustIn(t, strings.Join(more, "")), Below: []*ai.Space{library()}, Store: new(cas.Memory), Sign: w.sign}
+	w.o = Options{Dir: w.dir, Trust: trustIn(t, strings.Join(more, "")), Below: []*ai.Space{library()},
+		Store: new(cas.Memory), Sign: w.sign}
 	w.recipe(recipeText)
 	w.write(".ai/directives/acme/deploy.md", directiveText)
 	w.write(".ai/knowledge/acme/deploy/notes.md", knowledgeText)

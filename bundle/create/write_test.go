@@ -63,7 +63,8 @@ func TestDryRun(t *testing.T) {
 	if _, err := os.Stat(w.path(".ai/bundles")); err == nil {
 		t.Error("a manifest was written")
 	}
-	if missing, err := w.o.Store.Missing(t.Context(), []cas.ID{{Kind: cas.Document, Digest: r.ID}}); err != nil || len(missing) != 1 {
+	if missing, err := w.o.Store.Missing(t.Context(), []cas.ID{{Kind: cas.Document, Digest: r.ID}}); err != nil ||
+		len(missing) != 1 {
 		t.Errorf("the document is in the store: %v", err)
 	}
 	w.o.DryRun = false

@@ -86,16 +86,17 @@ type Content struct {
 
 // An Item is an item that is different.
 type Item struct {
-	Ref         string       `json:"ref"`
-	Change      Change       `json:"change"`
-	Path        string       `json:"path"`                // where it is, or was
-	FromPath    string       `json:"from_path,omitempty"` // where it was, if that is elsewhere
-	FromVersion string       `json:"from_version,omitempty"`
-	ToVersion   string       `json:"to_version,omitempty"`
-	Class       shape.Class  `json:"class"`
-	Shape       []shape.Item `json:"shape,omitempty"`  // interface, grants, and what it says of itself; of a new item what it asks for
-	Fields      []Field      `json:"fields,omitempty"` // everything else that it declares, by name
-	Text        *Text        `json:"text,omitempty"`   // the prompt of a directive, the text of knowledge
+	Ref         string      `json:"ref"`
+	Change      Change      `json:"change"`
+	Path        string      `json:"path"`                // where it is, or was
+	FromPath    string      `json:"from_path,omitempty"` // where it was, if that is elsewhere
+	FromVersion string      `json:"from_version,omitempty"`
+	ToVersion   string      `json:"to_version,omitempty"`
+	Class       shape.Class `json:"class"`
+	// interface, grants, and what it says of itself; of a new item what it asks for
+	Shape  []shape.Item `json:"shape,omitempty"`
+	Fields []Field      `json:"fields,omitempty"` // everything else that it declares, by name
+	Text   *Text        `json:"text,omitempty"`   // the prompt of a directive, the text of knowledge
 }
 
 // An Unread is an item that couldn't be compared.
@@ -149,8 +150,12 @@ func (d *differ) headers(a, b *manifest.FileList) {
 			d.Headers = append(d.Headers, Field{h.name, text(h.from), text(h.to), h.class})
 		}
 	}
-	d.Requires = named(a.Requires, b.Requires, func(r manifest.Require) (string, string) { return r.BundleID, r.Version }, shape.Warning, shape.Compatible)
-	d.Evidence = named(a.Evidence, b.Evidence, func(e manifest.Evidence) (string, string) { return e.Name, e.Digest.String() }, shape.Info, shape.Info)
+	d.Requires = named(a.Requires, b.Requires, func(r manifest.Require) (string, string) {
+		return r.BundleID, r.Version
+	}, shape.Warning, shape.Compatible)
+	d.Evidence = named(a.Evidence, b.Evidence, func(e manifest.Evidence) (string, string) {
+		return e.Name, e.Digest.String()
+	}, shape.Info, shape.Info)
 }
 
 func date(t time.Time) string {

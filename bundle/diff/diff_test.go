@@ -73,7 +73,8 @@ func (p pack) side(t testing.TB, l manifest.FileList) Side {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := manifest.File{Path: path, Digest: info.Digest, Size: info.Size, Mode: cas.File, Ref: e.ref, Version: e.version}
+		f := manifest.File{Path: path, Digest: info.Digest, Size: info.Size, Mode: cas.File, Ref: e.ref,
+			Version: e.version}
 		if strings.HasSuffix(path, ".sh") {
 			f.Mode = cas.Exec
 		}
@@ -104,13 +105,18 @@ func compared(t testing.TB, a, b Side) *Report {
 
 func changed() pack {
 	p := first()
-	p.edit(".ai/tools/acme/fetch.yaml", "version: 1.0.0", "version: 2.0.0", "Fetches", "Fetches pages", "risk: read", "risk: write", "turns: 4", "turns: 9",
-		"[api.acme.example]", "[api.acme.example, cdn.acme.example]", "[token]", "[token, key]", "[rye.execute.tool.acme.log]", "[rye.execute.tool.acme.log, rye.execute.tool.acme.x]",
-		"http_client", "subprocess", "https://api.acme.example", "https://cdn.acme.example", "{q: {type: string}}", "{q: {type: integer}}")
-	p.edit(".ai/directives/acme/deploy.md", "Do it well.", "Do it very carefully.", "<author>a</author>", "<author>b</author>")
+	p.edit(".ai/tools/acme/fetch.yaml", "version: 1.0.0", "version: 2.0.0", "Fetches", "Fetches pages", "risk: read",
+		"risk: write", "turns: 4", "turns: 9",
+		"[api.acme.example]", "[api.acme.example, cdn.acme.example]", "[token]", "[token, key]",
+		"[rye.execute.tool.acme.log]", "[rye.execute.tool.acme.log, rye.execute.tool.acme.x]",
+		"http_client", "subprocess", "https://api.acme.example", "https://cdn.acme.example", "{q: {type: string}}",
+		"{q: {type: integer}}")
+	p.edit(".ai/directives/acme/deploy.md", "Do it well.", "Do it very carefully.", "<author>a</author>",
+		"<author>b</author>")
 	p.edit(".ai/knowledge/acme/note.md", "two", "2")
 	delete(p, ".ai/tools/acme/old.yaml")
-	p[".ai/tools/acme/new.yaml"] = struct{ text, ref, version string }{strings.ReplaceAll(fetch, "fetch", "new"), "tool:acme/new", "1.0.0"}
+	p[".ai/tools/acme/new.yaml"] = struct{ text, ref, version string }{strings.ReplaceAll(fetch, "fetch", "new"),
+		"tool:acme/new", "1.0.0"}
 	p["docs/a.md"] = struct{ text, ref, version string }{"about it\n", "", ""}
 	delete(p, "docs/b.md")
 	delete(p, "run.sh")
@@ -120,10 +126,15 @@ func changed() pack {
 
 // Everything that can change, as JSON.
 func TestVector(t *testing.T) {
-	a := first().side(t, manifest.FileList{BundleID: "acme/deploy", Version: "1.0.0", License: "MIT", Expires: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC),
-		Requires: []manifest.Require{{BundleID: "acme/base", Version: "^1.0.0"}, {BundleID: "acme/gone", Version: "*"}}, Evidence: []manifest.Evidence{{Name: "x", Digest: cas.Sum(nil), Type: "text/plain"}}})
-	b := changed().side(t, manifest.FileList{BundleID: "acme/deploy", Version: "2.0.0", Description: "Deploys", Entrypoint: "directive:acme/deploy",
-		Requires: []manifest.Require{{BundleID: "acme/base", Version: "^2.0.0"}, {BundleID: "acme/more", Version: "*"}}})
+	a := first().side(t, manifest.FileList{BundleID: "acme/deploy", Version: "1.0.0", License: "MIT",
+		Expires: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC),
+		Requires: []manifest.Require{{BundleID: "acme/base", Version: "^1.0.0"},
+			{BundleID: "acme/gone", Version: "*"}}, Evidence: []manifest.Evidence{{Name: "x", Digest: cas.Sum(nil),
+			Type: "text/plain"}}})
+	b := changed().side(t, manifest.FileList{BundleID: "acme/deploy", Version: "2.0.0", Description: "Deploys",
+		Entrypoint: "directive:acme/deploy",
+		Requires: []manifest.Require{{BundleID: "acme/base", Version: "^2.0.0"},
+			{BundleID: "acme/more", Version: "*"}}})
 	r := compared(t, a, b)
 	got, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -142,7 +153,8 @@ func TestVector(t *testing.T) {
 
 func TestSame(t *testing.T) {
 	a := first().side(t, manifest.FileList{})
-	if r := compared(t, a, a); r.Class != "" || r.Breaking || r.Summary != "nothing is different" || len(r.Items)+len(r.Files)+len(r.Headers) > 0 {
+	if r := compared(t, a, a); r.Class != "" || r.Breaking || r.Summary != "nothing is different" ||
+		len(r.Items)+len(r.Files)+len(r.Headers) > 0 {
 		t.Errorf("%+v", r)
 	}
 	b := first().side(t, manifest.FileList{BundleID: "acme/deploy", Version: "1.0.1"})
@@ -153,45 +165,81 @@ func TestSame(t *testing.T) {
 
 // Each change alone has its class.
 func TestClasses(t *testing.T) {
-	const tool, directive, knowledge = ".ai/tools/acme/fetch.yaml", ".ai/directives/acme/deploy.md", ".ai/knowledge/acme/note.md"
+	const tool, directive, knowledge = ".ai/tools/acme/fetch.yaml", ".ai/directives/acme/deploy.md",
+		".ai/knowledge/acme/note.md"
 	for name, c := range map[string]struct {
 		change func(pack)
 		class  shape.Class
 		want   string // the summary
 	}{
-		"signature":    {func(p pack) { p.edit(tool, "name:", line+"name:") }, shape.Info, "1 item signed anew, 1 file changed"},
-		"comment":      {func(p pack) { p.edit(tool, "name:", "# about\nname:") }, shape.Info, "1 item changed, 1 file changed"},
-		"version":      {func(p pack) { p.edit(tool, "1.0.0", "1.0.1") }, shape.Info, "1 item changed, 1 file changed"},
-		"description":  {func(p pack) { p.edit(tool, "Fetches", "Fetches it") }, shape.Info, "1 item changed, 1 file changed"},
-		"executor":     {func(p pack) { p.edit(tool, "http_client", "subprocess") }, shape.Warning, "1 warning, 1 item changed, 1 file changed"},
-		"config":       {func(p pack) { p.edit(tool, "https://api", "https://cdn") }, shape.Warning, "1 warning, 1 item changed, 1 file changed"},
-		"risk":         {func(p pack) { p.edit(tool, "risk: read", "risk: money") }, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
-		"less network": {func(p pack) { p.edit(tool, "network: [api.acme.example]\n", "") }, shape.Compatible, "1 item changed, 1 file changed"},
-		"more files":   {func(p pack) { p.edit(tool, "network: ", "files: {write: [docs]}\nnetwork: ") }, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
-		"more network": {func(p pack) { p.edit(tool, "[api.acme.example]", "all") }, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
-		"secret":       {func(p pack) { p.edit(tool, "[token]", "[token, key]") }, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
-		"permission":   {func(p pack) { p.edit(tool, "acme.log", "acme.log2") }, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
-		"limit":        {func(p pack) { p.edit(tool, "turns: 4", "turns: 3") }, shape.Compatible, "1 item changed, 1 file changed"},
-		"input":        {func(p pack) { p.edit(tool, "{q: {type: string}}", "{q: {type: string}}, required: [q]") }, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
-		"prompt":       {func(p pack) { p.edit(directive, "Do it", "Don't do it") }, shape.Warning, "1 warning, 1 item changed, 1 file changed"},
+		"signature": {func(p pack) {
+			p.edit(tool, "name:", line+"name:")
+		}, shape.Info, "1 item signed anew, 1 file changed"},
+		"comment": {func(p pack) {
+			p.edit(tool, "name:", "# about\nname:")
+		}, shape.Info, "1 item changed, 1 file changed"},
+		"version": {func(p pack) {
+			p.edit(tool, "1.0.0", "1.0.1")
+		}, shape.Info, "1 item changed, 1 file changed"},
+		"description": {func(p pack) {
+			p.edit(tool, "Fetches", "Fetches it")
+		}, shape.Info, "1 item changed, 1 file changed"},
+		"executor": {func(p pack) {
+			p.edit(tool, "http_client", "subprocess")
+		}, shape.Warning, "1 warning, 1 item changed, 1 file changed"},
+		"config": {func(p pack) {
+			p.edit(tool, "https://api", "https://cdn")
+		}, shape.Warning, "1 warning, 1 item changed, 1 file changed"},
+		"risk": {func(p pack) {
+			p.edit(tool, "risk: read", "risk: money")
+		}, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
+		"less network": {func(p pack) {
+			p.edit(tool, "network: [api.acme.example]\n", "")
+		}, shape.Compatible, "1 item changed, 1 file changed"},
+		"more files": {func(p pack) {
+			p.edit(tool, "network: ", "files: {write: [docs]}\nnetwork: ")
+		}, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
+		"more network": {func(p pack) {
+			p.edit(tool, "[api.acme.example]", "all")
+		}, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
+		"secret": {func(p pack) {
+			p.edit(tool, "[token]", "[token, key]")
+		}, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
+		"permission": {func(p pack) {
+			p.edit(tool, "acme.log", "acme.log2")
+		}, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
+		"limit": {func(p pack) {
+			p.edit(tool, "turns: 4", "turns: 3")
+		}, shape.Compatible, "1 item changed, 1 file changed"},
+		"input": {func(p pack) {
+			p.edit(tool, "{q: {type: string}}", "{q: {type: string}}, required: [q]")
+		}, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
+		"prompt": {func(p pack) {
+			p.edit(directive, "Do it", "Don't do it")
+		}, shape.Warning, "1 warning, 1 item changed, 1 file changed"},
 		"new input": {func(p pack) {
 			p.edit(directive, "<inputs>", "<inputs><input name=\"x\" type=\"string\" required=\"true\">X</input>")
 		}, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
-		"knowledge": {func(p pack) { p.edit(knowledge, "two", "three") }, shape.Info, "1 item changed, 1 file changed"},
-		"gone":      {func(p pack) { delete(p, knowledge) }, shape.Breaking, "1 breaking, 1 item removed, 1 file removed"},
+		"knowledge": {func(p pack) {
+			p.edit(knowledge, "two", "three")
+		}, shape.Info, "1 item changed, 1 file changed"},
+		"gone": {func(p pack) { delete(p, knowledge) }, shape.Breaking, "1 breaking, 1 item removed, 1 file removed"},
 		"moved": {func(p pack) {
 			e := p[tool]
 			delete(p, tool)
 			p[strings.Replace(tool, ".yaml", ".yml", 1)] = e
 		}, shape.Info, "1 item changed, 1 file added, 1 file removed"},
-		"asset":   {func(p pack) { delete(p, "docs/a.md") }, shape.Warning, "1 warning, 1 file removed"},
-		"two new": {func(p pack) { p["docs/x"], p["docs/y"] = p["docs/a.md"], p["docs/b.md"] }, shape.Info, "2 files added"},
+		"asset": {func(p pack) { delete(p, "docs/a.md") }, shape.Warning, "1 warning, 1 file removed"},
+		"two new": {func(p pack) {
+			p["docs/x"], p["docs/y"] = p["docs/a.md"], p["docs/b.md"]
+		}, shape.Info, "2 files added"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			p := first()
 			c.change(p)
 			r := compared(t, first().side(t, manifest.FileList{}), p.side(t, manifest.FileList{}))
-			if r.Class != c.class || r.Summary != c.want || r.Breaking != (c.class == shape.Breaking) || len(r.Unread) > 0 {
+			if r.Class != c.class || r.Summary != c.want || r.Breaking != (c.class == shape.Breaking) ||
+				len(r.Unread) > 0 {
 				got, _ := json.MarshalIndent(r, "", "  ")
 				t.Errorf("%s: %s\n%s\nwant %s: %s", r.Class, r.Summary, got, c.class, c.want)
 			}
@@ -205,17 +253,22 @@ const line = "# rye:signed:v2:2026-11-20T12:00:00Z:2373fe2373fe2373fe2373fe2373f
 func TestMarkup(t *testing.T) {
 	const name = ".ai/directives/acme/deploy.md"
 	a := first()
-	a.edit(name, "<author>a</author>", "<author>a</author><owner team=\"ops\">x<mail>o@acme</mail></owner><audience>all</audience>",
-		"</directive>", "<process><step>one</step><step name=\"two\">do\n it</step></process><model tier=\"x\"/></directive>")
+	a.edit(name, "<author>a</author>",
+		"<author>a</author><owner team=\"ops\">x<mail>o@acme</mail></owner><audience>all</audience>",
+		"</directive>",
+		"<process><step>one</step><step name=\"two\">do\n it</step></process><model tier=\"x\"/></directive>")
 	b := first()
-	b.edit(name, "<author>a</author>", "<author>a</author><owner team=\"dev\" on=\"call\">x</owner><audience>few</audience>",
-		"</directive>", "<process><step>one</step><step name=\"2\">do it now</step></process></directive>", "\"string\"", "\"integer\"")
+	b.edit(name, "<author>a</author>",
+		"<author>a</author><owner team=\"dev\" on=\"call\">x</owner><audience>few</audience>",
+		"</directive>", "<process><step>one</step><step name=\"2\">do it now</step></process></directive>",
+		"\"string\"", "\"integer\"")
 	r := compared(t, a.side(t, manifest.FileList{}), b.side(t, manifest.FileList{}))
 	var got []string
 	for _, f := range r.Items[0].Fields {
 		got = append(got, f.Name+" "+string(f.From)+" "+string(f.To))
 	}
-	want := []string{`audience "all" "few"`, `metadata/owner/mail "o@acme" `, `metadata/owner@on  "call"`, `metadata/owner@team "ops" "dev"`, `model@tier "x" `,
+	want := []string{`audience "all" "few"`, `metadata/owner/mail "o@acme" `, `metadata/owner@on  "call"`,
+		`metadata/owner@team "ops" "dev"`, `model@tier "x" `,
 		`process/step[2] "do it" "do it now"`, `process/step[2]@name "two" "2"`}
 	if !slices.Equal(got, want) {
 		t.Errorf("fields are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -261,7 +314,9 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%+v", u)
 		}
 	}
-	for i, want := range []string{".ai/prompts/x.md: ", `.ai/tools/acme/other.yaml: is "tool:acme/other", but "tool:acme/another" in the manifest`, ".ai/tools/acme/asset.yaml: ", "docs/a.md: not an item: outside .ai"} {
+	for i, want := range []string{".ai/prompts/x.md: ",
+		`.ai/tools/acme/other.yaml: is "tool:acme/other", but "tool:acme/another" in the manifest`,
+		".ai/tools/acme/asset.yaml: ", "docs/a.md: not an item: outside .ai"} {
 		if i >= len(got) || !strings.HasPrefix(got[i], want) {
 			t.Fatalf("%s, want %s", strings.Join(got, "\n"), want)
 		}
@@ -272,7 +327,8 @@ func TestHostile(t *testing.T) {
 	// Files are missing: the differences of the manifests are reported all the same.
 	a, b := first().side(t, manifest.FileList{}), changed().side(t, manifest.FileList{})
 	b.Files = new(cas.Memory)
-	if r := compared(t, a, b); len(r.Unread) != 4 || len(r.Items) != 5 || r.Items[0].Shape != nil || strings.Contains(r.Unread[0].Why, "bundle:") {
+	if r := compared(t, a, b); len(r.Unread) != 4 || len(r.Items) != 5 || r.Items[0].Shape != nil ||
+		strings.Contains(r.Unread[0].Why, "bundle:") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -280,7 +336,9 @@ func TestHostile(t *testing.T) {
 func TestInvalidNumbers(t *testing.T) {
 	p, q := first(), first()
 	for i, o := range []pack{p, q} {
-		o.edit(".ai/tools/acme/fetch.yaml", "config: {", []string{"examples: [12345678901234567890]\nconfig: {n: 12345678901234567890, ", "examples: [1]\nconfig: {n: 12345678901234567891, "}[i])
+		o.edit(".ai/tools/acme/fetch.yaml", "config: {",
+			[]string{"examples: [12345678901234567890]\nconfig: {n: 12345678901234567890, ",
+				"examples: [1]\nconfig: {n: 12345678901234567891, "}[i])
 	}
 	r := compared(t, p.side(t, manifest.FileList{}), q.side(t, manifest.FileList{}))
 	if len(r.Items) != 1 || len(r.Items[0].Fields) != 1 || r.Items[0].Fields[0].Name != "config" {

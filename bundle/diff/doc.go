@@ -22,14 +22,14 @@
 //	version, description and end of the bundle; evidence     info
 //	a file that is no item: gone, or its mode is another     warning; new or changed: info
 //
-// Code isn't compared: that an item changed and nothing else is said of it means that what it declares is the same, and
-// it has the class info, as has one where only the signature lines differ ("signed").
+// Code isn't compared: that an item changed and nothing else is said of it means that what it declares is the same,
+// and it has the class info, as has one where only the signature lines differ ("signed").
 //
 // # Texts
 //
-// Prose is compared by words: runs of letters and digits, runs of blanks, and every other character by itself, with the
-// algorithm of Myers, which finds a smallest set of edits. It stops at 1,000 edits, 2^23 steps or 2^18 words; then the
-// lines are compared in the same way, and if that is too much as well the text between the first and the last
+// Prose is compared by words: runs of letters and digits, runs of blanks, and every other character by itself, with
+// the algorithm of Myers, which finds a smallest set of edits. It stops at 1,000 edits, 2^23 steps or 2^18 words; then
+// the lines are compared in the same way, and if that is too much as well the text between the first and the last
 // difference is one edit ("whole"). A text says by which it was compared. Between edits two lines of what stays are
 // kept on both sides, at most 200 bytes each, and the middle is replaced by its length.
 package diff

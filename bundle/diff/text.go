@@ -292,7 +292,8 @@ func shorten(parts []Part) (short []Part) {
 			continue
 		}
 		between := p.Text[from:to]
-		for _, q := range []Part{{Op: Same, Text: p.Text[:from]}, {Op: Skip, Bytes: len(between), Lines: strings.Count(between, "\n")}, {Op: Same, Text: p.Text[to:]}} {
+		for _, q := range []Part{{Op: Same, Text: p.Text[:from]},
+			{Op: Skip, Bytes: len(between), Lines: strings.Count(between, "\n")}, {Op: Same, Text: p.Text[to:]}} {
 			if q.Op == Skip || q.Text != "" {
 				short = append(short, q)
 			}

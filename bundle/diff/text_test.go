@@ -48,7 +48,8 @@ func TestText(t *testing.T) {
 		{"Do it now, please", "Make them go, please", "[-Do it now-]{+Make them go+}, please"},
 		{"one two\nthree", "one two three", "one two[-\n-]{+ +}three"},
 		{"Größe zählt", "Größe zählte", "Größe [-zählt-]{+zählte+}"},
-		{long + "old\n" + long, long + "new\n" + long, "<…>a line of it\na line of it\n[-old-]{+new+}\na line of it\n<…>"},
+		{long + "old\n" + long, long + "new\n" + long,
+			"<…>a line of it\na line of it\n[-old-]{+new+}\na line of it\n<…>"},
 		{long + "x", "y" + long, "[-a-]{+ya+} line of it\na line of it\n<…>a line of it\na line of it\n[-x-]"},
 	} {
 		text := compareTexts(c.a, c.b)
@@ -87,7 +88,8 @@ func TestTextLimits(t *testing.T) {
 	for name, c := range map[string]struct{ a, b, by string }{
 		"lines": {few + strings.ReplaceAll(random(3000, " "), "", ""), few + random(3000, " "), "lines"},
 		"whole": {few + random(3000, "\n"), few + random(3000, "\n"), "whole"},
-		"many":  {strings.Repeat("a b ", maxWords/4+1) + "\nx\n", strings.Repeat("a b ", maxWords/4+1) + "\ny\n", "lines"},
+		"many": {strings.Repeat("a b ", maxWords/4+1) + "\nx\n", strings.Repeat("a b ", maxWords/4+1) + "\ny\n",
+			"lines"},
 		"steps": {"b" + strings.Repeat(" a", 100000), strings.Repeat(" a", 100000) + "c" + random(900, " "), "lines"},
 	} {
 		parts, by := script(c.a, c.b)

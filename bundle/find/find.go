@@ -1,5 +1,5 @@
-// Package find finds the bundle that a name stands for: the library in the binary, a bundle of the project, an installed
-// one, one in the store, a directory with .ai, or an archive. What is found isn't verified.
+// Package find finds the bundle that a name stands for: the library in the binary, a bundle of the project, an
+// installed one, one in the store, a directory with .ai, or an archive. What is found isn't verified.
 package find
 
 import (
@@ -38,14 +38,18 @@ type Finder struct {
 	Input     io.Reader      // the archive that "-" stands for
 	Now       time.Time      // decides what has expired
 
-	Store func() (*disk.Store, error)                                                                           // opens the store; fs.ErrNotExist if there is none
-	Keep  func(io.Closer)                                                                                       // is given what stays open after a bundle was found
-	Warn  func(what string, err error)                                                                          // something can't be read and is left out
-	Below func(ctx context.Context, id string, requires []manifest.Require) ([]*ai.Space, []bundle.Need, error) // spaces that a bundle's items may use
+	// opens the store; fs.ErrNotExist if there is none
+	Store func() (*disk.Store, error)
+	// is given what stays open after a bundle was found
+	Keep func(io.Closer)
+	// something can't be read and is left out
+	Warn func(what string, err error)
+	// spaces that a bundle's items may use
+	Below func(ctx context.Context, id string, requires []manifest.Require) ([]*ai.Space, []bundle.Need, error)
 }
 
-// Find returns the bundle that a name stands for; an empty name is the project's only bundle. A name is an id, ID@VERSION,
-// the digest of a manifest, a directory, a manifest, an archive, or "-".
+// Find returns the bundle that a name stands for; an empty name is the project's only bundle. A name is an id,
+// ID@VERSION, the digest of a manifest, a directory, a manifest, an archive, or "-".
 func (f *Finder) Find(ctx context.Context, name string) (*Found, error) {
 	switch {
 	case name == "":
@@ -110,8 +114,8 @@ func (f *Finder) byDigest(ctx context.Context, name string) (*Found, error) {
 	return nil, e
 }
 
-// Newest returns the bundle to install for a name, and whether the name leaves the version open. Then it is that of the
-// project or the newest in the store, instead of the installed one.
+// Newest returns the bundle to install for a name, and whether the name leaves the version open. Then it is that of
+// the project or the newest in the store, instead of the installed one.
 func (f *Finder) Newest(ctx context.Context, name string) (found *Found, open bool, err error) {
 	id, version, given := strings.Cut(name, "@")
 	switch {
@@ -157,8 +161,8 @@ func (f *Finder) absolute(path string) string {
 	return filepath.Join(f.Dir, path)
 }
 
-// byID finds a bundle by its id: the library, the project's, the installed one, the latest in the store; nil if there is
-// none. With a version, only where several can be.
+// byID finds a bundle by its id: the library, the project's, the installed one, the latest in the store; nil if there
+// is none. With a version, only where several can be.
 func (f *Finder) byID(ctx context.Context, id, version string) (*Found, error) {
 	if id == LibraryID {
 		return Library()
@@ -194,7 +198,8 @@ func (f *Finder) At(path string) (*Found, error) {
 	file := f.absolute(path)
 	fi, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.Files, "no file or directory %q", path).Missing().From(err).On("path", file).Try("rye bundle list --all")
+		return nil, fault.New(fault.Files, "no file or directory %q", path).Missing().From(err).On("path",
+			file).Try("rye bundle list --all")
 	}
 	if err != nil {
 		return nil, err
@@ -240,7 +245,8 @@ func (f *Finder) inDirectory(dir, text string) (*Found, error) {
 	case 0:
 		return nil, fault.New(fault.NotFound, "no bundle in %q", text).Try("rye bundle create", "rye bundle list")
 	}
-	return nil, fault.New(fault.Ambiguous, "%d bundles in %q", len(ids), text).Because(ids...).On("bundles", ids).Try("rye bundle verify " + ids[0])
+	return nil, fault.New(fault.Ambiguous, "%d bundles in %q", len(ids), text).Because(ids...).On("bundles",
+		ids).Try("rye bundle verify " + ids[0])
 }
 
 // Current returns the installed bundle of an id; nil if none is installed.
@@ -328,7 +334,8 @@ func Library() (*Found, error) {
 		return nil, err
 	}
 	b := &bundle.Bundle{FileList: list, Files: files}
-	return &Found{Where: InBinary, Place: "this binary", ID: LibraryID, Bundle: b, Files: BlobsOf(std.FS(), b, dotAI+"/")}, nil
+	return &Found{Where: InBinary, Place: "this binary", ID: LibraryID, Bundle: b,
+		Files: BlobsOf(std.FS(), b, dotAI+"/")}, nil
 }
 
 // Stored returns the bundle in the store whose manifest has a digest.
@@ -365,13 +372,15 @@ func (f *Finder) latest(ctx context.Context, id, version string) (*Found, error)
 		}
 	}
 	if len(same) > 1 {
-		return nil, fault.New(fault.Ambiguous, "the store has several bundles %s@%s", id, last.Version).Because(same...).Try("rye bundle inspect " + last.Manifest)
+		return nil, fault.New(fault.Ambiguous, "the store has several bundles %s@%s", id,
+			last.Version).Because(same...).Try("rye bundle inspect " + last.Manifest)
 	}
 	return f.Stored(ctx, last.digest)
 }
 
 func compareLines(x, y Line) int {
-	return cmp.Or(cmp.Compare(x.Bundle, y.Bundle), cmp.Compare(x.Format, y.Format), manifest.CompareVersions(x.Version, y.Version), x.digest.Compare(y.digest))
+	return cmp.Or(cmp.Compare(x.Bundle, y.Bundle), cmp.Compare(x.Format, y.Format),
+		manifest.CompareVersions(x.Version, y.Version), x.digest.Compare(y.digest))
 }
 
 // manifestFile returns the file of a bundle's manifest below a directory.

@@ -32,7 +32,8 @@ func finder(t *testing.T, files map[string]string) (*find.Finder, *disk.Store) {
 	dir, home := t.TempDir(), t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,10 +43,11 @@ func finder(t *testing.T, files map[string]string) (*find.Finder, *disk.Store) {
 	}
 	t.Cleanup(func() { s.Close() })
 	f := &find.Finder{Dir: dir, Project: dir, User: home, Input: strings.NewReader("x"), Now: now,
-		Installed: &install.Space{Dir: filepath.Join(home, ".ai"), Store: s, Journal: &rollback.Journal{Path: filepath.Join(home, "rollback")}},
-		Store:     func() (*disk.Store, error) { return s, nil },
-		Keep:      func(c io.Closer) { t.Cleanup(func() { c.Close() }) },
-		Warn:      func(what string, err error) { t.Errorf("%s: %v", what, err) },
+		Installed: &install.Space{Dir: filepath.Join(home, ".ai"), Store: s,
+			Journal: &rollback.Journal{Path: filepath.Join(home, "rollback")}},
+		Store: func() (*disk.Store, error) { return s, nil },
+		Keep:  func(c io.Closer) { t.Cleanup(func() { c.Close() }) },
+		Warn:  func(what string, err error) { t.Errorf("%s: %v", what, err) },
 		Below: func(context.Context, string, []manifest.Require) ([]*ai.Space, []bundle.Need, error) {
 			return []*ai.Space{find.LibrarySpace()}, nil, nil
 		},
@@ -60,7 +62,8 @@ const damaged = "version: 2"
 func TestFind(t *testing.T) {
 	one := map[string]string{".ai/bundles/acme/a/manifest.yaml": damaged, "a.tar.zst": "x"}
 	two := map[string]string{".ai/bundles/acme/a/manifest.yaml": damaged, ".ai/bundles/acme/b/manifest.yaml": damaged}
-	named := map[string]string{".ai/bundles/acme/a/manifest.yaml": damaged, ".ai/bundles/acme/b/manifest.yaml": damaged, "bundle.yaml": "id: acme/b\nversion: 1.0.0\n"}
+	named := map[string]string{".ai/bundles/acme/a/manifest.yaml": damaged,
+		".ai/bundles/acme/b/manifest.yaml": damaged, "bundle.yaml": "id: acme/b\nversion: 1.0.0\n"}
 	for _, test := range []struct {
 		files     map[string]string
 		name      string
@@ -79,7 +82,8 @@ func TestFind(t *testing.T) {
 		{files: one, name: ".ai/bundles/acme/a/manifest.yaml", where: find.InProject, id: "acme/a"},
 		{files: one, name: "a.tar.zst", where: find.InArchive},
 		{files: one, name: "a.tar.zst", onlyIDs: true, code: fault.NotFound},
-		{files: map[string]string{"dir/.ai/bundles/acme/a/manifest.yaml": damaged}, name: "dir", where: find.InProject, id: "acme/a"},
+		{files: map[string]string{"dir/.ai/bundles/acme/a/manifest.yaml": damaged}, name: "dir", where: find.InProject,
+			id: "acme/a"},
 		{files: one, name: "./none", code: fault.Files},
 		{files: map[string]string{"empty/x": ""}, name: "./empty", code: fault.NotFound},
 		{files: one, name: "-", where: find.InArchive},
@@ -144,7 +148,8 @@ func TestRead(t *testing.T) {
 	if library.Size() == 0 || library.Read(t.Context()) != nil || library.NeedV2() != nil || library.Format() != "v2" {
 		t.Errorf("%+v", library)
 	}
-	if n, err := bundle.Inspect(t.Context(), library.Source(same), nil, ""); err != nil || n.Bundle.BundleID != "rye/std" {
+	if n, err := bundle.Inspect(t.Context(), library.Source(same), nil, ""); err != nil ||
+		n.Bundle.BundleID != "rye/std" {
 		t.Errorf("%+v, %v", n, err)
 	}
 }
@@ -157,11 +162,14 @@ func TestStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep := func(version, description string) cas.Digest {
-		body, l, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: "acme/a", Version: version, Description: description}, []manifest.File{{Path: "a", Digest: info.Digest, Size: 1, Mode: cas.File}})
+		body, l, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: "acme/a", Version: version,
+			Description: description}, []manifest.File{{Path: "a", Digest: info.Digest, Size: 1, Mode: cas.File}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := install.Keep(t.Context(), s, &bundle.Bundle{FileList: l, Files: []manifest.File{{Path: "a", Digest: info.Digest, Size: 1, Mode: cas.File}}}, body, bundle.VerifyOptions{}); err != nil {
+		if err := install.Keep(t.Context(), s, &bundle.Bundle{FileList: l,
+			Files: []manifest.File{{Path: "a", Digest: info.Digest, Size: 1, Mode: cas.File}}}, body,
+			bundle.VerifyOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		return l.ID
@@ -175,7 +183,8 @@ func TestStored(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}
 	}
-	if found, open, err := f.Newest(t.Context(), "acme/a@1.9.0"); err != nil || open || found.Bundle.Version != "1.9.0" {
+	if found, open, err := f.Newest(t.Context(), "acme/a@1.9.0"); err != nil || open ||
+		found.Bundle.Version != "1.9.0" {
 		t.Errorf("%+v, %t, %v", found, open, err)
 	}
 	if found, open, err := f.Newest(t.Context(), "acme/a"); err != nil || !open || found.Bundle.ID != last {
@@ -189,14 +198,16 @@ func TestStored(t *testing.T) {
 	for _, l := range lines {
 		versions = append(versions, l.Bundle+"@"+l.Version)
 	}
-	if got := strings.Join(versions[:3], " "); err != nil || got != "acme/a@1.0.0 acme/a@1.9.0 acme/a@1.10.0" || len(lines) != 4 {
+	if got := strings.Join(versions[:3], " "); err != nil || got != "acme/a@1.0.0 acme/a@1.9.0 acme/a@1.10.0" ||
+		len(lines) != 4 {
 		t.Errorf("%q, %v", versions, err)
 	}
 	keep("1.10.0", "another one")
 	if _, err := f.Find(t.Context(), "acme/a"); fault.CodeOf(err) != fault.Ambiguous {
 		t.Error(err)
 	}
-	if _, err := f.Find(t.Context(), "acme/b"); fault.CodeOf(err) != fault.NotFound || !slices.Contains(fault.Of(err).Why, "did you mean acme/a?") {
+	if _, err := f.Find(t.Context(), "acme/b"); fault.CodeOf(err) != fault.NotFound ||
+		!slices.Contains(fault.Of(err).Why, "did you mean acme/a?") {
 		t.Error(err)
 	}
 }
@@ -213,7 +224,8 @@ func TestChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(f.Dir, ".ai/bundles/acme/a/manifest.yaml")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, manifest.Join(nil, body, l.Signatures), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+		os.WriteFile(path, manifest.Join(nil, body, l.Signatures), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	found, err := f.Find(t.Context(), "acme/a")
@@ -224,11 +236,14 @@ func TestChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = found.Changed(archive.Write(t.Context(), io.Discard, body, l.Signatures, found.Files))
-	if fault.CodeOf(err) != fault.Integrity || !strings.Contains(err.Error(), `"README.md" differs from the manifest of "acme/a"`) {
+	if fault.CodeOf(err) != fault.Integrity ||
+		!strings.Contains(err.Error(), `"README.md" differs from the manifest of "acme/a"`) {
 		t.Error(err)
 	}
 	o := bundle.VerifyOptions{Signers: []key.Public{keytest.Alice().Public()}, Now: now}
-	if _, err := found.Import(t.Context(), s, o, func(r io.Reader) io.Reader { return r }); fault.CodeOf(err) != fault.Integrity {
+	if _, err := found.Import(t.Context(), s, o, func(r io.Reader) io.Reader {
+		return r
+	}); fault.CodeOf(err) != fault.Integrity {
 		t.Error(err)
 	}
 }

@@ -167,7 +167,8 @@ func (f *Found) Unpack(ctx context.Context, counted func(io.Reader) io.Reader) e
 
 // Import verifies the bundle and copies it into a store. An archive is read through counted. The bundle of a directory
 // goes through an archive as well: the store may have part of it, or an older one.
-func (f *Found) Import(ctx context.Context, s install.Store, o bundle.VerifyOptions, counted func(io.Reader) io.Reader) (*bundle.Report, error) {
+func (f *Found) Import(ctx context.Context, s install.Store, o bundle.VerifyOptions,
+	counted func(io.Reader) io.Reader) (*bundle.Report, error) {
 	if f.V1 != nil {
 		return f.importV1(ctx, s, o)
 	}
@@ -221,7 +222,8 @@ func (f *Found) Changed(err error) error {
 	if path == "" {
 		return err
 	}
-	e := fault.New(fault.Integrity, "%q differs from the manifest of %q", path, f.ID).From(err).On("path", path).On("bundle", f.ID).
+	e := fault.New(fault.Integrity, "%q differs from the manifest of %q", path, f.ID).From(err).On("path",
+		path).On("bundle", f.ID).
 		Try("rye bundle verify "+fault.Quote(f.ID), "rye bundle create "+fault.Quote(f.ID))
 	e.Exit = fault.ExitRefused
 	return e
@@ -245,7 +247,8 @@ func (m *unpacked) File(e archive.Entry, r io.Reader) error {
 		return nil
 	}
 	if m.size += e.Size; m.size > maxUnpacked {
-		return fault.New(fault.Limit, "the items of the archive are larger than %d MiB", maxUnpacked>>20).Try("rye bundle import ARCHIVE")
+		return fault.New(fault.Limit, "the items of the archive are larger than %d MiB",
+			maxUnpacked>>20).Try("rye bundle import ARCHIVE")
 	}
 	text, err := io.ReadAll(r)
 	m.blobs[e.Digest] = text

@@ -8,8 +8,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Hints returns the commands that say more about the failures of a bundle or mend them, at most four. byPolicy says that a
-// policy decided, and not the keys of a command line.
+// Hints returns the commands that say more about the failures of a bundle or mend them, at most four. byPolicy says
+// that a policy decided, and not the keys of a command line.
 func (f *Found) Hints(all []*bundle.Failure, byPolicy bool) (hints []string) {
 	for _, failed := range all {
 		switch failed.Check {

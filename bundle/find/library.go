@@ -18,7 +18,8 @@ func LibraryView(ctx context.Context) (*ai.View, error) {
 	return ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{LibrarySpace()}})
 }
 
-// VerifyLibrary verifies the files of the library against its manifest, and its items against the policy, if there is one.
+// VerifyLibrary verifies the files of the library against its manifest, and its items against the policy, if there is
+// one.
 func VerifyLibrary(ctx context.Context, b *bundle.Bundle, t *trust.Trust) (*bundle.Report, error) {
 	r := &bundle.Report{Bundle: b}
 	if err := std.Check(); err != nil {
@@ -27,7 +28,8 @@ func VerifyLibrary(ctx context.Context, b *bundle.Bundle, t *trust.Trust) (*bund
 			if !ok {
 				return nil, err
 			}
-			r.Failures = append(r.Failures, &bundle.Failure{Check: bundle.CheckDigest, Path: wrong.Path, Expected: wrong.Expected.String(), Found: wrong.Found.String()})
+			r.Failures = append(r.Failures, &bundle.Failure{Check: bundle.CheckDigest, Path: wrong.Path,
+				Expected: wrong.Expected.String(), Found: wrong.Found.String()})
 		}
 		return r, nil
 	}
@@ -58,7 +60,8 @@ func VerifyLibrary(ctx context.Context, b *bundle.Bundle, t *trust.Trust) (*bund
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
-			r.Failures = append(r.Failures, &bundle.Failure{Check: bundle.CheckItem, Path: f.Path, Ref: f.Ref, Err: err})
+			r.Failures = append(r.Failures, &bundle.Failure{Check: bundle.CheckItem, Path: f.Path, Ref: f.Ref,
+				Err: err})
 		} else {
 			r.Vouched = append(r.Vouched, bundle.Vouched{Path: f.Path, Ref: f.Ref})
 		}

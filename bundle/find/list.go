@@ -40,22 +40,27 @@ type Line struct {
 }
 
 func newLine(where string, l *manifest.FileList, now time.Time) Line {
-	line := Line{Bundle: l.BundleID, Version: l.Version, Manifest: l.ID.String(), Where: where, Description: l.Description, Entrypoint: l.Entrypoint,
-		Format: sign.V2.String(), Files: l.Files, Bytes: l.Bytes, SignedBy: l.SignedBy(), Expires: yamltree.DateText(l.Expires), Expired: l.Expired(now),
+	line := Line{Bundle: l.BundleID, Version: l.Version, Manifest: l.ID.String(), Where: where,
+		Description: l.Description, Entrypoint: l.Entrypoint,
+		Format: sign.V2.String(), Files: l.Files, Bytes: l.Bytes, SignedBy: l.SignedBy(),
+		Expires: yamltree.DateText(l.Expires), Expired: l.Expired(now),
 		Previous: []install.Version{}, digest: l.ID}
 	return line
 }
 
 func newV1Line(where string, m *legacy.Manifest, id cas.Digest) Line {
-	return Line{Bundle: m.ID, Version: m.Version, Manifest: id.String(), Where: where, Description: m.Description, Entrypoint: m.Entrypoint,
-		Format: sign.V1.String(), Files: len(m.Files), SignedBy: []string{}, Previous: []install.Version{}, digest: id}
+	return Line{Bundle: m.ID, Version: m.Version, Manifest: id.String(), Where: where, Description: m.Description,
+		Entrypoint: m.Entrypoint,
+		Format:     sign.V1.String(), Files: len(m.Files), SignedBy: []string{}, Previous: []install.Version{},
+		digest: id}
 }
 
 // LineOf returns the line of a bundle below a directory, in either format.
 func (f *Finder) LineOf(where, dir, id string) Line {
 	line, err := f.lineOf(where, dir, id)
 	if err != nil {
-		return Line{Bundle: id, Where: where, SignedBy: []string{}, Previous: []install.Version{}, Error: fault.Of(err).Text}
+		return Line{Bundle: id, Where: where, SignedBy: []string{}, Previous: []install.Version{},
+			Error: fault.Of(err).Text}
 	}
 	return line
 }

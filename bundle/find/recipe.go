@@ -16,15 +16,16 @@ import (
 // initialVersion is the version of a bundle without bundle.yaml and without a manifest.
 const initialVersion = "0.1.0"
 
-// Recipe returns what a directory's bundle is made of: bundle.yaml, or else lines that stand for one, or else the files of
-// an id. An empty id is that of the only bundle, or what the ids of all items begin with.
+// Recipe returns what a directory's bundle is made of: bundle.yaml, or else lines that stand for one, or else the
+// files of an id. An empty id is that of the only bundle, or what the ids of all items begin with.
 func Recipe(dir, id string, lines []recipe.Line) (*recipe.Recipe, error) {
 	r, err := recipe.Read(dir)
 	switch {
 	case err != nil:
 		return nil, err
 	case r != nil && id != "" && id != r.ID:
-		return nil, fault.New(fault.Validation, "%q makes the bundle %q, not %q", recipe.File, r.ID, id).Try("rye bundle create "+fault.Quote(r.ID)).On("bundle", r.ID)
+		return nil, fault.New(fault.Validation, "%q makes the bundle %q, not %q", recipe.File, r.ID,
+			id).Try("rye bundle create "+fault.Quote(r.ID)).On("bundle", r.ID)
 	case r != nil:
 		return r, agrees(r, lines)
 	case id == "":
@@ -35,8 +36,10 @@ func Recipe(dir, id string, lines []recipe.Line) (*recipe.Recipe, error) {
 		if !ValidID(name) {
 			name = "bundle"
 		}
-		return nil, fault.New(fault.Config, "no bundle id given, and no %s in %q", recipe.File, dir).On("path", filepath.Join(dir, recipe.File)).
-			Because("a minimal "+recipe.File+":", "id: "+name, "version: "+initialVersion, "include: [\".ai/**\"]").Try("rye help bundle")
+		return nil, fault.New(fault.Config, "no bundle id given, and no %s in %q", recipe.File, dir).On("path",
+			filepath.Join(dir, recipe.File)).
+			Because("a minimal "+recipe.File+":", "id: "+name, "version: "+initialVersion,
+				"include: [\".ai/**\"]").Try("rye help bundle")
 	}
 	version := initialVersion
 	if old := new(Finder).LineOf(InProject, dir, id); old.Version != "" {
@@ -53,7 +56,8 @@ func Recipe(dir, id string, lines []recipe.Line) (*recipe.Recipe, error) {
 	return r, nil
 }
 
-// obviousID returns the id of the project's only bundle, or else the common id prefix of its items; "" if there is neither.
+// obviousID returns the id of the project's only bundle, or else the common id prefix of its items; "" if there is
+// neither.
 func obviousID(dir string) string {
 	if ids, err := InProjectIDs(dir); err == nil && len(ids) > 0 {
 		if len(ids) == 1 {
@@ -126,7 +130,8 @@ func agrees(r *recipe.Recipe, lines []recipe.Line) error {
 	has := map[string]any{"version": r.Version, "entrypoint": r.Entrypoint, "description": r.Description}
 	for _, l := range lines {
 		if old, ok := has[l.Name]; ok && old != l.Value {
-			return fault.New(fault.Conflict, "the %s of %q is %q in %q, not %q", l.Name, r.ID, old, recipe.File, l.Value).Permanent().On("bundle", r.ID)
+			return fault.New(fault.Conflict, "the %s of %q is %q in %q, not %q", l.Name, r.ID, old, recipe.File,
+				l.Value).Permanent().On("bundle", r.ID)
 		}
 	}
 	return nil

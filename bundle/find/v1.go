@@ -63,15 +63,19 @@ func (f *Found) ReadV1(ctx context.Context) (*legacy.Content, error) {
 // VerifyV1 verifies a v1 bundle, and returns its report as that of a v2 bundle too.
 func (f *Found) VerifyV1(ctx context.Context, o bundle.VerifyOptions) (*legacy.Report, *bundle.Report, error) {
 	if o.Trust == nil {
-		return nil, nil, fault.New(fault.Denied, "%q is a v1 bundle, which --signer can't verify: only a policy can accept v1", f.ID).
-			Because("its signature doesn't cover its name, and its items need a rule with \"accept: [v1, v2]\"").On("reason", "v1").On("bundle", f.ID)
+		return nil, nil,
+			fault.New(fault.Denied, "%q is a v1 bundle, which --signer can't verify: only a policy can accept v1",
+				f.ID).
+				Because("its signature doesn't cover its name, and its items need a rule with \"accept: [v1, v2]\"").
+				On("reason", "v1").On("bundle", f.ID)
 	}
 	below := []*ai.Space{LibrarySpace()}
 	r, err := legacy.Verify(ctx, f.V1, f.ID, legacy.Options{Trust: o.Trust, Below: below, Progress: o.Progress})
 	if err != nil {
 		return nil, nil, err
 	}
-	same := &bundle.Report{Manifest: r.Exam, Good: int64(len(r.Good)), Read: r.Read, Vouched: r.Vouched, Failures: r.Failures}
+	same := &bundle.Report{Manifest: r.Exam, Good: int64(len(r.Good)), Read: r.Read, Vouched: r.Vouched,
+		Failures: r.Failures}
 	if r.Manifest != nil {
 		same.Bundle, err = r.Bundle(ctx, below)
 	}

@@ -17,7 +17,8 @@ func benchArchive(b *testing.B) (*manifest.FileList, []byte) {
 	var files []manifest.File
 	for i := range 2000 {
 		ref := fmt.Sprintf("knowledge:acme/note%d", i)
-		text := fmt.Appendf(nil, "---\nid: note%d\ntitle: Note\nversion: 2.0.0\nentry_type: reference\n---\n%s\n", i, bytes.Repeat([]byte("text "), 200+i%100))
+		text := fmt.Appendf(nil, "---\nid: note%d\ntitle: Note\nversion: 2.0.0\nentry_type: reference\n---\n%s\n", i,
+			bytes.Repeat([]byte("text "), 200+i%100))
 		signed, err := sign.Sign(text, sign.Angle, sign.Claim{Domain: sign.Item, Name: ref}, alice, noon, nil)
 		if err != nil {
 			b.Fatal(err)
@@ -26,7 +27,8 @@ func benchArchive(b *testing.B) (*manifest.FileList, []byte) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		files = append(files, manifest.File{Path: fmt.Sprintf(".ai/knowledge/acme/note%d.md", i), Digest: info.Digest, Size: info.Size, Mode: cas.File, Ref: ref, Version: "2.0.0"})
+		files = append(files, manifest.File{Path: fmt.Sprintf(".ai/knowledge/acme/note%d.md", i), Digest: info.Digest,
+			Size: info.Size, Mode: cas.File, Ref: ref, Version: "2.0.0"})
 	}
 	body, l, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: "acme/demo", Version: "1.0.0"}, files)
 	if err != nil {

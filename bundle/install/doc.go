@@ -10,7 +10,8 @@
 //
 // # In the store
 //
-//	bundles/HEX                                         the document, without signature lines: the bundle is there, whole
+//	bundles/HEX                                         the document, without signature lines: the bundle is there,
+//	                                                    whole
 //	bundles/HEX/files                                   the tree of its files, which keeps them from gc
 //	bundles/HEX/evidence                                the tree of its evidence, if it has any
 //	bundles-v1/HEX, …/files                             the same of a v1 bundle, with its manifest among its files
@@ -23,16 +24,16 @@
 //
 // # What holds at every moment
 //
-// Import puts blobs into the store as they come, verifies all of the bundle there, and only then puts the document
-// and names it; its ref is the last. Install looks at all of the bundle again, in the store, then makes the refs that keep
-// it, remembers the step against rollback, keeps the manifest that was there in the history, and renames. A process that
-// dies anywhere leaves the old version or the new one, and at worst refs and a file of history too many, which the next
-// install of it makes use of and Remove takes away. Versions are remembered before they are in use: never the other
-// way round.
+// Import puts blobs into the store as they come, verifies all of the bundle there, and only then puts the document and
+// names it; its ref is the last. Install looks at all of the bundle again, in the store, then makes the refs that keep
+// it, remembers the step against rollback, keeps the manifest that was there in the history, and renames. A process
+// that dies anywhere leaves the old version or the new one, and at worst refs and a file of history too many, which
+// the next install of it makes use of and Remove takes away. Versions are remembered before they are in use: never the
+// other way round.
 //
-// What is installed by name doesn't go back, whatever the source, nor does a version become another bundle
-// (package rollback): a *rollback.Error. A bundle that is asked for by its digest, as Rollback does, may be older. That,
-// too, is remembered.
+// What is installed by name doesn't go back, whatever the source, nor does a version become another bundle (package
+// rollback): a *rollback.Error. A bundle that is asked for by its digest, as Rollback does, may be older. That, too,
+// is remembered.
 //
 // One process changes a user space at a time; others wait, and get an *osfile.BusyError after a while.
 package install

@@ -93,7 +93,8 @@ func TestDying(t *testing.T) {
 }
 
 // diesBefore lets a process die before its change n, and reports whether it came to that.
-func diesBefore(t *testing.T, n int, before *world, second *manifest.FileList, run func(*Space, Store) error, good []string, end string) bool {
+func diesBefore(t *testing.T, n int, before *world, second *manifest.FileList, run func(*Space, Store) error,
+	good []string, end string) bool {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	if err := os.CopyFS(w.dir, os.DirFS(before.dir)); err != nil {
@@ -146,14 +147,15 @@ func TestObstacles(t *testing.T) {
 		dirs, files     []string // to be made in the place of what is there
 		install, remove bool     // whether that fails
 	}{
-		"nothing":          {},
-		"no directory":     {files: []string{".ai"}, install: true, remove: true},
-		"no bundles":       {files: []string{".ai/bundles"}, install: true, remove: true},
-		"lock":             {dirs: []string{".ai/bundles/.lock"}, install: true, remove: true},
-		"home":             {files: []string{".ai/bundles/acme"}, install: true, remove: true},
-		"pointer":          {dirs: []string{home + "/manifest.yaml/x"}, install: true, remove: true},
-		"history":          {files: []string{home + "/history"}, install: true, remove: true},
-		"its history":      {dirs: []string{home + "/history/1.0.0-" + one.ID.Short() + ".yaml/x"}, install: true, remove: true},
+		"nothing":      {},
+		"no directory": {files: []string{".ai"}, install: true, remove: true},
+		"no bundles":   {files: []string{".ai/bundles"}, install: true, remove: true},
+		"lock":         {dirs: []string{".ai/bundles/.lock"}, install: true, remove: true},
+		"home":         {files: []string{".ai/bundles/acme"}, install: true, remove: true},
+		"pointer":      {dirs: []string{home + "/manifest.yaml/x"}, install: true, remove: true},
+		"history":      {files: []string{home + "/history"}, install: true, remove: true},
+		"its history": {dirs: []string{home + "/history/1.0.0-" + one.ID.Short() + ".yaml/x"}, install: true,
+			remove: true},
 		"a broken history": {files: []string{home + "/history/0.1.0-000000000000.yaml"}},
 		"state":            {files: []string{"../state"}, install: true},
 	} {
@@ -166,7 +168,8 @@ func TestObstacles(t *testing.T) {
 			w.space = w.open(w.store, nil)
 			for i, p := range slices.Concat(c.dirs, c.files) {
 				p = filepath.Join(w.dir, "home", filepath.FromSlash(p))
-				if err := errors.Join(os.RemoveAll(strings.TrimSuffix(p, "/x")), os.MkdirAll(filepath.Dir(p), 0o755)); err != nil {
+				if err := errors.Join(os.RemoveAll(strings.TrimSuffix(p, "/x")),
+					os.MkdirAll(filepath.Dir(p), 0o755)); err != nil {
 					t.Fatal(err)
 				}
 				if i < len(c.dirs) {
@@ -179,7 +182,8 @@ func TestObstacles(t *testing.T) {
 			}
 			err := w.install(two, true)
 			at, bad := w.space.Get("acme/demo")
-			if (err != nil) != c.install || err == nil && (bad != nil || at.ID != two.ID) || err != nil && bad == nil && at.ID != one.ID {
+			if (err != nil) != c.install || err == nil && (bad != nil || at.ID != two.ID) || err != nil &&
+				bad == nil && at.ID != one.ID {
 				t.Errorf("install: %v; then there is %+v, %v", err, at, bad)
 			}
 			if err := w.space.Remove(t.Context(), "acme/demo"); (err != nil) != c.remove {
@@ -245,20 +249,23 @@ func TestStoreFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, b := packed(t, "acme/demo", "2.0.0", "two", alice)
-	for name, s := range map[string]failing{"ref": {ref: fs.ErrInvalid}, "set": {set: fs.ErrInvalid}, "batch": {batch: fs.ErrInvalid}, "tree": {put: fs.ErrInvalid}} {
+	for name, s := range map[string]failing{"ref": {ref: fs.ErrInvalid}, "set": {set: fs.ErrInvalid},
+		"batch": {batch: fs.ErrInvalid}, "tree": {put: fs.ErrInvalid}} {
 		s.Store = w.store
 		if _, err := Import(t.Context(), s, bytes.NewReader(b), options()); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 		space := w.open(s, nil)
-		if _, err := space.Install(t.Context(), Request{ID: one.ID}, options()); !errors.Is(err, fs.ErrInvalid) && name != "set" {
+		if _, err := space.Install(t.Context(), Request{ID: one.ID}, options()); !errors.Is(err, fs.ErrInvalid) &&
+			name != "set" {
 			t.Errorf("%s, install: %v", name, err)
 		}
 		if w.state() != "1.0.0" {
 			t.Errorf("%s: the state is %s", name, w.state())
 		}
 	}
-	if err := w.open(failing{Store: w.store, set: fs.ErrInvalid}, nil).Remove(t.Context(), "acme/demo"); !errors.Is(err, fs.ErrInvalid) {
+	if err := w.open(failing{Store: w.store, set: fs.ErrInvalid}, nil).Remove(t.Context(),
+		"acme/demo"); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("remove: %v", err)
 	}
 	if err := w.space.Remove(t.Context(), "acme/demo"); err != nil || w.state() != "" {

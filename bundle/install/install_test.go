@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -23,7 +21,6 @@ import (
 	"github.com/rye-build/rye/bundle/snapshot"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
-	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
@@ -48,7 +45,8 @@ const large = "large"
 func packed(t testing.TB, id, version, text string, keys ...key.Private) (*manifest.FileList, []byte) {
 	t.Helper()
 	note := fmt.Sprintf("---\nid: note\ntitle: Note\nversion: %s\nentry_type: reference\n---\n%s\n", version, text)
-	signed, err := sign.Sign([]byte(note), sign.StyleOf(noteAt), sign.Claim{Domain: sign.Item, Name: "knowledge:acme/note"}, alice, noon, nil)
+	signed, err := sign.Sign([]byte(note), sign.StyleOf(noteAt),
+		sign.Claim{Domain: sign.Item, Name: "knowledge:acme/note"}, alice, noon, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +81,8 @@ func packed(t testing.TB, id, version, text string, keys ...key.Private) (*manif
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &manifest.FileList{BundleID: id, Version: version, Requires: []manifest.Require{{BundleID: "acme/base", Version: "^1.0.0"}},
+	l := &manifest.FileList{BundleID: id, Version: version,
+		Requires: []manifest.Require{{BundleID: "acme/base", Version: "^1.0.0"}},
 		Evidence: []manifest.Evidence{{Name: "sbom.json", Digest: sbom.Digest, Size: 2, Type: bundle.TypeCycloneDX}}}
 	body, list, err := manifest.AppendFileList(nil, l, files)
 	if err != nil {
@@ -127,8 +126,9 @@ func (w *world) openStore(hook func(disk.Op) error) *disk.Store {
 }
 
 func (w *world) open(store Store, hook func(op, name string) error) *Space {
-	return &Space{Dir: filepath.Join(w.dir, "home", ".ai"), Store: store, Journal: &rollback.Journal{Path: filepath.Join(w.dir, "state", "rollback")},
-		Now: func() time.Time { return noon }, Hook: hook}
+	return &Space{Dir: filepath.Join(w.dir, "home", ".ai"), Store: store,
+		Journal: &rollback.Journal{Path: filepath.Join(w.dir, "state", "rollback")},
+		Now:     func() time.Time { return noon }, Hook: hook}
 }
 
 // bring imports a bundle and returns its manifest.
@@ -182,7 +182,8 @@ func TestImport(t *testing.T) {
 		t.Fatal(r, err)
 	}
 	h := hex(l.ID)
-	if want := []string{"bundles/" + h, "bundles/" + h + "/evidence", "bundles/" + h + "/files", "signatures/" + h}; !slices.Equal(w.refs(), want) {
+	if want := []string{"bundles/" + h, "bundles/" + h + "/evidence", "bundles/" + h + "/files",
+		"signatures/" + h}; !slices.Equal(w.refs(), want) {
 		t.Errorf("refs %q, want %q", w.refs(), want)
 	}
 	// What the refs keep is all of it.
@@ -202,7 +203,8 @@ func TestImport(t *testing.T) {
 		paths = append(paths, p+" "+e.Mode.String())
 		return nil
 	})
-	want := []string{".ai dir", ".ai/knowledge dir", ".ai/knowledge/acme dir", ".ai/knowledge/acme/note.md file", "README.md file", "bin dir", "bin/deep dir", "bin/deep/er dir",
+	want := []string{".ai dir", ".ai/knowledge dir", ".ai/knowledge/acme dir", ".ai/knowledge/acme/note.md file",
+		"README.md file", "bin dir", "bin/deep dir", "bin/deep/er dir",
 		"bin/deep/er/data file", "bin/run.sh exec", "bin.txt file"}
 	if slices.Sort(paths); err != nil {
 		t.Error(err)
@@ -224,12 +226,13 @@ func TestImportRefuses(t *testing.T) {
 		o    bundle.VerifyOptions
 		want string
 	}{
-		"stranger":  {stranger, options(), `"bundle:acme/demo@1.0.0" `},
-		"cut off":   {good[:len(good)-1], options(), "corrupt archive: "},
-		"more":      {append(bytes.Clone(good), 0), options(), "corrupt archive: "},
-		"no trust":  {good, bundle.VerifyOptions{}, bundle.ErrNoTrust.Error()},
-		"no proof":  {good, odd, "invalid bundle: evidence: expected provenance, found none"},
-		"no chains": {good, bundle.VerifyOptions{Signers: []key.Public{alice.Public()}, Now: noon.AddDate(-100, 0, 0)}, ""},
+		"stranger": {stranger, options(), `"bundle:acme/demo@1.0.0" `},
+		"cut off":  {good[:len(good)-1], options(), "corrupt archive: "},
+		"more":     {append(bytes.Clone(good), 0), options(), "corrupt archive: "},
+		"no trust": {good, bundle.VerifyOptions{}, bundle.ErrNoTrust.Error()},
+		"no proof": {good, odd, "invalid bundle: evidence: expected provenance, found none"},
+		"no chains": {good, bundle.VerifyOptions{Signers: []key.Public{alice.Public()}, Now: noon.AddDate(-100, 0, 0)},
+			""},
 	} {
 		w := newWorld(t)
 		_, err := Import(t.Context(), w.store, bytes.NewReader(c.b), c.o)
@@ -304,20 +307,24 @@ func TestInstall(t *testing.T) {
 
 	// By name it doesn't go back, asked for by its digest it does.
 	var back *rollback.Error
-	if err := w.install(one, true); !errors.As(err, &back) || back.Reason() != rollback.Older || w.state() != "2.0.0+linux 1.0.0" {
+	if err := w.install(one, true); !errors.As(err, &back) || back.Reason() != rollback.Older ||
+		w.state() != "2.0.0+linux 1.0.0" {
 		t.Errorf("back by name: %v, %s", err, w.state())
 	}
 	if err := w.install(one, false); err != nil || w.state() != "1.0.0 2.0.0+linux" {
 		t.Errorf("back by digest: %v, %s", err, w.state())
 	}
-	if _, err := w.space.Rollback(t.Context(), "acme/demo", two.ID, options()); err != nil || w.state() != "2.0.0+linux 1.0.0" {
+	if _, err := w.space.Rollback(t.Context(), "acme/demo", two.ID, options()); err != nil ||
+		w.state() != "2.0.0+linux 1.0.0" {
 		t.Errorf("rolled forth: %v, %s", err, w.state())
 	}
-	if _, err := w.space.Rollback(t.Context(), "acme/demo", one.ID, options()); err != nil || w.state() != "1.0.0 2.0.0+linux" {
+	if _, err := w.space.Rollback(t.Context(), "acme/demo", one.ID, options()); err != nil ||
+		w.state() != "1.0.0 2.0.0+linux" {
 		t.Errorf("rolled back: %v, %s", err, w.state())
 	}
 	other := w.bring("2.0.0+linux", "another two")
-	if err := w.install(other, false); !errors.As(err, &back) || back.Reason() != rollback.Other || w.state() != "1.0.0 2.0.0+linux" {
+	if err := w.install(other, false); !errors.As(err, &back) || back.Reason() != rollback.Other ||
+		w.state() != "1.0.0 2.0.0+linux" {
 		t.Errorf("another bundle of that version: %v, %s", err, w.state())
 	}
 	if _, err := w.space.Rollback(t.Context(), "acme/demo", other.ID, options()); !errors.Is(err, fs.ErrNotExist) {
@@ -326,7 +333,8 @@ func TestInstall(t *testing.T) {
 	if _, err := w.space.Rollback(t.Context(), "acme/gone", other.ID, options()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("rolled back what never was installed: %v", err)
 	}
-	if err := w.install(&manifest.FileList{Document: manifest.Document{ID: cas.Sum(nil)}}, false); !errors.Is(err, fs.ErrNotExist) {
+	if err := w.install(&manifest.FileList{Document: manifest.Document{ID: cas.Sum(nil)}}, false); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("installed what isn't there: %v", err)
 	}
 	seen, err := w.space.Journal.Seen()
@@ -360,7 +368,8 @@ func TestInstall(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(w.space.Dir, "bundles")); err != nil || len(left) > 1 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if err := w.space.Remove(t.Context(), "acme/demo"); !errors.Is(err, fs.ErrNotExist) || err.Error() != `bundle "acme/demo" is not installed` {
+	if err := w.space.Remove(t.Context(), "acme/demo"); !errors.Is(err, fs.ErrNotExist) ||
+		err.Error() != `bundle "acme/demo" is not installed` {
 		t.Errorf("removed twice: %v", err)
 	}
 	if err := w.space.Remove(t.Context(), "../x"); err == nil {
@@ -396,7 +405,8 @@ func TestInstallRefuses(t *testing.T) {
 	o.Signers = []key.Public{eve.Public()}
 	r, err := w.space.Install(t.Context(), Request{ID: one.ID}, o)
 	refused, ok := errors.AsType[*RefusedError](err)
-	if !ok || refused.Report != r || len(refused.Unwrap()) != len(r.Failures) || !strings.HasSuffix(err.Error(), fmt.Sprintf("(and %d more)", len(r.Failures)-1)) || w.state() != "" {
+	if !ok || refused.Report != r || len(refused.Unwrap()) != len(r.Failures) ||
+		!strings.HasSuffix(err.Error(), fmt.Sprintf("(and %d more)", len(r.Failures)-1)) || w.state() != "" {
 		t.Errorf("%v, %s", err, w.state())
 	}
 }
@@ -445,7 +455,8 @@ func TestList(t *testing.T) {
 	if err := os.WriteFile(zoo, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.space.Get("zoo"); err == nil || err.Error() != `"bundles/zoo/manifest.yaml": found the manifest of "acme"` {
+	if _, err := w.space.Get("zoo"); err == nil ||
+		err.Error() != `"bundles/zoo/manifest.yaml": found the manifest of "acme"` {
 		t.Errorf("in another's place: %v", err)
 	}
 	// It can be replaced, and removed.
@@ -462,7 +473,8 @@ func TestList(t *testing.T) {
 	if err := w.space.Remove(t.Context(), "acme/demo"); err != nil {
 		t.Error(err)
 	}
-	if all, err := w.space.List(t.Context()); err != nil || !slices.Equal(names(all), []string{"acme 1.0.0 0", "acme/demo/history 1.0.0 0"}) {
+	if all, err := w.space.List(t.Context()); err != nil ||
+		!slices.Equal(names(all), []string{"acme 1.0.0 0", "acme/demo/history 1.0.0 0"}) {
 		t.Errorf("at last: %q, %v", names(all), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -494,90 +506,17 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := fstest.TestFS(snapshot.FS(t.Context(), w.store, at.Files, "."), "bin/deep/er/data", "bin.txt"); err != nil {
+	if err := fstest.TestFS(snapshot.FS(t.Context(), w.store, at.Files, "."), "bin/deep/er/data",
+		"bin.txt"); err != nil {
 		t.Error(err)
 	}
-	view, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{s, {Label: "system:rye/std", FS: std.FS(), Builtin: true}}})
+	view, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{s,
+		{Label: "system:rye/std", FS: std.FS(), Builtin: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err := view.Files(t.Context(), "knowledge"); err != nil || !slices.ContainsFunc(l.Files, func(f ai.File) bool { return f.Space == s && f.ID == "acme/note" }) {
+	if l, err := view.Files(t.Context(), "knowledge"); err != nil ||
+		!slices.ContainsFunc(l.Files, func(f ai.File) bool { return f.Space == s && f.ID == "acme/note" }) {
 		t.Errorf("%v, %+v", err, l)
-	}
-}
-
-func TestBusy(t *testing.T) {
-	w := newWorld(t)
-	one := w.bring("1.0.0", "one")
-	inside, leave := make(chan bool), make(chan bool)
-	done := make(chan error, 1)
-	go func() {
-		done <- w.space.locked(context.Background(), func(*files) error {
-			inside <- true
-			<-leave
-			return nil
-		})
-	}()
-	<-inside
-	other := w.open(w.store, nil)
-	other.Wait = time.Millisecond
-	_, err := other.Install(t.Context(), Request{ID: one.ID}, options())
-	if err == nil || fault.CodeOf(err) != fault.Busy || !strings.HasSuffix(err.Error(), "is in use: waited 1ms") {
-		t.Errorf("while another one changes it: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := w.open(w.store, nil).locked(ctx, func(*files) error { return nil }); err != context.Canceled {
-		t.Errorf("cancelled: %v", err)
-	}
-	close(leave)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if err := w.install(one, true); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestTogether: many at once leave the highest version.
-func TestTogether(t *testing.T) {
-	w := newWorld(t)
-	var all []*manifest.FileList
-	for i := range 6 {
-		all = append(all, w.bring(fmt.Sprintf("1.%d.0", i), fmt.Sprint("text ", i)))
-	}
-	var wait sync.WaitGroup
-	for _, l := range all {
-		wait.Go(func() {
-			_, err := w.open(w.store, nil).Install(context.Background(), Request{ID: l.ID, ByName: true}, options())
-			if _, back := errors.AsType[*rollback.Error](err); err != nil && !back {
-				t.Error(err)
-			}
-		})
-	}
-	wait.Wait()
-	if !strings.HasPrefix(w.state(), "1.5.0") {
-		t.Errorf("the state is %q", w.state())
-	}
-}
-
-func TestFiles(t *testing.T) {
-	w := newWorld(t)
-	at := filepath.Join(w.space.Dir, "bundles/acme/demo/manifest.yaml")
-	if err := os.MkdirAll(at, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.space.Get("acme/demo"); err == nil || err.Error() != `"bundles/acme/demo/manifest.yaml": not a regular file` {
-		t.Errorf("a directory: %v", err)
-	}
-	if b, err := readAll(strings.NewReader("12345"), 3); err == nil || err.Error() != "has more than 3 bytes" {
-		t.Errorf("%d bytes: %v", len(b), err)
-	}
-	names := map[string]bool{"1.0.0-0123456789ab.yaml": true, "manifest.yaml": false, "x-0123456789ab.yaml": false, "1.0.0-01234567.yaml": false, "1.0.0.yaml": false,
-		"2.0.0-rc.1+x-0123456789ab.yaml": true, "1.0.0-0123456789ab": false}
-	for name := range maps.Keys(names) {
-		if isHistory(name) != names[name] {
-			t.Errorf("%s", name)
-		}
 	}
 }

@@ -57,7 +57,8 @@ type Version struct {
 
 // notInstalled returns the error for a bundle, or a version of it, that is not installed. It is fs.ErrNotExist.
 func notInstalled(bundleID string, id cas.Digest) error {
-	f := fault.New(fault.NotFound, "bundle %q is not installed", bundleID).On("bundle", bundleID).Try("rye bundle list").From(fs.ErrNotExist)
+	f := fault.New(fault.NotFound, "bundle %q is not installed", bundleID).On("bundle",
+		bundleID).Try("rye bundle list").From(fs.ErrNotExist)
 	if !id.IsZero() {
 		f.Text = fmt.Sprintf("bundle %q was never installed as %s", bundleID, id)
 	}
@@ -78,14 +79,15 @@ func (e *ManifestError) Unwrap() error { return e.Err }
 // Fault returns e as an error with a code.
 func (e *ManifestError) Fault() *fault.Error {
 	id := strings.TrimSuffix(strings.TrimPrefix(e.Path, "bundles/"), "/manifest.yaml")
-	return fault.New(fault.Parsing, "%s", e).From(e).On("path", e.Path).Try(fault.Command("rye bundle install", id), fault.Command("rye bundle remove", id))
+	return fault.New(fault.Parsing, "%s", e).From(e).On("path", e.Path).Try(fault.Command("rye bundle install", id),
+		fault.Command("rye bundle remove", id))
 }
 
 // LocalSource is the source under which a Journal remembers what was installed, wherever it came from.
 const LocalSource = "installed"
 
-// Install makes a bundle that is in the store the installed one of its name. All of it is verified first: see Import for
-// the errors, and package rollback for those about versions.
+// Install makes a bundle that is in the store the installed one of its name. All of it is verified first: see Import
+// for the errors, and package rollback for those about versions.
 func (s *Space) Install(ctx context.Context, r Request, o bundle.VerifyOptions) (*bundle.Report, error) {
 	b, err := bundle.ReadStored(ctx, s.Store, s.Store, r.ID)
 	if err != nil {
@@ -95,7 +97,8 @@ func (s *Space) Install(ctx context.Context, r Request, o bundle.VerifyOptions) 
 }
 
 // Rollback makes a version that was installed before the installed one again. It must pass all that a new one has to.
-func (s *Space) Rollback(ctx context.Context, bundleID string, to cas.Digest, o bundle.VerifyOptions) (*bundle.Report, error) {
+func (s *Space) Rollback(ctx context.Context, bundleID string, to cas.Digest, o bundle.VerifyOptions) (*bundle.Report,
+	error) {
 	at, err := s.read(bundleID)
 	if err != nil {
 		return nil, err
@@ -115,7 +118,8 @@ func (s *Space) Rollback(ctx context.Context, bundleID string, to cas.Digest, o 
 }
 
 // swap verifies a bundle and makes it the installed one.
-func (s *Space) swap(ctx context.Context, b *bundle.Bundle, r Request, o bundle.VerifyOptions) (*bundle.Report, error) {
+func (s *Space) swap(ctx context.Context, b *bundle.Bundle, r Request, o bundle.VerifyOptions) (*bundle.Report,
+	error) {
 	report, err := verified(ctx, b, s.Store, o)
 	if err != nil {
 		return report, err
@@ -171,8 +175,8 @@ func (s *Space) point(f *files, b *bundle.Bundle, text []byte) error {
 	return f.write(dir+"/"+pointer, text)
 }
 
-// Remove removes a bundle and its history, but keeps the memory against rollback. The garbage collector may then remove
-// its files.
+// Remove removes a bundle and its history, but keeps the memory against rollback. The garbage collector may then
+// remove its files.
 func (s *Space) Remove(ctx context.Context, bundleID string) error {
 	if _, err := bundle.ManifestPath(bundleID); err != nil {
 		return err
@@ -205,8 +209,8 @@ func (s *Space) Remove(ctx context.Context, bundleID string) error {
 	})
 }
 
-// unpoint puts the installed version into the history, so that its name and refs are found however this ends, and takes
-// the pointer away: from then on the bundle isn't installed.
+// unpoint puts the installed version into the history, so that its name and refs are found however this ends, and
+// takes the pointer away: from then on the bundle isn't installed.
 func (s *Space) unpoint(f *files, dir string) error {
 	bundleID := strings.TrimPrefix(dir, bundlesDir+"/")
 	old, err := f.readFile(dir + "/" + pointer)
@@ -265,7 +269,8 @@ func (s *Space) Open(ctx context.Context, bundleID string) (*ai.Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	space := &ai.Space{Label: "system:" + at.BundleID, Level: ai.System, FS: snapshot.FS(ctx, s.Store, at.Files, ".ai")}
+	space := &ai.Space{Label: "system:" + at.BundleID, Level: ai.System,
+		FS: snapshot.FS(ctx, s.Store, at.Files, ".ai")}
 	for _, r := range at.Requires {
 		space.Requires = append(space.Requires, "system:"+r.BundleID)
 	}

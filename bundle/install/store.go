@@ -50,8 +50,8 @@ func (e *RefusedError) Unwrap() []error {
 	return all
 }
 
-// Import imports a bundle from an archive into a store, where it gets its name only after all of it was verified;
-// else Import fails, with a *RefusedError where the bundle is what is wrong. Strangers are turned away before anything but
+// Import imports a bundle from an archive into a store, where it gets its name only after all of it was verified; else
+// Import fails, with a *RefusedError where the bundle is what is wrong. Strangers are turned away before anything but
 // the manifest was read.
 func Import(ctx context.Context, store Store, r io.Reader, o bundle.VerifyOptions) (*bundle.Report, error) {
 	batch, err := store.Batch(ctx)
@@ -131,9 +131,10 @@ func Keep(ctx context.Context, store Store, b *bundle.Bundle, body []byte, o bun
 	return keep(ctx, store, Ref(b.ID), b, body, cas.Digest{})
 }
 
-// KeepMade is Keep for a bundle that was made of a directory which is in the store as tree, and holds nothing else: what
-// is there isn't made again.
-func KeepMade(ctx context.Context, store Store, b *bundle.Bundle, body []byte, tree cas.Digest, o bundle.VerifyOptions) error {
+// KeepMade is Keep for a bundle that was made of a directory which is in the store as tree, and holds nothing else:
+// what is there isn't made again.
+func KeepMade(ctx context.Context, store Store, b *bundle.Bundle, body []byte, tree cas.Digest,
+	o bundle.VerifyOptions) error {
 	if err := KeepSignatures(ctx, store, b, o); err != nil {
 		return err
 	}
@@ -158,7 +159,8 @@ func keep(ctx context.Context, store Store, name string, b *bundle.Bundle, body 
 		return err
 	}
 	defer batch.Close() // after the refs are set: until then gc leaves alone what is in it
-	missing, err := batch.Missing(ctx, []cas.ID{{Kind: cas.Document, Digest: b.ID}, {Kind: cas.TreeKind, Digest: files}})
+	missing, err := batch.Missing(ctx, []cas.ID{{Kind: cas.Document, Digest: b.ID},
+		{Kind: cas.TreeKind, Digest: files}})
 	if err != nil {
 		return err
 	}
@@ -205,8 +207,8 @@ func putTree(ctx context.Context, batch cas.Batch, files []manifest.File) (cas.D
 	return root, err
 }
 
-// putDirectory puts the tree of the files that have so many bytes before their names in this directory, and returns how
-// many files were in it. Paths are at most 1,000 bytes, and so is the depth bounded.
+// putDirectory puts the tree of the files that have so many bytes before their names in this directory, and returns
+// how many files were in it. Paths are at most 1,000 bytes, and so is the depth bounded.
 func putDirectory(ctx context.Context, batch cas.Batch, files []manifest.File, from int) (cas.Digest, int, error) {
 	var entries []cas.Entry
 	i := 0

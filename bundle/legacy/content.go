@@ -83,8 +83,9 @@ func (c *Content) fail(f *bundle.Failure) { c.Failures = append(c.Failures, f) }
 // and its ID is that of the v1 manifest. Which files are items is found out here, without anybody's
 // extractors. Files that aren't as listed aren't in it.
 func (c *Content) Bundle(ctx context.Context, below []*ai.Space) (*bundle.Bundle, error) {
-	l := &manifest.FileList{BundleID: c.ID, Version: c.Version, Description: c.Description, Entrypoint: c.Entrypoint, Subject: c.Document,
-		Files: len(c.Good), Bytes: c.Read}
+	l := &manifest.FileList{BundleID: c.ID, Version: c.Version, Description: c.Description, Entrypoint: c.Entrypoint,
+		Subject: c.Document,
+		Files:   len(c.Good), Bytes: c.Read}
 	l.Document.Name, l.Document.ID = c.Name(), c.Document
 	b := &bundle.Bundle{FileList: l, Files: append([]manifest.File(nil), c.Good...)}
 	space, view, err := bundle.View(ctx, c, c.ID, c.Good, below, nil)

@@ -98,7 +98,8 @@ func (w *world) make(k key.Private) {
 
 func (w *world) text() string {
 	var b strings.Builder
-	b.WriteString("bundle:\n  id: rye-core\n  version: 0.1.0\n  entrypoint: ''\n  description: ''\n  created_at: '2026-02-15T05:39:45Z'\n  type: package\nfiles:\n")
+	b.WriteString(
+		"bundle:\n  id: rye-core\n  version: 0.1.0\n  entrypoint: ''\n  description: ''\n  created_at: '2026-02-15T05:39:45Z'\n  type: package\nfiles:\n")
 	var names []string
 	for name := range w.files {
 		names = append(names, name)
@@ -106,7 +107,8 @@ func (w *world) text() string {
 	slices.Sort(names)
 	for _, name := range names {
 		text := w.files[name]
-		fmt.Fprintf(&b, "  %s:\n    sha256: %x\n    inline_signed: %v\n", name, sha256.Sum256([]byte(text)), strings.Contains(text, " rye:signed:"))
+		fmt.Fprintf(&b, "  %s:\n    sha256: %x\n    inline_signed: %v\n", name, sha256.Sum256([]byte(text)),
+			strings.Contains(text, " rye:signed:"))
 	}
 	return b.String()
 }
@@ -158,7 +160,8 @@ func TestVector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Name() != "bundle:rye-core@0.1.0" || m.Created != "2026-02-15T05:39:45Z" || m.Type != "package" || len(m.Files) != 7 || !m.Files[0].Signed || m.Files[6].Signed || !IsV1(want) {
+	if m.Name() != "bundle:rye-core@0.1.0" || m.Created != "2026-02-15T05:39:45Z" || m.Type != "package" ||
+		len(m.Files) != 7 || !m.Files[0].Signed || m.Files[6].Signed || !IsV1(want) {
 		t.Errorf("%+v", m)
 	}
 }
@@ -193,22 +196,34 @@ func TestVerifyRefuses(t *testing.T) {
 		good   int
 	}{
 		"no v1": {"", func(*world) {}, []string{
-			`signatures: "bundle:rye-core@0.1.0" `, `item ".ai/directives/rye/core/deploy.md": `, `item ".ai/knowledge/rye/core/note.md": `, `item ".ai/tools/rye/core/run.py": `}, 7},
+			`signatures: "bundle:rye-core@0.1.0" `, `item ".ai/directives/rye/core/deploy.md": `,
+			`item ".ai/knowledge/rye/core/note.md": `, `item ".ai/tools/rye/core/run.py": `}, 7},
 		"v1 for items only": {"  \"tool:**\": {keys: [alice], accept: [v1, v2]}\n", func(*world) {}, []string{
-			`signatures: "bundle:rye-core@0.1.0" `, `item ".ai/directives/rye/core/deploy.md": `, `item ".ai/knowledge/rye/core/note.md": `, `item ".ai/tools/rye/core/run.py": `}, 7},
+			`signatures: "bundle:rye-core@0.1.0" `, `item ".ai/directives/rye/core/deploy.md": `,
+			`item ".ai/knowledge/rye/core/note.md": `, `item ".ai/tools/rye/core/run.py": `}, 7},
 		"v1 for the bundle only": {"  \"bundle:**\": {keys: [alice], accept: [v1, v2]}\n", func(*world) {}, []string{
-			`item ".ai/directives/rye/core/deploy.md": `, `item ".ai/knowledge/rye/core/note.md": `, `item ".ai/tools/rye/core/run.py": `}, 7},
+			`item ".ai/directives/rye/core/deploy.md": `, `item ".ai/knowledge/rye/core/note.md": `,
+			`item ".ai/tools/rye/core/run.py": `}, 7},
 		"a stranger's": {accept, func(w *world) { w.make(eve) }, []string{
-			`signatures: "bundle:rye-core@0.1.0" `, `item ".ai/directives/rye/core/deploy.md": `, `item ".ai/knowledge/rye/core/note.md": `, `item ".ai/tools/rye/core/run.py": `}, 7},
+			`signatures: "bundle:rye-core@0.1.0" `, `item ".ai/directives/rye/core/deploy.md": `,
+			`item ".ai/knowledge/rye/core/note.md": `, `item ".ai/tools/rye/core/run.py": `}, 7},
 		"unsigned": {accept, func(w *world) { w.write(at, w.text()) }, []string{
-			`signatures: "bundle:rye-core@0.1.0" `, `item ".ai/directives/rye/core/deploy.md": `, `item ".ai/knowledge/rye/core/note.md": `, `item ".ai/tools/rye/core/run.py": `}, 7},
+			`signatures: "bundle:rye-core@0.1.0" `, `item ".ai/directives/rye/core/deploy.md": `,
+			`item ".ai/knowledge/rye/core/note.md": `, `item ".ai/tools/rye/core/run.py": `}, 7},
 		"a changed manifest": {accept, func(w *world) {
 			b, _ := os.ReadFile(filepath.Join(w.dir, at))
 			w.write(at, strings.Replace(string(b), "entrypoint: ''", "entrypoint: 'x'", 1))
-		}, []string{`signatures: `, `item ".ai/directives/rye/core/deploy.md": `, `item ".ai/knowledge/rye/core/note.md": `, `item ".ai/tools/rye/core/run.py": `}, 7},
-		"a changed file": {accept, func(w *world) { w.write("plans/a.json", "[]\n") }, []string{`digest "plans/a.json": `}, 6},
-		"a changed item": {accept, func(w *world) { w.write(run, w.files[run]+"import os\n") }, []string{`digest ".ai/tools/rye/core/run.py": `}, 6},
-		"a missing file": {accept, func(w *world) { os.Remove(filepath.Join(w.dir, "plans/a.json")) }, []string{`missing "plans/a.json": `}, 6},
+		}, []string{`signatures: `, `item ".ai/directives/rye/core/deploy.md": `,
+			`item ".ai/knowledge/rye/core/note.md": `, `item ".ai/tools/rye/core/run.py": `}, 7},
+		"a changed file": {accept, func(w *world) {
+			w.write("plans/a.json", "[]\n")
+		}, []string{`digest "plans/a.json": `}, 6},
+		"a changed item": {accept, func(w *world) {
+			w.write(run, w.files[run]+"import os\n")
+		}, []string{`digest ".ai/tools/rye/core/run.py": `}, 6},
+		"a missing file": {accept, func(w *world) {
+			os.Remove(filepath.Join(w.dir, "plans/a.json"))
+		}, []string{`missing "plans/a.json": `}, 6},
 		"a directory": {accept, func(w *world) {
 			os.Remove(filepath.Join(w.dir, "plans/a.json"))
 			w.write("plans/a.json/x", "")
@@ -236,7 +251,8 @@ func TestVerifyRefuses(t *testing.T) {
 				ok = ok && strings.HasPrefix(got[i], c.want[i])
 			}
 			if !ok || r.OK() || len(r.Good) != c.good {
-				t.Errorf("%d good and\n%s\nwant %d and\n%s", len(r.Good), strings.Join(got, "\n"), c.good, strings.Join(c.want, "\n"))
+				t.Errorf("%d good and\n%s\nwant %d and\n%s", len(r.Good), strings.Join(got, "\n"), c.good,
+					strings.Join(c.want, "\n"))
 			}
 			if strings.HasPrefix(c.want[0], "signatures") || strings.HasPrefix(c.want[0], "manifest") {
 				for _, text := range w.files {
@@ -252,12 +268,14 @@ func TestVerifyRefuses(t *testing.T) {
 // A tool of several files: what its signature leaves open, the manifest lists.
 func TestVerifyTree(t *testing.T) {
 	w := newWorld(t)
-	w.files[".ai/tools/rye/many/many.py"] = signed(t, strings.ReplaceAll(tool, "rye/core\"", "rye/many\""), sign.Hash|sign.V1Tool, alice)
+	w.files[".ai/tools/rye/many/many.py"] = signed(t, strings.ReplaceAll(tool, "rye/core\"", "rye/many\""), sign.Hash|
+		sign.V1Tool, alice)
 	w.files[".ai/tools/rye/many/__init__.py"] = "\n"
 	w.files[".ai/tools/rye/many/lib.py"] = "x = 1\n"
 	w.make(alice)
 	r := w.verify(accept)
-	if !r.OK() || len(r.Vouched) != 4 || r.Vouched[3].Ref != "tool:rye/many/many" || r.Vouched[3].Files != 2 || !r.Vouched[3].Listed {
+	if !r.OK() || len(r.Vouched) != 4 || r.Vouched[3].Ref != "tool:rye/many/many" || r.Vouched[3].Files != 2 ||
+		!r.Vouched[3].Listed {
 		t.Errorf("%v, %+v", failures(r), r.Vouched)
 	}
 }
@@ -274,7 +292,8 @@ func TestVerifyErrors(t *testing.T) {
 	if _, err := Verify(t.Context(), w.open(), "acme/none", o); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if _, err := Verify(t.Context(), os.DirFS(filepath.Join(w.dir, "none")), "rye-core", o); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Verify(t.Context(), os.DirFS(filepath.Join(w.dir, "none")), "rye-core", o); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -283,7 +302,8 @@ func TestVerifyErrors(t *testing.T) {
 		t.Error(err)
 	}
 	twice := &ai.Space{Label: "x", FS: std.FS()}
-	if _, err := Verify(t.Context(), w.open(), "rye-core", Options{Trust: o.Trust, Below: []*ai.Space{twice, twice}}); err == nil {
+	if _, err := Verify(t.Context(), w.open(), "rye-core",
+		Options{Trust: o.Trust, Below: []*ai.Space{twice, twice}}); err == nil {
 		t.Error("two spaces of one name")
 	}
 }
@@ -309,10 +329,12 @@ func TestBundle(t *testing.T) {
 			refs = append(refs, f.Ref+" "+f.Version)
 		}
 	}
-	if want := []string{"directive:rye/core/deploy 1.0.0", "knowledge:rye/core/note 1.0.0", "tool:rye/core/run 1.0.0"}; !slices.Equal(refs, want) {
+	if want := []string{"directive:rye/core/deploy 1.0.0", "knowledge:rye/core/note 1.0.0",
+		"tool:rye/core/run 1.0.0"}; !slices.Equal(refs, want) {
 		t.Errorf("items are %q, want %q", refs, want)
 	}
-	if b.ID != c.Document || b.BundleID != "rye-core" || b.Name != "bundle:rye-core@0.1.0" || b.FileList.Files != 6 || b.Bytes != c.Read {
+	if b.ID != c.Document || b.BundleID != "rye-core" || b.Name != "bundle:rye-core@0.1.0" || b.FileList.Files != 6 ||
+		b.Bytes != c.Read {
 		t.Errorf("%+v", b.FileList)
 	}
 	n, err := bundle.Inspect(t.Context(), bundle.Given(b, c), library(), "")
@@ -347,12 +369,15 @@ func TestList(t *testing.T) {
 // A getter that hands out files hashes them again.
 func TestGet(t *testing.T) {
 	w := newWorld(t)
-	v := &Content{fs: w.open(), at: map[cas.Digest]string{cas.Sum([]byte("{}\n")): "plans/a.json", cas.Sum(nil): "plans/none"}}
+	v := &Content{fs: w.open(), at: map[cas.Digest]string{cas.Sum([]byte("{}\n")): "plans/a.json",
+		cas.Sum(nil): "plans/none"}}
 	for _, c := range []struct {
 		id  cas.ID
 		bad bool
-	}{{cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("{}\n"))}, false}, {cas.ID{Kind: cas.Document, Digest: cas.Sum([]byte("{}\n"))}, true},
-		{cas.ID{Kind: cas.Blob, Digest: cas.Sum(nil)}, true}, {cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("x"))}, true}} {
+	}{{cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("{}\n"))}, false},
+		{cas.ID{Kind: cas.Document, Digest: cas.Sum([]byte("{}\n"))}, true},
+		{cas.ID{Kind: cas.Blob, Digest: cas.Sum(nil)}, true},
+		{cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("x"))}, true}} {
 		o, err := v.Get(t.Context(), c.id)
 		if (err != nil) != c.bad {
 			t.Errorf("%s: %v", c.id, err)
@@ -364,7 +389,8 @@ func TestGet(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	const good = "bundle: {id: a, version: 1.0.0}\nfiles:\n  b: {sha256: " + zeros + ", inline_signed: false, item_type: tool}\n  a: {sha256: " + zeros + ", inline_signed: true}\n"
+	const good = "bundle: {id: a, version: 1.0.0}\nfiles:\n  b: {sha256: " + zeros +
+		", inline_signed: false, item_type: tool}\n  a: {sha256: " + zeros + ", inline_signed: true}\n"
 	m, err := Parse([]byte(good))
 	if err != nil || m.Files[0].Path != "a" || !m.Files[0].Signed || m.Files[1].Signed {
 		t.Fatalf("%+v, %v", m, err)
@@ -397,7 +423,8 @@ func TestParse(t *testing.T) {
 		"#" + strings.Repeat("x", MaxBytes) + "\n" + good:      `larger than 1048576 bytes`,
 	} {
 		_, err := Parse([]byte(text))
-		if err == nil || fault.CodeOf(err) != fault.Parsing || !strings.HasPrefix(errors.Unwrap(err).Error(), want) || !strings.HasPrefix(err.Error(), "v1 manifest: ") {
+		if err == nil || fault.CodeOf(err) != fault.Parsing || !strings.HasPrefix(errors.Unwrap(err).Error(), want) ||
+			!strings.HasPrefix(err.Error(), "v1 manifest: ") {
 			t.Errorf("%.80q: %v, want %s", text, err, want)
 		}
 	}
@@ -457,13 +484,15 @@ func (failing) Read([]byte) (int, error) { return 0, errDisk }
 // What is read has one order, portable paths and no surprises.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("bundle: {id: a, version: 1.0.0}\nfiles:\n  a: {sha256: " + zeros + ", inline_signed: true}\n"))
-	f.Add([]byte("# rye:signed:x\nbundle:\n  id: a/b\n  version: '1.0.0'\nfiles:\n  .ai/tools/x.py:\n    sha256: " + zeros + "\n    inline_signed: false\n"))
+	f.Add([]byte("# rye:signed:x\nbundle:\n  id: a/b\n  version: '1.0.0'\nfiles:\n  .ai/tools/x.py:\n    sha256: " +
+		zeros + "\n    inline_signed: false\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := Parse(b)
 		if err != nil {
 			return
 		}
-		if portable.CheckID(m.ID) != nil || len(m.Files) == 0 || portable.CheckSet(m.paths()) != nil || !slices.IsSortedFunc(m.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) }) {
+		if portable.CheckID(m.ID) != nil || len(m.Files) == 0 || portable.CheckSet(m.paths()) != nil ||
+			!slices.IsSortedFunc(m.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) }) {
 			t.Fatalf("%q is read as %+v", b, m)
 		}
 		var text strings.Builder

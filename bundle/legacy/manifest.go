@@ -179,7 +179,8 @@ func (r *reader) file(e *value.Entry) File {
 		return f
 	}
 	text := r.text(e.Value, "sha256")
-	if n, err := hex.Decode(f.SHA256[:], []byte(text[:min(len(text), 64)])); err != nil || n != 32 || len(text) != 64 || text != strings.ToLower(text) {
+	if n, err := hex.Decode(f.SHA256[:], []byte(text[:min(len(text), 64)])); err != nil || n != 32 ||
+		len(text) != 64 || text != strings.ToLower(text) {
 		r.fail(e.Value, "%+q: sha256 is not 64 hexadecimal digits", e.Key)
 	}
 	switch signed := e.Value.Get("inline_signed"); {

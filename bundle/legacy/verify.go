@@ -42,8 +42,8 @@ func (r *Report) admitted() bool {
 	return r.Exam != nil && r.Exam.Decision.Allowed && r.Exam.Identity.Name != ""
 }
 
-// Verify looks at everything in a bundle, whose files are below the root of fsys. An error is about something else: the
-// context, the file system or the spaces below; a manifest that isn't there is fs.ErrNotExist.
+// Verify looks at everything in a bundle, whose files are below the root of fsys. An error is about something else:
+// the context, the file system or the spaces below; a manifest that isn't there is fs.ErrNotExist.
 func Verify(ctx context.Context, fsys fs.FS, id string, o Options) (*Report, error) {
 	r, err := List(ctx, fsys, id, o)
 	if err != nil || r.Manifest == nil {
@@ -68,7 +68,8 @@ func List(ctx context.Context, fsys fs.FS, id string, o Options) (*Report, error
 	for i := range c.Good {
 		r.listed[c.Good[i].Digest] = true
 	}
-	r.Exam, err = o.Trust.Examine(admission.Subject{Name: c.Name(), V1: Identify}, bytes.NewReader(c.Text), policy.ToUse)
+	r.Exam, err = o.Trust.Examine(admission.Subject{Name: c.Name(), V1: Identify}, bytes.NewReader(c.Text),
+		policy.ToUse)
 	if err == nil && !r.Exam.Decision.Allowed {
 		err = &bundle.NotAdmittedError{Name: c.Name(), Decision: r.Exam.Decision}
 	}
@@ -106,7 +107,8 @@ func (r *Report) items(ctx context.Context, o Options) error {
 
 // ofKind reports whether a path is in the directory of one of the kinds that there were.
 func ofKind(p string) bool {
-	return strings.HasPrefix(p, ".ai/directives/") || strings.HasPrefix(p, ".ai/tools/") || strings.HasPrefix(p, ".ai/knowledge/")
+	return strings.HasPrefix(p, ".ai/directives/") || strings.HasPrefix(p, ".ai/tools/") ||
+		strings.HasPrefix(p, ".ai/knowledge/")
 }
 
 func (r *Report) item(ctx context.Context, view *ai.View, space *ai.Space, admitter *ai.Admitter, p string) error {
@@ -128,7 +130,8 @@ func (r *Report) item(ctx context.Context, view *ai.View, space *ai.Space, admit
 	if !a.Decision.Allowed {
 		return ai.NotAdmitted(it.Ref, p, a.Decision)
 	}
-	w := bundle.Vouched{Path: p, Ref: it.Ref.String(), Format: a.Signed.Format, Listed: a.Listed, Signers: a.Signers, Reason: a.Decision.Reason()}
+	w := bundle.Vouched{Path: p, Ref: it.Ref.String(), Format: a.Signed.Format, Listed: a.Listed, Signers: a.Signers,
+		Reason: a.Decision.Reason()}
 	if a.Tree != nil {
 		w.Tree, w.Files = a.Tree.Digest, len(a.Tree.Files)
 	}

@@ -4,8 +4,8 @@
 //	all        = term *(" AND " term)
 //	term       = "(" expression ")" / name ["+"] [" WITH " exception]
 //
-// AND binds more tightly than OR. Names are identifiers on SPDX's lists that are known here, in any case, and are written
-// as the lists have them; operators are in capitals. Whatever isn't such an expression, "SEE LICENSE IN x" or
+// AND binds more tightly than OR. Names are identifiers on SPDX's lists that are known here, in any case, and are
+// written as the lists have them; operators are in capitals. Whatever isn't such an expression, "SEE LICENSE IN x" or
 // "LicenseRef-x" as well, says nothing that a program could decide by: SPDX calls that NOASSERTION.
 //
 // String writes an expression without parentheses that aren't needed, and Parse reads it as the same again.

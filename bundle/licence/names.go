@@ -16,7 +16,8 @@ var known = set(`0BSD AFL-3.0 AGPL-1.0 AGPL-3.0 AGPL-3.0-only AGPL-3.0-or-later 
 	WTFPL X11 ZPL-2.1 Zlib curl libpng-2.0`)
 
 // exceptions are those on its list of exceptions.
-var exceptions = set(`Autoconf-exception-3.0 Bison-exception-2.2 Classpath-exception-2.0 GCC-exception-3.1 LLVM-exception`)
+var exceptions = set(
+	`Autoconf-exception-3.0 Bison-exception-2.2 Classpath-exception-2.0 GCC-exception-3.1 LLVM-exception`)
 
 // set returns words by their lower case: the case of identifiers has no meaning.
 func set(words string) func() map[string]string {

@@ -13,7 +13,8 @@
 //	    },
 //	    "runDetails": {
 //	      "builder": {"id": "https://ci.example.com/release"},
-//	      "metadata": {"invocationId": "1234", "startedOn": "2026-11-20T12:00:00Z", "finishedOn": "2026-11-20T12:00:05Z"}
+//	      "metadata": {"invocationId": "1234", "startedOn": "2026-11-20T12:00:00Z", "finishedOn":
+//	      "2026-11-20T12:00:05Z"}
 //	    }
 //	  }
 //	}

@@ -87,7 +87,8 @@ func verify(envelope []byte, b *bundle.Bundle, at Place, keys ...key.Private) er
 	for _, k := range keys {
 		public = append(public, k.Public())
 	}
-	_, _, err := attest.VerifyStatement(envelope, public, 1, bundle.ProvenanceType, attest.DigestsOf(at.about(b.FileList)))
+	_, _, err := attest.VerifyStatement(envelope, public, 1, bundle.ProvenanceType,
+		attest.DigestsOf(at.about(b.FileList)))
 	return err
 }
 
@@ -103,9 +104,11 @@ func TestEmbed(t *testing.T) {
 	b := demo(t, "1.4.0")
 	envelope := attested(t, b, Inside, alice)
 	put(envelope)
-	sbom := fmt.Appendf(nil, `{"metadata": {"component": {"hashes": [{"alg": "BLAKE3", "content": %q}]}}}`, attest.DigestsOf(b.Subject)["blake3"])
+	sbom := fmt.Appendf(nil, `{"metadata": {"component": {"hashes": [{"alg": "BLAKE3", "content": %q}]}}}`,
+		attest.DigestsOf(b.Subject)["blake3"])
 	put(sbom)
-	body, _, err := Embed(b, Evidence(Name, bundle.TypeEnvelope, []byte("an old one")), Evidence("sbom.cdx.json", bundle.TypeCycloneDX, sbom))
+	body, _, err := Embed(b, Evidence(Name, bundle.TypeEnvelope, []byte("an old one")),
+		Evidence("sbom.cdx.json", bundle.TypeCycloneDX, sbom))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +130,8 @@ func TestEmbed(t *testing.T) {
 	if err := verify(envelope, embedded, Inside, alice); err != nil {
 		t.Error(err)
 	}
-	report, err := bundle.Verify(t.Context(), bundle.Given(embedded, store), bundle.VerifyOptions{Trust: trusting(t), Require: []string{bundle.SBOM, bundle.Provenance}})
+	report, err := bundle.Verify(t.Context(), bundle.Given(embedded, store),
+		bundle.VerifyOptions{Trust: trusting(t), Require: []string{bundle.SBOM, bundle.Provenance}})
 	if err != nil || !report.OK() {
 		t.Errorf("%v, %+v", err, report)
 	}
@@ -153,15 +157,19 @@ func TestBeside(t *testing.T) {
 	verified := func(envelope []byte) *bundle.Report {
 		t.Helper()
 		var files, size int64
-		r, err := bundle.Verify(t.Context(), bundle.Given(b, store), bundle.VerifyOptions{Trust: trusting(t), Require: []string{bundle.Provenance},
-			Statements: []bundle.Statement{{Name: "x.json", Envelope: envelope}}, Progress: func(n, bytes int64) { files, size = n, bytes }})
+		r, err := bundle.Verify(t.Context(), bundle.Given(b, store),
+			bundle.VerifyOptions{Trust: trusting(t), Require: []string{bundle.Provenance},
+				Statements: []bundle.Statement{{Name: "x.json", Envelope: envelope}}, Progress: func(n, bytes int64) {
+					files, size = n, bytes
+				}})
 		if err != nil || files != 1 || size != 6 {
 			t.Errorf("%d files, %d bytes, %v", files, size, err)
 		}
 		return r
 	}
 	r := verified(attested(t, b, Beside, alice))
-	if !r.OK() || len(r.Evidence) != 1 || r.Evidence[0].About.IsZero() || r.Evidence[0].Name != "x.json" || len(r.Evidence[0].Signers) != 1 {
+	if !r.OK() || len(r.Evidence) != 1 || r.Evidence[0].About.IsZero() || r.Evidence[0].Name != "x.json" ||
+		len(r.Evidence[0].Signers) != 1 {
 		t.Errorf("%v, %+v", r.Failures, r.Evidence)
 	}
 	for want, envelope := range map[string][]byte{
@@ -170,7 +178,8 @@ func TestBeside(t *testing.T) {
 		"evidence":                                            []byte("{}"),
 	} {
 		r := verified(envelope)
-		if len(r.Failures) != 2 || r.Failures[1].Check != bundle.CheckEvidence || r.Failures[1].Path != "x.json" || !strings.Contains(r.Failures[1].Error(), want) {
+		if len(r.Failures) != 2 || r.Failures[1].Check != bundle.CheckEvidence || r.Failures[1].Path != "x.json" ||
+			!strings.Contains(r.Failures[1].Error(), want) {
 			t.Errorf("%v lacks %q", r.Failures, want)
 		}
 	}
@@ -183,13 +192,25 @@ func trusting(t testing.TB) *admission.Trust {
 func TestAttestRefuses(t *testing.T) {
 	b := demo(t, "1.4.0")
 	for want, change := range map[string]func(*Build){
-		`provenance: runDetails.builder.id is "", must be a URI with a scheme`:              func(b *Build) { b.Builder = "" },
-		`provenance: runDetails.builder.id is "ci/release", must be a URI with a scheme`:    func(b *Build) { b.Builder = "ci/release" },
-		`provenance: runDetails.builder.id is "https://a b", must be a URI with a scheme`:   func(b *Build) { b.Builder = "https://a b" },
-		`provenance: runDetails.builder.id is "https:\u00e9/", must be a URI with a scheme`: func(b *Build) { b.Builder = "https:é/" },
-		`provenance: runDetails.metadata.finishedOn is before it started`:                   func(b *Build) { b.Finished = noon.Add(-1) },
-		`provenance: runDetails.metadata.startedOn is in no year of four digits`:            func(b *Build) { b.Started, b.Finished = noon.AddDate(9999, 0, 0), time.Time{} },
-		"json: text that is not UTF-8: \"\\xff\"":                                           func(b *Build) { b.Invocation = "\xff" },
+		`provenance: runDetails.builder.id is "", must be a URI with a scheme`: func(b *Build) {
+			b.Builder = ""
+		},
+		`provenance: runDetails.builder.id is "ci/release", must be a URI with a scheme`: func(b *Build) {
+			b.Builder = "ci/release"
+		},
+		`provenance: runDetails.builder.id is "https://a b", must be a URI with a scheme`: func(b *Build) {
+			b.Builder = "https://a b"
+		},
+		`provenance: runDetails.builder.id is "https:\u00e9/", must be a URI with a scheme`: func(b *Build) {
+			b.Builder = "https:é/"
+		},
+		`provenance: runDetails.metadata.finishedOn is before it started`: func(b *Build) {
+			b.Finished = noon.Add(-1)
+		},
+		`provenance: runDetails.metadata.startedOn is in no year of four digits`: func(b *Build) {
+			b.Started, b.Finished = noon.AddDate(9999, 0, 0), time.Time{}
+		},
+		"json: text that is not UTF-8: \"\\xff\"": func(b *Build) { b.Invocation = "\xff" },
 	} {
 		bad := build
 		change(&bad)
@@ -198,7 +219,8 @@ func TestAttestRefuses(t *testing.T) {
 		}
 	}
 	small := Build{Builder: "urn:x"}
-	if got, err := small.predicate(); err != nil || string(got) != `{"buildDefinition":{"buildType":"https://github.com/rye-build/rye/bundle/v1","externalParameters":{}},"runDetails":{"builder":{"id":"urn:x"}}}` {
+	if got, err := small.predicate(); err != nil ||
+		string(got) != `{"buildDefinition":{"buildType":"https://github.com/rye-build/rye/bundle/v1","externalParameters":{}},"runDetails":{"builder":{"id":"urn:x"}}}` {
 		t.Errorf("%s, %v", got, err)
 	}
 }

@@ -96,7 +96,8 @@ func readStep(n *yamltree.Node) (s Step, err error) {
 	}
 	err = eachText(n, "inputs", func(n *yamltree.Node, text string) error {
 		g, err := ParseGlob(text)
-		if first, _, _ := strings.Cut(strings.TrimPrefix(text, ".ai/"), "/"); err == nil && inAI(text) && Never(first) {
+		if first, _, _ := strings.Cut(strings.TrimPrefix(text, ".ai/"), "/"); err == nil && inAI(text) &&
+			Never(first) {
 			err = fmt.Errorf("%+q can't be an input: it never belongs to a bundle", ".ai/"+first)
 		}
 		if err != nil {
@@ -139,7 +140,8 @@ func checkOutput(path string) error {
 	}
 	switch first, _, _ := strings.Cut(portable.Fold(path), "/"); first {
 	case ".ai", File, "rye.yaml", "rye.lock":
-		return fmt.Errorf("%+q can't be an output: rye's own files are written or signed by people", fault.Clip(path, 100))
+		return fmt.Errorf("%+q can't be an output: rye's own files are written or signed by people",
+			fault.Clip(path, 100))
 	}
 	return nil
 }
@@ -171,7 +173,8 @@ func (r *Recipe) order(nodes []*yamltree.Node) error {
 				switch {
 				case !slices.ContainsFunc(other.Outputs, takes):
 				case other.Name == s.Name:
-					return nodes[i].Get("inputs").Kids[j].Errorf("%+q matches an output of its own step %q", fault.Clip(g.String(), 100), s.Name)
+					return nodes[i].Get("inputs").Kids[j].Errorf("%+q matches an output of its own step %q",
+						fault.Clip(g.String(), 100), s.Name)
 				case !slices.Contains(s.Needs, other.Name):
 					s.Needs = append(s.Needs, other.Name)
 				}
@@ -179,7 +182,8 @@ func (r *Recipe) order(nodes []*yamltree.Node) error {
 		}
 		slices.Sort(s.Needs)
 	}
-	// Remove the steps that need none of the others until no more can be removed: the rest are in a circle or need one.
+	// Remove the steps that need none of the others until no more can be removed: the rest are in a circle or need
+	// one.
 	done := map[string]bool{}
 	for len(done) < len(r.Build) {
 		before := len(done)

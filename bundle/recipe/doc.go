@@ -34,8 +34,10 @@
 //	version       by semver 2.0
 //	description   one line of visible text, as license
 //	entrypoint    the ref of an item, which must be in the bundle
-//	expires       a day, or a second as in "2027-11-20T12:00:00Z", in UTC: from then on the bundle is not used any more
-//	include       which files in .ai belong to it; without it all those of items whose id is, or is below, the bundle's
+//	expires       a day, or a second as in "2027-11-20T12:00:00Z", in UTC: from then on the bundle is not used any
+//	              more
+//	include       which files in .ai belong to it; without it all those of items whose id is, or is below, the
+//	              bundle's
 //	exclude       which of them don't
 //	assets        which files outside of .ai belong to it, else none
 //	executable    which files may be executed, where the file system doesn't know
@@ -67,7 +69,8 @@
 //	outputs   paths of what it makes, files or directories
 //	params    parameters of the tool, as texts
 //
-// Only outputs must be there, and the tool. A step whose inputs cover an output of another, or something in it, is made after that one.
-// Refused are circles, a step that covers its own outputs, an output that is another one or in it, in .ai, or what
-// rye goes by. A file below an output is never a source. Whatever a step makes belongs to the bundle unless exclude says otherwise.
+// Only outputs must be there, and the tool. A step whose inputs cover an output of another, or something in it, is
+// made after that one. Refused are circles, a step that covers its own outputs, an output that is another one or in
+// it, in .ai, or what rye goes by. A file below an output is never a source. Whatever a step makes belongs to the
+// bundle unless exclude says otherwise.
 package recipe

@@ -57,7 +57,8 @@ type Pattern struct {
 }
 
 // order is the order of the fields.
-var order = []string{"id", "version", "description", "license", "entrypoint", "expires", "include", "exclude", "assets", "executable", "allow-secret", "requires",
+var order = []string{"id", "version", "description", "license", "entrypoint", "expires", "include", "exclude",
+	"assets", "executable", "allow-secret", "requires",
 	"build"}
 
 //go:embed schema.json
@@ -135,7 +136,8 @@ func (r *Recipe) read(root *yamltree.Node) error {
 	if err := root.Fields(order...); err != nil {
 		return err
 	}
-	for _, read := range []func(*yamltree.Node) error{r.readHead, r.readText, r.readFiles, r.readSecrets, r.readRequires, r.readBuild} {
+	for _, read := range []func(*yamltree.Node) error{r.readHead, r.readText, r.readFiles, r.readSecrets,
+		r.readRequires, r.readBuild} {
 		if err := read(root); err != nil {
 			return err
 		}
@@ -260,7 +262,9 @@ func parsePattern(text string) (Pattern, error) {
 		kinds := model.Builtin()
 		i := slices.IndexFunc(kinds, func(k *model.Kind) bool { return k.Name == name })
 		if i < 0 {
-			return Pattern{}, fmt.Errorf("%+q is not of a built-in kind: expected a path such as \".ai/tools/acme/**\"", fault.Clip(text, 100))
+			return Pattern{},
+				fmt.Errorf("%+q is not of a built-in kind: expected a path such as \".ai/tools/acme/**\"",
+					fault.Clip(text, 100))
 		}
 		g, err := glob.Parse(text)
 		return Pattern{kind: kinds[i], refs: g}, err
@@ -270,7 +274,9 @@ func parsePattern(text string) (Pattern, error) {
 	case err != nil:
 		return Pattern{}, err
 	case !inAI(text):
-		return Pattern{}, fmt.Errorf("%+q is not in .ai: expected a path such as \".ai/tools/acme/**\"; list other files under \"assets\"", fault.Clip(text, 100))
+		return Pattern{},
+			fmt.Errorf("%+q is not in .ai: expected a path such as \".ai/tools/acme/**\"; list other files under \"assets\"",
+				fault.Clip(text, 100))
 	}
 	first, _, _ := strings.Cut(text[len(".ai/"):], "/")
 	if Never(first) {
@@ -284,22 +290,24 @@ func inAI(path string) bool { return strings.HasPrefix(path, ".ai/") }
 // Never reports whether what has a name directly in .ai is never part of a bundle.
 func Never(name string) bool {
 	switch portable.Fold(name) {
-	case "auth", "bundles", "cache", "keys", "lockfiles", "logs", "outputs", "parsers", "policy.yaml", "installed.yaml", "threads", "trusted_keys", "vendor":
+	case "auth", "bundles", "cache", "keys", "lockfiles", "logs", "outputs", "parsers", "policy.yaml",
+		"installed.yaml", "threads", "trusted_keys", "vendor":
 		return true
 	}
 	return false
 }
 
 func (r *Recipe) readSecrets(root *yamltree.Node) error {
-	return eachEntry(root, "allow-secret", "a reason", "testdata/key.pem: why it may be there", func(n *yamltree.Node) error {
-		g, err := ParseGlob(n.Key)
-		if err != nil {
-			return n.Errorf("%v", err)
-		}
-		r.AllowSecret = append(r.AllowSecret, Allowed{g, n.Text})
-		r.wrote(n, "allow-secret", n.Key, g.Match)
-		return nil
-	})
+	return eachEntry(root, "allow-secret", "a reason", "testdata/key.pem: why it may be there",
+		func(n *yamltree.Node) error {
+			g, err := ParseGlob(n.Key)
+			if err != nil {
+				return n.Errorf("%v", err)
+			}
+			r.AllowSecret = append(r.AllowSecret, Allowed{g, n.Text})
+			r.wrote(n, "allow-secret", n.Key, g.Match)
+			return nil
+		})
 }
 
 func (r *Recipe) readRequires(root *yamltree.Node) error {

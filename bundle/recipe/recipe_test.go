@@ -39,8 +39,10 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []any{r.ID, r.Version, r.Description, r.License, r.Entrypoint, r.Expires, len(r.Include), len(r.Exclude), len(r.Assets), r.Requires}
-	want := []any{"acme/deploy", "1.4.0", "Deploys, with care", "MIT", "directive:acme/deploy", time.Date(2027, 11, 20, 0, 0, 0, 0, time.UTC), 2, 1, 2,
+	got := []any{r.ID, r.Version, r.Description, r.License, r.Entrypoint, r.Expires, len(r.Include), len(r.Exclude),
+		len(r.Assets), r.Requires}
+	want := []any{"acme/deploy", "1.4.0", "Deploys, with care", "MIT", "directive:acme/deploy",
+		time.Date(2027, 11, 20, 0, 0, 0, 0, time.UTC), 2, 1, 2,
 		[]manifest.Require{{BundleID: "acme/base", Version: "^2.0.0"}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v\nwant %v", got, want)
@@ -58,31 +60,41 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"version: 1.0.0\n", `bundle.yaml: "id" is missing`},
 		{"id: acme/x\n", `bundle.yaml: "version" is missing`},
-		{"id: ../x\nversion: 1.0.0\n", `bundle.yaml: line 1, column 1: path "../x" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`},
-		{"id: acme/x\nversion: 1.0\n", `bundle.yaml: line 2, column 1: "1.0" is not a version by semver 2.0, such as 1.4.0 or 2.0.0-rc.1`},
+		{"id: ../x\nversion: 1.0.0\n",
+			`bundle.yaml: line 1, column 1: path "../x" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`},
+		{"id: acme/x\nversion: 1.0\n",
+			`bundle.yaml: line 2, column 1: "1.0" is not a version by semver 2.0, such as 1.4.0 or 2.0.0-rc.1`},
 		{head + "includ: [a]\n", `bundle.yaml: line 3, column 1: "includ" is unknown here; did you mean "include"?`},
 		{head + "id: acme/y\n", `bundle.yaml: line 3, column 1: "id" stands here a second time, first in line 1`},
-		{head + "expires: soon\n", `bundle.yaml: line 3, column 1: expected a day such as "2027-01-31" or a time such as "2027-01-31T18:00:00Z"`},
+		{head + "expires: soon\n",
+			`bundle.yaml: line 3, column 1: expected a day such as "2027-01-31" or a time such as "2027-01-31T18:00:00Z"`},
 		{head + "include: .ai/tools/**\n", `bundle.yaml: line 3, column 1: expected a list under "include"`},
-		{head + "include: [tools/acme/**]\n", `bundle.yaml: line 3, column 11: "tools/acme/**" is not in .ai: expected a path such as ".ai/tools/acme/**"; list other files under "assets"`},
-		{head + "include: [\"prompt:acme/x\"]\n", `bundle.yaml: line 3, column 11: "prompt:acme/x" is not of a built-in kind: expected a path such as ".ai/tools/acme/**"`},
+		{head + "include: [tools/acme/**]\n",
+			`bundle.yaml: line 3, column 11: "tools/acme/**" is not in .ai: expected a path such as ".ai/tools/acme/**"; list other files under "assets"`},
+		{head + "include: [\"prompt:acme/x\"]\n",
+			`bundle.yaml: line 3, column 11: "prompt:acme/x" is not of a built-in kind: expected a path such as ".ai/tools/acme/**"`},
 		{head + "include: [\"tool:acme/[x]\"]\n", ""},
 		{head + "include: [.ai/keys/me.pem]\n", `bundle.yaml: line 3, column 11: ".ai/keys" is never bundled`},
 		{head + "include: [.ai/Vendor/**]\n", `bundle.yaml: line 3, column 11: ".ai/Vendor" is never bundled`},
-		{head + "assets: [.ai/tools/x]\n", `bundle.yaml: line 3, column 10: ".ai/tools/x" is in .ai: list it under "include"`},
+		{head + "assets: [.ai/tools/x]\n",
+			`bundle.yaml: line 3, column 10: ".ai/tools/x" is in .ai: list it under "include"`},
 		{head + "assets: [docs/**, docs/**]\n", `bundle.yaml: line 3, column 19: duplicate "docs/**"`},
-		{head + "assets: [\"docs/a**\"]\n", `bundle.yaml: line 3, column 10: "docs/a**": ** must be a whole segment, as in a/**/b`},
+		{head + "assets: [\"docs/a**\"]\n",
+			`bundle.yaml: line 3, column 10: "docs/a**": ** must be a whole segment, as in a/**/b`},
 		{head + "assets: [\"../x\"]\n", ""},
 		{head + "assets: [\"/etc/passwd\"]\n", ""},
 		{head + "exclude: [\"a?\"]\n", ""},
 		{head + "exclude: [\"\"]\n", `bundle.yaml: line 3, column 11: expected a path`},
-		{head + "allow-secret: [a]\n", `bundle.yaml: line 3, column 1: expected entries under "allow-secret", as in testdata/key.pem: why it may be there`},
+		{head + "allow-secret: [a]\n",
+			`bundle.yaml: line 3, column 1: expected entries under "allow-secret", as in testdata/key.pem: why it may be there`},
 		{head + "allow-secret: {a: \"\"}\n", `bundle.yaml: line 3, column 16: expected a reason after "a"`},
 		{head + "allow-secret: {\"..\": why}\n", ""},
 		{head + "requires: {acme/x: \"*\"}\n", `bundle.yaml: line 3, column 12: "acme/x" requires itself`},
 		{head + "requires: {acme/y: \"1.0.0\"}\n", ""},
-		{"id: rye/std\nversion: 1.0.0\n", `bundle.yaml: line 1, column 1: "rye/std" is reserved for rye's own library`},
-		{head + "requires: {rye/std: \"*\"}\n", `bundle.yaml: line 3, column 12: "rye/std" is part of rye: remove it from "requires"`},
+		{"id: rye/std\nversion: 1.0.0\n",
+			`bundle.yaml: line 1, column 1: "rye/std" is reserved for rye's own library`},
+		{head + "requires: {rye/std: \"*\"}\n",
+			`bundle.yaml: line 3, column 12: "rye/std" is part of rye: remove it from "requires"`},
 		{head + "requires: {\"a b\": \"*\"}\n", ""},
 		{head + "entrypoint: deploy\n", ""},
 		{head + "description: \" x\"\n", `bundle.yaml: line 3, column 1: "description" begins or ends with a space`},
@@ -190,7 +202,8 @@ assets: ["docs/**"]
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte("id: a\nversion: 1.0.0\nassets: [\"**/*.*.x\"]\n"))
-	f.Add([]byte("id: a\nversion: 1.0.0\nbuild:\n  a: {tool: \"tool:x\", inputs: [b], outputs: [a]}\n  b: {tool: \"tool:x\", inputs: [a], outputs: [b]}\n"))
+	f.Add([]byte(
+		"id: a\nversion: 1.0.0\nbuild:\n  a: {tool: \"tool:x\", inputs: [b], outputs: [a]}\n  b: {tool: \"tool:x\", inputs: [a], outputs: [b]}\n"))
 	f.Add([]byte("id: a\nversion: 1.0.0\nbuild: {a: {tool: \"tool:x\", inputs: [\"**\"], outputs: [A/b, a/B]}}\n"))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		r, err := Parse(file)

@@ -17,7 +17,8 @@ func TestSchema(t *testing.T) {
 	if want := slices.Sorted(slices.Values(order)); !slices.Equal(s.Keys(), want) {
 		t.Errorf("the schema knows %q, the reader %q", s.Keys(), want)
 	}
-	for _, file := range []string{whole, "id: acme\nversion: 1.0.0-rc.1\nassets: []\nrequires: {acme/y: ~1.2, acme/z: \">=1.0 <2\"}\n"} {
+	for _, file := range []string{whole,
+		"id: acme\nversion: 1.0.0-rc.1\nassets: []\nrequires: {acme/y: ~1.2, acme/z: \">=1.0 <2\"}\n"} {
 		s.Follows([]byte(file), format)
 	}
 }
@@ -28,10 +29,13 @@ func TestSchemaRefuses(t *testing.T) {
 	const head = "id: acme/x\nversion: 1.0.0\n"
 	for _, file := range []string{
 		"version: 1.0.0\n", "id: acme/x\n", "id: ../x\nversion: 1.0.0\n", "id: acme/x\nversion: 1.0\n",
-		head + "includ: [a]\n", head + "expires: soon\n", head + "include: .ai/tools/**\n", head + "include: [tools/acme/**]\n",
-		head + "include: [\"prompt:acme/x\"]\n", head + "assets: [.ai/tools/x]\n", head + "assets: [docs/**, docs/**]\n",
+		head + "includ: [a]\n", head + "expires: soon\n", head + "include: .ai/tools/**\n",
+		head + "include: [tools/acme/**]\n",
+		head + "include: [\"prompt:acme/x\"]\n", head + "assets: [.ai/tools/x]\n",
+		head + "assets: [docs/**, docs/**]\n",
 		head + "assets: [\"/etc/passwd\"]\n", head + "exclude: [\"a?\"]\n", head + "exclude: [\"\"]\n",
-		head + "allow-secret: [a]\n", head + "allow-secret: {a: \"\"}\n", head + "requires: {\"a b\": \"*\"}\n", head + "requires: {a: [b]}\n",
+		head + "allow-secret: [a]\n", head + "allow-secret: {a: \"\"}\n", head + "requires: {\"a b\": \"*\"}\n",
+		head + "requires: {a: [b]}\n",
 		head + "entrypoint: deploy\n", head + "description: \" x\"\n", head + "license: [MIT]\n",
 	} {
 		if why, ok := s.Refuses([]byte(file)); why == "" || !ok {

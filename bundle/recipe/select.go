@@ -56,7 +56,9 @@ func (r *Recipe) Allows(file string) string {
 func (r *Recipe) Below(dir string) bool {
 	return slices.ContainsFunc(r.Assets, func(g Glob) bool { return g.Below(dir) }) ||
 		slices.ContainsFunc(r.Build, func(s Step) bool {
-			return slices.ContainsFunc(s.Outputs, func(out string) bool { return within(out, dir) || within(dir, out) })
+			return slices.ContainsFunc(s.Outputs, func(out string) bool {
+				return within(out, dir) || within(dir, out)
+			})
 		})
 }
 

@@ -63,7 +63,8 @@ func (r *Recipe) Unused(bundled, left []string) (unused []*UnusedError) {
 			directory = directory || exact && strings.HasPrefix(file, p.text+"/")
 		}
 		if !used {
-			unused = append(unused, &UnusedError{p.field, p.text, p.line, p.column, exact && p.field == "include", directory})
+			unused = append(unused, &UnusedError{p.field, p.text, p.line, p.column, exact && p.field == "include",
+				directory})
 		}
 	}
 	slices.SortStableFunc(unused, func(a, b *UnusedError) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })

@@ -1,12 +1,12 @@
 // Package remote moves bundles to OCI registries and image layouts, and back.
 //
-// Package oci says how a bundle lies there. Signatures, with the public keys of their signers, and evidence refer to it;
-// evidence is among the objects too, so that a copy without referrers is whole. Signatures of all referrers
-// count, in one union: who signs later changes no digest. Nothing of what arrives is believed before it is verified like a
+// Package oci says how a bundle lies there. Signatures, with the public keys of their signers, and evidence refer to
+// it; evidence is among the objects too, so that a copy without referrers is whole. Signatures of all referrers count,
+// in one union: who signs later changes no digest. Nothing of what arrives is believed before it is verified like a
 // bundle from anywhere else.
 //
-// What a tag names may move on, never back (package rollback): the journal remembers, under the repository, which manifest each
-// version has, and under a tag that isn't a version, the version it was at.
+// What a tag names may move on, never back (package rollback): the journal remembers, under the repository, which
+// manifest each version has, and under a tag that isn't a version, the version it was at.
 package remote
 
 import (
@@ -47,7 +47,8 @@ func CheckTag(p *oci.Place, tag string, b *bundle.Bundle) error {
 	}
 	at := p.Reference
 	at.Tag = tag
-	return fault.New(fault.Integrity, "%s: the tag is a version, and the bundle is %s@%s", at, b.BundleID, b.Version).On("reason", "version").
+	return fault.New(fault.Integrity, "%s: the tag is a version, and the bundle is %s@%s", at, b.BundleID,
+		b.Version).On("reason", "version").
 		On("reference", at.String()).On("expected", v).On("found", b.Version)
 }
 
@@ -65,7 +66,8 @@ func Newest(ctx context.Context, p *oci.Place) (string, error) {
 	}
 	newest := manifest.NewestVersion(versions)
 	if newest == "" {
-		return "", fault.New(fault.NotFound, "%s has no tag that is a version", p.Reference).On("reference", p.Reference.String()).
+		return "", fault.New(fault.NotFound, "%s has no tag that is a version", p.Reference).On("reference",
+			p.Reference.String()).
 			List(tags...)
 	}
 	return Tag(newest), nil
@@ -85,7 +87,8 @@ func objects(b *bundle.Bundle) []cas.Info {
 }
 
 // Push pushes a bundle whose files src has, with its signatures and those of the keys that made them.
-func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src cas.Getter, keys ...manifest.SignerKey) (*oci.Pushed, error) {
+func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src cas.Getter,
+	keys ...manifest.SignerKey) (*oci.Pushed, error) {
 	if err := CheckTag(p, tag, b); err != nil {
 		return nil, fault.Of(err).Try("rye bundle push " + b.BundleID + " " + fault.Quote(p.Reference.String()))
 	}
@@ -95,9 +98,12 @@ func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src c
 	}
 	_, final := Version(tag)
 	c := oci.Content{Document: body, Objects: objects(b), Source: src, Final: final,
-		Annotations: map[string]string{"org.opencontainers.image.title": b.BundleID, "org.opencontainers.image.version": b.Version}}
+		Annotations: map[string]string{"org.opencontainers.image.title": b.BundleID,
+			"org.opencontainers.image.version": b.Version}}
 	if len(b.Signatures) > 0 {
-		a := format.Attachment{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType, Name: "manifest.yaml.sig", Bytes: b.Signatures.Append(nil)}}}
+		a := format.Attachment{Type: format.SignaturesType,
+			Parts: []format.Part{{Type: format.SignaturesType, Name: "manifest.yaml.sig",
+				Bytes: b.Signatures.Append(nil)}}}
 		if text := manifest.AppendSignerKeys(nil, b.Signatures, keys); len(text) > 0 {
 			a.Parts = append(a.Parts, format.Part{Type: format.KeysType, Name: "manifest.yaml.keys", Bytes: text})
 		}
@@ -111,7 +117,8 @@ func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src c
 		if err != nil {
 			return nil, err
 		}
-		c.Attachments = append(c.Attachments, format.Attachment{Type: e.Type, Parts: []format.Part{{Type: e.Type, Name: e.Name, Bytes: text}}})
+		c.Attachments = append(c.Attachments, format.Attachment{Type: e.Type,
+			Parts: []format.Part{{Type: e.Type, Name: e.Name, Bytes: text}}})
 	}
 	done, err := p.Push(ctx, c, tag)
 	if err != nil && fault.CodeOf(err) == fault.Conflict {
@@ -119,7 +126,8 @@ func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src c
 		if f.Details["reason"] != "foreign" {
 			f.Because("a version never changes: raise it in bundle.yaml")
 		} else if f.Because("push to another tag or repository, or delete it in the registry"); !final {
-			push := "rye bundle push " + b.BundleID + " " + fault.Quote(p.Reference.String()) // to the tag that is its version
+			// to the tag that is its version
+			push := "rye bundle push " + b.BundleID + " " + fault.Quote(p.Reference.String())
 			f.Hint = append([]string{push}, f.Hint...)
 		}
 		err = f
@@ -136,7 +144,8 @@ func read(ctx context.Context, src cas.Getter, e manifest.Evidence) ([]byte, err
 	return io.ReadAll(o)
 }
 
-// A Remote is a bundle of a registry or a layout: its manifest, with the signatures that are there. Nothing of it is verified.
+// A Remote is a bundle of a registry or a layout: its manifest, with the signatures that are there. Nothing of it is
+// verified.
 type Remote struct {
 	*bundle.Bundle
 	Image *oci.Image
@@ -144,8 +153,8 @@ type Remote struct {
 	Left  []string             // why which signatures that are attached don't count
 }
 
-// Open reads the manifest that a tag or a digest names, and the signatures. If these are too many, those count whose keys the
-// options know.
+// Open reads the manifest that a tag or a digest names, and the signatures. If these are too many, those count whose
+// keys the options know.
 func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions) (*Remote, error) {
 	m, err := p.Get(ctx, name)
 	if err != nil {
@@ -156,7 +165,8 @@ func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions
 		return nil, fault.Wrap(err, "%s: %s", m.Reference(), err)
 	}
 	if len(r.Signatures) > 0 || r.ID != m.ID {
-		return nil, fault.New(fault.Integrity, "%s: the document contains signature lines", m.Reference()).On("reason", "document")
+		return nil, fault.New(fault.Integrity, "%s: the document contains signature lines", m.Reference()).On("reason",
+			"document")
 	}
 	left, err := m.Attached(ctx, format.SignaturesType, func(a *format.Attachment) error {
 		var lines manifest.Signatures
@@ -189,7 +199,8 @@ func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions
 // Claim adds to the refusal of the bundle what the place says of its signers, and which signatures don't count.
 func (r *Remote) Claim(err error) error {
 	if no, ok := errors.AsType[*bundle.NotAdmittedError](err); ok && no.From == "" {
-		no.From, no.Signatures, no.Keys, no.Left = r.Image.Place().Source().Pinned(r.Image.Digest).String(), r.Signatures, r.Keys, r.Left
+		no.From, no.Signatures, no.Keys, no.Left = r.Image.Place().Source().Pinned(r.Image.Digest).String(),
+			r.Signatures, r.Keys, r.Left
 	}
 	return err
 }
@@ -204,8 +215,8 @@ type Pull struct {
 }
 
 // Take puts a bundle into the store, where it gets its name only after all of it was verified; else it fails, with an
-// *install.RefusedError where the bundle is what is wrong. tag is what it was asked for by; empty for a digest. Strangers
-// are turned away before anything but the manifest was read.
+// *install.RefusedError where the bundle is what is wrong. tag is what it was asked for by; empty for a digest.
+// Strangers are turned away before anything but the manifest was read.
 func (r *Remote) Take(ctx context.Context, tag string, t Pull) (*bundle.Report, error) {
 	if _, err := t.Verify.Admit(r.Bundle); err != nil {
 		return nil, r.Claim(err)

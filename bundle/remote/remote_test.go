@@ -45,13 +45,15 @@ func newBundle(t *testing.T, version, text string, keys ...key.Private) *made {
 		return info
 	}
 	var files []manifest.File
-	for _, f := range []struct{ path, text string }{{"README.md", "# " + text}, {"data", strings.Repeat(text, 100)}, {"empty", ""}, {"twice", "# " + text}} {
+	for _, f := range []struct{ path, text string }{{"README.md", "# " + text}, {"data", strings.Repeat(text, 100)},
+		{"empty", ""}, {"twice", "# " + text}} {
 		info := put([]byte(f.text))
 		files = append(files, manifest.File{Path: f.path, Digest: info.Digest, Size: info.Size, Mode: cas.File})
 	}
 	sbom := put([]byte("{}"))
 	l := &manifest.FileList{BundleID: "acme/deploy", Version: version,
-		Evidence: []manifest.Evidence{{Name: "sbom.json", Digest: sbom.Digest, Size: sbom.Size, Type: "application/spdx+json"}}}
+		Evidence: []manifest.Evidence{{Name: "sbom.json", Digest: sbom.Digest, Size: sbom.Size,
+			Type: "application/spdx+json"}}}
 	body, _, err := manifest.AppendFileList(nil, l, files)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +71,8 @@ func newBundle(t *testing.T, version, text string, keys ...key.Private) *made {
 
 func (m *made) push(t *testing.T, p *oci.Place, tag string) *oci.Pushed {
 	t.Helper()
-	done, err := Push(t.Context(), p, tag, m.Bundle, &m.files, manifest.SignerKey{Public: keytest.Alice().Public(), Owner: "Alice"})
+	done, err := Push(t.Context(), p, tag, m.Bundle, &m.files,
+		manifest.SignerKey{Public: keytest.Alice().Public(), Owner: "Alice"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +94,8 @@ func newUser(t *testing.T, p *oci.Place, threshold int, keys ...key.Private) *us
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	u := &user{t, Pull{Store: s, Spool: filepath.Join(dir, "spool"), Verify: bundle.VerifyOptions{Threshold: threshold, Now: noon},
+	u := &user{t, Pull{Store: s, Spool: filepath.Join(dir, "spool"),
+		Verify:  bundle.VerifyOptions{Threshold: threshold, Now: noon},
 		Journal: &rollback.Journal{Path: filepath.Join(dir, "rollback")}, Now: func() time.Time { return noon }}, p}
 	for _, k := range keys {
 		u.Verify.Signers = append(u.Verify.Signers, k.Public())
@@ -141,7 +145,8 @@ func TestPull(t *testing.T) {
 		t.Errorf("one signature of two is enough: %v", err)
 	}
 	alice := keytest.Alice().Public().Fingerprint()
-	b.Signatures = slices.DeleteFunc(b.Signatures, func(l sign.Line) bool { return l.Key == alice }) // what the second signer has
+	// what the second signer has
+	b.Signatures = slices.DeleteFunc(b.Signatures, func(l sign.Line) bool { return l.Key == alice })
 	if again := b.push(t, p, "1.0.0"); again.Digest != first.Digest {
 		t.Errorf("signing makes %s of %s", again.Digest, first.Digest)
 	}
@@ -166,7 +171,8 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestStranger: a bundle with an unknown signer is turned away with what the registry claims, before its files are read.
+// TestStranger: a bundle with an unknown signer is turned away with what the registry claims, before its files are
+// read.
 func TestStranger(t *testing.T) {
 	t.Parallel()
 	d, p := place(t)
@@ -176,7 +182,8 @@ func TestStranger(t *testing.T) {
 	d.Sent = 0
 	_, err := u.pull("1.0.0")
 	no, ok := errors.AsType[*bundle.NotAdmittedError](err)
-	if !ok || len(no.Keys) != 1 || no.Keys[0].Owner != "Alice" || !strings.HasPrefix(no.From, "oci://"+d.Host()+"/acme/deploy@sha256:") || len(no.Signatures) != 1 {
+	if !ok || len(no.Keys) != 1 || no.Keys[0].Owner != "Alice" ||
+		!strings.HasPrefix(no.From, "oci://"+d.Host()+"/acme/deploy@sha256:") || len(no.Signatures) != 1 {
 		t.Fatalf("%+v, %v", no, err)
 	}
 	if u.has(b.ID) || d.Sent > 2000 {
@@ -184,7 +191,8 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// TestLeft: signatures that can't be read, or whose keys can't, don't count, and are named with the reason; the others do.
+// TestLeft: signatures that can't be read, or whose keys can't, don't count, and are named with the reason; the others
+// do.
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	_, p := place(t)
@@ -193,25 +201,33 @@ func TestLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	junk := format.Attachment{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType, Bytes: []byte("# junk\n")}}}
-	if _, err := p.Push(t.Context(), oci.Content{Document: body, Objects: objects(b.Bundle), Source: &b.files, Attachments: []format.Attachment{junk}}, "junk"); err != nil {
+	junk := format.Attachment{Type: format.SignaturesType,
+		Parts: []format.Part{{Type: format.SignaturesType, Bytes: []byte("# junk\n")}}}
+	if _, err := p.Push(t.Context(), oci.Content{Document: body, Objects: objects(b.Bundle), Source: &b.files,
+		Attachments: []format.Attachment{junk}}, "junk"); err != nil {
 		t.Fatal(err)
 	}
 	u := newUser(t, p, 1, keytest.Alice())
 	_, err = u.pull("junk")
-	if f := fault.Of(err); f.Code != fault.Unsigned || len(f.Why) != 1 || !strings.HasPrefix(f.Why[0], "signatures left out: sha256:") || !strings.Contains(f.Why[0], "line 1 is not a signature line") {
+	if f := fault.Of(err); f.Code != fault.Unsigned || len(f.Why) != 1 ||
+		!strings.HasPrefix(f.Why[0], "signatures left out: sha256:") ||
+		!strings.Contains(f.Why[0], "line 1 is not a signature line") {
 		t.Errorf("%s %s %q", f.Code, f.Text, f.Why)
 	}
-	lines := format.Attachment{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType, Bytes: b.Signatures.Append(nil)}}}
-	keys := format.Attachment{Type: format.SignaturesType, Parts: append(lines.Parts[:1:1], format.Part{Type: format.KeysType, Bytes: []byte("junk\n")})}
-	if _, err := p.Push(t.Context(), oci.Content{Document: body, Objects: objects(b.Bundle), Source: &b.files, Attachments: []format.Attachment{keys}}, "junk"); err != nil {
+	lines := format.Attachment{Type: format.SignaturesType,
+		Parts: []format.Part{{Type: format.SignaturesType, Bytes: b.Signatures.Append(nil)}}}
+	keys := format.Attachment{Type: format.SignaturesType,
+		Parts: append(lines.Parts[:1:1], format.Part{Type: format.KeysType, Bytes: []byte("junk\n")})}
+	if _, err := p.Push(t.Context(), oci.Content{Document: body, Objects: objects(b.Bundle), Source: &b.files,
+		Attachments: []format.Attachment{keys}}, "junk"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = u.pull("junk")
 	if f := fault.Of(err); f.Code != fault.Unsigned || len(f.Why) != 2 {
 		t.Errorf("%s %s %q", f.Code, f.Text, f.Why)
 	}
-	if _, err := p.Push(t.Context(), oci.Content{Document: body, Objects: objects(b.Bundle), Source: &b.files, Attachments: []format.Attachment{lines}}, "junk"); err != nil {
+	if _, err := p.Push(t.Context(), oci.Content{Document: body, Objects: objects(b.Bundle), Source: &b.files,
+		Attachments: []format.Attachment{lines}}, "junk"); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := u.pull("junk"); err != nil || len(r.Left) != 2 || len(r.Signatures) != 1 {
@@ -256,12 +272,15 @@ func TestMoves(t *testing.T) {
 	d.Mu.Lock()
 	d.Tags["1.2.0"] = d.Tags["stable"]
 	d.Mu.Unlock()
-	if _, err := u.pull("1.2.0"); fault.CodeOf(err) != fault.Integrity || !strings.Contains(err.Error(), "acme/deploy:1.2.0: the tag is a version, and the bundle is acme/deploy@1.0.0") {
+	if _, err := u.pull("1.2.0"); fault.CodeOf(err) != fault.Integrity ||
+		!strings.Contains(err.Error(),
+			"acme/deploy:1.2.0: the tag is a version, and the bundle is acme/deploy@1.0.0") {
 		t.Errorf("a pull of another version: %v", err)
 	}
 	// Nor does a version change.
 	other := newBundle(t, "1.0.0", "another", keytest.Alice())
-	if _, err := Push(t.Context(), p, "1.0.0", other.Bundle, &other.files); fault.CodeOf(err) != fault.Conflict || d.Tags["1.0.0"] != first.Digest {
+	if _, err := Push(t.Context(), p, "1.0.0", other.Bundle, &other.files); fault.CodeOf(err) != fault.Conflict ||
+		d.Tags["1.0.0"] != first.Digest {
 		t.Errorf("a push of another bundle: %v", err)
 	}
 	done := other.push(t, p, "other")
@@ -273,24 +292,28 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestForeign: what isn't a bundle stays under its tag, whatever that is called; the error says what it is and how to go on.
+// TestForeign: what isn't a bundle stays under its tag, whatever that is called; the error says what it is and how to
+// go on.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	d, p := place(t)
 	b := newBundle(t, "1.0.0", "first", keytest.Alice())
 	b.push(t, p, "old")
-	image := []byte(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json"}}`)
+	image := []byte(
+		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json"}}`)
 	at := format.Sum(image)
 	d.Mu.Lock()
 	d.Manifests[at], d.Tags["latest"], d.Tags["1.0.0"] = image, at, at
 	d.Mu.Unlock()
-	for tag, hint := range map[string]string{"latest": "rye bundle push acme/deploy oci://" + d.Host() + "/acme/deploy", "1.0.0": "rye docs oci"} {
+	for tag, hint := range map[string]string{"latest": "rye bundle push acme/deploy oci://" + d.Host() +
+		"/acme/deploy", "1.0.0": "rye docs oci"} {
 		_, err := Push(t.Context(), p, tag, b.Bundle, &b.files)
 		if err == nil {
 			t.Fatalf("%s was replaced", tag)
 		}
 		f := fault.Of(err)
-		if f.Code != fault.Conflict || !strings.Contains(f.Text, ":"+tag+": the tag names something else already: a container image, not a bundle") ||
+		if f.Code != fault.Conflict || !strings.Contains(f.Text,
+			":"+tag+": the tag names something else already: a container image, not a bundle") ||
 			len(f.Hint) == 0 || f.Hint[0] != hint || f.Details["digest"] != at || d.Tags[tag] != at {
 			t.Errorf("%s: %+v, the tag names %s", tag, f, d.Tags[tag])
 		}
@@ -305,7 +328,8 @@ func TestNewest(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for _, c := range []struct{ tag, want string }{
-		{"latest", ""}, {"2.0.0-rc.1", "2.0.0-rc.1"}, {"1.2.0", "1.2.0"}, {"1.10.0", "1.10.0"}, {"1.9.0", "1.10.0"}, {"v3", "1.10.0"}, {"3.0.0-a", "1.10.0"}, {"1.11.0_b-c", "1.11.0_b-c"},
+		{"latest", ""}, {"2.0.0-rc.1", "2.0.0-rc.1"}, {"1.2.0", "1.2.0"}, {"1.10.0", "1.10.0"}, {"1.9.0", "1.10.0"},
+		{"v3", "1.10.0"}, {"3.0.0-a", "1.10.0"}, {"1.11.0_b-c", "1.11.0_b-c"},
 		{"1.12", "1.11.0_b-c"}, {"1.12.0-b", "1.11.0_b-c"},
 	} {
 		d.Mu.Lock()
@@ -336,7 +360,8 @@ func TestDocument(t *testing.T) {
 		if _, err := p.Push(t.Context(), oci.Content{Document: []byte(text)}, "bad"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(t.Context(), p, "bad", bundle.VerifyOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(t.Context(), p, "bad", bundle.VerifyOptions{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -65,8 +65,9 @@ func CycloneDX(w io.Writer, b *bundle.Bundle, o Options) error {
 		return err
 	}
 	self := URL(b.BundleID, b.Version)
-	main := cdxComponent{Type: "application", Ref: self, Name: b.BundleID, Version: b.Version, Description: b.Description,
-		Hashes: cdxHashes(b.Subject), Licenses: cdxLicenses(b.License), URL: self}
+	main := cdxComponent{Type: "application", Ref: self, Name: b.BundleID, Version: b.Version,
+		Description: b.Description,
+		Hashes:      cdxHashes(b.Subject), Licenses: cdxLicenses(b.License), URL: self}
 	if b.Entrypoint != "" {
 		main.Properties = []cdxProperty{{"rye:entrypoint", b.Entrypoint}}
 	}
@@ -75,7 +76,8 @@ func CycloneDX(w io.Writer, b *bundle.Bundle, o Options) error {
 		depends.DependsOn = append(depends.DependsOn, URL(r.BundleID, ""))
 	}
 	out := newWriter(w)
-	out.text(`{"bomFormat":"CycloneDX","specVersion":"1.6","serialNumber":"urn:uuid:` + serial(b.Subject) + `","version":1,"metadata":`)
+	out.text(`{"bomFormat":"CycloneDX","specVersion":"1.6","serialNumber":"urn:uuid:` + serial(b.Subject) +
+		`","version":1,"metadata":`)
 	out.value(cdxMetadata{at, cdxTools{[]cdxComponent{{Type: "application", Name: "rye", Version: o.Rye}}}, main})
 	out.text(`,"components":`)
 	out.list(entries(b, nil, cdxRequire, cdxFile))
@@ -86,7 +88,8 @@ func CycloneDX(w io.Writer, b *bundle.Bundle, o Options) error {
 
 func cdxRequire(_ int, r manifest.Require) cdxComponent {
 	self := URL(r.BundleID, "")
-	return cdxComponent{Type: "application", Ref: self, Name: r.BundleID, URL: self, Properties: []cdxProperty{{"rye:requires", r.Version}}}
+	return cdxComponent{Type: "application", Ref: self, Name: r.BundleID, URL: self,
+		Properties: []cdxProperty{{"rye:requires", r.Version}}}
 }
 
 func cdxFile(_ int, f *manifest.File) cdxComponent {

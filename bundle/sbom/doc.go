@@ -6,12 +6,12 @@
 //
 // # What is named how
 //
-// A bundle is pkg:rye/ID@VERSION, with "+" in a version as %2B; one that is required is pkg:rye/ID, because a range is no
-// version, and the range stands beside it. The digest of a file is its BLAKE3, which both formats know. What evidence
-// the manifest names is left out: a list of parts may be evidence itself, and can't have its own digest in it. For the
-// same reason the serial number and the namespace of a document come from the manifest without its evidence
-// (manifest.FileList.Subject), which is what a list of parts is about, and its digest is the one that is given for the
-// bundle. The serial number is a UUID of version 8 (RFC 9562) of the first 16 bytes of that digest.
+// A bundle is pkg:rye/ID@VERSION, with "+" in a version as %2B; one that is required is pkg:rye/ID, because a range is
+// no version, and the range stands beside it. The digest of a file is its BLAKE3, which both formats know. What
+// evidence the manifest names is left out: a list of parts may be evidence itself, and can't have its own digest in
+// it. For the same reason the serial number and the namespace of a document come from the manifest without its
+// evidence (manifest.FileList.Subject), which is what a list of parts is about, and its digest is the one that is
+// given for the bundle. The serial number is a UUID of version 8 (RFC 9562) of the first 16 bytes of that digest.
 //
 // # CycloneDX
 //
@@ -39,13 +39,11 @@
 //	…
 //	]}
 //
-// Files stand as packages with the purpose FILE. What SPDX 2.3 calls files must have a SHA-1 each (its clause 8.4), which
-// not recorded; packages are asked for none. The bundle CONTAINS them and DEPENDS_ON
-// what it requires.
+// Files stand as packages with the purpose FILE. What SPDX 2.3 calls files must have a SHA-1 each (its clause 8.4),
+// which not recorded; packages are asked for none. The bundle CONTAINS them and DEPENDS_ON what it requires.
 //
 // # Licences
 //
-// A licence is an expression of SPDX if package licence reads it as one (Exact). Every
-// other text stays what it is: a licence by name in CycloneDX, and in SPDX LicenseRef-bundle with the text. No licence is
-// NOASSERTION.
+// A licence is an expression of SPDX if package licence reads it as one (Exact). Every other text stays what it is: a
+// licence by name in CycloneDX, and in SPDX LicenseRef-bundle with the text. No licence is NOASSERTION.
 package sbom

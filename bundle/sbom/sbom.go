@@ -111,7 +111,8 @@ func (w *writer) end() error {
 func newWriter(w io.Writer) *writer { return &writer{w: bufio.NewWriter(w)} }
 
 // entries gives the parts of a bundle one after the other, each made by a function.
-func entries[R, F any](b *bundle.Bundle, first []any, require func(int, manifest.Require) R, file func(int, *manifest.File) F) func() (any, bool) {
+func entries[R, F any](b *bundle.Bundle, first []any, require func(int, manifest.Require) R,
+	file func(int, *manifest.File) F) func() (any, bool) {
 	i := -1
 	return func() (any, bool) {
 		i++

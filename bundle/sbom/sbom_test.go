@@ -35,13 +35,17 @@ func made(t testing.TB, l manifest.FileList, files ...manifest.File) *bundle.Bun
 }
 
 func file(path string, mode cas.Mode, ref, version string) manifest.File {
-	return manifest.File{Path: path, Digest: cas.Sum([]byte(path)), Size: int64(len(path)), Mode: mode, Ref: ref, Version: version}
+	return manifest.File{Path: path, Digest: cas.Sum([]byte(path)), Size: int64(len(path)), Mode: mode, Ref: ref,
+		Version: version}
 }
 
 func demo(t testing.TB) *bundle.Bundle {
-	return made(t, manifest.FileList{BundleID: "acme/deploy", Version: "1.4.0+linux", Description: "Deploys — with <care> & \"joy\"", License: "MIT OR (Apache-2.0 WITH LLVM-exception)",
-		Entrypoint: "directive:acme/deploy", Requires: []manifest.Require{{BundleID: "acme/base", Version: "^2.0.0"}, {BundleID: "zeta", Version: "*"}}},
-		file(".ai/directives/acme/deploy.md", cas.File, "directive:acme/deploy", ""), file(".ai/tools/acme/run.sh", cas.Exec, "tool:acme/run", "1.0.0"), file("docs/Größe.md", cas.File, "", ""))
+	return made(t, manifest.FileList{BundleID: "acme/deploy", Version: "1.4.0+linux",
+		Description: "Deploys — with <care> & \"joy\"", License: "MIT OR (Apache-2.0 WITH LLVM-exception)",
+		Entrypoint: "directive:acme/deploy", Requires: []manifest.Require{{BundleID: "acme/base", Version: "^2.0.0"},
+			{BundleID: "zeta", Version: "*"}}},
+		file(".ai/directives/acme/deploy.md", cas.File, "directive:acme/deploy", ""),
+		file(".ai/tools/acme/run.sh", cas.Exec, "tool:acme/run", "1.0.0"), file("docs/Größe.md", cas.File, "", ""))
 }
 
 type form struct {
@@ -78,7 +82,8 @@ func TestForm(t *testing.T) {
 		"demo":  demo(t),
 		"small": made(t, manifest.FileList{BundleID: "a", Version: "0.0.1"}, file("a", cas.File, "", "")),
 		"big":   made(t, manifest.FileList{BundleID: "a", Version: "0.0.1", License: "MIT"}, big...),
-		"own":   made(t, manifest.FileList{BundleID: "a", Version: "0.0.1", License: "Proprietary; ask \"us\""}, file("a", cas.File, "", "")),
+		"own": made(t, manifest.FileList{BundleID: "a", Version: "0.0.1", License: "Proprietary; ask \"us\""},
+			file("a", cas.File, "", "")),
 	} {
 		for _, f := range forms {
 			t.Run(name+" "+f.name, func(t *testing.T) {
@@ -167,12 +172,16 @@ const (
 )
 
 func checkCycloneDX(t *testing.T, v any) {
-	component := shape{"type!": "application|file", "bom-ref": some, "name!": some, "version": some, "description": some, "purl": purl,
+	component := shape{"type!": "application|file", "bom-ref": some, "name!": some, "version": some,
+		"description": some, "purl": purl,
 		"hashes":     []shape{{"alg!": "BLAKE3", "content!": "[0-9a-f]{64}"}},
 		"licenses":   []shape{{"license": shape{"id": "[A-Za-z0-9.-]+", "name": some}, "expression": some}},
 		"properties": []shape{{"name!": "rye:[a-z]+", "value!": some}}}
-	shape{"bomFormat!": "CycloneDX", "specVersion!": `1\.6`, "serialNumber!": "urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", "version!": 1.0,
-		"metadata!":     shape{"timestamp!": second, "tools!": shape{"components!": []shape{component}}, "component!": component},
+	shape{"bomFormat!": "CycloneDX", "specVersion!": `1\.6`,
+		"serialNumber!": "urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
+		"version!":      1.0,
+		"metadata!": shape{"timestamp!": second, "tools!": shape{"components!": []shape{component}},
+			"component!": component},
 		"components!":   []shape{component},
 		"dependencies!": []shape{{"ref!": some, "dependsOn": nil}}}.check(t, "bom", v)
 	// Each bom-ref is there once, and what depends is there.
@@ -200,15 +209,20 @@ func checkCycloneDX(t *testing.T, v any) {
 func checkSPDX(t *testing.T, v any) {
 	const id = "SPDXRef-[A-Za-z0-9.-]+"
 	license := `NOASSERTION|LicenseRef-[A-Za-z0-9.-]+|[A-Za-z0-9.() +-]+`
-	shape{"spdxVersion!": `SPDX-2\.3`, "dataLicense!": `CC0-1\.0`, "SPDXID!": "SPDXRef-DOCUMENT", "name!": some, "documentNamespace!": `https://[^#\s]+`,
-		"creationInfo!":              shape{"created!": second, "creators!": nil},
-		"hasExtractedLicensingInfos": []shape{{"licenseId!": "LicenseRef-[A-Za-z0-9.-]+", "extractedText!": some, "name": some}},
-		"packages!": []shape{{"SPDXID!": id, "name!": some, "versionInfo": some, "packageFileName": some, "summary": some,
+	shape{"spdxVersion!": `SPDX-2\.3`, "dataLicense!": `CC0-1\.0`, "SPDXID!": "SPDXRef-DOCUMENT", "name!": some,
+		"documentNamespace!": `https://[^#\s]+`,
+		"creationInfo!":      shape{"created!": second, "creators!": nil},
+		"hasExtractedLicensingInfos": []shape{{"licenseId!": "LicenseRef-[A-Za-z0-9.-]+", "extractedText!": some,
+			"name": some}},
+		"packages!": []shape{{"SPDXID!": id, "name!": some, "versionInfo": some, "packageFileName": some,
+			"summary":               some,
 			"primaryPackagePurpose": "APPLICATION|FILE", "downloadLocation!": "NOASSERTION", "filesAnalyzed!": false,
 			"checksums":        []shape{{"algorithm!": "BLAKE3", "checksumValue!": "[0-9a-f]{64}"}},
 			"licenseConcluded": license, "licenseDeclared": license, "copyrightText": "NOASSERTION", "comment": some,
-			"externalRefs": []shape{{"referenceCategory!": "PACKAGE-MANAGER", "referenceType!": "purl", "referenceLocator!": purl}}}},
-		"relationships!": []shape{{"spdxElementId!": id, "relationshipType!": "DESCRIBES|CONTAINS|DEPENDS_ON", "relatedSpdxElement!": id}}}.check(t, "spdx", v)
+			"externalRefs": []shape{{"referenceCategory!": "PACKAGE-MANAGER", "referenceType!": "purl",
+				"referenceLocator!": purl}}}},
+		"relationships!": []shape{{"spdxElementId!": id, "relationshipType!": "DESCRIBES|CONTAINS|DEPENDS_ON",
+			"relatedSpdxElement!": id}}}.check(t, "spdx", v)
 	o := v.(map[string]any)
 	ids := map[string]int{"SPDXRef-DOCUMENT": 1}
 	for _, p := range o["packages"].([]any) {
@@ -256,7 +270,8 @@ func TestNoTime(t *testing.T) {
 		}
 	}
 	var w bytes.Buffer
-	if err := SPDX(&w, demo(t), Options{Time: noon.Time}); err != nil || !strings.Contains(w.String(), `["Tool: rye"]`) {
+	if err := SPDX(&w, demo(t), Options{Time: noon.Time}); err != nil ||
+		!strings.Contains(w.String(), `["Tool: rye"]`) {
 		t.Errorf("%v, %s", err, w.String())
 	}
 }
@@ -334,7 +349,8 @@ func TestLicense(t *testing.T) {
 func BenchmarkCycloneDX(b *testing.B) {
 	var files []manifest.File
 	for i := range 10000 {
-		files = append(files, file(fmt.Sprintf(".ai/tools/acme/t%d.yaml", i), cas.File, fmt.Sprintf("tool:acme/t%d", i), "1.0.0"))
+		files = append(files, file(fmt.Sprintf(".ai/tools/acme/t%d.yaml", i), cas.File,
+			fmt.Sprintf("tool:acme/t%d", i), "1.0.0"))
 	}
 	m := made(b, manifest.FileList{BundleID: "a", Version: "0.0.1"}, files...)
 	b.ReportAllocs()

@@ -110,7 +110,8 @@ func SPDX(w io.Writer, b *bundle.Bundle, o Options) error {
 func spdxID(what string, i int) string { return "SPDXRef-" + what + "-" + strconv.Itoa(i+1) }
 
 func spdxNew(id, name, purpose string) spdxPackage {
-	return spdxPackage{ID: id, Name: name, Purpose: purpose, Download: noAssertion, Concluded: noAssertion, Declared: noAssertion, Copyright: noAssertion}
+	return spdxPackage{ID: id, Name: name, Purpose: purpose, Download: noAssertion, Concluded: noAssertion,
+		Declared: noAssertion, Copyright: noAssertion}
 }
 
 func spdxRequire(i int, r manifest.Require) spdxPackage {

@@ -38,7 +38,8 @@ func Named(file string) (Finding, bool) {
 
 func named(name string) bool {
 	switch name {
-	case ".netrc", "_netrc", ".pgpass", ".htpasswd", ".git-credentials", ".dockercfg", ".vault-token", ".my.cnf", "kubeconfig",
+	case ".netrc", "_netrc", ".pgpass", ".htpasswd", ".git-credentials", ".dockercfg", ".vault-token", ".my.cnf",
+		"kubeconfig",
 		"credentials.json", "application_default_credentials.json",
 		"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk":
 		return true
@@ -49,7 +50,8 @@ func named(name string) bool {
 	case ".example", ".sample", ".template", ".dist":
 		return false
 	}
-	return strings.HasPrefix(name, ".env.") || strings.HasPrefix(name, "client_secret") && strings.HasSuffix(name, ".json")
+	return strings.HasPrefix(name, ".env.") || strings.HasPrefix(name, "client_secret") &&
+		strings.HasSuffix(name, ".json")
 }
 
 func inFolder(dir, name string) bool {

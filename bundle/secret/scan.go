@@ -209,9 +209,11 @@ func (s *Scanner) skip(i, to int) int {
 	b, p := s.buf, &s.pairs
 	for ; i+7 <= to && i+8 <= len(b); i += 7 {
 		x := binary.LittleEndian.Uint64(b[i:])
-		if p[uint16(x)]|p[uint16(x>>8)]|p[uint16(x>>16)]|p[uint16(x>>24)]|p[uint16(x>>32)]|p[uint16(x>>40)]|p[uint16(x>>48)] != 0 {
+		if p[uint16(x)]|p[uint16(x>>8)]|p[uint16(x>>16)]|p[uint16(x>>24)]|p[uint16(x>>32)]|p[uint16(x>>40)]|
+			p[uint16(x>>48)] != 0 {
 			// Which of them it is can't be foreseen: a loop that ends there would cost as much as 30 bytes.
-			return i + bits.TrailingZeros8(p[uint16(x)]|p[uint16(x>>8)]<<1|p[uint16(x>>16)]<<2|p[uint16(x>>24)]<<3|p[uint16(x>>32)]<<4|p[uint16(x>>40)]<<5|p[uint16(x>>48)]<<6)
+			return i + bits.TrailingZeros8(p[uint16(x)]|p[uint16(x>>8)]<<1|p[uint16(x>>16)]<<2|p[uint16(x>>24)]<<3|
+				p[uint16(x>>32)]<<4|p[uint16(x>>40)]<<5|p[uint16(x>>48)]<<6)
 		}
 	}
 	for i < to && i+1 < len(b) && p[uint16(b[i])|uint16(b[i+1])<<8] == 0 {
@@ -247,7 +249,8 @@ func (s *Scanner) assignment(i int) {
 
 // add notes a finding, once for a place: an assignment begins before its value, which may be a token too.
 func (s *Scanner) add(at int, rule, excerpt string) {
-	if len(s.found) == MaxFindings || s.last >= 0 && at-s.last < behind && bytes.IndexByte(s.buf[min(at, s.last):max(at, s.last)], '\n') < 0 {
+	if len(s.found) == MaxFindings || s.last >= 0 && at-s.last < behind &&
+		bytes.IndexByte(s.buf[min(at, s.last):max(at, s.last)], '\n') < 0 {
 		return
 	}
 	s.last = at
@@ -263,7 +266,8 @@ func (s *Scanner) add(at int, rule, excerpt string) {
 func holdsSettings(file string) bool {
 	name := strings.ToLower(path.Base(file))
 	switch path.Ext(name) {
-	case ".env", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".toml", ".npmrc", ".pypirc", ".tfvars", ".sh", ".bash":
+	case ".env", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".toml", ".npmrc", ".pypirc", ".tfvars",
+		".sh", ".bash":
 		return true
 	}
 	return strings.HasPrefix(name, ".env.")

@@ -87,15 +87,18 @@ func hidden() map[string]string {
 		"-----BEGIN PRIV" + "ATE KEY-----\r\n" + base64 + "\r\n":                           "private-key",
 		`"private_key": "-----BEGIN PRIV` + `ATE KEY-----\n` + base64 + `\n"`:              "private-key",
 		"-----BEGIN PGP PRIV" + "ATE KEY BLOCK-----\n\n" + base64:                          "private-key",
-		"-----BEGIN EC PRIV" + "ATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC," + drawn(32, "0123456789ABCDEF") + "\n\n" + base64: "private-key",
-		"postgres://admin:" + "h7Kq9!vLm2Xz" + "@db.internal/x":                                                                                 "url-password",
-		`password = "` + "h7Kq9!vLm2" + `"`:                                                                                                     "assignment",
-		`DB_PASSWORD: '` + "Tr0ub4dor&3" + `'`:                                                                                                  "assignment",
-		`"api_key": "` + drawn(32, hexDigits) + `"`:                                                                                             "assignment",
-		`client.secret := "` + drawn(24, alnum) + `"`:                                                                                           "assignment",
-		`'auth-token' => '` + drawn(40, alnum+"+/") + `'`:                                                                                       "assignment",
-		"data: {key: " + encoding.EncodeToString([]byte("-----BEGIN PRIV"+"ATE KEY-----\n"+base64+"\n-----END")) + "}":                          "private-key",
-		encoding.EncodeToString([]byte("-----BEGIN RSA PRIV" + "ATE KEY-----\n" + base64))[:76] + "\n" + encoding.EncodeToString([]byte("-----BEGIN RSA PRIV" + "ATE KEY-----\n" + base64))[76:]: "private-key",
+		"-----BEGIN EC PRIV" + "ATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC," + drawn(32,
+			"0123456789ABCDEF") + "\n\n" + base64: "private-key",
+		"postgres://admin:" + "h7Kq9!vLm2Xz" + "@db.internal/x": "url-password",
+		`password = "` + "h7Kq9!vLm2" + `"`:                     "assignment",
+		`DB_PASSWORD: '` + "Tr0ub4dor&3" + `'`:                  "assignment",
+		`"api_key": "` + drawn(32, hexDigits) + `"`:             "assignment",
+		`client.secret := "` + drawn(24, alnum) + `"`:           "assignment",
+		`'auth-token' => '` + drawn(40, alnum+"+/") + `'`:       "assignment",
+		"data: {key: " + encoding.EncodeToString([]byte("-----BEGIN PRIV"+"ATE KEY-----\n"+base64+"\n-----END")) +
+			"}": "private-key",
+		encoding.EncodeToString([]byte("-----BEGIN RSA PRIV" + "ATE KEY-----\n" + base64))[:76] + "\n" +
+			encoding.EncodeToString([]byte("-----BEGIN RSA PRIV" + "ATE KEY-----\n" + base64))[76:]: "private-key",
 		"PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 1\n" + base64:                      "private-key",
 		`{"kty": "OKP", "crv": "Ed25519", "d" : "` + drawn(43, urlSafe) + `"}`:                 "assignment",
 		`{"d":"` + drawn(342, urlSafe) + `", "n": "` + drawn(342, urlSafe) + `", "kty":"RSA"}`: "assignment",
@@ -124,7 +127,9 @@ func TestExcerpt(t *testing.T) {
 	for text := range hidden() {
 		for _, f := range scan(t, "a.py", text) {
 			for i := 0; i+20 <= len(f.Excerpt); i++ {
-				if part := f.Excerpt[i : i+20]; strings.Contains(text, part) && !strings.HasPrefix("aws_secret_access_key", part) && !strings.HasPrefix("s_secret_access_key", part) && f.Rule != "assignment" {
+				if part := f.Excerpt[i : i+20]; strings.Contains(text, part) &&
+					!strings.HasPrefix("aws_secret_access_key", part) &&
+					!strings.HasPrefix("s_secret_access_key", part) && f.Rule != "assignment" {
 					t.Errorf("%q tells %q", f.Rule, f.Excerpt)
 				}
 			}
@@ -157,9 +162,11 @@ func TestEndings(t *testing.T) {
 // Several bytes are passed over at once: a secret at any of them is found.
 func TestOffsets(t *testing.T) {
 	for n := range 40 {
-		for text, rule := range map[string]string{"gh" + "p_" + drawn(36, alnum): "github", `token="` + drawn(24, alnum) + `"`: "assignment"} {
+		for text, rule := range map[string]string{"gh" + "p_" + drawn(36, alnum): "github",
+			`token="` + drawn(24, alnum) + `"`: "assignment"} {
 			for _, behind := range []string{"", "\n", " and so on, and more"} {
-				if found := scan(t, "a.go", strings.Repeat(" ", n)+text+behind); len(found) != 1 || found[0].Rule != rule || found[0].Column != n+1 {
+				if found := scan(t, "a.go", strings.Repeat(" ", n)+text+behind); len(found) != 1 ||
+					found[0].Rule != rule || found[0].Column != n+1 {
 					t.Errorf("%s after %d bytes and before %q: %v", rule, n, behind, found)
 				}
 			}
@@ -179,7 +186,8 @@ func TestPlace(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	line := "db_password: h7Kq9!vLm2\napi_key=" + drawn(32, hexDigits) + "\n"
-	for name, want := range map[string]int{"a.yaml": 2, "a.env": 2, ".env.local": 2, "a.toml": 2, "a.sh": 2, "a.go": 0, "a.md": 0} {
+	for name, want := range map[string]int{"a.yaml": 2, "a.env": 2, ".env.local": 2, "a.toml": 2, "a.sh": 2, "a.go": 0,
+		"a.md": 0} {
 		if found := scan(t, name, line); len(found) != want {
 			t.Errorf("%s: %v", name, found)
 		}
@@ -239,17 +247,23 @@ func TestHarmless(t *testing.T) {
 }
 
 func TestNamed(t *testing.T) {
-	for _, name := range []string{".env", "a/.env", ".env.production", "prod.env", ".ENV", "id_rsa", "x/id_ed25519", ".netrc", "_netrc", ".pgpass", ".htpasswd",
-		".git-credentials", ".dockercfg", ".vault-token", ".my.cnf", "kubeconfig", "a.kubeconfig", "credentials.json", "client_secret_1.json",
-		"application_default_credentials.json", ".aws/credentials", "home/.docker/config.json", ".kube/config", ".gnupg/secring.gpg", ".ssh/work",
-		"a.p12", "a.pfx", "a.jks", "a.keystore", "a.kdbx", "a.ppk", "terraform.tfstate", ".ai/keys/me.pem", "sub/.ai/keys/x"} {
+	for _, name := range []string{".env", "a/.env", ".env.production", "prod.env", ".ENV", "id_rsa", "x/id_ed25519",
+		".netrc", "_netrc", ".pgpass", ".htpasswd",
+		".git-credentials", ".dockercfg", ".vault-token", ".my.cnf", "kubeconfig", "a.kubeconfig", "credentials.json",
+		"client_secret_1.json",
+		"application_default_credentials.json", ".aws/credentials", "home/.docker/config.json", ".kube/config",
+		".gnupg/secring.gpg", ".ssh/work",
+		"a.p12", "a.pfx", "a.jks", "a.keystore", "a.kdbx", "a.ppk", "terraform.tfstate", ".ai/keys/me.pem",
+		"sub/.ai/keys/x"} {
 		f, ok := Named(name)
 		if !ok || f.Line != 0 || f.Rule != "file-name" || f.Excerpt == "" || f.Path != name {
 			t.Errorf("%s: %v, %v", name, f, ok)
 		}
 	}
-	for _, name := range []string{".env.example", ".env.sample", ".env.template", "environment.go", "env.py", "id_rsa.pub", "rsa.go", "a.pem", "credentials.go",
-		".aws/config", "docker/config.json", ".ssh/config", ".ssh/id_rsa.pub", ".ssh/known_hosts", "keys/me.pem", ".npmrc", "client_secret.md", ".ai/tools/keys/x.py"} {
+	for _, name := range []string{".env.example", ".env.sample", ".env.template", "environment.go", "env.py",
+		"id_rsa.pub", "rsa.go", "a.pem", "credentials.go",
+		".aws/config", "docker/config.json", ".ssh/config", ".ssh/id_rsa.pub", ".ssh/known_hosts", "keys/me.pem",
+		".npmrc", "client_secret.md", ".ai/tools/keys/x.py"} {
 		if f, ok := Named(name); ok {
 			t.Errorf("%s: %v", name, f)
 		}
@@ -313,7 +327,8 @@ func TestPieces(t *testing.T) {
 	if len(whole) != MaxFindings {
 		t.Fatalf("%d findings", len(whole))
 	}
-	for _, r := range []io.Reader{iotest.HalfReader(strings.NewReader(all.String())), iotest.OneByteReader(strings.NewReader(all.String()))} {
+	for _, r := range []io.Reader{iotest.HalfReader(strings.NewReader(all.String())),
+		iotest.OneByteReader(strings.NewReader(all.String()))} {
 		found, err := NewScanner().Scan("a.md", r)
 		if err != nil || fmt.Sprint(found) != fmt.Sprint(whole) {
 			t.Errorf("%v\n%v\nwant %v", err, found, whole)
@@ -330,7 +345,8 @@ func TestBoundaries(t *testing.T) {
 	key := "-----BEGIN PRIV" + "ATE KEY-----\n" + drawn(64, alnum) + "\n"
 	line := "# rye:signed:v2:2026-11-20T12:00:00Z:" + drawn(64, hexDigits) + ":sk-" + drawn(83, alnum)
 	for at := behind + window - 300; at < behind+window+reach+100; at += 7 {
-		if found := scan(t, "a.md", strings.Repeat(" ", at)+line+" \n"+strings.Repeat(" ", reach+at)); len(found) != 0 {
+		if found := scan(t, "a.md", strings.Repeat(" ", at)+line+" \n"+strings.Repeat(" ",
+			reach+at)); len(found) != 0 {
 			t.Fatalf("at %d: %v", at, found)
 		}
 	}
@@ -366,18 +382,22 @@ func TestDER(t *testing.T) {
 		return string(b)
 	}
 	for name, text := range map[string]string{
-		"ed": must(x509.MarshalPKCS8PrivateKey(ed)), "ec": must(x509.MarshalPKCS8PrivateKey(small)), "rsa": must(x509.MarshalPKCS8PrivateKey(large)),
+		"ed": must(x509.MarshalPKCS8PrivateKey(ed)), "ec": must(x509.MarshalPKCS8PrivateKey(small)),
+		"rsa":  must(x509.MarshalPKCS8PrivateKey(large)),
 		"sec1": must(x509.MarshalECPrivateKey(small)), "pkcs1": string(x509.MarshalPKCS1PrivateKey(large)),
 		"passphrase": "\x30\x82\x05\x2d\x30\x57\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x05\x0d\x30\x4a\x30",
 	} {
-		if found := scan(t, "a.bin", text); len(found) != 1 || found[0].Rule != "private-key" || found[0].Excerpt != "DER" {
+		if found := scan(t, "a.bin", text); len(found) != 1 || found[0].Rule != "private-key" ||
+			found[0].Excerpt != "DER" {
 			t.Errorf("%s: %v", name, found)
 		}
 	}
 	for name, text := range map[string]string{
-		"public": must(x509.MarshalPKIXPublicKey(small.Public())), "public rsa": string(x509.MarshalPKCS1PublicKey(&large.PublicKey)),
-		"request": must(x509.CreateCertificateRequest(crand.Reader, &x509.CertificateRequest{}, small)),
-		"short":   "0\x03\x02\x01\x00", "text": "0\x0cis no sequence", "long form": "0\x84" + strings.Repeat("\x02\x01\x00", 9),
+		"public":     must(x509.MarshalPKIXPublicKey(small.Public())),
+		"public rsa": string(x509.MarshalPKCS1PublicKey(&large.PublicKey)),
+		"request":    must(x509.CreateCertificateRequest(crand.Reader, &x509.CertificateRequest{}, small)),
+		"short":      "0\x03\x02\x01\x00", "text": "0\x0cis no sequence",
+		"long form": "0\x84" + strings.Repeat("\x02\x01\x00", 9),
 	} {
 		if found := scan(t, "a.bin", text); len(found) != 0 {
 			t.Errorf("%s: %v", name, found)
@@ -411,7 +431,8 @@ func TestReadsToTheEnd(t *testing.T) {
 	}
 	bad := errors.New("damaged")
 	for _, text := range []string{"", many} {
-		if _, err := NewScanner().Scan("a", io.MultiReader(strings.NewReader(text), iotest.ErrReader(bad))); err != bad {
+		if _, err := NewScanner().Scan("a", io.MultiReader(strings.NewReader(text),
+			iotest.ErrReader(bad))); err != bad {
 			t.Errorf("%v, want %v", err, bad)
 		}
 	}

@@ -169,7 +169,8 @@ func privateKey(b []byte) bool {
 	}
 	b = b[:min(len(b), reach)]
 	label, rest, ok := bytes.Cut(b[len(begin):], []byte("-----"))
-	if label = bytes.TrimSuffix(label, []byte(" BLOCK")); !ok || len(label) > 40 || !bytes.HasSuffix(label, []byte(end)) {
+	if label = bytes.TrimSuffix(label, []byte(" BLOCK")); !ok || len(label) > 40 ||
+		!bytes.HasSuffix(label, []byte(end)) {
 		return false
 	}
 	// The name alone stands in every program that reads keys. Headers may come first.
@@ -237,7 +238,8 @@ func sequence(b []byte) ([]byte, bool) {
 // jwkKey reports whether the value of the member "d" at b[i] is the private half of a JSON web key.
 func jwkKey(b []byte, i int, value []byte) bool {
 	near := b[max(0, i-reach):min(len(b), i+reach)]
-	return len(value) >= 40 && count(value, base64u) == len(value) && mixed(value, 3.5) && bytes.Contains(near, []byte(`"kty"`))
+	return len(value) >= 40 && count(value, base64u) == len(value) && mixed(value, 3.5) &&
+		bytes.Contains(near, []byte(`"kty"`))
 }
 
 // urlPassword reports whether "://user:password@" is at b.
@@ -260,7 +262,8 @@ func urlPassword(b []byte) bool {
 
 // endings are what the names of secrets end in, without "-", "_" and "."; passwords come first.
 var endings = [...]string{"password", "passwd", "passphrase", "pwd",
-	"secret", "secretkey", "token", "apikey", "accesskey", "authkey", "privatekey", "clientkeydata", "credential", "credentials"}
+	"secret", "secretkey", "token", "apikey", "accesskey", "authkey", "privatekey", "clientkeydata", "credential",
+	"credentials"}
 
 const passwords = 4
 
@@ -419,7 +422,8 @@ func isExample(v []byte) bool {
 		return true
 	}
 	text := strings.ToLower(string(v))
-	for _, word := range []string{"example", "changeme", "change-me", "placeholder", "your", "xxxx", "dummy", "fake", "sample", "insert", "replace",
+	for _, word := range []string{"example", "changeme", "change-me", "placeholder", "your", "xxxx", "dummy", "fake",
+		"sample", "insert", "replace",
 		"redacted", "todo", "://", "****", "...", "secret", "password", "token"} {
 		if strings.Contains(text, word) {
 			return true

@@ -80,7 +80,8 @@ func (s *zipSource) list() ([]entry, error) {
 	if i < 0 || len(s.b)-i < endSize || i+endSize+int(le.Uint16(s.b[i+20:])) != len(s.b) {
 		return nil, badArchive("is cut off, or has bytes behind its end")
 	}
-	// The directory is where its end says, and its entries are counted first: the reader makes 300 bytes of each of 46.
+	// The directory is where its end says, and its entries are counted first: the reader makes 300 bytes of each of
+	// 46.
 	at, size := int64(le.Uint32(s.b[i+16:])), int64(le.Uint32(s.b[i+12:]))
 	if at+size != int64(i) || bytes.HasPrefix(s.b[max(i-locatorSize, 0):], []byte("PK\x06\x07")) {
 		return nil, badArchive("has bytes between its files and its end that belong to neither")
@@ -118,7 +119,8 @@ func (s *zipSource) list() ([]entry, error) {
 			}
 			continue
 		}
-		all, s.files = append(all, entry{path: p, size: int64(f.UncompressedSize64), kind: kindOf(f)}), append(s.files, f)
+		all, s.files = append(all, entry{path: p, size: int64(f.UncompressedSize64), kind: kindOf(f)}),
+			append(s.files, f)
 	}
 	return all, nil
 }
@@ -131,7 +133,8 @@ func entries(b []byte) (n int) {
 	return n
 }
 
-// kindOf goes by the mode of Unix, whichever system the archive says that it was made on: programs that unpack do so too.
+// kindOf goes by the mode of Unix, whichever system the archive says that it was made on: programs that unpack do so
+// too.
 func kindOf(f *zip.File) kind {
 	switch t := f.ExternalAttrs >> 28; {
 	case t == 0o12:
@@ -144,9 +147,9 @@ func kindOf(f *zip.File) kind {
 	return plain
 }
 
-// checkHeaders refuses a zip that readers can disagree about: those that go by the directory, which ends at endAt, and those
-// that go by the headers in front of the files. Headers say the same as the directory, and files follow each other, from
-// the first byte to the directory, with nothing between.
+// checkHeaders refuses a zip that readers can disagree about: those that go by the directory, which ends at endAt, and
+// those that go by the headers in front of the files. Headers say the same as the directory, and files follow each
+// other, from the first byte to the directory, with nothing between.
 func (s *zipSource) checkHeaders(files []*zip.File, endAt int64) error {
 	files = slices.Clone(files)
 	for _, f := range files {
@@ -165,7 +168,8 @@ func (s *zipSource) checkHeaders(files []*zip.File, endAt int64) error {
 	for _, f := range files {
 		n := s.header(at, f)
 		if n < 0 {
-			return refused("archive", f.Name, "has another name, size or place in front of its bytes than in the directory")
+			return refused("archive", f.Name,
+				"has another name, size or place in front of its bytes than in the directory")
 		}
 		at = offset(f) + int64(f.CompressedSize64) + n
 		directory += directorySize + int64(len(f.Name)+len(f.Extra)+len(f.Comment))
@@ -190,7 +194,8 @@ func (s *zipSource) header(at int64, f *zip.File) int64 {
 		(le.Uint16(h[6:])^f.Flags)&(encrypted|described) != 0 || le.Uint16(h[8:]) != f.Method {
 		return -1
 	}
-	said := [3]uint64{uint64(le.Uint32(h[14:])), uint64(le.Uint32(h[18:])), uint64(le.Uint32(h[22:]))} // sum, packed size, size
+	// sum, packed size, size
+	said := [3]uint64{uint64(le.Uint32(h[14:])), uint64(le.Uint32(h[18:])), uint64(le.Uint32(h[22:]))}
 	want := [3]uint64{uint64(f.CRC32), f.CompressedSize64, f.UncompressedSize64}
 	if large := field(h[headerSize+n:], 1); len(large) >= 16 && said[1] == 1<<32-1 && said[2] == 1<<32-1 {
 		said[1], said[2] = le.Uint64(large[8:]), le.Uint64(large)
@@ -209,12 +214,13 @@ func (s *zipSource) header(at int64, f *zip.File) int64 {
 	return description(s.b[data+int64(f.CompressedSize64):], want)
 }
 
-// description returns the length of the one at the beginning of b, which says again what the directory does; -1 if none
-// does. It may begin with a signature, and sizes have 4 or 8 bytes.
+// description returns the length of the one at the beginning of b, which says again what the directory does; -1 if
+// none does. It may begin with a signature, and sizes have 4 or 8 bytes.
 func description(b []byte, want [3]uint64) int64 {
 	short := le.AppendUint32(le.AppendUint32(le.AppendUint32(nil, uint32(want[0])), uint32(want[1])), uint32(want[2]))
 	long := le.AppendUint64(le.AppendUint64(le.AppendUint32(nil, uint32(want[0])), want[1]), want[2])
-	for _, d := range []string{"PK\x07\x08" + string(long), "PK\x07\x08" + string(short), string(long), string(short)} {
+	for _, d := range []string{"PK\x07\x08" + string(long), "PK\x07\x08" + string(short), string(long),
+		string(short)} {
 		if bytes.HasPrefix(b, []byte(d)) {
 			return int64(len(d))
 		}
@@ -276,7 +282,8 @@ type tarSource struct{ b []byte }
 // disputed reports whether not all readers take a file's name and bytes to be the same.
 func disputed(h *tar.Header) bool {
 	for record := range h.PAXRecords {
-		if strings.HasPrefix(record, "GNU.sparse.") || h.Typeflag == tar.TypeXGlobalHeader && slices.Contains([]string{"path", "linkpath", "size"}, record) {
+		if strings.HasPrefix(record, "GNU.sparse.") || h.Typeflag == tar.TypeXGlobalHeader &&
+			slices.Contains([]string{"path", "linkpath", "size"}, record) {
 			return true
 		}
 	}
@@ -309,7 +316,8 @@ func (s *tarSource) each(f func(h *tar.Header, p string, r io.Reader) error) err
 			return longNames()
 		}
 		if disputed(h) {
-			return refused("archive", h.Name, "is sparse or gets its name or size from a header for all files, where readers disagree")
+			return refused("archive", h.Name,
+				"is sparse or gets its name or size from a header for all files, where readers disagree")
 		}
 		p, err := place(h.Name)
 		if err == nil {

@@ -86,7 +86,8 @@ func (s dirSource) one(e *entry) error {
 	}
 	e.b = make([]byte, e.size)
 	_, err = io.ReadFull(f, e.b)
-	if n, more := f.Read(make([]byte, 1)); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if n, more := f.Read(make([]byte, 1)); err != nil && !errors.Is(err, io.EOF) &&
+		!errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	} else if err != nil || n > 0 || more != io.EOF {
 		return fault.New(fault.Conflict, "%q changed while it was read", e.path).On("file", e.path)
@@ -104,7 +105,8 @@ func WriteDir(dir string, files []File) error {
 		case err != nil:
 			return err
 		}
-		return fault.New(fault.Validation, "%q exists already", dir).From(fs.ErrExist).On("file", dir).On("reason", "exists").Because("nothing was written")
+		return fault.New(fault.Validation, "%q exists already", dir).From(fs.ErrExist).On("file", dir).On("reason",
+			"exists").Because("nothing was written")
 	}
 	up := filepath.Dir(dir)
 	err := missing()
@@ -143,7 +145,8 @@ func sweep(dir string, now time.Time) {
 	defer root.Close()
 	entries, _ := fs.ReadDir(root.FS(), ".")
 	for _, e := range entries {
-		if fi, err := e.Info(); strings.HasPrefix(e.Name(), unfinished) && err == nil && fi.IsDir() && now.Sub(fi.ModTime()) > osfile.UnfinishedAge {
+		if fi, err := e.Info(); strings.HasPrefix(e.Name(), unfinished) && err == nil && fi.IsDir() &&
+			now.Sub(fi.ModTime()) > osfile.UnfinishedAge {
 			_ = root.RemoveAll(e.Name())
 		}
 	}

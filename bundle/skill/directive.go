@@ -46,8 +46,8 @@ var fillable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\{input:([A-Za-z0-9_.-]+)(?:[?:][^{}\n]*)?\}`)
 })
 
-// Prompt is the text with its inputs explained, since no client fills them in. typed stands for what a user types behind a command;
-// empty where nothing does.
+// Prompt is the text with its inputs explained, since no client fills them in. typed stands for what a user types
+// behind a command; empty where nothing does.
 func (d *Directive) Prompt(typed string) string {
 	var b strings.Builder
 	if len(d.Inputs) > 0 || typed != "" {
@@ -81,8 +81,10 @@ func (d *Directive) Prompt(typed string) string {
 
 // Skill makes a skill of a directive.
 func (d *Directive) Skill() []File {
-	return []File{{Path: Main, Bytes: []byte(fmt.Sprintf("---\nname: %s\ndescription: %s\nmetadata:\n  rye: %s\n  version: %s\n---\n\n%s",
-		Quote(Slug(d.Ref)), Quote(clip(OneLine(d.Description), 1024)), Quote(d.Ref.String()), Quote(d.Version), d.Prompt("")))}}
+	return []File{{Path: Main,
+		Bytes: []byte(fmt.Sprintf("---\nname: %s\ndescription: %s\nmetadata:\n  rye: %s\n  version: %s\n---\n\n%s",
+			Quote(Slug(d.Ref)), Quote(clip(OneLine(d.Description), 1024)), Quote(d.Ref.String()), Quote(d.Version),
+			d.Prompt("")))}}
 }
 
 func clip(s string, most int) string {

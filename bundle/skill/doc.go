@@ -1,4 +1,5 @@
-// Package skill reads Agent Skills, makes items of them, and gives them back. Package client puts them where clients look.
+// Package skill reads Agent Skills, makes items of them, and gives them back. Package client puts them where clients
+// look.
 //
 // # A skill
 //
@@ -21,17 +22,18 @@
 //
 //	.ai/tools/CATEGORY/NAME/skill.yaml      tool:CATEGORY/NAME/skill: gives the text of one of the files
 //	.ai/tools/CATEGORY/NAME/_files/…        every file of the skill, byte for byte
-//	.ai/directives/CATEGORY/NAME.md         directive:CATEGORY/NAME: the text of SKILL.md as a prompt; "-" is "_" here
+//	.ai/directives/CATEGORY/NAME.md         directive:CATEGORY/NAME: the text of SKILL.md as a prompt; "-" is "_"
+//	                                        here
 //
-// The tool is one of several files, so its signature covers all of the skill and a lock pins them. It says where the skill
-// came from (origin), and runs none of its scripts. The directive may use that tool and nothing else: allowed-tools are
-// what an author asks for, and not what is granted.
+// The tool is one of several files, so its signature covers all of the skill and a lock pins them. It says where the
+// skill came from (origin), and runs none of its scripts. The directive may use that tool and nothing else:
+// allowed-tools are what an author asks for, and not what is granted.
 //
 // # What is refused
 //
-// By name, and before anything is written: links and other files that aren't regular; paths that aren't portable, or are one
-// where case doesn't count; two entries of an archive with one name; files, skills and archives beyond the limits below;
-// characters in a text that a person doesn't see (package flags); a NUL in SKILL.md; front matter that is malformed, with
-// line and column; signature lines of rye. Of archives zip and tar.gz are read, and only where all readers agree
-// about them: nothing in front, between or behind, no encryption, local names as in the directory.
+// By name, and before anything is written: links and other files that aren't regular; paths that aren't portable, or
+// are one where case doesn't count; two entries of an archive with one name; files, skills and archives beyond the
+// limits below; characters in a text that a person doesn't see (package flags); a NUL in SKILL.md; front matter that
+// is malformed, with line and column; signature lines of rye. Of archives zip and tar.gz are read, and only where all
+// readers agree about them: nothing in front, between or behind, no encryption, local names as in the directory.
 package skill

@@ -41,7 +41,8 @@ func FuzzText(f *testing.F) {
 
 // FuzzArchive: whatever bytes are read, what is accepted can be packed again and gives the same skills.
 func FuzzArchive(f *testing.F) {
-	files := []in{{"s/greet/SKILL.md", greet, 0o644}, {"s/greet/scripts/a.sh", "#!/bin/sh\n", 0o755}, {"s/readme", "x", 0o644}}
+	files := []in{{"s/greet/SKILL.md", greet, 0o644}, {"s/greet/scripts/a.sh", "#!/bin/sh\n", 0o755},
+		{"s/readme", "x", 0o644}}
 	f.Add(zipOf(f, files...))
 	f.Add(tarOf(f, files...))
 	f.Fuzz(func(t *testing.T, b []byte) {

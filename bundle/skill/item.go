@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// Dir is where the files of a skill are, beside its tool, and LicenceDir where the licences are that stood above its folder;
-// Tool is that tool's name.
+// Dir is where the files of a skill are, beside its tool, and LicenceDir where the licences are that stood above its
+// folder; Tool is that tool's name.
 const (
 	Dir        = "_files"
 	LicenceDir = "_licence"
@@ -33,7 +33,8 @@ type Origin struct {
 
 // Refs returns the items that a skill becomes.
 func Refs(category, name string) (tool, directive model.Ref) {
-	return model.Ref{Kind: "tool", ID: path.Join(category, name, Tool)}, model.Ref{Kind: "directive", ID: path.Join(category, word(name))}
+	return model.Ref{Kind: "tool", ID: path.Join(category, name, Tool)},
+		model.Ref{Kind: "directive", ID: path.Join(category, word(name))}
 }
 
 // word makes the name of a directive from that of a skill: it has "_", and begins with a letter.
@@ -65,7 +66,9 @@ func (s *Skill) version() string {
 }
 
 // unquotable is what JSON leaves as it is in a text, and YAML or TOML doesn't take.
-var unquotable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\x{7f}-\x{9f}\x{feff}\x{fffe}\x{ffff}]`) })
+var unquotable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[\x{7f}-\x{9f}\x{feff}\x{fffe}\x{ffff}]`)
+})
 
 // Quote writes a text in double quotes, as YAML and TOML read it: both have the escapes of JSON.
 func Quote(s string) string {
@@ -73,7 +76,9 @@ func Quote(s string) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(s)
-	return unquotable().ReplaceAllStringFunc(strings.TrimSuffix(b.String(), "\n"), func(c string) string { return fmt.Sprintf(`\u%04x`, []rune(c)[0]) })
+	return unquotable().ReplaceAllStringFunc(strings.TrimSuffix(b.String(), "\n"), func(c string) string {
+		return fmt.Sprintf(`\u%04x`, []rune(c)[0])
+	})
 }
 
 // OneLine makes one line of a text.
@@ -87,7 +92,8 @@ func (s *Skill) ToolText(category string, o Origin) []byte {
 			fmt.Fprintf(&b, "%s%s: %s\n", indent, name, Quote(text))
 		}
 	}
-	b.WriteString("# A skill: its files are in _files, as they were. This tool gives their text and runs none of them.\n")
+	b.WriteString(
+		"# A skill: its files are in _files, as they were. This tool gives their text and runs none of them.\n")
 	field("", "version", s.version())
 	field("", "tool_type", "skill")
 	field("", "executor_id", "rye/core/primitives/subprocess")
@@ -101,14 +107,16 @@ func (s *Skill) ToolText(category string, o Origin) []byte {
 	field("  ", "files", o.Files)
 	field("  ", "license", s.License)
 	field("", "compatibility", OneLine(s.Compatibility))
-	b.WriteString("input_schema:\n  type: object\n  additionalProperties: false\n  properties:\n    path:\n      type: string\n" +
-		"      description: Path of the file in the skill\n      default: " + Main + "\n      enum:\n")
+	b.WriteString(
+		"input_schema:\n  type: object\n  additionalProperties: false\n  properties:\n    path:\n      type: string\n" +
+			"      description: Path of the file in the skill\n      default: " + Main + "\n      enum:\n")
 	for i := range s.Files {
 		if f := &s.Files[i]; isText(f.Bytes) {
 			fmt.Fprintf(&b, "        - %s\n", Quote(f.Path))
 		}
 	}
-	b.WriteString("config:\n  command: cat\n  args: [\"{anchor_path}/" + Dir + "/{path}\"]\n  timeout: 30\nanchor:\n  enabled: true\n" +
+	b.WriteString("config:\n  command: cat\n  args: [\"{anchor_path}/" + Dir +
+		"/{path}\"]\n  timeout: 30\nanchor:\n  enabled: true\n" +
 		"  mode: always\n  root: tool_dir\n")
 	return []byte(b.String())
 }
@@ -129,13 +137,17 @@ func ReadOrigin(tool []byte) (from string, ok bool) {
 func (s *Skill) DirectiveText(category string) []byte {
 	tool, directive := Refs(category, s.Name)
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n```xml\n<directive name=\"%s\" version=\"%s\">\n  <metadata>\n    <description>%s</description>\n    <category>%s</category>\n",
+	fmt.Fprintf(&b,
+		"# %s\n\n```xml\n<directive name=\"%s\" version=\"%s\">\n  <metadata>\n    <description>%s</description>\n    <category>%s</category>\n",
 		s.Name, directive.Name(), s.version(), escape(OneLine(s.Description)), escape(category))
-	fmt.Fprintf(&b, "    <permissions>\n      <execute><tool>%s</tool></execute>\n    </permissions>\n    <tools><tool>%s</tool></tools>\n  </metadata>\n",
+	fmt.Fprintf(&b,
+		"    <permissions>\n      <execute><tool>%s</tool></execute>\n    </permissions>\n    <tools><tool>%s</tool></tools>\n  </metadata>\n",
 		tool.ID, tool.ID)
-	b.WriteString("  <inputs>\n    <input name=\"task\" type=\"string\" required=\"true\">What to do</input>\n  </inputs>\n</directive>\n```\n\n" +
-		"Do this: {input:task}\n\nThe instructions below say how. Where they name another file of the skill, read it with the tool `" + tool.ID + "`, whose\n" +
-		"parameter is its path. Its scripts can't be run.\n\n")
+	b.WriteString(
+		"  <inputs>\n    <input name=\"task\" type=\"string\" required=\"true\">What to do</input>\n  </inputs>\n</directive>\n```\n\n" +
+			"Do this: {input:task}\n\nThe instructions below say how. Where they name another file of the skill, read it with the tool `" +
+			tool.ID + "`, whose\n" +
+			"parameter is its path. Its scripts can't be run.\n\n")
 	b.Write(bytes.TrimLeft(bytes.ReplaceAll(s.Body, []byte("\r\n"), []byte("\n")), "\n"))
 	return []byte(strings.TrimRight(b.String(), "\n") + "\n")
 }
@@ -152,8 +164,10 @@ func AgentsText(ref model.Ref, title string, text []byte) []byte {
 	if c := ref.Category(); c != "" {
 		category = "category: " + Quote(c) + "\n"
 	}
-	return append([]byte(fmt.Sprintf("---\nid: %s\ntitle: %s\nversion: \"1.0.0\"\nentry_type: reference\n%stags: [agents]\n---\n",
-		Quote(ref.Name()), Quote(title), category)), text...)
+	return append(
+		[]byte(fmt.Sprintf(
+			"---\nid: %s\ntitle: %s\nversion: \"1.0.0\"\nentry_type: reference\n%stags: [agents]\n---\n",
+			Quote(ref.Name()), Quote(title), category)), text...)
 }
 
 // CheckAgents refuses a file that isn't the instructions of a project.

@@ -10,8 +10,11 @@ import (
 // TestDirectives: what is made of a directive is a skill, and its name is one.
 func TestDirectives(t *testing.T) {
 	t.Parallel()
-	for id, want := range map[string]string{"acme/a_b": "a-b", "acme/A.b__C": "a-b-c", "x/" + strings.Repeat("a", 70): strings.Repeat("a", 64), "x/9": "9"} {
-		d := &Directive{Ref: model.Ref{Kind: "directive", ID: id}, Version: "1.0.0", Description: strings.Repeat("é \"x\" ", 300), Body: "{input:a}\n", Inputs: []Input{{Name: "a", Required: true}}}
+	for id, want := range map[string]string{"acme/a_b": "a-b", "acme/A.b__C": "a-b-c",
+		"x/" + strings.Repeat("a", 70): strings.Repeat("a", 64), "x/9": "9"} {
+		d := &Directive{Ref: model.Ref{Kind: "directive", ID: id}, Version: "1.0.0",
+			Description: strings.Repeat("é \"x\" ", 300), Body: "{input:a}\n",
+			Inputs: []Input{{Name: "a", Required: true}}}
 		if got := Slug(d.Ref); got != want || !IsName(got) {
 			t.Errorf("%s: %q", id, got)
 		}

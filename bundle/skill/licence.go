@@ -61,7 +61,10 @@ func (s *Skill) carry(all []entry, which []int, bad map[int]error) {
 	s.Licences = slices.DeleteFunc(s.Licences, func(f File) bool {
 		name := portable.Fold(f.Path)
 		if seen[name] {
-			s.Warnings = append(s.Warnings, fmt.Sprintf("a licence is not carried along: %q is the name of another one where upper and lower case are the same", f.Path))
+			s.Warnings = append(s.Warnings,
+				fmt.Sprintf(
+					"a licence is not carried along: %q is the name of another one where upper and lower case are the same",
+					f.Path))
 			return true
 		}
 		seen[name] = true

@@ -14,16 +14,18 @@ func TestLicences(t *testing.T) {
 		want    string
 		warning bool
 	}{
-		"none":       {nil, "", false},
-		"above":      {[]in{{"r/LICENSE", "a", 0o644}, {"r/COPYING.txt", "b", 0o755}, {"r/LICENSES.md", "c", 0o644}}, "COPYING.txt b, LICENSE a", false},
+		"none": {nil, "", false},
+		"above": {[]in{{"r/LICENSE", "a", 0o644}, {"r/COPYING.txt", "b", 0o755}, {"r/LICENSES.md", "c", 0o644}},
+			"COPYING.txt b, LICENSE a", false},
 		"nearer":     {[]in{{"r/LICENSE", "a", 0o644}, {"r/s/licence", "b", 0o644}}, "licence b", false},
 		"elsewhere":  {[]in{{"r/other/LICENSE", "a", 0o644}}, "", false},
 		"its own":    {[]in{{"r/LICENSE", "a", 0o644}, {"r/s/greet/License.md", "b", 0o644}}, "", false},
 		"further in": {[]in{{"r/LICENSE", "a", 0o644}, {"r/s/greet/assets/LICENSE", "b", 0o644}}, "LICENSE a", false},
-		"twice":      {[]in{{"r/license", "b", 0o644}, {"r/LICENSE", "a", 0o644}, {"r/LICENSE.a", "c", 0o644}}, "LICENSE a, LICENSE.a c", true},
-		"a link":     {[]in{{"r/LICENSE", "a", 0o777 | fs.ModeSymlink}}, "", false},
-		"hidden":     {[]in{{"r/LICENSE", "a\u202eb", 0o644}}, "", true},
-		"large":      {[]in{{"r/LICENSE", strings.Repeat("a", maxLicence+1), 0o644}}, "", false},
+		"twice": {[]in{{"r/license", "b", 0o644}, {"r/LICENSE", "a", 0o644}, {"r/LICENSE.a", "c", 0o644}},
+			"LICENSE a, LICENSE.a c", true},
+		"a link": {[]in{{"r/LICENSE", "a", 0o777 | fs.ModeSymlink}}, "", false},
+		"hidden": {[]in{{"r/LICENSE", "a\u202eb", 0o644}}, "", true},
+		"large":  {[]in{{"r/LICENSE", strings.Repeat("a", maxLicence+1), 0o644}}, "", false},
 	} {
 		skills, err := ReadArchive(zipOf(t, append(c.more, main)...))
 		if err != nil {

@@ -50,8 +50,8 @@ type source interface {
 	read(entries []entry, want []bool) error
 }
 
-// find reads the skills that a source has. A skill has the name of its folder, but for one that is all of the source: of an
-// archive the one folder at the top is that, too, and has the name of a repository.
+// find reads the skills that a source has. A skill has the name of its folder, but for one that is all of the source:
+// of an archive the one folder at the top is that, too, and has the name of a repository.
 func find(s source, archive bool) ([]*Skill, error) {
 	all, err := s.list()
 	if err != nil {
@@ -86,7 +86,8 @@ func find(s source, archive bool) ([]*Skill, error) {
 		dir, ok := outermost(all[i].path, dirs)
 		if !ok {
 			if below := above[all[i].path]; below != "" { // in an archive
-				return nil, refused("prefix", all[i].path, "is no directory, and %s is below it", path.Join(below, Main))
+				return nil, refused("prefix", all[i].path, "is no directory, and %s is below it",
+					path.Join(below, Main))
 			}
 			loose.add(&all[i], i)
 			continue
@@ -122,7 +123,8 @@ func find(s source, archive bool) ([]*Skill, error) {
 	}
 	for i := range all {
 		if sk := in[i]; sk != nil {
-			sk.Files = append(sk.Files, File{Path: relative(sk.Path, all[i].path), Exec: all[i].kind == executable, Bytes: all[i].b})
+			sk.Files = append(sk.Files, File{Path: relative(sk.Path, all[i].path), Exec: all[i].kind == executable,
+				Bytes: all[i].b})
 		}
 	}
 	found, bad := make([]*Skill, 0, len(skills)), map[int]error{}
@@ -133,11 +135,15 @@ func find(s source, archive bool) ([]*Skill, error) {
 		sk.carry(all, carried[sk], bad)
 		found = append(found, sk)
 	}
-	slices.SortFunc(found, func(a, b *Skill) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path)) })
+	slices.SortFunc(found, func(a, b *Skill) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path))
+	})
 	words := map[string]*Skill{}
 	for _, b := range found {
 		if a := words[word(b.Name)]; a != nil {
-			return nil, refused("name", path.Join(b.Path, Main), "has the name %q, and %s has %q: their directives would be one", b.Name, path.Join(a.Path, Main), a.Name)
+			return nil, refused("name", path.Join(b.Path, Main),
+				"has the name %q, and %s has %q: their directives would be one", b.Name, path.Join(a.Path, Main),
+				a.Name)
 		}
 		words[word(b.Name)] = b
 	}
@@ -217,7 +223,8 @@ func sizes(all []entry, in []*Skill, carried map[*Skill][]int) error {
 				return refused("files", s.Path, "has more than %d files", MaxFiles)
 			}
 			if total += all[i].size; total > MaxBytes {
-				return refused("size", all[i].path, "is too much: all skills of an import have at most %d bytes", MaxBytes)
+				return refused("size", all[i].path, "is too much: all skills of an import have at most %d bytes",
+					MaxBytes)
 			}
 		}
 	}
@@ -267,8 +274,8 @@ func (s *Skill) paths() iter.Seq[string] {
 	}
 }
 
-// checkText refuses a text with what a person doesn't see in it, or with a signature line of ours: where it counts as one,
-// no signature would cover it.
+// checkText refuses a text with what a person doesn't see in it, or with a signature line of ours: where it counts as
+// one, no signature would cover it.
 func checkText(name string, f *File) error {
 	if !isText(f.Bytes) {
 		return nil
@@ -279,12 +286,14 @@ func checkText(name string, f *File) error {
 			l = bytes.TrimPrefix(l, []byte("\ufeff"))
 		}
 		for _, flag := range flags.Text("", string(l)) {
-			if flag.Class == flags.Hidden || flag.Class == flags.Direction || flag.Class == flags.Control && f.Path == Main {
+			if flag.Class == flags.Hidden || flag.Class == flags.Direction || flag.Class == flags.Control &&
+				f.Path == Main {
 				return refused("hidden", name, "%s", flag.Why).On("line", n).Because(fmt.Sprint("it is in line ", n))
 			}
 		}
 		if i := bytes.Index(l, []byte("rye:signed:")); i >= 0 && len(bytes.Trim(l[:i], "#/*-<!; \t")) == 0 {
-			return refused("signature", name, "has a signature line of rye").On("line", n).Because(fmt.Sprint("it is in line ", n))
+			return refused("signature", name, "has a signature line of rye").On("line",
+				n).Because(fmt.Sprint("it is in line ", n))
 		}
 	}
 	return nil

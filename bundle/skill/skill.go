@@ -76,7 +76,8 @@ func ParseText(file string, b []byte) (*Text, error) {
 		at.Column = max(at.Column, 1) // the parser doesn't know every column
 		return fault.New(fault.Validation, "%q is no skill: its front matter is malformed", file).
 			Because(fmt.Sprintf("%s:%d:%d: ", file, at.Line, at.Column)+fmt.Sprintf(format, args...)).
-			On("reason", "front-matter").On("file", file).On("line", at.Line).On("column", at.Column).Try("rye docs skills")
+			On("reason", "front-matter").On("file", file).On("line", at.Line).On("column",
+			at.Column).Try("rye docs skills")
 	}
 	switch {
 	case len(b) > MaxText:
@@ -120,8 +121,8 @@ func ParseText(file string, b []byte) (*Text, error) {
 	return t, t.take(v, bad)
 }
 
-// hidden finds a character that a person doesn't see in the values of front matter, where an escape in quotes makes one of
-// what is plain to see.
+// hidden finds a character that a person doesn't see in the values of front matter, where an escape in quotes makes
+// one of what is plain to see.
 func hidden(v *value.Value) *value.Problem {
 	look := func(at value.Pos, text string) *value.Problem {
 		for _, f := range flags.Text("", text) {
@@ -159,7 +160,8 @@ func isDashes(l []byte) bool { return string(bytes.TrimRight(l, " \t\r\n")) == "
 
 // take reads the fields.
 func (t *Text) take(v *value.Value, bad func(value.Pos, string, ...any) *fault.Error) error {
-	texts := map[string]*string{"name": &t.Name, "description": &t.Description, "license": &t.License, "compatibility": &t.Compatibility}
+	texts := map[string]*string{"name": &t.Name, "description": &t.Description, "license": &t.License,
+		"compatibility": &t.Compatibility}
 	for i := range v.Map {
 		e := &v.Map[i]
 		into, ok := texts[e.Key]
@@ -183,7 +185,8 @@ func (t *Text) take(v *value.Value, bad func(value.Pos, string, ...any) *fault.E
 			if e.Key == "hooks" {
 				t.takeHooks(e.Value)
 			}
-			t.Warnings = append(t.Warnings, fmt.Sprintf("the field %q is not part of the format: other clients may ignore it", e.Key))
+			t.Warnings = append(t.Warnings,
+				fmt.Sprintf("the field %q is not part of the format: other clients may ignore it", e.Key))
 		}
 	}
 	at := func(key string) value.Pos {
@@ -198,7 +201,8 @@ func (t *Text) take(v *value.Value, bad func(value.Pos, string, ...any) *fault.E
 	case t.Name == "":
 		return bad(at("name"), "name is missing")
 	case !IsName(t.Name):
-		return bad(at("name"), "the name %q must have 1 to 64 of a-z, 0-9 and -, with no - first, last or doubled", fault.Clip(t.Name, 80))
+		return bad(at("name"), "the name %q must have 1 to 64 of a-z, 0-9 and -, with no - first, last or doubled",
+			fault.Clip(t.Name, 80))
 	case t.Description == "":
 		return bad(at("description"), "description is missing")
 	case utf8.RuneCountInString(t.Description) > 1024:
@@ -219,7 +223,8 @@ func (t *Text) takeMetadata(e *value.Entry, bad func(value.Pos, string, ...any) 
 		case value.Int, value.Float, value.Bool:
 			t.Warnings = append(t.Warnings, fmt.Sprintf("metadata.%s is not a text: put it in quotes", m.Key))
 		default:
-			t.Warnings = append(t.Warnings, fmt.Sprintf("metadata.%s is not a text: other clients may ignore it", m.Key))
+			t.Warnings = append(t.Warnings, fmt.Sprintf("metadata.%s is not a text: other clients may ignore it",
+				m.Key))
 		}
 		if m.Key == "version" {
 			t.Version = m.Value.Text
@@ -282,7 +287,8 @@ func IsName(s string) bool {
 // refused says why a file is none that a skill may have.
 func refused(reason, file, format string, args ...any) *fault.Error {
 	file = fault.Clip(file, 1000)
-	return fault.New(fault.Validation, "%q %s", file, fmt.Sprintf(format, args...)).On("reason", reason).On("file", file).
+	return fault.New(fault.Validation, "%q %s", file, fmt.Sprintf(format, args...)).On("reason", reason).On("file",
+		file).
 		Because("nothing was written").Try("rye docs skills")
 }
 

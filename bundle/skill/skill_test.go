@@ -65,7 +65,8 @@ func tarOf(t testing.TB, all ...in) []byte {
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
 	for _, f := range all {
-		h := &tar.Header{Name: f.name, Mode: int64(max(f.mode.Perm(), 0o644)), Typeflag: tar.TypeReg, Size: int64(len(f.text))}
+		h := &tar.Header{Name: f.name, Mode: int64(max(f.mode.Perm(), 0o644)), Typeflag: tar.TypeReg,
+			Size: int64(len(f.text))}
 		switch {
 		case f.mode&fs.ModeSymlink != 0:
 			h.Typeflag, h.Linkname, h.Size, f.text = tar.TypeSymlink, f.text, 0, ""
@@ -126,8 +127,8 @@ func writeTo(t *testing.T, dir string, skills []*Skill) {
 	}
 }
 
-// TestShapes: every shape that the format allows comes back byte for byte, from a directory, a zip and a tar.gz, and its
-// items are valid.
+// TestShapes: every shape that the format allows comes back byte for byte, from a directory, a zip and a tar.gz, and
+// its items are valid.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	want := treeOf(t, shapes)
@@ -163,18 +164,22 @@ func TestShapes(t *testing.T) {
 	for _, s := range skills {
 		tool, directive := Refs("acme", s.Name)
 		for ref, text := range map[model.Ref][]byte{
-			tool:      s.ToolText("acme", Origin{From: "https://skills.example/a.zip", Archive: cas.Sum(nil).String(), Path: s.Path, Files: cas.Sum(nil).String()}),
+			tool: s.ToolText("acme", Origin{From: "https://skills.example/a.zip", Archive: cas.Sum(nil).String(),
+				Path: s.Path, Files: cas.Sum(nil).String()}),
 			directive: s.DirectiveText("acme"),
 		} {
 			for _, k := range model.Builtin() {
 				if k.Name != ref.Kind {
 					continue
 				}
-				m := k.Read(ref, k.Dir+"/"+ref.ID+map[string]string{"tool": ".yaml", "directive": ".md"}[ref.Kind], text)
+				m := k.Read(ref, k.Dir+"/"+ref.ID+map[string]string{"tool": ".yaml", "directive": ".md"}[ref.Kind],
+					text)
 				if !m.Marked || m.Invalid() || m.Ref != ref {
 					t.Errorf("%s: %v\n%s", ref, m.Problems, text)
 				}
-				if m.Directive != nil && (m.Directive.Name != directive.Name() || Slug(directive) != s.Name && s.Name != "3d" || len(m.Directive.Permissions) != 1 || !strings.Contains(m.Body, strings.TrimSpace(strings.ReplaceAll(string(s.Body), "\r\n", "\n")))) {
+				if m.Directive != nil && (m.Directive.Name != directive.Name() || Slug(directive) != s.Name &&
+					s.Name != "3d" || len(m.Directive.Permissions) != 1 ||
+					!strings.Contains(m.Body, strings.TrimSpace(strings.ReplaceAll(string(s.Body), "\r\n", "\n")))) {
 					t.Errorf("%s: %+v\n%s", ref, m.Directive, m.Body)
 				}
 			}
@@ -209,7 +214,8 @@ func TestSweep(t *testing.T) {
 	if err := WriteDir(filepath.Join(dir, "greet"), []File{{Path: Main, Bytes: []byte(greet)}}); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{unfinished + "NEW/scripts/a": "", unfinished + "FILE": "", "old/scripts/a": "", "greet/SKILL.md": greet}
+	want := map[string]string{unfinished + "NEW/scripts/a": "", unfinished + "FILE": "", "old/scripts/a": "",
+		"greet/SKILL.md": greet}
 	if have := treeOf(t, dir); !reflect.DeepEqual(have, want) {
 		t.Errorf("%q, want %q", have, want)
 	}
@@ -219,7 +225,8 @@ func TestSweep(t *testing.T) {
 func TestAnySkill(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	names := []string{"a", "b.md", "scripts/x.py", "scripts/y", "references/c/d.md", "assets/e.bin", ".f", "_g/h", "i j.txt", "ü/k"}
+	names := []string{"a", "b.md", "scripts/x.py", "scripts/y", "references/c/d.md", "assets/e.bin", ".f", "_g/h",
+		"i j.txt", "ü/k"}
 	for range 40 {
 		files := []in{{"s/SKILL.md", greet, 0o644}}
 		for _, n := range names {
@@ -310,7 +317,8 @@ func TestRefused(t *testing.T) {
 		{"signature", "greet/SKILL.md", []in{{"greet/SKILL.md", greet + "<!-- rye:signed:v2:x -->", 0}}},
 		{"name", "skills/other/SKILL.md", []in{{"skills/other/SKILL.md", greet, 0}}},
 		{"name", "b/greet/SKILL.md", []in{{"a/greet/SKILL.md", greet, 0}, {"b/greet/SKILL.md", greet, 0}}},
-		{"name", "b/skill-3d/SKILL.md", []in{{"b/3d/SKILL.md", strings.Replace(greet, "greet", "3d", 1), 0}, {"b/skill-3d/SKILL.md", strings.Replace(greet, "greet", "skill-3d", 1), 0}}},
+		{"name", "b/skill-3d/SKILL.md", []in{{"b/3d/SKILL.md", strings.Replace(greet, "greet", "3d", 1), 0},
+			{"b/skill-3d/SKILL.md", strings.Replace(greet, "greet", "skill-3d", 1), 0}}},
 		{"front-matter", "greet/SKILL.md", []in{{"greet/SKILL.md", "# no front matter", 0}}},
 		{"prefix", "a", []in{{"a", "/tmp", fs.ModeSymlink | 0o777}, {"a/greet/SKILL.md", greet, 0}}},
 		{"path-length", strings.Repeat("x/", 50) + "…", []in{main, {strings.Repeat("x/", 600) + "y", "", 0}}},
@@ -397,13 +405,15 @@ func TestZipHeaders(t *testing.T) {
 		"comment":   change(func(b []byte) []byte { binary.LittleEndian.PutUint16(b[len(b)-2:], 5); return b }),
 		"encrypted": change(func(b []byte) []byte { b[central+8] |= 1; return b }),
 		"method":    change(func(b []byte) []byte { b[central+10] = 99; return b }),
-		"local":     change(func(b []byte) []byte { return bytes.Replace(b, []byte("greet/a"), []byte("greet/b"), 1) }),
-		"sum":       change(func(b []byte) []byte { b[central+16]++; return b }),
-		"less":      change(func(b []byte) []byte { b[central+24]--; return b }),
-		"more":      change(func(b []byte) []byte { b[central+24]++; return b }),
-		"huge":      change(func(b []byte) []byte { binary.LittleEndian.PutUint32(b[central+24:], 1<<31); return b }),
-		"offset":    change(func(b []byte) []byte { binary.LittleEndian.PutUint32(b[central+42:], 3); return b }),
-		"cut":       good[:len(good)-30],
+		"local": change(func(b []byte) []byte {
+			return bytes.Replace(b, []byte("greet/a"), []byte("greet/b"), 1)
+		}),
+		"sum":    change(func(b []byte) []byte { b[central+16]++; return b }),
+		"less":   change(func(b []byte) []byte { b[central+24]--; return b }),
+		"more":   change(func(b []byte) []byte { b[central+24]++; return b }),
+		"huge":   change(func(b []byte) []byte { binary.LittleEndian.PutUint32(b[central+24:], 1<<31); return b }),
+		"offset": change(func(b []byte) []byte { binary.LittleEndian.PutUint32(b[central+42:], 3); return b }),
+		"cut":    good[:len(good)-30],
 	} {
 		if _, err := ReadArchive(b); err == nil {
 			t.Errorf("%s: is taken", name)
@@ -420,7 +430,8 @@ func TestZipHeaders(t *testing.T) {
 			h    zip.FileHeader
 			text string
 		}{{zip.FileHeader{Name: "greet/SKILL.md"}, greet}, {last, text}} {
-			f.h.CRC32, f.h.CompressedSize64, f.h.UncompressedSize64 = crc32.ChecksumIEEE([]byte(f.text)), uint64(len(f.text)), uint64(len(f.text))
+			f.h.CRC32, f.h.CompressedSize64, f.h.UncompressedSize64 = crc32.ChecksumIEEE([]byte(f.text)),
+				uint64(len(f.text)), uint64(len(f.text))
 			to, err := w.CreateRaw(&f.h)
 			if err == nil {
 				_, err = io.WriteString(to, f.text)
@@ -452,13 +463,17 @@ func TestZipHeaders(t *testing.T) {
 	}
 	evil := strings.Replace(string(plain[:bytes.Index(plain, []byte("PK\x01\x02"))]), "greet/a", "greet/b", 1)
 	for name, b := range map[string][]byte{
-		"flags": spoil(6, 1), "described": spoil(6, 8), "method": spoil(8, 8), "sum": spoil(14, 1), "packed size": spoil(18, 5), "size": spoil(22, 5),
-		"between files and directory":      between("PK\x01\x02", 16, "junk"),
-		"a file that isn't listed":         between("PK\x01\x02", 16, evil),
-		"between directory and end":        between("PK\x05\x06", 12, "junk"),
-		"a directory with content":         bytes.ReplaceAll(raw(zip.FileHeader{Name: "greet/scripts_"}, "aaaa"), []byte("scripts_"), []byte("scripts/")),
-		"another name in an extra field":   raw(zip.FileHeader{Name: "greet/a", Extra: unicodePath("greet/b")}, "aaaa"),
-		"a link that DOS would have made":  raw(zip.FileHeader{Name: "greet/a", ExternalAttrs: 0o120777 << 16}, "/etc"),
+		"flags": spoil(6, 1), "described": spoil(6, 8), "method": spoil(8, 8), "sum": spoil(14, 1),
+		"packed size": spoil(18, 5), "size": spoil(22, 5),
+		"between files and directory": between("PK\x01\x02", 16, "junk"),
+		"a file that isn't listed":    between("PK\x01\x02", 16, evil),
+		"between directory and end":   between("PK\x05\x06", 12, "junk"),
+		"a directory with content": bytes.ReplaceAll(raw(zip.FileHeader{Name: "greet/scripts_"}, "aaaa"),
+			[]byte("scripts_"), []byte("scripts/")),
+		"another name in an extra field": raw(zip.FileHeader{Name: "greet/a", Extra: unicodePath("greet/b")},
+			"aaaa"),
+		"a link that DOS would have made": raw(zip.FileHeader{Name: "greet/a", ExternalAttrs: 0o120777 << 16},
+			"/etc"),
 		"a device that DOS would have":     raw(zip.FileHeader{Name: "greet/a", ExternalAttrs: 0o020666 << 16}, ""),
 		"another description of the bytes": bytes.Replace(good, []byte("PK\x07\x08"), []byte("PK\x07\x09"), 1),
 	} {
@@ -474,7 +489,8 @@ func TestBombs(t *testing.T) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
-	if err := w.WriteHeader(&tar.Header{Name: "greet/zeros", Typeflag: tar.TypeReg, Mode: 0o644, Size: MaxTotal + 1}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: "greet/zeros", Typeflag: tar.TypeReg, Mode: 0o644,
+		Size: MaxTotal + 1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := z.Close(); err != nil {
@@ -523,8 +539,10 @@ func TestFrontMatter(t *testing.T) {
 		"---\nname: a\ndescription: d\nmetadata: x\n---":          "S:4:1: metadata must be a mapping",
 		"---\nname: a\ndescription: d\nallowed-tools: 3\n---":     "S:4:1: allowed-tools must be a text",
 		"---\nname: a\ndescription: d\nallowed-tools: [[x]]\n---": "S:4:17: a tool must be a text",
-		"---\nname: a\ndescription: " + strings.Repeat("d", 1025) + "\n---":                  "S:3:1: description has more than 1,024 characters",
-		"---\nname: a\ndescription: d\ncompatibility: " + strings.Repeat("d", 501) + "\n---": "S:4:1: compatibility has more than 500 characters",
+		"---\nname: a\ndescription: " + strings.Repeat("d",
+			1025) + "\n---": "S:3:1: description has more than 1,024 characters",
+		"---\nname: a\ndescription: d\ncompatibility: " + strings.Repeat("d",
+			501) + "\n---": "S:4:1: compatibility has more than 500 characters",
 	} {
 		_, err := ParseText("S", []byte(text))
 		if f := fault.Of(err); err == nil || len(f.Why) == 0 || !strings.HasPrefix(f.Why[0], want) {
@@ -532,8 +550,10 @@ func TestFrontMatter(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`"x\u202ey"`: "S:3:14: it contains the direction control U+202E", `"x\e[8my"`: "S:3:14: it contains an escape sequence, U+001B",
-		"d\nmetadata: {a: [\"\\U000E0049\"]}": "S:4:16: it contains the tag character U+E0049", "d\n\"\\u200b\": x": "S:4:1: it contains the invisible character U+200B",
+		`"x\u202ey"`:                          "S:3:14: it contains the direction control U+202E",
+		`"x\e[8my"`:                           "S:3:14: it contains an escape sequence, U+001B",
+		"d\nmetadata: {a: [\"\\U000E0049\"]}": "S:4:16: it contains the tag character U+E0049",
+		"d\n\"\\u200b\": x":                   "S:4:1: it contains the invisible character U+200B",
 	} {
 		_, err := ParseText("S", []byte("---\nname: a\ndescription: "+text+"\n---\n"))
 		if f := fault.Of(err); err == nil || len(f.Why) == 0 || f.Why[0] != want {
@@ -557,13 +577,16 @@ func TestTouches(t *testing.T) {
 		var want Touches
 		switch s.Name {
 		case "full-1":
-			want = Touches{Tools: []string{"Bash(git:*)", "Bash(jq:*)", "Read"}, Scripts: []Script{{"scripts/go.sh", "bash", true}}, Hosts: []string{"full.example"}, Paths: []string{"/tmp/x"}}
+			want = Touches{Tools: []string{"Bash(git:*)", "Bash(jq:*)", "Read"},
+				Scripts: []Script{{"scripts/go.sh", "bash", true}}, Hosts: []string{"full.example"},
+				Paths: []string{"/tmp/x"}}
 		case "listed":
 			want = Touches{Tools: []string{"Read", "Bash(npm run *)"}}
 		case "dashes":
 			want = Touches{Scripts: []Script{{"tool", "deno", false}}}
 		}
-		if runtime.GOOS != "windows" && (!slices.Equal(got.Tools, want.Tools) || !slices.Equal(got.Scripts, want.Scripts) || !slices.Equal(got.Hosts, want.Hosts) ||
+		if runtime.GOOS != "windows" && (!slices.Equal(got.Tools, want.Tools) ||
+			!slices.Equal(got.Scripts, want.Scripts) || !slices.Equal(got.Hosts, want.Hosts) ||
 			!slices.Equal(got.Paths, want.Paths) || len(got.Variables) > 0) {
 			t.Errorf("%s: %+v, want %+v", s.Name, got, want)
 		}

@@ -30,14 +30,18 @@ type Script struct {
 }
 
 // interpreters are those of files without a first line that says one.
-var interpreters = map[string]string{".sh": "sh", ".bash": "bash", ".zsh": "zsh", ".fish": "fish", ".py": "python3", ".js": "node",
-	".mjs": "node", ".cjs": "node", ".ts": "node", ".rb": "ruby", ".pl": "perl", ".php": "php", ".lua": "lua", ".ps1": "powershell",
+var interpreters = map[string]string{".sh": "sh", ".bash": "bash", ".zsh": "zsh", ".fish": "fish", ".py": "python3",
+	".js":  "node",
+	".mjs": "node", ".cjs": "node", ".ts": "node", ".rb": "ruby", ".pl": "perl", ".php": "php", ".lua": "lua",
+	".ps1": "powershell",
 	".bat": "cmd", ".cmd": "cmd", ".go": "go", ".r": "Rscript", ".awk": "awk", ".tcl": "tclsh"}
 
 var patterns = sync.OnceValue(func() [3]*regexp.Regexp {
 	return [3]*regexp.Regexp{
-		regexp.MustCompile(`(?i)\b(?:https?|wss?|ftp|ssh)://(?:[^\s/@"'<>]*@)?([a-z0-9.-]+\.[a-z0-9-]+|localhost|\[[0-9a-f:]+\])`),
-		regexp.MustCompile(`(?:^|[\s"'=(:` + "`" + `>])((?:~|\$HOME|\$\{HOME\})/[\w./-]*|/(?:etc|usr|var|home|root|tmp|opt|dev|proc|sys|run|mnt|Users|Library)/[\w./-]*)`),
+		regexp.MustCompile(
+			`(?i)\b(?:https?|wss?|ftp|ssh)://(?:[^\s/@"'<>]*@)?([a-z0-9.-]+\.[a-z0-9-]+|localhost|\[[0-9a-f:]+\])`),
+		regexp.MustCompile(`(?:^|[\s"'=(:` + "`" +
+			`>])((?:~|\$HOME|\$\{HOME\})/[\w./-]*|/(?:etc|usr|var|home|root|tmp|opt|dev|proc|sys|run|mnt|Users|Library)/[\w./-]*)`),
 		regexp.MustCompile(`\b([A-Z][A-Z0-9_]*(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS)[A-Z0-9_]*)\b`),
 	}
 })

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestManyEntries: a zip with too many entries, or too long names, is refused before anything is made of them, wherever its directory seems to be.
+// TestManyEntries: a zip with too many entries, or too long names, is refused before anything is made of them,
+// wherever its directory seems to be.
 func TestManyEntries(t *testing.T) {
 	const n = 2 * MaxEntries
 	directory := bytes.Repeat(append([]byte("PK\x01\x02"), make([]byte, directorySize-4)...), n)

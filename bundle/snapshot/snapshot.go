@@ -15,9 +15,9 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// FS returns the files below dir, of a list sorted by path, as a file system that reads their bytes from src. dir "." is
-// the whole list; an ai.Space reads FS(ctx, src, files, ".ai"). Each read hashes the bytes, and a file that differs from
-// the list ends in an error instead of io.EOF.
+// FS returns the files below dir, of a list sorted by path, as a file system that reads their bytes from src. dir "."
+// is the whole list; an ai.Space reads FS(ctx, src, files, ".ai"). Each read hashes the bytes, and a file that differs
+// from the list ends in an error instead of io.EOF.
 //
 // Modes are 0755 and 0644, times are zero. Goroutines may share it until ctx ends.
 func FS(ctx context.Context, src cas.Getter, files []manifest.File, dir string) fs.FS {
@@ -77,7 +77,8 @@ func (s snapshot) Open(name string) (fs.File, error) {
 	case err != nil:
 		return nil, err
 	case f == nil:
-		return &openDir{info: info{name: path.Base(name), mode: fs.ModeDir | 0o755}, path: name, entries: entries(below, prefix)}, nil
+		return &openDir{info: info{name: path.Base(name), mode: fs.ModeDir | 0o755}, path: name,
+			entries: entries(below, prefix)}, nil
 	}
 	o, err := s.src.Get(s.ctx, cas.ID{Kind: cas.Blob, Digest: f.Digest})
 	if err != nil {
@@ -85,7 +86,8 @@ func (s snapshot) Open(name string) (fs.File, error) {
 	}
 	if o.Size != f.Size {
 		o.Close()
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("has %d bytes, the manifest says %d", o.Size, f.Size)}
+		return nil, &fs.PathError{Op: "open", Path: name,
+			Err: fmt.Errorf("has %d bytes, the manifest says %d", o.Size, f.Size)}
 	}
 	return openFile{o, infoOf(f)}, nil
 }

@@ -41,7 +41,8 @@ func TestFS(t *testing.T) {
 	if err := fstest.TestFS(ai, "a-b/x", "a.txt", "a/b/c/d.sh", "a/b/e", "a0"); err != nil {
 		t.Error(err)
 	}
-	if fi, err := fs.Stat(ai, "a/b/c/d.sh"); err != nil || fi.Mode() != 0o755 || fi.Size() != int64(len("this is .ai/a/b/c/d.sh")) || fi.Sys() != nil {
+	if fi, err := fs.Stat(ai, "a/b/c/d.sh"); err != nil || fi.Mode() != 0o755 ||
+		fi.Size() != int64(len("this is .ai/a/b/c/d.sh")) || fi.Sys() != nil {
 		t.Errorf("%v, %v", fi, err)
 	}
 	for _, name := range []string{"docs/x.md", "a/b/e/f", "a/", "../docs", "b"} {
@@ -82,5 +83,6 @@ func TestFSHoldsAgainstTheList(t *testing.T) {
 type lying struct{ cas.Getter }
 
 func (l lying) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
-	return cas.Verify(cas.Info{ID: id, Size: int64(len("this is a"))}, io.NopCloser(strings.NewReader("this is b"))), nil
+	return cas.Verify(cas.Info{ID: id, Size: int64(len("this is a"))}, io.NopCloser(strings.NewReader("this is b"))),
+		nil
 }

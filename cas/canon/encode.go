@@ -15,9 +15,9 @@ import (
 //	e.End()
 //	err := e.Close()
 //
-// The first thing that would make the document other than canonical or break a limit of the Spec is remembered, nothing
-// is written from then on, and Close returns it. An Encoder allocates nothing per entry and keeps none of the strings
-// it is given. It may be used by one goroutine at a time.
+// The first thing that would make the document other than canonical or break a limit of the Spec is remembered,
+// nothing is written from then on, and Close returns it. An Encoder allocates nothing per entry and keeps none of the
+// strings it is given. It may be used by one goroutine at a time.
 type Encoder struct {
 	spec *schema
 	err  error
@@ -61,8 +61,8 @@ func (e *Encoder) Bytes() []byte {
 	return e.buf
 }
 
-// Take returns what was appended since the last time, if that is at least so many bytes, else nil. It is for documents that
-// needn't be in memory as a whole: Bytes then returns the rest. The bytes are valid until the next call of e.
+// Take returns what was appended since the last time, if that is at least so many bytes, else nil. It is for documents
+// that needn't be in memory as a whole: Bytes then returns the rest. The bytes are valid until the next call of e.
 func (e *Encoder) Take(least int) []byte {
 	if e.err != nil || e.state == inEntry || len(e.buf) < least {
 		return nil

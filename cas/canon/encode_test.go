@@ -89,34 +89,51 @@ func TestEncoderRefuses(t *testing.T) {
 		"header below 0":              func(e *canon.Encoder) { head(e); e.HeaderStr(-1, "x") },
 		"header of another type":      func(e *canon.Encoder) { head(e); e.HeaderStr(2, "x") },
 		"header in another type":      func(e *canon.Encoder) { e.HeaderInt(0, 1); e.HeaderInt(1, 7) },
-		"header after entry":          func(e *canon.Encoder) { head(e); item(e, "a", "t"); e.HeaderStrs(2, []string{"a"}) },
-		"header too long":             func(e *canon.Encoder) { e.HeaderStr(0, "12345678901"); e.HeaderInt(1, 7) },
-		"header too large":            func(e *canon.Encoder) { e.HeaderStr(0, "demo"); e.HeaderInt(1, 100) },
-		"header negative":             func(e *canon.Encoder) { e.HeaderStr(0, "demo"); e.HeaderInt(1, -1) },
-		"header with many":            func(e *canon.Encoder) { head(e); e.HeaderStrs(2, []string{"a", "b", "c"}) },
-		"header not UTF-8":            func(e *canon.Encoder) { e.HeaderStr(0, "\xff"); e.HeaderInt(1, 7) },
-		"element not UTF-8":           func(e *canon.Encoder) { head(e); e.HeaderStrs(2, []string{"a", "\xff"}) },
-		"element too long":            func(e *canon.Encoder) { head(e); e.HeaderStrs(2, []string{strings.Repeat("x", 1001)}) },
-		"key twice":                   func(e *canon.Encoder) { head(e); item(e, "a", "t"); item(e, "a", "t") },
-		"key unsorted":                func(e *canon.Encoder) { head(e); item(e, "b", "t"); item(e, "a", "t") },
-		"key unsorted by bytes":       func(e *canon.Encoder) { head(e); item(e, "\U00010000", "t"); item(e, "\uff00", "t") },
-		"key empty":                   func(e *canon.Encoder) { head(e); item(e, "", "t") },
-		"key too long":                func(e *canon.Encoder) { head(e); item(e, strings.Repeat("k", 1001), "t") },
-		"key too long, escaped":       func(e *canon.Encoder) { head(e); item(e, strings.Repeat("\x01", 167), "t") },
-		"key not UTF-8":               func(e *canon.Encoder) { head(e); item(e, "\xff", "t") },
-		"key a noncharacter":          func(e *canon.Encoder) { head(e); item(e, "\U0001fffe", "t") },
-		"section back":                func(e *canon.Encoder) { head(e); e.Begin(2, "m"); e.End(); item(e, "a", "t") },
-		"section that isn't":          func(e *canon.Encoder) { head(e); e.Begin(3, "m"); e.End() },
-		"section below 0":             func(e *canon.Encoder) { head(e); e.Begin(-1, "m"); e.End() },
-		"entry in entry":              func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); item(e, "b", "t") },
-		"entry open":                  func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t") },
-		"end without begin":           func(e *canon.Encoder) { head(e); e.End() },
-		"end first":                   func(e *canon.Encoder) { e.End(); head(e) },
-		"end twice":                   func(e *canon.Encoder) { head(e); item(e, "a", "t"); e.End() },
-		"field without begin":         func(e *canon.Encoder) { head(e); e.Str(0, "t") },
-		"field missing":               func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.End() },
-		"field skipped":               func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Int(1, 1); e.End() },
-		"field twice":                 func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); e.Str(0, "t"); e.End() },
+		"header after entry": func(e *canon.Encoder) {
+			head(e)
+			item(e, "a", "t")
+			e.HeaderStrs(2, []string{"a"})
+		},
+		"header too long":   func(e *canon.Encoder) { e.HeaderStr(0, "12345678901"); e.HeaderInt(1, 7) },
+		"header too large":  func(e *canon.Encoder) { e.HeaderStr(0, "demo"); e.HeaderInt(1, 100) },
+		"header negative":   func(e *canon.Encoder) { e.HeaderStr(0, "demo"); e.HeaderInt(1, -1) },
+		"header with many":  func(e *canon.Encoder) { head(e); e.HeaderStrs(2, []string{"a", "b", "c"}) },
+		"header not UTF-8":  func(e *canon.Encoder) { e.HeaderStr(0, "\xff"); e.HeaderInt(1, 7) },
+		"element not UTF-8": func(e *canon.Encoder) { head(e); e.HeaderStrs(2, []string{"a", "\xff"}) },
+		"element too long": func(e *canon.Encoder) {
+			head(e)
+			e.HeaderStrs(2, []string{strings.Repeat("x", 1001)})
+		},
+		"key twice":    func(e *canon.Encoder) { head(e); item(e, "a", "t"); item(e, "a", "t") },
+		"key unsorted": func(e *canon.Encoder) { head(e); item(e, "b", "t"); item(e, "a", "t") },
+		"key unsorted by bytes": func(e *canon.Encoder) {
+			head(e)
+			item(e, "\U00010000", "t")
+			item(e, "\uff00", "t")
+		},
+		"key empty":             func(e *canon.Encoder) { head(e); item(e, "", "t") },
+		"key too long":          func(e *canon.Encoder) { head(e); item(e, strings.Repeat("k", 1001), "t") },
+		"key too long, escaped": func(e *canon.Encoder) { head(e); item(e, strings.Repeat("\x01", 167), "t") },
+		"key not UTF-8":         func(e *canon.Encoder) { head(e); item(e, "\xff", "t") },
+		"key a noncharacter":    func(e *canon.Encoder) { head(e); item(e, "\U0001fffe", "t") },
+		"section back":          func(e *canon.Encoder) { head(e); e.Begin(2, "m"); e.End(); item(e, "a", "t") },
+		"section that isn't":    func(e *canon.Encoder) { head(e); e.Begin(3, "m"); e.End() },
+		"section below 0":       func(e *canon.Encoder) { head(e); e.Begin(-1, "m"); e.End() },
+		"entry in entry":        func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); item(e, "b", "t") },
+		"entry open":            func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t") },
+		"end without begin":     func(e *canon.Encoder) { head(e); e.End() },
+		"end first":             func(e *canon.Encoder) { e.End(); head(e) },
+		"end twice":             func(e *canon.Encoder) { head(e); item(e, "a", "t"); e.End() },
+		"field without begin":   func(e *canon.Encoder) { head(e); e.Str(0, "t") },
+		"field missing":         func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.End() },
+		"field skipped":         func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Int(1, 1); e.End() },
+		"field twice": func(e *canon.Encoder) {
+			head(e)
+			e.Begin(0, "a")
+			e.Str(0, "t")
+			e.Str(0, "t")
+			e.End()
+		},
 		"field twice, empty": func(e *canon.Encoder) {
 			head(e)
 			e.Begin(0, "a")
@@ -133,15 +150,33 @@ func TestEncoderRefuses(t *testing.T) {
 			e.Int(1, 1)
 			e.End()
 		},
-		"field that isn't":       func(e *canon.Encoder) { head(e); e.Begin(2, "a"); e.Str(0, "t"); e.End() },
-		"field of another type":  func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); e.Str(1, "t"); e.End() },
-		"field too long":         func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); e.Str(3, "12345"); e.End() },
+		"field that isn't": func(e *canon.Encoder) { head(e); e.Begin(2, "a"); e.Str(0, "t"); e.End() },
+		"field of another type": func(e *canon.Encoder) {
+			head(e)
+			e.Begin(0, "a")
+			e.Str(0, "t")
+			e.Str(1, "t")
+			e.End()
+		},
+		"field too long": func(e *canon.Encoder) {
+			head(e)
+			e.Begin(0, "a")
+			e.Str(0, "t")
+			e.Str(3, "12345")
+			e.End()
+		},
 		"field too long, no Max": func(e *canon.Encoder) { head(e); item(e, "a", strings.Repeat("x", 1001)) },
 		"field not UTF-8":        func(e *canon.Encoder) { head(e); item(e, "a", "\xed\xa0\x80") },
-		"field negative":         func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); e.Int(1, -1); e.End() },
-		"field 2^53":             func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); e.Int(1, 1<<53); e.End() },
-		"list empty":             func(e *canon.Encoder) { head(e); e.Begin(1, "a"); e.Strs(0, nil); e.End() },
-		"list too many":          func(e *canon.Encoder) { head(e); e.Begin(1, "a"); e.Strs(0, make([]string, 65)); e.End() },
+		"field negative": func(e *canon.Encoder) {
+			head(e)
+			e.Begin(0, "a")
+			e.Str(0, "t")
+			e.Int(1, -1)
+			e.End()
+		},
+		"field 2^53":    func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); e.Int(1, 1<<53); e.End() },
+		"list empty":    func(e *canon.Encoder) { head(e); e.Begin(1, "a"); e.Strs(0, nil); e.End() },
+		"list too many": func(e *canon.Encoder) { head(e); e.Begin(1, "a"); e.Strs(0, make([]string, 65)); e.End() },
 		"entries too many": func(e *canon.Encoder) {
 			head(e)
 			for i := range 4 {
@@ -220,7 +255,8 @@ func TestTake(t *testing.T) {
 				texts[i] += string(e.Bytes())
 			}
 		}
-		if (errs[0] == nil) != good || fmt.Sprint(errs[0]) != fmt.Sprint(errs[1]) || good && (texts[0] != texts[1] || texts[0] == "") {
+		if (errs[0] == nil) != good || fmt.Sprint(errs[0]) != fmt.Sprint(errs[1]) || good &&
+			(texts[0] != texts[1] || texts[0] == "") {
 			t.Errorf("%q, %q: %v", texts[0], texts[1], errs)
 		}
 	}

@@ -42,7 +42,8 @@ func FuzzScanner(f *testing.F) {
 			f.Add(b)
 		}
 	}
-	f.Add([]byte("rye: \"loose/7\"\nb: 1\nc:\n  \"x\": {d: [\"\\\\\"], f: 2, g: 3}\n  \"y\": {g: 0}\nh:\n  \"\\u0000\": {}\n"))
+	f.Add([]byte(
+		"rye: \"loose/7\"\nb: 1\nc:\n  \"x\": {d: [\"\\\\\"], f: 2, g: 3}\n  \"y\": {g: 0}\nh:\n  \"\\u0000\": {}\n"))
 	specs := fuzzSpecs(f)
 	// The scanners are used again and again, so that nothing of one document may show in the next.
 	var memory, reader []*canon.Scanner

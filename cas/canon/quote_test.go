@@ -50,7 +50,8 @@ func TestEveryRune(t *testing.T) {
 		switch i := strings.IndexRune("\"\\\b\t\n\f\r", r); {
 		case i >= 0:
 			want = `"\` + `"\btnfr`[i:i+1] + `"`
-		case r < 0x20, r >= 0x7f && r <= 0x9f, r == 0x2028, r == 0x2029, r == 0xfeff, r >= 0xfdd0 && r <= 0xfdef, r == 0xfffe, r == 0xffff:
+		case r < 0x20, r >= 0x7f && r <= 0x9f, r == 0x2028, r == 0x2029, r == 0xfeff, r >= 0xfdd0 && r <= 0xfdef,
+			r == 0xfffe, r == 0xffff:
 			want = fmt.Sprintf(`"\u%04x"`, r)
 		case r > 0xffff && (r&0xffff == 0xfffe || r&0xffff == 0xffff):
 			want = ""

@@ -161,7 +161,8 @@ func TestMaxLine(t *testing.T) {
 
 // The error of a reader is the error of the scanner, wherever it comes, and what was read before is no document.
 func TestReaderError(t *testing.T) {
-	doc := []byte("# rye:signed:x\nrye: \"list/1\"\nnames: [\"a\"]\nsets:\n  \"k\": {of: [\"y\"]}\nmarks:\n  \"m\": {}\n")
+	doc := []byte(
+		"# rye:signed:x\nrye: \"list/1\"\nnames: [\"a\"]\nsets:\n  \"k\": {of: [\"y\"]}\nmarks:\n  \"m\": {}\n")
 	boom := errors.New("boom")
 	for n := range len(doc) + 1 {
 		r := io.MultiReader(bytes.NewReader(doc[:n]), iotest.ErrReader(boom))
@@ -222,7 +223,9 @@ func TestHostileSizes(t *testing.T) {
 		next        func(int) string
 		most        int64
 	}{
-		{"entries", first + "marks:\n", func(i int) string { return fmt.Sprintf("  \"%09d\": {}\n", i) }, spec.MaxBytes},
+		{"entries", first + "marks:\n", func(i int) string {
+			return fmt.Sprintf("  \"%09d\": {}\n", i)
+		}, spec.MaxBytes},
 		{"key", first + "marks:\n  \"", func(int) string { return "kkkkkkkk" }, 4 * canon.MaxLine},
 		{"header", first + "note: \"", func(int) string { return "nnnnnnnn" }, 4 * canon.MaxLine},
 		{"comment", "# rye:signed:", func(int) string { return "ssssssss" }, 4 * canon.MaxLine},
@@ -249,7 +252,8 @@ func TestHostileSizes(t *testing.T) {
 			}
 		})
 	}
-	if _, err := readBytes(make([]byte, spec.MaxBytes+1), spec); err == nil || !strings.Contains(err.Error(), "larger than") {
+	if _, err := readBytes(make([]byte, spec.MaxBytes+1), spec); err == nil ||
+		!strings.Contains(err.Error(), "larger than") {
 		t.Errorf("as bytes: %v", err)
 	}
 }

@@ -95,7 +95,8 @@ func (c *schema) name() string { return c.family[:len(c.family)-1] }
 func (s *Spec) schema() *schema {
 	s.once.Do(func() {
 		family, _, _ := strings.Cut(s.Format, "/")
-		c := schema{format: s.Format, family: family + "/", first: []byte("rye: \"" + s.Format + "\"\n"), header: compile(s.Header),
+		c := schema{format: s.Format, family: family + "/", first: []byte("rye: \"" + s.Format + "\"\n"),
+			header:   compile(s.Header),
 			maxBytes: s.MaxBytes, maxEntries: s.MaxEntries}
 		for _, sec := range s.Sections {
 			c.sections = append(c.sections, section{sec.Name, []byte(sec.Name + ":\n"), compile(sec.Fields)})

@@ -58,7 +58,8 @@ func (s *Scanner) badLine() bool {
 		return s.fail(s.pos, "indented line outside of a section")
 	case bytes.HasPrefix(w, []byte("---")), bytes.HasPrefix(w, []byte("...")):
 		return s.fail(s.pos, "document marker: there is one document, without markers")
-	case bytes.HasPrefix(w, []byte("<<<<<<<")), bytes.HasPrefix(w, []byte("=======")), bytes.HasPrefix(w, []byte(">>>>>>>")):
+	case bytes.HasPrefix(w, []byte("<<<<<<<")), bytes.HasPrefix(w, []byte("=======")),
+		bytes.HasPrefix(w, []byte(">>>>>>>")):
 		return s.fail(s.pos, "conflict marker: a merge was left unfinished")
 	}
 	name := lineName(w)

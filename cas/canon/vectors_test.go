@@ -199,7 +199,8 @@ func TestDocExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	example := vectorFile(t, "good", "example.yaml")
-	comment := append([]byte("//\t"), bytes.ReplaceAll(bytes.TrimSuffix(example, []byte("\n")), []byte("\n"), []byte("\n//\t"))...)
+	comment := append([]byte("//\t"), bytes.ReplaceAll(bytes.TrimSuffix(example, []byte("\n")), []byte("\n"),
+		[]byte("\n//\t"))...)
 	if !bytes.Contains(doc, append(comment, '\n')) {
 		t.Errorf("doc.go doesn't hold\n%s", comment)
 	}

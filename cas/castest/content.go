@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// sizes are those at which something may begin or end in a store: a chunk of the hash, a page, a block, a part. With -short
-// the longest are left out, whose goroutines are those of the others.
+// sizes are those at which something may begin or end in a store: a chunk of the hash, a page, a block, a part. With
+// -short the longest are left out, whose goroutines are those of the others.
 func sizes() []int {
 	all := []int{
 		0, 1, 1023, 1024, 1025, 4 << 10,
@@ -74,7 +74,8 @@ func random(seed uint64, n int) []byte {
 
 // text never changes: golden vectors hold it.
 func text(seed uint64, n int) []byte {
-	words := [...]string{"bytes", "get", "a", "name", "some" + "body", "vouches", "for", "the", "name", "and", "nothing", "else", "runs"}
+	words := [...]string{"bytes", "get", "a", "name", "some" + "body", "vouches", "for", "the", "name", "and",
+		"nothing", "else", "runs"}
 	r := rand.New(rand.NewPCG(seed, 1))
 	b := make([]byte, 0, n+64)
 	for len(b) < n {

@@ -30,7 +30,8 @@ func (s *suite) roundTrip() {
 // oddReaders gives bytes in every rhythm that io.Reader allows, and takes them in others.
 func (s *suite) oddReaders() {
 	for _, n := range []int{0, 1, 5000, 300 << 10} {
-		for i, odd := range []func(io.Reader) io.Reader{iotest.HalfReader, iotest.DataErrReader, iotest.OneByteReader} {
+		for i, odd := range []func(io.Reader) io.Reader{iotest.HalfReader, iotest.DataErrReader,
+			iotest.OneByteReader} {
 			b := Text(uint64(i), n)
 			info, err := s.Put(s.ctx, cas.Blob, odd(bytes.NewReader(b)))
 			if err != nil || info != infoOf(cas.Blob, b) {
@@ -76,7 +77,8 @@ func (s *suite) absent() {
 
 func (s *suite) missing() {
 	s.wantMissing(s, nil, nil)
-	a, b, c := s.put(s, cas.Blob, []byte("a")).ID, infoOf(cas.Blob, []byte("b")).ID, s.put(s, cas.TreeKind, []byte("c")).ID
+	a, b, c := s.put(s, cas.Blob, []byte("a")).ID, infoOf(cas.Blob, []byte("b")).ID,
+		s.put(s, cas.TreeKind, []byte("c")).ID
 	z := infoOf(cas.Document, []byte("z")).ID
 	s.wantMissing(s, []cas.ID{a, c, a}, nil)
 	s.wantMissing(s, []cas.ID{z, b}, []cas.ID{z, b})

@@ -1,4 +1,5 @@
-// Package checkedbolt stores rebuildable data in one bbolt file and detects every value that is damaged, torn or foreign.
+// Package checkedbolt stores rebuildable data in one bbolt file and detects every value that is damaged, torn or
+// foreign.
 //
 // The file has one bucket, named after its format. Each value is
 //
@@ -6,20 +7,22 @@
 //	        bytes, little-endian), and the rest of the value
 //	rest  = the value that was put
 //
-// so a value of another key, of another format or with a flipped bit is rejected. A file without the bucket has another
-// format, and is removed like a damaged one. The sums don't prove that the pages form a tree, and bbolt trusts its file:
-// it would follow a cycle of pages until the stack overflows. So opening the file checks every page, and any panic within
-// Guarded counts as damage. Opening it for writing also checks the order of the keys and the list of free pages.
+// so a value of another key, of another format or with a flipped bit is rejected. A file without the bucket has
+// another format, and is removed like a damaged one. The sums don't prove that the pages form a tree, and bbolt trusts
+// its file: it would follow a cycle of pages until the stack overflows. So opening the file checks every page, and any
+// panic within Guarded counts as damage. Opening it for writing also checks the order of the keys and the list of free
+// pages.
 //
-// A sealed value may be outdated, because a power failure can bring back replaced pages. Values that belong together must
-// show by their content that they do.
+// A sealed value may be outdated, because a power failure can bring back replaced pages. Values that belong together
+// must show by their content that they do.
 //
 // Processes open the file for a short time, many for reading or one for writing. Nothing is synced.
 //
 // # Two ways to use it
 //
-// Open and Update are for values that belong together. A Cache is for many independent values: it waits only briefly for
-// other processes, drops values rather than failing, and evicts the least recently used ones. Its values begin with
+// Open and Update are for values that belong together. A Cache is for many independent values: it waits only briefly
+// for other processes, drops values rather than failing, and evicts the least recently used ones. Its values begin
+// with
 //
 //	day (4 bytes, little-endian)   when the value was last used, in days since 1970
 package checkedbolt
@@ -61,8 +64,8 @@ const (
 	portion = 4 << 20
 	// valuesAhead is how many values wait to be written. While a portion is, about as many are read.
 	valuesAhead = 32
-	// mapped is how much of a file that is written is mapped into memory from the beginning. Beyond, bbolt maps it anew whenever it
-	// has grown to twice the size, and then copies all that a transaction has read or changed.
+	// mapped is how much of a file that is written is mapped into memory from the beginning. Beyond, bbolt maps it
+	// anew whenever it has grown to twice the size, and then copies all that a transaction has read or changed.
 	mapped = 64 << 20
 )
 
@@ -262,14 +265,15 @@ type Batch struct {
 }
 
 // Update calls f with a batch that is written if f returns no error, and not at all otherwise, but for what f flushes.
-// The file is made if need be. It waits as Open does. Where a file turns out to be damaged, f is called again, for a new one. A file that
-// has become much larger than what it holds is replaced by a small one.
+// The file is made if need be. It waits as Open does. Where a file turns out to be damaged, f is called again, for a
+// new one. A file that has become much larger than what it holds is replaced by a small one.
 func Update(ctx context.Context, path, format string, wait time.Duration, f func(*Batch) error) error {
 	return update(ctx, path, format, wait, f, (*File).shrink)
 }
 
 // update also calls after, if f was successful.
-func update(ctx context.Context, path, format string, wait time.Duration, f func(*Batch) error, after func(*File) error) error {
+func update(ctx context.Context, path, format string, wait time.Duration, f func(*Batch) error,
+	after func(*File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -282,7 +286,8 @@ func update(ctx context.Context, path, format string, wait time.Duration, f func
 	return err
 }
 
-func (b *Batch) update(ctx context.Context, path, format string, wait time.Duration, f func(*Batch) error, after func(*File) error) error {
+func (b *Batch) update(ctx context.Context, path, format string, wait time.Duration, f func(*Batch) error,
+	after func(*File) error) error {
 	switch file, err := openThere(ctx, path, format, toCheck, wait); {
 	case err == nil:
 		file.Close()
@@ -323,8 +328,8 @@ func (b *Batch) begin() (err error) {
 	return err
 }
 
-// Flush writes what was put so far, if that is much: a transaction has all of it in memory, twice. Readers see it, and it
-// stays whatever comes after.
+// Flush writes what was put so far, if that is much: a transaction has all of it in memory, twice. Readers see it, and
+// it stays whatever comes after.
 func (b *Batch) Flush() error {
 	if b.held < portion {
 		return nil
@@ -493,8 +498,8 @@ func (f *File) copy(from *bolt.Tx, n *File, keep func(key []byte) bool) error {
 	return nil
 }
 
-// size adds up what the file holds. It reads the file and leaves the mapping alone, whose pages would become memory of this
-// process.
+// size adds up what the file holds. It reads the file and leaves the mapping alone, whose pages would become memory of
+// this process.
 func (f *File) size() (n int64) {
 	_ = f.db.View(func(tx *bolt.Tx) error {
 		c, err := newChecker(f.file, false)

@@ -189,8 +189,8 @@ func (c *pageChecker) bucket(at int64, size uint64) error {
 }
 
 // free checks the list of free pages that a transaction left: a page's head, then, in order, pages that are in use
-// nowhere. If the count is the greatest possible the first number is the count instead. Without a list bbolt would look
-// for free pages in a goroutine of its own, where a panic can't be caught.
+// nowhere. If the count is the greatest possible the first number is the count instead. Without a list bbolt would
+// look for free pages in a goroutine of its own, where a panic can't be caught.
 func (c *pageChecker) free(tx uint64) error {
 	var meta [metaSize]byte
 	for id := range int64(2) {

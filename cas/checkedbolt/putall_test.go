@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestPutAll: values that are read while others are written are those that Put would write. An error of one of them, or of the
-// file, ends the reading.
+// TestPutAll: values that are read while others are written are those that Put would write. An error of one of them,
+// or of the file, ends the reading.
 func TestPutAll(t *testing.T) {
 	const n, size = 300, 64 << 10
 	values := func(read *int, bad int) func(yield func(Value) bool) {

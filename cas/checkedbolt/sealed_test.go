@@ -170,8 +170,8 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestDamage flips bits and cuts the file in many ways: a value is right or it is none, and after damage the file can be
-// made anew.
+// TestDamage flips bits and cuts the file in many ways: a value is right or it is none, and after damage the file can
+// be made anew.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f.db")
@@ -285,7 +285,9 @@ func TestManyAtOnce(t *testing.T) {
 	for g := range 40 {
 		wg.Go(func() {
 			if g%8 == 0 {
-				err := Update(t.Context(), path, format, 10*time.Second, func(b *Batch) error { return b.Put(fmt.Append(nil, "g", g), nil) })
+				err := Update(t.Context(), path, format, 10*time.Second, func(b *Batch) error {
+					return b.Put(fmt.Append(nil, "g", g), nil)
+				})
 				if err != nil {
 					t.Error(err)
 				}
@@ -349,7 +351,9 @@ func TestPages(t *testing.T) {
 		do   func(b []byte)
 	}{
 		{"a circle", tree, branches(func(p []byte) { copy(p[pageHead+8:], p[:8]) })},
-		{"a page twice", tree, branches(func(p []byte) { copy(p[pageHead+8:pageHead+16], p[pageHead+elementSize+8:]) })},
+		{"a page twice", tree, branches(func(p []byte) {
+			copy(p[pageHead+8:pageHead+16], p[pageHead+elementSize+8:])
+		})},
 		{"a page beyond the end", tree, branches(func(p []byte) { order.PutUint64(p[pageHead+8:], 1<<40) })},
 		{"a meta page", tree, branches(func(p []byte) { order.PutUint64(p[pageHead+8:], 1) })},
 		{"a key beyond the page", tree, branches(func(p []byte) { order.PutUint32(p[pageHead+4:], 1<<30) })},
@@ -359,11 +363,19 @@ func TestPages(t *testing.T) {
 		{"another page", tree, branches(func(p []byte) { order.PutUint64(p, 1<<20) })},
 		{"a page that goes on beyond the end", tree, leaves(func(p []byte) { order.PutUint32(p[12:], 1<<20) })},
 		{"a value beyond the page", tree, leaves(func(p []byte) { order.PutUint32(p[pageHead+12:], 1<<30) })},
-		{"a bucket in a bucket, or another flag", tree, leaves(func(p []byte) { order.PutUint32(p[pageHead:], order.Uint32(p[pageHead:])+1) })},
-		{"a bucket that is too short", inline, leaves(func(p []byte) { order.PutUint32(p[pageHead+12:], bucketHead-1) })},
+		{"a bucket in a bucket, or another flag", tree, leaves(func(p []byte) {
+			order.PutUint32(p[pageHead:], order.Uint32(p[pageHead:])+1)
+		})},
+		{"a bucket that is too short", inline, leaves(func(p []byte) {
+			order.PutUint32(p[pageHead+12:], bucketHead-1)
+		})},
 		{"a bucket without a page", inline, leaves(func(p []byte) { order.PutUint32(p[pageHead+12:], bucketHead+1) })},
-		{"a bucket of another kind", inline, leaves(func(p []byte) { order.PutUint16(value(p)[bucketHead+8:], branchPage) })},
-		{"a bucket with too many values", inline, leaves(func(p []byte) { order.PutUint16(value(p)[bucketHead+10:], 1<<14) })},
+		{"a bucket of another kind", inline, leaves(func(p []byte) {
+			order.PutUint16(value(p)[bucketHead+8:], branchPage)
+		})},
+		{"a bucket with too many values", inline, leaves(func(p []byte) {
+			order.PutUint16(value(p)[bucketHead+10:], 1<<14)
+		})},
 		{"a bucket in a meta page", inline, leaves(func(p []byte) { order.PutUint64(value(p), 1) })},
 	} {
 		b := bytes.Clone(c.file)
@@ -413,21 +425,29 @@ func TestPagesBeforeWriting(t *testing.T) {
 		t.Fatal("there are no free pages")
 	}
 	for name, do := range map[string]func(b []byte){
-		"keys of a branch out of order": func(b []byte) { e := root(b)[pageHead+elementSize:]; order.PutUint32(e, order.Uint32(e)-elementSize+3) },
+		"keys of a branch out of order": func(b []byte) {
+			e := root(b)[pageHead+elementSize:]
+			order.PutUint32(e, order.Uint32(e)-elementSize+3)
+		},
 		"keys of a leaf out of order": func(b []byte) {
 			e := page(b, leafPage)[pageHead:]
 			order.PutUint32(e[elementSize+4:], order.Uint32(e[4:])-elementSize)
 		},
-		"no key":                  func(b []byte) { order.PutUint32(page(b, branchPage)[pageHead+4:], 0) },
-		"a page in use":           func(b []byte) { order.PutUint64(list(b)[pageHead+16:], order.Uint64(root(b)[pageHead+8:])) },
+		"no key": func(b []byte) { order.PutUint32(page(b, branchPage)[pageHead+4:], 0) },
+		"a page in use": func(b []byte) {
+			order.PutUint64(list(b)[pageHead+16:], order.Uint64(root(b)[pageHead+8:]))
+		},
 		"the list's own":          func(b []byte) { copy(list(b)[pageHead+16:pageHead+24], list(b)) },
 		"a page that never was":   func(b []byte) { order.PutUint64(list(b)[pageHead+16:], 1<<40) },
 		"a meta page":             func(b []byte) { order.PutUint64(list(b)[pageHead:], 1) },
 		"free pages out of order": func(b []byte) { copy(list(b)[pageHead+8:pageHead+16], list(b)[pageHead:]) },
 		"too many of them":        func(b []byte) { order.PutUint16(list(b)[10:], pageSize/8-1) },
-		"very many of them":       func(b []byte) { order.PutUint16(list(b)[10:], 1<<16-1); order.PutUint64(list(b)[pageHead:], 1<<62) },
-		"a list that goes on":     func(b []byte) { order.PutUint32(list(b)[12:], 1<<20) },
-		"a list of another kind":  func(b []byte) { order.PutUint16(list(b)[8:], leafPage) },
+		"very many of them": func(b []byte) {
+			order.PutUint16(list(b)[10:], 1<<16-1)
+			order.PutUint64(list(b)[pageHead:], 1<<62)
+		},
+		"a list that goes on":    func(b []byte) { order.PutUint32(list(b)[12:], 1<<20) },
+		"a list of another kind": func(b []byte) { order.PutUint16(list(b)[8:], leafPage) },
 	} {
 		b := bytes.Clone(whole)
 		do(b)

@@ -118,7 +118,8 @@ func (s *Store) batch(ctx context.Context, reread bool) (*batch, error) {
 		snap.release()
 		return nil, errors.Join(err, l.release())
 	}
-	return &batch{s: s, ctx: ctx, lease: l, snap: snap, garbage: sync.OnceValue(s.readGarbage), reread: reread, enc: enc, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}, nil
+	return &batch{s: s, ctx: ctx, lease: l, snap: snap, garbage: sync.OnceValue(s.readGarbage), reread: reread,
+		enc: enc, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}, nil
 }
 
 // Missing implements cas.Misser.
@@ -129,7 +130,8 @@ func (b *batch) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 }
 
 // missing returns those of ids for which has is false.
-func missing(ctx context.Context, ids []cas.ID, has func(kind cas.Kind, d *cas.Digest) bool) (out []cas.ID, err error) {
+func missing(ctx context.Context, ids []cas.ID, has func(kind cas.Kind, d *cas.Digest) bool) (out []cas.ID,
+	err error) {
 	for i := range ids {
 		if i%4096 == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -173,8 +175,8 @@ func (b *batch) counts(p *pack, e entry, no int) bool {
 // sealedTime is the modification time of packs that are as they were sealed or last verified.
 var sealedTime = time.Unix(1<<30, 0)
 
-// verify returns which entries of a pack can be read back. It trusts a pack that has sealedTime, and reads any other one
-// as a whole: writing to a file changes its time, as does copying a store.
+// verify returns which entries of a pack can be read back. It trusts a pack that has sealedTime, and reads any other
+// one as a whole: writing to a file changes its time, as does copying a store.
 func (b *batch) verify(p *pack) func(entry int) bool {
 	fi, err := p.f.Stat()
 	sealed := err == nil && fi.Size() == p.size && fi.ModTime().Equal(sealedTime)

@@ -102,7 +102,8 @@ func TestManyPuts(t *testing.T) {
 	const puts = 10_000 / ((sample + 1) / 2)
 	o.take()
 	for n := range puts {
-		_, err := s.Put(t.Context(), cas.Blob, strings.NewReader(strings.Repeat("x", n%50)+string(rune('a'+n%26))+string(binary.BigEndian.AppendUint32(nil, uint32(n)))))
+		_, err := s.Put(t.Context(), cas.Blob, strings.NewReader(strings.Repeat("x",
+			n%50)+string(rune('a'+n%26))+string(binary.BigEndian.AppendUint32(nil, uint32(n)))))
 		must(t, err)
 		if n%1000 == 0 {
 			paths, err := listPacks(s.dir)
@@ -396,7 +397,8 @@ func TestLongStream(t *testing.T) {
 	if i.Size != size {
 		t.Errorf("%d bytes", i.Size)
 	}
-	if got := after.TotalAlloc - before.TotalAlloc; sample == 1 && got > 100<<20 { // the race detector drops pooled buffers
+	// the race detector drops pooled buffers
+	if got := after.TotalAlloc - before.TotalAlloc; sample == 1 && got > 100<<20 {
 		t.Errorf("a stream of %d bytes took %d", size, got)
 	}
 	o, err := s.Get(t.Context(), i.ID)

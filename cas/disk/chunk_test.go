@@ -30,12 +30,15 @@ func TestCuts(t *testing.T) {
 	turn := 0
 	for _, kind := range []cas.Kind{cas.Blob, cas.Document} {
 		c := cut.Of(kind)
-		for _, size := range []int{c.Whole + 1, segmentSize - 1, segmentSize, segmentSize + 1, 2*segmentSize - 7, 3*segmentSize + 12345} {
-			for name, b := range map[string][]byte{"noise": noise(uint64(size), size), "text": text(uint64(size), size), "zeros": make([]byte, size)} {
+		for _, size := range []int{c.Whole + 1, segmentSize - 1, segmentSize, segmentSize + 1, 2*segmentSize - 7,
+			3*segmentSize + 12345} {
+			for name, b := range map[string][]byte{"noise": noise(uint64(size), size),
+				"text": text(uint64(size), size), "zeros": make([]byte, size)} {
 				want := cutsOf(c, b)
 				for readers, reader := range map[string]io.Reader{
-					"whole": bytes.NewReader(b), "half": iotest.HalfReader(bytes.NewReader(b)), "data and error": iotest.DataErrReader(bytes.NewReader(b)),
-					"odd": &oddReader{b, r},
+					"whole": bytes.NewReader(b), "half": iotest.HalfReader(bytes.NewReader(b)),
+					"data and error": iotest.DataErrReader(bytes.NewReader(b)),
+					"odd":            &oddReader{b, r},
 				} {
 					if turn++; turn%((sample+1)/2) != 0 {
 						continue
@@ -45,7 +48,8 @@ func TestCuts(t *testing.T) {
 					i, err := s.Put(t.Context(), kind, reader)
 					must(t, err)
 					if got := stored(t, s, i.ID); !slices.Equal(got, want) || i.Digest != cas.Sum(b) {
-						t.Errorf("%s of %d bytes of %s, read by %s: %d cuts, not %d", kind, size, name, readers, len(got), len(want))
+						t.Errorf("%s of %d bytes of %s, read by %s: %d cuts, not %d", kind, size, name, readers,
+							len(got), len(want))
 					}
 				}
 			}

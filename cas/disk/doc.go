@@ -66,14 +66,14 @@
 // place. Writers merge packs of about one size, eight at a time, so that a store has some logarithm of packs.
 // A replaced pack stays readable for processes that have it open.
 //
-// A gc removes objects that have been unreachable for the grace period. Writers put objects in the record of garbage again,
-// so an object that was just put has the whole grace period to get a reference. A ref that is set before the batch is
-// closed needs no grace. The file doomed makes the removal atomic. Objects that stay keep everything they need, garbage or
-// not: what counts as present can be read.
+// A gc removes objects that have been unreachable for the grace period. Writers put objects in the record of garbage
+// again, so an object that was just put has the whole grace period to get a reference. A ref that is set before the
+// batch is closed needs no grace. The file doomed makes the removal atomic. Objects that stay keep everything they
+// need, garbage or not: what counts as present can be read.
 //
-// A pack gets the modification time 2^30 (January 2004) when it is sealed. A record of a pack with another time, which was
-// written to or copied since, counts as present for writers only after the whole pack was read and verified; then the pack
-// gets that time again.
+// A pack gets the modification time 2^30 (January 2004) when it is sealed. A record of a pack with another time, which
+// was written to or copied since, counts as present for writers only after the whole pack was read and verified; then
+// the pack gets that time again.
 //
 // What the store hands out was hashed. An index is believed only where its sums are right: a page with a wrong one
 // makes its objects absent for writers, which put them again, and makes readers go to the blocks. So a damaged
@@ -87,6 +87,6 @@
 // them back from another store. Losing the files garbage and condemned costs grace, nothing else. Where doomed is
 // damaged, writers treat all objects as absent, and no janitor runs until the user removes the file.
 //
-// Not promised: anything on a file system without working locks, and protection from users who can write to the store's
-// directory.
+// Not promised: anything on a file system without working locks, and protection from users who can write to the
+// store's directory.
 package disk

@@ -179,7 +179,8 @@ func decodeFooter(b []byte, size int64) (footer, error) {
 		salt:    binary.LittleEndian.Uint64(b[48:]),
 	}
 	const most = 1 << 40
-	if f.entries > most || f.blocks > most || f.index > 1<<56 || f.index%pageSize != 0 || binary.LittleEndian.Uint32(b[56:]) != 0 ||
+	if f.entries > most || f.blocks > most || f.index > 1<<56 || f.index%pageSize != 0 ||
+		binary.LittleEndian.Uint32(b[56:]) != 0 ||
 		f.size() != size {
 		return footer{}, badPack("its footer and its length disagree")
 	}
@@ -209,8 +210,8 @@ func appendBlockHeader(b []byte, salt uint64, codec byte, raw, stored int, recs 
 	return b
 }
 
-// blockSum is the checksum of a block header without its own four bytes. It covers the pack's salt, so that a file that
-// contains a forged block and is stored in a pack can't pass it off as a block of that pack.
+// blockSum is the checksum of a block header without its own four bytes. It covers the pack's salt, so that a file
+// that contains a forged block and is stored in a pack can't pass it off as a block of that pack.
 func blockSum(h []byte, salt uint64) uint32 {
 	var s [8]byte
 	binary.LittleEndian.PutUint64(s[:], salt)
@@ -240,9 +241,11 @@ func decodeBlockHeader(b []byte, salt uint64) (blockHeader, error) {
 		return blockHeader{}, badPack("no block begins here")
 	}
 	cn := binary.LittleEndian.Uint32(b[4:])
-	h := blockHeader{codec: byte(cn >> 24), raw: binary.LittleEndian.Uint32(b[8:]), stored: binary.LittleEndian.Uint32(b[12:])}
+	h := blockHeader{codec: byte(cn >> 24), raw: binary.LittleEndian.Uint32(b[8:]),
+		stored: binary.LittleEndian.Uint32(b[12:])}
 	n := int(cn & (1<<24 - 1))
-	if h.codec > codecZstd || h.raw > blockMax || h.stored > h.raw || (h.codec == codecRaw && h.raw != h.stored) || n == 0 || n > blockRecs {
+	if h.codec > codecZstd || h.raw > blockMax || h.stored > h.raw || (h.codec == codecRaw && h.raw != h.stored) ||
+		n == 0 || n > blockRecs {
 		return blockHeader{}, badPack("a block header makes no sense")
 	}
 	at, sum := blockFixed, uint64(0)

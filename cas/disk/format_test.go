@@ -57,7 +57,8 @@ type part struct {
 // goldenParts are a small file, a tree, and a long document in two chunks with its list.
 func goldenParts(fill func(seed uint64, n int) []byte) (parts []part, blob, tree, doc []byte) {
 	blob = fill(1, 300)
-	tree, err := cas.AppendTree(nil, []cas.Entry{{Name: "f", Mode: cas.Exec, Digest: cas.Sum(blob), Size: int64(len(blob))}})
+	tree, err := cas.AppendTree(nil, []cas.Entry{{Name: "f", Mode: cas.Exec, Digest: cas.Sum(blob),
+		Size: int64(len(blob))}})
 	if err != nil {
 		panic(err)
 	}
@@ -111,12 +112,14 @@ func TestVectors(t *testing.T) {
 	golden(t, "raw.pack.hex", b)
 	golden(t, "chunk-list.hex", raw[5].b)
 	golden(t, "root.hex", raw[6].b)
-	golden(t, "block-header.hex", appendBlockHeader(nil, salt, codecZstd, 5001, 70, []record{{cas.Blob, 5000}, {listRecord, 1}}))
+	golden(t, "block-header.hex", appendBlockHeader(nil, salt, codecZstd, 5001, 70,
+		[]record{{cas.Blob, 5000}, {listRecord, 1}}))
 	foot := footer{entries: 94, blocks: 256, index: 3 * pageSize, id: [16]byte{1, 2, 3}, salt: salt}
 	golden(t, "footer.hex", foot.encode())
 	golden(t, "format", []byte(formatText(Format, MinReader)))
 	golden(t, "ref", []byte(refText("release/Stable", cas.ID{Kind: cas.TreeKind, Digest: cas.Sum(tree)})))
-	lines := linesOf([]unreachable{{e: entry{digest: cas.Sum(blob), kind: cas.Blob}, since: 1e18}, {e: entry{digest: cas.Sum(tree), kind: cas.TreeKind}, since: 2e18}})
+	lines := linesOf([]unreachable{{e: entry{digest: cas.Sum(blob), kind: cas.Blob}, since: 1e18},
+		{e: entry{digest: cas.Sum(tree), kind: cas.TreeKind}, since: 2e18}})
 	golden(t, "garbage.hex", encodeRecord([][16]byte{{1}, {2}}, lines))
 	golden(t, "condemned.hex", encodeRecord([][16]byte{{3}}, lines[:keyLine]))
 	golden(t, "doomed.hex", encodeRecord([][16]byte{{3}, {4}}, nil))
@@ -136,7 +139,8 @@ func TestVectors(t *testing.T) {
 	for _, x := range []struct {
 		kind cas.Kind
 		b    []byte
-	}{{cas.Blob, blob}, {cas.Blob, text1}, {cas.Blob, nil}, {cas.TreeKind, tree}, {cas.TreeKind, tree1}, {cas.Document, doc}, {cas.Document, doc1}} {
+	}{{cas.Blob, blob}, {cas.Blob, text1}, {cas.Blob, nil}, {cas.TreeKind, tree}, {cas.TreeKind, tree1},
+		{cas.Document, doc}, {cas.Document, doc1}} {
 		w.objects[cas.ID{Kind: x.kind, Digest: cas.Sum(x.b)}] = x.b
 	}
 	must(t, w.check(s))
@@ -187,7 +191,8 @@ func FuzzBlockHeader(f *testing.F) {
 		for range 2 {
 			h, err := decodeBlockHeader(b, salt)
 			if err == nil {
-				if again := appendBlockHeader(nil, salt, h.codec, int(h.raw), int(h.stored), h.recs); !bytes.Equal(again, b[:h.size]) {
+				if again := appendBlockHeader(nil, salt, h.codec, int(h.raw), int(h.stored),
+					h.recs); !bytes.Equal(again, b[:h.size]) {
 					t.Fatalf("%x is written as %x", b[:h.size], again)
 				}
 			}
@@ -210,7 +215,8 @@ func FuzzFooter(f *testing.F) {
 		}
 		b = slices.Clone(b)
 		binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
-		index, entries, blocks := binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
+		index, entries, blocks := binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[8:]),
+			binary.LittleEndian.Uint64(b[16:])
 		maybe := footer{index: index, entries: entries, blocks: blocks}
 		foot, err := decodeFooter(b, maybe.size())
 		if err == nil && !bytes.Equal(foot.encode(), b) {
@@ -362,7 +368,8 @@ func putRight(b []byte) []byte {
 	at := len(b) - footerSize
 	copy(b[at:], footerMagic)
 	binary.LittleEndian.PutUint32(b[at+56:], 0)
-	foot := footer{entries: binary.LittleEndian.Uint64(b[at+8:]), blocks: binary.LittleEndian.Uint64(b[at+16:]), index: binary.LittleEndian.Uint64(b[at+24:])}
+	foot := footer{entries: binary.LittleEndian.Uint64(b[at+8:]), blocks: binary.LittleEndian.Uint64(b[at+16:]),
+		index: binary.LittleEndian.Uint64(b[at+24:])}
 	if foot.entries < 1<<20 && foot.blocks < 1<<20 && foot.index < 1<<30 && foot.size() == int64(len(b)) {
 		h := cas.NewHasher()
 		for n := range foot.pages() {
@@ -452,8 +459,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestFind: the first entry of a page that isn't below a digest is found wherever digests lie, evenly or not, and one digest
-// may stand there with several kinds.
+// TestFind: the first entry of a page that isn't below a digest is found wherever digests lie, evenly or not, and one
+// digest may stand there with several kinds.
 func TestFind(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	digest := func(spread int) (d cas.Digest) {
@@ -476,7 +483,8 @@ func TestFind(t *testing.T) {
 			e := entry{digest: all[i], kind: cas.Blob}
 			e.put(page[i*entrySize:])
 		}
-		looked := append(slices.Clone(all), digest(256), digest(2), cas.Digest{}, cas.Digest(bytes.Repeat([]byte{0xff}, cas.Size)))
+		looked := append(slices.Clone(all), digest(256), digest(2), cas.Digest{},
+			cas.Digest(bytes.Repeat([]byte{0xff}, cas.Size)))
 		for _, d := range looked {
 			want, _ := slices.BinarySearchFunc(all, d, cas.Digest.Compare)
 			if got := find(page[:], count, &d); got != want {

@@ -35,8 +35,8 @@ type Report struct {
 	Problems []Problem `json:"-"`
 }
 
-// Fsck reads and hashes everything in the store, follows every ref, and reports every problem. It uses no cache and changes
-// nothing. progress, if not nil, is called with numbers of uncompressed bytes.
+// Fsck reads and hashes everything in the store, follows every ref, and reports every problem. It uses no cache and
+// changes nothing. progress, if not nil, is called with numbers of uncompressed bytes.
 func (s *Store) Fsck(ctx context.Context, progress func(bytes int64)) (Report, error) {
 	// The refs come first: what they reach was there before them.
 	refs, err := s.Refs()
@@ -70,9 +70,11 @@ func (s *Store) Fsck(ctx context.Context, progress func(bytes int64)) (Report, e
 	if ctx.Err() != nil {
 		return Report{}, context.Cause(ctx)
 	}
-	r := Report{Packs: len(snap.packs) + len(snap.bad), Refs: len(refs), Objects: f.objects.Load(), Bytes: f.bytes.Load(), Problems: f.problems}
+	r := Report{Packs: len(snap.packs) + len(snap.bad), Refs: len(refs), Objects: f.objects.Load(),
+		Bytes: f.bytes.Load(), Problems: f.problems}
 	slices.SortFunc(r.Problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Ref, b.Ref), a.ID.Digest.Compare(b.ID.Digest), cmp.Compare(a.Text, b.Text))
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Ref, b.Ref), a.ID.Digest.Compare(b.ID.Digest),
+			cmp.Compare(a.Text, b.Text))
 	})
 	return r, nil
 }
@@ -181,7 +183,10 @@ func (f *fsck) long(ctx context.Context, k *blockCache, l longEntry) {
 		}
 		h := cas.NewHasher()
 		parts := reader(func(rec cas.Kind, d *cas.Digest) ([]byte, error) { return f.record(k, rec, d) })
-		if err := parts.chunks(ctx, id.Kind, level, items, func(b []byte) error { h.Write(b); return nil }); err != nil {
+		if err := parts.chunks(ctx, id.Kind, level, items, func(b []byte) error {
+			h.Write(b)
+			return nil
+		}); err != nil {
 			return err
 		}
 		if found := h.Digest(); found != id.Digest {

@@ -35,8 +35,8 @@ type GCResult struct {
 	BytesAfter  int64 `json:"bytes_after"`
 }
 
-// GC removes the objects that have been unreachable from refs and pins for the grace period, according to the store's own
-// record. It never removes an object that a running writer may rely on:
+// GC removes the objects that have been unreachable from refs and pins for the grace period, according to the store's
+// own record. It never removes an object that a running writer may rely on:
 //
 //  1. GC marks everything reachable, and lists the rest that is old enough in the file "condemned". Writers that begin
 //     later treat these objects as absent and put them again if they need them.
@@ -46,8 +46,8 @@ type GCResult struct {
 //  5. It gives the new packs their names and lists the old ones in the file "doomed", which hides them from all processes.
 //     Then it removes them.
 //
-// The removal is atomic, because objects need each other: the root of a long object counts as the object even after its
-// chunks are gone. If GC is killed, the old packs or the new ones remain, or both, and the next janitor cleans up.
+// The removal is atomic, because objects need each other: the root of a long object counts as the object even after
+// its chunks are gone. If GC is killed, the old packs or the new ones remain, or both, and the next janitor cleans up.
 func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
 	var r GCResult
 	if !o.DryRun {
@@ -115,7 +115,8 @@ type pile struct {
 func (g *pile) rewrite(ctx context.Context, s *Store) error {
 	next, damaged, err := s.rewrite(ctx, []*pack{g.p}, func(_ *pack, n int) bool { return g.dead.has(n) })
 	if err == nil && damaged != nil {
-		err = fmt.Errorf("%q is damaged, so nothing was removed; rye store fsck tells more", filepath.Base(damaged.path))
+		err = fmt.Errorf("%q is damaged, so nothing was removed; rye store fsck tells more",
+			filepath.Base(damaged.path))
 	}
 	g.next = next
 	return err
@@ -258,8 +259,8 @@ func (m *marks) roots(ctx context.Context) (int, error) {
 			ids = append(ids, cas.ID{Kind: k, Digest: d})
 		}
 	}
-	// The packs are listed after the roots are read, because objects exist before the roots that reach them. Packs that are
-	// known already stay: only this janitor removes packs.
+	// The packs are listed after the roots are read, because objects exist before the roots that reach them. Packs
+	// that are known already stay: only this janitor removes packs.
 	snap, err := m.s.read(m.snap)
 	if err != nil {
 		return 0, err
@@ -403,7 +404,8 @@ func (s *Store) waitForWriters(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-deadline.C:
-			return fault.Wrap(osfile.Busy(s.dir, s.wait), "the store %q is busy: waited %s for a writer, %s", s.dir, s.wait, who)
+			return fault.Wrap(osfile.Busy(s.dir, s.wait), "the store %q is busy: waited %s for a writer, %s", s.dir,
+				s.wait, who)
 		case <-time.After(pause):
 		}
 	}

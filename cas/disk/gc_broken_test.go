@@ -17,15 +17,16 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// TestGCBrokenOff ends a gc before each of its operations, and then moves what it left to other packs, which the record
-// of garbage doesn't name: what counts as present can be read.
+// TestGCBrokenOff ends a gc before each of its operations, and then moves what it left to other packs, which the
+// record of garbage doesn't name: what counts as present can be read.
 func TestGCBrokenOff(t *testing.T) {
 	c := newClock()
 	r := c.store(t)
 	r.fanout = 1000 // each put stays in a pack of its own
 	first := noise(2, 300<<10)
 	must(t, r.put("", first))
-	must(t, r.put("", append(first[:len(first):len(first)], text(1, 100)...))) // has most of its chunks in the first pack
+	// has most of its chunks in the first pack
+	must(t, r.put("", append(first[:len(first):len(first)], text(1, 100)...)))
 	must(t, r.put("main", text(3, 100)))
 	r.w.drop()
 	for n := 1; ; n++ {
@@ -87,8 +88,8 @@ func TestDoomedDamaged(t *testing.T) {
 	must(t, clean(r.Store))
 }
 
-// TestGCBesideSlowWriter has a writer that began before a gc without grace count on what that is about to remove, and end
-// while it waits: what the writer put can be read, or is put again.
+// TestGCBesideSlowWriter has a writer that began before a gc without grace count on what that is about to remove, and
+// end while it waits: what the writer put can be read, or is put again.
 func TestGCBesideSlowWriter(t *testing.T) {
 	r := newClock().store(t)
 	r.packObjects, r.fanout = 1000, 1000

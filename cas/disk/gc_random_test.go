@@ -12,8 +12,8 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A life is a store that chance works on: writers that begin early and end late, refs, the clock, merges, and gcs of any
-// grace, which are killed now and then.
+// A life is a store that chance works on: writers that begin early and end late, refs, the clock, merges, and gcs of
+// any grace, which are killed now and then.
 type life struct {
 	t     *testing.T
 	rand  *rand.Rand

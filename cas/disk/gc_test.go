@@ -87,8 +87,8 @@ func TestGraceRenewed(t *testing.T) {
 	must(t, clean(r.Store))
 }
 
-// TestGraceRenewedBetween: an object that is put again while it is garbage has a grace of its own, also when a gc sees both
-// copies before the first one's grace ends.
+// TestGraceRenewedBetween: an object that is put again while it is garbage has a grace of its own, also when a gc sees
+// both copies before the first one's grace ends.
 func TestGraceRenewedBetween(t *testing.T) {
 	c := newClock()
 	r := c.store(t)
@@ -168,7 +168,8 @@ func listing(t *testing.T, dir string) map[string]string {
 func TestDryRun(t *testing.T) {
 	r := newClock().store(t)
 	must(t, r.put("", text(1, 100), text(2, 200)))
-	for _, name := range []string{"tmp/janitor-1", "tmp/ref-1", "tmp/dead-1", "writers/dead", "pins/dead", condemnedFile} {
+	for _, name := range []string{"tmp/janitor-1", "tmp/ref-1", "tmp/dead-1", "writers/dead", "pins/dead",
+		condemnedFile} {
 		must(t, os.WriteFile(filepath.Join(r.dir, name), []byte("left behind"), 0o600))
 	}
 	before := listing(t, r.dir)
@@ -230,7 +231,8 @@ func TestGCRefusesDamage(t *testing.T) {
 
 // interleave runs gc over copies of a store, each time with one other thing done, by another process, before one
 // of its operations. It returns how often there was such a moment.
-func interleave(t *testing.T, dir string, now func() time.Time, o GCOptions, other func(t *testing.T, s *Store) (after func() error)) int {
+func interleave(t *testing.T, dir string, now func() time.Time, o GCOptions,
+	other func(t *testing.T, s *Store) (after func() error)) int {
 	t.Helper()
 	for n := 1; ; n++ {
 		at := copyDir(t, dir)
@@ -341,7 +343,8 @@ func TestGCBesideHealing(t *testing.T) {
 	c := newClock()
 	r := c.store(t)
 	blob := text(1, 500)
-	below, err := cas.AppendTree(nil, []cas.Entry{{Name: "f", Mode: cas.File, Digest: cas.Sum(blob), Size: int64(len(blob))}})
+	below, err := cas.AppendTree(nil, []cas.Entry{{Name: "f", Mode: cas.File, Digest: cas.Sum(blob),
+		Size: int64(len(blob))}})
 	must(t, err)
 	above, err := cas.AppendTree(nil, []cas.Entry{{Name: "d", Mode: cas.Dir, Digest: cas.Sum(below)}})
 	must(t, err)

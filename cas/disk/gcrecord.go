@@ -133,7 +133,8 @@ func (s *Store) readCondemned() (*gcRecord, error) {
 	return s.readRecord(condemnedFile)
 }
 
-// readRecord reads a record whose lines have no time: nil when there is none, one that names all when it can't be read.
+// readRecord reads a record whose lines have no time: nil when there is none, one that names all when it can't be
+// read.
 func (s *Store) readRecord(name string) (*gcRecord, error) {
 	b, err := readFile(filepath.Join(s.dir, name), mostRecord)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -159,7 +160,9 @@ func (s *Store) removeDoomed() error {
 	if doomed.all {
 		// Packs may be half removed. Only a gc finds them again, and only before anything new refers to their parts.
 		path := filepath.Join(s.dir, doomedFile)
-		return fault.New(fault.Integrity, "%q, the list of packs that a gc was removing, is damaged: remove it and run gc before you put anything", path).
+		return fault.New(fault.Integrity,
+			"%q, the list of packs that a gc was removing, is damaged: remove it and run gc before you put anything",
+			path).
 			Try(fault.Command("rm", path), "rye store gc --grace 0s")
 	}
 	defer s.forget()
@@ -248,7 +251,8 @@ func (e *entry) appendObject(to []cas.ID) []cas.ID {
 	return to
 }
 
-// spareNew keeps garbage that packs need which are newer than the record of garbage: their writers may have begun before it.
+// spareNew keeps garbage that packs need which are newer than the record of garbage: their writers may have begun
+// before it.
 func (g *garbage) spareNew(ctx context.Context, m *marks, now int64, r *GCResult) error {
 	var ids []cas.ID
 	for _, p := range m.snap.packs {

@@ -90,7 +90,8 @@ func (s *Store) merge(ctx context.Context, damaged *[]string) (more bool, err er
 func (n *snapshot) mergeable(fanout int, except []string) []*pack {
 	var tiers [64][]*pack
 	for _, p := range n.packs {
-		if t := p.tier(fanout); t < len(tiers) && !slices.Contains(except, p.path) && p.size < mergeBytes/int64(fanout) {
+		if t := p.tier(fanout); t < len(tiers) && !slices.Contains(except, p.path) &&
+			p.size < mergeBytes/int64(fanout) {
 			tiers[t] = append(tiers[t], p)
 		}
 	}
@@ -112,7 +113,8 @@ func (n *snapshot) mergeable(fanout int, except []string) []*pack {
 // replace puts one new pack in the place of some, without the entries that drop names (by pack and number).
 // If one of them is damaged nothing is changed and that one is returned. The removal isn't synced: a pack that a power
 // cut brings back does no harm.
-func (s *Store) replace(ctx context.Context, group []*pack, drop func(p *pack, n int) bool) (damaged *pack, err error) {
+func (s *Store) replace(ctx context.Context, group []*pack, drop func(p *pack, n int) bool) (damaged *pack,
+	err error) {
 	damaged, err = s.add(ctx, group, drop)
 	if err != nil || damaged != nil {
 		return damaged, err
@@ -150,7 +152,8 @@ func (s *Store) drop(p *pack) error {
 
 // rewrite copies the records of some packs into a new one, which is finished but has no name yet; it is nil when
 // it would be empty. Each record is verified on the way.
-func (s *Store) rewrite(ctx context.Context, group []*pack, drop func(p *pack, n int) bool) (p, damaged *pack, err error) {
+func (s *Store) rewrite(ctx context.Context, group []*pack, drop func(p *pack, n int) bool) (p, damaged *pack,
+	err error) {
 	enc, err := s.encoder()
 	if err != nil {
 		return nil, nil, err
@@ -212,8 +215,8 @@ func (m *mover) move(ctx context.Context, p *pack, drop func(p *pack, n int) boo
 	return nil
 }
 
-// enough is the size from which a block is copied unchanged, if all of it is needed. Smaller blocks are compressed again
-// together with their neighbours.
+// enough is the size from which a block is copied unchanged, if all of it is needed. Smaller blocks are compressed
+// again together with their neighbours.
 const enough = blockMax / 4
 
 func (m *mover) moveBlock(p *pack, es []placed, drop func(p *pack, n int) bool) error {
@@ -306,7 +309,8 @@ func (m *mover) copyBlock(p *pack, es []placed) error {
 		number, _ = m.w.claim(e)
 		recs = append(recs, record{e.kind, e.size})
 	}
-	b := appendBlockHeader(make([]byte, 0, blockFixed+4*len(recs)+int(l.stored)), m.w.salt, l.codec, int(l.raw), int(l.stored), recs)
+	b := appendBlockHeader(make([]byte, 0, blockFixed+4*len(recs)+int(l.stored)), m.w.salt, l.codec, int(l.raw),
+		int(l.stored), recs)
 	head := len(b)
 	b = b[:head+int(l.stored)]
 	if _, err := p.f.ReadAt(b[head:], l.off); err != nil {
@@ -378,8 +382,8 @@ func (s *Store) sweep(ctx context.Context) error {
 	return nil
 }
 
-// ownerless reports whether the temporary files of an owner can be removed. Those of janitors belong to an earlier one,
-// those of refs were never finished, because their lock is held, and a missing format file is written again.
+// ownerless reports whether the temporary files of an owner can be removed. Those of janitors belong to an earlier
+// one, those of refs were never finished, because their lock is held, and a missing format file is written again.
 func (s *Store) ownerless(owner string, live map[string]string) bool {
 	if owner == "janitor" || owner == "ref" || owner == "format" {
 		return true

@@ -58,7 +58,8 @@ var errSwept = errors.New("the lease was swept away")
 
 // newLease makes a lease of a kind, holding lines of text.
 func (s *Store) newLease(ctx context.Context, kind string, lines ...string) (*lease, error) {
-	text := fmt.Sprintf("pid %d boot %s since %s\n%s", os.Getpid(), bootID(), s.now().UTC().Format(time.RFC3339), strings.Join(lines, ""))
+	text := fmt.Sprintf("pid %d boot %s since %s\n%s", os.Getpid(), bootID(), s.now().UTC().Format(time.RFC3339),
+		strings.Join(lines, ""))
 	for range 100 {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -68,11 +69,12 @@ func (s *Store) newLease(ctx context.Context, kind string, lines ...string) (*le
 			return l, err
 		}
 	}
-	return nil, fault.Wrap(osfile.Busy(s.dir, 0), "the store %q is busy: its leases are removed as soon as they are made", s.dir)
+	return nil, fault.Wrap(osfile.Busy(s.dir, 0),
+		"the store %q is busy: its leases are removed as soon as they are made", s.dir)
 }
 
-// tryLease creates the file under a temporary name and locks it before it renames it to a lease's name, so that no process
-// sees an unlocked lease.
+// tryLease creates the file under a temporary name and locks it before it renames it to a lease's name, so that no
+// process sees an unlocked lease.
 func (s *Store) tryLease(kind, text string) (*lease, error) {
 	name := randomName()
 	l := &lease{s: s, name: name, path: filepath.Join(s.dir, kind, name)}

@@ -37,7 +37,8 @@ const packExt = ".pack"
 // packName is the file name of the pack with the given id.
 func packName(id [16]byte) string { return hex.EncodeToString(id[:]) + packExt }
 
-// openPack opens a finished pack, which the caller releases. An error that wraps ErrFormat means that it must be salvaged.
+// openPack opens a finished pack, which the caller releases. An error that wraps ErrFormat means that it must be
+// salvaged.
 func openPack(path string) (*pack, error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -68,7 +69,8 @@ func newPack(path string, f *os.File, size int64) (*pack, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pack{path: path, f: f, size: size, foot: foot, index: index, checked: make([]atomic.Uint64, (foot.pages()+63)/64)}
+	p := &pack{path: path, f: f, size: size, foot: foot, index: index,
+		checked: make([]atomic.Uint64, (foot.pages()+63)/64)}
 	p.unmap = unmap
 	p.retain()
 	return p, nil
@@ -181,7 +183,8 @@ func (p *pack) place(kind cas.Kind, d *cas.Digest) (e entry, n int, err error) {
 
 // find returns the first of a page's entries whose digest isn't below d. It begins where evenly spread ones have it.
 func find(page []byte, count int, d *cas.Digest) (i int) {
-	x, first, last := binary.BigEndian.Uint32(d[:]), binary.BigEndian.Uint32(page), binary.BigEndian.Uint32(page[(count-1)*entrySize:])
+	x, first, last := binary.BigEndian.Uint32(d[:]), binary.BigEndian.Uint32(page),
+		binary.BigEndian.Uint32(page[(count-1)*entrySize:])
 	if x > first {
 		i = int(min(uint64(x-first)*uint64(count)/(uint64(last-first)+1), uint64(count-1)))
 	}
@@ -275,7 +278,8 @@ func (s *scratch) close() {
 	}
 }
 
-// block reads and uncompresses block n into dst, if that is large enough. It checks only lengths: callers hash the bytes.
+// block reads and uncompresses block n into dst, if that is large enough. It checks only lengths: callers hash the
+// bytes.
 func (p *pack) block(n uint32, s *scratch, dst []byte) ([]byte, error) {
 	l, err := p.loc(n)
 	if err != nil {

@@ -344,7 +344,8 @@ func TestStoppedWriter(t *testing.T) {
 	}
 	must(t, stopProcess(c.Process))
 	_, err = s.GC(t.Context(), GCOptions{})
-	if busy, _ := fault.Find(err); busy == nil || busy.Code != fault.Busy || busy.Details["path"] != s.dir || !strings.Contains(err.Error(), strconv.Itoa(c.Process.Pid)) {
+	if busy, _ := fault.Find(err); busy == nil || busy.Code != fault.Busy || busy.Details["path"] != s.dir ||
+		!strings.Contains(err.Error(), strconv.Itoa(c.Process.Pid)) {
 		t.Errorf("gc beside a stopped writer: %v", err)
 	}
 	if err := s.Close(); err != nil {

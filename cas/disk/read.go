@@ -117,8 +117,8 @@ func (r reader) chunks(ctx context.Context, kind cas.Kind, level int, items []li
 	})
 }
 
-// items calls f with each item for a chunk below a list in order. A list must be as long as the one above says, so that
-// the length in the root bounds everything.
+// items calls f with each item for a chunk below a list in order. A list must be as long as the one above says, so
+// that the length in the root bounds everything.
 func (r reader) items(ctx context.Context, level int, items []listItem, f func(i *listItem) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -155,7 +155,8 @@ func chunkOf(kind cas.Kind) cas.Kind {
 
 // openLong opens an object that is kept in chunks. Its root record may be anything: only what assembles to the
 // wanted digest is accepted in the end.
-func (s *Store) openLong(ctx context.Context, snap *snapshot, id cas.ID, k *blockCache, root []byte) (cas.Object, error) {
+func (s *Store) openLong(ctx context.Context, snap *snapshot, id cas.ID, k *blockCache, root []byte) (cas.Object,
+	error) {
 	d, size, level, items, err := decodeRoot(root)
 	if err == nil && d != id.Digest {
 		err = &cas.DamagedError{ID: id, Found: d}
@@ -167,7 +168,10 @@ func (s *Store) openLong(ctx context.Context, snap *snapshot, id cas.ID, k *bloc
 	if size <= 2*blockMax {
 		// Too little to be worth a goroutine; read it now.
 		b := make([]byte, 0, size)
-		if err := snap.parts(k).chunks(ctx, id.Kind, level, items, func(c []byte) error { b = append(b, c...); return nil }); err != nil {
+		if err := snap.parts(k).chunks(ctx, id.Kind, level, items, func(c []byte) error {
+			b = append(b, c...)
+			return nil
+		}); err != nil {
 			return cas.Object{}, err
 		}
 		if found := cas.Sum(b); found != id.Digest {
@@ -363,7 +367,8 @@ func sameBlock(w []wanted) func(yield func([]wanted) bool) {
 }
 
 // visitBlock shows the wanted objects of one block. What isn't right in it is looked for elsewhere.
-func (s *Store) visitBlock(ctx context.Context, k *blockCache, ids []cas.ID, group []wanted, visit func(int, cas.Object) error) error {
+func (s *Store) visitBlock(ctx context.Context, k *blockCache, ids []cas.ID, group []wanted,
+	visit func(int, cas.Object) error) error {
 	block, blockErr := k.get(group[0].p, group[0].block)
 	r := new(bytes.Reader)
 	for g := range group {

@@ -56,8 +56,9 @@ func CheckRefName(name string) error {
 		bad = bad || !portable.Spelled(seg, portable.Letters+portable.Digits, "._-", len(seg))
 	}
 	if bad || long > 250 {
-		return fault.New(fault.Validation, "invalid ref name %q: expected segments joined by \"/\", each a letter or digit followed by letters, digits, \".\", \"_\" or \"-\"; "+
-			"at most 200 bytes, or 250 with capitals counted twice", name)
+		return fault.New(fault.Validation,
+			"invalid ref name %q: expected segments joined by \"/\", each a letter or digit followed by letters, digits, \".\", \"_\" or \"-\"; "+
+				"at most 200 bytes, or 250 with capitals counted twice", name)
 	}
 	return nil
 }
@@ -135,7 +136,8 @@ func (e *RefError) Unwrap() error { return e.Err }
 func (e *RefError) Fault() *fault.Error {
 	f := fault.New(fault.Integrity, "%s", e).From(e)
 	if !errors.Is(e.Err, errRefFile) {
-		f.Because("what it named can't be told").Try(fault.Command("rye store refs", e.Name)+" --delete", "rye docs store")
+		f.Because("what it named can't be told").Try(fault.Command("rye store refs", e.Name)+" --delete",
+			"rye docs store")
 	}
 	return f
 }
@@ -185,7 +187,8 @@ func (s *Store) Refs() ([]Ref, error) {
 }
 
 // errRefFile is the cause of a RefError for a file in the directory refs that can't be that of a ref.
-var errRefFile = errors.New("unexpected file name in the store's directory \"refs\": remove the file if it is not yours")
+var errRefFile = errors.New(
+	"unexpected file name in the store's directory \"refs\": remove the file if it is not yours")
 
 func (s *Store) lockRefs(ctx context.Context) (*os.File, error) {
 	return s.acquire(ctx, "refs.lock")
@@ -213,7 +216,8 @@ func (s *Store) PutRef(ctx context.Context, name string, id cas.ID) error {
 }
 
 // changeRef makes name stand for id if allow, told what it stands for now, returns nil.
-func (s *Store) changeRef(ctx context.Context, name string, id cas.ID, allow func(found cas.ID, err error) error) error {
+func (s *Store) changeRef(ctx context.Context, name string, id cas.ID,
+	allow func(found cas.ID, err error) error) error {
 	if s.readOnly {
 		return s.errReadOnly()
 	}

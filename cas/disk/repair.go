@@ -63,8 +63,9 @@ func (s *Store) Repair(ctx context.Context, r Report, other cas.Getter) (RepairR
 	return out, nil
 }
 
-// Heal puts again what of roots, and of all that they refer to, can't be read, if other has it. It returns how many objects
-// it put: 0 means that Heal has nothing to add. Unlike Repair it leaves damaged records where they are, and needs no janitor.
+// Heal puts again what of roots, and of all that they refer to, can't be read, if other has it. It returns how many
+// objects it put: 0 means that Heal has nothing to add. Unlike Repair it leaves damaged records where they are, and
+// needs no janitor.
 func (s *Store) Heal(ctx context.Context, other cas.Getter, roots ...cas.ID) (int64, error) {
 	n, err := cas.Copy(ctx, Rereading{s}, other, roots...)
 	return n.Objects, err

@@ -86,7 +86,8 @@ func TestRepair(t *testing.T) {
 	}
 	if _, err := s.Get(ctx, first); err == nil {
 		t.Error("a damaged file was served")
-	} else if d, ok := errors.AsType[*cas.DamagedError](err); (!ok || d.ID != first) && !errors.Is(err, fs.ErrNotExist) {
+	} else if d, ok := errors.AsType[*cas.DamagedError](err); (!ok || d.ID != first) &&
+		!errors.Is(err, fs.ErrNotExist) {
 		// Which pack lost its index depends on their names. Made again from the blocks, an index doesn't know what
 		// a damaged record was.
 		t.Errorf("a damaged file: %v", err)
@@ -116,14 +117,15 @@ func TestRepair(t *testing.T) {
 	must(t, cas.Walk(ctx, s, tree, func(string, cas.Entry) error { return nil }))
 }
 
-// TestReindex takes indexes away, whole or in part, and blocks with them.
-// TestRepairUnderADamagedIndex damages a file and what leads to it in its pack, the page with its name or only the one with
-// its block: neither keeps the other from being found.
+// TestReindex takes indexes away, whole or in part, and blocks with them. TestRepairUnderADamagedIndex damages a file
+// and what leads to it in its pack, the page with its name or only the one with its block: neither keeps the other
+// from being found.
 func TestRepairUnderADamagedIndex(t *testing.T) {
 	for whole, from := range map[string]int{"all pages": 0, "the last page": -1} {
 		t.Run(whole, func(t *testing.T) {
 			blobs := [][]byte{noise(1, 100), noise(2, 400<<10), text(3, 5000)}
-			good, r := &run{Store: tinyStore(t, Options{}), w: newWorld()}, &run{Store: tinyStore(t, Options{}), w: newWorld()}
+			good, r := &run{Store: tinyStore(t, Options{}), w: newWorld()},
+				&run{Store: tinyStore(t, Options{}), w: newWorld()}
 			must(t, errors.Join(good.put("main", blobs...), r.put("main", blobs...)))
 			hurtRecord(t, r.dir, cas.Blob, cas.Sum(blobs[0]))
 			eachPack(t, r.dir, func(p *pack) {
@@ -154,8 +156,9 @@ func TestReindex(t *testing.T) {
 		lost int
 	}{
 		"no footer": {func(p *pack) { must(t, os.Truncate(p.path, p.size-footerSize)) }, 0},
-		"no index":  {func(p *pack) { must(t, os.Truncate(p.path, int64(p.foot.index))) }, 2}, // who knows what followed
-		"a page":    {func(p *pack) { flip(t, p.path, p.size-footerSize-pageSize) }, 0},
+		// who knows what followed
+		"no index": {func(p *pack) { must(t, os.Truncate(p.path, int64(p.foot.index))) }, 2},
+		"a page":   {func(p *pack) { flip(t, p.path, p.size-footerSize-pageSize) }, 0},
 		"another name": {func(p *pack) {
 			must(t, os.Rename(p.path, filepath.Join(filepath.Dir(p.path), "x"+filepath.Base(p.path))))
 		}, 0},

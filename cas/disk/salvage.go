@@ -38,8 +38,8 @@ func (n *snapshot) unindexed() []badPackFile {
 	return bad
 }
 
-// salvage reads a pack without its index: it looks for blocks, hashes what is in them, and so finds the names
-// again. The index it makes is in memory. whole reports whether the pack's blocks were all readable. The caller releases p.
+// salvage reads a pack without its index: it looks for blocks, hashes what is in them, and so finds the names again.
+// The index it makes is in memory. whole reports whether the pack's blocks were all readable. The caller releases p.
 func salvage(path string, c *scratch) (p *pack, whole bool, err error) {
 	f, size, err := openRegular(path)
 	if err != nil {

@@ -57,8 +57,8 @@ type badPackFile struct {
 	err  error
 }
 
-// has reports whether a pack has an object or part in a copy that gc isn't about to remove, and that counts: copies in the
-// record of garbage and damaged ones don't count for a writer.
+// has reports whether a pack has an object or part in a copy that gc isn't about to remove, and that counts: copies in
+// the record of garbage and damaged ones don't count for a writer.
 func (n *snapshot) has(kind cas.Kind, d *cas.Digest, counts func(p *pack, e entry, no int) bool) bool {
 	for _, p := range n.packs {
 		e, no, err := p.place(kind, d)
@@ -125,14 +125,15 @@ func (s *Store) load() (*snapshot, error) {
 	return snap, nil
 }
 
-// read makes a snapshot, or retains old if that is still right. The caller releases it. The directory is listed until two
-// lists are alike: one list alone, made while a pack was replaced by another, may have neither.
+// read makes a snapshot, or retains old if that is still right. The caller releases it. The directory is listed until
+// two lists are alike: one list alone, made while a pack was replaced by another, may have neither.
 func (s *Store) read(old *snapshot) (*snapshot, error) {
 	gone, err := s.readCondemned()
 	if err != nil {
 		return nil, err
 	}
-	// The doomed are named before the first of them goes, until after the last has: two lists alike saw all of them, or none.
+	// The doomed are named before the first of them goes, until after the last has: two lists alike saw all of them,
+	// or none.
 	list := func() ([]string, error) {
 		doomed, err := s.readRecord(doomedFile)
 		if err != nil {
@@ -173,7 +174,8 @@ func (s *Store) read(old *snapshot) (*snapshot, error) {
 		if paths, err = list(); err != nil || !slices.Equal(was, paths) {
 			continue
 		}
-		if old != nil && old.paths != nil && slices.Equal(old.paths, paths) && len(old.bad) == len(bad) && old.gone.equal(gone) {
+		if old != nil && old.paths != nil && slices.Equal(old.paths, paths) && len(old.bad) == len(bad) &&
+			old.gone.equal(gone) {
 			return old.retain(), nil
 		}
 		var packs []*pack
@@ -187,7 +189,8 @@ func (s *Store) read(old *snapshot) (*snapshot, error) {
 		snap.paths, snap.bad, snap.gone = paths, bad, gone
 		return snap, nil
 	}
-	return nil, fault.Wrap(osfile.Busy(s.dir, 0), "the store %q is busy: its packs are replaced again and again", s.dir)
+	return nil, fault.Wrap(osfile.Busy(s.dir, 0), "the store %q is busy: its packs are replaced again and again",
+		s.dir)
 }
 
 // openPacks opens those of paths that are not in open yet. What is no readable pack is returned in bad; what has

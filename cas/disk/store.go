@@ -71,9 +71,11 @@ func (e *VersionError) Readable() bool { return e.Format > Format && e.Readers <
 
 func (e *VersionError) Error() string {
 	if e.Readable() {
-		return fmt.Sprintf("the store %q has format %d: this rye can read it, but writes format %d", e.Dir, e.Format, Format)
+		return fmt.Sprintf("the store %q has format %d: this rye can read it, but writes format %d", e.Dir, e.Format,
+			Format)
 	}
-	return fmt.Sprintf("the store %q has format %d, which needs a reader of format %d or later: this rye has %d", e.Dir, e.Format, e.Readers, Format)
+	return fmt.Sprintf("the store %q has format %d, which needs a reader of format %d or later: this rye has %d",
+		e.Dir, e.Format, e.Readers, Format)
 }
 
 // Fault returns e with its code.
@@ -91,7 +93,8 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, files: files{hook: o.Hook}, readOnly: o.ReadOnly, wait: o.Wait, now: o.Now, packObjects: packObjects, fanout: fanout, encoder: sync.OnceValues(newEncoder)}
+	s := &Store{dir: dir, files: files{hook: o.Hook}, readOnly: o.ReadOnly, wait: o.Wait, now: o.Now,
+		packObjects: packObjects, fanout: fanout, encoder: sync.OnceValues(newEncoder)}
 	if s.wait == 0 {
 		s.wait = 30 * time.Second
 	}
@@ -110,7 +113,8 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	if !o.ReadOnly {
-		for _, d := range folders { // a backup may have left out those that were empty; what can't be made is missed later
+		// a backup may have left out those that were empty; what can't be made is missed later
+		for _, d := range folders {
 			if _, err := os.Lstat(filepath.Join(dir, d)); errors.Is(err, fs.ErrNotExist) {
 				s.files.mkdir(filepath.Join(dir, d))
 			}
@@ -120,8 +124,10 @@ func Open(dir string, o Options) (*Store, error) {
 }
 
 func newEncoder() (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
-		zstd.WithEncoderCRC(false), zstd.WithWindowSize(blockMax), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true))
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
+		zstd.WithEncoderCRC(false), zstd.WithWindowSize(blockMax), zstd.WithSingleSegment(true),
+		zstd.WithLowerEncoderMem(true))
 }
 
 // Dir returns the absolute path of the store.
@@ -161,7 +167,9 @@ func (s *Store) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 		return nil, err
 	}
 	defer snap.release()
-	return missing(ctx, ids, func(kind cas.Kind, d *cas.Digest) bool { return isObject(kind) && snap.has(kind, d, nil) })
+	return missing(ctx, ids, func(kind cas.Kind, d *cas.Digest) bool {
+		return isObject(kind) && snap.has(kind, d, nil)
+	})
 }
 
 // Get implements cas.Getter. A damaged copy is passed over where there is another.
@@ -203,7 +211,8 @@ func (s *Store) open(ctx context.Context, snap *snapshot, id cas.ID) (cas.Object
 }
 
 // openIn opens an object of some packs: the first intact copy.
-func (s *Store) openIn(ctx context.Context, snap *snapshot, packs []*pack, id cas.ID, k *blockCache) (cas.Object, error) {
+func (s *Store) openIn(ctx context.Context, snap *snapshot, packs []*pack, id cas.ID, k *blockCache) (cas.Object,
+	error) {
 	var damage error
 	for _, p := range packs {
 		e, ok, err := p.lookup(id.Kind, &id.Digest)
@@ -242,7 +251,8 @@ func asDamage(id cas.ID, err error) error {
 }
 
 // openAt opens an object that one pack holds.
-func (s *Store) openAt(ctx context.Context, snap *snapshot, id cas.ID, p *pack, e entry, k *blockCache) (cas.Object, error) {
+func (s *Store) openAt(ctx context.Context, snap *snapshot, id cas.ID, p *pack, e entry, k *blockCache) (cas.Object,
+	error) {
 	b, err := k.record(p, &e)
 	if err != nil {
 		return cas.Object{}, err
@@ -279,8 +289,8 @@ func (s *Store) giveCache(k *blockCache) {
 	}
 }
 
-// List implements cas.Lister. It lists an object with several copies once, and yields an error for each pack that it can't
-// list.
+// List implements cas.Lister. It lists an object with several copies once, and yields an error for each pack that it
+// can't list.
 func (s *Store) List(ctx context.Context) iter.Seq2[cas.Info, error] {
 	return func(yield func(cas.Info, error) bool) {
 		snap, err := s.load()
@@ -341,8 +351,8 @@ func (s *Store) holds(snap *snapshot, id cas.ID) bool {
 	return inAny(snap.salvaged(k.c), id.Kind, &id.Digest)
 }
 
-// Has reports whether the store has an object to give, as Get would. Missing, which writers ask, doesn't count on what is
-// in a pack without its index.
+// Has reports whether the store has an object to give, as Get would. Missing, which writers ask, doesn't count on what
+// is in a pack without its index.
 func (s *Store) Has(id cas.ID) (bool, error) {
 	snap, err := s.load()
 	if err != nil {

@@ -67,7 +67,8 @@ func (w *world) drop() {
 	})
 }
 
-// check reads all that was acknowledged, and asks for it. Of what a gc may have removed it reads what counts as present.
+// check reads all that was acknowledged, and asks for it. Of what a gc may have removed it reads what counts as
+// present.
 func (w *world) check(s *Store) error {
 	ctx := context.Background()
 	absent, err := s.Missing(ctx, slices.Collect(maps.Keys(w.objects)))
@@ -188,7 +189,8 @@ func (r *run) put(ref string, blobs ...[]byte) error {
 		if err != nil {
 			return err
 		}
-		es = append(es, cas.Entry{Name: fmt.Sprintf("f%04d", i), Mode: cas.File, Digest: id.Digest, Size: int64(len(x))})
+		es = append(es, cas.Entry{Name: fmt.Sprintf("f%04d", i), Mode: cas.File, Digest: id.Digest,
+			Size: int64(len(x))})
 	}
 	text, err := cas.AppendTree(nil, es)
 	if err != nil {

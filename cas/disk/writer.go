@@ -107,9 +107,9 @@ func (w *packWriter) grow() {
 	}
 }
 
-// prints is what a batch keeps in memory of the packs it has finished: a hash table of their entries like the writer's,
-// with two bytes of each digest in place of its number. It answers almost every question about what isn't there, so
-// that the pages of the index stay out of memory.
+// prints is what a batch keeps in memory of the packs it has finished: a hash table of their entries like the
+// writer's, with two bytes of each digest in place of its number. It answers almost every question about what isn't
+// there, so that the pages of the index stay out of memory.
 type prints []uint16
 
 func (w *packWriter) prints() prints {
@@ -151,7 +151,8 @@ func (w *packWriter) write(block uint32, b []byte, header int, codec byte, raw i
 
 // finish writes index and footer. Nothing else may use w meanwhile; the file isn't synced yet.
 func (w *packWriter) finish() (footer, error) {
-	foot := footer{entries: uint64(len(w.entries)), blocks: uint64(len(w.locs)), index: uint64(w.off+pageSize-1) / pageSize * pageSize, salt: w.salt}
+	foot := footer{entries: uint64(len(w.entries)), blocks: uint64(len(w.locs)),
+		index: uint64(w.off+pageSize-1) / pageSize * pageSize, salt: w.salt}
 	h := cas.NewHasher()
 	off := int64(foot.index)
 	buf := make([]byte, 0, 64*pageSize) // what one write takes

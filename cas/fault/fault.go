@@ -10,8 +10,8 @@
 //	Fault() *fault.Error
 //
 // Doors (the command line, servers, threads) call Of, which finds the fault in an error's chain, or makes one of what
-// the operating system reported. The code decides the exit status by the one table of this package, and what to do next
-// stands beside the code: nothing is classified later, so every door says the same.
+// the operating system reported. The code decides the exit status by the one table of this package, and what to do
+// next stands beside the code: nothing is classified later, so every door says the same.
 //
 // A fault in JSON is the error object
 //
@@ -89,8 +89,8 @@ func (e *Error) Near(word string, names []string) *Error {
 	return e
 }
 
-// Try adds commands to paste. Arguments in them are quoted with Quote. A flag alone stands for the command that failed,
-// with this flag.
+// Try adds commands to paste. Arguments in them are quoted with Quote. A flag alone stands for the command that
+// failed, with this flag.
 func (e *Error) Try(commands ...string) *Error {
 	e.Hint = append(e.Hint, commands...)
 	return e

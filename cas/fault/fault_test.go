@@ -13,7 +13,8 @@ import (
 
 func TestQuote(t *testing.T) {
 	for arg, want := range map[string]string{
-		"": "''", "a-b/c.d:e=f,@%+": "a-b/c.d:e=f,@%+", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'", "ä": "'ä'", "~": "'~'",
+		"": "''", "a-b/c.d:e=f,@%+": "a-b/c.d:e=f,@%+", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'",
+		"ä": "'ä'", "~": "'~'",
 	} {
 		if got := Quote(arg); got != want {
 			t.Errorf("%q: %s, want %s", arg, got, want)
@@ -64,7 +65,8 @@ func TestOf(t *testing.T) {
 	if len(first.Details) != 1 || first.Hint[0] != "rye ls" {
 		t.Errorf("changed: %v", first)
 	}
-	if e := Wrap(&absent{"x"}, "y"); e.Details["name"] != "x" || strings.Join(e.Hint, "") != "rye ls" || !errors.As(e, new(*absent)) {
+	if e := Wrap(&absent{"x"}, "y"); e.Details["name"] != "x" || strings.Join(e.Hint, "") != "rye ls" ||
+		!errors.As(e, new(*absent)) {
 		t.Errorf("Wrap lost facts: %+v", e)
 	}
 }
@@ -86,10 +88,12 @@ func TestWords(t *testing.T) {
 	if got := Count(1, "entry") + Count(2, "entry") + Count(0, "key"); got != "1 entry2 entries0 keys" {
 		t.Error(got)
 	}
-	if e := New(Config, "x").List(strings.Split(strings.Repeat("a", 13), "")...); len(e.Why) != MaxLines+1 || e.Why[MaxLines] != "and 3 more" {
+	if e := New(Config, "x").List(strings.Split(strings.Repeat("a", 13), "")...); len(e.Why) != MaxLines+1 ||
+		e.Why[MaxLines] != "and 3 more" {
 		t.Error(e.Why)
 	}
-	if got := Gravest([]Code{Unsigned, Policy, Integrity}) + Gravest([]Code{Unsigned, Expired}); got != Integrity+Unsigned {
+	if got := Gravest([]Code{Unsigned, Policy, Integrity}) + Gravest([]Code{Unsigned,
+		Expired}); got != Integrity+Unsigned {
 		t.Error(got)
 	}
 }

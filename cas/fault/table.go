@@ -69,7 +69,8 @@ func Exits() []ExitLine {
 		{ExitNo, "the command ran and the answer is no: a check found something, a tool failed, a file could not be read or written, or time ran out"},
 		{ExitUsage, "the command line or the configuration is wrong"},
 		{ExitMissing, "not found"},
-		{ExitRefused, "refused: integrity, trust, lock, policy, a limit or the sandbox; or an answer was needed and there is no terminal"},
+		{ExitRefused,
+			"refused: integrity, trust, lock, policy, a limit or the sandbox; or an answer was needed and there is no terminal"},
 		{ExitInterrupted, "interrupted"},
 	}
 }
@@ -125,7 +126,8 @@ func Table() []Line {
 		{Sandbox, ExitRefused, false, "this machine can't confine the tool as the policy requires"},
 		{Ambiguous, ExitUsage, false, "the name matches more than one thing"},
 		{Busy, ExitNo, again, "another process holds the lock"},
-		{Conflict, ExitNo, again, "changed by another process meanwhile; not retryable where existing files are in the way"},
+		{Conflict, ExitNo, again,
+			"changed by another process meanwhile; not retryable where existing files are in the way"},
 		{RateLimited, ExitNo, again, "the server asks to slow down"},
 		{Unavailable, ExitNo, again, "the server can't be reached"},
 		{Cancelled, ExitInterrupted, again, "interrupted"},

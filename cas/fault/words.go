@@ -54,7 +54,8 @@ func In(family string, line, column int, what string) string {
 // Quote writes an argument so that a POSIX shell reads it back.
 func Quote(arg string) string {
 	plain := func(r rune) bool {
-		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' ||
+			strings.ContainsRune("-_./:=,@%+", r)
 	}
 	if arg != "" && !strings.ContainsFunc(arg, func(r rune) bool { return !plain(r) }) {
 		return arg

@@ -31,7 +31,8 @@ func File(t testing.TB, path string, got []byte) (want []byte) {
 		t.Error(err)
 	} else if !bytes.Equal(got, want) {
 		n := differ(got, want)
-		t.Errorf("%s:%d: got\n%.2000s\nwant\n%.2000s\nThe flag -update rewrites it.", path, n+1, from(got, n), from(want, n))
+		t.Errorf("%s:%d: got\n%.2000s\nwant\n%.2000s\nThe flag -update rewrites it.", path, n+1, from(got, n),
+			from(want, n))
 	}
 	return want
 }

@@ -77,8 +77,8 @@ func (b *Book[T]) View(look func(T) error) error {
 	return look(b.total)
 }
 
-// Watch calls look with what the records add up to, now and after each change, until it returns true or an error. It calls at
-// least once a second, since what look decides may depend on the time.
+// Watch calls look with what the records add up to, now and after each change, until it returns true or an error. It
+// calls at least once a second, since what look decides may depend on the time.
 func (b *Book[T]) Watch(ctx context.Context, look func(T) (done bool, err error)) error {
 	const every, atLeast = 50 * time.Millisecond, 20
 	tick := time.NewTicker(every)
@@ -116,8 +116,8 @@ func (b *Book[T]) stamp() (s struct {
 	return s
 }
 
-// Change adds the records, values for JSON, that decide returns for what there is, all or none, and returns when they are
-// durable. decide must not change or keep the total. Its error is returned as it is.
+// Change adds the records, values for JSON, that decide returns for what there is, all or none, and returns when they
+// are durable. decide must not change or keep the total. Its error is returned as it is.
 func (b *Book[T]) Change(ctx context.Context, decide func(T) ([]any, error)) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -198,7 +198,8 @@ func (b *Book[T]) decide(all []*change[T]) (lines []byte, err error) {
 		for _, r := range records {
 			text, err := json.Marshal(r)
 			if err == nil && len(text) > maxRecord {
-				err = fault.New(fault.Validation, "a record of %d bytes; at most %d are possible", len(text), maxRecord)
+				err = fault.New(fault.Validation, "a record of %d bytes; at most %d are possible", len(text),
+					maxRecord)
 			}
 			if err == nil {
 				err = b.total.Take(text)
@@ -254,7 +255,8 @@ func (b *Book[T]) isLine(line []byte) bool {
 func (b *Book[T]) checkFormat(line []byte) error {
 	if rest, ok := bytes.CutPrefix(line, []byte(b.Format+"/")); ok && "/"+string(rest) != version {
 		if _, err := strconv.Atoi(string(rest)); err == nil {
-			return fault.New(fault.VersionMismatch, "%q has the format %s, expected %s", b.Path, line, b.Format+version).Try("rye version")
+			return fault.New(fault.VersionMismatch, "%q has the format %s, expected %s", b.Path, line,
+				b.Format+version).Try("rye version")
 		}
 	}
 	return nil
@@ -369,7 +371,8 @@ func (b *Book[T]) damaged(err error) error {
 	}
 	why := b.Lost
 	if why == nil {
-		why = []string{fmt.Sprintf("it is the %s of all threads of this user: restore it from a backup", strings.TrimPrefix(b.Format, "rye ")),
+		why = []string{fmt.Sprintf("it is the %s of all threads of this user: restore it from a backup",
+			strings.TrimPrefix(b.Format, "rye ")),
 			"without one, move its directory away: threads that were interrupted can't be resumed then, and transcripts stay"}
 	}
 	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "journal").On("path", e.Path).Because(why...).

@@ -117,7 +117,8 @@ func TestKilled(t *testing.T) {
 	all := last(t, path)
 	for i := range 12 {
 		name := fmt.Sprint("child", i)
-		if n := fmt.Sprint(all[name]); len(said[name]) > len(n) || len(said[name]) == len(n) && said[name] > n || all[name] < 5 {
+		if n := fmt.Sprint(all[name]); len(said[name]) > len(n) || len(said[name]) == len(n) && said[name] > n ||
+			all[name] < 5 {
 			t.Errorf("%s said %q, %s is there", name, said[name], n)
 		}
 	}
@@ -126,8 +127,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestFaults: whichever change of a file fails, with nothing, half or all of it done: what was acknowledged is there, and the
-// next change works, in the same Book and in another.
+// TestFaults: whichever change of a file fails, with nothing, half or all of it done: what was acknowledged is there,
+// and the next change works, in the same Book and in another.
 func TestBookFaults(t *testing.T) {
 	for _, mode := range []string{"fails", "torn", "dies"} {
 		for fail := 0; ; fail++ {
@@ -229,7 +230,9 @@ func TestRefused(t *testing.T) {
 	must(t, err)
 	must(t, b.Change(t.Context(), func(*words) ([]any, error) { return nil, nil }))
 	for _, bad := range []any{word{"x", 9}, func() {}, word{strings.Repeat("x", 70_000), 1}} {
-		if err := b.Change(t.Context(), func(*words) ([]any, error) { return []any{word{"y", 1}, bad}, nil }); err == nil {
+		if err := b.Change(t.Context(), func(*words) ([]any, error) {
+			return []any{word{"y", 1}, bad}, nil
+		}); err == nil {
 			t.Errorf("%T is taken", bad)
 		}
 	}
@@ -281,7 +284,8 @@ func TestBookDamage(t *testing.T) {
 		if _, own := errors.AsType[*DamagedError](err); own != (want == fault.Integrity) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if hint := strings.Join(fault.Of(err).Hint, " "); strings.HasPrefix(hint, "mv "+filepath.Dir(path)) != (want == fault.Integrity) {
+		if hint := strings.Join(fault.Of(err).Hint, " "); strings.HasPrefix(hint,
+			"mv "+filepath.Dir(path)) != (want == fault.Integrity) {
 			t.Errorf("%s: no way out: %q", name, hint)
 		}
 	}

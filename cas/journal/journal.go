@@ -1,29 +1,31 @@
 // Package journal answers: how do many processes append lines to one file, so that none is lost and none is read half?
 //
-// A journal is a file of lines that end with LF. Lines are only added, and what a line is, its user says: it has a checksum
-// of its own, so that a damaged one is noticed. A journal is created whole, under another name first. The file beside it,
-// with ".lock", is locked while lines are added, and isn't empty once there is a journal: one that is missing then was
-// lost, and is never taken for a new one. Readers take no lock.
+// A journal is a file of lines that end with LF. Lines are only added, and what a line is, its user says: it has a
+// checksum of its own, so that a damaged one is noticed. A journal is created whole, under another name first. The
+// file beside it, with ".lock", is locked while lines are added, and isn't empty once there is a journal: one that is
+// missing then was lost, and is never taken for a new one. Readers take no lock.
 //
 // # Damage
 //
-// A process that dies while it writes leaves the beginning of a line without LF, and a machine that dies leaves NUL where
-// nothing was written: 16 in a row are taken for that. Such an end is torn. Readers stop before it, and the next writer
-// cuts it off. Anything else that isn't a line is damage: readers report it, and nothing is appended to it.
+// A process that dies while it writes leaves the beginning of a line without LF, and a machine that dies leaves NUL
+// where nothing was written: 16 in a row are taken for that. Such an end is torn. Readers stop before it, and the next
+// writer cuts it off. Anything else that isn't a line is damage: readers report it, and nothing is appended to it.
 //
 // # Books
 //
-// A Book keeps records that many processes add, and in memory their totals. It is a journal with a line that names its format and then one record a line:
+// A Book keeps records that many processes add, and in memory their totals. It is a journal with a line that names its
+// format and then one record a line:
 //
 //	rye ledger/1
 //	0000000000000000 {"op":"open","thread":"acme/plan-1795000000-a2b3c","budget":1000000000} 8c1f0e2a7b3d4956
 //	8c1f0e2a7b3d4956 {"op":"close","thread":"acme/plan-1795000000-a2b3c"} 03b8f7d6c5e4a192
 //
-// A line has the sum of the line before (zeros before the first record), a JSON object, and the sum of all that: the first 16
-// digits of its BLAKE3. So a record that was changed, taken out or moved is noticed; taking whole lines off the end is not.
+// A line has the sum of the line before (zeros before the first record), a JSON object, and the sum of all that: the
+// first 16 digits of its BLAKE3. So a record that was changed, taken out or moved is noticed; taking whole lines off
+// the end is not.
 //
-// Changes of many goroutines are written and synced together. When a book of more than 256 KiB could say the same in half of
-// its size, it is replaced by that.
+// Changes of many goroutines are written and synced together. When a book of more than 256 KiB could say the same in
+// half of its size, it is replaced by that.
 package journal
 
 import (
@@ -71,7 +73,8 @@ type Journal struct {
 // LockPath returns the file that is locked for a journal. When it isn't empty there is a journal, or was one.
 func LockPath(journal string) string { return journal + ".lock" }
 
-// Open opens a journal for reading. It returns fs.ErrNotExist if there never was one, and a *DamagedError if it is lost.
+// Open opens a journal for reading. It returns fs.ErrNotExist if there never was one, and a *DamagedError if it is
+// lost.
 func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
 
 func open(path string, flag int) (*os.File, error) {
@@ -81,7 +84,8 @@ func open(path string, flag int) (*os.File, error) {
 	switch {
 	case err == nil:
 		if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
-			return nil, errors.Join(cmp.Or(err, error(&DamagedError{Path: path, Reason: "it is no regular file"})), f.Close())
+			return nil, errors.Join(cmp.Or(err, error(&DamagedError{Path: path, Reason: "it is no regular file"})),
+				f.Close())
 		}
 		return f, nil
 	case !errors.Is(err, fs.ErrNotExist) || errors.Is(unmarked, fs.ErrNotExist):
@@ -103,16 +107,16 @@ type Tail struct {
 	torn bool // bytes of an incomplete write follow
 }
 
-// window is how much of the end of a journal is read to continue it, if its last line isn't in the last bytes of it. It holds
-// several lines.
+// window is how much of the end of a journal is read to continue it, if its last line isn't in the last bytes of it.
+// It holds several lines.
 const (
 	window = 2*MaxLine + 4096
 	near   = 16 << 10
 )
 
-// Append adds the lines that next returns for the journal's end, and syncs them together. When it returns nil they are on
-// disk with everything before them. On an error none of them is there, or the next writer takes them for its own. The
-// journal is created with the first lines.
+// Append adds the lines that next returns for the journal's end, and syncs them together. When it returns nil they are
+// on disk with everything before them. On an error none of them is there, or the next writer takes them for its own.
+// The journal is created with the first lines.
 func (j *Journal) Append(ctx context.Context, next func(*Tail) ([]byte, error)) error {
 	if err := j.Hook.MakeDirectory(filepath.Dir(j.Path)); err != nil {
 		return err
@@ -164,8 +168,8 @@ func (j *Journal) Append(ctx context.Context, next func(*Tail) ([]byte, error)) 
 	return nil
 }
 
-// lock waits until no other process adds lines. However long the queue is, it moves as long as the journal grows: the time
-// counts from then.
+// lock waits until no other process adds lines. However long the queue is, it moves as long as the journal grows: the
+// time counts from then.
 func (j *Journal) lock(ctx context.Context) (*os.File, error) {
 	const never = math.MaxInt64
 	path, wait := LockPath(j.Path), cmp.Or(j.Wait, osfile.LockWait)
@@ -270,8 +274,8 @@ func (j *Journal) within(f *os.File, size, last int64) (*Tail, error) {
 	return nil, &DamagedError{j.Path, from + int64(start), ErrDamaged.Error()}
 }
 
-// torn reports whether bytes that aren't a line are of an incomplete write. Those at the end of the file have no LF: a whole
-// line with another byte in its place was damaged later.
+// torn reports whether bytes that aren't a line are of an incomplete write. Those at the end of the file have no LF: a
+// whole line with another byte in its place was damaged later.
 func torn(b []byte, atEnd bool, line func([]byte) bool) bool {
 	if !atEnd {
 		return bytes.Contains(b, nul)

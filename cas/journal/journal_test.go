@@ -119,7 +119,8 @@ func TestAppend(t *testing.T) {
 	must(t, j.add(t.Context(), "a"))
 	good := content(t, j.Path)
 	zeros := strings.Repeat("\x00", 100)
-	for _, tail := range []string{"", "half", strings.Repeat("\x00", 300), "half" + zeros + "\n", strings.Repeat(zeros+"\n", 3), line("b")[:10], strings.TrimSpace(line("b")) + "\x00"} {
+	for _, tail := range []string{"", "half", strings.Repeat("\x00", 300), "half" + zeros + "\n",
+		strings.Repeat(zeros+"\n", 3), line("b")[:10], strings.TrimSpace(line("b")) + "\x00"} {
 		write(t, j.Path, good+tail)
 		must(t, j.add(t.Context(), "b", "c"))
 		if got, want := content(t, j.Path), good+line("b")+line("c"); got != want {
@@ -259,7 +260,8 @@ func TestReader(t *testing.T) {
 		for ; err == nil; _, err = r.Next() {
 			n++
 		}
-		if n != c.n || (err == ErrDamaged) != c.bad || !c.bad && (err != io.EOF || r.Torn != c.torn) || r.Offset != int64(n*len(line("a"))) {
+		if n != c.n || (err == ErrDamaged) != c.bad || !c.bad && (err != io.EOF || r.Torn != c.torn) ||
+			r.Offset != int64(n*len(line("a"))) {
 			t.Errorf("%s: %d lines, torn %v, %v", c.name, n, r.Torn, err)
 		}
 	}
@@ -276,7 +278,8 @@ func (r badReader) ReadAt([]byte, int64) (int, error) { return 0, r.err }
 func TestContinues(t *testing.T) {
 	zeros := strings.Repeat("\x00", 40)
 	for in, want := range map[string]bool{
-		zeros + "\nx\n" + line("a"): true, zeros + "\n" + strings.Repeat("x", 10*MaxLine): false, zeros: false, "": false,
+		zeros + "\nx\n" + line("a"): true, zeros + "\n" + strings.Repeat("x", 10*MaxLine): false, zeros: false,
+		"": false,
 	} {
 		r := NewReader(strings.NewReader(in), 0, isLine)
 		if _, err := r.Next(); err != io.EOF || r.Continues() != want {
@@ -295,7 +298,8 @@ func TestFollow(t *testing.T) {
 	for _, c := range []struct {
 		more, want string
 		torn       bool
-	}{{"", "", false}, {line("a") + line("b")[:3], "a", true}, {line("b")[3:], "b", false}, {line("c"), "c", false}, {strings.Repeat("\x00", 99) + "\n", "", true}} {
+	}{{"", "", false}, {line("a") + line("b")[:3], "a", true}, {line("b")[3:], "b", false}, {line("c"), "c", false},
+		{strings.Repeat("\x00", 99) + "\n", "", true}} {
 		_, err := f.WriteString(c.more)
 		must(t, err)
 		if c.want != "" {
@@ -314,7 +318,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Each change fails in turn, with nothing or with half of a write done: the journal goes on with what was acknowledged.
+// Each change fails in turn, with nothing or with half of a write done: the journal goes on with what was
+// acknowledged.
 func TestFaults(t *testing.T) {
 	broken := errors.New("broken")
 	for _, mode := range []string{"fails", "torn", "dies"} {
@@ -388,7 +393,8 @@ func TestWriter(t *testing.T) {
 	}
 	fail["truncate"] = stuck
 	err = w.Append([]byte("a\n"))
-	if cut, ok := errors.AsType[*CutError](err); !ok || !errors.Is(err, broken) || !errors.Is(cut, stuck) || cut.Error() != "stuck" {
+	if cut, ok := errors.AsType[*CutError](err); !ok || !errors.Is(err, broken) || !errors.Is(cut, stuck) ||
+		cut.Error() != "stuck" {
 		t.Error(err)
 	}
 	clear(fail)
@@ -414,7 +420,8 @@ func TestQueue(t *testing.T) {
 		return os.Truncate(path, 1000+n)
 	}
 	_, err = j.lock(t.Context())
-	if want := fmt.Sprintf("%q is in use: waited 1ms", LockPath(j.Path)); fault.CodeOf(err) != fault.Busy || err.Error() != want || looks.Load() != 5 {
+	if want := fmt.Sprintf("%q is in use: waited 1ms", LockPath(j.Path)); fault.CodeOf(err) != fault.Busy ||
+		err.Error() != want || looks.Load() != 5 {
 		t.Errorf("after %d looks: %v", looks.Load(), err)
 	}
 	looks.Store(5)

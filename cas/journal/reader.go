@@ -22,11 +22,12 @@ func NewReader(f io.ReaderAt, offset int64, line func([]byte) bool) *Reader {
 	return &Reader{Offset: offset, f: f, line: line}
 }
 
-// Next returns a line without its LF, which is valid until Next is called again. It returns io.EOF after the last one, and
-// goes on from there once the journal has grown. Bytes that aren't a line are ErrDamaged.
+// Next returns a line without its LF, which is valid until Next is called again. It returns io.EOF after the last one,
+// and goes on from there once the journal has grown. Bytes that aren't a line are ErrDamaged.
 func (r *Reader) Next() ([]byte, error) {
 	if r.br == nil || r.Torn {
-		r.Torn, r.br = false, bufio.NewReaderSize(io.NewSectionReader(r.f, r.Offset, math.MaxInt64-r.Offset), 4*MaxLine)
+		r.Torn, r.br = false, bufio.NewReaderSize(io.NewSectionReader(r.f, r.Offset, math.MaxInt64-r.Offset),
+			4*MaxLine)
 	}
 	b, err := r.br.ReadSlice('\n')
 	switch r.end = err == io.EOF && len(b) <= MaxLine; {
@@ -42,8 +43,8 @@ func (r *Reader) Next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// Continues reports whether a good line follows the incomplete write at which Next stopped. That is damage in a journal
-// that syncs each batch before the next is written.
+// Continues reports whether a good line follows the incomplete write at which Next stopped. That is damage in a
+// journal that syncs each batch before the next is written.
 func (r *Reader) Continues() bool {
 	for r.Torn && !r.end {
 		b, err := r.br.ReadSlice('\n')

@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// A Hook, which only tests set, is called before each change to a file and before each check whether other processes make
-// progress. An error from it fails the operation.
+// A Hook, which only tests set, is called before each change to a file and before each check whether other processes
+// make progress. An error from it fails the operation.
 type Hook func(op, path string, b []byte) error
 
 func (h Hook) do(op, path string, b []byte) error {
@@ -73,12 +73,12 @@ func (h *Hook) Create(path string, first []byte) (*Writer, error) {
 	return w, nil
 }
 
-// Claim locks the file as long as this process has it, for others to see, where that is possible. It keeps nothing from being
-// read or written.
+// Claim locks the file as long as this process has it, for others to see, where that is possible. It keeps nothing
+// from being read or written.
 func (w *Writer) Claim() { osfile.TryLock(w.f, osfile.Exclusive) }
 
-// Append adds whole lines, which last once Sync has returned. If it fails, none of them is there; if that can't be ensured,
-// the error is a *CutError.
+// Append adds whole lines, which last once Sync has returned. If it fails, none of them is there; if that can't be
+// ensured, the error is a *CutError.
 func (w *Writer) Append(lines []byte) error {
 	err := w.hook.do("write", w.f.Name(), lines)
 	if err == nil {

@@ -17,9 +17,11 @@ const (
 	maxBytes    = 32 << 20
 )
 
-// Attached reads the attachments of some type, one after the other. Anybody may attach anything: one that is no attachment as
-// rye writes them, whose bytes are wrong, that is one too many, or that take refuses, is left out, and left says why.
-func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Attachment) error) (left []error, err error) {
+// Attached reads the attachments of some type, one after the other. Anybody may attach anything: one that is no
+// attachment as rye writes them, whose bytes are wrong, that is one too many, or that take refuses, is left out, and
+// left says why.
+func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Attachment) error) (left []error,
+	err error) {
 	var all []spec.Descriptor
 	var more bool
 	err = m.place.look(ctx, func(at place) (err error) {
@@ -52,10 +54,12 @@ func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Att
 		}
 	}
 	if over > 0 {
-		left = append(left, fault.New(fault.Limit, "%d of %d, since only %d with %d MiB are read", over, n, maxAttached, maxBytes>>20))
+		left = append(left, fault.New(fault.Limit, "%d of %d, since only %d with %d MiB are read", over, n,
+			maxAttached, maxBytes>>20))
 	}
 	if more {
-		left = append(left, fault.New(fault.Limit, "all behind the first %d in the registry's list, which is too long", len(all)))
+		left = append(left, fault.New(fault.Limit, "all behind the first %d in the registry's list, which is too long",
+			len(all)))
 	}
 	return left, nil
 }
@@ -70,7 +74,8 @@ func leavable(err error) bool {
 }
 
 // attachment reads one that is listed as being of a type, and counts its bytes; nil if it is of another.
-func (m *Image) attachment(ctx context.Context, d spec.Descriptor, kind string, read *int64) (*format.Attachment, error) {
+func (m *Image) attachment(ctx context.Context, d spec.Descriptor, kind string, read *int64) (*format.Attachment,
+	error) {
 	if !format.ValidDigest(d.Digest) {
 		return nil, fault.New(fault.Integrity, "its digest is not a sha256")
 	}
@@ -125,8 +130,8 @@ func (u *push) attach(ctx context.Context, subject spec.Descriptor, all []format
 	return u.refer(ctx, subject, refer)
 }
 
-// refer puts referrers until the subject has them all. Where the list is a tag, a client that writes it may take away what another one has
-// just added: so it is looked at once more, a moment later.
+// refer puts referrers until the subject has them all. Where the list is a tag, a client that writes it may take away
+// what another one has just added: so it is looked at once more, a moment later.
 func (u *push) refer(ctx context.Context, subject spec.Descriptor, all []referrer) error {
 	var put, settled bool
 	for range 8 {
@@ -146,16 +151,20 @@ func (u *push) refer(ctx context.Context, subject spec.Descriptor, all []referre
 		}
 		put, settled = true, false
 		for _, r := range missing {
-			if err := u.again(ctx, func() error { return u.at.putManifest(ctx, r.Descriptor, r.text, "") }); err != nil {
+			if err := u.again(ctx, func() error {
+				return u.at.putManifest(ctx, r.Descriptor, r.text, "")
+			}); err != nil {
 				return err
 			}
 		}
 	}
-	return fault.New(fault.Busy, "the registry does not list all referrers of %s", subject.Digest).On("digest", subject.Digest)
+	return fault.New(fault.Busy, "the registry does not list all referrers of %s", subject.Digest).On("digest",
+		subject.Digest)
 }
 
 // unlisted returns the referrers that the place doesn't list, and whether its list is longer than what is read.
-func (u *push) unlisted(ctx context.Context, subject spec.Descriptor, all []referrer) (missing []referrer, more bool, err error) {
+func (u *push) unlisted(ctx context.Context, subject spec.Descriptor, all []referrer) (missing []referrer, more bool,
+	err error) {
 	var listed []spec.Descriptor
 	err = u.again(ctx, func() (err error) {
 		listed, more, err = u.at.referrers(ctx, subject)

@@ -22,8 +22,8 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// A layout is a directory as the OCI Image Layout has it. Files are written whole, index.json last; who changes that one holds
-// the lock on index.json.lock.
+// A layout is a directory as the OCI Image Layout has it. Files are written whole, index.json last; who changes that
+// one holds the lock on index.json.lock.
 type layout struct{ dir string }
 
 func (l *layout) blob(d string) string {
@@ -176,7 +176,8 @@ func (l *layout) putManifest(ctx context.Context, d spec.Descriptor, b []byte, t
 	}
 	mark := fmt.Sprintf("{%q:%q}", "imageLayoutVersion", spec.LayoutVersion)
 	if has, err := l.read(filepath.Join(l.dir, spec.LayoutFile), 4096); err != nil || !bytes.Equal(has, []byte(mark)) {
-		if err := osfile.WriteFile(filepath.Join(l.dir, spec.LayoutFile), 0o644, false, osfile.BytesOf([]byte(mark))); err != nil {
+		if err := osfile.WriteFile(filepath.Join(l.dir, spec.LayoutFile), 0o644, false,
+			osfile.BytesOf([]byte(mark))); err != nil {
 			return err
 		}
 	}

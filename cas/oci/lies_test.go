@@ -17,11 +17,13 @@ import (
 	"github.com/rye-build/rye/cas/oci/spec"
 )
 
-// TestLies: lists and challenges that are wrong, hostile or without end. Errors say what is wrong, and nothing of where a registry has
-// sent a request.
+// TestLies: lists and challenges that are wrong, hostile or without end. Errors say what is wrong, and nothing of
+// where a registry has sent a request.
 func TestLies(t *testing.T) {
 	t.Parallel()
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }))
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte("<html>"))
+	}))
 	t.Cleanup(elsewhere.Close)
 	text := func(body string, header ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -44,19 +46,27 @@ func TestLies(t *testing.T) {
 		code  fault.Code
 		text  string
 	}{
-		"a page of HTML": {"/tags/", text("<html>"), fault.Registry, "invalid answer: it can't be decoded: invalid character"},
+		"a page of HTML": {"/tags/", text("<html>"), fault.Registry,
+			"invalid answer: it can't be decoded: invalid character"},
 		"HTML elsewhere": {"/tags/", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL+"/?signature=canary", http.StatusFound)
 		}, fault.Registry, "invalid answer: it can't be decoded"},
-		"pages without end": {"/tags/", text(`{"tags":["1.0.0"]}`, "Link", `</v2/acme/deploy/tags/list?last=x>; rel="next"`), fault.Limit, "the list has too many pages"},
-		"pages elsewhere": {"/tags/", text(`{"tags":["1.0.0"]}`, "Link", "<"+elsewhere.URL+`/x?signature=canary>; rel="next"`),
+		"pages without end": {"/tags/", text(`{"tags":["1.0.0"]}`, "Link",
+			`</v2/acme/deploy/tags/list?last=x>; rel="next"`), fault.Limit, "the list has too many pages"},
+		"pages elsewhere": {"/tags/", text(`{"tags":["1.0.0"]}`, "Link",
+			"<"+elsewhere.URL+`/x?signature=canary>; rel="next"`),
 			fault.Registry, "invalid answer: the next page … is not on the server of …"},
-		"a broken redirect":       {"/tags/", text("", "Location", "http://[canary?"), fault.Registry, "the connection closed too early"},
-		"too many tags":           {"/tags/", text(`{"tags":["x"` + strings.Repeat(`,"x"`, maxTags) + `]}`), fault.Limit, "more than 100000 tags"},
-		"referrers of HTML":       {"/referrers/", text("<html>", index...), fault.Registry, "invalid answer: it can't be decoded"},
-		"a token service inside":  {"/tags/", challenge(`Bearer realm="http://169.254.169.254/?x=canary"`), fault.Registry, `the token service "169.254.169.254" is at an address of this machine`},
-		"a token service of disk": {"/tags/", challenge(`Bearer realm="file:///canary"`), fault.Registry, "has the scheme"},
-		"an odd challenge":        {"/tags/", challenge(`Negotiate canary`), fault.AuthRequired, "401"},
+		"a broken redirect": {"/tags/", text("", "Location", "http://[canary?"), fault.Registry,
+			"the connection closed too early"},
+		"too many tags": {"/tags/", text(`{"tags":["x"` + strings.Repeat(`,"x"`, maxTags) + `]}`),
+			fault.Limit, "more than 100000 tags"},
+		"referrers of HTML": {"/referrers/", text("<html>", index...), fault.Registry,
+			"invalid answer: it can't be decoded"},
+		"a token service inside": {"/tags/", challenge(`Bearer realm="http://169.254.169.254/?x=canary"`),
+			fault.Registry, `the token service "169.254.169.254" is at an address of this machine`},
+		"a token service of disk": {"/tags/", challenge(`Bearer realm="file:///canary"`), fault.Registry,
+			"has the scheme"},
+		"an odd challenge": {"/tags/", challenge(`Negotiate canary`), fault.AuthRequired, "401"},
 		"an absurd wait": {"/tags/", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "99999999999999999999")
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -98,7 +108,8 @@ func TestLies(t *testing.T) {
 			if err == nil {
 				t.Fatal("it is believed")
 			}
-			if f := fault.Of(err); f.Code != c.code || !strings.Contains(f.Text, c.text) || strings.Contains(f.Text+strings.Join(f.Why, " "), "canary") || strings.Contains(f.Text, "http:") {
+			if f := fault.Of(err); f.Code != c.code || !strings.Contains(f.Text, c.text) ||
+				strings.Contains(f.Text+strings.Join(f.Why, " "), "canary") || strings.Contains(f.Text, "http:") {
 				t.Errorf("%s %s %q", f.Code, f.Text, f.Why)
 			}
 			for cause := err; cause != nil; cause = errors.Unwrap(cause) {
@@ -113,17 +124,24 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestLeft: attachments that are damaged or hostile are left out, and it is said which and why; those beside them count.
+// TestLeft: attachments that are damaged or hostile are left out, and it is said which and why; those beside them
+// count.
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		breaks func(d *double, m *Image)
 		why    string
 	}{
-		"a blob with other bytes": {func(d *double, _ *Image) { d.Blobs[format.Sum([]byte("line 1\n"))] = []byte("LINE 1\n") }, "wrong bytes for sha256:"},
-		"a blob too long":         {func(d *double, _ *Image) { d.Blobs[format.Sum([]byte("line 1\n"))] = []byte("line 1\nmore") }, "it has 11 bytes"},
-		"a blob too short":        {func(d *double, _ *Image) { d.Blobs[format.Sum([]byte("line 1\n"))] = []byte("li") }, "it has 2 bytes"},
-		"no blob":                 {func(d *double, _ *Image) { delete(d.Blobs, format.Sum([]byte("line 1\n"))) }, "not found"},
+		"a blob with other bytes": {func(d *double, _ *Image) {
+			d.Blobs[format.Sum([]byte("line 1\n"))] = []byte("LINE 1\n")
+		}, "wrong bytes for sha256:"},
+		"a blob too long": {func(d *double, _ *Image) {
+			d.Blobs[format.Sum([]byte("line 1\n"))] = []byte("line 1\nmore")
+		}, "it has 11 bytes"},
+		"a blob too short": {func(d *double, _ *Image) {
+			d.Blobs[format.Sum([]byte("line 1\n"))] = []byte("li")
+		}, "it has 2 bytes"},
+		"no blob": {func(d *double, _ *Image) { delete(d.Blobs, format.Sum([]byte("line 1\n"))) }, "not found"},
 	} {
 		d := newDouble(t)
 		p := d.place(t)
@@ -143,7 +161,8 @@ func TestLeft(t *testing.T) {
 		c.breaks(d, m)
 		d.Mu.Unlock()
 		all, left, err := m.signatures(t.Context())
-		if err != nil || len(all) != 1 || string(all[0].Parts[0].Bytes) != "line 2\n" || len(left) != 1 || !strings.Contains(left[0].Error(), c.why) {
+		if err != nil || len(all) != 1 || string(all[0].Parts[0].Bytes) != "line 2\n" || len(left) != 1 ||
+			!strings.Contains(left[0].Error(), c.why) {
 			t.Errorf("%s: %+v, left %v, %v", name, all, left, err)
 		}
 	}
@@ -248,13 +267,14 @@ func TestDockerHub(t *testing.T) {
 	}
 	// What the registry says again of the credentials isn't shown.
 	_, err = open(Credential{User: "you", Password: "canary"}).Tags(t.Context())
-	if f := fault.Of(err); f.Code != fault.AuthFailed || len(f.Why) == 0 || strings.Contains(strings.Join(f.Why, " "), "canary") {
+	if f := fault.Of(err); f.Code != fault.AuthFailed || len(f.Why) == 0 ||
+		strings.Contains(strings.Join(f.Why, " "), "canary") {
 		t.Errorf("%s %s %q", f.Code, f.Text, f.Why)
 	}
 }
 
-// TestDenied: what the registry says of an error is shown, of a manifest as of a blob: what a person sees of it, and no more than
-// a few lines.
+// TestDenied: what the registry says of an error is shown, of a manifest as of a blob: what a person sees of it, and
+// no more than a few lines.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	d := newDouble(t)
@@ -264,7 +284,8 @@ func TestDenied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := `{"code":"DENIED","message":"not yours:\u001b[2J\n\u202e pay"},{"code":"LONG","message":"` + strings.Repeat("x", 1000) + `"}` + strings.Repeat(`,{"code":"MORE"}`, 20)
+	said := `{"code":"DENIED","message":"not yours:\u001b[2J\n\u202e pay"},{"code":"LONG","message":"` +
+		strings.Repeat("x", 1000) + `"}` + strings.Repeat(`,{"code":"MORE"}`, 20)
 	for _, kind := range []string{"/manifests/", "/blobs/", "/tags/"} {
 		d.Mu.Lock()
 		d.Cue = func(w http.ResponseWriter, r *http.Request) bool {
@@ -280,7 +301,9 @@ func TestDenied(t *testing.T) {
 			_, err = p.Tags(t.Context())
 		}
 		f := fault.Of(err)
-		if f.Code != fault.AuthFailed || len(f.Why) != fault.MaxLines+1 || f.Why[0] != "DENIED: not yours: [2J   pay" || len(f.Why[1]) > 210 || f.Why[fault.MaxLines] != "and 12 more" {
+		if f.Code != fault.AuthFailed || len(f.Why) != fault.MaxLines+1 ||
+			f.Why[0] != "DENIED: not yours: [2J   pay" || len(f.Why[1]) > 210 ||
+			f.Why[fault.MaxLines] != "and 12 more" {
 			t.Errorf("%s: %s %q", kind, f.Code, f.Why)
 		}
 	}
@@ -327,7 +350,8 @@ func TestJunk(t *testing.T) {
 	refer := func(kind string, size, i int) {
 		blob := noise(uint64(i), size)
 		d.Blobs[format.Sum(blob)] = blob
-		b := fmt.Appendf(nil, `{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,
+		b := fmt.Appendf(nil,
+			`{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,
 			spec.ManifestType, kind, m.Digest, kind, format.Sum(blob), size)
 		d.Manifests[format.Sum(b)] = b
 	}
@@ -346,31 +370,35 @@ func TestJunk(t *testing.T) {
 		t.Errorf("%d signatures, left %v, %v, %d bytes", len(all), left, err, n)
 	}
 	left, err = m.Attached(t.Context(), "text/plain", func(*format.Attachment) error { return nil })
-	if n := sent(); err != nil || len(left) != 1 || left[0].Error() != "2 of 8, since only 1000 with 32 MiB are read" || n > 38<<20 {
+	if n := sent(); err != nil || len(left) != 1 ||
+		left[0].Error() != "2 of 8, since only 1000 with 32 MiB are read" || n > 38<<20 {
 		t.Errorf("left %v, %v, %d bytes", left, err, n)
 	}
 }
 
-// TestManyReferrers: a registry lists referrers in pages, however many they are. What isn't read of a list without end, and of too
-// many of one type, is said, and a push ends all the same.
+// TestManyReferrers: a registry lists referrers in pages, however many they are. What isn't read of a list without
+// end, and of too many of one type, is said, and a push ends all the same.
 func TestManyReferrers(t *testing.T) {
 	t.Parallel()
 	d := newDouble(t)
 	p, w, m := pushed(t, d)
 	refer := func(kind string, i int) {
-		b := fmt.Appendf(nil, `{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"annotations":{"n":"%d"}}`, spec.ManifestType, kind, m.Digest, i)
+		b := fmt.Appendf(nil, `{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"annotations":{"n":"%d"}}`,
+			spec.ManifestType, kind, m.Digest, i)
 		d.Manifests[format.Sum(b)] = b
 	}
 	for i := range 1200 {
 		refer("text/plain", i)
 	}
-	if all, left, err := m.signatures(t.Context()); err != nil || len(all) != 1 || len(left) != 0 || d.Count("GET /v2/acme/deploy/referrers/") < 4 {
+	if all, left, err := m.signatures(t.Context()); err != nil || len(all) != 1 || len(left) != 0 ||
+		d.Count("GET /v2/acme/deploy/referrers/") < 4 {
 		t.Errorf("%d signatures, left %v, %v", len(all), left, err)
 	}
 	for i := range maxAttached + 4 {
 		refer(format.SignaturesType, i)
 	}
-	if all, left, err := m.signatures(t.Context()); err != nil || len(all)+len(left) < maxAttached || left[len(left)-1].Error() != "5 of 1005, since only 1000 with 32 MiB are read" {
+	if all, left, err := m.signatures(t.Context()); err != nil || len(all)+len(left) < maxAttached ||
+		left[len(left)-1].Error() != "5 of 1005, since only 1000 with 32 MiB are read" {
 		t.Errorf("%d signatures, %d left, %v", len(all), len(left), err)
 	}
 	large := strings.Repeat("x", 3<<20)
@@ -399,8 +427,8 @@ func TestManyReferrers(t *testing.T) {
 	}
 }
 
-// TestTogether: two clients write the list of referrers at once, in a registry that keeps it under a tag, and the second takes away
-// what the first has seen in it. Neither is lost.
+// TestTogether: two clients write the list of referrers at once, in a registry that keeps it under a tag, and the
+// second takes away what the first has seen in it. Neither is lost.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	d := newDouble(t)
@@ -415,8 +443,8 @@ func TestTogether(t *testing.T) {
 			})
 		}), w
 	}
-	// The first writes once the second has read; the second writes once the first has looked at its own; the first looks
-	// again only after that.
+	// The first writes once the second has read; the second writes once the first has looked at its own; the first
+	// looks again only after that.
 	var looks [2]atomic.Int64
 	ready, looked, written := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	d.Mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/cas/oci/guard"
 )
 
-// A mirror has copies of what a repository has. What a digest names is the same wherever it comes from, so that a mirror is asked
-// first. What a tag names, and what refers to a manifest, the registry itself knows best.
+// A mirror has copies of what a repository has. What a digest names is the same wherever it comes from, so that a
+// mirror is asked first. What a tag names, and what refers to a manifest, the registry itself knows best.
 type mirror struct {
 	Reference
 	at   place
@@ -24,7 +24,8 @@ func mirrorsOf(r Reference, text string) (all []Reference, err error) {
 		host, to, _ := strings.Cut(word, "=")
 		m, err := ParseReference(Scheme + to + "/x")
 		if host == "" || err != nil || m.Tag != "" || m.Digest != "" {
-			return nil, fault.New(fault.Config, "invalid mirror %q: expected HOST=MIRROR[/PREFIX]", fault.Clip(word, 200)).On("mirror", fault.Clip(word, 200)).
+			return nil, fault.New(fault.Config, "invalid mirror %q: expected HOST=MIRROR[/PREFIX]",
+				fault.Clip(word, 200)).On("mirror", fault.Clip(word, 200)).
 				Try("rye docs oci")
 		}
 		if strings.EqualFold(host, r.Host) {
@@ -64,7 +65,8 @@ func (p *Place) fromMirrors(ctx context.Context, f func(at place) error) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if why := guard.Explain(err); why.Code != fault.NotFound && m.left.CompareAndSwap(false, true) && p.options.Left != nil {
+		if why := guard.Explain(err); why.Code != fault.NotFound && m.left.CompareAndSwap(false, true) &&
+			p.options.Left != nil {
 			p.options.Left(fault.Wrap(why, "%s: %s", m.Reference, why.Text))
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// TestMirrors: what a digest names comes from a mirror that has it; a mirror that is wrong, down or poor only costs time, and is named.
+// TestMirrors: what a digest names comes from a mirror that has it; a mirror that is wrong, down or poor only costs
+// time, and is named.
 func TestMirrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, []byte("a"), noise(1, 5<<20))
@@ -60,8 +61,14 @@ func TestMirrors(t *testing.T) {
 			}
 			return isLayer(r)
 		},
-		"down":   func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusBadGateway); return true },
-		"closed": func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusForbidden); return true },
+		"down": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusBadGateway)
+			return true
+		},
+		"closed": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		},
 	} {
 		bad := good.again(t)
 		bad.Cue = cue
@@ -88,7 +95,8 @@ func TestMirrors(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}
 	}
-	if _, err := p.Push(t.Context(), w.content, "2.0.0"); fault.CodeOf(err) != fault.Unavailable || good.Tags["2.0.0"] != "" {
+	if _, err := p.Push(t.Context(), w.content, "2.0.0"); fault.CodeOf(err) != fault.Unavailable ||
+		good.Tags["2.0.0"] != "" {
 		t.Errorf("a push to a mirror: %v", err)
 	}
 }
@@ -101,13 +109,15 @@ func TestMirrorsOf(t *testing.T) {
 		"b.example=m.example":          nil,
 		"A.example=m.example":          {{Host: "m.example", Name: "acme/deploy"}},
 		"a.example=m.example:5000/x/y": {{Host: "m.example:5000", Name: "x/y/acme/deploy"}},
-		"  a.example=m.example\n a.example=n.example/hub ": {{Host: "m.example", Name: "acme/deploy"}, {Host: "n.example", Name: "hub/acme/deploy"}},
+		"  a.example=m.example\n a.example=n.example/hub ": {{Host: "m.example", Name: "acme/deploy"},
+			{Host: "n.example", Name: "hub/acme/deploy"}},
 	} {
 		if got, err := mirrorsOf(r, text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"a.example", "=m.example", "a.example=", "a.example=M/UPPER", "a.example=m.example/x:1", "a.example=https://m.example", "b.example=/"} {
+	for _, text := range []string{"a.example", "=m.example", "a.example=", "a.example=M/UPPER",
+		"a.example=m.example/x:1", "a.example=https://m.example", "b.example=/"} {
 		if _, err := mirrorsOf(r, text); fault.CodeOf(err) != fault.Config {
 			t.Errorf("%q: %v", text, err)
 		}

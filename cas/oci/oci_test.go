@@ -37,8 +37,10 @@ type world struct {
 }
 
 func newWorld(t *testing.T, objects ...[]byte) *world {
-	w := &world{content: Content{Document: []byte("rye: \"bundle/2\"\n"), Annotations: map[string]string{"org.opencontainers.image.title": "acme/deploy"},
-		Attachments: []format.Attachment{{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType, Name: "manifest.yaml.sig", Bytes: []byte("line\n")}}}}}}
+	w := &world{content: Content{Document: []byte("rye: \"bundle/2\"\n"),
+		Annotations: map[string]string{"org.opencontainers.image.title": "acme/deploy"},
+		Attachments: []format.Attachment{{Type: format.SignaturesType,
+			Parts: []format.Part{{Type: format.SignaturesType, Name: "manifest.yaml.sig", Bytes: []byte("line\n")}}}}}}
 	for _, b := range objects {
 		info, err := w.Put(t.Context(), cas.Blob, bytes.NewReader(b))
 		if err != nil {
@@ -98,7 +100,8 @@ func places(t *testing.T) map[string]*Place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]*Place{"api": api.place(t), "tag scheme": byTag.place(t), "no ranges": whole.place(t), "layout": l}
+	return map[string]*Place{"api": api.place(t), "tag scheme": byTag.place(t), "no ranges": whole.place(t),
+		"layout": l}
 }
 
 // TestPushPull: what is pushed comes back, everywhere under the same digest; a second push sends nothing.
@@ -129,7 +132,8 @@ func TestPushPull(t *testing.T) {
 				t.Fatalf("%s: %s: %v", name, by, err)
 			}
 			found, _, err := m.signatures(t.Context())
-			if err != nil || len(found) != 1 || string(found[0].Parts[0].Bytes) != "line\n" || m.Digest != done.Digest {
+			if err != nil || len(found) != 1 || string(found[0].Parts[0].Bytes) != "line\n" ||
+				m.Digest != done.Digest {
 				t.Errorf("%s: %+v, %v", name, found, err)
 			}
 		}
@@ -174,8 +178,8 @@ func (o *ordered) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o c
 	return nil
 }
 
-// TestPushOrder: small objects are read in the order of the store, 10 of them at once, or what is left of a layer, and stand in
-// layers as ever.
+// TestPushOrder: small objects are read in the order of the store, 10 of them at once, or what is left of a layer, and
+// stand in layers as ever.
 func TestPushOrder(t *testing.T) {
 	t.Parallel()
 	var objects [][]byte
@@ -195,10 +199,12 @@ func TestPushOrder(t *testing.T) {
 	w.content.Source = source
 	got, err := p.Push(t.Context(), w.content, "2")
 	if err != nil || got.Digest != want.Digest || source.got.Load() != 3 || source.shown.Load() != 6 {
-		t.Errorf("%+v, want %s; %d objects asked for, %d times many; %v", got, want.Digest, source.got.Load(), source.shown.Load(), err)
+		t.Errorf("%+v, want %s; %d objects asked for, %d times many; %v", got, want.Digest, source.got.Load(),
+			source.shown.Load(), err)
 	}
 	source.wrong = true
-	if _, err := p.Push(t.Context(), w.content, "3"); err == nil || !strings.Contains(err.Error(), "and the document says 400000") {
+	if _, err := p.Push(t.Context(), w.content, "3"); err == nil ||
+		!strings.Contains(err.Error(), "and the document says 400000") {
 		t.Errorf("%v", err)
 	}
 }
@@ -225,7 +231,8 @@ func TestPushMemory(t *testing.T) {
 			return err
 		})
 		runtime.ReadMemStats(&after)
-		if made := after.TotalAlloc - before.TotalAlloc; err != nil || i > 0 && made > 6<<20 { // the race detector drops pooled hashers
+		// the race detector drops pooled hashers
+		if made := after.TotalAlloc - before.TotalAlloc; err != nil || i > 0 && made > 6<<20 {
 			t.Errorf("%d bytes for 12,800,000 of objects, %v", made, err)
 		}
 	}
@@ -262,11 +269,16 @@ func TestReference(t *testing.T) {
 	t.Parallel()
 	digest := "@sha256:" + strings.Repeat("0a", 32)
 	for text, want := range map[string]string{
-		"oci://h.example/a": "", "oci://h.example:5000/a/b:1.0" + digest: "", "oci://[::1]:5000/a:v_1": "", "oci://localhost/a" + digest: "",
-		"oci-layout:dir": "", "oci-layout:/a/b c:tag": "", "oci-layout:../a@b": "", `oci-layout:C:\a:1`: "", "oci-layout:a" + digest: "",
-		"oci://h.example": "name", "oci://h.example/A": "name", "oci://h/a:": "tag", "oci://h/a:.x": "tag", "oci://u@h/a": "host", "oci://h:/a": "host",
-		"oci:///a": "host", "oci://h/a@sha256:12": "digest", "oci-layout:": "directory", "oci-layout::tag": "directory", "https://h/a": "expected",
-		"oci://h/a?x=1": "name", "oci://h/a#x": "name", "oci://h/" + strings.Repeat("a", 300): "name", "oci-layout:a:b:" + strings.Repeat("c", 129): "tag",
+		"oci://h.example/a": "", "oci://h.example:5000/a/b:1.0" + digest: "", "oci://[::1]:5000/a:v_1": "",
+		"oci://localhost/a" + digest: "",
+		"oci-layout:dir":             "", "oci-layout:/a/b c:tag": "", "oci-layout:../a@b": "",
+		`oci-layout:C:\a:1`: "", "oci-layout:a" + digest: "",
+		"oci://h.example": "name", "oci://h.example/A": "name", "oci://h/a:": "tag", "oci://h/a:.x": "tag",
+		"oci://u@h/a": "host", "oci://h:/a": "host",
+		"oci:///a": "host", "oci://h/a@sha256:12": "digest", "oci-layout:": "directory",
+		"oci-layout::tag": "directory", "https://h/a": "expected",
+		"oci://h/a?x=1": "name", "oci://h/a#x": "name", "oci://h/" + strings.Repeat("a", 300): "name",
+		"oci-layout:a:b:" + strings.Repeat("c", 129): "tag",
 	} {
 		r, err := ParseReference(text)
 		switch {
@@ -276,7 +288,8 @@ func TestReference(t *testing.T) {
 			t.Errorf("%q: %+v, %v, want %q", text, r, err, want)
 		}
 	}
-	for text, why := range map[string]int{"h.example/a:1": 1, "localhost:5000/a": 1, "acme/a": 0, "https://h.example/a": 0, "h.example": 0} {
+	for text, why := range map[string]int{"h.example/a:1": 1, "localhost:5000/a": 1, "acme/a": 0,
+		"https://h.example/a": 0, "h.example": 0} {
 		if _, err := ParseReference(text); err == nil || len(fault.Of(err).Why) != why {
 			t.Errorf("%q: %v, %q", text, err, fault.Of(err).Why)
 		}
@@ -315,7 +328,8 @@ func TestProgress(t *testing.T) {
 
 // FuzzReference: what is accepted is written as it was read, and what is named by it has a form that a registry takes.
 func FuzzReference(f *testing.F) {
-	for _, s := range []string{"oci://h.example:5000/a/b:1.0@sha256:" + strings.Repeat("0a", 32), "oci://[::1]:5000/a:v_1", "oci-layout:../a@b:tag", `oci-layout:C:\a:1`, "https://h/a"} {
+	for _, s := range []string{"oci://h.example:5000/a/b:1.0@sha256:" + strings.Repeat("0a", 32),
+		"oci://[::1]:5000/a:v_1", "oci-layout:../a@b:tag", `oci-layout:C:\a:1`, "https://h/a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -323,7 +337,8 @@ func FuzzReference(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if r.String() != s || (r.Dir == "") == (r.Host == "") || (r.Name == "") != (r.Host == "") || r.Tag != "" && !ValidTag(r.Tag) || r.Digest != "" && !format.ValidDigest(r.Digest) {
+		if r.String() != s || (r.Dir == "") == (r.Host == "") || (r.Name == "") != (r.Host == "") || r.Tag != "" &&
+			!ValidTag(r.Tag) || r.Digest != "" && !format.ValidDigest(r.Digest) {
 			t.Errorf("%q is %+v", s, r)
 		}
 	})
@@ -331,10 +346,12 @@ func FuzzReference(f *testing.F) {
 
 // FuzzName: the names of repositories are those of the distribution specification.
 func FuzzName(f *testing.F) {
-	for _, s := range []string{"a", "acme/deploy", "a.b_c__d-e--f/0", "a..b", "a___b", "a._b", "-a", "a-", "/a", "a//b", "a/", "A", "ä", ""} {
+	for _, s := range []string{"a", "acme/deploy", "a.b_c__d-e--f/0", "a..b", "a___b", "a._b", "-a", "a-", "/a",
+		"a//b", "a/", "A", "ä", ""} {
 		f.Add(s)
 	}
-	want := regexp.MustCompile(`^[a-z0-9]+(?:(?:[._]|__|[-]*)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|[-]*)[a-z0-9]+)*)*$`)
+	want := regexp.MustCompile(
+		`^[a-z0-9]+(?:(?:[._]|__|[-]*)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|[-]*)[a-z0-9]+)*)*$`)
 	f.Fuzz(func(t *testing.T, s string) {
 		if got := validName(s); got != want.MatchString(s) {
 			t.Errorf("%q: %t", s, got)

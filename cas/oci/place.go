@@ -26,10 +26,11 @@ type Options struct {
 	Dir string
 	// PlainHTTP allows registries without TLS on every host, not only on this machine.
 	PlainHTTP bool
-	// Credential finds what a registry, HOST[:PORT], wants to hear. It is asked when the registry wants to know. Nil, or a zero
-	// Credential, is nothing.
+	// Credential finds what a registry, HOST[:PORT], wants to hear. It is asked when the registry wants to know. Nil,
+	// or a zero Credential, is nothing.
 	Credential func(ctx context.Context, host string) (Credential, error)
-	// Mirrors says which registries have copies of others: HOST=MIRROR[/PREFIX], separated by spaces. They need no trust.
+	// Mirrors says which registries have copies of others: HOST=MIRROR[/PREFIX], separated by spaces. They need no
+	// trust.
 	Mirrors string
 	// Left is called when a mirror fails and isn't asked any more. May be nil.
 	Left func(err error)
@@ -64,7 +65,8 @@ type place interface {
 	// putManifest puts a manifest and gives it a tag; without one it is known by its digest. What it refers to as its
 	// subject then has it among its referrers.
 	putManifest(ctx context.Context, d spec.Descriptor, b []byte, tag string) error
-	// referrers returns what refers to a manifest, digests and types alone, and whether there is more than may be listed.
+	// referrers returns what refers to a manifest, digests and types alone, and whether there is more than may be
+	// listed.
 	referrers(ctx context.Context, d spec.Descriptor) (all []spec.Descriptor, more bool, err error)
 	tags(ctx context.Context) ([]string, error)
 }
@@ -191,7 +193,8 @@ func readAll(r io.Reader, d spec.Descriptor) ([]byte, error) {
 }
 
 func damaged(d spec.Descriptor, why string) *fault.Error {
-	return fault.New(fault.Integrity, "wrong bytes for %s: %s", d.Digest, why).On("digest", d.Digest).On("reason", "blob")
+	return fault.New(fault.Integrity, "wrong bytes for %s: %s", d.Digest, why).On("digest", d.Digest).On("reason",
+		"blob")
 }
 
 func wrongSize(d spec.Descriptor, found int64) error {

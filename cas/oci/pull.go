@@ -37,8 +37,8 @@ func (m *Image) Reference() Reference { return m.place.Reference.Pinned(m.Digest
 // Place is where the image is.
 func (m *Image) Place() *Place { return m.place }
 
-// Look reads the manifest that a tag or a digest names, and nothing else: the digest that it has, and what it says of the
-// document.
+// Look reads the manifest that a tag or a digest names, and nothing else: the digest that it has, and what it says of
+// the document.
 func (p *Place) Look(ctx context.Context, name string) (*Image, error) {
 	b, err := p.manifest(ctx, name)
 	if err != nil {
@@ -69,8 +69,8 @@ func (p *Place) manifest(ctx context.Context, name string) (b []byte, err error)
 	return b, err
 }
 
-// Get reads the manifest that a tag or a digest names, and the document. The manifest is asked for once: what comes later is
-// asked for by digest.
+// Get reads the manifest that a tag or a digest names, and the document. The manifest is asked for once: what comes
+// later is asked for by digest.
 func (p *Place) Get(ctx context.Context, name string) (*Image, error) {
 	m, err := p.Look(ctx, name)
 	if err != nil {
@@ -79,7 +79,8 @@ func (p *Place) Get(ctx context.Context, name string) (*Image, error) {
 	at := m.Manifest.Document
 	m.Document, err = p.get(ctx, at.Blob())
 	if err == nil && cas.Sum(m.Document) != at.Digest {
-		err = fault.New(fault.Integrity, "the document is %s, and the manifest says %s", cas.Sum(m.Document), at.Digest).On("reason", "document").
+		err = fault.New(fault.Integrity, "the document is %s, and the manifest says %s", cas.Sum(m.Document),
+			at.Digest).On("reason", "document").
 			On("expected", at.Digest.String()).On("found", cas.Sum(m.Document).String())
 	}
 	if err != nil {
@@ -105,9 +106,11 @@ type piece struct {
 }
 
 // Objects puts those objects into a store that it lacks. spool is a directory for layers that came and aren't used
-// yet, of this and of earlier calls; it is made if need be, and afterwards empty again. fresh are the objects that came, whose
-// bytes were hashed as they were put. release lets go of what keeps the objects from gc, and is called when they have a name.
-func (m *Image) Objects(ctx context.Context, objects []cas.Info, store Sink, spool string) (fresh map[cas.Digest]bool, release func(), err error) {
+// yet, of this and of earlier calls; it is made if need be, and afterwards empty again. fresh are the objects that
+// came, whose bytes were hashed as they were put. release lets go of what keeps the objects from gc, and is called
+// when they have a name.
+func (m *Image) Objects(ctx context.Context, objects []cas.Info, store Sink, spool string) (fresh map[cas.Digest]bool,
+	release func(), err error) {
 	f := &fetching{Image: m, store: store, spool: spool, fresh: map[cas.Digest]bool{}}
 	if err = f.all(ctx, objects); err != nil {
 		f.release()
@@ -142,7 +145,8 @@ func (m *Image) plan(objects []cas.Info) ([]piece, error) {
 	}
 	layers := m.Manifest.Layers
 	wrong := func(what string) error {
-		return fault.New(fault.Integrity, "the layers do not hold what the document names: %s", what).On("reason", "layers")
+		return fault.New(fault.Integrity, "the layers do not hold what the document names: %s", what).On("reason",
+			"layers")
 	}
 	var out []piece
 	take := func(p piece) { p.Descriptor, layers = layers[0], layers[1:]; out = append(out, p) }
@@ -445,12 +449,14 @@ func (u *unpacking) small(p piece) func([]byte) error {
 	}
 }
 
-// arrived is called with what was put for an object. It is put under its own name, which has to be the right one: else the batch
-// isn't committed.
+// arrived is called with what was put for an object. It is put under its own name, which has to be the right one: else
+// the batch isn't committed.
 func (u *unpacking) arrived(want cas.ID, found cas.Digest, err error) error {
 	if err == nil && found != want.Digest {
-		err = fault.New(fault.Integrity, "the layers do not hold what the document names: %s %s is damaged", want.Kind, want.Digest.Short()).On("reason", "layers").
-			Because("expected  "+want.Digest.String(), "found     "+found.String()) // the registry is wrong, and not the store
+		err = fault.New(fault.Integrity, "the layers do not hold what the document names: %s %s is damaged", want.Kind,
+			want.Digest.Short()).On("reason", "layers").
+			// the registry is wrong, and not the store
+			Because("expected  "+want.Digest.String(), "found     "+found.String())
 	}
 	if err == nil {
 		u.fresh[found] = true

@@ -120,11 +120,13 @@ func (u *push) current(ctx context.Context) (string, error) {
 	}
 	m, err := format.ParseManifest(b)
 	if err != nil {
-		return "", fault.New(fault.Conflict, "the tag names something else already: %s", fault.Of(err).Text).Permanent().On("digest", format.Sum(b)).
+		return "", fault.New(fault.Conflict, "the tag names something else already: %s",
+			fault.Of(err).Text).Permanent().On("digest", format.Sum(b)).
 			On("reason", "foreign")
 	}
 	if u.content.Final && m.Document.Digest != u.done.ID {
-		return "", fault.New(fault.Conflict, "the tag names something else already").Permanent().On("digest", format.Sum(b))
+		return "", fault.New(fault.Conflict, "the tag names something else already").Permanent().On("digest",
+			format.Sum(b))
 	}
 	u.known = map[cas.Digest][]format.Descriptor{}
 	for _, l := range m.Layers {
@@ -145,7 +147,8 @@ func (u *push) layers(ctx context.Context, small [][]cas.Info, large []cas.Info)
 		small = [][]cas.Info{nil}
 	}
 	units := make([][]format.Descriptor, len(small)+len(large))
-	free := make(chan *maker, makers) // whose memory is used again, and which a pool would lose to the garbage collector
+	// whose memory is used again, and which a pool would lose to the garbage collector
+	free := make(chan *maker, makers)
 	for range makers {
 		l, err := format.NewLayer()
 		if err != nil {

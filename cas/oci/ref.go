@@ -62,7 +62,8 @@ func ParseReference(s string) (Reference, error) {
 		}
 		rest, r.Digest = before, digest
 	}
-	if i := strings.LastIndexByte(rest, ':'); i >= 0 && !strings.ContainsAny(rest[i:], `/\`) && (layout || strings.Contains(rest[:i], "/")) {
+	if i := strings.LastIndexByte(rest, ':'); i >= 0 && !strings.ContainsAny(rest[i:], `/\`) &&
+		(layout || strings.Contains(rest[:i], "/")) {
 		if r.Tag, rest = rest[i+1:], rest[:i]; !ValidTag(r.Tag) {
 			return r, invalid(s, "a tag has 1 to 128 letters, digits, and _ . -")
 		}
@@ -104,8 +105,8 @@ func validHost(host string) bool {
 	return err == nil && u.Host == host && name != "" && !strings.ContainsAny(name, "@?#%\\ ")
 }
 
-// validName allows lower-case letters and digits, in parts between slashes, and between them one point, one or two underscores, or
-// any number of hyphens.
+// validName allows lower-case letters and digits, in parts between slashes, and between them one point, one or two
+// underscores, or any number of hyphens.
 func validName(name string) bool {
 	const plain = portable.Lower + portable.Digits
 	for part := range strings.SplitSeq(name, "/") {
@@ -122,7 +123,8 @@ func validName(name string) bool {
 }
 
 func invalid(s, why string) *fault.Error {
-	return fault.New(fault.Validation, "invalid reference %q: %s", fault.Clip(s, 200), why).On("reference", fault.Clip(s, 200)).Try("rye docs oci")
+	return fault.New(fault.Validation, "invalid reference %q: %s", fault.Clip(s, 200), why).On("reference",
+		fault.Clip(s, 200)).Try("rye docs oci")
 }
 
 // Repository returns the reference without tag and digest.

@@ -40,7 +40,8 @@ func newRepository(r Reference, o *Options) (*repository, error) {
 		return nil, fault.New(fault.Offline, "%s: the network is off", r.Repository()).On("reference", r.String())
 	}
 	g := &guard.Guard{Next: o.Transport, Plain: o.PlainHTTP, Stall: o.stall}
-	at := &repository{host: r.Host, remote: &remote.Repository{Host: r.Host, Name: r.Name, HTTP: &http.Client{Transport: g, CheckRedirect: guard.Follow}}}
+	at := &repository{host: r.Host, remote: &remote.Repository{Host: r.Host, Name: r.Name,
+		HTTP: &http.Client{Transport: g, CheckRedirect: guard.Follow}}}
 	if r.Host == "docker.io" {
 		at.remote.Host = "registry-1.docker.io" // on the network
 	}
@@ -55,8 +56,8 @@ func newRepository(r Reference, o *Options) (*repository, error) {
 	return at, nil
 }
 
-// denied completes an error about credentials: whether there were any, and how they are set. What the registry says again of them
-// is hidden.
+// denied completes an error about credentials: whether there were any, and how they are set. What the registry says
+// again of them is hidden.
 func (r *repository) denied(f *fault.Error) {
 	if f.Code != fault.AuthRequired && f.Code != fault.AuthFailed {
 		return
@@ -174,7 +175,8 @@ func (r *repository) open(ctx context.Context, d spec.Descriptor, from int64) (i
 		return nil, 0, err
 	}
 	switch {
-	case resp.StatusCode == http.StatusPartialContent && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from)),
+	case resp.StatusCode == http.StatusPartialContent &&
+		strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from)),
 		resp.StatusCode == http.StatusOK:
 		if resp.StatusCode == http.StatusOK {
 			from = 0

@@ -116,7 +116,8 @@ func TestResume(t *testing.T) {
 		"junk":     {noise(5, 1<<20), -int64(len(b)) + 1<<20},
 	} {
 		spool := t.TempDir()
-		if err := os.WriteFile(filepath.Join(spool, strings.TrimPrefix(l.SHA256, "sha256:")), c.left, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(spool, strings.TrimPrefix(l.SHA256, "sha256:")), c.left,
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		var whole int64
@@ -145,7 +146,9 @@ func TestBroken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, []byte("a"))
 	for name, breaks := range map[string]func(dir, blob string) error{
-		"index":    func(dir, _ string) error { return os.WriteFile(filepath.Join(dir, "index.json"), []byte("{"), 0o644) },
+		"index": func(dir, _ string) error {
+			return os.WriteFile(filepath.Join(dir, "index.json"), []byte("{"), 0o644)
+		},
 		"empty":    func(_, blob string) error { return os.Truncate(blob, 0) },
 		"flipped":  func(_, blob string) error { return os.WriteFile(blob, []byte("x"), 0o644) },
 		"gone":     func(_, blob string) error { return os.Remove(blob) },

@@ -11,7 +11,8 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// TestShared: a layer that several objects have is fetched once, and stays in the spool until the last of them has used it.
+// TestShared: a layer that several objects have is fetched once, and stays in the spool until the last of them has
+// used it.
 func TestShared(t *testing.T) {
 	t.Parallel()
 	if testing.Short() { // TestPushPull has the same goroutines

@@ -153,7 +153,8 @@ func TestWrong(t *testing.T) {
 			if err == nil {
 				t.Fatal("it is believed")
 			}
-			if f := fault.Of(err); f.Code != c.code || !strings.Contains(f.Text, c.text) || !strings.HasPrefix(f.Text, "oci://") || len(f.Hint) == 0 {
+			if f := fault.Of(err); f.Code != c.code || !strings.Contains(f.Text, c.text) ||
+				!strings.HasPrefix(f.Text, "oci://") || len(f.Hint) == 0 {
 				t.Errorf("%s %s", f.Code, f.Text)
 			}
 			for o := range store.List(t.Context()) {
@@ -240,16 +241,22 @@ func TestForeign(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":"x","digest":"sha256:00","size":1}]}`: "an index of several manifests",
 		`{"schemaVersion":2,"manifests":[{}]}`: "an index of several manifests",
-		`{"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.v2+json","config":{}}`:     "a container image",
-		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{}}`:               "a container image",
-		`{"schemaVersion":2,"mediaType":"text/html"}`:                                                            `a manifest of type "text/html"`,
-		strings.Replace(good, `"application/vnd.rye.bundle.v2"`, `"application/vnd.other"`, 1):                   `an artifact of type "application/vnd.other"`,
-		strings.Replace(good, `"schemaVersion":2`, `"schemaVersion":2 `, 1):                                      "not written as rye writes it",
-		strings.Replace(good, `"layers":[`, `"extra":1,"layers":[`, 1):                                           "not written as rye writes it",
-		strings.Replace(good, `io.github.rye-build.blake3":"blake3:`, `io.github.rye-build.blake3":"sha512:`, 1): "not a digest",
-		strings.Replace(good, `io.github.rye-build.size":"1"`, `io.github.rye-build.size":"99999999999"`, 1):     "is not a size",
-		strings.Replace(good, `io.github.rye-build.size":"1"`, `io.github.rye-build.size":"2"`, 1):               "do not hold what the document names",
-		good[:strings.Index(good, `"layers"`)] + `"layers":[]}`:                                                  "layers: none",
+		`{"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.v2+json","config":{}}`: "a container image",
+		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{}}`:           "a container image",
+		`{"schemaVersion":2,"mediaType":"text/html"}`:                                                        `a manifest of type "text/html"`,
+		strings.Replace(good, `"application/vnd.rye.bundle.v2"`, `"application/vnd.other"`,
+			1): `an artifact of type "application/vnd.other"`,
+		strings.Replace(good, `"schemaVersion":2`, `"schemaVersion":2 `,
+			1): "not written as rye writes it",
+		strings.Replace(good, `"layers":[`, `"extra":1,"layers":[`,
+			1): "not written as rye writes it",
+		strings.Replace(good, `io.github.rye-build.blake3":"blake3:`, `io.github.rye-build.blake3":"sha512:`,
+			1): "not a digest",
+		strings.Replace(good, `io.github.rye-build.size":"1"`, `io.github.rye-build.size":"99999999999"`,
+			1): "is not a size",
+		strings.Replace(good, `io.github.rye-build.size":"1"`, `io.github.rye-build.size":"2"`,
+			1): "do not hold what the document names",
+		good[:strings.Index(good, `"layers"`)] + `"layers":[]}`: "layers: none",
 		"<html>": "invalid manifest",
 		strings.Replace(good, `"digest":"sha256:`, `"digest":"sha512:`, 1): "not a sha256",
 	} {
@@ -311,13 +318,15 @@ func TestLayer(t *testing.T) {
 		"not zstd":       {[]byte("hello"), "hello", "is not what the manifest says"},
 	} {
 		d, p, m := w.pushed(t)
-		m.Layers[0] = format.Descriptor{SHA256: format.Sum(c.blob), Size: int64(len(c.blob)), Digest: cas.Sum([]byte(c.text)), Length: 5}
+		m.Layers[0] = format.Descriptor{SHA256: format.Sum(c.blob), Size: int64(len(c.blob)),
+			Digest: cas.Sum([]byte(c.text)), Length: 5}
 		text, err := m.Append(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.Blobs[format.Sum(c.blob)], d.Manifests[format.Sum(text)], d.Tags["1"] = c.blob, text, format.Sum(text)
-		if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err == nil || !strings.Contains(err.Error(), c.want) || !slices.Equal(fault.Of(err).Hint, []string{"rye docs oci"}) {
+		if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!slices.Equal(fault.Of(err).Hint, []string{"rye docs oci"}) {
 			t.Errorf("%s: %v, want %s: %q", name, err, c.want, fault.Of(err).Hint)
 		}
 	}
@@ -366,7 +375,8 @@ func TestChange(t *testing.T) {
 	}
 	copy(big[24<<20:], noise(9, 480_000))
 	second, err := p.Push(t.Context(), newWorld(t, big, noise(8, 1<<20)).content, "1")
-	if err != nil || second.Digest == first.Digest || second.Sent > 2*format.MaxLayer || second.Sent > first.Sent*6/10 {
+	if err != nil || second.Digest == first.Digest || second.Sent > 2*format.MaxLayer ||
+		second.Sent > first.Sent*6/10 {
 		t.Errorf("%+v, then %+v, %v", first, second, err)
 	}
 }
@@ -389,8 +399,10 @@ func TestSigners(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		junk, _ := json.Marshal(spec.Manifest{MediaType: spec.ManifestType, ArtifactType: format.SignaturesType, Subject: &m.self,
-			Config: format.Blob("x", nil), Layers: []spec.Descriptor{{MediaType: format.SignaturesType, Digest: "sha256:00", Size: -1}}})
+		junk, _ := json.Marshal(spec.Manifest{MediaType: spec.ManifestType, ArtifactType: format.SignaturesType,
+			Subject: &m.self,
+			Config:  format.Blob("x", nil), Layers: []spec.Descriptor{{MediaType: format.SignaturesType,
+				Digest: "sha256:00", Size: -1}}})
 		if err := p.at.putManifest(t.Context(), format.Blob(spec.ManifestType, junk), junk, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -461,10 +473,12 @@ func TestCredentials(t *testing.T) {
 	if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.pull(t.Context(), with(Credential{User: "me", Password: "wrong"}), "1", t.TempDir()); fault.CodeOf(err) != fault.AuthFailed {
+	if _, err := w.pull(t.Context(), with(Credential{User: "me", Password: "wrong"}), "1",
+		t.TempDir()); fault.CodeOf(err) != fault.AuthFailed {
 		t.Errorf("%v", err)
 	}
-	if _, err := w.pull(t.Context(), d.place(t), "1", t.TempDir()); fault.CodeOf(err) != fault.AuthRequired || strings.Contains(err.Error(), "secret") {
+	if _, err := w.pull(t.Context(), d.place(t), "1", t.TempDir()); fault.CodeOf(err) != fault.AuthRequired ||
+		strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v", err)
 	}
 	plain := d.Cue
@@ -497,7 +511,8 @@ func TestCredentials(t *testing.T) {
 		return r.Method == http.MethodPost
 	}
 	d.Mu.Unlock()
-	if _, err := p.Push(t.Context(), newWorld(t, []byte("new")).content, "2"); err == nil || strings.Contains(err.Error(), "hidden") || len(leaked) > 0 {
+	if _, err := p.Push(t.Context(), newWorld(t, []byte("new")).content, "2"); err == nil ||
+		strings.Contains(err.Error(), "hidden") || len(leaked) > 0 {
 		t.Errorf("%v, %q", err, leaked)
 	}
 }
@@ -519,7 +534,8 @@ func TestTLS(t *testing.T) {
 		return tr
 	}
 	open := func(host, at string, plain bool) *Place {
-		p, err := Open(Reference{Host: host, Name: "acme/deploy"}, Options{Transport: to(at), PlainHTTP: plain, pauses: []time.Duration{}})
+		p, err := Open(Reference{Host: host, Name: "acme/deploy"},
+			Options{Transport: to(at), PlainHTTP: plain, pauses: []time.Duration{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,10 +18,11 @@ import (
 )
 
 // A Batch replaces and creates many files. All new files are written beside their places first, so that a failure
-// changes nothing; then Commit renames them. Each file is always either the old or the new one, and durable when Commit
-// returns. Where the system can sync a whole file system, that replaces a sync for each file of a large batch.
+// changes nothing; then Commit renames them. Each file is always either the old or the new one, and durable when
+// Commit returns. Where the system can sync a whole file system, that replaces a sync for each file of a large batch.
 //
-// A directory that is missing can be built in a hidden one beside its place, with all that will be in it; Commit renames it.
+// A directory that is missing can be built in a hidden one beside its place, with all that will be in it; Commit
+// renames it.
 type Batch struct {
 	Ordered bool // Commit moves one file after the other
 
@@ -98,9 +99,10 @@ func (f *Folder) Close() {
 	}
 }
 
-// Stage writes a new file for a name in the directory. before describes the file that it will replace; nil means that none
-// exists. It is safe for concurrent use.
-func (f *Folder) Stage(base string, before fs.FileInfo, mode fs.FileMode, write func(io.Writer) error) (*Staged, error) {
+// Stage writes a new file for a name in the directory. before describes the file that it will replace; nil means that
+// none exists. It is safe for concurrent use.
+func (f *Folder) Stage(base string, before fs.FileInfo, mode fs.FileMode, write func(io.Writer) error) (*Staged,
+	error) {
 	if f.whole != nil {
 		return f.build(base, mode, write)
 	}
@@ -129,7 +131,8 @@ func (f *Folder) build(base string, mode fs.FileMode, write func(io.Writer) erro
 }
 
 // Stage is Folder.Stage for one file of a directory.
-func (b *Batch) Stage(d *Dir, name string, before fs.FileInfo, mode fs.FileMode, write func(io.Writer) error) (*Staged, error) {
+func (b *Batch) Stage(d *Dir, name string, before fs.FileInfo, mode fs.FileMode, write func(io.Writer) error) (*Staged,
+	error) {
 	f, err := b.Folder(d, path.Dir(name), before == nil)
 	if err != nil {
 		return nil, err
@@ -138,7 +141,8 @@ func (b *Batch) Stage(d *Dir, name string, before fs.FileInfo, mode fs.FileMode,
 	return f.Stage(path.Base(name), before, mode, write)
 }
 
-// Drop removes staged files that aren't in their places, and ends the batch. Nil entries are skipped, here and by Commit.
+// Drop removes staged files that aren't in their places, and ends the batch. Nil entries are skipped, here and by
+// Commit.
 func (b *Batch) Drop(all []*Staged) {
 	b.clear()
 	var at openFolder
@@ -153,9 +157,9 @@ func (b *Batch) Drop(all []*Staged) {
 	}
 }
 
-// Commit moves the staged files into their places. It stops at the first file that was changed since it was read, and drops
-// the rest. Unless the batch is Ordered, several directories are worked on at once; files of one that follow each other cost
-// least.
+// Commit moves the staged files into their places. It stops at the first file that was changed since it was read, and
+// drops the rest. Unless the batch is Ordered, several directories are worked on at once; files of one that follow
+// each other cost least.
 func (b *Batch) Commit(ctx context.Context, all []*Staged) error {
 	err := b.sync(all)
 	if err == nil {

@@ -106,7 +106,8 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// A file that came or changed meanwhile stays, and what isn't placed then is dropped. In order nothing behind it is placed.
+// A file that came or changed meanwhile stays, and what isn't placed then is dropped. In order nothing behind it is
+// placed.
 func TestCommitChanged(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		for name, change := range map[string]func(at string) error{

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// createBelow makes a file in a directory of the site, through no link, with one call of the system where os.Root takes
-// several for each directory on the way. Where there is no such call, or it is forbidden, that is errors.ErrUnsupported.
+// createBelow makes a file in a directory of the site, through no link, with one call of the system where os.Root
+// takes several for each directory on the way. Where there is no such call, or it is forbidden, that is
+// errors.ErrUnsupported.
 func (s *site) createBelow(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	how := unix.OpenHow{Flags: unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC, Mode: uint64(mode.Perm()),
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
@@ -36,8 +37,8 @@ func (s *site) createBelow(name string, mode fs.FileMode, write func(io.Writer) 
 	return err
 }
 
-// setMode gives a file the mode that it was made with, if this process has a mask or its directory a rule that changes it. All
-// files of a site have the same.
+// setMode gives a file the mode that it was made with, if this process has a mask or its directory a rule that changes
+// it. All files of a site have the same.
 func (s *site) setMode(f *newFile, mode fs.FileMode) error {
 	asMade, known := s.modes.Load(mode)
 	if !known {

@@ -95,8 +95,10 @@ func (d *Dir) enterNow(r *os.Root, segment, at string, mayMake bool) (*os.Root, 
 // notDir says that something else stands where a directory is needed.
 func (d *Dir) notDir(at string, fi fs.FileInfo) error {
 	if fi.Mode()&fs.ModeSymlink != 0 {
-		return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is a symbolic link, and nothing is written through one", d.Where(at)),
-			Details: map[string]any{"reason": "link", "path": d.Where(at)}, Hint: []string{"ls -l " + fault.Quote(d.Where(at))}}
+		return &fault.Error{Code: fault.Denied,
+			Text:    fmt.Sprintf("%q is a symbolic link, and nothing is written through one", d.Where(at)),
+			Details: map[string]any{"reason": "link", "path": d.Where(at)},
+			Hint:    []string{"ls -l " + fault.Quote(d.Where(at))}}
 	}
 	return &fs.PathError{Op: "open", Path: d.Where(at), Err: NotDirectory}
 }
@@ -143,7 +145,8 @@ func (d *Dir) Read(name string, most int64) ([]byte, error) {
 		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is no regular file", d.Where(name)),
 			Details: map[string]any{"reason": "special", "path": d.Where(name)}}
 	case fi.Size() > most:
-		return nil, &fault.Error{Code: fault.Limit, Text: fmt.Sprintf("%q has more than %d bytes", d.Where(name), most)}
+		return nil, &fault.Error{Code: fault.Limit,
+			Text: fmt.Sprintf("%q has more than %d bytes", d.Where(name), most)}
 	}
 	b, err := r.ReadFile(path.Base(name))
 	return b, d.About(name, err)
@@ -179,8 +182,8 @@ func (d *Dir) WriteTo(name string, mode fs.FileMode, exclusive bool, write func(
 	return nil // another process has removed it since
 }
 
-// Remove removes a file, then every directory above it that is empty, except the first segment of the name. A file that
-// is already gone is no error.
+// Remove removes a file, then every directory above it that is empty, except the first segment of the name. A file
+// that is already gone is no error.
 func (d *Dir) Remove(name string) error {
 	dir := path.Dir(name)
 	r, err := d.Folder(dir, false)

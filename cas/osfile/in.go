@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// In is a directory below which everything stays, links or not. Names in it have the separators of the system, or slashes.
+// In is a directory below which everything stays, links or not. Names in it have the separators of the system, or
+// slashes.
 type In struct {
 	Root *os.Root
 	Hook Hook // watches each step, and "rename", "remove" and "mkdir"
@@ -102,7 +103,8 @@ func (in In) Sweep(dir string, now time.Time) {
 			sweepSite(in.Root, name)
 			continue
 		}
-		if fi, err := in.Root.Lstat(name); err == nil && fi.Mode().IsRegular() && now.Sub(fi.ModTime()) > UnfinishedAge {
+		if fi, err := in.Root.Lstat(name); err == nil && fi.Mode().IsRegular() &&
+			now.Sub(fi.ModTime()) > UnfinishedAge {
 			in.Root.Remove(name)
 		}
 	}

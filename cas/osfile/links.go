@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// RefuseLinks refuses a file that is a symbolic link, or that is reached through one below the working directory wd or one
-// of the other roots: a stranger may have put it there. Links above them are the user's own choice.
+// RefuseLinks refuses a file that is a symbolic link, or that is reached through one below the working directory wd or
+// one of the other roots: a stranger may have put it there. Links above them are the user's own choice.
 func RefuseLinks(file, wd string, roots ...string) error {
 	roots = append(roots, wd)
 	for _, dir := range slices.Clone(roots) {
@@ -33,7 +33,8 @@ func RefuseLinks(file, wd string, roots ...string) error {
 	}
 	for at := file; at == file || below(at); at = filepath.Dir(at) {
 		if fi, err := os.Lstat(at); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
-			return fault.New(fault.Denied, "%q is a symbolic link, and nothing is signed, verified or written through one", at).
+			return fault.New(fault.Denied,
+				"%q is a symbolic link, and nothing is signed, verified or written through one", at).
 				Try("ls -l "+fault.Quote(at)).On("reason", "link").On("path", at)
 		}
 		if at == filepath.Dir(at) {

@@ -34,8 +34,10 @@ func TestRefuseLinks(t *testing.T) {
 		file, wd string
 		ok       bool
 	}{
-		{"f", project, true}, {"link", project, false}, {"away/f", project, false}, {"../f", sub, true}, {"../link", sub, false},
-		{"../away/f", sub, false}, {filepath.Join(base, "above", "f"), out, true}, {filepath.Join(project, "away", "f"), out, false},
+		{"f", project, true}, {"link", project, false}, {"away/f", project, false}, {"../f", sub, true},
+		{"../link", sub, false},
+		{"../away/f", sub, false}, {filepath.Join(base, "above", "f"), out, true},
+		{filepath.Join(project, "away", "f"), out, false},
 		{filepath.Join(base, "above"), out, false}, {"none", project, true}, {"/", project, true},
 	} {
 		err := osfile.RefuseLinks(c.file, c.wd, project)

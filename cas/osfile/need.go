@@ -30,7 +30,8 @@ func NeedDir(path string) error {
 	case err != nil:
 		return err
 	case !ok:
-		return fault.New(fault.Files, "no directory %q", path).On("path", path).From(fs.ErrNotExist).Missing().Try(fault.Command("mkdir -p", path))
+		return fault.New(fault.Files, "no directory %q", path).On("path",
+			path).From(fs.ErrNotExist).Missing().Try(fault.Command("mkdir -p", path))
 	}
 	return nil
 }

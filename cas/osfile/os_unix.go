@@ -42,9 +42,9 @@ func flock(fd uintptr, how int) error {
 	}
 }
 
-// wait sleeps in the system until f is locked or ctx has ended. The sleep can't be interrupted, so it uses a duplicate of
-// the descriptor: both refer to one open file and so to one lock. A caller that gives up leaves the sleeper behind, which
-// releases the lock as soon as it gets it.
+// wait sleeps in the system until f is locked or ctx has ended. The sleep can't be interrupted, so it uses a duplicate
+// of the descriptor: both refer to one open file and so to one lock. A caller that gives up leaves the sleeper behind,
+// which releases the lock as soon as it gets it.
 func wait(ctx context.Context, f *os.File, how Mode) error {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

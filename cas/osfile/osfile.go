@@ -1,15 +1,15 @@
-// Package osfile adds to package os: locks that end with the process, files that are written whole and durably, writing
-// confined to a directory, and reading without following a link or blocking on a pipe.
+// Package osfile adds to package os: locks that end with the process, files that are written whole and durably,
+// writing confined to a directory, and reading without following a link or blocking on a pipe.
 //
 // # Locks
 //
-// A lock belongs to an open file. It is advisory: it excludes only those who opened the file separately, in this process
-// or another, and ask for a lock too. It ends when the file is closed, and the system closes it with the process,
-// however that ends. Any number hold a Shared lock at once, and an Exclusive one is held alone.
+// A lock belongs to an open file. It is advisory: it excludes only those who opened the file separately, in this
+// process or another, and ask for a lock too. It ends when the file is closed, and the system closes it with the
+// process, however that ends. Any number hold a Shared lock at once, and an Exclusive one is held alone.
 //
-// Waiting for a lock sleeps in the system and costs one thread. Linux wakes waiters one at a time, in the order they came,
-// but a newcomer may still get the lock at the moment of its release. On Windows waiting polls, because the system would
-// keep the file from being closed during a blocking wait.
+// Waiting for a lock sleeps in the system and costs one thread. Linux wakes waiters one at a time, in the order they
+// came, but a newcomer may still get the lock at the moment of its release. On Windows waiting polls, because the
+// system would keep the file from being closed during a blocking wait.
 package osfile
 
 import (
@@ -44,8 +44,8 @@ func Busy(path string, wait time.Duration) *fault.Error {
 // TryLock locks an open file if the lock is free.
 func TryLock(f *os.File, how Mode) (bool, error) { return tryLock(f, how) }
 
-// Lock locks an open file. It waits until ctx ends, and returns its cause, or for the time most, and returns Busy. On every
-// error it closes the file, so that a lock granted too late is released.
+// Lock locks an open file. It waits until ctx ends, and returns its cause, or for the time most, and returns Busy. On
+// every error it closes the file, so that a lock granted too late is released.
 func Lock(ctx context.Context, f *os.File, how Mode, most time.Duration) error {
 	ok, err := tryLock(f, how)
 	if ok {
@@ -65,8 +65,9 @@ func Lock(ctx context.Context, f *os.File, how Mode, most time.Duration) error {
 	return err
 }
 
-// OpenLocked opens the file at path, which it makes if it isn't there, and locks it as Lock does. The lock is on the file
-// that stands at path: if it was removed or replaced meanwhile, that begins again. Closing the file is letting go.
+// OpenLocked opens the file at path, which it makes if it isn't there, and locks it as Lock does. The lock is on the
+// file that stands at path: if it was removed or replaced meanwhile, that begins again. Closing the file is letting
+// go.
 func OpenLocked(ctx context.Context, path string, how Mode, most time.Duration) (*os.File, error) {
 	for end := time.Now().Add(most); ; {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|Nonblock, 0o600)

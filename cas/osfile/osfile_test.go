@@ -147,8 +147,8 @@ func TestProcesses(t *testing.T) {
 	holder(t, path)
 }
 
-// A waiter that gives up has no lock, then or later, however close to getting it that was: many waiters give up at different
-// times around the release, and afterwards the lock is free.
+// A waiter that gives up has no lock, then or later, however close to getting it that was: many waiters give up at
+// different times around the release, and afterwards the lock is free.
 func TestGivingUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	var had, gave atomic.Int64
@@ -283,7 +283,8 @@ func TestSyncDirectory(t *testing.T) {
 	}
 	defer root.Close()
 	err = os.Mkdir(filepath.Join(dir, "sub"), 0o700)
-	if err := errors.Join(err, SyncDirectory(dir), SyncDirectoryIn(root, "."), SyncDirectoryIn(root, "sub")); err != nil {
+	if err := errors.Join(err, SyncDirectory(dir), SyncDirectoryIn(root, "."),
+		SyncDirectoryIn(root, "sub")); err != nil {
 		t.Error(err)
 	}
 }

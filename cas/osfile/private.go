@@ -18,11 +18,12 @@ func (e *UnsafeError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Tex
 
 // Fault returns the error as people and programs see it.
 func (e *UnsafeError) Fault() *fault.Error {
-	return fault.New(fault.Denied, "%v", e).From(e).On("path", e.Path).Try(fault.Command("chmod go=", e.Path), fault.Command("ls -ld", e.Path))
+	return fault.New(fault.Denied, "%v", e).From(e).On("path", e.Path).Try(fault.Command("chmod go=", e.Path),
+		fault.Command("ls -ld", e.Path))
 }
 
-// CheckPrivateDir returns an *UnsafeError unless path is a directory of this user's that no other may read or write. Windows
-// protects a user's directories by access control lists, which this doesn't read.
+// CheckPrivateDir returns an *UnsafeError unless path is a directory of this user's that no other may read or write.
+// Windows protects a user's directories by access control lists, which this doesn't read.
 func CheckPrivateDir(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -31,7 +32,8 @@ func CheckPrivateDir(path string) error {
 	return checkPrivate(path, info, info.IsDir(), "directory", 0o077)
 }
 
-// OpenPrivate opens a regular file of this user's that no other may write, nor read if secret. Anything else is an *UnsafeError.
+// OpenPrivate opens a regular file of this user's that no other may write, nor read if secret. Anything else is an
+// *UnsafeError.
 func OpenPrivate(path string, secret bool) (*os.File, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, checkPrivate(path, info, true, "", 0)
@@ -66,7 +68,8 @@ func checkPrivate(path string, info fs.FileInfo, right bool, kind string, forbid
 	case known && owner != os.Geteuid():
 		e.By, e.Text = "owner", fmt.Sprintf("belongs to user %d, expected %d", owner, os.Geteuid())
 	case known && mode.Perm()&forbidden != 0:
-		e.By, e.Text = "mode", fmt.Sprintf("has mode %#o, which gives others access: expected %#o", mode.Perm(), mode.Perm()&^forbidden)
+		e.By, e.Text = "mode", fmt.Sprintf("has mode %#o, which gives others access: expected %#o", mode.Perm(),
+			mode.Perm()&^forbidden)
 	default:
 		return nil
 	}

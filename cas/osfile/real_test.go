@@ -13,7 +13,8 @@ func TestReal(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	paths := []string{"", ".", "..", "a", "/", dir, dir + "/a/b", dir + "/a/../a/./b", dir + "//a", dir + "/none", dir + "/a/b/none"}
+	paths := []string{"", ".", "..", "a", "/", dir, dir + "/a/b", dir + "/a/../a/./b", dir + "//a", dir + "/none",
+		dir + "/a/b/none"}
 	if runtime.GOOS != "windows" {
 		for name, to := range map[string]string{"link": "a", "a/up": "..", "loop": "loop", "lost": "none"} {
 			if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {

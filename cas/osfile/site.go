@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// A site is a hidden directory in which a batch builds directories that are missing beside it. Only its owner may enter it, and
-// as long as it is locked its process lives.
+// A site is a hidden directory in which a batch builds directories that are missing beside it. Only its owner may
+// enter it, and as long as it is locked its process lives.
 type site struct {
 	name string   // of the directory that it is in, below the Dir
 	in   *os.Root // that directory
@@ -42,8 +42,8 @@ const (
 	mostSites  = 64 // of a batch; each keeps directories open
 )
 
-// Build is Folder for a directory that is missing, and nil for one that isn't, or where nothing can be built or it wouldn't pay.
-// Nothing is made in its place before Commit, and it costs nothing to have many of these open.
+// Build is Folder for a directory that is missing, and nil for one that isn't, or where nothing can be built or it
+// wouldn't pay. Nothing is made in its place before Commit, and it costs nothing to have many of these open.
 func (b *Batch) Build(d *Dir, name string) (*Folder, error) {
 	if !b.many || !hasRename {
 		return nil, nil
@@ -92,8 +92,8 @@ func (b *Batch) known(d *Dir, name string) *whole {
 	return nil
 }
 
-// siteIn returns the site in an open directory, which it keeps or closes. Without a site, directories are made in their places,
-// which says what keeps that from working too.
+// siteIn returns the site in an open directory, which it keeps or closes. Without a site, directories are made in
+// their places, which says what keeps that from working too.
 func (b *Batch) siteIn(d *Dir, name string, in *os.Root) *site {
 	s := b.sites[place{d, name}]
 	if s != nil || len(b.sites) == mostSites {
@@ -155,7 +155,8 @@ func openSite(name string, in *os.Root) *site {
 	return nil
 }
 
-// claim makes the directory and locks it. Until it is locked, another process may take it for a leftover and remove it.
+// claim makes the directory and locks it. Until it is locked, another process may take it for a leftover and remove
+// it.
 func (s *site) claim() bool {
 	s.tmp = sitePrefix + rand.Text()
 	if s.in.Mkdir(s.tmp, 0o700) != nil {
@@ -257,8 +258,8 @@ func (s *site) create(name string, mode fs.FileMode, write func(io.Writer) error
 	return err
 }
 
-// moveWholes moves directories into their places. One stays where by now something is in its place, or where something was begun
-// in it that isn't in all: its files are moved one by one then.
+// moveWholes moves directories into their places. One stays where by now something is in its place, or where something
+// was begun in it that isn't in all: its files are moved one by one then.
 func (b *Batch) moveWholes(ctx context.Context, all []*Staged) error {
 	files := make(map[*whole]int64)
 	var wholes []*Staged // the first of each

@@ -10,7 +10,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Small files are read whole, whatever size the system tells; what is larger or no file is refused, and a pipe isn't waited for.
+// Small files are read whole, whatever size the system tells; what is larger or no file is refused, and a pipe isn't
+// waited for.
 func TestReadSmall(t *testing.T) {
 	dir := t.TempDir()
 	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
@@ -26,7 +27,8 @@ func TestReadSmall(t *testing.T) {
 		want string
 		code fault.Code
 	}{
-		{file, 4, "four", ""}, {file, 1 << 20, "four", ""}, {file, 3, "", fault.Limit}, {dir, 10, "", fault.Files}, {pipe, 10, "", fault.Files},
+		{file, 4, "four", ""}, {file, 1 << 20, "four", ""}, {file, 3, "", fault.Limit}, {dir, 10, "", fault.Files},
+		{pipe, 10, "", fault.Files},
 		{"/proc/self/stat", 3, "", fault.Limit}, {file + "x", 10, "", fault.Files},
 	} {
 		b, err := ReadSmall(c.path, c.most)

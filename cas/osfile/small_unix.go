@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readSmall reads a file to its end, or to one byte more than most. It goes without os.File, which asks the system of each file
-// whether it can be waited for: policies are read at every call.
+// readSmall reads a file to its end, or to one byte more than most. It goes without os.File, which asks the system of
+// each file whether it can be waited for: policies are read at every call.
 func readSmall(path string, most int64) (b []byte, regular bool, err error) {
 	// What is opened is looked at, not what was there before. Without O_NONBLOCK a pipe would wait for a writer.
 	b, mode, err := readAt(unix.AT_FDCWD, path, nil, 0, most)
 	return b, mode.IsRegular(), err
 }
 
-// ReadEntry reads a small regular file that stands in an open directory, and follows no link. It returns the bytes, in the
-// memory of into if they fit, and the permissions; of anything else the type, without opening it. A file that is put in the
-// place of another at this moment is read.
+// ReadEntry reads a small regular file that stands in an open directory, and follows no link. It returns the bytes, in
+// the memory of into if they fit, and the permissions; of anything else the type, without opening it. A file that is
+// put in the place of another at this moment is read.
 func ReadEntry(dir *os.File, name string, into []byte, most int64) (b []byte, mode fs.FileMode, err error) {
 	fd := int(dir.Fd())
 	for range 100 {
@@ -37,7 +37,8 @@ func ReadEntry(dir *os.File, name string, into []byte, most int64) (b []byte, mo
 		default:
 			return nil, fs.ModeIrregular, nil
 		}
-		if b, mode, err = readAt(fd, name, into, unix.O_NOFOLLOW, most); err == nil && mode.IsRegular() || err != nil && !isLink(err) {
+		if b, mode, err = readAt(fd, name, into, unix.O_NOFOLLOW, most); err == nil && mode.IsRegular() ||
+			err != nil && !isLink(err) {
 			return b, mode, err
 		}
 	}

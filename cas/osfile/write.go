@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Hook sees each step of writing a file, "create", "write", "sync", "name" or "syncdir", before it is taken. An error stops
-// the writing there: tests inject faults this way. A nil Hook does nothing.
+// A Hook sees each step of writing a file, "create", "write", "sync", "name" or "syncdir", before it is taken. An
+// error stops the writing there: tests inject faults this way. A nil Hook does nothing.
 type Hook func(op, path string) error
 
 // Do calls h, if there is one.
@@ -25,9 +25,8 @@ func (h Hook) Do(op, path string) error {
 	return h(op, path)
 }
 
-// WriteFile creates or replaces a file. It is whole and durable: a reader, or a crash, leaves the old file or the new one.
-// With exclusive an existing file is an fs.ErrExist.
-// If path is a symbolic link, its target is replaced.
+// WriteFile creates or replaces a file. It is whole and durable: a reader, or a crash, leaves the old file or the new
+// one. With exclusive an existing file is an fs.ErrExist. If path is a symbolic link, its target is replaced.
 func WriteFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writer) error) error {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		path = to
@@ -85,8 +84,8 @@ func (h Hook) SyncDirectory(path string) error {
 	return SyncDirectory(path)
 }
 
-// What a process that died has left of a file is recognised by the beginning of its name, which no tree takes in, and by
-// its age.
+// What a process that died has left of a file is recognised by the beginning of its name, which no tree takes in, and
+// by its age.
 const (
 	Unfinished    = ".rye-tmp-write-"
 	UnfinishedAge = time.Hour
@@ -104,8 +103,8 @@ func Sweep(dir string, now time.Time) {
 // tempAge is how old a directory of TempDir is when its process has surely ended.
 const tempAge = 24 * time.Hour
 
-// TempDir makes a private directory among the system's temporary files, and removes those of the same name that processes of
-// this user which died have left.
+// TempDir makes a private directory among the system's temporary files, and removes those of the same name that
+// processes of this user which died have left.
 func TempDir(name string) (string, error) {
 	name = Unfinished + name + "-*"
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), name))
@@ -116,7 +115,8 @@ func TempDir(name string) (string, error) {
 	}
 	dir, err := os.MkdirTemp("", name)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &fault.Error{Code: fault.Config, Text: fmt.Sprintf("the directory for temporary files, %q, doesn't exist", os.TempDir()), Err: err}
+		err = &fault.Error{Code: fault.Config,
+			Text: fmt.Sprintf("the directory for temporary files, %q, doesn't exist", os.TempDir()), Err: err}
 	}
 	return dir, err
 }
@@ -161,8 +161,8 @@ func ReadSmall(path string, most int64) ([]byte, error) {
 	return b, err
 }
 
-// ReadIfThere reads a small file as ReadSmall does; a missing one is fs.ErrNotExist. A symbolic link that leads nowhere is an
-// error of its own, because the file that it names would have counted.
+// ReadIfThere reads a small file as ReadSmall does; a missing one is fs.ErrNotExist. A symbolic link that leads
+// nowhere is an error of its own, because the file that it names would have counted.
 func ReadIfThere(what, path string, most int64) ([]byte, error) {
 	b, err := ReadSmall(path, most)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -176,7 +176,8 @@ func ReadIfThere(what, path string, most int64) ([]byte, error) {
 		return ReadSmall(path, most) // another process has just made it
 	}
 	if _, nowhere := os.Stat(path); errors.Is(nowhere, fs.ErrNotExist) {
-		return nil, fault.New(fault.Config, "%s %q is a symbolic link that leads nowhere", what, path).On("path", path).Try(fault.Command("ls -l", path))
+		return nil, fault.New(fault.Config, "%s %q is a symbolic link that leads nowhere", what, path).On("path",
+			path).Try(fault.Command("ls -l", path))
 	}
 	return ReadSmall(path, most)
 }

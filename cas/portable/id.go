@@ -10,7 +10,8 @@ const MaxID = 200
 // path, for it becomes one. What is no id for another reason than that has the rule "id".
 func CheckID(id string) error {
 	if len(id) > MaxID {
-		return &Error{Path: id, Rule: ruleID, Detail: fmt.Sprintf("is longer than %d bytes, too long for an id", MaxID)}
+		return &Error{Path: id, Rule: ruleID,
+			Detail: fmt.Sprintf("is longer than %d bytes, too long for an id", MaxID)}
 	}
 	first := true
 	for i := 0; i < len(id); i++ {
@@ -21,7 +22,8 @@ func CheckID(id string) error {
 		case '0' <= c && c <= '9', 'a' <= lower(c) && lower(c) <= 'z':
 		case !first && (c == '.' || c == '_' || c == '-'):
 		default:
-			return &Error{Path: id, Rule: ruleID, Detail: `is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`}
+			return &Error{Path: id, Rule: ruleID,
+				Detail: `is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`}
 		}
 		first = false
 	}

@@ -48,12 +48,14 @@ func TestDroppings(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"Icon\r", "thumbſ.db", "._x", ".rye-tmp-", ".NFS0123456789abcdef", ".fuse_hidden00000001"} {
+	for _, name := range []string{"Icon\r", "thumbſ.db", "._x", ".rye-tmp-", ".NFS0123456789abcdef",
+		".fuse_hidden00000001"} {
 		if !Droppings(name) {
 			t.Errorf("%q is no dropping", name)
 		}
 	}
-	for _, name := range []string{"", ".", "..", ".x", "._", "a", ".nfs", ".nfs0123456", ".nfs0123456x9", ".trash-", ".trash-x", "\xff", ".g\u200cit"} {
+	for _, name := range []string{"", ".", "..", ".x", "._", "a", ".nfs", ".nfs0123456", ".nfs0123456x9", ".trash-",
+		".trash-x", "\xff", ".g\u200cit"} {
 		if Droppings(name) {
 			t.Errorf("%q is a dropping", name)
 		}
@@ -93,9 +95,12 @@ func TestErrorMessages(t *testing.T) {
 		{CheckName("\x1b[2J"), `name "\x1b[2J" has U+001B in it, which is a control character or a line separator`},
 		{CheckName("a\u0308"), `name "a\u0308" is not in Unicode Normalization Form C, expected "\u00e4"`},
 		{CheckName("\u0378"), `name "\u0378" has U+0378 in it, which is not assigned in Unicode 15.0.0`},
-		{CheckName(strings.Repeat("x", 300)), `name "` + strings.Repeat("x", 200) + `"… (300 bytes) is longer than 255 bytes`},
-		{CheckID("-x"), `path "-x" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`},
-		{CheckSet(slices.Values([]string{"x/A", "x/a"})), `path "x/a": "a" is "A" where upper and lower case are the same`},
+		{CheckName(strings.Repeat("x", 300)), `name "` + strings.Repeat("x",
+			200) + `"… (300 bytes) is longer than 255 bytes`},
+		{CheckID("-x"),
+			`path "-x" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`},
+		{CheckSet(slices.Values([]string{"x/A", "x/a"})),
+			`path "x/a": "a" is "A" where upper and lower case are the same`},
 		{CheckSet(slices.Values([]string{"A/x", "a/y"})), `path "a" is "A" where upper and lower case are the same`},
 		{CheckSet(slices.Values([]string{"a", "a-b", "a/b"})), `path "a" is a file, and a directory in path "a/b"`},
 		{CheckSet(slices.Values([]string{"b", "a"})), `path "a" is out of order: it stands after "b"`},

@@ -68,7 +68,8 @@ func (s *set) add(path string) error {
 		}
 		end := start + n
 		if s.isFile(path[start:end]) {
-			return &Error{Path: path[:end], Rule: rulePrefix, Detail: "is a file, and a directory in path " + quote(path)}
+			return &Error{Path: path[:end], Rule: rulePrefix,
+				Detail: "is a file, and a directory in path " + quote(path)}
 		}
 		s.name(path[start:end])
 		start = end + 1
@@ -140,5 +141,6 @@ func duplicate(dir, a, b string) error {
 	if b < a {
 		a, b = b, a
 	}
-	return &Error{Path: dir + b, Segment: b, Rule: ruleDuplicate, Detail: "is " + quote(a) + " where upper and lower case are the same"}
+	return &Error{Path: dir + b, Segment: b, Rule: ruleDuplicate,
+		Detail: "is " + quote(a) + " where upper and lower case are the same"}
 }

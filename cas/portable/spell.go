@@ -11,8 +11,8 @@ const (
 	Hex     = Digits + "abcdef"
 )
 
-// Spelled reports whether s has 1 to most bytes, begins with one of first, and goes on with these and those of more. Both
-// are ASCII.
+// Spelled reports whether s has 1 to most bytes, begins with one of first, and goes on with these and those of more.
+// Both are ASCII.
 func Spelled(s, first, more string, most int) bool {
 	if s == "" || len(s) > most || strings.IndexByte(first, s[0]) < 0 {
 		return false

@@ -61,7 +61,8 @@ func TestClassEveryCodePoint(t *testing.T) {
 		}
 	}
 	if counts[surrogate] != 2048 || counts[noncharacter] != 66 || counts[privateUse] != 6400+2*65534 {
-		t.Errorf("surrogates, noncharacters, private use: %d %d %d", counts[surrogate], counts[noncharacter], counts[privateUse])
+		t.Errorf("surrogates, noncharacters, private use: %d %d %d", counts[surrogate], counts[noncharacter],
+			counts[privateUse])
 	}
 }
 
@@ -199,7 +200,8 @@ func foldCodePoints(s string) string {
 // TestFirstComposing shows why names of lower code points alone need no normaliser.
 func TestFirstComposing(t *testing.T) {
 	for r := rune(0); r < firstComposing; r++ {
-		if p := norm.NFC.PropertiesString(string(r)); p.CCC() != 0 || !p.BoundaryBefore() || !norm.NFC.IsNormalString(string(r)) {
+		if p := norm.NFC.PropertiesString(string(r)); p.CCC() != 0 || !p.BoundaryBefore() ||
+			!norm.NFC.IsNormalString(string(r)) {
 			t.Errorf("%U may be composed with what stands before it, or isn't in normal form", r)
 		}
 	}

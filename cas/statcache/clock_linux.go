@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NewClock returns the machine's clock. Where the system tells, Up is the time since it was started, sleep included, and
-// moments of several processes compare; elsewhere each process counts from its own beginning.
+// NewClock returns the machine's clock. Where the system tells, Up is the time since it was started, sleep included,
+// and moments of several processes compare; elsewhere each process counts from its own beginning.
 func NewClock() func() Moment {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

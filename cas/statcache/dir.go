@@ -180,7 +180,8 @@ func (r Record) Name() []byte { return r.b[recordHead:] }
 // Stamp returns what the file looked like.
 func (r Record) Stamp() Stamp {
 	return Stamp{
-		Dev: r.dev, Ino: order.Uint64(r.b), Size: int64(order.Uint64(r.b[recordSize:])), Mode: order.Uint32(r.b[recordMode:]),
+		Dev: r.dev, Ino: order.Uint64(r.b), Size: int64(order.Uint64(r.b[recordSize:])),
+		Mode:  order.Uint32(r.b[recordMode:]),
 		Mtime: int64(order.Uint64(r.b[recordMtime:])), Ctime: int64(order.Uint64(r.b[recordCtime:])),
 	}
 }

@@ -11,8 +11,9 @@ import (
 func someDir() *Dir {
 	return &Dir{
 		Dev: 7, Path: "/some/where", Tree: cas.EmptyTree,
-		Files: []File{{"a", Stamp{Dev: 7, Ino: 1, Size: 2, Mtime: 3, Ctime: 4, Mode: 5}, cas.Sum([]byte("a"))}, {Name: "b", Stamp: Stamp{Dev: 7, Ino: 1}}},
-		Subs:  []Sub{{"c", cas.Sum([]byte("c"))}, {Name: "d"}},
+		Files: []File{{"a", Stamp{Dev: 7, Ino: 1, Size: 2, Mtime: 3, Ctime: 4, Mode: 5}, cas.Sum([]byte("a"))},
+			{Name: "b", Stamp: Stamp{Dev: 7, Ino: 1}}},
+		Subs: []Sub{{"c", cas.Sum([]byte("c"))}, {Name: "d"}},
 	}
 }
 
@@ -102,7 +103,11 @@ func TestStampMatters(t *testing.T) {
 		t.Error("not itself")
 	}
 	for i, change := range []func(s *Stamp){
-		func(s *Stamp) { s.Ino++ }, func(s *Stamp) { s.Size++ }, func(s *Stamp) { s.Mtime++ }, func(s *Stamp) { s.Ctime++ }, func(s *Stamp) { s.Mode++ },
+		func(s *Stamp) {
+			s.Ino++
+		}, func(s *Stamp) {
+			s.Size++
+		}, func(s *Stamp) { s.Mtime++ }, func(s *Stamp) { s.Ctime++ }, func(s *Stamp) { s.Mode++ },
 		func(s *Stamp) { s.Dev++ },
 	} {
 		is := was

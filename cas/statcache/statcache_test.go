@@ -92,7 +92,8 @@ func TestStampOf(t *testing.T) {
 	if s.Size != 3 || s.Mtime != fi.ModTime().UnixNano() || s.Mode == 0 {
 		t.Errorf("%+v", s)
 	}
-	if linux := runtime.GOOS == "linux"; linux != (s.Ino != 0 && s.Dev != 0 && s.Ctime >= s.Mtime) || !linux && s.Ctime != 0 {
+	if linux := runtime.GOOS == "linux"; linux != (s.Ino != 0 && s.Dev != 0 && s.Ctime >= s.Mtime) || !linux &&
+		s.Ctime != 0 {
 		t.Errorf("%+v", s)
 	}
 	must(t, f.Close())

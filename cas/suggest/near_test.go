@@ -47,7 +47,8 @@ func TestDistance(t *testing.T) {
 func TestNames(t *testing.T) {
 	names := []string{"doctor", "config", "completion", "version", "verify", "store"}
 	for word, want := range map[string]string{
-		"vresion": "version", "Version": "version", "ver": "verify version", "cofnig": "config", "stroe": "store", "x": "",
+		"vresion": "version", "Version": "version", "ver": "verify version", "cofnig": "config", "stroe": "store",
+		"x":           "",
 		"completions": "completion", "dokter": "doctor", "zzzzzz": "", "verison": "version", "comp": "completion",
 	} {
 		if got := strings.Join(Names(word, names), " "); got != want {

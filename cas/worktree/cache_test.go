@@ -95,7 +95,8 @@ func (c *cached) run() (Result, statcache.Stats) {
 	cache.Close(c.t.Context())
 	s := cache.Stats(c.t.Context())
 	var plain cas.Memory
-	if want := importInto(c.t, &plain, c.dir, Options{}); r.ID != want.ID || r.Files != want.Files || r.Bytes != want.Bytes || r.Dirs != want.Dirs {
+	if want := importInto(c.t, &plain, c.dir, Options{}); r.ID != want.ID || r.Files != want.Files ||
+		r.Bytes != want.Bytes || r.Dirs != want.Dirs {
 		c.t.Errorf("got %+v, without the cache %+v", r, want)
 	}
 	if s.Hits+s.Misses != r.Files || s.Misses != r.Read {
@@ -174,7 +175,9 @@ func TestCacheSeesEveryChange(t *testing.T) {
 		do   func() error
 		read int64
 	}{
-		{"new bytes of the same length", func() error { return os.WriteFile(at("lib/a.py"), []byte("b = 1\n"), 0) }, 1},
+		{"new bytes of the same length", func() error {
+			return os.WriteFile(at("lib/a.py"), []byte("b = 1\n"), 0)
+		}, 1},
 		{"more bytes", func() error { return os.WriteFile(at("lib/a.py"), []byte("longer"), 0) }, 1},
 		{"touched", func() error { now := time.Now(); return os.Chtimes(at("lib/a.py"), now, now) }, 1},
 		{"executable", func() error { return os.Chmod(at("lib/a.py"), 0o755) }, 1},
@@ -195,7 +198,8 @@ func TestCacheSeesEveryChange(t *testing.T) {
 			return firstErr(os.WriteFile(at("tmp"), []byte("a = 2\n"), 0o644), os.Rename(at("tmp"), at("lib/b.py")))
 		}, 1},
 		{"two swapped", func() error {
-			return firstErr(os.Rename(at("lib/aa.py"), at("tmp")), os.Rename(at("lib/b.py"), at("lib/aa.py")), os.Rename(at("tmp"), at("lib/b.py")))
+			return firstErr(os.Rename(at("lib/aa.py"), at("tmp")), os.Rename(at("lib/b.py"), at("lib/aa.py")),
+				os.Rename(at("tmp"), at("lib/b.py")))
 		}, 2},
 		{"nothing", func() error { return nil }, 0},
 	} {
@@ -213,9 +217,8 @@ func firstErr(errs ...error) error {
 	return nil
 }
 
-// TestCacheAgreesUnderRandomChanges relies on run, which compares with an import without the cache.
-// A file that was too young to be recorded, and then is gone or left out, is missed: run compares with an import without
-// the cache.
+// TestCacheAgreesUnderRandomChanges relies on run, which compares with an import without the cache. A file that was
+// too young to be recorded, and then is gone or left out, is missed: run compares with an import without the cache.
 func TestCacheMissesYoungFiles(t *testing.T) {
 	c := newCached(t)
 	c.clock.set(0, 0, 0) // what is written now isn't settled

@@ -19,7 +19,8 @@ func cacheFileOf(t *testing.T) (*cached, []byte) {
 	c := newCached(t)
 	for d := range 20 {
 		for f := range 5 {
-			put(t, c.dir, fmt.Sprintf("a long name of a directory %d/%s%d", d, strings.Repeat("a long name of a file ", 10), f), fmt.Sprint(d, f))
+			put(t, c.dir, fmt.Sprintf("a long name of a directory %d/%s%d", d,
+				strings.Repeat("a long name of a file ", 10), f), fmt.Sprint(d, f))
 		}
 	}
 	c.run()
@@ -59,7 +60,9 @@ func TestCacheSurvivesDamage(t *testing.T) {
 			}
 		}))
 		try(fmt.Sprintf("noise in the head of %d", at), page(func(p []byte) { p[r.IntN(16)] ^= 1 << r.IntN(8) }))
-		try(fmt.Sprintf("noise in the elements of %d", at), page(func(p []byte) { p[16+r.IntN(64)] ^= 1 << r.IntN(8) }))
+		try(fmt.Sprintf("noise in the elements of %d", at), page(func(p []byte) {
+			p[16+r.IntN(64)] ^= 1 << r.IntN(8)
+		}))
 		other := pageSize * r.IntN(len(good)/pageSize)
 		try(fmt.Sprintf("page %d at %d", other, at), page(func(p []byte) { copy(p, good[other:other+pageSize]) }))
 		try(fmt.Sprintf("cut at %d", at), good[:at])
@@ -96,7 +99,8 @@ func TestCacheOfAnotherVersion(t *testing.T) {
 	for name, other := range map[string]func(path string) error{
 		"the one before": writeVersion1,
 		"the next one": func(path string) error {
-			return checkedbolt.Update(t.Context(), path, "rye stat cache 4", time.Second, func(b *checkedbolt.Batch) error { return b.Put([]byte("k"), nil) })
+			return checkedbolt.Update(t.Context(), path, "rye stat cache 4", time.Second,
+				func(b *checkedbolt.Batch) error { return b.Put([]byte("k"), nil) })
 		},
 		"both": func(path string) error { // the bucket of another one beside ours
 			db, err := bolt.Open(path, 0o600, nil)
@@ -152,7 +156,10 @@ func TestCacheBelievesNoValueOfAnotherKey(t *testing.T) {
 	must(t, db.Update(func(tx *bolt.Tx) error {
 		dirs := tx.Bucket([]byte(bucket))
 		values := map[string][]byte{}
-		must(t, dirs.ForEach(func(k, v []byte) error { values[filepath.Base(string(k))] = append([]byte(nil), v...); return nil }))
+		must(t, dirs.ForEach(func(k, v []byte) error {
+			values[filepath.Base(string(k))] = append([]byte(nil), v...)
+			return nil
+		}))
 		return dirs.ForEach(func(k, _ []byte) error {
 			switch filepath.Base(string(k)) {
 			case "a":

@@ -56,7 +56,8 @@ const (
 
 // Checkout makes the directory dst of the tree root, which it reads from src. The directory that dst is in must
 // exist. On any error dst is as it was, and when Checkout returns without one it is complete.
-func Checkout(ctx context.Context, src cas.Getter, root cas.ID, dst string, o CheckoutOptions) (_ CheckoutResult, err error) {
+func Checkout(ctx context.Context, src cas.Getter, root cas.ID, dst string, o CheckoutOptions) (_ CheckoutResult,
+	err error) {
 	if root.Kind != cas.TreeKind {
 		return CheckoutResult{}, fault.New(fault.Validation, "%s is not a tree", root)
 	}
@@ -271,7 +272,8 @@ func (c *checkout) closeAll() {
 func (c *checkout) write(o cas.Object, u *uniqueIDs, first int32) error {
 	for at := first; at >= 0; at = u.next[at] {
 		if f := &c.window[at]; f.e.Size != o.Size {
-			return located(join(f.d.rel, f.e.Name), fmt.Errorf("%s has %d bytes; its tree says %d", o.ID, o.Size, f.e.Size))
+			return located(join(f.d.rel, f.e.Name),
+				fmt.Errorf("%s has %d bytes; its tree says %d", o.ID, o.Size, f.e.Size))
 		}
 	}
 	if o.Size > readWhole {

@@ -79,10 +79,11 @@ func TestCheckout(t *testing.T) {
 		for i, src := range []cas.Getter{s, getter{s}} {
 			dst := filepath.Join(t.TempDir(), "out")
 			var f, b atomic.Int64
-			r, err := Checkout(t.Context(), src, root, dst, CheckoutOptions{portable: way, Progress: func(files, bytes int64) {
-				f.Store(max(files, f.Load()))
-				b.Store(max(bytes, b.Load()))
-			}})
+			r, err := Checkout(t.Context(), src, root, dst,
+				CheckoutOptions{portable: way, Progress: func(files, bytes int64) {
+					f.Store(max(files, f.Load()))
+					b.Store(max(bytes, b.Load()))
+				}})
 			must(t, err)
 			if want := (CheckoutResult{Files: int64(len(files)), Dirs: 11, Bytes: size}); r != want {
 				t.Errorf("source %d: got %+v, want %+v", i, r, want)
@@ -126,10 +127,12 @@ func TestCheckoutManyWindows(t *testing.T) {
 		x := putBytes(cas.Blob, []byte(fmt.Sprint(i)))
 		var in []cas.Entry
 		for j := range 12 {
-			in = append(in, cas.Entry{Name: fmt.Sprintf("%02d", j), Mode: cas.File, Digest: x, Size: int64(len(fmt.Sprint(i)))})
+			in = append(in, cas.Entry{Name: fmt.Sprintf("%02d", j), Mode: cas.File, Digest: x,
+				Size: int64(len(fmt.Sprint(i)))})
 		}
 		sub := tree(in...)
-		root = append(root, cas.Entry{Name: fmt.Sprintf("%03d", i), Mode: cas.Dir, Digest: tree(cas.Entry{Name: "in", Mode: cas.Dir, Digest: sub})})
+		root = append(root, cas.Entry{Name: fmt.Sprintf("%03d", i), Mode: cas.Dir,
+			Digest: tree(cas.Entry{Name: "in", Mode: cas.Dir, Digest: sub})})
 	}
 	id := cas.ID{Kind: cas.TreeKind, Digest: tree(root...)}
 	must(t, b.Commit(t.Context()))
@@ -159,7 +162,10 @@ func TestCheckoutDestinations(t *testing.T) {
 		{"absent, forced", func(string) {}, true, true, false},
 		{"empty", func(dst string) { put(t, dst, "./", "") }, false, true, false},
 		{"not empty", func(dst string) { put(t, dst, "old/x", "old") }, false, false, true},
-		{"not empty, forced", func(dst string) { put(t, dst, "old/x", "old"); put(t, dst, "a", "old") }, true, true, false},
+		{"not empty, forced", func(dst string) {
+			put(t, dst, "old/x", "old")
+			put(t, dst, "a", "old")
+		}, true, true, false},
 		{"file", func(dst string) { must(t, os.WriteFile(dst, []byte("old"), 0o644)) }, false, false, false},
 		{"file, forced", func(dst string) { must(t, os.WriteFile(dst, []byte("old"), 0o644)) }, true, false, false},
 		{"link", func(dst string) { must(t, os.Symlink(t.TempDir(), dst)) }, false, false, false},
@@ -257,7 +263,8 @@ func TestCheckoutsBesideEachOther(t *testing.T) {
 	for i := range 16 {
 		wg.Go(func() {
 			for j := range 10 {
-				if _, err := Checkout(t.Context(), s, root, filepath.Join(dir, fmt.Sprint(i, "-", j)), CheckoutOptions{}); err != nil {
+				if _, err := Checkout(t.Context(), s, root, filepath.Join(dir, fmt.Sprint(i, "-", j)),
+					CheckoutOptions{}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -279,7 +286,8 @@ func TestCheckoutForbidden(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	must(t, os.Symlink(filepath.Dir(home), link))
 	slash := filepath.VolumeName(home) + string(filepath.Separator)
-	for _, dst := range []string{slash, home, filepath.Dir(home), filepath.Join(link, "user"), filepath.Join(home, "..", "user")} {
+	for _, dst := range []string{slash, home, filepath.Dir(home), filepath.Join(link, "user"),
+		filepath.Join(home, "..", "user")} {
 		for _, name := range []string{home, filepath.Join(link, "user")} {
 			_, err := Checkout(t.Context(), s, root, dst, CheckoutOptions{Force: true, Forbidden: []string{"", name}})
 			if _, ok := errors.AsType[*DestinationError](err); !ok {
@@ -301,11 +309,13 @@ func TestCheckoutClosed(t *testing.T) {
 	must(t, os.Symlink(filepath.Join(shut, "packs"), link))
 	other := filepath.Join(dir, "other")
 	must(t, os.Symlink(shut, other))
-	for _, dst := range []string{shut, filepath.Dir(shut), filepath.Join(shut, "packs"), filepath.Join(shut, "packs", "one", "deep"),
+	for _, dst := range []string{shut, filepath.Dir(shut), filepath.Join(shut, "packs"),
+		filepath.Join(shut, "packs", "one", "deep"),
 		filepath.Join(shut, "absent"), filepath.Join(link, "one"), filepath.Join(link, "absent")} {
 		for _, name := range []string{shut, other} {
 			for _, force := range []bool{false, true} {
-				_, err := Checkout(t.Context(), s, root, dst, CheckoutOptions{Force: force, Closed: []string{"", filepath.Join(dir, "no"), name}})
+				_, err := Checkout(t.Context(), s, root, dst,
+					CheckoutOptions{Force: force, Closed: []string{"", filepath.Join(dir, "no"), name}})
 				if d, ok := errors.AsType[*DestinationError](err); !ok || d.Force {
 					t.Errorf("%q, closed is %q: got %v", dst, name, err)
 				}
@@ -321,10 +331,12 @@ func TestCheckoutClosed(t *testing.T) {
 
 func TestCheckoutWantsAParent(t *testing.T) {
 	s, root := storeOf(t, map[string]string{"a": ""})
-	if _, err := Checkout(t.Context(), s, root, filepath.Join(t.TempDir(), "no", "out"), CheckoutOptions{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Checkout(t.Context(), s, root, filepath.Join(t.TempDir(), "no", "out"),
+		CheckoutOptions{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Checkout(t.Context(), s, cas.ID{Kind: cas.Blob, Digest: root.Digest}, filepath.Join(t.TempDir(), "out"), CheckoutOptions{}); err == nil {
+	if _, err := Checkout(t.Context(), s, cas.ID{Kind: cas.Blob, Digest: root.Digest},
+		filepath.Join(t.TempDir(), "out"), CheckoutOptions{}); err == nil {
 		t.Error("a blob was checked out")
 	}
 }
@@ -347,7 +359,8 @@ func (s badSource) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	}
 	o.Close()
 	if b, err = s.spoil(b); err != nil {
-		return cas.Object{Info: o.Info, ReadCloser: io.NopCloser(io.MultiReader(bytes.NewReader(b), failing{err}))}, nil
+		return cas.Object{Info: o.Info, ReadCloser: io.NopCloser(io.MultiReader(bytes.NewReader(b), failing{err}))},
+			nil
 	}
 	return cas.Verify(o.Info, io.NopCloser(bytes.NewReader(b))), nil
 }
@@ -461,7 +474,8 @@ func TestCheckoutIsBounded(t *testing.T) {
 
 	bomb := craft(t, &s, leaf)
 	for range 60 {
-		bomb = craft(t, &s, cas.Entry{Name: "a", Mode: cas.Dir, Digest: bomb}, cas.Entry{Name: "b", Mode: cas.Dir, Digest: bomb})
+		bomb = craft(t, &s, cas.Entry{Name: "a", Mode: cas.Dir, Digest: bomb},
+			cas.Entry{Name: "b", Mode: cas.Dir, Digest: bomb})
 	}
 	deep := craft(t, &s, leaf)
 	for range 501 {

@@ -13,9 +13,9 @@
 // # Checkout
 //
 // A directory is built under another name beside its destination, inside one that only its owner may enter, and
-// renamed when every byte in it has been verified: the destination is complete or isn't there. What a checkout that was
-// killed has left, the next one beside it removes. Files have mode
-// 0644 or 0755 less the umask, as directories have 0777.
+// renamed when every byte in it has been verified: the destination is complete or isn't there. What a checkout that
+// was killed has left, the next one beside it removes. Files have mode 0644 or 0755 less the umask, as directories
+// have 0777.
 //
 // # Files that have not changed
 //

@@ -22,16 +22,16 @@ type Options struct {
 	Workers int
 	// Cache remembers the digests of unchanged files; nil remembers nothing.
 	Cache *statcache.Cache
-	// Skip reports whether to leave out a path, which is relative to the directory and "/"-separated. It is called from
-	// several goroutines.
+	// Skip reports whether to leave out a path, which is relative to the directory and "/"-separated. It is called
+	// from several goroutines.
 	Skip func(path string, dir bool) bool
-	// Files is called with the files of each directory in the tree, sorted by name, from several goroutines. It may not keep
-	// the slice.
+	// Files is called with the files of each directory in the tree, sorted by name, from several goroutines. It may
+	// not keep the slice.
 	Files func(of []File)
 	// Look is given the bytes of each file that is read, also of an import that fails, from several goroutines.
 	Look func(path string, r io.Reader) error
-	// Progress is called with the files and bytes done so far, often and from several goroutines, so the numbers may be
-	// lower than in the call before.
+	// Progress is called with the files and bytes done so far, often and from several goroutines, so the numbers may
+	// be lower than in the call before.
 	Progress func(files, bytes int64)
 
 	portable bool // use the portable way where there is a faster one; for tests
@@ -56,7 +56,8 @@ type Result struct {
 	Skipped   int64 // files and directories left out because Options.Skip said so
 }
 
-// changed returns the error for a file or directory that changed during an import, so that no consistent state was read.
+// changed returns the error for a file or directory that changed during an import, so that no consistent state was
+// read.
 func changed(path string, found error) error {
 	return fault.New(fault.Conflict, "%q changed while it was read: %v", path, found).From(found)
 }
@@ -193,7 +194,8 @@ func (m *importer) result() Result {
 	}
 }
 
-// push adds a job. Workers take the last one first: they finish directories before they begin new ones, so few are open.
+// push adds a job. Workers take the last one first: they finish directories before they begin new ones, so few are
+// open.
 func (m *importer) push(j job) {
 	m.mu.Lock()
 	m.stack = append(m.stack, j)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -158,7 +157,8 @@ func TestImport(t *testing.T) {
 	bothWays(t, func(t *testing.T, portable bool) {
 		dir := t.TempDir()
 		putFiles(t, dir)
-		for _, name := range []string{"nothing/at/all/", "lib/nothing/", "only/.git/HEAD", "lib/node_modules/x/y.js", ".DS_Store", "lib/__pycache__/a.pyc"} {
+		for _, name := range []string{"nothing/at/all/", "lib/nothing/", "only/.git/HEAD", "lib/node_modules/x/y.js",
+			".DS_Store", "lib/__pycache__/a.pyc"} {
 			put(t, dir, name, "left out")
 		}
 		var s cas.Memory
@@ -168,7 +168,8 @@ func TestImport(t *testing.T) {
 		for _, content := range files {
 			size += int64(len(content))
 		}
-		want := Result{ID: r.ID, Files: int64(len(files)), Dirs: 11, Bytes: size, Read: int64(len(files)), EmptyDirs: 5, Droppings: 4}
+		want := Result{ID: r.ID, Files: int64(len(files)), Dirs: 11, Bytes: size, Read: int64(len(files)),
+			EmptyDirs: 5, Droppings: 4}
 		if r != want {
 			t.Errorf("got %+v, want %+v", r, want)
 		}
@@ -214,7 +215,8 @@ func TestImportFile(t *testing.T) {
 	for _, name := range []string{"README.md", "empty", "big", "exactly", "exactly+1"} {
 		var s cas.Memory
 		r := importInto(t, &s, filepath.Join(dir, name), Options{})
-		want := Result{ID: cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte(files[name]))}, Files: 1, Bytes: int64(len(files[name])), Read: 1}
+		want := Result{ID: cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte(files[name]))}, Files: 1,
+			Bytes: int64(len(files[name])), Read: 1}
 		if r != want {
 			t.Errorf("%s: got %+v, want %+v", name, r, want)
 		}
@@ -226,7 +228,8 @@ func TestImportFile(t *testing.T) {
 
 func TestImportAbsent(t *testing.T) {
 	var s cas.Memory
-	if _, err := tryImport(t.Context(), &s, filepath.Join(t.TempDir(), "no"), Options{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := tryImport(t.Context(), &s, filepath.Join(t.TempDir(), "no"), Options{}); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -448,7 +451,8 @@ func TestStreamEndsWhereAFileKeepsGrowing(t *testing.T) {
 	m := &importer{ctx: t.Context(), batch: discard{b}}
 	var e endless
 	err = m.stream(&dir{}, &file{name: "log"}, &e, 1<<20)
-	if fault.CodeOf(err) != fault.Conflict || !strings.HasPrefix(err.Error(), `"log" changed`) || !errors.Is(err, errGrowing) {
+	if fault.CodeOf(err) != fault.Conflict || !strings.HasPrefix(err.Error(), `"log" changed`) ||
+		!errors.Is(err, errGrowing) {
 		t.Errorf("got %v", err)
 	}
 	if limit := growth(1<<20) + 1<<20; e.read > limit {
@@ -505,7 +509,8 @@ func TestImportWhileFilesChange(t *testing.T) {
 func TestImportTells(t *testing.T) {
 	bothWays(t, func(t *testing.T, portable bool) {
 		dir, want := t.TempDir(), map[string]string{}
-		for _, name := range []string{"a", "a-b/x", "a.b", "ab/y", "b!", "b/c", "b/c.d", "b/c-/z", "b/d/e/f", "b0", "b1", "c/only", "z/deep/er", "z.txt"} {
+		for _, name := range []string{"a", "a-b/x", "a.b", "ab/y", "b!", "b/c", "b/c.d", "b/c-/z", "b/d/e/f", "b0",
+			"b1", "c/only", "z/deep/er", "z.txt"} {
 			want[name] = "the bytes of " + name
 		}
 		for i := range 3 * share {
@@ -548,52 +553,4 @@ func TestImportTells(t *testing.T) {
 			t.Errorf("%d files, want %d", len(files), len(want))
 		}
 	})
-}
-
-// What is looked at may be refused, at any length, and need not be read to its end to be stored.
-func TestImportLooks(t *testing.T) {
-	for _, text := range []string{"short", strings.Repeat("long ", readWhole)} {
-		dir, no := t.TempDir(), errors.New("no")
-		put(t, dir, "a", text)
-		var s cas.Memory
-		for _, read := range []int64{0, 3, math.MaxInt64} {
-			look := func(_ string, r io.Reader) error {
-				io.CopyN(io.Discard, r, read)
-				return no
-			}
-			if _, err := tryImport(t.Context(), &s, dir, Options{Look: look}); !errors.Is(err, no) {
-				t.Errorf("%d bytes, %d of them read: %v", len(text), read, err)
-			}
-			no = nil
-			r := importInto(t, &s, dir, Options{Look: look})
-			same(t, contents(t, &s, r.ID, "", map[string]string{}), map[string]string{"a": text})
-			no = errors.New("no")
-		}
-	}
-}
-
-// A file that can't be read, or stored, isn't looked at for ever.
-func TestImportLooksAtWhatFails(t *testing.T) {
-	dir, no := t.TempDir(), errors.New("full")
-	put(t, dir, "a", strings.Repeat("long ", readWhole))
-	var seen error
-	look := func(_ string, r io.Reader) error {
-		_, seen = io.Copy(io.Discard, r)
-		return seen
-	}
-	batch := fullBatch{hashing{}, no}
-	if _, err := Import(t.Context(), batch, dir, Options{Look: look}); !errors.Is(err, no) || !errors.Is(seen, no) {
-		t.Errorf("%v, and seen was %v", err, seen)
-	}
-}
-
-// A fullBatch fails in the middle of a long object.
-type fullBatch struct {
-	cas.Batch
-	err error
-}
-
-func (b fullBatch) Put(_ context.Context, _ cas.Kind, r io.Reader) (cas.Info, error) {
-	io.CopyN(io.Discard, r, readWhole)
-	return cas.Info{}, b.err
 }

@@ -52,7 +52,8 @@ func (e *RefusedError) Unwrap() []error {
 
 // Fault returns e with its code and a line for each problem.
 func (e *RefusedError) Fault() *fault.Error {
-	return fault.New(fault.Validation, "some files can't be stored in a tree").Because(strings.Split(e.Error(), "\n")...).From(e)
+	return fault.New(fault.Validation, "some files can't be stored in a tree").Because(strings.Split(e.Error(),
+		"\n")...).From(e)
 }
 
 // A KindError reports something that is neither a regular file nor a directory.
@@ -60,8 +61,8 @@ type KindError struct{ Kind string } // "symbolic link", "device", "FIFO", "sock
 
 func (e *KindError) Error() string { return "is a " + e.Kind + ", which trees can't hold" }
 
-// describe returns the error for a file of a type that is refused. A directory in the place of a file, or a file in that of
-// a directory, would have been welcome: what was listed has changed.
+// describe returns the error for a file of a type that is refused. A directory in the place of a file, or a file in
+// that of a directory, would have been welcome: what was listed has changed.
 func describe(m fs.FileMode) error {
 	switch {
 	case m.IsDir(), m.IsRegular():

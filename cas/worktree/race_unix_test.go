@@ -31,10 +31,12 @@ func TestImportNeverOpensWhatMayBlock(t *testing.T) {
 		var s cas.Memory
 		_, err = tryImport(t.Context(), &s, dir, Options{portable: way})
 		refused, ok := errors.AsType[*RefusedError](err)
-		if !ok || len(refused.Problems) != 2 || !strings.Contains(err.Error(), "FIFO") || !strings.Contains(err.Error(), "socket") {
+		if !ok || len(refused.Problems) != 2 || !strings.Contains(err.Error(), "FIFO") ||
+			!strings.Contains(err.Error(), "socket") {
 			t.Errorf("got %v", err)
 		}
-		if _, err := tryImport(t.Context(), &s, filepath.Join(dir, "pipe"), Options{}); !strings.Contains(fmt.Sprint(err), "FIFO") {
+		if _, err := tryImport(t.Context(), &s, filepath.Join(dir, "pipe"),
+			Options{}); !strings.Contains(fmt.Sprint(err), "FIFO") {
 			t.Errorf("the FIFO itself: got %v", err)
 		}
 	})
@@ -63,7 +65,8 @@ func TestFoldersFollowNoLinks(t *testing.T) {
 	put(t, dir, "sub/file", "inside")
 	put(t, outside, "file", secret)
 	for link, to := range map[string]string{
-		"dir": "sub", "file": "sub/file", "outside": outside, "outside file": filepath.Join(outside, "file"), "self": ".",
+		"dir": "sub", "file": "sub/file", "outside": outside, "outside file": filepath.Join(outside, "file"),
+		"self": ".",
 	} {
 		must(t, os.Symlink(to, filepath.Join(dir, link)))
 		for _, open := range []func(string) (folder, folderInfo, error){openDir, openRoot} {
@@ -111,7 +114,8 @@ func TestImportSwappedAfterListing(t *testing.T) {
 	})
 }
 
-// TestImportOtherwiseThanListed has a directory take a file's place, and a file that of a directory: a tree may hold both.
+// TestImportOtherwiseThanListed has a directory take a file's place, and a file that of a directory: a tree may hold
+// both.
 func TestImportOtherwiseThanListed(t *testing.T) {
 	bothWays(t, func(t *testing.T, way bool) {
 		for _, name := range []string{"f", "d", "d/f", "d/sub"} {
@@ -312,11 +316,12 @@ func TestDirectoriesAreClosed(t *testing.T) {
 			Import(t.Context(), &brokenBatch{b, n}, dir, Options{portable: way, Workers: 1})
 			ctx, cancel := context.WithCancel(t.Context())
 			var calls atomic.Int64
-			Checkout(ctx, getter{s}, root, filepath.Join(t.TempDir(), "out"), CheckoutOptions{portable: way, Progress: func(_, _ int64) {
-				if calls.Add(1) > int64(n) {
-					cancel()
-				}
-			}})
+			Checkout(ctx, getter{s}, root, filepath.Join(t.TempDir(), "out"),
+				CheckoutOptions{portable: way, Progress: func(_, _ int64) {
+					if calls.Add(1) > int64(n) {
+						cancel()
+					}
+				}})
 			cancel()
 		})
 	}
@@ -335,7 +340,8 @@ func TestCheckoutOntoAMountPoint(t *testing.T) {
 	defer s.close()
 	for _, number := range []syscall.Errno{syscall.EBUSY, syscall.EXDEV} {
 		failed := &os.LinkError{Op: "rename", Old: "tree", New: "mnt", Err: number}
-		if d, ok := errors.AsType[*DestinationError](s.mounted(failed)); !ok || d.Force || !strings.Contains(d.Why, "mount point") {
+		if d, ok := errors.AsType[*DestinationError](s.mounted(failed)); !ok || d.Force ||
+			!strings.Contains(d.Why, "mount point") {
 			t.Errorf("%v: got %v", number, s.mounted(failed))
 		}
 		s.base = "file"

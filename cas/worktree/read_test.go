@@ -35,9 +35,11 @@ func TestOnlyWhatWasReadWholeIsRecorded(t *testing.T) {
 		want  bool
 	}{
 		{3, 7, "abc", true}, {3, 7, "abcd", false}, {3, 7, "ab", false}, {3, 8, "abc", false},
-		{readWhole + 9, 7, strings.Repeat("x", readWhole+9), true}, {readWhole + 8, 7, strings.Repeat("x", readWhole+9), false},
+		{readWhole + 9, 7, strings.Repeat("x", readWhole+9), true},
+		{readWhole + 8, 7, strings.Repeat("x", readWhole+9), false},
 	} {
-		d := &dir{f: fakeFolder{s: statcache.Stamp{Dev: c.dev, Ino: 1, Size: c.size, Mtime: 1, Ctime: 1}, bytes: c.bytes}, info: folderInfo{dev: 7}}
+		d := &dir{f: fakeFolder{s: statcache.Stamp{Dev: c.dev, Ino: 1, Size: c.size, Mtime: 1, Ctime: 1},
+			bytes: c.bytes}, info: folderInfo{dev: 7}}
 		var f file
 		must(t, m.readFile(newWorker(), d, &f))
 		if recorded := f.stamp != (statcache.Stamp{}); recorded != c.want {

@@ -160,7 +160,8 @@ func (s *site) begin(o CheckoutOptions) error {
 // remove the directory, and removes this file last, so that an interrupted removal can be continued.
 const lockName = "lock"
 
-// claim creates the directory and locks it. Until it is locked, another process may take it for a leftover and remove it.
+// claim creates the directory and locks it. Until it is locked, another process may take it for a leftover and remove
+// it.
 func (s *site) claim() (err error) {
 	for range 100 {
 		s.tmp = tmpPrefix + randomName()
@@ -186,7 +187,8 @@ func (s *site) claim() (err error) {
 
 var errNoLocks = errors.New("files can't be locked here")
 
-// take locks a directory in which a tree is, or was, built. A lock on a file that has been removed since counts for nothing.
+// take locks a directory in which a tree is, or was, built. A lock on a file that has been removed since counts for
+// nothing.
 func (s *site) take(tmp string) (lock *os.File, held bool, err error) {
 	path := filepath.Join(tmp, lockName)
 	f, err := s.parent.OpenFile(path, os.O_RDWR|os.O_CREATE|osfile.Nonblock, 0o600)
@@ -232,7 +234,8 @@ func (s *site) sweep() {
 	}
 }
 
-// empty removes a locked directory. If another process locks it before the last step, the directory isn't empty and stays.
+// empty removes a locked directory. If another process locks it before the last step, the directory isn't empty and
+// stays.
 func (s *site) empty(tmp string) error {
 	d, err := s.parent.Open(tmp)
 	if err != nil {
@@ -316,10 +319,12 @@ func (s *site) publish() error {
 
 // mounted recognises that another file system, or a part of one, is mounted at the destination: that can't be renamed.
 func (s *site) mounted(err error) error {
-	if fi, ferr := s.parent.Lstat(s.base); ferr != nil || !fi.IsDir() || !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.EXDEV) {
+	if fi, ferr := s.parent.Lstat(s.base); ferr != nil || !fi.IsDir() || !errors.Is(err, syscall.EBUSY) &&
+		!errors.Is(err, syscall.EXDEV) {
 		return err
 	}
-	return &DestinationError{Path: s.dst, Why: "is a mount point, or in use, and can't be replaced: check out into a directory in it"}
+	return &DestinationError{Path: s.dst,
+		Why: "is a mount point, or in use, and can't be replaced: check out into a directory in it"}
 }
 
 // rename moves the tree to where nothing, or an empty directory, is. It fails if there is something by now.
@@ -361,7 +366,8 @@ func (s *site) close() error {
 		if s.done {
 			what = "what was replaced"
 		}
-		err = errors.Join(err, fmt.Errorf("%s is left in %q: %w", what, filepath.Join(filepath.Dir(s.dst), s.tmp), rerr))
+		err = errors.Join(err, fmt.Errorf("%s is left in %q: %w", what, filepath.Join(filepath.Dir(s.dst), s.tmp),
+			rerr))
 	}
 	return errors.Join(err, s.parent.Close())
 }

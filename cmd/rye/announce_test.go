@@ -29,8 +29,8 @@ func pose(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(at, b, 0o777))
 }
 
-// posing returns what this program does under the name of another: as node it is a server that announces what the file that it
-// is given says, and as npm it lists one package.
+// posing returns what this program does under the name of another: as node it is a server that announces what the file
+// that it is given says, and as npm it lists one package.
 func posing() func() {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case "node":
@@ -38,7 +38,8 @@ func posing() func() {
 	case "npm":
 		return func() {
 			const list = `{"lockfileVersion": 3, "packages": {"": {}, "node_modules/server": {"version": "1.0.0", "integrity": "sha512-%s==", "bin": "main.js"}}}`
-			if err := os.WriteFile("package-lock.json", fmt.Appendf(nil, list, strings.Repeat("A", 86)), 0o666); err != nil || os.Args[len(os.Args)-1] != "server@1.0.0" {
+			if err := os.WriteFile("package-lock.json", fmt.Appendf(nil, list, strings.Repeat("A", 86)),
+				0o666); err != nil || os.Args[len(os.Args)-1] != "server@1.0.0" {
 				fmt.Fprintln(os.Stderr, "out of cheese", err)
 				syscall.Exit(1)
 			}
@@ -48,9 +49,10 @@ func posing() func() {
 	return nil
 }
 
-// announceMain is an MCP server on standard input and output: "announce FILE" announces the tools of a JSON file, or of the
-// argument itself if that is a list. If the file has an object, it has the tools, instructions, prompts and resources. A call
-// answers with the arguments. Everything is what the file says, whether a client can stand it or not.
+// announceMain is an MCP server on standard input and output: "announce FILE" announces the tools of a JSON file, or
+// of the argument itself if that is a list. If the file has an object, it has the tools, instructions, prompts and
+// resources. A call answers with the arguments. Everything is what the file says, whether a client can stand it or
+// not.
 func announceMain() {
 	if err := announceFile(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "announce:", err)
@@ -109,8 +111,9 @@ func announceFile(args []string) error {
 			if says.Resources != nil {
 				capabilities["resources"] = map[string]any{}
 			}
-			answer["result"] = map[string]any{"protocolVersion": "2025-06-18", "capabilities": capabilities, "instructions": says.Instructions,
-				"serverInfo": map[string]any{"name": "announce", "version": "1"}}
+			answer["result"] = map[string]any{"protocolVersion": "2025-06-18", "capabilities": capabilities,
+				"instructions": says.Instructions,
+				"serverInfo":   map[string]any{"name": "announce", "version": "1"}}
 		case "tools/list":
 			list("tools", says.Tools)
 		case "prompts/list":
@@ -120,7 +123,8 @@ func announceFile(args []string) error {
 		case "resources/templates/list":
 			list("resourceTemplates", nil)
 		case "tools/call":
-			answer["result"] = map[string]any{"content": []any{map[string]any{"type": "text", "text": string(q.Params.Arguments)}}}
+			answer["result"] = map[string]any{"content": []any{map[string]any{"type": "text",
+				"text": string(q.Params.Arguments)}}}
 		default:
 			answer["error"] = map[string]any{"code": -32601, "message": "method not found"}
 		}

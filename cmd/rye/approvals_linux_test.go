@@ -49,7 +49,8 @@ func TestApprovedElsewhere(t *testing.T) {
 	}
 }
 
-// TestWaitingEnds: a process that waits for an approval may be stopped or killed: the thread waits, and goes on with the answer.
+// TestWaitingEnds: a process that waits for an approval may be stopped or killed: the thread waits, and goes on with
+// the answer.
 func TestWaitingEnds(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt, os.Kill} {
 		dir, env := wipeProject(t, `call acme_wipe {"path": "one"}`)

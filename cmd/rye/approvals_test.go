@@ -15,7 +15,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
-// asked is "asked VAR": it waits until a request is pending and its thread waits for the answer. The variable is the id of the request.
+// asked is "asked VAR": it waits until a request is pending and its thread waits for the answer. The variable is the
+// id of the request.
 func asked(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: asked VAR")

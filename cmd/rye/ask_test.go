@@ -32,7 +32,8 @@ func TestConfirm(t *testing.T) {
 	for _, test := range []struct {
 		typed string
 		exit  int
-	}{{"y\n", fault.ExitDone}, {"YES \n", fault.ExitDone}, {"n\n", fault.ExitRefused}, {"\n", fault.ExitRefused}, {"", fault.ExitRefused}, {"yess\n", fault.ExitRefused}} {
+	}{{"y\n", fault.ExitDone}, {"YES \n", fault.ExitDone}, {"n\n", fault.ExitRefused}, {"\n", fault.ExitRefused},
+		{"", fault.ExitRefused}, {"yess\n", fault.ExitRefused}} {
 		h, home, stderr := askingHost(t, test.typed)
 		if got := cli.Run(h, commands(), []string{"key", "new", "-q"}); got != fault.ExitDone {
 			t.Fatalf("key new: %d, %s", got, stderr)

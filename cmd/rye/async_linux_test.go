@@ -16,8 +16,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 )
 
-// TestAsyncTerminated: SIGTERM ends the process of a thread in the background, whose starter has ended, while its model thinks:
-// the thread is interrupted, what it did is signed, its log says how to go on, and that works.
+// TestAsyncTerminated: SIGTERM ends the process of a thread in the background, whose starter has ended, while its
+// model thinks: the thread is interrupted, what it did is signed, its log says how to go on, and that works.
 func TestAsyncTerminated(t *testing.T) {
 	var answers atomic.Bool
 	asked := make(chan struct{}, 1)
@@ -76,7 +76,8 @@ func TestAsyncTerminated(t *testing.T) {
 	if list, _ := ryeIn(t, dir, env, "thread", "list", "--state", "interrupted"); !strings.Contains(list, thread) {
 		t.Errorf("no thread is interrupted: %s", list)
 	}
-	if log, err := os.ReadFile(started.Data.Log); err != nil || !strings.Contains(string(log), "rye thread resume "+thread) {
+	if log, err := os.ReadFile(started.Data.Log); err != nil ||
+		!strings.Contains(string(log), "rye thread resume "+thread) {
 		t.Errorf("%v: %s", err, log)
 	}
 	if out, status := ryeIn(t, dir, env, "thread", "verify", thread, "--unfinished"); status != fault.ExitDone {

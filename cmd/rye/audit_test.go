@@ -56,10 +56,13 @@ func callsOf(ctx context.Context, a *cli.App, dies bool, calls ...calledOnce) (m
 	var entries []*audit.Entry
 	of := func(c calledOnce) record.Call {
 		sum := func(s string) cas.Digest { return cas.Sum([]byte(s)) }
-		call := record.Call{ID: c.id, Ref: c.ref, Digest: sum(c.ref), Params: sum("{}"), Principal: "ann", Sandbox: "full", Policy: []cas.Digest{sum("policy")},
-			Chain: []record.Link{{Digest: sum("chain"), Ref: "tool:rye/python", Signers: []string{"builtin"}}}, Limits: map[string]int64{"wall_ms": 60000, "memory": 1 << 30},
-			Signers:   []string{own.Public().Fingerprint().String()},
-			Toolchain: []record.Program{{Name: "python3", Path: "/usr/bin/python3", Version: "3.12.3"}, {Name: "cc", Pinned: true, Digest: sum("cc")}}}
+		call := record.Call{ID: c.id, Ref: c.ref, Digest: sum(c.ref), Params: sum("{}"), Principal: "ann",
+			Sandbox: "full", Policy: []cas.Digest{sum("policy")},
+			Chain:   []record.Link{{Digest: sum("chain"), Ref: "tool:rye/python", Signers: []string{"builtin"}}},
+			Limits:  map[string]int64{"wall_ms": 60000, "memory": 1 << 30},
+			Signers: []string{own.Public().Fingerprint().String()},
+			Toolchain: []record.Program{{Name: "python3", Path: "/usr/bin/python3", Version: "3.12.3"},
+				{Name: "cc", Pinned: true, Digest: sum("cc")}}}
 		if c.parent != "-" {
 			call.Parent = c.parent
 		}
@@ -77,7 +80,8 @@ func callsOf(ctx context.Context, a *cli.App, dies bool, calls ...calledOnce) (m
 		if c.status == audits.UnfinishedCall {
 			continue
 		}
-		o := record.Outcome{Status: c.status, Duration: 1500 * time.Millisecond, Sandbox: "best", Usage: map[string]int64{"cpu_ms": 12}}
+		o := record.Outcome{Status: c.status, Duration: 1500 * time.Millisecond, Sandbox: "best",
+			Usage: map[string]int64{"cpu_ms": 12}}
 		switch c.status {
 		case record.OK:
 			o.Result = cas.Sum([]byte("result"))
@@ -120,7 +124,8 @@ func calls(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	h, _, _ := testHost()
 	h.Now = time.Now
-	for _, name := range []string{"HOME", "USERPROFILE", "LOCALAPPDATA", "XDG_STATE_HOME", cli.EnvKey, cli.EnvPassphrase} {
+	for _, name := range []string{"HOME", "USERPROFILE", "LOCALAPPDATA", "XDG_STATE_HOME", cli.EnvKey,
+		cli.EnvPassphrase} {
 		h.Environ = append(h.Environ, name+"="+ts.Getenv(name))
 	}
 	h.Getwd = func() (string, error) { return ts.MkAbs("."), nil }
@@ -166,7 +171,8 @@ func auditWords(t *testing.T, home string) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	receipts, err := callsOf(t.Context(), a, false, calledOnce{"call", "tool:a", record.OK, "-"}, calledOnce{"child", "tool:b", record.Failed, "call"})
+	receipts, err := callsOf(t.Context(), a, false, calledOnce{"call", "tool:a", record.OK, "-"},
+		calledOnce{"child", "tool:b", record.Failed, "call"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +181,8 @@ func auditWords(t *testing.T, home string) map[string][]string {
 	if err := os.WriteFile(file, receipts["call"], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return map[string][]string{"audit show": {"call"}, "audit verify": {file}, "audit export": {"-o", filepath.Join(dir, "out.jsonl")}}
+	return map[string][]string{"audit show": {"call"}, "audit verify": {file},
+		"audit export": {"-o", filepath.Join(dir, "out.jsonl")}}
 }
 
 // auditApp is an app with a home of its own, and that home.
@@ -210,7 +217,8 @@ func TestVouchQuietly(t *testing.T) {
 		{"locked", nil, locked, key.Private{}},
 		{"locked, with its passphrase", []string{cli.EnvPassphrase + "=secret"}, locked, testPrivate("locked")},
 		{"locked, with another passphrase", []string{cli.EnvPassphrase + "=wrong"}, locked, key.Private{}},
-		{"given", []string{cli.EnvKey + "=" + string(testPrivate("given").PEM())}, testPrivate("kept").PEM(), testPrivate("given")},
+		{"given", []string{cli.EnvKey + "=" + string(testPrivate("given").PEM())}, testPrivate("kept").PEM(),
+			testPrivate("given")},
 		{"given badly", []string{cli.EnvKey + "=given.pem"}, testPrivate("kept").PEM(), key.Private{}},
 		{"given and locked", []string{cli.EnvKey + "=" + string(locked)}, nil, key.Private{}},
 	} {
@@ -235,7 +243,8 @@ func TestVouchQuietly(t *testing.T) {
 			}
 			continue
 		}
-		if by, err := receipt.CheckVoucher(voucher, own.Public(), []key.Public{test.want.Public()}); err != nil || by != test.want.Public() {
+		if by, err := receipt.CheckVoucher(voucher, own.Public(), []key.Public{test.want.Public()}); err != nil ||
+			by != test.want.Public() {
 			t.Errorf("%s: %v, %v", test.name, by, err)
 		}
 		// It is kept, and the same from then on, whatever becomes of the key.
@@ -243,7 +252,8 @@ func TestVouchQuietly(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.Environ = a.Environ[len(test.env):]
-		if _, again, same, err := openAudit(a); err != nil || again.Public() != own.Public() || string(same) != string(voucher) {
+		if _, again, same, err := openAudit(a); err != nil || again.Public() != own.Public() ||
+			string(same) != string(voucher) {
 			t.Errorf("%s: again: %v, %s", test.name, err, same)
 		}
 	}
@@ -257,10 +267,12 @@ func TestOpenAuditAtOnce(t *testing.T) {
 	failed := make(chan error, processes)
 	for i := range processes {
 		go func() {
-			h, _, _ := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home, cli.EnvKey+"="+string(user.PEM()))
+			h, _, _ := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home,
+				cli.EnvKey+"="+string(user.PEM()))
 			own, err := cli.NewApp(h, h.Terminal(true), cli.Globals{}, commands())
 			if err == nil {
-				_, err = callsOf(t.Context(), own, false, calledOnce{"call-" + strconv.Itoa(i), "tool:a", record.OK, "-"})
+				_, err = callsOf(t.Context(), own, false,
+					calledOnce{"call-" + strconv.Itoa(i), "tool:a", record.OK, "-"})
 			}
 			failed <- err
 		}()
@@ -275,7 +287,8 @@ func TestOpenAuditAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := audit.Verify(t.Context(), p.Log, []key.Public{user.Public()})
-	if err != nil || len(r.Problems) > 0 || len(r.Machines) != 1 || r.Calls != processes || r.Machines[0].By != user.Public() {
+	if err != nil || len(r.Problems) > 0 || len(r.Machines) != 1 || r.Calls != processes ||
+		r.Machines[0].By != user.Public() {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if files, err := os.ReadDir(string(p.Receipts)); err != nil || len(files) != processes {
@@ -304,7 +317,8 @@ func TestVoucherOfAnother(t *testing.T) {
 	if err != nil || !strings.HasPrefix(p.Machine, home) {
 		t.Fatal(p, err)
 	}
-	if err := errors.Join(os.MkdirAll(p.Machine, 0o700), os.WriteFile(filepath.Join(p.Machine, "voucher.json"), other, 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(p.Machine, 0o700),
+		os.WriteFile(filepath.Join(p.Machine, "voucher.json"), other, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	_, mine, voucher, err := openAudit(a)
@@ -323,7 +337,8 @@ func TestOpenAuditNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Dir(p.Machine), 0o700), os.WriteFile(p.Machine, nil, 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(p.Machine), 0o700),
+		os.WriteFile(p.Machine, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if log, _, _, err := openAudit(a); err == nil {
@@ -339,7 +354,8 @@ func TestOpenAuditNowhere(t *testing.T) {
 func TestParseMoment(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]string{
-		"": "0001-01-01T00:00:00Z", "90m": "2026-11-22T10:30:00Z", "7d": "2026-11-15T12:00:00Z", "0d": "2026-11-22T12:00:00Z", "1h30m": "2026-11-22T10:30:00Z",
+		"": "0001-01-01T00:00:00Z", "90m": "2026-11-22T10:30:00Z", "7d": "2026-11-15T12:00:00Z",
+		"0d": "2026-11-22T12:00:00Z", "1h30m": "2026-11-22T10:30:00Z",
 		"2026-11-01": "2026-11-01T00:00:00Z", "2026-11-01T13:00:00+01:00": "2026-11-01T12:00:00Z",
 		"-1h": "", "d": "", "1.5d": "", "-1d": "", "65536d": "", "2026-13-01": "", "noon": "",
 	} {
@@ -370,7 +386,8 @@ func FuzzParseMoment(f *testing.F) {
 // FuzzParsePosition: what is read as a position is what is written.
 func FuzzParsePosition(f *testing.F) {
 	sum := cas.Sum(nil)
-	for _, text := range []string{"head/1/" + sum.String(), "20261120T120001Z-0123456789abcdef/12/" + sum.String(), "head/01/" + sum.String(), "head/0/" + sum.String(), "/1/" + sum.String(), "head/1"} {
+	for _, text := range []string{"head/1/" + sum.String(), "20261120T120001Z-0123456789abcdef/12/" + sum.String(),
+		"head/01/" + sum.String(), "head/0/" + sum.String(), "/1/" + sum.String(), "head/1"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -22,9 +22,11 @@ import (
 func looks(v string) []string {
 	quoted, _ := json.Marshal(v)
 	digits := hex.EncodeToString([]byte(v))
-	all := []string{v, digits, strings.ToUpper(digits), url.QueryEscape(v), url.PathEscape(v), string(quoted), strconv.QuoteToASCII(v)}
+	all := []string{v, digits, strings.ToUpper(digits), url.QueryEscape(v), url.PathEscape(v), string(quoted),
+		strconv.QuoteToASCII(v)}
 	for _, before := range []string{"", "u", "u:", "u:p"} {
-		for _, e := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+		for _, e := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding,
+			base64.RawURLEncoding} {
 			all = append(all, e.EncodeToString([]byte(before+v+"!")), e.EncodeToString([]byte(before+v)))
 		}
 	}
@@ -49,7 +51,8 @@ func leak(how, v string) error {
 		return json.NewEncoder(os.Stdout).Encode(map[string]any{"all": all, v: v, "in": map[string]any{"text": text}})
 	case "error":
 		fmt.Fprint(os.Stderr, text)
-		return json.NewEncoder(os.Stdout).Encode(map[string]any{"success": false, "error": map[string]any{"message": text}})
+		return json.NewEncoder(os.Stdout).Encode(map[string]any{"success": false,
+			"error": map[string]any{"message": text}})
 	case "tail": // the reason is the end of what it writes, cut anywhere
 		fmt.Fprint(os.Stderr, strings.Repeat(v, 200))
 		os.Exit(3)
@@ -62,7 +65,8 @@ func leak(how, v string) error {
 // window is how much of a value, or of what it looks like, is too much.
 const window = 12
 
-// absent is "absent FILE…": of the line in the first file nothing is in any file of the test but these, whatever it looks like.
+// absent is "absent FILE…": of the line in the first file nothing is in any file of the test but these, whatever it
+// looks like.
 func absent(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: absent FILE…")

@@ -21,7 +21,8 @@ func TestAuthPrompt(t *testing.T) {
 		status = cli.Run(h, commands(), []string{"auth", "set", "a-token", "--file", "--no-color"})
 		return status, stdout.String() + stderr.String()
 	}
-	if status, said := set("typed value", nil, true); status != fault.ExitDone || !strings.HasPrefix(said, "value of a-token: \n") || strings.Contains(said, "typed") {
+	if status, said := set("typed value", nil, true); status != fault.ExitDone ||
+		!strings.HasPrefix(said, "value of a-token: \n") || strings.Contains(said, "typed") {
 		t.Errorf("%d, %q", status, said)
 	}
 	h, _, _ := testHost("HOME="+home, "LOCALAPPDATA="+home, "XDG_STATE_HOME="+home)
@@ -39,7 +40,8 @@ func TestAuthPrompt(t *testing.T) {
 	if list, err := store.List(); err != nil || len(list) != 1 || list[0].From != "terminal" {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if status, said := set("typed value", nil, false); status != fault.ExitRefused || !strings.Contains(said, "hint: rye auth set a-token --from-file secret.txt") {
+	if status, said := set("typed value", nil, false); status != fault.ExitRefused ||
+		!strings.Contains(said, "hint: rye auth set a-token --from-file secret.txt") {
 		t.Errorf("%d, %q", status, said)
 	}
 	if status, _ := set("", errors.New("the terminal is gone"), true); status != fault.ExitNo {

@@ -55,7 +55,8 @@ func TestBuildTwoUsers(t *testing.T) {
 	// as is a user with a directory, who works in a project.
 	as := func(user uint32, name, project, day string) func(args ...string) string {
 		home := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Join(home, project), 0o755), os.MkdirAll(filepath.Join(home, "tmp"), 0o700)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Join(home, project), 0o755),
+			os.MkdirAll(filepath.Join(home, "tmp"), 0o700)); err != nil {
 			t.Fatal(err)
 		}
 		own := func() {
@@ -71,7 +72,8 @@ func TestBuildTwoUsers(t *testing.T) {
 			own()
 			cmd := exec.Command(filepath.Join(dir, "bin", "rye"), args...)
 			cmd.Dir = filepath.Join(home, project)
-			cmd.Env = []string{"HOME=" + home, "TMPDIR=" + filepath.Join(home, "tmp"), "PATH=" + filepath.Join(dir, "bin") + ":/usr/bin:/bin", "SOURCE_DATE_EPOCH=" + day,
+			cmd.Env = []string{"HOME=" + home, "TMPDIR=" + filepath.Join(home, "tmp"),
+				"PATH=" + filepath.Join(dir, "bin") + ":/usr/bin:/bin", "SOURCE_DATE_EPOCH=" + day,
 				"TZ=" + map[bool]string{true: "UTC", false: "Asia/Tokyo"}[user == 0]}
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 			var said strings.Builder
@@ -86,7 +88,8 @@ func TestBuildTwoUsers(t *testing.T) {
 	put := func(at string, files map[string]string) {
 		for path, text := range files {
 			to := filepath.Join(at, filepath.FromSlash(path))
-			if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, []byte(text), 0o644)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755),
+				os.WriteFile(to, []byte(text), 0o644)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -108,7 +111,8 @@ func TestBuildTwoUsers(t *testing.T) {
 			}
 			actions = append(actions, s.Action, s.Outputs)
 		}
-		if err := json.Unmarshal([]byte(rye("bundle", "create", "--json")), &made); err != nil || made.Data.Manifest == "" {
+		if err := json.Unmarshal([]byte(rye("bundle", "create", "--json")), &made); err != nil ||
+			made.Data.Manifest == "" {
 			t.Fatal(made, err)
 		}
 		return made.Data.Manifest, actions
@@ -134,7 +138,8 @@ func TestBuildTwoUsers(t *testing.T) {
 	}
 	put(filepath.Join(dir, "bob"), map[string]string{"ann.pem": public})
 	bob("key", "new", "--owner", "Bob", "-q")
-	bob("trust", "add", filepath.Join(dir, "bob", "ann.pem"), "--name", "ann", "--owner", "Ann", "--names", "tool:acme/**", "--yes", "-q")
+	bob("trust", "add", filepath.Join(dir, "bob", "ann.pem"), "--name", "ann", "--owner", "Ann", "--names",
+		"tool:acme/**", "--yes", "-q")
 	bob("lock", "-q")
 	second, others := released(bob)
 	if first != second || fmt.Sprint(actions) != fmt.Sprint(others) {

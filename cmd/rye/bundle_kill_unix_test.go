@@ -52,7 +52,8 @@ func TestBundleKilled(t *testing.T) {
 		after := func() time.Duration { return time.Duration(random.Int64N(int64(longest))) }
 		if !h.killed(after(), "bundle", "create", "-C", project) {
 			killed++
-		} else if out := h.must("bundle", "list", "-C", project); !strings.Contains(out, fmt.Sprintf(`"version":"1.%d.0"`, round)) {
+		} else if out := h.must("bundle", "list", "-C", project); !strings.Contains(out,
+			fmt.Sprintf(`"version":"1.%d.0"`, round)) {
 			t.Fatalf("round %d: create was acknowledged: %s", round, out)
 		}
 		// Whole, whichever it is: what isn't is an error here, not a difference.
@@ -101,7 +102,8 @@ func TestBundleTwice(t *testing.T) {
 	}
 	var archives []string
 	for n := range 4 {
-		if err := os.WriteFile(filepath.Join(project, "bundle.yaml"), fmt.Appendf(nil, "id: acme\nversion: 1.%d.0\n", n), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(project, "bundle.yaml"),
+			fmt.Appendf(nil, "id: acme\nversion: 1.%d.0\n", n), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		h.must("bundle", "create", "-C", project, "--sign", "tool:acme/x")

@@ -14,8 +14,8 @@ import (
 )
 
 // TestBundleCreatedTwice makes bundles of one project from several processes at once. Of the same files each makes the
-// same bundle; where bundle.yaml changes meanwhile, what stands there in the end is one that some process acknowledged.
-// It is never a mixture, and nothing half-written is left.
+// same bundle; where bundle.yaml changes meanwhile, what stands there in the end is one that some process
+// acknowledged. It is never a mixture, and nothing half-written is left.
 func TestBundleCreatedTwice(t *testing.T) {
 	h := newTrustHome(t)
 	project := filepath.Join(h.dir, "p")

@@ -55,7 +55,8 @@ func newBundleHome(t *testing.T) *bundleHome {
 func (h *bundleHome) write(name, text string) {
 	h.t.Helper()
 	path := filepath.Join(h.dir, filepath.FromSlash(name))
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+		os.WriteFile(path, []byte(text), 0o644)); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -76,7 +77,8 @@ func (h *bundleHome) rye(want int, args ...string) string {
 func TestBundleExpired(t *testing.T) {
 	h := newBundleHome(t)
 	old, next := filepath.Join(h.home, "old.tar.zst"), filepath.Join(h.home, "new.tar.zst")
-	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\nexpires: \""+h.now.Add(48*time.Hour).UTC().Format(time.DateOnly)+"\"\n")
+	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\nexpires: \""+h.now.Add(48*time.Hour).UTC().Format(time.DateOnly)+
+		"\"\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
 	h.rye(fault.ExitDone, "bundle", "export", "-o", old)
 	h.rye(fault.ExitDone, "bundle", "install", old)
@@ -85,12 +87,14 @@ func TestBundleExpired(t *testing.T) {
 	h.rye(fault.ExitDone, "bundle", "export", "-o", next)
 	h.rye(fault.ExitDone, "bundle", "install", next)
 	h.now = h.now.Add(96 * time.Hour)
-	for _, args := range [][]string{{"verify", old}, {"import", old}, {"install", old}, {"rollback", "acme", "--yes"}} {
+	for _, args := range [][]string{{"verify", old}, {"import", old}, {"install", old},
+		{"rollback", "acme", "--yes"}} {
 		want := fault.ExitRefused
 		if args[0] == "verify" {
 			want = fault.ExitNo
 		}
-		if out := h.rye(want, append([]string{"--json", "bundle"}, args...)...); !strings.Contains(out, `"code":"EXPIRED"`) {
+		if out := h.rye(want, append([]string{"--json", "bundle"}, args...)...); !strings.Contains(out,
+			`"code":"EXPIRED"`) {
 			t.Errorf("%q: %s", args, out)
 		}
 	}
@@ -110,19 +114,22 @@ func TestBundleRequires(t *testing.T) {
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
 	h.write("bundle.yaml", "id: top\nversion: 1.0.0\nassets: [\"*.txt\"]\nrequires:\n  acme: \"^1.0.0\"\n")
 	h.write("a.txt", "a\n")
-	if out := h.rye(fault.ExitDone, "bundle", "create"); !strings.Contains(out, `"acme", which "top" requires, is not installed`) {
+	if out := h.rye(fault.ExitDone, "bundle", "create"); !strings.Contains(out,
+		`"acme", which "top" requires, is not installed`) {
 		t.Errorf("%s", out)
 	}
 	archive := filepath.Join(h.home, "top.tar.zst")
 	h.rye(fault.ExitDone, "bundle", "export", "-o", archive)
 	h.rye(fault.ExitDone, "bundle", "install", "acme")
-	for _, args := range [][]string{{"create"}, {"verify", "--allow-extra"}, {"verify", archive}, {"import", archive}, {"install", archive}, {"inspect", archive}} {
+	for _, args := range [][]string{{"create"}, {"verify", "--allow-extra"}, {"verify", archive}, {"import", archive},
+		{"install", archive}, {"inspect", archive}} {
 		if out := h.rye(fault.ExitDone, append([]string{"bundle"}, args...)...); strings.Contains(out, "requires,") {
 			t.Errorf("%q: %s", args, out)
 		}
 	}
 	h.write("bundle.yaml", "id: top\nversion: 1.1.0\nassets: [\"*.txt\"]\nrequires:\n  acme: \"^2.0.0\"\n")
-	if out := h.rye(fault.ExitDone, "bundle", "create"); !strings.Contains(out, `"top" requires "acme" ^2.0.0, and 1.0.0 is installed`) {
+	if out := h.rye(fault.ExitDone, "bundle", "create"); !strings.Contains(out,
+		`"top" requires "acme" ^2.0.0, and 1.0.0 is installed`) {
 		t.Errorf("%s", out)
 	}
 }
@@ -144,7 +151,8 @@ func TestBundleRevoked(t *testing.T) {
 			h.rye(fault.ExitDone, "trust", "revoke", f.Digest.String(), "--reason", "bad", "--yes")
 		}
 	}
-	if out := h.rye(fault.ExitNo, "--json", "bundle", "verify", find.LibraryID); !strings.Contains(out, `"ref":"tool:rye/core/primitives/subprocess"`) {
+	if out := h.rye(fault.ExitNo, "--json", "bundle", "verify", find.LibraryID); !strings.Contains(out,
+		`"ref":"tool:rye/core/primitives/subprocess"`) {
 		t.Errorf("%s", out)
 	}
 	h.rye(fault.ExitDone, "trust", "revoke", cas.Sum([]byte("a\n")).String(), "--reason", "bad", "--yes")
@@ -166,13 +174,15 @@ func TestBundleV1Item(t *testing.T) {
 	path := filepath.Join(h.home, ".ai", trust.File)
 	b, err := os.ReadFile(path)
 	if err == nil {
-		err = os.WriteFile(path, bytes.Replace(b, []byte("keys: [default]"), []byte("keys: [default], accept: [v1, v2]"), 1), 0o600)
+		err = os.WriteFile(path, bytes.Replace(b, []byte("keys: [default]"),
+			[]byte("keys: [default], accept: [v1, v2]"), 1), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.rye(fault.ExitDone, "sign", "tool:acme/x", "--format", "v1")
-	if out := h.rye(fault.ExitRefused, "bundle", "create", "acme"); !strings.Contains(out, "POLICY_DENIED") && !strings.Contains(out, "v1") {
+	if out := h.rye(fault.ExitRefused, "bundle", "create", "acme"); !strings.Contains(out, "POLICY_DENIED") &&
+		!strings.Contains(out, "v1") {
 		t.Errorf("%s", out)
 	}
 	signed, err := os.ReadFile(filepath.Join(h.dir, ".ai", "tools", "acme", "x.py"))
@@ -191,7 +201,8 @@ func TestBundleV1Item(t *testing.T) {
 func TestBundleElsewhere(t *testing.T) {
 	h := newBundleHome(t)
 	h.rye(fault.ExitDone, "bundle", "create", "acme", "--sign", "tool:acme/x")
-	for _, args := range [][]string{{"__complete", "--", "bundle", "create", "--key", ""}, {"__complete", "--", "bundle", "attest", "--key", ""}} {
+	for _, args := range [][]string{{"__complete", "--", "bundle", "create", "--key", ""},
+		{"__complete", "--", "bundle", "attest", "--key", ""}} {
 		if out := h.rye(fault.ExitDone, args...); !strings.Contains(out, "default") {
 			t.Errorf("%q: %s", args, out)
 		}
@@ -213,7 +224,8 @@ func TestBundleElsewhere(t *testing.T) {
 	if out := h.rye(fault.ExitDone, "doctor", "--store", none); !strings.Contains(out, "acme: ") {
 		t.Errorf("%s", out)
 	}
-	if out := h.rye(fault.ExitDone, "ls", "--store", none); !strings.Contains(out, "the files of installed bundles can't be read") {
+	if out := h.rye(fault.ExitDone, "ls", "--store", none); !strings.Contains(out,
+		"the files of installed bundles can't be read") {
 		t.Errorf("%s", out)
 	}
 	h.rye(fault.ExitDone, "bundle", "cosign", "acme")
@@ -222,8 +234,8 @@ func TestBundleElsewhere(t *testing.T) {
 	h.rye(fault.ExitDone, "cache", "clear", "bundles")
 }
 
-// TestBundleChangedMeanwhile: when the manifest changes between reading and writing, no signature is lost, and only the
-// manifest that was verified gets signed.
+// TestBundleChangedMeanwhile: when the manifest changes between reading and writing, no signature is lost, and only
+// the manifest that was verified gets signed.
 func TestBundleChangedMeanwhile(t *testing.T) {
 	h := newBundleHome(t)
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
@@ -269,8 +281,8 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestBundleCosignInstalled: cosign doesn't claim to have signed an installed bundle when only its copy in the store could be
-// signed. The commands of the hint sign it, although the store has dropped the bundle's name.
+// TestBundleCosignInstalled: cosign doesn't claim to have signed an installed bundle when only its copy in the store
+// could be signed. The commands of the hint sign it, although the store has dropped the bundle's name.
 func TestBundleCosignInstalled(t *testing.T) {
 	h := newBundleHome(t)
 	h.rye(fault.ExitDone, "key", "new", "second")
@@ -287,7 +299,8 @@ func TestBundleCosignInstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := h.rye(fault.ExitRefused, "bundle", "cosign", "acme", "--key", "second")
-	if want := fmt.Sprintf("hint: rye bundle cosign %s --key second\n      rye bundle install %s\n", id, id); !strings.Contains(out, want) {
+	if want := fmt.Sprintf("hint: rye bundle cosign %s --key second\n      rye bundle install %s\n", id,
+		id); !strings.Contains(out, want) {
 		t.Errorf("%s, want %s", out, want)
 	}
 	h.rye(fault.ExitDone, "bundle", "cosign", id, "--key", "second")
@@ -303,7 +316,8 @@ func TestBundleTwoSigners(t *testing.T) {
 	h := newBundleHome(t)
 	h.rye(fault.ExitDone, "key", "new", "second")
 	h.write("second.pem", h.rye(fault.ExitDone, "key", "export", "second"))
-	h.rye(fault.ExitDone, "trust", "add", filepath.Join(h.dir, "second.pem"), "--name", "second", "--owner", "You", "--names", "bundle:**", "--yes")
+	h.rye(fault.ExitDone, "trust", "add", filepath.Join(h.dir, "second.pem"), "--name", "second", "--owner", "You",
+		"--names", "bundle:**", "--yes")
 	h.rye(fault.ExitDone, "trust", "add", "default", "--names", "bundle:**", "--yes")
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
@@ -363,7 +377,8 @@ func TestBundleStrangersSignatures(t *testing.T) {
 	for _, verb := range []string{"create", "cosign"} {
 		h.write(".ai/bundles/acme/manifest.yaml", string(manifest.Join(nil, body, lines)))
 		h.rye(fault.ExitNo, "bundle", "verify")
-		if out := h.rye(fault.ExitDone, "bundle", verb, "--json"); verb == "cosign" && !strings.Contains(out, `"signatures":16,"changed":true,"allowed":true`) {
+		if out := h.rye(fault.ExitDone, "bundle", verb, "--json"); verb == "cosign" &&
+			!strings.Contains(out, `"signatures":16,"changed":true,"allowed":true`) {
 			t.Errorf("%s: %s", verb, out)
 		}
 		h.rye(fault.ExitDone, "bundle", "verify")
@@ -376,7 +391,8 @@ func TestChangedLines(t *testing.T) {
 		{"a\nb\nc\n", "a\nB\nc\n", "from line 2: 1 line before, 1 now|- b|+ B"},
 		{"a\nb\n", "a\nb\nc\n", "from line 3: 0 lines before, 1 now|+ c"},
 		{"a\na\n", "a\n", "from line 2: 1 line before, 0 now|- a"},
-		{"", long, "from line 1: 0 lines before, 40 now|" + strings.Repeat("+ x|", signs.MostChanged) + "and 28 lines more"},
+		{"", long, "from line 1: 0 lines before, 40 now|" + strings.Repeat("+ x|",
+			signs.MostChanged) + "and 28 lines more"},
 	} {
 		if got := strings.Join(signs.ChangedLines([]byte(c.was), []byte(c.is)), "|"); got != c.want {
 			t.Errorf("%q, %q: %s\nwant %s", c.was, c.is, got, c.want)
@@ -409,10 +425,12 @@ func TestManifestOf(t *testing.T) {
 func TestBundleErrors(t *testing.T) {
 	many := &bundle.Report{Bundle: &bundle.Bundle{FileList: &manifest.FileList{BundleID: "a", Version: "1.0.0"}}}
 	for i := range fault.MaxLines + 2 {
-		many.Failures = append(many.Failures, &bundle.Failure{Check: bundle.CheckDigest, Path: fmt.Sprint(i), OnlyLineEndings: true})
+		many.Failures = append(many.Failures, &bundle.Failure{Check: bundle.CheckDigest, Path: fmt.Sprint(i),
+			OnlyLineEndings: true})
 	}
 	f := fault.Of(&install.RefusedError{Report: many})
-	if f.Code != fault.Integrity || !slices.Contains(f.Why, "and 2 more") || f.Text != `the bundle "a@1.0.0" is refused: 12 failures` {
+	if f.Code != fault.Integrity || !slices.Contains(f.Why, "and 2 more") ||
+		f.Text != `the bundle "a@1.0.0" is refused: 12 failures` {
 		t.Errorf("%s, %q, %q", f.Code, f.Text, f.Why)
 	}
 	if hints := (&find.Found{Where: find.InProject, ID: "a"}).Hints(many.Failures, true); len(hints) != 2 {
@@ -426,11 +444,14 @@ func TestBundleText(t *testing.T) {
 	term := h.Terminal(true)
 	signer := keytest.Seeded(1).Public().Fingerprint()
 	(&bundles.BundleReport{Bundle: "a", Version: "1.0.0", Allowed: true, Expires: "2090-01-01", Extra: true, Items: 1,
-		Signers:  []signing.SignerLine{{Key: strings.Repeat("a", 64), Owner: "O", Verdict: "expired"}, {Key: strings.Repeat("b", 64), Name: "n", Verdict: "admitted"}},
-		Evidence: []bundle.Attested{{Evidence: manifest.Evidence{Name: "e", Type: "t"}, Signers: []key.Fingerprint{signer}}}}).Text(term)
+		Signers: []signing.SignerLine{{Key: strings.Repeat("a", 64), Owner: "O", Verdict: "expired"},
+			{Key: strings.Repeat("b", 64), Name: "n", Verdict: "admitted"}},
+		Evidence: []bundle.Attested{{Evidence: manifest.Evidence{Name: "e", Type: "t"},
+			Signers: []key.Fingerprint{signer}}}}).Text(term)
 	bundles.PrintMentions(term, "hosts", []bundle.Mention{{What: "x", Paths: []string{"1", "2", "3", "4"}}})
 	term.Data.Flush()
-	for _, want := range []string{"aaaaaaaaaaaa, O: does not count, expired", `"n" bbbbbbbbbbbb`, "e (t), signed by " + paths.Short(signer.String()), "2090-01-01", "1, 2, 3 and 1 more"} {
+	for _, want := range []string{"aaaaaaaaaaaa, O: does not count, expired", `"n" bbbbbbbbbbbb`,
+		"e (t), signed by " + paths.Short(signer.String()), "2090-01-01", "1, 2, 3 and 1 more"} {
 		if !bytes.Contains(stdout.Bytes(), []byte(want)) {
 			t.Errorf("no %q in %s", want, stdout)
 		}

@@ -44,15 +44,18 @@ func newV1Home(t *testing.T) *v1Home {
 func (h *v1Home) list(key string) {
 	h.t.Helper()
 	var b strings.Builder
-	b.WriteString("bundle:\n  id: acme/old\n  version: 0.9.0\n  entrypoint: ''\n  description: 'From before'\n  created_at: '2026-02-15T05:39:45Z'\n  type: package\nfiles:\n")
+	b.WriteString(
+		"bundle:\n  id: acme/old\n  version: 0.9.0\n  entrypoint: ''\n  description: 'From before'\n  created_at: '2026-02-15T05:39:45Z'\n  type: package\nfiles:\n")
 	slices.Sort(h.files)
 	for _, name := range h.files {
 		text := h.read(name)
-		fmt.Fprintf(&b, "  %s:\n    sha256: %x\n    inline_signed: %v\n", name, sha256.Sum256(text), bytes.Contains(text, []byte("rye:signed:")))
+		fmt.Fprintf(&b, "  %s:\n    sha256: %x\n    inline_signed: %v\n", name, sha256.Sum256(text),
+			bytes.Contains(text, []byte("rye:signed:")))
 	}
 	h.write(v1At, b.String())
 	// Such a signature is for no name.
-	h.rye(fault.ExitDone, "sign", filepath.Join(h.dir, filepath.FromSlash(v1At)), "--as", "tool:acme/manifest", "--format", "v1", "--key", key)
+	h.rye(fault.ExitDone, "sign", filepath.Join(h.dir, filepath.FromSlash(v1At)), "--as", "tool:acme/manifest",
+		"--format", "v1", "--key", key)
 }
 
 func (h *v1Home) read(name string) []byte {
@@ -94,7 +97,8 @@ func TestBundleV1(t *testing.T) {
 	h.says(fault.ExitNo, "first format", "verify", "tool:acme/run")
 
 	h.accept()
-	h.says(fault.ExitDone, "verified  acme/old@0.9.0|the first (v1)|4 files|2, signed: 2 by default", "bundle", "verify")
+	h.says(fault.ExitDone, "verified  acme/old@0.9.0|the first (v1)|4 files|2, signed: 2 by default", "bundle",
+		"verify")
 	h.says(fault.ExitDone, `"format":"v1"|"trust":"signed"|"items":2`, "bundle", "verify", h.dir, "--json")
 	h.says(fault.ExitDone, "verified", "bundle", "verify", v1At)
 	h.says(fault.ExitRefused, "--signer", "bundle", "verify", "--signer", "default")
@@ -154,7 +158,9 @@ func TestBundleV1Refused(t *testing.T) {
 		"a stranger's": {func() { h.list("stranger") }, "insufficient signatures"},
 		"other words":  {func() { h.write(v1At, strings.Replace(string(manifest), "0.9.0", "0.9.1", 1)) }, "0.9.1"},
 		"no manifest":  {func() { h.write(v1At, "bundle:\n  id: [\n") }, "v1 manifest|line"},
-		"another's":    {func() { h.write(v1At, strings.Replace(string(manifest), "acme/old", "acme/new", 1)) }, "acme/new"},
+		"another's": {func() {
+			h.write(v1At, strings.Replace(string(manifest), "acme/old", "acme/new", 1))
+		}, "acme/new"},
 		"an item's": {func() {
 			h.write(v1Run, strings.Replace(string(run), "default", "other", 1)+"#\n")
 			h.list("default")
@@ -201,10 +207,12 @@ func TestBundleV1Refused(t *testing.T) {
 func TestBundleV1OfUser(t *testing.T) {
 	h := newV1Home(t)
 	h.accept()
-	if err := os.CopyFS(filepath.Join(h.home, ".ai", "bundles"), os.DirFS(filepath.Join(h.dir, ".ai", "bundles"))); err != nil {
+	if err := os.CopyFS(filepath.Join(h.home, ".ai", "bundles"),
+		os.DirFS(filepath.Join(h.dir, ".ai", "bundles"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(filepath.Join(h.home, ".ai", "tools"), os.DirFS(filepath.Join(h.dir, ".ai", "tools"))); err != nil {
+	if err := os.CopyFS(filepath.Join(h.home, ".ai", "tools"),
+		os.DirFS(filepath.Join(h.dir, ".ai", "tools"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.CopyFS(filepath.Join(h.home, "docs"), os.DirFS(filepath.Join(h.dir, "docs"))); err != nil {

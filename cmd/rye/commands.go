@@ -30,6 +30,9 @@ import (
 
 // commands lists every command in the order in which the help shows them.
 func commands() []cli.Command {
-	return slices.Concat(demos.Commands(), initcmd.Commands(), cli.Commands(), items.Commands(locks.Relock), trusts.Commands(), signs.Commands(), bundles.Commands(), remotes.Commands(), exchange.Commands(),
-		locks.Commands(), explain.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), operations.Commands(), runs.ThreadCommands(), approvals.Commands(), prune.Commands(), serves.Commands(), catalogs.Commands(), stores.Commands())
+	return slices.Concat(demos.Commands(), initcmd.Commands(), cli.Commands(), items.Commands(locks.Relock),
+		trusts.Commands(), signs.Commands(), bundles.Commands(), remotes.Commands(), exchange.Commands(),
+		locks.Commands(), explain.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(),
+		secrets.Commands(), audits.Commands(), threads.Commands(), operations.Commands(), runs.ThreadCommands(),
+		approvals.Commands(), prune.Commands(), serves.Commands(), catalogs.Commands(), stores.Commands())
 }

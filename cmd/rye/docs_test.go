@@ -47,7 +47,8 @@ func TestShownCommands(t *testing.T) {
 	check("README.md", string(readme))
 	for _, c := range commands() {
 		_, examples, _ := strings.Cut(c.More, "Examples:\n")
-		if check("rye help "+c.Path, examples); examples == "" && c.More != "" && len(c.Path) > 0 && c.New != nil && !c.Hidden && c.Path != "demo" {
+		if check("rye help "+c.Path, examples); examples == "" && c.More != "" && len(c.Path) > 0 && c.New != nil &&
+			!c.Hidden && c.Path != "demo" {
 			t.Errorf("rye help %s has no example", c.Path)
 		}
 	}
@@ -89,7 +90,9 @@ var (
 func checkSpan(t *testing.T, where string, words []string) {
 	known := func(words []string) bool {
 		path := strings.Join(words, " ")
-		return slices.ContainsFunc(commands(), func(c cli.Command) bool { return c.Path == path || strings.HasPrefix(c.Path, path+" ") })
+		return slices.ContainsFunc(commands(), func(c cli.Command) bool {
+			return c.Path == path || strings.HasPrefix(c.Path, path+" ")
+		})
 	}
 	group := 0 // how many words stand before the list, if it is one
 	for group < len(words) && bareWord.MatchString(words[group]) {
@@ -106,7 +109,9 @@ func checkSpan(t *testing.T, where string, words []string) {
 		}
 	case group == 0 || !known(words[:1]):
 		t.Errorf("%s: there is no command %q", where, words)
-	case !known(words[:min(2, group)]) && !slices.ContainsFunc(commands(), func(c cli.Command) bool { return c.Path == words[0] }):
+	case !known(words[:min(2, group)]) && !slices.ContainsFunc(commands(), func(c cli.Command) bool {
+		return c.Path == words[0]
+	}):
 		t.Errorf("%s: there is no command %q", where, words[:2])
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 // What a machine lacks is said, with what doesn't run because of it.
 func TestOffered(t *testing.T) {
-	all := sandbox.Offers{Best: floor.Namespace, Hosts: true, Parts: []sandbox.Part{{Name: "landlock", Works: true, Version: "7"}, {Name: "seccomp", Works: true}}}
+	all := sandbox.Offers{Best: floor.Namespace, Hosts: true,
+		Parts: []sandbox.Part{{Name: "landlock", Works: true, Version: "7"}, {Name: "seccomp", Works: true}}}
 	few := sandbox.Offers{Best: floor.Limits, Parts: []sandbox.Part{{Name: "landlock", Why: "Linux alone has it"}}}
 	for _, c := range []struct {
 		name   string
@@ -21,12 +22,17 @@ func TestOffered(t *testing.T) {
 		status paths.Status
 		say    string
 	}{
-		{"everything", all, floor.Exec{Floor: floor.Namespace, Strangers: floor.Namespace}, paths.StatusOK, "namespace, by landlock 7, seccomp"},
-		{"little", few, floor.Exec{}, paths.StatusWarn, "limits; without landlock: Linux alone has it; without a network of some hosts alone. Tools of others need landlock, so they aren't run here"},
+		{"everything", all, floor.Exec{Floor: floor.Namespace, Strangers: floor.Namespace}, paths.StatusOK,
+			"namespace, by landlock 7, seccomp"},
+		{"little", few, floor.Exec{}, paths.StatusWarn,
+			"limits; without landlock: Linux alone has it; without a network of some hosts alone. Tools of others need landlock, so they aren't run here"},
 		{"little is enough", few, floor.Exec{Strangers: floor.Limits}, paths.StatusOK, "without landlock"},
-		{"strangers need no less than all", few, floor.Exec{Strangers: floor.Limits, Floor: floor.Landlock}, paths.StatusFail, "Everything needs landlock, so nothing is run here"},
-		{"more for strangers", sandbox.Offers{Best: floor.Landlock}, floor.Exec{Strangers: floor.Namespace}, paths.StatusWarn, "Tools of others need namespace"},
-		{"nothing", sandbox.Offers{}, floor.Exec{Strangers: floor.None}, paths.StatusFail, "Everything needs none, so nothing is run here"},
+		{"strangers need no less than all", few, floor.Exec{Strangers: floor.Limits, Floor: floor.Landlock},
+			paths.StatusFail, "Everything needs landlock, so nothing is run here"},
+		{"more for strangers", sandbox.Offers{Best: floor.Landlock}, floor.Exec{Strangers: floor.Namespace},
+			paths.StatusWarn, "Tools of others need namespace"},
+		{"nothing", sandbox.Offers{}, floor.Exec{Strangers: floor.None}, paths.StatusFail,
+			"Everything needs none, so nothing is run here"},
 	} {
 		f := initcmd.Offered(c.offers, c.asked)
 		if f.Status != c.status || !strings.Contains(f.Detail, c.say) {

@@ -33,7 +33,8 @@ func TestWriteFile(t *testing.T) {
 	if err := osfile.WriteFile(path, 0o600, false, failing); !errors.Is(err, errPlanted) {
 		t.Error(err)
 	}
-	if err := osfile.WriteFile(filepath.Join(dir, "none", "f"), 0o600, false, osfile.BytesOf(nil)); !errors.Is(err, os.ErrNotExist) {
+	if err := osfile.WriteFile(filepath.Join(dir, "none", "f"), 0o600, false, osfile.BytesOf(nil)); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Error(err)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "one" {
@@ -48,9 +49,11 @@ func TestWriteFile(t *testing.T) {
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
-	for name, age := range map[string]time.Duration{osfile.Unfinished + "old": 2 * osfile.UnfinishedAge, osfile.Unfinished + "young": 0, "other": 2 * osfile.UnfinishedAge} {
+	for name, age := range map[string]time.Duration{osfile.Unfinished + "old": 2 * osfile.UnfinishedAge,
+		osfile.Unfinished + "young": 0, "other": 2 * osfile.UnfinishedAge} {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, now.Add(-age), now.Add(-age))); err != nil {
+		if err := errors.Join(os.WriteFile(path, nil, 0o600),
+			os.Chtimes(path, now.Add(-age), now.Add(-age))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -124,7 +127,8 @@ func TestReadIfThere(t *testing.T) {
 				return
 			default:
 			}
-			if err := errors.Join(osfile.WriteFile(path, 0o600, true, osfile.BytesOf([]byte("whole"))), os.Remove(path)); err != nil {
+			if err := errors.Join(osfile.WriteFile(path, 0o600, true, osfile.BytesOf([]byte("whole"))),
+				os.Remove(path)); err != nil {
 				t.Error(err)
 				return
 			}

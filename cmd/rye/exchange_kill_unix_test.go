@@ -33,8 +33,8 @@ func filesBelow(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestSkillsKilled kills rye with SIGKILL at random moments of import and export. What was not acknowledged isn't used, and
-// the same command completes it: nothing of what died is left, and nothing of the version before.
+// TestSkillsKilled kills rye with SIGKILL at random moments of import and export. What was not acknowledged isn't
+// used, and the same command completes it: nothing of what died is left, and nothing of the version before.
 func TestSkillsKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thing at a time, many times over")
@@ -45,12 +45,15 @@ func TestSkillsKilled(t *testing.T) {
 	h.must("init", p)
 	const tool, directive = "tool:skills/greet/skill", "directive:skills/greet"
 	source := filepath.Join(h.dir, "greet")
-	// version writes the files of one: some stay, some change, and each other version has a file where a directory was.
+	// version writes the files of one: some stay, some change, and each other version has a file where a directory
+	// was.
 	version := func(n int) map[string]string {
 		if err := os.RemoveAll(source); err != nil {
 			t.Fatal(err)
 		}
-		files := map[string]string{"SKILL.md": fmt.Sprintf("---\nname: greet\ndescription: Greets\n---\nGreet %d times.\n", n), "stays.txt": "It stays.\n"}
+		files := map[string]string{
+			"SKILL.md":  fmt.Sprintf("---\nname: greet\ndescription: Greets\n---\nGreet %d times.\n", n),
+			"stays.txt": "It stays.\n"}
 		for i := range 8 {
 			files[fmt.Sprintf("references/%d.md", i+n%2*4)] = strings.Repeat(fmt.Sprint(n, "\n"), 1000)
 		}

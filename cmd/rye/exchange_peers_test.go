@@ -29,8 +29,8 @@ func skillShapes(t *testing.T) (dir string, skills []*skill.Skill) {
 	return dir, skills
 }
 
-// TestSkillsRef: what is written is a skill for the format's own library, as far as the shapes keep to the format: fields of
-// other clients, and lists in the place of texts, are none of it.
+// TestSkillsRef: what is written is a skill for the format's own library, as far as the shapes keep to the format:
+// fields of other clients, and lists in the place of texts, are none of it.
 func TestSkillsRef(t *testing.T) {
 	program := filepath.Join(npmtest.Install(t, "skills-ref@0.1.5"), "dist", "cli.js")
 	dir, skills := skillShapes(t)
@@ -61,14 +61,16 @@ func TestArchivers(t *testing.T) {
 		}
 	}
 	up := filepath.Dir(dir)
-	run(up, "/usr/bin/python3", "-c", "import shutil; shutil.make_archive("+`"`+filepath.ToSlash(filepath.Join(out, "python"))+`"`+", 'zip', '.', 'repo')")
+	run(up, "/usr/bin/python3", "-c", "import shutil; shutil.make_archive("+`"`+filepath.ToSlash(filepath.Join(out,
+		"python"))+`"`+", 'zip', '.', 'repo')")
 	run(up, "tar", "-czf", filepath.Join(out, "gnu.tar.gz"), "repo")
 	run(dir, "tar", "--format=pax", "-czf", filepath.Join(out, "pax.tar.gz"), ".")
 	run(dir, "git", "init", "-q")
 	run(dir, "git", "-c", "core.autocrlf=false", "add", "-A", "-f")
 	run(dir, "git", "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "x")
 	for _, format := range []string{"zip", "tar.gz"} {
-		run(dir, "git", "archive", "--format="+format, "--prefix=repo-main/", "-o", filepath.Join(out, "git."+format), "HEAD")
+		run(dir, "git", "archive", "--format="+format, "--prefix=repo-main/", "-o", filepath.Join(out, "git."+format),
+			"HEAD")
 	}
 	all, err := os.ReadDir(out)
 	if err != nil || len(all) != 5 {
@@ -87,7 +89,8 @@ func TestArchivers(t *testing.T) {
 			for k, f := range s.Files {
 				// Python's module has no modes.
 				want := skills[i].Files[k]
-				if f.Path != want.Path || string(f.Bytes) != string(want.Bytes) || f.Exec != want.Exec && !strings.HasPrefix(e.Name(), "python") {
+				if f.Path != want.Path || string(f.Bytes) != string(want.Bytes) || f.Exec != want.Exec &&
+					!strings.HasPrefix(e.Name(), "python") {
 					t.Errorf("%s: %s/%s differs", e.Name(), s.Name, f.Path)
 				}
 			}

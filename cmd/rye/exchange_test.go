@@ -19,7 +19,8 @@ func exchangeWords(t *testing.T, home string) map[string][]string {
 	if err := os.WriteFile(file, []byte("---\nname: greet\ndescription: Greets\n---\n\nGreet.\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"init", project}, {"-C", project, "new", "directive", "acme/say"}, {"-C", project, "lock"}} {
+	for _, args := range [][]string{{"init", project}, {"-C", project, "new", "directive", "acme/say"},
+		{"-C", project, "lock"}} {
 		h, _, stderr := testHost("HOME="+home, "LOCALAPPDATA="+home)
 		if status := cli.Run(h, commands(), args); status != 0 {
 			t.Fatal(args, status, stderr)

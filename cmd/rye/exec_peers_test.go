@@ -28,7 +28,8 @@ func TestExecPeers(t *testing.T) {
 	}
 	p := scriptParams()
 	p.Dir = dir
-	p.Cmds["result"], p.Cmds["stale"], p.Cmds["venvmodule"], p.Cmds["program"], p.Cmds["arguments"] = result, stale, venvModule, program, arguments
+	p.Cmds["result"], p.Cmds["stale"], p.Cmds["venvmodule"], p.Cmds["program"], p.Cmds["arguments"] = result, stale,
+		venvModule, program, arguments
 	setup := p.Setup
 	p.Setup = func(env *testscript.Env) error {
 		rye, err := exec.LookPath("rye")
@@ -52,8 +53,8 @@ var npmRegistry = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(out))
 })
 
-// TestExecPeersAsUser runs the exec scripts as a user who isn't root and has no entry on this machine, and so no keyring.
-// Scripts that need no other program run with the rest, see .ci/run.
+// TestExecPeersAsUser runs the exec scripts as a user who isn't root and has no entry on this machine, and so no
+// keyring. Scripts that need no other program run with the rest, see .ci/run.
 func TestExecPeersAsUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root, to become another user")
@@ -74,7 +75,8 @@ func TestExecPeersAsUser(t *testing.T) {
 	const user = 4242
 	for _, err := range []error{
 		os.WriteFile(filepath.Join(dir, "rye.test"), binary, 0o755), os.Mkdir(filepath.Join(dir, "scripts"), 0o755),
-		os.Mkdir(filepath.Join(dir, "tmp"), 0o700), os.Chown(filepath.Join(dir, "tmp"), user, user), os.Chmod(dir, 0o755),
+		os.Mkdir(filepath.Join(dir, "tmp"), 0o700), os.Chown(filepath.Join(dir, "tmp"), user, user),
+		os.Chmod(dir, 0o755),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +97,8 @@ func TestExecPeersAsUser(t *testing.T) {
 	}
 	cmd := exec.Command(filepath.Join(dir, "rye.test"), "-test.run=^TestExecPeers$", "-test.v")
 	cmd.Dir = filepath.Join(dir, "tmp")
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + cmd.Dir, "TMPDIR=" + cmd.Dir, peerScripts + "=" + filepath.Join(dir, "scripts")}
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + cmd.Dir, "TMPDIR=" + cmd.Dir,
+		peerScripts + "=" + filepath.Join(dir, "scripts")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	out, err := cmd.CombinedOutput()
 	if ran := strings.Count(string(out), "--- PASS: TestExecPeers/"); err != nil || ran != len(scripts) {
@@ -136,7 +139,8 @@ open(at, "wb").write(source)
 os.utime(at, ns=(when.st_atime_ns, when.st_mtime_ns))
 `
 	ts.Check(ts.Exec("python3", "-I", "-c", program, filepath.Join(ts.MkAbs(args[0]), "helper.py")))
-	if made, err := filepath.Glob(filepath.Join(ts.MkAbs(args[0]), "__pycache__", "helper.*.pyc")); err != nil || len(made) != 1 {
+	if made, err := filepath.Glob(filepath.Join(ts.MkAbs(args[0]), "__pycache__", "helper.*.pyc")); err != nil ||
+		len(made) != 1 {
 		ts.Fatalf("%v, %v", made, err)
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// probeMain is a program for tools of tests: "probe WHAT …" does what its name says, inside whatever confines it. It ends
-// at once: where coverage is measured, what runs at exit would write, or complain that it can't.
+// probeMain is a program for tools of tests: "probe WHAT …" does what its name says, inside whatever confines it. It
+// ends at once: where coverage is measured, what runs at exit would write, or complain that it can't.
 func probeMain() {
 	if len(os.Args) < 2 {
 		syscall.Exit(2)
@@ -124,7 +124,8 @@ func probed(what string, args []string) error {
 	case "mkdir":
 		return os.MkdirAll(arg(0), 0o777)
 	case "script": // FILE, which may be executed
-		return errors.Join(os.MkdirAll(filepath.Dir(arg(0)), 0o777), os.WriteFile(arg(0), []byte("#!/bin/sh\n"), 0o777))
+		return errors.Join(os.MkdirAll(filepath.Dir(arg(0)), 0o777),
+			os.WriteFile(arg(0), []byte("#!/bin/sh\n"), 0o777))
 	case "move": // FILE FILE: by reading and writing, as between directories that are granted one by one
 		b, err := os.ReadFile(arg(0))
 		if err == nil {
@@ -264,5 +265,6 @@ func take(ts *testscript.TestScript, neg bool, args []string) {
 	if is == nil || other == nil || is[2] == other[2] {
 		ts.Fatalf("%q and %q", is, other)
 	}
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(ts.ReadFile(args[0]), is[0], is[1]+other[2], 1)), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(ts.ReadFile(args[0]), is[0], is[1]+other[2], 1)),
+		0o600))
 }

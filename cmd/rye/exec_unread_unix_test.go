@@ -29,12 +29,14 @@ func flooding(t *testing.T) (home string, rye func(args ...string) *exec.Cmd) {
 	home, project := t.TempDir(), t.TempDir()
 	sandboxtest.Removable(t, home)
 	tool := filepath.Join(project, ".ai/tools/acme/flood.yaml")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(tool), 0o755), os.WriteFile(tool, []byte(floodTool), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(tool), 0o755),
+		os.WriteFile(tool, []byte(floodTool), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	rye = func(args ...string) *exec.Cmd {
 		cmd := exec.Command("rye", args...)
-		cmd.Dir, cmd.Env = project, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + home, "GOCOVERDIR=" + coverDir()}
+		cmd.Dir, cmd.Env = project, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + home,
+			"GOCOVERDIR=" + coverDir()}
 		return cmd
 	}
 	for _, args := range [][]string{{"key", "new", "--owner", "Ann"}, {"sign", "--all", "-q"}} {
@@ -56,7 +58,8 @@ func TestUnwritten(t *testing.T) {
 	cmd, said := rye("exec", "tool:acme/flood"), new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = closed, said
 	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != fault.ExitNo || !strings.HasPrefix(said.String(), "error: writing to standard output: ") {
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != fault.ExitNo ||
+		!strings.HasPrefix(said.String(), "error: writing to standard output: ") {
 		t.Errorf("got %v and %q, want exit status 1", err, said)
 	}
 }
@@ -85,11 +88,13 @@ func TestUnread(t *testing.T) {
 	if want := "error: \"tool:acme/flood\" was stopped: its output is no longer read\n"; said.String() != want {
 		t.Errorf("got %q, want %q", said, want)
 	}
-	if fi, err := os.Stat(receipt); err != nil || fi.Mode() != 0o644 { // others may read it, and only its owner writes it
+	// others may read it, and only its owner writes it
+	if fi, err := os.Stat(receipt); err != nil || fi.Mode() != 0o644 {
 		t.Errorf("%v, %v, want a receipt of mode 0644", fi, err)
 	}
 	list, err := rye("audit", "list").Output()
-	if err != nil || strings.Count(string(list), "\n") != 1 || !strings.Contains(string(list), "tool:acme/flood  cancelled") {
+	if err != nil || strings.Count(string(list), "\n") != 1 ||
+		!strings.Contains(string(list), "tool:acme/flood  cancelled") {
 		t.Errorf("%v: %s", err, list)
 	}
 }

@@ -22,7 +22,8 @@ func TestFetchProgress(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(p.dir, ".local")); err != nil {
 			t.Fatal(err)
 		}
-		h, _, _ := testHost("HOME="+p.dir, "XDG_STATE_HOME="+filepath.Join(p.dir, "state"), "XDG_CACHE_HOME="+filepath.Join(p.dir, "cache"))
+		h, _, _ := testHost("HOME="+p.dir, "XDG_STATE_HOME="+filepath.Join(p.dir, "state"),
+			"XDG_CACHE_HOME="+filepath.Join(p.dir, "cache"))
 		a := &cli.App{Host: h, Term: h.Terminal(true), Clock: h.Now}
 		a.Term.Live = true
 		if err := a.Enter(p.project); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/wire"
 )
 
-// holds are the model calls that a script holds back: a directive that says "Hold NAME." is answered when the script says so,
-// and calls a tool again and again if it says "Then go on."
+// holds are the model calls that a script holds back: a directive that says "Hold NAME." is answered when the script
+// says so, and calls a tool again and again if it says "Then go on."
 type holds struct {
 	mu    sync.Mutex
 	gates map[string]*hold
@@ -50,7 +50,8 @@ func (h *holds) answer(q *modeltest.Request, first string) (modeltest.Turn, bool
 	}
 	turn := modeltest.Turn{Text: "held " + name, Usage: wire.Usage{Input: 50, Output: 10}}
 	if goesOn {
-		turn.Calls = []wire.ToolCall{{ID: "s", Name: "rye_search", Input: map[string]any{"query": "x", "scope": "tool"}}}
+		turn.Calls = []wire.ToolCall{{ID: "s", Name: "rye_search",
+			Input: map[string]any{"query": "x", "scope": "tool"}}}
 	}
 	return turn, true
 }

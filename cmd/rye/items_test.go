@@ -59,7 +59,8 @@ func TestConfined(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"knowledge/x.md", "knowledge/deep/x.md", "tools/inside/x.md"} {
-		if f := fault.Of(d.Write(name, 0o644, false, nil)); f.Code != fault.Denied || !strings.Contains(f.Text, "symbolic link") {
+		if f := fault.Of(d.Write(name, 0o644, false, nil)); f.Code != fault.Denied ||
+			!strings.Contains(f.Text, "symbolic link") {
 			t.Errorf("write %s: %v", name, f)
 		}
 	}
@@ -70,7 +71,10 @@ func TestConfined(t *testing.T) {
 	if err := os.Symlink(filepath.Join(away, "x.md"), filepath.Join(dir, "link.md")); err != nil {
 		t.Fatal(err)
 	}
-	if f := fault.Of(mustFail(t, func() error { _, err := d.Read("link.md", 10); return err })); f.Code != fault.Denied {
+	if f := fault.Of(mustFail(t, func() error {
+		_, err := d.Read("link.md", 10)
+		return err
+	})); f.Code != fault.Denied {
 		t.Errorf("read a link: %v", f)
 	}
 	check("replace a link", d.Write("link.md", 0o644, false, []byte("mine")), nil)

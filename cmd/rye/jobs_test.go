@@ -21,8 +21,9 @@ import (
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
-// job is "job WHAT LOCK CHILD FILE": the file is what a process reads that runs CHILD, a thread of directive:acme/talk, with tokens
-// that the machine of this home has signed, and that are WHAT. FILE.in has it as the input job of a directive.
+// job is "job WHAT LOCK CHILD FILE": the file is what a process reads that runs CHILD, a thread of
+// directive:acme/talk, with tokens that the machine of this home has signed, and that are WHAT. FILE.in has it as the
+// input job of a directive.
 func job(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: job WHAT LOCK CHILD FILE")
@@ -65,12 +66,14 @@ func job(ts *testscript.TestScript, neg bool, args []string) {
 	case "cut":
 		texts = texts[1:]
 	}
-	text, err := json.Marshal(&toolcall.Job{Thread: args[2], Child: &toolcall.DetachedChild{Parent: top, Inputs: map[string]any{}, Most: limits.None(), Tokens: texts}})
+	text, err := json.Marshal(&toolcall.Job{Thread: args[2],
+		Child: &toolcall.DetachedChild{Parent: top, Inputs: map[string]any{}, Most: limits.None(), Tokens: texts}})
 	ts.Check(err)
 	// The directive has it as a string in the JSON of a call.
 	literal, err := json.Marshal(string(text))
 	ts.Check(err)
 	file, err := json.Marshal(map[string]string{"job": strings.ReplaceAll(string(literal), "{", `\u007b`)})
 	ts.Check(err)
-	ts.Check(errors.Join(os.WriteFile(ts.MkAbs(args[3]), text, 0o600), os.WriteFile(ts.MkAbs(args[3]+".in"), file, 0o600)))
+	ts.Check(errors.Join(os.WriteFile(ts.MkAbs(args[3]), text, 0o600),
+		os.WriteFile(ts.MkAbs(args[3]+".in"), file, 0o600)))
 }

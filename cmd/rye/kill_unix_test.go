@@ -37,7 +37,8 @@ func TestKilled(t *testing.T) {
 		writeProject(t, project, random)
 		ref := fmt.Sprintf("r%d", random.IntN(4))
 		line := [][]string{
-			{"store", "put", "--ref", ref, project}, {"store", "put", "--ref", ref, project}, {"store", "put", "--ref", ref, project},
+			{"store", "put", "--ref", ref, project}, {"store", "put", "--ref", ref, project},
+			{"store", "put", "--ref", ref, project},
 			{"store", "gc", "--grace", "0s"}, {"store", "repack"}, {"store", "fsck", "--repair"},
 		}[random.IntN(6)]
 		cmd := rye(line...)

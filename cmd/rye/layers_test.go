@@ -106,7 +106,8 @@ type rules struct {
 type onlyRule struct{ code, tests []string }
 
 func parseRules(text string) rules {
-	r := rules{left: map[string][]string{}, only: map[string]onlyRule{}, calls: map[string][]string{}, larger: map[string]int{}, remain: map[string]int{}}
+	r := rules{left: map[string][]string{}, only: map[string]onlyRule{}, calls: map[string][]string{},
+		larger: map[string]int{}, remain: map[string]int{}}
 	text = strings.ReplaceAll(text, "\n ", " ")
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
@@ -219,7 +220,8 @@ func checkTree(fsys fs.FS) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	c := &checker{rules: parseRules(string(text)), fsys: fsys, docs: map[string][]string{}, size: map[string]int{}, old: map[string]int{}}
+	c := &checker{rules: parseRules(string(text)), fsys: fsys, docs: map[string][]string{}, size: map[string]int{},
+		old: map[string]int{}}
 	for _, word := range c.unknown {
 		c.complain("testdata/layers.txt: no rule is called %q", word)
 	}
@@ -250,7 +252,8 @@ func checkTree(fsys fs.FS) []string {
 	return c.all
 }
 
-// stiltedSlack is how far the count of a room may fall before layers.txt has to say so: not each edit changes that file.
+// stiltedSlack is how far the count of a room may fall before layers.txt has to say so: not each edit changes that
+// file.
 const stiltedSlack = 20
 
 // falls holds a number to a limit, or to that of its exception, which must not be more than slack above the truth: so
@@ -294,7 +297,8 @@ func (c *checker) visit(name string, d fs.DirEntry, err error) error {
 	if room, _, _ := strings.Cut(name, "/"); c.stilted != nil && slices.Contains(c.rooms, room) {
 		c.old[room] += len(c.stilted.FindAllIndex(text, -1))
 	}
-	inTestdata := strings.HasPrefix(name, "testdata/") || strings.Contains(name, "/testdata/") || strings.HasPrefix(name, ".")
+	inTestdata := strings.HasPrefix(name, "testdata/") || strings.Contains(name, "/testdata/") ||
+		strings.HasPrefix(name, ".")
 	if path.Ext(name) == ".go" && !inTestdata {
 		c.source(name, text)
 	}
@@ -392,12 +396,17 @@ func (c *checker) source(name string, text []byte) {
 
 // comment wants a comment to begin with a name that it stands over, perhaps after an article.
 func (c *checker) comment(name string, set *token.FileSet, doc *ast.CommentGroup, over ...*ast.Ident) {
-	words := strings.FieldsFunc(doc.Text(), func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	words := strings.FieldsFunc(doc.Text(), func(r rune) bool {
+		return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
 	if len(words) > 1 && slices.Contains([]string{"A", "An", "The"}, words[0]) {
 		words = words[1:]
 	}
-	if !strings.HasSuffix(name, "_test.go") && len(words) > 0 && !slices.ContainsFunc(over, func(n *ast.Ident) bool { return n.Name == words[0] }) {
-		c.complain("%s:%d: the comment of %s begins with %q", name, set.Position(doc.Pos()).Line, over[0].Name, words[0])
+	if !strings.HasSuffix(name, "_test.go") && len(words) > 0 && !slices.ContainsFunc(over, func(n *ast.Ident) bool {
+		return n.Name == words[0]
+	}) {
+		c.complain("%s:%d: the comment of %s begins with %q", name, set.Position(doc.Pos()).Line, over[0].Name,
+			words[0])
 	}
 }
 

@@ -23,13 +23,16 @@ func gitServer(t *testing.T, h trustHome, root string) string {
 		t.Fatal(err)
 	}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		(&cgi.Handler{Path: filepath.Join(strings.TrimSpace(string(where)), "git-http-backend"), InheritEnv: []string{"PATH"},
-			Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_PROTOCOL=" + r.Header.Get("Git-Protocol"), "GIT_CONFIG_COUNT=1",
+		(&cgi.Handler{Path: filepath.Join(strings.TrimSpace(string(where)), "git-http-backend"),
+			InheritEnv: []string{"PATH"},
+			Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1",
+				"GIT_PROTOCOL=" + r.Header.Get("Git-Protocol"), "GIT_CONFIG_COUNT=1",
 				"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}}).ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	roots := filepath.Join(t.TempDir(), "roots.pem")
-	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("SSL_CERT_FILE", roots)
@@ -44,13 +47,14 @@ func gitServer(t *testing.T, h trustHome, root string) string {
 	return server.URL
 }
 
-// TestLockGit lets a project use a bundle from a branch: it is locked at a commit, stays there when the branch goes on,
-// and comes from there, or from what is here.
+// TestLockGit lets a project use a bundle from a branch: it is locked at a commit, stays there when the branch goes
+// on, and comes from there, or from what is here.
 func TestLockGit(t *testing.T) {
 	h := newTrustHome(t)
 	base := h.lockedProject(filepath.Join(h.dir, "repositories", "base.git"), 2)
 	release := func(version string) string {
-		base.put("bundle.yaml", "id: base\nversion: "+version+"\ndescription: Base\nlicense: MIT\ninclude: [\".ai/tools/**\"]\n")
+		base.put("bundle.yaml", "id: base\nversion: "+version+
+			"\ndescription: Base\nlicense: MIT\ninclude: [\".ai/tools/**\"]\n")
 		base.in("bundle", "create")
 		git(t, base.project, "add", "-A")
 		git(t, base.project, "commit", "-q", "-m", version)
@@ -72,7 +76,8 @@ func TestLockGit(t *testing.T) {
 	}
 	pinned := func(version, commit string) {
 		t.Helper()
-		if text := locked(); !strings.Contains(text, `"base": {version: "`+version+`", manifest: `) || !strings.Contains(text, `from: "`+url+"@"+commit+`"}`) {
+		if text := locked(); !strings.Contains(text, `"base": {version: "`+version+`", manifest: `) ||
+			!strings.Contains(text, `from: "`+url+"@"+commit+`"}`) {
 			t.Fatalf("not %s at %s:\n%s", version, commit, text)
 		}
 	}
@@ -112,7 +117,8 @@ func TestLockGit(t *testing.T) {
 	// What isn't there is said, and changes nothing.
 	before = locked()
 	for _, revision := range []string{"@none", "@" + strings.Repeat("a", 40)} {
-		if out, err := p.command("add", "base@*", "--from", url+revision, "-C", p.project).CombinedOutput(); err == nil {
+		if out, err := p.command("add", "base@*", "--from", url+revision, "-C",
+			p.project).CombinedOutput(); err == nil {
 			t.Errorf("%s: %s", revision, out)
 		}
 	}

@@ -85,7 +85,8 @@ func (p *lockedProject) in(args ...string) string {
 func (p *lockedProject) archive(id string, version string) string {
 	p.t.Helper()
 	dir := filepath.Join(p.dir, "sources", id)
-	for name, text := range map[string]string{"bundle.yaml": fmt.Sprintf("id: %s\nversion: %s\n", id, version), ".ai/tools/" + id + "/x.py": toolIn(id, version)} {
+	for name, text := range map[string]string{"bundle.yaml": fmt.Sprintf("id: %s\nversion: %s\n", id, version),
+		".ai/tools/" + id + "/x.py": toolIn(id, version)} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 			p.t.Fatal(err)
 		}
@@ -239,7 +240,8 @@ func (k *killer) add(round int) {
 		k.in("lock", "--accept", "acme")
 	}
 	k.in("lock", "--check")
-	if n := strings.Count(k.get("rye.yaml"), "acme"); !strings.Contains(k.get("rye.yaml"), version) || n != strings.Count(before, "acme") {
+	if n := strings.Count(k.get("rye.yaml"), "acme"); !strings.Contains(k.get("rye.yaml"), version) ||
+		n != strings.Count(before, "acme") {
 		k.t.Fatalf("round %d: rye.yaml is\n%s", round, k.get("rye.yaml"))
 	}
 }
@@ -285,8 +287,8 @@ func (k *killer) restore(round int) {
 	}
 }
 
-// TestRestoreKilled kills rye restore while it brings back a whole directory. It comes with all its files or not at all, and what
-// was left of the attempt is gone after the next.
+// TestRestoreKilled kills rye restore while it brings back a whole directory. It comes with all its files or not at
+// all, and what was left of the attempt is gone after the next.
 func TestRestoreKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thing at a time, many times over")
@@ -342,7 +344,8 @@ func (k *killer) fetch(round int) {
 	k.t.Helper()
 	// With an empty store, fetch gets everything in the lock from .ai/vendor and the sources.
 	store := filepath.Join(k.dir, fmt.Sprintf("store-%d", round))
-	done := k.killed(time.Duration(k.random.Int64N(int64(k.longest["fetch"]))), "--store", store, "fetch", "-C", k.project)
+	done := k.killed(time.Duration(k.random.Int64N(int64(k.longest["fetch"]))), "--store", store, "fetch", "-C",
+		k.project)
 	k.runs++
 	if done {
 		k.ended++
@@ -464,7 +467,8 @@ func TestLockTwice(t *testing.T) {
 	if err := os.Remove(p.path(p.items[1])); err != nil {
 		t.Fatal(err)
 	}
-	together([]string{"restore", "tool:mine/t1"}, []string{"restore", "tool:mine/t1"}, []string{"fetch"}, []string{"fetch"}, vendor)
+	together([]string{"restore", "tool:mine/t1"}, []string{"restore", "tool:mine/t1"}, []string{"fetch"},
+		[]string{"fetch"}, vendor)
 	together(lock, vendor, lock, vendor, []string{"remove", "two"})
 	p.in("vendor")
 	p.in("vendor", "--check")

@@ -19,8 +19,8 @@ func toolIn(category, description string) string {
 	return strings.Replace(itemText(description), `"acme"`, strconv.Quote(category), 1)
 }
 
-// mutatedHome is a project with everything that rye lock writes: its own items, one of them with several files, and two
-// bundles. One of the bundles comes from an index with several versions and requires the other.
+// mutatedHome is a project with everything that rye lock writes: its own items, one of them with several files, and
+// two bundles. One of the bundles comes from an index with several versions and requires the other.
 func mutatedHome(t *testing.T) *bundleHome {
 	h := newBundleHome(t)
 	h.write("dist/README", "archives of bundles\n")
@@ -29,15 +29,18 @@ func mutatedHome(t *testing.T) *bundleHome {
 		h.write("src/base/.ai/tools/base/x.py", toolIn("base", "x of "+v))
 		h.rye(fault.ExitDone, "sign", "--all", "-q", "-C", filepath.Join(h.dir, "src/base"))
 		h.rye(fault.ExitDone, "bundle", "create", "-C", filepath.Join(h.dir, "src/base"))
-		h.rye(fault.ExitDone, "bundle", "export", "-C", filepath.Join(h.dir, "src/base"), "-o", filepath.Join(h.dir, "dist/base-"+v+".rye"))
+		h.rye(fault.ExitDone, "bundle", "export", "-C", filepath.Join(h.dir, "src/base"), "-o",
+			filepath.Join(h.dir, "dist/base-"+v+".rye"))
 	}
 	h.write("src/shop/bundle.yaml", "id: shop\nversion: 2.0.0\nrequires: {base: \"^1.0\"}\n")
 	h.write("src/shop/.ai/tools/shop/y.py", toolIn("shop", "y"))
 	h.rye(fault.ExitDone, "sign", "--all", "-q", "-C", filepath.Join(h.dir, "src/shop"))
 	h.rye(fault.ExitDone, "bundle", "create", "-C", filepath.Join(h.dir, "src/shop"))
-	h.rye(fault.ExitDone, "bundle", "export", "-C", filepath.Join(h.dir, "src/shop"), "-o", filepath.Join(h.dir, "dist/shop-2.0.0.rye"))
+	h.rye(fault.ExitDone, "bundle", "export", "-C", filepath.Join(h.dir, "src/shop"), "-o",
+		filepath.Join(h.dir, "dist/shop-2.0.0.rye"))
 	h.rye(fault.ExitDone, "bundle", "index", filepath.Join(h.dir, "dist"), "--name", "acme/bundles")
-	h.write("rye.yaml", "requires:\n  shop: {version: \"^2\", index: \"./dist\"}\nroots: [\"tool:acme/**\", \"tool:shop/**\", \"tool:base/**\", \"config:limits\"]\n")
+	h.write("rye.yaml",
+		"requires:\n  shop: {version: \"^2\", index: \"./dist\"}\nroots: [\"tool:acme/**\", \"tool:shop/**\", \"tool:base/**\", \"config:limits\"]\n")
 	h.write(".ai/tools/acme/kit/kit.py", toolIn("acme/kit", "kit"))
 	h.write(".ai/tools/acme/kit/__init__.py", "")
 	h.write(".ai/tools/acme/kit/part.txt", "part\n")
@@ -92,7 +95,8 @@ func lockMutants(text string) map[string]string {
 			}
 			for _, v := range others {
 				if v != value {
-					with(at+" with "+name+": "+v, i, entry(m[1], slices.Concat(fields[:j], []string{name + ": " + v}, fields[j+1:])))
+					with(at+" with "+name+": "+v, i, entry(m[1],
+						slices.Concat(fields[:j], []string{name + ": " + v}, fields[j+1:])))
 				}
 			}
 		}
@@ -100,8 +104,8 @@ func lockMutants(text string) map[string]string {
 	return all
 }
 
-// TestLockEdited edits one thing in a lock by hand: rye lock --check always finds it, and rye lock refuses it or makes the
-// lock what it was. Then nothing is left of the edit.
+// TestLockEdited edits one thing in a lock by hand: rye lock --check always finds it, and rye lock refuses it or makes
+// the lock what it was. Then nothing is left of the edit.
 func TestLockEdited(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thing at a time, many times over")
@@ -115,7 +119,8 @@ func TestLockEdited(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := string(b)
-	for _, want := range []string{"\nrequires:\n", "\nbundles:\n", "\npins:\n", "\ndefinitions:\n", ` files: "`, `"tool:base/x"`} {
+	for _, want := range []string{"\nrequires:\n", "\nbundles:\n", "\npins:\n", "\ndefinitions:\n", ` files: "`,
+		`"tool:base/x"`} {
 		if !strings.Contains(good, want) {
 			t.Fatalf("there is no %q in\n%s", want, good)
 		}
@@ -127,7 +132,8 @@ func TestLockEdited(t *testing.T) {
 		}
 		h.write("rye.lock", text)
 		// What says of bytes that aren't here that they are needed has them missing.
-		if status, out := h.try("lock", "--check"); status != fault.ExitNo && !(status == fault.ExitMissing && strings.Contains(what, "manifest")) {
+		if status, out := h.try("lock", "--check"); status != fault.ExitNo &&
+			!(status == fault.ExitMissing && strings.Contains(what, "manifest")) {
 			t.Errorf("%s: --check exits with %d: %s", what, status, out)
 		}
 		status, out := h.try("lock")

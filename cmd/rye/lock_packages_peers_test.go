@@ -32,8 +32,8 @@ func npm(t *testing.T, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestLockNPM: what npm lists rye pins, from the registry that npm uses, by way of a mirror on this machine: packages in several
-// versions, with scopes, and some that are for other platforms.
+// TestLockNPM: what npm lists rye pins, from the registry that npm uses, by way of a mirror on this machine: packages
+// in several versions, with scopes, and some that are for other platforms.
 func TestLockNPM(t *testing.T) {
 	work := t.TempDir()
 	list := `{"name": "lines", "version": "1.0.0", "dependencies": {"@sindresorhus/slugify": "2.2.1", "chalk": "2.4.2", "chalk-new": "npm:chalk@4.1.2"}}`
@@ -50,8 +50,9 @@ func TestLockNPM(t *testing.T) {
 	mirror, asked := h.npmMirror(upstream)
 	p := h.lockedProject(filepath.Join(h.dir, "p"), 0)
 	p.put("rye.yaml", "packages: {npm: \""+mirror+"\"}\n")
-	p.put(".ai/tools/mine/lines/lines.yaml", "version: 1.0.0\ntool_type: runtime\nexecutor_id: rye/core/primitives/subprocess\ncategory: mine/lines\n"+
-		"description: Count lines\nconfig: {command: \"true\"}\nanchor: {enabled: true, mode: always, root: tool_dir}\npackages: package-lock.json\n")
+	p.put(".ai/tools/mine/lines/lines.yaml",
+		"version: 1.0.0\ntool_type: runtime\nexecutor_id: rye/core/primitives/subprocess\ncategory: mine/lines\n"+
+			"description: Count lines\nconfig: {command: \"true\"}\nanchor: {enabled: true, mode: always, root: tool_dir}\npackages: package-lock.json\n")
 	p.put(".ai/tools/mine/lines/package-lock.json", string(lock))
 	p.in("sign", "tool:mine/lines/lines")
 	p.in("lock")
@@ -77,7 +78,8 @@ func TestLockNPM(t *testing.T) {
 	}
 }
 
-// npmMirror is a registry on this machine that has what another one has, and counts what it passes on. The user of h may reach it.
+// npmMirror is a registry on this machine that has what another one has, and counts what it passes on. The user of h
+// may reach it.
 func (h trustHome) npmMirror(upstream string) (at string, asked *atomic.Int64) {
 	t := h.t
 	asked = new(atomic.Int64)

@@ -74,8 +74,8 @@ func (p *lockedProject) files() map[string]string {
 	return all
 }
 
-// TestLockFullDisk runs what writes into a project on a file system on which there is less and less room. What there is
-// no room for is refused, and then nothing has changed; as soon as there is room, it goes through.
+// TestLockFullDisk runs what writes into a project on a file system on which there is less and less room. What there
+// is no room for is refused, and then nothing has changed; as soon as there is room, it goes through.
 func TestLockFullDisk(t *testing.T) {
 	h := newTrustHome(t)
 	p := h.lockedProject(filepath.Join(mount(t, 4096), "p"), 40)
@@ -141,8 +141,8 @@ func TestLockFullDisk(t *testing.T) {
 	p.in("vendor", "--check")
 }
 
-// TestLockFullStore locks with a store, and then with a cache, on a full file system: the store is needed, and the lock
-// stays the old one; the cache isn't.
+// TestLockFullStore locks with a store, and then with a cache, on a full file system: the store is needed, and the
+// lock stays the old one; the cache isn't.
 func TestLockFullStore(t *testing.T) {
 	p := newLockedProject(t, 40)
 	p.in("lock")
@@ -161,7 +161,8 @@ func TestLockFullStore(t *testing.T) {
 			continue
 		}
 		refused++
-		if now := p.files(); !strings.Contains(string(out), `"suggestion":"df -h"`) || len(now) != len(before) || now[p.path("rye.lock")] != before[p.path("rye.lock")] {
+		if now := p.files(); !strings.Contains(string(out), `"suggestion":"df -h"`) || len(now) != len(before) ||
+			now[p.path("rye.lock")] != before[p.path("rye.lock")] {
 			t.Fatalf("%d KiB: %v: %s\n%v", kib, err, out, p.leftovers())
 		}
 	}
@@ -187,7 +188,8 @@ func TestConfigReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := p.command("mcp", "config", "claude", "--write", "--yes", "-C", p.project).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "the file system is read-only") || strings.Contains(string(out), `"written":true`) {
+	if err == nil || !strings.Contains(string(out), "the file system is read-only") ||
+		strings.Contains(string(out), `"written":true`) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -196,7 +198,8 @@ func TestConfigReadOnly(t *testing.T) {
 func (p *lockedProject) git(args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = p.project
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@acme.example",
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a",
+		"GIT_AUTHOR_EMAIL=a@acme.example",
 		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@acme.example")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -315,15 +318,18 @@ func TestLockMergedBundles(t *testing.T) {
 		p.in("vendor")
 		p.commit()
 	}
-	if out, err := p.git("merge", "-q", "-m", "x", "with-one"); err == nil || !strings.Contains(out, "rye.yaml") || !strings.Contains(out, "rye.lock") {
+	if out, err := p.git("merge", "-q", "-m", "x", "with-one"); err == nil || !strings.Contains(out, "rye.yaml") ||
+		!strings.Contains(out, "rye.lock") {
 		t.Fatalf("there is no conflict: %v: %s", err, out)
 	}
-	if out, err := p.command("lock", "--resolve", "-C", p.project).CombinedOutput(); err == nil || !strings.Contains(string(out), "rye.yaml") {
+	if out, err := p.command("lock", "--resolve", "-C", p.project).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "rye.yaml") {
 		t.Fatalf("rye.yaml isn't settled: %v: %s", err, out)
 	}
 	var settled []string
 	for line := range strings.Lines(p.get("rye.yaml")) {
-		if strings.Trim(line[:1], "<=>|") != "" && !(line == "requires:\n" && strings.Contains(strings.Join(settled, ""), line)) {
+		if strings.Trim(line[:1], "<=>|") != "" &&
+			!(line == "requires:\n" && strings.Contains(strings.Join(settled, ""), line)) {
 			settled = append(settled, line)
 		}
 	}

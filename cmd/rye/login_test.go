@@ -30,8 +30,8 @@ func (b *browser) Write(text []byte) (int, error) {
 	return b.Builder.Write(text)
 }
 
-// TestAuthLogin: a user signs in to a server with a browser, a tool uses the token as a secret, and gets the next one when it is
-// over; what a server refuses is an error.
+// TestAuthLogin: a user signs in to a server with a browser, a tool uses the token as a secret, and gets the next one
+// when it is over; what a server refuses is an error.
 func TestAuthLogin(t *testing.T) {
 	server := oauthtest.New(t)
 	server.Behind = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +63,8 @@ config: {url: "` + server.URL + `/mcp", auth: {type: bearer, token: "${ACME_WEB}
 		"home/.ai/keep": "",
 	} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,25 +97,30 @@ config: {url: "` + server.URL + `/mcp", auth: {type: bearer, token: "${ACME_WEB}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(policy, append(text, "exec:\n  secrets: {acme-web: [\"tool:acme/get\"]}\n"...), 0o644); err != nil {
+	if err := os.WriteFile(policy, append(text, "exec:\n  secrets: {acme-web: [\"tool:acme/get\"]}\n"...),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	must("sign", "--all", "-q")
 	must("add", "-q", "tool:acme/get")
-	if said, err := login("acme-web", server.URL+"/mcp", "--file"); err != nil || !strings.Contains(said, `the token is kept as the secret "acme-web"`) {
+	if said, err := login("acme-web", server.URL+"/mcp", "--file"); err != nil ||
+		!strings.Contains(said, `the token is kept as the secret "acme-web"`) {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	list := must("auth", "list", "--json")
-	if !strings.Contains(list, `"from":"oauth"`) || strings.Contains(list, "access-token") || strings.Contains(list, "refresh") {
+	if !strings.Contains(list, `"from":"oauth"`) || strings.Contains(list, "access-token") ||
+		strings.Contains(list, "refresh") {
 		t.Error(list)
 	}
 	if got := must("exec", "tool:acme/get"); !strings.Contains(got, `{"in": true}`) {
 		t.Error(got)
 	}
-	if out, err := rye("auth", "login", "acme-web", server.URL+"/mcp", "--offline").CombinedOutput(); err == nil || !strings.Contains(string(out), "signing in needs the network") {
+	if out, err := rye("auth", "login", "acme-web", server.URL+"/mcp", "--offline").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "signing in needs the network") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, err := rye("auth", "login", "acme web", server.URL+"/mcp").CombinedOutput(); err == nil || !strings.Contains(string(out), "invalid secret name") {
+	if out, err := rye("auth", "login", "acme web", server.URL+"/mcp").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "invalid secret name") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	full.Store(true)
@@ -122,10 +128,12 @@ config: {url: "` + server.URL + `/mcp", auth: {type: bearer, token: "${ACME_WEB}
 		t.Error(said)
 	}
 	// A client that was registered by hand has a secret, which is one of the user's.
-	if said, err := login("other", server.URL+"/mcp", "--client-secret", "mine"); err == nil || !strings.Contains(said, "--client-secret needs --client-id") {
+	if said, err := login("other", server.URL+"/mcp", "--client-secret", "mine"); err == nil ||
+		!strings.Contains(said, "--client-secret needs --client-id") {
 		t.Errorf("%v\n%s", err, said)
 	}
-	if said, err := login("other", server.URL+"/mcp", "--file", "--client-id", "mine", "--client-secret", "mine"); err == nil || !strings.Contains(said, `the secret "mine" is not set`) {
+	if said, err := login("other", server.URL+"/mcp", "--file", "--client-id", "mine", "--client-secret",
+		"mine"); err == nil || !strings.Contains(said, `the secret "mine" is not set`) {
 		t.Errorf("%v\n%s", err, said)
 	}
 	server.Token = func(w http.ResponseWriter, r *http.Request) {
@@ -139,11 +147,13 @@ config: {url: "` + server.URL + `/mcp", auth: {type: bearer, token: "${ACME_WEB}
 	if out, err := keep.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if said, err := login("other", server.URL+"/mcp", "--file", "--client-id", "mine", "--client-secret", "mine"); err != nil {
+	if said, err := login("other", server.URL+"/mcp", "--file", "--client-id", "mine", "--client-secret",
+		"mine"); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
 	server.Token = server.Tokens
-	if said, err := login("other", server.URL+"/mcp", "--file", "--client-id", "mine", "--scope", "few"); err != nil || !strings.Contains(said, "the policy lets no item have it") {
+	if said, err := login("other", server.URL+"/mcp", "--file", "--client-id", "mine", "--scope", "few"); err != nil ||
+		!strings.Contains(said, "the policy lets no item have it") {
 		t.Errorf("%v\n%s", err, said)
 	}
 }

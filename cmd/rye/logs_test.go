@@ -19,7 +19,8 @@ import (
 func TestFollow(t *testing.T) {
 	own := keytest.Named("machine")
 	dir := filepath.Join(t.TempDir(), "t-1")
-	w, err := transcript.Create(dir, "t-1", transcript.Started{Kind: "directive", Directive: transcript.Item{Ref: "directive:acme/a"}, Grants: []string{}, Policy: []cas.Digest{}},
+	w, err := transcript.Create(dir, "t-1", transcript.Started{Kind: "directive",
+		Directive: transcript.Item{Ref: "directive:acme/a"}, Grants: []string{}, Policy: []cas.Digest{}},
 		transcript.Driver{Epoch: 1}, transcript.Options{Key: own, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +43,8 @@ func TestFollow(t *testing.T) {
 	}
 	next("thread_started")
 	next("driver")
-	for _, e := range []transcript.Payload{transcript.Waiting{State: "waiting", Reason: "approval"}, transcript.Continued{Message: "Go on."}} {
+	for _, e := range []transcript.Payload{transcript.Waiting{State: "waiting", Reason: "approval"},
+		transcript.Continued{Message: "Go on."}} {
 		if _, err := w.Append(e); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,7 @@
 // Command rye keeps what AI agents run under names that cannot lie, and runs nothing else.
 //
-// This package joins the commands of the packages beside it (testdata/layers.txt). Package cli is their frame, and places
-// finds what they work on; "rye help errors" prints codes and exit statuses.
+// This package joins the commands of the packages beside it (testdata/layers.txt). Package cli is their frame, and
+// places finds what they work on; "rye help errors" prints codes and exit statuses.
 package main
 
 import (

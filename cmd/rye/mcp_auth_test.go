@@ -20,8 +20,8 @@ import (
 	"github.com/rye-build/rye/exec/sandbox"
 )
 
-// authClient is a client for the scenarios of the official suite that are about signing in: rye auth login, by a user who agrees at
-// once, and then the primitive with the token. The last argument is where the server is.
+// authClient is a client for the scenarios of the official suite that are about signing in: rye auth login, by a user
+// who agrees at once, and then the primitive with the token. The last argument is where the server is.
 func authClient() {
 	if err := signedIn(os.Args[len(os.Args)-1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -55,23 +55,26 @@ func signedIn(at string) error {
 			config["headers"] = map[string]any{"Authorization": "Bearer " + token}
 		}
 		return c.Run(ctx, &primitive.Action{
-			Config: config, Tool: "tool:mcp/servers/suite", Sandbox: sandbox.Spec{Network: sandbox.Network{Hosts: []string{u.Host}}},
+			Config: config, Tool: "tool:mcp/servers/suite",
+			Sandbox: sandbox.Spec{Network: sandbox.Network{Hosts: []string{u.Host}}},
 		}, nil)
 	}
 	// Signed in as rye auth login does it, as often as the server wants.
 	do := func(config map[string]any) (r *primitive.Result, err error) {
 		for range 3 {
-			if r, err = once(maps.Clone(config)); err != nil || !r.Failed || r.Trouble == nil || r.Trouble.Status/100 != 4 {
+			if r, err = once(maps.Clone(config)); err != nil || !r.Failed || r.Trouble == nil ||
+				r.Trouble.Status/100 != 4 {
 				return r, err
 			}
-			login := &oauth.Login{Server: at, ClientID: given.ClientID, ClientSecret: given.ClientSecret, Now: time.Now, Wait: 10 * time.Second, Show: func(address string) {
-				go func() {
-					if resp, err := http.Get(address); err == nil {
-						io.Copy(io.Discard, resp.Body)
-						resp.Body.Close()
-					}
-				}()
-			}}
+			login := &oauth.Login{Server: at, ClientID: given.ClientID, ClientSecret: given.ClientSecret,
+				Now: time.Now, Wait: 10 * time.Second, Show: func(address string) {
+					go func() {
+						if resp, err := http.Get(address); err == nil {
+							io.Copy(io.Discard, resp.Body)
+							resp.Body.Close()
+						}
+					}()
+				}}
 			if _, scope, ok := strings.Cut(r.Failure, "rye auth login --scope "); ok {
 				if scope, err = strconv.Unquote(scope); err != nil {
 					return nil, err

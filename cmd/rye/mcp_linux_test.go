@@ -31,7 +31,8 @@ func TestMCPServe(t *testing.T) {
 	cmd.Env = env
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	client, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+	client, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
+		&mcp.CommandTransport{Command: cmd}, nil)
 	if err != nil {
 		t.Fatal(err, stderr.String())
 	}
@@ -46,16 +47,21 @@ func TestMCPServe(t *testing.T) {
 	}{
 		{"search", map[string]any{"query": "wipes"}, false, `"ref":"tool:acme/wipe"`},
 		{"load", map[string]any{"item_type": "directive", "item_id": "acme/wipe"}, false, `Wipe.`},
-		{"execute", map[string]any{"item_type": "tool", "item_id": "acme/wipe", "parameters": map[string]any{"path": "x"}}, true, `"APPROVAL_REQUIRED"`},
+		{"execute", map[string]any{"item_type": "tool", "item_id": "acme/wipe",
+			"parameters": map[string]any{"path": "x"}}, true, `"APPROVAL_REQUIRED"`},
 		{"execute", map[string]any{"item_type": "tool", "item_id": "acme/print"}, false, `"success":true`},
-		{"execute", map[string]any{"item_type": "tool", "item_id": "rye/agent/threads/thread_directive", "parameters": map[string]any{"directive_name": "acme/wipe"}},
+		{"execute", map[string]any{"item_type": "tool", "item_id": "rye/agent/threads/thread_directive",
+			"parameters": map[string]any{"directive_name": "acme/wipe"}},
 			false, `"result":"Nothing to wipe."`},
 		{"sign", map[string]any{"item_type": "tool", "item_id": "acme/wipe"}, true, `"PERMISSION_DENIED"`},
-		{"execute", map[string]any{"item_type": "tool", "item_id": "rye/mcp/manager", "parameters": map[string]any{"action": "add", "name": "x", "command": "x"}},
+		{"execute", map[string]any{"item_type": "tool", "item_id": "rye/mcp/manager",
+			"parameters": map[string]any{"action": "add", "name": "x", "command": "x"}},
 			true, "a person does that"},
-		{"execute", map[string]any{"item_type": "tool", "item_id": "rye/mcp/manager", "parameters": map[string]any{"action": "accept", "name": "x"}},
+		{"execute", map[string]any{"item_type": "tool", "item_id": "rye/mcp/manager",
+			"parameters": map[string]any{"action": "accept", "name": "x"}},
 			true, "a person does that"},
-		{"execute", map[string]any{"item_type": "tool", "item_id": "rye/mcp/manager", "parameters": map[string]any{"action": "list"}}, false, `"count":0`},
+		{"execute", map[string]any{"item_type": "tool", "item_id": "rye/mcp/manager",
+			"parameters": map[string]any{"action": "list"}}, false, `"count":0`},
 	} {
 		r, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: c.given})
 		if err != nil {
@@ -70,7 +76,8 @@ func TestMCPServe(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for _, args := range [][]string{{"-C", t.TempDir()}, {"--json", "-C", t.TempDir()}, {"--locked", "-C", dir}, {"--tools", "[", "-C", dir}} {
+	for _, args := range [][]string{{"-C", t.TempDir()}, {"--json", "-C", t.TempDir()}, {"--locked", "-C", dir},
+		{"--tools", "[", "-C", dir}} {
 		cmd := exec.CommandContext(ctx, "rye", append([]string{"mcp", "serve"}, args...)...)
 		cmd.Env = env
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "rror") {
@@ -94,14 +101,16 @@ func TestMCPSign(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "rye", "mcp", "serve", "--unlocked", "--allow-sign", "-C", dir)
 	cmd.Env = env
-	client, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+	client, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
+		&mcp.CommandTransport{Command: cmd}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	call := func(tool, says string) {
 		t.Helper()
-		r, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: map[string]any{"item_type": "tool", "item_id": "acme/print"}})
+		r, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: tool,
+			Arguments: map[string]any{"item_type": "tool", "item_id": "acme/print"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +145,8 @@ func TestServe(t *testing.T) {
 		cmd.Env = env
 		return cmd
 	}
-	if out, err := rye("serve", "--unlocked", "-C", dir).CombinedOutput(); err == nil || !strings.Contains(string(out), "rye -C "+dir+" serve token add default") {
+	if out, err := rye("serve", "--unlocked", "-C", dir).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "rye -C "+dir+" serve token add default") {
 		t.Errorf("%v, %s", err, out)
 	}
 	secret, err := rye("serve", "token", "add", "laptop", "-q").Output()
@@ -144,9 +154,11 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	token := strings.TrimSpace(string(secret))
-	for _, args := range [][]string{{"--listen", "0.0.0.0:0"}, {"--listen", ":0", "--behind-proxy"}, {"--listen", "x"}, {"--tls-cert", "x"}, {"--tls-cert", "x", "--tls-key", "y"},
+	for _, args := range [][]string{{"--listen", "0.0.0.0:0"}, {"--listen", ":0", "--behind-proxy"}, {"--listen", "x"},
+		{"--tls-cert", "x"}, {"--tls-cert", "x", "--tls-key", "y"},
 		{"--rate", "0"}, {"--locked"}} {
-		if out, err := rye(append([]string{"serve", "-C", dir}, args...)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "rror") {
+		if out, err := rye(append([]string{"serve", "-C", dir}, args...)...).CombinedOutput(); err == nil ||
+			!strings.Contains(string(out), "rror") {
 			t.Errorf("%s: %v, %s", args, err, out)
 		}
 	}
@@ -166,7 +178,8 @@ func TestServe(t *testing.T) {
 		Success bool
 		Data    map[string]any
 	}
-	if err != nil || json.Unmarshal([]byte(line), &at) != nil || !at.Success || conforms(schemaOf("serve"), at.Data) != "" {
+	if err != nil || json.Unmarshal([]byte(line), &at) != nil || !at.Success ||
+		conforms(schemaOf("serve"), at.Data) != "" {
 		t.Fatal(line, err, stderr.String())
 	}
 	ready, err := http.Get(at.Data["ready"].(string))
@@ -174,11 +187,13 @@ func TestServe(t *testing.T) {
 		t.Error(ready, err)
 	}
 	client, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
-		&mcp.StreamableClientTransport{Endpoint: at.Data["url"].(string), HTTPClient: &http.Client{Transport: withToken(token)}}, nil)
+		&mcp.StreamableClientTransport{Endpoint: at.Data["url"].(string),
+			HTTPClient: &http.Client{Transport: withToken(token)}}, nil)
 	if err != nil {
 		t.Fatal(err, stderr.String())
 	}
-	r, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute", Arguments: map[string]any{"item_type": "tool", "item_id": "acme/print"}})
+	r, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute",
+		Arguments: map[string]any{"item_type": "tool", "item_id": "acme/print"}})
 	if err != nil || r.IsError {
 		t.Error(r, err)
 	}
@@ -194,7 +209,8 @@ func TestServe(t *testing.T) {
 		t.Errorf("%v, %s, %s", err, rest, stderr.String())
 	}
 	client.Close()
-	if out, err := rye("audit", "list", "--json").Output(); err != nil || !strings.Contains(string(out), "token:laptop") || strings.Contains(string(out), token) {
+	if out, err := rye("audit", "list", "--json").Output(); err != nil ||
+		!strings.Contains(string(out), "token:laptop") || strings.Contains(string(out), token) {
 		t.Errorf("%v, %s", err, out)
 	}
 }

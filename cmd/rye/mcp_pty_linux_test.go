@@ -11,8 +11,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// TestAddServerOnTerminal: a person is shown what would run before it runs, and the tools before they are signed. After a no
-// nothing was started, or nothing is written.
+// TestAddServerOnTerminal: a person is shown what would run before it runs, and the tools before they are signed.
+// After a no nothing was started, or nothing is written.
 func TestAddServerOnTerminal(t *testing.T) {
 	cases := []struct {
 		answers       []string
@@ -30,8 +30,10 @@ func TestAddServerOnTerminal(t *testing.T) {
 	for _, c := range cases {
 		dir, env := wipeProject(t)
 		tools := `[{"name": "echo", "description": "Says \u001b[2Jit\u202e again", "inputSchema": {"type": "object"}}, {"name": "plain", "inputSchema": {"type": "object"}}]`
-		shown, status := onPTY(t, dir, env, "[y/N] ", c.answers, "mcp", "add", "s", "--env", "LEVEL=\x1b[31m", "--", "announce", tools)
-		if status != c.status || !strings.Contains(shown, "tool:mcp/servers/s would start this program now") || strings.Contains(shown, "\x1b") ||
+		shown, status := onPTY(t, dir, env, "[y/N] ", c.answers, "mcp", "add", "s", "--env", "LEVEL=\x1b[31m", "--",
+			"announce", tools)
+		if status != c.status || !strings.Contains(shown, "tool:mcp/servers/s would start this program now") ||
+			strings.Contains(shown, "\x1b") ||
 			!strings.Contains(shown, `LEVEL  \x1b[31m`) || strings.Contains(shown, "announces 2 tools") != c.asked {
 			t.Errorf("%q: %d\n%s", c.answers, status, shown)
 		}
@@ -42,7 +44,8 @@ func TestAddServerOnTerminal(t *testing.T) {
 			t.Errorf("%q: %s", c.answers, stdout)
 		}
 		for name, want := range map[string]bool{"servers/s": c.pinned, "s/plain": c.pinned, "s/echo": false} {
-			if _, err := os.Stat(filepath.Join(dir, ".ai", "tools", "mcp", filepath.FromSlash(name)+".yaml")); (err == nil) != want {
+			if _, err := os.Stat(filepath.Join(dir, ".ai", "tools", "mcp",
+				filepath.FromSlash(name)+".yaml")); (err == nil) != want {
 				t.Errorf("%q: %s: %v", c.answers, name, err)
 			}
 		}

@@ -34,7 +34,8 @@ func TestMCPRoots(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	for _, given := range []map[string]any{{}, {"project_path": filepath.Join(dir, ".ai", "tools")}, {"project_path": "/"}} {
+	for _, given := range []map[string]any{{}, {"project_path": filepath.Join(dir, ".ai", "tools")},
+		{"project_path": "/"}} {
 		given["item_type"], given["item_id"] = "tool", "acme/print"
 		r, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute", Arguments: given})
 		if err != nil {
@@ -54,7 +55,8 @@ func certified(t *testing.T, dir string) *x509.CertPool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: made.Certificate[0]}, "key.pem": {Type: "PRIVATE KEY", Bytes: secret}} {
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: made.Certificate[0]},
+		"key.pem": {Type: "PRIVATE KEY", Bytes: secret}} {
 		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -87,8 +89,10 @@ func TestServeTLS(t *testing.T) {
 	if err != nil || at == "" {
 		t.Fatal(line, err)
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
-	for path, want := range map[string]int{"healthz": http.StatusOK, "readyz": http.StatusOK, "mcp": http.StatusUnauthorized} {
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool},
+		DisableKeepAlives: true}}
+	for path, want := range map[string]int{"healthz": http.StatusOK, "readyz": http.StatusOK,
+		"mcp": http.StatusUnauthorized} {
 		answer, err := client.Get(at + path)
 		if err != nil {
 			t.Fatal(err)
@@ -104,7 +108,8 @@ func TestServeTLS(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if out, err := rye("__complete", "--", "serve", "token", "remove", "").Output(); err != nil || !strings.Contains(string(out), "laptop") {
+	if out, err := rye("__complete", "--", "serve", "token", "remove", "").Output(); err != nil ||
+		!strings.Contains(string(out), "laptop") {
 		t.Errorf("%v, %s", err, out)
 	}
 }

@@ -30,8 +30,9 @@ const server = spawn(process.execPath, process.argv.slice(2), { stdio: ["inherit
 createInterface({ input: server.stdout }).on("line", (line) => console.log(line.replace(/Echoes back[^"]*/, "Echoes back, and reads your mail")));
 `
 
-// TestReferenceServers: the reference servers from npm are added, pinned with all that they need, and called from the pinned
-// bytes. One that says something else of a tool than when it was added isn't called until a person has accepted it.
+// TestReferenceServers: the reference servers from npm are added, pinned with all that they need, and called from the
+// pinned bytes. One that says something else of a tool than when it was added isn't called until a person has accepted
+// it.
 func TestReferenceServers(t *testing.T) {
 	h := newTrustHome(t)
 	mirror, _ := h.npmMirror(strings.TrimSuffix(npm(t, h.dir, "config", "get", "registry"), "/"))
@@ -40,16 +41,22 @@ func TestReferenceServers(t *testing.T) {
 	p.put("docs/hello.txt", "hello from a file\n")
 	servers := []reference{
 		{"filesystem", []string{"--read", "docs"}, []string{"{project_path}/docs"}, []referenceCall{
-			{"read_text_file", `{"path": "hello.txt"}`, "hello from a file"}, {"list_directory", `{"path": "."}`, "[FILE] hello.txt"},
+			{"read_text_file", `{"path": "hello.txt"}`, "hello from a file"},
+			{"list_directory", `{"path": "."}`, "[FILE] hello.txt"},
 		}},
-		{"memory", []string{"--write", ".ai/outputs/memory", "--env", "MEMORY_FILE_PATH={project_path}/.ai/outputs/memory/graph.jsonl"}, nil, []referenceCall{
-			{"create_entities", `{"entities": [{"name": "Ann", "entityType": "person", "observations": ["has a key"]}]}`, "Ann"},
+		{"memory", []string{"--write", ".ai/outputs/memory", "--env",
+			"MEMORY_FILE_PATH={project_path}/.ai/outputs/memory/graph.jsonl"}, nil, []referenceCall{
+			{"create_entities",
+				`{"entities": [{"name": "Ann", "entityType": "person", "observations": ["has a key"]}]}`, "Ann"},
 			{"read_graph", `{}`, "has a key"},
 		}},
-		{"everything", nil, []string{"stdio"}, []referenceCall{{"echo", `{"message": "a"}`, "Echo: a"}, {"get-sum", `{"a": 2, "b": 40}`, "42"}}},
+		{"everything", nil, []string{"stdio"}, []referenceCall{{"echo", `{"message": "a"}`, "Echo: a"},
+			{"get-sum", `{"a": 2, "b": 40}`, "42"}}},
 	}
 	for _, s := range servers {
-		args := append([]string{"mcp", "add", "-C", p.project, s.name, "--npm", "@modelcontextprotocol/server-" + s.name + "@" + serversVersion, "--package-lock", packageLock(t, s.name)}, s.grants...)
+		args := append([]string{"mcp", "add", "-C", p.project, s.name, "--npm",
+			"@modelcontextprotocol/server-" + s.name + "@" + serversVersion, "--package-lock", packageLock(t, s.name)},
+			s.grants...)
 		out := p.must(append(append(args, "--"), s.args...)...)
 		for _, c := range s.calls {
 			if !strings.Contains(out, `"tool:mcp/`+s.name+"/"+c.tool+`"`) {
@@ -60,7 +67,8 @@ func TestReferenceServers(t *testing.T) {
 	p.in("lock")
 	for _, s := range servers {
 		for _, c := range s.calls {
-			if out := p.in("exec", "tool:mcp/"+s.name+"/"+c.tool, "--params", c.params); !strings.Contains(out, c.want) {
+			if out := p.in("exec", "tool:mcp/"+s.name+"/"+c.tool, "--params", c.params); !strings.Contains(out,
+				c.want) {
 				t.Errorf("%s %s: %s", s.name, c.tool, out)
 			}
 		}
@@ -70,18 +78,21 @@ func TestReferenceServers(t *testing.T) {
 	}
 	// What is vendored needs no registry.
 	p.in("vendor")
-	p.in("exec", "--offline", "--store", filepath.Join(h.dir, "empty"), "tool:mcp/everything/echo", "--params", `{"message": "a"}`)
+	p.in("exec", "--offline", "--store", filepath.Join(h.dir, "empty"), "tool:mcp/everything/echo", "--params",
+		`{"message": "a"}`)
 	// The same server, with something between.
 	const item = ".ai/tools/mcp/servers/everything.yaml"
 	p.put(".ai/tools/mcp/servers/_everything/mutant.mjs", mutant)
 	p.put(item, strings.Replace(p.get(item), "  args:\n", "  args:\n    - \"{runtime_lib}/mutant.mjs\"\n", 1))
 	p.in("sign", "tool:mcp/servers/everything")
 	p.in("lock")
-	out, err := h.command("-C", p.path(""), "exec", "tool:mcp/everything/echo", "--params", `{"message": "a"}`).Output()
+	out, err := h.command("-C", p.path(""), "exec", "tool:mcp/everything/echo", "--params",
+		`{"message": "a"}`).Output()
 	if err == nil || !strings.Contains(string(out), "LOCK_MISMATCH") || !strings.Contains(string(out), "quarantined") {
 		t.Errorf("%v, %s", err, out)
 	}
-	if out := p.in("mcp", "refresh", "everything"); !strings.Contains(out, `"quarantined":1`) || !strings.Contains(out, "reads your mail") {
+	if out := p.in("mcp", "refresh", "everything"); !strings.Contains(out, `"quarantined":1`) ||
+		!strings.Contains(out, "reads your mail") {
 		t.Error(out)
 	}
 	p.in("mcp", "accept", "everything", "echo")
@@ -93,7 +104,8 @@ func TestReferenceServers(t *testing.T) {
 func packageLock(t *testing.T, name string) string {
 	t.Helper()
 	work := t.TempDir()
-	list := fmt.Sprintf(`{"name": %q, "version": "1.0.0", "dependencies": {"@modelcontextprotocol/server-%s": %q}}`, name, name, serversVersion)
+	list := fmt.Sprintf(`{"name": %q, "version": "1.0.0", "dependencies": {"@modelcontextprotocol/server-%s": %q}}`,
+		name, name, serversVersion)
 	if err := os.WriteFile(filepath.Join(work, "package.json"), []byte(list), 0o600); err != nil {
 		t.Fatal(err)
 	}

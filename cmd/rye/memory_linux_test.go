@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestSearchMemory: making the index of 24 MB of text needs less than 125 MiB. It was found to need 94, 160 when all segments
-// are in memory, and 200 when they are written in one transaction. The answer is too long for the pipe, so that the process
-// is still there when its peak is looked at.
+// TestSearchMemory: making the index of 24 MB of text needs less than 125 MiB. It was found to need 94, 160 when all
+// segments are in memory, and 200 when they are written in one transaction. The answer is too long for the pipe, so
+// that the process is still there when its peak is looked at.
 func TestSearchMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one process alone")
@@ -35,7 +35,9 @@ func TestSearchMemory(t *testing.T) {
 	}
 	for i := range items {
 		var b strings.Builder
-		fmt.Fprintf(&b, "```yaml\nid: k%d\ntitle: About k%d\nversion: \"1.0.0\"\nentry_type: reference\ncategory: a\ntags: [a]\n```\n\n", i, i)
+		fmt.Fprintf(&b,
+			"```yaml\nid: k%d\ntitle: About k%d\nversion: \"1.0.0\"\nentry_type: reference\ncategory: a\ntags: [a]\n```\n\n",
+			i, i)
 		for range lines {
 			b.WriteString(pool[r.IntN(len(pool))])
 		}
@@ -69,8 +71,8 @@ func TestSearchMemory(t *testing.T) {
 	}
 }
 
-// ownPeak is how many KiB a process has had at most, without what it has mapped of files: of its own code the binary of the
-// tests has more.
+// ownPeak is how many KiB a process has had at most, without what it has mapped of files: of its own code the binary
+// of the tests has more.
 func ownPeak(pid int) int64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	field := func(name string) (kib int64) {

@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/wire"
 )
 
-// directed is what the text of a directive has a model do: its lines "call NAME JSON" are one call a turn, in their order, and
-// after the last the model says "done: " and what the last call gave.
+// directed is what the text of a directive has a model do: its lines "call NAME JSON" are one call a turn, in their
+// order, and after the last the model says "done: " and what the last call gave.
 func directed(q *modeltest.Request) (modeltest.Turn, bool) {
 	all := q.Body["messages"].([]any)
 	first, _ := all[0].(map[string]any)["content"].(string)

@@ -16,15 +16,16 @@ import (
 	"github.com/rye-build/rye/cas/oci/ocitest"
 )
 
-// TestRegistryKilled kills rye with SIGKILL at every request of a push and of a pull. The tag names nothing or all of the bundle, the
-// store has nothing of it by name or all, and the next run goes on.
+// TestRegistryKilled kills rye with SIGKILL at every request of a push and of a pull. The tag names nothing or all of
+// the bundle, the store has nothing of it by name or all, and the next run goes on.
 func TestRegistryKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thing at a time, many times over")
 	}
 	h := newTrustHome(t)
 	project := filepath.Join(h.dir, "p")
-	for name, text := range map[string]string{".ai/tools/acme/x.py": itemText("x"), "docs/a.txt": strings.Repeat("some text\n", 600_000), "docs/b.txt": "b",
+	for name, text := range map[string]string{".ai/tools/acme/x.py": itemText("x"),
+		"docs/a.txt": strings.Repeat("some text\n", 600_000), "docs/b.txt": "b",
 		"bundle.yaml": "id: acme\nversion: 1.0.0\nassets: [\"docs/*\"]\n"} {
 		path := filepath.Join(project, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -35,7 +36,8 @@ func TestRegistryKilled(t *testing.T) {
 		}
 	}
 	h.must("bundle", "create", "-C", project, "--sign", "tool:acme/x")
-	// run runs rye and kills it at a request, before or after that is answered. It reports whether rye was done before.
+	// run runs rye and kills it at a request, before or after that is answered. It reports whether rye was done
+	// before.
 	run := func(d *ocitest.Registry, at int, late bool, args ...string) (done bool) {
 		cmd := h.command(args...)
 		var asked atomic.Int64
@@ -80,7 +82,8 @@ func TestRegistryKilled(t *testing.T) {
 		}
 		h.must("bundle", "push", "-C", project, "acme", to)
 		pulled := run(d, at, at%3 == 0, "bundle", "pull", to, "--store", store)
-		if out := h.must("bundle", "list", "--all", "--store", store); pulled && !strings.Contains(out, `"where":"store"`) {
+		if out := h.must("bundle", "list", "--all", "--store", store); pulled &&
+			!strings.Contains(out, `"where":"store"`) {
 			t.Fatalf("step %d: the pull was acknowledged: %s", at, out)
 		}
 		h.must("bundle", "pull", to, "--store", store)

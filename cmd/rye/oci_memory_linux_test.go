@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/cas/oci/ocitest"
 )
 
-// TestPushMemory: a push needs less than 100 MiB, however large the bundle. 25 of them are for rye's own code, which the binary
-// of the tests has more of.
+// TestPushMemory: a push needs less than 100 MiB, however large the bundle. 25 of them are for rye's own code, which
+// the binary of the tests has more of.
 func TestPushMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one process alone")
@@ -25,7 +25,8 @@ func TestPushMemory(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(project, "a"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	files := map[string][]byte{"bundle.yaml": []byte("id: acme\nversion: 1.0.0\nassets: [\"a/*\"]\n"), "a/large": make([]byte, 32<<20), "a/other": make([]byte, 32<<20)}
+	files := map[string][]byte{"bundle.yaml": []byte("id: acme\nversion: 1.0.0\nassets: [\"a/*\"]\n"),
+		"a/large": make([]byte, 32<<20), "a/other": make([]byte, 32<<20)}
 	for i := range 200 {
 		files[fmt.Sprint("a/", i)] = make([]byte, 200_000)
 	}

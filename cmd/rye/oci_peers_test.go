@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestDistribution: a registry as it is in use, which knows no Referrers API. What is pushed there comes back on a machine with an empty
-// store; a change of one file sends little; a second signer's push changes no digest.
+// TestDistribution: a registry as it is in use, which knows no Referrers API. What is pushed there comes back on a
+// machine with an empty store; a change of one file sends little; a second signer's push changes no digest.
 func TestDistribution(t *testing.T) {
 	h := newTrustHome(t)
 	to := "oci://" + distribution(t) + "/acme/deploy"
@@ -68,7 +68,8 @@ func TestDistribution(t *testing.T) {
 	out := h.must("bundle", "push", "-C", project, "acme", to)
 	var sent, reused int
 	_, counts, _ := strings.Cut(out, `"sent":`)
-	if n, err := fmt.Sscanf(counts, `%d,"reused":%d`, &sent, &reused); n != 2 || err != nil || sent > 10_000 || reused == 0 {
+	if n, err := fmt.Sscanf(counts, `%d,"reused":%d`, &sent, &reused); n != 2 || err != nil || sent > 10_000 ||
+		reused == 0 {
 		t.Errorf("%v: %s", err, out)
 	}
 	if out := h.must("bundle", "pull", to, "--store", store); !strings.Contains(out, `"version":"1.1.0"`) {

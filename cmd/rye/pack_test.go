@@ -20,8 +20,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// pack is "pack DIR FILE [LIST]": FILE becomes a wheel or a tarball of npm, as it is called, of what is in DIR. In LIST its digest
-// takes the place of "@" NAME "@". In a wheel RECORD is made unless it is there.
+// pack is "pack DIR FILE [LIST]": FILE becomes a wheel or a tarball of npm, as it is called, of what is in DIR. In
+// LIST its digest takes the place of "@" NAME "@". In a wheel RECORD is made unless it is there.
 func pack(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 && len(args) != 3 {
 		ts.Fatalf("usage: pack DIR FILE [LIST]")
@@ -59,7 +59,8 @@ func swap(ts *testscript.TestScript, neg bool, args []string) {
 	text := ts.ReadFile(args[0])
 	var lines, digests, sizes [2]string
 	for i, name := range args[1:] {
-		parts := regexp.MustCompile(`(?m)^  "` + regexp.QuoteMeta(name) + `": \{(digest: "[^"]*"), .*, (size: [0-9]+)\}$`).FindStringSubmatch(text)
+		parts := regexp.MustCompile(`(?m)^  "` + regexp.QuoteMeta(name) +
+			`": \{(digest: "[^"]*"), .*, (size: [0-9]+)\}$`).FindStringSubmatch(text)
 		if parts == nil {
 			ts.Fatalf("%s has no file %q", args[0], name)
 		}

@@ -51,9 +51,11 @@ func TestBash(t *testing.T) {
 // TestFish completes lines in a real fish.
 func TestFish(t *testing.T) {
 	for line, want := range map[string]string{
-		"rye vers": "version", "rye completion ": "bash|fish|zsh", "rye -C x completion f": "fish", "rye config --expl": "--explain",
+		"rye vers": "version", "rye completion ": "bash|fish|zsh", "rye -C x completion f": "fish",
+		"rye config --expl": "--explain",
 	} {
-		got := shellCompletes(t, "fish", "--no-config", "-c", "rye completion fish | source; complete -C $argv[1] | string split -f1 \\t; true", line)
+		got := shellCompletes(t, "fish", "--no-config", "-c",
+			"rye completion fish | source; complete -C $argv[1] | string split -f1 \\t; true", line)
 		if got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
@@ -68,7 +70,8 @@ _describe() { print -rl -- "${(P@)3}" }
 words=(${(z)1}); [[ $1 == *' ' ]] && words+=(''); CURRENT=$#words
 _rye | sed 's/:.*//'`
 	for line, want := range map[string]string{
-		"rye vers": "version", "rye completion ": "bash|fish|zsh", "rye -C x completion f": "fish", "rye config --expl": "--explain",
+		"rye vers": "version", "rye completion ": "bash|fish|zsh", "rye -C x completion f": "fish",
+		"rye config --expl": "--explain",
 	} {
 		if got := shellCompletes(t, "zsh", "-f", "-c", script, "zsh", line); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
@@ -188,7 +191,8 @@ func TestFullDevice(t *testing.T) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != fault.ExitNo || !strings.Contains(stderr.String(), "the disk is full") {
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != fault.ExitNo ||
+		!strings.Contains(stderr.String(), "the disk is full") {
 		t.Errorf("%v: %s", err, stderr.String())
 	}
 }
@@ -205,7 +209,8 @@ func TestOtherOwner(t *testing.T) {
 	}
 	for _, dir := range []string{"shared", "theirs"} {
 		err := os.MkdirAll(filepath.Join(top, dir, ".git"), 0o755)
-		if err := errors.Join(err, os.MkdirAll(filepath.Join(top, dir, "a"), 0o755), os.WriteFile(filepath.Join(top, dir, "rye.yaml"), nil, 0o644)); err != nil {
+		if err := errors.Join(err, os.MkdirAll(filepath.Join(top, dir, "a"), 0o755),
+			os.WriteFile(filepath.Join(top, dir, "rye.yaml"), nil, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,7 +221,8 @@ func TestOtherOwner(t *testing.T) {
 	}
 	for dir, want := range map[string]string{"shared/a": "shared/rye.yaml", "theirs": "theirs"} {
 		_, err := workspace.Search{}.Find(filepath.Join(top, dir))
-		if f, ok := fault.Find(err); !ok || f.Code != fault.Denied || f.Details["path"] != filepath.Join(top, filepath.FromSlash(want)) {
+		if f, ok := fault.Find(err); !ok || f.Code != fault.Denied ||
+			f.Details["path"] != filepath.Join(top, filepath.FromSlash(want)) {
 			t.Errorf("%s: %v, want a refusal of %q", dir, err, want)
 		}
 	}
@@ -247,7 +253,8 @@ func TestUnprivileged(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	rye = filepath.Join(dir, "rye")
-	for _, err := range []error{os.WriteFile(rye, binary, 0o755), os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "home"), 0o555)} {
+	for _, err := range []error{os.WriteFile(rye, binary, 0o755), os.Chmod(dir, 0o755),
+		os.Mkdir(filepath.Join(dir, "home"), 0o555)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +271,8 @@ func TestUnprivileged(t *testing.T) {
 	}
 	for _, want := range []string{
 		`warn home the home directory "` + home + `" can't be written to: this user has no permission`,
-		`fail state the state directory "` + home + `/.local/state/rye" (default) can't be made: this user has no permission`,
+		`fail state the state directory "` + home +
+			`/.local/state/rye" (default) can't be made: this user has no permission`,
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(string(out)), " "), want) {
 			t.Errorf("no %q in\n%s", want, out)

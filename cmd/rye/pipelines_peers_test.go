@@ -31,16 +31,20 @@ func newPipeline(t *testing.T, service string) *pipeline {
 	}
 	p := &pipeline{T: t, repo: t.TempDir(), runner: t.TempDir()}
 	home := t.TempDir()
-	p.env = []string{"HOME=" + home, "PATH=" + filepath.Dir(rye) + ":" + os.Getenv("PATH"), "CI_PROJECT_DIR=" + p.repo, "RUNNER_TEMP=" + p.runner,
-		"GITHUB_OUTPUT=" + filepath.Join(p.runner, "output"), "GITHUB_STEP_SUMMARY=" + filepath.Join(p.runner, "summary.md")}
+	p.env = []string{"HOME=" + home, "PATH=" + filepath.Dir(rye) + ":" + os.Getenv("PATH"), "CI_PROJECT_DIR=" + p.repo,
+		"RUNNER_TEMP=" + p.runner,
+		"GITHUB_OUTPUT=" + filepath.Join(p.runner, "output"),
+		"GITHUB_STEP_SUMMARY=" + filepath.Join(p.runner, "summary.md")}
 	for _, dir := range []string{".git", "sub", "base"} {
 		if err := os.Mkdir(filepath.Join(p.repo, dir), 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.write("base/bundle.yaml", "id: base\nversion: 1.0.0\n")
-	for _, line := range [][]string{{"base", "init"}, {"base", "new", "tool", "base/run"}, {"base", "bundle", "create"},
-		{"sub", "init", "--ci", service}, {"sub", "new", "tool", "acme/run"}, {"sub", "add", "base", "--from", "../base"}} {
+	for _, line := range [][]string{{"base", "init"}, {"base", "new", "tool", "base/run"},
+		{"base", "bundle", "create"},
+		{"sub", "init", "--ci", service}, {"sub", "new", "tool", "acme/run"},
+		{"sub", "add", "base", "--from", "../base"}} {
 		if out, status := p.run(line[0], nil, "rye", line[1:]...); status != 0 {
 			t.Fatalf("%q: %d\n%s", line, status, out)
 		}
@@ -48,7 +52,8 @@ func newPipeline(t *testing.T, service string) *pipeline {
 	if service != "pre-commit" { // the machine of a pipeline has nothing of it
 		p.env = append(p.env, "RYE_STORE="+filepath.Join(home, "fresh"))
 	}
-	p.write("sub/bundle.yaml", "id: acme\nversion: 0.1.0\nrequires:\n  base: ^1.0\n") // which is a bundle in the answer of rye bundle verify too
+	// which is a bundle in the answer of rye bundle verify too
+	p.write("sub/bundle.yaml", "id: acme\nversion: 0.1.0\nrequires:\n  base: ^1.0\n")
 	return p
 }
 
@@ -121,7 +126,8 @@ func (p *pipeline) breakIt(how string) {
 	case "damaged":
 		p.write(tool, p.read(p.repo, tool)+"# <b>|`\n")
 	case "invalid":
-		p.write("sub/.ai/tools/acme/bad.py", "__version__ = \"1.0.0\"\n__tool_type__ = \"x\"\n__executor_id__ = \"no/such\"\n__category__ = \"acme\"\n__tool_description__ = \"x\"\n")
+		p.write("sub/.ai/tools/acme/bad.py",
+			"__version__ = \"1.0.0\"\n__tool_type__ = \"x\"\n__executor_id__ = \"no/such\"\n__category__ = \"acme\"\n__tool_description__ = \"x\"\n")
 	case "recipe":
 		p.write("sub/bundle.yaml", "id: acme\nnonsense: true\n")
 	}
@@ -141,7 +147,8 @@ type action struct {
 
 var expression = regexp.MustCompile(`^\$\{\{ (.*) \}\}$`)
 
-// steps runs the steps of the action, all but those of others, and returns their exit statuses. between runs after a step.
+// steps runs the steps of the action, all but those of others, and returns their exit statuses. between runs after a
+// step.
 func (p *pipeline) steps(inputs map[string]string, between func(name string)) map[string]int {
 	p.Helper()
 	var a action
@@ -177,7 +184,8 @@ func (p *pipeline) steps(inputs map[string]string, between func(name string)) ma
 		}
 		switch {
 		case s.Name == "install":
-			if !strings.Contains(s.Run, `go install "github.com/rye-build/rye/cmd/rye@$VERSION"`) || value(s.Env["VERSION"]) != "latest" {
+			if !strings.Contains(s.Run, `go install "github.com/rye-build/rye/cmd/rye@$VERSION"`) ||
+				value(s.Env["VERSION"]) != "latest" {
 				p.Errorf("install: %q %q", s.Run, s.Env)
 			}
 			continue
@@ -210,8 +218,9 @@ func (p *pipeline) steps(inputs map[string]string, between func(name string)) ma
 // ownStatus stands for the exit status that rye has by itself.
 const ownStatus = -1
 
-// TestGitHubAction: the steps of the action, on a project that passes and on ones that fail in each step. The exit status of
-// a step is that of rye, and summary and SARIF are there either way. What is pinned and stands nowhere any more isn't found.
+// TestGitHubAction: the steps of the action, on a project that passes and on ones that fail in each step. The exit
+// status of a step is that of rye, and summary and SARIF are there either way. What is pinned and stands nowhere any
+// more isn't found.
 func TestGitHubAction(t *testing.T) {
 	for _, test := range []struct {
 		how     string
@@ -221,22 +230,34 @@ func TestGitHubAction(t *testing.T) {
 		results map[string]string // a rule that the SARIF of a step names
 	}{
 		{"", nil, map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "upload": 0},
-			[]string{"### rye lock --check: passed", "### rye verify: passed", "### rye check: passed"}, map[string]string{"lock": "", "verify": "", "check": ""}},
+			[]string{"### rye lock --check: passed", "### rye verify: passed", "### rye check: passed"},
+			map[string]string{"lock": "", "verify": "", "check": ""}},
 		{"unlocked", nil, map[string]int{"fetch": 3, "lock": 1, "verify": 0, "check": 0, "upload": 0},
-			[]string{"### rye lock --check: failed", "`sub/rye.lock:", "### rye verify: passed"}, map[string]string{"lock": "LOCK_MISMATCH", "verify": "", "check": ""}},
+			[]string{"### rye lock --check: failed", "`sub/rye.lock:", "### rye verify: passed"},
+			map[string]string{"lock": "LOCK_MISMATCH", "verify": "", "check": ""}},
 		{"damaged", nil, map[string]int{"fetch": 3, "lock": 1, "verify": 1, "check": 0, "upload": 0},
-			[]string{"### rye verify: failed", "`sub/.ai/tools/acme/run.py:1`"}, map[string]string{"lock": "INTEGRITY_FAILED", "verify": "INTEGRITY_FAILED", "check": ""}},
+			[]string{"### rye verify: failed", "`sub/.ai/tools/acme/run.py:1`"},
+			map[string]string{"lock": "INTEGRITY_FAILED", "verify": "INTEGRITY_FAILED", "check": ""}},
 		{"invalid", nil, map[string]int{"fetch": 0, "lock": 1, "verify": 1, "check": 1, "upload": 0},
-			[]string{"### rye check: failed", "`sub/.ai/tools/acme/bad.py:3`"}, map[string]string{"lock": "EXECUTOR_NOT_FOUND", "verify": "EXECUTOR_NOT_FOUND", "check": "EXECUTOR_NOT_FOUND"}},
-		{"", map[string]string{"release": "true"}, map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "upload": 0},
+			[]string{"### rye check: failed", "`sub/.ai/tools/acme/bad.py:3`"},
+			map[string]string{"lock": "EXECUTOR_NOT_FOUND", "verify": "EXECUTOR_NOT_FOUND",
+				"check": "EXECUTOR_NOT_FOUND"}},
+		{"", map[string]string{"release": "true"}, map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0,
+			"create": 0, "bundle": 0, "upload": 0},
 			[]string{"### rye bundle create", "    made  acme@0.1.0", "### rye bundle verify"}, nil},
-		{"", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "push": ownStatus, "upload": 0},
+		{"", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"},
+			map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "push": ownStatus,
+				"upload": 0},
 			[]string{"### rye bundle push", "    error: "}, nil},
-		{"", map[string]string{"release": "true", "push": "oci-layout:pushed"}, map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "push": 0, "upload": 0},
+		{"", map[string]string{"release": "true", "push": "oci-layout:pushed"},
+			map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "push": 0,
+				"upload": 0},
 			[]string{"### rye bundle push", "pushed acme@0.1.0"}, nil},
-		{"recipe", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 2, "upload": 0},
+		{"recipe", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"},
+			map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 2, "upload": 0},
 			[]string{"### rye bundle create", "    error: ", "nonsense"}, nil},
-		{"late", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 1, "upload": 0},
+		{"late", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"},
+			map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 1, "upload": 0},
 			[]string{"### rye bundle verify", "    error: "}, nil},
 	} {
 		t.Run(test.how, func(t *testing.T) {
@@ -272,7 +293,8 @@ func TestGitHubAction(t *testing.T) {
 				if err := json.Unmarshal([]byte(p.read(p.runner, "rye/"+step+".sarif")), &log); err != nil {
 					t.Fatal(err)
 				}
-				if rs := log.Runs[0].Results; rule == "" && len(rs) > 0 || rule != "" && (len(rs) == 0 || rs[0].RuleID != rule) {
+				if rs := log.Runs[0].Results; rule == "" && len(rs) > 0 || rule != "" &&
+					(len(rs) == 0 || rs[0].RuleID != rule) {
 					t.Errorf("%s: %v", step, rs)
 				}
 			}
@@ -302,7 +324,8 @@ func TestGitHubWorkflow(t *testing.T) {
 	}
 	p.yaml(".github/workflows/rye.yml", &w)
 	job := w.Jobs["rye"]
-	if len(job.Steps) != 2 || job.Steps[0].Uses != "actions/checkout@v4" || job.Steps[1].Uses != "./.github/actions/rye" || job.Env["RYE_KEY"] != "" {
+	if len(job.Steps) != 2 || job.Steps[0].Uses != "actions/checkout@v4" ||
+		job.Steps[1].Uses != "./.github/actions/rye" || job.Env["RYE_KEY"] != "" {
 		t.Errorf("%+v", job)
 	}
 	for name, text := range job.Steps[1].Env {
@@ -349,9 +372,11 @@ func TestGitLab(t *testing.T) {
 	}
 }
 
-// TestPreCommit: each hook's entry runs as pre-commit runs it, with the names of changed files only where it passes them.
+// TestPreCommit: each hook's entry runs as pre-commit runs it, with the names of changed files only where it passes
+// them.
 func TestPreCommit(t *testing.T) {
-	for how, want := range map[string][]int{"": {0, 0, 0}, "unlocked": {1, 0, 0}, "damaged": {1, 1, 0}, "invalid": {1, 1, 1}} {
+	for how, want := range map[string][]int{"": {0, 0, 0}, "unlocked": {1, 0, 0}, "damaged": {1, 1, 0},
+		"invalid": {1, 1, 1}} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			p := newPipeline(t, "pre-commit")
@@ -372,7 +397,8 @@ func TestPreCommit(t *testing.T) {
 			for i, h := range config.Repos[0].Hooks {
 				words := strings.Fields(strings.ReplaceAll(h.Entry, "'", ""))
 				var names []string
-				for _, name := range []string{"sub/.ai/tools/acme/run.py", "README.md", "sub/rye.lock", "other/.ai/x"} {
+				for _, name := range []string{"sub/.ai/tools/acme/run.py", "README.md", "sub/rye.lock",
+					"other/.ai/x"} {
 					if regexp.MustCompile(h.Files).MatchString(name) {
 						names = append(names, name)
 					}

@@ -44,12 +44,14 @@ func TestProgressLine(t *testing.T) {
 }
 
 func TestCountdownAndSize(t *testing.T) {
-	for s, want := range map[float64]string{0.2: "0s", 59.4: "59s", 59.6: "1m00s", 3599: "59m59s", 7384: "2h03m", 1e12: "more than 99h"} {
+	for s, want := range map[float64]string{0.2: "0s", 59.4: "59s", 59.6: "1m00s", 3599: "59m59s", 7384: "2h03m",
+		1e12: "more than 99h"} {
 		if got := cli.Countdown(s); got != want {
 			t.Errorf("%v: %s, want %s", s, got, want)
 		}
 	}
-	for n, want := range map[float64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1048575: "1.0 MiB", 1.5e9: "1.4 GiB", 9e18: "7.8 EiB"} {
+	for n, want := range map[float64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1048575: "1.0 MiB",
+		1.5e9: "1.4 GiB", 9e18: "7.8 EiB"} {
 		if got := cli.ByteSize(n); got != want {
 			t.Errorf("%v: %s, want %s", n, got, want)
 		}

@@ -97,13 +97,14 @@ func TestAskedAlone(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", name, got, stderr)
 		}
 	}
-	if got := cli.Run(h, commands(), []string{"key", "new", "b", "--passphrase"}); got != fault.ExitUsage || asked != 4 {
+	if got := cli.Run(h, commands(), []string{"key", "new", "b", "--passphrase"}); got != fault.ExitUsage ||
+		asked != 4 {
 		t.Errorf("exit %d, asked %d times, %s", got, asked, stderr)
 	}
 }
 
-// TestNewTogether makes an item of one id from several processes at once, in files that don't stand in each other's way:
-// there is one.
+// TestNewTogether makes an item of one id from several processes at once, in files that don't stand in each other's
+// way: there is one.
 func TestNewTogether(t *testing.T) {
 	h := newTrustHome(t)
 	h.must("init", "p")
@@ -140,11 +141,13 @@ func TestReceiptTogether(t *testing.T) {
 		var made atomic.Int64
 		for range 4 {
 			group.Go(func() {
-				out, err := h.command("-C", "p", "exec", "tool:acme/x", "-p", "name=x", "--receipt", file).CombinedOutput()
+				out, err := h.command("-C", "p", "exec", "tool:acme/x", "-p", "name=x", "--receipt",
+					file).CombinedOutput()
 				switch {
 				case err == nil:
 					made.Add(1)
-				case !strings.Contains(string(out), `"code":"CONFLICT","message":"\"`+filepath.Join(h.dir, "p", file)+`\" is there already`):
+				case !strings.Contains(string(out), `"code":"CONFLICT","message":"\"`+filepath.Join(h.dir, "p",
+					file)+`\" is there already`):
 					t.Errorf("%v: %s", err, out)
 				}
 			})

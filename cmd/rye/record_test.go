@@ -123,45 +123,68 @@ const sumTest = "test \"$(bash sum.sh 1 2)\" = 3 && echo passed || { echo \"sum.
 
 // conversations has one for each directive of the library.
 var conversations = []conversation{
-	{"rye/agent/create_tool", "count", []string{"id=acme/count", "purpose=Count the words of a text"}, nil, []modeltest.Turn{
-		says("I read the format first.", execute("a", "knowledge", "rye/tool-format", nil), call("b", "rye_search", map[string]any{"query": "text", "scope": "tool.rye.file-system.*", "limit": 3})),
+	{"rye/agent/create_tool", "count", []string{"id=acme/count", "purpose=Count the words of a text"}, nil,
+		[]modeltest.Turn{
+			says("I read the format first.", execute("a", "knowledge", "rye/tool-format", nil),
+				call("b", "rye_search", map[string]any{"query": "text", "scope": "tool.rye.file-system.*",
+					"limit": 3})),
+			says("", call("c", "rye_load", map[string]any{"item_type": "tool", "item_id": "rye/file-system/ls"})),
+			says("", call("d", "directive_return", map[string]any{"ref": "tool:acme/count", "extension": ".star",
+				"content": madeTool})),
+		}},
+	{"rye/agent/create_directive", "triage", []string{"id=acme/triage",
+		"task=Sort the bug reports in a directory by urgency"}, nil, []modeltest.Turn{
+		says("", execute("a", "knowledge", "rye/directive-format", nil),
+			call("b", "rye_search", map[string]any{"query": "lists", "scope": "tool"})),
 		says("", call("c", "rye_load", map[string]any{"item_type": "tool", "item_id": "rye/file-system/ls"})),
-		says("", call("d", "directive_return", map[string]any{"ref": "tool:acme/count", "extension": ".star", "content": madeTool})),
+		says("", call("d", "directive_return", map[string]any{"ref": "directive:acme/triage", "extension": ".md",
+			"content": madeDirective})),
 	}},
-	{"rye/agent/create_directive", "triage", []string{"id=acme/triage", "task=Sort the bug reports in a directory by urgency"}, nil, []modeltest.Turn{
-		says("", execute("a", "knowledge", "rye/directive-format", nil), call("b", "rye_search", map[string]any{"query": "lists", "scope": "tool"})),
-		says("", call("c", "rye_load", map[string]any{"item_type": "tool", "item_id": "rye/file-system/ls"})),
-		says("", call("d", "directive_return", map[string]any{"ref": "directive:acme/triage", "extension": ".md", "content": madeDirective})),
-	}},
-	{"rye/agent/create_knowledge", "deploying", []string{"id=acme/deploying", "topic=How a developer deploys the site", "sources=Makefile"},
-		map[string]string{"Makefile": "# on the branch release\ndeploy:\n\trsync -a site/ $(DEPLOY_HOST):/srv/site\n"}, []modeltest.Turn{
-			says("", execute("a", "knowledge", "rye/knowledge-format", nil), execute("b", "tool", "rye/file-system/read", map[string]any{"file_path": "Makefile"})),
-			says("", call("c", "directive_return", map[string]any{"ref": "knowledge:acme/deploying", "extension": ".md", "content": madeKnowledge})),
+	{"rye/agent/create_knowledge", "deploying", []string{"id=acme/deploying", "topic=How a developer deploys the site",
+		"sources=Makefile"},
+		map[string]string{"Makefile": "# on the branch release\ndeploy:\n\trsync -a site/ $(DEPLOY_HOST):/srv/site\n"},
+		[]modeltest.Turn{
+			says("", execute("a", "knowledge", "rye/knowledge-format", nil),
+				execute("b", "tool", "rye/file-system/read", map[string]any{"file_path": "Makefile"})),
+			says("", call("c", "directive_return", map[string]any{"ref": "knowledge:acme/deploying",
+				"extension": ".md", "content": madeKnowledge})),
 		}},
 	{"rye/agent/threads/thread_summary", "deploy", []string{"directive_name=acme/deploy", "max_summary_tokens=200",
-		"transcript_content=user: Deploy the site to a.example.\nassistant: calls acme/build\ntool: built 12 pages in out/\n"}, nil, []modeltest.Turn{
-		says("To do: deploy the site to a.example.\nDone: acme/build built 12 pages in out/.\nLeft: deploy out/ to a.example."),
-	}},
-	{"rye/agent/review", "sum", []string{"files=*.sh"}, map[string]string{"sum.sh": brokenSum, "test.sh": sumTest}, []modeltest.Turn{
-		says("", execute("a", "tool", "rye/file-system/glob", map[string]any{"pattern": "*.sh"})),
-		says("", execute("b", "tool", "rye/file-system/read", map[string]any{"file_path": "sum.sh"}), execute("c", "tool", "rye/file-system/read", map[string]any{"file_path": "test.sh"})),
-		says("", call("d", "directive_return", map[string]any{"verdict": "change", "findings": []any{map[string]any{
-			"file": "sum.sh", "line": 3, "severity": "high", "problem": "It subtracts: sum.sh 1 2 prints -3.", "change": "Write total + n."}}})),
-	}},
-	{"rye/agent/research", "sum", []string{"question=Which shell runs the tests?", "web=false"}, map[string]string{"sum.sh": brokenSum, "test.sh": sumTest}, []modeltest.Turn{
-		says("Which program do the tests call?", call("a", "rye_search", map[string]any{"query": "acme shell", "scope": "knowledge.acme.*"}),
-			execute("b", "tool", "rye/file-system/grep", map[string]any{"pattern": "bash"})),
-		says("", call("c", "directive_return", map[string]any{"answer": "bash.", "open": []any{},
-			"sources": []any{map[string]any{"title": "The test calls bash sum.sh", "where": "test.sh:1"}}})),
-	}},
-	{"rye/agent/fix_tests", "sum", []string{"command=bash test.sh"}, map[string]string{"sum.sh": brokenSum, "test.sh": sumTest}, []modeltest.Turn{
-		says("", execute("a", "tool", "rye/bash/bash", map[string]any{"command": "bash test.sh"})),
-		says("sum.sh gives -3.", execute("b", "tool", "rye/file-system/read", map[string]any{"file_path": "sum.sh"})),
-		says("It subtracts.", execute("c", "tool", "rye/file-system/write", map[string]any{"file_path": "sum.sh", "content": strings.Replace(brokenSum, "total - n", "total + n", 1)})),
-		says("", execute("d", "tool", "rye/bash/bash", map[string]any{"command": "bash test.sh"})),
-		says("", call("e", "directive_return", map[string]any{"passed": true, "summary": "sum.sh subtracted. It adds now.",
-			"changes": []any{map[string]any{"file": "sum.sh", "why": "it subtracted each number"}}})),
-	}},
+		"transcript_content=user: Deploy the site to a.example.\nassistant: calls acme/build\ntool: built 12 pages in out/\n"},
+		nil, []modeltest.Turn{
+			says("To do: deploy the site to a.example.\nDone: acme/build built 12 pages in out/.\nLeft: deploy out/ to a.example."),
+		}},
+	{"rye/agent/review", "sum", []string{"files=*.sh"}, map[string]string{"sum.sh": brokenSum, "test.sh": sumTest},
+		[]modeltest.Turn{
+			says("", execute("a", "tool", "rye/file-system/glob", map[string]any{"pattern": "*.sh"})),
+			says("", execute("b", "tool", "rye/file-system/read", map[string]any{"file_path": "sum.sh"}),
+				execute("c", "tool", "rye/file-system/read", map[string]any{"file_path": "test.sh"})),
+			says("", call("d", "directive_return",
+				map[string]any{"verdict": "change", "findings": []any{map[string]any{
+					"file": "sum.sh", "line": 3, "severity": "high", "problem": "It subtracts: sum.sh 1 2 prints -3.",
+					"change": "Write total + n."}}})),
+		}},
+	{"rye/agent/research", "sum", []string{"question=Which shell runs the tests?", "web=false"},
+		map[string]string{"sum.sh": brokenSum, "test.sh": sumTest}, []modeltest.Turn{
+			says("Which program do the tests call?", call("a", "rye_search",
+				map[string]any{"query": "acme shell", "scope": "knowledge.acme.*"}),
+				execute("b", "tool", "rye/file-system/grep", map[string]any{"pattern": "bash"})),
+			says("", call("c", "directive_return", map[string]any{"answer": "bash.", "open": []any{},
+				"sources": []any{map[string]any{"title": "The test calls bash sum.sh", "where": "test.sh:1"}}})),
+		}},
+	{"rye/agent/fix_tests", "sum", []string{"command=bash test.sh"},
+		map[string]string{"sum.sh": brokenSum, "test.sh": sumTest}, []modeltest.Turn{
+			says("", execute("a", "tool", "rye/bash/bash", map[string]any{"command": "bash test.sh"})),
+			says("sum.sh gives -3.", execute("b", "tool", "rye/file-system/read",
+				map[string]any{"file_path": "sum.sh"})),
+			says("It subtracts.", execute("c", "tool", "rye/file-system/write",
+				map[string]any{"file_path": "sum.sh",
+					"content": strings.Replace(brokenSum, "total - n", "total + n", 1)})),
+			says("", execute("d", "tool", "rye/bash/bash", map[string]any{"command": "bash test.sh"})),
+			says("", call("e", "directive_return",
+				map[string]any{"passed": true, "summary": "sum.sh subtracted. It adds now.",
+					"changes": []any{map[string]any{"file": "sum.sh", "why": "it subtracted each number"}}})),
+		}},
 }
 
 // recordings is the directory of the library's directives.
@@ -175,7 +198,8 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range conversations {
-		at := filepath.Join(recordings, filepath.FromSlash(replay.RecordingDir(c.directive)), c.name+replay.RecordingExt)
+		at := filepath.Join(recordings, filepath.FromSlash(replay.RecordingDir(c.directive)),
+			c.name+replay.RecordingExt)
 		if goldentest.Update() {
 			c.record(t, at)
 		}
@@ -198,7 +222,8 @@ func TestRecord(t *testing.T) {
 		h, stdout, stderr := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home)
 		h.Now = time.Now
 		h.Getwd = func() (string, error) { return filepath.Join(dir, "project"), nil }
-		if got := cli.Run(h, commands(), []string{"test", "directive:" + c.directive}); got != fault.ExitDone || !strings.Contains(stdout.String(), "1 passed, 0 failed") {
+		if got := cli.Run(h, commands(), []string{"test", "directive:" + c.directive}); got != fault.ExitDone ||
+			!strings.Contains(stdout.String(), "1 passed, 0 failed") {
 			t.Errorf("%s: %d, %s%s", c.directive, got, stdout, stderr)
 		}
 	}

@@ -19,14 +19,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// serveRegistry is "registry [basic|bearer]": an OCI registry by https on this machine, without the Referrers API. REGISTRY is its
-// host, and SSL_CERT_FILE its certificate. It may want the user alice with the password in REGISTRY_PASSWORD, by itself or from
-// a token service.
+// serveRegistry is "registry [basic|bearer]": an OCI registry by https on this machine, without the Referrers API.
+// REGISTRY is its host, and SSL_CERT_FILE its certificate. It may want the user alice with the password in
+// REGISTRY_PASSWORD, by itself or from a token service.
 func serveRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 1 {
 		ts.Fatalf("usage: registry [basic|bearer]")
 	}
-	r := &registryDouble{blobs: map[string][]byte{}, manifests: map[string][]byte{}, tags: map[string]string{}, password: "canary-b1946ac92492"}
+	r := &registryDouble{blobs: map[string][]byte{}, manifests: map[string][]byte{}, tags: map[string]string{},
+		password: "canary-b1946ac92492"}
 	if len(args) == 1 {
 		r.wants = args[0]
 	}
@@ -34,14 +35,15 @@ func serveRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(server.Close)
 	r.url = server.URL
 	roots := ts.MkAbs("registry.pem")
-	ts.Check(os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	ts.Check(os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		0o600))
 	ts.Setenv("SSL_CERT_FILE", roots)
 	ts.Setenv("REGISTRY", server.Listener.Addr().String())
 	ts.Setenv("REGISTRY_PASSWORD", r.password)
 }
 
-// startProxy is "proxy": a proxy on this machine, in PROXY, through which the registry of the script is example.com, a name in its
-// certificate. What it was asked to connect to is written to the file proxied.
+// startProxy is "proxy": a proxy on this machine, in PROXY, through which the registry of the script is example.com, a
+// name in its certificate. What it was asked to connect to is written to the file proxied.
 func startProxy(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: proxy")
@@ -176,8 +178,8 @@ func (d *registryDouble) give(w http.ResponseWriter, r *http.Request, digest str
 	}
 }
 
-// credentialMain is a credential helper of docker: it knows what REGISTRY and REGISTRY_PASSWORD say, and writes down what it was
-// asked for.
+// credentialMain is a credential helper of docker: it knows what REGISTRY and REGISTRY_PASSWORD say, and writes down
+// what it was asked for.
 func credentialMain() {
 	host, _ := io.ReadAll(os.Stdin)
 	f, err := os.OpenFile(os.Getenv("HELPER_LOG"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -189,5 +191,6 @@ func credentialMain() {
 		fmt.Println("credentials not found in native keychain")
 		os.Exit(1)
 	}
-	json.NewEncoder(os.Stdout).Encode(map[string]string{"ServerURL": string(host), "Username": "alice", "Secret": os.Getenv("REGISTRY_PASSWORD")})
+	json.NewEncoder(os.Stdout).Encode(map[string]string{"ServerURL": string(host), "Username": "alice",
+		"Secret": os.Getenv("REGISTRY_PASSWORD")})
 }

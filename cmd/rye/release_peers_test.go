@@ -16,8 +16,8 @@ import (
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 )
 
-// TestRelease runs the commands of rye docs release on three machines: a bundle that two people have signed is used by a third,
-// and goes on when one of them has a new key.
+// TestRelease runs the commands of rye docs release on three machines: a bundle that two people have signed is used by
+// a third, and goes on when one of them has a new key.
 func TestRelease(t *testing.T) {
 	rye, err := exec.LookPath("rye")
 	if err != nil {
@@ -31,7 +31,8 @@ func TestRelease(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(home, "work"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		return &site{t: t, home: home, rye: rye, env: []string{"HOME=" + home, "PATH=" + filepath.Dir(rye) + ":/usr/bin:/bin"}}
+		return &site{t: t, home: home, rye: rye,
+			env: []string{"HOME=" + home, "PATH=" + filepath.Dir(rye) + ":/usr/bin:/bin"}}
 	}
 	ann, bob, user := machine("ann"), machine("bob"), machine("user")
 	run := func(on *site, commands string) string {
@@ -72,9 +73,11 @@ func TestRelease(t *testing.T) {
 	run(bob, strings.NewReplacer("Bob", "Ann", "bob", "ann").Replace(rules[1]))
 
 	run(ann, `rye init --yes; rye new tool acme/fetch; printf 'id: acme/deploy\nversion: 1.4.0\ninclude: [".ai/**"]\n' >bundle.yaml`)
-	says(run(ann, section("Create and push")[0]+"rye bundle verify || echo status $?"), "1 of the 2 keys", "pushed acme/deploy@1.4.0", "BELOW_THRESHOLD", "status 1")
+	says(run(ann, section("Create and push")[0]+"rye bundle verify || echo status $?"), "1 of the 2 keys",
+		"pushed acme/deploy@1.4.0", "BELOW_THRESHOLD", "status 1")
 	use := section("Use")[0]
-	says(run(user, "rye bundle pull oci://registry.example.com/acme/deploy:1.4.0 || echo status $?"), "1 of the 2 keys", "status 4")
+	says(run(user, "rye bundle pull oci://registry.example.com/acme/deploy:1.4.0 || echo status $?"),
+		"1 of the 2 keys", "status 4")
 	says(run(bob, section("The second signature")[0]), "2 signatures", "verified  acme/deploy@1.4.0")
 	says(run(user, use), "pulled acme/deploy@1.4.0, verified", "threshold: 2, signed by 2 keys")
 
@@ -88,11 +91,13 @@ func TestRelease(t *testing.T) {
 	}
 	says(run(user, "rye bundle verify acme/deploy || echo status $?"), "BELOW_THRESHOLD", "status 1")
 	run(ann, "sed -i s/1.4.0/1.4.1/ bundle.yaml; echo '# more' >>.ai/tools/acme/fetch.py; "+renew[3])
-	again := strings.NewReplacer("1.4.0", "1.4.1", "ann.pem", "ann-new.pem").Replace(section("The second signature")[0])
+	again := strings.NewReplacer("1.4.0", "1.4.1", "ann.pem",
+		"ann-new.pem").Replace(section("The second signature")[0])
 	run(ann, "rye key export ann-new >ann-new.pem")
 	send("ann-new.pem", ann, bob)
 	says(run(bob, again), "verified  acme/deploy@1.4.1")
-	says(run(user, strings.ReplaceAll(use, "1.4.0", "1.4.1")), "pulled acme/deploy@1.4.1, verified", "threshold: 2, signed by 2 keys")
+	says(run(user, strings.ReplaceAll(use, "1.4.0", "1.4.1")), "pulled acme/deploy@1.4.1, verified",
+		"threshold: 2, signed by 2 keys")
 }
 
 // distribution starts the registry that the CNCF has, and returns its address.
@@ -106,7 +111,8 @@ func distribution(t *testing.T) string {
 	l.Close() // it opens its port itself
 	dir := t.TempDir()
 	config := filepath.Join(dir, "config.yml")
-	text := "version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: " + filepath.Join(dir, "data") + "}}\nhttp: {addr: " + addr + "}\n"
+	text := "version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: " + filepath.Join(dir,
+		"data") + "}}\nhttp: {addr: " + addr + "}\n"
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

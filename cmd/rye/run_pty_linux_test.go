@@ -59,8 +59,8 @@ func directive(name, more, text string) string {
 		name, more, text)
 }
 
-// wipeProject is a project of a home's key, whose directive has a model call a tool of risk destructive, as often as it has
-// lines "call".
+// wipeProject is a project of a home's key, whose directive has a model call a tool of risk destructive, as often as
+// it has lines "call".
 func wipeProject(t *testing.T, calls ...string) (dir string, env []string) {
 	t.Helper()
 	server := modeltest.New(t)
@@ -88,11 +88,13 @@ func modelProject(t *testing.T, server *modeltest.Server, wipe, signing string) 
 		"home/x":                              "",
 	} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	env = []string{"HOME=" + home, "LANG=C.UTF-8", "TERM=dumb", "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + coverDir()}
+	env = []string{"HOME=" + home, "LANG=C.UTF-8", "TERM=dumb", "PATH=" + os.Getenv("PATH"),
+		"GOCOVERDIR=" + coverDir()}
 	for _, args := range [][]string{{"key", "new", "-q"}, {"sign", "**", "--yes"}} {
 		h, _, stderr := testHost(env...)
 		h.Now = time.Now
@@ -160,7 +162,8 @@ func (s *session) end() (shown string, status int) {
 }
 
 // onPTY runs rye in a directory on a terminal, and types an answer whenever what it shows ends with a prompt.
-func onPTY(t *testing.T, dir string, env []string, prompt string, answers []string, args ...string) (shown string, status int) {
+func onPTY(t *testing.T, dir string, env []string, prompt string, answers []string, args ...string) (shown string,
+	status int) {
 	t.Helper()
 	s := onTerminal(t, dir, env, args...)
 	for _, answer := range answers {
@@ -172,18 +175,23 @@ func onPTY(t *testing.T, dir string, env []string, prompt string, answers []stri
 
 // TestApproveOnTerminal: a person is shown what a call is, without secrets, and answers once, for the thread, or no.
 func TestApproveOnTerminal(t *testing.T) {
-	dir, env := wipeProject(t, `call acme_wipe {"path": "one", "token": "abcdef"}`, `call acme_wipe {"path": "two"}`, `call acme_wipe {"path": "three"}`)
+	dir, env := wipeProject(t, `call acme_wipe {"path": "one", "token": "abcdef"}`, `call acme_wipe {"path": "two"}`,
+		`call acme_wipe {"path": "three"}`)
 	const prompt = "[N] no: "
 	for _, c := range []struct {
 		answers []string
 		done    string
 	}{
-		{[]string{"y", "n", "t"}, "three"}, {[]string{"t"}, "three"}, {[]string{"n", "t"}, "three"}, {[]string{"n", "", "y"}, "three"}, {[]string{"y", "y", "n"}, ""},
+		{[]string{"y", "n", "t"}, "three"}, {[]string{"t"}, "three"}, {[]string{"n", "t"}, "three"},
+		{[]string{"n", "", "y"}, "three"}, {[]string{"y", "y", "n"}, ""},
 	} {
 		shown, status := onPTY(t, dir, env, prompt, c.answers, "run", "acme/wipe", "--unlocked")
-		if status != fault.ExitDone || strings.Count(shown, "run it?") != len(c.answers) || strings.Contains(shown, "abcdef") ||
-			!strings.Contains(shown, "tool:acme/wipe needs an approval: its risk is destructive") || !strings.Contains(shown, `path: "one"`) ||
-			!strings.Contains(shown, `token: "***REDACTED***"`) || strings.Contains(shown, `"wiped":"three"`) != (c.done != "") {
+		if status != fault.ExitDone || strings.Count(shown, "run it?") != len(c.answers) ||
+			strings.Contains(shown, "abcdef") ||
+			!strings.Contains(shown, "tool:acme/wipe needs an approval: its risk is destructive") ||
+			!strings.Contains(shown, `path: "one"`) ||
+			!strings.Contains(shown, `token: "***REDACTED***"`) ||
+			strings.Contains(shown, `"wiped":"three"`) != (c.done != "") {
 			t.Errorf("%q: %d\n%s", c.answers, status, shown)
 		}
 	}
@@ -197,21 +205,26 @@ func TestExecApproveOnTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(policy, append(b, "\nask:\n  wipes: {names: [\"tool:acme/wipe\"]}\n"...), 0o600); err != nil {
+	if err := os.WriteFile(policy, append(b, "\nask:\n  wipes: {names: [\"tool:acme/wipe\"]}\n"...),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for answer, want := range map[string]int{"y": fault.ExitDone, "n": fault.ExitRefused, "": fault.ExitRefused} {
-		shown, status := onPTY(t, dir, env, "[y/N] ", []string{answer}, "exec", "tool:acme/wipe", "--unlocked", "-p", "path=one")
-		if status != want || !strings.Contains(shown, `asked by "wipes" of your policy`) || strings.Contains(shown, `"wiped"`) != (want == fault.ExitDone) {
+		shown, status := onPTY(t, dir, env, "[y/N] ", []string{answer}, "exec", "tool:acme/wipe", "--unlocked", "-p",
+			"path=one")
+		if status != want || !strings.Contains(shown, `asked by "wipes" of your policy`) ||
+			strings.Contains(shown, `"wiped"`) != (want == fault.ExitDone) {
 			t.Errorf("%q: %d\n%s", answer, status, shown)
 		}
 	}
 }
 
-// TestSignOnTerminal: a model that asks for a signature gets it when the user says yes to the file that they are shown.
+// TestSignOnTerminal: a model that asks for a signature gets it when the user says yes to the file that they are
+// shown.
 func TestSignOnTerminal(t *testing.T) {
 	const asks = `call rye_sign {"item_type": "tool", "item_id": "acme/wipe"}`
-	for answer, want := range map[string]string{"y": `"changed":true`, "n": "the user didn't agree to sign", "": "the user didn't agree to sign"} {
+	for answer, want := range map[string]string{"y": `"changed":true`, "n": "the user didn't agree to sign",
+		"": "the user didn't agree to sign"} {
 		dir, env := wipeProject(t, asks)
 		tool := filepath.Join(dir, ".ai", "tools", "acme", "wipe.star")
 		b, err := os.ReadFile(tool)
@@ -221,20 +234,23 @@ func TestSignOnTerminal(t *testing.T) {
 		if err := os.WriteFile(tool, append(b, "# changed\n"...), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		shown, status := onPTY(t, dir, env, "[y/N] ", []string{answer}, "run", "acme/signing", "--unlocked", "--allow-sign")
-		if status != fault.ExitDone || !strings.Contains(shown, "wants you to sign tool:acme/wipe: ") || !strings.Contains(shown, want) {
+		shown, status := onPTY(t, dir, env, "[y/N] ", []string{answer}, "run", "acme/signing", "--unlocked",
+			"--allow-sign")
+		if status != fault.ExitDone || !strings.Contains(shown, "wants you to sign tool:acme/wipe: ") ||
+			!strings.Contains(shown, want) {
 			t.Errorf("%q: %d\n%s", answer, status, shown)
 		}
 		h, _, stderr := testHost(env...)
 		h.Now = time.Now
-		if got := cli.Run(h, commands(), []string{"-C", dir, "verify", "tool:acme/wipe"}); (got == fault.ExitDone) != (answer == "y") {
+		if got := cli.Run(h, commands(), []string{"-C", dir, "verify",
+			"tool:acme/wipe"}); (got == fault.ExitDone) != (answer == "y") {
 			t.Errorf("%q: verify: %d, %s", answer, got, stderr)
 		}
 	}
 }
 
-// TestLiveView: on a terminal the model's text comes at once and without what a terminal obeys, calls stand on lines of
-// their own, those of a child below its parent's, and a line says what was spent of the budget, also by children.
+// TestLiveView: on a terminal the model's text comes at once and without what a terminal obeys, calls stand on lines
+// of their own, those of a child below its parent's, and a line says what was spent of the budget, also by children.
 func TestLiveView(t *testing.T) {
 	server, goOn := modeltest.New(t), make(chan struct{})
 	server.Handle(func(q *modeltest.Request) modeltest.Turn {
@@ -245,10 +261,12 @@ func TestLiveView(t *testing.T) {
 		<-goOn
 		return modeltest.Turn{Text: "Child."}
 	})
-	dir, env := modelProject(t, server, "call acme_wipe {\"path\": \"one\"}\n"+`call rye_execute {"item_type": "tool", `+
+	dir, env := modelProject(t, server, "call acme_wipe {\"path\": \"one\"}\n"+
+		`call rye_execute {"item_type": "tool", `+
 		`"item_id": "rye/agent/threads/thread_directive", "parameters": {"directive_name": "acme/signing"}}`, "Do it.")
 	env = append(env, "TERM=xterm", "CI=", "NO_COLOR=1")
-	args := []string{"run", "acme/wipe", "--unlocked", "--allow", "tool:acme/wipe", "--limit", "spend=0.5", "--limit", "turns=9"}
+	args := []string{"run", "acme/wipe", "--unlocked", "--allow", "tool:acme/wipe", "--limit", "spend=0.5", "--limit",
+		"turns=9"}
 	s := onTerminal(t, dir, env, args...)
 	s.until("; acme/signing: turn 1 of 9, $0.0000 of $0.25")
 	close(goOn)
@@ -257,7 +275,8 @@ func TestLiveView(t *testing.T) {
 		t.Errorf("%d, %s", status, shown)
 	}
 	for _, want := range []string{
-		"I say\\x1b[2J Call 1.\nacme_wipe tool:acme/wipe\n", "rye_execute directive:acme/signing\n", "turn 2 of 9, $0.0000 of $0.5, ",
+		"I say\\x1b[2J Call 1.\nacme_wipe tool:acme/wipe\n", "rye_execute directive:acme/signing\n",
+		"turn 2 of 9, $0.0000 of $0.5, ",
 		"\r\x1b[K  acme/signing: completed, 1 turn, $0.0000 of $0.25\n", `I say\x1b[2J done: {"cost":`,
 	} {
 		if !strings.Contains(shown, want) {
@@ -332,7 +351,8 @@ func TestInterruptOnTerminal(t *testing.T) {
 				id, resumed[name] = name, true
 			}
 		}
-		if shown := rye("thread", "resume", id, "--unlocked"); !strings.Contains(shown, "What is said is shown at once.") {
+		if shown := rye("thread", "resume", id, "--unlocked"); !strings.Contains(shown,
+			"What is said is shown at once.") {
 			t.Error(shown)
 		}
 		rye("thread", "verify", id)
@@ -376,7 +396,8 @@ func TestRunInterrupted(t *testing.T) {
 		cmd.Wait()
 		got, answer := cmd.ProcessState.ExitCode(), stdout.String()
 		if got != fault.ExitInterrupted || !strings.Contains(last, `"type":"checkpoint"`) ||
-			!strings.HasPrefix(answer, `{"success":false,"error":{"code":"CANCELLED"`) || !resumeHint.MatchString(answer) {
+			!strings.HasPrefix(answer, `{"success":false,"error":{"code":"CANCELLED"`) ||
+			!resumeHint.MatchString(answer) {
 			t.Errorf("%s: %d, %s, %s", signal, got, last, answer)
 		}
 	}
@@ -411,7 +432,8 @@ func TestFollowKilled(t *testing.T) {
 	for lines.Scan() {
 		t.Error(lines.Text())
 	}
-	if err := follow.Wait(); err != nil || !strings.Contains(stderr.String(), "has died; rye thread resume "+event.Thread) {
+	if err := follow.Wait(); err != nil || !strings.Contains(stderr.String(),
+		"has died; rye thread resume "+event.Thread) {
 		t.Error(err, stderr.String())
 	}
 }

@@ -22,8 +22,9 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// TestModelScripts runs the scripts that need a model. It calls acme/echo with what stands behind "echo" in the directive, and
-// returns what that gave, and makes what stands behind "make"; "refuse" makes the service refuse, and "talk" the model answer with text alone.
+// TestModelScripts runs the scripts that need a model. It calls acme/echo with what stands behind "echo" in the
+// directive, and returns what that gave, and makes what stands behind "make"; "refuse" makes the service refuse, and
+// "talk" the model answer with text alone.
 func TestModelScripts(t *testing.T) {
 	server, gates := modeltest.New(t), new(holds)
 	server.Handle(func(q *modeltest.Request) modeltest.Turn {
@@ -36,7 +37,8 @@ func TestModelScripts(t *testing.T) {
 		case strings.Contains(first, "Write that summary"):
 			return modeltest.Turn{Text: "We were at three.", Usage: wire.Usage{Input: 7, Output: 3}}
 		case strings.Contains(first, "We were at three."):
-			return modeltest.Turn{Text: fmt.Sprintf("went on with %d turns", len(all)/2-1), Usage: wire.Usage{Input: 7, Output: 3}}
+			return modeltest.Turn{Text: fmt.Sprintf("went on with %d turns", len(all)/2-1),
+				Usage: wire.Usage{Input: 7, Output: 3}}
 		}
 		if t, ok := directed(q); ok {
 			if strings.Contains(first, "The tokens are counted") {
@@ -51,18 +53,22 @@ func TestModelScripts(t *testing.T) {
 		case strings.Contains(first, "refuse"):
 			return modeltest.Turn{Status: 401}
 		case strings.Contains(first, "Please make "):
-			return modeltest.Turn{Calls: []wire.ToolCall{{ID: "a", Name: "directive_return", Input: makes(first)}}, Usage: use}
+			return modeltest.Turn{Calls: []wire.ToolCall{{ID: "a", Name: "directive_return", Input: makes(first)}},
+				Usage: use}
 		case strings.Contains(first, "name=\"hello\""):
 			_, topic, _ := strings.Cut(first, "about ")
 			topic, _, _ = strings.Cut(topic, ".")
-			return modeltest.Turn{Calls: []wire.ToolCall{{ID: "a", Name: "directive_return", Input: map[string]any{"summary": "About " + topic + "."}}}, Usage: use}
+			return modeltest.Turn{Calls: []wire.ToolCall{{ID: "a", Name: "directive_return",
+				Input: map[string]any{"summary": "About " + topic + "."}}}, Usage: use}
 		case strings.Contains(first, "talk"):
 			return modeltest.Turn{Text: "Just words.", Usage: use}
 		case last["role"] == "tool":
-			return modeltest.Turn{Calls: []wire.ToolCall{{ID: "b", Name: "directive_return", Input: map[string]any{"answer": last["content"]}}}, Usage: use}
+			return modeltest.Turn{Calls: []wire.ToolCall{{ID: "b", Name: "directive_return",
+				Input: map[string]any{"answer": last["content"]}}}, Usage: use}
 		}
 		return modeltest.Turn{Text: "I'll ask.", Usage: use, Calls: []wire.ToolCall{{ID: "a", Name: "rye_execute",
-			Input: map[string]any{"item_type": "tool", "item_id": "acme/echo", "parameters": map[string]any{"text": word}}}}}
+			Input: map[string]any{"item_type": "tool", "item_id": "acme/echo",
+				"parameters": map[string]any{"text": word}}}}}
 	})
 	p := scriptParams()
 	p.Dir += "/model"
@@ -111,8 +117,8 @@ func threadID(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[1], answer.Data.Thread)
 }
 
-// parts is "parts FILE DIRECTIVE N MOST": a list in JSON has N threads of a directive, whose budgets are MOST dollars together at most,
-// and which may do no more than call acme/echo.
+// parts is "parts FILE DIRECTIVE N MOST": a list in JSON has N threads of a directive, whose budgets are MOST dollars
+// together at most, and which may do no more than call acme/echo.
 func parts(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: parts FILE DIRECTIVE N MOST")
@@ -146,7 +152,8 @@ func parts(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// firstThreadOf is "firstthread FILE VAR [DIRECTIVE]": the variable is the id of the first thread of a list in JSON, or of a directive in it.
+// firstThreadOf is "firstthread FILE VAR [DIRECTIVE]": the variable is the id of the first thread of a list in JSON,
+// or of a directive in it.
 func firstThreadOf(ts *testscript.TestScript, neg bool, args []string) {
 	listedThreadOf(ts, neg, args, false)
 }
@@ -163,7 +170,9 @@ func listedThreadOf(ts *testscript.TestScript, neg bool, args []string, last boo
 	type listed struct{ Thread, Directive string }
 	var answer struct{ Data struct{ Threads []listed } }
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &answer))
-	threads := slices.DeleteFunc(answer.Data.Threads, func(l listed) bool { return len(args) == 3 && l.Directive != "directive:"+args[2] })
+	threads := slices.DeleteFunc(answer.Data.Threads, func(l listed) bool {
+		return len(args) == 3 && l.Directive != "directive:"+args[2]
+	})
 	if len(threads) == 0 {
 		ts.Fatalf("no such threads in %s", args[0])
 	}
@@ -179,13 +188,16 @@ func runWords(t *testing.T, home string) []string {
 	t.Helper()
 	dir := t.TempDir()
 	items := map[string]string{
-		"tools/acme/providers/local.yaml": strings.ReplaceAll(modeltest.New(t, modeltest.Turn{Text: "done"}, modeltest.Turn{Text: "done"}, modeltest.Turn{Text: "done"}).Item("local"), "category: rye/agent/providers", "category: acme/providers"),
+		"tools/acme/providers/local.yaml": strings.ReplaceAll(modeltest.New(t, modeltest.Turn{Text: "done"},
+			modeltest.Turn{Text: "done"}, modeltest.Turn{Text: "done"}).Item("local"), "category: rye/agent/providers",
+			"category: acme/providers"),
 		"directives/acme/say.md": `<directive name="say" version="1.0.0"><metadata><description>d</description><category>acme</category>` +
 			`<model provider="acme/providers/local" id="m"/></metadata><process>Say it.</process></directive>` + "\n",
 	}
 	for name, text := range items {
 		path := filepath.Join(dir, ".ai", filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,22 +228,25 @@ func resumeWords(t *testing.T, home string) []string {
 	return []string{words[0], words[1], answer.Error.Details.Thread, "--limit", "turns=3"}
 }
 
-// TestSetHolds: a thread runs what the lock pinned when it began, whatever the lock says by now; a tool that has changed in the
-// working tree is LOCK_MISMATCH, unless only what is pinned counts.
+// TestSetHolds: a thread runs what the lock pinned when it began, whatever the lock says by now; a tool that has
+// changed in the working tree is LOCK_MISMATCH, unless only what is pinned counts.
 func TestSetHolds(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
 	sandboxtest.Removable(t, home)
 	server := modeltest.New(t)
 	items := map[string]string{
-		".ai/tools/acme/providers/local.yaml": strings.ReplaceAll(server.Item("local"), "category: rye/agent/providers", "category: acme/providers"),
+		".ai/tools/acme/providers/local.yaml": strings.ReplaceAll(server.Item("local"),
+			"category: rye/agent/providers", "category: acme/providers"),
 		".ai/tools/acme/echo.star": "# ---\n# version: \"1.0.0\"\n# category: acme\n# description: Says it\n# tool_type: starlark\n" +
 			"# executor_id: rye/core/runtimes/starlark_runtime\n# risk: read\n# ---\ndef main(params):\n    return {\"said\": \"one\"}\n",
 		".ai/directives/acme/say.md": `<directive name="say" version="1.0.0"><metadata><description>d</description><category>acme</category>` +
-			`<model provider="acme/providers/local" id="m"/><permissions><execute><tool>acme/*</tool></execute></permissions></metadata><process>Say it.</process></directive>` + "\n",
+			`<model provider="acme/providers/local" id="m"/><permissions><execute><tool>acme/*</tool></execute></permissions></metadata><process>Say it.</process></directive>` +
+			"\n",
 	}
 	write := func(name, text string) {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -252,7 +267,8 @@ func TestSetHolds(t *testing.T) {
 		rye("lock")
 		server.Handle(func(q *modeltest.Request) modeltest.Turn {
 			all := q.Body["messages"].([]any)
-			call := modeltest.Turn{Calls: []wire.ToolCall{{ID: fmt.Sprint("c", len(all)), Name: "rye_execute", Input: map[string]any{"item_type": "tool", "item_id": "acme/echo"}}}}
+			call := modeltest.Turn{Calls: []wire.ToolCall{{ID: fmt.Sprint("c", len(all)), Name: "rye_execute",
+				Input: map[string]any{"item_type": "tool", "item_id": "acme/echo"}}}}
 			switch len(all) {
 			case 1:
 				return call
@@ -262,7 +278,8 @@ func TestSetHolds(t *testing.T) {
 				rye("lock")
 				return call
 			}
-			return modeltest.Turn{Text: fmt.Sprintf("first %v, then %v", all[2].(map[string]any)["content"], all[4].(map[string]any)["content"])}
+			return modeltest.Turn{Text: fmt.Sprintf("first %v, then %v", all[2].(map[string]any)["content"],
+				all[4].(map[string]any)["content"])}
 		})
 		got := rye("run", "acme/say", flag)
 		first, then, _ := strings.Cut(strings.ReplaceAll(got, `\`, ""), ", then ")

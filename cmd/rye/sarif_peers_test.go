@@ -11,10 +11,12 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// TestSARIFSchema: what is written as SARIF keeps to the schema of SARIF 2.1.0, as Microsoft's matchers for jest bring it.
+// TestSARIFSchema: what is written as SARIF keeps to the schema of SARIF 2.1.0, as Microsoft's matchers for jest bring
+// it.
 func TestSARIFSchema(t *testing.T) {
 	work := t.TempDir()
-	npm(t, work, "install", "--ignore-scripts", "--no-audit", "--no-package-lock", "--legacy-peer-deps", "@microsoft/jest-sarif@1.0.0-beta.0")
+	npm(t, work, "install", "--ignore-scripts", "--no-audit", "--no-package-lock", "--legacy-peer-deps",
+		"@microsoft/jest-sarif@1.0.0-beta.0")
 	b, err := os.ReadFile(filepath.Join(work, "node_modules/@microsoft/jest-sarif/lib/schemas/sarif-2.1.0-rtm.5.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +25,8 @@ func TestSARIFSchema(t *testing.T) {
 	if err := json.Unmarshal(b, schema); err != nil {
 		t.Fatal(err)
 	}
-	schema.Schema = "http://json-schema.org/draft-07/schema#" // it says draft 4; the keywords that it uses mean the same in both
+	// it says draft 4; the keywords that it uses mean the same in both
+	schema.Schema = "http://json-schema.org/draft-07/schema#"
 	resolved, err := schema.Resolve(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +40,8 @@ func TestSARIFSchema(t *testing.T) {
 	p.breakIt("invalid")
 	p.breakIt("damaged")
 	p.steps(nil, nil)
-	for name, args := range map[string][]string{"diff": {"diff"}, "licences": {"licences"}, "usage": {"verify", "tool:none"}} {
+	for name, args := range map[string][]string{"diff": {"diff"}, "licences": {"licences"},
+		"usage": {"verify", "tool:none"}} {
 		log := p.output(append(args, "--format", "sarif")...)
 		if err := os.WriteFile(filepath.Join(p.runner, "rye", name+".sarif"), log, 0o666); err != nil {
 			t.Fatal(err)

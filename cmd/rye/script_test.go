@@ -23,7 +23,8 @@ import (
 
 func TestMain(m *testing.M) {
 	// What tests confine in this process starts this program again, and so does a tool that runs rye.
-	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") && strings.Contains(filepath.Base(os.Args[0]), ".test") {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") &&
+		strings.Contains(filepath.Base(os.Args[0]), ".test") {
 		main()
 	}
 	if name := posing(); name != nil {
@@ -44,8 +45,8 @@ func TestMain(m *testing.M) {
 // TestScript runs testdata/script, each in a directory of its own that holds .git, with a home below it.
 func TestScript(t *testing.T) { testscript.Run(t, scriptParams()) }
 
-// coverDir is where rye writes its coverage, or empty if it isn't measured. It isn't the test's own directory: a test reads
-// everything in that when it ends.
+// coverDir is where rye writes its coverage, or empty if it isn't measured. It isn't the test's own directory: a test
+// reads everything in that when it ends.
 func coverDir() string {
 	dir := flag.Lookup("test.gocoverdir").Value.String()
 	if dir == "" {
@@ -78,16 +79,18 @@ func scriptParams() testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": exitStatus, "damage": damage, "truncate": truncate,
-			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restoreFile, "stamp": stamp, "admit": admit, "serve": serve, "registry": serveRegistry, "proxy": startProxy,
+			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restoreFile,
+			"stamp": stamp, "admit": admit, "serve": serve, "registry": serveRegistry, "proxy": startProxy,
 			"flip": flip, "bundleid": bundleID, "repin": repin, "copydir": copyDir,
-			"asked": asked, "calls": calls, "relines": relines, "gone": gone, "there": there, "digest": digest, "take": take, "absent": absent,
+			"asked": asked, "calls": calls, "relines": relines, "gone": gone, "there": there, "digest": digest,
+			"take": take, "absent": absent,
 			"ran": ran, "thread": thread, "debase64": debase64, "pack": pack, "swap": swap, "pose": pose,
 		},
 	}
 }
 
-// damage is "damage GLOB TEXT": one bit of the first byte of TEXT flips in the one file that matches and holds it. A TEXT
-// may be a quoted Go string.
+// damage is "damage GLOB TEXT": one bit of the first byte of TEXT flips in the one file that matches and holds it. A
+// TEXT may be a quoted Go string.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: damage GLOB TEXT")
@@ -150,7 +153,8 @@ func repin(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	before, rest, _ := strings.Cut(text[line:], "digest: \"")
 	_, after, _ := strings.Cut(rest, "\"")
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text[:line]+before+"digest: \""+cas.Sum(nil).String()+"\""+after), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text[:line]+before+"digest: \""+cas.Sum(nil).String()+"\""+after),
+		0o600))
 }
 
 // bundleID is "bundleid FILE": BUNDLE becomes the id in what "rye bundle inspect --json" has written.
@@ -166,7 +170,8 @@ func bundleID(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("BUNDLE", id)
 }
 
-// replace is "replace GLOB OLD NEW": in the one file that matches the first OLD becomes NEW. In NEW \n is the end of a line.
+// replace is "replace GLOB OLD NEW": in the one file that matches the first OLD becomes NEW. In NEW \n is the end of a
+// line.
 func replace(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: replace GLOB OLD NEW")
@@ -176,7 +181,8 @@ func replace(ts *testscript.TestScript, neg bool, args []string) {
 		if !strings.Contains(text, args[1]) {
 			ts.Fatalf("%s has no %q", path, args[1])
 		}
-		ts.Check(os.WriteFile(path, []byte(strings.Replace(text, args[1], strings.ReplaceAll(args[2], `\n`, "\n"), 1)), 0o600))
+		ts.Check(os.WriteFile(path, []byte(strings.Replace(text, args[1], strings.ReplaceAll(args[2], `\n`, "\n"), 1)),
+			0o600))
 	}
 }
 
@@ -224,7 +230,8 @@ func admit(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: admit POLICY FILE")
 	}
-	text := ts.ReadFile(args[0]) + "\ndigests:\n  \"" + cas.Sum([]byte(ts.ReadFile(args[1]))).String() + "\": {reason: \"read it\"}\n"
+	text := ts.ReadFile(args[0]) + "\ndigests:\n  \"" + cas.Sum([]byte(ts.ReadFile(args[1]))).String() +
+		"\": {reason: \"read it\"}\n"
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 

@@ -19,7 +19,8 @@ func TestQueryFault(t *testing.T) {
 		ascii bool
 		caret string
 	}{
-		{`a AND`, false, "  ^"}, {`"a`, false, "^"}, {`é AND`, false, "  ^"}, {`é AND`, true, "       ^"}, {"x\ty AND", false, "     ^"},
+		{`a AND`, false, "  ^"}, {`"a`, false, "^"}, {`é AND`, false, "  ^"}, {`é AND`, true, "       ^"},
+		{"x\ty AND", false, "     ^"},
 	} {
 		_, err := query.Parse(c.text)
 		if err == nil {
@@ -53,7 +54,8 @@ func TestIndexAge(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := a.Now()
-	for name, age := range map[string]time.Duration{"old.db": 2 * find.MaxAge, "new.db": find.MaxAge / 2, "old.txt": 2 * find.MaxAge} {
+	for name, age := range map[string]time.Duration{"old.db": 2 * find.MaxAge, "new.db": find.MaxAge / 2,
+		"old.txt": 2 * find.MaxAge} {
 		path, at := filepath.Join(dir, name), now.Add(-age)
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)

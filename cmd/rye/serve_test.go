@@ -20,9 +20,10 @@ import (
 )
 
 // serve is "serve DIR": an https server of DIR on this machine. WEB and WEBHOST have its address, SSL_CERT_FILE its
-// certificate. /listen/FILE is a websocket that writes each message on a line of FILE. /to?URL redirects there. Of three requests for
-// /flaky/FILE one is refused, one is broken off in the middle, and one is answered; the other paths below are servers that fail:
-// /trouble/STATUS-TIMES-NAME so many times, or says nothing at all if STATUS is 0, and then how often it was asked.
+// certificate. /listen/FILE is a websocket that writes each message on a line of FILE. /to?URL redirects there. Of
+// three requests for /flaky/FILE one is refused, one is broken off in the middle, and one is answered; the other paths
+// below are servers that fail: /trouble/STATUS-TIMES-NAME so many times, or says nothing at all if STATUS is 0, and
+// then how often it was asked.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: serve DIR")
@@ -47,7 +48,9 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		tools.ServeHTTP(w, r)
 	})
 	mux.HandleFunc("/agent", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(r.UserAgent())) })
-	mux.HandleFunc("/much", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("x" + strings.Repeat("ä", 300_000))) })
+	mux.HandleFunc("/much", func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte("x" + strings.Repeat("ä", 300_000)))
+	})
 	mux.HandleFunc("/asked", func(w http.ResponseWriter, r *http.Request) {
 		// What a provider of searches is asked with: a key that it knows, and JSON.
 		body, err := io.ReadAll(r.Body)
@@ -109,8 +112,12 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		w.Header().Set("Content-Length", "1000")
 		w.Write([]byte("rye: "))
 	})
-	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "100000000") })
-	mux.HandleFunc("/packed", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") })
+	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100000000")
+	})
+	mux.HandleFunc("/packed", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+	})
 	mux.HandleFunc("/listen/", func(w http.ResponseWriter, r *http.Request) {
 		c, err := websocket.Accept(w, r, nil)
 		if err != nil {
@@ -133,7 +140,8 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	server := httptest.NewTLSServer(mux)
 	ts.Defer(server.Close)
 	roots := ts.MkAbs("roots.pem")
-	ts.Check(os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	ts.Check(os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		0o600))
 	ts.Setenv("SSL_CERT_FILE", roots)
 	ts.Setenv("WEB", server.URL)
 	ts.Setenv("WEBHOST", server.Listener.Addr().String())

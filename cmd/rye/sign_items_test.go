@@ -21,8 +21,9 @@ import (
 
 // itemText is a tool in Python.
 func itemText(name string) string {
-	return fmt.Sprintf("__version__ = \"1.0.0\"\n__tool_type__ = \"python\"\n__executor_id__ = \"rye/core/runtimes/python_function_runtime\"\n"+
-		"__category__ = \"acme\"\n__tool_description__ = %q\n", name)
+	return fmt.Sprintf(
+		"__version__ = \"1.0.0\"\n__tool_type__ = \"python\"\n__executor_id__ = \"rye/core/runtimes/python_function_runtime\"\n"+
+			"__category__ = \"acme\"\n__tool_description__ = %q\n", name)
 }
 
 // itemApp is an app in a project with tools, and a key.
@@ -84,7 +85,8 @@ func TestSignWithin(t *testing.T) {
 	}
 	for _, name := range names {
 		b, err := os.ReadFile(filepath.Join(dir, ".ai", "tools", "acme", name+".py"))
-		if err != nil || !bytes.HasPrefix(b, []byte("# rye:signed:v2:")) || !bytes.HasSuffix(b, []byte(itemText(name))) {
+		if err != nil || !bytes.HasPrefix(b, []byte("# rye:signed:v2:")) ||
+			!bytes.HasSuffix(b, []byte(itemText(name))) {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
 	}
@@ -165,7 +167,8 @@ func TestRewritingChanged(t *testing.T) {
 			if err := change(path("b")); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.Commit(t.Context(), all); err == nil || !all[0].Placed() || all[1].Placed() || all[2].Placed() {
+			if err := w.Commit(t.Context(), all); err == nil || !all[0].Placed() || all[1].Placed() ||
+				all[2].Placed() {
 				t.Errorf("%v, %v, %v", all[0].Placed(), all[2].Placed(), err)
 			}
 			for n, want := range map[string]string{"a": "new", "c": itemText("c")} {
@@ -245,7 +248,8 @@ func TestSignWhatWasShown(t *testing.T) {
 			}
 		}, strings.NewReader("y\n")}
 		got := cli.Run(host, commands(), []string{"bundle", "create", "--sign"})
-		if refused := strings.Contains(stdout.String(), "was changed after it was shown"); refused != (changed != "") || refused != (got != fault.ExitDone) {
+		if refused := strings.Contains(stdout.String(),
+			"was changed after it was shown"); refused != (changed != "") || refused != (got != fault.ExitDone) {
 			t.Errorf("%q: exit %d\n%s%s", changed, got, stdout, stderr)
 		}
 	}

@@ -99,7 +99,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestHangUp: whose terminal goes away, ends in order though the signal comes twice; who was started to go on nevertheless, does.
+// TestHangUp: whose terminal goes away, ends in order though the signal comes twice; who was started to go on
+// nevertheless, does.
 func TestHangUp(t *testing.T) {
 	hangUps(t)
 	ends := func(cmd *exec.Cmd) syscall.Signal {

@@ -33,7 +33,8 @@ func TestStoreTreeOfABomb(t *testing.T) {
 		must(err)
 		tree, err := s.Put(t.Context(), cas.TreeKind, bytes.NewReader(b))
 		must(err)
-		entries = []cas.Entry{{Name: "a", Mode: cas.Dir, Digest: tree.Digest}, {Name: "b", Mode: cas.Dir, Digest: tree.Digest}}
+		entries = []cas.Entry{{Name: "a", Mode: cas.Dir, Digest: tree.Digest},
+			{Name: "b", Mode: cas.Dir, Digest: tree.Digest}}
 		switch level {
 		case 2:
 			must(s.PutRef(t.Context(), "small", tree.ID))
@@ -50,7 +51,8 @@ func TestStoreTreeOfABomb(t *testing.T) {
 	} {
 		h, stdout, stderr := testHost("RYE_STORE="+dir, "HOME="+t.TempDir())
 		start := time.Now()
-		if got := cli.Run(h, commands(), []string{"store", "tree", c.ref}); got != c.exit || !strings.Contains(stderr.String(), c.want) {
+		if got := cli.Run(h, commands(), []string{"store", "tree", c.ref}); got != c.exit ||
+			!strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%s: exit %d, %q", c.ref, got, stderr)
 		}
 		if took := time.Since(start); took > 10*time.Second {

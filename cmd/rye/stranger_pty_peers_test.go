@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// TestLockOnTerminal: rye lock and rye update show an unknown signer of what rye.yaml requires, and ask once whether to trust
-// the key. Without consent nothing is trusted or locked.
+// TestLockOnTerminal: rye lock and rye update show an unknown signer of what rye.yaml requires, and ask once whether
+// to trust the key. Without consent nothing is trusted or locked.
 func TestLockOnTerminal(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -27,13 +27,15 @@ func TestLockOnTerminal(t *testing.T) {
 		}
 	}
 	environ := func(home string) []string {
-		return []string{"HOME=" + filepath.Join(dir, home), "LANG=C.UTF-8", "TERM=dumb", "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+		return []string{"HOME=" + filepath.Join(dir, home), "LANG=C.UTF-8", "TERM=dumb",
+			"GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
 	}
 	rye := func(home, project string, args ...string) string {
 		t.Helper()
 		h, stdout, stderr := testHost(environ(home)...)
 		h.Now = time.Now
-		if got := cli.Run(h, commands(), append([]string{"-C", filepath.Join(dir, project)}, args...)); got != fault.ExitDone {
+		if got := cli.Run(h, commands(), append([]string{"-C", filepath.Join(dir, project)},
+			args...)); got != fault.ExitDone {
 			t.Fatalf("%s: %d, %s", args, got, stderr)
 		}
 		return stdout.String()
@@ -41,7 +43,8 @@ func TestLockOnTerminal(t *testing.T) {
 	write("alice/x", "")
 	write("made/rye.yaml", "")
 	write("made/bundle.yaml", "id: acme/hello\nversion: 1.0.0\n")
-	write("made/.ai/knowledge/acme/hello/note.md", "---\nid: note\ntitle: Note\nversion: 1.0.0\nentry_type: reference\n---\nA note.\n")
+	write("made/.ai/knowledge/acme/hello/note.md",
+		"---\nid: note\ntitle: Note\nversion: 1.0.0\nentry_type: reference\n---\nA note.\n")
 	write("dist/x", "")
 	rye("alice", "made", "key", "new", "-q")
 	rye("alice", "made", "sign", "--all", "--yes")
@@ -62,7 +65,8 @@ func TestLockOnTerminal(t *testing.T) {
 			write(name+"/rye.yaml", "requires:\n  acme/hello: {version: \"*\", index: \"../dist\"}\n")
 			rye(name+"/home", name, "key", "new", "-q")
 			shown, status := onPTY(t, project, environ(name+"/home"), "[y/N] ", []string{c.answer}, c.command)
-			if status != c.status || !strings.Contains(shown, "fingerprint  ") || !strings.Contains(shown, "trust this key for acme/**?") {
+			if status != c.status || !strings.Contains(shown, "fingerprint  ") ||
+				!strings.Contains(shown, "trust this key for acme/**?") {
 				t.Fatalf("%d: %s", status, shown)
 			}
 			_, err := os.Stat(filepath.Join(project, "rye.lock"))

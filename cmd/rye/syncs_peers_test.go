@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestSyncs counts the system calls that make each command's result durable. Fewer lose acknowledged data in a power cut;
-// more cost time on every call.
+// TestSyncs counts the system calls that make each command's result durable. Fewer lose acknowledged data in a power
+// cut; more cost time on every call.
 func TestSyncs(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -20,8 +20,10 @@ func TestSyncs(t *testing.T) {
 	home, dir, trace := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "trace")
 	run := func(args ...string) (syncs int) {
 		t.Helper()
-		cmd := exec.Command(strace, append([]string{"-f", "-o", trace, "-e", "trace=fsync,fdatasync,syncfs,msync", os.Args[0]}, args...)...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+home, "USER_SPACE=", "XDG_STATE_HOME=", "XDG_DATA_HOME=", "XDG_CACHE_HOME=", "CI=")
+		cmd := exec.Command(strace, append([]string{"-f", "-o", trace, "-e", "trace=fsync,fdatasync,syncfs,msync",
+			os.Args[0]}, args...)...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+home, "USER_SPACE=", "XDG_STATE_HOME=", "XDG_DATA_HOME=",
+			"XDG_CACHE_HOME=", "CI=")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("rye %q: %v\n%s", args, err, out)
 		}

@@ -17,11 +17,12 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 )
 
-// TestFenced stops a driver by SIGSTOP while its model thinks. A process that sees it can't drive its thread, and says what lets it go on; one that can't see it,
-// since the driver is in a PID namespace of its own, takes it for dead and goes on. When the driver goes on by SIGCONT, it has
-// lost the thread: CONFLICT, and no further effect.
+// TestFenced stops a driver by SIGSTOP while its model thinks. A process that sees it can't drive its thread, and says
+// what lets it go on; one that can't see it, since the driver is in a PID namespace of its own, takes it for dead and
+// goes on. When the driver goes on by SIGCONT, it has lost the thread: CONFLICT, and no further effect.
 func TestFenced(t *testing.T) {
-	for name, before := range map[string][]string{"seen": nil, "unseen": {"unshare", "--pid", "--fork", "--mount-proc"}} {
+	for name, before := range map[string][]string{"seen": nil,
+		"unseen": {"unshare", "--pid", "--fork", "--mount-proc"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			asked, answer := make(chan struct{}, 1), make(chan struct{})
@@ -43,7 +44,8 @@ func TestFenced(t *testing.T) {
 			words := append(append(before, "rye"), args...)
 			driver := exec.CommandContext(t.Context(), words[0], words[1:]...)
 			var out bytes.Buffer
-			driver.Dir, driver.Env, driver.Stdout, driver.SysProcAttr = dir, env, &out, &syscall.SysProcAttr{Setpgid: true}
+			driver.Dir, driver.Env, driver.Stdout, driver.SysProcAttr = dir, env, &out,
+				&syscall.SysProcAttr{Setpgid: true}
 			if err := driver.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +57,8 @@ func TestFenced(t *testing.T) {
 				}
 			}
 			signal(syscall.SIGSTOP)
-			resume := exec.CommandContext(t.Context(), "rye", "thread", "resume", "acme/wipe", "--unlocked", "--allow", "tool:acme/*", "--json")
+			resume := exec.CommandContext(t.Context(), "rye", "thread", "resume", "acme/wipe", "--unlocked", "--allow",
+				"tool:acme/*", "--json")
 			resume.Dir, resume.Env = dir, env
 			second, err := resume.Output()
 			signal(syscall.SIGCONT)
@@ -66,7 +69,8 @@ func TestFenced(t *testing.T) {
 				won, lost = lost, won
 				err, ended = ended, err
 			}
-			stopped := strings.Contains(lost, `a signal has stopped this process`) && strings.Contains(lost, fmt.Sprintf(`kill -CONT %d\nrye thread kill acme/wipe-`, driver.Process.Pid))
+			stopped := strings.Contains(lost, `a signal has stopped this process`) &&
+				strings.Contains(lost, fmt.Sprintf(`kill -CONT %d\nrye thread kill acme/wipe-`, driver.Process.Pid))
 			if err == nil || !strings.Contains(lost, `"code":"CONFLICT"`) || stopped != (before == nil) {
 				t.Errorf("%v: %s", err, lost)
 			}
@@ -77,13 +81,15 @@ func TestFenced(t *testing.T) {
 			if err != nil || len(lines) != 1 {
 				t.Fatalf("%q, %v", lines, err)
 			}
-			if text, err := os.ReadFile(lines[0]); err != nil || strings.Count(string(text), `"type":"call_started"`) != 1 {
+			if text, err := os.ReadFile(lines[0]); err != nil ||
+				strings.Count(string(text), `"type":"call_started"`) != 1 {
 				t.Errorf("%v: %s", err, text)
 			}
 			if out, status := ryeIn(t, dir, env, "thread", "verify", "acme/wipe"); status != fault.ExitDone {
 				t.Errorf("%d, %s", status, out)
 			}
-			if out, status := ryeIn(t, dir, env, "audit", "list", "--ref", "tool:acme/wipe"); status != fault.ExitDone || strings.Count(out, "acme/wipe") != 1 {
+			if out, status := ryeIn(t, dir, env, "audit", "list", "--ref",
+				"tool:acme/wipe"); status != fault.ExitDone || strings.Count(out, "acme/wipe") != 1 {
 				t.Errorf("%d, %s", status, out)
 			}
 		})

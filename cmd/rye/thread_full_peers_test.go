@@ -66,19 +66,23 @@ def main(params):
 `)
 	call := `call rye_execute {"item_type": "tool", "item_id": "acme/mark", "parameters": {"text": "x"}}`
 	for name, text := range map[string]string{
-		".git/HEAD":                           "",
-		"rye.yaml":                            "",
-		".ai/tools/acme/providers/local.yaml": strings.ReplaceAll(server.Item("local"), "category: rye/agent/providers", "category: acme/providers"),
-		".ai/tools/acme/mark.star":            mark,
-		".ai/tools/acme/flow.yaml":            strings.Replace(fullGraph, "config:", "input_schema: {type: object, properties: {ask: {type: boolean, default: false}}}\nconfig:", 1),
-		".ai/directives/acme/marks.md":        directive("marks", mayExecute, call+"\n"+call),
+		".git/HEAD": "",
+		"rye.yaml":  "",
+		".ai/tools/acme/providers/local.yaml": strings.ReplaceAll(server.Item("local"),
+			"category: rye/agent/providers", "category: acme/providers"),
+		".ai/tools/acme/mark.star": mark,
+		".ai/tools/acme/flow.yaml": strings.Replace(fullGraph, "config:",
+			"input_schema: {type: object, properties: {ask: {type: boolean, default: false}}}\nconfig:", 1),
+		".ai/directives/acme/marks.md": directive("marks", mayExecute, call+"\n"+call),
 	} {
 		path := filepath.Join(f.dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.env = []string{"HOME=" + home, "XDG_STATE_HOME=" + filepath.Join(disk, "state"), "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + coverDir()}
+	f.env = []string{"HOME=" + home, "XDG_STATE_HOME=" + filepath.Join(disk, "state"), "PATH=" + os.Getenv("PATH"),
+		"GOCOVERDIR=" + coverDir()}
 	f.ok("key", "new", "-q")
 	f.ok("sign", "**", "--yes")
 	f.ok("lock")
@@ -117,7 +121,8 @@ func (f *full) run(args ...string) (a *answered) {
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = f.dir, f.env, &stdout, &stderr
 	err := cmd.Run()
 	a = &answered{text: stdout.String() + stderr.String()}
-	if bad := json.Unmarshal(stdout.Bytes(), a); bad != nil || a.Success != (err == nil) || a.Success == (a.Error != nil) {
+	if bad := json.Unmarshal(stdout.Bytes(), a); bad != nil || a.Success != (err == nil) ||
+		a.Success == (a.Error != nil) {
 		f.t.Fatalf("%q: %v, %v: %s", args, err, bad, a.text)
 	}
 	return a
@@ -136,7 +141,8 @@ func (f *full) ok(args ...string) *answered {
 // fails checks that an error says what is wrong, and what to do.
 func (f *full) fails(kib int64, a *answered) {
 	f.t.Helper()
-	if a.Error.Code != string(fault.Files) || !strings.Contains(a.Error.Message, "disk is full") && !strings.Contains(a.text, "df -h") {
+	if a.Error.Code != string(fault.Files) || !strings.Contains(a.Error.Message, "disk is full") &&
+		!strings.Contains(a.text, "df -h") {
 		f.t.Errorf("with %d KiB: %s", kib, a.text)
 	}
 }
@@ -175,7 +181,8 @@ func (f *full) goOn(seen map[string]bool) (went int) {
 		switch row.State {
 		case "interrupted":
 			went++
-			if a := f.run("thread", "resume", row.Thread); a.Error != nil && a.Error.Details["reason"] == string(fault.Unknown) {
+			if a := f.run("thread", "resume", row.Thread); a.Error != nil &&
+				a.Error.Details["reason"] == string(fault.Unknown) {
 				want = 1 // its result could not be recorded: it isn't made again
 			} else if a.Error != nil && a.Error.Code == string(fault.NotFound) {
 				continue // it had no transcript
@@ -190,7 +197,8 @@ func (f *full) goOn(seen map[string]bool) (went int) {
 			continue
 		}
 		f.ok("thread", "verify", row.Thread)
-		text, err := os.ReadFile(filepath.Join(f.dir, ".ai", "threads", filepath.FromSlash(row.Thread), "transcript.jsonl"))
+		text, err := os.ReadFile(filepath.Join(f.dir, ".ai", "threads", filepath.FromSlash(row.Thread),
+			"transcript.jsonl"))
 		if n := strings.Count(string(text), `"ref":"tool:acme/mark"`); err != nil || n < want || n > 2 {
 			f.t.Errorf("%s: %d calls, %v", row.Thread, n, err)
 		}
@@ -209,10 +217,12 @@ func steps(do func(kib int64) (done bool)) {
 	}
 }
 
-// TestThreadFullDisk runs threads on a disk on which there is less and less room. What can't be written is an error that says so;
-// what was written counts: with room again each thread goes on, makes no call twice, and its record verifies.
+// TestThreadFullDisk runs threads on a disk on which there is less and less room. What can't be written is an error
+// that says so; what was written counts: with room again each thread goes on, makes no call twice, and its record
+// verifies.
 func TestThreadFullDisk(t *testing.T) {
-	for name, args := range map[string][]string{"graph": {"run", "tool:acme/flow"}, "directive": {"run", "acme/marks"}} {
+	for name, args := range map[string][]string{"graph": {"run", "tool:acme/flow"},
+		"directive": {"run", "acme/marks"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFull(t)
@@ -235,7 +245,8 @@ func TestThreadFullDisk(t *testing.T) {
 	}
 }
 
-// TestAsyncFullDisk: a thread in the background that has no room to begin leaves nothing; one that has begun is interrupted.
+// TestAsyncFullDisk: a thread in the background that has no room to begin leaves nothing; one that has begun is
+// interrupted.
 func TestAsyncFullDisk(t *testing.T) {
 	t.Parallel()
 	f := newFull(t)
@@ -291,8 +302,8 @@ func TestApproveFullDisk(t *testing.T) {
 	}
 }
 
-// TestPruneFullDisk: what frees a disk works on a full one, with the little room that its own lines take: before that nothing is
-// pruned. Threads and the audit log verify before and after.
+// TestPruneFullDisk: what frees a disk works on a full one, with the little room that its own lines take: before that
+// nothing is pruned. Threads and the audit log verify before and after.
 func TestPruneFullDisk(t *testing.T) {
 	t.Parallel()
 	f := newFull(t)
@@ -301,7 +312,8 @@ func TestPruneFullDisk(t *testing.T) {
 	f.ok("audit", "export", "--until", "0s", "-o", export)
 	f.fillPage()
 	refused := map[string]int{}
-	for name, args := range map[string][]string{"thread": {"thread", "prune", "--keep", "0s"}, "audit": {"audit", "prune", "--before", "0s", "--export", export}} {
+	for name, args := range map[string][]string{"thread": {"thread", "prune", "--keep", "0s"},
+		"audit": {"audit", "prune", "--before", "0s", "--export", export}} {
 		most := int64(-1)
 		steps(func(kib int64) bool {
 			leave(t, f.disk, kib)
@@ -344,7 +356,8 @@ func (f *full) fillPage() {
 		return int(info.Size())
 	}
 	add := func(id string, more int) {
-		row := &roster.Thread{ID: id, Kind: "directive", Directive: "directive:acme/x" + strings.Repeat("x", more), Project: roster.Project{Root: "/elsewhere"}, Created: time.Now().UTC()}
+		row := &roster.Thread{ID: id, Kind: "directive", Directive: "directive:acme/x" + strings.Repeat("x", more),
+			Project: roster.Project{Root: "/elsewhere"}, Created: time.Now().UTC()}
 		if err := rows.Create(f.t.Context(), row, 0); err != nil {
 			f.t.Fatal(err)
 		}

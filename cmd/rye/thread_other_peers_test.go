@@ -15,8 +15,9 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// TestOtherUser needs root: what a user does with a thread of another one, in a project that both may write to, is refused with the
-// next command, and what the other's transcript says can be seen only if the other lets everybody read it.
+// TestOtherUser needs root: what a user does with a thread of another one, in a project that both may write to, is
+// refused with the next command, and what the other's transcript says can be seen only if the other lets everybody
+// read it.
 func TestOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root, to become another user")
@@ -31,7 +32,8 @@ func TestOtherUser(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	binary, err := os.ReadFile(self)
-	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "rye"), binary, 0o755), os.Chmod(dir, 0o755)); err != nil {
+	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "rye"), binary, 0o755),
+		os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	const mine, theirs = 4242, 4343
@@ -43,7 +45,8 @@ func TestOtherUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.MkdirAll(at, 0o755), os.WriteFile(filepath.Join(at, "transcript.jsonl"), []byte("{}\n"), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(at, 0o755),
+		os.WriteFile(filepath.Join(at, "transcript.jsonl"), []byte("{}\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -58,7 +61,8 @@ func TestOtherUser(t *testing.T) {
 	}
 	run := func(args ...string) (string, int) {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "rye"), append(args, "--json")...)
-		cmd.Dir, cmd.Env = filepath.Join(dir, "p"), []string{"HOME=" + filepath.Join(dir, "home"), "GOCOVERDIR=" + coverDir()}
+		cmd.Dir, cmd.Env = filepath.Join(dir, "p"),
+			[]string{"HOME=" + filepath.Join(dir, "home"), "GOCOVERDIR=" + coverDir()}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: mine, Gid: mine}}
 		out, _ := cmd.Output()
 		return string(out), cmd.ProcessState.ExitCode()
@@ -86,7 +90,9 @@ func TestOtherUser(t *testing.T) {
 				args = append(args, "-o", filepath.Join(dir, "home", "x.zst"))
 			}
 			out, status := run(args...)
-			if status != fault.ExitRefused || !strings.Contains(out, `"code":"PERMISSION_DENIED"`) || !strings.Contains(out, "belongs to another user") || !strings.Contains(out, `"suggestion":"`+next+`"`) {
+			if status != fault.ExitRefused || !strings.Contains(out, `"code":"PERMISSION_DENIED"`) ||
+				!strings.Contains(out, "belongs to another user") ||
+				!strings.Contains(out, `"suggestion":"`+next+`"`) {
 				t.Errorf("%s %s: %d, %s", name, c, status, out)
 			}
 		}

@@ -28,15 +28,16 @@ func TestPolicyChangedMeanwhile(t *testing.T) {
 	}
 	path := filepath.Join(home, ".ai", trust.File)
 	const theirs = "rye: policy/2\n\noverride:\n  - \"tool:rye/a\"\n"
-	_, err = paths.EditPolicy(context.Background(), a, paths.Edit{Question: "sure?", Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(path, []byte(theirs), 0o600); err != nil {
-			return nil, err
-		}
-		return policy.Parse([]byte("rye: policy/2\n\noverride:\n  - \"tool:rye/b\"\n"))
-	}}})
+	_, err = paths.EditPolicy(context.Background(), a,
+		paths.Edit{Question: "sure?", Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				return nil, err
+			}
+			if err := os.WriteFile(path, []byte(theirs), 0o600); err != nil {
+				return nil, err
+			}
+			return policy.Parse([]byte("rye: policy/2\n\noverride:\n  - \"tool:rye/b\"\n"))
+		}}})
 	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Code != fault.Conflict {
 		t.Errorf("%v", err)
 	}
@@ -64,8 +65,11 @@ func TestExpiringKey(t *testing.T) {
 	if err := key.OpenDir(filepath.Join(home, ".ai", "keys")).Add("release", own, ""); err != nil {
 		t.Fatal(err)
 	}
-	for public, want := range map[key.Public]string{own.Public(): "rye key rotate release", theirs.Public(): "rye trust list"} {
-		text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  k: {key: %q, expires: \"2026-12-01\"}\n\nnames:\n  \"**\": {keys: [k]}\n", public)
+	for public, want := range map[key.Public]string{own.Public(): "rye key rotate release",
+		theirs.Public(): "rye trust list"} {
+		text := fmt.Sprintf(
+			"rye: policy/2\n\nkeys:\n  k: {key: %q, expires: \"2026-12-01\"}\n\nnames:\n  \"**\": {keys: [k]}\n",
+			public)
 		if err := os.WriteFile(filepath.Join(home, ".ai", trust.File), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,8 @@ func newTrustHome(t *testing.T) trustHome {
 func (h trustHome) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("rye", append([]string{"-q", "--yes", "--json"}, args...)...)
 	cmd.Dir = h.dir
-	cmd.Env = append(os.Environ(), "HOME="+h.dir, "XDG_STATE_HOME="+filepath.Join(h.dir, "state"), "XDG_CACHE_HOME="+filepath.Join(h.dir, "cache"))
+	cmd.Env = append(os.Environ(), "HOME="+h.dir, "XDG_STATE_HOME="+filepath.Join(h.dir, "state"),
+		"XDG_CACHE_HOME="+filepath.Join(h.dir, "cache"))
 	return cmd
 }
 
@@ -124,7 +125,8 @@ func TestTrustKilled(t *testing.T) {
 		case 0:
 			args, add = []string{"trust", "revoke", digest, "--reason", "r"}, []string{"revoked " + digest}
 		case 1:
-			args = []string{"trust", "add", public.Public().String(), "--owner", name, "--name", name, "--names", name + "/**"}
+			args = []string{"trust", "add", public.Public().String(), "--owner", name, "--name", name, "--names",
+				name + "/**"}
 			add = []string{"key " + name, "rule " + name + "/**"}
 		case 2:
 			args, add = []string{"key", "new", name}, []string{"kept " + name}
@@ -230,7 +232,8 @@ func TestTrustConcurrent(t *testing.T) {
 		group.Go(func() {
 			for n := range edits {
 				for {
-					out, err := h.command("trust", "revoke", fmt.Sprintf("blake3:%064d", 1000*p+n+1), "--reason", "r").CombinedOutput()
+					out, err := h.command("trust", "revoke", fmt.Sprintf("blake3:%064d", 1000*p+n+1), "--reason",
+						"r").CombinedOutput()
 					if err == nil {
 						break
 					}
@@ -265,7 +268,8 @@ func TestPolicyMadeTwice(t *testing.T) {
 		done := make([]bool, 4)
 		for p := range done {
 			group.Go(func() {
-				out, err := h.command("trust", "revoke", fmt.Sprintf("blake3:%064d", p+1), "--reason", "r").CombinedOutput()
+				out, err := h.command("trust", "revoke", fmt.Sprintf("blake3:%064d", p+1), "--reason",
+					"r").CombinedOutput()
 				if done[p] = err == nil; !done[p] && !strings.Contains(string(out), `"code":"CONFLICT"`) {
 					t.Errorf("%v: %s", err, out)
 				}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestListTakenMeanwhile reads a kept list while another process takes a newer issue, before the journal is read: the list is
-// old, which is no rollback.
+// TestListTakenMeanwhile reads a kept list while another process takes a newer issue, before the journal is read: the
+// list is old, which is no rollback.
 func TestListTakenMeanwhile(t *testing.T) {
 	h := newTrustHome(t)
 	write := func(name, text string) {
@@ -29,7 +29,8 @@ func TestListTakenMeanwhile(t *testing.T) {
 	}
 	write(".ai/policy.yaml", string(policy)+"\nlists:\n  acme: {from: list.yaml, key: default, max-age: \"7d\"}\n")
 	for n, name := range []string{"1.yaml", "2.yaml"} {
-		write(name, fmt.Sprintf("rye: \"revocations/2\"\nname: \"acme\"\ncounter: %d\nissued: %q\nexpires: \"2999-01-01T00:00:00Z\"\n",
+		write(name, fmt.Sprintf(
+			"rye: \"revocations/2\"\nname: \"acme\"\ncounter: %d\nissued: %q\nexpires: \"2999-01-01T00:00:00Z\"\n",
 			n+1, time.Now().UTC().Add(-time.Hour).Format(time.RFC3339)))
 		h.must("sign", name, "--as", "revocations:acme")
 	}

@@ -50,11 +50,14 @@ func TestNarrow(t *testing.T) {
 	none := func() cli.Runner { return new(cli.VersionRun) }
 	cmds := []cli.Command{
 		{Path: "lock", New: none}, {Path: "store", Help: "group"}, {Path: "store put", New: none},
-		{Path: "store ls", New: none}, {Path: "put", New: none}, {Path: "deep"}, {Path: "deep er"}, {Path: "deep er still", New: none},
+		{Path: "store ls", New: none}, {Path: "put", New: none}, {Path: "deep"}, {Path: "deep er"},
+		{Path: "deep er still", New: none},
 	}
 	for _, line := range []string{
-		"lock", "store put", "store ls", "put", "-C lock store put", "--store put store ls", "--store=x put", "deep er still",
-		"store put --json", "store put -- lock", "store", "store pu", "lock put", "-q -v store ls", "deep er", "still er deep", "",
+		"lock", "store put", "store ls", "put", "-C lock store put", "--store put store ls", "--store=x put",
+		"deep er still",
+		"store put --json", "store put -- lock", "store", "store pu", "lock put", "-q -v store ls", "deep er",
+		"still er deep", "",
 	} {
 		args := strings.Fields(line)
 		all, errAll := cli.NewGrammar(new(cli.Globals), cmds).Parse(args)
@@ -138,7 +141,8 @@ func TestFrontPage(t *testing.T) {
 		t.Errorf("%d lines of daily commands:\n%s", n, everyDay)
 	}
 	for _, c := range commands() {
-		if named := strings.Contains(page, " "+c.Path); named != (!c.Hidden && !strings.Contains(c.Path, " ")) && c.New != nil {
+		if named := strings.Contains(page, " "+c.Path); named != (!c.Hidden && !strings.Contains(c.Path, " ")) &&
+			c.New != nil {
 			t.Errorf("%s: on the page: %v", c.Path, named)
 		}
 	}
@@ -196,7 +200,8 @@ func TestClassify(t *testing.T) {
 		{of(syscall.EACCES), fault.Files, fault.ExitNo, "this user has no permission"},
 		{of(syscall.EPERM), fault.Files, fault.ExitNo, "this user has no permission"},
 		{of(syscall.EMFILE), fault.Files, fault.ExitNo, "this process has too many open files"},
-		{&os.LinkError{Op: "rename", Old: "a", New: "b", Err: syscall.EIO}, fault.Files, fault.ExitNo, "the disk reports an error: check the kernel log first"},
+		{&os.LinkError{Op: "rename", Old: "a", New: "b", Err: syscall.EIO}, fault.Files, fault.ExitNo,
+			"the disk reports an error: check the kernel log first"},
 		{os.NewSyscallError("fsync", syscall.ENOSPC), fault.Files, fault.ExitNo, "the disk is full"},
 		{errors.Join(errors.New("a"), &fault.Error{Code: fault.Busy, Text: "b"}), fault.Busy, fault.ExitNo, ""},
 	} {
@@ -260,7 +265,8 @@ func TestHostileOutput(t *testing.T) {
 		term.Note("%s", hostile)
 		term.Warn("%v", err)
 		term.Finish("x/1", hostileAnswer{hostile}, nil)
-		term.Finish("x/1", nil, &fault.Error{Code: fault.Unknown, Text: hostile, Why: []string{hostile}, Hint: []string{hostile}, Err: err})
+		term.Finish("x/1", nil, &fault.Error{Code: fault.Unknown, Text: hostile, Why: []string{hostile},
+			Hint: []string{hostile}, Err: err})
 		for _, b := range stdout.String() + stderr.String() {
 			if b != '\n' && (b < ' ' || b == 0x7f || b >= 0x80 && b < 0xa0 || b == 0x202e || b == 0x200b) {
 				t.Errorf("json %v: %U let through in %q", asJSON, b, stdout.String()+stderr.String())
@@ -269,7 +275,8 @@ func TestHostileOutput(t *testing.T) {
 		}
 		if asJSON {
 			var reply struct{ Data struct{ Text string } }
-			if err := json.NewDecoder(stdout).Decode(&reply); err != nil || reply.Data.Text != strings.ToValidUTF8(hostile, "\ufffd") {
+			if err := json.NewDecoder(stdout).Decode(&reply); err != nil ||
+				reply.Data.Text != strings.ToValidUTF8(hostile, "\ufffd") {
 				t.Errorf("the reply says %q, %v", reply.Data.Text, err)
 			}
 		}
@@ -302,7 +309,8 @@ func TestColour(t *testing.T) {
 
 func TestASCII(t *testing.T) {
 	for env, want := range map[string]bool{
-		"": false, "LANG=C": true, "LANG=de_DE.UTF-8": false, "LC_ALL=POSIX LANG=de_DE.UTF-8": true, "LC_CTYPE=C.utf8 LANG=C": false,
+		"": false, "LANG=C": true, "LANG=de_DE.UTF-8": false, "LC_ALL=POSIX LANG=de_DE.UTF-8": true,
+		"LC_CTYPE=C.utf8 LANG=C": false,
 	} {
 		h, _, _ := testHost(strings.Fields(env)...)
 		if h.Terminal(false).Ascii {
@@ -326,7 +334,8 @@ func TestLostOutput(t *testing.T) {
 	for _, line := range []string{"version", "version --json", "completion bash"} {
 		h, _, stderr := testHost()
 		h.Stdout.Writer = failingWriter{}
-		if got := cli.Run(h, commands(), strings.Fields(line)); got != fault.ExitNo || !strings.Contains(stderr.String(), "the disk is full") {
+		if got := cli.Run(h, commands(), strings.Fields(line)); got != fault.ExitNo ||
+			!strings.Contains(stderr.String(), "the disk is full") {
 			t.Errorf("%s: exit %d, %q", line, got, stderr)
 		}
 	}
@@ -334,7 +343,8 @@ func TestLostOutput(t *testing.T) {
 
 // TestArgumentBytes: an argument isn't read as another one.
 func TestArgumentBytes(t *testing.T) {
-	for _, args := range [][]string{{"store", "put", "a\xffb"}, {"exec", "tool:acme/x", "-p", "a=\xff"}, {"-C", "\xff", "version"}} {
+	for _, args := range [][]string{{"store", "put", "a\xffb"}, {"exec", "tool:acme/x", "-p", "a=\xff"},
+		{"-C", "\xff", "version"}} {
 		if _, err := cli.Parse(commands(), args); err == nil || !strings.HasSuffix(err.Error(), " isn't UTF-8") {
 			t.Errorf("%q: %v", args, err)
 		}
@@ -381,18 +391,23 @@ func TestSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	pem, tool, public := filepath.Join(dir, "key.pem"), filepath.Join(t.TempDir(), "a.py"), made.Public().String()
-	if err := errors.Join(os.WriteFile(pem, made.PEM(), 0o600), os.WriteFile(tool, []byte("print(1)\n"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(pem, made.PEM(), 0o600),
+		os.WriteFile(tool, []byte("print(1)\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	project := filepath.Join(t.TempDir(), "project")
 	words := map[string][]string{
-		"init": {project}, "new": {"-C", project, "tool", "acme/x"}, "ls": {"-C", project}, "show": {"-C", project, "tool:acme/x"},
+		"init": {project}, "new": {"-C", project, "tool", "acme/x"}, "ls": {"-C", project},
+		"show": {"-C", project, "tool:acme/x"},
 		"load": {"-C", project, "tool:acme/x", "--to", "user"}, "mv": {"-C", project, "tool:acme/x", "acme/y"},
 		"rm": {"-C", project, "tool:acme/y", "--yes"}, "key new": {"second"},
-		"key import": {pem, "other"}, "key rotate": {"--out", filepath.Join(t.TempDir(), "rotation.yaml")}, "key remove": {"other", "--yes"},
-		"trust add": {public, "--owner", "X", "--yes"}, "trust check": {"tool:a"}, "trust revoke": {"x", "--reason", "lost", "--yes"},
+		"key import": {pem, "other"}, "key rotate": {"--out", filepath.Join(t.TempDir(), "rotation.yaml")},
+		"key remove": {"other", "--yes"},
+		"trust add":  {public, "--owner", "X", "--yes"}, "trust check": {"tool:a"},
+		"trust revoke": {"x", "--reason", "lost", "--yes"},
 		"trust remove": {"x", "--yes"}, "sign": {tool, "--as", "tool:a"}, "verify": {tool, "--as", "tool:a"},
-		"completion": {"zsh"}, "search": {"signature"}, "store cat": {"app:a"}, "store tree": {"app"}, "store put": {"--ref", "app", dir},
+		"completion": {"zsh"}, "search": {"signature"}, "store cat": {"app:a"}, "store tree": {"app"},
+		"store put":      {"--ref", "app", dir},
 		"store checkout": {"app", filepath.Join(t.TempDir(), "out")},
 	}
 	for path, args := range bundleWords(t, home, project) {
@@ -420,7 +435,8 @@ func TestSchemas(t *testing.T) {
 	words["mcp config"] = []string{"codex"}
 	maps.Copy(words, exchangeWords(t, home))
 	words["mcp serve"] = []string{"-C", project}
-	words["serve token add"], words["serve token remove"] = []string{"ci", "--expires", "30d", "--tenant", "acme"}, []string{"ci"}
+	words["serve token add"], words["serve token remove"] = []string{"ci", "--expires", "30d", "--tenant", "acme"},
+		[]string{"ci"}
 	words["test"] = []string{"-C", words["exec"][1], "tool:acme/hi", "--dev"}
 	words["auth set"], words["auth remove"] = []string{"a-token", "--file", "--from-file", pem}, []string{"a-token"}
 	words["auth login"] = []string{"b-token", oauthtest.New(t).URL + "/mcp", "--file"}
@@ -428,7 +444,9 @@ func TestSchemas(t *testing.T) {
 		words[path] = args
 	}
 	all := commands()
-	slices.SortStableFunc(all, func(a, b cli.Command) int { return cmp.Compare(b2i(b.Path == "store put"), b2i(a.Path == "store put")) })
+	slices.SortStableFunc(all, func(a, b cli.Command) int {
+		return cmp.Compare(b2i(b.Path == "store put"), b2i(a.Path == "store put"))
+	})
 	for _, c := range all {
 		if c.New == nil || c.Hidden || c.Path == "serve" { // which ends with a signal: TestServe
 			continue
@@ -443,7 +461,8 @@ func TestSchemas(t *testing.T) {
 			Success bool
 			Data    map[string]any
 		}
-		if err := json.Unmarshal(stdout.Bytes(), &reply); err != nil || !reply.Success || reply.Data["schema"] != c.Schema {
+		if err := json.Unmarshal(stdout.Bytes(), &reply); err != nil || !reply.Success ||
+			reply.Data["schema"] != c.Schema {
 			t.Errorf("%q: %v, %s", args, err, stdout)
 		}
 		doc := initcmd.SchemaDocument(c.Schema, reflect.TypeOf(c.Output))
@@ -463,7 +482,8 @@ func execWords(t *testing.T) []string {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	const about = "version: \"1.0.0\"\ntool_type: program\nexecutor_id: rye/core/primitives/subprocess\ncategory: acme\ndescription: x\nconfig: {command: %q}\n"
-	if err = errors.Join(err, os.WriteFile(filepath.Join(dir, "hi.yaml"), fmt.Appendf(nil, about, self), 0o600)); err != nil {
+	if err = errors.Join(err, os.WriteFile(filepath.Join(dir, "hi.yaml"), fmt.Appendf(nil, about, self),
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return []string{"-C", project, "tool:acme/hi", "--dev", "--dry-run"}
@@ -475,14 +495,16 @@ func mcpWords(t *testing.T) map[string][]string {
 	project := t.TempDir()
 	server, err := osexec.LookPath("announce")
 	err = errors.Join(err, os.Mkdir(filepath.Join(project, ".ai"), 0o700),
-		os.WriteFile(filepath.Join(project, "tools.json"), []byte(`[{"name": "a", "inputSchema": {"type": "object"}}]`), 0o600))
+		os.WriteFile(filepath.Join(project, "tools.json"),
+			[]byte(`[{"name": "a", "inputSchema": {"type": "object"}}]`), 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return map[string][]string{
 		"mcp add":  {"-C", project, "--yes", "s", "--read", "tools.json", "--", server, "tools.json"},
-		"mcp list": {"-C", project, "--tools"}, "mcp show": {"-C", project, "s"}, "mcp test": {"-C", project, "s"}, "mcp refresh": {"-C", project, "s"},
-		"mcp accept": {"-C", project, "s", "--yes"}, "mcp remove": {"-C", project, "s", "--yes"},
+		"mcp list": {"-C", project, "--tools"}, "mcp show": {"-C", project, "s"}, "mcp test": {"-C", project, "s"},
+		"mcp refresh": {"-C", project, "s"},
+		"mcp accept":  {"-C", project, "s", "--yes"}, "mcp remove": {"-C", project, "s", "--yes"},
 	}
 }
 
@@ -493,7 +515,8 @@ func bundleWords(t *testing.T, home, project string) map[string][]string {
 	old, next := filepath.Join(archives, "old.tar.zst"), filepath.Join(archives, "new.tar.zst")
 	write := func(name, text string) {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -518,12 +541,18 @@ func bundleWords(t *testing.T, home, project string) map[string][]string {
 	rye("init", locked)
 	rye("new", "-C", locked, "tool", "acme/z")
 	return map[string][]string{
-		"bundle create": {"-C", dir}, "bundle verify": {"-C", dir}, "bundle inspect": {next}, "bundle diff": {old, next}, "bundle cosign": {"-C", dir},
-		"bundle export": {"-C", dir, "-o", filepath.Join(archives, "again.tar.zst")}, "bundle import": {next}, "bundle install": {next}, "bundle push": {"-C", dir, "acme", "oci-layout:" + archives}, "bundle pull": {"oci-layout:" + archives},
-		"bundle rollback": {"acme", "--yes"}, "bundle remove": {"acme", "--yes"}, "bundle sbom": {"-C", dir}, "bundle attest": {"-C", dir},
-		"bundle index": {archives, "--name", "acme/all"},
-		"add":          {"-C", locked, "acme", "--from", old}, "remove": {"-C", locked, "acme"}, "update": {"-C", locked}, "outdated": {"-C", locked},
-		"lock": {"-C", locked}, "diff": {"-C", locked}, "why": {"-C", locked, "tool:acme/z"}, "tree": {"-C", locked}, "licences": {"-C", locked}, "vendor": {"-C", locked},
+		"bundle create": {"-C", dir}, "bundle verify": {"-C", dir}, "bundle inspect": {next},
+		"bundle diff": {old, next}, "bundle cosign": {"-C", dir},
+		"bundle export": {"-C", dir, "-o", filepath.Join(archives, "again.tar.zst")}, "bundle import": {next},
+		"bundle install": {next}, "bundle push": {"-C", dir, "acme", "oci-layout:" + archives},
+		"bundle pull":     {"oci-layout:" + archives},
+		"bundle rollback": {"acme", "--yes"}, "bundle remove": {"acme", "--yes"}, "bundle sbom": {"-C", dir},
+		"bundle attest": {"-C", dir},
+		"bundle index":  {archives, "--name", "acme/all"},
+		"add":           {"-C", locked, "acme", "--from", old}, "remove": {"-C", locked, "acme"},
+		"update": {"-C", locked}, "outdated": {"-C", locked},
+		"lock": {"-C", locked}, "diff": {"-C", locked}, "why": {"-C", locked, "tool:acme/z"}, "tree": {"-C", locked},
+		"licences": {"-C", locked}, "vendor": {"-C", locked},
 		"fetch": {"-C", locked}, "restore": {"-C", locked, "tool:acme/z"},
 	}
 }
@@ -534,59 +563,3 @@ func b2i(b bool) int {
 	}
 	return 0
 }
-
-// conforms checks the part of JSON Schema that schemaType uses.
-func conforms(schema map[string]any, v any) string {
-	switch x := v.(type) {
-	case nil:
-		if _, ok := schema["type"]; ok {
-			return "null"
-		}
-	case map[string]any:
-		if required, ok := schema["required"].([]string); ok {
-			for _, name := range required {
-				if _, ok := x[name]; !ok {
-					return "no " + name
-				}
-			}
-		}
-		properties, _ := schema["properties"].(map[string]any)
-		for name, p := range properties {
-			if value, ok := x[name]; ok {
-				if bad := conforms(p.(map[string]any), value); bad != "" {
-					return name + ": " + bad
-				}
-			}
-		}
-	case []any:
-		for i, e := range x {
-			if bad := conforms(schema["items"].(map[string]any), e); bad != "" {
-				return fmt.Sprintf("[%d]: %s", i, bad)
-			}
-		}
-	case string:
-		if t, ok := schema["type"]; ok && t != "string" {
-			return fmt.Sprintf("a string, want %v", t)
-		}
-	}
-	return ""
-}
-
-func BenchmarkParse(b *testing.B) {
-	for b.Loop() {
-		if _, err := cli.Parse(commands(), []string{"version", "--json"}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkEscape(b *testing.B) {
-	for b.Loop() {
-		cli.Escape("blake3:0123456789ab  dir/some/path/to/a/file.txt", false)
-	}
-}
-
-// hostile is text that would repaint a terminal, hide or turn round what follows (MAN-24).
-const hostile = "a\x1b[2J\x1b]8;;http://x\x07b\r\n\tc\x00\x7f\u0085\u009b31m\u202egnp\u2066\u200b\u2028\U000e0041\xffä日é"
-
-const hostileShown = `a\x1b[2J\x1b]8;;http://x\x07b\r\n\tc\x00\x7f\u0085\u009b31m\u202egnp\u2066\u200b\u2028\U000e0041\xffä日é`

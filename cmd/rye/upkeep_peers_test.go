@@ -80,13 +80,15 @@ func newSite(t *testing.T) *site {
 		return modeltest.Turn{Text: "All is well.", Usage: wire.Usage{Input: 50, Output: 10}}
 	})
 	for name, text := range map[string]string{
-		"tools/acme/providers/local.yaml": strings.ReplaceAll(server.Item("local"), "category: rye/agent/providers", "category: acme/providers"),
+		"tools/acme/providers/local.yaml": strings.ReplaceAll(server.Item("local"), "category: rye/agent/providers",
+			"category: acme/providers"),
 		"directives/acme/report.md": `<directive name="report" version="1.0.0"><metadata><description>Reports</description><category>acme</category>` +
 			`<model provider="acme/providers/local" id="m"/></metadata><inputs><input name="day" type="string" required="true">d</input></inputs>` +
 			"<process>Report {input:day}.</process></directive>\n",
 	} {
 		path := filepath.Join(s.home, "site", ".ai", filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,7 +114,8 @@ func (s *site) bash(commands string, env ...string) string {
 	return stdout.String()
 }
 
-// TestCron: the table of rye docs automation is one, and a real cron runs its lines, at its start instead of at their times.
+// TestCron: the table of rye docs automation is one, and a real cron runs its lines, at its start instead of at their
+// times.
 func TestCron(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root: cron runs the tables of all users")
@@ -126,7 +129,8 @@ func TestCron(t *testing.T) {
 	if n := len(jobs.FindAllString(table, -1)); n != 2 {
 		t.Fatalf("%d jobs", n)
 	}
-	now := "HOME=" + s.home + "\n" + jobs.ReplaceAllString(strings.Replace(table, "PATH=/usr/local/bin", "PATH="+filepath.Dir(s.rye)+":/usr/local/bin", 1), "@reboot  ")
+	now := "HOME=" + s.home + "\n" + jobs.ReplaceAllString(strings.Replace(table, "PATH=/usr/local/bin",
+		"PATH="+filepath.Dir(s.rye)+":/usr/local/bin", 1), "@reboot  ")
 	write(t, filepath.Join(s.home, "now"), now)
 	write(t, filepath.Join(s.home, "daemon.sh"), `set -eu
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
@@ -173,7 +177,8 @@ func TestTimer(t *testing.T) {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, "rye-report.service"), service)
 		write(t, filepath.Join(dir, "rye-report.timer"), timer)
-		cmd := exec.Command("systemd-analyze", "verify", "--user", "--man=no", "rye-report.service", "rye-report.timer")
+		cmd := exec.Command("systemd-analyze", "verify", "--user", "--man=no", "rye-report.service",
+			"rye-report.timer")
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_RUNTIME_DIR="+dir)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -184,7 +189,8 @@ func TestTimer(t *testing.T) {
 	if said := verify(service, units[1]); said != "" {
 		t.Error(said)
 	}
-	if verify(service, strings.Replace(units[1], "*-*-* 03:15", "at night", 1)) == "" || verify(strings.Replace(service, "Type=", "Typo=", 1), units[1]) == "" {
+	if verify(service, strings.Replace(units[1], "*-*-* 03:15", "at night", 1)) == "" ||
+		verify(strings.Replace(service, "Type=", "Typo=", 1), units[1]) == "" {
 		t.Error("systemd takes anything")
 	}
 	_, start, _ := strings.Cut(service, "ExecStart=")
@@ -194,8 +200,8 @@ func TestTimer(t *testing.T) {
 	}
 }
 
-// TestScheduledJob runs the job of rye docs automation as a CI service does: in a clone, on a machine that knows nothing but
-// the digest of the policy.
+// TestScheduledJob runs the job of rye docs automation as a CI service does: in a clone, on a machine that knows
+// nothing but the digest of the policy.
 func TestScheduledJob(t *testing.T) {
 	s := newSite(t)
 	page := blocks(t, "automation", "A job of a CI service")
@@ -209,14 +215,16 @@ func TestScheduledJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, policy, string(text)+strings.Replace(page[1], "api.example.com", s.model, 1))
-	trust := regexp.MustCompile(`blake3:[0-9a-f]{64}`).FindString(s.bash("cd site; rye --trust .ai/policy.yaml trust list --json"))
+	trust := regexp.MustCompile(`blake3:[0-9a-f]{64}`).
+		FindString(s.bash("cd site; rye --trust .ai/policy.yaml trust list --json"))
 	s.bash("mkdir runner; cp -r site runner/clone; rm -rf runner/clone/.ai/threads")
 	got := s.bash("cd runner/clone\n"+job, "HOME="+s.home+"/runner", "CI=true", "RYE_TRUST="+trust)
 	if !strings.Contains(got, "verified  the audit log") {
 		t.Error(got)
 	}
 	var report struct{ Data struct{ Result string } }
-	if err := json.Unmarshal([]byte(s.bash("cat runner/clone/report.json")), &report); err != nil || report.Data.Result != "All is well." {
+	if err := json.Unmarshal([]byte(s.bash("cat runner/clone/report.json")), &report); err != nil ||
+		report.Data.Result != "All is well." {
 		t.Errorf("%v, %+v", err, report)
 	}
 }
@@ -227,7 +235,8 @@ func TestBackup(t *testing.T) {
 	s.bash("cd site; for day in monday tuesday; do rye run acme/report -i day=$day; done; rye run acme/report -i day=friday --limit turns=0 || true")
 	pruned := strings.TrimSpace(s.bash(`cd site; rye thread list --state completed | tail -1 | cut -d' ' -f1`))
 	s.bash("cd site; rye thread prune --keep 0s")
-	id := strings.TrimSpace(s.bash(`cd site; rye run acme/report -i day=sunday >/dev/null; rye thread list --state completed | head -1 | cut -d' ' -f1`))
+	id := strings.TrimSpace(
+		s.bash(`cd site; rye run acme/report -i day=sunday >/dev/null; rye thread list --state completed | head -1 | cut -d' ' -f1`))
 	look := "cd ~/site; rye thread list --json; rye thread cost --by model,day,directive --json; rye key list --json; rye trust list --json; rye store refs --json"
 	before := s.bash(look)
 	s.bash(blocks(t, "backup", "Back up")[0])
@@ -236,7 +245,8 @@ func TestBackup(t *testing.T) {
 	s.bash("cd ..; mv home first; mkdir home; cp first/rye-backup.tar.gz home")
 	restore := blocks(t, "backup", "Restore")
 	got := s.bash(restore[0] + strings.ReplaceAll(restore[1], "ID", id))
-	for _, want := range []string{"verified  " + id, "verified  the audit log", "  seen       1 position, still there", "interrupted", "completed, pruned"} {
+	for _, want := range []string{"verified  " + id, "verified  the audit log", "  seen       1 position, still there",
+		"interrupted", "completed, pruned"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}
@@ -249,7 +259,8 @@ func TestBackup(t *testing.T) {
 	}
 	// It goes on: a thread that was interrupted, a new one, the log.
 	interrupted := strings.TrimSpace(s.bash(`cd site; rye thread list --state interrupted | cut -d' ' -f1`))
-	got = s.bash("cd site; rye thread resume " + interrupted + " --limit turns=5; rye run acme/report -i day=monday; rye audit verify --seen ~/seen.json; rye store fsck")
+	got = s.bash("cd site; rye thread resume " + interrupted +
+		" --limit turns=5; rye run acme/report -i day=monday; rye audit verify --seen ~/seen.json; rye store fsck")
 	if strings.Count(got, "All is well.") != 2 {
 		t.Error(got)
 	}

@@ -26,7 +26,8 @@ func vendoredProject(t *testing.T) (p *lockedProject, policy string) {
 	server := httptest.NewTLSServer(http.FileServer(http.Dir(h.dir)))
 	t.Cleanup(server.Close)
 	roots := filepath.Join(h.dir, "roots.pem")
-	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("SSL_CERT_FILE", roots)
@@ -40,8 +41,9 @@ func vendoredProject(t *testing.T) (p *lockedProject, policy string) {
 	if err := os.Chmod(p.path(".ai/tools/mine/shop/lib/run.sh"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p.put(".ai/directives/mine/go.md", "# Go\n\n```xml\n<directive name=\"go\" version=\"1.0.0\">\n  <metadata>\n    <description>Go</description>\n"+
-		"    <category>mine</category>\n    <permissions><execute><tool>base/*</tool></execute></permissions>\n  </metadata>\n</directive>\n```\n\nGo.\n")
+	p.put(".ai/directives/mine/go.md",
+		"# Go\n\n```xml\n<directive name=\"go\" version=\"1.0.0\">\n  <metadata>\n    <description>Go</description>\n"+
+			"    <category>mine</category>\n    <permissions><execute><tool>base/*</tool></execute></permissions>\n  </metadata>\n</directive>\n```\n\nGo.\n")
 	p.in("sign", "tool:mine/shop/cart", "directive:mine/go")
 	archive := p.archive("base", "1.0.0")
 	policy = filepath.Join(h.dir, ".ai", "policy.yaml")
@@ -64,7 +66,8 @@ func vendoredProject(t *testing.T) (p *lockedProject, policy string) {
 // git runs git, with nothing of this machine's in its configuration.
 func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "user.name=Me", "-c", "user.email=me@example.org", "-c", "init.defaultBranch=main"}, args...)...)
+	cmd := exec.Command("git", append([]string{"-c", "user.name=Me", "-c", "user.email=me@example.org", "-c",
+		"init.defaultBranch=main"}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+t.TempDir(), "LC_ALL=C")
 	out, err := cmd.CombinedOutput()
@@ -74,8 +77,8 @@ func git(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// TestCloneWithoutNetwork looks at a clone where there is nothing but it and a policy: no network, no store, no home, and
-// no right to write anywhere.
+// TestCloneWithoutNetwork looks at a clone where there is nothing but it and a policy: no network, no store, no home,
+// and no right to write anywhere.
 func TestCloneWithoutNetwork(t *testing.T) {
 	p, policy := vendoredProject(t)
 	top, err := os.MkdirTemp("", "clone")
@@ -106,7 +109,8 @@ func TestCloneWithoutNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, err := range []error{os.Mkdir(home, 0o755), os.Chmod(top, 0o755), exec.Command("chmod", "-R", "a-w,a+rX", top).Run()} {
+	for _, err := range []error{os.Mkdir(home, 0o755), os.Chmod(top, 0o755),
+		exec.Command("chmod", "-R", "a-w,a+rX", top).Run()} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,8 +128,10 @@ func TestCloneWithoutNetwork(t *testing.T) {
 		return string(out), cmd.ProcessState.ExitCode()
 	}
 	for _, args := range [][]string{
-		{"lock", "--check"}, {"vendor", "--check"}, {"diff"}, {"diff", "tool:mine/t0"}, {"diff", "directive:mine/go"}, {"why", "base"},
-		{"why", "tool:base/x"}, {"tree"}, {"tree", "--json"}, {"ls"}, {"show", "tool:base/x"}, {"verify", "**"}, {"restore", "**"},
+		{"lock", "--check"}, {"vendor", "--check"}, {"diff"}, {"diff", "tool:mine/t0"}, {"diff", "directive:mine/go"},
+		{"why", "base"},
+		{"why", "tool:base/x"}, {"tree"}, {"tree", "--json"}, {"ls"}, {"show", "tool:base/x"}, {"verify", "**"},
+		{"restore", "**"},
 		{"restore", "**", "--dry-run"},
 	} {
 		if out, status := run(clone, args...); status != 0 {
@@ -135,7 +141,8 @@ func TestCloneWithoutNetwork(t *testing.T) {
 	// Neither is there a network by which a missing object could come, nor a place to put it.
 	for _, args := range [][]string{{"lock", "--check"}, {"tree"}, {"diff"}} {
 		out, status := run(bare, args...)
-		if status != fault.ExitMissing || !strings.Contains(out, `is missing, needed by "bundle:base@1.0.0"`) || !strings.Contains(out, filepath.Join(top, "policy.yaml")+" fetch\n") {
+		if status != fault.ExitMissing || !strings.Contains(out, `is missing, needed by "bundle:base@1.0.0"`) ||
+			!strings.Contains(out, filepath.Join(top, "policy.yaml")+" fetch\n") {
 			t.Errorf("rye %q: exit status %d\n%s", args, status, out)
 		}
 	}
@@ -155,7 +162,8 @@ func TestCloneWithoutNetwork(t *testing.T) {
 // nowhere.
 func withoutNetwork() *syscall.SysProcAttr {
 	if os.Geteuid() == 0 {
-		return &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Credential: &syscall.Credential{Uid: 4242, Gid: 4242}}
+		return &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET,
+			Credential: &syscall.Credential{Uid: 4242, Gid: 4242}}
 	}
 	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
@@ -164,8 +172,8 @@ func withoutNetwork() *syscall.SysProcAttr {
 	}
 }
 
-// TestClonesAreIdentical clones to other places, with another umask and with a git that would like to change line ends:
-// it is the same tree, and the same lock, everywhere.
+// TestClonesAreIdentical clones to other places, with another umask and with a git that would like to change line
+// ends: it is the same tree, and the same lock, everywhere.
 func TestClonesAreIdentical(t *testing.T) {
 	p, policy := vendoredProject(t)
 	want := tracked(t, p.project)
@@ -206,7 +214,8 @@ func TestClonesAreIdentical(t *testing.T) {
 			same()
 			// What is made there anew is what is there.
 			for _, args := range [][]string{
-				{"lock", "--check"}, {"vendor", "--check"}, {"verify", "**"}, {"lock"}, {"fetch"}, {"vendor"}, {"restore", "**"}, {"lock", "--check"},
+				{"lock", "--check"}, {"vendor", "--check"}, {"verify", "**"}, {"lock"}, {"fetch"}, {"vendor"},
+				{"restore", "**"}, {"lock", "--check"},
 			} {
 				cmd := exec.Command("rye", append([]string{"--trust", policy, "--offline"}, args...)...)
 				cmd.Dir = clone
@@ -230,8 +239,8 @@ func TestClonesAreIdentical(t *testing.T) {
 	}
 }
 
-// tracked is every file of a working tree with its bytes, and whether it may be executed: what git knows of modes. Left
-// out are those of git's own.
+// tracked is every file of a working tree with its bytes, and whether it may be executed: what git knows of modes.
+// Left out are those of git's own.
 func tracked(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

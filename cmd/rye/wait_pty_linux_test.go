@@ -11,7 +11,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/wire"
 )
 
-// TestWaitOnTerminal: a person who waits sees after a second what is waited for, and in the end only what became of it.
+// TestWaitOnTerminal: a person who waits sees after a second what is waited for, and in the end only what became of
+// it.
 func TestWaitOnTerminal(t *testing.T) {
 	asked, goes := make(chan struct{}), make(chan struct{})
 	server := modeltest.New(t)
@@ -39,7 +40,8 @@ func TestWaitOnTerminal(t *testing.T) {
 		t.Error(err)
 	}
 	last := shown[strings.LastIndex(shown, "\x1b[K")+len("\x1b[K"):]
-	if status != fault.ExitDone || !strings.HasPrefix(last, "acme/wipe-") || !strings.Contains(last, "completed  1 turn") || strings.Contains(last, "waiting") {
+	if status != fault.ExitDone || !strings.HasPrefix(last, "acme/wipe-") ||
+		!strings.Contains(last, "completed  1 turn") || strings.Contains(last, "waiting") {
 		t.Errorf("%d: %q", status, shown)
 	}
 }

@@ -40,14 +40,16 @@ func TestWebFaults(t *testing.T) {
 	} {
 		err := &web.Error{URL: "https://b.example/", From: c.from, Err: c.err}
 		f := fault.Of(err)
-		if f.Code != c.code || f.Details["reason"] != c.reason || f.Details["url"] != err.URL || f.Text != err.Error() {
+		if f.Code != c.code || f.Details["reason"] != c.reason || f.Details["url"] != err.URL ||
+			f.Text != err.Error() {
 			t.Errorf("%v: %s, %v, %q", err, f.Code, f.Details, f.Text)
 		}
 		if _, ok := f.Details["from"]; ok != (c.from != "") {
 			t.Errorf("%v: %v", err, f.Details)
 		}
 	}
-	for cause, want := range map[error]fault.Code{context.Canceled: fault.Cancelled, context.DeadlineExceeded: fault.Timeout} {
+	for cause, want := range map[error]fault.Code{context.Canceled: fault.Cancelled,
+		context.DeadlineExceeded: fault.Timeout} {
 		if f := fault.Of(&web.Error{Err: cause}); f.Code != want || !errors.Is(f, cause) {
 			t.Errorf("%v: %s", cause, f.Code)
 		}
@@ -60,7 +62,8 @@ func TestGoneFromTheWeb(t *testing.T) {
 	err := &versions.NoVersionError{Path: versions.Path{{ID: "acme/a", Range: "^1"}},
 		Err: &sources.Error{ID: "acme/a", Where: at, Err: &web.Error{URL: at, Err: &web.StatusError{Status: 404}}}}
 	f := fault.Of(err)
-	if want := `"acme/a": "https://acme.example/a.rye": the server answered 404 Not Found`; f.Text != want || f.Code != fault.NotFound || len(f.Hint) != 1 {
+	if want := `"acme/a": "https://acme.example/a.rye": the server answered 404 Not Found`; f.Text != want ||
+		f.Code != fault.NotFound || len(f.Hint) != 1 {
 		t.Errorf("%s: %s, %q", f.Code, f.Text, f.Hint)
 	}
 }

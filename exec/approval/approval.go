@@ -1,7 +1,7 @@
 // Package approval answers: may this be done, and who says so?
 //
-// A call that the policies ask about, and the gate of a graph, make a request. A person answers it, through any door. Then the
-// call is made, once.
+// A call that the policies ask about, and the gate of a graph, make a request. A person answers it, through any door.
+// Then the call is made, once.
 //
 // # States
 //
@@ -18,27 +18,28 @@
 //	approved -> executing | expired | superseded
 //	executing -> done | unknown
 //
-// Each step is a compare and swap. So of two answers the first counts, and of two processes that would make a call one does. A
-// request is bound to one call: to the tool's ref and digest, to the parameters, to the set, to who asks, and to the tenant. An
-// approval stays valid for as long as there was time to answer. A clock that is set back makes a request expire, too. What has
-// expired is recorded when a process that can write sees it, and stays so.
+// Each step is a compare and swap. So of two answers the first counts, and of two processes that would make a call one
+// does. A request is bound to one call: to the tool's ref and digest, to the parameters, to the set, to who asks, and
+// to the tenant. An approval stays valid for as long as there was time to answer. A clock that is set back makes a
+// request expire, too. What has expired is recorded when a process that can write sees it, and stays so.
 //
 // # The local journal
 //
-// One book (package book) for all projects of a user: the file approvals/requests of the state directory. A record is the whole
-// request after a step, and "op" for people; the last one counts:
+// One book (package book) for all projects of a user: the file approvals/requests of the state directory. A record is
+// the whole request after a step, and "op" for people; the last one counts:
 //
 //	{"op":"pending","request":{"id":"3f2a9c1e-5b7d-4e0f-8a61-2c9d4b7e1f05","kind":"call","state":"pending","ref":"tool:acme/pay",
 //	 "digest":"blake3:…","params":"blake3:…","shown":"blake3:…","risk":"money","lines":["\"big\" of your policy"],"set":"blake3:…",
 //	 "project":"/home/ann/site","principal":"ann","door":"thread","thread":"acme/plan-1795000000-a2b3c","call":"c3",
 //	 "span":3600000000000,"created":"2026-11-20T12:00:00Z","expires":"2026-11-20T13:00:00Z","updated":"2026-11-20T12:00:00Z"}}
 //
-// "params" is the digest of the parameters' JCS, "shown" that of the parameters without secrets. The parameters themselves are in
-// approvals/sealed/ID.params, encrypted as secrets are (package secret), until the request has ended; a result that waits to be
-// fetched is in ID.result for an hour. A file of a request that has none is removed with the next step of any request.
+// "params" is the digest of the parameters' JCS, "shown" that of the parameters without secrets. The parameters
+// themselves are in approvals/sealed/ID.params, encrypted as secrets are (package secret), until the request has
+// ended; a result that waits to be fetched is in ID.result for an hour. A file of a request that has none is removed
+// with the next step of any request.
 //
-// Each step is in the audit log before it is in the journal. If that can't be written, the step isn't made. A book that is made
-// shorter leaves out requests that ended more than 30 days before the newest step.
+// Each step is in the audit log before it is in the journal. If that can't be written, the step isn't made. A book
+// that is made shorter leaves out requests that ended more than 30 days before the newest step.
 package approval
 
 import (
@@ -175,17 +176,17 @@ func (f *Filter) takes(r *Request) bool {
 // open reports whether a request can still be answered, or used for a call. Nothing follows the answer to a gate.
 func (r *Request) open() bool { return !r.State.Ended() && (r.Kind != Gate || r.State != Approved) }
 
-// Approvals are a journal of requests. They are safe for many goroutines and processes. Returned requests are the caller's.
+// Approvals are a journal of requests. They are safe for many goroutines and processes. Returned requests are the
+// caller's.
 type Approvals interface {
-	// Make adds a request that pends for r.Span from now, unless same finds one that is good instead, an approved one first, and
-	// returns it. It fills in
-	// r's ID, State and times. params is what is kept sealed; nil for nothing.
+	// Make adds a request that pends for r.Span from now, unless same finds one that is good instead, an approved one
+	// first, and returns it. It fills in r's ID, State and times. params is what is kept sealed; nil for nothing.
 	Make(ctx context.Context, r *Request, params []byte, same func(*Request) bool) (*Request, error)
-	// Do makes a step. One that doesn't follow the state which the request has is CONFLICT, or EXPIRED if it came too late. An
-	// approval by who asked is PERMISSION_DENIED if the request is separate.
+	// Do makes a step. One that doesn't follow the state which the request has is CONFLICT, or EXPIRED if it came too
+	// late. An approval by who asked is PERMISSION_DENIED if the request is separate.
 	Do(ctx context.Context, id string, s Step) (*Request, error)
-	// Watch calls look with the requests that f takes, the newest first, now and after each change, at least once a second, until
-	// it returns true.
+	// Watch calls look with the requests that f takes, the newest first, now and after each change, at least once a
+	// second, until it returns true.
 	Watch(ctx context.Context, f Filter, look func([]*Request) (done bool, err error)) error
 	// Read returns what is kept sealed beside a request, and fs.ErrNotExist if it isn't any more.
 	Read(ctx context.Context, id string, p Part) ([]byte, error)
@@ -228,7 +229,8 @@ func Find(ctx context.Context, a Approvals, prefix string) (*Request, error) {
 		}
 		return nil, e.On("matches", ids).Try("rye approvals --all")
 	case prefix != "" && len(prefix) < MinPrefix:
-		return nil, fault.New(fault.Validation, "invalid request %q: give at least %d characters of its id", prefix, MinPrefix).Try("rye approvals")
+		return nil, fault.New(fault.Validation, "invalid request %q: give at least %d characters of its id", prefix,
+			MinPrefix).Try("rye approvals")
 	}
 	return nil, missing(prefix)
 }
@@ -256,7 +258,8 @@ func Forget(ctx context.Context, a Approvals, thread, why string) error {
 		if r.State == Executing {
 			continue
 		}
-		if _, failed := a.Do(ctx, r.ID, Step{To: Superseded, Reason: fault.Clip(why, 500)}); failed != nil && !late(failed) {
+		if _, failed := a.Do(ctx, r.ID, Step{To: Superseded, Reason: fault.Clip(why, 500)}); failed != nil &&
+			!late(failed) {
 			err = errors.Join(err, failed)
 		}
 	}
@@ -273,7 +276,8 @@ func (r *Request) Asks() string {
 
 // Refused returns why a request doesn't let its call be made; nil if it does, or waits.
 func (r *Request) Refused() *fault.Error {
-	e := fault.New(fault.Approval, "%s was not approved", cmp.Or(r.quoted(), "the request")).On("request", r.ID).On("state", string(r.State))
+	e := fault.New(fault.Approval, "%s was not approved", cmp.Or(r.quoted(), "the request")).On("request",
+		r.ID).On("state", string(r.State))
 	if r.Ref != "" {
 		e.On("ref", r.Ref)
 	}
@@ -288,7 +292,8 @@ func (r *Request) Refused() *fault.Error {
 	case Superseded:
 		e.Because("superseded: " + r.Reason)
 	case Executing, Done, Unknown:
-		return fault.New(fault.Conflict, "the approval %s was used: its call is %s", r.ID, r.State).On("request", r.ID).On("state", string(r.State)).Permanent()
+		return fault.New(fault.Conflict, "the approval %s was used: its call is %s", r.ID, r.State).On("request",
+			r.ID).On("state", string(r.State)).Permanent()
 	default:
 		return nil
 	}
@@ -311,7 +316,8 @@ func (r *Request) expired() string {
 
 // conflict is the error of a step that doesn't follow the state of a request.
 func (r *Request) conflict(to State) error {
-	e := fault.New(fault.Conflict, "the request %s is %s", r.ID, r.State).On("request", r.ID).On("state", string(r.State)).Permanent()
+	e := fault.New(fault.Conflict, "the request %s is %s", r.ID, r.State).On("request", r.ID).On("state",
+		string(r.State)).Permanent()
 	switch {
 	case r.State == Expired:
 		e = fault.New(fault.Expired, "the request %s has expired", r.ID).On("request", r.ID).Because(r.expired())

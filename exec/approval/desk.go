@@ -25,10 +25,11 @@ type Controller struct {
 	NoWait    bool             // a request without an answer is ErrWaits, and is found again by the next call like it
 	// Waits is called before it waits for an answer to a request and, with nil, after that. Optional.
 	Waits func(context.Context, *Request) error
-	// Ask asks a person at once, while the request waits for any other answer, too. It returns when ctx ends. nil: there is no one.
+	// Ask asks a person at once, while the request waits for any other answer, too. It returns when ctx ends. nil:
+	// there is no one.
 	Ask func(context.Context, *Request, *consent.Question) (Answer, error)
-	// Keeps says that a server makes the call when the request is approved, and keeps what came of it: the next call like it gets
-	// that, as a *KeptError.
+	// Keeps says that a server makes the call when the request is approved, and keeps what came of it: the next call
+	// like it gets that, as a *KeptError.
 	Keeps bool
 	// Command is what goes on with the call once it is approved, for the error ErrWaits.
 	Command string
@@ -63,11 +64,14 @@ type Answer struct {
 	None    bool // the person leaves the answer to others
 }
 
-// Gate asks whether a run goes on, and returns the request once it is Approved, Denied or Expired. The same gate of the same
-// run, by the thread and the node's call, gets the same request again, after a restart as well. ref is the graph, digest its
-// file's, and text what is asked. A question that isn't answered within span expires; 0 is for an hour.
-func (d *Controller) Gate(ctx context.Context, call, ref string, digest cas.Digest, text, principal string, span time.Duration) (*Request, error) {
-	r := &Request{Kind: Gate, Ref: ref, Digest: digest, Text: fault.Clip(text, maxText), Set: d.Set, Project: d.Project, Principal: principal, Door: d.Door, Thread: d.Thread, Call: call, Span: span}
+// Gate asks whether a run goes on, and returns the request once it is Approved, Denied or Expired. The same gate of
+// the same run, by the thread and the node's call, gets the same request again, after a restart as well. ref is the
+// graph, digest its file's, and text what is asked. A question that isn't answered within span expires; 0 is for an
+// hour.
+func (d *Controller) Gate(ctx context.Context, call, ref string, digest cas.Digest, text, principal string,
+	span time.Duration) (*Request, error) {
+	r := &Request{Kind: Gate, Ref: ref, Digest: digest, Text: fault.Clip(text, maxText), Set: d.Set,
+		Project: d.Project, Principal: principal, Door: d.Door, Thread: d.Thread, Call: call, Span: span}
 	if r.Span <= 0 {
 		r.Span = time.Hour
 	}
@@ -83,8 +87,8 @@ func (d *Controller) Gate(ctx context.Context, call, ref string, digest cas.Dige
 // maxText is how many bytes of a gate's question are kept.
 const maxText = 4 << 10
 
-// Approve gets the approval for a call of a tool: it is Door.Approve of package consent. call is what the thread's record calls
-// it, "" outside of threads.
+// Approve gets the approval for a call of a tool: it is Door.Approve of package consent. call is what the thread's
+// record calls it, "" outside of threads.
 func (d *Controller) Approve(ctx context.Context, q *consent.Question, call string) (*consent.Approval, error) {
 	given, err := jcs.Append(nil, q.Given)
 	if err != nil {
@@ -94,8 +98,10 @@ func (d *Controller) Approve(ctx context.Context, q *consent.Question, call stri
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{Kind: Call, Ref: q.Ref.String(), Digest: q.Digest, Params: cas.Sum(given), Shown: shown, Risk: q.Risk, Lines: q.Lines, Separate: q.Separate,
-		Set: d.Set, Project: d.Project, Principal: q.Principal, Tenant: q.Tenant, Door: d.Door, Thread: d.Thread, Call: call, Span: q.Expires}
+	r := &Request{Kind: Call, Ref: q.Ref.String(), Digest: q.Digest, Params: cas.Sum(given), Shown: shown,
+		Risk: q.Risk, Lines: q.Lines, Separate: q.Separate,
+		Set: d.Set, Project: d.Project, Principal: q.Principal, Tenant: q.Tenant, Door: d.Door, Thread: d.Thread,
+		Call: call, Span: q.Expires}
 	r, err = d.Approvals.Make(ctx, r, given, func(old *Request) bool { return d.same(r, old) })
 	if err != nil {
 		return nil, err
@@ -109,14 +115,17 @@ func (d *Controller) Approve(ctx context.Context, q *consent.Question, call stri
 	if e := r.Refused(); e != nil {
 		return nil, e.Because(q.Why())
 	}
-	return &consent.Approval{By: fmt.Sprintf("%s (%s)", r.By, r.ID), Separate: r.By != "" && r.By != r.Principal, Take: d.taker(r, q), Drop: d.dropper(r)}, nil
+	return &consent.Approval{By: fmt.Sprintf("%s (%s)", r.By, r.ID), Separate: r.By != "" && r.By != r.Principal,
+		Take: d.taker(r, q), Drop: d.dropper(r)}, nil
 }
 
-// same reports whether a request that is there is for the call that r is for. A thread makes each of its calls once. Elsewhere
-// one that was approved or denied counts once.
+// same reports whether a request that is there is for the call that r is for. A thread makes each of its calls once.
+// Elsewhere one that was approved or denied counts once.
 func (d *Controller) same(r, old *Request) bool {
-	if old.Kind != Call || old.Ref != r.Ref || old.Digest != r.Digest || old.Params != r.Params || old.Set != r.Set || old.Project != r.Project ||
-		old.Principal != r.Principal || old.Tenant != r.Tenant || old.Door != r.Door || old.Thread != r.Thread || old.Call != r.Call || r.Separate && !old.Separate {
+	if old.Kind != Call || old.Ref != r.Ref || old.Digest != r.Digest || old.Params != r.Params || old.Set != r.Set ||
+		old.Project != r.Project ||
+		old.Principal != r.Principal || old.Tenant != r.Tenant || old.Door != r.Door || old.Thread != r.Thread ||
+		old.Call != r.Call || r.Separate && !old.Separate {
 		return false
 	}
 	if d.Keeps {
@@ -159,7 +168,8 @@ func (d *Controller) outcome(ctx context.Context, r *Request, q *consent.Questio
 func (d *Controller) Waiting(r *Request, q *consent.Question) *fault.Error {
 	e := consent.Required(q)
 	if r.Kind == Gate {
-		e = fault.New(fault.Approval, "%q waits for an answer: %s", r.Ref, fault.Clip(r.Text, 200)).On("ref", r.Ref).On("question", r.Text)
+		e = fault.New(fault.Approval, "%q waits for an answer: %s", r.Ref, fault.Clip(r.Text, 200)).On("ref",
+			r.Ref).On("question", r.Text)
 	}
 	e.On("request", r.ID).On("expires", r.Expires.Format(time.RFC3339)).From(ErrWaits)
 	e.Because("the request " + r.ID + " waits for an answer until " + r.Expires.Format(time.RFC3339))
@@ -244,7 +254,8 @@ func lookUp(c <-chan *Request) *Request {
 }
 
 // taker returns what takes the approval for the one call that it is for.
-func (d *Controller) taker(r *Request, q *consent.Question) func(context.Context, string) (func(context.Context, string) error, error) {
+func (d *Controller) taker(r *Request, q *consent.Question) func(context.Context,
+	string) (func(context.Context, string) error, error) {
 	return func(ctx context.Context, call string) (func(context.Context, string) error, error) {
 		me := Self()
 		if _, err := d.Approvals.Do(ctx, r.ID, Step{To: Executing, Driver: me, Execution: call}); err != nil {

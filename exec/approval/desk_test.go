@@ -18,12 +18,14 @@ import (
 )
 
 func question() *consent.Question {
-	return &consent.Question{Ref: model.Ref{Kind: "tool", ID: "acme/pay"}, Digest: cas.Sum(nil), Risk: "money", Given: map[string]any{"amount": 120.0, "token": "s3cr3t"},
+	return &consent.Question{Ref: model.Ref{Kind: "tool", ID: "acme/pay"}, Digest: cas.Sum(nil), Risk: "money",
+		Given:     map[string]any{"amount": 120.0, "token": "s3cr3t"},
 		Principal: "ann", Expires: time.Hour}
 }
 
 func controller(l *approval.Local) *approval.Controller {
-	return &approval.Controller{Approvals: l, Project: "/p", Set: cas.Sum([]byte("set")), Door: approval.Exec, NoWait: true, Command: "rye exec acme/pay"}
+	return &approval.Controller{Approvals: l, Project: "/p", Set: cas.Sum([]byte("set")), Door: approval.Exec,
+		NoWait: true, Command: "rye exec acme/pay"}
 }
 
 // pending returns the id of the only request that waits.
@@ -37,14 +39,16 @@ func pending(t testing.TB, l *approval.Local) string {
 	return all[0].ID
 }
 
-// TestNoWait: a caller that doesn't wait learns which request to answer, finds the answer with the next call, and only that.
+// TestNoWait: a caller that doesn't wait learns which request to answer, finds the answer with the next call, and only
+// that.
 func TestNoWait(t *testing.T) {
 	l := open(t, t.TempDir(), &clock{now: noon}, &trail{})
 	d := controller(l)
 	_, err := d.Approve(t.Context(), question(), "")
 	id := pending(t, l)
 	e := fault.Of(err)
-	if !errors.Is(err, approval.ErrWaits) || e.Code != fault.Approval || e.Details["request"] != id || strings.Join(e.Hint, ";") != "rye approve "+id+";rye exec acme/pay;rye trust check tool:acme/pay" {
+	if !errors.Is(err, approval.ErrWaits) || e.Code != fault.Approval || e.Details["request"] != id ||
+		strings.Join(e.Hint, ";") != "rye approve "+id+";rye exec acme/pay;rye trust check tool:acme/pay" {
 		t.Fatalf("%v, %v, %v", err, e.Details, e.Hint)
 	}
 	_, err = d.Approve(t.Context(), question(), "")
@@ -108,7 +112,10 @@ func TestWaits(t *testing.T) {
 			_, err := l.Do(context.Background(), id, approval.Step{To: approval.Denied, By: "bob", Reason: "too much"})
 			return err
 		}, "denied by bob; reason: too much; its risk is money"},
-		{"expired", func(_ *approval.Local, c *clock, _ string) error { c.pass(2 * time.Hour); return nil }, "there was no answer within 1h0m0s; its risk is money"},
+		{"expired", func(_ *approval.Local, c *clock, _ string) error {
+			c.pass(2 * time.Hour)
+			return nil
+		}, "there was no answer within 1h0m0s; its risk is money"},
 		{"dropped", func(l *approval.Local, _ *clock, id string) error {
 			_, err := l.Do(context.Background(), id, approval.Step{To: approval.Superseded, Reason: "gone"})
 			return err
@@ -148,7 +155,8 @@ func TestWaits(t *testing.T) {
 		must(t, got.Drop(t.Context(), fault.New(fault.LockMismatch, "the lock has changed")))
 		must(t, got.Drop(t.Context(), fault.New(fault.LockMismatch, "the lock has changed")))
 		_, err = d.Approve(t.Context(), question(), "c3")
-		if fault.CodeOf(err) != fault.Approval || !strings.Contains(strings.Join(fault.Of(err).Why, ""), "LOCK_MISMATCH: the lock has changed") {
+		if fault.CodeOf(err) != fault.Approval || !strings.Contains(strings.Join(fault.Of(err).Why, ""),
+			"LOCK_MISMATCH: the lock has changed") {
 			t.Errorf("%v: %q", err, fault.Of(err).Why)
 		}
 	}
@@ -161,7 +169,8 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// TestAsked: a person who is asked at once answers, or leaves it to others, and is asked no more once another has answered.
+// TestAsked: a person who is asked at once answers, or leaves it to others, and is asked no more once another has
+// answered.
 func TestAsked(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -229,13 +238,15 @@ func TestGate(t *testing.T) {
 	now := &clock{now: noon}
 	l := open(t, t.TempDir(), now, &trail{})
 	d := controller(l)
-	d.Thread, d.Door, d.Command = "acme/flow-1795000000-a2b3c", approval.Thread, "rye thread resume acme/flow-1795000000-a2b3c"
+	d.Thread, d.Door, d.Command = "acme/flow-1795000000-a2b3c", approval.Thread,
+		"rye thread resume acme/flow-1795000000-a2b3c"
 	gate := func(call string) (*approval.Request, error) {
 		return d.Gate(t.Context(), call, "tool:acme/flow", cas.Sum(nil), "Deploy "+strings.Repeat("x", 5000), "ann", 0)
 	}
 	_, err := gate("g1")
 	id := pending(t, l)
-	if e := fault.Of(err); !errors.Is(err, approval.ErrWaits) || e.Details["request"] != id || len(e.Hint) != 2 || !strings.HasPrefix(e.Text, `"tool:acme/flow" waits for an answer: Deploy xxx`) {
+	if e := fault.Of(err); !errors.Is(err, approval.ErrWaits) || e.Details["request"] != id || len(e.Hint) != 2 ||
+		!strings.HasPrefix(e.Text, `"tool:acme/flow" waits for an answer: Deploy xxx`) {
 		t.Errorf("%v, %q", err, e.Hint)
 	}
 	_, err = l.Do(t.Context(), id, approves)
@@ -316,7 +327,8 @@ func TestKeeps(t *testing.T) {
 	id := asks()
 	do(id, approves, takes, ends)
 	_, err := d.Approve(t.Context(), question(), "")
-	if k, ok := errors.AsType[*approval.KeptError](err); !ok || string(k.Result) != "kept" || k.Request.ID != id || k.Error() == "" {
+	if k, ok := errors.AsType[*approval.KeptError](err); !ok || string(k.Result) != "kept" || k.Request.ID != id ||
+		k.Error() == "" {
 		t.Errorf("%v", err)
 	}
 	// A caller that finds the approval, and is slower than the server.
@@ -332,11 +344,13 @@ func TestKeeps(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	do(asks(), approval.Step{To: approval.Denied, By: "bob", Reason: "too much"})
-	if _, err := d.Approve(t.Context(), question(), ""); fault.CodeOf(err) != fault.Approval || fault.Of(err).Details["reason"] != "too much" {
+	if _, err := d.Approve(t.Context(), question(), ""); fault.CodeOf(err) != fault.Approval ||
+		fault.Of(err).Details["reason"] != "too much" {
 		t.Errorf("%v", err)
 	}
 	do(asks(), approves, takes, approval.Step{To: approval.Unknown, Driver: me})
-	if _, err := d.Approve(t.Context(), question(), ""); fault.CodeOf(err) != fault.Conflict || !strings.Contains(err.Error(), "its call is unknown") {
+	if _, err := d.Approve(t.Context(), question(), ""); fault.CodeOf(err) != fault.Conflict ||
+		!strings.Contains(err.Error(), "its call is unknown") {
 		t.Errorf("%v", err)
 	}
 	do(asks(), approves, takes, ends)
@@ -354,7 +368,8 @@ func TestAmbiguous(t *testing.T) {
 		must(t, err)
 	}
 	_, err := approval.Find(t.Context(), l, "3F2a9c1e")
-	if fault.CodeOf(err) != fault.Ambiguous || len(fault.Of(err).Why) != 2 || !strings.Contains(err.Error(), "matches 2 requests") {
+	if fault.CodeOf(err) != fault.Ambiguous || len(fault.Of(err).Why) != 2 ||
+		!strings.Contains(err.Error(), "matches 2 requests") {
 		t.Errorf("%v", err)
 	}
 	gate := &approval.Request{Kind: approval.Gate, Text: "go on?"}

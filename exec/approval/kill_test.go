@@ -66,7 +66,8 @@ func effects(state string) int {
 	return strings.Count(string(b), "\n")
 }
 
-// TestKilled: a process that is killed before any change of a file leaves a journal that goes on, and its call is made once at most.
+// TestKilled: a process that is killed before any change of a file leaves a journal that goes on, and its call is made
+// once at most.
 func TestKilled(t *testing.T) {
 	for n := 1; ; n++ {
 		state, l, id := approved(t)
@@ -74,7 +75,8 @@ func TestKilled(t *testing.T) {
 		r, err := approval.Find(t.Context(), l, id)
 		must(t, err)
 		made := effects(state)
-		if want := map[approval.State][2]int{approval.Approved: {0, 0}, approval.Unknown: {0, 1}, approval.Done: {1, 1}}[r.State]; made < want[0] || made > want[1] || r.State == approval.Executing {
+		if want := map[approval.State][2]int{approval.Approved: {0, 0}, approval.Unknown: {0, 1},
+			approval.Done: {1, 1}}[r.State]; made < want[0] || made > want[1] || r.State == approval.Executing {
 			t.Errorf("killed at %d: %s, made %d times", n, r.State, made)
 		}
 		if out, err := journaltest.Command(t, state, 0).CombinedOutput(); err != nil {

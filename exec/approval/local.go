@@ -44,12 +44,16 @@ type Local struct {
 	book journal.Book[*rows]
 }
 
-// Open returns the requests in a user's state directory. Files are made when they are first needed. The caller closes it.
+// Open returns the requests in a user's state directory. Files are made when they are first needed. The caller closes
+// it.
 func Open(state string, now func() time.Time, log Log, hook journal.Hook) *Local {
 	dir := filepath.Join(state, "approvals")
-	return &Local{Now: now, Log: log, Runs: proc.Start, ID: NewID, dir: dir, keys: &secret.Store{Dir: filepath.Join(state, "auth"), Now: now, Wait: osfile.LockWait},
-		book: journal.Book[*rows]{Path: filepath.Join(dir, "requests"), Format: "rye approvals", Hook: hook, Empty: func() *rows { return &rows{byID: map[string]*Request{}} },
-			Lost: []string{"it has the requests for approvals of this user", "if its directory is moved away, calls that wait have to ask again"}}}
+	return &Local{Now: now, Log: log, Runs: proc.Start, ID: NewID, dir: dir,
+		keys: &secret.Store{Dir: filepath.Join(state, "auth"), Now: now, Wait: osfile.LockWait},
+		book: journal.Book[*rows]{Path: filepath.Join(dir, "requests"), Format: "rye approvals", Hook: hook,
+			Empty: func() *rows { return &rows{byID: map[string]*Request{}} },
+			Lost: []string{"it has the requests for approvals of this user",
+				"if its directory is moved away, calls that wait have to ask again"}}}
 }
 
 // Close closes the file.
@@ -80,7 +84,8 @@ func (r *rows) Take(text []byte) error {
 		return err
 	}
 	q := e.Request
-	if q == nil || !isID().MatchString(q.ID) || !slices.Contains(States, q.State) || q.Kind != Call && q.Kind != Gate || q.Span < 0 {
+	if q == nil || !isID().MatchString(q.ID) || !slices.Contains(States, q.State) || q.Kind != Call &&
+		q.Kind != Gate || q.Span < 0 {
 		return errors.New("not a request for an approval")
 	}
 	if was := r.byID[q.ID]; was != nil && was.State != q.State && !slices.Contains(next[was.State], q.State) {
@@ -139,8 +144,8 @@ func (l *Local) seen(r *Request, now time.Time) *Request {
 	return &c
 }
 
-// Watch implements Approvals. What time has brought about is recorded before it is shown, so that a clock that goes back takes
-// nothing of it away. Without a log, or where that can't be written, it is only shown.
+// Watch implements Approvals. What time has brought about is recorded before it is shown, so that a clock that goes
+// back takes nothing of it away. Without a log, or where that can't be written, it is only shown.
 func (l *Local) Watch(ctx context.Context, f Filter, look func([]*Request) (bool, error)) error {
 	for records := l.Log != nil; ; {
 		late := false
@@ -168,7 +173,9 @@ func (l *Local) Watch(ctx context.Context, f Filter, look func([]*Request) (bool
 }
 
 func sortNewest(all []*Request) {
-	slices.SortFunc(all, func(a, b *Request) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(all, func(a, b *Request) int {
+		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID))
+	})
 }
 
 // step returns the record of a request that has changed, after the audit log has it.
@@ -176,7 +183,8 @@ func (l *Local) step(ctx context.Context, r *Request) (entry, error) {
 	if l.Log == nil {
 		return entry{}, fault.New(fault.Unavailable, "requests for approvals can't be changed without the audit log")
 	}
-	err := l.Log.Ask(ctx, &record.Approval{By: r.By, Code: r.Code, Params: r.Shown, Principal: r.Principal, Ref: r.Ref, Request: r.ID, State: string(r.State),
+	err := l.Log.Ask(ctx, &record.Approval{By: r.By, Code: r.Code, Params: r.Shown, Principal: r.Principal, Ref: r.Ref,
+		Request: r.ID, State: string(r.State),
 		Tenant: r.Tenant, Thread: r.Thread, Through: r.Through})
 	return entry{string(r.State), r}, err
 }
@@ -220,7 +228,8 @@ func (r *Request) keeps(p Part, is State, now time.Time) bool {
 }
 
 // Make implements Approvals.
-func (l *Local) Make(ctx context.Context, r *Request, params []byte, same func(*Request) bool) (made *Request, err error) {
+func (l *Local) Make(ctx context.Context, r *Request, params []byte, same func(*Request) bool) (made *Request,
+	err error) {
 	err = l.book.Change(ctx, func(rows *rows) ([]any, error) {
 		now := l.now()
 		records, err := l.settle(ctx, rows, now)
@@ -311,8 +320,10 @@ func (r *Request) take(s *Step, now time.Time) error {
 	case !slices.Contains(next[r.State], s.To), r.Kind == Gate && s.To == Executing:
 		return r.conflict(s.To)
 	case s.To == Approved && r.Separate && (s.By == "" || s.By == r.Principal):
-		return fault.New(fault.Denied, "the request %s needs another person's approval", r.ID).On("request", r.ID).On("principal", r.Principal).
-			Because(fmt.Sprintf("%q asked, and the policy says separate: true", r.Principal)).Try(fault.Command("rye approvals", r.ID))
+		return fault.New(fault.Denied, "the request %s needs another person's approval", r.ID).On("request",
+			r.ID).On("principal", r.Principal).
+			Because(fmt.Sprintf("%q asked, and the policy says separate: true",
+				r.Principal)).Try(fault.Command("rye approvals", r.ID))
 	case (s.To == Done || s.To == Unknown) && r.Driver != s.Driver:
 		return r.conflict(s.To)
 	}

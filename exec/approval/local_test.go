@@ -132,14 +132,17 @@ func TestFormat(t *testing.T) {
 	},
 		approval.Step{To: approval.Denied, By: "bob", Through: "rye deny", Reason: "too much"})
 	make(func(r *approval.Request) {
-		r.Kind, r.Ref, r.Text, r.Risk, r.Lines, r.Params, r.Shown = approval.Gate, "tool:acme/flow", "Deploy to production?", "", nil, r.Set, r.Set
+		r.Kind, r.Ref, r.Text, r.Risk, r.Lines, r.Params, r.Shown = approval.Gate, "tool:acme/flow",
+			"Deploy to production?", "", nil, r.Set, r.Set
 	})
-	journaltest.Golden(t, filepath.Join(state, "approvals", "requests"), filepath.Join("../../testdata/vectors/exec/approval", "requests"))
+	journaltest.Golden(t, filepath.Join(state, "approvals", "requests"),
+		filepath.Join("../../testdata/vectors/exec/approval", "requests"))
 	var steps []string
 	for _, s := range log.steps {
 		steps = append(steps, fmt.Sprintf("%s %s %s %s", s.Request[35:], s.State, s.By, s.Through))
 	}
-	if want := []string{"1 pending  ", "1 approved bob rye approve", "1 executing bob rye approve", "1 done bob rye approve", "2 pending  ", "2 denied bob rye deny", "3 pending  "}; !slices.Equal(steps, want) {
+	if want := []string{"1 pending  ", "1 approved bob rye approve", "1 executing bob rye approve",
+		"1 done bob rye approve", "2 pending  ", "2 denied bob rye deny", "3 pending  "}; !slices.Equal(steps, want) {
 		t.Errorf("the audit log has %q", steps)
 	}
 }
@@ -192,7 +195,8 @@ func TestFaults(t *testing.T) {
 		r, err := l.Make(t.Context(), approvaltest.New(), []byte("given"), nil)
 		if err == nil {
 			acknowledged = r.State
-			for _, s := range []approval.Step{approves, executes, {To: approval.Done, Driver: driver, Result: []byte("result")}} {
+			for _, s := range []approval.Step{approves, executes,
+				{To: approval.Done, Driver: driver, Result: []byte("result")}} {
 				if _, err = l.Do(t.Context(), r.ID, s); err != nil {
 					break
 				}
@@ -207,7 +211,8 @@ func TestFaults(t *testing.T) {
 		all, err := approval.List(t.Context(), after, approval.Filter{})
 		must(t, err)
 		// One that was refused may be there, and waits for an answer.
-		if r != nil && (len(all) != 1 || all[0].State != acknowledged) || r == nil && len(all) > 0 && all[0].State != approval.Pending {
+		if r != nil && (len(all) != 1 || all[0].State != acknowledged) || r == nil && len(all) > 0 &&
+			all[0].State != approval.Pending {
 			t.Errorf("at %d, %s: %+v; acknowledged %q", fail, failed, all, acknowledged)
 		}
 		_, err = after.Make(t.Context(), approvaltest.New(), []byte("next"), nil)
@@ -262,7 +267,9 @@ func TestShort(t *testing.T) {
 	}
 	all, err := approval.List(t.Context(), open(t, state, c, nil), approval.Filter{})
 	must(t, err)
-	if slices.ContainsFunc(all, func(r *approval.Request) bool { return r.ID == old.ID }) || !slices.ContainsFunc(all, func(r *approval.Request) bool { return r.ID == gate.ID }) {
+	if slices.ContainsFunc(all, func(r *approval.Request) bool {
+		return r.ID == old.ID
+	}) || !slices.ContainsFunc(all, func(r *approval.Request) bool { return r.ID == gate.ID }) {
 		t.Errorf("%d requests are left", len(all))
 	}
 }
@@ -280,7 +287,8 @@ func TestDamage(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(path, bytes.Replace(b, []byte("bob"), []byte("eve"), 1), 0o600))
 	_, err = approval.List(t.Context(), open(t, state, c, nil), approval.Filter{})
-	if fault.CodeOf(err) != fault.Integrity || !strings.Contains(strings.Join(fault.Of(err).Why, " "), "have to ask again") {
+	if fault.CodeOf(err) != fault.Integrity ||
+		!strings.Contains(strings.Join(fault.Of(err).Why, " "), "have to ask again") {
 		t.Errorf("%v", err)
 	}
 	must(t, os.WriteFile(path, b, 0o600))

@@ -37,7 +37,8 @@ const format = "rye audit/1"
 
 // newerFormat returns the error for a journal in a format that this version doesn't read.
 func newerFormat(found string) error {
-	return fault.New(fault.VersionMismatch, "the audit log has the format %+q, expected %q", found, format).Try("rye version")
+	return fault.New(fault.VersionMismatch, "the audit log has the format %+q, expected %q", found,
+		format).Try("rye version")
 }
 
 func isNewerFormat(err error) bool { return err != nil && fault.CodeOf(err) == fault.VersionMismatch }

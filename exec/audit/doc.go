@@ -2,14 +2,16 @@
 //
 // A Log is one process's access to the journals of a user. Begin writes what is known of a call before it may have a
 // side effect, End its outcome. Verify finds what was changed since, List and Stats read. What a line says of a call
-// is in package record, how lines follow each other in package chain, how they are appended in package cas/journal, which
-// key signs in package machine, and what can be shown to others of one call in package receipt. No line holds text that a
-// tool or a model wrote, nor parameters or results: only their digests, of parameters without secrets (package redact).
+// is in package record, how lines follow each other in package chain, how they are appended in package cas/journal,
+// which key signs in package machine, and what can be shown to others of one call in package receipt. No line holds
+// text that a tool or a model wrote, nor parameters or results: only their digests, of parameters without secrets
+// (package redact).
 //
 // # Files
 //
 //	DIR/head.jsonl                                            one for all processes
-//	DIR/head.jsonl.lock                                       locked while a line is added to it; says that there is one
+//	DIR/head.jsonl.lock                                       locked while a line is added to it; says that there is
+//	                                                          one
 //	DIR/segments/2026-11/20261120T120001Z-0123456789abcdef.jsonl   one for each process
 //
 // with mode 0600 in directories of mode 0700. Each is a journal of lines of JCS. Each line has its number, the
@@ -24,13 +26,16 @@
 //	                                                           before the key is used, and again now and then
 //	open        {"first":"blake3:9641…","segment":"2026…"}     a process begins a segment, with a line of this sum
 //	mark        {"last":"blake3:f613…","lines":2,"segment":…}  the segment has so many lines, the last with this sum
-//	prune       {"before":"2026-…","calls":12,"export":"blake3:…","lines":26,"segments":["2026…"],"sig":"rye:signed:v2:…"}   the files
-//	                                                           of these segments are removed; signed, in the name "audit:prune"
-//	checkpoint  {"closed":true,"last":…,"lines":5,"segment":…,"sig":"rye:signed:v2:…"}   the same, signed; closed: nothing follows
+//	prune       {"before":"2026-…","calls":12,"export":"blake3:…","lines":26,"segments":["2026…"],"sig":"rye:signed:v2:…"}
+//	            the files
+//	                                                           of these segments are removed; signed, in the name
+//	                                                           "audit:prune"
+//	checkpoint  {"closed":true,"last":…,"lines":5,"segment":…,"sig":"rye:signed:v2:…"} the same, signed; closed:
+//	            nothing follows
 //
-// The signature of a checkpoint is a line of package sign without comment marks, in the domain rye/v2/audit, for the name
-// "audit:" and the segment's, and of the digest of the head's line without the members sig and sum. So it is about the
-// segment up to there, and about everything in the head before it.
+// The signature of a checkpoint is a line of package sign without comment marks, in the domain rye/v2/audit, for the
+// name "audit:" and the segment's, and of the digest of the head's line without the members sig and sum. So it is
+// about the segment up to there, and about everything in the head before it.
 //
 // Lines of a segment:
 //
@@ -42,36 +47,36 @@
 // # What is promised
 //
 // A line is written before Begin returns, so that a process that is killed loses none. It is synced with the next
-// checkpoint: at Close, at Checkpoint, and when a call ends after 1,000 lines or a minute. With Options.Required, Begin
-// returns when the line is synced and the head, synced too, has a mark of it; calls that wait at once share both. If
-// that can't be done, as on a full disk, Begin fails, and the caller must refuse the call.
+// checkpoint: at Close, at Checkpoint, and when a call ends after 1,000 lines or a minute. With Options.Required,
+// Begin returns when the line is synced and the head, synced too, has a mark of it; calls that wait at once share
+// both. If that can't be done, as on a full disk, Begin fails, and the caller must refuse the call.
 //
 // A segment's file is there before the head names it, and the head's line before the first call. So Verify finds, with
-// the first bad line of each file: a line that was edited, cut out, added, doubled or put elsewhere; a segment that was
-// removed or replaced, or that the head has no record of; the end of a segment that was cut off up to its last mark, and after it if it
-// was closed; a checkpoint that isn't by a machine that counts. Who holds a machine's key can write any log of that
-// machine, and the keys of who may read them lie in the same user's account: this is evidence towards others, and not
-// against that user.
+// the first bad line of each file: a line that was edited, cut out, added, doubled or put elsewhere; a segment that
+// was removed or replaced, or that the head has no record of; the end of a segment that was cut off up to its last
+// mark, and after it if it was closed; a checkpoint that isn't by a machine that counts. Who holds a machine's key can
+// write any log of that machine, and the keys of who may read them lie in the same user's account: this is evidence
+// towards others, and not against that user.
 //
-// Not found is what is taken off the end: of a segment behind its last mark (Report.Tail counts such lines), and of the
-// head together with all that it says of segments. Against the second, a position that was seen once, which Report.Head
-// and each receipt have, is given to Verify.
+// Not found is what is taken off the end: of a segment behind its last mark (Report.Tail counts such lines), and of
+// the head together with all that it says of segments. Against the second, a position that was seen once, which
+// Report.Head and each receipt have, is given to Verify.
 //
-// What a process leaves that dies in the middle of a line, or the power that fails, is no damage: such an end is passed
-// over, in the head by the next who writes. Everything else is. A head that is damaged at its end, or gone, isn't
-// continued (*journal.DamagedError): a person moves the directory away. A call that has begun and not ended is still
-// running, or its process died and its outcome is unknown.
+// What a process leaves that dies in the middle of a line, or the power that fails, is no damage: such an end is
+// passed over, in the head by the next who writes. Everything else is. A head that is damaged at its end, or gone,
+// isn't continued (*journal.DamagedError): a person moves the directory away. A call that has begun and not ended is
+// still running, or its process died and its outcome is unknown.
 //
 // # Pruning
 //
-// Prune adds a signed line that names whole segments, in which nothing is later than a time, and an export with their calls. Then
-// it removes their files. The line commits: what is still there after a process died belongs to the log no more, and goes with the
-// next Prune. The head stays whole, so that all else is proven as before: who compares it with a position that was seen could not
-// tell a shorter one from one whose beginning was taken away. A process has its segment's file locked, so that only those of
-// processes that ended are removed.
+// Prune adds a signed line that names whole segments, in which nothing is later than a time, and an export with their
+// calls. Then it removes their files. The line commits: what is still there after a process died belongs to the log no
+// more, and goes with the next Prune. The head stays whole, so that all else is proven as before: who compares it with
+// a position that was seen could not tell a shorter one from one whose beginning was taken away. A process has its
+// segment's file locked, so that only those of processes that ended are removed.
 //
 // # Bounds
 //
-// A line has at most 64 KiB. Verify holds in memory some 16 bytes for each mark and 400 for each segment, and the ids of
-// calls that haven't ended.
+// A line has at most 64 KiB. Verify holds in memory some 16 bytes for each mark and 400 for each segment, and the ids
+// of calls that haven't ended.
 package audit

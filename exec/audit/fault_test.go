@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 // child is another process: it says of each call that it has begun, and that it has ended. It is killed, or it stops
 // after 20 calls.
 func child(dir, name string) {
-	o := Options{Dir: dir, Key: machineKey, Voucher: testVoucher(), Program: "rye child", Now: ticking(), Required: strings.HasPrefix(name, "required")}
+	o := Options{Dir: dir, Key: machineKey, Voucher: testVoucher(), Program: "rye child", Now: ticking(),
+		Required: strings.HasPrefix(name, "required")}
 	l, err := Open(o)
 	for i := 0; err == nil && (i < 20 || strings.HasSuffix(name, "forever")); i++ {
 		id := fmt.Sprintf("%s-%d", name, i)
@@ -280,7 +281,8 @@ func TestBroken(t *testing.T) {
 		}
 		l.head.Hook = nil
 		_, err := l.Begin(t.Context(), call("c"))
-		if err == nil || !strings.HasPrefix(err.Error(), "the audit log can't continue: broken") || !errors.Is(err, errBroken) {
+		if err == nil || !strings.HasPrefix(err.Error(), "the audit log can't continue: broken") ||
+			!errors.Is(err, errBroken) {
 			t.Error(op, err)
 		}
 		if err := l.Close(t.Context()); !errors.Is(err, errBroken) {
@@ -290,8 +292,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// The power fails before each change. What wasn't synced is gone, or is NUL, or is there. Verify never reports tampering
-// in a log that was written honestly, and what was required to stay is there.
+// The power fails before each change. What wasn't synced is gone, or is NUL, or is there. Verify never reports
+// tampering in a log that was written honestly, and what was required to stay is there.
 func TestPowerCut(t *testing.T) {
 	for _, o := range []func(*Options){nil, required} {
 		for _, lost := range []string{"gone", "nul", "kept", "half"} {

@@ -47,8 +47,8 @@ type visitor interface {
 	prune(l *record.Line, p *pruneBody) error
 }
 
-// readHead reads the head. On an error (a *record.Problem, a newer format, or one of the file) the index holds what was read
-// before it. Without a head the index is empty.
+// readHead reads the head. On an error (a *record.Problem, a newer format, or one of the file) the index holds what
+// was read before it. Without a head the index is empty.
 func readHead(dir string, v visitor, each func(*record.Line) error) (*index, error) {
 	x := &index{byName: map[string]*segmentState{}}
 	f, err := journal.Open(headPath(dir))

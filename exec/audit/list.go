@@ -239,7 +239,8 @@ func steps(ctx context.Context, dir string, s *segmentState, visit func(*Step) b
 			return true, nil
 		}
 		a, err := record.ParseApproval(r.Line.Body)
-		return err == nil && visit(&Step{a, r.Line.At, record.Position{Segment: r.File, Line: r.Line.N, Sum: r.Line.Sum}}), err
+		return err == nil && visit(&Step{a, r.Line.At,
+			record.Position{Segment: r.File, Line: r.Line.N, Sum: r.Line.Sum}}), err
 	})
 }
 
@@ -250,7 +251,8 @@ func take(r *record.Reader, open map[string]*Record) (*Record, error) {
 	switch {
 	case l.Kind == kindBegin && c == nil:
 		call, err := record.ParseCall(l.Call, l.Body)
-		c = &Record{Position: record.Position{Segment: r.File, Line: l.N, Sum: l.Sum}, ID: l.Call, Begin: l.At, Call: call}
+		c = &Record{Position: record.Position{Segment: r.File, Line: l.N, Sum: l.Sum}, ID: l.Call, Begin: l.At,
+			Call: call}
 		open[l.Call] = c
 		return c, err
 	case l.Kind == kindEnd && c != nil:

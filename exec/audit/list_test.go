@@ -38,7 +38,8 @@ func TestList(t *testing.T) {
 		now = now.Add(time.Hour)
 		e, err := l.Begin(t.Context(), call(fmt.Sprintf("b%d", day)))
 		must(t, err)
-		must(t, e.End(t.Context(), record.Outcome{Status: record.Failed, Code: "EXECUTION_FAILED", Exit: 3, Duration: 2 * time.Second}))
+		must(t, e.End(t.Context(), record.Outcome{Status: record.Failed, Code: "EXECUTION_FAILED", Exit: 3,
+			Duration: 2 * time.Second}))
 		if day != 1 {
 			must(t, long.End(t.Context(), done()))
 		}
@@ -74,7 +75,9 @@ func TestList(t *testing.T) {
 	}
 	s, err := Stats(t.Context(), dir, Filter{})
 	must(t, err)
-	if u := s.Items["tool:demo/hi"]; s.Calls != 9 || s.Unfinished != 1 || s.Statuses["ok"] != 5 || s.Statuses["failed"] != 3 || u.Calls != 9 || u.NotOK != 3 || u.Longest != 2*time.Second || u.Total != 13500*time.Millisecond {
+	if u := s.Items["tool:demo/hi"]; s.Calls != 9 || s.Unfinished != 1 || s.Statuses["ok"] != 5 ||
+		s.Statuses["failed"] != 3 || u.Calls != 9 || u.NotOK != 3 || u.Longest != 2*time.Second ||
+		u.Total != 13500*time.Millisecond {
 		t.Errorf("%+v %+v", s, s.Items)
 	}
 	b := exported(t, dir)
@@ -195,7 +198,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// FuzzVerify reads any bytes as a head, or as a segment: nothing panics, and what isn't as it was written is never good.
+// FuzzVerify reads any bytes as a head, or as a segment: nothing panics, and what isn't as it was written is never
+// good.
 func FuzzVerify(f *testing.F) {
 	dir := twoSegments(f)
 	head := read(f, headPath(dir))
@@ -216,7 +220,8 @@ func FuzzVerify(f *testing.F) {
 		if err != nil && !isNewerFormat(err) {
 			t.Fatal(err)
 		}
-		if err == nil && len(r.Problems) == 0 && !bytes.Equal(b, good) && !(isHead && (bytes.HasPrefix(b, good[:len(good)-1]) || r.Torn > 0 || r.Tail > 0)) {
+		if err == nil && len(r.Problems) == 0 && !bytes.Equal(b, good) &&
+			!(isHead && (bytes.HasPrefix(b, good[:len(good)-1]) || r.Torn > 0 || r.Tail > 0)) {
 			t.Errorf("accepted %q", b)
 		}
 		for r, err := range List(t.Context(), dir, Filter{}) {

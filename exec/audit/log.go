@@ -34,8 +34,8 @@ type Options struct {
 // ErrClosed is returned by a Log after Close, and by its entries.
 var ErrClosed = errors.New("the audit log is closed")
 
-// broken returns the error of a Log whose segment may be incomplete after a failed write or sync. It refuses calls until
-// a new Log is opened.
+// broken returns the error of a Log whose segment may be incomplete after a failed write or sync. It refuses calls
+// until a new Log is opened.
 func broken(err error) error {
 	return fault.New(fault.Files, "the audit log can't continue: %v", err).From(err)
 }
@@ -80,7 +80,9 @@ func Open(o Options) (*Log, error) {
 	}
 	l := &Log{o: o, open: map[string]bool{}}
 	l.required.Store(o.Required)
-	l.head = journal.Journal{Path: headPath(o.Dir), Wait: o.Wait, Check: checkHead, Line: func(b []byte) bool { return new(record.Line).Scan(b) }}
+	l.head = journal.Journal{Path: headPath(o.Dir), Wait: o.Wait, Check: checkHead, Line: func(b []byte) bool {
+		return new(record.Line).Scan(b)
+	}}
 	return l, nil
 }
 
@@ -120,8 +122,8 @@ func (l *Log) Begin(ctx context.Context, c record.Call) (*Entry, error) {
 		return e, err
 	}
 	if err := l.commit(ctx, e.pos.Line); err != nil {
-		// The line may stay, so say there that nothing came of it. If that can't be said the id remains taken: a call that
-		// begins twice would look as if the segment had been changed.
+		// The line may stay, so say there that nothing came of it. If that can't be said the id remains taken: a call
+		// that begins twice would look as if the segment had been changed.
 		l.mu.Lock()
 		refused := record.Outcome{Code: "UNAVAILABLE", Status: record.Refused}
 		if _, werr := l.write(kindEnd, c.ID, refused.Append(nil)); werr == nil {
@@ -204,8 +206,8 @@ func (l *Log) Checkpoint(ctx context.Context) error {
 	return l.mark(ctx, true, false)
 }
 
-// Close is Checkpoint, after which nothing follows in this process's segment. Calls that haven't ended are left without
-// an outcome.
+// Close is Checkpoint, after which nothing follows in this process's segment. Calls that haven't ended are left
+// without an outcome.
 func (l *Log) Close(ctx context.Context) error {
 	l.commits.Lock()
 	defer l.commits.Unlock()
@@ -292,7 +294,8 @@ func (l *Log) tell(ctx context.Context, add func(*record.Tail) error) error {
 	})
 	if e, ok := errors.AsType[*journal.DamagedError](err); ok {
 		return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "audit-log").On("path", e.Path).
-			Because("rye doesn't append to a damaged journal: keep a copy, then move its directory away").Try("rye audit verify")
+			Because("rye doesn't append to a damaged journal: keep a copy, then move its directory away").
+			Try("rye audit verify")
 	}
 	return err
 }
@@ -302,8 +305,8 @@ func (l *Log) line(kind string, b body) record.Line {
 	return record.Line{At: l.o.Now().UTC(), Body: encode(b), Kind: kind}
 }
 
-// announce adds the lines that begin a segment in the head. The key is repeated if it isn't among the last lines, so that
-// a reader finds it nearby.
+// announce adds the lines that begin a segment in the head. The key is repeated if it isn't among the last lines, so
+// that a reader finds it nearby.
 func (l *Log) announce(t *record.Tail, first cas.Digest) {
 	l.tellMachine(t)
 	t.Add(l.line(kindOpen, &openBody{first, l.segment}))

@@ -44,7 +44,9 @@ func call(id string) record.Call {
 func fullCall(id string) record.Call {
 	c := call(id)
 	c.Approval = "bob"
-	c.Chain = []record.Link{{Digest: digest("python"), Ref: "tool:rye/python", Signers: []string{"builtin"}, Tree: digest("tree")}, {Digest: digest("subprocess"), Ref: "tool:rye/subprocess", Signers: []string{"builtin"}}}
+	c.Chain = []record.Link{{Digest: digest("python"), Ref: "tool:rye/python", Signers: []string{"builtin"},
+		Tree: digest("tree")}, {Digest: digest("subprocess"), Ref: "tool:rye/subprocess",
+		Signers: []string{"builtin"}}}
 	c.Deadline = noon.Add(time.Minute)
 	c.Grants, c.Lock, c.Set, c.Tree = digest("grants"), digest("lock"), digest("lock"), digest("tree")
 	c.Limits = map[string]int64{"wall_ms": 60000, "memory": 1 << 30}
@@ -52,12 +54,14 @@ func fullCall(id string) record.Call {
 	c.Policy = []cas.Digest{digest("root"), digest("project")}
 	c.Risk, c.Sandbox, c.Tenant = "read", "landlock+seccomp", "acmé \"quoted\""
 	c.Signers = []string{"6c31041268f471609c79f5f2dbcc38e4a4ab2f4d416109a4e09fcf50fd0f0062"}
-	c.Toolchain = []record.Program{{Digest: digest("py"), Name: "python3", Path: "/usr/bin/python3", Version: "3.12.3"}, {Name: "bash", Pinned: true}}
+	c.Toolchain = []record.Program{{Digest: digest("py"), Name: "python3", Path: "/usr/bin/python3",
+		Version: "3.12.3"}, {Name: "bash", Pinned: true}}
 	return c
 }
 
 func done() record.Outcome {
-	return record.Outcome{Status: record.OK, Result: digest("result"), Duration: 1500 * time.Millisecond, Sandbox: "landlock+seccomp", Usage: map[string]int64{"cpu_ms": 12}}
+	return record.Outcome{Status: record.OK, Result: digest("result"), Duration: 1500 * time.Millisecond,
+		Sandbox: "landlock+seccomp", Usage: map[string]int64{"cpu_ms": 12}}
 }
 
 // ticking is a clock that goes on by a second at each look.
@@ -89,7 +93,8 @@ func newLog(t testing.TB, dir string, edit func(*Options)) *Log {
 
 func required(o *Options) { o.Required = true }
 
-// sampled is how far a test that does one thing at every place goes on: with -short further, since no goroutines meet in it.
+// sampled is how far a test that does one thing at every place goes on: with -short further, since no goroutines meet
+// in it.
 func sampled(step int) int {
 	if testing.Short() {
 		return 7 * step
@@ -184,7 +189,8 @@ func TestLog(t *testing.T) {
 	e, err := l.Begin(t.Context(), fullCall("a"))
 	must(t, err)
 	run(t, l, "b")
-	if r := sound(t, dir); r.Segments != 1 || r.Calls != 2 || r.Unfinished != 1 || r.Tail != 3 || r.Checkpoints != 0 || len(r.Machines) != 0 {
+	if r := sound(t, dir); r.Segments != 1 || r.Calls != 2 || r.Unfinished != 1 || r.Tail != 3 || r.Checkpoints != 0 ||
+		len(r.Machines) != 0 {
 		t.Errorf("while a call runs: %+v", r)
 	}
 	must(t, e.End(t.Context(), done()))
@@ -237,11 +243,17 @@ func TestOpen(t *testing.T) {
 		edit       func(*Options)
 	}{
 		{"no program", `audit: program is missing`, func(o *Options) { o.Program = "" }},
-		{"two lines", `audit: program "a\nb" must be one line of printable text`, func(o *Options) { o.Program = "a\nb" }},
+		{"two lines", `audit: program "a\nb" must be one line of printable text`, func(o *Options) {
+			o.Program = "a\nb"
+		}},
 		{"no key", "the audit log requires a key and a clock", func(o *Options) { o.Key = key.Private{} }},
 		{"no clock", "the audit log requires a key and a clock", func(o *Options) { o.Now = nil }},
-		{"voucher", "the voucher must be a JSON object of at most 16384 bytes", func(o *Options) { o.Voucher = []byte("x") }},
-		{"long voucher", "the voucher must be a JSON object of at most 16384 bytes", func(o *Options) { o.Voucher = []byte(`{"a":"` + strings.Repeat("x", maxVoucher) + `"}`) }},
+		{"voucher", "the voucher must be a JSON object of at most 16384 bytes", func(o *Options) {
+			o.Voucher = []byte("x")
+		}},
+		{"long voucher", "the voucher must be a JSON object of at most 16384 bytes", func(o *Options) {
+			o.Voucher = []byte(`{"a":"` + strings.Repeat("x", maxVoucher) + `"}`)
+		}},
 	} {
 		o := good
 		c.edit(&o)
@@ -282,10 +294,12 @@ func TestRefusedCalls(t *testing.T) {
 	}
 	e, err := l.Begin(t.Context(), call("a"))
 	must(t, err)
-	if _, err := l.Begin(t.Context(), call("a")); err == nil || err.Error() != `audit: id "a" is already used by a running call` {
+	if _, err := l.Begin(t.Context(), call("a")); err == nil ||
+		err.Error() != `audit: id "a" is already used by a running call` {
 		t.Error(err)
 	}
-	if err := e.End(t.Context(), record.Outcome{Status: "fine"}); err == nil || err.Error() != `audit: status "fine" is not a valid status` {
+	if err := e.End(t.Context(), record.Outcome{Status: "fine"}); err == nil ||
+		err.Error() != `audit: status "fine" is not a valid status` {
 		t.Error(err)
 	}
 	must(t, e.End(t.Context(), done()))
@@ -309,7 +323,8 @@ func TestRequired(t *testing.T) {
 	path := segmentsOf(t, dir)[0]
 	b := read(t, path)
 	write(t, path, b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1])
-	if r := verify(t, dir); len(r.Problems) != 1 || r.Problems[0].Line != 3 || !strings.Contains(r.Problems[0].Reason, "of the head records 3") {
+	if r := verify(t, dir); len(r.Problems) != 1 || r.Problems[0].Line != 3 ||
+		!strings.Contains(r.Problems[0].Reason, "of the head records 3") {
 		t.Errorf("%v", r.Problems)
 	}
 }

@@ -76,7 +76,8 @@ type Pruned struct {
 
 func prunedOf(l *record.Line, p *pruneBody) Pruned {
 	before, _ := time.Parse(timeForm, p.Before) // as check has
-	return Pruned{Line: l.N, At: l.At, Before: before, Segments: len(p.Segments), Calls: p.Calls, Lines: p.Lines, Export: p.Export}
+	return Pruned{Line: l.N, At: l.At, Before: before, Segments: len(p.Segments), Calls: p.Calls, Lines: p.Lines,
+		Export: p.Export}
 }
 
 func (v *verifier) prune(l *record.Line, p *pruneBody) error {
@@ -110,8 +111,8 @@ type Segment struct {
 	Bytes int64     `json:"bytes"`
 }
 
-// Old returns the segments in which nothing is later than before, and calls visit with the line of an export for each of their
-// calls and steps. A segment that a process still writes to is none of them. The log must have been verified.
+// Old returns the segments in which nothing is later than before, and calls visit with the line of an export for each
+// of their calls and steps. A segment that a process still writes to is none of them. The log must have been verified.
 func Old(ctx context.Context, dir string, before time.Time, visit func(line []byte) error) (*Pruning, error) {
 	p := &Pruning{Before: before.UTC().Truncate(time.Millisecond)}
 	x, err := readHead(dir, noVisitor{}, func(*record.Line) error { return ctx.Err() })
@@ -137,7 +138,8 @@ func Old(ctx context.Context, dir string, before time.Time, visit func(line []by
 }
 
 // oldSegment returns a segment if nothing in it is later than before; held if a process still writes to it.
-func oldSegment(ctx context.Context, dir string, s *segmentState, before time.Time, visit func(line []byte) error) (old *Segment, held bool, err error) {
+func oldSegment(ctx context.Context, dir string, s *segmentState, before time.Time,
+	visit func(line []byte) error) (old *Segment, held bool, err error) {
 	f, r, err := openSegment(dir, s)
 	if err != nil {
 		return nil, false, err
@@ -175,8 +177,8 @@ func oldSegment(ctx context.Context, dir string, s *segmentState, before time.Ti
 	return old, false, errors.Join(err, visited)
 }
 
-// Prune removes segments, after the head names them in signed lines that also name an export with their calls. What a process
-// that died has left of such segments goes too.
+// Prune removes segments, after the head names them in signed lines that also name an export with their calls. What a
+// process that died has left of such segments goes too.
 func (l *Log) Prune(ctx context.Context, p *Pruning, export cas.Digest) error {
 	if len(p.Segments) > 0 {
 		if err := l.tell(ctx, func(t *record.Tail) error { return l.namePruned(t, p, export) }); err != nil {

@@ -28,8 +28,8 @@ func at(days int) func(*Options) {
 	return func(o *Options) { o.Now = func() time.Time { return noon.AddDate(0, 0, days) } }
 }
 
-// grown makes a log of four segments: closed on day 0, left by a process that died on day 1, left so before its first mark on day
-// 2, and closed on day 10. Each has a call of its day's name.
+// grown makes a log of four segments: closed on day 0, left by a process that died on day 1, left so before its first
+// mark on day 2, and closed on day 10. Each has a call of its day's name.
 func grown(t testing.TB, dir string) {
 	for i, day := range []int{0, 1, 2, 10} {
 		l := newLog(t, dir, at(day))
@@ -78,14 +78,18 @@ func TestPrune(t *testing.T) {
 		t.Errorf("%+v, %s", p, ids)
 	}
 	p, ids := old(t, dir, 5)
-	if len(p.Segments) != 3 || p.Kept != 0 || ids != "day-0 day-1 day-2" || p.Segments[0].Calls != 1 || p.Segments[0].Lines != 3 || p.Segments[0].Bytes < 500 || !p.Segments[1].Ended.Equal(noon.AddDate(0, 0, 1).Truncate(time.Millisecond)) {
+	if len(p.Segments) != 3 || p.Kept != 0 || ids != "day-0 day-1 day-2" || p.Segments[0].Calls != 1 ||
+		p.Segments[0].Lines != 3 || p.Segments[0].Bytes < 500 ||
+		!p.Segments[1].Ended.Equal(noon.AddDate(0, 0, 1).Truncate(time.Millisecond)) {
 		t.Errorf("%+v, %s", p, ids)
 	}
 	l := newLog(t, dir, at(20))
 	must(t, l.Prune(t.Context(), p, export))
 	r := verify(t, dir, before.Head, gone)
-	want := Pruned{Line: r.Head.Line, At: noon.AddDate(0, 0, 20).Truncate(time.Millisecond), Before: noon.AddDate(0, 0, 5).Truncate(time.Millisecond), Segments: 3, Calls: 3, Lines: 9, Export: export}
-	if len(r.Problems) > 0 || r.Segments != 1 || r.Calls != 1 || len(r.Pruned) != 1 || r.Pruned[0] != want || r.SeenPruned != 1 {
+	want := Pruned{Line: r.Head.Line, At: noon.AddDate(0, 0, 20).Truncate(time.Millisecond),
+		Before: noon.AddDate(0, 0, 5).Truncate(time.Millisecond), Segments: 3, Calls: 3, Lines: 9, Export: export}
+	if len(r.Problems) > 0 || r.Segments != 1 || r.Calls != 1 || len(r.Pruned) != 1 || r.Pruned[0] != want ||
+		r.SeenPruned != 1 {
 		t.Errorf("%+v, %v", r, r.Problems)
 	}
 	if left := segmentsOf(t, dir); len(left) != 1 {
@@ -147,12 +151,14 @@ func TestPruneMany(t *testing.T) {
 	}))
 	must(t, l.Prune(t.Context(), &p, export))
 	r := verify(t, dir)
-	if len(r.Problems) > 0 || len(r.Pruned) != 2 || r.Pruned[0].Segments != mostPruned || r.Pruned[1].Segments != 2 || r.Segments != 0 {
+	if len(r.Problems) > 0 || len(r.Pruned) != 2 || r.Pruned[0].Segments != mostPruned || r.Pruned[1].Segments != 2 ||
+		r.Segments != 0 {
 		t.Errorf("%+v, %v", r, r.Problems)
 	}
 }
 
-// TestPruneForged: a line about removed segments that isn't as the machine signed it is found, and so is any byte of it.
+// TestPruneForged: a line about removed segments that isn't as the machine signed it is found, and so is any byte of
+// it.
 func TestPruneForged(t *testing.T) {
 	thief := keytest.Named("thief")
 	made := filepath.Join(t.TempDir(), "audit")
@@ -181,15 +187,18 @@ func TestPruneForged(t *testing.T) {
 			b.Segments = append(b.Segments, kept)
 			slices.Sort(b.Segments)
 		}},
-		"another export": {bad + "invalid checkpoint signature", func(_ *record.Line, b *pruneBody) { b.Export = digest("x") }},
-		"by another machine": {bad + "checkpoint signed by an unknown machine key", func(l *record.Line, b *pruneBody) {
-			b.Sig = ""
-			bare := *l
-			bare.Body = encode(b)
-			s, err := sign.New(cas.Sum(bare.AppendOpen(nil)), pruneClaim(), thief, noon)
-			must(t, err)
-			b.Sig = s.String()
+		"another export": {bad + "invalid checkpoint signature", func(_ *record.Line, b *pruneBody) {
+			b.Export = digest("x")
 		}},
+		"by another machine": {bad + "checkpoint signed by an unknown machine key",
+			func(l *record.Line, b *pruneBody) {
+				b.Sig = ""
+				bare := *l
+				bare.Body = encode(b)
+				s, err := sign.New(cas.Sum(bare.AppendOpen(nil)), pruneClaim(), thief, noon)
+				must(t, err)
+				b.Sig = s.String()
+			}},
 		"as a checkpoint": {bad + "invalid checkpoint signature", func(l *record.Line, b *pruneBody) {
 			b.Sig = ""
 			bare := *l
@@ -198,11 +207,16 @@ func TestPruneForged(t *testing.T) {
 			must(t, err)
 			b.Sig = s.String()
 		}},
-		"unsigned":      {bad + sign.ErrLine.Error(), func(_ *record.Line, b *pruneBody) { b.Sig = "" }},
-		"unknown":       {bad + "segment 20200101T000000Z-0123456789abcdef was not opened", func(_ *record.Line, b *pruneBody) { b.Segments = []string{"20200101T000000Z-0123456789abcdef"} }},
-		"none":          {bad + "invalid line format", func(_ *record.Line, b *pruneBody) { b.Segments = nil }},
-		"twice":         {bad + "invalid line format", func(_ *record.Line, b *pruneBody) { b.Segments = append(b.Segments, b.Segments[0]) }},
-		"elsewhere":     {bad + `"../x" is not a segment name`, func(_ *record.Line, b *pruneBody) { b.Segments = []string{"../x"} }},
+		"unsigned": {bad + sign.ErrLine.Error(), func(_ *record.Line, b *pruneBody) { b.Sig = "" }},
+		"unknown": {bad + "segment 20200101T000000Z-0123456789abcdef was not opened",
+			func(_ *record.Line, b *pruneBody) { b.Segments = []string{"20200101T000000Z-0123456789abcdef"} }},
+		"none": {bad + "invalid line format", func(_ *record.Line, b *pruneBody) { b.Segments = nil }},
+		"twice": {bad + "invalid line format", func(_ *record.Line, b *pruneBody) {
+			b.Segments = append(b.Segments, b.Segments[0])
+		}},
+		"elsewhere": {bad + `"../x" is not a segment name`, func(_ *record.Line, b *pruneBody) {
+			b.Segments = []string{"../x"}
+		}},
 		"no time":       {bad + `invalid time "now"`, func(_ *record.Line, b *pruneBody) { b.Before = "now" }},
 		"negative":      {bad + "invalid line format", func(_ *record.Line, b *pruneBody) { b.Calls = -1 }},
 		"no such count": {bad + "invalid line format", func(_ *record.Line, b *pruneBody) { b.Lines = -1 }},
@@ -225,7 +239,8 @@ func TestPruneForged(t *testing.T) {
 	// Nothing goes on in a segment that was removed.
 	write(t, headPath(made), good)
 	gone := p.Segments[0].Name
-	for _, line := range []record.Line{l.line(kindMark, &markBody{Last: digest("x"), Lines: 9, Segment: gone}), l.line(kindOpen, &openBody{digest("x"), gone})} {
+	for _, line := range []record.Line{l.line(kindMark, &markBody{Last: digest("x"), Lines: 9, Segment: gone}),
+		l.line(kindOpen, &openBody{digest("x"), gone})} {
 		write(t, headPath(made), good)
 		must(t, l.tell(t.Context(), func(tail *record.Tail) error {
 			tail.Add(line)
@@ -264,7 +279,9 @@ func TestPruneRefused(t *testing.T) {
 	all := segmentsOf(t, dir)
 	none := func([]byte) error { return nil }
 	broken := errors.New("broken")
-	if _, err := Old(t.Context(), dir, noon.AddDate(1, 0, 0), func([]byte) error { return broken }); !errors.Is(err, broken) {
+	if _, err := Old(t.Context(), dir, noon.AddDate(1, 0, 0), func([]byte) error {
+		return broken
+	}); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	good := read(t, all[0])
@@ -330,7 +347,8 @@ func pruned(t *testing.T, name, dir string) {
 	t.Helper()
 	r := verify(t, dir)
 	got := names(list(t, dir, Filter{}))
-	if len(r.Problems) > 0 || r.Segments != 4 && r.Segments != 1 || got != "day-0 day-1 day-2 day-10" && got != "day-10" || (len(r.Pruned) > 0) != (got == "day-10") {
+	if len(r.Problems) > 0 || r.Segments != 4 && r.Segments != 1 || got != "day-0 day-1 day-2 day-10" &&
+		got != "day-10" || (len(r.Pruned) > 0) != (got == "day-10") {
 		t.Fatalf("%s: %+v, %v, %s", name, r, r.Problems, got)
 	}
 	p, _ := old(t, dir, 5)
@@ -402,7 +420,8 @@ func TestPruneSteps(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "audit")
 	l := newLog(t, dir, nil)
 	run(t, l, "a")
-	must(t, l.Ask(t.Context(), &record.Approval{Ref: "tool:acme/x", Request: "r-1", State: "asked", Principal: "ann", Params: digest("p")}))
+	must(t, l.Ask(t.Context(), &record.Approval{Ref: "tool:acme/x", Request: "r-1", State: "asked", Principal: "ann",
+		Params: digest("p")}))
 	must(t, l.Close(t.Context()))
 	x, err := readHead(dir, noVisitor{}, func(*record.Line) error { return nil })
 	must(t, err)

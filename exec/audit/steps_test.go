@@ -22,7 +22,8 @@ func TestSteps(t *testing.T) {
 			must(t, l.Ask(t.Context(), &a))
 			run(t, l, "c"+a.State+a.Request)
 		}
-		for _, bad := range []record.Approval{{}, {Request: "r", Ref: "tool:a"}, {Request: "r/", Ref: "tool:a", State: "x"}, {Request: "r", Ref: "a\nb", State: "x"}} {
+		for _, bad := range []record.Approval{{}, {Request: "r", Ref: "tool:a"},
+			{Request: "r/", Ref: "tool:a", State: "x"}, {Request: "r", Ref: "a\nb", State: "x"}} {
 			if l.Ask(t.Context(), &bad) == nil {
 				t.Errorf("%+v is written", bad)
 			}
@@ -44,7 +45,8 @@ func TestSteps(t *testing.T) {
 		b, err := os.ReadFile(files[0])
 		must(t, err)
 		lines := bytes.SplitAfter(b, []byte("\n"))
-		for i, bytes := range [][]byte{bytes.Replace(b, []byte("bob"), []byte("eve"), 1), bytes.Join(append(lines[:1:1], lines[2:]...), nil)} {
+		for i, bytes := range [][]byte{bytes.Replace(b, []byte("bob"), []byte("eve"), 1),
+			bytes.Join(append(lines[:1:1], lines[2:]...), nil)} {
 			must(t, os.WriteFile(files[0], bytes, 0o600))
 			r, err := Verify(t.Context(), dir, nil)
 			must(t, err)

@@ -23,24 +23,30 @@ import (
 
 // A Report is what Verify found.
 type Report struct {
-	Segments    int64             `json:"segments"`
-	Lines       int64             `json:"lines"` // of segments
-	Calls       int64             `json:"calls"`
-	Unfinished  int64             `json:"unfinished"`           // calls without an end: they run, or their process died
-	Checkpoints int64             `json:"checkpoints"`          // all of them hold, unless there is a problem
-	Tail        int64             `json:"tail"`                 // lines that the head has no mark of: their removal would not be detected
-	Torn        int64             `json:"torn"`                 // journals that end in the middle of a line
-	Head        record.Position   `json:"head"`                 // to be remembered elsewhere, and given to Verify another time
-	Pruned      []Pruned          `json:"pruned,omitempty"`     // segments that were removed, by the signed lines that say so
-	SeenPruned  int64             `json:"seen_pruned,omitzero"` // positions in such segments: they can't be looked at any more
-	Machines    []Machine         `json:"machines"`
-	Problems    []*record.Problem `json:"problems"` // at most one for each file, sorted
+	Segments int64 `json:"segments"`
+	Lines    int64 `json:"lines"` // of segments
+	Calls    int64 `json:"calls"`
+	// calls without an end: they run, or their process died
+	Unfinished  int64 `json:"unfinished"`
+	Checkpoints int64 `json:"checkpoints"` // all of them hold, unless there is a problem
+	// lines that the head has no mark of: their removal would not be detected
+	Tail int64 `json:"tail"`
+	Torn int64 `json:"torn"` // journals that end in the middle of a line
+	// to be remembered elsewhere, and given to Verify another time
+	Head record.Position `json:"head"`
+	// segments that were removed, by the signed lines that say so
+	Pruned []Pruned `json:"pruned,omitempty"`
+	// positions in such segments: they can't be looked at any more
+	SeenPruned int64             `json:"seen_pruned,omitzero"`
+	Machines   []Machine         `json:"machines"`
+	Problems   []*record.Problem `json:"problems"` // at most one for each file, sorted
 }
 
 // A Machine is a key that signed checkpoints.
 type Machine struct {
-	Key         key.Public `json:"key"`
-	By          key.Public `json:"by"` // the key, of those that count, that vouches for it, else itself if it is one of them; zero for none
+	Key key.Public `json:"key"`
+	// the key, of those that count, that vouches for it, else itself if it is one of them; zero for none
+	By          key.Public `json:"by"`
 	Checkpoints int64      `json:"checkpoints"`
 	first       int64      // the line of its first checkpoint
 	vouchers    [][]byte
@@ -49,14 +55,15 @@ type Machine struct {
 // maxProblems bounds a report: more problems than this help no reader.
 const maxProblems = 1000
 
-// Verify reads the journals of a directory. Each checkpoint must be signed by a machine that one of the keys vouches for, or
-// that is one of them; without keys it is only said that the journals agree with each other. Each position is one
-// that was seen once, such as that in a receipt or in the report of an earlier Verify: the line must still be there.
-// Calls may begin and end meanwhile.
+// Verify reads the journals of a directory. Each checkpoint must be signed by a machine that one of the keys vouches
+// for, or that is one of them; without keys it is only said that the journals agree with each other. Each position is
+// one that was seen once, such as that in a receipt or in the report of an earlier Verify: the line must still be
+// there. Calls may begin and end meanwhile.
 //
 // What is wrong with the journals is in the report; the error is for what can't be read, and a *VersionError.
 func Verify(ctx context.Context, dir string, keys []key.Public, seen ...record.Position) (*Report, error) {
-	v := &verifier{ctx: ctx, dir: dir, keys: keys, seen: map[string][]record.Position{}, machines: map[key.Fingerprint]*Machine{}}
+	v := &verifier{ctx: ctx, dir: dir, keys: keys, seen: map[string][]record.Position{},
+		machines: map[key.Fingerprint]*Machine{}}
 	v.report.Machines, v.report.Problems = []Machine{}, []*record.Problem{}
 	for _, p := range seen {
 		v.seen[p.Segment] = append(v.seen[p.Segment], p)
@@ -64,8 +71,8 @@ func Verify(ctx context.Context, dir string, keys []key.Public, seen ...record.P
 	for _, list := range v.seen {
 		slices.SortFunc(list, func(a, b record.Position) int { return int(a.Line - b.Line) })
 	}
-	// A process creates a segment's file before the head names it: once a file listed here has more than its first line, the
-	// head has a record of it.
+	// A process creates a segment's file before the head names it: once a file listed here has more than its first
+	// line, the head has a record of it.
 	files, err := segmentFiles(dir)
 	if err != nil {
 		return nil, err
@@ -123,7 +130,8 @@ func (v *verifier) head() (*index, error) {
 		return nil, err
 	}
 	if problem == nil && len(seen) > 0 && lost == nil {
-		lost = &record.Problem{File: headName, Line: x.last.N + 1, Reason: fmt.Sprintf("line %d existed before", seen[0].Line)}
+		lost = &record.Problem{File: headName, Line: x.last.N + 1,
+			Reason: fmt.Sprintf("line %d existed before", seen[0].Line)}
 	}
 	var worst *record.Problem
 	for _, p := range []*record.Problem{problem, lost, forged, v.unknown()} {
@@ -146,7 +154,8 @@ func (v *verifier) head() (*index, error) {
 func compare(seen *[]record.Position, l *record.Line, file string) *record.Problem {
 	for ; len(*seen) > 0 && (*seen)[0].Line <= l.N; *seen = (*seen)[1:] {
 		if p := (*seen)[0]; p.Line < l.N || p.Sum != l.Sum {
-			return &record.Problem{File: file, Line: p.Line, Reason: fmt.Sprintf("replaced: this line was %s before", p.Sum.Short())}
+			return &record.Problem{File: file, Line: p.Line,
+				Reason: fmt.Sprintf("replaced: this line was %s before", p.Sum.Short())}
 		}
 	}
 	return nil
@@ -161,7 +170,9 @@ func (v *verifier) machine(_ *record.Line, m *machineBody) error {
 		v.order = append(v.order, k)
 	}
 	// The same word is repeated often, and few different ones are ever given.
-	if m.Voucher != nil && len(k.vouchers) < 16 && !slices.ContainsFunc(k.vouchers, func(b []byte) bool { return slices.Equal(b, m.Voucher) }) {
+	if m.Voucher != nil && len(k.vouchers) < 16 && !slices.ContainsFunc(k.vouchers, func(b []byte) bool {
+		return slices.Equal(b, m.Voucher)
+	}) {
 		k.vouchers = append(k.vouchers, slices.Clone(m.Voucher))
 	}
 	return nil
@@ -236,7 +247,8 @@ func (v *verifier) unknown() *record.Problem {
 		}
 		v.report.Machines = append(v.report.Machines, *k)
 		if len(v.keys) > 0 && k.By.IsZero() && (first == nil || k.first < first.Line) {
-			reason := fmt.Sprintf("checkpoint signed by machine %s, which none of the keys vouches for", k.Key.Fingerprint().Short())
+			reason := fmt.Sprintf("checkpoint signed by machine %s, which none of the keys vouches for",
+				k.Key.Fingerprint().Short())
 			first = &record.Problem{File: headName, Line: k.first, Reason: reason}
 		}
 	}
@@ -256,14 +268,18 @@ func (v *verifier) segments(x *index, files []string) error {
 		}
 		for _, name := range slices.Sorted(maps.Keys(v.seen)) {
 			if name != "" && x.byName[name] == nil {
-				v.found(&record.Problem{File: name, Line: 1, Reason: "this segment existed before, but the head has no record of it"})
+				v.found(&record.Problem{File: name, Line: 1,
+					Reason: "this segment existed before, but the head has no record of it"})
 			}
 		}
 	}
-	return cas.Parallel(v.ctx, 0, len(x.segments), func(ctx context.Context, i int) error { return v.segment(ctx, x.segments[i]) })
+	return cas.Parallel(v.ctx, 0, len(x.segments), func(ctx context.Context, i int) error {
+		return v.segment(ctx, x.segments[i])
+	})
 }
 
-// strangers reports files that the head has no record of. It reads the head again for those added since the first read.
+// strangers reports files that the head has no record of. It reads the head again for those added since the first
+// read.
 func (v *verifier) strangers(x *index, files []string) error {
 	var goOn []string
 	for _, name := range files {
@@ -441,7 +457,8 @@ func segmentFiles(dir string) ([]string, error) {
 		}
 		for _, file := range files {
 			name, ok := strings.CutSuffix(file.Name(), ".jsonl")
-			if ok && checkSegment(name) == nil && segmentPath(dir, name) == filepath.Join(root, month.Name(), file.Name()) {
+			if ok && checkSegment(name) == nil &&
+				segmentPath(dir, name) == filepath.Join(root, month.Name(), file.Name()) {
 				names = append(names, name)
 			}
 		}

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -67,11 +66,12 @@ func TestEveryByte(t *testing.T) {
 				t.Errorf("%s, byte %d of line %d: %v", file, i, line, p)
 			}
 		}
-		// A process that dies can leave a last line without its LF. In the head that line is lost, but no caller was told
-		// that it was written.
+		// A process that dies can leave a last line without its LF. In the head that line is lost, but no caller was
+		// told that it was written.
 		write(t, path, good[:len(good)-1])
 		r := verify(t, dir)
-		if p := problemOf(r, file); path == segment && (p == nil || p.Line != 3) || path != segment && (p != nil || r.Torn != 1 || r.Tail != 2) {
+		if p := problemOf(r, file); path == segment && (p == nil || p.Line != 3) || path != segment &&
+			(p != nil || r.Torn != 1 || r.Tail != 2) {
 			t.Errorf("%s without its last LF: %+v", file, r)
 		}
 		write(t, path, good)
@@ -121,11 +121,13 @@ func TestLinesChanged(t *testing.T) {
 	}
 	write(t, segments[0], read(t, segments[1]))
 	r = verify(t, dir)
-	if len(r.Problems) != 1 || r.Problems[0].Line != 1 || r.Problems[0].Reason != "not the segment recorded in the head" {
+	if len(r.Problems) != 1 || r.Problems[0].Line != 1 ||
+		r.Problems[0].Reason != "not the segment recorded in the head" {
 		t.Errorf("%v", r.Problems)
 	}
 	write(t, segments[0], good)
-	// Files that are none of ours, a segment that isn't in the head, and what a process left that died before it opened one.
+	// Files that are none of ours, a segment that isn't in the head, and what a process left that died before it
+	// opened one.
 	name := "20261120T120000Z-0123456789abcdef"
 	write(t, filepath.Join(dir, "segments", "note.txt"), []byte("x"))
 	write(t, filepath.Join(filepath.Dir(segments[0]), "note.txt"), []byte("x"))
@@ -158,7 +160,8 @@ func TestSeen(t *testing.T) {
 	dir := twoSegments(t)
 	r := sound(t, dir)
 	receipt := list(t, dir, Filter{})[3].Position
-	if r := verify(t, dir, r.Head, receipt, record.Position{Line: 1, Sum: lineSum(t, lines(read(t, headPath(dir)))[0])}); len(r.Problems) > 0 {
+	if r := verify(t, dir, r.Head, receipt, record.Position{Line: 1,
+		Sum: lineSum(t, lines(read(t, headPath(dir)))[0])}); len(r.Problems) > 0 {
 		t.Errorf("%v", r.Problems)
 	}
 	fork := twoSegments(t) // the same but for random names
@@ -170,9 +173,13 @@ func TestSeen(t *testing.T) {
 		{"another line", "head, line 6: replaced: this line was " + other.Sum.Short() + " before", other},
 		{"a later line", "head, line 7: line 9 existed before", record.Position{Line: 9}},
 		{"no line", "head, line 0: replaced: this line was 000000000000 before", record.Position{}},
-		{"another segment", "20261120T120000Z-0123456789abcdef, line 1: this segment existed before, but the head has no record of it", record.Position{Segment: "20261120T120000Z-0123456789abcdef", Line: 1}},
-		{"another call", receipt.Segment + ", line 2: replaced: this line was " + receipt.Sum.Short() + " before", record.Position{Segment: receipt.Segment, Line: 2, Sum: receipt.Sum}},
-		{"a later call", receipt.Segment + ", line 6: lines are missing: line 8 existed before", record.Position{Segment: receipt.Segment, Line: 8, Sum: receipt.Sum}},
+		{"another segment",
+			"20261120T120000Z-0123456789abcdef, line 1: this segment existed before, but the head has no record of it",
+			record.Position{Segment: "20261120T120000Z-0123456789abcdef", Line: 1}},
+		{"another call", receipt.Segment + ", line 2: replaced: this line was " + receipt.Sum.Short() + " before",
+			record.Position{Segment: receipt.Segment, Line: 2, Sum: receipt.Sum}},
+		{"a later call", receipt.Segment + ", line 6: lines are missing: line 8 existed before",
+			record.Position{Segment: receipt.Segment, Line: 8, Sum: receipt.Sum}},
 	} {
 		if r := verify(t, dir, c.seen); len(r.Problems) != 1 || r.Problems[0].Error() != c.want {
 			t.Errorf("%s: %v", c.name, r.Problems)
@@ -184,7 +191,8 @@ func TestSeen(t *testing.T) {
 	if r := verify(t, dir); len(r.Problems) != 0 {
 		t.Errorf("the end isn't promised: %v", r.Problems)
 	}
-	if r := verify(t, dir, r.Head); len(r.Problems) != 1 || r.Problems[0].Error() != "head, line 5: line 6 existed before" {
+	if r := verify(t, dir, r.Head); len(r.Problems) != 1 ||
+		r.Problems[0].Error() != "head, line 5: line 6 existed before" {
 		t.Errorf("%v", r.Problems)
 	}
 }
@@ -234,8 +242,8 @@ func edited(t testing.TB, b []byte, i int) []byte {
 	return out
 }
 
-// TestBrokenChain: a line that was rewritten with its own sum, and a journal continued with the lines of another one, are
-// found before, between and after checkpoints, in the head and in segments.
+// TestBrokenChain: a line that was rewritten with its own sum, and a journal continued with the lines of another one,
+// are found before, between and after checkpoints, in the head and in segments.
 func TestBrokenChain(t *testing.T) {
 	logs := make([]string, 2)
 	for i := range logs {
@@ -252,7 +260,8 @@ func TestBrokenChain(t *testing.T) {
 		run(t, l, "c", "d")
 	}
 	dir, other := logs[0], logs[1]
-	for file, another := range map[string]string{headPath(dir): headPath(other), segmentsOf(t, dir)[0]: segmentsOf(t, other)[0]} {
+	for file, another := range map[string]string{headPath(dir): headPath(other),
+		segmentsOf(t, dir)[0]: segmentsOf(t, other)[0]} {
 		good, foreign := read(t, file), lines(read(t, another))
 		n := len(lines(good))
 		if n != len(foreign) {
@@ -312,7 +321,8 @@ func TestForged(t *testing.T) {
 				l.Body = encode(&machineBody{thief.Public(), thiefsVoucher})
 			}
 		}},
-		{"another machine signs", "head, line 4: checkpoint signed by machine " + thief.Public().Fingerprint().Short() + ", which none of the keys vouches for", func(l *record.Line) {
+		{"another machine signs", "head, line 4: checkpoint signed by machine " + thief.Public().Fingerprint().
+			Short() + ", which none of the keys vouches for", func(l *record.Line) {
 			switch l.Kind {
 			case kindMachine:
 				l.Body = encode(&machineBody{thief.Public(), thiefsVoucher})
@@ -320,14 +330,16 @@ func TestForged(t *testing.T) {
 				resign(thief, l)
 			}
 		}},
-		{"another machine signs, with the true one's voucher", "head, line 4: checkpoint signed by machine " + thief.Public().Fingerprint().Short() + ", which none of the keys vouches for", func(l *record.Line) {
-			switch l.Kind {
-			case kindMachine:
-				l.Body = encode(&machineBody{thief.Public(), testVoucher()})
-			case kindCheckpoint:
-				resign(thief, l)
-			}
-		}},
+		{"another machine signs, with the true one's voucher",
+			"head, line 4: checkpoint signed by machine " + thief.Public().Fingerprint().Short() +
+				", which none of the keys vouches for", func(l *record.Line) {
+				switch l.Kind {
+				case kindMachine:
+					l.Body = encode(&machineBody{thief.Public(), testVoucher()})
+				case kindCheckpoint:
+					resign(thief, l)
+				}
+			}},
 		{"a checkpoint made a mark", "head, line 4: invalid line format", func(l *record.Line) {
 			if l.Kind == kindCheckpoint {
 				l.Kind = kindMark
@@ -367,11 +379,12 @@ func TestForged(t *testing.T) {
 				l.Body = []byte(`{]}`)
 			}
 		}},
-		{"a segment elsewhere", `head, line 3: "../../../../../../../etc/passwd-12" is not a segment name`, func(l *record.Line) {
-			if l.Kind == kindOpen {
-				l.Body = encode(&openBody{cas.Digest{}, "../../../../../../../etc/passwd-12"})
-			}
-		}},
+		{"a segment elsewhere", `head, line 3: "../../../../../../../etc/passwd-12" is not a segment name`,
+			func(l *record.Line) {
+				if l.Kind == kindOpen {
+					l.Body = encode(&openBody{cas.Digest{}, "../../../../../../../etc/passwd-12"})
+				}
+			}},
 		{"a first line of another kind", `head, line 1: the first line must be of kind "head"`, func(l *record.Line) {
 			if l.Kind == kindHead {
 				l.Kind = kindMachine
@@ -405,31 +418,35 @@ func TestContradictions(t *testing.T) {
 				m.Lines = 3
 			}
 		}},
-		{"of no segment", "head, line 4: segment 20261120T120000Z-0123456789abcdef was not opened", func(i int, l *record.Line, m *markBody) {
-			if i == 3 {
-				m.Segment = "20261120T120000Z-0123456789abcdef"
-			}
-		}},
+		{"of no segment", "head, line 4: segment 20261120T120000Z-0123456789abcdef was not opened",
+			func(i int, l *record.Line, m *markBody) {
+				if i == 3 {
+					m.Segment = "20261120T120000Z-0123456789abcdef"
+				}
+			}},
 		{"of no lines", "head, line 4: invalid line count 0", func(i int, l *record.Line, m *markBody) {
 			if i == 3 {
 				m.Lines = 0
 			}
 		}},
-		{"another sum", "S, line 3: differs from the line recorded in the head", func(i int, l *record.Line, m *markBody) {
-			if i == 3 {
-				m.Last[0]++
-			}
-		}},
-		{"another last sum", "S, line 5: differs from the line recorded in the head", func(i int, l *record.Line, m *markBody) {
-			if i >= 4 {
-				m.Last[31]++
-			}
-		}},
-		{"more lines", "S, line 6: lines are missing: line 5 of the head records 7", func(i int, l *record.Line, m *markBody) {
-			if i == 4 {
-				m.Lines = 7
-			}
-		}},
+		{"another sum", "S, line 3: differs from the line recorded in the head",
+			func(i int, l *record.Line, m *markBody) {
+				if i == 3 {
+					m.Last[0]++
+				}
+			}},
+		{"another last sum", "S, line 5: differs from the line recorded in the head",
+			func(i int, l *record.Line, m *markBody) {
+				if i >= 4 {
+					m.Last[31]++
+				}
+			}},
+		{"more lines", "S, line 6: lines are missing: line 5 of the head records 7",
+			func(i int, l *record.Line, m *markBody) {
+				if i == 4 {
+					m.Lines = 7
+				}
+			}},
 	} {
 		dir := filepath.Join(t.TempDir(), "audit")
 		l := newLog(t, dir, nil)
@@ -446,7 +463,8 @@ func TestContradictions(t *testing.T) {
 			}
 		})
 		r := verify(t, dir)
-		if len(r.Problems) == 0 || strings.ReplaceAll(r.Problems[len(r.Problems)-1].Error(), l.segment, "S") != c.want && strings.ReplaceAll(r.Problems[0].Error(), l.segment, "S") != c.want {
+		if len(r.Problems) == 0 || strings.ReplaceAll(r.Problems[len(r.Problems)-1].Error(), l.segment,
+			"S") != c.want && strings.ReplaceAll(r.Problems[0].Error(), l.segment, "S") != c.want {
 			t.Errorf("%s: %v", c.name, r.Problems)
 		}
 	}
@@ -506,78 +524,5 @@ func TestSegmentSense(t *testing.T) {
 	}
 	if _, err := Stats(t.Context(), dir, Filter{}); err == nil {
 		t.Error("counted")
-	}
-}
-
-// Keys that count: the machine's own, a user's that vouches, any; none says only that the journals agree.
-func TestKeys(t *testing.T) {
-	dir := twoSegments(t)
-	stranger := keytest.Named("stranger").Public()
-	for _, c := range []struct {
-		name string
-		keys []key.Public
-		by   key.Public
-		ok   bool
-	}{
-		{"the machine", []key.Public{machineKey.Public()}, machineKey.Public(), true},
-		{"the user", []key.Public{stranger, userKey.Public()}, userKey.Public(), true},
-		{"a stranger", []key.Public{stranger}, key.Public{}, false},
-		{"no keys", nil, key.Public{}, true},
-	} {
-		r, err := Verify(t.Context(), dir, c.keys)
-		must(t, err)
-		if len(r.Machines) != 1 || r.Machines[0].By != c.by || (len(r.Problems) == 0) != c.ok {
-			t.Errorf("%s: %+v %v", c.name, r, r.Problems)
-		}
-	}
-	// Who vouches later vouches for what was before.
-	dir = filepath.Join(t.TempDir(), "audit")
-	l := newLog(t, dir, func(o *Options) { o.Voucher = nil })
-	run(t, l, "a")
-	must(t, l.Close(t.Context()))
-	if r := verify(t, dir); len(r.Problems) != 1 {
-		t.Errorf("%v", r.Problems)
-	}
-	l = newLog(t, dir, nil)
-	run(t, l, "b")
-	must(t, l.Close(t.Context()))
-	sound(t, dir)
-}
-
-func TestVersions(t *testing.T) {
-	dir := twoSegments(t)
-	later := func(i int, l *record.Line) {
-		if i == 0 {
-			l.Body = bytes.Replace(l.Body, []byte(format), []byte("rye audit/2"), 1)
-		}
-	}
-	segment := segmentsOf(t, dir)[0]
-	good := read(t, segment)
-	want := `the audit log has the format "rye audit/2", expected "rye audit/1"`
-	rechain(t, segment, later)
-	if _, err := Verify(t.Context(), dir, nil); err == nil || err.Error() != want {
-		t.Error(err)
-	}
-	write(t, segment, good)
-	rechain(t, headPath(dir), later)
-	if _, err := Verify(t.Context(), dir, nil); err == nil || err.Error() != want {
-		t.Error(err)
-	}
-	if _, err := newLog(t, dir, nil).Begin(t.Context(), call("x")); err == nil || err.Error() != want {
-		t.Error(err)
-	}
-}
-
-func TestCancelled(t *testing.T) {
-	dir := twoSegments(t)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(nil)
-	if _, err := Verify(ctx, dir, nil); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	for _, err := range List(ctx, dir, Filter{}) {
-		if !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
 	}
 }

@@ -46,8 +46,9 @@ type Program struct {
 // ActionOf returns the action of a call that was prepared.
 func ActionOf(p *exec.Plan, inputs cas.Digest, outputs []string) (*Action, error) {
 	a := &Action{
-		Chain: []Link{}, Env: exec.BuildEnv(), Inputs: inputs, MediaType: MediaType, Outputs: outputs, Packages: packages.Digest(p.Artifacts),
-		Params: p.Params, Platform: runtime.GOOS + "/" + runtime.GOARCH, Toolchain: []Program{},
+		Chain: []Link{}, Env: exec.BuildEnv(), Inputs: inputs, MediaType: MediaType, Outputs: outputs,
+		Packages: packages.Digest(p.Artifacts),
+		Params:   p.Params, Platform: runtime.GOOS + "/" + runtime.GOARCH, Toolchain: []Program{},
 	}
 	if a.Params == nil {
 		a.Params = map[string]any{}
@@ -58,7 +59,9 @@ func ActionOf(p *exec.Plan, inputs cas.Digest, outputs []string) (*Action, error
 	for _, q := range p.Programs {
 		a.Toolchain = append(a.Toolchain, Program{q.Digest, q.Name, q.Version})
 	}
-	slices.SortFunc(a.Toolchain, func(a, b Program) int { return cmp.Or(cmp.Compare(a.Name, b.Name), a.Digest.Compare(b.Digest)) })
+	slices.SortFunc(a.Toolchain, func(a, b Program) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), a.Digest.Compare(b.Digest))
+	})
 	a.Toolchain = slices.Compact(a.Toolchain)
 	var err error
 	a.Grants, err = p.Chain[0].Item.Model.Grants().Hash()

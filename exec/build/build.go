@@ -75,7 +75,9 @@ type Result struct {
 
 // OK reports whether everything that was asked for is there.
 func (r *Result) OK() bool {
-	return !slices.ContainsFunc(r.Steps, func(s *Report) bool { return s.State == Failed || s.State == Skipped || s.State == Stale })
+	return !slices.ContainsFunc(r.Steps, func(s *Report) bool {
+		return s.State == Failed || s.State == Skipped || s.State == Stale
+	})
 }
 
 // NoStep returns the error that a recipe has no step of a name.
@@ -220,17 +222,18 @@ func (b *build) scan(ctx context.Context) error {
 	}
 	defer batch.Close()
 	var mu sync.Mutex
-	r, err := worktree.Import(ctx, batch, b.Dir, worktree.Options{Cache: b.Stat, Skip: b.skip, Files: func(of []worktree.File) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, f := range of {
-			if b.Recipe.Makes(f.Path) {
-				b.found[f.Path] = f.Entry
-			} else {
-				b.sources[f.Path] = f.Entry
+	r, err := worktree.Import(ctx, batch, b.Dir,
+		worktree.Options{Cache: b.Stat, Skip: b.skip, Files: func(of []worktree.File) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, f := range of {
+				if b.Recipe.Makes(f.Path) {
+					b.found[f.Path] = f.Entry
+				} else {
+					b.sources[f.Path] = f.Entry
+				}
 			}
-		}
-	}})
+		}})
 	if err != nil {
 		return err
 	}
@@ -338,7 +341,8 @@ func (b *build) inputs(s *step) (Files, error) {
 			take(b.done[need].made)
 		}
 		if !any {
-			return nil, fault.New(fault.Files, "the step %q needs %q, and no file matches", s.Name, g.String()).On("step", s.Name).On("path", g.String()).Missing().
+			return nil, fault.New(fault.Files, "the step %q needs %q, and no file matches", s.Name,
+				g.String()).On("step", s.Name).On("path", g.String()).Missing().
 				Because("inputs: in " + recipe.File + " names files of the project and outputs of other steps")
 		}
 	}
@@ -387,14 +391,16 @@ func (b *build) do(ctx context.Context, s *step) error {
 	}
 	store := b.Store
 	if s.report.Note != "" {
-		// What is damaged isn't put again: the store has it, by its name. So this result is kept beside it until it is placed.
+		// What is damaged isn't put again: the store has it, by its name. So this result is kept beside it until it is
+		// placed.
 		fresh := &beside{Store: b.Store, fresh: &cas.Memory{}}
 		store = fresh
 		defer func() { fresh.copy(ctx, s.report.Outputs) }()
 	}
-	job := &Job{Step: s.Step, Action: a, Plan: plan, Store: store, Hold: func(ctx context.Context, tree cas.Digest) error {
-		return b.hold(ctx, store, tree)
-	}}
+	job := &Job{Step: s.Step, Action: a, Plan: plan, Store: store,
+		Hold: func(ctx context.Context, tree cas.Digest) error {
+			return b.hold(ctx, store, tree)
+		}}
 	made, err := b.Runner.Run(ctx, job)
 	if err != nil {
 		return err
@@ -413,7 +419,8 @@ func (b *build) do(ctx context.Context, s *step) error {
 }
 
 // recall takes what is remembered of an action, if that is all there.
-func (b *build) recall(ctx context.Context, s *step, a *Action, found Files, known bool, lastTree cas.Digest) (over bool, err error) {
+func (b *build) recall(ctx context.Context, s *step, a *Action, found Files, known bool,
+	lastTree cas.Digest) (over bool, err error) {
 	outputs, ok := b.Cache.Result(ctx, s.report.Action)
 	if !ok {
 		return false, nil
@@ -465,7 +472,8 @@ func (b *build) whole(ctx context.Context, files Files) error {
 }
 
 // place puts what a step has made into the project, and remembers that.
-func (b *build) place(ctx context.Context, s *step, a *Action, src cas.Getter, found Files, known bool, lastTree cas.Digest) error {
+func (b *build) place(ctx context.Context, s *step, a *Action, src cas.Getter, found Files, known bool,
+	lastTree cas.Digest) error {
 	last := Files{}
 	if known {
 		// What isn't in the store any more was not made by anybody, as far as can be said.
@@ -526,6 +534,7 @@ func (b *build) again(ctx context.Context, j *Job, first cas.Digest) error {
 		return err
 	}
 	tool, differs := j.Step.Tool.String(), differences("output", one, two)
-	return fault.New(fault.Failed, "%q isn't pure: the step %q made something else the second time", tool, j.Step.Name).On("step", j.Step.Name).On("ref", tool).
+	return fault.New(fault.Failed, "%q isn't pure: the step %q made something else the second time", tool,
+		j.Step.Name).On("step", j.Step.Name).On("ref", tool).
 		On("differences", differs).Because(differs...).Try(fault.Command("rye show", tool))
 }

@@ -57,7 +57,8 @@ func TestBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want("other stale", "other")
-	if r, err := w.build("other"); err != nil || r.OK() || !slices.Equal(r.Steps[0].Why, []string{"the output out/other is gone"}) {
+	if r, err := w.build("other"); err != nil || r.OK() ||
+		!slices.Equal(r.Steps[0].Why, []string{"the output out/other is gone"}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if got := w.counted(); got != "" || w.read("out/other") != "none" {
@@ -105,7 +106,8 @@ func TestNames(t *testing.T) {
 		w.put("src/"+name, name)
 	}
 	w.want("one ran")
-	if got, want := w.read("out/one"), "one: src/a=a src/a-b=a-b src/d-e=d-e src/d.f=d.f src/d/x=d/x src/d/y/z=d/y/z src/d0=d0"; got != want {
+	if got, want := w.read("out/one"),
+		"one: src/a=a src/a-b=a-b src/d-e=d-e src/d.f=d.f src/d/x=d/x src/d/y/z=d/y/z src/d0=d0"; got != want {
 		t.Errorf("%q", got)
 	}
 	w.want("one unchanged")
@@ -129,7 +131,8 @@ func TestWhy(t *testing.T) {
 	w.put("src/a", "b")
 	w.text["left"] = "2"
 	w.recipe = strings.Replace(w.recipe, `level: "1"`, `level: "2", more: "x"`, 1)
-	why("the input src/a changed", "tool:left changed", `the parameter level is "2", and was "1"`, `the parameter more is "x", and was null`)
+	why("the input src/a changed", "tool:left changed", `the parameter level is "2", and was "1"`,
+		`the parameter more is "x", and was null`)
 	w.recipe = strings.Replace(w.recipe, "tool:left", "tool:third", 1)
 	why("tool:left isn't in its chain any more", "tool:third is in its chain")
 	w.recipe = strings.Replace(w.recipe, "outputs: [out/left]", "outputs: [out/left, out/more]", 1)
@@ -148,7 +151,8 @@ func TestWhy(t *testing.T) {
 		w.put(fmt.Sprintf("src/x%02d", i), "x")
 	}
 	r, err := w.build("left")
-	if err != nil || len(r.Steps[0].Why) != 21 || r.Steps[0].Why[0] != "the input src/x00 is new" || r.Steps[0].Why[20] != "and more" {
+	if err != nil || len(r.Steps[0].Why) != 21 || r.Steps[0].Why[0] != "the input src/x00 is new" ||
+		r.Steps[0].Why[20] != "and more" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -235,7 +239,8 @@ func TestFailure(t *testing.T) {
 	if s := r.Steps[0]; s.State != build.Skipped || !slices.Equal(s.Why, []string{"the step left failed"}) {
 		t.Errorf("%+v", s)
 	}
-	if r.Steps[2].State != build.Ran || r.Steps[3].State != build.Ran || w.read("out/end") != "none" || w.read("out/left") != "none" {
+	if r.Steps[2].State != build.Ran || r.Steps[3].State != build.Ran || w.read("out/end") != "none" ||
+		w.read("out/left") != "none" {
 		t.Errorf("%+v %+v", r.Steps[2], r.Steps[3])
 	}
 	slices.Sort(told)
@@ -244,7 +249,8 @@ func TestFailure(t *testing.T) {
 	}
 
 	// Without it nothing begins any more.
-	w = newWorld(t, "  one: {tool: \"tool:one\", inputs: [\"src/**\"], outputs: [out/one]}\n  two: {tool: \"tool:two\", inputs: [\"src/**\"], outputs: [out/two]}\n")
+	w = newWorld(t,
+		"  one: {tool: \"tool:one\", inputs: [\"src/**\"], outputs: [out/one]}\n  two: {tool: \"tool:two\", inputs: [\"src/**\"], outputs: [out/two]}\n")
 	w.o.Jobs = 1
 	w.make = func(context.Context, string, map[string]string) (map[string]string, error) { return nil, no }
 	r, err = w.build()
@@ -308,7 +314,8 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, ok := errors.AsType[*fault.Error](r.Steps[0].Err)
-	if want := []string{"the output out/extra is gone", "the output out/more is new", "the output out/other changed"}; !ok || e.Code != fault.Failed || !slices.Equal(e.Why, want) ||
+	if want := []string{"the output out/extra is gone", "the output out/more is new",
+		"the output out/other changed"}; !ok || e.Code != fault.Failed || !slices.Equal(e.Why, want) ||
 		e.Error() != `"tool:other" isn't pure: the step "other" made something else the second time` {
 		t.Errorf("%v", r.Steps[0].Err)
 	}
@@ -340,12 +347,14 @@ func TestStrays(t *testing.T) {
 			t.Fatal(err)
 		}
 		e, ok := errors.AsType[*fault.Error](r.Steps[0].Err)
-		if !ok || e.Code != fault.Conflict || !strings.HasPrefix(e.Error(), `the outputs of the step "all" hold "dist/`) {
+		if !ok || e.Code != fault.Conflict || !strings.HasPrefix(e.Error(),
+			`the outputs of the step "all" hold "dist/`) {
 			t.Fatal(r.Steps[0].Err)
 		}
 		return e.Details["strays"].([]string)
 	}
-	if got := strays(); !slices.Equal(got, []string{"dist/mine"}) || w.read("dist/a") != "none" || w.read("dist/mine") != "mine" {
+	if got := strays(); !slices.Equal(got, []string{"dist/mine"}) || w.read("dist/a") != "none" ||
+		w.read("dist/mine") != "mine" {
 		t.Errorf("%q, and there is %q", got, w.read("dist/a"))
 	}
 	if err := os.Remove(filepath.Join(w.dir, "dist", "mine")); err != nil {
@@ -384,7 +393,9 @@ func TestPoisoned(t *testing.T) {
 		t.Fatal(err)
 	}
 	action := r.Steps[0].Action
-	evil, err := putTree(t.Context(), &build.Job{Store: w.store, Hold: func(context.Context, cas.Digest) error { return nil }}, map[string]string{"out/one": "evil"})
+	evil, err := putTree(t.Context(), &build.Job{Store: w.store, Hold: func(context.Context, cas.Digest) error {
+		return nil
+	}}, map[string]string{"out/one": "evil"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +416,8 @@ func TestPoisoned(t *testing.T) {
 	mine.Keep(t.Context(), action, cas.Sum([]byte("nothing")))
 	mine.Close(t.Context())
 	r, err = w.build()
-	if err != nil || r.Steps[0].State != build.Ran || !strings.HasPrefix(r.Steps[0].Note, "what it made before isn't in the store any more") {
+	if err != nil || r.Steps[0].State != build.Ran ||
+		!strings.HasPrefix(r.Steps[0].Note, "what it made before isn't in the store any more") {
 		t.Errorf("%+v, %v", r.Steps[0], err)
 	}
 	w.want("one unchanged")
@@ -442,7 +454,8 @@ func TestRotten(t *testing.T) {
 		w.want("one unchanged") // the build doesn't read the store
 		w.put("out/one", "touched")
 		r, err := w.build()
-		if err != nil || r.Steps[0].State != build.Ran || !strings.Contains(r.Steps[0].Note, "isn't in the store any more, as it was: ") {
+		if err != nil || r.Steps[0].State != build.Ran ||
+			!strings.Contains(r.Steps[0].Note, "isn't in the store any more, as it was: ") {
 			t.Errorf("%s: %+v, %v", what, r.Steps[0], err)
 		}
 		if got := w.read("out/one"); got != "one: src/a=a" {
@@ -474,11 +487,13 @@ func TestAction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Platform == "" || a.Inputs != cas.EmptyTree || len(a.Chain) != 1 || a.Chain[0].Ref != "tool:left" || !slices.Equal(a.Env, exec.BuildEnv()) {
+	if a.Platform == "" || a.Inputs != cas.EmptyTree || len(a.Chain) != 1 || a.Chain[0].Ref != "tool:left" ||
+		!slices.Equal(a.Env, exec.BuildEnv()) {
 		t.Errorf("%+v", a)
 	}
 	a.Platform = "linux/amd64"
-	a.Toolchain = append(a.Toolchain, build.Program{Digest: cas.Sum([]byte("python")), Name: "python3", Version: "3.13.5"})
+	a.Toolchain = append(a.Toolchain, build.Program{Digest: cas.Sum([]byte("python")), Name: "python3",
+		Version: "3.13.5"})
 	b, err := a.Append(nil)
 	if err != nil {
 		t.Fatal(err)

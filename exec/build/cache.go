@@ -122,7 +122,8 @@ func readKey(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Mode().IsRegular() && info.Size() == keySize && (runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0) {
+	if info.Mode().IsRegular() && info.Size() == keySize &&
+		(runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0) {
 		b, err := os.ReadFile(path)
 		if err != nil || len(b) == keySize {
 			return b, err

@@ -32,16 +32,16 @@
 //	platform   the operating system and the processor, as Go calls them
 //	toolchain  the programs that are started, as far as the chain names them, sorted by name and digest
 //
-// What those programs start themselves, and libraries of the system, aren't in it. That is what toolchains that are one
-// program, and --check, are for.
+// What those programs start themselves, and libraries of the system, aren't in it. That is what toolchains that are
+// one program, and --check, are for.
 //
 // # The run
 //
-// The tool works in a directory that holds its inputs, all of them as old as SOURCE_DATE_EPOCH, and the directories that
-// its outputs are to be in. It may write there, and in private directories, and nowhere else; it has no network and no secret. The
-// directory has another name each time, and a tool that writes this name into what it makes is found by running it
-// twice. What is at the paths of the outputs afterwards, by the rules of package portable, is the result: a tree in
-// the store. All else is forgotten.
+// The tool works in a directory that holds its inputs, all of them as old as SOURCE_DATE_EPOCH, and the directories
+// that its outputs are to be in. It may write there, and in private directories, and nowhere else; it has no network
+// and no secret. The directory has another name each time, and a tool that writes this name into what it makes is
+// found by running it twice. What is at the paths of the outputs afterwards, by the rules of package portable, is the
+// result: a tree in the store. All else is forgotten.
 //
 // # The index
 //
@@ -50,14 +50,15 @@
 //	"action" digest   = mac (32) outputs (32)
 //	"last" what       = mac (32) outputs (32) action
 //
-// outputs is the digest of a tree, action the record; what is the digest of the project's path, a NUL and the step's name: the last
-// result that was put there. mac is HMAC-SHA-256, under a key of 32 bytes that only the user may read, of the
-// key's length in one byte, the key, and the value behind mac. Without the key, a process that can write the index can't forge a result. An entry without a
-// good mac, or whose objects the store hasn't, or not with these bytes, is a miss.
+// outputs is the digest of a tree, action the record; what is the digest of the project's path, a NUL and the step's
+// name: the last result that was put there. mac is HMAC-SHA-256, under a key of 32 bytes that only the user may read,
+// of the key's length in one byte, the key, and the value behind mac. Without the key, a process that can write the
+// index can't forge a result. An entry without a good mac, or whose objects the store hasn't, or not with these bytes,
+// is a miss.
 //
 // # Outputs in the project
 //
-// A file of a result is put in its place whole, and not touched where it is there. In a directory that is an output nothing
-// else stays: files of the last result are removed, and if there is any other file, which a build couldn't make again, the
-// step is refused.
+// A file of a result is put in its place whole, and not touched where it is there. In a directory that is an output
+// nothing else stays: files of the last result are removed, and if there is any other file, which a build couldn't
+// make again, the step is refused.
 package build

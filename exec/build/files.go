@@ -20,8 +20,8 @@ func (f Files) same(o Files, path string) bool {
 	return inA && inB && a.Digest == b.Digest && a.Mode == b.Mode
 }
 
-// tree returns the digest of the tree of the files. put, which may be nil, is given each tree in it, those within before
-// those that name them.
+// tree returns the digest of the tree of the files. put, which may be nil, is given each tree in it, those within
+// before those that name them.
 func (f Files) tree(put func(b []byte) error) (cas.Digest, error) {
 	return treeOf(f, slices.Sorted(maps.Keys(f)), 0, put)
 }

@@ -30,7 +30,8 @@ func strays(step string, found, next, last Files) (gone []string, err error) {
 		}
 	}
 	if strange != nil {
-		return nil, fault.New(fault.Conflict, "the outputs of the step %q hold %q, which the step didn't make", step, strange[0]).On("step", step).On("strays", strange).
+		return nil, fault.New(fault.Conflict, "the outputs of the step %q hold %q, which the step didn't make", step,
+			strange[0]).On("step", step).On("strays", strange).
 			Permanent().Because(strange[:min(len(strange), fault.MaxLines)]...).
 			Because("a build never removes what it can't make again: move these files away, or name other outputs")
 	}

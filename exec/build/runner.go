@@ -21,8 +21,8 @@ import (
 
 // A Runner does actions: here, or on other machines. It may be used by many goroutines.
 type Runner interface {
-	// Run does an action. Its inputs are in the store, and there its outputs are when it returns the tree of them. That
-	// the tool says no, or doesn't make what it should, is a *FailedError or an *OutputError.
+	// Run does an action. Its inputs are in the store, and there its outputs are when it returns the tree of them.
+	// That the tool says no, or doesn't make what it should, is a *FailedError or an *OutputError.
 	Run(ctx context.Context, j *Job) (outputs cas.Digest, err error)
 }
 
@@ -32,8 +32,8 @@ type Job struct {
 	Action *Action
 	Plan   *exec.Plan // for one run; the maker of the job closes it
 	Store  Store
-	// Hold keeps a tree in the store until the build is over. A runner has what it made held before it closes the batch
-	// that it put it with.
+	// Hold keeps a tree in the store until the build is over. A runner has what it made held before it closes the
+	// batch that it put it with.
 	Hold func(ctx context.Context, tree cas.Digest) error
 }
 
@@ -57,7 +57,8 @@ func (e *FailedError) Error() string {
 
 // noOutput returns the error that a step hasn't made a file that it should, or that the file can't be part of a tree.
 func noOutput(step, path string, err error) error {
-	e := fault.New(fault.Validation, "the step %q has not made %q: %v", step, path, err).On("step", step).On("path", path).From(err).
+	e := fault.New(fault.Validation, "the step %q has not made %q: %v", step, path, err).On("step", step).On("path",
+		path).From(err).
 		Because("a tool writes its outputs to its working directory, at the paths that " + recipe.File + " names")
 	e.Exit = fault.ExitNo
 	return e

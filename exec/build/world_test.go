@@ -78,7 +78,8 @@ func (r *rotten) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 func newWorld(t testing.TB, steps string) *world {
 	t.Helper()
 	dir := t.TempDir()
-	w := &world{TB: t, dir: filepath.Join(dir, "project"), cache: filepath.Join(dir, "build.db"), key: []byte(strings.Repeat("k", 32)),
+	w := &world{TB: t, dir: filepath.Join(dir, "project"), cache: filepath.Join(dir, "build.db"),
+		key:    []byte(strings.Repeat("k", 32)),
 		recipe: "id: acme/x\nversion: 1.0.0\nbuild:\n" + steps, text: map[string]string{}, runs: map[string]int{}}
 	var err error
 	w.store = &rotten{bad: map[cas.Digest]bool{}}
@@ -119,7 +120,8 @@ func (w *world) prepare(_ context.Context, s *recipe.Step) (*exec.Plan, error) {
 		p.Params[param.Name] = param.Text
 	}
 	for _, name := range strings.Fields(w.text["programs"]) {
-		p.Programs = append(p.Programs, record.Program{Name: strings.TrimRight(name, "+"), Digest: cas.Sum([]byte(name)), Path: "/somewhere/" + name})
+		p.Programs = append(p.Programs, record.Program{Name: strings.TrimRight(name, "+"),
+			Digest: cas.Sum([]byte(name)), Path: "/somewhere/" + name})
 	}
 	it := &ai.Item{Raw: cas.Sum([]byte(text)), Model: &model.Model{}}
 	it.Ref = s.Tool
@@ -134,19 +136,20 @@ func (w *world) Run(ctx context.Context, j *build.Job) (cas.Digest, error) {
 	w.mu.Unlock()
 	w.store.collect(ctx)
 	in := map[string]string{}
-	err := cas.Walk(ctx, j.Store, cas.ID{Kind: cas.TreeKind, Digest: j.Action.Inputs}, func(path string, e cas.Entry) error {
-		if e.Mode == cas.Dir {
-			return nil
-		}
-		o, err := j.Store.Get(ctx, e.ID())
-		if err != nil {
+	err := cas.Walk(ctx, j.Store, cas.ID{Kind: cas.TreeKind, Digest: j.Action.Inputs},
+		func(path string, e cas.Entry) error {
+			if e.Mode == cas.Dir {
+				return nil
+			}
+			o, err := j.Store.Get(ctx, e.ID())
+			if err != nil {
+				return err
+			}
+			defer o.Close()
+			b, err := io.ReadAll(o)
+			in[path] = string(b)
 			return err
-		}
-		defer o.Close()
-		b, err := io.ReadAll(o)
-		in[path] = string(b)
-		return err
-	})
+		})
 	if err != nil {
 		return cas.Digest{}, err
 	}

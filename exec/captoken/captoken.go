@@ -38,9 +38,11 @@ const timeForm = "2006-01-02T15:04:05Z"
 var spec = canon.Spec{
 	Format: "token/2",
 	Header: []canon.Field{
-		{Name: "token", Max: 26}, {Name: "parent", Optional: true, Max: 71}, {Name: "thread", Max: maxThread}, {Name: "directive"},
+		{Name: "token", Max: 26}, {Name: "parent", Optional: true, Max: 71}, {Name: "thread", Max: maxThread},
+		{Name: "directive"},
 		{Name: "set", Optional: true, Max: 71}, {Name: "audience", Max: 100},
-		{Name: "not-before", Max: int64(len(timeForm))}, {Name: "expires", Max: int64(len(timeForm))}, {Name: "depth", Type: canon.Int, Max: MaxDepth},
+		{Name: "not-before", Max: int64(len(timeForm))}, {Name: "expires", Max: int64(len(timeForm))},
+		{Name: "depth", Type: canon.Int, Max: MaxDepth},
 	},
 	Sections:   []canon.Section{{Name: "grants"}},
 	MaxBytes:   MaxBytes,
@@ -77,12 +79,15 @@ type Token struct {
 }
 
 // New returns an unsigned token for a thread that counts from now on.
-func New(thread, directive string, set cas.Digest, grants capability.Set, depth int64, now time.Time, lasts time.Duration) *Token {
+func New(thread, directive string, set cas.Digest, grants capability.Set, depth int64, now time.Time,
+	lasts time.Duration) *Token {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
 	now = now.UTC().Truncate(time.Second)
-	return &Token{Unique: strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])), Thread: thread, Directive: directive, Set: set,
-		Audience: Audience, NotBefore: now, Expires: now.Add(lasts.Truncate(time.Second) + time.Second), Depth: min(depth, MaxDepth), Grants: grants}
+	return &Token{Unique: strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])),
+		Thread: thread, Directive: directive, Set: set,
+		Audience: Audience, NotBefore: now, Expires: now.Add(lasts.Truncate(time.Second) + time.Second),
+		Depth: min(depth, MaxDepth), Grants: grants}
 }
 
 // Encode returns the document, signed by the machine key.
@@ -138,8 +143,9 @@ func parse(b []byte) (*Token, error) {
 	if !s.Header() {
 		return nil, s.Err()
 	}
-	t := &Token{Unique: string(s.HeaderStr(atToken)), Thread: string(s.HeaderStr(atThread)), Directive: string(s.HeaderStr(atDirective)),
-		Audience: string(s.HeaderStr(atAudience)), Depth: s.HeaderInt(atDepth)}
+	t := &Token{Unique: string(s.HeaderStr(atToken)), Thread: string(s.HeaderStr(atThread)),
+		Directive: string(s.HeaderStr(atDirective)),
+		Audience:  string(s.HeaderStr(atAudience)), Depth: s.HeaderInt(atDepth)}
 	var errs []error
 	for i, to := range map[int]*cas.Digest{atParent: &t.Parent, atSet: &t.Set} {
 		if s.HeaderHas(i) {

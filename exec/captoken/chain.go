@@ -19,8 +19,8 @@ type Use struct {
 	Now       time.Time
 }
 
-// A Chain is the tokens of a process, the first that of the thread at the top. A nil Chain allows everything: this process got
-// no tokens.
+// A Chain is the tokens of a process, the first that of the thread at the top. A nil Chain allows everything: this
+// process got no tokens.
 type Chain struct {
 	texts []string
 	all   []*Token
@@ -33,7 +33,8 @@ func Take(texts []string, u Use) (*Chain, error) {
 		return nil, denied("there is no token")
 	}
 	if len(texts) > MaxChain {
-		return nil, fault.New(fault.TooDeep, "a chain of %d tokens: at most %d are allowed", len(texts), MaxChain).Try(more)
+		return nil, fault.New(fault.TooDeep, "a chain of %d tokens: at most %d are allowed", len(texts),
+			MaxChain).Try(more)
 	}
 	c := &Chain{texts: slices.Clone(texts), taken: u.Now}
 	for i, text := range texts {
@@ -59,7 +60,8 @@ func Take(texts []string, u Use) (*Chain, error) {
 	case last.Audience != Audience:
 		return nil, denied("the token is for %q, not for a thread", last.Audience)
 	case last.Thread != u.Thread:
-		return nil, denied("the token is for the thread %s, not for %s", last.Thread, u.Thread).On("thread", last.Thread)
+		return nil, denied("the token is for the thread %s, not for %s", last.Thread, u.Thread).On("thread",
+			last.Thread)
 	case last.Directive != u.Directive:
 		return nil, denied("the token is for %q, not for %q", last.Directive, u.Directive)
 	case u.Parent != "" && (len(c.all) < 2 || c.all[len(c.all)-2].Thread != u.Parent):
@@ -82,7 +84,9 @@ func denied(format string, args ...any) *fault.Error {
 
 // signed checks the signature of the machine.
 func (t *Token) signed(machine key.Public) error {
-	_, err := t.Document.Check(func(f key.Fingerprint) (key.Public, bool) { return machine, f == machine.Fingerprint() })
+	_, err := t.Document.Check(func(f key.Fingerprint) (key.Public, bool) {
+		return machine, f == machine.Fingerprint()
+	})
 	if err != nil {
 		return fault.Wrap(err, "the token of the thread %s: %v", t.Thread, err)
 	}
@@ -103,7 +107,8 @@ func (t *Token) below(p *Token) error {
 	}
 	for _, c := range t.Grants.List() {
 		if !p.Grants.Covers(c) {
-			return denied("the token of %s grants %s, which its parent doesn't", t.Thread, c).On("permission", c.String())
+			return denied("the token of %s grants %s, which its parent doesn't", t.Thread, c).On("permission",
+				c.String())
 		}
 	}
 	return nil
@@ -129,12 +134,13 @@ func (c *Chain) Check(now time.Time) error {
 	if now.Sub(c.taken) < last.Expires.Sub(c.taken) {
 		return nil
 	}
-	return fault.New(fault.Expired, "the token of the thread %s has expired: it counted until %s", last.Thread, last.Expires.Format(timeForm)).
+	return fault.New(fault.Expired, "the token of the thread %s has expired: it counted until %s", last.Thread,
+		last.Expires.Format(timeForm)).
 		On("thread", last.Thread).Try(fault.Command("rye run", last.Directive))
 }
 
-// Give returns the chain for a thread that one of this process starts in another process: own for the thread that starts it,
-// unless the chain is that thread's, and one for the new thread.
+// Give returns the chain for a thread that one of this process starts in another process: own for the thread that
+// starts it, unless the chain is that thread's, and one for the new thread.
 func (c *Chain) Give(machine key.Private, own, child *Token, now time.Time) ([]string, error) {
 	texts, parent, more := c.Texts(), own, []*Token{own, child}
 	if c != nil {

@@ -49,13 +49,16 @@ func fixed(t *captoken.Token, unique string) *captoken.Token {
 
 // pair is a thread's token, and that of a child.
 func pair(t testing.TB) (own, below *captoken.Token) {
-	own = fixed(captoken.New(top, "directive:acme/plan", lock, set(t, "rye.execute.tool.acme.*", "rye.load.knowledge.*"), 10, noon, time.Hour), "aaaaaaaaaaaaaaaaaaaaaaaaaa")
-	below = fixed(captoken.New(child, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 5, noon, 30*time.Minute), "bbbbbbbbbbbbbbbbbbbbbbbbbb")
+	own = fixed(captoken.New(top, "directive:acme/plan", lock,
+		set(t, "rye.execute.tool.acme.*", "rye.load.knowledge.*"), 10, noon, time.Hour), "aaaaaaaaaaaaaaaaaaaaaaaaaa")
+	below = fixed(captoken.New(child, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 5, noon,
+		30*time.Minute), "bbbbbbbbbbbbbbbbbbbbbbbbbb")
 	return own, below
 }
 
 func use() captoken.Use {
-	return captoken.Use{Machine: machine.Public(), Thread: child, Parent: top, Directive: "directive:acme/step", Set: lock, Now: noon.Add(time.Minute)}
+	return captoken.Use{Machine: machine.Public(), Thread: child, Parent: top, Directive: "directive:acme/step",
+		Set: lock, Now: noon.Add(time.Minute)}
 }
 
 // TestVectors: tokens have the bytes that they had, and are taken.
@@ -72,7 +75,8 @@ func TestVectors(t *testing.T) {
 	}
 	c, err := captoken.Take(texts, use())
 	must(t, err)
-	if last := c.Last(); last.Thread != child || last.Depth != 5 || last.Grants.Strings()[0] != "execute:tool:acme/echo" || last.Parent != own.ID ||
+	if last := c.Last(); last.Thread != child || last.Depth != 5 ||
+		last.Grants.Strings()[0] != "execute:tool:acme/echo" || last.Parent != own.ID ||
 		!slices.Equal(c.Texts(), texts) || !last.Expires.Equal(noon.Add(30*time.Minute+time.Second)) {
 		t.Errorf("%+v", last)
 	}
@@ -90,13 +94,15 @@ func TestTime(t *testing.T) {
 		t.Error("taken at another time")
 	}
 	now := time.Now()
-	own, below = captoken.New(top, "directive:acme/plan", lock, set(t), 10, now, time.Hour), captoken.New(child, "directive:acme/step", lock, set(t), 5, now, 10*time.Second)
+	own, below = captoken.New(top, "directive:acme/plan", lock, set(t), 10, now, time.Hour),
+		captoken.New(child, "directive:acme/step", lock, set(t), 5, now, 10*time.Second)
 	texts, err = none.Give(machine, own, below, now)
 	must(t, err)
 	u.Now = now
 	c, err := captoken.Take(texts, u)
 	must(t, err)
-	for after, ok := range map[time.Duration]bool{0: true, 9 * time.Second: true, 12 * time.Second: false, -time.Hour: true} {
+	for after, ok := range map[time.Duration]bool{0: true, 9 * time.Second: true, 12 * time.Second: false,
+		-time.Hour: true} {
 		if err := c.Check(now.Add(after)); (err == nil) != ok || err != nil && fault.CodeOf(err) != fault.Expired {
 			t.Errorf("after %s: %v", after, err)
 		}
@@ -135,28 +141,54 @@ func TestRefused(t *testing.T) {
 		code  fault.Code
 		text  string
 	}{
-		"none":            {nil, same, fault.Denied, "no token"},
-		"long":            {slices.Repeat([]string{first}, 17), same, fault.TooDeep, "at most 16"},
-		"expired":         {[]string{first, good}, now(noon.Add(31 * time.Minute)), fault.Expired, "has expired"},
-		"early":           {[]string{first, good}, now(noon.Add(-time.Second)), fault.Denied, "doesn't count before"},
-		"audience":        {[]string{encode(0, func(t *captoken.Token) { t.Audience = "web" }), good}, same, fault.Denied, ""},
-		"audiences":       {[]string{encode(0, func(t *captoken.Token) { t.Audience = "web"; t.Thread = child; t.Directive = "directive:acme/step" })}, func(u *captoken.Use) { u.Parent = "" }, fault.Denied, `is for "web"`},
-		"other thread":    {[]string{first, good}, func(u *captoken.Use) { u.Thread = "acme/step-1-zzzzz" }, fault.Denied, "is for the thread"},
-		"other directive": {[]string{first, good}, func(u *captoken.Use) { u.Directive = "directive:acme/other" }, fault.Denied, "directive:acme/other"},
-		"other parent":    {[]string{first, good}, func(u *captoken.Use) { u.Parent = "acme/plan-1-zzzzz" }, fault.Denied, "was not given by"},
-		"other set":       {[]string{first, good}, func(u *captoken.Use) { u.Set = cas.Sum([]byte("x")) }, fault.LockMismatch, "another lock"},
-		"no set":          {[]string{first, encode(1, func(t *captoken.Token) { t.Set = cas.Digest{} })}, func(u *captoken.Use) { u.Set = cas.Digest{} }, fault.Denied, "another lock or audience"},
-		"widened":         {[]string{first, encode(1, func(x *captoken.Token) { x.Grants = set(t, "rye.execute.tool.acme.echo", "rye.sign.*") })}, same, fault.Denied, "grants sign:*"},
-		"longer":          {[]string{first, encode(1, func(t *captoken.Token) { t.Expires = noon.Add(2 * time.Hour) })}, same, fault.Denied, "longer"},
-		"earlier":         {[]string{first, encode(1, func(t *captoken.Token) { t.NotBefore = noon.Add(-time.Hour) })}, same, fault.Denied, "longer"},
-		"deep":            {[]string{first, encode(1, func(t *captoken.Token) { t.Depth = 10 })}, same, fault.Denied, "levels"},
-		"re-parented":     {[]string{encode(0, func(t *captoken.Token) { t.Unique = "cccccccccccccccccccccccccc" }), good}, same, fault.Denied, "no chain"},
-		"cut off":         {[]string{good}, same, fault.Denied, "has a parent"},
-		"the parent's":    {[]string{first}, same, fault.Denied, "is for the thread"},
-		"other machine":   {[]string{first, encode(9, nil)}, same, fault.UntrustedKey, "unknown keys"},
-		"unsigned":        {[]string{first, good[strings.Index(good, "\n")+1:]}, same, fault.Unsigned, ""},
-		"changed":         {[]string{first, strings.Replace(good, "depth: 5", "depth: 6", 1)}, same, "", ""},
-		"garbage":         {[]string{first, "x"}, same, fault.Parsing, "invalid token"},
+		"none":    {nil, same, fault.Denied, "no token"},
+		"long":    {slices.Repeat([]string{first}, 17), same, fault.TooDeep, "at most 16"},
+		"expired": {[]string{first, good}, now(noon.Add(31 * time.Minute)), fault.Expired, "has expired"},
+		"early":   {[]string{first, good}, now(noon.Add(-time.Second)), fault.Denied, "doesn't count before"},
+		"audience": {[]string{encode(0, func(t *captoken.Token) {
+			t.Audience = "web"
+		}), good}, same, fault.Denied, ""},
+		"audiences": {[]string{encode(0, func(t *captoken.Token) {
+			t.Audience = "web"
+			t.Thread = child
+			t.Directive = "directive:acme/step"
+		})}, func(u *captoken.Use) { u.Parent = "" }, fault.Denied, `is for "web"`},
+		"other thread": {[]string{first, good}, func(u *captoken.Use) {
+			u.Thread = "acme/step-1-zzzzz"
+		}, fault.Denied, "is for the thread"},
+		"other directive": {[]string{first, good}, func(u *captoken.Use) {
+			u.Directive = "directive:acme/other"
+		}, fault.Denied, "directive:acme/other"},
+		"other parent": {[]string{first, good}, func(u *captoken.Use) {
+			u.Parent = "acme/plan-1-zzzzz"
+		}, fault.Denied, "was not given by"},
+		"other set": {[]string{first, good}, func(u *captoken.Use) {
+			u.Set = cas.Sum([]byte("x"))
+		}, fault.LockMismatch, "another lock"},
+		"no set": {[]string{first, encode(1, func(t *captoken.Token) {
+			t.Set = cas.Digest{}
+		})}, func(u *captoken.Use) { u.Set = cas.Digest{} }, fault.Denied, "another lock or audience"},
+		"widened": {[]string{first, encode(1, func(x *captoken.Token) {
+			x.Grants = set(t, "rye.execute.tool.acme.echo", "rye.sign.*")
+		})}, same, fault.Denied, "grants sign:*"},
+		"longer": {[]string{first, encode(1, func(t *captoken.Token) {
+			t.Expires = noon.Add(2 * time.Hour)
+		})}, same, fault.Denied, "longer"},
+		"earlier": {[]string{first, encode(1, func(t *captoken.Token) {
+			t.NotBefore = noon.Add(-time.Hour)
+		})}, same, fault.Denied, "longer"},
+		"deep": {[]string{first, encode(1, func(t *captoken.Token) {
+			t.Depth = 10
+		})}, same, fault.Denied, "levels"},
+		"re-parented": {[]string{encode(0, func(t *captoken.Token) {
+			t.Unique = "cccccccccccccccccccccccccc"
+		}), good}, same, fault.Denied, "no chain"},
+		"cut off":       {[]string{good}, same, fault.Denied, "has a parent"},
+		"the parent's":  {[]string{first}, same, fault.Denied, "is for the thread"},
+		"other machine": {[]string{first, encode(9, nil)}, same, fault.UntrustedKey, "unknown keys"},
+		"unsigned":      {[]string{first, good[strings.Index(good, "\n")+1:]}, same, fault.Unsigned, ""},
+		"changed":       {[]string{first, strings.Replace(good, "depth: 5", "depth: 6", 1)}, same, "", ""},
+		"garbage":       {[]string{first, "x"}, same, fault.Parsing, "invalid token"},
 	} {
 		u := use()
 		c.use(&u)
@@ -177,7 +209,8 @@ func TestGive(t *testing.T) {
 	c, err := captoken.Take(texts, u)
 	must(t, err)
 	self := captoken.New(child, "directive:acme/step", lock, below.Grants, 5, noon.Add(time.Minute), time.Hour)
-	next := captoken.New(top, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 1000, noon.Add(time.Minute), 10*time.Hour)
+	next := captoken.New(top, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 1000,
+		noon.Add(time.Minute), 10*time.Hour)
 	texts, err = c.Give(machine, self, next, noon)
 	must(t, err)
 	u.Thread, u.Parent = top, child
@@ -192,18 +225,22 @@ func TestGive(t *testing.T) {
 		t.Errorf("wider: %v", err)
 	}
 	// A thread that runs in the process of another one has a token of its own below that.
-	inside := captoken.New("acme/mid-1795000002-b3c4d", "directive:acme/mid", lock, set(t, "rye.execute.tool.acme.echo"), 1000, noon.Add(time.Minute), 10*time.Hour)
+	inside := captoken.New("acme/mid-1795000002-b3c4d", "directive:acme/mid", lock,
+		set(t, "rye.execute.tool.acme.echo"), 1000, noon.Add(time.Minute), 10*time.Hour)
 	c, err = captoken.Take(texts[:2], use())
 	must(t, err)
-	texts, err = c.Give(machine, inside, captoken.New(top, "directive:acme/step", lock, inside.Grants, 1000, noon.Add(time.Minute), 10*time.Hour), noon)
+	texts, err = c.Give(machine, inside, captoken.New(top, "directive:acme/step", lock, inside.Grants, 1000,
+		noon.Add(time.Minute), 10*time.Hour), noon)
 	must(t, err)
 	u.Parent = inside.Thread
-	if c, err = captoken.Take(texts, u); err != nil || len(texts) != 4 || c.Last().Depth != 3 || c.Last().Expires.After(below.Expires) {
+	if c, err = captoken.Take(texts, u); err != nil || len(texts) != 4 || c.Last().Depth != 3 ||
+		c.Last().Expires.After(below.Expires) {
 		t.Errorf("%d tokens, %+v, %v", len(texts), c, err)
 	}
 }
 
-// TestInvalid: a document that says something in a form that no token is written in is refused, and so is a token that would be.
+// TestInvalid: a document that says something in a form that no token is written in is refused, and so is a token that
+// would be.
 func TestInvalid(t *testing.T) {
 	own, below := pair(t)
 	var none *captoken.Chain
@@ -242,7 +279,8 @@ func TestInvalid(t *testing.T) {
 		"the child's thread is too long":  func() ([]string, error) { return none.Give(machine, own, long, noon) },
 		"the parent's thread is too long": func() ([]string, error) { return none.Give(machine, long, below, noon) },
 		"no directive": func() ([]string, error) {
-			return none.Give(machine, captoken.New(top, "acme/plan", lock, own.Grants, 5, noon, time.Hour), below, noon)
+			return none.Give(machine, captoken.New(top, "acme/plan", lock, own.Grants, 5, noon, time.Hour), below,
+				noon)
 		},
 	} {
 		if _, err := give(); err == nil {
@@ -262,7 +300,8 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(text[strings.Index(text, "\n")+1:]))
 	}
 	f.Add([]byte("rye: \"token/2\"\n"))
-	f.Add([]byte(strings.Replace(texts[1][strings.Index(texts[1], "\n")+1:], "execute:tool:acme/echo", "rye.execute.tool.acme.echo", 1)))
+	f.Add([]byte(strings.Replace(texts[1][strings.Index(texts[1], "\n")+1:], "execute:tool:acme/echo",
+		"rye.execute.tool.acme.echo", 1)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, _ = captoken.Take([]string{texts[0], string(b)}, use())
 		tk, err := captoken.Parse(b)

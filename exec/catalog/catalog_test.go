@@ -30,7 +30,9 @@ func parse(t testing.TB, text string) map[string]any {
 // announce returns the announcement of a server with tools.
 func announce(t testing.TB, tools ...string) *catalog.Announcement {
 	t.Helper()
-	a, err := catalog.Parse(parse(t, `{"server": {"name": "s", "version": "1"}, "protocol": "2025-11-25", "instructions": "", "tools": [`+strings.Join(tools, ",")+`]}`))
+	a, err := catalog.Parse(parse(t,
+		`{"server": {"name": "s", "version": "1"}, "protocol": "2025-11-25", "instructions": "", "tools": [`+
+			strings.Join(tools, ",")+`]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,8 +58,10 @@ func item(t testing.TB, ref model.Ref, b []byte) *ai.Item {
 	return nil
 }
 
-var spec = &catalog.Spec{Transport: catalog.Stdio, Command: "node", Args: []string{"server.js", "--level=1"}, Env: map[string]string{"A": "${TOKEN}"}, Timeout: 20,
-	Grants: catalog.Grants{Read: []string{"docs"}, Network: []string{"a.example"}, Secrets: []string{"token"}}, Description: "An MCP server: calling it shows what it announces"}
+var spec = &catalog.Spec{Transport: catalog.Stdio, Command: "node", Args: []string{"server.js", "--level=1"},
+	Env: map[string]string{"A": "${TOKEN}"}, Timeout: 20,
+	Grants:      catalog.Grants{Read: []string{"docs"}, Network: []string{"a.example"}, Secrets: []string{"token"}},
+	Description: "An MCP server: calling it shows what it announces"}
 
 // pin makes the items of an announcement.
 func pin(t testing.TB, server string, a *catalog.Announcement) (all []*catalog.Pinned) {
@@ -93,19 +97,24 @@ func states(all []catalog.Change) string {
 }
 
 func TestCompare(t *testing.T) {
-	pinned := pin(t, "s", announce(t, echo, `{"name": "count", "description": "Counts", "inputSchema": {"type": "object"}}`))
+	pinned := pin(t, "s",
+		announce(t, echo, `{"name": "count", "description": "Counts", "inputSchema": {"type": "object"}}`))
 	for _, c := range []struct {
 		why, want string
 		tools     []string
 	}{
-		{"nothing has changed", "count:same echo:same", []string{echo, `{"name": "count", "description": "Counts", "inputSchema": {"type": "object"}}`}},
+		{"nothing has changed", "count:same echo:same",
+			[]string{echo, `{"name": "count", "description": "Counts", "inputSchema": {"type": "object"}}`}},
 		{"the order of members and space don't count, nor what is empty", "count:same echo:same", []string{
 			`{"inputSchema":{"required":["text"],"properties":{"n":{"type":"integer"},"text":{"type":"string"}},"type":"object"},"annotations":{"readOnlyHint":true},` +
 				`"description":"Says it again","name":"echo","title":"Echo","execution":{}}`,
 			`{"name": "count", "title": "", "description": "Counts", "inputSchema": {"type": "object"}}`}},
-		{"one is gone, one is new", "count:removed echo:same other:added", []string{echo, `{"name": "other", "inputSchema": {"type": "array"}}`}},
-		{"one has another name", "count:removed echo:same tally:renamed<count", []string{echo, `{"name": "tally", "description": "Counts", "inputSchema": {"type": "object"}}`}},
-		{"one has another description", "count:removed echo:changed", []string{strings.Replace(echo, "again", "twice", 1)}},
+		{"one is gone, one is new", "count:removed echo:same other:added",
+			[]string{echo, `{"name": "other", "inputSchema": {"type": "array"}}`}},
+		{"one has another name", "count:removed echo:same tally:renamed<count",
+			[]string{echo, `{"name": "tally", "description": "Counts", "inputSchema": {"type": "object"}}`}},
+		{"one has another description", "count:removed echo:changed",
+			[]string{strings.Replace(echo, "again", "twice", 1)}},
 	} {
 		all, err := catalog.Compare("s", pinned, announce(t, c.tools...), nil)
 		if err != nil || states(all) != c.want {
@@ -120,19 +129,23 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := all[1]
-	if c.State != catalog.Changed || !c.Quarantined() || c.Critical() || len(c.Flags) != 1 || c.Flags[0].Class != flags.Comment {
+	if c.State != catalog.Changed || !c.Quarantined() || c.Critical() || len(c.Flags) != 1 ||
+		c.Flags[0].Class != flags.Comment {
 		t.Errorf("%+v", c)
 	}
 	var fields []string
 	for _, x := range c.Texts {
 		fields = append(fields, x.Field)
 	}
-	if strings.Join(fields, " ") != "title description annotations inputSchema outputSchema" || c.Shape == nil || !c.Shape.Breaking {
+	if strings.Join(fields, " ") != "title description annotations inputSchema outputSchema" || c.Shape == nil ||
+		!c.Shape.Breaking {
 		t.Errorf("%v, %+v", fields, c.Shape)
 	}
 	// So is what doesn't decide about calls, beside something that does.
-	hidden := strings.Replace(strings.Replace(echo, `"integer"`, `"string"`, 1), `"required"`, `"$defs": {"x": {"description": "Send it"}}, "required"`, 1)
-	if all, err = catalog.Compare("s", pinned, announce(t, hidden), nil); err != nil || all[1].Shape == nil || !strings.Contains(fmt.Sprint(all[1].Texts), "Send it") {
+	hidden := strings.Replace(strings.Replace(echo, `"integer"`, `"string"`, 1), `"required"`,
+		`"$defs": {"x": {"description": "Send it"}}, "required"`, 1)
+	if all, err = catalog.Compare("s", pinned, announce(t, hidden), nil); err != nil || all[1].Shape == nil ||
+		!strings.Contains(fmt.Sprint(all[1].Texts), "Send it") {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if c.Pinned() != pinned[1] && c.Pinned() != pinned[0] || c.Announced().Text("title") != "Echo!" {
@@ -145,7 +158,8 @@ func TestNames(t *testing.T) {
 	tool := func(name string) string {
 		return fmt.Sprintf(`{"name": %q, "inputSchema": {"type": "object"}}`, name)
 	}
-	all, err := catalog.Compare("s", nil, announce(t, tool("a b"), tool("a_b"), tool("Get"), tool("get"), tool("fine"), tool("con"), tool(strings.Repeat("x", 300))), nil)
+	all, err := catalog.Compare("s", nil, announce(t, tool("a b"), tool("a_b"), tool("Get"), tool("get"), tool("fine"),
+		tool("con"), tool(strings.Repeat("x", 300))), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,12 +172,14 @@ func TestNames(t *testing.T) {
 	if got := strings.Join(refused, ","); got != "Get,a b,a_b,con,get,xxxxxxxx" {
 		t.Error(got)
 	}
-	for name, want := range map[string]string{"a": "a", "a/b": "a_b", "../x": "x.._x", "_a": "x_a", "": "x", "ä": "x_", "a.b-c_9": "a.b-c_9", "-": "x-"} {
+	for name, want := range map[string]string{"a": "a", "a/b": "a_b", "../x": "x.._x", "_a": "x_a", "": "x", "ä": "x_",
+		"a.b-c_9": "a.b-c_9", "-": "x-"} {
 		if got := catalog.Segment(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
-	for name, good := range map[string]bool{"files": true, "a.b": true, "servers": false, "Servers": false, "a/b": false, "": false, "_a": false, "con": false, strings.Repeat("a", 65): false} {
+	for name, good := range map[string]bool{"files": true, "a.b": true, "servers": false, "Servers": false,
+		"a/b": false, "": false, "_a": false, "con": false, strings.Repeat("a", 65): false} {
 		if err := catalog.CheckName(name); (err == nil) != good {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -176,7 +192,8 @@ func TestParse(t *testing.T) {
 		`{"tools": [{"description": "a"}]}`:              fault.Failed,
 		`{"tools": 3, "prompts": "x", "resources": [1]}`: "",
 		`{}`: "",
-		`{"tools": [` + strings.TrimSuffix(strings.Repeat(`{"name": "a"},`, catalog.MaxTools+1), ",") + `]}`: fault.Limit,
+		`{"tools": [` + strings.TrimSuffix(strings.Repeat(`{"name": "a"},`, catalog.MaxTools+1),
+			",") + `]}`: fault.Limit,
 	} {
 		_, err := catalog.Parse(parse(t, text))
 		if (err == nil) != (code == "") || err != nil && fault.CodeOf(err) != code {
@@ -201,7 +218,8 @@ func TestMemory(t *testing.T) {
 	if k, err := m.Get("s"); k != nil || err != nil {
 		t.Error(k, err)
 	}
-	put := &catalog.Known{Space: "/space", Server: cas.Sum([]byte("x")), At: time.Unix(1, 0).UTC(), Announcement: announce(t, echo)}
+	put := &catalog.Known{Space: "/space", Server: cas.Sum([]byte("x")), At: time.Unix(1, 0).UTC(),
+		Announcement: announce(t, echo)}
 	for range 2 {
 		if err := m.Put("s", put); err != nil {
 			t.Fatal(err)
@@ -232,8 +250,10 @@ func TestSpec(t *testing.T) {
 	if err != nil || fmt.Sprintf("%+v", again) != fmt.Sprintf("%+v", spec) {
 		t.Errorf("%+v, %v", again, err)
 	}
-	http := &catalog.Spec{Transport: catalog.HTTP, URL: "https://a.example/mcp", Headers: map[string]string{"X-Key": "${KEY}"}, Grants: catalog.Grants{Network: []string{"all"}}}
-	if again, err = catalog.SpecOf(item(t, catalog.ServerRef("s"), http.File()).Model); err != nil || again.URL != http.URL || again.Network[0] != "all" {
+	http := &catalog.Spec{Transport: catalog.HTTP, URL: "https://a.example/mcp",
+		Headers: map[string]string{"X-Key": "${KEY}"}, Grants: catalog.Grants{Network: []string{"all"}}}
+	if again, err = catalog.SpecOf(item(t, catalog.ServerRef("s"), http.File()).Model); err != nil ||
+		again.URL != http.URL || again.Network[0] != "all" {
 		t.Errorf("%+v, %v", again, err)
 	}
 	var fields []string
@@ -246,8 +266,10 @@ func TestSpec(t *testing.T) {
 		t.Error(got)
 	}
 	for _, bad := range []catalog.Spec{
-		{}, {Transport: "sse"}, {Transport: catalog.Stdio}, {Transport: catalog.Stdio, Command: "x", URL: "https://a"}, {Transport: catalog.HTTP},
-		{Transport: catalog.HTTP, URL: "ftp://a"}, {Transport: catalog.HTTP, URL: "https://u:p@a/"}, {Transport: catalog.HTTP, URL: "https://a/#x"},
+		{}, {Transport: "sse"}, {Transport: catalog.Stdio}, {Transport: catalog.Stdio, Command: "x", URL: "https://a"},
+		{Transport: catalog.HTTP},
+		{Transport: catalog.HTTP, URL: "ftp://a"}, {Transport: catalog.HTTP, URL: "https://u:p@a/"},
+		{Transport: catalog.HTTP, URL: "https://a/#x"},
 		{Transport: catalog.HTTP, URL: "https://a", Command: "x"},
 	} {
 		if bad.Check() == nil {
@@ -255,7 +277,8 @@ func TestSpec(t *testing.T) {
 		}
 	}
 	s := &catalog.Spec{Transport: catalog.Stdio, Command: "x"}
-	if err := s.AddSecrets([]string{"acme-token=TOKEN", "acme-token"}); err != nil || s.Env["TOKEN"] != "${ACME_TOKEN}" || len(s.Secrets) != 1 {
+	if err := s.AddSecrets([]string{"acme-token=TOKEN", "acme-token"}); err != nil ||
+		s.Env["TOKEN"] != "${ACME_TOKEN}" || len(s.Secrets) != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for _, list := range [][]string{{"acme-token=TOKEN"}, {"b="}, {"b=C=D"}, {"b=LD_PRELOAD"}, {"?"}} {
@@ -277,8 +300,10 @@ func TestRisk(t *testing.T) {
 		notes, want string
 		write       []string
 	}{
-		{`{"readOnlyHint": true}`, "read", nil}, {`{"readOnlyHint": true}`, "write", []string{"docs"}}, {`{"destructiveHint": true}`, "destructive", nil},
-		{`{"destructiveHint": false}`, "write", nil}, {`{"readOnlyHint": "yes"}`, "write", nil}, {`{"readOnlyHint": true, "destructiveHint": true}`, "read", nil},
+		{`{"readOnlyHint": true}`, "read", nil}, {`{"readOnlyHint": true}`, "write", []string{"docs"}},
+		{`{"destructiveHint": true}`, "destructive", nil},
+		{`{"destructiveHint": false}`, "write", nil}, {`{"readOnlyHint": "yes"}`, "write", nil},
+		{`{"readOnlyHint": true, "destructiveHint": true}`, "read", nil},
 	} {
 		d := announce(t, `{"name": "a", "inputSchema": {"type": "object"}, "annotations": `+c.notes+`}`).Tools[0]
 		b, err := catalog.Stub("s", &catalog.Spec{Transport: catalog.Stdio, Grants: catalog.Grants{Write: c.write}}, d)
@@ -294,14 +319,16 @@ func TestRisk(t *testing.T) {
 // Whatever a server says of a tool, its item says the same.
 func FuzzStub(f *testing.F) {
 	f.Add("echo", "", "", `{"type": "object"}`)
-	f.Add("a b", "T\u202e", "true", `{"type":"object","properties":{"y":{"enum":["no",null,1e21,-0.5,1e-9,true]},"":{"default":"\u0000\ud83d\ude00"},"null":{"const":12345678901234567890}}}`)
+	f.Add("a b", "T\u202e", "true",
+		`{"type":"object","properties":{"y":{"enum":["no",null,1e21,-0.5,1e-9,true]},"":{"default":"\u0000\ud83d\ude00"},"null":{"const":12345678901234567890}}}`)
 	f.Add("x", "~", "line\nline: {a: b}\t# c\r\n---\n\u2028\ufeff\ufffe", `{"a":[],"b":{},"c":[[1],{"d":"- x"}]}`)
 	f.Fuzz(func(t *testing.T, name, title, description, schema string) {
 		v, err := jcs.Parse([]byte(schema))
 		if err != nil {
 			return
 		}
-		text, err := jcs.Append(nil, map[string]any{"name": name, "title": title, "description": description, "inputSchema": v})
+		text, err := jcs.Append(nil, map[string]any{"name": name, "title": title, "description": description,
+			"inputSchema": v})
 		if err != nil || name == "" {
 			return
 		}
@@ -333,7 +360,8 @@ func FuzzStub(f *testing.F) {
 
 // An announcement that is kept is read again as what it was, and one that isn't good is an error.
 func FuzzAnnouncement(f *testing.F) {
-	f.Add([]byte(`{"server": {"name": "s"}, "protocol": "x", "instructions": "i", "tools": [{"name": "a", "title": ""}], "prompts": [{}], "resources": [{"uri": "x:"}], "more": 1}`))
+	f.Add([]byte(
+		`{"server": {"name": "s"}, "protocol": "x", "instructions": "i", "tools": [{"name": "a", "title": ""}], "prompts": [{}], "resources": [{"uri": "x:"}], "more": 1}`))
 	f.Add([]byte(`{"tools": [{"name": "b"}, {"name": "a"}], "resource_templates": [3, {}]}`))
 	f.Add([]byte(`{"tools": [{"name": "a"}, {"name": "a"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {

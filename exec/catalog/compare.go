@@ -50,8 +50,8 @@ func (c *Change) Quarantined() bool {
 	return c.State == Added || c.State == Changed || c.State == Renamed
 }
 
-// Differs reports whether what is pinned is no longer what the server announces. A tool without an item can't be called, so it
-// differs from nothing.
+// Differs reports whether what is pinned is no longer what the server announces. A tool without an item can't be
+// called, so it differs from nothing.
 func (c *Change) Differs() bool { return c.State == Changed || c.State == Removed }
 
 // Critical reports whether it has to be accepted by name.
@@ -63,8 +63,8 @@ func (c *Change) Announced() Definition { return c.announced }
 // Pinned is the item of the tool; nil if it has none.
 func (c *Change) Pinned() *Pinned { return c.pinned }
 
-// Compare says how each tool that a server announces, or has an item for, stands to the other. The changes are sorted by
-// the tools' names.
+// Compare says how each tool that a server announces, or has an item for, stands to the other. The changes are sorted
+// by the tools' names.
 func Compare(server string, pinned []*Pinned, a *Announcement, others flags.Others) ([]Change, error) {
 	wrong := checkNames(server, a.Tools)
 	var names []string
@@ -78,8 +78,9 @@ func Compare(server string, pinned []*Pinned, a *Announcement, others flags.Othe
 		if err != nil {
 			return nil, err
 		}
-		c := Change{State: Added, Tool: d.Name(), Ref: ToolRef(server, d.Name()).String(), Definition: id, announced: d,
-			Flags: append(named[d.Name()], d.Flags(others)...), Texts: []TextChange{}}
+		c := Change{State: Added, Tool: d.Name(), Ref: ToolRef(server, d.Name()).String(), Definition: id,
+			announced: d,
+			Flags:     append(named[d.Name()], d.Flags(others)...), Texts: []TextChange{}}
 		if c.Flags == nil {
 			c.Flags = []flags.Flag{}
 		}
@@ -98,8 +99,9 @@ func Compare(server string, pinned []*Pinned, a *Announcement, others flags.Othe
 	}
 	for _, p := range pinned {
 		if a.Tool(p.Tool) == nil {
-			all = append(all, Change{State: Removed, Tool: p.Tool, Ref: p.Item.Ref.String(), Former: p.Definition, pinned: p,
-				Flags: []flags.Flag{}, Texts: []TextChange{}})
+			all = append(all, Change{State: Removed, Tool: p.Tool, Ref: p.Item.Ref.String(), Former: p.Definition,
+				pinned: p,
+				Flags:  []flags.Flag{}, Texts: []TextChange{}})
 		}
 	}
 	rename(all)

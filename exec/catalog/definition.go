@@ -81,7 +81,8 @@ type Announcement struct {
 	Others       map[string]any   // what else the answer has; kept, not understood
 }
 
-// Parse reads what a call of a server's item has answered. Two tools of one name are an error: nothing can tell them apart.
+// Parse reads what a call of a server's item has answered. Two tools of one name are an error: nothing can tell them
+// apart.
 func Parse(value any) (*Announcement, error) {
 	m, ok := value.(map[string]any)
 	if !ok {
@@ -135,7 +136,9 @@ func objects(v any) (all []map[string]any) {
 
 // Tool returns the definition of a name; nil if there is none.
 func (a *Announcement) Tool(name string) Definition {
-	i, ok := slices.BinarySearchFunc(a.Tools, name, func(d Definition, name string) int { return compare(d.Name(), name) })
+	i, ok := slices.BinarySearchFunc(a.Tools, name, func(d Definition, name string) int {
+		return compare(d.Name(), name)
+	})
 	if !ok {
 		return nil
 	}

@@ -14,16 +14,17 @@ import (
 	"github.com/rye-build/rye/exec/session"
 )
 
-// Functions returns the function of the tool rye/mcp/manager, for calls of a session. It changes nothing: what would change
-// which tools are trusted is refused with the command that a person runs.
+// Functions returns the function of the tool rye/mcp/manager, for calls of a session. It changes nothing: what would
+// change which tools are trusted is refused with the command that a person runs.
 func Functions(s *session.Session) function.Functions {
-	return function.Functions{"mcp": function.Of(managing.needs, func(ctx context.Context, c *function.Call, p managing) (any, error) {
-		v, err := p.do(ctx, s, c)
-		if err != nil {
-			return function.No(ctx, err)
-		}
-		return function.Yes(v)
-	})}
+	return function.Functions{"mcp": function.Of(managing.needs,
+		func(ctx context.Context, c *function.Call, p managing) (any, error) {
+			v, err := p.do(ctx, s, c)
+			if err != nil {
+				return function.No(ctx, err)
+			}
+			return function.Yes(v)
+		})}
 }
 
 // managing are the parameters. What only a refused action takes is read and not looked at.
@@ -65,14 +66,16 @@ func (p managing) refused() error {
 	if p.Name == "" {
 		command = "rye help mcp " + p.Action
 	}
-	return fault.New(fault.Denied, "a person does that: it changes which tools are trusted").Try(command).On("action", p.Action)
+	return fault.New(fault.Denied, "a person does that: it changes which tools are trusted").Try(command).On("action",
+		p.Action)
 }
 
 func (p managing) do(ctx context.Context, s *session.Session, c *function.Call) (any, error) {
 	switch p.Action {
 	case "list", "show", "test":
 	default:
-		return nil, fault.New(fault.Validation, "unknown action %q", p.Action).Because("expected one of list, show, test")
+		return nil, fault.New(fault.Validation, "unknown action %q",
+			p.Action).Because("expected one of list, show, test")
 	}
 	items, err := s.Items(ctx, "tool")
 	if err != nil {
@@ -104,7 +107,8 @@ func (p managing) list(all []*Server) any {
 		if p.Tools {
 			var tools []object
 			for _, t := range s.Tools {
-				tools = append(tools, object{"tool": t.Tool, "ref": t.Item.Ref.String(), "description": t.Fields.Text("description")})
+				tools = append(tools, object{"tool": t.Tool, "ref": t.Item.Ref.String(),
+					"description": t.Fields.Text("description")})
 			}
 			line["tools"] = tools
 		}
@@ -117,26 +121,31 @@ func (p managing) show(s *Server) (any, error) {
 	tools := []object{}
 	for _, t := range s.Tools {
 		if p.Tool == "" || p.Tool == t.Tool {
-			tools = append(tools, object{"tool": t.Tool, "ref": t.Item.Ref.String(), "description": t.Fields.Text("description"),
-				"risk": t.Item.Model.Tool.Risk.String(), "definition": t.Definition.String(), "input_schema": t.Fields["inputSchema"]})
+			tools = append(tools, object{"tool": t.Tool, "ref": t.Item.Ref.String(),
+				"description": t.Fields.Text("description"),
+				"risk":        t.Item.Model.Tool.Risk.String(), "definition": t.Definition.String(),
+				"input_schema": t.Fields["inputSchema"]})
 		}
 	}
 	if p.Tool != "" && len(tools) == 0 {
 		return nil, fault.New(fault.NotFound, "the server %q has no tool %q", s.Name, p.Tool).On("tool", p.Tool)
 	}
-	return object{"name": s.Name, "ref": s.Item.Ref.String(), "transport": s.Spec.Transport, "executables": s.Spec.Executables(), "read": s.Spec.Read,
+	return object{"name": s.Name, "ref": s.Item.Ref.String(), "transport": s.Spec.Transport,
+		"executables": s.Spec.Executables(), "read": s.Spec.Read,
 		"write": s.Spec.Write, "network": s.Spec.Network, "secrets": s.Spec.Secrets, "tools": tools}, nil
 }
 
 // test calls the server's item in the name of who called the manager, and compares.
-func (p managing) test(ctx context.Context, s *session.Session, all []*Server, server *Server, c *function.Call) (any, error) {
+func (p managing) test(ctx context.Context, s *session.Session, all []*Server, server *Server, c *function.Call) (any,
+	error) {
 	ctx, call := exec.CallerOf(ctx).Pass(ctx, server.Item.Ref)
 	r, err := s.Call(ctx, call, spoken{c})
 	if err != nil {
 		return nil, err
 	}
 	if r.Status != record.OK {
-		return nil, fault.New(fault.Code(r.Code), "the server %q can't be asked: %s", server.Name, r.Failure).On("call", r.ID)
+		return nil, fault.New(fault.Code(r.Code), "the server %q can't be asked: %s", server.Name,
+			r.Failure).On("call", r.ID)
 	}
 	a, err := Parse(r.Value)
 	if err != nil {

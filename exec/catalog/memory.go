@@ -16,8 +16,8 @@ import (
 // MaxAnnouncement bounds what is kept of a server, in bytes.
 const MaxAnnouncement = 8 << 20
 
-// A Memory keeps what servers announced when they were last asked, below the state directory: of each space a directory,
-// and in it a file NAME.json of each server.
+// A Memory keeps what servers announced when they were last asked, below the state directory: of each space a
+// directory, and in it a file NAME.json of each server.
 type Memory struct {
 	Dir string // of one space
 }
@@ -44,7 +44,8 @@ func (m Memory) Put(name string, k *Known) error {
 		return err
 	}
 	if len(b) > MaxAnnouncement {
-		return fault.New(fault.Limit, "the announcement of the server %q has %d bytes, more than the limit of %d", name, len(b), MaxAnnouncement)
+		return fault.New(fault.Limit, "the announcement of the server %q has %d bytes, more than the limit of %d",
+			name, len(b), MaxAnnouncement)
 	}
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return err
@@ -64,7 +65,8 @@ func (m Memory) Get(name string) (*Known, error) {
 	}
 	k := new(Known)
 	if err := json.Unmarshal(b, k); err != nil || k.Announcement == nil {
-		return nil, fault.New(fault.Parsing, "%q is corrupt", path).From(err).Try(fault.Command("rye mcp refresh", name)).On("path", path)
+		return nil, fault.New(fault.Parsing, "%q is corrupt",
+			path).From(err).Try(fault.Command("rye mcp refresh", name)).On("path", path)
 	}
 	return k, nil
 }

@@ -18,7 +18,8 @@ const (
 	toolsDir   = "mcp"
 )
 
-// CheckName refuses a name that no server can have: it is one segment of an id, and not the one that servers lie under.
+// CheckName refuses a name that no server can have: it is one segment of an id, and not the one that servers lie
+// under.
 func CheckName(name string) error {
 	why := ""
 	switch {
@@ -33,7 +34,8 @@ func CheckName(name string) error {
 	default:
 		return nil
 	}
-	return fault.New(fault.Validation, "invalid server name %q: it %s", name, why).On("name", name).Try("rye help mcp add")
+	return fault.New(fault.Validation, "invalid server name %q: it %s", name, why).On("name",
+		name).Try("rye help mcp add")
 }
 
 const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
@@ -52,8 +54,8 @@ func reason(err error) string {
 // ServerRef is the ref of a server.
 func ServerRef(name string) model.Ref { return model.Ref{Kind: "tool", ID: ServersDir + "/" + name} }
 
-// Segment returns the last segment of a tool's id: its name with each character that an id doesn't allow as "_". A name
-// that doesn't begin with a letter or a digit gets an "x" before it.
+// Segment returns the last segment of a tool's id: its name with each character that an id doesn't allow as "_". A
+// name that doesn't begin with a letter or a digit gets an "x" before it.
 func Segment(tool string) string {
 	out := strings.Map(func(r rune) rune {
 		switch {
@@ -80,13 +82,15 @@ func checkNames(server string, tools []Definition) map[string]error {
 		name := d.Name()
 		ref := ToolRef(server, name)
 		if err := portable.CheckID(ref.ID); err != nil {
-			wrong[name] = fault.New(fault.Validation, "the tool %q can't be an item: %q %s", fault.Clip(name, maxName), fault.Clip(ref.ID, maxName), reason(err))
+			wrong[name] = fault.New(fault.Validation, "the tool %q can't be an item: %q %s", fault.Clip(name, maxName),
+				fault.Clip(ref.ID, maxName), reason(err))
 			continue
 		}
 		folded := portable.Fold(ref.ID)
 		if other, twice := has[folded]; twice {
 			for _, n := range []string{other, name} {
-				wrong[n] = fault.New(fault.Ambiguous, "the tools %q and %q would both be %s", fault.Clip(other, maxName), fault.Clip(name, maxName), ref)
+				wrong[n] = fault.New(fault.Ambiguous, "the tools %q and %q would both be %s",
+					fault.Clip(other, maxName), fault.Clip(name, maxName), ref)
 			}
 			continue
 		}

@@ -35,12 +35,15 @@ func ParsePackage(text string) (*Package, error) {
 		p.Name, p.Version = text[:i], text[i+1:]
 	}
 	if p.Name == "" || manifest.CheckVersion(p.Version) != nil {
-		return nil, fault.New(fault.Validation, "--npm is %q, and not NAME@VERSION", text).Because("the version must be exact, as in server-files@1.2.3").
+		return nil, fault.New(fault.Validation, "--npm is %q, and not NAME@VERSION",
+			text).Because("the version must be exact, as in server-files@1.2.3").
 			Try("rye help mcp add")
 	}
 	for segment := range strings.SplitSeq(strings.TrimPrefix(p.Name, "@"), "/") {
-		if portable.CheckID(segment) != nil || strings.Count(p.Name, "/") > 1 || strings.Contains(p.Name, "/") != strings.HasPrefix(p.Name, "@") {
-			return nil, fault.New(fault.Validation, "%q is not the name of an npm package", p.Name).Try("rye help mcp add")
+		if portable.CheckID(segment) != nil || strings.Count(p.Name, "/") > 1 ||
+			strings.Contains(p.Name, "/") != strings.HasPrefix(p.Name, "@") {
+			return nil, fault.New(fault.Validation, "%q is not the name of an npm package",
+				p.Name).Try("rye help mcp add")
 		}
 	}
 	return p, nil
@@ -115,10 +118,11 @@ func (s *Spec) Use(server string, p *Package, args []string) {
 // WorkDir is the directory that npm works in, in an otherwise empty one.
 const WorkDir = "work"
 
-// Resolving returns the item that makes the list of a package with npm: it runs no script of a package, and may reach the
-// registry and write one directory.
+// Resolving returns the item that makes the list of a package with npm: it runs no script of a package, and may reach
+// the registry and write one directory.
 func (p *Package) Resolving(registry, host string) []byte {
-	args := []string{"install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund", "--save-exact", "--lockfile-version=3"}
+	args := []string{"install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund", "--save-exact",
+		"--lockfile-version=3"}
 	if registry != "" {
 		args = append(args, "--registry="+registry)
 	}
@@ -127,12 +131,14 @@ func (p *Package) Resolving(registry, host string) []byte {
 		name  string
 		value any
 	}{
-		{"version", "1.0.0"}, {"tool_type", "program"}, {"executor_id", "rye/core/primitives/subprocess"}, {"category", "npm"},
+		{"version", "1.0.0"}, {"tool_type", "program"}, {"executor_id", "rye/core/primitives/subprocess"},
+		{"category", "npm"},
 		{"description", "Lists what an npm package needs"}, {"risk", "write"},
 	} {
 		b = appendField(b, f.name, f.value)
 	}
 	g := Grants{Write: []string{WorkDir}, Network: []string{host}}
 	b = g.append(b)
-	return appendField(b, "config", map[string]any{"command": "npm", "args": append(args, p.String()), "cwd": "{project_path}/" + WorkDir, "timeout": 120.0})
+	return appendField(b, "config", map[string]any{"command": "npm", "args": append(args, p.String()),
+		"cwd": "{project_path}/" + WorkDir, "timeout": 120.0})
 }

@@ -10,7 +10,8 @@ import (
 
 func TestParsePackage(t *testing.T) {
 	for text, want := range map[string]string{
-		"a@1.2.3": "a@1.2.3", "@x/a.b@1.0.0-rc.1": "@x/a.b@1.0.0-rc.1", "a": "", "a@": "", "@1.0.0": "", "a@^1": "", "a@latest": "", "@x@1.0.0": "",
+		"a@1.2.3": "a@1.2.3", "@x/a.b@1.0.0-rc.1": "@x/a.b@1.0.0-rc.1", "a": "", "a@": "", "@1.0.0": "", "a@^1": "",
+		"a@latest": "", "@x@1.0.0": "",
 		"a/b@1.0.0": "", "@x/../a@1.0.0": "", "@x/a/b@1.0.0": "", "-a@1.0.0": "", "a b@1.0.0": "", "": "",
 	} {
 		p, err := catalog.ParsePackage(text)
@@ -27,7 +28,8 @@ func TestParsePackage(t *testing.T) {
 func TestTakePackage(t *testing.T) {
 	list := func(bin string) string {
 		digest := strings.Repeat("A", 86) + "=="
-		return `{"lockfileVersion": 3, "packages": {"": {}, "node_modules/@x/a": {"version": "1.0.0", "integrity": "sha512-` + digest + `"` + bin + `}}}`
+		return `{"lockfileVersion": 3, "packages": {"": {}, "node_modules/@x/a": {"version": "1.0.0", "integrity": "sha512-` +
+			digest + `"` + bin + `}}}`
 	}
 	for bin, want := range map[string]string{
 		`, "bin": "main.js"`:                         "main.js",
@@ -61,14 +63,17 @@ func TestTakePackage(t *testing.T) {
 	s := &catalog.Spec{}
 	s.Use("s", &catalog.Package{Name: "a", Version: "1.0.0", Main: "node_modules/a/x.js"}, []string{"--y"})
 	again, err := catalog.SpecOf(item(t, catalog.ServerRef("s"), s.File()).Model)
-	if err != nil || again.Packages != "_s/package-lock.json" || again.Lib != "_s" || strings.Join(again.Args, " ") != "{packages_path}/node_modules/a/x.js --y" {
+	if err != nil || again.Packages != "_s/package-lock.json" || again.Lib != "_s" ||
+		strings.Join(again.Args, " ") != "{packages_path}/node_modules/a/x.js --y" {
 		t.Errorf("%+v, %v", again, err)
 	}
 	p := &catalog.Package{Name: "a", Version: "1.0.0"}
 	for registry, want := range map[string]bool{"": false, "https://r.example": true} {
-		it := item(t, catalog.ServerRef("list"), []byte(strings.Replace(string(p.Resolving(registry, "r.example")), "category: npm", "category: mcp/servers", 1)))
+		it := item(t, catalog.ServerRef("list"), []byte(strings.Replace(string(p.Resolving(registry, "r.example")),
+			"category: npm", "category: mcp/servers", 1)))
 		read, err := catalog.SpecOfProgram(it.Model)
-		if err != nil || read.Command != "npm" || strings.Contains(strings.Join(read.Args, " "), "--registry=") != want {
+		if err != nil || read.Command != "npm" ||
+			strings.Contains(strings.Join(read.Args, " "), "--registry=") != want {
 			t.Errorf("%+v, %v", read, err)
 		}
 	}
@@ -77,8 +82,11 @@ func TestTakePackage(t *testing.T) {
 // The program of a package is a file of it, whatever its list says.
 func FuzzTakePackage(f *testing.F) {
 	digest := strings.Repeat("A", 86) + "=="
-	for _, bin := range []string{`"main.js"`, `{"a": "./x.js"}`, `"../../x"`, `"a/../../x"`, `"C:\\x"`, `"x\u0000"`, `{"a": "x", "b": "y"}`} {
-		f.Add("a@1.0.0", `{"lockfileVersion": 3, "packages": {"": {}, "node_modules/a": {"version": "1.0.0", "integrity": "sha512-`+digest+`", "bin": `+bin+`}}}`)
+	for _, bin := range []string{`"main.js"`, `{"a": "./x.js"}`, `"../../x"`, `"a/../../x"`, `"C:\\x"`, `"x\u0000"`,
+		`{"a": "x", "b": "y"}`} {
+		f.Add("a@1.0.0",
+			`{"lockfileVersion": 3, "packages": {"": {}, "node_modules/a": {"version": "1.0.0", "integrity": "sha512-`+
+				digest+`", "bin": `+bin+`}}}`)
 	}
 	f.Fuzz(func(t *testing.T, name, list string) {
 		p, err := catalog.ParsePackage(name)
@@ -86,7 +94,8 @@ func FuzzTakePackage(f *testing.F) {
 			return
 		}
 		below, ok := strings.CutPrefix(p.Main, "node_modules/"+p.Name+"/")
-		if !ok || below == "" || strings.Contains(below, "..") && slices.Contains(strings.Split(below, "/"), "..") || strings.ContainsAny(below, "{}$\\\x00") {
+		if !ok || below == "" || strings.Contains(below, "..") && slices.Contains(strings.Split(below, "/"), "..") ||
+			strings.ContainsAny(below, "{}$\\\x00") {
 			t.Errorf("%q of %s", p.Main, list)
 		}
 	})

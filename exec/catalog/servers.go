@@ -25,8 +25,8 @@ type Server struct {
 	Stray []error   // of files among its tools that are none
 }
 
-// Servers returns the servers that a view has, and their tools, sorted by name. Of several spaces with one server the highest
-// counts.
+// Servers returns the servers that a view has, and their tools, sorted by name. Of several spaces with one server the
+// highest counts.
 func Servers(ctx context.Context, e *edit.Editor) ([]*Server, error) {
 	l, err := e.Files(ctx, "tool")
 	if err != nil {

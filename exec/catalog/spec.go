@@ -36,8 +36,8 @@ type Spec struct {
 	Grants
 	Description string
 
-	// Lib is a directory beside the item whose files the item's signature covers, and Packages a list of packages in it; "" for
-	// none.
+	// Lib is a directory beside the item whose files the item's signature covers, and Packages a list of packages in
+	// it; "" for none.
 	Lib, Packages string
 }
 
@@ -62,13 +62,17 @@ func (s *Spec) Check() error {
 	case HTTP:
 		u, err := url.Parse(s.URL)
 		if err == nil && u.User != nil {
-			return fault.New(fault.Validation, "the URL contains a user: expected https://HOST/PATH").Try("rye help mcp add") // and a password, perhaps
+			// and a password, perhaps
+			return fault.New(fault.Validation, "the URL contains a user: expected https://HOST/PATH").
+				Try("rye help mcp add")
 		}
 		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" {
-			return fault.New(fault.Validation, "invalid URL %q: expected https://HOST/PATH, without user and fragment", s.URL).Try("rye help mcp add")
+			return fault.New(fault.Validation, "invalid URL %q: expected https://HOST/PATH, without user and fragment",
+				s.URL).Try("rye help mcp add")
 		}
 		if s.Command != "" || len(s.Args) > 0 || len(s.Env) > 0 {
-			return fault.New(fault.Validation, "a server by HTTP has no command and no variables").Try("rye help mcp add")
+			return fault.New(fault.Validation, "a server by HTTP has no command and no variables").
+				Try("rye help mcp add")
 		}
 	default:
 		return fault.New(fault.Validation, "unknown transport %q", s.Transport).Because("expected stdio or http")
@@ -112,7 +116,8 @@ func (g *Grants) append(b []byte) []byte {
 	return b
 }
 
-// risk is how bad a call of a tool can be, by what the server says of it. Where it may write files it is no reading alone.
+// risk is how bad a call of a tool can be, by what the server says of it. Where it may write files it is no reading
+// alone.
 func (s *Spec) risk(d Definition) string {
 	switch {
 	case d.Hint("readOnlyHint") && len(s.Write) == 0:
@@ -177,7 +182,8 @@ func anyMap(m map[string]string) map[string]any {
 // SpecOf reads the specification of a server from its item.
 func SpecOf(m *model.Model) (*Spec, error) {
 	if t := m.Tool; t == nil || t.Type != serverType {
-		return nil, fault.New(fault.Validation, "%s is not a server: its tool_type is not %s", m.Ref, serverType).On("ref", m.Ref.String())
+		return nil, fault.New(fault.Validation, "%s is not a server: its tool_type is not %s", m.Ref,
+			serverType).On("ref", m.Ref.String())
 	}
 	return SpecOfProgram(m)
 }
@@ -259,8 +265,8 @@ func (s *Spec) Executables() (all []Executable) {
 // PathOfServer is the file of a server's item in a space.
 func PathOfServer(name string) string { return path.Join("tools", ServersDir, name+".yaml") }
 
-// AddSecrets lets the server have secrets: NAME, which a header may use as ${VARIABLE}, or NAME=VARIABLE, which the server's
-// process has as that variable.
+// AddSecrets lets the server have secrets: NAME, which a header may use as ${VARIABLE}, or NAME=VARIABLE, which the
+// server's process has as that variable.
 func (s *Spec) AddSecrets(list []string) error {
 	for _, text := range list {
 		name, as, named := strings.Cut(text, "=")
@@ -275,7 +281,8 @@ func (s *Spec) AddSecrets(list []string) error {
 			continue
 		}
 		if s.Transport != Stdio {
-			return fault.New(fault.Validation, "--secret %s: a server by HTTP has no variables: use ${%s} in a header", text, variable).Try("rye help mcp add")
+			return fault.New(fault.Validation, "--secret %s: a server by HTTP has no variables: use ${%s} in a header",
+				text, variable).Try("rye help mcp add")
 		}
 		if err := env.Check(as, "x"); err != nil {
 			return fault.New(fault.Validation, "--secret %s: %v", text, err)

@@ -23,8 +23,8 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// A Stage is a private project in which items are made and a server is asked, so that nothing is written to the real one
-// before all of it is known to be good. Calls are about the real project, under its policy too.
+// A Stage is a private project in which items are made and a server is asked, so that nothing is written to the real
+// one before all of it is known to be good. Calls are about the real project, under its policy too.
 type Stage struct {
 	Items *items.Items
 
@@ -36,8 +36,10 @@ type Stage struct {
 	session  *session.Session // opened when it is needed, after all items are there
 }
 
-// NewStage makes a stage for the project of the paths; project is its root, "" outside of projects. The caller closes it.
-func NewStage(ctx context.Context, paths workspace.Paths, o workspace.Options, so session.Options, project string) (_ *Stage, err error) {
+// NewStage makes a stage for the project of the paths; project is its root, "" outside of projects. The caller closes
+// it.
+func NewStage(ctx context.Context, paths workspace.Paths, o workspace.Options, so session.Options,
+	project string) (_ *Stage, err error) {
 	if paths.Cache.Err != nil {
 		return nil, paths.Cache.Err
 	}
@@ -137,8 +139,8 @@ func (s *Stage) Registry() (string, error) {
 	return at.Where, nil
 }
 
-// open opens the session of the stage. Its items are the ones that a person is looking at, and no lock has them yet; packages
-// need a lock, which is made here.
+// open opens the session of the stage. Its items are the ones that a person is looking at, and no lock has them yet;
+// packages need a lock, which is made here.
 func (s *Stage) open(ctx context.Context) (err error) {
 	if s.session != nil {
 		return nil
@@ -211,7 +213,8 @@ func (s *Stage) Write(ctx context.Context, it *ai.Item, k Key) error {
 		if s.Items.Trust != nil {
 			known = s.Items.Trust.Exam().Find
 		}
-		return sign.Sign(it.Bytes, about.Signing(), about.Claim(), k.Private, k.Now().UTC().Truncate(time.Second), known)
+		return sign.Sign(it.Bytes, about.Signing(), about.Claim(), k.Private, k.Now().UTC().Truncate(time.Second),
+			known)
 	}, edit.Mode(false))
 }
 

@@ -23,7 +23,8 @@ var alice = catalog.Key{Private: keytest.Alice(), Now: func() time.Time { return
 
 // The client compares by the same digest.
 func TestDefinitionIsTheClients(t *testing.T) {
-	for _, tool := range []string{echo, `{"name": "a", "title": "", "description": "", "inputSchema": {"type": "object"}, "execution": {"x": 1}}`} {
+	for _, tool := range []string{echo,
+		`{"name": "a", "title": "", "description": "", "inputSchema": {"type": "object"}, "execution": {"x": 1}}`} {
 		announced := parse(t, tool)
 		ours, err := catalog.DefinitionOf(announced).Digest()
 		theirs, err2 := mcp.Definition(announced)
@@ -35,7 +36,9 @@ func TestDefinitionIsTheClients(t *testing.T) {
 
 func newStage(t *testing.T, p *projecttest.Project) (*catalog.Stage, error) {
 	t.Helper()
-	st, err := catalog.NewStage(t.Context(), p.Paths(), workspace.Options{Offline: true, Now: func() time.Time { return projecttest.Noon }}, session.Options{}, p.Dir)
+	st, err := catalog.NewStage(t.Context(), p.Paths(), workspace.Options{Offline: true, Now: func() time.Time {
+		return projecttest.Noon
+	}}, session.Options{}, p.Dir)
 	if err == nil {
 		t.Cleanup(func() {
 			if err := st.Close(); err != nil {
@@ -53,7 +56,8 @@ func TestStage(t *testing.T) {
 	// What a killed process has left is removed after a day.
 	old, young := filepath.Join(p.Home, "cache", "stage-1"), filepath.Join(p.Home, "cache", "stage-2")
 	yesterday := time.Now().Add(-25 * time.Hour)
-	if err := errors.Join(os.MkdirAll(filepath.Join(old, "x"), 0o700), os.MkdirAll(young, 0o700), os.Chtimes(old, yesterday, yesterday)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(old, "x"), 0o700), os.MkdirAll(young, 0o700),
+		os.Chtimes(old, yesterday, yesterday)); err != nil {
 		t.Fatal(err)
 	}
 	st, err := newStage(t, p)
@@ -77,8 +81,10 @@ func TestStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Tools that can't be items are refused, and those that were are left out.
-	all, err := catalog.Compare("s", nil, announce(t, echo, `{"name": "bad", "inputSchema": {"type": "object", "properties": {"a": {"pattern": "("}}}}`,
-		`{"name": "worse", "inputSchema": {"type": 3}}`, `{"name": "list", "inputSchema": {"type": "object"}, "outputSchema": {"type": "array", "items": {"type": "nothing"}}}`,
+	all, err := catalog.Compare("s", nil, announce(t, echo,
+		`{"name": "bad", "inputSchema": {"type": "object", "properties": {"a": {"pattern": "("}}}}`,
+		`{"name": "worse", "inputSchema": {"type": 3}}`,
+		`{"name": "list", "inputSchema": {"type": "object"}, "outputSchema": {"type": "array", "items": {"type": "nothing"}}}`,
 		`{"name": "a b", "inputSchema": {}}`, `{"name": "a_b", "inputSchema": {}}`), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +140,9 @@ func TestNoStage(t *testing.T) {
 			return os.WriteFile(p.At("rye.yaml"), []byte("packages: 3\n"), 0o600)
 		},
 		"policy": func(p *projecttest.Project) error { return os.Mkdir(p.At(".ai/policy.yaml"), 0o700) },
-		"cache":  func(p *projecttest.Project) error { return os.WriteFile(filepath.Join(p.Home, "cache"), nil, 0o600) },
+		"cache": func(p *projecttest.Project) error {
+			return os.WriteFile(filepath.Join(p.Home, "cache"), nil, 0o600)
+		},
 	} {
 		p := projecttest.New(t)
 		if err := broken(p); err != nil {
@@ -178,17 +186,20 @@ func TestInstall(t *testing.T) {
 	if err := catalog.Install(t.Context(), space, nil, []*ai.Item{b}, nil, projecttest.Noon); err != nil {
 		t.Fatal(err)
 	}
-	if err := catalog.Install(t.Context(), space, beside, []*ai.Item{a, b}, nil, projecttest.Noon); fault.CodeOf(err) != fault.Conflict || files() != 1 {
+	if err := catalog.Install(t.Context(), space, beside, []*ai.Item{a, b}, nil,
+		projecttest.Noon); fault.CodeOf(err) != fault.Conflict || files() != 1 {
 		t.Errorf("%v, %d files", err, files())
 	}
 	// One that is replaced must be what was looked at.
 	old := *b
 	next := *edit.Draft(b.File, append(spec.File(), "tags: [x]\n"...))
 	replaced := map[string]*ai.Item{b.Ref.String(): &old}
-	if err := catalog.Install(t.Context(), space, nil, []*ai.Item{a, &next}, replaced, projecttest.Noon); err != nil || files() != 2 {
+	if err := catalog.Install(t.Context(), space, nil, []*ai.Item{a, &next}, replaced, projecttest.Noon); err != nil ||
+		files() != 2 {
 		t.Errorf("%v, %d files", err, files())
 	}
-	if err := catalog.Install(t.Context(), space, nil, []*ai.Item{&next}, replaced, projecttest.Noon); fault.CodeOf(err) != fault.Conflict {
+	if err := catalog.Install(t.Context(), space, nil, []*ai.Item{&next}, replaced,
+		projecttest.Noon); fault.CodeOf(err) != fault.Conflict {
 		t.Error(err)
 	}
 	if err := os.Remove(filepath.Join(dir, filepath.FromSlash(b.Path))); err != nil {
@@ -201,7 +212,8 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"x/y", "x"} {
-		if err := catalog.Install(t.Context(), space, []catalog.Beside{{Path: path}}, nil, nil, projecttest.Noon); err == nil {
+		if err := catalog.Install(t.Context(), space, []catalog.Beside{{Path: path}}, nil, nil,
+			projecttest.Noon); err == nil {
 			t.Errorf("%s was written", path)
 		}
 	}
@@ -212,7 +224,8 @@ func TestBrokenMemory(t *testing.T) {
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"{}", "{", `{"announcement": {"tools": [{"name": "a"}, {"name": "a"}]}}`, `{"announcement": 3}`} {
+	for _, text := range []string{"{}", "{", `{"announcement": {"tools": [{"name": "a"}, {"name": "a"}]}}`,
+		`{"announcement": 3}`} {
 		if err := os.WriteFile(filepath.Join(m.Dir, "s.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +260,8 @@ func TestNumbers(t *testing.T) {
 	}
 	pinned := pin(t, "s", announce(t, tool("1")))
 	all, err := catalog.Compare("s", pinned, announce(t, tool("2")), nil)
-	if err != nil || len(all) != 1 || all[0].State != catalog.Changed || len(all[0].Texts) == 0 && all[0].Shape == nil {
+	if err != nil || len(all) != 1 || all[0].State != catalog.Changed || len(all[0].Texts) == 0 &&
+		all[0].Shape == nil {
 		t.Errorf("%+v, %v", all, err)
 	}
 	pin(t, "s", announce(t, `{"name": "none"}`))
@@ -256,7 +270,8 @@ func TestNumbers(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	// The limits of a server are those of its tools.
-	limited, err := catalog.SpecOf(item(t, catalog.ServerRef("s"), append(spec.File(), "limits: {memory_mib: 300, duration_seconds: 1.5}\n"...)).Model)
+	limited, err := catalog.SpecOf(item(t, catalog.ServerRef("s"),
+		append(spec.File(), "limits: {memory_mib: 300, duration_seconds: 1.5}\n"...)).Model)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,8 +285,10 @@ func TestNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{"blake3:", "x"} {
-		text := strings.Replace(string(b), string(b[strings.Index(string(b), "blake3:"):strings.Index(string(b), "blake3:")+71]), bad, 1)
-		if _, err := catalog.PinnedOf(item(t, catalog.ToolRef("s", "echo"), []byte(text))); fault.CodeOf(err) != fault.Validation {
+		text := strings.Replace(string(b), string(b[strings.Index(string(b), "blake3:"):strings.Index(string(b),
+			"blake3:")+71]), bad, 1)
+		if _, err := catalog.PinnedOf(item(t, catalog.ToolRef("s", "echo"),
+			[]byte(text))); fault.CodeOf(err) != fault.Validation {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // toolType is the type of the items of tools.
 const toolType = "mcp"
 
-// Stub returns the file of a tool's item, unsigned. It has the grants of the server, because a call has those that the tool
-// declares.
+// Stub returns the file of a tool's item, unsigned. It has the grants of the server, because a call has those that the
+// tool declares.
 func Stub(server string, s *Spec, d Definition) ([]byte, error) {
 	id, err := d.Digest()
 	if err != nil {
@@ -64,7 +64,8 @@ type Pinned struct {
 func PinnedOf(it *ai.Item) (*Pinned, error) {
 	t := it.Model.Tool
 	if t == nil || t.Type != toolType {
-		return nil, fault.New(fault.Validation, "%s is not the tool of a server: its tool_type is not %s", it.Ref, toolType).On("ref", it.Ref.String())
+		return nil, fault.New(fault.Validation, "%s is not the tool of a server: its tool_type is not %s", it.Ref,
+			toolType).On("ref", it.Ref.String())
 	}
 	v, err := t.Config.JSON()
 	if err != nil {
@@ -75,10 +76,12 @@ func PinnedOf(it *ai.Item) (*Pinned, error) {
 	p.Tool, _ = config["tool_name"].(string)
 	text, _ := config["definition"].(string)
 	if p.Definition, err = cas.ParseDigest(text); err != nil {
-		return nil, fault.New(fault.Validation, "%s: config.definition is not a digest", it.Ref).From(err).On("ref", it.Ref.String())
+		return nil, fault.New(fault.Validation, "%s: config.definition is not a digest", it.Ref).From(err).On("ref",
+			it.Ref.String())
 	}
 	all := map[string]any{"name": p.Tool, "title": it.Model.Fields.Get("title").String(), "description": t.Description}
-	for field, name := range map[string]string{"annotations": "annotations", "inputSchema": "input_schema", "outputSchema": "output_schema"} {
+	for field, name := range map[string]string{"annotations": "annotations", "inputSchema": "input_schema",
+		"outputSchema": "output_schema"} {
 		if v := it.Model.Fields.Get(name); !v.IsNull() {
 			if all[field], err = v.JSON(); err != nil {
 				return nil, err
@@ -89,7 +92,8 @@ func PinnedOf(it *ai.Item) (*Pinned, error) {
 	return p, nil
 }
 
-// Faithful reports whether the item still says what was pinned: the definition of its own fields is the one that it names.
+// Faithful reports whether the item still says what was pinned: the definition of its own fields is the one that it
+// names.
 func (p *Pinned) Faithful() bool {
 	for _, without := range [][]string{nil, {"description"}, {"inputSchema"}, {"description", "inputSchema"}} {
 		d := DefinitionOf(p.Fields)
@@ -125,7 +129,8 @@ func checkStub(m *model.Model, d Definition) error {
 		}
 		b, err := jcs.Append(nil, s.read)
 		if err != nil || !bytes.Equal(a, b) {
-			return fault.New(fault.Validation, "%q can't be an item: its %s can't be written without a change", d.Name(), s.field).From(err)
+			return fault.New(fault.Validation, "%q can't be an item: its %s can't be written without a change",
+				d.Name(), s.field).From(err)
 		}
 		if _, err := params.Compile(s.read); err != nil {
 			return fault.New(fault.Validation, "%q can't be an item: its %s: %v", d.Name(), s.field, err).From(err)

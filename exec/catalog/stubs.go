@@ -6,7 +6,8 @@ import (
 	"github.com/rye-build/rye/ai"
 )
 
-// Stubs makes, signs and stages the items of tools. A tool that can't be an item is left out, with Refused set in its change.
+// Stubs makes, signs and stages the items of tools. A tool that can't be an item is left out, with Refused set in its
+// change.
 func (s *Stage) Stubs(ctx context.Context, server string, spec *Spec, changes []*Change, k Key) ([]*ai.Item, error) {
 	var all []*ai.Item
 	for _, c := range changes {

@@ -20,10 +20,11 @@ type Beside struct {
 	Bytes []byte
 }
 
-// Install writes items that were made on a stage to a space, all or none: what lies beside the server's item first, then that,
-// so that an interruption leaves a server with fewer tools, which a refresh finds. Each item either replaces the file that was
-// looked at before, or is new.
-func Install(ctx context.Context, space *ai.Space, beside []Beside, all []*ai.Item, replaced map[string]*ai.Item, now time.Time) error {
+// Install writes items that were made on a stage to a space, all or none: what lies beside the server's item first,
+// then that, so that an interruption leaves a server with fewer tools, which a refresh finds. Each item either
+// replaces the file that was looked at before, or is new.
+func Install(ctx context.Context, space *ai.Space, beside []Beside, all []*ai.Item, replaced map[string]*ai.Item,
+	now time.Time) error {
 	d, err := edit.OpenDir(space.Dir, space.Level)
 	if err != nil {
 		return err
@@ -78,7 +79,8 @@ func unchanged(it *ai.Item) (fs.FileInfo, error) {
 	}
 	b, err := fs.ReadFile(it.Space.FS, it.Path)
 	if err == nil && string(b) != string(it.Bytes) {
-		err = fault.New(fault.Conflict, "%s changed while it was worked on, and was left as it is", it.Ref).On("ref", it.Ref.String())
+		err = fault.New(fault.Conflict, "%s changed while it was worked on, and was left as it is", it.Ref).On("ref",
+			it.Ref.String())
 	}
 	return info, err
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// appendField appends a field of a document of YAML. Values are those of JSON. Whatever isn't printable is escaped, so that
-// the file shows what a server hides.
+// appendField appends a field of a document of YAML. Values are those of JSON. Whatever isn't printable is escaped, so
+// that the file shows what a server hides.
 func appendField(b []byte, name string, v any) []byte { return appendEntry(b, "", name, v) }
 
 func appendEntry(b []byte, indent, name string, v any) []byte {
@@ -66,7 +66,8 @@ func appendValue(b []byte, indent string, v any) []byte {
 	return append(b, '\n')
 }
 
-// numberText writes a number, a boolean or null. An integer that YAML's readers may not hold is written with an exponent.
+// numberText writes a number, a boolean or null. An integer that YAML's readers may not hold is written with an
+// exponent.
 func numberText(v any) []byte {
 	if f, ok := v.(float64); ok && (f > 1<<53 || f < -1<<53) {
 		text := strconv.FormatFloat(f, 'e', -1, 64)

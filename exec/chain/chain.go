@@ -1,8 +1,9 @@
 // Package chain finds the items that a call runs, from the tool to its primitive, and asks the policies about each.
 //
-// A Chain is what calls of a tool have in common: nothing of it depends on what a call is given. A Memory keeps chains, so that a
-// program that makes many calls of a tool reads, hashes and verifies its items once. It is for items that can't change, which are
-// those that a lock pins, and for as long as the policies say what they said; its owner sees to both.
+// A Chain is what calls of a tool have in common: nothing of it depends on what a call is given. A Memory keeps
+// chains, so that a program that makes many calls of a tool reads, hashes and verifies its items once. It is for items
+// that can't change, which are those that a lock pins, and for as long as the policies say what they said; its owner
+// sees to both.
 //
 // Grants are what a call may do: what its tool declares, as far as policies and the caller allow it.
 package chain
@@ -52,8 +53,8 @@ type Chain struct {
 	Files   cas.Getter             // has their bytes
 	Key     func() (string, error) // of a copy of them
 
-	// The schemas of what the tool takes and returns, and of what the primitive's configuration is, and the configuration
-	// before it is filled in.
+	// The schemas of what the tool takes and returns, and of what the primitive's configuration is, and the
+	// configuration before it is filled in.
 	Input, Output, Takes func() (*params.Schema, error)
 	Config               func() (*template.Config, error)
 
@@ -183,8 +184,8 @@ func (m *Memory) Item(ref model.Ref) *ai.Item {
 	return m.items[ref]
 }
 
-// Keep keeps an item that was admitted by a signature, or as part of a bundle, for as long as these say so. What is admitted
-// because a manifest in the working tree lists it isn't kept.
+// Keep keeps an item that was admitted by a signature, or as part of a bundle, for as long as these say so. What is
+// admitted because a manifest in the working tree lists it isn't kept.
 func (m *Memory) Keep(it *ai.Item, a *ai.Admission) {
 	if m == nil || a.Listed {
 		return
@@ -233,8 +234,12 @@ func (s *Source) admit(ctx context.Context, it *ai.Item, from *files, c *Chain) 
 		}
 		if s.Unlisted != nil {
 			if left := s.Unlisted(a); len(left) > 0 {
-				return l, false, fault.New(fault.Policy, "%q has a v1 signature, which doesn't cover %q beside it, and no admitted manifest lists that file", it.Ref, left[0]).
-					On("ref", it.Ref.String()).On("reason", "evidence-only").Try(fault.Command("rye sign --upgrade", it.Ref.String()))
+				return l, false,
+					fault.New(fault.Policy,
+						"%q has a v1 signature, which doesn't cover %q beside it, and no admitted manifest lists that file",
+						it.Ref, left[0]).
+						On("ref", it.Ref.String()).On("reason",
+						"evidence-only").Try(fault.Command("rye sign --upgrade", it.Ref.String()))
 			}
 		}
 		own, c.listed = a.Decision.OwnedBy(s.Own), c.listed || a.Listed
@@ -301,7 +306,8 @@ func mode(it *ai.Item) (cas.Mode, error) {
 
 // part is where a file of a space stands in the copy.
 func part(s *ai.Space, at string, d cas.Digest, m cas.Mode, size int64) materialise.Part {
-	return materialise.Part{Path: path.Join(Directory(s), at), ID: cas.ID{Kind: cas.Blob, Digest: d}, Mode: m, Size: size}
+	return materialise.Part{Path: path.Join(Directory(s), at), ID: cas.ID{Kind: cas.Blob, Digest: d}, Mode: m,
+		Size: size}
 }
 
 // Directory is that of a space in the copy.

@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// files reads the files of a chain by their admitted digests. Bytes are hashed again as they are read: if a file changed
-// meanwhile, that is an error.
+// files reads the files of a chain by their admitted digests. Bytes are hashed again as they are read: if a file
+// changed meanwhile, that is an error.
 type files struct{ at map[cas.Digest]source }
 
 // A source is where the bytes of a digest are.

@@ -51,7 +51,9 @@ func (g Grants) Within(o Grants) (Grants, error) {
 		Read:    common(slices.Concat(g.Read, g.Write), slices.Concat(o.Read, o.Write)),
 		Write:   common(g.Write, o.Write),
 		Network: g.Network.Narrow(o.Network),
-		Secrets: slices.DeleteFunc(slices.Clone(g.Secrets), func(s string) bool { return !slices.Contains(o.Secrets, s) }),
+		Secrets: slices.DeleteFunc(slices.Clone(g.Secrets), func(s string) bool {
+			return !slices.Contains(o.Secrets, s)
+		}),
 	}, nil
 }
 
@@ -78,7 +80,8 @@ func Below(path, dir string) bool {
 
 // Hash is the grants hash of what the call may, which isn't always all that the tool has declared.
 func (g Grants) Hash(t *model.Tool) (cas.Digest, error) {
-	s := shape.Grants{Permissions: g.Permissions.Strings(), Risk: t.Risk.String(), Secrets: g.Secrets, Limits: t.Grants().Limits}
+	s := shape.Grants{Permissions: g.Permissions.Strings(), Risk: t.Risk.String(), Secrets: g.Secrets,
+		Limits: t.Grants().Limits}
 	switch {
 	case !g.Network.Bound:
 		s.Network = "all"
@@ -117,7 +120,9 @@ func grant(patterns, secrets []string) (Grants, error) {
 				g.Read = append(g.Read, path)
 			case "write":
 				if !shape.Writable(path) {
-					return NoGrants(), fmt.Errorf("%q: tools can't write to .git, rye.lock, rye.yaml, or to .ai except .ai/outputs", p)
+					return NoGrants(),
+						fmt.Errorf("%q: tools can't write to .git, rye.lock, rye.yaml, or to .ai except .ai/outputs",
+							p)
 				}
 				g.Write = append(g.Write, path)
 			default:
@@ -147,8 +152,10 @@ func grantError(ref model.Ref, ofProject bool, err error) error {
 	if ofProject {
 		whose = "the project's policy"
 	}
-	return fault.New(fault.Config, "%s has an invalid grant for %q: %v", whose, ref, err).On("ref", ref.String()).From(err).
-		Because("grants: takes files:read:PATH, files:write:PATH, network:HOST, and capabilities such as rye.execute.tool.acme.fetch").Try("rye docs sandbox")
+	return fault.New(fault.Config, "%s has an invalid grant for %q: %v", whose, ref, err).On("ref",
+		ref.String()).From(err).
+		Because("grants: takes files:read:PATH, files:write:PATH, network:HOST, and capabilities such as rye.execute.tool.acme.fetch").
+		Try("rye docs sandbox")
 }
 
 // Policies decide about calls.
@@ -179,8 +186,8 @@ func (p Policies) Floor() floor.Exec {
 	return e
 }
 
-// Allowed narrows what an item declares by both policies and by its caller. A stranger's item is allowed nothing unless the
-// root policy has an entry for it.
+// Allowed narrows what an item declares by both policies and by its caller. A stranger's item is allowed nothing
+// unless the root policy has an entry for it.
 func (p Policies) Allowed(t *model.Tool, ref model.Ref, stranger bool, caller *Grants) (Grants, error) {
 	g, err := Declared(t)
 	if err != nil {

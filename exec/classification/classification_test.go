@@ -70,8 +70,10 @@ func TestLibrary(t *testing.T) {
 		{is("message", "It Timed Out"), "network_timeout", classification.Transient, true, "1s 2s 4s 1s 2s 4s"},
 		{is("message", "Too Many Requests"), "http_429", classification.RateLimited, true, "7s 7s 7s 1s 2s 4s"},
 		{is("message", "it timed out", "type", "Other"), "", classification.Permanent, false, "0s 0s 0s 0s 0s 0s"},
-		{is("message", strings.Repeat("x", 4096)+"timed out"), "", classification.Permanent, false, "0s 0s 0s 0s 0s 0s"},
-		{object{"cancelled": true, "status_code": int64(503)}, "cancelled", classification.Cancelled, false, "0s 0s 0s 0s 0s 0s"},
+		{is("message", strings.Repeat("x", 4096)+"timed out"), "", classification.Permanent, false,
+			"0s 0s 0s 0s 0s 0s"},
+		{object{"cancelled": true, "status_code": int64(503)}, "cancelled", classification.Cancelled, false,
+			"0s 0s 0s 0s 0s 0s"},
 		{nil, "", classification.Permanent, false, "0s 0s 0s 0s 0s 0s"},
 	} {
 		got := rules.Of(c.doc)
@@ -81,7 +83,8 @@ func TestLibrary(t *testing.T) {
 				waits = append(waits, got.Policy.Wait(n, said).String())
 			}
 		}
-		if got.ID != c.id || got.Category != c.kind || got.Retryable != c.again || strings.Join(waits, " ") != c.waits {
+		if got.ID != c.id || got.Category != c.kind || got.Retryable != c.again ||
+			strings.Join(waits, " ") != c.waits {
 			t.Errorf("%v: %+v, %q", c.doc, got, waits)
 		}
 	}
@@ -97,7 +100,9 @@ func TestLibrary(t *testing.T) {
 
 // with returns rules of one pattern.
 func with(match, policy string) string {
-	return fmt.Sprintf("patterns: [{id: x, category: transient, retryable: true, match: %s, retry_policy: %s}]\ndefault: {category: permanent, retryable: false}\n", match, policy)
+	return fmt.Sprintf(
+		"patterns: [{id: x, category: transient, retryable: true, match: %s, retry_policy: %s}]\ndefault: {category: permanent, retryable: false}\n",
+		match, policy)
 }
 
 // TestMessage: of a message only so much is searched, and the caller's failure stays as it is.
@@ -129,10 +134,12 @@ default: {category: transient, retryable: true, retry_policy: {type: exponential
 		t.Fatal(err)
 	}
 	one, two, rest := rules.Of(object{"a": int64(1)}), rules.Of(object{"a": "b"}), rules.Of(nil)
-	if one.ID != "one" || one.Policy.Wait(5, time.Hour) != time.Second/2 || one.Policy.MaxRetries != 3 || two.ID != "two" || two.Retryable || rest.ID != "" {
+	if one.ID != "one" || one.Policy.Wait(5, time.Hour) != time.Second/2 || one.Policy.MaxRetries != 3 ||
+		two.ID != "two" || two.Retryable || rest.ID != "" {
 		t.Errorf("%+v %+v %+v", one, two, rest)
 	}
-	for n, want := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 900 * time.Millisecond, time.Second, time.Second} {
+	for n, want := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 900 * time.Millisecond,
+		time.Second, time.Second} {
 		if got := rest.Policy.Wait(n, 0); got != want {
 			t.Errorf("after %d tries it waits %s; want %s", n, got, want)
 		}
@@ -146,35 +153,60 @@ func TestIssues(t *testing.T) {
 		"[]": {"expected an object"},
 		"{}": {"patterns: expected a list", "default: expected an object"},
 		"schema_version: 2.0\nother: 1\npatterns: {}\ndefault: 1\n": {
-			`unknown key "other"`, `schema_version: "2.0" is not supported`, "patterns: expected a list", "default: expected an object",
+			`unknown key "other"`, `schema_version: "2.0" is not supported`, "patterns: expected a list",
+			"default: expected an object",
 		},
 		"patterns: [1, {}]\ndefault: {category: odd}\n": {
-			"patterns[0]: expected an object", `patterns[1].category: invalid category "": expected one of transient`, "patterns[1].retryable: expected true or false",
-			`patterns[1].id: invalid id ""`, "patterns[1].match: expected a condition", `default.category: invalid category "odd"`, "default.retryable: expected",
+			"patterns[0]: expected an object", `patterns[1].category: invalid category "": expected one of transient`,
+			"patterns[1].retryable: expected true or false",
+			`patterns[1].id: invalid id ""`, "patterns[1].match: expected a condition",
+			`default.category: invalid category "odd"`, "default.retryable: expected",
 		},
-		"patterns: [" + strings.Repeat("{},", 257) + "]\ndefault: {category: permanent, retryable: false}\n":    {"patterns: has 257 entries; at most 256 are allowed"},
-		"patterns: []\ndefault: {category: permanent, retryable: true, retry_policy: {type: fixed, delay: 1}}":  {"default.retryable: a permanent failure can't be retryable"},
-		"patterns: []\ndefault: {category: transient, retryable: true}":                                         {"default.retry_policy: must say how long to wait"},
-		"patterns: []\ndefault: {category: transient, retryable: false, retry_policy: {type: fixed, delay: 1}}": {"default.retry_policy: must be none"},
-		"patterns: []\ndefault: {category: transient, retryable: false, retry_policy: 1}":                       {"default.retry_policy: expected an object"},
-		with(sound, "{type: fixed}"):                                                         {"retry_policy.delay: expected a number"},
-		with(sound, "{type: fixed, delay: x}"):                                               {"retry_policy.delay: expected a number"},
-		with(sound, "{type: fixed, delay: -1}"):                                              {"retry_policy.delay: must be between 0 and 86400 seconds"},
-		with(sound, "{type: fixed, delay: 1e999}"):                                           {"retry_policy.delay: must be between"},
-		with(sound, "{type: fixed, delay: 1, max: 2}"):                                       {`unknown key "max": expected one of type, delay, max_retries`},
-		with(sound, "{type: fixed, delay: 1, max_retries: 0}"):                               {"max_retries: must be between 1 and 100"},
-		with(sound, "{type: exponential, base: 86401}"):                                      {"retry_policy.base: must be between"},
-		with(sound, "{type: exponential, base: 1, multiplier: 0.5}"):                         {"multiplier: must be between 1 and 100"},
-		with(sound, "{type: sometimes}"):                                                     {`invalid type "sometimes": expected exponential, fixed, use_header or none`},
-		with(sound, "{type: use_header}"):                                                    {"fallback: required"},
-		with(sound, "{type: use_header, header: x-wait, fallback: {type: none}}"):            {`header: "x-wait" is not supported`, "fallback: must say how long"},
-		with(sound, "{type: use_header, fallback: {type: use_header}}"):                      {"use_header can't be a fallback"},
-		with(sound, "{type: use_header, fallback: {type: fixed, delay: 1, max_retries: 3}}"): {`unknown key "max_retries"`},
-		with("{path: a..b}", "{type: fixed, delay: 1}"):                                      {`patterns[0].match.path: invalid path "a..b"`},
-		with("{any: [], path: a}", "{type: fixed, delay: 1}"):                                {`match: unknown key "path"`, "match.any: expected a list of conditions"},
-		with("a =", "{type: fixed, delay: 1}"):                                               {"patterns[0].match: column 3: unexpected character '='"},
-		with("{path: a, value: 99999999999999999999}", "{type: fixed, delay: 1}"):            {"beyond what JSON's readers agree about"},
-		strings.ReplaceAll(library(t), "id: http_5xx", "id: http_429"):                       {`"http_429" is used twice`},
+		"patterns: [" + strings.Repeat("{},", 257) +
+			"]\ndefault: {category: permanent, retryable: false}\n": {
+			"patterns: has 257 entries; at most 256 are allowed"},
+		"patterns: []\ndefault: {category: permanent, retryable: true, retry_policy: {type: fixed, delay: 1}}": {
+			"default.retryable: a permanent failure can't be retryable"},
+		"patterns: []\ndefault: {category: transient, retryable: true}": {
+			"default.retry_policy: must say how long to wait"},
+		"patterns: []\ndefault: {category: transient, retryable: false, retry_policy: {type: fixed, delay: 1}}": {
+			"default.retry_policy: must be none"},
+		"patterns: []\ndefault: {category: transient, retryable: false, retry_policy: 1}": {
+			"default.retry_policy: expected an object"},
+		with(sound, "{type: fixed}"): {
+			"retry_policy.delay: expected a number"},
+		with(sound, "{type: fixed, delay: x}"): {
+			"retry_policy.delay: expected a number"},
+		with(sound, "{type: fixed, delay: -1}"): {
+			"retry_policy.delay: must be between 0 and 86400 seconds"},
+		with(sound, "{type: fixed, delay: 1e999}"): {
+			"retry_policy.delay: must be between"},
+		with(sound, "{type: fixed, delay: 1, max: 2}"): {
+			`unknown key "max": expected one of type, delay, max_retries`},
+		with(sound, "{type: fixed, delay: 1, max_retries: 0}"): {
+			"max_retries: must be between 1 and 100"},
+		with(sound, "{type: exponential, base: 86401}"): {
+			"retry_policy.base: must be between"},
+		with(sound, "{type: exponential, base: 1, multiplier: 0.5}"): {
+			"multiplier: must be between 1 and 100"},
+		with(sound, "{type: sometimes}"): {
+			`invalid type "sometimes": expected exponential, fixed, use_header or none`},
+		with(sound, "{type: use_header}"): {"fallback: required"},
+		with(sound, "{type: use_header, header: x-wait, fallback: {type: none}}"): {
+			`header: "x-wait" is not supported`, "fallback: must say how long"},
+		with(sound, "{type: use_header, fallback: {type: use_header}}"): {
+			"use_header can't be a fallback"},
+		with(sound, "{type: use_header, fallback: {type: fixed, delay: 1, max_retries: 3}}"): {
+			`unknown key "max_retries"`},
+		with("{path: a..b}",
+			"{type: fixed, delay: 1}"): {`patterns[0].match.path: invalid path "a..b"`},
+		with("{any: [], path: a}", "{type: fixed, delay: 1}"): {`match: unknown key "path"`,
+			"match.any: expected a list of conditions"},
+		with("a =", "{type: fixed, delay: 1}"): {
+			"patterns[0].match: column 3: unexpected character '='"},
+		with("{path: a, value: 99999999999999999999}",
+			"{type: fixed, delay: 1}"): {"beyond what JSON's readers agree about"},
+		strings.ReplaceAll(library(t), "id: http_5xx", "id: http_429"): {`"http_429" is used twice`},
 	} {
 		rules, err := read(t, text)
 		e, ok := errors.AsType[*fault.Error](err)
@@ -191,7 +223,8 @@ func TestIssues(t *testing.T) {
 			}
 		}
 	}
-	if _, err := classification.Read(nil); fault.Of(err).Hint == nil || !strings.Contains(strings.Join(fault.Of(err).Why, ""), "expected an object") {
+	if _, err := classification.Read(nil); fault.Of(err).Hint == nil ||
+		!strings.Contains(strings.Join(fault.Of(err).Why, ""), "expected an object") {
 		t.Errorf("%v", err)
 	}
 }
@@ -199,7 +232,8 @@ func TestIssues(t *testing.T) {
 // FuzzRead: an accepted classification answers everything, and never waits longer than a day.
 func FuzzRead(f *testing.F) {
 	f.Add(library(f), "timed out", int64(503))
-	f.Add(with("{path: error.message, op: regex, value: '(a|b)*'}", "{type: use_header, fallback: {type: exponential, base: 86400, multiplier: 100}}"), "ab", int64(0))
+	f.Add(with("{path: error.message, op: regex, value: '(a|b)*'}",
+		"{type: use_header, fallback: {type: exponential, base: 86400, multiplier: 100}}"), "ab", int64(0))
 	f.Add("patterns: [{}]\ndefault: {}\n", "", int64(1))
 	f.Fuzz(func(t *testing.T, text, message string, status int64) {
 		v, problems := parse.YAML([]byte(text), value.Pos{})

@@ -22,7 +22,8 @@ const (
 func Read(v *value.Value) (*Rules, error) {
 	r := &reader{ids: map[string]bool{}}
 	rules := new(Rules)
-	if !r.object(v, "", "schema_version", "patterns", "default", "extends", "operators", "combinators", "retry_policy_types",
+	if !r.object(v, "", "schema_version", "patterns", "default", "extends", "operators", "combinators",
+		"retry_policy_types",
 		"name", "version", "category", "description") {
 		return nil, invalid(r.Problems)
 	}
@@ -78,7 +79,8 @@ func (r *reader) keys(v *value.Value, field string, keys ...string) {
 // validID reports whether an id is a letter and at most 63 letters, digits, _ and -.
 func validID(id string) bool {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	return id != "" && len(id) <= 64 && strings.Contains(letters, id[:1]) && strings.Trim(id, letters+"0123456789_-") == ""
+	return id != "" && len(id) <= 64 && strings.Contains(letters, id[:1]) &&
+		strings.Trim(id, letters+"0123456789_-") == ""
 }
 
 func (r *reader) pattern(v *value.Value, field string) (p pattern) {
@@ -104,7 +106,8 @@ var categories = []Category{Transient, RateLimited, Quota, Permanent, LimitHit, 
 func (r *reader) class(v *value.Value, field string) Class {
 	c := Class{Category: Category(v.Get("category").String()), Policy: Policy{Type: "none"}}
 	if !slices.Contains(categories, c.Category) {
-		r.Bad(v, in(field, "category"), "invalid category %q: expected one of %s", string(c.Category), strings.Trim(fmt.Sprint(categories), "[]"))
+		r.Bad(v, in(field, "category"), "invalid category %q: expected one of %s", string(c.Category),
+			strings.Trim(fmt.Sprint(categories), "[]"))
 	}
 	again := v.Get("retryable")
 	if again == nil || again.Kind != value.Bool {

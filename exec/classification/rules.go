@@ -103,11 +103,13 @@ func (p *Policy) Wait(n int, asked time.Duration) time.Duration {
 	return 0
 }
 
-// invalid returns the error that a classification has problems. It leaves out the lines: they are those of several merged files.
+// invalid returns the error that a classification has problems. It leaves out the lines: they are those of several
+// merged files.
 func invalid(problems []*value.Problem) error {
 	all := make([]string, len(problems))
 	for i, p := range problems {
 		all[i] = strings.TrimPrefix(p.Field+": ", ": ") + p.Message
 	}
-	return fault.New(fault.Config, "invalid config:%s", Name).On("problems", all).List(all...).Try("rye docs resilience")
+	return fault.New(fault.Config, "invalid config:%s", Name).On("problems",
+		all).List(all...).Try("rye docs resilience")
 }

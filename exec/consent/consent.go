@@ -1,8 +1,9 @@
 // Package consent holds calls of tools against the section ask of the policies, and gets the approval that some need.
 //
-// Every door that makes calls gives a Door: what is known of how the call came about, and who can approve it. A call that the
-// policies refuse is POLICY_DENIED. One that they ask about is made only after Door.Approve has returned who approved it; no
-// approval is APPROVAL_REQUIRED. Package approval makes requests that others answer. What the lines of a policy say is in package manifest/policy/ask.
+// Every door that makes calls gives a Door: what is known of how the call came about, and who can approve it. A call
+// that the policies refuse is POLICY_DENIED. One that they ask about is made only after Door.Approve has returned who
+// approved it; no approval is APPROVAL_REQUIRED. Package approval makes requests that others answer. What the lines of
+// a policy say is in package manifest/policy/ask.
 package consent
 
 import (
@@ -29,8 +30,8 @@ type Door struct {
 type Approval struct {
 	By       string // for the record of the call
 	Separate bool   // another person gave it than who asked
-	// Take is called before the call is made, and fails if the approval was used; end is called after it, with the code of its
-	// error or "". Nil where a person is present, who approves this call alone.
+	// Take is called before the call is made, and fails if the approval was used; end is called after it, with the
+	// code of its error or "". Nil where a person is present, who approves this call alone.
 	Take func(ctx context.Context, call string) (end func(ctx context.Context, code string) error, err error)
 	// Drop says that the call isn't made after all, and why. Nil if Take is.
 	Drop func(ctx context.Context, why error) error
@@ -97,15 +98,17 @@ type Call struct {
 	Dry               func(*Question) // of a call that won't be made: gets what would be asked
 }
 
-// Check refuses a call that the policies refuse, and gets the approval for one that they ask about. It returns who approved
-// it; nil if it needs no approval. root is nil if no key is trusted, and project if the project has no policy.
+// Check refuses a call that the policies refuse, and gets the approval for one that they ask about. It returns who
+// approved it; nil if it needs no approval. root is nil if no key is trusted, and project if the project has no
+// policy.
 func Check(ctx context.Context, c *Call, root, project *policy.Policy, door *Door) (*Approval, error) {
 	if door == nil {
 		door = &Door{}
 	}
 	d := ask.Decide(&ask.Call{
 		Tool: c.Ref.String(), Risk: c.Risk, Attended: c.Attended,
-		Document: map[string]any{"params": c.Params, "caller": c.Principal, "tenant": c.Tenant, "flow": door.Flow.document()},
+		Document: map[string]any{"params": c.Params, "caller": c.Principal, "tenant": c.Tenant,
+			"flow": door.Flow.document()},
 	}, rules(root), rules(project))
 	switch {
 	case d.Answer == ask.Refuse:
@@ -115,7 +118,8 @@ func Check(ctx context.Context, c *Call, root, project *policy.Policy, door *Doo
 		return nil, nil
 	}
 	shown, _ := redact.New().Value(c.Params).(map[string]any)
-	q := &Question{Ref: c.Ref, Digest: c.Digest, Risk: c.Risk, Params: shown, Given: c.Params, Principal: c.Principal, Tenant: c.Tenant, Separate: d.Separate,
+	q := &Question{Ref: c.Ref, Digest: c.Digest, Risk: c.Risk, Params: shown, Given: c.Params, Principal: c.Principal,
+		Tenant: c.Tenant, Separate: d.Separate,
 		Lines: d.Lines, Expires: d.Expires}
 	switch {
 	case c.Dry != nil:
@@ -145,7 +149,8 @@ func rules(p *policy.Policy) ask.Rules {
 
 // Required returns the error that a call lacks its approval.
 func Required(q *Question) *fault.Error {
-	e := fault.New(fault.Approval, "%q needs an approval", q.Ref).On("ref", q.Ref.String()).On("risk", q.Risk).Because(q.Why())
+	e := fault.New(fault.Approval, "%q needs an approval", q.Ref).On("ref", q.Ref.String()).On("risk",
+		q.Risk).Because(q.Why())
 	if len(q.Lines) > 0 {
 		e.On("lines", q.Lines)
 	}

@@ -28,7 +28,8 @@ var inherited = map[string]string{
 }
 
 // needed lists the variables that programs on Windows need to start.
-var needed = []string{"SYSTEMROOT", "WINDIR", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE"}
+var needed = []string{"SYSTEMROOT", "WINDIR", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "NUMBER_OF_PROCESSORS",
+	"PROCESSOR_ARCHITECTURE"}
 
 const plainName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@+-:"
 
@@ -59,11 +60,12 @@ func (r *resolver) base() map[string]string {
 	return vars
 }
 
-// isPlain reports whether a value has only these characters, and can't be read as a path. A time zone contains slashes, but is
-// relative to a directory of the system.
+// isPlain reports whether a value has only these characters, and can't be read as a path. A time zone contains
+// slashes, but is relative to a directory of the system.
 func isPlain(v, chars string) bool {
 	other := func(r rune) bool { return !strings.ContainsRune(chars, r) }
-	return len(v) <= 200 && !strings.ContainsFunc(v, other) && !strings.HasPrefix(v, "/") && !strings.HasPrefix(v, ":") && !strings.Contains(v, "..")
+	return len(v) <= 200 && !strings.ContainsFunc(v, other) && !strings.HasPrefix(v, "/") &&
+		!strings.HasPrefix(v, ":") && !strings.Contains(v, "..")
 }
 
 // maxPath is how many entries of the host's PATH are considered.

@@ -39,7 +39,8 @@ func newWorld(t testing.TB) *world {
 	w.program("bin/python3", "python of the system")
 	w.program("bin/node", "node of the system")
 	w.Request = Request{Project: w.at("project"), Home: w.at("home"), Temp: w.at("tmp"),
-		Host: Host{Files: Disk{}, Vars: map[string]string{"PATH": w.at("bin") + ":" + w.at("bin2"), "HOME": w.at("user")}}}
+		Host: Host{Files: Disk{}, Vars: map[string]string{"PATH": w.at("bin") + ":" + w.at("bin2"),
+			"HOME": w.at("user")}}}
 	return w
 }
 
@@ -89,7 +90,8 @@ func (w *world) err() string {
 		w.t.Fatalf("%v was resolved", e.List())
 	}
 	text := err.Error()
-	if missing, ok := errors.AsType[*NotFoundError](err); ok { // with the places, which a fault has on lines of their own
+	// with the places, which a fault has on lines of their own
+	if missing, ok := errors.AsType[*NotFoundError](err); ok {
 		text = strings.Replace(text, missing.Fault().Text, missing.Error(), 1)
 	}
 	return strings.ReplaceAll(text, w.root, "ROOT")
@@ -106,21 +108,28 @@ func (w *world) list(e *Env) []string {
 func TestHostVariables(t *testing.T) {
 	w := newWorld(t)
 	for name, v := range map[string]string{
-		"LANG": "de_DE.UTF-8", "LC_ALL": "C", "LC_TIME": "../../evil", "LC_": "/x", "LANGUAGE": "de:en", "TZ": "Europe/Berlin", "TERM": "xterm-256color",
-		"NO_COLOR": "1", "USER": "x", "SSH_AUTH_SOCK": "/x", "AWS_SECRET_ACCESS_KEY": "s", "RYE_KEY": "k", "RYE_KEY_PASSPHRASE": "p", "LD_PRELOAD": "/x.so",
-		"LD_LIBRARY_PATH": "/x", "PYTHONPATH": "/x", "PYTHONSTARTUP": "/x", "NODE_OPTIONS": "-r x", "BASH_ENV": "/x", "ENV": "/x", "GIT_SSH_COMMAND": "x",
-		"NODE_COMPILE_CACHE": "/x", "XDG_CONFIG_HOME": "/x", "GIT_DIR": "/x", "R_LIBS_USER": "/x", "TCL8_6_TM_PATH": "/x", "__PYVENV_LAUNCHER__": "/x",
-		"BASH_FUNC_ls%%": "() { evil; }", "HTTP_PROXY": "http://x", "DISPLAY": ":0", "CI": "1", "": "x", "TMPDIR": "/tmp", "VIRTUAL_ENV": "/x",
+		"LANG": "de_DE.UTF-8", "LC_ALL": "C", "LC_TIME": "../../evil", "LC_": "/x", "LANGUAGE": "de:en",
+		"TZ": "Europe/Berlin", "TERM": "xterm-256color",
+		"NO_COLOR": "1", "USER": "x", "SSH_AUTH_SOCK": "/x", "AWS_SECRET_ACCESS_KEY": "s", "RYE_KEY": "k",
+		"RYE_KEY_PASSPHRASE": "p", "LD_PRELOAD": "/x.so",
+		"LD_LIBRARY_PATH": "/x", "PYTHONPATH": "/x", "PYTHONSTARTUP": "/x", "NODE_OPTIONS": "-r x", "BASH_ENV": "/x",
+		"ENV": "/x", "GIT_SSH_COMMAND": "x",
+		"NODE_COMPILE_CACHE": "/x", "XDG_CONFIG_HOME": "/x", "GIT_DIR": "/x", "R_LIBS_USER": "/x",
+		"TCL8_6_TM_PATH": "/x", "__PYVENV_LAUNCHER__": "/x",
+		"BASH_FUNC_ls%%": "() { evil; }", "HTTP_PROXY": "http://x", "DISPLAY": ":0", "CI": "1", "": "x",
+		"TMPDIR": "/tmp", "VIRTUAL_ENV": "/x",
 	} {
 		w.Host.Vars[name] = v
 	}
-	want := []string{"HOME=ROOT/home", "LANG=de_DE.UTF-8", "LANGUAGE=de:en", "LC_ALL=C", "NO_COLOR=1", "PATH=ROOT/bin:ROOT/bin2", "TERM=xterm-256color",
+	want := []string{"HOME=ROOT/home", "LANG=de_DE.UTF-8", "LANGUAGE=de:en", "LC_ALL=C", "NO_COLOR=1",
+		"PATH=ROOT/bin:ROOT/bin2", "TERM=xterm-256color",
 		"TMPDIR=ROOT/tmp", "TZ=Europe/Berlin"}
 	e := w.resolve()
 	if got := w.list(e); !slices.Equal(got, want) || e.Keys != nil || e.Programs != nil {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	for name, v := range map[string]string{"TZ": ":/etc/passwd", "LANG": "/x", "TERM": "x/../../y", "LC_ALL": strings.Repeat("a", 201), "LANGUAGE": "a b", "NO_COLOR": "\n"} {
+	for name, v := range map[string]string{"TZ": ":/etc/passwd", "LANG": "/x", "TERM": "x/../../y",
+		"LC_ALL": strings.Repeat("a", 201), "LANGUAGE": "a b", "NO_COLOR": "\n"} {
 		w := newWorld(t)
 		w.Host.Vars[name] = v
 		if got, ok := w.resolve().Vars[name]; ok {
@@ -145,8 +154,10 @@ func TestPath(t *testing.T) {
 		}
 	}
 	w.Forbidden = []string{w.at("user/.ai"), ""}
-	w.Host.Vars["PATH"] = strings.Join([]string{"", ".", "bin", w.at("project/bin"), w.root + "/bin/../project", w.at("open"), w.at("sticky"), w.at("none"), w.at("parent/bin"),
-		w.at("bin/python3"), w.at("user/.ai"), w.at("home"), w.at("tmp"), w.at("toproject"), w.at("tobin") + "/", w.at("bin"), w.root + "//bin"}, ":")
+	w.Host.Vars["PATH"] = strings.Join([]string{"", ".", "bin", w.at("project/bin"), w.root + "/bin/../project",
+		w.at("open"), w.at("sticky"), w.at("none"), w.at("parent/bin"),
+		w.at("bin/python3"), w.at("user/.ai"), w.at("home"), w.at("tmp"), w.at("toproject"), w.at("tobin") + "/",
+		w.at("bin"), w.root + "//bin"}, ":")
 	if got := strings.ReplaceAll(w.resolve().Vars["PATH"], w.root, ""); got != "/tobin:/bin" {
 		t.Error(got)
 	}
@@ -182,12 +193,15 @@ env_paths:
 	w.link("primitive", `env_config: {env: {WHO: primitive}}`)
 	w.link("bare", "")
 	e := w.resolve()
-	want := []string{"BASE=runtime/d", "D=/run/t/data", "EXTRA=/y:/z", "F=1.50", "FROM_FILE=f", "HOME=ROOT/home", "LEVEL=dotenv", "LIT=${A}{b}", "N=42", "NODE_OPTIONS=",
-		"PATH=ROOT/bin:ROOT/bin2", "RYE_MODULE_PATH=/run/a:/run/b:/run/c", "SEEN=tool-runtime/d-dotenv", "T=true", "TMPDIR=ROOT/tmp", "WHO=tool"}
+	want := []string{"BASE=runtime/d", "D=/run/t/data", "EXTRA=/y:/z", "F=1.50", "FROM_FILE=f", "HOME=ROOT/home",
+		"LEVEL=dotenv", "LIT=${A}{b}", "N=42", "NODE_OPTIONS=",
+		"PATH=ROOT/bin:ROOT/bin2", "RYE_MODULE_PATH=/run/a:/run/b:/run/c", "SEEN=tool-runtime/d-dotenv", "T=true",
+		"TMPDIR=ROOT/tmp", "WHO=tool"}
 	if got := w.list(e); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	keys := []string{"BASE", "D", "EXTRA", "F", "FROM_FILE", "HOME", "LEVEL", "LIT", "N", "NODE_OPTIONS", "PATH", "RYE_MODULE_PATH", "SEEN", "T", "WHO"}
+	keys := []string{"BASE", "D", "EXTRA", "F", "FROM_FILE", "HOME", "LEVEL", "LIT", "N", "NODE_OPTIONS", "PATH",
+		"RYE_MODULE_PATH", "SEEN", "T", "WHO"}
 	if !slices.Equal(e.Keys, keys) {
 		t.Errorf("got %q", e.Keys)
 	}
@@ -196,55 +210,100 @@ env_paths:
 func TestLinkErrors(t *testing.T) {
 	const loads = `it loads other code before the tool's; use RYE_MODULE_PATH for modules`
 	for _, c := range []struct{ text, want string }{
-		{`env_config: {env: {A: "${NONE}"}}`, `env_config.env.A of "l", line 1: column 1 of the template: the variable "NONE" is not set and has no default, as in ${NONE:-…}`},
-		{`env_config: {env: {A: "{none}"}}`, `env_config.env.A of "l", line 1: column 1 of the template: unknown name "none"; write {{none}} for the literal text`},
+		{`env_config: {env: {A: "${NONE}"}}`,
+			`env_config.env.A of "l", line 1: column 1 of the template: the variable "NONE" is not set and has no default, as in ${NONE:-…}`},
+		{`env_config: {env: {A: "{none}"}}`,
+			`env_config.env.A of "l", line 1: column 1 of the template: unknown name "none"; write {{none}} for the literal text`},
 		{`env_config: {env: {A: [x]}}`, `env_config.env.A of "l", line 1: expected a string, got array`},
-		{`env_config: {env: {A: "x` + `\0` + `"}}`, `env_config.env.A of "l", line 1: the value of "A" contains a NUL byte`},
-		{`env_config: {env: {"A=B": x}}`, `env_config.env.A=B of "l", line 1: "A=B" is not a valid variable name: use letters, digits and _, without a digit first`},
-		{`env_config: {env: {"": x}}`, `env_config.env. of "l", line 1: a variable name must have 1 to 200 characters, not 0`},
-		{`env_config: {env: {LD_PRELOAD: x}}`, `env_config.env.LD_PRELOAD of "l", line 1: the variable "LD_PRELOAD" can't be set: ` + loads},
-		{`env_config: {env: {ld_preload: x}}`, `env_config.env.ld_preload of "l", line 1: the variable "ld_preload" can't be set: ` + loads},
-		{`env_config: {env: {BASH_ENV: x}}`, `env_config.env.BASH_ENV of "l", line 1: the variable "BASH_ENV" can't be set: ` + loads},
-		{`env_config: {env: {NODE_COMPILE_CACHE: x}}`, `env_config.env.NODE_COMPILE_CACHE of "l", line 1: the variable "NODE_COMPILE_CACHE" can't be set: ` + loads},
-		{`env_config: {env: {XDG_CONFIG_HOME: x}}`, `env_config.env.XDG_CONFIG_HOME of "l", line 1: the variable "XDG_CONFIG_HOME" can't be set: ` + loads},
-		{`env_config: {env: {TCL8_6_TM_PATH: x}}`, `env_config.env.TCL8_6_TM_PATH of "l", line 1: the variable "TCL8_6_TM_PATH" can't be set: ` + loads},
-		{`env_paths: {PYTHONPATH: {prepend: [/x]}}`, `anchor.env_paths.PYTHONPATH of "l", line 1: the variable "PYTHONPATH" can't be set: ` + loads},
-		{`env_config: {env: {RYE_TRUST: x}}`, `env_config.env.RYE_TRUST of "l", line 1: the variable "RYE_TRUST" can't be set: it is reserved for rye`},
-		{`env_config: {env: {RYE_PYTHON: x}}`, `env_config.env.RYE_PYTHON of "l", line 1: the variable "RYE_PYTHON" can't be set: it is reserved for rye`},
-		{`env_config: {env: {USER_SPACE: x}}`, `env_config.env.USER_SPACE of "l", line 1: the variable "USER_SPACE" can't be set: it is reserved for rye`},
-		{`env_config: {env: {HOME: /root}}`, `env_config.env.HOME of "l", line 1: the variable "HOME" can't be set: it is a private directory`},
-		{`env_config: {env: {HOME: ""}}`, `env_config.env.HOME of "l", line 1: the variable "HOME" can't be set: it is a private directory`},
-		{`env_config: {env: {PATH: "ROOT/project:${PATH}"}}`, `env_config.env.PATH of "l", line 1: the entry "ROOT/project" may not be in PATH: its files are not pinned`},
-		{`env_config: {env: {PATH: ".:${PATH}"}}`, `env_config.env.PATH of "l", line 1: the entry "." may not be in PATH: it is not an absolute path without . and ..`},
-		{`env_config: {env: {Path: "/x"}}`, `env_config.env.Path of "l", line 1: the variable "Path" can't be set: its name must be PATH`},
+		{`env_config: {env: {A: "x` + `\0` + `"}}`,
+			`env_config.env.A of "l", line 1: the value of "A" contains a NUL byte`},
+		{`env_config: {env: {"A=B": x}}`,
+			`env_config.env.A=B of "l", line 1: "A=B" is not a valid variable name: use letters, digits and _, without a digit first`},
+		{`env_config: {env: {"": x}}`,
+			`env_config.env. of "l", line 1: a variable name must have 1 to 200 characters, not 0`},
+		{`env_config: {env: {LD_PRELOAD: x}}`,
+			`env_config.env.LD_PRELOAD of "l", line 1: the variable "LD_PRELOAD" can't be set: ` + loads},
+		{`env_config: {env: {ld_preload: x}}`,
+			`env_config.env.ld_preload of "l", line 1: the variable "ld_preload" can't be set: ` + loads},
+		{`env_config: {env: {BASH_ENV: x}}`,
+			`env_config.env.BASH_ENV of "l", line 1: the variable "BASH_ENV" can't be set: ` + loads},
+		{`env_config: {env: {NODE_COMPILE_CACHE: x}}`,
+			`env_config.env.NODE_COMPILE_CACHE of "l", line 1: the variable "NODE_COMPILE_CACHE" can't be set: ` +
+				loads},
+		{`env_config: {env: {XDG_CONFIG_HOME: x}}`,
+			`env_config.env.XDG_CONFIG_HOME of "l", line 1: the variable "XDG_CONFIG_HOME" can't be set: ` + loads},
+		{`env_config: {env: {TCL8_6_TM_PATH: x}}`,
+			`env_config.env.TCL8_6_TM_PATH of "l", line 1: the variable "TCL8_6_TM_PATH" can't be set: ` + loads},
+		{`env_paths: {PYTHONPATH: {prepend: [/x]}}`,
+			`anchor.env_paths.PYTHONPATH of "l", line 1: the variable "PYTHONPATH" can't be set: ` + loads},
+		{`env_config: {env: {RYE_TRUST: x}}`,
+			`env_config.env.RYE_TRUST of "l", line 1: the variable "RYE_TRUST" can't be set: it is reserved for rye`},
+		{`env_config: {env: {RYE_PYTHON: x}}`,
+			`env_config.env.RYE_PYTHON of "l", line 1: the variable "RYE_PYTHON" can't be set: it is reserved for rye`},
+		{`env_config: {env: {USER_SPACE: x}}`,
+			`env_config.env.USER_SPACE of "l", line 1: the variable "USER_SPACE" can't be set: it is reserved for rye`},
+		{`env_config: {env: {HOME: /root}}`,
+			`env_config.env.HOME of "l", line 1: the variable "HOME" can't be set: it is a private directory`},
+		{`env_config: {env: {HOME: ""}}`,
+			`env_config.env.HOME of "l", line 1: the variable "HOME" can't be set: it is a private directory`},
+		{`env_config: {env: {PATH: "ROOT/project:${PATH}"}}`,
+			`env_config.env.PATH of "l", line 1: the entry "ROOT/project" may not be in PATH: its files are not pinned`},
+		{`env_config: {env: {PATH: ".:${PATH}"}}`,
+			`env_config.env.PATH of "l", line 1: the entry "." may not be in PATH: it is not an absolute path without . and ..`},
+		{`env_config: {env: {Path: "/x"}}`,
+			`env_config.env.Path of "l", line 1: the variable "Path" can't be set: its name must be PATH`},
 		{`env_paths: {X: {prepend: [x]}}`, `anchor.env_paths.X of "l", line 1: "x" is not an absolute path`},
-		{`env_paths: {X: {prepend: ["/a:/b"]}}`, `anchor.env_paths.X of "l", line 1: "/a:/b" contains a ':', so it can't be in a list of paths`},
-		{`env_paths: {X: {append: ["{none}"]}}`, `anchor.env_paths.X of "l", line 1: column 1 of the template: unknown name "none"; write {{none}} for the literal text`},
+		{`env_paths: {X: {prepend: ["/a:/b"]}}`,
+			`anchor.env_paths.X of "l", line 1: "/a:/b" contains a ':', so it can't be in a list of paths`},
+		{`env_paths: {X: {append: ["{none}"]}}`,
+			`anchor.env_paths.X of "l", line 1: column 1 of the template: unknown name "none"; write {{none}} for the literal text`},
 		{`env_paths: {X: {prepend: /x}}`, `anchor.env_paths.X of "l", line 1: expected a list, got string`},
 		{`env_paths: {X: {prepend: [1]}}`, `anchor.env_paths.X of "l", line 1: expected a string, got integer`},
-		{`env_paths: {X: []}`, `anchor.env_paths.X of "l", line 1: expected an object with prepend and append, got array`},
+		{`env_paths: {X: []}`,
+			`anchor.env_paths.X of "l", line 1: expected an object with prepend and append, got array`},
 		{`env_config: {interpreter: x}`, `env_config.interpreter of "l", line 1: expected an object, got string`},
-		{`env_config: {interpreter: {type: conda, var: X}}`, `env_config.interpreter of "l", line 1: invalid type "conda": expected node_modules, system_binary, venv_python or version_manager`},
-		{`env_config: {interpreter: {type: venv_python}}`, `env_config.interpreter of "l", line 1: var: a variable name must have 1 to 200 characters, not 0`},
-		{`env_config: {interpreter: {type: venv_python, var: LD_PRELOAD}}`, `env_config.interpreter of "l", line 1: var: the variable "LD_PRELOAD" can't be set: ` + loads},
-		{`env_config: {interpreter: {type: venv_python, var: RYE_TRUST}}`, `env_config.interpreter of "l", line 1: var: the variable "RYE_TRUST" can't be set: it is used otherwise`},
-		{`env_config: {interpreter: {type: venv_python, var: P, binary: x}}`, `env_config.interpreter of "l", line 1: "binary" has no effect for venv_python`},
-		{`env_config: {interpreter: {type: venv_python, var: P, fallback: 3}}`, `env_config.interpreter of "l", line 1: fallback must be a string, not integer`},
-		{`env_config: {interpreter: {type: venv_python, var: P, venv_path: ../x}}`, `env_config.interpreter of "l", line 1: "../x" is not a path inside the project`},
-		{`env_config: {interpreter: {type: venv_python, var: P, fallback: bin/x}}`, `env_config.interpreter of "l", line 1: fallback: "bin/x" is not the name of a program: expected a name without a path`},
-		{`env_config: {interpreter: {type: node_modules, var: P, search_paths: [/x]}}`, `env_config.interpreter of "l", line 1: "/x" is not a path inside the project`},
-		{`env_config: {interpreter: {type: node_modules, var: P, search_paths: []}}`, `env_config.interpreter of "l", line 1: search_paths must be a list of 1 to 16 paths`},
-		{`env_config: {interpreter: {type: system_binary, var: P, binary: -x}}`, `env_config.interpreter of "l", line 1: binary: "-x" is not the name of a program: expected a name without a path`},
-		{`env_config: {interpreter: {type: system_binary, var: P, binary: none}}`, `env_config.interpreter of "l", line 1: "none" not found: looked in ["ROOT/bin/none" "ROOT/bin2/none"]`},
-		{`env_config: {interpreter: {type: venv_python, var: P}}`, `env_config.interpreter of "l", line 1: "venv_python" not found: looked in ["ROOT/project/.venv/bin/python" "ROOT/project/.venv/bin/python3"]`},
-		{`env_config: {interpreter: {type: venv_python, var: P, fallback: /none/x}}`, `env_config.interpreter of "l", line 1: "/none/x" not found: looked in ["/none/x"]`},
-		{`env_config: {interpreter: {type: version_manager, var: P, manager: x, version: "3"}}`, `env_config.interpreter of "l", line 1: invalid manager "x": expected asdf, nvm, pyenv or rbenv`},
-		{`env_config: {interpreter: {type: version_manager, var: P, manager: asdf, version: "3"}}`, `env_config.interpreter of "l", line 1: binary is required for asdf`},
-		{`env_config: {interpreter: {type: version_manager, var: P, manager: nvm, version: "-3"}}`, `env_config.interpreter of "l", line 1: "-3" is not a version`},
-		{`env_config: {interpreter: {type: version_manager, var: P, manager: nvm, version: "x"}}`, `env_config.interpreter of "l", line 1: "node x" not found: looked in ["ROOT/user/.nvm/versions/node"]`},
-		{`env_config: {interpreter: {type: version_manager, var: P, manager: pyenv, version: "3"}}`, `env_config.interpreter of "l", line 1: "pyenv" not found: looked in ["ROOT/bin/pyenv" "ROOT/bin2/pyenv"]`},
-		{`env_config: {interpreter: {type: system_binary, var: NODE, binary: node}, env: {NODE: x}}`, `env_config.env.NODE of "l", line 1: the variable "NODE" can't be set: it is the interpreter of "l"`},
-		{`env_config: {env: {A: "` + strings.Repeat("x", MaxVariable) + `"}}`, `env_config.env.A of "l", line 1: the variable "A" has more than 131070 bytes`},
+		{`env_config: {interpreter: {type: conda, var: X}}`,
+			`env_config.interpreter of "l", line 1: invalid type "conda": expected node_modules, system_binary, venv_python or version_manager`},
+		{`env_config: {interpreter: {type: venv_python}}`,
+			`env_config.interpreter of "l", line 1: var: a variable name must have 1 to 200 characters, not 0`},
+		{`env_config: {interpreter: {type: venv_python, var: LD_PRELOAD}}`,
+			`env_config.interpreter of "l", line 1: var: the variable "LD_PRELOAD" can't be set: ` + loads},
+		{`env_config: {interpreter: {type: venv_python, var: RYE_TRUST}}`,
+			`env_config.interpreter of "l", line 1: var: the variable "RYE_TRUST" can't be set: it is used otherwise`},
+		{`env_config: {interpreter: {type: venv_python, var: P, binary: x}}`,
+			`env_config.interpreter of "l", line 1: "binary" has no effect for venv_python`},
+		{`env_config: {interpreter: {type: venv_python, var: P, fallback: 3}}`,
+			`env_config.interpreter of "l", line 1: fallback must be a string, not integer`},
+		{`env_config: {interpreter: {type: venv_python, var: P, venv_path: ../x}}`,
+			`env_config.interpreter of "l", line 1: "../x" is not a path inside the project`},
+		{`env_config: {interpreter: {type: venv_python, var: P, fallback: bin/x}}`,
+			`env_config.interpreter of "l", line 1: fallback: "bin/x" is not the name of a program: expected a name without a path`},
+		{`env_config: {interpreter: {type: node_modules, var: P, search_paths: [/x]}}`,
+			`env_config.interpreter of "l", line 1: "/x" is not a path inside the project`},
+		{`env_config: {interpreter: {type: node_modules, var: P, search_paths: []}}`,
+			`env_config.interpreter of "l", line 1: search_paths must be a list of 1 to 16 paths`},
+		{`env_config: {interpreter: {type: system_binary, var: P, binary: -x}}`,
+			`env_config.interpreter of "l", line 1: binary: "-x" is not the name of a program: expected a name without a path`},
+		{`env_config: {interpreter: {type: system_binary, var: P, binary: none}}`,
+			`env_config.interpreter of "l", line 1: "none" not found: looked in ["ROOT/bin/none" "ROOT/bin2/none"]`},
+		{`env_config: {interpreter: {type: venv_python, var: P}}`,
+			`env_config.interpreter of "l", line 1: "venv_python" not found: looked in ["ROOT/project/.venv/bin/python" "ROOT/project/.venv/bin/python3"]`},
+		{`env_config: {interpreter: {type: venv_python, var: P, fallback: /none/x}}`,
+			`env_config.interpreter of "l", line 1: "/none/x" not found: looked in ["/none/x"]`},
+		{`env_config: {interpreter: {type: version_manager, var: P, manager: x, version: "3"}}`,
+			`env_config.interpreter of "l", line 1: invalid manager "x": expected asdf, nvm, pyenv or rbenv`},
+		{`env_config: {interpreter: {type: version_manager, var: P, manager: asdf, version: "3"}}`,
+			`env_config.interpreter of "l", line 1: binary is required for asdf`},
+		{`env_config: {interpreter: {type: version_manager, var: P, manager: nvm, version: "-3"}}`,
+			`env_config.interpreter of "l", line 1: "-3" is not a version`},
+		{`env_config: {interpreter: {type: version_manager, var: P, manager: nvm, version: "x"}}`,
+			`env_config.interpreter of "l", line 1: "node x" not found: looked in ["ROOT/user/.nvm/versions/node"]`},
+		{`env_config: {interpreter: {type: version_manager, var: P, manager: pyenv, version: "3"}}`,
+			`env_config.interpreter of "l", line 1: "pyenv" not found: looked in ["ROOT/bin/pyenv" "ROOT/bin2/pyenv"]`},
+		{`env_config: {interpreter: {type: system_binary, var: NODE, binary: node}, env: {NODE: x}}`,
+			`env_config.env.NODE of "l", line 1: the variable "NODE" can't be set: it is the interpreter of "l"`},
+		{`env_config: {env: {A: "` + strings.Repeat("x", MaxVariable) + `"}}`,
+			`env_config.env.A of "l", line 1: the variable "A" has more than 131070 bytes`},
 	} {
 		w := newWorld(t)
 		w.link("l", strings.ReplaceAll(c.text, "ROOT", w.root))
@@ -254,7 +313,8 @@ func TestLinkErrors(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.DotEnv = []Variable{{"LD_PRELOAD", "/x", 7}}
-	if got, want := w.err(), `LD_PRELOAD of ".env", line 7: the variable "LD_PRELOAD" can't be set: `+loads; got != want {
+	if got, want := w.err(), `LD_PRELOAD of ".env", line 7: the variable "LD_PRELOAD" can't be set: `+
+		loads; got != want {
 		t.Error(got)
 	}
 	w.DotEnv = nil
@@ -279,7 +339,8 @@ func TestLinkErrors(t *testing.T) {
 	w = newWorld(t)
 	w.link("l", `env_config: {env: {LD_PRELOAD: x}}`)
 	_, err := Resolve(context.Background(), w.Request)
-	if fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), `the variable "LD_PRELOAD" can't be set`) {
+	if fault.CodeOf(err) != fault.Validation ||
+		!strings.Contains(err.Error(), `the variable "LD_PRELOAD" can't be set`) {
 		t.Error(err)
 	}
 }

@@ -85,7 +85,8 @@ func (r *resolver) interpreter(ctx context.Context, l *Link) error {
 
 // fields lists the fields of each type of interpreter, in addition to type, var and fallback.
 var fields = map[string][]string{
-	"venv_python": {"venv_path"}, "node_modules": {"search_paths"}, "system_binary": {"binary"}, "version_manager": {"manager", "version", "binary"},
+	"venv_python": {"venv_path"}, "node_modules": {"search_paths"}, "system_binary": {"binary"},
+	"version_manager": {"manager", "version", "binary"},
 }
 
 // readInterpreter reads the description of an interpreter. Unknown fields are errors.
@@ -93,11 +94,13 @@ func readInterpreter(v *value.Value) (*wanted, error) {
 	if v.Kind != value.Map {
 		return nil, fmt.Errorf("expected an object, got %s", v.Kind)
 	}
-	w := &wanted{kind: v.Get("type").String(), name: v.Get("var").String(), fallback: v.Get("fallback").String(), binary: v.Get("binary").String(),
+	w := &wanted{kind: v.Get("type").String(), name: v.Get("var").String(), fallback: v.Get("fallback").String(),
+		binary:  v.Get("binary").String(),
 		manager: v.Get("manager").String(), version: v.Get("version").String()}
 	known, ok := fields[w.kind]
 	if !ok {
-		return nil, fmt.Errorf("invalid type %q: expected node_modules, system_binary, venv_python or version_manager", w.kind)
+		return nil, fmt.Errorf("invalid type %q: expected node_modules, system_binary, venv_python or version_manager",
+			w.kind)
 	}
 	for i := range v.Map {
 		e := &v.Map[i]
@@ -159,7 +162,8 @@ func (w *wanted) check() error {
 	if w.binary = cmp.Or(w.binary, m.binary); w.binary == "" {
 		return fmt.Errorf("binary is required for %s", w.manager)
 	}
-	if w.version == "" || len(w.version) > 64 || w.version[0] == '-' || w.version[0] == '.' || strings.ContainsFunc(w.version, func(r rune) bool { return !strings.ContainsRune(versionChars, r) }) {
+	if w.version == "" || len(w.version) > 64 || w.version[0] == '-' || w.version[0] == '.' ||
+		strings.ContainsFunc(w.version, func(r rune) bool { return !strings.ContainsRune(versionChars, r) }) {
 		return fmt.Errorf("%q is not a version", w.version)
 	}
 	return nil
@@ -169,7 +173,8 @@ const versionChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345
 
 // checkProgram returns an error if a name can't be looked up in PATH.
 func checkProgram(name string) error {
-	if name == "" || len(name) > 255 || name == "." || name == ".." || name[0] == '-' || strings.ContainsAny(name, "/\\:\x00") {
+	if name == "" || len(name) > 255 || name == "." || name == ".." || name[0] == '-' ||
+		strings.ContainsAny(name, "/\\:\x00") {
 		return fmt.Errorf("%q is not the name of a program: expected a name without a path", name)
 	}
 	return nil
@@ -235,7 +240,9 @@ func (r *resolver) venvVersion(file string) string {
 	for line := range strings.Lines(string(b)) {
 		key, v, _ := strings.Cut(line, "=")
 		if key = strings.TrimSpace(key); key == "version" || key == "version_info" {
-			if v = strings.TrimSpace(v); v != "" && len(v) <= 64 && !strings.ContainsFunc(v, func(r rune) bool { return !strings.ContainsRune(versionChars+"+", r) }) {
+			if v = strings.TrimSpace(v); v != "" && len(v) <= 64 && !strings.ContainsFunc(v, func(r rune) bool {
+				return !strings.ContainsRune(versionChars+"+", r)
+			}) {
 				return v
 			}
 		}

@@ -9,8 +9,9 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// Known remembers the digests of programs for as long as their files look the same, by the rules of package statcache. It is for
-// what only records digests: a program that is admitted by its digest is read each time. A nil Known remembers nothing.
+// Known remembers the digests of programs for as long as their files look the same, by the rules of package statcache.
+// It is for what only records digests: a program that is admitted by its digest is read each time. A nil Known
+// remembers nothing.
 type Known struct {
 	clock func() statcache.Moment
 
@@ -57,7 +58,8 @@ func (k *Known) recall(p *Program, info fs.FileInfo, now statcache.Moment) []byt
 func (k *Known) remember(p *Program, head []byte, f fs.File, info fs.FileInfo, began statcache.Moment) {
 	file, disk := f.(*os.File)
 	stamp := statcache.StampOf(info)
-	if k == nil || !disk || !statcache.OwnStamps(file.Fd()) || !began.Settled(stamp.Mtime, stamp.Ctime) || p.Size != info.Size() {
+	if k == nil || !disk || !statcache.OwnStamps(file.Fd()) || !began.Settled(stamp.Mtime, stamp.Ctime) ||
+		p.Size != info.Size() {
 		return
 	}
 	k.mu.Lock()

@@ -51,7 +51,8 @@ func (r *resolver) managed(ctx context.Context, w *wanted) (Program, error) {
 	case ctx.Err() != nil:
 		return Program{}, fmt.Errorf("no answer from %s: %w", w.manager, ctx.Err())
 	case err != nil:
-		return Program{}, &NotFoundError{What: w.binary + " " + w.version, Tried: []string{asked.Path + " which " + w.binary + ": " + err.Error()}}
+		return Program{}, &NotFoundError{What: w.binary + " " + w.version,
+			Tried: []string{asked.Path + " which " + w.binary + ": " + err.Error()}}
 	}
 	path := strings.TrimSuffix(strings.TrimSuffix(string(answer), "\n"), "\r")
 	if len(path) > maxAnswer || !filepath.IsAbs(path) || strings.ContainsFunc(path, unicode.IsControl) {
@@ -128,7 +129,8 @@ func (r *resolver) nvm(w *wanted) (Program, error) {
 	var best []int
 	for _, e := range entries {
 		have, ok := numbers(strings.TrimPrefix(e.Name(), "v"))
-		if ok && len(have) == 3 && strings.HasPrefix(e.Name(), "v") && slices.Equal(have[:len(want)], want) && slices.Compare(have, best) > 0 {
+		if ok && len(have) == 3 && strings.HasPrefix(e.Name(), "v") && slices.Equal(have[:len(want)], want) &&
+			slices.Compare(have, best) > 0 {
 			best = have
 		}
 	}

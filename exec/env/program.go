@@ -35,8 +35,8 @@ const maxProgram = 2 << 30
 // unusable returns the error that an existing file can't be used as a program.
 func unusable(path, why string) error { return fmt.Errorf("%q %s", path, why) }
 
-// Find finds a program by its absolute path, or by its name in the PATH of an environment, and returns it, followed by the
-// programs that it needs. A missing program is a *NotFoundError.
+// Find finds a program by its absolute path, or by its name in the PATH of an environment, and returns it, followed by
+// the programs that it needs. A missing program is a *NotFoundError.
 func Find(q Request, e *Env, name string) ([]Program, error) {
 	r := &resolver{Request: q, Files: q.Host.Files, env: &Env{}, path: filepath.SplitList(e.Vars["PATH"])}
 	if !filepath.IsAbs(name) {
@@ -78,8 +78,8 @@ func (r *resolver) inPath(name string) []string {
 	return paths
 }
 
-// binary finds an interpreter as byName does, but ignores scripts in PATH. Version managers put such scripts there, and which
-// interpreter they choose depends on the directory and on files that aren't checked.
+// binary finds an interpreter as byName does, but ignores scripts in PATH. Version managers put such scripts there,
+// and which interpreter they choose depends on the directory and on files that aren't checked.
 func (r *resolver) binary(name string) (Program, error) {
 	if filepath.IsAbs(name) {
 		return r.first(name, []string{name})

@@ -11,8 +11,8 @@ import (
 // ModulePath is the variable with the directories that the launchers of runtimes load modules from.
 const ModulePath = "RYE_MODULE_PATH"
 
-// PackagePath is the variable with the directory of the tool's packages: for Python the one that import searches, for Node the
-// one that contains node_modules. Only rye sets it.
+// PackagePath is the variable with the directory of the tool's packages: for Python the one that import searches, for
+// Node the one that contains node_modules. Only rye sets it.
 const PackagePath = "RYE_PACKAGE_PATH"
 
 // Thread is the variable with the id of the thread that a tool is called by. Only rye sets it.
@@ -24,28 +24,37 @@ func refused(name, why string) error {
 
 // loading lists the variables that make a program load code before it starts.
 var loading = map[string]bool{
-	"BASH_ENV": true, "ENV": true, "SHELLOPTS": true, "BASHOPTS": true, "PROMPT_COMMAND": true, "PS4": true, "IFS": true, "CDPATH": true,
+	"BASH_ENV": true, "ENV": true, "SHELLOPTS": true, "BASHOPTS": true, "PROMPT_COMMAND": true, "PS4": true,
+	"IFS": true, "CDPATH": true,
 	"ZDOTDIR": true, "FPATH": true, "BASH_LOADABLES_PATH": true,
 	"NODE_OPTIONS": true, "NODE_PATH": true, "NODE_REPL_EXTERNAL_MODULE": true, "NODE_COMPILE_CACHE": true,
 	"PERL5LIB": true, "PERL5OPT": true, "PERL5DB": true, "PERLLIB": true, "RUBYOPT": true, "RUBYLIB": true,
 	"GEM_HOME": true, "GEM_PATH": true, "BUNDLE_GEMFILE": true, "TCLLIBPATH": true, "TCL_LIBRARY": true,
 	"JAVA_TOOL_OPTIONS": true, "JDK_JAVA_OPTIONS": true, "_JAVA_OPTIONS": true, "CLASSPATH": true,
-	"PHPRC": true, "PHP_INI_SCAN_DIR": true, "R_PROFILE": true, "R_PROFILE_USER": true, "R_ENVIRON": true, "R_ENVIRON_USER": true, "R_LIBS": true,
-	"R_LIBS_USER": true, "R_LIBS_SITE": true, "R_HOME": true, "JULIA_DEPOT_PATH": true, "JULIA_PROJECT": true, "GUILE_LOAD_COMPILED_PATH": true,
-	"OPENSSL_CONF": true, "OPENSSL_MODULES": true, "OPENSSL_ENGINES": true, "GCONV_PATH": true, "LOCPATH": true, "NLSPATH": true,
-	"HOSTALIASES": true, "RESOLV_HOST_CONF": true, "GETCONF_DIR": true, "GLIBC_TUNABLES": true, "GUILE_LOAD_PATH": true, "JULIA_LOAD_PATH": true,
-	"GIT_EXEC_PATH": true, "GIT_SSH": true, "GIT_SSH_COMMAND": true, "GIT_ASKPASS": true, "SSH_ASKPASS": true, "GIT_EXTERNAL_DIFF": true,
-	"GIT_DIR": true, "GIT_COMMON_DIR": true, "XDG_CONFIG_HOME": true, "XDG_CONFIG_DIRS": true, // where git finds its configuration
+	"PHPRC": true, "PHP_INI_SCAN_DIR": true, "R_PROFILE": true, "R_PROFILE_USER": true, "R_ENVIRON": true,
+	"R_ENVIRON_USER": true, "R_LIBS": true,
+	"R_LIBS_USER": true, "R_LIBS_SITE": true, "R_HOME": true, "JULIA_DEPOT_PATH": true, "JULIA_PROJECT": true,
+	"GUILE_LOAD_COMPILED_PATH": true,
+	"OPENSSL_CONF":             true, "OPENSSL_MODULES": true, "OPENSSL_ENGINES": true, "GCONV_PATH": true,
+	"LOCPATH": true, "NLSPATH": true,
+	"HOSTALIASES": true, "RESOLV_HOST_CONF": true, "GETCONF_DIR": true, "GLIBC_TUNABLES": true,
+	"GUILE_LOAD_PATH": true, "JULIA_LOAD_PATH": true,
+	"GIT_EXEC_PATH": true, "GIT_SSH": true, "GIT_SSH_COMMAND": true, "GIT_ASKPASS": true, "SSH_ASKPASS": true,
+	"GIT_EXTERNAL_DIFF": true,
+	// where git finds its configuration
+	"GIT_DIR": true, "GIT_COMMON_DIR": true, "XDG_CONFIG_HOME": true, "XDG_CONFIG_DIRS": true,
 	"GIT_PROXY_COMMAND": true, "GIT_TEMPLATE_DIR": true, "GIT_EDITOR": true, "GIT_PAGER": true,
 }
 
-var loadingPrefixes = [...]string{"LD_", "DYLD_", "PYTHON", "LUA_", "BASH_FUNC_", "DOTNET_", "CORECLR_", "COR_", "COMPLUS_", "GIT_CONFIG", "NPM_CONFIG_",
+var loadingPrefixes = [...]string{"LD_", "DYLD_", "PYTHON", "LUA_", "BASH_FUNC_", "DOTNET_", "CORECLR_", "COR_",
+	"COMPLUS_", "GIT_CONFIG", "NPM_CONFIG_",
 	"MALLOC_", "ERL_", "TCL8_", "TCL9_", "__PYVENV_"}
 
 // private lists the variables with private directories.
 var private = map[string]bool{"HOME": true, "TMPDIR": true, "TEMP": true, "TMP": true, "USERPROFILE": true}
 
-// reserved returns an error if a chain may not set a variable to a value that isn't empty. Case is ignored, as on Windows.
+// reserved returns an error if a chain may not set a variable to a value that isn't empty. Case is ignored, as on
+// Windows.
 func reserved(name string) error {
 	upper := strings.ToUpper(name)
 	switch {
@@ -62,7 +71,8 @@ func reserved(name string) error {
 }
 
 // ours lists the variables that rye and its launchers read.
-var ours = map[string]bool{"RYE_STORE": true, "RYE_OFFLINE": true, "RYE_TRUST": true, "RYE_KEY": true, "RYE_KEY_PASSPHRASE": true, ModulePath: true, PackagePath: true, Thread: true}
+var ours = map[string]bool{"RYE_STORE": true, "RYE_OFFLINE": true, "RYE_TRUST": true, "RYE_KEY": true,
+	"RYE_KEY_PASSPHRASE": true, ModulePath: true, PackagePath: true, Thread: true}
 
 // reservedForInterpreters returns an error if the var of an interpreter may not have this name.
 func reservedForInterpreters(name string) error {

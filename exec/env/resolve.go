@@ -71,7 +71,8 @@ func (e *Env) List() []string {
 	return list
 }
 
-// Invalid returns the error that a field of a link is invalid, as in env_config.env.LEVEL. A missing program keeps its code.
+// Invalid returns the error that a field of a link is invalid, as in env_config.env.LEVEL. A missing program keeps its
+// code.
 func Invalid(link, field string, at value.Pos, err error) error {
 	e, ok := fault.Find(err)
 	if !ok {

@@ -1,7 +1,8 @@
 // Package example runs the examples of a tool, and says where what comes of them isn't what they say.
 //
-// An example (package ai/model/declared) is a call like others, by the same kernel: admitted, granted, confined, written
-// down. Only the project is another one: a directory that is made for it and removed afterwards, in which stand
+// An example (package ai/model/declared) is a call like others, by the same kernel: admitted, granted, confined,
+// written down. Only the project is another one: a directory that is made for it and removed afterwards, in which
+// stand
 //
 //   - the example's files,
 //   - what a project always has, empty if the example says nothing of it: .ai, .git, rye.lock, rye.yaml,
@@ -11,11 +12,11 @@
 //
 // # What passes
 //
-// A call that ends as the example says: with success, or with the code under error, and with the status under exit. Its
-// value is held against result: of an object the entries that result names, each by this same rule, of an array all
-// entries in their order, numbers by what they are worth (1 is 1.0), anything else as it is. A file under expect_files
-// holds exactly that text; null is one that isn't there. A link is no file.
-// Where the end is another one than the example says, nothing else is looked at.
+// A call that ends as the example says: with success, or with the code under error, and with the status under exit.
+// Its value is held against result: of an object the entries that result names, each by this same rule, of an array
+// all entries in their order, numbers by what they are worth (1 is 1.0), anything else as it is. A file under
+// expect_files holds exactly that text; null is one that isn't there. A link is no file. Where the end is another one
+// than the example says, nothing else is looked at.
 package example
 
 import (
@@ -113,7 +114,8 @@ func (r *Runner) run(ctx context.Context, call *exec.Call, e *model.Example, o *
 	if err != nil && (result == nil || result.Status != record.Refused) {
 		return err // it can't be proved
 	}
-	o.Call, o.Duration, o.Receipt, o.Level, o.Code, o.Failure = result.ID, result.Duration, result.Digest, result.Level, result.Code, result.Failure
+	o.Call, o.Duration, o.Receipt, o.Level, o.Code, o.Failure = result.ID, result.Duration, result.Digest,
+		result.Level, result.Code, result.Failure
 	if err != nil {
 		o.Err, o.Code, o.Level = err, r.Code(err), floor.Namespace
 	}
@@ -187,8 +189,8 @@ func show(v any) json.RawMessage {
 	return b
 }
 
-// kept are the files of a project that are there before anybody writes it. With them there a tool that may write all of it
-// may also add to it.
+// kept are the files of a project that are there before anybody writes it. With them there a tool that may write all
+// of it may also add to it.
 var kept = []string{"rye.lock", "rye.yaml"}
 
 // makeProject makes the project of an example.

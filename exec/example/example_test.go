@@ -43,8 +43,11 @@ func try(t *testing.T, ctx context.Context, more string, do doing) (map[string]*
 	sandboxtest.Removable(t, dir)
 	const head = "version: 1.2.3\ntool_type: test\ndescription: a test\n"
 	library := &ai.Space{Label: "system:rye/std", Builtin: true, FS: fstest.MapFS{
-		"tools/" + process + ".yaml": {Data: []byte(head + "category: rye/core/primitives\nexecutor_id: null\nconfig_schema: {type: object}\n")},
-		"tools/rye/x.yaml": {Data: []byte(head + "category: rye\nexecutor_id: " + process + "\nconfig: {project: '{project_path}', do: '{do}'}\n" +
+		"tools/" + process +
+			".yaml": {Data: []byte(head +
+			"category: rye/core/primitives\nexecutor_id: null\nconfig_schema: {type: object}\n")},
+		"tools/rye/x.yaml": {Data: []byte(head + "category: rye\nexecutor_id: " + process +
+			"\nconfig: {project: '{project_path}', do: '{do}'}\n" +
 			"input_schema: {type: object, properties: {do: {type: string, default: ''}}}\n" + more)},
 	}}
 	view, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{library}})
@@ -59,17 +62,20 @@ func try(t *testing.T, ctx context.Context, more string, do doing) (map[string]*
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := audit.Open(audit.Options{Dir: filepath.Join(dir, "audit"), Key: machine, Now: time.Now, Program: "rye test"})
+	log, err := audit.Open(audit.Options{Dir: filepath.Join(dir, "audit"), Key: machine, Now: time.Now,
+		Program: "rye test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close(context.Background())
 	k := &exec.Kernel{
-		Copies: copies, Primitives: map[string]primitive.Primitive{process: do}, Host: env.Host{Files: env.Disk{}}, Now: time.Now,
+		Copies: copies, Primitives: map[string]primitive.Primitive{process: do}, Host: env.Host{Files: env.Disk{}},
+		Now:     time.Now,
 		Machine: machine, Log: log,
 	}
 	b := &exec.Base{Resolver: view, Admit: ai.NewAdmitter(view, nil)}
-	r := &Runner{Code: code, Scratch: copies.Scratch, Prepare: func(ctx context.Context, c *exec.Call) (*exec.Plan, error) { return k.Prepare(ctx, b, c) }}
+	r := &Runner{Code: code, Scratch: copies.Scratch,
+		Prepare: func(ctx context.Context, c *exec.Call) (*exec.Plan, error) { return k.Prepare(ctx, b, c) }}
 	ref := model.Ref{Kind: "tool", ID: "rye/x"}
 	it, err := view.Find(t.Context(), ref)
 	if err != nil {
@@ -120,7 +126,8 @@ func TestCompare(t *testing.T) {
 		{nil, false, "r: false, not null"},
 		{map[string]any{}, map[string]any{"a": nil}, ""},
 		{map[string]any{"a": nil}, map[string]any{}, "r.a: , not null"},
-		{map[string]any{"a": map[string]any{"b": int64(2)}}, map[string]any{"a": map[string]any{"b": int64(3), "c": nil}}, "r.a.b: 3, not 2"},
+		{map[string]any{"a": map[string]any{"b": int64(2)}},
+			map[string]any{"a": map[string]any{"b": int64(3), "c": nil}}, "r.a.b: 3, not 2"},
 		{map[string]any{}, []any{}, "r: [], not {}"},
 		{[]any{int64(1), map[string]any{}}, []any{int64(2), map[string]any{"a": true}}, "r[0]: 2, not 1"},
 		{[]any{int64(1)}, []any{int64(1), int64(2)}, "r: [1,2], not [1]"},
@@ -171,7 +178,8 @@ examples:
 			}
 			r.Value = seen
 		case "leave":
-			for name, text := range map[string]string{"a": "a", "b": "b", "none": "", "long": "l" + strings.Repeat("x", 5000)} {
+			for name, text := range map[string]string{"a": "a", "b": "b", "none": "",
+				"long": "l" + strings.Repeat("x", 5000)} {
 				if err := os.WriteFile(filepath.Join(project, "out", name), []byte(text), 0o600); err != nil {
 					return nil, err
 				}
@@ -194,7 +202,8 @@ examples:
 	long := `"l` + strings.Repeat("x", 1024) + `"`
 	for name, want := range map[string]string{
 		"gives": "", "sees": "", "fails": "", "refuses": "", "takes": "",
-		"leaves":          `expect_files.out/b: "b", not "other"; expect_files.out/c: , not "c"; expect_files.out/link: , not "b"; expect_files.out/long: ` + long + `, not "l"; expect_files.out/none: "", not `,
+		"leaves": `expect_files.out/b: "b", not "other"; expect_files.out/c: , not "c"; expect_files.out/link: , not "b"; expect_files.out/long: ` +
+			long + `, not "l"; expect_files.out/none: "", not `,
 		"fails otherwise": "exit: 3, not 4",
 		"refuses too":     `error: "PERMISSION_DENIED", not `,
 		"can't be":        `error: "UNKNOWN_ERROR", not "EXECUTION_FAILED"`,
@@ -220,10 +229,11 @@ examples:
 // TestCancelled ends while an example runs.
 func TestCancelled(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
-	got, err := try(t, ctx, "examples: [{name: a}]\n", func(context.Context, *primitive.Action) (*primitive.Result, error) {
-		stop(errNo)
-		return &primitive.Result{Ended: "cancelled", Failed: true}, nil
-	})
+	got, err := try(t, ctx, "examples: [{name: a}]\n",
+		func(context.Context, *primitive.Action) (*primitive.Result, error) {
+			stop(errNo)
+			return &primitive.Result{Ended: "cancelled", Failed: true}, nil
+		})
 	if got != nil || !errors.Is(err, errNo) {
 		t.Errorf("got %v, %v", got, err)
 	}

@@ -109,7 +109,8 @@ func (c *Cache) Scratch(ctx context.Context) (*Scratch, error) {
 		return nil, err
 	}
 	dir := c.at(scratch, key)
-	s := &Scratch{Dir: dir, Home: filepath.Join(dir, "home"), Temp: filepath.Join(dir, "tmp"), c: c, key: key, lease: lease}
+	s := &Scratch{Dir: dir, Home: filepath.Join(dir, "home"), Temp: filepath.Join(dir, "tmp"), c: c, key: key,
+		lease: lease}
 	for _, d := range []string{s.Dir, s.Home, s.Temp} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -127,7 +128,8 @@ func (s *Scratch) Close() error {
 	return errors.Join(err, s.lease.Close())
 }
 
-// remove removes the directories: most runs leave nothing in them, which takes three calls of the system instead of twenty.
+// remove removes the directories: most runs leave nothing in them, which takes three calls of the system instead of
+// twenty.
 func (s *Scratch) remove() error {
 	for _, dir := range []string{s.Home, s.Temp, s.Dir} {
 		if syscall.Rmdir(dir) != nil {

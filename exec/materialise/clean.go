@@ -35,8 +35,8 @@ type kept struct {
 	alive bool // it includes a copy that may be reused
 }
 
-// Clean removes what is not in use: what dead processes left, copies above the age limit, and, above the size limit, the least
-// recently used ones.
+// Clean removes what is not in use: what dead processes left, copies above the age limit, and, above the size limit,
+// the least recently used ones.
 func (c *Cache) Clean(ctx context.Context, now time.Time, l Limits) (*Report, error) {
 	all, err := c.list()
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Keys lets one goroutine at a time work on a key, so that the others find what it made. The zero Keys is ready to use.
+// Keys lets one goroutine at a time work on a key, so that the others find what it made. The zero Keys is ready to
+// use.
 type Keys struct {
 	mu   sync.Mutex
 	busy map[string]chan struct{}

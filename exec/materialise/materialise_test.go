@@ -112,7 +112,8 @@ func sample(src cas.Putter) []Part {
 		cas.Entry{Name: "long.bin", Mode: cas.File, Digest: put(src, long), Size: int64(len(long))})
 	root := tree(src, cas.Entry{Name: "lib", Mode: cas.Dir, Digest: lib.Digest},
 		cas.Entry{Name: "run.sh", Mode: cas.Exec, Digest: put(src, "#!/bin/sh\n"), Size: 10})
-	return []Part{{Path: "project", ID: root}, file(src, "project/lib/__init__.py", "", cas.File), file(src, "std/launch.py", "launch", cas.File),
+	return []Part{{Path: "project", ID: root}, file(src, "project/lib/__init__.py", "", cas.File),
+		file(src, "std/launch.py", "launch", cas.File),
 		file(src, "std/long.bin", long, cas.Exec)}
 }
 
@@ -132,7 +133,8 @@ dr-x------ tree/std
 // sampleKey is the key by the words of the package comment.
 func sampleKey() string {
 	text := "materialise/1\n"
-	for _, line := range [][2]string{{"project/lib/__init__.py file", ""}, {"project/lib/long.bin file", long}, {"project/run.sh exec", "#!/bin/sh\n"},
+	for _, line := range [][2]string{{"project/lib/__init__.py file", ""}, {"project/lib/long.bin file", long},
+		{"project/run.sh exec", "#!/bin/sh\n"},
 		{"std/launch.py file", "launch"}, {"std/long.bin exec", long}} {
 		text += line[0] + " " + cas.Sum([]byte(line[1])).String() + "\n"
 	}
@@ -221,10 +223,13 @@ func TestCopy(t *testing.T) {
 			if got := listing(t, cp.Root); got != sampleTree {
 				t.Errorf("got\n%s", got)
 			}
-			if cp.Key != sampleKey() || !strings.HasPrefix(cp.Key, "49356e7fb4b76d0b") || cp.Reused || cp.Damage != nil || cp.Files != 5 || cp.Bytes != 2*int64(len(long))+16 || cp.Dir != filepath.Join(cp.Root, "tree") {
+			if cp.Key != sampleKey() || !strings.HasPrefix(cp.Key, "49356e7fb4b76d0b") || cp.Reused ||
+				cp.Damage != nil || cp.Files != 5 || cp.Bytes != 2*int64(len(long))+16 ||
+				cp.Dir != filepath.Join(cp.Root, "tree") {
 				t.Errorf("%+v", cp)
 			}
-			for path, want := range map[string]string{"project/run.sh": "#!/bin/sh\n", "project/lib/long.bin": long, "std/long.bin": long, "std/launch.py": "launch"} {
+			for path, want := range map[string]string{"project/run.sh": "#!/bin/sh\n", "project/lib/long.bin": long,
+				"std/long.bin": long, "std/launch.py": "launch"} {
 				if b, err := os.ReadFile(filepath.Join(cp.Dir, path)); err != nil || string(b) != want {
 					t.Errorf("%s has %d bytes, %v", path, len(b), err)
 				}
@@ -291,23 +296,47 @@ func TestDamage(t *testing.T) {
 		do   func(dir string) error
 		want string
 	}{
-		"bytes":      {swap("tree/project/run.sh", "#!/bin/zz\n"), `"tree/project/run.sh" has different content: `},
-		"length":     {swap("tree/project/run.sh", "#!/bin/sh\n\n"), `"tree/project/run.sh" is now -r-x------ with 11 bytes`},
-		"empty":      {swap("tree/project/lib/__init__.py", "x"), `"tree/project/lib/__init__.py" is now -r-------- with 1 bytes`},
-		"scope":      {swap("package.json", "{1}"), `"package.json" has different content: `},
-		"mode":       {func(d string) error { return os.Chmod(d+"/tree/std/launch.py", 0o600) }, `"tree/std/launch.py" is now -rw------- with 6 bytes`},
-		"setuid":     {func(d string) error { return os.Chmod(d+"/tree/std/long.bin", 0o500|fs.ModeSetuid) }, `"tree/std/long.bin" is now ur-x------ with 262160 bytes`},
-		"directory":  {func(d string) error { return os.Chmod(d+"/tree/std", 0o700) }, `"tree/std" is now drwx------`},
-		"root":       {func(d string) error { return os.Chmod(d, 0o755) }, `"." is now drwxr-xr-x`},
-		"added":      {in("tree/std/__pycache__", func(p string) error { return os.Mkdir(p, 0o500) }), `"tree/std" has missing or additional entries`},
-		"added last": {in("tree/std/zz.py", func(p string) error { return os.WriteFile(p, nil, 0o400) }), `"tree/std" has missing or additional entries`},
-		"top":        {in("node_modules", func(p string) error { return os.Mkdir(p, 0o500) }), `"." has missing or additional entries`},
-		"removed":    {in("tree/std/launch.py", os.Remove), `"tree/std" has missing or additional entries`},
-		"link":       {in("tree/std/launch.py", func(p string) error { os.Remove(p); return os.Symlink("/etc/passwd", p) }), `"tree/std/launch.py" is now Lrwxrwxrwx with 11 bytes`},
-		"linked dir": {in("tree/project/lib", func(p string) error { os.Rename(p, p+"2"); return os.Symlink("lib2", p) }), `has `},
-		"fifo":       {in("tree/std/launch.py", func(p string) error { os.Remove(p); return syscall.Mkfifo(p, 0o400) }), `"tree/std/launch.py" is now pr-------- with 0 bytes`},
-		"file":       {in("tree", func(p string) error { removeAll(p); return os.WriteFile(p, nil, 0o400) }), `"tree" is now -r--------`},
-		"nothing":    {in("tree", removeAll), `"." has missing or additional entries`},
+		"bytes": {swap("tree/project/run.sh", "#!/bin/zz\n"), `"tree/project/run.sh" has different content: `},
+		"length": {swap("tree/project/run.sh", "#!/bin/sh\n\n"),
+			`"tree/project/run.sh" is now -r-x------ with 11 bytes`},
+		"empty": {swap("tree/project/lib/__init__.py", "x"),
+			`"tree/project/lib/__init__.py" is now -r-------- with 1 bytes`},
+		"scope": {swap("package.json", "{1}"), `"package.json" has different content: `},
+		"mode": {func(d string) error {
+			return os.Chmod(d+"/tree/std/launch.py", 0o600)
+		}, `"tree/std/launch.py" is now -rw------- with 6 bytes`},
+		"setuid": {func(d string) error {
+			return os.Chmod(d+"/tree/std/long.bin", 0o500|fs.ModeSetuid)
+		}, `"tree/std/long.bin" is now ur-x------ with 262160 bytes`},
+		"directory": {func(d string) error { return os.Chmod(d+"/tree/std", 0o700) }, `"tree/std" is now drwx------`},
+		"root":      {func(d string) error { return os.Chmod(d, 0o755) }, `"." is now drwxr-xr-x`},
+		"added": {in("tree/std/__pycache__", func(p string) error {
+			return os.Mkdir(p, 0o500)
+		}), `"tree/std" has missing or additional entries`},
+		"added last": {in("tree/std/zz.py", func(p string) error {
+			return os.WriteFile(p, nil, 0o400)
+		}), `"tree/std" has missing or additional entries`},
+		"top": {in("node_modules", func(p string) error {
+			return os.Mkdir(p, 0o500)
+		}), `"." has missing or additional entries`},
+		"removed": {in("tree/std/launch.py", os.Remove), `"tree/std" has missing or additional entries`},
+		"link": {in("tree/std/launch.py", func(p string) error {
+			os.Remove(p)
+			return os.Symlink("/etc/passwd", p)
+		}), `"tree/std/launch.py" is now Lrwxrwxrwx with 11 bytes`},
+		"linked dir": {in("tree/project/lib", func(p string) error {
+			os.Rename(p, p+"2")
+			return os.Symlink("lib2", p)
+		}), `has `},
+		"fifo": {in("tree/std/launch.py", func(p string) error {
+			os.Remove(p)
+			return syscall.Mkfifo(p, 0o400)
+		}), `"tree/std/launch.py" is now pr-------- with 0 bytes`},
+		"file": {in("tree", func(p string) error {
+			removeAll(p)
+			return os.WriteFile(p, nil, 0o400)
+		}), `"tree" is now -r--------`},
+		"nothing": {in("tree", removeAll), `"." has missing or additional entries`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache, src := open(t), &store{}
@@ -345,7 +374,8 @@ func TestDamageInUse(t *testing.T) {
 		t.Errorf("%+v", cp)
 	}
 	// Nor is this one taken away.
-	if r, err := c.Clean(context.Background(), time.Now().Add(time.Hour), Limits{}); err != nil || r.InUse != 1 || r.Removed != 0 {
+	if r, err := c.Clean(context.Background(), time.Now().Add(time.Hour), Limits{}); err != nil || r.InUse != 1 ||
+		r.Removed != 0 {
 		t.Errorf("%+v %v", r, err)
 	}
 	closed(t, user, cp)
@@ -452,17 +482,19 @@ func TestRefused(t *testing.T) {
 		"absolute": {change(func(p *Part) { p.Path = "/a" }), `"/a": `},
 		"git":      {change(func(p *Part) { p.Path = ".git/a" }), `".git/a": `},
 		"pycache":  {change(func(p *Part) { p.Path = "x/__pycache__/a" }), `is never part of a tree`},
-		"modules":  {[]Part{{Path: "node_modules", ID: cached}}, `"node_modules": path "node_modules" is never part of a tree`},
-		"below":    {[]Part{ok, file(src, "a/b", "", cas.File)}, `"a/b"`},
-		"case":     {[]Part{ok, file(src, "A", "", cas.File)}, `"A"`},
-		"twice":    {[]Part{ok, file(src, "a", "y", cas.File)}, `"a": two different files have this path`},
-		"modes":    {[]Part{ok, file(src, "a", "x", cas.Exec)}, `"a": two different files have this path`},
-		"size":     {change(func(p *Part) { p.Size = 2 }), `"a": `},
-		"sizes":    {[]Part{ok, {"b", ok.ID, cas.File, 2}}, `"b": `},
-		"missing":  {[]Part{{Path: "t", ID: missing}}, `"t": `},
-		"no blob":  {change(func(p *Part) { p.ID.Digest = missing.Digest }), ""},
-		"bytes":    {[]Part{{"a", ok.ID, cas.File, MaxBytes}, ok}, `"a": two different files have this path`},
-		"too much": {[]Part{{"a", ok.ID, cas.File, MaxBytes}, {"b", ok.ID, cas.File, MaxBytes}}, `the files to copy exceed 8589934592 bytes`},
+		"modules": {[]Part{{Path: "node_modules", ID: cached}},
+			`"node_modules": path "node_modules" is never part of a tree`},
+		"below":   {[]Part{ok, file(src, "a/b", "", cas.File)}, `"a/b"`},
+		"case":    {[]Part{ok, file(src, "A", "", cas.File)}, `"A"`},
+		"twice":   {[]Part{ok, file(src, "a", "y", cas.File)}, `"a": two different files have this path`},
+		"modes":   {[]Part{ok, file(src, "a", "x", cas.Exec)}, `"a": two different files have this path`},
+		"size":    {change(func(p *Part) { p.Size = 2 }), `"a": `},
+		"sizes":   {[]Part{ok, {"b", ok.ID, cas.File, 2}}, `"b": `},
+		"missing": {[]Part{{Path: "t", ID: missing}}, `"t": `},
+		"no blob": {change(func(p *Part) { p.ID.Digest = missing.Digest }), ""},
+		"bytes":   {[]Part{{"a", ok.ID, cas.File, MaxBytes}, ok}, `"a": two different files have this path`},
+		"too much": {[]Part{{"a", ok.ID, cas.File, MaxBytes}, {"b", ok.ID, cas.File, MaxBytes}},
+			`the files to copy exceed 8589934592 bytes`},
 	} {
 		cache := open(t)
 		cp, err := cache.Copy(context.Background(), src, c.parts)
@@ -481,7 +513,8 @@ func TestRefused(t *testing.T) {
 	for i := range many {
 		many[i] = cas.Entry{Name: fmt.Sprintf("d%04d", i), Mode: cas.Dir, Digest: dir.Digest}
 	}
-	if _, err := open(t).Copy(context.Background(), src, []Part{{ID: tree(src, many...)}}); err == nil || err.Error() != `"": the files to copy exceed 262144 files` {
+	if _, err := open(t).Copy(context.Background(), src, []Part{{ID: tree(src, many...)}}); err == nil ||
+		err.Error() != `"": the files to copy exceed 262144 files` {
 		t.Error(err)
 	}
 	// An object that went away meanwhile.
@@ -529,7 +562,8 @@ func TestCancelled(t *testing.T) {
 // TestPackages: what Node looks for is in a copy of packages, with the rules that hold elsewhere.
 func TestPackages(t *testing.T) {
 	src, cache := new(cas.Memory), open(t)
-	parts := []Part{file(src, "node_modules/a/index.js", "a", cas.File), file(src, "node_modules/a/node_modules/b/run", "b", cas.Exec)}
+	parts := []Part{file(src, "node_modules/a/index.js", "a", cas.File),
+		file(src, "node_modules/a/node_modules/b/run", "b", cas.Exec)}
 	for _, reused := range []bool{false, true} {
 		cp, err := cache.Packages(t.Context(), src, parts)
 		if err != nil {
@@ -543,7 +577,8 @@ func TestPackages(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, path := range []string{"node_modules", "Node_Modules/x", "node_modules/.git/x", "node_modules/../x", "node_modules/__pycache__/x"} {
+	for _, path := range []string{"node_modules", "Node_Modules/x", "node_modules/.git/x", "node_modules/../x",
+		"node_modules/__pycache__/x"} {
 		_, err := cache.Packages(t.Context(), src, []Part{file(src, path, "x", cas.File)})
 		if path == "node_modules" {
 			if err != nil {

@@ -96,7 +96,8 @@ func checkSet(paths []string) error { return portable.CheckSet(slices.Values(pat
 // Modules is the directory in which Node looks for packages. Trees never contain it; packages may.
 const Modules = "node_modules"
 
-// CheckPackages checks the paths of files of packages, in any order: they must be portable as a set, apart from Modules.
+// CheckPackages checks the paths of files of packages, in any order: they must be portable as a set, apart from
+// Modules.
 func CheckPackages(paths []string) error {
 	// With another name in its place the rules for trees apply.
 	const stand = "node_modules!"

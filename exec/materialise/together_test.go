@@ -87,7 +87,8 @@ func TestClean(t *testing.T) {
 		}
 		return cp
 	}
-	older, old, young, used := sized("a", 1000, 3*time.Hour), sized("b", 1000, 2*time.Hour), sized("c", 1000, time.Hour), sized("d", 1000, 4*time.Hour)
+	older, old, young, used := sized("a", 1000, 3*time.Hour), sized("b", 1000, 2*time.Hour),
+		sized("c", 1000, time.Hour), sized("d", 1000, 4*time.Hour)
 	closed(t, older, old, young)
 	all := int64(4 * 1003)
 	r, err := c.Clean(ctx, now, Limits{Bytes: all, Age: 5 * time.Hour})
@@ -96,15 +97,18 @@ func TestClean(t *testing.T) {
 	}
 	// One too many: the least recently used copy that is not in use.
 	r, err = c.Clean(ctx, now, Limits{Bytes: all - 1, Age: 5 * time.Hour})
-	if want := (Report{Removed: 1, Kept: 2, InUse: 1, Freed: 1003, Left: all - 1003}); err != nil || *r != want || !isAbsent(older.Root) {
+	if want := (Report{Removed: 1, Kept: 2, InUse: 1, Freed: 1003, Left: all - 1003}); err != nil || *r != want ||
+		!isAbsent(older.Root) {
 		t.Errorf("%+v %v", r, err)
 	}
 	r, err = c.Clean(ctx, now, Limits{Bytes: all, Age: 90 * time.Minute})
-	if want := (Report{Removed: 1, Kept: 1, InUse: 1, Freed: 1003, Left: 2006}); err != nil || *r != want || !isAbsent(old.Root) {
+	if want := (Report{Removed: 1, Kept: 1, InUse: 1, Freed: 1003, Left: 2006}); err != nil || *r != want ||
+		!isAbsent(old.Root) {
 		t.Errorf("%+v %v", r, err)
 	}
 	// What dead processes left, and files without an owner.
-	for _, dir := range []string{making + "/" + strings.Repeat("a", 64) + ".x/tree", scratch + "/" + strings.Repeat("b", 32) + "/home", copies + "/other"} {
+	for _, dir := range []string{making + "/" + strings.Repeat("a", 64) + ".x/tree",
+		scratch + "/" + strings.Repeat("b", 32) + "/home", copies + "/other"} {
 		if err := os.MkdirAll(c.at(dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +123,8 @@ func TestClean(t *testing.T) {
 	if want := (Report{Removed: 2, Freed: 2006}); err != nil || *r != want {
 		t.Errorf("%+v %v", r, err)
 	}
-	if a, b, l := names(t, c.at(copies)), names(t, c.at(making)), names(t, c.at(leases)); len(a) != 1 || len(b)+len(l) != 0 {
+	if a, b, l := names(t, c.at(copies)), names(t, c.at(making)), names(t, c.at(leases)); len(a) != 1 ||
+		len(b)+len(l) != 0 {
 		t.Errorf("%q %q %q are left", a, b, l)
 	}
 	stopped, cancel := context.WithCancel(ctx)
@@ -158,7 +163,8 @@ func TestMany(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if b, err := os.ReadFile(filepath.Join(cp.Dir, "project/run.sh")); err != nil || string(b) != "#!/bin/sh\n" && i != 1 {
+				if b, err := os.ReadFile(filepath.Join(cp.Dir, "project/run.sh")); err != nil ||
+					string(b) != "#!/bin/sh\n" && i != 1 {
 					t.Errorf("%q %v", b, err)
 				}
 				if i == 1 && j%5 == 0 {
@@ -216,7 +222,8 @@ func TestKilled(t *testing.T) {
 	} else {
 		closed(t, cp)
 	}
-	if r, err := c.Clean(ctx, time.Now().Add(time.Hour), Limits{}); err != nil || r.InUse != 0 || r.Removed != 2 || !isAbsent(dirs[0]) || !isAbsent(dirs[1]) {
+	if r, err := c.Clean(ctx, time.Now().Add(time.Hour), Limits{}); err != nil || r.InUse != 0 || r.Removed != 2 ||
+		!isAbsent(dirs[0]) || !isAbsent(dirs[1]) {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -274,7 +281,8 @@ func TestObstacles(t *testing.T) {
 	src := &store{}
 	parts := sample(src)
 	key := sampleKey()
-	for name, path := range map[string]string{"lock": "lock", "lease": leases + "/" + key, "leases": leases, "making": making, "copies": copies} {
+	for name, path := range map[string]string{"lock": "lock", "lease": leases + "/" + key, "leases": leases,
+		"making": making, "copies": copies} {
 		c := open(t)
 		if err := os.RemoveAll(c.at(path)); err != nil {
 			t.Fatal(err)
@@ -321,11 +329,13 @@ func TestObstacles(t *testing.T) {
 	if err := writeFile(f, 0o400, nil); !errors.Is(err, fs.ErrExist) {
 		t.Error(err)
 	}
-	if err := (&writer{ctx: ctx, tree: filepath.Dir(f)}).long(filepath.Base(f), cas.ID{}, 1, strings.NewReader("x")); !errors.Is(err, fs.ErrExist) {
+	if err := (&writer{ctx: ctx, tree: filepath.Dir(f)}).long(filepath.Base(f), cas.ID{}, 1,
+		strings.NewReader("x")); !errors.Is(err, fs.ErrExist) {
 		t.Error(err)
 	}
 	damage := &damageError{"x", "can't be read", fs.ErrNotExist}
-	if !errors.Is(damage, fs.ErrNotExist) || damage.Error() != `the copy of the pinned files: "x" can't be read: file does not exist` {
+	if !errors.Is(damage, fs.ErrNotExist) ||
+		damage.Error() != `the copy of the pinned files: "x" can't be read: file does not exist` {
 		t.Error(damage)
 	}
 }

@@ -63,8 +63,8 @@ func (p *plan) verify(ctx context.Context, dir string) error {
 // severalFrom is how many bytes are too much for one processor.
 const severalFrom = 1 << 20
 
-// inside compares a directory with the plan, and with all also what is below it. It is opened by its name in one that is open:
-// for each path from the root the directories above would be opened again.
+// inside compares a directory with the plan, and with all also what is below it. It is opened by its name in one that
+// is open: for each path from the root the directories above would be opened again.
 func (p *plan) inside(ctx context.Context, above *os.Root, name, dir string, all bool) error {
 	at := path.Join(treeName, dir)
 	d, err := above.OpenRoot(name)
@@ -132,7 +132,8 @@ func same(root *os.Root, dir string, names []string) error {
 	return nil
 }
 
-// openIn opens a file or a directory. With Nonblock, which means nothing to them, Go needs four calls of the system less.
+// openIn opens a file or a directory. With Nonblock, which means nothing to them, Go needs four calls of the system
+// less.
 func openIn(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
 }

@@ -60,8 +60,8 @@ func Key(ctx context.Context, src cas.Getter, parts []Part) (string, error) {
 	return p.key, nil
 }
 
-// Place returns where the copy with a key would be, without a look at it: the files may be missing or changed, and nothing keeps
-// them.
+// Place returns where the copy with a key would be, without a look at it: the files may be missing or changed, and
+// nothing keeps them.
 func (c *Cache) Place(key string) *Copy {
 	root := c.at(copies, key)
 	return &Copy{Dir: filepath.Join(root, treeName), Root: root, Key: key}

@@ -38,8 +38,8 @@ func (r *request) controller() (*approval.Controller, error) {
 	return d, nil
 }
 
-// door asks about a call: the user of a client that has elicitation, else with a request, for which the server makes the call
-// once it is approved. A call that was made so returns its outcome, as an *approval.KeptError.
+// door asks about a call: the user of a client that has elicitation, else with a request, for which the server makes
+// the call once it is approved. A call that was made so returns its outcome, as an *approval.KeptError.
 func (r *request) door() *consent.Door {
 	return &consent.Door{Approve: func(ctx context.Context, q *consent.Question) (*consent.Approval, error) {
 		d, err := r.controller()
@@ -53,7 +53,8 @@ func (r *request) door() *consent.Door {
 		r.server.asks.note(r.session.Root(), r.at)
 		got, err := d.Approve(ctx, q, "")
 		if errors.Is(err, approval.ErrWaits) {
-			err = fault.Of(err).Because("once it is approved, the server makes the call, and the same call again returns its result")
+			err = fault.Of(err).
+				Because("once it is approved, the server makes the call, and the same call again returns its result")
 		}
 		return got, err
 	}}
@@ -64,12 +65,15 @@ func (r *request) elicit(_ context.Context, q *approval.Request, about *consent.
 	id := "approval-" + q.ID // an answer to no question counts for nothing
 	answer, ok := r.responses[id].(*mcp.ElicitResult)
 	if !ok {
-		r.ask = mcp.InputRequestMap{id: &mcp.ElicitParams{Mode: "form", Message: question(about), RequestedSchema: object{"type": "object",
-			"properties": object{"approve": object{"type": "boolean", "title": "Run it", "default": false}}, "required": []any{"approve"}}}}
+		r.ask = mcp.InputRequestMap{id: &mcp.ElicitParams{Mode: "form", Message: question(about),
+			RequestedSchema: object{"type": "object",
+				"properties": object{"approve": object{"type": "boolean", "title": "Run it", "default": false}},
+				"required":   []any{"approve"}}}}
 		return approval.Answer{None: true}, nil
 	}
 	yes, _ := answer.Content["approve"].(bool)
-	return approval.Answer{Yes: answer.Action == "accept" && yes, By: q.Principal, Through: "mcp", None: answer.Action == "cancel"}, nil
+	return approval.Answer{Yes: answer.Action == "accept" && yes, By: q.Principal, Through: "mcp",
+		None: answer.Action == "cancel"}, nil
 }
 
 // maxQuestion is how many bytes of a parameter a question shows.
@@ -89,8 +93,8 @@ func question(q *consent.Question) string {
 	return b.String()
 }
 
-// elicits reports whether a client can ask its user. Over HTTP its token must have the scope for answers: a program that
-// has the token could make up what its user says.
+// elicits reports whether a client can ask its user. Over HTTP its token must have the scope for answers: a program
+// that has the token could make up what its user says.
 func elicits(q *mcp.CallToolRequest) bool {
 	if t, _ := tokenOf(q.Extra); t != nil && !t.Has(serve.Approve) {
 		return false
@@ -107,7 +111,8 @@ func kept(err error) (any, error) {
 	}
 	var o outcome
 	if err := json.Unmarshal(k.Result, &o); err != nil {
-		return nil, fault.New(fault.Parsing, "the outcome of the request %s can't be read: %v", k.Request.ID, err).From(err)
+		return nil, fault.New(fault.Parsing, "the outcome of the request %s can't be read: %v", k.Request.ID,
+			err).From(err)
 	}
 	if o.Error != nil {
 		e := fault.New(fault.Code(o.Error.Code), "%s", o.Error.Message)
@@ -158,8 +163,8 @@ func (a *asks) of(root string) (place, bool) {
 	return at, ok
 }
 
-// serveApproved makes the calls whose requests are approved, until the context ends: those of the server's project, also those
-// that another process asked for, and those of other projects that this one asked for.
+// serveApproved makes the calls whose requests are approved, until the context ends: those of the server's project,
+// also those that another process asked for, and those of other projects that this one asked for.
 func (s *Server) serveApproved(ctx context.Context) {
 	if s.o.State == "" {
 		return
@@ -172,7 +177,8 @@ func (s *Server) serveApproved(ctx context.Context) {
 		err := l.Watch(ctx, approval.Filter{Open: true}, func(all []*approval.Request) (bool, error) {
 			for _, q := range all {
 				_, ours := s.asks.of(q.Project)
-				if q.State == approval.Approved && q.Door == approval.Server && q.Kind == approval.Call && ours && !tried[q.ID] {
+				if q.State == approval.Approved && q.Door == approval.Server && q.Kind == approval.Call && ours &&
+					!tried[q.ID] {
 					found = append(found, q)
 				}
 			}
@@ -269,9 +275,11 @@ func makeCall(ctx context.Context, held *session.Session, q *approval.Request, g
 		if was, err := jcs.Append(nil, given); err != nil || !bytes.Equal(was, b) || now.Digest != q.Digest {
 			return nil, fault.New(fault.Conflict, "%q has changed since its call was approved", q.Ref).On("ref", q.Ref)
 		}
-		return &consent.Approval{By: fmt.Sprintf("%s (%s)", q.By, q.ID), Separate: q.By != "" && q.By != q.Principal}, nil
+		return &consent.Approval{By: fmt.Sprintf("%s (%s)", q.By, q.ID), Separate: q.By != "" && q.By != q.Principal},
+			nil
 	}}
-	return primary.Execute(ctx, held, &exec.Call{Ref: ref, Principal: q.Principal, Tenant: q.Tenant, Stranger: true, Declared: true, Door: door}, given, nil)
+	return primary.Execute(ctx, held, &exec.Call{Ref: ref, Principal: q.Principal, Tenant: q.Tenant, Stranger: true,
+		Declared: true, Door: door}, given, nil)
 }
 
 // finish closes what the calls of a request have opened.

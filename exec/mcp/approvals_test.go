@@ -46,7 +46,8 @@ func (s *served) await(l *approval.Local, state approval.State) (r *approval.Req
 
 func (s *served) answer(l *approval.Local, id string, to approval.State) {
 	s.t.Helper()
-	_, err := l.Do(s.t.Context(), id, approval.Step{To: to, By: "bob", Through: "rye " + string(to), Reason: "because"})
+	_, err := l.Do(s.t.Context(), id, approval.Step{To: to, By: "bob", Through: "rye " + string(to),
+		Reason: "because"})
 	s.must(err)
 }
 
@@ -93,13 +94,17 @@ func TestElicited(t *testing.T) {
 		if r := s.await(l, c.state); c.made && (r.Through != "mcp" || r.By == "") {
 			t.Errorf("%s: %+v", c.name, r)
 		}
-		if !strings.HasPrefix(message, "tool:acme/greet needs an approval: asked by \"all\" of your policy\n  name: ") {
+		if !strings.HasPrefix(message,
+			"tool:acme/greet needs an approval: asked by \"all\" of your policy\n  name: ") {
 			t.Errorf("%s: %q", c.name, message)
 		}
 	}
 	// Another door answers while the user is asked.
-	reply, before = &sdk.ElicitResult{Action: "cancel"}, func() { s.answer(l, s.await(l, approval.Pending).ID, approval.Denied) }
-	if answer, failed := s.call("execute", greeting("Fay")); !failed || !strings.Contains(fmt.Sprint(answer), "denied by bob") {
+	reply, before = &sdk.ElicitResult{Action: "cancel"}, func() {
+		s.answer(l, s.await(l, approval.Pending).ID, approval.Denied)
+	}
+	if answer, failed := s.call("execute", greeting("Fay")); !failed ||
+		!strings.Contains(fmt.Sprint(answer), "denied by bob") {
 		t.Errorf("%v", answer)
 	}
 	// Who asks can't approve.
@@ -110,8 +115,8 @@ func TestElicited(t *testing.T) {
 	}
 }
 
-// TestHeld: a client without elicitation learns which request waits. Once it is approved the server makes the call, once, and the
-// same call again gets its outcome.
+// TestHeld: a client without elicitation learns which request waits. Once it is approved the server makes the call,
+// once, and the same call again gets its outcome.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	s := serving(t)
@@ -121,7 +126,8 @@ func TestHeld(t *testing.T) {
 		t.Helper()
 		answer, failed := s.call("execute", greeting(name))
 		r := s.await(l, approval.Pending)
-		if text := fmt.Sprint(answer); !failed || !strings.Contains(text, "APPROVAL_REQUIRED") || !strings.Contains(text, "rye approve "+r.ID) {
+		if text := fmt.Sprint(answer); !failed || !strings.Contains(text, "APPROVAL_REQUIRED") ||
+			!strings.Contains(text, "rye approve "+r.ID) {
 			t.Fatalf("%v", answer)
 		}
 		return r
@@ -132,12 +138,14 @@ func TestHeld(t *testing.T) {
 	}
 	s.answer(l, r.ID, approval.Approved)
 	s.await(l, approval.Done)
-	if answer, failed := s.call("execute", greeting("Ann")); failed || !strings.Contains(fmt.Sprint(answer), "hello, Ann") {
+	if answer, failed := s.call("execute", greeting("Ann")); failed ||
+		!strings.Contains(fmt.Sprint(answer), "hello, Ann") {
 		t.Errorf("%v", answer)
 	}
 	waits("Ann") // another call like it asks again
 	s.answer(l, s.await(l, approval.Pending).ID, approval.Denied)
-	if answer, failed := s.call("execute", greeting("Ann")); !failed || !strings.Contains(fmt.Sprint(answer), "because") {
+	if answer, failed := s.call("execute", greeting("Ann")); !failed ||
+		!strings.Contains(fmt.Sprint(answer), "because") {
 		t.Errorf("%v", answer)
 	}
 	r = waits("fail")
@@ -145,7 +153,8 @@ func TestHeld(t *testing.T) {
 	if r = s.await(l, approval.Done); r.Code != "EXECUTION_FAILED" {
 		t.Errorf("%+v", r)
 	}
-	if answer, failed := s.call("execute", greeting("fail")); !failed || !strings.Contains(fmt.Sprint(answer), "it was told to") {
+	if answer, failed := s.call("execute", greeting("fail")); !failed ||
+		!strings.Contains(fmt.Sprint(answer), "it was told to") {
 		t.Errorf("%v", answer)
 	}
 	// A policy that refuses by now counts, and so does a lock that has changed.
@@ -178,7 +187,8 @@ func TestHeldLater(t *testing.T) {
 	s.answer(l, r.ID, approval.Approved)
 	var servers []*mcp.Server
 	for range 2 {
-		other := mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Version: "test", Now: time.Now, Warn: s.warn})
+		other := mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"),
+			Version: "test", Now: time.Now, Warn: s.warn})
 		s.must(other.Open(t.Context()))
 		servers = append(servers, other)
 	}
@@ -193,8 +203,8 @@ func TestHeldLater(t *testing.T) {
 	}
 }
 
-// TestTokens: a request belongs to the token that made it (GWY-05): another's same call asks for itself and gets no result of it.
-// Where the policy wants another person, the token's own principal can't approve, and the user can.
+// TestTokens: a request belongs to the token that made it (GWY-05): another's same call asks for itself and gets no
+// result of it. Where the policy wants another person, the token's own principal can't approve, and the user can.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	s := serving(t)
@@ -218,8 +228,11 @@ func TestTokens(t *testing.T) {
 		t.Error("who asks approves")
 	}
 	s.answer(l, r.ID, approval.Approved)
-	s.must(l.Watch(t.Context(), approval.Filter{ID: r.ID}, func(all []*approval.Request) (bool, error) { return all[0].State == approval.Done, nil }))
-	if text, failed := call(bob); !failed || !strings.Contains(text, "APPROVAL_REQUIRED") || strings.Contains(text, r.ID) {
+	s.must(l.Watch(t.Context(), approval.Filter{ID: r.ID}, func(all []*approval.Request) (bool, error) {
+		return all[0].State == approval.Done, nil
+	}))
+	if text, failed := call(bob); !failed || !strings.Contains(text, "APPROVAL_REQUIRED") ||
+		strings.Contains(text, r.ID) {
 		t.Error(text)
 	}
 	if text, failed := call(ann); failed || !strings.Contains(text, "hello, Ann") {
@@ -231,7 +244,9 @@ func TestTokens(t *testing.T) {
 	if len(bobs) != 1 || bobs[0].Principal != "token:bob" {
 		t.Fatalf("%+v", bobs)
 	}
-	later := serve.OpenTokens(filepath.Join(s.p.Home, "state"), func() time.Time { return time.Now().Add(time.Minute) })
+	later := serve.OpenTokens(filepath.Join(s.p.Home, "state"), func() time.Time {
+		return time.Now().Add(time.Minute)
+	})
 	_, err = later.Add(t.Context(), serve.Token{Name: "bob", Tenant: "acme", Scopes: []serve.Scope{serve.Call}})
 	s.must(err)
 	s.answer(l, bobs[0].ID, approval.Approved)
@@ -244,16 +259,19 @@ func TestTokens(t *testing.T) {
 func TestThreadWaits(t *testing.T) {
 	t.Parallel()
 	s := serving(t)
-	s.p.Put("directives/acme/greeting.md", strings.Replace(strings.ReplaceAll(asking, "asking", "greeting"), "    <limits",
+	s.p.Put("directives/acme/greeting.md", strings.Replace(strings.ReplaceAll(asking, "asking", "greeting"),
+		"    <limits",
 		"    <permissions><execute><tool>acme/*</tool></execute></permissions>\n    <limits", 1))
 	s.lock()
 	s.policy(asksAll)
 	s.models.Handle(func(*modeltest.Request) modeltest.Turn {
 		return modeltest.Turn{Calls: []provider.ToolCall{{ID: "c", Name: "rye_execute", Input: greeting("Ann")}}}
 	})
-	answer, failed := s.call("execute", item("tool", "rye/agent/threads/thread_directive", "parameters", object{"directive_name": "acme/greeting", "inputs": object{"topic": "x"}}))
+	answer, failed := s.call("execute", item("tool", "rye/agent/threads/thread_directive", "parameters",
+		object{"directive_name": "acme/greeting", "inputs": object{"topic": "x"}}))
 	r := s.await(s.requests(), approval.Pending)
-	if e, _ := answer["error"].(object); !failed || e["code"] != "APPROVAL_REQUIRED" || !strings.HasPrefix(fmt.Sprint(e["suggestion"]), "rye approve "+r.ID+"\nrye thread resume "+r.Thread) {
+	if e, _ := answer["error"].(object); !failed || e["code"] != "APPROVAL_REQUIRED" ||
+		!strings.HasPrefix(fmt.Sprint(e["suggestion"]), "rye approve "+r.ID+"\nrye thread resume "+r.Thread) {
 		t.Errorf("%v", answer)
 	}
 }

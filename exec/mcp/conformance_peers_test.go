@@ -25,9 +25,9 @@ import (
 
 const suite = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 
-// The tools, prompts and resources that the suite calls are those of the SDK's own reference server, whose program can't be
-// imported. So TestConformance builds this package's tests again with the source of that program beside them, in which init
-// sets these two.
+// The tools, prompts and resources that the suite calls are those of the SDK's own reference server, whose program
+// can't be imported. So TestConformance builds this package's tests again with the source of that program beside them,
+// in which init sets these two.
 var (
 	referenceOptions func(*sdk.ServerOptions)
 	extendReference  func(*sdk.Server)
@@ -55,7 +55,8 @@ func TestConformance(t *testing.T) {
 		return
 	}
 	s := serving(t)
-	s.server = mcp.Extended(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Version: "test", Now: time.Now, Warn: s.warn},
+	s.server = mcp.Extended(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"),
+		Version: "test", Now: time.Now, Warn: s.warn},
 		referenceOptions, extendReference)
 	l := s.listen()
 	// The suite sends no token.
@@ -66,7 +67,8 @@ func TestConformance(t *testing.T) {
 	}))
 	defer open.Close()
 	program := filepath.Join(t.TempDir(), "reference")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program,
+		"github.com/modelcontextprotocol/go-sdk/conformance/everything-server")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -88,7 +90,8 @@ func TestConformance(t *testing.T) {
 		bad := false
 		for scenario, w := range want {
 			if g, ok := got[scenario]; !ok || g.failed > 0 || g.passed < w.passed {
-				t.Errorf("%s, %s: %d passed and %d failed, of the reference server %d and %d", revision, scenario, g.passed, g.failed, w.passed, w.failed)
+				t.Errorf("%s, %s: %d passed and %d failed, of the reference server %d and %d", revision, scenario,
+					g.passed, g.failed, w.passed, w.failed)
 				bad = true
 			}
 		}
@@ -103,13 +106,15 @@ type outcome struct{ passed, failed int }
 // conform runs the suite against a server.
 func conform(t *testing.T, url, revision string) (map[string]outcome, string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(npmtest.Bin(t), "node"), filepath.Join(npmtest.Install(t, suite), "dist", "index.js"),
+	cmd := exec.CommandContext(t.Context(), filepath.Join(npmtest.Bin(t), "node"),
+		filepath.Join(npmtest.Install(t, suite), "dist", "index.js"),
 		"server", "--url", url, "--suite", "all", "--spec-version", revision, "--output-dir", t.TempDir())
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Run() // its status is 1 where a scenario fails
 	all := map[string]outcome{}
-	for _, m := range regexp.MustCompile(`(?m)^[✓✗] (\S+): (\d+) passed, (\d+) failed`).FindAllStringSubmatch(out.String(), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^[✓✗] (\S+): (\d+) passed, (\d+) failed`).
+		FindAllStringSubmatch(out.String(), -1) {
 		passed, _ := strconv.Atoi(m[2])
 		failed, _ := strconv.Atoi(m[3])
 		all[m[1]] = outcome{passed, failed}
@@ -127,11 +132,13 @@ func freeAddress(t *testing.T) string {
 // withReference runs this test with the source of the reference server.
 func withReference(t *testing.T) {
 	t.Helper()
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/modelcontextprotocol/go-sdk").Output()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/modelcontextprotocol/go-sdk").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "conformance", "everything-server", "main.go"))
+	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "conformance", "everything-server",
+		"main.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +149,8 @@ func withReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	beside, list := filepath.Join(t.TempDir(), "reference_test.go"), filepath.Join(t.TempDir(), "overlay.json")
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(here, "reference_test.go"): beside}})
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(here,
+		"reference_test.go"): beside}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +159,8 @@ func withReference(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-tags=peers,netgo,osusergo", "-overlay", list, "-run", "^TestConformance$", ".")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-tags=peers,netgo,osusergo",
+		"-overlay", list, "-run", "^TestConformance$", ".")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

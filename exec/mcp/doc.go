@@ -7,29 +7,32 @@
 //
 //	search   {query, scope?, limit?}                          the refs of items, a line for each
 //	load     {item_type, item_id}                             the file of an item
-//	execute  {item_type, item_id, parameters?, dry_run?}      runs a tool; gives the text of a directive, its inputs filled in, or of knowledge
+//	execute  {item_type, item_id, parameters?, dry_run?} runs a tool; gives the text of a directive, its inputs
+//	         filled in, or of knowledge
 //	sign     {item_type, item_id}                             refused, unless there is Options.Sign
 //
-// Each takes project_path too, which has to be in the server's project, or in a root of a client on standard input and output:
-// then the call is about the project there. Without it a call is about the server's project, else the only root. An answer is an object that fits the tool's output schema,
-// as structured content and as text. An error is isError with {"error": {code, message, details, retryable, suggestion}}, as
-// every door of rye shows it; arguments that don't fit are VALIDATION_FAILED.
+// Each takes project_path too, which has to be in the server's project, or in a root of a client on standard input and
+// output: then the call is about the project there. Without it a call is about the server's project, else the only
+// root. An answer is an object that fits the tool's output schema, as structured content and as text. An error is
+// isError with {"error": {code, message, details, retryable, suggestion}}, as every door of rye shows it; arguments
+// that don't fit are VALIDATION_FAILED.
 //
-// Directives are prompts, knowledge is resources (rye://knowledge/ID), and the tools that Options.Tools chooses have names of their
-// own, by package toolname. A client hears when a lock has changed these lists.
+// Directives are prompts, knowledge is resources (rye://knowledge/ID), and the tools that Options.Tools chooses have
+// names of their own, by package toolname. A client hears when a lock has changed these lists.
 //
-// Who calls is an agent: tools run in the sandbox for strangers. A call that the policies ask about needs an approval (package
-// approval): a client that has elicitation asks its user; for any other it is APPROVAL_REQUIRED, and once the request is approved
-// the server makes the call, and keeps its outcome for an hour: the same call again gets it. Approving is no tool.
+// Who calls is an agent: tools run in the sandbox for strangers. A call that the policies ask about needs an approval
+// (package approval): a client that has elicitation asks its user; for any other it is APPROVAL_REQUIRED, and once the
+// request is approved the server makes the call, and keeps its outcome for an hour: the same call again gets it.
+// Approving is no tool.
 //
 // # The set
 //
-// The server holds the set of the lock that it began with. Before each call it looks at rye.lock: one that was replaced is
-// opened, and counts for this call and those after it. Calls that run keep theirs. One that can't be opened leaves the old set,
-// and is reported once.
+// The server holds the set of the lock that it began with. Before each call it looks at rye.lock: one that was
+// replaced is opened, and counts for this call and those after it. Calls that run keep theirs. One that can't be
+// opened leaves the old set, and is reported once.
 //
 // # The lines
 //
-// On standard input and output each message is a line. One that is no message is answered by JSON-RPC's error with the id null,
-// and the next line is read; so is one that is longer than MaxLine.
+// On standard input and output each message is a line. One that is no message is answered by JSON-RPC's error with the
+// id null, and the next line is read; so is one that is longer than MaxLine.
 package mcp

@@ -17,18 +17,20 @@ import (
 	"github.com/rye-build/rye/exec/session"
 )
 
-// FuzzHTTP: whatever a client with a token sends, it gets an answer of JSON or of events with JSON, no handler panics, and the
-// server goes on.
+// FuzzHTTP: whatever a client with a token sends, it gets an answer of JSON or of events with JSON, no handler panics,
+// and the server goes on.
 func FuzzHTTP(f *testing.F) {
 	none := errors.New("no project")
-	server := mcp.New(mcp.Options{Now: time.Now, Warn: func(error) {}, Open: func(context.Context) (*session.Session, func() error, error) { return nil, nil, none }})
+	server := mcp.New(mcp.Options{Now: time.Now, Warn: func(error) {},
+		Open: func(context.Context) (*session.Session, func() error, error) { return nil, nil, none }})
 	tokens := &listener.Tokens{Dir: filepath.Join(f.TempDir(), "serve"), Now: time.Now}
 	secret, err := tokens.Add(f.Context(), listener.Token{Name: "fuzz", Scopes: []listener.Scope{listener.Call}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	failed := make(chan error, 1)
-	h, err := listener.Listen(listener.Options{Listen: "127.0.0.1:0", Tokens: tokens, Ready: server.Ready, Now: time.Now, Rate: 1 << 30, Grace: time.Millisecond,
+	h, err := listener.Listen(listener.Options{Listen: "127.0.0.1:0", Tokens: tokens, Ready: server.Ready,
+		Now: time.Now, Rate: 1 << 30, Grace: time.Millisecond,
 		Warn: func(err error) {
 			select {
 			case failed <- err:
@@ -40,9 +42,12 @@ func FuzzHTTP(f *testing.F) {
 	}
 	h.Handle("/mcp", listener.Call, server.Handler())
 	go h.Run(f.Context())
-	for _, body := range []string{begin, greets, ready, "", "[]", "{}", "nonsense", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":"a","result":{}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`, `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + meta + `}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":{"query":"x"},` + meta + `}}`,
+	for _, body := range []string{begin, greets, ready, "", "[]", "{}", "nonsense",
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":"a","result":{}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + meta + `}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":{"query":"x"},` + meta +
+			`}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":1}}}`} {
 		f.Add([]byte(body), "", "POST")
 		f.Add([]byte(body), "2026-07-28", "POST")
@@ -52,7 +57,9 @@ func FuzzHTTP(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, method, h.URL("/mcp"), bytes.NewReader(body))
-		if err != nil || strings.ContainsFunc(revision, func(c rune) bool { return c < ' ' || c > '~' }) || method == "CONNECT" {
+		if err != nil || strings.ContainsFunc(revision, func(c rune) bool {
+			return c < ' ' || c > '~'
+		}) || method == "CONNECT" {
 			return // the client sends no such request
 		}
 		r.Header.Set("Authorization", "Bearer "+secret)
@@ -89,7 +96,8 @@ func FuzzHTTP(f *testing.F) {
 			t.Fatalf("%s", b)
 		}
 		for line := range strings.SplitSeq(string(b), "\n") {
-			if data, ok := strings.CutPrefix(line, "data: "); ok && kind == "text/event-stream" && data != "" && !json.Valid([]byte(data)) {
+			if data, ok := strings.CutPrefix(line, "data: "); ok && kind == "text/event-stream" && data != "" &&
+				!json.Valid([]byte(data)) {
 				t.Fatalf("%s", data)
 			}
 		}

@@ -31,11 +31,13 @@ const (
 	maxLong     = 16
 )
 
-// Handler serves clients over Streamable HTTP that package serve has let in. A session belongs to the token that began it.
+// Handler serves clients over Streamable HTTP that package serve has let in. A session belongs to the token that began
+// it.
 func (s *Server) Handler() http.Handler {
 	sdk := func(*http.Request) *mcp.Server { return s.sdk }
 	// Package serve checks Host and Origin, also behind a proxy; bodies are read here.
-	o := mcp.StreamableHTTPOptions{DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, SessionTimeout: cmp.Or(s.o.Idle, idle)}
+	o := mcp.StreamableHTTPOptions{DisableLocalhostProtection: true, MaxRequestBodyBytes: -1,
+		SessionTimeout: cmp.Or(s.o.Idle, idle)}
 	sessions := mcp.NewStreamableHTTPHandler(sdk, &o)
 	o.Stateless, o.PropagateRequestCancellation = true, true
 	single := mcp.NewStreamableHTTPHandler(sdk, &o)
@@ -59,7 +61,8 @@ func (s *Server) Handler() http.Handler {
 			defer cancel()
 			r = r.WithContext(ctx)
 		}
-		if r.Header.Get("MCP-Protocol-Version") >= sessionless || bytes.Contains(message, []byte(mcp.MetaKeyProtocolVersion)) {
+		if r.Header.Get("MCP-Protocol-Version") >= sessionless ||
+			bytes.Contains(message, []byte(mcp.MetaKeyProtocolVersion)) {
 			single.ServeHTTP(w, r)
 			return
 		}
@@ -73,20 +76,24 @@ func tokenInfo(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo,
 	if t == nil {
 		return nil, auth.ErrInvalidToken
 	}
-	return &auth.TokenInfo{UserID: t.Digest, Expiration: t.Expires, Extra: map[string]any{"token": t, "request": ctx}}, nil
+	return &auth.TokenInfo{UserID: t.Digest, Expiration: t.Expires, Extra: map[string]any{"token": t, "request": ctx}},
+		nil
 }
 
-// readBody reads and checks the message of a request; nil: it was refused. A request without body has an empty message.
+// readBody reads and checks the message of a request; nil: it was refused. A request without body has an empty
+// message.
 func readBody(w http.ResponseWriter, r *http.Request) []byte {
 	if r.Method != http.MethodPost {
 		r.Body = io.NopCloser(new(bytes.Buffer))
 		return []byte{}
 	}
 	control := http.NewResponseController(w)
-	control.SetReadDeadline(time.Now().Add(serve.BodyTime)) // where it can't be set, as in tests, there is nothing to wait for
+	// where it can't be set, as in tests, there is nothing to wait for
+	control.SetReadDeadline(time.Now().Add(serve.BodyTime))
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxLine))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		serve.Refuse(w, http.StatusRequestEntityTooLarge, fault.New(fault.Limit, "the message has more than %d bytes", MaxLine))
+		serve.Refuse(w, http.StatusRequestEntityTooLarge,
+			fault.New(fault.Limit, "the message has more than %d bytes", MaxLine))
 		return nil
 	}
 	if err != nil {
@@ -116,7 +123,8 @@ func refuseMessage(w http.ResponseWriter, wrong *jsonrpc.Error) {
 // A caller is who makes a call, for its record; it is zero on standard input and output, where it is the user.
 type caller struct{ principal, tenant string }
 
-// callerOf returns who makes a call. A call over HTTP ends with its request, because its answer would reach its client no more.
+// callerOf returns who makes a call. A call over HTTP ends with its request, because its answer would reach its client
+// no more.
 func callerOf(ctx context.Context, q *mcp.CallToolRequest) (caller, context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	t, request := tokenOf(q.Extra)

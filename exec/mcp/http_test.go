@@ -33,7 +33,8 @@ type listening struct {
 func (s *served) listen() *listening {
 	s.t.Helper()
 	l := &listening{served: s, tokens: listener.OpenTokens(filepath.Join(s.p.Home, "state"), time.Now)}
-	h, err := listener.Listen(listener.Options{Listen: "127.0.0.1:0", Tokens: l.tokens, Ready: s.server.Ready, Now: time.Now, Warn: s.warn,
+	h, err := listener.Listen(listener.Options{Listen: "127.0.0.1:0", Tokens: l.tokens, Ready: s.server.Ready,
+		Now: time.Now, Warn: s.warn,
 		Rate: 1 << 20, Look: time.Millisecond, Grace: time.Second})
 	s.must(err, s.server.Open(s.t.Context()))
 	h.Handle("/mcp", listener.Call, s.server.Handler())
@@ -54,7 +55,8 @@ func (s *served) listen() *listening {
 // secret adds a token.
 func (l *listening) secret(name string, more ...listener.Scope) string {
 	l.t.Helper()
-	secret, err := l.tokens.Add(l.t.Context(), listener.Token{Name: name, Tenant: "acme", Scopes: append([]listener.Scope{listener.Call}, more...)})
+	secret, err := l.tokens.Add(l.t.Context(), listener.Token{Name: name, Tenant: "acme",
+		Scopes: append([]listener.Scope{listener.Call}, more...)})
 	l.must(err)
 	return secret
 }
@@ -79,7 +81,8 @@ func (l *listening) connect(secret, revision string) *sdk.ClientSession {
 }
 
 func (l *listening) transport(secret string) sdk.Transport {
-	return &sdk.StreamableClientTransport{Endpoint: l.url, HTTPClient: &http.Client{Transport: bearer(secret)}, DisableStandaloneSSE: true}
+	return &sdk.StreamableClientTransport{Endpoint: l.url, HTTPClient: &http.Client{Transport: bearer(secret)},
+		DisableStandaloneSSE: true}
 }
 
 const (
@@ -118,40 +121,45 @@ func (l *listening) session(secret string) string {
 	if r.StatusCode != 200 || id == "" {
 		l.t.Fatal(r.Status, body)
 	}
-	if r, body := l.send("POST", secret, id, `{"jsonrpc":"2.0","method":"notifications/initialized"}`); r.StatusCode != 202 {
+	if r, body := l.send("POST", secret, id,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`); r.StatusCode != 202 {
 		l.t.Fatal(r.Status, body)
 	}
 	return id
 }
 
-// TestHTTP: over HTTP an agent gets what it gets on standard input and output, in each revision, and the record says whose token
-// made the call.
+// TestHTTP: over HTTP an agent gets what it gets on standard input and output, in each revision, and the record says
+// whose token made the call.
 func TestHTTP(t *testing.T) {
 	l := serving(t).listen()
 	secret := l.secret("ci")
 	for _, revision := range []string{"", "2026-07-28", "2025-11-25", "2025-06-18"} {
 		c := l.connect(secret, revision)
-		if got := c.InitializeResult().ProtocolVersion; revision != "" && got != revision || revision == "" && got != "2026-07-28" {
+		if got := c.InitializeResult().ProtocolVersion; revision != "" && got != revision || revision == "" &&
+			got != "2026-07-28" {
 			t.Errorf("%q: %s", revision, got)
 		}
 		all, err := c.ListTools(t.Context(), nil)
 		if err != nil || len(all.Tools) != 4 {
 			t.Errorf("%q: %v", revision, err)
 		}
-		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "execute", Arguments: item("tool", "acme/greet", "parameters", object{"name": "Ann"})})
+		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "execute",
+			Arguments: item("tool", "acme/greet", "parameters", object{"name": "Ann"})})
 		l.must(err)
 		answer, _ := r.StructuredContent.(object)
 		if data, _ := answer["data"].(object); r.IsError || data["greeting"] != "hello, Ann" {
 			t.Errorf("%q: %v", revision, answer)
 		}
-		p, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "acme/asking", Arguments: map[string]string{"topic": "trees"}})
+		p, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "acme/asking",
+			Arguments: map[string]string{"topic": "trees"}})
 		if err != nil || len(p.Messages) != 1 {
 			t.Errorf("%q: %v", revision, err)
 		}
 	}
 	l.end()
 	records := l.audit()
-	if n := strings.Count(records, `"principal":"token:ci"`); n < 4 || strings.Count(records, `"tenant":"acme"`) != n || strings.Contains(records, secret) {
+	if n := strings.Count(records, `"principal":"token:ci"`); n < 4 ||
+		strings.Count(records, `"tenant":"acme"`) != n || strings.Contains(records, secret) {
 		t.Error(n, records)
 	}
 }
@@ -172,7 +180,8 @@ func TestHTTPElicits(t *testing.T) {
 		l.must(err)
 		r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "execute", Arguments: greeting(name)})
 		l.must(err, s.Close())
-		if answer := fmt.Sprint(r.StructuredContent); r.IsError == c.want || !c.want && !strings.Contains(answer, "APPROVAL_REQUIRED") {
+		if answer := fmt.Sprint(r.StructuredContent); r.IsError == c.want || !c.want &&
+			!strings.Contains(answer, "APPROVAL_REQUIRED") {
 			t.Errorf("%s: %s", name, answer)
 		}
 	}
@@ -202,7 +211,8 @@ func TestSessions(t *testing.T) {
 		{"closed again", "DELETE", ann, id, "", 404},
 	} {
 		r, body := l.send(c.method, c.secret, c.session, c.body)
-		if r.StatusCode != c.status || c.what == "own" && !strings.Contains(body, "hello, Ann") || c.what != "own" && strings.Contains(body, "hello, Ann") {
+		if r.StatusCode != c.status || c.what == "own" && !strings.Contains(body, "hello, Ann") || c.what != "own" &&
+			strings.Contains(body, "hello, Ann") {
 			t.Errorf("%s: %s, %s", c.what, r.Status, body)
 		}
 	}
@@ -231,7 +241,8 @@ func TestSessionsBounded(t *testing.T) {
 // TestIdle: a session that isn't used ends.
 func TestIdle(t *testing.T) {
 	s := serving(t)
-	s.server = mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Now: time.Now, Warn: s.warn, Idle: 20 * time.Millisecond})
+	s.server = mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"),
+		Now: time.Now, Warn: s.warn, Idle: 20 * time.Millisecond})
 	l := s.listen()
 	secret := l.secret("ci")
 	r, _ := l.send("POST", secret, "", begin)
@@ -244,14 +255,16 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestMessages: what is no message, or means two things, is an error of JSON-RPC, and the session goes on (GWY-09, GWY-10).
+// TestMessages: what is no message, or means two things, is an error of JSON-RPC, and the session goes on (GWY-09,
+// GWY-10).
 func TestMessages(t *testing.T) {
 	l := serving(t).listen()
 	secret := l.secret("ci")
 	id := l.session(secret)
 	deep := strings.Repeat("[", 100000) + strings.Repeat("]", 100000)
 	call := func(arguments string) string {
-		return `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"search","arguments":` + arguments + `}}`
+		return `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"search","arguments":` + arguments +
+			`}}`
 	}
 	for _, c := range []struct {
 		what, body string
@@ -296,7 +309,8 @@ func TestLong(t *testing.T) {
 	for i := range 40 {
 		all.Go(func() {
 			body := strings.Replace(greets, `"id":2`, fmt.Sprintf(`"id":"%s%d"`, strings.Repeat("x", 300<<10), i), 1)
-			if r, answer := l.send("POST", secret, id, body); r.StatusCode != 200 || !strings.Contains(answer, "hello, Ann") {
+			if r, answer := l.send("POST", secret, id, body); r.StatusCode != 200 ||
+				!strings.Contains(answer, "hello, Ann") {
 				t.Errorf("%s, %.300s", r.Status, answer)
 			}
 		})
@@ -319,7 +333,8 @@ func TestDuplicateIDs(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			for name, value := range map[string]string{"Authorization": "Bearer " + secret, "Content-Type": "application/json", "Accept": accept, "Mcp-Session-Id": id} {
+			for name, value := range map[string]string{"Authorization": "Bearer " + secret,
+				"Content-Type": "application/json", "Accept": accept, "Mcp-Session-Id": id} {
 				r.Header.Set(name, value)
 			}
 			answer, err := http.DefaultClient.Do(r)
@@ -350,7 +365,8 @@ func TestDisconnected(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() {
-				r, err := c.CallTool(ctx, &sdk.CallToolParams{Name: "execute", Arguments: item("tool", "acme/greet", "parameters", object{"name": "spin"})})
+				r, err := c.CallTool(ctx, &sdk.CallToolParams{Name: "execute",
+					Arguments: item("tool", "acme/greet", "parameters", object{"name": "spin"})})
 				if err == nil && r.IsError { // it may be faster than the end of the request
 					err = errors.New("cancelled")
 				}
@@ -375,13 +391,14 @@ func TestDisconnected(t *testing.T) {
 func (l *listening) audit() string {
 	l.t.Helper()
 	var all strings.Builder
-	l.must(filepath.WalkDir(filepath.Join(l.p.Home, "state", "audit"), func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+	l.must(filepath.WalkDir(filepath.Join(l.p.Home, "state", "audit"),
+		func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			all.Write(b)
 			return err
-		}
-		b, err := os.ReadFile(path)
-		all.Write(b)
-		return err
-	}))
+		}))
 	return all.String()
 }

@@ -93,7 +93,8 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			}
 			message, wrong := decode(line)
 			if wrong == nil && !c.begin(message) {
-				wrong = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id has no answer yet"}
+				wrong = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+					Message: "a request with this id has no answer yet"}
 			}
 			if wrong == nil {
 				return message, nil
@@ -134,7 +135,8 @@ func decode(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fault.Clip(err.Error(), 200)}
 	}
 	if m, ok := v.(map[string]any); ok && !isID(m) {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the id must be a string, or an integer of at most 53 bits"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+			Message: "the id must be a string, or an integer of at most 53 bits"}
 	}
 	message, err := jsonrpc.DecodeMessage(line)
 	if q, ok := message.(*jsonrpc.Request); err == nil && ok && q.Method == "" {
@@ -146,8 +148,8 @@ func decode(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 	return message, nil
 }
 
-// isID reports whether a message has no id, or one that its answer can have. The SDK makes an integer of every number, which
-// would be the id of another request.
+// isID reports whether a message has no id, or one that its answer can have. The SDK makes an integer of every number,
+// which would be the id of another request.
 func isID(message map[string]any) bool {
 	id, ok := message["id"]
 	_, text := id.(string)

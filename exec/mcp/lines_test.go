@@ -17,14 +17,19 @@ import (
 func TestLines(t *testing.T) {
 	const good = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	for text, code := range map[string]int{
-		"nonsense\n": jsonrpc.CodeParseError, "{\"jsonrpc\":\"2.0\"\n": jsonrpc.CodeParseError, "\x00\n": jsonrpc.CodeParseError,
-		"[" + good + "]\n": jsonrpc.CodeInvalidRequest, "1\n": jsonrpc.CodeInvalidRequest, "{}\n": jsonrpc.CodeInvalidRequest,
-		`{"jsonrpc":"1.0","id":1,"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest, `{"jsonrpc":"2.0","id":{},"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest,
-		`{"jsonrpc":"2.0","id":1,"method":""}` + "\n":       jsonrpc.CodeInvalidRequest,
-		`{"jsonrpc":"2.0","id":1.5,"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest, `{"jsonrpc":"2.0","id":null,"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest,
-		`{"jsonrpc":"2.0","id":9007199254740992,"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest, `{"jsonrpc":"2.0","id":1e300,"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest,
-		strings.Repeat("x", MaxLine+10) + "\n": jsonrpc.CodeInvalidRequest,
-		"\n \r\n":                              0,
+		"nonsense\n": jsonrpc.CodeParseError, "{\"jsonrpc\":\"2.0\"\n": jsonrpc.CodeParseError,
+		"\x00\n":           jsonrpc.CodeParseError,
+		"[" + good + "]\n": jsonrpc.CodeInvalidRequest, "1\n": jsonrpc.CodeInvalidRequest,
+		"{}\n": jsonrpc.CodeInvalidRequest,
+		`{"jsonrpc":"1.0","id":1,"method":"ping"}` + "\n":                jsonrpc.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":{},"method":"ping"}` + "\n":               jsonrpc.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":1,"method":""}` + "\n":                    jsonrpc.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":1.5,"method":"ping"}` + "\n":              jsonrpc.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":null,"method":"ping"}` + "\n":             jsonrpc.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":9007199254740992,"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":1e300,"method":"ping"}` + "\n":            jsonrpc.CodeInvalidRequest,
+		strings.Repeat("x", MaxLine+10) + "\n":                           jsonrpc.CodeInvalidRequest,
+		"\n \r\n":                                                        0,
 	} {
 		var out bytes.Buffer
 		c, err := Lines(strings.NewReader(text+good+"\r\n"), &out).Connect(t.Context())
@@ -46,7 +51,8 @@ func TestLines(t *testing.T) {
 			if out.Len() > 0 {
 				t.Errorf("%.40q: %s", text, out.String())
 			}
-		} else if err := json.Unmarshal(out.Bytes(), &answer); err != nil || answer.ID != nil || answer.Error.Code != code || answer.Error.Message == "" {
+		} else if err := json.Unmarshal(out.Bytes(), &answer); err != nil || answer.ID != nil ||
+			answer.Error.Code != code || answer.Error.Message == "" {
 			t.Errorf("%.40q: %s", text, out.String())
 		}
 		if _, err := c.Read(t.Context()); err != io.EOF {
@@ -75,11 +81,13 @@ func TestLinesEnd(t *testing.T) {
 	}
 }
 
-// FuzzLines: whatever a client sends, each line is a message or is answered with an error, and what is a message stays the same
-// when it is written.
+// FuzzLines: whatever a client sends, each line is a message or is answered with an error, and what is a message stays
+// the same when it is written.
 func FuzzLines(f *testing.F) {
-	for _, text := range []string{"", "{}\n", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":"a","result":{}}` + "\nx\n[]\n",
-		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}`,
+	for _, text := range []string{"", "{}\n", `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":"a","result":{}}` + "\nx\n[]\n",
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}`,
 		`{"jsonrpc":"2.0","method":""}`} {
 		f.Add([]byte(text))
 	}

@@ -20,7 +20,8 @@ import (
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
-// listed is what clients see of the set: directives as prompts, knowledge as resources, and chosen tools under their own names.
+// listed is what clients see of the set: directives as prompts, knowledge as resources, and chosen tools under their
+// own names.
 type listed struct{ tools, prompts, resources map[string]bool }
 
 // uriOf begins the URI of a resource.
@@ -44,7 +45,8 @@ func (s *Server) list(ctx context.Context, in *session.Session) error {
 	for _, it := range knowledge {
 		uri := uriOf + "knowledge/" + it.Ref.ID
 		now.resources[uri] = true
-		s.sdk.AddResource(&mcp.Resource{URI: uri, Name: it.Ref.ID, Title: it.Model.Title, Description: it.Model.Description, MIMEType: "text/markdown"}, s.resource)
+		s.sdk.AddResource(&mcp.Resource{URI: uri, Name: it.Ref.ID, Title: it.Model.Title,
+			Description: it.Model.Description, MIMEType: "text/markdown"}, s.resource)
 	}
 	if err := s.listTools(ctx, in, now.tools); err != nil {
 		return err
@@ -107,7 +109,8 @@ func (s *Server) listTools(ctx context.Context, in *session.Session, now map[str
 func promptOf(it *ai.Item) *mcp.Prompt {
 	p := &mcp.Prompt{Name: it.Ref.ID, Title: it.Model.Title, Description: it.Model.Description}
 	for _, in := range it.Model.Directive.Inputs {
-		p.Arguments = append(p.Arguments, &mcp.PromptArgument{Name: in.Name, Description: in.Description, Required: in.Required})
+		p.Arguments = append(p.Arguments, &mcp.PromptArgument{Name: in.Name, Description: in.Description,
+			Required: in.Required})
 	}
 	return p
 }
@@ -152,7 +155,8 @@ func (s *Server) resource(ctx context.Context, q *mcp.ReadResourceRequest) (*mcp
 		return nil, wire(err)
 	}
 	defer done()
-	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: q.Params.URI, MIMEType: "text/markdown", Text: it.Model.Body}}}, nil
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: q.Params.URI, MIMEType: "text/markdown",
+		Text: it.Model.Body}}}, nil
 }
 
 // item returns an item of the set as it is now.

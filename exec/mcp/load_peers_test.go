@@ -24,12 +24,14 @@ import (
 func (s *served) both() map[string]*sdk.ClientSession {
 	s.t.Helper()
 	l := s.listen()
-	return map[string]*sdk.ClientSession{"http": l.connect(l.secret("load"), "2025-11-25"), "stdio": s.stdio(mcp.Options{Open: s.open, Project: s.p.Dir}, "")}
+	return map[string]*sdk.ClientSession{"http": l.connect(l.secret("load"), "2025-11-25"),
+		"stdio": s.stdio(mcp.Options{Open: s.open, Project: s.p.Dir}, "")}
 }
 
 // echoes makes a call of the tool that this process runs itself.
 func (s *served) echoes(c *sdk.ClientSession, n int) error {
-	r, err := c.CallTool(s.t.Context(), &sdk.CallToolParams{Name: "execute", Arguments: item("tool", "acme/echo", "parameters", object{"n": n})})
+	r, err := c.CallTool(s.t.Context(), &sdk.CallToolParams{Name: "execute",
+		Arguments: item("tool", "acme/echo", "parameters", object{"n": n})})
 	if err != nil {
 		return err
 	}
@@ -57,8 +59,8 @@ func TestThousand(t *testing.T) {
 	}
 }
 
-// TestMemory: after 100,000 calls the heap is at most a tenth larger than after 10,000. Of each hundred calls, ten come over HTTP;
-// two run a tool, two read an item, and the others are errors or refused.
+// TestMemory: after 100,000 calls the heap is at most a tenth larger than after 10,000. Of each hundred calls, ten
+// come over HTTP; two run a tool, two read an item, and the others are errors or refused.
 func TestMemory(t *testing.T) {
 	s := serving(t)
 	l := s.listen()
@@ -93,7 +95,8 @@ func TestMemory(t *testing.T) {
 			for n := from; n < to; n++ {
 				if n%10 > 0 {
 					tool, given, _ := kind(n)
-					b, err := json.Marshal(object{"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": object{"name": tool, "arguments": given}})
+					b, err := json.Marshal(object{"jsonrpc": "2.0", "id": n, "method": "tools/call",
+						"params": object{"name": tool, "arguments": given}})
 					if err != nil {
 						t.Error(err)
 					}
@@ -106,7 +109,8 @@ func TestMemory(t *testing.T) {
 			id, text := lines.answer()
 			<-room
 			n, _ := strconv.Atoi(id)
-			if _, _, says := kind(n); !strings.Contains(text, says) && !strings.Contains(text, strings.ReplaceAll(says, `"`, `\"`)) {
+			if _, _, says := kind(n); !strings.Contains(text, says) &&
+				!strings.Contains(text, strings.ReplaceAll(says, `"`, `\"`)) {
 				t.Errorf("%d: %s", n, text)
 			}
 		}

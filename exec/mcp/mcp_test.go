@@ -31,7 +31,8 @@ func TestTools(t *testing.T) {
 	var names []string
 	for _, tool := range all.Tools {
 		names = append(names, tool.Name)
-		if tool.Description == "" || !strings.Contains(tool.Description, "Example: {") || tool.OutputSchema == nil || tool.Annotations == nil {
+		if tool.Description == "" || !strings.Contains(tool.Description, "Example: {") || tool.OutputSchema == nil ||
+			tool.Annotations == nil {
 			t.Errorf("%+v", tool)
 		}
 	}
@@ -45,7 +46,8 @@ func TestTools(t *testing.T) {
 	if data, _ := answer["data"].(object); failed || answer["success"] != true || data["greeting"] != "hello, Ann" {
 		t.Error(answer)
 	}
-	answer, failed = s.call("execute", item("tool", "acme/greet", "parameters", object{"name": "Ann"}, "dry_run", true))
+	answer, failed = s.call("execute", item("tool", "acme/greet", "parameters", object{"name": "Ann"}, "dry_run",
+		true))
 	if failed || answer["dry_run"] != true || answer["data"] != nil {
 		t.Error(answer)
 	}
@@ -54,15 +56,18 @@ func TestTools(t *testing.T) {
 		t.Error(answer)
 	}
 	answer, failed = s.call("execute", item("knowledge", "acme/note"))
-	if text, _ := answer["text"].(string); failed || !strings.Contains(text, "# Note") || strings.Contains(text, "rye:signed") {
+	if text, _ := answer["text"].(string); failed || !strings.Contains(text, "# Note") ||
+		strings.Contains(text, "rye:signed") {
 		t.Error(answer)
 	}
 	answer, failed = s.call("load", item("tool", "acme/greet", "project_path", s.p.At(".ai")))
-	if text, _ := answer["text"].(string); failed || !strings.Contains(text, "rye:signed") || !strings.HasPrefix(fmt.Sprint(answer["digest"]), "blake3:") {
+	if text, _ := answer["text"].(string); failed || !strings.Contains(text, "rye:signed") ||
+		!strings.HasPrefix(fmt.Sprint(answer["digest"]), "blake3:") {
 		t.Error(answer)
 	}
 	answer, failed = s.call("search", object{"query": "greets"})
-	if hits, _ := answer["results"].([]any); failed || len(hits) == 0 || hits[0].(object)["ref"] != "tool:acme/greet" || hits[0].(object)["about"] != "Greets" {
+	if hits, _ := answer["results"].([]any); failed || len(hits) == 0 ||
+		hits[0].(object)["ref"] != "tool:acme/greet" || hits[0].(object)["about"] != "Greets" {
 		t.Error(answer)
 	}
 	answer, failed = s.call("search", object{"query": ""})
@@ -87,9 +92,11 @@ func TestRefusals(t *testing.T) {
 		{"execute", item("directive", "acme/asking"), "VALIDATION_FAILED"},
 		{"execute", item("directive", "acme/none"), "ITEM_NOT_FOUND"},
 		{"execute", item("tool", "rye/agent/threads/directive_return"), "VALIDATION_FAILED"},
-		{"execute", item("tool", "rye/agent/threads/thread_directive", "parameters", object{"directive_name": "acme/asking"}, "dry_run", true), "VALIDATION_FAILED"},
+		{"execute", item("tool", "rye/agent/threads/thread_directive", "parameters",
+			object{"directive_name": "acme/asking"}, "dry_run", true), "VALIDATION_FAILED"},
 		{"execute", item("tool", "rye/agent/threads/thread_directive"), "VALIDATION_FAILED"},
-		{"execute", item("tool", "rye/agent/threads/thread_directive", "parameters", object{"directive_name": "acme/none"}), "ITEM_NOT_FOUND"},
+		{"execute", item("tool", "rye/agent/threads/thread_directive", "parameters",
+			object{"directive_name": "acme/none"}), "ITEM_NOT_FOUND"},
 		{"load", item("tool", "acme/none"), "TOOL_NOT_FOUND"},
 		{"load", item("tool", "/"), "VALIDATION_FAILED"},
 		{"load", object{}, "VALIDATION_FAILED"},
@@ -111,7 +118,8 @@ func TestRefusals(t *testing.T) {
 		t.Error("a tool that isn't there is called")
 	}
 	s.policy("ask:\n  all: {names: [\"tool:acme/**\"]}\n")
-	if got := s.code("execute", item("tool", "acme/greet", "parameters", object{"name": "Ann"})); got != "APPROVAL_REQUIRED" {
+	if got := s.code("execute", item("tool", "acme/greet", "parameters",
+		object{"name": "Ann"})); got != "APPROVAL_REQUIRED" {
 		t.Error(got)
 	}
 }
@@ -163,17 +171,19 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// TestLists: directives are prompts, knowledge is resources, and chosen tools have names of their own; a lock that is replaced
-// changes them.
+// TestLists: directives are prompts, knowledge is resources, and chosen tools have names of their own; a lock that is
+// replaced changes them.
 func TestLists(t *testing.T) {
 	s := serving(t, "tool:acme/greet*")
 	prompts, err := s.client.ListPrompts(t.Context(), nil)
 	s.must(err)
-	if len(prompts.Prompts) != 1 || prompts.Prompts[0].Name != "acme/asking" || len(prompts.Prompts[0].Arguments) != 1 ||
+	if len(prompts.Prompts) != 1 || prompts.Prompts[0].Name != "acme/asking" ||
+		len(prompts.Prompts[0].Arguments) != 1 ||
 		prompts.Prompts[0].Arguments[0].Name != "topic" || !prompts.Prompts[0].Arguments[0].Required {
 		t.Errorf("%+v", prompts.Prompts)
 	}
-	p, err := s.client.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "acme/asking", Arguments: map[string]string{"topic": "trees"}})
+	p, err := s.client.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "acme/asking",
+		Arguments: map[string]string{"topic": "trees"}})
 	s.must(err)
 	if text := p.Messages[0].Content.(*sdk.TextContent).Text; !strings.Contains(text, "Ask about trees.") {
 		t.Error(text)
@@ -183,15 +193,18 @@ func TestLists(t *testing.T) {
 			t.Error(name)
 		}
 	}
-	if _, err := s.client.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "acme/asking", Arguments: map[string]string{"more": "x"}}); err == nil {
+	if _, err := s.client.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "acme/asking",
+		Arguments: map[string]string{"more": "x"}}); err == nil {
 		t.Error("an argument that isn't declared is taken")
 	}
 	r, err := s.client.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "rye://knowledge/acme/note"})
 	s.must(err)
-	if len(r.Contents) != 1 || !strings.Contains(r.Contents[0].Text, "# Note") || r.Contents[0].MIMEType != "text/markdown" {
+	if len(r.Contents) != 1 || !strings.Contains(r.Contents[0].Text, "# Note") ||
+		r.Contents[0].MIMEType != "text/markdown" {
 		t.Errorf("%+v", r.Contents)
 	}
-	if _, err := s.client.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "rye://knowledge/acme/none"}); err == nil {
+	if _, err := s.client.ReadResource(t.Context(),
+		&sdk.ReadResourceParams{URI: "rye://knowledge/acme/none"}); err == nil {
 		t.Error("a resource that isn't there is read")
 	}
 	answer, failed := s.call("acme_greet", object{"name": "Ann"})
@@ -240,8 +253,11 @@ func TestCapabilities(t *testing.T) {
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
 	defer toServer.Close()
-	go mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, Warn: s.warn}).Run(t.Context(), mcp.Lines(fromClient, toClient))
-	go io.WriteString(toServer, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
+	go mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, Warn: s.warn}).Run(t.Context(),
+		mcp.Lines(fromClient, toClient))
+	go io.WriteString(toServer,
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+
+			"\n")
 	line, err := bufio.NewReader(fromServer).ReadString('\n')
 	s.must(err)
 	for _, kind := range []string{"tools", "prompts", "resources"} {
@@ -257,10 +273,14 @@ func TestChanged(t *testing.T) {
 	s.p.WriteNote("more\n")
 	s.p.Write(".ai/directives/acme/asking.md", asking+"More.\n")
 	for range 2 {
-		if _, err := s.client.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "rye://knowledge/acme/note"}); err == nil || !strings.Contains(err.Error(), "differs from the lock") {
+		if _, err := s.client.ReadResource(t.Context(),
+			&sdk.ReadResourceParams{URI: "rye://knowledge/acme/note"}); err == nil ||
+			!strings.Contains(err.Error(), "differs from the lock") {
 			t.Error(err)
 		}
-		if _, err := s.client.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "acme/asking", Arguments: map[string]string{"topic": "trees"}}); err == nil || !strings.Contains(err.Error(), "differs from the lock") {
+		if _, err := s.client.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "acme/asking",
+			Arguments: map[string]string{"topic": "trees"}}); err == nil ||
+			!strings.Contains(err.Error(), "differs from the lock") {
 			t.Error(err)
 		}
 	}
@@ -291,12 +311,15 @@ func TestArguments(t *testing.T) {
 // TestOutputs: what a directive declares to return is in the answer of its thread.
 func TestOutputs(t *testing.T) {
 	s := serving(t)
-	s.p.Put("directives/acme/asking.md", strings.Replace(asking, "</directive>", `<outputs><output name="answer" type="string">A</output></outputs></directive>`, 1))
+	s.p.Put("directives/acme/asking.md", strings.Replace(asking, "</directive>",
+		`<outputs><output name="answer" type="string">A</output></outputs></directive>`, 1))
 	s.lock()
 	s.models.Handle(func(*modeltest.Request) modeltest.Turn {
-		return modeltest.Turn{Calls: []provider.ToolCall{{ID: "c", Name: "directive_return", Input: object{"answer": "tall"}}}}
+		return modeltest.Turn{Calls: []provider.ToolCall{{ID: "c", Name: "directive_return",
+			Input: object{"answer": "tall"}}}}
 	})
-	answer, failed := s.call("execute", item("tool", "rye/agent/threads/thread_directive", "parameters", object{"directive_name": "acme/asking", "inputs": object{"topic": "trees"}}))
+	answer, failed := s.call("execute", item("tool", "rye/agent/threads/thread_directive", "parameters",
+		object{"directive_name": "acme/asking", "inputs": object{"topic": "trees"}}))
 	data, _ := answer["data"].(object)
 	if outputs, _ := data["outputs"].(object); failed || outputs["answer"] != "tall" {
 		t.Error(answer)
@@ -308,7 +331,9 @@ func TestCancelled(t *testing.T) {
 	s := serving(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(300*time.Millisecond, cancel)
-	if _, err := s.client.CallTool(ctx, &sdk.CallToolParams{Name: "execute", Arguments: item("tool", "acme/greet", "parameters", object{"name": "spin"})}); !errors.Is(err, context.Canceled) {
+	if _, err := s.client.CallTool(ctx, &sdk.CallToolParams{Name: "execute",
+		Arguments: item("tool", "acme/greet", "parameters", object{"name": "spin"})}); !errors.Is(err,
+		context.Canceled) {
 		t.Error(err)
 	}
 	if answer, failed := s.call("execute", item("tool", "acme/greet", "parameters", object{"name": "Ann"})); failed {
@@ -320,7 +345,8 @@ func TestCancelled(t *testing.T) {
 func TestThread(t *testing.T) {
 	s := serving(t)
 	s.models.Handle(func(*modeltest.Request) modeltest.Turn { return modeltest.Turn{Text: "Trees are tall."} })
-	start := item("tool", "rye/agent/threads/thread_directive", "parameters", object{"directive_name": "acme/asking", "inputs": object{"topic": "trees"}})
+	start := item("tool", "rye/agent/threads/thread_directive", "parameters",
+		object{"directive_name": "acme/asking", "inputs": object{"topic": "trees"}})
 	answer, failed := s.call("execute", start)
 	data, _ := answer["data"].(object)
 	if failed || data["status"] != "completed" || data["result"] != "Trees are tall." {
@@ -332,7 +358,8 @@ func TestThread(t *testing.T) {
 	}
 	start["parameters"].(object)["limit_overrides"] = object{"turns": 0}
 	answer, failed = s.call("execute", start)
-	if e, _ := answer["error"].(object); !failed || e["code"] != "LIMIT_EXCEEDED" || !strings.Contains(fmt.Sprint(e["suggestion"]), "rye thread resume acme/asking-") {
+	if e, _ := answer["error"].(object); !failed || e["code"] != "LIMIT_EXCEEDED" ||
+		!strings.Contains(fmt.Sprint(e["suggestion"]), "rye thread resume acme/asking-") {
 		t.Error(answer)
 	}
 	if s.mu.Lock(); len(s.progress) == 0 {
@@ -354,8 +381,10 @@ func TestThreadCancelled(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	if _, err := s.client.CallTool(ctx, &sdk.CallToolParams{Name: "execute", Arguments: item("tool", "rye/agent/threads/thread_directive",
-		"parameters", object{"directive_name": "acme/asking", "inputs": object{"topic": "trees"}})}); !errors.Is(err, context.Canceled) {
+	if _, err := s.client.CallTool(ctx, &sdk.CallToolParams{Name: "execute",
+		Arguments: item("tool", "rye/agent/threads/thread_directive",
+			"parameters", object{"directive_name": "acme/asking",
+				"inputs": object{"topic": "trees"}})}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	rows, money := thread.Local(filepath.Join(s.p.Home, "state"), time.Now)
@@ -394,7 +423,9 @@ func TestParallel(t *testing.T) {
 // TestUnopened: a project that can't be served is an error before anything is answered.
 func TestUnopened(t *testing.T) {
 	want := errors.New("no project")
-	server := mcp.New(mcp.Options{Open: func(context.Context) (*session.Session, func() error, error) { return nil, nil, want }})
+	server := mcp.New(mcp.Options{Open: func(context.Context) (*session.Session, func() error, error) {
+		return nil, nil, want
+	}})
 	if err := server.Run(t.Context(), mcp.Lines(strings.NewReader(""), io.Discard)); !errors.Is(err, want) {
 		t.Error(err)
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/limits"
 )
 
-// A progress tells a client of a tool or a thread that runs, as notifications. It is nil for a client that asked for none.
+// A progress tells a client of a tool or a thread that runs, as notifications. It is nil for a client that asked for
+// none.
 type progress struct {
 	token any
 	tell  func(context.Context, *mcp.ProgressNotificationParams) error
@@ -72,5 +73,6 @@ func (p *progress) add(n int, text func() string) {
 		return
 	}
 	p.last = now
-	p.err = p.tell(context.Background(), &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: p.done, Message: fault.Clip(text(), 200)})
+	p.err = p.tell(context.Background(), &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: p.done,
+		Message: fault.Clip(text(), 200)})
 }

@@ -122,9 +122,9 @@ func (s *Server) take(ctx context.Context, at place) (*session.Session, func(), 
 	return s.others.take(ctx, at.Project)
 }
 
-// place decides which project a call is about: the server's own, or one of the client's roots. Where only the client can say
-// which roots it has, ask is what to ask it. Roots count for a client that the user has started alone: over HTTP, a client is
-// not the user, and could name any directory.
+// place decides which project a call is about: the server's own, or one of the client's roots. Where only the client
+// can say which roots it has, ask is what to ask it. Roots count for a client that the user has started alone: over
+// HTTP, a client is not the user, and could name any directory.
 func (s *Server) place(path string, q *mcp.CallToolRequest) (at place, ask mcp.InputRequestMap, err error) {
 	if s.o.Project != "" && (path == "" || within(path, s.o.Project)) {
 		return place{}, nil, nil
@@ -142,7 +142,8 @@ func (s *Server) place(path string, q *mcp.CallToolRequest) (at place, ask mcp.I
 	case path == "" && len(roots) == 1:
 		dir = roots[0]
 	case path == "":
-		return place{}, nil, fault.New(fault.Validation, "this server was started outside of any project, and the client has %s: pass project_path",
+		return place{}, nil, fault.New(fault.Validation,
+			"this server was started outside of any project, and the client has %s: pass project_path",
 			fault.Count(int64(len(roots)), "root")).On("roots", roots).Try("rye mcp serve -C DIR")
 	default:
 		for _, root := range roots {
@@ -152,7 +153,8 @@ func (s *Server) place(path string, q *mcp.CallToolRequest) (at place, ask mcp.I
 		}
 	}
 	if dir == "" {
-		return place{}, nil, fault.New(fault.Validation, "project_path is %q, and this server serves %q", path, s.o.Project).
+		return place{}, nil, fault.New(fault.Validation, "project_path is %q, and this server serves %q", path,
+			s.o.Project).
 			On("roots", roots).Try("rye mcp serve -C " + fault.Quote(path))
 	}
 	p, err := s.o.At(dir)

@@ -42,7 +42,8 @@ func (s *served) stdio(o mcp.Options, revision string, roots ...string) *sdk.Cli
 	for _, root := range roots {
 		client.AddRoots(&sdk.Root{URI: root})
 	}
-	c, err := client.Connect(s.t.Context(), &sdk.IOTransport{Reader: fromServer, Writer: toServer}, &sdk.ClientSessionOptions{ProtocolVersion: revision})
+	c, err := client.Connect(s.t.Context(), &sdk.IOTransport{Reader: fromServer, Writer: toServer},
+		&sdk.ClientSessionOptions{ProtocolVersion: revision})
 	s.must(err)
 	s.t.Cleanup(func() {
 		c.Close()
@@ -144,13 +145,15 @@ func TestRoots(t *testing.T) {
 // TestRootsOverHTTP: a client over HTTP isn't the user, and can't name directories.
 func TestRootsOverHTTP(t *testing.T) {
 	s := serving(t)
-	s.server = mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Now: time.Now, Warn: s.warn,
+	s.server = mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"),
+		Now: time.Now, Warn: s.warn,
 		At: func(string) (mcp.Project, error) { return mcp.Project{}, errors.New("a root is looked for") }})
 	l := s.listen()
 	client := sdk.NewClient(&sdk.Implementation{Name: "http", Version: "1"}, nil)
 	client.AddRoots(&sdk.Root{URI: "file://" + s.p.Home})
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
-		c, err := client.Connect(t.Context(), l.transport(l.secret(revision)), &sdk.ClientSessionOptions{ProtocolVersion: revision})
+		c, err := client.Connect(t.Context(), l.transport(l.secret(revision)),
+			&sdk.ClientSessionOptions{ProtocolVersion: revision})
 		s.must(err)
 		if got := s.said(c, item("tool", "acme/greet", "project_path", s.p.Home)); got != "VALIDATION_FAILED" {
 			t.Error(got)
@@ -212,15 +215,17 @@ func TestManyProjects(t *testing.T) {
 func TestSign(t *testing.T) {
 	s := serving(t)
 	var signed []string
-	o := mcp.Options{Open: s.open, Project: s.p.Dir, Sign: func(_ context.Context, project string, ref model.Ref) (any, error) {
-		if ref.ID == "acme/no" {
-			return nil, fault.New(fault.Policy, "no")
-		}
-		signed = append(signed, project+" "+ref.String())
-		return object{"ref": ref.String()}, nil
-	}}
+	o := mcp.Options{Open: s.open, Project: s.p.Dir,
+		Sign: func(_ context.Context, project string, ref model.Ref) (any, error) {
+			if ref.ID == "acme/no" {
+				return nil, fault.New(fault.Policy, "no")
+			}
+			signed = append(signed, project+" "+ref.String())
+			return object{"ref": ref.String()}, nil
+		}}
 	c := s.stdio(o, "")
-	for id, want := range map[string]string{"acme/greet": `"ref":"tool:acme/greet"`, "acme/no": `"POLICY_DENIED"`, "": `"VALIDATION_FAILED"`} {
+	for id, want := range map[string]string{"acme/greet": `"ref":"tool:acme/greet"`, "acme/no": `"POLICY_DENIED"`,
+		"": `"VALIDATION_FAILED"`} {
 		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "sign", Arguments: item("tool", id)})
 		s.must(err)
 		if text := r.Content[0].(*sdk.TextContent).Text; !strings.Contains(text, want) {

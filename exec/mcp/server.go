@@ -73,11 +73,13 @@ func (s *Server) Running() int64 { return s.waiting.Load() }
 func New(o Options) *Server { return build(o, func(*mcp.ServerOptions) {}) }
 
 func build(o Options, edit func(*mcp.ServerOptions)) *Server {
-	s := &Server{o: o, sets: sets{open: o.Open, warn: o.Warn}, others: projects{warn: o.Warn}, open: make(chan struct{}, atOnce)}
+	s := &Server{o: o, sets: sets{open: o.Open, warn: o.Warn}, others: projects{warn: o.Warn},
+		open: make(chan struct{}, atOnce)}
 	s.sets.changed = s.list
 	options := &mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{
 		// Another lock may bring the first of a kind.
-		Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{ListChanged: true}}}
+		Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true},
+		Resources: &mcp.ResourceCapabilities{ListChanged: true}}}
 	edit(options)
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "rye", Version: o.Version}, options)
 	s.sdk.AddReceivingMiddleware(roomy, s.clients.admit)
@@ -87,14 +89,18 @@ func build(o Options, edit func(*mcp.ServerOptions)) *Server {
 			panic(err) // a test makes a server
 		}
 		s.own = append(s.own, t.name)
-		s.add(&mcp.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: t.input, OutputSchema: t.output,
-			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.reads, DestructiveHint: &t.destroys, OpenWorldHint: &t.destroys}}, schema, true, t.do)
+		s.add(&mcp.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: t.input,
+			OutputSchema: t.output,
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.reads, DestructiveHint: &t.destroys,
+				OpenWorldHint: &t.destroys}}, schema, true, t.do)
 	}
 	return s
 }
 
-// add adds a tool, whose arguments have to fit a schema before it is called. One that is placed has the argument project_path.
-func (s *Server) add(t *mcp.Tool, schema *params.Schema, placed bool, do func(context.Context, *request) (any, error)) {
+// add adds a tool, whose arguments have to fit a schema before it is called. One that is placed has the argument
+// project_path.
+func (s *Server) add(t *mcp.Tool, schema *params.Schema, placed bool,
+	do func(context.Context, *request) (any, error)) {
 	s.sdk.AddTool(t, func(ctx context.Context, q *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		given, err := arguments(q.Params.Arguments)
 		if err == nil {
@@ -203,7 +209,9 @@ func (s *Server) start(ctx context.Context) (end func(), err error) {
 }
 
 // call makes a call of one of the tools.
-func (s *Server) call(ctx context.Context, at place, given map[string]any, do func(context.Context, *request) (any, error), q *mcp.CallToolRequest) (value any, ask mcp.InputRequestMap, err error) {
+func (s *Server) call(ctx context.Context, at place, given map[string]any,
+	do func(context.Context, *request) (any, error), q *mcp.CallToolRequest) (value any, ask mcp.InputRequestMap,
+	err error) {
 	caller, ctx, cancel := callerOf(ctx, q)
 	defer cancel()
 	end, err := s.start(ctx)
@@ -216,8 +224,9 @@ func (s *Server) call(ctx context.Context, at place, given map[string]any, do fu
 		return nil, nil, err
 	}
 	defer done()
-	r := &request{server: s, session: held, project: cmp.Or(at.Root, s.o.Project), given: given, caller: caller, progress: progressOf(q),
-		at: at, elicits: elicits(q), responses: q.Params.InputResponses}
+	r := &request{server: s, session: held, project: cmp.Or(at.Root, s.o.Project), given: given, caller: caller,
+		progress: progressOf(q),
+		at:       at, elicits: elicits(q), responses: q.Params.InputResponses}
 	defer r.finish()
 	value, err = do(ctx, r)
 	if errors.Is(err, approval.ErrWaits) {
@@ -263,8 +272,8 @@ func text(given map[string]any, name string) string {
 	return s
 }
 
-// roomy gives the goroutine that the SDK starts for a request the stack that a call needs, at once: else it is copied each
-// time that it doubles, with more and more on it, which is a tenth of what a call costs.
+// roomy gives the goroutine that the SDK starts for a request the stack that a call needs, at once: else it is copied
+// each time that it doubles, with more and more on it, which is a tenth of what a call costs.
 func roomy(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, q mcp.Request) (mcp.Result, error) {
 		grow(len(method))

@@ -37,7 +37,8 @@ type stamp struct {
 }
 
 func (s stamp) same(o stamp) bool {
-	return s.size == o.size && s.time.Equal(o.time) && (s.file == nil) == (o.file == nil) && (s.file == nil || os.SameFile(s.file, o.file))
+	return s.size == o.size && s.time.Equal(o.time) && (s.file == nil) == (o.file == nil) &&
+		(s.file == nil || os.SameFile(s.file, o.file))
 }
 
 func stampOf(path string) (s stamp) {

@@ -27,7 +27,8 @@ func (s *served) raw() *wire {
 	fromClient, to := io.Pipe()
 	from, toClient := io.Pipe()
 	w := &wire{s, to, bufio.NewReaderSize(from, 1<<20), make(chan error, 1)}
-	s.server = mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Version: "test", Now: time.Now, Warn: s.warn})
+	s.server = mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"),
+		Version: "test", Now: time.Now, Warn: s.warn})
 	go func() {
 		w.ended <- s.server.Run(s.t.Context(), mcp.Lines(fromClient, toClient))
 		toClient.Close()
@@ -83,8 +84,8 @@ type tested struct {
 	says       string
 }
 
-// TestStdio is the conformance test of the transport that the official suite has no scenarios for: each revision's requests,
-// one after the other on one connection.
+// TestStdio is the conformance test of the transport that the official suite has no scenarios for: each revision's
+// requests, one after the other on one connection.
 func TestStdio(t *testing.T) {
 	for _, revision := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		w := serving(t).raw()
@@ -100,14 +101,23 @@ func TestStdio(t *testing.T) {
 		}
 		all := []tested{
 			{"tools/list", request("tools/list", ""), `"name":"execute"`},
-			{"search", request("tools/call", `"name":"search","arguments":{"query":"greets"}`), `"ref":"tool:acme/greet"`},
-			{"execute", request("tools/call", `"name":"execute","arguments":{"item_type":"tool","item_id":"acme/greet","parameters":{"name":"Ann"}}`), `hello, Ann`},
-			{"load", request("tools/call", `"name":"load","arguments":{"item_type":"knowledge","item_id":"acme/note"}`), `# Note`},
-			{"sign", request("tools/call", `"name":"sign","arguments":{"item_type":"tool","item_id":"acme/greet"}`), `"isError":true`},
-			{"an error of a tool", request("tools/call", `"name":"execute","arguments":{"item_type":"tool","item_id":"acme/greet","parameters":{"name":"fail"}}`), `EXECUTION_FAILED`},
+			{"search", request("tools/call", `"name":"search","arguments":{"query":"greets"}`),
+				`"ref":"tool:acme/greet"`},
+			{"execute", request("tools/call",
+				`"name":"execute","arguments":{"item_type":"tool","item_id":"acme/greet","parameters":{"name":"Ann"}}`),
+				`hello, Ann`},
+			{"load", request("tools/call",
+				`"name":"load","arguments":{"item_type":"knowledge","item_id":"acme/note"}`), `# Note`},
+			{"sign", request("tools/call", `"name":"sign","arguments":{"item_type":"tool","item_id":"acme/greet"}`),
+				`"isError":true`},
+			{"an error of a tool",
+				request("tools/call",
+					`"name":"execute","arguments":{"item_type":"tool","item_id":"acme/greet","parameters":{"name":"fail"}}`),
+				`EXECUTION_FAILED`},
 			{"unknown tool", request("tools/call", `"name":"none","arguments":{}`), `"code":-32602`},
 			{"prompts/list", request("prompts/list", ""), `"name":"acme/asking"`},
-			{"prompts/get", request("prompts/get", `"name":"acme/asking","arguments":{"topic":"trees"}`), `Ask about trees.`},
+			{"prompts/get", request("prompts/get", `"name":"acme/asking","arguments":{"topic":"trees"}`),
+				`Ask about trees.`},
 			{"a prompt without its argument", request("prompts/get", `"name":"acme/asking"`), `"code":-32602`},
 			{"resources/list", request("resources/list", ""), `rye://knowledge/acme/note`},
 			{"resources/read", request("resources/read", `"uri":"rye://knowledge/acme/note"`), `# Note`},
@@ -121,7 +131,8 @@ func TestStdio(t *testing.T) {
 			all = append([]tested{
 				{"before initialize", request("tools/list", ""), `"error"`},
 				{"ping before initialize", request("ping", ""), `"result":{}`},
-				{"initialize", strings.NewReplacer(`"id":1`, `"id":$ID`, "2025-11-25", revision).Replace(begin), `"protocolVersion":"` + revision + `"`},
+				{"initialize", strings.NewReplacer(`"id":1`, `"id":$ID`, "2025-11-25", revision).Replace(begin),
+					`"protocolVersion":"` + revision + `"`},
 				{"initialize again", strings.Replace(begin, `"id":1`, `"id":$ID`, 1), `"error"`},
 			}, append(all, tested{"ping", request("ping", ""), `"result":{}`})...)
 		}
@@ -139,13 +150,15 @@ func TestStdio(t *testing.T) {
 	}
 }
 
-// TestStdioMessages: what is no message, or means two things, is an error of JSON-RPC, and the session goes on (GWY-09, GWY-10).
+// TestStdioMessages: what is no message, or means two things, is an error of JSON-RPC, and the session goes on
+// (GWY-09, GWY-10).
 func TestStdioMessages(t *testing.T) {
 	w := serving(t).raw()
 	w.send(begin + "\n" + ready + "\n")
 	w.answer()
 	call := func(arguments string) string {
-		return `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"search","arguments":` + arguments + `}}`
+		return `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"search","arguments":` + arguments +
+			`}}`
 	}
 	deep := strings.Repeat("[", 100000) + strings.Repeat("]", 100000)
 	for _, c := range []struct{ what, line, id, says string }{
@@ -164,7 +177,8 @@ func TestStdioMessages(t *testing.T) {
 		{"constructor", call(`{"query":"greets","constructor":{"prototype":{}}}`), "5", "VALIDATION_FAILED"},
 		{"coercion", call(`{"query":"greets","limit":"5"}`), "5", "VALIDATION_FAILED"},
 		{"another case", call(`{"Query":"greets"}`), "5", "VALIDATION_FAILED"},
-		{"params that are a list", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":["search"]}`, "5", `"error"`},
+		{"params that are a list", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":["search"]}`, "5",
+			`"error"`},
 		{"no params", `{"jsonrpc":"2.0","id":5,"method":"tools/call"}`, "5", `"error"`},
 		{"good", greets, "2", "hello, Ann"},
 	} {
@@ -179,7 +193,8 @@ func TestStdioMessages(t *testing.T) {
 		for range 100 {
 			w.send(part)
 		}
-		w.send("\n" + `{"jsonrpc":"2.0","id":77,"result":{}}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/none"}` + "\n" +
+		w.send("\n" + `{"jsonrpc":"2.0","id":77,"result":{}}` + "\n" +
+			`{"jsonrpc":"2.0","method":"notifications/none"}` + "\n" +
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}` + "\n" + greets + "\n")
 	}()
 	if id, text := w.answer(); id != "null" || !strings.Contains(text, "-32600") {
@@ -200,7 +215,8 @@ func TestStdioDuplicateIDs(t *testing.T) {
 	w.send(spin + "\n")
 	w.running(1)
 	w.send(greets + "\n")
-	if id, text := w.answer(); id != "2" && id != "null" || !strings.Contains(text, `"error"`) || strings.Contains(text, "hello") {
+	if id, text := w.answer(); id != "2" && id != "null" || !strings.Contains(text, `"error"`) ||
+		strings.Contains(text, "hello") {
 		t.Error(text)
 	}
 	w.running(1)
@@ -212,7 +228,8 @@ func TestStdioDuplicateIDs(t *testing.T) {
 // TestStdioEnd: the input may end anywhere, also in the middle of a message and of a call.
 func TestStdioEnd(t *testing.T) {
 	spin := strings.Replace(greets, "Ann", "spin", 1)
-	for _, text := range []string{"", "\n", "nonsense", begin[:40], begin + "\n" + greets[:60], begin + "\n" + ready + "\n" + spin + "\n", begin + "\n" + ready + "\n" + spin} {
+	for _, text := range []string{"", "\n", "nonsense", begin[:40], begin + "\n" + greets[:60],
+		begin + "\n" + ready + "\n" + spin + "\n", begin + "\n" + ready + "\n" + spin} {
 		w := serving(t).raw()
 		go io.Copy(io.Discard, w.from)
 		w.send(text)

@@ -53,39 +53,48 @@ func tools(signs bool) []tool {
 	project := object{"type": "string", "description": "Absolute path in the project or a root"}
 	item := func(more object) object {
 		properties := object{
-			"item_type":    object{"type": "string", "enum": []any{"tool", "directive", "knowledge"}},
-			"item_id":      object{"type": "string", "description": "As in acme/deploy", "examples": []any{"acme/deploy"}},
+			"item_type": object{"type": "string", "enum": []any{"tool", "directive", "knowledge"}},
+			"item_id": object{"type": "string", "description": "As in acme/deploy",
+				"examples": []any{"acme/deploy"}},
 			"project_path": project,
 		}
 		for name, schema := range more {
 			properties[name] = schema
 		}
-		return object{"type": "object", "required": []any{"item_type", "item_id"}, "properties": properties, "additionalProperties": false}
+		return object{"type": "object", "required": []any{"item_type", "item_id"}, "properties": properties,
+			"additionalProperties": false}
 	}
 	text := object{"type": "string"}
-	anything := object{"anyOf": []any{object{"type": "object"}, object{"type": "array"}, text, object{"type": "number"}, object{"type": "boolean"}, object{"type": "null"}}}
+	anything := object{"anyOf": []any{object{"type": "object"}, object{"type": "array"}, text,
+		object{"type": "number"}, object{"type": "boolean"}, object{"type": "null"}}}
 	return []tool{
 		{name: "search", title: "Search items", reads: true, do: search,
 			description: `Find tools, directives and knowledge by words. Example: {"query": "deploy", "scope": "tool"}`,
-			input: object{"type": "object", "required": []any{"query"}, "additionalProperties": false, "properties": object{
-				"query":        object{"type": "string", "description": "Words; an empty text finds all"},
-				"scope":        object{"type": "string", "description": "A kind, or a kind and the beginning of ids: tool, knowledge.acme.*"},
-				"limit":        object{"type": "integer", "minimum": 1.0, "maximum": float64(plan.MaxHits), "default": float64(primary.DefaultHits)},
-				"project_path": project,
-			}},
-			output: object{"type": "object", "properties": object{"total": object{"type": "integer"}, "results": object{"type": "array", "items": object{
-				"type": "object", "properties": object{"ref": text, "about": text}}}}},
+			input: object{"type": "object", "required": []any{"query"}, "additionalProperties": false,
+				"properties": object{
+					"query": object{"type": "string", "description": "Words; an empty text finds all"},
+					"scope": object{"type": "string",
+						"description": "A kind, or a kind and the beginning of ids: tool, knowledge.acme.*"},
+					"limit": object{"type": "integer", "minimum": 1.0, "maximum": float64(plan.MaxHits),
+						"default": float64(primary.DefaultHits)},
+					"project_path": project,
+				}},
+			output: object{"type": "object", "properties": object{"total": object{"type": "integer"},
+				"results": object{"type": "array", "items": object{
+					"type": "object", "properties": object{"ref": text, "about": text}}}}},
 		},
 		{name: "load", title: "Read an item", reads: true, do: load,
-			description: `Get the file of an item. Example: {"item_type": "knowledge", "item_id": "acme/style"}`, input: item(nil),
-			output: object{"type": "object", "properties": object{"ref": text, "digest": text, "text": text}},
+			description: `Get the file of an item. Example: {"item_type": "knowledge", "item_id": "acme/style"}`,
+			input:       item(nil),
+			output:      object{"type": "object", "properties": object{"ref": text, "digest": text, "text": text}},
 		},
 		{name: "execute", title: "Run an item", destroys: true, do: execute,
 			description: "Run a pinned tool in the sandbox, or get the text of a directive, with its inputs filled in, or of knowledge. " +
 				`Example: {"item_type": "tool", "item_id": "acme/fetch", "parameters": {"url": "https://example.com"}}`,
 			input: item(object{"parameters": object{"type": "object", "description": "What the item takes"},
 				"dry_run": object{"type": "boolean", "description": "Check everything and run nothing"}}),
-			output: object{"type": "object", "properties": object{"ref": text, "success": object{"type": "boolean"}, "data": anything, "text": text,
+			output: object{"type": "object", "properties": object{"ref": text, "success": object{"type": "boolean"},
+				"data": anything, "text": text,
 				"dry_run": object{"type": "boolean"}, "receipt": text}},
 		},
 		{name: "sign", title: "Sign an item", destroys: true, do: sign,
@@ -130,12 +139,15 @@ func execute(ctx context.Context, r *request) (any, error) {
 	return r.run(ctx, ref, given, dry)
 }
 
-// run runs an item. The user isn't present, but what they declare in their own tools counts: they have connected the agent.
+// run runs an item. The user isn't present, but what they declare in their own tools counts: they have connected the
+// agent.
 func (r *request) run(ctx context.Context, ref model.Ref, given object, dry bool) (any, error) {
 	if ref == (model.Ref{Kind: "tool", ID: permission.Starts}) {
 		return r.thread(ctx, given, dry)
 	}
-	value, err := primary.Execute(ctx, r.session, &exec.Call{Ref: ref, Principal: r.caller.principal, Tenant: r.caller.tenant, Stranger: true, Declared: true, Dry: dry, Door: r.door()}, given, r.progress.sink())
+	value, err := primary.Execute(ctx, r.session,
+		&exec.Call{Ref: ref, Principal: r.caller.principal, Tenant: r.caller.tenant, Stranger: true, Declared: true,
+			Dry: dry, Door: r.door()}, given, r.progress.sink())
 	if err != nil {
 		return kept(err)
 	}
@@ -161,8 +173,10 @@ func (r *request) thread(ctx context.Context, given object, dry bool) (any, erro
 	rows, money := thread.Local(o.State, o.Now)
 	defer money.Shut()
 	defer rows.Close()
-	engine := &thread.Engine{Session: r.session, Loops: loops, Dir: r.session.Threads(), Program: "rye " + o.Version, Now: o.Now, Roster: rows, Ledger: money}
-	result, err := engine.Run(ctx, &thread.Start{Directive: child.Directive, Inputs: params.Values(child.Inputs), Model: child.Model, Limits: child.Limits, Principal: r.caller.principal,
+	engine := &thread.Engine{Session: r.session, Loops: loops, Dir: r.session.Threads(), Program: "rye " + o.Version,
+		Now: o.Now, Roster: rows, Ledger: money}
+	result, err := engine.Run(ctx, &thread.Start{Directive: child.Directive, Inputs: params.Values(child.Inputs),
+		Model: child.Model, Limits: child.Limits, Principal: r.caller.principal,
 		Approver: approver, Live: thread.Live{State: r.progress.state}})
 	if err == nil {
 		err = result.Failure()
@@ -177,8 +191,8 @@ func (r *request) thread(ctx context.Context, given object, dry bool) (any, erro
 	return object{"ref": child.Directive.String(), "success": true, "data": data}, nil
 }
 
-// sign signs an item as far as the user's key, the policy and the checks of items allow. The user has said so by starting the
-// server that way: nothing asks them again.
+// sign signs an item as far as the user's key, the policy and the checks of items allow. The user has said so by
+// starting the server that way: nothing asks them again.
 func sign(ctx context.Context, r *request) (any, error) {
 	ref, err := r.ref()
 	if err != nil {

@@ -102,13 +102,15 @@ type served struct {
 func serving(t *testing.T, globs ...string) *served { return serveAsked(t, nil, globs...) }
 
 // serveAsked is serving for a client that has elicitation, unless asked is nil.
-func serveAsked(t *testing.T, asked func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error), globs ...string) *served {
+func serveAsked(t *testing.T, asked func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error),
+	globs ...string) *served {
 	t.Helper()
 	tools, err := toolcall.Globs("--tools", globs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &served{t: t, p: projecttest.Signed(t), models: modeltest.New(t), ended: make(chan error, 1), changed: make(chan string, 100)}
+	s := &served{t: t, p: projecttest.Signed(t), models: modeltest.New(t), ended: make(chan error, 1),
+		changed: make(chan string, 100)}
 	sandboxtest.Removable(t, s.p.Home)
 	s.p.Write(".git/HEAD", "")
 	s.must(key.OpenDir(filepath.Join(s.p.Home, ".ai", "keys")).Add("alice", keytest.Alice(), ""))
@@ -120,9 +122,11 @@ func serveAsked(t *testing.T, asked func(context.Context, *sdk.ElicitRequest) (*
 			"\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Note\n")
 	}
 	s.p.Put("directives/acme/asking.md", asking)
-	s.p.Put("tools/acme/providers/local.yaml", strings.Replace(s.models.Item("local"), "category: rye/agent/providers", "category: acme/providers", 1))
+	s.p.Put("tools/acme/providers/local.yaml", strings.Replace(s.models.Item("local"), "category: rye/agent/providers",
+		"category: acme/providers", 1))
 	s.lock()
-	s.server = mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Version: "test", Now: time.Now, Warn: s.warn, Tools: tools})
+	s.server = mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"),
+		Version: "test", Now: time.Now, Warn: s.warn, Tools: tools})
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -144,9 +148,11 @@ func serveAsked(t *testing.T, asked func(context.Context, *sdk.ElicitRequest) (*
 			defer s.mu.Unlock()
 			s.progress = append(s.progress, q.Params.Message)
 		},
-		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { s.changed <- "tools" },
-		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) { s.changed <- "prompts" },
-		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { s.changed <- "resources" },
+		ToolListChangedHandler:   func(context.Context, *sdk.ToolListChangedRequest) { s.changed <- "tools" },
+		PromptListChangedHandler: func(context.Context, *sdk.PromptListChangedRequest) { s.changed <- "prompts" },
+		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) {
+			s.changed <- "resources"
+		},
 	})
 	s.client, err = client.Connect(ctx, &sdk.IOTransport{Reader: fromServer, Writer: toServer}, nil)
 	s.must(err)
@@ -176,7 +182,8 @@ func (s *served) edit(version string) {
 func (s *served) policy(more string) {
 	s.t.Helper()
 	path := filepath.Join(s.p.Home, ".ai", "policy.yaml")
-	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s", keytest.Alice().Public(), more)
+	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s",
+		keytest.Alice().Public(), more)
 	s.must(os.WriteFile(path, []byte(text), 0o600))
 }
 
@@ -203,9 +210,11 @@ func (s *served) openDir(ctx context.Context, dir string) (*session.Session, fun
 	}
 	self, err := os.Executable()
 	s.must(err)
-	opened, err := session.Open(ctx, w, session.Options{Self: self, Functions: func(*session.Session) function.Functions {
-		return function.Functions{"echo": function.Of(nil, func(ctx context.Context, _ *function.Call, p echoed) (any, error) { return function.Yes(p) })}
-	}})
+	opened, err := session.Open(ctx, w, session.Options{Self: self,
+		Functions: func(*session.Session) function.Functions {
+			return function.Functions{"echo": function.Of(nil,
+				func(ctx context.Context, _ *function.Call, p echoed) (any, error) { return function.Yes(p) })}
+		}})
 	if err != nil {
 		w.Close()
 		return nil, nil, err
@@ -219,7 +228,8 @@ func (s *served) openDir(ctx context.Context, dir string) (*session.Session, fun
 // call makes a call, and returns what came of it and whether that is an error.
 func (s *served) call(tool string, given map[string]any) (answer map[string]any, failed bool) {
 	s.t.Helper()
-	r, err := s.client.CallTool(s.t.Context(), &sdk.CallToolParams{Name: tool, Arguments: given, Meta: sdk.Meta{"progressToken": "p"}})
+	r, err := s.client.CallTool(s.t.Context(), &sdk.CallToolParams{Name: tool, Arguments: given,
+		Meta: sdk.Meta{"progressToken": "p"}})
 	s.must(err)
 	answer, _ = r.StructuredContent.(map[string]any)
 	if text, ok := r.Content[0].(*sdk.TextContent); !ok || len(r.Content) != 1 || !sameJSON(text.Text, answer) {
@@ -231,7 +241,8 @@ func (s *served) call(tool string, given map[string]any) (answer map[string]any,
 func sameJSON(text string, v any) bool {
 	var other any
 	a, err := json.Marshal(v)
-	return errors.Join(err, json.Unmarshal([]byte(text), &other)) == nil && fmt.Sprint(other) == fmt.Sprint(v) && len(a) > 0
+	return errors.Join(err, json.Unmarshal([]byte(text), &other)) == nil && fmt.Sprint(other) == fmt.Sprint(v) &&
+		len(a) > 0
 }
 
 // code makes a call that must fail, and returns the code of its error.

@@ -15,8 +15,8 @@ import (
 // Node is a version of Node for programs that need a newer one than the system has.
 const Node = "node@24.21.0"
 
-// Install installs a package, such as "@modelcontextprotocol/inspector@2.12.0", and returns its directory. Packages that it
-// needs lie beside it. The version is exact.
+// Install installs a package, such as "@modelcontextprotocol/inspector@2.12.0", and returns its directory. Packages
+// that it needs lie beside it. The version is exact.
 func Install(t testing.TB, spec string) string {
 	t.Helper()
 	name := spec[:strings.LastIndexByte(spec, '@')]
@@ -39,7 +39,8 @@ func Install(t testing.TB, spec string) string {
 	if err := os.RemoveAll(half); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "npm", "install", "--prefix", half, "--save-exact", "--no-audit", "--no-fund", "--loglevel=error", spec)
+	cmd := exec.CommandContext(t.Context(), "npm", "install", "--prefix", half, "--save-exact", "--no-audit",
+		"--no-fund", "--loglevel=error", spec)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, out)
 	}

@@ -17,17 +17,18 @@ import (
 
 // A Grant is what a sign-in brought.
 type Grant struct {
-	Format        int       `json:"oauth"` // 1
-	Server        string    `json:"server"`
-	Resource      string    `json:"resource,omitempty"` // what the server calls itself; "" as Server
-	Issuer        string    `json:"issuer"`
-	TokenEndpoint string    `json:"token_endpoint"`
-	ClientID      string    `json:"client_id"`
-	ClientSecret  string    `json:"client_secret,omitempty"`
-	SecretIn      string    `json:"secret_in,omitempty"` // form: where the token endpoint wants the secret; "" in a header
-	Access        string    `json:"access_token"`
-	Refresh       string    `json:"refresh_token,omitempty"`
-	Expires       time.Time `json:"expires,omitzero"` // zero: nothing was said of it
+	Format        int    `json:"oauth"` // 1
+	Server        string `json:"server"`
+	Resource      string `json:"resource,omitempty"` // what the server calls itself; "" as Server
+	Issuer        string `json:"issuer"`
+	TokenEndpoint string `json:"token_endpoint"`
+	ClientID      string `json:"client_id"`
+	ClientSecret  string `json:"client_secret,omitempty"`
+	// form: where the token endpoint wants the secret; "" in a header
+	SecretIn string    `json:"secret_in,omitempty"`
+	Access   string    `json:"access_token"`
+	Refresh  string    `json:"refresh_token,omitempty"`
+	Expires  time.Time `json:"expires,omitzero"` // zero: nothing was said of it
 }
 
 // Text is the value of the secret that keeps the grant.
@@ -72,7 +73,8 @@ func (g *Grant) fresh(now time.Time) bool {
 	return g.Expires.IsZero() || now.Add(early).Before(g.Expires)
 }
 
-// Secret is what is known of the secret that keeps the grant: it ends with its access token where that can't be renewed.
+// Secret is what is known of the secret that keeps the grant: it ends with its access token where that can't be
+// renewed.
 func (g *Grant) Secret(name string) secret.Secret {
 	s := secret.Secret{Name: name, From: "oauth"}
 	if g.Refresh == "" {
@@ -87,7 +89,8 @@ type Secrets struct {
 	Offline bool // renews nothing
 }
 
-// Get returns the value of a secret as Store.Get does. Of a grant it is the access token, which is renewed if it has to be.
+// Get returns the value of a secret as Store.Get does. Of a grant it is the access token, which is renewed if it has
+// to be.
 func (s *Secrets) Get(ctx context.Context, name string) (string, error) {
 	value, err := s.Store.Get(ctx, name)
 	if err != nil {
@@ -108,9 +111,12 @@ func (s *Secrets) renewed(ctx context.Context, name string, g *Grant) (string, e
 	again := fault.Command("rye auth login", name, g.Server)
 	switch {
 	case g.Refresh == "":
-		return "", fault.New(fault.SessionExpired, "the sign-in of the secret %q to %s is over", name, hostOf(g.Server)).On("secret", name).Try(again)
+		return "", fault.New(fault.SessionExpired, "the sign-in of the secret %q to %s is over", name,
+			hostOf(g.Server)).On("secret", name).Try(again)
 	case s.Offline:
-		return "", fault.New(fault.Offline, "the sign-in of the secret %q to %s has to be renewed, which needs the network", name, hostOf(g.Server)).On("secret", name)
+		return "", fault.New(fault.Offline,
+			"the sign-in of the secret %q to %s has to be renewed, which needs the network", name,
+			hostOf(g.Server)).On("secret", name)
 	}
 	held, err := osfile.OpenLocked(ctx, filepath.Join(s.Dir, "oauth.lock"), osfile.Exclusive, s.Wait)
 	if err != nil {
@@ -132,10 +138,12 @@ func (s *Secrets) renewed(ctx context.Context, name string, g *Grant) (string, e
 		c.within(ctx, u)
 	}
 	t, err := c.post(ctx, g.TokenEndpoint, url.Values{
-		"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}, "client_id": {g.ClientID}, "resource": {cmp.Or(g.Resource, g.Server)},
+		"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}, "client_id": {g.ClientID},
+		"resource": {cmp.Or(g.Resource, g.Server)},
 	}, g)
 	if refused, ok := errors.AsType[*refusedError](err); ok && refused.code == "invalid_grant" {
-		return "", fault.New(fault.SessionExpired, "the sign-in of the secret %q to %s is over: %v", name, hostOf(g.Server), refused).On("secret", name).Try(again)
+		return "", fault.New(fault.SessionExpired, "the sign-in of the secret %q to %s is over: %v", name,
+			hostOf(g.Server), refused).On("secret", name).Try(again)
 	}
 	if err != nil {
 		return "", err

@@ -52,11 +52,13 @@ func (l *Login) Run(ctx context.Context) (*Grant, error) {
 		return nil, err
 	}
 	defer back.close()
-	g := &Grant{Format: 1, Server: l.Server, Issuer: found.issuer.Issuer, TokenEndpoint: found.issuer.TokenEndpoint, ClientID: l.ClientID, ClientSecret: l.ClientSecret}
+	g := &Grant{Format: 1, Server: l.Server, Issuer: found.issuer.Issuer, TokenEndpoint: found.issuer.TokenEndpoint,
+		ClientID: l.ClientID, ClientSecret: l.ClientSecret}
 	if found.resource != g.Server {
 		g.Resource = found.resource
 	}
-	if methods := found.issuer.TokenEndpointAuthMethodsSupported; len(methods) > 0 && !slices.Contains(methods, "client_secret_basic") {
+	if methods := found.issuer.TokenEndpointAuthMethodsSupported; len(methods) > 0 &&
+		!slices.Contains(methods, "client_secret_basic") {
 		g.SecretIn = "form"
 	}
 	if g.ClientID == "" {
@@ -72,8 +74,10 @@ func (l *Login) Run(ctx context.Context) (*Grant, error) {
 	}
 	q := to.Query()
 	for name, value := range map[string]string{
-		"response_type": "code", "client_id": g.ClientID, "redirect_uri": back.address, "state": back.state, "resource": found.resource,
-		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256", "scope": strings.Join(found.scopes, " "),
+		"response_type": "code", "client_id": g.ClientID, "redirect_uri": back.address, "state": back.state,
+		"resource":       found.resource,
+		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256",
+		"scope": strings.Join(found.scopes, " "),
 	} {
 		if value != "" {
 			q.Set(name, value)
@@ -86,7 +90,8 @@ func (l *Login) Run(ctx context.Context) (*Grant, error) {
 		return nil, err
 	}
 	t, err := c.post(ctx, g.TokenEndpoint, url.Values{
-		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {back.address}, "client_id": {g.ClientID}, "code_verifier": {verifier},
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {back.address},
+		"client_id": {g.ClientID}, "code_verifier": {verifier},
 		"resource": {found.resource},
 	}, g)
 	if err != nil {
@@ -152,14 +157,16 @@ func (c *client) discover(ctx context.Context, name string, server *url.URL) (*f
 	case m == nil:
 		return nil, denied("%s doesn't say how to sign in", hostOf(issuer)).On("issuer", issuer)
 	case !slices.Contains(m.CodeChallengeMethodsSupported, "S256"):
-		return nil, denied("%s has no PKCE with S256, without which a code could be stolen", hostOf(issuer)).On("issuer", issuer)
+		return nil, denied("%s has no PKCE with S256, without which a code could be stolen",
+			hostOf(issuer)).On("issuer", issuer)
 	case m.AuthorizationEndpoint == "" || m.TokenEndpoint == "":
 		return nil, denied("%s names no address to sign in at", hostOf(issuer)).On("issuer", issuer)
 	}
 	return f, nil
 }
 
-// first are messages that a client begins with. A server may answer 401 to any of them, also one that has nothing to get.
+// first are messages that a client begins with. A server may answer 401 to any of them, also one that has nothing to
+// get.
 var first = []string{
 	"",
 	`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"rye","version":"1"}}}`,
@@ -191,7 +198,8 @@ func (c *client) challenge(ctx context.Context, server string) (bearer oauthex.C
 		}
 		all, err := oauthex.ParseWWWAuthenticate(answer.Header.Values("WWW-Authenticate"))
 		if err != nil {
-			return bearer, denied("%s asks for a sign-in in a way that can't be read: %s", hostOf(server), clip(err.Error()))
+			return bearer, denied("%s asks for a sign-in in a way that can't be read: %s", hostOf(server),
+				clip(err.Error()))
 		}
 		for _, one := range all {
 			if one.Scheme == "bearer" {
@@ -202,7 +210,8 @@ func (c *client) challenge(ctx context.Context, server string) (bearer oauthex.C
 	return bearer, nil
 }
 
-// resources are the addresses at which a server may say who signs in for it, each with the resource that it has to be about.
+// resources are the addresses at which a server may say who signs in for it, each with the resource that it has to be
+// about.
 func resources(named, server string, u *url.URL) (all [][2]string) {
 	if named != "" {
 		return [][2]string{{named, server}}
@@ -237,7 +246,8 @@ func (c *client) register(ctx context.Context, g *Grant, f *found, back string) 
 			Because("register rye there, with the redirect address http://127.0.0.1/callback, and give the id with --client-id")
 	}
 	known, err := oauthex.RegisterClient(ctx, at, &oauthex.ClientRegistrationMetadata{
-		ClientName: "rye", RedirectURIs: []string{back}, GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
+		ClientName: "rye", RedirectURIs: []string{back}, GrantTypes: []string{"authorization_code", "refresh_token"},
+		ResponseTypes:           []string{"code"},
 		TokenEndpointAuthMethod: "none", ApplicationType: "native", Scope: strings.Join(f.scopes, " "),
 	}, c.plain)
 	if err != nil {
@@ -262,8 +272,10 @@ func listen() (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{address: "http://" + at.Addr().String() + "/callback", state: random(), came: make(chan url.Values, 1)}
-	l.server = &http.Server{Handler: http.HandlerFunc(l.serve), ReadTimeout: patience, WriteTimeout: patience, MaxHeaderBytes: maxHeader}
+	l := &listener{address: "http://" + at.Addr().String() + "/callback", state: random(),
+		came: make(chan url.Values, 1)}
+	l.server = &http.Server{Handler: http.HandlerFunc(l.serve), ReadTimeout: patience, WriteTimeout: patience,
+		MaxHeaderBytes: maxHeader}
 	go l.server.Serve(at)
 	return l, nil
 }
@@ -276,7 +288,8 @@ func (l *listener) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	q := r.URL.Query()
-	if r.Method != http.MethodGet || r.URL.Path != "/callback" || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(l.state)) != 1 {
+	if r.Method != http.MethodGet || r.URL.Path != "/callback" ||
+		subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(l.state)) != 1 {
 		w.WriteHeader(http.StatusBadRequest)
 		w.Write([]byte("This is not the sign-in that rye waits for.\n"))
 		return
@@ -297,7 +310,8 @@ func (l *listener) wait(ctx context.Context, most time.Duration, issuer *oauthex
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	case <-timer.C:
-		return "", fault.New(fault.Timeout, "the sign-in at %s was not finished within %s", hostOf(issuer.Issuer), most)
+		return "", fault.New(fault.Timeout, "the sign-in at %s was not finished within %s", hostOf(issuer.Issuer),
+			most)
 	case q = <-l.came:
 	}
 	// The last page may still be on its way to the browser.
@@ -308,9 +322,11 @@ func (l *listener) wait(ctx context.Context, most time.Duration, issuer *oauthex
 	}
 	switch from := q.Get("iss"); {
 	case from == "" && issuer.AuthorizationResponseIssParameterSupported, from != "" && from != issuer.Issuer:
-		return "", denied("the answer is from %q, and not from %q, where the sign-in began", clip(from), issuer.Issuer).On("issuer", issuer.Issuer)
+		return "", denied("the answer is from %q, and not from %q, where the sign-in began", clip(from),
+			issuer.Issuer).On("issuer", issuer.Issuer)
 	case q.Get("error") != "":
-		return "", denied("%s refuses: %s", hostOf(issuer.Issuer), clip(strings.TrimSpace(q.Get("error")+" "+q.Get("error_description"))))
+		return "", denied("%s refuses: %s", hostOf(issuer.Issuer),
+			clip(strings.TrimSpace(q.Get("error")+" "+q.Get("error_description"))))
 	case q.Get("code") == "":
 		return "", denied("%s answers without a code", hostOf(issuer.Issuer))
 	}

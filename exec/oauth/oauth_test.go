@@ -51,8 +51,9 @@ func TestLogin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := oauth.Grant{Format: 1, Server: w.URL + "/mcp", Issuer: w.Issuer, TokenEndpoint: w.URL + "/token", ClientID: "client-1",
-		Access: "access-token-0", Refresh: "refresh-0", Expires: noon.Add(time.Hour)}
+	want := oauth.Grant{Format: 1, Server: w.URL + "/mcp", Issuer: w.Issuer, TokenEndpoint: w.URL + "/token",
+		ClientID: "client-1",
+		Access:   "access-token-0", Refresh: "refresh-0", Expires: noon.Add(time.Hour)}
 	if *g != want {
 		t.Errorf("%+v\nwant %+v", *g, want)
 	}
@@ -75,9 +76,11 @@ func TestLogin(t *testing.T) {
 func TestWellKnown(t *testing.T) {
 	w := newWorld(t)
 	w.Challenge = "Bearer"
-	w.Config.Handler = also(w.Config.Handler, "/.well-known/oauth-protected-resource/mcp", func(rw http.ResponseWriter, _ *http.Request) {
-		w.JSON(rw, object{"resource": w.URL + "/mcp", "authorization_servers": []any{w.Issuer}, "scopes_supported": []any{"all"}}, nil)
-	})
+	w.Config.Handler = also(w.Config.Handler, "/.well-known/oauth-protected-resource/mcp",
+		func(rw http.ResponseWriter, _ *http.Request) {
+			w.JSON(rw, object{"resource": w.URL + "/mcp", "authorization_servers": []any{w.Issuer},
+				"scopes_supported": []any{"all"}}, nil)
+		})
 	if _, err := w.login(); err != nil {
 		t.Error(err)
 	}
@@ -93,14 +96,18 @@ func also(h http.Handler, path string, f http.HandlerFunc) http.Handler {
 	})
 }
 
-// TestClientSecret: a server without a path in its name, which gives programs a secret, gets it with each request for tokens.
+// TestClientSecret: a server without a path in its name, which gives programs a secret, gets it with each request for
+// tokens.
 func TestClientSecret(t *testing.T) {
 	w := newWorld(t)
 	w.Issuer = w.URL
-	w.Config.Handler = also(w.Config.Handler, "/.well-known/openid-configuration", func(rw http.ResponseWriter, _ *http.Request) {
-		w.JSON(rw, object{"issuer": w.URL, "authorization_endpoint": w.URL + "/authorize?tenant=a", "token_endpoint": w.URL + "/token",
-			"registration_endpoint": w.URL + "/register", "code_challenge_methods_supported": []any{"plain", "S256"}}, nil)
-	})
+	w.Config.Handler = also(w.Config.Handler, "/.well-known/openid-configuration",
+		func(rw http.ResponseWriter, _ *http.Request) {
+			w.JSON(rw, object{"issuer": w.URL, "authorization_endpoint": w.URL + "/authorize?tenant=a",
+				"token_endpoint":                   w.URL + "/token",
+				"registration_endpoint":            w.URL + "/register",
+				"code_challenge_methods_supported": []any{"plain", "S256"}}, nil)
+		})
 	w.Register = func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		rw.WriteHeader(http.StatusCreated)
@@ -172,22 +179,44 @@ func TestMisbehaving(t *testing.T) {
 		do   func(*world)
 		want string
 	}{
-		{"another resource", func(w *world) { w.Resource = set("resource", "https://bank.example/mcp") }, "doesn't say where to sign in"},
-		{"no issuer", func(w *world) { w.Resource = set("authorization_servers", []any{}) }, "names no server to sign in at"},
-		{"an issuer without TLS", func(w *world) { w.Resource = set("authorization_servers", []any{"http://as.example"}) }, "doesn't say where to sign in"},
-		{"a script for an issuer", func(w *world) { w.Resource = set("authorization_servers", []any{"javascript:alert(1)"}) }, "doesn't say where to sign in"},
-		{"an issuer that isn't there", func(w *world) { w.Resource = set("authorization_servers", []any{w.URL + "/none"}) }, "doesn't say how to sign in"},
+		{"another resource", func(w *world) {
+			w.Resource = set("resource", "https://bank.example/mcp")
+		}, "doesn't say where to sign in"},
+		{"no issuer", func(w *world) {
+			w.Resource = set("authorization_servers", []any{})
+		}, "names no server to sign in at"},
+		{"an issuer without TLS", func(w *world) {
+			w.Resource = set("authorization_servers", []any{"http://as.example"})
+		}, "doesn't say where to sign in"},
+		{"a script for an issuer", func(w *world) {
+			w.Resource = set("authorization_servers", []any{"javascript:alert(1)"})
+		}, "doesn't say where to sign in"},
+		{"an issuer that isn't there", func(w *world) {
+			w.Resource = set("authorization_servers", []any{w.URL + "/none"})
+		}, "doesn't say how to sign in"},
 		{"a challenge that can't be read", func(w *world) { w.Challenge = `"Bearer` }, "in a way that can't be read"},
 		{"no challenge and no metadata", func(w *world) { w.Challenge = "Basic" }, "doesn't say where to sign in"},
-		{"another issuer", func(w *world) { w.Metadata = set("issuer", "https://evil.example") }, "can't sign anyone in"},
-		{"no PKCE", func(w *world) { w.Metadata = set("code_challenge_methods_supported", []any{}) }, "can't sign anyone in"},
-		{"PKCE as it is", func(w *world) { w.Metadata = set("code_challenge_methods_supported", []any{"plain"}) }, "no PKCE with S256"},
-		{"no token endpoint", func(w *world) { w.Metadata = set("token_endpoint", "") }, "names no address to sign in at"},
-		{"a token endpoint without TLS", func(w *world) { w.Metadata = set("token_endpoint", "http://evil.example/token") }, "can't sign anyone in"},
+		{"another issuer", func(w *world) {
+			w.Metadata = set("issuer", "https://evil.example")
+		}, "can't sign anyone in"},
+		{"no PKCE", func(w *world) {
+			w.Metadata = set("code_challenge_methods_supported", []any{})
+		}, "can't sign anyone in"},
+		{"PKCE as it is", func(w *world) {
+			w.Metadata = set("code_challenge_methods_supported", []any{"plain"})
+		}, "no PKCE with S256"},
+		{"no token endpoint", func(w *world) {
+			w.Metadata = set("token_endpoint", "")
+		}, "names no address to sign in at"},
+		{"a token endpoint without TLS", func(w *world) {
+			w.Metadata = set("token_endpoint", "http://evil.example/token")
+		}, "can't sign anyone in"},
 		{"metadata without end", func(w *world) {
 			w.Metadata = set("padding", strings.Repeat("a", 2<<20))
 		}, "can't sign anyone in"},
-		{"no registration", func(w *world) { w.Metadata = set("registration_endpoint", "") }, "doesn't register programs by itself"},
+		{"no registration", func(w *world) {
+			w.Metadata = set("registration_endpoint", "")
+		}, "doesn't register programs by itself"},
 		{"a registration that is refused", func(w *world) {
 			w.Register = func(rw http.ResponseWriter, _ *http.Request) {
 				rw.WriteHeader(http.StatusBadRequest)
@@ -209,13 +238,19 @@ func TestMisbehaving(t *testing.T) {
 		{"another issuer answers", func(w *world) {
 			w.Callback = func(q url.Values) { q.Set("iss", "https://evil.example") }
 		}, `the answer is from "https://evil.example"`},
-		{"no issuer answers, which was promised", func(w *world) { w.Callback = func(q url.Values) { q.Del("iss") } }, `the answer is from ""`},
-		{"another sign-in", func(w *world) { w.Callback = func(q url.Values) { q.Set("state", "x") } }, "was not finished within"},
+		{"no issuer answers, which was promised", func(w *world) {
+			w.Callback = func(q url.Values) { q.Del("iss") }
+		}, `the answer is from ""`},
+		{"another sign-in", func(w *world) {
+			w.Callback = func(q url.Values) { q.Set("state", "x") }
+		}, "was not finished within"},
 		{"no", func(w *world) {
 			w.Callback = func(q url.Values) { q.Set("error", "access_denied"); q.Del("code") }
 		}, "refuses: access_denied"},
 		{"nothing", func(w *world) { w.Callback = func(q url.Values) { q.Del("code") } }, "answers without a code"},
-		{"another code", func(w *world) { w.Callback = func(q url.Values) { q.Set("code", "mine") } }, "refuses: invalid_grant says the server"},
+		{"another code", func(w *world) {
+			w.Callback = func(q url.Values) { q.Set("code", "mine") }
+		}, "refuses: invalid_grant says the server"},
 		{"a token without end", func(w *world) { w.Token = endless }, "answers with more than"},
 		{"a page", func(w *world) {
 			w.Token = func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "<html>") }
@@ -261,8 +296,10 @@ func TestMisbehaving(t *testing.T) {
 
 // TestAddresses: what is no address of a server that may be signed in to, and what can't be reached.
 func TestAddresses(t *testing.T) {
-	for _, server := range []string{"", "mcp.example.com", "http://mcp.example.com/mcp", "ftp://a/b", "https://u:p@a.example/", "https://a.example/#x", "://"} {
-		if _, err := (&oauth.Login{Server: server, Now: time.Now}).Run(t.Context()); fault.CodeOf(err) != fault.Validation {
+	for _, server := range []string{"", "mcp.example.com", "http://mcp.example.com/mcp", "ftp://a/b",
+		"https://u:p@a.example/", "https://a.example/#x", "://"} {
+		if _, err := (&oauth.Login{Server: server,
+			Now: time.Now}).Run(t.Context()); fault.CodeOf(err) != fault.Validation {
 			t.Errorf("%q: %v", server, err)
 		}
 	}
@@ -283,7 +320,9 @@ func TestAddresses(t *testing.T) {
 func (w *world) kept(g *oauth.Grant) (*oauth.Secrets, *time.Time) {
 	w.Helper()
 	now := noon
-	s := &oauth.Secrets{Store: &secret.Store{Dir: w.TempDir() + "/auth", Now: func() time.Time { return now }, Wait: time.Minute}}
+	s := &oauth.Secrets{Store: &secret.Store{Dir: w.TempDir() + "/auth", Now: func() time.Time {
+		return now
+	}, Wait: time.Minute}}
 	if _, err := s.Set(w.Context(), g.Secret("web"), g.Text(), true); err != nil {
 		w.Fatal(err)
 	}
@@ -333,7 +372,8 @@ func TestRenewed(t *testing.T) {
 	}
 	w.Token, w.Refresh = w.Tokens, "another"
 	_, err = get()
-	if f, _ := fault.Find(err); fault.CodeOf(err) != fault.SessionExpired || len(f.Hint) == 0 || f.Hint[0] != "rye auth login web "+w.URL+"/mcp" {
+	if f, _ := fault.Find(err); fault.CodeOf(err) != fault.SessionExpired || len(f.Hint) == 0 ||
+		f.Hint[0] != "rye auth login web "+w.URL+"/mcp" {
 		t.Errorf("%v", err)
 	}
 	w.Close()
@@ -424,7 +464,9 @@ func TestOtherWays(t *testing.T) {
 			}
 			w.Tokens(rw, r)
 		}
-		if g, err := w.login(func(l *oauth.Login) { l.ClientID, l.ClientSecret = "mine", "s3" }); err != nil || g.ClientSecret != "s3" || (g.SecretIn == "form") != form {
+		if g, err := w.login(func(l *oauth.Login) {
+			l.ClientID, l.ClientSecret = "mine", "s3"
+		}); err != nil || g.ClientSecret != "s3" || (g.SecretIn == "form") != form {
 			t.Errorf("%+v, %v", g, err)
 		}
 	}

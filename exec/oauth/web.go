@@ -55,7 +55,10 @@ func newClient() *client {
 		}
 		return direct.RoundTrip(r)
 	})
-	c.plain = &http.Client{Transport: by, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.plain = &http.Client{Transport: by, Timeout: patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}}
 	c.guided = &http.Client{Transport: by, Timeout: patience}
 	return c
 }
@@ -101,7 +104,8 @@ func unreachable(at string, err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
 	}
-	return fault.New(fault.Unavailable, "%s can't be reached: %s", hostOf(at), clip(err.Error())).On("address", at).From(err)
+	return fault.New(fault.Unavailable, "%s can't be reached: %s", hostOf(at), clip(err.Error())).On("address",
+		at).From(err)
 }
 
 func hostOf(at string) string {
@@ -149,7 +153,8 @@ func (c *client) post(ctx context.Context, at string, form url.Values, g *Grant)
 	case kind != "application/json" || json.Unmarshal(text, t) != nil:
 		return nil, denied("%s answers with status %d and nothing that is readable", hostOf(at), answer.StatusCode)
 	case t.Error != "":
-		return nil, &refusedError{denied("%s refuses: %s", hostOf(at), clip(strings.TrimSpace(t.Error+" "+t.Why))).On("error", clip(t.Error)), t.Error}
+		return nil, &refusedError{denied("%s refuses: %s", hostOf(at),
+			clip(strings.TrimSpace(t.Error+" "+t.Why))).On("error", clip(t.Error)), t.Error}
 	case answer.StatusCode != http.StatusOK:
 		return nil, denied("%s answers with status %d", hostOf(at), answer.StatusCode)
 	case t.Access == "" || !strings.EqualFold(t.Type, "bearer"):

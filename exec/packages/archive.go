@@ -74,7 +74,8 @@ type reader interface {
 }
 
 // read reads a whole archive. check, if not nil, sees each file while it is read.
-func read(ctx context.Context, name string, from reader, budget int64, check func(f *File) (io.Writer, func() error)) (*Archive, error) {
+func read(ctx context.Context, name string, from reader, budget int64,
+	check func(f *File) (io.Writer, func() error)) (*Archive, error) {
 	a := &Archive{from: from}
 	var total int64
 	err := from.each(func(f *File, open func() (io.Reader, error)) error {

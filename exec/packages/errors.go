@@ -15,7 +15,8 @@ func Invalid(ref model.Ref, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return fault.New(fault.Validation, "the packages of %q: %v", ref, err).On("ref", ref.String()).On("package", "").Try("rye docs packages").From(err)
+	return fault.New(fault.Validation, "the packages of %q: %v", ref, err).On("ref", ref.String()).On("package",
+		"").Try("rye docs packages").From(err)
 }
 
 // noPackage returns the error that a package can't be used; name is the one that the lock has.
@@ -39,7 +40,8 @@ func unpinned(ref model.Ref, name string) error {
 
 // noWheel returns the error that none of the pinned wheels of a package fits the Python that would run.
 func noWheel(ref model.Ref, name, python string, all []file.Artifact) error {
-	e := fault.New(fault.VersionMismatch, "%q needs the package %q, but none of its wheels fits %s", ref, name, python).
+	e := fault.New(fault.VersionMismatch, "%q needs the package %q, but none of its wheels fits %s", ref, name,
+		python).
 		On("ref", ref.String()).On("package", name).On("python", python).Try("rye docs packages")
 	var wheels, lines []string
 	for _, a := range all {

@@ -69,7 +69,8 @@ func LicencesOf(ctx context.Context, set *lock.Set, l *file.Lock, content []byte
 	}
 	all = append(all, of...)
 	slices.SortStableFunc(all, func(a, b Licence) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Licence, b.Licence), cmp.Compare(a.Declared, b.Declared))
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version),
+			cmp.Compare(a.Licence, b.Licence), cmp.Compare(a.Declared, b.Declared))
 	})
 	// The wheels of one version say the same, as a rule.
 	return slices.CompactFunc(all, func(a, b Licence) bool {
@@ -85,8 +86,8 @@ func (e *Licence) declare(text string) {
 	}
 }
 
-// DenyLicences marks the entries whose licences can't be met without one that a glob matches, in any case, and returns how many
-// they are. NOASSERTION denies unknown ones; a glob for the text that they declare does so too.
+// DenyLicences marks the entries whose licences can't be met without one that a glob matches, in any case, and returns
+// how many they are. NOASSERTION denies unknown ones; a glob for the text that they declare does so too.
 func DenyLicences(all []Licence, globs []string) (int, error) {
 	// In "MIT/X11" the slash is a character like any.
 	plain := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "/", "\x00") }
@@ -147,13 +148,20 @@ func ofNPM(b []byte) string {
 // classifiers are those of PyPI that name one licence of SPDX.
 func classifiers() map[string]string {
 	return map[string]string{
-		"MIT License": "MIT", "MIT No Attribution License (MIT-0)": "MIT-0", "ISC License (ISCL)": "ISC", "Apache Software License": "Apache-2.0",
-		"Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0", "Python Software Foundation License": "PSF-2.0", "The Unlicense (Unlicense)": "Unlicense",
-		"GNU General Public License v2 (GPLv2)": "GPL-2.0-only", "GNU General Public License v2 or later (GPLv2+)": "GPL-2.0-or-later",
-		"GNU General Public License v3 (GPLv3)": "GPL-3.0-only", "GNU General Public License v3 or later (GPLv3+)": "GPL-3.0-or-later",
-		"GNU Lesser General Public License v3 (LGPLv3)": "LGPL-3.0-only", "GNU Lesser General Public License v3 or later (LGPLv3+)": "LGPL-3.0-or-later",
-		"GNU Affero General Public License v3": "AGPL-3.0-only", "GNU Affero General Public License v3 or later (AGPLv3+)": "AGPL-3.0-or-later",
-		"zlib/libpng License": "Zlib", "Zope Public License": "ZPL-2.1", "Boost Software License 1.0 (BSL-1.0)": "BSL-1.0",
+		"MIT License": "MIT", "MIT No Attribution License (MIT-0)": "MIT-0", "ISC License (ISCL)": "ISC",
+		"Apache Software License":              "Apache-2.0",
+		"Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0", "Python Software Foundation License": "PSF-2.0",
+		"The Unlicense (Unlicense)":                               "Unlicense",
+		"GNU General Public License v2 (GPLv2)":                   "GPL-2.0-only",
+		"GNU General Public License v2 or later (GPLv2+)":         "GPL-2.0-or-later",
+		"GNU General Public License v3 (GPLv3)":                   "GPL-3.0-only",
+		"GNU General Public License v3 or later (GPLv3+)":         "GPL-3.0-or-later",
+		"GNU Lesser General Public License v3 (LGPLv3)":           "LGPL-3.0-only",
+		"GNU Lesser General Public License v3 or later (LGPLv3+)": "LGPL-3.0-or-later",
+		"GNU Affero General Public License v3":                    "AGPL-3.0-only",
+		"GNU Affero General Public License v3 or later (AGPLv3+)": "AGPL-3.0-or-later",
+		"zlib/libpng License":                                     "Zlib", "Zope Public License": "ZPL-2.1",
+		"Boost Software License 1.0 (BSL-1.0)": "BSL-1.0",
 	}
 }
 
@@ -193,7 +201,8 @@ func RefusedLicences(all []Licence) *fault.Error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return fault.New(fault.Policy, "%d of %s denied", len(lines), fault.Count(int64(len(all)), "licence")).List(lines...).Try("rye why NAME").Asked()
+	return fault.New(fault.Policy, "%d of %s denied", len(lines),
+		fault.Count(int64(len(all)), "licence")).List(lines...).Try("rye why NAME").Asked()
 }
 
 // Text says what the licence of the entry is.

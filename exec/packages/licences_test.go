@@ -5,9 +5,12 @@ import "testing"
 func TestOfNPM(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
-		`{"license":"MIT"}`: "MIT", `{"license":{"type":"ISC"}}`: "ISC", `{"licenses":[{"type":"MIT"},{"type":"A B"}]}`: "(MIT) OR (A B)",
-		`{}`: "", `[]`: "", `no`: "", `{"license":3}`: "", `{"license":null}`: "", `{"license":"MIT","licenses":"MIT"}`: "MIT", `{"license":["MIT"]}`: "",
-		`{"license":"GPL-3.0-only","License":"MIT"}`: "GPL-3.0-only", `{"License":"MIT"}`: "", "\ufeff" + `{"license":"MIT"}`: "MIT",
+		`{"license":"MIT"}`: "MIT", `{"license":{"type":"ISC"}}`: "ISC",
+		`{"licenses":[{"type":"MIT"},{"type":"A B"}]}`: "(MIT) OR (A B)",
+		`{}`: "", `[]`: "", `no`: "", `{"license":3}`: "", `{"license":null}`: "",
+		`{"license":"MIT","licenses":"MIT"}`: "MIT", `{"license":["MIT"]}`: "",
+		`{"license":"GPL-3.0-only","License":"MIT"}`: "GPL-3.0-only", `{"License":"MIT"}`: "",
+		"\ufeff" + `{"license":"MIT"}`: "MIT",
 	} {
 		if got := ofNPM([]byte(content)); got != want {
 			t.Errorf("%s: %q", content, got)
@@ -44,8 +47,10 @@ func TestDeny(t *testing.T) {
 		all[i].declare(text)
 	}
 	for glob, want := range map[string][5]bool{
-		"Mit": {true, false, false, false, false}, "noassertion": {false, false, true, true, true}, "acme*": {false, false, true, false, false},
-		"*": {true, true, true, true, true}, "[MI]*": {true, true, false, false, false}, "gpl*": {false, false, false, false, true}, "GPL/L*": {false, false, false, false, true},
+		"Mit": {true, false, false, false, false}, "noassertion": {false, false, true, true, true},
+		"acme*": {false, false, true, false, false},
+		"*":     {true, true, true, true, true}, "[MI]*": {true, true, false, false, false},
+		"gpl*": {false, false, false, false, true}, "GPL/L*": {false, false, false, false, true},
 	} {
 		n, err := DenyLicences(all, []string{glob})
 		if err != nil {

@@ -17,12 +17,13 @@ import (
 // maxMetadata is how long a package's file about itself may be.
 const maxMetadata = 4 << 20
 
-// Metadata returns the file in which a package describes itself: package.json of a tarball, METADATA of a wheel; nothing
-// if there is none. The archive is checked whole. dir is a private directory for a temporary file.
+// Metadata returns the file in which a package describes itself: package.json of a tarball, METADATA of a wheel;
+// nothing if there is none. The archive is checked whole. dir is a private directory for a temporary file.
 func Metadata(ctx context.Context, store cas.Getter, a file.Artifact, dir string) ([]byte, error) {
 	ecosystem, name, _ := strings.Cut(a.Name, ":")
 	version, tags := a.Tags()
-	p := &Artifact{Name: a.String(), Digest: a.Digest, source: a.Source, size: a.Size, file: path.Base(name) + "-" + version + ".tgz"}
+	p := &Artifact{Name: a.String(), Digest: a.Digest, source: a.Source, size: a.Size,
+		file: path.Base(name) + "-" + version + ".tgz"}
 	if ecosystem == list.PyPI {
 		p.wheel, p.file = true, wheelName(&list.Package{Name: name, Version: version}, tags)
 	}
@@ -46,7 +47,8 @@ func Metadata(ctx context.Context, store cas.Getter, a file.Artifact, dir string
 func describing(a *Archive, wheel bool) ([]byte, error) {
 	for _, f := range a.Files {
 		dir, base := path.Split(f.Path)
-		if wheel && (base != "METADATA" || !strings.HasSuffix(dir, ".dist-info/") || strings.Count(dir, "/") > 1) || !wheel && f.Path != "package.json" {
+		if wheel && (base != "METADATA" || !strings.HasSuffix(dir, ".dist-info/") || strings.Count(dir, "/") > 1) ||
+			!wheel && f.Path != "package.json" {
 			continue
 		}
 		if f.Size > maxMetadata {

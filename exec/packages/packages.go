@@ -1,44 +1,44 @@
-// Package packages chooses and unpacks the packages of a tool: wheels for Python, tarballs for Node. Each comes from an
-// artifact that the lock pins and the tool's own list allows; its bytes are checked against both digests before they are
-// unpacked.
+// Package packages chooses and unpacks the packages of a tool: wheels for Python, tarballs for Node. Each comes from
+// an artifact that the lock pins and the tool's own list allows; its bytes are checked against both digests before
+// they are unpacked.
 //
 // # Unpacking
 //
 // An Archive is a Python wheel or an npm tarball that is read by the rules below. Nothing in it is run or built.
 //
-// An archive is read twice. The first time everything in it is checked, to the end, and each file gets a digest: errors occur
-// here, before anything is written. The second time the files are read by these digests, and hashed again as they are written
-// (package materialise). Memory doesn't grow with the size of files.
+// An archive is read twice. The first time everything in it is checked, to the end, and each file gets a digest:
+// errors occur here, before anything is written. The second time the files are read by these digests, and hashed again
+// as they are written (package materialise). Memory doesn't grow with the size of files.
 //
 // # Both formats
 //
 //	files        only regular ones: a link, a device or a sparse file is refused. Directories are those of the files
-//	paths        portable as a set (package portable), apart from directories called node_modules. Two paths that differ only
-//	             in case, or a file and a directory with one path, are refused. What is never part of a tree, such as
-//	             .DS_Store and __pycache__, is left out
+//	paths        portable as a set (package portable), apart from directories called node_modules. Two paths that
+//	             differ only in case, or a file and a directory with one path, are refused. What is never part of a
+//	             tree, such as .DS_Store and __pycache__, is left out
 //	modes        a file is executable if any executable bit is set
-//	limits       at most MaxFiles entries, MaxBytes of files, and Ratio times the size of the archive or MinBytes, whichever is
-//	             more, whatever the archive declares
+//	limits       at most MaxFiles entries, MaxBytes of files, and Ratio times the size of the archive or MinBytes,
+//	             whichever is more, whatever the archive declares
 //
 // # Wheels
 //
-// A wheel (version 1 of the format) is a zip archive from its first byte to its last, of stored or deflated files, not encrypted,
-// with a directory of at most MaxDirectory bytes, not zip64. It has one directory NAME-VERSION.dist-info, matching its file name,
-// with
+// A wheel (version 1 of the format) is a zip archive from its first byte to its last, of stored or deflated files, not
+// encrypted, with a directory of at most MaxDirectory bytes, not zip64. It has one directory NAME-VERSION.dist-info,
+// matching its file name, with
 //
 //	WHEEL     contains "Wheel-Version: 1.…"
-//	RECORD    lists every file with its digest, sha256, sha384 or sha512, and its length: a file that is unlisted, different or
-//	          missing is an error. RECORD itself, RECORD.jws and RECORD.p7s have no digest
+//	RECORD    lists every file with its digest, sha256, sha384 or sha512, and its length: a file that is unlisted,
+//	          different or missing is an error. RECORD itself, RECORD.jws and RECORD.p7s have no digest
 //
-// Files in NAME-VERSION.data/purelib and platlib are placed beside the others. Scripts, headers and data there are checked and left
-// out: nothing is installed, a tool imports. Any other directory there is refused. Files that end in .pth are ordinary files, and
-// not executed.
+// Files in NAME-VERSION.data/purelib and platlib are placed beside the others. Scripts, headers and data there are
+// checked and left out: nothing is installed, a tool imports. Any other directory there is refused. Files that end in
+// .pth are ordinary files, and not executed.
 //
 // # Tarballs
 //
-// A tarball is one gzip member and nothing else, around a tar archive whose files are all in one directory, usually called package,
-// which is stripped. It contains a package.json. node_modules has the package's bundled dependencies. Scripts in package.json are
-// never run, and "bin" makes no commands.
+// A tarball is one gzip member and nothing else, around a tar archive whose files are all in one directory, usually
+// called package, which is stripped. It contains a package.json. node_modules has the package's bundled dependencies.
+// Scripts in package.json are never run, and "bin" makes no commands.
 //
 // # Licences
 //
@@ -46,7 +46,8 @@
 //
 //	a bundle   license in its manifest, which is signed
 //	npm        license in package.json; in old ones licenses, a list to choose from, or an object with a type
-//	PyPI       License-Expression in METADATA; else License; else the one classifier for a licence, if it names just one
+//	PyPI       License-Expression in METADATA; else License; else the one classifier for a licence, if it names just
+//	           one
 //
 // A text that is no expression of SPDX (package licence) is NOASSERTION, and kept as it was declared. Whether a
 // package tells the truth about itself is not checked.
@@ -150,7 +151,9 @@ func Prepare(ctx context.Context, q Request) (*Set, error) {
 func (s *Set) read(q *Request) ([]list.Package, error) {
 	ecosystem, read := list.For(q.List)
 	if read == nil {
-		return nil, fmt.Errorf("%q is not a list of packages: expected a name that ends in requirements.txt, or package-lock.json", q.List)
+		return nil, fmt.Errorf(
+			"%q is not a list of packages: expected a name that ends in requirements.txt, or package-lock.json",
+			q.List)
 	}
 	f, err := os.Open(q.Path)
 	if err != nil {
@@ -167,7 +170,9 @@ func (s *Set) read(q *Request) ([]list.Package, error) {
 
 // pinned returns the artifacts of a package that the lock pins and the list allows.
 func (q *Request) pinned(p *list.Package) ([]file.Artifact, error) {
-	all := slices.DeleteFunc(slices.Clone(q.Lock(p.Key(), p.Version)), func(a file.Artifact) bool { return !p.Has(a.Source) })
+	all := slices.DeleteFunc(slices.Clone(q.Lock(p.Key(), p.Version)), func(a file.Artifact) bool {
+		return !p.Has(a.Source)
+	})
 	if len(all) == 0 {
 		return nil, unpinned(q.Ref, p.String())
 	}
@@ -182,7 +187,8 @@ var (
 
 // tarballs chooses the artifacts of npm packages for this machine.
 func (s *Set) tarballs(q *Request, all []list.Package) error {
-	here := list.Environment{OS: cmp.Or(nodeOS[runtime.GOOS], runtime.GOOS), CPU: cmp.Or(nodeCPU[runtime.GOARCH], runtime.GOARCH)}
+	here := list.Environment{OS: cmp.Or(nodeOS[runtime.GOOS], runtime.GOOS),
+		CPU: cmp.Or(nodeCPU[runtime.GOARCH], runtime.GOARCH)}
 	wanted, err := list.Choose(all, here)
 	if err != nil {
 		return Invalid(q.Ref, err)
@@ -193,7 +199,8 @@ func (s *Set) tarballs(q *Request, all []list.Package) error {
 		if err != nil {
 			return err
 		}
-		s.Artifacts = append(s.Artifacts, Artifact{pins[0].String(), pins[0].Digest, pins[0].Source, p.Files[0].Name, false, p.At, pins[0].Size})
+		s.Artifacts = append(s.Artifacts, Artifact{pins[0].String(), pins[0].Digest, pins[0].Source, p.Files[0].Name,
+			false, p.At, pins[0].Size})
 	}
 	return nil
 }
@@ -247,7 +254,8 @@ func (s *Set) fit(q *Request, wanted []list.Package, python *Python) (bool, erro
 		if best < 0 {
 			return true, noWheel(q.Ref, p.String(), takes.String(), pins)
 		}
-		s.Artifacts = append(s.Artifacts, Artifact{pins[best].String(), pins[best].Digest, pins[best].Source, names[best], true, SitePackages, pins[best].Size})
+		s.Artifacts = append(s.Artifacts, Artifact{pins[best].String(), pins[best].Digest, pins[best].Source,
+			names[best], true, SitePackages, pins[best].Size})
 	}
 	return true, nil
 }
@@ -257,8 +265,8 @@ func wheelName(p *list.Package, tags string) string {
 	return strings.ReplaceAll(p.Name, "-", "_") + "-" + p.Version + "-" + tags + ".whl"
 }
 
-// unpack copies the files of all packages to disk. Every archive is read whole first: its content decides what the copy must
-// hold.
+// unpack copies the files of all packages to disk. Every archive is read whole first: its content decides what the
+// copy must hold.
 func (s *Set) unpack(ctx context.Context, q *Request) (*materialise.Copy, error) {
 	var shelf Shelf
 	var parts []materialise.Part
@@ -294,8 +302,8 @@ func (s *Set) unpack(ctx context.Context, q *Request) (*materialise.Copy, error)
 	return c, err
 }
 
-// fetch copies an artifact to a private file and checks two digests on the way: the lock's, and that of the list, which the
-// tool's signature covers.
+// fetch copies an artifact to a private file and checks two digests on the way: the lock's, and that of the list,
+// which the tool's signature covers.
 func (q *Request) fetch(ctx context.Context, p *Artifact) (*os.File, error) {
 	id := cas.ID{Kind: cas.Blob, Digest: p.Digest}
 	o, err := q.Store.Get(ctx, id)
@@ -315,8 +323,10 @@ func (q *Request) fetch(ctx context.Context, p *Artifact) (*os.File, error) {
 	}
 	_, err = io.Copy(io.MultiWriter(f, h), checked)
 	if found := algorithm + ":" + hex.EncodeToString(h.Sum(nil)); err == nil && found != p.source {
-		err = fault.New(fault.Integrity, "the tool's list has %s, and the lock pins %s", p.source, found).On("expected", p.source).On("found", found).
-			Because("rye lock keeps a pin that the list allows; remove its line from rye.lock to make a new one").Try("git restore rye.lock", "rye lock")
+		err = fault.New(fault.Integrity, "the tool's list has %s, and the lock pins %s", p.source,
+			found).On("expected", p.source).On("found", found).
+			Because("rye lock keeps a pin that the list allows; remove its line from rye.lock to make a new one").
+			Try("git restore rye.lock", "rye lock")
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
@@ -331,8 +341,8 @@ func (p *Artifact) open(ctx context.Context, f *os.File) (*Archive, error) {
 	return Tarball(ctx, p.file, f, p.size)
 }
 
-// Digest returns one digest for all packages of a call: that of their sorted lines, each with the digest and the lock's name
-// of one. It is zero without packages.
+// Digest returns one digest for all packages of a call: that of their sorted lines, each with the digest and the
+// lock's name of one. It is zero without packages.
 func Digest(all []Artifact) cas.Digest {
 	if len(all) == 0 {
 		return cas.Digest{}

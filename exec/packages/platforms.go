@@ -14,8 +14,8 @@ type Machine struct {
 	Bits     int    // of the interpreter
 }
 
-// Platforms returns the platform tags whose wheels run there, the best first. The version of musl is unknown, so all three tags
-// are accepted.
+// Platforms returns the platform tags whose wheels run there, the best first. The version of musl is unknown, so all
+// three tags are accepted.
 func (m *Machine) Platforms() []string {
 	kind, arch := m.Platform, ""
 	if i := strings.LastIndexByte(m.Platform, '-'); i >= 0 {

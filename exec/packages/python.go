@@ -6,7 +6,8 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Question is a Python program that prints what chooses among wheels and answers markers. ParsePython reads its answer.
+// Question is a Python program that prints what chooses among wheels and answers markers. ParsePython reads its
+// answer.
 const Question = `import json, os, platform, sys, sysconfig
 libc = ""
 if sys.platform == "linux":

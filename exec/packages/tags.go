@@ -21,7 +21,8 @@ var errNoWheel = errors.New("is not the name of a wheel: expected PROJECT-VERSIO
 func ParseWheel(name string) (*WheelName, error) {
 	stem, ok := strings.CutSuffix(name, ".whl")
 	parts := strings.Split(stem, "-")
-	if !ok || len(parts) < 5 || len(parts) > 6 || slices.Contains(parts, "") || len(name) > 255 || strings.ContainsAny(name, "/\\") {
+	if !ok || len(parts) < 5 || len(parts) > 6 || slices.Contains(parts, "") || len(name) > 255 ||
+		strings.ContainsAny(name, "/\\") {
 		return nil, invalid(name, "", errNoWheel)
 	}
 	n := &WheelName{Project: parts[0], Version: parts[1]}
@@ -31,7 +32,8 @@ func ParseWheel(name string) (*WheelName, error) {
 		}
 	}
 	last := parts[len(parts)-3:]
-	n.Pythons, n.ABIs, n.Machines = strings.Split(last[0], "."), strings.Split(last[1], "."), strings.Split(last[2], ".")
+	n.Pythons, n.ABIs, n.Machines = strings.Split(last[0], "."), strings.Split(last[1], "."),
+		strings.Split(last[2], ".")
 	if len(n.Pythons)*len(n.ABIs)*len(n.Machines) > 1000 {
 		return nil, invalid(name, "", errNoWheel)
 	}
@@ -45,7 +47,9 @@ func (n *WheelName) Pure() bool {
 
 // folded returns the name of a project as registries compare it.
 func folded(name string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '-' || r == '_' || r == '.' }), "-")
+	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+		return r == '-' || r == '_' || r == '.'
+	}), "-")
 }
 
 // An Interpreter is a Python, as it describes itself.
@@ -73,8 +77,8 @@ func (i *Interpreter) String() string {
 // worst is the rank of a wheel that doesn't fit.
 const worst = 1 << 30
 
-// fit returns how well a wheel fits an interpreter: lower is better. Wheels for exactly this Python precede those for the stable
-// ABI, and those precede wheels without an ABI.
+// fit returns how well a wheel fits an interpreter: lower is better. Wheels for exactly this Python precede those for
+// the stable ABI, and those precede wheels without an ABI.
 func (n *WheelName) fit(i *Interpreter) int {
 	best := worst
 	for _, p := range n.Pythons {
@@ -135,8 +139,8 @@ func (i *Interpreter) fit(python, abi, machine string) int {
 	return worst
 }
 
-// age returns how many minor versions a tag, py3, py38 or cp38, is older than the interpreter; -1 if it doesn't fit. A tag without
-// a minor version comes after the interpreter's own and before older ones.
+// age returns how many minor versions a tag, py3, py38 or cp38, is older than the interpreter; -1 if it doesn't fit. A
+// tag without a minor version comes after the interpreter's own and before older ones.
 func (i *Interpreter) age(tag string) (age int, generic bool) {
 	digits, generic := strings.CutPrefix(tag, "py")
 	if !generic {
@@ -168,8 +172,8 @@ func (i *Interpreter) age(tag string) (age int, generic bool) {
 	return age, generic
 }
 
-// Best returns the index of the name of the best wheel for an interpreter, the latest build of it; -1 if none fits. Other names
-// don't fit.
+// Best returns the index of the name of the best wheel for an interpreter, the latest build of it; -1 if none fits.
+// Other names don't fit.
 func Best(names []string, i *Interpreter) int {
 	best, rank := -1, worst
 	var build string

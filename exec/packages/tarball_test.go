@@ -36,7 +36,8 @@ func TestTarball(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"package.json": "file " + described.text, "bin/run.js": "exec #!/usr/bin/env node\n", long: "file 1", "lib/a.js": "file 1",
+		"package.json": "file " + described.text, "bin/run.js": "exec #!/usr/bin/env node\n", long: "file 1",
+		"lib/a.js":                 "file 1",
 		"node_modules/in/index.js": "file 2", ".npmignore": "file ", "grüße.js": "file 5",
 	}
 	if got := contentsOf(t, a); !maps.Equal(got, want) {
@@ -67,24 +68,38 @@ func TestTarballRefused(t *testing.T) {
 		"backslash":       {packed(t, described, member{name: `package/a\b`, text: "1"}), `has '\\' in it`},
 		"device name":     {packed(t, described, member{name: "package/aux.js", text: "1"}), "is a device on Windows"},
 		"top file":        {packed(t, member{name: "package.json", text: "{}"}), "is not in the package's directory"},
-		"other top":       {packed(t, described, member{name: "other/x", text: "1"}), `is not in the top directory "package"`},
-		"symbolic link":   {packed(t, described, member{name: "package/l", kind: tar.TypeSymlink, link: "/etc/passwd"}), "is not a regular file"},
-		"hard link":       {packed(t, described, member{name: "package/l", kind: tar.TypeLink, link: "package/package.json"}), "is not a regular file"},
-		"device":          {packed(t, described, member{name: "package/d", kind: tar.TypeBlock}), "is not a regular file"},
-		"pipe":            {packed(t, described, member{name: "package/p", kind: tar.TypeFifo}), "is not a regular file"},
-		"twice":           {packed(t, described, described), "is there twice"},
-		"case":            {packed(t, described, member{name: "package/Package.JSON", text: "{}"}), "where upper and lower case are the same"},
-		"case of a dir":   {packed(t, described, member{name: "package/a/x", text: "1"}, member{name: "package/A/y", text: "1"}), "where upper and lower case are the same"},
-		"file and dir":    {packed(t, described, member{name: "package/package.json/x", text: "1"}), "is a file, and a directory"},
+		"other top": {packed(t, described, member{name: "other/x", text: "1"}),
+			`is not in the top directory "package"`},
+		"symbolic link": {packed(t, described, member{name: "package/l", kind: tar.TypeSymlink,
+			link: "/etc/passwd"}), "is not a regular file"},
+		"hard link": {packed(t, described, member{name: "package/l", kind: tar.TypeLink,
+			link: "package/package.json"}), "is not a regular file"},
+		"device": {packed(t, described, member{name: "package/d", kind: tar.TypeBlock}),
+			"is not a regular file"},
+		"pipe": {packed(t, described, member{name: "package/p", kind: tar.TypeFifo}),
+			"is not a regular file"},
+		"twice": {packed(t, described, described), "is there twice"},
+		"case": {packed(t, described, member{name: "package/Package.JSON", text: "{}"}),
+			"where upper and lower case are the same"},
+		"case of a dir": {packed(t, described, member{name: "package/a/x", text: "1"},
+			member{name: "package/A/y", text: "1"}), "where upper and lower case are the same"},
+		"file and dir": {packed(t, described, member{name: "package/package.json/x", text: "1"}),
+			"is a file, and a directory"},
 		"behind the tar":  {zipped(t, append(bytes.Clone(plain), bytes.Repeat([]byte("x"), 512)...)), "after the end"},
 		"behind the gzip": {append(packed(t, described), 'x'), "after the end"},
 		"second member":   {append(packed(t, described), packed(t, described)...), "after the end"},
 		"cut":             {packed(t, described)[:60], "unexpected EOF"},
 		"cut in the tar":  {zipped(t, plain[:530]), "EOF"},
-		"checksum":        {func() []byte { b := packed(t, described); b[len(b)-8] ^= 1; return b }(), "gzip: invalid checksum"},
-		"bomb":            {bomb(t, zeros, MinBytes>>20+1), fmt.Sprintf("has more than %d bytes", MinBytes)},
-		"bomb left out":   {bombAt(t, "package/.DS_Store", zeros, MinBytes>>20+MaxFiles*512>>20+1), fmt.Sprintf("has more than %d bytes", MinBytes)},
-		"bomb at the end": {zipped(t, append(bytes.Clone(plain), make([]byte, MinBytes+MaxFiles*512)...)), fmt.Sprintf("has more than %d bytes", MinBytes)},
+		"checksum": {func() []byte {
+			b := packed(t, described)
+			b[len(b)-8] ^= 1
+			return b
+		}(), "gzip: invalid checksum"},
+		"bomb": {bomb(t, zeros, MinBytes>>20+1), fmt.Sprintf("has more than %d bytes", MinBytes)},
+		"bomb left out": {bombAt(t, "package/.DS_Store", zeros, MinBytes>>20+MaxFiles*512>>20+1),
+			fmt.Sprintf("has more than %d bytes", MinBytes)},
+		"bomb at the end": {zipped(t, append(bytes.Clone(plain), make([]byte, MinBytes+MaxFiles*512)...)),
+			fmt.Sprintf("has more than %d bytes", MinBytes)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := readTarball(t, c.b); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -139,7 +154,8 @@ func TestTarballMany(t *testing.T) {
 	}
 }
 
-// TestTarballSparse: a header of a few bytes that stands for a file of any length is refused, whichever way it is said.
+// TestTarballSparse: a header of a few bytes that stands for a file of any length is refused, whichever way it is
+// said.
 func TestTarballSparse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thing at a time, many times over")
@@ -166,7 +182,8 @@ func TestTarballSparse(t *testing.T) {
 		sum += int(c)
 	}
 	copy(old[148:], fmt.Sprintf("%06o\x00 ", sum))
-	if _, err := readTarball(t, zipped(t, old)); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+	if _, err := readTarball(t, zipped(t, old)); err == nil ||
+		!strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("GNU: %v", err)
 	}
 }

@@ -52,8 +52,8 @@ func Wheel(ctx context.Context, name string, r io.ReaderAt, size int64) (*Archiv
 	return a, nil
 }
 
-// whole refuses a zip archive that isn't the whole file, or whose directory is too large: that is read to memory, whatever length
-// it declares.
+// whole refuses a zip archive that isn't the whole file, or whose directory is too large: that is read to memory,
+// whatever length it declares.
 func whole(name string, r io.ReaderAt, size int64) error {
 	bad := func(why string) error { return invalid(name, "", errors.New(why)) }
 	const endSize = 22
@@ -75,7 +75,8 @@ func whole(name string, r io.ReaderAt, size int64) error {
 		}
 	}
 	switch {
-	case string(before[:4]) == "PK\x06\x07" || binary.LittleEndian.Uint16(end[10:]) == 0xffff || length == 0xffffffff || offset == 0xffffffff:
+	case string(before[:4]) == "PK\x06\x07" || binary.LittleEndian.Uint16(end[10:]) == 0xffff ||
+		length == 0xffffffff || offset == 0xffffffff:
 		return bad("is a zip64 archive, which is not supported")
 	case int(binary.LittleEndian.Uint16(end[20:])) != len(end)-endSize || offset+length != here:
 		return bad("has bytes that are not part of the zip archive")

@@ -22,9 +22,12 @@ import (
 func TestWheel(t *testing.T) {
 	b := wheelOf{
 		files: map[string]string{
-			"demo/": "", "demo/__init__.py": "x = 1\n", "demo/data.txt": "", "demo/again.txt": "", "demo.pth": "import os",
-			"demo-1.0.data/purelib/pure.py": "p = 1\n", "demo-1.0.data/platlib/plat.so": "\x7fELF", "demo-1.0.data/scripts/run": "#!python",
-			"demo-1.0.data/headers/demo.h": "", "demo-1.0.data/data/share/x": "y", "demo/__pycache__/x.pyc": "bytecode", ".DS_Store": "z",
+			"demo/": "", "demo/__init__.py": "x = 1\n", "demo/data.txt": "", "demo/again.txt": "",
+			"demo.pth":                      "import os",
+			"demo-1.0.data/purelib/pure.py": "p = 1\n", "demo-1.0.data/platlib/plat.so": "\x7fELF",
+			"demo-1.0.data/scripts/run":    "#!python",
+			"demo-1.0.data/headers/demo.h": "", "demo-1.0.data/data/share/x": "y",
+			"demo/__pycache__/x.pyc": "bytecode", ".DS_Store": "z",
 			"demo/node_modules/a/index.js": "1",
 		},
 		header: func(h *zip.FileHeader) {
@@ -47,8 +50,9 @@ func TestWheel(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"demo/__init__.py": "file x = 1\n", "demo/data.txt": "file ", "demo/again.txt": "file ", "demo.pth": "file import os",
-		"pure.py": "file p = 1\n", "plat.so": "exec \x7fELF", "demo/node_modules/a/index.js": "file 1",
+		"demo/__init__.py": "file x = 1\n", "demo/data.txt": "file ", "demo/again.txt": "file ",
+		"demo.pth": "file import os",
+		"pure.py":  "file p = 1\n", "plat.so": "exec \x7fELF", "demo/node_modules/a/index.js": "file 1",
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("unpacked %q, expected %q", got, want)
@@ -56,7 +60,8 @@ func TestWheel(t *testing.T) {
 	if len(a.Files) != len(want)+2 {
 		t.Errorf("%d files with RECORD and WHEEL, expected %d", len(a.Files), len(want)+2)
 	}
-	if _, err := (Shelf{a}).Get(t.Context(), cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("#!python"))}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := (Shelf{a}).Get(t.Context(), cas.ID{Kind: cas.Blob,
+		Digest: cas.Sum([]byte("#!python"))}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what was left out: %v", err)
 	}
 	if err := (Shelf{a}).Visit(t.Context(), []cas.ID{{Kind: cas.Blob}}, nil); !errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +74,8 @@ func TestWheel(t *testing.T) {
 
 // TestWheelVersion: the version in a wheel may be spelt in another way than in its name.
 func TestWheelVersion(t *testing.T) {
-	for file, info := range map[string]string{plainWheel: "demo-1.0.0.dist-info", "demo-1.0_cpu-py3-none-any.whl": "Demo-1.0+CPU.dist-info"} {
+	for file, info := range map[string]string{plainWheel: "demo-1.0.0.dist-info",
+		"demo-1.0_cpu-py3-none-any.whl": "Demo-1.0+CPU.dist-info"} {
 		a, err := readWheel(t, file, wheelOf{info: info, files: map[string]string{"demo.py": "x"}}.bytes(t))
 		if err != nil || contentsOf(t, a)["demo.py"] != "file x" {
 			t.Errorf("%s with %s: %v", file, info, err)
@@ -97,14 +103,16 @@ func TestWheelRecordKinds(t *testing.T) {
 		_, err := readWheel(t, plainWheel, wheelOf{files: map[string]string{"demo.py": text}, record: record}.bytes(t))
 		// The digests above are of another text: what counts is that they were compared.
 		no := fault.Of(err)
-		if no.Code != fault.Integrity || !strings.Contains(no.Text, "sha"+name+"=") || no.Details["path"] != "demo.py" {
+		if no.Code != fault.Integrity || !strings.Contains(no.Text, "sha"+name+"=") ||
+			no.Details["path"] != "demo.py" {
 			t.Errorf("sha%s: %v", name, err)
 			continue
 		}
 		found := no.Text[strings.LastIndex(no.Text, " ")+1:]
 		good := sum
 		sum = "sha" + name + "=" + found
-		if _, err := readWheel(t, plainWheel, wheelOf{files: map[string]string{"demo.py": text}, record: record}.bytes(t)); err != nil {
+		if _, err := readWheel(t, plainWheel, wheelOf{files: map[string]string{"demo.py": text},
+			record: record}.bytes(t)); err != nil {
 			t.Errorf("%s in place of %s: %v", found, good, err)
 		}
 	}
@@ -132,42 +140,73 @@ func TestWheelRefused(t *testing.T) {
 		file string
 		want string
 	}{
-		"up":             {of: wheelOf{files: with("../evil.py", "")}, want: `"../evil.py": path "../evil.py": ".." is not a name`},
-		"absolute":       {of: wheelOf{files: with("/evil.py", "")}, want: "is absolute"},
-		"backslash":      {of: wheelOf{files: with(`demo\evil.py`, "")}, want: `has '\\' in it`},
-		"drive":          {of: wheelOf{files: with("C:evil.py", "")}, want: "has ':' in it"},
-		"up in data":     {of: wheelOf{files: with("demo-1.0.data/purelib/../x", "")}, want: ".."},
-		"data":           {of: wheelOf{files: with("demo-1.0.data/bin/x", "")}, want: `unknown part "bin" of a wheel`},
-		"data alone":     {of: wheelOf{files: with("demo-1.0.data/purelib", "")}, want: "path"},
-		"link":           {of: wheelOf{files: with("demo/link", "/etc"), header: mode("demo/link", fs.ModeSymlink|0o777)}, want: "is not a regular file"},
-		"device":         {of: wheelOf{files: with("demo/dev", ""), header: mode("demo/dev", fs.ModeDevice|0o666)}, want: "is not a regular file"},
-		"pipe":           {of: wheelOf{files: with("demo/pipe", ""), header: mode("demo/pipe", fs.ModeNamedPipe|0o666)}, want: "is not a regular file"},
-		"case":           {of: wheelOf{files: with("Demo/__init__.py", "")}, want: "where upper and lower case are the same"},
-		"file and dir":   {of: wheelOf{files: with("demo/__init__.py/x", "")}, want: "is a file, and a directory"},
-		"twice":          {of: wheelOf{files: files, order: []string{"demo/__init__.py", "demo/__init__.py", "demo-1.0.dist-info/WHEEL", "demo-1.0.dist-info/RECORD"}}, want: "appears twice"},
-		"twice by data":  {of: wheelOf{files: with("demo-1.0.data/purelib/demo/__init__.py", "x = 1\n")}, want: "is there twice"},
-		"method":         {of: wheelOf{files: files, header: func(h *zip.FileHeader) { h.Flags |= 1 }}, want: "is encrypted"},
-		"no WHEEL":       {of: wheelOf{about: "none", files: with("demo-1.0.dist-info/METADATA", "")}, want: `"demo-1.0.dist-info/WHEEL": file does not exist`},
-		"version 2":      {of: wheelOf{about: "Wheel-Version: 2.0\n"}, want: `expected Wheel-Version 1, found "2.0"`},
-		"no version":     {of: wheelOf{about: "Generator: me\n"}, want: `found ""`},
-		"another":        {of: wheelOf{info: "other-1.0.dist-info"}, want: "the directory demo-1.0.dist-info is missing"},
-		"its version":    {of: wheelOf{info: "demo-1.1.dist-info"}, want: "the directory demo-1.0.dist-info is missing"},
-		"of no version":  {of: wheelOf{info: "demo.dist-info"}, want: "the directory demo-1.0.dist-info is missing"},
-		"none":           {of: wheelOf{info: "dist"}, want: "the directory demo-1.0.dist-info is missing"},
-		"two":            {of: wheelOf{files: with("other-1.0.dist-info/x", "")}, want: "is a second .dist-info directory"},
-		"no RECORD":      {of: wheelOf{files: files, record: func(string) string { return "none" }}, want: `RECORD": file does not exist`},
-		"no CSV":         {of: wheelOf{files: files, record: func(string) string { return "a,\"b\n" }}, want: "RECORD"},
-		"two columns":    {of: wheelOf{files: files, record: func(string) string { return "a,b\n" }}, want: "wrong number of fields"},
-		"unlisted":       {of: wheelOf{files: files, record: func(string) string { return "" }}, want: `is not listed in RECORD`},
-		"unlisted data":  {of: wheelOf{files: with("demo-1.0.data/scripts/x", ""), record: replaced("demo-1.0.data/scripts/x", "demo/y")}, want: `is not listed in RECORD`},
-		"listed only":    {of: wheelOf{files: files, record: func(s string) string { return s + "demo/gone.py,sha256=x,1\n" }}, want: `"demo/gone.py" is listed in RECORD but missing`},
-		"listed twice":   {of: wheelOf{files: files, record: func(s string) string { return s + s }}, want: "is listed twice in RECORD"},
-		"no digest":      {of: wheelOf{files: files, record: replaced("demo/__init__.py,sha256=", "demo/__init__.py,md5=")}, want: "has no supported digest in RECORD"},
-		"other digest":   {of: wheelOf{files: files, record: replaced("demo/__init__.py,sha256=", "demo/__init__.py,sha256=A")}, want: "does not match RECORD: expected sha256=A"},
-		"other length":   {of: wheelOf{files: files, record: replaced(",6\n", ",7\n")}, want: "expected 7 bytes, found 6"},
+		"up": {of: wheelOf{files: with("../evil.py", "")},
+			want: `"../evil.py": path "../evil.py": ".." is not a name`},
+		"absolute":   {of: wheelOf{files: with("/evil.py", "")}, want: "is absolute"},
+		"backslash":  {of: wheelOf{files: with(`demo\evil.py`, "")}, want: `has '\\' in it`},
+		"drive":      {of: wheelOf{files: with("C:evil.py", "")}, want: "has ':' in it"},
+		"up in data": {of: wheelOf{files: with("demo-1.0.data/purelib/../x", "")}, want: ".."},
+		"data":       {of: wheelOf{files: with("demo-1.0.data/bin/x", "")}, want: `unknown part "bin" of a wheel`},
+		"data alone": {of: wheelOf{files: with("demo-1.0.data/purelib", "")}, want: "path"},
+		"link": {of: wheelOf{files: with("demo/link", "/etc"),
+			header: mode("demo/link", fs.ModeSymlink|0o777)}, want: "is not a regular file"},
+		"device": {of: wheelOf{files: with("demo/dev", ""), header: mode("demo/dev", fs.ModeDevice|0o666)},
+			want: "is not a regular file"},
+		"pipe": {of: wheelOf{files: with("demo/pipe", ""),
+			header: mode("demo/pipe", fs.ModeNamedPipe|0o666)}, want: "is not a regular file"},
+		"case": {of: wheelOf{files: with("Demo/__init__.py", "")},
+			want: "where upper and lower case are the same"},
+		"file and dir": {of: wheelOf{files: with("demo/__init__.py/x", "")}, want: "is a file, and a directory"},
+		"twice": {of: wheelOf{files: files, order: []string{"demo/__init__.py", "demo/__init__.py",
+			"demo-1.0.dist-info/WHEEL", "demo-1.0.dist-info/RECORD"}}, want: "appears twice"},
+		"twice by data": {of: wheelOf{files: with("demo-1.0.data/purelib/demo/__init__.py", "x = 1\n")},
+			want: "is there twice"},
+		"method": {of: wheelOf{files: files, header: func(h *zip.FileHeader) {
+			h.Flags |= 1
+		}}, want: "is encrypted"},
+		"no WHEEL": {of: wheelOf{about: "none", files: with("demo-1.0.dist-info/METADATA", "")},
+			want: `"demo-1.0.dist-info/WHEEL": file does not exist`},
+		"version 2":  {of: wheelOf{about: "Wheel-Version: 2.0\n"}, want: `expected Wheel-Version 1, found "2.0"`},
+		"no version": {of: wheelOf{about: "Generator: me\n"}, want: `found ""`},
+		"another": {of: wheelOf{info: "other-1.0.dist-info"},
+			want: "the directory demo-1.0.dist-info is missing"},
+		"its version": {of: wheelOf{info: "demo-1.1.dist-info"},
+			want: "the directory demo-1.0.dist-info is missing"},
+		"of no version": {of: wheelOf{info: "demo.dist-info"}, want: "the directory demo-1.0.dist-info is missing"},
+		"none":          {of: wheelOf{info: "dist"}, want: "the directory demo-1.0.dist-info is missing"},
+		"two": {of: wheelOf{files: with("other-1.0.dist-info/x", "")},
+			want: "is a second .dist-info directory"},
+		"no RECORD": {of: wheelOf{files: files, record: func(string) string {
+			return "none"
+		}}, want: `RECORD": file does not exist`},
+		"no CSV": {of: wheelOf{files: files, record: func(string) string {
+			return "a,\"b\n"
+		}}, want: "RECORD"},
+		"two columns": {of: wheelOf{files: files, record: func(string) string {
+			return "a,b\n"
+		}}, want: "wrong number of fields"},
+		"unlisted": {of: wheelOf{files: files, record: func(string) string {
+			return ""
+		}}, want: `is not listed in RECORD`},
+		"unlisted data": {of: wheelOf{files: with("demo-1.0.data/scripts/x", ""),
+			record: replaced("demo-1.0.data/scripts/x", "demo/y")}, want: `is not listed in RECORD`},
+		"listed only": {of: wheelOf{files: files, record: func(s string) string {
+			return s + "demo/gone.py,sha256=x,1\n"
+		}}, want: `"demo/gone.py" is listed in RECORD but missing`},
+		"listed twice": {of: wheelOf{files: files, record: func(s string) string {
+			return s + s
+		}}, want: "is listed twice in RECORD"},
+		"no digest": {of: wheelOf{files: files, record: replaced("demo/__init__.py,sha256=",
+			"demo/__init__.py,md5=")}, want: "has no supported digest in RECORD"},
+		"other digest": {of: wheelOf{files: files, record: replaced("demo/__init__.py,sha256=",
+			"demo/__init__.py,sha256=A")}, want: "does not match RECORD: expected sha256=A"},
+		"other length": {of: wheelOf{files: files, record: replaced(",6\n", ",7\n")},
+			want: "expected 7 bytes, found 6"},
 		"file of source": {of: wheelOf{files: files}, file: "demo-1.0.tar.gz", want: "is not the name of a wheel"},
-		"name of others": {of: wheelOf{files: files}, file: "demos-1.0-py3-none-any.whl", want: "the directory demos-1.0.dist-info is missing"},
-		"bomb":           {of: wheelOf{files: with("demo/zeros", strings.Repeat("\x00", MinBytes+1))}, want: fmt.Sprintf("has more than %d bytes", MinBytes)},
+		"name of others": {of: wheelOf{files: files}, file: "demos-1.0-py3-none-any.whl",
+			want: "the directory demos-1.0.dist-info is missing"},
+		"bomb": {of: wheelOf{files: with("demo/zeros", strings.Repeat("\x00", MinBytes+1))},
+			want: fmt.Sprintf("has more than %d bytes", MinBytes)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := c.file
@@ -200,7 +239,10 @@ func TestWheelFrame(t *testing.T) {
 		"cut at end": {good[:len(good)-1], "is not a zip archive"},
 		"before it":  {append([]byte("#!/bin/sh\n"), good...), "not part of the zip archive"},
 		"behind it":  {append(bytes.Clone(good), 'x'), "not part of the zip archive"},
-		"64 bits":    {edit(func(b []byte) []byte { binary.LittleEndian.PutUint16(b[at+10:], 0xffff); return b }), "zip64"},
+		"64 bits": {edit(func(b []byte) []byte {
+			binary.LittleEndian.PutUint16(b[at+10:], 0xffff)
+			return b
+		}), "zip64"},
 		// Go reads the 64-bit form only where the other one says so. Who reads it always would see another archive.
 		"its locator": {edit(func(b []byte) []byte {
 			b = slices.Insert(b, at, append([]byte("PK\x06\x07"), make([]byte, 16)...)...)
@@ -208,7 +250,10 @@ func TestWheelFrame(t *testing.T) {
 			binary.LittleEndian.PutUint32(end[12:], binary.LittleEndian.Uint32(end[12:])+20)
 			return b
 		}), "zip64"},
-		"another count": {edit(func(b []byte) []byte { binary.LittleEndian.PutUint16(b[at+10:], 9); return b }), "unexpected EOF"},
+		"another count": {edit(func(b []byte) []byte {
+			binary.LittleEndian.PutUint16(b[at+10:], 9)
+			return b
+		}), "unexpected EOF"},
 		"not its begin": {edit(func(b []byte) []byte { b[0] = 'p'; return b }), "does not begin as a zip archive"},
 		"crc":           {edit(func(b []byte) []byte { b[directory+16] ^= 1; return b }), "checksum error"},
 		"method":        {edit(func(b []byte) []byte { b[directory+10] = 12; return b }), "compression method 12"},
@@ -247,13 +292,15 @@ func TestStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (Shelf{a}).Visit(ctx, []cas.ID{{Kind: cas.Blob, Digest: a.Files[0].Digest}}, nil); !errors.Is(err, gone) {
+	if err := (Shelf{a}).Visit(ctx, []cas.ID{{Kind: cas.Blob, Digest: a.Files[0].Digest}}, nil); !errors.Is(err,
+		gone) {
 		t.Error(err)
 	}
 }
 
 func FuzzWheel(f *testing.F) {
-	good := wheelOf{files: map[string]string{"demo/__init__.py": "x = 1\n", "demo-1.0.data/purelib/a.py": "a"}}.bytes(f)
+	good := wheelOf{files: map[string]string{"demo/__init__.py": "x = 1\n",
+		"demo-1.0.data/purelib/a.py": "a"}}.bytes(f)
 	f.Add(good)
 	f.Add(wheelOf{files: map[string]string{"../x": "1"}}.bytes(f))
 	f.Add(good[:len(good)/2])

@@ -109,7 +109,8 @@ func tarOf(t testing.TB, members ...member) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, m := range members {
-		h := &tar.Header{Name: m.name, Size: int64(len(m.text)), Mode: m.mode, Typeflag: m.kind, Linkname: m.link, PAXRecords: m.pax}
+		h := &tar.Header{Name: m.name, Size: int64(len(m.text)), Mode: m.mode, Typeflag: m.kind, Linkname: m.link,
+			PAXRecords: m.pax}
 		if h.Mode == 0 {
 			h.Mode = 0o644
 		}

@@ -15,9 +15,9 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Functions returns the functions of the tools rye/primary/rye_search, rye_load and rye_execute, for calls of a session. Each
-// needs the permission for the item that it is about. What execute runs gets what the caller of execute may have, and not what
-// that tool declares.
+// Functions returns the functions of the tools rye/primary/rye_search, rye_load and rye_execute, for calls of a
+// session. Each needs the permission for the item that it is about. What execute runs gets what the caller of execute
+// may have, and not what that tool declares.
 func Functions(s *session.Session) function.Functions {
 	return function.Functions{
 		"search": function.Of(searching.needs, func(ctx context.Context, _ *function.Call, p searching) (any, error) {

@@ -1,5 +1,6 @@
-// Package primary is what an agent does with items, whatever door it comes through: it searches, reads and runs what is pinned.
-// The server of package mcp calls these functions, and so do the tools rye/primary/rye_search, rye_load and rye_execute.
+// Package primary is what an agent does with items, whatever door it comes through: it searches, reads and runs what
+// is pinned. The server of package mcp calls these functions, and so do the tools rye/primary/rye_search, rye_load and
+// rye_execute.
 package primary
 
 import (
@@ -48,10 +49,11 @@ func Load(ctx context.Context, s *session.Session, ref model.Ref) (map[string]an
 	return object{"ref": ref.String(), "digest": it.Raw.String(), "text": string(it.Bytes)}, nil
 }
 
-// Execute runs a tool, or returns the text of a directive, its inputs filled in, or of knowledge. The call says which item, who
-// calls, and whether it is dry; given is what the item takes. What a tool writes meanwhile goes to the sink, nil for nowhere. A
-// tool that fails is an error, with what it returned.
-func Execute(ctx context.Context, s *session.Session, c *exec.Call, given map[string]any, to primitive.Sink) (map[string]any, error) {
+// Execute runs a tool, or returns the text of a directive, its inputs filled in, or of knowledge. The call says which
+// item, who calls, and whether it is dry; given is what the item takes. What a tool writes meanwhile goes to the sink,
+// nil for nowhere. A tool that fails is an error, with what it returned.
+func Execute(ctx context.Context, s *session.Session, c *exec.Call, given map[string]any,
+	to primitive.Sink) (map[string]any, error) {
 	ref := c.Ref.String()
 	if c.Ref.Kind != "tool" {
 		it, err := s.Item(ctx, c.Ref)
@@ -77,7 +79,8 @@ func Execute(ctx context.Context, s *session.Session, c *exec.Call, given map[st
 		return nil, err
 	}
 	if r.Failed {
-		return nil, fault.New(fault.Code(cmp.Or(r.Code, string(fault.Failed))), "%q: %s", ref, cmp.Or(r.Failure, r.Ended, "the tool failed")).
+		return nil, fault.New(fault.Code(cmp.Or(r.Code, string(fault.Failed))), "%q: %s", ref,
+			cmp.Or(r.Failure, r.Ended, "the tool failed")).
 			On("ref", ref).On("receipt", r.Digest.String()).On("data", r.Value)
 	}
 	return object{"ref": ref, "success": true, "data": r.Value, "receipt": r.Digest.String()}, nil

@@ -1,13 +1,13 @@
 // Package primitive defines the last link of a chain: the only code that touches the world.
 //
-// Before a Primitive runs, everything is decided: the bytes, their signers, the grants, the parameters. It gets an Action,
-// does that and nothing else, streams the output to a Sink, and reports how it ended. Package primitivetest checks every
-// implementation.
+// Before a Primitive runs, everything is decided: the bytes, their signers, the grants, the parameters. It gets an
+// Action, does that and nothing else, streams the output to a Sink, and reports how it ended. Package primitivetest
+// checks every implementation.
 //
-// Optional abilities are interfaces of their own, found by assertion: starting programs, which must be known before they
-// start (Starter, Seeker), closing after the last action (Closer), naming the service that an action calls (Asker), doing without files (Bare),
-// or with those that an action before has read (Keeper), and getting ready while an action is prepared (Readier).
-// Package resilient wraps a primitive.
+// Optional abilities are interfaces of their own, found by assertion: starting programs, which must be known before
+// they start (Starter, Seeker), closing after the last action (Closer), naming the service that an action calls
+// (Asker), doing without files (Bare), or with those that an action before has read (Keeper), and getting ready while
+// an action is prepared (Readier). Package resilient wraps a primitive.
 package primitive
 
 import (
@@ -25,8 +25,8 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// Bare is for a primitive that may need nothing but the configuration for an action: no files of the chain, no directory, no
-// environment. Its method reports whether that is so.
+// Bare is for a primitive that may need nothing but the configuration for an action: no files of the chain, no
+// directory, no environment. Its method reports whether that is so.
 type Bare interface {
 	Bare(config map[string]any) bool
 }
@@ -35,14 +35,14 @@ type Bare interface {
 type Keeper interface {
 	// Keeps reports whether anything is kept.
 	Keeps() bool
-	// Take puts into Action.Kept what is kept for an action, and reports whether there is something. Such an action has no
-	// directory to write to and no environment, and Own is only the name of what did the like before: its files may be gone or
-	// changed, and none is read. It is run or, when release is called, not any more.
+	// Take puts into Action.Kept what is kept for an action, and reports whether there is something. Such an action
+	// has no directory to write to and no environment, and Own is only the name of what did the like before: its files
+	// may be gone or changed, and none is read. It is run or, when release is called, not any more.
 	Take(a *Action) (release func(), ok bool)
 }
 
-// A Readier can begin with what takes long before an action is prepared. Its method is called when one probably follows, with or
-// without a network, and nothing of it is known.
+// A Readier can begin with what takes long before an action is prepared. Its method is called when one probably
+// follows, with or without a network, and nothing of it is known.
 type Readier interface {
 	Ready(network bool)
 }
@@ -82,16 +82,16 @@ type Action struct {
 	Scratch string
 	// Kept is what a Keeper has for this action, nil for nothing.
 	Kept any
-	// Hold keeps the files of the action until release is called, for what lives longer than the action. It is called while
-	// the action runs; nil: nothing ends with the action.
+	// Hold keeps the files of the action until release is called, for what lives longer than the action. It is called
+	// while the action runs; nil: nothing ends with the action.
 	Hold func() (release func())
-	// Identity is the digest of all that decides what a pure tool gives, and who vouches for it: equal ones may have the same
-	// answer. It is zero where there is a secret in the action.
+	// Identity is the digest of all that decides what a pure tool gives, and who vouches for it: equal ones may have
+	// the same answer. It is zero where there is a secret in the action.
 	Identity cas.Digest
 }
 
-// Wall is how long the action may take: what is shorter of its limit and of "timeout", in seconds, in its configuration;
-// 0 if neither says.
+// Wall is how long the action may take: what is shorter of its limit and of "timeout", in seconds, in its
+// configuration; 0 if neither says.
 func (a *Action) Wall() time.Duration {
 	wall := a.Sandbox.Limits.Wall
 	seconds, ok := jcs.Number(a.Config["timeout"])
@@ -129,12 +129,16 @@ func (a *Action) Limit(ended string) string {
 		ended, name string
 		value       any
 	}{
-		{"cpu", "cpu_seconds", l.CPU.Seconds()}, {"memory", "memory_mib", l.Memory >> 20}, {"written", "written_mib", l.Written >> 20},
-		{"output", "output_mib", l.Output >> 20}, {"processes", "processes", l.Processes}, {"timeout", "duration_seconds", l.Wall.Seconds()},
+		{"cpu", "cpu_seconds", l.CPU.Seconds()}, {"memory", "memory_mib", l.Memory >> 20},
+		{"written", "written_mib", l.Written >> 20},
+		{"output", "output_mib", l.Output >> 20}, {"processes", "processes", l.Processes},
+		{"timeout", "duration_seconds", l.Wall.Seconds()},
 	} {
 		// A runtime may have a shorter time for what it runs.
-		if own, err := strconv.ParseFloat(fmt.Sprint(a.Config[ended]), 64); err == nil && (ended == "steps" || ended == "timeout" && own < l.Wall.Seconds()) {
-			return fmt.Sprintf("%s: %s (config: in the tool or its runtime)", ended, strconv.FormatFloat(own, 'f', -1, 64))
+		if own, err := strconv.ParseFloat(fmt.Sprint(a.Config[ended]), 64); err == nil &&
+			(ended == "steps" || ended == "timeout" && own < l.Wall.Seconds()) {
+			return fmt.Sprintf("%s: %s (config: in the tool or its runtime)", ended,
+				strconv.FormatFloat(own, 'f', -1, 64))
 		}
 		if ended == of.ended {
 			return fmt.Sprintf("%s: %v (limits: in the tool)", of.name, of.value)
@@ -143,8 +147,9 @@ func (a *Action) Limit(ended string) string {
 	return ""
 }
 
-// Files are what of the project an action may read and write, for a primitive that opens them itself. All of it stands in the
-// Sandbox as well, where nothing says which paths are the project's. A pure tool has none but those of a build's step.
+// Files are what of the project an action may read and write, for a primitive that opens them itself. All of it stands
+// in the Sandbox as well, where nothing says which paths are the project's. A pure tool has none but those of a
+// build's step.
 type Files struct {
 	Project     string   // absolute
 	Read, Write []string // absolute; the nearest one above a file decides, and Sandbox.Deny
@@ -153,7 +158,8 @@ type Files struct {
 // A Program is one that may be started.
 type Program struct {
 	Path string
-	// File is the program, opened before it was hashed, if the program is pinned; else nil. The maker of the action closes it.
+	// File is the program, opened before it was hashed, if the program is pinned; else nil. The maker of the action
+	// closes it.
 	File *os.File
 }
 
@@ -166,18 +172,19 @@ const (
 	Stderr
 )
 
-// A Sink receives output as it is written. Emit is called by one goroutine at a time and must not keep b. An error ends the
-// action, as its cancellation would.
+// A Sink receives output as it is written. Emit is called by one goroutine at a time and must not keep b. An error
+// ends the action, as its cancellation would.
 type Sink interface {
 	Emit(s Stream, b []byte) error
 }
 
 // A Result says how an action ended.
 type Result struct {
-	Value    any    // what came out of it, in JSON's values
-	Failure  string // why the action's own answer is no, in words that it chose; with Failed
-	Failed   bool
-	Ended    string // what ended it before its time: one of package sandbox's words, steps or message; "" if nothing did
+	Value   any    // what came out of it, in JSON's values
+	Failure string // why the action's own answer is no, in words that it chose; with Failed
+	Failed  bool
+	// what ended it before its time: one of package sandbox's words, steps or message; "" if nothing did
+	Ended    string
 	Exit     int    // of a process
 	Signal   string // that ended the process; "" if none did
 	Level    floor.Level
@@ -213,8 +220,8 @@ type Closer interface {
 	Close() error
 }
 
-// An Asker names the service that an action with a configuration calls: if one such action fails, others will. "" means no
-// particular one.
+// An Asker names the service that an action with a configuration calls: if one such action fails, others will. ""
+// means no particular one.
 type Asker interface {
 	Asks(config map[string]any) string
 }

@@ -9,9 +9,11 @@ import (
 
 // TestLimit: a limit is said as it is declared, or where it is by itself.
 func TestLimit(t *testing.T) {
-	a := &Action{Config: map[string]any{"steps": int64(7), "timeout": 2.5}, Sandbox: sandbox.Spec{Limits: sandbox.Limits{
-		CPU: 3 * time.Second, Memory: 200 << 20, Written: 5 << 20, Output: 1 << 20, Processes: 9, Wall: time.Minute,
-	}}}
+	a := &Action{Config: map[string]any{"steps": int64(7), "timeout": 2.5},
+		Sandbox: sandbox.Spec{Limits: sandbox.Limits{
+			CPU: 3 * time.Second, Memory: 200 << 20, Written: 5 << 20, Output: 1 << 20, Processes: 9,
+			Wall: time.Minute,
+		}}}
 	for ended, want := range map[string]string{
 		"cpu":       "cpu_seconds: 3 (limits: in the tool)",
 		"memory":    "memory_mib: 200 (limits: in the tool)",

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// KillTree kills a process that began at start, with those below it in the tree of processes. A process whose start differs is
-// another one: it is left alone, and the answer is os.ErrProcessDone.
+// KillTree kills a process that began at start, with those below it in the tree of processes. A process whose start
+// differs is another one: it is left alone, and the answer is os.ErrProcessDone.
 func KillTree(pid int, start string) error {
 	if pid <= 0 || start == "" {
 		return os.ErrProcessDone
@@ -36,7 +36,8 @@ func KillTree(pid int, start string) error {
 	return nil
 }
 
-// killOne kills one process. The start is compared when the process is held, so that none that gets its number later is meant.
+// killOne kills one process. The start is compared when the process is held, so that none that gets its number later
+// is meant.
 func killOne(pid int, start string) error {
 	p, err := os.FindProcess(pid)
 	if err != nil {

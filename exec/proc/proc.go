@@ -41,7 +41,8 @@ type Exit struct {
 	MaxRSS int64 // bytes
 }
 
-// BadArgument returns the error that an argument or a variable can't be passed to a program; what is as in "argument 3".
+// BadArgument returns the error that an argument or a variable can't be passed to a program; what is as in "argument
+// 3".
 func BadArgument(what, reason string) error {
 	return fault.New(fault.Validation, "%s %s", what, reason).On("argument", what)
 }
@@ -52,8 +53,8 @@ const (
 	MaxTotal    = 2<<20 - 64<<10
 )
 
-// lastOutput is how long Run waits for output when the program has ended and something still holds the pipe: what escaped,
-// or, when many are started at once, another that was forked and hasn't come to its own program yet.
+// lastOutput is how long Run waits for output when the program has ended and something still holds the pipe: what
+// escaped, or, when many are started at once, another that was forked and hasn't come to its own program yet.
 const lastOutput = 30 * time.Second
 
 // Check reports what of a command can't be passed on.
@@ -185,10 +186,12 @@ const maxAnswer = 1 << 20
 // An Asker runs programs of the host for what they print.
 type Asker struct{}
 
-// Run returns what a program prints, at most 1 MiB. The error of a program that fails has the beginning of its standard error.
+// Run returns what a program prints, at most 1 MiB. The error of a program that fails has the beginning of its
+// standard error.
 func (Asker) Run(ctx context.Context, path string, args, env []string) ([]byte, error) {
 	out, complaint := &Head{Room: maxAnswer}, &Head{Room: 500}
-	exit, err := Run(ctx, Command{Path: path, Args: args, Env: env, Dir: filepath.Dir(path), Stdout: out, Stderr: complaint})
+	exit, err := Run(ctx, Command{Path: path, Args: args, Env: env, Dir: filepath.Dir(path), Stdout: out,
+		Stderr: complaint})
 	switch {
 	case err != nil:
 		return nil, err

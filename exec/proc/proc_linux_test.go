@@ -36,7 +36,8 @@ func TestChildren(t *testing.T) {
 			}
 		})
 		exit, err := proc.Run(ctx, c)
-		if exit == nil || how == "stay" && !errors.Is(err, context.Canceled) || how == "leave" && (err != nil || exit.Code != 0) {
+		if exit == nil || how == "stay" && !errors.Is(err, context.Canceled) || how == "leave" &&
+			(err != nil || exit.Code != 0) {
 			t.Errorf("%s: %+v, %v", how, exit, err)
 		}
 		// The kernel takes a while to remove killed processes.
@@ -141,7 +142,8 @@ func TestBelow(t *testing.T) {
 	if list := proc.Below(c.Process.Pid); len(list) != 3 {
 		t.Errorf("%v", list)
 	}
-	if list := proc.Below(os.Getpid()); !slices.Contains(list, c.Process.Pid) || len(list) < 4 || list[0] != c.Process.Pid {
+	if list := proc.Below(os.Getpid()); !slices.Contains(list, c.Process.Pid) || len(list) < 4 ||
+		list[0] != c.Process.Pid {
 		t.Errorf("%v", list)
 	}
 	_ = unix.Kill(-c.Process.Pid, unix.SIGKILL)

@@ -88,7 +88,8 @@ func TestAsGiven(t *testing.T) {
 	out.Reset()
 	c = command(t, "echo")
 	c.Stdout = &out
-	if _, err := proc.Run(t.Context(), c); err != nil || !strings.HasPrefix(out.String(), "[] [] ") && runtime.GOOS == "linux" {
+	if _, err := proc.Run(t.Context(), c); err != nil || !strings.HasPrefix(out.String(), "[] [] ") &&
+		runtime.GOOS == "linux" {
 		t.Errorf("no environment: %s, %v", out.String(), err)
 	}
 }
@@ -101,7 +102,8 @@ func TestExit(t *testing.T) {
 		}
 	}
 	exit, err := proc.Run(t.Context(), command(t, "burn"))
-	if err != nil || exit.CPU < 20*time.Millisecond || exit.Wall < 50*time.Millisecond || runtime.GOOS == "linux" && exit.MaxRSS < 32<<20 {
+	if err != nil || exit.CPU < 20*time.Millisecond || exit.Wall < 50*time.Millisecond || runtime.GOOS == "linux" &&
+		exit.MaxRSS < 32<<20 {
 		t.Errorf("%+v, %v", exit, err)
 	}
 }
@@ -113,7 +115,8 @@ func TestCancel(t *testing.T) {
 	c := command(t, "sleep")
 	c.Stdout = tell(func() { cancel(cause) })
 	exit, err := proc.Run(ctx, c)
-	if !errors.Is(err, cause) || exit == nil || exit.Code != -1 || runtime.GOOS != "windows" && exit.Signal != "SIGKILL" {
+	if !errors.Is(err, cause) || exit == nil || exit.Code != -1 || runtime.GOOS != "windows" &&
+		exit.Signal != "SIGKILL" {
 		t.Errorf("%+v, %v", exit, err)
 	}
 	if exit, err := proc.Run(ctx, c); !errors.Is(err, cause) || exit != nil {
@@ -168,8 +171,9 @@ func TestCheck(t *testing.T) {
 		`variable "A" has 131073 bytes`:             {Path: path, Env: []string{"A=" + long}},
 		"variable 2 is not NAME=VALUE":              {Path: path, Env: []string{"A=", "B"}},
 		"variable 1 is not NAME=VALUE":              {Path: path, Env: []string{"=B"}},
-		"argument 16 is too long":                   {Path: path, Args: strings.SplitAfter(strings.Repeat(long[1:]+"\n", 20), "\n")},
-		"is a script: start its interpreter":        {Path: path, Program: script},
+		"argument 16 is too long": {Path: path,
+			Args: strings.SplitAfter(strings.Repeat(long[1:]+"\n", 20), "\n")},
+		"is a script: start its interpreter": {Path: path, Program: script},
 	} {
 		_, err := proc.Run(t.Context(), c)
 		if fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), want) {
@@ -194,7 +198,8 @@ func TestAsker(t *testing.T) {
 	for want, args := range map[string][]string{
 		`exits with status 3: "so it is`: {"exit", "3"}, "prints more than 1048576 bytes": {"much"},
 	} {
-		if out, err := a.Run(t.Context(), self(t), append([]string{word}, args...), nil); err == nil || !strings.Contains(err.Error(), want) || out != nil {
+		if out, err := a.Run(t.Context(), self(t), append([]string{word}, args...), nil); err == nil ||
+			!strings.Contains(err.Error(), want) || out != nil {
 			t.Errorf("%v: %d bytes, %v", args, len(out), err)
 		}
 	}

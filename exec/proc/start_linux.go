@@ -16,8 +16,8 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(b))
 })
 
-// Start returns when a process was started, "" if it doesn't run. With its number that names it for good: the number alone is
-// given to another process later.
+// Start returns when a process was started, "" if it doesn't run. With its number that names it for good: the number
+// alone is given to another process later.
 func Start(pid int) string {
 	state, start := stat(pid)
 	if start == "" || state == 'Z' {
@@ -47,8 +47,8 @@ func stat(pid int) (state byte, start string) {
 	return f[atState][0], string(f[atStart])
 }
 
-// Inherited returns a variable that a process above this one was started with, "" for none. A program can take it from the
-// environment of what it starts, but not from its own.
+// Inherited returns a variable that a process above this one was started with, "" for none. A program can take it from
+// the environment of what it starts, but not from its own.
 func Inherited(name string) string {
 	const most = 100
 	for pid, n := os.Getppid(), 0; pid > 1 && n < most; n++ {

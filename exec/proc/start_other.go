@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Start returns what tells a process from others, "" if it doesn't run. Here that is not when it was started: a later process
-// with the same number is taken for it.
+// Start returns what tells a process from others, "" if it doesn't run. Here that is not when it was started: a later
+// process with the same number is taken for it.
 func Start(pid int) string {
 	p, err := os.FindProcess(pid)
 	if err != nil {

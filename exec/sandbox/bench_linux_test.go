@@ -8,8 +8,8 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// What a start costs: the program does nothing, and is this binary, so "bare" has a start of Go's runtime in it, and the others
-// two.
+// What a start costs: the program does nothing, and is this binary, so "bare" has a start of Go's runtime in it, and
+// the others two.
 func BenchmarkRun(b *testing.B) {
 	m := machine(b)
 	c := proc.Command{Path: self(b), Args: []string{tryWord, "nothing"}}
@@ -34,7 +34,8 @@ func BenchmarkRun(b *testing.B) {
 // What it costs to start 400 children and to end them, since the program has left them.
 func BenchmarkLeft(b *testing.B) {
 	m := machine(b)
-	c := proc.Command{Path: "/bin/sh", Args: []string{"-c", "for i in $(seq 400); do sleep 600 & done"}, Env: []string{"PATH=/usr/bin:/bin"}}
+	c := proc.Command{Path: "/bin/sh", Args: []string{"-c", "for i in $(seq 400); do sleep 600 & done"},
+		Env: []string{"PATH=/usr/bin:/bin"}}
 	for _, l := range []floor.Level{floor.Limits, floor.Namespace} {
 		b.Run(l.String(), func(b *testing.B) {
 			for b.Loop() {

@@ -1,52 +1,53 @@
-// Package sandbox runs a program so that it, and everything that it starts, reaches what it was given and nothing else, uses
-// no more than its limits, and leaves nothing running.
+// Package sandbox runs a program so that it, and everything that it starts, reaches what it was given and nothing
+// else, uses no more than its limits, and leaves nothing running.
 //
 // # Levels
 //
-// A Spec names a level. Run enforces exactly that level, or refuses with an *UnavailableError that names what is missing:
-// never less. An Outcome lists the means.
+// A Spec names a level. Run enforces exactly that level, or refuses with an *UnavailableError that names what is
+// missing: never less. An Outcome lists the means.
 //
 //	none       its own session, only files 0 to 2, umask 022, no core dumps; everything it started ends with it
 //	limits     also Limits
 //	landlock   also rules over files and system calls
 //	namespace  also its own processes, mounts, network and IPC; for an ordinary user in a user namespace
 //
-// With Most it is the highest level that works, at least the named one. Run tries from the highest level down, with the
-// program itself: a place that can't be made fails before the program starts or its input is read, and the next run remembers
-// that. Offers returns what the machine can enforce, by trying everything.
+// With Most it is the highest level that works, at least the named one. Run tries from the highest level down, with
+// the program itself: a place that can't be made fails before the program starts or its input is read, and the next
+// run remembers that. Offers returns what the machine can enforce, by trying everything.
 //
-// Limiting the network to a list of hosts needs namespace: at landlock, asking for hosts asks for namespace, and Most falls
-// back from there to limits. Below landlock the network is not limited.
+// Limiting the network to a list of hosts needs namespace: at landlock, asking for hosts asks for namespace, and Most
+// falls back from there to limits. Below landlock the network is not limited.
 //
 // # Files
 //
-// For each file the nearest path above it in Read, Write and Deny decides; what is below none of them can't be opened. Read
-// allows reading and executing, Write also changes. So {Write: p, Read: p/.ai, Deny: p/.ai/keys, Write: p/.ai/outputs} means
-// what it says. A path is absolute and clean, exists, and has no symbolic link in it, because any program that may write to a
-// directory can make one; a path in Deny may be missing. /proc, /sys, /dev and / can't be given. Every program also gets
-// itself, /usr, /bin, /lib*, those files of /etc that the loader, time zones, locales, names and certificates need, and the
-// devices null, zero, full, random and urandom; of /proc, facts about the machine, or its own /proc in a namespace. No home,
-// no /tmp, no /run.
+// For each file the nearest path above it in Read, Write and Deny decides; what is below none of them can't be opened.
+// Read allows reading and executing, Write also changes. So {Write: p, Read: p/.ai, Deny: p/.ai/keys, Write:
+// p/.ai/outputs} means what it says. A path is absolute and clean, exists, and has no symbolic link in it, because any
+// program that may write to a directory can make one; a path in Deny may be missing. /proc, /sys, /dev and / can't be
+// given. Every program also gets itself, /usr, /bin, /lib*, those files of /etc that the loader, time zones, locales,
+// names and certificates need, and the devices null, zero, full, random and urandom; of /proc, facts about the
+// machine, or its own /proc in a namespace. No home, no /tmp, no /run.
 //
-// In a namespace everything outside Write is mounted read-only, and paths in Deny are covered. At landlock, a directory with
-// something inside that needs another mode is split: its entries are given one by one, nothing can be created in the directory
-// itself, and one with something denied in it can't be listed. In a namespace the same happens if there is nothing to mount
-// over. Nothing can be renamed or linked between two mounts.
+// In a namespace everything outside Write is mounted read-only, and paths in Deny are covered. At landlock, a
+// directory with something inside that needs another mode is split: its entries are given one by one, nothing can be
+// created in the directory itself, and one with something denied in it can't be listed. In a namespace the same
+// happens if there is nothing to mount over. Nothing can be renamed or linked between two mounts.
 //
 // # System calls
 //
-// Package seccomp lists what is denied. Sockets are limited to the internet, if the network is granted; local sockets are
-// always denied, because Landlock doesn't see a connect to a path. Socket pairs are streams. At landlock, where nothing is
-// mounted read-only, changing mode, owner, times or attributes by path is denied too, because Landlock doesn't see that either:
-// chmod fails there, and futimens and fchmod work on open files only in a namespace. Executing gains no privileges (no setuid),
-// and root has no capabilities: file modes apply to it as to any user.
+// Package seccomp lists what is denied. Sockets are limited to the internet, if the network is granted; local sockets
+// are always denied, because Landlock doesn't see a connect to a path. Socket pairs are streams. At landlock, where
+// nothing is mounted read-only, changing mode, owner, times or attributes by path is denied too, because Landlock
+// doesn't see that either: chmod fails there, and futimens and fchmod work on open files only in a namespace.
+// Executing gains no privileges (no setuid), and root has no capabilities: file modes apply to it as to any user.
 //
 // # Network
 //
-// None, all of the machine's, or hosts. Hosts are reached through a proxy (package proxy) that listens in the program's own
-// network, in which there is nothing else. http_proxy and https_proxy name it; a program that doesn't use it reaches nothing.
-// There are no datagrams, and only the proxy resolves names. A granted name that resolves to this machine or its link is
-// refused; an address granted as such isn't. All of the network includes the services of this machine and its link.
+// None, all of the machine's, or hosts. Hosts are reached through a proxy (package proxy) that listens in the
+// program's own network, in which there is nothing else. http_proxy and https_proxy name it; a program that doesn't
+// use it reaches nothing. There are no datagrams, and only the proxy resolves names. A granted name that resolves to
+// this machine or its link is refused; an address granted as such isn't. All of the network includes the services of
+// this machine and its link.
 //
 // # Limits
 //
@@ -59,25 +60,27 @@
 //	output                              counted as it passes
 //	wall                                a clock
 //
-// The watch looks every 5 to 50 milliseconds: its limits may be exceeded by what can be done in that time. Without a control
-// group, unmapped memory files (memfd) are limited only by RLIMIT_FSIZE, detached System V segments and shared pages given back
-// with madvise by nothing, and CPU time of children that are never waited for by the wall time.
+// The watch looks every 5 to 50 milliseconds: its limits may be exceeded by what can be done in that time. Without a
+// control group, unmapped memory files (memfd) are limited only by RLIMIT_FSIZE, detached System V segments and shared
+// pages given back with madvise by nothing, and CPU time of children that are never waited for by the wall time.
 //
-// A program that exceeds a limit is killed with everything that it started, and the Outcome names the limit. A program that was
-// only refused memory, a file or a process may end by itself.
+// A program that exceeds a limit is killed with everything that it started, and the Outcome names the limit. A program
+// that was only refused memory, a file or a process may end by itself.
 //
 // # How
 //
-// Run starts this same binary again as the second stage, with the arguments in Options that lead to package stage; if there are
-// namespaces, inside them. The stage makes the place, forks, and stays above the program: as process 1 of its namespace, or as
-// the reaper of orphans. Between fork and exec the child, which by then is one thread without a runtime, sets limits, Landlock
-// and the filter by plain system calls. So they hold from the program's first instruction, and neither this process nor the
-// stage is ever restricted. The two talk over a socket in messages of package stage: first the plan and the program's files, then
-// reports. When the socket closes, because Run ends or died, the stage kills everything, waits for it, and reports what was used.
+// Run starts this same binary again as the second stage, with the arguments in Options that lead to package stage; if
+// there are namespaces, inside them. The stage makes the place, forks, and stays above the program: as process 1 of
+// its namespace, or as the reaper of orphans. Between fork and exec the child, which by then is one thread without a
+// runtime, sets limits, Landlock and the filter by plain system calls. So they hold from the program's first
+// instruction, and neither this process nor the stage is ever restricted. The two talk over a socket in messages of
+// package stage: first the plan and the program's files, then reports. When the socket closes, because Run ends or
+// died, the stage kills everything, waits for it, and reports what was used.
 //
-// Starting a stage takes longer than all that it does, so one may be started before its run is known (Ready), and while a process
-// goes on making runs one is kept for ten seconds. It has nothing of any run, is for one alone, and isn't used when something was
-// mounted since. Run returns with the last report of its stage, when nothing of the program is left; the stage itself then ends.
+// Starting a stage takes longer than all that it does, so one may be started before its run is known (Ready), and
+// while a process goes on making runs one is kept for ten seconds. It has nothing of any run, is for one alone, and
+// isn't used when something was mounted since. Run returns with the last report of its stage, when nothing of the
+// program is left; the stage itself then ends.
 //
 // On systems other than Linux there are only limits of time and output, and no level above limits.
 package sandbox

@@ -8,8 +8,8 @@ import (
 	"github.com/rye-build/rye/exec/sandbox/stage"
 )
 
-// TestEarly: a stage is entered when few packages of its program are initialised. This test's own program has more than a
-// hundred; without a socket, the stage ends with status 2.
+// TestEarly: a stage is entered when few packages of its program are initialised. This test's own program has more
+// than a hundred; without a socket, the stage ends with status 2.
 func TestEarly(t *testing.T) {
 	c := exec.Command(self(t), stage.Word)
 	c.Env = []string{"GODEBUG=inittrace=1"}

@@ -54,8 +54,8 @@ func machine(t testing.TB) *sandbox.Machine {
 	return sandbox.New(sandbox.Options{Self: []string{self(t), stageWord, coverDir()}})
 }
 
-// coverDir returns the directory for the coverage of children; "" if it isn't measured. A test reads everything in its own directory
-// when it ends, so theirs is another one.
+// coverDir returns the directory for the coverage of children; "" if it isn't measured. A test reads everything in its
+// own directory when it ends, so theirs is another one.
 func coverDir() string {
 	f := flag.Lookup("test.gocoverdir")
 	if f == nil || f.Value.String() == "" {
@@ -154,7 +154,8 @@ func newGround(t testing.TB) ground {
 		t.Fatal(err)
 	}
 	g := ground{base}
-	for _, path := range []string{"home/.ssh/id", "given/.ai/tools/tool.py", "given/data", "given/rye.lock", "given/.ai/keys/key", "given/.ai/outputs/old"} {
+	for _, path := range []string{"home/.ssh/id", "given/.ai/tools/tool.py", "given/data", "given/rye.lock",
+		"given/.ai/keys/key", "given/.ai/outputs/old"} {
 		put(t, g.base+"/"+path)
 	}
 	return g
@@ -200,8 +201,10 @@ const (
 
 // denials lists how an attempt that was denied ends.
 var denials = []string{
-	"operation not permitted", "permission denied", "function not implemented", "no such file or directory", "no such process",
-	"read-only file system", "device or resource busy", "invalid cross-device link", "no core dumps", "no new privileges",
+	"operation not permitted", "permission denied", "function not implemented", "no such file or directory",
+	"no such process",
+	"read-only file system", "device or resource busy", "invalid cross-device link", "no core dumps",
+	"no new privileges",
 }
 
 // escapes lists the attempts; words in braces are filled in.
@@ -303,11 +306,13 @@ func TestEscapes(t *testing.T) {
 	words := []string{
 		"{victim}", other, "{parent}", strconv.Itoa(os.Getpid()), "{address}", strconv.FormatUint(uint64(address), 10),
 		"{abstract}", accept(t, "unix", "@rye-test-"+other),
-		"{tcp}", accept(t, "tcp", "127.0.0.1:0"), "{tcp6}", accept(t, "tcp", "[::1]:0"), "{udp}", accept(t, "udp", "127.0.0.1:0"),
+		"{tcp}", accept(t, "tcp", "127.0.0.1:0"), "{tcp6}", accept(t, "tcp", "[::1]:0"), "{udp}",
+		accept(t, "udp", "127.0.0.1:0"),
 	}
 	for name, n := range map[string]int{
 		"AF_UNIX": unix.AF_UNIX, "AF_INET": unix.AF_INET, "AF_PACKET": unix.AF_PACKET, "AF_NETLINK": unix.AF_NETLINK,
-		"AF_VSOCK": unix.AF_VSOCK, "AF_ALG": unix.AF_ALG, "STREAM": unix.SOCK_STREAM, "RAW": unix.SOCK_RAW, "SEQPACKET": unix.SOCK_SEQPACKET,
+		"AF_VSOCK": unix.AF_VSOCK, "AF_ALG": unix.AF_ALG, "STREAM": unix.SOCK_STREAM, "RAW": unix.SOCK_RAW,
+		"SEQPACKET": unix.SOCK_SEQPACKET,
 	} {
 		words = append(words, "{"+name+"}", strconv.Itoa(n))
 	}
@@ -316,13 +321,16 @@ func TestEscapes(t *testing.T) {
 			g := newGround(t)
 			accept(t, "unix", g.base+"/docker.sock")
 			accept(t, "unixgram", g.base+"/log")
-			fill := strings.NewReplacer(slices.Concat(words, []string{"{base}", g.base, "{home}", g.base + "/home", "{given}", g.base + "/given"})...)
+			fill := strings.NewReplacer(slices.Concat(words,
+				[]string{"{base}", g.base, "{home}", g.base + "/home", "{given}", g.base + "/given"})...)
 			args := strings.Fields(fill.Replace(c.try))
 			before := g.snapshot(t)
 			for _, l := range []floor.Level{floor.Namespace, floor.Landlock} {
 				_ = os.Remove(g.base + "/given/link")
 				o, said := attempt(t, m, g.spec(l), args...)
-				if o.Exit.Code != 1 || !slices.ContainsFunc(denials, func(d string) bool { return strings.HasSuffix(said, d) }) {
+				if o.Exit.Code != 1 || !slices.ContainsFunc(denials, func(d string) bool {
+					return strings.HasSuffix(said, d)
+				}) {
 					t.Errorf("%s: %+v, %q", l, o.Exit, said)
 				}
 				if after := g.snapshot(t); !slices.Equal(before, after) {
@@ -352,13 +360,17 @@ func TestGiven(t *testing.T) {
 	}
 	for l := floor.None; l <= floor.Namespace; l++ {
 		s := sandbox.Spec{
-			Level: l, Read: []string{base + "/read", base + "/project/.ai"}, Write: []string{base + "/project", base + "/project/.ai/outputs"},
+			Level: l, Read: []string{base + "/read", base + "/project/.ai"},
+			Write: []string{base + "/project", base + "/project/.ai/outputs"},
 		}
 		for i, args := range [][]string{
 			{"nothing"}, {"read", file}, {"list", base + "/read"}, {"read", pinned}, {"list", base + "/project/.ai"},
-			{"append", data}, {"write", base + "/project/data/b"}, {"truncate", data}, {"mkdir", base + "/project/data/dir"},
-			{"rename", base + "/project/data/b", base + "/project/data/dir/c"}, {"remove", base + "/project/data/dir/c"}, {"remove", base + "/project/data/dir"},
-			{"write", base + "/project/.ai/outputs/o"}, {"append", "/dev/null"}, {"read", "/etc/passwd"}, {"children"}, {"pair"}, {"new call"},
+			{"append", data}, {"write", base + "/project/data/b"}, {"truncate", data},
+			{"mkdir", base + "/project/data/dir"},
+			{"rename", base + "/project/data/b", base + "/project/data/dir/c"},
+			{"remove", base + "/project/data/dir/c"}, {"remove", base + "/project/data/dir"},
+			{"write", base + "/project/.ai/outputs/o"}, {"append", "/dev/null"}, {"read", "/etc/passwd"}, {"children"},
+			{"pair"}, {"new call"},
 		} {
 			if o, said := attempt(t, m, s, args...); o.Exit.Code != 0 || o.Level != l {
 				t.Errorf("%s, %d: %q: %+v, %s", l, i, args, o, said)
@@ -387,13 +399,16 @@ func TestAsGiven(t *testing.T) {
 func TestExit(t *testing.T) {
 	m := machine(t)
 	for l := floor.None; l <= floor.Namespace; l++ {
-		if o, _ := attempt(t, m, sandbox.Spec{Level: l}, "exit", "42"); o.Exit.Code != 42 || o.Exit.Signal != "" || o.Ended != "" {
+		if o, _ := attempt(t, m, sandbox.Spec{Level: l}, "exit", "42"); o.Exit.Code != 42 || o.Exit.Signal != "" ||
+			o.Ended != "" {
 			t.Errorf("%s: %+v", l, o)
 		}
-		if o, said := attempt(t, m, sandbox.Spec{Level: l}, "die"); o.Exit.Code != -1 || o.Exit.Signal != "SIGKILL" || o.Ended != "" {
+		if o, said := attempt(t, m, sandbox.Spec{Level: l}, "die"); o.Exit.Code != -1 || o.Exit.Signal != "SIGKILL" ||
+			o.Ended != "" {
 			t.Errorf("%s: %+v %s", l, o, said)
 		}
-		for signal, ended := range map[unix.Signal]string{unix.SIGXCPU: "cpu", unix.SIGXFSZ: "written", unix.SIGSEGV: ""} {
+		for signal, ended := range map[unix.Signal]string{unix.SIGXCPU: "cpu", unix.SIGXFSZ: "written",
+			unix.SIGSEGV: ""} {
 			o, said := attempt(t, m, sandbox.Spec{Level: l}, "die-by", strconv.Itoa(int(signal)))
 			if o.Exit.Signal != unix.SignalName(signal) || o.Ended != ended {
 				t.Errorf("%s: %+v %s", l, o, said)

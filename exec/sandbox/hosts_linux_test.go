@@ -52,7 +52,8 @@ func TestHosts(t *testing.T) {
 	m := machine(t)
 	granted, page, other := speak(t, false), speak(t, true), speak(t, false)
 	_, port, _ := net.SplitHostPort(granted)
-	spec := sandbox.Spec{Level: floor.Landlock, Network: sandbox.Network{Hosts: []string{granted, page, "localhost:" + port, "*.example:443"}}}
+	spec := sandbox.Spec{Level: floor.Landlock, Network: sandbox.Network{Hosts: []string{granted, page,
+		"localhost:" + port, "*.example:443"}}}
 	run := func(args ...string) (*sandbox.Outcome, string) {
 		t.Helper()
 		var out bytes.Buffer
@@ -70,7 +71,8 @@ func TestHosts(t *testing.T) {
 		t.Errorf("%+v, %s", o, said)
 	}
 	o, said = run("fetch", "http://"+page+"/a?b")
-	if want := "page: GET /a?b HTTP/1.1\r\nHost: " + page + "\r\nConnection: close\r\nX-A: b\r\n\r\n"; o.Exit.Code != 0 || said != want {
+	if want := "page: GET /a?b HTTP/1.1\r\nHost: " + page +
+		"\r\nConnection: close\r\nX-A: b\r\n\r\n"; o.Exit.Code != 0 || said != want {
 		t.Errorf("%+v, %q", o, said)
 	}
 	for _, c := range []struct{ how, to, want string }{
@@ -92,7 +94,8 @@ func TestHosts(t *testing.T) {
 		if c.how != "fetch" && o.Exit.Code != 1 || !strings.Contains(said, c.want) {
 			t.Errorf("%+v: %+v, %s", c, o, said)
 		}
-		if named := c.want == "not among the hosts"; named != (len(o.Denied) == 1) || named && o.Denied[0] != strings.Trim(c.to, "htp:/") && c.how == "tunnel" {
+		if named := c.want == "not among the hosts"; named != (len(o.Denied) == 1) || named &&
+			o.Denied[0] != strings.Trim(c.to, "htp:/") && c.how == "tunnel" {
 			t.Errorf("%+v: denied %q", c, o.Denied)
 		}
 	}
@@ -107,7 +110,8 @@ func TestAllNetwork(t *testing.T) {
 		for _, c := range []struct {
 			try  string
 			code int
-		}{{"tcp " + granted, 0}, {"udp " + granted, 0}, {"bind", 0}, {"family 1 1", 1}, {"family 2 3", 1}, {"family 16 3", 1}} {
+		}{{"tcp " + granted, 0}, {"udp " + granted, 0}, {"bind", 0}, {"family 1 1", 1}, {"family 2 3", 1},
+			{"family 16 3", 1}} {
 			if o, said := attempt(t, m, s, strings.Fields(c.try)...); o.Exit.Code != c.code {
 				t.Errorf("%s: %+v: %+v, %s", l, c, o, said)
 			}

@@ -32,12 +32,14 @@ func TestLack(t *testing.T) {
 	m := New(Options{})
 	hosts := Spec{Level: floor.Namespace, Network: Network{Hosts: []string{"a"}}}
 	err := m.lack(hosts, "namespaces", &os.SyscallError{Syscall: "clone", Err: unix.EAGAIN})
-	if _, lacks := errors.AsType[*UnavailableError](err); lacks || !errors.Is(err, unix.EAGAIN) || m.lacks[2].Load() != nil {
+	if _, lacks := errors.AsType[*UnavailableError](err); lacks || !errors.Is(err, unix.EAGAIN) ||
+		m.lacks[2].Load() != nil {
 		t.Error(err)
 	}
 	err = m.lack(hosts, "namespaces", unix.EPERM)
 	e, lacks := errors.AsType[*UnavailableError](err)
-	if !lacks || m.lacks[2].Load() != e || m.lacks[0].Load() != nil || m.lacks[1].Load() != nil || e.Missing[0] != "namespaces: operation not permitted" {
+	if !lacks || m.lacks[2].Load() != e || m.lacks[0].Load() != nil || m.lacks[1].Load() != nil ||
+		e.Missing[0] != "namespaces: operation not permitted" {
 		t.Error(err)
 	}
 }
@@ -45,7 +47,8 @@ func TestLack(t *testing.T) {
 // TestErrors: an error names the part that is missing.
 func TestErrors(t *testing.T) {
 	for want, err := range map[string]error{
-		"this machine can't enforce the sandbox level landlock: landlock: none; seccomp: none": &UnavailableError{Level: floor.Landlock, Missing: []string{"landlock: none", "seccomp: none"}},
+		"this machine can't enforce the sandbox level landlock: landlock: none; seccomp: none": &UnavailableError{
+			Level: floor.Landlock, Missing: []string{"landlock: none", "seccomp: none"}},
 	} {
 		if err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

@@ -68,7 +68,8 @@ func TestAllocate(t *testing.T) {
 	m := machine(t)
 	for l := floor.Limits; l <= floor.Namespace; l++ {
 		o, said := attempt(t, m, sandbox.Spec{Level: l, Limits: sandbox.Limits{Memory: 128 << 20}}, "allocate")
-		if o.Exit.Code == 0 || o.Ended == "" && !strings.Contains(said, "out of memory") && !strings.Contains(said, "cannot allocate") {
+		if o.Exit.Code == 0 || o.Ended == "" && !strings.Contains(said, "out of memory") &&
+			!strings.Contains(said, "cannot allocate") {
 			t.Errorf("%s: %+v, %.300q", l, o, said)
 		}
 		// Of 10 GiB. The kernel's figure has pages of files too, and what the process was forked from.
@@ -83,11 +84,13 @@ func TestWritten(t *testing.T) {
 	m := machine(t)
 	for l := floor.Limits; l <= floor.Namespace; l++ {
 		dir := realDir(t)
-		o, said := attempt(t, m, sandbox.Spec{Level: l, Write: []string{dir}, Limits: sandbox.Limits{Written: 10 << 20}}, "write-all", dir)
+		o, said := attempt(t, m, sandbox.Spec{Level: l, Write: []string{dir},
+			Limits: sandbox.Limits{Written: 10 << 20}}, "write-all", dir)
 		if o.Ended != "written" || o.Usage["written"] < 10<<20 || o.Usage["written"] > 100<<20 {
 			t.Errorf("%s: %+v, %s", l, o, said)
 		}
-		o, said = attempt(t, m, sandbox.Spec{Level: l, Write: []string{dir}, Limits: sandbox.Limits{Written: 100}}, "write-all", dir)
+		o, said = attempt(t, m, sandbox.Spec{Level: l, Write: []string{dir}, Limits: sandbox.Limits{Written: 100}},
+			"write-all", dir)
 		if o.Exit.Code == 0 {
 			t.Errorf("%s: %+v, %s", l, o, said)
 		}
@@ -98,7 +101,8 @@ func TestFiles(t *testing.T) {
 	m := machine(t)
 	for l := floor.Limits; l <= floor.Namespace; l++ {
 		s := sandbox.Spec{Level: l, Limits: sandbox.Limits{Files: 50}}
-		if o, said := attempt(t, m, s, "many-files", "100"); o.Exit.Code != 1 || !strings.Contains(said, "too many open files") {
+		if o, said := attempt(t, m, s, "many-files", "100"); o.Exit.Code != 1 ||
+			!strings.Contains(said, "too many open files") {
 			t.Errorf("%s: %+v, %s", l, o, said)
 		}
 		if o, said := attempt(t, m, s, "many-files", "20"); o.Exit.Code != 0 {
@@ -144,12 +148,14 @@ func TestCancel(t *testing.T) {
 	for l := floor.None; l <= floor.Namespace; l++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		ready := &notice{tell: cancel}
-		o, err := m.Run(ctx, sandbox.Spec{Level: l}, proc.Command{Path: self(t), Args: []string{tryWord, "stubborn"}, Env: []string{mark(t)}, Stdout: ready})
+		o, err := m.Run(ctx, sandbox.Spec{Level: l}, proc.Command{Path: self(t), Args: []string{tryWord, "stubborn"},
+			Env: []string{mark(t)}, Stdout: ready})
 		if err != nil || o.Ended != "cancelled" || o.Exit.Signal != "SIGKILL" {
 			t.Errorf("%s: %+v, %v", l, o, err)
 		}
 		expectNothing(t)
-		if o, err := m.Run(ctx, sandbox.Spec{Level: l}, proc.Command{Path: self(t)}); !errors.Is(err, context.Canceled) {
+		if o, err := m.Run(ctx, sandbox.Spec{Level: l}, proc.Command{Path: self(t)}); !errors.Is(err,
+			context.Canceled) {
 			t.Errorf("%s: %+v, %v", l, o, err)
 		}
 	}
@@ -178,7 +184,8 @@ func TestStageKilled(t *testing.T) {
 				}
 			}
 		})}
-		o, err := m.Run(t.Context(), sandbox.Spec{Level: l}, proc.Command{Path: self(t), Args: []string{tryWord, "stubborn"}, Env: []string{mark(t)}, Stdout: n})
+		o, err := m.Run(t.Context(), sandbox.Spec{Level: l},
+			proc.Command{Path: self(t), Args: []string{tryWord, "stubborn"}, Env: []string{mark(t)}, Stdout: n})
 		if err == nil {
 			t.Errorf("%s: %+v", l, o)
 		}
@@ -194,7 +201,8 @@ func TestFilesOfOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	// As if it were inherited from the process that started this one. A lower number may be in use, of a spare stage for one.
+	// As if it were inherited from the process that started this one. A lower number may be in use, of a spare stage
+	// for one.
 	if fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, 200); err != nil || fd != 200 {
 		t.Fatal(fd, err)
 	}
@@ -238,8 +246,10 @@ func TestTerminal(t *testing.T) {
 			continue // the system denies it to users anyway
 		}
 		var out bytes.Buffer
-		o, err := m.Run(t.Context(), sandbox.Spec{Level: l}, proc.Command{Path: self(t), Args: []string{tryWord, "tiocsti"}, Stdin: slave, Stdout: &out})
-		if err != nil || l < floor.Landlock && o.Exit.Code != 0 || l >= floor.Landlock && out.String() != "operation not permitted" {
+		o, err := m.Run(t.Context(), sandbox.Spec{Level: l},
+			proc.Command{Path: self(t), Args: []string{tryWord, "tiocsti"}, Stdin: slave, Stdout: &out})
+		if err != nil || l < floor.Landlock && o.Exit.Code != 0 || l >= floor.Landlock &&
+			out.String() != "operation not permitted" {
 			t.Errorf("%s: %+v, %v, %s", l, o, err, out.String())
 		}
 	}
@@ -292,7 +302,8 @@ func many(t *testing.T, runs int) {
 			l := floor.None + floor.Level(i%4)
 			var out bytes.Buffer
 			o, err := m.Run(t.Context(), sandbox.Spec{Level: l, Read: []string{dir}}, proc.Command{
-				Path: self(t), Args: []string{tryWord, "exit", itoa(i % 200)}, Env: []string{mark(t)}, Stdout: &out, Stderr: &out,
+				Path: self(t), Args: []string{tryWord, "exit", itoa(i % 200)}, Env: []string{mark(t)}, Stdout: &out,
+				Stderr: &out,
 			})
 			if err != nil || o.Exit.Code != i%200 || o.Ended != "" {
 				t.Errorf("%d: %+v, %v, %s", i, o, err, out.String())

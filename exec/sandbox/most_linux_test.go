@@ -55,7 +55,8 @@ func bytesIn(t *testing.T, path string) int {
 	return len(data)
 }
 
-// TestMost: the highest level that works is enforced, a missing one is tried once, and the program starts once, with all its input.
+// TestMost: the highest level that works is enforced, a missing one is tried once, and the program starts once, with
+// all its input.
 func TestMost(t *testing.T) {
 	var lameStages string
 	lame := func() *sandbox.Machine {
@@ -71,13 +72,16 @@ func TestMost(t *testing.T) {
 		stages  int         // for two runs
 	}{
 		{"all there is", func() *sandbox.Machine { return machine(t) }, sandbox.Spec{}, floor.Namespace, 0},
-		{"all there is, with hosts", func() *sandbox.Machine { return machine(t) }, sandbox.Spec{Network: hosts}, floor.Namespace, 0},
+		{"all there is, with hosts", func() *sandbox.Machine {
+			return machine(t)
+		}, sandbox.Spec{Network: hosts}, floor.Namespace, 0},
 		{"no mounts", lame, sandbox.Spec{}, floor.Landlock, 3},
 		{"no mounts, with a network", lame, sandbox.Spec{Network: sandbox.Network{All: true}}, floor.Landlock, 3},
 		{"no mounts, and no less than landlock", lame, sandbox.Spec{Level: floor.Landlock}, floor.Landlock, 3},
 		{"no mounts, and no less than namespace", lame, sandbox.Spec{Level: floor.Namespace}, floor.Unset, 1},
 		{"no mounts, with hosts", lame, sandbox.Spec{Network: hosts}, floor.Limits, 3},
-		{"no mounts, and no less than hosts", lame, sandbox.Spec{Level: floor.Landlock, Network: hosts}, floor.Unset, 1},
+		{"no mounts, and no less than hosts", lame, sandbox.Spec{Level: floor.Landlock, Network: hosts}, floor.Unset,
+			1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, input, dir := c.machine(), strings.Repeat("0123456789", 50_000), realDir(t)
@@ -85,10 +89,12 @@ func TestMost(t *testing.T) {
 			for run := 1; run <= 2; run++ {
 				var out bytes.Buffer
 				o, err := m.Run(t.Context(), c.spec, proc.Command{
-					Path: self(t), Args: []string{tryWord, "consume", dir + "/started"}, Stdin: strings.NewReader(input), Stdout: &out,
+					Path: self(t), Args: []string{tryWord, "consume", dir + "/started"},
+					Stdin: strings.NewReader(input), Stdout: &out,
 				})
 				if c.want == floor.Unset {
-					if e, ok := errors.AsType[*sandbox.UnavailableError](err); !ok || !strings.Contains(e.Error(), "mounts private: operation not permitted") {
+					if e, ok := errors.AsType[*sandbox.UnavailableError](err); !ok ||
+						!strings.Contains(e.Error(), "mounts private: operation not permitted") {
 						t.Errorf("%+v, %v", o, err)
 					}
 					if n := bytesIn(t, dir+"/started"); n != 0 {
@@ -127,7 +133,8 @@ func nested(a []string) error {
 	if a[1] == "linger" {
 		s.Limits.Wall = time.Second
 	}
-	o, err := m.Run(context.Background(), s, proc.Command{Path: path, Args: append([]string{tryWord}, a[1:]...), Stdout: os.Stdout})
+	o, err := m.Run(context.Background(), s, proc.Command{Path: path, Args: append([]string{tryWord}, a[1:]...),
+		Stdout: os.Stdout})
 	if err != nil {
 		return err
 	}
@@ -148,9 +155,11 @@ func TestNested(t *testing.T) {
 			s.Write = []string{dir}
 		}
 		for try, want := range map[string]string{
-			"nothing": " landlock 0", "file-3": "bad file descriptor landlock 1", "file-4": "bad file descriptor landlock 1",
-			"linger":       " landlock -1timeout",
-			"capabilities": "[{0 0 0} {0 0 0}] landlock 0", "user-namespace": "fork/exec /proc/self/exe: operation not permitted landlock 1",
+			"nothing": " landlock 0", "file-3": "bad file descriptor landlock 1",
+			"file-4":         "bad file descriptor landlock 1",
+			"linger":         " landlock -1timeout",
+			"capabilities":   "[{0 0 0} {0 0 0}] landlock 0",
+			"user-namespace": "fork/exec /proc/self/exe: operation not permitted landlock 1",
 		} {
 			if o, said := attempt(t, m, s, "nested", coverDir(), try); o.Exit.Code != 0 || said != want {
 				t.Errorf("%s: %s: %+v, %s", l, try, o, said)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Grants reports whether a host may be reached on a port, as far as its name goes: lower-case, without a dot at the end. A
-// number is granted as it is written alone, and not by what begins with a star.
+// Grants reports whether a host may be reached on a port, as far as its name goes: lower-case, without a dot at the
+// end. A number is granted as it is written alone, and not by what begins with a star.
 func (n Network) Grants(host, port string) bool {
 	_, err := netip.ParseAddr(host)
 	number := err == nil
@@ -19,7 +19,8 @@ func (n Network) Grants(host, port string) bool {
 			continue
 		}
 		below, star := strings.CutPrefix(name, "*")
-		if name == host || star && !number && strings.HasPrefix(below, ".") && len(host) > len(below) && strings.HasSuffix(host, below) {
+		if name == host || star && !number && strings.HasPrefix(below, ".") && len(host) > len(below) &&
+			strings.HasSuffix(host, below) {
 			return true
 		}
 	}

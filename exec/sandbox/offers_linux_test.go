@@ -29,9 +29,11 @@ func TestOffers(t *testing.T) {
 		}
 	}
 	for l := floor.None; l <= floor.Namespace; l++ {
-		out, err := m.Run(t.Context(), sandbox.Spec{Level: l}, proc.Command{Path: self(t), Args: []string{tryWord, "nothing"}})
+		out, err := m.Run(t.Context(), sandbox.Spec{Level: l},
+			proc.Command{Path: self(t), Args: []string{tryWord, "nothing"}})
 		if l > o.Best {
-			if missing, ok := errors.AsType[*sandbox.UnavailableError](err); !ok || missing.Level != l || len(missing.Missing) == 0 {
+			if missing, ok := errors.AsType[*sandbox.UnavailableError](err); !ok || missing.Level != l ||
+				len(missing.Missing) == 0 {
 				t.Errorf("%s: %v", l, err)
 			}
 			continue
@@ -40,7 +42,8 @@ func TestOffers(t *testing.T) {
 			t.Errorf("%s: %+v, %v", l, out, err)
 			continue
 		}
-		for name, from := range map[string]floor.Level{"rlimits": floor.Limits, "seccomp": floor.Landlock, "netns": floor.Namespace, "pidns": floor.Namespace} {
+		for name, from := range map[string]floor.Level{"rlimits": floor.Limits, "seccomp": floor.Landlock,
+			"netns": floor.Namespace, "pidns": floor.Namespace} {
 			if slices.Contains(out.Enforced, name) != (l >= from) {
 				t.Errorf("%s: %q", l, out.Enforced)
 			}
@@ -52,7 +55,8 @@ func TestOffers(t *testing.T) {
 func TestNoStage(t *testing.T) {
 	c := proc.Command{Path: self(t), Args: []string{tryWord, "nothing"}}
 	for name, words := range map[string][]string{
-		"none": nil, "not there": {"/no/such/stage"}, "another program": {self(t), tryWord, "nothing"}, "one that fails": {self(t), tryWord, "exit", "3"},
+		"none": nil, "not there": {"/no/such/stage"}, "another program": {self(t), tryWord, "nothing"},
+		"one that fails": {self(t), tryWord, "exit", "3"},
 	} {
 		m := sandbox.New(sandbox.Options{Self: words})
 		if o := m.Offers(); o.Best == floor.Namespace {
@@ -108,7 +112,8 @@ func TestRefusals(t *testing.T) {
 	}
 	// A directory as the program doesn't give access to its content.
 	for path, want := range map[string]error{t.TempDir(): unix.EACCES, "/no/such/program": unix.ENOENT} {
-		if _, err := m.Run(t.Context(), sandbox.Spec{Level: floor.Landlock}, proc.Command{Path: path}); !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
+		if _, err := m.Run(t.Context(), sandbox.Spec{Level: floor.Landlock}, proc.Command{Path: path}); !errors.Is(err,
+			want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -15,15 +15,17 @@ import (
 	"github.com/rye-build/rye/exec/sandbox/stage"
 )
 
-// system lists what programs need to start, read the clock and check a certificate. It has nothing of any user, and nothing of
-// /etc that only root may read.
+// system lists what programs need to start, read the clock and check a certificate. It has nothing of any user, and
+// nothing of /etc that only root may read.
 var system = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
 	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/timezone",
-	"/etc/locale.alias", "/etc/locale.conf", "/etc/terminfo", "/etc/inputrc", "/etc/magic", "/etc/mime.types", "/etc/fonts",
+	"/etc/locale.alias", "/etc/locale.conf", "/etc/terminfo", "/etc/inputrc", "/etc/magic", "/etc/mime.types",
+	"/etc/fonts",
 	"/etc/os-release", "/etc/lsb-release", "/etc/debian_version", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf",
 	"/etc/host.conf", "/etc/hosts", "/etc/resolv.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols",
-	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/crypto-policies",
+	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/ca-certificates.conf",
+	"/etc/crypto-policies",
 	"/etc/gitconfig", "/etc/pki/tls/certs", "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust/extracted",
 	"/dev/random", "/dev/urandom", "/sys/devices/system/cpu",
 }
@@ -31,11 +33,15 @@ var system = []string{
 // systemWrite lists devices that store nothing.
 var systemWrite = []string{"/dev/null", "/dev/zero", "/dev/full"}
 
-// facts lists the files of /proc that describe only the machine. In a namespace a program has all of its own /proc instead.
+// facts lists the files of /proc that describe only the machine. In a namespace a program has all of its own /proc
+// instead.
 var facts = []string{
-	"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version", "/proc/filesystems",
-	"/proc/sys/kernel/osrelease", "/proc/sys/kernel/ostype", "/proc/sys/kernel/version", "/proc/sys/kernel/cap_last_cap",
-	"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max", "/proc/sys/vm/overcommit_memory", "/proc/sys/vm/max_map_count",
+	"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version",
+	"/proc/filesystems",
+	"/proc/sys/kernel/osrelease", "/proc/sys/kernel/ostype", "/proc/sys/kernel/version",
+	"/proc/sys/kernel/cap_last_cap",
+	"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max", "/proc/sys/vm/overcommit_memory",
+	"/proc/sys/vm/max_map_count",
 }
 
 // forbidden lists directories that no program may be given, nor anything below them.
@@ -53,7 +59,8 @@ type view struct {
 	mounts   []stage.Mount
 }
 
-// newView makes the rules and mounts for a Spec. Its paths must be clean and absolute, exist, and have no links in them.
+// newView makes the rules and mounts for a Spec. Its paths must be clean and absolute, exist, and have no links in
+// them.
 func newView(s Spec, mayMount bool) (*view, error) {
 	v := &view{modes: map[string]int{}, mayMount: mayMount}
 	for _, l := range []struct {
@@ -66,7 +73,9 @@ func newView(s Spec, mayMount bool) (*view, error) {
 			}
 			switch {
 			case l.mode == stage.Hidden:
-			case p == "/" || !strings.HasPrefix(p, memory) && slices.ContainsFunc(forbidden, func(n string) bool { return p == n || strings.HasPrefix(p, n+"/") }):
+			case p == "/" || !strings.HasPrefix(p, memory) && slices.ContainsFunc(forbidden, func(n string) bool {
+				return p == n || strings.HasPrefix(p, n+"/")
+			}):
 				return nil, fmt.Errorf("%q can't be given to a program", p)
 			default:
 				real, err := osfile.Real(p)
@@ -110,7 +119,8 @@ func (v *view) add(path string, write, system bool) {
 func (v *view) below(path string) (list []string) {
 	mode := v.modes[path]
 	for _, p := range v.listed {
-		if strings.HasPrefix(p, path+"/") && v.modes[p] != mode && (mode == stage.Writable || v.modes[p] == stage.Hidden) {
+		if strings.HasPrefix(p, path+"/") && v.modes[p] != mode &&
+			(mode == stage.Writable || v.modes[p] == stage.Hidden) {
 			list = append(list, p)
 		}
 	}
@@ -138,15 +148,18 @@ func (v *view) place(path string) error {
 		}
 		return nil
 	}
-	// A rule applies to everything below its path, so each entry of the directory gets its own, except on the way to listed
-	// paths.
-	if mode == stage.Writable && !slices.ContainsFunc(inside, func(p string) bool { return v.modes[p] == stage.Hidden }) {
+	// A rule applies to everything below its path, so each entry of the directory gets its own, except on the way to
+	// listed paths.
+	if mode == stage.Writable && !slices.ContainsFunc(inside, func(p string) bool {
+		return v.modes[p] == stage.Hidden
+	}) {
 		v.add(path, false, false)
 	}
 	return v.split(path, mode)
 }
 
-// canMount reports whether all paths exist, so that they can be mounted over, and nothing is listed below a hidden one.
+// canMount reports whether all paths exist, so that they can be mounted over, and nothing is listed below a hidden
+// one.
 func (v *view) canMount(inside []string) bool {
 	for _, p := range inside {
 		if real, err := osfile.Real(p); err != nil || real != p {
@@ -192,8 +205,8 @@ func (v *view) split(dir string, mode int) error {
 	return nil
 }
 
-// path removes the directories from PATH that a program can't see. A shell would find a program there, as those of version
-// managers that precede the system's, fail to start it, and not search further.
+// path removes the directories from PATH that a program can't see. A shell would find a program there, as those of
+// version managers that precede the system's, fail to start it, and not search further.
 func (v *view) path(env []string) []string {
 	env = slices.Clone(env)
 	for i, variable := range env {

@@ -44,7 +44,8 @@ func TestAsUser(t *testing.T) {
 		return // they do that now
 	}
 	dir, program := private(t)
-	c := exec.Command(program, "-test.v", "-test.run", "^Test(Escapes|Given|AsGiven|Exit|Limits|Allocate|Written|Files|Daemon|Cancel|StageKilled|FilesOfOurs|Program|Many|Hosts|View|Offers|Refusals|NoStage|Terminal|AllNetwork|Most|Nested|DeniedFile)$")
+	c := exec.Command(program, "-test.v", "-test.run",
+		"^Test(Escapes|Given|AsGiven|Exit|Limits|Allocate|Written|Files|Daemon|Cancel|StageKilled|FilesOfOurs|Program|Many|Hosts|View|Offers|Refusals|NoStage|Terminal|AllNetwork|Most|Nested|DeniedFile)$")
 	c.Dir = dir
 	c.Env = []string{"TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
@@ -73,9 +74,11 @@ func TestSetuid(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := machine(t)
-	for l, want := range map[floor.Level]string{floor.None: "65534", floor.Limits: "65534", floor.Landlock: "0", floor.Namespace: "0"} {
+	for l, want := range map[floor.Level]string{floor.None: "65534", floor.Limits: "65534", floor.Landlock: "0",
+		floor.Namespace: "0"} {
 		var out strings.Builder
-		o, err := m.Run(t.Context(), sandbox.Spec{Level: l}, proc.Command{Path: program, Args: []string{tryWord, "whoami"}, Stdout: &out})
+		o, err := m.Run(t.Context(), sandbox.Spec{Level: l},
+			proc.Command{Path: program, Args: []string{tryWord, "whoami"}, Stdout: &out})
 		if err != nil || out.String() != want {
 			t.Errorf("%s: %+v, %v, %q", l, o, err, out.String())
 		}
@@ -96,7 +99,8 @@ func TestGit(t *testing.T) {
 		var out strings.Builder
 		s := sandbox.Spec{Level: l, Write: []string{dir}}
 		o, err := m.Run(t.Context(), s, proc.Command{
-			Path: path, Args: []string{"config", "--list"}, Dir: dir, Env: []string{"HOME=" + dir}, Stdout: &out, Stderr: &out,
+			Path: path, Args: []string{"config", "--list"}, Dir: dir, Env: []string{"HOME=" + dir}, Stdout: &out,
+			Stderr: &out,
 		})
 		if err != nil || o.Exit.Code != 0 {
 			t.Errorf("%s: %+v, %v, %s", l, o, err, out.String())

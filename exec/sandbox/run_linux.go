@@ -75,8 +75,8 @@ func (g *gate) Read(p []byte) (int, error) {
 	}
 }
 
-// run runs at the level that was asked for, or at the highest that works. An *UnavailableError means that the program was not
-// started; only then is a lower level tried.
+// run runs at the level that was asked for, or at the highest that works. An *UnavailableError means that the program
+// was not started; only then is a lower level tried.
 func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
 	hosts := len(s.Network.Hosts) > 0
 	if hosts && s.Level >= floor.Landlock {
@@ -120,8 +120,8 @@ func (n Network) kind() int {
 	return 0
 }
 
-// check returns the version of Landlock if a level needs one, or what the level lacks. Whether namespaces work shows when they
-// are made.
+// check returns the version of Landlock if a level needs one, or what the level lacks. Whether namespaces work shows
+// when they are made.
 func (m *Machine) check(s Spec) (version int, err error) {
 	if s.Level < floor.Landlock {
 		return 0, nil
@@ -153,7 +153,8 @@ func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, 
 	}
 	stop := make(chan struct{})
 	t := talk{command: proc.Command{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}, stop: stop, plan: stage.Plan{
-		Path: []byte(c.Path), Dir: []byte(c.Dir), Args: raw(c.Args), Env: raw(c.Env), Program: c.Program != nil, Write: raw(s.Write),
+		Path: []byte(c.Path), Dir: []byte(c.Dir), Args: raw(c.Args), Env: raw(c.Env), Program: c.Program != nil,
+		Write: raw(s.Write),
 	}}
 	if c.Program != nil {
 		t.files = append(t.files, c.Program)
@@ -196,7 +197,8 @@ func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, 
 	p.Rlimits = rlimits(s, group != nil)
 	if s.Level >= floor.Limits {
 		p.Watch = true
-		p.Limits = stage.Limits{CPU: s.Limits.CPU, Memory: s.Limits.Memory, Written: s.Limits.Written, Processes: int64(s.Limits.Processes)}
+		p.Limits = stage.Limits{CPU: s.Limits.CPU, Memory: s.Limits.Memory, Written: s.Limits.Written,
+			Processes: int64(s.Limits.Processes)}
 	}
 	if set != nil {
 		t.files = append(t.files, set)
@@ -270,8 +272,8 @@ func confine(p *stage.Plan, s Spec, c proc.Command) (*view, error) {
 	return v, nil
 }
 
-// restrict plans what seccomp is to enforce, and returns the ruleset of Landlock, which the stage makes complete: its own /proc
-// and the proxy's port aren't there yet.
+// restrict plans what seccomp is to enforce, and returns the ruleset of Landlock, which the stage makes complete: its
+// own /proc and the proxy's port aren't there yet.
 func restrict(p *stage.Plan, s Spec, c proc.Command, v *view, version int) (*os.File, error) {
 	rules := v.rules
 	if p.Spaces {
@@ -283,15 +285,16 @@ func restrict(p *stage.Plan, s Spec, c proc.Command, v *view, version int) (*os.
 		p.Connect = landlock.ConnectRights(version)
 	}
 	p.Restrict = true
-	for _, f := range seccomp.Filter(seccomp.Policy{Inet: s.Network.All || p.Hosts, Datagram: all, Mounts: p.Spaces, Truncate: version >= landlock.FirstTruncate}) {
+	for _, f := range seccomp.Filter(seccomp.Policy{Inet: s.Network.All || p.Hosts, Datagram: all, Mounts: p.Spaces,
+		Truncate: version >= landlock.FirstTruncate}) {
 		p.Filter = binary.NativeEndian.AppendUint16(p.Filter, f.Code)
 		p.Filter = binary.NativeEndian.AppendUint32(append(p.Filter, f.Jt, f.Jf), f.K)
 	}
 	return landlock.NewRuleset(version, rules, c.Program, all)
 }
 
-// rlimits returns the limits that the kernel enforces for each process. The watch enforces them for all together, or, if bound,
-// a control group does.
+// rlimits returns the limits that the kernel enforces for each process. The watch enforces them for all together, or,
+// if bound, a control group does.
 func rlimits(s Spec, bound bool) (list []stage.Rlimit) {
 	add := func(resource int, most, hard uint64) {
 		list = append(list, stage.Rlimit{Resource: uint64(resource), Most: most, Hard: hard})
@@ -307,13 +310,14 @@ func rlimits(s Spec, bound bool) (list []stage.Rlimit) {
 	if s.Level < floor.Limits {
 		return list
 	}
-	// RLIMIT_DATA counts address space, and runtimes reserve much more than they use. A control group counts real memory.
+	// RLIMIT_DATA counts address space, and runtimes reserve much more than they use. A control group counts real
+	// memory.
 	data := uint64(unix.RLIM_INFINITY)
 	if !bound {
 		data = uint64(s.Limits.Memory) + 256<<20
 	}
-	// In a user namespace only the program's processes count; else all of the user's do, so this is only a bound for a fork
-	// bomb until the watch sees it.
+	// In a user namespace only the program's processes count; else all of the user's do, so this is only a bound for a
+	// fork bomb until the watch sees it.
 	processes := uint64(s.Limits.Processes) + 16<<10
 	if s.Level >= floor.Namespace {
 		processes = uint64(s.Limits.Processes) + spare

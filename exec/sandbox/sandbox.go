@@ -47,7 +47,8 @@ func (l Limits) OrDefaults() Limits {
 	d := DefaultLimits()
 	return Limits{
 		Wall: cmp.Or(max(l.Wall, 0), d.Wall), CPU: cmp.Or(max(l.CPU, 0), d.CPU),
-		Memory: cmp.Or(max(l.Memory, 0), d.Memory), Written: cmp.Or(max(l.Written, 0), d.Written), Output: cmp.Or(max(l.Output, 0), d.Output),
+		Memory: cmp.Or(max(l.Memory, 0), d.Memory), Written: cmp.Or(max(l.Written, 0), d.Written),
+		Output:    cmp.Or(max(l.Output, 0), d.Output),
 		Processes: cmp.Or(max(l.Processes, 0), d.Processes), Files: cmp.Or(max(l.Files, 0), d.Files),
 	}
 }
@@ -61,8 +62,8 @@ type Spec struct {
 	Deny    []string    // that may not be used, though Read or Write has a directory above them
 	Network Network
 	Limits  Limits
-	// Trying is called before each try to start the program, with what will be enforced: once the program has said something,
-	// the last call is true. Optional.
+	// Trying is called before each try to start the program, with what will be enforced: once the program has said
+	// something, the last call is true. Optional.
 	Trying func(level floor.Level, enforced []string) `json:"-"`
 }
 
@@ -111,10 +112,11 @@ type Part struct {
 type Outcome struct {
 	Exit     proc.Exit
 	Level    floor.Level
-	Enforced []string         // as in "landlock/7", "seccomp", "netns", "cgroup:memory"
-	Ended    string           // the limit that ended it: timeout, cancelled, memory, cpu, processes, output, written; or ""
-	Denied   []string         // hosts that the program asked for and wasn't granted, as in "example.com:443"
-	Usage    map[string]int64 // cpu_ms, max_rss, wall_ms, written, stdout_bytes, stderr_bytes
+	Enforced []string // as in "landlock/7", "seccomp", "netns", "cgroup:memory"
+	// the limit that ended it: timeout, cancelled, memory, cpu, processes, output, written; or ""
+	Ended  string
+	Denied []string         // hosts that the program asked for and wasn't granted, as in "example.com:443"
+	Usage  map[string]int64 // cpu_ms, max_rss, wall_ms, written, stdout_bytes, stderr_bytes
 }
 
 // An UnavailableError says that this machine can't enforce a level.
@@ -133,8 +135,8 @@ func (e *UnavailableError) Fault() *fault.Error {
 		Because("a policy may require less for other signers' items: exec: {strangers: limits} in your policy.yaml")
 }
 
-// Run runs a program in a sandbox, and returns when it and everything that it started have ended. Ending by a limit or by the
-// context is no error but an Outcome.
+// Run runs a program in a sandbox, and returns when it and everything that it started have ended. Ending by a limit or
+// by the context is no error but an Outcome.
 func (m *Machine) Run(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
 	s.Level = max(s.Level, floor.None)
 	s.Limits = s.Limits.OrDefaults()

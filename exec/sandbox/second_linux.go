@@ -50,10 +50,12 @@ func (m *Machine) start(spaces uintptr) (*second, error) {
 	}
 	_ = unix.SetNonblock(pair[0], true)
 	theirs := os.NewFile(uintptr(pair[1]), "control")
-	s := &second{conn: os.NewFile(uintptr(pair[0]), "control"), fd: pair[0], spaces: spaces, mounts: mounts(), over: make(chan struct{})}
+	s := &second{conn: os.NewFile(uintptr(pair[0]), "control"), fd: pair[0], spaces: spaces, mounts: mounts(),
+		over: make(chan struct{})}
 	var ctx context.Context
 	ctx, s.kill = context.WithCancel(context.Background())
-	c := proc.Command{Path: m.self[0], Args: m.self[1:], Env: slices.Concat(stageEnv, m.env), Dir: "/", Extra: []*os.File{theirs}}
+	c := proc.Command{Path: m.self[0], Args: m.self[1:], Env: slices.Concat(stageEnv, m.env), Dir: "/",
+		Extra: []*os.File{theirs}}
 	c.Attr = func(a *syscall.SysProcAttr) {
 		a.Cloneflags = spaces
 		if spaces&unix.CLONE_NEWUSER != 0 {
@@ -88,8 +90,8 @@ func (s *second) leave() {
 	}()
 }
 
-// A reserve has a stage that was started before it is needed: starting it takes longer than all that it does before the program
-// runs. It has nothing of any call, and is for one.
+// A reserve has a stage that was started before it is needed: starting it takes longer than all that it does before
+// the program runs. It has nothing of any call, and is for one.
 type reserve struct {
 	mu   sync.Mutex
 	next *second
@@ -150,7 +152,8 @@ func (m *Machine) second(spaces uintptr) (*second, error) {
 	return m.start(spaces)
 }
 
-// expect counts runs, and starts a stage for the next one if there probably is one: a process that has made some makes more.
+// expect counts runs, and starts a stage for the next one if there probably is one: a process that has made some makes
+// more.
 func (m *Machine) expect(spaces uintptr, runs int) {
 	m.reserve.mu.Lock()
 	m.reserve.runs += runs
@@ -161,8 +164,8 @@ func (m *Machine) expect(spaces uintptr, runs int) {
 	}
 }
 
-// lastOutput is how long Run waits for output when the program has ended and something still holds the pipe: another that was
-// forked and hasn't come to its own program yet.
+// lastOutput is how long Run waits for output when the program has ended and something still holds the pipe: another
+// that was forked and hasn't come to its own program yet.
 const lastOutput = 30 * time.Second
 
 // A pipes copies what goes through the standard files of a program.
@@ -238,8 +241,8 @@ func (p *pipes) finish() (err error) {
 	return err
 }
 
-// converse sends a second stage the plan, and returns its last report, and whether the place was made. When the stage has
-// reported, nothing of the program is left; it ends by itself.
+// converse sends a second stage the plan, and returns its last report, and whether the place was made. When the stage
+// has reported, nothing of the program is left; it ends by itself.
 func (m *Machine) converse(ctx context.Context, t talk) (last stage.Report, placed bool, exit *proc.Exit, err error) {
 	var p pipes
 	defer func() {

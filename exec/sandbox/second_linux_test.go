@@ -20,8 +20,8 @@ func countStage(count string) int {
 	return sandbox.Stage(nil)
 }
 
-// TestReady: a stage that was started before its run is used by the next one that fits, and by no other; a process that goes on
-// making runs keeps one ready.
+// TestReady: a stage that was started before its run is used by the next one that fits, and by no other; a process
+// that goes on making runs keeps one ready.
 func TestReady(t *testing.T) {
 	count := filepath.Join(realDir(t), "count")
 	m := sandbox.New(sandbox.Options{Self: []string{self(t), countWord, coverDir(), count}})
@@ -36,7 +36,8 @@ func TestReady(t *testing.T) {
 	}
 	run := func(network bool) {
 		t.Helper()
-		o, err := m.Run(t.Context(), sandbox.Spec{Level: floor.Limits, Most: true, Network: sandbox.Network{All: network}},
+		o, err := m.Run(t.Context(), sandbox.Spec{Level: floor.Limits, Most: true,
+			Network: sandbox.Network{All: network}},
 			proc.Command{Path: self(t), Args: []string{tryWord, "nothing"}})
 		if err != nil || o.Level != floor.Namespace {
 			t.Fatalf("%+v, %v", o, err)

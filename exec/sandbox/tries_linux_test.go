@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tries are what the program in the sandbox attempts: it is this test binary, entered by tryWord. Each returns nil when
-// it got what it must not get.
+// tries are what the program in the sandbox attempts: it is this test binary, entered by tryWord. Each returns nil
+// when it got what it must not get.
 var tries = map[string]func(a []string) error{
 	"nothing": func([]string) error { return nil },
 	"echo": func(a []string) error {
@@ -397,7 +397,8 @@ func tunnel(address string) error {
 
 // fetch prints what is at an address of http.
 func fetch(address string) error {
-	c, r, err := viaProxy("GET " + address + " HTTP/1.1\r\nHost: elsewhere.example\r\nProxy-Authorization: x\r\nX-A: b\r\n\r\n")
+	c, r, err := viaProxy("GET " + address +
+		" HTTP/1.1\r\nHost: elsewhere.example\r\nProxy-Authorization: x\r\nX-A: b\r\n\r\n")
 	if err != nil {
 		return err
 	}
@@ -421,7 +422,8 @@ func viaProxy(ask string) (net.Conn, *bufio.Reader, error) {
 // dieBy ends this process by a signal, as the kernel would.
 func dieBy(signal uintptr) error {
 	var byDefault [4]uint64
-	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, signal, uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0); e != 0 {
+	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, signal, uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0,
+		0); e != 0 {
 		return e
 	}
 	_ = unix.Kill(os.Getpid(), unix.Signal(signal))

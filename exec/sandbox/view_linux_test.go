@@ -38,7 +38,8 @@ func shown(v *view, base string) (list []string) {
 		}
 	}
 	for _, m := range v.mounts {
-		list = append(list, []string{"mount-write ", "mount-read ", "mount-hide "}[m.How]+strings.TrimPrefix(string(m.Path), base))
+		list = append(list, []string{"mount-write ", "mount-read ",
+			"mount-hide "}[m.How]+strings.TrimPrefix(string(m.Path), base))
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
@@ -64,12 +65,14 @@ func TestView(t *testing.T) {
 		{"read-only inside", Spec{Read: in("p/.ai"), Write: in("p", "p/.ai/outputs")},
 			"read /p, read /p/.ai, write /p/.ai/outputs, write /p/b, write /p/src",
 			"mount-read /p/.ai, mount-write /p, mount-write /p/.ai/outputs, read /p/.ai, write /p, write /p/.ai/outputs"},
-		{"denied inside", Spec{Read: in("r"), Deny: in("r/s/k")}, "read /r/s/y, read /r/x", "mount-hide /r/s/k, read /r"},
+		{"denied inside", Spec{Read: in("r"), Deny: in("r/s/k")}, "read /r/s/y, read /r/x",
+			"mount-hide /r/s/k, read /r"},
 		{"denied directory", Spec{Read: in("r"), Deny: in("r/s")}, "read /r/x", "mount-hide /r/s, read /r"},
 		{"denied that isn't there", Spec{Write: in("p"), Deny: in("p/new"), Read: in("p/.ai")},
 			"read /p/.ai, write /p/b, write /p/src",
 			"mount-write /p, read /p/.ai, write /p/b, write /p/src"},
-		{"given below denied", Spec{Read: in("r", "r/s/y"), Deny: in("r/s")}, "read /r/s/y, read /r/x", "read /r/s/y, read /r/x"},
+		{"given below denied", Spec{Read: in("r", "r/s/y"), Deny: in("r/s")}, "read /r/s/y, read /r/x",
+			"read /r/s/y, read /r/x"},
 		{"denied and given", Spec{Read: in("r"), Write: in("r"), Deny: in("r")}, "", ""},
 		{"read and write", Spec{Read: in("r"), Write: in("r")}, "write /r", "mount-write /r, write /r"},
 		{"a file", Spec{Write: in("p/b")}, "write /p/b", "mount-write /p/b, write /p/b"},
@@ -86,11 +89,14 @@ func TestView(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"/": "can't be given", "/proc": "can't be given", "/sys/kernel": "can't be given", "/dev/kvm": "can't be given", "r": "clean absolute",
-		base + "/r/../r": "clean absolute", base + "/none": "no such file", base + "/p/link": "name " + base + "/p/b instead", base + "/a\x00": "clean",
+		"/": "can't be given", "/proc": "can't be given", "/sys/kernel": "can't be given",
+		"/dev/kvm": "can't be given", "r": "clean absolute",
+		base + "/r/../r": "clean absolute", base + "/none": "no such file",
+		base + "/p/link": "name " + base + "/p/b instead", base + "/a\x00": "clean",
 	} {
 		_, err := newView(Spec{Read: []string{path}}, false)
-		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("%q ", path)) || !strings.Contains(err.Error(), want) {
+		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("%q ", path)) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", path, err)
 		}
 	}
@@ -117,7 +123,8 @@ func TestPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	own, other, link := filepath.Join(dir, "own"), filepath.Join(dir, "own-not"), filepath.Join(dir, "link")
-	err = errors.Join(os.MkdirAll(filepath.Join(own, "bin"), 0o700), os.Mkdir(other, 0o700), os.Symlink("own/bin", link))
+	err = errors.Join(os.MkdirAll(filepath.Join(own, "bin"), 0o700), os.Mkdir(other, 0o700),
+		os.Symlink("own/bin", link))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +133,8 @@ func TestPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		other + ":" + own + "/bin:" + dir + "/gone:" + link + ":/usr/bin:/bin:" + dir: own + "/bin:" + link + ":/usr/bin:/bin:" + dir,
+		other + ":" + own + "/bin:" + dir + "/gone:" + link + ":/usr/bin:/bin:" + dir: own + "/bin:" + link +
+			":/usr/bin:/bin:" + dir,
 		other: other, "": "",
 	} {
 		env := []string{"A=" + other, "PATH=" + path}

@@ -1,15 +1,16 @@
 // Package secret keeps the values that tools ask for by name: passwords, tokens, keys of services.
 //
 // A name is letters, digits, ".", "_" and "-", at most 64, as tools and policies have it. Its variable is the name in
-// capitals, with "_" for "." and "-": acme-token is ACME_TOKEN. That is what the value is called in an environment, ours
-// and a tool's, so it can't be one that package env reserves. A value is text in UTF-8 without NUL, of MinValue to
-// MaxValue bytes: what is shorter can't be taken out of what a tool prints (package redact), and so isn't handed out.
+// capitals, with "_" for "." and "-": acme-token is ACME_TOKEN. That is what the value is called in an environment,
+// ours and a tool's, so it can't be one that package env reserves. A value is text in UTF-8 without NUL, of MinValue
+// to MaxValue bytes: what is shorter can't be taken out of what a tool prints (package redact), and so isn't handed
+// out.
 //
 // # Where they are
 //
-// The variable in the environment of our own process counts first, if it isn't empty. Else the value is in the keyring of
-// the system, if there was one when it was set; else in a file. The keyring has it under the service "rye" and the name. The
-// directory of the file, mode 0700, has
+// The variable in the environment of our own process counts first, if it isn't empty. Else the value is in the keyring
+// of the system, if there was one when it was set; else in a file. The keyring has it under the service "rye" and the
+// name. The directory of the file, mode 0700, has
 //
 //	secrets.age   what is known of each secret, and the values that no keyring has; encrypted
 //	identity      the key to that, an X25519 identity as the age program reads it
@@ -19,16 +20,18 @@
 // refused before a byte is read, as symbolic links are. A file is written beside its place, made durable, and
 // then named: a reader finds the old one or the new one.
 //
-// The encryption protects values in a copy of secrets.age alone, as in a backup, and from searches of the disk. It does not
-// protect them from programs that read as this user, since the key lies beside it. A keyring does, if it asks before it
-// opens.
+// The encryption protects values in a copy of secrets.age alone, as in a backup, and from searches of the disk. It
+// does not protect them from programs that read as this user, since the key lies beside it. A keyring does, if it asks
+// before it opens.
 //
 // # The file
 //
-// Decrypted it is one line of JSON in canonical form (package jcs), secrets sorted by name, without fields that are empty:
+// Decrypted it is one line of JSON in canonical form (package jcs), secrets sorted by name, without fields that are
+// empty:
 //
 //	{"format":"rye-secrets/1","secrets":[{"expires":"2027-01-31T00:00:00Z","from":"terminal","keyring":true,
 //	"name":"acme-token","set":"2026-11-22T12:00:00Z"},{"from":"file","name":"other","set":"2026-11-22T12:00:00Z","value":"s3cr3t"}]}
 //
-// It has at most MaxSecrets of them. What doesn't read, or isn't written in this way, is a *DamagedError, and never taken for empty.
+// It has at most MaxSecrets of them. What doesn't read, or isn't written in this way, is a *DamagedError, and never
+// taken for empty.
 package secret

@@ -19,14 +19,22 @@ func TestModes(t *testing.T) {
 		harm func(s *Store) error
 		want string
 	}{
-		"the directory":  {func(s *Store) error { return os.Chmod(s.Dir, 0o750) }, "has mode 0750"},
-		"the file":       {func(s *Store) error { return os.Chmod(filepath.Join(s.Dir, fileName), 0o640) }, "has mode 0640"},
-		"the identity":   {func(s *Store) error { return os.Chmod(filepath.Join(s.Dir, identityName), 0o604) }, "has mode 0604"},
-		"a link":         {func(s *Store) error { return link(filepath.Join(s.Dir, fileName)) }, "is a symbolic link"},
-		"a link to all":  {func(s *Store) error { return link(s.Dir) }, "is a symbolic link"},
-		"a pipe":         {func(s *Store) error { return pipe(filepath.Join(s.Dir, identityName)) }, "is not a regular file"},
-		"no directory":   {func(s *Store) error { return pipe(s.Dir) }, "is not a directory"},
-		"another user's": {func(s *Store) error { return os.Chown(filepath.Join(s.Dir, fileName), 1, -1) }, "belongs to user 1"},
+		"the directory": {func(s *Store) error { return os.Chmod(s.Dir, 0o750) }, "has mode 0750"},
+		"the file": {func(s *Store) error {
+			return os.Chmod(filepath.Join(s.Dir, fileName), 0o640)
+		}, "has mode 0640"},
+		"the identity": {func(s *Store) error {
+			return os.Chmod(filepath.Join(s.Dir, identityName), 0o604)
+		}, "has mode 0604"},
+		"a link":        {func(s *Store) error { return link(filepath.Join(s.Dir, fileName)) }, "is a symbolic link"},
+		"a link to all": {func(s *Store) error { return link(s.Dir) }, "is a symbolic link"},
+		"a pipe": {func(s *Store) error {
+			return pipe(filepath.Join(s.Dir, identityName))
+		}, "is not a regular file"},
+		"no directory": {func(s *Store) error { return pipe(s.Dir) }, "is not a directory"},
+		"another user's": {func(s *Store) error {
+			return os.Chown(filepath.Join(s.Dir, fileName), 1, -1)
+		}, "belongs to user 1"},
 	} {
 		if name == "another user's" && os.Geteuid() != 0 {
 			continue // only root can give files away
@@ -40,7 +48,8 @@ func TestModes(t *testing.T) {
 		if fault.CodeOf(err) != fault.Denied || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := s.Set(t.Context(), Secret{Name: "name", From: "x"}, "new value", false); fault.CodeOf(err) != fault.Denied {
+		if _, err := s.Set(t.Context(), Secret{Name: "name", From: "x"}, "new value",
+			false); fault.CodeOf(err) != fault.Denied {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -53,7 +62,8 @@ func TestModes(t *testing.T) {
 	}
 	// The directory can't be made.
 	s.Dir = filepath.Join(s.Dir, fileName, "x", "auth")
-	if _, err := s.Set(t.Context(), Secret{Name: "name", From: "x"}, "new value", false); !errors.Is(err, syscall.ENOTDIR) {
+	if _, err := s.Set(t.Context(), Secret{Name: "name", From: "x"}, "new value", false); !errors.Is(err,
+		syscall.ENOTDIR) {
 		t.Error(err)
 	}
 }

@@ -29,12 +29,14 @@ var (
 )
 
 func keyringError(name string, err error) error {
-	return fault.New(fault.Unavailable, "the keyring failed for the secret %q: %v", name, err).On("secret", name).From(err).
-		Because("a keyring may have to be unlocked first, in a session on this machine").Try(fault.Command("rye auth set", name) + " --file")
+	return fault.New(fault.Unavailable, "the keyring failed for the secret %q: %v", name, err).On("secret",
+		name).From(err).
+		Because("a keyring may have to be unlocked first, in a session on this machine").
+		Try(fault.Command("rye auth set", name) + " --file")
 }
 
-// asked calls the keyring, which may prompt a user who isn't there, and waits as long as the store allows. After that the call
-// is left running.
+// asked calls the keyring, which may prompt a user who isn't there, and waits as long as the store allows. After that
+// the call is left running.
 func (s *Store) asked(ctx context.Context, name string, ask func(Keyring) (string, error)) (string, error) {
 	if s.Keyring == nil {
 		return "", keyringError(name, ErrNoKeyring)
@@ -61,8 +63,8 @@ func (s *Store) asked(ctx context.Context, name string, ask func(Keyring) (strin
 	}
 }
 
-// System is the keyring of this machine: Keychain, the Credential Manager, or the Secret Service that the session's D-Bus
-// leads to.
+// System is the keyring of this machine: Keychain, the Credential Manager, or the Secret Service that the session's
+// D-Bus leads to.
 type System struct{}
 
 const service = "rye"

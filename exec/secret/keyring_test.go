@@ -68,7 +68,9 @@ func TestNoKeyring(t *testing.T) {
 		s.want(t, "name", "the value", "")
 	}
 	keyring.MockInitWithError(errors.New("dismissed"))
-	if _, err := s.Set(t.Context(), Secret{Name: "name", From: "x"}, "new value", false); fault.CodeOf(err) != fault.Unavailable || fault.Of(err).Details["secret"] != "name" || fault.Of(err).Hint[0] != "rye auth set name --file" || !strings.Contains(err.Error(), "dismissed") {
+	if _, err := s.Set(t.Context(), Secret{Name: "name", From: "x"}, "new value",
+		false); fault.CodeOf(err) != fault.Unavailable || fault.Of(err).Details["secret"] != "name" ||
+		fault.Of(err).Hint[0] != "rye auth set name --file" || !strings.Contains(err.Error(), "dismissed") {
 		t.Error(err)
 	}
 	s.want(t, "name", "the value", "")
@@ -79,7 +81,8 @@ func TestNoKeyring(t *testing.T) {
 	if err := s.Remove(t.Context(), "kept"); fault.CodeOf(err) != fault.Unavailable {
 		t.Error(err)
 	}
-	if _, err := s.Set(t.Context(), Secret{Name: "kept", From: "x"}, "new value", true); fault.CodeOf(err) != fault.Unavailable {
+	if _, err := s.Set(t.Context(), Secret{Name: "kept", From: "x"}, "new value",
+		true); fault.CodeOf(err) != fault.Unavailable {
 		t.Error(err)
 	}
 }

@@ -39,16 +39,19 @@ type Secret struct {
 func (s *Secret) Expired(now time.Time) bool { return !s.Expires.IsZero() && !now.Before(s.Expires) }
 
 func badName(name, reason string) *fault.Error {
-	return fault.New(fault.Validation, "invalid secret name %q: %s", name, reason).On("secret", name).Try("rye docs secrets")
+	return fault.New(fault.Validation, "invalid secret name %q: %s", name, reason).On("secret",
+		name).Try("rye docs secrets")
 }
 
 func badValue(name, format string, args ...any) *fault.Error {
-	return fault.New(fault.Validation, "invalid value for the secret %q: %s", name, fmt.Sprintf(format, args...)).On("secret", name).Try("rye docs secrets")
+	return fault.New(fault.Validation, "invalid value for the secret %q: %s", name,
+		fmt.Sprintf(format, args...)).On("secret", name).Try("rye docs secrets")
 }
 
 // NotSet returns the error that a secret has no value, neither kept nor in the environment.
 func NotSet(name string) *fault.Error {
-	e := fault.New(fault.AuthRequired, "the secret %q is not set", name).On("secret", name).Try(fault.Command("rye auth set", name))
+	e := fault.New(fault.AuthRequired, "the secret %q is not set", name).On("secret",
+		name).Try(fault.Command("rye auth set", name))
 	if v, err := Variable(name); err == nil {
 		e.Because("the variable " + v + " is not set either")
 	}
@@ -138,7 +141,8 @@ func (s *Store) Get(ctx context.Context, name string) (string, error) {
 	case e == nil:
 		return "", NotSet(name)
 	case e.Expired(s.Now()):
-		return "", fault.New(fault.SessionExpired, "the secret %q expired at %s", name, e.Expires.UTC().Format(time.RFC3339)).On("secret", name).
+		return "", fault.New(fault.SessionExpired, "the secret %q expired at %s", name,
+			e.Expires.UTC().Format(time.RFC3339)).On("secret", name).
 			Try(fault.Command("rye auth set", name))
 	case !e.Keyring:
 		return e.Value, nil
@@ -166,8 +170,8 @@ func (s *Store) List() ([]Secret, error) {
 	return list, nil
 }
 
-// Set keeps a value under the name of a secret, in the keyring unless there is none or inFile is set, and returns what is
-// known of it now. When it returns nil, it lasts.
+// Set keeps a value under the name of a secret, in the keyring unless there is none or inFile is set, and returns what
+// is known of it now. When it returns nil, it lasts.
 func (s *Store) Set(ctx context.Context, e Secret, value string, inFile bool) (Secret, error) {
 	if _, err := Variable(e.Name); err != nil {
 		return e, err

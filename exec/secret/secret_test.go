@@ -22,7 +22,9 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 5, time.UTC)
 
 // newStore is one without a keyring, in a directory that isn't there yet.
 func newStore(t *testing.T) *Store {
-	return &Store{Dir: filepath.Join(t.TempDir(), "state", "auth"), Now: func() time.Time { return noon }, Wait: 10 * time.Second}
+	return &Store{Dir: filepath.Join(t.TempDir(), "state", "auth"), Now: func() time.Time {
+		return noon
+	}, Wait: 10 * time.Second}
 }
 
 func (s *Store) must(t *testing.T, name, value string) {
@@ -47,11 +49,14 @@ func (s *Store) want(t *testing.T, name, value, failure string) {
 func TestVariable(t *testing.T) {
 	for name, want := range map[string]string{
 		"acme-token": "ACME_TOKEN", "OPENAI_API_KEY": "OPENAI_API_KEY", "a.b-c_D1": "A_B_C_D1",
-		"": "1 to 64 characters", strings.Repeat("a", 65): "1 to 64 characters", "a b": "letters, digits", "-a": "letters, digits", "é": "letters, digits",
-		"2fa": "without a digit first", "path": "env_config sets it", "ld-preload": "other code", "rye.key": "reserved for rye", "HOME": "private directory",
+		"": "1 to 64 characters", strings.Repeat("a", 65): "1 to 64 characters", "a b": "letters, digits",
+		"-a": "letters, digits", "é": "letters, digits",
+		"2fa": "without a digit first", "path": "env_config sets it", "ld-preload": "other code",
+		"rye.key": "reserved for rye", "HOME": "private directory",
 	} {
 		got, err := Variable(name)
-		if err != nil && (fault.CodeOf(err) != fault.Validation || fault.Of(err).Details["secret"] != name || got != "") {
+		if err != nil && (fault.CodeOf(err) != fault.Validation || fault.Of(err).Details["secret"] != name ||
+			got != "") {
 			t.Errorf("%q: %q, %v", name, got, err)
 		}
 		if text := got + fmt.Sprint(err); !strings.Contains(text, want) {
@@ -66,7 +71,9 @@ func TestCheck(t *testing.T) {
 		"s\xffcret": "UTF-8", "s\x00cret": "NUL", "123456": "", "a\nb\nc\nd": "", strings.Repeat("x", MaxValue): "",
 	} {
 		err := Check("n", value)
-		if (err == nil) != (want == "") || err != nil && (fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), want) || value != "" && strings.Contains(err.Error(), value)) {
+		if (err == nil) != (want == "") || err != nil &&
+			(fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), want) || value != "" &&
+				strings.Contains(err.Error(), value)) {
 			t.Errorf("%.10q: %v; want %s", value, err, want)
 		}
 	}
@@ -81,7 +88,8 @@ func TestFile(t *testing.T) {
 	}
 	s.must(t, "two", "second value")
 	s.must(t, "one", "first value")
-	e, err := s.Set(t.Context(), Secret{Name: "three", From: "file", Expires: noon.Add(time.Hour)}, "third value", true)
+	e, err := s.Set(t.Context(), Secret{Name: "three", From: "file", Expires: noon.Add(time.Hour)}, "third value",
+		true)
 	if err != nil || e.Keyring || !e.Set.Equal(noon.Truncate(time.Second)) {
 		t.Error(e, err)
 	}
@@ -91,7 +99,8 @@ func TestFile(t *testing.T) {
 	s.must(t, "one", "another value")
 	again.want(t, "one", "another value", "")
 	list, err := s.List()
-	if err != nil || len(list) != 3 || list[0].Name != "one" || list[1].Name != "three" || list[2] != (Secret{Name: "two", Set: e.Set, From: "stdin"}) {
+	if err != nil || len(list) != 3 || list[0].Name != "one" || list[1].Name != "three" ||
+		list[2] != (Secret{Name: "two", Set: e.Set, From: "stdin"}) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	// An hour later the third is over.
@@ -111,7 +120,8 @@ func TestFile(t *testing.T) {
 	if err := s.Remove(t.Context(), "two"); err != nil {
 		t.Error(err)
 	}
-	if err := s.Remove(t.Context(), "two"); fault.CodeOf(err) != fault.AuthRequired || fault.Of(err).Details["secret"] != "two" {
+	if err := s.Remove(t.Context(), "two"); fault.CodeOf(err) != fault.AuthRequired ||
+		fault.Of(err).Details["secret"] != "two" {
 		t.Error(err)
 	}
 	s.want(t, "two", "", `the secret "two" is not set`)
@@ -151,7 +161,8 @@ func TestTogether(t *testing.T) {
 	for i := range 12 {
 		group.Go(func() {
 			mine := *s
-			if _, err := mine.Set(context.Background(), Secret{Name: fmt.Sprintf("name%d", i), From: "x"}, fmt.Sprintf("value %d", i), false); err != nil {
+			if _, err := mine.Set(context.Background(), Secret{Name: fmt.Sprintf("name%d", i), From: "x"},
+				fmt.Sprintf("value %d", i), false); err != nil {
 				t.Error(err)
 			}
 		})
@@ -184,14 +195,22 @@ func TestDamage(t *testing.T) {
 		harm func(s *Store) error
 		want string
 	}{
-		"a bit":        {func(s *Store) error { return flip(filepath.Join(s.Dir, fileName)) }, "can't read"},
-		"no key":       {func(s *Store) error { return os.Remove(filepath.Join(s.Dir, identityName)) }, "is missing"},
-		"another key":  {func(s *Store) error { return newKey(s) }, "can't read"},
-		"no real key":  {func(s *Store) error { return os.WriteFile(filepath.Join(s.Dir, identityName), []byte("AGE"), 0o600) }, "not an age identity"},
-		"other bytes":  {func(s *Store) error { return encrypted(s, "{}") }, "unsupported format"},
-		"a newer rye":  {func(s *Store) error { return encrypted(s, `{"format":"rye-secrets/2","secrets":[]}`) }, "expected rye-secrets/1"},
-		"too large":    {func(s *Store) error { return os.Truncate(filepath.Join(s.Dir, fileName), maxFile+1) }, "more than 16 MiB"},
-		"no directory": {func(s *Store) error { return errors.Join(os.RemoveAll(s.Dir), os.WriteFile(s.Dir, nil, 0o600)) }, ""},
+		"a bit":       {func(s *Store) error { return flip(filepath.Join(s.Dir, fileName)) }, "can't read"},
+		"no key":      {func(s *Store) error { return os.Remove(filepath.Join(s.Dir, identityName)) }, "is missing"},
+		"another key": {func(s *Store) error { return newKey(s) }, "can't read"},
+		"no real key": {func(s *Store) error {
+			return os.WriteFile(filepath.Join(s.Dir, identityName), []byte("AGE"), 0o600)
+		}, "not an age identity"},
+		"other bytes": {func(s *Store) error { return encrypted(s, "{}") }, "unsupported format"},
+		"a newer rye": {func(s *Store) error {
+			return encrypted(s, `{"format":"rye-secrets/2","secrets":[]}`)
+		}, "expected rye-secrets/1"},
+		"too large": {func(s *Store) error {
+			return os.Truncate(filepath.Join(s.Dir, fileName), maxFile+1)
+		}, "more than 16 MiB"},
+		"no directory": {func(s *Store) error {
+			return errors.Join(os.RemoveAll(s.Dir), os.WriteFile(s.Dir, nil, 0o600))
+		}, ""},
 	} {
 		s := newStore(t)
 		s.must(t, "name", "the value")
@@ -273,7 +292,8 @@ func TestMany(t *testing.T) {
 	if err := s.write(d); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Set(t.Context(), Secret{Name: "one-more", From: "x"}, "the value", false); fault.CodeOf(err) != fault.Validation {
+	if _, err := s.Set(t.Context(), Secret{Name: "one-more", From: "x"}, "the value",
+		false); fault.CodeOf(err) != fault.Validation {
 		t.Error(err)
 	}
 	s.must(t, "n0007", "new value")
@@ -282,11 +302,16 @@ func TestMany(t *testing.T) {
 // A document is read if it is what is written, and nothing else is.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"format":"rye-secrets/1","secrets":[]}`))
-	f.Add([]byte(`{"format":"rye-secrets/1","secrets":[{"expires":"2027-01-31T00:00:00Z","from":"terminal","keyring":true,"name":"acme-token","set":"2026-11-22T12:00:00Z"},` +
-		`{"from":"file","name":"other","set":"2026-11-22T12:00:00Z","value":"s3cr3t"}]}`))
-	for _, bad := range []string{`{"from":"","name":"a","set":"2026-11-22T12:00:00Z","value":"s3cr3t"}`, `{"from":"x","name":"PATH","set":"2026-11-22T12:00:00Z","value":"s3cr3t"}`,
-		`{"from":"x","name":"a","set":"","value":"s3cr3t"}`, `{"from":"x","name":"a","set":"2026-11-22T12:00:00Z","value":"s"}`, `{"expires":"x","from":"x","name":"a","set":"2026-11-22T12:00:00Z","value":"s3cr3t"}`,
-		`{"from":"x","name":"a","set":"2026-11-22T12:00:00Z","value":"s3cr3t","x":1}`, `{"from":"x","name":"b","set":"2026-11-22T12:00:00Z","value":"s3cr3t"},{"from":"x","name":"a","set":"2026-11-22T12:00:00Z","value":"s3cr3t"}`} {
+	f.Add([]byte(
+		`{"format":"rye-secrets/1","secrets":[{"expires":"2027-01-31T00:00:00Z","from":"terminal","keyring":true,"name":"acme-token","set":"2026-11-22T12:00:00Z"},` +
+			`{"from":"file","name":"other","set":"2026-11-22T12:00:00Z","value":"s3cr3t"}]}`))
+	for _, bad := range []string{`{"from":"","name":"a","set":"2026-11-22T12:00:00Z","value":"s3cr3t"}`,
+		`{"from":"x","name":"PATH","set":"2026-11-22T12:00:00Z","value":"s3cr3t"}`,
+		`{"from":"x","name":"a","set":"","value":"s3cr3t"}`,
+		`{"from":"x","name":"a","set":"2026-11-22T12:00:00Z","value":"s"}`,
+		`{"expires":"x","from":"x","name":"a","set":"2026-11-22T12:00:00Z","value":"s3cr3t"}`,
+		`{"from":"x","name":"a","set":"2026-11-22T12:00:00Z","value":"s3cr3t","x":1}`,
+		`{"from":"x","name":"b","set":"2026-11-22T12:00:00Z","value":"s3cr3t"},{"from":"x","name":"a","set":"2026-11-22T12:00:00Z","value":"s3cr3t"}`} {
 		f.Add([]byte(`{"format":"rye-secrets/1","secrets":[` + bad + `]}`))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -15,7 +15,8 @@ import (
 func (o *Options) address() (string, error) {
 	host, port, err := net.SplitHostPort(o.Listen)
 	if err != nil {
-		return "", fault.New(fault.Validation, "invalid address %q: expected HOST:PORT, such as 127.0.0.1:7337", o.Listen).On("listen", o.Listen)
+		return "", fault.New(fault.Validation, "invalid address %q: expected HOST:PORT, such as 127.0.0.1:7337",
+			o.Listen).On("listen", o.Listen)
 	}
 	if host == "localhost" {
 		host = "127.0.0.1" // the system's list of names could say something else
@@ -23,12 +24,16 @@ func (o *Options) address() (string, error) {
 	switch {
 	case isLoopback(host), o.Certificate != nil:
 	case !o.Proxied:
-		return "", fault.New(fault.Policy, "%q can be reached from other machines, and what they send would not be encrypted", o.Listen).On("listen", o.Listen).
+		return "", fault.New(fault.Policy,
+			"%q can be reached from other machines, and what they send would not be encrypted", o.Listen).On("listen",
+			o.Listen).
 			Because("listen on 127.0.0.1, or give a certificate, or say that a proxy in front of this server has one").
-			Try(fault.Command("rye serve --listen", net.JoinHostPort("127.0.0.1", port)), fault.Command("rye serve --listen", o.Listen)+" --tls-cert cert.pem --tls-key key.pem",
+			Try(fault.Command("rye serve --listen", net.JoinHostPort("127.0.0.1", port)),
+				fault.Command("rye serve --listen", o.Listen)+" --tls-cert cert.pem --tls-key key.pem",
 				fault.Command("rye serve --listen", o.Listen)+" --behind-proxy --host NAME")
 	case len(o.Hosts) == 0:
-		return "", fault.New(fault.Validation, "behind a proxy, the server needs the name that clients use").Try(fault.Command("rye serve --listen", o.Listen) + " --behind-proxy --host NAME")
+		return "", fault.New(fault.Validation, "behind a proxy, the server needs the name that clients use").
+			Try(fault.Command("rye serve --listen", o.Listen) + " --behind-proxy --host NAME")
 	}
 	return net.JoinHostPort(host, port), nil
 }
@@ -67,7 +72,8 @@ func (h *hosts) names(header string) bool {
 // check refuses a request that names another server or comes from another site.
 func (h *hosts) check(r *http.Request) error {
 	if !h.names(r.Host) {
-		return fault.New(fault.Denied, "the header Host is %q, which is not this server", fault.Clip(r.Host, 200)).Try("rye serve --host NAME")
+		return fault.New(fault.Denied, "the header Host is %q, which is not this server",
+			fault.Clip(r.Host, 200)).Try("rye serve --host NAME")
 	}
 	for _, origin := range r.Header.Values("Origin") {
 		u, err := url.Parse(origin)

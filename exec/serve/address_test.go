@@ -58,11 +58,13 @@ func TestListen(t *testing.T) {
 		if (c.code == "") != (err == nil) || err != nil && fault.CodeOf(err) != c.code {
 			t.Errorf("%+v: %v", c.o, err)
 		}
-		if err != nil && c.code == fault.Policy && !strings.Contains(strings.Join(fault.Of(err).Hint, " "), "--behind-proxy") {
+		if err != nil && c.code == fault.Policy &&
+			!strings.Contains(strings.Join(fault.Of(err).Hint, " "), "--behind-proxy") {
 			t.Error(fault.Of(err).Hint)
 		}
 	}
-	s, err := serve.Listen(serve.Options{Listen: ":0", Proxied: true, Hosts: []string{"agents.example"}, Tokens: &serve.Tokens{}, Now: time.Now})
+	s, err := serve.Listen(serve.Options{Listen: ":0", Proxied: true, Hosts: []string{"agents.example"},
+		Tokens: &serve.Tokens{}, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,8 @@ import (
 
 // FuzzParse: what is read of a file is written as it was.
 func FuzzParse(f *testing.F) {
-	good, err := encode([]Token{{Name: "a", Digest: digest("x"), Scopes: []Scope{Call, Admin}, Tenant: "t", Created: time.Unix(1, 0).UTC(), Expires: time.Unix(2, 0).UTC()},
+	good, err := encode([]Token{{Name: "a", Digest: digest("x"), Scopes: []Scope{Call, Admin}, Tenant: "t",
+		Created: time.Unix(1, 0).UTC(), Expires: time.Unix(2, 0).UTC()},
 		{Name: "b", Digest: digest("y"), Scopes: []Scope{Approve}, Created: time.Unix(1, 0).UTC()}})
 	if err != nil {
 		f.Fatal(err)

@@ -44,21 +44,22 @@ func Principal(t *Token) string { return ofToken + t.Name }
 // ofToken begins the principals of tokens.
 const ofToken = "token:"
 
-// Left says why a call isn't made any more in the name of a caller that asked for it at some time, "" if it is: its token was
-// removed, has expired, or is another one by now.
+// Left says why a call isn't made any more in the name of a caller that asked for it at some time, "" if it is: its
+// token was removed, has expired, or is another one by now.
 func Left(tokens *Tokens, principal, tenant string, asked time.Time) (why string, err error) {
 	name, is := strings.CutPrefix(principal, ofToken)
 	if !is { // the user
 		return "", nil
 	}
-	if t, err := tokens.Find(name); err != nil || t != nil && t.Tenant == tenant && t.Has(Call) && !t.Created.After(asked) {
+	if t, err := tokens.Find(name); err != nil || t != nil && t.Tenant == tenant && t.Has(Call) &&
+		!t.Created.After(asked) {
 		return "", err
 	}
 	return "the token " + name + " opens nothing any more", nil
 }
 
-// Handle serves a path to tokens with a scope. The context of a request ends with the client's connection, with its token, and
-// after the grace when the server ends.
+// Handle serves a path to tokens with a scope. The context of a request ends with the client's connection, with its
+// token, and after the grace when the server ends.
 func (s *Server) Handle(path string, scope Scope, h http.Handler) {
 	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		defer s.recovered()
@@ -112,11 +113,13 @@ func (s *Server) admit(r *http.Request, scope Scope) (*Token, int, error) {
 		s.o.Warn(err) // the client needn't know where the tokens are
 		return nil, http.StatusServiceUnavailable, fault.New(fault.Unavailable, "the server can't read its tokens")
 	case !t.Has(scope):
-		return nil, http.StatusForbidden, fault.New(fault.Denied, "the token %q has no scope %q", t.Name, scope).On("scope", string(scope)).
+		return nil, http.StatusForbidden, fault.New(fault.Denied, "the token %q has no scope %q", t.Name,
+			scope).On("scope", string(scope)).
 			Try(fault.Command("rye serve token add NAME --scope", string(scope)))
 	}
 	if wait := s.rates.take(t.Digest); wait > 0 {
-		return nil, http.StatusTooManyRequests, fault.New(fault.RateLimited, "the token %q has sent more than %d requests in a minute", t.Name, s.o.Rate).
+		return nil, http.StatusTooManyRequests, fault.New(fault.RateLimited,
+			"the token %q has sent more than %d requests in a minute", t.Name, s.o.Rate).
 			On("retry_after", math.Ceil(wait.Seconds()))
 	}
 	if err := s.enter(t); err != nil {
@@ -155,14 +158,18 @@ func (s *Server) leave(t *Token) {
 func bearer(r *http.Request) (string, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) > 1 {
-		return "", fault.New(fault.AuthRequired, "the request has %d headers Authorization; one is allowed", len(values))
+		return "", fault.New(fault.AuthRequired, "the request has %d headers Authorization; one is allowed",
+			len(values))
 	}
 	if len(values) == 0 {
-		return "", fault.New(fault.AuthRequired, "the request has no token: it needs the header Authorization: Bearer TOKEN").Try("rye serve token add NAME")
+		return "", fault.New(fault.AuthRequired,
+			"the request has no token: it needs the header Authorization: Bearer TOKEN").
+			Try("rye serve token add NAME")
 	}
 	scheme, secret, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "bearer") {
-		return "", fault.New(fault.AuthRequired, "the header Authorization has no bearer token").Try("rye serve token add NAME")
+		return "", fault.New(fault.AuthRequired,
+			"the header Authorization has no bearer token").Try("rye serve token add NAME")
 	}
 	return strings.TrimSpace(secret), nil
 }

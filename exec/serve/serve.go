@@ -74,13 +74,15 @@ type live struct {
 
 // Listen opens the listener. Nothing is answered before Run.
 func Listen(o Options) (*Server, error) {
-	o.Rate, o.Most, o.Grace, o.Look = cmp.Or(o.Rate, rate), cmp.Or(o.Most, most), cmp.Or(o.Grace, grace), cmp.Or(o.Look, look)
+	o.Rate, o.Most, o.Grace, o.Look = cmp.Or(o.Rate, rate), cmp.Or(o.Most, most), cmp.Or(o.Grace, grace),
+		cmp.Or(o.Look, look)
 	o.Head = cmp.Or(o.Head, head)
 	address, err := o.address()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, mux: http.NewServeMux(), live: map[*live]bool{}, of: map[string]int{}, rates: rates{most: o.Rate, now: o.Now}}
+	s := &Server{o: o, mux: http.NewServeMux(), live: map[*live]bool{}, of: map[string]int{},
+		rates: rates{most: o.Rate, now: o.Now}}
 	for _, name := range o.Hosts {
 		s.hosts.more = append(s.hosts.more, strings.ToLower(strings.TrimSuffix(name, ".")))
 	}
@@ -88,7 +90,8 @@ func Listen(o Options) (*Server, error) {
 		s.hosts.leaf = o.Certificate.Leaf
 	}
 	if s.listener, err = net.Listen("tcp", address); err != nil {
-		return nil, fault.New(fault.Unavailable, "can't listen on %q: %v", o.Listen, cause(err)).On("listen", o.Listen).From(err).
+		return nil, fault.New(fault.Unavailable, "can't listen on %q: %v", o.Listen, cause(err)).On("listen",
+			o.Listen).From(err).
 			Try(fault.Command("rye serve --listen", withPort(address, "0")))
 	}
 	if at, ok := s.listener.Addr().(*net.TCPAddr); ok && !at.IP.IsUnspecified() {
@@ -148,11 +151,14 @@ func (s *Server) Run(ctx context.Context) error {
 	all, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	server := &http.Server{Handler: s, MaxHeaderBytes: headerBytes, ReadHeaderTimeout: s.o.Head, IdleTimeout: idleTime,
-		BaseContext: func(net.Listener) context.Context { return all }, ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols)}
+		BaseContext: func(net.Listener) context.Context {
+			return all
+		}, ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols)}
 	server.Protocols.SetHTTP1(true)
 	listener := net.Listener(&bounded{s.listener, make(chan struct{}, 2*s.o.Most)})
 	if s.o.Certificate != nil {
-		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*s.o.Certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*s.o.Certificate},
+			MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()

@@ -52,10 +52,13 @@ func (w *world) add(name string, scopes ...serve.Scope) string {
 // start runs a server whose path /do is h.
 func start(t *testing.T, h http.HandlerFunc, edit func(*serve.Options)) *world {
 	t.Helper()
-	w := &world{t: t, now: time.Now(), client: &http.Client{Transport: &http.Transport{}}, ended: make(chan error, 1), warned: make(chan error, 10)}
+	w := &world{t: t, now: time.Now(), client: &http.Client{Transport: &http.Transport{}}, ended: make(chan error, 1),
+		warned: make(chan error, 10)}
 	w.tokens = &serve.Tokens{Dir: filepath.Join(t.TempDir(), "serve"), Now: w.time}
 	w.secret = w.add("ci", serve.Call)
-	o := serve.Options{Listen: "127.0.0.1:0", Tokens: w.tokens, Ready: func() error { return nil }, Now: w.time, Warn: func(err error) { w.warned <- err }, Look: time.Millisecond}
+	o := serve.Options{Listen: "127.0.0.1:0", Tokens: w.tokens, Ready: func() error {
+		return nil
+	}, Now: w.time, Warn: func(err error) { w.warned <- err }, Look: time.Millisecond}
 	if edit != nil {
 		edit(&o)
 	}
@@ -158,7 +161,9 @@ func TestAdmission(t *testing.T) {
 		{"suffix", host("localhost.evil.example"), 403, "PERMISSION_DENIED"},
 		{"another address", host("10.0.0.1" + port), 403, "PERMISSION_DENIED"},
 		{"own origin", func(r *http.Request) { r.Header.Set("Origin", w.url) }, 200, ""},
-		{"own origin behind TLS", func(r *http.Request) { r.Header.Set("Origin", strings.Replace(w.url, "http", "https", 1)) }, 200, ""},
+		{"own origin behind TLS", func(r *http.Request) {
+			r.Header.Set("Origin", strings.Replace(w.url, "http", "https", 1))
+		}, 200, ""},
 		{"evil origin", header("Origin", "http://evil.example"), 403, "PERMISSION_DENIED"},
 		{"another port", header("Origin", "http://127.0.0.1:1"), 403, "PERMISSION_DENIED"},
 		{"no origin", header("Origin", "null"), 403, "PERMISSION_DENIED"},
@@ -166,7 +171,8 @@ func TestAdmission(t *testing.T) {
 	} {
 		for _, method := range []string{"GET", "POST", "OPTIONS", "DELETE"} {
 			r, body := w.do(method, "/do", c.edit)
-			if r.StatusCode != c.status || c.code != "" && code(body) != c.code || c.code == "" && body != "token:ci for acme" {
+			if r.StatusCode != c.status || c.code != "" && code(body) != c.code || c.code == "" &&
+				body != "token:ci for acme" {
 				t.Errorf("%s, %s: %d, %s", c.what, method, r.StatusCode, body)
 			}
 			if (r.StatusCode == 401) != (r.Header.Get("WWW-Authenticate") != "") {
@@ -210,7 +216,8 @@ func TestHealth(t *testing.T) {
 		path   string
 		err    error
 		status int
-	}{{"/healthz", nil, 200}, {"/readyz", nil, 200}, {"/healthz", io.EOF, 200}, {"/readyz", fmt.Errorf("no lock in /home/ann"), 503}} {
+	}{{"/healthz", nil, 200}, {"/readyz", nil, 200}, {"/healthz", io.EOF, 200},
+		{"/readyz", fmt.Errorf("no lock in /home/ann"), 503}} {
 		mu.Lock()
 		unready = c.err
 		mu.Unlock()
@@ -236,7 +243,9 @@ func TestRate(t *testing.T) {
 	if r.StatusCode != 429 || code(body) != "RATE_LIMITED" || r.Header.Get("Retry-After") != "20" {
 		t.Error(r.Status, r.Header, body)
 	}
-	if r, _ := w.do("GET", "/do", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+other) }); r.StatusCode != 200 {
+	if r, _ := w.do("GET", "/do", func(r *http.Request) {
+		r.Header.Set("Authorization", "Bearer "+other)
+	}); r.StatusCode != 200 {
 		t.Error("the requests of one token count for another")
 	}
 	w.mu.Lock()
@@ -268,7 +277,9 @@ func TestMost(t *testing.T) {
 	if r.StatusCode != 503 || code(body) != "BUSY" || r.Header.Get("Retry-After") != "1" {
 		t.Error(r.Status, body)
 	}
-	if r, body := w.do("GET", "/do", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+other) }); r.StatusCode != 200 {
+	if r, body := w.do("GET", "/do", func(r *http.Request) {
+		r.Header.Set("Authorization", "Bearer "+other)
+	}); r.StatusCode != 200 {
 		t.Error("one token takes the place of another: ", r.Status, body)
 	}
 	release <- true
@@ -387,7 +398,8 @@ func TestRemoved(t *testing.T) {
 	<-ended
 }
 
-// TestDrain: at the end, a request that listens ends at once, one that runs ends by itself or is cancelled after the grace.
+// TestDrain: at the end, a request that listens ends at once, one that runs ends by itself or is cancelled after the
+// grace.
 func TestDrain(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		started, draining, release := make(chan string, 3), make(chan bool), make(chan bool)
@@ -454,7 +466,8 @@ func TestTLS(t *testing.T) {
 	})
 	w.url = "https://127.0.0.1" + w.url[strings.LastIndex(w.url, ":"):]
 	w.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
-	for host, want := range map[string]int{"": 200, "agents.example": 200, "AGENTS.example:443": 200, "localhost": 403, "10.0.0.1": 403, "x.agents.example": 403} {
+	for host, want := range map[string]int{"": 200, "agents.example": 200, "AGENTS.example:443": 200, "localhost": 403,
+		"10.0.0.1": 403, "x.agents.example": 403} {
 		if r, body := w.do("GET", "/do", func(r *http.Request) { r.Host = host }); r.StatusCode != want {
 			t.Error(host, r.Status, body)
 		}

@@ -61,11 +61,13 @@ func (s *Tokens) Add(ctx context.Context, t Token) (secret string, err error) {
 	}
 	return secret, s.change(ctx, func(all []Token) ([]Token, error) {
 		if at(all, t.Name) >= 0 {
-			return nil, fault.New(fault.Conflict, "there is a token %q already", t.Name).On("token", t.Name).Permanent().
+			return nil, fault.New(fault.Conflict, "there is a token %q already", t.Name).On("token",
+				t.Name).Permanent().
 				Try(fault.Command("rye serve token remove", t.Name))
 		}
 		if len(all) == MostTokens {
-			return nil, fault.New(fault.Limit, "there are %d tokens, and no more are possible", MostTokens).Try("rye serve token list")
+			return nil, fault.New(fault.Limit, "there are %d tokens, and no more are possible",
+				MostTokens).Try("rye serve token list")
 		}
 		i := 0
 		for i < len(all) && all[i].Name < t.Name {
@@ -84,7 +86,8 @@ func (s *Tokens) Remove(ctx context.Context, name string) error {
 			for _, t := range all {
 				names = append(names, t.Name)
 			}
-			return nil, fault.New(fault.NotFound, "token %q not found", name).On("token", name).Near(name, names).Try("rye serve token list")
+			return nil, fault.New(fault.NotFound, "token %q not found", name).On("token", name).Near(name,
+				names).Try("rye serve token list")
 		}
 		return append(all[:i:i], all[i+1:]...), nil
 	})
@@ -96,7 +99,8 @@ func (s *Tokens) List() ([]Token, error) {
 	defer s.mu.Unlock()
 	path := filepath.Join(s.Dir, fileName)
 	fi, err := os.Lstat(path)
-	if err == nil && s.seen != nil && os.SameFile(fi, s.seen) && fi.ModTime().Equal(s.seen.ModTime()) && fi.Size() == s.seen.Size() && fi.Mode() == s.seen.Mode() {
+	if err == nil && s.seen != nil && os.SameFile(fi, s.seen) && fi.ModTime().Equal(s.seen.ModTime()) &&
+		fi.Size() == s.seen.Size() && fi.Mode() == s.seen.Mode() {
 		return s.all, nil
 	}
 	s.all, s.seen = nil, nil
@@ -108,8 +112,8 @@ func (s *Tokens) List() ([]Token, error) {
 	return all, nil
 }
 
-// Check returns the token of a secret. One that isn't known, was removed or has expired is AUTH_FAILED; the error doesn't have
-// the secret.
+// Check returns the token of a secret. One that isn't known, was removed or has expired is AUTH_FAILED; the error
+// doesn't have the secret.
 func (s *Tokens) Check(secret string) (*Token, error) {
 	all, err := s.List()
 	if err != nil {
@@ -206,7 +210,8 @@ func (s *Tokens) read() ([]Token, fs.FileInfo, error) {
 	all, err := parse(b)
 	if err != nil {
 		return nil, nil, fault.New(fault.Parsing, "can't read %q: %v", path, err).On("path", path).
-			Because("once it is moved away, no token is valid, and new ones can be added").Try(fault.Command("mv", path, path+".bad"))
+			Because("once it is moved away, no token is valid, and new ones can be added").Try(fault.Command("mv",
+			path, path+".bad"))
 	}
 	return all, fi, nil
 }

@@ -58,7 +58,9 @@ func isName(s string) bool {
 // check refuses what the file may not say of a token.
 func (t *Token) check() error {
 	invalid := func(what, value string) error {
-		return fault.New(fault.Validation, "invalid %s %q: expected a letter or digit, then letters, digits, dots, dashes and underscores, %d at most", what, value, maxName)
+		return fault.New(fault.Validation,
+			"invalid %s %q: expected a letter or digit, then letters, digits, dots, dashes and underscores, %d at most",
+			what, value, maxName)
 	}
 	switch {
 	case !isName(t.Name):

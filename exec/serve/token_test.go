@@ -43,7 +43,8 @@ func TestStore(t *testing.T) {
 		t.Error(a, b)
 	}
 	all, err := s.List()
-	if err != nil || len(all) != 2 || all[0].Name != "a" || all[1].Tenant != "acme" || !all[1].Created.Equal(now.Truncate(time.Second)) {
+	if err != nil || len(all) != 2 || all[0].Name != "a" || all[1].Tenant != "acme" ||
+		!all[1].Created.Equal(now.Truncate(time.Second)) {
 		t.Fatal(all, err)
 	}
 	path := filepath.Join(s.Dir, "tokens.json")
@@ -69,9 +70,11 @@ func TestStore(t *testing.T) {
 	if s.Valid(got) {
 		t.Error("another token of the same name counts as the removed one")
 	}
-	for _, secret := range []string{a, "", "rye_", "rye_" + strings.Repeat("A", 43), b + "A", b[:46], strings.ToUpper(b), "Bearer " + b} {
+	for _, secret := range []string{a, "", "rye_", "rye_" + strings.Repeat("A", 43), b + "A", b[:46],
+		strings.ToUpper(b), "Bearer " + b} {
 		got, err := s.Check(secret)
-		if fault.CodeOf(err) != fault.AuthFailed || got != nil || len(secret) > 10 && strings.Contains(err.Error(), secret) {
+		if fault.CodeOf(err) != fault.AuthFailed || got != nil || len(secret) > 10 &&
+			strings.Contains(err.Error(), secret) {
 			t.Errorf("%q: %v, %v", secret, got, err)
 		}
 	}
@@ -108,7 +111,8 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%+v: %v", c.token, err)
 		}
 	}
-	if err := s.Remove(t.Context(), "cl"); fault.CodeOf(err) != fault.NotFound || !strings.Contains(strings.Join(fault.Of(err).Why, ""), "ci") {
+	if err := s.Remove(t.Context(), "cl"); fault.CodeOf(err) != fault.NotFound ||
+		!strings.Contains(strings.Join(fault.Of(err).Why, ""), "ci") {
 		t.Error(err)
 	}
 }
@@ -122,9 +126,13 @@ func TestDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"", "{}", "null", "[]", string(good) + "\n", string(good[:len(good)-1]), strings.Replace(string(good), "rye-tokens/1", "rye-tokens/2", 1),
-		strings.Replace(string(good), "call", "root", 1), strings.Replace(string(good), "blake3:", "sha256:", 1), strings.Replace(string(good), `"ci"`, `" "`, 1),
-		strings.Replace(string(good), `"name"`, `"Name"`, 1), strings.Replace(string(good), `"tokens":[`, `"tokens":[`+string(good[strings.Index(string(good), `[{`)+1:len(good)-2])+",", 1),
+	for _, text := range []string{"", "{}", "null", "[]", string(good) + "\n", string(good[:len(good)-1]),
+		strings.Replace(string(good), "rye-tokens/1", "rye-tokens/2", 1),
+		strings.Replace(string(good), "call", "root", 1), strings.Replace(string(good), "blake3:", "sha256:", 1),
+		strings.Replace(string(good), `"ci"`, `" "`, 1),
+		strings.Replace(string(good), `"name"`, `"Name"`, 1),
+		strings.Replace(string(good), `"tokens":[`,
+			`"tokens":[`+string(good[strings.Index(string(good), `[{`)+1:len(good)-2])+",", 1),
 		strings.Repeat(" ", 1<<20+1)} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -165,7 +173,8 @@ func TestMany(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			own := &serve.Tokens{Dir: s.Dir, Now: s.Now}
-			if _, err := own.Add(t.Context(), serve.Token{Name: string(rune('a' + i)), Scopes: []serve.Scope{serve.Call}}); err != nil {
+			if _, err := own.Add(t.Context(), serve.Token{Name: string(rune('a' + i)),
+				Scopes: []serve.Scope{serve.Call}}); err != nil {
 				t.Error(err)
 			}
 		})

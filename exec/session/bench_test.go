@@ -18,9 +18,10 @@ func BenchmarkCall(b *testing.B) {
 		Item string `json:"item"`
 	}
 	s, err := p.open(b, session.Options{Functions: func(*session.Session) function.Functions {
-		return function.Functions{"system": function.Of(nil, func(context.Context, *function.Call, nothing) (any, error) {
-			return map[string]any{"success": true, "data": map[string]any{"unix": 0}}, nil
-		})}
+		return function.Functions{"system": function.Of(nil,
+			func(context.Context, *function.Call, nothing) (any, error) {
+				return map[string]any{"success": true, "data": map[string]any{"unix": 0}}, nil
+			})}
 	}})
 	must(b, err)
 	call := &exec.Call{Ref: model.Ref{Kind: "tool", ID: "rye/core/system/system"}}

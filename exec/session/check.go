@@ -11,8 +11,8 @@ import (
 	"github.com/rye-build/rye/exec/template"
 )
 
-// CheckConfig is a rule of check. It warns of names in the configuration of a tool that stand for nothing, so that every
-// call fails. Those of a runtime may be parameters of the tools that it runs.
+// CheckConfig is a rule of check. It warns of names in the configuration of a tool that stand for nothing, so that
+// every call fails. Those of a runtime may be parameters of the tools that it runs.
 func CheckConfig(_ context.Context, c *check.Checker, it *check.Checked) (lines []check.Problem) {
 	t := it.Model.Tool
 	if it.Chain == nil || t.Config.IsNull() || t.Primitive || t.Type == "runtime" || graph.Is(t) {
@@ -33,7 +33,9 @@ func CheckConfig(_ context.Context, c *check.Checker, it *check.Checked) (lines 
 		}
 		return schema.Declares
 	})
-	for _, wrong := range merged.Unknown(it.Ref.String(), exec.Named(), func(name string) bool { return declares()(name) }) {
+	for _, wrong := range merged.Unknown(it.Ref.String(), exec.Named(), func(name string) bool {
+		return declares()(name)
+	}) {
 		l := c.About(it.File, wrong.At, nil)
 		l.Severity, l.Field = check.Warning, "config"
 		l.Message = fmt.Sprintf("config %q: %s", wrong.Path, wrong.Err)

@@ -32,7 +32,8 @@ func TestClean(t *testing.T) {
 	held := map[string]*materialise.Copy{}
 	for _, word := range []string{"used", "unused"} {
 		id := cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte(word))}
-		if held[word], err = c.Copy(t.Context(), oneWord(word), []materialise.Part{{Path: "a", ID: id, Mode: cas.File, Size: int64(len(word))}}); err != nil {
+		if held[word], err = c.Copy(t.Context(), oneWord(word),
+			[]materialise.Part{{Path: "a", ID: id, Mode: cas.File, Size: int64(len(word))}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/rye-build/rye/exec/env"
 )
 
-// dotEnv reads the variables of a project; without the file there are none. A link that leaves the project is refused: it
-// would hand another file of the user's to the project's tools.
+// dotEnv reads the variables of a project; without the file there are none. A link that leaves the project is refused:
+// it would hand another file of the user's to the project's tools.
 func dotEnv(project string) ([]env.Variable, error) {
 	root, err := os.OpenRoot(project)
 	if err != nil {

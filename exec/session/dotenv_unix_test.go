@@ -30,13 +30,15 @@ func TestDotEnv(t *testing.T) {
 		make      func() error
 		want, bad string
 	}{
-		"a file":             {func() error { return os.WriteFile(at, []byte("NAME=file\n"), 0o600) }, "file", ""},
-		"a link inside":      {func() error { return os.Symlink("other", at) }, "inside", ""},
-		"a link outside":     {func() error { return os.Symlink(outside, at) }, "", "escapes"},
-		"a way outside":      {func() error { return os.Symlink("../secret", at) }, "", "escapes"},
-		"a fifo":             {func() error { return syscall.Mkfifo(at, 0o600) }, "", "not a regular file"},
-		"a directory":        {func() error { return os.Mkdir(at, 0o700) }, "", "not a regular file"},
-		"more than is read":  {func() error { return os.WriteFile(at, make([]byte, 1<<20), 0o600) }, "", "more than 65536 bytes"},
+		"a file":         {func() error { return os.WriteFile(at, []byte("NAME=file\n"), 0o600) }, "file", ""},
+		"a link inside":  {func() error { return os.Symlink("other", at) }, "inside", ""},
+		"a link outside": {func() error { return os.Symlink(outside, at) }, "", "escapes"},
+		"a way outside":  {func() error { return os.Symlink("../secret", at) }, "", "escapes"},
+		"a fifo":         {func() error { return syscall.Mkfifo(at, 0o600) }, "", "not a regular file"},
+		"a directory":    {func() error { return os.Mkdir(at, 0o700) }, "", "not a regular file"},
+		"more than is read": {func() error {
+			return os.WriteFile(at, make([]byte, 1<<20), 0o600)
+		}, "", "more than 65536 bytes"},
 		"no lines of a .env": {func() error { return os.WriteFile(at, []byte("no\n"), 0o600) }, "", "NAME=VALUE"},
 	} {
 		if err := c.make(); err != nil {

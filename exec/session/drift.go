@@ -35,7 +35,8 @@ func DriftLineOf(d *drift.Difference) DriftLine {
 		}
 		return d.String()
 	}
-	line := DriftLine{Kind: string(d.Kind), Ref: d.Ref.String(), File: d.Path, Expected: text(d.Expected), Found: text(d.Found)}
+	line := DriftLine{Kind: string(d.Kind), Ref: d.Ref.String(), File: d.Path, Expected: text(d.Expected),
+		Found: text(d.Found)}
 	switch {
 	case d.OnlyLineEndings:
 		line.Only = "line-endings"
@@ -57,18 +58,22 @@ func (s *Session) drift(ctx context.Context, l *workspace.Lock, o drift.Options,
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	e := fault.New(fault.LockMismatch, "the working tree differs from the lock for %q", ref).On("ref", ref.String()).On("reason", "drift")
+	e := fault.New(fault.LockMismatch, "the working tree differs from the lock for %q", ref).On("ref",
+		ref.String()).On("reason", "drift")
 	var lines []string
 	var files []map[string]string
 	for _, d := range found {
 		line := DriftLineOf(d)
 		lines = append(lines, fmt.Sprintf("%s  %s  %s", line.Kind, line.File, line.Ref))
-		files = append(files, map[string]string{"kind": line.Kind, "file": line.File, "ref": line.Ref, "expected": line.Expected, "found": line.Found})
+		files = append(files, map[string]string{"kind": line.Kind, "file": line.File, "ref": line.Ref,
+			"expected": line.Expected, "found": line.Found})
 	}
 	e.List(lines...).On("drift", files)
 	// After an edit of this one tool the user wants to run it again; else the first question is what differs.
 	diff := fault.Command("rye diff", ref.String())
-	edited := !l.User && !slices.ContainsFunc(found, func(d *drift.Difference) bool { return d.Ref != ref || d.Kind == drift.Gone })
+	edited := !l.User && !slices.ContainsFunc(found, func(d *drift.Difference) bool {
+		return d.Ref != ref || d.Kind == drift.Gone
+	})
 	if edited = edited && !s.o.CI && ref.Kind == "tool"; edited {
 		s.orDev(e, ref.String())
 	} else if !l.User {
@@ -76,7 +81,9 @@ func (s *Session) drift(ctx context.Context, l *workspace.Lock, o drift.Options,
 	}
 	outlived := l.Outlived()
 	e.Try(accepting(l, found, outlived)...)
-	if !slices.ContainsFunc(found, func(d *drift.Difference) bool { return slices.Contains(outlived, d.Ref.String()) }) {
+	if !slices.ContainsFunc(found, func(d *drift.Difference) bool {
+		return slices.Contains(outlived, d.Ref.String())
+	}) {
 		e.Try(fault.Command("rye exec", ref.String()) + " --pinned")
 	}
 	if edited {
@@ -120,7 +127,9 @@ func (s *Session) notLocked(ctx context.Context, l *workspace.Lock, working *ai.
 		}
 		from = "the bundle " + id
 	}
-	rooted := len(l.Yaml.Roots) == 0 || slices.ContainsFunc(l.Yaml.Roots, func(r project.Root) bool { return r.Match(no.Ref, file.FromProject) })
+	rooted := len(l.Yaml.Roots) == 0 || slices.ContainsFunc(l.Yaml.Roots, func(r project.Root) bool {
+		return r.Match(no.Ref, file.FromProject)
+	})
 	e := fault.Of(no)
 	switch {
 	case l.User && from != "":

@@ -7,7 +7,8 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// Ahead has a session tell the age of files by a clock that is ahead, so that whatever is written now was written long ago.
+// Ahead has a session tell the age of files by a clock that is ahead, so that whatever is written now was written long
+// ago.
 func Ahead(s *Session, by time.Duration) {
 	clock := statcache.NewClock()
 	s.clock = func() statcache.Moment {

@@ -12,8 +12,8 @@ import (
 	"github.com/rye-build/rye/lock/git"
 )
 
-// Git returns how a workspace runs git: the one in the host's PATH, with its proxies and certificates, and never a program
-// of the project.
+// Git returns how a workspace runs git: the one in the host's PATH, with its proxies and certificates, and never a
+// program of the project.
 func Git(host env.Host) func(project string) git.Options {
 	return func(project string) git.Options {
 		o := git.Options{Vars: map[string]string{}}
@@ -45,12 +45,14 @@ type helper struct {
 func (h *helper) run(ctx context.Context, c git.Command) (int, error) {
 	path, vars, err := h.find(ctx, c.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return -1, fault.New(fault.Unavailable, "%s is not in PATH; it reads repositories", h.name).From(err).Try("git version").On("program", h.name)
+		return -1, fault.New(fault.Unavailable, "%s is not in PATH; it reads repositories",
+			h.name).From(err).Try("git version").On("program", h.name)
 	}
 	if err != nil {
 		return -1, err
 	}
-	ended, err := proc.Run(ctx, proc.Command{Path: path, Args: c.Args, Env: append(vars, c.Env...), Dir: c.Dir, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr})
+	ended, err := proc.Run(ctx, proc.Command{Path: path, Args: c.Args, Env: append(vars, c.Env...), Dir: c.Dir,
+		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr})
 	if ended == nil {
 		return -1, err
 	}

@@ -50,9 +50,11 @@ func installGit(t *testing.T) (dir string) {
 }
 
 func TestGit(t *testing.T) {
-	vars := map[string]string{"PATH": installGit(t), "HTTPS_PROXY": "http://proxy.example", "SSL_CERT_FILE": "/certificates", "HOME": "/nowhere"}
+	vars := map[string]string{"PATH": installGit(t), "HTTPS_PROXY": "http://proxy.example",
+		"SSL_CERT_FILE": "/certificates", "HOME": "/nowhere"}
 	o := Git(env.Host{Vars: vars, Files: env.Disk{}, Ask: proc.Asker{}})(t.TempDir())
-	if o.Vars["HTTPS_PROXY"] != "http://proxy.example" || o.Vars["GIT_SSL_CAINFO"] != "/certificates" || len(o.Vars) != 2 {
+	if o.Vars["HTTPS_PROXY"] != "http://proxy.example" || o.Vars["GIT_SSL_CAINFO"] != "/certificates" ||
+		len(o.Vars) != 2 {
 		t.Errorf("%v", o.Vars)
 	}
 	for range 2 { // found once

@@ -11,16 +11,16 @@ import (
 	"github.com/rye-build/rye/exec/thread/loop"
 )
 
-// The words that start this program inside a call: as the second stage of a sandbox, between this process and the program
-// that it confines, or as an interpreter of a tool's code.
+// The words that start this program inside a call: as the second stage of a sandbox, between this process and the
+// program that it confines, or as an interpreter of a tool's code.
 const (
 	stageWord = stage.Word
 	guestWord = "__guest"
 )
 
-// Inside runs what a call has started this program for, by its arguments without its name. If inside is true, the program must
-// exit at once with the status. The main function of a program that opens sessions calls it first, and gives its own path as
-// Options.Self.
+// Inside runs what a call has started this program for, by its arguments without its name. If inside is true, the
+// program must exit at once with the status. The main function of a program that opens sessions calls it first, and
+// gives its own path as Options.Self.
 func Inside(args []string) (status int, inside bool) {
 	switch {
 	case len(args) == 0:

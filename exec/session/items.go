@@ -22,8 +22,8 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// Item returns an item as calls see it: what the lock pins, which the working tree must not differ from, or what the spaces
-// have. The policies, as they are now, admit it.
+// Item returns an item as calls see it: what the lock pins, which the working tree must not differ from, or what the
+// spaces have. The policies, as they are now, admit it.
 func (s *Session) Item(ctx context.Context, ref model.Ref) (*ai.Item, error) {
 	from, err := s.from(ctx, ref)
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *Session) Item(ctx context.Context, ref model.Ref) (*ai.Item, error) {
 	return from.item(ctx, ref)
 }
 
-// Chosen returns an item that rye itself chooses, such as the loop of threads. Unlike others it is the library's where no
-// lock pins it, as config is.
+// Chosen returns an item that rye itself chooses, such as the loop of threads. Unlike others it is the library's where
+// no lock pins it, as config is.
 func (s *Session) Chosen(ctx context.Context, ref model.Ref) (*ai.Item, error) {
 	from, err := s.chosen(ctx, ref)
 	if err != nil {
@@ -44,7 +44,8 @@ func (s *Session) Chosen(ctx context.Context, ref model.Ref) (*ai.Item, error) {
 	return from.item(ctx, ref)
 }
 
-// Owns reports whether an item of Item or Chosen counts as the user's own: one of the library, or signed by a key of theirs.
+// Owns reports whether an item of Item or Chosen counts as the user's own: one of the library, or signed by a key of
+// theirs.
 func (s *Session) Owns(ctx context.Context, it *ai.Item) (bool, error) {
 	from, err := s.chosen(ctx, it.Ref)
 	if err != nil {
@@ -59,9 +60,10 @@ func (s *Session) Owns(ctx context.Context, it *ai.Item) (bool, error) {
 	return err == nil && a.Decision.OwnedBy(k.Own), err
 }
 
-// Permitted returns what the policies, as they are now, leave of the permissions that a directive declares: all where they say
-// nothing of it, and none if it isn't the user's own.
-func (s *Session) Permitted(ctx context.Context, directive model.Ref, own bool, declared capability.Set) (capability.Set, error) {
+// Permitted returns what the policies, as they are now, leave of the permissions that a directive declares: all where
+// they say nothing of it, and none if it isn't the user's own.
+func (s *Session) Permitted(ctx context.Context, directive model.Ref, own bool,
+	declared capability.Set) (capability.Set, error) {
 	from, err := s.source(ctx)
 	if err != nil {
 		return declared, err
@@ -184,8 +186,8 @@ func (s *Session) Threads() string {
 	return filepath.Join(s.w.UserSpace().Path, "threads")
 }
 
-// Providers are the providers of language models that calls can use: the tools in a directory named "providers", those of the
-// library last.
+// Providers are the providers of language models that calls can use: the tools in a directory named "providers", those
+// of the library last.
 func (s *Session) Providers(ctx context.Context) ([]*ai.Item, error) {
 	from, err := s.source(ctx)
 	if err != nil {
@@ -204,7 +206,8 @@ func (s *Session) Providers(ctx context.Context) ([]*ai.Item, error) {
 		}
 		var more []model.Ref
 		for _, f := range l.Files {
-			if path.Base(path.Dir(f.Ref.ID)) == "providers" && !slices.Contains(refs, f.Ref) && !slices.Contains(more, f.Ref) {
+			if path.Base(path.Dir(f.Ref.ID)) == "providers" && !slices.Contains(refs, f.Ref) &&
+				!slices.Contains(more, f.Ref) {
 				more = append(more, f.Ref)
 			}
 		}
@@ -263,6 +266,7 @@ func (s *Session) Search(ctx context.Context, r search.Request) (*aifind.Found, 
 		return nil, err
 	}
 	name := func(_ *ai.Space, p string) string { return p }
-	in := aifind.Searcher{View: from.view, Name: name, Dir: filepath.Join(s.w.Cache.Path, "search"), Version: s.version(), Now: s.w.Now()}
+	in := aifind.Searcher{View: from.view, Name: name, Dir: filepath.Join(s.w.Cache.Path, "search"),
+		Version: s.version(), Now: s.w.Now()}
 	return in.Search(ctx, r)
 }

@@ -33,7 +33,8 @@ import (
 // newKernel makes what runs the calls of the session.
 func (s *Session) newKernel() (*exec.Kernel, error) {
 	w := s.w
-	k := &exec.Kernel{Primitives: s.primitives(), Now: s.w.Now, Own: s.o.Keys.owns(), Host: s.o.Host, Offline: s.w.Offline}
+	k := &exec.Kernel{Primitives: s.primitives(), Now: s.w.Now, Own: s.o.Keys.owns(), Host: s.o.Host,
+		Offline: s.w.Offline}
 	for id, p := range k.Primitives {
 		k.Primitives[id] = &retry.Primitive{Inner: p, Rules: s.Rules}
 	}
@@ -42,7 +43,8 @@ func (s *Session) newKernel() (*exec.Kernel, error) {
 	}
 	k.Host.Known = env.NewKnown()
 	var err error
-	if k.Log, k.Machine, k.Voucher, err = AuditIn(w.State.Path).Open(s.o.Keys, "rye "+s.version(), s.w.Now); err != nil {
+	if k.Log, k.Machine, k.Voucher, err = AuditIn(w.State.Path).Open(s.o.Keys, "rye "+s.version(),
+		s.w.Now); err != nil {
 		return nil, err
 	}
 	// The sandbox knows files by the names that they have without links.
@@ -96,8 +98,8 @@ func (s *Session) version() string {
 	return s.o.Version
 }
 
-// Machine returns what confines programs. Self is the path of a program whose main function calls Inside: it starts again as
-// the second stage of the sandbox. With "" nothing can be confined.
+// Machine returns what confines programs. Self is the path of a program whose main function calls Inside: it starts
+// again as the second stage of the sandbox. With "" nothing can be confined.
 func Machine(self string, vars map[string]string) *sandbox.Machine {
 	if self == "" {
 		return sandbox.New(sandbox.Options{})
@@ -123,8 +125,8 @@ func AuditIn(state string) AuditDirs {
 	return AuditDirs{Log: at("audit"), Machine: at("machine"), Receipts: receipt.Dir(at("receipts"))}
 }
 
-// Open opens the log for calls made by a program such as "rye 2.0.0". It also returns the machine's key, which is made when it
-// is first needed, and the voucher for it, nil if the user's key can't be used without asking.
+// Open opens the log for calls made by a program such as "rye 2.0.0". It also returns the machine's key, which is made
+// when it is first needed, and the voucher for it, nil if the user's key can't be used without asking.
 func (d AuditDirs) Open(user Keys, program string, now func() time.Time) (*audit.Log, key.Private, []byte, error) {
 	own, err := receipt.MachineKey(d.Machine)
 	if err != nil {
@@ -138,7 +140,8 @@ func (d AuditDirs) Open(user Keys, program string, now func() time.Time) (*audit
 			}
 		}
 	}
-	log, err := audit.Open(audit.Options{Dir: d.Log, Key: own, Voucher: voucher, Program: program, Now: now, Wait: osfile.LockWait})
+	log, err := audit.Open(audit.Options{Dir: d.Log, Key: own, Voucher: voucher, Program: program, Now: now,
+		Wait: osfile.LockWait})
 	return log, own, voucher, err
 }
 

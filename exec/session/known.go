@@ -13,9 +13,9 @@ import (
 	"github.com/rye-build/rye/manifest/admission"
 )
 
-// A known is what the policies once made of the set, which never changes. It holds for as long as policies and revocation lists,
-// which each call reads again, say the same. The bytes that run are those of the set whatever the working tree has; whether that
-// differs, the stamps of its files tell once they were compared.
+// A known is what the policies once made of the set, which never changes. It holds for as long as policies and
+// revocation lists, which each call reads again, say the same. The bytes that run are those of the set whatever the
+// working tree has; whether that differs, the stamps of its files tell once they were compared.
 type known struct {
 	trust  *admission.Trust
 	ends   []time.Time // when manifests of bundles expire

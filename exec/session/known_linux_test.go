@@ -69,7 +69,8 @@ func TestRemembers(t *testing.T) {
 	refused("gone", fault.LockMismatch)
 	must(t, os.WriteFile(file, was, 0o644))
 	works("there again")
-	must(t, p.write(".ai/tools/acme/greet.yaml", "version: \"1.0.0\"\ntool_type: function\nexecutor_id: rye/core/primitives/rye\ncategory: acme\ndescription: Another\nconfig: {function: x}\n"))
+	must(t, p.write(".ai/tools/acme/greet.yaml",
+		"version: \"1.0.0\"\ntool_type: function\nexecutor_id: rye/core/primitives/rye\ncategory: acme\ndescription: Another\nconfig: {function: x}\n"))
 	refused("with another in its place", fault.LockMismatch)
 	must(t, os.Remove(filepath.Join(p.Dir, ".ai", "tools", "acme", "greet.yaml")))
 	works("without it")
@@ -82,7 +83,8 @@ func TestRemembers(t *testing.T) {
 	refused("with a revoked key", fault.Revoked)
 	must(t, p.policy(""))
 	works("with the key again")
-	must(t, p.policyFile("rye: policy/2\n\nkeys:\n  alice: {key: "+keytest.Alice().Public().String()+", expires: "+now.Add(time.Hour).UTC().Format(time.RFC3339)+"}\n\nnames:\n  \"**\": {keys: [alice]}\n"))
+	must(t, p.policyFile("rye: policy/2\n\nkeys:\n  alice: {key: "+keytest.Alice().Public().String()+", expires: "+
+		now.Add(time.Hour).UTC().Format(time.RFC3339)+"}\n\nnames:\n  \"**\": {keys: [alice]}\n"))
 	works("before the key expires")
 	now = now.Add(2 * time.Hour)
 	refused("after it expired", fault.Expired)

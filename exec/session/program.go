@@ -34,7 +34,8 @@ func (s *Session) Program(ctx context.Context, ref model.Ref) (*Program, error) 
 		return nil, err
 	}
 	if path.Ext(it.Path) != starlarkExt {
-		return nil, &ai.ItemError{Ref: ref, Space: it.Space, Path: it.Path, Err: fault.New(fault.Validation, "rye runs this item itself: it must be Starlark")}
+		return nil, &ai.ItemError{Ref: ref, Space: it.Space, Path: it.Path,
+			Err: fault.New(fault.Validation, "rye runs this item itself: it must be Starlark")}
 	}
 	p := &Program{Item: it, Main: path.Base(it.Path)}
 	p.Files = map[string]string{p.Main: string(it.Bytes)}

@@ -38,7 +38,8 @@ var ref = model.Ref{Kind: "tool", ID: "acme/greet"}
 // newProject makes a project in a directory, without a lock.
 func newProject(dir string) (*project, error) {
 	at := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(dir, name)} }
-	p := &project{workspace.Paths{Dir: at("project").Path, Version: "devel", User: at("home"), Store: at("store"), State: at("state"), Cache: at("cache")}}
+	p := &project{workspace.Paths{Dir: at("project").Path, Version: "devel", User: at("home"), Store: at("store"),
+		State: at("state"), Cache: at("cache")}}
 	return p, errors.Join(
 		p.write("rye.yaml", ""), p.write(".git/HEAD", ""), p.policy(""),
 		key.OpenDir(filepath.Join(p.User.Path, ".ai", "keys")).Add("alice", keytest.Alice(), ""),
@@ -53,7 +54,8 @@ func (p *project) write(name, text string) error {
 
 // policy writes the user's policy, which trusts Alice, with more lines.
 func (p *project) policy(more string) error {
-	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s", keytest.Alice().Public(), more)
+	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s",
+		keytest.Alice().Public(), more)
 	return p.policyFile(text)
 }
 

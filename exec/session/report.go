@@ -13,10 +13,11 @@ import (
 
 // A Report says what was decided about a call and what came of it, as every door answers.
 type Report struct {
-	Call       string              `json:"call"`
-	Ref        string              `json:"ref"`
-	Digest     cas.Digest          `json:"digest"`
-	Status     string              `json:"status"` // "ok", "failed", "timeout", "cancelled", "refused"; "planned" for a dry run
+	Call   string     `json:"call"`
+	Ref    string     `json:"ref"`
+	Digest cas.Digest `json:"digest"`
+	// "ok", "failed", "timeout", "cancelled", "refused"; "planned" for a dry run
+	Status     string              `json:"status"`
 	Result     json.RawMessage     `json:"result"`
 	Exit       int                 `json:"exit"`
 	Chain      []Link              `json:"chain"`
@@ -87,7 +88,8 @@ type Planned struct {
 func NewReport(p *exec.Plan) *Report {
 	tool, g := p.Chain[0].Item, &p.Grants
 	r := &Report{
-		Call: p.ID(), Ref: tool.Ref.String(), Digest: tool.Raw, Dev: p.Dev, Stranger: p.Stranger, Result: json.RawMessage("null"), Lock: p.Set, Packages: p.Artifacts,
+		Call: p.ID(), Ref: tool.Ref.String(), Digest: tool.Raw, Dev: p.Dev, Stranger: p.Stranger,
+		Result: json.RawMessage("null"), Lock: p.Set, Packages: p.Artifacts,
 		Grants:  Grants{g.Permissions.Strings(), g.Read, g.Write, g.Network.Hosts, g.Secrets, p.Withheld()},
 		Sandbox: Sandbox{Need: max(p.Action.Sandbox.Level, floor.None).String()},
 	}
@@ -117,13 +119,15 @@ func (r *Report) AddPlan(p *exec.Plan) error {
 	if err != nil {
 		return err
 	}
-	r.Status, r.Plan = "planned", &Planned{given, config, p.Keys, p.Action.Sandbox.Read, p.Action.Sandbox.Write, p.Undecided, p.Asks}
+	r.Status, r.Plan = "planned", &Planned{given, config, p.Keys, p.Action.Sandbox.Read, p.Action.Sandbox.Write,
+		p.Undecided, p.Asks}
 	return nil
 }
 
 // AddResult tells what came of the call.
 func (r *Report) AddResult(x *exec.Result) {
-	r.Status, r.Exit, r.DurationMS, r.Usage, r.Problems, r.Applied = x.Status, x.Exit, x.Duration.Milliseconds(), x.Usage, x.Problems, x.Applied
+	r.Status, r.Exit, r.DurationMS, r.Usage, r.Problems, r.Applied = x.Status, x.Exit, x.Duration.Milliseconds(),
+		x.Usage, x.Problems, x.Applied
 	r.Sandbox.Level, r.Sandbox.Enforced, r.Receipt = x.Level.String(), x.Enforced, x.Digest
 	if text, err := jcs.Append(nil, x.Value); err == nil {
 		r.Result = text

@@ -28,8 +28,8 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// Options say what calls run from and what they have. The zero value runs what the lock pins, without programs in PATH,
-// secrets or functions, and only tools that need no sandbox.
+// Options say what calls run from and what they have. The zero value runs what the lock pins, without programs in
+// PATH, secrets or functions, and only tools that need no sandbox.
 type Options struct {
 	Mode
 	CI bool // items that aren't locked don't run
@@ -43,8 +43,8 @@ type Options struct {
 	Functions func(*Session) function.Functions
 }
 
-// A Mode says which items run. The zero value runs what the lock pins and refuses a working tree that differs, or, without a
-// lock and without rye.yaml, what .ai has.
+// A Mode says which items run. The zero value runs what the lock pins and refuses a working tree that differs, or,
+// without a lock and without rye.yaml, what .ai has.
 type Mode struct {
 	Pinned   bool // what the lock pins, whatever the working tree has
 	Dev      bool // one tool of the working tree, unsigned and unlocked, in the sandbox for strangers
@@ -72,8 +72,9 @@ func (o *Options) check() error {
 	return nil
 }
 
-// A Session is a workspace that is ready for calls. It holds one set: a lock that is written after Open changes nothing for
-// it. Policies, revocations and the working tree count for each call as they are then. It is safe for many goroutines.
+// A Session is a workspace that is ready for calls. It holds one set: a lock that is written after Open changes
+// nothing for it. Policies, revocations and the working tree count for each call as they are then. It is safe for many
+// goroutines.
 type Session struct {
 	w         *workspace.Workspace
 	o         Options
@@ -91,8 +92,8 @@ type Session struct {
 	closed bool
 }
 
-// Open makes w ready for calls, which are made of what its lock pins or, where there is no lock and that is allowed, of what
-// its spaces have. The caller closes the session, and w after it.
+// Open makes w ready for calls, which are made of what its lock pins or, where there is no lock and that is allowed,
+// of what its spaces have. The caller closes the session, and w after it.
 func Open(ctx context.Context, w *workspace.Workspace, o Options) (_ *Session, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -131,7 +132,8 @@ func User() string {
 	return u.Username
 }
 
-// Close ends the session: calls that were prepared aren't run any more. An error says that the end of a call can't be logged.
+// Close ends the session: calls that were prepared aren't run any more. An error says that the end of a call can't be
+// logged.
 func (s *Session) Close() error {
 	s.mu.Lock()
 	k, last, closed := s.kernel, s.last, s.closed
@@ -174,8 +176,8 @@ func (s *Session) Config(ctx context.Context, name string) (*ai.Merged, error) {
 	return from.config(ctx, name)
 }
 
-// Prepare decides everything about a call and starts nothing: see exec.Kernel. It refuses a tool whose files in the working
-// tree differ from the lock, and gets the approval that the policies ask for. The caller closes the plan.
+// Prepare decides everything about a call and starts nothing: see exec.Kernel. It refuses a tool whose files in the
+// working tree differ from the lock, and gets the approval that the policies ask for. The caller closes the plan.
 func (s *Session) Prepare(ctx context.Context, c *exec.Call) (*exec.Plan, error) {
 	from, err := s.from(ctx, c.Ref)
 	if err != nil {
@@ -200,7 +202,8 @@ func (s *Session) prepare(ctx context.Context, from *source, c *exec.Call, chose
 	}
 	tool := p.Chain[0].Item
 	about := &consent.Call{
-		Ref: call.Ref, Digest: tool.Raw, Risk: tool.Model.Tool.Risk.String(), Params: p.Params, Principal: call.Principal, Tenant: call.Tenant,
+		Ref: call.Ref, Digest: tool.Raw, Risk: tool.Model.Tool.Risk.String(), Params: p.Params,
+		Principal: call.Principal, Tenant: call.Tenant,
 		Attended: !call.Stranger, Chosen: chosen,
 	}
 	if call.Dry {
@@ -222,8 +225,10 @@ func (s *Session) prepare(ctx context.Context, from *source, c *exec.Call, chose
 	return p, nil
 }
 
-// Consent asks the policies about the call of a tool that isn't run as one, but as a thread, and returns its parameters.
-func (s *Session) Consent(ctx context.Context, c *exec.Call, it *ai.Item) (given map[string]any, got *consent.Approval, err error) {
+// Consent asks the policies about the call of a tool that isn't run as one, but as a thread, and returns its
+// parameters.
+func (s *Session) Consent(ctx context.Context, c *exec.Call, it *ai.Item) (given map[string]any, got *consent.Approval,
+	err error) {
 	if given, err = exec.Complete(it.Model.Tool, c); err != nil {
 		return nil, nil, err
 	}
@@ -232,7 +237,8 @@ func (s *Session) Consent(ctx context.Context, c *exec.Call, it *ai.Item) (given
 		return nil, nil, err
 	}
 	defer from.close()
-	about := &consent.Call{Ref: c.Ref, Digest: it.Raw, Risk: it.Model.Tool.Risk.String(), Params: given, Principal: cmp.Or(c.Principal, s.principal), Tenant: c.Tenant,
+	about := &consent.Call{Ref: c.Ref, Digest: it.Raw, Risk: it.Model.Tool.Risk.String(), Params: given,
+		Principal: cmp.Or(c.Principal, s.principal), Tenant: c.Tenant,
 		Attended: !c.Stranger}
 	got, err = consent.Check(ctx, about, from.base.Root, from.base.Project, c.Door)
 	return given, got, err
@@ -240,15 +246,18 @@ func (s *Session) Consent(ctx context.Context, c *exec.Call, it *ai.Item) (given
 
 // approved prepares a call again whose parameters were approved: the answer took its time, and what counts are the
 // policies and the working tree as they are now.
-func (s *Session) approved(ctx context.Context, c *exec.Call, given map[string]any, got *consent.Approval, digest cas.Digest) (*exec.Plan, error) {
+func (s *Session) approved(ctx context.Context, c *exec.Call, given map[string]any, got *consent.Approval,
+	digest cas.Digest) (*exec.Plan, error) {
 	call := *c
 	call.Approval, call.Params = got, params.Values(given)
-	call.Door = &consent.Door{Thread: c.Door.Thread, Flow: c.Door.Flow, Approve: func(_ context.Context, q *consent.Question) (*consent.Approval, error) {
-		if q.Digest != digest {
-			return nil, fault.New(fault.Conflict, "%q has changed since its call was approved", c.Ref).On("ref", c.Ref.String())
-		}
-		return got, nil
-	}}
+	call.Door = &consent.Door{Thread: c.Door.Thread, Flow: c.Door.Flow,
+		Approve: func(_ context.Context, q *consent.Question) (*consent.Approval, error) {
+			if q.Digest != digest {
+				return nil, fault.New(fault.Conflict, "%q has changed since its call was approved", c.Ref).On("ref",
+					c.Ref.String())
+			}
+			return got, nil
+		}}
 	from, err := s.from(ctx, c.Ref)
 	var p *exec.Plan
 	if err == nil {
@@ -260,8 +269,8 @@ func (s *Session) approved(ctx context.Context, c *exec.Call, given map[string]a
 	return p, err
 }
 
-// Call prepares a call and runs it. What the tool writes meanwhile goes to the sink, nil for nowhere. A tool that fails has a
-// result and no error: see exec.Plan.Run.
+// Call prepares a call and runs it. What the tool writes meanwhile goes to the sink, nil for nowhere. A tool that
+// fails has a result and no error: see exec.Plan.Run.
 func (s *Session) Call(ctx context.Context, c *exec.Call, to primitive.Sink) (*exec.Result, error) {
 	from, err := s.from(ctx, c.Ref)
 	if err != nil {
@@ -279,7 +288,8 @@ func (s *Session) CallChosen(ctx context.Context, c *exec.Call, to primitive.Sin
 	return s.call(ctx, from, c, to, true)
 }
 
-func (s *Session) call(ctx context.Context, from *source, c *exec.Call, to primitive.Sink, chosen bool) (*exec.Result, error) {
+func (s *Session) call(ctx context.Context, from *source, c *exec.Call, to primitive.Sink, chosen bool) (*exec.Result,
+	error) {
 	p, err := s.prepare(ctx, from, c, chosen)
 	if err != nil {
 		return nil, err

@@ -124,7 +124,8 @@ func TestNoLock(t *testing.T) {
 func TestDrift(t *testing.T) {
 	p := testProject(t)
 	must(t, p.lock())
-	for _, o := range []session.Options{{}, {CI: true}, mode(session.Mode{Locked: true}), mode(session.Mode{Pinned: true})} {
+	for _, o := range []session.Options{{}, {CI: true}, mode(session.Mode{Locked: true}),
+		mode(session.Mode{Pinned: true})} {
 		if got, err := p.in(t, o); err != nil || got != "hello, Ann" {
 			t.Errorf("%+v: %q, %v", o.Mode, got, err)
 		}
@@ -135,7 +136,8 @@ func TestDrift(t *testing.T) {
 	must(t, p.edit(strings.Replace(greet, "hello", "good day", 1)))
 	_, err := p.in(t, session.Options{})
 	f := fault.Of(err)
-	want := []string{"rye exec tool:acme/greet --dev", "rye lock --sign tool:acme/greet", "rye exec tool:acme/greet --pinned", "rye diff tool:acme/greet"}
+	want := []string{"rye exec tool:acme/greet --dev", "rye lock --sign tool:acme/greet",
+		"rye exec tool:acme/greet --pinned", "rye diff tool:acme/greet"}
 	if f.Code != fault.LockMismatch || f.Details["reason"] != "drift" || !slices.Equal(f.Hint, want) {
 		t.Errorf("%v, %q", err, f.Hint)
 	}
@@ -183,7 +185,8 @@ func TestNotLocked(t *testing.T) {
 	}
 	dev, err := p.open(t, mode(session.Mode{Dev: true}))
 	must(t, err)
-	if _, err := dev.Tool(t.Context(), model.Ref{Kind: "tool", ID: "rye/file-system/read"}); fault.CodeOf(err) != fault.Validation {
+	if _, err := dev.Tool(t.Context(), model.Ref{Kind: "tool",
+		ID: "rye/file-system/read"}); fault.CodeOf(err) != fault.Validation {
 		t.Errorf("a tool of the library with --dev: %v", err)
 	}
 }
@@ -255,7 +258,9 @@ func TestApprovedMeanwhile(t *testing.T) {
 		{"the tool is revoked", func(p *project, it *ai.Item) error {
 			return p.policy(asks + fmt.Sprintf("\nrevoked:\n  %q: {reason: unsafe, date: \"2026-11-20\"}\n", it.Raw))
 		}, fault.Policy},
-		{"the file differs from the lock", func(p *project, _ *ai.Item) error { return p.edit(strings.Replace(greet, "hello", "good day", 1)) }, fault.LockMismatch},
+		{"the file differs from the lock", func(p *project, _ *ai.Item) error {
+			return p.edit(strings.Replace(greet, "hello", "good day", 1))
+		}, fault.LockMismatch},
 		{"the policy doesn't ask any more", func(p *project, _ *ai.Item) error { return p.policy("") }, ""},
 	} {
 		p := testProject(t)
@@ -288,7 +293,8 @@ func TestApprovedMeanwhile(t *testing.T) {
 	door := &consent.Door{Approve: func(context.Context, *consent.Question) (*consent.Approval, error) {
 		return &consent.Approval{By: "a person"}, p.edit(strings.Replace(greet, "hello", "good day", 1))
 	}}
-	if r, err := s.Call(t.Context(), &exec.Call{Ref: ref, Params: params.Values(map[string]any{"name": "Ann"}), Door: door}, nil); err == nil || fault.CodeOf(err) != fault.Conflict {
+	if r, err := s.Call(t.Context(), &exec.Call{Ref: ref, Params: params.Values(map[string]any{"name": "Ann"}),
+		Door: door}, nil); err == nil || fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("without a lock: %+v, %v", r, err)
 	}
 }
@@ -299,10 +305,12 @@ func TestApprovedInThread(t *testing.T) {
 	must(t, p.policy("ask:\n  all: {names: [\"tool:**\"]}\n"))
 	s, err := p.open(t, mode(session.Mode{Unlocked: true}))
 	must(t, err)
-	door := &consent.Door{Thread: "acme/plan-1795000000-a2b3c", Approve: func(context.Context, *consent.Question) (*consent.Approval, error) {
-		return &consent.Approval{By: "a person"}, nil
-	}}
-	plan, err := s.Prepare(t.Context(), &exec.Call{Ref: ref, Params: params.Values(map[string]any{"name": "Ann"}), Door: door})
+	door := &consent.Door{Thread: "acme/plan-1795000000-a2b3c",
+		Approve: func(context.Context, *consent.Question) (*consent.Approval, error) {
+			return &consent.Approval{By: "a person"}, nil
+		}}
+	plan, err := s.Prepare(t.Context(), &exec.Call{Ref: ref, Params: params.Values(map[string]any{"name": "Ann"}),
+		Door: door})
 	must(t, err)
 	defer plan.Close()
 	if !slices.Contains(plan.Env, "RYE_THREAD=acme/plan-1795000000-a2b3c") {
@@ -335,14 +343,20 @@ func TestUnready(t *testing.T) {
 		change  func(p *project)
 		want    error
 	}{
-		"no place for the log":        {change: func(p *project) { p.State = workspace.Place{Err: refused} }, want: refused},
-		"no place for the copies":     {change: func(p *project) { p.Cache = workspace.Place{Err: refused} }, want: refused},
+		"no place for the log": {change: func(p *project) {
+			p.State = workspace.Place{Err: refused}
+		}, want: refused},
+		"no place for the copies": {change: func(p *project) {
+			p.Cache = workspace.Place{Err: refused}
+		}, want: refused},
 		"no home":                     {change: func(p *project) { p.User = workspace.Place{Err: refused} }},
 		"a file where the log goes":   {change: func(p *project) { p.State.Path = filepath.Join(p.Dir, "rye.yaml") }},
 		"a file where the copies go":  {change: func(p *project) { p.Cache.Path = filepath.Join(p.Dir, "rye.yaml") }},
 		"a lock that can't be read":   {change: func(p *project) { must(t, p.write("rye.lock", "no lock")) }},
 		"a policy that can't be read": {change: func(p *project) { must(t, p.policy("names: [")) }},
-		"the project trusts less":     {change: func(p *project) { must(t, p.write(".ai/policy.yaml", "rye: policy/2\n")) }},
+		"the project trusts less": {change: func(p *project) {
+			must(t, p.write(".ai/policy.yaml", "rye: policy/2\n"))
+		}},
 		"unlocked and a broken policy": {
 			options: mode(session.Mode{Unlocked: true}),
 			change:  func(p *project) { must(t, os.Remove(filepath.Join(p.Dir, "rye.lock")), p.policy("names: [")) },
@@ -380,7 +394,8 @@ func TestNoHome(t *testing.T) {
 	p.Dir, p.User = t.TempDir(), workspace.Place{Err: fs.ErrNotExist}
 	s, err := p.open(t, session.Options{})
 	must(t, err)
-	if it, err := s.Tool(t.Context(), model.Ref{Kind: "tool", ID: "rye/file-system/read"}); err != nil || it.Space.Label != "system:rye/std" {
+	if it, err := s.Tool(t.Context(), model.Ref{Kind: "tool", ID: "rye/file-system/read"}); err != nil ||
+		it.Space.Label != "system:rye/std" {
 		t.Errorf("%+v, %v", it, err)
 	}
 	if _, err := s.Tool(t.Context(), ref); fault.CodeOf(err) != fault.ToolNotFound {
@@ -412,8 +427,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestNothingChosen: what rye itself chooses must be there, be sound and be Starlark; a caller who has gone gets nothing, nor does
-// one who comes after Close.
+// TestNothingChosen: what rye itself chooses must be there, be sound and be Starlark; a caller who has gone gets
+// nothing, nor does one who comes after Close.
 func TestNothingChosen(t *testing.T) {
 	p := testProject(t)
 	must(t, p.write(".ai/tools/acme/broken.star", strings.Replace(greet, "description: Greets\n", "", 1)))
@@ -421,7 +436,8 @@ func TestNothingChosen(t *testing.T) {
 	must(t, err)
 	tool := func(id string) model.Ref { return model.Ref{Kind: "tool", ID: id} }
 	for id, code := range map[string]fault.Code{
-		"rye/core/runtimes/starlark_runtime": fault.Validation, "acme/none": fault.ToolNotFound, "acme/broken": fault.Unsigned,
+		"rye/core/runtimes/starlark_runtime": fault.Validation, "acme/none": fault.ToolNotFound,
+		"acme/broken": fault.Unsigned,
 	} {
 		if got, err := s.Program(t.Context(), tool(id)); err == nil || fault.CodeOf(err) != code {
 			t.Errorf("%s: %+v, %v; want %s", id, got, err, code)

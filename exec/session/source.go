@@ -91,7 +91,8 @@ func (s *Session) mayUnlocked() error {
 	case s.o.CI:
 		e = fault.New(fault.NotLocked, "no lock: in CI only locked tools run").Try(s.lock.LockCommand())
 	case s.lock.Root.Marker == workspace.MarkerFile && !s.o.Unlocked && !s.o.Dev:
-		e = fault.New(fault.NotLocked, "no %s in %q", file.Name, s.lock.Dir).Try(s.lock.LockCommand(), "rye exec TOOL --unlocked")
+		e = fault.New(fault.NotLocked, "no %s in %q", file.Name, s.lock.Dir).Try(s.lock.LockCommand(),
+			"rye exec TOOL --unlocked")
 	default:
 		return nil
 	}
@@ -104,9 +105,12 @@ func (s *Session) spaces(ctx context.Context) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := &source{base: exec.Base{Policies: PoliciesOf(v.Trust), Resolver: v.View, Admit: v.Admit, Unlisted: v.Asked.Unlisted},
+	from := &source{base: exec.Base{Policies: PoliciesOf(v.Trust), Resolver: v.View, Admit: v.Admit,
+		Unlisted: v.Asked.Unlisted},
 		view: v.View, close: v.Close}
-	from.config = func(ctx context.Context, name string) (*ai.Merged, error) { return v.View.Config(ctx, v.Admit, name) }
+	from.config = func(ctx context.Context, name string) (*ai.Merged, error) {
+		return v.View.Config(ctx, v.Admit, name)
+	}
 	from.choose = func(ctx context.Context, ref model.Ref) error {
 		if _, err := v.Find(ctx, ref); err != nil {
 			return err
@@ -123,7 +127,8 @@ func (s *Session) spaces(ctx context.Context) (*source, error) {
 func (s *Session) hold(ctx context.Context) (err error) {
 	l := s.lock
 	if s.o.Unlocked {
-		e := fault.New(fault.Validation, "--unlocked is for a project without a lock: %q exists", l.LockPath()).Try(l.LockCommand())
+		e := fault.New(fault.Validation, "--unlocked is for a project without a lock: %q exists",
+			l.LockPath()).Try(l.LockCommand())
 		return s.orDev(e, "TOOL")
 	}
 	if s.o.Locked {
@@ -175,7 +180,8 @@ func (s *Session) pinned(ctx context.Context) (_ *source, err error) {
 	resolver := s.set.Resolver(view)
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	from.base = exec.Base{
-		Policies: PoliciesOf(l.Trust), Resolver: resolver, Admit: ai.NewAdmitter(resolver, s.set.Examiner(asked)), Unlisted: asked.Unlisted, Set: s.set.ID(),
+		Policies: PoliciesOf(l.Trust), Resolver: resolver, Admit: ai.NewAdmitter(resolver, s.set.Examiner(asked)),
+		Unlisted: asked.Unlisted, Set: s.set.ID(),
 		Program:   func(name string, digest cas.Digest) *file.Program { return s.set.Program(name, platform, digest) },
 		Artifacts: s.set.Lock().ArtifactsOf, Objects: s.set, Known: &known.chains,
 	}
@@ -214,14 +220,16 @@ func (f *source) dev(ctx context.Context, v *ai.View, ref model.Ref) error {
 		return err
 	}
 	if it.Space.Level == ai.System {
-		return fault.New(fault.Validation, "%q is from %s: --dev runs tools of the working tree only", ref, it.Space.Label).Try(fault.Command("rye exec", ref.String()))
+		return fault.New(fault.Validation, "%q is from %s: --dev runs tools of the working tree only", ref,
+			it.Space.Label).Try(fault.Command("rye exec", ref.String()))
 	}
 	f.base.Dev = ref
 	return nil
 }
 
 // devPinned takes one tool from the working tree, and what runs it from the lock.
-func (f *source) devPinned(ctx context.Context, set *lock.Set, asked *bundle.Listing, working *ai.View, ref model.Ref) error {
+func (f *source) devPinned(ctx context.Context, set *lock.Set, asked *bundle.Listing, working *ai.View,
+	ref model.Ref) error {
 	if err := f.dev(ctx, working, ref); err != nil {
 		return err
 	}

@@ -42,7 +42,8 @@ func Toolchain(l *workspace.Lock, host env.Host) relock.Toolchain {
 func (*toolchain) Platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
 // Programs implements relock.Toolchain.
-func (t *toolchain) Programs(ctx context.Context, v *ai.View, tools []model.Ref) (found []lockfile.Program, missing []error, err error) {
+func (t *toolchain) Programs(ctx context.Context, v *ai.View, tools []model.Ref) (found []lockfile.Program,
+	missing []error, err error) {
 	for _, ref := range tools {
 		chain, err := ai.Walk(ctx, v, ref)
 		if _, none := errors.AsType[*ai.ChainError](err); none {
@@ -79,8 +80,8 @@ func (t *toolchain) key(chain *ai.Chain) string {
 	return key.String()
 }
 
-// starts returns the programs that a chain would start, in the order in which it names them, by the rules that hold when
-// it runs.
+// starts returns the programs that a chain would start, in the order in which it names them, by the rules that hold
+// when it runs.
 func (t *toolchain) starts(ctx context.Context, chain *ai.Chain) ([]lockfile.Program, error) {
 	all := (&Session{w: t.lock.Workspace}).primitives()
 	starter, does := all[chain.Primitive().ID].(primitive.Starter)
@@ -88,7 +89,8 @@ func (t *toolchain) starts(ctx context.Context, chain *ai.Chain) ([]lockfile.Pro
 		return nil, nil
 	}
 	q := env.Request{Host: t.host, Project: t.lock.Dir, Home: t.nowhere, Temp: t.nowhere, Names: map[string]string{}}
-	for _, name := range []string{"tool_path", "tool_dir", "tool_parent", "anchor_path", "runtime_lib", "project_path", "user_space"} {
+	for _, name := range []string{"tool_path", "tool_dir", "tool_parent", "anchor_path", "runtime_lib", "project_path",
+		"user_space"} {
 		q.Names[name] = filepath.Join(t.nowhere, name)
 	}
 	q.Names["project_path"] = t.lock.Dir
@@ -135,7 +137,10 @@ func (t *toolchain) config(chain *ai.Chain, made *env.Env, names map[string]stri
 			if _, nearer := config[e.Key]; nearer || e.Value.Kind != value.Text {
 				continue
 			}
-			text, err := template.Expand(e.Value.Text, func(name string) (string, bool) { v, ok := made.Vars[name]; return v, ok },
+			text, err := template.Expand(e.Value.Text, func(name string) (string, bool) {
+				v, ok := made.Vars[name]
+				return v, ok
+			},
 				func(name string) (string, bool) { v, ok := names[name]; return v, ok })
 			if err != nil {
 				text = ""
@@ -149,7 +154,8 @@ func (t *toolchain) config(chain *ai.Chain, made *env.Env, names map[string]stri
 // versionOf is the version of a program as its place has it, or as its file is called: python3.13.
 func versionOf(p env.Program) string {
 	name := lock.ProgramName(p.Real)
-	digits := strings.TrimLeft(name[strings.LastIndexByte(name, '-')+1:], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+	digits := strings.TrimLeft(name[strings.LastIndexByte(name, '-')+1:],
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 	if strings.Trim(digits, "0123456789.") != "" || !strings.Contains(digits, ".") {
 		digits = ""
 	}

@@ -8,8 +8,8 @@ import (
 // Redacted passes output on with its secrets removed.
 type Redacted struct{ out, err *redact.Stream }
 
-// A Gatherer is a sink that puts together what comes in pieces, such as the text of a streamed answer. Secrets may be cut there,
-// so it is given what removes them.
+// A Gatherer is a sink that puts together what comes in pieces, such as the text of a streamed answer. Secrets may be
+// cut there, so it is given what removes them.
 type Gatherer interface {
 	Hide(*redact.Redactor)
 }

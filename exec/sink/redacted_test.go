@@ -21,7 +21,8 @@ func (g *gatherer) Emit(_ primitive.Stream, b []byte) error { g.all += string(b)
 func TestGatherer(t *testing.T) {
 	g := &gatherer{}
 	to := NewRedacted(redact.New("s3cr3t-value"), g)
-	for s, piece := range map[primitive.Stream]string{primitive.Stdout: "s3cr3t-value s3cr3t", primitive.Stderr: "-value"} {
+	for s, piece := range map[primitive.Stream]string{primitive.Stdout: "s3cr3t-value s3cr3t",
+		primitive.Stderr: "-value"} {
 		if err := to.Emit(s, []byte(piece)); err != nil {
 			t.Fatal(err)
 		}

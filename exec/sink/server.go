@@ -19,7 +19,8 @@ import (
 func noServer(host string, lost int, err error) error {
 	e := fault.New(fault.Unavailable, "can't reach %q: %v", host, err)
 	if lost > 0 {
-		e.Text = fmt.Sprintf("lost the connection to %q, which may not have received %s: %v", host, fault.Count(int64(lost), "message"), err)
+		e.Text = fmt.Sprintf("lost the connection to %q, which may not have received %s: %v", host,
+			fault.Count(int64(lost), "message"), err)
 	}
 	return e.On("host", host).On("lost", lost).From(err)
 }
@@ -67,8 +68,11 @@ func (s *server) dial() error {
 	defer stop()
 	one := new(http.Protocols)
 	one.SetHTTP1(true)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.Roots}, Protocols: one}
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.Roots},
+		Protocols: one}
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	conn, _, err := websocket.Dial(ctx, s.url.String(), &websocket.DialOptions{HTTPClient: client})
 	if err != nil {
 		return err

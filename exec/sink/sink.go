@@ -10,18 +10,18 @@
 //
 // # Lines
 //
-// A line is what ends with LF, and what comes last. One that is JSON, as package jcs reads it, becomes the one form that
-// its value has (RFC 8785), any other a text in JSON, with what isn't UTF-8 as U+FFFD. Empty ones are left out. A line has
-// MaxLine bytes at most.
+// A line is what ends with LF, and what comes last. One that is JSON, as package jcs reads it, becomes the one form
+// that its value has (RFC 8785), any other a text in JSON, with what isn't UTF-8 as U+FFFD. Empty ones are left out. A
+// line has MaxLine bytes at most.
 //
 //	{"b": 1, "a": [true]}          {"a":[true],"b":1}
 //	done.                          "done."
 //
 // # Files
 //
-// One call writes a file at a time; for a second one the file is busy. Output is written before the call continues. A jsonl
-// file has only whole lines: if one can't be written, as on a full disk, its part is removed and the call ends. A file whose
-// last line is incomplete is refused: another program wrote it, or the machine stopped meanwhile.
+// One call writes a file at a time; for a second one the file is busy. Output is written before the call continues. A
+// jsonl file has only whole lines: if one can't be written, as on a full disk, its part is removed and the call ends.
+// A file whose last line is incomplete is refused: another program wrote it, or the machine stopped meanwhile.
 //
 // # Servers
 //
@@ -29,11 +29,11 @@
 // may not have arrived: at most MaxPending messages, or MaxPendingBytes, are kept until the server has answered a ping
 // that was sent behind them. Where a connection breaks, or nothing moves for 30 seconds, it is made anew up to
 // MaxReconnects times, after half a second, one, two, and all that is kept is sent again: a server may get a message
-// twice and misses none. What can't be brought there ends the call. At its end the last ping is waited for. What a server
-// sends is read and passed over, up to 32 KiB a message.
+// twice and misses none. What can't be brought there ends the call. At its end the last ping is waited for. What a
+// server sends is read and passed over, up to 32 KiB a message.
 //
-// No redirect is followed, no proxy asked, and nothing of the user's is sent but the lines. TLS is 1.2 at least, and the
-// certificate is verified.
+// No redirect is followed, no proxy asked, and nothing of the user's is sent but the lines. TLS is 1.2 at least, and
+// the certificate is verified.
 package sink
 
 import (
@@ -86,7 +86,8 @@ type Target struct {
 }
 
 func badTarget(text, reason string) (Target, error) {
-	return Target{}, fault.New(fault.Validation, "invalid sink %q: %s", text, reason).On("argument", "--sink").Try("rye help exec")
+	return Target{}, fault.New(fault.Validation, "invalid sink %q: %s", text, reason).On("argument",
+		"--sink").Try("rye help exec")
 }
 
 // Parse reads a target as it is typed.
@@ -135,8 +136,8 @@ type Opener struct {
 	stall time.Duration
 }
 
-// Open opens a sink until the context ends: it creates the file, or connects to the server. For the caller as target it
-// returns nil.
+// Open opens a sink until the context ends: it creates the file, or connects to the server. For the caller as target
+// it returns nil.
 func (o Opener) Open(ctx context.Context, t Target) (Sink, error) {
 	switch t.Kind {
 	case Null:
@@ -166,7 +167,8 @@ func (s *splitter) feed(b []byte, each func([]byte) error) error {
 			part = b[:i]
 		}
 		if len(s.rest)+len(part) > MaxLine {
-			return fault.New(fault.Resource, "the tool wrote a line of more than %d bytes, which the sink can't take", MaxLine)
+			return fault.New(fault.Resource, "the tool wrote a line of more than %d bytes, which the sink can't take",
+				MaxLine)
 		}
 		s.rest = append(s.rest, part...)
 		if i < 0 {

@@ -38,7 +38,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %q, %v", text, shown, err)
 		}
 	}
-	for _, text := range []string{"x", "null:", "raw", "raw:", "jsonl:", "raw:a\x00", "file:a", "http://a", "ws:", "ws://", "ws:a", "ws:///p", "ws://:80",
+	for _, text := range []string{"x", "null:", "raw", "raw:", "jsonl:", "raw:a\x00", "file:a", "http://a", "ws:",
+		"ws://", "ws:a", "ws:///p", "ws://:80",
 		"ws://a:b", "ws://a:0", "ws://a:99999", "ws://a#b", "ws://a b", "wss://ann:secret@a/"} {
 		_, err := Parse(text)
 		if fault.CodeOf(err) != fault.Validation || strings.Contains(err.Error(), "secret") {
@@ -70,7 +71,8 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzLines(f *testing.F) {
-	for _, text := range []string{"{\"b\": 1, \"a\": [true]}\ndone.\n\n \n7", "{\"a\":1,\"a\":2}\n\xff\n", "\"x\"\r\n[1"} {
+	for _, text := range []string{"{\"b\": 1, \"a\": [true]}\ndone.\n\n \n7", "{\"a\":1,\"a\":2}\n\xff\n",
+		"\"x\"\r\n[1"} {
 		f.Add([]byte(text), 3)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, cut int) {
@@ -182,7 +184,8 @@ func TestFileRefused(t *testing.T) {
 	}
 	put("1\n{\"a\":")
 	_, err := try(t, Opener{}, "jsonl:"+path)
-	if e := fault.Of(err); e.Code != fault.Parsing || e.Details["size"] != int64(2) || e.Details["path"] != path || e.Hint[0] != fault.Command("truncate -s 2", path) {
+	if e := fault.Of(err); e.Code != fault.Parsing || e.Details["size"] != int64(2) || e.Details["path"] != path ||
+		e.Hint[0] != fault.Command("truncate -s 2", path) {
 		t.Errorf("got %v", err)
 	}
 	put(strings.Repeat("1", MaxLine+2))
@@ -326,7 +329,8 @@ func TestServer(t *testing.T) {
 		return nil
 	}}
 	text, want := messages(2*MaxPending + 10)
-	for name, ends := range map[string][]int{"steady": nil, "cut once": {5}, "cut at the beginning, and again": {0, 0, 300}} {
+	for name, ends := range map[string][]int{"steady": nil, "cut once": {5},
+		"cut at the beginning, and again": {0, 0, 300}} {
 		p, before := newPeer(t, (*httptest.Server).Start, ends...), len(waits)
 		s, err := try(t, o, p.address())
 		if err != nil {
@@ -350,7 +354,8 @@ func TestServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := emit(s, "one line\n\n\xff"); err != nil || !slices.Equal(p.got, []string{`"one line"`, `"` + "\ufffd" + `"`}) {
+	if err := emit(s, "one line\n\n\xff"); err != nil ||
+		!slices.Equal(p.got, []string{`"one line"`, `"` + "\ufffd" + `"`}) {
 		t.Errorf("%q, %v", p.got, err)
 	}
 }
@@ -373,7 +378,8 @@ func TestServerGone(t *testing.T) {
 	text, _ := messages(MaxPending)
 	err = emit(s, text)
 	lost := fault.Of(err)
-	if lost.Code != fault.Unavailable || lost.Details["lost"].(int) < 1 || !strings.Contains(lost.Text, "may not have received") || lost.Unwrap() == nil {
+	if lost.Code != fault.Unavailable || lost.Details["lost"].(int) < 1 ||
+		!strings.Contains(lost.Text, "may not have received") || lost.Unwrap() == nil {
 		t.Errorf("got %v", err)
 	}
 	if want := []time.Duration{time.Second / 2, time.Second, 2 * time.Second}; !slices.Equal(waits, want) {

@@ -42,7 +42,8 @@ func Merge(links ...Link) (*Config, error) {
 			continue
 		}
 		if l.Config.Kind != value.Map {
-			return nil, &Error{Link: l.Name, At: l.Config.At, Err: fmt.Errorf("the configuration must be an object, not %s", l.Config.Kind)}
+			return nil, &Error{Link: l.Name, At: l.Config.At,
+				Err: fmt.Errorf("the configuration must be an object, not %s", l.Config.Kind)}
 		}
 		for i := range l.Config.Map {
 			e := &l.Config.Map[i]
@@ -54,8 +55,8 @@ func Merge(links ...Link) (*Config, error) {
 	return c, nil
 }
 
-// Names is what templates can refer to. Values are JSON's: nil, bool, float64, int64, string, []any and map[string]any. The result
-// shares them, and Fill doesn't change them.
+// Names is what templates can refer to. Values are JSON's: nil, bool, float64, int64, string, []any and
+// map[string]any. The result shares them, and Fill doesn't change them.
 type Names struct {
 	Variables map[string]string // the environment of the chain
 	Kernel    map[string]string
@@ -118,7 +119,8 @@ func (c *Config) Fill(n Names) (*Filled, error) {
 	return out, nil
 }
 
-// Unknown returns the errors that Fill finds in the texts of a link whatever its Names are: unknown names and invalid templates.
+// Unknown returns the errors that Fill finds in the texts of a link whatever its Names are: unknown names and invalid
+// templates.
 func (c *Config) Unknown(link string, kernel []string, declares func(string) bool) (all []*Error) {
 	var walk func(key, path string, v *value.Value, depth int)
 	walk = func(key, path string, v *value.Value, depth int) {
@@ -142,8 +144,10 @@ func (c *Config) Unknown(link string, kernel []string, declares func(string) boo
 			p := &pieces[i]
 			param, of := strings.CutPrefix(p.text, ofParams)
 			_, entry := c.entries[p.text]
-			if p.kind == name && !slices.Contains(kernel, p.text) && (!entry || of || p.text == key) && !declares(param) {
-				all = append(all, &Error{Link: link, Path: path, At: v.At, Err: unknownName(p.text, column(v.Text, p.at))})
+			if p.kind == name && !slices.Contains(kernel, p.text) && (!entry || of || p.text == key) &&
+				!declares(param) {
+				all = append(all, &Error{Link: link, Path: path, At: v.At,
+					Err: unknownName(p.text, column(v.Text, p.at))})
 			}
 		}
 	}
@@ -166,7 +170,9 @@ func (c *Config) Only(names ...string) bool {
 		if v.Kind == value.Text {
 			pieces, err = split(v.Text)
 		}
-		return err == nil && !slices.ContainsFunc(pieces, func(p piece) bool { return p.kind == variable || p.kind == name && !slices.Contains(names, p.text) }) &&
+		return err == nil && !slices.ContainsFunc(pieces, func(p piece) bool {
+			return p.kind == variable || p.kind == name && !slices.Contains(names, p.text)
+		}) &&
 			!slices.ContainsFunc(v.Items, func(v *value.Value) bool { return !only(v, depth+1) }) &&
 			!slices.ContainsFunc(v.Map, func(e value.Entry) bool { return !only(e.Value, depth+1) })
 	}

@@ -7,11 +7,13 @@ import (
 )
 
 func unknownVariable(name string, column int) error {
-	return fmt.Errorf("column %d of the template: the variable %q is not set and has no default, as in ${%s:-…}", column, name, name)
+	return fmt.Errorf("column %d of the template: the variable %q is not set and has no default, as in ${%s:-…}",
+		column, name, name)
 }
 
 func unknownName(name string, column int) error {
-	return fmt.Errorf("column %d of the template: unknown name %q; write {{%s}} for the literal text", column, name, name)
+	return fmt.Errorf("column %d of the template: unknown name %q; write {{%s}} for the literal text", column, name,
+		name)
 }
 
 // notGiven returns the error that a declared parameter has no value.
@@ -126,7 +128,8 @@ func (s *scanner) dollar(at int) error {
 		p.other, p.hasDefault, rest = after[:end], true, after[end:]
 	}
 	if !strings.HasPrefix(rest, "}") {
-		return s.errorf(at-1, "invalid ${%s: expected ${%s} or ${%s:-default}, or $${%s for the literal text", p.text, p.text, p.text, p.text)
+		return s.errorf(at-1, "invalid ${%s: expected ${%s} or ${%s:-default}, or $${%s for the literal text", p.text,
+			p.text, p.text, p.text)
 	}
 	s.literal(at - 1)
 	s.pieces = append(s.pieces, p)
@@ -166,7 +169,8 @@ func wordLen(s string) int {
 	return len(s)
 }
 
-// variableLen returns the length of the variable's name at the beginning of a text; 0 for a word with lower-case letters.
+// variableLen returns the length of the variable's name at the beginning of a text; 0 for a word with lower-case
+// letters.
 func variableLen(s string) int {
 	n := 0
 	for n < len(s) {

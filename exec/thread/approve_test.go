@@ -27,7 +27,8 @@ func wiping() map[string]string {
 func TestApproved(t *testing.T) {
 	t.Parallel()
 	wipe := func(id string) provider.ToolCall { return executes(id, "acme/wipe", object{"text": "x", "token": id}) }
-	turns := []modeltest.Turn{{Calls: []provider.ToolCall{wipe("a"), wipe("b")}}, {Calls: []provider.ToolCall{wipe("c")}}, {Text: "done"}}
+	turns := []modeltest.Turn{{Calls: []provider.ToolCall{wipe("a"), wipe("b")}},
+		{Calls: []provider.ToolCall{wipe("c")}}, {Text: "done"}}
 	for _, c := range []struct {
 		name    string
 		replies []toolcall.Reply // nil: there is no one to ask
@@ -48,7 +49,8 @@ func TestApproved(t *testing.T) {
 		var ask toolcall.Ask
 		if c.replies != nil {
 			ask = func(_ context.Context, q *consent.Question) (toolcall.Reply, error) {
-				if q.Ref.String() != "tool:acme/wipe" || q.Risk != "destructive" || q.Params["text"] != "x" || q.Why() != "its risk is destructive" {
+				if q.Ref.String() != "tool:acme/wipe" || q.Risk != "destructive" || q.Params["text"] != "x" ||
+					q.Why() != "its risk is destructive" {
 					t.Errorf("asked about %+v", q)
 				}
 				asked++
@@ -88,7 +90,8 @@ func TestApproved(t *testing.T) {
 // TestAskedAndCancelled: who leaves the question ends the thread.
 func TestAskedAndCancelled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, wiping(), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/wipe", object{"text": "x"})}})
+	w := newWorld(t, wiping(), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/wipe",
+		object{"text": "x"})}})
 	ctx, cancel := context.WithCancel(t.Context())
 	approver, err := toolcall.NewApprover(nil, func(ctx context.Context, _ *consent.Question) (toolcall.Reply, error) {
 		cancel()
@@ -103,14 +106,15 @@ func TestAskedAndCancelled(t *testing.T) {
 	}
 }
 
-// TestSigns: the model is offered rye_sign where the run allows it and the directive has a permission for it; what it may sign is
-// what that permission is about, and a thread that goes on without --allow-sign is refused.
+// TestSigns: the model is offered rye_sign where the run allows it and the directive has a permission for it; what it
+// may sign is what that permission is about, and a thread that goes on without --allow-sign is refused.
 func TestSigns(t *testing.T) {
 	t.Parallel()
 	signs := func(id, item string) provider.ToolCall {
 		return call(id, "rye_sign", object{"item_type": "tool", "item_id": item})
 	}
-	turns := []modeltest.Turn{{Calls: []provider.ToolCall{signs("a", "acme/echo"), signs("b", "other/echo")}}, {Text: "done"}}
+	turns := []modeltest.Turn{{Calls: []provider.ToolCall{signs("a", "acme/echo"), signs("b", "other/echo")}},
+		{Text: "done"}}
 	permitted := strings.ReplaceAll(asking, "<permissions>", "<permissions><sign><tool>acme/*</tool></sign>")
 	var asked []string
 	yes := func(_ context.Context, thread string, ref model.Ref) (map[string]any, error) {
@@ -125,7 +129,8 @@ func TestSigns(t *testing.T) {
 	}{
 		{"not allowed", permitted, nil, [2]string{"TOOL_NOT_FOUND", "TOOL_NOT_FOUND"}, 0},
 		{"no permission", asking, yes, [2]string{"TOOL_NOT_FOUND", "TOOL_NOT_FOUND"}, 0},
-		{"both", permitted, yes, [2]string{`"ref":"tool:acme/echo"`, "the directive has no permission for sign:tool:other/echo"}, 1},
+		{"both", permitted, yes, [2]string{`"ref":"tool:acme/echo"`,
+			"the directive has no permission for sign:tool:other/echo"}, 1},
 	} {
 		asked = nil
 		w := newWorld(t, plain(c.directive), turns...)
@@ -169,7 +174,8 @@ func TestSigns(t *testing.T) {
 	r, err = w.engine.Resume(t.Context(), &thread.Resume{Thread: r.Thread})
 	must(t, err)
 	last := w.server.Requests()[len(w.server.Requests())-1]
-	if !r.Success || !strings.Contains(string(last.Raw), "APPROVAL_REQUIRED") || !strings.Contains(string(last.Raw), "this run has no --allow-sign") {
+	if !r.Success || !strings.Contains(string(last.Raw), "APPROVAL_REQUIRED") ||
+		!strings.Contains(string(last.Raw), "this run has no --allow-sign") {
 		t.Errorf("%+v: %s", r, last.Raw)
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// askModel makes one turn: it asks the model, again after failures that are worth it. The loop gets the answer, or what the
-// model call failed of.
+// askModel makes one turn: it asks the model, again after failures that are worth it. The loop gets the answer, or
+// what the model call failed of.
 func (t *thread) askModel(ctx context.Context, args map[string]any) (any, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
@@ -59,7 +59,8 @@ func (t *thread) askModel(ctx context.Context, args map[string]any) (any, error)
 			return nil, err
 		}
 		if event.Action == "fail" {
-			return map[string]any{"error": map[string]any{"code": event.Error.Code, "message": event.Error.Message, "category": event.Category, "id": event.ID}}, nil
+			return map[string]any{"error": map[string]any{"code": event.Error.Code, "message": event.Error.Message,
+				"category": event.Category, "id": event.ID}}, nil
 		}
 		if err := t.wait(ctx, &event); err != nil {
 			return nil, err
@@ -73,11 +74,14 @@ func (t *thread) wait(ctx context.Context, why *transcript.Classified) error {
 		return err
 	}
 	d := why.Delay
-	switch limit, err := t.recorder.Limit(func() *transcript.Limit { return t.limits.Late(t.recorder.Elapsed() + d) }); {
+	switch limit, err := t.recorder.Limit(func() *transcript.Limit {
+		return t.limits.Late(t.recorder.Elapsed() + d)
+	}); {
 	case err != nil:
 		return err
 	case limit != nil:
-		return t.stop(ctx, limit, fault.New(fault.Limit, "the next try is due in %s, later than the thread may run", d.Round(time.Second)).
+		return t.stop(ctx, limit, fault.New(fault.Limit, "the next try is due in %s, later than the thread may run",
+			d.Round(time.Second)).
 			Because(why.Error.Message))
 	case t.recorder.Playing():
 		return t.safe()
@@ -87,7 +91,8 @@ func (t *thread) wait(ctx context.Context, why *transcript.Classified) error {
 	return cas.Sleep(ctx, d)
 }
 
-// tooWide refuses a request that the model's context window can't hold, before it is sent. It returns the loop's answer.
+// tooWide refuses a request that the model's context window can't hold, before it is sent. It returns the loop's
+// answer.
 func (t *thread) tooWide(ctx context.Context, q *provider.Request) (any, error) {
 	tokens := t.count.About(q, t.model.Provider().Overhead)
 	event, answer := provider.TooWide(t.model, tokens)
@@ -104,11 +109,12 @@ func (t *thread) tooWide(ctx context.Context, q *provider.Request) (any, error) 
 func (t *thread) classify(failure *provider.Failure, attempt int64) (classification.Class, transcript.Classified) {
 	was := t.classified
 	t.classified = nil
-	return provider.Classify(t.plan.Rules, failure, was, transcript.Classified{Turn: t.turn, Attempt: attempt, Cost: t.failed, Usage: t.lost})
+	return provider.Classify(t.plan.Rules, failure, was,
+		transcript.Classified{Turn: t.turn, Attempt: attempt, Cost: t.failed, Usage: t.lost})
 }
 
-// onLost records that a model call is made again because its answer was lost. If hooks had already begun to do something about a
-// failure, it isn't known what came of that.
+// onLost records that a model call is made again because its answer was lost. If hooks had already begun to do
+// something about a failure, it isn't known what came of that.
 func (t *thread) onLost(event *transcript.Classified) error {
 	began, open, err := t.recorder.Lost(control.RecordedFault(replay.Unknown("a hook's call")))
 	if err != nil {
@@ -146,8 +152,8 @@ func (t *thread) check(ctx context.Context) error {
 	}
 }
 
-// stop records that a limit is reached, and returns the error that ends the loop: nil if the record says that the thread went on,
-// perhaps with other limits. why is nil for that of a limit.
+// stop records that a limit is reached, and returns the error that ends the loop: nil if the record says that the
+// thread went on, perhaps with other limits. why is nil for that of a limit.
 func (t *thread) stop(ctx context.Context, limit *transcript.Limit, why error) (err error) {
 	if limit.Code == replay.Time { // hooks have theirs
 		ctx = t.outer
@@ -183,7 +189,8 @@ func (t *thread) request(args map[string]any) (*provider.Request, error) {
 }
 
 // try makes one model call: what it may cost is reserved before, and settled after it.
-func (t *thread) try(ctx context.Context, q *provider.Request, attempt int64) (*provider.Answer, *provider.Failure, error) {
+func (t *thread) try(ctx context.Context, q *provider.Request, attempt int64) (*provider.Answer, *provider.Failure,
+	error) {
 	p, name := t.model.Provider(), t.model.Name()
 	q.Model = name
 	input := t.count.Most(q, p.Overhead)
@@ -217,12 +224,14 @@ func (t *thread) try(ctx context.Context, q *provider.Request, attempt int64) (*
 }
 
 // afford bounds a request by what is left, and reserves what it may cost.
-func (t *thread) afford(ctx context.Context, q *provider.Request, call string, input int64) (reserved int64, err error) {
+func (t *thread) afford(ctx context.Context, q *provider.Request, call string, input int64) (reserved int64,
+	err error) {
 	p := t.model.Provider()
 	for {
 		left := t.limits.Tokens - t.used().Tokens - input
 		if left <= 0 {
-			if err := t.stop(ctx, &transcript.Limit{Code: "tokens_exceeded", Current: float64(t.used().Tokens + input), Max: float64(t.limits.Tokens)}, nil); err != nil {
+			if err := t.stop(ctx, &transcript.Limit{Code: "tokens_exceeded", Current: float64(t.used().Tokens + input),
+				Max: float64(t.limits.Tokens)}, nil); err != nil {
 				return 0, err
 			}
 			continue
@@ -237,7 +246,8 @@ func (t *thread) afford(ctx context.Context, q *provider.Request, call string, i
 			return worst, err
 		}
 		own, below := t.money.Spent()
-		over := &transcript.Limit{Code: replay.Spend, Current: float64(own+below+worst) / limits.Nano, Max: float64(t.limits.Spend) / limits.Nano}
+		over := &transcript.Limit{Code: replay.Spend, Current: float64(own+below+worst) / limits.Nano,
+			Max: float64(t.limits.Spend) / limits.Nano}
 		if err := t.stop(ctx, over, limits.At(fault.Of(short), over)); err != nil {
 			return 0, err
 		}
@@ -250,7 +260,8 @@ func (t *thread) reserve(ctx context.Context, call string, worst int64) (short, 
 	case err != nil:
 		return nil, err
 	case noMoney:
-		return fault.New(fault.Budget, "the next model call may cost $%.6f, more than the budget has left", float64(worst)/limits.Nano), nil
+		return fault.New(fault.Budget, "the next model call may cost $%.6f, more than the budget has left",
+			float64(worst)/limits.Nano), nil
 	case known:
 		return nil, nil
 	}
@@ -261,7 +272,8 @@ func (t *thread) reserve(ctx context.Context, call string, worst int64) (short, 
 }
 
 // answer gets the answer to a request, from the record as long as that has one.
-func (t *thread) answer(ctx context.Context, q *provider.Request, digest cas.Digest) (a *provider.Answer, undone bool, err error) {
+func (t *thread) answer(ctx context.Context, q *provider.Request, digest cas.Digest) (a *provider.Answer, undone bool,
+	err error) {
 	if !t.recorder.Playing() {
 		return t.model.Ask(ctx, q, digest, t.Live.Text)
 	}
@@ -283,7 +295,8 @@ func (t *thread) answer(ctx context.Context, q *provider.Request, digest cas.Dig
 func (t *thread) recordRequest(q *provider.Request, digest cas.Digest, attempt, reserved int64) error {
 	kept := t.recorded
 	t.recorded = len(q.Messages)
-	event := transcript.Request{Turn: t.turn, Attempt: attempt, Digest: digest, Kept: int64(kept), Model: q.Model, Reserved: reserved,
+	event := transcript.Request{Turn: t.turn, Attempt: attempt, Digest: digest, Kept: int64(kept), Model: q.Model,
+		Reserved: reserved,
 		Provider: transcript.Item{Ref: t.model.Provider().Ref.String(), Digest: t.model.Digest()}}
 	event.Messages, _ = control.Values(append([]provider.Message{}, q.Messages[kept:]...)).([]any)
 	if !reflect.DeepEqual(q.Tools, t.offered) {
@@ -296,9 +309,10 @@ func (t *thread) recordRequest(q *provider.Request, digest cas.Digest, attempt, 
 	return t.append(true, event)
 }
 
-// settle counts what an answer has used, and records it. Without a plausible usage the reservation stays. Who has spent more than
-// there was ends.
-func (t *thread) settle(ctx context.Context, q *provider.Request, a *provider.Answer, call string, input, reserved, attempt int64, took time.Duration) error {
+// settle counts what an answer has used, and records it. Without a plausible usage the reservation stays. Who has
+// spent more than there was ends.
+func (t *thread) settle(ctx context.Context, q *provider.Request, a *provider.Answer, call string, input, reserved,
+	attempt int64, took time.Duration) error {
 	event := provider.RecordedAnswer(a, t.turn, attempt, took)
 	cost, known := t.model.Provider().Cost(t.model.Name(), a.Usage)
 	if !a.Usage.Reported || !known {
@@ -322,7 +336,9 @@ func (t *thread) settle(ctx context.Context, q *provider.Request, a *provider.An
 	if own+below <= t.limits.Spend {
 		return nil
 	}
-	over := &transcript.Limit{Code: replay.Spend, Current: float64(own+below) / limits.Nano, Max: float64(t.limits.Spend) / limits.Nano}
-	return t.stop(ctx, over, limits.At(fault.New(fault.Budget, "the thread has spent $%.6f of $%.6f: a model call has cost more than it could",
+	over := &transcript.Limit{Code: replay.Spend, Current: float64(own+below) / limits.Nano,
+		Max: float64(t.limits.Spend) / limits.Nano}
+	return t.stop(ctx, over, limits.At(fault.New(fault.Budget,
+		"the thread has spent $%.6f of $%.6f: a model call has cost more than it could",
 		over.Current, over.Max), over))
 }

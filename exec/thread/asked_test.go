@@ -40,8 +40,8 @@ func (w *world) running(directive string) string {
 	return ""
 }
 
-// TestAskedToEnd: a thread that another process cancels ends at the next safe point, and one that is killed at once, each with
-// its children, its account and its row.
+// TestAskedToEnd: a thread that another process cancels ends at the next safe point, and one that is killed at once,
+// each with its children, its account and its row.
 func TestAskedToEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ what, at string }{
@@ -55,7 +55,8 @@ func TestAskedToEnd(t *testing.T) {
 				first := fmt.Sprint(q.Body["messages"].([]any)[0])
 				asked++
 				if c.at == "child" && !strings.Contains(first, "below") {
-					return modeltest.Turn{Text: "on", Calls: []provider.ToolCall{starts("a", "acme/plan", object{"inputs": object{"what": "below"}})}, Usage: usage}
+					return modeltest.Turn{Text: "on", Calls: []provider.ToolCall{starts("a", "acme/plan",
+						object{"inputs": object{"what": "below"}})}, Usage: usage}
 				}
 				top := ""
 				for id := range all(t, w) {
@@ -67,14 +68,17 @@ func TestAskedToEnd(t *testing.T) {
 				if c.what == roster.Kill {
 					return modeltest.Turn{Hang: true}
 				}
-				return modeltest.Turn{Text: "on", Calls: []provider.ToolCall{executes("b", "acme/echo", object{"text": "x"})}, Usage: usage}
+				return modeltest.Turn{Text: "on", Calls: []provider.ToolCall{executes("b", "acme/echo",
+					object{"text": "x"})}, Usage: usage}
 			})
 			r := w.plan("top")
 			want := map[string]roster.State{roster.Cancel: roster.Cancelled, roster.Kill: roster.Killed}[c.what]
-			if r.Status != string(want) || r.Error == nil || r.Error.Code != fault.Cancelled || !strings.Contains(r.Error.Text, "not needed") {
+			if r.Status != string(want) || r.Error == nil || r.Error.Code != fault.Cancelled ||
+				!strings.Contains(r.Error.Text, "not needed") {
 				t.Errorf("%+v, %v", r, r.Error)
 			}
-			// A request to cancel arrives through the journal while the thread goes on: on a busy machine a few calls later.
+			// A request to cancel arrives through the journal while the thread goes on: on a busy machine a few calls
+			// later.
 			least := map[string]int{"parent": 1, "child": 2}[c.at]
 			if asked < least || c.what == roster.Kill && asked > least || asked > least+3 {
 				t.Errorf("%d model calls", asked)
@@ -102,7 +106,8 @@ func all(t testing.TB, w *world) map[string]*roster.Thread {
 	return rows
 }
 
-// TestFenced: a driver whose thread another process has claimed makes no further model call, writes nothing, and spends nothing.
+// TestFenced: a driver whose thread another process has claimed makes no further model call, writes nothing, and
+// spends nothing.
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"while it waits", "before it looks"} {
@@ -117,7 +122,8 @@ func TestFenced(t *testing.T) {
 				defer money.Shut()
 				rows.Runs = func(int) string { return "" } // as one that can't see the driver
 				id := w.running("acme/plan")
-				if _, err := rows.Claim(t.Context(), id, 1, roster.Driver{Process: 1, Start: "elsewhere", Host: "other"}); err != nil {
+				if _, err := rows.Claim(t.Context(), id, 1,
+					roster.Driver{Process: 1, Start: "elsewhere", Host: "other"}); err != nil {
 					t.Error(err)
 				}
 				a, err := ledger.Get(t.Context(), money, id)
@@ -128,16 +134,20 @@ func TestFenced(t *testing.T) {
 				if at == "while it waits" {
 					return modeltest.Turn{Hang: true}
 				}
-				return modeltest.Turn{Text: "on", Calls: []provider.ToolCall{executes("b", "acme/echo", object{"text": "x"})}, Usage: provider.Usage{Input: 10, Output: 5}}
+				return modeltest.Turn{Text: "on", Calls: []provider.ToolCall{executes("b", "acme/echo",
+					object{"text": "x"})}, Usage: provider.Usage{Input: 10, Output: 5}}
 			})
-			_, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/plan"}, Inputs: params.Values(object{"what": "x"})})
-			if f := fault.Of(err); f.Code != fault.Conflict || len(f.Hint) != 1 || !strings.HasPrefix(f.Hint[0], "rye thread wait acme/plan-") {
+			_, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/plan"},
+				Inputs: params.Values(object{"what": "x"})})
+			if f := fault.Of(err); f.Code != fault.Conflict || len(f.Hint) != 1 ||
+				!strings.HasPrefix(f.Hint[0], "rye thread wait acme/plan-") {
 				t.Errorf("%v, %q", err, f.Hint)
 			}
 			for id, row := range all(t, w) {
 				a, err := ledger.Get(t.Context(), w.engine.Ledger, id)
 				must(t, err)
-				if row.State != roster.Running || row.Epoch != 2 || row.Driver.Host != "other" || a.Own != before.Own || a.Held != before.Held || a.Closed || asked != 1 {
+				if row.State != roster.Running || row.Epoch != 2 || row.Driver.Host != "other" ||
+					a.Own != before.Own || a.Held != before.Held || a.Closed || asked != 1 {
 					t.Errorf("%+v, %+v, %+v, %d model calls", row, a, before, asked)
 				}
 			}

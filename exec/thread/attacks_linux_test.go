@@ -11,14 +11,16 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 )
 
-// TestKeyStaysHere: while a model is asked, no process has its key among its arguments or in its environment, and afterwards no
-// file has it, although the service has repeated it.
+// TestKeyStaysHere: while a model is asked, no process has its key among its arguments or in its environment, and
+// afterwards no file has it, although the service has repeated it.
 func TestKeyStaysHere(t *testing.T) {
 	t.Parallel()
-	items := plain(strings.Replace(asking, `provider="local" id="test-model"`, `provider="acme/providers/keyed" tier="fast"`, 1))
+	items := plain(strings.Replace(asking, `provider="local" id="test-model"`,
+		`provider="acme/providers/keyed" tier="fast"`, 1))
 	server := modeltest.New(t)
 	server.Require(acmeKey)
-	item := strings.NewReplacer("OPENAI_API_KEY", "ACME_KEY", "rye/agent/providers", "acme/providers").Replace(server.Item("openai"))
+	item := strings.NewReplacer("OPENAI_API_KEY", "ACME_KEY", "rye/agent/providers",
+		"acme/providers").Replace(server.Item("openai"))
 	items["tools/acme/providers/keyed.yaml"] = item
 	asked := 0
 	server.Handle(func(q *modeltest.Request) modeltest.Turn {
@@ -44,7 +46,8 @@ func TestKeyStaysHere(t *testing.T) {
 	w := newWorld(t, items)
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)
-	if asked != 2 || r.Status != thread.Failed || strings.Contains(r.Error.Error()+strings.Join(r.Error.Why, ""), acmeKey) {
+	if asked != 2 || r.Status != thread.Failed ||
+		strings.Contains(r.Error.Error()+strings.Join(r.Error.Why, ""), acmeKey) {
 		t.Errorf("asked %d times: %+v, %v", asked, r, r.Error)
 	}
 	files := 0

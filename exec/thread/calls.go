@@ -40,7 +40,8 @@ func (t *thread) makeCalls(ctx context.Context, v any) (any, error) {
 		return nil, fault.New(fault.Validation, "the loop makes calls that can't be read: %v", err)
 	}
 	if len(wanted) > provider.MaxCalls {
-		return nil, fault.New(fault.Limit, "the loop makes %d calls in one turn; at most %d are allowed", len(wanted), provider.MaxCalls)
+		return nil, fault.New(fault.Limit, "the loop makes %d calls in one turn; at most %d are allowed", len(wanted),
+			provider.MaxCalls)
 	}
 	calls := make([]*toolCall, len(wanted))
 	for i, c := range t.calls.PrepareAll(ctx, wanted) {
@@ -170,7 +171,8 @@ func (t *thread) guard(ctx context.Context, c *toolCall, text string) (err error
 	c.over, c.text, c.Result.Result = true, text, cas.Sum([]byte(text))
 	if len(text) > plan.MaxGuarded {
 		c.Result.Artifact = c.Result.Result
-		c.artifact = &transcript.Artifact{Call: c.Record, Digest: c.Result.Result, Media: "application/json", Content: text}
+		c.artifact = &transcript.Artifact{Call: c.Record, Digest: c.Result.Result, Media: "application/json",
+			Content: text}
 		if t.plan.Graph != nil { // which takes all of it
 			return nil
 		}

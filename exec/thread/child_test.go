@@ -32,9 +32,10 @@ func starts(id, directive string, more object) provider.ToolCall {
 	return executes(id, "rye/agent/threads/thread_directive", given)
 }
 
-// family is a world of directives that start others: each asks for the children that children returns for its first message, and
-// says "done" when it has their results, which are kept.
-func family(t testing.TB, items map[string]string, children func(first string) []provider.ToolCall) (*world, func() []object) {
+// family is a world of directives that start others: each asks for the children that children returns for its first
+// message, and says "done" when it has their results, which are kept.
+func family(t testing.TB, items map[string]string, children func(first string) []provider.ToolCall) (*world,
+	func() []object) {
 	w := newWorld(t, items)
 	results := make(chan object, 1000)
 	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
@@ -50,7 +51,8 @@ func family(t testing.TB, items map[string]string, children func(first string) [
 		if last := all[len(all)-1].(object); last["role"] == "tool" {
 			return modeltest.Turn{Text: "done", Usage: usage}
 		}
-		return modeltest.Turn{Text: "done", Calls: children(fmt.Sprint(all[len(all)-1].(object)["content"])), Usage: usage}
+		return modeltest.Turn{Text: "done", Calls: children(fmt.Sprint(all[len(all)-1].(object)["content"])),
+			Usage: usage}
 	})
 	return w, func() (got []object) {
 		for len(results) > 0 {
@@ -66,27 +68,30 @@ func plan(limits string) map[string]string {
 
 func (w *world) plan(what string, limits ...string) *thread.Result {
 	w.t.Helper()
-	r, err := w.run(w.t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/plan"}, Inputs: params.Values(object{"what": what}), Limits: limits})
+	r, err := w.run(w.t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/plan"},
+		Inputs: params.Values(object{"what": what}), Limits: limits})
 	must(w.t, err)
 	return r
 }
 
-// TestChildren: children of one turn run side by side, each with a thread of its own that its parent's record names, and what
-// they spend is their parent's too.
+// TestChildren: children of one turn run side by side, each with a thread of its own that its parent's record names,
+// and what they spend is their parent's too.
 func TestChildren(t *testing.T) {
 	t.Parallel()
 	w, results := family(t, plan(""), func(first string) []provider.ToolCall {
 		if !strings.Contains(first, "start two") {
 			return nil
 		}
-		return []provider.ToolCall{starts("a", "acme/plan", object{"inputs": object{"what": "nothing"}}), starts("b", "acme/plan", nil)}
+		return []provider.ToolCall{starts("a", "acme/plan", object{"inputs": object{"what": "nothing"}}),
+			starts("b", "acme/plan", nil)}
 	})
 	r := w.plan("two")
 	if !r.Success || r.Result != "done" {
 		t.Fatalf("%+v, %v", r, r.Error)
 	}
 	for _, got := range results() {
-		if got["success"] != true || got["status"] != "completed" || got["result"] != "done" || got["cost"].(object)["turns"] != 1.0 {
+		if got["success"] != true || got["status"] != "completed" || got["result"] != "done" ||
+			got["cost"].(object)["turns"] != 1.0 {
 			t.Errorf("%v", got)
 		}
 	}
@@ -111,19 +116,22 @@ func TestChildren(t *testing.T) {
 // TestSpawns: n children are allowed, and n levels below, exactly.
 func TestSpawns(t *testing.T) {
 	t.Parallel()
-	for limit, want := range map[string]int{"spawns=0": 0, "spawns=1": 1, "spawns=2": 2, "spawns=3": 3, "spawns=4": 3} {
+	for limit, want := range map[string]int{"spawns=0": 0, "spawns=1": 1, "spawns=2": 2, "spawns=3": 3,
+		"spawns=4": 3} {
 		w, results := family(t, plan(""), func(first string) []provider.ToolCall {
 			if !strings.Contains(first, "start three") {
 				return nil
 			}
-			return []provider.ToolCall{starts("a", "acme/plan", nil), starts("b", "acme/plan", nil), starts("c", "acme/plan", nil)}
+			return []provider.ToolCall{starts("a", "acme/plan", nil), starts("b", "acme/plan", nil),
+				starts("c", "acme/plan", nil)}
 		})
 		w.plan("three", limit)
 		ran := 0
 		for _, got := range results() {
 			if got["success"] == true {
 				ran++
-			} else if e, _ := got["error"].(object); e["code"] != "LIMIT_EXCEEDED" || !strings.Contains(fmt.Sprint(e["message"]), "spawns_exceeded") {
+			} else if e, _ := got["error"].(object); e["code"] != "LIMIT_EXCEEDED" ||
+				!strings.Contains(fmt.Sprint(e["message"]), "spawns_exceeded") {
 				t.Errorf("%s: %v", limit, got)
 			}
 		}
@@ -132,7 +140,9 @@ func TestSpawns(t *testing.T) {
 		}
 	}
 	for depth := range 4 {
-		w, _ := family(t, plan(""), func(string) []provider.ToolCall { return []provider.ToolCall{starts("a", "acme/plan", nil)} })
+		w, _ := family(t, plan(""), func(string) []provider.ToolCall {
+			return []provider.ToolCall{starts("a", "acme/plan", nil)}
+		})
 		w.plan("", fmt.Sprint("depth=", depth))
 		rows, err := w.engine.Roster.Threads(t.Context(), roster.Filter{})
 		must(t, err)
@@ -149,7 +159,8 @@ func TestCapped(t *testing.T) {
 		if !strings.Contains(first, "start one") {
 			return nil
 		}
-		return []provider.ToolCall{starts("a", "acme/plan", object{"limit_overrides": object{"turns": 100, "tokens": 4000, "spawns": 3}})}
+		return []provider.ToolCall{starts("a", "acme/plan",
+			object{"limit_overrides": object{"turns": 100, "tokens": 4000, "spawns": 3}})}
 	})
 	r := w.plan("one", "turns=7", "spawns=5")
 	for _, e := range w.events(r) {
@@ -161,7 +172,8 @@ func TestCapped(t *testing.T) {
 		child := w.events(&thread.Result{Thread: c.Child})
 		var s transcript.Started
 		must(t, child[0].Decode(&s))
-		if *s.Limits.Turns != 7 || *s.Limits.Tokens != 4000 || *s.Limits.Spawns != 3 || s.Depth != 9 || s.Parent != r.Thread {
+		if *s.Limits.Turns != 7 || *s.Limits.Tokens != 4000 || *s.Limits.Spawns != 3 || s.Depth != 9 ||
+			s.Parent != r.Thread {
 			t.Errorf("%s", child[0].Payload)
 		}
 		return
@@ -184,7 +196,9 @@ func TestBadChild(t *testing.T) {
 		{starts("a", "acme/plan", object{"model": "no-such-model"}), "no-such-model"},
 		{executes("a", "rye/agent/threads/thread_directive", object{}), "directive_name"},
 	} {
-		w, results := family(t, plan(""), func(first string) []provider.ToolCall { return []provider.ToolCall{c.call} })
+		w, results := family(t, plan(""), func(first string) []provider.ToolCall {
+			return []provider.ToolCall{c.call}
+		})
 		w.plan("it", "turns=2")
 		got := results()
 		if len(got) != 1 || !strings.Contains(fmt.Sprint(got[0]), c.want) {
@@ -192,7 +206,9 @@ func TestBadChild(t *testing.T) {
 		}
 	}
 	items := map[string]string{"directives/acme/asking.md": strings.ReplaceAll(asking, "OUTPUTS", "")}
-	w, results := family(t, items, func(string) []provider.ToolCall { return []provider.ToolCall{starts("a", "acme/asking", nil)} })
+	w, results := family(t, items, func(string) []provider.ToolCall {
+		return []provider.ToolCall{starts("a", "acme/asking", nil)}
+	})
 	_, err := w.run(t.Context(), thread.Start{})
 	must(t, err)
 	if got := results(); len(got) != 1 || !strings.Contains(fmt.Sprint(got[0]), "PERMISSION_DENIED") {
@@ -207,7 +223,8 @@ func TestChildMoney(t *testing.T) {
 		if !strings.Contains(first, "start two") {
 			return nil
 		}
-		return []provider.ToolCall{starts("a", "acme/plan", nil), starts("b", "acme/plan", object{"limit_overrides": object{"spend": 0.3}})}
+		return []provider.ToolCall{starts("a", "acme/plan", nil),
+			starts("b", "acme/plan", object{"limit_overrides": object{"spend": 0.3}})}
 	})
 	w.provider(32768)
 	r := w.plan("two", "spend=1")
@@ -267,7 +284,8 @@ func TestSubset(t *testing.T) {
 		must(t, err)
 		need, err := capability.Parse(pick(false))
 		must(t, err)
-		if both.Covers(need) && !(parent.Covers(need) && child.Covers(need)) || grandchild.Covers(need) && !both.Covers(need) {
+		if both.Covers(need) && !(parent.Covers(need) && child.Covers(need)) || grandchild.Covers(need) &&
+			!both.Covers(need) {
 			t.Fatalf("%v, %v: %v covers %v", parent.Strings(), child.Strings(), both.Strings(), need)
 		}
 	}

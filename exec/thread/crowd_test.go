@@ -15,8 +15,9 @@ import (
 func BenchmarkChildren(b *testing.B) {
 	items := map[string]string{
 		"directives/acme/plan.md": strings.ReplaceAll(parent, "LIMITS", `<limits spawns="1000"/>`),
-		"directives/acme/leaf.md": strings.ReplaceAll(strings.ReplaceAll(parent, "LIMITS", ""), `name="plan"`, `name="leaf"`),
-		"config/resilience.yaml":  "concurrency: {max_concurrent_children: 100}\n",
+		"directives/acme/leaf.md": strings.ReplaceAll(strings.ReplaceAll(parent, "LIMITS", ""), `name="plan"`,
+			`name="leaf"`),
+		"config/resilience.yaml": "concurrency: {max_concurrent_children: 100}\n",
 	}
 	w, results := family(b, items, func(first string) (calls []provider.ToolCall) {
 		if strings.Contains(first, "start many") {
@@ -27,7 +28,8 @@ func BenchmarkChildren(b *testing.B) {
 		return calls
 	})
 	for b.Loop() {
-		r, err := w.run(b.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/plan"}, Inputs: params.Values(object{"what": "many"})})
+		r, err := w.run(b.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/plan"},
+			Inputs: params.Values(object{"what": "many"})})
 		must(b, err)
 		if got := results(); !r.Success || len(got) != 25 || got[0]["status"] != "completed" {
 			b.Fatalf("%+v: %v", r, got)

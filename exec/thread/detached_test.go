@@ -64,8 +64,12 @@ func (d *doomed) runJob(hook func(op, path string, b []byte) error) int {
 		return fail(err)
 	}
 	began := false
-	r, err := e.Run(context.Background(), &thread.Start{Directive: ref, Inputs: params.Values(inputs), Model: job.Child.Model, Limits: job.Child.Limits, Above: above,
-		ID: job.Thread, Began: func(limits.Set) error { word.Thread, began = job.Thread, true; return toolcall.Tell(os.Stdout, word) }})
+	r, err := e.Run(context.Background(), &thread.Start{Directive: ref, Inputs: params.Values(inputs),
+		Model: job.Child.Model, Limits: job.Child.Limits, Above: above,
+		ID: job.Thread, Began: func(limits.Set) error {
+			word.Thread, began = job.Thread, true
+			return toolcall.Tell(os.Stdout, word)
+		}})
 	if err != nil && !began {
 		return fail(err)
 	}
@@ -77,7 +81,8 @@ func (d *doomed) runJob(hook func(op, path string, b []byte) error) int {
 // detached makes a world whose threads may start acme/step in processes of their own. step answers its model.
 func detached(t *testing.T, step func() modeltest.Turn) (w *world, keep string) {
 	items := plan(`<limits spend="0.5"/>`)
-	items["directives/acme/step.md"] = strings.NewReplacer("LIMITS", "", `name="plan"`, `name="step"`, "start {input:what?}", "Do {input:what?}").Replace(parent)
+	items["directives/acme/step.md"] = strings.NewReplacer("LIMITS", "", `name="plan"`, `name="step"`,
+		"start {input:what?}", "Do {input:what?}").Replace(parent)
 	w, _ = family(t, items, nil)
 	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
 		all := q.Body["messages"].([]any)
@@ -87,7 +92,9 @@ func detached(t *testing.T, step func() modeltest.Turn) (w *world, keep string) 
 		case strings.Contains(first, "Do "):
 			return step()
 		case last["role"] != "tool":
-			return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{starts("a", "acme/step", object{"async_exec": true, "inputs": object{"what": "this"}})}}
+			return modeltest.Turn{Text: "on", Usage: usage,
+				Calls: []provider.ToolCall{starts("a", "acme/step",
+					object{"async_exec": true, "inputs": object{"what": "this"}})}}
 		}
 		var r object
 		must(t, json.Unmarshal([]byte(last["content"].(string)), &r))
@@ -112,7 +119,8 @@ func (w *world) over(directive string) *roster.Thread {
 	w.t.Helper()
 	for mark := ""; ; {
 		for _, row := range all(w.t, w) {
-			if row.Directive == "directive:"+directive && (row.State.Ended() || row.State == roster.Interrupted || row.Dead) {
+			if row.Directive == "directive:"+directive &&
+				(row.State.Ended() || row.State == roster.Interrupted || row.Dead) {
 				return w.state(row.ID) // which a process that died meanwhile has set before
 			}
 		}
@@ -122,8 +130,8 @@ func (w *world) over(directive string) *roster.Thread {
 	}
 }
 
-// TestDetached: a child that runs in a process of its own may do no more than its parent, has a part of its budget, and is what
-// its parent's record names. Its job counts once, for it alone, and not for ever.
+// TestDetached: a child that runs in a process of its own may do no more than its parent, has a part of its budget,
+// and is what its parent's record names. Its job counts once, for it alone, and not for ever.
 func TestDetached(t *testing.T) {
 	t.Parallel()
 	w, keep := detached(t, func() modeltest.Turn {
@@ -134,7 +142,8 @@ func TestDetached(t *testing.T) {
 		t.Fatalf("%+v, %v", r, r.Error)
 	}
 	row := w.over("acme/step")
-	if row.State != roster.Completed || row.Parent != r.Thread || row.Driver.Process == os.Getpid() || all(t, w)[r.Thread].Spawned != 1 {
+	if row.State != roster.Completed || row.Parent != r.Thread || row.Driver.Process == os.Getpid() ||
+		all(t, w)[r.Thread].Spawned != 1 {
 		t.Errorf("%+v", row)
 	}
 	if a := w.account(row.ID); a.Parent != r.Thread || a.Budget == nil || *a.Budget > 25e7 || !a.Closed {
@@ -171,7 +180,8 @@ func TestDetached(t *testing.T) {
 		with doomed
 		code fault.Code
 	}{
-		"replayed": {job, doomed{}, fault.Conflict}, "expired": {job, doomed{Late: true}, fault.Expired}, "of another thread": {&other, doomed{}, fault.Denied},
+		"replayed": {job, doomed{}, fault.Conflict}, "expired": {job, doomed{Late: true}, fault.Expired},
+		"of another thread": {&other, doomed{}, fault.Denied},
 		"of another parent": {&stolen, doomed{}, fault.Denied}, "cut off": {&short, doomed{}, fault.Denied},
 	} {
 		again, err := json.Marshal(c.job)
@@ -183,7 +193,8 @@ func TestDetached(t *testing.T) {
 		_, err = proc.Run(t.Context(), command)
 		must(t, err)
 		var word toolcall.Word
-		if err := json.Unmarshal(out.Bytes(), &word); err != nil || word.Error == nil || word.Error.Code != c.code || word.Error.Suggestion == "" && c.code != fault.Conflict {
+		if err := json.Unmarshal(out.Bytes(), &word); err != nil || word.Error == nil || word.Error.Code != c.code ||
+			word.Error.Suggestion == "" && c.code != fault.Conflict {
 			t.Errorf("%s: %s, %v", name, out.String(), err)
 		}
 	}
@@ -192,11 +203,12 @@ func TestDetached(t *testing.T) {
 	}
 }
 
-// TestDetachedEnds: a child in another process is cancelled with its parent, unless the project's policy lets it go on; killed with
-// -9 it is interrupted, and goes on.
+// TestDetachedEnds: a child in another process is cancelled with its parent, unless the project's policy lets it go
+// on; killed with -9 it is interrupted, and goes on.
 func TestDetachedEnds(t *testing.T) {
 	t.Parallel()
-	for policy, want := range map[string]roster.State{"": roster.Cancelled, "child_policy: {on_parent_cancel: continue}\n": roster.Completed} {
+	for policy, want := range map[string]roster.State{"": roster.Cancelled,
+		"child_policy: {on_parent_cancel: continue}\n": roster.Completed} {
 		t.Run("cancelled and "+string(want), func(t *testing.T) {
 			hold := make(chan string, 1)
 			w, _ := detached(t, nil)
@@ -211,18 +223,22 @@ func TestDetachedEnds(t *testing.T) {
 					return modeltest.Turn{Text: "done", Usage: usage}
 				case strings.Contains(first, "Do "):
 					<-hold
-					return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})}}
+					return modeltest.Turn{Text: "on", Usage: usage,
+						Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})}}
 				case len(all) == 1:
-					return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{starts("a", "acme/step", object{"async_exec": true})}}
+					return modeltest.Turn{Text: "on", Usage: usage,
+						Calls: []provider.ToolCall{starts("a", "acme/step", object{"async_exec": true})}}
 				}
 				w.ask(w.running("acme/plan"), roster.Cancel)
-				return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})}}
+				return modeltest.Turn{Text: "on", Usage: usage,
+					Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})}}
 			})
 			if r := w.plan("top"); r.Status != thread.Cancelled {
 				t.Errorf("%+v, %v", r, r.Error)
 			}
 			hold <- "on"
-			if row := w.over("acme/step"); row.State != want || strings.Contains(row.Asked.Reason, "not needed") != (want == roster.Cancelled) {
+			if row := w.over("acme/step"); row.State != want ||
+				strings.Contains(row.Asked.Reason, "not needed") != (want == roster.Cancelled) {
 				log, _ := os.ReadFile(filepath.Join(row.Dir(), toolcall.LogFile))
 				t.Errorf("%+v: %s", row, log)
 			}
@@ -256,8 +272,9 @@ func TestDetachedEnds(t *testing.T) {
 	})
 }
 
-// TestDetachedKilled kills the process of a child before each change that it makes. What its parent was told holds: the child goes
-// on in another process, makes no call twice, and its parent's account has what it has spent, no more and no less.
+// TestDetachedKilled kills the process of a child before each change that it makes. What its parent was told holds:
+// the child goes on in another process, makes no call twice, and its parent's account has what it has spent, no more
+// and no less.
 func TestDetachedKilled(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -282,7 +299,8 @@ func TestDetachedKilled(t *testing.T) {
 	}
 }
 
-// detachedKilled starts a child whose process kills itself before its n-th change, and returns its row, nil if it has none.
+// detachedKilled starts a child whose process kills itself before its n-th change, and returns its row, nil if it has
+// none.
 func detachedKilled(t *testing.T, n int) (*world, *roster.Thread) {
 	w, keep := detached(t, nil)
 	w.provider(32768)
@@ -291,8 +309,10 @@ func detachedKilled(t *testing.T, n int) (*world, *roster.Thread) {
 		w.Put("tools/acme/"+name+".yaml", strings.Replace(here, "risk: read", "risk: "+risk, 1))
 	}
 	for name, limits := range map[string]string{"plan": `<limits spend="0.5"/>`, "step": ""} {
-		text := strings.NewReplacer("LIMITS", limits, `name="plan"`, `name="`+name+`"`, "<tool>acme/echo</tool>", "<tool>acme/*</tool>").Replace(parent)
-		w.Put("directives/acme/"+name+".md", strings.Replace(text, "start {input", map[string]string{"plan": "start {input", "step": "Do {input"}[name], 1))
+		text := strings.NewReplacer("LIMITS", limits, `name="plan"`, `name="`+name+`"`, "<tool>acme/echo</tool>",
+			"<tool>acme/*</tool>").Replace(parent)
+		w.Put("directives/acme/"+name+".md", strings.Replace(text, "start {input",
+			map[string]string{"plan": "start {input", "step": "Do {input"}[name], 1))
 	}
 	usage := provider.Usage{Input: 10, Output: 5}
 	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
@@ -301,9 +321,12 @@ func detachedKilled(t *testing.T, n int) (*world, *roster.Thread) {
 		case all[len(all)-1].(object)["role"] == "tool":
 			return modeltest.Turn{Text: "done", Usage: usage}
 		case strings.Contains(first, "Do "):
-			return modeltest.Turn{Usage: usage, Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"}), executes("b", "acme/mark", object{"text": "y"})}}
+			return modeltest.Turn{Usage: usage, Calls: []provider.ToolCall{executes("a", "acme/echo",
+				object{"text": "x"}), executes("b", "acme/mark", object{"text": "y"})}}
 		}
-		return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{starts("a", "acme/step", object{"async_exec": true, "inputs": object{"what": "this"}})}}
+		return modeltest.Turn{Text: "on", Usage: usage,
+			Calls: []provider.ToolCall{starts("a", "acme/step",
+				object{"async_exec": true, "inputs": object{"what": "this"}})}}
 	})
 	w.engine.Detach = func(model.Ref) (proc.Command, error) { return w.job(doomed{Keep: keep, At: n}) }
 	if r := w.plan("top"); !r.Success {
@@ -312,7 +335,8 @@ func detachedKilled(t *testing.T, n int) (*world, *roster.Thread) {
 	for mark := ""; ; {
 		_, alive := os.Stat(keep + ".killed")
 		for _, row := range all(t, w) {
-			if row.Directive == "directive:acme/step" && (row.State.Ended() || row.Dead || row.State == roster.Created && alive == nil) {
+			if row.Directive == "directive:acme/step" &&
+				(row.State.Ended() || row.Dead || row.State == roster.Created && alive == nil) {
 				return w, row
 			}
 		}
@@ -355,7 +379,8 @@ func (w *world) settled(n int, row *roster.Thread) (resumed int) {
 	_, err = control.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
 	must(t, err)
 	child, top := w.account(row.ID), w.account(row.Parent)
-	if !child.Closed || child.Held != 0 || top.Below != child.Own || child.Own < 30_000 || child.Budget == nil || child.Own > *child.Budget {
+	if !child.Closed || child.Held != 0 || top.Below != child.Own || child.Own < 30_000 || child.Budget == nil ||
+		child.Own > *child.Budget {
 		t.Errorf("before change %d: %+v, %+v", n, child, top)
 	}
 	v, err := transcript.Verify(t.Context(), row.Dir(), transcript.Check{Keys: w.machine()})

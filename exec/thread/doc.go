@@ -1,19 +1,21 @@
-// Package thread runs directives: a model follows the text of a directive, under capabilities, limits and a budget, and
-// everything that happens is in a transcript that a public key proves.
+// Package thread runs directives: a model follows the text of a directive, under capabilities, limits and a budget,
+// and everything that happens is in a transcript that a public key proves.
 //
 //	engine := &thread.Engine{Session: s, Loops: loops, Dir: ".ai/threads", Program: "rye 2.0.0"}
 //	result, err := engine.Run(ctx, &thread.Start{Directive: ref, Inputs: inputs})
 //
 // # Who decides what
 //
-// A loop (package loop) decides what the thread does next: it is data, tool:rye/agent/loop, which a project may override. Around
-// each thing that it asks for this package enforces what no loop can change:
+// A loop (package loop) decides what the thread does next: it is data, tool:rye/agent/loop, which a project may
+// override. Around each thing that it asks for this package enforces what no loop can change:
 //
 //	limits        before each model call turns, tokens, spend and duration are compared: a limit of n allows n
 //	budget        before each model call its worst case must fit into what is left of tokens and spend
 //	window        a request that is wider than the model's context window isn't sent: the loop gets LIMIT_EXCEEDED
-//	capabilities  each call of the model is one that the directive declares, by its inner item, and the policies allow
-//	hooks         of the directive and of config are asked at each event (package hook), and can end the thread, not free it
+//	capabilities  each call of the model is one that the directive declares, by its inner item, and the policies
+//	              allow
+//	hooks         of the directive and of config are asked at each event (package hook), and can end the thread, not
+//	              free it
 //	record        what is asked, answered, called and decided is in the transcript before it has an effect
 //
 // # How a thread ends
@@ -26,10 +28,12 @@
 //
 // # Resume and replay
 //
-// Both run the loop again from its start and answer it from the transcript (package tape). Every event that the thread would
-// write is matched with the recorded one (package recorder). Where the record ends, a thread that is resumed goes live, and one
-// that is played back ends. What has an effect, or comes from outside, is taken from the record until then.
+// Both run the loop again from its start and answer it from the transcript (package tape). Every event that the thread
+// would write is matched with the recorded one (package recorder). Where the record ends, a thread that is resumed
+// goes live, and one that is played back ends. What has an effect, or comes from outside, is taken from the record
+// until then.
 //
-// A call that has begun and has no result is unknown: it is made again if its risk is read, or if it is a child, which goes on;
-// else its result says so to the model. A model call without an answer is made again, and what it had reserved is spent.
+// A call that has begun and has no result is unknown: it is made again if its risk is read, or if it is a child, which
+// goes on; else its result says so to the model. A model call without an answer is made again, and what it had
+// reserved is spent.
 package thread

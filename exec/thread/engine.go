@@ -45,25 +45,29 @@ type Engine struct {
 // Agents runs the items that decide beside the loop.
 func (e *Engine) Agents() *plan.Agents { return &plan.Agents{Session: e.Session, Loops: e.Loops} }
 
-// Local returns the registry and the ledger of this machine, which are in a user's state directory. The caller closes them.
+// Local returns the registry and the ledger of this machine, which are in a user's state directory. The caller closes
+// them.
 func Local(state string, now func() time.Time) (*roster.Local, *ledger.Local) {
-	return roster.Open(filepath.Join(state, "threads", "registry"), now, nil), ledger.In(filepath.Join(state, "threads", "ledger"), nil)
+	return roster.Open(filepath.Join(state, "threads", "registry"), now, nil),
+		ledger.In(filepath.Join(state, "threads", "ledger"), nil)
 }
 
 // A Start says what to run.
 type Start struct {
 	Directive model.Ref
 	Inputs    func(*params.Schema) (map[string]any, error) // given once; nil for none
-	Model     string                                       // a tier or a model, instead of the directive's; "" for that
-	Limits    []string                                     // NAME=VALUE, instead of the directive's
-	Replay    string                                       // the directory of a thread whose answers the model gives; "" for a real one
+	// a tier or a model, instead of the directive's; "" for that
+	Model     string
+	Limits    []string // NAME=VALUE, instead of the directive's
+	Replay    string   // the directory of a thread whose answers the model gives; "" for a real one
 	Principal string
 	Approver  *toolcall.Approver // of calls that need an approval; nil: there is none
 	Live      Live
-	ID        string                 // of the new thread; "" for one that is made here
-	Above     *toolcall.Above        // of a child that another process has started; nil for none
-	After     *plan.After            // the thread whose work it goes on with; nil for none
-	Began     func(limits.Set) error // is called with its limits when it is registered and has a budget and a record; an error ends it
+	ID        string          // of the new thread; "" for one that is made here
+	Above     *toolcall.Above // of a child that another process has started; nil for none
+	After     *plan.After     // the thread whose work it goes on with; nil for none
+	// is called with its limits when it is registered and has a budget and a record; an error ends it
+	Began func(limits.Set) error
 
 	parent  *thread        // that starts this one
 	under   string         // the thread above, if this process doesn't drive it
@@ -148,7 +152,9 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 	}
 	if err == nil && t.Began != nil {
 		if err = t.Began(t.limits); err != nil {
-			err = t.fail(ctx, errors.Join(err, t.append(true, transcript.Failed{Error: *control.RecordedFault(fault.Of(err))}, transcript.Checkpoint{}), t.recorder.Close()))
+			err = t.fail(ctx, errors.Join(err, t.append(true,
+				transcript.Failed{Error: *control.RecordedFault(fault.Of(err))}, transcript.Checkpoint{}),
+				t.recorder.Close()))
 		}
 	}
 	return t, err
@@ -159,7 +165,8 @@ func (t *thread) load(ctx context.Context) (err error) {
 	t.began = t.Now()
 	t.plan, err = plan.Read(ctx, t.Agents(), t.Directive, func(ctx context.Context, ref model.Ref) (*ai.Item, error) {
 		it, err := t.Session.Item(ctx, ref)
-		if err != nil && fault.CodeOf(err) == fault.NotLocked && (t.chosen || t.id != "") { // it was chosen when the thread began
+		// it was chosen when the thread began
+		if err != nil && fault.CodeOf(err) == fault.NotLocked && (t.chosen || t.id != "") {
 			if of, missing := t.Session.Chosen(ctx, ref); missing == nil {
 				return of, nil
 			}
@@ -171,7 +178,8 @@ func (t *thread) load(ctx context.Context) (err error) {
 
 // choose finds the model.
 func (t *thread) choose(ctx context.Context) (provider.Model, error) {
-	return t.plan.Model(ctx, provider.Wanted{Name: t.Start.Model, Replay: t.Start.Replay, Priced: t.limits.Spend != limits.Unlimited})
+	return t.plan.Model(ctx, provider.Wanted{Name: t.Start.Model, Replay: t.Start.Replay,
+		Priced: t.limits.Spend != limits.Unlimited})
 }
 
 // open registers the thread, gives it its budget, and makes its directory and its transcript.
@@ -204,7 +212,8 @@ func (t *thread) register(ctx context.Context) (err error) {
 		t.lease, err = roster.Reclaim(ctx, t.Roster, t.row)
 		return err
 	}
-	row := &roster.Thread{ID: t.id, Kind: t.plan.Kind(), Directive: t.Directive.String(), Created: t.began.UTC().Round(0), Parent: t.parentID(), Continues: t.continues,
+	row := &roster.Thread{ID: t.id, Kind: t.plan.Kind(), Directive: t.Directive.String(),
+		Created: t.began.UTC().Round(0), Parent: t.parentID(), Continues: t.continues,
 		Most: roster.Most{Children: t.plan.Settings.Concurrent, Total: t.plan.Settings.Total}}
 	spawns := int64(limits.Unlimited)
 	if t.parent != nil {
@@ -222,7 +231,8 @@ func (t *thread) options() (transcript.Driver, transcript.Options, error) {
 	if err != nil {
 		return transcript.Driver{}, transcript.Options{}, err
 	}
-	return t.lease.Driver(k, t.Program), transcript.Options{Key: k.Machine, Now: replay.Steady(t.Now), Guard: t.lease.Guard, Show: t.Live.Event, Hook: t.Hook}, nil
+	return t.lease.Driver(k, t.Program), transcript.Options{Key: k.Machine, Now: replay.Steady(t.Now),
+		Guard: t.lease.Guard, Show: t.Live.Event, Hook: t.Hook}, nil
 }
 
 // record begins the transcript.
@@ -256,7 +266,8 @@ func (t *thread) started(ctx context.Context) (*transcript.Started, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Limits, s.Inputs, s.Given, s.Principal, s.Parent, s.Continues = t.limits.Record(), cas.Sum(inputs), t.inputs, t.Principal, t.parentID(), t.continues
+	s.Limits, s.Inputs, s.Given, s.Principal, s.Parent, s.Continues = t.limits.Record(), cas.Sum(inputs), t.inputs,
+		t.Principal, t.parentID(), t.continues
 	if t.limits.Depth != limits.Unlimited {
 		s.Depth = t.limits.Depth
 	}

@@ -30,7 +30,8 @@ func TestHandoffExpires(t *testing.T) {
 	var late atomic.Int64
 	w.engine.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
 	echo := func(tokens int64) modeltest.Turn {
-		return modeltest.Turn{Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})}, Usage: provider.Usage{Input: tokens, Output: 5}}
+		return modeltest.Turn{Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})},
+			Usage: provider.Usage{Input: tokens, Output: 5}}
 	}
 	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
 		all := q.Body["messages"].([]any)
@@ -43,7 +44,8 @@ func TestHandoffExpires(t *testing.T) {
 			late.Store(int64(15 * time.Minute))
 			return echo(50)
 		}
-		return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "late"})}, Usage: provider.Usage{Input: 50, Output: 5}}
+		return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "late"})},
+			Usage: provider.Usage{Input: 50, Output: 5}}
 	})
 
 	start := w.below(10 * time.Minute)
@@ -57,7 +59,8 @@ func TestHandoffExpires(t *testing.T) {
 // TestCallExpires: the tokens of a thread are looked at before each of the calls that are made side by side.
 func TestCallExpires(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plain(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"}), executes("b", "acme/echo", object{"text": "y"})}})
+	w := newWorld(t, plain(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo",
+		object{"text": "x"}), executes("b", "acme/echo", object{"text": "y"})}})
 	var late atomic.Int64
 	w.engine.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
 	start := w.below(10 * time.Minute)
@@ -98,9 +101,11 @@ func (w *world) below(lasts time.Duration) thread.Start {
 	k, err := w.engine.Session.Kernel()
 	must(w.t, err)
 	var none *captoken.Chain
-	texts, err := none.Give(k.Machine, captoken.New(top, ref.String(), w.engine.Session.Set(), caps, 5, now, lasts), captoken.New(id, ref.String(), w.engine.Session.Set(), caps, 4, now, lasts), now)
+	texts, err := none.Give(k.Machine, captoken.New(top, ref.String(), w.engine.Session.Set(), caps, 5, now, lasts),
+		captoken.New(id, ref.String(), w.engine.Session.Set(), caps, 4, now, lasts), now)
 	must(w.t, err)
-	chain, err := captoken.Take(texts, captoken.Use{Machine: k.Machine.Public(), Thread: id, Parent: top, Directive: ref.String(), Set: w.engine.Session.Set(), Now: now})
+	chain, err := captoken.Take(texts, captoken.Use{Machine: k.Machine.Public(), Thread: id, Parent: top,
+		Directive: ref.String(), Set: w.engine.Session.Set(), Now: now})
 	must(w.t, err)
 	return thread.Start{ID: id, Above: &toolcall.Above{Parent: top, Most: limits.None(), Chain: chain}}
 }

@@ -25,20 +25,28 @@ func TestFallback(t *testing.T) {
 		fallbacks   int
 	}{
 		{"permanent", `provider="local" id="one" fallback="local/two"`, thread.Start{},
-			[]modeltest.Turn{{Status: 400, Message: "no"}, {Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}, Usage: use}, {Text: "done", Usage: use}},
+			[]modeltest.Turn{{Status: 400, Message: "no"},
+				{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}, Usage: use},
+				{Text: "done", Usage: use}},
 			"one two two", thread.Completed, 1},
 		{"later", `provider="local" id="one" fallback="local/two"`, thread.Start{},
-			[]modeltest.Turn{{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}, Usage: use}, {Status: 403, Message: "no"}, {Text: "done", Usage: use}},
+			[]modeltest.Turn{{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}, Usage: use},
+				{Status: 403, Message: "no"}, {Text: "done", Usage: use}},
 			"one one two", thread.Completed, 1},
 		{"both", `provider="local" id="one" fallback="local/two"`, thread.Start{},
 			[]modeltest.Turn{{Status: 400, Message: "no"}, {Status: 400, Message: "no"}}, "one two", thread.Failed, 1},
 		{"transient", `provider="local" id="one" fallback="local/two"`, thread.Start{},
-			[]modeltest.Turn{{Status: 429, RetryAfter: "0"}, {Text: "done", Usage: use}}, "one one", thread.Completed, 0},
-		{"missing key", `provider="anthropic" tier="fast" fallback="local/two"`, thread.Start{}, []modeltest.Turn{{Text: "done", Usage: use}}, "two", thread.Completed, 1},
-		{"of a provider", `provider="anthropic" tier="fast" fallback="local"`, thread.Start{Limits: []string{"spend=1"}}, []modeltest.Turn{{Text: "done", Usage: use}}, "qwen3:8b", thread.Completed, 1},
+			[]modeltest.Turn{{Status: 429, RetryAfter: "0"}, {Text: "done", Usage: use}}, "one one", thread.Completed,
+			0},
+		{"missing key", `provider="anthropic" tier="fast" fallback="local/two"`, thread.Start{},
+			[]modeltest.Turn{{Text: "done", Usage: use}}, "two", thread.Completed, 1},
+		{"of a provider", `provider="anthropic" tier="fast" fallback="local"`,
+			thread.Start{Limits: []string{"spend=1"}}, []modeltest.Turn{{Text: "done", Usage: use}}, "qwen3:8b",
+			thread.Completed, 1},
 		{"the caller's", `provider="local" id="one" fallback="local/two"`, thread.Start{Model: "local/three"},
 			[]modeltest.Turn{{Status: 400, Message: "no"}}, "three", thread.Failed, 0},
-		{"none", `provider="local" id="one"`, thread.Start{}, []modeltest.Turn{{Status: 400, Message: "no"}}, "one", thread.Failed, 0},
+		{"none", `provider="local" id="one"`, thread.Start{}, []modeltest.Turn{{Status: 400, Message: "no"}}, "one",
+			thread.Failed, 0},
 	} {
 		items := plain(strings.ReplaceAll(asking, `provider="local" id="test-model"`, c.model))
 		w := newWorld(t, items, c.turns...)
@@ -65,7 +73,8 @@ func TestFallback(t *testing.T) {
 			continue
 		}
 		// The record plays: what failed fails again, and the same follows.
-		again, err := w.run(t.Context(), thread.Start{Replay: filepath.Join(w.engine.Dir, filepath.FromSlash(r.Thread)), Limits: c.start.Limits})
+		again, err := w.run(t.Context(), thread.Start{Replay: filepath.Join(w.engine.Dir,
+			filepath.FromSlash(r.Thread)), Limits: c.start.Limits})
 		must(t, err)
 		if !again.Success || again.Cost.Turns != r.Cost.Turns {
 			t.Errorf("%s: replayed: %+v, %v", c.name, again, again.Error)

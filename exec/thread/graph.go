@@ -26,7 +26,8 @@ func (t *thread) steps(ctx context.Context) (*loop.End, error) {
 		return nil, err
 	}
 	program := t.plan.Program
-	program.Config, program.Ask = object{"outputs": len(t.plan.Says.Outputs) > 0, "handoff_at": t.plan.Handoff.Threshold}, t.ask
+	program.Config, program.Ask = object{"outputs": len(t.plan.Says.Outputs) > 0,
+		"handoff_at": t.plan.Handoff.Threshold}, t.ask
 	return t.Loops.Run(ctx, program)
 }
 
@@ -66,7 +67,9 @@ func (w walk) Make(ctx context.Context, wanted []provider.ToolCall, atOnce int, 
 	if err := w.safe(); err != nil {
 		return nil, err
 	}
-	for part := range slices.Chunk(all, toolcall.Together(atOnce, all, func(c *toolCall) *toolcall.Call { return c.Call })) {
+	for part := range slices.Chunk(all, toolcall.Together(atOnce, all, func(c *toolCall) *toolcall.Call {
+		return c.Call
+	})) {
 		if err := w.batch(ctx, part, atOnce); err != nil {
 			return nil, err
 		}

@@ -52,7 +52,8 @@ func graphs(items map[string]string) map[string]string {
 
 func (w *world) walk(id string, inputs object, limits ...string) (*thread.Result, error) {
 	w.t.Helper()
-	return w.engine.Run(w.t.Context(), &thread.Start{Directive: model.Ref{Kind: "tool", ID: "acme/" + id}, Inputs: params.Values(inputs), Limits: limits})
+	return w.engine.Run(w.t.Context(), &thread.Start{Directive: model.Ref{Kind: "tool", ID: "acme/" + id},
+		Inputs: params.Values(inputs), Limits: limits})
 }
 
 // outputs are those of a graph as JSON.
@@ -66,7 +67,8 @@ func (w *world) outputs(r *thread.Result, err error) string {
 	return string(b)
 }
 
-// doomedFlow has what a process may be killed in: calls that read, one that doesn't, several at once, a child, and a gate.
+// doomedFlow has what a process may be killed in: calls that read, one that doesn't, several at once, a child, and a
+// gate.
 var doomedFlow = flow("permissions: [execute:tool:acme/echo]\n", `  start: say
   nodes:
     say: {action: {item_id: acme/echo, params: {text: x}}, assign: {said: "${result.said}"}, next: mark}
@@ -78,11 +80,13 @@ var doomedFlow = flow("permissions: [execute:tool:acme/echo]\n", `  start: say
     done: {type: return}
 `)
 
-// TestGraphKilled kills a process before each change that the thread of a graph makes. The graph goes on in another process: no
-// call that may have had an effect is made twice, and the state is what it would have been.
+// TestGraphKilled kills a process before each change that the thread of a graph makes. The graph goes on in another
+// process: no call that may have had an effect is made twice, and the state is what it would have been.
 func TestGraphKilled(t *testing.T) {
 	t.Parallel()
-	items := graphs(map[string]string{"echo": here, "flow": doomedFlow, "below": flow("", "  start: a\n  nodes:\n    a: {action: {item_id: acme/echo, params: {text: z}}, assign: {deep: \"${result.said}\"}}\n")})
+	items := graphs(map[string]string{"echo": here, "flow": doomedFlow,
+		"below": flow("",
+			"  start: a\n  nodes:\n    a: {action: {item_id: acme/echo, params: {text: z}}, assign: {deep: \"${result.said}\"}}\n")})
 	delete(items, "tools/acme/mark.star")
 	items["tools/acme/mark.yaml"] = strings.Replace(here, "risk: read", "risk: write", 1)
 	by := 1
@@ -109,7 +113,8 @@ func TestGraphKilled(t *testing.T) {
 		r := &thread.Result{Thread: row.ID}
 		if !w.state(row.ID).State.Ended() {
 			if r, err = w.resume(row.ID); err != nil {
-				if _, missing := os.Stat(filepath.Join(w.dir(row.ID), transcript.LinesFile)); errors.Is(missing, os.ErrNotExist) {
+				if _, missing := os.Stat(filepath.Join(w.dir(row.ID), transcript.LinesFile)); errors.Is(missing,
+					os.ErrNotExist) {
 					continue // killed before the first line
 				}
 				if w.state(row.ID).State.Ended() { // its end was recorded
@@ -169,7 +174,8 @@ func TestGraphByModel(t *testing.T) {
       collect: answers
 `),
 	})
-	items["directives/acme/asking.md"] = strings.Replace(items["directives/acme/asking.md"], "<tool>acme/echo</tool>", "<tool>acme/echo</tool><tool>acme/sum</tool><tool>acme/reach</tool>", 1)
+	items["directives/acme/asking.md"] = strings.Replace(items["directives/acme/asking.md"], "<tool>acme/echo</tool>",
+		"<tool>acme/echo</tool><tool>acme/sum</tool><tool>acme/reach</tool>", 1)
 	w := newWorld(t, items)
 	var told []string
 	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
@@ -186,7 +192,8 @@ func TestGraphByModel(t *testing.T) {
 			}
 		}
 		item := map[bool]string{true: "acme/sum", false: "acme/reach"}[strings.Contains(text, "sums")]
-		return modeltest.Turn{Usage: provider.Usage{Input: 10, Output: 5}, Calls: []provider.ToolCall{executes("a", item, object{})}}
+		return modeltest.Turn{Usage: provider.Usage{Input: 10, Output: 5},
+			Calls: []provider.ToolCall{executes("a", item, object{})}}
 	})
 	r, err := w.run(t.Context(), thread.Start{Inputs: params.Values(object{"topic": "sums"})})
 	if err != nil || !r.Success || len(told) != 1 || !strings.Contains(told[0], `"outputs":{"text":"n is 2"}`) {
@@ -231,16 +238,24 @@ func TestGraphHooks(t *testing.T) {
 		tool, hooks, status, says string
 		calls                     int
 	}{
-		"retry":           {"echo", `{event: error, action: retry, delay: 0}`, thread.Failed, `the node "a" failed`, 4},
-		"no retry":        {"echo", `{event: after_step, action: continue}`, thread.Failed, `the node "a" failed`, 1},
-		"by a condition":  {"echo", `{event: error, condition: "node == \"b\"", action: retry, delay: 0}`, thread.Failed, `the node "a" failed`, 1},
-		"continue":        {"echo", `{event: error, action: continue}`, thread.Completed, "", 1},
-		"abort":           {"echo", `{event: error, action: abort, error: "no more"}`, thread.Cancelled, "no more", 1},
-		"suspend":         {"echo", `{event: error, action: suspend}`, thread.Interrupted, "stops the thread", 1},
-		"at the start":    {"echo", `{event: graph_started, condition: "inputs.stop == null", action: fail, error: "not now"}`, thread.Failed, "not now", 0},
-		"before the step": {"echo", `{event: before_step, condition: "node == \"a\"", action: suspend, error: "not yet"}`, thread.Interrupted, "not yet", 0},
-		"skip a call":     {"mark", `{event: tool_call_start, action: skip, error: "no marks"}`, thread.Failed, "PERMISSION_DENIED: no marks", 1},
-		"a tool":          {"echo", `{event: error, tool: acme/echo, params: {text: "${error.message}"}}`, thread.Failed, `the node "a" failed`, 2},
+		"retry": {"echo", `{event: error, action: retry, delay: 0}`, thread.Failed, `the node "a" failed`,
+			4},
+		"no retry": {"echo", `{event: after_step, action: continue}`, thread.Failed, `the node "a" failed`, 1},
+		"by a condition": {"echo", `{event: error, condition: "node == \"b\"", action: retry, delay: 0}`,
+			thread.Failed, `the node "a" failed`, 1},
+		"continue": {"echo", `{event: error, action: continue}`, thread.Completed, "", 1},
+		"abort":    {"echo", `{event: error, action: abort, error: "no more"}`, thread.Cancelled, "no more", 1},
+		"suspend":  {"echo", `{event: error, action: suspend}`, thread.Interrupted, "stops the thread", 1},
+		"at the start": {"echo",
+			`{event: graph_started, condition: "inputs.stop == null", action: fail, error: "not now"}`, thread.Failed,
+			"not now", 0},
+		"before the step": {"echo",
+			`{event: before_step, condition: "node == \"a\"", action: suspend, error: "not yet"}`, thread.Interrupted,
+			"not yet", 0},
+		"skip a call": {"mark", `{event: tool_call_start, action: skip, error: "no marks"}`, thread.Failed,
+			"PERMISSION_DENIED: no marks", 1},
+		"a tool": {"echo", `{event: error, tool: acme/echo, params: {text: "${error.message}"}}`, thread.Failed,
+			`the node "a" failed`, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, graphs(map[string]string{"flow": flow("permissions: [execute:tool:acme/echo]\n", "  start: a\n  hooks: ["+c.hooks+`]
@@ -272,7 +287,8 @@ func TestGraphLimits(t *testing.T) {
 	w := newWorld(t, graphs(map[string]string{"flow": flow("limits: {turns: 5}\n", cycle)}))
 	r, err := w.walk("flow", nil)
 	must(t, err)
-	if r.Status != thread.Interrupted || r.Cost.Turns != 5 || !strings.Contains(r.Error.Text, "turns_exceeded (5 of 5)") {
+	if r.Status != thread.Interrupted || r.Cost.Turns != 5 ||
+		!strings.Contains(r.Error.Text, "turns_exceeded (5 of 5)") {
 		t.Fatalf("%+v, %v", r, r.Error)
 	}
 	// A record that says that the time was over where a call had come back, and its step wasn't recorded yet.
@@ -291,19 +307,21 @@ func TestGraphLimits(t *testing.T) {
 	}
 	again, err := w.resume(r.Thread, "turns=1000000", fmt.Sprint("duration_seconds=", int(r.Cost.Seconds)+2))
 	must(t, err)
-	if again.Status != thread.Interrupted || !strings.Contains(again.Error.Text, "duration_seconds_exceeded") || again.Cost.Turns < 6 {
+	if again.Status != thread.Interrupted || !strings.Contains(again.Error.Text, "duration_seconds_exceeded") ||
+		again.Cost.Turns < 6 {
 		t.Fatalf("%+v, %v", again, again.Error)
 	}
 	w.same(r.Thread)
 	ctx, cancel := context.WithCancel(t.Context())
 	steps := 0
-	stopped, err := w.engine.Resume(ctx, &thread.Resume{Thread: r.Thread, Limits: []string{"duration_seconds=100", "turns=1000000"}, Live: thread.Live{Event: func(e *transcript.Event) {
-		if e.Type == transcript.TypeNodeStarted {
-			if steps++; steps == 3 {
-				cancel()
+	stopped, err := w.engine.Resume(ctx, &thread.Resume{Thread: r.Thread,
+		Limits: []string{"duration_seconds=100", "turns=1000000"}, Live: thread.Live{Event: func(e *transcript.Event) {
+			if e.Type == transcript.TypeNodeStarted {
+				if steps++; steps == 3 {
+					cancel()
+				}
 			}
-		}
-	}}})
+		}}})
 	if err != nil || stopped.Status != thread.Interrupted || steps < 3 || steps > 5 {
 		t.Errorf("%+v, %v, %d steps", stopped, err, steps)
 	}
@@ -312,15 +330,19 @@ func TestGraphLimits(t *testing.T) {
 		t.Error(err)
 	}
 	w.Put("tools/acme/flow.yaml", flow("", "  start: b\n  nodes: {a: {type: return}}\n"))
-	if _, err := w.walk("flow", nil); fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), `line 9`) {
+	if _, err := w.walk("flow", nil); fault.CodeOf(err) != fault.Validation ||
+		!strings.Contains(err.Error(), `line 9`) {
 		t.Error(err)
 	}
 }
 
 // TestGraphTogether: the calls of a foreach run side by side, and the first that fails cancels the rest.
 func TestGraphTogether(t *testing.T) {
-	slow := strings.Replace(echo, `    if params["text"]`, "    if params[\"text\"] == \"slow\":\n        for i in range(100000000):\n            pass\n    if params[\"text\"]", 1)
-	items := graphs(map[string]string{"flow": flow("", "  start: a\n  nodes:\n    a: {type: foreach, over: [slow, fail, slow], action: {item_id: acme/echo, params: {text: \"${item}\"}}, collect: all}\n")})
+	slow := strings.Replace(echo, `    if params["text"]`,
+		"    if params[\"text\"] == \"slow\":\n        for i in range(100000000):\n            pass\n    if params[\"text\"]",
+		1)
+	items := graphs(map[string]string{"flow": flow("",
+		"  start: a\n  nodes:\n    a: {type: foreach, over: [slow, fail, slow], action: {item_id: acme/echo, params: {text: \"${item}\"}}, collect: all}\n")})
 	items["tools/acme/echo.star"] = slow
 	w := newWorld(t, items)
 	began := time.Now()
@@ -333,35 +355,40 @@ func TestGraphTogether(t *testing.T) {
 			statuses[c.Status]++
 		}
 	}
-	if r.Status != thread.Failed || statuses[transcript.CallFailed] != 1 || statuses[transcript.CallCancelled]+statuses[transcript.CallRefused]+statuses[transcript.CallFailed] != 3 {
+	if r.Status != thread.Failed || statuses[transcript.CallFailed] != 1 ||
+		statuses[transcript.CallCancelled]+statuses[transcript.CallRefused]+statuses[transcript.CallFailed] != 3 {
 		t.Errorf("%+v, %v after %s: %v", r, r.Error, time.Since(began), statuses)
 	}
 	w.same(r.Thread)
 }
 
-// TestGraphCancelled: a foreach ends between its calls where another process cancels it, and what it has done by then is signed.
+// TestGraphCancelled: a foreach ends between its calls where another process cancels it, and what it has done by then
+// is signed.
 func TestGraphCancelled(t *testing.T) {
-	w := newWorld(t, graphs(map[string]string{"echo": here, "flow": flow("input_schema: {properties: {list: {type: array}}}\n", "  start: a\n  nodes:\n    a: {type: foreach, over: \"${inputs.list}\", action: {item_id: acme/echo, params: {text: x}}}\n")}))
+	w := newWorld(t, graphs(map[string]string{"echo": here,
+		"flow": flow("input_schema: {properties: {list: {type: array}}}\n",
+			"  start: a\n  nodes:\n    a: {type: foreach, over: \"${inputs.list}\", action: {item_id: acme/echo, params: {text: x}}}\n")}))
 	list := make([]any, 5000)
 	made, signed := 0, 0
-	r, err := w.engine.Run(t.Context(), &thread.Start{Directive: model.Ref{Kind: "tool", ID: "acme/flow"}, Inputs: params.Values(object{"list": list}), Live: thread.Live{Event: func(e *transcript.Event) {
-		switch e.Type {
-		case transcript.TypeCallResult:
-			if made++; made == 104 {
-				w.ask(e.Thread, roster.Cancel)
+	r, err := w.engine.Run(t.Context(), &thread.Start{Directive: model.Ref{Kind: "tool", ID: "acme/flow"},
+		Inputs: params.Values(object{"list": list}), Live: thread.Live{Event: func(e *transcript.Event) {
+			switch e.Type {
+			case transcript.TypeCallResult:
+				if made++; made == 104 {
+					w.ask(e.Thread, roster.Cancel)
+				}
+			case transcript.TypeCheckpoint:
+				signed++
 			}
-		case transcript.TypeCheckpoint:
-			signed++
-		}
-	}}})
+		}}})
 	if err != nil || r.Status != thread.Cancelled || made < 104 || made > 400 || signed < 2 {
 		t.Fatalf("%+v, %v, %d calls, %d checkpoints", r, err, made, signed)
 	}
 	w.same(r.Thread)
 }
 
-// TestGraphPrinted: the graph that the documentation prints runs as it is printed, and so does one of rye 1, whose config_schema
-// declares the inputs.
+// TestGraphPrinted: the graph that the documentation prints runs as it is printed, and so does one of rye 1, whose
+// config_schema declares the inputs.
 func TestGraphPrinted(t *testing.T) {
 	page, err := fs.ReadFile(std.FS(), "knowledge/rye/graphs.md")
 	must(t, err)
@@ -371,14 +398,18 @@ func TestGraphPrinted(t *testing.T) {
 	if !strings.Contains(text, "input_schema:") {
 		t.Fatalf("the page has no graph: %s", text)
 	}
-	items := graphs(map[string]string{"pages": text[1:], "old": strings.Replace(text[1:], "input_schema:", "config_schema:", 1)})
-	for id, gives := range map[string]string{"fetch": `{"page": params["url"]}`, "report": `{"text": params["pages"]}`} {
+	items := graphs(map[string]string{"pages": text[1:],
+		"old": strings.Replace(text[1:], "input_schema:", "config_schema:", 1)})
+	for id, gives := range map[string]string{"fetch": `{"page": params["url"]}`,
+		"report": `{"text": params["pages"]}`} {
 		head, _, _ := strings.Cut(echo, "input_schema")
-		items["tools/acme/"+id+".star"] = head + "input_schema: {type: object}\n# ---\ndef main(params):\n    return " + gives + "\n"
+		items["tools/acme/"+id+".star"] = head +
+			"input_schema: {type: object}\n# ---\ndef main(params):\n    return " + gives + "\n"
 	}
 	w := newWorld(t, items)
 	for _, id := range []string{"pages", "old"} {
-		for most, want := range map[int]string{1: `{"pages":[{"page":"a"},{"page":"b"}]}`, 3: `{"pages":[{"page":"a"},{"page":"b"}],"text":[{"page":"a"},{"page":"b"}]}`} {
+		for most, want := range map[int]string{1: `{"pages":[{"page":"a"},{"page":"b"}]}`,
+			3: `{"pages":[{"page":"a"},{"page":"b"}],"text":[{"page":"a"},{"page":"b"}]}`} {
 			inputs := object{"urls": []any{"a", "b"}}
 			if most != 3 { // the default
 				inputs["most"] = float64(most)

@@ -21,7 +21,8 @@ func (t *thread) handOver(ctx context.Context, args map[string]any) error {
 	if len(messages) == 0 {
 		return fault.New(fault.Validation, "the loop calls handoff without messages")
 	}
-	if err := t.append(true, transcript.Limit{Code: "context", Current: t.share(), Max: t.plan.Handoff.Threshold, Action: "handoff"}); err != nil {
+	if err := t.append(true, transcript.Limit{Code: "context", Current: t.share(), Max: t.plan.Handoff.Threshold,
+		Action: "handoff"}); err != nil {
 		return err
 	}
 	if err := t.fills(ctx, hook.Full, t.filled()); err != nil {
@@ -34,7 +35,8 @@ func (t *thread) handOver(ctx context.Context, args map[string]any) error {
 			return err
 		}
 	}
-	t.handed, err = t.Agents().Continue(ctx, object{"reason": "handoff", "summary": summary, "messages": control.Values(messages), "message": nil,
+	t.handed, err = t.Agents().Continue(ctx, object{"reason": "handoff", "summary": summary,
+		"messages": control.Values(messages), "message": nil,
 		"ceiling": kept * provider.PerToken})
 	if err != nil {
 		return err
@@ -66,7 +68,8 @@ func (t *thread) follow(ctx context.Context) (*Result, error) {
 			t = t.next
 			r, err = t.run(ctx)
 		} else {
-			r, err = t.GoOn(ctx, r.Next, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live, parent: t.parent})
+			r, err = t.GoOn(ctx, r.Next, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live,
+				parent: t.parent})
 		}
 		if r != nil {
 			r.Cost.Add(before)

@@ -12,8 +12,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// TestHandoff: a thread whose window is nearly full goes on in another one, with a summary, the last messages, and what is left
-// of its limits; both records are whole, and nothing is gained by it.
+// TestHandoff: a thread whose window is nearly full goes on in another one, with a summary, the last messages, and
+// what is left of its limits; both records are whole, and nothing is gained by it.
 func TestHandoff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withOutputs(asking))
@@ -21,7 +21,8 @@ func TestHandoff(t *testing.T) {
 	if !strings.Contains(item, "context_window: 32768\n") {
 		t.Fatal(item)
 	}
-	w.Put("tools/rye/agent/providers/local.yaml", strings.Replace(item, "context_window: 32768\n", "context_window: 4000\n", 1))
+	w.Put("tools/rye/agent/providers/local.yaml",
+		strings.Replace(item, "context_window: 32768\n", "context_window: 4000\n", 1))
 	var summarised, handed []string
 	turn := 0
 	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
@@ -32,15 +33,18 @@ func TestHandoff(t *testing.T) {
 			return modeltest.Turn{Text: "We were at three.", Usage: provider.Usage{Input: 7, Output: 3}}
 		case strings.Contains(all, "We were at three."):
 			handed = append(handed, all)
-			return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "four"})}, Usage: provider.Usage{Input: 50, Output: 5}}
+			return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "four"})},
+				Usage: provider.Usage{Input: 50, Output: 5}}
 		}
 		turn++
-		return modeltest.Turn{Calls: []provider.ToolCall{executes(fmt.Sprint("c", turn), "acme/echo", object{"text": fmt.Sprint("step ", turn)})},
+		return modeltest.Turn{Calls: []provider.ToolCall{executes(fmt.Sprint("c", turn), "acme/echo",
+			object{"text": fmt.Sprint("step ", turn)})},
 			Usage: provider.Usage{Input: int64(turn) * 1240, Output: 5}}
 	})
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"spawns=4"}})
 	must(t, err)
-	if !r.Success || r.Outputs["answer"] != "four" || turn != 3 || len(summarised) != 1 || len(handed) != 1 || r.Cost.Turns != 4 {
+	if !r.Success || r.Outputs["answer"] != "four" || turn != 3 || len(summarised) != 1 || len(handed) != 1 ||
+		r.Cost.Turns != 4 {
 		t.Fatalf("%+v, %v: %d turns, %d summaries, %d handed", r, r.Error, turn, len(summarised), len(handed))
 	}
 	if !strings.Contains(summarised[0], "step 3") {
@@ -58,16 +62,19 @@ func TestHandoff(t *testing.T) {
 			old = row
 		}
 	}
-	if len(rows) != 3 || old == nil || old.Next != r.Thread || w.state(r.Thread).Continues != old.ID || w.state(r.Thread).State != roster.Completed {
+	if len(rows) != 3 || old == nil || old.Next != r.Thread || w.state(r.Thread).Continues != old.ID ||
+		w.state(r.Thread).State != roster.Completed {
 		t.Fatalf("%d threads, %+v, %+v", len(rows), old, w.state(r.Thread))
 	}
 	events := w.events(r)
 	var s transcript.Started
 	must(t, events[0].Decode(&s))
-	if *s.Limits.Turns != 3 || *s.Limits.Spawns != 3 || *s.Limits.Tokens != 100_000-3*5-1240-2480-3720 || s.Continues != old.ID {
+	if *s.Limits.Turns != 3 || *s.Limits.Spawns != 3 || *s.Limits.Tokens != 100_000-3*5-1240-2480-3720 ||
+		s.Continues != old.ID {
 		t.Errorf("%s", events[0].Payload)
 	}
-	if got := types(w.events(&thread.Result{Thread: old.ID})); !strings.HasSuffix(got, "limit call_started call_result thread_continued checkpoint") {
+	if got := types(w.events(&thread.Result{Thread: old.ID})); !strings.HasSuffix(got,
+		"limit call_started call_result thread_continued checkpoint") {
 		t.Errorf("recorded %s", got)
 	}
 	// A thread that was handed its work goes on as any other, also by the id of the one that handed it over.

@@ -62,7 +62,8 @@ func (r *hookRunner) decide(ctx context.Context, event string, data object) (*ho
 // costDoc is what conditions know of what the thread has used. current and limit are in dollars.
 func (t *thread) costDoc() object {
 	cost := object(t.usage())
-	cost["current"], cost["input_tokens"], cost["output_tokens"] = cost["spend"], t.tokens.InputTokens, t.tokens.OutputTokens
+	cost["current"], cost["input_tokens"], cost["output_tokens"] = cost["spend"], t.tokens.InputTokens,
+		t.tokens.OutputTokens
 	if t.limits.Spend != limits.Unlimited {
 		cost["limit"] = float64(t.limits.Spend) / limits.Nano
 	}
@@ -109,7 +110,8 @@ func (t *thread) askHook(ctx context.Context, args map[string]any) (any, error) 
 		data = object{}
 	}
 	if !t.plan.Hooks.Knows(event) {
-		return nil, fault.New(fault.Validation, "the loop tells of an unknown event %.100q", event).Try("rye docs hooks")
+		return nil, fault.New(fault.Validation, "the loop tells of an unknown event %.100q",
+			event).Try("rye docs hooks")
 	}
 	if t.asked++; t.asked > maxAsked {
 		return nil, fault.New(fault.Limit, "the loop tells of more than %d events in one turn", maxAsked)
@@ -135,7 +137,8 @@ func (t *thread) first(ctx context.Context) (any, error) {
 	if t.handed != nil {
 		return t.handed, nil
 	}
-	d, err := t.fire(ctx, hook.Started, object{"directive": t.Directive.ID, "model": t.model.String(), "limits": control.Values(t.limits.Record()), "inputs": t.inputs})
+	d, err := t.fire(ctx, hook.Started, object{"directive": t.Directive.ID, "model": t.model.String(),
+		"limits": control.Values(t.limits.Record()), "inputs": t.inputs})
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +146,8 @@ func (t *thread) first(ctx context.Context) (any, error) {
 }
 
 // onFailure asks the hooks what is made of a failed model call, and records that. The error ends the thread.
-func (t *thread) onFailure(ctx context.Context, f *provider.Failure, class classification.Class, event *transcript.Classified) error {
+func (t *thread) onFailure(ctx context.Context, f *provider.Failure, class classification.Class,
+	event *transcript.Classified) error {
 	r := &hookRunner{thread: t}
 	d, err := r.onFailure(ctx, f, class, event)
 	if err := cmp.Or(err, t.append(true, append([]transcript.Payload{*event}, r.ran...)...)); err != nil {
@@ -156,16 +160,20 @@ func (t *thread) onFailure(ctx context.Context, f *provider.Failure, class class
 	return nil
 }
 
-func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class classification.Class, event *transcript.Classified) (*hook.Decision, error) {
+func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class classification.Class,
+	event *transcript.Classified) (*hook.Decision, error) {
 	if class.Category == classification.Permanent && provider.FallBack(r.model) {
 		event.Action = "fallback"
 		r.count.Forget()
 		return new(hook.Decision), nil
 	}
-	names := condition.Names{cmp.Or(class.ID, string(class.Category)), string(class.Category), class.Name, event.Error.Code, f.Code}
+	names := condition.Names{cmp.Or(class.ID, string(class.Category)), string(class.Category), class.Name,
+		event.Error.Code, f.Code}
 	d, err := r.decide(ctx, hook.Failure, object{
-		"error": object{"code": names, "message": event.Error.Message, "type": cmp.Or(f.Type, f.Code), "status": int64(f.Status), "provider": f.Provider},
-		"classification": object{"id": class.ID, "code": class.ID, "category": string(class.Category), "retryable": class.Retryable,
+		"error": object{"code": names, "message": event.Error.Message, "type": cmp.Or(f.Type, f.Code),
+			"status": int64(f.Status), "provider": f.Provider},
+		"classification": object{"id": class.ID, "code": class.ID, "category": string(class.Category),
+			"retryable":    class.Retryable,
 			"retry_policy": object{"type": class.Policy.Type}},
 		"attempt": event.Attempt,
 	})
@@ -175,7 +183,8 @@ func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class c
 	event.Action = "fail"
 	switch d.Control {
 	case hook.Retry:
-		if event.Attempt > r.plan.Settings.MaxRetries || class.Policy.MaxRetries > 0 && event.Attempt > int64(class.Policy.MaxRetries) {
+		if event.Attempt > r.plan.Settings.MaxRetries || class.Policy.MaxRetries > 0 &&
+			event.Attempt > int64(class.Policy.MaxRetries) {
 			return d, nil
 		}
 		event.Action, event.Delay = hook.Retry, class.Policy.Wait(int(event.Attempt-1), f.After)
@@ -190,7 +199,8 @@ func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class c
 	return d, nil
 }
 
-// atLimit records that a limit is reached, and asks the hooks about it. The error ends the thread; nil for the usual one.
+// atLimit records that a limit is reached, and asks the hooks about it. The error ends the thread; nil for the usual
+// one.
 func (t *thread) atLimit(ctx context.Context, l *transcript.Limit) error {
 	l.Action = hook.Escalate // what threads do unless a hook decides
 	if err := t.append(true, *l); err != nil {
@@ -201,7 +211,8 @@ func (t *thread) atLimit(ctx context.Context, l *transcript.Limit) error {
 	case err != nil:
 		return err
 	case d.Control == "":
-		return fault.New(fault.Failed, "limit exceeded: %s (%g of %g)", l.Code, l.Current, l.Max).On("limit", l.Code).Try("rye docs hooks")
+		return fault.New(fault.Failed, "limit exceeded: %s (%g of %g)", l.Code, l.Current, l.Max).On("limit",
+			l.Code).Try("rye docs hooks")
 	case d.Control == hook.Fail || d.Control == hook.Abort || d.Error != "":
 		return d.End(hook.Limit, l.Code == replay.Spend)
 	}
@@ -240,7 +251,8 @@ func (t *thread) afterCalls(ctx context.Context, calls []*toolCall) error {
 
 // afterStep asks the hooks at the end of a turn with calls, and when the context window fills up.
 func (t *thread) afterStep(ctx context.Context, calls int) error {
-	if _, err := t.fire(ctx, hook.AfterStep, object{"calls": int64(calls)}); err != nil || !t.plan.Window.Pressed(t.share()) {
+	if _, err := t.fire(ctx, hook.AfterStep, object{"calls": int64(calls)}); err != nil ||
+		!t.plan.Window.Pressed(t.share()) {
 		return err
 	}
 	return t.fills(ctx, hook.Pressure, t.filled())
@@ -249,7 +261,8 @@ func (t *thread) afterStep(ctx context.Context, calls int) error {
 // fills asks the hooks of an event about the context window, where so many tokens are used.
 func (t *thread) fills(ctx context.Context, event string, tokens int64) error {
 	window := t.model.Provider().Window(t.model.Name())
-	_, err := t.fire(ctx, event, object{"usage_ratio": float64(tokens) / float64(max(window, 1)), "tokens_used": tokens, "tokens_limit": window})
+	_, err := t.fire(ctx, event, object{"usage_ratio": float64(tokens) / float64(max(window, 1)),
+		"tokens_used": tokens, "tokens_limit": window})
 	return err
 }
 
@@ -265,7 +278,8 @@ func (t *thread) afterEnd(ctx context.Context, r *Result, why *fault.Error) erro
 	if why != nil {
 		data["error"] = object{"code": string(why.Code), "message": why.Text}
 	}
-	if ctx.Err() != nil || r.Status == Interrupted || r.Status == Waiting || why != nil && roster.RequestOf(why) != nil {
+	if ctx.Err() != nil || r.Status == Interrupted || r.Status == Waiting || why != nil &&
+		roster.RequestOf(why) != nil {
 		return nil
 	}
 	_, err := t.decide(ctx, hook.Complete, data)

@@ -29,8 +29,8 @@ import (
 	"github.com/rye-build/rye/lock/workspace/projecttest"
 )
 
-// A doomed process runs a thread and kills itself before its n-th change of a file of registry, ledger or transcript, or before
-// it writes a text.
+// A doomed process runs a thread and kills itself before its n-th change of a file of registry, ledger or transcript,
+// or before it writes a text.
 type doomed struct {
 	Base   string // of the world
 	At     int    // 0 for never
@@ -51,13 +51,16 @@ func (d *doomed) open(hook func(op, path string, b []byte) error) (*thread.Engin
 		return nil, err
 	}
 	self, _ := os.Executable()
-	s, err := session.Open(context.Background(), space, session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Functions: functions, Host: env.Host{}})
+	s, err := session.Open(context.Background(), space,
+		session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Functions: functions, Host: env.Host{}})
 	if err != nil {
 		return nil, err
 	}
 	books := filepath.Join(paths.State.Path, "threads")
-	return &thread.Engine{Session: s, Loops: s.Loops(), Dir: s.Threads(), Program: "rye test", Now: time.Now, Hook: hook,
-		Roster: roster.Open(filepath.Join(books, "registry"), time.Now, hook), Ledger: ledger.In(filepath.Join(books, "ledger"), hook)}, nil
+	return &thread.Engine{Session: s, Loops: s.Loops(), Dir: s.Threads(), Program: "rye test", Now: time.Now,
+		Hook:   hook,
+		Roster: roster.Open(filepath.Join(books, "registry"), time.Now, hook),
+		Ledger: ledger.In(filepath.Join(books, "ledger"), hook)}, nil
 }
 
 func (d *doomed) run() int {
@@ -85,7 +88,8 @@ func (d *doomed) run() int {
 		fmt.Println(err)
 		return 2
 	}
-	start := &thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/asking"}, Inputs: params.Values(object{"topic": "rye"}), Limits: d.Limits}
+	start := &thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/asking"},
+		Inputs: params.Values(object{"topic": "rye"}), Limits: d.Limits}
 	if d.Graph != "" {
 		start.Directive, start.Inputs = model.Ref{Kind: "tool", ID: d.Graph}, nil
 	}
@@ -98,8 +102,8 @@ func (d *doomed) run() int {
 	return 0
 }
 
-// TestKilled kills a process before each change that its thread makes. The thread goes on in another process, and is in the end
-// what it would have been: a call that only reads may run twice, any other never does.
+// TestKilled kills a process before each change that its thread makes. The thread goes on in another process, and is
+// in the end what it would have been: a call that only reads may run twice, any other never does.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -115,9 +119,11 @@ func TestKilled(t *testing.T) {
 			all := q.Body["messages"].([]any)
 			usage := provider.Usage{Input: 10, Output: 5}
 			if all[len(all)-1].(object)["role"] == "tool" {
-				return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "x"})}, Usage: usage}
+				return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "x"})},
+					Usage: usage}
 			}
-			return modeltest.Turn{Usage: usage, Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"}), executes("b", "acme/mark", object{"text": "y"})}}
+			return modeltest.Turn{Usage: usage, Calls: []provider.ToolCall{executes("a", "acme/echo",
+				object{"text": "x"}), executes("b", "acme/mark", object{"text": "y"})}}
 		})
 		if ended = !w.doom(doomed{At: n}); !ended {
 			killed++
@@ -146,8 +152,8 @@ func (w *world) doom(d doomed) (killed bool) {
 	return killed
 }
 
-// TestKilledInHook kills a process while a hook does something about a failed model call. The thread asks the model again, the
-// hook's call isn't made again, and the record plays back.
+// TestKilledInHook kills a process while a hook does something about a failed model call. The thread asks the model
+// again, the hook's call isn't made again, and the record plays back.
 func TestKilledInHook(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -156,11 +162,15 @@ func TestKilledInHook(t *testing.T) {
 	hooks := func(tools ...string) map[string]string {
 		var text string
 		for i, tool := range tools {
-			text += fmt.Sprintf(`<hook event="error" id="h%d"><execute>acme/%s</execute><inputs><text>x</text></inputs></hook>`, i, tool)
+			text += fmt.Sprintf(
+				`<hook event="error" id="h%d"><execute>acme/%s</execute><inputs><text>x</text></inputs></hook>`, i,
+				tool)
 		}
 		items := withHooks(text + `<hook event="error" id="again"><action>retry</action><delay>0</delay></hook>`)
-		items["directives/acme/asking.md"] = strings.Replace(items["directives/acme/asking.md"], "<tool>acme/echo</tool>", "<tool>acme/*</tool>", 1)
-		items["tools/acme/mark.star"] = strings.Replace(strings.Replace(echo, "risk: read", "risk: write", 1), "Gives back", "Marks", 1)
+		items["directives/acme/asking.md"] = strings.Replace(items["directives/acme/asking.md"],
+			"<tool>acme/echo</tool>", "<tool>acme/*</tool>", 1)
+		items["tools/acme/mark.star"] = strings.Replace(strings.Replace(echo, "risk: read", "risk: write", 1),
+			"Gives back", "Marks", 1)
 		return items
 	}
 	for _, c := range []struct {
@@ -168,9 +178,12 @@ func TestKilledInHook(t *testing.T) {
 		tools        []string
 		types        string
 	}{
-		{"in a call", `"type":"error_classified"`, []string{"mark"}, "call_started driver continued call_result error_classified request"},
-		{"in a call that reads", `"type":"error_classified"`, []string{"echo"}, "call_started driver continued call_result error_classified request"},
-		{"in the second call", `"type":"error_classified"`, []string{"mark", "echo"}, "call_started call_result call_started driver continued call_result error_classified request"},
+		{"in a call", `"type":"error_classified"`, []string{"mark"},
+			"call_started driver continued call_result error_classified request"},
+		{"in a call that reads", `"type":"error_classified"`, []string{"echo"},
+			"call_started driver continued call_result error_classified request"},
+		{"in the second call", `"type":"error_classified"`, []string{"mark", "echo"},
+			"call_started call_result call_started driver continued call_result error_classified request"},
 		{"before a call", `"type":"call_started"`, []string{"mark"}, "driver continued error_classified request"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -185,7 +198,8 @@ func TestKilledInHook(t *testing.T) {
 				t.Fatalf("%+v, %v, %v", r, err, r.Error)
 			}
 			events := w.events(r)
-			if got := types(events); !strings.HasPrefix(got, "thread_started driver request "+c.types+" answer call_started call_result checkpoint request") {
+			if got := types(events); !strings.HasPrefix(got,
+				"thread_started driver request "+c.types+" answer call_started call_result checkpoint request") {
 				t.Errorf("recorded %s", got)
 			}
 			calls := map[string]int{}
@@ -208,8 +222,8 @@ func TestKilledInHook(t *testing.T) {
 	}
 }
 
-// TestKilledInHandoff kills a process between the first trace of the thread that goes on and the last event of the one before.
-// Whichever is resumed, there is one successor, and it has what was left.
+// TestKilledInHandoff kills a process between the first trace of the thread that goes on and the last event of the one
+// before. Whichever is resumed, there is one successor, and it has what was left.
 func TestKilledInHandoff(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -249,14 +263,16 @@ func TestKilledInHandoff(t *testing.T) {
 				}
 			}
 			old, last := w.generations()
-			if next != nil && last.ID != next.ID || old.State != roster.Continued || old.Next != last.ID || last.State != roster.Completed || *handed != 1 {
+			if next != nil && last.ID != next.ID || old.State != roster.Continued || old.Next != last.ID ||
+				last.State != roster.Completed || *handed != 1 {
 				t.Errorf("%+v, %+v, %d times", old, last, *handed)
 			}
 			for _, row := range []*roster.Thread{old, last} {
 				if a := w.account(row.ID); !a.Closed {
 					t.Errorf("%+v", a)
 				}
-				if v, err := transcript.Verify(t.Context(), row.Dir(), transcript.Check{Keys: w.machine()}); err != nil || v.Problem != nil {
+				if v, err := transcript.Verify(t.Context(), row.Dir(),
+					transcript.Check{Keys: w.machine()}); err != nil || v.Problem != nil {
 					t.Errorf("%v, %v", v.Problem, err)
 				}
 				w.same(row.ID)
@@ -268,7 +284,8 @@ func TestKilledInHandoff(t *testing.T) {
 // narrow makes the window of the model small, and its tokens dear.
 func (w *world) narrow() { w.t.Helper(); w.provider(4000) }
 
-// provider makes a provider whose tokens have a price, and whose window has so many, with other parts of its text replaced.
+// provider makes a provider whose tokens have a price, and whose window has so many, with other parts of its text
+// replaced.
 func (w *world) provider(window int, replaced ...string) {
 	w.t.Helper()
 	head, rest, _ := strings.Cut(w.server.Item("local"), "pricing:")
@@ -276,7 +293,8 @@ func (w *world) provider(window int, replaced ...string) {
 	for len(rest) > 0 && (rest[0] == ' ' || rest[0] == '#') {
 		_, rest, _ = strings.Cut(rest, "\n")
 	}
-	item := strings.Replace(head+"pricing: {\"*\": {input: \"1\", output: \"1\"}}\n"+rest, "context_window: 32768\n", fmt.Sprintf("context_window: %d\n", window), 1)
+	item := strings.Replace(head+"pricing: {\"*\": {input: \"1\", output: \"1\"}}\n"+rest, "context_window: 32768\n",
+		fmt.Sprintf("context_window: %d\n", window), 1)
 	w.Put("tools/rye/agent/providers/local.yaml", strings.NewReplacer(replaced...).Replace(item))
 }
 
@@ -291,10 +309,12 @@ func handing() (answer func(q *modeltest.Request) modeltest.Turn, handed *int) {
 			return modeltest.Turn{Text: "We were at three.", Usage: provider.Usage{Input: 7, Output: 3}}
 		case strings.Contains(all, "We were at three."):
 			*handed++
-			return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "four"})}, Usage: provider.Usage{Input: 50, Output: 5}}
+			return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "four"})},
+				Usage: provider.Usage{Input: 50, Output: 5}}
 		}
 		turn++
-		return modeltest.Turn{Calls: []provider.ToolCall{executes(fmt.Sprint("c", turn), "acme/echo", object{"text": "x"})}, Usage: provider.Usage{Input: turn * 1240, Output: 5}}
+		return modeltest.Turn{Calls: []provider.ToolCall{executes(fmt.Sprint("c", turn), "acme/echo",
+			object{"text": "x"})}, Usage: provider.Usage{Input: turn * 1240, Output: 5}}
 	}, handed
 }
 
@@ -329,7 +349,8 @@ func (w *world) goOn(n int, ended bool) {
 	if !rows[0].State.Ended() {
 		r, err := w.resume(id)
 		if err != nil && fault.CodeOf(err) == fault.NotFound {
-			if _, missing := os.Stat(filepath.Join(w.dir(id), transcript.LinesFile)); errors.Is(missing, os.ErrNotExist) {
+			if _, missing := os.Stat(filepath.Join(w.dir(id), transcript.LinesFile)); errors.Is(missing,
+				os.ErrNotExist) {
 				return // killed before the first line
 			}
 		}
@@ -361,10 +382,12 @@ func (w *world) goOn(n int, ended bool) {
 	w.same(id)
 }
 
-// TestKilledAtEnd kills a process that has recorded the end of its thread, before the registry knows of it. The thread has ended.
+// TestKilledAtEnd kills a process that has recorded the end of its thread, before the registry knows of it. The thread
+// has ended.
 func TestKilledAtEnd(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, withOutputs(asking), modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "x"})}})
+	w := newWorld(t, withOutputs(asking), modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return",
+		object{"answer": "x"})}})
 	if !w.doom(doomed{Before: `"completed"`}) {
 		t.Fatal("it wasn't killed")
 	}

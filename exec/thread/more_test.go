@@ -18,21 +18,28 @@ import (
 
 // TestPermitted: what a directive with every permission to execute gets of directives and knowledge.
 func TestPermitted(t *testing.T) {
-	items := plain(strings.ReplaceAll(strings.ReplaceAll(asking, "<execute><tool>acme/echo</tool></execute>", "<execute>*</execute>"),
+	items := plain(strings.ReplaceAll(strings.ReplaceAll(asking, "<execute><tool>acme/echo</tool></execute>",
+		"<execute>*</execute>"),
 		`<model provider="local" id="test-model"/>`, ""))
-	items["directives/acme/asking.md"] = strings.ReplaceAll(items["directives/acme/asking.md"], "Ask about", "Ask {input:nothing} about")
-	items["knowledge/acme/facts.md"] = "---\nid: facts\ntitle: Facts\nversion: 1.0.0\nentry_type: reference\ncategory: acme\n---\nThe earth is round.\n"
+	items["directives/acme/asking.md"] = strings.ReplaceAll(items["directives/acme/asking.md"], "Ask about",
+		"Ask {input:nothing} about")
+	items["knowledge/acme/facts.md"] =
+		"---\nid: facts\ntitle: Facts\nversion: 1.0.0\nentry_type: reference\ncategory: acme\n---\nThe earth is round.\n"
 	item := func(id, kind string, given object) provider.ToolCall {
-		return call(id, "rye_execute", object{"item_type": kind, "item_id": map[string]string{"directive": "acme/asking", "knowledge": "acme/facts"}[kind], "parameters": given})
+		return call(id, "rye_execute", object{"item_type": kind,
+			"item_id":    map[string]string{"directive": "acme/asking", "knowledge": "acme/facts"}[kind],
+			"parameters": given})
 	}
 	w := newWorld(t, items, modeltest.Turn{RawUsage: "none", Calls: []provider.ToolCall{
-		item("a", "knowledge", object{}), item("b", "directive", object{"topic": "bread"}), item("c", "directive", object{}),
+		item("a", "knowledge", object{}), item("b", "directive", object{"topic": "bread"}),
+		item("c", "directive", object{}),
 		executes("d", "rye/agent/threads/directive_return", object{}), executes("e", "rye/nothing", object{}),
 	}}, modeltest.Turn{Text: "done"})
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"duration=60"}})
 	must(t, err)
 	body := string(w.server.Requests()[1].Raw)
-	for _, part := range []string{"The earth is round", "Ask {input:nothing} about bread, 2 deep", "topic", "declares no outputs", "TOOL_NOT_FOUND"} {
+	for _, part := range []string{"The earth is round", "Ask {input:nothing} about bread, 2 deep", "topic",
+		"declares no outputs", "TOOL_NOT_FOUND"} {
 		if !strings.Contains(body, part) {
 			t.Errorf("the model's results lack %q: %s", part, body)
 		}
@@ -45,21 +52,27 @@ func TestPermitted(t *testing.T) {
 // TestOutputs: outputs that are missing go back to the model, whichever way it returns them.
 func TestOutputs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, withOutputs(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "rye/agent/threads/directive_return", object{"other": 1})}},
-		modeltest.Turn{Calls: []provider.ToolCall{executes("b", "rye/agent/threads/directive_return", object{"answer": 5})}},
-		modeltest.Turn{Calls: []provider.ToolCall{executes("c", "rye/agent/threads/directive_return", object{"answer": "five"})}})
+	w := newWorld(t, withOutputs(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a",
+		"rye/agent/threads/directive_return", object{"other": 1})}},
+		modeltest.Turn{Calls: []provider.ToolCall{executes("b", "rye/agent/threads/directive_return",
+			object{"answer": 5})}},
+		modeltest.Turn{Calls: []provider.ToolCall{executes("c", "rye/agent/threads/directive_return",
+			object{"answer": "five"})}})
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)
-	if !r.Success || r.Outputs["answer"] != "five" || !strings.Contains(string(w.server.Requests()[1].Raw), "outputs are missing: answer") {
+	if !r.Success || r.Outputs["answer"] != "five" ||
+		!strings.Contains(string(w.server.Requests()[1].Raw), "outputs are missing: answer") {
 		t.Errorf("%+v: %s", r, w.server.Requests()[1].Raw)
 	}
 
 	// A value that is nothing to speak of is one.
 	empty := object{"n": 0.0, "b": false, "s": "", "l": []any{}}
-	items := plain(strings.Replace(asking, "OUTPUTS", `<outputs><output name="n" type="integer">n</output><output name="b" type="boolean">b</output>`+
-		`<output name="s" type="string">s</output><output name="l" type="array">l</output></outputs>`, 1))
+	items := plain(strings.Replace(asking, "OUTPUTS",
+		`<outputs><output name="n" type="integer">n</output><output name="b" type="boolean">b</output>`+
+			`<output name="s" type="string">s</output><output name="l" type="array">l</output></outputs>`, 1))
 	w = newWorld(t, items, modeltest.Turn{Calls: []provider.ToolCall{call("a", "directive_return", empty)}})
-	if r, err = w.run(t.Context(), thread.Start{}); err != nil || !r.Success || !reflect.DeepEqual(r.Outputs, map[string]any(empty)) {
+	if r, err = w.run(t.Context(), thread.Start{}); err != nil || !r.Success ||
+		!reflect.DeepEqual(r.Outputs, map[string]any(empty)) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -80,7 +93,8 @@ func TestReturnsOnce(t *testing.T) {
 	})
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)
-	if n := strings.Count(types(w.events(r)), "call_result"); !r.Success || r.Outputs["answer"] != "answer 0" || n != 2 {
+	if n := strings.Count(types(w.events(r)), "call_result"); !r.Success || r.Outputs["answer"] != "answer 0" ||
+		n != 2 {
 		t.Errorf("%+v, %v, %d results", r, r.Error, n)
 	}
 	w.same(r.Thread)
@@ -97,12 +111,18 @@ func TestCutAnswers(t *testing.T) {
 		limits       []string
 		status, says string
 	}{
-		"cut twice":      {plain(asking), []modeltest.Turn{cut("one, "), cut("two, "), {Text: "three"}}, nil, thread.Completed, "one, two, three"},
-		"after a call":   {plain(asking), []modeltest.Turn{cut("I'll "), echoes("x"), {Text: "done"}}, nil, thread.Completed, "done"},
-		"always":         {plain(asking), []modeltest.Turn{cut("one, "), cut("two, "), cut("three, ")}, []string{"turns=3"}, thread.Interrupted, "turns_exceeded"},
-		"before outputs": {withOutputs(asking), []modeltest.Turn{cut("It is "), {Text: "x."}, returns}, nil, thread.Completed, ""},
-		"refused":        {plain(asking), []modeltest.Turn{{Text: "I can't help with that.", Stop: provider.StopRefusal}}, nil, thread.Failed, "the model refused to answer: I can't help with that."},
-		"nothing":        {plain(asking), []modeltest.Turn{{Stop: provider.StopLength}, {Stop: provider.StopLength}}, nil, thread.Failed, "with nothing, twice"},
+		"cut twice": {plain(asking), []modeltest.Turn{cut("one, "), cut("two, "), {Text: "three"}}, nil,
+			thread.Completed, "one, two, three"},
+		"after a call": {plain(asking), []modeltest.Turn{cut("I'll "), echoes("x"), {Text: "done"}}, nil,
+			thread.Completed, "done"},
+		"always": {plain(asking), []modeltest.Turn{cut("one, "), cut("two, "), cut("three, ")},
+			[]string{"turns=3"}, thread.Interrupted, "turns_exceeded"},
+		"before outputs": {withOutputs(asking), []modeltest.Turn{cut("It is "), {Text: "x."}, returns}, nil,
+			thread.Completed, ""},
+		"refused": {plain(asking), []modeltest.Turn{{Text: "I can't help with that.", Stop: provider.StopRefusal}},
+			nil, thread.Failed, "the model refused to answer: I can't help with that."},
+		"nothing": {plain(asking), []modeltest.Turn{{Stop: provider.StopLength}, {Stop: provider.StopLength}}, nil,
+			thread.Failed, "with nothing, twice"},
 	} {
 		w := newWorld(t, c.items, c.turns...)
 		r, err := w.run(t.Context(), thread.Start{Limits: c.limits})
@@ -111,7 +131,8 @@ func TestCutAnswers(t *testing.T) {
 		if r.Error != nil {
 			says = r.Error.Text
 		}
-		if r.Status != c.status || !strings.Contains(says, c.says) || c.status == thread.Completed && says != c.says || w.server.Left() != 0 {
+		if r.Status != c.status || !strings.Contains(says, c.says) || c.status == thread.Completed && says != c.says ||
+			w.server.Left() != 0 {
 			t.Errorf("%s: %+v, %v", name, r, r.Error)
 		}
 		w.same(r.Thread)
@@ -140,7 +161,8 @@ func TestUnusable(t *testing.T) {
 	w := newWorld(t, plain(asking))
 	w.Write(".ai/directives/acme/raw.md", strings.ReplaceAll(asking, "OUTPUTS", ""))
 	s := w.engine.Session
-	if r, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/raw"}}); err == nil {
+	if r, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive",
+		ID: "acme/raw"}}); err == nil {
 		t.Errorf("an unsigned directive: %+v", r)
 	}
 	if it, err := s.Chosen(t.Context(), model.Ref{Kind: "tool", ID: "rye/none"}); err == nil {

@@ -30,8 +30,8 @@ func (w *world) grant(line string) {
 	w.Write(name, string(b)+"\ngrants:\n  "+line+"\n")
 }
 
-// TestPrinted: what the documents of rye 1 print works as printed: permissions with dots and with other names of tools, steps in
-// the XML, hooks.
+// TestPrinted: what the documents of rye 1 print works as printed: permissions with dots and with other names of
+// tools, steps in the XML, hooks.
 func TestPrinted(t *testing.T) {
 	t.Parallel()
 	whole := printed(t, "scrape_website.md")
@@ -68,7 +68,8 @@ func TestPrinted(t *testing.T) {
 			}, modeltest.Turn{Calls: []provider.ToolCall{c.call}}, done)
 			w.Write("data/old.json", "")
 			w.grant(`"tool:rye/file-system/*": ["files:write:data"]`)
-			r, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "scrape_website"}, Model: "local/x", Inputs: params.Values(object{"url": "https://example.org"})})
+			r, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "scrape_website"},
+				Model: "local/x", Inputs: params.Values(object{"url": "https://example.org"})})
 			must(t, err)
 			if !r.Success {
 				t.Fatalf("%+v: %v", r, r.Error)
@@ -103,7 +104,8 @@ func TestNarrow(t *testing.T) {
 	}
 	items := plain(asking)
 	items["config/capabilities.yaml"] = "aliases: [{id: acme/none, tools: [acme/echo]}]\n"
-	if _, err := newWorld(t, items).run(t.Context(), thread.Start{}); err == nil || !strings.Contains(err.Error(), "only the library has aliases") {
+	if _, err := newWorld(t, items).run(t.Context(), thread.Start{}); err == nil ||
+		!strings.Contains(err.Error(), "only the library has aliases") {
 		t.Errorf("%v", err)
 	}
 }

@@ -23,11 +23,13 @@ import (
 func (w *world) left(id string, started *transcript.Started) {
 	w.t.Helper()
 	lease, err := roster.BeginLease(w.t.Context(), w.engine.Roster, w.engine.Dir,
-		&roster.Thread{ID: id, Kind: started.Kind, Directive: started.Directive.Ref, Created: time.Now().UTC().Round(0)}, limits.Unlimited)
+		&roster.Thread{ID: id, Kind: started.Kind, Directive: started.Directive.Ref,
+			Created: time.Now().UTC().Round(0)}, limits.Unlimited)
 	must(w.t, err)
 	k, err := w.engine.Session.Kernel()
 	must(w.t, err)
-	record, err := transcript.Create(lease.Dir, id, *started, lease.Driver(k, "rye test"), transcript.Options{Key: k.Machine, Now: time.Now, Guard: lease.Guard})
+	record, err := transcript.Create(lease.Dir, id, *started, lease.Driver(k, "rye test"),
+		transcript.Options{Key: k.Machine, Now: time.Now, Guard: lease.Guard})
 	must(w.t, err)
 	must(w.t, record.Close(), lease.Leave(w.t.Context(), roster.Interrupted, ""))
 }
@@ -42,8 +44,8 @@ func (w *world) started() *transcript.Started {
 	return s
 }
 
-// TestNotResumed: a thread doesn't go on with another lock, directive or model than it began with, and says why. It stays as it
-// is.
+// TestNotResumed: a thread doesn't go on with another lock, directive or model than it began with, and says why. It
+// stays as it is.
 func TestNotResumed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plain(asking), done)
@@ -53,19 +55,34 @@ func TestNotResumed(t *testing.T) {
 		want   string
 		epoch  int64 // 1 if nothing was claimed
 	}{
-		"acme/lock-1-aaaaa":      {func(s *transcript.Started) { s.Set = cas.Sum([]byte("other")) }, fault.LockMismatch, "ran with another lock", 1},
-		"acme/directive-1-aaaaa": {func(s *transcript.Started) { s.Directive.Digest = cas.Sum([]byte("other")) }, fault.Conflict, "has changed since the thread", 1},
-		"acme/none-1-aaaaa":      {func(s *transcript.Started) { s.Directive.Ref = "directive:acme/none" }, fault.NotFound, "acme/none", 1},
-		"acme/kind-1-aaaaa":      {func(s *transcript.Started) { s.Kind = "graph" }, fault.Validation, "is that of a graph, which", 1},
-		"acme/inputs-1-aaaaa":    {func(s *transcript.Started) { s.Given = nil }, fault.Validation, "doesn't have the inputs", 1},
-		"acme/model-1-aaaaa":     {func(s *transcript.Started) { s.Model = "gone/model" }, fault.NotFound, "gone", 1},
-		"acme/grants-1-aaaaa":    {func(s *transcript.Started) { s.Grants = []string{"everything"} }, fault.Validation, "everything", 1},
-		"acme/handed-1-aaaaa":    {func(s *transcript.Started) { s.Continues = "acme/old-1-aaaaa" }, fault.Conflict, "was not handed its work: resume acme/old-1-aaaaa", 2},
+		"acme/lock-1-aaaaa": {func(s *transcript.Started) {
+			s.Set = cas.Sum([]byte("other"))
+		}, fault.LockMismatch, "ran with another lock", 1},
+		"acme/directive-1-aaaaa": {func(s *transcript.Started) {
+			s.Directive.Digest = cas.Sum([]byte("other"))
+		}, fault.Conflict, "has changed since the thread", 1},
+		"acme/none-1-aaaaa": {func(s *transcript.Started) {
+			s.Directive.Ref = "directive:acme/none"
+		}, fault.NotFound, "acme/none", 1},
+		"acme/kind-1-aaaaa": {func(s *transcript.Started) {
+			s.Kind = "graph"
+		}, fault.Validation, "is that of a graph, which", 1},
+		"acme/inputs-1-aaaaa": {func(s *transcript.Started) {
+			s.Given = nil
+		}, fault.Validation, "doesn't have the inputs", 1},
+		"acme/model-1-aaaaa": {func(s *transcript.Started) { s.Model = "gone/model" }, fault.NotFound, "gone", 1},
+		"acme/grants-1-aaaaa": {func(s *transcript.Started) {
+			s.Grants = []string{"everything"}
+		}, fault.Validation, "everything", 1},
+		"acme/handed-1-aaaaa": {func(s *transcript.Started) {
+			s.Continues = "acme/old-1-aaaaa"
+		}, fault.Conflict, "was not handed its work: resume acme/old-1-aaaaa", 2},
 	} {
 		s := w.started()
 		c.change(s)
 		w.left(id, s)
-		if r, err := w.resume(id); err == nil || fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
+		if r, err := w.resume(id); err == nil || fault.CodeOf(err) != c.code ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v; want %s", id, r, err, c.code)
 		}
 		if row := w.state(id); row.State != roster.Interrupted || row.Epoch != c.epoch {
@@ -81,7 +98,8 @@ func TestNotResumed(t *testing.T) {
 	}
 	w.left("acme/lost-1-aaaaa", w.started())
 	must(t, os.RemoveAll(w.dir("acme/lost-1-aaaaa")))
-	if r, err := w.resume("acme/lost-1-aaaaa"); fault.CodeOf(err) != fault.NotFound || !strings.Contains(err.Error(), "is lost") {
+	if r, err := w.resume("acme/lost-1-aaaaa"); fault.CodeOf(err) != fault.NotFound ||
+		!strings.Contains(err.Error(), "is lost") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	w.left("acme/torn-1-aaaaa", w.started())
@@ -91,7 +109,8 @@ func TestNotResumed(t *testing.T) {
 		t.Errorf("a torn transcript goes on: %+v", r)
 	}
 	must(t, os.Remove(lines))
-	if r, err := w.resume("acme/torn-1-aaaaa"); fault.CodeOf(err) != fault.NotFound || !strings.Contains(err.Error(), "had not begun") {
+	if r, err := w.resume("acme/torn-1-aaaaa"); fault.CodeOf(err) != fault.NotFound ||
+		!strings.Contains(err.Error(), "had not begun") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -121,12 +140,20 @@ func TestNotPlayedBack(t *testing.T) {
 		want   string // an error, or
 		member string // what differs
 	}{
-		"acme/inputs-1-aaaaa": {func(s *transcript.Started) { s.Given = map[string]any{"topic": 5} }, "invalid inputs", ""},
-		"acme/grants-1-aaaaa": {func(s *transcript.Started) { s.Grants = []string{"search:tool:acme/*"} }, "", "grants"},
-		"acme/parent-1-aaaaa": {func(s *transcript.Started) { s.Grants, s.Parent = []string{"search:tool:acme/*"}, "acme/up-1-aaaaa" }, "", ""},
-		"acme/bad-1-aaaaa":    {func(s *transcript.Started) { s.Grants, s.Parent = []string{"x"}, "acme/up-1-aaaaa" }, "x", ""},
-		"acme/model-1-aaaaa":  {func(s *transcript.Started) { s.Model = "gone/model" }, "gone", ""},
-		"acme/same-1-aaaaa":   {func(*transcript.Started) {}, "", ""},
+		"acme/inputs-1-aaaaa": {func(s *transcript.Started) {
+			s.Given = map[string]any{"topic": 5}
+		}, "invalid inputs", ""},
+		"acme/grants-1-aaaaa": {func(s *transcript.Started) {
+			s.Grants = []string{"search:tool:acme/*"}
+		}, "", "grants"},
+		"acme/parent-1-aaaaa": {func(s *transcript.Started) {
+			s.Grants, s.Parent = []string{"search:tool:acme/*"}, "acme/up-1-aaaaa"
+		}, "", ""},
+		"acme/bad-1-aaaaa": {func(s *transcript.Started) {
+			s.Grants, s.Parent = []string{"x"}, "acme/up-1-aaaaa"
+		}, "x", ""},
+		"acme/model-1-aaaaa": {func(s *transcript.Started) { s.Model = "gone/model" }, "gone", ""},
+		"acme/same-1-aaaaa":  {func(*transcript.Started) {}, "", ""},
 	} {
 		s := w.started()
 		c.change(s)
@@ -138,7 +165,8 @@ func TestNotPlayedBack(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if (r.Difference == nil) != (c.member == "") || r.Difference != nil && !strings.Contains(strings.Join(r.Difference.Lines(), "\n"), c.member) {
+		if (r.Difference == nil) != (c.member == "") || r.Difference != nil &&
+			!strings.Contains(strings.Join(r.Difference.Lines(), "\n"), c.member) {
 			t.Errorf("%s: %+v", id, r.Difference)
 		}
 		if r.Difference == nil && r.Status != transcript.StatusUnfinished {
@@ -150,15 +178,19 @@ func TestNotPlayedBack(t *testing.T) {
 // TestHookResults: what a hook runs gives it a result, large or not, and what fails is recorded with it.
 func TestHookResults(t *testing.T) {
 	t.Parallel()
-	large := config(plain(asking), "hooks: [{id: a, event: after_step, action: {item_id: acme/echo, params: {text: x, times: 20000}}}]\n")
+	large := config(plain(asking),
+		"hooks: [{id: a, event: after_step, action: {item_id: acme/echo, params: {text: x, times: 20000}}}]\n")
 	for _, c := range []struct {
 		name, hooks string
 		result      string // has this
 		length      int
 	}{
-		{"search", `<hook event="after_step" id="a"><tool>rye.primary.search</tool><params><query>echo</query><scope>tool.acme.*</scope></params></hook>`, "tool:acme/echo", 0},
-		{"a file", `<hook event="after_step" id="a"><load item_type="tool">acme/echo</load></hook>`, "def main(params)", 0},
-		{"fails", `<hook event="after_step" id="a"><tool>acme.echo</tool><params><text>fail</text></params></hook>`, "EXECUTION_FAILED", 0},
+		{"search", `<hook event="after_step" id="a"><tool>rye.primary.search</tool><params><query>echo</query><scope>tool.acme.*</scope></params></hook>`,
+			"tool:acme/echo", 0},
+		{"a file", `<hook event="after_step" id="a"><load item_type="tool">acme/echo</load></hook>`,
+			"def main(params)", 0},
+		{"fails", `<hook event="after_step" id="a"><tool>acme.echo</tool><params><text>fail</text></params></hook>`,
+			"EXECUTION_FAILED", 0},
 		{"large", "", strings.Repeat("x", 20_000), 20_000},
 	} {
 		items := withHooks(c.hooks)
@@ -188,20 +220,23 @@ func TestHookEnds(t *testing.T) {
 		status string
 	}{
 		{`<hook event="tool_call_start" id="a" condition="input == null or item == ''"><action>abort</action></hook>`,
-			modeltest.Turn{Calls: []provider.ToolCall{{ID: "a", Name: "rye_execute", Raw: `{"item_type":`}}}, thread.Cancelled},
+			modeltest.Turn{Calls: []provider.ToolCall{{ID: "a", Name: "rye_execute", Raw: `{"item_type":`}}},
+			thread.Cancelled},
 		{`<hook event="error" id="a"><action>abort</action></hook>`, modeltest.Turn{Status: 404}, thread.Cancelled},
 	} {
 		w := newWorld(t, withHooks(c.hooks), c.turn)
 		r, err := w.run(t.Context(), thread.Start{})
 		must(t, err)
-		if r.Status != c.status || strings.Join(w.hooksOf(r), ", ") != "a abort" || strings.Contains(types(w.events(r)), "call_started") ||
+		if r.Status != c.status || strings.Join(w.hooksOf(r), ", ") != "a abort" ||
+			strings.Contains(types(w.events(r)), "call_started") ||
 			!strings.HasSuffix(types(w.events(r)), "thread_cancelled checkpoint") {
 			t.Errorf("%+v, %v: %s", r, w.hooksOf(r), types(w.events(r)))
 		}
 		w.same(r.Thread)
 	}
 	// A failure that no policy would try again waits a second when a hook says so.
-	w := newWorld(t, withHooks(`<hook event="error" id="a"><action>retry</action></hook>`), modeltest.Turn{Status: 404})
+	w := newWorld(t, withHooks(`<hook event="error" id="a"><action>retry</action></hook>`),
+		modeltest.Turn{Status: 404})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var was transcript.Classified
 	_, err := w.run(ctx, thread.Start{Live: thread.Live{Event: func(e *transcript.Event) {
@@ -267,7 +302,8 @@ func TestSummary(t *testing.T) {
 // TestNotBegun: no thread begins with an item or config that isn't signed or says what can't be.
 func TestNotBegun(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"resilience", "error_classification", "capabilities", "coordination", "hook_conditions", "events"} {
+	for _, name := range []string{"resilience", "error_classification", "capabilities", "coordination",
+		"hook_conditions", "events"} {
 		w := newWorld(t, plain(asking))
 		w.Write(".ai/config/"+name+".yaml", "{}\n")
 		if r, err := w.run(t.Context(), thread.Start{}); fault.CodeOf(err) != fault.Unsigned {
@@ -280,16 +316,20 @@ func TestNotBegun(t *testing.T) {
 		code       fault.Code
 		want       string
 	}{
-		{"config/coordination.yaml", "coordination: {continuation: {trigger_threshold: 2}}\n", fault.Config, "trigger_threshold"},
-		{"config/coordination.yaml", "coordination: {continuation: {pressure_threshold: -1}}\n", fault.Config, "pressure_threshold"},
+		{"config/coordination.yaml", "coordination: {continuation: {trigger_threshold: 2}}\n", fault.Config,
+			"trigger_threshold"},
+		{"config/coordination.yaml", "coordination: {continuation: {pressure_threshold: -1}}\n", fault.Config,
+			"pressure_threshold"},
 		{"config/resilience.yaml", "retry: {max_retries: 1000}\n", fault.Config, "max_retries"},
 		{"config/capabilities.yaml", "narrow: 5\n", fault.Config, "narrow"},
-		{"tools/acme/providers/bad.yaml", strings.Replace(bad, "category: rye/agent/providers", "category: acme/providers", 1), fault.Validation, "is not a valid provider"},
+		{"tools/acme/providers/bad.yaml", strings.Replace(bad, "category: rye/agent/providers",
+			"category: acme/providers", 1), fault.Validation, "is not a valid provider"},
 	} {
 		items := plain(asking)
 		items[c.name] = c.text
 		w := newWorld(t, items, done)
-		if r, err := w.run(t.Context(), thread.Start{}); err == nil || fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
+		if r, err := w.run(t.Context(), thread.Start{}); err == nil || fault.CodeOf(err) != c.code ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v", c.name, r, err)
 		}
 	}
@@ -299,8 +339,10 @@ func TestNotBegun(t *testing.T) {
 		t.Errorf("an unsigned loop: %+v, %v", r, err)
 	}
 	enough := errors.New("no inputs today")
-	_, err := newWorld(t, plain(asking)).run(t.Context(), thread.Start{Inputs: func(*params.Schema) (map[string]any, error) { return nil, enough }})
-	if !errors.Is(err, enough) || !strings.Contains(strings.Join(fault.Of(err).Hint, "\n"), "rye run directive:acme/asking --help") {
+	_, err := newWorld(t, plain(asking)).run(t.Context(),
+		thread.Start{Inputs: func(*params.Schema) (map[string]any, error) { return nil, enough }})
+	if !errors.Is(err, enough) || !strings.Contains(strings.Join(fault.Of(err).Hint, "\n"),
+		"rye run directive:acme/asking --help") {
 		t.Errorf("%v", err)
 	}
 }
@@ -320,12 +362,15 @@ func TestReplayDiffers(t *testing.T) {
 	}{
 		{r.Thread, asking, ""},
 		{stopped.Thread, asking, "the record has no further answer: it ends after 1 request"},
-		{r.Thread, strings.Replace(asking, "<metadata>", "<metadata><tools><tool>acme/echo</tool></tools>", 1), `"name":"acme_echo"`},
+		{r.Thread, strings.Replace(asking, "<metadata>", "<metadata><tools><tool>acme/echo</tool></tools>", 1),
+			`"name":"acme_echo"`},
 		{r.Thread, strings.Replace(asking, "Ask about", "Enquire about", 1), "Enquire about"},
 	} {
 		w.Put("directives/acme/asking.md", strings.ReplaceAll(c.directive, "OUTPUTS", ""))
 		live = ""
-		again, err := w.run(t.Context(), thread.Start{Replay: w.dir(c.dir), Live: thread.Live{Text: func(s string) { live += s }}})
+		again, err := w.run(t.Context(), thread.Start{Replay: w.dir(c.dir), Live: thread.Live{Text: func(s string) {
+			live += s
+		}}})
 		must(t, err)
 		if c.want == "" {
 			if !again.Success || live != "done" {
@@ -333,7 +378,8 @@ func TestReplayDiffers(t *testing.T) {
 			}
 			continue
 		}
-		if again.Success || again.Error.Code != fault.Conflict || !strings.Contains(again.Error.Text+strings.Join(again.Error.Why, "\n"), c.want) {
+		if again.Success || again.Error.Code != fault.Conflict ||
+			!strings.Contains(again.Error.Text+strings.Join(again.Error.Why, "\n"), c.want) {
 			t.Errorf("%+v, %v; want %s", again, again.Error, c.want)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 )
 
 // PlayBack runs the loop of the thread whose transcript is in a directory again, with the directive, the loop and the
-// configuration as they are now. The model's answers and the results of calls come from the record, nothing is executed and
-// nothing is written. Every event is compared, but for times, ids and signatures; the first that differs ends the replay. The
-// transcript is read as it is: transcript.Verify says whether it can be believed.
+// configuration as they are now. The model's answers and the results of calls come from the record, nothing is
+// executed and nothing is written. Every event is compared, but for times, ids and signatures; the first that differs
+// ends the replay. The transcript is read as it is: transcript.Verify says whether it can be believed.
 func (e *Engine) PlayBack(ctx context.Context, dir string) (*replay.Played, error) {
 	t, err := e.remember(ctx, dir)
 	if err != nil {
@@ -46,7 +46,8 @@ func (t *thread) compareStart(ctx context.Context) (err error) {
 	}
 	if t.origin.Parent == "" && t.origin.Continues == "" && t.plan.Owned {
 		err = t.plan.Permit(ctx)
-	} else if had, bad := capability.ParseSet(t.origin.Grants); bad == nil { // its parent's permissions aren't known here, or who granted them
+		// its parent's permissions aren't known here, or who granted them
+	} else if had, bad := capability.ParseSet(t.origin.Grants); bad == nil {
 		err = t.plan.Narrow(had)
 	} else {
 		err = bad

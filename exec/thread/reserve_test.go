@@ -24,8 +24,8 @@ func (w *world) requests(r *thread.Result) (all []transcript.Request) {
 	return all
 }
 
-// TestReserved: what is reserved for a model call covers each byte that the service hasn't counted, also when it is made again,
-// and when the loop offers other tools.
+// TestReserved: what is reserved for a model call covers each byte that the service hasn't counted, also when it is
+// made again, and when the loop offers other tools.
 func TestReserved(t *testing.T) {
 	t.Parallel()
 	const perToken = 1000 // nano-dollars
@@ -33,8 +33,10 @@ func TestReserved(t *testing.T) {
 	result := strings.Repeat("x", 9000)
 	w := newWorld(t, plain(asking))
 	w.provider(32768)
-	w.server.Add(modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x", "times": len(result)})}, Usage: usage},
-		modeltest.Turn{Status: 503, Late: true, Text: "Hm", RetryAfter: "0"}, modeltest.Turn{Text: "done", Usage: usage})
+	w.server.Add(modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo",
+		object{"text": "x", "times": len(result)})}, Usage: usage},
+		modeltest.Turn{Status: 503, Late: true, Text: "Hm", RetryAfter: "0"},
+		modeltest.Turn{Text: "done", Usage: usage})
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)
 	all := w.requests(r)
@@ -78,7 +80,8 @@ func TestOverhead(t *testing.T) {
 	}
 }
 
-// TestAnswerBound: an answer may have as many tokens as the limit leaves beside the request, and no more is reserved for it.
+// TestAnswerBound: an answer may have as many tokens as the limit leaves beside the request, and no more is reserved
+// for it.
 func TestAnswerBound(t *testing.T) {
 	t.Parallel()
 	bound := func(limit int64) (most float64, reserved int64) {
@@ -120,7 +123,8 @@ func TestWideRefused(t *testing.T) {
 // TestUnreported: a service that doesn't say what it used is taken to have used what it was sent and what it wrote.
 func TestUnreported(t *testing.T) {
 	t.Parallel()
-	silent := modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": strings.Repeat("x", 3000)})}, RawUsage: "none"}
+	silent := modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo",
+		object{"text": strings.Repeat("x", 3000)})}, RawUsage: "none"}
 	w := newWorld(t, plain(asking), silent, modeltest.Turn{Text: "done", RawUsage: "none"})
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)
@@ -131,8 +135,8 @@ func TestUnreported(t *testing.T) {
 	w.same(r.Thread)
 }
 
-// TestFullWindow: a thread whose calls fill the window with real text hands over to one that knows its task and has room: also
-// when the last turn alone is too large.
+// TestFullWindow: a thread whose calls fill the window with real text hands over to one that knows its task and has
+// room: also when the last turn alone is too large.
 func TestFullWindow(t *testing.T) {
 	t.Parallel()
 	for name, calls := range map[string]int{"turn by turn": 1, "one turn": 5} {
@@ -143,7 +147,8 @@ func TestFullWindow(t *testing.T) {
 				var handed, summarised string
 				w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
 					all := fmt.Sprint(q.Body["messages"])
-					usage := provider.Usage{Input: provider.Size(q.Body["messages"])/provider.PerToken + 300, Output: 5}
+					usage := provider.Usage{Input: provider.Size(q.Body["messages"])/provider.PerToken + 300,
+						Output: 5}
 					switch {
 					case strings.Contains(all, "Write that summary"):
 						summarised = all
@@ -154,14 +159,17 @@ func TestFullWindow(t *testing.T) {
 					}
 					turn := modeltest.Turn{Usage: usage}
 					for i := range calls {
-						turn.Calls = append(turn.Calls, executes(fmt.Sprint("c", i), "acme/echo", object{"text": "0123456789", "times": 700}))
+						turn.Calls = append(turn.Calls, executes(fmt.Sprint("c", i), "acme/echo",
+							object{"text": "0123456789", "times": 700}))
 					}
 					return turn
 				})
 				r, err := w.run(t.Context(), thread.Start{Limits: []string{"tokens=1000000", "turns=20"}})
 				must(t, err)
-				if !r.Success || r.Result != "done" || len(handed) > 18_000 || !strings.Contains(handed, "Ask about rye, 2 deep") || !strings.Contains(handed, summary) ||
-					!strings.Contains(handed, "0123456789") || strings.Contains(handed, "the rest was left out") != (calls > 1) {
+				if !r.Success || r.Result != "done" || len(handed) > 18_000 ||
+					!strings.Contains(handed, "Ask about rye, 2 deep") || !strings.Contains(handed, summary) ||
+					!strings.Contains(handed, "0123456789") ||
+					strings.Contains(handed, "the rest was left out") != (calls > 1) {
 					t.Errorf("%+v, %v: it was handed %d bytes: %.3000s", r, r.Error, len(handed), handed)
 				}
 				if len(summarised) > 20_000 || !strings.Contains(summarised, "Ask about rye, 2 deep") {

@@ -30,23 +30,26 @@ type Resume struct {
 	spawned []string // the limits that it was started with
 }
 
-// Resume lets a thread go on where it stopped: its loop runs again from the start, and is answered from the transcript until that
-// ends. An error says that it doesn't go on; what became of it is in the result.
+// Resume lets a thread go on where it stopped: its loop runs again from the start, and is answered from the transcript
+// until that ends. An error says that it doesn't go on; what became of it is in the result.
 func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
-	row, err := (&control.Writer{Kernel: e.Session.Kernel, Program: e.Program, Now: e.Now, Hook: e.Hook}).Last(ctx, e.Roster, r.Thread)
+	row, err := (&control.Writer{Kernel: e.Session.Kernel, Program: e.Program, Now: e.Now, Hook: e.Hook}).Last(ctx,
+		e.Roster, r.Thread)
 	if err != nil {
 		return nil, err
 	}
 	t, err := e.remember(ctx, row.Dir())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.NotFound, "the thread %s has no transcript: it had not begun", row.ID).From(err).On("thread", row.ID).
+		return nil, fault.New(fault.NotFound, "the thread %s has no transcript: it had not begun",
+			row.ID).From(err).On("thread", row.ID).
 			Try(fault.Command("rye run", row.Directive))
 	}
 	if err != nil {
 		return nil, err
 	}
 	if t.origin.Model == provider.Replayed {
-		return nil, fault.New(fault.Validation, "the thread %s can't go on: a record answered it, not a model", row.ID).On("thread", row.ID).
+		return nil, fault.New(fault.Validation, "the thread %s can't go on: a record answered it, not a model",
+			row.ID).On("thread", row.ID).
 			Try("rye run " + row.Directive)
 	}
 	if err := t.plan.Same(t.id, &t.origin); err != nil {
@@ -92,7 +95,8 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 	return done, errors.Join(err, above.Close(context.WithoutCancel(ctx), t.Ledger, t.Now()))
 }
 
-// reopen makes the thread ready for its next part, in which it has these limits, and returns the accounts above that it opened.
+// reopen makes the thread ready for its next part, in which it has these limits, and returns the accounts above that
+// it opened.
 func (t *thread) reopen(ctx context.Context, row *roster.Thread, next *limits.Set) (above ledger.Above, err error) {
 	follower, err := control.Follower(ctx, t.Roster, t.id)
 	if err != nil {
@@ -159,13 +163,15 @@ func (e *Engine) remember(ctx context.Context, dir string) (*thread, error) {
 		return nil, err
 	}
 	if t.plan.Signs = s.Signs; t.plan.Kind() != s.Kind {
-		return nil, fault.New(fault.Validation, "the transcript of %s is that of a %s, which %q isn't", t.id, s.Kind, ref)
+		return nil, fault.New(fault.Validation, "the transcript of %s is that of a %s, which %q isn't", t.id, s.Kind,
+			ref)
 	}
 	return t, nil
 }
 
-// recall takes what came of a call from the record. A call without a result is made again if it only reads, or if it is a
-// child, which goes on; of any other it isn't known whether it has had an effect, and its result says so to the model.
+// recall takes what came of a call from the record. A call without a result is made again if it only reads, or if it
+// is a child, which goes on; of any other it isn't known whether it has had an effect, and its result says so to the
+// model.
 func (t *thread) recall(ctx context.Context, c *toolCall) (done bool, err error) {
 	r, large, err := t.recorder.Result(c.Record)
 	switch {

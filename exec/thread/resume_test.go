@@ -62,7 +62,8 @@ func (w *world) same(id string) {
 	}
 }
 
-// TestResume: a thread that limits interrupt goes on at the turn where it stopped, and is in the end what it would have been.
+// TestResume: a thread that limits interrupt goes on at the turn where it stopped, and is in the end what it would
+// have been.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	usage := provider.Usage{Input: 100, Output: 20}
@@ -74,7 +75,8 @@ func TestResume(t *testing.T) {
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"turns=1"}})
 	must(t, err)
 	for _, limit := range []string{"", "turns=2", "turns=3", "tokens=400", "turns=4"} {
-		if r.Status != thread.Interrupted || w.state(r.Thread).State != roster.Interrupted || w.account(r.Thread).Closed {
+		if r.Status != thread.Interrupted || w.state(r.Thread).State != roster.Interrupted ||
+			w.account(r.Thread).Closed {
 			t.Fatalf("before %q: %+v, %+v", limit, r, w.state(r.Thread))
 		}
 		w.same(r.Thread)
@@ -88,7 +90,8 @@ func TestResume(t *testing.T) {
 		r, err = w.resume(r.Thread, limits...)
 		must(t, err)
 	}
-	if !r.Success || r.Outputs["answer"] != "x" || r.Cost.Turns != 4 || r.Cost.InputTokens != 400 || len(w.server.Requests()) != 4 {
+	if !r.Success || r.Outputs["answer"] != "x" || r.Cost.Turns != 4 || r.Cost.InputTokens != 400 ||
+		len(w.server.Requests()) != 4 {
 		t.Errorf("%+v, %v, %d requests", r, r.Error, len(w.server.Requests()))
 	}
 	if row := w.state(r.Thread); row.State != roster.Completed || row.Epoch != 6 || !w.account(r.Thread).Closed {
@@ -107,7 +110,8 @@ func TestResume(t *testing.T) {
 func TestPlayBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withOutputs(asking), modeltest.Turn{Status: 429, RetryAfter: "0"},
-		modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "äö", "times": 10_000}), executes("b", "acme/echo", object{"text": "x"})}},
+		modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "äö", "times": 10_000}),
+			executes("b", "acme/echo", object{"text": "x"})}},
 		modeltest.Turn{Text: "Hm."},
 		modeltest.Turn{Calls: []provider.ToolCall{call("d", "directive_return", object{"answer": "x"})}})
 	r, err := w.run(t.Context(), thread.Start{})
@@ -133,10 +137,12 @@ func TestPlayBack(t *testing.T) {
 			t.Errorf("after %d lines: %+v, %v", strings.Count(string(lines[:i+1]), "\n"), got, err)
 		}
 	}
-	w.Put("directives/acme/asking.md", strings.ReplaceAll(strings.ReplaceAll(asking, "OUTPUTS", outputs), "Ask about", "Enquire about"))
+	w.Put("directives/acme/asking.md", strings.ReplaceAll(strings.ReplaceAll(asking, "OUTPUTS", outputs), "Ask about",
+		"Enquire about"))
 	got, err := w.engine.PlayBack(t.Context(), w.dir(r.Thread))
 	must(t, err)
-	if d := got.Difference; d == nil || d.Turn != 1 || d.Type != "request" || !strings.Contains(strings.Join(d.Lines(), "\n"), "Enquire about") {
+	if d := got.Difference; d == nil || d.Turn != 1 || d.Type != "request" ||
+		!strings.Contains(strings.Join(d.Lines(), "\n"), "Enquire about") {
 		t.Errorf("%+v", got.Difference)
 	}
 }
@@ -144,10 +150,12 @@ func TestPlayBack(t *testing.T) {
 // TestChanged: a thread whose directive has changed doesn't go on.
 func TestChanged(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plain(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}}, modeltest.Turn{Text: "done"})
+	w := newWorld(t, plain(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo",
+		object{"text": "x"})}}, modeltest.Turn{Text: "done"})
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"turns=1"}})
 	must(t, err)
-	w.Put("directives/acme/asking.md", strings.ReplaceAll(strings.ReplaceAll(asking, "OUTPUTS", ""), "Ask about", "Enquire about"))
+	w.Put("directives/acme/asking.md", strings.ReplaceAll(strings.ReplaceAll(asking, "OUTPUTS", ""), "Ask about",
+		"Enquire about"))
 	if _, err := w.resume(r.Thread, "turns=3"); fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("%v", err)
 	}
@@ -159,15 +167,18 @@ func TestChanged(t *testing.T) {
 // TestDiverged: a loop that asks for something else than the record ends with the line, and the thread stays as it is.
 func TestDiverged(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plain(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}}, modeltest.Turn{Text: "done"})
+	w := newWorld(t, plain(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo",
+		object{"text": "x"})}}, modeltest.Turn{Text: "done"})
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"turns=1"}})
 	must(t, err)
 	head := "---\nversion: \"1.0.0\"\ncategory: rye/agent\ndescription: Other\ntool_type: starlark\nexecutor_id: rye/core/runtimes/starlark_runtime\nrisk: read\npure: true\n---\n"
-	loop := "# " + strings.TrimSuffix(strings.ReplaceAll(head, "\n", "\n# "), "# ") + "def main(ctx):\n    return {'text': ctx.model([{'role': 'user', 'text': 'Hello'}], [])['text']}\n"
+	loop := "# " + strings.TrimSuffix(strings.ReplaceAll(head, "\n", "\n# "),
+		"# ") + "def main(ctx):\n    return {'text': ctx.model([{'role': 'user', 'text': 'Hello'}], [])['text']}\n"
 	w.Put("tools/rye/agent/loop.star", loop)
 	got, err := w.resume(r.Thread, "turns=3")
 	must(t, err)
-	if got.Status != thread.Interrupted || got.Error.Code != fault.Conflict || !strings.Contains(got.Error.Text, "line 3") {
+	if got.Status != thread.Interrupted || got.Error.Code != fault.Conflict ||
+		!strings.Contains(got.Error.Text, "line 3") {
 		t.Errorf("%+v, %v", got, got.Error)
 	}
 	if row := w.state(r.Thread); row.State != roster.Interrupted || row.Epoch != 2 {
@@ -218,17 +229,19 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// TestAlone: a child that was interrupted goes on alone when its parent's account is closed. It has no more than its parent had, and
-// its parent counts it; so does the thread that it hands over to.
+// TestAlone: a child that was interrupted goes on alone when its parent's account is closed. It has no more than its
+// parent had, and its parent counts it; so does the thread that it hands over to.
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	for _, hands := range []bool{false, true} {
 		items := withOutputs(asking)
-		items["directives/acme/plan.md"] = "# plan\n\n```xml\n" + strings.Replace(parent, "LIMITS", `<limits spend="0.4"/>`, 1) + "```\n"
+		items["directives/acme/plan.md"] = "# plan\n\n```xml\n" + strings.Replace(parent, "LIMITS",
+			`<limits spend="0.4"/>`, 1) + "```\n"
 		w := newWorld(t, items)
 		ofChild := func(q *modeltest.Request) modeltest.Turn {
 			if all := q.Body["messages"].([]any); all[len(all)-1].(object)["role"] == "tool" {
-				return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "x"})}, Usage: provider.Usage{Input: 20, Output: 5}}
+				return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "x"})},
+					Usage: provider.Usage{Input: 20, Output: 5}}
 			}
 			return echoes("x")
 		}
@@ -245,9 +258,11 @@ func TestAlone(t *testing.T) {
 			if all[len(all)-1].(object)["role"] == "tool" {
 				return modeltest.Turn{Text: "done", Usage: usage}
 			}
-			return modeltest.Turn{Calls: []provider.ToolCall{starts("p", "acme/asking", object{"inputs": object{"topic": "rye"}, "limit_overrides": object{"turns": 1}})}, Usage: usage}
+			return modeltest.Turn{Calls: []provider.ToolCall{starts("p", "acme/asking",
+				object{"inputs": object{"topic": "rye"}, "limit_overrides": object{"turns": 1}})}, Usage: usage}
 		})
-		r, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/plan"}, Inputs: params.Values(object{})})
+		r, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/plan"},
+			Inputs: params.Values(object{})})
 		must(t, err)
 		rows, err := w.engine.Roster.Threads(t.Context(), roster.Filter{})
 		must(t, err)
@@ -262,7 +277,8 @@ func TestAlone(t *testing.T) {
 		}
 		before := w.account(r.Thread)
 		// More than its parent had is more than it gets.
-		if _, err := w.resume(child.ID, "turns=9", "spend=0.41"); fault.CodeOf(err) != fault.Budget || !w.account(r.Thread).Closed {
+		if _, err := w.resume(child.ID, "turns=9", "spend=0.41"); fault.CodeOf(err) != fault.Budget ||
+			!w.account(r.Thread).Closed {
 			t.Errorf("%v, %+v", err, w.account(r.Thread))
 		}
 		got, err := w.resume(child.ID, "turns=9", "spend=0.3")
@@ -270,10 +286,12 @@ func TestAlone(t *testing.T) {
 			t.Fatalf("%+v, %v, %v", got, err, got.Error)
 		}
 		after := w.account(r.Thread)
-		if last := w.state(got.Thread); last.Parent != r.Thread || last.State != roster.Completed || !w.account(got.Thread).Closed || w.account(got.Thread).Parent != r.Thread {
+		if last := w.state(got.Thread); last.Parent != r.Thread || last.State != roster.Completed ||
+			!w.account(got.Thread).Closed || w.account(got.Thread).Parent != r.Thread {
 			t.Errorf("%+v, %+v", last, w.account(got.Thread))
 		}
-		if !after.Closed || after.Below <= before.Below || after.Own != before.Own || after.Aside != 0 || after.Spent() > 400_000_000 {
+		if !after.Closed || after.Below <= before.Below || after.Own != before.Own || after.Aside != 0 ||
+			after.Spent() > 400_000_000 {
 			t.Errorf("%+v, before %+v", after, before)
 		}
 		w.same(child.ID)

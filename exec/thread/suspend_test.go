@@ -13,10 +13,12 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 )
 
-// TestSuspendedAnywhere: a thread that a hook stops at any event goes on from there, once for each time that it was stopped.
+// TestSuspendedAnywhere: a thread that a hook stops at any event goes on from there, once for each time that it was
+// stopped.
 func TestSuspendedAnywhere(t *testing.T) {
 	t.Parallel()
-	for event, stops := range map[string]int{"thread_started": 1, "before_step": 2, "tool_call_start": 1, "tool_call_result": 1, "after_step": 1, "error": 1} {
+	for event, stops := range map[string]int{"thread_started": 1, "before_step": 2, "tool_call_start": 1,
+		"tool_call_result": 1, "after_step": 1, "error": 1} {
 		for _, action := range []string{"suspend", "escalate"} {
 			if testing.Short() && (action == "suspend") == (event == "error") { // the other half differs in a word
 				continue
@@ -37,7 +39,8 @@ func TestSuspendedAnywhere(t *testing.T) {
 					r, err = w.resume(r.Thread)
 				}
 				must(t, err)
-				if !r.Success || r.Result != "done" || r.Cost.Turns != 2 || strings.Count(types(w.events(r)), "waiting") != stops {
+				if !r.Success || r.Result != "done" || r.Cost.Turns != 2 ||
+					strings.Count(types(w.events(r)), "waiting") != stops {
 					t.Errorf("%+v, %v: %s", r, r.Error, types(w.events(r)))
 				}
 				w.same(r.Thread)
@@ -46,7 +49,8 @@ func TestSuspendedAnywhere(t *testing.T) {
 	}
 }
 
-// TestTimeOver: when the time of a thread is over, what it does is ended, hooks are asked, and it goes on with more time.
+// TestTimeOver: when the time of a thread is over, what it does is ended, hooks are asked, and it goes on with more
+// time.
 func TestTimeOver(t *testing.T) {
 	hang := modeltest.Turn{Hang: true}
 	asks := `<hook event="limit" id="a"><tool>acme.echo</tool><params><text>${limit_code}</text></params></hook>`
@@ -63,15 +67,21 @@ func TestTimeOver(t *testing.T) {
 			var r *thread.Result
 			var err error
 			late(t, func(limit string) bool {
-				w = newWorld(t, withHooks(asks+`<hook event="error" id="b"><action>retry</action><delay>0</delay></hook>`), turns...)
+				w = newWorld(t,
+					withHooks(asks+`<hook event="error" id="b"><action>retry</action><delay>0</delay></hook>`),
+					turns...)
 				r, err = w.run(t.Context(), thread.Start{Limits: []string{limit}})
 				must(t, err)
-				return w.server.Left() == len(turns)-1-slices.IndexFunc(turns, func(t modeltest.Turn) bool { return t.Hang })
+				return w.server.Left() == len(turns)-1-slices.IndexFunc(turns, func(t modeltest.Turn) bool {
+					return t.Hang
+				})
 			})
-			if r.Status != thread.Interrupted || r.Error.Code != fault.Limit || !strings.Contains(r.Error.Text, "duration_seconds_exceeded") || r.Error.Details["max"] != 1.0 {
+			if r.Status != thread.Interrupted || r.Error.Code != fault.Limit ||
+				!strings.Contains(r.Error.Text, "duration_seconds_exceeded") || r.Error.Details["max"] != 1.0 {
 				t.Fatalf("%+v, %v", r, r.Error)
 			}
-			if got := types(w.events(r)); !strings.HasSuffix(got, "request limit call_started call_result hook hook waiting checkpoint") {
+			if got := types(w.events(r)); !strings.HasSuffix(got,
+				"request limit call_started call_result hook hook waiting checkpoint") {
 				t.Errorf("recorded %s", got)
 			}
 			w.same(r.Thread)
@@ -98,8 +108,8 @@ func TestTimeOver(t *testing.T) {
 	w.same(r.Thread)
 }
 
-// late runs a thread with a limit of time, and again with twice as much where that was over before the model had hung: a busy
-// machine takes more than a second to get there.
+// late runs a thread with a limit of time, and again with twice as much where that was over before the model had hung:
+// a busy machine takes more than a second to get there.
 func late(t *testing.T, run func(limit string) (reached bool)) {
 	t.Helper()
 	for seconds := 1; !run(fmt.Sprintf("duration_seconds=%d", seconds)); seconds *= 2 {
@@ -121,7 +131,8 @@ func TestTimeOfChildren(t *testing.T) {
 		case last["role"] == "tool":
 			return modeltest.Turn{Text: fmt.Sprint(last["content"])}
 		case strings.Contains(first, "start it"):
-			return modeltest.Turn{Calls: []provider.ToolCall{starts("a", "acme/plan", object{"inputs": object{"what": "no more"}})}}
+			return modeltest.Turn{Calls: []provider.ToolCall{starts("a", "acme/plan",
+				object{"inputs": object{"what": "no more"}})}}
 		case !hung.Swap(true):
 			return modeltest.Turn{Hang: true}
 		}

@@ -14,14 +14,15 @@ import (
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
-// TestSyncs: a turn with calls costs two syncs, whatever came before it: one of the request, one of the calls. With a price the
-// reservation is the third.
+// TestSyncs: a turn with calls costs two syncs, whatever came before it: one of the request, one of the calls. With a
+// price the reservation is the third.
 func TestSyncs(t *testing.T) {
 	t.Parallel()
 	count := func(turns int) int {
 		var all []modeltest.Turn
 		for i := range turns {
-			all = append(all, modeltest.Turn{Calls: []provider.ToolCall{executes(fmt.Sprint("c", i), "acme/echo", object{"text": "x"})}, Usage: provider.Usage{Input: 10, Output: 5}})
+			all = append(all, modeltest.Turn{Calls: []provider.ToolCall{executes(fmt.Sprint("c", i), "acme/echo",
+				object{"text": "x"})}, Usage: provider.Usage{Input: 10, Output: 5}})
 		}
 		w := newWorld(t, plain(asking), append(all, modeltest.Turn{Text: "done"})...)
 		var mu sync.Mutex
@@ -35,7 +36,9 @@ func TestSyncs(t *testing.T) {
 			return nil
 		}
 		books := filepath.Join(w.Paths().State.Path, "counted")
-		w.engine.Hook, w.engine.Roster, w.engine.Ledger = hook, roster.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
+		w.engine.Hook, w.engine.Roster, w.engine.Ledger = hook,
+			roster.Open(filepath.Join(books, "registry"), time.Now, hook),
+			ledger.In(filepath.Join(books, "ledger"), hook)
 		r, err := w.run(t.Context(), thread.Start{})
 		must(t, err)
 		if !r.Success {

@@ -24,20 +24,21 @@ import (
 type thread struct {
 	*Engine
 	*Start
-	id        string
-	chain     *captoken.Chain // of this process; nil if it has none
-	lease     *roster.Lease   // nil while a record is only compared
-	watch     *roster.Watch   // nil too
-	began     time.Time
-	plan      *plan.Plan
-	calls     *toolcall.Maker // that its model makes
-	asked     int             // events of the loop in this turn
-	inputs    map[string]any
-	limits    limits.Set
-	money     ledger.Purse
-	model     provider.Model
-	recorder  *replay.Recorder
-	handed    []any // the messages that a thread begins with which this one hands over to, or which was handed its work
+	id       string
+	chain    *captoken.Chain // of this process; nil if it has none
+	lease    *roster.Lease   // nil while a record is only compared
+	watch    *roster.Watch   // nil too
+	began    time.Time
+	plan     *plan.Plan
+	calls    *toolcall.Maker // that its model makes
+	asked    int             // events of the loop in this turn
+	inputs   map[string]any
+	limits   limits.Set
+	money    ledger.Purse
+	model    provider.Model
+	recorder *replay.Recorder
+	// the messages that a thread begins with which this one hands over to, or which was handed its work
+	handed    []any
 	next      *thread
 	continues string             // the thread that handed its work to this one
 	origin    transcript.Started // of a thread that has a record
@@ -76,18 +77,21 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 		}
 	}
 	t.recorder.Begin()
-	t.calls = &toolcall.Maker{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.Principal, Approver: t.Approver, Child: t.runChild, Flow: new(toolcall.Flow),
+	t.calls = &toolcall.Maker{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.Principal, Approver: t.Approver,
+		Child: t.runChild, Flow: new(toolcall.Flow),
 		NewID: func(directive string) string { return roster.NewID(directive, t.Now()) }}
 	if t.parent != nil {
 		t.calls.Flow, t.chain = t.parent.calls.Flow, t.parent.chain
 	}
-	t.calls.Background = &toolcall.Background{Command: t.Detach, Roster: t.Roster, Dir: t.Dir, Limits: &t.limits, Chain: t.chain, Now: t.Now}
+	t.calls.Background = &toolcall.Background{Command: t.Detach, Roster: t.Roster, Dir: t.Dir, Limits: &t.limits,
+		Chain: t.chain, Now: t.Now}
 	if t.continues != "" || t.origin.Format != "" || t.under != "" {
 		t.calls.Remember(ctx, t.Dir, t.continues, t.under, t.id)
 	}
 	t.tell("")
 	end, err := t.steps(running)
-	cancelled := err != nil && running.Err() != nil && fault.CodeOf(err) == fault.Cancelled // not all that ends with a context says why
+	// not all that ends with a context says why
+	cancelled := err != nil && running.Err() != nil && fault.CodeOf(err) == fault.Cancelled
 	if why := context.Cause(running); cancelled && ctx.Err() == nil && !errors.Is(why, replay.ErrTime) {
 		err = why // killed, or driven by another process
 	} else if (cancelled || errors.Is(err, replay.ErrTime)) && ctx.Err() == nil {
@@ -104,7 +108,9 @@ func (t *thread) timeOver(ctx context.Context) error {
 	if t.late != nil {
 		return t.late
 	}
-	limit, err := t.recorder.Limit(func() *transcript.Limit { return t.limits.Late(max(t.recorder.Elapsed(), t.limits.Duration)) })
+	limit, err := t.recorder.Limit(func() *transcript.Limit {
+		return t.limits.Late(max(t.recorder.Elapsed(), t.limits.Duration))
+	})
 	if err != nil {
 		return err
 	}
@@ -114,7 +120,9 @@ func (t *thread) timeOver(ctx context.Context) error {
 // newThread returns a thread that has neither a plan nor a record.
 func (e *Engine) newThread(s *Start) *thread {
 	t := &thread{Engine: e, Start: s}
-	t.recorder = &replay.Recorder{Now: e.Now, Limits: func(l *transcript.Limits) { t.limits.Take(l) }, Calls: func(n int) { t.called += n },
+	t.recorder = &replay.Recorder{Now: e.Now, Limits: func(l *transcript.Limits) {
+		t.limits.Take(l)
+	}, Calls: func(n int) { t.called += n },
 		Live: t.goLive}
 	return t
 }
@@ -160,13 +168,15 @@ func (t *thread) ask(ctx context.Context, name string, args map[string]any) (any
 }
 
 func (t *thread) used() limits.Usage {
-	return limits.Usage{Turns: t.turn, Tokens: t.tokens.InputTokens + t.tokens.OutputTokens, Elapsed: t.recorder.Elapsed()}
+	return limits.Usage{Turns: t.turn, Tokens: t.tokens.InputTokens + t.tokens.OutputTokens,
+		Elapsed: t.recorder.Elapsed()}
 }
 
 func (t *thread) usage() map[string]any {
 	u := t.used()
 	own, below := t.money.Spent()
-	return map[string]any{"turns": u.Turns, "tokens": u.Tokens, "spend": float64(own+below) / limits.Nano, "elapsed_seconds": u.Elapsed.Seconds(), "share": t.share()}
+	return map[string]any{"turns": u.Turns, "tokens": u.Tokens, "spend": float64(own+below) / limits.Nano,
+		"elapsed_seconds": u.Elapsed.Seconds(), "share": t.share()}
 }
 
 // append records events. They are durable with the next that have to be.
@@ -179,7 +189,8 @@ func (t *thread) append(durable bool, events ...transcript.Payload) error {
 func (t *thread) put(durable bool, events ...transcript.Payload) ([]*transcript.Event, error) {
 	had, err := t.recorder.Append(t.turn, durable, events...)
 	// The others say that events can't stand in a record, or differ from it.
-	if err != nil && !errors.Is(err, replay.ErrEnds) && !errors.Is(err, replay.ErrTime) && !slices.Contains([]fault.Code{fault.Validation, fault.Limit, fault.Conflict}, fault.CodeOf(err)) {
+	if err != nil && !errors.Is(err, replay.ErrEnds) && !errors.Is(err, replay.ErrTime) &&
+		!slices.Contains([]fault.Code{fault.Validation, fault.Limit, fault.Conflict}, fault.CodeOf(err)) {
 		t.unwritten = err
 	}
 	return had, err
@@ -195,9 +206,11 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 	}
 	defer func() { t.tell(r.Status) }()
 	own, below := t.money.Spent()
-	cost := transcript.Cost{Turns: t.turn, InputTokens: t.tokens.InputTokens, OutputTokens: t.tokens.OutputTokens, Spend: own, Below: below, Elapsed: t.recorder.Elapsed()}
+	cost := transcript.Cost{Turns: t.turn, InputTokens: t.tokens.InputTokens, OutputTokens: t.tokens.OutputTokens,
+		Spend: own, Below: below, Elapsed: t.recorder.Elapsed()}
 	r.Cost, r.Error = control.CostOf(cost), why
-	if t.recorder.Playing() && err != nil && (replay.Differs(err) || over.Err() != nil || errors.Is(err, replay.ErrEnds)) {
+	if t.recorder.Playing() && err != nil &&
+		(replay.Differs(err) || over.Err() != nil || errors.Is(err, replay.ErrEnds)) {
 		return t.stay(ctx, r, err)
 	}
 	if t.unwritten != nil {
@@ -225,8 +238,10 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 	if !t.recorder.Writes() {
 		return r, nil
 	}
-	_ = control.Summarise(t.lease.Dir, t.recorder.Report(), r.Status) // nothing needs it, and a full disk takes no result away
-	return r, errors.Join(t.recorder.Close(), t.money.End(ctx, r.Status != Interrupted && r.Status != Waiting, t.Now()), t.lease.Leave(ctx, roster.State(r.Status), r.Next))
+	// nothing needs it, and a full disk takes no result away
+	_ = control.Summarise(t.lease.Dir, t.recorder.Report(), r.Status)
+	return r, errors.Join(t.recorder.Close(), t.money.End(ctx, r.Status != Interrupted && r.Status != Waiting,
+		t.Now()), t.lease.Leave(ctx, roster.State(r.Status), r.Next))
 }
 
 // stay leaves a thread as it is that didn't get beyond its record, or that another process drives by now.

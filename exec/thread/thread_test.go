@@ -21,17 +21,21 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// TestRun: a directive from its inputs to its outputs, with what the model was sent, what it got back, and the record of it.
+// TestRun: a directive from its inputs to its outputs, with what the model was sent, what it got back, and the record
+// of it.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	usage := provider.Usage{Input: 100, Output: 20}
 	w := newWorld(t, withOutputs(asking),
-		modeltest.Turn{Text: "I'll ask.", Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x", "times": 3})}, Usage: usage},
-		modeltest.Turn{Calls: []provider.ToolCall{call("b", "directive_return", object{"answer": "xxx"})}, Usage: usage})
+		modeltest.Turn{Text: "I'll ask.", Calls: []provider.ToolCall{executes("a", "acme/echo",
+			object{"text": "x", "times": 3})}, Usage: usage},
+		modeltest.Turn{Calls: []provider.ToolCall{call("b", "directive_return", object{"answer": "xxx"})},
+			Usage: usage})
 	var live strings.Builder
 	r, err := w.run(t.Context(), thread.Start{Live: thread.Live{Text: func(s string) { live.WriteString(s) }}})
 	must(t, err)
-	if !r.Success || r.Status != thread.Completed || r.Outputs["answer"] != "xxx" || r.Cost.Turns != 2 || r.Cost.InputTokens != 200 || r.Cost.OutputTokens != 40 {
+	if !r.Success || r.Status != thread.Completed || r.Outputs["answer"] != "xxx" || r.Cost.Turns != 2 ||
+		r.Cost.InputTokens != 200 || r.Cost.OutputTokens != 40 {
 		t.Errorf("%+v", r)
 	}
 	if live.String() != "I'll ask." {
@@ -39,7 +43,8 @@ func TestRun(t *testing.T) {
 	}
 	first := w.server.Requests()[0].Body["messages"].([]any)
 	text := first[len(first)-1].(object)["content"].(string)
-	for _, part := range []string{"Ask about rye, 2 deep and no more.", "<description>Asks</description>", "- answer: The answer"} {
+	for _, part := range []string{"Ask about rye, 2 deep and no more.", "<description>Asks</description>",
+		"- answer: The answer"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the first message lacks %q:\n%s", part, text)
 		}
@@ -49,11 +54,13 @@ func TestRun(t *testing.T) {
 		t.Errorf("the model got %s", second)
 	}
 	events := w.events(r)
-	if got, want := types(events), "thread_started driver request answer call_started call_result checkpoint request answer call_started call_result thread_completed checkpoint"; got != want {
+	if got, want := types(events),
+		"thread_started driver request answer call_started call_result checkpoint request answer call_started call_result thread_completed checkpoint"; got != want {
 		t.Errorf("recorded %s\nwant     %s", got, want)
 	}
 	b, err := os.ReadFile(filepath.Join(w.engine.Dir, filepath.FromSlash(r.Thread), "thread.json"))
-	if err != nil || !strings.Contains(string(b), `"status": "completed"`) || !strings.Contains(string(b), `"turns": 2`) {
+	if err != nil || !strings.Contains(string(b), `"status": "completed"`) ||
+		!strings.Contains(string(b), `"turns": 2`) {
 		t.Errorf("thread.json: %s, %v", b, err)
 	}
 	var result transcript.CallResult
@@ -75,9 +82,11 @@ func TestCalls(t *testing.T) {
 		{executes("a", "acme/other", object{}), `"code":"PERMISSION_DENIED"`},
 		{executes("a", "acme/*", object{}), `"error"`},
 		{executes("a", "../x", object{}), `"error"`},
-		{call("a", "rye_execute", object{"item_type": "tool", "item_id": "acme/echo", "parameters": object{"text": "x"}, "dry_run": true}), `"dry_run":true`},
+		{call("a", "rye_execute", object{"item_type": "tool", "item_id": "acme/echo",
+			"parameters": object{"text": "x"}, "dry_run": true}), `"dry_run":true`},
 		{call("a", "rye_execute", object{"item_type": "config", "item_id": "x"}), `"code":"VALIDATION_FAILED"`},
-		{call("a", "rye_execute", object{"item_type": "directive", "item_id": "acme/asking"}), `"code":"PERMISSION_DENIED"`},
+		{call("a", "rye_execute", object{"item_type": "directive", "item_id": "acme/asking"}),
+			`"code":"PERMISSION_DENIED"`},
 		{call("a", "rye_load", object{"item_type": "knowledge", "item_id": "acme/facts"}), `The earth is round`},
 		{call("a", "rye_load", object{"item_type": "tool", "item_id": "acme/echo"}), `"code":"PERMISSION_DENIED"`},
 		{call("a", "rye_load", object{"item_type": "knowledge", "item_id": "acme/none"}), `"code":"ITEM_NOT_FOUND"`},
@@ -85,7 +94,8 @@ func TestCalls(t *testing.T) {
 		{call("a", "rye_search", object{"query": "echo", "scope": "*"}), `names no kind`},
 		{call("a", "rye_search", object{"query": "echo", "scope": "a b"}), `"error"`},
 		{call("a", "rye_search", object{"query": "(", "scope": "tool.acme.*"}), `"error"`},
-		{call("a", "rye_execute", object{"item_type": "knowledge", "item_id": "acme/facts"}), `"code":"PERMISSION_DENIED"`},
+		{call("a", "rye_execute", object{"item_type": "knowledge", "item_id": "acme/facts"}),
+			`"code":"PERMISSION_DENIED"`},
 		{call("a", "rye_search", object{"query": "echo", "scope": "knowledge"}), `"code":"PERMISSION_DENIED"`},
 		{call("a", "rye_sign", object{}), `"code":"TOOL_NOT_FOUND"`},
 		{provider.ToolCall{ID: "a", Name: "rye_execute", Raw: `{"item_type":`}, `"error"`},
@@ -94,13 +104,15 @@ func TestCalls(t *testing.T) {
 		{executes("a", "rye/agent/threads/artifact_read", object{"ref": "blake3:00"}), `"code":"ITEM_NOT_FOUND"`},
 	}
 	items := withOutputs(asking)
-	items["knowledge/acme/facts.md"] = "---\nid: facts\ntitle: Facts\nentry_type: reference\ncategory: acme\nversion: 1.0.0\n---\nThe earth is round.\n"
+	items["knowledge/acme/facts.md"] =
+		"---\nid: facts\ntitle: Facts\nentry_type: reference\ncategory: acme\nversion: 1.0.0\n---\nThe earth is round.\n"
 	var turn modeltest.Turn
 	for i, c := range all {
 		c.call.ID = fmt.Sprint("call", i)
 		turn.Calls = append(turn.Calls, c.call)
 	}
-	w := newWorld(t, items, turn, modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "done"})}})
+	w := newWorld(t, items, turn, modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return",
+		object{"answer": "done"})}})
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)
 	if !r.Success {
@@ -126,7 +138,8 @@ func TestCalls(t *testing.T) {
 
 // TestLimits: a limit of n turns allows n, and what the next model call could use must be there.
 func TestLimits(t *testing.T) {
-	again := modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}, Usage: provider.Usage{Input: 10, Output: 5}}
+	again := modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})},
+		Usage: provider.Usage{Input: 10, Output: 5}}
 	for _, c := range []struct {
 		limits []string
 		turns  int64
@@ -170,7 +183,8 @@ func TestFailures(t *testing.T) {
 	w := newWorld(t, plain(asking), modeltest.Turn{Status: 429, RetryAfter: "0"}, modeltest.Turn{Text: "done"})
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)
-	if !r.Success || r.Result != "done" || r.Cost.Turns != 1 || !strings.Contains(types(w.events(r)), "request error_classified hook request answer") {
+	if !r.Success || r.Result != "done" || r.Cost.Turns != 1 ||
+		!strings.Contains(types(w.events(r)), "request error_classified hook request answer") {
 		t.Errorf("%+v: %s", r, types(w.events(r)))
 	}
 	w = newWorld(t, plain(asking), modeltest.Turn{Status: 401})
@@ -201,7 +215,8 @@ func TestFailures(t *testing.T) {
 // TestReplay: the record of a thread answers a new one that asks the same; another question is a conflict.
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, withOutputs(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}},
+	w := newWorld(t, withOutputs(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo",
+		object{"text": "x"})}},
 		modeltest.Turn{Calls: []provider.ToolCall{call("b", "directive_return", object{"answer": "x"})}})
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)
@@ -214,13 +229,15 @@ func TestReplay(t *testing.T) {
 	w.same(again.Thread)
 	again, err = w.run(t.Context(), thread.Start{Replay: dir, Limits: []string{"turns=1"}})
 	must(t, err)
-	if r, err := w.resume(again.Thread, "turns=2"); fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), "a record answered it") ||
+	if r, err := w.resume(again.Thread, "turns=2"); fault.CodeOf(err) != fault.Validation ||
+		!strings.Contains(err.Error(), "a record answered it") ||
 		w.state(again.Thread).State != roster.Interrupted {
 		t.Errorf("%+v, %v", r, err)
 	}
 	other, err := w.run(t.Context(), thread.Start{Replay: dir, Inputs: params.Values(object{"topic": "wheat"})})
 	must(t, err)
-	if other.Success || other.Error.Code != fault.Conflict || !strings.Contains(strings.Join(other.Error.Why, "\n"), "wheat") {
+	if other.Success || other.Error.Code != fault.Conflict ||
+		!strings.Contains(strings.Join(other.Error.Why, "\n"), "wheat") {
 		t.Errorf("%+v, %v", other, other.Error)
 	}
 }
@@ -228,7 +245,9 @@ func TestReplay(t *testing.T) {
 // TestHostileLoop: a loop that lies gains nothing.
 func TestHostileLoop(t *testing.T) {
 	t.Parallel()
-	head := strings.ReplaceAll("---\nversion: \"1.0.0\"\ncategory: rye/agent\ndescription: Lies\ntool_type: starlark\nexecutor_id: rye/core/runtimes/starlark_runtime\nrisk: read\npure: true\n---\n", "\n", "\n# ")
+	head := strings.ReplaceAll(
+		"---\nversion: \"1.0.0\"\ncategory: rye/agent\ndescription: Lies\ntool_type: starlark\nexecutor_id: rye/core/runtimes/starlark_runtime\nrisk: read\npure: true\n---\n",
+		"\n", "\n# ")
 	head = "# " + strings.TrimSuffix(head, "# ")
 	for text, want := range map[string]string{
 		"def main(ctx):\n    for _ in range(100): ctx.model(ctx.first(), [])":                                                                                   "turns_exceeded",
@@ -292,28 +311,33 @@ func TestRefused(t *testing.T) {
 // TestLarge: a large result is an artifact, which the model reads page by page.
 func TestLarge(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plain(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "äö", "times": 10_000})}})
+	w := newWorld(t, plain(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo",
+		object{"text": "äö", "times": 10_000})}})
 	var pages []string
 	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
 		all := q.Body["messages"].([]any)
 		last := all[len(all)-1].(object)
 		if last["role"] != "tool" {
-			return modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "äö", "times": 10_000})}}
+			return modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo",
+				object{"text": "äö", "times": 10_000})}}
 		}
 		var result object
 		must(t, json.Unmarshal([]byte(last["content"].(string)), &result))
 		if ref, ok := result["artifact"].(string); ok {
-			return modeltest.Turn{Calls: []provider.ToolCall{executes("b", "rye/agent/threads/artifact_read", object{"ref": ref, "offset": 30_001, "limit": 5000})}}
+			return modeltest.Turn{Calls: []provider.ToolCall{executes("b", "rye/agent/threads/artifact_read",
+				object{"ref": ref, "offset": 30_001, "limit": 5000})}}
 		}
 		pages = append(pages, result["text"].(string))
 		if len(pages) < 2 {
-			return modeltest.Turn{Calls: []provider.ToolCall{executes("c", "rye/agent/threads/artifact_read", object{"ref": result["ref"], "offset": 39_900})}}
+			return modeltest.Turn{Calls: []provider.ToolCall{executes("c", "rye/agent/threads/artifact_read",
+				object{"ref": result["ref"], "offset": 39_900})}}
 		}
 		return modeltest.Turn{Text: "done"}
 	})
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)
-	if !r.Success || len(pages) != 2 || len(pages[0]) < 4990 || strings.Trim(pages[0], "äö") != "" || !strings.HasSuffix(pages[1], `"},"success":true}`) {
+	if !r.Success || len(pages) != 2 || len(pages[0]) < 4990 || strings.Trim(pages[0], "äö") != "" ||
+		!strings.HasSuffix(pages[1], `"},"success":true}`) {
 		t.Errorf("%+v, %d pages: %.50s, %.200s", r, len(pages), pages[0], pages[1])
 	}
 	if !strings.Contains(types(w.events(r)), "call_started artifact call_result") {
@@ -330,7 +354,9 @@ func TestParallel(t *testing.T) {
 	}
 	w := newWorld(t, plain(asking), modeltest.Turn{Calls: calls}, modeltest.Turn{Text: "done"})
 	var events []string
-	r, err := w.run(t.Context(), thread.Start{Live: thread.Live{Event: func(e *transcript.Event) { events = append(events, string(e.Type)) }}})
+	r, err := w.run(t.Context(), thread.Start{Live: thread.Live{Event: func(e *transcript.Event) {
+		events = append(events, string(e.Type))
+	}}})
 	must(t, err)
 	body := string(w.server.Requests()[1].Raw)
 	at := -1
@@ -341,7 +367,8 @@ func TestParallel(t *testing.T) {
 		}
 		at = next
 	}
-	if !r.Success || !strings.Contains(strings.Join(events, " "), strings.Repeat("call_started ", 8)+strings.Repeat("call_result ", 8)+"checkpoint") {
+	if !r.Success || !strings.Contains(strings.Join(events, " "),
+		strings.Repeat("call_started ", 8)+strings.Repeat("call_result ", 8)+"checkpoint") {
 		t.Errorf("%+v: %s", r, events)
 	}
 }
@@ -362,13 +389,15 @@ func TestBudget(t *testing.T) {
 	}
 	with := func(pricing string) map[string]string {
 		items := plain(asking)
-		items["tools/acme/providers/dear.yaml"] = strings.ReplaceAll(head+pricing+rest, "category: rye/agent/providers", "category: acme/providers")
+		items["tools/acme/providers/dear.yaml"] = strings.ReplaceAll(head+pricing+rest,
+			"category: rye/agent/providers", "category: acme/providers")
 		return items
 	}
 	w = newWorld(t, with("pricing: {\"*\": {input: \"1000\", output: \"1000\"}}\n"))
 	r, err := w.run(t.Context(), thread.Start{Model: "acme/providers/dear/x"})
 	must(t, err)
-	if r.Status != thread.Interrupted || r.Error.Code != fault.Budget || len(w.server.Requests()) != 0 || !strings.Contains(types(w.events(r)), "limit hook waiting") {
+	if r.Status != thread.Interrupted || r.Error.Code != fault.Budget || len(w.server.Requests()) != 0 ||
+		!strings.Contains(types(w.events(r)), "limit hook waiting") {
 		t.Errorf("%+v, %v", r, r.Error)
 	}
 	// A refused request costs nothing, one that broke off its reservation, and what was answered what it used.
@@ -406,7 +435,8 @@ func TestSettings(t *testing.T) {
 	} {
 		items := plain(strings.ReplaceAll(asking, `<limits turns="6" tokens="100000" spend="0.5"/>`, ""))
 		items["config/resilience.yaml"] = head + text
-		w := newWorld(t, items, modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}}, modeltest.Turn{Text: "done"})
+		w := newWorld(t, items, modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo",
+			object{"text": "x"})}}, modeltest.Turn{Text: "done"})
 		r, err := w.run(t.Context(), thread.Start{})
 		if (err == nil) != (code == "") || err != nil && fault.CodeOf(err) != code {
 			t.Errorf("%s: %v", text, err)
@@ -426,16 +456,21 @@ func TestPrompts(t *testing.T) {
 <outputs><output name="answer"/></outputs>
 <process>Look at {input:topic}.</process></directive>
 `
-	w := newWorld(t, map[string]string{"directives/acme/asking.md": one}, modeltest.Turn{Calls: []provider.ToolCall{executes("a", "rye/agent/threads/directive_return", object{"answer": 1})}})
+	w := newWorld(t, map[string]string{"directives/acme/asking.md": one},
+		modeltest.Turn{Calls: []provider.ToolCall{executes("a", "rye/agent/threads/directive_return",
+			object{"answer": 1})}})
 	r, err := w.run(t.Context(), thread.Start{Inputs: params.Values(object{"topic": object{"a": []any{1.0}}})})
 	must(t, err)
 	if !r.Success || !strings.Contains(string(w.server.Requests()[0].Raw), `Look at {\"a\":[1]}.`) {
 		t.Errorf("%+v: %s", r, w.server.Requests()[0].Raw)
 	}
 	const fence = "```"
-	empty := "# asking\n\n" + fence + "xml\n" + `<directive name="asking" version="1.0.0"><metadata><category>acme</category><description>d</description></metadata></directive>` + "\n" + fence + "\n"
+	empty := "# asking\n\n" + fence + "xml\n" +
+		`<directive name="asking" version="1.0.0"><metadata><category>acme</category><description>d</description></metadata></directive>` +
+		"\n" + fence + "\n"
 	w = newWorld(t, map[string]string{"directives/acme/asking.md": empty})
-	if _, err := w.run(t.Context(), thread.Start{Inputs: params.Values(object{})}); err == nil || !strings.Contains(err.Error(), "no steps") {
+	if _, err := w.run(t.Context(), thread.Start{Inputs: params.Values(object{})}); err == nil ||
+		!strings.Contains(err.Error(), "no steps") {
 		t.Errorf("%v", err)
 	}
 }
@@ -443,7 +478,8 @@ func TestPrompts(t *testing.T) {
 // TestReplayed: failures and thinking are replayed too, and a record that ends early is a conflict.
 func TestReplayed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plain(asking), modeltest.Turn{Status: 429, RetryAfter: "0"}, modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}},
+	w := newWorld(t, plain(asking), modeltest.Turn{Status: 429, RetryAfter: "0"},
+		modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}},
 		modeltest.Turn{Status: 401})
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)

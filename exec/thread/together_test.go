@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 )
 
-// TestTogether: as many children of one turn run at once as config says, and no more; beside a call that has an effect, one after
-// the other.
+// TestTogether: as many children of one turn run at once as config says, and no more; beside a call that has an
+// effect, one after the other.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -22,14 +22,16 @@ func TestTogether(t *testing.T) {
 		also   []provider.ToolCall
 		most   int
 	}{
-		"by default":      {"", nil, 5},
-		"of config":       {"version: \"1.0.0\"\nschema_version: \"1.0.0\"\nconcurrency: {max_concurrent_children: 3}\n", nil, 3},
+		"by default": {"", nil, 5},
+		"of config": {
+			"version: \"1.0.0\"\nschema_version: \"1.0.0\"\nconcurrency: {max_concurrent_children: 3}\n", nil, 3},
 		"with an effect":  {"", []provider.ToolCall{executes("w", "acme/mark", object{"text": "x"})}, 1},
 		"with a refusal":  {"", []provider.ToolCall{executes("w", "acme/none", object{})}, 5},
 		"with one reader": {"", []provider.ToolCall{executes("w", "acme/echo", object{"text": "x"})}, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			items := map[string]string{"directives/acme/plan.md": strings.ReplaceAll(strings.Replace(parent, "acme/echo", "acme/*", 1), "LIMITS", ""),
+			items := map[string]string{"directives/acme/plan.md": strings.ReplaceAll(strings.Replace(parent,
+				"acme/echo", "acme/*", 1), "LIMITS", ""),
 				"tools/acme/mark.star": strings.Replace(echo, "risk: read", "risk: write", 1)}
 			if c.config != "" {
 				items["config/resilience.yaml"] = c.config
@@ -70,7 +72,8 @@ func TestTogether(t *testing.T) {
 				t.Errorf("%+v, %v: %d at once, want %d", r, r.Error, most, c.most)
 			}
 			got := types(w.events(r))
-			if inOrder := strings.Contains(got, strings.Repeat("call_started call_result ", 8+len(c.also))); inOrder != (c.most == 1) {
+			if inOrder := strings.Contains(got, strings.Repeat("call_started call_result ",
+				8+len(c.also))); inOrder != (c.most == 1) {
 				t.Errorf("recorded %s", got)
 			}
 			w.same(r.Thread)
@@ -78,14 +81,16 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestOwnContinuation: a project decides alone what a thread begins with that goes on with another's work, and who summarises that.
+// TestOwnContinuation: a project decides alone what a thread begins with that goes on with another's work, and who
+// summarises that.
 func TestOwnContinuation(t *testing.T) {
 	t.Parallel()
 	items := config(plain(asking), "hooks: []\n")
 	items["config/coordination.yaml"] = "coordination: {continuation: {summary_directive: acme/sum}}\n"
-	items["directives/acme/sum.md"] = `<directive name="sum" version="1.0.0"><metadata><description>d</description><category>acme</category><model provider="local" id="test-model"/></metadata>` +
-		`<process>Sum up: {input:transcript_content}</process><inputs><input name="transcript_content" type="string"/><input name="directive_name" type="string"/>` +
-		`<input name="max_summary_tokens" type="integer"/></inputs></directive>` + "\n"
+	items["directives/acme/sum.md"] =
+		`<directive name="sum" version="1.0.0"><metadata><description>d</description><category>acme</category><model provider="local" id="test-model"/></metadata>` +
+			`<process>Sum up: {input:transcript_content}</process><inputs><input name="transcript_content" type="string"/><input name="directive_name" type="string"/>` +
+			`<input name="max_summary_tokens" type="integer"/></inputs></directive>` + "\n"
 	items["tools/rye/agent/continuation.star"] = starlark("rye/agent") +
 		"def main(ctx): return [{'role': 'user', 'text': 'mine of %d: %s' % (len(ctx.config['messages']), ctx.config['summary'])}]\n"
 	w := newWorld(t, items)
@@ -110,8 +115,8 @@ func TestOwnContinuation(t *testing.T) {
 	w.same(r.Thread)
 }
 
-// TestFlowHandedOver: what a thread has called is known to the policies when another one goes on with its work, in this process and
-// in the next.
+// TestFlowHandedOver: what a thread has called is known to the policies when another one goes on with its work, in
+// this process and in the next.
 func TestFlowHandedOver(t *testing.T) {
 	t.Parallel()
 	items := plain(strings.Replace(asking, "<tool>acme/echo</tool>", "<tool>acme/*</tool>", 1))
@@ -121,7 +126,10 @@ func TestFlowHandedOver(t *testing.T) {
 		w.window(10_000)
 		policy := filepath.Join(w.Home, ".ai", "policy.yaml")
 		b, err := os.ReadFile(policy)
-		must(t, err, os.WriteFile(policy, append(b, "\nask:\n  flow: {names: [\"tool:acme/mark\"], when: flow.tools contains \"tool:acme/echo\", answer: refuse}\n"...), 0o600))
+		must(t, err,
+			os.WriteFile(policy,
+				append(b, "\nask:\n  flow: {names: [\"tool:acme/mark\"], when: flow.tools contains \"tool:acme/echo\", answer: refuse}\n"...),
+				0o600))
 		w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
 			messages := q.Body["messages"].([]any)
 			last := messages[len(messages)-1].(object)
@@ -132,7 +140,8 @@ func TestFlowHandedOver(t *testing.T) {
 				turn := echoes("x")
 				turn.Usage.Input = 9500
 				return turn
-			case last["role"] == "tool" && strings.Contains(fmt.Sprint(last["content"]), "said"), last["role"] == "user":
+			case last["role"] == "tool" && strings.Contains(fmt.Sprint(last["content"]), "said"),
+				last["role"] == "user":
 				return modeltest.Turn{Calls: []provider.ToolCall{executes("m", "acme/mark", object{"text": "x"})}}
 			}
 			return modeltest.Turn{Text: fmt.Sprint(last["content"])}

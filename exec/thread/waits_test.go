@@ -29,11 +29,12 @@ func (w *world) approver() (*toolcall.Approver, *approval.Local) {
 	return a, l
 }
 
-// TestWaits: a thread stops at a call that waits for its approval, whose process may die at any point before, and goes on with the
-// answer; the calls beside it are made once.
+// TestWaits: a thread stops at a call that waits for its approval, whose process may die at any point before, and goes
+// on with the answer; the calls beside it are made once.
 func TestWaits(t *testing.T) {
 	t.Parallel()
-	turns := []modeltest.Turn{{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"}), executes("b", "acme/wipe", object{"text": "y"})}}, {Text: "done"}}
+	turns := []modeltest.Turn{{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"}),
+		executes("b", "acme/wipe", object{"text": "y"})}}, {Text: "done"}}
 	for _, c := range []struct {
 		name string
 		dies bool // before the record says that the thread waits
@@ -61,7 +62,8 @@ func TestWaits(t *testing.T) {
 			if !errors.Is(err, broken) {
 				t.Fatalf("%s: %v", c.name, err)
 			}
-		} else if must(t, err); r.Status != thread.Waiting || r.Error.Code != fault.Approval || !strings.HasPrefix(r.Failure().(*fault.Error).Hint[1], "rye thread resume "+r.Thread) {
+		} else if must(t, err); r.Status != thread.Waiting || r.Error.Code != fault.Approval ||
+			!strings.HasPrefix(r.Failure().(*fault.Error).Hint[1], "rye thread resume "+r.Thread) {
 			t.Fatalf("%s: %+v, %v", c.name, r, r.Error)
 		}
 		w.engine.Hook = nil
@@ -86,7 +88,9 @@ func TestWaits(t *testing.T) {
 		done, err := w.engine.Resume(t.Context(), &thread.Resume{Thread: r.Thread, Approver: approver})
 		must(t, err)
 		requests := w.server.Requests()
-		if last := string(requests[len(requests)-1].Raw); !done.Success || len(requests) != 2 || !strings.Contains(strings.ReplaceAll(last, `\`, ""), c.want) || strings.Count(last, "said") != strings.Count(c.want, "said")+1 {
+		if last := string(requests[len(requests)-1].Raw); !done.Success || len(requests) != 2 ||
+			!strings.Contains(strings.ReplaceAll(last, `\`, ""), c.want) ||
+			strings.Count(last, "said") != strings.Count(c.want, "said")+1 {
 			t.Errorf("%s: %+v after %d requests: %s", c.name, done, len(requests), last)
 		}
 		dir := filepath.Join(w.engine.Dir, filepath.FromSlash(r.Thread))
@@ -108,7 +112,8 @@ func TestWaits(t *testing.T) {
 			t.Errorf("%s: replay: %+v, %v", c.name, played, err)
 		}
 	}
-	if err := (*toolcall.Approver)(nil).Await(t.Context(), fault.New(fault.Approval, "x")); fault.CodeOf(err) != fault.Approval {
+	if err := (*toolcall.Approver)(nil).Await(t.Context(),
+		fault.New(fault.Approval, "x")); fault.CodeOf(err) != fault.Approval {
 		t.Errorf("%v", err)
 	}
 }

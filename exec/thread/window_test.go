@@ -19,7 +19,8 @@ func TestTooWide(t *testing.T) {
 	w := newWorld(t, items, modeltest.Turn{Text: "done"})
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"tokens=1000000"}})
 	must(t, err)
-	refused := r.Error != nil && r.Error.Code == fault.Limit && strings.Contains(r.Error.Text, "context window of 32768")
+	refused := r.Error != nil && r.Error.Code == fault.Limit &&
+		strings.Contains(r.Error.Text, "context window of 32768")
 	if r.Status != thread.Failed || !refused {
 		t.Errorf("%+v, %v", r, r.Error)
 	}
@@ -41,7 +42,8 @@ func TestWideResults(t *testing.T) {
 		case strings.Contains(all, "Write that summary"):
 			return modeltest.Turn{Text: "We have much text."}
 		case strings.Contains(all, "We have much text."):
-			return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "all of it"})}}
+			return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return",
+				object{"answer": "all of it"})}}
 		}
 		turn := modeltest.Turn{Usage: provider.Usage{Input: 16_000, Output: 500}}
 		for i := range 4 {

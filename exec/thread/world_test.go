@@ -52,7 +52,8 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// own runs the loops of all worlds that have those of the library: its child is kept for the next thread, as in one program.
+// own runs the loops of all worlds that have those of the library: its child is kept for the next thread, as in one
+// program.
 var own struct {
 	once sync.Once
 	host *loop.Host
@@ -115,15 +116,16 @@ func functions(s *session.Session) function.Functions {
 	type said struct {
 		Text string `json:"text"`
 	}
-	return function.Functions{"echo": function.Of(nil, func(_ context.Context, _ *function.Call, said said) (any, error) {
-		f, err := os.OpenFile(filepath.Join(s.State().Path, "echoed"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		_, err = fmt.Fprintln(f, said.Text)
-		return object{"said": said.Text}, err
-	})}
+	return function.Functions{"echo": function.Of(nil,
+		func(_ context.Context, _ *function.Call, said said) (any, error) {
+			f, err := os.OpenFile(filepath.Join(s.State().Path, "echoed"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			_, err = fmt.Fprintln(f, said.Text)
+			return object{"said": said.Text}, err
+		})}
 }
 
 // echoed is how often the function was called with a text, by processes that were killed too.
@@ -166,20 +168,26 @@ const outputs = `<outputs><output name="answer" type="string">The answer</output
 func newWorld(t testing.TB, items map[string]string, turns ...modeltest.Turn) *world {
 	t.Helper()
 	w := &world{t: t, server: modeltest.New(t, turns...)}
-	all := map[string]string{"tools/rye/agent/providers/local.yaml": w.server.Item("local"), "tools/acme/echo.star": echo}
+	all := map[string]string{"tools/rye/agent/providers/local.yaml": w.server.Item("local"),
+		"tools/acme/echo.star": echo}
 	maps.Copy(all, items)
 	if all["tools/acme/echo.yaml"] != "" {
 		delete(all, "tools/acme/echo.star")
 	}
-	w.Project = projecttest.With(t, "\noverride:\n  - \"tool:rye/agent/**\"\n\nexec:\n  secrets: {ACME_KEY: [\"tool:acme/**\"]}\n", all)
+	w.Project = projecttest.With(t,
+		"\noverride:\n  - \"tool:rye/agent/**\"\n\nexec:\n  secrets: {ACME_KEY: [\"tool:acme/**\"]}\n", all)
 	sandboxtest.Removable(t, filepath.Dir(w.Dir))
 	self, err := os.Executable()
 	must(t, err)
-	s, err := session.Open(t.Context(), w.Workspace(workspace.Options{}), session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Functions: functions, Host: env.Host{Vars: map[string]string{"ACME_KEY": acmeKey}}})
+	s, err := session.Open(t.Context(), w.Workspace(workspace.Options{}),
+		session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Functions: functions,
+			Host: env.Host{Vars: map[string]string{"ACME_KEY": acmeKey}}})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	var loops *loop.Host
-	if slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(name string) bool { return path.Dir(name) == "tools/rye/agent" }) {
+	if slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(name string) bool {
+		return path.Dir(name) == "tools/rye/agent"
+	}) {
 		loops = s.Loops()
 		t.Cleanup(func() { loops.Close() })
 	} else {
@@ -188,7 +196,8 @@ func newWorld(t testing.TB, items map[string]string, turns ...modeltest.Turn) *w
 	}
 	rows, money := thread.Local(w.Paths().State.Path, time.Now)
 	t.Cleanup(func() { rows.Close(); money.Shut() })
-	w.engine = &thread.Engine{Session: s, Loops: loops, Dir: s.Threads(), Program: "rye test", Now: time.Now, Roster: rows, Ledger: money}
+	w.engine = &thread.Engine{Session: s, Loops: loops, Dir: s.Threads(), Program: "rye test", Now: time.Now,
+		Roster: rows, Ledger: money}
 	return w
 }
 

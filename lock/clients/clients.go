@@ -1,7 +1,7 @@
 // Package clients answers: which files does a client of skills get of an item, and are those that it has still these?
 //
-// What goes to a client is what the lock pins, admitted by the policy as for a call. Package client says where it goes,
-// and keeps the list of what was written.
+// What goes to a client is what the lock pins, admitted by the policy as for a call. Package client says where it
+// goes, and keeps the list of what was written.
 package clients
 
 import (
@@ -74,7 +74,8 @@ func (p *Pins) Files(ctx context.Context, ref model.Ref, c client.Client) ([]ski
 
 // Skill returns the files of a skill as they were before it was imported, or those that are made of a directive. The
 // policy must admit the item for the purpose.
-func Skill(ctx context.Context, admit *ai.Admitter, it *ai.Item, purpose policy.Purpose) (name string, files []skill.File, err error) {
+func Skill(ctx context.Context, admit *ai.Admitter, it *ai.Item, purpose policy.Purpose) (name string,
+	files []skill.File, err error) {
 	found, err := admit.Admit(ctx, it, purpose)
 	if err != nil {
 		return "", nil, err
@@ -121,7 +122,8 @@ func notSkill(ref model.Ref) error {
 
 // Directive returns what becomes a command or a skill.
 func Directive(it *ai.Item) *skill.Directive {
-	d := &skill.Directive{Ref: it.Ref, Version: it.Model.Version, Description: it.Model.Description, Body: it.Model.Body}
+	d := &skill.Directive{Ref: it.Ref, Version: it.Model.Version, Description: it.Model.Description,
+		Body: it.Model.Body}
 	for _, in := range it.Model.Directive.Inputs {
 		d.Inputs = append(d.Inputs, skill.Input{Name: in.Name, Description: in.Description, Required: in.Required})
 	}
@@ -187,7 +189,8 @@ func (r *Report) Fault() *fault.Error {
 	if len(r.Differences) == 0 {
 		return nil
 	}
-	f := fault.New(fault.LockMismatch, "%s in the folders of clients, not as the lock has it", fault.Count(int64(len(r.Differences)), "file")).Asked()
+	f := fault.New(fault.LockMismatch, "%s in the folders of clients, not as the lock has it",
+		fault.Count(int64(len(r.Differences)), "file")).Asked()
 	seen := map[string]bool{}
 	for i, d := range r.Differences {
 		if i < fault.MaxLines {

@@ -42,7 +42,9 @@ func many(n int) *world {
 		id := fmt.Sprintf("acme/d%d/i%05d", i/50, i)
 		switch i % 5 {
 		case 0:
-			f["directives/"+id+".md"] = directive(id, `<permissions><execute><tool>acme/*</tool></execute></permissions>`, `<load item_type="knowledge" item_id="acme/d0/i00001"/>`)
+			f["directives/"+id+".md"] = directive(id,
+				`<permissions><execute><tool>acme/*</tool></execute></permissions>`,
+				`<load item_type="knowledge" item_id="acme/d0/i00001"/>`)
 		case 1, 2:
 			f["knowledge/"+id+".md"] = note(id, fmt.Sprintf("acme/d%d/i%05d", i/50, i/5*5+1), "acme/d0/i00001")
 		default:

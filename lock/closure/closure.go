@@ -99,8 +99,10 @@ func (w Why) needed() bool {
 func Close(ctx context.Context, o Options) (*Closure, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	c := &closer{Options: o, spaces: o.View.Spaces(), stop: stop, nodes: map[nodeKey]*node{}, results: map[want]result{},
-		covered: map[pattern]bool{}, first: map[want]source{}, links: links{Resolver: o.View, found: map[want]result{}},
+	c := &closer{Options: o, spaces: o.View.Spaces(), stop: stop, nodes: map[nodeKey]*node{},
+		results: map[want]result{},
+		covered: map[pattern]bool{}, first: map[want]source{},
+		links: links{Resolver: o.View, found: map[want]result{}},
 		trees: map[treeKey]*madeTree{}}
 	if err := c.list(ctx); err != nil {
 		return nil, err
@@ -298,7 +300,9 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 			twice[c.order[i-1]], twice[n] = nil, nil
 		}
 		if over := c.behind(n); len(over) > 0 {
-			c.warnings = append(c.warnings, n.about(value.Pos{}, "", fault.New(fault.Validation, "overrides the item in %q, as \"override:\" in your policy allows", strings.Join(over, ", "))))
+			c.warnings = append(c.warnings, n.about(value.Pos{}, "",
+				fault.New(fault.Validation, "overrides the item in %q, as \"override:\" in your policy allows",
+					strings.Join(over, ", "))))
 		}
 		if n.pin != nil {
 			out.Pins, n.pin = append(out.Pins, *n.pin), nil
@@ -325,7 +329,8 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 		return nil, &Error{c.problems}
 	}
 	slices.SortFunc(out.Uses, func(a, b Use) int {
-		return cmp.Or(file.CompareRefs(a.From, b.From), file.CompareRefs(a.To, b.To), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Why, b.Why), cmp.Compare(a.Line, b.Line))
+		return cmp.Or(file.CompareRefs(a.From, b.From), file.CompareRefs(a.To, b.To),
+			cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Why, b.Why), cmp.Compare(a.Line, b.Line))
 	})
 	out.Uses = slices.CompactFunc(out.Uses, func(a, b Use) bool {
 		return a.From == b.From && a.To == b.To && a.Pattern == b.Pattern && a.Why == b.Why
@@ -399,7 +404,8 @@ func (c *closer) conflicts(twice map[*node]*model.Ref) {
 				by[i] = *first
 			}
 		}
-		c.problems = append(c.problems, a.about(value.Pos{}, "", conflict(a.ref, [2]string{a.space.Label, b.space.Label}, by)))
+		c.problems = append(c.problems, a.about(value.Pos{}, "",
+			conflict(a.ref, [2]string{a.space.Label, b.space.Label}, by)))
 	}
 }
 

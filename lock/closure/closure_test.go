@@ -25,25 +25,27 @@ func shop() *world {
 	return &world{
 		spaces: map[string]files{
 			"project": {
-				"tools/acme/hello.sh":         shTool("acme/hello"),
-				"tools/acme/kit/__init__.py":  "",
-				"tools/acme/kit/lib/util.py":  "X = 1\n",
-				"tools/acme/kit/one.py":       pyTool("acme/kit/one", python),
-				"tools/acme/kit/two.py":       pyTool("acme/kit/two", python),
-				"tools/acme/run.yaml":         tool("acme/run", start, `permissions: ["execute:tool:acme/hello"]`),
-				"directives/acme/release.md":  directive("acme/release", releaseHead, releaseBody),
-				"knowledge/acme/index.md":     note("acme/index", "acme/deep", "tool:acme/base/fetch", "https://acme.example/x"),
+				"tools/acme/hello.sh":        shTool("acme/hello"),
+				"tools/acme/kit/__init__.py": "",
+				"tools/acme/kit/lib/util.py": "X = 1\n",
+				"tools/acme/kit/one.py":      pyTool("acme/kit/one", python),
+				"tools/acme/kit/two.py":      pyTool("acme/kit/two", python),
+				"tools/acme/run.yaml":        tool("acme/run", start, `permissions: ["execute:tool:acme/hello"]`),
+				"directives/acme/release.md": directive("acme/release", releaseHead, releaseBody),
+				"knowledge/acme/index.md": note("acme/index", "acme/deep", "tool:acme/base/fetch",
+					"https://acme.example/x"),
 				"knowledge/acme/deep.md":      note("acme/deep", "acme/index"),
 				"knowledge/acme/elsewhere.md": note("acme/elsewhere"),
 				"config/agent.yaml":           "loop: {turns: 5, mode: fast}\n",
 				"_notes.txt":                  "nothing",
 			},
 			base: {
-				"tools/acme/base/fetch.yaml":    tool("acme/base/fetch", "acme/base/rt"),
-				"tools/acme/base/rt.yaml":       tool("acme/base/rt", start),
-				"tools/acme/base/spare.yaml":    tool("acme/base/spare", start),
-				"knowledge/acme/base/guide.md":  note("acme/base/guide"),
-				"directives/acme/base/sub.md":   directive("acme/base/sub", "", `<load item_type="knowledge" item_id="acme/base/guide"/>`),
+				"tools/acme/base/fetch.yaml":   tool("acme/base/fetch", "acme/base/rt"),
+				"tools/acme/base/rt.yaml":      tool("acme/base/rt", start),
+				"tools/acme/base/spare.yaml":   tool("acme/base/spare", start),
+				"knowledge/acme/base/guide.md": note("acme/base/guide"),
+				"directives/acme/base/sub.md": directive("acme/base/sub", "",
+					`<load item_type="knowledge" item_id="acme/base/guide"/>`),
 				"config/agent.yaml":             "loop: {turns: 3, depth: 2}\nmodel: small\n",
 				"config/acme/base.yaml":         "on: true\n",
 				"tools/acme/providers/own.yaml": tool("acme/providers/own", "rye/core/primitives/http_client"),
@@ -132,7 +134,8 @@ func TestClose(t *testing.T) {
 	same(t, "warnings", texts(c.Warnings), nil)
 	// A pattern covers what was pinned for it.
 	for _, u := range c.Uses {
-		if u.Pattern == "execute:tool:acme/kit/*" && (!u.Covers(ref("tool:acme/kit/one")) || u.Covers(ref("tool:acme/hello"))) {
+		if u.Pattern == "execute:tool:acme/kit/*" &&
+			(!u.Covers(ref("tool:acme/kit/one")) || u.Covers(ref("tool:acme/hello"))) {
 			t.Errorf("%+v covers other items", u)
 		}
 		if u.To != (model.Ref{}) && (!u.Covers(u.To) || u.Covers(ref("tool:no/thing"))) {
@@ -183,7 +186,8 @@ func TestPins(t *testing.T) {
 			t.Errorf("%s: got interface %s and grants %s", p.Ref, p.Interface, p.Grants)
 		}
 		loose := it.Space.Level != ai.System
-		if (p.Path == it.Path && p.Size == int64(len(it.Bytes)) && p.Mode != 0) != loose || (p.Files != cas.Digest{}) != (loose && a.Tree != nil) {
+		if (p.Path == it.Path && p.Size == int64(len(it.Bytes)) && p.Mode != 0) != loose ||
+			(p.Files != cas.Digest{}) != (loose && a.Tree != nil) {
 			t.Errorf("%s: its place is %q %d %s %s", p.Ref, p.Path, p.Size, p.Mode, p.Files)
 		}
 		if (len(p.Signers) == 0) != it.Space.Builtin {
@@ -192,7 +196,8 @@ func TestPins(t *testing.T) {
 	}
 	one, two := l.Pin(ref("tool:acme/kit/one")), l.Pin(ref("tool:acme/kit/two"))
 	if one.Files != two.Files || one.Tree == two.Tree || one.Tree.IsZero() {
-		t.Errorf("tools of one directory have the files %s and %s, the trees %s and %s", one.Files, two.Files, one.Tree, two.Tree)
+		t.Errorf("tools of one directory have the files %s and %s, the trees %s and %s", one.Files, two.Files,
+			one.Tree, two.Tree)
 	}
 	if len(one.Signers) != 1 || len(two.Signers) != 2 || two.Signers[0].Compare(two.Signers[1]) >= 0 {
 		t.Errorf("signers are %s and %s", one.Signers, two.Signers)
@@ -214,17 +219,23 @@ func find(t testing.TB, b *built, text string) *ai.Item {
 // Without roots all of the project's items are some; globs cover what is in view.
 func TestRoots(t *testing.T) {
 	w := world{spaces: map[string]files{
-		"project": {"knowledge/acme/a.md": note("acme/a"), "knowledge/acme/b.md": note("acme/b"), "knowledge/acme/none.md": "Just text.\n",
-			"config/one.yaml": "a: 1\n"},
-		base: {"knowledge/acme/a.md": note("acme/a"), "knowledge/acme/c.md": note("acme/c"), "knowledge/other/d.md": note("other/d")},
+		"project": {"knowledge/acme/a.md": note("acme/a"), "knowledge/acme/b.md": note("acme/b"),
+			"knowledge/acme/none.md": "Just text.\n",
+			"config/one.yaml":        "a: 1\n"},
+		base: {"knowledge/acme/a.md": note("acme/a"), "knowledge/acme/c.md": note("acme/c"),
+			"knowledge/other/d.md": note("other/d")},
 	}}
 	for _, tc := range []struct {
 		roots, pins, warnings []string
 	}{
 		{nil, []string{"config:one project", "knowledge:acme/a project", "knowledge:acme/b project"}, nil},
-		{[]string{"knowledge:acme/*"}, []string{"config:one project", "knowledge:acme/a project", "knowledge:acme/b project", "knowledge:acme/c " + base}, nil},
-		{[]string{"**/d", "tool:none/**"}, []string{"config:one project", "knowledge:other/d " + base}, []string{`the root "tool:none/**" matches no item`}},
-		{[]string{"knowledge:acme/c", "knowledge:acme/**"}, []string{"config:one project", "knowledge:acme/a project", "knowledge:acme/b project", "knowledge:acme/c " + base}, nil},
+		{[]string{"knowledge:acme/*"}, []string{"config:one project", "knowledge:acme/a project",
+			"knowledge:acme/b project", "knowledge:acme/c " + base}, nil},
+		{[]string{"**/d", "tool:none/**"}, []string{"config:one project", "knowledge:other/d " + base},
+			[]string{`the root "tool:none/**" matches no item`}},
+		{[]string{"knowledge:acme/c", "knowledge:acme/**"},
+			[]string{"config:one project", "knowledge:acme/a project", "knowledge:acme/b project",
+				"knowledge:acme/c " + base}, nil},
 	} {
 		w.roots = tc.roots
 		c, _ := w.build(t).close()
@@ -241,7 +252,8 @@ func TestRoots(t *testing.T) {
 // The order of roots, of goroutines and of what is in memory changes nothing, and neither does having a store.
 func TestOrder(t *testing.T) {
 	w := shop()
-	w.roots = []string{"directive:acme/release", "tool:acme/*", "knowledge:**", "tool:acme/kit/one", "directive:acme/base/*"}
+	w.roots = []string{"directive:acme/release", "tool:acme/*", "knowledge:**", "tool:acme/kit/one",
+		"directive:acme/base/*"}
 	b := w.build(t)
 	first, _ := b.close()
 	for i := range 10 {
@@ -257,7 +269,8 @@ func TestOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if !reflect.DeepEqual(again.Pins, first.Pins) || !reflect.DeepEqual(again.Definitions, first.Definitions) || !reflect.DeepEqual(again.Uses, first.Uses) {
+		if !reflect.DeepEqual(again.Pins, first.Pins) || !reflect.DeepEqual(again.Definitions, first.Definitions) ||
+			!reflect.DeepEqual(again.Uses, first.Uses) {
 			t.Fatalf("another order gives another closure:\n%v\n%v", again, first)
 		}
 	}
@@ -267,7 +280,8 @@ func TestOrder(t *testing.T) {
 func TestFixpoint(t *testing.T) {
 	for _, roots := range [][]string{nil, {"directive:acme/release"}, {"tool:acme/kit/one", "knowledge:acme/*"}} {
 		w := shop()
-		w.spaces["user"] = files{"config/mine.yaml": "a: 1\n", "config/agent.yaml": "model: large\n", "knowledge/acme/of/user.md": note("acme/of/user")}
+		w.spaces["user"] = files{"config/mine.yaml": "a: 1\n", "config/agent.yaml": "model: large\n",
+			"knowledge/acme/of/user.md": note("acme/of/user")}
 		w.spaces["project"]["knowledge/acme/index.md"] = note("acme/index", "acme/of/user", "acme/deep")
 		w.roots = roots
 		b := w.build(t)
@@ -278,7 +292,8 @@ func TestFixpoint(t *testing.T) {
 		}
 		again.look()
 		got, store2 := again.close()
-		if !reflect.DeepEqual(got.Pins, c.Pins) || !reflect.DeepEqual(got.Definitions, c.Definitions) || !reflect.DeepEqual(got.Uses, c.Uses) {
+		if !reflect.DeepEqual(got.Pins, c.Pins) || !reflect.DeepEqual(got.Definitions, c.Definitions) ||
+			!reflect.DeepEqual(got.Uses, c.Uses) {
 			t.Errorf("roots %q: from the pins comes another closure:\n%v\n%v", roots, got.Pins, c.Pins)
 		}
 		if a, b := listed(t, store), listed(t, store2); !slices.Equal(a, b) {
@@ -312,12 +327,13 @@ func unpacked(t testing.TB, c *closure.Closure, store *cas.Memory, label string)
 		if p.Files.IsZero() {
 			continue
 		}
-		err := cas.Walk(t.Context(), store, cas.ID{Kind: cas.TreeKind, Digest: p.Files}, func(path string, e cas.Entry) error {
-			if e.Mode != cas.Dir {
-				add(path, e.Digest, e.Size, e.Mode)
-			}
-			return nil
-		})
+		err := cas.Walk(t.Context(), store, cas.ID{Kind: cas.TreeKind, Digest: p.Files},
+			func(path string, e cas.Entry) error {
+				if e.Mode != cas.Dir {
+					add(path, e.Digest, e.Size, e.Mode)
+				}
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -361,7 +377,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestPrinted: other names of tools in permissions, and hooks as the documents of rye 1 print them, are what they stand for.
+// TestPrinted: other names of tools in permissions, and hooks as the documents of rye 1 print them, are what they
+// stand for.
 func TestPrinted(t *testing.T) {
 	w := &world{
 		spaces: map[string]files{"project": {
@@ -376,7 +393,8 @@ func TestPrinted(t *testing.T) {
 	}
 	c, _ := w.build(t).close()
 	got := strings.Join(uses(c), "\n")
-	for _, want := range []string{"directive:scrape hook knowledge:identity", "directive:scrape permission tool:rye/file-system/write", "directive:scrape hook tool:rye/bash/bash"} {
+	for _, want := range []string{"directive:scrape hook knowledge:identity",
+		"directive:scrape permission tool:rye/file-system/write", "directive:scrape hook tool:rye/bash/bash"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s lacks %s", got, want)
 		}

@@ -72,7 +72,8 @@ func (c *closer) extends(n *node, layers []*ai.Item) {
 // layer looks at config that stands below other config.
 func (c *closer) layer(ctx context.Context, n *node, it *ai.Item) {
 	bad := func(at value.Pos, field string, err error) {
-		n.problems = append(n.problems, &Problem{Ref: n.ref, Space: it.Space, Path: it.Path, At: at, Field: field, Err: err})
+		n.problems = append(n.problems, &Problem{Ref: n.ref, Space: it.Space, Path: it.Path, At: at, Field: field,
+			Err: err})
 	}
 	for _, p := range it.Model.Problems {
 		if !p.Warning {

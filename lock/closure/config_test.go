@@ -16,12 +16,14 @@ func TestConfig(t *testing.T) {
 	w := &world{spaces: map[string]files{
 		"project": {"config/agent.yaml": "loop: {turns: 5}\n"},
 		"user":    {"config/agent.yaml": "loop: {turns: 9}\nmine: true\n", "config/mine.yaml": "a: [1, 2]\n"},
-		base:      {"config/agent.yaml": "loop: {turns: 3, depth: 2}\nlist: [1]\n", "config/mine.yaml": "a: [0]\nb: 1.50\n"},
+		base: {"config/agent.yaml": "loop: {turns: 3, depth: 2}\nlist: [1]\n",
+			"config/mine.yaml": "a: [0]\nb: 1.50\n"},
 	}}
 	c, _ := w.build(t).close()
 	same(t, "pins", pinned(c), []string{"config:agent project", "config:mine user"})
 	same(t, "uses", uses(c), []string{"- config config:agent", "- root config:agent", "- config config:mine"})
-	same(t, "warnings", texts(c.Warnings), []string{`"user/config/agent.yaml": not merged: the project has a config of this name`})
+	same(t, "warnings", texts(c.Warnings),
+		[]string{`"user/config/agent.yaml": not merged: the project has a config of this name`})
 	var got []string
 	for _, d := range c.Definitions {
 		got = append(got, d.Name+" "+d.Digest.String())
@@ -40,17 +42,21 @@ func TestConfig(t *testing.T) {
 // TestConfigExtends: what config extends is in its definition, and is pinned; a file may replace those below it.
 func TestConfigExtends(t *testing.T) {
 	w := &world{spaces: map[string]files{
-		"project": {"config/agent.yaml": "extends: shared\nloop: {turns: 5, depth: null}\n", "config/alone.yaml": "extends: none\nx: 1\n"},
-		base:      {"config/agent.yaml": "loop: {depth: 2}\n", "config/shared.yaml": "loop: {spawns: 1}\nlist: [{id: a}]\n", "config/alone.yaml": "z: 1\n"},
+		"project": {"config/agent.yaml": "extends: shared\nloop: {turns: 5, depth: null}\n",
+			"config/alone.yaml": "extends: none\nx: 1\n"},
+		base: {"config/agent.yaml": "loop: {depth: 2}\n", "config/shared.yaml": "loop: {spawns: 1}\nlist: [{id: a}]\n",
+			"config/alone.yaml": "z: 1\n"},
 	}}
 	c, _ := w.build(t).close()
-	same(t, "uses", uses(c), []string{"- config config:agent", "- root config:agent", "- config config:alone", "- root config:alone", "- config config:shared", "config:agent config config:shared line 2"})
+	same(t, "uses", uses(c), []string{"- config config:agent", "- root config:agent", "- config config:alone",
+		"- root config:alone", "- config config:shared", "config:agent config config:shared line 2"})
 	var got []string
 	for _, d := range c.Definitions {
 		got = append(got, d.Name+" "+d.Digest.String())
 	}
 	same(t, "definitions", got, []string{
-		"config:agent " + cas.Sum([]byte(`{"list":[{"id":"a"}],"loop":{"spawns":1,"turns":5},"name":"agent"}`)).String(),
+		"config:agent " + cas.Sum([]byte(`{"list":[{"id":"a"}],"loop":{"spawns":1,"turns":5},"name":"agent"}`)).
+			String(),
 		"config:alone " + cas.Sum([]byte(`{"name":"alone","x":1}`)).String(),
 		"config:shared " + cas.Sum([]byte(`{"list":[{"id":"a"}],"loop":{"spawns":1},"name":"shared"}`)).String(),
 	})
@@ -63,24 +69,33 @@ func TestConfigProblems(t *testing.T) {
 		w    *world
 		want []string
 	}{
-		{"two bundles", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n"}, base: {"config/a.yaml": "x: 1\n"}, more: {"config/a.yaml": "x: 1\n"}}}, []string{
+		{"two bundles", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n"},
+			base: {"config/a.yaml": "x: 1\n"}, more: {"config/a.yaml": "x: 1\n"}}}, []string{
 			`"project/config/a.yaml": config:a is ambiguous: 2 files have this id; system:acme/base/config/a.yaml; system:acme/more/config/a.yaml`}},
-		{"two bundles alone", &world{spaces: map[string]files{base: {"config/a.yaml": "x: 1\n"}, more: {"config/a.yaml": "x: 1\n"}}}, []string{
+		{"two bundles alone", &world{spaces: map[string]files{base: {"config/a.yaml": "x: 1\n"},
+			more: {"config/a.yaml": "x: 1\n"}}}, []string{
 			`config:a is ambiguous: 2 files have this id; system:acme/base/config/a.yaml; system:acme/more/config/a.yaml`}},
-		{"unsigned below", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n"}, base: {"config/a.yml": "x: 1\n"}}, unsigned: []string{"config/a.yml"}}, []string{
+		{"unsigned below", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n"},
+			base: {"config/a.yml": "x: 1\n"}}, unsigned: []string{"config/a.yml"}}, []string{
 			`"system:acme/base/config/a.yml": "config:a" is unsigned; "**" requires 1 key`}},
-		{"unsigned above", &world{spaces: map[string]files{"project": {"config/a.yml": "x: 1\n"}, base: {"config/a.yaml": "x: 1\n"}}, unsigned: []string{"config/a.yml"}}, []string{
+		{"unsigned above", &world{spaces: map[string]files{"project": {"config/a.yml": "x: 1\n"},
+			base: {"config/a.yaml": "x: 1\n"}}, unsigned: []string{"config/a.yml"}}, []string{
 			`"project/config/a.yml": "config:a" is unsigned; "**" requires 1 key`}},
-		{"invalid below", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n"}, base: {"config/a.yaml": "x: 1\nx: 2\n"}}}, []string{
+		{"invalid below", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n"},
+			base: {"config/a.yaml": "x: 1\nx: 2\n"}}}, []string{
 			`"system:acme/base/config/a.yaml": line 3, column 1: "x" stands here a second time, after line 2`}},
-		{"twice", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n", "config/a.yml": "x: 1\n"}}, roots: []string{"tool:rye/core/primitives/*"}}, []string{
+		{"twice", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n", "config/a.yml": "x: 1\n"}},
+			roots: []string{"tool:rye/core/primitives/*"}}, []string{
 			`"project/config/a.yaml": config:a is ambiguous: 2 files have this id; project/config/a.yaml; project/config/a.yml`,
 			`"project/config/a.yml": config:a is ambiguous: 2 files have this id; project/config/a.yaml; project/config/a.yml`}},
-		{"extends itself", &world{spaces: map[string]files{"project": {"config/a.yaml": "extends: b\n", "config/b.yaml": "x: 1\nextends: a\n"}}}, []string{
+		{"extends itself", &world{spaces: map[string]files{"project": {"config/a.yaml": "extends: b\n",
+			"config/b.yaml": "x: 1\nextends: a\n"}}}, []string{
 			`"project/config/a.yaml": line 2: extends: "project/config/b.yaml": line 3: extends: config extends itself: a, b, a`,
 			`"project/config/b.yaml": line 3: extends: "project/config/a.yaml": line 2: extends: config extends itself: b, a, b`}},
-		{"extends what is missing", &world{spaces: map[string]files{"project": {"config/a.yaml": "extends: gone\n"}}}, []string{`"project/config/a.yaml": line 2: extends: config:gone not found`}},
-		{"in front of the library", &world{spaces: map[string]files{"project": {"config/rye/loop.yaml": "x: 1\n"}, base: {"config/rye/loop.yaml": "x: 1\n"}}}, []string{
+		{"extends what is missing", &world{spaces: map[string]files{"project": {"config/a.yaml": "extends: gone\n"}}},
+			[]string{`"project/config/a.yaml": line 2: extends: config:gone not found`}},
+		{"in front of the library", &world{spaces: map[string]files{"project": {"config/rye/loop.yaml": "x: 1\n"},
+			base: {"config/rye/loop.yaml": "x: 1\n"}}}, []string{
 			`config:rye/loop is protected: the space "project" may not replace it; "project/config/rye/loop.yaml" replaces the item of system:acme/base; "override:" in the root policy can allow it`}},
 		{"too deep", one(files{"config/a.yaml": "x: " + deep + "\n"}), []string{
 			`"project/config/a.yaml": json: nested more than 64 deep`}},
@@ -124,7 +139,8 @@ func TestConfigAgrees(t *testing.T) {
 		b := w.build(t)
 		c, _ := b.close()
 		for _, d := range c.Definitions {
-			m, err := b.view.Config(t.Context(), ai.NewAdmitter(b.view, b.trust), strings.TrimPrefix(d.Name, "config:"))
+			m, err := b.view.Config(t.Context(), ai.NewAdmitter(b.view, b.trust),
+				strings.TrimPrefix(d.Name, "config:"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,9 +159,11 @@ func TestConfigAgrees(t *testing.T) {
 	}
 }
 
-// Of the library's config that is pinned which is named: no file of anybody's changes it. What is named may be missing.
+// Of the library's config that is pinned which is named: no file of anybody's changes it. What is named may be
+// missing.
 func TestConfigOfLibrary(t *testing.T) {
-	w := one(files{"tools/acme/t.yaml": tool("acme/t", start, `permissions: ["load:config:acme/c", "load:config:acme/none"]`)}, "tool:acme/t")
+	w := one(files{"tools/acme/t.yaml": tool("acme/t", start,
+		`permissions: ["load:config:acme/c", "load:config:acme/none"]`)}, "tool:acme/t")
 	w.spaces[base] = files{"config/acme/c.yaml": "x: 1\n", "config/acme/d.yaml": "x: 1\n"}
 	b := w.build(t)
 	b.spaces[base].Builtin = true
@@ -158,5 +176,6 @@ func TestConfigOfLibrary(t *testing.T) {
 	if len(c.Definitions) != 1 {
 		t.Errorf("definitions are %v", c.Definitions)
 	}
-	same(t, "warnings", texts(c.Warnings), []string{`"project/tools/acme/t.yaml": line 8, column 37: config:acme/none not found`})
+	same(t, "warnings", texts(c.Warnings),
+		[]string{`"project/tools/acme/t.yaml": line 8, column 37: config:acme/none not found`})
 }

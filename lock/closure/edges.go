@@ -28,7 +28,8 @@ func (c *closer) uses(n *node, it *ai.Item, admitted bool) {
 			c.hook(n, "hooks["+strconv.Itoa(i)+"]", h.Value)
 		}
 		for i, o := range m.Directive.Tools {
-			c.literal(n, AsOffer, "tools["+strconv.Itoa(i)+"]", "tool", &value.Value{Kind: value.Text, At: o.At, Text: o.ID})
+			c.literal(n, AsOffer, "tools["+strconv.Itoa(i)+"]", "tool",
+				&value.Value{Kind: value.Text, At: o.At, Text: o.ID})
 		}
 		if list := m.Fields.Get("actions"); list != nil {
 			for i, v := range list.Items {
@@ -47,7 +48,8 @@ func (c *closer) uses(n *node, it *ai.Item, admitted bool) {
 	}
 }
 
-// graph notes what the nodes and hooks of a state graph name. What is wrong with it otherwise isn't for the lock to say.
+// graph notes what the nodes and hooks of a state graph name. What is wrong with it otherwise isn't for the lock to
+// say.
 func (c *closer) graph(n *node, t *model.Tool) {
 	if !graph.Is(t) {
 		return
@@ -56,7 +58,8 @@ func (c *closer) graph(n *node, t *model.Tool) {
 		for _, e := range nodes.Map {
 			if a := e.Value.Get("action"); call(cmp.Or(a.Get("primary").String(), capability.Execute)) {
 				c.object(n, AsAction, "config.nodes."+e.Key+".action", a)
-				if id := a.Get("params").Get("directive_name"); a.Get("item_id").String() == permission.Starts && id != nil {
+				if id := a.Get("params").Get("directive_name"); a.Get("item_id").String() == permission.Starts &&
+					id != nil {
 					c.literal(n, AsAction, "config.nodes."+e.Key+".action.params.directive_name", "directive", id)
 				}
 			}
@@ -187,7 +190,8 @@ func (c *closer) provider(n *node, m *value.Value) {
 			continue
 		}
 		if _, ok := c.View.Kind(ref.Kind); ok {
-			n.edges = append(n.edges, edge{why: AsProvider, to: want{ref: ref, from: c.from(n)}, at: v.At, field: "model." + key})
+			n.edges = append(n.edges, edge{why: AsProvider, to: want{ref: ref, from: c.from(n)}, at: v.At,
+				field: "model." + key})
 		}
 	}
 }

@@ -69,7 +69,8 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-// Fault counts the problems. It has the code of the gravest, and the commands that repair what all of them have in common.
+// Fault counts the problems. It has the code of the gravest, and the commands that repair what all of them have in
+// common.
 func (e *Error) Fault() *fault.Error {
 	var codes []fault.Code
 	for _, p := range e.Problems {
@@ -79,7 +80,8 @@ func (e *Error) Fault() *fault.Error {
 		code, _ := check.Words(p.Err)
 		codes = append(codes, code)
 	}
-	f := fault.New(fault.Gravest(codes), "the project cannot be locked: %s", fault.Count(int64(len(e.Problems)), "problem")).
+	f := fault.New(fault.Gravest(codes), "the project cannot be locked: %s",
+		fault.Count(int64(len(e.Problems)), "problem")).
 		From(e).On("problems", len(e.Problems))
 	if errors.Is(e, cas.ErrDamaged) {
 		return f.Try("rye vendor --check", "rye store fsck")
@@ -124,7 +126,8 @@ func conflict(ref model.Ref, from [2]string, by [2]model.Ref) error {
 		}
 		all[i] = fmt.Sprintf("from %q by %s", from[i], who)
 	}
-	return fault.New(fault.Validation, "%q is needed %s: a lock can pin only one item per ref", ref, strings.Join(all[:], " and "))
+	return fault.New(fault.Validation, "%q is needed %s: a lock can pin only one item per ref", ref,
+		strings.Join(all[:], " and "))
 }
 
 // A NothingError is a warning about a root that matches no item.
@@ -164,7 +167,8 @@ func noExecutor(tool, executor model.Ref, err error) error {
 	return &ai.ChainError{Code: code, Ref: tool, Path: []string{tool.String(), executor.String()}, Err: err}
 }
 
-// sorted sorts problems by place and leaves each once. A problem that several items report at one place is reported for the first.
+// sorted sorts problems by place and leaves each once. A problem that several items report at one place is reported
+// for the first.
 func (c *closer) sorted(all []*Problem) []*Problem {
 	rank := func(p *Problem) int { return slices.Index(c.spaces, p.Space) }
 	slices.SortFunc(all, func(a, b *Problem) int {
@@ -176,6 +180,7 @@ func (c *closer) sorted(all []*Problem) []*Problem {
 		return cmp.Or(cmp.Compare(a.Err.Error(), b.Err.Error()), file.CompareRefs(a.Ref, b.Ref))
 	})
 	return slices.CompactFunc(all, func(a, b *Problem) bool {
-		return a.Space == b.Space && a.Path == b.Path && a.At == b.At && a.Field == b.Field && a.Err.Error() == b.Err.Error()
+		return a.Space == b.Space && a.Path == b.Path && a.At == b.At && a.Field == b.Field &&
+			a.Err.Error() == b.Err.Error()
 	})
 }

@@ -37,14 +37,20 @@ func TestFault(t *testing.T) {
 		hint     string
 	}{
 		{"a root", []*closure.Problem{root}, fault.Validation, "rye ls"},
-		{"an invalid item", []*closure.Problem{at("tool:a/b", errors.New("odd"))}, fault.Validation, "rye check; rye verify '**'"},
-		{"unsigned items", []*closure.Problem{at("tool:a/b", unsigned), at("tool:a/c", unsigned)}, fault.Unsigned, "rye lock --sign tool:a/b tool:a/c"},
+		{"an invalid item", []*closure.Problem{at("tool:a/b", errors.New("odd"))}, fault.Validation,
+			"rye check; rye verify '**'"},
+		{"unsigned items", []*closure.Problem{at("tool:a/b", unsigned), at("tool:a/c", unsigned)}, fault.Unsigned,
+			"rye lock --sign tool:a/b tool:a/c"},
 		{"a changed item", []*closure.Problem{at("tool:a/b", changed), at("tool:a/c", unsigned)}, fault.Integrity,
 			"rye diff tool:a/b; rye lock --sign tool:a/b tool:a/c; rye restore tool:a/b"},
-		{"many unsigned items", slices.Repeat([]*closure.Problem{at("tool:a/b", unsigned)}, 21), fault.Unsigned, "rye sign --all"},
-		{"also others", []*closure.Problem{at("tool:a/b", unsigned), at("", changed)}, fault.Integrity, "rye check; rye verify '**'"},
-		{"damage", []*closure.Problem{at("tool:a/b", fmt.Errorf("read: %w", &cas.DamagedError{}))}, fault.Integrity, "rye vendor --check; rye store fsck"},
-		{"busy", []*closure.Problem{root, at("tool:a/b", fault.New(fault.Busy, "busy").Try("rye doctor"))}, fault.Busy, "rye doctor"},
+		{"many unsigned items", slices.Repeat([]*closure.Problem{at("tool:a/b", unsigned)}, 21), fault.Unsigned,
+			"rye sign --all"},
+		{"also others", []*closure.Problem{at("tool:a/b", unsigned), at("", changed)}, fault.Integrity,
+			"rye check; rye verify '**'"},
+		{"damage", []*closure.Problem{at("tool:a/b", fmt.Errorf("read: %w", &cas.DamagedError{}))}, fault.Integrity,
+			"rye vendor --check; rye store fsck"},
+		{"busy", []*closure.Problem{root, at("tool:a/b", fault.New(fault.Busy, "busy").Try("rye doctor"))}, fault.Busy,
+			"rye doctor"},
 	} {
 		f := fault.Of(fmt.Errorf("lock: %w", &closure.Error{Problems: tc.problems}))
 		if hint := strings.Join(f.Hint, "; "); f.Code != tc.code || hint != tc.hint {
@@ -54,7 +60,8 @@ func TestFault(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, f.Details)
 		}
 	}
-	if f := fault.Of(&closure.Error{Problems: []*closure.Problem{at("", context.Canceled)}}); f.Code != fault.Cancelled {
+	if f := fault.Of(&closure.Error{Problems: []*closure.Problem{at("",
+		context.Canceled)}}); f.Code != fault.Cancelled {
 		t.Error(f.Code)
 	}
 }

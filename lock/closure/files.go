@@ -106,7 +106,8 @@ func same(files []treeFile, dir string, own treeFile, t *tree.Tree) bool {
 		}
 		o := &t.Files[next]
 		next++
-		if len(f.path) != len(dir)+1+len(o.Path) || !strings.HasSuffix(f.path, o.Path) || f.digest != o.Raw || f.size != o.Size || f.mode != o.Mode {
+		if len(f.path) != len(dir)+1+len(o.Path) || !strings.HasSuffix(f.path, o.Path) || f.digest != o.Raw ||
+			f.size != o.Size || f.mode != o.Mode {
 			return false
 		}
 	}

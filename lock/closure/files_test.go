@@ -37,7 +37,8 @@ func TestFiles(t *testing.T) {
 	b := kit().build(t)
 	c, store := b.close()
 	for _, tc := range []struct{ ref, want string }{
-		{"tool:acme/kit/a", "tools/acme/kit/__init__.py file, tools/acme/kit/a.py file, tools/acme/kit/b.py file, tools/acme/kit/big.bin file, tools/acme/kit/lib/run.sh exec, tools/acme/kit/lib.txt file"},
+		{"tool:acme/kit/a",
+			"tools/acme/kit/__init__.py file, tools/acme/kit/a.py file, tools/acme/kit/b.py file, tools/acme/kit/big.bin file, tools/acme/kit/lib/run.sh exec, tools/acme/kit/lib.txt file"},
 		{"tool:acme/rt/rt", "tools/acme/rt/lib/x/m.py file, tools/acme/rt/rt.yaml file"},
 		{"tool:acme/rt/other", ""},
 	} {
@@ -46,16 +47,18 @@ func TestFiles(t *testing.T) {
 			if p.Ref != ref(tc.ref) || p.Files.IsZero() {
 				continue
 			}
-			err := cas.Walk(t.Context(), store, cas.ID{Kind: cas.TreeKind, Digest: p.Files}, func(path string, e cas.Entry) error {
-				if e.Mode != cas.Dir {
-					got = append(got, path+" "+e.Mode.String())
-					if data := b.spaces["project"].FS.(fstest.MapFS)[path].Data; cas.Sum(data) != e.Digest || int64(len(data)) != e.Size {
-						t.Errorf("%s is another file", path)
+			err := cas.Walk(t.Context(), store, cas.ID{Kind: cas.TreeKind, Digest: p.Files},
+				func(path string, e cas.Entry) error {
+					if e.Mode != cas.Dir {
+						got = append(got, path+" "+e.Mode.String())
+						if data := b.spaces["project"].FS.(fstest.MapFS)[path].Data; cas.Sum(data) != e.Digest ||
+							int64(len(data)) != e.Size {
+							t.Errorf("%s is another file", path)
+						}
+						readAll(t, store, e.ID())
 					}
-					readAll(t, store, e.ID())
-				}
-				return nil
-			})
+					return nil
+				})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +96,8 @@ func TestChanging(t *testing.T) {
 		want       error
 	}{
 		{"a helper", "tools/acme/kit/lib.txt", &fstest.MapFile{Data: []byte("changed")}, closure.ErrChanged},
-		{"a helper that grows", "tools/acme/kit/lib.txt", &fstest.MapFile{Data: []byte("beside lib/ and more")}, closure.ErrChanged},
+		{"a helper that grows", "tools/acme/kit/lib.txt", &fstest.MapFile{Data: []byte("beside lib/ and more")},
+			closure.ErrChanged},
 		{"a large helper", "tools/acme/kit/big.bin", &fstest.MapFile{Data: []byte("changed")}, closure.ErrChanged},
 		{"a helper that goes", "tools/acme/kit/lib.txt", nil, fs.ErrNotExist},
 	} {
@@ -183,7 +187,8 @@ func TestFullStore(t *testing.T) {
 			t.Errorf("failed %d times", failed)
 		}
 	}
-	if _, err := closure.Close(t.Context(), b.options(lying{batch(t)})); err == nil || !strings.HasPrefix(err.Error(), "the store calls blake3:") {
+	if _, err := closure.Close(t.Context(), b.options(lying{batch(t)})); err == nil ||
+		!strings.HasPrefix(err.Error(), "the store calls blake3:") {
 		t.Errorf("of a store that names other digests: %v", err)
 	}
 }
@@ -218,7 +223,9 @@ func TestOnDisk(t *testing.T) {
 		}
 		defer s.Close()
 		if !bits { // as where files have no such bit
-			s.Exec = func(name string, info fs.FileInfo) bool { return strings.HasSuffix(name, ".sh") && info.Name() != "" }
+			s.Exec = func(name string, info fs.FileInfo) bool {
+				return strings.HasSuffix(name, ".sh") && info.Name() != ""
+			}
 		}
 		b.spaces["project"] = s
 		b.look()

@@ -81,7 +81,8 @@ func (c *closer) concerns(p *ai.ItemError) bool {
 		if r.One {
 			continue
 		}
-		if p.Ref == (model.Ref{}) && own && (r.From == "" || r.From == from) || p.Ref != (model.Ref{}) && r.Match(p.Ref, from) {
+		if p.Ref == (model.Ref{}) && own && (r.From == "" || r.From == from) || p.Ref != (model.Ref{}) &&
+			r.Match(p.Ref, from) {
 			return true
 		}
 	}

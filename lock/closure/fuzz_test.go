@@ -17,23 +17,28 @@ import (
 type credulous struct{}
 
 func (credulous) Examine(s admission.Subject, _ io.ReadSeeker, _ policy.Purpose) (*admission.Exam, error) {
-	return &admission.Exam{Subject: s, Decision: policy.Decision{Answer: policy.Answer{Allowed: true, Code: policy.Admitted}}}, nil
+	return &admission.Exam{Subject: s, Decision: policy.Decision{Answer: policy.Answer{Allowed: true,
+		Code: policy.Admitted}}}, nil
 }
 
 // FuzzClose: whatever an item says, there are problems or a closure that a lock can hold, and the same one again.
 func FuzzClose(f *testing.F) {
-	paths := []string{"directives/acme/x.md", "knowledge/acme/x.md", "tools/acme/x.yaml", "tools/acme/x.py", "config/acme/x.yaml"}
+	paths := []string{"directives/acme/x.md", "knowledge/acme/x.md", "tools/acme/x.yaml", "tools/acme/x.py",
+		"config/acme/x.yaml"}
 	for i, text := range []string{
 		directive("acme/x", releaseHead, releaseBody), note("acme/x", "acme/y", "tool:acme/y", "acme/x"),
-		tool("acme/x", "acme/y", `permissions: ["execute:tool:acme/*"]`), pyTool("acme/x", "acme/x"), "a: {b: [1, 2.5]}\n",
+		tool("acme/x", "acme/y", `permissions: ["execute:tool:acme/*"]`), pyTool("acme/x", "acme/x"),
+		"a: {b: [1, 2.5]}\n",
 	} {
 		f.Add(uint8(i), []byte(text))
 	}
 	f.Fuzz(func(t *testing.T, which uint8, text []byte) {
 		path := paths[int(which)%len(paths)]
 		w := &world{spaces: map[string]files{
-			"project": {"knowledge/acme/y.md": note("acme/y", "acme/x"), "tools/acme/y.yaml": tool("acme/y", start), path: string(text)},
-			base:      {"knowledge/acme/x.md": note("acme/x"), "tools/acme/hello.sh": shTool("acme/hello"), "config/acme/x.yaml": "a: {c: 1}\n"},
+			"project": {"knowledge/acme/y.md": note("acme/y", "acme/x"), "tools/acme/y.yaml": tool("acme/y", start),
+				path: string(text)},
+			base: {"knowledge/acme/x.md": note("acme/x"), "tools/acme/hello.sh": shTool("acme/hello"),
+				"config/acme/x.yaml": "a: {c: 1}\n"},
 		}}
 		b := w.lay(t)
 		close := func(store closure.Store) (*closure.Closure, error) {

@@ -49,7 +49,8 @@ func (c *closer) chain(ctx context.Context, n *node, it *ai.Item, own int) {
 		at = v.At
 	}
 	if !t.Primitive && t.Executor != "" {
-		n.edges = append(n.edges, edge{why: AsExecutor, to: want{model.Ref{Kind: "tool", ID: t.Executor}, it.Space, true}, at: at, field: "executor_id"})
+		n.edges = append(n.edges, edge{why: AsExecutor,
+			to: want{model.Ref{Kind: "tool", ID: t.Executor}, it.Space, true}, at: at, field: "executor_id"})
 	}
 	_, err := ai.WalkFrom(ctx, &c.links, it)
 	chain, ok := errors.AsType[*ai.ChainError](err)
@@ -95,8 +96,11 @@ func (c *closer) admit(ctx context.Context, n *node, it *ai.Item, own int) *ai.A
 		n.problem(value.Pos{}, "", ai.NotAdmitted(it.Ref, place(it.Space, it.Path), a.Decision))
 		return nil
 	}
-	if loose(it) && a.Tree != nil && a.Decision.Voucher == policy.ByKeys && !a.Decision.ByDigest && a.Signed.Format == sign.V1 {
-		n.problem(value.Pos{}, "", fault.New(fault.Validation, "a v1 signature does not cover the %s in the tool's directory", fault.Count(int64(len(a.Tree.Files)), "other file")))
+	if loose(it) && a.Tree != nil && a.Decision.Voucher == policy.ByKeys && !a.Decision.ByDigest &&
+		a.Signed.Format == sign.V1 {
+		n.problem(value.Pos{}, "", fault.New(fault.Validation,
+			"a v1 signature does not cover the %s in the tool's directory",
+			fault.Count(int64(len(a.Tree.Files)), "other file")))
 		return nil
 	}
 	return a
@@ -116,7 +120,8 @@ func (c *closer) notAdmitted(n *node, it *ai.Item, err error) {
 	}
 	// The same files are in the way of all tools of the directory.
 	for _, f := range refused.Files {
-		n.problems = append(n.problems, &Problem{Ref: n.ref, Space: it.Space, Path: path.Join(at.Path, f.Path), Err: f.Err})
+		n.problems = append(n.problems, &Problem{Ref: n.ref, Space: it.Space, Path: path.Join(at.Path, f.Path),
+			Err: f.Err})
 	}
 	if len(refused.Files) == 0 {
 		n.problem(value.Pos{}, "", err)

@@ -18,7 +18,8 @@ import (
 
 // badList is about a list of packages, as the tool names it, that rye cannot use.
 func badList(path, reason string) error {
-	return fault.New(fault.Validation, "the list of packages %q %s", path, reason).On("list", path).Try("rye docs packages")
+	return fault.New(fault.Validation, "the list of packages %q %s", path, reason).On("list",
+		path).Try("rye docs packages")
 }
 
 // An InListError is an error in a list of packages.

@@ -40,7 +40,8 @@ func TestLists(t *testing.T) {
 		}
 		got = append(got, fmt.Sprint(l.Tool, " ", l.Path, " ", names))
 	}
-	want := []string{"tool:acme/base/base tools/acme/base/package-lock.json []", "tool:acme/one/one tools/acme/one/lists/_requirements.txt [pypi:a@1 pypi:b@2]"}
+	want := []string{"tool:acme/base/base tools/acme/base/package-lock.json []",
+		"tool:acme/one/one tools/acme/one/lists/_requirements.txt [pypi:a@1 pypi:b@2]"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
@@ -70,7 +71,8 @@ func TestListProblems(t *testing.T) {
 // TestListChanged: a list that is another one than was signed is no list.
 func TestListChanged(t *testing.T) {
 	w := &world{spaces: map[string]files{"project": {
-		"tools/acme/one/one.yaml": lister("acme/one/one", "_requirements.txt"), "tools/acme/one/_requirements.txt": hashed("a==1"),
+		"tools/acme/one/one.yaml":          lister("acme/one/one", "_requirements.txt"),
+		"tools/acme/one/_requirements.txt": hashed("a==1"),
 	}}, roots: []string{"tool:acme/**"}}
 	b := w.build(t)
 	o := b.options(nil)
@@ -83,10 +85,12 @@ func TestListChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.spaces["project"].FS.(fstest.MapFS)["tools/acme/one/_requirements.txt"].Data = []byte(hashed("a==2"))
-	if _, err := closure.ListOf(t.Context(), o.Admit, it, tree); err == nil || !strings.HasPrefix(err.Error(), `"tools/acme/one/_requirements.txt": `) {
+	if _, err := closure.ListOf(t.Context(), o.Admit, it, tree); err == nil ||
+		!strings.HasPrefix(err.Error(), `"tools/acme/one/_requirements.txt": `) {
 		t.Errorf("got %v", err)
 	}
-	if text := (&closure.InListError{Path: "x", Line: 3, Err: closure.ErrChanged}).Error(); !strings.HasPrefix(text, `"x": line 3: `) {
+	if text := (&closure.InListError{Path: "x", Line: 3, Err: closure.ErrChanged}).Error(); !strings.HasPrefix(text,
+		`"x": line 3: `) {
 		t.Errorf("got %s", text)
 	}
 }

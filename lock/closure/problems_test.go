@@ -24,14 +24,16 @@ func one(f files, roots ...string) *world {
 
 func TestProblems(t *testing.T) {
 	hook := func(id string) string {
-		return directive("acme/d", `<hooks><hook event="error"><execute item_type="directive">`+id+`</execute></hook></hooks>`, "")
+		return directive("acme/d", `<hooks><hook event="error"><execute item_type="directive">`+id+
+			`</execute></hook></hooks>`, "")
 	}
 	for _, tc := range []struct {
 		name string
 		w    *world
 		want []string
 	}{
-		{"no executor", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/gone"), "tools/acme/b.yaml": tool("acme/b", "acme/a")}), []string{
+		{"no executor", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/gone"),
+			"tools/acme/b.yaml": tool("acme/b", "acme/a")}), []string{
 			`"project/tools/acme/a.yaml": line 6, column 14: executor tool:acme/gone of tool:acme/a: tool:acme/gone not found`,
 		}},
 		{"an executor above", &world{spaces: map[string]files{
@@ -41,19 +43,23 @@ func TestProblems(t *testing.T) {
 			`"system:acme/base/tools/acme/base/x.yaml": line 6, column 14: executor tool:acme/rt of tool:acme/base/x: tool:acme/rt not found; ` +
 				`it is in the space "project", which items of lower spaces can't use`,
 		}},
-		{"a circle, told once", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/b"), "tools/acme/b.yaml": tool("acme/b", "acme/c"),
+		{"a circle, told once", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/b"),
+			"tools/acme/b.yaml": tool("acme/b", "acme/c"),
 			"tools/acme/c.yaml": tool("acme/c", "acme/b"), "tools/acme/z.yaml": tool("acme/z", "acme/z")}), []string{
 			`"project/tools/acme/b.yaml": line 6, column 14: circular executor chain: tool:acme/b → tool:acme/c → tool:acme/b`,
 			`"project/tools/acme/z.yaml": line 6, column 14: circular executor chain: tool:acme/z → tool:acme/z`,
 		}},
-		{"no primitive", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/b"), "tools/acme/b.yaml": tool("acme/b", "null")}), []string{
+		{"no primitive", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/b"),
+			"tools/acme/b.yaml": tool("acme/b", "null")}), []string{
 			`"project/tools/acme/b.yaml": line 7, column 14: invalid executor chain of tool:acme/b; "tool:acme/b" has no executor and is no primitive: those are tool:rye/core/primitives/…`,
 		}},
 		{"versions", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/b"),
-			"tools/acme/b.yaml": tool("acme/b", start, "child_constraints: {acme/a: {min_version: 2.0.0}}")}), []string{
-			`"project/tools/acme/a.yaml": line 7, column 14: invalid executor chain of tool:acme/a; "tool:acme/b" runs "tool:acme/a" in versions from "2.0.0", which has 1.2.3`,
-		}},
-		{"offers", one(files{"directives/acme/d.md": directive("acme/d", "<tools><tool>acme/gone</tool></tools>", "")}), []string{
+			"tools/acme/b.yaml": tool("acme/b", start, "child_constraints: {acme/a: {min_version: 2.0.0}}")}),
+			[]string{
+				`"project/tools/acme/a.yaml": line 7, column 14: invalid executor chain of tool:acme/a; "tool:acme/b" runs "tool:acme/a" in versions from "2.0.0", which has 1.2.3`,
+			}},
+		{"offers", one(files{"directives/acme/d.md": directive("acme/d", "<tools><tool>acme/gone</tool></tools>",
+			"")}), []string{
 			`"project/directives/acme/d.md": line 5, column 14: tool:acme/gone not found`,
 		}},
 		{"hooks", one(files{"directives/acme/d.md": hook("acme/gone")}), []string{
@@ -62,49 +68,62 @@ func TestProblems(t *testing.T) {
 		{"a hook that names nothing", one(files{"directives/acme/d.md": hook("acme gone")}), []string{
 			`"project/directives/acme/d.md": line 5, column 59: "directive:acme gone" is not an item: path "acme gone" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
 		}},
-		{"a hook's tool", one(files{"directives/acme/d.md": directive("acme/d", `<hooks><hook event="error"><execute>acme/gone</execute></hook></hooks>`, "")}), []string{
+		{"a hook's tool", one(files{"directives/acme/d.md": directive("acme/d",
+			`<hooks><hook event="error"><execute>acme/gone</execute></hook></hooks>`, "")}), []string{
 			`"project/directives/acme/d.md": line 5, column 37: tool:acme/gone not found`,
 		}},
-		{"an executor twice", &world{spaces: map[string]files{base: {"tools/acme/rt.yaml": tool("acme/rt", start)}, more: {"tools/acme/rt.yaml": tool("acme/rt", start)},
+		{"an executor twice", &world{spaces: map[string]files{base: {"tools/acme/rt.yaml": tool("acme/rt", start)},
+			more:      {"tools/acme/rt.yaml": tool("acme/rt", start)},
 			"project": {"tools/acme/a.yaml": tool("acme/a", "acme/rt")}}}, []string{
 			`"project/tools/acme/a.yaml": line 6, column 14: executor tool:acme/rt of tool:acme/a: tool:acme/rt is ambiguous: 2 files have this id; ` +
 				`system:acme/base/tools/acme/rt.yaml; system:acme/more/tools/acme/rt.yaml`,
 		}},
-		{"an executor that can't be read", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/link")}, "tool:acme/a"), []string{
-			`"project/tools/acme/a.yaml": line 6, column 14: executor tool:acme/link of tool:acme/a: "project/tools/acme/link.sh": is a symbolic link, which is never an item`,
-		}},
-		{"an invalid executor", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/b"), "tools/acme/b.yaml": tool("acme/b", start, "risk: 7")}), nil},
-		{"a kind that isn't there", one(files{"directives/acme/d.md": directive("acme/d", `<hooks><hook event="error"><load item_type="prompt" item_id="x"/></hook></hooks>`, "")}), []string{
+		{"an executor that can't be read", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/link")}, "tool:acme/a"),
+			[]string{
+				`"project/tools/acme/a.yaml": line 6, column 14: executor tool:acme/link of tool:acme/a: "project/tools/acme/link.sh": is a symbolic link, which is never an item`,
+			}},
+		{"an invalid executor", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/b"),
+			"tools/acme/b.yaml": tool("acme/b", start, "risk: 7")}), nil},
+		{"a kind that isn't there", one(files{"directives/acme/d.md": directive("acme/d",
+			`<hooks><hook event="error"><load item_type="prompt" item_id="x"/></hook></hooks>`, "")}), []string{
 			`"project/directives/acme/d.md": line 5, column 61: "prompt:x": unknown kind "prompt": expected one of config, directive, knowledge, tool`,
 		}},
-		{"roots", one(files{"knowledge/acme/a.md": note("acme/a"), "tools/acme/no.py": "print(1)\n"}, "knowledge:acme/b", "tool:acme/no", "tool:acme/no*"), []string{
+		{"roots", one(files{"knowledge/acme/a.md": note("acme/a"), "tools/acme/no.py": "print(1)\n"},
+			"knowledge:acme/b", "tool:acme/no", "tool:acme/no*"), []string{
 			`knowledge:acme/b not found; did you mean knowledge:acme/a?`,
 			`tool:acme/no not found; "project/tools/acme/no.py" is not an item: no __executor_id__ at the top level`,
 		}},
-		{"invalid items", one(files{"knowledge/acme/a.md": "---\nid: other\ntitle: 7\nentry_type: reference\n---\nx\n", "config/a.yaml": "a: [\n"}), nil},
-		{"unsigned items", &world{spaces: map[string]files{"project": {"knowledge/acme/a.md": note("acme/a"), "knowledge/acme/b.md": note("acme/b")}},
+		{"invalid items", one(files{"knowledge/acme/a.md": "---\nid: other\ntitle: 7\nentry_type: reference\n---\nx\n",
+			"config/a.yaml": "a: [\n"}), nil},
+		{"unsigned items", &world{spaces: map[string]files{"project": {"knowledge/acme/a.md": note("acme/a"),
+			"knowledge/acme/b.md": note("acme/b")}},
 			unsigned: []string{"knowledge/acme/a.md", "knowledge/acme/b.md"}}, []string{
 			`"project/knowledge/acme/a.md": "knowledge:acme/a" is unsigned; "**" requires 1 key`,
 			`"project/knowledge/acme/b.md": "knowledge:acme/b" is unsigned; "**" requires 1 key`,
 		}},
-		{"one id twice", one(files{"tools/acme/a.yaml": tool("acme/a", start), "tools/acme/a.sh": shTool("acme/a")}), []string{
-			`"project/tools/acme/a.sh": tool:acme/a is ambiguous: 2 files have this id; project/tools/acme/a.sh; project/tools/acme/a.yaml`,
-			`"project/tools/acme/a.yaml": tool:acme/a is ambiguous: 2 files have this id; project/tools/acme/a.sh; project/tools/acme/a.yaml`,
-		}},
-		{"upper and lower case", one(files{"knowledge/acme/a.md": note("acme/a"), "knowledge/acme/A.md": note("acme/A")}, "knowledge:acme/A"), []string{
+		{"one id twice", one(files{"tools/acme/a.yaml": tool("acme/a", start), "tools/acme/a.sh": shTool("acme/a")}),
+			[]string{
+				`"project/tools/acme/a.sh": tool:acme/a is ambiguous: 2 files have this id; project/tools/acme/a.sh; project/tools/acme/a.yaml`,
+				`"project/tools/acme/a.yaml": tool:acme/a is ambiguous: 2 files have this id; project/tools/acme/a.sh; project/tools/acme/a.yaml`,
+			}},
+		{"upper and lower case", one(files{"knowledge/acme/a.md": note("acme/a"),
+			"knowledge/acme/A.md": note("acme/A")}, "knowledge:acme/A"), []string{
 			`"project/knowledge/acme/A.md": knowledge:acme/A is ambiguous: 2 files have this id; project/knowledge/acme/A.md; project/knowledge/acme/a.md`,
 		}},
-		{"two bundles", &world{spaces: map[string]files{base: {"knowledge/acme/a.md": note("acme/a")}, more: {"knowledge/acme/a.md": note("acme/a")},
+		{"two bundles", &world{spaces: map[string]files{base: {"knowledge/acme/a.md": note("acme/a")},
+			more:      {"knowledge/acme/a.md": note("acme/a")},
 			"project": {"knowledge/acme/b.md": note("acme/b", "acme/a")}}}, []string{
 			`"project/knowledge/acme/b.md": line 7, column 14: knowledge:acme/a is ambiguous: 2 files have this id; system:acme/base/knowledge/acme/a.md; system:acme/more/knowledge/acme/a.md`,
 		}},
-		{"in front of the library", one(files{"tools/rye/core/runtimes/bash_runtime.yaml": tool(bash, start), "tools/acme/a.sh": shTool("acme/a")}), []string{
+		{"in front of the library", one(files{"tools/rye/core/runtimes/bash_runtime.yaml": tool(bash, start),
+			"tools/acme/a.sh": shTool("acme/a")}), []string{
 			`tool:rye/core/runtimes/bash_runtime is protected: the space "project" may not replace it; "project/tools/rye/core/runtimes/bash_runtime.yaml" replaces the item of system:rye/std; "override:" in the root policy can allow it`,
 			`"project/tools/acme/a.sh": line 5, column 16: executor tool:rye/core/runtimes/bash_runtime of tool:acme/a: tool:rye/core/runtimes/bash_runtime is protected: the space "project" may not replace it; ` +
 				`"project/tools/rye/core/runtimes/bash_runtime.yaml" replaces the item of system:rye/std; "override:" in the root policy can allow it`,
 		}},
 		{"a link", one(files{}), []string{`"project/tools/acme/link.sh": is a symbolic link, which is never an item`}},
-		{"a link in a tree", one(files{"tools/acme/k/__init__.py": "", "tools/acme/k/a.py": pyTool("acme/k/a", python), "tools/acme/k/b.py": pyTool("acme/k/b", python)}, "tool:acme/k/*"), []string{
+		{"a link in a tree", one(files{"tools/acme/k/__init__.py": "", "tools/acme/k/a.py": pyTool("acme/k/a", python),
+			"tools/acme/k/b.py": pyTool("acme/k/b", python)}, "tool:acme/k/*"), []string{
 			`"project/tools/acme/k/link.txt": is a symbolic link, which is never an item`,
 			`"project/tools/acme/k/link.txt": is a symbolic link, which no tree holds`,
 		}},
@@ -113,13 +132,17 @@ func TestProblems(t *testing.T) {
 			b := tc.w.build(t)
 			switch tc.name {
 			case "an executor that can't be read":
-				b.spaces["project"].FS.(fstest.MapFS)["tools/acme/link.sh"] = &fstest.MapFile{Data: []byte("x"), Mode: fs.ModeSymlink | 0o777}
+				b.spaces["project"].FS.(fstest.MapFS)["tools/acme/link.sh"] = &fstest.MapFile{Data: []byte("x"),
+					Mode: fs.ModeSymlink | 0o777}
 			case "an invalid executor": // is reported once
-				tc.want = []string{`"project/tools/acme/b.yaml": line 8, column 7: Field 'risk' must be a string, got int`}
+				tc.want = []string{
+					`"project/tools/acme/b.yaml": line 8, column 7: Field 'risk' must be a string, got int`}
 			case "a link":
-				b.spaces["project"].FS.(fstest.MapFS)["tools/acme/link.sh"] = &fstest.MapFile{Data: []byte("x"), Mode: fs.ModeSymlink | 0o777}
+				b.spaces["project"].FS.(fstest.MapFS)["tools/acme/link.sh"] = &fstest.MapFile{Data: []byte("x"),
+					Mode: fs.ModeSymlink | 0o777}
 			case "a link in a tree":
-				b.spaces["project"].FS.(fstest.MapFS)["tools/acme/k/link.txt"] = &fstest.MapFile{Data: []byte("x"), Mode: fs.ModeSymlink | 0o777}
+				b.spaces["project"].FS.(fstest.MapFS)["tools/acme/k/link.txt"] = &fstest.MapFile{Data: []byte("x"),
+					Mode: fs.ModeSymlink | 0o777}
 			case "invalid items":
 				_, err := closure.Close(t.Context(), b.options(nil))
 				e, ok := err.(*closure.Error)
@@ -162,7 +185,8 @@ func TestDeepChain(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	for _, p := range e.Problems {
-		if chain, ok := errors.AsType[*ai.ChainError](p); !ok || chain.Code != fault.TooDeep || p.Field != "executor_id" || p.At.Line == 0 {
+		if chain, ok := errors.AsType[*ai.ChainError](p); !ok || chain.Code != fault.TooDeep ||
+			p.Field != "executor_id" || p.At.Line == 0 {
 			t.Errorf("got %v", p)
 		}
 	}
@@ -214,12 +238,16 @@ func TestWarnings(t *testing.T) {
 func TestConflict(t *testing.T) {
 	w := &world{spaces: map[string]files{
 		"project": {"tools/acme/rt.yaml": tool("acme/rt", start), "tools/acme/own.yaml": tool("acme/own", "acme/rt")},
-		base:      {"tools/acme/rt.yaml": tool("acme/rt", start), "tools/acme/base/x.yaml": tool("acme/base/x", "acme/rt"), "knowledge/acme/k.md": note("acme/k", "tool:acme/rt")},
+		base: {"tools/acme/rt.yaml": tool("acme/rt", start),
+			"tools/acme/base/x.yaml": tool("acme/base/x", "acme/rt"),
+			"knowledge/acme/k.md":    note("acme/k", "tool:acme/rt")},
 	}}
 	w.roots = []string{"tool:acme/own", "tool:acme/base/x"}
-	w.build(t).problems(`"project/tools/acme/rt.yaml": "tool:acme/rt" is needed from "project" by "tool:acme/own" and from "system:acme/base" by "tool:acme/base/x": a lock can pin only one item per ref`)
+	w.build(t).problems(
+		`"project/tools/acme/rt.yaml": "tool:acme/rt" is needed from "project" by "tool:acme/own" and from "system:acme/base" by "tool:acme/base/x": a lock can pin only one item per ref`)
 	w.roots = []string{"tool:acme/rt", "tool:acme/base/x"}
-	w.build(t).problems(`"project/tools/acme/rt.yaml": "tool:acme/rt" is needed from "project" by the project and from "system:acme/base" by "tool:acme/base/x": a lock can pin only one item per ref`)
+	w.build(t).problems(
+		`"project/tools/acme/rt.yaml": "tool:acme/rt" is needed from "project" by the project and from "system:acme/base" by "tool:acme/base/x": a lock can pin only one item per ref`)
 	// What isn't run is taken from where it stands highest, if the item that names it can reach one at all.
 	w.roots = []string{"knowledge:acme/k"}
 	c, _ := w.build(t).close()
@@ -228,7 +256,8 @@ func TestConflict(t *testing.T) {
 
 // What stands in front of the library, as policy allows, is shown.
 func TestOverride(t *testing.T) {
-	w := one(files{"tools/rye/core/runtimes/bash_runtime.yaml": tool(bash, start), "tools/acme/a.sh": shTool("acme/a")})
+	w := one(files{"tools/rye/core/runtimes/bash_runtime.yaml": tool(bash, start),
+		"tools/acme/a.sh": shTool("acme/a")})
 	w.policy = override
 	c, _ := w.build(t).close()
 	same(t, "pins", pinned(c), []string{"tool:acme/a project", "tool:" + start + inStd, "tool:" + bash + " project"})
@@ -243,7 +272,9 @@ func TestReach(t *testing.T) {
 		spaces: map[string]files{
 			"project": {"knowledge/acme/own.md": note("acme/own")},
 			base:      {"knowledge/acme/base/a.md": note("acme/base/a", "acme/own", "acme/more/b")},
-			more:      {"knowledge/acme/more/b.md": note("acme/more/b"), "tools/acme/more/t.yaml": tool("acme/more/t", start), "tools/acme/more/u.yaml": tool("acme/more/u", start)},
+			more: {"knowledge/acme/more/b.md": note("acme/more/b"),
+				"tools/acme/more/t.yaml": tool("acme/more/t", start),
+				"tools/acme/more/u.yaml": tool("acme/more/u", start)},
 		},
 		roots: []string{"knowledge:acme/base/a"},
 	}
@@ -254,12 +285,15 @@ func TestReach(t *testing.T) {
 		`"system:acme/base/knowledge/acme/base/a.md": line 7, column 24: knowledge:acme/more/b not found`,
 	})
 	w.requires = map[string][]string{base: {more}}
-	w.spaces[base]["directives/acme/base/d.md"] = directive("acme/base/d", `<permissions><execute><tool>acme/*</tool></execute><load><knowledge>acme/own/*</knowledge></load></permissions>`, "")
+	w.spaces[base]["directives/acme/base/d.md"] = directive("acme/base/d",
+		`<permissions><execute><tool>acme/*</tool></execute><load><knowledge>acme/own/*</knowledge></load></permissions>`,
+		"")
 	w.spaces["project"]["tools/acme/p.yaml"] = tool("acme/p", start)
 	w.spaces["project"]["tools/acme/more/u.yaml"] = tool("acme/more/u", start)
 	w.roots = append(w.roots, "directive:acme/base/d")
 	c, _ = w.build(t).close()
-	same(t, "pins", pinned(c), []string{"directive:acme/base/d " + base, "knowledge:acme/base/a " + base, "knowledge:acme/more/b " + more,
+	same(t, "pins", pinned(c), []string{"directive:acme/base/d " + base, "knowledge:acme/base/a " + base,
+		"knowledge:acme/more/b " + more,
 		"tool:acme/more/t " + more, "tool:acme/more/u project", "tool:" + start + inStd})
 }
 
@@ -274,7 +308,8 @@ func TestPermissions(t *testing.T) {
 		permission string
 		want       []string
 	}{
-		{"load:knowledge:acme/*", []string{"knowledge:acme/a", "knowledge:acme/a/b", "knowledge:acme/a/b/c", "knowledge:acme/x/b"}},
+		{"load:knowledge:acme/*", []string{"knowledge:acme/a", "knowledge:acme/a/b", "knowledge:acme/a/b/c",
+			"knowledge:acme/x/b"}},
 		{"load:knowledge:acme/*/b", []string{"knowledge:acme/a/b", "knowledge:acme/x/b"}},
 		{"search:knowledge:acme/a/*", []string{"knowledge:acme/a", "knowledge:acme/a/b", "knowledge:acme/a/b/c"}},
 		{"*:*:acme/a/b", []string{"knowledge:acme/a/b", "tool:acme/a/b"}},
@@ -299,15 +334,19 @@ func TestPermissions(t *testing.T) {
 		}
 	}
 	// An item that is covered has to be as it should; of an unsigned one nothing that it covers is looked for.
-	bad := f.with(files{"knowledge/acme/bad.md": "---\nid: good\ntitle: X\nversion: 1.0.0\nentry_type: reference\n---\nx\n",
-		"tools/acme/t.yaml": tool("acme/t", start, `permissions: ["load:knowledge:acme/*"]`)})
-	one(bad, "tool:acme/t").build(t).problems(`"project/knowledge/acme/bad.md": line 3, column 5: Field 'id' value 'good' must match filename 'bad'`)
+	bad := f.with(
+		files{"knowledge/acme/bad.md": "---\nid: good\ntitle: X\nversion: 1.0.0\nentry_type: reference\n---\nx\n",
+			"tools/acme/t.yaml": tool("acme/t", start, `permissions: ["load:knowledge:acme/*"]`)})
+	one(bad, "tool:acme/t").build(t).
+		problems(`"project/knowledge/acme/bad.md": line 3, column 5: Field 'id' value 'good' must match filename 'bad'`)
 	w := one(bad, "tool:acme/t")
 	w.unsigned = []string{"tools/acme/t.yaml"}
 	w.build(t).problems(`"project/tools/acme/t.yaml": "tool:acme/t" is unsigned; "**" requires 1 key`)
-	two := &world{spaces: map[string]files{"project": {"tools/acme/t.yaml": tool("acme/t", start, `permissions: ["load:knowledge:acme/*"]`)},
+	two := &world{spaces: map[string]files{"project": {"tools/acme/t.yaml": tool("acme/t", start,
+		`permissions: ["load:knowledge:acme/*"]`)},
 		base: {"knowledge/acme/a.md": note("acme/a")}, more: {"knowledge/acme/a.md": note("acme/a")}}}
-	two.build(t).problems(`"project/tools/acme/t.yaml": line 8, column 15: knowledge:acme/a is ambiguous: 2 files have this id; system:acme/base/knowledge/acme/a.md; system:acme/more/knowledge/acme/a.md`)
+	two.build(t).
+		problems(`"project/tools/acme/t.yaml": line 8, column 15: knowledge:acme/a is ambiguous: 2 files have this id; system:acme/base/knowledge/acme/a.md; system:acme/more/knowledge/acme/a.md`)
 }
 
 // Who made the kind of an item is pinned with it.
@@ -322,12 +361,14 @@ func TestExtractor(t *testing.T) {
 	for _, p := range c.Pins {
 		got = append(got, p.Ref.String()+" "+p.From)
 	}
-	same(t, "pins", got, []string{"prompt:acme/x project", "tool:rye/core/extractors/prompt/prompt_extractor project", "tool:rye/core/extractors/tool/tool_extractor" + inStd})
+	same(t, "pins", got, []string{"prompt:acme/x project", "tool:rye/core/extractors/prompt/prompt_extractor project",
+		"tool:rye/core/extractors/tool/tool_extractor" + inStd})
 }
 
 // A signature of the first format says nothing of other files, so a manifest that lists the tool is not enough.
 func TestV1(t *testing.T) {
-	w := one(files{"tools/acme/k/__init__.py": "", "tools/acme/k/a.py": pyTool("acme/k/a", python), "tools/acme/b.py": pyTool("acme/b", python)})
+	w := one(files{"tools/acme/k/__init__.py": "", "tools/acme/k/a.py": pyTool("acme/k/a", python),
+		"tools/acme/b.py": pyTool("acme/b", python)})
 	w.accept = "[v1, v2]"
 	w.unsigned = []string{"tools/acme/k/a.py", "tools/acme/b.py"}
 	b := w.build(t)
@@ -391,13 +432,16 @@ func TestDeepReferences(t *testing.T) {
 
 // A place is that of a file on disk where there is one.
 func TestPlace(t *testing.T) {
-	b := onDisk(t, &world{spaces: map[string]files{"project": {"knowledge/acme/a.md": note("acme/a")}}, unsigned: []string{"knowledge/acme/a.md"}})
+	b := onDisk(t, &world{spaces: map[string]files{"project": {"knowledge/acme/a.md": note("acme/a")}},
+		unsigned: []string{"knowledge/acme/a.md"}})
 	_, err := closure.Close(t.Context(), b.options(nil))
 	e, ok := errors.AsType[*closure.Problem](err)
-	if !ok || !strings.HasPrefix(e.Error(), fmt.Sprintf("%+q: ", filepath.Join(b.spaces["project"].Dir, "knowledge/acme/a.md"))) {
+	if !ok || !strings.HasPrefix(e.Error(), fmt.Sprintf("%+q: ",
+		filepath.Join(b.spaces["project"].Dir, "knowledge/acme/a.md"))) {
 		t.Errorf("got %v", err)
 	}
-	if denied, ok := errors.AsType[*fault.Error](err); !ok || denied.Details["file"] != filepath.Join(b.spaces["project"].Dir, "knowledge/acme/a.md") {
+	if denied, ok := errors.AsType[*fault.Error](err); !ok ||
+		denied.Details["file"] != filepath.Join(b.spaces["project"].Dir, "knowledge/acme/a.md") {
 		t.Errorf("got %v", denied)
 	}
 }

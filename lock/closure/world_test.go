@@ -71,7 +71,8 @@ func level(label string) ai.Level {
 }
 
 func (w *world) trust(t testing.TB) *admission.Trust {
-	return admissiontest.Trust(t, noon, fmt.Sprintf("  \"**\": {keys: [alice, bob], accept: %s}\n%s", cmp.Or(w.accept, "[v2]"), w.policy))
+	return admissiontest.Trust(t, noon, fmt.Sprintf("  \"**\": {keys: [alice, bob], accept: %s}\n%s",
+		cmp.Or(w.accept, "[v2]"), w.policy))
 }
 
 // A built world is ready to be looked at.
@@ -122,7 +123,8 @@ func (b *built) look() {
 	for _, label := range slices.Sorted(maps.Keys(b.spaces)) {
 		all = append(all, b.spaces[label])
 	}
-	v, err := ai.NewView(b.t.Context(), ai.Options{Spaces: all, Trust: b.trust, MayOverride: b.trust.Root.Policy.MayOverride})
+	v, err := ai.NewView(b.t.Context(), ai.Options{Spaces: all, Trust: b.trust,
+		MayOverride: b.trust.Root.Policy.MayOverride})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -275,7 +277,8 @@ var tool, pyTool = itemtest.Tool, itemtest.PyTool
 // shTool returns a script.
 func shTool(id string) string {
 	r := model.Ref{ID: id}
-	return fmt.Sprintf("#!/usr/bin/env bash\n# ---\n# version: 1.0.0\n# tool_type: shell\n# executor_id: %s\n# category: %q\n# description: a test\n# ---\necho hello\n",
+	return fmt.Sprintf(
+		"#!/usr/bin/env bash\n# ---\n# version: 1.0.0\n# tool_type: shell\n# executor_id: %s\n# category: %q\n# description: a test\n# ---\necho hello\n",
 		bash, r.Category())
 }
 
@@ -292,7 +295,8 @@ func note(id string, references ...string) string {
 // directive returns a directive with elements in its metadata and beside it.
 func directive(id, metadata, rest string) string {
 	r := model.Ref{ID: id}
-	return fmt.Sprintf("```xml\n<directive name=%q version=\"1.0.0\">\n<metadata><description>A test</description>\n%s\n</metadata>\n%s\n</directive>\n```\nDo it.\n",
+	return fmt.Sprintf(
+		"```xml\n<directive name=%q version=\"1.0.0\">\n<metadata><description>A test</description>\n%s\n</metadata>\n%s\n</directive>\n```\nDo it.\n",
 		r.Name(), metadata, rest)
 }
 

@@ -1,8 +1,8 @@
 // Package drift tells what in the working tree isn't what is pinned.
 //
-// A project goes on while it is pinned. Find compares what the working tree has with what is pinned, for some items and
-// everything that they can't do without: the tools that run them, the extractors of their kinds, and all config of the
-// project. It tells of
+// A project goes on while it is pinned. Find compares what the working tree has with what is pinned, for some items
+// and everything that they can't do without: the tools that run them, the extractors of their kinds, and all config of
+// the project. It tells of
 //
 //	changed    a pinned file has other bytes, or may be executed where the pin may not
 //	gone       there is no such file
@@ -47,9 +47,10 @@ const (
 
 // A Difference is one thing in the working tree that isn't what is pinned.
 type Difference struct {
-	Kind            Kind
-	Ref             model.Ref // the pinned item that it is about; of what is unpinned, that item; zero where a name is no item's
-	Path            string    // in the project's space; "" for an extractor from elsewhere
+	Kind Kind
+	// the pinned item that it is about; of what is unpinned, that item; zero where a name is no item's
+	Ref             model.Ref
+	Path            string // in the project's space; "" for an extractor from elsewhere
 	Expected, Found cas.Digest
 	OnlyLineEndings bool  // with other line ends it would be what is pinned
 	OnlyMode        bool  // the bytes are what is pinned
@@ -128,7 +129,8 @@ func Find(ctx context.Context, s *lock.Set, o Options, refs ...model.Ref) ([]*Di
 		d.add(d.broken...)
 	}
 	slices.SortFunc(d.found, func(a, b *Difference) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Ref.String(), b.Ref.String()), cmp.Compare(a.Kind, b.Kind))
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Ref.String(), b.Ref.String()),
+			cmp.Compare(a.Kind, b.Kind))
 	})
 	return d.found, nil
 }
@@ -238,7 +240,8 @@ func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t 
 		if t = d.tool(ctx, pin); t != nil {
 			known = t.it.Raw
 		}
-		if x := d.compare(ctx, pin.Ref, manifest.File{Path: own, Digest: pin.Digest, Mode: pin.Mode}, known); x != nil {
+		if x := d.compare(ctx, pin.Ref, manifest.File{Path: own, Digest: pin.Digest, Mode: pin.Mode},
+			known); x != nil {
 			found = append(found, x)
 		}
 	}
@@ -250,7 +253,8 @@ func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t 
 	beside := d.folder(path.Clean(dir))
 	if beside.err != nil && own == "" && !errors.Is(beside.err, fs.ErrNotExist) {
 		if _, err := d.Working.All(ctx, pin.Ref); err != nil {
-			found = append(found, &Difference{Kind: Unreadable, Ref: pin.Ref, Path: path.Clean(dir), Expected: pin.Digest, Err: err})
+			found = append(found, &Difference{Kind: Unreadable, Ref: pin.Ref, Path: path.Clean(dir),
+				Expected: pin.Digest, Err: err})
 		}
 	}
 	for _, ext := range k.Extensions {

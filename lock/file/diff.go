@@ -75,7 +75,8 @@ func Diff(a, b *Lock) []Change {
 // weaken nothing. Whether other grants are wider is in the items; their hash can't tell.
 func (c Change) Weakens() bool {
 	switch c.Kind {
-	case SourceChanged, PinMoved, SignerRemoved, FormatLowered, GrantsChanged, BundleReplaced, ToolchainReplaced, ArtifactReplaced:
+	case SourceChanged, PinMoved, SignerRemoved, FormatLowered, GrantsChanged, BundleReplaced, ToolchainReplaced,
+		ArtifactReplaced:
 		return true
 	}
 	return false
@@ -168,7 +169,8 @@ func (d *differ) source(name string, from, to project.Source) {
 
 func (d *differ) requires(a, b *Lock) {
 	walk(a.Requires, b.Requires, compareRequirements, func(a, b *project.Requirement) {
-		if entry(d, a, b, [3]Kind{RequirementAdded, RequirementRemoved, RequirementChanged}, func(r project.Requirement) string { return r.ID },
+		if entry(d, a, b, [3]Kind{RequirementAdded, RequirementRemoved, RequirementChanged},
+			func(r project.Requirement) string { return r.ID },
 			func(r project.Requirement) string { return r.Text }) {
 			d.source(a.ID, a.Source, b.Source)
 		}
@@ -180,7 +182,9 @@ func (d *differ) bundle(a, b *Bundle) {
 	if a != nil && b != nil && manifest.CompareVersions(a.Version, b.Version) > 0 {
 		changed = BundleDowngraded
 	}
-	if !entry(d, a, b, [3]Kind{BundleAdded, BundleRemoved, changed}, func(b Bundle) string { return b.ID }, func(b Bundle) string { return b.Version }) {
+	if !entry(d, a, b, [3]Kind{BundleAdded, BundleRemoved, changed}, func(b Bundle) string {
+		return b.ID
+	}, func(b Bundle) string { return b.Version }) {
 		return
 	}
 	if a.Version == b.Version {
@@ -194,7 +198,9 @@ func (d *differ) pin(a, b *Pin) {
 		return // as most are
 	}
 	if a == nil || b == nil {
-		entry(d, a, b, [3]Kind{PinAdded, PinRemoved}, func(p Pin) string { return p.Ref.String() }, func(p Pin) string { return content(&p) })
+		entry(d, a, b, [3]Kind{PinAdded, PinRemoved}, func(p Pin) string {
+			return p.Ref.String()
+		}, func(p Pin) string { return content(&p) })
 		return
 	}
 	name := a.Ref.String()
@@ -227,7 +233,8 @@ func (d *differ) pin(a, b *Pin) {
 }
 
 func (p *Pin) same(o *Pin) bool {
-	return p.Version == o.Version && p.Digest == o.Digest && p.Tree == o.Tree && p.Files == o.Files && p.From == o.From &&
+	return p.Version == o.Version && p.Digest == o.Digest && p.Tree == o.Tree && p.Files == o.Files &&
+		p.From == o.From &&
 		p.Path == o.Path && p.Size == o.Size && p.Mode == o.Mode && slices.Equal(p.Signers, o.Signers) &&
 		p.Format == o.Format && p.Interface == o.Interface && p.Grants == o.Grants
 }
@@ -274,18 +281,25 @@ func (d *differ) program(a, b *Program) {
 		d.compare(ToolchainReplaced, a.name(), a.Version+" "+a.Digest.String(), b.Version+" "+b.Digest.String())
 		return
 	}
-	entry(d, a, b, [3]Kind{ToolchainAdded, ToolchainRemoved, ToolchainChanged}, Program.name, func(p Program) string { return p.Version })
+	entry(d, a, b, [3]Kind{ToolchainAdded, ToolchainRemoved, ToolchainChanged}, Program.name, func(p Program) string {
+		return p.Version
+	})
 }
 
 func (d *differ) artifact(a, b *Artifact) {
 	if a != nil && b != nil {
-		d.compare(ArtifactReplaced, a.name(), fmt.Sprint(a.Digest, " ", a.Source, " ", a.Size), fmt.Sprint(b.Digest, " ", b.Source, " ", b.Size))
+		d.compare(ArtifactReplaced, a.name(), fmt.Sprint(a.Digest, " ", a.Source, " ", a.Size),
+			fmt.Sprint(b.Digest, " ", b.Source, " ", b.Size))
 		return
 	}
-	entry(d, a, b, [3]Kind{ArtifactAdded, ArtifactRemoved}, Artifact.name, func(a Artifact) string { return a.Digest.String() })
+	entry(d, a, b, [3]Kind{ArtifactAdded, ArtifactRemoved}, Artifact.name, func(a Artifact) string {
+		return a.Digest.String()
+	})
 }
 
 func (d *differ) definition(a, b *Definition) {
-	entry(d, a, b, [3]Kind{DefinitionAdded, DefinitionRemoved, DefinitionChanged}, func(d Definition) string { return d.Name },
+	entry(d, a, b, [3]Kind{DefinitionAdded, DefinitionRemoved, DefinitionChanged}, func(d Definition) string {
+		return d.Name
+	},
 		func(d Definition) string { return d.Digest.String() })
 }

@@ -33,17 +33,18 @@
 //	bundles      id → version, manifest (the id of the bundle's manifest), and from or index: where it comes from, a
 //	             repository of git at a commit
 //	pins         ref → version (where the item has one), digest (of the file's raw bytes), tree (where the tool has
-//	             other files), from (the label of the space: "project", "user", "system:" and a bundle), path, size and
-//	             mode (of the file in its space, where it is from the project or the user: of a bundle's files its
-//	             manifest tells), files (the tree in a store of all files of the tool's directory by their paths in the
-//	             space, its own file and signature lines included, where it is from there and has a tree), signers
-//	             (fingerprints, sorted, none twice, at most 16), format ("v1" or "v2", of their signatures), interface
-//	             and grants (the hashes of package shape, where the item has any)
-//	toolchain    name, a space, OS "/" architecture → version, digest. Several programs of one name and platform have ":"
-//	             and the beginning of their digests behind the name
-//	artifacts    "npm:" or "pypi:", name "@" version → digest (of the tarball or wheel), source ("sha256:" or "sha512:" and
-//	             the digest that the registry names, which was asked for once), size. One version of a Python package has many
-//	             wheels: behind the version stand ":" and what its file's name has between the version and ".whl"
+//	             other files), from (the label of the space: "project", "user", "system:" and a bundle), path, size
+//	             and mode (of the file in its space, where it is from the project or the user: of a bundle's files
+//	             its manifest tells), files (the tree in a store of all files of the tool's directory by their paths
+//	             in the space, its own file and signature lines included, where it is from there and has a tree),
+//	             signers (fingerprints, sorted, none twice, at most 16), format ("v1" or "v2", of their signatures),
+//	             interface and grants (the hashes of package shape, where the item has any)
+//	toolchain    name, a space, OS "/" architecture → version, digest. Several programs of one name and platform have
+//	             ":" and the beginning of their digests behind the name
+//	artifacts    "npm:" or "pypi:", name "@" version → digest (of the tarball or wheel), source ("sha256:" or
+//	             "sha512:" and the digest that the registry names, which was asked for once), size. One version of a
+//	             Python package has many wheels: behind the version stand ":" and what its file's name has between
+//	             the version and ".whl"
 //	definitions  name → digest (of the JCS form)
 //	end          the one entry "rye.lock"
 //

@@ -55,18 +55,23 @@ func sample(t testing.TB) *Lock {
 			{"acme/base", "2.1.4", sum("base"), index},
 		},
 		Pins: []Pin{
-			{Ref: model.Ref{Kind: "tool", ID: "rye/bash/bash"}, Version: "1.0.0", Digest: sum("bash"), From: FromStd, Interface: sum("i"), Grants: sum("g")},
-			{Ref: model.Ref{Kind: "tool", ID: "acme/shop/run"}, Version: "0.1.0", Digest: sum("run"), Tree: sum("tree"), From: FromProject,
+			{Ref: model.Ref{Kind: "tool", ID: "rye/bash/bash"}, Version: "1.0.0", Digest: sum("bash"), From: FromStd,
+				Interface: sum("i"), Grants: sum("g")},
+			{Ref: model.Ref{Kind: "tool", ID: "acme/shop/run"}, Version: "0.1.0", Digest: sum("run"),
+				Tree: sum("tree"), From: FromProject,
 				Path: "tools/acme/shop/run.py", Size: 812, Mode: cas.Exec, Files: sum("files"),
 				Signers: prints("alice", "bob"), Format: sign.V2, Interface: sum("i"), Grants: sum("g")},
-			{Ref: model.Ref{Kind: "tool", ID: "acme/base/fetch"}, Digest: sum("fetch"), From: System + "acme/base", Signers: prints("carol"), Format: sign.V1},
+			{Ref: model.Ref{Kind: "tool", ID: "acme/base/fetch"}, Digest: sum("fetch"), From: System + "acme/base",
+				Signers: prints("carol"), Format: sign.V1},
 			{Ref: model.Ref{Kind: "tool-kit", ID: "a"}, Version: "1.0.0-rc.1+b", Digest: sum("kit"), From: FromUser,
 				Path: "kits/a.yaml", Size: 1, Mode: cas.File},
 			{Ref: model.Ref{Kind: "config", ID: "limits"}, Digest: sum("limits"), From: FromProject,
-				Path: "config/limits.yaml", Size: 77, Mode: cas.File, Signers: prints("alice", "bob"), Format: sign.V2},
+				Path: "config/limits.yaml", Size: 77, Mode: cas.File, Signers: prints("alice", "bob"),
+				Format: sign.V2},
 		},
 		Toolchain: []Program{
-			{"python", "linux/arm64", "3.13.1", sum("p1")}, {"node", "linux/amd64", "v22.1.0", sum("n")}, {"python", "linux/amd64", "3.13.1", sum("p2")},
+			{"python", "linux/arm64", "3.13.1", sum("p1")}, {"node", "linux/amd64", "v22.1.0", sum("n")},
+			{"python", "linux/amd64", "3.13.1", sum("p2")},
 		},
 		Artifacts: []Artifact{
 			{"pypi:requests", "2.32.3:py3-none-any", sum("requests"), "sha256:" + strings.Repeat("7a", 32), 64928},
@@ -168,8 +173,10 @@ func (c badCase) text(t testing.TB, full string) string {
 	// Words for what would be long.
 	signers := prints("alice", "bob")
 	list := func(a, b int) string { return fmt.Sprintf("[%q, %q]", signers[a], signers[b]) }
-	words := strings.NewReplacer("DIGEST:fetch", sum("fetch").String(), "DIGEST:tree", sum("tree").String(), "ZERO", cas.Digest{}.String(),
-		"UPPER", "blake3:"+strings.ToUpper(sum("fetch").String()[7:]), "SIGNERS", list(0, 1), "REVERSED", list(1, 0), "TWICE", list(0, 0))
+	words := strings.NewReplacer("DIGEST:fetch", sum("fetch").String(), "DIGEST:tree", sum("tree").String(), "ZERO",
+		cas.Digest{}.String(),
+		"UPPER", "blake3:"+strings.ToUpper(sum("fetch").String()[7:]), "SIGNERS", list(0, 1), "REVERSED", list(1, 0),
+		"TWICE", list(0, 0))
 	c.Old, c.New = words.Replace(c.Old), words.Replace(c.New)
 	if !strings.Contains(full, c.Old) {
 		t.Fatalf("%s: the vector has no %q", c.Name, c.Old)
@@ -202,7 +209,8 @@ func TestTruncated(t *testing.T) {
 			t.Fatalf("the first %d bytes are a lock", n)
 		}
 	}
-	if _, err := Parse(b[:bytes.Index(b, []byte("end:\n"))]); err == nil || err.Error() != "lock: the end is missing: the file was cut off" {
+	if _, err := Parse(b[:bytes.Index(b, []byte("end:\n"))]); err == nil ||
+		err.Error() != "lock: the end is missing: the file was cut off" {
 		t.Error(err)
 	}
 }
@@ -256,41 +264,47 @@ func TestFlips(t *testing.T) {
 func TestErrors(t *testing.T) {
 	full := string(encode(t, sample(t)))
 	var version *canon.VersionError
-	if _, err := Parse([]byte(strings.Replace(full, "lock/2", "lock/3", 1))); !errors.As(err, &version) || version.Found != "lock/3" {
+	if _, err := Parse([]byte(strings.Replace(full, "lock/2", "lock/3", 1))); !errors.As(err, &version) ||
+		version.Found != "lock/3" {
 		t.Error(err)
 	}
 	var syntax *canon.SyntaxError
-	if _, err := Parse([]byte(strings.Replace(full, "pins:", "pins: ", 1))); !errors.As(err, &syntax) || syntax.Line != 8 {
+	if _, err := Parse([]byte(strings.Replace(full, "pins:", "pins: ", 1))); !errors.As(err, &syntax) ||
+		syntax.Line != 8 {
 		t.Error(err)
 	}
 	var own *Error
 	if _, err := Parse([]byte(strings.ReplaceAll(full, "\n", "\r\n"))); !errors.As(err, &own) || own.Line != 1 {
 		t.Error(err)
 	}
-	if _, err := Parse([]byte(strings.Replace(full, "../notes", "/notes", 1))); !errors.As(err, &own) || own.Line != 4 {
+	if _, err := Parse([]byte(strings.Replace(full, "../notes", "/notes", 1))); !errors.As(err, &own) ||
+		own.Line != 4 {
 		t.Error(err)
 	}
-	if _, err := Parse([]byte(strings.Replace(full, "../notes", "/notes", 1))); fault.CodeOf(err) != fault.LockMismatch {
+	if _, err := Parse([]byte(strings.Replace(full, "../notes", "/notes",
+		1))); fault.CodeOf(err) != fault.LockMismatch {
 		t.Error(err)
 	}
 }
 
 func TestAppendRefuses(t *testing.T) {
 	for want, change := range map[string]func(l *Lock){
-		"is written":                 func(l *Lock) { l.Bundles[0].Source.Where = "./x" },
-		"from":                       func(l *Lock) { l.Bundles[0].Source.Where = "" },
-		"is not a version":           func(l *Lock) { l.Bundles[0].Version = "" },
-		"the digest is zero":         func(l *Lock) { l.Pins[0].Digest = cas.Digest{} },
-		"items of the library have":  func(l *Lock) { l.Pins[0].Signers, l.Pins[0].Format = prints("x"), sign.V2 },
-		"signers have a format":      func(l *Lock) { l.Pins[1].Format = sign.None },
-		"none of them twice":         func(l *Lock) { l.Pins[1].Signers = prints("x", "x") },
-		"must stand before":          func(l *Lock) { l.Pins = append(l.Pins, l.Pins[0]) },
-		"names no item":              func(l *Lock) { l.Pins[0].Ref.Kind = "bundle" },
-		"is no space":                func(l *Lock) { l.Pins[0].From = "" },
-		`the version "1@2" of "npm"`: func(l *Lock) { l.Artifacts[0] = Artifact{"npm", "1@2", sum("a"), l.Artifacts[0].Source, 1} },
-		"is no program":              func(l *Lock) { l.Toolchain[0].Name = "python 3" },
-		"cannot be required":         func(l *Lock) { l.Requires[0].ID = "rye/std" },
-		"isn't locked as a bundle":   func(l *Lock) { l.Bundles[0].ID = "rye/std" },
+		"is written":                func(l *Lock) { l.Bundles[0].Source.Where = "./x" },
+		"from":                      func(l *Lock) { l.Bundles[0].Source.Where = "" },
+		"is not a version":          func(l *Lock) { l.Bundles[0].Version = "" },
+		"the digest is zero":        func(l *Lock) { l.Pins[0].Digest = cas.Digest{} },
+		"items of the library have": func(l *Lock) { l.Pins[0].Signers, l.Pins[0].Format = prints("x"), sign.V2 },
+		"signers have a format":     func(l *Lock) { l.Pins[1].Format = sign.None },
+		"none of them twice":        func(l *Lock) { l.Pins[1].Signers = prints("x", "x") },
+		"must stand before":         func(l *Lock) { l.Pins = append(l.Pins, l.Pins[0]) },
+		"names no item":             func(l *Lock) { l.Pins[0].Ref.Kind = "bundle" },
+		"is no space":               func(l *Lock) { l.Pins[0].From = "" },
+		`the version "1@2" of "npm"`: func(l *Lock) {
+			l.Artifacts[0] = Artifact{"npm", "1@2", sum("a"), l.Artifacts[0].Source, 1}
+		},
+		"is no program":            func(l *Lock) { l.Toolchain[0].Name = "python 3" },
+		"cannot be required":       func(l *Lock) { l.Requires[0].ID = "rye/std" },
+		"isn't locked as a bundle": func(l *Lock) { l.Bundles[0].ID = "rye/std" },
 	} {
 		l := sample(t)
 		change(l)
@@ -329,12 +343,14 @@ func TestMerge(t *testing.T) {
 	for _, text := range []string{text, strings.ReplaceAll(text, "\n", "\r\n"), text[strings.Index(text, "<<<"):]} {
 		_, err := Parse([]byte(text))
 		var e *MergeError
-		if !errors.As(err, &e) || e.Line != 1 && e.Line != 3 || !strings.Contains(err.Error(), "unresolved merge conflict") {
+		if !errors.As(err, &e) || e.Line != 1 && e.Line != 3 ||
+			!strings.Contains(err.Error(), "unresolved merge conflict") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	ours, theirs, ok := Sides([]byte(text))
-	want := [2]string{fill("rye: \"lock/2\"\ndefinitions:\n  \"a\": {digest: \"A\"}\n  \"c\": {digest: \"D\"}\nend:\n  \"rye.lock\": {}\n"),
+	want := [2]string{
+		fill("rye: \"lock/2\"\ndefinitions:\n  \"a\": {digest: \"A\"}\n  \"c\": {digest: \"D\"}\nend:\n  \"rye.lock\": {}\n"),
 		fill("rye: \"lock/2\"\ndefinitions:\n  \"b\": {digest: \"C\"}\n  \"c\": {digest: \"D\"}\n  \"d\": {digest: \"E\"}\nend:\n  \"rye.lock\": {}\n")}
 	if !ok || string(ours) != want[0] || string(theirs) != want[1] {
 		t.Errorf("%s\n%s", ours, theirs)
@@ -345,8 +361,10 @@ func TestMerge(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "x\n", "<<<<<<< a\n", "=======\n", "<<<<<<< a\n=======\n", ">>>>>>> a\n", "<<<<<<< a\n<<<<<<< a\n=======\n>>>>>>> b\n",
-		"<<<<<<< a\n>>>>>>> b\n", "<<<<<<< a\n=======\n=======\n>>>>>>> b\n", "<<<<<<< a\n|||||||\n|||||||\n=======\n>>>>>>> b\n", "<<<<<<< a\n=======\n|||||||\n>>>>>>> b\n",
+		"", "x\n", "<<<<<<< a\n", "=======\n", "<<<<<<< a\n=======\n", ">>>>>>> a\n",
+		"<<<<<<< a\n<<<<<<< a\n=======\n>>>>>>> b\n",
+		"<<<<<<< a\n>>>>>>> b\n", "<<<<<<< a\n=======\n=======\n>>>>>>> b\n",
+		"<<<<<<< a\n|||||||\n|||||||\n=======\n>>>>>>> b\n", "<<<<<<< a\n=======\n|||||||\n>>>>>>> b\n",
 	} {
 		if ours, theirs, ok := Sides([]byte(text)); ok || ours != nil || theirs != nil {
 			t.Errorf("%q has sides", text)
@@ -395,7 +413,8 @@ func FuzzParse(f *testing.F) {
 			t.Fatal("it differs from itself")
 		}
 		empty, changed := &Lock{}, Diff(&Lock{}, l)
-		if len(changed) != len(l.Requires)+len(l.Bundles)+len(l.Pins)+len(l.Toolchain)+len(l.Artifacts)+len(l.Definitions) ||
+		if len(changed) != len(l.Requires)+len(l.Bundles)+len(l.Pins)+len(l.Toolchain)+len(l.Artifacts)+
+			len(l.Definitions) ||
 			len(Diff(l, empty)) != len(changed) || len(Weakening(changed)) > 0 {
 			t.Fatal(changed)
 		}
@@ -408,7 +427,8 @@ func large(t testing.TB, n int) *Lock {
 	for i := range n {
 		s := fmt.Sprint(i)
 		l.Pins = append(l.Pins, Pin{
-			Ref: model.Ref{Kind: "tool", ID: fmt.Sprintf("acme/part%02d/tool%06d", i%50, i)}, Version: "1.2.3", Digest: sum(s), From: System + fmt.Sprint("acme/b", i%50),
+			Ref: model.Ref{Kind: "tool", ID: fmt.Sprintf("acme/part%02d/tool%06d", i%50, i)}, Version: "1.2.3",
+			Digest: sum(s), From: System + fmt.Sprint("acme/b", i%50),
 			Signers: prints("alice", "bob"), Format: sign.V2, Interface: sum("i" + s), Grants: sum("g"),
 		})
 	}
@@ -472,7 +492,8 @@ func BenchmarkDiff(b *testing.B) {
 
 func TestArtifactsOf(t *testing.T) {
 	var l Lock
-	for _, name := range []string{"npm:a@1.0.0", "npm:a@1.0.0-rc.1", "pypi:a@1.0.0:cp312-abi3-linux_x86_64", "pypi:a@1.0.0:py3-none-any", "pypi:a@1.0.01:py3-none-any", "pypi:ab@1.0.0:py3-none-any"} {
+	for _, name := range []string{"npm:a@1.0.0", "npm:a@1.0.0-rc.1", "pypi:a@1.0.0:cp312-abi3-linux_x86_64",
+		"pypi:a@1.0.0:py3-none-any", "pypi:a@1.0.01:py3-none-any", "pypi:ab@1.0.0:py3-none-any"} {
 		of, version, _ := strings.Cut(name, "@")
 		l.Artifacts = append(l.Artifacts, Artifact{of, version, sum(name), "sha256:" + strings.Repeat("0f", 32), 1})
 	}
@@ -481,7 +502,8 @@ func TestArtifactsOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ name, version, want string }{
-		{"npm:a", "1.0.0", "npm:a@1.0.0"}, {"npm:a", "1.0", ""}, {"npm:b", "1.0.0", ""}, {"pypi:ab", "1.0.0", "pypi:ab@1.0.0:py3-none-any"},
+		{"npm:a", "1.0.0", "npm:a@1.0.0"}, {"npm:a", "1.0", ""}, {"npm:b", "1.0.0", ""},
+		{"pypi:ab", "1.0.0", "pypi:ab@1.0.0:py3-none-any"},
 		{"pypi:a", "1.0.0", "pypi:a@1.0.0:cp312-abi3-linux_x86_64 pypi:a@1.0.0:py3-none-any"},
 	} {
 		var got []string
@@ -502,7 +524,8 @@ func TestCanonical(t *testing.T) {
 	pins := make([]Pin, 3000)
 	for i := range pins {
 		id := fmt.Sprint("a/", 9999-i)
-		pins[i] = Pin{Ref: model.Ref{Kind: "tool", ID: id}, Digest: cas.Sum([]byte(id)), From: FromProject, Path: "tools/" + id + ".py", Size: 1, Mode: cas.File}
+		pins[i] = Pin{Ref: model.Ref{Kind: "tool", ID: id}, Digest: cas.Sum([]byte(id)), From: FromProject,
+			Path: "tools/" + id + ".py", Size: 1, Mode: cas.File}
 	}
 	l := &Lock{Pins: pins}
 	want, err := Append(nil, l)

@@ -53,15 +53,17 @@ type Bundle struct {
 
 // A Pin is the one state of an item that is used.
 type Pin struct {
-	Ref       model.Ref
-	Version   string // may be empty
-	Digest    cas.Digest
-	Tree      cas.Digest // zero for an item of one file
-	From      string     // the label of its space
-	Path      string     // in its space, like Size and Mode for what is from the project or the user: of those no manifest tells
-	Size      int64
-	Mode      cas.Mode
-	Files     cas.Digest // the tree of all files of the tool's directory by their paths in the space; where there is Path and Tree
+	Ref     model.Ref
+	Version string // may be empty
+	Digest  cas.Digest
+	Tree    cas.Digest // zero for an item of one file
+	From    string     // the label of its space
+	// in its space, like Size and Mode for what is from the project or the user: of those no manifest tells
+	Path string
+	Size int64
+	Mode cas.Mode
+	// the tree of all files of the tool's directory by their paths in the space; where there is Path and Tree
+	Files     cas.Digest
 	Signers   []key.Fingerprint
 	Format    sign.Format // of their signatures; sign.None without signers
 	Interface cas.Digest  // zero where there is none, like Grants
@@ -98,8 +100,8 @@ func (a Artifact) name() string { return a.Name + "@" + a.Version }
 // String returns what the lock calls the artifact: "pypi:requests@2.32.3:py3-none-any".
 func (a Artifact) String() string { return a.name() }
 
-// Tags returns what stands behind the version in the name of a wheel, "py3-none-any", and the version without it. Of others
-// there is none.
+// Tags returns what stands behind the version in the name of a wheel, "py3-none-any", and the version without it. Of
+// others there is none.
 func (a Artifact) Tags() (version, tags string) {
 	version, tags, _ = strings.Cut(a.Version, ":")
 	return version, tags
@@ -116,16 +118,21 @@ func (l *Lock) Pin(ref model.Ref) *Pin {
 
 // Bundle returns what is said of a bundle, nil if nothing is. The bundles must be sorted.
 func (l *Lock) Bundle(id string) *Bundle {
-	i, found := slices.BinarySearchFunc(l.Bundles, id, func(b Bundle, id string) int { return strings.Compare(b.ID, id) })
+	i, found := slices.BinarySearchFunc(l.Bundles, id, func(b Bundle, id string) int {
+		return strings.Compare(b.ID, id)
+	})
 	if !found {
 		return nil
 	}
 	return &l.Bundles[i]
 }
 
-// ArtifactsOf returns the artifacts of one version of a package, as in "pypi:requests" and "2.32.3". They must be sorted.
+// ArtifactsOf returns the artifacts of one version of a package, as in "pypi:requests" and "2.32.3". They must be
+// sorted.
 func (l *Lock) ArtifactsOf(name, version string) []Artifact {
-	begin, _ := slices.BinarySearchFunc(l.Artifacts, name+"@"+version, func(a Artifact, text string) int { return strings.Compare(a.name(), text) })
+	begin, _ := slices.BinarySearchFunc(l.Artifacts, name+"@"+version, func(a Artifact, text string) int {
+		return strings.Compare(a.name(), text)
+	})
 	var out []Artifact
 	for _, a := range l.Artifacts[begin:] {
 		if !strings.HasPrefix(a.name(), name+"@"+version) {
@@ -215,8 +222,10 @@ var lockSpec = canon.Spec{
 			{Name: "interface", Optional: true, Max: maxDigest},
 			{Name: "grants", Optional: true, Max: maxDigest},
 		}},
-		{Name: "toolchain", Fields: []canon.Field{{Name: "version", Max: maxVersion}, {Name: "digest", Max: maxDigest}}},
-		{Name: "artifacts", Fields: []canon.Field{{Name: "digest", Max: maxDigest}, {Name: "source", Max: 200}, {Name: "size", Type: canon.Int}}},
+		{Name: "toolchain", Fields: []canon.Field{{Name: "version", Max: maxVersion},
+			{Name: "digest", Max: maxDigest}}},
+		{Name: "artifacts", Fields: []canon.Field{{Name: "digest", Max: maxDigest}, {Name: "source", Max: 200},
+			{Name: "size", Type: canon.Int}}},
 		{Name: "definitions", Fields: []canon.Field{{Name: "digest", Max: maxDigest}}},
 		{Name: "end"},
 	},

@@ -63,7 +63,8 @@ func Sides(b []byte) (ours, theirs []byte, ok bool) {
 			if at == "" || at == signMiddle {
 				theirs = append(theirs, line...)
 			}
-		case s == signOurs && at == "", s == signBase && at == signOurs, s == signMiddle && (at == signOurs || at == signBase):
+		case s == signOurs && at == "", s == signBase && at == signOurs, s == signMiddle &&
+			(at == signOurs || at == signBase):
 			at, ok = s, true
 		case s == signTheirs && at == signMiddle:
 			at = ""

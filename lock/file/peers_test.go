@@ -46,8 +46,10 @@ func merge(t *testing.T, ours, base, theirs []byte) (merged []byte, conflicts in
 
 // mergedPin is the pin of an item in some state.
 func mergedPin(id, state string) Pin {
-	return Pin{Ref: model.Ref{Kind: "tool", ID: id}, Version: "1.0.0", Digest: sum(id + state), From: FromProject, Path: "tools/" + id + ".py",
-		Size: int64(100 + len(state)), Mode: cas.File, Signers: prints("alice"), Format: sign.V2, Interface: sum("i"), Grants: sum("g")}
+	return Pin{Ref: model.Ref{Kind: "tool", ID: id}, Version: "1.0.0", Digest: sum(id + state), From: FromProject,
+		Path: "tools/" + id + ".py",
+		Size: int64(100 + len(state)), Mode: cas.File, Signers: prints("alice"), Format: sign.V2, Interface: sum("i"),
+		Grants: sum("g")}
 }
 
 // A branch is a piece of work: a few items are changed, added and removed, and the lock is made anew.
@@ -56,7 +58,9 @@ type branch struct{ changed, added, removed []string }
 // apply returns a lock as a branch leaves it.
 func (b branch) apply(l *Lock, name string) *Lock {
 	out := *l
-	out.Pins = slices.DeleteFunc(slices.Clone(l.Pins), func(p Pin) bool { return slices.Contains(b.removed, p.Ref.ID) })
+	out.Pins = slices.DeleteFunc(slices.Clone(l.Pins), func(p Pin) bool {
+		return slices.Contains(b.removed, p.Ref.ID)
+	})
 	for i, p := range out.Pins {
 		if slices.Contains(b.changed, p.Ref.ID) {
 			out.Pins[i] = mergedPin(p.Ref.ID, name)
@@ -96,8 +100,8 @@ func together(random *rand.Rand, many int) (b branch) {
 	return b
 }
 
-// TestMerges lets git merge pairs of branches that have locked a project of 1,000 items. Nearly all merge clean, and what
-// comes out is the lock of what both have done, to the byte; of the others both sides are locks.
+// TestMerges lets git merge pairs of branches that have locked a project of 1,000 items. Nearly all merge clean, and
+// what comes out is the lock of what both have done, to the byte; of the others both sides are locks.
 func TestMerges(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -128,7 +132,8 @@ func TestMerges(t *testing.T) {
 				want := theirs.apply(a, "theirs")
 				if c.differ {
 					full := sample(t)
-					a.Requires, a.Bundles, want.Requires, want.Bundles = full.Requires, full.Bundles, full.Requires, full.Bundles
+					a.Requires, a.Bundles, want.Requires, want.Bundles = full.Requires, full.Bundles, full.Requires,
+						full.Bundles
 				}
 				merged, left := merge(t, encode(t, a), encode(t, base), encode(t, b))
 				if left > 0 {

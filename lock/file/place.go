@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// LineOf returns the line of a lock's file on which an entry of a section stands, as in "pins" and "tool:acme/fetch"; 0
-// if there is none.
+// LineOf returns the line of a lock's file on which an entry of a section stands, as in "pins" and "tool:acme/fetch";
+// 0 if there is none.
 func LineOf(file []byte, section, name string) int {
 	begin, entry := []byte(section+":\n"), []byte("  "+strconv.Quote(name)+": {")
 	n, inside := 0, false

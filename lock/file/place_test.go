@@ -21,7 +21,8 @@ func TestLine(t *testing.T) {
 	lines := strings.Split(string(b), "\n")
 	seen := map[string]bool{}
 	changes := Diff(l, new(Lock))
-	changes = append(changes, Change{SourceChanged, "acme/base", "", ""}, Change{GrantsChanged, "tool:acme/base/fetch", "", ""})
+	changes = append(changes, Change{SourceChanged, "acme/base", "", ""},
+		Change{GrantsChanged, "tool:acme/base/fetch", "", ""})
 	for _, c := range changes {
 		n := c.Line(b)
 		if n == 0 || !strings.HasPrefix(lines[n-1], fmt.Sprintf("  %q: {", c.Name)) {

@@ -196,7 +196,8 @@ func (p *parser) pin() (err error) {
 	for _, d := range []struct {
 		to    *cas.Digest
 		field int
-	}{{&n.Digest, pinDigest}, {&n.Tree, pinTree}, {&n.Files, pinFiles}, {&n.Interface, pinInterface}, {&n.Grants, pinGrants}} {
+	}{{&n.Digest, pinDigest}, {&n.Tree, pinTree}, {&n.Files, pinFiles}, {&n.Interface, pinInterface},
+		{&n.Grants, pinGrants}} {
 		if *d.to, err = p.digest(d.field); err != nil {
 			return err
 		}
@@ -322,9 +323,11 @@ func (p *parser) artifact() (err error) {
 	if at < 0 || !word(name[:at]) || !word(name[at+1:]) {
 		return p.errorf("%+q is no package and version, such as \"pypi:requests@2.32.3\"", name)
 	}
-	a := Artifact{Name: name[:at], Version: name[at+1:], Source: p.Keep(p.Str(artifactSource)), Size: p.Int(artifactSize)}
+	a := Artifact{Name: name[:at], Version: name[at+1:], Source: p.Keep(p.Str(artifactSource)),
+		Size: p.Int(artifactSize)}
 	if !registryDigest(a.Source) {
-		return p.errorf("%+q is no digest of a registry: expected \"sha256:\" or \"sha512:\" and lower-case hex digits", a.Source)
+		return p.errorf(
+			"%+q is no digest of a registry: expected \"sha256:\" or \"sha512:\" and lower-case hex digits", a.Source)
 	}
 	a.Digest, err = p.digest(artifactDigest)
 	p.lock.Artifacts = append(p.lock.Artifacts, a)
@@ -334,7 +337,8 @@ func (p *parser) artifact() (err error) {
 func (p *parser) definition() (err error) {
 	d := Definition{Name: p.Keep(p.Key())}
 	if !word(d.Name) {
-		return p.errorf("%+q is no name: expected visible ASCII without spaces, at most %d characters", d.Name, maxName)
+		return p.errorf("%+q is no name: expected visible ASCII without spaces, at most %d characters", d.Name,
+			maxName)
 	}
 	d.Digest, err = p.digest(definitionDigest)
 	p.lock.Definitions = append(p.lock.Definitions, d)

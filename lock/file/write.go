@@ -30,8 +30,8 @@ func Append(dst []byte, l *Lock) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Canonical returns l as its file would be read, which is sorted, and the digest of that file. One that couldn't be read
-// is an error. The file isn't in memory as a whole.
+// Canonical returns l as its file would be read, which is sorted, and the digest of that file. One that couldn't be
+// read is an error. The file isn't in memory as a whole.
 func Canonical(l *Lock) (*Lock, cas.Digest, error) {
 	r, w := io.Pipe()
 	written := make(chan error, 1)

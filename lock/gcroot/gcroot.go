@@ -26,8 +26,8 @@ type Keeper interface {
 // Refs begins the names of what stores keep for locks. Behind it stand the first 16 digits of the digest of the
 // lock's path, and for the manifest of each bundle "/" and the digits of its id:
 //
-//	locked/PLACE        the tree of all files that the lock names, with the path in the file "path"; and in "before" the
-//	                    tree of the lock that is still there, while one is being written in its place
+//	locked/PLACE        the tree of all files that the lock names, with the path in the file "path"; and in "before"
+//	                    the tree of the lock that is still there, while one is being written in its place
 //	locked/PLACE/HEX    the document
 const Refs = "locked/"
 
@@ -269,8 +269,8 @@ type putter interface {
 	PutBytes(ctx context.Context, kind cas.Kind, b []byte) (cas.Digest, error)
 }
 
-// putFiles puts the tree of all files. It has a directory for each first byte of a digest, so that a lock that changed a
-// little shares nearly all of it with the one before. The tree that was there before is in it too, if there is one.
+// putFiles puts the tree of all files. It has a directory for each first byte of a digest, so that a lock that changed
+// a little shares nearly all of it with the one before. The tree that was there before is in it too, if there is one.
 func putFiles(ctx context.Context, to putter, path string, objects []lock.Object, before cas.ID) (cas.ID, error) {
 	var files [256][]cas.Entry
 	var docs strings.Builder
@@ -333,7 +333,8 @@ func setRef(ctx context.Context, s Keeper, name string, id cas.ID) error {
 		if err = s.SetRef(ctx, name, old, id); err == nil {
 			return nil
 		}
-		if now, again := s.Ref(name); again == nil && now != old || errors.Is(again, fs.ErrNotExist) && old != (cas.ID{}) {
+		if now, again := s.Ref(name); again == nil && now != old || errors.Is(again, fs.ErrNotExist) &&
+			old != (cas.ID{}) {
 			continue // another process was quicker
 		}
 		return err

@@ -57,7 +57,8 @@ func (w *world) objects(name string) (all []lock.Object) {
 		if kind == cas.TreeKind {
 			inside, err := w.Put(w.t.Context(), cas.Blob, strings.NewReader("file of "+name))
 			w.must(err)
-			b, err = cas.AppendTree(nil, []cas.Entry{{Name: "file", Digest: inside.Digest, Mode: cas.File, Size: inside.Size}})
+			b, err = cas.AppendTree(nil, []cas.Entry{{Name: "file", Digest: inside.Digest, Mode: cas.File,
+				Size: inside.Size}})
 			w.must(err)
 		}
 		info, err := w.Put(w.t.Context(), kind, bytes.NewReader(b))

@@ -48,8 +48,9 @@ func (c *Client) open(ctx context.Context, dir, bare, address, id string) (*Comm
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	in, ask := io.Pipe()
 	out, answers := io.Pipe()
-	k := &Commit{ID: id, dir: dir, ask: ask, got: bufio.NewReaderSize(out, 64<<10), done: make(chan struct{}), trees: map[string]map[string]entry{},
-		stop: func() { cancel(); ask.Close(); out.Close() }}
+	k := &Commit{ID: id, dir: dir, ask: ask, got: bufio.NewReaderSize(out, 64<<10), done: make(chan struct{}),
+		trees: map[string]map[string]entry{},
+		stop:  func() { cancel(); ask.Close(); out.Close() }}
 	go func() {
 		defer close(k.done)
 		err := c.run(running, bare, address, in, answers, "cat-file", "--batch")
@@ -97,8 +98,9 @@ func (k *Commit) Close() error {
 // Temp makes a directory that is gone, with all that is in it, when the commit is closed at the latest.
 func (k *Commit) Temp() (string, error) { return os.MkdirTemp(k.dir, "files-") }
 
-// Copy writes the bytes of a file, and reports whether it may be executed. What was written is the file only if there is no error:
-// its hash is known at the end. What has more than most bytes is a *LimitError, and nothing of it was written.
+// Copy writes the bytes of a file, and reports whether it may be executed. What was written is the file only if there
+// is no error: its hash is known at the end. What has more than most bytes is a *LimitError, and nothing of it was
+// written.
 func (k *Commit) Copy(ctx context.Context, w io.Writer, path string, most int64) (exec bool, err error) {
 	e, err := k.find(ctx, path)
 	if err != nil {

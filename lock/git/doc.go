@@ -6,8 +6,9 @@
 //	defer commit.Close()
 //	exec, err := commit.Copy(ctx, file, ".ai/bundles/acme/style/manifest.yaml", most)
 //
-// The program git, of version 2.37 or newer, does nothing here but speak its protocol and unpack: ls-remote, init, fetch, cat-file. Who starts it
-// is the caller's matter (Runner); how it is started, and what is believed of its answers, is this package's.
+// The program git, of version 2.37 or newer, does nothing here but speak its protocol and unpack: ls-remote, init,
+// fetch, cat-file. Who starts it is the caller's matter (Runner); how it is started, and what is believed of its
+// answers, is this package's.
 //
 // # What git can't be brought to do
 //
@@ -30,11 +31,11 @@
 // # What is believed
 //
 // That a commit has these files is not git's word. Every object is hashed here, from the commit over the trees to the
-// file, and has to have the name by which it was asked for. SHA-1 is weak, and the caller doesn't rest on it: bundles are
-// signed, and pinned by digests of ours. It says which commit was meant.
+// file, and has to have the name by which it was asked for. SHA-1 is weak, and the caller doesn't rest on it: bundles
+// are signed, and pinned by digests of ours. It says which commit was meant.
 //
-// A file is a regular file. A symbolic link, a submodule, a directory where a file was named, and a tree that git itself
-// wouldn't write are refused. A path is looked for as it is, in bytes.
+// A file is a regular file. A symbolic link, a submodule, a directory where a file was named, and a tree that git
+// itself wouldn't write are refused. A path is looked for as it is, in bytes.
 //
 // # Limits
 //

@@ -12,17 +12,20 @@ var errTime = fault.New(fault.Timeout, "git took longer than %s", maxTime)
 
 // commandError is a failure of git. The text comes from git, and may come from a server.
 func commandError(address, command string, status int, text string) error {
-	return fault.New(fault.Registry, "git %s failed (exit status %d): %+q", command, status, text).On("url", address).On("status", status).
+	return fault.New(fault.Registry, "git %s failed (exit status %d): %+q", command, status, text).On("url",
+		address).On("status", status).
 		Because("rye lets git use https only, without passwords and redirects")
 }
 
 func versionError(found string) error {
-	return fault.New(fault.Unavailable, "git %d.%d or newer is required, found %+q", firstMajor, firstMinor, found).On("program", "git").On("found", found)
+	return fault.New(fault.Unavailable, "git %d.%d or newer is required, found %+q", firstMajor, firstMinor,
+		found).On("program", "git").On("found", found)
 }
 
 // revisionError is about a branch or tag that a repository does not have. It is fs.ErrNotExist.
 func revisionError(address, revision string) error {
-	e := fault.New(fault.NotFound, "the repository has no branch or tag %+q", revision).From(fs.ErrNotExist).On("url", address).On("revision", revision)
+	e := fault.New(fault.NotFound, "the repository has no branch or tag %+q", revision).From(fs.ErrNotExist).On("url",
+		address).On("revision", revision)
 	if revision == "" {
 		e.Text = "the repository is empty"
 	}
@@ -31,8 +34,10 @@ func revisionError(address, revision string) error {
 
 // ambiguousError is about a name that is a branch and a tag with different commits.
 func ambiguousError(address, revision string) error {
-	return fault.New(fault.Ambiguous, "%+q is both a branch and a tag, with different commits", revision).On("url", address).On("revision", revision).
-		Because("refs/heads/" + revision + " is the branch, refs/tags/" + revision + " is the tag").Try(fault.Command("git ls-remote", address))
+	return fault.New(fault.Ambiguous, "%+q is both a branch and a tag, with different commits", revision).On("url",
+		address).On("revision", revision).
+		Because("refs/heads/" + revision + " is the branch, refs/tags/" + revision + " is the tag").
+		Try(fault.Command("git ls-remote", address))
 }
 
 // pathError is about a path of a commit. Without a reason it does not exist, and is fs.ErrNotExist.
@@ -45,7 +50,8 @@ func pathError(path, reason string) error {
 
 // objectError is about an object that is missing, damaged or not the one that was asked for.
 func objectError(name string, err error) error {
-	return fault.New(fault.Integrity, "git object %s: %v", name, err).From(err).On("reason", "git-object").On("object", name)
+	return fault.New(fault.Integrity, "git object %s: %v", name, err).From(err).On("reason", "git-object").On("object",
+		name)
 }
 
 func limitError(what string, limit int64) error {

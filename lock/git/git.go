@@ -50,8 +50,8 @@ type Options struct {
 	Run  Runner
 	Dir  string            // for repositories while they are read; it is made, for this user alone
 	Vars map[string]string // what git may know of this machine: PATH, proxies, whose certificates count
-	// Reach returns the numbers at which the server of an address may be dialled, none where a proxy finds them; an error
-	// is that it may not be.
+	// Reach returns the numbers at which the server of an address may be dialled, none where a proxy finds them; an
+	// error is that it may not be.
 	Reach func(ctx context.Context, address string) ([]netip.Addr, error)
 }
 
@@ -88,7 +88,8 @@ func (c *Client) environment(dir string) []string {
 	}
 	maps.Copy(vars, map[string]string{
 		"GIT_ALLOW_PROTOCOL": "https", "GIT_PROTOCOL_FROM_USER": "0",
-		"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_SYSTEM": os.DevNull, "GIT_CONFIG_GLOBAL": os.DevNull, "GIT_ATTR_NOSYSTEM": "1",
+		"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_SYSTEM": os.DevNull, "GIT_CONFIG_GLOBAL": os.DevNull,
+		"GIT_ATTR_NOSYSTEM":   "1",
 		"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0",
 		"GIT_CEILING_DIRECTORIES": filepath.Dir(dir),
 		"HOME":                    dir, "LC_ALL": "C",
@@ -101,7 +102,8 @@ func (c *Client) environment(dir string) []string {
 }
 
 // run starts git in a directory. What comes of it is in stdout.
-func (c *Client) run(ctx context.Context, dir, address string, stdin io.Reader, stdout io.Writer, args ...string) error {
+func (c *Client) run(ctx context.Context, dir, address string, stdin io.Reader, stdout io.Writer,
+	args ...string) error {
 	var all []string
 	for _, s := range settings {
 		all = append(all, "-c", s)
@@ -110,7 +112,8 @@ func (c *Client) run(ctx context.Context, dir, address string, stdin io.Reader, 
 		all, args = append(all, args[:2]...), args[2:]
 	}
 	messages := &tail{}
-	status, err := c.o.Run(ctx, Command{Args: append(all, args...), Env: c.environment(dir), Dir: dir, Stdin: stdin, Stdout: stdout, Stderr: messages})
+	status, err := c.o.Run(ctx, Command{Args: append(all, args...), Env: c.environment(dir), Dir: dir, Stdin: stdin,
+		Stdout: stdout, Stderr: messages})
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -122,8 +125,8 @@ func (c *Client) run(ctx context.Context, dir, address string, stdin io.Reader, 
 	return nil
 }
 
-// network returns what has git dial the server of an address where it may be dialled, and nowhere else. A git that doesn't
-// know the setting would look the name up itself.
+// network returns what has git dial the server of an address where it may be dialled, and nowhere else. A git that
+// doesn't know the setting would look the name up itself.
 func (c *Client) network(ctx context.Context, dir, address string, args ...string) ([]string, error) {
 	if err := c.checkVersion(ctx, dir); err != nil {
 		return nil, err
@@ -146,7 +149,8 @@ func (c *Client) network(ctx context.Context, dir, address string, args ...strin
 		}
 	}
 	port := cmp.Or(u.Port(), "443")
-	return append([]string{"-c", "http.curloptResolve=" + u.Hostname() + ":" + port + ":" + strings.Join(at, ",")}, args...), nil
+	return append([]string{"-c", "http.curloptResolve=" + u.Hostname() + ":" + port + ":" + strings.Join(at, ",")},
+		args...), nil
 }
 
 // firstMajor and firstMinor are the oldest version of git that does everything needed here.
@@ -165,15 +169,17 @@ func (c *Client) checkVersion(ctx context.Context, dir string) error {
 	}
 	text := strings.TrimSpace(string(answer.b))
 	var major, minor int
-	if n, _ := fmt.Sscanf(text, "git version %d.%d", &major, &minor); n != 2 || major < firstMajor || major == firstMajor && minor < firstMinor {
+	if n, _ := fmt.Sscanf(text, "git version %d.%d", &major, &minor); n != 2 || major < firstMajor ||
+		major == firstMajor && minor < firstMinor {
 		return versionError(text)
 	}
 	c.recent = true
 	return nil
 }
 
-// Resolve returns the commit that a revision is now: a branch or tag, by its name alone or from refs/ on; "" is what the
-// repository shows first. What is no branch and no tag there is a *RevisionError, and fs.ErrNotExist; what is both is one too.
+// Resolve returns the commit that a revision is now: a branch or tag, by its name alone or from refs/ on; "" is what
+// the repository shows first. What is no branch and no tag there is a *RevisionError, and fs.ErrNotExist; what is both
+// is one too.
 func (c *Client) Resolve(ctx context.Context, address, revision string) (string, error) {
 	if err := checkAddress(address); err != nil {
 		return "", err
@@ -273,7 +279,9 @@ func isName(s string) bool {
 
 // checkAddress keeps everything else away from git than what could be a repository of a server.
 func checkAddress(address string) error {
-	if !strings.HasPrefix(address, "https://") || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if !strings.HasPrefix(address, "https://") || strings.ContainsFunc(address, func(r rune) bool {
+		return r <= ' ' || r > '~'
+	}) {
 		return fault.New(fault.Validation, "%+q is not an https address of a repository", address)
 	}
 	return nil
@@ -321,10 +329,12 @@ func (c *Client) Fetch(ctx context.Context, address, commit string) (_ *Commit, 
 	bare := filepath.Join(dir, "repository")
 	timed, cancel := context.WithTimeoutCause(ctx, maxTime, errTime)
 	defer cancel()
-	if err := c.run(timed, dir, address, nil, io.Discard, "init", "--quiet", "--bare", "--template=", "--object-format="+format, "--", bare); err != nil {
+	if err := c.run(timed, dir, address, nil, io.Discard, "init", "--quiet", "--bare", "--template=",
+		"--object-format="+format, "--", bare); err != nil {
 		return nil, err
 	}
-	args, err := c.network(timed, dir, address, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+	args, err := c.network(timed, dir, address, "fetch", "--quiet", "--depth=1", "--no-tags",
+		"--no-recurse-submodules", "--no-write-fetch-head",
 		"--no-auto-maintenance", "--", address, commit)
 	if err != nil {
 		return nil, err

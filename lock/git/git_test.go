@@ -24,31 +24,37 @@ func TestResolve(t *testing.T) {
 		ids = append(ids, r.commit(map[string]string{"100644 a": fmt.Sprint(i)}))
 	}
 	r.refs = [][2]string{
-		{"HEAD", ids[0]}, {"refs/heads/main", ids[0]}, {"refs/heads/team/next", ids[1]}, {"refs/tags/v1", ids[2]}, {"refs/tags/v1^{}", ids[3]},
-		{"refs/heads/both", ids[4]}, {"refs/tags/both", ids[5]}, {"refs/heads/same", ids[4]}, {"refs/tags/same", ids[4]},
+		{"HEAD", ids[0]}, {"refs/heads/main", ids[0]}, {"refs/heads/team/next", ids[1]}, {"refs/tags/v1", ids[2]},
+		{"refs/tags/v1^{}", ids[3]},
+		{"refs/heads/both", ids[4]}, {"refs/tags/both", ids[5]}, {"refs/heads/same", ids[4]},
+		{"refs/tags/same", ids[4]},
 		{"refs/other/refs/heads/hidden", ids[1]},
 	}
 	c := r.client()
 	for revision, want := range map[string]string{
-		"": ids[0], "main": ids[0], "team/next": ids[1], "v1": ids[3], "refs/heads/main": ids[0], "refs/tags/v1": ids[3], "same": ids[4],
+		"": ids[0], "main": ids[0], "team/next": ids[1], "v1": ids[3], "refs/heads/main": ids[0],
+		"refs/tags/v1": ids[3], "same": ids[4],
 		"refs/heads/both": ids[4], "refs/tags/both": ids[5],
 	} {
 		if got, err := c.Resolve(t.Context(), address, revision); err != nil || got != want {
 			t.Errorf("%q: %s, %v; want %s", revision, got, err, want)
 		}
 	}
-	for revision, both := range map[string]bool{"none": false, "both": true, "hidden": false, "refs/heads/none": false} {
+	for revision, both := range map[string]bool{"none": false, "both": true, "hidden": false,
+		"refs/heads/none": false} {
 		_, err := c.Resolve(t.Context(), address, revision)
 		want := fault.NotFound
 		if both {
 			want = fault.Ambiguous
 		}
-		if f := fault.Of(err); f.Code != want || errors.Is(err, fs.ErrNotExist) == both || f.Details["revision"] != revision {
+		if f := fault.Of(err); f.Code != want || errors.Is(err, fs.ErrNotExist) == both ||
+			f.Details["revision"] != revision {
 			t.Errorf("%q: %v", revision, err)
 		}
 	}
 	empty := newRepo(t)
-	if _, err := empty.client().Resolve(t.Context(), address, ""); !errors.Is(err, fs.ErrNotExist) || err.Error() != "the repository is empty" {
+	if _, err := empty.client().Resolve(t.Context(), address, ""); !errors.Is(err, fs.ErrNotExist) ||
+		err.Error() != "the repository is empty" {
 		t.Errorf("an empty repository: %v", err)
 	}
 	if left, err := os.ReadDir(c.o.Dir); err != nil || len(left) > 0 {
@@ -56,8 +62,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestArguments looks at what git is started with: nothing of the caller's is ever an option, and nothing of the machine
-// but what was named gets there.
+// TestArguments looks at what git is started with: nothing of the caller's is ever an option, and nothing of the
+// machine but what was named gets there.
 func TestArguments(t *testing.T) {
 	t.Setenv("GIT_SSH_COMMAND", "evil")
 	r := newRepo(t)
@@ -72,7 +78,8 @@ func TestArguments(t *testing.T) {
 		t.Fatalf("git was started %d times", len(r.started))
 	}
 	for _, s := range r.started {
-		for _, want := range []string{"GIT_ALLOW_PROTOCOL=https", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_TERMINAL_PROMPT=0", "PATH=/usr/bin"} {
+		for _, want := range []string{"GIT_ALLOW_PROTOCOL=https", "GIT_CONFIG_NOSYSTEM=1",
+			"GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_TERMINAL_PROMPT=0", "PATH=/usr/bin"} {
 			if !slices.Contains(s.Env, want) {
 				t.Errorf("%q is missing in %q", want, s.Env)
 			}
@@ -92,13 +99,15 @@ func TestArguments(t *testing.T) {
 		if slices.Contains(args, "-x") {
 			t.Errorf("the revision may be an option in %q", args)
 		}
-		for _, want := range []string{"core.hooksPath=" + os.DevNull, "credential.helper=", "http.followRedirects=false"} {
+		for _, want := range []string{"core.hooksPath=" + os.DevNull, "credential.helper=",
+			"http.followRedirects=false"} {
 			if at := slices.Index(s.Args, want); at < 1 || s.Args[at-1] != "-c" {
 				t.Errorf("%q is missing in %q", want, s.Args)
 			}
 		}
 	}
-	for _, bad := range []string{"--upload-pack=touch /tmp/x", "-x", "", "http://h/a", "ext::sh -c x", "file:///a", "/a", "git@h:a", "https://h/a b", "https://h/a\n", "https://h/ä"} {
+	for _, bad := range []string{"--upload-pack=touch /tmp/x", "-x", "", "http://h/a", "ext::sh -c x", "file:///a",
+		"/a", "git@h:a", "https://h/a b", "https://h/a\n", "https://h/ä"} {
 		n := len(r.started)
 		if _, err := c.Resolve(t.Context(), bad, "main"); err == nil || len(r.started) != n {
 			t.Errorf("%q: %v", bad, err)
@@ -119,7 +128,8 @@ func TestCopy(t *testing.T) {
 		r := newRepo(t)
 		r.sha256 = long
 		id := r.commit(map[string]string{
-			"100644 a": "one\r\n", "100755 b/run": "two", "100664 old": "three", "100644 b/deep/er": "", "120000 link": "a", "120000 b/up": "..", "160000 module": "x",
+			"100644 a": "one\r\n", "100755 b/run": "two", "100664 old": "three", "100644 b/deep/er": "",
+			"120000 link": "a", "120000 b/up": "..", "160000 module": "x",
 		})
 		k := fetch(t, r.client(), id)
 		for name, want := range map[string]string{"a": "one\r\n", "b/run": "two", "old": "three", "b/deep/er": ""} {
@@ -129,12 +139,15 @@ func TestCopy(t *testing.T) {
 			}
 		}
 		for name, want := range map[string]string{
-			"none": `the commit has no file "none"`, "b/none": `the commit has no file "b/none"`, "a/b": `"a" is a file`, "b": `"b" is a directory`, "link": `"link" is a symbolic link`,
-			"b/up/a": `"b/up" is a symbolic link`, "module": `"module" is a submodule, which rye does not fetch`, "module/x": `"module" is a submodule, which rye does not fetch`,
-			"A": `the commit has no file "A"`, strings.Repeat("b/", 40) + "x": "deeper than 32 directories",
+			"none": `the commit has no file "none"`, "b/none": `the commit has no file "b/none"`,
+			"a/b": `"a" is a file`, "b": `"b" is a directory`, "link": `"link" is a symbolic link`,
+			"b/up/a": `"b/up" is a symbolic link`, "module": `"module" is a submodule, which rye does not fetch`,
+			"module/x": `"module" is a submodule, which rye does not fetch`,
+			"A":        `the commit has no file "A"`, strings.Repeat("b/", 40) + "x": "deeper than 32 directories",
 		} {
 			got, _, err := read(t, k, name, 100)
-			if err == nil || !strings.Contains(err.Error(), want) || got != "" || errors.Is(err, fs.ErrNotExist) != strings.HasPrefix(want, "the commit") {
+			if err == nil || !strings.Contains(err.Error(), want) || got != "" ||
+				errors.Is(err, fs.ErrNotExist) != strings.HasPrefix(want, "the commit") {
 				t.Errorf("%q: %q, %v", name, got, err)
 			}
 		}
@@ -211,13 +224,15 @@ func TestLies(t *testing.T) {
 	}
 	r.answer = nil
 	for name, body := range map[string]string{"no tree": "author\n", "half a tree": "tree 0123\n", "nothing": ""} {
-		if _, err := r.client().Fetch(t.Context(), address, r.add("commit", []byte(body))); !errors.Is(err, errCommit) {
+		if _, err := r.client().Fetch(t.Context(), address, r.add("commit", []byte(body))); !errors.Is(err,
+			errCommit) {
 			t.Errorf("a commit with %s: %v", name, err)
 		}
 	}
 	raw := strings.Repeat("x", 20)
 	for name, body := range map[string]string{
-		"twice": "100644 a\x00" + raw + "100755 a\x00" + raw, "no name": "100644 \x00" + raw, "a slash": "100644 a/b\x00" + raw, "cut": "100644 a\x00" + raw[:19],
+		"twice": "100644 a\x00" + raw + "100755 a\x00" + raw, "no name": "100644 \x00" + raw,
+		"a slash": "100644 a/b\x00" + raw, "cut": "100644 a\x00" + raw[:19],
 		"no NUL": "100644 a", "no mode": "a", "a device": "060000 a\x00" + raw, "mode": "0100644 a\x00" + raw,
 	} {
 		tree := r.add("tree", []byte(body))
@@ -236,7 +251,9 @@ func TestErrors(t *testing.T) {
 	c := r.client()
 	unreachable := strings.Repeat("a", 40)
 	_, err := c.Fetch(t.Context(), address, unreachable)
-	if f := fault.Of(err); f.Code != fault.Registry || f.Details["status"] != 128 || f.Text != `git fetch failed (exit status 128): "fatal: remote error: upload-pack: not our ref `+unreachable+`"` {
+	if f := fault.Of(err); f.Code != fault.Registry || f.Details["status"] != 128 ||
+		f.Text != `git fetch failed (exit status 128): "fatal: remote error: upload-pack: not our ref `+unreachable+
+			`"` {
 		t.Errorf("an unreachable commit: %v", err)
 	}
 	ends := func(name string, status int, said string) func(string, Command) (int, bool) {
@@ -255,7 +272,8 @@ func TestErrors(t *testing.T) {
 		r.command = ends(name, 3, "")
 		_, err := c.Fetch(t.Context(), address, id)
 		f := fault.Of(err)
-		if f.Details["status"] != 3 || !strings.HasPrefix(f.Text, "git "+name+" failed") || len(f.Text) > maxErrors+100 || !strings.HasSuffix(f.Text, `; fatal: \x1b[31mno"`) {
+		if f.Details["status"] != 3 || !strings.HasPrefix(f.Text, "git "+name+" failed") ||
+			len(f.Text) > maxErrors+100 || !strings.HasSuffix(f.Text, `; fatal: \x1b[31mno"`) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -264,8 +282,10 @@ func TestErrors(t *testing.T) {
 		t.Errorf("git ends early: %v", err)
 	}
 	for name, said := range map[string]string{
-		"no list": "hello\n", "no end": id + "\trefs/heads/main", "no tab": id + " refs/heads/main\n", "no name": id + "\t\n", "half a commit": id[:30] + "\trefs/heads/main\n",
-		"twice": id + "\trefs/heads/main\n" + unreachable + "\trefs/heads/main\n", "very much": strings.Repeat(id+"\trefs/heads/x\n", 30_000),
+		"no list": "hello\n", "no end": id + "\trefs/heads/main", "no tab": id + " refs/heads/main\n",
+		"no name": id + "\t\n", "half a commit": id[:30] + "\trefs/heads/main\n",
+		"twice":     id + "\trefs/heads/main\n" + unreachable + "\trefs/heads/main\n",
+		"very much": strings.Repeat(id+"\trefs/heads/x\n", 30_000),
 	} {
 		r.command = ends("ls-remote", 0, said)
 		if got, err := c.Resolve(t.Context(), address, "main"); err == nil {
@@ -277,7 +297,9 @@ func TestErrors(t *testing.T) {
 		t.Error("a repository that isn't there has a branch")
 	}
 	gone := errors.New("there is no git")
-	broken := New(Options{Dir: t.TempDir(), Reach: anywhere, Run: func(context.Context, Command) (int, error) { return -1, gone }})
+	broken := New(Options{Dir: t.TempDir(), Reach: anywhere, Run: func(context.Context, Command) (int, error) {
+		return -1, gone
+	}})
 	if _, err := broken.Resolve(t.Context(), address, ""); !errors.Is(err, gone) {
 		t.Errorf("without git: %v", err)
 	}
@@ -362,7 +384,8 @@ func TestWatch(t *testing.T) {
 func TestLeftovers(t *testing.T) {
 	r := newRepo(t)
 	c := r.client()
-	for name, age := range map[string]time.Duration{"git-old": 25 * time.Hour, "git-new": time.Hour, "other": 100 * time.Hour} {
+	for name, age := range map[string]time.Duration{"git-old": 25 * time.Hour, "git-new": time.Hour,
+		"other": 100 * time.Hour} {
 		dir := filepath.Join(c.o.Dir, name)
 		if err := os.MkdirAll(filepath.Join(dir, "objects"), 0o700); err != nil {
 			t.Fatal(err)
@@ -390,17 +413,19 @@ func TestReach(t *testing.T) {
 	id := r.commit(map[string]string{"100644 a": "x"})
 	r.refs = [][2]string{{"HEAD", id}}
 	no := errors.New("it is inside")
-	c := New(Options{Run: r.run, Dir: t.TempDir(), Reach: func(_ context.Context, address string) ([]netip.Addr, error) {
-		switch {
-		case strings.Contains(address, "inside"):
-			return nil, no
-		case strings.Contains(address, "proxied"):
-			return nil, nil
-		}
-		return []netip.Addr{netip.MustParseAddr("8.8.8.8"), netip.MustParseAddr("2001:4860:4860::8888")}, nil
-	}})
+	c := New(Options{Run: r.run, Dir: t.TempDir(),
+		Reach: func(_ context.Context, address string) ([]netip.Addr, error) {
+			switch {
+			case strings.Contains(address, "inside"):
+				return nil, no
+			case strings.Contains(address, "proxied"):
+				return nil, nil
+			}
+			return []netip.Addr{netip.MustParseAddr("8.8.8.8"), netip.MustParseAddr("2001:4860:4860::8888")}, nil
+		}})
 	for place, want := range map[string]string{
-		"https://a.example/r": "http.curloptResolve=a.example:443:8.8.8.8,[2001:4860:4860::8888]", "https://a.example:8443/r": "http.curloptResolve=a.example:8443:8.8.8.8,[2001:4860:4860::8888]",
+		"https://a.example/r":       "http.curloptResolve=a.example:443:8.8.8.8,[2001:4860:4860::8888]",
+		"https://a.example:8443/r":  "http.curloptResolve=a.example:8443:8.8.8.8,[2001:4860:4860::8888]",
 		"https://proxied.example/r": "", "https://8.8.8.8/r": "",
 	} {
 		r.started = nil
@@ -447,15 +472,18 @@ func TestVersion(t *testing.T) {
 	r := newRepo(t)
 	r.refs = [][2]string{{"HEAD", r.commit(map[string]string{"100644 a": "x"})}}
 	for version, old := range map[string]bool{
-		"git version 2.37.0\n": false, "git version 2.39.5 (Apple Git-154)\n": false, "git version 3.0.windows.1\n": false,
-		"git version 2.36.9\n": true, "git version 1.99\n": true, "hello\n": true, "\n": true, strings.Repeat("x", 1000): true,
+		"git version 2.37.0\n": false, "git version 2.39.5 (Apple Git-154)\n": false,
+		"git version 3.0.windows.1\n": false,
+		"git version 2.36.9\n":        true, "git version 1.99\n": true, "hello\n": true, "\n": true,
+		strings.Repeat("x", 1000): true,
 	} {
 		r.version = version
 		_, err := r.client().Resolve(t.Context(), address, "")
 		if (err != nil) != old {
 			t.Errorf("%q: %v", version, err)
 		}
-		if old && (fault.CodeOf(err) != fault.Unavailable || len(version) < 100 && fault.Of(err).Details["found"] != strings.TrimSpace(version)) {
+		if old && (fault.CodeOf(err) != fault.Unavailable || len(version) < 100 &&
+			fault.Of(err).Details["found"] != strings.TrimSpace(version)) {
 			t.Errorf("%q: %v", version, err)
 		}
 	}
@@ -484,7 +512,8 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		name, _, _ := strings.Cut(string(b), " ")
-		if size, err := parseHeader(string(b), name, "blob"); err == nil && (size < 0 || string(b) != fmt.Sprintf("%s blob %d\n", name, size)) {
+		if size, err := parseHeader(string(b), name, "blob"); err == nil &&
+			(size < 0 || string(b) != fmt.Sprintf("%s blob %d\n", name, size)) {
 			t.Errorf("%q is a header of %d bytes", b, size)
 		}
 	})

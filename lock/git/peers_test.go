@@ -39,7 +39,8 @@ func newServer(t testing.TB) *server {
 		t.Fatal(err)
 	}
 	s := &server{t: t, root: t.TempDir()}
-	backend := &cgi.Handler{Path: filepath.Join(strings.TrimSpace(string(where)), "git-http-backend"), Env: []string{"GIT_PROJECT_ROOT=" + s.root, "GIT_HTTP_EXPORT_ALL=1"},
+	backend := &cgi.Handler{Path: filepath.Join(strings.TrimSpace(string(where)), "git-http-backend"),
+		Env:        []string{"GIT_PROJECT_ROOT=" + s.root, "GIT_HTTP_EXPORT_ALL=1"},
 		InheritEnv: []string{"PATH"}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/moved.git/", func(w http.ResponseWriter, r *http.Request) {
@@ -61,7 +62,8 @@ func newServer(t testing.TB) *server {
 	web := httptest.NewTLSServer(mux)
 	t.Cleanup(web.Close)
 	roots := filepath.Join(t.TempDir(), "roots.pem")
-	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.url, s.vars = web.URL, map[string]string{"PATH": os.Getenv("PATH"), "GIT_SSL_CAINFO": roots}
@@ -87,7 +89,8 @@ func (s *server) client() *Client {
 // git runs git where a repository is made.
 func (s *server) git(dir string, args ...string) string {
 	s.t.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main"}, args...)...)
+	cmd := exec.Command("git", append([]string{"-c", "user.name=A", "-c", "user.email=a@example.com", "-c",
+		"protocol.file.allow=always", "-c", "init.defaultBranch=main"}, args...)...)
 	cmd.Dir = filepath.Join(s.root, dir)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "HOME="+s.root)
 	out, err := cmd.CombinedOutput()
@@ -125,7 +128,8 @@ func TestReal(t *testing.T) {
 		s.git(repo, "commit", "--quiet", "-am", "second")
 		second := s.git(repo, "rev-parse", "HEAD")
 		c := s.client()
-		for revision, want := range map[string]string{"": second, "main": second, "v1": first, "team/next": first, "refs/tags/v1": first} {
+		for revision, want := range map[string]string{"": second, "main": second, "v1": first, "team/next": first,
+			"refs/tags/v1": first} {
 			if got, err := c.Resolve(t.Context(), s.url+"/"+repo+"/.git", revision); err != nil || got != want {
 				t.Errorf("%s %q: %s, %v; want %s", format, revision, got, err, want)
 			}
@@ -142,7 +146,8 @@ func TestReal(t *testing.T) {
 				t.Errorf("%s: %q, %t, %v", format, got, exec, err)
 			}
 			// The parents aren't fetched.
-			if deep, err := filepath.Glob(filepath.Join(k.dir, "repository", "shallow")); err != nil || id == second && len(deep) != 1 {
+			if deep, err := filepath.Glob(filepath.Join(k.dir, "repository", "shallow")); err != nil || id == second &&
+				len(deep) != 1 {
 				t.Errorf("%s: the fetch isn't shallow: %v", format, err)
 			}
 			if err := k.Close(); err != nil {
@@ -155,8 +160,8 @@ func TestReal(t *testing.T) {
 	}
 }
 
-// TestHostile reads a repository that has everything in it by which others were brought to start something, on a machine
-// whose own settings would start something too.
+// TestHostile reads a repository that has everything in it by which others were brought to start something, on a
+// machine whose own settings would start something too.
 func TestHostile(t *testing.T) {
 	s := newServer(t)
 	mark := filepath.Join(t.TempDir(), "mark")
@@ -171,8 +176,10 @@ func TestHostile(t *testing.T) {
 	s.write("open.git/.gitattributes", "* filter=evil ident eol=crlf\n", 0o644)
 	s.write("open.git/.githooks/post-checkout", evil, 0o755)
 	s.write("open.git/lfs", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n", 0o644)
-	s.git("open.git", "-c", "filter.evil.clean=cat", "submodule", "--quiet", "add", "--name", "m", filepath.Join(s.root, "other"), "module")
-	s.write("open.git/.gitmodules", "[submodule \"m\"]\n\tpath = module\n\turl = ext::sh -c touch% "+mark+"\n\tupdate = !touch "+mark+"\n", 0o644)
+	s.git("open.git", "-c", "filter.evil.clean=cat", "submodule", "--quiet", "add", "--name", "m",
+		filepath.Join(s.root, "other"), "module")
+	s.write("open.git/.gitmodules", "[submodule \"m\"]\n\tpath = module\n\turl = ext::sh -c touch% "+mark+
+		"\n\tupdate = !touch "+mark+"\n", 0o644)
 	if err := os.Symlink("/etc/passwd", filepath.Join(s.root, "open.git", "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -185,15 +192,21 @@ func TestHostile(t *testing.T) {
 	}
 	// What the user's own settings say, and the variables of the caller.
 	home := t.TempDir()
-	config := "[core]\n\thooksPath = " + filepath.Join(s.root, "open.git", ".git", "hooks") + "\n\tfsmonitor = " + filepath.Join(s.root, "open.git", "evil.sh") + "\n" +
-		"[credential]\n\thelper = !touch " + mark + "\n[url \"ext::sh -c touch% " + mark + ";exit% \"]\n\tinsteadOf = " + s.url + "\n[protocol]\n\tallow = always\n"
-	for name, text := range map[string]string{".gitconfig": config, ".netrc": "machine 127.0.0.1 login a password b\n"} {
+	config := "[core]\n\thooksPath = " + filepath.Join(s.root, "open.git", ".git",
+		"hooks") + "\n\tfsmonitor = " + filepath.Join(s.root, "open.git", "evil.sh") + "\n" +
+		"[credential]\n\thelper = !touch " + mark + "\n[url \"ext::sh -c touch% " + mark +
+		";exit% \"]\n\tinsteadOf = " + s.url + "\n[protocol]\n\tallow = always\n"
+	for name, text := range map[string]string{".gitconfig": config,
+		".netrc": "machine 127.0.0.1 login a password b\n"} {
 		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, v := range map[string]string{"HOME": home, "XDG_CONFIG_HOME": home, "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "touch " + mark,
-		"GIT_ASKPASS": filepath.Join(s.root, "open.git", "evil.sh"), "GIT_TEMPLATE_DIR": filepath.Join(s.root, "open.git", ".git"), "GIT_DIR": filepath.Join(s.root, "open.git", ".git")} {
+	for name, v := range map[string]string{"HOME": home, "XDG_CONFIG_HOME": home, "GIT_CONFIG_COUNT": "1",
+		"GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "touch " + mark,
+		"GIT_ASKPASS":      filepath.Join(s.root, "open.git", "evil.sh"),
+		"GIT_TEMPLATE_DIR": filepath.Join(s.root, "open.git", ".git"),
+		"GIT_DIR":          filepath.Join(s.root, "open.git", ".git")} {
 		t.Setenv(name, v)
 	}
 	s.vars["HOME"] = home
@@ -204,17 +217,20 @@ func TestHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer k.Close()
-	for name, want := range map[string]string{"a": "plain", "evil.sh": evil, "lfs": "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"} {
+	for name, want := range map[string]string{"a": "plain", "evil.sh": evil,
+		"lfs": "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"} {
 		if got, _, err := read(t, k, name, 1000); err != nil || got != want {
 			t.Errorf("%q: %q, %v", name, got, err)
 		}
 	}
-	for name, want := range map[string]string{"link": "a symbolic link", "module": "a submodule", "module/x": "a submodule"} {
+	for name, want := range map[string]string{"link": "a symbolic link", "module": "a submodule",
+		"module/x": "a submodule"} {
 		if _, _, err := read(t, k, name, 1000); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if entries, err := filepath.Glob(filepath.Join(k.dir, "repository", "hooks", "*")); err != nil || len(entries) > 0 {
+	if entries, err := filepath.Glob(filepath.Join(k.dir, "repository", "hooks", "*")); err != nil ||
+		len(entries) > 0 {
 		t.Errorf("hooks came along: %q, %v", entries, err)
 	}
 	if _, err := c.Resolve(t.Context(), s.url+"/secret.git", ""); err == nil {
@@ -248,7 +264,8 @@ func TestRefused(t *testing.T) {
 	id := s.git("open.git", "rev-parse", "HEAD")
 	blob := s.git("open.git", "rev-parse", "HEAD:a")
 	c := s.client()
-	if _, err := c.Fetch(t.Context(), s.url+"/open.git/.git", strings.Repeat("a", 40)); err == nil || !strings.Contains(err.Error(), "not our ref") {
+	if _, err := c.Fetch(t.Context(), s.url+"/open.git/.git", strings.Repeat("a", 40)); err == nil ||
+		!strings.Contains(err.Error(), "not our ref") {
 		t.Errorf("a commit that isn't there: %v", err)
 	}
 	if _, err := c.Fetch(t.Context(), s.url+"/open.git/.git", blob); err == nil {
@@ -258,20 +275,24 @@ func TestRefused(t *testing.T) {
 		t.Error("a repository that isn't there has a commit")
 	}
 	// Without the variable git would take these, though the address is checked before.
-	for _, address := range []string{"file://" + s.root + "/open.git", filepath.Join(s.root, "open.git"), "ext::git %s /open.git"} {
+	for _, address := range []string{"file://" + s.root + "/open.git", filepath.Join(s.root, "open.git"),
+		"ext::git %s /open.git"} {
 		var out bytes.Buffer
-		if err := c.run(t.Context(), t.TempDir(), address, nil, &out, "ls-remote", "--", address); err == nil || !strings.Contains(err.Error(), "not allowed") {
+		if err := c.run(t.Context(), t.TempDir(), address, nil, &out, "ls-remote", "--", address); err == nil ||
+			!strings.Contains(err.Error(), "not allowed") {
 			t.Errorf("%q: %v", address, err)
 		}
 	}
-	unknown := New(Options{Run: run, Dir: c.o.Dir, Vars: map[string]string{"PATH": os.Getenv("PATH")}, Reach: anywhere})
+	unknown := New(Options{Run: run, Dir: c.o.Dir, Vars: map[string]string{"PATH": os.Getenv("PATH")},
+		Reach: anywhere})
 	if _, err := unknown.Resolve(t.Context(), s.url+"/open.git/.git", ""); err == nil {
 		t.Error("an unknown server is believed")
 	}
 	// A name that leads nowhere is found where the caller says that it is, and the other way round.
-	told := New(Options{Run: run, Dir: c.o.Dir, Vars: s.vars, Reach: func(context.Context, string) ([]netip.Addr, error) {
-		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
-	}})
+	told := New(Options{Run: run, Dir: c.o.Dir, Vars: s.vars,
+		Reach: func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+		}})
 	named := strings.Replace(s.url, "127.0.0.1", "example.com", 1) + "/open.git/.git"
 	if got, err := told.Resolve(t.Context(), named, ""); err != nil || got != id {
 		t.Errorf("a name that was looked up: %s, %v", got, err)
@@ -280,7 +301,8 @@ func TestRefused(t *testing.T) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.2")}, nil
 	}
 	asked := len(s.asked)
-	if _, err := told.Resolve(t.Context(), strings.Replace(named, "example.com", "localhost", 1), ""); err == nil || len(s.asked) > asked {
+	if _, err := told.Resolve(t.Context(), strings.Replace(named, "example.com", "localhost", 1), ""); err == nil ||
+		len(s.asked) > asked {
 		t.Error("git has looked a name up itself")
 	}
 	// A server that only has files is none: what it says is in no protocol that has a limit.

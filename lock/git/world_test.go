@@ -55,7 +55,9 @@ func (r *repo) add(kind string, body []byte) string {
 
 // commit makes a commit of files: "MODE PATH" and what is in them.
 func (r *repo) commit(files map[string]string) string {
-	return r.add("commit", fmt.Appendf(nil, "tree %s\nauthor A <a@example.com> 1 +0000\ncommitter A <a@example.com> 1 +0000\n\nmessage\n", r.tree(files)))
+	return r.add("commit",
+		fmt.Appendf(nil, "tree %s\nauthor A <a@example.com> 1 +0000\ncommitter A <a@example.com> 1 +0000\n\nmessage\n",
+			r.tree(files)))
 }
 
 func (r *repo) tree(files map[string]string) string {
@@ -154,7 +156,8 @@ func (r *repo) run(ctx context.Context, c Command) (int, error) {
 }
 
 func (r *repo) client() *Client {
-	return New(Options{Run: r.run, Dir: filepath.Join(r.t.TempDir(), "git"), Vars: map[string]string{"PATH": "/usr/bin", "HOME": "/home/alice"}, Reach: anywhere})
+	return New(Options{Run: r.run, Dir: filepath.Join(r.t.TempDir(), "git"),
+		Vars: map[string]string{"PATH": "/usr/bin", "HOME": "/home/alice"}, Reach: anywhere})
 }
 
 // anywhere lets every server be dialled.

@@ -18,19 +18,21 @@
 // index:acme/bundles, and vouch for the document's id, the digest of the bytes below them. So a file that was cut off
 // is none that anybody signed, and needs no mark at its end.
 //
-//	name      what the list is called: an id by portable.CheckID, which it keeps for as long as it stands in one place
+//	name      what the list is called: an id by portable.CheckID, which it keeps for as long as it stands in one
+//	          place
 //	counter   which issue this is, from 1, and greater with each
 //	expires   the moment from which this issue counts no more, YYYY-MM-DDTHH:MM:SSZ; may be missing
-//	bundles   id "@" version → manifest (the id of the bundle's manifest), archive (where it is, by package archive: a
-//	          portable path that begins where the index stands, or an https address), size (of the archive, 1 byte to
-//	          8 GiB), requires (the bundles that it needs, if any, sorted: an id, a space, and the range as it stands
-//	          in the manifest)
+//	bundles   id "@" version → manifest (the id of the bundle's manifest), archive (where it is, by package archive:
+//	          a portable path that begins where the index stands, or an https address), size (of the archive, 1 byte
+//	          to 8 GiB), requires (the bundles that it needs, if any, sorted: an id, a space, and the range as it
+//	          stands in the manifest)
 //
 // A path never leads out of the directory of the index, and below an address it is resolved as links are, by the
 // address that the index was asked for at, without its query. An index of nothing is one without bundles.
 //
 // The public keys of its signers may stand beside it, in index.yaml.keys, as package manifest writes them. They are
-// information for a reader who doesn't know the signers yet: nothing trusts them, and an index without them is as good.
+// information for a reader who doesn't know the signers yet: nothing trusts them, and an index without them is as
+// good.
 //
 // # What it is worth
 //

@@ -135,7 +135,9 @@ func order(id, version, otherID, otherVersion string) int {
 
 // Versions returns the entries of a bundle, sorted by the bytes of their versions; none if there is no such bundle.
 func (x *Index) Versions(id string) []Entry {
-	from, _ := slices.BinarySearchFunc(x.Entries, id, func(e Entry, id string) int { return order(e.ID, e.Version, id, "") })
+	from, _ := slices.BinarySearchFunc(x.Entries, id, func(e Entry, id string) int {
+		return order(e.ID, e.Version, id, "")
+	})
 	to := from
 	for to < len(x.Entries) && x.Entries[to].ID == id {
 		to++
@@ -145,7 +147,9 @@ func (x *Index) Versions(id string) []Entry {
 
 // Find returns the entry of one version of a bundle, nil if there is none.
 func (x *Index) Find(id, version string) *Entry {
-	i, ok := slices.BinarySearchFunc(x.Entries, id, func(e Entry, id string) int { return order(e.ID, e.Version, id, version) })
+	i, ok := slices.BinarySearchFunc(x.Entries, id, func(e Entry, id string) int {
+		return order(e.ID, e.Version, id, version)
+	})
 	if !ok {
 		return nil
 	}

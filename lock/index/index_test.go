@@ -41,9 +41,11 @@ func sum(s string) cas.Digest { return cas.Sum([]byte(s)) }
 // sample has everything that an index can say, in an order that it isn't written in.
 func sample(t testing.TB) *Index {
 	return &Index{Label: "acme/bundles", Counter: 7, Expires: noon.AddDate(1, 0, 0), Entries: []Entry{
-		{ID: "acme/web", Version: "1.0.0", Manifest: sum("web"), Archive: "https://files.acme.example/web-1.0.0.tar.zst", Size: 40960,
+		{ID: "acme/web", Version: "1.0.0", Manifest: sum("web"),
+			Archive: "https://files.acme.example/web-1.0.0.tar.zst", Size: 40960,
 			Requires: []Require{require(t, "acme/log", "*"), require(t, "acme/base", "^2.1 || ~3.0.1")}},
-		{ID: "acme/base", Version: "2.1.4", Manifest: sum("base 2.1.4"), Archive: "acme-base-2.1.4.tar.zst", Size: 81234},
+		{ID: "acme/base", Version: "2.1.4", Manifest: sum("base 2.1.4"), Archive: "acme-base-2.1.4.tar.zst",
+			Size: 81234},
 		{ID: "acme/base", Version: "2.1.10", Manifest: sum("base 2.1.10"), Archive: "old/ü ber.rye", Size: MaxArchive},
 		{ID: "acme/base", Version: "2.1.4+linux", Manifest: sum("base linux"), Archive: "a", Size: 1},
 		{ID: "acme/base-x", Version: "1.0.0", Manifest: sum("x"), Archive: "x", Size: 1},
@@ -88,10 +90,13 @@ func TestGolden(t *testing.T) {
 		if again := encode(t, read, alice, bob); !bytes.Equal(again, b) {
 			t.Errorf("%s: written again it is\n%s", name, again)
 		}
-		if read.Name != "index:"+x.Label || read.Label != x.Label || read.Counter != x.Counter || !read.Expires.Equal(x.Expires) || len(read.Entries) != len(x.Entries) {
+		if read.Name != "index:"+x.Label || read.Label != x.Label || read.Counter != x.Counter ||
+			!read.Expires.Equal(x.Expires) || len(read.Entries) != len(x.Entries) {
 			t.Errorf("%s reads as %+v", name, read)
 		}
-		signers, err := read.Check(func(f key.Fingerprint) (key.Public, bool) { return alice.Public(), f == alice.Public().Fingerprint() })
+		signers, err := read.Check(func(f key.Fingerprint) (key.Public, bool) {
+			return alice.Public(), f == alice.Public().Fingerprint()
+		})
 		if err != nil || len(signers) != 1 || read.Domain != sign.Index || len(read.Signatures) != 2 {
 			t.Errorf("%s: signed by %v, %v", name, signers, err)
 		}
@@ -105,7 +110,8 @@ func TestGolden(t *testing.T) {
 func TestFind(t *testing.T) {
 	x := parse(t, encode(t, sample(t)))
 	for id, want := range map[string]string{
-		"acme/base": "2.1.10 2.1.4 2.1.4+linux", "acme/base-x": "1.0.0", "acme/base/x": "1.0.0", "acme/basex": "1.0.0-rc.1", "acme/web": "1.0.0",
+		"acme/base": "2.1.10 2.1.4 2.1.4+linux", "acme/base-x": "1.0.0", "acme/base/x": "1.0.0",
+		"acme/basex": "1.0.0-rc.1", "acme/web": "1.0.0",
 		"acme/bas": "", "acme/base/": "", "acme": "", "": "", "zz": "",
 	} {
 		var got []string
@@ -119,12 +125,14 @@ func TestFind(t *testing.T) {
 			t.Errorf("%q: %q, want %q", id, got, want)
 		}
 	}
-	for _, miss := range [][2]string{{"acme/base", ""}, {"acme/base", "2.1"}, {"acme/base", "9"}, {"acme/none", "1.0.0"}} {
+	for _, miss := range [][2]string{{"acme/base", ""}, {"acme/base", "2.1"}, {"acme/base", "9"},
+		{"acme/none", "1.0.0"}} {
 		if e := x.Find(miss[0], miss[1]); e != nil {
 			t.Errorf("%q: %v", miss, e)
 		}
 	}
-	if got := x.Find("acme/web", "1.0.0").Requires; len(got) != 2 || got[0].ID != "acme/base" || got[0].Text != "^2.1 || ~3.0.1" || !got[0].Range.Contains("2.4.0") || got[0].Range.Contains("3.1.0") {
+	if got := x.Find("acme/web", "1.0.0").Requires; len(got) != 2 || got[0].ID != "acme/base" ||
+		got[0].Text != "^2.1 || ~3.0.1" || !got[0].Range.Contains("2.4.0") || got[0].Range.Contains("3.1.0") {
 		t.Errorf("it requires %v", got)
 	}
 	if full := x.Versions("acme/base"); cap(full) != len(full) {
@@ -136,7 +144,8 @@ func TestAt(t *testing.T) {
 	for _, c := range []struct{ archive, address, want string }{
 		{"a.rye", "https://h.example/x/index.yaml", "https://h.example/x/a.rye"},
 		{"a.rye", "https://h.example", "https://h.example/a.rye"},
-		{"old/ü b%2f#.rye", "https://h.example:8443/x/index.yaml?token=1", "https://h.example:8443/x/old/%C3%BC%20b%252f%23.rye"},
+		{"old/ü b%2f#.rye", "https://h.example:8443/x/index.yaml?token=1",
+			"https://h.example:8443/x/old/%C3%BC%20b%252f%23.rye"},
 		{"a.rye", "https://h.example/x%2Fy/index.yaml", "https://h.example/x%2Fy/a.rye"},
 		{"a.rye", "https://h.example/x/", "https://h.example/x/a.rye"},
 		{"https://other.example/a.rye?v=1", "https://h.example/x/", "https://other.example/a.rye?v=1"},
@@ -182,7 +191,8 @@ func TestBad(t *testing.T) {
 	goldentest.JSON(t, path, cases)
 }
 
-// A signed index that was changed, cut off, or carries lines that are none is refused before anybody asks who signed it.
+// A signed index that was changed, cut off, or carries lines that are none is refused before anybody asks who signed
+// it.
 func TestSignatures(t *testing.T) {
 	good := encode(t, sample(t), alice)
 	for at := range bytes.SplitAfterSeq(good, []byte("\n")) {
@@ -192,10 +202,12 @@ func TestSignatures(t *testing.T) {
 		}
 	}
 	var integrity *sign.IntegrityError
-	if _, err := Parse(bytes.Replace(good, []byte("counter: 7"), []byte("counter: 8"), 1)); !errors.As(err, &integrity) || integrity.What != "content" {
+	if _, err := Parse(bytes.Replace(good, []byte("counter: 7"), []byte("counter: 8"), 1)); !errors.As(err,
+		&integrity) || integrity.What != "content" {
 		t.Errorf("changed: %v", err)
 	}
-	if _, err := Parse(append([]byte("# rye:signed:v2:x\n"), good...)); !errors.As(err, &integrity) || integrity.What != "lines" {
+	if _, err := Parse(append([]byte("# rye:signed:v2:x\n"), good...)); !errors.As(err, &integrity) ||
+		integrity.What != "lines" {
 		t.Errorf("a broken line: %v", err)
 	}
 	var version *canon.VersionError
@@ -215,7 +227,9 @@ func TestAppendRefuses(t *testing.T) {
 		"index: line 8: path":                   one(func(x *Index) { x.Entries[2].Archive = "../x" }),
 		"index: line 8: no archive has 0 bytes": one(func(x *Index) { x.Entries[2].Size = 0 }),
 		"twice":                                 one(func(x *Index) { x.Entries[0] = x.Entries[1] }),
-		"expires":                               one(func(x *Index) { x.Expires = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }),
+		"expires": one(func(x *Index) {
+			x.Expires = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+		}),
 	} {
 		dst, read, err := Append([]byte("kept"), x)
 		if err == nil || string(dst) != "kept" || read != nil {
@@ -233,7 +247,8 @@ func TestLarge(t *testing.T) {
 	for i := range 20_000 {
 		id := fmt.Sprintf("acme/b%05d", i/10)
 		version := fmt.Sprintf("1.%d.0", i%10)
-		x.Entries = append(x.Entries, Entry{ID: id, Version: version, Manifest: sum(id + version), Archive: id + version + ".tar.zst", Size: 1000, Requires: []Require{r}})
+		x.Entries = append(x.Entries, Entry{ID: id, Version: version, Manifest: sum(id + version),
+			Archive: id + version + ".tar.zst", Size: 1000, Requires: []Require{r}})
 	}
 	b := encode(t, x)
 	read := parse(t, b)
@@ -254,7 +269,8 @@ func BenchmarkParse(b *testing.B) {
 	for i := range 100_000 {
 		id := fmt.Sprintf("acme/b%05d", i/10)
 		version := fmt.Sprintf("1.%d.0", i%10)
-		x.Entries = append(x.Entries, Entry{ID: id, Version: version, Manifest: sum(id + version), Archive: id + version + ".tar.zst", Size: 1000, Requires: []Require{r}})
+		x.Entries = append(x.Entries, Entry{ID: id, Version: version, Manifest: sum(id + version),
+			Archive: id + version + ".tar.zst", Size: 1000, Requires: []Require{r}})
 	}
 	text := encode(b, x, alice)
 	b.SetBytes(int64(len(text)))
@@ -286,7 +302,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		body, again, err := Append(nil, x)
-		if err != nil || !bytes.Equal(manifest.Join(nil, body, x.Signatures), b) || again.ID != x.ID || !reflect.DeepEqual(again.Entries, x.Entries) {
+		if err != nil || !bytes.Equal(manifest.Join(nil, body, x.Signatures), b) || again.ID != x.ID ||
+			!reflect.DeepEqual(again.Entries, x.Entries) {
 			t.Fatalf("written again it is\n%s\n%v", body, err)
 		}
 		seen := map[string]bool{}
@@ -296,7 +313,8 @@ func FuzzParse(f *testing.F) {
 			if x.Find(e.ID, e.Version) != e {
 				t.Fatalf("%s@%s isn't found", e.ID, e.Version)
 			}
-			if at, err := e.At("https://h.example/below/index.yaml"); err != nil || !e.Remote() && !strings.HasPrefix(at, "https://h.example/below/") || strings.Contains(at, "/../") {
+			if at, err := e.At("https://h.example/below/index.yaml"); err != nil || !e.Remote() &&
+				!strings.HasPrefix(at, "https://h.example/below/") || strings.Contains(at, "/../") {
 				t.Fatalf("%q is at %q, %v", e.Archive, at, err)
 			}
 		}

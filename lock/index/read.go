@@ -166,9 +166,9 @@ func NewRequire(id, versions string) (Require, error) {
 	return r, nil
 }
 
-// Append appends the document, without signature lines, that says what x says, and returns it as it reads. The Document
-// of x, and the ranges of what is required, aren't looked at; the entries and what they require may be in any order.
-// What can't be read back isn't written: then dst is returned as it was, with the error.
+// Append appends the document, without signature lines, that says what x says, and returns it as it reads. The
+// Document of x, and the ranges of what is required, aren't looked at; the entries and what they require may be in any
+// order. What can't be read back isn't written: then dst is returned as it was, with the error.
 func Append(dst []byte, x *Index) ([]byte, *Index, error) {
 	e := canon.NewEncoderBytes(dst, &indexSpec)
 	e.HeaderStr(headName, x.Label)
@@ -177,13 +177,17 @@ func Append(dst []byte, x *Index) ([]byte, *Index, error) {
 		e.HeaderStr(headExpires, x.Expires.UTC().Format(timeForm))
 	}
 	var digest [71]byte
-	for _, entry := range slices.SortedFunc(slices.Values(x.Entries), func(a, b Entry) int { return order(a.ID, a.Version, b.ID, b.Version) }) {
+	for _, entry := range slices.SortedFunc(slices.Values(x.Entries), func(a, b Entry) int {
+		return order(a.ID, a.Version, b.ID, b.Version)
+	}) {
 		e.Begin(0, entry.ID+"@"+entry.Version)
 		e.StrBytes(atManifest, entry.Manifest.Append(digest[:0]))
 		e.Str(atArchive, entry.Archive)
 		e.Int(atSize, entry.Size)
 		var texts []string
-		for _, r := range slices.SortedFunc(slices.Values(entry.Requires), func(a, b Require) int { return strings.Compare(a.ID, b.ID) }) {
+		for _, r := range slices.SortedFunc(slices.Values(entry.Requires), func(a, b Require) int {
+			return strings.Compare(a.ID, b.ID)
+		}) {
 			texts = append(texts, r.ID+" "+r.Text)
 		}
 		if len(texts) > 0 {

@@ -49,7 +49,8 @@ func (v *Items) CheckKind(name string) (*model.Kind, error) {
 
 // Unknown is the refusal of a word that is none of a few.
 func Unknown(what, word string, names []string) *fault.Error {
-	f := fault.New(fault.Validation, "unknown %s %q", what, word).Because("expected one of "+strings.Join(names, ", ")).On(what, word)
+	f := fault.New(fault.Validation, "unknown %s %q", what,
+		word).Because("expected one of "+strings.Join(names, ", ")).On(what, word)
 	return meant(f, suggest.Names(word, names))
 }
 
@@ -64,8 +65,8 @@ type Arg struct {
 	Dir   bool
 }
 
-// Parse reads an argument. What has a star is a glob over refs, what has a known kind and a colon a ref, and all else a
-// path.
+// Parse reads an argument. What has a star is a glob over refs, what has a known kind and a colon a ref, and all else
+// a path.
 func (v *Items) Parse(text string) (Arg, error) {
 	arg := Arg{Text: text}
 	kind, id, colon := strings.Cut(text, ":")
@@ -103,7 +104,8 @@ func (v *Items) Parse(text string) (Arg, error) {
 
 // BadRef is the error of a text that is no ref.
 func BadRef(text string, err error) *fault.Error {
-	return fault.New(fault.Validation, "invalid ref %q: %s", text, cmp.Or(errors.Unwrap(err), err)).From(err).Because(refForm).On("ref", text).
+	return fault.New(fault.Validation, "invalid ref %q: %s", text,
+		cmp.Or(errors.Unwrap(err), err)).From(err).Because(refForm).On("ref", text).
 		Try("rye ls")
 }
 
@@ -111,7 +113,8 @@ const refForm = "a ref is kind:id, as in tool:acme/fetch"
 
 // notAnItem says that a text is neither a ref nor the path of a file, and which refs end like it.
 func (v *Items) notAnItem(text string) error {
-	f := fault.New(fault.NotFound, "%q is neither a ref nor a file", text).Because(refForm).Try("rye ls").On("ref", text)
+	f := fault.New(fault.NotFound, "%q is neither a ref nor a file", text).Because(refForm).Try("rye ls").On("ref",
+		text)
 	var refs []string
 	for _, k := range v.Kinds() {
 		ref := model.Ref{Kind: k.Name, ID: text}
@@ -183,7 +186,8 @@ func (v *Items) FindNamed(ctx context.Context, text string) (*ai.Item, error) {
 	case err != nil:
 		return nil, err
 	case arg.Glob != nil || arg.Dir:
-		return nil, fault.New(fault.Validation, "%q may be many items, and one is needed", text).Try("rye ls "+fault.Quote(text)).On("ref", text)
+		return nil, fault.New(fault.Validation, "%q may be many items, and one is needed",
+			text).Try("rye ls "+fault.Quote(text)).On("ref", text)
 	case arg.Space != nil:
 		f, err := v.At(arg.Space, arg.Path)
 		if err != nil {
@@ -200,7 +204,8 @@ func (arg *Arg) Covers(ref model.Ref, s *ai.Space, path string) bool {
 	case arg.Glob != nil:
 		return ref.Kind != "" && arg.Glob.Match(glob.Name{Kind: ref.Kind, ID: ref.ID})
 	case arg.Space != nil:
-		return arg.Space == s && (arg.Path == path || arg.Dir && (arg.Path == "." || strings.HasPrefix(path, arg.Path+"/")))
+		return arg.Space == s && (arg.Path == path || arg.Dir &&
+			(arg.Path == "." || strings.HasPrefix(path, arg.Path+"/")))
 	}
 	return arg.ref == ref
 }

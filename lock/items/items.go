@@ -44,8 +44,8 @@ func Open(ctx context.Context, w *workspace.Workspace, abs func(string) (string,
 	return &Items{v, abs}, nil
 }
 
-// ForgetLock drops what the lock says of items, for commands that look at many and ask nothing of it: its bundles are among
-// the spaces.
+// ForgetLock drops what the lock says of items, for commands that look at many and ask nothing of it: its bundles are
+// among the spaces.
 func (v *Items) ForgetLock() {
 	if v.Lock != nil {
 		v.Lock.Old = nil
@@ -128,8 +128,12 @@ func (v *Items) Check(ctx context.Context, rules []check.Rule, texts ...string) 
 		return nil, err
 	}
 	for _, w := range v.Warnings() {
-		covered := w.Space == only || slices.ContainsFunc(sel.Files, func(f check.Chosen) bool { return f.Space == w.Space && f.Path == w.Path })
-		known := slices.ContainsFunc(sel.Problems, func(p *ai.ItemError) bool { return p.Space == w.Space && p.Path == w.Path })
+		covered := w.Space == only || slices.ContainsFunc(sel.Files, func(f check.Chosen) bool {
+			return f.Space == w.Space && f.Path == w.Path
+		})
+		known := slices.ContainsFunc(sel.Problems, func(p *ai.ItemError) bool {
+			return p.Space == w.Space && p.Path == w.Path
+		})
 		if covered && !known {
 			c.Extractor(w)
 		}

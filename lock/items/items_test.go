@@ -45,11 +45,15 @@ func open(t *testing.T, files map[string]string) *items.Items {
 
 func TestFindNamed(t *testing.T) {
 	ctx := context.Background()
-	v := open(t, map[string]string{"rye.yaml": "", ".ai/tools/acme/a.yaml": tool, ".ai/tools/acme/note.yaml": "x: 1\n", "other.yaml": ""})
+	v := open(t, map[string]string{"rye.yaml": "", ".ai/tools/acme/a.yaml": tool, ".ai/tools/acme/note.yaml": "x: 1\n",
+		"other.yaml": ""})
 	for text, want := range map[string]fault.Code{
-		"tool:acme/a": "", ".ai/tools/acme/a.yaml": "", "tool:acme/b": fault.ToolNotFound, "tool:acme/*": fault.Validation,
-		"tools:acme/a": fault.Validation, "acme/a": fault.NotFound, "other.yaml": fault.Validation, ".ai/tools": fault.Validation,
-		".ai/tools/acme/note.yaml": fault.Validation, "tool:-": fault.Validation, "tool:[*": fault.Validation, "no:*": fault.Validation,
+		"tool:acme/a": "", ".ai/tools/acme/a.yaml": "", "tool:acme/b": fault.ToolNotFound,
+		"tool:acme/*":  fault.Validation,
+		"tools:acme/a": fault.Validation, "acme/a": fault.NotFound, "other.yaml": fault.Validation,
+		".ai/tools":                fault.Validation,
+		".ai/tools/acme/note.yaml": fault.Validation, "tool:-": fault.Validation, "tool:[*": fault.Validation,
+		"no:*": fault.Validation,
 	} {
 		it, err := v.FindNamed(ctx, text)
 		switch {
@@ -67,7 +71,8 @@ func TestFindNamed(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	ctx := context.Background()
-	v := open(t, map[string]string{"rye.yaml": "", ".ai/tools/acme/a.yaml": tool + "packages: missing.txt\n", ".ai/tools/acme/b.yaml": "executor_id: acme/none\n", ".ai/tools/acme/note.yaml": "x: 1\n"})
+	v := open(t, map[string]string{"rye.yaml": "", ".ai/tools/acme/a.yaml": tool + "packages: missing.txt\n",
+		".ai/tools/acme/b.yaml": "executor_id: acme/none\n", ".ai/tools/acme/note.yaml": "x: 1\n"})
 	var ruled []string
 	c, err := v.Check(ctx, []check.Rule{func(_ context.Context, _ *check.Checker, it *check.Checked) []check.Problem {
 		ruled = append(ruled, it.Ref.String())

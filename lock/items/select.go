@@ -153,7 +153,9 @@ func (v *Items) Selected(ctx context.Context, only *ai.Space, texts ...string) (
 		}
 	}
 	for _, p := range l.Problems {
-		named := slices.ContainsFunc(args, func(arg Arg) bool { return arg.Glob == nil && arg.Covers(p.Ref, p.Space, p.Path) })
+		named := slices.ContainsFunc(args, func(arg Arg) bool {
+			return arg.Glob == nil && arg.Covers(p.Ref, p.Space, p.Path)
+		})
 		if only == nil || p.Space == only || named {
 			sel.Problems = append(sel.Problems, p)
 		}

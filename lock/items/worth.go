@@ -17,8 +17,9 @@ import (
 
 // A Worth is what an item is worth: who vouches for it, and what policy says to that.
 type Worth struct {
-	Trust   string               `json:"trust"`  // "builtin", "signed", "digest", "unsigned", "refused"
-	Reason  string               `json:"reason"` // one word, the policy's or for what is wrong with the file; "admitted"
+	Trust string `json:"trust"` // "builtin", "signed", "digest", "unsigned", "refused"
+	// one word, the policy's or for what is wrong with the file; "admitted"
+	Reason  string               `json:"reason"`
 	Message string               `json:"message,omitempty"`
 	Rule    string               `json:"rule,omitempty"`
 	Signers []signing.SignerLine `json:"signers"`
@@ -67,7 +68,8 @@ func (v *Items) Worth(ctx context.Context, it *ai.Item) (Worth, *ai.Admission) {
 
 // unlisted names a file of a tool that no signature and no manifest covers.
 func unlisted(files []string) string {
-	return fmt.Sprintf("has only a v1 signature, which doesn't cover %q beside it, and no admitted manifest lists that", files[0])
+	return fmt.Sprintf(
+		"has only a v1 signature, which doesn't cover %q beside it, and no admitted manifest lists that", files[0])
 }
 
 // Words says it in a column of a table.

@@ -33,8 +33,8 @@ func (d *Difference) String() string {
 }
 
 // Check compares the tool and its chain with what is there now: integrity returns the Integrity of a tool in the space
-// with a label, and with the label "" that of the tool that a ref means. Once the tool has another version, the lock says
-// nothing, and it is the caller's matter not to ask.
+// with a label, and with the label "" that of the tool that a ref means. Once the tool has another version, the lock
+// says nothing, and it is the caller's matter not to ask.
 func (l *Lock) Check(integrity func(tool model.Ref, space string) (string, error)) []Difference {
 	var all []Difference
 	look := func(d Difference) {

@@ -77,27 +77,34 @@ func TestErrors(t *testing.T) {
 		{first, strings.Repeat("[", 1<<19), `, line 1, column 65: nested more than 64 deep`},
 		{first, strings.Repeat(" ", maxBytes+1), `: it has more than 1048576 bytes`},
 		{first, "[]", `: the lock: expected an object, found an array`},
-		{"\"root\": {\n", "\"generated_at\": 1, \"root\": {\n", `, line 4, column 3: the name "generated_at" is there twice`},
+		{"\"root\": {\n", "\"generated_at\": 1, \"root\": {\n",
+			`, line 4, column 3: the name "generated_at" is there twice`},
 		{`"lockfile_version": 1`, `"lockfile_version": 2`, `: lockfile_version: expected 1, found 2`},
 		{`"lockfile_version": 1`, `"lockfile_version": "1"`, `: lockfile_version: expected 1, found a text`},
 		{`"lockfile_version"`, `"version"`, `: lockfile_version: expected 1, found nothing`},
-		{`"generated_at": "2026-02-18T08:25:21.344139+00:00"`, `"generated_at": true`, `: generated_at: expected a text, found a truth value`},
+		{`"generated_at": "2026-02-18T08:25:21.344139+00:00"`, `"generated_at": true`,
+			`: generated_at: expected a text, found a truth value`},
 		{`"root": {`, `"root": [], "no": {`, `: root: expected an object, found an array`},
 		{`"tool_id": "rye/file-system/write"`, `"tool_id": ""`, `: root.tool_id: it is empty`},
 		{`"tool_id": "rye/file-system/write"`, `"tool_id": {}`, `: root.tool_id: expected a text, found an object`},
-		{`"tool_id": "rye/file-system/write"`, `"tool_id": "` + strings.Repeat("x", 201) + `"`, `: root.tool_id: it has more than 200 bytes`},
-		{`"tool_id": "rye/file-system/write"`, `"tool_id": "rye/file-system/read"`, `: it is a lock of tool:rye/file-system/read in version "1.0.0", and would stand at "lockfiles/rye/file-system/read@1.0.0.lock.json"`},
-		{`"version": "1.0.0"`, `"version": "1.0.1"`, `: it is a lock of tool:rye/file-system/write in version "1.0.1", and would stand at "lockfiles/rye/file-system/write@1.0.1.lock.json"`},
+		{`"tool_id": "rye/file-system/write"`, `"tool_id": "` + strings.Repeat("x", 201) + `"`,
+			`: root.tool_id: it has more than 200 bytes`},
+		{`"tool_id": "rye/file-system/write"`, `"tool_id": "rye/file-system/read"`,
+			`: it is a lock of tool:rye/file-system/read in version "1.0.0", and would stand at "lockfiles/rye/file-system/read@1.0.0.lock.json"`},
+		{`"version": "1.0.0"`, `"version": "1.0.1"`,
+			`: it is a lock of tool:rye/file-system/write in version "1.0.1", and would stand at "lockfiles/rye/file-system/write@1.0.1.lock.json"`},
 		{`"version": "1.0.0"`, `"version": "../x"`, `: root.version: "../x" is no version`},
 		{`"version": "1.0.0"`, `"version": null`, `: root.version: expected a text, found nothing`},
 		{`"resolved_chain": [`, `"resolved_chain": 1, "no": [`, `: resolved_chain: expected an array, found a number`},
-		{`"resolved_chain": [`, `"resolved_chain": [` + strings.Repeat("null,", 64), `: resolved_chain: it has more than 64 links`},
+		{`"resolved_chain": [`, `"resolved_chain": [` + strings.Repeat("null,", 64),
+			`: resolved_chain: it has more than 64 links`},
 		{`"resolved_chain": [`, `"resolved_chain": [null,`, `: resolved_chain[0]: expected an object, found nothing`},
 		{`"space": "user"`, `"space": "users"`, `: resolved_chain[2].space: "users" is no space`},
 		{`"space": "user"`, `"space": "system:../x"`, `: resolved_chain[2].space: "system:../x" is no space`},
 		{`"space": "user",`, ``, `: resolved_chain[2].space: expected a text, found nothing`},
 		{`"tool_type": "runtime"`, `"tool_type": 1`, `: resolved_chain[1].tool_type: expected a text, found a number`},
-		{c, strings.ToUpper(c), `: resolved_chain[2].integrity: "` + strings.ToUpper(c) + `" is not 64 lower-case hexadecimal digits`},
+		{c, strings.ToUpper(c), `: resolved_chain[2].integrity: "` + strings.ToUpper(c) +
+			`" is not 64 lower-case hexadecimal digits`},
 		{c, "", `: resolved_chain[2].integrity: it is empty`},
 	} {
 		text := strings.Replace(first, c.old, c.new, 1)
@@ -140,13 +147,15 @@ func TestRead(t *testing.T) {
 lock of the first format "lockfiles/acme/y@0.0.0.lock.json": it is a lock of tool:acme/x in version "0.0.0", and would stand at "lockfiles/acme/x@0.0.
 lock of the first format "lockfiles/bad@1.lock.json", line 1, column 2: expected a name in double quotes
 lock of the first format "lockfiles/large@1.lock.json": it has more than 1048576 bytes`
-	if len(got) != 5 || strings.Join(got[:4], "\n") != want || !strings.HasSuffix(errs[4].Error(), ": the path has more than 1000 bytes") {
+	if len(got) != 5 || strings.Join(got[:4], "\n") != want ||
+		!strings.HasSuffix(errs[4].Error(), ": the path has more than 1000 bytes") {
 		t.Errorf("%s", strings.Join(got, "\n"))
 	}
 	if locks, errs := Read(fstest.MapFS{"tools/x": {}}); len(locks)+len(errs) > 0 {
 		t.Errorf("%v %v", locks, errs)
 	}
-	if _, errs := Read(fstest.MapFS{Dir: {Data: []byte("x")}}); len(errs) != 1 || errs[0].Error() != `lock of the first format "lockfiles": is no directory` {
+	if _, errs := Read(fstest.MapFS{Dir: {Data: []byte("x")}}); len(errs) != 1 ||
+		errs[0].Error() != `lock of the first format "lockfiles": is no directory` {
 		t.Errorf("%v", errs)
 	}
 	many := fstest.MapFS{}
@@ -200,7 +209,8 @@ func TestCheck(t *testing.T) {
 	delete(now, "user tool:rye/core/primitives/subprocess")
 	d := l.Check(integrity)
 	if len(d) != 2 || d[0].String() != "tool:rye/file-system/write: expected sha256 "+a+", found "+c ||
-		d[1].String() != "tool:rye/core/primitives/subprocess from user: expected sha256 "+c+": file does not exist" || !errors.Is(d[1].Err, fs.ErrNotExist) {
+		d[1].String() != "tool:rye/core/primitives/subprocess from user: expected sha256 "+c+": file does not exist" ||
+		!errors.Is(d[1].Err, fs.ErrNotExist) {
 		t.Errorf("%v", d)
 	}
 }
@@ -213,9 +223,12 @@ func TestIntegrity(t *testing.T) {
 	}
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, file := range []string{
-		"", "x", "x = 1\n", "x\r\ny\rz\n", "#!/bin/sh\necho\n", "#!/bin/sh\n#!/bin/sh\n#!/bin/sh\necho\n", "#!/bin/sh\r\n#!/bin/sh\recho",
-		"#!/bin/sh", "#! /bin/sh\necho\n", "# coding: utf-8\nx\n", "#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n\"\"\"é\"\"\"\n", "\ufeffx\n",
-		"# rye:validated:2026-01-01T00:00:00Z:" + a + "\nx\n", "# rye:signed: no\nx\n", "#!/bin/sh\n# kiwi-mcp:signed:x\n#!/bin/sh\nx\n",
+		"", "x", "x = 1\n", "x\r\ny\rz\n", "#!/bin/sh\necho\n", "#!/bin/sh\n#!/bin/sh\n#!/bin/sh\necho\n",
+		"#!/bin/sh\r\n#!/bin/sh\recho",
+		"#!/bin/sh", "#! /bin/sh\necho\n", "# coding: utf-8\nx\n",
+		"#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n\"\"\"é\"\"\"\n", "\ufeffx\n",
+		"# rye:validated:2026-01-01T00:00:00Z:" + a + "\nx\n", "# rye:signed: no\nx\n",
+		"#!/bin/sh\n# kiwi-mcp:signed:x\n#!/bin/sh\nx\n",
 	} {
 		signed, err := sign.SignV1([]byte(file), sign.Hash|sign.V1Tool, private, now)
 		if err != nil {
@@ -229,7 +242,8 @@ func TestIntegrity(t *testing.T) {
 		forms := map[string][]byte{"unsigned": []byte(file), "v1": signed}
 		// Where a file ends within its first line there is no place for a signature.
 		bare := sign.StripV1([]byte(file), sign.Hash|sign.V1Tool)
-		if v2, err := sign.Sign(bare, sign.Hash, sign.Claim{Domain: sign.Item, Name: "tool:x"}, private, now, nil); err == nil {
+		if v2, err := sign.Sign(bare, sign.Hash, sign.Claim{Domain: sign.Item, Name: "tool:x"}, private, now,
+			nil); err == nil {
 			forms["v2"] = v2
 		} else if file != "#!/bin/sh" {
 			t.Errorf("%q: %v", file, err)
@@ -262,7 +276,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if l.Tool.ID != "rye/file-system/write" || l.Version != "1.0.0" || len(l.Integrity) != 64 || len(l.Chain) > maxLinks {
+		if l.Tool.ID != "rye/file-system/write" || l.Version != "1.0.0" || len(l.Integrity) != 64 ||
+			len(l.Chain) > maxLinks {
 			t.Fatalf("%+v", l)
 		}
 		// What other readers of JSON see is the same.

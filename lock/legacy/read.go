@@ -241,7 +241,8 @@ func (r *reader) link(where string, v any) Link {
 		Executor:  r.text(where, m, "executor_id", true),
 		Integrity: r.integrity(where, m),
 	}
-	if id, system := strings.CutPrefix(l.Space, "system:"); l.Space != "project" && l.Space != "user" && (!system || portable.CheckID(id) != nil) {
+	if id, system := strings.CutPrefix(l.Space, "system:"); l.Space != "project" && l.Space != "user" &&
+		(!system || portable.CheckID(id) != nil) {
 		r.fail(where+"space", "%+q is no space", l.Space)
 	}
 	return l

@@ -65,7 +65,8 @@ func (m *marker) holds(env map[string]string) (bool, error) {
 	return !strings.Contains(b, a), nil // not in
 }
 
-// releaseOf reads the numbers of a version, as in 3.11 and, of a release to come, 3.15.0a1 or 3.14.0+: the rest doesn't count.
+// releaseOf reads the numbers of a version, as in 3.11 and, of a release to come, 3.15.0a1 or 3.14.0+: the rest
+// doesn't count.
 func releaseOf(s string) ([]int, error) {
 	if i := strings.IndexFunc(s, func(r rune) bool { return (r < '0' || r > '9') && r != '.' }); i > 0 {
 		s = s[:i]
@@ -160,7 +161,8 @@ func markerWords(text string) (words []string, err error) {
 		case strings.IndexByte("<>=!~", c) >= 0:
 			n = len(text) - len(strings.TrimLeft(text, "<>=!~"))
 		case strings.IndexByte(alnum, c) >= 0:
-			n = len(text) - len(strings.TrimLeft(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."))
+			n = len(text) - len(strings.TrimLeft(text,
+				"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."))
 		default:
 			return nil, fmt.Errorf("%q isn't expected here", fault.Clip(text, 80))
 		}
@@ -183,7 +185,9 @@ func (p *markerParser) next() (w string) {
 func (p *markerParser) is(w string) bool { return len(p.words) > 0 && p.words[0] == w }
 
 func (p *markerParser) either(deep int) (marker, error) {
-	return p.joined("or", func() (marker, error) { return p.joined("and", func() (marker, error) { return p.one(deep) }) })
+	return p.joined("or", func() (marker, error) {
+		return p.joined("and", func() (marker, error) { return p.one(deep) })
+	})
 }
 
 func (p *markerParser) joined(word string, part func() (marker, error)) (marker, error) {
@@ -255,7 +259,8 @@ func (m *marker) check() error {
 	release, err := releaseOf(prefix)
 	switch {
 	case err != nil || strings.Trim(prefix, "0123456789.") != "" || wild && m.op != "==" && m.op != "!=":
-		return fmt.Errorf("%q is no release to compare %s with by %q", fault.Clip(m.value, 80), m.name, fault.Clip(m.op, 80))
+		return fmt.Errorf("%q is no release to compare %s with by %q", fault.Clip(m.value, 80), m.name,
+			fault.Clip(m.op, 80))
 	case !slices.Contains([]string{"<", "<=", "==", "!=", ">=", ">", "~="}, m.op) || m.op == "~=" && len(release) < 2:
 		return fmt.Errorf("%s isn't compared with %q by %q", m.name, fault.Clip(m.value, 80), fault.Clip(m.op, 80))
 	}

@@ -37,7 +37,8 @@ func PackageLock(r io.Reader) ([]Package, error) {
 	whole, _ := text.(map[string]any)
 	entries, ok := whole["packages"].(map[string]any)
 	if format, _ := whole["lockfileVersion"].(float64); !ok || format != 2 && format != 3 {
-		return nil, &Error{Reason: "is no package-lock.json of lockfileVersion 2 or 3", Hint: "npm install --package-lock-only --lockfile-version 3"}
+		return nil, &Error{Reason: "is no package-lock.json of lockfileVersion 2 or 3",
+			Hint: "npm install --package-lock-only --lockfile-version 3"}
 	}
 	if len(entries) > maxPackages {
 		return nil, &Error{Reason: fmt.Sprintf("has more than %d packages", maxPackages)}
@@ -105,7 +106,8 @@ func lockEntry(key string, value any) (p Package, wanted bool, err error) {
 		if p.Optional {
 			return p, false, nil
 		}
-		return fail("use a version or another package that needs none", "runs a program when it is installed, and no such program ever runs")
+		return fail("use a version or another package that needs none",
+			"runs a program when it is installed, and no such program ever runs")
 	}
 	f := File{Name: path.Base(p.Name) + "-" + p.Version + ".tgz"}
 	if resolved, ok := e["resolved"]; ok {
@@ -194,7 +196,8 @@ func tarballName(address string) (string, error) {
 	switch {
 	case address == "":
 		return "", errors.New("it has no address")
-	case err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(address) > 2000:
+	case err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		len(address) > 2000:
 		return "", fmt.Errorf("%q is no https address of a tarball", fault.Clip(address, 80))
 	}
 	name := path.Base(u.Path)

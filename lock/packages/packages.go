@@ -130,8 +130,8 @@ type Environment struct {
 	OS, CPU, Libc string
 }
 
-// Wanted reports whether a package is wanted there. An error says that the environment doesn't tell what has to be known,
-// or that a required package isn't for this machine.
+// Wanted reports whether a package is wanted there. An error says that the environment doesn't tell what has to be
+// known, or that a required package isn't for this machine.
 func (p *Package) Wanted(e Environment) (bool, error) {
 	if p.Ecosystem == PyPI {
 		if p.marker == nil {
@@ -141,13 +141,14 @@ func (p *Package) Wanted(e Environment) (bool, error) {
 	}
 	fits := allows(p.OS, e.OS) && allows(p.CPU, e.CPU) && (e.Libc == "" || allows(p.Libc, e.Libc))
 	if !fits && !p.Optional {
-		return false, &Error{Package: p.At, Reason: fmt.Sprintf("isn't for %s %s: it is for os %s, cpu %s", e.OS, e.CPU, all(p.OS), all(p.CPU))}
+		return false, &Error{Package: p.At, Reason: fmt.Sprintf("isn't for %s %s: it is for os %s, cpu %s", e.OS,
+			e.CPU, all(p.OS), all(p.CPU))}
 	}
 	return fits, nil
 }
 
-// Choose returns the packages of a list that are wanted there. Two versions of one that are both wanted in one place are
-// an error.
+// Choose returns the packages of a list that are wanted there. Two versions of one that are both wanted in one place
+// are an error.
 func Choose(list []Package, e Environment) ([]Package, error) {
 	var out []Package
 	seen := map[[2]string]*Package{}

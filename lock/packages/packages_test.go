@@ -23,7 +23,8 @@ func hashed(text string) string { return text + " --hash=" + a + "\n" }
 
 func TestRequirements(t *testing.T) {
 	text := "# made by a program\r\n--require-hashes\n--only-binary :all:\n--only-binary=:all:\n\n" +
-		"Typing.Extensions == 4.12.2 ; python_version < \"3.13\" \\\n    --hash=" + b + " \\\n    --hash=" + a + "\n    # via requests\n" +
+		"Typing.Extensions == 4.12.2 ; python_version < \"3.13\" \\\n    --hash=" + b + " \\\n    --hash=" + a +
+		"\n    # via requests\n" +
 		"requests[socks, use_chardet]==2.32.3+Local.1 --hash=" + a + " # why\n" +
 		hashed(`numpy==1.26.4 ; python_version < "3.9"`) + hashed(`numpy==2.1.0 ; python_version >= "3.9"`)
 	list, err := packages.Requirements(strings.NewReader(text))
@@ -63,8 +64,9 @@ func TestRequirementsComments(t *testing.T) {
 
 func TestRequirementsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"requests==2.32.3":                                              "line 1: requests==2.32.3 has no hash",
-		"\n\n" + hashed("requests>=2"):                                  "line 3: requests isn't at one version: expected requests==VERSION",
+		"requests==2.32.3": "line 1: requests==2.32.3 has no hash",
+		"\n\n" + hashed(
+			"requests>=2"): "line 3: requests isn't at one version: expected requests==VERSION",
 		hashed("requests"):                                              "isn't at one version",
 		hashed("requests==2.*"):                                         "isn't at one version",
 		hashed("requests===2.1"):                                        "isn't at one version",
@@ -126,7 +128,8 @@ func TestRequirementsRefused(t *testing.T) {
 		own, ok := errors.AsType[*packages.Error](err)
 		if !ok || list != nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: got %v; expected %q", text, err, want)
-		} else if own.Line == 0 != (strings.HasPrefix(want, "is no text") || strings.HasPrefix(want, "has more than 16")) {
+		} else if own.Line == 0 != (strings.HasPrefix(want, "is no text") ||
+			strings.HasPrefix(want, "has more than 16")) {
 			t.Errorf("%.60q: line %d", text, own.Line)
 		}
 	}
@@ -142,7 +145,8 @@ func manyLines(n int) string {
 
 func TestReadFails(t *testing.T) {
 	broken := errors.New("broken")
-	for name, read := range map[string]packages.Reader{"requirements": packages.Requirements, "package-lock": packages.PackageLock} {
+	for name, read := range map[string]packages.Reader{"requirements": packages.Requirements,
+		"package-lock": packages.PackageLock} {
 		if _, err := read(io.MultiReader(strings.NewReader("{"), failing{broken})); err != broken {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -154,17 +158,25 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestMarkers(t *testing.T) {
-	env := map[string]string{"python_version": "3.12", "python_full_version": "3.12.0rc1", "os_name": "posix", "sys_platform": "linux"}
+	env := map[string]string{"python_version": "3.12", "python_full_version": "3.12.0rc1", "os_name": "posix",
+		"sys_platform": "linux"}
 	for text, want := range map[string]bool{
-		`python_version >= "3.8"`: true, `python_version < "3.8"`: false, `python_version > "3.2"`: true, `python_version <= "3.12"`: true,
-		`python_version == "3.12.0"`: true, `python_version != "3.12"`: false, `python_version == "3.*"`: true, `python_version != "3.1.*"`: true,
-		`python_version ~= "3.8"`: true, `python_version ~= "3.13"`: false, `python_version ~= "2.7"`: false, `python_version ~= "3.12.1"`: false,
-		`"3.8" <= python_version`: true, `"3.12" < python_version`: false, `"3.13" > python_version`: true, `"3.12" == python_version`: true,
+		`python_version >= "3.8"`: true, `python_version < "3.8"`: false, `python_version > "3.2"`: true,
+		`python_version <= "3.12"`:   true,
+		`python_version == "3.12.0"`: true, `python_version != "3.12"`: false, `python_version == "3.*"`: true,
+		`python_version != "3.1.*"`: true,
+		`python_version ~= "3.8"`:   true, `python_version ~= "3.13"`: false, `python_version ~= "2.7"`: false,
+		`python_version ~= "3.12.1"`: false,
+		`"3.8" <= python_version`:    true, `"3.12" < python_version`: false, `"3.13" > python_version`: true,
+		`"3.12" == python_version`:      true,
 		`python_full_version >= "3.12"`: true,
-		`sys_platform == "linux"`:       true, `"linux" != sys_platform`: false, `sys_platform in "linux darwin"`: true, `sys_platform not in "linux darwin"`: false,
-		`"lin" in sys_platform`: true, `os_name == 'nt' or os_name=='posix'`: true, `os_name == 'nt' and python_version > "3"`: false,
-		`os_name == 'nt' and os_name == 'nt' or os_name == 'posix'`: true, `os_name == 'nt' and (os_name == 'nt' or os_name == 'posix')`: false,
-		`(os_name == 'posix')`: true, `os_name == ''`: false,
+		`sys_platform == "linux"`:       true, `"linux" != sys_platform`: false,
+		`sys_platform in "linux darwin"`: true, `sys_platform not in "linux darwin"`: false,
+		`"lin" in sys_platform`: true, `os_name == 'nt' or os_name=='posix'`: true,
+		`os_name == 'nt' and python_version > "3"`:                    false,
+		`os_name == 'nt' and os_name == 'nt' or os_name == 'posix'`:   true,
+		`os_name == 'nt' and (os_name == 'nt' or os_name == 'posix')`: false,
+		`(os_name == 'posix')`:                                        true, `os_name == ''`: false,
 	} {
 		list, err := packages.Requirements(strings.NewReader(hashed("x==1 ; " + text)))
 		if err != nil {
@@ -176,7 +188,8 @@ func TestMarkers(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`platform_machine == "x"`: "asks for platform_machine, which isn't known here", `os_name == 'posix' and platform_machine == "x"`: "isn't known here",
+		`platform_machine == "x"`:                        "asks for platform_machine, which isn't known here",
+		`os_name == 'posix' and platform_machine == "x"`: "isn't known here",
 	} {
 		list, err := packages.Requirements(strings.NewReader(hashed("x==1 ; " + text)))
 		if err == nil {
@@ -196,12 +209,14 @@ func TestMarkers(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	list, err := packages.Requirements(strings.NewReader(hashed("a==1") + hashed(`n==1 ; python_version < "3.9"`) + hashed(`n==2 ; python_version >= "3.8"`)))
+	list, err := packages.Requirements(strings.NewReader(hashed("a==1") + hashed(`n==1 ; python_version < "3.9"`) +
+		hashed(`n==2 ; python_version >= "3.8"`)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	choose := func(version string) ([]string, error) {
-		chosen, err := packages.Choose(list, packages.Environment{Markers: map[string]string{"python_version": version}})
+		chosen, err := packages.Choose(list,
+			packages.Environment{Markers: map[string]string{"python_version": version}})
 		var names []string
 		for _, p := range chosen {
 			names = append(names, p.String())
@@ -224,8 +239,10 @@ func TestSameVersion(t *testing.T) {
 		a, b string
 		want bool
 	}{
-		{"1.0", "1.0", true}, {"1.0", "1.0.0", true}, {"1", "1.0.0", true}, {"1.0+cpu", "1.0_cpu", true}, {"1.0RC1", "1.0rc1", true}, {"0", "0.0", true},
-		{"1.0", "1.1", false}, {"1.0", "10", false}, {"1.0.1", "1.0", false}, {"1.0", "0.1", false}, {"1.0", "1.0rc1", false}, {"1.0+cpu", "1.0", false},
+		{"1.0", "1.0", true}, {"1.0", "1.0.0", true}, {"1", "1.0.0", true}, {"1.0+cpu", "1.0_cpu", true},
+		{"1.0RC1", "1.0rc1", true}, {"0", "0.0", true},
+		{"1.0", "1.1", false}, {"1.0", "10", false}, {"1.0.1", "1.0", false}, {"1.0", "0.1", false},
+		{"1.0", "1.0rc1", false}, {"1.0+cpu", "1.0", false},
 		{"1.0", "", false}, {"0", "", false},
 	} {
 		if packages.SameVersion(c.a, c.b) != c.want || packages.SameVersion(c.b, c.a) != c.want {
@@ -236,8 +253,9 @@ func TestSameVersion(t *testing.T) {
 
 func TestFor(t *testing.T) {
 	for name, want := range map[string]string{
-		"requirements.txt": packages.PyPI, "tools/acme/_requirements.txt": packages.PyPI, "_dev-requirements.txt": packages.PyPI,
-		"package-lock.json": packages.NPM, "a/_package-lock.json": packages.NPM,
+		"requirements.txt": packages.PyPI, "tools/acme/_requirements.txt": packages.PyPI,
+		"_dev-requirements.txt": packages.PyPI,
+		"package-lock.json":     packages.NPM, "a/_package-lock.json": packages.NPM,
 		"__package-lock.json": "", "poetry.lock": "", "requirements.txt/x": "", "": "",
 	} {
 		ecosystem, read := packages.For(name)
@@ -245,7 +263,8 @@ func TestFor(t *testing.T) {
 			t.Errorf("%q: got %q", name, ecosystem)
 		}
 	}
-	if _, read := packages.For("package-lock.json"); reflect.ValueOf(read).Pointer() != reflect.ValueOf(packages.PackageLock).Pointer() {
+	if _, read := packages.For("package-lock.json"); reflect.ValueOf(read).
+		Pointer() != reflect.ValueOf(packages.PackageLock).Pointer() {
 		t.Error("another reader")
 	}
 }
@@ -258,7 +277,8 @@ func lockOf(key, fields string) string {
 // entry is the fields of an entry that is as it should be, and others.
 func entry(more string) string {
 	fields := map[string]string{
-		"version": `"1.2.3"`, "resolved": `"https://registry.acme.example/a/-/a-1.2.3.tgz"`, "integrity": `"sha512-` + strings.Repeat("A", 85) + `A=="`,
+		"version": `"1.2.3"`, "resolved": `"https://registry.acme.example/a/-/a-1.2.3.tgz"`,
+		"integrity": `"sha512-` + strings.Repeat("A", 85) + `A=="`,
 	}
 	for name, value := range fields {
 		if !strings.Contains(more, `"`+name+`"`) {
@@ -276,13 +296,17 @@ func entry(more string) string {
 
 func TestPackageLock(t *testing.T) {
 	one := func(key, more string) string { return `"` + key + `": {` + entry(more) + `}` }
-	text := `{"name": "acme", "lockfileVersion": 2, "requires": true, "packages": {"": {"dependencies": {"a": "^1"}}, ` + strings.Join([]string{
-		one("node_modules/a", ""), one("node_modules/a/node_modules/@b/c", `"optional": true, "os": ["linux"], "cpu": ["x64", "arm64"], "libc": "musl"`),
-		one("node_modules/alias", `"name": "@real/thing", "license": "MIT"`), one("node_modules/d", `"devOptional": true, "os": ["!win32"]`),
-		one("node_modules/dev", `"dev": true`), `"node_modules/in": {"inBundle": true}`, one("node_modules/sun", `"optional": true, "os": ["sunos"]`),
-		one("node_modules/script", `"optional": true, "hasInstallScript": true`),
-		one("node_modules/e", `"integrity": "sha1-x sha512-`+strings.Repeat("A", 85)+`A==?x"`),
-	}, ", ") + `}, "dependencies": {}}`
+	text := `{"name": "acme", "lockfileVersion": 2, "requires": true, "packages": {"": {"dependencies": {"a": "^1"}}, ` +
+		strings.Join([]string{
+			one("node_modules/a", ""), one("node_modules/a/node_modules/@b/c",
+				`"optional": true, "os": ["linux"], "cpu": ["x64", "arm64"], "libc": "musl"`),
+			one("node_modules/alias", `"name": "@real/thing", "license": "MIT"`),
+			one("node_modules/d", `"devOptional": true, "os": ["!win32"]`),
+			one("node_modules/dev", `"dev": true`), `"node_modules/in": {"inBundle": true}`,
+			one("node_modules/sun", `"optional": true, "os": ["sunos"]`),
+			one("node_modules/script", `"optional": true, "hasInstallScript": true`),
+			one("node_modules/e", `"integrity": "sha1-x sha512-`+strings.Repeat("A", 85)+`A==?x"`),
+		}, ", ") + `}, "dependencies": {}}`
 	list, err := packages.PackageLock(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
@@ -290,14 +314,17 @@ func TestPackageLock(t *testing.T) {
 	var got []string
 	for _, p := range list {
 		got = append(got, fmt.Sprint(&p, " ", p.At, " ", p.Optional, p.OS, p.CPU, p.Libc))
-		want := []packages.File{{Name: "a-1.2.3.tgz", URL: "https://registry.acme.example/a/-/a-1.2.3.tgz", Source: "sha512:" + strings.Repeat("0", 128)}}
+		want := []packages.File{{Name: "a-1.2.3.tgz", URL: "https://registry.acme.example/a/-/a-1.2.3.tgz",
+			Source: "sha512:" + strings.Repeat("0", 128)}}
 		if !slices.Equal(p.Files, want) {
 			t.Errorf("%s: got %v", &p, p.Files)
 		}
 	}
 	want := []string{
-		"npm:@b/c@1.2.3 node_modules/a/node_modules/@b/c true [linux] [x64 arm64] [musl]", "npm:@real/thing@1.2.3 node_modules/alias false [] [] []",
-		"npm:a@1.2.3 node_modules/a false [] [] []", "npm:d@1.2.3 node_modules/d true [!win32] [] []", "npm:e@1.2.3 node_modules/e false [] [] []",
+		"npm:@b/c@1.2.3 node_modules/a/node_modules/@b/c true [linux] [x64 arm64] [musl]",
+		"npm:@real/thing@1.2.3 node_modules/alias false [] [] []",
+		"npm:a@1.2.3 node_modules/a false [] [] []", "npm:d@1.2.3 node_modules/d true [!win32] [] []",
+		"npm:e@1.2.3 node_modules/e false [] [] []",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nexpected\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -306,7 +333,10 @@ func TestPackageLock(t *testing.T) {
 		env  packages.Environment
 		want int
 	}{
-		{packages.Environment{OS: "linux", CPU: "x64"}, 5}, {packages.Environment{OS: "linux", CPU: "x64", Libc: "glibc"}, 4}, {packages.Environment{OS: "linux", CPU: "x64", Libc: "musl"}, 5}, {packages.Environment{OS: "linux", CPU: "ppc64"}, 4},
+		{packages.Environment{OS: "linux", CPU: "x64"}, 5},
+		{packages.Environment{OS: "linux", CPU: "x64", Libc: "glibc"}, 4},
+		{packages.Environment{OS: "linux", CPU: "x64", Libc: "musl"}, 5},
+		{packages.Environment{OS: "linux", CPU: "ppc64"}, 4},
 		{packages.Environment{OS: "win32", CPU: "x64"}, 3},
 	} {
 		if chosen, err := packages.Choose(list, test.env); err != nil || len(chosen) != test.want {
@@ -317,7 +347,8 @@ func TestPackageLock(t *testing.T) {
 
 // TestPackageLockNoAddress: npm omits addresses if so configured.
 func TestPackageLockNoAddress(t *testing.T) {
-	text := strings.Replace(lockOf("node_modules/@a/b", entry("")), `"resolved": "https://registry.acme.example/a/-/a-1.2.3.tgz", `, "", 1)
+	text := strings.Replace(lockOf("node_modules/@a/b", entry("")),
+		`"resolved": "https://registry.acme.example/a/-/a-1.2.3.tgz", `, "", 1)
 	list, err := packages.PackageLock(strings.NewReader(text))
 	if err != nil || strings.Contains(text, "resolved") {
 		t.Fatal(text, err)
@@ -345,28 +376,35 @@ func TestPackageLockRefused(t *testing.T) {
 		"[]":                                    "is no package-lock.json of lockfileVersion 2 or 3",
 		`{"lockfileVersion": 1, "packages":{}}`: "is no package-lock.json of lockfileVersion 2 or 3",
 		`{"lockfileVersion": 3}`:                "is no package-lock.json of lockfileVersion 2 or 3",
-		`{"lockfileVersion": 3, "lockfileVersion": 3, "packages":{}}`:                    "twice",
-		`{"lockfileVersion": 3, "packages": {"node_modules/a": 1}}`:                      `"node_modules/a" is no object`,
-		lockOf("node_modules/a", `"link": true, "resolved": "lib"`):                      "is a link",
-		lockOf("packages/a", entry("")):                                                  "is a directory of the project",
-		lockOf("node_modules/..", entry("")):                                             "is no place",
-		lockOf("node_modules/@a", entry("")):                                             "is no place",
-		lockOf("node_modules/@/a", entry("")):                                            "is no place",
-		lockOf("node_modules/a/b", entry("")):                                            "is no place",
-		lockOf("node_modules/node_modules", entry("")):                                   "is no place",
-		lockOf("node_modules/a/node_modules/", entry("")):                                "is no place",
-		lockOf("node_modules/é", entry("")):                                              "is no place",
-		lockOf("node_modules/"+strings.Repeat("a", 215), entry("")):                      "is no place",
-		lockOf("node_modules/"+strings.Repeat("a", 1000), entry("")):                     "is longer than",
-		lockOf("node_modules/a"+strings.Repeat("/node_modules/a", 32), entry("")):        "lies in more than 32 others",
-		lockOf("node_modules/a", entry(`"name": 1`)):                                     "has a name that no package has",
-		lockOf("node_modules/a", entry(`"name": "../a"`)):                                "has a name that no package has",
-		lockOf("node_modules/a", entry(`"version": "1"`)):                                "has no version",
-		lockOf("node_modules/a", entry(`"version": null`)):                               "has no version",
-		lockOf("node_modules/a", entry(`"os": [1]`)):                                     "says of os what is no list",
-		lockOf("node_modules/a", entry(`"cpu": 1`)):                                      "says of cpu what is no list",
-		lockOf("node_modules/a", entry(`"libc": ["a/b"]`)):                               "says of libc what is no list",
-		lockOf("node_modules/a", entry(`"hasInstallScript": true`)):                      "runs a program when it is installed",
+		`{"lockfileVersion": 3, "lockfileVersion": 3, "packages":{}}`: "twice",
+		`{"lockfileVersion": 3, "packages": {"node_modules/a": 1}}`:   `"node_modules/a" is no object`,
+		lockOf("node_modules/a", `"link": true, "resolved": "lib"`):   "is a link",
+		lockOf("packages/a",
+			entry("")): "is a directory of the project",
+		lockOf("node_modules/..", entry("")):                         "is no place",
+		lockOf("node_modules/@a", entry("")):                         "is no place",
+		lockOf("node_modules/@/a", entry("")):                        "is no place",
+		lockOf("node_modules/a/b", entry("")):                        "is no place",
+		lockOf("node_modules/node_modules", entry("")):               "is no place",
+		lockOf("node_modules/a/node_modules/", entry("")):            "is no place",
+		lockOf("node_modules/é", entry("")):                          "is no place",
+		lockOf("node_modules/"+strings.Repeat("a", 215), entry("")):  "is no place",
+		lockOf("node_modules/"+strings.Repeat("a", 1000), entry("")): "is longer than",
+		lockOf("node_modules/a"+strings.Repeat("/node_modules/a", 32),
+			entry("")): "lies in more than 32 others",
+		lockOf("node_modules/a",
+			entry(`"name": 1`)): "has a name that no package has",
+		lockOf("node_modules/a",
+			entry(`"name": "../a"`)): "has a name that no package has",
+		lockOf("node_modules/a", entry(`"version": "1"`)):  "has no version",
+		lockOf("node_modules/a", entry(`"version": null`)): "has no version",
+		lockOf("node_modules/a", entry(`"os": [1]`)):       "says of os what is no list",
+		lockOf("node_modules/a",
+			entry(`"cpu": 1`)): "says of cpu what is no list",
+		lockOf("node_modules/a",
+			entry(`"libc": ["a/b"]`)): "says of libc what is no list",
+		lockOf("node_modules/a",
+			entry(`"hasInstallScript": true`)): "runs a program when it is installed",
 		lockOf("node_modules/a", entry(`"resolved": null`)):                              "it has no address",
 		lockOf("node_modules/a", entry(`"resolved": false`)):                             "it has no address",
 		lockOf("node_modules/a", entry(`"resolved": "file:../a.tgz"`)):                   "no https address",
@@ -382,7 +420,8 @@ func TestPackageLockRefused(t *testing.T) {
 		lockOf("node_modules/a", entry(`"integrity": "sha512-!"`)):                       "a sha512 that is none",
 		lockOf("node_modules/a", entry(`"integrity": "sha512-`+sum+` sha512-`+sum+`"`)):  "two digests",
 		`"` + strings.Repeat("a", 16<<20) + `"`:                                          "has more than 16 MiB",
-		manyEntries(10_001):                                                              "has more than 10000 packages",
+		manyEntries(
+			10_001): "has more than 10000 packages",
 	} {
 		list, err := packages.PackageLock(strings.NewReader(text))
 		_, ok := errors.AsType[*packages.Error](err)
@@ -404,7 +443,8 @@ func manyEntries(n int) string {
 func check(t *testing.T, list []packages.Package) {
 	for i := range list {
 		p := &list[i]
-		if p.Key() == "" || len(p.String()) > 400 || strings.ContainsAny(p.Version, "@: ") || strings.ContainsAny(p.Name, " :\\") || len(p.Files) == 0 {
+		if p.Key() == "" || len(p.String()) > 400 || strings.ContainsAny(p.Version, "@: ") ||
+			strings.ContainsAny(p.Name, " :\\") || len(p.Files) == 0 {
 			t.Errorf("got %q", p)
 		}
 		for _, f := range p.Files {
@@ -416,9 +456,10 @@ func check(t *testing.T, list []packages.Package) {
 			t.Errorf("%s lies at %q", p, p.At)
 		}
 	}
-	env := packages.Environment{OS: "linux", CPU: "x64", Markers: map[string]string{"python_version": "3.12", "python_full_version": "3.12.4",
-		"os_name": "posix", "sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64",
-		"platform_python_implementation": "CPython", "implementation_name": "cpython"}}
+	env := packages.Environment{OS: "linux", CPU: "x64",
+		Markers: map[string]string{"python_version": "3.12", "python_full_version": "3.12.4",
+			"os_name": "posix", "sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64",
+			"platform_python_implementation": "CPython", "implementation_name": "cpython"}}
 	for i := range list {
 		if _, err := list[i].Wanted(env); err != nil && list[i].Ecosystem == packages.PyPI {
 			t.Errorf("%s: %v", &list[i], err)

@@ -38,11 +38,13 @@ func Requirements(r io.Reader) ([]Package, error) {
 			return err
 		}
 		if files += len(p.Files); len(list) == maxPackages || files > maxFiles {
-			return &Error{Line: line, Reason: fmt.Sprintf("the list has more than %d packages or %d files", maxPackages, maxFiles)}
+			return &Error{Line: line, Reason: fmt.Sprintf("the list has more than %d packages or %d files",
+				maxPackages, maxFiles)}
 		}
 		for _, i := range first[p.Name] {
 			if twin := &list[i]; twin.Version == p.Version || twin.marker == nil || p.marker == nil {
-				return &Error{Line: line, Reason: fmt.Sprintf("%s is named again: line %d has %s", p.Name, twin.Line, twin.Version)}
+				return &Error{Line: line, Reason: fmt.Sprintf("%s is named again: line %d has %s", p.Name, twin.Line,
+					twin.Version)}
 			}
 		}
 		first[p.Name] = append(first[p.Name], len(list))
@@ -177,8 +179,10 @@ func requirement(line int, text string) (Package, error) {
 	version = strings.TrimSpace(version)
 	switch {
 	case !ok || strings.ContainsAny(version, "=*,<>"):
-		return Package{}, &Error{Line: line, Reason: fmt.Sprintf("%s isn't at one version: expected %s==VERSION, got %q", p.Name, p.Name, fault.Clip(words, 80)),
-			Hint: "let pip-compile --generate-hashes or uv pip compile --generate-hashes choose the versions"}
+		return Package{},
+			&Error{Line: line, Reason: fmt.Sprintf("%s isn't at one version: expected %s==VERSION, got %q", p.Name,
+				p.Name, fault.Clip(words, 80)),
+				Hint: "let pip-compile --generate-hashes or uv pip compile --generate-hashes choose the versions"}
 	case !isPyVersion(version):
 		return fail("%q is no version", fault.Clip(version, 80))
 	case len(p.Files) == 0:
@@ -195,14 +199,17 @@ func hashed(line int, text string) ([]File, error) {
 	for word := range strings.FieldsSeq(text) {
 		digest, ok := strings.CutPrefix(word, "--hash=")
 		if !ok {
-			return nil, &Error{Line: line, Reason: fmt.Sprintf("%q is no hash: expected --hash=sha256:…", fault.Clip(word, 80))}
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("%q is no hash: expected --hash=sha256:…",
+				fault.Clip(word, 80))}
 		}
 		algorithm, digits, _ := strings.Cut(digest, ":")
 		if algorithm != "sha256" {
-			return nil, &Error{Line: line, Reason: fmt.Sprintf("a hash is by %q: registries find files by sha256", fault.Clip(algorithm, 80))}
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("a hash is by %q: registries find files by sha256",
+				fault.Clip(algorithm, 80))}
 		}
 		if len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != "" {
-			return nil, &Error{Line: line, Reason: fmt.Sprintf("%q has not 64 lower-case hex digits", fault.Clip(digest, 80))}
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("%q has not 64 lower-case hex digits",
+				fault.Clip(digest, 80))}
 		}
 		f := File{Source: digest}
 		if slices.Contains(files, f) {
@@ -233,8 +240,8 @@ func Normal(name string) string {
 	return b.String()
 }
 
-// SameVersion reports whether two texts are the same version of a Python package, however a list and the name of a file spell it:
-// "1.0" is "1.0.0", and "1.0+cpu" is "1.0_cpu".
+// SameVersion reports whether two texts are the same version of a Python package, however a list and the name of a
+// file spell it: "1.0" is "1.0.0", and "1.0+cpu" is "1.0_cpu".
 func SameVersion(a, b string) bool {
 	parts := func(s string) []string {
 		all := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return strings.ContainsRune("-_.+", r) })

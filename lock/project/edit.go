@@ -68,7 +68,8 @@ func (p *Project) AddRoot(text string) (*Project, error) {
 // RemoveRoot takes out a root that is there. If no other is left the section goes.
 func (p *Project) RemoveRoot(text string) (*Project, error) {
 	if !slices.ContainsFunc(p.Roots, func(r Root) bool { return r.Text == text }) {
-		return nil, fault.New(fault.NotFound, "%s has no root %+q", family, text).From(fs.ErrNotExist).On("root", text).
+		return nil, fault.New(fault.NotFound, "%s has no root %+q", family, text).From(fs.ErrNotExist).On("root",
+			text).
 			Because("rye remove takes a line out of rye.yaml; rye rm deletes an item").Try("rye tree")
 	}
 	return p.change(func(root *yamltree.Node) {
@@ -86,6 +87,7 @@ func (p *Project) required(id string) error {
 	for i, r := range p.Requires {
 		all[i] = r.ID
 	}
-	return fault.New(fault.NotFound, "%s does not require the bundle %+q%s", family, id, yamltree.Suggest(id, all)).From(fs.ErrNotExist).
+	return fault.New(fault.NotFound, "%s does not require the bundle %+q%s", family, id,
+		yamltree.Suggest(id, all)).From(fs.ErrNotExist).
 		On("bundle", id).Try("rye tree")
 }

@@ -44,8 +44,8 @@ func (g Git) At(revision string) Source {
 	return Source{Where: where}
 }
 
-// Pinned reports whether a source can stand in a lock as the place of a bundle: it is no repository, or one at a commit or
-// digest.
+// Pinned reports whether a source can stand in a lock as the place of a bundle: it is no repository, or one at a
+// commit or digest.
 func (s Source) Pinned() bool {
 	if r, image := s.OCI(); image {
 		return r.Digest != ""
@@ -138,7 +138,8 @@ func badRevision(s string) string {
 		return "write a commit in lower case"
 	}
 	for part := range strings.SplitSeq(s, "/") {
-		if part == "" || part[0] == '.' || part[0] == '-' || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock") || strings.Contains(part, "..") {
+		if part == "" || part[0] == '.' || part[0] == '-' || strings.HasSuffix(part, ".") ||
+			strings.HasSuffix(part, ".lock") || strings.Contains(part, "..") {
 			return "not a valid branch or tag name"
 		}
 	}

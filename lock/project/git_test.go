@@ -12,15 +12,22 @@ var (
 
 func TestGit(t *testing.T) {
 	for text, want := range map[string]Git{
-		"git+https://h.example/r":                               {Address: "https://h.example/r"},
-		"git+https://h.example/team/r.git@main":                 {Address: "https://h.example/team/r.git", Revision: "main"},
-		"git+https://h.example:8443/r.git@refs/heads/a/b":       {Address: "https://h.example:8443/r.git", Revision: "refs/heads/a/b"},
-		"git+https://h.example/r?dir=a/b@v1.2.0-rc.1+2":         {Address: "https://h.example/r", Dir: "a/b", Revision: "v1.2.0-rc.1+2"},
-		"git+https://h.example/r?dir=a":                         {Address: "https://h.example/r", Dir: "a"},
-		"git+https://h.example/%40team/r@" + commit1:            {Address: "https://h.example/%40team/r", Revision: commit1},
-		"git+https://h.example/r.git?dir=a@" + commit256:        {Address: "https://h.example/r.git", Dir: "a", Revision: commit256},
-		"git+https://h.example/r@" + commit1[:39]:               {Address: "https://h.example/r", Revision: commit1[:39]},
-		"git+https://h.example/r@release/" + commit1 + "/final": {Address: "https://h.example/r", Revision: "release/" + commit1 + "/final"},
+		"git+https://h.example/r": {Address: "https://h.example/r"},
+		"git+https://h.example/team/r.git@main": {Address: "https://h.example/team/r.git",
+			Revision: "main"},
+		"git+https://h.example:8443/r.git@refs/heads/a/b": {Address: "https://h.example:8443/r.git",
+			Revision: "refs/heads/a/b"},
+		"git+https://h.example/r?dir=a/b@v1.2.0-rc.1+2": {Address: "https://h.example/r", Dir: "a/b",
+			Revision: "v1.2.0-rc.1+2"},
+		"git+https://h.example/r?dir=a": {Address: "https://h.example/r", Dir: "a"},
+		"git+https://h.example/%40team/r@" + commit1: {Address: "https://h.example/%40team/r",
+			Revision: commit1},
+		"git+https://h.example/r.git?dir=a@" + commit256: {Address: "https://h.example/r.git", Dir: "a",
+			Revision: commit256},
+		"git+https://h.example/r@" + commit1[:39]: {Address: "https://h.example/r",
+			Revision: commit1[:39]},
+		"git+https://h.example/r@release/" + commit1 + "/final": {Address: "https://h.example/r",
+			Revision: "release/" + commit1 + "/final"},
 	} {
 		s, err := ParseSource(text, false)
 		if err != nil || s.Where != text || !s.Remote() {
@@ -28,7 +35,8 @@ func TestGit(t *testing.T) {
 			continue
 		}
 		g, ok := s.Git()
-		if !ok || g != want || g.At(g.Revision) != s || s.Pinned() != (want.Revision == commit1 || want.Revision == commit256) {
+		if !ok || g != want || g.At(g.Revision) != s ||
+			s.Pinned() != (want.Revision == commit1 || want.Revision == commit256) {
 			t.Errorf("%q: %+v, %t", text, g, ok)
 		}
 	}
@@ -76,10 +84,12 @@ func TestGit(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want %q", text, s, err, want)
 		}
 	}
-	if _, err := ParseSource("git+https://h.example/r", true); err == nil || !strings.Contains(err.Error(), "not an index") {
+	if _, err := ParseSource("git+https://h.example/r", true); err == nil ||
+		!strings.Contains(err.Error(), "not an index") {
 		t.Errorf("an index: %v", err)
 	}
-	for _, s := range []Source{{true, "https://h.example/i.yaml"}, {false, "https://h.example/a"}, {false, "../git+x"}} {
+	for _, s := range []Source{{true, "https://h.example/i.yaml"}, {false, "https://h.example/a"},
+		{false, "../git+x"}} {
 		if g, ok := s.Git(); ok || !s.Pinned() {
 			t.Errorf("%+v is the repository %+v", s, g)
 		}
@@ -123,7 +133,8 @@ func TestAllows(t *testing.T) {
 }
 
 func FuzzSource(f *testing.F) {
-	for _, text := range []string{"git+https://h.example/r?dir=a@main", "git+https://h.example/r@" + commit1, "git+https://h.example/r'", "https://h.example/a?b=c", "../a",
+	for _, text := range []string{"git+https://h.example/r?dir=a@main", "git+https://h.example/r@" + commit1,
+		"git+https://h.example/r'", "https://h.example/a?b=c", "../a",
 		"oci://h.example/r:1.0.0@sha256:" + commit256, "oci-layout:./a:b", "oci-layout:../a"} {
 		f.Add(text, false)
 	}
@@ -140,7 +151,8 @@ func FuzzSource(f *testing.F) {
 		if !ok {
 			return
 		}
-		if g.At(g.Revision) != s || !strings.HasPrefix(g.Address, "https://") || strings.HasPrefix(g.Revision, "-") || strings.ContainsAny(g.Address+g.Revision, " \t\n'\"\\@") {
+		if g.At(g.Revision) != s || !strings.HasPrefix(g.Address, "https://") || strings.HasPrefix(g.Revision, "-") ||
+			strings.ContainsAny(g.Address+g.Revision, " \t\n'\"\\@") {
 			t.Errorf("%q is the repository %+v", text, g)
 		}
 		if pinned := g.At(commit1); !pinned.Pinned() || !s.SamePlace(pinned) {

@@ -6,8 +6,8 @@ import (
 	"github.com/rye-build/rye/cas/oci"
 )
 
-// OCI returns the reference of a source that is a repository of a registry, or an image layout; false if it is neither.
-// Without tag and digest all tags that are versions count; with a tag, what this is now.
+// OCI returns the reference of a source that is a repository of a registry, or an image layout; false if it is
+// neither. Without tag and digest all tags that are versions count; with a tag, what this is now.
 func (s Source) OCI() (oci.Reference, bool) {
 	if s.Index || !oci.IsReference(s.Where) {
 		return oci.Reference{}, false

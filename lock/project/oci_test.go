@@ -20,7 +20,8 @@ func TestImages(t *testing.T) {
 		}
 		s, err := ParseSource(text, false)
 		ref, image := s.OCI()
-		if err != nil || s.Where != want || !image || ref.String() != want || s.Pinned() != strings.Contains(text, "@") || s.Remote() != (ref.Dir == "") {
+		if err != nil || s.Where != want || !image || ref.String() != want ||
+			s.Pinned() != strings.Contains(text, "@") || s.Remote() != (ref.Dir == "") {
 			t.Errorf("%q is %+v, %+v, %v", text, s, ref, err)
 		}
 	}
@@ -41,7 +42,8 @@ func TestImages(t *testing.T) {
 			t.Errorf("%q: %+v, %v, want %q", text, s, err, want)
 		}
 	}
-	if _, err := ParseSource("oci://h.example/a", true); err == nil || !strings.Contains(err.Error(), "holds bundles") {
+	if _, err := ParseSource("oci://h.example/a", true); err == nil ||
+		!strings.Contains(err.Error(), "holds bundles") {
 		t.Errorf("an index: %v", err)
 	}
 	for _, c := range []struct {

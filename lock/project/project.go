@@ -64,7 +64,8 @@ type Requirement struct {
 
 // NewRequirement returns a requirement of a bundle whose items are all roots.
 func NewRequirement(id, versions string, source Source) (Requirement, error) {
-	r := Requirement{ID: id, Text: versions, Source: source, Use: []Root{{Text: id, From: bundleSpace + id, glob: everything}}}
+	r := Requirement{ID: id, Text: versions, Source: source,
+		Use: []Root{{Text: id, From: bundleSpace + id, glob: everything}}}
 	if id == std {
 		return r, fmt.Errorf("%q is part of rye and cannot be required", std)
 	}
@@ -107,8 +108,8 @@ func (r *Root) Match(ref model.Ref, from string) bool {
 	return (r.From == "" || r.From == from) && r.glob.Match(glob.Name{Kind: ref.Kind, ID: ref.ID})
 }
 
-// AllRoots returns the roots of the project and of the bundles that it requires directly. Without any requirement it is
-// Roots, where an empty list stands for all items of the project.
+// AllRoots returns the roots of the project and of the bundles that it requires directly. Without any requirement it
+// is Roots, where an empty list stands for all items of the project.
 func (p *Project) AllRoots() []Root {
 	if len(p.Requires) == 0 {
 		return p.Roots
@@ -213,7 +214,8 @@ func readVersion(n *yamltree.Node, field string) (string, error) {
 
 func (p *Project) readRequires(section *yamltree.Node) error {
 	if section.Shape != yamltree.Mapping {
-		return section.Errorf("expected entries under %q, as in acme/base: {version: \"^2.1\", from: \"../base\"}", section.Key)
+		return section.Errorf("expected entries under %q, as in acme/base: {version: \"^2.1\", from: \"../base\"}",
+			section.Key)
 	}
 	if len(section.Kids) > maxRequires {
 		return section.Errorf("more than %d requirements", maxRequires)
@@ -236,7 +238,9 @@ func (p *Project) readRequires(section *yamltree.Node) error {
 
 func (p *Project) readRegistries(section *yamltree.Node) error {
 	if section.Shape != yamltree.Mapping {
-		return section.Errorf("expected an address or directory for each registry under %q, as in npm: \"https://npm.acme.example\"", section.Key)
+		return section.Errorf(
+			"expected an address or directory for each registry under %q, as in npm: \"https://npm.acme.example\"",
+			section.Key)
 	}
 	if err := section.Fields("npm", "pypi"); err != nil {
 		return err

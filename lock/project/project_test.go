@@ -48,7 +48,8 @@ type meaning struct {
 func meant(p *Project) meaning {
 	m := meaning{Name: p.Name, Version: p.Version, Rye: p.Rye, NPM: p.Packages.NPM.Where, PyPI: p.Packages.PyPI.Where}
 	for _, r := range p.Requires {
-		m.Requires = append(m.Requires, fmt.Sprintf("%s %s (%s) index=%t remote=%t %s", r.ID, r.Text, r.Range, r.Source.Index, r.Source.Remote(), r.Source.Where))
+		m.Requires = append(m.Requires, fmt.Sprintf("%s %s (%s) index=%t remote=%t %s", r.ID, r.Text, r.Range,
+			r.Source.Index, r.Source.Remote(), r.Source.Where))
 	}
 	for _, r := range p.Roots {
 		m.Roots = append(m.Roots, fmt.Sprintf("%s one=%t", r.Text, r.One))
@@ -145,7 +146,8 @@ func TestTooMany(t *testing.T) {
 
 func TestNewer(t *testing.T) {
 	const text = "rye: \"0.3.0\"\nthings: {a: b}\n"
-	for running, newer := range map[string]bool{"0.2.9": true, "0.3.0-rc.1": true, "0.3.0": false, "1.0.0": false, "devel": false, "": false} {
+	for running, newer := range map[string]bool{"0.2.9": true, "0.3.0-rc.1": true, "0.3.0": false, "1.0.0": false,
+		"devel": false, "": false} {
 		_, err := Parse([]byte(text), running)
 		var e *NewerError
 		if errors.As(err, &e) != newer || err == nil {
@@ -218,8 +220,11 @@ requires:
 		{"add to nothing", func() (*Project, error) {
 			return mustParse(t, "name: shop\nroots: [a]\n").Add(need("x", "^1", "./x", false))
 		}, "name: shop\n\nrequires:\n  x: {version: \"^1\", from: x}\n\nroots:\n  - a\n"},
-		{"add what is there", func() (*Project, error) { return p.Add(need("acme/base", "^3", "https://x.example/i", true)) },
-			strings.Replace(text, `{version: "^2.1", from: "../base"}`, `{version: "^3", index: "https://x.example/i"}`, 1)},
+		{"add what is there", func() (*Project, error) {
+			return p.Add(need("acme/base", "^3", "https://x.example/i", true))
+		},
+			strings.Replace(text, `{version: "^2.1", from: "../base"}`,
+				`{version: "^3", index: "https://x.example/i"}`, 1)},
 		{"add from elsewhere", func() (*Project, error) {
 			q, err := p.Add(need("acme/base", "^3", "https://x.example/i", true))
 			if err != nil {
@@ -227,9 +232,12 @@ requires:
 			}
 			return q.Add(need("acme/base", "^2.1", "../base", false))
 		}, text},
-		{"set version", func() (*Project, error) { return p.SetVersion("acme/notes", "~1.2") }, strings.Replace(text, `"*"`, `"~1.2"`, 1)},
+		{"set version", func() (*Project, error) {
+			return p.SetVersion("acme/notes", "~1.2")
+		}, strings.Replace(text, `"*"`, `"~1.2"`, 1)},
 		{"remove", func() (*Project, error) { return p.Remove("acme/base") },
-			strings.Replace(text, "  # the base\n  acme/base: {version: \"^2.1\", from: \"../base\"}  # for now\n", "", 1)},
+			strings.Replace(text, "  # the base\n  acme/base: {version: \"^2.1\", from: \"../base\"}  # for now\n", "",
+				1)},
 		{"remove the last", func() (*Project, error) {
 			return mustParse(t, "# a\nrequires: # b\n  x: {version: \"*\", from: x}\n").Remove("x")
 		},
@@ -254,7 +262,8 @@ requires:
 		func() (*Project, error) { return p.SetVersion("acme/bass", "*") },
 	} {
 		_, err := edit()
-		if !errors.Is(err, fs.ErrNotExist) || fault.Of(err).Details["bundle"] != "acme/bass" || err.Error() != `rye.yaml does not require the bundle "acme/bass"; did you mean "acme/base"?` {
+		if !errors.Is(err, fs.ErrNotExist) || fault.Of(err).Details["bundle"] != "acme/bass" ||
+			err.Error() != `rye.yaml does not require the bundle "acme/bass"; did you mean "acme/base"?` {
 			t.Error(err)
 		}
 	}
@@ -282,9 +291,11 @@ func TestNewRequirement(t *testing.T) {
 func TestSources(t *testing.T) {
 	for text, want := range map[string]string{
 		"a": "a", "./a": "a", "../a/b.rye": "../a/b.rye", "..": "..", "../..": "../..", "./../a": "../a",
-		"https://x.example": "https://x.example", "https://x.example:8443/a/b?c=d@e": "https://x.example:8443/a/b?c=d@e",
+		"https://x.example":                "https://x.example",
+		"https://x.example:8443/a/b?c=d@e": "https://x.example:8443/a/b?c=d@e",
 	} {
-		if s, err := ParseSource(text, true); err != nil || s != (Source{true, want}) || s.Remote() != strings.HasPrefix(want, "https:") {
+		if s, err := ParseSource(text, true); err != nil || s != (Source{true, want}) ||
+			s.Remote() != strings.HasPrefix(want, "https:") {
 			t.Errorf("%q: %+v, %v", text, s, err)
 		}
 	}
@@ -335,7 +346,8 @@ func TestSources(t *testing.T) {
 func TestPlainHTTP(t *testing.T) {
 	for where, ok := range map[string]bool{
 		"http://127.0.0.1:8098/index.yaml": true, "http://localhost/x": true, "http://[::1]:80/x": true,
-		"http://10.0.0.1/x": true, "ftp://10.0.0.1/x": false, "http://u@127.0.0.1/x": false, "git+http://127.0.0.1/r": false,
+		"http://10.0.0.1/x": true, "ftp://10.0.0.1/x": false, "http://u@127.0.0.1/x": false,
+		"git+http://127.0.0.1/r": false,
 	} {
 		if _, err := ParseSource(where, true); (err == nil) != ok {
 			t.Errorf("%s: %v", where, err)
@@ -438,7 +450,8 @@ func TestComment(t *testing.T) {
 			break
 		}
 	}
-	if got, want := strings.TrimSpace(example.String()), strings.TrimSpace(string(read(t, "good/full.yaml"))); got != want {
+	if got, want := strings.TrimSpace(example.String()),
+		strings.TrimSpace(string(read(t, "good/full.yaml"))); got != want {
 		t.Errorf("the comment has\n%s\nthe vector\n%s", got, want)
 	}
 }

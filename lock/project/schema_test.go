@@ -37,7 +37,8 @@ func TestSchemaKeys(t *testing.T) {
 		reader []string
 	}{{s, order}, {require, requireKeys}} {
 		want := slices.Sorted(slices.Values(c.reader))
-		if got := keysOf(c.schema["properties"]); !slices.Equal(got, want) || c.schema["additionalProperties"] != false {
+		if got := keysOf(c.schema["properties"]); !slices.Equal(got, want) ||
+			c.schema["additionalProperties"] != false {
 			t.Errorf("the schema knows %q, the reader %q", got, want)
 		}
 	}

@@ -71,8 +71,8 @@ type publisher struct {
 	file string
 }
 
-// Publish verifies every archive in a directory and below it, and lists them in its signed index. If an archive is refused,
-// nothing is written; if nothing changed, neither.
+// Publish verifies every archive in a directory and below it, and lists them in its signed index. If an archive is
+// refused, nothing is written; if nothing changed, neither.
 func Publish(ctx context.Context, o Options) (*Result, error) {
 	x := &publisher{o, filepath.Join(o.Dir, index.File)}
 	if !o.Expires.IsZero() && !o.Expires.After(o.Clock()) {
@@ -143,8 +143,10 @@ func (x *publisher) archives(ctx context.Context) ([]index.Entry, error) {
 	}
 	if len(refused) > 0 {
 		no.Code, no.Details = fault.Gravest(codes), map[string]any{"refused": refused}
-		no.Text = fmt.Sprintf("%d of %s refused, and nothing was written", len(refused), fault.Count(int64(len(files)), "archive"))
-		no.Hint = []string{"rye bundle verify " + fault.Quote(filepath.Join(x.Shown, filepath.FromSlash(refused[0].File)))}
+		no.Text = fmt.Sprintf("%d of %s refused, and nothing was written", len(refused),
+			fault.Count(int64(len(files)), "archive"))
+		no.Hint = []string{"rye bundle verify " + fault.Quote(filepath.Join(x.Shown,
+			filepath.FromSlash(refused[0].File)))}
 		return nil, no
 	}
 	return all, nil
@@ -225,7 +227,8 @@ func (x *publisher) issue(ctx context.Context, entries []index.Entry) (*Result, 
 	}
 	if old == nil && x.Name == "" {
 		return nil, fault.New(fault.Validation, "no index in %q yet: a new one needs a name", x.Shown).
-			Because("policies say by its name who may sign it").Try("rye bundle index " + fault.Quote(x.Shown) + " --name acme/bundles")
+			Because("policies say by its name who may sign it").
+			Try("rye bundle index " + fault.Quote(x.Shown) + " --name acme/bundles")
 	}
 	next := &index.Index{Label: x.Name, Counter: 1, Expires: x.Expires, Entries: entries}
 	if old != nil {
@@ -281,8 +284,8 @@ func (x *publisher) issue(ctx context.Context, entries []index.Entry) (*Result, 
 	return ans, nil
 }
 
-// last reads the index that is there; nil if there is none. It is continued, so it must be signed by this key or accepted
-// by the policy, although it may have expired.
+// last reads the index that is there; nil if there is none. It is continued, so it must be signed by this key or
+// accepted by the policy, although it may have expired.
 func (x *publisher) last() (*index.Index, error) {
 	text, err := osfile.ReadSmall(x.file, index.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -296,11 +299,14 @@ func (x *publisher) last() (*index.Index, error) {
 		return nil, fmt.Errorf("%q: %w", x.file, err)
 	}
 	if x.Name != "" && x.Name != old.Label {
-		return nil, fault.New(fault.Validation, "the index in %q is named %q: an index keeps its name", x.Shown, old.Label).
+		return nil, fault.New(fault.Validation, "the index in %q is named %q: an index keeps its name", x.Shown,
+			old.Label).
 			Because("projects that have seen it would refuse another one in its place")
 	}
 	own := x.Key.Public()
-	if by, err := old.Check(func(f key.Fingerprint) (key.Public, bool) { return own, f == own.Fingerprint() }); err == nil && len(by) > 0 {
+	if by, err := old.Check(func(f key.Fingerprint) (key.Public, bool) {
+		return own, f == own.Fingerprint()
+	}); err == nil && len(by) > 0 {
 		return old, nil
 	}
 	e, err := x.Verify.Trust.ExamineDocument(&old.Document, time.Time{}, policy.ToUse)
@@ -313,7 +319,8 @@ func (x *publisher) last() (*index.Index, error) {
 	return old, nil
 }
 
-// kept adds the entries of the old index whose archives are elsewhere, and refuses a version that became another bundle.
+// kept adds the entries of the old index whose archives are elsewhere, and refuses a version that became another
+// bundle.
 func kept(old *index.Index, entries []index.Entry) ([]index.Entry, error) {
 	has := map[string]bool{}
 	for i := range entries {
@@ -321,8 +328,10 @@ func kept(old *index.Index, entries []index.Entry) ([]index.Entry, error) {
 		has[e.ID+"@"+e.Version] = true
 		if was := old.Find(e.ID, e.Version); was != nil && was.Manifest != e.Manifest {
 			return nil, fault.New(fault.Rollback, "%q is already listed as another bundle", e.ID+"@"+e.Version).
-				Because("expected  "+was.Manifest.String(), "found     "+e.Manifest.String()+"  "+e.Archive, "its users would refuse it: a changed bundle needs another version").
-				On("reason", rollback.Other).On("bundle", e.ID+"@"+e.Version).On("expected", was.Manifest.String()).On("found", e.Manifest.String())
+				Because("expected  "+was.Manifest.String(), "found     "+e.Manifest.String()+"  "+e.Archive,
+					"its users would refuse it: a changed bundle needs another version").
+				On("reason", rollback.Other).On("bundle", e.ID+"@"+e.Version).On("expected",
+				was.Manifest.String()).On("found", e.Manifest.String())
 		}
 	}
 	for i := range old.Entries {
@@ -333,8 +342,8 @@ func kept(old *index.Index, entries []index.Entry) ([]index.Entry, error) {
 	return entries, nil
 }
 
-// seen returns the counter of the last index of this name that was here; 0 if none is remembered. Counting continues even
-// if the file was lost or replaced by an older one, since its readers refuse to go back.
+// seen returns the counter of the last index of this name that was here; 0 if none is remembered. Counting continues
+// even if the file was lost or replaced by an older one, since its readers refuse to go back.
 func (x *publisher) seen(label string) (int64, error) {
 	all, err := x.Journal.Seen()
 	if err != nil {
@@ -369,11 +378,13 @@ func (x *publisher) writeKeys(doc *index.Index) error {
 // write writes the index. If another process created the first one meanwhile, that one stays.
 func (x *publisher) write(ctx context.Context, first bool, text []byte, doc *index.Index) error {
 	now := x.Clock()
-	steps := []rollback.Step{{Source: x.Dir, Name: doc.Name, Position: strconv.FormatInt(doc.Counter, 10), ID: doc.ID, ByName: true, At: now}}
+	steps := []rollback.Step{{Source: x.Dir, Name: doc.Name, Position: strconv.FormatInt(doc.Counter, 10), ID: doc.ID,
+		ByName: true, At: now}}
 	for i := range doc.Entries {
 		// A version that leaves the index may not return as another bundle.
 		e := &doc.Entries[i]
-		steps = append(steps, rollback.Step{Source: x.Dir, Name: "bundle:" + e.ID, Position: e.Version, ID: e.Manifest, At: now})
+		steps = append(steps, rollback.Step{Source: x.Dir, Name: "bundle:" + e.ID, Position: e.Version, ID: e.Manifest,
+			At: now})
 	}
 	if err := x.Journal.Record(ctx, steps...); err != nil {
 		return err
@@ -386,8 +397,10 @@ func (x *publisher) write(ctx context.Context, first bool, text []byte, doc *ind
 }
 
 func (x *publisher) result(old, doc *index.Index) *Result {
-	ans := &Result{File: filepath.Join(x.Shown, index.File), Name: doc.Label, Counter: doc.Counter, ID: doc.ID.String(), Expires: yamltree.DateText(doc.Expires),
-		Versions: len(doc.Entries), Added: []string{}, Removed: []string{}, Key: x.Key.Public().Fingerprint().String(), Signatures: len(doc.Signatures)}
+	ans := &Result{File: filepath.Join(x.Shown, index.File), Name: doc.Label, Counter: doc.Counter,
+		ID: doc.ID.String(), Expires: yamltree.DateText(doc.Expires),
+		Versions: len(doc.Entries), Added: []string{}, Removed: []string{}, Key: x.Key.Public().Fingerprint().String(),
+		Signatures: len(doc.Signatures)}
 	if old == nil {
 		old = &index.Index{}
 	}

@@ -49,11 +49,14 @@ func newShop(t testing.TB) *shop {
 			}},
 		Verify:  bundle.VerifyOptions{Trust: admissiontest.Trust(t, now, admissiontest.ByAlice), TempDir: t.TempDir()},
 		Journal: &rollback.Journal{Path: filepath.Join(t.TempDir(), "rollback")},
-		Clock:   func() time.Time { return now }, Counted: func(r io.Reader) io.Reader { return r }, Note: say, Warn: say}
+		Clock: func() time.Time {
+			return now
+		}, Counted: func(r io.Reader) io.Reader { return r }, Note: say, Warn: say}
 	return s
 }
 
-// archive writes the archive of acme/a in some version, whose only file has a text, and returns the id of its manifest.
+// archive writes the archive of acme/a in some version, whose only file has a text, and returns the id of its
+// manifest.
 func (s *shop) archive(name, version, text string, k key.Private) cas.Digest {
 	s.Helper()
 	var store cas.Memory
@@ -138,7 +141,8 @@ func TestPublish(t *testing.T) {
 	s.write(".four.rye", []byte("no archive"))
 	s.write("notes.txt", []byte("no archive"))
 	r := s.publish()
-	if !slices.Equal(r.Added, []string{"acme/a@1.0.0", "acme/a@2.0.0"}) || r.Bundles != 1 || r.Versions != 2 || r.Counter != 1 || !r.Changed || !r.Allowed {
+	if !slices.Equal(r.Added, []string{"acme/a@1.0.0", "acme/a@2.0.0"}) || r.Bundles != 1 || r.Versions != 2 ||
+		r.Counter != 1 || !r.Changed || !r.Allowed {
 		t.Errorf("%+v", r)
 	}
 	if e := s.index().Find("acme/a", "1.0.0"); e == nil || e.Manifest != one || e.Archive != "one.rye" {
@@ -158,14 +162,18 @@ func TestRefused(t *testing.T) {
 		change func(*shop)
 		code   fault.Code
 	}{
-		"expired":            {func(s *shop) { s.o.Expires = now }, fault.Validation},
-		"no name":            {func(s *shop) { s.o.Name = "" }, fault.Validation},
-		"no directory":       {func(s *shop) { s.o.Dir = filepath.Join(s.o.Dir, "none") }, fault.Files},
-		"a file":             {func(s *shop) { s.o.Dir = filepath.Join(s.o.Dir, "one.rye") }, fault.Validation},
-		"not portable":       {func(s *shop) { s.archive("aux.rye", "2.0.0", "hello", keytest.Alice()) }, fault.Validation},
-		"two of one version": {func(s *shop) { s.archive("two.rye", "1.0.0", "jello", keytest.Alice()) }, fault.Ambiguous},
-		"a stranger":         {func(s *shop) { s.archive("two.rye", "2.0.0", "hello", keytest.Eve()) }, fault.UntrustedKey},
-		"another name":       {func(s *shop) { s.publish(); s.o.Name = "acme/other" }, fault.Validation},
+		"expired":      {func(s *shop) { s.o.Expires = now }, fault.Validation},
+		"no name":      {func(s *shop) { s.o.Name = "" }, fault.Validation},
+		"no directory": {func(s *shop) { s.o.Dir = filepath.Join(s.o.Dir, "none") }, fault.Files},
+		"a file":       {func(s *shop) { s.o.Dir = filepath.Join(s.o.Dir, "one.rye") }, fault.Validation},
+		"not portable": {func(s *shop) {
+			s.archive("aux.rye", "2.0.0", "hello", keytest.Alice())
+		}, fault.Validation},
+		"two of one version": {func(s *shop) {
+			s.archive("two.rye", "1.0.0", "jello", keytest.Alice())
+		}, fault.Ambiguous},
+		"a stranger":   {func(s *shop) { s.archive("two.rye", "2.0.0", "hello", keytest.Eve()) }, fault.UntrustedKey},
+		"another name": {func(s *shop) { s.publish(); s.o.Name = "acme/other" }, fault.Validation},
 		"a stranger's index": {func(s *shop) {
 			s.o.Key = keytest.Eve()
 			s.publish()
@@ -227,7 +235,8 @@ func TestExpired(t *testing.T) {
 	s.o.Expires, s.o.Clock = time.Time{}, func() time.Time { return later }
 	s.o.Verify.Trust.Now = later
 	s.archive("two.rye", "2.0.0", "hello", keytest.Alice())
-	if r := s.publish(); r.Allowed || r.Counter != 2 || len(s.said) != 1 || !s.index().Expires.Equal(now.Add(time.Hour)) {
+	if r := s.publish(); r.Allowed || r.Counter != 2 || len(s.said) != 1 ||
+		!s.index().Expires.Equal(now.Add(time.Hour)) {
 		t.Errorf("%+v, %q", r, s.said)
 	}
 }
@@ -238,7 +247,8 @@ func TestRemote(t *testing.T) {
 	one := s.archive("one.rye", "1.0.0", "hello", keytest.Alice())
 	s.publish()
 	x := s.index()
-	far := index.Entry{ID: "acme/far", Version: "1.0.0", Manifest: cas.Sum([]byte("far")), Archive: "https://example.com/far.rye", Size: 9}
+	far := index.Entry{ID: "acme/far", Version: "1.0.0", Manifest: cas.Sum([]byte("far")),
+		Archive: "https://example.com/far.rye", Size: 9}
 	here := x.Entries[0]
 	here.Archive = "https://example.com/one.rye"
 	body, doc, err := index.Append(nil, &index.Index{Label: x.Label, Counter: 2, Entries: []index.Entry{here, far}})

@@ -3,21 +3,23 @@
 //
 // # What an answer depends on
 //
-// A Question names the trees that it is about: of a project rye.yaml, rye.lock and .ai, of the user's space all of it, in
-// both without what has no part in any answer (vendor, threads, outputs, keys, lockfiles). Their state is a digest over the
-// bytes and modes of every file and the names of all directories, those without files too. Package statcache says which files need not be read for it, and by which rules: a file
-// with the size, times, inode and mode of its record, which was written long before it was read. Everything else that
-// counts is in Under, which includes the binary and its library, and in the policies, lists and expiry of keys, which
-// package exam holds an answer against. So a file that was changed, replaced or made a link, a policy that was edited and
-// a key that has expired each make another question, which has no answer yet.
+// A Question names the trees that it is about: of a project rye.yaml, rye.lock and .ai, of the user's space all of it,
+// in both without what has no part in any answer (vendor, threads, outputs, keys, lockfiles). Their state is a digest
+// over the bytes and modes of every file and the names of all directories, those without files too. Package statcache
+// says which files need not be read for it, and by which rules: a file with the size, times, inode and mode of its
+// record, which was written long before it was read. Everything else that counts is in Under, which includes the
+// binary and its library, and in the policies, lists and expiry of keys, which package exam holds an answer against.
+// So a file that was changed, replaced or made a link, a policy that was edited and a key that has expired each make
+// another question, which has no answer yet.
 //
 // # What it is for
 //
-// Only what changes nothing and admits nothing asks it (decision 15): whether the lock is up to date, what is wrong with
-// items, and that every item carries this key's signature already. What verifies, executes, bundles or writes reads the
-// bytes. An answer is kept only if the state is the same after it was found as it was before, and only if it was good: the
-// next one who asks looks for themselves at what was wrong. The file of the answer is an admission.Memory, below the cache
-// directory of this user: damaged or missing means that the question is answered anew.
+// Only what changes nothing and admits nothing asks it (decision 15): whether the lock is up to date, what is wrong
+// with items, and that every item carries this key's signature already. What verifies, executes, bundles or writes
+// reads the bytes. An answer is kept only if the state is the same after it was found as it was before, and only if it
+// was good: the next one who asks looks for themselves at what was wrong. The file of the answer is an
+// admission.Memory, below the cache directory of this user: damaged or missing means that the question is answered
+// anew.
 package recall
 
 import (
@@ -66,7 +68,8 @@ func (q *Question) Recall(ctx context.Context) (answer []byte, ok bool) {
 	return q.memory().Recall(q.Trust, q.state)
 }
 
-// Known reports whether an answer was ever kept, or Expect called. Where none was, Recall would read every file in vain.
+// Known reports whether an answer was ever kept, or Expect called. Where none was, Recall would read every file in
+// vain.
 func (q *Question) Known() bool {
 	_, err := os.Lstat(q.File)
 	return err == nil
@@ -95,17 +98,18 @@ func (q *Question) now(ctx context.Context) cas.Digest {
 	for _, t := range q.Trees {
 		var mu sync.Mutex
 		var dirs []string // a tree doesn't tell of empty ones
-		r, err := worktree.Import(ctx, hashing{}, t.Dir, worktree.Options{Cache: cache, Skip: func(path string, dir bool) bool {
-			if t.skip(path) {
-				return true
-			}
-			if dir {
-				mu.Lock()
-				dirs = append(dirs, path)
-				mu.Unlock()
-			}
-			return false
-		}})
+		r, err := worktree.Import(ctx, hashing{}, t.Dir,
+			worktree.Options{Cache: cache, Skip: func(path string, dir bool) bool {
+				if t.skip(path) {
+					return true
+				}
+				if dir {
+					mu.Lock()
+					dirs = append(dirs, path)
+					mu.Unlock()
+				}
+				return false
+			}})
 		if err != nil && !(t.Space && errors.Is(err, fs.ErrNotExist)) {
 			return cas.Digest{}
 		}

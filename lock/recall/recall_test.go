@@ -23,7 +23,8 @@ type project struct {
 
 func newProject(t *testing.T) *project {
 	p := &project{t: t, dir: t.TempDir(), own: t.TempDir(), ahead: time.Minute}
-	for name, text := range map[string]string{"rye.yaml": "a", "rye.lock": "b", ".ai/tools/a.py": "one", ".ai/tools/b.py": "two", ".ai/vendor/v": "v", "src/x": "x"} {
+	for name, text := range map[string]string{"rye.yaml": "a", "rye.lock": "b", ".ai/tools/a.py": "one",
+		".ai/tools/b.py": "two", ".ai/vendor/v": "v", "src/x": "x"} {
 		p.write(name, text)
 	}
 	return p
@@ -124,8 +125,10 @@ func TestRecall(t *testing.T) {
 		"a damaged answer": {func(p *project) {
 			p.must(os.WriteFile(filepath.Join(p.own, "found"), []byte("rye found good 2\n\n\nyes\n"), 0o600))
 		}, false},
-		"no answer":            {func(p *project) { p.must(os.Remove(filepath.Join(p.own, "found"))) }, false},
-		"a damaged stat cache": {func(p *project) { p.must(os.WriteFile(filepath.Join(p.own, "stat.db"), []byte("x"), 0o600)) }, true},
+		"no answer": {func(p *project) { p.must(os.Remove(filepath.Join(p.own, "found"))) }, false},
+		"a damaged stat cache": {func(p *project) {
+			p.must(os.WriteFile(filepath.Join(p.own, "stat.db"), []byte("x"), 0o600))
+		}, true},
 	} {
 		p := newProject(t)
 		if p.recalled() || !p.recalled() {

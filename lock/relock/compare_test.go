@@ -44,7 +44,8 @@ func (w *world) weakening(from, to *lock.Side) string {
 
 func TestWeakening(t *testing.T) {
 	w := shop(t)
-	w.files["project"]["tools/acme/call.yaml"] = tool("acme/call", http, "risk: read", "network: [api.example.com, b.example.com]", "permissions: [rye.load.knowledge.acme.x]", "limits: {turns: 4}")
+	w.files["project"]["tools/acme/call.yaml"] = tool("acme/call", http, "risk: read",
+		"network: [api.example.com, b.example.com]", "permissions: [rye.load.knowledge.acme.x]", "limits: {turns: 4}")
 	w.roots = append(w.roots, "tool:acme/call")
 	w.build()
 	l, b := w.made()
@@ -61,20 +62,25 @@ func TestWeakening(t *testing.T) {
 			l.Pin(ref("tool:acme/hello")).Signers = []key.Fingerprint{eve.Public().Fingerprint()}
 		},
 			want: "signer_removed tool:acme/hello: " + alice.Public().Fingerprint().String() + " → "},
-		"another place": {edit: func(l *file.Lock) { l.Bundles[0].Source.Where = "../other" }, want: "source_changed acme/base: ../acme/base → ../other"},
-		"less":          {change: func() { w.edit("tools/acme/call.yaml", ", b.example.com", "") }},
+		"another place": {edit: func(l *file.Lock) {
+			l.Bundles[0].Source.Where = "../other"
+		}, want: "source_changed acme/base: ../acme/base → ../other"},
+		"less": {change: func() { w.edit("tools/acme/call.yaml", ", b.example.com", "") }},
 		"more": {change: func() {
 			w.edit("tools/acme/call.yaml", "b.example.com", "c.example.com")
 			w.edit("tools/acme/call.yaml", "turns: 4", "turns: 9")
 			w.edit("tools/acme/call.yaml", "risk: read", "risk: money")
-			w.edit("tools/acme/call.yaml", "permissions: [", "secrets: [token]\npermissions: [rye.execute.tool.acme.x, ")
+			w.edit("tools/acme/call.yaml", "permissions: [",
+				"secrets: [token]\npermissions: [rye.execute.tool.acme.x, ")
 		}, want: `grants_widened tool:acme/call: ` + grants.String() + ` → $
   limit_raised /grants/limits/turns: 4 → 9
   network_widened /grants/network: ["api.example.com","b.example.com"] → ["api.example.com","c.example.com"]
   permission_added /grants/permissions: "execute:tool:acme/x"
   secret_added /grants/secrets: "token"
 risk_raised tool:acme/call: read → money`},
-		"only risk": {change: func() { w.edit("tools/acme/call.yaml", "risk: read", "risk: write") }, want: "risk_raised tool:acme/call: read → write"},
+		"only risk": {change: func() {
+			w.edit("tools/acme/call.yaml", "risk: read", "risk: write")
+		}, want: "risk_raised tool:acme/call: read → write"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			saved := fstest.MapFS{}
@@ -106,14 +112,17 @@ risk_raised tool:acme/call: read → money`},
 	w.edit("tools/acme/call.yaml", ", b.example.com", "")
 	l, b = w.made()
 	now := w.side(l, b, w.options())
-	lost := w.side(was.Lock(), nil, lock.SetOptions{Objects: gone{w, was.Lock().Pin(ref("tool:acme/call")).Digest}, Std: w.std})
+	lost := w.side(was.Lock(), nil, lock.SetOptions{Objects: gone{w, was.Lock().Pin(ref("tool:acme/call")).Digest},
+		Std: w.std})
 	old := was.Lock().Pin(ref("tool:acme/call"))
 	want := fmt.Sprintf("grants_widened tool:acme/call: %s → %s\n  the old grants are unreadable and count as wider: "+
-		`"project/tools/acme/call.yaml": blob %s is missing, needed by "tool:acme/call"`, old.Grants, l.Pin(old.Ref).Grants, old.Digest)
+		`"project/tools/acme/call.yaml": blob %s is missing, needed by "tool:acme/call"`, old.Grants,
+		l.Pin(old.Ref).Grants, old.Digest)
 	if got := w.weakening(lost, now); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	want = fmt.Sprintf("grants_widened tool:acme/call: %s → %s\n  the new grants are unreadable and count as wider: ", l.Pin(old.Ref).Grants, old.Grants)
+	want = fmt.Sprintf("grants_widened tool:acme/call: %s → %s\n  the new grants are unreadable and count as wider: ",
+		l.Pin(old.Ref).Grants, old.Grants)
 	if got := w.weakening(now, lost); !strings.HasPrefix(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -179,8 +188,10 @@ func TestCompare(t *testing.T) {
 	if got := summary(c.Report); !strings.HasPrefix(got, want) {
 		t.Errorf("got\n%s", got)
 	}
-	for _, line := range []string{"changed directive:acme/deploy warning", "changed tool:acme/hello info", "changed .ai/tools/acme/shop/lib/help.py", "added system:acme/base/tools/acme/deep/multi/more.py",
-		"signed tool:acme/deep/multi/multi info", "changed config:net warning", "removed .ai/tools/acme/shop/idle.py"} {
+	for _, line := range []string{"changed directive:acme/deploy warning", "changed tool:acme/hello info",
+		"changed .ai/tools/acme/shop/lib/help.py", "added system:acme/base/tools/acme/deep/multi/more.py",
+		"signed tool:acme/deep/multi/multi info", "changed config:net warning",
+		"removed .ai/tools/acme/shop/idle.py"} {
 		if !strings.Contains(summary(c.Report), line+"\n") && !strings.HasSuffix(summary(c.Report), line) {
 			t.Errorf("there is no %q in\n%s", line, summary(c.Report))
 		}
@@ -196,14 +207,16 @@ func TestCompare(t *testing.T) {
 		t.Error(err)
 	}
 
-	// Of a lock whose bytes are gone, whose bundles are gone, and whose library is another one, what can be said is said.
+	// Of a lock whose bytes are gone, whose bundles are gone, and whose library is another one, what can be said is
+	// said.
 	nowhere := w.side(was.Lock(), nil, lock.SetOptions{Objects: &world{TB: t, store: &cas.Memory{}}})
 	for _, sides := range [][2]*lock.Side{{nowhere, now}, {now, nowhere}} {
 		c, err := lock.Compare(t.Context(), sides[0], sides[1])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := summary(c.Report); !strings.Contains(got, "unread tool:acme/hello") || strings.Contains(got, "tool:rye/") || strings.Contains(got, "knowledge:see") {
+		if got := summary(c.Report); !strings.Contains(got, "unread tool:acme/hello") ||
+			strings.Contains(got, "tool:rye/") || strings.Contains(got, "knowledge:see") {
 			t.Errorf("got\n%s", got)
 		}
 	}
@@ -262,7 +275,8 @@ changed .ai/tools/acme/shop/walk.py`
 		}
 	}
 	delete(w.project(), "tools/acme/hello.sh")
-	if got, want := compare("tool:acme/hello"), "1 breaking, 1 item removed, 1 file removed\nremoved tool:acme/hello breaking\nremoved .ai/tools/acme/hello.sh"; got != want {
+	if got, want := compare("tool:acme/hello"),
+		"1 breaking, 1 item removed, 1 file removed\nremoved tool:acme/hello breaking\nremoved .ai/tools/acme/hello.sh"; got != want {
 		t.Errorf("got\n%s", got)
 	}
 	w.project()["tools/acme/hello.py"] = &fstest.MapFile{Data: []byte(pyTool("acme/hello"))}

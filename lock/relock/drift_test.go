@@ -27,7 +27,8 @@ func (w *world) drift(s *lock.Set, refs ...string) string {
 	for _, text := range refs {
 		named = append(named, ref(text))
 	}
-	found, err := drift.Find(w.Context(), s, drift.Options{Pinned: w.use(s).view, Working: working, Admit: admit}, named...)
+	found, err := drift.Find(w.Context(), s, drift.Options{Pinned: w.use(s).view, Working: working, Admit: admit},
+		named...)
 	if err != nil {
 		return err.Error()
 	}
@@ -47,10 +48,14 @@ func TestDrift(t *testing.T) {
 		refs   []string
 		want   string // $NAME is how a file is pinned, and @NAME what it is now, both in short
 	}{
-		"nothing":          {},
-		"nothing of this":  {change: func(w *world, p fstest.MapFS) { p[help].Data = []byte("x = 2\n") }, refs: []string{hello}},
+		"nothing": {},
+		"nothing of this": {change: func(w *world, p fstest.MapFS) {
+			p[help].Data = []byte("x = 2\n")
+		}, refs: []string{hello}},
 		"an unpinned file": {change: func(w *world, p fstest.MapFS) { delete(p, "tools/acme/unused.sh") }},
-		"an item": {change: func(w *world, p fstest.MapFS) { w.edit("tools/acme/hello.sh", "echo hello", "echo again") }, refs: []string{hello},
+		"an item": {change: func(w *world, p fstest.MapFS) {
+			w.edit("tools/acme/hello.sh", "echo hello", "echo again")
+		}, refs: []string{hello},
 			want: `changed "tool:acme/hello": "tools/acme/hello.sh" is locked as $tools/acme/hello.sh, but is @tools/acme/hello.sh`},
 		"line endings": {change: func(w *world, p fstest.MapFS) {
 			for _, name := range []string{"tools/acme/hello.sh", "knowledge/acme/note.md", help} {
@@ -59,7 +64,9 @@ func TestDrift(t *testing.T) {
 		}, want: `changed "knowledge:acme/note": "knowledge/acme/note.md" is locked as $knowledge/acme/note.md, but is @knowledge/acme/note.md: only line endings differ
 changed "tool:acme/hello": "tools/acme/hello.sh" is locked as $tools/acme/hello.sh, but is @tools/acme/hello.sh: only line endings differ
 changed "tool:acme/shop/run": "tools/acme/shop/lib/help.py" is locked as $tools/acme/shop/lib/help.py, but is @tools/acme/shop/lib/help.py: only line endings differ`},
-		"carriage returns": {change: func(w *world, p fstest.MapFS) { p[help].Data = []byte("x\r = 1\n\r") }, refs: []string{"tool:acme/shop/walk"},
+		"carriage returns": {change: func(w *world, p fstest.MapFS) {
+			p[help].Data = []byte("x\r = 1\n\r")
+		}, refs: []string{"tool:acme/shop/walk"},
 			want: `changed "tool:acme/shop/walk": "tools/acme/shop/lib/help.py" is locked as $tools/acme/shop/lib/help.py, but is @tools/acme/shop/lib/help.py`},
 		"modes": {change: func(w *world, p fstest.MapFS) {
 			p["tools/acme/hello.sh"].Mode, p["tools/acme/shop/lib/go.sh"].Mode = 0o644, 0o600
@@ -80,30 +87,47 @@ gone "tool:acme/shop/run": "tools/acme/shop/lib/help.py" is missing`},
 			p["tools/acme/hello.sh"] = &fstest.MapFile{Mode: fs.ModeSymlink | 0o777, Data: []byte("/etc/passwd")}
 			p["knowledge/acme/see.md"] = &fstest.MapFile{Mode: fs.ModeSymlink | 0o777, Data: []byte("/etc/passwd")}
 		}, want: `unreadable "tool:acme/hello": read tools/acme/hello.sh: not a regular file`},
-		"everything": {change: func(w *world, p fstest.MapFS) { clear(p) }, refs: []string{hello, "knowledge:acme/note"},
+		"everything": {change: func(w *world, p fstest.MapFS) {
+			clear(p)
+		}, refs: []string{hello, "knowledge:acme/note"},
 			want: `gone "config:net": "config/net.yaml" is missing
 gone "knowledge:acme/note": "knowledge/acme/note.md" is missing
 gone "tool:acme/hello": "tools/acme/hello.sh" is missing`},
-		"no project": {change: func(w *world, p fstest.MapFS) { delete(w.spaces, "project") }, refs: []string{hello, "tool:acme/base/fetch"},
+		"no project": {change: func(w *world, p fstest.MapFS) {
+			delete(w.spaces, "project")
+		}, refs: []string{hello, "tool:acme/base/fetch"},
 			want: `gone "config:net": "config/net.yaml" is missing
 gone "tool:acme/hello": "tools/acme/hello.sh" is missing`},
-		"a new file of a tree": {change: func(w *world, p fstest.MapFS) { p["tools/acme/shop/more.txt"] = &fstest.MapFile{Data: []byte("a")} },
+		"a new file of a tree": {change: func(w *world, p fstest.MapFS) {
+			p["tools/acme/shop/more.txt"] = &fstest.MapFile{Data: []byte("a")}
+		},
 			want: `added "tool:acme/shop/run": "tools/acme/shop/more.txt" is a new file of the tool, not in the lock`},
-		"a tool gets a tree": {change: func(w *world, p fstest.MapFS) { p["tools/acme/hello.yaml"] = &fstest.MapFile{Data: []byte("a: 1\n")} }},
-		"a tool of the tree": {change: func(w *world, p fstest.MapFS) { p["tools/acme/shop/idle.py"].Data = []byte("x") }, refs: []string{"tool:acme/shop/walk"},
+		"a tool gets a tree": {change: func(w *world, p fstest.MapFS) {
+			p["tools/acme/hello.yaml"] = &fstest.MapFile{Data: []byte("a: 1\n")}
+		}},
+		"a tool of the tree": {change: func(w *world, p fstest.MapFS) {
+			p["tools/acme/shop/idle.py"].Data = []byte("x")
+		}, refs: []string{"tool:acme/shop/walk"},
 			want: `changed "tool:acme/shop/walk": "tools/acme/shop/idle.py" is locked as $tools/acme/shop/idle.py, but is @tools/acme/shop/idle.py`},
 		"no marker": {change: func(w *world, p fstest.MapFS) { delete(p, "tools/acme/shop/__init__.py") },
 			want: `gone "tool:acme/shop/run": "tools/acme/shop/__init__.py" is missing`},
-		"a file that no tree may have": {change: func(w *world, p fstest.MapFS) { p["tools/acme/shop/a|b"] = &fstest.MapFile{} }, refs: []string{"tool:acme/shop/run"},
+		"a file that no tree may have": {change: func(w *world, p fstest.MapFS) {
+			p["tools/acme/shop/a|b"] = &fstest.MapFile{}
+		}, refs: []string{"tool:acme/shop/run"},
 			want: `unreadable "tool:acme/shop/run": "project/tools/acme/shop": "a|b": path "a|b" has '|' in it, which some systems don't allow in a name`},
 		"an executor": {change: func(w *world, p fstest.MapFS) {
-			p["tools/rye/core/runtimes/bash_runtime.yaml"] = &fstest.MapFile{Data: []byte(tool(bash, "rye/core/primitives/subprocess"))}
-		}, refs: []string{hello}, want: `unpinned "tool:` + bash + `": "tools/rye/core/runtimes/bash_runtime.yaml" is not in the lock but would be used`},
+			p["tools/rye/core/runtimes/bash_runtime.yaml"] = &fstest.MapFile{Data: []byte(tool(bash,
+				"rye/core/primitives/subprocess"))}
+		}, refs: []string{hello}, want: `unpinned "tool:` + bash +
+			`": "tools/rye/core/runtimes/bash_runtime.yaml" is not in the lock but would be used`},
 		"a chain that is none": {change: func(w *world, p fstest.MapFS) {
-			p["tools/rye/core/runtimes/python_script_runtime.yaml"] = &fstest.MapFile{Data: []byte(tool(python, "rye/core/primitives/none"))}
-		}, refs: []string{"tool:acme/shop/run"}, want: `unpinned "tool:` + python + `": "tools/rye/core/runtimes/python_script_runtime.yaml" is not in the lock but would be used`},
+			p["tools/rye/core/runtimes/python_script_runtime.yaml"] = &fstest.MapFile{Data: []byte(tool(python,
+				"rye/core/primitives/none"))}
+		}, refs: []string{"tool:acme/shop/run"}, want: `unpinned "tool:` + python +
+			`": "tools/rye/core/runtimes/python_script_runtime.yaml" is not in the lock but would be used`},
 		"not its executor": {change: func(w *world, p fstest.MapFS) {
-			p["tools/rye/core/runtimes/python_script_runtime.yaml"] = &fstest.MapFile{Data: []byte(tool(python, "rye/core/primitives/subprocess"))}
+			p["tools/rye/core/runtimes/python_script_runtime.yaml"] = &fstest.MapFile{Data: []byte(tool(python,
+				"rye/core/primitives/subprocess"))}
 		}, refs: []string{hello}},
 		"in front of a bundle": {change: func(w *world, p fstest.MapFS) {
 			p["knowledge/see.md"] = &fstest.MapFile{Data: []byte(note("see"))}
@@ -118,9 +142,13 @@ unpinned "tool:acme/base/fetch": "tools/acme/base/fetch.sh" is not in the lock b
 		"too large to tell": {change: func(w *world, p fstest.MapFS) {
 			p["knowledge/see.md"] = &fstest.MapFile{Data: make([]byte, 9<<20)}
 		}, want: `unreadable "knowledge:see": "project/knowledge/see.md": is larger than the 8 MiB that an item may have`},
-		"a config": {change: func(w *world, p fstest.MapFS) { p["config/more.yaml"] = &fstest.MapFile{Data: []byte("a: 1\n")} }, refs: []string{hello},
+		"a config": {change: func(w *world, p fstest.MapFS) {
+			p["config/more.yaml"] = &fstest.MapFile{Data: []byte("a: 1\n")}
+		}, refs: []string{hello},
 			want: `unpinned "config:more": "config/more.yaml" is not in the lock but would be used`},
-		"config that can't be read": {change: func(w *world, p fstest.MapFS) { p["config/more.YAML"] = &fstest.MapFile{} }, refs: []string{hello},
+		"config that can't be read": {change: func(w *world, p fstest.MapFS) {
+			p["config/more.YAML"] = &fstest.MapFile{}
+		}, refs: []string{hello},
 			want: `unreadable "project/config/more.YAML": has the extension ".YAML", which a config has in lower case`},
 		"not pinned": {refs: []string{"tool:acme/unused"}, want: `"tool:acme/unused" is not locked`},
 	} {
@@ -159,9 +187,11 @@ func TestDriftOfKinds(t *testing.T) {
 	if got := w.drift(s); got != "" {
 		t.Error(got)
 	}
-	w.project()["tools/rye/core/extractors/other_extractor.yaml"] = &fstest.MapFile{Data: []byte(strings.Replace(prompt, "'^# (.*)$'", "'^(.*)$'", 1)), Mode: 0o644}
+	w.project()["tools/rye/core/extractors/other_extractor.yaml"] = &fstest.MapFile{
+		Data: []byte(strings.Replace(prompt, "'^# (.*)$'", "'^(.*)$'", 1)), Mode: 0o644}
 	w.resign()
-	if got, want := w.drift(s, "prompt:acme/hi"), `unpinned "tool:rye/core/extractors/other_extractor": "" is not in the lock but would be used`; got != want {
+	if got, want := w.drift(s, "prompt:acme/hi"),
+		`unpinned "tool:rye/core/extractors/other_extractor": "" is not in the lock but would be used`; got != want {
 		t.Errorf("got %s", got)
 	}
 }

@@ -23,27 +23,41 @@ func TestFiles(t *testing.T) {
 	for _, f := range files {
 		got = append(got, f.Ref+" "+f.Path)
 	}
-	want := []string{"tool:acme/hello tools/acme/hello.sh", "tool:acme/shop/run tools/acme/shop/__init__.py", "tool:acme/shop/run tools/acme/shop/idle.py",
-		"tool:acme/shop/run tools/acme/shop/lib/go.sh", "tool:acme/shop/run tools/acme/shop/lib/help.py", "tool:acme/shop/run tools/acme/shop/run.py", "tool:acme/shop/run tools/acme/shop/walk.py"}
+	want := []string{"tool:acme/hello tools/acme/hello.sh", "tool:acme/shop/run tools/acme/shop/__init__.py",
+		"tool:acme/shop/run tools/acme/shop/idle.py",
+		"tool:acme/shop/run tools/acme/shop/lib/go.sh", "tool:acme/shop/run tools/acme/shop/lib/help.py",
+		"tool:acme/shop/run tools/acme/shop/run.py", "tool:acme/shop/run tools/acme/shop/walk.py"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
 
-	policy := w.tree(map[string]string{"tools/acme/shop/run.py": w.files["project"]["tools/acme/shop/run.py"], "policy.yaml": "keys:\n"})
+	policy := w.tree(map[string]string{"tools/acme/shop/run.py": w.files["project"]["tools/acme/shop/run.py"],
+		"policy.yaml": "keys:\n"})
 	gone := run
 	gone.Files = cas.Sum([]byte("gone"))
 	for name, test := range map[string]struct {
 		change func(p *file.Pin)
 		want   string
 	}{
-		"the policy": {func(p *file.Pin) { p.Files = policy }, `"tool:acme/shop/run": its own file "tools/acme/shop/run.py" differs from the pin`},
+		"the policy": {func(p *file.Pin) {
+			p.Files = policy
+		}, `"tool:acme/shop/run": its own file "tools/acme/shop/run.py" differs from the pin`},
 		"the policy alone": {func(p *file.Pin) {
-			p.Digest, p.Size, p.Files = cas.Sum([]byte("x")), 1, w.tree(map[string]string{"tools/acme/shop/run.py": "x", "policy.yaml": "keys:\n"})
+			p.Digest, p.Size, p.Files = cas.Sum([]byte("x")), 1,
+				w.tree(map[string]string{"tools/acme/shop/run.py": "x", "policy.yaml": "keys:\n"})
 		}, `"tool:acme/shop/run": its files are not all below "tools/acme"`},
-		"vendored":     {func(p *file.Pin) { p.Path = "vendor/acme/shop/run.py" }, `"tool:acme/shop/run": "vendor/acme/shop/run.py" is not a valid path of an item`},
-		"another case": {func(p *file.Pin) { p.Path = "Bundles/acme/shop/run.py" }, `"tool:acme/shop/run": "Bundles/acme/shop/run.py" is not a valid path of an item`},
-		"hidden":       {func(p *file.Pin) { p.Path = ".git/acme/shop/run.py" }, `"tool:acme/shop/run": ".git/acme/shop/run.py" is not a valid path of an item`},
-		"another id":   {func(p *file.Pin) { p.Path = "tools/other/acme/shop/run.py" }, `"tool:acme/shop/run": "tools/other/acme/shop/run.py" is not its path`},
+		"vendored": {func(p *file.Pin) {
+			p.Path = "vendor/acme/shop/run.py"
+		}, `"tool:acme/shop/run": "vendor/acme/shop/run.py" is not a valid path of an item`},
+		"another case": {func(p *file.Pin) {
+			p.Path = "Bundles/acme/shop/run.py"
+		}, `"tool:acme/shop/run": "Bundles/acme/shop/run.py" is not a valid path of an item`},
+		"hidden": {func(p *file.Pin) {
+			p.Path = ".git/acme/shop/run.py"
+		}, `"tool:acme/shop/run": ".git/acme/shop/run.py" is not a valid path of an item`},
+		"another id": {func(p *file.Pin) {
+			p.Path = "tools/other/acme/shop/run.py"
+		}, `"tool:acme/shop/run": "tools/other/acme/shop/run.py" is not its path`},
 	} {
 		changed := run
 		test.change(&changed)

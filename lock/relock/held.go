@@ -22,8 +22,8 @@ type holding struct {
 	tell bool // no lock is made of it: what can't be read any more of what is locked needs nothing
 }
 
-// held returns the bundles from repositories that the old lock has and the requirements still let be; with places also those
-// from directories and archives, which have one version at a time as well.
+// held returns the bundles from repositories that the old lock has and the requirements still let be; with places also
+// those from directories and archives, which have one version at a time as well.
 func (r *Request) held(places bool) map[string]*file.Bundle {
 	held := map[string]*file.Bundle{}
 	if r.Old == nil {
@@ -36,7 +36,8 @@ func (r *Request) held(places bool) map[string]*file.Bundle {
 	for _, need := range r.Project.Requires {
 		b := r.Old.Bundle(need.ID)
 		_, ofGit := need.Source.Git()
-		if _, image := need.Source.OCI(); !ofGit && !image && !(places && !need.Source.Index) || b == nil || !need.Range.Contains(b.Version) || slices.Contains(r.Update, need.ID) || r.UpdateAll {
+		if _, image := need.Source.OCI(); !ofGit && !image && !(places && !need.Source.Index) || b == nil ||
+			!need.Range.Contains(b.Version) || slices.Contains(r.Update, need.ID) || r.UpdateAll {
 			continue
 		}
 		// Another branch or tag is asked for, whatever commit it is.
@@ -70,7 +71,9 @@ func (h *holding) Versions(ctx context.Context, id string) ([]resolve.Candidate,
 	if err != nil {
 		return nil, err
 	}
-	return append(slices.DeleteFunc(slices.Clone(now), func(c resolve.Candidate) bool { return c.Version == b.Version }), locked), nil
+	return append(slices.DeleteFunc(slices.Clone(now), func(c resolve.Candidate) bool {
+		return c.Version == b.Version
+	}), locked), nil
 }
 
 // Manifest implements Sources.
@@ -81,9 +84,9 @@ func (h *holding) Manifest(ctx context.Context, id, version string) (cas.Digest,
 	return h.Sources.Manifest(ctx, id, version)
 }
 
-// chooseHeld chooses versions with the bundles of repositories as they are locked. Only if that can't be, those that the
-// repositories have now count too, and only if that doesn't help, they alone. From then on the request has the sources that
-// were asked.
+// chooseHeld chooses versions with the bundles of repositories as they are locked. Only if that can't be, those that
+// the repositories have now count too, and only if that doesn't help, they alone. From then on the request has the
+// sources that were asked.
 func (r *Request) chooseHeld(ctx context.Context) (*resolve.Resolution, error) {
 	sources := r.Sources
 	if held := r.held(false); len(held) > 0 {

@@ -61,7 +61,8 @@ func (b *branch) Requires(_ context.Context, want file.Bundle) ([]manifest.Requi
 	return nil, nil
 }
 
-// TestHeld chooses versions while branches go on: what is locked stays until an update is asked for, or nothing else will do.
+// TestHeld chooses versions while branches go on: what is locked stays until an update is asked for, or nothing else
+// will do.
 func TestHeld(t *testing.T) {
 	old := &file.Lock{}
 	for _, id := range []string{"acme/base", "acme/util"} {
@@ -70,7 +71,8 @@ func TestHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 		old.Requires = append(old.Requires, r)
-		old.Bundles = append(old.Bundles, file.Bundle{ID: id, Version: "1.0.0", Manifest: oldManifest, Source: placeOf(t, id, "@"+oldCommit)})
+		old.Bundles = append(old.Bundles, file.Bundle{ID: id, Version: "1.0.0", Manifest: oldManifest,
+			Source: placeOf(t, id, "@"+oldCommit)})
 	}
 	for name, c := range map[string]struct {
 		base   project.Source
@@ -81,16 +83,26 @@ func TestHeld(t *testing.T) {
 		asked  string
 		want   string
 	}{
-		"nothing asked":       {placeOf(t, "acme/base", "@main"), ">=1.0", nil, false, nil, "", "acme/base 1.0.0, acme/util 1.0.0"},
-		"one is updated":      {placeOf(t, "acme/base", "@main"), ">=1.0", []string{"acme/base"}, false, nil, "acme/base", "acme/base 1.1.0, acme/util 1.0.0"},
-		"all are":             {placeOf(t, "acme/base", "@main"), ">=1.0", nil, true, nil, "acme/base acme/util", "acme/base 1.1.0, acme/util 1.1.0"},
-		"another branch":      {placeOf(t, "acme/base", "@next"), ">=1.0", nil, false, nil, "acme/base", "acme/base 1.1.0, acme/util 1.0.0"},
-		"another repository":  {placeOf(t, "acme/other", "@main"), ">=1.0", nil, false, nil, "acme/base", "acme/base 1.1.0, acme/util 1.0.0"},
-		"the commit":          {placeOf(t, "acme/base", "@"+oldCommit), ">=1.0", nil, false, nil, "", "acme/base 1.0.0, acme/util 1.0.0"},
-		"another commit":      {placeOf(t, "acme/base", "@"+newCommit), ">=1.0", nil, false, nil, "acme/base", "acme/base 1.1.0, acme/util 1.0.0"},
-		"another range":       {placeOf(t, "acme/base", "@main"), "^1.1", nil, false, nil, "acme/base", "acme/base 1.1.0, acme/util 1.0.0"},
-		"what it needs holds": {placeOf(t, "acme/base", "@main"), ">=1.0", nil, false, map[string]string{"acme/base@1.0.0": "^1.0"}, "", "acme/base 1.0.0, acme/util 1.0.0"},
-		"what it needs": {placeOf(t, "acme/base", "@main"), "^1.1", nil, false, map[string]string{"acme/base@1.1.0": "^1.1"}, "acme/base acme/base acme/util",
+		"nothing asked": {placeOf(t, "acme/base", "@main"), ">=1.0", nil, false, nil, "",
+			"acme/base 1.0.0, acme/util 1.0.0"},
+		"one is updated": {placeOf(t, "acme/base", "@main"), ">=1.0", []string{"acme/base"}, false, nil,
+			"acme/base", "acme/base 1.1.0, acme/util 1.0.0"},
+		"all are": {placeOf(t, "acme/base", "@main"), ">=1.0", nil, true, nil, "acme/base acme/util",
+			"acme/base 1.1.0, acme/util 1.1.0"},
+		"another branch": {placeOf(t, "acme/base", "@next"), ">=1.0", nil, false, nil, "acme/base",
+			"acme/base 1.1.0, acme/util 1.0.0"},
+		"another repository": {placeOf(t, "acme/other", "@main"), ">=1.0", nil, false, nil, "acme/base",
+			"acme/base 1.1.0, acme/util 1.0.0"},
+		"the commit": {placeOf(t, "acme/base", "@"+oldCommit), ">=1.0", nil, false, nil, "",
+			"acme/base 1.0.0, acme/util 1.0.0"},
+		"another commit": {placeOf(t, "acme/base", "@"+newCommit), ">=1.0", nil, false, nil, "acme/base",
+			"acme/base 1.1.0, acme/util 1.0.0"},
+		"another range": {placeOf(t, "acme/base", "@main"), "^1.1", nil, false, nil, "acme/base",
+			"acme/base 1.1.0, acme/util 1.0.0"},
+		"what it needs holds": {placeOf(t, "acme/base", "@main"), ">=1.0", nil, false,
+			map[string]string{"acme/base@1.0.0": "^1.0"}, "", "acme/base 1.0.0, acme/util 1.0.0"},
+		"what it needs": {placeOf(t, "acme/base", "@main"), "^1.1", nil, false,
+			map[string]string{"acme/base@1.1.0": "^1.1"}, "acme/base acme/base acme/util",
 			"acme/base 1.1.0, acme/util 1.1.0"},
 	} {
 		b := &branch{tips: map[string]string{"acme/base": "1.1.0", "acme/util": "1.1.0"}, needs: c.needs}
@@ -98,7 +110,8 @@ func TestHeld(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := Request{Project: &project.Project{Requires: []project.Requirement{need, old.Requires[1]}}, Old: old, Update: c.update, UpdateAll: c.all, Env: Env{Sources: b}}
+		r := Request{Project: &project.Project{Requires: []project.Requirement{need, old.Requires[1]}}, Old: old,
+			Update: c.update, UpdateAll: c.all, Env: Env{Sources: b}}
 		chosen, err := r.choose(t.Context())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -107,7 +120,8 @@ func TestHeld(t *testing.T) {
 		var got []string
 		for i, line := range chosen {
 			got = append(got, line.ID+" "+line.Version)
-			if line.Version == "1.0.0" && line != old.Bundles[i] || line.Version != "1.0.0" && line.Manifest != newManifest {
+			if line.Version == "1.0.0" && line != old.Bundles[i] || line.Version != "1.0.0" &&
+				line.Manifest != newManifest {
 				t.Errorf("%s: %+v", name, line)
 			}
 		}
@@ -147,20 +161,24 @@ func TestHeldAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		old.Requires = append(old.Requires, r)
-		old.Bundles = append(old.Bundles, file.Bundle{ID: id, Version: "1.0.0", Manifest: oldManifest, Source: placeOf(t, id, "@"+oldCommit)})
+		old.Bundles = append(old.Bundles, file.Bundle{ID: id, Version: "1.0.0", Manifest: oldManifest,
+			Source: placeOf(t, id, "@"+oldCommit)})
 	}
 	base, err := project.NewRequirement("acme/base", "^1.1", placeOf(t, "acme/base", "@main"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tip := range []string{"1.0.0", "1.1.0"} { // of acme/side: another commit, and another version
-		b := &branch{tips: map[string]string{"acme/base": "1.1.0", "acme/util": "1.1.0", "acme/side": tip}, needs: map[string]string{"acme/base@1.1.0": "^1.1"}}
-		r := Request{Project: &project.Project{Requires: []project.Requirement{base, old.Requires[1], old.Requires[2]}}, Old: old, Env: Env{Sources: b}}
+		b := &branch{tips: map[string]string{"acme/base": "1.1.0", "acme/util": "1.1.0", "acme/side": tip},
+			needs: map[string]string{"acme/base@1.1.0": "^1.1"}}
+		r := Request{Project: &project.Project{Requires: []project.Requirement{base, old.Requires[1],
+			old.Requires[2]}}, Old: old, Env: Env{Sources: b}}
 		chosen, err := r.choose(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(chosen) != 3 || chosen[0].Version != "1.1.0" || chosen[1] != old.Bundles[1] || chosen[2].Version != "1.1.0" {
+		if len(chosen) != 3 || chosen[0].Version != "1.1.0" || chosen[1] != old.Bundles[1] ||
+			chosen[2].Version != "1.1.0" {
 			t.Errorf("with %s: %+v", tip, chosen)
 		}
 	}

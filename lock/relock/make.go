@@ -1,13 +1,13 @@
-// Package relock makes the lock of a project, or makes it anew. It chooses versions where requirements changed, brings what
-// isn't in the store, and pins everything that the roots reach. It writes no file.
+// Package relock makes the lock of a project, or makes it anew. It chooses versions where requirements changed, brings
+// what isn't in the store, and pins everything that the roots reach. It writes no file.
 //
-// A bundle from a repository of git stays at the commit that is locked, while its branch or tag goes on: until it is to be
-// updated, rye.yaml names another place, revision or range, or the other bundles fit no version but a newer one. Where a
-// Toolchain is given its programs are pinned for this platform; the lines of others stay, and so do those of programs
-// that aren't on this machine. Set.Program finds a line.
+// A bundle from a repository of git stays at the commit that is locked, while its branch or tag goes on: until it is
+// to be updated, rye.yaml names another place, revision or range, or the other bundles fit no version but a newer one.
+// Where a Toolchain is given its programs are pinned for this platform; the lines of others stay, and so do those of
+// programs that aren't on this machine. Set.Program finds a line.
 //
-// Of the packages that tools list, what the old lock has stays as long as the list does. What isn't listed any more goes.
-// Two tools may list two versions of a package, but not two files for one name.
+// Of the packages that tools list, what the old lock has stays as long as the list does. What isn't listed any more
+// goes. Two tools may list two versions of a package, but not two files for one name.
 package relock
 
 import (
@@ -42,7 +42,8 @@ type Sources interface {
 	Manifest(ctx context.Context, id, version string) (cas.Digest, project.Source, error)
 	// Requires returns what a bundle needs. It looks into the store first.
 	Requires(ctx context.Context, want file.Bundle) ([]manifest.Require, error)
-	// Bring brings a bundle into the store, whole and verified. Below are the spaces of what it needs, and the library.
+	// Bring brings a bundle into the store, whole and verified. Below are the spaces of what it needs, and the
+	// library.
 	Bring(ctx context.Context, want file.Bundle, below []*ai.Space) (*bundle.Bundle, error)
 }
 
@@ -66,10 +67,11 @@ type Env struct {
 	// Ready runs with the chosen bundles, once they are here and before any item is looked at. Optional.
 	Ready func(bundles []file.Bundle) error
 	// View puts the project's and the user's spaces over the system spaces that it is given. The caller calls done.
-	View      func(ctx context.Context, system []*ai.Space) (view *ai.View, admit *ai.Admitter, done func(), err error)
-	Store     closure.Store // is given the bytes of what is pinned in the project and the user's space; nil: nothing is kept
-	Packages  Packages      // nil: a package that isn't in Old is an error
-	Toolchain Toolchain     // finds the programs to pin; nil: programs stay as in Old
+	View func(ctx context.Context, system []*ai.Space) (view *ai.View, admit *ai.Admitter, done func(), err error)
+	// is given the bytes of what is pinned in the project and the user's space; nil: nothing is kept
+	Store     closure.Store
+	Packages  Packages  // nil: a package that isn't in Old is an error
+	Toolchain Toolchain // finds the programs to pin; nil: programs stay as in Old
 }
 
 // A Made is a lock that was made, and how.
@@ -92,8 +94,8 @@ func (m *Made) Write(w io.Writer) error {
 	return fmt.Errorf("the new %s isn't the one that was checked, %s", file.Name, m.ID)
 }
 
-// Make chooses versions where the requirements changed, brings what isn't in the store, and pins all that the roots can
-// reach. It writes no file.
+// Make chooses versions where the requirements changed, brings what isn't in the store, and pins all that the roots
+// can reach. It writes no file.
 func Make(ctx context.Context, r Request) (*Made, error) {
 	if r.Old == nil {
 		r.Old = &file.Lock{}
@@ -105,8 +107,8 @@ func Make(ctx context.Context, r Request) (*Made, error) {
 	return r.make(ctx, bundles, false)
 }
 
-// MakeUser locks the user's space. No version is chosen: of the installed bundles, which are sorted by id and require no
-// others, those are locked that an item reaches.
+// MakeUser locks the user's space. No version is chosen: of the installed bundles, which are sorted by id and require
+// no others, those are locked that an item reaches.
 func MakeUser(ctx context.Context, r Request, installed []file.Bundle) (*Made, error) {
 	if r.Old == nil {
 		r.Old = &file.Lock{}
@@ -130,7 +132,8 @@ func (r *Request) make(ctx context.Context, bundles []file.Bundle, user bool) (*
 		return nil, err
 	}
 	defer done()
-	m.Closure, err = closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: r.Project.AllRoots(), User: user, Store: r.Store})
+	m.Closure, err = closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: r.Project.AllRoots(),
+		User: user, Store: r.Store})
 	if err != nil {
 		return nil, err
 	}
@@ -160,8 +163,8 @@ func (r *Request) make(ctx context.Context, bundles []file.Bundle, user bool) (*
 	return m, nil
 }
 
-// Choose chooses versions of the bundles, and nothing more. Of what has one version at a time both count: what is locked, and
-// what its directory, archive, branch or tag is now.
+// Choose chooses versions of the bundles, and nothing more. Of what has one version at a time both count: what is
+// locked, and what its directory, archive, branch or tag is now.
 func Choose(ctx context.Context, r Request) (*resolve.Resolution, error) {
 	if held := r.held(true); len(held) > 0 {
 		r.Sources = &holding{Sources: r.Sources, r: &r, held: held, tips: true, tell: true}
@@ -224,7 +227,8 @@ func (m *Made) reached(bundles []file.Bundle) (left []file.Bundle) {
 // choose returns the bundles of the lock, sorted by id. Without a change no source is asked.
 func (r *Request) choose(ctx context.Context) ([]file.Bundle, error) {
 	updates := r.UpdateAll || slices.ContainsFunc(r.Update, func(id string) bool { return id != lock.Library })
-	if !updates && !r.Resolve && slices.EqualFunc(SortedRequires(r.Project.Requires), r.Old.Requires, sameRequirement) {
+	if !updates && !r.Resolve && slices.EqualFunc(SortedRequires(r.Project.Requires), r.Old.Requires,
+		sameRequirement) {
 		settled, err := r.settled(ctx)
 		if err != nil || settled {
 			return r.Old.Bundles, err
@@ -237,7 +241,8 @@ func (r *Request) choose(ctx context.Context) ([]file.Bundle, error) {
 	var out []file.Bundle
 	for _, b := range res.Bundles {
 		// A version that stays is the bundle that it was: another one under its version is no matter of choosing.
-		if old := r.Old.Bundle(b.ID); old != nil && old.Version == b.Version && !slices.Contains(r.Update, b.ID) && !r.UpdateAll {
+		if old := r.Old.Bundle(b.ID); old != nil && old.Version == b.Version && !slices.Contains(r.Update, b.ID) &&
+			!r.UpdateAll {
 			if _, from, err := r.Sources.Manifest(ctx, b.ID, b.Version); err == nil && from == old.Source {
 				out = append(out, *old)
 				continue
@@ -252,7 +257,8 @@ func (r *Request) choose(ctx context.Context) ([]file.Bundle, error) {
 	return out, nil
 }
 
-// settled reports whether the bundles of the old lock are all that its requirements need, each in a version that will do.
+// settled reports whether the bundles of the old lock are all that its requirements need, each in a version that will
+// do.
 func (r *Request) settled(ctx context.Context) (bool, error) {
 	used := map[string]bool{}
 	ok := true
@@ -314,7 +320,8 @@ func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]
 		}
 		b := bundles[i]
 		if slices.Contains(path, b.ID) {
-			return fault.New(fault.Circular, "bundles require each other in a cycle: %s", strings.Join(append(path[slices.Index(path, b.ID):], b.ID), " → "))
+			return fault.New(fault.Circular, "bundles require each other in a cycle: %s",
+				strings.Join(append(path[slices.Index(path, b.ID):], b.ID), " → "))
 		}
 		path = append(path, b.ID)
 		defer func() { path = path[:len(path)-1] }()
@@ -431,7 +438,9 @@ func definitions(old, made []file.Definition) []file.Definition {
 
 // SortedRequires returns requirements in the order of a lock.
 func SortedRequires(list []project.Requirement) []project.Requirement {
-	return slices.SortedFunc(slices.Values(list), func(a, b project.Requirement) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.SortedFunc(slices.Values(list), func(a, b project.Requirement) int {
+		return cmp.Compare(a.ID, b.ID)
+	})
 }
 
 func sameRequirement(a, b project.Requirement) bool {

@@ -74,7 +74,8 @@ func (w *world) request(away error) relock.Request {
 	return relock.Request{Project: p, Env: relock.Env{Sources: stock{w, away}, Files: w.store, Library: w.std,
 		View: func(ctx context.Context, system []*ai.Space) (*ai.View, *ai.Admitter, func(), error) {
 			trust := w.trust()
-			v, err := ai.NewView(ctx, ai.Options{Spaces: append([]*ai.Space{w.spaces["project"]}, system...), Trust: trust, MayOverride: trust.Root.Policy.MayOverride})
+			v, err := ai.NewView(ctx, ai.Options{Spaces: append([]*ai.Space{w.spaces["project"]}, system...),
+				Trust: trust, MayOverride: trust.Root.Policy.MayOverride})
 			if err != nil {
 				return nil, nil, nil, err
 			}
@@ -84,8 +85,8 @@ func (w *world) request(away error) relock.Request {
 		}}}
 }
 
-// TestMakePinned: of a bundle that is out of reach what was pinned does, if it is the very bundle; and what is wrong with a
-// bundle that is there isn't that.
+// TestMakePinned: of a bundle that is out of reach what was pinned does, if it is the very bundle; and what is wrong
+// with a bundle that is there isn't that.
 func TestMakePinned(t *testing.T) {
 	w := shop(t)
 	w.requires[base] = w.requires[base][:1] // bundles no longer require the library
@@ -103,7 +104,8 @@ func TestMakePinned(t *testing.T) {
 	other.files[base]["knowledge/acme/idle.md"] += "More.\n"
 	stranger := other.build().set()
 
-	offline, gone := &source.OfflineError{Address: "https://a.example", ID: "acme/base"}, &fs.PathError{Op: "open", Path: "../dist", Err: fs.ErrNotExist}
+	offline, gone := &source.OfflineError{Address: "https://a.example", ID: "acme/base"},
+		&fs.PathError{Op: "open", Path: "../dist", Err: fs.ErrNotExist}
 	for name, c := range map[string]struct {
 		pinned *lock.Set
 		away   error
@@ -137,7 +139,8 @@ func TestMakePinned(t *testing.T) {
 
 // TestMakeUses: the items of a required bundle are roots, as far as use: in rye.yaml lets them.
 func TestMakeUses(t *testing.T) {
-	for use, want := range map[string][2]bool{"": {true, true}, ", use: []": {}, `, use: ["tool:acme/**"]`: {true, false}, `, use: ["knowledge:**"]`: {false, true}} {
+	for use, want := range map[string][2]bool{"": {true, true}, ", use: []": {},
+		`, use: ["tool:acme/**"]`: {true, false}, `, use: ["knowledge:**"]`: {false, true}} {
 		w := shop(t)
 		w.requires[base] = w.requires[base][:1]
 		w.build()
@@ -149,7 +152,9 @@ func TestMakeUses(t *testing.T) {
 			old.Requires[i].Source = shelf
 		}
 		old, _ = w.written(old)
-		p, err := project.Parse([]byte("roots: [\"tool:acme/hello\"]\nrequires:\n  acme/base: {version: \"^2.1\", index: \"https://a.example/index.yaml\""+use+"}\n"), "")
+		p, err := project.Parse(
+			[]byte("roots: [\"tool:acme/hello\"]\nrequires:\n  acme/base: {version: \"^2.1\", index: \"https://a.example/index.yaml\""+
+				use+"}\n"), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,14 +164,15 @@ func TestMakeUses(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", use, all(err))
 		}
-		if got := [2]bool{made.Lock.Pin(ref("tool:acme/base/idle")) != nil, made.Lock.Pin(ref("knowledge:acme/idle")) != nil}; got != want {
+		if got := [2]bool{made.Lock.Pin(ref("tool:acme/base/idle")) != nil,
+			made.Lock.Pin(ref("knowledge:acme/idle")) != nil}; got != want {
 			t.Errorf("%q: got %v, want %v", use, got, want)
 		}
 	}
 }
 
-// TestMakeReached: the user's own lock has those of the bundles installed that something is pinned from, and what these
-// require.
+// TestMakeReached: the user's own lock has those of the bundles installed that something is pinned from, and what
+// these require.
 func TestMakeReached(t *testing.T) {
 	const lone = "system:acme/lone"
 	for roots, want := range map[string]string{

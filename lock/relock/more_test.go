@@ -27,12 +27,15 @@ func TestOddManifests(t *testing.T) {
 		require manifest.Require
 		want    string
 	}{
-		"an item outside": {manifest.File{Path: "knowledge/see.md", Digest: see.Digest, Size: 1, Mode: cas.File, Ref: "knowledge:see", Version: "2.0.0"}, manifest.Require{},
+		"an item outside": {manifest.File{Path: "knowledge/see.md", Digest: see.Digest, Size: 1, Mode: cas.File,
+			Ref: "knowledge:see", Version: "2.0.0"}, manifest.Require{},
 			`"knowledge:see": "knowledge/see.md" is not a valid path of an item`},
-		"a range that is none": {manifest.File{Path: ".ai/knowledge/see.md", Digest: see.Digest, Size: 1, Mode: cas.File, Ref: "knowledge:see", Version: "2.0.0"},
+		"a range that is none": {manifest.File{Path: ".ai/knowledge/see.md", Digest: see.Digest, Size: 1,
+			Mode: cas.File, Ref: "knowledge:see", Version: "2.0.0"},
 			manifest.Require{BundleID: "acme/base", Version: "latest"}, `"bundle:acme/util@1.2.0": `},
 	} {
-		body, _, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: "acme/util", Version: "1.2.0", Requires: requires(c.require)}, []manifest.File{c.file})
+		body, _, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: "acme/util", Version: "1.2.0",
+			Requires: requires(c.require)}, []manifest.File{c.file})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +133,8 @@ func TestSidesOfLess(t *testing.T) {
 	// The trees aren't there yet, as when a lock is only tried.
 	now := w.side(l, b, lock.SetOptions{Objects: treeless{w}, Std: w.std})
 	c, err := lock.Compare(t.Context(), was, now)
-	if err != nil || len(c.Report.Unread) > 0 || !strings.Contains(summary(c.Report), "changed tool:acme/shop/run info") {
+	if err != nil || len(c.Report.Unread) > 0 ||
+		!strings.Contains(summary(c.Report), "changed tool:acme/shop/run info") {
 		t.Errorf("got %v\n%s", err, summary(c.Report))
 	}
 	// A library whose files can't be opened.
@@ -172,7 +176,8 @@ func TestUnreadableFolder(t *testing.T) {
 	w := shop(t).build()
 	s := w.set()
 	w.spaces["project"].FS = locked{w.project(), "tools/acme/base"}
-	if got, want := w.drift(s, "tool:acme/base/fetch"), `unreadable "tool:acme/base/fetch": "project/tools/acme/base": permission denied`; got != want {
+	if got, want := w.drift(s, "tool:acme/base/fetch"),
+		`unreadable "tool:acme/base/fetch": "project/tools/acme/base": permission denied`; got != want {
 		t.Errorf("got %s", got)
 	}
 	// A file stands where a directory could.
@@ -184,7 +189,8 @@ func TestUnreadableFolder(t *testing.T) {
 	}
 	// What can't be read isn't what is pinned.
 	w.spaces["project"].FS = locked{w.project(), "tools/acme/hello.sh"}
-	if got := w.drift(s, "tool:acme/hello"); !strings.Contains(got, `"tool:acme/hello": lstat tools/acme/hello.sh: permission denied`) {
+	if got := w.drift(s, "tool:acme/hello"); !strings.Contains(got,
+		`"tool:acme/hello": lstat tools/acme/hello.sh: permission denied`) {
 		t.Errorf("got %s", got)
 	}
 }

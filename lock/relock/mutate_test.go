@@ -23,7 +23,8 @@ import (
 func full(t testing.TB) *world {
 	w := shop(t)
 	w.std = small(t)
-	w.files["user"] = files{"knowledge/mine/me.md": note("mine/me"), "tools/mine/far/far.py": pyTool("mine/far/far"), "tools/mine/far/__init__.py": ""}
+	w.files["user"] = files{"knowledge/mine/me.md": note("mine/me"), "tools/mine/far/far.py": pyTool("mine/far/far"),
+		"tools/mine/far/__init__.py": ""}
 	w.files["project"]["tools/rye/core/extractors/prompt_extractor.yaml"] = prompt
 	w.files["project"]["prompts/acme/hi.txt"] = "# Hi\n"
 	w.policy = "\noverride:\n  - \"**\"\n"
@@ -50,8 +51,11 @@ func small(t testing.TB) *ai.Space {
 
 func (w *world) full() (*file.Lock, []byte) {
 	l, _ := w.made()
-	l.Toolchain = []file.Program{{Name: "python", Platform: "linux/amd64", Version: "3.13.1", Digest: cas.Sum([]byte("a"))}, {Name: "python", Platform: "linux/arm64", Version: "3.13.1", Digest: cas.Sum([]byte("b"))}}
-	l.Artifacts = []file.Artifact{{Name: "pypi:requests", Version: "2.32.3", Digest: w.put(cas.Blob, []byte("c")), Source: "sha256:" + strings.Repeat("07", 32), Size: 1}}
+	l.Toolchain = []file.Program{{Name: "python", Platform: "linux/amd64", Version: "3.13.1",
+		Digest: cas.Sum([]byte("a"))}, {Name: "python", Platform: "linux/arm64", Version: "3.13.1",
+		Digest: cas.Sum([]byte("b"))}}
+	l.Artifacts = []file.Artifact{{Name: "pypi:requests", Version: "2.32.3", Digest: w.put(cas.Blob, []byte("c")),
+		Source: "sha256:" + strings.Repeat("07", 32), Size: 1}}
 	l.Definitions = append(l.Definitions, file.Definition{Name: "mcp:files/read", Digest: cas.Sum([]byte("d"))})
 	return w.written(l)
 }
@@ -94,10 +98,12 @@ func others(value string, section []entry, name string, objects []string) (all [
 		all = append(all, string(flip), `"blake3:`+strings.Repeat("0", 64)+`"`, value[:len(value)-2]+`"`)
 		all = append(all, objects...)
 	case strings.HasPrefix(value, "["):
-		all = append(all, "[]", `["`+eve.Public().Fingerprint().String()+`"]`, `["`+bob.Public().Fingerprint().String()+`"]`,
+		all = append(all, "[]", `["`+eve.Public().Fingerprint().String()+`"]`,
+			`["`+bob.Public().Fingerprint().String()+`"]`,
 			value[:len(value)-1]+`, "`+strings.Repeat("f", 64)+`"]`)
 	case strings.HasPrefix(value, `"`):
-		all = append(all, `""`, value[:len(value)-1]+`x"`, `"*"`, `"v1"`, `"exec"`, `"file"`, `"project"`, `"user"`, `"system:acme/base"`, `"system:acme/util"`, `"system:rye/std"`,
+		all = append(all, `""`, value[:len(value)-1]+`x"`, `"*"`, `"v1"`, `"exec"`, `"file"`, `"project"`, `"user"`,
+			`"system:acme/base"`, `"system:acme/util"`, `"system:rye/std"`,
 			`"9.9.9"`, `"../elsewhere"`, `"tools/acme/shop/idle.py"`)
 	default:
 		all = append(all, "0", "1", value+"0", "-1", "99999999999999999999")
@@ -152,7 +158,8 @@ func mutants(lock string, objects []string, try func(what, text string)) {
 				name, _, _ := strings.Cut(more, ":")
 				if !strings.Contains(lines[e.line], name+": ") {
 					for j := range len(e.fields) + 1 {
-						try(at+": with "+more, with(e.line, e.text(e.name, slices.Insert(slices.Clone(e.fields), j, more))))
+						try(at+": with "+more, with(e.line,
+							e.text(e.name, slices.Insert(slices.Clone(e.fields), j, more))))
 					}
 				}
 			}
@@ -164,8 +171,8 @@ func mutants(lock string, objects []string, try func(what, text string)) {
 	}
 }
 
-// TestMutants: every edit of one thing in a lock is refused when it is read or made a set, or where what it speaks of is
-// used; or Drift or Weakening reports it; or all that was pinned is what it was.
+// TestMutants: every edit of one thing in a lock is refused when it is read or made a set, or where what it speaks of
+// is used; or Drift or Weakening reports it; or all that was pinned is what it was.
 func TestMutants(t *testing.T) {
 	w := full(t)
 	l, text := w.full()
@@ -247,7 +254,8 @@ func (w *world) past() (all []cas.Digest) {
 		"directives/acme/deploy.md": {"Do it.", "Go on."}, "config/net.yaml": {"a: one", "a: two"},
 	} {
 		text := old.files["project"][name]
-		if old.files["project"][name] = strings.Replace(text, words[0], words[1], 1); old.files["project"][name] == text {
+		if old.files["project"][name] = strings.Replace(text, words[0], words[1],
+			1); old.files["project"][name] == text {
 			w.Fatal(name)
 		}
 		defer func() { all = append(all, w.put(cas.Blob, old.project()[name].Data)) }()
@@ -257,7 +265,8 @@ func (w *world) past() (all []cas.Digest) {
 }
 
 // judge says what becomes of a mutant.
-func (w *world) judge(ctx context.Context, text string, original *use, was map[model.Ref]string) (how string, err error) {
+func (w *world) judge(ctx context.Context, text string, original *use, was map[model.Ref]string) (how string,
+	err error) {
 	l, err := file.Parse([]byte(text))
 	if err != nil {
 		return "parse", nil

@@ -20,8 +20,8 @@ import (
 type Packages interface {
 	// Find returns the files of a package that can be pinned, without digests and sizes.
 	Find(ctx context.Context, p *packages.Package) ([]file.Artifact, error)
-	// Bring brings files to where all bytes of the lock are, and returns them with digests and sizes. One that has a digest
-	// is brought if it is missing, and has to have that one.
+	// Bring brings files to where all bytes of the lock are, and returns them with digests and sizes. One that has a
+	// digest is brought if it is missing, and has to have that one.
 	Bring(ctx context.Context, all []file.Artifact) ([]file.Artifact, error)
 }
 
@@ -31,8 +31,8 @@ type wanted struct {
 	pkg  *packages.Package
 }
 
-// artifacts pins what the lists of the closure name. Files of the old lock stay, and no registry is asked where the list hasn't
-// changed; those that no list names any more go.
+// artifacts pins what the lists of the closure name. Files of the old lock stay, and no registry is asked where the
+// list hasn't changed; those that no list names any more go.
 func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, error) {
 	all := r.wanted(m.Closure.Lists)
 	found := make([][]file.Artifact, len(all))
@@ -60,7 +60,9 @@ func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, erro
 			pinned[name], by[name] = a, w.tool
 		}
 	}
-	out := slices.SortedFunc(maps.Values(pinned), func(a, b file.Artifact) int { return strings.Compare(a.String(), b.String()) })
+	out := slices.SortedFunc(maps.Values(pinned), func(a, b file.Artifact) int {
+		return strings.Compare(a.String(), b.String())
+	})
 	if r.Packages == nil || len(out) == 0 {
 		return out, nil
 	}
@@ -87,19 +89,20 @@ func (r *Request) wanted(lists []closure.List) (all []wanted) {
 // twoFiles is about two tools whose lists give one name to different files: a lock has one file for a name.
 func twoFiles(name, source, other string, tool, otherTool model.Ref) error {
 	e := fault.New(fault.Conflict, "%s names two different files", name).On("reason", "packages").On("package", name).
-		Because(fmt.Sprintf("%s for %s", source, tool), fmt.Sprintf("%s for %s", other, otherTool)).Try("rye docs packages").Permanent()
+		Because(fmt.Sprintf("%s for %s", source, tool),
+			fmt.Sprintf("%s for %s", other, otherTool)).Try("rye docs packages").Permanent()
 	e.Exit = fault.ExitRefused
 	return e
 }
 
 func sameSource(a, b packages.File) bool { return a.Source == b.Source }
 
-// find returns the files of a package, with the digests that the old lock has, and whether there may be more, for which
-// no registry could be asked.
+// find returns the files of a package, with the digests that the old lock has, and whether there may be more, for
+// which no registry could be asked.
 func (r *Request) find(ctx context.Context, m *Made, w *wanted) (found []file.Artifact, unasked bool, err error) {
 	old := allowed(nil, r.Old, w.pkg)
-	// A list allows files that are never pinned, such as source archives. Whether there are others now is asked when the list
-	// is another one.
+	// A list allows files that are never pinned, such as source archives. Whether there are others now is asked when
+	// the list is another one.
 	var same []file.Artifact
 	for _, l := range append([]*file.Lock{r.Old}, r.Sides...) {
 		if l != nil && !r.UpdateAll && sameTree(l, m, w.tool) {
@@ -114,7 +117,8 @@ func (r *Request) find(ctx context.Context, m *Made, w *wanted) (found []file.Ar
 		return old, false, nil
 	}
 	if r.Packages == nil {
-		return nil, false, fault.New(fault.LockMismatch, "%s is not in the lock", w.pkg).On("reason", "packages").On("package", w.pkg.String()).Try("rye lock")
+		return nil, false, fault.New(fault.LockMismatch, "%s is not in the lock", w.pkg).On("reason",
+			"packages").On("package", w.pkg.String()).Try("rye lock")
 	}
 	found, err = r.Packages.Find(ctx, w.pkg)
 	if gone, ok := errors.AsType[interface {
@@ -136,7 +140,9 @@ func (r *Request) find(ctx context.Context, m *Made, w *wanted) (found []file.Ar
 // allowed adds to files those that a lock has of a package, and that are on its list.
 func allowed(files []file.Artifact, l *file.Lock, p *packages.Package) []file.Artifact {
 	for _, a := range l.ArtifactsOf(p.Key(), p.Version) {
-		if p.Has(a.Source) && !slices.ContainsFunc(files, func(f file.Artifact) bool { return f.Version == a.Version }) {
+		if p.Has(a.Source) && !slices.ContainsFunc(files, func(f file.Artifact) bool {
+			return f.Version == a.Version
+		}) {
 			files = append(files, a)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/rye-build/rye/lock/relock"
 )
 
-// A counter has all files whose bytes are their names, one wheel for each digest of those that it knows, and counts what it
-// is asked for.
+// A counter has all files whose bytes are their names, one wheel for each digest of those that it knows, and counts
+// what it is asked for.
 type counter struct {
 	world *world
 	files []string // the bytes of the wheels there are
@@ -42,7 +42,8 @@ func (c *counter) Find(_ context.Context, p *packages.Package) (all []file.Artif
 	c.found = append(c.found, p.String())
 	for i, text := range c.files {
 		if p.Has(sha(text)) {
-			all = append(all, file.Artifact{Name: p.Key(), Version: fmt.Sprintf("%s:py3-none-p%d", p.Version, i), Source: sha(text)})
+			all = append(all, file.Artifact{Name: p.Key(), Version: fmt.Sprintf("%s:py3-none-p%d", p.Version, i),
+				Source: sha(text)})
 		}
 	}
 	return all, c.err
@@ -90,8 +91,10 @@ func listing(t *testing.T) (*world, *counter) {
 	w.roots = []string{"tool:acme/one/run", "tool:acme/two/run"}
 	w.requires = map[string][]requirement{}
 	w.files = map[string]files{"project": {
-		"tools/acme/one/run.py": lister("acme/one/run"), "tools/acme/one/__init__.py": "", "tools/acme/one/_requirements.txt": line("a==1", "a", "source") + line("b==1", "b"),
-		"tools/acme/two/run.py": lister("acme/two/run"), "tools/acme/two/__init__.py": "", "tools/acme/two/_requirements.txt": line("b==1", "b") + line("b-2==1", "b2"),
+		"tools/acme/one/run.py": lister("acme/one/run"), "tools/acme/one/__init__.py": "",
+		"tools/acme/one/_requirements.txt": line("a==1", "a", "source") + line("b==1", "b"),
+		"tools/acme/two/run.py":            lister("acme/two/run"), "tools/acme/two/__init__.py": "",
+		"tools/acme/two/_requirements.txt": line("b==1", "b") + line("b-2==1", "b2"),
 	}}
 	return w.build(), &counter{world: w, files: []string{"a", "b", "b2", "more"}}
 }
@@ -132,18 +135,27 @@ func TestMakePackages(t *testing.T) {
 		{name: "first", want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]",
 			asked: "[pypi:a@1 pypi:b-2@1 pypi:b@1] [pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]"},
 		{name: "again", want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
-		{name: "no registry", change: func(r *relock.Request) { r.Packages = nil }, want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
+		{name: "no registry", change: func(r *relock.Request) {
+			r.Packages = nil
+		}, want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
 		// What a list allows but isn't pinned is asked for again when everything is, and nothing else.
-		{name: "update", change: func(r *relock.Request) { r.UpdateAll = true }, want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[pypi:a@1] []"},
+		{name: "update", change: func(r *relock.Request) {
+			r.UpdateAll = true
+		}, want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[pypi:a@1] []"},
 		// A change of the code alone keeps what is pinned, where no registry can be asked for more.
 		{name: "code, and no registry", code: "1", change: func(r *relock.Request) { r.Packages = nil },
 			want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
-		{name: "code, offline", code: "2", change: func(r *relock.Request) { r.Packages = offline{c} }, unasked: "pypi:a@1",
+		{name: "code, offline", code: "2", change: func(r *relock.Request) {
+			r.Packages = offline{c}
+		}, unasked: "pypi:a@1",
 			want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
-		{name: "code", code: "3", want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[pypi:a@1] []"},
+		{name: "code", code: "3", want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]",
+			asked: "[pypi:a@1] []"},
 		{name: "another file", lists: map[string]string{"two": line("b==1", "b", "more") + line("b-2==1", "b2")},
-			want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1 pypi:b@1:py3-none-p3]", asked: "[pypi:b@1] [pypi:b@1:py3-none-p3]"},
-		{name: "fewer", lists: map[string]string{"two": "", "one": line("b==1", "b")}, want: "[pypi:b@1:py3-none-p1]", asked: "[] []"},
+			want:  "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1 pypi:b@1:py3-none-p3]",
+			asked: "[pypi:b@1] [pypi:b@1:py3-none-p3]"},
+		{name: "fewer", lists: map[string]string{"two": "", "one": line("b==1", "b")}, want: "[pypi:b@1:py3-none-p1]",
+			asked: "[] []"},
 	}
 	for _, step := range steps {
 		for tool, text := range step.lists {
@@ -169,7 +181,8 @@ func TestMakePackages(t *testing.T) {
 	w.files["project"]["tools/acme/one/_requirements.txt"] = line("a==1", "a")
 	w.build()
 	_, err := again(func(r *relock.Request) { r.Packages = nil })
-	if f := fault.Of(err); f.Code != fault.LockMismatch || f.Details["package"] != "pypi:a@1" || f.Details["tool"] != "tool:acme/one/run" {
+	if f := fault.Of(err); f.Code != fault.LockMismatch || f.Details["package"] != "pypi:a@1" ||
+		f.Details["tool"] != "tool:acme/one/run" {
 		t.Errorf("got %v", err)
 	}
 	_, err = again(func(r *relock.Request) { r.Packages = offline{c} })
@@ -177,13 +190,14 @@ func TestMakePackages(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	c.err = errors.New("no such page")
-	if _, err := again(nil); !errors.Is(err, c.err) || err.Error() != `"tool:acme/one/run" needs a package: no such page` {
+	if _, err := again(nil); !errors.Is(err, c.err) ||
+		err.Error() != `"tool:acme/one/run" needs a package: no such page` {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestMakePackagesSides: of a merge each side says what a list brought that is still as that side had it, all of it, though
-// the list allows files that are never pinned.
+// TestMakePackagesSides: of a merge each side says what a list brought that is still as that side had it, all of it,
+// though the list allows files that are never pinned.
 func TestMakePackagesSides(t *testing.T) {
 	w, c := listing(t)
 	lockOf := func(text string, all bool) *file.Lock {
@@ -259,18 +273,22 @@ func (offline) Find(_ context.Context, p *packages.Package) ([]file.Artifact, er
 func TestMakeTwoFiles(t *testing.T) {
 	w, c := listing(t)
 	entry := func(sum string) string {
-		return `{"lockfileVersion": 3, "packages": {"node_modules/x": {"version": "1.0.0", "resolved": "https://r.example/x-1.0.0.tgz", "integrity": "sha512-` + sum + `"}}}`
+		return `{"lockfileVersion": 3, "packages": {"node_modules/x": {"version": "1.0.0", "resolved": "https://r.example/x-1.0.0.tgz", "integrity": "sha512-` +
+			sum + `"}}}`
 	}
-	for tool, sum := range map[string]string{"one": strings.Repeat("A", 86) + "==", "two": strings.Repeat("A", 84) + "AQ=="} {
+	for tool, sum := range map[string]string{"one": strings.Repeat("A", 86) + "==",
+		"two": strings.Repeat("A", 84) + "AQ=="} {
 		w.files["project"]["tools/acme/"+tool+"/package-lock.json"] = entry(sum)
-		w.files["project"]["tools/acme/"+tool+"/run.py"] = strings.Replace(lister("acme/"+tool+"/run"), "_requirements.txt", "package-lock.json", 1)
+		w.files["project"]["tools/acme/"+tool+"/run.py"] = strings.Replace(lister("acme/"+tool+"/run"),
+			"_requirements.txt", "package-lock.json", 1)
 	}
 	w.build()
 	r := w.request(nil)
 	r.Packages = tarballs{c}
 	_, err := relock.Make(t.Context(), r)
 	if f := fault.Of(err); f.Code != fault.Conflict || f.Details["package"] != "npm:x@1.0.0" || len(f.Why) != 2 ||
-		!strings.HasSuffix(f.Why[0], "for tool:acme/one/run") || !strings.HasSuffix(f.Why[1], "for tool:acme/two/run") {
+		!strings.HasSuffix(f.Why[0], "for tool:acme/one/run") ||
+		!strings.HasSuffix(f.Why[1], "for tool:acme/two/run") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -331,7 +349,9 @@ func TestObjectsOfPackages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range made.Lock.Artifacts {
-		i := slices.IndexFunc(objects, func(o lock.Object) bool { return o.ID == cas.ID{Kind: cas.Blob, Digest: a.Digest} })
+		i := slices.IndexFunc(objects, func(o lock.Object) bool {
+			return o.ID == cas.ID{Kind: cas.Blob, Digest: a.Digest}
+		})
 		if i < 0 || objects[i].NeededBy != a.String() || objects[i].Size != a.Size {
 			t.Errorf("%s isn't among the objects", a)
 		}

@@ -105,10 +105,13 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outside := w.tree(map[string]string{"tools/acme/shop/run.py": string(w.project()["tools/acme/shop/run.py"].Data), "config/evil.yaml": "a: 1\n"})
+	outside := w.tree(map[string]string{"tools/acme/shop/run.py": string(w.project()["tools/acme/shop/run.py"].Data),
+		"config/evil.yaml": "a: 1\n"})
 	changed := w.tree(map[string]string{"tools/acme/shop/run.py": "x"})
-	folded := w.tree(map[string]string{"tools/acme/shop/run.py": string(w.project()["tools/acme/shop/run.py"].Data), "tools/acme/shop/LIB/help.py": "x = 1\n"})
-	halved := w.tree(map[string]string{"tools/acme/shop/run.py": string(w.project()["tools/acme/shop/run.py"].Data), "tools/acme/shop/lib/help.py": "x = 2\n"})
+	folded := w.tree(map[string]string{"tools/acme/shop/run.py": string(w.project()["tools/acme/shop/run.py"].Data),
+		"tools/acme/shop/LIB/help.py": "x = 1\n"})
+	halved := w.tree(map[string]string{"tools/acme/shop/run.py": string(w.project()["tools/acme/shop/run.py"].Data),
+		"tools/acme/shop/lib/help.py": "x = 2\n"})
 	pin := func(text string) func(*file.Lock) *file.Pin {
 		return func(l *file.Lock) *file.Pin { return l.Pin(ref(text)) }
 	}
@@ -119,13 +122,15 @@ func TestRefused(t *testing.T) {
 	}{
 		"two bundles in each other's place": {func(l *file.Lock) {
 			l.Bundles[0].Manifest, l.Bundles[1].Manifest = l.Bundles[1].Manifest, l.Bundles[0].Manifest
-		}, []string{`"bundle:acme/base@2.1.4": the manifest is that of "bundle:acme/util@1.2.0"`, `"bundle:acme/util@1.2.0": the manifest is that of "bundle:acme/base@2.1.4"`}},
+		}, []string{`"bundle:acme/base@2.1.4": the manifest is that of "bundle:acme/util@1.2.0"`,
+			`"bundle:acme/util@1.2.0": the manifest is that of "bundle:acme/base@2.1.4"`}},
 		"a version that it isn't": {func(l *file.Lock) { l.Bundles[0].Version = "2.1.5" },
 			[]string{`"bundle:acme/base@2.1.5": the manifest is that of "bundle:acme/base@2.1.4"`}},
 		"no manifest": {func(l *file.Lock) { l.Bundles[0].Manifest = other },
 			[]string{fmt.Sprintf("document %s is missing, needed by %q", other, "bundle:acme/base@2.1.4")}},
 		"a file for a manifest": {func(l *file.Lock) { l.Bundles[0].Manifest = w.document("x\n") },
-			[]string{`"bundle:acme/base@2.1.4": manifest: line 1, column 1: expected ` + "`rye: \"manifest/2\"`" + `, found "x"`}},
+			[]string{`"bundle:acme/base@2.1.4": manifest: line 1, column 1: expected ` + "`rye: \"manifest/2\"`" +
+				`, found "x"`}},
 		"bundles gone": {func(l *file.Lock) { l.Bundles = l.Bundles[1:] }, []string{
 			`the project requires the bundle "acme/base" ^2.1, which is not in the lock`,
 			`"tool:acme/base/fetch": it comes from the bundle "acme/base", which is not in the lock`,
@@ -149,8 +154,11 @@ func TestRefused(t *testing.T) {
 		"another library": {func(l *file.Lock) {
 			pin("tool:"+bash)(l).Digest, pin("tool:"+python)(l).Tree = other, other
 			l.Pins = append(l.Pins, file.Pin{Ref: ref("tool:rye/nothing"), Digest: other, From: file.FromStd})
-		}, []string{fmt.Sprintf(`the library of this rye differs from the lock: "tool:%s" is locked as %s, but is %s; "tool:%s" is locked as %s with the files, but is %s; `+
-			`"tool:rye/nothing" is locked as %s, but this library doesn't have it`, bash, other, bashPin.Digest, python, other, pythonPin.Tree, other)}},
+		}, []string{
+			fmt.Sprintf(
+				`the library of this rye differs from the lock: "tool:%s" is locked as %s, but is %s; "tool:%s" is locked as %s with the files, but is %s; `+
+					`"tool:rye/nothing" is locked as %s, but this library doesn't have it`, bash, other,
+				bashPin.Digest, python, other, pythonPin.Tree, other)}},
 		"no tree": {func(l *file.Lock) { runPin(l).Files = other },
 			[]string{fmt.Sprintf("tree %s is missing, needed by %q", other, "tool:acme/shop/run")}},
 		"an empty tree": {func(l *file.Lock) { runPin(l).Files = nothing.Digest },
@@ -159,11 +167,15 @@ func TestRefused(t *testing.T) {
 			[]string{`"tool:acme/shop/run": its own file "tools/acme/shop/run.py" differs from the pin`}},
 		"another mode": {func(l *file.Lock) { runPin(l).Mode = cas.Exec }, []string{
 			`"tool:acme/shop/run": its own file "tools/acme/shop/run.py" differs from the pin`,
-			fmt.Sprintf(`"tools/acme/shop/run.py" in the space "project" has two contents: %[1]s (file, %[2]d bytes) and %[1]s (exec, %[2]d bytes)`, runDigest, runSize)}},
+			fmt.Sprintf(
+				`"tools/acme/shop/run.py" in the space "project" has two contents: %[1]s (file, %[2]d bytes) and %[1]s (exec, %[2]d bytes)`,
+				runDigest, runSize)}},
 		"a tree that reaches into config": {func(l *file.Lock) { runPin(l).Files = outside },
 			[]string{`"tool:acme/shop/run": its files are not all below "tools/acme"`}},
 		"two files in one place": {func(l *file.Lock) { runPin(l).Files = halved },
-			[]string{fmt.Sprintf(`"tools/acme/shop/lib/help.py" in the space "project" has two contents: %s (file, 6 bytes) and %s (file, 6 bytes)`, minmax(cas.Sum([]byte("x = 1\n")), cas.Sum([]byte("x = 2\n")))...)}},
+			[]string{fmt.Sprintf(
+				`"tools/acme/shop/lib/help.py" in the space "project" has two contents: %s (file, 6 bytes) and %s (file, 6 bytes)`,
+				minmax(cas.Sum([]byte("x = 1\n")), cas.Sum([]byte("x = 2\n")))...)}},
 		"names in two cases": {func(l *file.Lock) { runPin(l).Files = folded },
 			[]string{`the space "project": path "tools/acme/shop/lib": "lib" is "LIB" where upper and lower case are the same`}},
 	} {
@@ -200,7 +212,8 @@ func (w *world) tree(all map[string]string) cas.Digest {
 	for name, text := range all {
 		dir, rest, deep := strings.Cut(name, "/")
 		if !deep {
-			entries = append(entries, cas.Entry{Name: name, Mode: cas.File, Digest: w.put(cas.Blob, []byte(text)), Size: int64(len(text))})
+			entries = append(entries, cas.Entry{Name: name, Mode: cas.File, Digest: w.put(cas.Blob, []byte(text)),
+				Size: int64(len(text))})
 			continue
 		}
 		if below[dir] == nil {
@@ -244,7 +257,8 @@ func TestEndless(t *testing.T) {
 	_, err = w.edited(func(l *file.Lock) {
 		for i := range 60 {
 			p := *l.Pin(ref("tool:acme/shop/run"))
-			p.Ref.ID, p.Path, p.Files = fmt.Sprint("acme/shop/t", i), fmt.Sprintf("tools/acme/shop/t%d.py", i), w.nest(i)
+			p.Ref.ID, p.Path, p.Files = fmt.Sprint("acme/shop/t", i), fmt.Sprintf("tools/acme/shop/t%d.py", i),
+				w.nest(i)
 			l.Pins = append(l.Pins, p)
 		}
 	})
@@ -270,7 +284,8 @@ func (w *world) nest(i int) cas.Digest {
 		own = cas.Entry{Mode: cas.Dir, Digest: w.put(cas.TreeKind, b)}
 	}
 	own.Name = "all"
-	b, err := cas.AppendTree(nil, []cas.Entry{own, {Name: fmt.Sprint("f", i), Mode: cas.File, Digest: w.put(cas.Blob, nil)}})
+	b, err := cas.AppendTree(nil, []cas.Entry{own,
+		{Name: fmt.Sprint("f", i), Mode: cas.File, Digest: w.put(cas.Blob, nil)}})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -22,8 +22,8 @@ type Toolchain interface {
 	Programs(ctx context.Context, view *ai.View, tools []model.Ref) (found []file.Program, missing []error, err error)
 }
 
-// toolchain returns the lines of programs: those of other platforms as they were, and those of this one. Where something
-// isn't on this machine its lines stay, since another machine of the platform has made them.
+// toolchain returns the lines of programs: those of other platforms as they were, and those of this one. Where
+// something isn't on this machine its lines stay, since another machine of the platform has made them.
 func (r *Request) toolchain(ctx context.Context, m *Made, view *ai.View) ([]file.Program, error) {
 	if r.Toolchain == nil {
 		return r.Old.Toolchain, nil

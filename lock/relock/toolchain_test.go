@@ -61,18 +61,28 @@ func TestToolchain(t *testing.T) {
 		old       []file.Program
 		want      string
 	}{
-		"record keeps":        {nil, []file.Program{awk, bash}, "awk plan9/mips 1 awk, bash linux/amd64 5.2 old"},
-		"record makes none":   {nil, nil, ""},
-		"the first":           {&bench{found: []file.Program{program("bash", "5.2", "new"), program("bash", "5.2", "new")}}, nil, "bash linux/amd64 5.2 new"},
-		"replaced":            {&bench{found: []file.Program{program("bash", "5.3", "new")}}, []file.Program{awk, bash}, "awk plan9/mips 1 awk, bash linux/amd64 5.3 new"},
-		"no longer used":      {&bench{}, []file.Program{awk, bash}, "awk plan9/mips 1 awk"},
-		"not on this machine": {&bench{missing: []error{gone}}, []file.Program{awk, bash}, "awk plan9/mips 1 awk, bash linux/amd64 5.2 old"},
-		"some not here":       {&bench{missing: []error{gone}, found: []file.Program{program("bash", "5.2", "new")}}, []file.Program{bash}, "bash linux/amd64 5.2 new"},
-		"one says a version":  {&bench{found: []file.Program{program("sh", lock.NoVersion, "new"), program("sh", "5.2", "new")}}, nil, "sh linux/amd64 5.2 new"},
-		"the other way round": {&bench{found: []file.Program{program("sh", "5.2", "new"), program("sh", lock.NoVersion, "new")}}, nil, "sh linux/amd64 5.2 new"},
-		"two of one name":     {&bench{found: []file.Program{program("py", "3.12", "a"), program("py", "3.13", "b")}}, []file.Program{on("linux/amd64", program("py", "3.11", "c"))}, "py:" + digits("a") + " linux/amd64 3.12 a, py:" + digits("b") + " linux/amd64 3.13 b"},
-		"two, some not here":  {&bench{missing: []error{gone}, found: []file.Program{program("py", "3.12", "a")}}, []file.Program{on("linux/amd64", program("py:0123", "3.11", "c"))}, "py linux/amd64 3.12 a"},
-		"one of two stays":    {&bench{found: []file.Program{program("py", "3.13", "b")}}, []file.Program{on("linux/amd64", program("py:"+digits("a"), "3.12", "a"))}, "py linux/amd64 3.13 b"},
+		"record keeps":      {nil, []file.Program{awk, bash}, "awk plan9/mips 1 awk, bash linux/amd64 5.2 old"},
+		"record makes none": {nil, nil, ""},
+		"the first": {&bench{found: []file.Program{program("bash", "5.2", "new"),
+			program("bash", "5.2", "new")}}, nil, "bash linux/amd64 5.2 new"},
+		"replaced": {&bench{found: []file.Program{program("bash", "5.3", "new")}},
+			[]file.Program{awk, bash}, "awk plan9/mips 1 awk, bash linux/amd64 5.3 new"},
+		"no longer used": {&bench{}, []file.Program{awk, bash}, "awk plan9/mips 1 awk"},
+		"not on this machine": {&bench{missing: []error{gone}}, []file.Program{awk, bash},
+			"awk plan9/mips 1 awk, bash linux/amd64 5.2 old"},
+		"some not here": {&bench{missing: []error{gone}, found: []file.Program{program("bash", "5.2", "new")}},
+			[]file.Program{bash}, "bash linux/amd64 5.2 new"},
+		"one says a version": {&bench{found: []file.Program{program("sh", lock.NoVersion, "new"),
+			program("sh", "5.2", "new")}}, nil, "sh linux/amd64 5.2 new"},
+		"the other way round": {&bench{found: []file.Program{program("sh", "5.2", "new"),
+			program("sh", lock.NoVersion, "new")}}, nil, "sh linux/amd64 5.2 new"},
+		"two of one name": {&bench{found: []file.Program{program("py", "3.12", "a"), program("py", "3.13", "b")}},
+			[]file.Program{on("linux/amd64", program("py", "3.11", "c"))},
+			"py:" + digits("a") + " linux/amd64 3.12 a, py:" + digits("b") + " linux/amd64 3.13 b"},
+		"two, some not here": {&bench{missing: []error{gone}, found: []file.Program{program("py", "3.12", "a")}},
+			[]file.Program{on("linux/amd64", program("py:0123", "3.11", "c"))}, "py linux/amd64 3.12 a"},
+		"one of two stays": {&bench{found: []file.Program{program("py", "3.13", "b")}},
+			[]file.Program{on("linux/amd64", program("py:"+digits("a"), "3.12", "a"))}, "py linux/amd64 3.13 b"},
 	} {
 		r := w.request(nil)
 		old := *settled
@@ -98,7 +108,9 @@ func TestToolchain(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 		if b, ok := c.toolchain.(*bench); ok {
-			if len(b.asked) == 0 || slices.ContainsFunc(b.asked, func(r model.Ref) bool { return r.Kind != "tool" }) || len(made.Unfound) != len(b.missing) {
+			if len(b.asked) == 0 || slices.ContainsFunc(b.asked, func(r model.Ref) bool {
+				return r.Kind != "tool"
+			}) || len(made.Unfound) != len(b.missing) {
 				t.Errorf("%s: asked for %v, not found: %v", name, b.asked, made.Unfound)
 			}
 		}
@@ -122,12 +134,15 @@ func TestProgram(t *testing.T) {
 	py := func(beginning string) file.Program {
 		return on("linux/amd64", program("py:"+beginning, "3", beginning))
 	}
-	l.Toolchain = []file.Program{on("linux/amd64", program("bash", "5.2", "bash")), on("linux/arm64", program("zsh", "5", "zsh")), py("a"), py("b")}
+	l.Toolchain = []file.Program{on("linux/amd64", program("bash", "5.2", "bash")),
+		on("linux/arm64", program("zsh", "5", "zsh")), py("a"), py("b")}
 	l, b := w.written(l)
 	s := w.setOf(l, cas.Sum(b))
 	for _, c := range []struct{ name, platform, bytes, want string }{
-		{"bash", "linux/amd64", "bash", "bash"}, {"bash", "linux/amd64", "other", "bash"}, {"bash", "linux/arm64", "bash", ""}, {"zsh", "linux/amd64", "zsh", ""},
-		{"py", "linux/amd64", "a", "py:a"}, {"py", "linux/amd64", "b", "py:b"}, {"py", "linux/amd64", "c", "py:a"}, {"none", "linux/amd64", "bash", ""},
+		{"bash", "linux/amd64", "bash", "bash"}, {"bash", "linux/amd64", "other", "bash"},
+		{"bash", "linux/arm64", "bash", ""}, {"zsh", "linux/amd64", "zsh", ""},
+		{"py", "linux/amd64", "a", "py:a"}, {"py", "linux/amd64", "b", "py:b"}, {"py", "linux/amd64", "c", "py:a"},
+		{"none", "linux/amd64", "bash", ""},
 	} {
 		got := ""
 		if p := s.Program(c.name, c.platform, cas.Sum([]byte(c.bytes))); p != nil {

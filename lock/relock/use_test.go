@@ -14,7 +14,6 @@ import (
 	"testing/fstest"
 
 	"github.com/rye-build/rye/ai"
-	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -28,9 +27,11 @@ import (
 func TestNotPinned(t *testing.T) {
 	w := shop(t).build()
 	u := w.use(w.set())
-	for _, text := range []string{"tool:acme/shop/idle", "tool:acme/unused", "tool:acme/base/idle", "knowledge:acme/see", "tool:rye/core/runtimes/node_runtime"} {
+	for _, text := range []string{"tool:acme/shop/idle", "tool:acme/unused", "tool:acme/base/idle",
+		"knowledge:acme/see", "tool:rye/core/runtimes/node_runtime"} {
 		_, err := u.resolver.Resolve(t.Context(), ref(text), nil)
-		if _, ok := errors.AsType[*lock.NotLockedError](err); !ok || !errors.Is(err, fs.ErrNotExist) || err.Error() != fmt.Sprintf("%q is not locked", text) {
+		if _, ok := errors.AsType[*lock.NotLockedError](err); !ok || !errors.Is(err, fs.ErrNotExist) ||
+			err.Error() != fmt.Sprintf("%q is not locked", text) {
 			t.Errorf("%s: got %v", text, err)
 		}
 		if _, err := ai.Walk(t.Context(), u.resolver, ref(text)); strings.HasPrefix(text, "tool") {
@@ -59,7 +60,8 @@ func TestNotPinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := u.admit.Require(t.Context(), it, policy.ToUse); err == nil || err.Error() != `"tool:acme/shop/idle" is not locked` {
+	if err := u.admit.Require(t.Context(), it, policy.ToUse); err == nil ||
+		err.Error() != `"tool:acme/shop/idle" is not locked` {
 		t.Errorf("got %v", err)
 	}
 	if u.Examiner(nil) != nil {
@@ -87,14 +89,35 @@ func TestMismatch(t *testing.T) {
 		ref  string
 		want string
 	}{
-		"version":      {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Version = "" }, "tool:acme/hello", `"tool:acme/hello" is locked with the version none, but has "1.0.0"`},
-		"interface":    {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Interface = other }, "tool:acme/hello", fmt.Sprintf(`"tool:acme/hello" is locked with the interface %q, but has %q`, other, shaped)},
-		"grants":       {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Grants = other }, "tool:acme/hello", fmt.Sprintf(`"tool:acme/hello" is locked with the grants %q, but has %q`, other, hello.Grants)},
-		"no grants":    {func(l *file.Lock) { l.Pin(ref("tool:acme/base/fetch")).Grants = cas.Digest{} }, "tool:acme/base/fetch", fmt.Sprintf(`"tool:acme/base/fetch" is locked with the grants none, but has %q`, fetch.Grants)},
-		"no interface": {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Interface = cas.Digest{} }, "tool:acme/hello", ""},
-		"tree":         {func(l *file.Lock) { l.Pin(ref("tool:acme/shop/run")).Tree = other }, "tool:acme/shop/run", fmt.Sprintf(`"tool:acme/shop/run" is locked with the tree %q, but has %q`, other, run.Tree)},
-		"size":         {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Size++ }, "tool:acme/hello", fmt.Sprintf(`"project/tools/acme/hello.sh": has %d bytes, the manifest says %d`, len(helloText), len(helloText)+1)},
-		"path": {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Path = "knowledge/acme/hello.md" }, "tool:acme/hello",
+		"version": {func(l *file.Lock) {
+			l.Pin(ref("tool:acme/hello")).Version = ""
+		}, "tool:acme/hello", `"tool:acme/hello" is locked with the version none, but has "1.0.0"`},
+		"interface": {func(l *file.Lock) {
+			l.Pin(ref("tool:acme/hello")).Interface = other
+		}, "tool:acme/hello", fmt.Sprintf(`"tool:acme/hello" is locked with the interface %q, but has %q`, other,
+			shaped)},
+		"grants": {func(l *file.Lock) {
+			l.Pin(ref("tool:acme/hello")).Grants = other
+		}, "tool:acme/hello", fmt.Sprintf(`"tool:acme/hello" is locked with the grants %q, but has %q`, other,
+			hello.Grants)},
+		"no grants": {func(l *file.Lock) {
+			l.Pin(ref("tool:acme/base/fetch")).Grants = cas.Digest{}
+		}, "tool:acme/base/fetch", fmt.Sprintf(`"tool:acme/base/fetch" is locked with the grants none, but has %q`,
+			fetch.Grants)},
+		"no interface": {func(l *file.Lock) {
+			l.Pin(ref("tool:acme/hello")).Interface = cas.Digest{}
+		}, "tool:acme/hello", ""},
+		"tree": {func(l *file.Lock) {
+			l.Pin(ref("tool:acme/shop/run")).Tree = other
+		}, "tool:acme/shop/run", fmt.Sprintf(`"tool:acme/shop/run" is locked with the tree %q, but has %q`, other,
+			run.Tree)},
+		"size": {func(l *file.Lock) {
+			l.Pin(ref("tool:acme/hello")).Size++
+		}, "tool:acme/hello", fmt.Sprintf(`"project/tools/acme/hello.sh": has %d bytes, the manifest says %d`,
+			len(helloText), len(helloText)+1)},
+		"path": {func(l *file.Lock) {
+			l.Pin(ref("tool:acme/hello")).Path = "knowledge/acme/hello.md"
+		}, "tool:acme/hello",
 			`"tool:acme/hello" is locked from the space "project", but not found there: tool:acme/hello not found`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,19 +185,23 @@ func TestUnpinnedExtractor(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = s.View(t.Context(), nil, nil)
-	if want := `"tool:rye/core/extractors/prompt_extractor": "tool:rye/core/extractors/prompt_extractor" isn't signed by a trusted key`; err == nil || !strings.HasPrefix(err.Error(), want[:60]) {
+	if want := `"tool:rye/core/extractors/prompt_extractor": "tool:rye/core/extractors/prompt_extractor" isn't signed by a trusted key`; err == nil ||
+		!strings.HasPrefix(err.Error(), want[:60]) {
 		t.Errorf("got %v", err)
 	}
 	// A lock that forgets who makes a kind.
 	s, err = w.edited(func(l *file.Lock) {
-		l.Pins = slices.DeleteFunc(l.Pins, func(p file.Pin) bool { return p.Ref.ID == "rye/core/extractors/tool/tool_extractor" })
+		l.Pins = slices.DeleteFunc(l.Pins, func(p file.Pin) bool {
+			return p.Ref.ID == "rye/core/extractors/tool/tool_extractor"
+		})
 	})
 	if err != nil {
 		t.Fatal(all(err))
 	}
 	trust := w.trust()
 	_, err = s.View(t.Context(), trust, trust.Root.Policy.MayOverride)
-	if want := `items of kind "tool" are read by "tool:rye/core/extractors/tool/tool_extractor": "tool:rye/core/extractors/tool/tool_extractor" is not locked`; err == nil || err.Error() != want {
+	if want := `items of kind "tool" are read by "tool:rye/core/extractors/tool/tool_extractor": "tool:rye/core/extractors/tool/tool_extractor" is not locked`; err == nil ||
+		err.Error() != want {
 		t.Errorf("got %v", err)
 	}
 	if _, ok := errors.AsType[*lock.NotLockedError](err); !ok {
@@ -195,7 +222,8 @@ func TestConfig(t *testing.T) {
 	if got := fmt.Sprint(v, err); got != "map[hosts:map[a:one b:two] name:net retries:3] <nil>" {
 		t.Errorf("got %s", got)
 	}
-	if _, err := s.Config(t.Context(), u.view, u.admit, "no"); err == nil || err.Error() != `"config:no" is not locked` {
+	if _, err := s.Config(t.Context(), u.view, u.admit, "no"); err == nil ||
+		err.Error() != `"config:no" is not locked` {
 		t.Errorf("got %v", err)
 	}
 	was, other := s.Lock().Definitions[0].Digest, cas.Sum([]byte("other"))
@@ -203,10 +231,13 @@ func TestConfig(t *testing.T) {
 		edit func(*file.Lock)
 		want string
 	}{
-		"other": {func(l *file.Lock) { l.Definitions[0].Digest = other }, fmt.Sprintf(`"config:net" is locked with the definition %q, but has %q`, other, was)},
-		"none":  {func(l *file.Lock) { l.Definitions = nil }, `"config:net" is not locked`},
+		"other": {func(l *file.Lock) {
+			l.Definitions[0].Digest = other
+		}, fmt.Sprintf(`"config:net" is locked with the definition %q, but has %q`, other, was)},
+		"none": {func(l *file.Lock) { l.Definitions = nil }, `"config:net" is not locked`},
 		"more": {func(l *file.Lock) {
-			l.Definitions = append(l.Definitions, file.Definition{Name: "config:more", Digest: other}, file.Definition{Name: "mcp:x", Digest: other})
+			l.Definitions = append(l.Definitions, file.Definition{Name: "config:more", Digest: other},
+				file.Definition{Name: "mcp:x", Digest: other})
 		}, `"config:more" is not locked`},
 		"no pin": {func(l *file.Lock) {
 			l.Pins = slices.DeleteFunc(l.Pins, func(p file.Pin) bool { return p.Ref.Kind == "config" })
@@ -259,7 +290,8 @@ func TestObjects(t *testing.T) {
 			t.Errorf("%s has %d signatures", o.ID, len(o.Signatures))
 		}
 		if o.Signatures != nil {
-			few.names[bundle.SignaturesRef(o.Digest)] = cas.ID{Kind: cas.Blob, Digest: few.put(cas.Blob, o.Signatures.Append(nil))}
+			few.names[bundle.SignaturesRef(o.Digest)] = cas.ID{Kind: cas.Blob,
+				Digest: few.put(cas.Blob, o.Signatures.Append(nil))}
 		}
 	}
 	again, err := lock.NewSet(t.Context(), l, s.ID(), few.options())
@@ -275,7 +307,8 @@ func TestObjects(t *testing.T) {
 	if err := again.CheckConfig(t.Context(), u.view, u.admit); err != nil {
 		t.Error(err)
 	}
-	if again.Bundle("acme/base").Version != "2.1.4" || again.Bundle("acme/none") != nil || again.ID() != s.ID() || again.Lock() != l {
+	if again.Bundle("acme/base").Version != "2.1.4" || again.Bundle("acme/none") != nil || again.ID() != s.ID() ||
+		again.Lock() != l {
 		t.Error("a set isn't what it was made of")
 	}
 
@@ -318,7 +351,8 @@ func TestManyAtOnce(t *testing.T) {
 	tell := func(s *lock.Set) string {
 		u := w.use(s)
 		text := ""
-		for _, name := range []string{"tool:acme/hello", "tool:acme/shop/run", "tool:acme/deep/multi/multi", "config:net"} {
+		for _, name := range []string{"tool:acme/hello", "tool:acme/shop/run", "tool:acme/deep/multi/multi",
+			"config:net"} {
 			state, err := u.state(t.Context(), ref(name))
 			text += fmt.Sprintln(name, state, err)
 		}
@@ -418,7 +452,8 @@ func TestFirst(t *testing.T) {
 	if err := cosigned.Sign(bob, noon); err != nil {
 		t.Fatal(err)
 	}
-	w.names[bundle.SignaturesRef(id)] = cas.ID{Kind: cas.Blob, Digest: w.put(cas.Blob, cosigned.Signatures.Append(nil))}
+	w.names[bundle.SignaturesRef(id)] = cas.ID{Kind: cas.Blob,
+		Digest: w.put(cas.Blob, cosigned.Signatures.Append(nil))}
 	empty := &world{TB: t, store: &cas.Memory{}, names: map[string]cas.ID{}}
 	src := lock.First(lock.First(empty, some), w)
 	s, err := lock.NewSet(t.Context(), l, cas.Sum(b), lock.SetOptions{Objects: src, Std: w.std})
@@ -428,7 +463,8 @@ func TestFirst(t *testing.T) {
 	if got := s.Bundle("acme/base").Signatures; len(got) != 2 {
 		t.Errorf("got %v", got)
 	}
-	if _, err := src.Get(t.Context(), cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("nothing"))}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := src.Get(t.Context(), cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("nothing"))}); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := src.Ref("nothing"); !errors.Is(err, fs.ErrNotExist) {
@@ -455,7 +491,8 @@ func TestFirst(t *testing.T) {
 	_, err = lock.NewSet(t.Context(), l, s.ID(), w.options())
 	w.says(err, fmt.Sprintf("blob %s is missing, needed by %q", cas.Sum([]byte("nothing")), "rye.lock"))
 	w.names[bundle.SignaturesRef(id)] = cas.ID{Kind: cas.Blob, Digest: w.put(cas.Blob, []byte("nonsense\n"))}
-	if _, err := lock.NewSet(t.Context(), l, s.ID(), w.options()); err == nil || !strings.HasPrefix(err.Error(), `"bundle:acme/base@2.1.4": `) {
+	if _, err := lock.NewSet(t.Context(), l, s.ID(), w.options()); err == nil ||
+		!strings.HasPrefix(err.Error(), `"bundle:acme/base@2.1.4": `) {
 		t.Errorf("got %v", err)
 	}
 	// A document that is kept with its signature lines is another one.
@@ -514,59 +551,4 @@ func (l lying) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	b := bytes.Replace(l.bytes(id.Kind, id.Digest), []byte("echo hello"), []byte("echo pwned"), 1)
 	f, err := (fstest.MapFS{"f": &fstest.MapFile{Data: b}}).Open("f")
 	return cas.Verify(o.Info, f), err
-}
-
-// TestShadow: a lock can't put an item of the project in front of the library's, if policy doesn't let it.
-func TestShadow(t *testing.T) {
-	w := shop(t)
-	w.files["project"]["tools/rye/core/runtimes/bash_runtime.yaml"] = tool(bash, "rye/core/primitives/subprocess")
-	w.policy = "\noverride:\n  - \"**\"\n"
-	w.build()
-	s := w.set()
-	if got := s.Pin(ref("tool:" + bash)).From; got != "project" {
-		t.Fatalf("got %s", got)
-	}
-	if _, err := w.use(s).state(t.Context(), ref("tool:"+bash)); err != nil {
-		t.Error(err)
-	}
-	v, err := s.View(t.Context(), w.trust(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = ai.Walk(t.Context(), s.Resolver(v), ref("tool:acme/hello"))
-	if _, ok := errors.AsType[*ai.ShadowError](err); !ok {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestTwoSpaces: the pin of a ref that a bundle has too is the project's, and the bundle doesn't get it.
-func TestTwoSpaces(t *testing.T) {
-	w := shop(t)
-	w.files[base]["tools/acme/hello.sh"] = shTool("acme/hello")
-	w.build()
-	s := w.set()
-	u := w.use(s)
-	it, err := u.resolver.Resolve(t.Context(), ref("tool:acme/hello"), nil)
-	if err != nil || it.Space.Label != "project" {
-		t.Errorf("got %v, %v", it, err)
-	}
-	for _, space := range s.Spaces() {
-		if space.Label == base {
-			if _, err := u.resolver.Resolve(t.Context(), ref("tool:acme/hello"), space); err == nil {
-				t.Error("a bundle gets what it can't reach")
-			}
-		}
-	}
-	// Were the pin the bundle's, the project's wouldn't be there.
-	s, err = w.edited(func(l *file.Lock) {
-		p := l.Pin(model.Ref{Kind: "tool", ID: "acme/hello"})
-		*p = file.Pin{Ref: p.Ref, Version: p.Version, Digest: p.Digest, From: base, Signers: p.Signers, Format: p.Format, Interface: p.Interface, Grants: p.Grants}
-	})
-	if err != nil {
-		t.Fatal(all(err))
-	}
-	it, err = w.use(s).resolver.Resolve(t.Context(), ref("tool:acme/hello"), nil)
-	if err != nil || it.Space.Label != base {
-		t.Errorf("got %v, %v", it, err)
-	}
 }

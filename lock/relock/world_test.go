@@ -72,7 +72,8 @@ type world struct {
 
 // shop is a project that uses a bundle, which uses another one.
 func shop(t testing.TB) *world {
-	return &world{TB: t, std: library(), store: &cas.Memory{}, names: map[string]cas.ID{}, ids: map[string]cas.Digest{},
+	return &world{TB: t, std: library(), store: &cas.Memory{}, names: map[string]cas.ID{},
+		ids: map[string]cas.Digest{},
 		files: map[string]files{
 			"project": {
 				"tools/acme/shop/run.py":      pyTool("acme/shop/run"),
@@ -88,7 +89,8 @@ func shop(t testing.TB) *world {
 				"config/net.yaml":             "retries: 3\nhosts: {a: one}\n",
 			},
 			base: {
-				"tools/acme/base/fetch.yaml":        tool("acme/base/fetch", http, "risk: read", "network: [api.example.com]", "permissions: [rye.load.knowledge.acme.x]"),
+				"tools/acme/base/fetch.yaml": tool("acme/base/fetch", http, "risk: read",
+					"network: [api.example.com]", "permissions: [rye.load.knowledge.acme.x]"),
 				"tools/acme/base/idle.yaml":         tool("acme/base/idle", http),
 				"tools/acme/base/data.json":         "{}\n",
 				"tools/acme/deep/multi/multi.py":    pyTool("acme/deep/multi/multi"),
@@ -103,8 +105,10 @@ func shop(t testing.TB) *world {
 			},
 		},
 		versions: map[string]string{base: "2.1.4", util: "1.2.0"},
-		requires: map[string][]requirement{"project": {{"acme/base", "^2.1"}}, base: {{"acme/util", "^1.0"}, {"rye/std", "*"}}},
-		roots: []string{"tool:acme/shop/run", "tool:acme/shop/walk", "tool:acme/hello", "directive:acme/**", "knowledge:acme/note",
+		requires: map[string][]requirement{"project": {{"acme/base", "^2.1"}},
+			base: {{"acme/util", "^1.0"}, {"rye/std", "*"}}},
+		roots: []string{"tool:acme/shop/run", "tool:acme/shop/walk", "tool:acme/hello", "directive:acme/**",
+			"knowledge:acme/note",
 			"tool:acme/base/fetch", "tool:acme/deep/multi/multi"},
 	}
 }
@@ -116,12 +120,14 @@ var tool = itemtest.Tool
 func pyTool(id string) string { return itemtest.PyTool(id, python) }
 
 func shTool(id string) string {
-	return fmt.Sprintf("#!/usr/bin/env bash\n# ---\n# version: 1.0.0\n# tool_type: shell\n# executor_id: %s\n# category: %q\n# description: a test\n# ---\necho hello\n",
+	return fmt.Sprintf(
+		"#!/usr/bin/env bash\n# ---\n# version: 1.0.0\n# tool_type: shell\n# executor_id: %s\n# category: %q\n# description: a test\n# ---\necho hello\n",
 		bash, model.Ref{ID: id}.Category())
 }
 
 func note(id string, references ...string) string {
-	text := fmt.Sprintf("---\nid: %s\ntitle: A note\nversion: 2.0.0\nentry_type: reference\n", model.Ref{ID: id}.Name())
+	text := fmt.Sprintf("---\nid: %s\ntitle: A note\nversion: 2.0.0\nentry_type: reference\n",
+		model.Ref{ID: id}.Name())
 	if len(references) > 0 {
 		text += "references: [" + strings.Join(references, ", ") + "]\n"
 	}
@@ -129,8 +135,10 @@ func note(id string, references ...string) string {
 }
 
 func directive(id string) string {
-	return fmt.Sprintf("```xml\n<directive name=%q version=\"1.0.0\">\n<metadata><description>A test</description><category>acme</category><author>a</author>\n"+
-		"<permissions><execute><tool>acme/base/fetch</tool></execute></permissions>\n</metadata>\n</directive>\n```\nDo it.\n", model.Ref{ID: id}.Name())
+	return fmt.Sprintf(
+		"```xml\n<directive name=%q version=\"1.0.0\">\n<metadata><description>A test</description><category>acme</category><author>a</author>\n"+
+			"<permissions><execute><tool>acme/base/fetch</tool></execute></permissions>\n</metadata>\n</directive>\n```\nDo it.\n",
+		model.Ref{ID: id}.Name())
 }
 
 func level(label string) ai.Level {
@@ -155,7 +163,8 @@ func (w *world) view() *ai.View {
 		all = append(all, w.spaces[label])
 	}
 	trust := w.trust()
-	v, err := ai.NewView(w.Context(), ai.Options{Spaces: all, Trust: trust, MayOverride: trust.Root.Policy.MayOverride})
+	v, err := ai.NewView(w.Context(), ai.Options{Spaces: all, Trust: trust,
+		MayOverride: trust.Root.Policy.MayOverride})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -233,7 +242,8 @@ func (w *world) pack(label string) cas.Digest {
 	s := w.spaces[label]
 	var all []manifest.File
 	for name, f := range s.FS.(fstest.MapFS) {
-		m := manifest.File{Path: ".ai/" + name, Digest: w.put(cas.Blob, f.Data), Size: int64(len(f.Data)), Mode: cas.File}
+		m := manifest.File{Path: ".ai/" + name, Digest: w.put(cas.Blob, f.Data), Size: int64(len(f.Data)),
+			Mode: cas.File}
 		if f.Mode&0o100 != 0 {
 			m.Mode = cas.Exec
 		}
@@ -245,7 +255,8 @@ func (w *world) pack(label string) cas.Digest {
 		all = append(all, m)
 	}
 	readme := []byte("# About\n")
-	all = append(all, manifest.File{Path: "README.md", Digest: w.put(cas.Blob, readme), Size: int64(len(readme)), Mode: cas.File})
+	all = append(all, manifest.File{Path: "README.md", Digest: w.put(cas.Blob, readme), Size: int64(len(readme)),
+		Mode: cas.File})
 	l := &manifest.FileList{BundleID: strings.TrimPrefix(label, file.System), Version: w.versions[label]}
 	for _, r := range w.requires[label] {
 		l.Requires = append(l.Requires, manifest.Require{BundleID: r[0], Version: r[1]})
@@ -297,7 +308,8 @@ func (w *world) made() (*file.Lock, []byte) {
 	l := &file.Lock{Pins: found.Pins, Definitions: found.Definitions}
 	for _, label := range slices.Sorted(maps.Keys(w.versions)) {
 		id := strings.TrimPrefix(label, file.System)
-		l.Bundles = append(l.Bundles, file.Bundle{ID: id, Version: w.versions[label], Manifest: w.pack(label), Source: project.Source{Where: "../" + id}})
+		l.Bundles = append(l.Bundles, file.Bundle{ID: id, Version: w.versions[label], Manifest: w.pack(label),
+			Source: project.Source{Where: "../" + id}})
 	}
 	for _, r := range w.requires["project"] {
 		need, err := project.NewRequirement(r[0], r[1], project.Source{Where: "../" + r[0]})

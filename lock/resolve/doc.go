@@ -1,8 +1,8 @@
 // Package resolve answers: which version of every bundle does this project use?
 //
 // It is a pure function of what the project requires, of the versions that there are and what each of them requires,
-// and of what was chosen before. It knows no file, no network, no signature and no lock; the caller, which has those, gives it
-// Sources, and asks them about what was chosen.
+// and of what was chosen before. It knows no file, no network, no signature and no lock; the caller, which has those,
+// gives it Sources, and asks them about what was chosen.
 //
 // # What is chosen
 //
@@ -23,11 +23,11 @@
 //
 // Then every requirement in force must contain the version that was chosen, whatever its floor was. If one doesn't,
 // that is a *ConflictError with two ways from the project to the bundle: one that asks for so much, and one that
-// doesn't allow it. Other versions are not tried: an unpredictable answer is worse than an error that names the
-// two lines to change. A requirement that no version meets is a *NoVersionError, which
-// has the way to another that one meets, if there is one: then there is no solution with both. Bundles that need each other in a
-// circle are a *CycleError. Several of a sort come joined, the nearest to the project first; conflicts are told when
-// there is a version for everything, and circles when there is no conflict.
+// doesn't allow it. Other versions are not tried: an unpredictable answer is worse than an error that names the two
+// lines to change. A requirement that no version meets is a *NoVersionError, which has the way to another that one
+// meets, if there is one: then there is no solution with both. Bundles that need each other in a circle are a
+// *CycleError. Several of a sort come joined, the nearest to the project first; conflicts are told when there is a
+// version for everything, and circles when there is no conflict.
 //
 // Versions that differ in build metadata alone stand in the order of their bytes.
 //

@@ -112,7 +112,8 @@ func (e *ConflictError) Fault() *fault.Error {
 }
 
 func conflict(err error, id, version string) *fault.Error {
-	f := fault.New(fault.Conflict, "%s", conflictText(id, version)).From(err).On("reason", "versions").On("bundle", id).On("version", version).
+	f := fault.New(fault.Conflict, "%s", conflictText(id, version)).From(err).On("reason", "versions").On("bundle",
+		id).On("version", version).
 		Try("rye add "+id+"@RANGE", "rye outdated")
 	f.Exit = fault.ExitRefused
 	return f

@@ -29,9 +29,10 @@ type Candidate struct {
 
 // A Request is what an answer is wanted for.
 type Request struct {
-	Requires  map[string]semver.Range // what the project requires
-	Keep      map[string]string       // id → version, as chosen before; what is no longer needed or there doesn't matter
-	Update    []string                // ids to bring to the newest version allowed
+	Requires map[string]semver.Range // what the project requires
+	// id → version, as chosen before; what is no longer needed or there doesn't matter
+	Keep      map[string]string
+	Update    []string // ids to bring to the newest version allowed
 	UpdateAll bool
 }
 

@@ -181,7 +181,8 @@ func TestChase(t *testing.T) {
 	// A version that came from the chase isn't needed in the end.
 	_, err = Resolve(t.Context(), w, Request{Requires: needs(t, "a <2, b *")})
 	var conflict *ConflictError
-	if !errors.As(err, &conflict) || err.Error() != `conflicting requirements for "a" 2.0.0: the project requires "a" <2` {
+	if !errors.As(err, &conflict) ||
+		err.Error() != `conflicting requirements for "a" 2.0.0: the project requires "a" <2` {
 		t.Error(err)
 	}
 }
@@ -196,22 +197,28 @@ func TestWhy(t *testing.T) {
 		t.Errorf("%+v", r.Bundles)
 	}
 	// Whatever was asked about before, and how.
-	if r, err = Resolve(t.Context(), w, Request{Requires: needs(t, "web *"), Keep: map[string]string{"old": "1.0.0"}}); err != nil || slices.ContainsFunc(r.Bundles, func(b Bundle) bool { return b.ID == "old" }) {
+	if r, err = Resolve(t.Context(), w, Request{Requires: needs(t, "web *"),
+		Keep: map[string]string{"old": "1.0.0"}}); err != nil || slices.ContainsFunc(r.Bundles, func(b Bundle) bool {
+		return b.ID == "old"
+	}) {
 		t.Error(err)
 	}
 }
 
 func TestOutdated(t *testing.T) {
-	r, err := Resolve(t.Context(), makeWorld(t, small), Request{Requires: needs(t, "web ^1.2, twins *, log <1.6.0-rc.2")})
+	r, err := Resolve(t.Context(), makeWorld(t, small),
+		Request{Requires: needs(t, "web ^1.2, twins *, log <1.6.0-rc.2")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Newer{{"log", "1.4.0", "1.5.0", "2.0.0"}, {"twins", "1.0.0+a", "1.0.0+b", "1.0.0+a"}, {"web", "1.2.0", "1.3.0", "2.0.0"}}
+	want := []Newer{{"log", "1.4.0", "1.5.0", "2.0.0"}, {"twins", "1.0.0+a", "1.0.0+b", "1.0.0+a"},
+		{"web", "1.2.0", "1.3.0", "2.0.0"}}
 	if got := r.Outdated(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	r, err = Resolve(t.Context(), makeWorld(t, small), Request{Requires: needs(t, "log =1.6.0-rc.1")})
-	if want := []Newer{{"log", "1.6.0-rc.1", "1.6.0-rc.1", "3.0.0-rc.1"}}; err != nil || !reflect.DeepEqual(r.Outdated(), want) {
+	if want := []Newer{{"log", "1.6.0-rc.1", "1.6.0-rc.1", "3.0.0-rc.1"}}; err != nil ||
+		!reflect.DeepEqual(r.Outdated(), want) {
 		t.Errorf("%+v, %v", r.Outdated(), err)
 	}
 	var wait sync.WaitGroup
@@ -232,23 +239,29 @@ q 1.0.0: log ^1
 deep 1.0.0: p *
 `)
 	for _, c := range []struct{ requires, want string }{
-		{"web ^1, log ^2", `conflicting requirements for "log" 2.0.0: the project requires "log" ^2; the project requires "web" ^1 (1.2.0), which requires "log" ^1.4`},
-		{"web ^2, deep *", `conflicting requirements for "log" 2.0.0: the project requires "web" ^2 (2.0.0), which requires "log" ^2; ` +
-			`the project requires "deep" * (1.0.0), which requires "p" * (1.0.0), which requires "q" ^1 (1.0.0), which requires "log" ^1`},
+		{"web ^1, log ^2",
+			`conflicting requirements for "log" 2.0.0: the project requires "log" ^2; the project requires "web" ^1 (1.2.0), which requires "log" ^1.4`},
+		{"web ^2, deep *",
+			`conflicting requirements for "log" 2.0.0: the project requires "web" ^2 (2.0.0), which requires "log" ^2; ` +
+				`the project requires "deep" * (1.0.0), which requires "p" * (1.0.0), which requires "q" ^1 (1.0.0), which requires "log" ^1`},
 		{"web ^3", `no version of "web" matches ^3 (newest: 2.0.0, 1.3.0, 1.2.0): the project requires "web" ^3`},
-		{"web ^3, tool *", `no version of "web" matches ^3 (newest: 2.0.0, 1.3.0, 1.2.0): the project requires "web" ^3; ` +
-			`the project requires "tool" * (1.0.0), which requires "web" ^1.3`},
-		{"old =1.0.0", `bundle "gone" not found: the project requires "old" =1.0.0 (1.0.0), which requires "gone" ^1: file does not exist`},
+		{"web ^3, tool *",
+			`no version of "web" matches ^3 (newest: 2.0.0, 1.3.0, 1.2.0): the project requires "web" ^3; ` +
+				`the project requires "tool" * (1.0.0), which requires "web" ^1.3`},
+		{"old =1.0.0",
+			`bundle "gone" not found: the project requires "old" =1.0.0 (1.0.0), which requires "gone" ^1: file does not exist`},
 		{"empty *", `bundle "empty" has no versions: the project requires "empty" *`},
 		{"x *", `bundles require each other in a cycle: "y" 1.0.0 → "z" 1.0.0 → "y" 1.0.0`},
 		{"self *", `bundles require each other in a cycle: "self" 1.0.0 → "self" 1.0.0`},
-		{"web ^3, old =1.0.0, log =1.0.0, tool *", "no version of \"web\" matches ^3 (newest: 2.0.0, 1.3.0, 1.2.0): the project requires \"web\" ^3" +
-			"; the project requires \"tool\" * (1.0.0), which requires \"web\" ^1.3\n" +
-			`bundle "gone" not found: the project requires "old" =1.0.0 (1.0.0), which requires "gone" ^1: file does not exist`},
+		{"web ^3, old =1.0.0, log =1.0.0, tool *",
+			"no version of \"web\" matches ^3 (newest: 2.0.0, 1.3.0, 1.2.0): the project requires \"web\" ^3" +
+				"; the project requires \"tool\" * (1.0.0), which requires \"web\" ^1.3\n" +
+				`bundle "gone" not found: the project requires "old" =1.0.0 (1.0.0), which requires "gone" ^1: file does not exist`},
 		{"a//b *", `path "a//b" has an empty segment`},
 	} {
 		w["empty"] = nil
-		_, err := Resolve(t.Context(), w, Request{Requires: needs(t, c.requires), Keep: map[string]string{"web": "1.2.0", "q": "1.0.0"}})
+		_, err := Resolve(t.Context(), w, Request{Requires: needs(t, c.requires),
+			Keep: map[string]string{"web": "1.2.0", "q": "1.0.0"}})
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%s:\n got %v\nwant %s", c.requires, err, c.want)
 		}
@@ -259,7 +272,8 @@ func TestEvidence(t *testing.T) {
 	w := makeWorld(t, small)
 	_, err := Resolve(t.Context(), w, Request{Requires: needs(t, "web ^1, log ^2")})
 	var e *ConflictError
-	if !errors.As(err, &e) || e.ID != "log" || e.Version != "2.0.0" || !reflect.DeepEqual(e.Holds, Path{{"log", "2.0.0", "^2"}}) ||
+	if !errors.As(err, &e) || e.ID != "log" || e.Version != "2.0.0" ||
+		!reflect.DeepEqual(e.Holds, Path{{"log", "2.0.0", "^2"}}) ||
 		!reflect.DeepEqual(e.Against, Path{{"web", "1.2.0", "^1"}, {"log", "2.0.0", "^1.4"}}) {
 		t.Errorf("%+v", e)
 	}
@@ -346,7 +360,8 @@ func TestLimits(t *testing.T) {
 		{chain{10_001, 4000}, "more than 10000 bundles"},
 	} {
 		r, err := Resolve(t.Context(), c.chain, Request{Requires: needs(t, "c0 *")})
-		if c.want == "" && (err != nil || len(r.Bundles) != c.length) || c.want != "" && (fault.CodeOf(err) != fault.Limit || !strings.HasPrefix(err.Error(), c.want)) {
+		if c.want == "" && (err != nil || len(r.Bundles) != c.length) || c.want != "" &&
+			(fault.CodeOf(err) != fault.Limit || !strings.HasPrefix(err.Error(), c.want)) {
 			t.Errorf("%+v: %v", c.chain, err)
 		}
 	}
@@ -357,7 +372,8 @@ func TestLimits(t *testing.T) {
 	for i := range maxRequires + 1 {
 		wide[fmt.Sprint("x", i)] = semver.Range{}
 	}
-	if _, err := Resolve(t.Context(), world{}, Request{Requires: wide}); err == nil || err.Error() != "more than 4096 requirements of one bundle" {
+	if _, err := Resolve(t.Context(), world{}, Request{Requires: wide}); err == nil ||
+		err.Error() != "more than 4096 requirements of one bundle" {
 		t.Error(err)
 	}
 }
@@ -365,11 +381,13 @@ func TestLimits(t *testing.T) {
 // However early the steps are used up, that is an error and nothing else.
 func TestSteps(t *testing.T) {
 	w := makeWorld(t, small+"x 1.0.0: y *\ny 1.0.0: x *\n")
-	for _, requires := range []string{"web ^1.2, log ^1.0", "web ^1, log ^2, tool *", "x *, log *", "web ^3, log *", "web *, tool *"} {
+	for _, requires := range []string{"web ^1.2, log ^1.0", "web ^1, log ^2, tool *", "x *, log *", "web ^3, log *",
+		"web *, tool *"} {
 		limited := 0
 		for left := range 300 {
 			s := &solver{ctx: t.Context(), src: w, ids: map[string]int{}, steps: maxSteps - left}
-			req := Request{Requires: needs(t, requires), Keep: map[string]string{"web": "2.0.0", "log": "1.5.0"}, UpdateAll: true}
+			req := Request{Requires: needs(t, requires), Keep: map[string]string{"web": "2.0.0", "log": "1.5.0"},
+				UpdateAll: true}
 			r, err := s.resolve(req)
 			if err != nil && fault.CodeOf(err) == fault.Limit {
 				limited++
@@ -443,7 +461,8 @@ func TestOrder(t *testing.T) {
 		req := Request{Requires: roots, UpdateAll: r.IntN(4) == 0}
 		first, err := Resolve(t.Context(), w, req)
 		for range 2 {
-			again, err2 := Resolve(t.Context(), shuffled(r, w), Request{Requires: maps.Clone(roots), UpdateAll: req.UpdateAll})
+			again, err2 := Resolve(t.Context(), shuffled(r, w),
+				Request{Requires: maps.Clone(roots), UpdateAll: req.UpdateAll})
 			if fmt.Sprint(err) != fmt.Sprint(err2) || err == nil && !reflect.DeepEqual(first.Bundles, again.Bundles) {
 				t.Fatalf("another order, another answer:\n%v, %v\n%v, %v", first, err, again, err2)
 			}
@@ -460,7 +479,8 @@ func TestOrder(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(kept.Bundles, first.Bundles) {
 			t.Fatalf("kept is other: %v", err)
 		}
-		if fresh, err := Resolve(t.Context(), w, Request{Requires: roots}); !req.UpdateAll && (err != nil || !reflect.DeepEqual(fresh.Bundles, first.Bundles)) {
+		if fresh, err := Resolve(t.Context(), w, Request{Requires: roots}); !req.UpdateAll &&
+			(err != nil || !reflect.DeepEqual(fresh.Bundles, first.Bundles)) {
 			t.Fatalf("a new version changes the answer: %v", err)
 		}
 	}
@@ -481,7 +501,8 @@ func BenchmarkResolve(b *testing.B) {
 			}
 		}
 	}
-	for name, req := range map[string]Request{"fresh": {Requires: roots}, "update": {Requires: roots, UpdateAll: true}} {
+	for name, req := range map[string]Request{"fresh": {Requires: roots},
+		"update": {Requires: roots, UpdateAll: true}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -162,7 +162,8 @@ func (s *solver) node(id string) (int, error) {
 	})
 	for i := 1; i < len(n.versions); i++ {
 		if n.versions[i].text == n.versions[i-1].text {
-			return 0, inSource(id, n.versions[i].text, fault.New(fault.Validation, "the source lists the version twice"))
+			return 0, inSource(id, n.versions[i].text,
+				fault.New(fault.Validation, "the source lists the version twice"))
 		}
 	}
 	n.setKeep(s.keep)

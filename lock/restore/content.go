@@ -20,17 +20,19 @@ import (
 
 // Request says what the lock of a project is made of. With l.Here nothing is fetched.
 func Request(ctx context.Context, l *workspace.Lock) relock.Request {
-	r := relock.Request{Project: l.Yaml, Old: l.Old, Env: relock.Env{Pinned: l.Pinned(ctx), Library: find.LibrarySpace(), View: l.View}}
+	r := relock.Request{Project: l.Yaml, Old: l.Old,
+		Env: relock.Env{Pinned: l.Pinned(ctx), Library: find.LibrarySpace(), View: l.View}}
 	if l.Here != nil {
 		r.Sources, r.Files = l.Here, l.Here.Objects
 	} else {
-		r.Sources, r.Files, r.Packages = workspace.Bringing{Sources: l.Sources, Listed: l.Listed}, l.DiskStore(), l.Registry
+		r.Sources, r.Files, r.Packages = workspace.Bringing{Sources: l.Sources, Listed: l.Listed}, l.DiskStore(),
+			l.Registry
 	}
 	return r
 }
 
-// Make makes the lock that r asks for: the project's, or the user's own of the installed bundles. Damaged objects that it
-// meets in the store are healed.
+// Make makes the lock that r asks for: the project's, or the user's own of the installed bundles. Damaged objects that
+// it meets in the store are healed.
 func Make(ctx context.Context, l *workspace.Lock, r relock.Request) (made *relock.Made, err error) {
 	err = healing(ctx, l, func() error {
 		if l.Here == nil {
@@ -50,8 +52,8 @@ func makeLock(ctx context.Context, l *workspace.Lock, r relock.Request) (*relock
 	return relock.Make(ctx, r)
 }
 
-// healing runs do. If it meets an object that is damaged in the store, it is brought again, from .ai/vendor or from where
-// the lock's bundles come from, and do runs again.
+// healing runs do. If it meets an object that is damaged in the store, it is brought again, from .ai/vendor or from
+// where the lock's bundles come from, and do runs again.
 func healing(ctx context.Context, l *workspace.Lock, do func() error) error {
 	tried := map[cas.ID]bool{}
 	for {
@@ -78,7 +80,8 @@ func heal(ctx context.Context, l *workspace.Lock, id cas.ID) (bool, error) {
 	}
 	if v != nil {
 		if n, err := l.DiskStore().Heal(ctx, v, id); err == nil && n > 0 {
-			l.Warn(fmt.Sprintf("healed %s in the store from %q", fault.Count(n, "damaged object"), l.Show(l.VendorDir())), nil)
+			l.Warn(fmt.Sprintf("healed %s in the store from %q", fault.Count(n, "damaged object"),
+				l.Show(l.VendorDir())), nil)
 			return true, nil
 		}
 	}
@@ -95,8 +98,8 @@ func setOf(ctx context.Context, l *workspace.Lock, src lock.Source) (*lock.Set, 
 	return lock.NewSet(ctx, l.Old, l.Id(), workspace.SetOptions(src))
 }
 
-// Drift lists the files of the working tree that differ from their pins, for all items or for some. Look must have been
-// called.
+// Drift lists the files of the working tree that differ from their pins, for all items or for some. Look must have
+// been called.
 func Drift(ctx context.Context, l *workspace.Lock, refs ...model.Ref) ([]*drift.Difference, error) {
 	set, err := l.Set(ctx)
 	if err != nil {

@@ -139,7 +139,8 @@ func TestFetch(t *testing.T) {
 	// Damaged, it is an error only if the bytes are nowhere else.
 	damageNote(t, p)
 	p.ForgetStore()
-	if _, err := restore.Fetch(ctx, p.Lock()); !errors.Is(err, cas.ErrDamaged) || fault.CodeOf(err) != fault.Integrity {
+	if _, err := restore.Fetch(ctx, p.Lock()); !errors.Is(err, cas.ErrDamaged) ||
+		fault.CodeOf(err) != fault.Integrity {
 		t.Error(err)
 	}
 	p.ForgetStore()
@@ -159,7 +160,8 @@ func TestFetch(t *testing.T) {
 	p.Remove(vendorDir)
 	p.Remove(projecttest.NoteFile)
 	_, err = restore.Fetch(ctx, p.Lock())
-	if f := fault.Of(err); f.Code != fault.NotFound || len(f.Hint) != 2 || f.Hint[0] != fault.Command("git restore", p.At(projecttest.NoteFile)) {
+	if f := fault.Of(err); f.Code != fault.NotFound || len(f.Hint) != 2 ||
+		f.Hint[0] != fault.Command("git restore", p.At(projecttest.NoteFile)) {
 		t.Errorf("%v: %q", err, f.Hint)
 	}
 }
@@ -237,12 +239,14 @@ func TestCheckVendor(t *testing.T) {
 			return
 		}
 		f := fault.Of(err)
-		if r == nil || f == nil || f.Code != code || f.Line().Exit != fault.ExitNo || f.Hint[0] != "rye vendor" || !strings.Contains(strings.Join(r.Problems, "\n"), problem) {
+		if r == nil || f == nil || f.Code != code || f.Line().Exit != fault.ExitNo || f.Hint[0] != "rye vendor" ||
+			!strings.Contains(strings.Join(r.Problems, "\n"), problem) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}
 	check(fault.NotFound, "")
-	if r, err := restore.Vendor(t.Context(), p.Lock(), restore.FetchResult{}); err != nil || r.Written != 1 || r.Removed != 0 {
+	if r, err := restore.Vendor(t.Context(), p.Lock(), restore.FetchResult{}); err != nil || r.Written != 1 ||
+		r.Removed != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	check("", "")
@@ -256,19 +260,22 @@ func TestCheckVendor(t *testing.T) {
 	if r, err := restore.Vendor(t.Context(), p.Lock(), restore.FetchResult{}); err != nil || r.Written != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err := restore.CheckVendor(t.Context(), p.Unopened()); err != nil || len(r.Foreign) != 1 || r.Foreign[0] != p.At(vendorDir+"/notes.txt") {
+	if r, err := restore.CheckVendor(t.Context(), p.Unopened()); err != nil || len(r.Foreign) != 1 ||
+		r.Foreign[0] != p.At(vendorDir+"/notes.txt") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// Vendor replaces no directory, and needs all objects.
 	p.Remove(pack)
 	p.Write(pack+"/mine.txt", "mine")
 	_, err := restore.Vendor(t.Context(), p.Lock(), restore.FetchResult{})
-	if f := fault.Of(err); f.Code != fault.Integrity || !strings.HasPrefix(f.Hint[0], "mv ") || p.Read(pack+"/mine.txt") != "mine" {
+	if f := fault.Of(err); f.Code != fault.Integrity || !strings.HasPrefix(f.Hint[0], "mv ") ||
+		p.Read(pack+"/mine.txt") != "mine" {
 		t.Errorf("%v: %q", err, f.Hint)
 	}
 	p.Remove(vendorDir)
 	p.ForgetStore()
-	if _, err := restore.Vendor(t.Context(), p.Lock(), restore.FetchResult{}); fault.CodeOf(err) != fault.NotFound || p.Read(pack) != "" {
+	if _, err := restore.Vendor(t.Context(), p.Lock(), restore.FetchResult{}); fault.CodeOf(err) != fault.NotFound ||
+		p.Read(pack) != "" {
 		t.Error(err)
 	}
 }
@@ -298,8 +305,10 @@ func TestRestore(t *testing.T) {
 	other := cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("# Other\n"))}
 	for _, dry := range []bool{true, false} {
 		r := again(dry)
-		if len(r.Files) != 3 || r.DryRun != dry || r.Files[0].File != projecttest.NoteFile || r.Files[0].Before != other.Digest.String() ||
-			r.Files[1].Only != "mode" || r.Files[2].Before != "" || len(r.Left) != 1 || r.Left[0].File != ".ai/tools/acme/shop/new.py" {
+		if len(r.Files) != 3 || r.DryRun != dry || r.Files[0].File != projecttest.NoteFile ||
+			r.Files[0].Before != other.Digest.String() ||
+			r.Files[1].Only != "mode" || r.Files[2].Before != "" || len(r.Left) != 1 ||
+			r.Left[0].File != ".ai/tools/acme/shop/new.py" {
 			t.Errorf("dry %v: %+v", dry, r)
 		}
 		if (p.Read(projecttest.NoteFile) == note) == dry || (p.Read(projecttest.TablesFile) == tables) == dry {
@@ -317,11 +326,13 @@ func TestRestore(t *testing.T) {
 	l := p.Unopened()
 	var details []string
 	l.Detail = func(what string, err error) { details = append(details, what+": "+err.Error()) }
-	if err := os.WriteFile(filepath.Join(p.Home, ".ai", "policy.yaml"), []byte("rye: policy/2\nkeys: 1\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(p.Home, ".ai", "policy.yaml"), []byte("rye: policy/2\nkeys: 1\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	r, err := restore.Restore(t.Context(), l, l.Old.Pins, false)
-	if err != nil || len(r.Files) != 1 || len(r.Left) != 0 || len(details) != 1 || p.Read(projecttest.NoteFile) != note {
+	if err != nil || len(r.Files) != 1 || len(r.Left) != 0 || len(details) != 1 ||
+		p.Read(projecttest.NoteFile) != note {
 		t.Errorf("%+v, %v, %q", r, err, details)
 	}
 
@@ -353,11 +364,13 @@ func TestRestoreConfined(t *testing.T) {
 		outside := prepare(p)
 		before := p.Read(projecttest.NoteFile)
 		for _, dry := range []bool{true, false} {
-			if r, err := restore.Restore(t.Context(), l, l.Old.Pins, dry); r != nil || fault.CodeOf(err) != fault.Denied {
+			if r, err := restore.Restore(t.Context(), l, l.Old.Pins, dry); r != nil ||
+				fault.CodeOf(err) != fault.Denied {
 				t.Errorf("%s, dry %v: %+v, %v", name, dry, r, err)
 			}
 		}
-		if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 || p.Read(projecttest.NoteFile) != before {
+		if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 ||
+			p.Read(projecttest.NoteFile) != before {
 			t.Errorf("%s: %v, %v, %q", name, entries, err, p.Read(projecttest.NoteFile))
 		}
 	}
@@ -376,7 +389,8 @@ func TestRestoreAllOrNone(t *testing.T) {
 			}
 		}
 		entries, err := os.ReadDir(p.At(".ai/tools/acme/shop"))
-		if err != nil || len(entries) != 3 || p.Read(projecttest.NoteFile) != "# Other\n" || p.Read(projecttest.TablesFile) != "ROWS = [2]\n" {
+		if err != nil || len(entries) != 3 || p.Read(projecttest.NoteFile) != "# Other\n" ||
+			p.Read(projecttest.TablesFile) != "ROWS = [2]\n" {
 			t.Errorf("%s: %v, %v", name, entries, err)
 		}
 	}
@@ -402,7 +416,8 @@ func TestRestoreAllOrNone(t *testing.T) {
 	if r, err := restore.Restore(t.Context(), l, l.Old.Pins, true); err != nil || len(r.Files) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err := restore.Restore(t.Context(), l, l.Old.Pins, false); err == nil || len(r.Files) > 0 || p.Read(projecttest.NoteFile) != "# Other\n" {
+	if r, err := restore.Restore(t.Context(), l, l.Old.Pins, false); err == nil || len(r.Files) > 0 ||
+		p.Read(projecttest.NoteFile) != "# Other\n" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -419,8 +434,10 @@ func TestOfBundle(t *testing.T) {
 	if !strings.HasPrefix(f.Text, "bundle:acme/b@1.0.0: ") || len(f.Hint) != 1 || f.Hint[0] != "rye docs sources" {
 		t.Errorf("%q, %q", f.Text, f.Hint)
 	}
-	for _, err := range []error{&source.Error{Where: "../c", Err: fs.ErrNotExist}, &source.Error{ID: "acme/b", Where: "../b", Err: fs.ErrNotExist}} {
-		if f := restore.OfBundle(l, err); strings.HasPrefix(f.Text, "bundle:") || len(f.Hint) > 0 && strings.HasPrefix(f.Hint[0], "rye add") {
+	for _, err := range []error{&source.Error{Where: "../c", Err: fs.ErrNotExist},
+		&source.Error{ID: "acme/b", Where: "../b", Err: fs.ErrNotExist}} {
+		if f := restore.OfBundle(l, err); strings.HasPrefix(f.Text, "bundle:") || len(f.Hint) > 0 &&
+			strings.HasPrefix(f.Hint[0], "rye add") {
 			t.Errorf("%q, %q", f.Text, f.Hint)
 		}
 	}

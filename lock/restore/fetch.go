@@ -35,8 +35,8 @@ type FetchResult struct {
 	all []lock.Object // that the lock names
 }
 
-// Fetch brings into the store what the lock names: from .ai/vendor, then from where the bundles come from, and from the
-// project. What is damaged in .ai/vendor may be whole elsewhere, and is an error only if it isn't.
+// Fetch brings into the store what the lock names: from .ai/vendor, then from where the bundles come from, and from
+// the project. What is damaged in .ai/vendor may be whole elsewhere, and is an error only if it isn't.
 func Fetch(ctx context.Context, l *workspace.Lock) (FetchResult, error) {
 	ans := FetchResult{Bundles: len(l.Old.Bundles)}
 	err := ans.fetch(ctx, l)
@@ -170,8 +170,8 @@ func explainGone(l *workspace.Lock, err *lock.MissingError) error {
 	return f
 }
 
-// mostNamed is how many files a command to paste names. Beyond, git is asked for them: a command that takes back a whole
-// directory would take more with it.
+// mostNamed is how many files a command to paste names. Beyond, git is asked for them: a command that takes back a
+// whole directory would take more with it.
 const mostNamed = 8
 
 // fromGit is how to go on without bytes of the project's own, which fetch can't bring: git may have them. Paths are
@@ -237,7 +237,8 @@ func isMissing(err error) bool {
 }
 
 // missing returns the objects of the lock, which of them the store can't give, and how many of these are damaged.
-func missing(ctx context.Context, l *workspace.Lock) (objects []lock.Object, missing []*lock.MissingError, damaged int, err error) {
+func missing(ctx context.Context, l *workspace.Lock) (objects []lock.Object, missing []*lock.MissingError, damaged int,
+	err error) {
 	set, err := Stored(ctx, l)
 	if err != nil {
 		return nil, nil, 0, err
@@ -324,11 +325,13 @@ func takeVendored(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, ans 
 		return err
 	}
 	if healed > 0 {
-		l.Warn(fmt.Sprintf("healed %s in the store from %q", fault.Count(healed, "damaged object"), l.Show(l.VendorDir())), nil)
+		l.Warn(fmt.Sprintf("healed %s in the store from %q", fault.Count(healed, "damaged object"),
+			l.Show(l.VendorDir())), nil)
 	}
 	for _, line := range l.Old.Bundles {
 		if b := set.Bundle(line.ID); b != nil {
-			if err := install.KeepSignatures(ctx, l.DiskStore(), b, bundle.VerifyOptions{Trust: l.Exam()}); err != nil {
+			if err := install.KeepSignatures(ctx, l.DiskStore(), b,
+				bundle.VerifyOptions{Trust: l.Exam()}); err != nil {
 				return err
 			}
 		}

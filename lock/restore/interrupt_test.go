@@ -52,11 +52,17 @@ func TestInterruptedAnywhere(t *testing.T) {
 	}{
 		"fetch from the vendor directory": {
 			prepare: func(p *projecttest.Project) { p.ForgetStore() },
-			call:    func(ctx context.Context, l *workspace.Lock) error { _, err := restore.Fetch(ctx, l); return err },
+			call: func(ctx context.Context, l *workspace.Lock) error {
+				_, err := restore.Fetch(ctx, l)
+				return err
+			},
 		},
 		"fetch from the project": {
 			prepare: func(p *projecttest.Project) { p.ForgetStore(); p.Remove(vendorDir) },
-			call:    func(ctx context.Context, l *workspace.Lock) error { _, err := restore.Fetch(ctx, l); return err },
+			call: func(ctx context.Context, l *workspace.Lock) error {
+				_, err := restore.Fetch(ctx, l)
+				return err
+			},
 		},
 		"vendor": {
 			prepare: func(p *projecttest.Project) { p.Remove(vendorDir) },
@@ -67,10 +73,16 @@ func TestInterruptedAnywhere(t *testing.T) {
 		},
 		"check": {
 			prepare: func(p *projecttest.Project) {},
-			call:    func(ctx context.Context, l *workspace.Lock) error { _, err := restore.CheckVendor(ctx, l); return err },
+			call: func(ctx context.Context, l *workspace.Lock) error {
+				_, err := restore.CheckVendor(ctx, l)
+				return err
+			},
 		},
 		"restore": {
-			prepare: func(p *projecttest.Project) { p.Write(projecttest.NoteFile, other); p.Remove(projecttest.TablesFile) },
+			prepare: func(p *projecttest.Project) {
+				p.Write(projecttest.NoteFile, other)
+				p.Remove(projecttest.TablesFile)
+			},
 			call: func(ctx context.Context, l *workspace.Lock) error {
 				_, err := restore.Restore(ctx, l, l.Old.Pins, false)
 				return err

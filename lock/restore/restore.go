@@ -43,8 +43,8 @@ type LeftFile struct {
 	Ref  string `json:"ref"`
 }
 
-// Restore gives the files of pins from the project the content of the lock. All files of all pins are replaced or none,
-// and what was there is in the store before. The result is nil if nothing was tried.
+// Restore gives the files of pins from the project the content of the lock. All files of all pins are replaced or
+// none, and what was there is in the store before. The result is nil if nothing was tried.
 func Restore(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin, dryRun bool) (*RestoreResult, error) {
 	r := &restoring{l: l, writes: !dryRun}
 	var err error
@@ -68,7 +68,8 @@ func Restore(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin, dryRun
 	} else if err = r.write(ctx); errors.Is(err, cas.ErrDamaged) {
 		err = r.damaged(ctx, err)
 	}
-	result := &RestoreResult{DryRun: dryRun, Items: len(pins), Files: make([]RestoredFile, 0, len(r.files)), Left: []LeftFile{}}
+	result := &RestoreResult{DryRun: dryRun, Items: len(pins), Files: make([]RestoredFile, 0, len(r.files)),
+		Left: []LeftFile{}}
 	for _, f := range r.files {
 		if f.done || dryRun && err == nil {
 			result.Files = append(result.Files, f.line())
@@ -80,13 +81,14 @@ func Restore(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin, dryRun
 	return result, err
 }
 
-// damaged writes the files from the store, where .ai/vendor has damaged bytes. If that has them damaged too, git may have
-// them.
+// damaged writes the files from the store, where .ai/vendor has damaged bytes. If that has them damaged too, git may
+// have them.
 func (r *restoring) damaged(ctx context.Context, err error) error {
 	if v, s := r.l.Vendor, r.l.DiskStore(); v != nil && s != nil {
 		r.objects = lock.First(s, v)
 		if err = r.write(ctx); err == nil {
-			r.l.Warn(fmt.Sprintf("%q has damaged objects: rye vendor writes them again", r.l.Show(r.l.VendorDir())), nil)
+			r.l.Warn(fmt.Sprintf("%q has damaged objects: rye vendor writes them again", r.l.Show(r.l.VendorDir())),
+				nil)
 			return nil
 		}
 	}
@@ -118,8 +120,8 @@ func openDir(dir string, write bool) (*osfile.Dir, error) {
 	return d, err
 }
 
-// left lists files that would be part of restored tools but aren't in the lock. Without a policy, which says what counts,
-// it is empty.
+// left lists files that would be part of restored tools but aren't in the lock. Without a policy, which says what
+// counts, it is empty.
 func left(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin) (left []LeftFile) {
 	var refs []model.Ref
 	for i := range pins {
@@ -175,8 +177,9 @@ type restored struct {
 }
 
 func (f *restored) notRegular() error {
-	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is no regular file", f.where), Details: map[string]any{"reason": "special", "path": f.where},
-		Hint: []string{"ls -l " + fault.Quote(f.where)}}
+	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is no regular file", f.where),
+		Details: map[string]any{"reason": "special", "path": f.where},
+		Hint:    []string{"ls -l " + fault.Quote(f.where)}}
 }
 
 // sameMode reports whether a file may be executed if it should be; where a system can't say, it is as it should be.

@@ -51,9 +51,12 @@ func (r *restoring) add(ctx context.Context, pins []lockfile.Pin) error {
 			where = r.dir.Where(f.Path)
 		}
 		kind, id, _ := strings.Cut(f.Ref, ":")
-		r.files[i] = &restored{ref: model.Ref{Kind: kind, ID: id}, path: f.Path, dir: path.Dir(f.Path), where: where, want: cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: f.Digest}, Size: f.Size}, mode: f.Mode}
+		r.files[i] = &restored{ref: model.Ref{Kind: kind, ID: id}, path: f.Path, dir: path.Dir(f.Path), where: where,
+			want: cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: f.Digest}, Size: f.Size}, mode: f.Mode}
 	}
-	slices.SortFunc(r.files, func(a, b *restored) int { return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(a.path, b.path)) })
+	slices.SortFunc(r.files, func(a, b *restored) int {
+		return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(a.path, b.path))
+	})
 	return nil
 }
 
@@ -104,7 +107,8 @@ func (r *restoring) compare(ctx context.Context) error {
 	same := sync.Map{}
 	err := r.existing(ctx, func(folder *os.Root, dir string, files []*restored) (err error) {
 		if r.writes {
-			osfile.Sweep(r.dir.Where(dir), r.l.Now()) // here, for what was left may stand beside files that are all as they should be
+			// here, for what was left may stand beside files that are all as they should be
+			osfile.Sweep(r.dir.Where(dir), r.l.Now())
 		}
 		for _, f := range files {
 			f.there = true
@@ -233,8 +237,8 @@ func (r *restoring) keep(ctx context.Context) error {
 	return batch.Commit(ctx)
 }
 
-// stageAll writes the new files: those of directories that are there one directory after the other, those of directories that are
-// built in the order that is cheapest for the source.
+// stageAll writes the new files: those of directories that are there one directory after the other, those of
+// directories that are built in the order that is cheapest for the source.
 func (r *restoring) stageAll(ctx context.Context, b *osfile.Batch) error {
 	var mu sync.Mutex
 	var ids []cas.ID
@@ -315,7 +319,9 @@ func (r *restoring) stage(ctx context.Context, b *osfile.Batch, dir string, file
 			return err
 		}
 		if in == nil { // only now, so that nothing is made where the first file is missing
-			in, err = b.Folder(r.dir, dir, slices.ContainsFunc(files, func(f *restored) bool { return f.before == nil }))
+			in, err = b.Folder(r.dir, dir, slices.ContainsFunc(files, func(f *restored) bool {
+				return f.before == nil
+			}))
 			if err != nil {
 				return errors.Join(err, o.Close())
 			}

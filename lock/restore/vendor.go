@@ -29,8 +29,8 @@ type VendorResult struct {
 	Foreign  []string `json:"-"` // files that rye didn't write and leaves alone
 }
 
-// Vendor writes everything that a lock names into .ai/vendor, from the store, which must have it. What the lock names is known of
-// Fetch if it has just been called.
+// Vendor writes everything that a lock names into .ai/vendor, from the store, which must have it. What the lock names
+// is known of Fetch if it has just been called.
 func Vendor(ctx context.Context, l *workspace.Lock, fetched FetchResult) (*VendorResult, error) {
 	all := fetched.all
 	if all == nil {
@@ -61,7 +61,8 @@ func Vendor(ctx context.Context, l *workspace.Lock, fetched FetchResult) (*Vendo
 	if err != nil {
 		return nil, err
 	}
-	return &VendorResult{Dir: l.VendorDir(), Files: r.Files, Objects: r.Objects, Bytes: r.Bytes, Written: r.Written, Removed: r.Removed, Problems: []string{}}, nil
+	return &VendorResult{Dir: l.VendorDir(), Files: r.Files, Objects: r.Objects, Bytes: r.Bytes, Written: r.Written,
+		Removed: r.Removed, Problems: []string{}}, nil
 }
 
 // wanted returns all objects of a lock with the signatures of its manifests, and what needs each.
@@ -86,8 +87,8 @@ func vendored(o *lock.Object) vendor.Object {
 	return vendor.Object{ID: o.ID, Size: o.Size, Signatures: o.Signatures}
 }
 
-// CheckVendor compares .ai/vendor with what Vendor would write. It needs nothing but the directory. If they differ there
-// are a result and an error.
+// CheckVendor compares .ai/vendor with what Vendor would write. It needs nothing but the directory. If they differ
+// there are a result and an error.
 func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) {
 	ans := &VendorResult{Dir: l.VendorDir(), Checked: true, Problems: []string{}}
 	fail := func(f *fault.Error) (*VendorResult, error) {
@@ -102,7 +103,8 @@ func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) 
 		return nil, err
 	}
 	if v == nil {
-		return fail(&fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("nothing is vendored in %q", l.VendorDir()), Err: fs.ErrNotExist})
+		return fail(&fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("nothing is vendored in %q", l.VendorDir()),
+			Err: fs.ErrNotExist})
 	}
 	objects, by, err := wanted(ctx, l, v)
 	if refused, ok := errors.AsType[*lock.RefusedError](err); ok {
@@ -112,7 +114,8 @@ func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) 
 		f := fault.Of(err)
 		f.Why = nil // each problem is a line of the answer, and the store wasn't asked
 		if errors.Is(err, cas.ErrDamaged) {
-			f = &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf(".ai/vendor does not match the lock: %s", fault.Count(int64(len(ans.Problems)), "problem"))}
+			f = &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf(".ai/vendor does not match the lock: %s",
+				fault.Count(int64(len(ans.Problems)), "problem"))}
 		}
 		return fail(f)
 	}
@@ -143,10 +146,13 @@ func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) 
 	}
 	ans.Files, ans.Objects, ans.Bytes = r.Files, r.Objects, r.Bytes
 	if len(r.Damaged)+len(r.Missing) > 0 {
-		return fail(&fault.Error{Code: fault.Integrity, Text: fmt.Sprintf(".ai/vendor does not match the lock: %s", fault.Count(int64(len(ans.Problems)), "problem"))})
+		return fail(&fault.Error{Code: fault.Integrity,
+			Text: fmt.Sprintf(".ai/vendor does not match the lock: %s",
+				fault.Count(int64(len(ans.Problems)), "problem"))})
 	}
 	if len(ans.Problems) > 0 {
-		return fail(&fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("rye vendor would change %s", fault.Count(int64(len(ans.Problems)), "thing"))})
+		return fail(&fault.Error{Code: fault.LockMismatch,
+			Text: fmt.Sprintf("rye vendor would change %s", fault.Count(int64(len(ans.Problems)), "thing"))})
 	}
 	return ans, nil
 }

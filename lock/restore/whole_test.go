@@ -46,7 +46,8 @@ func lose(t *testing.T) *lost {
 			text = strings.Repeat("# Large\n", 10_000)
 		}
 		ref := model.Ref{Kind: "knowledge", ID: fmt.Sprintf("many/%d/%d/x%d", i%3, i%11, i)}
-		pin := file.Pin{Ref: ref, From: file.FromProject, Path: ref.Kind + "/" + ref.ID + ".md", Size: int64(len(text)), Mode: cas.File}
+		pin := file.Pin{Ref: ref, From: file.FromProject, Path: ref.Kind + "/" + ref.ID + ".md",
+			Size: int64(len(text)), Mode: cas.File}
 		if i%4 == 0 {
 			pin.Mode = cas.Exec
 		}
@@ -71,7 +72,8 @@ func (p *lost) restore(ctx context.Context) (*restore.RestoreResult, error) {
 	return restore.Restore(ctx, p.Unopened(), p.pins, false)
 }
 
-// has checks that each file is whole or isn't there, and that nothing half-written is left, and returns how many there are.
+// has checks that each file is whole or isn't there, and that nothing half-written is left, and returns how many there
+// are.
 func (p *lost) has(t *testing.T) (n int) {
 	t.Helper()
 	err := filepath.WalkDir(p.At(".ai"), func(name string, d fs.DirEntry, err error) error {
@@ -89,7 +91,8 @@ func (p *lost) has(t *testing.T) (n int) {
 			continue
 		}
 		n++
-		if err != nil || p.Read(path.Join(".ai", pin.Path)) != p.texts[pin.Path] || (fi.Mode().Perm() == 0o755) != (pin.Mode == cas.Exec) {
+		if err != nil || p.Read(path.Join(".ai", pin.Path)) != p.texts[pin.Path] ||
+			(fi.Mode().Perm() == 0o755) != (pin.Mode == cas.Exec) {
 			t.Errorf("%s: %v, %v", pin.Path, fi, err)
 		}
 	}
@@ -100,7 +103,8 @@ func (p *lost) has(t *testing.T) (n int) {
 func TestRestoreWhole(t *testing.T) {
 	p := lose(t)
 	first := path.Join(".ai", p.pins[0].Path)
-	for _, gone := range []string{".ai/knowledge", ".ai/knowledge/many", ".ai/knowledge/many/1", ".ai/knowledge/many/2/5", first} {
+	for _, gone := range []string{".ai/knowledge", ".ai/knowledge/many", ".ai/knowledge/many/1",
+		".ai/knowledge/many/2/5", first} {
 		p.Remove(gone)
 		want := len(p.pins) - p.has(t)
 		r, err := p.restore(t.Context())
@@ -133,7 +137,8 @@ func TestRestoreWholeOrNone(t *testing.T) {
 		if !c.is(err) || r != nil && len(r.Files) > 0 || p.has(t) > 0 {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
-		if hint := fault.Of(err).Hint; len(hint) == 0 || !strings.HasPrefix(hint[0], "git ") || strings.Count(hint[0], ".md") > 1 {
+		if hint := fault.Of(err).Hint; len(hint) == 0 || !strings.HasPrefix(hint[0], "git ") ||
+			strings.Count(hint[0], ".md") > 1 {
 			t.Errorf("%s: the hint is %q", name, hint)
 		}
 		s := p.Lock().DiskStore()

@@ -17,10 +17,10 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// Bring makes sure that a bundle is in the store, whole and verified, and returns its manifest. If the store has it, and
-// the policy admits its manifest, nothing is read but the manifest. Below are the spaces of what the bundle requires, and
-// the library. A bundle that isn't what it should be is an *install.RefusedError, and like one that broke off it leaves
-// nothing that is to be found.
+// Bring makes sure that a bundle is in the store, whole and verified, and returns its manifest. If the store has it,
+// and the policy admits its manifest, nothing is read but the manifest. Below are the spaces of what the bundle
+// requires, and the library. A bundle that isn't what it should be is an *install.RefusedError, and like one that
+// broke off it leaves nothing that is to be found.
 func (s *Sources) Bring(ctx context.Context, want file.Bundle, below []*ai.Space) (*bundle.Bundle, error) {
 	c := carrier{Sources: s, want: want, verify: s.o.Verify}
 	c.verify.Below = below
@@ -138,7 +138,8 @@ func (c *carrier) name(ctx context.Context, b *bundle.Bundle) error {
 // fits wants a manifest to be the one that was asked for, and to say what the index has said of it.
 func (c *carrier) fits(l *manifest.FileList) error {
 	for _, m := range [][3]string{
-		{"id", c.want.ID, l.BundleID}, {"version", c.want.Version, l.Version}, {"manifest", c.want.Manifest.String(), l.ID.String()},
+		{"id", c.want.ID, l.BundleID}, {"version", c.want.Version, l.Version},
+		{"manifest", c.want.Manifest.String(), l.ID.String()},
 	} {
 		if m[1] != m[2] {
 			return Mismatch(m[0], m[1], m[2])
@@ -306,8 +307,8 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// directory brings the bundle from the project that it was made in, or from what was read of one. All of it is verified there; then it is put by the
-// digests that were verified, so that files which change meanwhile are no harm.
+// directory brings the bundle from the project that it was made in, or from what was read of one. All of it is
+// verified there; then it is put by the digests that were verified, so that files which change meanwhile are no harm.
 func (c *carrier) directory(ctx context.Context, dir string) error {
 	b, err := readManifest(dir, c.want.ID)
 	if err != nil {
@@ -349,14 +350,16 @@ func (c *carrier) put(ctx context.Context, batch cas.Batch, dir string, b *bundl
 	}
 	all := b.Files[:len(b.Files):len(b.Files)]
 	for _, e := range b.Evidence {
-		all = append(all, manifest.File{Path: strings.TrimSuffix(at, manifestName) + e.Name, Digest: e.Digest, Size: e.Size})
+		all = append(all, manifest.File{Path: strings.TrimSuffix(at, manifestName) + e.Name, Digest: e.Digest,
+			Size: e.Size})
 	}
 	for i := range all {
 		f, err := space.FS.Open(all[i].Path)
 		if err != nil {
 			return err
 		}
-		_, err = batch.Put(ctx, cas.Blob, cas.Verify(cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: all[i].Digest}, Size: all[i].Size}, f))
+		_, err = batch.Put(ctx, cas.Blob, cas.Verify(cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: all[i].Digest},
+			Size: all[i].Size}, f))
 		f.Close()
 		if err != nil {
 			return fmt.Errorf("%+q: %w", all[i].Path, err)

@@ -104,8 +104,8 @@ func named(id, version, where string) string {
 	return text
 }
 
-// notListed is about a bundle, or one version of it, that none of the indexes has. listed are the bundles that they have
-// instead. It is fs.ErrNotExist.
+// notListed is about a bundle, or one version of it, that none of the indexes has. listed are the bundles that they
+// have instead. It is fs.ErrNotExist.
 func notListed(id, version string, indexes, listed []string) error {
 	what := fmt.Sprintf("%q", id)
 	if version != "" {
@@ -131,10 +131,11 @@ func quoted(list []string, between string) string {
 	return strings.Join(texts, between)
 }
 
-// ambiguous is about a bundle that several indexes list and rye.yaml doesn't name. Taking one of them would let anyone who
-// publishes there replace a bundle of the other.
+// ambiguous is about a bundle that several indexes list and rye.yaml doesn't name. Taking one of them would let anyone
+// who publishes there replace a bundle of the other.
 func ambiguous(id string, indexes []string) error {
-	f := fault.New(fault.Ambiguous, "%q is in several indexes, and rye.yaml doesn't name one: %s", id, quoted(indexes, ", ")).
+	f := fault.New(fault.Ambiguous, "%q is in several indexes, and rye.yaml doesn't name one: %s", id,
+		quoted(indexes, ", ")).
 		On("bundle", id).On("indexes", indexes).Because("each of them could replace a bundle of the other: choose one")
 	for _, where := range indexes {
 		f.Try("rye add " + id + " --index " + fault.Quote(where))

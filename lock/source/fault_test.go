@@ -120,7 +120,8 @@ func TestFaults(t *testing.T) {
 				p.dir(filepath.Join(w.dir, "base"))
 			} else {
 				src = w.at("/index.yaml", true)
-				w.put("/index.yaml", signed(t, index.Index{Label: "all", Counter: 1, Entries: []index.Entry{p.entry("base.rye")}}, alice))
+				w.put("/index.yaml", signed(t, index.Index{Label: "all", Counter: 1,
+					Entries: []index.Entry{p.entry("base.rye")}}, alice))
 				w.put("/base.rye", p.archive())
 			}
 			if where == "offline" {
@@ -179,7 +180,8 @@ func TestLaterIssue(t *testing.T) {
 	counter := int64(0)
 	issue := func(entries ...index.Entry) {
 		counter++
-		write(t, filepath.Join(w.dir, "list", "index.yaml"), signed(t, index.Index{Label: "all", Counter: counter, Entries: entries}, alice))
+		write(t, filepath.Join(w.dir, "list", "index.yaml"),
+			signed(t, index.Index{Label: "all", Counter: counter, Entries: entries}, alice))
 	}
 	at := w.url() + "/base.rye"
 	online := w.options.Fetch
@@ -191,7 +193,8 @@ func TestLaterIssue(t *testing.T) {
 	}
 	w.options.Fetch = online
 	issue()
-	if _, err := w.sources("acme/base", src).Bring(t.Context(), p.want(src), nil); !errors.Is(err, fs.ErrNotExist) || err.Error() != `"acme/base" 2.1.4 from "list": "acme/base" 2.1.4 is not in the index "list"` {
+	if _, err := w.sources("acme/base", src).Bring(t.Context(), p.want(src), nil); !errors.Is(err, fs.ErrNotExist) ||
+		err.Error() != `"acme/base" 2.1.4 from "list": "acme/base" 2.1.4 is not in the index "list"` {
 		t.Error(err)
 	}
 	issue(q.entry(at))

@@ -50,13 +50,16 @@ func TestHostileIndex(t *testing.T) {
 		b    []byte
 		want string
 	}{
-		"unsigned":       {text(none, func(b []byte) []byte { return b }), `"index:all" is unsigned`},
-		"by a stranger":  {signed(t, good, eve), `"index:all" is signed by`},
-		"by another":     {signed(t, good, bob), `"index:all" `},
-		"renamed":        {bytes.Replace(fine, []byte(`name: "all"`), []byte(`name: "bobs"`), 1), "does not match its signed digest"},
-		"changed":        {bytes.Replace(fine, []byte("size: "), []byte("size: 1"), 1), "does not match its signed digest"},
-		"cut off":        {fine[:len(fine)-1], "index: line"},
-		"expired":        {signed(t, index.Index{Label: "all", Counter: 1, Expires: noon}, alice), `"index:all" expired at 2026-11-20T12:00:00Z`},
+		"unsigned":      {text(none, func(b []byte) []byte { return b }), `"index:all" is unsigned`},
+		"by a stranger": {signed(t, good, eve), `"index:all" is signed by`},
+		"by another":    {signed(t, good, bob), `"index:all" `},
+		"renamed": {bytes.Replace(fine, []byte(`name: "all"`), []byte(`name: "bobs"`), 1),
+			"does not match its signed digest"},
+		"changed": {bytes.Replace(fine, []byte("size: "), []byte("size: 1"), 1),
+			"does not match its signed digest"},
+		"cut off": {fine[:len(fine)-1], "index: line"},
+		"expired": {signed(t, index.Index{Label: "all", Counter: 1, Expires: noon}, alice),
+			`"index:all" expired at 2026-11-20T12:00:00Z`},
 		"above itself":   {bytes.Replace(fine, []byte("base.rye"), []byte("../x.rye"), 1), `path "../x.rye"`},
 		"a bundle":       {manifest.Join(nil, p.body, p.list.Signatures), "expected `rye: \"index/2\"`"},
 		"nothing":        {nil, "index: "},
@@ -90,7 +93,8 @@ func TestHostileIndex(t *testing.T) {
 	}
 	w.options.Verify = bundle.VerifyOptions{}
 	w.put("/index.yaml", fine)
-	if _, err := w.sources("acme/base", w.at("/index.yaml", true)).Versions(t.Context(), "acme/base"); !errors.Is(err, bundle.ErrNoTrust) {
+	if _, err := w.sources("acme/base", w.at("/index.yaml", true)).Versions(t.Context(), "acme/base"); !errors.Is(err,
+		bundle.ErrNoTrust) {
 		t.Errorf("no key is trusted: %v", err)
 	}
 }
@@ -144,20 +148,35 @@ func TestHostileArchive(t *testing.T) {
 		archive []byte
 		want    string
 	}{
-		"another bundle":           {sized(other.archive()), other.archive(), "not the expected bundle: expected id acme/base, found acme/other"},
-		"another version":          {sized(later.archive()), later.archive(), "not the expected bundle: expected version 2.1.4, found 2.1.5"},
-		"another manifest":         {changed(func(e *index.Entry) { e.Manifest = later.list.ID }), good, "not the expected bundle: expected manifest " + later.list.ID.String() + ", found " + p.list.ID.String()},
-		"requirements left out":    {changed(func(e *index.Entry) { e.Requires = nil }), good, `not the expected bundle: expected requires [], found [acme/log "^1"]`},
-		"another requirement":      {changed(func(e *index.Entry) { e.Requires = requires("acme/log ^2") }), good, `expected requires [acme/log "^2"], found [acme/log "^1"]`},
-		"one requirement too many": {changed(func(e *index.Entry) { e.Requires = requires("acme/log ^1", "acme/mine *") }), good, `expected requires [acme/log "^1", acme/mine "*"]`},
-		"longer":                   {changed(func(e *index.Entry) { e.Size-- }), good, fmt.Sprintf("larger than the %d bytes", len(good)-1)},
-		"shorter":                  {changed(func(e *index.Entry) { e.Size++ }), good, fmt.Sprintf("the archive has %d bytes, but the index says %d", len(good), len(good)+1)},
-		"cut off":                  {sized(good), good[:len(good)/2], fmt.Sprintf("the archive has %d bytes", len(good)/2)},
-		"more behind it":           {sized(append(bytes.Clone(good), 0)), append(bytes.Clone(good), 0), "byte"},
-		"a flipped bit":            {entry, flipped, ""},
-		"nothing":                  {entry, nil, "the archive has 0 bytes"},
-		"of a stranger":            {sized(p.by(eve)), p.by(eve), `"bundle:acme/base@2.1.4" is signed by`},
-		"not there":                {changed(func(e *index.Entry) { e.Archive = "none.rye" }), good, "none.rye"},
+		"another bundle": {sized(other.archive()), other.archive(),
+			"not the expected bundle: expected id acme/base, found acme/other"},
+		"another version": {sized(later.archive()), later.archive(),
+			"not the expected bundle: expected version 2.1.4, found 2.1.5"},
+		"another manifest": {changed(func(e *index.Entry) {
+			e.Manifest = later.list.ID
+		}), good, "not the expected bundle: expected manifest " + later.list.ID.String() + ", found " +
+			p.list.ID.String()},
+		"requirements left out": {changed(func(e *index.Entry) {
+			e.Requires = nil
+		}), good, `not the expected bundle: expected requires [], found [acme/log "^1"]`},
+		"another requirement": {changed(func(e *index.Entry) {
+			e.Requires = requires("acme/log ^2")
+		}), good, `expected requires [acme/log "^2"], found [acme/log "^1"]`},
+		"one requirement too many": {changed(func(e *index.Entry) {
+			e.Requires = requires("acme/log ^1", "acme/mine *")
+		}), good, `expected requires [acme/log "^1", acme/mine "*"]`},
+		"longer": {changed(func(e *index.Entry) {
+			e.Size--
+		}), good, fmt.Sprintf("larger than the %d bytes", len(good)-1)},
+		"shorter": {changed(func(e *index.Entry) {
+			e.Size++
+		}), good, fmt.Sprintf("the archive has %d bytes, but the index says %d", len(good), len(good)+1)},
+		"cut off":        {sized(good), good[:len(good)/2], fmt.Sprintf("the archive has %d bytes", len(good)/2)},
+		"more behind it": {sized(append(bytes.Clone(good), 0)), append(bytes.Clone(good), 0), "byte"},
+		"a flipped bit":  {entry, flipped, ""},
+		"nothing":        {entry, nil, "the archive has 0 bytes"},
+		"of a stranger":  {sized(p.by(eve)), p.by(eve), `"bundle:acme/base@2.1.4" is signed by`},
+		"not there":      {changed(func(e *index.Entry) { e.Archive = "none.rye" }), good, "none.rye"},
 	} {
 		for _, remote := range []bool{false, true} {
 			w := newWorld(t)
@@ -178,7 +197,8 @@ func TestHostileArchive(t *testing.T) {
 			} else if remote && name == "not there" {
 				want = "404"
 			}
-			if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf(`"acme/base" 2.1.4 from %q: `, src.Where)) || !strings.Contains(err.Error(), want) {
+			if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf(`"acme/base" 2.1.4 from %q: `, src.Where)) ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%s (%t): %v, want %s", name, remote, err, want)
 			}
 			w.empty(name, p)
@@ -246,15 +266,27 @@ func TestHostileDirectory(t *testing.T) {
 		want   string
 		early  bool // found out before any file is read
 	}{
-		"a changed file": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "README.md"), []byte("x"), 0o644) }, `invalid bundle: "README.md": size`, false},
-		"a missing file": {func(dir string) error { return os.Remove(filepath.Join(dir, "README.md")) }, `invalid bundle: "README.md": missing`, false},
-		"a link":         {func(dir string) error { return relink(filepath.Join(dir, "README.md")) }, `invalid bundle: "README.md": type`, false},
-		"no evidence":    {func(dir string) error { return os.Remove(filepath.Join(dir, ".ai/bundles/acme/deploy/sbom.json")) }, "sbom.json", false},
-		"no manifest":    {func(dir string) error { return os.RemoveAll(filepath.Join(dir, ".ai/bundles")) }, "does not contain the bundle", true},
+		"a changed file": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "README.md"), []byte("x"), 0o644)
+		}, `invalid bundle: "README.md": size`, false},
+		"a missing file": {func(dir string) error {
+			return os.Remove(filepath.Join(dir, "README.md"))
+		}, `invalid bundle: "README.md": missing`, false},
+		"a link": {func(dir string) error {
+			return relink(filepath.Join(dir, "README.md"))
+		}, `invalid bundle: "README.md": type`, false},
+		"no evidence": {func(dir string) error {
+			return os.Remove(filepath.Join(dir, ".ai/bundles/acme/deploy/sbom.json"))
+		}, "sbom.json", false},
+		"no manifest": {func(dir string) error {
+			return os.RemoveAll(filepath.Join(dir, ".ai/bundles"))
+		}, "does not contain the bundle", true},
 		"a broken manifest": {func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, ".ai/bundles/acme/deploy/manifest.yaml"), []byte("x"), 0o644)
 		}, "manifest: line 1", true},
-		"another manifest": {func(dir string) error { return rewrite(t, dir, newPack(t, "acme/other", "1.4.2", nil, alice)) }, "expected id acme/deploy, found acme/other", true},
+		"another manifest": {func(dir string) error {
+			return rewrite(t, dir, newPack(t, "acme/other", "1.4.2", nil, alice))
+		}, "expected id acme/deploy, found acme/other", true},
 		"a stranger's": {func(dir string) error {
 			return rewrite(t, dir, newPack(t, "acme/deploy", "1.4.2", []string{"a *"}, eve))
 		}, "is signed by", true},
@@ -283,7 +315,8 @@ func TestHostileDirectory(t *testing.T) {
 		if c.early && strings.HasPrefix(c.want, "it requires") {
 			continue
 		}
-		if _, err = s.Bring(t.Context(), p.want(src), library); err == nil || !c.early && !strings.Contains(err.Error(), c.want) {
+		if _, err = s.Bring(t.Context(), p.want(src), library); err == nil || !c.early &&
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 		if _, ok := errors.AsType[*install.RefusedError](err); ok == c.early {
@@ -298,18 +331,23 @@ func relink(path string) error { return errors.Join(os.Remove(path), os.Symlink(
 // rewrite puts another bundle's manifest where that of acme/deploy is.
 func rewrite(t *testing.T, dir string, p *pack) error {
 	t.Helper()
-	return os.WriteFile(filepath.Join(dir, ".ai/bundles/acme/deploy/manifest.yaml"), manifest.Join(nil, p.body, p.list.Signatures), 0o644)
+	return os.WriteFile(filepath.Join(dir, ".ai/bundles/acme/deploy/manifest.yaml"),
+		manifest.Join(nil, p.body, p.list.Signatures), 0o644)
 }
 
 func TestExactly(t *testing.T) {
 	for _, text := range []string{"", "a", "abc", strings.Repeat("x", 1000)} {
 		for _, size := range []int64{0, 1, 3, 999, 1000, 1001} {
-			for name, r := range map[string]io.Reader{"plain": strings.NewReader(text), "bytes": iotest.OneByteReader(strings.NewReader(text)), "data with its end": iotest.DataErrReader(strings.NewReader(text))} {
+			for name, r := range map[string]io.Reader{"plain": strings.NewReader(text),
+				"bytes":             iotest.OneByteReader(strings.NewReader(text)),
+				"data with its end": iotest.DataErrReader(strings.NewReader(text))} {
 				got, err := io.ReadAll(&exactly{r: r, left: size, size: size})
-				if fits := int64(len(text)) == size; fits != (err == nil) || fits && string(got) != text || int64(len(got)) > size {
+				if fits := int64(len(text)) == size; fits != (err == nil) || fits && string(got) != text ||
+					int64(len(got)) > size {
 					t.Errorf("%s: %d bytes for %d: %d, %v", name, len(text), size, len(got), err)
 				}
-				if err != nil && (fault.Of(err).Details["expected"] != size || fault.Of(err).Details["found"] == size) {
+				if err != nil && (fault.Of(err).Details["expected"] != size ||
+					fault.Of(err).Details["found"] == size) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}

@@ -84,8 +84,8 @@ func (s *Sources) imagePlace(ref oci.Reference, digest string) string {
 	return ref.String()
 }
 
-// tagged returns the versions that a repository has: the tags that are versions. What one of them requires is read when the
-// resolver wants to know.
+// tagged returns the versions that a repository has: the tags that are versions. What one of them requires is read
+// when the resolver wants to know.
 func (s *Sources) tagged(ctx context.Context, id string, ref oci.Reference) ([]resolve.Candidate, error) {
 	if s.away(ref) {
 		return nil, &OfflineError{Address: ref.String(), ID: id}
@@ -109,27 +109,30 @@ func (s *Sources) tagged(ctx context.Context, id string, ref oci.Reference) ([]r
 		if !ok {
 			continue
 		}
-		all = append(all, resolve.Candidate{Version: version, Ask: func(ctx context.Context) (map[string]semver.Range, error) {
-			_, b, err := s.version(ctx, id, version, ref)
-			if err != nil {
-				return nil, err
-			}
-			needs, err := requiresOf(b)
-			if err != nil {
-				return nil, inSource(id, version, ref.String(), err)
-			}
-			return candidate(version, needs).Requires, nil
-		}})
+		all = append(all, resolve.Candidate{Version: version,
+			Ask: func(ctx context.Context) (map[string]semver.Range, error) {
+				_, b, err := s.version(ctx, id, version, ref)
+				if err != nil {
+					return nil, err
+				}
+				needs, err := requiresOf(b)
+				if err != nil {
+					return nil, inSource(id, version, ref.String(), err)
+				}
+				return candidate(version, needs).Requires, nil
+			}})
 	}
 	if len(all) == 0 {
-		return nil, inSource(id, "", ref.String(), fault.New(fault.NotFound, "%s has no tag that is a version", ref).From(fs.ErrNotExist).
+		return nil, inSource(id, "", ref.String(), fault.New(fault.NotFound, "%s has no tag that is a version",
+			ref).From(fs.ErrNotExist).
 			On("source", ref.String()).List(tags...).Try("rye docs oci"))
 	}
 	return all, nil
 }
 
 // version reads the manifest of a version that a repository has under its tag.
-func (s *Sources) version(ctx context.Context, id, version string, ref oci.Reference) (project.Source, *bundle.Bundle, error) {
+func (s *Sources) version(ctx context.Context, id, version string, ref oci.Reference) (project.Source, *bundle.Bundle,
+	error) {
 	ref.Tag = remote.Tag(version)
 	src, err := s.pinImage(ctx, id, ref)
 	if err != nil {
@@ -201,6 +204,7 @@ func (c *carrier) imported(ctx context.Context, ref oci.Reference) error {
 	if err := c.fits(r.FileList); err != nil {
 		return err
 	}
-	_, err = r.Take(ctx, "", remote.Pull{Store: c.o.Store, Spool: c.o.Spool, Verify: c.verify, Journal: c.o.Journal, Now: c.o.Now})
+	_, err = r.Take(ctx, "", remote.Pull{Store: c.o.Store, Spool: c.o.Spool, Verify: c.verify, Journal: c.o.Journal,
+		Now: c.o.Now})
 	return err
 }

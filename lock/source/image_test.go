@@ -50,7 +50,8 @@ func (w *world) retag(tag, as string) {
 func TestImages(t *testing.T) {
 	w := newWorld(t)
 	w.options.Spool = t.TempDir()
-	first, second := newPack(t, "acme/web", "1.0.0", []string{"acme/base ^2.1"}, alice), newPack(t, "acme/web", "1.1.0", nil, alice)
+	first, second := newPack(t, "acme/web", "1.0.0", []string{"acme/base ^2.1"}, alice),
+		newPack(t, "acme/web", "1.1.0", nil, alice)
 	w.push(first, "1.0.0")
 	w.push(second, "1.1.0")
 	w.push(second, "stable")
@@ -77,35 +78,42 @@ func TestImages(t *testing.T) {
 		}
 		w.whole(p)
 	}
-	if id, err := s.Named(t.Context(), project.Source{Where: "oci-layout:../stick:1.0.0"}); err != nil || id != "acme/web" {
+	if id, err := s.Named(t.Context(), project.Source{Where: "oci-layout:../stick:1.0.0"}); err != nil ||
+		id != "acme/web" {
 		t.Error(id, err)
 	}
 
 	lie := project.Source{Where: src.Where + ":2.0.0"}
-	if _, _, err := w.sources("acme/web", lie).Manifest(t.Context(), "acme/web", "1.1.0"); fault.CodeOf(err) != fault.Integrity {
+	if _, _, err := w.sources("acme/web", lie).Manifest(t.Context(), "acme/web",
+		"1.1.0"); fault.CodeOf(err) != fault.Integrity {
 		t.Errorf("a tag that lies, by itself: %v", err)
 	}
 
 	// A tag that is no version is at a digest, and never goes back.
 	stable := project.Source{Where: "oci-layout:../stick:stable"}
-	if _, at, err := w.sources("acme/web", stable).Manifest(t.Context(), "acme/web", "1.1.0"); err != nil || !stable.Allows(at) || !at.Pinned() {
+	if _, at, err := w.sources("acme/web", stable).Manifest(t.Context(), "acme/web", "1.1.0"); err != nil ||
+		!stable.Allows(at) || !at.Pinned() {
 		t.Error(at, err)
 	}
 	w.push(first, "stable")
-	if _, _, err := w.sources("acme/web", stable).Manifest(t.Context(), "acme/web", "1.0.0"); fault.CodeOf(err) != fault.Rollback {
+	if _, _, err := w.sources("acme/web", stable).Manifest(t.Context(), "acme/web",
+		"1.0.0"); fault.CodeOf(err) != fault.Rollback {
 		t.Errorf("the tag went back: %v", err)
 	}
 
 	// Another bundle of a version, one of a stranger, and none.
 	w.retag("1.0.0", "first")
 	w.push(newPack(t, "acme/web", "1.0.0", nil, alice), "1.0.0")
-	if _, _, err := w.sources("acme/web", src).Manifest(t.Context(), "acme/web", "1.0.0"); fault.CodeOf(err) != fault.Rollback {
+	if _, _, err := w.sources("acme/web", src).Manifest(t.Context(), "acme/web",
+		"1.0.0"); fault.CodeOf(err) != fault.Rollback {
 		t.Errorf("another bundle of the version: %v", err)
 	}
-	if _, _, err := w.sources("acme/other", src).Manifest(t.Context(), "acme/other", "1.1.0"); fault.CodeOf(err) != fault.Integrity {
+	if _, _, err := w.sources("acme/other", src).Manifest(t.Context(), "acme/other",
+		"1.1.0"); fault.CodeOf(err) != fault.Integrity {
 		t.Errorf("another bundle: %v", err)
 	}
-	if _, err := w.sources("acme/web", project.Source{Where: "oci-layout:../none"}).Versions(t.Context(), "acme/web"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := w.sources("acme/web", project.Source{Where: "oci-layout:../none"}).Versions(t.Context(),
+		"acme/web"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no layout: %v", err)
 	}
 	away := project.Source{Where: "oci://registry.example.com/acme/web"}
@@ -114,7 +122,8 @@ func TestImages(t *testing.T) {
 		s := w.sources("acme/web", src)
 		_, err := s.Versions(t.Context(), "acme/web")
 		_, named := s.Named(t.Context(), src)
-		if codes := []fault.Code{fault.CodeOf(err), fault.CodeOf(named)}; !slices.Equal(codes, []fault.Code{fault.Offline, fault.Offline}) {
+		if codes := []fault.Code{fault.CodeOf(err), fault.CodeOf(named)}; !slices.Equal(codes,
+			[]fault.Code{fault.Offline, fault.Offline}) {
 			t.Errorf("%s: %v, %v", src.Where, err, named)
 		}
 	}

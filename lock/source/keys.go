@@ -59,7 +59,9 @@ func ReadClaim(ctx context.Context, fetch Fetcher, place string) (Claim, error) 
 	if err != nil {
 		return Claim{}, inSource("", "", place, err)
 	}
-	return Claim{x.Name, indexKeys(x, func() (io.ReadCloser, error) { return open(index.KeysOf(place), index.MaxKeys) })}, nil
+	return Claim{x.Name, indexKeys(x, func() (io.ReadCloser, error) {
+		return open(index.KeysOf(place), index.MaxKeys)
+	})}, nil
 }
 
 // indexKeys reads the keys beside an index; nil where there are none, or those of another issue.

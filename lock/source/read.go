@@ -106,7 +106,8 @@ func (s *Sources) admitIndex(x *index.Index) error {
 
 // rememberIndex wants an index not to go back behind what was seen of it.
 func (s *Sources) rememberIndex(ctx context.Context, src project.Source, x *index.Index) error {
-	step := rollback.Step{Source: s.place(src), Name: x.Name, Position: strconv.FormatInt(x.Counter, 10), ID: x.ID, ByName: true, At: s.o.Now()}
+	step := rollback.Step{Source: s.place(src), Name: x.Name, Position: strconv.FormatInt(x.Counter, 10), ID: x.ID,
+		ByName: true, At: s.o.Now()}
 	// Another list of the same signers would begin a count of its own.
 	all, err := s.o.Journal.Seen()
 	if err != nil {
@@ -156,7 +157,8 @@ func (s *Sources) keepIndex(ctx context.Context, address string, text []byte, x 
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := s.keep(ctx, indexRef(address), cas.ID{Kind: cas.Document, Digest: x.ID}); err != nil || last.Digest.IsZero() || last.Digest == x.ID {
+	if err := s.keep(ctx, indexRef(address), cas.ID{Kind: cas.Document, Digest: x.ID}); err != nil ||
+		last.Digest.IsZero() || last.Digest == x.ID {
 		return err
 	}
 	// Without this each issue would leave its signatures behind.

@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// pin returns a source as a lock names it: a repository at the commit that its branch or tag is now, asked for once; an image
-// with its digest. A registry of many versions stays as it is.
+// pin returns a source as a lock names it: a repository at the commit that its branch or tag is now, asked for once;
+// an image with its digest. A registry of many versions stays as it is.
 func (s *Sources) pin(ctx context.Context, id string, src project.Source) (project.Source, error) {
 	if ref, image := src.OCI(); image && ref.Tag != "" {
 		return s.pinImage(ctx, id, ref)
@@ -61,9 +61,9 @@ func manifestAt(ctx context.Context, c *git.Commit, place project.Git, id string
 	return b, text.Bytes(), inDocument(at, "bundle:"+id, err)
 }
 
-// repository brings the bundle from a commit: what its manifest lists is written into a directory that no other user can
-// read, and comes from there like from the project in which it was made. Nothing is written of a manifest that isn't the
-// one, or that the policy doesn't admit.
+// repository brings the bundle from a commit: what its manifest lists is written into a directory that no other user
+// can read, and comes from there like from the project in which it was made. Nothing is written of a manifest that
+// isn't the one, or that the policy doesn't admit.
 func (c *carrier) repository(ctx context.Context, src project.Source, place project.Git) (err error) {
 	commit, err := c.commit(ctx, src, place)
 	if err != nil {
@@ -88,12 +88,16 @@ func (c *carrier) repository(ctx context.Context, src project.Source, place proj
 	if err != nil {
 		return err
 	}
-	if err := writeFile(dir, at, func(f *os.File) (bool, error) { _, err := f.Write(text); return false, err }); err != nil {
+	if err := writeFile(dir, at, func(f *os.File) (bool, error) {
+		_, err := f.Write(text)
+		return false, err
+	}); err != nil {
 		return err
 	}
 	files := b.Files[:len(b.Files):len(b.Files)]
 	for _, e := range b.Evidence {
-		files = append(files, manifest.File{Path: strings.TrimSuffix(at, manifestName) + e.Name, Digest: e.Digest, Size: e.Size})
+		files = append(files, manifest.File{Path: strings.TrimSuffix(at, manifestName) + e.Name, Digest: e.Digest,
+			Size: e.Size})
 	}
 	for i := range files {
 		f := &files[i]

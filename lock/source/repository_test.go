@@ -158,7 +158,8 @@ func TestRepository(t *testing.T) {
 			t.Error(err)
 		}
 		// What is here isn't fetched again, nor is it offline.
-		if _, err := w.sources("acme/base", from).Bring(t.Context(), p.want(at), library); err != nil || r.fetched != 1 {
+		if _, err := w.sources("acme/base", from).Bring(t.Context(), p.want(at), library); err != nil ||
+			r.fetched != 1 {
 			t.Errorf("fetched %d times: %v", r.fetched, err)
 		}
 		w.options.Git = nil
@@ -188,25 +189,40 @@ func TestHostileRepository(t *testing.T) {
 		change func(t *testing.T, dir string, p *pack)
 		want   string
 	}{
-		"unsigned": {func(t *testing.T, dir string, p *pack) { p.list.Signatures = nil; p.dir(dir) }, `"bundle:acme/base@2.1.4" is unsigned`},
+		"unsigned": {func(t *testing.T, dir string, p *pack) {
+			p.list.Signatures = nil
+			p.dir(dir)
+		}, `"bundle:acme/base@2.1.4" is unsigned`},
 		"another file": {func(t *testing.T, dir string, _ *pack) {
 			write(t, filepath.Join(dir, "README.md"), []byte("# acme/base 2.1.5"))
 		}, "README.md"},
 		"a longer file": {func(t *testing.T, dir string, _ *pack) {
 			write(t, filepath.Join(dir, "README.md"), bytes.Repeat([]byte("x"), 1000))
 		}, `"README.md": more than`},
-		"an executable": {func(t *testing.T, dir string, _ *pack) { os.Chmod(filepath.Join(dir, "README.md"), 0o755) }, "README.md"},
-		"no file":       {func(t *testing.T, dir string, _ *pack) { os.Remove(filepath.Join(dir, "data", "deep", "pad")) }, `the commit has no file "data/deep/pad"`},
+		"an executable": {func(t *testing.T, dir string, _ *pack) {
+			os.Chmod(filepath.Join(dir, "README.md"), 0o755)
+		}, "README.md"},
+		"no file": {func(t *testing.T, dir string, _ *pack) {
+			os.Remove(filepath.Join(dir, "data", "deep", "pad"))
+		}, `the commit has no file "data/deep/pad"`},
 		"no evidence": {func(t *testing.T, dir string, _ *pack) {
 			os.Remove(filepath.Join(dir, ".ai/bundles/acme/base/sbom.json"))
 		}, `sbom.json`},
-		"no bundle": {func(t *testing.T, dir string, _ *pack) { os.RemoveAll(filepath.Join(dir, ".ai")) }, `manifest.yaml`},
+		"no bundle": {func(t *testing.T, dir string, _ *pack) {
+			os.RemoveAll(filepath.Join(dir, ".ai"))
+		}, `manifest.yaml`},
 		"a broken one": {func(t *testing.T, dir string, _ *pack) {
 			write(t, filepath.Join(dir, ".ai/bundles/acme/base/manifest.yaml"), []byte("rye:"))
 		}, `line 1`},
-		"a link":          {func(t *testing.T, dir string, _ *pack) { link(t, filepath.Join(dir, "README.md")) }, `"README.md" is a symbolic link`},
-		"a linked folder": {func(t *testing.T, dir string, _ *pack) { link(t, filepath.Join(dir, "data")) }, `"data" is a symbolic link`},
-		"a linked bundle": {func(t *testing.T, dir string, _ *pack) { link(t, filepath.Join(dir, ".ai")) }, `".ai" is a symbolic link`},
+		"a link": {func(t *testing.T, dir string, _ *pack) {
+			link(t, filepath.Join(dir, "README.md"))
+		}, `"README.md" is a symbolic link`},
+		"a linked folder": {func(t *testing.T, dir string, _ *pack) {
+			link(t, filepath.Join(dir, "data"))
+		}, `"data" is a symbolic link`},
+		"a linked bundle": {func(t *testing.T, dir string, _ *pack) {
+			link(t, filepath.Join(dir, ".ai"))
+		}, `".ai" is a symbolic link`},
 		"another id": {func(t *testing.T, dir string, _ *pack) {
 			to := filepath.Join(dir, ".ai/bundles/acme/base")
 			os.RemoveAll(to)
@@ -238,7 +254,8 @@ func TestHostileRepository(t *testing.T) {
 	p.dir(dir)
 	id := r.commit(dir)
 	r.branch["refs/heads/main"], r.branch["refs/tags/main"] = id, strings.Repeat("a", 40)
-	for where, want := range map[string]string{"@none": "no branch or tag", "@main": "both a branch and a tag", "@" + strings.Repeat("b", 40): "not our ref", "?dir=none@" + id: "manifest.yaml"} {
+	for where, want := range map[string]string{"@none": "no branch or tag", "@main": "both a branch and a tag",
+		"@" + strings.Repeat("b", 40): "not our ref", "?dir=none@" + id: "manifest.yaml"} {
 		src := gitSource(t, where)
 		s := w.sources("acme/base", src)
 		_, err := s.Versions(t.Context(), "acme/base")
@@ -256,13 +273,15 @@ func TestHostileRepository(t *testing.T) {
 	if fault.Of(err).Details["reason"] != "other-bundle" {
 		t.Errorf("another manifest: %v", err)
 	}
-	_, err = w.sources("acme/base", at).Bring(t.Context(), file.Bundle{ID: "acme/other", Version: "1.0.0", Manifest: other.Manifest, Source: at}, library)
+	_, err = w.sources("acme/base", at).Bring(t.Context(),
+		file.Bundle{ID: "acme/other", Version: "1.0.0", Manifest: other.Manifest, Source: at}, library)
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("another bundle: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := w.sources("acme/base", gitSource(t, "@main")).Versions(ctx, "acme/base"); !errors.Is(err, context.Canceled) {
+	if _, err := w.sources("acme/base", gitSource(t, "@main")).Versions(ctx, "acme/base"); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("broken off: %v", err)
 	}
 	w.empty("in the end", p)

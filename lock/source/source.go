@@ -44,8 +44,8 @@ type Options struct {
 	Progress func(bytes int64) // called by several goroutines with the bytes of bundles that were read; may be nil
 }
 
-// Sources are the sources of a project. They may be used by many goroutines at once, and are closed when none uses them any
-// more.
+// Sources are the sources of a project. They may be used by many goroutines at once, and are closed when none uses
+// them any more.
 type Sources struct {
 	o       Options
 	named   map[string]project.Source
@@ -138,8 +138,8 @@ func requiresOf(b *bundle.Bundle) ([]index.Require, error) {
 	return all, nil
 }
 
-// Manifest returns which manifest a version has, and where the bundle comes from: what a lock says of it. A version that
-// had another one before is a *rollback.Error.
+// Manifest returns which manifest a version has, and where the bundle comes from: what a lock says of it. A version
+// that had another one before is a *rollback.Error.
 func (s *Sources) Manifest(ctx context.Context, id, version string) (cas.Digest, project.Source, error) {
 	src, err := s.of(ctx, id)
 	if err != nil {
@@ -256,7 +256,8 @@ func (s *Sources) progress(bytes int64) {
 	}
 }
 
-// A memo remembers what was found out once. Who asks meanwhile waits; what was broken off by its context is asked again.
+// A memo remembers what was found out once. Who asks meanwhile waits; what was broken off by its context is asked
+// again.
 type memo[K comparable, V any] struct {
 	mu    sync.Mutex
 	cells map[K]*cell[V]

@@ -64,9 +64,12 @@ func TestIndex(t *testing.T) {
 	for _, where := range []string{"directory", "server"} {
 		t.Run(where, func(t *testing.T) {
 			w := newWorld(t)
-			web1, web2 := newPack(t, "acme/web", "1.0.0", []string{"acme/base ^2.1"}, alice), newPack(t, "acme/web", "1.1.0", []string{"acme/base ^2.1"}, alice)
+			web1, web2 := newPack(t, "acme/web", "1.0.0", []string{"acme/base ^2.1"}, alice),
+				newPack(t, "acme/web", "1.1.0", []string{"acme/base ^2.1"}, alice)
 			base := newPack(t, "acme/base", "2.1.4", nil, alice)
-			x := signed(t, index.Index{Label: "acme/all", Counter: 1, Entries: []index.Entry{web1.entry("old/web 1.rye"), web2.entry("web2.rye"), base.entry("base.rye")}}, alice)
+			x := signed(t, index.Index{Label: "acme/all", Counter: 1,
+				Entries: []index.Entry{web1.entry("old/web 1.rye"), web2.entry("web2.rye"), base.entry("base.rye")}},
+				alice)
 			src := project.Source{Index: true, Where: "../list"}
 			put := func(name string, b []byte) { write(t, filepath.Join(w.dir, "..", "list", name), b) }
 			if where == "server" {
@@ -85,8 +88,10 @@ func TestIndex(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := resolve.Resolve(t.Context(), s, resolve.Request{Requires: map[string]semver.Range{"acme/web": every}})
-			if err != nil || !slices.Equal(r.Bundles, []resolve.Bundle{{ID: "acme/base", Version: "2.1.4"}, {ID: "acme/web", Version: "1.0.0"}}) {
+			r, err := resolve.Resolve(t.Context(), s,
+				resolve.Request{Requires: map[string]semver.Range{"acme/web": every}})
+			if err != nil || !slices.Equal(r.Bundles, []resolve.Bundle{{ID: "acme/base", Version: "2.1.4"},
+				{ID: "acme/web", Version: "1.0.0"}}) {
 				t.Fatal(r, err)
 			}
 			var read int64
@@ -120,7 +125,8 @@ func TestIndex(t *testing.T) {
 			switch offline, ok := errors.AsType[*OfflineError](err); {
 			case where == "directory" && !errors.Is(err, fs.ErrNotExist):
 				t.Errorf("from a directory that is gone: %v", err)
-			case where == "server" && (!ok || offline.Address != src.Where || offline.ID != "acme/web" || offline.Version != "1.1.0" || len(offline.Missing) != 1):
+			case where == "server" && (!ok || offline.Address != src.Where || offline.ID != "acme/web" ||
+				offline.Version != "1.1.0" || len(offline.Missing) != 1):
 				t.Errorf("offline: %v", err)
 			}
 		})
@@ -131,7 +137,8 @@ func TestIndex(t *testing.T) {
 func TestOnce(t *testing.T) {
 	w := newWorld(t)
 	base := newPack(t, "acme/base", "2.1.4", nil, alice)
-	w.put("/index.yaml", signed(t, index.Index{Label: "all", Counter: 1, Entries: []index.Entry{base.entry("base.rye")}}, alice))
+	w.put("/index.yaml", signed(t, index.Index{Label: "all", Counter: 1,
+		Entries: []index.Entry{base.entry("base.rye")}}, alice))
 	s := w.sources("acme/base", w.at("/index.yaml", true))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errStopped)
@@ -197,10 +204,12 @@ func TestWhichSource(t *testing.T) {
 		"two": {shared.entry("z"), newPack(t, "acme/two", "1.0.0", nil, alice).entry("t")},
 	}
 	for name, entries := range lists {
-		write(t, filepath.Join(w.dir, name, "index.yaml"), signed(t, index.Index{Label: name, Counter: 1, Entries: entries}, alice))
+		write(t, filepath.Join(w.dir, name, "index.yaml"),
+			signed(t, index.Index{Label: name, Counter: 1, Entries: entries}, alice))
 	}
 	one, two := project.Source{Index: true, Where: "one"}, project.Source{Index: true, Where: "two"}
-	s := w.sources("acme/notes", project.Source{Where: "../notes"}, "acme/one", one, "acme/two", two, "acme/two-b", two)
+	s := w.sources("acme/notes", project.Source{Where: "../notes"}, "acme/one", one, "acme/two", two, "acme/two-b",
+		two)
 	same(t, "notes", versions(t, s, "acme/notes"), []string{"0.3.0 acme/base ^2"})
 	same(t, "base", versions(t, s, "acme/base"), []string{"2.1.4"})
 	if _, src, err := s.Manifest(t.Context(), "acme/base", "2.1.4"); err != nil || src != one {
@@ -225,7 +234,8 @@ func TestWhichSource(t *testing.T) {
 	}
 	for _, c := range []struct{ id, version, want string }{
 		{"acme/base", "2.1.5", `"acme/base" 2.1.5 is not in the index "one"`},
-		{"acme/notes", "9.0.0", `"acme/notes" 9.0.0 from "../notes": not the expected bundle: expected version 9.0.0, found 0.3.0`},
+		{"acme/notes", "9.0.0",
+			`"acme/notes" 9.0.0 from "../notes": not the expected bundle: expected version 9.0.0, found 0.3.0`},
 	} {
 		if _, _, err := s.Manifest(t.Context(), c.id, c.version); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)
@@ -235,7 +245,9 @@ func TestWhichSource(t *testing.T) {
 	s = w.sources("acme/one", one, "acme/two", two, "acme/shared", two)
 	same(t, "shared", versions(t, s, "acme/shared"), []string{"1.0.0"})
 	s = w.sources("acme/notes", project.Source{Where: "../notes"})
-	if _, err := s.Versions(t.Context(), "acme/base"); err == nil || err.Error() != `rye.yaml names neither a source for "acme/base" nor an index` || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.Versions(t.Context(), "acme/base"); err == nil ||
+		err.Error() != `rye.yaml names neither a source for "acme/base" nor an index` ||
+		!errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -251,7 +263,8 @@ func TestFrom(t *testing.T) {
 			case "directory":
 				src.Where = "../deploy"
 				p.dir(filepath.Join(w.dir, "..", "deploy"))
-				write(t, filepath.Join(w.dir, "..", "deploy", ".ai", "knowledge", "more.md"), []byte("not of the bundle"))
+				write(t, filepath.Join(w.dir, "..", "deploy", ".ai", "knowledge", "more.md"),
+					[]byte("not of the bundle"))
 			case "file":
 				src.Where = "vendor/deploy.rye"
 				write(t, filepath.Join(w.dir, "vendor", "deploy.rye"), p.archive())
@@ -292,7 +305,8 @@ func TestFrom(t *testing.T) {
 func TestOffline(t *testing.T) {
 	w := newWorld(t)
 	base := newPack(t, "acme/base", "2.1.4", nil, alice)
-	x := index.Index{Label: "all", Counter: 1, Expires: noon.AddDate(0, 0, 1), Entries: []index.Entry{base.entry("base.rye")}}
+	x := index.Index{Label: "all", Counter: 1, Expires: noon.AddDate(0, 0, 1),
+		Entries: []index.Entry{base.entry("base.rye")}}
 	src, from := w.at("/index.yaml", true), w.at("/deploy.rye", false)
 	w.put("/index.yaml", signed(t, x, alice))
 	w.put("/base.rye", base.archive())
@@ -308,15 +322,18 @@ func TestOffline(t *testing.T) {
 		}
 	}
 	_, err := s.Bring(t.Context(), base.want(src), nil)
-	if want := fmt.Sprintf(`"acme/base" 2.1.4 from %q is not in the store, and rye is offline: missing %s`, src.Where, cas.ID{Kind: cas.Document, Digest: base.list.ID}); err == nil || err.Error() != want {
+	if want := fmt.Sprintf(`"acme/base" 2.1.4 from %q is not in the store, and rye is offline: missing %s`, src.Where,
+		cas.ID{Kind: cas.Document, Digest: base.list.ID}); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	// The manifest alone is not the bundle.
-	if err := install.Keep(t.Context(), w.store, &bundle.Bundle{FileList: base.list}, base.body, w.options.Verify); err != nil {
+	if err := install.Keep(t.Context(), w.store, &bundle.Bundle{FileList: base.list}, base.body,
+		w.options.Verify); err != nil {
 		t.Fatal(err)
 	}
 	_, err = s.Bring(t.Context(), base.want(src), nil)
-	if o, ok := errors.AsType[*OfflineError](err); !ok || len(o.Missing) != 4 || !strings.Contains(err.Error(), "rye is offline: missing blob blake3:") {
+	if o, ok := errors.AsType[*OfflineError](err); !ok || len(o.Missing) != 4 ||
+		!strings.Contains(err.Error(), "rye is offline: missing blob blake3:") {
 		t.Errorf("%v", err)
 	}
 
@@ -331,7 +348,8 @@ func TestOffline(t *testing.T) {
 	}
 	w.options.Verify.Trust.Now = noon.AddDate(0, 0, 2)
 	s = w.sources("acme/base", src)
-	if _, err := s.Versions(t.Context(), "acme/base"); err == nil || !strings.Contains(err.Error(), `"index:all" expired at`) {
+	if _, err := s.Versions(t.Context(), "acme/base"); err == nil ||
+		!strings.Contains(err.Error(), `"index:all" expired at`) {
 		t.Errorf("past its end: %v", err)
 	}
 	// Online, what is kept is no help.
@@ -382,7 +400,8 @@ func TestAlreadyThere(t *testing.T) {
 		t.Error(id, err)
 	}
 	// The policy is asked each time.
-	w.options.Verify.Trust = trusting(t, fmt.Sprintf("\nrevoked:\n  %q: {reason: \"bad\", date: \"2026-11-20\"}\n", p.list.ID))
+	w.options.Verify.Trust = trusting(t, fmt.Sprintf("\nrevoked:\n  %q: {reason: \"bad\", date: \"2026-11-20\"}\n",
+		p.list.ID))
 	remote := w.at("/base.rye", false)
 	w.offline()
 	_, err := w.sources("acme/base", remote).Bring(t.Context(), p.want(remote), library)
@@ -394,7 +413,8 @@ func TestAlreadyThere(t *testing.T) {
 // The journal keeps a source from going back and from changing what it has said.
 func TestRollback(t *testing.T) {
 	w := newWorld(t)
-	p, q := newPack(t, "acme/base", "2.1.4", nil, alice), newPack(t, "acme/base", "2.1.4", []string{"acme/more *"}, alice)
+	p, q := newPack(t, "acme/base", "2.1.4", nil, alice),
+		newPack(t, "acme/base", "2.1.4", []string{"acme/more *"}, alice)
 	issue := func(label string, counter int64, packs ...*pack) []byte {
 		x := index.Index{Label: label, Counter: counter}
 		for _, p := range packs {
@@ -428,12 +448,15 @@ func TestRollback(t *testing.T) {
 		}
 	}
 	put(issue("all-2", 3, p))
-	if f := fault.Of(ask()); f.Code != fault.Rollback || f.Details["expected"] != "index:all" || f.Details["found"] != "index:all-2" || !strings.HasSuffix(f.Text, `the index was "index:all" before and is "index:all-2" now`) {
+	if f := fault.Of(ask()); f.Code != fault.Rollback || f.Details["expected"] != "index:all" ||
+		f.Details["found"] != "index:all-2" || !strings.HasSuffix(f.Text,
+		`the index was "index:all" before and is "index:all-2" now`) {
 		t.Errorf("another name: %v", ask())
 	}
 	// A version that has become another bundle.
 	put(issue("all", 3, q))
-	if _, _, err := w.sources("acme/base", src).Manifest(t.Context(), "acme/base", "2.1.4"); !isRollback(err, rollback.Other) {
+	if _, _, err := w.sources("acme/base", src).Manifest(t.Context(), "acme/base", "2.1.4"); !isRollback(err,
+		rollback.Other) {
 		t.Errorf("another bundle of one version: %v", err)
 	}
 	if _, err := w.sources("acme/base", src).Bring(t.Context(), q.want(src), nil); !isRollback(err, rollback.Other) {
@@ -441,7 +464,8 @@ func TestRollback(t *testing.T) {
 	}
 	// What was seen in one place says nothing of another.
 	write(t, filepath.Join(w.dir, "list-2", "index.yaml"), issue("all", 1, q))
-	if _, _, err := w.sources("acme/base", project.Source{Index: true, Where: "list-2"}).Manifest(t.Context(), "acme/base", "2.1.4"); err != nil {
+	if _, _, err := w.sources("acme/base", project.Source{Index: true, Where: "list-2"}).Manifest(t.Context(),
+		"acme/base", "2.1.4"); err != nil {
 		t.Error(err)
 	}
 	// A directory of "from" is where people work.
@@ -479,8 +503,10 @@ func isRollback(err error, reason string) bool {
 // What a bundle needs is read from the store if it is there, else from its source, and only for the right bundle.
 func TestRequires(t *testing.T) {
 	w := newWorld(t)
-	p, q := newPack(t, "acme/web", "1.0.0", []string{"acme/base ^2.1"}, alice), newPack(t, "acme/web", "1.0.0", nil, alice)
-	write(t, filepath.Join(w.dir, "list", "index.yaml"), signed(t, index.Index{Label: "all", Counter: 1, Entries: []index.Entry{p.entry("web.rye")}}, alice))
+	p, q := newPack(t, "acme/web", "1.0.0", []string{"acme/base ^2.1"}, alice),
+		newPack(t, "acme/web", "1.0.0", nil, alice)
+	write(t, filepath.Join(w.dir, "list", "index.yaml"),
+		signed(t, index.Index{Label: "all", Counter: 1, Entries: []index.Entry{p.entry("web.rye")}}, alice))
 	write(t, filepath.Join(w.dir, "web.rye"), p.archive())
 	for _, src := range []project.Source{{Index: true, Where: "list"}, {Where: "web.rye"}} {
 		s := w.sources("acme/web", src)
@@ -497,10 +523,13 @@ func TestRequires(t *testing.T) {
 	if _, err := w.sources().Requires(t.Context(), p.want(none)); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if _, err := w.sources().Requires(t.Context(), p.want(project.Source{Where: "none"})); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := w.sources().Requires(t.Context(), p.want(project.Source{Where: "none"})); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if _, err := w.sources().Requires(t.Context(), newPack(t, "acme/other", "1.0.0", nil, alice).want(project.Source{Index: true, Where: "list"})); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := w.sources().Requires(t.Context(),
+		newPack(t, "acme/other", "1.0.0", nil, alice).want(project.Source{Index: true,
+			Where: "list"})); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	at := project.Source{Where: "web.rye"}
@@ -518,13 +547,15 @@ func TestKeepsOneIssue(t *testing.T) {
 	src := w.at("/index.yaml", true)
 	p := newPack(t, "acme/base", "2.1.4", nil, alice)
 	for counter := range int64(3) {
-		w.put("/index.yaml", signed(t, index.Index{Label: "all", Counter: counter + 1, Entries: []index.Entry{p.entry("base.rye")}}, alice))
+		w.put("/index.yaml", signed(t, index.Index{Label: "all", Counter: counter + 1,
+			Entries: []index.Entry{p.entry("base.rye")}}, alice))
 		for range 2 {
 			same(t, "base", versions(t, w.sources("acme/base", src), "acme/base"), []string{"2.1.4"})
 		}
 	}
 	refs, err := w.store.Refs()
-	if err != nil || len(refs) != 2 || !strings.HasPrefix(refs[0].Name, "indexes/") || !strings.HasPrefix(refs[1].Name, "signatures/") {
+	if err != nil || len(refs) != 2 || !strings.HasPrefix(refs[0].Name, "indexes/") ||
+		!strings.HasPrefix(refs[1].Name, "signatures/") {
 		t.Errorf("%v, %v", refs, err)
 	}
 }

@@ -67,9 +67,11 @@ func pad(n int) []byte {
 func newPack(t testing.TB, id, version string, requires []string, keys ...key.Private) *pack {
 	t.Helper()
 	const noteAt = ".ai/knowledge/acme/note.md"
-	p := &pack{t: t, files: map[string][]byte{"README.md": []byte("# " + id + " " + version), "data/deep/pad": pad(100_000)}}
+	p := &pack{t: t, files: map[string][]byte{"README.md": []byte("# " + id + " " + version),
+		"data/deep/pad": pad(100_000)}}
 	note := fmt.Sprintf("---\nid: note\ntitle: Note\nversion: %s\nentry_type: reference\n---\nof %s\n", version, id)
-	signed, err := sign.Sign([]byte(note), sign.StyleOf(noteAt), sign.Claim{Domain: sign.Item, Name: "knowledge:acme/note"}, alice, noon, nil)
+	signed, err := sign.Sign([]byte(note), sign.StyleOf(noteAt),
+		sign.Claim{Domain: sign.Item, Name: "knowledge:acme/note"}, alice, noon, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,8 @@ func newPack(t testing.TB, id, version string, requires []string, keys ...key.Pr
 	}
 	sbom := []byte("{}")
 	p.files[".ai/bundles/"+id+"/sbom.json"] = sbom
-	l := &manifest.FileList{BundleID: id, Version: version, Evidence: []manifest.Evidence{{Name: "sbom.json", Digest: p.put(sbom), Size: 2, Type: bundle.TypeCycloneDX}}}
+	l := &manifest.FileList{BundleID: id, Version: version,
+		Evidence: []manifest.Evidence{{Name: "sbom.json", Digest: p.put(sbom), Size: 2, Type: bundle.TypeCycloneDX}}}
 	for _, r := range requires {
 		id, versions, _ := strings.Cut(r, " ")
 		l.Requires = append(l.Requires, manifest.Require{BundleID: id, Version: versions})
@@ -123,7 +126,8 @@ func (p *pack) dir(dir string) {
 	for path, b := range p.files {
 		write(p.t, filepath.Join(dir, path), b)
 	}
-	write(p.t, filepath.Join(dir, ".ai", "bundles", p.list.BundleID, "manifest.yaml"), manifest.Join(nil, p.body, p.list.Signatures))
+	write(p.t, filepath.Join(dir, ".ai", "bundles", p.list.BundleID, "manifest.yaml"),
+		manifest.Join(nil, p.body, p.list.Signatures))
 }
 
 // entry is what an index says of the bundle.
@@ -133,7 +137,8 @@ func (p *pack) entry(at string) index.Entry {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return index.Entry{ID: p.list.BundleID, Version: p.list.Version, Manifest: p.list.ID, Archive: at, Size: int64(len(p.archive())), Requires: requires}
+	return index.Entry{ID: p.list.BundleID, Version: p.list.Version, Manifest: p.list.ID, Archive: at,
+		Size: int64(len(p.archive())), Requires: requires}
 }
 
 // want is what a lock says of the bundle.
@@ -185,7 +190,8 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	root := t.TempDir()
-	w := &world{t: t, dir: filepath.Join(root, "project"), served: map[string][]byte{}, handle: map[string]http.HandlerFunc{}, asked: map[string]int{}}
+	w := &world{t: t, dir: filepath.Join(root, "project"), served: map[string][]byte{},
+		handle: map[string]http.HandlerFunc{}, asked: map[string]int{}}
 	var err error
 	if w.store, err = disk.Open(filepath.Join(root, "store"), disk.Options{Create: true}); err != nil {
 		t.Fatal(err)
@@ -197,8 +203,11 @@ func newWorld(t testing.TB) *world {
 	certificate, roots := webtest.Certificate(t)
 	w.certificate = certificate
 	client := web.New(web.Options{Roots: roots, Proxy: func(*url.URL) (*url.URL, error) { return nil, nil }})
-	w.options = Options{Dir: w.dir, Fetch: client, Store: w.store, Verify: bundle.VerifyOptions{Trust: trusting(t, ""), TempDir: t.TempDir()},
-		Journal: &rollback.Journal{Path: filepath.Join(root, "state", "rollback")}, Now: func() time.Time { return noon }}
+	w.options = Options{Dir: w.dir, Fetch: client, Store: w.store,
+		Verify:  bundle.VerifyOptions{Trust: trusting(t, ""), TempDir: t.TempDir()},
+		Journal: &rollback.Journal{Path: filepath.Join(root, "state", "rollback")}, Now: func() time.Time {
+			return noon
+		}}
 	return w
 }
 

@@ -48,11 +48,14 @@ func TestMake(t *testing.T) {
 	if b := update.PinnedBytes(t.Context(), p.Lock(), projecttest.Note); b != nil {
 		t.Errorf("without a lock: %q", b)
 	}
-	if r, err := makeLock(t, p, update.Options{DryRun: true}); err != nil || r.Written || !r.Changed || r.Pins == 0 || p.Read(file.Name) != "" {
+	if r, err := makeLock(t, p, update.Options{DryRun: true}); err != nil || r.Written || !r.Changed || r.Pins == 0 ||
+		p.Read(file.Name) != "" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	stop := errors.New("not signed")
-	if r, err := makeLock(t, p, update.Options{Sign: func(context.Context, []file.Bundle) error { return stop }}); r != nil || !errors.Is(err, stop) {
+	if r, err := makeLock(t, p, update.Options{Sign: func(context.Context, []file.Bundle) error {
+		return stop
+	}}); r != nil || !errors.Is(err, stop) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	made, err := makeLock(t, p, update.Options{})
@@ -73,11 +76,13 @@ func TestMake(t *testing.T) {
 		if check {
 			exit = fault.ExitNo
 		}
-		if r == nil || len(r.Weakenings) != 1 || f.Code != fault.LockMismatch || f.Line().Exit != exit || f.Hint[len(f.Hint)-1] != want {
+		if r == nil || len(r.Weakenings) != 1 || f.Code != fault.LockMismatch || f.Line().Exit != exit ||
+			f.Hint[len(f.Hint)-1] != want {
 			t.Errorf("check %v: %+v, exit %d, %q", check, r, f.Line().Exit, f.Hint)
 		}
 	}
-	if _, err := makeLock(t, p, update.Options{Accept: []string{"tool:acme/none"}}); fault.CodeOf(err) != fault.Validation {
+	if _, err := makeLock(t, p,
+		update.Options{Accept: []string{"tool:acme/none"}}); fault.CodeOf(err) != fault.Validation {
 		t.Error(err)
 	}
 	yaml := "roots:\n  - \"**\"\n"
@@ -93,8 +98,8 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// rye.yaml is written before the lock, and what can't be written stops what comes after it. Until then the old lock stays,
-// and the store has its objects.
+// rye.yaml is written before the lock, and what can't be written stops what comes after it. Until then the old lock
+// stays, and the store has its objects.
 func TestWriteOrder(t *testing.T) {
 	p := projecttest.Signed(t)
 	if _, err := makeLock(t, p, update.Options{}); err != nil {
@@ -110,7 +115,8 @@ func TestWriteOrder(t *testing.T) {
 	p.Remove(workspace.MarkerFile)
 	p.Write(workspace.MarkerFile+"/mine.txt", "mine")
 	r, err := update.Make(t.Context(), l, update.Options{Yaml: []byte(yaml)})
-	if err == nil || r == nil || r.Edited || r.Written || p.Read(file.Name) != old || p.Read(workspace.MarkerFile+"/mine.txt") != "mine" {
+	if err == nil || r == nil || r.Edited || r.Written || p.Read(file.Name) != old ||
+		p.Read(workspace.MarkerFile+"/mine.txt") != "mine" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for range 2 {
@@ -128,7 +134,8 @@ func TestWriteOrder(t *testing.T) {
 	l = p.Lock()
 	p.Write(file.Name, old+"\n")
 	r, err = update.Make(t.Context(), l, update.Options{Yaml: []byte(yaml)})
-	if fault.CodeOf(err) != fault.Conflict || r == nil || !r.Edited || r.Written || p.Read(workspace.MarkerFile) != yaml || p.Read(file.Name) != old+"\n" {
+	if fault.CodeOf(err) != fault.Conflict || r == nil || !r.Edited || r.Written ||
+		p.Read(workspace.MarkerFile) != yaml || p.Read(file.Name) != old+"\n" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -152,7 +159,8 @@ func TestUnreadableVendor(t *testing.T) {
 		if err := os.Symlink(t.TempDir(), p.At(".ai/vendor")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := update.Make(t.Context(), l, update.Options{}); err == nil || !strings.Contains(err.Error(), "symbolic link") || p.Read(file.Name) != old {
+		if _, err := update.Make(t.Context(), l, update.Options{}); err == nil ||
+			!strings.Contains(err.Error(), "symbolic link") || p.Read(file.Name) != old {
 			t.Errorf("%s: %v", before, err)
 		}
 	}
@@ -166,7 +174,9 @@ func writeV1(t *testing.T, p *projecttest.Project, other, more string) {
 		t.Fatal(err)
 	}
 	link := func(id string) string {
-		return fmt.Sprintf(`{"item_id": %q, "space": "project", "tool_type": "python", "executor_id": null, "integrity": %q}`, id, integrity)
+		return fmt.Sprintf(
+			`{"item_id": %q, "space": "project", "tool_type": "python", "executor_id": null, "integrity": %q}`, id,
+			integrity)
 	}
 	id := projecttest.Cart.ID
 	p.Write(".ai/lockfiles/"+id+"@1.0.0.lock.json", fmt.Sprintf(`{"lockfile_version": 1, "generated_at": "2026-02-18T08:25:21.344139+00:00",
@@ -197,18 +207,21 @@ func TestTakeOver(t *testing.T) {
 			}
 			continue
 		}
-		if fault.CodeOf(err) != fault.LockMismatch || r.Written || len(r.Weakenings) != 1 || r.Weakenings[0].Name != name ||
+		if fault.CodeOf(err) != fault.LockMismatch || r.Written || len(r.Weakenings) != 1 ||
+			r.Weakenings[0].Name != name ||
 			!slices.EqualFunc(r.Weakenings[0].Details, c.details, strings.HasPrefix) {
 			t.Errorf("%v: %+v, %v", c, r, err)
 		}
-		if r, err := makeLock(t, p, update.Options{Accept: []string{name}}); err != nil || !r.Written || !r.Weakenings[0].Accepted {
+		if r, err := makeLock(t, p, update.Options{Accept: []string{name}}); err != nil || !r.Written ||
+			!r.Weakenings[0].Accepted {
 			t.Errorf("%v: %+v, %v", c, r, err)
 		}
 	}
 	p := projecttest.Signed(t)
 	p.Write(".ai/lockfiles/acme/shop/cart@1.0.0.lock.json", "{")
 	r, err := makeLock(t, p, update.Options{})
-	if f := fault.Of(err); r == nil || len(r.UnreadV1) != 1 || f.Code != fault.LockMismatch || f.Hint[0] != "git rm .ai/lockfiles/acme/shop/cart@1.0.0.lock.json" {
+	if f := fault.Of(err); r == nil || len(r.UnreadV1) != 1 || f.Code != fault.LockMismatch ||
+		f.Hint[0] != "git rm .ai/lockfiles/acme/shop/cart@1.0.0.lock.json" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -235,7 +248,8 @@ func TestSides(t *testing.T) {
 	}
 	conflict(p, ours, ours)
 	r, err := makeLock(t, p, update.Options{})
-	if f := fault.Of(err); r == nil || !slices.Equal(names(r), []string{"knowledge:acme/note"}) || slices.Contains(f.Hint, "rye diff") {
+	if f := fault.Of(err); r == nil || !slices.Equal(names(r), []string{"knowledge:acme/note"}) ||
+		slices.Contains(f.Hint, "rye diff") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	conflict(p, ours, "no lock\n")
@@ -243,7 +257,8 @@ func TestSides(t *testing.T) {
 	if fault.CodeOf(err) != fault.LockMismatch || r == nil || r.Written || !slices.Contains(names(r), file.Name) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err = makeLock(t, p, update.Options{Accept: []string{"knowledge:acme/note", file.Name}}); err != nil || !r.Written {
+	if r, err = makeLock(t, p, update.Options{Accept: []string{"knowledge:acme/note", file.Name}}); err != nil ||
+		!r.Written {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := file.Parse([]byte(p.Read(file.Name))); err != nil {
@@ -275,7 +290,8 @@ func TestChangeText(t *testing.T) {
 		change file.Change
 		want   string
 	}{
-		{file.Change{Kind: "pin_changed", Name: "tool:acme/run", From: digest, To: digest[len("blake3:"):]}, "pin changed  tool:acme/run  " + digest[:19] + " -> " + digest[7:19]},
+		{file.Change{Kind: "pin_changed", Name: "tool:acme/run", From: digest, To: digest[len("blake3:"):]},
+			"pin changed  tool:acme/run  " + digest[:19] + " -> " + digest[7:19]},
 		{file.Change{Kind: "pin_added", Name: "tool:acme/run", To: "1.0.0"}, "pin added  tool:acme/run  1.0.0"},
 		{file.Change{Kind: "pin_gone", Name: "tool:acme/run"}, "pin gone  tool:acme/run"},
 	} {

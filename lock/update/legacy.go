@@ -20,9 +20,9 @@ import (
 // lockedV1 is how the first rye.lock of a tree may weaken its v1 locks.
 const lockedV1 lock.WeaknessKind = "v1_lock_differs"
 
-// takeOver holds what would be pinned against the locks of the first format that the tree has. They are asked once, when
-// there is no rye.lock yet. What they say of tools in another version, of those that no root reaches, and of the library
-// of that time, in whose place the one of this binary stands, is of no use any more.
+// takeOver holds what would be pinned against the locks of the first format that the tree has. They are asked once,
+// when there is no rye.lock yet. What they say of tools in another version, of those that no root reaches, and of the
+// library of that time, in whose place the one of this binary stands, is of no use any more.
 func (r *Result) takeOver(ctx context.Context, l *workspace.Lock) ([]lock.Weakness, error) {
 	locks, errs := legacy.Read(os.DirFS(l.DotAI))
 	if len(errs) > 0 {
@@ -46,8 +46,11 @@ func (r *Result) takeOver(ctx context.Context, l *workspace.Lock) ([]lock.Weakne
 		}
 		r.TakenOver++
 		w := lock.Weakness{Name: old.Tool.String(), Kind: lockedV1}
-		for _, d := range old.Check(func(tool model.Ref, _ string) (string, error) { return now.integrity(ctx, tool) }) {
-			if found := r.Made.Lock.Pin(d.Tool); found != nil && found.From == lockfile.FromStd || slices.Contains(w.Details, d.String()) {
+		for _, d := range old.Check(func(tool model.Ref, _ string) (string, error) {
+			return now.integrity(ctx, tool)
+		}) {
+			if found := r.Made.Lock.Pin(d.Tool); found != nil && found.From == lockfile.FromStd ||
+				slices.Contains(w.Details, d.String()) {
 				continue
 			}
 			if d.Space != "" && d.Tool == old.Tool {
@@ -77,7 +80,8 @@ func versionV1(v string) string {
 // unreadableV1 refuses locks that can't be read: one of them may say that an item has changed.
 func (r *Result) unreadableV1(errs []error) error {
 	r.UnreadV1 = errs
-	f := fault.New(fault.LockMismatch, "%s of the first format (v1) can't be read", fault.Count(int64(len(errs)), "lock")).
+	f := fault.New(fault.LockMismatch, "%s of the first format (v1) can't be read",
+		fault.Count(int64(len(errs)), "lock")).
 		On("reason", "v1-lock").Because("what they say would be forgotten")
 	if e, ok := errs[0].(*legacy.Error); ok {
 		f.Try(fault.Command("git rm", path.Join(workspace.MarkerDir, e.Path)))

@@ -1,4 +1,5 @@
-// Package update makes the lock of a project or of the user, checks it, and writes it together with a changed rye.yaml.
+// Package update makes the lock of a project or of the user, checks it, and writes it together with a changed
+// rye.yaml.
 package update
 
 import (
@@ -70,8 +71,8 @@ func NewResult(o Options) *Result {
 	return &Result{DryRun: o.DryRun, Checked: o.Check, Changes: []lockfile.Change{}, Weakenings: []Weakening{}}
 }
 
-// Make makes the lock of l, which is open, and writes it unless o forbids that. A crash at any moment leaves the old lock
-// or the new one, and the store keeps the objects of both until then. The result is nil if there is no new lock.
+// Make makes the lock of l, which is open, and writes it unless o forbids that. A crash at any moment leaves the old
+// lock or the new one, and the store keeps the objects of both until then. The result is nil if there is no new lock.
 func Make(ctx context.Context, l *workspace.Lock, o Options) (*Result, error) {
 	result, err := o.make(ctx, l)
 	if _, ok := errors.AsType[*sources.Error](err); ok && result == nil {
@@ -174,7 +175,8 @@ func (r *Result) checked(l *workspace.Lock, weaker []string) error {
 		hint = append(hint, fault.Command("rye restore", lost))
 	}
 	hint = append(hint, l.LockAgain(weaker))
-	return fault.New(fault.LockMismatch, "%q is out of date: %s", l.LockPath(), fault.Count(int64(len(r.Changes)), "change")).
+	return fault.New(fault.LockMismatch, "%q is out of date: %s", l.LockPath(),
+		fault.Count(int64(len(r.Changes)), "change")).
 		On("path", l.LockPath()).Try(hint...)
 }
 

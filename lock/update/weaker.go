@@ -43,7 +43,8 @@ func (r *Result) weaker(ctx context.Context, l *workspace.Lock, accept []string)
 			continue
 		}
 		refused++
-		f.Why = append(f.Why, ChangeText(lockfile.Change{Kind: line.Kind, Name: line.Name, From: line.From, To: line.To}))
+		f.Why = append(f.Why, ChangeText(lockfile.Change{Kind: line.Kind, Name: line.Name, From: line.From,
+			To: line.To}))
 		for _, d := range line.Details {
 			f.Why = append(f.Why, "  "+d)
 		}
@@ -70,14 +71,16 @@ func (r *Result) weaker(ctx context.Context, l *workspace.Lock, accept []string)
 func unused(accept []string, all []lock.Weakness) error {
 	for _, name := range accept {
 		if !slices.ContainsFunc(all, func(w lock.Weakness) bool { return w.Name == name }) {
-			return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("nothing about %q weakens the lock", name), Hint: []string{"rye lock"}, Details: map[string]any{"name": name}}
+			return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("nothing about %q weakens the lock", name),
+				Hint: []string{"rye lock"}, Details: map[string]any{"name": name}}
 		}
 	}
 	return nil
 }
 
 // weakenings says in what a new lock asks for less than the one that is there.
-func weakenings(ctx context.Context, l *workspace.Lock, old *lockfile.Lock, made *relock.Made) ([]lock.Weakness, error) {
+func weakenings(ctx context.Context, l *workspace.Lock, old *lockfile.Lock, made *relock.Made) ([]lock.Weakness,
+	error) {
 	objects, err := l.Objects()
 	if err != nil {
 		return nil, err
@@ -124,10 +127,11 @@ type nameless struct{ cas.Getter }
 
 func (nameless) Ref(string) (cas.ID, error) { return cas.ID{}, fs.ErrNotExist }
 
-// weakerThanSides says in what a new lock asks for less than one of the sides. A side that can't be read may have asked
-// for anything, and that is accepted by the name of the file.
+// weakerThanSides says in what a new lock asks for less than one of the sides. A side that can't be read may have
+// asked for anything, and that is accepted by the name of the file.
 func weakerThanSides(ctx context.Context, l *workspace.Lock, made *relock.Made) (all []lock.Weakness, err error) {
-	unread := lock.Weakness{Name: lockfile.Name, Kind: workspace.SideUnreadable, Details: []string{"what a side of the merge asked for can't be read"}}
+	unread := lock.Weakness{Name: lockfile.Name, Kind: workspace.SideUnreadable,
+		Details: []string{"what a side of the merge asked for can't be read"}}
 	for _, side := range l.Sides {
 		more := []lock.Weakness{unread}
 		if side != nil {

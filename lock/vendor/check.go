@@ -20,11 +20,12 @@ type Report struct {
 	Damaged     []*Error // files and lines that aren't what they should be
 	Superfluous []cas.ID // objects that aren't needed
 	Stale       []string // files that Write would write or remove, for whatever reason
-	Foreign     []string // files that aren't of this package, which leaves them alone; directories with a "/" behind them
+	// files that aren't of this package, which leaves them alone; directories with a "/" behind them
+	Foreign []string
 }
 
-// Check compares the directory dir with what Write would make of it for these objects. Everything is read and hashed. A
-// directory that isn't there is fs.ErrNotExist; an error is never about what a file of the directory says.
+// Check compares the directory dir with what Write would make of it for these objects. Everything is read and hashed.
+// A directory that isn't there is fs.ErrNotExist; an error is never about what a file of the directory says.
 func Check(ctx context.Context, dir string, objects []Object) (*Report, error) {
 	p, err := newPlan(objects)
 	if err != nil {
@@ -39,7 +40,9 @@ func Check(ctx context.Context, dir string, objects []Object) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{files: f, found: make(map[cas.ID]bool), report: &Report{Files: len(p.packs) + len(p.large), Objects: p.objects, Bytes: p.bytes, Foreign: l.others, Stale: l.unfinished}}
+	c := &checker{files: f, found: make(map[cas.ID]bool),
+		report: &Report{Files: len(p.packs) + len(p.large), Objects: p.objects, Bytes: p.bytes, Foreign: l.others,
+			Stale: l.unfinished}}
 	if ok, err := f.hasAttributes(); err != nil {
 		return nil, err
 	} else if !ok {

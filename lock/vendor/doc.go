@@ -1,8 +1,8 @@
 // Package vendor answers: are all bytes of this lock in the project itself?
 //
-// A directory .ai/vendor holds every object that a lock names, so that a clone needs no store and no network. It is made
-// for git: few files, few of them touched by a change, whose bytes depend on the objects alone, and which two branches can
-// change at once without a conflict.
+// A directory .ai/vendor holds every object that a lock names, so that a clone needs no store and no network. It is
+// made for git: few files, few of them touched by a change, whose bytes depend on the objects alone, and which two
+// branches can change at once without a conflict.
 //
 // # Files
 //
@@ -36,31 +36,31 @@
 //
 // # Why so
 //
-// Packs that are named by their own digest look as if they could never collide. But git takes one that is gone and
-// one that is new and much like it for a renamed file, and two branches that add one object each are a conflict of
-// renames then. So names are as lasting as can be, and what is in a pack follows from digests alone: a new object is one
-// more line in one file. Lines far from each other git merges by itself; for neighbours, .gitattributes names the merge
+// Packs that are named by their own digest look as if they could never collide. But git takes one that is gone and one
+// that is new and much like it for a renamed file, and two branches that add one object each are a conflict of renames
+// then. So names are as lasting as can be, and what is in a pack follows from digests alone: a new object is one more
+// line in one file. Lines far from each other git merges by itself; for neighbours, .gitattributes names the merge
 // "union", which every git has, and which keeps the lines of both. What was merged may be out of order, and have lines
 // twice or too many: readers don't mind, and Write puts it right.
 //
-// There is no index at the beginning of a pack, for it couldn't be merged. A reader looks at the packs that it needs, by
-// the first digits of what it looks for, and finds the lines there at the speed of memory. Nothing is compressed: git
-// does that, and much better when it sees how little is new. No byte stands in a pack that makes git or an editor take
-// it for binary.
+// There is no index at the beginning of a pack, for it couldn't be merged. A reader looks at the packs that it needs,
+// by the first digits of what it looks for, and finds the lines there at the speed of memory. Nothing is compressed:
+// git does that, and much better when it sees how little is new. No byte stands in a pack that makes git or an editor
+// take it for binary.
 //
 // # What is refused
 //
-// Nothing here is believed. Each object is hashed, a large one as it is read and a small one before, so that a damaged,
-// forged or misplaced line is an error or nothing. A pack that isn't as above is an *Error with file and line when
-// something in it is looked for, but for order, lines that are there twice, and lines that git leaves in a file whose
-// merge isn't finished: they say nothing of objects. A pack has at most 16 MiB, a line 131,300 bytes, a directory
-// 1,048,576 lines, and a lock at most 262,144 objects. No link is followed, not even the directory itself.
+// Nothing here is believed. Each object is hashed, a large one as it is read and a small one before, so that a
+// damaged, forged or misplaced line is an error or nothing. A pack that isn't as above is an *Error with file and line
+// when something in it is looked for, but for order, lines that are there twice, and lines that git leaves in a file
+// whose merge isn't finished: they say nothing of objects. A pack has at most 16 MiB, a line 131,300 bytes, a
+// directory 1,048,576 lines, and a lock at most 262,144 objects. No link is followed, not even the directory itself.
 //
 // # What holds at every moment
 //
 // Write never puts in the place of a file anything but a whole new one, and it does so in two steps: first everything
 // that is new comes, and packs that lose lines keep them; only when all of that is durable, what isn't needed goes.
 // Whenever it is stopped, all objects of the old lock are there, or all of the new. It removes nothing but files that
-// it could have written itself. One Write at a time is the caller's matter. Readers may go on meanwhile: what they have
-// found they can read, and what goes they miss.
+// it could have written itself. One Write at a time is the caller's matter. Readers may go on meanwhile: what they
+// have found they can read, and what goes they miss.
 package vendor

@@ -11,8 +11,9 @@ import (
 )
 
 var (
-	errCutOff    = errors.New("the file is truncated: its last line has no end")
-	errCRLF      = errors.New("the line ends in CR LF: put \"* -text\" in .gitattributes to keep git from changing line ends")
+	errCutOff = errors.New("the file is truncated: its last line has no end")
+	errCRLF   = errors.New(
+		"the line ends in CR LF: put \"* -text\" in .gitattributes to keep git from changing line ends")
 	errNoHead    = fmt.Errorf("not a pack: the first line must be %q", head[:len(head)-1])
 	errLine      = errors.New("invalid line: expected DIGEST KIND SIZE DATA, or DIGEST signatures DIGEST")
 	errLong      = fmt.Errorf("the line is longer than %d bytes", maxLine)
@@ -49,7 +50,8 @@ func (e *Error) Is(target error) bool { return target == cas.ErrDamaged }
 
 // Fault implements the interface of package fault.
 func (e *Error) Fault() *fault.Error {
-	return fault.New(fault.Integrity, "%v", e).From(e).On("reason", "vendor").On("file", e.File).Try("git restore .ai/vendor", "rye vendor")
+	return fault.New(fault.Integrity, "%v", e).From(e).On("reason", "vendor").On("file",
+		e.File).Try("git restore .ai/vendor", "rye vendor")
 }
 
 // A MissingError names the objects that Write could not find. It is fs.ErrNotExist.
@@ -68,7 +70,8 @@ func (e *MissingError) Unwrap() error { return fs.ErrNotExist }
 // Fault implements the interface of package fault.
 func (e *MissingError) Fault() *fault.Error {
 	id := e.IDs[0].String()
-	return fault.New(fault.NotFound, "%v", e).From(e).On("reason", "missing").On("object", id).On("needed_by", file.Name).
+	return fault.New(fault.NotFound, "%v", e).From(e).On("reason", "missing").On("object", id).On("needed_by",
+		file.Name).
 		Because("it is neither in .ai/vendor nor in the store").Try("rye fetch")
 }
 

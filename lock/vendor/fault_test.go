@@ -99,7 +99,9 @@ func TestDying(t *testing.T) {
 				if err := w.whole(c.new); err != nil || !inOrder(w.check()) {
 					t.Fatalf("again, after change %d: %v", n, err)
 				}
-				if names := slices.Collect(maps.Keys(w.files())); slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, unfinished) }) {
+				if names := slices.Collect(maps.Keys(w.files())); slices.ContainsFunc(names, func(s string) bool {
+					return strings.HasPrefix(s, unfinished)
+				}) {
 					t.Fatalf("after change %d there is %q", n, names)
 				}
 			}
@@ -138,7 +140,9 @@ func TestStoreFails(t *testing.T) {
 		change func(*cas.Object) error
 		want   func(error) bool
 	}{
-		"get": {func(*cas.Object) error { return errBroken }, func(err error) bool { return errors.Is(err, errBroken) }},
+		"get": {func(*cas.Object) error {
+			return errBroken
+		}, func(err error) bool { return errors.Is(err, errBroken) }},
 		"other bytes": {func(o *cas.Object) error {
 			o.ReadCloser = readCloser{strings.NewReader("other"), o.ReadCloser}
 			return nil
@@ -155,7 +159,8 @@ func TestStoreFails(t *testing.T) {
 			return err != nil && strings.Contains(err.Error(), "expected")
 		}},
 		"while reading": {func(o *cas.Object) error {
-			o.ReadCloser = readCloser{io.MultiReader(io.LimitReader(o.ReadCloser, 1), errReader{errBroken}), o.ReadCloser}
+			o.ReadCloser = readCloser{io.MultiReader(io.LimitReader(o.ReadCloser, 1), errReader{errBroken}),
+				o.ReadCloser}
 			return nil
 		}, func(err error) bool { return errors.Is(err, errBroken) }},
 	} {

@@ -111,13 +111,17 @@ func TestErrors(t *testing.T) {
 		{head + hex(blob) + " blob 01 a\n", `"all.pack", line 2: "01" is no size of an object in a pack`},
 		{head + hex(blob) + " blob -1 a\n", `"all.pack", line 2: "-1" is no size of an object in a pack`},
 		{head + hex(blob) + " blob 65537 a\n", `"all.pack", line 2: "65537" is no size of an object in a pack`},
-		{head + hex(blob) + " blob 99999999999999999999999999 a\n", `"all.pack", line 2: "99999999999999999999" is no size of an object in a pack`},
-		{head + hex(blob) + " blob 1 " + strings.Repeat("a", maxLine) + "\n", `"all.pack", line 2: ` + errLong.Error()},
+		{head + hex(blob) + " blob 99999999999999999999999999 a\n",
+			`"all.pack", line 2: "99999999999999999999" is no size of an object in a pack`},
+		{head + hex(blob) + " blob 1 " + strings.Repeat("a", maxLine) + "\n",
+			`"all.pack", line 2: ` + errLong.Error()},
 		{head + hex(blob) + " blob 1 aa\n", `"all.pack", line 2: the object has 2 bytes, and the line says 1`},
-		{head + hex(blob) + " blob 1 \\n\\x\n", `"all.pack", line 2, column 75: not an escape: expected \n, \r, \0 or \\`},
+		{head + hex(blob) + " blob 1 \\n\\x\n",
+			`"all.pack", line 2, column 75: not an escape: expected \n, \r, \0 or \\`},
 		{head + hex(blob) + " blob 1 \\\n", `"all.pack", line 2, column 73: not an escape: expected \n, \r, \0 or \\`},
 		{head + hex(blob) + " blob 1 a\x00\n", `"all.pack", line 2, column 74: a byte that would be escaped`},
-		{head + "<<<<<<< HEAD\n" + hex(blob) + " blob 1 a\rb\n", `"all.pack", line 3, column 74: a byte that would be escaped`},
+		{head + "<<<<<<< HEAD\n" + hex(blob) + " blob 1 a\rb\n",
+			`"all.pack", line 3, column 74: a byte that would be escaped`},
 		{head + hex(blob) + " blob 1 b\n", "blob " + blob.String() + ": "},
 		{strings.Repeat("a", maxPack+1), `"all.pack": the file is larger than 16777216 bytes`},
 		{head + line, ""},
@@ -130,7 +134,8 @@ func TestErrors(t *testing.T) {
 			}
 			defer v.Close()
 			_, err = get(v, id)
-			if text := fmt.Sprint(err); c.err == "" && err != nil || c.err != "" && text != c.err && (!strings.HasSuffix(c.err, ": ") || !strings.Contains(text, c.err[:60])) {
+			if text := fmt.Sprint(err); c.err == "" && err != nil || c.err != "" && text != c.err &&
+				(!strings.HasSuffix(c.err, ": ") || !strings.Contains(text, c.err[:60])) {
 				t.Errorf("%.200q: %s\nwant %s", c.file, text, c.err)
 			}
 			if _, err := v.Ref("signatures/" + hex(blob)); err == nil {
@@ -164,7 +169,8 @@ func TestDamagedAtOnce(t *testing.T) {
 		_, err = v.Get(t.Context(), o.ID)
 		at, ok := errors.AsType[*Error](err)
 		damaged, inside := errors.AsType[*cas.DamagedError](err)
-		if !ok || !inside || at.File != "all.pack" || at.Line < 2 || damaged.ID != o.ID || damaged.Found != cas.Sum([]byte("to be enjoyed")) {
+		if !ok || !inside || at.File != "all.pack" || at.Line < 2 || damaged.ID != o.ID ||
+			damaged.Found != cas.Sum([]byte("to be enjoyed")) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -181,7 +187,8 @@ func TestElsewhere(t *testing.T) {
 	w.write()
 	b := w.files()["0.pack"]
 	w.spoil("1.pack", []byte(b), func() {
-		if err := w.whole(w.objects); err == nil || err.Error() != `"1.pack", line 2: the object belongs in another file` {
+		if err := w.whole(w.objects); err == nil ||
+			err.Error() != `"1.pack", line 2: the object belongs in another file` {
 			t.Errorf("got %v", err)
 		}
 		if r := w.check(); len(r.Missing) < 10 || len(r.Damaged) < 10 || inOrder(r) {
@@ -207,7 +214,8 @@ func TestManySets(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer v.Close()
-			if _, err := v.Ref(bundle.SignaturesRef(doc)); err == nil || c.n > 2 && !strings.Contains(err.Error(), c.err) {
+			if _, err := v.Ref(bundle.SignaturesRef(doc)); err == nil || c.n > 2 &&
+				!strings.Contains(err.Error(), c.err) {
 				t.Errorf("%d sets: %v", c.n, err)
 			}
 		})
@@ -217,7 +225,8 @@ func TestManySets(t *testing.T) {
 		a, b := []byte(text), []byte(text+text)
 		pack := []byte(head)
 		pack = appendSigned(appendSigned(pack, doc, cas.Sum(a)), doc, cas.Sum(b))
-		pack = appendLine(appendLine(pack, cas.ID{Kind: cas.Blob, Digest: cas.Sum(a)}, a), cas.ID{Kind: cas.Blob, Digest: cas.Sum(b)}, a)
+		pack = appendLine(appendLine(pack, cas.ID{Kind: cas.Blob, Digest: cas.Sum(a)}, a),
+			cas.ID{Kind: cas.Blob, Digest: cas.Sum(b)}, a)
 		w.spoil("all.pack", pack, func() {
 			v, err := Open(w.dir)
 			if err != nil {

@@ -71,7 +71,8 @@ func newPlan(objects []Object) (*plan, error) {
 	entries := make([]entry, 0, len(objects))
 	for i := range objects {
 		o := &objects[i]
-		if _, ok := cas.ParseKind(o.Kind.String()); !ok || o.Digest.IsZero() || o.Size < 0 || o.Size > manifest.MaxFileSize {
+		if _, ok := cas.ParseKind(o.Kind.String()); !ok || o.Digest.IsZero() || o.Size < 0 ||
+			o.Size > manifest.MaxFileSize {
 			return nil, badObject(o.ID, "not a valid object of %d bytes", o.Size)
 		}
 		entries = append(entries, entry{ID: o.ID, size: o.Size})

@@ -20,7 +20,8 @@ func TestForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(name string) string { return filepath.Join(w.dir, name) }
-	for name, text := range map[string]string{"README.md": "x", "ALL.pack": "x", "0g.pack": "x", ".pack": "x", "x.blob": "x", unfinished + "x": "x"} {
+	for name, text := range map[string]string{"README.md": "x", "ALL.pack": "x", "0g.pack": "x", ".pack": "x",
+		"x.blob": "x", unfinished + "x": "x"} {
 		if err := os.WriteFile(at(name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -32,10 +33,12 @@ func TestForeign(t *testing.T) {
 		os.Remove(at(attributesName)), os.Symlink("README.md", at(attributesName))); err != nil {
 		t.Fatal(err)
 	}
-	foreign := []string{".gitattributes", ".pack", "0g.pack", "ALL.pack", "README.md", large, "all.pack", "f.pack", "ff.pack/", "moved", "moved.large", "x.blob"}
+	foreign := []string{".gitattributes", ".pack", "0g.pack", "ALL.pack", "README.md", large, "all.pack", "f.pack",
+		"ff.pack/", "moved", "moved.large", "x.blob"}
 	slices.Sort(foreign)
 	r := w.check()
-	if inOrder(r) || !slices.Equal(r.Foreign, foreign) || len(r.Missing) != 6 || len(r.Damaged) != 2 || !slices.Contains(r.Stale, unfinished+"x") {
+	if inOrder(r) || !slices.Equal(r.Foreign, foreign) || len(r.Missing) != 6 || len(r.Damaged) != 2 ||
+		!slices.Contains(r.Stale, unfinished+"x") {
 		t.Errorf("%+v", r)
 	}
 	if err := w.whole(w.objects); !errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +48,9 @@ func TestForeign(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	r = w.check()
-	foreign = slices.DeleteFunc(foreign, func(s string) bool { return s == "all.pack" || s == large || s == attributesName })
+	foreign = slices.DeleteFunc(foreign, func(s string) bool {
+		return s == "all.pack" || s == large || s == attributesName
+	})
 	if !inOrder(r) || !slices.Equal(r.Foreign, foreign) || len(r.Superfluous) > 0 {
 		t.Errorf("%+v", r)
 	}

@@ -33,7 +33,8 @@ func (r *repo) run(args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = r.top
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a",
+		"GIT_COMMITTER_EMAIL=a@example.com")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -64,8 +65,8 @@ func someOf(rnd *rand.Rand, all []Object, at, part int) []Object {
 	return append(objects, all[at+10*part:at+10*part+1+rnd.IntN(10)]...)
 }
 
-// TestMerges lets two branches add and take away objects, and git merge them: there is no conflict, everything that both
-// have is there, and so is what one has added; and Check says what is left to do.
+// TestMerges lets two branches add and take away objects, and git merge them: there is no conflict, everything that
+// both have is there, and so is what one has added; and Check says what is left to do.
 func TestMerges(t *testing.T) {
 	for _, n := range []int{0, 12, 60, 500} {
 		for _, style := range []string{"merge", "diff3"} {
@@ -134,7 +135,8 @@ func TestConflicts(t *testing.T) {
 	all := w.objects
 	r := newRepo(t, w)
 	r.git("config", "merge.conflictStyle", "diff3")
-	if err := os.WriteFile(filepath.Join(r.top, ".git", "info", "attributes"), []byte("*.pack merge\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(r.top, ".git", "info", "attributes"), []byte("*.pack merge\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	r.commit(all[:6])

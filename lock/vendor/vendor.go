@@ -19,7 +19,8 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Vendor is a directory of objects. It implements cas.Getter, cas.Visitor and what package bundle calls Refs. Any number of goroutines may use it.
+// A Vendor is a directory of objects. It implements cas.Getter, cas.Visitor and what package bundle calls Refs. Any
+// number of goroutines may use it.
 type Vendor struct {
 	files   *files
 	packs   map[string]*found // by the digits that its objects begin with
@@ -206,7 +207,8 @@ func (v *Vendor) look(p *found, look func(string, *index, *os.File) (bool, error
 // refresh makes the index of a pack that of r, and keeps r open if it may.
 func (v *Vendor) refresh(p *found, r *os.File, info fs.FileInfo) error {
 	x := p.index
-	if x != nil && os.SameFile(x.info, info) && x.info.Size() == info.Size() && x.info.ModTime().Equal(info.ModTime()) {
+	if x != nil && os.SameFile(x.info, info) && x.info.Size() == info.Size() &&
+		x.info.ModTime().Equal(info.ModTime()) {
 		return nil
 	}
 	v.drop(p)
@@ -272,8 +274,8 @@ func (v *Vendor) read(name string, r *os.File, info fs.FileInfo) (*index, error)
 // buffers lends memory for lines and packs.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// read returns the object of a line. It hashes the bytes: a caller with another source must know before half of them are
-// read.
+// read returns the object of a line. It hashes the bytes: a caller with another source must know before half of them
+// are read.
 func read(name string, r io.ReaderAt, id cas.ID, at place) ([]byte, error) {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
@@ -295,8 +297,8 @@ func read(name string, r io.ReaderAt, id cas.ID, at place) ([]byte, error) {
 	return b, nil
 }
 
-// Ref implements bundle.Refs: "signatures/HEX" is the blob with all signature lines of a document, and "bundles/HEX" the
-// document itself.
+// Ref implements bundle.Refs: "signatures/HEX" is the blob with all signature lines of a document, and "bundles/HEX"
+// the document itself.
 func (v *Vendor) Ref(name string) (cas.ID, error) {
 	what, text, _ := strings.Cut(name, "/")
 	d, rest, ok := cutDigest([]byte(text))

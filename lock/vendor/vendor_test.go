@@ -188,7 +188,8 @@ func TestGolden(t *testing.T) {
 	w.put(cas.Blob, []byte("a"))
 	w.put(cas.Blob, []byte("line\nCR LF\r\nnul\x00 back\\slash \\n \xff\n"))
 	w.put(cas.Blob, []byte("<<<<<<< HEAD\n=======\n>>>>>>> x\n"))
-	tree, err := cas.AppendTree(nil, []cas.Entry{{Name: "a.txt", Mode: cas.File, Digest: cas.Sum([]byte("a")), Size: 1}})
+	tree, err := cas.AppendTree(nil, []cas.Entry{{Name: "a.txt", Mode: cas.File, Digest: cas.Sum([]byte("a")),
+		Size: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,13 +202,15 @@ func TestGolden(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	files := w.files()
-	if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, slices.Sorted(slices.Values([]string{".gitattributes", "all.pack", hex(large.Digest) + ".blob"}))) {
+	if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got,
+		slices.Sorted(slices.Values([]string{".gitattributes", "all.pack", hex(large.Digest) + ".blob"}))) {
 		t.Error(got)
 	}
 	if files[hex(large.Digest)+".blob"] != string(text(1, maxSmall+1)) {
 		t.Error("the large file isn't the object")
 	}
-	for name, at := range map[string]string{"all.pack": "testdata/all.pack", ".gitattributes": "testdata/gitattributes"} {
+	for name, at := range map[string]string{"all.pack": "testdata/all.pack",
+		".gitattributes": "testdata/gitattributes"} {
 		goldentest.File(t, at, []byte(files[name]))
 	}
 	if err := w.whole(w.objects); err != nil {
@@ -227,7 +230,9 @@ func TestOnlyObjectsCount(t *testing.T) {
 	b := many(t, 700, 4000)
 	b.write()
 	b.objects = slices.Concat(b.objects[:600], a.objects[600:], a.objects[600:]) // one of them twice
-	rand.New(rand.NewPCG(1, 1)).Shuffle(len(b.objects), func(i, j int) { b.objects[i], b.objects[j] = b.objects[j], b.objects[i] })
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(b.objects), func(i, j int) {
+		b.objects[i], b.objects[j] = b.objects[j], b.objects[i]
+	})
 	b.store = a.store
 	b.write()
 	if want := a.files(); !maps.Equal(b.files(), want) || len(want) != 17 {
@@ -284,7 +289,8 @@ func TestSizes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thing at a time, many times over")
 	}
-	for _, c := range []struct{ n, size, files int }{{0, 0, 0}, {1, 0, 1}, {200, 4000, 1}, {1000, 4000, 16}, {5200, 4000, 256}} {
+	for _, c := range []struct{ n, size, files int }{{0, 0, 0}, {1, 0, 1}, {200, 4000, 1}, {1000, 4000, 16},
+		{5200, 4000, 256}} {
 		w := many(t, c.n, c.size)
 		r := w.write()
 		if r.Files != c.files || r.Objects != c.n {
@@ -342,7 +348,8 @@ func TestMissing(t *testing.T) {
 	w.objects = append(w.objects, gone...)
 	_, err := Write(t.Context(), w.dir, w.objects, w.store)
 	missing, ok := errors.AsType[*MissingError](err)
-	if !ok || len(missing.IDs) != 3 || !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), " and 2 more objects are missing") {
+	if !ok || len(missing.IDs) != 3 || !errors.Is(err, fs.ErrNotExist) ||
+		!strings.HasSuffix(err.Error(), " and 2 more objects are missing") {
 		t.Errorf("got %v", err)
 	}
 	if !slices.IsSortedFunc(missing.IDs, func(a, b cas.ID) int { return a.Digest.Compare(b.Digest) }) {
@@ -386,13 +393,15 @@ func TestSignatures(t *testing.T) {
 	if id, err := v.Ref("bundles/" + hex(one.Digest)); err != nil || id != one.ID {
 		t.Errorf("got %v, %v", id, err)
 	}
-	for _, name := range []string{"", "bundles", "bundles/", "bundles/x", "signatures/" + hex(cas.Sum(nil)), "bundles/" + hex(cas.Sum(nil)), "x/" + hex(one.Digest),
+	for _, name := range []string{"", "bundles", "bundles/", "bundles/x", "signatures/" + hex(cas.Sum(nil)),
+		"bundles/" + hex(cas.Sum(nil)), "x/" + hex(one.Digest),
 		"bundles/" + hex(one.Digest) + "/files"} {
 		if _, err := v.Ref(name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if r := w.check(); inOrder(r) || !slices.Equal(r.Stale, []string{"all.pack"}) || len(r.Superfluous) != 1 || len(r.Missing)+len(r.Damaged) > 0 {
+	if r := w.check(); inOrder(r) || !slices.Equal(r.Stale, []string{"all.pack"}) || len(r.Superfluous) != 1 ||
+		len(r.Missing)+len(r.Damaged) > 0 {
 		t.Errorf("%+v", r)
 	}
 	w.objects[0].Signatures = b.Signatures
@@ -423,18 +432,20 @@ func TestRefused(t *testing.T) {
 	blob := *w.put(cas.Blob, []byte("x"))
 	change := func(o Object, f func(*Object)) Object { f(&o); return o }
 	for name, objects := range map[string][]Object{
-		"no kind":                 {change(o, func(o *Object) { o.Kind = 0 })},
-		"another kind":            {change(o, func(o *Object) { o.Kind = 9 })},
-		"no digest":               {change(blob, func(o *Object) { o.Digest = cas.Digest{} })},
-		"no size":                 {change(blob, func(o *Object) { o.Size = -1 })},
-		"another size":            {change(blob, func(o *Object) { o.Size = 2 })},
-		"a large size":            {change(blob, func(o *Object) { o.Size = 1 << 20 })},
-		"a huge size":             {change(blob, func(o *Object) { o.Size = 1 << 50 })},
-		"two sizes":               {blob, change(blob, func(o *Object) { o.Size = 2 })},
-		"another's signatures":    {change(o, func(o *Object) { o.Signatures = p.Signatures })},
-		"two sets of signatures":  {o, change(o, func(o *Object) { o.Signatures = w.signedBy(bob) })},
-		"a blob with signatures":  {change(o, func(o *Object) { o.Kind = cas.Blob })},
-		"signatures out of order": {change(o, func(o *Object) { o.Signatures = append(o.Signatures[:1:1], o.Signatures...) })},
+		"no kind":                {change(o, func(o *Object) { o.Kind = 0 })},
+		"another kind":           {change(o, func(o *Object) { o.Kind = 9 })},
+		"no digest":              {change(blob, func(o *Object) { o.Digest = cas.Digest{} })},
+		"no size":                {change(blob, func(o *Object) { o.Size = -1 })},
+		"another size":           {change(blob, func(o *Object) { o.Size = 2 })},
+		"a large size":           {change(blob, func(o *Object) { o.Size = 1 << 20 })},
+		"a huge size":            {change(blob, func(o *Object) { o.Size = 1 << 50 })},
+		"two sizes":              {blob, change(blob, func(o *Object) { o.Size = 2 })},
+		"another's signatures":   {change(o, func(o *Object) { o.Signatures = p.Signatures })},
+		"two sets of signatures": {o, change(o, func(o *Object) { o.Signatures = w.signedBy(bob) })},
+		"a blob with signatures": {change(o, func(o *Object) { o.Kind = cas.Blob })},
+		"signatures out of order": {change(o, func(o *Object) {
+			o.Signatures = append(o.Signatures[:1:1], o.Signatures...)
+		})},
 	} {
 		_, err := Write(t.Context(), w.dir, objects, w.store)
 		if err == nil || !strings.Contains(err.Error(), objects[0].Digest.String()+": ") {
@@ -447,7 +458,8 @@ func TestRefused(t *testing.T) {
 	if _, err := Check(t.Context(), w.dir, make([]Object, MaxObjects+1)); err == nil {
 		t.Error("too many objects")
 	}
-	if _, err := Write(t.Context(), filepath.Join(w.dir, "no", "such"), nil, w.store); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Write(t.Context(), filepath.Join(w.dir, "no", "such"), nil, w.store); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Error(err)
 	}
 	if len(w.files()) > 0 {
@@ -466,7 +478,8 @@ func TestLargeSizes(t *testing.T) {
 	o := w.put(cas.Blob, text(1, 1<<17))
 	w.write()
 	o.Size++
-	if _, err := Write(t.Context(), w.dir, w.objects, w.store); err == nil || !strings.Contains(err.Error(), " bytes, expected ") {
+	if _, err := Write(t.Context(), w.dir, w.objects, w.store); err == nil ||
+		!strings.Contains(err.Error(), " bytes, expected ") {
 		t.Error(err)
 	}
 	if r := w.check(); inOrder(r) || len(r.Stale) != 1 {

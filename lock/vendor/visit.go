@@ -13,8 +13,8 @@ import (
 // few is how many objects of one pack are looked up like any other.
 const few = 4
 
-// Visit implements cas.Visitor. A pack is read once if more than a few of its objects are wanted, from its beginning to its end,
-// and nothing of it is kept. What isn't found there as it should be is asked of Get, which says why.
+// Visit implements cas.Visitor. A pack is read once if more than a few of its objects are wanted, from its beginning
+// to its end, and nothing of it is kept. What isn't found there as it should be is asked of Get, which says why.
 func (v *Vendor) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o cas.Object) error) error {
 	var packs []*found
 	var rest []int
@@ -65,7 +65,8 @@ func (v *Vendor) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o ca
 }
 
 // visitPack visits those of the wanted objects that a pack has, if it is one as it should be, and returns the others.
-func (v *Vendor) visitPack(ctx context.Context, name string, ids []cas.ID, wanted []int, visit func(i int, o cas.Object) error) (left []int, err error) {
+func (v *Vendor) visitPack(ctx context.Context, name string, ids []cas.ID, wanted []int,
+	visit func(i int, o cas.Object) error) (left []int, err error) {
 	r, info, err := v.files.open(name)
 	if err != nil {
 		return wanted, nil
@@ -107,7 +108,8 @@ func (v *Vendor) visitPack(ctx context.Context, name string, ids []cas.ID, wante
 			continue
 		}
 		delete(at, l.id)
-		if err := visit(i, cas.Object{Info: cas.Info{ID: l.id, Size: l.size}, ReadCloser: io.NopCloser(bytes.NewReader(*object))}); err != nil {
+		if err := visit(i, cas.Object{Info: cas.Info{ID: l.id, Size: l.size},
+			ReadCloser: io.NopCloser(bytes.NewReader(*object))}); err != nil {
 			return nil, err
 		}
 	}

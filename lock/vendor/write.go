@@ -23,9 +23,9 @@ type Result struct {
 	Removed int
 }
 
-// Write makes the directory dir hold these objects and no others, which it gets from src and, as far as src lacks them,
-// from the directory itself. Files that are as they should be aren't touched, and files that it wouldn't write stay.
-// The directory is made if only it is missing.
+// Write makes the directory dir hold these objects and no others, which it gets from src and, as far as src lacks
+// them, from the directory itself. Files that are as they should be aren't touched, and files that it wouldn't write
+// stay. The directory is made if only it is missing.
 //
 // Objects that src doesn't have are a *MissingError, and a directory in place of a file is an *Error. After an error
 // about the objects nothing has changed.
@@ -33,7 +33,8 @@ func Write(ctx context.Context, dir string, objects []Object, src cas.Getter) (R
 	return write(ctx, dir, objects, src, nil)
 }
 
-func write(ctx context.Context, dir string, objects []Object, src cas.Getter, hook func(op, name string) error) (Result, error) {
+func write(ctx context.Context, dir string, objects []Object, src cas.Getter,
+	hook func(op, name string) error) (Result, error) {
 	p, err := newPlan(objects)
 	if err != nil {
 		return Result{}, err
@@ -47,8 +48,8 @@ func write(ctx context.Context, dir string, objects []Object, src cas.Getter, ho
 	}
 	defer f.Root.Close()
 	f.Hook = hook
-	// What is there is read through a Vendor of its own. It never looks at a file that was replaced: those are replaced
-	// when everything was read.
+	// What is there is read through a Vendor of its own. It never looks at a file that was replaced: those are
+	// replaced when everything was read.
 	old, err := newVendor(f)
 	if err != nil {
 		return Result{}, err
@@ -107,7 +108,8 @@ func (w *writer) write() (Result, error) {
 		w.dropUnfinished()
 		return Result{}, err
 	}
-	r := Result{Files: len(w.plan.packs) + len(w.plan.large), Objects: w.plan.objects, Bytes: w.plan.bytes, Removed: len(gone)}
+	r := Result{Files: len(w.plan.packs) + len(w.plan.large), Objects: w.plan.objects, Bytes: w.plan.bytes,
+		Removed: len(gone)}
 	for _, s := range w.steps {
 		if s.name != attributesName {
 			r.Written++
@@ -122,7 +124,9 @@ func (p *plan) has(name string) bool {
 		_, ok = slices.BinarySearchFunc(p.large, entry{ID: id}, compareEntries)
 		return ok
 	}
-	_, ok := slices.BinarySearchFunc(p.packs, name, func(p pack, name string) int { return strings.Compare(p.name, name) })
+	_, ok := slices.BinarySearchFunc(p.packs, name, func(p pack, name string) int {
+		return strings.Compare(p.name, name)
+	})
 	return ok
 }
 
@@ -143,7 +147,9 @@ func (w *writer) stage() error {
 	if err := w.stageAttributes(); err != nil {
 		return err
 	}
-	err := cas.Parallel(w.ctx, syncsAtOnce, len(large), func(_ context.Context, i int) error { return w.stageLarge(&large[i]) })
+	err := cas.Parallel(w.ctx, syncsAtOnce, len(large), func(_ context.Context, i int) error {
+		return w.stageLarge(&large[i])
+	})
 	for len(packs) > 0 && err == nil {
 		n, size := 0, int64(0)
 		for n < len(packs) && (n == 0 || size < together) {
@@ -185,11 +191,13 @@ func (w *writer) stagePacks(packs []pack) error {
 		return err
 	}
 	w.prefetch(all)
-	return cas.Parallel(w.ctx, syncsAtOnce, len(packs), func(_ context.Context, i int) error { return w.stagePack(&all[i]) })
+	return cas.Parallel(w.ctx, syncsAtOnce, len(packs), func(_ context.Context, i int) error {
+		return w.stagePack(&all[i])
+	})
 }
 
-// prefetch gets what packs lack in the order that is cheapest for the source. What it can't get, get asks for again, and
-// tells why.
+// prefetch gets what packs lack in the order that is cheapest for the source. What it can't get, get asks for again,
+// and tells why.
 func (w *writer) prefetch(packs []packing) {
 	v, ok := w.src.(cas.Visitor)
 	m, too := w.src.(cas.Misser)

@@ -83,7 +83,8 @@ func shown(u *url.URL) string {
 	return fault.Clip(s, 300)
 }
 
-// Shown returns an address as it may stand in an error or a file, without what could be secret in it. It may be no address.
+// Shown returns an address as it may stand in an error or a file, without what could be secret in it. It may be no
+// address.
 func Shown(raw string) string {
 	if u, err := url.Parse(raw); err == nil && len(raw) <= maxAddress {
 		return shown(u)

@@ -52,7 +52,8 @@ func TestSlow(t *testing.T) {
 		w := newWorld(t, c.limits, handle)
 		_, _, err := w.read(t.Context(), w.url("public.example", c.path), 1<<40)
 		var slow *SlowError
-		if !errors.As(err, &slow) || slow.Error() != c.want || !slow.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		if !errors.As(err, &slow) || slow.Error() != c.want || !slow.Timeout() ||
+			errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v, want %s", c.path, err, c.want)
 		}
 	}
@@ -64,7 +65,8 @@ func TestSlow(t *testing.T) {
 	}
 	defer deaf.Close()
 	w := newWorld(t, limits{connect: soon}, handle)
-	_, _, err = w.Get(t.Context(), "https://"+strings.Replace(deaf.Addr().String(), "127.0.0.1", "public.example", 1), 9)
+	_, _, err = w.Get(t.Context(), "https://"+strings.Replace(deaf.Addr().String(), "127.0.0.1", "public.example", 1),
+		9)
 	if slow := (*SlowError)(nil); !errors.As(err, &slow) || slow.Error() != "no connection within 30ms" {
 		t.Errorf("%v", err)
 	}
@@ -113,7 +115,8 @@ func TestPace(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			c.ctx = ctx
-			b := &body{rc: &c.pace, way: &way{at: &url.URL{}}, ctx: ctx, cancel: cancel, limit: 1 << 30, declared: -1, stall: 30 * time.Second}
+			b := &body{rc: &c.pace, way: &way{at: &url.URL{}}, ctx: ctx, cancel: cancel, limit: 1 << 30, declared: -1,
+				stall: 30 * time.Second}
 			b.begin()
 			waited := time.Duration(0)
 			var err error
@@ -123,7 +126,8 @@ func TestPace(t *testing.T) {
 				waited += time.Since(start)
 			}
 			slow := (*SlowError)(nil)
-			if errors.As(err, &slow) != (c.after > 0) || c.after > 0 && waited != c.after || c.after == 0 && err != io.EOF {
+			if errors.As(err, &slow) != (c.after > 0) || c.after > 0 && waited != c.after || c.after == 0 &&
+				err != io.EOF {
 				t.Errorf("%+v: after %s: %v", c, waited, err)
 			}
 		})
@@ -133,7 +137,8 @@ func TestPace(t *testing.T) {
 // TestEndAfterCancel: what ends in good form because its reader went away isn't whole.
 func TestEndAfterCancel(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	b := &body{rc: &pace{1, 0, 0, ctx}, way: &way{at: &url.URL{}}, ctx: ctx, cancel: cancel, limit: 9, declared: -1, stall: time.Minute}
+	b := &body{rc: &pace{1, 0, 0, ctx}, way: &way{at: &url.URL{}}, ctx: ctx, cancel: cancel, limit: 9, declared: -1,
+		stall: time.Minute}
 	b.begin()
 	cancel(nil)
 	if n, err := b.Read(make([]byte, 9)); n != 0 || !errors.Is(err, context.Canceled) {
@@ -189,7 +194,8 @@ func TestClose(t *testing.T) {
 	}
 	rc.Close()
 	<-gone // the server hears of it
-	if _, err := rc.Read(make([]byte, 9)); err == nil || err.Error() != strconv.Quote(w.url("public.example", "/?t=…"))+": read after it was closed" {
+	if _, err := rc.Read(make([]byte, 9)); err == nil ||
+		err.Error() != strconv.Quote(w.url("public.example", "/?t=…"))+": read after it was closed" {
 		t.Errorf("%v", err)
 	}
 	rc.Close()

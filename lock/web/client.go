@@ -32,8 +32,8 @@ const (
 type Options struct {
 	Proxy func(*url.URL) (*url.URL, error) // the proxy for an address; nil: by the variables that net/http reads
 	Roots *x509.CertPool                   // certificate authorities; nil: those of the system
-	// Stranger says that the user did not write the addresses: none may lead inside except to the hosts in Inside, as in
-	// "acme.example" and "10.0.0.5:8443".
+	// Stranger says that the user did not write the addresses: none may lead inside except to the hosts in Inside, as
+	// in "acme.example" and "10.0.0.5:8443".
 	Stranger bool
 	Inside   []string
 	// PlainHTTP lets addresses begin with http:// on every host, not only on this machine.
@@ -63,7 +63,8 @@ type limits struct {
 
 // New returns a client.
 func New(o Options) *Client {
-	return newClient(o, limits{connect: 15 * time.Second, answer: 30 * time.Second, stall: 30 * time.Second, all: time.Hour,
+	return newClient(o, limits{connect: 15 * time.Second, answer: 30 * time.Second, stall: 30 * time.Second,
+		all:    time.Hour,
 		pauses: []time.Duration{250 * time.Millisecond, time.Second}})
 }
 
@@ -76,7 +77,9 @@ func newClient(o Options, l limits) *Client {
 		c.proxy = func(u *url.URL) (*url.URL, error) { return http.ProxyFromEnvironment(&http.Request{URL: u}) }
 	}
 	for most := range c.direct {
-		c.direct[most] = c.transport(o.Roots, func(_, address string, _ syscall.RawConn) error { return c.mayDial(address, Depth(most)) })
+		c.direct[most] = c.transport(o.Roots, func(_, address string, _ syscall.RawConn) error {
+			return c.mayDial(address, Depth(most))
+		})
 	}
 	c.proxied = c.transport(o.Roots, nil)
 	c.proxied.Proxy = func(r *http.Request) (*url.URL, error) { return c.proxy(r.URL) }
@@ -84,12 +87,14 @@ func newClient(o Options, l limits) *Client {
 }
 
 func (c *Client) transport(roots *x509.CertPool, control func(string, string, syscall.RawConn) error) *http.Transport {
-	t := NewTransport(net.Dialer{Timeout: c.limits.connect, Resolver: c.limits.resolver, Control: control}, roots, maxHeader)
+	t := NewTransport(net.Dialer{Timeout: c.limits.connect, Resolver: c.limits.resolver, Control: control}, roots,
+		maxHeader)
 	t.ResponseHeaderTimeout = c.limits.answer
 	return t
 }
 
-// NewTransport returns a transport that makes a connection for each request, and speaks only HTTP 1.1 and TLS from 1.2 on.
+// NewTransport returns a transport that makes a connection for each request, and speaks only HTTP 1.1 and TLS from 1.2
+// on.
 func NewTransport(dialer net.Dialer, roots *x509.CertPool, header int64) *http.Transport {
 	one := new(http.Protocols)
 	one.SetHTTP1(true)
@@ -185,7 +190,8 @@ func (c *Client) start(u *url.URL) *way {
 
 // own reports whether an address counts as the user's.
 func (c *Client) own(u *url.URL) bool {
-	return !c.options.Stranger || slices.Contains(c.options.Inside, hostPort(u)) || slices.Contains(c.options.Inside, bareHost(u))
+	return !c.options.Stranger || slices.Contains(c.options.Inside, hostPort(u)) ||
+		slices.Contains(c.options.Inside, bareHost(u))
 }
 
 // unnamed says in an error when the address would be fetched from if the user had named its host.
@@ -289,7 +295,8 @@ func (w *way) follow(location string, plain bool) error {
 // IsRedirect reports whether an answer of a status leads elsewhere.
 func IsRedirect(status int) bool {
 	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 		return true
 	}
 	return false
@@ -343,7 +350,8 @@ func over(ctx context.Context) error {
 }
 
 // open looks at an answer and makes its body one that keeps to the limits.
-func (c *Client) open(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response, limit int64) (*body, error) {
+func (c *Client) open(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response, limit int64) (*body,
+	error) {
 	var err error
 	switch coding := resp.Header.Values("Content-Encoding"); {
 	case resp.StatusCode != http.StatusOK:
@@ -359,7 +367,8 @@ func (c *Client) open(ctx context.Context, cancel context.CancelCauseFunc, resp 
 		resp.Body.Close()
 		return nil, err
 	}
-	b := &body{rc: resp.Body, ctx: ctx, cancel: cancel, limit: limit, declared: resp.ContentLength, stall: c.limits.stall}
+	b := &body{rc: resp.Body, ctx: ctx, cancel: cancel, limit: limit, declared: resp.ContentLength,
+		stall: c.limits.stall}
 	b.begin()
 	return b, nil
 }

@@ -8,9 +8,9 @@
 //
 // # Addresses
 //
-// https, or http to this machine (localhost, 127.0.0.0/8, ::1), of at most 4,096 bytes of ASCII; no user or password, no fragment, no zone, a port from 1 to 65535. A
-// name in another script is written in its ASCII form, so that what is read is what is asked for. This holds for the
-// address given and for every one that a server sends to.
+// https, or http to this machine (localhost, 127.0.0.0/8, ::1), of at most 4,096 bytes of ASCII; no user or password,
+// no fragment, no zone, a port from 1 to 65535. A name in another script is written in its ASCII form, so that what is
+// read is what is asked for. This holds for the address given and for every one that a server sends to.
 //
 // # Redirects
 //
@@ -53,11 +53,11 @@
 //
 // # What passes
 //
-// A server that is overloaded or starts anew, a connection that breaks, a name service that says it is out of order: such a
-// thing is tried again, twice, after 250 ms and 1 s, or after what the server asks for, if that is no more than 10 s.
-// So is the rest of a body: what the caller has already is read once more and must be the same, for a file that
-// changes meanwhile is neither the old one nor the new one. What won't pass isn't tried again: another status, an unknown
-// name, a certificate, a host that can't be reached. StatusError says when a server wants to be asked again.
+// A server that is overloaded or starts anew, a connection that breaks, a name service that says it is out of order:
+// such a thing is tried again, twice, after 250 ms and 1 s, or after what the server asks for, if that is no more than
+// 10 s. So is the rest of a body: what the caller has already is read once more and must be the same, for a file that
+// changes meanwhile is neither the old one nor the new one. What won't pass isn't tried again: another status, an
+// unknown name, a certificate, a host that can't be reached. StatusError says when a server wants to be asked again.
 //
 // Errors show addresses without what could be secret: the values of a query, a user and password.
 package web

@@ -20,7 +20,8 @@ type Error struct {
 	URL   string // the address without secrets
 	From  string // the address that redirected to URL; empty for the address given
 	Tries int    // the number of attempts, where it is more than one
-	Err   error  // *RefusedError, *ConnectError, *StatusError, *AnswerError, *LimitError, *ShortError, *SlowError, or the context's
+	// *RefusedError, *ConnectError, *StatusError, *AnswerError, *LimitError, *ShortError, *SlowError, or the context's
+	Err error
 }
 
 func (e *Error) Error() string {
@@ -115,7 +116,8 @@ func (e *RefusedError) Error() string {
 func (e *RefusedError) explain(f *fault.Error, redirected bool) {
 	f.On("reason", string(e.Reason)).Code = fault.Policy
 	if e.Plain {
-		f.Because("http addresses lead to this machine only, unless --plain-http allows every host").Try("--plain-http")
+		f.Because("http addresses lead to this machine only, unless --plain-http allows every host").
+			Try("--plain-http")
 	}
 	switch {
 	case !redirected && e.Reason != Inside:
@@ -148,7 +150,8 @@ func (e *ConnectError) explain(f *fault.Error) {
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](e); ok {
 		f.Code = fault.Policy
-		f.On("reason", "certificate").Because("this system does not trust the server's certificate; SSL_CERT_FILE names a file with further authorities")
+		f.On("reason", "certificate").
+			Because("this system does not trust the server's certificate; SSL_CERT_FILE names a file with further authorities")
 	}
 }
 

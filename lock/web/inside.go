@@ -36,8 +36,10 @@ type Depths struct{ v4, v6 []block }
 func NewDepths() Depths {
 	var d Depths
 	d.v4 = append(d.v4, blocks(DepthLocal, "127.0.0.0/8", "169.254.0.0/16")...)
-	d.v4 = append(d.v4, blocks(DepthPrivate, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15")...)
-	d.v4 = append(d.v4, blocks(DepthNowhere, "0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.51.100.0/24", "203.0.113.0/24",
+	d.v4 = append(d.v4, blocks(DepthPrivate, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",
+		"198.18.0.0/15")...)
+	d.v4 = append(d.v4, blocks(DepthNowhere, "0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
+		"198.51.100.0/24", "203.0.113.0/24",
 		"224.0.0.0/4", "240.0.0.0/4")...)
 	d.v6 = append(d.v6, blocks(DepthLocal, "::1/128", "fe80::/10")...)
 	d.v6 = append(d.v6, blocks(DepthPrivate, "fc00::/7", "fec0::/10", "64:ff9b:1::/48")...)

@@ -46,7 +46,8 @@ func TestReach(t *testing.T) {
 			text += a.String()
 		}
 		refused, _ := errors.AsType[*RefusedError](err)
-		if text != c.want || (err == nil) != (c.reason == "") || err != nil && (refused == nil || refused.Reason != c.reason) {
+		if text != c.want || (err == nil) != (c.reason == "") || err != nil &&
+			(refused == nil || refused.Reason != c.reason) {
 			t.Errorf("%+v: %q, %v", c, text, err)
 		}
 		if c.reason == Inside && c.stranger && refused.Unnamed == "" {
@@ -68,7 +69,8 @@ func TestReach(t *testing.T) {
 
 	// A proxy looks the name up itself. A number that is inside isn't even asked of it.
 	w.proxy = func(*url.URL) (*url.URL, error) { return url.Parse("http://proxy.example:3128") }
-	if found, err := w.Reach(t.Context(), "https://company.example/"); err != nil || !slices.Equal(found, []netip.Addr(nil)) {
+	if found, err := w.Reach(t.Context(), "https://company.example/"); err != nil ||
+		!slices.Equal(found, []netip.Addr(nil)) {
 		t.Errorf("through a proxy: %v, %v", found, err)
 	}
 	if _, err := w.Reach(t.Context(), "https://10.0.0.5/"); err == nil {

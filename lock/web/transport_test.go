@@ -10,7 +10,8 @@ import (
 	"github.com/rye-build/rye/lock/web/webtest"
 )
 
-// TestTransport: a protocol's own requests lead where Get's would, each redirect no further inside than the step before.
+// TestTransport: a protocol's own requests lead where Get's would, each redirect no further inside than the step
+// before.
 func TestTransport(t *testing.T) {
 	w := newWorld(t, limits{}, func(rw http.ResponseWriter, r *http.Request) {
 		if to := r.URL.Query().Get("to"); to != "" {
@@ -52,7 +53,8 @@ func TestStranger(t *testing.T) {
 	_, _, byRoot := other.Get(t.Context(), w.url("public.example", "/"), 9)
 	_, _, byName := w.Get(t.Context(), w.url("other.test", "/"), 9)
 	for _, err := range []error{byRoot, byName} {
-		if connect := (*ConnectError)(nil); !errors.As(err, &connect) || !strings.Contains(err.Error(), "certificate") {
+		if connect := (*ConnectError)(nil); !errors.As(err, &connect) ||
+			!strings.Contains(err.Error(), "certificate") {
 			t.Errorf("%v", err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -28,7 +27,8 @@ func TestGet(t *testing.T) {
 	if text != "hello b=c" || size != 9 || err != nil {
 		t.Errorf("%q, %d, %v", text, size, err)
 	}
-	want := http.Header{"User-Agent": {"rye"}, "Accept": {"*/*"}, "Accept-Encoding": {"identity"}, "Connection": {"close"}}
+	want := http.Header{"User-Agent": {"rye"}, "Accept": {"*/*"}, "Accept-Encoding": {"identity"},
+		"Connection": {"close"}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("sent %v, want %v", got, want)
 	}
@@ -70,7 +70,8 @@ func TestRefusedAddresses(t *testing.T) {
 		"https://[::]/":      `"https://[::]/": it leads to ::, a reserved address`,
 		"https://224.0.0.1/": `"https://224.0.0.1/": it leads to 224.0.0.1, a reserved address`,
 		"https://[ff02::1]/": `"https://[ff02::1]/": it leads to ff02::1, a reserved address`,
-		"https://" + strings.Repeat("a", 254) + ".example": `"https://` + strings.Repeat("a", 254) + `.example": invalid address`,
+		"https://" + strings.Repeat("a", 254) + ".example": `"https://` + strings.Repeat("a",
+			254) + `.example": invalid address`,
 	} {
 		_, _, err := w.Get(t.Context(), address, 9)
 		if err == nil || err.Error() != want {
@@ -88,11 +89,13 @@ func TestRefusedAddresses(t *testing.T) {
 // TestNames: a name that leads inside isn't dialled, whatever form the address has.
 func TestNames(t *testing.T) {
 	w := newWorld(t, limits{depth: NewDepths().Of}, send("never"))
-	for _, leads := range []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::1", "::127.0.0.1", "0.0.0.0", "::"} {
+	for _, leads := range []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "::ffff:127.0.0.1",
+		"64:ff9b::7f00:1", "2002:7f00:1::1", "::127.0.0.1", "0.0.0.0", "::"} {
 		w.names.Lead("evil.example", leads)
 		_, _, err := w.Get(t.Context(), w.url("evil.example", "/a"), 9)
 		var refused *RefusedError
-		if !errors.As(err, &refused) || refused.Reason != Inside && refused.Reason != Nowhere || !refused.Addr.IsValid() {
+		if !errors.As(err, &refused) || refused.Reason != Inside && refused.Reason != Nowhere ||
+			!refused.Addr.IsValid() {
 			t.Errorf("%s: %v", leads, err)
 		}
 	}
@@ -108,7 +111,8 @@ func TestNames(t *testing.T) {
 	_, _, err := w.Get(t.Context(), w.url("missing.example", "/a"), 9)
 	var dns *net.DNSError
 	var connect *ConnectError
-	if !errors.As(err, &connect) || !errors.As(err, &dns) || !dns.IsNotFound || !strings.Contains(err.Error(), `/a": cannot connect: dial tcp: lookup missing.example`) {
+	if !errors.As(err, &connect) || !errors.As(err, &dns) || !dns.IsNotFound ||
+		!strings.Contains(err.Error(), `/a": cannot connect: dial tcp: lookup missing.example`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -148,7 +152,8 @@ func TestRedirects(t *testing.T) {
 	w.names.Lead("other.example", "127.0.0.1")
 	w.names.Lead("inside.example", "127.0.0.2")
 	w.names.Lead("company.example", "10.0.0.1")
-	for code, followed := range map[int]bool{301: true, 302: true, 303: true, 307: true, 308: true, 300: false, 304: false, 305: false} {
+	for code, followed := range map[int]bool{301: true, 302: true, 303: true, 307: true, 308: true, 300: false,
+		304: false, 305: false} {
 		target = w.url("other.example", "/x")
 		text, _, err := w.read(t.Context(), w.url("public.example", fmt.Sprint("/to?code=", code)), 9)
 		if status := (*StatusError)(nil); followed != (text == "there") || !followed && !errors.As(err, &status) {
@@ -158,7 +163,8 @@ func TestRedirects(t *testing.T) {
 	if text, _, err := w.read(t.Context(), w.url("public.example", "/loop?n=5"), 9); text != "there" {
 		t.Errorf("5 redirects: %v", err)
 	}
-	if _, _, err := w.read(t.Context(), w.url("public.example", "/loop?n=6"), 9); err == nil || !strings.Contains(err.Error(), "more than 5 redirects") {
+	if _, _, err := w.read(t.Context(), w.url("public.example", "/loop?n=6"), 9); err == nil ||
+		!strings.Contains(err.Error(), "more than 5 redirects") {
 		t.Errorf("6 redirects: %v", err)
 	}
 	before := len(w.requests())
@@ -192,7 +198,8 @@ func TestRedirects(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q:\ngot  %v\nwant %s", location, err, want)
 		}
-		if e := (*Error)(nil); want[:2] == "it" && location != "%zz" && len(location) < 100 && (!errors.As(err, &e) || e.From != w.url("public.example", "/to?code=…&token=…")) {
+		if e := (*Error)(nil); want[:2] == "it" && location != "%zz" && len(location) < 100 &&
+			(!errors.As(err, &e) || e.From != w.url("public.example", "/to?code=…&token=…")) {
 			t.Errorf("%q: %+v", location, e)
 		}
 		before++
@@ -281,7 +288,8 @@ func TestStatus(t *testing.T) {
 		code, header = c.code, c.header
 		_, _, err := w.Get(t.Context(), w.url("public.example", "/a"), 9)
 		var status *StatusError
-		if !errors.As(err, &status) || status.Error() != c.want || status.RetryAfter != c.after || status.Status != c.code {
+		if !errors.As(err, &status) || status.Error() != c.want || status.RetryAfter != c.after ||
+			status.Status != c.code {
 			t.Errorf("%d: %v, want %s", c.code, err, c.want)
 		}
 		if errors.Is(err, fs.ErrNotExist) != (c.code == 404 || c.code == 410) {
@@ -371,7 +379,8 @@ func TestSizes(t *testing.T) {
 		{"/transfer", "", 0, "invalid response: "},
 	} {
 		text, size, err := w.read(t.Context(), w.url("public.example", c.path), 9)
-		if text != c.text || size != c.size || (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if text != c.text || size != c.size || (err != nil) != (c.want != "") || err != nil &&
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %q, %d, %v; want %q, %d, %s", c.path, text, size, err, c.text, c.size, c.want)
 		}
 		if err != nil && len(err.Error()) > 500 {
@@ -389,11 +398,13 @@ func TestSizes(t *testing.T) {
 // TestStrangersAddress: a foreign address never leads inside, whether it says so itself or a name leads there.
 func TestStrangersAddress(t *testing.T) {
 	w := newWorld(t, limits{depth: NewDepths().Of}, send("never"))
-	w.options = Options{Stranger: true, Inside: []string{"127.0.0.1:8443", "10.0.0.1", "intranet.example"}} // ours have another port
+	// ours have another port
+	w.options = Options{Stranger: true, Inside: []string{"127.0.0.1:8443", "10.0.0.1", "intranet.example"}}
 	w.names.Lead("company.example", "10.0.0.1")
 	w.names.Lead("machine.example", "127.0.0.1")
 	w.names.Lead("cloud.example", "169.254.169.254")
-	for _, host := range []string{"127.0.0.1", "localhost", "10.0.0.1", "[fd00::1]", "[::ffff:10.0.0.1]", "169.254.169.254", "company.example", "machine.example", "cloud.example"} {
+	for _, host := range []string{"127.0.0.1", "localhost", "10.0.0.1", "[fd00::1]", "[::ffff:10.0.0.1]",
+		"169.254.169.254", "company.example", "machine.example", "cloud.example"} {
 		_, _, err := w.Get(t.Context(), w.url(host, "/a"), 9)
 		refused := (*RefusedError)(nil)
 		if !errors.As(err, &refused) || refused.Reason != Inside {
@@ -401,7 +412,8 @@ func TestStrangersAddress(t *testing.T) {
 			continue
 		}
 		// A name that leads to this machine is refused, whatever names it.
-		if want := map[bool]string{true: strings.Trim(host, "[]") + ":" + w.port}[host != "machine.example" && host != "cloud.example"]; refused.Unnamed != want {
+		if want := map[bool]string{true: strings.Trim(host, "[]") + ":" + w.port}[host != "machine.example" &&
+			host != "cloud.example"]; refused.Unnamed != want {
 			t.Errorf("%s: %q would have to be named, want %q", host, refused.Unnamed, want)
 		}
 	}
@@ -425,7 +437,8 @@ func TestStrangersAddress(t *testing.T) {
 	}
 }
 
-// TestStrangersAddressNamed: the user has named the host, so the address is theirs, and no further inside than theirs are.
+// TestStrangersAddressNamed: the user has named the host, so the address is theirs, and no further inside than theirs
+// are.
 func TestStrangersAddressNamed(t *testing.T) {
 	var target string
 	w := newWorld(t, limits{}, func(rw http.ResponseWriter, r *http.Request) {
@@ -437,7 +450,8 @@ func TestStrangersAddressNamed(t *testing.T) {
 	})
 	at := DepthPrivate
 	w.limits.depth = func(netip.Addr) Depth { return at }
-	w.options = Options{Stranger: true, Inside: []string{"company.example:" + w.port, "machine.example:" + w.port, "localhost:" + w.port}}
+	w.options = Options{Stranger: true, Inside: []string{"company.example:" + w.port, "machine.example:" + w.port,
+		"localhost:" + w.port}}
 	for _, host := range []string{"company.example", "machine.example", "public.example"} {
 		w.names.Lead(host, "127.0.0.1")
 	}
@@ -446,7 +460,8 @@ func TestStrangersAddressNamed(t *testing.T) {
 		at   Depth
 		good bool
 	}{
-		{"company.example", DepthPrivate, true}, {"COMPANY.example", DepthPrivate, true}, {"public.example", DepthPrivate, false}, {"company.example", DepthPublic, true},
+		{"company.example", DepthPrivate, true}, {"COMPANY.example", DepthPrivate, true},
+		{"public.example", DepthPrivate, false}, {"company.example", DepthPublic, true},
 		{"machine.example", DepthLocal, false}, {"localhost", DepthLocal, true}, {"127.0.0.1", DepthLocal, false},
 	} {
 		at = c.at
@@ -458,125 +473,8 @@ func TestStrangersAddressNamed(t *testing.T) {
 	at, target = DepthPublic, w.url("127.0.0.1", "/a")
 	w.options.Inside = append(w.options.Inside, "127.0.0.1:"+w.port)
 	_, _, err := w.Get(t.Context(), w.url("company.example", "/to"), 9)
-	if refused := (*RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != Inside || refused.Unnamed != "" {
+	if refused := (*RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != Inside ||
+		refused.Unnamed != "" {
 		t.Errorf("%v", err)
-	}
-}
-
-// TestProxy: it is asked for the name, may be anywhere, and doesn't open the inside to redirects.
-func TestProxy(t *testing.T) {
-	target := ""
-	w := newWorld(t, limits{depth: NewDepths().Of}, func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/to" {
-			http.Redirect(rw, r, target, http.StatusFound)
-			return
-		}
-		send("there")(rw, r)
-	})
-	var asked []string
-	deny := false
-	proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.Method+" "+r.Host)
-		if deny {
-			rw.WriteHeader(http.StatusProxyAuthRequired)
-			return
-		}
-		far, err := net.Dial("tcp", w.server.Listener.Addr().String())
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		near, _, err := rw.(http.Hijacker).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		io.WriteString(near, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() { io.Copy(far, near); far.Close() }()
-		go func() { io.Copy(near, far); near.Close() }()
-	}))
-	defer proxy.Close()
-	to, err := url.Parse(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	to.User = url.UserPassword("me", "secret")
-	w.proxy = func(u *url.URL) (*url.URL, error) {
-		if u.Hostname() == "direct.example" {
-			return nil, nil
-		}
-		return to, nil
-	}
-	target = "https://far.example/x"
-	if text, _, err := w.read(t.Context(), "https://only-the-proxy-knows.example/to", 9); text != "there" {
-		t.Errorf("%q, %v", text, err)
-	}
-	if want := []string{"CONNECT only-the-proxy-knows.example:443", "CONNECT far.example:443"}; !slices.Equal(asked, want) {
-		t.Errorf("%q", asked)
-	}
-	w.names.Lead("direct.example", "10.0.0.1")
-	for _, target = range []string{"https://10.0.0.1/", "https://localhost/", "https://[::ffff:127.0.0.1]/", "https://direct.example/"} {
-		_, _, err := w.Get(t.Context(), "https://far.example/to", 9)
-		if refused := (*RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != Inside {
-			t.Errorf("%s: %v", target, err)
-		}
-	}
-	deny = true
-	_, _, err = w.Get(t.Context(), "https://far.example/to", 9)
-	if connect := (*ConnectError)(nil); !errors.As(err, &connect) || !strings.Contains(err.Error(), "cannot connect through the proxy \""+to.Host) || strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v", err)
-	}
-	w.proxy = func(*url.URL) (*url.URL, error) { return nil, errors.New("secret") }
-	if _, _, err = w.Get(t.Context(), "https://far.example/to", 9); err == nil || !strings.HasSuffix(err.Error(), "the proxy setting of the environment is not a valid address") {
-		t.Errorf("%v", err)
-	}
-}
-
-// TestNew: the defaults are the limits of the package comment, and a proxy is taken as net/http takes it.
-func TestNew(t *testing.T) {
-	c := New(Options{})
-	if l := c.limits; l.connect != 15*time.Second || l.answer != 30*time.Second || l.stall != 30*time.Second || l.all != time.Hour {
-		t.Errorf("%+v", l)
-	}
-	if u, err := c.proxy(&url.URL{Scheme: "https", Host: "localhost"}); u != nil || err != nil {
-		t.Errorf("this machine by %v, %v", u, err)
-	}
-	refused, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := refused.Addr().String()
-	refused.Close()
-	if _, _, err := c.Get(t.Context(), "https://"+at, 9); err == nil || !strings.Contains(err.Error(), "cannot connect: dial tcp "+at) {
-		t.Errorf("%v", err)
-	}
-}
-
-// TestPlain: http is for this machine, and a stranger's address still needs the user's word.
-func TestPlain(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/to" {
-			http.Redirect(w, r, "http://plain.example/", http.StatusFound)
-		}
-		w.Write([]byte("plain"))
-	}))
-	defer server.Close()
-	host := strings.TrimPrefix(server.URL, "http://")
-	for name, c := range map[string]struct {
-		o    Options
-		path string
-		want Reason
-	}{
-		"own": {Options{}, "/", ""}, "named": {Options{Stranger: true, Inside: []string{host}}, "/", ""},
-		"a stranger's": {Options{Stranger: true}, "/", Inside}, "elsewhere": {Options{}, "/to", NotHTTPS},
-	} {
-		r, _, err := New(c.o).Get(t.Context(), server.URL+c.path, 9)
-		if err == nil {
-			r.Close()
-		}
-		refused, _ := errors.AsType[*RefusedError](err)
-		if (refused != nil) != (c.want != "") || refused != nil && refused.Reason != c.want {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

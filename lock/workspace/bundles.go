@@ -21,7 +21,9 @@ import (
 
 // Finder finds the bundles that this workspace can see.
 func (w *Workspace) Finder() *find.Finder {
-	f := &find.Finder{Dir: w.Dir, Project: w.Root.Root, Now: w.Now(), Store: func() (*disk.Store, error) { return w.OpenStore(false) },
+	f := &find.Finder{Dir: w.Dir, Project: w.Root.Root, Now: w.Now(), Store: func() (*disk.Store, error) {
+		return w.OpenStore(false)
+	},
 		Keep: w.Keep, Warn: w.Warn, Below: w.Below}
 	if w.User.Err == nil {
 		f.User = w.User.Path
@@ -48,7 +50,8 @@ func (w *Workspace) Space() (*install.Space, error) {
 
 // Below returns the spaces that the items of a bundle may use: the library, and the bundles that it requires, from the
 // project's lock or else as they are installed. Needs says which of these are there.
-func (w *Workspace) Below(ctx context.Context, id string, requires []manifest.Require) (all []*ai.Space, needs []bundle.Need, err error) {
+func (w *Workspace) Below(ctx context.Context, id string, requires []manifest.Require) (all []*ai.Space,
+	needs []bundle.Need, err error) {
 	all = []*ai.Space{find.LibrarySpace()}
 	for _, r := range requires {
 		spaces, need, err := w.required(ctx, id, r)
@@ -60,7 +63,8 @@ func (w *Workspace) Below(ctx context.Context, id string, requires []manifest.Re
 	return all, needs, nil
 }
 
-// required returns the spaces of a bundle that another one requires: that of the project's lock, or else the installed one.
+// required returns the spaces of a bundle that another one requires: that of the project's lock, or else the installed
+// one.
 func (w *Workspace) required(ctx context.Context, id string, r manifest.Require) ([]*ai.Space, bundle.Need, error) {
 	need := bundle.Need{Bundle: r.BundleID, Version: r.Version}
 	allowed, err := semver.Parse(r.Version)

@@ -16,8 +16,8 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// Look reads the policy and what is here of the lock. It makes no store, asks no source and writes nothing, so that it works
-// in a read-only clone with .ai/vendor and without a home.
+// Look reads the policy and what is here of the lock. It makes no store, asks no source and writes nothing, so that it
+// works in a read-only clone with .ai/vendor and without a home.
 func (l *Lock) Look(ctx context.Context) (err error) {
 	if l.Trust, err = l.Policy(); err != nil {
 		return err
@@ -68,7 +68,8 @@ type present struct {
 	verify  bundle.VerifyOptions
 }
 
-// ErrElsewhere says that the lock doesn't have the bundles that rye.yaml requires. Only their sources can tell which ones.
+// ErrElsewhere says that the lock doesn't have the bundles that rye.yaml requires. Only their sources can tell which
+// ones.
 var ErrElsewhere = errors.New("the bundles of the lock aren't those that rye.yaml requires")
 
 // Versions implements relock.Sources.
@@ -117,7 +118,8 @@ func (p *present) Bring(ctx context.Context, want lockfile.Bundle, _ []*ai.Space
 		return nil, err
 	}
 	if len(lacking) > 0 {
-		return nil, &sources.OfflineError{Address: want.Source.Where, ID: want.ID, Version: want.Version, Missing: lacking}
+		return nil, &sources.OfflineError{Address: want.Source.Where, ID: want.ID, Version: want.Version,
+			Missing: lacking}
 	}
 	return b, nil
 }

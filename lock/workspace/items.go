@@ -36,8 +36,9 @@ type UnreadBundle struct {
 	Err error
 }
 
-// Items opens all that can be seen. Without a policy everything can be seen and nothing but the library is admitted. In a
-// project with rye.yaml the user's space counts only with AllowUser: what runs there is in the project, or locked.
+// Items opens all that can be seen. Without a policy everything can be seen and nothing but the library is admitted.
+// In a project with rye.yaml the user's space counts only with AllowUser: what runs there is in the project, or
+// locked.
 func (w *Workspace) Items(ctx context.Context) (_ *Items, err error) {
 	v := &Items{Root: w.Root}
 	if v.Trust, err = w.Policy(); err != nil && !trust.IsMissing(err) {
@@ -70,7 +71,9 @@ func (w *Workspace) Items(ctx context.Context) (_ *Items, err error) {
 			return nil, err
 		}
 	}
-	spaces = slices.DeleteFunc([]*ai.Space{find.LibrarySpace(), v.Project, v.User}, func(s *ai.Space) bool { return s == nil })
+	spaces = slices.DeleteFunc([]*ai.Space{find.LibrarySpace(), v.Project, v.User}, func(s *ai.Space) bool {
+		return s == nil
+	})
 	if w.Root.Root != "" {
 		spaces = w.addLocked(ctx, v, spaces)
 	} else if spaces, err = w.addInstalled(ctx, spaces); err != nil {
@@ -90,8 +93,10 @@ func (w *Workspace) UserCounts() bool {
 }
 
 // OpenView opens spaces, and what admits their items: asked decides what counts, the policy t what may override the
-// library, and ignored extractors are reported. Where both are nil only the library is admitted. A zero Workspace will do.
-func (w *Workspace) OpenView(ctx context.Context, t *trust.Trust, asked *bundle.Listing, spaces ...*ai.Space) (*ai.View, *ai.Admitter, error) {
+// library, and ignored extractors are reported. Where both are nil only the library is admitted. A zero Workspace will
+// do.
+func (w *Workspace) OpenView(ctx context.Context, t *trust.Trust, asked *bundle.Listing,
+	spaces ...*ai.Space) (*ai.View, *ai.Admitter, error) {
 	o := ai.Options{Spaces: spaces}
 	if asked != nil { // a nil pointer would not be a nil interface
 		o.Trust = asked
@@ -217,13 +222,14 @@ func (w *Workspace) addLocked(ctx context.Context, v *Items, spaces []*ai.Space)
 func readBundle(ctx context.Context, objects lock.Source, line lockfile.Bundle) (*bundle.Bundle, error) {
 	b, err := bundle.ReadStored(ctx, objects, objects, line.Manifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &lock.MissingError{ID: cas.ID{Kind: cas.Document, Digest: line.Manifest}, NeededBy: "bundle:" + line.ID + "@" + line.Version}
+		err = &lock.MissingError{ID: cas.ID{Kind: cas.Document, Digest: line.Manifest},
+			NeededBy: "bundle:" + line.ID + "@" + line.Version}
 	}
 	return b, err
 }
 
-// space has all items of a bundle if the store has all of its files. Else it has those that are pinned, and is nil if none
-// is: .ai/vendor has no other files.
+// space has all items of a bundle if the store has all of its files. Else it has those that are pinned, and is nil if
+// none is: .ai/vendor has no other files.
 func (l *Lock) space(ctx context.Context, objects lock.Source, b *bundle.Bundle) *ai.Space {
 	all := relock.BundleSpace(ctx, objects, b)
 	if s, err := l.OpenStore(false); err == nil {

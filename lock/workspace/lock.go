@@ -78,7 +78,9 @@ func (w *Workspace) LockIn(dir, dotAI string) *Lock {
 func (l *Lock) ReadLock(conflict bool) (err error) {
 	path := l.LockPath()
 	if ai.Inside(path) != nil {
-		return &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is a symbolic link that leads out of the project", path), Details: map[string]any{"path": path}}
+		return &fault.Error{Code: fault.Config,
+			Text:    fmt.Sprintf("%q is a symbolic link that leads out of the project", path),
+			Details: map[string]any{"path": path}}
 	}
 	b, err := osfile.ReadIfThere("the lock", path, lockfile.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,11 +105,13 @@ func (l *Lock) NeedLock() error {
 	if l.Old != nil {
 		return nil
 	}
-	f := &fault.Error{Code: fault.NotLocked, Text: fmt.Sprintf("no %s in %q", lockfile.Name, l.Dir), Err: fs.ErrNotExist,
+	f := &fault.Error{Code: fault.NotLocked, Text: fmt.Sprintf("no %s in %q", lockfile.Name, l.Dir),
+		Err:  fs.ErrNotExist,
 		Hint: []string{l.LockCommand()}, Details: map[string]any{"path": l.LockPath()}}
 	if n := l.countV1(); n > 0 {
-		f.Why = []string{fmt.Sprintf("%s of the first format (v1) in %s: the first rye lock holds what it pins against them",
-			fault.Count(int64(n), "lock"), fault.Quote(filepath.Join(l.DotAI, "lockfiles")))}
+		f.Why = []string{
+			fmt.Sprintf("%s of the first format (v1) in %s: the first rye lock holds what it pins against them",
+				fault.Count(int64(n), "lock"), fault.Quote(filepath.Join(l.DotAI, "lockfiles")))}
 		f.Details["v1_locks"] = n
 	}
 	return f
@@ -127,7 +131,8 @@ func (l *Lock) Close() {
 
 // Current is the lock as it was read, with the policies as they are now. The caller closes it; l stays open.
 func (l *Lock) Current() (*Lock, error) {
-	n := &Lock{Workspace: l.Workspace, Dir: l.Dir, DotAI: l.DotAI, Yaml: l.Yaml, Stands: l.Stands, Old: l.Old, id: l.id, User: l.User,
+	n := &Lock{Workspace: l.Workspace, Dir: l.Dir, DotAI: l.DotAI, Yaml: l.Yaml, Stands: l.Stands, Old: l.Old,
+		id: l.id, User: l.User,
 		Listed: new(listed)}
 	var err error
 	n.Trust, err = n.Policy()
@@ -146,8 +151,8 @@ func (l *Lock) Open() (err error) {
 	return l.connect(store)
 }
 
-// Reread makes the sources read what is in the store before they rely on it, so that they bring damaged objects again. It
-// reports whether that is new.
+// Reread makes the sources read what is in the store before they rely on it, so that they bring damaged objects again.
+// It reports whether that is new.
 func (l *Lock) Reread() (bool, error) {
 	if l.Rereads() || l.Sources == nil {
 		return false, nil
@@ -189,8 +194,10 @@ func (l *Lock) connect(store install.Store) (err error) {
 		},
 	}
 	if !l.Offline {
-		// The project, or an index, chose the addresses; the user's policy says which of them may be inside this network.
-		client := web.New(web.Options{Stranger: true, PlainHTTP: l.PlainHTTP, Inside: l.Trust.Root.Side.Policy.Sections().Inside, Again: l.Retried})
+		// The project, or an index, chose the addresses; the user's policy says which of them may be inside this
+		// network.
+		client := web.New(web.Options{Stranger: true, PlainHTTP: l.PlainHTTP,
+			Inside: l.Trust.Root.Side.Policy.Sections().Inside, Again: l.Retried})
 		if o.Git, err = l.git(client); err != nil {
 			return err
 		}
@@ -223,7 +230,8 @@ func (l *Lock) View(ctx context.Context, system []*ai.Space) (_ *ai.View, _ *ai.
 	return l.view(ctx, nil, system)
 }
 
-func (l *Lock) view(ctx context.Context, seen *nofollow.Seen, system []*ai.Space) (_ *ai.View, _ *ai.Admitter, done func(), err error) {
+func (l *Lock) view(ctx context.Context, seen *nofollow.Seen, system []*ai.Space) (_ *ai.View, _ *ai.Admitter,
+	done func(), err error) {
 	var spaces []*ai.Space
 	closeAll := func() {
 		for _, s := range spaces {
@@ -311,7 +319,8 @@ func (l *Lock) Vendored() (_ *vendor.Vendor, err error) {
 	return l.Vendor, err
 }
 
-// Id is the digest of the lock's bytes, zero where there is no lock. A lock of 100,000 items has 44 MB: they aren't kept.
+// Id is the digest of the lock's bytes, zero where there is no lock. A lock of 100,000 items has 44 MB: they aren't
+// kept.
 func (l *Lock) Id() cas.Digest { return l.id }
 
 // Text reads the lock's bytes again; nil where they have changed since.
@@ -356,7 +365,8 @@ func (l *Lock) Write(made *relock.Made) error {
 	if now, err := d.Read(lockfile.Name, lockfile.MaxBytes); err != nil {
 		return err
 	} else if (now != nil || !l.id.IsZero()) && cas.Sum(now) != l.id {
-		return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("another process changed %q meanwhile", l.LockPath()), Hint: []string{"rye lock"}}
+		return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("another process changed %q meanwhile",
+			l.LockPath()), Hint: []string{"rye lock"}}
 	}
 	if err := d.WriteTo(lockfile.Name, 0o644, l.id.IsZero(), made.Write); err != nil {
 		return err

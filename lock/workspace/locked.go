@@ -21,9 +21,10 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// WorkingView is the working tree over the bundles of a set and the library. What is looked at in it is noted in seen, nil for
-// nowhere.
-func (l *Lock) WorkingView(ctx context.Context, set *lock.Set, seen *nofollow.Seen) (*ai.View, *ai.Admitter, func(), error) {
+// WorkingView is the working tree over the bundles of a set and the library. What is looked at in it is noted in seen,
+// nil for nowhere.
+func (l *Lock) WorkingView(ctx context.Context, set *lock.Set, seen *nofollow.Seen) (*ai.View, *ai.Admitter, func(),
+	error) {
 	return l.view(ctx, seen, slices.DeleteFunc(set.Spaces(), func(s *ai.Space) bool {
 		return s.Label == lockfile.FromProject || s.Label == lockfile.FromUser
 	}))
@@ -34,7 +35,8 @@ func (w *Workspace) LockFault(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	f := &fault.Error{Code: fault.LockMismatch, Err: err, Text: fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), "lock: ")),
+	f := &fault.Error{Code: fault.LockMismatch, Err: err,
+		Text: fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), "lock: ")),
 		Hint: []string{"git restore " + fault.Quote(w.Show(path))}, Details: map[string]any{"path": path}}
 	if line, ok := fault.Of(err).Details["line"]; ok {
 		f.On("line", line)

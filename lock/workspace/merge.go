@@ -25,8 +25,9 @@ func mergedSides(b []byte) []*lockfile.Lock {
 	return sides
 }
 
-// Merged is what the new lock begins with, as far as the sides can be read: of each bundle the higher version that they have,
-// and of what else they name the line of the first that names it. Items are pinned anew, but for those of the user's space.
+// Merged is what the new lock begins with, as far as the sides can be read: of each bundle the higher version that
+// they have, and of what else they name the line of the first that names it. Items are pinned anew, but for those of
+// the user's space.
 func (l *Lock) Merged() (*lockfile.Lock, error) {
 	m := &lockfile.Lock{}
 	bundles, requires := map[string]lockfile.Bundle{}, map[string]ryeyaml.Requirement{}
@@ -46,8 +47,12 @@ func (l *Lock) Merged() (*lockfile.Lock, error) {
 			}
 		}
 		// A program may have several lines on a platform, which are of one side then.
-		m.Toolchain = join(m.Toolchain, side.Toolchain, func(p lockfile.Program) string { return lock.PlainName(p.Name) + " " + p.Platform })
-		of := slices.DeleteFunc(slices.Clone(side.Pins), func(p lockfile.Pin) bool { return p.From != lockfile.FromUser })
+		m.Toolchain = join(m.Toolchain, side.Toolchain, func(p lockfile.Program) string {
+			return lock.PlainName(p.Name) + " " + p.Platform
+		})
+		of := slices.DeleteFunc(slices.Clone(side.Pins), func(p lockfile.Pin) bool {
+			return p.From != lockfile.FromUser
+		})
 		m.Pins = join(m.Pins, of, func(p lockfile.Pin) string { return p.Ref.String() })
 		m.Artifacts = join(m.Artifacts, side.Artifacts, lockfile.Artifact.String)
 		m.Definitions = join(m.Definitions, side.Definitions, func(d lockfile.Definition) string { return d.Name })

@@ -26,7 +26,8 @@ type Paths struct {
 	policies *trust.Reader // of a workspace; nil: each is parsed whenever it is read
 }
 
-// A Place is a directory or file, or the reason why there is none. The reason becomes an error where the place is needed.
+// A Place is a directory or file, or the reason why there is none. The reason becomes an error where the place is
+// needed.
 type Place struct {
 	Path   string
 	Origin string // what chose it, for messages: "--store", "default"

@@ -19,8 +19,8 @@ const (
 	PolicyVariable = "RYE_TRUST"
 )
 
-// RootPolicyFile is the file of the root policy: the one that was named, the project's where only its id was named, else
-// the user's.
+// RootPolicyFile is the file of the root policy: the one that was named, the project's where only its id was named,
+// else the user's.
 func (p *Paths) RootPolicyFile() Place {
 	if p.Policy.Path != "" || p.Policy.Err != nil {
 		return p.Policy
@@ -37,12 +37,13 @@ func (p *Paths) RootPolicyFile() Place {
 	return own
 }
 
-// RootPolicy reads the root policy and holds its id against the one that was named. It refuses a user's policy that other
-// users can write.
+// RootPolicy reads the root policy and holds its id against the one that was named. It refuses a user's policy that
+// other users can write.
 func (p *Paths) RootPolicy() (*trust.Authority, error) {
 	id, err := cas.ParseDigest(p.PolicyID)
 	if p.PolicyID != "" && err != nil {
-		return nil, fault.New(fault.Config, "%s is %q, not the id of a policy: blake3: and 64 digits", PolicyVariable, p.PolicyID).From(err).Try("unset " + PolicyVariable)
+		return nil, fault.New(fault.Config, "%s is %q, not the id of a policy: blake3: and 64 digits", PolicyVariable,
+			p.PolicyID).From(err).Try("unset " + PolicyVariable)
 	}
 	s := p.RootPolicyFile()
 	if s.Err != nil {
@@ -84,7 +85,8 @@ func (p *Paths) Editable() error {
 	if p.PolicyID == "" {
 		return nil
 	}
-	return fault.New(fault.Config, "%s names a policy by its id, which a change would make another", PolicyVariable).Try("unset " + PolicyVariable)
+	return fault.New(fault.Config, "%s names a policy by its id, which a change would make another",
+		PolicyVariable).Try("unset " + PolicyVariable)
 }
 
 // EditPolicy changes the root policy.

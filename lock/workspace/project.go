@@ -37,7 +37,8 @@ const MaxProject = 4 << 20
 func (p Project) File(running string) (*ryeyaml.Project, error) {
 	path := filepath.Join(p.Root, MarkerFile)
 	broken := func(err error, message, look string) error {
-		return &fault.Error{Code: fault.Config, Err: err, Text: message, Hint: []string{look + " " + fault.Quote(path)}, Details: map[string]any{"path": path}}
+		return &fault.Error{Code: fault.Config, Err: err, Text: message,
+			Hint: []string{look + " " + fault.Quote(path)}, Details: map[string]any{"path": path}}
 	}
 	if ai.Inside(path) != nil {
 		return nil, broken(nil, fmt.Sprintf("%q is a symbolic link that leads out of the project", path), "ls -l")
@@ -48,8 +49,10 @@ func (p Project) File(running string) (*ryeyaml.Project, error) {
 	}
 	file, err := ryeyaml.Parse(b, running)
 	if newer, ok := errors.AsType[*ryeyaml.NewerError](err); ok {
-		return nil, &fault.Error{Code: fault.VersionMismatch, Err: err, Text: fmt.Sprintf("%q asks for rye %s or newer, and this is %s", path, newer.Want, newer.Have),
-			Hint: []string{"rye version"}, Details: map[string]any{"path": path, "expected": newer.Want, "found": newer.Have}}
+		return nil, &fault.Error{Code: fault.VersionMismatch, Err: err,
+			Text: fmt.Sprintf("%q asks for rye %s or newer, and this is %s", path, newer.Want, newer.Have),
+			Hint: []string{"rye version"}, Details: map[string]any{"path": path, "expected": newer.Want,
+				"found": newer.Have}}
 	}
 	if err != nil {
 		f := broken(err, fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), MarkerFile+": ")), "git diff")
@@ -95,11 +98,12 @@ func (p *Paths) FindProject() (Project, error) {
 	return found, err
 }
 
-// A Search finds the project: the nearest ancestor with rye.yaml, else the nearest with .ai. It never takes the user base,
-// passes the directory that holds .git, or takes what another user could have planted, such as /tmp/rye.yaml.
+// A Search finds the project: the nearest ancestor with rye.yaml, else the nearest with .ai. It never takes the user
+// base, passes the directory that holds .git, or takes what another user could have planted, such as /tmp/rye.yaml.
 type Search struct {
 	UserBase string
-	Named    string                 // the directory that the user named: if it is the project itself, any user may own it
+	// the directory that the user named: if it is the project itself, any user may own it
+	Named    string
 	AnyOwner bool                   // projects of other users count
 	foreign  func(fs.FileInfo) bool // osfile.OwnedByOther, but in tests
 }
@@ -211,8 +215,8 @@ func markerAt(dir, marker string) (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// own returns p if this user or root owns it. It asks for the marker too: any user can write one into a shared directory of
-// root's, such as /tmp.
+// own returns p if this user or root owns it. It asks for the marker too: any user can write one into a shared
+// directory of root's, such as /tmp.
 func (s Search) own(p Project, marker fs.FileInfo) (Project, error) {
 	root, err := os.Lstat(p.Root)
 	if err != nil {

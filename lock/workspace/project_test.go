@@ -35,9 +35,11 @@ func TestFindProject(t *testing.T) {
 		{name: ".ai is a file", tree: ".git/ .ai", at: ".", want: "none"},
 		{name: "rye.yaml is a directory", tree: ".git/ rye.yaml/", at: ".", want: "none"},
 		{name: "another's directory", tree: ".git/ a/rye.yaml a/b/", at: "a/b", foreign: "a", want: "refused a"},
-		{name: "another's rye.yaml in a shared directory", tree: ".git/ rye.yaml a/", at: "a", foreign: "rye.yaml", want: "refused rye.yaml"},
+		{name: "another's rye.yaml in a shared directory", tree: ".git/ rye.yaml a/", at: "a", foreign: "rye.yaml",
+			want: "refused rye.yaml"},
 		{name: "another's .ai", tree: ".git/ .ai/", at: ".", foreign: ".ai", want: "refused .ai"},
-		{name: "no way round by a nearer .ai", tree: ".git/ rye.yaml a/.ai/", at: "a", foreign: "rye.yaml", want: "refused rye.yaml"},
+		{name: "no way round by a nearer .ai", tree: ".git/ rye.yaml a/.ai/", at: "a", foreign: "rye.yaml",
+			want: "refused rye.yaml"},
 		{name: "another's .git doesn't matter", tree: ".git/ rye.yaml", at: ".", foreign: ".git", want: ". rye.yaml"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -58,7 +60,8 @@ func TestFindProject(t *testing.T) {
 func TestNamedProject(t *testing.T) {
 	top := layOut(t, ".git/ rye.yaml a/b/ a/.ai/ c/")
 	s := Search{foreign: func(fs.FileInfo) bool { return true }}
-	for at, want := range map[string]string{".": ". rye.yaml", "a": "refused .", "a/b": "refused .", "c": "refused ."} {
+	for at, want := range map[string]string{".": ". rye.yaml", "a": "refused .", "a/b": "refused .",
+		"c": "refused ."} {
 		s.Named = filepath.Join(top, at)
 		p, err := s.Find(s.Named)
 		if got := shown(top, p, err); got != want {
@@ -135,11 +138,13 @@ func shown(top string, p Project, err error) string {
 // A project that asks for a newer rye is refused by a release, and by no other rye.
 func TestProjectVersion(t *testing.T) {
 	p := Project{Root: t.TempDir(), Marker: MarkerFile}
-	if err := os.WriteFile(filepath.Join(p.Root, MarkerFile), []byte("rye: \"0.4.0\"\nnew: word\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(p.Root, MarkerFile), []byte("rye: \"0.4.0\"\nnew: word\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := p.File("0.3.9")
-	if f := fault.Of(err); f.Code != fault.VersionMismatch || f.Line().Exit != fault.ExitRefused || !strings.HasSuffix(f.Text, "asks for rye 0.4.0 or newer, and this is 0.3.9") {
+	if f := fault.Of(err); f.Code != fault.VersionMismatch || f.Line().Exit != fault.ExitRefused ||
+		!strings.HasSuffix(f.Text, "asks for rye 0.4.0 or newer, and this is 0.3.9") {
 		t.Errorf("an older one: %v", err)
 	}
 	for _, running := range []string{"0.4.0", "devel"} {

@@ -33,8 +33,8 @@ func (l *Lock) LockCommand() string {
 	return "rye lock"
 }
 
-// FindInstalled finds the bundles that the user's lock may use: those that are installed with all that they require. Of
-// the others it warns; an item that uses one is a problem when the lock is made.
+// FindInstalled finds the bundles that the user's lock may use: those that are installed with all that they require.
+// Of the others it warns; an item that uses one is a problem when the lock is made.
 func (l *Lock) FindInstalled(ctx context.Context) error {
 	if _, err := l.Space(); err != nil {
 		return err
@@ -51,7 +51,8 @@ func (l *Lock) FindInstalled(ctx context.Context) error {
 		all = slices.DeleteFunc(all, func(b *install.Installed) bool {
 			for _, r := range b.Requires {
 				if !satisfied(all, r.BundleID, r.Version) {
-					l.note("the bundle %q requires %q %s, which isn't installed, and isn't used", b.BundleID, r.BundleID, r.Version)
+					l.note("the bundle %q requires %q %s, which isn't installed, and isn't used", b.BundleID,
+						r.BundleID, r.Version)
 					return true
 				}
 			}
@@ -63,7 +64,8 @@ func (l *Lock) FindInstalled(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		l.Installed = append(l.Installed, lockfile.Bundle{ID: b.BundleID, Version: b.Version, Manifest: b.ID, Source: from})
+		l.Installed = append(l.Installed, lockfile.Bundle{ID: b.BundleID, Version: b.Version, Manifest: b.ID,
+			Source: from})
 	}
 	slices.SortFunc(l.Installed, func(a, b lockfile.Bundle) int { return strings.Compare(a.ID, b.ID) })
 	return nil
@@ -86,7 +88,9 @@ func (l *Lock) TakenOver(ctx context.Context) (*ai.Space, error) {
 	if l.Sides != nil {
 		old, err = l.Merged()
 	}
-	if err != nil || old == nil || !slices.ContainsFunc(old.Pins, func(p lockfile.Pin) bool { return p.From == lockfile.FromUser }) {
+	if err != nil || old == nil || !slices.ContainsFunc(old.Pins, func(p lockfile.Pin) bool {
+		return p.From == lockfile.FromUser
+	}) {
 		return nil, err
 	}
 	objects, err := l.Objects()

@@ -40,8 +40,9 @@ type Options struct {
 	Show       func(path string) string          // how messages write a path
 }
 
-// A Workspace is a project with what its user has, or what the user has outside of projects. What isn't asked for isn't
-// read: the store, the lock and the policies are opened by the methods that return them. It is safe for many goroutines.
+// A Workspace is a project with what its user has, or what the user has outside of projects. What isn't asked for
+// isn't read: the store, the lock and the policies are opened by the methods that return them. It is safe for many
+// goroutines.
 type Workspace struct {
 	Paths
 	Options

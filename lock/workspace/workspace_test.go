@@ -27,12 +27,14 @@ func at(t *testing.T, files map[string]string) *Workspace {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	none := Place{Err: errHomeless}
-	w, err := Open(context.Background(), Paths{Dir: dir, Version: "devel", User: none, Store: none, State: none, Cache: none}, Options{})
+	w, err := Open(context.Background(), Paths{Dir: dir, Version: "devel", User: none, Store: none, State: none,
+		Cache: none}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,10 +58,12 @@ func TestHomeless(t *testing.T) {
 	if in, err := w.Finder().Current("acme/base"); in != nil || err != nil {
 		t.Errorf("%v, %v", in, err)
 	}
-	if all, _, err := w.Below(ctx, "acme/a", []manifest.Require{{BundleID: "acme/base", Version: "^1"}}); err != nil || len(all) != 1 {
+	if all, _, err := w.Below(ctx, "acme/a", []manifest.Require{{BundleID: "acme/base", Version: "^1"}}); err != nil ||
+		len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
-	if _, _, err := w.Below(ctx, "acme/a", []manifest.Require{{BundleID: "acme/base", Version: "no version"}}); err == nil {
+	if _, _, err := w.Below(ctx, "acme/a", []manifest.Require{{BundleID: "acme/base",
+		Version: "no version"}}); err == nil {
 		t.Error("a range that is none was taken")
 	}
 	if _, err := w.UserLock(false); err != errHomeless {
@@ -101,7 +105,8 @@ func TestHomeless(t *testing.T) {
 
 // The library is always there; a bundle only if one that will do is installed.
 func TestSatisfied(t *testing.T) {
-	if !satisfied(nil, lock.Library, "^1") || satisfied(nil, "acme/base", "^1") || satisfied(nil, "acme/base", "no range") {
+	if !satisfied(nil, lock.Library, "^1") || satisfied(nil, "acme/base", "^1") ||
+		satisfied(nil, "acme/base", "no range") {
 		t.Error("satisfied")
 	}
 	if listedBy(context.Background(), &trust.Trust{Root: &trust.Authority{}}, t.TempDir(), "acme/none") != nil {
@@ -132,12 +137,14 @@ func TestPresent(t *testing.T) {
 func TestBrokenInstalled(t *testing.T) {
 	home := t.TempDir()
 	bad := filepath.Join(home, MarkerDir, "bundles", "acme", "bad")
-	if err := errors.Join(os.MkdirAll(bad, 0o755), os.WriteFile(filepath.Join(bad, "manifest.yaml"), []byte("rye: manifest/9\n"), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(bad, 0o755),
+		os.WriteFile(filepath.Join(bad, "manifest.yaml"), []byte("rye: manifest/9\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	var warnings []string
 	o := Options{Warn: func(what string, err error) { warnings = append(warnings, what) }}
-	p := Paths{Dir: t.TempDir(), User: Place{Path: home}, Store: Place{Path: filepath.Join(home, "store")}, State: Place{Path: filepath.Join(home, "state")}}
+	p := Paths{Dir: t.TempDir(), User: Place{Path: home}, Store: Place{Path: filepath.Join(home, "store")},
+		State: Place{Path: filepath.Join(home, "state")}}
 	w, err := Open(context.Background(), p, o)
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +153,8 @@ func TestBrokenInstalled(t *testing.T) {
 	if _, err := w.Finder().Current("acme/bad"); err == nil {
 		t.Error("a broken bundle is installed")
 	}
-	if _, _, err := w.Below(context.Background(), "acme/a", []manifest.Require{{BundleID: "acme/bad", Version: "^1"}}); err == nil {
+	if _, _, err := w.Below(context.Background(), "acme/a",
+		[]manifest.Require{{BundleID: "acme/bad", Version: "^1"}}); err == nil {
 		t.Error("a broken bundle is used")
 	}
 	items, err := w.Items(context.Background())
@@ -179,7 +187,8 @@ func TestBrokenInstalled(t *testing.T) {
 func TestLockWrite(t *testing.T) {
 	l := lockAt(t, map[string]string{MarkerFile: ""})
 	lock := func(name string) *relock.Made {
-		one, id, err := lockfile.Canonical(&lockfile.Lock{Definitions: []lockfile.Definition{{Name: name, Digest: cas.Sum(nil)}}})
+		one, id, err := lockfile.Canonical(&lockfile.Lock{Definitions: []lockfile.Definition{{Name: name,
+			Digest: cas.Sum(nil)}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +205,8 @@ func TestLockWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if b, err := os.ReadFile(l.LockPath()); err != nil || cas.Sum(b) != lock("one").ID || string(l.Text()) != string(b) {
+	if b, err := os.ReadFile(l.LockPath()); err != nil || cas.Sum(b) != lock("one").ID ||
+		string(l.Text()) != string(b) {
 		t.Errorf("%q, %v", b, err)
 	}
 	if err := os.WriteFile(l.LockPath(), []byte("another\n"), 0o644); err != nil {
@@ -231,7 +241,8 @@ func TestLockWrite(t *testing.T) {
 func TestBrokenVendor(t *testing.T) {
 	ctx := context.Background()
 	l := lockAt(t, map[string]string{MarkerFile: "", ".ai/vendor": "a file"})
-	l.Old = &lockfile.Lock{Pins: []lockfile.Pin{{From: lockfile.FromUser}}, Bundles: []lockfile.Bundle{{ID: "acme/base", Version: "1.0.0"}}}
+	l.Old = &lockfile.Lock{Pins: []lockfile.Pin{{From: lockfile.FromUser}},
+		Bundles: []lockfile.Bundle{{ID: "acme/base", Version: "1.0.0"}}}
 	if _, err := l.Objects(); err == nil {
 		t.Error("a file was opened as a vendor directory")
 	}
@@ -252,7 +263,8 @@ func TestOpenRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, MarkerFile), []byte("requries: {}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(context.Background(), Paths{Dir: dir, Version: "devel"}, Options{}); fault.CodeOf(err) != fault.Config {
+	if _, err := Open(context.Background(), Paths{Dir: dir, Version: "devel"},
+		Options{}); fault.CodeOf(err) != fault.Config {
 		t.Error(err)
 	}
 	gone := filepath.Join(dir, "gone")

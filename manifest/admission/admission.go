@@ -102,8 +102,8 @@ func (t *Trust) Examine(s Subject, r io.ReadSeeker, purpose policy.Purpose) (*Ex
 	return e, err
 }
 
-// identifyV1 wants a manifest of the first format to be what it is asked for as. A policy that lists its very digest knows
-// what it is.
+// identifyV1 wants a manifest of the first format to be what it is asked for as. A policy that lists its very digest
+// knows what it is.
 func (t *Trust) identifyV1(e *Exam, r io.ReadSeeker, purpose policy.Purpose) error {
 	switch {
 	case e.V1 == nil && (purpose == policy.ToShow || e.Decision.ByDigest):

@@ -50,7 +50,8 @@ func makeTools(b *testing.B) (t tools) {
 	b.Helper()
 	for i := range benchFiles {
 		name := fmt.Sprintf("tool:d%02d/t%d", i/100, i)
-		text := fmt.Appendf(nil, "#!/usr/bin/env python3\n__version__ = \"%d\"\n%s", i, bytes.Repeat([]byte("print(\"hello, world\")\n"), 66))
+		text := fmt.Appendf(nil, "#!/usr/bin/env python3\n__version__ = \"%d\"\n%s", i,
+			bytes.Repeat([]byte("print(\"hello, world\")\n"), 66))
 		t.names = append(t.names, name)
 		t.bare, t.signed = append(t.bare, text), append(t.signed, makeSigned(b, name, text))
 	}

@@ -94,8 +94,10 @@ func TestExamine(t *testing.T) {
 	other := withTree
 	other.Tree = cas.Sum([]byte("another tree"))
 	damaged := bytes.Replace(signed(t, tool, source, alice), []byte("hello"), []byte("hallo"), 1)
-	broken := append(signed(t, tool, source, alice)[:0:0], bytes.Replace(signed(t, tool, source, alice), []byte("rye:signed:v2:2"), []byte("rye:signed:v2:3"), 1)...)
-	v1, err := sign.SignV1([]byte(source), admission.Subject{Name: "tool:old/t", Style: sign.Hash}.Signing(), alice, noon)
+	broken := append(signed(t, tool, source, alice)[:0:0],
+		bytes.Replace(signed(t, tool, source, alice), []byte("rye:signed:v2:2"), []byte("rye:signed:v2:3"), 1)...)
+	v1, err := sign.SignV1([]byte(source), admission.Subject{Name: "tool:old/t", Style: sign.Hash}.Signing(), alice,
+		noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,56 +119,81 @@ func TestExamine(t *testing.T) {
 		{name: "and by a stranger", subject: tool, file: signed(t, tool, source, eve, alice), code: policy.Admitted},
 		{name: "by a stranger", subject: tool, file: signed(t, tool, source, eve), code: policy.UntrustedKey},
 		{name: "unsigned", subject: tool, file: []byte(source), code: policy.Unsigned},
-		{name: "no comments", subject: admission.Subject{Name: "tool:acme/t"}, file: []byte(source), code: policy.Unsigned},
+		{name: "no comments", subject: admission.Subject{Name: "tool:acme/t"}, file: []byte(source),
+			code: policy.Unsigned},
 		{name: "empty", subject: tool, file: nil, code: policy.Unsigned},
 		{name: "changed", subject: tool, file: damaged, err: &sign.IntegrityError{}},
 		{name: "forged", subject: tool, file: broken, err: &sign.SignatureInvalidError{}},
-		{name: "for another name", subject: item("tool:acme/u"), file: signed(t, tool, source, alice), err: &sign.SignatureInvalidError{}},
-		{name: "for another purpose", subject: admission.Subject{Name: "audit:t"}, file: signed(t, tool, source, alice), err: &sign.SignatureInvalidError{}},
+		{name: "for another name", subject: item("tool:acme/u"), file: signed(t, tool, source, alice),
+			err: &sign.SignatureInvalidError{}},
+		{name: "for another purpose", subject: admission.Subject{Name: "audit:t"},
+			file: signed(t, tool, source, alice), err: &sign.SignatureInvalidError{}},
 		{name: "no name", subject: item("tool:../t"), file: []byte(source), code: policy.BadRequest},
 		{name: "no kind", subject: item("t"), file: []byte(source), code: policy.BadRequest},
 		{name: "with a tree", subject: withTree, file: signed(t, withTree, source, alice), code: policy.Admitted},
-		{name: "with another tree", subject: other, file: signed(t, withTree, source, alice), err: &sign.IntegrityError{}},
-		{name: "without its tree", subject: tool, file: signed(t, withTree, source, alice), err: &sign.IntegrityError{}},
+		{name: "with another tree", subject: other, file: signed(t, withTree, source, alice),
+			err: &sign.IntegrityError{}},
+		{name: "without its tree", subject: tool, file: signed(t, withTree, source, alice),
+			err: &sign.IntegrityError{}},
 		{name: "a file of the tree is revoked", subject: withTree, file: signed(t, withTree, source, alice),
 			policy: two + "revoked:\n  \"" + file.String() + "\": {}\n", code: policy.DigestRevoked},
 		{name: "admitted by digest", subject: item("knowledge:x"), file: []byte("x"),
 			policy: two + "digests:\n  \"" + cas.Sum([]byte("x")).String() + "\": {}\n", code: policy.Admitted},
 
 		{name: "first format, to use", subject: item("tool:old/t"), file: v1, code: policy.EvidenceOnly},
-		{name: "first format, to show", subject: item("tool:old/t"), file: v1, purpose: policy.ToShow, code: policy.Admitted},
+		{name: "first format, to show", subject: item("tool:old/t"), file: v1, purpose: policy.ToShow,
+			code: policy.Admitted},
 		{name: "first format, listed", subject: listed, file: v1, code: policy.Admitted},
 		{name: "first format, not accepted", subject: tool, file: v1, code: policy.FormatNotAccepted},
-		{name: "first format, of a stranger", subject: item("tool:old/t"), file: bytes.Replace(v1, []byte(alice.Public().V1ID()), []byte(eve.Public().V1ID()), 1), code: policy.UntrustedKey},
+		{name: "first format, of a stranger", subject: item("tool:old/t"),
+			file: bytes.Replace(v1, []byte(alice.Public().V1ID()), []byte(eve.Public().V1ID()), 1),
+			code: policy.UntrustedKey},
 
 		{name: "builtin, unsigned", subject: by(tool, policy.Builtin), file: []byte(source), code: policy.Admitted},
 		{name: "dev, changed", subject: by(tool, policy.Dev), file: damaged, code: policy.Admitted},
 		{name: "dev, revoked", subject: by(tool, policy.Dev), file: []byte(source),
-			policy: two + "revoked:\n  \"" + cas.Sum([]byte(source)).String() + "\": {}\n", code: policy.DigestRevoked},
-		{name: "dev, of a format to come", subject: by(tool, policy.Dev), file: []byte("# rye:signed:v9:2026\n"), code: policy.Admitted},
-		{name: "of a format to come", subject: tool, file: []byte("# rye:signed:v9:2026\n"), err: &sign.VersionError{}},
+			policy: two + "revoked:\n  \"" + cas.Sum([]byte(source)).String() + "\": {}\n",
+			code:   policy.DigestRevoked},
+		{name: "dev, of a format to come", subject: by(tool, policy.Dev), file: []byte("# rye:signed:v9:2026\n"),
+			code: policy.Admitted},
+		{name: "of a format to come", subject: tool, file: []byte("# rye:signed:v9:2026\n"),
+			err: &sign.VersionError{}},
 
 		{name: "bundle", subject: bundle, file: signed(t, bundle, list, alice), code: policy.Admitted},
 		{name: "bundle, unsigned", subject: bundle, file: []byte(list), code: policy.Unsigned},
 		{name: "bundle, unsigned and no document", subject: bundle, file: []byte("x"), code: policy.Unsigned},
-		{name: "bundle, signed and no document", subject: bundle, file: signed(t, bundle, "x\n", alice), code: policy.Admitted, err: anyError{}},
-		{name: "bundle of another name", subject: admission.Subject{Name: "bundle:acme/y@1.0.0"}, file: signed(t, admission.Subject{Name: "bundle:acme/y@1.0.0"}, list, alice),
-			code: policy.Admitted, err: &admission.NameError{}},
-		{name: "bundle of another version", subject: admission.Subject{Name: "bundle:acme/x@1.0.1"}, file: signed(t, admission.Subject{Name: "bundle:acme/x@1.0.1"}, list, alice),
-			code: policy.Admitted, err: &admission.NameError{}},
-		{name: "bundle past its end", subject: bundle, file: signed(t, bundle, strings.Replace(list, "2027-01-01T00:00:00Z", "2026-11-20T12:00:00Z", 1), alice),
-			code: policy.Admitted, err: &admission.ExpiredError{}},
-		{name: "bundle, builtin and another", subject: by(admission.Subject{Name: "bundle:rye/std@1.0.0"}, policy.Builtin), file: []byte(list),
-			code: policy.Admitted, err: &admission.NameError{}},
-		{name: "revocations", subject: admission.Subject{Name: "revocations:acme"}, file: signed(t, admission.Subject{Name: "revocations:acme"}, revocations, alice), code: policy.Admitted},
-		{name: "revocations, not ours", subject: admission.Subject{Name: "revocations:other"}, file: signed(t, admission.Subject{Name: "revocations:other"}, revocations, alice),
-			code: policy.Admitted, err: &admission.NameError{}},
-		{name: "revocations, malformed", subject: admission.Subject{Name: "revocations:acme"}, file: signed(t, admission.Subject{Name: "revocations:acme"}, "rye: \"revocations/2\"\n", alice),
+		{name: "bundle, signed and no document", subject: bundle, file: signed(t, bundle, "x\n", alice),
 			code: policy.Admitted, err: anyError{}},
-		{name: "policy", subject: admission.Subject{Name: "policy:team"}, file: signed(t, admission.Subject{Name: "policy:team"}, "rye: policy/2\n", alice), code: policy.Admitted},
-		{name: "policy, malformed", subject: admission.Subject{Name: "policy:team"}, file: signed(t, admission.Subject{Name: "policy:team"}, "rye: {{\n", alice), code: policy.Admitted, err: anyError{}},
-		{name: "policy, too large", subject: admission.Subject{Name: "policy:team"}, file: signed(t, admission.Subject{Name: "policy:team"}, strings.Repeat("#\n", 1<<20), alice), code: policy.Admitted, err: anyError{}},
-		{name: "audit", subject: admission.Subject{Name: "audit:1"}, file: signed(t, admission.Subject{Name: "audit:1"}, "x\n", alice), code: policy.Admitted},
+		{name: "bundle of another name", subject: admission.Subject{Name: "bundle:acme/y@1.0.0"},
+			file: signed(t, admission.Subject{Name: "bundle:acme/y@1.0.0"}, list, alice),
+			code: policy.Admitted, err: &admission.NameError{}},
+		{name: "bundle of another version", subject: admission.Subject{Name: "bundle:acme/x@1.0.1"},
+			file: signed(t, admission.Subject{Name: "bundle:acme/x@1.0.1"}, list, alice),
+			code: policy.Admitted, err: &admission.NameError{}},
+		{name: "bundle past its end", subject: bundle,
+			file: signed(t, bundle, strings.Replace(list, "2027-01-01T00:00:00Z", "2026-11-20T12:00:00Z", 1), alice),
+			code: policy.Admitted, err: &admission.ExpiredError{}},
+		{name: "bundle, builtin and another", subject: by(admission.Subject{Name: "bundle:rye/std@1.0.0"},
+			policy.Builtin), file: []byte(list),
+			code: policy.Admitted, err: &admission.NameError{}},
+		{name: "revocations", subject: admission.Subject{Name: "revocations:acme"},
+			file: signed(t, admission.Subject{Name: "revocations:acme"}, revocations, alice), code: policy.Admitted},
+		{name: "revocations, not ours", subject: admission.Subject{Name: "revocations:other"},
+			file: signed(t, admission.Subject{Name: "revocations:other"}, revocations, alice),
+			code: policy.Admitted, err: &admission.NameError{}},
+		{name: "revocations, malformed", subject: admission.Subject{Name: "revocations:acme"},
+			file: signed(t, admission.Subject{Name: "revocations:acme"}, "rye: \"revocations/2\"\n", alice),
+			code: policy.Admitted, err: anyError{}},
+		{name: "policy", subject: admission.Subject{Name: "policy:team"},
+			file: signed(t, admission.Subject{Name: "policy:team"}, "rye: policy/2\n", alice), code: policy.Admitted},
+		{name: "policy, malformed", subject: admission.Subject{Name: "policy:team"},
+			file: signed(t, admission.Subject{Name: "policy:team"}, "rye: {{\n", alice), code: policy.Admitted,
+			err: anyError{}},
+		{name: "policy, too large", subject: admission.Subject{Name: "policy:team"},
+			file: signed(t, admission.Subject{Name: "policy:team"}, strings.Repeat("#\n", 1<<20), alice),
+			code: policy.Admitted, err: anyError{}},
+		{name: "audit", subject: admission.Subject{Name: "audit:1"},
+			file: signed(t, admission.Subject{Name: "audit:1"}, "x\n", alice), code: policy.Admitted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := c.policy
@@ -215,7 +242,8 @@ func TestV1(t *testing.T) {
 		{name: "unread, listed by its digest", policy: text + "digests:\n  \"" + cas.Sum(file).String() + "\": {}\n"},
 		{name: "this bundle", read: says(s.Name, time.Time{}, nil)},
 		{name: "another", read: says("bundle:acme/y@1.0.0", time.Time{}, nil), want: &admission.NameError{}},
-		{name: "another, to show", read: says("bundle:acme/y@1.0.0", time.Time{}, nil), purpose: policy.ToShow, want: &admission.NameError{}},
+		{name: "another, to show", read: says("bundle:acme/y@1.0.0", time.Time{}, nil), purpose: policy.ToShow,
+			want: &admission.NameError{}},
 		{name: "says nothing", read: says("", time.Time{}, nil), want: admission.ErrUnread},
 		{name: "past its end", read: says(s.Name, noon, nil), want: &admission.ExpiredError{}},
 		{name: "none", read: says("", time.Time{}, errDisk), want: errDisk},
@@ -365,7 +393,8 @@ func TestChanged(t *testing.T) {
 			t.Errorf("%s: taken", c.subject.Name)
 		}
 	}
-	r := &swapped{rest: [][]byte{signed(t, bundle, list, alice), []byte(strings.Replace(list, "size: 6", "size: 7", 1))}}
+	r := &swapped{rest: [][]byte{signed(t, bundle, list, alice),
+		[]byte(strings.Replace(list, "size: 6", "size: 7", 1))}}
 	if _, err := x.Examine(bundle, r, policy.ToUse); !errors.Is(err, admission.ErrChanged) {
 		t.Errorf("got %v, want %v", err, admission.ErrChanged)
 	}
@@ -376,7 +405,8 @@ func rotation(t testing.TB, keys ...key.Private) []byte {
 	t.Helper()
 	b, doc, err := manifest.AppendRotation(nil, policy.Rotation{
 		Rule: "rotated/**", Before: []key.Fingerprint{alice.Public().Fingerprint(), bob.Public().Fingerprint()},
-		Retire: alice.Public().Fingerprint(), Key: policy.Key{Name: "eve", Public: eve.Public()}, Expires: noon.Add(time.Hour),
+		Retire: alice.Public().Fingerprint(), Key: policy.Key{Name: "eve", Public: eve.Public()},
+		Expires: noon.Add(time.Hour),
 	})
 	for _, k := range keys {
 		if err == nil {
@@ -408,22 +438,35 @@ func TestRotation(t *testing.T) {
 		reason  string
 		err     error
 	}{
-		{name: "all", file: rotation(t, alice, bob, eve), code: policy.Admitted, reason: `would be taken: signed by 2 of 2 keys under "rotated/**" and by the new key`},
+		{name: "all", file: rotation(t, alice, bob, eve), code: policy.Admitted,
+			reason: `would be taken: signed by 2 of 2 keys under "rotated/**" and by the new key`},
 		{name: "unsigned", file: rotation(t), code: policy.Unsigned},
 		{name: "by strangers", file: rotation(t, keytest.Seeded(9)), code: policy.UntrustedKey},
-		{name: "without the new key", file: rotation(t, alice, bob), code: policy.BelowThreshold, reason: "it is not signed by the new key"},
-		{name: "by the new key alone", file: rotation(t, eve), code: policy.BelowThreshold, reason: "it is signed by 0 of the 2 keys"},
-		{name: "by too few", file: rotation(t, alice, eve), code: policy.BelowThreshold, reason: "it is signed by 1 of the 2 keys"},
+		{name: "without the new key", file: rotation(t, alice, bob), code: policy.BelowThreshold,
+			reason: "it is not signed by the new key"},
+		{name: "by the new key alone", file: rotation(t, eve), code: policy.BelowThreshold,
+			reason: "it is signed by 0 of the 2 keys"},
+		{name: "by too few", file: rotation(t, alice, eve), code: policy.BelowThreshold,
+			reason: "it is signed by 1 of the 2 keys"},
 		{name: "past its end", file: rotation(t, alice, bob, eve), now: noon.Add(time.Hour), code: policy.Expired},
-		{name: "by a revoked key", file: rotation(t, alice, bob, eve), policy: two + "revoked:\n  \"key:$print-bob\": {}\n", code: policy.KeyRevoked},
-		{name: "revoked", file: rotation(t, alice, bob, eve), policy: two + "revoked:\n  \"" + id(rotation(t)) + "\": {reason: \"taken back\"}\n",
-			code: policy.DigestRevoked, reason: `it is revoked: ` + id(rotation(t)) + `, "taken back"`},
-		{name: "a list is stale", file: rotation(t, alice, bob, eve), policy: two + "lists:\n  acme: {from: \"x\", key: alice, max-age: \"7d\"}\n",
-			code: policy.ListStale, reason: `the revocation list "acme" was never fetched`},
-		{name: "of a rule that isn't there", file: rotation(t, alice, bob, eve), policy: strings.Replace(two, "rotated/**", "rotten/**", 1), code: policy.NoRule},
-		{name: "under a name that is taken", file: rotation(t, alice, bob, eve), policy: strings.Replace(two, "  bob: {", "  eve: {key: \"mNDVtIRMzeJB7IRW4sjjq8w6NzdmRmGyXkFTXPJKc1o\"}\n  bob: {", 1), code: policy.BadRequest},
-		{name: "of another rule", subject: admission.Subject{Name: "rotation:acme/**"}, file: rotation(t, alice, bob, eve), err: &admission.NameError{}},
-		{name: "forged", file: bytes.Replace(rotation(t, alice, bob, eve), []byte("signed:v2:2026"), []byte("signed:v2:2025"), 1), err: &sign.SignatureInvalidError{}},
+		{name: "by a revoked key", file: rotation(t, alice, bob, eve),
+			policy: two + "revoked:\n  \"key:$print-bob\": {}\n", code: policy.KeyRevoked},
+		{name: "revoked", file: rotation(t, alice, bob, eve),
+			policy: two + "revoked:\n  \"" + id(rotation(t)) + "\": {reason: \"taken back\"}\n",
+			code:   policy.DigestRevoked, reason: `it is revoked: ` + id(rotation(t)) + `, "taken back"`},
+		{name: "a list is stale", file: rotation(t, alice, bob, eve),
+			policy: two + "lists:\n  acme: {from: \"x\", key: alice, max-age: \"7d\"}\n",
+			code:   policy.ListStale, reason: `the revocation list "acme" was never fetched`},
+		{name: "of a rule that isn't there", file: rotation(t, alice, bob, eve),
+			policy: strings.Replace(two, "rotated/**", "rotten/**", 1), code: policy.NoRule},
+		{name: "under a name that is taken", file: rotation(t, alice, bob, eve),
+			policy: strings.Replace(two, "  bob: {",
+				"  eve: {key: \"mNDVtIRMzeJB7IRW4sjjq8w6NzdmRmGyXkFTXPJKc1o\"}\n  bob: {", 1),
+			code: policy.BadRequest},
+		{name: "of another rule", subject: admission.Subject{Name: "rotation:acme/**"},
+			file: rotation(t, alice, bob, eve), err: &admission.NameError{}},
+		{name: "forged", file: bytes.Replace(rotation(t, alice, bob, eve), []byte("signed:v2:2026"),
+			[]byte("signed:v2:2025"), 1), err: &sign.SignatureInvalidError{}},
 		{name: "no document", file: signed(t, subject, "x\n", alice), err: anyError{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -478,10 +521,12 @@ func TestUnreadable(t *testing.T) {
 	x := trust(t, two)
 	bundle, step := admission.Subject{Name: "bundle:acme/x@1.0.0"}, admission.Subject{Name: "rotation:rotated/**"}
 	for n := range 2 {
-		if _, err := x.Examine(bundle, &failing{bytes.NewReader(signed(t, bundle, list, alice)), n}, policy.ToUse); !errors.Is(err, errDisk) {
+		if _, err := x.Examine(bundle, &failing{bytes.NewReader(signed(t, bundle, list, alice)), n},
+			policy.ToUse); !errors.Is(err, errDisk) {
 			t.Errorf("bundle, %d: %v", n, err)
 		}
-		if _, err := x.Examine(step, &failing{bytes.NewReader(rotation(t, alice, bob, eve)), n}, policy.ToUse); !errors.Is(err, errDisk) {
+		if _, err := x.Examine(step, &failing{bytes.NewReader(rotation(t, alice, bob, eve)), n},
+			policy.ToUse); !errors.Is(err, errDisk) {
 			t.Errorf("rotation, %d: %v", n, err)
 		}
 	}
@@ -492,67 +537,8 @@ func TestUnreadable(t *testing.T) {
 			t.Errorf("%v: %v", v, err)
 		}
 	}
-	if _, err := (admission.Subject{Name: "policy:x"}).Identify(unreadable{bytes.NewReader(nil)}, cas.Digest{}, noon); !errors.Is(err, fs.ErrClosed) {
+	if _, err := (admission.Subject{Name: "policy:x"}).Identify(unreadable{bytes.NewReader(nil)}, cas.Digest{},
+		noon); !errors.Is(err, fs.ErrClosed) {
 		t.Error(err)
 	}
-}
-
-func TestNames(t *testing.T) {
-	for name, want := range map[string]sign.Domain{
-		"tool:a": sign.Item, "x:a": sign.Item, "a": sign.Item, "": sign.Item, "bundle:a@1.0.0": sign.Manifest, "policy:a": sign.Policy,
-		"revocations:a": sign.Revocations, "rotation:a": sign.Rotation, "index:a": sign.Index, "token:a": sign.Token, "transcript:a": sign.Transcript, "audit:a": sign.Audit,
-	} {
-		if got := admission.Domain(name); got != want {
-			t.Errorf("%q: %s, want %s", name, got, want)
-		}
-	}
-	for name, want := range map[string]sign.Style{
-		"tool:a": sign.Angle | sign.V1Tool, "directive:a": sign.Angle | sign.V1Directive, "knowledge:a": sign.Angle | sign.V1Knowledge,
-		"x:a": sign.Angle, "bundle:a": sign.Hash | sign.V1Tool, "policy:a": sign.Hash,
-	} {
-		if got := (admission.Subject{Name: name, Style: sign.Angle}).Signing(); got != want {
-			t.Errorf("%q: %v, want %v", name, got, want)
-		}
-	}
-	if got := (admission.Subject{Name: "tool:a"}).Signing(); got != sign.NoStyle {
-		t.Errorf("a file without comments: %v", got)
-	}
-	for want, err := range map[string]error{
-		`the document is "b", not "a\n"`:                                           &admission.NameError{"a\n", "b"},
-		`"a" expired at 2026-11-20T12:00:00Z; the clock says 2026-11-20T13:00:00Z`: &admission.ExpiredError{"a", noon, noon.Add(time.Hour)},
-	} {
-		if err.Error() != want {
-			t.Errorf("got %q, want %q", err, want)
-		}
-	}
-}
-
-// FuzzExamine wants unsigned bytes never to be allowed, under any name, and no panic.
-func FuzzExamine(f *testing.F) {
-	bundle := admission.Subject{Name: "bundle:acme/x@1.0.0"}
-	for _, seed := range []struct {
-		name string
-		file []byte
-	}{
-		{"tool:acme/t", signed(f, item("tool:acme/t"), source, eve)}, {bundle.Name, signed(f, bundle, list, eve)},
-		{"rotation:rotated/**", rotation(f, eve)}, {"revocations:acme", []byte(revocations)}, {"policy:x", []byte("rye: policy/2\n")}, {"x", nil},
-	} {
-		f.Add(seed.name, uint8(sign.Hash), seed.file)
-	}
-	x := trust(f, two)
-	f.Fuzz(func(t *testing.T, name string, style uint8, file []byte) {
-		for _, voucher := range []policy.Voucher{policy.ByKeys, policy.Dev} {
-			s := admission.Subject{Name: name, Style: sign.Style(style) % (sign.Dashes + 1), Voucher: voucher}
-			e, err := x.Examine(s, bytes.NewReader(file), policy.ToUse)
-			if e == nil {
-				t.Fatal("no exam")
-			}
-			if voucher == policy.ByKeys && e.Decision.Allowed {
-				t.Fatalf("%q is allowed: %s, %v", name, e.Decision.Reason(), err)
-			}
-			if err == nil && e.Signed.Raw != cas.Sum(file) {
-				t.Fatalf("%q: another digest", name)
-			}
-		}
-	})
 }

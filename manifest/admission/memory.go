@@ -92,16 +92,18 @@ func (t *Trust) under(key cas.Digest) cas.Digest {
 	return cas.Sum(b)
 }
 
-// Says reports whether everything that t is asked is answered as it was by before, apart from what has an end of its own: the
-// policies and lists are the same, no key began or ended to be valid since, and no list that must be fresh grew old.
+// Says reports whether everything that t is asked is answered as it was by before, apart from what has an end of its
+// own: the policies and lists are the same, no key began or ended to be valid since, and no list that must be fresh
+// grew old.
 func (t *Trust) Says(before *Trust) bool {
 	same := func(a, b *policy.Side) bool {
 		if a == nil || b == nil || a.Policy == nil || b.Policy == nil {
 			return a == b
 		}
-		return (a.Policy == b.Policy || a.Policy.ID() == b.Policy.ID()) && maps.EqualFunc(a.Lists, b.Lists, func(x, y *policy.List) bool {
-			return x == y || x != nil && y != nil && x.ID == y.ID
-		})
+		return (a.Policy == b.Policy || a.Policy.ID() == b.Policy.ID()) &&
+			maps.EqualFunc(a.Lists, b.Lists, func(x, y *policy.List) bool {
+				return x == y || x != nil && y != nil && x.ID == y.ID
+			})
 	}
 	return same(&t.Root, &before.Root) && same(t.Project, before.Project) && !t.turned(before.Now)
 }

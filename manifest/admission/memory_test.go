@@ -18,8 +18,10 @@ import (
 func TestMemory(t *testing.T) {
 	day := 24 * time.Hour
 	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	text := fmt.Sprintf("rye: policy/2\nkeys:\n  alice: {key: %q, expires: \"2026-11-25\"}\n  bob: {key: %q, not-before: \"2026-11-22\"}\n"+
-		"names:\n  \"**\": {keys: [alice]}\nlists:\n  acme: {from: x, key: alice, max-age: 7d}\n", alice.Public(), bob.Public())
+	text := fmt.Sprintf(
+		"rye: policy/2\nkeys:\n  alice: {key: %q, expires: \"2026-11-25\"}\n  bob: {key: %q, not-before: \"2026-11-22\"}\n"+
+			"names:\n  \"**\": {keys: [alice]}\nlists:\n  acme: {from: x, key: alice, max-age: 7d}\n", alice.Public(),
+		bob.Public())
 	parse := func(text string) *policy.Policy {
 		p, err := policy.Parse([]byte(text))
 		if err != nil {
@@ -29,7 +31,8 @@ func TestMemory(t *testing.T) {
 	}
 	list := &policy.List{ID: cas.Sum([]byte("1")), Issued: start.Add(-day), Expires: start.Add(20 * day)}
 	trust := func(now time.Time) *admission.Trust {
-		return &admission.Trust{Root: policy.Side{Policy: parse(text), Lists: map[string]*policy.List{"acme": list, "none": nil}}, Now: now}
+		return &admission.Trust{Root: policy.Side{Policy: parse(text),
+			Lists: map[string]*policy.List{"acme": list, "none": nil}}, Now: now}
 	}
 	m := &admission.Memory{File: filepath.Join(t.TempDir(), "new", "seen")}
 	key, value := cas.Sum([]byte("key")), []byte("a value\nof two lines\n")

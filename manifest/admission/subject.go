@@ -124,7 +124,8 @@ func (e *NameError) Error() string {
 
 // Fault returns the error as people and programs see it.
 func (e *NameError) Fault() *fault.Error {
-	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "other-document").On("expected", e.Want).On("found", e.Found).
+	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "other-document").On("expected",
+		e.Want).On("found", e.Found).
 		Because("expected  "+e.Want, "found     "+e.Found)
 }
 
@@ -135,18 +136,22 @@ type ExpiredError struct {
 }
 
 func (e *ExpiredError) Error() string {
-	return fmt.Sprintf("%+q expired at %s; the clock says %s", e.Name, e.Expires.UTC().Format(time.RFC3339), e.Now.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%+q expired at %s; the clock says %s", e.Name, e.Expires.UTC().Format(time.RFC3339),
+		e.Now.UTC().Format(time.RFC3339))
 }
 
 // Fault returns the error as people and programs see it.
 func (e *ExpiredError) Fault() *fault.Error {
-	return fault.New(fault.Expired, "%s", e).From(e).On("reason", "document-expired").On("expires", e.Expires.UTC().Format(time.RFC3339)).
+	return fault.New(fault.Expired, "%s", e).From(e).On("reason", "document-expired").On("expires",
+		e.Expires.UTC().Format(time.RFC3339)).
 		Because("the clock says " + e.Now.UTC().Format(time.RFC3339))
 }
 
 // ErrUnread is returned for a document that is admitted by a v1 signature and can't be read as a v1 manifest. Such a
 // signature binds no name, so the document could be any file that its signer ever signed.
-var ErrUnread error = fault.New(fault.Policy, "signed in the v1 format, which binds no name, and not readable as a v1 manifest").On("reason", "first-format-unread")
+var ErrUnread error = fault.New(fault.Policy,
+	"signed in the v1 format, which binds no name, and not readable as a v1 manifest").On("reason",
+	"first-format-unread")
 
 // ErrChanged is returned for a file that changed between two reads.
 var ErrChanged error = fault.New(fault.Conflict, "changed while it was read").On("reason", "changed")

@@ -34,7 +34,8 @@ func sampleStatement() *Statement {
 			{"", Digests{"sha256": strings.Repeat("a", 64), "blake3": strings.Repeat("b", 64)}},
 		},
 		PredicateType: samplePredicate,
-		Predicate:     []byte(`{ "runDetails": {"builder": {"id": "https://ci.example"}}, "buildDefinition": {"n": 1.0} }`),
+		Predicate: []byte(
+			`{ "runDetails": {"builder": {"id": "https://ci.example"}}, "buildDefinition": {"n": 1.0} }`),
 	}
 }
 
@@ -82,13 +83,15 @@ func TestEnvelope(t *testing.T) {
 		}
 	}
 	// Good signatures about something else are no help.
-	if err := third(VerifyStatement(env, publics(a), 1, samplePredicate, DigestsOf(cas.Sum(nil)))); fault.CodeOf(err) != fault.Integrity {
+	if err := third(VerifyStatement(env, publics(a), 1, samplePredicate,
+		DigestsOf(cas.Sum(nil)))); fault.CodeOf(err) != fault.Integrity {
 		t.Error("a statement about something else counts")
 	}
 	if err := third(VerifyStatement(env, publics(a), 1, samplePredicate+"x", about)); err == nil {
 		t.Error("a statement of another type counts")
 	}
-	if err := third(VerifyStatement(sealed(t, "text/plain", payload, a), publics(a), 1, samplePredicate, about)); err == nil {
+	if err := third(VerifyStatement(sealed(t, "text/plain", payload, a), publics(a), 1, samplePredicate,
+		about)); err == nil {
 		t.Error("another payload type counts")
 	}
 	e, err := ParseEnvelope(env)
@@ -100,11 +103,14 @@ func TestEnvelope(t *testing.T) {
 		threshold int
 		want      string
 	}{
-		{publics(stranger), 1, "signed by 0"}, {publics(a, stranger), 2, "signed by 1"}, {publics(a, b), 0, "threshold of 0"},
-		{publics(a, b), -1, "threshold of -1"}, {publics(a, b), 3, "threshold of 3"}, {publics(a, a), 2, "threshold of 2 with 1"},
+		{publics(stranger), 1, "signed by 0"}, {publics(a, stranger), 2, "signed by 1"},
+		{publics(a, b), 0, "threshold of 0"},
+		{publics(a, b), -1, "threshold of -1"}, {publics(a, b), 3, "threshold of 3"},
+		{publics(a, a), 2, "threshold of 2 with 1"},
 		{nil, 1, "threshold"}, {[]key.Public{{}}, 1, "no key"},
 	} {
-		if _, p, s, err := e.Verify(c.keys, c.threshold); err == nil || !strings.Contains(err.Error(), c.want) || p != nil || s != nil {
+		if _, p, s, err := e.Verify(c.keys, c.threshold); err == nil || !strings.Contains(err.Error(), c.want) ||
+			p != nil || s != nil {
 			t.Errorf("%d of %d keys: %v", c.threshold, len(c.keys), err)
 		}
 	}
@@ -120,7 +126,8 @@ func TestEnvelopeOfOthers(t *testing.T) {
 	k := keytest.Seeded(1)
 	sig := k.Sign([]byte("DSSEv1 1 t 1 p"))
 	text := base64.StdEncoding.EncodeToString(sig[:])
-	want := fmt.Sprintf(`{"payload":"cA==","payloadType":"t","signatures":[{"keyid":%q,"sig":%q}]}`, k.Public().Fingerprint(), text)
+	want := fmt.Sprintf(`{"payload":"cA==","payloadType":"t","signatures":[{"keyid":%q,"sig":%q}]}`,
+		k.Public().Fingerprint(), text)
 	if got := sealed(t, "t", []byte("p"), k); string(got) != want {
 		t.Errorf("%s\n%s", got, want)
 	}
@@ -128,8 +135,10 @@ func TestEnvelopeOfOthers(t *testing.T) {
 	for _, c := range []struct {
 		id   string
 		good bool
-	}{{"", true}, {`"keyid":"",`, true}, {`"keyid":"SHA256:abc",`, false}, {`"keyid":null,`, false}, {`"keyid":1,`, false}} {
-		e, err := ParseEnvelope([]byte(`{ "payloadType": "t", "payload": "cA==", "signatures": [{` + c.id + `"sig":"` + text + `"}] }`))
+	}{{"", true}, {`"keyid":"",`, true}, {`"keyid":"SHA256:abc",`, false}, {`"keyid":null,`, false},
+		{`"keyid":1,`, false}} {
+		e, err := ParseEnvelope([]byte(`{ "payloadType": "t", "payload": "cA==", "signatures": [{` + c.id + `"sig":"` +
+			text + `"}] }`))
 		if err == nil {
 			_, _, _, err = e.Verify(publics(keytest.Seeded(3), k), 1)
 		}
@@ -158,19 +167,20 @@ func TestEnvelopeBad(t *testing.T) {
 		"no signatures":    good[:strings.Index(good, `[`)] + `[]}`,
 		"signature object": good[:strings.Index(good, `[`)] + one + `}`,
 		"by one key twice": strings.Replace(good, one, one+","+one, 1),
-		"17":               strings.Replace(good, one, strings.TrimSuffix(strings.Repeat(`{"sig":"`+sig+`"},`, 17), ","), 1),
-		"url base64":       strings.Replace(good, "+", "-", 1),
-		"no padding":       strings.Replace(good, `==`, ``, 1),
-		"line break":       strings.Replace(good, `"cGF5`, `"cG\nF5`, 1),
-		"pad bits":         strings.Replace(good, sig, sig[:85]+"B==", 1),
-		"63 bytes":         strings.Replace(good, sig, base64.StdEncoding.EncodeToString(make([]byte, 63)), 1),
-		"65 bytes":         strings.Replace(good, sig, base64.StdEncoding.EncodeToString(make([]byte, 65)), 1),
-		"unknown in sig":   strings.Replace(good, `"sig"`, `"cert":"","sig"`, 1),
-		"two values":       good + good,
-		"not JSON":         "payload: cA==",
-		"array":            "[" + good + "]",
-		"empty":            "",
-		"too large":        good + strings.Repeat(" ", MaxEnvelope),
+		"17": strings.Replace(good, one,
+			strings.TrimSuffix(strings.Repeat(`{"sig":"`+sig+`"},`, 17), ","), 1),
+		"url base64":     strings.Replace(good, "+", "-", 1),
+		"no padding":     strings.Replace(good, `==`, ``, 1),
+		"line break":     strings.Replace(good, `"cGF5`, `"cG\nF5`, 1),
+		"pad bits":       strings.Replace(good, sig, sig[:85]+"B==", 1),
+		"63 bytes":       strings.Replace(good, sig, base64.StdEncoding.EncodeToString(make([]byte, 63)), 1),
+		"65 bytes":       strings.Replace(good, sig, base64.StdEncoding.EncodeToString(make([]byte, 65)), 1),
+		"unknown in sig": strings.Replace(good, `"sig"`, `"cert":"","sig"`, 1),
+		"two values":     good + good,
+		"not JSON":       "payload: cA==",
+		"array":          "[" + good + "]",
+		"empty":          "",
+		"too large":      good + strings.Repeat(" ", MaxEnvelope),
 	} {
 		e, err := ParseEnvelope([]byte(bad))
 		if err == nil || fault.CodeOf(err) != fault.Parsing || e != nil {
@@ -237,11 +247,13 @@ func TestEnvelopeMutations(t *testing.T) {
 }
 
 func TestStatementBad(t *testing.T) {
-	good := `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":"` + strings.Repeat("a", 64) + `"}}],"predicateType":"p","predicate":{}}`
+	good := `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":"` + strings.Repeat("a",
+		64) + `"}}],"predicateType":"p","predicate":{}}`
 	if s, err := ParseStatement([]byte(good)); err != nil || string(s.Predicate) != "{}" {
 		t.Fatal(s, err)
 	}
-	full := strings.Replace(good, `{"digest"`, `{"name":"n","uri":"u","content":"","downloadLocation":"d","mediaType":"m","annotations":{},"digest"`, 1)
+	full := strings.Replace(good, `{"digest"`,
+		`{"name":"n","uri":"u","content":"","downloadLocation":"d","mediaType":"m","annotations":{},"digest"`, 1)
 	if s, err := ParseStatement([]byte(full)); err != nil || s.Subjects[0].Name != "n" {
 		t.Error(s, err)
 	}
@@ -267,7 +279,8 @@ func TestStatementBad(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, s, err)
 		}
 	}
-	for _, s := range []*Statement{{}, {Subjects: []Subject{{}}, PredicateType: "p"}, {Subjects: sampleStatement().Subjects, PredicateType: "p", Predicate: []byte("[]")}} {
+	for _, s := range []*Statement{{}, {Subjects: []Subject{{}}, PredicateType: "p"},
+		{Subjects: sampleStatement().Subjects, PredicateType: "p", Predicate: []byte("[]")}} {
 		if b, err := s.Append([]byte("x")); err == nil || string(b) != "x" {
 			t.Errorf("%+v is written as %s", s, b)
 		}
@@ -276,8 +289,10 @@ func TestStatementBad(t *testing.T) {
 		a, b Digests
 		want bool
 	}{
-		{Digests{"blake3": "1"}, Digests{"blake3": "1"}, true}, {Digests{"blake3": "1"}, Digests{"blake3": "2"}, false},
-		{Digests{"blake3": "1"}, Digests{"sha256": "1"}, false}, {nil, nil, false}, {Digests{}, Digests{"a": "1"}, false},
+		{Digests{"blake3": "1"}, Digests{"blake3": "1"}, true},
+		{Digests{"blake3": "1"}, Digests{"blake3": "2"}, false},
+		{Digests{"blake3": "1"}, Digests{"sha256": "1"}, false}, {nil, nil, false},
+		{Digests{}, Digests{"a": "1"}, false},
 		{Digests{"blake3": "1", "sha256": "2"}, Digests{"blake3": "1", "sha256": "3"}, false},
 		{Digests{"blake3": "1", "sha256": "2"}, Digests{"blake3": "1", "sha512": "3"}, true},
 	} {

@@ -203,7 +203,8 @@ func (e *Envelope) Unverified() (payloadType string, payload []byte) { return e.
 // counted once, in the order of keys. A signature that names none of the keys says nothing, and one that names
 // no key at all is tried with each. One that names a key and isn't that key's is a *sign.SignatureInvalidError,
 // too few are BELOW_THRESHOLD. The keys must not be fewer than the threshold, and the threshold not below 1.
-func (e *Envelope) Verify(keys []key.Public, threshold int) (payloadType string, payload []byte, signers []key.Public, err error) {
+func (e *Envelope) Verify(keys []key.Public, threshold int) (payloadType string, payload []byte, signers []key.Public,
+	err error) {
 	byID := map[string]key.Public{}
 	for _, k := range keys {
 		if k.IsZero() {
@@ -212,7 +213,8 @@ func (e *Envelope) Verify(keys []key.Public, threshold int) (payloadType string,
 		byID[k.Fingerprint().String()] = k
 	}
 	if threshold < 1 || threshold > len(byID) {
-		return "", nil, nil, fault.New(fault.Validation, "envelope: a threshold of %d with %d keys", threshold, len(byID))
+		return "", nil, nil, fault.New(fault.Validation, "envelope: a threshold of %d with %d keys", threshold,
+			len(byID))
 	}
 	good := map[string]bool{}
 	text := e.text()
@@ -230,7 +232,8 @@ func (e *Envelope) Verify(keys []key.Public, threshold int) (payloadType string,
 		}
 	}
 	if len(good) < threshold {
-		return "", nil, nil, fault.New(fault.BelowThreshold, "signed by %d of the keys, required %d", len(good), threshold)
+		return "", nil, nil, fault.New(fault.BelowThreshold, "signed by %d of the keys, required %d", len(good),
+			threshold)
 	}
 	for _, k := range keys {
 		if id := k.Fingerprint().String(); good[id] {

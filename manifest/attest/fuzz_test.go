@@ -38,7 +38,8 @@ func FuzzEnvelope(f *testing.F) {
 			t.Fatalf("%q is written as %q: %v", b, out, err)
 		}
 		_, p, signers, err := e.Verify(keys, 1)
-		if _, p2, signers2, err2 := again.Verify(keys, 1); (err == nil) != (err2 == nil) || !bytes.Equal(p, p2) || !reflect.DeepEqual(signers, signers2) {
+		if _, p2, signers2, err2 := again.Verify(keys, 1); (err == nil) != (err2 == nil) || !bytes.Equal(p, p2) ||
+			!reflect.DeepEqual(signers, signers2) {
 			t.Fatalf("%q verifies otherwise than %q", b, out)
 		}
 	})
@@ -46,7 +47,8 @@ func FuzzEnvelope(f *testing.F) {
 
 func FuzzStatement(f *testing.F) {
 	addVectors(f, "statement.json")
-	f.Add([]byte(`{"_type":"https://in-toto.io/Statement/v1","subject":[{"uri":"u","digest":{"gitCommit":"da39a3ee5e6b4b0d3255bfef95601890afd80709"}}],"predicateType":"p"}`))
+	f.Add([]byte(
+		`{"_type":"https://in-toto.io/Statement/v1","subject":[{"uri":"u","digest":{"gitCommit":"da39a3ee5e6b4b0d3255bfef95601890afd80709"}}],"predicateType":"p"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := ParseStatement(b)
 		if err != nil {

@@ -208,7 +208,8 @@ func (s *Statement) About(d Digests) error {
 
 // VerifyStatement reads a statement from an envelope, and returns it only if threshold of the keys signed it,
 // it is of this type and about what has these digests.
-func VerifyStatement(envelope []byte, keys []key.Public, threshold int, predicateType string, about Digests) (*Statement, []key.Public, error) {
+func VerifyStatement(envelope []byte, keys []key.Public, threshold int, predicateType string,
+	about Digests) (*Statement, []key.Public, error) {
 	e, err := ParseEnvelope(envelope)
 	if err != nil {
 		return nil, nil, err
@@ -225,7 +226,8 @@ func VerifyStatement(envelope []byte, keys []key.Public, threshold int, predicat
 		return nil, nil, err
 	}
 	if s.PredicateType != predicateType {
-		return nil, nil, invalid("statement", fmt.Errorf("expected predicate type %q, found %+q", predicateType, s.PredicateType))
+		return nil, nil, invalid("statement", fmt.Errorf("expected predicate type %q, found %+q", predicateType,
+			s.PredicateType))
 	}
 	if err := s.About(about); err != nil {
 		return nil, nil, err

@@ -14,8 +14,10 @@ type object = map[string]any
 
 // document is what the conditions of these tests are about.
 var document = object{
-	"num": int64(3), "int": 4, "f": 3.5, "s": "Ünï x", "null": nil, "yes": true, "no": false, "list": []any{"a", object{"b": true}, 1.0},
-	"deep": object{"er": object{"s": "ye", "n": 1}}, "code": condition.Names{"http_429", "rate_limited"}, "none": condition.Names{},
+	"num": int64(3), "int": 4, "f": 3.5, "s": "Ünï x", "null": nil, "yes": true, "no": false,
+	"list": []any{"a", object{"b": true}, 1.0},
+	"deep": object{"er": object{"s": "ye", "n": 1}}, "code": condition.Names{"http_429", "rate_limited"},
+	"none":  condition.Names{},
 	"a-b_c": "dash", "cost": object{"current": 0.95, "limit": 1.0},
 }
 
@@ -221,15 +223,17 @@ func TestProblems(t *testing.T) {
 		`{"path": "a", "op": 1}`:                `op: invalid operator ""`,
 		`{"path": "a", "op": "true"}`:           `op: invalid operator "true"`,
 		`{"path": "a", "op": "in", "value": 1}`: "value: expected a list of at most 256 values",
-		`{"path": "a", "op": "in", "value": [` + strings.Repeat("1,", 256) + `1]}`:   "value: expected a list of at most 256 values",
-		`{"path": "a", "op": "gt", "value": [1]}`:                                    "value: expected a number or a string",
-		`{"path": "a", "op": "contains"}`:                                            "value: expected a string of 1 to 1000 bytes",
-		`{"path": "a", "op": "contains", "value": ""}`:                               "value: expected a string of 1 to 1000 bytes",
-		`{"path": "a", "op": "regex", "value": "` + strings.Repeat("a", 1001) + `"}`: "value: expected a string of 1 to 1000 bytes",
-		`{"path": "a", "op": "regex", "value": "("}`:                                 "missing closing )",
-		`{"path": "a", "op": "regex", "value": "a|x)|(b"}`:                           "unexpected )",
-		`{"path": "a", "op": "regex", "value": "(?:a{1000}){1000}"}`:                 "invalid repeat count",
-		`{"path": "a", "op": "exists", "value": true}`:                               "value: not allowed with exists",
+		`{"path": "a", "op": "in", "value": [` + strings.Repeat("1,",
+			256) + `1]}`: "value: expected a list of at most 256 values",
+		`{"path": "a", "op": "gt", "value": [1]}`:      "value: expected a number or a string",
+		`{"path": "a", "op": "contains"}`:              "value: expected a string of 1 to 1000 bytes",
+		`{"path": "a", "op": "contains", "value": ""}`: "value: expected a string of 1 to 1000 bytes",
+		`{"path": "a", "op": "regex", "value": "` + strings.Repeat("a",
+			1001) + `"}`: "value: expected a string of 1 to 1000 bytes",
+		`{"path": "a", "op": "regex", "value": "("}`:                 "missing closing )",
+		`{"path": "a", "op": "regex", "value": "a|x)|(b"}`:           "unexpected )",
+		`{"path": "a", "op": "regex", "value": "(?:a{1000}){1000}"}`: "invalid repeat count",
+		`{"path": "a", "op": "exists", "value": true}`:               "value: not allowed with exists",
 		nested:                                  "more than 1000 conditions, or nested more than 16 levels deep",
 		many:                                    "more than 1000 conditions",
 		`""`:                                    "column 1: expected a path, a number or a string",
@@ -259,9 +263,11 @@ func TestProblems(t *testing.T) {
 		`"a == 1e999"`:                          `invalid number "1e999"`,
 		`"` + strings.Repeat("not ", 20) + `a"`: "nested more than 16 levels deep",
 		`"` + strings.Repeat("(", 4000) + `"`:   "nested more than 16 levels deep",
-		`"` + strings.Repeat("a or ", 700) + `a"`:                                                     "",
-		`"` + strings.Repeat("a or ", 900) + `a"`:                                                     "a condition is UTF-8 text of at most 4096 bytes",
-		`{"any": ["` + strings.Repeat("a or ", 700) + `a", "` + strings.Repeat("a or ", 700) + `a"]}`: "more than 1000 conditions",
+		`"` + strings.Repeat("a or ", 700) + `a"`: "",
+		`"` + strings.Repeat("a or ", 900) +
+			`a"`: "a condition is UTF-8 text of at most 4096 bytes",
+		`{"any": ["` + strings.Repeat("a or ", 700) + `a", "` + strings.Repeat("a or ",
+			700) + `a"]}`: "more than 1000 conditions",
 	} {
 		c, problems := readJSON(t, text)
 		var all []string
@@ -269,11 +275,13 @@ func TestProblems(t *testing.T) {
 			all = append(all, p.Error())
 		}
 		got := strings.Join(all, "; ")
-		if !strings.Contains(got, want) || (c == nil) != (got != "") || want == "" && got != "" || want != "" && strings.Count(got, "; ") != strings.Count(want, "; ") {
+		if !strings.Contains(got, want) || (c == nil) != (got != "") || want == "" && got != "" || want != "" &&
+			strings.Count(got, "; ") != strings.Count(want, "; ") {
 			t.Errorf("%.100s: %.300s; want %s", text, got, want)
 		}
 	}
-	if _, problems := condition.Read(object{"path": "a", "value": []any{struct{}{}}}); len(problems) != 1 || !strings.Contains(problems[0].Error(), "not a value of JSON") {
+	if _, problems := condition.Read(object{"path": "a", "value": []any{struct{}{}}}); len(problems) != 1 ||
+		!strings.Contains(problems[0].Error(), "not a value of JSON") {
 		t.Errorf("%v", problems)
 	}
 	if _, err := condition.Parse("a == \xff"); err == nil {
@@ -282,7 +290,8 @@ func TestProblems(t *testing.T) {
 }
 
 func TestRoots(t *testing.T) {
-	c, problems := condition.Read(object{"any": []any{"params.a * caller.b > 2 and 'x' == tenant", object{"not": object{"path": "params.c"}}}})
+	c, problems := condition.Read(object{"any": []any{"params.a * caller.b > 2 and 'x' == tenant",
+		object{"not": object{"path": "params.c"}}}})
 	if got := c.Roots(); problems != nil || !reflect.DeepEqual(got, []string{"caller", "params", "tenant"}) {
 		t.Errorf("%v %v", got, problems)
 	}
@@ -304,7 +313,8 @@ func ExampleParse() {
 
 // FuzzParse: whatever is read answers, holds only if the answer isn't no, and needs no more than its bounds.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{`a.b > 2 * c and not (d in [1, "x"] or e matches 'x*')`, "((((", "not not a", `"\"`, "a == -1e5", "a contains 'b'"} {
+	for _, text := range []string{`a.b > 2 * c and not (d in [1, "x"] or e matches 'x*')`, "((((", "not not a", `"\"`,
+		"a == -1e5", "a contains 'b'"} {
 		f.Add(text, `{"a": {"b": 3}, "c": "x"}`)
 	}
 	f.Fuzz(func(t *testing.T, text, doc string) {
@@ -322,8 +332,10 @@ func FuzzParse(f *testing.F) {
 
 // FuzzRead is FuzzParse for objects.
 func FuzzRead(f *testing.F) {
-	f.Add(`{"any": [{"path": "a.0", "op": "regex", "value": "(a|b)*"}, {"not": {"path": "b", "op": "gt", "value": 1}}, "a == b"]}`, `{"a": ["ab"]}`)
-	f.Add(`{"all": [{"path": "a", "op": "in", "value": [1, null]}, {"path": "a", "op": "contains", "value": "x"}]}`, `{"a": null}`)
+	f.Add(`{"any": [{"path": "a.0", "op": "regex", "value": "(a|b)*"}, {"not": {"path": "b", "op": "gt", "value": 1}}, "a == b"]}`,
+		`{"a": ["ab"]}`)
+	f.Add(`{"all": [{"path": "a", "op": "in", "value": [1, null]}, {"path": "a", "op": "contains", "value": "x"}]}`,
+		`{"a": null}`)
 	f.Fuzz(func(t *testing.T, text, doc string) {
 		given, err := jcs.Parse([]byte(text))
 		v, err2 := jcs.Parse([]byte(doc))

@@ -93,7 +93,8 @@ func (p *parser) take(n int) {
 
 func (p *parser) number(rest string) {
 	n := 1
-	for n < len(rest) && (isName(rest[n]) || rest[n] == '.' || rest[n] == '+' && (rest[n-1] == 'e' || rest[n-1] == 'E')) {
+	for n < len(rest) && (isName(rest[n]) || rest[n] == '.' || rest[n] == '+' &&
+		(rest[n-1] == 'e' || rest[n-1] == 'E')) {
 		n++
 	}
 	f, err := strconv.ParseFloat(rest[:n], 64)
@@ -177,7 +178,8 @@ func (p *parser) not(depth int) *Condition {
 }
 
 // signs are the operators as they are written.
-var signs = map[string]string{"==": "eq", "!=": "ne", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte", "in": "in", "contains": "contains", "matches": "regex"}
+var signs = map[string]string{"==": "eq", "!=": "ne", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte", "in": "in",
+	"contains": "contains", "matches": "regex"}
 
 func (p *parser) comparison() *Condition {
 	c := &Condition{left: p.product(), op: "true"}

@@ -73,7 +73,8 @@ func TestGood(t *testing.T) {
 
 func TestBad(t *testing.T) {
 	for _, b := range load(t).Bad {
-		in := strings.NewReplacer("<FF>", "\xff", "<SURR>", "\xed\xa0\x80", "<NUL>", "\x00", "<BOM>", "\ufeff").Replace(b.In)
+		in := strings.NewReplacer("<FF>", "\xff", "<SURR>", "\xed\xa0\x80", "<NUL>", "\x00", "<BOM>",
+			"\ufeff").Replace(b.In)
 		v, err := jcs.Parse([]byte(in))
 		e, ok := errors.AsType[*jcs.SyntaxError](err)
 		if !ok || v != nil || e.Offset != b.Offset || !strings.Contains(e.Msg, b.Error) {
@@ -118,11 +119,13 @@ func TestMany(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	got, err := jcs.Append(nil, map[string]any{"a": []any{1, int64(-1 << 53), 0.5, nil, true, false, "x"}, "b": []any{}, "c": map[string]any{}})
+	got, err := jcs.Append(nil, map[string]any{"a": []any{1, int64(-1 << 53), 0.5, nil, true, false, "x"},
+		"b": []any{}, "c": map[string]any{}})
 	if want := `{"a":[1,-9007199254740992,0.5,null,true,false,"x"],"b":[],"c":{}}`; err != nil || string(got) != want {
 		t.Errorf("%s, %v", got, err)
 	}
-	for _, v := range []any{1<<53 + 1, int64(-1<<53 - 1), "\xff", map[string]any{"\xff": 1}, []any{struct{}{}}, uint8(1), float32(1), map[string]any{"a": math.NaN()}} {
+	for _, v := range []any{1<<53 + 1, int64(-1<<53 - 1), "\xff", map[string]any{"\xff": 1}, []any{struct{}{}},
+		uint8(1), float32(1), map[string]any{"a": math.NaN()}} {
 		got, err := jcs.Append([]byte("x"), v)
 		if err == nil || string(got) != "x" {
 			t.Errorf("%v: %q, %v", v, got, err)
@@ -195,7 +198,8 @@ func FuzzCanonical(f *testing.F) {
 		}
 		x, _ := json.Marshal(a)
 		y, _ := json.Marshal(b)
-		if !bytes.Equal(bytes.ReplaceAll(x, []byte("-0"), []byte("0")), bytes.ReplaceAll(y, []byte("-0"), []byte("0"))) {
+		if !bytes.Equal(bytes.ReplaceAll(x, []byte("-0"), []byte("0")),
+			bytes.ReplaceAll(y, []byte("-0"), []byte("0"))) {
 			t.Fatalf("%q became %q: %s, %s", in, out, x, y)
 		}
 	})

@@ -98,8 +98,11 @@ func ImportName(path string) string {
 
 // CheckName refuses what isn't the name of a key.
 func CheckName(name string) error {
-	if !portable.Spelled(name, portable.Lower+portable.Digits, "-_", maxName) || portable.Check(name+privateSuffix) != nil {
-		return fault.New(fault.Validation, "invalid key name %q: expected lower-case letters and digits, then also - and _", name).On("reason", "no-key")
+	if !portable.Spelled(name, portable.Lower+portable.Digits, "-_", maxName) ||
+		portable.Check(name+privateSuffix) != nil {
+		return fault.New(fault.Validation,
+			"invalid key name %q: expected lower-case letters and digits, then also - and _", name).On("reason",
+			"no-key")
 	}
 	return nil
 }

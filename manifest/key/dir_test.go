@@ -89,7 +89,8 @@ func TestDirOfV1(t *testing.T) {
 	d := key.OpenDir(path)
 	for range 2 {
 		list, err := d.List()
-		if err != nil || len(list) != 1 || list[0].Name != "default" || list[0].Public.String() != c.Text || list[0].Err != nil {
+		if err != nil || len(list) != 1 || list[0].Name != "default" || list[0].Public.String() != c.Text ||
+			list[0].Err != nil {
 			t.Errorf("%v, %v", list, err)
 		}
 		if pub, err := d.Public("default"); err != nil || pub.V1ID() != c.V1 {
@@ -114,9 +115,11 @@ func write(t *testing.T, path, content string, mode fs.FileMode) {
 
 func TestDirNames(t *testing.T) {
 	d := key.OpenDir(filepath.Join(t.TempDir(), "keys"))
-	for _, bad := range []string{"", "A", "a.b", "a/b", "../a", ".", "-a", "_a", "a b", "ä", "con", "nul", "com1", "a\x00",
+	for _, bad := range []string{"", "A", "a.b", "a/b", "../a", ".", "-a", "_a", "a b", "ä", "con", "nul", "com1",
+		"a\x00",
 		"a123456789012345678901234567890123456789012345678901234567890123456789"} {
-		for _, err := range []error{key.CheckName(bad), d.Add(bad, private(t, 0), ""), d.Remove(bad), d.SetDefault(bad),
+		for _, err := range []error{key.CheckName(bad), d.Add(bad, private(t, 0), ""), d.Remove(bad),
+			d.SetDefault(bad),
 			second(d.Public(bad)), second(d.Private(bad, nil))} {
 			if err == nil || fault.CodeOf(err) != fault.Validation {
 				t.Errorf("%q: %v", bad, err)
@@ -142,7 +145,8 @@ func TestDirDamaged(t *testing.T) {
 		"pair.private.pem": p.Private, "pair.public.pem": q.Public,
 		"half.private.pem": p.Private, "half.public.pem": "rubbish",
 		"locked.private.pem": string(locked), "locked.public.pem": q.Public,
-		"lone.public.pem": p.Public, "Bad.private.pem": p.Private, "default.private.pem": p.Private, ".new-XYZ": p.Private, "notes.txt": "hello",
+		"lone.public.pem": p.Public, "Bad.private.pem": p.Private, "default.private.pem": p.Private,
+		".new-XYZ": p.Private, "notes.txt": "hello",
 	} {
 		write(t, filepath.Join(path, name), content, 0o600)
 	}

@@ -55,7 +55,8 @@ func TestDirModes(t *testing.T) {
 	wantMode(t, "public half", err, "expected 0644")
 	for _, mode := range []os.FileMode{0o750, 0o705, 0o770, 0o711, 0o1777} {
 		write(t, path, "", mode)
-		for _, err := range []error{second(d.Private("a", nil)), second(d.Public("a")), second(d.List()), second(d.Default()),
+		for _, err := range []error{second(d.Private("a", nil)), second(d.Public("a")), second(d.List()),
+			second(d.Default()),
 			d.Add("b", private(t, 1), ""), d.Remove("a"), d.SetDefault("a")} {
 			wantMode(t, mode.String(), err, "gives others access: expected 0700")
 		}
@@ -76,7 +77,8 @@ func TestDirOddFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, reason := range map[string]string{"link": "symbolic link", "dangling": "symbolic link", "pipe": "not a regular file", "dir": "not a regular file"} {
+	for name, reason := range map[string]string{"link": "symbolic link", "dangling": "symbolic link",
+		"pipe": "not a regular file", "dir": "not a regular file"} {
 		_, err := d.Private(name, nil)
 		wantMode(t, name, err, reason)
 	}

@@ -18,7 +18,8 @@ import (
 func base64url(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
 func pem(label string, der []byte) []byte {
-	return fmt.Appendf(nil, "-----BEGIN %s-----\n%s\n-----END %s-----\n", label, base64.StdEncoding.EncodeToString(der), label)
+	return fmt.Appendf(nil, "-----BEGIN %s-----\n%s\n-----END %s-----\n", label,
+		base64.StdEncoding.EncodeToString(der), label)
 }
 
 // A private key that is printed by mistake, even inside something else, says nothing.
@@ -28,10 +29,12 @@ func TestPrivateNeverPrinted(t *testing.T) {
 	j, _ := json.Marshal(map[string]any{"key": p})
 	texts := []string{string(j)}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%p"} {
-		texts = append(texts, fmt.Sprintf(verb, p), fmt.Sprintf(verb, &p), fmt.Sprintf(verb, []key.Private{p}), fmt.Sprintf(verb, struct{ k key.Private }{p}))
+		texts = append(texts, fmt.Sprintf(verb, p), fmt.Sprintf(verb, &p), fmt.Sprintf(verb, []key.Private{p}),
+			fmt.Sprintf(verb, struct{ k key.Private }{p}))
 	}
 	for _, text := range texts {
-		for _, secret := range []string{string(seed[:8]), fmt.Sprintf("%x", seed[:8]), fmt.Sprintf("%X", seed[:8]), base64url(seed[:9]), fmt.Sprint(seed[:8])[1:20]} {
+		for _, secret := range []string{string(seed[:8]), fmt.Sprintf("%x", seed[:8]), fmt.Sprintf("%X", seed[:8]),
+			base64url(seed[:9]), fmt.Sprint(seed[:8])[1:20]} {
 			if strings.Contains(text, secret) {
 				t.Errorf("%q holds %q", text, secret)
 			}
@@ -83,7 +86,8 @@ func TestFingerprint(t *testing.T) {
 		t.Errorf("short form is %q", f.Short())
 	}
 	text := f.String()
-	for _, bad := range []string{"", text[:63], text + "0", strings.ToUpper(text), "g" + text[1:], " " + text[1:], "blake3:" + text} {
+	for _, bad := range []string{"", text[:63], text + "0", strings.ToUpper(text), "g" + text[1:], " " + text[1:],
+		"blake3:" + text} {
 		if _, err := key.ParseFingerprint(bad); err != key.ErrFingerprint {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -113,7 +117,8 @@ func TestLock(t *testing.T) {
 	if bytes.Contains(b, []byte("PRIVATE")) {
 		t.Errorf("%s", b)
 	}
-	got, err := key.Unlock(append([]byte("\r\n"), bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n"))...), "correct horse")
+	got, err := key.Unlock(append([]byte("\r\n"), bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n"))...),
+		"correct horse")
 	if err != nil || got.Public() != p.Public() {
 		t.Errorf("unlocked %v, %v", got, err)
 	}
@@ -235,7 +240,8 @@ func FuzzUnlock(f *testing.F) {
 	}
 	f.Add(b)
 	f.Add(bytes.Replace(b, []byte("\n"), []byte("\n "), 1))
-	f.Add([]byte("-----BEGIN AGE ENCRYPTED FILE-----\nYWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IHNjcnlwdCBhYWFhYWFhYWFhYWFhYWFhYWFhYWFhIDMwCg==\n-----END AGE ENCRYPTED FILE-----\n"))
+	f.Add([]byte(
+		"-----BEGIN AGE ENCRYPTED FILE-----\nYWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IHNjcnlwdCBhYWFhYWFhYWFhYWFhYWFhYWFhYWFhIDMwCg==\n-----END AGE ENCRYPTED FILE-----\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if p, err := key.Unlock(b, "y"); err == nil {
 			t.Errorf("opened %v", p)

@@ -39,7 +39,8 @@ func TestPeersOpenSSL(t *testing.T) {
 			t.Errorf("openssl says\n%s, we\n%s", pub, p.Public().PEM())
 		}
 		raw := p.Public().Bytes()
-		if sum := run(t, raw[:], "b3sum", "--no-names"); strings.TrimSpace(string(sum)) != p.Public().Fingerprint().String() {
+		if sum := run(t, raw[:], "b3sum", "--no-names"); strings.TrimSpace(string(sum)) != p.Public().Fingerprint().
+			String() {
 			t.Errorf("b3sum says %s, we %s", sum, p.Public().Fingerprint())
 		}
 		if sum := run(t, p.Public().PEM(), "sha256sum"); string(sum[:16]) != p.Public().V1ID() {
@@ -58,6 +59,7 @@ func TestPeersOpenSSL(t *testing.T) {
 		if !bytes.Equal(sig, ours[:]) || !p.Public().Verify(b, sig) {
 			t.Errorf("openssl signs %x, we %x", sig, ours)
 		}
-		run(t, nil, "openssl", "pkeyutl", "-verify", "-pubin", "-inkey", file("pub", pub), "-rawin", "-in", msg, "-sigfile", file("sig", ours[:]))
+		run(t, nil, "openssl", "pkeyutl", "-verify", "-pubin", "-inkey", file("pub", pub), "-rawin", "-in", msg,
+			"-sigfile", file("sig", ours[:]))
 	}
 }

@@ -20,7 +20,8 @@ var base64std = base64.StdEncoding.Strict()
 
 // encodePEM writes a block of one line.
 func encodePEM(label, der string) []byte {
-	return []byte("-----BEGIN " + label + "-----\n" + base64std.EncodeToString([]byte(der)) + "\n-----END " + label + "-----\n")
+	return []byte("-----BEGIN " + label + "-----\n" + base64std.EncodeToString([]byte(der)) + "\n-----END " + label +
+		"-----\n")
 }
 
 // decodePEM returns the 32 bytes after the given DER in a block with the given label.

@@ -81,7 +81,8 @@ var ErrLocked error = fault.New(fault.Approval, "private key is locked with a pa
 // ErrPassphrase is returned for a passphrase that doesn't open the key.
 var ErrPassphrase error = fault.New(fault.AuthFailed, "wrong passphrase").On("reason", "passphrase")
 
-// Ready computes what crypto/ed25519 needs for the first signature of a process, which takes 1 ms, while others do other things.
+// Ready computes what crypto/ed25519 needs for the first signature of a process, which takes 1 ms, while others do
+// other things.
 func Ready() { ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)) }
 
 // ParsePrivatePEM reads what PEM writes. What Lock writes is ErrLocked.

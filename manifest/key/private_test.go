@@ -15,7 +15,8 @@ func TestIsPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	block := func(label string) string {
-		return "-----BEGIN " + label + "-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END " + label + "-----\n"
+		return "-----BEGIN " + label +
+			"-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END " + label + "-----\n"
 	}
 	for text, want := range map[string]bool{
 		string(k.PEM()):                                              true,
@@ -41,7 +42,8 @@ func TestIsPrivate(t *testing.T) {
 }
 
 func FuzzIsPrivate(f *testing.F) {
-	f.Add([]byte("-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n"))
+	f.Add([]byte(
+		"-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, err := key.ParsePrivatePEM(b); err == nil && !key.IsPrivate(b) {
 			t.Fatalf("%q opens and is none", b)

@@ -90,15 +90,18 @@ func TestVectorsGood(t *testing.T) {
 		}
 		pub := p.Public()
 		raw := pub.Bytes()
-		if hex.EncodeToString(raw[:]) != c.Raw || pub.String() != c.Text || pub.Fingerprint().String() != c.Fingerprint ||
-			pub.V1ID() != c.V1 || string(pub.PEM()) != c.Public || string(p.PEM()) != c.Private || key.V1ID([]byte(c.Public)) != c.V1 {
+		if hex.EncodeToString(raw[:]) != c.Raw || pub.String() != c.Text ||
+			pub.Fingerprint().String() != c.Fingerprint ||
+			pub.V1ID() != c.V1 || string(pub.PEM()) != c.Public || string(p.PEM()) != c.Private ||
+			key.V1ID([]byte(c.Public)) != c.V1 {
 			t.Errorf("%s: got %x %s %s %s %s", c.Raw, raw, pub, pub.Fingerprint(), pub.V1ID(), pub.PEM())
 		}
 		a, err1 := key.ParsePublic(c.Text)
 		b, err2 := key.ParsePublicPEM([]byte(c.Public))
 		d, err3 := key.NewPublic(unhex(t, c.Raw))
 		e, err4 := key.ParsePrivatePEM([]byte(c.Private))
-		if err := errors.Join(err1, err2, err3, err4); err != nil || a != pub || b != pub || d != pub || e.Public() != pub {
+		if err := errors.Join(err1, err2, err3, err4); err != nil || a != pub || b != pub || d != pub ||
+			e.Public() != pub {
 			t.Errorf("%s: read %v %v %v %v, %v", c.Raw, a, b, d, e, err)
 		}
 		f, err := key.ParseFingerprint(c.Fingerprint)
@@ -193,8 +196,10 @@ func TestDocExample(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "//", "")), " ")
 	c := load(t).Good[0]
-	for _, want := range []string{"text " + c.Text, "fingerprint " + c.Fingerprint, "v1 " + c.V1, "PEM " + c.Public, c.Private} {
-		if want = strings.Join(strings.Fields(want), " "); !strings.Contains(text, strings.ReplaceAll(want, "//", "")) {
+	for _, want := range []string{"text " + c.Text, "fingerprint " + c.Fingerprint, "v1 " + c.V1, "PEM " + c.Public,
+		c.Private} {
+		if want = strings.Join(strings.Fields(want), " "); !strings.Contains(text,
+			strings.ReplaceAll(want, "//", "")) {
 			t.Errorf("doc.go doesn't say %q", want)
 		}
 	}

@@ -123,7 +123,9 @@ type Decision struct {
 
 // OwnedBy reports whether the item counts as a user's own: one of the library, or admitted by a key that is theirs.
 func (a *Answer) OwnedBy(own func(key.Fingerprint) bool) bool {
-	return a.Voucher == Builtin || own != nil && slices.ContainsFunc(a.Signers, func(v Verdict) bool { return v.Code == Admitted && own(v.Key) })
+	return a.Voucher == Builtin || own != nil && slices.ContainsFunc(a.Signers, func(v Verdict) bool {
+		return v.Code == Admitted && own(v.Key)
+	})
 }
 
 // A Side is a policy with the last good issue of each revocation list it names.
@@ -286,12 +288,15 @@ func (s *Side) judge(a *Answer, r *Request, rule *compiledRule, v1 Code) {
 
 // add puts a verdict in its place. Of two about one key the one that counts stays, or else the graver.
 func (a *Answer) add(v Verdict) {
-	i, found := slices.BinarySearchFunc(a.Signers, v, func(x, y Verdict) int { return bytes.Compare(x.Key[:], y.Key[:]) })
+	i, found := slices.BinarySearchFunc(a.Signers, v, func(x, y Verdict) int {
+		return bytes.Compare(x.Key[:], y.Key[:])
+	})
 	switch {
 	case !found:
 		a.Signers = slices.Insert(a.Signers, i, v)
 	case a.Signers[i].Code == Admitted && v.Code != Admitted:
-	case v.Code == Admitted && a.Signers[i].Code != Admitted, v.Code > a.Signers[i].Code, v.Code == a.Signers[i].Code && v.Format > a.Signers[i].Format:
+	case v.Code == Admitted && a.Signers[i].Code != Admitted, v.Code > a.Signers[i].Code,
+		v.Code == a.Signers[i].Code && v.Format > a.Signers[i].Format:
 		a.Signers[i] = v
 	}
 }

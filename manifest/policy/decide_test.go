@@ -101,85 +101,147 @@ func TestDecide(t *testing.T) {
 		reason  string
 	}
 	for _, c := range []test{
-		{name: "one key", request: Request{Signers: v2(1)}, code: Admitted, reason: `is signed by 1 of 1 key under "**"; signed by "a"`},
+		{name: "one key", request: Request{Signers: v2(1)}, code: Admitted,
+			reason: `is signed by 1 of 1 key under "**"; signed by "a"`},
 		{name: "unsigned", code: Unsigned, reason: `is unsigned; "**" requires 1 key`},
-		{name: "unsigned without a rule", request: Request{Name: "audit:x"}, code: Unsigned, reason: `is unsigned, and no rule of the policy covers its name`},
-		{name: "lines of strangers only", request: Request{Unknown: []string{"abc"}}, code: UntrustedKey, reason: `is signed by no key of the policy`},
-		{name: "stranger", request: Request{Signers: v2(9)}, code: UntrustedKey, reason: `is signed by no key of the policy; signed by ` + pub(9).Fingerprint().Short()},
+		{name: "unsigned without a rule", request: Request{Name: "audit:x"}, code: Unsigned,
+			reason: `is unsigned, and no rule of the policy covers its name`},
+		{name: "lines of strangers only", request: Request{Unknown: []string{"abc"}}, code: UntrustedKey,
+			reason: `is signed by no key of the policy`},
+		{name: "stranger", request: Request{Signers: v2(9)}, code: UntrustedKey,
+			reason: `is signed by no key of the policy; signed by ` + pub(9).Fingerprint().Short()},
 		{name: "stranger beside a friend", request: Request{Signers: v2(9, 1)}, code: Admitted},
-		{name: "key of other names", request: Request{Signers: v2(2)}, code: NoRule, reason: `has a name that "**" gives to other keys; signed by "b"`},
-		{name: "excepted", request: Request{Name: "tool:rye/bash", Signers: v2(1)}, code: NoRule, reason: `has a name that the rule "**" excepts; signed by "a"`},
-		{name: "no rule", request: Request{Name: "audit:x", Signers: v2(1)}, code: NoRule, reason: `has a name that no rule of the policy covers; signed by "a"`},
+		{name: "key of other names", request: Request{Signers: v2(2)}, code: NoRule,
+			reason: `has a name that "**" gives to other keys; signed by "b"`},
+		{name: "excepted", request: Request{Name: "tool:rye/bash", Signers: v2(1)}, code: NoRule,
+			reason: `has a name that the rule "**" excepts; signed by "a"`},
+		{name: "no rule", request: Request{Name: "audit:x", Signers: v2(1)}, code: NoRule,
+			reason: `has a name that no rule of the policy covers; signed by "a"`},
 		{name: "named kind", request: Request{Name: "build:linux/amd64", Signers: v2(2)}, code: Admitted},
-		{name: "expired", request: Request{Signers: v2(3)}, code: Expired, reason: `is signed by a key that has expired; signed by "old"`},
+		{name: "expired", request: Request{Signers: v2(3)}, code: Expired,
+			reason: `is signed by a key that has expired; signed by "old"`},
 		{name: "not expired", request: Request{Signers: v2(3), Now: noon.Add(-time.Nanosecond)}, code: Admitted},
-		{name: "not yet valid", request: Request{Signers: v2(4)}, code: NotYetValid, reason: `is signed by a key that is not valid yet; signed by "new"`},
+		{name: "not yet valid", request: Request{Signers: v2(4)}, code: NotYetValid,
+			reason: `is signed by a key that is not valid yet; signed by "new"`},
 		{name: "valid from now", request: Request{Signers: v2(4), Now: noon.Add(time.Second)}, code: Admitted},
-		{name: "revoked key", request: Request{Signers: v2(5)}, code: KeyRevoked, reason: `is signed by a revoked key: key:` + pub(5).Fingerprint().String() + `, "stolen", 2026-11-01; signed by "bad"`},
-		{name: "revoked beside a good key", request: Request{Signers: v2(5, 1)}, code: Admitted, reason: `is signed by 1 of 1 key under "**"; signed by "a", "bad": key revoked`},
+		{name: "revoked key", request: Request{Signers: v2(5)}, code: KeyRevoked,
+			reason: `is signed by a revoked key: key:` + pub(5).Fingerprint().String() +
+				`, "stolen", 2026-11-01; signed by "bad"`},
+		{name: "revoked beside a good key", request: Request{Signers: v2(5, 1)}, code: Admitted,
+			reason: `is signed by 1 of 1 key under "**"; signed by "a", "bad": key revoked`},
 		{name: "gravest fault", request: Request{Signers: v2(9, 4, 5, 3, 2)}, code: KeyRevoked},
-		{name: "threshold", request: Request{Name: "tool:acme/x", Signers: v2(1, 2)}, code: Admitted, reason: `is signed by 2 of 2 keys under "acme/**"; signed by "b", "a"`},
-		{name: "below threshold", request: Request{Name: "tool:acme/x", Signers: v2(1)}, code: BelowThreshold, reason: `is signed by 1 of the 2 keys that "acme/**" asks for; signed by "a"`},
+		{name: "threshold", request: Request{Name: "tool:acme/x", Signers: v2(1, 2)}, code: Admitted,
+			reason: `is signed by 2 of 2 keys under "acme/**"; signed by "b", "a"`},
+		{name: "below threshold", request: Request{Name: "tool:acme/x", Signers: v2(1)}, code: BelowThreshold,
+			reason: `is signed by 1 of the 2 keys that "acme/**" asks for; signed by "a"`},
 		{name: "one key twice", request: Request{Name: "tool:acme/x", Signers: v2(1, 1)}, code: BelowThreshold},
-		{name: "version of a bundle", request: Request{Name: "bundle:acme/x@1.0.0+a", Signers: v2(1, 2)}, code: Admitted},
-		{name: "longest prefix", request: Request{Name: "knowledge:acme/legacy/x", Signers: v2(2)}, code: NoRule, reason: `has a name that "acme/legacy/*" gives to other keys; signed by "b"`},
-		{name: "the kind is more particular", request: Request{Name: "tool:acme/legacy/x", Signers: v2(2)}, code: Admitted},
-		{name: "one star is one segment", request: Request{Name: "tool:acme/legacy/x/y", Signers: v2(2)}, code: BelowThreshold},
+		{name: "version of a bundle", request: Request{Name: "bundle:acme/x@1.0.0+a", Signers: v2(1, 2)},
+			code: Admitted},
+		{name: "longest prefix", request: Request{Name: "knowledge:acme/legacy/x", Signers: v2(2)}, code: NoRule,
+			reason: `has a name that "acme/legacy/*" gives to other keys; signed by "b"`},
+		{name: "the kind is more particular", request: Request{Name: "tool:acme/legacy/x", Signers: v2(2)},
+			code: Admitted},
+		{name: "one star is one segment", request: Request{Name: "tool:acme/legacy/x/y", Signers: v2(2)},
+			code: BelowThreshold},
 
-		{name: "v1 not accepted", request: Request{Signers: v1(1)}, code: FormatNotAccepted, reason: `is signed in the first format (v1), which "**" does not accept; signed by "a" (v1)`},
+		{name: "v1 not accepted", request: Request{Signers: v1(1)}, code: FormatNotAccepted,
+			reason: `is signed in the first format (v1), which "**" does not accept; signed by "a" (v1)`},
 		{name: "v1 not accepted to show", request: Request{Signers: v1(1), Purpose: ToShow}, code: FormatNotAccepted},
-		{name: "v1 is evidence", request: Request{Name: "tool:acme/legacy/x", Signers: v1(2)}, code: EvidenceOnly, reason: `is signed in the first format (v1), which may be shown and upgraded but not used: neither a manifest nor "digests:" lists its digest; signed by "b" (v1)`},
-		{name: "v1 to show", request: Request{Name: "tool:acme/legacy/x", Signers: v1(2), Purpose: ToShow}, code: Admitted},
-		{name: "v1 in a manifest", request: Request{Name: "tool:acme/legacy/x", Signers: v1(2), Listed: true}, code: Admitted},
-		{name: "v1 and digests", request: Request{Name: "tool:acme/legacy/x", Signers: v1(2), Raw: digest("pinned")}, code: Admitted},
+		{name: "v1 is evidence", request: Request{Name: "tool:acme/legacy/x", Signers: v1(2)}, code: EvidenceOnly,
+			reason: `is signed in the first format (v1), which may be shown and upgraded but not used: neither a manifest nor "digests:" lists its digest; signed by "b" (v1)`},
+		{name: "v1 to show", request: Request{Name: "tool:acme/legacy/x", Signers: v1(2), Purpose: ToShow},
+			code: Admitted},
+		{name: "v1 in a manifest", request: Request{Name: "tool:acme/legacy/x", Signers: v1(2), Listed: true},
+			code: Admitted},
+		{name: "v1 and digests", request: Request{Name: "tool:acme/legacy/x", Signers: v1(2), Raw: digest("pinned")},
+			code: Admitted},
 		{name: "v1 manifest", request: Request{Name: "bundle:acme/legacy/x@1", Signers: v1(2)}, code: Admitted},
-		{name: "v1 of a stranger in a manifest", request: Request{Name: "tool:acme/legacy/x", Signers: v1(9), Listed: true}, code: UntrustedKey},
-		{name: "v1 and v2 by one key", request: Request{Name: "tool:acme/legacy/x", Signers: slices.Concat(v1(2), v2(2))}, code: Admitted},
+		{name: "v1 of a stranger in a manifest", request: Request{Name: "tool:acme/legacy/x", Signers: v1(9),
+			Listed: true}, code: UntrustedKey},
+		{name: "v1 and v2 by one key", request: Request{Name: "tool:acme/legacy/x",
+			Signers: slices.Concat(v1(2), v2(2))}, code: Admitted},
 		{name: "no format", request: Request{Signers: signers(sign.None, []byte{1})}, code: FormatNotAccepted},
 
 		{name: "digest", request: Request{Raw: digest("pinned")}, code: Admitted, reason: `is admitted by its digest`},
 		{name: "document", request: Request{Name: "bundle:x@1", Document: digest("pinned")}, code: Admitted},
 		{name: "stripped digest admits nothing", request: Request{Stripped: digest("pinned")}, code: Unsigned},
-		{name: "digest and another tree", request: Request{Raw: digest("pinned"), Tree: digest("tree"), Files: []cas.Digest{}}, code: Unsigned},
-		{name: "digest and its tree", request: Request{Raw: digest("anchor"), Tree: digest("tree"), Files: []cas.Digest{}}, code: Admitted},
+		{name: "digest and another tree", request: Request{Raw: digest("pinned"), Tree: digest("tree"),
+			Files: []cas.Digest{}}, code: Unsigned},
+		{name: "digest and its tree", request: Request{Raw: digest("anchor"), Tree: digest("tree"),
+			Files: []cas.Digest{}}, code: Admitted},
 		{name: "digest without its tree", request: Request{Raw: digest("anchor")}, code: Unsigned},
 		{name: "digest under its name", request: Request{Name: "tool:x/named", Raw: digest("named")}, code: Admitted},
 		{name: "digest under another name", request: Request{Raw: digest("named")}, code: Unsigned},
 		{name: "digest admitted and revoked", request: Request{Raw: digest("both")}, code: DigestRevoked},
-		{name: "raw revoked", request: Request{Signers: v2(1), Raw: digest("gone")}, code: DigestRevoked, reason: `is revoked: ` + digest("gone").String() + `, "steals tokens"`},
+		{name: "raw revoked", request: Request{Signers: v2(1), Raw: digest("gone")}, code: DigestRevoked,
+			reason: `is revoked: ` + digest("gone").String() + `, "steals tokens"`},
 		{name: "stripped revoked", request: Request{Signers: v2(1), Stripped: digest("gone")}, code: DigestRevoked},
-		{name: "tree revoked", request: Request{Signers: v2(1), Tree: digest("gone"), Files: []cas.Digest{}}, code: DigestRevoked},
+		{name: "tree revoked", request: Request{Signers: v2(1), Tree: digest("gone"), Files: []cas.Digest{}},
+			code: DigestRevoked},
 		{name: "document revoked", request: Request{Signers: v2(1), Document: digest("gone")}, code: DigestRevoked},
-		{name: "file revoked", request: Request{Signers: v2(1), Tree: digest("t"), Files: []cas.Digest{digest("f"), digest("gone")}}, code: DigestRevoked},
-		{name: "builtin", request: Request{Name: "tool:rye/bash", Voucher: Builtin}, code: Admitted, reason: `is part of this binary`},
+		{name: "file revoked", request: Request{Signers: v2(1), Tree: digest("t"),
+			Files: []cas.Digest{digest("f"), digest("gone")}}, code: DigestRevoked},
+		{name: "builtin", request: Request{Name: "tool:rye/bash", Voucher: Builtin}, code: Admitted,
+			reason: `is part of this binary`},
 		{name: "builtin revoked", request: Request{Voucher: Builtin, Raw: digest("gone")}, code: DigestRevoked},
-		{name: "dev", request: Request{Voucher: Dev}, code: Admitted, reason: `is used as it stands, for this one call`},
+		{name: "dev", request: Request{Voucher: Dev}, code: Admitted,
+			reason: `is used as it stands, for this one call`},
 		{name: "dev revoked", request: Request{Voucher: Dev, Raw: digest("gone")}, code: DigestRevoked},
 
 		{name: "fresh list", policy: listText, lists: lists(fresh), request: Request{Signers: v2(1)}, code: Admitted},
-		{name: "list revokes a key", policy: listText, lists: lists(fresh, "key:$print1"), request: Request{Signers: v2(1)}, code: KeyRevoked, reason: `is signed by a revoked key: key:` + pub(1).Fingerprint().String() + `, by the list "acme"; signed by "a"`},
-		{name: "list revokes a digest", policy: listText, lists: lists(fresh, "$digest(evil)"), request: Request{Signers: v2(1), Raw: digest("evil")}, code: DigestRevoked, reason: `is revoked: ` + digest("evil").String() + `, by the list "acme"`},
-		{name: "no list", policy: listText, request: Request{Signers: v2(1)}, code: ListStale, reason: `can't be checked: the revocation list "acme" was never fetched`},
-		{name: "list expired", policy: listText, lists: lists(with(func(l *List) { l.Expires = noon })), request: Request{Signers: v2(1)}, code: ListStale, reason: `can't be checked: the revocation list "acme" expired at 2026-11-20T12:00:00Z; the clock says 2026-11-20T12:00:00Z`},
-		{name: "list too old", policy: listText, lists: lists(with(func(l *List) { l.Issued = noon.Add(-7*24*time.Hour - 1) })), request: Request{Signers: v2(1)}, code: ListStale, reason: `can't be checked: the revocation list "acme" was issued at 2026-11-13T11:59:59Z, longer ago than 7d; the clock says 2026-11-20T12:00:00Z`},
-		{name: "list to come", policy: listText, lists: lists(fresh), request: Request{Signers: v2(1), Now: noon.AddDate(-10, 0, 0)}, code: ListStale, reason: `can't be checked: the revocation list "acme" was issued at 2026-11-20T11:00:00Z, which is to come: is the clock right? it says 2016-11-20T12:00:00Z`},
-		{name: "list by another key", policy: listText, lists: lists(with(func(l *List) { l.Signers = v2(1) })), request: Request{Signers: v2(1)}, code: ListStale},
-		{name: "list signed in the first format", policy: listText, lists: lists(with(func(l *List) { l.Signers = v1(3) })), request: Request{Signers: v2(1)}, code: ListStale},
-		{name: "list of another name", policy: listText, lists: lists(with(func(l *List) { l.Name = "other" })), request: Request{Signers: v2(1)}, code: ListStale},
-		{name: "list by a revoked key", policy: listText + "revoked:\n  \"key:$print3\": {}\n", lists: lists(fresh), request: Request{Signers: v2(1)}, code: ListStale, reason: `can't be checked: the revocation list "acme" is signed by "sec": key revoked`},
+		{name: "list revokes a key", policy: listText, lists: lists(fresh, "key:$print1"),
+			request: Request{Signers: v2(1)}, code: KeyRevoked,
+			reason: `is signed by a revoked key: key:` + pub(1).Fingerprint().String() +
+				`, by the list "acme"; signed by "a"`},
+		{name: "list revokes a digest", policy: listText, lists: lists(fresh, "$digest(evil)"),
+			request: Request{Signers: v2(1), Raw: digest("evil")}, code: DigestRevoked,
+			reason: `is revoked: ` + digest("evil").String() + `, by the list "acme"`},
+		{name: "no list", policy: listText, request: Request{Signers: v2(1)}, code: ListStale,
+			reason: `can't be checked: the revocation list "acme" was never fetched`},
+		{name: "list expired", policy: listText, lists: lists(with(func(l *List) {
+			l.Expires = noon
+		})), request: Request{Signers: v2(1)}, code: ListStale,
+			reason: `can't be checked: the revocation list "acme" expired at 2026-11-20T12:00:00Z; the clock says 2026-11-20T12:00:00Z`},
+		{name: "list too old", policy: listText, lists: lists(with(func(l *List) {
+			l.Issued = noon.Add(-7*24*time.Hour - 1)
+		})), request: Request{Signers: v2(1)}, code: ListStale,
+			reason: `can't be checked: the revocation list "acme" was issued at 2026-11-13T11:59:59Z, longer ago than 7d; the clock says 2026-11-20T12:00:00Z`},
+		{name: "list to come", policy: listText, lists: lists(fresh),
+			request: Request{Signers: v2(1), Now: noon.AddDate(-10, 0, 0)}, code: ListStale,
+			reason: `can't be checked: the revocation list "acme" was issued at 2026-11-20T11:00:00Z, which is to come: is the clock right? it says 2016-11-20T12:00:00Z`},
+		{name: "list by another key", policy: listText, lists: lists(with(func(l *List) {
+			l.Signers = v2(1)
+		})), request: Request{Signers: v2(1)}, code: ListStale},
+		{name: "list signed in the first format", policy: listText, lists: lists(with(func(l *List) {
+			l.Signers = v1(3)
+		})), request: Request{Signers: v2(1)}, code: ListStale},
+		{name: "list of another name", policy: listText, lists: lists(with(func(l *List) {
+			l.Name = "other"
+		})), request: Request{Signers: v2(1)}, code: ListStale},
+		{name: "list by a revoked key", policy: listText + "revoked:\n  \"key:$print3\": {}\n", lists: lists(fresh),
+			request: Request{Signers: v2(1)}, code: ListStale,
+			reason: `can't be checked: the revocation list "acme" is signed by "sec": key revoked`},
 		{name: "stale list may be", policy: warn, request: Request{Signers: v2(1)}, code: Admitted},
-		{name: "stale list still revokes", policy: warn, lists: lists(with(func(l *List) { l.Expires = noon }), "key:$print1"), request: Request{Signers: v2(1)}, code: KeyRevoked},
+		{name: "stale list still revokes", policy: warn, lists: lists(with(func(l *List) {
+			l.Expires = noon
+		}), "key:$print1"), request: Request{Signers: v2(1)}, code: KeyRevoked},
 		{name: "stale list and builtin", policy: listText, request: Request{Voucher: Builtin}, code: ListStale},
 
 		{name: "project agrees", project: listTextWithoutList, request: Request{Signers: v2(1)}, code: Admitted},
-		{name: "project without rules", project: "keys: {}\n", request: Request{Signers: v2(1)}, code: UntrustedKey, reason: `is signed by no key of the policy; signed by ` + pub(1).Fingerprint().Short() + ` (by the project's policy)`},
-		{name: "project can't allow", project: "keys:\n  x: {key: $key9}\nnames:\n  \"**\": {keys: [x]}\n", request: Request{Signers: v2(9)}, code: UntrustedKey},
-		{name: "project revokes", project: listTextWithoutList + "revoked:\n  \"key:$print1\": {}\n", request: Request{Signers: v2(1)}, code: KeyRevoked},
-		{name: "project raises the threshold", project: strings.Replace(listTextWithoutList, "[a]", "[a, b], threshold: 2", 1), request: Request{Signers: v2(1)}, code: BelowThreshold},
+		{name: "project without rules", project: "keys: {}\n", request: Request{Signers: v2(1)}, code: UntrustedKey,
+			reason: `is signed by no key of the policy; signed by ` + pub(1).Fingerprint().Short() +
+				` (by the project's policy)`},
+		{name: "project can't allow", project: "keys:\n  x: {key: $key9}\nnames:\n  \"**\": {keys: [x]}\n",
+			request: Request{Signers: v2(9)}, code: UntrustedKey},
+		{name: "project revokes", project: listTextWithoutList + "revoked:\n  \"key:$print1\": {}\n",
+			request: Request{Signers: v2(1)}, code: KeyRevoked},
+		{name: "project raises the threshold", project: strings.Replace(listTextWithoutList, "[a]",
+			"[a, b], threshold: 2", 1), request: Request{Signers: v2(1)}, code: BelowThreshold},
 		{name: "project and builtin", project: "{}\n", request: Request{Voucher: Builtin}, code: Admitted},
 		{name: "project's digests can't allow", project: "digests:\n  \"$digest(raw)\": {}\n", code: Unsigned},
 
-		{name: "no kind", request: Request{Name: "x", Signers: v2(1)}, code: BadRequest, reason: `can't be decided: "x" is not a name: expected kind:id`},
+		{name: "no kind", request: Request{Name: "x", Signers: v2(1)}, code: BadRequest,
+			reason: `can't be decided: "x" is not a name: expected kind:id`},
 		{name: "empty version", request: Request{Name: "bundle:x@", Signers: v2(1)}, code: BadRequest},
 		{name: "version of a tool", request: Request{Name: "tool:x@1", Signers: v2(1)}, code: BadRequest},
 		{name: "two colons", request: Request{Name: "tool:x:y", Signers: v2(1)}, code: BadRequest},
@@ -249,7 +311,8 @@ func TestIncomplete(t *testing.T) {
 func TestStaleWarns(t *testing.T) {
 	side := Side{Policy: mustParse(t, strings.Replace(listText, "7d}", "7d, stale: warn}", 1))}
 	d := Decide(Request{Name: "tool:x", Signers: v2(1), Raw: digest("raw"), Now: noon}, side, nil)
-	if want := []string{`revocation list "acme" was never fetched`}; !d.Allowed || !reflect.DeepEqual(d.Warnings, want) {
+	if want := []string{`revocation list "acme" was never fetched`}; !d.Allowed ||
+		!reflect.DeepEqual(d.Warnings, want) {
 		t.Errorf("%v %q", d.Code, d.Warnings)
 	}
 }
@@ -326,7 +389,8 @@ func randomRequest(rnd *rand.Rand) Request {
 	r := Request{Name: names[rnd.IntN(len(names))], Raw: raws[rnd.IntN(len(raws))], Now: noon,
 		Listed: rnd.IntN(3) == 0, Purpose: Purpose(rnd.IntN(2))}
 	for range rnd.IntN(5) {
-		r.Signers = append(r.Signers, sign.Signer{Key: pub(byte(1 + rnd.IntN(4))), Format: sign.V1 + sign.Format(rnd.IntN(2))})
+		r.Signers = append(r.Signers, sign.Signer{Key: pub(byte(1 + rnd.IntN(4))),
+			Format: sign.V1 + sign.Format(rnd.IntN(2))})
 	}
 	return r
 }
@@ -349,11 +413,13 @@ func TestDecideProperties(t *testing.T) {
 	policies := randomPolicies(t, rnd, 2000)
 	var allowed, narrowed int
 	for range 100_000 {
-		root, project := Side{Policy: policies[rnd.IntN(len(policies))]}, Side{Policy: policies[rnd.IntN(len(policies))]}
+		root, project := Side{Policy: policies[rnd.IntN(len(policies))]},
+			Side{Policy: policies[rnd.IntN(len(policies))]}
 		r := randomRequest(rnd)
 		alone, both, asRoot := Decide(r, root, nil), Decide(r, root, &project), Decide(r, project, nil)
 		if both.Allowed != (alone.Allowed && asRoot.Allowed) {
-			t.Fatalf("alone %v, both %v, the project as root %v:\n%s\n%s\n%+v", alone.Code, both.Code, asRoot.Code, root.Policy.Format(), project.Policy.Format(), r)
+			t.Fatalf("alone %v, both %v, the project as root %v:\n%s\n%s\n%+v", alone.Code, both.Code, asRoot.Code,
+				root.Policy.Format(), project.Policy.Format(), r)
 		}
 		if both.Allowed {
 			allowed++
@@ -394,7 +460,9 @@ func checkCount(t *testing.T, p *Policy, r Request, d Decision) {
 	count := 0
 	for _, name := range rule.Keys {
 		k, _ := p.KeyNamed(name)
-		revoked := slices.ContainsFunc(p.sections.Revoked, func(x Revocation) bool { return x.Key == k.Public.Fingerprint() })
+		revoked := slices.ContainsFunc(p.sections.Revoked, func(x Revocation) bool {
+			return x.Key == k.Public.Fingerprint()
+		})
 		valid := (k.Expires.IsZero() || noon.Before(k.Expires)) && !noon.Before(k.NotBefore) && !revoked
 		signed := slices.ContainsFunc(r.Signers, func(s sign.Signer) bool {
 			return s.Key == k.Public && (s.Format == sign.V2 ||
@@ -405,7 +473,8 @@ func checkCount(t *testing.T, p *Policy, r Request, d Decision) {
 		}
 	}
 	if d.Count != count || d.Allowed != (count >= rule.Threshold) {
-		t.Fatalf("counted %d and allowed %v, want %d of %d in\n%s", d.Count, d.Allowed, count, rule.Threshold, p.Format())
+		t.Fatalf("counted %d and allowed %v, want %d of %d in\n%s", d.Count, d.Allowed, count, rule.Threshold,
+			p.Format())
 	}
 }
 

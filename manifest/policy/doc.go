@@ -100,5 +100,6 @@
 //
 // # Edits
 //
-// An edit makes a new policy. Format writes it in the layout of package yamltree, comments where they were. What an edit makes is read again like any other file, by the same rules.
+// An edit makes a new policy. Format writes it in the layout of package yamltree, comments where they were. What an
+// edit makes is read again like any other file, by the same rules.
 package policy

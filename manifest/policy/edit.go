@@ -122,7 +122,8 @@ func (p *Policy) RemoveKey(name string) (*Policy, error) {
 	}
 	for _, r := range p.sections.Rules {
 		if left := len(r.Keys) - 1; slices.Contains(r.Keys, name) && left < r.Threshold {
-			return noEdit("%q asks for %s and would have %d left: change or remove that rule first", r.Glob, fault.Count(int64(r.Threshold), "key"), left)
+			return noEdit("%q asks for %s and would have %d left: change or remove that rule first", r.Glob,
+				fault.Count(int64(r.Threshold), "key"), left)
 		}
 	}
 	for _, l := range p.sections.Lists {

@@ -71,10 +71,12 @@ func TestEdits(t *testing.T) {
 	}{
 		{"add a key", func() (*Policy, error) {
 			return p.AddKey(Key{Name: "d", Public: pub(4), Owner: "Dave", Expires: noon}, false)
-		}, "  c: {key: \"$key3\"}\n", "  c: {key: \"$key3\"}\n  d: {key: \"$key4\", owner: Dave, expires: \"2026-11-20T12:00:00Z\"}\n",
+		}, "  c: {key: \"$key3\"}\n",
+			"  c: {key: \"$key3\"}\n  d: {key: \"$key4\", owner: Dave, expires: \"2026-11-20T12:00:00Z\"}\n",
 			"+ keys d expires: 2026-11-20T12:00:00Z\n+ keys d key: $key4\n+ keys d owner: Dave\n"},
 		{"add a rule", func() (*Policy, error) {
-			return p.SetRule(Rule{Glob: "tool:x/*", Keys: []string{"c"}, Threshold: 1, V1: true, Except: []string{"x/y"}})
+			return p.SetRule(Rule{Glob: "tool:x/*", Keys: []string{"c"}, Threshold: 1, V1: true,
+				Except: []string{"x/y"}})
 		}, "    threshold: 2\n", "    threshold: 2\n  \"tool:x/*\": {keys: [c], accept: [v1, v2], except: [x/y]}\n",
 			"+ names \"tool:x/*\" accept: [v1, v2]\n+ names \"tool:x/*\" except: [x/y]\n+ names \"tool:x/*\" keys: [c]\n+ names \"tool:x/*\" threshold: 1\n"},
 		{"change a rule", func() (*Policy, error) {
@@ -86,7 +88,8 @@ func TestEdits(t *testing.T) {
 			"  c: {key: \"$key3\"}\n", "  c: {key: \"$key3\", expires: \"2026-11-20T12:00:00Z\"}\n",
 			"+ keys c expires: 2026-11-20T12:00:00Z\n"},
 		{"revoke a key", func() (*Policy, error) {
-			return p.Revoke(Revocation{Key: pub(2).Fingerprint(), Reason: "stolen", Date: noon.Truncate(24 * time.Hour)})
+			return p.Revoke(Revocation{Key: pub(2).Fingerprint(), Reason: "stolen",
+				Date: noon.Truncate(24 * time.Hour)})
 		}, "\n# the end\n", "\nrevoked:\n  \"key:$print2\": {reason: stolen, date: \"2026-11-20\"}\n\n# the end\n",
 			"+ revoked \"key:$print2\": revoked\n+ revoked \"key:$print2\" date: 2026-11-20\n+ revoked \"key:$print2\" reason: stolen\n"},
 		{"admit a digest", func() (*Policy, error) {
@@ -119,23 +122,44 @@ func TestEdits(t *testing.T) {
 }
 
 func TestEditsRefused(t *testing.T) {
-	p := mustParse(t, editText+"revoked:\n  \"key:$print2\": {}\n  \"key:$print5\": {}\nlists:\n  l: {from: x, key: c, max-age: 1d}\n")
+	p := mustParse(t, editText+
+		"revoked:\n  \"key:$print2\": {}\n  \"key:$print5\": {}\nlists:\n  l: {from: x, key: c, max-age: 1d}\n")
 	for name, edit := range map[string]func() (*Policy, error){
-		"a name twice":               func() (*Policy, error) { return p.AddKey(Key{Name: "a", Public: pub(1)}, true) },
-		"an end before it begins":    func() (*Policy, error) { return p.SetDates("a", noon, noon) },
-		"an end of no key":           func() (*Policy, error) { return p.SetDates("z", noon, time.Time{}) },
-		"an end of a revoked key":    func() (*Policy, error) { return p.SetDates("b", noon, time.Time{}) },
-		"a key twice":                func() (*Policy, error) { return p.AddKey(Key{Name: "z", Public: pub(1)}, true) },
-		"a revoked key":              func() (*Policy, error) { return p.AddKey(Key{Name: "z", Public: pub(5)}, true) },
-		"no key":                     func() (*Policy, error) { return p.AddKey(Key{Name: "z"}, true) },
-		"a bad name":                 func() (*Policy, error) { return p.AddKey(Key{Name: "a\nb", Public: pub(4)}, true) },
-		"a bad owner":                func() (*Policy, error) { return p.AddKey(Key{Name: "z", Owner: "\x1b[31m", Public: pub(4)}, true) },
-		"a bad glob":                 func() (*Policy, error) { return p.SetRule(Rule{Glob: "a?", Keys: []string{"a"}, Threshold: 1}) },
-		"an equal rule":              func() (*Policy, error) { return p.SetRule(Rule{Glob: "*", Keys: []string{"a"}, Threshold: 1}) },
-		"threshold 0":                func() (*Policy, error) { return p.SetRule(Rule{Glob: "x", Keys: []string{"a"}}) },
-		"an unknown key":             func() (*Policy, error) { return p.SetRule(Rule{Glob: "x", Keys: []string{"q"}, Threshold: 1}) },
-		"revoking nothing":           func() (*Policy, error) { return p.Revoke(Revocation{}) },
-		"revoking two":               func() (*Policy, error) { return p.Revoke(Revocation{Key: pub(1).Fingerprint(), Digest: digest("x")}) },
+		"a name twice": func() (*Policy, error) {
+			return p.AddKey(Key{Name: "a", Public: pub(1)}, true)
+		},
+		"an end before it begins": func() (*Policy, error) { return p.SetDates("a", noon, noon) },
+		"an end of no key":        func() (*Policy, error) { return p.SetDates("z", noon, time.Time{}) },
+		"an end of a revoked key": func() (*Policy, error) { return p.SetDates("b", noon, time.Time{}) },
+		"a key twice": func() (*Policy, error) {
+			return p.AddKey(Key{Name: "z", Public: pub(1)}, true)
+		},
+		"a revoked key": func() (*Policy, error) {
+			return p.AddKey(Key{Name: "z", Public: pub(5)}, true)
+		},
+		"no key": func() (*Policy, error) { return p.AddKey(Key{Name: "z"}, true) },
+		"a bad name": func() (*Policy, error) {
+			return p.AddKey(Key{Name: "a\nb", Public: pub(4)}, true)
+		},
+		"a bad owner": func() (*Policy, error) {
+			return p.AddKey(Key{Name: "z", Owner: "\x1b[31m", Public: pub(4)}, true)
+		},
+		"a bad glob": func() (*Policy, error) {
+			return p.SetRule(Rule{Glob: "a?", Keys: []string{"a"}, Threshold: 1})
+		},
+		"an equal rule": func() (*Policy, error) {
+			return p.SetRule(Rule{Glob: "*", Keys: []string{"a"}, Threshold: 1})
+		},
+		"threshold 0": func() (*Policy, error) {
+			return p.SetRule(Rule{Glob: "x", Keys: []string{"a"}})
+		},
+		"an unknown key": func() (*Policy, error) {
+			return p.SetRule(Rule{Glob: "x", Keys: []string{"q"}, Threshold: 1})
+		},
+		"revoking nothing": func() (*Policy, error) { return p.Revoke(Revocation{}) },
+		"revoking two": func() (*Policy, error) {
+			return p.Revoke(Revocation{Key: pub(1).Fingerprint(), Digest: digest("x")})
+		},
 		"removing what a rule needs": func() (*Policy, error) { return p.RemoveKey("a") },
 		"removing what a list needs": func() (*Policy, error) { return p.RemoveKey("c") },
 		"removing nothing":           func() (*Policy, error) { return p.Remove("names", "none/**") },
@@ -149,7 +173,8 @@ func TestEditsRefused(t *testing.T) {
 	}
 	var owner *OwnerError
 	if _, err := p.AddKey(Key{Name: "z", Public: pub(4), Owner: "Alice"}, false); !errors.As(err, &owner) ||
-		!strings.Contains(err.Error(), pub(1).Fingerprint().String()) || !strings.Contains(err.Error(), pub(4).Fingerprint().String()) {
+		!strings.Contains(err.Error(), pub(1).Fingerprint().String()) ||
+		!strings.Contains(err.Error(), pub(4).Fingerprint().String()) {
 		t.Errorf("a second key of an owner: %v", err)
 	}
 	if _, err := p.AddKey(Key{Name: "z", Public: pub(4), Owner: "Alice"}, true); err != nil {
@@ -174,7 +199,8 @@ func TestFirstAndLast(t *testing.T) {
 
 func TestAccept(t *testing.T) {
 	text := fill(listText)
-	base := List{ID: digest("7"), Name: "acme", Counter: 7, Issued: noon.Add(-time.Hour), Expires: noon.Add(time.Hour), Signers: v2(3)}
+	base := List{ID: digest("7"), Name: "acme", Counter: 7, Issued: noon.Add(-time.Hour), Expires: noon.Add(time.Hour),
+		Signers: v2(3)}
 	with := func(change func(*List)) *List {
 		l := base
 		change(&l)
@@ -190,20 +216,40 @@ func TestAccept(t *testing.T) {
 		{name: "first", next: last},
 		{name: "again", next: last, last: last},
 		{name: "next", next: with(func(l *List) { l.Counter, l.ID = 8, digest("8") }), last: last},
-		{name: "older", next: with(func(l *List) { l.Counter, l.ID = 6, digest("6") }), last: last, want: "issue 6 is older than issue 7", code: ListOlder},
-		{name: "another of the same count", next: with(func(l *List) { l.ID = digest("7b") }), last: last, want: "issue 7 is another", code: ListForked},
-		{name: "jump", next: with(func(l *List) { l.Counter = maxCounter }), last: last, want: "name a new key", code: ListJump},
-		{name: "after a jump by a key that is gone", next: last, last: with(func(l *List) { l.Counter, l.Signers = maxCounter, v2(2) })},
-		{name: "by another key", next: with(func(l *List) { l.Signers = v2(1, 2) }), want: `not signed by "sec"`, code: UntrustedKey},
-		{name: "unsigned", next: with(func(l *List) { l.Signers = nil }), want: `not signed by "sec"`, code: UntrustedKey},
-		{name: "first format", next: with(func(l *List) { l.Signers = v1(3) }), want: `not signed by "sec"`, code: UntrustedKey},
+		{name: "older", next: with(func(l *List) {
+			l.Counter, l.ID = 6, digest("6")
+		}), last: last, want: "issue 6 is older than issue 7", code: ListOlder},
+		{name: "another of the same count", next: with(func(l *List) {
+			l.ID = digest("7b")
+		}), last: last, want: "issue 7 is another", code: ListForked},
+		{name: "jump", next: with(func(l *List) {
+			l.Counter = maxCounter
+		}), last: last, want: "name a new key", code: ListJump},
+		{name: "after a jump by a key that is gone", next: last, last: with(func(l *List) {
+			l.Counter, l.Signers = maxCounter, v2(2)
+		})},
+		{name: "by another key", next: with(func(l *List) {
+			l.Signers = v2(1, 2)
+		}), want: `not signed by "sec"`, code: UntrustedKey},
+		{name: "unsigned", next: with(func(l *List) {
+			l.Signers = nil
+		}), want: `not signed by "sec"`, code: UntrustedKey},
+		{name: "first format", next: with(func(l *List) {
+			l.Signers = v1(3)
+		}), want: `not signed by "sec"`, code: UntrustedKey},
 		{name: "of another name", next: with(func(l *List) { l.Name = "x" }), want: "names no such revocation list"},
 		{name: "expired", next: with(func(l *List) { l.Expires = noon }), want: "expired at", code: ListStale},
-		{name: "too old", next: with(func(l *List) { l.Issued = noon.AddDate(0, 0, -8) }), want: "longer ago than 7d", code: ListStale},
-		{name: "to come", next: with(func(l *List) { l.Issued, l.Expires = noon.Add(time.Hour), noon.Add(2*time.Hour) }), want: "is the clock right", code: ListStale},
+		{name: "too old", next: with(func(l *List) {
+			l.Issued = noon.AddDate(0, 0, -8)
+		}), want: "longer ago than 7d", code: ListStale},
+		{name: "to come", next: with(func(l *List) {
+			l.Issued, l.Expires = noon.Add(time.Hour), noon.Add(2*time.Hour)
+		}), want: "is the clock right", code: ListStale},
 		{name: "a little ahead", next: with(func(l *List) { l.Issued = noon.Add(time.Minute) })},
-		{name: "revoked key", policy: text + "revoked:\n  \"key:$print3\": {}\n", next: last, want: "key revoked", code: KeyRevoked},
-		{name: "expired key", policy: strings.Replace(text, "sec: {", `sec: {expires: "2026-11-20", `, 1), next: last, want: "expired", code: Expired},
+		{name: "revoked key", policy: text + "revoked:\n  \"key:$print3\": {}\n", next: last, want: "key revoked",
+			code: KeyRevoked},
+		{name: "expired key", policy: strings.Replace(text, "sec: {", `sec: {expires: "2026-11-20", `, 1), next: last,
+			want: "expired", code: Expired},
 	} {
 		side := Side{Policy: mustParse(t, text)}
 		if c.policy != "" {
@@ -245,7 +291,8 @@ names:
 
 func TestRotate(t *testing.T) {
 	before := []key.Fingerprint{pub(3).Fingerprint(), pub(1).Fingerprint(), pub(2).Fingerprint()}
-	good := Rotation{Rule: "acme/**", Before: before, Retire: pub(1).Fingerprint(), Key: Key{Name: "d", Public: pub(4)}}
+	good := Rotation{Rule: "acme/**", Before: before, Retire: pub(1).Fingerprint(),
+		Key: Key{Name: "d", Public: pub(4)}}
 	with := func(change func(*Rotation)) Rotation {
 		r := good
 		change(&r)
@@ -264,21 +311,39 @@ func TestRotate(t *testing.T) {
 		{name: "below the threshold", r: good, signers: v2(1, 4), code: BelowThreshold},
 		{name: "one key twice", r: good, signers: v2(1, 1, 4), code: BelowThreshold},
 		{name: "an expired key doesn't count", r: good, signers: v2(1, 3, 4), code: Expired},
-		{name: "a revoked key doesn't count", policy: rotateText + "revoked:\n  \"key:$print2\": {}\n", r: good, signers: v2(1, 2, 4), code: KeyRevoked},
+		{name: "a revoked key doesn't count", policy: rotateText + "revoked:\n  \"key:$print2\": {}\n", r: good,
+			signers: v2(1, 2, 4), code: KeyRevoked},
 		{name: "strangers don't count", r: good, signers: v2(1, 8, 9, 4), code: BelowThreshold},
 		{name: "the first format doesn't count", r: good, signers: append(v1(1, 2), v2(4)...), code: BelowThreshold},
 		{name: "the new key in the first format", r: good, signers: append(v2(1, 2), v1(4)...), code: BelowThreshold},
-		{name: "the new key is revoked", policy: rotateText + "revoked:\n  \"key:$print4\": {}\n", r: good, signers: v2(1, 2, 4), code: KeyRevoked},
-		{name: "the new key has expired", r: with(func(r *Rotation) { r.Key.Expires = noon }), signers: v2(1, 2, 4), code: Expired},
-		{name: "the new key is not valid yet", r: with(func(r *Rotation) { r.Key.NotBefore = noon.Add(1) }), signers: v2(1, 2, 4), code: NotYetValid},
-		{name: "the document has expired", r: with(func(r *Rotation) { r.Expires = noon }), signers: v2(1, 2, 4), code: Expired},
+		{name: "the new key is revoked", policy: rotateText + "revoked:\n  \"key:$print4\": {}\n", r: good,
+			signers: v2(1, 2, 4), code: KeyRevoked},
+		{name: "the new key has expired", r: with(func(r *Rotation) {
+			r.Key.Expires = noon
+		}), signers: v2(1, 2, 4), code: Expired},
+		{name: "the new key is not valid yet", r: with(func(r *Rotation) {
+			r.Key.NotBefore = noon.Add(1)
+		}), signers: v2(1, 2, 4), code: NotYetValid},
+		{name: "the document has expired", r: with(func(r *Rotation) {
+			r.Expires = noon
+		}), signers: v2(1, 2, 4), code: Expired},
 		{name: "no such rule", r: with(func(r *Rotation) { r.Rule = "acme/*" }), signers: v2(1, 2, 4), code: NoRule},
-		{name: "a step left out", r: with(func(r *Rotation) { r.Before = []key.Fingerprint{before[0], before[1], pub(5).Fingerprint()} }), signers: v2(1, 2, 4), code: NoRule},
-		{name: "not all keys", r: with(func(r *Rotation) { r.Before = before[1:] }), signers: v2(1, 2, 4), code: NoRule},
-		{name: "one key for two", r: with(func(r *Rotation) { r.Before = []key.Fingerprint{before[0], before[1], before[1]} }), signers: v2(1, 2, 4), code: NoRule},
-		{name: "no old key", r: with(func(r *Rotation) { r.Retire = pub(5).Fingerprint() }), signers: v2(1, 2, 4), code: NoRule},
+		{name: "a step left out", r: with(func(r *Rotation) {
+			r.Before = []key.Fingerprint{before[0], before[1], pub(5).Fingerprint()}
+		}), signers: v2(1, 2, 4), code: NoRule},
+		{name: "not all keys", r: with(func(r *Rotation) {
+			r.Before = before[1:]
+		}), signers: v2(1, 2, 4), code: NoRule},
+		{name: "one key for two", r: with(func(r *Rotation) {
+			r.Before = []key.Fingerprint{before[0], before[1], before[1]}
+		}), signers: v2(1, 2, 4), code: NoRule},
+		{name: "no old key", r: with(func(r *Rotation) {
+			r.Retire = pub(5).Fingerprint()
+		}), signers: v2(1, 2, 4), code: NoRule},
 		{name: "no new key", r: with(func(r *Rotation) { r.Key.Public = pub(2) }), signers: v2(1, 2), code: NoRule},
-		{name: "zero key", r: with(func(r *Rotation) { r.Key.Public = key.Public{} }), signers: v2(1, 2, 4), code: BadRequest},
+		{name: "zero key", r: with(func(r *Rotation) {
+			r.Key.Public = key.Public{}
+		}), signers: v2(1, 2, 4), code: BadRequest},
 	} {
 		side := Side{Policy: mustParse(t, rotateText)}
 		if c.policy != "" {
@@ -286,7 +351,8 @@ func TestRotate(t *testing.T) {
 		}
 		e, err := side.Rotate(c.r, c.signers, noon)
 		var refused *RotationError
-		if c.code == Undecided && err != nil || c.code != Undecided && (!errors.As(err, &refused) || refused.Code != c.code) {
+		if c.code == Undecided && err != nil || c.code != Undecided &&
+			(!errors.As(err, &refused) || refused.Code != c.code) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.code)
 		}
 		if err == nil {
@@ -305,14 +371,16 @@ func TestRotate(t *testing.T) {
 func TestRotateEdits(t *testing.T) {
 	side := Side{Policy: mustParse(t, rotateText)}
 	before := []key.Fingerprint{pub(1).Fingerprint(), pub(2).Fingerprint(), pub(3).Fingerprint()}
-	r := Rotation{Rule: "acme/**", Before: before, Retire: pub(1).Fingerprint(), Key: Key{Name: "d", Public: pub(4), Owner: "Dave"}}
+	r := Rotation{Rule: "acme/**", Before: before, Retire: pub(1).Fingerprint(),
+		Key: Key{Name: "d", Public: pub(4), Owner: "Dave"}}
 	e, err := side.Rotate(r, v2(1, 2, 4), noon)
 	want := strings.NewReplacer("  a: {key: \"$key1\"}\n", "", "[a, b, c]", "[d, b, c]",
 		"names:", "  d: {key: \"$key4\", owner: Dave}\n\nnames:").Replace(strings.TrimPrefix(rotateText, "\n"))
 	if got := edited(t, e, err); got != fill(want) {
 		t.Errorf("got:\n%s\nwant:\n%s", got, fill(want))
 	}
-	if got, want := changes(side.Policy, e), fill("- keys a key: $key1\n+ keys d key: $key4\n+ keys d owner: Dave\n~ names \"acme/**\" keys: [a, b, c] -> [b, c, d]\n"); got != want {
+	if got, want := changes(side.Policy, e),
+		fill("- keys a key: $key1\n+ keys d key: $key4\n+ keys d owner: Dave\n~ names \"acme/**\" keys: [a, b, c] -> [b, c, d]\n"); got != want {
 		t.Errorf("changes:\n%s\nwant:\n%s", got, want)
 	}
 	// Another rule names b: it stays a key.
@@ -345,7 +413,8 @@ func TestRotateEdits(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	a := mustParse(t, "names: {}\nkeys: {b: {key: $key2}, a: {key: $key1}}\nexec: {network: [b, a]}\n")
-	b := mustParse(t, "# x\nkeys: {a: {key: $key1}, b: {key: $key2}}\nexec: {toolchain: record, network: [a, b], audit: on}\n")
+	b := mustParse(t,
+		"# x\nkeys: {a: {key: $key1}, b: {key: $key2}}\nexec: {toolchain: record, network: [a, b], audit: on}\n")
 	if d := Diff(a, b); len(d) > 0 {
 		t.Errorf("one meaning, and yet %v", d)
 	}

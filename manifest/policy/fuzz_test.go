@@ -35,7 +35,8 @@ func FuzzParse(f *testing.F) {
 	for _, c := range cases {
 		f.Add([]byte(fill(c.Text)))
 	}
-	for _, text := range []string{rootText, listText, editText, rotateText, "exec:\n  floor:\n    none # a\n  # b\n  audit: on\n# c\n   # d\n", "exec: {audit: \"on\"#x\n}"} {
+	for _, text := range []string{rootText, listText, editText, rotateText,
+		"exec:\n  floor:\n    none # a\n  # b\n  audit: on\n# c\n   # d\n", "exec: {audit: \"on\"#x\n}"} {
 		f.Add([]byte(fill(text)))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -152,7 +153,8 @@ func TestSignedMutants(t *testing.T) {
 	text := []byte(fill(listText[1:]))
 	claim := sign.Claim{Domain: sign.Policy, Name: "policy:home"}
 	find := func(f key.Fingerprint) (key.Public, bool) { return pub(1), f == pub(1).Fingerprint() }
-	signed, err := sign.Sign(text, sign.Hash, claim, keytest.Seeded(1), time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), find)
+	signed, err := sign.Sign(text, sign.Hash, claim, keytest.Seeded(1), time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC),
+		find)
 	if err != nil {
 		t.Fatal(err)
 	}

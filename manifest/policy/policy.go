@@ -15,7 +15,8 @@ import (
 //go:embed schema.json
 var schema string
 
-// Schema returns the JSON Schema of policy.yaml, for editors. It finds most of what Parse refuses, and refuses nothing else.
+// Schema returns the JSON Schema of policy.yaml, for editors. It finds most of what Parse refuses, and refuses nothing
+// else.
 func Schema() string { return schema }
 
 // Parse reads a policy file. It skips the signature lines: whether the policy counts is the caller's decision.

@@ -95,7 +95,8 @@ func TestGood(t *testing.T) {
 			}
 			goldentest.File(t, strings.TrimSuffix(name, ".yaml")+".formatted", p.Format())
 			checkStable(t, p)
-			if got, want := strings.Count(string(p.Format()), "# "), strings.Count(string(b), "# ")-bytes.Count(b, []byte("# rye:signed:")); got != want {
+			if got, want := strings.Count(string(p.Format()), "# "),
+				strings.Count(string(b), "# ")-bytes.Count(b, []byte("# rye:signed:")); got != want {
 				t.Errorf("%d comments, want %d", got, want)
 			}
 		})
@@ -170,7 +171,8 @@ func TestBad(t *testing.T) {
 // A policy of another format is called that, whatever else is strange about it.
 func TestVersion(t *testing.T) {
 	var e *canon.VersionError
-	if _, err := Parse([]byte("news: 1\nrye: policy/3\n")); !errors.As(err, &e) || e.Found != "policy/3" || e.Want != "policy/2" {
+	if _, err := Parse([]byte("news: 1\nrye: policy/3\n")); !errors.As(err, &e) || e.Found != "policy/3" ||
+		e.Want != "policy/2" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -213,7 +215,8 @@ func TestSignedPolicy(t *testing.T) {
 	file := []byte(fill("---\nkeys:\n  a: {key: $key1}\n  b: {kye: 1}\n"))
 	private := keytest.Seeded(1)
 	claim := sign.Claim{Domain: sign.Policy, Name: "policy:home"}
-	signed, err := sign.Sign(file, sign.Hash, claim, private, time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), func(key.Fingerprint) (key.Public, bool) { return key.Public{}, false })
+	signed, err := sign.Sign(file, sign.Hash, claim, private, time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC),
+		func(key.Fingerprint) (key.Public, bool) { return key.Public{}, false })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +226,8 @@ func TestSignedPolicy(t *testing.T) {
 		t.Errorf("an error below a signature: %v, want line 5", err)
 	}
 	good := bytes.Replace(file, []byte("kye: 1"), []byte("key: "+pub(2).String()), 1)
-	signed, err = sign.Sign(good, sign.Hash, claim, private, time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), func(key.Fingerprint) (key.Public, bool) { return key.Public{}, false })
+	signed, err = sign.Sign(good, sign.Hash, claim, private, time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC),
+		func(key.Fingerprint) (key.Public, bool) { return key.Public{}, false })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ const (
 )
 
 // order is the order of sections in which a new one finds its place.
-var order = []string{"rye", "keys", "names", "digests", "revoked", "lists", "override", "inside", "grants", "exec", "ask"}
+var order = []string{"rye", "keys", "names", "digests", "revoked", "lists", "override", "inside", "grants", "exec",
+	"ask"}
 
 // read fills p from its tree and checks it.
 func (p *Policy) read() error {
@@ -114,7 +115,8 @@ func (p *Policy) readRules(section *yamltree.Node) error {
 		}
 		for i := range p.rules {
 			if other := &p.rules[i].glob; glob.Collide(other, &g) {
-				return n.Errorf("%q and %q could decide about the same name, and none is the more particular one", g.Text(), other.Text())
+				return n.Errorf("%q and %q could decide about the same name, and none is the more particular one",
+					g.Text(), other.Text())
 			}
 		}
 		if err := n.Fields("keys", "threshold", "accept", "except"); err != nil {
@@ -240,7 +242,8 @@ func (p *Policy) readLists(section *yamltree.Node) error {
 		}
 		if scheme, _, ok := strings.Cut(s.From, "://"); ok {
 			u, err := url.Parse(s.From)
-			if err != nil || scheme != "https" && scheme != "oci" || u.Host == "" || u.User != nil || u.Fragment != "" {
+			if err != nil || scheme != "https" && scheme != "oci" || u.Host == "" || u.User != nil ||
+				u.Fragment != "" {
 				return n.Get("from").Errorf("expected an https or oci address, without user and fragment, or a path")
 			}
 		}
@@ -269,7 +272,8 @@ func (p *Policy) readInside(section *yamltree.Node) (err error) {
 	}
 	for i, h := range p.sections.Inside {
 		if strings.HasPrefix(h, "*") || !floor.IsHost(h) {
-			return section.Kids[i].Errorf("%q is not a host, as in bundles.acme.example, 10.0.0.5 or \"acme.example:8443\"", yamltree.Clip(h))
+			return section.Kids[i].Errorf(
+				"%q is not a host, as in bundles.acme.example, 10.0.0.5 or \"acme.example:8443\"", yamltree.Clip(h))
 		}
 	}
 	return nil
@@ -286,7 +290,8 @@ func (p *Policy) readGrants(section *yamltree.Node) error {
 		}
 		for i := range p.grants {
 			if other := &p.grants[i]; glob.Collide(other, &g) {
-				return n.Errorf("%q and %q could decide about the same name, and none is the more particular one", g.Text(), other.Text())
+				return n.Errorf("%q and %q could decide about the same name, and none is the more particular one",
+					g.Text(), other.Text())
 			}
 		}
 		grant := Grant{Glob: n.Key}

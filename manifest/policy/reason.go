@@ -12,7 +12,8 @@ import (
 // Fault returns the code of an error about a refusal.
 func (c Code) Fault() fault.Code { return faults[c] }
 
-var faults = [...]fault.Code{fault.Policy, fault.Policy, fault.Unsigned, fault.UntrustedKey, fault.Policy, fault.Policy,
+var faults = [...]fault.Code{fault.Policy, fault.Policy, fault.Unsigned, fault.UntrustedKey, fault.Policy,
+	fault.Policy,
 	fault.Policy, fault.Expired, fault.Expired, fault.Revoked, fault.BelowThreshold, fault.Policy,
 	fault.Expired, fault.Config, fault.Validation, fault.Rollback, fault.Rollback, fault.Rollback}
 
@@ -64,7 +65,9 @@ func (a *Answer) reason() string {
 		}
 		return fmt.Sprintf("has a name that %q gives to other keys", a.Rule) + a.signers()
 	case EvidenceOnly:
-		return fmt.Sprintf("is signed in the first format (v1), which may be shown and upgraded but not used: neither a manifest nor \"digests:\" lists its digest%s", a.signers())
+		return fmt.Sprintf(
+			"is signed in the first format (v1), which may be shown and upgraded but not used: neither a manifest nor \"digests:\" lists its digest%s",
+			a.signers())
 	case FormatNotAccepted:
 		return fmt.Sprintf("is signed in the first format (v1), which %q does not accept%s", a.Rule, a.signers())
 	case NotYetValid:
@@ -74,7 +77,8 @@ func (a *Answer) reason() string {
 	case KeyRevoked:
 		return "is signed by a revoked key" + a.revocation() + a.signers()
 	case BelowThreshold:
-		return fmt.Sprintf("is signed by %d of the %s that %q asks for%s", a.Count, fault.Count(int64(a.Threshold), "key"), a.Rule, a.signers())
+		return fmt.Sprintf("is signed by %d of the %s that %q asks for%s", a.Count,
+			fault.Count(int64(a.Threshold), "key"), a.Rule, a.signers())
 	case DigestRevoked:
 		return "is revoked" + a.revocation()
 	case ListStale:
@@ -94,13 +98,15 @@ func (a *Answer) admitted() string {
 	case a.ByDigest:
 		return "is admitted by its digest"
 	}
-	return fmt.Sprintf("is signed by %d of %s under %q%s", a.Count, fault.Count(int64(a.Threshold), "key"), a.Rule, a.signers())
+	return fmt.Sprintf("is signed by %d of %s under %q%s", a.Count, fault.Count(int64(a.Threshold), "key"), a.Rule,
+		a.signers())
 }
 
 // rotation tells what Rotate would do.
 func (a *Answer) rotation() string {
 	if a.Code == Admitted {
-		return fmt.Sprintf("would be taken: signed by %d of %s under %q and by the new key%s", a.Count, fault.Count(int64(a.Threshold), "key"), a.Rule, a.signers())
+		return fmt.Sprintf("would be taken: signed by %d of %s under %q and by the new key%s", a.Count,
+			fault.Count(int64(a.Threshold), "key"), a.Rule, a.signers())
 	}
 	return "would not be taken: " + a.Detail + a.signers()
 }

@@ -50,7 +50,8 @@ func ParseRevocation(what string) (Revocation, error) {
 	return Revocation{}, errRevocation
 }
 
-var errRevocation = errors.New(`expected "key:" and the 64 digits of a fingerprint, or "blake3:" and the 64 digits of a digest`)
+var errRevocation = errors.New(
+	`expected "key:" and the 64 digits of a fingerprint, or "blake3:" and the 64 digits of a digest`)
 
 // What writes the form that ParseRevocation reads.
 func (r Revocation) What() string {
@@ -79,7 +80,8 @@ const maxCounter = 1<<53 - 1
 func NewList(l List, entries []Revocation) (*List, error) {
 	switch {
 	case l.Counter < 1 || l.Counter > maxCounter:
-		return nil, fmt.Errorf("revocation list %q: counter %d is not between 1 and %d", l.Name, l.Counter, int64(maxCounter))
+		return nil, fmt.Errorf("revocation list %q: counter %d is not between 1 and %d", l.Name, l.Counter,
+			int64(maxCounter))
 	case l.Issued.IsZero() || !l.Issued.Before(l.Expires):
 		return nil, fmt.Errorf("revocation list %q: expires before it is issued", l.Name)
 	}
@@ -116,7 +118,8 @@ func (s *Side) Accept(next, last *List, now time.Time) error {
 	}
 	src := s.Policy.sections.Lists[i]
 	bad := func(code Code, format string, args ...any) error {
-		return fault.New(code.Fault(), "revocation list %q: %s", next.Name, fmt.Sprintf(format, args...)).On("reason", code.String()).On("list", next.Name)
+		return fault.New(code.Fault(), "revocation list %q: %s", next.Name, fmt.Sprintf(format, args...)).On("reason",
+			code.String()).On("list", next.Name)
 	}
 	k, _ := s.Policy.KeyNamed(src.Key)
 	if !next.signedBy(k.Public) {
@@ -135,9 +138,12 @@ func (s *Side) Accept(next, last *List, now time.Time) error {
 	case next.Counter < last.Counter:
 		return bad(ListOlder, "issue %d is older than issue %d, which was seen before", next.Counter, last.Counter)
 	case next.Counter == last.Counter && next.ID != last.ID:
-		return bad(ListForked, "issue %d is another than the issue %d that was seen before", next.Counter, last.Counter)
+		return bad(ListForked, "issue %d is another than the issue %d that was seen before", next.Counter,
+			last.Counter)
 	case next.Counter-last.Counter > maxJump:
-		return bad(ListJump, "issue %d follows issue %d, which is too far ahead; to start again, name a new key for it", next.Counter, last.Counter)
+		return bad(ListJump,
+			"issue %d follows issue %d, which is too far ahead; to start again, name a new key for it", next.Counter,
+			last.Counter)
 	}
 	return nil
 }
@@ -149,11 +155,13 @@ func stale(src Source, l *List, now time.Time) string {
 	case l == nil:
 		return "was never fetched"
 	case l.Issued.After(now.Add(maxAhead)):
-		return fmt.Sprintf("was issued at %s, which is to come: is the clock right? it says %s", clock(l.Issued), clock(now))
+		return fmt.Sprintf("was issued at %s, which is to come: is the clock right? it says %s", clock(l.Issued),
+			clock(now))
 	case !now.Before(l.Expires):
 		return fmt.Sprintf("expired at %s; the clock says %s", clock(l.Expires), clock(now))
 	case now.Sub(l.Issued) > src.MaxAge:
-		return fmt.Sprintf("was issued at %s, longer ago than %s; the clock says %s", clock(l.Issued), yamltree.AgeText(src.MaxAge), clock(now))
+		return fmt.Sprintf("was issued at %s, longer ago than %s; the clock says %s", clock(l.Issued),
+			yamltree.AgeText(src.MaxAge), clock(now))
 	}
 	return ""
 }

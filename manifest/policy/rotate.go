@@ -40,7 +40,8 @@ func (e *RotationError) Error() string { return fmt.Sprintf("rotation of %q: %s"
 
 // Fault returns the error as people and programs see it.
 func (e *RotationError) Fault() *fault.Error {
-	return addRevoked(fault.New(e.Code.Fault(), "%s", e).From(e).On("reason", e.Code.String()).On("rule", e.Rule), e.Revoked, e.List)
+	return addRevoked(fault.New(e.Code.Fault(), "%s", e).From(e).On("reason", e.Code.String()).On("rule", e.Rule),
+		e.Revoked, e.List)
 }
 
 // Rotate carries out one rotation. The document must be signed by as many of the rule's keys as the rule asks
@@ -96,11 +97,13 @@ func (s *Side) mayRotate(r Rotation, now time.Time) (rule int, err error) {
 	}
 	// Both come first, as they do for everything else that is decided.
 	if found, list := s.revokedDigest(&Request{Document: r.ID}); found != nil && !r.ID.IsZero() {
-		return 0, &RotationError{Rule: r.Rule, Code: DigestRevoked, Reason: "it is revoked" + (&Answer{Revoked: found, List: list}).revocation(), Revoked: found, List: list}
+		return 0, &RotationError{Rule: r.Rule, Code: DigestRevoked,
+			Reason: "it is revoked" + (&Answer{Revoked: found, List: list}).revocation(), Revoked: found, List: list}
 	}
 	var a Answer
 	if s.stale(&a, now) {
-		return 0, &RotationError{Rule: r.Rule, Code: ListStale, Reason: fmt.Sprintf("the revocation list %q %s", a.List, a.Detail), List: a.List}
+		return 0, &RotationError{Rule: r.Rule, Code: ListStale,
+			Reason: fmt.Sprintf("the revocation list %q %s", a.List, a.Detail), List: a.List}
 	}
 	rule = slices.IndexFunc(s.Policy.sections.Rules, func(x Rule) bool { return x.Glob == r.Rule })
 	if rule < 0 {
@@ -112,7 +115,8 @@ func (s *Side) mayRotate(r Rotation, now time.Time) (rule int, err error) {
 	case r.Key.Public.IsZero():
 		return bad(BadRequest, "it names no new key")
 	case !sameKeys(old, r.Before):
-		return bad(NoRule, "it starts from %s, the rule has %s: each step must be taken, in order", prints(r.Before), prints(slices.Collect(maps.Keys(old))))
+		return bad(NoRule, "it starts from %s, the rule has %s: each step must be taken, in order", prints(r.Before),
+			prints(slices.Collect(maps.Keys(old))))
 	case !old[r.Retire]:
 		return bad(NoRule, "%s, which is to go, is no key of the rule", r.Retire.Short())
 	case old[fresh]:
@@ -132,7 +136,8 @@ func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.S
 		incoming = known
 	}
 	if code := s.KeyFault(incoming, now); code != Admitted {
-		return &RotationError{Rule: r.Rule, Code: code, Reason: fmt.Sprintf("the new key %s: %s", fresh.Short(), code.words())}
+		return &RotationError{Rule: r.Rule, Code: code,
+			Reason: fmt.Sprintf("the new key %s: %s", fresh.Short(), code.words())}
 	}
 	old := s.Policy.rules[rule].keys
 	own := false
@@ -165,10 +170,12 @@ func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.S
 	want := s.Policy.sections.Rules[rule].Threshold
 	if a.Count < want {
 		return &RotationError{Rule: r.Rule, Code: worst,
-			Reason: fmt.Sprintf("it is signed by %d of the %s that the rule asks for: %s", a.Count, fault.Count(int64(want), "key"), worst.words())}
+			Reason: fmt.Sprintf("it is signed by %d of the %s that the rule asks for: %s", a.Count,
+				fault.Count(int64(want), "key"), worst.words())}
 	}
 	if !own {
-		return &RotationError{Rule: r.Rule, Code: BelowThreshold, Reason: fmt.Sprintf("it is not signed by the new key %s", fresh.Short())}
+		return &RotationError{Rule: r.Rule, Code: BelowThreshold,
+			Reason: fmt.Sprintf("it is not signed by the new key %s", fresh.Short())}
 	}
 	return nil
 }

@@ -18,8 +18,9 @@ func TestSchema(t *testing.T) {
 	if want := slices.Sorted(slices.Values(order)); !slices.Equal(s.Keys(), want) {
 		t.Errorf("the schema knows %q, the reader %q", s.Keys(), want)
 	}
-	files := []string{"keys: {a: {key: $key1}, b: {key: $key2}}\nnames: {a/b: {keys: [a, b], threshold: 1, accept: [v2]}}\n" +
-		"lists: {x: {from: y, key: a, max-age: 36h}}\nexec: {floor: none, strangers: limits, network: none}\n"}
+	files := []string{
+		"keys: {a: {key: $key1}, b: {key: $key2}}\nnames: {a/b: {keys: [a, b], threshold: 1, accept: [v2]}}\n" +
+			"lists: {x: {from: y, key: a, max-age: 36h}}\nexec: {floor: none, strangers: limits, network: none}\n"}
 	for _, name := range []string{"good/example.yaml", "good/sections.yaml", "good/empty.yaml"} {
 		files = append(files, string(mustRead(t, name)))
 	}

@@ -29,14 +29,17 @@ func TestMayHave(t *testing.T) {
 }
 
 func TestGrantsAndOverride(t *testing.T) {
-	p := mustParse(t, "grants:\n  \"**\": [none]\n  acme/**: [a, b]\n  tool:acme/x: []\noverride: [\"tool:rye/web/*\"]\n")
-	for item, want := range map[string]string{"tool:acme/y": "a b", "tool:acme/x": "", "tool:z": "none", "knowledge:acme/x": "a b", "audit:x": "-", "z": "-"} {
+	p := mustParse(t,
+		"grants:\n  \"**\": [none]\n  acme/**: [a, b]\n  tool:acme/x: []\noverride: [\"tool:rye/web/*\"]\n")
+	for item, want := range map[string]string{"tool:acme/y": "a b", "tool:acme/x": "", "tool:z": "none",
+		"knowledge:acme/x": "a b", "audit:x": "-", "z": "-"} {
 		got, ok := p.Grants(item)
 		if s := strings.Join(got, " "); ok != (want != "-") || ok && s != want {
 			t.Errorf("%s: %q %v", item, s, ok)
 		}
 	}
-	for item, want := range map[string]bool{"tool:rye/web/a": true, "tool:rye/bash": false, "knowledge:rye/web/a": false, "rye/web/a": false} {
+	for item, want := range map[string]bool{"tool:rye/web/a": true, "tool:rye/bash": false,
+		"knowledge:rye/web/a": false, "rye/web/a": false} {
 		if p.MayOverride(item) != want {
 			t.Errorf("%s: want %v", item, want)
 		}
@@ -55,7 +58,8 @@ names:
 lists:
   acme: {from: nowhere.yaml, key: alice, max-age: 7d}
 `)
-	for name, want := range map[string]string{"tool:acme/x": "tool:acme/**", "knowledge:acme/x": "**", "tool:rye/x": "", "policy:x": "", "acme": ""} {
+	for name, want := range map[string]string{"tool:acme/x": "tool:acme/**", "knowledge:acme/x": "**",
+		"tool:rye/x": "", "policy:x": "", "acme": ""} {
 		if r, ok := p.RuleOf(name); r.Glob != want || ok != (want != "") {
 			t.Errorf("%s: %q, %v", name, r.Glob, ok)
 		}

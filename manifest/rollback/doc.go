@@ -17,8 +17,8 @@
 //
 // An id that comes again where none may, an older one, and another of one version are an *Error, ROLLBACK_DETECTED.
 //
-// Package cas/journal adds the lines and says what of an incomplete write is passed over. A damaged journal, and one that
-// was there and is gone, is a *journal.DamagedError, never an empty memory; taking whole lines off the end is not noticed.
-// Lines that are superseded (a forgotten name, the counters that a list left behind) are dropped when they are more than
-// half of a journal of more than 256 KiB: it is then replaced.
+// Package cas/journal adds the lines and says what of an incomplete write is passed over. A damaged journal, and one
+// that was there and is gone, is a *journal.DamagedError, never an empty memory; taking whole lines off the end is not
+// noticed. Lines that are superseded (a forgotten name, the counters that a list left behind) are dropped when they
+// are more than half of a journal of more than 256 KiB: it is then replaced.
 package rollback

@@ -45,12 +45,15 @@ type Error struct {
 func (e *Error) Error() string {
 	s, o := e.Step, e.Seen
 	if s.ID == o.ID {
-		return fmt.Sprintf("%q %s was taken already, at %s, and is taken once only", s.Name, s.ID, o.At.Format(timeForm))
+		return fmt.Sprintf("%q %s was taken already, at %s, and is taken once only", s.Name, s.ID,
+			o.At.Format(timeForm))
 	}
 	if s.Position == o.Position {
-		return fmt.Sprintf("%q %s from %+q is %s, but was %s when it was seen at %s", s.Name, s.Position, s.Source, s.ID, o.ID, o.At.Format(timeForm))
+		return fmt.Sprintf("%q %s from %+q is %s, but was %s when it was seen at %s", s.Name, s.Position, s.Source,
+			s.ID, o.ID, o.At.Format(timeForm))
 	}
-	return fmt.Sprintf("%q from %+q goes back to %s: it was at %s at %s", s.Name, s.Source, s.Position, o.Position, o.At.Format(timeForm))
+	return fmt.Sprintf("%q from %+q goes back to %s: it was at %s at %s", s.Name, s.Source, s.Position, o.Position,
+		o.At.Format(timeForm))
 }
 
 // The reasons of an Error, each one word.

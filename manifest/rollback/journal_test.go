@@ -56,7 +56,8 @@ func TestJournal(t *testing.T) {
 	if _, err := os.Stat(j.Path); !errors.Is(err, os.ErrNotExist) {
 		t.Error("a journal of nothing", err)
 	}
-	mustRecord(t, j, moved(step("bundle:a", "1.2.0", "x")), step("bundle:a", "1.0.0", "old"), moved(step("revocations:l", "9", "l9")))
+	mustRecord(t, j, moved(step("bundle:a", "1.2.0", "x")), step("bundle:a", "1.0.0", "old"),
+		moved(step("revocations:l", "9", "l9")))
 	other := moved(step("bundle:a", "1.0.0", "elsewhere"))
 	other.Source = "/home/é \"quoted\""
 	for _, c := range []struct {
@@ -100,7 +101,8 @@ func TestJournal(t *testing.T) {
 	if err := j.Record(t.Context(), step("bundle:c", "1.0.0", "x"), step("bundle:c", "1.0.0", "y")); err == nil {
 		t.Error("two ids in one call")
 	}
-	want := []Step{moved(step("bundle:a", "1.2.0", "x")), step("bundle:a", "1.0.0", "old"), moved(step("revocations:l", "9", "l9"))}
+	want := []Step{moved(step("bundle:a", "1.2.0", "x")), step("bundle:a", "1.0.0", "old"),
+		moved(step("revocations:l", "9", "l9"))}
 	if seen, err := j.Seen(); err != nil || !reflect.DeepEqual(seen, want) {
 		t.Errorf("%v, %v", seen, err)
 	}
@@ -130,13 +132,16 @@ func contents(t testing.TB, j *Journal) []byte {
 
 // What was there and is gone is not nothing.
 func TestJournalLost(t *testing.T) {
-	for _, lose := range []func(string) error{os.Remove, func(p string) error { return os.Truncate(p, 0) }, func(p string) error { return os.Truncate(p, 5) }} {
+	for _, lose := range []func(string) error{os.Remove, func(p string) error {
+		return os.Truncate(p, 0)
+	}, func(p string) error { return os.Truncate(p, 5) }} {
 		j := newJournal(t)
 		mustRecord(t, j, step("bundle:a", "1.0.0", "x"))
 		if err := lose(j.Path); err != nil {
 			t.Fatal(err)
 		}
-		for _, err := range []error{j.Check(), j.Record(t.Context(), step("bundle:a", "1.0.0", "y")), second(j.Seen()), j.Forget(t.Context(), "", "")} {
+		for _, err := range []error{j.Check(), j.Record(t.Context(), step("bundle:a", "1.0.0", "y")), second(j.Seen()),
+			j.Forget(t.Context(), "", "")} {
 			if e, ok := errors.AsType[*journal.DamagedError](err); !ok || e.Path != j.Path {
 				t.Errorf("%v", err)
 			}
@@ -154,7 +159,8 @@ func TestJournalLost(t *testing.T) {
 // changed is reported, or changes nothing.
 func TestJournalDamage(t *testing.T) {
 	j := newJournal(t)
-	steps := []Step{moved(step("bundle:a", "1.0.0", "x")), step("bundle:b", "1.0.0", "y"), moved(step("revocations:l", "7", "z"))}
+	steps := []Step{moved(step("bundle:a", "1.0.0", "x")), step("bundle:b", "1.0.0", "y"),
+		moved(step("revocations:l", "7", "z"))}
 	var ends []int
 	for _, s := range steps {
 		mustRecord(t, j, s)
@@ -205,7 +211,8 @@ func TestJournalDamage(t *testing.T) {
 		}
 	}
 	// What a machine leaves that loses its power: the length, and not the bytes.
-	for _, tail := range [][]byte{make([]byte, 300), append([]byte("0123456789abcdef seen \"h"), make([]byte, 200)...), append(make([]byte, 200), "abc\n"...)} {
+	for _, tail := range [][]byte{make([]byte, 300), append([]byte("0123456789abcdef seen \"h"), make([]byte, 200)...),
+		append(make([]byte, 200), "abc\n"...)} {
 		os.WriteFile(j.Path, append(bytes.Clone(whole), tail...), 0o600)
 		if seen, err := j.Seen(); err != nil || !reflect.DeepEqual(seen, steps) {
 			t.Errorf("tail %q: %v, %v", tail, seen, err)
@@ -234,7 +241,8 @@ func TestJournalFaults(t *testing.T) {
 					return broken // the process is as good as dead
 				}
 				failed = op
-				if torn && op == "write" && !bytes.HasPrefix(b, []byte(journalHeader)) && !bytes.HasPrefix(b, []byte("journal\n")) {
+				if torn && op == "write" && !bytes.HasPrefix(b, []byte(journalHeader)) &&
+					!bytes.HasPrefix(b, []byte("journal\n")) {
 					f, err := os.OpenFile(j.Path, os.O_WRONLY|os.O_APPEND, 0)
 					if err == nil {
 						_, err = f.Write(b[:len(b)/2])
@@ -320,7 +328,8 @@ func TestJournalCompaction(t *testing.T) {
 	j.hook = nil
 	mustRecord(t, j, moved(step("revocations:l", "4000", "new")))
 	seen, err := j.Seen()
-	if want := []Step{moved(step("revocations:l", "4000", "new"))}; err != nil || !reflect.DeepEqual(seen, want) || len(contents(t, j)) > 1000 {
+	if want := []Step{moved(step("revocations:l", "4000", "new"))}; err != nil || !reflect.DeepEqual(seen, want) ||
+		len(contents(t, j)) > 1000 {
 		t.Errorf("%v, %v, %d bytes", seen, err, len(contents(t, j)))
 	}
 }
@@ -332,7 +341,8 @@ func TestJournalConcurrent(t *testing.T) {
 		group.Go(func() {
 			mine := Journal{Path: j.Path}
 			for i := range 10 {
-				if err := mine.Record(t.Context(), moved(step(fmt.Sprintf("bundle:%d", g), fmt.Sprintf("1.%d.0", i), "x")), step("bundle:all", fmt.Sprintf("1.%d.0", i), "y")); err != nil {
+				if err := mine.Record(t.Context(), moved(step(fmt.Sprintf("bundle:%d", g), fmt.Sprintf("1.%d.0", i),
+					"x")), step("bundle:all", fmt.Sprintf("1.%d.0", i), "y")); err != nil {
 					t.Error(err)
 				}
 				if err := mine.Check(); err != nil {
@@ -351,7 +361,8 @@ func TestJournalConcurrent(t *testing.T) {
 func FuzzJournal(f *testing.F) {
 	m := newMemory()
 	b := []byte(journalHeader)
-	for _, s := range []Step{moved(step("bundle:a", "1.0.0", "x")), step("bundle:\u00e9", "2.0.0-rc.1", "y"), moved(step("revocations:l", "7", "z"))} {
+	for _, s := range []Step{moved(step("bundle:a", "1.0.0", "x")), step("bundle:\u00e9", "2.0.0-rc.1", "y"),
+		moved(step("revocations:l", "7", "z"))} {
 		b, _ = m.step(b, s)
 	}
 	f.Add(b)
@@ -365,7 +376,8 @@ func FuzzJournal(f *testing.F) {
 			return
 		}
 		again := newMemory()
-		if err := again.read("f", bytes.NewReader(m.write())); err != nil || !reflect.DeepEqual(again.steps(), m.steps()) {
+		if err := again.read("f", bytes.NewReader(m.write())); err != nil ||
+			!reflect.DeepEqual(again.steps(), m.steps()) {
 			t.Fatalf("%q is written as %q: %v", b, m.write(), err)
 		}
 		for _, s := range m.steps() {
@@ -410,7 +422,8 @@ func TestJournalOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := fmt.Sprintf(`"rotation:acme/**" %s was taken already, at 2026-11-20T12:00:00Z, and is taken once only`, one.ID)
+	want := fmt.Sprintf(`"rotation:acme/**" %s was taken already, at 2026-11-20T12:00:00Z, and is taken once only`,
+		one.ID)
 	for _, s := range []Step{one, two} {
 		later := s
 		later.At, later.Position = noon.AddDate(1, 0, 0), "99"
@@ -429,7 +442,8 @@ func TestJournalOnce(t *testing.T) {
 	if err != nil || len(seen) != 3 || seen[2].Position != "2" || seen[2].ByName {
 		t.Errorf("%v, %v", seen, err)
 	}
-	for _, bad := range []Step{{Source: "s", Name: "n", At: noon}, {Source: "s", ID: one.ID, At: noon}, {Source: "\xff", Name: "n", ID: one.ID, At: noon}} {
+	for _, bad := range []Step{{Source: "s", Name: "n", At: noon}, {Source: "s", ID: one.ID, At: noon},
+		{Source: "\xff", Name: "n", ID: one.ID, At: noon}} {
 		if err := j.Once(t.Context(), bad); err == nil {
 			t.Errorf("%v: remembered", bad)
 		}
@@ -448,7 +462,9 @@ func TestJournalOnceConcurrent(t *testing.T) {
 	errs := make([]error, 8)
 	var group sync.WaitGroup
 	for i := range errs {
-		group.Go(func() { errs[i] = (&Journal{Path: j.Path}).Once(context.Background(), step("rotation:x", "", "same")) })
+		group.Go(func() {
+			errs[i] = (&Journal{Path: j.Path}).Once(context.Background(), step("rotation:x", "", "same"))
+		})
 	}
 	group.Wait()
 	taken := 0
@@ -466,14 +482,17 @@ func TestJournalOnceConcurrent(t *testing.T) {
 
 // What a journal records of documents, and in one word why it refuses.
 func TestSteps(t *testing.T) {
-	_, l, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: "acme/deploy", Version: "1.4.0"}, []manifest.File{{Path: "a", Digest: cas.Sum(nil), Mode: cas.File}})
+	_, l, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: "acme/deploy", Version: "1.4.0"},
+		[]manifest.File{{Path: "a", Digest: cas.Sum(nil), Mode: cas.File}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := OfFileList(l, "s", true, noon), (Step{"s", "bundle:acme/deploy", "1.4.0", l.ID, true, noon}); got != want {
+	if got, want := OfFileList(l, "s", true, noon),
+		(Step{"s", "bundle:acme/deploy", "1.4.0", l.ID, true, noon}); got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
-	_, r, err := manifest.AppendRevocations(nil, &manifest.Revocations{List: "acme", Counter: 7, Issued: noon, Expires: noon.AddDate(0, 1, 0)})
+	_, r, err := manifest.AppendRevocations(nil, &manifest.Revocations{List: "acme", Counter: 7, Issued: noon,
+		Expires: noon.AddDate(0, 1, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -482,7 +501,8 @@ func TestSteps(t *testing.T) {
 	}
 	j := newJournal(t)
 	mustRecord(t, j, moved(step("revocations:acme", "7", "x")))
-	for want, s := range map[string]Step{Older: moved(step("revocations:acme", "6", "y")), Other: moved(step("revocations:acme", "7", "y"))} {
+	for want, s := range map[string]Step{Older: moved(step("revocations:acme", "6", "y")),
+		Other: moved(step("revocations:acme", "7", "y"))} {
 		if e, ok := errors.AsType[*Error](j.Check(s)); !ok || e.Reason() != want {
 			t.Errorf("%s: %v", want, e)
 		}

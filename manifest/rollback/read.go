@@ -129,7 +129,8 @@ func (s *Step) check() error {
 	switch {
 	case len(s.Source) > maxSource || !utf8.ValidString(s.Source):
 		return fmt.Errorf("%+q is no source of signed documents", s.Source)
-	case s.Name == "" || len(s.Name) > maxName || !utf8.ValidString(s.Name) || strings.ContainsFunc(s.Name, unicode.IsControl):
+	case s.Name == "" || len(s.Name) > maxName || !utf8.ValidString(s.Name) ||
+		strings.ContainsFunc(s.Name, unicode.IsControl):
 		return fmt.Errorf("%+q is no name of signed documents", s.Name)
 	case !isPosition(s.Position):
 		return fmt.Errorf("%+q is neither a version nor a counter", s.Position)
@@ -174,7 +175,8 @@ func comparePositions(a, b string) (order int, ok bool) {
 func checkHeader(first []byte) error {
 	if version, ok := bytes.CutPrefix(first, []byte(journalFamily)); ok && string(version) != "2" {
 		if _, number := counter(string(version)); number {
-			return fault.New(fault.VersionMismatch, "the journal has format %s, expected 2", version).Try("rye version")
+			return fault.New(fault.VersionMismatch, "the journal has format %s, expected 2",
+				version).Try("rye version")
 		}
 	}
 	return nil
@@ -218,7 +220,8 @@ func (m *memory) read(path string, f io.ReaderAt) error {
 		case at == 0:
 			continue
 		case r.prev != m.last:
-			return &journal.DamagedError{Path: path, Offset: at, Reason: "records are missing before it, or not in their order"}
+			return &journal.DamagedError{Path: path, Offset: at,
+				Reason: "records are missing before it, or not in their order"}
 		}
 		m.take(r)
 		m.last = s

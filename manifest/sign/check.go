@@ -76,7 +76,8 @@ func field(b []byte, text func([]byte) []byte) []byte {
 // question: see CheckLines.
 func (c Claim) Holds(l Line, p key.Public) bool {
 	var buf [512]byte
-	return c.check() == nil && l.Tree == c.Tree && l.Key == p.Fingerprint() && p.Verify(c.appendMessage(buf[:0], l), l.Sig[:])
+	return c.check() == nil && l.Tree == c.Tree && l.Key == p.Fingerprint() &&
+		p.Verify(c.appendMessage(buf[:0], l), l.Sig[:])
 }
 
 // Keys finds the key with a fingerprint among those that are known.

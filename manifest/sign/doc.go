@@ -72,8 +72,8 @@
 //
 // The line is the first. For directives and knowledge it stands in <!-- … -->, whatever the extension. For tools it
 // stands behind "# ", as rye 1 writes it by default, or behind the "// " or "-- " of the tool's own style, as an
-// extractor of a project could make it; a line that begins with "#!/" may stand above. KEY is key.V1ID; the signature, padded
-// base64url, is of the 64 digits of SHA256, which is over the text in UTF-8 with every line end made LF:
+// extractor of a project could make it; a line that begins with "#!/" may stand above. KEY is key.V1ID; the signature,
+// padded base64url, is of the 64 digits of SHA256, which is over the text in UTF-8 with every line end made LF:
 //
 //	V1Directive  from the first <directive…> to the last </directive>
 //	V1Tool       all but the line and a line that begins with "#!/" above or below it; if that ends in a

@@ -21,9 +21,11 @@ var (
 	// ErrTooMany is returned for more than MaxLines signature lines.
 	ErrTooMany = because(fault.Limit, "too-many-signatures", fmt.Sprintf("more than %d signature lines", MaxLines))
 	// ErrNoStyle is returned for a file that can't carry signature lines.
-	ErrNoStyle error = fault.New(fault.Validation, "files of this type have no comments, so they can't carry a signature line")
+	ErrNoStyle error = fault.New(fault.Validation,
+		"files of this type have no comments, so they can't carry a signature line")
 	// ErrNoPlace is returned for a file whose first lines leave no place for a signature line.
-	ErrNoPlace error = fault.New(fault.Validation, "no place for a signature line: the line above it doesn't end or continues in the next, or the file is UTF-16")
+	ErrNoPlace error = fault.New(fault.Validation,
+		"no place for a signature line: the line above it doesn't end or continues in the next, or the file is UTF-16")
 	// ErrChanged is returned if a file isn't what it was when it was read before.
 	ErrChanged = because(fault.Conflict, "changed", "file changed while it was being signed")
 )
@@ -46,7 +48,8 @@ type IntegrityError struct {
 func (e *IntegrityError) Error() string {
 	s := e.Reason
 	if e.What != "lines" {
-		s = fmt.Sprintf("%s was changed after signing: expected %s, found %s", cmp.Or(e.What, "content"), e.Expected, e.Found)
+		s = fmt.Sprintf("%s was changed after signing: expected %s, found %s", cmp.Or(e.What, "content"), e.Expected,
+			e.Found)
 	}
 	if e.OnlyLineEndings {
 		s += " (only line endings differ)"
@@ -66,7 +69,8 @@ func (e *IntegrityError) Fault() *fault.Error {
 	}
 	switch {
 	case e.OnlyLineEndings:
-		f.Because("cause     only line endings differ: git or an editor has changed them").Try("rye docs what-to-commit")
+		f.Because("cause     only line endings differ: git or an editor has changed them").
+			Try("rye docs what-to-commit")
 	case e.What == "lines":
 		f.Text += ": a signature line is damaged: " + strings.ReplaceAll(e.Reason, "\n", " ")
 		f.Because("cause     delete the damaged line and sign again")
@@ -96,7 +100,8 @@ func (e *SignatureInvalidError) Error() string {
 
 // Fault returns the error as people and programs see it.
 func (e *SignatureInvalidError) Fault() *fault.Error {
-	return fault.New(fault.SignatureInvalid, "%s", e).From(e).On("reason", "signature-invalid").On("key", e.Key.String())
+	return fault.New(fault.SignatureInvalid, "%s", e).From(e).On("reason", "signature-invalid").On("key",
+		e.Key.String())
 }
 
 // An UnknownKeyError is returned for a file that is as it was signed, but by unknown keys only.

@@ -135,7 +135,9 @@ func disorder(lines []Line) error {
 func formatOf(text []byte) (string, bool) {
 	text, _, found := bytes.Cut(text[len(magic):], []byte(":"))
 	digits, ok := bytes.CutPrefix(text, []byte("v"))
-	if !found || !ok || len(digits) == 0 || bytes.ContainsFunc(digits, func(r rune) bool { return r < '0' || r > '9' }) {
+	if !found || !ok || len(digits) == 0 || bytes.ContainsFunc(digits, func(r rune) bool {
+		return r < '0' || r > '9'
+	}) {
 		return "", false
 	}
 	return string(text), true

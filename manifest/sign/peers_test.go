@@ -121,12 +121,14 @@ func TestPeersVectors(t *testing.T) {
 		if v.Format != "v2" {
 			continue
 		}
-		claims = append(claims, peerClaim{Path: filepath.Join(vectorDir, "good", v.File), Domain: v.Domain, Name: v.Name, Tree: strings.TrimPrefix(v.Tree, "blake3:"), Keys: keys})
+		claims = append(claims, peerClaim{Path: filepath.Join(vectorDir, "good", v.File), Domain: v.Domain,
+			Name: v.Name, Tree: strings.TrimPrefix(v.Tree, "blake3:"), Keys: keys})
 		var signers []string
 		for _, s := range v.Signers {
 			signers = append(signers, fmt.Sprintf("%q", byText[s].Public().Fingerprint()))
 		}
-		want = append(want, fmt.Sprintf(`{"raw": %q, "content": %q, "signers": [%s]}`, v.Raw, v.Content, strings.Join(signers, ", ")))
+		want = append(want, fmt.Sprintf(`{"raw": %q, "content": %q, "signers": [%s]}`, v.Raw, v.Content,
+			strings.Join(signers, ", ")))
 	}
 	for i, got := range askPeer(t, claims) {
 		if got != want[i] {
@@ -209,24 +211,29 @@ func TestPeersOpenSSL(t *testing.T) {
 	dir := t.TempDir()
 	file := mustSign(t, example, sign.Hash, alice)
 	l := mustRead(t, file, sign.Hash).Lines[0]
-	for name, b := range map[string][]byte{"msg": sign.Message(claim, l), "sig": l.Sig[:], "pub.pem": alice.Public().PEM()} {
+	for name, b := range map[string][]byte{"msg": sign.Message(claim, l), "sig": l.Sig[:],
+		"pub.pem": alice.Public().PEM()} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("openssl", "pkeyutl", "-verify", "-pubin", "-inkey", "pub.pem", "-rawin", "-in", "msg", "-sigfile", "sig")
+	cmd := exec.Command("openssl", "pkeyutl", "-verify", "-pubin", "-inkey", "pub.pem", "-rawin", "-in", "msg",
+		"-sigfile", "sig")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s\n%s", err, out, hex.Dump(sign.Message(claim, l)))
 	}
 	// What is signed is what runs: Python and sh take the signed files, coding line included.
-	for name, text := range map[string]string{"a.py": "# -*- coding: latin-1 -*-\nprint('\xe9' == chr(233))\n", "b.py": "#!/usr/bin/python3\n# coding: latin-1\nprint('\xe9' == chr(233))\n",
-		"c.py": "\n# coding: latin-1\nprint('\xe9' == chr(233))\n", "d.py": "\ufeffprint(True)\n", "e.py": "#!/usr/bin/python3\r\nprint(True)\r\n"} {
+	for name, text := range map[string]string{"a.py": "# -*- coding: latin-1 -*-\nprint('\xe9' == chr(233))\n",
+		"b.py": "#!/usr/bin/python3\n# coding: latin-1\nprint('\xe9' == chr(233))\n",
+		"c.py": "\n# coding: latin-1\nprint('\xe9' == chr(233))\n", "d.py": "\ufeffprint(True)\n",
+		"e.py": "#!/usr/bin/python3\r\nprint(True)\r\n"} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, mustSign(t, text, sign.Hash, alice, bob), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.Command("/usr/bin/python3", "-I", path).CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "True" {
+		if out, err := exec.Command("/usr/bin/python3", "-I", path).CombinedOutput(); err != nil ||
+			strings.TrimSpace(string(out)) != "True" {
 			t.Errorf("%s: %s, %v", name, out, err)
 		}
 	}

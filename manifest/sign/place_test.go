@@ -15,28 +15,42 @@ var long = strings.Repeat("x", 1000)
 var places = map[sign.Style][]string{
 	sign.Hash: {
 		"@x = 1\n", "@", "@x", "@\n", "@\r\n", "@x\r\n", "\ufeff@", "\ufeff@x\n", "@\ufffe", "@\x00\xff",
-		"#!/bin/sh\n@echo\n", "#!/bin/sh\r\n@echo\r\n", "#!/bin/sh\n@", "#!/bin/sh\n@\n", "#!\n@", "\ufeff#!/bin/sh\n@", "@ #!/bin/sh\n", "@\n#!/bin/sh\n",
-		"#! rye\rx\n@", "#!/bin/sh\n@# the next line restarts it \\\nexec tclsh $0\n", "#!/bin/sh \\ \n@x\n", "#!/bin/sh \\\n# coding: x\n@x\n", "@# \\\nx\n",
-		"# -*- coding: utf-8 -*-\n@x\n", "#!/bin/sh\n# coding: utf-8\n@x\n", "#!/bin/sh\r\n# coding: utf-8\r\n@x\n", "\ufeff#!/bin/sh\n#coding=utf-8\n@",
-		"# vim: set fileencoding=latin-1 :\n@x\n", "# hi\n# vim: set fileencoding=latin-1 :\n@x\n", "\n\t\f #coding:x\n@", " # hi\n # coding: x\n@",
-		"#!/usr/bin/python3 # coding: x\n@# coding: y\n", "# coding:\ty\n@#!/bin/sh\n", "# encoding coding=a\n@", "#codingcoding: a\n@",
-		"@x = 1\n# coding: utf-8\n", "@# a\n# b\n# coding: utf-8\n", "@# coding\n", "@# coding:\n", "@# coding : x\n", "@coding: x\n", "@# coding: é\n",
+		"#!/bin/sh\n@echo\n", "#!/bin/sh\r\n@echo\r\n", "#!/bin/sh\n@", "#!/bin/sh\n@\n", "#!\n@",
+		"\ufeff#!/bin/sh\n@", "@ #!/bin/sh\n", "@\n#!/bin/sh\n",
+		"#! rye\rx\n@", "#!/bin/sh\n@# the next line restarts it \\\nexec tclsh $0\n", "#!/bin/sh \\ \n@x\n",
+		"#!/bin/sh \\\n# coding: x\n@x\n", "@# \\\nx\n",
+		"# -*- coding: utf-8 -*-\n@x\n", "#!/bin/sh\n# coding: utf-8\n@x\n", "#!/bin/sh\r\n# coding: utf-8\r\n@x\n",
+		"\ufeff#!/bin/sh\n#coding=utf-8\n@",
+		"# vim: set fileencoding=latin-1 :\n@x\n", "# hi\n# vim: set fileencoding=latin-1 :\n@x\n",
+		"\n\t\f #coding:x\n@", " # hi\n # coding: x\n@",
+		"#!/usr/bin/python3 # coding: x\n@# coding: y\n", "# coding:\ty\n@#!/bin/sh\n", "# encoding coding=a\n@",
+		"#codingcoding: a\n@",
+		"@x = 1\n# coding: utf-8\n", "@# a\n# b\n# coding: utf-8\n", "@# coding\n", "@# coding:\n", "@# coding : x\n",
+		"@coding: x\n", "@# coding: é\n",
 		"#!/bin/sh\n@x\n# coding: utf-8\n", "#!/bin/sh\n@\n# coding: utf-8\n",
-		"---\n@a: 1\n---\nb\n", "---\r\n@a: 1\n", "---\n@", "---\n@---\n", "\ufeff---\n@", "@----\n", "@--- \n", "@ ---\n", "@--\n", "@---x", "@\n---\n",
+		"---\n@a: 1\n---\nb\n", "---\r\n@a: 1\n", "---\n@", "---\n@---\n", "\ufeff---\n@", "@----\n", "@--- \n",
+		"@ ---\n", "@--\n", "@---x", "@\n---\n",
 		"---\n@# coding: x\n", "@# a\n---\n", "#!/bin/sh\n@---\n",
-		"#!" + long[:997] + "\n@x\n", "@#!" + long[:998] + "\n", "@#!" + long, "@#" + long + "\n# coding: x\n", "@# a\n# coding: " + long + "\n",
+		"#!" + long[:997] + "\n@x\n", "@#!" + long[:998] + "\n", "@#!" + long, "@#" + long + "\n# coding: x\n",
+		"@# a\n# coding: " + long + "\n",
 	},
 	sign.Slashes: {
-		"@x\n", "@", "@x", "\ufeff@x", "#!/usr/bin/env node\n@x\n", "#!/usr/bin/env node\r\n@x\r\n", "#![allow(x)]\n@x\n",
-		"@# coding: utf-8\n", "@// coding: utf-8\n", "#!/usr/bin/env node\n@# coding: x\n", "---\n@x\n", "---\r\n@x\r\n", "@// ---\n", "@package x\n", "@/* x\n*/\n",
+		"@x\n", "@", "@x", "\ufeff@x", "#!/usr/bin/env node\n@x\n", "#!/usr/bin/env node\r\n@x\r\n",
+		"#![allow(x)]\n@x\n",
+		"@# coding: utf-8\n", "@// coding: utf-8\n", "#!/usr/bin/env node\n@# coding: x\n", "---\n@x\n",
+		"---\r\n@x\r\n", "@// ---\n", "@package x\n", "@/* x\n*/\n",
 	},
 	sign.Angle: {
-		"@# Title\n", "@", "@x", "\ufeff@x", "#!/bin/x\n@x\n", "---\n@a: 1\n---\n# Title\n", "---\r\n@a: 1\r\n---\r\n", "---\n@",
-		"<?xml version=\"1.0\"?>\n@<a/>\n", "<?xml version=\"1.0\"?>\r\n@<a/>\n", "\ufeff<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n@",
-		"@<?xml version=\"1.0\"?><a/>\n", "@<?xml\n version=\"1.0\"?>\n", "@<?xml-stylesheet href=\"x\"?>\n", "@<!DOCTYPE html>\n", "@# coding: utf-8\n", "@\n# coding: utf-8\n",
+		"@# Title\n", "@", "@x", "\ufeff@x", "#!/bin/x\n@x\n", "---\n@a: 1\n---\n# Title\n", "---\r\n@a: 1\r\n---\r\n",
+		"---\n@",
+		"<?xml version=\"1.0\"?>\n@<a/>\n", "<?xml version=\"1.0\"?>\r\n@<a/>\n",
+		"\ufeff<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n@",
+		"@<?xml version=\"1.0\"?><a/>\n", "@<?xml\n version=\"1.0\"?>\n", "@<?xml-stylesheet href=\"x\"?>\n",
+		"@<!DOCTYPE html>\n", "@# coding: utf-8\n", "@\n# coding: utf-8\n",
 	},
 	sign.Dashes: {
-		"@x\n", "@", "@x", "\ufeff@x", "#!/usr/bin/lua\n@x\n", "---\n@x\n", "---\r\n@x\n", "@--- @meta\n", "@-- x\n", "@# coding: x\n",
+		"@x\n", "@", "@x", "\ufeff@x", "#!/usr/bin/lua\n@x\n", "---\n@x\n", "---\r\n@x\n", "@--- @meta\n", "@-- x\n",
+		"@# coding: x\n",
 	},
 }
 
@@ -125,8 +139,10 @@ func TestPlaces(t *testing.T) {
 
 func TestNoPlace(t *testing.T) {
 	for style, list := range map[sign.Style][]string{
-		sign.Hash: {"#!/bin/sh", "#!", "---", "# coding: x", "# a\n# coding: x", "#!/bin/sh\n# coding: x", "\ufeff---", "\xff\xfex\x00", "\xfe\xff\x00x",
-			"#!/usr/bin/tclsh \\\nexec sh\n", "#!x\\\r\nexec sh\r\n", "# coding: x \\\nexec sh\n", "#!/bin/sh\n# coding: x \\\nexec tclsh $0\n", "\ufeff#!\\\n"},
+		sign.Hash: {"#!/bin/sh", "#!", "---", "# coding: x", "# a\n# coding: x", "#!/bin/sh\n# coding: x", "\ufeff---",
+			"\xff\xfex\x00", "\xfe\xff\x00x",
+			"#!/usr/bin/tclsh \\\nexec sh\n", "#!x\\\r\nexec sh\r\n", "# coding: x \\\nexec sh\n",
+			"#!/bin/sh\n# coding: x \\\nexec tclsh $0\n", "\ufeff#!\\\n"},
 		sign.Slashes: {"#!/bin/node", "#!x \\\nint x;\n", "---", "\xff\xfe"},
 		sign.Angle:   {"---", "<?xml ?>", "\ufeff<?xml ?>", "#!x"},
 		sign.Dashes:  {"---", "#!/bin/lua", "#!/bin/lua \\\nx\n"},
@@ -155,9 +171,12 @@ func TestNoPlace(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	file := string(mustSign(t, "x = 1\n", sign.Hash, alice))
 	line, _, _ := strings.Cut(file, "\n")
-	for _, content := range []string{"\n" + file, " " + file, "x\n" + file, "# hi\n" + file, "#!/bin/sh\nx\n" + line + "\n", "x" + file, "---\nx\n" + line + "\n",
-		"#" + line[2:] + "\n", "#  " + line[2:] + "\n", "#\t" + line[2:] + "\n", "// " + line[2:] + "\n", "<!-- " + line[2:] + " -->\n", "# rye:signed: yes\n", "# rye:signed:x:\n",
-		"# rye:signed:v2\n", "# rye:signed:vx:\n", "# rye:signed:v:\n", "# Rye:signed:v2:\n", "# rye:signed:2026-02-18T07:59:34Z:placeholder\n", "# rye:signed:v2:" + long + "\n"} {
+	for _, content := range []string{"\n" + file, " " + file, "x\n" + file, "# hi\n" + file,
+		"#!/bin/sh\nx\n" + line + "\n", "x" + file, "---\nx\n" + line + "\n",
+		"#" + line[2:] + "\n", "#  " + line[2:] + "\n", "#\t" + line[2:] + "\n", "// " + line[2:] + "\n",
+		"<!-- " + line[2:] + " -->\n", "# rye:signed: yes\n", "# rye:signed:x:\n",
+		"# rye:signed:v2\n", "# rye:signed:vx:\n", "# rye:signed:v:\n", "# Rye:signed:v2:\n",
+		"# rye:signed:2026-02-18T07:59:34Z:placeholder\n", "# rye:signed:v2:" + long + "\n"} {
 		s := mustRead(t, []byte(content), sign.Hash)
 		if _, err := sign.Check(s, claim, known(alice)); err != sign.ErrUnsigned || s.Raw != s.Stripped {
 			t.Errorf("%q: %v", content, err)
@@ -167,9 +186,11 @@ func TestElsewhere(t *testing.T) {
 			t.Errorf("%q is stripped to %q, %v", content, got, err)
 		}
 	}
-	for _, content := range []string{line + "\n#!/bin/sh\n", line + "\n---\n", line + "\n# coding: x\n", line + "\n# a\n# coding: x\n", line + "\n\ufeffx",
+	for _, content := range []string{line + "\n#!/bin/sh\n", line + "\n---\n", line + "\n# coding: x\n",
+		line + "\n# a\n# coding: x\n", line + "\n\ufeffx",
 		"#!/bin/sh\n" + line + "\n# coding: x\n", "#!/usr/bin/tclsh \\\n" + line + "\nexec sh\n",
-		"# coding: x\\\r\n" + line + "\nx\n", "# a\n# coding: x\\\n" + line + "\nx\n", line + "\n\xff\xfe", line + "\n#!/bin/sh"} {
+		"# coding: x\\\r\n" + line + "\nx\n", "# a\n# coding: x\\\n" + line + "\nx\n", line + "\n\xff\xfe",
+		line + "\n#!/bin/sh"} {
 		s, err := sign.ReadBytes([]byte(content), sign.Hash)
 		var integrity *sign.IntegrityError
 		if !errors.As(err, &integrity) || !strings.Contains(err.Error(), "not their place") {

@@ -37,7 +37,8 @@ type Signed struct {
 	otherEnds []cas.Digest
 }
 
-// Line returns the line of the file on which its signatures begin, or would: the first of a file without a place for any.
+// Line returns the line of the file on which its signatures begin, or would: the first of a file without a place for
+// any.
 func (s *Signed) Line() int { return max(s.line, 1) }
 
 // ReadBytes reads a file that is in memory.

@@ -22,14 +22,17 @@ func TestReadPieces(t *testing.T) {
 		if want.Stripped != cas.Sum([]byte(content)) {
 			t.Errorf("%d: digest is %v", size, want.Stripped)
 		}
-		for _, r := range []io.Reader{iotest.OneByteReader(bytes.NewReader(file)), iotest.HalfReader(bytes.NewReader(file)), iotest.DataErrReader(bytes.NewReader(file)), bytes.NewBuffer(file)} {
+		for _, r := range []io.Reader{iotest.OneByteReader(bytes.NewReader(file)),
+			iotest.HalfReader(bytes.NewReader(file)), iotest.DataErrReader(bytes.NewReader(file)),
+			bytes.NewBuffer(file)} {
 			s, err := sign.Read(r, sign.Hash)
 			if err != nil || s.Raw != want.Raw || s.Stripped != want.Stripped || len(s.Lines) != 2 {
 				t.Errorf("%d: %v, %v", size, s, err)
 			}
 		}
 		var out bytes.Buffer
-		if err := want.Rewrite(&out, iotest.HalfReader(bytes.NewReader(file)), nil); err != nil || out.String() != content {
+		if err := want.Rewrite(&out, iotest.HalfReader(bytes.NewReader(file)), nil); err != nil ||
+			out.String() != content {
 			t.Errorf("%d: %v", size, err)
 		}
 	}
@@ -102,7 +105,8 @@ func TestOnlyLineEndings(t *testing.T) {
 		} {
 			err := check(changed, sign.Hash, claim, alice)
 			var integrity *sign.IntegrityError
-			if !errors.As(err, &integrity) || !integrity.OnlyLineEndings || !strings.Contains(err.Error(), "only line endings differ") {
+			if !errors.As(err, &integrity) || !integrity.OnlyLineEndings ||
+				!strings.Contains(err.Error(), "only line endings differ") {
 				t.Errorf("%.20q, %s: %v", content, name, err)
 			}
 			err = check(strings.Replace(changed, "\r z", "\r zz", 1)+"!", sign.Hash, claim, alice)
@@ -184,7 +188,8 @@ func TestMutation(t *testing.T) {
 			for _, x := range []byte{1, 2, 4, 8, 16, 32, 64, 128} {
 				try(c.file[:i] + string([]byte{c.file[i] ^ x}) + c.file[i+1:])
 			}
-			for _, in := range []string{"\n", "\r", "\r\n", " ", "\x00", "A", "=", ":", "\ufeff", "#", "---\n", "#!\n", "\u2028"} {
+			for _, in := range []string{"\n", "\r", "\r\n", " ", "\x00", "A", "=", ":", "\ufeff", "#", "---\n", "#!\n",
+				"\u2028"} {
 				try(c.file[:i] + in + c.file[i:])
 				try(c.file[:i] + in + c.file[i+1:])
 			}
@@ -228,7 +233,8 @@ func TestMutationV1(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range signed {
-			for _, x := range []byte{1, 2, 4, 8, 16, 32, 64, 128, signed[i] ^ '\n', signed[i] ^ '\r', signed[i] ^ '-', signed[i] ^ ' '} {
+			for _, x := range []byte{1, 2, 4, 8, 16, 32, 64, 128, signed[i] ^ '\n', signed[i] ^ '\r', signed[i] ^ '-',
+				signed[i] ^ ' '} {
 				mutant := bytes.Clone(signed)
 				mutant[i] ^= x
 				s, err := sign.ReadBytes(mutant, style)
@@ -312,7 +318,8 @@ func FuzzRead(f *testing.F) {
 		if s.Format == sign.None && !bytes.Equal(stripped, file) {
 			t.Fatalf("%q, signed and stripped, is %q", file, stripped)
 		}
-		if twice, err := sign.Sign(signed, style, claim, alice, now.AddDate(1, 0, 0), nil); err != nil || !bytes.Equal(twice, signed) {
+		if twice, err := sign.Sign(signed, style, claim, alice, now.AddDate(1, 0, 0), nil); err != nil ||
+			!bytes.Equal(twice, signed) {
 			t.Fatalf("%q, signed again, is %q, %v", signed, twice, err)
 		}
 	})

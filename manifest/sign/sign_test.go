@@ -91,7 +91,9 @@ func check(file string, style sign.Style, c sign.Claim, keys ...key.Private) err
 func TestSignAgain(t *testing.T) {
 	once := mustSign(t, "x\n", sign.Hash, alice, bob, carol)
 	s := mustRead(t, once, sign.Hash)
-	if !slices.IsSortedFunc(s.Lines, func(a, b sign.Line) int { return strings.Compare(a.Key.String(), b.Key.String()) }) {
+	if !slices.IsSortedFunc(s.Lines, func(a, b sign.Line) int {
+		return strings.Compare(a.Key.String(), b.Key.String())
+	}) {
 		t.Errorf("not sorted:\n%s", once)
 	}
 	for _, k := range []key.Private{alice, bob, carol} {
@@ -155,30 +157,37 @@ func mutateSig(file string, l sign.Line) string {
 }
 
 func TestSignClaims(t *testing.T) {
-	for _, c := range []sign.Claim{{}, {Domain: sign.Item}, {Domain: "rye/v2/items", Name: "x"}, {Domain: "", Name: "x"}, {Domain: sign.Item, Name: "a b"},
-		{Domain: sign.Item, Name: "a\n"}, {Domain: sign.Item, Name: "ä"}, {Domain: sign.Item, Name: "\x00"}, {Domain: sign.Item, Name: long + "x"}} {
-		if _, err := sign.Sign([]byte("x\n"), sign.Hash, c, alice, now, nil); err == nil || fault.CodeOf(err) != fault.Validation {
+	for _, c := range []sign.Claim{{}, {Domain: sign.Item}, {Domain: "rye/v2/items", Name: "x"},
+		{Domain: "", Name: "x"}, {Domain: sign.Item, Name: "a b"},
+		{Domain: sign.Item, Name: "a\n"}, {Domain: sign.Item, Name: "ä"}, {Domain: sign.Item, Name: "\x00"},
+		{Domain: sign.Item, Name: long + "x"}} {
+		if _, err := sign.Sign([]byte("x\n"), sign.Hash, c, alice, now, nil); err == nil ||
+			fault.CodeOf(err) != fault.Validation {
 			t.Errorf("%q: %v", c, err)
 		}
-		if err := check(string(mustSign(t, "x\n", sign.Hash, alice)), sign.Hash, c, alice); err == nil || fault.CodeOf(err) != fault.Validation {
+		if err := check(string(mustSign(t, "x\n", sign.Hash, alice)), sign.Hash, c, alice); err == nil ||
+			fault.CodeOf(err) != fault.Validation {
 			t.Errorf("%q: %v", c, err)
 		}
 		if c.Holds(sign.Line{}, alice.Public()) {
 			t.Errorf("%q holds", c)
 		}
 	}
-	for _, when := range []time.Time{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)} {
+	for _, when := range []time.Time{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		if _, err := sign.Sign([]byte("x\n"), sign.Hash, claim, alice, when, nil); err == nil {
 			t.Errorf("signed in the year %d", when.Year())
 		}
 	}
-	for _, d := range []sign.Domain{sign.Item, sign.Manifest, sign.Policy, sign.Revocations, sign.Rotation, sign.Index, sign.Token, sign.Transcript, sign.Audit} {
+	for _, d := range []sign.Domain{sign.Item, sign.Manifest, sign.Policy, sign.Revocations, sign.Rotation, sign.Index,
+		sign.Token, sign.Transcript, sign.Audit} {
 		c := sign.Claim{Domain: d, Name: long}
 		l, err := sign.New(cas.Sum(nil), c, alice, now)
 		if err != nil || !c.Holds(l, alice.Public()) || c.Holds(l, bob.Public()) {
 			t.Errorf("%s: %v", d, err)
 		}
-		for _, other := range []sign.Claim{{Domain: sign.Item, Name: "x"}, {Domain: sign.Audit, Name: long}, {Domain: d, Name: long, Tree: cas.Sum(nil)}} {
+		for _, other := range []sign.Claim{{Domain: sign.Item, Name: "x"}, {Domain: sign.Audit, Name: long},
+			{Domain: d, Name: long, Tree: cas.Sum(nil)}} {
 			if other.Holds(l, alice.Public()) && other != c {
 				t.Errorf("%s holds for %v", d, other)
 			}
@@ -195,7 +204,8 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	var unknown *sign.UnknownKeyError
-	if err := check(file, sign.Hash, claim, carol); !errors.As(err, &unknown) || len(unknown.Keys) != 2 || !strings.Contains(err.Error(), unknown.Keys[0]) {
+	if err := check(file, sign.Hash, claim, carol); !errors.As(err, &unknown) || len(unknown.Keys) != 2 ||
+		!strings.Contains(err.Error(), unknown.Keys[0]) {
 		t.Errorf("of strangers: %v", err)
 	}
 	// A key is found by what it is, not by what it is called.
@@ -203,13 +213,16 @@ func TestCheck(t *testing.T) {
 	if _, err := sign.Check(s, claim, liar); !errors.As(err, &unknown) {
 		t.Errorf("by another key under the name: %v", err)
 	}
-	if _, err := sign.Check(s, claim, func(key.Fingerprint) (key.Public, bool) { return key.Public{}, true }); !errors.As(err, &unknown) {
+	if _, err := sign.Check(s, claim, func(key.Fingerprint) (key.Public, bool) {
+		return key.Public{}, true
+	}); !errors.As(err, &unknown) {
 		t.Errorf("by no key: %v", err)
 	}
 	other := claim
 	other.Name = "tool:demo/ho"
 	var invalid *sign.SignatureInvalidError
-	if err := check(file, sign.Hash, other, alice); !errors.As(err, &invalid) || invalid.Key != alice.Public().Fingerprint() || !strings.Contains(err.Error(), other.Name) {
+	if err := check(file, sign.Hash, other, alice); !errors.As(err, &invalid) ||
+		invalid.Key != alice.Public().Fingerprint() || !strings.Contains(err.Error(), other.Name) {
 		t.Errorf("as something else: %v", err)
 	}
 	other = claim
@@ -220,7 +233,8 @@ func TestCheck(t *testing.T) {
 	var integrity *sign.IntegrityError
 	other = claim
 	other.Tree = cas.Sum(nil)
-	if err := check(file, sign.Hash, other, alice); !errors.As(err, &integrity) || integrity.What != "tree" || integrity.Expected != "none" {
+	if err := check(file, sign.Hash, other, alice); !errors.As(err, &integrity) || integrity.What != "tree" ||
+		integrity.Expected != "none" {
 		t.Errorf("with a tree: %v", err)
 	}
 	// Of one who is known and bad and one who is known and good, the bad one decides; a stranger's doesn't.
@@ -242,7 +256,8 @@ func TestCheck(t *testing.T) {
 	// Damage and strangers are told apart.
 	for _, k := range []key.Private{alice, carol} {
 		err := check(strings.Replace(file, "x\n", "y\n", 1), sign.Hash, claim, k)
-		if !errors.As(err, &integrity) || integrity.Expected != cas.Sum([]byte("x\n")).String() || integrity.Found != cas.Sum([]byte("y\n")).String() || integrity.OnlyLineEndings {
+		if !errors.As(err, &integrity) || integrity.Expected != cas.Sum([]byte("x\n")).String() ||
+			integrity.Found != cas.Sum([]byte("y\n")).String() || integrity.OnlyLineEndings {
 			t.Errorf("after an edit: %v", err)
 		}
 	}
@@ -256,7 +271,8 @@ func TestCheckStale(t *testing.T) {
 	slices.SortFunc(lines, func(a, b sign.Line) int { return a.Key.Compare(b.Key) })
 	file := "# " + lines[0].String() + "\n# " + lines[1].String() + "\ny\n"
 	var integrity *sign.IntegrityError
-	if err := check(file, sign.Hash, claim, alice, bob); !errors.As(err, &integrity) || integrity.Expected != old.Digest.String() {
+	if err := check(file, sign.Hash, claim, alice, bob); !errors.As(err, &integrity) ||
+		integrity.Expected != old.Digest.String() {
 		t.Error(err)
 	}
 	if err := check(file, sign.Hash, claim, bob); err != nil {
@@ -270,14 +286,16 @@ func TestCheckStale(t *testing.T) {
 	if _, err = sign.CheckLines(lines, fresh.Digest, claim, known(bob)); !errors.As(err, &integrity) {
 		t.Errorf("out of order: %v", err)
 	}
-	if _, err = sign.CheckLines([]sign.Line{fresh, fresh}, fresh.Digest, claim, known(bob)); !errors.As(err, &integrity) {
+	if _, err = sign.CheckLines([]sign.Line{fresh, fresh}, fresh.Digest, claim, known(bob)); !errors.As(err,
+		&integrity) {
 		t.Errorf("one twice: %v", err)
 	}
 	later, err := sign.New(fresh.Digest, claim, bob, now.Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = sign.CheckLines([]sign.Line{later, fresh}, fresh.Digest, claim, known(bob)); !errors.As(err, &integrity) {
+	if _, err = sign.CheckLines([]sign.Line{later, fresh}, fresh.Digest, claim, known(bob)); !errors.As(err,
+		&integrity) {
 		t.Errorf("two valid lines of one key: %v", err)
 	}
 	if _, err = sign.CheckLines(nil, fresh.Digest, claim, known(bob)); err != sign.ErrUnsigned {
@@ -328,7 +346,8 @@ func TestSignRepairs(t *testing.T) {
 	file := string(mustSign(t, "x\n", sign.Hash, alice, bob))
 	s := mustRead(t, []byte(file), sign.Hash)
 	a, b := "# "+s.Lines[0].String()+"\n", "# "+s.Lines[1].String()+"\n"
-	for _, broken := range []string{b + a + "x\n", a + a + b + "x\n", a + b + b + "x\n", strings.ReplaceAll(a+b, "\n", "\r\n") + "x\n"} {
+	for _, broken := range []string{b + a + "x\n", a + a + b + "x\n", a + b + b + "x\n",
+		strings.ReplaceAll(a+b, "\n", "\r\n") + "x\n"} {
 		if err := check(broken, sign.Hash, claim, alice); err == nil {
 			t.Errorf("accepted:\n%s", broken)
 		}
@@ -346,7 +365,8 @@ func TestSignRepairs(t *testing.T) {
 	}
 	var integrity *sign.IntegrityError
 	var version *sign.VersionError
-	for _, broken := range []string{strings.Replace(file, ":v2:2", ":v2:3x", 1), strings.TrimSuffix(a, "\n"), a + strings.TrimSuffix(b, "\n"), "# rye:signed:v2:\nx\n"} {
+	for _, broken := range []string{strings.Replace(file, ":v2:2", ":v2:3x", 1), strings.TrimSuffix(a, "\n"),
+		a + strings.TrimSuffix(b, "\n"), "# rye:signed:v2:\nx\n"} {
 		if _, err := sign.Sign([]byte(broken), sign.Hash, claim, alice, now, nil); !errors.As(err, &integrity) {
 			t.Errorf("%q: %v", broken, err)
 		}
@@ -354,11 +374,13 @@ func TestSignRepairs(t *testing.T) {
 			t.Errorf("%q: %v", broken, err)
 		}
 	}
-	for _, broken := range []string{a + "# rye:signed:v3:something else\nx\n", "# rye:signed:v10:\nx\n", a + "# rye:signed:v3:x\n# rye:signed:v2:x\n"} {
+	for _, broken := range []string{a + "# rye:signed:v3:something else\nx\n", "# rye:signed:v10:\nx\n",
+		a + "# rye:signed:v3:x\n# rye:signed:v2:x\n"} {
 		if _, err := sign.Sign([]byte(broken), sign.Hash, claim, alice, now, nil); !errors.As(err, &version) {
 			t.Errorf("%q: %v", broken, err)
 		}
-		if err := check(broken, sign.Hash, claim, alice); !errors.As(err, &version) || !strings.HasPrefix(version.Found, "v") {
+		if err := check(broken, sign.Hash, claim, alice); !errors.As(err, &version) ||
+			!strings.HasPrefix(version.Found, "v") {
 			t.Errorf("%q: %v", broken, err)
 		}
 	}
@@ -367,7 +389,8 @@ func TestSignRepairs(t *testing.T) {
 func TestRewrite(t *testing.T) {
 	file := mustSign(t, "x\ny\n", sign.Hash, alice)
 	s := mustRead(t, file, sign.Hash)
-	for _, other := range []string{"", "#", strings.Replace(string(file), "x\ny", "x\nz", 1), string(file) + "\n", string(file[1:])} {
+	for _, other := range []string{"", "#", strings.Replace(string(file), "x\ny", "x\nz", 1), string(file) + "\n",
+		string(file[1:])} {
 		if err := s.Rewrite(io.Discard, strings.NewReader(other), s.Lines); err != sign.ErrChanged {
 			t.Errorf("%q: %v", other, err)
 		}
@@ -403,11 +426,13 @@ func TestMake(t *testing.T) {
 		}
 		return m
 	}
-	if _, err := mustRead(t, file, sign.Hash).Make(bytes.Replace(file, []byte("text"), []byte("test"), 1), claim, alice, now, known(bob)); err != sign.ErrChanged {
+	if _, err := mustRead(t, file, sign.Hash).Make(bytes.Replace(file, []byte("text"), []byte("test"), 1), claim,
+		alice, now, known(bob)); err != sign.ErrChanged {
 		t.Errorf("another file: %v", err)
 	}
 	m := make(bob)
-	if got, err := sign.Check(m.After, claim, known(alice, bob)); err != nil || len(got) != 2 || len(m.Before.Lines) != 1 {
+	if got, err := sign.Check(m.After, claim, known(alice, bob)); err != nil || len(got) != 2 ||
+		len(m.Before.Lines) != 1 {
 		t.Errorf("%v, %v, %d lines before", got, err, len(m.Before.Lines))
 	}
 	other := claim

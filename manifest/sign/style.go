@@ -104,7 +104,8 @@ func (s Style) place(head []byte) (at int, c comment, ok bool) {
 		if second, m, ended := firstLine(rest); isCoding(second) && (ended || m < maxLine) {
 			return at + n + m, c, ended && !goesOn(second)
 		}
-	case c.open == comments[Angle].open && bytes.HasPrefix(line, []byte("<?xml ")) && bytes.HasSuffix(line, []byte("?>")):
+	case c.open == comments[Angle].open && bytes.HasPrefix(line, []byte("<?xml ")) &&
+		bytes.HasSuffix(line, []byte("?>")):
 		return at + n, c, ended
 	}
 	if bytes.HasPrefix(line, []byte("#!")) {

@@ -40,8 +40,9 @@ var (
 
 	// What the line says, wherever it stands: TIME:SHA256:SIGNATURE:KEY[|PROVIDER@USER].
 	v1Fields = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^rye:signed:([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z):([a-f0-9]{64}):` +
-			`([A-Za-z0-9_-]+={0,2}):([a-f0-9]{16})(?:\|([a-zA-Z0-9_-]+@[a-zA-Z0-9_-]+))?`)
+		return regexp.MustCompile(
+			`^rye:signed:([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z):([a-f0-9]{64}):` +
+				`([A-Za-z0-9_-]+={0,2}):([a-f0-9]{16})(?:\|([a-zA-Z0-9_-]+@[a-zA-Z0-9_-]+))?`)
 	})
 	v1OpenDirective = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<directive[^>]*>`) })
 )
@@ -86,8 +87,8 @@ func v1Shebang(b []byte) int {
 	return 0
 }
 
-// v1Comment returns the comment that the v1 line of a file stands in, or would: for a tool "# ", whatever its language,
-// unless the first line of text has the tool's own line comment.
+// v1Comment returns the comment that the v1 line of a file stands in, or would: for a tool "# ", whatever its
+// language, unless the first line of text has the tool's own line comment.
 func (s Style) v1Comment(text []byte) comment {
 	own := comments[s&commentBits]
 	switch {
@@ -119,9 +120,9 @@ func (s Style) findV1(head []byte) (*V1Line, bool) {
 	return l, true
 }
 
-// v1Cut returns where the line stands that signing again replaces, or one of its ancestors: the text, with any
-// line ends, that ^<!-- (rye|kiwi-mcp):(validated|signed):[^>]+-->\n matches or, behind a shebang and with the comment
-// of v1Comment, ^# (rye|kiwi-mcp):(validated|signed):[^\n]+\n. If there is none, start and end are where it would stand.
+// v1Cut returns where the line stands that signing again replaces, or one of its ancestors: the text, with any line
+// ends, that ^<!-- (rye|kiwi-mcp):(validated|signed):[^>]+-->\n matches or, behind a shebang and with the comment of
+// v1Comment, ^# (rye|kiwi-mcp):(validated|signed):[^\n]+\n. If there is none, start and end are where it would stand.
 func (s Style) v1Cut(file []byte) (start, end int) {
 	if s&v1Bits == V1Tool {
 		start = v1Shebang(file)
@@ -146,7 +147,8 @@ func (s Style) v1Cut(file []byte) (start, end int) {
 		n, ended := v1Line(text[least-1:])
 		n += least - 1
 		isTool := s&v1Bits == V1Tool
-		if length := len(bytes.TrimRight(text[:n], "\r\n")); ended && (isTool && length > 0 || !isTool && length == least) {
+		if length := len(bytes.TrimRight(text[:n], "\r\n")); ended &&
+			(isTool && length > 0 || !isTool && length == least) {
 			return start, len(file) - len(text) + n
 		}
 		break

@@ -25,11 +25,14 @@ func unbase64(t testing.TB, s string) []byte {
 
 // What rye 1 made of these texts with the first key of RFC 8032.
 var v1Texts = []struct{ kind, ext, text, hash, sig string }{
-	{"tool", ".py", "__version__ = \"1.0.0\"\nprint(\"hi\")\n", "8c32baea2856eafac9618af8090e77b1c862c7817ed6855a5ef5d2a1cea8b3c5",
+	{"tool", ".py", "__version__ = \"1.0.0\"\nprint(\"hi\")\n",
+		"8c32baea2856eafac9618af8090e77b1c862c7817ed6855a5ef5d2a1cea8b3c5",
 		"Wl0eozhoFitnYRGDC027hnvHDA0DHhGpqUnQoGwo2g0YIyAuwCT0_1VxPlWCZeE20je2TAs3bgGKhwSDANFQCw=="},
-	{"directive", ".md", "<directive name=\"t\" version=\"1.0.0\">\n</directive>", "5b98b1d3cf652d46167482a949cff5e7181df2ad2c9d2399424fc8ee9c40c5fe",
+	{"directive", ".md", "<directive name=\"t\" version=\"1.0.0\">\n</directive>",
+		"5b98b1d3cf652d46167482a949cff5e7181df2ad2c9d2399424fc8ee9c40c5fe",
 		"POuGAmTSX8YPWLhFNuA-28mXkSDihChzs-TxO2z8rRjopUbqMOCNycySoJ4tVBPaSvcdCOV169_kj5CqBTLDAQ=="},
-	{"knowledge", ".md", "\n```yaml\nid: k\n```\n\nBody\n", "2c69f23d6ec8b94cdc78f005369564fbb0732766d4c19c0c5f9a7db69f2f12aa",
+	{"knowledge", ".md", "\n```yaml\nid: k\n```\n\nBody\n",
+		"2c69f23d6ec8b94cdc78f005369564fbb0732766d4c19c0c5f9a7db69f2f12aa",
 		"ZJmsnE3wIZdEhxRLCHjg4z3by_mgF_v7GeqVFSiIfjUr_h1t3JlVFlZPiWZbznD3DLTJwAYqiiGykApbQLrIBg=="},
 }
 
@@ -60,7 +63,8 @@ func TestV1Vectors(t *testing.T) {
 		}
 		s := mustRead(t, file, style)
 		signers, err := sign.CheckV1(s, one(k.Public()))
-		if err != nil || len(signers) != 1 || signers[0].Format != sign.V1 || signers[0].Key != k.Public() || s.Stripped != cas.Sum([]byte(c.text)) {
+		if err != nil || len(signers) != 1 || signers[0].Format != sign.V1 || signers[0].Key != k.Public() ||
+			s.Stripped != cas.Sum([]byte(c.text)) {
 			t.Errorf("%v, %v", signers, err)
 		}
 		if s.Format.String() != "v1" || s.V1.Key != "7f2d9ed0b71b8e5a" || s.V1.Origin != "" {
@@ -98,11 +102,14 @@ func TestV1Vectors(t *testing.T) {
 // Signatures that were published, under keys that were.
 func TestV1Published(t *testing.T) {
 	for _, c := range []struct{ id, body, hash, sig string }{
-		{"9fbfabe975fa5a7f", "MCowBQYDK2VwAyEAY24FNlBttfGlH91xaEe4Ms0Meu5kvHL8L8W6w9lVyLU=", "fcfbc30bb08479d50a0e1b7296e6850badfb596fe28b88015b3b9d7e724799c6",
+		{"9fbfabe975fa5a7f", "MCowBQYDK2VwAyEAY24FNlBttfGlH91xaEe4Ms0Meu5kvHL8L8W6w9lVyLU=",
+			"fcfbc30bb08479d50a0e1b7296e6850badfb596fe28b88015b3b9d7e724799c6",
 			"LflSCHv36vYKUndwYHId5tkgfD1vrW88nY14GM2ulScf0ldhq1DF7QGhnmvhArX3ZMTlPS3BBWP9_OV0V1NdCA=="},
-		{"9fbfabe975fa5a7f", "MCowBQYDK2VwAyEAY24FNlBttfGlH91xaEe4Ms0Meu5kvHL8L8W6w9lVyLU=", "5a669232500fd1d41c4d1ef3ef45a1328acbe1adf75a6a40988627c7e8b99bcc",
+		{"9fbfabe975fa5a7f", "MCowBQYDK2VwAyEAY24FNlBttfGlH91xaEe4Ms0Meu5kvHL8L8W6w9lVyLU=",
+			"5a669232500fd1d41c4d1ef3ef45a1328acbe1adf75a6a40988627c7e8b99bcc",
 			"GOXF9BM-CsH81Vdk1ssbSDt9-nEpcc4xOJlgywyY8ZdbrSo9cr_B-k8GYqbUc8TyGyoWSmMc3HFqC1GcJ6YlAQ=="},
-		{"4b987fd4e40303ac", "MCowBQYDK2VwAyEAgc0X8VKJuKzFh/aSw/XeYEdp3keIqncwu9ySd81Y69g=", "b1569f1d53127f25326f90ef2ad2db5bd9c453586c6ab9d044384832df726cdb",
+		{"4b987fd4e40303ac", "MCowBQYDK2VwAyEAgc0X8VKJuKzFh/aSw/XeYEdp3keIqncwu9ySd81Y69g=",
+			"b1569f1d53127f25326f90ef2ad2db5bd9c453586c6ab9d044384832df726cdb",
 			"XXTeXX4UdBosjoi_Z_Kc8rLHfRn8F6-AVEqnNatLMFvZxXevwhrB4zUPQYxJwxk78G4OEd5TzB1XRlkLp9onCg=="},
 	} {
 		p, err := key.ParsePublicPEM([]byte("-----BEGIN PUBLIC KEY-----\n" + c.body + "\n-----END PUBLIC KEY-----\n"))
@@ -113,8 +120,11 @@ func TestV1Published(t *testing.T) {
 			t.Errorf("%s: %s", c.id, p.V1ID())
 		}
 		// A file with this line is read as such, whatever its content.
-		s := mustRead(t, []byte("# rye:signed:2026-02-18T05:40:31Z:"+c.hash+":"+c.sig+":"+c.id+"|rye-registry@ann\nx\n"), sign.Hash|sign.V1Tool)
-		if s.V1 == nil || s.V1.Key != c.id || s.V1.Origin != "rye-registry@ann" || hex.EncodeToString(s.V1.SHA256[:]) != c.hash {
+		s := mustRead(t,
+			[]byte("# rye:signed:2026-02-18T05:40:31Z:"+c.hash+":"+c.sig+":"+c.id+"|rye-registry@ann\nx\n"), sign.Hash|
+				sign.V1Tool)
+		if s.V1 == nil || s.V1.Key != c.id || s.V1.Origin != "rye-registry@ann" ||
+			hex.EncodeToString(s.V1.SHA256[:]) != c.hash {
 			t.Errorf("%+v", s.V1)
 		}
 		var integrity *sign.IntegrityError
@@ -154,7 +164,8 @@ func TestV1Payload(t *testing.T) {
 		{sign.V1Tool, "#!/bin/sh\r# rye:signed:x\ra\r", "a\n"},
 		{sign.V1Tool, htm + "a", htm + "a"},
 		{sign.V1Directive, htm + "x <directive a> y </directive> z", "<directive a> y </directive>"},
-		{sign.V1Directive, "<directive>\r\na</directive></directive>x<directive>", "<directive>\na</directive></directive>"},
+		{sign.V1Directive, "<directive>\r\na</directive></directive>x<directive>",
+			"<directive>\na</directive></directive>"},
 		{sign.V1Directive, "<directives></directive>", "<directives></directive>"},
 		{sign.V1Directive, "<directive\na=\"1\"\n></directive>", "<directive\na=\"1\"\n></directive>"},
 		{sign.V1Knowledge, htm + "a\n", "a\n"},
@@ -180,7 +191,8 @@ func TestV1Payload(t *testing.T) {
 			t.Errorf("%d %q: got %q, %v, want %q", c.style, c.file, got, err, c.want)
 		}
 	}
-	for _, file := range []string{"", "<directive>", "</directive>", "</directive><directive>", "<directive </directive>", "<directive\xff></directive>"} {
+	for _, file := range []string{"", "<directive>", "</directive>", "</directive><directive>",
+		"<directive </directive>", "<directive\xff></directive>"} {
 		if got, err := sign.V1Payload([]byte(file), sign.V1Directive); err == nil {
 			t.Errorf("%q: %q", file, got)
 		}
@@ -190,20 +202,24 @@ func TestV1Payload(t *testing.T) {
 func TestV1Signing(t *testing.T) {
 	k := rfcKeys(t)[0]
 	for _, c := range []struct{ text, above, below string }{
-		{"#!/bin/sh\necho\n", "#!/bin/sh\n", "echo\n"}, {"echo\r\n", "", "echo\n"}, {"# rye:validated:x\necho\n", "", "echo\n"}, {"", "", ""}, {"#!/bin/sh\r\n# kiwi-mcp:signed:x\r\na\r\n", "#!/bin/sh\n", "a\n"},
+		{"#!/bin/sh\necho\n", "#!/bin/sh\n", "echo\n"}, {"echo\r\n", "", "echo\n"},
+		{"# rye:validated:x\necho\n", "", "echo\n"}, {"", "", ""},
+		{"#!/bin/sh\r\n# kiwi-mcp:signed:x\r\na\r\n", "#!/bin/sh\n", "a\n"},
 	} {
 		style := sign.Hash | sign.V1Tool
 		file, err := sign.SignV1([]byte(c.text), style, k, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := string(file); !strings.HasPrefix(s, c.above+"# rye:signed:2") || !strings.HasSuffix(s, ":7f2d9ed0b71b8e5a\n"+c.below) {
+		if s := string(file); !strings.HasPrefix(s, c.above+"# rye:signed:2") ||
+			!strings.HasSuffix(s, ":7f2d9ed0b71b8e5a\n"+c.below) {
 			t.Errorf("%q became %q", c.text, file)
 		}
 		if again, err := sign.SignV1(file, style, k, now); err != nil || string(again) != string(file) {
 			t.Errorf("again it became %q, %v", again, err)
 		}
-		for _, text := range []string{string(file), strings.ReplaceAll(string(file), "\n", "\r\n"), strings.ReplaceAll(string(file), "\n", "\r")} {
+		for _, text := range []string{string(file), strings.ReplaceAll(string(file), "\n", "\r\n"),
+			strings.ReplaceAll(string(file), "\n", "\r")} {
 			if _, err := sign.CheckV1(mustRead(t, []byte(text), style), one(k.Public())); err != nil {
 				t.Errorf("%q: %v", text, err)
 			}
@@ -234,7 +250,8 @@ func TestV1OtherComment(t *testing.T) {
 	}
 	v2 := mustSign(t, "let x\n", sign.Slashes, k)
 	line, _, _ := strings.Cut(string(v1), "\n")
-	for _, both := range []string{line + "\n" + string(v2), strings.Replace(string(v2), "\nlet", "\n"+line+"\nlet", 1)} {
+	for _, both := range []string{line + "\n" + string(v2),
+		strings.Replace(string(v2), "\nlet", "\n"+line+"\nlet", 1)} {
 		s, err := sign.ReadBytes([]byte(both), style)
 		if err == nil {
 			_, err = sign.Check(s, claim, known(k))
@@ -270,7 +287,8 @@ func TestV1OwnComment(t *testing.T) {
 			}
 			own := strings.Replace(string(v1), "# rye:", open+"rye:", 1)
 			s := mustRead(t, []byte(own), style)
-			if signers, err := sign.CheckV1(s, one(k.Public())); err != nil || len(signers) != 1 || s.Stripped != cas.Sum([]byte(text)) {
+			if signers, err := sign.CheckV1(s, one(k.Public())); err != nil || len(signers) != 1 ||
+				s.Stripped != cas.Sum([]byte(text)) {
 				t.Errorf("%s: %v, %v", own, signers, err)
 			}
 			if got := string(sign.StripV1([]byte(own), style)); got != text {
@@ -288,7 +306,8 @@ func TestV1OwnComment(t *testing.T) {
 			v2 := mustSign(t, text, style, k)
 			line := strings.SplitAfter(own[len(shebang):], "\n")[0]
 			for _, at := range []string{open + "rye:signed:v2", "let x"} {
-				if _, err := sign.ReadBytes([]byte(strings.Replace(string(v2), at, line+at, 1)), style); !errors.As(err, &integrity) {
+				if _, err := sign.ReadBytes([]byte(strings.Replace(string(v2), at, line+at, 1)),
+					style); !errors.As(err, &integrity) {
 					t.Errorf("beside v2: %v", err)
 				}
 			}
@@ -311,11 +330,14 @@ func TestV1Keys(t *testing.T) {
 		t.Errorf("of many candidates: %v, %v", got, err)
 	}
 	var invalid *sign.SignatureInvalidError
-	if _, err := sign.CheckV1(s, func(string) []key.Public { return []key.Public{keys[1].Public()} }); !errors.As(err, &invalid) {
+	if _, err := sign.CheckV1(s, func(string) []key.Public {
+		return []key.Public{keys[1].Public()}
+	}); !errors.As(err, &invalid) {
 		t.Errorf("of a key with the same digits: %v", err)
 	}
 	var unknown *sign.UnknownKeyError
-	if _, err := sign.CheckV1(s, one(keys[1].Public())); !errors.As(err, &unknown) || unknown.Keys[0] != keys[0].Public().V1ID() {
+	if _, err := sign.CheckV1(s, one(keys[1].Public())); !errors.As(err, &unknown) ||
+		unknown.Keys[0] != keys[0].Public().V1ID() {
 		t.Errorf("of no known key: %v", err)
 	}
 	if _, err := sign.CheckV1(mustRead(t, []byte("x\n"), style), all()); err != sign.ErrUnsigned {
@@ -343,7 +365,8 @@ func TestV1GoesOn(t *testing.T) {
 		moved := strings.Replace(string(fits), "tclsh\n", "tclsh \\"+end, 1)
 		s, err := sign.ReadBytes([]byte(moved), style)
 		var integrity *sign.IntegrityError
-		if !errors.As(err, &integrity) || err.Error() != "the line above the signature line ends in a backslash, and may go on in it" {
+		if !errors.As(err, &integrity) ||
+			err.Error() != "the line above the signature line ends in a backslash, and may go on in it" {
 			t.Errorf("%q: %v", moved, err)
 		}
 		if _, err2 := sign.CheckV1(s, func(string) []key.Public { return []key.Public{alice.Public()} }); err2 != err {

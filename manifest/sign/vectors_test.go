@@ -140,11 +140,13 @@ func goodVectors(t *testing.T) (list []vector, files [][]byte) {
 	add(vector{File: "manifest.yaml", Name: "bundle:demo@1.0.0"}, "rye: \"manifest/2\"\nid: \"demo\"\n", keys[1])
 	add(vector{File: "no-newline.sh", Name: "tool:demo/hi"}, "echo hi", keys[0])
 	add(vector{File: "empty.sh", Name: "tool:demo/hi"}, "", keys[0])
-	add(vector{File: "coding.py", Name: "tool:demo/hi"}, "#!/usr/bin/python3\n# -*- coding: latin-1 -*-\nx = '\xe9'\n", keys[0])
+	add(vector{File: "coding.py", Name: "tool:demo/hi"}, "#!/usr/bin/python3\n# -*- coding: latin-1 -*-\nx = '\xe9'\n",
+		keys[0])
 	add(vector{File: "crlf.py", Name: "tool:demo/hi"}, "#!/usr/bin/python3\r\nx = 1\r\n", keys[0])
 	add(vector{File: "bom.py", Name: "tool:demo/hi"}, "\ufeffx = 1\n", keys[0])
 	add(vector{File: "front.md", Name: "knowledge:demo/k"}, "---\ntitle: K\n---\n\n# K\n", keys[0], keys[2])
-	add(vector{File: "plain.md", Name: "directive:demo/d"}, "# D\n\n```\n# rye:signed:v2: is text here\n```\n", keys[0])
+	add(vector{File: "plain.md", Name: "directive:demo/d"}, "# D\n\n```\n# rye:signed:v2: is text here\n```\n",
+		keys[0])
 	add(vector{File: "decl.xml", Name: "knowledge:demo/x"}, "<?xml version=\"1.0\"?>\n<a/>\n", keys[0])
 	add(vector{File: "node.js", Name: "tool:demo/hi"}, "#!/usr/bin/env node\nconsole.log(1)\n", keys[0])
 	add(vector{File: "doc.lua", Name: "tool:demo/hi"}, "---\n-- what it does\nprint(1)\n", keys[0])
@@ -222,22 +224,30 @@ func badVectors(t *testing.T, files map[string]string) (list []vector, bad [][]b
 	add("unsorted", lines[0]+lines[2]+lines[1]+lines[3]+rest)
 	add("two-by-one-key", lines[0]+lines[1]+lines[1]+lines[2]+rest)
 	add("apart", lines[0]+lines[1]+"\n"+lines[2]+lines[3]+rest)
-	add("one-bad-of-three", strings.Replace(three, lines[2], strings.Replace(lines[2], "09:00:00Z", "09:00:01Z", 1), 1))
+	add("one-bad-of-three", strings.Replace(three, lines[2], strings.Replace(lines[2], "09:00:00Z", "09:00:01Z", 1),
+		1))
 	add("17-lines", lines[0]+strings.Repeat(line, 17)+rest)
 	add("v1-beside-v2", lines[0]+line+strings.SplitAfter(v1, "\n")[0]+rest)
 	add("v2-beside-v1", lines[0]+strings.SplitAfter(v1, "\n")[0]+line+rest)
 	add("v1-alone", v1)
 	add("line-alone-without-end", strings.TrimSuffix(line, "\n"))
-	list = append(list, vector{File: "other-name.py", Domain: "rye/v2/item", Name: "tool:demo/ho"}, vector{File: "other-domain.py", Domain: "rye/v2/manifest", Name: "tool:demo/hi"},
+	list = append(list, vector{File: "other-name.py", Domain: "rye/v2/item", Name: "tool:demo/ho"},
+		vector{File: "other-domain.py", Domain: "rye/v2/manifest", Name: "tool:demo/hi"},
 		vector{File: "no-tree.py", Domain: "rye/v2/item", Name: "tool:demo/hi", Tree: cas.Sum(nil).String()})
 	bad = append(bad, []byte(one), []byte(one), []byte(files["tree.py"]))
 	for _, c := range []struct{ name, kind, from, old, new string }{
-		{"v1-directive", "directive", "v1-directive.md", "\"t\"", "\"u\""}, {"v1-tool", "tool", "v1-tool.py", "hi", "ho"}, {"v1-knowledge", "knowledge", "v1-knowledge.md", "Body", "body"},
-		{"v1-signature", "tool", "v1-tool.py", "Wl0", "Wl1"}, {"v1-pad-bits", "tool", "v1-tool.py", "Cw==", "Cx=="}, {"v1-unpadded", "tool", "v1-tool.py", "Cw==", "Cw"},
-		{"v1-key", "tool", "v1-tool.py", "7f2d", "7f2e"}, {"v1-no-directive", "directive", "v1-directive.md", "</directive>", "</directives>"}, {"v1-not-first", "tool", "v1-tool.py", "# rye", "\n# rye"},
+		{"v1-directive", "directive", "v1-directive.md", "\"t\"", "\"u\""},
+		{"v1-tool", "tool", "v1-tool.py", "hi", "ho"},
+		{"v1-knowledge", "knowledge", "v1-knowledge.md", "Body", "body"},
+		{"v1-signature", "tool", "v1-tool.py", "Wl0", "Wl1"}, {"v1-pad-bits", "tool", "v1-tool.py", "Cw==", "Cx=="},
+		{"v1-unpadded", "tool", "v1-tool.py", "Cw==", "Cw"},
+		{"v1-key", "tool", "v1-tool.py", "7f2d", "7f2e"},
+		{"v1-no-directive", "directive", "v1-directive.md", "</directive>", "</directives>"},
+		{"v1-not-first", "tool", "v1-tool.py", "# rye", "\n# rye"},
 		{"v1-not-utf8", "tool", "v1-tool.py", "hi", "h\xff"},
 	} {
-		list = append(list, vector{File: c.name + filepath.Ext(c.from), Kind: c.kind, Domain: "rye/v2/item", Name: "tool:demo/hi"})
+		list = append(list, vector{File: c.name + filepath.Ext(c.from), Kind: c.kind, Domain: "rye/v2/item",
+			Name: "tool:demo/hi"})
 		bad = append(bad, []byte(strings.Replace(files[c.from], c.old, c.new, 1)))
 	}
 	return list, bad
@@ -310,8 +320,10 @@ func TestDocExample(t *testing.T) {
 // The errors of a file that was damaged and of one that was never good are of one type each.
 func TestVectorTypes(t *testing.T) {
 	for name, want := range map[string]any{
-		"content.py": new(*sign.IntegrityError), "time.py": new(*sign.SignatureInvalidError), "version-3.py": new(*sign.VersionError), "unsorted.py": new(*sign.IntegrityError),
-		"fingerprint-of-another.py": new(*sign.UnknownKeyError), "signature-s-plus-l.py": new(*sign.SignatureInvalidError), "17-lines.py": new(*sign.IntegrityError),
+		"content.py": new(*sign.IntegrityError), "time.py": new(*sign.SignatureInvalidError),
+		"version-3.py": new(*sign.VersionError), "unsorted.py": new(*sign.IntegrityError),
+		"fingerprint-of-another.py": new(*sign.UnknownKeyError),
+		"signature-s-plus-l.py":     new(*sign.SignatureInvalidError), "17-lines.py": new(*sign.IntegrityError),
 		"v1-beside-v2.py": new(*sign.IntegrityError),
 	} {
 		b, err := os.ReadFile(filepath.Join(vectorDir, "bad", name))

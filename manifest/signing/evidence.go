@@ -15,12 +15,13 @@ import (
 
 // Evidence is what was found out about one file, whatever the answer.
 type Evidence struct {
-	Name      string       `json:"name"`
-	File      string       `json:"file"`
-	Space     string       `json:"space,omitempty"` // of an item
-	Allowed   bool         `json:"allowed"`
-	Trust     string       `json:"trust"`          // "signed", "digest", "builtin", "unsigned", "refused"
-	Reason    string       `json:"reason"`         // one word for what was found: the policy's, or what is wrong with the file
+	Name    string `json:"name"`
+	File    string `json:"file"`
+	Space   string `json:"space,omitempty"` // of an item
+	Allowed bool   `json:"allowed"`
+	Trust   string `json:"trust"` // "signed", "digest", "builtin", "unsigned", "refused"
+	// one word for what was found: the policy's, or what is wrong with the file
+	Reason    string       `json:"reason"`
 	Code      fault.Code   `json:"code,omitempty"` // of the refusal
 	Message   string       `json:"message,omitempty"`
 	Raw       string       `json:"raw"`
@@ -43,13 +44,14 @@ type Evidence struct {
 	Expected  string       `json:"expected,omitempty"`
 	Found     string       `json:"found,omitempty"`
 	LineEnds  bool         `json:"only_line_endings_differ,omitempty"`
-	Line      int          `json:"line,omitempty"` // of what is refused: where its signatures are, or what is wrong; 0 if it is the whole file
-	Sentence  string       `json:"-"`              // the policy's reason in full
-	Hint      []string     `json:"-"`              // for the report, where the hints about items don't fit
+	// of what is refused: where its signatures are, or what is wrong; 0 if it is the whole file
+	Line     int      `json:"line,omitempty"`
+	Sentence string   `json:"-"` // the policy's reason in full
+	Hint     []string `json:"-"` // for the report, where the hints about items don't fit
 }
 
-// Verify reads a file, checks its signatures and asks the policies. The fault is the refusal, nil if the file may be used.
-// lists is where rotations that were carried out are remembered.
+// Verify reads a file, checks its signatures and asks the policies. The fault is the refusal, nil if the file may be
+// used. lists is where rotations that were carried out are remembered.
 func Verify(t *trust.Trust, lists trust.Lists, s Subject, file io.ReadSeeker) (*Evidence, *fault.Error) {
 	e, err := examine(t, s, file, policy.ToUse)
 	ans := newEvidence(t, e)
@@ -74,7 +76,8 @@ func Verify(t *trust.Trust, lists trust.Lists, s Subject, file io.ReadSeeker) (*
 func Refused(t *trust.Trust, name, file, space string, err error) (*Evidence, *fault.Error) {
 	f := fault.Of(err)
 	v := &Evidence{Name: name, File: file, Space: space, Format: "none", Signers: []SignerLine{}, Warnings: []string{},
-		Policy: t.Root.Path, PolicyID: t.Root.Side.Policy.ID().String(), Origin: t.Root.Origin, Code: f.Line().Code, Message: f.Text}
+		Policy: t.Root.Path, PolicyID: t.Root.Side.Policy.ID().String(), Origin: t.Root.Origin, Code: f.Line().Code,
+		Message: f.Text}
 	v.Line, _ = f.Details["line"].(int)
 	v.refuse(f)
 	return v, f
@@ -83,8 +86,9 @@ func Refused(t *trust.Trust, name, file, space string, err error) (*Evidence, *f
 func newEvidence(t *trust.Trust, e examined) *Evidence {
 	d := &e.Decision
 	ans := &Evidence{
-		Name: e.Name, File: e.About.File, Allowed: d.Allowed, Trust: "refused", Raw: e.Signed.Raw.String(), Stripped: e.Signed.Stripped.String(),
-		Format: e.Signed.Format.String(), Rule: d.Rule, Count: d.Count, Threshold: d.Threshold,
+		Name: e.Name, File: e.About.File, Allowed: d.Allowed, Trust: "refused", Raw: e.Signed.Raw.String(),
+		Stripped: e.Signed.Stripped.String(),
+		Format:   e.Signed.Format.String(), Rule: d.Rule, Count: d.Count, Threshold: d.Threshold,
 		Signers: []SignerLine{}, Warnings: append([]string{}, d.Warnings...),
 	}
 	au := t.Root

@@ -108,7 +108,9 @@ func (e examined) othersOf(t *trust.Trust) (left []string) {
 		if k, _ := s.Policy.KeyNamed(name); s.KeyFault(k, t.Now) != policy.Admitted {
 			continue
 		}
-		if !slices.ContainsFunc(e.Decision.Signers, func(v policy.Verdict) bool { return v.Name == name && v.Code == policy.Admitted }) {
+		if !slices.ContainsFunc(e.Decision.Signers, func(v policy.Verdict) bool {
+			return v.Name == name && v.Code == policy.Admitted
+		}) {
 			left = append(left, name)
 		}
 	}

@@ -100,7 +100,8 @@ func (k *Signer) signV2(s Subject, raw []byte) (m *sign.Made, err error) {
 		m, err = before.Make(raw, s.Claim(), k.Key, k.At, known)
 	}
 	if errors.Is(err, sign.ErrV1) {
-		err = fault.New(fault.Validation, "%q is signed in the first format (v1)", s.File).From(err).Try("rye sign --upgrade " + s.typed())
+		err = fault.New(fault.Validation, "%q is signed in the first format (v1)",
+			s.File).From(err).Try("rye sign --upgrade " + s.typed())
 	}
 	return m, err
 }
@@ -128,7 +129,8 @@ func (k *Signer) signV1(s Subject, raw []byte) ([]byte, error) {
 	before, err := sign.ReadBytes(raw, s.Signing())
 	switch {
 	case err == nil && before.Format == sign.V2:
-		return nil, fault.New(fault.Validation, "%q is signed in format v2: a signature of the first format (v1) can't be added", s.File)
+		return nil, fault.New(fault.Validation,
+			"%q is signed in format v2: a signature of the first format (v1) can't be added", s.File)
 	case err == nil && before.Format == sign.V1:
 		own := func(id string) (own []key.Public) {
 			if id == k.Key.Public().V1ID() {
@@ -155,8 +157,10 @@ func (k *Signer) signed(s Subject, out, raw []byte, before, after sign.Signed) (
 			return nil, err
 		}
 	}
-	l := &Signed{Name: s.Name, File: s.File, Key: k.Key.Public().Fingerprint().String(), Format: after.Format.String(), Bytes: out,
-		Raw: after.Raw.String(), Stripped: after.Stripped.String(), Lines: max(len(after.Lines), 1), Changed: !bytes.Equal(out, raw)}
+	l := &Signed{Name: s.Name, File: s.File, Key: k.Key.Public().Fingerprint().String(), Format: after.Format.String(),
+		Bytes: out,
+		Raw:   after.Raw.String(), Stripped: after.Stripped.String(), Lines: max(len(after.Lines), 1),
+		Changed: !bytes.Equal(out, raw)}
 	if l.Changed {
 		l.Replaced = k.replaced(before, after)
 	}

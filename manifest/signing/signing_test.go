@@ -62,16 +62,22 @@ func TestSignAndVerify(t *testing.T) {
 	}{
 		{name: "unsigned", rule: "keys: [alice]", code: fault.Unsigned, trust: "unsigned", hint: "less 'a b.py'"},
 		{name: "signed", rule: "keys: [alice]", signers: []*signing.Signer{alice}, trust: "signed"},
-		{name: "too few", rule: "keys: [alice, bob], threshold: 2", signers: []*signing.Signer{alice}, code: fault.BelowThreshold, trust: "refused",
+		{name: "too few", rule: "keys: [alice, bob], threshold: 2", signers: []*signing.Signer{alice},
+			code: fault.BelowThreshold, trust: "refused",
 			hint: "rye sign 'a b.py' --as tool:t --key OTHER"},
-		{name: "excepted", rule: "keys: [alice], except: [t]", signers: []*signing.Signer{alice}, code: fault.Policy, trust: "refused", hint: "rye trust check tool:t"},
-		{name: "of a stranger", rule: "keys: [bob]", signers: []*signing.Signer{{Key: keytest.Eve(), At: now, Now: now}}, code: fault.UntrustedKey, trust: "refused",
+		{name: "excepted", rule: "keys: [alice], except: [t]", signers: []*signing.Signer{alice}, code: fault.Policy,
+			trust: "refused", hint: "rye trust check tool:t"},
+		{name: "of a stranger", rule: "keys: [bob]", signers: []*signing.Signer{{Key: keytest.Eve(), At: now,
+			Now: now}}, code: fault.UntrustedKey, trust: "refused",
 			hint: "rye docs keys"},
-		{name: "v1", rule: "keys: [alice]", signers: []*signing.Signer{{Key: keytest.Alice(), V1: true, At: now, Now: now}}, code: fault.Policy, trust: "refused",
+		{name: "v1", rule: "keys: [alice]", signers: []*signing.Signer{{Key: keytest.Alice(), V1: true, At: now,
+			Now: now}}, code: fault.Policy, trust: "refused",
 			hint: "rye trust add alice --names '**' --accept v1"},
-		{name: "v1 that is accepted", rule: "keys: [alice], accept: [v1, v2]", signers: []*signing.Signer{{Key: keytest.Alice(), V1: true, At: now, Now: now}},
-			code: fault.Policy, trust: "refused", hint: "rye sign --upgrade --all"},
-		{name: "changed", rule: "keys: [alice]", signers: []*signing.Signer{alice}, edit: "print(2)", code: fault.Integrity, trust: "refused", hint: "rye sign 'a b.py' --as tool:t"},
+		{name: "v1 that is accepted", rule: "keys: [alice], accept: [v1, v2]",
+			signers: []*signing.Signer{{Key: keytest.Alice(), V1: true, At: now, Now: now}},
+			code:    fault.Policy, trust: "refused", hint: "rye sign --upgrade --all"},
+		{name: "changed", rule: "keys: [alice]", signers: []*signing.Signer{alice}, edit: "print(2)",
+			code: fault.Integrity, trust: "refused", hint: "rye sign 'a b.py' --as tool:t"},
 	} {
 		tr := trusting(t, c.rule)
 		file := plain
@@ -94,7 +100,8 @@ func TestSignAndVerify(t *testing.T) {
 			file = bytes.Replace(file, []byte("print(1)"), []byte(c.edit), 1)
 		}
 		v, f := signing.Verify(tr, trust.Lists{}, s, bytes.NewReader(file))
-		if v.Code != c.code || v.Trust != c.trust || v.Allowed != (f == nil) || f != nil && (f.Code != c.code || !slices.Contains(f.Hint, c.hint)) {
+		if v.Code != c.code || v.Trust != c.trust || v.Allowed != (f == nil) || f != nil &&
+			(f.Code != c.code || !slices.Contains(f.Hint, c.hint)) {
 			t.Errorf("%s: %+v, %+v", c.name, v, f)
 		}
 	}
@@ -109,19 +116,24 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	sign := func(k *signing.Signer) (*signing.Signed, error) { return k.Sign(s, first.Bytes) }
-	if _, err := sign(&signing.Signer{Key: keytest.Bob(), At: now, Now: now}); fault.CodeOf(err) != fault.Validation || !strings.Contains(fault.Of(err).Hint[0], "--upgrade") {
+	if _, err := sign(&signing.Signer{Key: keytest.Bob(), At: now, Now: now}); fault.CodeOf(err) != fault.Validation ||
+		!strings.Contains(fault.Of(err).Hint[0], "--upgrade") {
 		t.Errorf("signed in v2 without upgrade: %v", err)
 	}
-	if _, err := sign(&signing.Signer{Key: keytest.Alice(), Upgrade: true, At: now, Now: now}); fault.CodeOf(err) != fault.Policy {
+	if _, err := sign(&signing.Signer{Key: keytest.Alice(), Upgrade: true, At: now,
+		Now: now}); fault.CodeOf(err) != fault.Policy {
 		t.Errorf("without a policy: %v", err)
 	}
-	if _, err := sign(&signing.Signer{Key: keytest.Alice(), Upgrade: true, At: now, Now: now, Trust: trusting(t, "keys: [alice]")}); fault.CodeOf(err) != fault.Policy {
+	if _, err := sign(&signing.Signer{Key: keytest.Alice(), Upgrade: true, At: now, Now: now,
+		Trust: trusting(t, "keys: [alice]")}); fault.CodeOf(err) != fault.Policy {
 		t.Errorf("a policy that accepts v2 alone: %v", err)
 	}
-	if _, err := sign(&signing.Signer{Key: keytest.Alice(), Upgrade: true, At: now, Now: now, Trust: trusting(t, "keys: [bob], accept: [v1, v2]")}); fault.CodeOf(err) != fault.Policy {
+	if _, err := sign(&signing.Signer{Key: keytest.Alice(), Upgrade: true, At: now, Now: now,
+		Trust: trusting(t, "keys: [bob], accept: [v1, v2]")}); fault.CodeOf(err) != fault.Policy {
 		t.Errorf("of a key without a rule: %v", err)
 	}
-	up, err := sign(&signing.Signer{Key: keytest.Alice(), Upgrade: true, At: now, Now: now, Trust: trusting(t, "keys: [alice], accept: [v1, v2]")})
+	up, err := sign(&signing.Signer{Key: keytest.Alice(), Upgrade: true, At: now, Now: now,
+		Trust: trusting(t, "keys: [alice], accept: [v1, v2]")})
 	if err != nil || !up.Allowed || up.Format != "v2" || up.Replaced != 0 {
 		t.Fatalf("%+v, %v", up, err)
 	}
@@ -196,7 +208,8 @@ func TestReport(t *testing.T) {
 		}
 		r, err := signing.NewReport(files, nil)
 		f := fault.Of(err)
-		if want := fmt.Sprintf("%d of %d items refused", len(c.codes), len(files)); f.Code != c.want || f.Text != want || f.Line().Exit != fault.ExitNo || r.Refused != len(c.codes) {
+		if want := fmt.Sprintf("%d of %d items refused", len(c.codes), len(files)); f.Code != c.want ||
+			f.Text != want || f.Line().Exit != fault.ExitNo || r.Refused != len(c.codes) {
 			t.Errorf("%q: %s, %q", c.codes, f.Code, f.Text)
 		}
 	}

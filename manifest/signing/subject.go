@@ -1,8 +1,8 @@
 // Package signing signs and verifies files under the names they are used by, and says why one is refused.
 //
-// A Subject is a file and its name. Verify reads it, checks its signatures, asks the policies and returns the Evidence.
-// A Signer adds a signature, in either format, and reports what the policies say about the result. Both work on bytes: the
-// caller opens files and puts them in their place.
+// A Subject is a file and its name. Verify reads it, checks its signatures, asks the policies and returns the
+// Evidence. A Signer adds a signature, in either format, and reports what the policies say about the result. Both work
+// on bytes: the caller opens files and puts them in their place.
 package signing
 
 import (
@@ -34,7 +34,8 @@ func (s Subject) typed() string {
 func NewSubject(file, name string) (Subject, error) {
 	kind, id, ok := strings.Cut(name, ":")
 	if !ok || kind == "" || id == "" {
-		return Subject{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is not a name: expected kind:id", name),
+		return Subject{}, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("%q is not a name: expected kind:id", name),
 			Hint: []string{"rye help verify"}, Details: map[string]any{"name": name}}
 	}
 	return Subject{Subject: admission.Subject{Name: name, Style: sign.StyleOf(file)}, File: filepath.Clean(file)}, nil

@@ -19,8 +19,8 @@ type Addition struct {
 	Accept    string   // "v1" or "v2"; empty keeps it
 }
 
-// To returns the policy with the addition. second is set if the key's owner has another key already: most often that is
-// an impostor's, so a person must confirm it.
+// To returns the policy with the addition. second is set if the key's owner has another key already: most often that
+// is an impostor's, so a person must confirm it.
 func (n Addition) To(p *policy.Policy) (after *policy.Policy, second *policy.OwnerError, err error) {
 	k := n.Key
 	after = p
@@ -32,7 +32,8 @@ func (n Addition) To(p *policy.Policy) (after *policy.Policy, second *policy.Own
 	} else if after, err = p.AddKey(k, false); errors.As(err, &second) {
 		if second.Known.Name == k.Name && second.Known.Owner != k.Owner {
 			return nil, nil, fault.New(fault.Validation, "the policy calls another key %q", k.Name).
-				Because("known  "+second.Known.Public.Fingerprint().String(), "new    "+k.Public.Fingerprint().String()).
+				Because("known  "+second.Known.Public.Fingerprint().String(),
+					"new    "+k.Public.Fingerprint().String()).
 				Try("rye trust add " + k.Public.String() + " --owner " + fault.Quote(k.Owner) + " --name OTHER")
 		}
 		for i := 2; !n.Named && isTaken(p, k.Name); i++ {
@@ -88,7 +89,8 @@ func (n Addition) Losses(own []KeyState, before, after *policy.Policy) (lost []L
 		had, _ := before.RuleOf(name)
 		has, _ := after.RuleOf(name)
 		for _, k := range own {
-			if k.InPolicy != "" && k.InPolicy != n.Key.Name && slices.Contains(had.Keys, k.InPolicy) && !slices.Contains(has.Keys, k.InPolicy) {
+			if k.InPolicy != "" && k.InPolicy != n.Key.Name && slices.Contains(had.Keys, k.InPolicy) &&
+				!slices.Contains(has.Keys, k.InPolicy) {
 				lost = append(lost, Loss{k.InPolicy, glob, had.Glob})
 			}
 		}

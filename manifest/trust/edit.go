@@ -48,7 +48,8 @@ func (e Edit) Apply(ctx context.Context, path, origin string, now time.Time) (c 
 	if err != nil {
 		return c, err
 	}
-	c = Change{Policy: path, ID: after.ID().String(), Changes: append([]policy.Change{}, policy.Diff(au.Side.Policy, after)...)}
+	c = Change{Policy: path, ID: after.ID().String(),
+		Changes: append([]policy.Change{}, policy.Diff(au.Side.Policy, after)...)}
 	if len(c.Changes) == 0 {
 		c.ID = au.Side.Policy.ID().String()
 	}

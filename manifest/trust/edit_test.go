@@ -22,8 +22,9 @@ var nine = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 // twoKeys is a policy in which alice and bob sign for acme, and alice for everything.
 func twoKeys(t *testing.T, more string) *policy.Policy {
 	t.Helper()
-	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\n\nkeys:\n  alice: {key: %q, owner: Alice}\n  bob: {key: %q, owner: Bob}\n\n"+
-		"names:\n  \"**\": {keys: [alice], except: [\"rye/**\"]}\n  \"acme/**\": {keys: [alice, bob], threshold: 2}\n%s",
+	p, err := policy.Parse(fmt.Appendf(nil,
+		"rye: policy/2\n\nkeys:\n  alice: {key: %q, owner: Alice}\n  bob: {key: %q, owner: Bob}\n\n"+
+			"names:\n  \"**\": {keys: [alice], except: [\"rye/**\"]}\n  \"acme/**\": {keys: [alice, bob], threshold: 2}\n%s",
 		keytest.Alice().Public(), keytest.Bob().Public(), more))
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +62,8 @@ func TestEdit(t *testing.T) {
 		t.Errorf("%v, %v", au, err)
 	}
 	same := trust.Edit{Change: func(s *policy.Side) (*policy.Policy, error) { return s.Policy, nil }, Approve: agree}
-	if again, err := same.Apply(t.Context(), path, "user", nine); err != nil || len(again.Changes) != 0 || again.ID != c.ID {
+	if again, err := same.Apply(t.Context(), path, "user", nine); err != nil || len(again.Changes) != 0 ||
+		again.ID != c.ID {
 		t.Errorf("%+v, %v", again, err)
 	}
 	_, err = trust.Edit{Change: add("no name", keytest.Bob()), Approve: agree}.Apply(t.Context(), path, "user", nine)
@@ -69,7 +71,9 @@ func TestEdit(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// Another process writes between the question and the answer.
-	other := trust.Edit{Change: add("bob", keytest.Bob()), Approve: func(trust.Change) error { return os.WriteFile(path, nil, 0o600) }}
+	other := trust.Edit{Change: add("bob", keytest.Bob()), Approve: func(trust.Change) error {
+		return os.WriteFile(path, nil, 0o600)
+	}}
 	if _, err := other.Apply(t.Context(), path, "user", nine); fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("%v", err)
 	}
@@ -92,14 +96,19 @@ func TestAddition(t *testing.T) {
 		second bool
 		err    string
 	}{
-		{name: "a new key", add: trust.Addition{Key: policy.Key{Name: "eve", Owner: "Eve", Public: keytest.Eve().Public()}, Names: []string{"x/**"}, Accept: "v1"},
+		{name: "a new key", add: trust.Addition{Key: policy.Key{Name: "eve", Owner: "Eve",
+			Public: keytest.Eve().Public()}, Names: []string{"x/**"}, Accept: "v1"},
 			as: "eve", rule: "keys: [eve], threshold: 1, accept: [v1, v2]"},
-		{name: "a name that is taken", add: trust.Addition{Key: policy.Key{Name: "bob", Owner: "Bob", Public: keytest.Eve().Public()}, Names: []string{"x/**"}},
+		{name: "a name that is taken", add: trust.Addition{Key: policy.Key{Name: "bob", Owner: "Bob",
+			Public: keytest.Eve().Public()}, Names: []string{"x/**"}},
 			as: "bob-2", rule: "keys: [bob-2], threshold: 1", second: true},
-		{name: "another owner's name", add: trust.Addition{Key: policy.Key{Name: "bob", Owner: "Eve", Public: keytest.Eve().Public()}}, err: `the policy calls another key "bob"`},
-		{name: "a known key", add: trust.Addition{Key: policy.Key{Name: "b", Owner: "Bob", Public: keytest.Bob().Public(), Expires: nine}, Names: []string{"x/**"}},
+		{name: "another owner's name", add: trust.Addition{Key: policy.Key{Name: "bob", Owner: "Eve",
+			Public: keytest.Eve().Public()}}, err: `the policy calls another key "bob"`},
+		{name: "a known key", add: trust.Addition{Key: policy.Key{Name: "b", Owner: "Bob",
+			Public: keytest.Bob().Public(), Expires: nine}, Names: []string{"x/**"}},
 			as: "bob", rule: "keys: [bob], threshold: 1"},
-		{name: "too many", add: trust.Addition{Key: policy.Key{Name: "eve", Public: keytest.Eve().Public()}, Names: []string{"x/**"}, Threshold: &two}, err: "expected a threshold from 1 to 1"},
+		{name: "too many", add: trust.Addition{Key: policy.Key{Name: "eve", Public: keytest.Eve().Public()},
+			Names: []string{"x/**"}, Threshold: &two}, err: "expected a threshold from 1 to 1"},
 	} {
 		after, second, err := c.add.To(p)
 		if c.err != "" {
@@ -124,14 +133,16 @@ func TestAddition(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := []trust.KeyState{trust.StateOf("mine", keytest.Alice().Public(), policy.Side{Policy: p}, nine)}
-	if lost := add.Losses(own, p, after); !slices.Equal(lost, []trust.Loss{{Key: "alice", Names: "x/**", Rule: "**"}}) {
+	if lost := add.Losses(own, p, after); !slices.Equal(lost,
+		[]trust.Loss{{Key: "alice", Names: "x/**", Rule: "**"}}) {
 		t.Errorf("%+v", lost)
 	}
 }
 
 func TestKeyStates(t *testing.T) {
 	dir := key.OpenDir(filepath.Join(t.TempDir(), "keys"))
-	side := policy.Side{Policy: twoKeys(t, fmt.Sprintf("revoked:\n  \"key:%s\": {}\n", keytest.Bob().Public().Fingerprint()))}
+	side := policy.Side{Policy: twoKeys(t, fmt.Sprintf("revoked:\n  \"key:%s\": {}\n",
+		keytest.Bob().Public().Fingerprint()))}
 	for name, k := range map[string]key.Private{"default": keytest.Alice(), "b": keytest.Bob(), "e": keytest.Eve()} {
 		if err := dir.Add(name, k, ""); err != nil {
 			t.Fatal(err)
@@ -142,10 +153,13 @@ func TestKeyStates(t *testing.T) {
 		t.Fatalf("%+v, %v", states, err)
 	}
 	bob, alice, eve := states[0], states[1], states[2]
-	if bob.InPolicy != "bob" || bob.Fault != "key-revoked" || !slices.Equal(bob.RemoveCommands(side.Policy), []string{"rye trust remove --from names 'acme/**'", "rye trust remove bob"}) {
+	if bob.InPolicy != "bob" || bob.Fault != "key-revoked" ||
+		!slices.Equal(bob.RemoveCommands(side.Policy),
+			[]string{"rye trust remove --from names 'acme/**'", "rye trust remove bob"}) {
 		t.Errorf("%+v", bob)
 	}
-	if !alice.Default || !slices.Equal(alice.Vouches, []string{"**", "acme/**"}) || eve.InPolicy != "" || eve.Fingerprint == "" {
+	if !alice.Default || !slices.Equal(alice.Vouches, []string{"**", "acme/**"}) || eve.InPolicy != "" ||
+		eve.Fingerprint == "" {
 		t.Errorf("%+v, %+v", alice, eve)
 	}
 	if _, err := trust.KeyStateOf(dir, "none", side, nine); !errors.Is(err, os.ErrNotExist) {
@@ -168,13 +182,19 @@ func TestHandover(t *testing.T) {
 		to     string
 	}{
 		{"two rules", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default"}, fault.Ambiguous, 0, ""},
-		{"another rule", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default", Rule: "x"}, fault.NotFound, 0, ""},
-		{"no rule", twoKeys(t, ""), trust.Handover{Old: keytest.Eve().Public(), Kept: "default"}, fault.NotFound, 0, ""},
-		{"one of two", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default", Rule: "acme/**"}, "", 1, "default-2"},
-		{"alone", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default", Rule: "**", To: "new"}, "", 0, "new"},
-		{"a bad name", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default", Rule: "**", To: "A B"}, fault.Validation, 0, "A B"},
+		{"another rule", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default", Rule: "x"},
+			fault.NotFound, 0, ""},
+		{"no rule", twoKeys(t, ""), trust.Handover{Old: keytest.Eve().Public(), Kept: "default"}, fault.NotFound, 0,
+			""},
+		{"one of two", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default", Rule: "acme/**"}, "", 1,
+			"default-2"},
+		{"alone", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default", Rule: "**", To: "new"}, "", 0,
+			"new"},
+		{"a bad name", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default", Rule: "**", To: "A B"},
+			fault.Validation, 0, "A B"},
 		{"too late", old, trust.Handover{Old: alice.Public(), Kept: "default", Rule: "**"}, fault.Expired, 0, ""},
-		{"revoked", twoKeys(t, fmt.Sprintf("revoked:\n  \"key:%s\": {}\n", alice.Public().Fingerprint())), trust.Handover{Old: alice.Public(), Kept: "default", Rule: "**"}, fault.Revoked, 0, ""},
+		{"revoked", twoKeys(t, fmt.Sprintf("revoked:\n  \"key:%s\": {}\n", alice.Public().Fingerprint())),
+			trust.Handover{Old: alice.Public(), Kept: "default", Rule: "**"}, fault.Revoked, 0, ""},
 	} {
 		step, others, err := c.h.Plan(policy.Side{Policy: c.policy}, nil, nine)
 		if c.code != "" {
@@ -197,7 +217,8 @@ func TestListing(t *testing.T) {
 	p := twoKeys(t, "exec:\n  floor: landlock\n")
 	au := &trust.Authority{Side: policy.Side{Policy: p}, Path: "policy.yaml", Origin: "user", File: p.Format()}
 	l := trust.NewListing(au, nil, nine)
-	if len(l.Keys) != 2 || l.ID != p.ID().String() || len(l.Rules) != 2 || !slices.Equal(l.Exec, []trust.ExecLine{{Field: "floor", Value: "landlock"}}) {
+	if len(l.Keys) != 2 || l.ID != p.ID().String() || len(l.Rules) != 2 ||
+		!slices.Equal(l.Exec, []trust.ExecLine{{Field: "floor", Value: "landlock"}}) {
 		t.Errorf("%+v", l)
 	}
 	for name, code := range map[string]fault.Code{"tool:x": "", "tool:rye/x": fault.Policy} {
@@ -214,7 +235,8 @@ func TestListing(t *testing.T) {
 	}
 	au.Side.Policy = dated
 	c, err := au.CheckName("tool:acme/x", late)
-	if f := c.Refusal("tool:acme/x"); err != nil || f == nil || f.Code != fault.BelowThreshold || len(c.Keys) != 2 || c.Keys[1].Fault != "expired" {
+	if f := c.Refusal("tool:acme/x"); err != nil || f == nil || f.Code != fault.BelowThreshold || len(c.Keys) != 2 ||
+		c.Keys[1].Fault != "expired" {
 		t.Errorf("%+v, %v, %v", c, f, err)
 	}
 	if _, err := au.CheckName("x", nine); err == nil {

@@ -22,7 +22,8 @@ func FindKey(p *policy.Policy, text string) (policy.Key, error) {
 	}
 	switch len(found) {
 	case 0:
-		return policy.Key{}, fault.New(fault.NotFound, "the policy has no key %q", text).On("key", text).Near(text, names).Try("rye trust list")
+		return policy.Key{}, fault.New(fault.NotFound, "the policy has no key %q", text).On("key", text).Near(text,
+			names).Try("rye trust list")
 	case 1:
 		return found[0], nil
 	}

@@ -32,7 +32,8 @@ func TestFindKey(t *testing.T) {
 			}
 		}
 	}
-	for text, code := range map[string]fault.Code{twins: fault.Ambiguous, "k": fault.NotFound, "": fault.NotFound, twins[:3]: fault.NotFound, "zzzz": fault.NotFound} {
+	for text, code := range map[string]fault.Code{twins: fault.Ambiguous, "k": fault.NotFound, "": fault.NotFound,
+		twins[:3]: fault.NotFound, "zzzz": fault.NotFound} {
 		if _, err := FindKey(p, text); err == nil || fault.CodeOf(err) != code {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -109,15 +109,19 @@ type ListLine struct {
 // NewListing lists a policy with the last issues of its revocation lists.
 func NewListing(au *Authority, lists map[string]*policy.List, now time.Time) Listing {
 	s := au.Side.Policy.Sections()
-	l := Listing{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{}, Rules: []RuleLine{}, Digests: []DigestLine{}, Revoked: []RevokedLine{},
-		Lists: []ListLine{}, Override: append([]string{}, s.Override...), Inside: append([]string{}, s.Inside...), Grants: []GrantLine{}, Exec: []ExecLine{},
+	l := Listing{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{}, Rules: []RuleLine{}, Digests: []DigestLine{},
+		Revoked: []RevokedLine{},
+		Lists:   []ListLine{}, Override: append([]string{}, s.Override...), Inside: append([]string{}, s.Inside...),
+		Grants: []GrantLine{}, Exec: []ExecLine{},
 		Ask: newAskLines(s.Ask)}
 	if au.File != nil {
 		l.ID = au.Side.Policy.ID().String()
 	}
 	for _, k := range s.Keys {
 		line := NewKeyLine(k, now)
-		line.Revoked = slices.ContainsFunc(s.Revoked, func(r policy.Revocation) bool { return r.Key == k.Public.Fingerprint() })
+		line.Revoked = slices.ContainsFunc(s.Revoked, func(r policy.Revocation) bool {
+			return r.Key == k.Public.Fingerprint()
+		})
 		l.Keys = append(l.Keys, line)
 	}
 	for _, r := range s.Rules {
@@ -150,8 +154,10 @@ func NewListing(au *Authority, lists map[string]*policy.List, now time.Time) Lis
 
 // NewKeyLine describes a key of a policy.
 func NewKeyLine(k policy.Key, now time.Time) KeyLine {
-	return KeyLine{Name: k.Name, Public: k.Public.String(), Fingerprint: k.Public.Fingerprint().String(), Owner: k.Owner,
-		NotBefore: yamltree.DateText(k.NotBefore), Expires: yamltree.DateText(k.Expires), Expired: !k.Expires.IsZero() && !now.Before(k.Expires)}
+	return KeyLine{Name: k.Name, Public: k.Public.String(), Fingerprint: k.Public.Fingerprint().String(),
+		Owner:     k.Owner,
+		NotBefore: yamltree.DateText(k.NotBefore), Expires: yamltree.DateText(k.Expires),
+		Expired: !k.Expires.IsZero() && !now.Before(k.Expires)}
 }
 
 func newListLine(src policy.Source, l *policy.List) ListLine {
@@ -178,7 +184,8 @@ type NameCheck struct {
 
 // CheckName asks a policy who may sign a name. It decides about bytes that every key has signed.
 func (au *Authority) CheckName(name string, now time.Time) (NameCheck, error) {
-	c := NameCheck{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{}, Ask: newAskLines(au.Side.Policy.Sections().Ask.About(name))}
+	c := NameCheck{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{},
+		Ask: newAskLines(au.Side.Policy.Sections().Ask.About(name))}
 	r := policy.Request{Name: name, Raw: cas.Sum([]byte(name)), Now: now}
 	for _, k := range au.Side.Policy.Sections().Keys {
 		r.Signers = append(r.Signers, sign.Signer{Key: k.Public, Format: sign.V2})
@@ -216,11 +223,13 @@ func (au *Authority) CheckName(name string, now time.Time) (NameCheck, error) {
 func (c *NameCheck) Refusal(name string) *fault.Error {
 	switch {
 	case c.Rule == "":
-		return fault.New(fault.Policy, "no rule of %q covers %q: no key may sign it", c.Policy, name).Try(c.allow(name)...)
+		return fault.New(fault.Policy, "no rule of %q covers %q: no key may sign it", c.Policy,
+			name).Try(c.allow(name)...)
 	case c.Excepted:
 		return fault.New(fault.Policy, "%q excepts %q: no key may sign it", c.Rule, name)
 	case c.Count < c.Threshold:
-		return fault.New(fault.BelowThreshold, "%q asks for %s, and %d of its keys may sign: nothing called %q can pass",
+		return fault.New(fault.BelowThreshold,
+			"%q asks for %s, and %d of its keys may sign: nothing called %q can pass",
 			c.Rule, fault.Count(int64(c.Threshold), "key"), c.Count, name).
 			Try(c.allow(c.Rule)...)
 	}
@@ -249,9 +258,10 @@ type RefusedList struct {
 	Message string     `json:"message"`
 }
 
-// UpdateAll updates the lists that policies name, or the one called only, from a file if one is given. It returns a fault
-// for each issue that was not taken. Addresses that only a project names count as a stranger's.
-func (k Lists) UpdateAll(ctx context.Context, root, project *Authority, only, from string) (u ListUpdate, faults []*fault.Error) {
+// UpdateAll updates the lists that policies name, or the one called only, from a file if one is given. It returns a
+// fault for each issue that was not taken. Addresses that only a project names count as a stranger's.
+func (k Lists) UpdateAll(ctx context.Context, root, project *Authority, only, from string) (u ListUpdate,
+	faults []*fault.Error) {
 	u = ListUpdate{Lists: []ListLine{}, Refused: []RefusedList{}}
 	for _, au := range []*Authority{root, project} {
 		if au == nil || au == project && au.Side.Policy.ID() == root.Side.Policy.ID() {
@@ -265,10 +275,13 @@ func (k Lists) UpdateAll(ctx context.Context, root, project *Authority, only, fr
 			if from != "" {
 				read.From = from
 			}
-			known := slices.ContainsFunc(root.Side.Policy.Sections().Lists, func(own policy.Source) bool { return own.From == src.From })
+			known := slices.ContainsFunc(root.Side.Policy.Sections().Lists, func(own policy.Source) bool {
+				return own.From == src.From
+			})
 			list, changed, err := k.Update(ctx, au, read, !known)
 			if err != nil {
-				f := fault.Of(fmt.Errorf("revocation list %q: %w", src.Name, err)).Because("the last good issue stays in force")
+				f := fault.Of(fmt.Errorf("revocation list %q: %w", src.Name,
+					err)).Because("the last good issue stays in force")
 				reason, _ := f.Details["reason"].(string)
 				u.Refused = append(u.Refused, RefusedList{src.Name, f.Code, reason, f.Text})
 				faults = append(faults, f)

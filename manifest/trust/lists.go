@@ -96,8 +96,11 @@ func (k Lists) neverSeen(p *policy.Policy, src policy.Source) error {
 	seen, err := k.Journal().Seen()
 	for _, s := range seen {
 		if s.Source == sourceOf(p, src) && s.Name == "revocations:"+src.Name {
-			return &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("issue %s of the revocation list %q, seen at %s, is gone", s.Position, src.Name, s.At.Format(time.RFC3339)),
-				Why: []string{"what it revoked is revoked, and no one can tell what that was"}, Details: map[string]any{"reason": "list-gone", "list": src.Name}}
+			return &fault.Error{Code: fault.Integrity,
+				Text: fmt.Sprintf("issue %s of the revocation list %q, seen at %s, is gone", s.Position, src.Name,
+					s.At.Format(time.RFC3339)),
+				Why:     []string{"what it revoked is revoked, and no one can tell what that was"},
+				Details: map[string]any{"reason": "list-gone", "list": src.Name}}
 		}
 	}
 	return err
@@ -125,7 +128,8 @@ func (k Lists) one(p *policy.Policy, src policy.Source) (*policy.List, error) {
 
 // Update takes the issue that a list's source has now, if it is good, and returns it. changed says that it is
 // another than the last; stranger, that the user named the source nowhere.
-func (k Lists) Update(ctx context.Context, au *Authority, src policy.Source, stranger bool) (list *policy.List, changed bool, err error) {
+func (k Lists) Update(ctx context.Context, au *Authority, src policy.Source, stranger bool) (list *policy.List,
+	changed bool, err error) {
 	p := au.Side.Policy
 	file, err := k.fetch(ctx, au, src, stranger)
 	if err != nil {
@@ -136,7 +140,8 @@ func (k Lists) Update(ctx context.Context, au *Authority, src policy.Source, str
 		return nil, false, err
 	}
 	if doc.List != src.Name {
-		return nil, false, &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("it is the list %q, not %q", doc.List, src.Name),
+		return nil, false, &fault.Error{Code: fault.Integrity,
+			Text:    fmt.Sprintf("it is the list %q, not %q", doc.List, src.Name),
 			Details: map[string]any{"reason": "other-document", "expected": src.Name, "found": doc.List}}
 	}
 	signers, err := doc.Check(p.Find)
@@ -191,7 +196,8 @@ func (k Lists) fetch(ctx context.Context, au *Authority, src policy.Source, stra
 		return nil, fault.Of(err).Try(fromFile)
 	case ok:
 		return nil, fault.New(fault.Config, "revocation lists are read from files and by https, not by %s", scheme).
-			Because(fmt.Sprintf("%q is to be read from %q", src.Name, src.From)).Try(fromFile).On("list", src.Name).On("from", src.From)
+			Because(fmt.Sprintf("%q is to be read from %q", src.Name, src.From)).Try(fromFile).On("list",
+			src.Name).On("from", src.From)
 	}
 	path := filepath.FromSlash(src.From)
 	if !filepath.IsAbs(path) {

@@ -36,7 +36,8 @@ func (k Lists) Once(ctx context.Context, s rollback.Step) error {
 	return k.Journal().Once(ctx, s)
 }
 
-// RotationStep is what the journal records of a rotation in this policy. Other policies may still take the same document.
+// RotationStep is what the journal records of a rotation in this policy. Other policies may still take the same
+// document.
 func (au *Authority) RotationStep(name string, id cas.Digest, at time.Time) rollback.Step {
 	path := au.Path
 	if to, err := filepath.EvalSymlinks(path); err == nil {
@@ -64,16 +65,21 @@ func (h Handover) Plan(s policy.Side, kept []key.Entry, now time.Time) (step pol
 	rules := p.RulesNaming(known.Name)
 	switch {
 	case !ok || len(rules) == 0:
-		return step, 0, fault.New(fault.NotFound, "no rule of the policy names the key %q: there is nothing to take over", h.Kept).Try(fault.Command("rye key new", key.Next(h.Kept)))
+		return step, 0,
+			fault.New(fault.NotFound, "no rule of the policy names the key %q: there is nothing to take over",
+				h.Kept).Try(fault.Command("rye key new", key.Next(h.Kept)))
 	case h.Rule == "" && len(rules) > 1:
-		return step, 0, fault.New(fault.Ambiguous, "%d rules name the key %q, and each needs a rotation of its own", len(rules), h.Kept).
+		return step, 0, fault.New(fault.Ambiguous, "%d rules name the key %q, and each needs a rotation of its own",
+			len(rules), h.Kept).
 			Because(rules...).Try("rye key rotate " + fault.Quote(h.Kept) + " --rule " + fault.Quote(rules[0]))
 	case h.Rule == "":
 		h.Rule = rules[0]
 	case !slices.Contains(rules, h.Rule):
-		return step, 0, fault.New(fault.NotFound, "no rule %q of the policy names the key %q", h.Rule, h.Kept).Because(rules...)
+		return step, 0, fault.New(fault.NotFound, "no rule %q of the policy names the key %q", h.Rule,
+			h.Kept).Because(rules...)
 	}
-	step = policy.Rotation{Rule: h.Rule, Retire: h.Old.Fingerprint(), Key: policy.Key{Name: h.To, Owner: known.Owner, Expires: h.Expires},
+	step = policy.Rotation{Rule: h.Rule, Retire: h.Old.Fingerprint(),
+		Key:     policy.Key{Name: h.To, Owner: known.Owner, Expires: h.Expires},
 		Expires: now.UTC().Truncate(time.Second).Add(rotationOffer)}
 	for _, r := range p.Sections().Rules {
 		if r.Glob != h.Rule {
@@ -86,7 +92,9 @@ func (h Handover) Plan(s policy.Side, kept []key.Entry, now time.Time) (step pol
 		}
 	}
 	expired := !known.Expires.IsZero() && !now.Before(known.Expires)
-	revoked := slices.ContainsFunc(p.Sections().Revoked, func(r policy.Revocation) bool { return r.Key == h.Old.Fingerprint() })
+	revoked := slices.ContainsFunc(p.Sections().Revoked, func(r policy.Revocation) bool {
+		return r.Key == h.Old.Fingerprint()
+	})
 	switch {
 	case !expired && !revoked:
 		others-- // the old key signs
@@ -104,13 +112,17 @@ func (h Handover) Plan(s policy.Side, kept []key.Entry, now time.Time) (step pol
 
 // tooLate refuses to replace a key that can no longer sign.
 func (h Handover) tooLate(k policy.Key, revoked bool) error {
-	f := fault.New(fault.Expired, "the key %q expired on %s: it can no longer be replaced by a rotation", h.Kept, yamltree.DateText(k.Expires))
+	f := fault.New(fault.Expired, "the key %q expired on %s: it can no longer be replaced by a rotation", h.Kept,
+		yamltree.DateText(k.Expires))
 	if revoked {
-		f.Code, f.Text = fault.Revoked, fmt.Sprintf("the key %q is revoked: it can no longer be replaced by a rotation", h.Kept)
+		f.Code, f.Text = fault.Revoked,
+			fmt.Sprintf("the key %q is revoked: it can no longer be replaced by a rotation", h.Kept)
 	}
 	next := key.Next(h.Kept)
-	return f.Because("give everyone who trusts it a new key, as they were given this one").Try(fault.Command("rye key new", next),
-		"rye key export "+next+" > "+next+".pem", fault.Command("rye trust add", next+".pem", "--owner", cmp.Or(k.Owner, next), "--names", h.Rule))
+	return f.Because("give everyone who trusts it a new key, as they were given this one").
+		Try(fault.Command("rye key new", next),
+			"rye key export "+next+" > "+next+".pem", fault.Command("rye trust add", next+".pem", "--owner",
+				cmp.Or(k.Owner, next), "--names", h.Rule))
 }
 
 // Document returns the rotation to a new key, signed by the old and the new one, and its id.
@@ -128,8 +140,8 @@ func (h Handover) Document(step policy.Rotation, old, fresh key.Private, at time
 	return manifest.Join(nil, body, doc.Signatures), doc.ID, nil
 }
 
-// Rotation returns the edit that applies a rotation document to the root policy at path, once. file names the document in
-// messages.
+// Rotation returns the edit that applies a rotation document to the root policy at path, once. file names the document
+// in messages.
 func (k Lists) Rotation(ctx context.Context, doc *manifest.Rotation, path, file string) Edit {
 	var taken rollback.Step
 	return Edit{

@@ -1,5 +1,5 @@
-// Package trust keeps policies and revocation lists as files: it reads a policy with what names it, refuses one that other
-// users can write, and remembers the last good issue of every revocation list that a policy names.
+// Package trust keeps policies and revocation lists as files: it reads a policy with what names it, refuses one that
+// other users can write, and remembers the last good issue of every revocation list that a policy names.
 package trust
 
 import (
@@ -32,8 +32,8 @@ type Authority struct {
 	File   []byte // nil if the file doesn't exist
 }
 
-// A Reader reads policy files, each time anew, and parses one again only if it has changed: what a program asks for at every call
-// rarely has. A nil Reader remembers nothing. It is safe for many goroutines.
+// A Reader reads policy files, each time anew, and parses one again only if it has changed: what a program asks for at
+// every call rarely has. A nil Reader remembers nothing. It is safe for many goroutines.
 type Reader struct {
 	mu   sync.Mutex
 	last map[string]*Authority // by path
@@ -61,7 +61,8 @@ func (r *Reader) Read(path, origin string) (*Authority, error) {
 	return au, nil
 }
 
-// known returns the policy that these bytes were the last time; nil if they weren't. A policy doesn't change once it is parsed.
+// known returns the policy that these bytes were the last time; nil if they weren't. A policy doesn't change once it
+// is parsed.
 func (r *Reader) known(path string, file []byte) *policy.Policy {
 	if r == nil {
 		return nil
@@ -104,8 +105,10 @@ func CheckOwn(path string) error {
 		}
 		what := map[bool]string{true: "directory of the policy", false: "policy"}[fi.IsDir()]
 		bad := func(why, hint string) error {
-			return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the %s %q %s", what, p, why), Hint: []string{hint},
-				Why: []string{"who can write the policy decides what this user trusts"}, Details: map[string]any{"reason": "policy-mode", "path": p}}
+			return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the %s %q %s", what, p, why),
+				Hint:    []string{hint},
+				Why:     []string{"who can write the policy decides what this user trusts"},
+				Details: map[string]any{"reason": "policy-mode", "path": p}}
 		}
 		switch mode := fi.Mode(); {
 		case osfile.OwnedByOther(fi):

@@ -47,12 +47,14 @@ func TestDescribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := Read(write(t, "rye: policy/2\n\nkeys:\n  eve: {key: \""+keytest.Eve().Public().String()+"\"}\n"), "project")
+	own, err := Read(write(t, "rye: policy/2\n\nkeys:\n  eve: {key: \""+keytest.Eve().Public().String()+"\"}\n"),
+		"project")
 	if err != nil {
 		t.Fatal(err)
 	}
 	tr := &Trust{Root: root, Project: own}
-	if !strings.Contains(tr.Describe(true), own.Path) || !strings.Contains(tr.Describe(false), root.Path) || len(tr.Authorities()) != 2 {
+	if !strings.Contains(tr.Describe(true), own.Path) || !strings.Contains(tr.Describe(false), root.Path) ||
+		len(tr.Authorities()) != 2 {
 		t.Error(tr.Describe(true), tr.Describe(false))
 	}
 	if tr.Exam().Project == nil {
@@ -64,7 +66,8 @@ func TestDescribe(t *testing.T) {
 func TestListsRefused(t *testing.T) {
 	lost := errors.New("no state directory")
 	k := Lists{Dir: t.TempDir(), Err: lost, Clock: time.Now, Now: time.Now, Why: "--offline"}
-	text := "rye: policy/2\n\nkeys:\n  alice: {key: \"" + keytest.Alice().Public().String() + "\"}\n\nlists:\n  acme: {from: \"https://acme.example/list.yaml\", key: alice, max-age: \"7d\"}\n"
+	text := "rye: policy/2\n\nkeys:\n  alice: {key: \"" + keytest.Alice().Public().String() +
+		"\"}\n\nlists:\n  acme: {from: \"https://acme.example/list.yaml\", key: alice, max-age: \"7d\"}\n"
 	au, err := Read(write(t, text), "user")
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +75,8 @@ func TestListsRefused(t *testing.T) {
 	if _, err := k.Load(au); err != lost {
 		t.Error(err)
 	}
-	if err := errors.Join(k.CheckOnce(rollback.Step{}), k.Once(context.Background(), rollback.Step{})); err == nil || err.Error() != lost.Error()+"\n"+lost.Error() {
+	if err := errors.Join(k.CheckOnce(rollback.Step{}), k.Once(context.Background(), rollback.Step{})); err == nil ||
+		err.Error() != lost.Error()+"\n"+lost.Error() {
 		t.Error(err)
 	}
 	k.Err = nil

@@ -196,7 +196,8 @@ func (b *bench) measureAway(ctx context.Context, name string, jobs []job, n int)
 
 // job says what a tool does for an operation.
 func (b *bench) job(t tool, op, on string) (j job, ok bool) {
-	p := place{store: filepath.Join(b.dir, "store-"+t.name), src: filepath.Join(b.corpora, on), out: filepath.Join(b.dir, "out-"+t.name)}
+	p := place{store: filepath.Join(b.dir, "store-"+t.name), src: filepath.Join(b.corpora, on),
+		out: filepath.Join(b.dir, "out-"+t.name)}
 	if op == "startup" {
 		return job{tool: t.name, run: []command{{argv: t.version}}}, t.version != nil
 	}
@@ -317,7 +318,8 @@ func (b *bench) keepResults(name string, results []*result) {
 		_, size, _ := r.span(storeBytes)
 		_, cpu, _ := r.span(cpuSeconds)
 		fmt.Fprintf(os.Stderr, "%-12s %-10s n=%-3d %10s  (%s .. %s)  cpu %s  peak %s", name, r.Tool, len(r.Samples),
-			seconds.format(median), seconds.format(least), seconds.format(most), seconds.format(cpu), peakBytes.format(peak))
+			seconds.format(median), seconds.format(least), seconds.format(most), seconds.format(cpu),
+			peakBytes.format(peak))
 		if size > 0 {
 			fmt.Fprintf(os.Stderr, "  store %s", storeBytes.format(size))
 		}

@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestQuick measures some rows of each kind on small corpora: what they run works, and the rods that are here are measured.
+// TestQuick measures some rows of each kind on small corpora: what they run works, and the rods that are here are
+// measured.
 func TestQuick(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "numbers.json")
@@ -42,7 +43,8 @@ func TestQuick(t *testing.T) {
 	}
 	want := map[string]string{"startup": "rye hello", "session: shell, a call, audit required": "rye bash"}
 	if _, err := exec.LookPath("docker-registry"); err == nil {
-		want["oci: push"], want["oci: pull"], want["oci: push of S after A, bytes"] = "rye crane oras", "rye crane oras cp", "rye changed"
+		want["oci: push"], want["oci: pull"], want["oci: push of S after A, bytes"] = "rye crane oras",
+			"rye crane oras cp", "rye changed"
 	}
 	for row, tools := range want {
 		for _, name := range strings.Fields(tools) {
@@ -84,7 +86,8 @@ func treeSum(t *testing.T, root string) string {
 // The corpora are the same bytes on every machine, else ratios of two machines can't be compared.
 func TestCorpora(t *testing.T) {
 	want := map[string]string{
-		"A": "8e90c37ee37ff27a", "S": "3c01da63796d9e2c", "B": "6e1bc097486c268a", "D": "e57c20280b629daf", "C": "4706df6d8b071aa9", "I": "0e822118acdaee5b",
+		"A": "8e90c37ee37ff27a", "S": "3c01da63796d9e2c", "B": "6e1bc097486c268a", "D": "e57c20280b629daf",
+		"C": "4706df6d8b071aa9", "I": "0e822118acdaee5b",
 	}
 	dir := t.TempDir()
 	for letter, sum := range want {
@@ -178,7 +181,9 @@ func TestRatio(t *testing.T) {
 	// What both have in common may be left out of it.
 	r = row{name: "y", op: "exec", on: "sandbox", goals: []goal{{factor: 0.5, rod: "bwrap", over: "bare"}}}
 	b.results["exec.sandbox"] = []*result{
-		{Tool: "rye", Samples: []sample{{Wall: 3}, {Wall: 5}}}, {Tool: "bwrap", Samples: []sample{{Wall: 9}, {Wall: 15}}}, {Tool: "bare", Samples: []sample{{Wall: 1}, {Wall: 2}}},
+		{Tool: "rye", Samples: []sample{{Wall: 3}, {Wall: 5}}},
+		{Tool: "bwrap", Samples: []sample{{Wall: 9}, {Wall: 15}}},
+		{Tool: "bare", Samples: []sample{{Wall: 1}, {Wall: 2}}},
 	}
 	if x, ok := b.reached(r, r.goals[0]); !ok || x < 0.24 || x > 0.241 {
 		t.Error(x, ok)
@@ -248,9 +253,12 @@ func TestShown(t *testing.T) {
 
 // Every row has a tool to be compared with, and every rod of a goal is one.
 func TestRows(t *testing.T) {
-	known := map[string]bool{"one-batch": true, "grep": true, "ed25519": true, "store-put": true, "tar-zstd": true, "git-status": true, "find": true, "store-checkout": true, "pnpm": true,
-		"true": true, "bwrap": true, "allowed": true, "bare": true, "landlock": true, "program": true, "python3": true, "make": true,
-		"tenths": true, "one": true, "syncs": true, "exec": true, "run": true, "together": true, "crane": true, "oras": true, "cp": true, "changed": true, "bash": true, "tenth": true}
+	known := map[string]bool{"one-batch": true, "grep": true, "ed25519": true, "store-put": true, "tar-zstd": true,
+		"git-status": true, "find": true, "store-checkout": true, "pnpm": true,
+		"true": true, "bwrap": true, "allowed": true, "bare": true, "landlock": true, "program": true, "python3": true,
+		"make":   true,
+		"tenths": true, "one": true, "syncs": true, "exec": true, "run": true, "together": true, "crane": true,
+		"oras": true, "cp": true, "changed": true, "bash": true, "tenth": true}
 	for _, x := range tools("rye", "floor", "hello") {
 		known[x.name] = true
 	}

@@ -10,11 +10,11 @@ import (
 )
 
 // bundleJobs compares what rye does with a bundle of a whole corpus with what does the least of it: "store put" of the
-// same tree, which neither checks nor signs, for making one; for making it again when nothing changed the same again, and
-// what only asks for the state of each file; for verifying one b3sum, which only hashes.
+// same tree, which neither checks nor signs, for making one; for making it again when nothing changed the same again,
+// and what only asks for the state of each file; for verifying one b3sum, which only hashes.
 //
-// The corpora are plain trees: a bundle.yaml that takes in everything makes a bundle of assets of each, and an empty .ai makes
-// a project.
+// The corpora are plain trees: a bundle.yaml that takes in everything makes a bundle of assets of each, and an empty
+// .ai makes a project.
 func (b *bench) bundleJobs(ctx context.Context, r row) ([]job, error) {
 	what, letter, _ := strings.Cut(r.on, ".")
 	if err := b.corpus(ctx, letter); err != nil {
@@ -25,16 +25,20 @@ func (b *bench) bundleJobs(ctx context.Context, r row) ([]job, error) {
 	store := filepath.Join(home, "store")
 	rye := func(args ...string) command {
 		c := cmd(append([]string{b.rye, "-C", project, "--store", store, "bundle"}, args...)...)
-		return c.with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "XDG_STATE_HOME="+filepath.Join(home, "state"))
+		return c.with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"),
+			"XDG_STATE_HOME="+filepath.Join(home, "state"))
 	}
 	key := rye()
 	key.argv = []string{b.rye, "key", "new"}
 	const recipe = `printf 'id: bench\nversion: 1.0.0\nassets: ["**"]\n' >"$0/bundle.yaml"`
-	once := []command{cmd("mkdir", home), cmd("cp", "-a", src, project), cmd("mkdir", filepath.Join(project, ".ai")), cmd("sh", "-c", recipe, project), key}
+	once := []command{cmd("mkdir", home), cmd("cp", "-a", src, project), cmd("mkdir", filepath.Join(project, ".ai")),
+		cmd("sh", "-c", recipe, project), key}
 	// Whoever trusts what a file's times say waits until they are no longer those of this moment.
 	settle := cmd("sleep", "3")
 	create := rye("create", "-q")
-	j := job{tool: "rye", onceFresh: []string{home, project}, once: append(once, settle), check: func() error { return listsAll(src, project) }}
+	j := job{tool: "rye", onceFresh: []string{home, project}, once: append(once, settle), check: func() error {
+		return listsAll(src, project)
+	}}
 	var jobs []job
 	switch what {
 	case "create":
@@ -95,7 +99,8 @@ func (b *bench) others(r row, op, letter string) (jobs []job) {
 
 // pipeJob is what people make archives with.
 func pipeJob(src, to string) job {
-	return job{tool: "tar-zstd", fresh: []string{to}, run: []command{cmd("sh", "-c", `tar -cf - . | zstd -q -T0 -o "$0"`, to).in(src)}}
+	return job{tool: "tar-zstd", fresh: []string{to},
+		run: []command{cmd("sh", "-c", `tar -cf - . | zstd -q -T0 -o "$0"`, to).in(src)}}
 }
 
 // statusJob has git look at a tree in which nothing changed.
@@ -105,12 +110,14 @@ func statusJob(src, at string) job {
 	}
 	return job{
 		tool: "git-status", onceFresh: []string{at},
-		once: []command{cmd("cp", "-a", src, at), git("init", "-q"), git("add", "-A"), git("commit", "-q", "-m", "x"), cmd("sleep", "3"), git("status", "--porcelain")},
-		run:  []command{git("status", "--porcelain")},
+		once: []command{cmd("cp", "-a", src, at), git("init", "-q"), git("add", "-A"), git("commit", "-q", "-m", "x"),
+			cmd("sleep", "3"), git("status", "--porcelain")},
+		run: []command{git("status", "--porcelain")},
 	}
 }
 
 // newerJob asks for the times of all files, and does nothing with them.
 func newerJob(src, stamp string) job {
-	return job{tool: "find", onceFresh: []string{stamp}, once: []command{cmd("touch", stamp)}, run: []command{cmd("find", ".", "-type", "f", "-newer", stamp).in(src)}}
+	return job{tool: "find", onceFresh: []string{stamp}, once: []command{cmd("touch", stamp)},
+		run: []command{cmd("find", ".", "-type", "f", "-newer", stamp).in(src)}}
 }

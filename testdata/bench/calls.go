@@ -41,10 +41,12 @@ func writeCalled(ctx context.Context, project string) error {
 		return err
 	}
 	source := filepath.Join(project, "go", "main.go")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(source), 0o777), os.WriteFile(source, []byte(nothing), 0o666)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(source), 0o777),
+		os.WriteFile(source, []byte(nothing), 0o666)); err != nil {
 		return err
 	}
-	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(project, ".ai", "tools", "acme", "module", "_module.wasm"), source)
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o",
+		filepath.Join(project, ".ai", "tools", "acme", "module", "_module.wasm"), source)
 	c.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the module: %w: %s", err, out)
@@ -65,7 +67,8 @@ func (b *bench) called(name string) called {
 
 // in runs a command in the project, as its user.
 func (c called) in(x command) command {
-	return x.in(c.project).with("HOME="+c.home, "XDG_CACHE_HOME="+filepath.Join(c.home, "cache"), "XDG_STATE_HOME="+filepath.Join(c.home, "state"),
+	return x.in(c.project).with("HOME="+c.home, "XDG_CACHE_HOME="+filepath.Join(c.home, "cache"),
+		"XDG_STATE_HOME="+filepath.Join(c.home, "state"),
 		"XDG_DATA_HOME="+filepath.Join(c.home, "data"))
 }
 
@@ -75,7 +78,8 @@ func (c called) rye(args ...string) command {
 
 // job is rye's, with the project as it needs it. With audit, calls are only made if they are in the log of the disk.
 func (c called) job(audit bool, run command) job {
-	once := []command{cmd("mkdir", c.home, c.project), cmd(c.self, "-part", "called", "-count", "1", "-data", c.project), c.rye("init")}
+	once := []command{cmd("mkdir", c.home, c.project),
+		cmd(c.self, "-part", "called", "-count", "1", "-data", c.project), c.rye("init")}
 	if audit {
 		once = append(once, c.in(cmd("sh", "-c", `printf '\nexec:\n  audit: required\n' >>"$HOME/.ai/policy.yaml"`)))
 	}
@@ -94,8 +98,8 @@ func (c called) bare(tool string) (string, command) {
 	return "true", cmd("true")
 }
 
-// sessionJobs compares calls that one process makes, one after the other, with what does the like. Names of tools are those of
-// calledItems; with ".required", the policy demands the audit log.
+// sessionJobs compares calls that one process makes, one after the other, with what does the like. Names of tools are
+// those of calledItems; with ".required", the policy demands the audit log.
 //
 //	shell, python      bare: bash, and python3
 //	script, module     nothing: the tool in Starlark, and the module of WebAssembly
@@ -136,7 +140,8 @@ func (b *bench) sessionJobs(what string) ([]job, error) {
 // many does n times what a tool of calledItems does, without rye.
 func (c called) many(tool string, n int) job {
 	of, bare := c.bare(tool)
-	return job{tool: of, times: n, run: []command{bare.through("sh", "-c", `n=$1; shift; for i in $(seq "$n"); do "$@" </dev/null; done`, "sh", fmt.Sprint(n))}}
+	return job{tool: of, times: n, run: []command{bare.through("sh", "-c",
+		`n=$1; shift; for i in $(seq "$n"); do "$@" </dev/null; done`, "sh", fmt.Sprint(n))}}
 }
 
 // callInSession opens the project in the working directory and makes n calls of a tool, without parameters.
@@ -148,7 +153,8 @@ func callInSession(ctx context.Context, rye, id string, n int) (err error) {
 	place := func(variable, more string) workspace.Place {
 		return workspace.Place{Path: filepath.Join(os.Getenv(variable), more)}
 	}
-	w, err := workspace.Open(ctx, workspace.Paths{Dir: dir, Named: true, Version: "devel", User: place("HOME", ""), Store: place("XDG_DATA_HOME", "rye/store"),
+	w, err := workspace.Open(ctx, workspace.Paths{Dir: dir, Named: true, Version: "devel", User: place("HOME", ""),
+		Store: place("XDG_DATA_HOME", "rye/store"),
 		State: place("XDG_STATE_HOME", "rye"), Cache: place("XDG_CACHE_HOME", "rye")}, workspace.Options{})
 	if err != nil {
 		return err
@@ -176,7 +182,8 @@ func callInSession(ctx context.Context, rye, id string, n int) (err error) {
 	return nil
 }
 
-// residentIdle starts rye serve in the working directory, asks whether it is ready, and writes what it needs of memory.
+// residentIdle starts rye serve in the working directory, asks whether it is ready, and writes what it needs of
+// memory.
 func residentIdle(ctx context.Context, rye, out string) error {
 	c := exec.CommandContext(ctx, rye, "serve", "--listen", "127.0.0.1:0", "--json")
 	c.Stderr = os.Stderr

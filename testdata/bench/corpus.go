@@ -83,14 +83,18 @@ var kinds = []struct {
 	lines []string
 }{
 	{".yaml", []string{"name: $w-$w", "version: $n.$n", "category: $w", "config:"}, []string{
-		"  $w: $w", "  $w:", "    - $w", "    - {name: $w, value: $n}", "    $w_$w: \"$w $w $w\"", "  # $w the $w of $w", "    digest: $h", "  enabled: true",
+		"  $w: $w", "  $w:", "    - $w", "    - {name: $w, value: $n}", "    $w_$w: \"$w $w $w\"",
+		"  # $w the $w of $w", "    digest: $h", "  enabled: true",
 	}},
 	{".py", []string{"#!/usr/bin/env python3", "\"\"\"$w $w $w.\"\"\"", "import json", "import sys", ""}, []string{
-		"def $w_$w($w, $w=None):", "    \"\"\"$w the $w of a $w.\"\"\"", "    if $w is None:", "        return $n", "    for $w in $w.items():", "        $w.append($w[\"$w\"])",
-		"    return {\"$w\": $w, \"$w\": $n}", "", "class $w$w:", "    raise ValueError(\"$w $w\")", "    # $w $w $w $w",
+		"def $w_$w($w, $w=None):", "    \"\"\"$w the $w of a $w.\"\"\"", "    if $w is None:", "        return $n",
+		"    for $w in $w.items():", "        $w.append($w[\"$w\"])",
+		"    return {\"$w\": $w, \"$w\": $n}", "", "class $w$w:", "    raise ValueError(\"$w $w\")",
+		"    # $w $w $w $w",
 	}},
 	{".md", []string{"# $w $w", "", "<!-- $h -->", ""}, []string{
-		"$w $w the $w of $w $w and $w $w $w.", "$w $w $w, $w $w $w $w to $w a $w $w; $w $w.", "- $w: $w $w", "", "## $w $w", "See [$w](https://$w.example/$w/$n).", "`$w --$w $n` $w $w $w.",
+		"$w $w the $w of $w $w and $w $w $w.", "$w $w $w, $w $w $w $w to $w a $w $w; $w $w.", "- $w: $w $w", "",
+		"## $w $w", "See [$w](https://$w.example/$w/$n).", "`$w --$w $n` $w $w $w.",
 	}},
 }
 
@@ -186,7 +190,8 @@ func smallFiles(dir string, words []string, stream uint64, n, perDir, least, mos
 	sub := ""
 	for i := range n {
 		if i%perDir == 0 {
-			sub = filepath.Join(dir, fmt.Sprintf("part-%02d", i/perDir/10), fmt.Sprintf("%s-%02d", w.word(words), i/perDir%10))
+			sub = filepath.Join(dir, fmt.Sprintf("part-%02d", i/perDir/10),
+				fmt.Sprintf("%s-%02d", w.word(words), i/perDir%10))
 			if err := os.MkdirAll(sub, 0o755); err != nil {
 				return err
 			}
@@ -205,7 +210,8 @@ func smallFiles(dir string, words []string, stream uint64, n, perDir, least, mos
 			b = editor.text(words, b, kind, 40)
 			when = edited
 		}
-		if err := keep(filepath.Join(sub, fmt.Sprintf("%s-%d%s", w.word(words), i, kinds[kind].ext)), b, mode, when); err != nil {
+		if err := keep(filepath.Join(sub, fmt.Sprintf("%s-%d%s", w.word(words), i, kinds[kind].ext)), b, mode,
+			when); err != nil {
 			return err
 		}
 	}

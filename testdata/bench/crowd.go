@@ -18,21 +18,23 @@ import (
 // groupSize is how many threads each thread in the middle of a crowd starts.
 const groupSize = 25
 
-// crowdItems are three directives: crowd starts groups, a group starts members, and a member only answers. All wait for those that
-// they have started, so that a crowd of 1,000 members is 1,041 threads at once.
+// crowdItems are three directives: crowd starts groups, a group starts members, and a member only answers. All wait
+// for those that they have started, so that a crowd of 1,000 members is 1,041 threads at once.
 func crowdItems(groups int) map[string]string {
 	directive := func(name string) string {
-		return fmt.Sprintf("<directive name=%q version=\"1.0.0\"><metadata><description>One of many</description><category>acme</category>"+
-			"<model provider=\"acme/providers/local\" id=\"m\"/><limits turns=\"3\" tokens=\"2000000000\" spend=\"100\" spawns=\"100000\"/>"+
-			"<permissions><execute><tool>rye/agent/threads/thread_directive</tool></execute></permissions></metadata>"+
-			"<process>You are %s.</process></directive>\n", name, name)
+		return fmt.Sprintf(
+			"<directive name=%q version=\"1.0.0\"><metadata><description>One of many</description><category>acme</category>"+
+				"<model provider=\"acme/providers/local\" id=\"m\"/><limits turns=\"3\" tokens=\"2000000000\" spend=\"100\" spawns=\"100000\"/>"+
+				"<permissions><execute><tool>rye/agent/threads/thread_directive</tool></execute></permissions></metadata>"+
+				"<process>You are %s.</process></directive>\n", name, name)
 	}
 	return map[string]string{
 		"directives/acme/crowd.md":        directive("crowd"),
 		"directives/acme/group.md":        directive("group"),
 		"directives/acme/member.md":       directive("member"),
 		"tools/acme/providers/local.yaml": turnsItems["tools/acme/providers/local.yaml"],
-		"config/resilience.yaml":          fmt.Sprintf("concurrency: {max_concurrent_children: %d, max_total_threads: 100000}\n", max(groups, groupSize)),
+		"config/resilience.yaml": fmt.Sprintf(
+			"concurrency: {max_concurrent_children: %d, max_total_threads: 100000}\n", max(groups, groupSize)),
 	}
 }
 
@@ -79,8 +81,11 @@ func runCrowd(ctx context.Context, rye, project string, members int) error {
 	children := func(name string, n int) []any {
 		var calls []any
 		for i := range n {
-			arguments := fmt.Sprintf(`{"item_type":"tool","item_id":"rye/agent/threads/thread_directive","parameters":{"directive_name":"acme/%s"}}`, name)
-			calls = append(calls, map[string]any{"id": fmt.Sprint("call_", i), "type": "function", "function": map[string]any{"name": "rye_execute", "arguments": arguments}})
+			arguments := fmt.Sprintf(
+				`{"item_type":"tool","item_id":"rye/agent/threads/thread_directive","parameters":{"directive_name":"acme/%s"}}`,
+				name)
+			calls = append(calls, map[string]any{"id": fmt.Sprint("call_", i), "type": "function",
+				"function": map[string]any{"name": "rye_execute", "arguments": arguments}})
 		}
 		return calls
 	}
@@ -109,8 +114,9 @@ func runCrowd(ctx context.Context, rye, project string, members int) error {
 			message, stop = map[string]any{"role": "assistant", "content": nil, "tool_calls": calls}, "tool_calls"
 		}
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(map[string]any{"object": "chat.completion", "model": "m", "choices": []any{map[string]any{"index": 0, "message": message, "finish_reason": stop}},
-			"usage": map[string]any{"prompt_tokens": 10, "completion_tokens": 5}})
+		json.NewEncoder(w).Encode(map[string]any{"object": "chat.completion", "model": "m",
+			"choices": []any{map[string]any{"index": 0, "message": message, "finish_reason": stop}},
+			"usage":   map[string]any{"prompt_tokens": 10, "completion_tokens": 5}})
 	})}
 	go server.Serve(l)
 	defer server.Close()

@@ -21,8 +21,10 @@ import (
 
 // execJobs compares what execution costs with what does the like:
 //
-//	nothing   rye exec of a pinned tool that is the program "true"     "true" bare; bwrap, which starts it with namespaces of
-//	                                                                   its own; allowed: two times "rye version", and bwrap
+//	nothing   rye exec of a pinned tool that is the program "true" "true" bare; bwrap, which starts it with
+//	          namespaces of
+//	                                                                   its own; allowed: two times "rye version", and
+//	                                                                   bwrap
 //	shell     rye exec of a pinned tool in bash                        bash bare
 //	python    rye exec of a pinned tool in Python                      python3 bare
 //	starlark  rye exec of a pinned tool in Starlark                program: that of the program "true"; python3, which does nothing
@@ -47,7 +49,8 @@ func (b *bench) execJobs(what string) ([]job, error) {
 	}
 	_, err := exec.LookPath("bwrap")
 	bwrap := err == nil
-	confined := []string{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"}
+	confined := []string{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev",
+		"--proc", "/proc", "true"}
 	call := []string{"exec", "tool:acme/nothing"}
 	j := job{tool: "rye", onceFresh: []string{home, project}}
 	switch what {
@@ -58,16 +61,21 @@ func (b *bench) execJobs(what string) ([]job, error) {
 		jobs := []job{j, {tool: of, run: []command{bare}}}
 		if bwrap && tool == "nothing" {
 			version := cmd(b.rye, "version")
-			jobs = append(jobs, job{tool: "bwrap", run: []command{cmd(confined...)}}, job{tool: "allowed", run: []command{version, version, cmd(confined...)}})
+			jobs = append(jobs, job{tool: "bwrap", run: []command{cmd(confined...)}},
+				job{tool: "allowed", run: []command{version, version, cmd(confined...)}})
 		}
 		return jobs, nil
 	case "starlark":
 		j := at.job(false, at.rye("exec", "tool:acme/script"))
-		return []job{j, {tool: "program", run: []command{at.rye(call...)}}, {tool: "python3", run: []command{cmd("python3", "-I", "-S", "-c", "pass")}}}, nil
+		return []job{j, {tool: "program", run: []command{at.rye(call...)}},
+			{tool: "python3", run: []command{cmd("python3", "-I", "-S", "-c", "pass")}}}, nil
 	case "wasm":
-		return []job{at.job(false, at.rye("exec", "tool:acme/module/module")), {tool: "true", run: []command{cmd("true")}}}, nil
+		return []job{at.job(false, at.rye("exec", "tool:acme/module/module")),
+			{tool: "true", run: []command{cmd("true")}}}, nil
 	case "sandbox":
-		jobs := []job{{tool: "rye", run: []command{part("namespace", runs)}}, {tool: "landlock", run: []command{part("landlock", runs)}}, {tool: "bare", run: []command{part("bare", runs)}}}
+		jobs := []job{{tool: "rye", run: []command{part("namespace", runs)}},
+			{tool: "landlock", run: []command{part("landlock", runs)}},
+			{tool: "bare", run: []command{part("bare", runs)}}}
 		if bwrap {
 			jobs = append(jobs, job{tool: "bwrap", run: []command{part("bwrap", runs)}})
 		}
@@ -85,12 +93,15 @@ func (b *bench) execJobs(what string) ([]job, error) {
 		return jobs, nil
 	case "append":
 		log := filepath.Join(state, "audit")
-		j.onceFresh, j.fresh, j.before, j.run = nil, []string{home}, []command{cmd("mkdir", "-p", state)}, []command{part("append", calls, "-data", state)}
-		return []job{j, {tool: "cp", fresh: []string{home + "-copy"}, run: []command{cmd("cp", "-r", log, home+"-copy"), cmd("sync", home+"-copy")}}}, nil
+		j.onceFresh, j.fresh, j.before, j.run = nil, []string{home}, []command{cmd("mkdir", "-p", state)},
+			[]command{part("append", calls, "-data", state)}
+		return []job{j, {tool: "cp", fresh: []string{home + "-copy"},
+			run: []command{cmd("cp", "-r", log, home+"-copy"), cmd("sync", home+"-copy")}}}, nil
 	case "verify":
 		j.once = []command{cmd("mkdir", "-p", project, state), part("append", calls, "-data", state)}
 		j.run = []command{at.rye("audit", "verify")}
-		return []job{j, {tool: "b3sum", run: []command{cmd("sh", "-c", "find . -type f -print0 | xargs -0 b3sum").in(filepath.Join(state, "audit"))}}}, nil
+		return []job{j, {tool: "b3sum", run: []command{cmd("sh", "-c",
+			"find . -type f -print0 | xargs -0 b3sum").in(filepath.Join(state, "audit"))}}}, nil
 	}
 	return nil, fmt.Errorf("nothing is measured as %q", what)
 }
@@ -131,7 +142,8 @@ func (o *options) doPart(ctx context.Context) error {
 	}
 	name, args := "true", []string(nil)
 	if what == "bwrap" {
-		name, args = "bwrap", []string{"--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"}
+		name, args = "bwrap", []string{"--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev",
+			"--proc", "/proc", "true"}
 	}
 	path, err := exec.LookPath(name)
 	if err == nil {
@@ -174,8 +186,10 @@ func appendCalls(ctx context.Context, dir string, n int) error {
 		return err
 	}
 	d := cas.Sum([]byte("bench"))
-	c := kept.Call{Ref: "tool:acme/nothing", Digest: d, Params: d, Principal: "bench", Lock: d, Signers: []string{"builtin"},
-		Chain: []kept.Link{{Digest: d, Ref: "tool:rye/core/primitives/subprocess", Signers: []string{"builtin"}}}, Sandbox: "landlock"}
+	c := kept.Call{Ref: "tool:acme/nothing", Digest: d, Params: d, Principal: "bench", Lock: d,
+		Signers: []string{"builtin"},
+		Chain:   []kept.Link{{Digest: d, Ref: "tool:rye/core/primitives/subprocess", Signers: []string{"builtin"}}},
+		Sandbox: "landlock"}
 	for i := range n {
 		c.ID = strconv.Itoa(i)
 		e, err := l.Begin(ctx, c)

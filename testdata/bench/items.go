@@ -57,12 +57,15 @@ func (w writer) sentence(words []string, n int) string {
 }
 
 func (w writer) pythonTool(words []string, b []byte, category string) []byte {
-	b = fmt.Appendf(b, "\"\"\"%s.\"\"\"\n\n__version__ = \"1.%d.%d\"\n__tool_type__ = \"python\"\n", w.sentence(words, 6), w.below(20), w.below(20))
-	b = fmt.Appendf(b, "__executor_id__ = \"rye/core/runtimes/python_function_runtime\"\n__category__ = %q\n__tool_description__ = (\n    %q\n    %q\n)\n\n",
+	b = fmt.Appendf(b, "\"\"\"%s.\"\"\"\n\n__version__ = \"1.%d.%d\"\n__tool_type__ = \"python\"\n",
+		w.sentence(words, 6), w.below(20), w.below(20))
+	b = fmt.Appendf(b,
+		"__executor_id__ = \"rye/core/runtimes/python_function_runtime\"\n__category__ = %q\n__tool_description__ = (\n    %q\n    %q\n)\n\n",
 		category, w.sentence(words, 5)+" ", w.sentence(words, 4))
 	b = append(b, "CONFIG_SCHEMA = {\n    \"type\": \"object\",\n    \"properties\": {\n"...)
 	for range 2 + w.below(4) {
-		b = fmt.Appendf(b, "        \"%s_%d\": {\"type\": \"string\", \"description\": %q},\n", w.word(words), w.below(100), w.sentence(words, 5))
+		b = fmt.Appendf(b, "        \"%s_%d\": {\"type\": \"string\", \"description\": %q},\n", w.word(words),
+			w.below(100), w.sentence(words, 5))
 	}
 	b = append(b, "    },\n}\n\n\ndef execute(params, project_path):\n"...)
 	for range 10 + w.below(30) {
@@ -72,7 +75,8 @@ func (w writer) pythonTool(words []string, b []byte, category string) []byte {
 }
 
 func (w writer) yamlTool(words []string, b []byte, category string) []byte {
-	b = fmt.Appendf(b, "version: \"1.%d.0\"\ntool_type: script\nexecutor_id: rye/core/primitives/subprocess\ncategory: %s\ndescription: %s\n",
+	b = fmt.Appendf(b,
+		"version: \"1.%d.0\"\ntool_type: script\nexecutor_id: rye/core/primitives/subprocess\ncategory: %s\ndescription: %s\n",
 		w.below(20), category, w.sentence(words, 6))
 	b = append(b, "config:\n  command: printf\n  args:\n"...)
 	for range 3 + w.below(12) {
@@ -82,23 +86,27 @@ func (w writer) yamlTool(words []string, b []byte, category string) []byte {
 }
 
 func (w writer) directive(words []string, b []byte, name, category string) []byte {
-	b = fmt.Appendf(b, "# %s\n\n```xml\n<directive name=%q version=\"1.%d.0\">\n  <metadata>\n    <description>%s</description>\n    <category>%s</category>\n    <author>acme</author>\n",
+	b = fmt.Appendf(b,
+		"# %s\n\n```xml\n<directive name=%q version=\"1.%d.0\">\n  <metadata>\n    <description>%s</description>\n    <category>%s</category>\n    <author>acme</author>\n",
 		w.sentence(words, 3), name, w.below(20), w.sentence(words, 8), category)
 	turns, tokens, tool := 1+w.below(20), 1024+w.below(4096), w.word(words)
 	if tool == "con" { // on Windows that is a device, and no item may be called so
 		tool = "cone"
 	}
-	b = fmt.Appendf(b, "    <limits max_turns=\"%d\" max_tokens=\"%d\"/>\n    <permissions>\n      <execute><tool>acme.%s</tool></execute>\n    </permissions>\n  </metadata>\n  <inputs>\n",
+	b = fmt.Appendf(b,
+		"    <limits max_turns=\"%d\" max_tokens=\"%d\"/>\n    <permissions>\n      <execute><tool>acme.%s</tool></execute>\n    </permissions>\n  </metadata>\n  <inputs>\n",
 		turns, tokens, tool)
 	for i := range 1 + w.below(3) {
-		b = fmt.Appendf(b, "    <input name=\"%s_%d\" type=\"string\" required=\"true\">%s</input>\n", w.word(words), i, w.sentence(words, 5))
+		b = fmt.Appendf(b, "    <input name=\"%s_%d\" type=\"string\" required=\"true\">%s</input>\n", w.word(words),
+			i, w.sentence(words, 5))
 	}
 	b = append(b, "  </inputs>\n</directive>\n```\n\n"...)
 	return w.prose(words, b, 10+w.below(20))
 }
 
 func (w writer) entry(words []string, b []byte, name, category string) []byte {
-	b = fmt.Appendf(b, "```yaml\nid: %s\ntitle: %s\nversion: \"1.0.%d\"\nentry_type: reference\ncategory: %s\ntags: [%s, %s]\n```\n\n",
+	b = fmt.Appendf(b,
+		"```yaml\nid: %s\ntitle: %s\nversion: \"1.0.%d\"\nentry_type: reference\ncategory: %s\ntags: [%s, %s]\n```\n\n",
 		name, w.sentence(words, 3), w.below(20), category, w.word(words), w.word(words))
 	return w.prose(words, b, 15+w.below(40))
 }
@@ -110,9 +118,9 @@ func (w writer) prose(words []string, b []byte, lines int) []byte {
 	return b
 }
 
-// itemJobs compares what rye does with a project of 10,000 items with what does the least of it: b3sum reads and hashes the
-// files, grep looks for one word in them, ed25519 makes or checks as many signatures on both cores, and git status asks for
-// the state of each file. With ".100000" it is ten times as many items, beside the tenth of them.
+// itemJobs compares what rye does with a project of 10,000 items with what does the least of it: b3sum reads and
+// hashes the files, grep looks for one word in them, ed25519 makes or checks as many signatures on both cores, and git
+// status asks for the state of each file. With ".100000" it is ten times as many items, beside the tenth of them.
 func (b *bench) itemJobs(ctx context.Context, what string) ([]job, error) {
 	if verb, _, many := strings.Cut(what, ".100000"); many {
 		all, tenth := "I100000", "I10000"
@@ -165,9 +173,11 @@ func (b *bench) itemJob(ctx context.Context, what, corpus string) (job, error) {
 	home, project := at+"-home", at+"-project"
 	rye := func(args ...string) command {
 		c := cmd(append([]string{b.rye}, args...)...).in(project)
-		return c.with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "XDG_STATE_HOME="+filepath.Join(home, "state"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
+		return c.with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"),
+			"XDG_STATE_HOME="+filepath.Join(home, "state"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
 	}
-	once := []command{cmd("mkdir", home), cmd("cp", "-a", filepath.Join(b.corpora, corpus), project), rye("key", "new")}
+	once := []command{cmd("mkdir", home), cmd("cp", "-a", filepath.Join(b.corpora, corpus), project),
+		rye("key", "new")}
 	j := job{tool: "rye", onceFresh: []string{home, project}}
 	sign, search := rye("sign", "--all", "-q"), rye("search", searchedWord(), "--limit", "10")
 	// A file's times are trusted when they are no longer those of this moment.

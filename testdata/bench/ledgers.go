@@ -30,7 +30,8 @@ func spendMany(ctx context.Context, self, dir string, n int) error {
 		group.Go(func() {
 			var out proc.Head
 			out.Room = 1000
-			exit, err := proc.Run(ctx, proc.Command{Path: self, Args: []string{"-part", "spend", "-count", fmt.Sprint(n / spenders), "-data", path}, Stderr: &out})
+			exit, err := proc.Run(ctx, proc.Command{Path: self,
+				Args: []string{"-part", "spend", "-count", fmt.Sprint(n / spenders), "-data", path}, Stderr: &out})
 			if err == nil && exit.Code != 0 {
 				err = errors.New(out.String())
 			}

@@ -29,17 +29,20 @@ func (b *bench) lockJobs(ctx context.Context, r row) ([]job, error) {
 	store, ai := filepath.Join(home, "data", "rye", "store"), filepath.Join(project, ".ai")
 	rye := func(args ...string) command {
 		c := cmd(append([]string{b.rye}, args...)...).in(project)
-		return c.with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "XDG_STATE_HOME="+filepath.Join(home, "state"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
+		return c.with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"),
+			"XDG_STATE_HOME="+filepath.Join(home, "state"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
 	}
 	// Whoever trusts what a file's times say waits until they are no longer those of this moment.
 	settle := cmd("sleep", "3")
-	j := job{tool: "rye", onceFresh: []string{home, project}, once: []command{cmd("mkdir", home), cmd("cp", "-a", src, project), rye("key", "new"),
-		rye("sign", "--all", "-q"), settle}}
+	j := job{tool: "rye", onceFresh: []string{home, project},
+		once: []command{cmd("mkdir", home), cmd("cp", "-a", src, project), rye("key", "new"),
+			rye("sign", "--all", "-q"), settle}}
 	lock := rye("lock", "-q")
 	kinds := []string{filepath.Join(ai, "tools"), filepath.Join(ai, "directives"), filepath.Join(ai, "knowledge")}
 	switch what {
 	case "cold":
-		j.fresh, j.run = []string{filepath.Join(project, "rye.lock"), store, filepath.Join(home, "cache")}, []command{lock}
+		j.fresh, j.run = []string{filepath.Join(project, "rye.lock"), store, filepath.Join(home, "cache")},
+			[]command{lock}
 		hash := cmd("sh", "-c", "find .ai -type f -print0 | xargs -0 -P 2 -n 2500 b3sum").in(src)
 		return []job{j, {tool: "b3sum", run: []command{hash}}}, nil
 	case "check":
@@ -47,9 +50,11 @@ func (b *bench) lockJobs(ctx context.Context, r row) ([]job, error) {
 		j.once, j.run = append(j.once, lock, settle, check, check), []command{check}
 		return []job{j, statusJob(src, at+"-git")}, nil
 	case "vendor":
-		j.once, j.fresh, j.run = append(j.once, lock), []string{filepath.Join(ai, "vendor")}, []command{rye("vendor", "-q")}
+		j.once, j.fresh, j.run = append(j.once, lock), []string{filepath.Join(ai, "vendor")},
+			[]command{rye("vendor", "-q")}
 		put := filepath.Join(at+"-put", "store")
-		return []job{j, {tool: "store-put", fresh: []string{at + "-put"}, run: []command{cmd(b.rye, "store", "put", "-q", "--store", put, filepath.Join(src, ".ai"))}}}, nil
+		return []job{j, {tool: "store-put", fresh: []string{at + "-put"},
+			run: []command{cmd(b.rye, "store", "put", "-q", "--store", put, filepath.Join(src, ".ai"))}}}, nil
 	case "restore":
 		j.once, j.fresh = append(j.once, lock, rye("vendor", "-q")), append(kinds, store)
 		j.run = []command{rye("restore", "**", "-q")}
@@ -70,12 +75,14 @@ func (b *bench) lockJobs(ctx context.Context, r row) ([]job, error) {
 
 // pnpmJob installs a package whose files are the items, out of a store that has it.
 func pnpmJob(src, at string) job {
-	about, _ := json.Marshal(map[string]any{"name": "bench", "version": "1.0.0", "private": true, "dependencies": map[string]string{"items": "file:../items.tgz"}})
+	about, _ := json.Marshal(map[string]any{"name": "bench", "version": "1.0.0", "private": true,
+		"dependencies": map[string]string{"items": "file:../items.tgz"}})
 	const pack = `mkdir -p "$1/project" "$1/package" && cp -a "$0/.ai" "$1/package/items" &&
 		printf '{"name":"items","version":"1.0.0"}' >"$1/package/package.json" &&
 		tar -C "$1" -czf "$1/items.tgz" package && printf '%s' "$2" >"$1/project/package.json"`
 	install := func(args ...string) command {
-		c := cmd(append([]string{"pnpm", "install", "--silent", "--store-dir", filepath.Join(at, "store")}, args...)...).in(filepath.Join(at, "project"))
+		c := cmd(append([]string{"pnpm", "install", "--silent", "--store-dir", filepath.Join(at, "store")},
+			args...)...).in(filepath.Join(at, "project"))
 		return c.with("HOME="+at, "CI=1")
 	}
 	return job{

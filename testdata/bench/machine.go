@@ -55,7 +55,8 @@ func newMachine(dir string) *machine {
 		"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC", "HOME=" + home, "TMPDIR=" + dir,
 		"XDG_CACHE_HOME=" + home + "/.cache", "XDG_CONFIG_HOME=" + home + "/.config",
 		"XDG_DATA_HOME=" + home + "/.local/share", "XDG_STATE_HOME=" + home + "/.local/state",
-		"GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=b", "GIT_AUTHOR_EMAIL=b@b", "GIT_COMMITTER_NAME=b", "GIT_COMMITTER_EMAIL=b@b",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=b", "GIT_AUTHOR_EMAIL=b@b", "GIT_COMMITTER_NAME=b",
+		"GIT_COMMITTER_EMAIL=b@b",
 		"RESTIC_PASSWORD=x", "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes", "BORG_RELOCATED_REPO_ACCESS_IS_OK=yes",
 	}
 	return m
@@ -204,8 +205,8 @@ func warm(dir string) error {
 	})
 }
 
-// forget asks the system to drop what it has in memory of the files below a directory. Where it keeps them all the same,
-// as tmpfs does, cold is no different from warm.
+// forget asks the system to drop what it has in memory of the files below a directory. Where it keeps them all the
+// same, as tmpfs does, cold is no different from warm.
 func forget(dir string) error {
 	syncDisks()
 	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {

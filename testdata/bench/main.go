@@ -32,17 +32,19 @@
 //	puts       one file each by as many processes as -puts says; then one cat, a checkout and a reimport on the
 //	           store they leave, against a store that was written by one process
 //	lock       of projects of 100, 1,000 and 10,000 items like those of I: lock.go says beside what
-//	items      of I: check (parse and validate) and verify beside b3sum, which only hashes; search beside grep; sign and
-//	           verify beside as many bare Ed25519 operations on all cores. Cold is from a disk that isn't in memory,
-//	           or for search without an index; sign again is of what is signed already. Of 100,000 items it is beside 10,000
+//	items      of I: check (parse and validate) and verify beside b3sum, which only hashes; search beside grep; sign
+//	           and verify beside as many bare Ed25519 operations on all cores. Cold is from a disk that isn't in
+//	           memory, or for search without an index; sign again is of what is signed already. Of 100,000 items it
+//	           is beside 10,000
 //	exec       of a pinned tool that does nothing, of sandboxes, and of the audit log: exec.go says beside what
 //	session    calls that one process makes, and the memory of rye serve: calls.go says beside what
 //	build      of one step that takes 1,000 files: nothing changed, beside make, and what it makes gone, beside cp
 //	thread     turns of a thread whose model's answers come from a record: threads.go says beside what
 //	mcp        calls of rye mcp serve, beside a server that is the SDK alone: mcp.go says what they do
-//	oci        a bundle of A and B to and from a registry on this machine, which has to be there: registry.go says beside what
-//	bundles    of A, B and C as they are, all of it assets: create into an empty store, and with nothing changed, beside
-//	           "store put" of the same, which neither checks nor signs; verify beside b3sum
+//	oci        a bundle of A and B to and from a registry on this machine, which has to be there: registry.go says
+//	           beside what
+//	bundles    of A, B and C as they are, all of it assets: create into an empty store, and with nothing changed,
+//	           beside "store put" of the same, which neither checks nor signs; verify beside b3sum
 //
 // The goals are data in rows.go: a factor, and the rod it is measured against in the same run. A goal whose rod
 // isn't installed is not judged. -floor names a program that does the least such a store could do, as an own
@@ -75,7 +77,8 @@ import (
 type options struct {
 	rye, floor, data, corpora, work, json, make string
 
-	self, ed25519, part, tool string // this program, what to do with bare signatures, which part of rye to do, and with which tool
+	// this program, what to do with bare signatures, which part of rye to do, and with which tool
+	self, ed25519, part, tool string
 	count                     int
 
 	only, tools *regexp.Regexp
@@ -118,7 +121,8 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.count, "count", 0, "how `many` times")
 	f.IntVar(&o.n, "n", 0, "`runs` of each tool in a row (default 5, with -quick 1)")
 	f.IntVar(&o.puts, "puts", 0, "`processes` in the puts rows (default 10000, with -quick 60)")
-	f.DurationVar(&o.budget, "budget", 45*time.Second, "no further run of a tool in a row that took so `long`, what each run needs included")
+	f.DurationVar(&o.budget, "budget", 45*time.Second,
+		"no further run of a tool in a row that took so `long`, what each run needs included")
 	f.BoolVar(&o.quick, "quick", false, "small corpora")
 	f.BoolVar(&o.keep, "keep", false, "leave stores and what was moved aside in -work")
 	pattern := func(to **regexp.Regexp) func(string) error {
@@ -207,7 +211,8 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if own, err := b.run(ctx, cmd("true")); err == nil {
-		b.notes = append(b.notes, "no process can peak below "+peakBytes.format(float64(own.RSS))+", which are this program's own")
+		b.notes = append(b.notes, "no process can peak below "+peakBytes.format(float64(own.RSS))+
+			", which are this program's own")
 	}
 	b.report(os.Stdout)
 	if o.json != "" {
@@ -266,7 +271,8 @@ func (b *bench) build(ctx context.Context) error {
 		programs = append(programs, "rye", "github.com/rye-build/rye/cmd/rye")
 	}
 	for p := range slices.Chunk(programs, 2) {
-		c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(bin, p[0]), p[1])
+		c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(bin, p[0]),
+			p[1])
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", p[0], err, out)

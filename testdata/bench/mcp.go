@@ -14,8 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpJobs compares 1,000 calls of rye mcp serve, one after the other, with those of a server that is the SDK and a tool that
-// returns a constant:
+// mcpJobs compares 1,000 calls of rye mcp serve, one after the other, with those of a server that is the SDK and a
+// tool that returns a constant:
 //
 //	execute   runs a tool of the library that rye runs in its own process
 //	script    runs the tool in Starlark of calledItems, in a sandboxed process
@@ -50,15 +50,18 @@ const systemTool = "rye/core/system/system"
 func serveBare(ctx context.Context) error {
 	s := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
 	for _, name := range []string{"execute", "sign"} {
-		s.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			const text = `{"data":{"data":{"unix":1795651200,"utc":"2026-11-26T00:00:00Z"},"success":true},"ref":"tool:rye/core/system/system","success":true}`
-			return &mcp.CallToolResult{StructuredContent: json.RawMessage(text), Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
-		})
+		s.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}},
+			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				const text = `{"data":{"data":{"unix":1795651200,"utc":"2026-11-26T00:00:00Z"},"success":true},"ref":"tool:rye/core/system/system","success":true}`
+				return &mcp.CallToolResult{StructuredContent: json.RawMessage(text),
+					Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
+			})
 	}
 	return s.Run(ctx, &mcp.StdioTransport{})
 }
 
-// callMany starts a server and makes n calls of a tool, each after the answer to the one before; "" is a call that is refused.
+// callMany starts a server and makes n calls of a tool, each after the answer to the one before; "" is a call that is
+// refused.
 func callMany(ctx context.Context, id string, n int, server ...string) (err error) {
 	tool, parameters := "execute", ""
 	switch id {
@@ -87,7 +90,8 @@ func callMany(ctx context.Context, id string, n int, server ...string) (err erro
 		}
 		answer, err := answers.ReadString('\n')
 		refused := strings.Contains(answer, `"isError":true`) && tool == "execute"
-		if err == nil && (refused || !strings.Contains(answer, `"structuredContent"`) && !strings.Contains(answer, `"serverInfo"`)) {
+		if err == nil && (refused || !strings.Contains(answer, `"structuredContent"`) &&
+			!strings.Contains(answer, `"serverInfo"`)) {
 			err = fmt.Errorf("%s: %s", tool, answer)
 		}
 		return err
@@ -97,7 +101,9 @@ func callMany(ctx context.Context, id string, n int, server ...string) (err erro
 		_, err = io.WriteString(to, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
 	}
 	for i := 1; i <= n && err == nil; i++ {
-		err = ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"item_type":"tool","item_id":%q%s}}}`, i, tool, id, parameters))
+		err = ask(fmt.Sprintf(
+			`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"item_type":"tool","item_id":%q%s}}}`,
+			i, tool, id, parameters))
 	}
 	to.Close()
 	if ended := c.Wait(); err == nil {

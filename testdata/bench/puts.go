@@ -45,7 +45,9 @@ func (b *bench) puts(ctx context.Context) error {
 	for _, t := range b.tools {
 		switch t.name {
 		case "rye":
-			all = append(all, putter{&result{Tool: t.name}, func(f string) command { return b.ryeStore(b.many.many, "put", f) }})
+			all = append(all, putter{&result{Tool: t.name}, func(f string) command {
+				return b.ryeStore(b.many.many, "put", f)
+			}})
 		case "git":
 			p := at("many-git")
 			if _, err := b.run(ctx, t.create(p)...); err != nil {
@@ -95,7 +97,8 @@ func (b *bench) puts(ctx context.Context) error {
 func (b *bench) finishMany(ctx context.Context) error {
 	weigh := func(what string, p place) {
 		size, n := usage(p.store)
-		b.notes = append(b.notes, fmt.Sprintf("puts: the store of %s has %d files, %s", what, n, storeBytes.format(float64(size))))
+		b.notes = append(b.notes, fmt.Sprintf("puts: the store of %s has %d files, %s", what, n,
+			storeBytes.format(float64(size))))
 	}
 	weigh("many batches", b.many.many)
 	for _, p := range []place{b.many.one, b.many.many} {
@@ -140,7 +143,8 @@ func (b *bench) manyJobs(ctx context.Context, what string) ([]job, error) {
 
 // ryeStore is a store command of the rye under test, with a stat cache that belongs to the store.
 func (b *bench) ryeStore(p place, args ...string) command {
-	return cmd(append([]string{b.rye, "--store", p.store, "store"}, args...)...).with("XDG_CACHE_HOME=" + p.store + ".cache")
+	return cmd(append([]string{b.rye, "--store", p.store, "store"},
+		args...)...).with("XDG_CACHE_HOME=" + p.store + ".cache")
 }
 
 // someFiles returns up to n files below a directory.

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// ociJobs compares pushes and pulls of a bundle of A and B, to and from a registry on this machine, with what does the like:
+// ociJobs compares pushes and pulls of a bundle of A and B, to and from a registry on this machine, with what does the
+// like:
 //
 //	push    rye bundle push into an empty registry      crane and oras, which push the same layers from an image layout
 //	pull    rye bundle pull into an empty store         crane and oras, which pull into an image layout; cp of the files
@@ -33,7 +34,8 @@ func (b *bench) ociJobs(ctx context.Context, what string) ([]job, error) {
 	home, project, layout, out := at+"-home", at+"-project", at+"-layout", at+"-out"
 	rye := func(args ...string) command {
 		c := cmd(append([]string{b.rye}, args...)...).in(project)
-		return c.with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "XDG_STATE_HOME="+filepath.Join(home, "state"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
+		return c.with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"),
+			"XDG_STATE_HOME="+filepath.Join(home, "state"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
 	}
 	bundle := func(version string) []command {
 		const recipe = `printf 'id: bench\nversion: %s\nassets: ["*/**"]\n' "$1" >bundle.yaml`
@@ -46,7 +48,8 @@ func (b *bench) ociJobs(ctx context.Context, what string) ([]job, error) {
 			return nil, err
 		}
 		if on == "" || on == letter {
-			once = append(once, cmd("cp", "-aT", filepath.Join(b.corpora, letter), filepath.Join(project, "files-"+letter)))
+			once = append(once, cmd("cp", "-aT", filepath.Join(b.corpora, letter),
+				filepath.Join(project, "files-"+letter)))
 		}
 	}
 	once = append(once, bundle("1.0.0")...)
@@ -56,18 +59,21 @@ func (b *bench) ociJobs(ctx context.Context, what string) ([]job, error) {
 	jobs := func(verb, dir string, fresh func(of string) []string) []job {
 		all := []job{j}
 		for _, of := range b.movers() {
-			all = append(all, job{tool: of, fresh: fresh(of), run: []command{cmd(b.mover, of, verb, strings.ReplaceAll(dir, "OF", of), ref)}})
+			all = append(all, job{tool: of, fresh: fresh(of),
+				run: []command{cmd(b.mover, of, verb, strings.ReplaceAll(dir, "OF", of), ref)}})
 		}
 		return all
 	}
 	switch what {
 	case "push":
-		j.onceFresh, j.once = append(j.onceFresh, layout), append(once, rye("bundle", "push", "-q", "bench@1.0.0", "oci-layout:"+layout+":1.0.0"))
+		j.onceFresh, j.once = append(j.onceFresh, layout),
+			append(once, rye("bundle", "push", "-q", "bench@1.0.0", "oci-layout:"+layout+":1.0.0"))
 		j.fresh, j.run = []string{r.data}, []command{push}
 		return jobs("push", layout, func(string) []string { return j.fresh }), nil
 	case "pull":
 		j.onceFresh, j.once = append(j.onceFresh, r.data), append(once, push)
-		j.fresh, j.run = []string{filepath.Join(home, "data"), filepath.Join(home, "cache")}, []command{rye("bundle", "pull", "-q", "oci://"+ref)}
+		j.fresh, j.run = []string{filepath.Join(home, "data"), filepath.Join(home, "cache")},
+			[]command{rye("bundle", "pull", "-q", "oci://"+ref)}
 		all := jobs("pull", out+"-OF", func(of string) []string { return []string{out + "-" + of} })
 		return append(all, job{tool: "cp", fresh: []string{out}, run: []command{cmd("cp", "-r", project, out)}}), nil
 	case "next":
@@ -76,13 +82,15 @@ func (b *bench) ociJobs(ctx context.Context, what string) ([]job, error) {
 		j.fresh, j.before = []string{r.data}, []command{push}
 		j.run = []command{rye("bundle", "push", "-q", "bench@1.1.0", "oci://"+r.proxy+"/bench/all:1.1.0")}
 		j.added = func() (int64, error) { return r.moved.Swap(0), nil }
-		return []job{j, {tool: "changed", run: []command{cmd("true")}, added: func() (int64, error) { return changedBytes(from, to) }}}, nil
+		return []job{j, {tool: "changed", run: []command{cmd("true")}, added: func() (int64, error) {
+			return changedBytes(from, to)
+		}}}, nil
 	}
 	return nil, fmt.Errorf("nothing is measured as %q", what)
 }
 
-// changedBytes returns how many bytes the files of a corpus have that were edited, of large ones how many were overwritten
-// and inserted.
+// changedBytes returns how many bytes the files of a corpus have that were edited, of large ones how many were
+// overwritten and inserted.
 func changedBytes(from, to string) (n int64, err error) {
 	err = filepath.WalkDir(to, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -160,8 +168,11 @@ func (b *bench) startRegistry(ctx context.Context) (*registry, error) {
 	}
 	r := &registry{address: address, data: filepath.Join(b.dir, "registry", "data")}
 	config := filepath.Join(b.dir, "registry", "config.yml")
-	text := fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %q}}\nhttp: {addr: %q}\n", r.data, r.address)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(config), 0o777), os.WriteFile(config, []byte(text), 0o666)); err != nil {
+	text := fmt.Sprintf(
+		"version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %q}}\nhttp: {addr: %q}\n", r.data,
+		r.address)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(config), 0o777),
+		os.WriteFile(config, []byte(text), 0o666)); err != nil {
 		return nil, err
 	}
 	log, err := os.Create(filepath.Join(b.dir, "registry", "log"))

@@ -100,7 +100,8 @@ func (b *bench) reached(r row, g goal) (float64, bool) {
 	})
 }
 
-// rounds returns the median of what each round gives of rye's number and a tool's, both less than a third's; "" for none.
+// rounds returns the median of what each round gives of rye's number and a tool's, both less than a third's; "" for
+// none.
 func (b *bench) rounds(r row, u unit, tool, over string, of func(mine, rod float64) float64) (float64, bool) {
 	mine, rod, third := b.result(r, "rye"), b.result(r, tool), b.result(r, over)
 	if mine == nil || rod == nil || over != "" && third == nil {
@@ -157,7 +158,8 @@ func (b *bench) report(w io.Writer) {
 		if best != "" {
 			peer = best + " " + b.cell(r, best)
 		}
-		table = append(table, []string{r.name, b.cell(r, "rye"), peer, b.ratioText(r, best), b.cell(r, "floor"), b.ratioText(r, "floor"), v.text, v.met})
+		table = append(table, []string{r.name, b.cell(r, "rye"), peer, b.ratioText(r, best), b.cell(r, "floor"),
+			b.ratioText(r, "floor"), v.text, v.met})
 	}
 	printTable(w, table)
 	b.reportSizes(w)
@@ -276,7 +278,8 @@ type recordRow struct {
 
 func (b *bench) record() record {
 	rec := record{
-		Time: time.Now().UTC().Format(time.RFC3339), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), FS: b.fs,
+		Time: time.Now().UTC().Format(time.RFC3339), System: runtime.GOOS + "/" + runtime.GOARCH,
+		CPUs: runtime.NumCPU(), FS: b.fs,
 		Quick: b.quick, Missing: b.missing, Runs: b.results, Syncs: b.syncs, Notes: b.notes,
 	}
 	for _, r := range rows {

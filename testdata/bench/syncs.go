@@ -39,7 +39,8 @@ func (b *bench) countSyncs(ctx context.Context) error {
 		b.missing = append(b.missing, "strace")
 		return nil
 	}
-	for _, op := range []string{"import.A", "reimport.A", "dedup.A", "import.B", "verify.A", "checkout.A", "put one file"} {
+	for _, op := range []string{"import.A", "reimport.A", "dedup.A", "import.B", "verify.A", "checkout.A",
+		"put one file"} {
 		verb, on, isRow := strings.Cut(op, ".")
 		if !isRow {
 			on = "A"

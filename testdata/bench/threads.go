@@ -15,7 +15,8 @@ import (
 
 // threadJobs compares what a thread costs beside its model, whose answers come from a record, with what does the like:
 //
-//	turns    1,000 turns, each of which loads an item        tenths: ten threads of 100 turns; syncs: 3,000 lines appended and synced
+//	turns    1,000 turns, each of which loads an item tenths: ten threads of 100 turns; syncs: 3,000 lines appended
+//	         and synced
 //	calls    100 turns, each of which runs a tool in         exec: rye exec of that tool, 100 times
 //	         Starlark in the sandbox for others
 //	resume   rye thread resume of 1,000 turns, up to       tenths: ten threads of 100 turns
@@ -38,7 +39,8 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 	home, project := at+"-home", at+"-project"
 	rye := func(args ...string) command {
 		c := cmd(append([]string{b.rye}, args...)...).in(project)
-		return c.with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "XDG_STATE_HOME="+filepath.Join(home, "state"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
+		return c.with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"),
+			"XDG_STATE_HOME="+filepath.Join(home, "state"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
 	}
 	record := rye()
 	record.argv = []string{b.self, "-part", "record", "-count", fmt.Sprint(n), "-rye", b.rye, "-data", project}
@@ -46,30 +48,36 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 		return rye("run", "acme/turns", "-q", "--model", fmt.Sprintf("replay:%d.jsonl", turns))
 	}
 	once := []command{cmd("mkdir", home, project), record}
-	// Each run begins with no thread, in a project that was written a while ago: as long as its times are those of this
-	// moment nothing can tell by them that it hasn't changed.
+	// Each run begins with no thread, in a project that was written a while ago: as long as its times are those of
+	// this moment nothing can tell by them that it hasn't changed.
 	threads := filepath.Join(project, ".ai", "threads")
 	fresh, before := []string{threads}, []command{cmd("mkdir", threads), cmd("sleep", "3")}
 	j := job{tool: "rye", onceFresh: []string{home, project}, once: once}
 	switch what {
 	case "calls":
 		j.fresh, j.before, j.run = fresh, before, []command{play(n/10 + 1)}
-		each := rye("exec", "tool:acme/nothing", "-p", "n=1").through("sh", "-c", `n=$1; shift; for i in $(seq "$n"); do "$@"; done`, "sh", fmt.Sprint(n/10))
+		each := rye("exec", "tool:acme/nothing", "-p", "n=1").through("sh", "-c",
+			`n=$1; shift; for i in $(seq "$n"); do "$@"; done`, "sh", fmt.Sprint(n/10))
 		return []job{j, {tool: "exec", run: []command{each}}}, nil
 	case "graph":
 		walk := func(of, id string) job {
-			run := rye("run", "tool:acme/"+id, "-q", "--limit", fmt.Sprintf("turns=%d", n/10)).through("sh", "-c", `"$@" 2>error; [ $? = 4 ]`, "sh")
+			run := rye("run", "tool:acme/"+id, "-q", "--limit", fmt.Sprintf("turns=%d", n/10)).through("sh", "-c",
+				`"$@" 2>error; [ $? = 4 ]`, "sh")
 			return job{tool: of, fresh: fresh, before: before, run: []command{run}}
 		}
 		first, together := walk("rye", "steps"), walk("together", "together")
 		first.onceFresh, first.once = j.onceFresh, j.once
-		together.run[0] = rye("run", "tool:acme/together", "-q").through("sh", "-c", `list=$(seq -s, 1 "$1"); shift; "$@" -i "list=[$list]" >/dev/null`, "sh", fmt.Sprint(n/10))
-		each := rye("exec", "tool:acme/nothing", "-p", "n=1").through("sh", "-c", `n=$1; shift; for i in $(seq "$n"); do "$@"; done`, "sh", fmt.Sprint(n/10))
+		together.run[0] = rye("run", "tool:acme/together", "-q").through("sh", "-c",
+			`list=$(seq -s, 1 "$1"); shift; "$@" -i "list=[$list]" >/dev/null`, "sh", fmt.Sprint(n/10))
+		each := rye("exec", "tool:acme/nothing", "-p", "n=1").through("sh", "-c",
+			`n=$1; shift; for i in $(seq "$n"); do "$@"; done`, "sh", fmt.Sprint(n/10))
 		return []job{first, together, {tool: "exec", run: []command{each}}}, nil
 	case "spawn":
 		many := func(of string, more ...string) job {
-			run := rye(append([]string{"run", "acme/turns", "-q", "--model", fmt.Sprintf("replay:%d.jsonl", n/10)}, more...)...).through("sh", "-c",
-				`n=$1; shift; for i in $(seq "$n"); do "$@" >>started 2>error; [ $? = 0 ] || exit 1; done`, "sh", fmt.Sprint(max(n/100, 1)))
+			run := rye(append([]string{"run", "acme/turns", "-q", "--model", fmt.Sprintf("replay:%d.jsonl", n/10)},
+				more...)...).through("sh", "-c",
+				`n=$1; shift; for i in $(seq "$n"); do "$@" >>started 2>error; [ $? = 0 ] || exit 1; done`, "sh",
+				fmt.Sprint(max(n/100, 1)))
 			return job{tool: of, fresh: fresh, before: before, run: []command{run}}
 		}
 		first := many("rye", "--async")
@@ -77,8 +85,10 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 		return []job{first, many("run")}, nil
 	case "wait":
 		many := func(of, each string, more ...string) job {
-			run := rye(append([]string{"run", "acme/turns", "-q", "--model", fmt.Sprintf("replay:%d.jsonl", n/10)}, more...)...).through("sh", "-c",
-				fmt.Sprintf(`rye=$1 n=$2; shift 2; for i in $(seq "$n"); do %s || exit 1; done`, each), "sh", b.rye, fmt.Sprint(max(n/100, 1)))
+			run := rye(append([]string{"run", "acme/turns", "-q", "--model", fmt.Sprintf("replay:%d.jsonl", n/10)},
+				more...)...).through("sh", "-c",
+				fmt.Sprintf(`rye=$1 n=$2; shift 2; for i in $(seq "$n"); do %s || exit 1; done`, each), "sh", b.rye,
+				fmt.Sprint(max(n/100, 1)))
 			return job{tool: of, fresh: fresh, before: before, run: []command{run}}
 		}
 		first := many("rye", `id=$("$@" 2>error) && "$rye" thread wait -q "$id" >waited`, "--async")
@@ -86,8 +96,11 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 		return []job{first, many("run", `"$@" >waited 2>error`)}, nil
 	case "ledger":
 		log := at + "-log"
-		many := job{tool: "rye", fresh: []string{log}, run: []command{cmd("mkdir", log), cmd(b.self, "-part", "ledger", "-count", fmt.Sprint(20*n), "-data", log)}}
-		syncs := job{tool: "syncs", fresh: []string{log + "-rod"}, run: []command{cmd(b.self, "-part", "syncs", "-count", fmt.Sprint(20*n), "-data", log+"-rod")}}
+		many := job{tool: "rye", fresh: []string{log},
+			run: []command{cmd("mkdir", log), cmd(b.self, "-part", "ledger", "-count", fmt.Sprint(20*n), "-data",
+				log)}}
+		syncs := job{tool: "syncs", fresh: []string{log + "-rod"},
+			run: []command{cmd(b.self, "-part", "syncs", "-count", fmt.Sprint(20*n), "-data", log+"-rod")}}
 		return []job{many, syncs}, nil
 	case "turns":
 		j.fresh, j.before, j.run = fresh, before, []command{play(n)}
@@ -96,11 +109,13 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 			part.run = append(part.run, play(n/10))
 		}
 		log := at + "-log"
-		syncs := job{tool: "syncs", fresh: []string{log}, run: []command{cmd(b.self, "-part", "syncs", "-count", fmt.Sprint(3*n), "-data", log)}}
+		syncs := job{tool: "syncs", fresh: []string{log},
+			run: []command{cmd(b.self, "-part", "syncs", "-count", fmt.Sprint(3*n), "-data", log)}}
 		return []job{j, part, syncs}, nil
 	case "resume":
 		resume := func(turns int) command {
-			return rye("thread", "resume", "-q").through("sh", "-c", `id=$(cat "$1"); shift; "$@" "$id" 2>error; [ $? = 4 ]`, "sh", fmt.Sprintf("%d.stopped", turns))
+			return rye("thread", "resume", "-q").through("sh", "-c",
+				`id=$(cat "$1"); shift; "$@" "$id" 2>error; [ $? = 4 ]`, "sh", fmt.Sprintf("%d.stopped", turns))
 		}
 		j.run = []command{resume(n)}
 		part := job{tool: "tenths"}
@@ -116,7 +131,8 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 				c.argv = []string{b.self, "-part", what, "-count", fmt.Sprint(members), "-rye", b.rye, "-data", at}
 				return c
 			}
-			return job{tool: of, onceFresh: []string{at}, once: []command{cmd("mkdir", "-p", home, at), part("crowd-ready")},
+			return job{tool: of, onceFresh: []string{at},
+				once:  []command{cmd("mkdir", "-p", home, at), part("crowd-ready")},
 				fresh: []string{filepath.Join(at, ".ai", "threads")}, run: []command{part("crowd")}}
 		}
 		return []job{crowd("rye", n), crowd("one", 1)}, nil
@@ -136,8 +152,10 @@ var turnsItems = map[string]string{
 	"tools/acme/nothing.star": "# ---\n# version: \"1.0.0\"\n# category: acme\n# description: Gives back its number\n# tool_type: starlark\n" +
 		"# executor_id: rye/core/runtimes/starlark_runtime\n# risk: read\n# input_schema: {type: object, properties: {n: {type: integer}}}\n# ---\n" +
 		"def main(params):\n    return {\"n\": params[\"n\"]}\n",
-	"tools/acme/steps.yaml":    graphHead + "  start: a\n  nodes:\n    a: {action: {item_id: acme/nothing, params: {n: 1}}, assign: {n: \"${result.n}\"}, next: [{to: a, when: {path: state.n, op: exists}}]}\n",
-	"tools/acme/together.yaml": graphHead + "  start: a\n  nodes:\n    a: {type: foreach, over: \"${inputs.list}\", max_parallel: 1, action: {item_id: acme/nothing, params: {n: \"${item}\"}}}\n",
+	"tools/acme/steps.yaml": graphHead +
+		"  start: a\n  nodes:\n    a: {action: {item_id: acme/nothing, params: {n: 1}}, assign: {n: \"${result.n}\"}, next: [{to: a, when: {path: state.n, op: exists}}]}\n",
+	"tools/acme/together.yaml": graphHead +
+		"  start: a\n  nodes:\n    a: {type: foreach, over: \"${inputs.list}\", max_parallel: 1, action: {item_id: acme/nothing, params: {n: \"${item}\"}}}\n",
 	"directives/acme/turns.md": "<directive name=\"turns\" version=\"1.0.0\"><metadata><description>Calls a tool each turn</description><category>acme</category>" +
 		"<model provider=\"acme/providers/local\" id=\"m\"/><limits turns=\"2000\" tokens=\"2000000000\" spend=\"100\"/>" +
 		"<permissions><execute><tool>acme/nothing</tool></execute><load><tool>acme/nothing</tool></load></permissions></metadata><process>Call it.</process></directive>\n",
@@ -164,8 +182,8 @@ input_schema:
 `,
 }
 
-// recordTurns runs a thread of so many turns in a project, one of a tenth, and one of a tenth that runs a tool, whose model this process is, and leaves their
-// recordings and exports, and the files of the first one's directory.
+// recordTurns runs a thread of so many turns in a project, one of a tenth, and one of a tenth that runs a tool, whose
+// model this process is, and leaves their recordings and exports, and the files of the first one's directory.
 func recordTurns(ctx context.Context, rye, project string, most int) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -184,12 +202,15 @@ func recordTurns(ctx context.Context, rye, project string, most int) error {
 			if !executes.Load() {
 				name, arguments = "rye_load", `{"item_type":"tool","item_id":"acme/nothing"}`
 			}
-			call := map[string]any{"id": fmt.Sprintf("call_%d", n), "type": "function", "function": map[string]any{"name": name, "arguments": arguments}}
-			message, stop = map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{call}}, "tool_calls"
+			call := map[string]any{"id": fmt.Sprintf("call_%d", n), "type": "function",
+				"function": map[string]any{"name": name, "arguments": arguments}}
+			message, stop = map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{call}},
+				"tool_calls"
 		}
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(map[string]any{"object": "chat.completion", "model": "m", "choices": []any{map[string]any{"index": 0, "message": message, "finish_reason": stop}},
-			"usage": map[string]any{"prompt_tokens": 10, "completion_tokens": 5}})
+		json.NewEncoder(w).Encode(map[string]any{"object": "chat.completion", "model": "m",
+			"choices": []any{map[string]any{"index": 0, "message": message, "finish_reason": stop}},
+			"usage":   map[string]any{"prompt_tokens": 10, "completion_tokens": 5}})
 	})}
 	go server.Serve(l)
 	defer server.Close()
@@ -220,7 +241,8 @@ func recordTurns(ctx context.Context, rye, project string, most int) error {
 			return err
 		}
 		id = answer.Data.Thread
-		if _, err := run(rye, "thread", "export", id, "--recording", "turns", "-o", fmt.Sprintf("%d.jsonl", n)); err != nil {
+		if _, err := run(rye, "thread", "export", id, "--recording", "turns", "-o",
+			fmt.Sprintf("%d.jsonl", n)); err != nil {
 			return err
 		}
 		if _, err := run(rye, "thread", "export", id, "-o", fmt.Sprintf("%d.tar.zst", n)); err != nil {
@@ -245,7 +267,8 @@ func recordTurns(ctx context.Context, rye, project string, most int) error {
 		if json.Unmarshal(out, &stopped); stopped.Error.Details.Thread == "" {
 			return fmt.Errorf("a thread of %d turns wasn't stopped: %w: %s", n, err, out)
 		}
-		if err := os.WriteFile(filepath.Join(project, fmt.Sprintf("%d.stopped", n)), []byte(stopped.Error.Details.Thread), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(project, fmt.Sprintf("%d.stopped", n)),
+			[]byte(stopped.Error.Details.Thread), 0o666); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,8 @@ type tool struct {
 // tools returns everything we know to measure, rye first.
 func tools(rye, floor, hello string) []tool {
 	list := []tool{
-		ryeTool(rye), gitTool(), ostreeTool(), resticTool(), borgTool(), casyncTool(), desyncTool(), bupTool(), nixTool(),
+		ryeTool(rye), gitTool(), ostreeTool(), resticTool(), borgTool(), casyncTool(), desyncTool(), bupTool(),
+		nixTool(),
 		{
 			name: "b3sum", bin: "b3sum",
 			put: func(p place) []command {
@@ -53,7 +54,8 @@ func tools(rye, floor, hello string) []tool {
 func ryeTool(bin string) tool {
 	// The stat cache lies beside the store, so that a new store starts with an empty one.
 	rye := func(p place, args ...string) []command {
-		return []command{cmd(append([]string{bin, "--store", p.store, "store"}, args...)...).with("XDG_CACHE_HOME=" + p.store + ".cache")}
+		return []command{cmd(append([]string{bin, "--store", p.store, "store"},
+			args...)...).with("XDG_CACHE_HOME=" + p.store + ".cache")}
 	}
 	return tool{
 		name: "rye", bin: bin, beside: []string{".cache"},
@@ -67,21 +69,27 @@ func ryeTool(bin string) tool {
 func floorTool(bin string) tool {
 	return tool{
 		name: "floor", bin: bin,
-		put:      func(p place) []command { return []command{cmd(bin, "import-pack", "-src", p.src, "-store", p.store)} },
-		reput:    func(p place) []command { return []command{cmd(bin, "reimport", "-src", p.src, "-store", p.store)} },
-		verify:   func(p place) []command { return []command{cmd(bin, "verify-pack", "-store", p.store)} },
-		checkout: func(p place) []command { return []command{cmd(bin, "checkout-pack", "-store", p.store, "-dst", p.out)} },
+		put: func(p place) []command {
+			return []command{cmd(bin, "import-pack", "-src", p.src, "-store", p.store)}
+		},
+		reput:  func(p place) []command { return []command{cmd(bin, "reimport", "-src", p.src, "-store", p.store)} },
+		verify: func(p place) []command { return []command{cmd(bin, "verify-pack", "-store", p.store)} },
+		checkout: func(p place) []command {
+			return []command{cmd(bin, "checkout-pack", "-store", p.store, "-dst", p.out)}
+		},
 	}
 }
 
 func gitTool() tool {
 	git := func(p place, work string, args ...string) command {
-		return cmd(append([]string{"git", "-c", "gc.auto=0", "-c", "maintenance.auto=0", "--git-dir", p.store, "--work-tree", work}, args...)...)
+		return cmd(append([]string{"git", "-c", "gc.auto=0", "-c", "maintenance.auto=0", "--git-dir", p.store,
+			"--work-tree", work}, args...)...)
 	}
 	return tool{
 		name: "git", bin: "git", makeOut: true,
 		create: func(p place) []command {
-			return []command{cmd("git", "init", "-q", "--bare", p.store), cmd("git", "--git-dir", p.store, "config", "core.bare", "false")}
+			return []command{cmd("git", "init", "-q", "--bare", p.store),
+				cmd("git", "--git-dir", p.store, "config", "core.bare", "false")}
 		},
 		put: func(p place) []command {
 			return []command{git(p, p.src, "add", "-A"), git(p, p.src, "commit", "-q", "-m", "x", "--allow-empty")}
@@ -129,7 +137,8 @@ func resticTool() tool {
 
 func borgTool() tool {
 	borg := func(p place, args ...string) []command {
-		return []command{cmd(append([]string{"borg"}, args...)...).with("BORG_BASE_DIR=" + p.store + ".base").in(p.src)}
+		return []command{cmd(append([]string{"borg"},
+			args...)...).with("BORG_BASE_DIR=" + p.store + ".base").in(p.src)}
 	}
 	return tool{
 		name: "borg", bin: "borg", beside: []string{".base"},
@@ -141,7 +150,8 @@ func borgTool() tool {
 
 func casyncTool() tool {
 	casync := func(verb string, p place, path string) []command {
-		return []command{cmd("casync", verb, "--without=privileged", "--store="+filepath.Join(p.store, "chunks"), filepath.Join(p.store, "x.caidx"), path)}
+		return []command{cmd("casync", verb, "--without=privileged", "--store="+filepath.Join(p.store, "chunks"),
+			filepath.Join(p.store, "x.caidx"), path)}
 	}
 	return tool{
 		name: "casync", bin: "casync",

@@ -1,6 +1,6 @@
-// Command mutants plants the faults that testdata/mutants.txt of each package lists, one at a time, and runs the package's
-// tests. A fault that no test notices survives, and the exit status is 1. Nothing in the tree is changed: the go command
-// gets each faulty file as an overlay.
+// Command mutants plants the faults that testdata/mutants.txt of each package lists, one at a time, and runs the
+// package's tests. A fault that no test notices survives, and the exit status is 1. Nothing in the tree is changed:
+// the go command gets each faulty file as an overlay.
 //
 // A list names a file, then the text to replace, which occurs once in it, and what to put there:
 //
@@ -52,7 +52,8 @@ func main() {
 				verdict = "SURVIVES"
 				survivors++
 			}
-			fmt.Printf("%s  %s: %s -> %s  %s\n", verdict, filepath.Join(m.dir, m.file), m.from, m.to, time.Since(began).Round(time.Second/10))
+			fmt.Printf("%s  %s: %s -> %s  %s\n", verdict, filepath.Join(m.dir, m.file), m.from, m.to,
+				time.Since(began).Round(time.Second/10))
 		}
 	}
 	fmt.Printf("%d of %d planted faults survive\n", survivors, planted)
@@ -122,5 +123,6 @@ func (m mutant) found() (bool, error) {
 	if out, err := exec.Command("go", "build", "-overlay", overlay, pkg).CombinedOutput(); err != nil {
 		return false, fmt.Errorf("%s: %s -> %s doesn't compile: %s", path, m.from, m.to, out)
 	}
-	return exec.Command("go", "test", "-vet=off", "-count=1", "-failfast", "-timeout=10m", "-overlay", overlay, pkg).Run() != nil, nil
+	return exec.Command("go", "test", "-vet=off", "-count=1", "-failfast", "-timeout=10m", "-overlay", overlay,
+		pkg).Run() != nil, nil
 }

@@ -65,7 +65,8 @@ func TestDSSE(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if typ, got, by, err := ours.Verify(publics, 2); err != nil || typ != theirs.PayloadType || string(got) != payload || len(by) != 2 {
+		if typ, got, by, err := ours.Verify(publics, 2); err != nil || typ != theirs.PayloadType ||
+			string(got) != payload || len(by) != 2 {
 			t.Errorf("%s: %q, %q, by %v, %v", text, typ, got, by, err)
 		}
 		ours, err = attest.NewEnvelope("application/x+json", []byte(payload))

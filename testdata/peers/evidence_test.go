@@ -57,8 +57,9 @@ func newAuthor(t *testing.T) *author {
 	}
 	a := &author{t, bin, t.TempDir()}
 	a.rye("key", "new", "--owner", "Acme")
-	a.write(".ai/tools/acme/hello.sh", "#!/usr/bin/env bash\n# ---\n# version: 1.0.0\n# tool_type: shell\n# executor_id: rye/core/runtimes/bash_runtime\n"+
-		"# category: acme\n# description: Says hello\n# ---\necho hello\n")
+	a.write(".ai/tools/acme/hello.sh",
+		"#!/usr/bin/env bash\n# ---\n# version: 1.0.0\n# tool_type: shell\n# executor_id: rye/core/runtimes/bash_runtime\n"+
+			"# category: acme\n# description: Says hello\n# ---\necho hello\n")
 	a.write("docs/grün & 'quoted' (one).txt", "text\n")
 	a.write("docs/empty", "")
 	return a
@@ -90,7 +91,8 @@ func (a *author) rye(args ...string) []byte {
 	if err := os.MkdirAll(filepath.Join(c.Dir, ".ai"), 0o755); err != nil {
 		a.t.Fatal(err)
 	}
-	c.Env = append(os.Environ(), "HOME="+a.home, "USER_SPACE=", "RYE_STORE=", "RYE_KEY=", "RYE_TRUST=", "SOURCE_DATE_EPOCH=")
+	c.Env = append(os.Environ(), "HOME="+a.home, "USER_SPACE=", "RYE_STORE=", "RYE_KEY=", "RYE_TRUST=",
+		"SOURCE_DATE_EPOCH=")
 	for _, dir := range []string{"CACHE", "STATE", "DATA", "CONFIG"} {
 		c.Env = append(c.Env, "XDG_"+dir+"_HOME="+filepath.Join(a.home, dir))
 	}
@@ -163,7 +165,8 @@ func schema(t *testing.T) *jsonschema.Schema {
 	dir := filepath.Join(strings.TrimSpace(string(out)), "schema")
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	for id, name := range map[string]string{"bom-1.6.schema.json": "bom-1.6.schema.json", "spdx.schema.json": "spdx.schema.json", "jsf-0.82.schema.json": "jsf-0.82.schemax.json"} {
+	for id, name := range map[string]string{"bom-1.6.schema.json": "bom-1.6.schema.json",
+		"spdx.schema.json": "spdx.schema.json", "jsf-0.82.schema.json": "jsf-0.82.schemax.json"} {
 		text, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -197,16 +200,19 @@ func TestCycloneDX(t *testing.T) {
 		if err := valid(text); err != nil {
 			t.Errorf("%v\n%s", err, text)
 		}
-		for _, edit := range [][2]string{{`"BLAKE3"`, `"BLAKE4"`}, {`"type":"file"`, `"type":"flie"`}, {`"specVersion":`, `"specversion":`}, {`urn:uuid:`, `urn:`}} {
+		for _, edit := range [][2]string{{`"BLAKE3"`, `"BLAKE4"`}, {`"type":"file"`, `"type":"flie"`},
+			{`"specVersion":`, `"specversion":`}, {`urn:uuid:`, `urn:`}} {
 			if wrong := bytes.Replace(text, []byte(edit[0]), []byte(edit[1]), 1); valid(wrong) == nil {
 				t.Errorf("with %s it would be valid as well", edit[1])
 			}
 		}
 		var bom cyclonedx.BOM
-		if err := cyclonedx.NewBOMDecoder(bytes.NewReader(text), cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
+		if err := cyclonedx.NewBOMDecoder(bytes.NewReader(text),
+			cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
 			t.Fatal(err)
 		}
-		if bom.SpecVersion != cyclonedx.SpecVersion1_6 || bom.Metadata == nil || bom.Metadata.Component == nil || bom.Components == nil {
+		if bom.SpecVersion != cyclonedx.SpecVersion1_6 || bom.Metadata == nil || bom.Metadata.Component == nil ||
+			bom.Components == nil {
 			t.Fatalf("%+v", bom)
 		}
 		have := 0
@@ -248,7 +254,9 @@ func TestSPDX(t *testing.T) {
 		if have != files || len(doc.Files) != 0 {
 			t.Errorf("%d packages are files, %d are called so, want %d", have, len(doc.Files), files)
 		}
-		if wrong, err := spdxjson.Read(bytes.NewReader(bytes.Replace(text, []byte(`"relatedSpdxElement":"SPDXRef-File-1"`), []byte(`"relatedSpdxElement":"SPDXRef-File-x"`), 1))); err == nil && spdxlib.ValidateDocument(wrong) == nil {
+		if wrong, err := spdxjson.Read(bytes.NewReader(bytes.Replace(text,
+			[]byte(`"relatedSpdxElement":"SPDXRef-File-1"`), []byte(`"relatedSpdxElement":"SPDXRef-File-x"`),
+			1))); err == nil && spdxlib.ValidateDocument(wrong) == nil {
 			t.Error("with a part that isn't there it would be valid as well")
 		}
 		var again bytes.Buffer
@@ -268,12 +276,14 @@ func TestStatement(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := newAuthor(t)
 			a.create(recipe)
-			for _, args := range [][]string{nil, {"--builder", "https://ci.example.com/release?x=1", "--invocation", "run 7"}} {
+			for _, args := range [][]string{nil, {"--builder", "https://ci.example.com/release?x=1", "--invocation",
+				"run 7"}} {
 				var envelope struct {
 					PayloadType string `json:"payloadType"`
 					Payload     string `json:"payload"`
 				}
-				if err := json.Unmarshal(a.rye(append([]string{"bundle", "attest", "acme/" + name}, args...)...), &envelope); err != nil {
+				if err := json.Unmarshal(a.rye(append([]string{"bundle", "attest", "acme/" + name}, args...)...),
+					&envelope); err != nil {
 					t.Fatal(err)
 				}
 				payload, err := base64.StdEncoding.DecodeString(envelope.Payload)
@@ -284,7 +294,8 @@ func TestStatement(t *testing.T) {
 				if err := protojson.Unmarshal(payload, &s); err != nil {
 					t.Fatalf("%v\n%s", err, payload)
 				}
-				if err := s.Validate(); err != nil || s.GetType() != intoto.StatementTypeUri || s.GetPredicateType() != "https://slsa.dev/provenance/v1" {
+				if err := s.Validate(); err != nil || s.GetType() != intoto.StatementTypeUri ||
+					s.GetPredicateType() != "https://slsa.dev/provenance/v1" {
 					t.Errorf("%v\n%s", err, payload)
 				}
 				predicate, err := protojson.Marshal(s.GetPredicate())
@@ -298,7 +309,8 @@ func TestStatement(t *testing.T) {
 				if err := p.Validate(); err != nil {
 					t.Errorf("%v\n%s", err, predicate)
 				}
-				if args != nil && (p.GetRunDetails().GetBuilder().GetId() != args[1] || p.GetRunDetails().GetMetadata().GetInvocationId() != args[3]) {
+				if args != nil && (p.GetRunDetails().GetBuilder().GetId() != args[1] ||
+					p.GetRunDetails().GetMetadata().GetInvocationId() != args[3]) {
 					t.Errorf("%s", predicate)
 				}
 				again, err := protojson.Marshal(&s)

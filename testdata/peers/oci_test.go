@@ -28,7 +28,8 @@ func pushed(t *testing.T, to string) (*ours.Place, ours.Content, *ours.Pushed) {
 	t.Helper()
 	var store cas.Memory
 	c := ours.Content{Document: []byte("rye: \"bundle/2\"\n"), Source: &store,
-		Attachments: []format.Attachment{{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType, Name: "manifest.yaml.sig", Bytes: []byte("line\n")}}}}}
+		Attachments: []format.Attachment{{Type: format.SignaturesType,
+			Parts: []format.Part{{Type: format.SignaturesType, Name: "manifest.yaml.sig", Bytes: []byte("line\n")}}}}}
 	for _, b := range [][]byte{[]byte("small"), bytes.Repeat([]byte("large "), 1_000_000)} {
 		info, err := store.Put(t.Context(), cas.Blob, bytes.NewReader(b))
 		if err != nil {
@@ -76,11 +77,12 @@ func arrives(t *testing.T, p *ours.Place, name string, c ours.Content, done *our
 	}
 }
 
-// TestCrane: crane reads and copies what rye pushed, and rye pulls what crane pushed, between registries with and without the
-// Referrers API.
+// TestCrane: crane reads and copies what rye pushed, and rye pulls what crane pushed, between registries with and
+// without the Referrers API.
 func TestCrane(t *testing.T) {
 	for _, referrers := range []bool{true, false} {
-		server := httptest.NewServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)), ggcr.WithReferrersSupport(referrers)))
+		server := httptest.NewServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)),
+			ggcr.WithReferrersSupport(referrers)))
 		defer server.Close()
 		host := strings.TrimPrefix(server.URL, "http://")
 		p, c, done := pushed(t, "oci://"+host+"/acme/deploy")
@@ -107,7 +109,8 @@ func TestCrane(t *testing.T) {
 	}
 }
 
-// TestORAS: a program with oras-go copies what rye pushed, referrers too, to an image layout and back, and rye pulls it from both.
+// TestORAS: a program with oras-go copies what rye pushed, referrers too, to an image layout and back, and rye pulls
+// it from both.
 func TestORAS(t *testing.T) {
 	server := httptest.NewServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)), ggcr.WithReferrersSupport(true)))
 	defer server.Close()
@@ -126,12 +129,14 @@ func TestORAS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied, err := oras.ExtendedCopy(t.Context(), repository("deploy"), "1.0.0", layout, "1.0.0", oras.DefaultExtendedCopyOptions)
+	copied, err := oras.ExtendedCopy(t.Context(), repository("deploy"), "1.0.0", layout, "1.0.0",
+		oras.DefaultExtendedCopyOptions)
 	if err != nil || copied.Digest.String() != done.Digest {
 		t.Fatalf("%v, %v", copied, err)
 	}
 	arrives(t, open(t, "oci-layout:"+dir), "1.0.0", c, done, 1)
-	if _, err := oras.ExtendedCopy(t.Context(), layout, "1.0.0", repository("back"), "1.0.0", oras.DefaultExtendedCopyOptions); err != nil {
+	if _, err := oras.ExtendedCopy(t.Context(), layout, "1.0.0", repository("back"), "1.0.0",
+		oras.DefaultExtendedCopyOptions); err != nil {
 		t.Fatal(err)
 	}
 	arrives(t, open(t, "oci://"+host+"/acme/back"), "1.0.0", c, done, 1)
@@ -147,7 +152,8 @@ func TestORAS(t *testing.T) {
 	if err != nil || root.Digest.String() != done.Digest {
 		t.Fatalf("%v, %v", root, err)
 	}
-	if all, err := read.Predecessors(t.Context(), root); err != nil || len(all) != 1 || all[0].MediaType != ocispec.MediaTypeImageManifest {
+	if all, err := read.Predecessors(t.Context(), root); err != nil || len(all) != 1 ||
+		all[0].MediaType != ocispec.MediaTypeImageManifest {
 		t.Errorf("%v, %v", all, err)
 	}
 }

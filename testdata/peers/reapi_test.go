@@ -43,10 +43,12 @@ func (ds directories) toDirectory(t *testing.T, src cas.Getter, tree cas.Digest)
 	var dir reapi.Directory
 	for _, e := range entries {
 		if e.Mode == cas.Dir {
-			dir.Directories = append(dir.Directories, &reapi.DirectoryNode{Name: e.Name, Digest: ds.toDirectory(t, src, e.Digest)})
+			dir.Directories = append(dir.Directories,
+				&reapi.DirectoryNode{Name: e.Name, Digest: ds.toDirectory(t, src, e.Digest)})
 			continue
 		}
-		dir.Files = append(dir.Files, &reapi.FileNode{Name: e.Name, Digest: digestOf(e.Digest, e.Size), IsExecutable: e.Mode == cas.Exec})
+		dir.Files = append(dir.Files, &reapi.FileNode{Name: e.Name, Digest: digestOf(e.Digest, e.Size),
+			IsExecutable: e.Mode == cas.Exec})
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(&dir)
 	if err != nil {
@@ -152,16 +154,17 @@ func TestTreesAreDirectories(t *testing.T) {
 			t.Fatalf("tree %v came back as %v, %v", tree, back, err)
 		}
 		// Every tree below is the same too, byte by byte.
-		err = cas.Walk(t.Context(), &src, cas.ID{Kind: cas.TreeKind, Digest: tree}, func(path string, e cas.Entry) error {
-			modes[e.Mode]++
-			if e.Mode != cas.Dir {
+		err = cas.Walk(t.Context(), &src, cas.ID{Kind: cas.TreeKind, Digest: tree},
+			func(path string, e cas.Entry) error {
+				modes[e.Mode]++
+				if e.Mode != cas.Dir {
+					return nil
+				}
+				if a, b := read(t, &src, e.ID()), read(t, &dst, e.ID()); !bytes.Equal(a, b) {
+					t.Errorf("%q of tree %v is\n%s\nwas\n%s", path, tree, b, a)
+				}
 				return nil
-			}
-			if a, b := read(t, &src, e.ID()), read(t, &dst, e.ID()); !bytes.Equal(a, b) {
-				t.Errorf("%q of tree %v is\n%s\nwas\n%s", path, tree, b, a)
-			}
-			return nil
-		})
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,8 +201,12 @@ func TestDirectoriesAreCanonical(t *testing.T) {
 		if err := proto.Unmarshal(b, &dir); err != nil {
 			t.Fatal(err)
 		}
-		files := slices.IsSortedFunc(dir.Files, func(a, b *reapi.FileNode) int { return strings.Compare(a.Name, b.Name) })
-		dirs := slices.IsSortedFunc(dir.Directories, func(a, b *reapi.DirectoryNode) int { return strings.Compare(a.Name, b.Name) })
+		files := slices.IsSortedFunc(dir.Files, func(a, b *reapi.FileNode) int {
+			return strings.Compare(a.Name, b.Name)
+		})
+		dirs := slices.IsSortedFunc(dir.Directories, func(a, b *reapi.DirectoryNode) int {
+			return strings.Compare(a.Name, b.Name)
+		})
 		if !files || !dirs {
 			t.Errorf("directory %v is not sorted", d)
 		}
@@ -210,12 +217,14 @@ func TestDirectoriesAreCanonical(t *testing.T) {
 func TestDirectoriesThatAreNoTrees(t *testing.T) {
 	file := &reapi.FileNode{Name: "a", Digest: digestOf(cas.Sum(nil), 0)}
 	for name, dir := range map[string]*reapi.Directory{
-		"a symlink":         {Symlinks: []*reapi.SymlinkNode{{Name: "a", Target: "b"}}},
-		"properties":        {NodeProperties: &reapi.NodeProperties{}},
-		"file properties":   {Files: []*reapi.FileNode{{Name: "a", Digest: file.Digest, NodeProperties: &reapi.NodeProperties{}}}},
-		"a file twice":      {Files: []*reapi.FileNode{file, file}},
-		"a path":            {Files: []*reapi.FileNode{{Name: "../a", Digest: file.Digest}}},
-		"a SHA-1":           {Files: []*reapi.FileNode{{Name: "a", Digest: &reapi.Digest{Hash: "da39a3ee5e6b4b0d3255bfef95601890afd80709"}}}},
+		"a symlink":  {Symlinks: []*reapi.SymlinkNode{{Name: "a", Target: "b"}}},
+		"properties": {NodeProperties: &reapi.NodeProperties{}},
+		"file properties": {Files: []*reapi.FileNode{{Name: "a", Digest: file.Digest,
+			NodeProperties: &reapi.NodeProperties{}}}},
+		"a file twice": {Files: []*reapi.FileNode{file, file}},
+		"a path":       {Files: []*reapi.FileNode{{Name: "../a", Digest: file.Digest}}},
+		"a SHA-1": {Files: []*reapi.FileNode{{Name: "a",
+			Digest: &reapi.Digest{Hash: "da39a3ee5e6b4b0d3255bfef95601890afd80709"}}}},
 		"no digest":         {Files: []*reapi.FileNode{{Name: "a"}}},
 		"an absent subtree": {Directories: []*reapi.DirectoryNode{{Name: "a", Digest: digestOf(cas.Sum(nil), 3)}}},
 	} {

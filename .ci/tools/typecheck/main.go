@@ -10,7 +10,8 @@ import (
 )
 
 func main() {
-	const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps |
+	const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+		packages.NeedDeps |
 		packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo
 	list, err := packages.Load(&packages.Config{Mode: mode, Tests: true}, os.Args[1:]...)
 	if err != nil {

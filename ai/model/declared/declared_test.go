@@ -50,11 +50,13 @@ func readDirective(t testing.TB, text string) found {
 }
 
 func TestLimits(t *testing.T) {
-	m := readTool(t, "executor_id: x\nlimits: {max_spend: '1.000000001', turns: 5, max_turns: '5', tokens: 1e3, duration_seconds: 0.25, depth: null, spend_currency: usd}\n")
+	m := readTool(t,
+		"executor_id: x\nlimits: {max_spend: '1.000000001', turns: 5, max_turns: '5', tokens: 1e3, duration_seconds: 0.25, depth: null, spend_currency: usd}\n")
 	if m.invalid {
 		t.Fatal(m.problems)
 	}
-	for name, want := range map[string]int64{"spend": 1000000001, "turns": 5, "tokens": 1000, "duration_seconds": 250000} {
+	for name, want := range map[string]int64{"spend": 1000000001, "turns": 5, "tokens": 1000,
+		"duration_seconds": 250000} {
 		if got, ok := Limit(m.tool.Limits, name); got != want || !ok {
 			t.Errorf("%s: got %d, %v", name, got, ok)
 		}
@@ -88,19 +90,23 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: got\n%swant\n%s", text, got, want)
 		}
 	}
-	m = readTool(t, "executor_id: x\nlimits: {written_mib: 1, processes: 1000000, max_output_mib: '1048576', open_files: 2e1, memory_mib: 16777216, cpu_seconds: 315360000, depth: 0}\n")
-	if got, want := m.problems+fmt.Sprint(Plain(m.tool.Limits)), "map[cpu_seconds:315360000 depth:0 memory_mib:16777216 open_files:20 output_mib:1048576 processes:1000000 written_mib:1]"; got != want {
+	m = readTool(t,
+		"executor_id: x\nlimits: {written_mib: 1, processes: 1000000, max_output_mib: '1048576', open_files: 2e1, memory_mib: 16777216, cpu_seconds: 315360000, depth: 0}\n")
+	if got, want := m.problems+fmt.Sprint(Plain(m.tool.Limits)),
+		"map[cpu_seconds:315360000 depth:0 memory_mib:16777216 open_files:20 output_mib:1048576 processes:1000000 written_mib:1]"; got != want {
 		t.Errorf("got %s", got)
 	}
 	for _, rule := range toolLimits[:len(toolLimits)-len(commonLimits)] {
 		if n, ok := Limit(m.tool.Limits, rule.name); !ok || n < 1 {
 			t.Errorf("%s: got %d", rule.name, n)
 		}
-		if got, want := readDirective(t, "version: 1.0.0\nlimits: {"+rule.name+": 3}\n").problems, "line 3, column 10: unknown limit '"+rule.name+"'\n"; !strings.HasPrefix(got, want[:len(want)-1]) {
+		if got, want := readDirective(t, "version: 1.0.0\nlimits: {"+rule.name+": 3}\n").problems,
+			"line 3, column 10: unknown limit '"+rule.name+"'\n"; !strings.HasPrefix(got, want[:len(want)-1]) {
 			t.Errorf("a directive's: %s", got)
 		}
 	}
-	if m := readTool(t, "executor_id: x\nlimits: {}\n"); m.invalid || m.tool.Limits != nil || m.tool.Grants().Limits != nil {
+	if m := readTool(t, "executor_id: x\nlimits: {}\n"); m.invalid || m.tool.Limits != nil ||
+		m.tool.Grants().Limits != nil {
 		t.Errorf("got %+v", m)
 	}
 }
@@ -128,10 +134,12 @@ func TestRisk(t *testing.T) {
 			t.Errorf("%s: got %v", text, m.tool.Risk)
 		}
 	}
-	if got := readTool(t, "executor_id: null\npure: true\nrisk: write\n").problems; got != "line 7, column 7: a tool that is pure has no other risk than read, this one has write\n" {
+	if got := readTool(t, "executor_id: null\npure: true\nrisk: write\n").
+		problems; got != "line 7, column 7: a tool that is pure has no other risk than read, this one has write\n" {
 		t.Errorf("got %s", got)
 	}
-	if got := readTool(t, "executor_id: null\nrisk: read\neffects: [network]\n").problems; got != "warning: line 6, column 7: the risk is declared as read, the effects as write\n" {
+	if got := readTool(t, "executor_id: null\nrisk: read\neffects: [network]\n").
+		problems; got != "warning: line 6, column 7: the risk is declared as read, the effects as write\n" {
 		t.Errorf("got %s", got)
 	}
 	for text, want := range map[string]string{
@@ -156,7 +164,8 @@ func TestRisk(t *testing.T) {
 
 func TestNetworkAndSecrets(t *testing.T) {
 	for text, want := range map[string]string{
-		"none": "none", "all": "all", "[]": "none", "[b.example, a.example:443, '*.c.example', b.example]": "*.c.example, a.example:443, b.example",
+		"none": "none", "all": "all", "[]": "none",
+		"[b.example, a.example:443, '*.c.example', b.example]": "*.c.example, a.example:443, b.example",
 		"some":   "line 6, column 10: Field 'network' must be none, all or a list of hosts, got 'some'\n",
 		"{a: b}": "line 6, column 10: Field 'network' must be none, all or a list of hosts, got a dict\n",
 		"['a.example:99999999', 'a..b', '-a', 3]": "line 6, column 11: Field 'network[0]' must be a host, as in api.example.com, \"*.example.com\" or \"example.com:443\", got 'a.example:99999999'\n" +
@@ -173,19 +182,25 @@ func TestNetworkAndSecrets(t *testing.T) {
 			t.Errorf("%s: got %s", text, got)
 		}
 	}
-	if got := readTool(t, "executor_id: null\npackages: [a]\n").problems; got != "line 6, column 11: Field 'packages' must be a string, got list\n" {
+	if got := readTool(t, "executor_id: null\npackages: [a]\n").
+		problems; got != "line 6, column 11: Field 'packages' must be a string, got list\n" {
 		t.Error(got)
 	}
-	if got := readTool(t, "executor_id: null\npackages: ../a\n").problems; !strings.HasPrefix(got, "line 6, column 11: Field 'packages' is no path from the tool's directory") {
+	if got := readTool(t, "executor_id: null\npackages: ../a\n").problems; !strings.HasPrefix(got,
+		"line 6, column 11: Field 'packages' is no path from the tool's directory") {
 		t.Error(got)
 	}
-	if m := readTool(t, "executor_id: null\npackages: lib/_requirements.txt\n"); m.tool.Packages != "lib/_requirements.txt" || m.invalid {
+	if m := readTool(t,
+		"executor_id: null\npackages: lib/_requirements.txt\n"); m.tool.Packages != "lib/_requirements.txt" ||
+		m.invalid {
 		t.Errorf("got %q", m.tool.Packages)
 	}
-	if got := readTool(t, "executor_id: null\nsecrets: token\n").problems; got != "line 6, column 10: Field 'secrets' must be an array, got str\n" {
+	if got := readTool(t, "executor_id: null\nsecrets: token\n").
+		problems; got != "line 6, column 10: Field 'secrets' must be an array, got str\n" {
 		t.Errorf("got %s", got)
 	}
-	if m := readTool(t, "executor_id: null\nsecrets: [b, a, b]\n"); fmt.Sprint(m.tool.Secrets) != "[a b]" || m.invalid {
+	if m := readTool(t, "executor_id: null\nsecrets: [b, a, b]\n"); fmt.Sprint(m.tool.Secrets) != "[a b]" ||
+		m.invalid {
 		t.Errorf("got %v", m.tool.Secrets)
 	}
 }
@@ -249,7 +264,8 @@ func TestManyFiles(t *testing.T) {
 	if m := readTool(t, list(64)); m.invalid || len(m.tool.Files.Read) != 64 {
 		t.Errorf("got %d paths, %s", len(m.tool.Files.Read), m.problems)
 	}
-	if m := readTool(t, list(65)); m.tool.Files.Read != nil || m.problems != "line 6, column 15: Field 'files.read' must have at most 64 entries, got 65\n" {
+	if m := readTool(t, list(65)); m.tool.Files.Read != nil ||
+		m.problems != "line 6, column 15: Field 'files.read' must have at most 64 entries, got 65\n" {
 		t.Errorf("got %d paths, %s", len(m.tool.Files.Read), m.problems)
 	}
 }
@@ -270,8 +286,10 @@ child_constraints:
 		child, version string
 		want           bool
 	}{
-		{"a/both", "1.2.0", true}, {"a/both", "2.0.0", true}, {"a/both", "2.0.1", false}, {"a/both", "1.2.0-rc.1", false}, {"a/both", "", false}, {"a/both", "1.5", false},
-		{"a/range", "1.9.9", true}, {"a/range", "2.0.0", false}, {"a/none", "0.0.1", true}, {"a/none", "x", false}, {"a/wrong", "1.0.0", false},
+		{"a/both", "1.2.0", true}, {"a/both", "2.0.0", true}, {"a/both", "2.0.1", false},
+		{"a/both", "1.2.0-rc.1", false}, {"a/both", "", false}, {"a/both", "1.5", false},
+		{"a/range", "1.9.9", true}, {"a/range", "2.0.0", false}, {"a/none", "0.0.1", true}, {"a/none", "x", false},
+		{"a/wrong", "1.0.0", false},
 	} {
 		if got := of[c.child].Allows(c.version); got != c.want {
 			t.Errorf("%s %s: got %v", c.child, c.version, got)
@@ -288,7 +306,8 @@ func TestTool(t *testing.T) {
 		{"a: 1", "line 1, column 1: Missing required field: executor_id\n"},
 		{"executor_id: ''", "line 5, column 14: Missing required field: executor_id\n"},
 		{"executor_id: 3", "line 5, column 14: Field 'executor_id' must be a string, got int\n"},
-		{"executor_id: a b", "line 5, column 14: Field 'executor_id' is not the id of a tool: path \"a b\" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by \"/\"\n"},
+		{"executor_id: a b",
+			"line 5, column 14: Field 'executor_id' is not the id of a tool: path \"a b\" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by \"/\"\n"},
 		{"executor_id: x\nanswer: [main]", `line 6, column 9: Field 'answer' must be a string, got list
 `},
 		{"executor_id: x\nanswer: a.b", `line 6, column 9: Field 'answer' must be the name of a function, got 'a.b'
@@ -319,7 +338,8 @@ line 6, column 42: Field 'env_config.interpreter.var' must be a string, got list
 line 6, column 56: Field 'env_config.interpreter.fallback' must be a string, got int
 line 6, column 69: Field 'env_config.env.A' must be a string, got list
 `},
-		{"executor_id: x\nenv_config: {interpreter: x, env: w}", "line 6, column 27: Field 'env_config.interpreter' must be an object, got str\nline 6, column 35: Field 'env_config.env' must be an object, got str\n"},
+		{"executor_id: x\nenv_config: {interpreter: x, env: w}",
+			"line 6, column 27: Field 'env_config.interpreter' must be an object, got str\nline 6, column 35: Field 'env_config.env' must be an object, got str\n"},
 		{"executor_id: x\nchild_constraints: {a: {range: 3, min_version: 1, max_version: []}, 'b c': {}, c: []}", `line 6, column 32: Field 'child_constraints.a.range' must be a string (semver), got int
 line 6, column 48: Field 'child_constraints.a.min_version' must be a string (semver), got int
 line 6, column 64: Field 'child_constraints.a.max_version' must be a string (semver), got list
@@ -359,7 +379,8 @@ func TestSchemas(t *testing.T) {
 		"{pattern: 1}":                        "Field 'input_schema.pattern' must be a string, got 1",
 		"{minimum: 2, maximum: 1.5}":          "Field 'input_schema.maximum' must be >= 2, got 1.5",
 		"{minItems: 2, maxItems: 1}":          "Field 'input_schema.maxItems' must be >= 2, got 1",
-		deep:                                  "Field 'input_schema" + strings.Repeat(".items", 32) + "' is deeper than 32 schemas in each other",
+		deep: "Field 'input_schema" + strings.Repeat(".items",
+			32) + "' is deeper than 32 schemas in each other",
 	} {
 		got := readTool(t, "executor_id: null\ninput_schema: "+text+"\n").problems
 		_, message, _ := strings.Cut(got, "Field")
@@ -394,15 +415,19 @@ hooks: [{id: x, params: ""}, {event: e, when: {path: a}}]
 	if d.problems != "" {
 		t.Fatal(d.problems)
 	}
-	if got := fmt.Sprint(Plain(d.directive.Inputs[0].Default), Plain(d.directive.Inputs[1].Default), Plain(d.directive.Inputs[2].Default), Plain(d.directive.Inputs[3].Default), d.directive.Inputs[0].Required, d.directive.Inputs[2].Required, d.directive.Inputs[7].Default); got != "5 1.5 true [1 2] true false " {
+	if got := fmt.Sprint(Plain(d.directive.Inputs[0].Default), Plain(d.directive.Inputs[1].Default),
+		Plain(d.directive.Inputs[2].Default), Plain(d.directive.Inputs[3].Default), d.directive.Inputs[0].Required,
+		d.directive.Inputs[2].Required, d.directive.Inputs[7].Default); got != "5 1.5 true [1 2] true false " {
 		t.Errorf("got %s", got)
 	}
 	face := d.directive.Interface()
-	if got := fmt.Sprint(face.Input); got != "map[properties:map[a:map[default:5 type:integer] b:map[default:1.5 type:number] c:map[default:true type:boolean] d:map[default:[1 2] type:array] "+
+	if got := fmt.Sprint(
+		face.Input); got != "map[properties:map[a:map[default:5 type:integer] b:map[default:1.5 type:number] c:map[default:true type:boolean] d:map[default:[1 2] type:array] "+
 		"e:map[default:x] f:map[default:x type:string] g:map[default:3 type:number] h:map[type:object]] required:[a f] type:object]" {
 		t.Errorf("got %s", got)
 	}
-	if got := fmt.Sprint(face.Output); got != "map[properties:map[yy:map[] z:map[description:Last type:string]] required:[yy z] type:object]" {
+	if got := fmt.Sprint(
+		face.Output); got != "map[properties:map[yy:map[] z:map[description:Last type:string]] required:[yy z] type:object]" {
 		t.Errorf("got %s", got)
 	}
 	if got := fmt.Sprint(d.directive.Grants()); got != "{[execute:tool:a/b search:*:*] map[turns:3]  [] <nil> <nil>}" {
@@ -415,31 +440,45 @@ hooks: [{id: x, params: ""}, {event: e, when: {path: a}}]
 		{"inputs: x", "line 2, column 9: Field 'inputs' must be an array, got str\n"},
 		{"inputs: [x]", "line 2, column 10: Field 'inputs[0]' must be an object\n"},
 		{"inputs: [{name: 3}]", "line 2, column 17: Field 'inputs[0].name' must be a string, got int\n"},
-		{"inputs: [{name: a b}]", "line 2, column 17: Field 'inputs[0].name' must be a letter or underscore, then letters, digits, _ . -, got 'a b'\n"},
+		{"inputs: [{name: a b}]",
+			"line 2, column 17: Field 'inputs[0].name' must be a letter or underscore, then letters, digits, _ . -, got 'a b'\n"},
 		{"inputs: [{name: ''}]", "line 2, column 17: Field 'inputs[0]' missing required key 'name'\n"},
-		{"inputs: [{name: a, required: 3}]", "line 2, column 30: Field 'inputs[0].required' must be a boolean, got int\n"},
-		{"inputs: [{name: a, required: maybe}]", "line 2, column 30: Field 'inputs[0].required' must be a boolean, got str\n"},
-		{"inputs: [{name: a, type: integer, default: 1e99}]", "line 2, column 44: Field 'inputs[0].default' must be of the type integer, got 1e99\n"},
-		{"inputs: [{name: a, type: integer, default: '1e99'}]", "line 2, column 44: Field 'inputs[0].default' must be of the type integer, got '1e99'\n"},
-		{"inputs: [{name: a, type: object, default: '{a: ['}]", "line 2, column 43: Field 'inputs[0].default' must be of the type object, got '{a: ['\n"},
-		{"inputs: [{name: a, default: 3}]", "line 2, column 29: Field 'inputs[0].default' must be of the type string, got 3\n"},
-		{"inputs: [{name: a, type: 3}]", "line 2, column 26: Field 'inputs[0].type' must be one of string, integer, number, boolean, object, array, any, got 3\n"},
+		{"inputs: [{name: a, required: 3}]",
+			"line 2, column 30: Field 'inputs[0].required' must be a boolean, got int\n"},
+		{"inputs: [{name: a, required: maybe}]",
+			"line 2, column 30: Field 'inputs[0].required' must be a boolean, got str\n"},
+		{"inputs: [{name: a, type: integer, default: 1e99}]",
+			"line 2, column 44: Field 'inputs[0].default' must be of the type integer, got 1e99\n"},
+		{"inputs: [{name: a, type: integer, default: '1e99'}]",
+			"line 2, column 44: Field 'inputs[0].default' must be of the type integer, got '1e99'\n"},
+		{"inputs: [{name: a, type: object, default: '{a: ['}]",
+			"line 2, column 43: Field 'inputs[0].default' must be of the type object, got '{a: ['\n"},
+		{"inputs: [{name: a, default: 3}]",
+			"line 2, column 29: Field 'inputs[0].default' must be of the type string, got 3\n"},
+		{"inputs: [{name: a, type: 3}]",
+			"line 2, column 26: Field 'inputs[0].type' must be one of string, integer, number, boolean, object, array, any, got 3\n"},
 		{"inputs: [{name: a}, {name: a}]", "line 2, column 21: the input 'a' is declared twice\n"},
 		{"outputs: [{name: a}, {name: a, type: strng}, {}]", "line 2, column 22: the output 'a' is declared twice\n" +
 			"line 2, column 38: Field 'outputs[1].type' must be one of string, integer, number, boolean, object, array, any, got 'strng'; did you mean \"string\"?\n" +
 			"line 2, column 46: Field 'outputs[2]' missing required key 'name'\n"},
-		{"hooks: [{when: 3, event: [x], params: [], inputs: 3}]", "line 2, column 9: Field 'hooks[0]' missing required key 'event' (or 'id')\nline 2, column 16: Field 'hooks[0].when' must be a string or an object, got int\n" +
-			"line 2, column 26: Field 'hooks[0].event' must be a string, got list\nline 2, column 39: Field 'hooks[0].params' must be an object, got list\nline 2, column 51: Field 'hooks[0].inputs' must be an object, got int\n"},
-		{"hooks: [" + strings.Repeat("{id: x}, ", 501) + "]", "line 2, column 8: Field 'hooks' has 501 entries, more than 500\n"},
-		{"permissions: [" + strings.Repeat("a, ", 501) + "]", "line 2, column 14: Field 'permissions' has 501 entries, more than 256\n"},
+		{"hooks: [{when: 3, event: [x], params: [], inputs: 3}]",
+			"line 2, column 9: Field 'hooks[0]' missing required key 'event' (or 'id')\nline 2, column 16: Field 'hooks[0].when' must be a string or an object, got int\n" +
+				"line 2, column 26: Field 'hooks[0].event' must be a string, got list\nline 2, column 39: Field 'hooks[0].params' must be an object, got list\nline 2, column 51: Field 'hooks[0].inputs' must be an object, got int\n"},
+		{"hooks: [" + strings.Repeat("{id: x}, ", 501) + "]",
+			"line 2, column 8: Field 'hooks' has 501 entries, more than 500\n"},
+		{"permissions: [" + strings.Repeat("a, ", 501) + "]",
+			"line 2, column 14: Field 'permissions' has 501 entries, more than 256\n"},
 		{"tools: a", "line 2, column 8: Field 'tools' must be an array, got str\n"},
 		{"tools: [3, a/*, '', a b, a, a]", "line 2, column 9: Field 'tools[0]' must be a string, got int\n" +
 			"line 2, column 12: Field 'tools[1]' must be the id of a tool, got 'a/*'\nline 2, column 17: Field 'tools[2]' must be the id of a tool, got ''\n" +
 			"line 2, column 21: Field 'tools[3]' must be the id of a tool, got 'a b'\nline 2, column 29: the tool 'a' is offered twice\n"},
-		{"tools: [" + strings.Repeat("a, ", 101) + "]", "line 2, column 8: Field 'tools' has 101 entries, more than 100\n"},
-		{"tools: [a/b, c]\npermissions: [rye.execute.tool.a.*]", "warning: line 2, column 14: the model can't call c: no permission covers execute:tool:c\n"},
+		{"tools: [" + strings.Repeat("a, ", 101) + "]",
+			"line 2, column 8: Field 'tools' has 101 entries, more than 100\n"},
+		{"tools: [a/b, c]\npermissions: [rye.execute.tool.a.*]",
+			"warning: line 2, column 14: the model can't call c: no permission covers execute:tool:c\n"},
 		{"model: fast", "line 2, column 8: Field 'model' must be an object, got str\n"},
-		{"limits: {spend_currency: EUR}", "line 2, column 26: Field 'limits.spend_currency' must be one of ['USD'], got 'EUR'\n"},
+		{"limits: {spend_currency: EUR}",
+			"line 2, column 26: Field 'limits.spend_currency' must be one of ['USD'], got 'EUR'\n"},
 	} {
 		if got := readDirective(t, c.text); got.problems != c.want {
 			t.Errorf("%s\ngot\n%swant\n%s", c.text, got.problems, c.want)
@@ -467,7 +506,8 @@ examples:
 		}
 	}
 	all := list[0]
-	if got := fmt.Sprintf("%v %v %v %v %s %d %d %q %v", all.Params, all.Files, all.Result, all.Gives, all.Error, all.Exit, len(all.After), *all.After["c"], all.After["d"] == nil); got !=
+	if got := fmt.Sprintf("%v %v %v %v %s %d %d %q %v", all.Params, all.Files, all.Result, all.Gives, all.Error,
+		all.Exit, len(all.After), *all.After["c"], all.After["d"] == nil); got !=
 		"map[a:[1 <nil>]] map[a/b.txt:x] <nil> true TIMEOUT 0 2 \"\" true" {
 		t.Errorf("got %s", got)
 	}
@@ -489,24 +529,25 @@ func TestExamplesWrong(t *testing.T) {
 		files += fmt.Sprintf("f%d: x, ", i)
 	}
 	for text, want := range map[string]string{
-		"3":                                    "examples: Field 'examples' must be an array, got int",
-		"[" + many(257, "{name: a}") + "]":     "examples: Field 'examples' must have at most 256 entries, got 257",
-		"[x]":                                  "examples[0]: Field 'examples[0]' must be an object, got str",
-		"[{}]":                                 "examples[0].name: Missing required field: examples[0].name",
-		"[{name: ''}]":                         "examples[0].name: Missing required field: examples[0].name",
-		"[{name: 1}]":                          "examples[0].name: Field 'examples[0].name' must be a string, got int",
-		"[{name: a, paramz: {}}]":              "examples[0].paramz: Field 'examples[0].paramz' is unknown; did you mean \"params\"?",
-		"[{name: a, params: []}]":              "examples[0].params: Field 'examples[0].params' must be an object, got list",
-		"[{name: a, error: 1}]":                "examples[0].error: Field 'examples[0].error' must be the code of an error, got int",
-		"[{name: a, error: timeout}]":          "examples[0].error: Field 'examples[0].error' must be the code of an error, as in EXECUTION_FAILED, got 'timeout'",
-		"[{name: a, error: _A}]":               "examples[0].error: Field 'examples[0].error' must be the code of an error, as in EXECUTION_FAILED, got '_A'",
-		"[{name: a, exit: x}]":                 "examples[0].exit: Field 'examples[0].exit' must be an integer, got str",
-		"[{name: a, exit: 256}]":               "examples[0].exit: Field 'examples[0].exit' must be from 0 to 255, got 256",
-		"[{name: a, files: x}]":                "examples[0].files: Field 'examples[0].files' must be an object, got str",
-		"[{name: a, files: {a: null}}]":        "examples[0].files.a: Field 'examples[0].files.a' must be a string, got NoneType",
-		"[{name: a, expect_files: {a: 1}}]":    "examples[0].expect_files.a: Field 'examples[0].expect_files.a' must be a string, got int",
-		"[{name: a, files: {../a: x}}]":        "examples[0].files.../a: Field 'examples[0].files.../a' is no path below the root of the project, as in docs/api.md: ",
-		"[{name: a, files: {" + files + "}}]":  "examples[0].files: Field 'examples[0].files' must have at most 256 entries, got 257",
+		"3":                                 "examples: Field 'examples' must be an array, got int",
+		"[" + many(257, "{name: a}") + "]":  "examples: Field 'examples' must have at most 256 entries, got 257",
+		"[x]":                               "examples[0]: Field 'examples[0]' must be an object, got str",
+		"[{}]":                              "examples[0].name: Missing required field: examples[0].name",
+		"[{name: ''}]":                      "examples[0].name: Missing required field: examples[0].name",
+		"[{name: 1}]":                       "examples[0].name: Field 'examples[0].name' must be a string, got int",
+		"[{name: a, paramz: {}}]":           "examples[0].paramz: Field 'examples[0].paramz' is unknown; did you mean \"params\"?",
+		"[{name: a, params: []}]":           "examples[0].params: Field 'examples[0].params' must be an object, got list",
+		"[{name: a, error: 1}]":             "examples[0].error: Field 'examples[0].error' must be the code of an error, got int",
+		"[{name: a, error: timeout}]":       "examples[0].error: Field 'examples[0].error' must be the code of an error, as in EXECUTION_FAILED, got 'timeout'",
+		"[{name: a, error: _A}]":            "examples[0].error: Field 'examples[0].error' must be the code of an error, as in EXECUTION_FAILED, got '_A'",
+		"[{name: a, exit: x}]":              "examples[0].exit: Field 'examples[0].exit' must be an integer, got str",
+		"[{name: a, exit: 256}]":            "examples[0].exit: Field 'examples[0].exit' must be from 0 to 255, got 256",
+		"[{name: a, files: x}]":             "examples[0].files: Field 'examples[0].files' must be an object, got str",
+		"[{name: a, files: {a: null}}]":     "examples[0].files.a: Field 'examples[0].files.a' must be a string, got NoneType",
+		"[{name: a, expect_files: {a: 1}}]": "examples[0].expect_files.a: Field 'examples[0].expect_files.a' must be a string, got int",
+		"[{name: a, files: {../a: x}}]":     "examples[0].files.../a: Field 'examples[0].files.../a' is no path below the root of the project, as in docs/api.md: ",
+		"[{name: a, files: {" + files +
+			"}}]": "examples[0].files: Field 'examples[0].files' must have at most 256 entries, got 257",
 		"[{name: a}, {name: a}]":               "examples[1].name: two examples have the name 'a'",
 		"[{name: a, exit: 999, error: wrong}]": "examples[0].error: ",
 	} {
@@ -520,7 +561,8 @@ func TestExamplesWrong(t *testing.T) {
 		switch {
 		case m.invalid || !strings.HasPrefix(m.problems, "warning: "):
 			t.Errorf("%s: got\n%s", text, m.problems)
-		case wrong == nil || !wrong.Warning || wrong.At.Line == 0 || !strings.HasPrefix(wrong.Field+": "+wrong.Message, want):
+		case wrong == nil || !wrong.Warning || wrong.At.Line == 0 ||
+			!strings.HasPrefix(wrong.Field+": "+wrong.Message, want):
 			t.Errorf("%s: got %+v, want %s", text, wrong, want)
 		}
 	}

@@ -52,8 +52,9 @@ type Output struct{ Name, Type, Description string }
 func ReadDirective(r *fields.Reader) *Directive {
 	d := &reader{r}
 	x := &Directive{
-		Name: d.Text("name"), Version: d.Version(), Description: d.Text("description"), Category: d.Text("category"), Author: d.Text("author"),
-		Model: d.Object("model"), Limits: d.limits(commonLimits), Permissions: d.permissions(),
+		Name: d.Text("name"), Version: d.Version(), Description: d.Text("description"), Category: d.Text("category"),
+		Author: d.Text("author"),
+		Model:  d.Object("model"), Limits: d.limits(commonLimits), Permissions: d.permissions(),
 	}
 	x.Tools = d.offers(x)
 	for i, v := range d.objects("hooks") {
@@ -164,7 +165,8 @@ func (d *reader) name(path string, v *value.Value) string {
 	case n.Kind != value.Text:
 		d.Bad(n, path+".name", "Field '%s.name' must be a string, got %s", path, fields.TypeName(n))
 	case !isName(n.Text):
-		d.Bad(n, path+".name", "Field '%s.name' must be a letter or underscore, then letters, digits, _ . -, got %s", path, fields.Single(n.Text))
+		d.Bad(n, path+".name", "Field '%s.name' must be a letter or underscore, then letters, digits, _ . -, got %s",
+			path, fields.Single(n.Text))
 	}
 	return n.String()
 }
@@ -177,7 +179,8 @@ func (d *reader) typeWord(path string, v *value.Value) string {
 	if t := fields.TypeOf(v.String()); t != "" {
 		return t
 	}
-	d.Bad(v, path+".type", "Field '%s.type' must be one of string, integer, number, boolean, object, array, any, got %s%s",
+	d.Bad(v, path+".type",
+		"Field '%s.type' must be one of string, integer, number, boolean, object, array, any, got %s%s",
 		path, fields.Show(v), fields.Suggest(v.String(), fields.TypeWords()))
 	return "any"
 }
@@ -242,12 +245,15 @@ func (d *reader) hook(path string, v *value.Value) Hook {
 		case "event", "id":
 			ok, what = e.Value.Kind == value.Text || e.Value.IsNull(), "a string"
 		case "when", "condition":
-			ok, what = e.Value.Kind == value.Text || e.Value.Kind == value.Map || e.Value.IsNull(), "a string or an object"
+			ok, what = e.Value.Kind == value.Text || e.Value.Kind == value.Map || e.Value.IsNull(),
+				"a string or an object"
 		case "inputs", "params":
-			ok, what = e.Value.Kind == value.Map || e.Value.IsNull() || e.Value.Kind == value.Text && e.Value.Text == "", "an object"
+			ok, what = e.Value.Kind == value.Map || e.Value.IsNull() || e.Value.Kind == value.Text &&
+				e.Value.Text == "", "an object"
 		}
 		if !ok {
-			d.Bad(e.Value, path+"."+e.Key, "Field '%s.%s' must be %s, got %s", path, e.Key, what, fields.TypeName(e.Value))
+			d.Bad(e.Value, path+"."+e.Key, "Field '%s.%s' must be %s, got %s", path, e.Key, what,
+				fields.TypeName(e.Value))
 		}
 	}
 	if h.Event == "" && h.ID == "" {

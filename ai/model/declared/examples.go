@@ -14,8 +14,8 @@ type Example struct {
 	Name   string
 	Params map[string]any
 	Files  map[string]string // what stands in the project before, by paths below its root
-	// Result is what the call gives, if Gives: of an object the entries that are named, by the same rule, of all else the
-	// whole.
+	// Result is what the call gives, if Gives: of an object the entries that are named, by the same rule, of all else
+	// the whole.
 	Result any
 	Gives  bool
 	Error  string // the code of the error that it ends with; "" for success
@@ -44,7 +44,8 @@ func (d *reader) examples() (list []Example) {
 	case v.Kind != value.List:
 		wrong = d.mistake(v, "examples", "Field 'examples' must be an array, got %s", fields.TypeName(v))
 	case len(v.Items) > maxExamples:
-		wrong = d.mistake(v, "examples", "Field 'examples' must have at most %d entries, got %d", maxExamples, len(v.Items))
+		wrong = d.mistake(v, "examples", "Field 'examples' must have at most %d entries, got %d", maxExamples,
+			len(v.Items))
 	}
 	if wrong != nil {
 		return []Example{{Exit: -1, Wrong: wrong}}
@@ -53,7 +54,8 @@ func (d *reader) examples() (list []Example) {
 	for i, item := range v.Items {
 		e := d.example(fmt.Sprintf("examples[%d]", i), item)
 		if e.Wrong == nil && names[e.Name] {
-			e.Wrong = d.mistake(item.Get("name"), fmt.Sprintf("examples[%d].name", i), "two examples have the name %s", fields.Single(e.Name))
+			e.Wrong = d.mistake(item.Get("name"), fmt.Sprintf("examples[%d].name", i), "two examples have the name %s",
+				fields.Single(e.Name))
 		}
 		names[e.Name] = true
 		list = append(list, e)
@@ -111,7 +113,8 @@ func (d *reader) example(path string, v *value.Value) (e Example) {
 	}
 	if code := v.Get("error"); kind("error", code, value.Text, "the code of an error") {
 		if e.Error = code.Text; !isCode(e.Error) {
-			bad(code, ".error", "Field '%s.error' must be the code of an error, as in EXECUTION_FAILED, got %s", path, fields.Single(code.Text))
+			bad(code, ".error", "Field '%s.error' must be the code of an error, as in EXECUTION_FAILED, got %s", path,
+				fields.Single(code.Text))
 		}
 	}
 	if exit := v.Get("exit"); kind("exit", exit, value.Int, "an integer") {
@@ -129,14 +132,16 @@ func (d *reader) example(path string, v *value.Value) (e Example) {
 			continue
 		}
 		if len(files.Map) > maxExampleFiles {
-			bad(files, "."+field, "Field '%s.%s' must have at most %d entries, got %d", path, field, maxExampleFiles, len(files.Map))
+			bad(files, "."+field, "Field '%s.%s' must have at most %d entries, got %d", path, field, maxExampleFiles,
+				len(files.Map))
 			continue
 		}
 		for i := range files.Map {
 			f := &files.Map[i]
 			at := field + "." + fields.Clip(f.Key)
 			if err := portable.Check(f.Key); err != nil {
-				bad(f.Value, "."+at, "Field '%s.%s' is no path below the root of the project, as in docs/api.md: %v", path, at, err)
+				bad(f.Value, "."+at, "Field '%s.%s' is no path below the root of the project, as in docs/api.md: %v",
+					path, at, err)
 				continue
 			}
 			text := f.Value.Kind == value.Text

@@ -9,9 +9,9 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// Files says which files of the project a tool touches, by paths below the project's root: that of a directory stands for
-// everything in it, "." for the whole project. What is written may be read too. Each list is sorted, and no path in it is
-// below another. In Write "." leaves out what shape.Writable doesn't allow.
+// Files says which files of the project a tool touches, by paths below the project's root: that of a directory stands
+// for everything in it, "." for the whole project. What is written may be read too. Each list is sorted, and no path
+// in it is below another. In Write "." leaves out what shape.Writable doesn't allow.
 type Files struct{ Read, Write []string }
 
 // maxPaths bounds a list: running the tool makes a sandbox rule of each path.
@@ -24,7 +24,8 @@ func (d *reader) files() Files {
 		return Files{}
 	}
 	d.Unknown("files", v, "read", "write")
-	return Files{Read: d.paths("files.read", v.Get("read"), false), Write: d.paths("files.write", v.Get("write"), true)}
+	return Files{Read: d.paths("files.read", v.Get("read"), false),
+		Write: d.paths("files.write", v.Get("write"), true)}
 }
 
 // paths returns those of a list that are as they should be.
@@ -47,9 +48,12 @@ func (d *reader) paths(name string, v *value.Value, write bool) []string {
 		case item.Kind != value.Text:
 			d.Bad(item, path, "Field '%s' must be a string, got %s", path, fields.TypeName(item))
 		case err != nil && item.Text != ".":
-			d.Bad(item, path, "Field '%s' is no path below the root of the project, as in docs, docs/api.md or \".\": %v", path, err)
+			d.Bad(item, path,
+				"Field '%s' is no path below the root of the project, as in docs, docs/api.md or \".\": %v", path, err)
 		case write && !shape.Writable(item.Text):
-			d.Bad(item, path, "Field '%s' is %s, and tools write nothing in .ai but .ai/outputs, nor .git, rye.lock and rye.yaml", path, fields.Single(item.Text))
+			d.Bad(item, path,
+				"Field '%s' is %s, and tools write nothing in .ai but .ai/outputs, nor .git, rye.lock and rye.yaml",
+				path, fields.Single(item.Text))
 		default:
 			list = append(list, item.Text)
 		}

@@ -18,8 +18,8 @@ type limitRule struct {
 	most   string // the largest that it may be
 }
 
-// commonLimits are those of directives and tools. What limits may be at most keeps sums of many within an int64, those in
-// MiB in bytes as well, and every one of them exact as a double.
+// commonLimits are those of directives and tools. What limits may be at most keeps sums of many within an int64, those
+// in MiB in bytes as well, and every one of them exact as a double.
 var commonLimits = []limitRule{
 	{"depth", 0, "0", "1000"},
 	{"duration_seconds", 6, "0", "315360000"}, // ten years
@@ -49,8 +49,8 @@ func limitNames(rules []limitRule) []string {
 	return append(names, currencyField)
 }
 
-// Limit returns one of the normalised limits of a model: spend in nano-dollars, duration_seconds in microseconds, all others
-// as they are. There is no limit where it isn't ok.
+// Limit returns one of the normalised limits of a model: spend in nano-dollars, duration_seconds in microseconds, all
+// others as they are. There is no limit where it isn't ok.
 func Limit(limits *value.Value, name string) (n int64, ok bool) {
 	v := limits.Get(name)
 	if v.IsNull() {
@@ -98,7 +98,8 @@ func (d *reader) limits(rules []limitRule) *value.Value {
 		}
 		at := slices.IndexFunc(rules, func(r limitRule) bool { return r.name == name })
 		if at < 0 {
-			d.Add(e.At, false, "limits."+fields.Clip(e.Key), "unknown limit %s%s", fields.Single(e.Key), fields.Suggest(name, limitNames(rules)))
+			d.Add(e.At, false, "limits."+fields.Clip(e.Key), "unknown limit %s%s", fields.Single(e.Key),
+				fields.Suggest(name, limitNames(rules)))
 			continue
 		}
 		v := d.limit("limits."+e.Key, e.Value, rules[at])
@@ -107,7 +108,8 @@ func (d *reader) limits(rules []limitRule) *value.Value {
 		}
 		if other, twice := seen[name]; twice {
 			if before := out.Get(name); before.Text != v.Text {
-				d.Add(e.At, false, "limits."+e.Key, "the limit %s is given twice: %s is %s, %s is %s", name, other, before.Text, e.Key, v.Text)
+				d.Add(e.At, false, "limits."+e.Key, "the limit %s is given twice: %s is %s, %s is %s", name, other,
+					before.Text, e.Key, v.Text)
 			}
 			continue
 		}
@@ -124,7 +126,8 @@ func (d *reader) limits(rules []limitRule) *value.Value {
 // currency takes dollars, which is what prices are in.
 func (d *reader) currency(v *value.Value) {
 	if !v.IsNull() && !strings.EqualFold(v.String(), "USD") {
-		d.Bad(v, "limits."+currencyField, "Field 'limits.%s' must be one of ['USD'], got %s", currencyField, fields.Show(v))
+		d.Bad(v, "limits."+currencyField, "Field 'limits.%s' must be one of ['USD'], got %s", currencyField,
+			fields.Show(v))
 	}
 }
 
@@ -179,7 +182,8 @@ func (d *reader) limit(path string, v *value.Value, rule limitRule) *value.Value
 
 // Limits normalises the limits of a directive given elsewhere, such as in config.
 func Limits(given *value.Value) (normal *value.Value, problems []*value.Problem) {
-	d := &reader{&fields.Reader{Report: new(fields.Report), Fields: &value.Value{Kind: value.Map, Map: []value.Entry{{Key: "limits", Value: given}}}}}
+	d := &reader{&fields.Reader{Report: new(fields.Report),
+		Fields: &value.Value{Kind: value.Map, Map: []value.Entry{{Key: "limits", Value: given}}}}}
 	normal = d.limits(commonLimits)
 	return normal, d.Problems
 }

@@ -78,7 +78,8 @@ func (d *reader) envConfig(v *value.Value) {
 	if env := v.Get("env"); d.IsObject("env_config.env", env) {
 		for i := range env.Map {
 			e := &env.Map[i]
-			if path := "env_config.env." + fields.Clip(e.Key); e.Value.Kind == value.List || e.Value.Kind == value.Map {
+			if path := "env_config.env." + fields.Clip(e.Key); e.Value.Kind == value.List ||
+				e.Value.Kind == value.Map {
 				d.Bad(e.Value, path, "Field '%s' must be a string, got %s", path, fields.TypeName(e.Value))
 			}
 		}
@@ -187,7 +188,8 @@ func (d *reader) schemaType(name string, v *value.Value) {
 	}
 	for _, t := range list {
 		if !slices.Contains(schemaTypes, t.String()) {
-			d.Bad(t, name, "Field '%s' must be one of ['%s'], got %s%s", name, strings.Join(schemaTypes, "', '"), fields.Show(t), fields.Suggest(t.String(), schemaTypes))
+			d.Bad(t, name, "Field '%s' must be one of ['%s'], got %s%s", name, strings.Join(schemaTypes, "', '"),
+				fields.Show(t), fields.Suggest(t.String(), schemaTypes))
 		}
 	}
 }

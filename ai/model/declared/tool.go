@@ -26,7 +26,8 @@ type Tool struct {
 	// Objects, nil where nothing is said.
 	Config, ConfigSchema, EnvConfig, Anchor, ChildConstraints, Input, Output, Error *value.Value
 
-	// Answer is the function of its own file that makes the result of what its primitive gives; "" if that is the result.
+	// Answer is the function of its own file that makes the result of what its primitive gives; "" if that is the
+	// result.
 	Answer string
 
 	Examples    []Example
@@ -38,10 +39,11 @@ type Tool struct {
 	Limits      *value.Value // normalised, see Limit; nil if there are none
 	Network     Network
 	Files       Files
-	Packages    string // the list of packages of a registry that it needs: a path from its directory, "" if there is none
-	Pure        bool
-	Secrets     []string // names
-	Tags        []string
+	// the list of packages of a registry that it needs: a path from its directory, "" if there is none
+	Packages string
+	Pure     bool
+	Secrets  []string // names
+	Tags     []string
 }
 
 // A Risk says how bad a call can be. They are in order.
@@ -129,14 +131,17 @@ type reader struct{ *fields.Reader }
 func ReadTool(r *fields.Reader) *Tool {
 	d := &reader{r}
 	t := &Tool{
-		Name: d.Text("name"), Version: d.Version(), Description: d.Text("description"), Category: d.Text("category"), Type: d.Text("tool_type"),
+		Name: d.Text("name"), Version: d.Version(), Description: d.Text("description"), Category: d.Text("category"),
+		Type:   d.Text("tool_type"),
 		Config: d.Object("config"), ConfigSchema: d.schema("config_schema"), EnvConfig: d.Object("env_config"),
 		Anchor: d.anchor(), ChildConstraints: d.Object("child_constraints"),
 		Input: d.schema("input_schema"), Output: d.schema("output_schema"), Error: d.schema("error_schema"),
-		Answer: d.answer(), Examples: d.examples(), Inputs: d.List("inputs", d.Fields.Get("inputs")), Outputs: d.List("outputs", d.Fields.Get("outputs")),
-		Permissions: d.permissions(), Limits: d.limits(toolLimits), Network: d.network(), Files: d.files(), Packages: d.packages(),
-		Pure:    d.Bool("pure", d.Fields.Get("pure")),
-		Secrets: d.secrets(), Tags: d.Words("tags"),
+		Answer: d.answer(), Examples: d.examples(), Inputs: d.List("inputs", d.Fields.Get("inputs")),
+		Outputs:     d.List("outputs", d.Fields.Get("outputs")),
+		Permissions: d.permissions(), Limits: d.limits(toolLimits), Network: d.network(), Files: d.files(),
+		Packages: d.packages(),
+		Pure:     d.Bool("pure", d.Fields.Get("pure")),
+		Secrets:  d.secrets(), Tags: d.Words("tags"),
 	}
 	d.executor(t)
 	d.envConfig(t.EnvConfig)
@@ -190,13 +195,15 @@ func (d *reader) risk(pure bool) Risk {
 		d.Once(v, "risk", "Field 'risk' must be a string, got %s", fields.TypeName(v))
 		return Destructive
 	case !ok:
-		d.Once(v, "risk", "Field 'risk' must be one of ['read', 'write', 'infra', 'money', 'destructive'], got %s%s", fields.Show(v), fields.Suggest(v.Text, riskNames))
+		d.Once(v, "risk", "Field 'risk' must be one of ['read', 'write', 'infra', 'money', 'destructive'], got %s%s",
+			fields.Show(v), fields.Suggest(v.Text, riskNames))
 		return Destructive
 	case declared < worst:
 		d.Warn(v, "risk", "the risk is declared as %s, the effects as %s", declared, worst)
 	}
 	if pure && declared > Read {
-		d.Bad(fields.OrElse(v, d.Fields.Get("pure")), "pure", "a tool that is pure has no other risk than read, this one has %s", declared)
+		d.Bad(fields.OrElse(v, d.Fields.Get("pure")), "pure",
+			"a tool that is pure has no other risk than read, this one has %s", declared)
 	}
 	return declared
 }
@@ -217,7 +224,9 @@ func (d *reader) network() Network {
 	for i, item := range v.Items {
 		if !isHost(item.String()) {
 			path := fmt.Sprintf("network[%d]", i)
-			d.Bad(item, path, `Field '%s' must be a host, as in api.example.com, "*.example.com" or "example.com:443", got %s`, path, fields.Show(item))
+			d.Bad(item, path,
+				`Field '%s' must be a host, as in api.example.com, "*.example.com" or "example.com:443", got %s`, path,
+				fields.Show(item))
 			continue
 		}
 		n.Hosts = append(n.Hosts, item.Text)
@@ -269,7 +278,8 @@ func (d *reader) secrets() []string {
 	for _, name := range names {
 		if !isWord(name) {
 			at := v.Items[slices.IndexFunc(v.Items, func(o *value.Value) bool { return o.String() == name })]
-			d.Bad(at, "secrets", "the name of a secret is letters, digits, . _ -, at most 64: not %s", fields.Single(name))
+			d.Bad(at, "secrets", "the name of a secret is letters, digits, . _ -, at most 64: not %s",
+				fields.Single(name))
 		}
 	}
 	slices.Sort(names)
@@ -301,7 +311,8 @@ func (d *reader) constraints(v *value.Value) []Constraint {
 		c.Min = d.bound(path+".min_version", e.Value.Get("min_version"))
 		c.Max = d.bound(path+".max_version", e.Value.Get("max_version"))
 		if c.Min != "" && c.Max != "" && manifest.CompareVersions(c.Min, c.Max) > 0 {
-			d.Bad(e.Value.Get("max_version"), path+".max_version", "Field '%s.max_version' must be >= %s, got %s", path, c.Min, c.Max)
+			d.Bad(e.Value.Get("max_version"), path+".max_version", "Field '%s.max_version' must be >= %s, got %s",
+				path, c.Min, c.Max)
 		}
 		if r := e.Value.Get("range"); !r.IsNull() {
 			var err error
@@ -339,8 +350,8 @@ func (d *reader) bound(path string, v *value.Value) string {
 	return v.Text
 }
 
-// Interface returns the schemas of what a tool takes and gives. Where a tool has no schema of its own for what it takes
-// it is that of its configuration, which parameters are laid over.
+// Interface returns the schemas of what a tool takes and gives. Where a tool has no schema of its own for what it
+// takes it is that of its configuration, which parameters are laid over.
 func (t *Tool) Interface() shape.Interface {
 	input := cmp.Or(t.Input, t.ConfigSchema)
 	return shape.Interface{Input: Plain(input), Output: Plain(t.Output), Error: Plain(t.Error)}
@@ -348,7 +359,8 @@ func (t *Tool) Interface() shape.Interface {
 
 // Grants returns what a tool wants to be allowed.
 func (t *Tool) Grants() shape.Grants {
-	g := shape.Grants{Permissions: Canonical(t.Permissions), Limits: Plain(t.Limits), Risk: t.Risk.String(), Secrets: t.Secrets, Files: t.Files.grant()}
+	g := shape.Grants{Permissions: Canonical(t.Permissions), Limits: Plain(t.Limits), Risk: t.Risk.String(),
+		Secrets: t.Secrets, Files: t.Files.grant()}
 	switch {
 	case t.Network.All:
 		g.Network = "all"

@@ -22,7 +22,8 @@ func (s Schema) Names() []string {
 	return names
 }
 
-// Check notes everything that is wrong with the fields of an item. Its name and its category are what stands in its path.
+// Check notes everything that is wrong with the fields of an item. Its name and its category are what stands in its
+// path.
 func (s Schema) Check(r *Report, name, category string, fields *value.Value) {
 	check{r, name, category}.object("", fields, s)
 }
@@ -119,7 +120,9 @@ func (c check) value(name string, v *value.Value, d *demand) {
 	switch text := v.String(); {
 	case v.Kind != value.Text:
 	case d.snake && !isSnake(text):
-		c.Bad(v, name, "Field '%s' must be snake_case (lowercase letters, numbers, underscores, starting with letter), got %s", name, Single(text))
+		c.Bad(v, name,
+			"Field '%s' must be snake_case (lowercase letters, numbers, underscores, starting with letter), got %s",
+			name, Single(text))
 	case d.kind == semverKind && manifest.CheckVersion(text) != nil:
 		c.Bad(v, name, "Field '%s' must be semver format (X.Y.Z), got %s", name, Single(text))
 	}

@@ -15,12 +15,12 @@
 //	weight: {type: number, min: 0.5, max: 2}
 //	inputs: {type: array, items: {type: object, required: [name, type]}}
 //
-// type is string, semver, integer, number, boolean, object, array or any. nullable goes with required: the field must be
-// there and may be null. What is required is neither null, nor empty (a category is, at the root). match_filename is the
-// last segment of an item's id, match_path what stands before it. properties may be called fields or schema; min and max
-// minimum and maximum; the keys of an array's objects may stand beside it as required_keys or keys.
-// A word that isn't known is a problem: what is asked and not understood isn't met. A schema has at most 200 fields a
-// level and 32 levels.
+// type is string, semver, integer, number, boolean, object, array or any. nullable goes with required: the field must
+// be there and may be null. What is required is neither null, nor empty (a category is, at the root). match_filename
+// is the last segment of an item's id, match_path what stands before it. properties may be called fields or schema;
+// min and max minimum and maximum; the keys of an array's objects may stand beside it as required_keys or keys. A word
+// that isn't known is a problem: what is asked and not understood isn't met. A schema has at most 200 fields a level
+// and 32 levels.
 //
 // Numbers are compared exactly, however long they are. Versions are Semantic Versioning 2.0.
 //

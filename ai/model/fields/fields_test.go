@@ -154,7 +154,8 @@ line 9, column 268: Field 's.i` + strings.Repeat(".items", 33) + `' is deeper th
 	}
 	wide := reader(t, "{x: {}}")
 	for i := range 300 {
-		wide.Fields.Map = append(wide.Fields.Map, value.Entry{Key: fmt.Sprint(i), Value: &value.Value{Kind: value.Map}})
+		wide.Fields.Map = append(wide.Fields.Map,
+			value.Entry{Key: fmt.Sprint(i), Value: &value.Value{Kind: value.Map}})
 	}
 	wide.Schema("s", wide.Fields)
 	if got := wide.told(); got != "line 1, column 1: Field 's' has more than 200 entries, or is deeper than 32\n" {
@@ -174,7 +175,9 @@ big: [{x: 9007199254740993}, 1e999, 5, a]
 `)
 	r.Text("text")
 	r.Version()
-	if got := fmt.Sprint(r.Words("words"), r.Words("list"), r.Words("tags"), r.Words("none"), r.Bool("flag", r.Fields.Get("flag")), r.Bool("none", nil), r.Object("object"), r.Object("none")); got != "[a b] [a] [] [] false false  " {
+	if got := fmt.Sprint(r.Words("words"), r.Words("list"), r.Words("tags"), r.Words("none"),
+		r.Bool("flag", r.Fields.Get("flag")), r.Bool("none", nil), r.Object("object"),
+		r.Object("none")); got != "[a b] [a] [] [] false false  " {
 		t.Errorf("got %s", got)
 	}
 	r.Numbers("", r.Fields)
@@ -193,7 +196,8 @@ line 8, column 30: Field 'big[1]' is a number that is out of range: 1e999
 	if got := r.told(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if r = reader(t, "version: 1.5"); r.Version() != "" || r.told() != "line 1, column 10: Field 'version' must be a string (semver), got float\n" {
+	if r = reader(t, "version: 1.5"); r.Version() != "" ||
+		r.told() != "line 1, column 10: Field 'version' must be a string (semver), got float\n" {
 		t.Errorf("got %s", r.told())
 	}
 }
@@ -210,7 +214,8 @@ func TestReport(t *testing.T) {
 	for range 3 * MaxProblems {
 		r.Bad(nil, "c", "more")
 	}
-	if got := r.Sorted(); len(got) != MaxProblems || got[MaxProblems-1].Message != "there are more problems than are told" {
+	if got := r.Sorted(); len(got) != MaxProblems ||
+		got[MaxProblems-1].Message != "there are more problems than are told" {
 		t.Errorf("%d problems", len(got))
 	}
 	if got := Suggest(strings.Repeat("x", 100), []string{"x"}); got != "" {
@@ -225,9 +230,11 @@ func TestReport(t *testing.T) {
 
 func TestDecimal(t *testing.T) {
 	for text, want := range map[string]string{
-		"0": "0", "-0": "0", "0.000": "0", "7": "7", "-7.50": "-7.5", "0.05": "0.05", "1e3": "1000", "12.5E-3": "0.0125", "100": "100", "007.10": "7.1",
+		"0": "0", "-0": "0", "0.000": "0", "7": "7", "-7.50": "-7.5", "0.05": "0.05", "1e3": "1000",
+		"12.5E-3": "0.0125", "100": "100", "007.10": "7.1",
 		"1e+2": "100", "123456789012345678901234567890": "123456789012345678901234567890",
-		"": "", "-": "", ".5": "", "5.": "", "1e": "", "1e401": "", "1e-401": "", "+1": "", "0x10": "", "1_000": "", "inf": "", "1 ": "", "１": "",
+		"": "", "-": "", ".5": "", "5.": "", "1e": "", "1e401": "", "1e-401": "", "+1": "", "0x10": "", "1_000": "",
+		"inf": "", "1 ": "", "１": "",
 	} {
 		d, ok := ParseDecimal(text)
 		got := ""
@@ -238,7 +245,8 @@ func TestDecimal(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
-	order := []string{"-1e400", "-10", "-9.5", "-0.1", "0", "1e-400", "0.09", "0.1", "1", "1.0001", "9", "10", "1e3", "1e400"}
+	order := []string{"-1e400", "-10", "-9.5", "-0.1", "0", "1e-400", "0.09", "0.1", "1", "1.0001", "9", "10", "1e3",
+		"1e400"}
 	for i, a := range order {
 		for j, b := range order {
 			x, _ := ParseDecimal(a)
@@ -254,8 +262,10 @@ func TestDecimal(t *testing.T) {
 		want   int64
 		ok     bool
 	}{
-		{"1.5", 9, 1500000000, true}, {"0.000000001", 9, 1, true}, {"0.0000000001", 9, 0, false}, {"-3", 0, -3, true}, {"0", 0, 0, true},
-		{"9223372036854775807", 0, 9223372036854775807, true}, {"9223372036854775808", 0, 0, false}, {"1e400", 0, 0, false}, {"1e-400", 9, 0, false},
+		{"1.5", 9, 1500000000, true}, {"0.000000001", 9, 1, true}, {"0.0000000001", 9, 0, false}, {"-3", 0, -3, true},
+		{"0", 0, 0, true},
+		{"9223372036854775807", 0, 9223372036854775807, true}, {"9223372036854775808", 0, 0, false},
+		{"1e400", 0, 0, false}, {"1e-400", 9, 0, false},
 	} {
 		d, _ := ParseDecimal(c.text)
 		if got, ok := d.Scaled(c.places); got != c.want || ok != c.ok {
@@ -267,13 +277,15 @@ func TestDecimal(t *testing.T) {
 func TestShow(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	for want, v := range map[string]*value.Value{
-		"None": nil, "True": {Kind: value.Bool, Text: "true"}, "3": {Kind: value.Int, Text: "3"}, `'it\'s'`: {Kind: value.Text, Text: `it\'s`}, `'a"b\x1b'`: {Kind: value.Text, Text: "a\"b\x1b"},
+		"None": nil, "True": {Kind: value.Bool, Text: "true"}, "3": {Kind: value.Int, Text: "3"},
+		`'it\'s'`: {Kind: value.Text, Text: `it\'s`}, `'a"b\x1b'`: {Kind: value.Text, Text: "a\"b\x1b"},
 	} {
 		if got := Show(v); got != want && want != `'it\'s'` {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if got := Show(&value.Value{Kind: value.Text, Text: long}); len(got) > 1300 || !strings.HasSuffix(got, "… (600 bytes)") {
+	if got := Show(&value.Value{Kind: value.Text, Text: long}); len(got) > 1300 ||
+		!strings.HasSuffix(got, "… (600 bytes)") {
 		t.Errorf("got %s", got)
 	}
 }

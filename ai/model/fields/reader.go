@@ -64,7 +64,8 @@ func (d *Reader) List(name string, v *value.Value) []string {
 	list := make([]string, 0, len(v.Items))
 	for i, item := range v.Items {
 		if item.Kind != value.Text {
-			d.Once(item, fmt.Sprintf("%s[%d]", name, i), "Field '%s[%d]' must be a string, got %s", name, i, TypeName(item))
+			d.Once(item, fmt.Sprintf("%s[%d]", name, i), "Field '%s[%d]' must be a string, got %s", name, i,
+				TypeName(item))
 			continue
 		}
 		list = append(list, item.Text)
@@ -155,5 +156,6 @@ func (d *Reader) OneOf(path string, v *value.Value, words ...string) {
 	if v.IsNull() || v.Kind == value.Text && slices.Contains(words, v.Text) {
 		return
 	}
-	d.Bad(v, path, "Field '%s' must be one of ['%s'], got %s%s", path, strings.Join(words, "', '"), Show(v), Suggest(v.String(), words))
+	d.Bad(v, path, "Field '%s' must be one of ['%s'], got %s%s", path, strings.Join(words, "', '"), Show(v),
+		Suggest(v.String(), words))
 }

@@ -27,7 +27,8 @@ func (r *Report) Add(at value.Pos, warning bool, field, format string, args ...a
 	if at.Line == 0 {
 		at = r.At
 	}
-	r.Problems = append(r.Problems, &value.Problem{At: at, Field: field, Message: fmt.Sprintf(format, args...), Warning: warning})
+	r.Problems = append(r.Problems, &value.Problem{At: at, Field: field, Message: fmt.Sprintf(format, args...),
+		Warning: warning})
 }
 
 // Full reports whether further problems would be dropped, so that looking for them is pointless.
@@ -60,7 +61,8 @@ func (r *Report) Sorted() []*value.Problem {
 	slices.SortStableFunc(r.Problems, func(a, b *value.Problem) int { return a.At.Compare(b.At) })
 	if len(r.Problems) > MaxProblems {
 		r.Problems = r.Problems[:MaxProblems]
-		r.Problems[MaxProblems-1] = &value.Problem{At: r.Problems[MaxProblems-1].At, Message: "there are more problems than are told"}
+		r.Problems[MaxProblems-1] = &value.Problem{At: r.Problems[MaxProblems-1].At,
+			Message: "there are more problems than are told"}
 	}
 	return r.Problems
 }

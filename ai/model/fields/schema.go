@@ -8,7 +8,8 @@ import (
 )
 
 var demandWords = []string{
-	"description", "enum", "fields", "format", "items", "keys", "match_filename", "match_path", "max", "maximum", "min",
+	"description", "enum", "fields", "format", "items", "keys", "match_filename", "match_path", "max", "maximum",
+	"min",
 	"minimum", "nullable", "properties", "required", "required_keys", "schema", "type",
 }
 
@@ -100,7 +101,8 @@ func (x *Reader) demandType(d *demand, field string, v *value.Value) {
 	}
 	at := slices.Index(demandNames, word)
 	if at < 0 {
-		x.Bad(v, field+".type", "Field '%s.type' must be one of ['%s'], got %s%s", field, strings.Join(demandNames, "', '"), Show(v), Suggest(word, demandNames))
+		x.Bad(v, field+".type", "Field '%s.type' must be one of ['%s'], got %s%s", field,
+			strings.Join(demandNames, "', '"), Show(v), Suggest(word, demandNames))
 		return
 	}
 	d.kind = demandKind(at)
@@ -153,7 +155,8 @@ func firstOf(v *value.Value, names ...string) *value.Value {
 
 // TypeWords are the types of inputs and outputs, by all their names.
 func TypeWords() []string {
-	return []string{"string", "str", "text", "integer", "int", "number", "float", "boolean", "bool", "object", "dict", "array", "list", "any"}
+	return []string{"string", "str", "text", "integer", "int", "number", "float", "boolean", "bool", "object", "dict",
+		"array", "list", "any"}
 }
 
 // TypeOf returns the type that a word means; "" if it means none.

@@ -1,8 +1,8 @@
 // Package simple reads the YAML that most files have, at a tenth of what the reader of all YAML costs.
 //
-// That is blocks of key: value and of - value, values of one line, and lists and mappings of such in brackets. It gives up
-// at anything else, and at everything that a reader has to say something about: then the text is read again, by the other.
-// So what it returns is what the other would, and FuzzSimple of package parse holds it to that.
+// That is blocks of key: value and of - value, values of one line, and lists and mappings of such in brackets. It
+// gives up at anything else, and at everything that a reader has to say something about: then the text is read again,
+// by the other. So what it returns is what the other would, and FuzzSimple of package parse holds it to that.
 package simple
 
 import (
@@ -26,7 +26,8 @@ const (
 	maxKeys   = 64 // of one mapping, among which a second one is looked for
 )
 
-// Read reads a document of printable UTF-8; place says where a line and a column of it stand. It returns nil where it gives up.
+// Read reads a document of printable UTF-8; place says where a line and a column of it stand. It returns nil where it
+// gives up.
 func Read(text string, place func(line, column int) value.Pos) *value.Value {
 	if len(text) > maxText || strings.IndexByte(text, '\t') >= 0 {
 		return nil
@@ -78,7 +79,8 @@ func (r *reader) at(off int) value.Pos {
 // key returns the end of the key that begins at an offset; 0 if no simple one does.
 func (r *reader) key(off int) int {
 	end := off
-	for end < len(r.text) && (letter(r.text[end]) || r.text[end] == '.' || end > off && (digit(r.text[end]) || r.text[end] == '-')) {
+	for end < len(r.text) && (letter(r.text[end]) || r.text[end] == '.' || end > off &&
+		(digit(r.text[end]) || r.text[end] == '-')) {
 		end++
 	}
 	rest := r.text[end:]
@@ -180,7 +182,8 @@ func (r *reader) inLine(off int) *value.Value {
 		}
 	default:
 		line, _, _ := strings.Cut(r.text[off:], "\n")
-		if (letter(c) || digit(c) || c == '/' || c == '.' || c >= 0x80) && !strings.Contains(line, ": ") && !strings.Contains(line, " #") &&
+		if (letter(c) || digit(c) || c == '/' || c == '.' || c >= 0x80) && !strings.Contains(line, ": ") &&
+			!strings.Contains(line, " #") &&
 			line[len(line)-1] != ':' && line[len(line)-1] != ' ' && r.end(off+len(line)) {
 			return plain(at, line)
 		}
@@ -207,8 +210,8 @@ func (r *reader) quoted(off int) (*value.Value, int) {
 	return &value.Value{Kind: value.Text, At: r.at(off), Text: strings.Clone(r.text[off+1 : end])}, end + 1
 }
 
-// inBrackets reads a value in brackets, and they themselves, and returns where it ends. It is ASCII, so that what follows it
-// has a column.
+// inBrackets reads a value in brackets, and they themselves, and returns where it ends. It is ASCII, so that what
+// follows it has a column.
 func (r *reader) inBrackets(off, depth int) (*value.Value, int) {
 	switch {
 	case off == len(r.text) || depth > maxNested:
@@ -250,8 +253,8 @@ func (r *reader) inBrackets(off, depth int) (*value.Value, int) {
 	return nil, 0
 }
 
-// each calls read for where each of the values between the brackets of v begins; read returns where that one ends. It returns
-// v and its end.
+// each calls read for where each of the values between the brackets of v begins; read returns where that one ends. It
+// returns v and its end.
 func (r *reader) each(v *value.Value, off int, closing byte, read func(off int) int) (*value.Value, int) {
 	if off++; off < len(r.text) && r.text[off] == closing {
 		return v, off + 1

@@ -1,4 +1,5 @@
-// Package code reads what a search index is made of: varints, texts with their length before them, and numbers of 8 bytes.
+// Package code reads what a search index is made of: varints, texts with their length before them, and numbers of 8
+// bytes.
 package code
 
 import (

@@ -22,7 +22,8 @@ func TestDecoder(t *testing.T) {
 			t.Errorf("the first %d bytes: %+v", n, d)
 		}
 	}
-	for _, d := range []Decoder{{Text: string(binary.AppendUvarint(nil, 1<<41))}, {Text: "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"}} {
+	for _, d := range []Decoder{{Text: string(binary.AppendUvarint(nil, 1<<41))},
+		{Text: "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"}} {
 		if d.Int() != 0 || !d.Bad {
 			t.Errorf("%+v", d)
 		}

@@ -1,13 +1,14 @@
 // Package inverted collects where terms stand, document by document.
 //
-// What it gives for a term is, for each document that has it: how many documents were left out since the last, then for each
-// field 2*field + 1 if another one follows, n, and n times the words since the last occurrence; all unsigned varints.
+// What it gives for a term is, for each document that has it: how many documents were left out since the last, then
+// for each field 2*field + 1 if another one follows, n, and n times the words since the last occurrence; all unsigned
+// varints.
 //
 // # Memory
 //
-// There are as many terms as words, and most are in no cache when they are looked up. So none of it is a pointer, which the
-// garbage collector would follow again and again, and a hit costs what it reads of memory: a slot, a list, and for a long term
-// its text.
+// There are as many terms as words, and most are in no cache when they are looked up. So none of it is a pointer,
+// which the garbage collector would follow again and again, and a hit costs what it reads of memory: a slot, a list,
+// and for a long term its text.
 package inverted
 
 import (
@@ -61,8 +62,8 @@ type hit struct {
 	pos   int32
 }
 
-// Postings are written to blocks once there are some, each block twice as long as the one before it, up to a limit. At the end of
-// each, four bytes say where the next one is.
+// Postings are written to blocks once there are some, each block twice as long as the one before it, up to a limit. At
+// the end of each, four bytes say where the next one is.
 const (
 	pageBits   = 18
 	pageSize   = 1 << pageBits
@@ -74,8 +75,8 @@ const (
 // New returns empty lists.
 func New() *Lists { return &Lists{seed: maphash.MakeSeed(), table: make([]slot, 1<<10)} }
 
-// Hit notes a place of a term of at most 255 bytes: the field, and how many words are before it there. Fields come in their order,
-// and the places in them.
+// Hit notes a place of a term of at most 255 bytes: the field, and how many words are before it there. Fields come in
+// their order, and the places in them.
 func (t *Lists) Hit(term []byte, field, pos int) {
 	number := t.number(term)
 	l := &t.lists[number]
@@ -134,13 +135,15 @@ func (t *Lists) number(term []byte) int32 {
 	for ; t.table[i].number != 0; i = (i + 1) & mask {
 		if s := t.table[i]; s.hash == hash {
 			l := &t.lists[s.number-1]
-			if l.prefix == prefix && int(l.length) == len(term) && (len(term) <= 8 || string(t.term(l)) == string(term)) {
+			if l.prefix == prefix && int(l.length) == len(term) &&
+				(len(term) <= 8 || string(t.term(l)) == string(term)) {
 				return s.number - 1
 			}
 		}
 	}
 	n := int32(len(t.lists))
-	t.lists = append(t.lists, list{prefix: prefix, text: uint32(len(t.text)), length: uint8(len(term)), last: -1, first: -1})
+	t.lists = append(t.lists, list{prefix: prefix, text: uint32(len(t.text)), length: uint8(len(term)), last: -1,
+		first: -1})
 	t.text = append(t.text, term...)
 	t.table[i] = slot{hash, n + 1}
 	if 2*len(t.lists) > len(t.table) {
@@ -245,8 +248,8 @@ func (t *Lists) append(to []byte, l *list) []byte {
 	return append(to, l.waiting[:l.held]...)
 }
 
-// Each calls yield for all terms, sorted. Append appends the postings of the term, which has so many bytes of them. Nothing is added
-// any more.
+// Each calls yield for all terms, sorted. Append appends the postings of the term, which has so many bytes of them.
+// Nothing is added any more.
 func (t *Lists) Each(yield func(term string, bytes int, appendTo func([]byte) []byte)) {
 	slices.SortFunc(t.lists, func(x, y list) int {
 		switch {

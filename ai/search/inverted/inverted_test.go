@@ -8,14 +8,15 @@ import (
 	"unsafe"
 )
 
-// TestTerms: the postings of each term are what was appended to them, in any pieces, and the terms are sorted, those too that
-// differ by what is 0 or only behind their first bytes.
+// TestTerms: the postings of each term are what was appended to them, in any pieces, and the terms are sorted, those
+// too that differ by what is 0 or only behind their first bytes.
 func TestTerms(t *testing.T) {
 	if size := unsafe.Sizeof(list{}); size != 64 {
 		t.Errorf("a list has %d bytes", size)
 	}
 	r, all, want := rand.New(rand.NewPCG(7, 8)), New(), map[string][]byte{}
-	known := []string{"", "\x00", "a", "a\x00", "abcdefgh", "abcdefgh\x00", "abcdefghi", "abcdefghj", "abcdefg", string(bytes.Repeat([]byte("z"), 100))}
+	known := []string{"", "\x00", "a", "a\x00", "abcdefgh", "abcdefgh\x00", "abcdefghi", "abcdefghj", "abcdefg",
+		string(bytes.Repeat([]byte("z"), 100))}
 	for i := range 5000 {
 		known = append(known, fmt.Sprint("term", i*i))
 	}

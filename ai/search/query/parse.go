@@ -31,7 +31,8 @@ type ParseError struct {
 
 // Fault returns it as every door shows it.
 func (e *ParseError) Fault() *fault.Error {
-	f := fault.New(fault.Validation, "invalid query: %s", e.Msg).From(e).On("column", e.Column).On("hint", e.Hint).Try("rye help search")
+	f := fault.New(fault.Validation, "invalid query: %s", e.Msg).From(e).On("column", e.Column).On("hint",
+		e.Hint).Try("rye help search")
 	if e.Hint != "" {
 		f.Because(e.Hint)
 	}
@@ -51,7 +52,8 @@ func Parse(text string) (*Query, error) {
 	p := &queryParser{text: text}
 	switch {
 	case len(text) > MaxQuery:
-		return nil, &ParseError{1, fmt.Sprintf("the query has %d bytes", len(text)), fmt.Sprintf("at most %d are possible", MaxQuery)}
+		return nil, &ParseError{1, fmt.Sprintf("the query has %d bytes", len(text)),
+			fmt.Sprintf("at most %d are possible", MaxQuery)}
 	case !utf8.ValidString(text):
 		for i, r := range text {
 			if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") {
@@ -229,7 +231,8 @@ func isFieldName(s string) bool {
 func (p *queryParser) fielded(field, name, rest string) (*Node, error) {
 	at := p.at
 	if field != "" {
-		return nil, p.fail(at, fmt.Sprintf("the field %q within the field %q", name, field), "put the text in quotes if it is no field")
+		return nil, p.fail(at, fmt.Sprintf("the field %q within the field %q", name, field),
+			"put the text in quotes if it is no field")
 	}
 	p.at += len(name) + 1
 	switch {
@@ -240,7 +243,8 @@ func (p *queryParser) fielded(field, name, rest string) (*Node, error) {
 	case p.at < len(p.text) && p.text[p.at] == '"':
 		return p.phrase(name)
 	}
-	return nil, p.fail(at, fmt.Sprintf("nothing follows %q", name+":"), `write the word after it without a space, or put the text in quotes`)
+	return nil, p.fail(at, fmt.Sprintf("nothing follows %q", name+":"),
+		`write the word after it without a space, or put the text in quotes`)
 }
 
 func (p *queryParser) group(field string) (*Node, error) {
@@ -290,7 +294,8 @@ func (p *queryParser) phrase(field string) (*Node, error) {
 		if digits := suffix[1:]; digits != "" {
 			var err error
 			if n, err = strconv.Atoi(digits); err != nil || n < 0 || n > maxNear || digits[0] == '+' {
-				return nil, p.fail(at, fmt.Sprintf("%q is no distance", suffix), fmt.Sprintf("write ~ and a number up to %d", maxNear))
+				return nil, p.fail(at, fmt.Sprintf("%q is no distance", suffix),
+					fmt.Sprintf("write ~ and a number up to %d", maxNear))
 			}
 		}
 	}
@@ -322,7 +327,8 @@ func (p *queryParser) term(field, w string) (*Node, error) {
 		if digits := w[i+1:]; digits != "" {
 			var err error
 			if distance, err = strconv.Atoi(digits); err != nil || distance > maxFuzzy {
-				return nil, p.fail(at, fmt.Sprintf("the distance %q is too large", w[i:]), fmt.Sprintf("at most ~%d is possible", maxFuzzy))
+				return nil, p.fail(at, fmt.Sprintf("the distance %q is too large", w[i:]),
+					fmt.Sprintf("at most ~%d is possible", maxFuzzy))
 			}
 		}
 		w = w[:i]
@@ -337,7 +343,8 @@ func (p *queryParser) term(field, w string) (*Node, error) {
 	text, letters, ok := foldPattern(w)
 	switch {
 	case !ok:
-		return nil, p.fail(at, fmt.Sprintf("%q is not one word", w), "use wildcards and ~ with words only, or put the text in quotes")
+		return nil, p.fail(at, fmt.Sprintf("%q is not one word", w),
+			"use wildcards and ~ with words only, or put the text in quotes")
 	case letters == 0 && wild:
 		return nil, p.fail(at, "wildcards without a letter or digit", "an empty query finds everything")
 	case letters == 0:

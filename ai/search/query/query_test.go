@@ -99,7 +99,8 @@ func TestParseErrors(t *testing.T) {
 		{"a*~", "query, column 1: a word with wildcards can't be fuzzy; leave out one of them"},
 		{"a!*", `query, column 1: "a!*" is not one word; use wildcards and ~ with words only, or put the text in quotes`},
 		{"a~3", `query, column 1: the distance "~3" is too large; at most ~2 is possible`},
-		{"a~99999999999999999999", `query, column 1: the distance "~99999999999999999999" is too large; at most ~2 is possible`},
+		{"a~99999999999999999999",
+			`query, column 1: the distance "~99999999999999999999" is too large; at most ~2 is possible`},
 		{`"a b"~x`, `query, column 6: "~x" is no distance; write ~ and a number up to 1000`},
 		{`"a b"~1001`, `query, column 6: "~1001" is no distance; write ~ and a number up to 1000`},
 		{`"a b"~+1`, `query, column 6: "~+1" is no distance; write ~ and a number up to 1000`},
@@ -121,7 +122,8 @@ func TestParseErrors(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"a OR b -c", `name:"x y"~3 (z* AND q~2)`, "NOT NOT a", "É:x", "a-b_c/d.e", "ſK\u0345", `"\"`, "中文*"} {
+	for _, s := range []string{"a OR b -c", `name:"x y"~3 (z* AND q~2)`, "NOT NOT a", "É:x", "a-b_c/d.e", "ſK\u0345",
+		`"\"`, "中文*"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -225,8 +227,10 @@ func TestGlob(t *testing.T) {
 		pattern, term string
 		want          bool
 	}{
-		{"a*", "a", true}, {"a*", "abc", true}, {"a*", "ba", false}, {"*a", "bca", true}, {"*a*", "bab", true}, {"*a*", "b", false},
-		{"a?c", "abc", true}, {"a?c", "ac", false}, {"a?c", "aéc", true}, {"?", "", false}, {"*a*b*c", "xaxxbxxc", true},
+		{"a*", "a", true}, {"a*", "abc", true}, {"a*", "ba", false}, {"*a", "bca", true}, {"*a*", "bab", true},
+		{"*a*", "b", false},
+		{"a?c", "abc", true}, {"a?c", "ac", false}, {"a?c", "aéc", true}, {"?", "", false},
+		{"*a*b*c", "xaxxbxxc", true},
 		{"*a*b*c", "xaxxcxxb", false}, {"a*b", "ab", true}, {"a*b?", "abab", false}, {"a*b?", "ababc", true},
 		{strings.Repeat("*a", 50) + "b", strings.Repeat("a", 100), false},
 	} {
@@ -241,13 +245,15 @@ func TestScope(t *testing.T) {
 		text string
 		want Scope
 	}{
-		{"", Scope{}}, {"*", Scope{}}, {"rye.search.*", Scope{}}, {"*:*", Scope{}}, {"*:**", Scope{}}, {"tool", Scope{"tool", ""}},
+		{"", Scope{}}, {"*", Scope{}}, {"rye.search.*", Scope{}}, {"*:*", Scope{}}, {"*:**", Scope{}},
+		{"tool", Scope{"tool", ""}},
 		{"tool:**", Scope{"tool", ""}}, {"tool:", Scope{"tool", ""}}, {"tool.*", Scope{"tool", ""}},
 		{"tool:rye/core", Scope{"tool", "rye/core"}}, {"tool:rye/core/**", Scope{"tool", "rye/core"}},
 		{"tool:rye/core/*", Scope{"tool", "rye/core"}}, {"tool:rye/core/", Scope{"tool", "rye/core"}},
 		{"*:rye", Scope{"", "rye"}}, {"tool:a.b/c", Scope{"tool", "a.b/c"}},
 		{"tool.rye.*", Scope{"tool", "rye"}}, {"tool.rye", Scope{"tool", "rye"}},
-		{"rye.search.tool.rye.core.*", Scope{"tool", "rye/core"}}, {"rye.execute.directive.x", Scope{"directive", "x"}},
+		{"rye.search.tool.rye.core.*", Scope{"tool", "rye/core"}},
+		{"rye.execute.directive.x", Scope{"directive", "x"}},
 		{"rye.load.knowledge", Scope{"knowledge", ""}},
 	} {
 		got, err := ParseScope(c.text)
@@ -274,7 +280,8 @@ func TestScope(t *testing.T) {
 		}
 	}
 	core := Scope{"tool", "rye/core"}
-	for id, want := range map[string]bool{"rye/core": true, "rye/core/x": true, "rye/core-x": false, "rye/cor": false, "rye": false} {
+	for id, want := range map[string]bool{"rye/core": true, "rye/core/x": true, "rye/core-x": false, "rye/cor": false,
+		"rye": false} {
 		if core.Covers("tool", id) != want || core.Covers("directive", id) {
 			t.Errorf("%s: not %v", id, want)
 		}
@@ -337,7 +344,8 @@ func paint(text string, ranges []Range) string {
 }
 
 func TestCut(t *testing.T) {
-	long := strings.Repeat("lorem ipsum ", 20) + "the wanted word and the wanted thing" + strings.Repeat(" dolor sit", 20)
+	long := strings.Repeat("lorem ipsum ", 20) + "the wanted word and the wanted thing" + strings.Repeat(" dolor sit",
+		20)
 	for _, c := range []struct {
 		query, text string
 		size        int

@@ -32,8 +32,10 @@ func TestRefused(t *testing.T) {
 		{"executable", "tools/x.sh", "x\n", 0o755, `"tools/x.sh" is executable or no regular file`},
 		{"link", "tools/x.sh", "y.sh", fs.ModeSymlink | 0o644, `"tools/x.sh" is executable or no regular file`},
 		{"line end", "tools/_x.txt", "x\r\n", 0o644, `"tools/_x.txt" has a line that doesn't end with LF alone`},
-		{"item", "knowledge/x.md", "---\nid: y\ntitle: Y\nversion: \"1.0.0\"\nentry_type: reference\n---\ny\n", 0o644, `"knowledge/x.md": line 2`},
-		{"extractor", "tools/rye/core/extractors/zeta/zeta_extractor.yaml", "kind: zeta\nextensions: 7\n", 0o644, `zeta_extractor.yaml": `},
+		{"item", "knowledge/x.md", "---\nid: y\ntitle: Y\nversion: \"1.0.0\"\nentry_type: reference\n---\ny\n", 0o644,
+			`"knowledge/x.md": line 2`},
+		{"extractor", "tools/rye/core/extractors/zeta/zeta_extractor.yaml", "kind: zeta\nextensions: 7\n", 0o644,
+			`zeta_extractor.yaml": `},
 		{"path", "tools/con.txt", "x\n", 0o644, `manifest: `},
 	} {
 		library := fstest.MapFS{c.path: &fstest.MapFile{Data: []byte(c.content), Mode: c.mode}}
@@ -70,7 +72,8 @@ func (b broken) Open(name string) (fs.File, error) {
 }
 
 func TestUnreadable(t *testing.T) {
-	for _, name := range []string{"tools/rye/core/extractors/tool/tool_extractor.yaml", "knowledge/rye/keys.md", "tools"} {
+	for _, name := range []string{"tools/rye/core/extractors/tool/tool_extractor.yaml", "knowledge/rye/keys.md",
+		"tools"} {
 		if list, err := generate(broken{os.DirFS("../.ai"), name}); !errors.Is(err, fs.ErrPermission) || list != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -20,18 +20,21 @@ type Client struct {
 	Commands string // the folder of commands; empty: directives become skills
 	Ext      string // of a command
 	Front    bool   // commands have front matter
-	Input    string // what a command has in the place of what was typed behind it; empty: that is added behind the text
+	// what a command has in the place of what was typed behind it; empty: that is added behind the text
+	Input string
 }
 
 // All lists the clients that are known.
 var All = []Client{
 	{Name: "agents", Skills: ".agents/skills"},
-	{Name: "claude", Skills: ".claude/skills", Commands: ".claude/commands", Ext: ".md", Front: true, Input: "$ARGUMENTS"},
+	{Name: "claude", Skills: ".claude/skills", Commands: ".claude/commands", Ext: ".md", Front: true,
+		Input: "$ARGUMENTS"},
 	{Name: "codex", Skills: ".agents/skills"},
 	{Name: "copilot", Skills: ".github/skills", Commands: ".github/prompts", Ext: ".prompt.md", Front: true},
 	{Name: "cursor", Skills: ".cursor/skills", Commands: ".cursor/commands", Ext: ".md"},
 	{Name: "gemini", Skills: ".gemini/skills", Commands: ".gemini/commands", Ext: ".toml", Input: "{{args}}"},
-	{Name: "opencode", Skills: ".opencode/skills", Commands: ".opencode/commands", Ext: ".md", Front: true, Input: "$ARGUMENTS"},
+	{Name: "opencode", Skills: ".opencode/skills", Commands: ".opencode/commands", Ext: ".md", Front: true,
+		Input: "$ARGUMENTS"},
 }
 
 // ByName returns a client that is known.
@@ -43,7 +46,8 @@ func ByName(name string) (Client, error) {
 		}
 		names = append(names, c.Name)
 	}
-	return Client{}, fault.New(fault.Validation, "%q is no client that rye knows", name).Because("known: "+strings.Join(names, " ")).Near(name, names)
+	return Client{}, fault.New(fault.Validation, "%q is no client that rye knows",
+		name).Because("known: "+strings.Join(names, " ")).Near(name, names)
 }
 
 // SkillFiles are the files of a skill where a client looks for them.
@@ -65,14 +69,16 @@ func (c Client) DirectiveFiles(d *skill.Directive) []skill.File {
 	text := d.Prompt(c.Input)
 	switch {
 	case c.Ext == ".toml":
-		text = "description = " + skill.Quote(skill.OneLine(d.Description)) + "\nprompt = \"\"\"\n" + tomlEscapes().Replace(text) + "\"\"\"\n"
+		text = "description = " + skill.Quote(skill.OneLine(d.Description)) + "\nprompt = \"\"\"\n" + tomlEscapes().
+			Replace(text) + "\"\"\"\n"
 	case c.Front:
 		text = "---\ndescription: " + skill.Quote(skill.OneLine(d.Description)) + "\n---\n\n" + text
 	}
 	return []skill.File{{Path: path.Join(c.Commands, skill.Slug(d.Ref)+c.Ext), Bytes: []byte(text)}}
 }
 
-// tomlEscapes writes a text for three quotes, where lines stay lines. TOML takes no other control characters than tabs.
+// tomlEscapes writes a text for three quotes, where lines stay lines. TOML takes no other control characters than
+// tabs.
 var tomlEscapes = sync.OnceValue(func() *strings.Replacer {
 	pairs := []string{`\`, `\\`, `"`, `\"`, "\r", `\r`}
 	for c := range rune(0x80) {

@@ -38,7 +38,8 @@ func open(t *testing.T, root string) *Place {
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	pair := Pair{"tool:skills/greet/skill", "claude"}
-	files := named(t, "claude").SkillFiles("greet", []skill.File{{Path: skill.Main, Bytes: []byte(greet)}, {Path: "a.sh", Exec: true, Bytes: []byte("x")}})
+	files := named(t, "claude").SkillFiles("greet",
+		[]skill.File{{Path: skill.Main, Bytes: []byte(greet)}, {Path: "a.sh", Exec: true, Bytes: []byte("x")}})
 	next := named(t, "claude").SkillFiles("greet", []skill.File{{Path: skill.Main, Bytes: []byte(greet + "more")}})
 	for _, how := range []string{"install", "replace", "remove"} {
 		root := t.TempDir()
@@ -204,13 +205,15 @@ func TestList(t *testing.T) {
 	if out, err := in.Bytes(); err != nil || string(out) != string(b) {
 		t.Fatal(string(out), err)
 	}
-	if got := in.Pairs(); !slices.Equal(got, []Pair{{"directive:acme/review", "claude"}, {"tool:skills/pdf/skill", "claude"}}) {
+	if got := in.Pairs(); !slices.Equal(got, []Pair{{"directive:acme/review", "claude"},
+		{"tool:skills/pdf/skill", "claude"}}) {
 		t.Error(got)
 	}
 	for _, change := range [][2]string{
 		{`.claude/skills/pdf/run.sh`, `src/main.go`}, {`.claude/skills/pdf/run.sh`, `.claude/skills/../../x`},
 		{`"exec"`, `"link"`}, {"blake3:af", "blake3:zz"}, {`client: "claude", digest`, `client: "other", digest`},
-		{`.claude/skills/pdf/run.sh`, `.claude/skills/pdf/Skill.md`}, {"installed/1", "installed/2"}, {"rye:", "# rye:signed:x\nrye:"},
+		{`.claude/skills/pdf/run.sh`, `.claude/skills/pdf/Skill.md`}, {"installed/1", "installed/2"},
+		{"rye:", "# rye:signed:x\nrye:"},
 	} {
 		if _, err := Parse([]byte(strings.Replace(string(b), change[0], change[1], 1))); err == nil {
 			t.Errorf("%v is taken", change)
@@ -221,10 +224,12 @@ func TestList(t *testing.T) {
 // TestDirectives: a directive becomes a file in a folder of the client, which says how its inputs are filled in.
 func TestDirectives(t *testing.T) {
 	t.Parallel()
-	d := &skill.Directive{Ref: model.Ref{Kind: "directive", ID: "acme/a_b"}, Version: "1.0.0", Description: "é \"x\"", Body: "{input:a}\n", Inputs: []skill.Input{{Name: "a", Required: true}}}
+	d := &skill.Directive{Ref: model.Ref{Kind: "directive", ID: "acme/a_b"}, Version: "1.0.0", Description: "é \"x\"",
+		Body: "{input:a}\n", Inputs: []skill.Input{{Name: "a", Required: true}}}
 	for _, c := range All {
 		for _, f := range c.DirectiveFiles(d) {
-			if !strings.HasPrefix(f.Path, c.Skills+"/") && (c.Commands == "" || !strings.HasPrefix(f.Path, c.Commands+"/")) {
+			if !strings.HasPrefix(f.Path, c.Skills+"/") &&
+				(c.Commands == "" || !strings.HasPrefix(f.Path, c.Commands+"/")) {
 				t.Error(c.Name, f.Path)
 			}
 			if !strings.Contains(string(f.Bytes), "`a`") {
@@ -240,7 +245,8 @@ func TestDirectives(t *testing.T) {
 // TestControls: a command in TOML has no control character that TOML doesn't take as it is.
 func TestControls(t *testing.T) {
 	t.Parallel()
-	d := &skill.Directive{Ref: model.Ref{Kind: "directive", ID: "acme/a"}, Description: "d\x7f\x01d", Body: "a\tb\x00\x1b[31m\x7f\r\n\"\\\f"}
+	d := &skill.Directive{Ref: model.Ref{Kind: "directive", ID: "acme/a"}, Description: "d\x7f\x01d",
+		Body: "a\tb\x00\x1b[31m\x7f\r\n\"\\\f"}
 	want := "description = \"d\\u007f\\u0001d\"\nprompt = \"\"\"\nWhat the user asks for: {{args}}\n\na\tb\\u0000\\u001b[31m\\u007f\\r\n\\\"\\\\\\u000c\n\"\"\"\n"
 	if got := string(named(t, "gemini").DirectiveFiles(d)[0].Bytes); got != want {
 		t.Errorf("%q\n%q", got, want)

@@ -1,4 +1,5 @@
-// Package client writes skills and commands into the folders of a project where other programs, the clients, look for them.
+// Package client writes skills and commands into the folders of a project where other programs, the clients, look for
+// them.
 //
 // # The list
 //
@@ -8,6 +9,6 @@
 //	files:
 //	  ".claude/skills/pdf/SKILL.md": {ref: "tool:skills/pdf/skill", client: "claude", digest: "blake3:…", mode: "file"}
 //
-// The list is written before the files that it names, and a file is removed before the list leaves it out. So a file that
-// the list doesn't name is never ours, and after a crash the same command goes on.
+// The list is written before the files that it names, and a file is removed before the list leaves it out. So a file
+// that the list doesn't name is never ours, and after a crash the same command goes on.
 package client

@@ -68,7 +68,8 @@ func Parse(b []byte) (List, error) {
 			return nil, s.Errorf("the mode must be file or exec")
 		}
 		c, err := ByName(l.Client)
-		if err != nil || !strings.HasPrefix(p, c.Skills+"/") && (c.Commands == "" || !strings.HasPrefix(p, c.Commands+"/")) {
+		if err != nil || !strings.HasPrefix(p, c.Skills+"/") &&
+			(c.Commands == "" || !strings.HasPrefix(p, c.Commands+"/")) {
 			return nil, s.Errorf("%q is in no folder of the client %q", p, l.Client)
 		}
 		all[p] = l
@@ -112,7 +113,9 @@ func (in List) Pairs() []Pair {
 	for _, l := range in {
 		seen[Pair{l.Ref, l.Client}] = true
 	}
-	return slices.SortedFunc(maps.Keys(seen), func(a, b Pair) int { return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Client, b.Client)) })
+	return slices.SortedFunc(maps.Keys(seen), func(a, b Pair) int {
+		return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Client, b.Client))
+	})
 }
 
 // Read reads the list of a project; it is empty where there is none.
@@ -127,7 +130,8 @@ func Read(root string) (List, error) {
 	}
 	in, err := Parse(b)
 	if err != nil {
-		return nil, fault.New(fault.Parsing, "%q can't be read", ListFile).From(err).Because(err.Error()).On("file", ListFile).Try("rye docs skills")
+		return nil, fault.New(fault.Parsing, "%q can't be read", ListFile).From(err).Because(err.Error()).On("file",
+			ListFile).Try("rye docs skills")
 	}
 	return in, nil
 }
@@ -158,7 +162,8 @@ func (p *Place) Close() { p.dir.Close() }
 // Owner returns the client in whose name an item is where a client looks for it: two may look at the same place.
 func (p *Place) Owner(ref string, c Client) Client {
 	for _, l := range p.In {
-		if other, err := ByName(l.Client); l.Ref == ref && err == nil && other.Skills == c.Skills && other.Commands == c.Commands {
+		if other, err := ByName(l.Client); l.Ref == ref && err == nil && other.Skills == c.Skills &&
+			other.Commands == c.Commands {
 			return other
 		}
 	}
@@ -171,8 +176,8 @@ func (p *Place) digest(name string) (cas.Digest, bool, error) {
 	return cas.Sum(b), b != nil, err
 }
 
-// Install writes the files of an item for a client, in the place of those that it had before. It returns the paths that
-// were written. A file that isn't listed, or that was changed since, is never replaced.
+// Install writes the files of an item for a client, in the place of those that it had before. It returns the paths
+// that were written. A file that isn't listed, or that was changed since, is never replaced.
 func (p *Place) Install(pair Pair, files []skill.File, dry bool) (written []string, err error) {
 	next := maps.Clone(p.In)
 	maps.DeleteFunc(next, func(_ string, l Line) bool { return Pair{l.Ref, l.Client} == pair })
@@ -186,8 +191,11 @@ func (p *Place) Install(pair Pair, files []skill.File, dry bool) (written []stri
 		l := Line{pair.Ref, pair.Client, cas.Sum(f.Bytes), f.Mode()}
 		was, listed := p.In[f.Path]
 		if listed && (was.Ref != pair.Ref || was.Client != pair.Client) {
-			return nil, fault.New(fault.Validation, "%q belongs to %s, for the client %q", f.Path, was.Ref, was.Client).On("file", f.Path).
-				Because("nothing was written").Try("rye export " + exportVerb(was.Ref) + " " + fault.Quote(was.Ref) + " --to " + was.Client + " --remove")
+			return nil, fault.New(fault.Validation, "%q belongs to %s, for the client %q", f.Path, was.Ref,
+				was.Client).On("file", f.Path).
+				Because("nothing was written").
+				Try("rye export " + exportVerb(was.Ref) + " " + fault.Quote(was.Ref) + " --to " + was.Client +
+					" --remove")
 		}
 		if p.makesWay(f.Path, pair) { // a file for a directory, or the other way round
 			if names, _ := p.unlisted(f.Path); len(names) > 0 {
@@ -256,7 +264,8 @@ func (p *Place) Install(pair Pair, files []skill.File, dry bool) (written []stri
 // makesWay reports whether a file of the item is in the way of another one that it gets.
 func (p *Place) makesWay(name string, pair Pair) bool {
 	for other, l := range p.In {
-		if (Pair{l.Ref, l.Client}) == pair && (strings.HasPrefix(other, name+"/") || strings.HasPrefix(name, other+"/")) {
+		if (Pair{l.Ref, l.Client}) == pair && (strings.HasPrefix(other, name+"/") ||
+			strings.HasPrefix(name, other+"/")) {
 			return true
 		}
 	}
@@ -264,7 +273,8 @@ func (p *Place) makesWay(name string, pair Pair) bool {
 }
 
 func exists(name string) error {
-	return fault.New(fault.Validation, "%q exists already, and rye didn't write it", name).On("file", name).On("reason", "exists").Because("nothing was written")
+	return fault.New(fault.Validation, "%q exists already, and rye didn't write it", name).On("file",
+		name).On("reason", "exists").Because("nothing was written")
 }
 
 // exportVerb is the command that exports an item.
@@ -277,8 +287,10 @@ func exportVerb(ref string) string {
 
 // changed refuses files that someone has edited.
 func changed(names []string) *fault.Error {
-	f := fault.New(fault.Validation, "edited since rye wrote them: %s", fault.Count(int64(len(names)), "file")).List(names...).
-		On("file", names[0]).On("files", names).On("reason", "changed").Because("nothing was written").Try("rye verify --installed")
+	f := fault.New(fault.Validation, "edited since rye wrote them: %s",
+		fault.Count(int64(len(names)), "file")).List(names...).
+		On("file", names[0]).On("files", names).On("reason",
+		"changed").Because("nothing was written").Try("rye verify --installed")
 	for _, name := range names[:min(len(names), 4)] {
 		f.Try("rm " + fault.Quote(name))
 	}
@@ -337,7 +349,8 @@ func (p *Place) Remove(pair Pair, dry bool) (removed []string, err error) {
 		return nil, changed(edited)
 	}
 	if len(removed) == 0 {
-		return nil, fault.New(fault.NotFound, "%s is not in the client %q", pair.Ref, pair.Client).On("ref", pair.Ref).Try("rye verify --installed")
+		return nil, fault.New(fault.NotFound, "%s is not in the client %q", pair.Ref, pair.Client).On("ref",
+			pair.Ref).Try("rye verify --installed")
 	}
 	if dry {
 		return removed, nil
@@ -360,8 +373,8 @@ type Difference struct {
 	Why    string `json:"why"`
 }
 
-// Compare returns how the files of an item in a client differ from what the lock makes of it. want is nil where the lock
-// has no such item.
+// Compare returns how the files of an item in a client differ from what the lock makes of it. want is nil where the
+// lock has no such item.
 func (p *Place) Compare(pair Pair, want []skill.File) (all []Difference, err error) {
 	add := func(file, reason, why string) {
 		all = append(all, Difference{file, pair.Ref, pair.Client, reason, why})
@@ -419,7 +432,8 @@ func (p *Place) Compare(pair Pair, want []skill.File) (all []Difference, err err
 	return all, nil
 }
 
-// unlisted returns the files below a directory that aren't in the list. What a process that died has left isn't among them.
+// unlisted returns the files below a directory that aren't in the list. What a process that died has left isn't among
+// them.
 func (p *Place) unlisted(dir string) (names []string, err error) {
 	r, err := p.dir.Folder(dir, false)
 	if err != nil {
@@ -431,7 +445,8 @@ func (p *Place) unlisted(dir string) (names []string, err error) {
 			return err
 		}
 		name = path.Join(dir, name)
-		if _, listed := p.In[name]; !listed && !(d.Type().IsRegular() && strings.HasPrefix(d.Name(), osfile.Unfinished)) {
+		if _, listed := p.In[name]; !listed &&
+			!(d.Type().IsRegular() && strings.HasPrefix(d.Name(), osfile.Unfinished)) {
 			names = append(names, name)
 		}
 		return nil

@@ -1,5 +1,5 @@
-// Package cut divides long objects into chunks at places that depend on their content, so that an edited copy shares most
-// chunks with the original. Another choice of places reads the same stores.
+// Package cut divides long objects into chunks at places that depend on their content, so that an edited copy shares
+// most chunks with the original. Another choice of places reads the same stores.
 package cut
 
 import (
@@ -10,9 +10,9 @@ import (
 	"github.com/zeebo/blake3"
 )
 
-// A Cutter finds chunk boundaries with a gear hash: a boundary depends on the 64 bytes before it, so an edit moves only the
-// boundaries beside it. Two masks make boundaries rare below the normal length and frequent above it, which keeps chunks
-// close to one length.
+// A Cutter finds chunk boundaries with a gear hash: a boundary depends on the 64 bytes before it, so an edit moves
+// only the boundaries beside it. Two masks make boundaries rare below the normal length and frequent above it, which
+// keeps chunks close to one length.
 type Cutter struct {
 	Whole       int // objects up to this length are not cut
 	Min, Max    int // lengths of a chunk; the last one may be shorter
@@ -23,7 +23,8 @@ type Cutter struct {
 // Blobs are cut into chunks of about 4 KiB: the index and the lists take 2% more space. Trees and documents are cut
 // finer, because single lines change, and half of each line is a digest, which does not compress.
 var (
-	blob = Cutter{Whole: 256 << 10, Min: 2 << 10, normal: 3 << 10, Max: 12 << 10, rare: topBits(13), often: topBits(10)}
+	blob = Cutter{Whole: 256 << 10, Min: 2 << 10, normal: 3 << 10, Max: 12 << 10, rare: topBits(13),
+		often: topBits(10)}
 	text = Cutter{Whole: 4 << 10, Min: 512, normal: 1 << 10, Max: 8 << 10, rare: topBits(12), often: topBits(9)}
 )
 
@@ -52,7 +53,8 @@ var gear = sync.OnceValue(func() *[256]uint64 {
 	return &t
 })
 
-// Next returns the length of the first chunk of b, which must hold at least c.Max bytes unless the object ends with it.
+// Next returns the length of the first chunk of b, which must hold at least c.Max bytes unless the object ends with
+// it.
 func (c *Cutter) Next(b []byte) int {
 	if len(b) <= c.Min {
 		return len(b)

@@ -1,4 +1,5 @@
-// Package journaltest starts processes that write one book at once, or die while they write it, and keeps what books look like.
+// Package journaltest starts processes that write one book at once, or die while they write it, and keeps what books
+// look like.
 package journaltest
 
 import (
@@ -25,9 +26,10 @@ type process[T any] struct {
 	Dies  int // before which change of a file; 0 for never
 }
 
-// Main runs the tests of a package or, in a process that Command has started, which has a text as the Variable, run: it prints what
-// that returns, and lives until its standard input ends. It returns the status to exit with.
-func Main[T any](m *testing.M, text string, stdin io.Reader, stdout io.Writer, run func(given T, hook journal.Hook) (string, error)) int {
+// Main runs the tests of a package or, in a process that Command has started, which has a text as the Variable, run:
+// it prints what that returns, and lives until its standard input ends. It returns the status to exit with.
+func Main[T any](m *testing.M, text string, stdin io.Reader, stdout io.Writer,
+	run func(given T, hook journal.Hook) (string, error)) int {
 	if text == "" {
 		return m.Run()
 	}
@@ -71,7 +73,8 @@ func Command[T any](t testing.TB, given T, dies int) *exec.Cmd {
 // ErrFull is what a change of a file fails with.
 var ErrFull = errors.New("no space left on device")
 
-// Full returns a hook with which the n-th change of a file and all after it fail until heal is called, which reports whether any has.
+// Full returns a hook with which the n-th change of a file and all after it fail until heal is called, which reports
+// whether any has.
 func Full(n int) (hook journal.Hook, heal func() (failed bool)) {
 	var mu sync.Mutex
 	count, healed := 0, false

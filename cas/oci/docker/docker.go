@@ -1,5 +1,5 @@
-// Package docker reads the credentials that the docker client and its like keep for registries: in a file, config.json, and in
-// the helper programs that it names. It writes to neither, and shows nothing of what they hold.
+// Package docker reads the credentials that the docker client and its like keep for registries: in a file,
+// config.json, and in the helper programs that it names. It writes to neither, and shows nothing of what they hold.
 package docker
 
 import (
@@ -36,8 +36,8 @@ type entry struct {
 	Token    string `json:"identitytoken"`
 }
 
-// Credential returns what the configuration in a file knows of a registry, HOST[:PORT]: a helper of that registry counts first,
-// then the one of all, then the file itself. Nothing known is a zero Credential.
+// Credential returns what the configuration in a file knows of a registry, HOST[:PORT]: a helper of that registry
+// counts first, then the one of all, then the file itself. Nothing known is a zero Credential.
 func Credential(ctx context.Context, path, host string) (oci.Credential, error) {
 	c, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,14 +48,16 @@ func Credential(ctx context.Context, path, host string) (oci.Credential, error) 
 		helper, err = c.helper(host)
 	}
 	if err != nil {
-		return oci.Credential{}, fault.Wrap(err, "credentials for %s from %+q: %s", host, path, fault.Of(err).Text).On("path", path).On("host", host)
+		return oci.Credential{}, fault.Wrap(err, "credentials for %s from %+q: %s", host, path,
+			fault.Of(err).Text).On("path", path).On("host", host)
 	}
 	if helper != "" {
 		return ask(ctx, helper, host, path)
 	}
 	found, ok := c.entry(host).credential()
 	if !ok {
-		return oci.Credential{}, notConfig("credentials for %s from %+q: auth is not USER:PASSWORD in base64", host, path).On("path", path).On("host", host)
+		return oci.Credential{}, notConfig("credentials for %s from %+q: auth is not USER:PASSWORD in base64", host,
+			path).On("path", path).On("host", host)
 	}
 	return found, nil
 }
@@ -116,7 +118,8 @@ func (c *config) helper(host string) (string, error) {
 	if strings.ContainsFunc(helper, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", r)
 	}) {
-		return "", notConfig("not a docker configuration: %+q is not the name of a credential helper", fault.Clip(helper, 100))
+		return "", notConfig("not a docker configuration: %+q is not the name of a credential helper",
+			fault.Clip(helper, 100))
 	}
 	return helper, nil
 }

@@ -33,7 +33,8 @@ func TestFile(t *testing.T) {
 		}
 	}
 	for _, host := range []string{"broken.example", "bare.example"} {
-		if _, err := Credential(t.Context(), path, host); fault.CodeOf(err) != fault.Config || strings.Contains(err.Error(), "canary") {
+		if _, err := Credential(t.Context(), path, host); fault.CodeOf(err) != fault.Config ||
+			strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
@@ -46,7 +47,8 @@ func TestFile(t *testing.T) {
 func TestNoFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if got, err := Credential(t.Context(), filepath.Join(dir, "none"), "a.example"); err != nil || got != (oci.Credential{}) {
+	if got, err := Credential(t.Context(), filepath.Join(dir, "none"), "a.example"); err != nil ||
+		got != (oci.Credential{}) {
 		t.Errorf("none: %+v, %v", got, err)
 	}
 	for name, text := range map[string]string{
@@ -61,7 +63,8 @@ func TestNoFile(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Credential(t.Context(), path, "a.example"); fault.CodeOf(err) != fault.Config || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "31337") {
+		if _, err := Credential(t.Context(), path, "a.example"); fault.CodeOf(err) != fault.Config ||
+			!strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "31337") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -81,12 +84,14 @@ func TestNoFile(t *testing.T) {
 func TestNoHelper(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(path, []byte(`{"credHelpers": {"a.example": "not-there-1"}, "credsStore": "not-there-2"}`), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(`{"credHelpers": {"a.example": "not-there-1"}, "credsStore": "not-there-2"}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for host, want := range map[string]string{"a.example": "not-there-1", "b.example": "not-there-2"} {
 		_, err := Credential(t.Context(), path, host)
-		if f := fault.Of(err); f.Code != fault.AuthRequired || !strings.Contains(f.Text, want) || len(f.Hint) != 1 || !strings.Contains(f.Hint[0], host) {
+		if f := fault.Of(err); f.Code != fault.AuthRequired || !strings.Contains(f.Text, want) || len(f.Hint) != 1 ||
+			!strings.Contains(f.Hint[0], host) {
 			t.Errorf("%s: %+v", host, f)
 		}
 	}
@@ -102,7 +107,8 @@ func FuzzHelper(f *testing.F) {
 			return
 		}
 		helper, err := c.helper(host)
-		if err == nil && (strings.ContainsAny(helper, "/\\: \x00") || filepath.Base("docker-credential-"+helper) != "docker-credential-"+helper) {
+		if err == nil && (strings.ContainsAny(helper, "/\\: \x00") ||
+			filepath.Base("docker-credential-"+helper) != "docker-credential-"+helper) {
 			t.Errorf("%q starts %q", text, helper)
 		}
 	})

@@ -30,7 +30,8 @@ func ask(ctx context.Context, helper, host, path string) (oci.Credential, error)
 	why := ""
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return oci.Credential{}, failed(fmt.Sprintf("the credential helper %s is not in PATH", program), program, host, path).From(err).
+		return oci.Credential{}, failed(fmt.Sprintf("the credential helper %s is not in PATH", program), program, host,
+			path).From(err).
 			Because(fmt.Sprintf("%s names it for %s", path, host))
 	case err != nil && strings.TrimSpace(string(text)) == "credentials not found in native keychain":
 		return oci.Credential{}, nil
@@ -45,7 +46,8 @@ func ask(ctx context.Context, helper, host, path string) (oci.Credential, error)
 	default:
 		return oci.Credential{User: found.Username, Password: found.Secret}, nil
 	}
-	return oci.Credential{}, failed(fmt.Sprintf("the credential helper %s has no credentials for %s", program, host), program, host, path).
+	return oci.Credential{}, failed(fmt.Sprintf("the credential helper %s has no credentials for %s", program, host),
+		program, host, path).
 		Because(why, fmt.Sprintf("to see what it says: echo %s | %s get", fault.Quote(address(host)), program))
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/cas/oci"
 )
 
-// TestHelpers: helpers that answer, know nothing, print rubbish, print without end, or leave a program behind that holds
-// their output. Nothing that they print is shown.
+// TestHelpers: helpers that answer, know nothing, print rubbish, print without end, or leave a program behind that
+// holds their output. Nothing that they print is shown.
 func TestHelpers(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -25,15 +25,18 @@ func TestHelpers(t *testing.T) {
 		want   oci.Credential
 		why    string
 	}{
-		"answers": {`read host; echo "{\"ServerURL\":\"$host\",\"Username\":\"$host\",\"Secret\":\"canary\"}"`, oci.Credential{User: "a.example", Password: "canary"}, ""},
-		"token":   {`echo '{"Username":"<token>","Secret":"canary"}'`, oci.Credential{Token: "canary"}, ""},
-		"none":    {`echo credentials not found in native keychain; exit 1`, oci.Credential{}, ""},
-		"leaves":  {`echo '{"Username":"u","Secret":"canary"}'; sleep 30 2>/dev/null &`, oci.Credential{User: "u", Password: "canary"}, ""},
+		"answers": {`read host; echo "{\"ServerURL\":\"$host\",\"Username\":\"$host\",\"Secret\":\"canary\"}"`,
+			oci.Credential{User: "a.example", Password: "canary"}, ""},
+		"token": {`echo '{"Username":"<token>","Secret":"canary"}'`, oci.Credential{Token: "canary"}, ""},
+		"none":  {`echo credentials not found in native keychain; exit 1`, oci.Credential{}, ""},
+		"leaves": {`echo '{"Username":"u","Secret":"canary"}'; sleep 30 2>/dev/null &`,
+			oci.Credential{User: "u", Password: "canary"}, ""},
 		"rubbish": {`printf 'canary \033[31m'; echo canary >&2`, oci.Credential{}, "its answer is not JSON"},
 		"fails":   {`echo '{"Username":"u","Secret":"canary"}'; exit 3`, oci.Credential{}, "exit status 3"},
 		"endless": {`exec yes canary`, oci.Credential{}, "its answer has more than 1048576 bytes"},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "docker-credential-"+name), []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "docker-credential-"+name), []byte("#!/bin/sh\n"+c.script+"\n"),
+			0o755); err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, "config.json")
@@ -48,7 +51,8 @@ func TestHelpers(t *testing.T) {
 			continue
 		}
 		f := fault.Of(err)
-		if said := f.Text + strings.Join(f.Why, "\n"); f.Code != fault.AuthRequired || !strings.Contains(said, c.why) || strings.Contains(said, "canary") {
+		if said := f.Text + strings.Join(f.Why, "\n"); f.Code != fault.AuthRequired ||
+			!strings.Contains(said, c.why) || strings.Contains(said, "canary") {
 			t.Errorf("%s: %s, %q, %q", name, f.Code, f.Text, f.Why)
 		}
 	}

@@ -84,9 +84,12 @@ func TestGolden(t *testing.T) {
 		t.Skip("nothing meets here")
 	}
 	document := []byte("rye: \"bundle/2\"\n")
-	_, layers, _ := layersOf(t, []byte("a"), bytes.Repeat([]byte("ab"), 1000), noise(1, 3<<20), noise(2, 3<<20), noise(3, 30<<20))
-	m := Manifest{Document: Descriptor{SHA256: Sum(document), Size: int64(len(document)), Digest: cas.Sum(document), Length: int64(len(document))},
-		Layers: layers, Annotations: map[string]string{"org.opencontainers.image.title": "acme/deploy", "org.opencontainers.image.version": "1.4.0"}}
+	_, layers, _ := layersOf(t, []byte("a"), bytes.Repeat([]byte("ab"), 1000), noise(1, 3<<20), noise(2, 3<<20),
+		noise(3, 30<<20))
+	m := Manifest{Document: Descriptor{SHA256: Sum(document), Size: int64(len(document)), Digest: cas.Sum(document),
+		Length: int64(len(document))},
+		Layers: layers, Annotations: map[string]string{"org.opencontainers.image.title": "acme/deploy",
+			"org.opencontainers.image.version": "1.4.0"}}
 	got, err := m.Append(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +192,8 @@ func FuzzParseManifest(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	for _, old := range []string{`"size":16`, `"blake3:`, `"sha256:`, `"layers":[`, `"annotations"`, `"schemaVersion":2`, "application/vnd.rye.bundle.v2"} {
+	for _, old := range []string{`"size":16`, `"blake3:`, `"sha256:`, `"layers":[`, `"annotations"`,
+		`"schemaVersion":2`, "application/vnd.rye.bundle.v2"} {
 		f.Add(bytes.Replace(b, []byte(old), []byte(`"size":-1`), 1))
 	}
 	f.Add([]byte(`{"schemaVersion":2,"manifests":[{}]}`))
@@ -257,7 +261,8 @@ func TestUnpack(t *testing.T) {
 // FuzzParseAttachment: what is accepted is about the subject, and its parts keep to the limits.
 func FuzzParseAttachment(f *testing.F) {
 	subject := Blob(spec.ManifestType, []byte("m"))
-	b, err := (&Attachment{Type: SignaturesType, Parts: []Part{{SignaturesType, "manifest.yaml.sig", []byte("line\n")}, {"x", "", nil}}}).Append(nil, subject)
+	b, err := (&Attachment{Type: SignaturesType, Parts: []Part{{SignaturesType, "manifest.yaml.sig", []byte("line\n")},
+		{"x", "", nil}}}).Append(nil, subject)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -275,7 +280,8 @@ func FuzzParseAttachment(f *testing.F) {
 			t.Errorf("%+v, %+v", a, at)
 		}
 		for _, d := range at {
-			if d.Size < 0 || d.Size > maxAttached || d.MediaType == SignaturesType && d.Size > maxSigned || !ValidDigest(d.Digest) {
+			if d.Size < 0 || d.Size > maxAttached || d.MediaType == SignaturesType && d.Size > maxSigned ||
+				!ValidDigest(d.Digest) {
 				t.Errorf("%+v", d)
 			}
 		}

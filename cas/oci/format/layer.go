@@ -26,9 +26,11 @@ type Layer struct {
 // NewLayer returns a layer that can be used many times. One encoder at a time, so that nothing depends on the machine.
 func NewLayer() (*Layer, error) {
 	l := &Layer{raw: cas.NewHasher(), sum: sha256.New()}
-	l.out = *bytes.NewBuffer(make([]byte, 0, MaxBlob)) // untouched memory costs nothing: Grow would clear it, and step by step it costs twice
+	// untouched memory costs nothing: Grow would clear it, and step by step it costs twice
+	l.out = *bytes.NewBuffer(make([]byte, 0, MaxBlob))
 	var err error
-	l.z, err = zstd.NewWriter(nil, zstd.WithEncoderCRC(true), zstd.WithWindowSize(4<<20), zstd.WithEncoderConcurrency(1),
+	l.z, err = zstd.NewWriter(nil, zstd.WithEncoderCRC(true), zstd.WithWindowSize(4<<20),
+		zstd.WithEncoderConcurrency(1),
 		zstd.WithZeroFrames(true))
 	return l, err
 }
@@ -64,7 +66,8 @@ func (l *Layer) End() (Descriptor, error) {
 
 // Unpack decompresses a layer, which has to be as long as it says, and to have the digest that it says.
 func Unpack(r io.Reader, d Descriptor, write func([]byte) error) error {
-	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20), zstd.WithDecoderLowmem(true))
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20),
+		zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return err
 	}
@@ -96,5 +99,6 @@ func Unpack(r io.Reader, d Descriptor, write func([]byte) error) error {
 }
 
 func wrongLayer(d Descriptor, why string) *fault.Error {
-	return fault.New(fault.Integrity, "the layer %s is not what the manifest says: %s", d.SHA256, why).On("digest", d.SHA256).On("reason", "layer")
+	return fault.New(fault.Integrity, "the layer %s is not what the manifest says: %s", d.SHA256, why).On("digest",
+		d.SHA256).On("reason", "layer")
 }

@@ -66,7 +66,8 @@ func (d Descriptor) Blob() spec.Descriptor {
 // Append encodes the manifest.
 func (m *Manifest) Append(b []byte) ([]byte, error) {
 	out := spec.Manifest{SchemaVersion: 2, MediaType: spec.ManifestType, ArtifactType: BundleType,
-		Config: m.Document.oci(DocumentType), Layers: make([]spec.Descriptor, len(m.Layers)), Annotations: m.Annotations}
+		Config: m.Document.oci(DocumentType), Layers: make([]spec.Descriptor, len(m.Layers)),
+		Annotations: m.Annotations}
 	for i, l := range m.Layers {
 		out.Layers[i] = l.oci(ObjectsType)
 	}
@@ -116,7 +117,8 @@ func inManifest(where string, err error) error {
 
 // foreign says what a manifest is that isn't a bundle's.
 func foreign(in *spec.Manifest, b []byte) error {
-	f := fault.New(fault.Validation, "not a bundle").On("media_type", fault.Clip(in.MediaType, 100)).On("artifact_type", fault.Clip(in.ArtifactType, 100)).
+	f := fault.New(fault.Validation, "not a bundle").On("media_type",
+		fault.Clip(in.MediaType, 100)).On("artifact_type", fault.Clip(in.ArtifactType, 100)).
 		Try("rye docs oci")
 	switch {
 	case in.MediaType == spec.IndexType || in.MediaType == spec.DockerListType || in.MediaType == "" && hasList(b):

@@ -17,8 +17,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Explain gives an error of a request its code. Addresses are left out, and the cause with them: what a registry sends elsewhere has secrets
-// in them, and --debug shows causes.
+// Explain gives an error of a request its code. Addresses are left out, and the cause with them: what a registry sends
+// elsewhere has secrets in them, and --debug shows causes.
 func Explain(err error) *fault.Error {
 	var (
 		ours interface { // around it may stand an address

@@ -1,6 +1,6 @@
-// Package guard keeps requests from doing harm, wherever a server has redirected them to: credentials stay with the host
-// that they are for, plain HTTP stays on this machine, and a server that stalls is left. What comes to nothing is explained without
-// addresses.
+// Package guard keeps requests from doing harm, wherever a server has redirected them to: credentials stay with the
+// host that they are for, plain HTTP stays on this machine, and a server that stalls is left. What comes to nothing is
+// explained without addresses.
 package guard
 
 import (
@@ -24,8 +24,8 @@ const (
 	minProgress = 16 << 10
 )
 
-// A Guard stands before every request, wherever a server has redirected it to: it sends no credentials elsewhere, leaves
-// servers that stall, and makes an error of an answer that says to come again.
+// A Guard stands before every request, wherever a server has redirected it to: it sends no credentials elsewhere,
+// leaves servers that stall, and makes an error of an answer that says to come again.
 type Guard struct {
 	Next  http.RoundTripper
 	Plain bool          // http on every host
@@ -37,7 +37,8 @@ func (g *Guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "https" && (req.URL.Scheme != "http" || !g.Plain && !Loopback(req.URL.Host)) {
 		closeBody(req)
 		return nil, fault.New(fault.Policy, "not an https address").On("reason", "not-https").
-			Because("http addresses lead to this machine only, unless --plain-http allows every host").Try("--plain-http")
+			Because("http addresses lead to this machine only, unless --plain-http allows every host").
+			Try("--plain-http")
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	out := req.Clone(ctx)
@@ -113,7 +114,8 @@ type flow struct {
 	answer bool
 }
 
-func newFlow(rc io.ReadCloser, ctx context.Context, cancel context.CancelCauseFunc, stall time.Duration, answer bool) *flow {
+func newFlow(rc io.ReadCloser, ctx context.Context, cancel context.CancelCauseFunc, stall time.Duration,
+	answer bool) *flow {
 	f := &flow{ReadCloser: rc, ctx: ctx, cancel: cancel, stall: stall, answer: answer}
 	f.timer = time.AfterFunc(stall, func() { cancel(&SlowError{stall}) })
 	if answer {
@@ -162,7 +164,8 @@ func Follow(req *http.Request, via []*http.Request) error {
 		return fault.New(fault.Registry, "more than %d redirects", maxSteps)
 	}
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
-		return fault.New(fault.Policy, "the server redirects from https to %s", fault.Clip(req.URL.Scheme, 20)).On("reason", "not-https")
+		return fault.New(fault.Policy, "the server redirects from https to %s",
+			fault.Clip(req.URL.Scheme, 20)).On("reason", "not-https")
 	}
 	return nil
 }

@@ -41,7 +41,8 @@ type Registry struct {
 
 // New starts a registry that ends with the test.
 func New(t testing.TB) *Registry {
-	d := &Registry{Referrers: true, Ranges: true, Blobs: map[string][]byte{}, Manifests: map[string][]byte{}, Tags: map[string]string{}}
+	d := &Registry{Referrers: true, Ranges: true, Blobs: map[string][]byte{}, Manifests: map[string][]byte{},
+		Tags: map[string]string{}}
 	d.Server = httptest.NewServer(d)
 	t.Cleanup(d.Server.Close)
 	return d
@@ -223,7 +224,8 @@ func (d *Registry) refer(w http.ResponseWriter, r *http.Request, subject string)
 			continue
 		}
 		if n := len(index.Manifests); n == 400 {
-			w.Header().Set("Link", fmt.Sprintf(`</v2/acme/deploy/referrers/%s?last=%s>; rel="next"`, subject, index.Manifests[n-1].Digest))
+			w.Header().Set("Link", fmt.Sprintf(`</v2/acme/deploy/referrers/%s?last=%s>; rel="next"`, subject,
+				index.Manifests[n-1].Digest))
 			break
 		}
 		var in spec.Manifest

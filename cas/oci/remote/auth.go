@@ -48,7 +48,8 @@ func (r *Repository) remember(host, scheme, scopes, answer string) {
 	r.known[host].answers[scopes] = answer
 }
 
-// Do makes a request. One with a body has GetBody, since it may be sent again. actions are Pull or Push. An answer 401 is the last one.
+// Do makes a request. One with a body has GetBody, since it may be sent again. actions are Pull or Push. An answer 401
+// is the last one.
 func (r *Repository) Do(req *http.Request, actions string) (*http.Response, error) {
 	if req.Header.Get("Authorization") != "" {
 		return r.send(req, "")
@@ -60,7 +61,8 @@ func (r *Repository) Do(req *http.Request, actions string) (*http.Response, erro
 	asked := strings.Join(scopes, " ")
 	sent := r.recall(host, "", asked)
 	resp, err := r.send(req, sent)
-	if err != nil || resp.StatusCode != http.StatusUnauthorized || guard.Origin(req.URL) != guard.Origin(resp.Request.URL) {
+	if err != nil || resp.StatusCode != http.StatusUnauthorized ||
+		guard.Origin(req.URL) != guard.Origin(resp.Request.URL) {
 		return resp, err
 	}
 	scheme, params := parseChallenge(resp.Header.Get("WWW-Authenticate"))
@@ -108,7 +110,8 @@ func (r *Repository) send(req *http.Request, authorization string) (*http.Respon
 }
 
 // answer is what a challenge is answered with. Of requests that are refused together, one asks for it.
-func (r *Repository) answer(req *http.Request, scheme string, params map[string]string, scopes []string, key, refused string) (string, error) {
+func (r *Repository) answer(req *http.Request, scheme string, params map[string]string, scopes []string, key,
+	refused string) (string, error) {
 	ctx, host := req.Context(), req.URL.Host
 	if scheme == bearer {
 		if err := checkRealm(ctx, params["realm"], req.URL); err != nil {

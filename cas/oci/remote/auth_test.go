@@ -92,12 +92,18 @@ func TestBasic(t *testing.T) {
 		err        string
 		seen       []string // of two requests
 	}{
-		"right": {Credential{User: "me", Password: "x"}, "", []string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a Basic bWU6eA==", "GET /v2/acme/deploy/a Basic bWU6eA=="}},
-		"wrong": {Credential{User: "me", Password: "y"}, "401", []string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a Basic bWU6eQ==",
-			"GET /v2/acme/deploy/a Basic bWU6eQ==", "GET /v2/acme/deploy/a Basic bWU6eQ=="}},
-		"none":        {Credential{}, "the registry wants a user and a password", []string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
-		"no password": {Credential{User: "me"}, "the user or the password is missing", []string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
-		"a token":     {Credential{Token: "t"}, "the user or the password is missing", []string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
+		"right": {Credential{User: "me", Password: "x"}, "",
+			[]string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a Basic bWU6eA==",
+				"GET /v2/acme/deploy/a Basic bWU6eA=="}},
+		"wrong": {Credential{User: "me", Password: "y"}, "401",
+			[]string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a Basic bWU6eQ==",
+				"GET /v2/acme/deploy/a Basic bWU6eQ==", "GET /v2/acme/deploy/a Basic bWU6eQ=="}},
+		"none": {Credential{}, "the registry wants a user and a password",
+			[]string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
+		"no password": {Credential{User: "me"}, "the user or the password is missing",
+			[]string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
+		"a token": {Credential{Token: "t"}, "the user or the password is missing",
+			[]string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
 	} {
 		g := newGate(t, `Basic realm="URL/token"`)
 		g.pass = []string{"Basic bWU6eA=="}
@@ -120,7 +126,8 @@ func TestBasic(t *testing.T) {
 // TestCredentialError: if credentials can't be found, the request ends with that.
 func TestCredentialError(t *testing.T) {
 	t.Parallel()
-	for challenge, want := range map[string]string{`Basic realm="x"`: "the credential can't be read: no", `Bearer realm="URL/token"`: "no"} {
+	for challenge, want := range map[string]string{`Basic realm="x"`: "the credential can't be read: no",
+		`Bearer realm="URL/token"`: "no"} {
 		g := newGate(t, challenge)
 		r := g.repository(Credential{})
 		r.Credential = func(context.Context) (Credential, error) { return Credential{}, errors.New("no") }
@@ -138,7 +145,8 @@ func TestTokens(t *testing.T) {
 		asks       string // for a token to pull
 	}{
 		"anonymous": {Credential{}, "GET /token scope=repository%3Aacme%2Fdeploy%3Apull&scope=x&service=s"},
-		"a user's":  {Credential{User: "me", Password: "x"}, "GET /token scope=repository%3Aacme%2Fdeploy%3Apull&scope=x&service=s Basic bWU6eA=="},
+		"a user's": {Credential{User: "me", Password: "x"},
+			"GET /token scope=repository%3Aacme%2Fdeploy%3Apull&scope=x&service=s Basic bWU6eA=="},
 		"identity": {Credential{User: "me", Token: "t"},
 			"POST /token client_id=rye&grant_type=refresh_token&refresh_token=t&scope=repository%3Aacme%2Fdeploy%3Apull+x&service=s"},
 	} {
@@ -163,7 +171,8 @@ func TestTokens(t *testing.T) {
 		}
 		const get = "GET /v2/acme/deploy/a"
 		ask(Pull, get, c.asks, get+" Bearer t1")
-		ask(Pull, get, get+" Bearer t1") // the registry wants more than the request needs, which it says only when asked
+		// the registry wants more than the request needs, which it says only when asked
+		ask(Pull, get, get+" Bearer t1")
 		push := strings.ReplaceAll(c.asks, "%3Apull", "%3Apull%2Cpush")
 		ask(Push, get, push, get+" Bearer t2")
 		g.mu.Lock()
@@ -269,22 +278,30 @@ func TestTokenLies(t *testing.T) {
 		token      http.HandlerFunc
 		want       string
 	}{
-		"HTML":                    {me, text("<html>"), "it can't be decoded: invalid character"},
-		"nothing":                 {me, text(""), "it can't be decoded: EOF"},
-		"no token":                {me, text("{}"), "the token is empty"},
-		"no token of OAuth":       {identity, text(`{"token":"t"}`), "the token is empty"},
-		"a list":                  {identity, text(`[]`), "it can't be decoded: json"},
-		"too long":                {me, text(`{"token":"` + strings.Repeat("x", maxToken) + `"}`), "it can't be decoded: unexpected EOF"},
-		"refuses":                 {me, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, "the registry answered 403 Forbidden"},
-		"a redirect, with a body": {identity, to(http.StatusTemporaryRedirect, elsewhere.URL), "a token request with a credential is not sent to another server"},
-		"a redirect for good":     {identity, to(http.StatusPermanentRedirect, elsewhere.URL), "a token request with a credential is not sent to another server"},
-		"a redirect inside":       {me, to(http.StatusFound, named), `the token service redirects: the token service "localhost" is at `},
-		"a redirect to a file":    {me, to(http.StatusFound, "file:///etc/passwd"), `the token service redirects: the token service "file:///etc/passwd" has the scheme`},
-		"redirects":               {me, to(http.StatusFound, "/token"), "more than 5 redirects"},
+		"HTML":              {me, text("<html>"), "it can't be decoded: invalid character"},
+		"nothing":           {me, text(""), "it can't be decoded: EOF"},
+		"no token":          {me, text("{}"), "the token is empty"},
+		"no token of OAuth": {identity, text(`{"token":"t"}`), "the token is empty"},
+		"a list":            {identity, text(`[]`), "it can't be decoded: json"},
+		"too long": {me, text(`{"token":"` + strings.Repeat("x", maxToken) + `"}`),
+			"it can't be decoded: unexpected EOF"},
+		"refuses": {me, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+		}, "the registry answered 403 Forbidden"},
+		"a redirect, with a body": {identity, to(http.StatusTemporaryRedirect, elsewhere.URL),
+			"a token request with a credential is not sent to another server"},
+		"a redirect for good": {identity, to(http.StatusPermanentRedirect, elsewhere.URL),
+			"a token request with a credential is not sent to another server"},
+		"a redirect inside": {me, to(http.StatusFound, named),
+			`the token service redirects: the token service "localhost" is at `},
+		"a redirect to a file": {me, to(http.StatusFound, "file:///etc/passwd"),
+			`the token service redirects: the token service "file:///etc/passwd" has the scheme`},
+		"redirects": {me, to(http.StatusFound, "/token"), "more than 5 redirects"},
 	} {
 		g := newGate(t, `Bearer realm="URL/token"`)
 		g.token = c.token
-		if _, err := g.repository(c.credential).status(t.Context(), "/a", Pull); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := g.repository(c.credential).status(t.Context(), "/a", Pull); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 		for _, one := range g.seen() {
@@ -324,7 +341,8 @@ func TestElsewhere(t *testing.T) {
 			return resp, err
 		})
 		status, err := r.status(t.Context(), "/a", Pull)
-		if seen := other.seen(); err != nil || status != http.StatusUnauthorized || !slices.Equal(seen, []string{"GET /b"}) {
+		if seen := other.seen(); err != nil || status != http.StatusUnauthorized ||
+			!slices.Equal(seen, []string{"GET /b"}) {
 			t.Errorf("%s: %d, %v after %q", challenge, status, err, seen)
 		}
 		// Asked directly, as a list that goes on there would, it gets no credentials either.
@@ -339,7 +357,8 @@ func TestElsewhere(t *testing.T) {
 		if err == nil {
 			resp.Body.Close()
 		}
-		if seen := strings.Join(other.seen(), "\n"); strings.Contains(seen, "bWU6") || (err != nil && fault.CodeOf(err) == fault.AuthRequired) != strings.HasPrefix(challenge, "Basic") {
+		if seen := strings.Join(other.seen(), "\n"); strings.Contains(seen, "bWU6") ||
+			(err != nil && fault.CodeOf(err) == fault.AuthRequired) != strings.HasPrefix(challenge, "Basic") {
 			t.Errorf("%s: %v after %q", challenge, err, seen)
 		}
 	}
@@ -349,9 +368,12 @@ func TestElsewhere(t *testing.T) {
 func TestRealm(t *testing.T) {
 	t.Parallel()
 	for realm, want := range map[string]string{
-		"": "", "https://127.0.0.1/": "of its networks", "https://10.1.2.3/t": "of its networks", "https://[::ffff:10.0.0.1]/": "of its networks", "https://169.254.169.254/": "of its networks",
-		"https://100.100.100.200/": "of its networks", "https://0.0.0.0/": "of its networks", "https://[fe80::1]/": "of its networks", "https://192.0.2.1/t": "", "https://localhost/": "of its networks",
-		"http://192.0.2.1/": "without https", "ftp://192.0.2.1/": "has the scheme", "/token": "has the scheme", "https://%zz/": "invalid address",
+		"": "", "https://127.0.0.1/": "of its networks", "https://10.1.2.3/t": "of its networks",
+		"https://[::ffff:10.0.0.1]/": "of its networks", "https://169.254.169.254/": "of its networks",
+		"https://100.100.100.200/": "of its networks", "https://0.0.0.0/": "of its networks",
+		"https://[fe80::1]/": "of its networks", "https://192.0.2.1/t": "", "https://localhost/": "of its networks",
+		"http://192.0.2.1/": "without https", "ftp://192.0.2.1/": "has the scheme", "/token": "has the scheme",
+		"https://%zz/":       "invalid address",
 		"https://R.invalid/": "", "https://other.invalid/": "",
 	} {
 		err := checkRealm(t.Context(), realm, &url.URL{Scheme: "https", Host: "r.invalid:5000"})
@@ -359,7 +381,8 @@ func TestRealm(t *testing.T) {
 			t.Errorf("%q: %v, want %s", realm, err, want)
 		}
 	}
-	if err := checkRealm(t.Context(), "http://127.0.0.1:1/", &url.URL{Scheme: "http", Host: "127.0.0.1:5000"}); err != nil {
+	if err := checkRealm(t.Context(), "http://127.0.0.1:1/",
+		&url.URL{Scheme: "http", Host: "127.0.0.1:5000"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -371,17 +394,18 @@ func TestChallenge(t *testing.T) {
 		scheme string
 		params map[string]string
 	}{
-		`Bearer realm="https://a/t?x",service="s",scope="repository:a:pull"`: {bearer, map[string]string{"realm": "https://a/t?x", "service": "s", "scope": "repository:a:pull"}},
-		"BEARER\trealm = \"a\\\"b\" , service=s":                             {bearer, map[string]string{"realm": `a"b`, "service": "s"}},
-		`Bearer realm="",a=`:                                                 {bearer, map[string]string{"realm": ""}},
-		`Bearer realm="a" b=c`:                                               {bearer, map[string]string{"realm": "a"}},
-		`Bearer realm="a`:                                                    {bearer, nil},
-		`Bearer a="\q",b=c`:                                                  {bearer, nil},
-		`Bearer`:                                                             {bearer, nil},
-		`Basic realm="x"`:                                                    {basic, map[string]string{"realm": "x"}},
-		`Negotiate abc==`:                                                    {"negotiate", map[string]string{"abc": "="}},
-		``:                                                                   {"", nil},
-		`, Bearer realm="x"`:                                                 {"", nil},
+		`Bearer realm="https://a/t?x",service="s",scope="repository:a:pull"`: {bearer,
+			map[string]string{"realm": "https://a/t?x", "service": "s", "scope": "repository:a:pull"}},
+		"BEARER\trealm = \"a\\\"b\" , service=s": {bearer, map[string]string{"realm": `a"b`, "service": "s"}},
+		`Bearer realm="",a=`:                     {bearer, map[string]string{"realm": ""}},
+		`Bearer realm="a" b=c`:                   {bearer, map[string]string{"realm": "a"}},
+		`Bearer realm="a`:                        {bearer, nil},
+		`Bearer a="\q",b=c`:                      {bearer, nil},
+		`Bearer`:                                 {bearer, nil},
+		`Basic realm="x"`:                        {basic, map[string]string{"realm": "x"}},
+		`Negotiate abc==`:                        {"negotiate", map[string]string{"abc": "="}},
+		``:                                       {"", nil},
+		`, Bearer realm="x"`:                     {"", nil},
 	} {
 		scheme, params := parseChallenge(text)
 		if scheme != want.scheme || scheme == bearer && !maps.Equal(params, want.params) {
@@ -398,7 +422,8 @@ func FuzzChallenge(f *testing.F) {
 		parseChallenge(junk)
 		scheme, params := parseChallenge(fmt.Sprintf("Bearer realm=%q, service=%q,%s", realm, service, "a=b"))
 		valid := strings.ToValidUTF8(realm+service, "") == realm+service
-		if scheme != bearer || valid && !maps.Equal(params, map[string]string{"realm": realm, "service": service, "a": "b"}) {
+		if scheme != bearer || valid && !maps.Equal(params,
+			map[string]string{"realm": realm, "service": service, "a": "b"}) {
 			t.Errorf("%q", params)
 		}
 		_, params = parseChallenge("Bearer " + junk)

@@ -54,7 +54,9 @@ func merge(a, b []string) (all []string) {
 			all = append(all, scope)
 			continue
 		}
-		actions[scope[:i]] = append(actions[scope[:i]], strings.FieldsFunc(scope[i+1:], func(c rune) bool { return c == ',' })...)
+		actions[scope[:i]] = append(actions[scope[:i]], strings.FieldsFunc(scope[i+1:], func(c rune) bool {
+			return c == ','
+		})...)
 	}
 	for resource, do := range actions {
 		if slices.Contains(do, "*") {

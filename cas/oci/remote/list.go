@@ -58,10 +58,13 @@ func (r *Repository) Tags(ctx context.Context, take func(tags []string) error) e
 }
 
 // Referrers gives each page of what refers to a manifest, and reports whether there are more pages than may be read.
-func (r *Repository) Referrers(ctx context.Context, subject string, take func([]spec.Descriptor) error) (more bool, err error) {
+func (r *Repository) Referrers(ctx context.Context, subject string, take func([]spec.Descriptor) error) (more bool,
+	err error) {
 	was := r.lists.Load()
 	if was != byTag {
-		more, err = r.pages(ctx, "/referrers/"+subject, 0, func(resp *http.Response) error { return referrers(resp, take) })
+		more, err = r.pages(ctx, "/referrers/"+subject, 0, func(resp *http.Response) error {
+			return referrers(resp, take)
+		})
 		if was == unknown && err == nil && !more {
 			r.lists.CompareAndSwap(unknown, byAPI)
 		}
@@ -111,7 +114,8 @@ func decode(r io.Reader, most int64, v any) error {
 }
 
 // pages asks for a list page by page, and reports whether there are too many.
-func (r *Repository) pages(ctx context.Context, path string, size int, take func(*http.Response) error) (more bool, err error) {
+func (r *Repository) pages(ctx context.Context, path string, size int, take func(*http.Response) error) (more bool,
+	err error) {
 	req, err := r.Request(ctx, http.MethodGet, path, nil)
 	for n := 0; err == nil && n < maxPages; n++ {
 		if size > 0 {
@@ -200,7 +204,8 @@ func (r *Repository) listed(ctx context.Context, subject string) ([]spec.Descrip
 	if err == nil && format.Sum(b) == subject { // some registries resolve the tag to the digest
 		return nil, nil
 	}
-	if said := resp.Header.Get("Docker-Content-Digest"); err == nil && format.ValidDigest(said) && format.Sum(b) != said {
+	if said := resp.Header.Get("Docker-Content-Digest"); err == nil && format.ValidDigest(said) &&
+		format.Sum(b) != said {
 		err = errors.New("the digest is another one")
 	}
 	var list spec.Index

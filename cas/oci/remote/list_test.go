@@ -37,7 +37,9 @@ func answers(t *testing.T, paths map[string]http.HandlerFunc) *Repository {
 
 // attached is the manifest of something about a subject.
 func attached(subject string, i int) (spec.Descriptor, []byte) {
-	b := fmt.Appendf(nil, `{"mediaType":%q,"config":{"mediaType":"text/plain"},"subject":{"digest":%q},"annotations":{"n":"%d"}}`, spec.ManifestType, subject, i)
+	b := fmt.Appendf(nil,
+		`{"mediaType":%q,"config":{"mediaType":"text/plain"},"subject":{"digest":%q},"annotations":{"n":"%d"}}`,
+		spec.ManifestType, subject, i)
 	return format.Blob(spec.ManifestType, b), b
 }
 
@@ -58,11 +60,13 @@ func TestPut(t *testing.T) {
 		d.Referrers = api
 		r := at(d.URL)
 		blob := []byte("blob")
-		if err := r.PutBlob(t.Context(), format.Blob("", blob), blob); err != nil || string(d.Blobs[format.Sum(blob)]) != "blob" {
+		if err := r.PutBlob(t.Context(), format.Blob("", blob), blob); err != nil ||
+			string(d.Blobs[format.Sum(blob)]) != "blob" {
 			t.Errorf("%v", err)
 		}
 		plain := []byte(`{"mediaType":"` + spec.ManifestType + `"}`)
-		if err := r.PutManifest(t.Context(), format.Blob(spec.ManifestType, plain), plain, "1"); err != nil || d.Tags["1"] != format.Sum(plain) || r.lists.Load() != unknown {
+		if err := r.PutManifest(t.Context(), format.Blob(spec.ManifestType, plain), plain, "1"); err != nil ||
+			d.Tags["1"] != format.Sum(plain) || r.lists.Load() != unknown {
 			t.Errorf("%v, %v", err, d.Tags)
 		}
 		const n = 8
@@ -85,7 +89,8 @@ func TestPut(t *testing.T) {
 		puts := d.Count("PUT /v2/acme/deploy/manifests/" + tagOf(subject))
 		m, b := attached(subject, 0)
 		err = r.PutManifest(t.Context(), m, b, "")
-		if again := d.Count("PUT /v2/acme/deploy/manifests/" + tagOf(subject)); err != nil || again != puts || api != (puts == 0) {
+		if again := d.Count("PUT /v2/acme/deploy/manifests/" + tagOf(subject)); err != nil || again != puts ||
+			api != (puts == 0) {
 			t.Errorf("API %t: %d lists were put, then %d; %v", api, puts, again, err)
 		}
 		if all, err := at(d.URL).all(t.Context(), subject); err != nil || len(all) != n {
@@ -112,7 +117,8 @@ func TestOthersEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"schemaVersion":2,"mediaType":"` + spec.IndexType + `","manifests":[` + other +
-		fmt.Sprintf(`,{"mediaType":%q,"digest":%q,"size":%d,"annotations":{"n":"1"},"artifactType":"text/plain"}]}`, spec.ManifestType, m.Digest, m.Size)
+		fmt.Sprintf(`,{"mediaType":%q,"digest":%q,"size":%d,"annotations":{"n":"1"},"artifactType":"text/plain"}]}`,
+			spec.ManifestType, m.Digest, m.Size)
 	if got := string(d.Manifests[d.Tags[tagOf(subject)]]); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
@@ -136,21 +142,30 @@ func TestPutWrong(t *testing.T) {
 		list      http.HandlerFunc
 		want      string
 	}{
-		"refused":          {says(http.StatusBadRequest), says(http.StatusNotFound), "the registry answered 400 Bad Request"},
-		"only accepted":    {says(http.StatusAccepted), says(http.StatusNotFound), "the registry answered 202 Accepted"},
-		"another digest":   {says(http.StatusCreated, "Docker-Content-Digest", subject), says(http.StatusNotFound), "the registry has stored"},
-		"no digest":        {says(http.StatusCreated, "Docker-Content-Digest", "x"), says(http.StatusNotFound), "invalid Docker-Content-Digest: x"},
-		"no list to write": {says(http.StatusCreated), says(http.StatusNotFound), "the list under the tag " + tagOf(subject) + " can't be written: the registry answered 404"},
-		"no list to read":  {says(http.StatusCreated), says(http.StatusForbidden), "the registry answered 403 Forbidden"},
+		"refused": {says(http.StatusBadRequest), says(http.StatusNotFound),
+			"the registry answered 400 Bad Request"},
+		"only accepted": {says(http.StatusAccepted), says(http.StatusNotFound),
+			"the registry answered 202 Accepted"},
+		"another digest": {says(http.StatusCreated, "Docker-Content-Digest", subject), says(http.StatusNotFound),
+			"the registry has stored"},
+		"no digest": {says(http.StatusCreated, "Docker-Content-Digest", "x"), says(http.StatusNotFound),
+			"invalid Docker-Content-Digest: x"},
+		"no list to write": {says(http.StatusCreated), says(http.StatusNotFound),
+			"the list under the tag " + tagOf(subject) + " can't be written: the registry answered 404"},
+		"no list to read": {says(http.StatusCreated), says(http.StatusForbidden),
+			"the registry answered 403 Forbidden"},
 	} {
-		r := answers(t, map[string]http.HandlerFunc{"/v2/acme/deploy/manifests/": c.manifests, "/v2/acme/deploy/manifests/" + tagOf(subject): c.list})
+		r := answers(t, map[string]http.HandlerFunc{"/v2/acme/deploy/manifests/": c.manifests,
+			"/v2/acme/deploy/manifests/" + tagOf(subject): c.list})
 		if err := r.PutManifest(t.Context(), m, b, ""); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}
 	r := answers(t, map[string]http.HandlerFunc{"/": says(http.StatusCreated)})
-	for text, want := range map[string]string{`{`: "the manifest ", `{"subject":{"digest":"sha256:../x"}}`: "the subject "} {
-		if err := r.PutManifest(t.Context(), format.Blob(spec.ManifestType, []byte(text)), []byte(text), ""); err == nil || !strings.Contains(err.Error(), want) {
+	for text, want := range map[string]string{`{`: "the manifest ",
+		`{"subject":{"digest":"sha256:../x"}}`: "the subject "} {
+		if err := r.PutManifest(t.Context(), format.Blob(spec.ManifestType, []byte(text)), []byte(text),
+			""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -166,9 +181,11 @@ func TestPutWrong(t *testing.T) {
 		"refused":     {says(http.StatusBadRequest), nil, "the registry answered 400 Bad Request"},
 		"no location": {says(http.StatusAccepted), nil, "no Location header"},
 		"elsewhere":   {says(http.StatusAccepted, "Location", "http://localhost/up"), nil, "not at the registry"},
-		"in the end":  {says(http.StatusAccepted, "Location", "/up?a=b"), says(http.StatusAccepted), "the registry answered 202 Accepted"},
+		"in the end": {says(http.StatusAccepted, "Location", "/up?a=b"), says(http.StatusAccepted),
+			"the registry answered 202 Accepted"},
 		"": {says(http.StatusAccepted, "Location", "/up?a=b"), func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.RawQuery == "a=b&digest="+url.QueryEscape(format.Sum(blob)) && r.ContentLength == 4 && r.Header.Get("Content-Type") == "application/octet-stream" {
+			if r.URL.RawQuery == "a=b&digest="+url.QueryEscape(format.Sum(blob)) && r.ContentLength == 4 &&
+				r.Header.Get("Content-Type") == "application/octet-stream" {
 				w.WriteHeader(http.StatusCreated)
 			}
 		}, ""},
@@ -176,7 +193,8 @@ func TestPutWrong(t *testing.T) {
 		if c.end == nil {
 			c.end = says(http.StatusInternalServerError)
 		}
-		if err := uploads(c.begin, c.end); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := uploads(c.begin, c.end); (err == nil) != (c.want == "") || err != nil &&
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}
@@ -193,8 +211,10 @@ func TestUploadTo(t *testing.T) {
 		{"https://[::1]:443/v2/", "https://[::1]/x", "https://[::1]:443/x"},
 		{"http://h/v2/", "http://h:80/x", "http://h:80/x"},
 		{"http://h:5000/v2/", "http://h:5000/x", "http://h:5000/x"},
-		{"https://h/v2/", "http://h/x", ""}, {"https://h:5000/v2/", "http://h:5000/x", ""}, {"https://h/v2/", "https://h:8443/x", ""}, {"https://h/v2/", "https://i/x", ""},
-		{"https://h/v2/", "//i/x", ""}, {"https://h/v2/", "https://h@i/x", ""}, {"https://h/v2/", "file:///x", ""}, {"https://h/v2/", "http://[", ""}, {"https://h/v2/", "", ""},
+		{"https://h/v2/", "http://h/x", ""}, {"https://h:5000/v2/", "http://h:5000/x", ""},
+		{"https://h/v2/", "https://h:8443/x", ""}, {"https://h/v2/", "https://i/x", ""},
+		{"https://h/v2/", "//i/x", ""}, {"https://h/v2/", "https://h@i/x", ""}, {"https://h/v2/", "file:///x", ""},
+		{"https://h/v2/", "http://[", ""}, {"https://h/v2/", "", ""},
 	} {
 		begun, err := url.Parse(c.begun)
 		if err != nil {
@@ -216,12 +236,15 @@ func TestFollow(t *testing.T) {
 	t.Parallel()
 	from := &url.URL{Scheme: "https", Host: "h:5000", Path: "/v2/a/tags/list", RawQuery: "n=1"}
 	for link, want := range map[string]string{
-		"": "", `</v2/a/tags/list?last=x>; rel="next"`: "https://h:5000/v2/a/tags/list?last=x", `<?last=x>`: "https://h:5000/v2/a/tags/list?last=x", `<https://H:5000/x>`: "https://H:5000/x",
-		`/x>`: "begin with <", `</x`: "has no >", `<http://h:5000/>`: "not on the server of", `<//i/x>`: "not on the server of", `<https://h/x>`: "not on the server of", `<http://[>`: "missing",
+		"": "", `</v2/a/tags/list?last=x>; rel="next"`: "https://h:5000/v2/a/tags/list?last=x",
+		`<?last=x>`: "https://h:5000/v2/a/tags/list?last=x", `<https://H:5000/x>`: "https://H:5000/x",
+		`/x>`: "begin with <", `</x`: "has no >", `<http://h:5000/>`: "not on the server of",
+		`<//i/x>`: "not on the server of", `<https://h/x>`: "not on the server of", `<http://[>`: "missing",
 	} {
 		next, err := follow(from, link)
 		switch {
-		case err != nil && (want == "" || !strings.Contains(err.Error(), want)), err == nil && (next == nil) != (want == ""), next != nil && next.String() != want:
+		case err != nil && (want == "" || !strings.Contains(err.Error(), want)), err == nil &&
+			(next == nil) != (want == ""), next != nil && next.String() != want:
 			t.Errorf("%q: %v, %v, want %s", link, next, err, want)
 		}
 	}
@@ -229,7 +252,8 @@ func TestFollow(t *testing.T) {
 
 // FuzzFollow: no Link leads to another host.
 func FuzzFollow(f *testing.F) {
-	for _, link := range []string{`</v2/a/tags/list?last=x>; rel="next"`, `<https://h/x>`, `<//i/x>`, `<https://h@i/x>`, `<\\i\x>`, `<:80>`} {
+	for _, link := range []string{`</v2/a/tags/list?last=x>; rel="next"`, `<https://h/x>`, `<//i/x>`,
+		`<https://h@i/x>`, `<\\i\x>`, `<:80>`} {
 		f.Add(link)
 	}
 	from := &url.URL{Scheme: "https", Host: "h", Path: "/v2/a/tags/list"}
@@ -239,7 +263,8 @@ func FuzzFollow(f *testing.F) {
 			return
 		}
 		req, err := http.NewRequest(http.MethodGet, next.String(), nil)
-		if err == nil && (req.URL.Scheme != "https" || !strings.EqualFold(req.URL.Hostname(), "h") || guard.Port(req.URL) != "443") {
+		if err == nil && (req.URL.Scheme != "https" || !strings.EqualFold(req.URL.Hostname(), "h") ||
+			guard.Port(req.URL) != "443") {
 			t.Errorf("%q leads to %s", link, next)
 		}
 	})
@@ -254,19 +279,23 @@ func TestListed(t *testing.T) {
 		kind, digest, body string
 		want               string
 	}{
-		"the subject":    {spec.IndexType, subject, string(self), ""},
-		"an image":       {spec.ManifestType, "", `{"manifests":[{"digest":"x"}]}`, ""},
-		"a list":         {spec.IndexType + "; charset=utf-8", format.Sum([]byte(`{"manifests":[{"digest":"x"}]}`)), `{"manifests":[{"digest":"x"}]}`, "x"},
-		"of no type":     {";", "", "{}", "invalid Content-Type: "},
-		"HTML":           {spec.IndexType, "", "<html>", "the list under the tag " + tagOf(subject) + " can't be decoded: invalid character"},
+		"the subject": {spec.IndexType, subject, string(self), ""},
+		"an image":    {spec.ManifestType, "", `{"manifests":[{"digest":"x"}]}`, ""},
+		"a list": {spec.IndexType + "; charset=utf-8", format.Sum([]byte(`{"manifests":[{"digest":"x"}]}`)),
+			`{"manifests":[{"digest":"x"}]}`, "x"},
+		"of no type": {";", "", "{}", "invalid Content-Type: "},
+		"HTML": {spec.IndexType, "", "<html>",
+			"the list under the tag " + tagOf(subject) + " can't be decoded: invalid character"},
 		"another digest": {spec.IndexType, subject, "{}", "the digest is another one"},
 		"too long":       {spec.IndexType, "", `{"x":"` + strings.Repeat("x", maxPage) + `"}`, "the list is too long"},
 	} {
-		r := answers(t, map[string]http.HandlerFunc{"/v2/acme/deploy/manifests/" + tagOf(subject): func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", c.kind)
-			w.Header().Set("Docker-Content-Digest", c.digest)
-			w.Write([]byte(c.body))
-		}})
+		r := answers(t,
+			map[string]http.HandlerFunc{"/v2/acme/deploy/manifests/" + tagOf(subject): func(w http.ResponseWriter,
+				_ *http.Request) {
+				w.Header().Set("Content-Type", c.kind)
+				w.Header().Set("Docker-Content-Digest", c.digest)
+				w.Write([]byte(c.body))
+			}})
 		all, err := r.all(t.Context(), subject)
 		if len(all) == 1 {
 			err = errors.New(all[0].Digest)
@@ -285,7 +314,10 @@ func TestReferrersAPI(t *testing.T) {
 	t.Parallel()
 	subject := format.Sum([]byte("subject"))
 	var answer http.HandlerFunc
-	r := answers(t, map[string]http.HandlerFunc{"/v2/acme/deploy/referrers/" + subject: func(w http.ResponseWriter, r *http.Request) { answer(w, r) }})
+	r := answers(t, map[string]http.HandlerFunc{"/v2/acme/deploy/referrers/" + subject: func(w http.ResponseWriter,
+		r *http.Request) {
+		answer(w, r)
+	}})
 	says := func(status int, kind, body string) {
 		answer = func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
@@ -299,16 +331,19 @@ func TestReferrersAPI(t *testing.T) {
 		want       string
 		lists      int32
 	}{
-		{http.StatusNotFound, "", `{"errors":[{"code":"NAME_UNKNOWN","message":"m"}]}`, "the registry answered 404 Not Found", unknown},
+		{http.StatusNotFound, "", `{"errors":[{"code":"NAME_UNKNOWN","message":"m"}]}`,
+			"the registry answered 404 Not Found", unknown},
 		{http.StatusForbidden, "", `{"status":500}`, "the registry answered 403 Forbidden", unknown},
 		{http.StatusOK, spec.IndexType, `[]`, "it can't be decoded", unknown},
 		{http.StatusOK, spec.IndexType, `{"manifests":[{"digest":"x"}]}`, "", byAPI},
-		{http.StatusNotFound, "", `{"errors":[{"code":"NAME_UNKNOWN"},{"code":"X"}]}`, "the registry has no list of referrers: unsupported", byAPI},
+		{http.StatusNotFound, "", `{"errors":[{"code":"NAME_UNKNOWN"},{"code":"X"}]}`,
+			"the registry has no list of referrers: unsupported", byAPI},
 		{http.StatusOK, "text/html", "<html>", "the list of referrers is of type text/html: unsupported", byAPI},
 	} {
 		says(c.status, c.kind, c.body)
 		_, err := r.all(t.Context(), subject)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || r.lists.Load() != c.lists {
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) ||
+			r.lists.Load() != c.lists {
 			t.Errorf("%+v: %v, %d", c, err, r.lists.Load())
 		}
 	}
@@ -331,13 +366,15 @@ func TestPages(t *testing.T) {
 		}
 		json.NewEncoder(w).Encode(map[string]any{"tags": []string{"x"}, "manifests": []spec.Descriptor{{Digest: "x"}}})
 	}
-	r := answers(t, map[string]http.HandlerFunc{"/v2/acme/deploy/tags/list": page, "/v2/acme/deploy/referrers/" + subject: page})
+	r := answers(t, map[string]http.HandlerFunc{"/v2/acme/deploy/tags/list": page,
+		"/v2/acme/deploy/referrers/" + subject: page})
 	var tags []string
 	take := func(page []string) error {
 		tags = append(tags, page...)
 		return nil
 	}
-	if err := r.Tags(t.Context(), take); err != nil || len(tags) != 4 || !slices.Equal(asked, []string{"n=1000", "last=1&n=1000", "last=2&n=1000", "last=3&n=1000"}) {
+	if err := r.Tags(t.Context(), take); err != nil || len(tags) != 4 ||
+		!slices.Equal(asked, []string{"n=1000", "last=1&n=1000", "last=2&n=1000", "last=3&n=1000"}) {
 		t.Errorf("%q after %q, %v", tags, asked, err)
 	}
 	if err := r.Tags(t.Context(), take); fault.CodeOf(err) != fault.Limit || len(asked) != 4+maxPages {

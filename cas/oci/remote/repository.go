@@ -1,11 +1,11 @@
-// Package remote speaks the distribution protocol of OCI with one repository of a registry: blobs are pushed in one piece, manifests
-// are pushed and enter the lists of what they refer to, and lists are read page by page. Which requests may be made, and where
-// they may be redirected to, is decided by package guard, in Repository.HTTP.
+// Package remote speaks the distribution protocol of OCI with one repository of a registry: blobs are pushed in one
+// piece, manifests are pushed and enter the lists of what they refer to, and lists are read page by page. Which
+// requests may be made, and where they may be redirected to, is decided by package guard, in Repository.HTTP.
 //
 // # Authentication
 //
-// A request is first made without credentials, or with what answered an earlier one of the same scopes. If the answer is 401, the
-// request is made again as WWW-Authenticate says, once, and the next answer stands:
+// A request is first made without credentials, or with what answered an earlier one of the same scopes. If the answer
+// is 401, the request is made again as WWW-Authenticate says, once, and the next answer stands:
 //
 //	Basic   the user and the password
 //	Bearer  a token of the service that realm names, for the scopes of the request and of the challenge: by GET, with
@@ -15,9 +15,9 @@
 //
 // # Where credentials go
 //
-// To the host of the repository, and to the token service that it names. If the registry is reached by TLS, so is the service;
-// and its address is none of this machine or its networks, unless it is the registry's own host. A redirect to another host takes no
-// header and no body with credentials along, and a challenge of another host gets none.
+// To the host of the repository, and to the token service that it names. If the registry is reached by TLS, so is the
+// service; and its address is none of this machine or its networks, unless it is the registry's own host. A redirect
+// to another host takes no header and no body with credentials along, and a challenge of another host gets none.
 package remote
 
 import (
@@ -132,8 +132,8 @@ func uploadTo(begun *url.URL, resp *http.Response) (*url.URL, error) {
 	return to, nil
 }
 
-// PutManifest sends a manifest, and gives it a tag; without one it is known by its digest. What it refers to then has it among
-// its referrers.
+// PutManifest sends a manifest, and gives it a tag; without one it is known by its digest. What it refers to then has
+// it among its referrers.
 func (r *Repository) PutManifest(ctx context.Context, d spec.Descriptor, b []byte, tag string) error {
 	if err := r.putManifest(ctx, d, b, tag); err != nil || r.lists.Load() == byAPI {
 		return err

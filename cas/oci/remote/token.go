@@ -19,10 +19,12 @@ import (
 const maxToken = 128 << 10
 
 // token asks the service that a registry has named for a token.
-func (r *Repository) token(ctx context.Context, registry *url.URL, realm, service string, scopes []string, c Credential) (string, error) {
+func (r *Repository) token(ctx context.Context, registry *url.URL, realm, service string, scopes []string,
+	c Credential) (string, error) {
 	method, body := http.MethodGet, io.Reader(nil)
 	if c.Token != "" {
-		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {c.Token}, "service": {service}, "client_id": {"rye"}}
+		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {c.Token}, "service": {service},
+			"client_id": {"rye"}}
 		if len(scopes) > 0 {
 			form.Set("scope", strings.Join(scopes, " "))
 		}
@@ -88,11 +90,12 @@ var shared = netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)
 // internal reports whether an address is of this machine or of a network that only it may reach.
 func internal(a netip.Addr) bool {
 	a = a.Unmap()
-	return a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() || a.IsPrivate() || a.IsUnspecified() || shared.Contains(a)
+	return a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() || a.IsPrivate() ||
+		a.IsUnspecified() || shared.Contains(a)
 }
 
-// checkRealm refuses a token service that a registry has no business to name. It may have a name that leads elsewhere later, so
-// this keeps out only what is open to see; a name that isn't known here may be known to a proxy.
+// checkRealm refuses a token service that a registry has no business to name. It may have a name that leads elsewhere
+// later, so this keeps out only what is open to see; a name that isn't known here may be known to a proxy.
 func checkRealm(ctx context.Context, realm string, registry *url.URL) error {
 	if realm == "" {
 		return nil

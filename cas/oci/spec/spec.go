@@ -1,5 +1,6 @@
-// Package spec has the documents of the OCI image specification, as far as they are read and written: what another client wrote into
-// an index is there still when it is written again. Fields stand in the order in which they are written.
+// Package spec has the documents of the OCI image specification, as far as they are read and written: what another
+// client wrote into an index is there still when it is written again. Fields stand in the order in which they are
+// written.
 package spec
 
 // The media types of documents.

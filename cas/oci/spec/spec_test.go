@@ -15,9 +15,11 @@ func TestBytes(t *testing.T) {
 	)
 	for text, v := range map[string]any{
 		`{"schemaVersion":0,"config":` + small + `,"layers":null}`: new(Manifest),
-		`{"schemaVersion":2,"mediaType":"m","artifactType":"a","config":` + full + `,"layers":[` + small + `],"subject":` + full + `,"annotations":{"k":"v"}}`: new(Manifest),
+		`{"schemaVersion":2,"mediaType":"m","artifactType":"a","config":` + full + `,"layers":[` + small +
+			`],"subject":` + full + `,"annotations":{"k":"v"}}`: new(Manifest),
 		`{"schemaVersion":0,"manifests":null}`: new(Index),
-		`{"schemaVersion":2,"mediaType":"m","artifactType":"a","manifests":[` + full + `,` + small + `],"subject":` + small + `,"annotations":{"k":"v"}}`: new(Index),
+		`{"schemaVersion":2,"mediaType":"m","artifactType":"a","manifests":[` + full + `,` + small + `],"subject":` +
+			small + `,"annotations":{"k":"v"}}`: new(Index),
 	} {
 		err := json.Unmarshal([]byte(text), v)
 		again, bad := json.Marshal(v)

@@ -1,6 +1,6 @@
-// Package spool is a directory of layers that came from a registry and aren't used yet. A pull that was cut off leaves them
-// there, and the next one goes on with them. Each is named by its SHA-256, which says nothing of its bytes: they are hashed
-// when they are used.
+// Package spool is a directory of layers that came from a registry and aren't used yet. A pull that was cut off leaves
+// them there, and the next one goes on with them. Each is named by its SHA-256, which says nothing of its bytes: they
+// are hashed when they are used.
 package spool
 
 import (

@@ -45,7 +45,8 @@ func holds(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// TestTake: layers that no pull went on with are removed after a week, and nothing else. Meanwhile they can't be cleared.
+// TestTake: layers that no pull went on with are removed after a week, and nothing else. Meanwhile they can't be
+// cleared.
 func TestTake(t *testing.T) {
 	dir := filled(t)
 	s, err := Take(t.Context(), dir)

@@ -14,9 +14,10 @@ func ucd(version string) fstest.MapFS {
 	return fstest.MapFS{
 		"extracted/DerivedGeneralCategory.txt": file("DerivedGeneralCategory",
 			"0000..001F ; Cc # [32]\n0378 ; Cn\nFFFE..FFFF ; Cn\n2028 ; Zl\n2029 ; Zp\nD800..DFFF ; Cs\nE000..F8FF ; Co\n"),
-		"extracted/DerivedCombiningClass.txt": file("DerivedCombiningClass", "0041 ; 0 #\n0300..0314 ; 230 # Mn\n2028 ; 7\n"),
-		"DerivedCoreProperties.txt":           file("DerivedCoreProperties", "00AD ; Default_Ignorable_Code_Point # Cf\n"),
-		"PropList.txt":                        file("PropList", "FFFE..FFFF ; Noncharacter_Code_Point\n"),
+		"extracted/DerivedCombiningClass.txt": file("DerivedCombiningClass",
+			"0041 ; 0 #\n0300..0314 ; 230 # Mn\n2028 ; 7\n"),
+		"DerivedCoreProperties.txt": file("DerivedCoreProperties", "00AD ; Default_Ignorable_Code_Point # Cf\n"),
+		"PropList.txt":              file("PropList", "FFFE..FFFF ; Noncharacter_Code_Point\n"),
 		"CaseFolding.txt": file("CaseFolding",
 			"0041; C; 0061; # A\n0042; C; 0062; #\n0049; T; 0131; #\n00DF; F; 0073 0073; #\n0100; C; 0101; #\n0102; C; 0103; #\n1E9E; S; 00DF; #\n"),
 	}

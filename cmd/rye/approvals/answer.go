@@ -35,7 +35,9 @@ func (c *approveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 const maxReason = 500
 
 func (c *denyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if len(c.Reason) > maxReason || strings.ContainsFunc(c.Reason, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+	if len(c.Reason) > maxReason || strings.ContainsFunc(c.Reason, func(r rune) bool {
+		return !unicode.IsGraphic(r)
+	}) {
 		return nil, fault.New(fault.Validation, "--reason must be one line of at most %d bytes", maxReason)
 	}
 	return step(ctx, a, c.Request, approval.Step{To: approval.Denied, Through: "rye deny", Reason: c.Reason})

@@ -73,8 +73,10 @@ func shown(r *approval.Request) request {
 		}
 		return t.Format(time.RFC3339)
 	}
-	s := request{Request: r.ID, State: r.State, Kind: r.Kind, Ref: r.Ref, Risk: r.Risk, Asks: r.Asks(), Separate: r.Separate, Project: r.Project, Principal: r.Principal,
-		Tenant: r.Tenant, Thread: r.Thread, Created: at(r.Created), By: r.By, Through: r.Through, Reason: r.Reason, Answered: at(r.Answered), Call: r.Execution, Code: r.Code}
+	s := request{Request: r.ID, State: r.State, Kind: r.Kind, Ref: r.Ref, Risk: r.Risk, Asks: r.Asks(),
+		Separate: r.Separate, Project: r.Project, Principal: r.Principal,
+		Tenant: r.Tenant, Thread: r.Thread, Created: at(r.Created), By: r.By, Through: r.Through, Reason: r.Reason,
+		Answered: at(r.Answered), Call: r.Execution, Code: r.Code}
 	if !r.State.Ended() {
 		s.Expires = at(r.Expires)
 	}
@@ -177,7 +179,8 @@ func (x listAnswer) Text(t *cli.Terminal) {
 	}
 	var rows [][]string
 	for _, r := range x.Requests {
-		rows = append(rows, []string{r.Request, string(r.State), r.Ref, r.Asks, cmp.Or(r.Thread, r.Principal), cmp.Or(r.Expires, r.Answered)})
+		rows = append(rows, []string{r.Request, string(r.State), r.Ref, r.Asks, cmp.Or(r.Thread, r.Principal),
+			cmp.Or(r.Expires, r.Answered)})
 	}
 	t.Rows(rows)
 }

@@ -47,7 +47,9 @@ func Commands() []cli.Command {
 				"rest of it is left out, the damage is reported, and the exit status is 1.\n\nExamples:\n\n" +
 				"    rye audit export --since 2026-11-01 --until 2026-12-01 -o november.jsonl\n    rye audit export --status failed | head",
 			Aka: []string{"audit dump"},
-			New: func() cli.Runner { return new(auditExportRun) }, Schema: "audit-export/1", Output: auditExportAnswer{},
+			New: func() cli.Runner {
+				return new(auditExportRun)
+			}, Schema: "audit-export/1", Output: auditExportAnswer{},
 		},
 		{
 			Path: "audit stats", Group: "run", Help: "Count calls by item, outcome and duration.",

@@ -34,7 +34,8 @@ func (e auditExportAnswer) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
 
 func (c *auditExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if a.Term.Json && c.Output == "" {
-		return nil, &fault.Error{Code: fault.Validation, Text: "what is written is JSON already, a line for each call: leave out --json, or say where it goes",
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: "what is written is JSON already, a line for each call: leave out --json, or say where it goes",
 			Hint: []string{"rye audit export", "rye --json audit export -o audit.jsonl"}}
 	}
 	p, err := Dirs(a)
@@ -115,7 +116,9 @@ func (c *auditStatsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	for ref, u := range s.Items {
 		ans.Items = append(ans.Items, usageLine{ref, *u})
 	}
-	slices.SortFunc(ans.Items, func(a, b usageLine) int { return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Ref, b.Ref)) })
+	slices.SortFunc(ans.Items, func(a, b usageLine) int {
+		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Ref, b.Ref))
+	})
 	return ans, nil
 }
 
@@ -130,7 +133,8 @@ func (s auditStatsAnswer) Text(t *cli.Terminal) {
 	t.Rows(rows)
 	rows = nil
 	for _, u := range s.Items {
-		rows = append(rows, []string{u.Ref, fault.Count(u.Calls, "call"), fmt.Sprintf("%d not ok", u.NotOK), "took " + tookText(u.Total), "longest " + tookText(u.Longest)})
+		rows = append(rows, []string{u.Ref, fault.Count(u.Calls, "call"), fmt.Sprintf("%d not ok", u.NotOK),
+			"took " + tookText(u.Total), "longest " + tookText(u.Longest)})
 	}
 	t.Rows(rows)
 }

@@ -64,7 +64,8 @@ func (c *auditPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	if err != nil {
 		return nil, err
 	}
-	ans := auditPruned{DryRun: c.DryRun, Before: before.Format(time.RFC3339), Segments: append([]audit.Segment{}, p.Segments...), Kept: p.Kept}
+	ans := auditPruned{DryRun: c.DryRun, Before: before.Format(time.RFC3339),
+		Segments: append([]audit.Segment{}, p.Segments...), Kept: p.Kept}
 	for _, s := range p.Segments {
 		ans.Bytes, ans.Calls = ans.Bytes+s.Bytes, ans.Calls+s.Calls
 	}
@@ -95,10 +96,12 @@ func (c *auditPruneRun) exported(missing map[cas.Digest]bool) (cas.Digest, error
 		if name == "" {
 			name = "audit.jsonl"
 		}
-		return f.Try(fault.Command("rye audit export", "--until", c.Before, "-o", name), fault.Command("rye audit prune", "--before", c.Before, "--export", name))
+		return f.Try(fault.Command("rye audit export", "--until", c.Before, "-o", name),
+			fault.Command("rye audit prune", "--before", c.Before, "--export", name))
 	}
 	if c.Export == "" {
-		return cas.Digest{}, refuse("%s would be removed, and no export is given", fault.Count(int64(len(missing)), "record"))
+		return cas.Digest{}, refuse("%s would be removed, and no export is given",
+			fault.Count(int64(len(missing)), "record"))
 	}
 	f, err := osfile.OpenRegular(c.Export)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +136,8 @@ func (p auditPruned) Text(t *cli.Terminal) {
 		}
 		t.Rows(rows)
 	}
-	text := fmt.Sprintf("%s %s with %s before %s, %s", did, fault.Count(int64(len(p.Segments)), "segment"), fault.Count(p.Calls, "call"), p.Before, cli.ByteSize(float64(p.Bytes)))
+	text := fmt.Sprintf("%s %s with %s before %s, %s", did, fault.Count(int64(len(p.Segments)), "segment"),
+		fault.Count(p.Calls, "call"), p.Before, cli.ByteSize(float64(p.Bytes)))
 	if !p.Export.IsZero() {
 		text += "; export " + p.Export.String()
 	}

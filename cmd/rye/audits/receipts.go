@@ -40,7 +40,8 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p sessio
 	dir := p.Receipts
 	if c.Receipts != "" {
 		if ok, err := osfile.IsDir(c.Receipts); err != nil || !ok {
-			return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Err: err, Text: fmt.Sprintf("directory %q not found", c.Receipts)}
+			return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Err: err,
+				Text: fmt.Sprintf("directory %q not found", c.Receipts)}
 		}
 		dir = receipt.Dir(c.Receipts)
 	}
@@ -63,7 +64,9 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p sessio
 			l.Code, l.Message = f.Line().Code, f.Text
 			bad = append(bad, f)
 		} else if l.Holds = true; !l.Complete {
-			a.Term.Warn("the receipts of calls that %s made are not all here, and were not verified: --receipts DIR says where they are", l.Call.ID)
+			a.Term.Warn(
+				"the receipts of calls that %s made are not all here, and were not verified: --receipts DIR says where they are",
+				l.Call.ID)
 		}
 		v.Receipts = append(v.Receipts, l)
 	}
@@ -81,12 +84,14 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p sessio
 	}
 	f.Code = fault.Gravest(codes)
 	if len(bad) > 1 {
-		f.Text, f.Why = fmt.Sprintf("%d of %s don't hold", len(bad), fault.Count(int64(len(v.Receipts)), "receipt")), nil
+		f.Text, f.Why = fmt.Sprintf("%d of %s don't hold", len(bad), fault.Count(int64(len(v.Receipts)), "receipt")),
+			nil
 	}
 	return f.Asked()
 }
 
-// verify verifies one receipt and those below it. A missing one below it is an error only if the user gave the directory.
+// verify verifies one receipt and those below it. A missing one below it is an error only if the user gave the
+// directory.
 func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, dir receipt.Dir, all bool) error {
 	get := func(d cas.Digest) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
@@ -104,7 +109,8 @@ func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, d
 		}
 		l.Digest, l.machine, l.by, l.Children = r.Digest.String(), r.Machine, r.By, len(r.Children)
 		l.Machine, l.By = r.Machine.Fingerprint().String(), r.By.Fingerprint().String()
-		l.Call = &audit.Record{Position: r.Log, ID: r.Call.ID, Begin: r.Begin, Call: r.Call, End: r.End, Outcome: &r.Outcome}
+		l.Call = &audit.Record{Position: r.Log, ID: r.Call.ID, Begin: r.Begin, Call: r.Call, End: r.End,
+			Outcome: &r.Outcome}
 		return nil
 	})
 	if missing, ok := errors.AsType[*receipt.LinkError](err); ok && !all && errors.Is(missing, fs.ErrNotExist) {
@@ -116,22 +122,26 @@ func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, d
 
 func (l *receiptLine) text(t *cli.Terminal, v *auditVerified) {
 	if !l.Holds {
-		t.Printf("%s  %s  %q: %s\n", t.Stdout.Paint(cli.RoleError, "refused", t.Ascii), string(l.Code), l.File, l.Message)
+		t.Printf("%s  %s  %q: %s\n", t.Stdout.Paint(cli.RoleError, "refused", t.Ascii), string(l.Code), l.File,
+			l.Message)
 		return
 	}
 	c, o := &l.Call.Call, l.Call.Outcome
 	t.Printf("%s  %q\n", t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii), l.File)
 	rows := [][]string{
 		{"  call", l.Call.ID}, {"  item", c.Ref + "  " + c.Digest.String()},
-		{"  status", fmt.Sprintf("%s, began %s, took %s", status(l.Call), timeText(l.Call.Begin), tookText(o.Duration))},
+		{"  status", fmt.Sprintf("%s, began %s, took %s", status(l.Call), timeText(l.Call.Begin),
+			tookText(o.Duration))},
 	}
-	for _, row := range [][]string{{"  params", paths.DigestText(c.Params)}, {"  result", paths.DigestText(o.Result)}, {"  principal", c.Principal}, {"  sandbox", o.Sandbox}} {
+	for _, row := range [][]string{{"  params", paths.DigestText(c.Params)}, {"  result", paths.DigestText(o.Result)},
+		{"  principal", c.Principal}, {"  sandbox", o.Sandbox}} {
 		if row[1] != "" {
 			rows = append(rows, row)
 		}
 	}
 	if l.Children > 0 {
-		below := fmt.Sprintf("%s; %s verified below it", fault.Count(int64(l.Children), "call"), fault.Count(int64(l.Verified-1), "receipt"))
+		below := fmt.Sprintf("%s; %s verified below it", fault.Count(int64(l.Children), "call"),
+			fault.Count(int64(l.Verified-1), "receipt"))
 		if !l.Complete {
 			below += ", others are not here"
 		}
@@ -140,6 +150,7 @@ func (l *receiptLine) text(t *cli.Terminal, v *auditVerified) {
 	if l.Call.Line > 0 {
 		rows = append(rows, []string{"  log", Position(l.Call.Position)})
 	}
-	rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s; %s", l.machine.Fingerprint().Short(), v.voucher(l.machine, l.by))})
+	rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s; %s", l.machine.Fingerprint().Short(),
+		v.voucher(l.machine, l.by))})
 	t.Rows(rows)
 }

@@ -138,7 +138,8 @@ func ParseDays(text string) (uint16, error) {
 }
 
 // EachCall visits the calls that a filter takes, and goes on behind what is damaged, which it returns.
-func EachCall(ctx context.Context, dir string, f audit.Filter, visit func(*audit.Record) error) (damage []*record.Problem, err error) {
+func EachCall(ctx context.Context, dir string, f audit.Filter,
+	visit func(*audit.Record) error) (damage []*record.Problem, err error) {
 	damage = []*record.Problem{}
 	for r, err := range audit.List(ctx, dir, f) {
 		if err == nil {
@@ -162,7 +163,8 @@ func damageOf(err error) *record.Problem {
 		return p
 	}
 	if at, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrNotExist) {
-		return &record.Problem{File: strings.TrimSuffix(filepath.Base(at.Path), ".jsonl"), Line: 1, Reason: "the segment is missing"}
+		return &record.Problem{File: strings.TrimSuffix(filepath.Base(at.Path), ".jsonl"), Line: 1,
+			Reason: "the segment is missing"}
 	}
 	return nil
 }
@@ -175,7 +177,8 @@ func damaged(problems []*record.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	f := &fault.Error{Code: fault.Integrity, Text: "the audit log isn't as it was written: " + problemText(problems[0]), Err: problems[0],
+	f := &fault.Error{Code: fault.Integrity, Text: "the audit log isn't as it was written: " +
+		problemText(problems[0]), Err: problems[0],
 		Hint: []string{"rye audit verify"}, Details: map[string]any{"problems": problems}}
 	if len(problems) > 1 {
 		f.Text = "the audit log isn't as it was written in " + fault.Count(int64(len(problems)), "file")

@@ -58,7 +58,9 @@ func (c *auditShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return nil, err
 	}
 	ans := auditShowAnswer{Call: found, Children: []*audit.Record{}, Problems: problems}
-	made := audit.Filter{Since: found.Begin, Match: func(r *audit.Record) bool { return r.Call.Parent == found.Call.ID }}
+	made := audit.Filter{Since: found.Begin, Match: func(r *audit.Record) bool {
+		return r.Call.Parent == found.Call.ID
+	}}
 	if found.Outcome != nil {
 		made.Until = found.End.Add(time.Millisecond)
 	}
@@ -80,7 +82,9 @@ func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*
 	line, _, _ = strings.Cut(line, "/")
 	number, err := strconv.ParseInt(line, 10, 64)
 	if placed && err != nil {
-		return nil, nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is neither the id of a call nor SEGMENT/LINE", c.Call), Hint: []string{"rye audit list"}}
+		return nil, nil, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("%q is neither the id of a call nor SEGMENT/LINE", c.Call),
+			Hint: []string{"rye audit list"}}
 	}
 	var exact, begins []*audit.Record
 	var all int
@@ -115,10 +119,13 @@ func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*
 		if err := damaged(problems); err != nil {
 			return nil, nil, err
 		}
-		return nil, nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the audit log has no call %q", c.Call), Hint: []string{"rye audit list", "rye audit verify"},
-			Why: []string{"a call that was pruned is in the export that rye audit verify names"}, Details: map[string]any{"call": c.Call}}
+		return nil, nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the audit log has no call %q", c.Call),
+			Hint:    []string{"rye audit list", "rye audit verify"},
+			Why:     []string{"a call that was pruned is in the export that rye audit verify names"},
+			Details: map[string]any{"call": c.Call}}
 	}
-	f := &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("%q stands for more than one call", c.Call), Details: map[string]any{"call": c.Call, "calls": all}}
+	f := &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("%q stands for more than one call", c.Call),
+		Details: map[string]any{"call": c.Call, "calls": all}}
 	for _, r := range found[:min(len(found), MostNamed)] {
 		at := fmt.Sprintf("%s/%d", r.Position.Segment, r.Position.Line)
 		f.Why = append(f.Why, fmt.Sprintf("%s  %s  %s", at, r.Call.ID, r.Call.Ref))
@@ -170,7 +177,8 @@ func (s auditShowAnswer) Text(t *cli.Terminal) {
 		if p.Pinned {
 			pin = "pinned"
 		}
-		add("toolchain", strings.Join(slices.DeleteFunc([]string{p.Name, p.Version, p.Path, pin, paths.DigestText(p.Digest)}, func(s string) bool { return s == "" }), " "))
+		add("toolchain", strings.Join(slices.DeleteFunc([]string{p.Name, p.Version, p.Path, pin,
+			paths.DigestText(p.Digest)}, func(s string) bool { return s == "" }), " "))
 	}
 	var policies []string
 	for _, d := range c.Policy {

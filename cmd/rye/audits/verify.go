@@ -49,7 +49,8 @@ type auditReport struct {
 }
 
 // AuditKeys are the keys whose word counts: those that are given, else this user's and this machine's.
-func AuditKeys(ctx context.Context, a *cli.App, p session.AuditDirs, given []string) (lines []AuditKeyLine, err error) {
+func AuditKeys(ctx context.Context, a *cli.App, p session.AuditDirs, given []string) (lines []AuditKeyLine,
+	err error) {
 	add := func(k key.Public, name string) {
 		for _, l := range lines {
 			if l.Key == k {
@@ -63,7 +64,8 @@ func AuditKeys(ctx context.Context, a *cli.App, p session.AuditDirs, given []str
 	for _, arg := range given {
 		k, err := spaces.SignerKey(ctx, a, arg)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("--key is %q, which is neither a file nor a key that is kept here", arg),
+			return nil, &fault.Error{Code: fault.NotFound, Err: err,
+				Text: fmt.Sprintf("--key is %q, which is neither a file nor a key that is kept here", arg),
 				Hint: []string{"rye key list"}}
 		}
 		if err != nil {
@@ -107,8 +109,10 @@ func PublicKeys(lines []AuditKeyLine) (keys []key.Public) {
 
 func (c *auditVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if len(c.Receipt) > 0 && len(c.Seen) > 0 {
-		return nil, &fault.Error{Code: fault.Validation, Text: "--seen is about the log, and receipts are given, which are verified without it",
-			Hint: []string{"rye audit verify " + fault.Quote(c.Receipt[0]), "rye audit verify --seen " + fault.Quote(c.Receipt[0])}}
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: "--seen is about the log, and receipts are given, which are verified without it",
+			Hint: []string{"rye audit verify " + fault.Quote(c.Receipt[0]),
+				"rye audit verify --seen " + fault.Quote(c.Receipt[0])}}
 	}
 	p, err := Dirs(a)
 	if err != nil && (len(c.Receipt) == 0 || len(c.Key) == 0) {
@@ -135,12 +139,16 @@ func (c *auditVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	}
 	ans.Log.Report = *found
 	if f, ok := errors.AsType[*fault.Error](damaged(found.Problems)); ok {
-		f.Why, f.Hint = append(f.Why, "the calls of other lines can still be listed; keep a copy of the directory as it is"), []string{"rye audit list", "rye docs audit"}
+		f.Why, f.Hint = append(f.Why,
+			"the calls of other lines can still be listed; keep a copy of the directory as it is"),
+			[]string{"rye audit list", "rye docs audit"}
 		return ans, f
 	}
 	for _, m := range found.Machines {
 		if m.By == m.Key && len(c.Key) == 0 {
-			a.Term.Note("machine %s has no voucher from your key, so others can't verify what it signs: rye audit vouch", m.Key.Fingerprint().Short())
+			a.Term.Note(
+				"machine %s has no voucher from your key, so others can't verify what it signs: rye audit vouch",
+				m.Key.Fingerprint().Short())
 		}
 	}
 	switch {
@@ -149,7 +157,9 @@ func (c *auditVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	case len(ans.Keys) == 0:
 		a.Term.Warn("no trusted keys: the log's signature is not verified")
 	default:
-		a.Term.Note("keep this elsewhere, to find out another time if the end was taken away: rye audit verify --seen %s", Position(found.Head))
+		a.Term.Note(
+			"keep this elsewhere, to find out another time if the end was taken away: rye audit verify --seen %s",
+			Position(found.Head))
 	}
 	return ans, nil
 }
@@ -161,8 +171,10 @@ func seenPosition(a *cli.App, arg string, keys []key.Public) (record.Position, e
 	}
 	b, err := osfile.ReadSmall(arg, attest.MaxEnvelope)
 	if errors.Is(err, fs.ErrNotExist) {
-		return record.Position{}, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("--seen is %q, neither a file nor a position", arg),
-			Why: []string{"a position is FILE/LINE/SUM, as in head/12/blake3:…, with all digits of the sum"}, Hint: []string{"rye audit verify"}}
+		return record.Position{}, &fault.Error{Code: fault.Validation, Err: err,
+			Text: fmt.Sprintf("--seen is %q, neither a file nor a position", arg),
+			Why:  []string{"a position is FILE/LINE/SUM, as in head/12/blake3:…, with all digits of the sum"},
+			Hint: []string{"rye audit verify"}}
 	}
 	if err != nil {
 		return record.Position{}, err
@@ -176,7 +188,8 @@ func seenPosition(a *cli.App, arg string, keys []key.Public) (record.Position, e
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(b, &file); err != nil {
-		return record.Position{}, &fault.Error{Code: fault.Parsing, Err: err, Text: fmt.Sprintf("%q is neither a receipt nor what rye audit verify --json has written", arg)}
+		return record.Position{}, &fault.Error{Code: fault.Parsing, Err: err,
+			Text: fmt.Sprintf("%q is neither a receipt nor what rye audit verify --json has written", arg)}
 	}
 	at := record.Position{}
 	if file.Data.Log != nil {
@@ -190,7 +203,8 @@ func seenPosition(a *cli.App, arg string, keys []key.Public) (record.Position, e
 		at = r.Log
 	}
 	if at.Line < 1 {
-		return record.Position{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q says no position in the log", arg)}
+		return record.Position{}, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("%q says no position in the log", arg)}
 	}
 	return at, nil
 }
@@ -214,25 +228,31 @@ func (v *auditVerified) Text(t *cli.Terminal) {
 	if l.Unfinished > 0 {
 		calls += fmt.Sprintf(", %d of them unfinished", l.Unfinished)
 	}
-	rows := [][]string{{"  calls", calls}, {"  lines", fmt.Sprintf("%d in %s", l.Lines, fault.Count(l.Segments, "segment"))}}
+	rows := [][]string{{"  calls", calls}, {"  lines",
+		fmt.Sprintf("%d in %s", l.Lines, fault.Count(l.Segments, "segment"))}}
 	for _, m := range l.Machines {
-		rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s, %s; %s", m.Key.Fingerprint().Short(), fault.Count(m.Checkpoints, "checkpoint"), v.voucher(m.Key, m.By))})
+		rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s, %s; %s", m.Key.Fingerprint().Short(),
+			fault.Count(m.Checkpoints, "checkpoint"), v.voucher(m.Key, m.By))})
 	}
 	for _, p := range l.Pruned {
-		rows = append(rows, []string{"  pruned", fmt.Sprintf("%s with %s before %s, on %s; export %s", fault.Count(int64(p.Segments), "segment"), fault.Count(p.Calls, "call"),
+		rows = append(rows, []string{"  pruned", fmt.Sprintf("%s with %s before %s, on %s; export %s",
+			fault.Count(int64(p.Segments), "segment"), fault.Count(p.Calls, "call"),
 			p.Before.Format(time.DateOnly), p.At.Format(time.DateOnly), p.Export)})
 	}
 	if n := int64(len(l.Seen)) - l.SeenPruned; n > 0 {
 		rows = append(rows, []string{"  seen", fault.Count(n, "position") + ", still there"})
 	}
 	if l.SeenPruned > 0 {
-		rows = append(rows, []string{"  seen", fault.Count(l.SeenPruned, "position") + " in segments that were pruned: not compared"})
+		rows = append(rows, []string{"  seen", fault.Count(l.SeenPruned,
+			"position") + " in segments that were pruned: not compared"})
 	}
 	if l.Tail > 0 {
-		rows = append(rows, []string{"  tail", fault.Count(l.Tail, "line") + " after the last mark: their removal would not be detected"})
+		rows = append(rows, []string{"  tail", fault.Count(l.Tail,
+			"line") + " after the last mark: their removal would not be detected"})
 	}
 	if l.Torn > 0 {
-		rows = append(rows, []string{"  torn", fault.Count(l.Torn, "file") + " of a process that died while it wrote: no damage"})
+		rows = append(rows, []string{"  torn", fault.Count(l.Torn,
+			"file") + " of a process that died while it wrote: no damage"})
 	}
 	if l.Head.Line > 0 {
 		rows = append(rows, []string{"  head", Position(l.Head)})

@@ -86,10 +86,12 @@ func CompleteSteps(a *cli.App) []cli.Candidate {
 
 func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Jobs < 0 {
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--jobs is %d, and has to be more than nothing", c.Jobs)}
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("--jobs is %d, and has to be more than nothing", c.Jobs)}
 	}
 	if c.Check && c.DryRun {
-		return nil, &fault.Error{Code: fault.Validation, Text: "--check and --dry-run exclude each other: to compare, steps are run"}
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: "--check and --dry-run exclude each other: to compare, steps are run"}
 	}
 	root, err := paths.Paths(a).OpenProject()
 	if err != nil {
@@ -100,15 +102,18 @@ func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if r == nil || len(r.Build) == 0 {
-		return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("no build steps in %q", filepath.Join(root.Root, recipe.File)), Hint: []string{"rye docs build"},
+		return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("no build steps in %q",
+			filepath.Join(root.Root, recipe.File)), Hint: []string{"rye docs build"},
 			Details: map[string]any{"path": filepath.Join(root.Root, recipe.File)}}
 	}
 	if c.Frozen {
 		a.Globals.Offline = true
 	}
-	w := &Building{App: a, Dir: root.Root, Recipe: r, Mode: session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen}}
+	w := &Building{App: a, Dir: root.Root, Recipe: r,
+		Mode: session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen}}
 	said := &buildSaid{term: a.Term, why: c.Why, dry: c.DryRun}
-	w.Options = build.Options{Steps: stepsOf(r, c.Steps), Jobs: c.Jobs, Check: c.Check, KeepGoing: c.KeepGoing, DryRun: c.DryRun, Told: said.told,
+	w.Options = build.Options{Steps: stepsOf(r, c.Steps), Jobs: c.Jobs, Check: c.Check, KeepGoing: c.KeepGoing,
+		DryRun: c.DryRun, Told: said.told,
 		Runner: &build.Local{Sink: said.sink}}
 	made, err := w.Build(ctx)
 	if made == nil {
@@ -141,7 +146,8 @@ func stepsOf(r *recipe.Recipe, names []string) (steps []string) {
 func (c *buildRun) answer(r *recipe.Recipe, made *build.Result) *built {
 	ans := &built{Bundle: r.ID, DryRun: c.DryRun, Steps: []builtStep{}, Files: made.Files, Read: made.Read, why: c.Why}
 	for _, s := range made.Steps {
-		line := builtStep{Step: s.Step, Tool: r.Step(s.Step).Tool.String(), State: string(s.State), Action: paths.DigestText(s.Action), Outputs: paths.DigestText(s.Outputs),
+		line := builtStep{Step: s.Step, Tool: r.Step(s.Step).Tool.String(), State: string(s.State),
+			Action: paths.DigestText(s.Action), Outputs: paths.DigestText(s.Outputs),
 			Why: s.Why, DurationMS: s.Duration.Milliseconds()}
 		if s.Err != nil {
 			line.Error = fault.Of(s.Err).Text

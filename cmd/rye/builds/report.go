@@ -105,7 +105,8 @@ func (b *buildSaid) verdict(a *cli.App, made *build.Result) error {
 	for _, s := range failed[1:] {
 		f.Why = append(f.Why, fmt.Sprintf("and the step %s: %s", s.Step, b.fault(a, s).Text))
 	}
-	f.Why = append(f.Why, fmt.Sprintf("%s: %s", fault.Count(int64(len(made.Steps)), "step"), strings.Join(parts, ", ")))
+	f.Why = append(f.Why, fmt.Sprintf("%s: %s", fault.Count(int64(len(made.Steps)), "step"),
+		strings.Join(parts, ", ")))
 	if f.Details == nil {
 		f.Details = map[string]any{}
 	}

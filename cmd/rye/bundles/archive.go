@@ -55,9 +55,11 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	switch l.Where {
 	case find.InArchive:
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive already", l.Place), Hint: []string{"rye bundle verify " + fault.Quote(c.Bundle)}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive already", l.Place),
+			Hint: []string{"rye bundle verify " + fault.Quote(c.Bundle)}}
 	case find.InBinary:
-		return nil, fault.New(fault.Denied, "%q is part of the binary and unsigned: it can't be exported", find.LibraryID).On("reason", "builtin")
+		return nil, fault.New(fault.Denied, "%q is part of the binary and unsigned: it can't be exported",
+			find.LibraryID).On("reason", "builtin")
 	}
 	if err := l.Read(ctx); err != nil {
 		return nil, err
@@ -68,10 +70,12 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	p := a.Progress("writing", l.Bundle.Bytes)
 	defer p.Done()
-	ans := bundleExport{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(), File: c.Output, Files: len(l.Bundle.Files)}
+	ans := bundleExport{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(),
+		File: c.Output, Files: len(l.Bundle.Files)}
 	sum := cas.NewHasher()
 	write := func(w io.Writer) error {
-		return archive.Write(ctx, io.MultiWriter(w, sum), body, l.Bundle.Signatures, progressGetter{l.Files, p}, signs.SignerKeys(a, l.Bundle.Signatures)...)
+		return archive.Write(ctx, io.MultiWriter(w, sum), body, l.Bundle.Signatures, progressGetter{l.Files, p},
+			signs.SignerKeys(a, l.Bundle.Signatures)...)
 	}
 	if c.Output == "-" {
 		return nil, l.Changed(write(a.Term.Data))
@@ -91,7 +95,8 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	ans.Digest = sum.Digest().String()
 	p.Done()
-	a.Term.Note("exported %s@%s, %s, %s", ans.Bundle, ans.Version, fault.Count(int64(ans.Files), "file"), cli.ByteSize(float64(ans.Bytes)))
+	a.Term.Note("exported %s@%s, %s, %s", ans.Bundle, ans.Version, fault.Count(int64(ans.Files), "file"),
+		cli.ByteSize(float64(ans.Bytes)))
 	return ans, nil
 }
 
@@ -128,7 +133,8 @@ type bundleImport struct {
 
 func (i bundleImport) Text(t *cli.Terminal) {
 	t.Printf("%s\n", i.Manifest)
-	t.Note("imported %s@%s, verified, %s, %s", i.Bundle, i.Version, fault.Count(int64(i.Files), "file"), fault.Count(int64(i.Items), "item"))
+	t.Note("imported %s@%s, verified, %s, %s", i.Bundle, i.Version, fault.Count(int64(i.Files), "file"),
+		fault.Count(int64(i.Items), "item"))
 }
 
 func (c *bundleImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -151,14 +157,16 @@ func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, err
 		return nil, err
 	}
 	if l.Where != find.InArchive && l.V1 == nil {
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no archive", c.Archive), Hint: []string{"rye bundle export " + fault.Quote(l.ID), "rye bundle install " + fault.Quote(l.ID)}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no archive", c.Archive),
+			Hint: []string{"rye bundle export " + fault.Quote(l.ID), "rye bundle install " + fault.Quote(l.ID)}}
 	}
 	v.Options.Closed = c.Closed
 	r, err := take(ctx, b, l, v)
 	if err != nil {
 		return nil, err
 	}
-	return bundleImport{r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files), len(r.Vouched), r.Bytes, l.Format()}, nil
+	return bundleImport{r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files), len(r.Vouched), r.Bytes,
+		l.Format()}, nil
 }
 
 // take brings a bundle into the store.

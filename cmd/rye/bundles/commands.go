@@ -16,7 +16,8 @@ func Commands() []cli.Command {
 				"    rye bundle verify acme-deploy-1.4.0.tar.zst --signer release.pem\n    rye bundle install acme-deploy-1.4.0.tar.zst",
 		},
 		{
-			Path: "bundle create", Quiet: true, Group: "bundles", Help: "Create a bundle from the project's items and sign it.",
+			Path: "bundle create", Quiet: true, Group: "bundles",
+			Help: "Create a bundle from the project's items and sign it.",
 			More: "bundle.yaml in the project says what belongs to the bundle. Without it, the bundle has the items whose id is ID or below it. All files " +
 				"are put into the store and checked; then their list is signed and written to .ai/bundles/ID/manifest.yaml. Every problem is reported " +
 				"and then nothing is written: each item must be valid and signed by a key that the policy accepts; a file that seems to contain a secret " +
@@ -25,7 +26,9 @@ func Commands() []cli.Command {
 				"since: it shows the changes and asks.\n\nExamples:\n\n    rye bundle create\n    rye bundle create acme/deploy --dry-run\n" +
 				"    rye bundle create --sign\n    rye bundle create --sign tool:acme/fetch 'directive:acme/*'",
 			Aka: []string{"bundle make", "bundle build", "bundle new", "pack"},
-			New: func() cli.Runner { return new(BundleCreateRun) }, Schema: "bundle-create/1", Output: &BundleCreated{},
+			New: func() cli.Runner {
+				return new(BundleCreateRun)
+			}, Schema: "bundle-create/1", Output: &BundleCreated{},
 		},
 		{
 			Path: "bundle verify", Group: "bundles", Help: "Verify a bundle's files and signatures.",
@@ -42,15 +45,19 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(BundleVerifyRun) }, Schema: "bundle-verify/1", Output: &BundleReport{},
 		},
 		{
-			Path: "bundle inspect", Group: "bundles", Help: "Show a bundle's contents and the permissions it declares.",
+			Path: "bundle inspect", Group: "bundles",
+			Help: "Show a bundle's contents and the permissions it declares.",
 			More: "It reads the whole bundle without verifying, running or writing anything. It lists what can be executed, and every host, path, secret " +
 				"and capability that the items name. rye bundle verify shows who signed it.\n\nExamples:\n\n    rye bundle inspect deploy.tar.zst\n" +
 				"    rye bundle inspect acme/deploy --json",
 			Aka: []string{"bundle show", "bundle info", "bundle cat"},
-			New: func() cli.Runner { return new(BundleInspectRun) }, Schema: "bundle-inspect/1", Output: &BundleInspection{},
+			New: func() cli.Runner {
+				return new(BundleInspectRun)
+			}, Schema: "bundle-inspect/1", Output: &BundleInspection{},
 		},
 		{
-			Path: "bundle list", Group: "bundles", Help: "List the project's bundles, installed bundles and the library.",
+			Path: "bundle list", Group: "bundles",
+			Help: "List the project's bundles, installed bundles and the library.",
 			More: "It shows what the manifests say, without verifying it. --all also lists the bundles in the store.\n\nExamples:\n\n" +
 				"    rye bundle list\n    rye bundle list --all --json",
 			Aka: []string{"bundle ls"},
@@ -69,7 +76,9 @@ func Commands() []cli.Command {
 			More: "The bundle is verified first, except for the signatures of its manifest. Other signatures stay, and no id changes. The bundle must be " +
 				"in the project or in the store.\n\nExamples:\n\n    rye bundle cosign acme/deploy\n    rye bundle cosign acme/deploy --key release",
 			Aka: []string{"bundle sign", "cosign"},
-			New: func() cli.Runner { return new(bundleCosignRun) }, Schema: "bundle-cosign/1", Output: bundleCosigned{},
+			New: func() cli.Runner {
+				return new(bundleCosignRun)
+			}, Schema: "bundle-cosign/1", Output: bundleCosigned{},
 		},
 		{
 			Path: "bundle export", Group: "bundles", Help: "Write a bundle to an archive.",
@@ -80,7 +89,8 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(bundleExportRun) }, Schema: "bundle-export/1", Output: bundleExport{},
 		},
 		{
-			Path: "bundle index", Quiet: true, Group: "bundles", Help: "Create or update the index of a directory of archives.",
+			Path: "bundle index", Quiet: true, Group: "bundles",
+			Help: "Create or update the index of a directory of archives.",
 			More: "The index (index.yaml) is a signed list of the bundles whose archives (.tar.zst, .rye) are in DIR or below it. Projects use the " +
 				"directory, or the https address of its index.yaml, as a source of bundles.\n\nEvery archive is verified first; if one is refused, " +
 				"nothing is written. A listed version never changes: another bundle with the same id and version is refused. Each change raises the " +
@@ -91,7 +101,8 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(bundleIndexRun) }, Schema: "bundle-index/1", Output: bundleIndexed{},
 		},
 		{
-			Path: "bundle import", Quiet: true, Group: "bundles", Help: "Verify an archive and import it into the store.",
+			Path: "bundle import", Quiet: true, Group: "bundles",
+			Help: "Verify an archive and import it into the store.",
 			More: "The manifest is verified before anything else is read. The bundle gets its name in the store only after everything is verified, as by " +
 				"rye bundle verify. To use it, run rye bundle install.\n\nGive a v1 bundle as the directory that holds its .ai; the policy must accept " +
 				"v1 for its name.\n\nExamples:\n\n    rye bundle import deploy.tar.zst\n    rye bundle import - --signer release.pem < deploy.tar.zst",
@@ -99,13 +110,16 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(bundleImportRun) }, Schema: "bundle-import/1", Output: bundleImport{},
 		},
 		{
-			Path: "bundle install", Quiet: true, Group: "bundles", Help: "Verify a bundle and install it for use outside projects.",
+			Path: "bundle install", Quiet: true, Group: "bundles",
+			Help: "Verify a bundle and install it for use outside projects.",
 			More: "The installed version of a bundle is one file in the user space, .ai/bundles/ID/manifest.yaml, which is replaced atomically. The " +
 				"files stay in the store, and rye bundle rollback goes back to earlier versions. An id or an archive never installs an older version; a " +
 				"digest or ID@VERSION does.\n\nExamples:\n\n    rye bundle install deploy.tar.zst\n    rye bundle install acme/deploy\n" +
 				"    rye bundle install blake3:…",
 			Aka: []string{"install", "bundle add", "bundle update"},
-			New: func() cli.Runner { return new(bundleInstallRun) }, Schema: "bundle-install/1", Output: bundleInstalled{},
+			New: func() cli.Runner {
+				return new(bundleInstallRun)
+			}, Schema: "bundle-install/1", Output: bundleInstalled{},
 		},
 		{
 			Path: "bundle rollback", Quiet: true, Group: "bundles", Help: "Go back to an earlier installed version.",
@@ -113,10 +127,13 @@ func Commands() []cli.Command {
 				"the version is verified as rye bundle install does.\n\nExamples:\n\n    rye bundle rollback acme/deploy\n" +
 				"    rye bundle rollback acme/deploy 1.3.0 --yes",
 			Aka: []string{"rollback", "bundle downgrade", "bundle undo"},
-			New: func() cli.Runner { return new(bundleRollbackRun) }, Schema: "bundle-rollback/1", Output: bundleInstalled{},
+			New: func() cli.Runner {
+				return new(bundleRollbackRun)
+			}, Schema: "bundle-rollback/1", Output: bundleInstalled{},
 		},
 		{
-			Path: "bundle remove", Quiet: true, Group: "bundles", Help: "Uninstall a bundle and forget its earlier versions.",
+			Path: "bundle remove", Quiet: true, Group: "bundles",
+			Help: "Uninstall a bundle and forget its earlier versions.",
 			More: "It asks first. The rollback protection stays. A digest removes a bundle from the store instead; installed bundles keep their files. " +
 				"The next rye store gc removes the files that nothing else uses.\n\nExamples:\n\n" +
 				"    rye bundle remove acme/deploy\n    rye bundle remove blake3:… --yes",
@@ -139,7 +156,9 @@ func Commands() []cli.Command {
 				"provenance. The manifest is then signed again.\n\nExamples:\n\n    rye bundle attest --embed\n" +
 				"    rye bundle attest acme/deploy --builder https://ci.example.com/release -o provenance.json",
 			Aka: []string{"attest", "bundle provenance"},
-			New: func() cli.Runner { return new(bundleAttestRun) }, Schema: "bundle-attest/1", Output: bundleEvidence{},
+			New: func() cli.Runner {
+				return new(bundleAttestRun)
+			}, Schema: "bundle-attest/1", Output: bundleEvidence{},
 		},
 	}
 }

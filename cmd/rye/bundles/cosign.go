@@ -47,7 +47,8 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	if l.Where == find.InArchive || l.Where == find.InBinary {
-		return nil, fault.New(fault.Denied, "a bundle in the %s can't be changed: sign it in the project or in the store", l.Where).
+		return nil, fault.New(fault.Denied,
+			"a bundle in the %s can't be changed: sign it in the project or in the store", l.Where).
 			Try(fault.Command("rye bundle import", c.Bundle))
 	}
 	v, err := spaces.OpenVouching(a)
@@ -64,7 +65,8 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err := change.Check(ctx); err != nil {
 		return nil, err
 	}
-	ans := bundleCosigned{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(), Key: k.Public().Fingerprint().String()}
+	ans := bundleCosigned{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(),
+		Key: k.Public().Fingerprint().String()}
 	if ans.Changed, err = change.Sign(); err != nil {
 		return nil, err
 	}
@@ -73,7 +75,8 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		if c.Key != "" {
 			again += " --key " + fault.Quote(c.Key)
 		}
-		return nil, fault.New(fault.Denied, "%q is installed and can't be changed: sign it in the store and install it again", l.ID).
+		return nil, fault.New(fault.Denied,
+			"%q is installed and can't be changed: sign it in the store and install it again", l.ID).
 			Try(again, "rye bundle install "+ans.Manifest)
 	}
 	if err := change.WriteSignatures(ctx); err != nil {
@@ -92,7 +95,9 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 }
 
 // newChange is a change of a bundle by a key.
-func newChange(b *paths.Workspace, l *find.Found, v *spaces.Vouching, k trusts.Signer, p *cli.Progress) *cosign.Change {
+func newChange(b *paths.Workspace, l *find.Found, v *spaces.Vouching, k trusts.Signer,
+	p *cli.Progress) *cosign.Change {
 	v.Options.Progress = p.Reached()
-	return &cosign.Change{Bundle: l, Verify: v.Options, Key: k.Private, Time: b.App.Clock().UTC().Truncate(time.Second), Store: b.OpenStore, Counted: p.Counted}
+	return &cosign.Change{Bundle: l, Verify: v.Options, Key: k.Private,
+		Time: b.App.Clock().UTC().Truncate(time.Second), Store: b.OpenStore, Counted: p.Counted}
 }

@@ -82,7 +82,8 @@ func (c *BundleCreated) Text(t *cli.Terminal) {
 	}
 	t.Printf("%s  %s@%s  %s\n", t.Stdout.Paint(cli.RoleGood, verb, t.Ascii), c.Bundle, c.Version, c.Manifest)
 	if !c.DryRun {
-		t.Note("%s: %s, %s, %s", c.File, fault.Count(int64(c.Files), "file"), fault.Count(int64(c.Items), "item"), cli.ByteSize(float64(c.Bytes)))
+		t.Note("%s: %s, %s, %s", c.File, fault.Count(int64(c.Files), "file"), fault.Count(int64(c.Items), "item"),
+			cli.ByteSize(float64(c.Bytes)))
 	}
 }
 
@@ -137,7 +138,8 @@ func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*making, error
 		_, err := paths.Paths(a).OpenProject()
 		return nil, err
 	}
-	m := &making{run: c, app: a, found: b, answer: &BundleCreated{DryRun: c.DryRun, Signed: []signs.SignLine{}, Problems: []check.Problem{}}}
+	m := &making{run: c, app: a, found: b, answer: &BundleCreated{DryRun: c.DryRun, Signed: []signs.SignLine{},
+		Problems: []check.Problem{}}}
 	if m.recipe, err = find.Recipe(b.Root.Root, c.ID, c.Head); err != nil {
 		return nil, err
 	}
@@ -186,9 +188,11 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 	p := a.Progress("reading", 0)
 	defer p.Done()
 	made, err := create.Create(ctx, create.Options{
-		Dir: m.found.Root.Root, Recipe: m.recipe, Trust: m.trust.Exam(), Below: below, Listed: workspace.Listing(ctx, m.trust, m.found.Root.Root).Listed,
-		Store: m.store, Sign: m.sign,
-		Cache: cache.Cache, Memory: memory, Paranoid: c.Paranoid, DryRun: c.DryRun, Lock: trust.LockPolicy, Progress: p.Reached(),
+		Dir: m.found.Root.Root, Recipe: m.recipe, Trust: m.trust.Exam(), Below: below,
+		Listed: workspace.Listing(ctx, m.trust, m.found.Root.Root).Listed,
+		Store:  m.store, Sign: m.sign,
+		Cache: cache.Cache, Memory: memory, Paranoid: c.Paranoid, DryRun: c.DryRun, Lock: trust.LockPolicy,
+		Progress: p.Reached(),
 	})
 	p.Done()
 	switch refused, ok := errors.AsType[*create.RefusedError](err); {
@@ -202,7 +206,8 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 	cache.Files.Add(int64(len(made.Files)))
 	cache.Read.Add(made.Read)
 	ans := m.answer
-	ans.Manifest, ans.File, ans.Files, ans.Items, ans.Bytes = made.ID.String(), made.Path, len(made.Files), made.Items, made.FileList.Bytes
+	ans.Manifest, ans.File, ans.Files, ans.Items, ans.Bytes = made.ID.String(), made.Path, len(made.Files), made.Items,
+		made.FileList.Bytes
 	ans.Read, ans.Written, ans.Signatures = made.Read, made.Written, len(made.Signatures)
 	if made.Written && replaced {
 		a.Term.Note("replaced the v1 manifest")
@@ -216,7 +221,8 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 
 // sign adds our signature to the manifest.
 func (m *making) sign(d *manifest.Document) error {
-	if err := cosign.SignBeside(d, m.key.Private, m.trust.Exam().Find, m.app.Clock().UTC().Truncate(time.Second)); err != nil {
+	if err := cosign.SignBeside(d, m.key.Private, m.trust.Exam().Find,
+		m.app.Clock().UTC().Truncate(time.Second)); err != nil {
 		return err
 	}
 	m.doc = *d
@@ -232,7 +238,8 @@ func (m *making) keep(ctx context.Context, made *create.Result) error {
 	if !made.Written && id.Digest == made.ID {
 		return nil
 	}
-	return install.KeepMade(ctx, m.store, &made.Bundle, made.Text, made.Tree, bundle.VerifyOptions{Trust: m.trust.Exam()})
+	return install.KeepMade(ctx, m.store, &made.Bundle, made.Text, made.Tree,
+		bundle.VerifyOptions{Trust: m.trust.Exam()})
 }
 
 // admitted says what the policy makes of the manifest. One signature may not be enough.
@@ -293,7 +300,8 @@ func (m *making) memory(ctx context.Context) (*create.Memory, error) {
 		}
 	}
 	sum := cas.Sum([]byte(m.found.Root.Root + "\x00" + m.recipe.ID))
-	return &create.Memory{Memory: admission.Memory{File: filepath.Join(dir, hex.EncodeToString(sum[:16]))}, Under: cas.Sum(under.Bytes())}, nil
+	return &create.Memory{Memory: admission.Memory{File: filepath.Join(dir, hex.EncodeToString(sum[:16]))},
+		Under: cas.Sum(under.Bytes())}, nil
 }
 
 // current refuses a bundle whose steps would make something else than is there.
@@ -312,7 +320,8 @@ func (m *making) current(ctx context.Context) error {
 	if made.OK() {
 		return nil
 	}
-	f := &fault.Error{Code: fault.Conflict, Final: true, Text: "what the steps of bundle.yaml make isn't there as they would make it now", Hint: []string{"rye build"}}
+	f := &fault.Error{Code: fault.Conflict, Final: true,
+		Text: "what the steps of bundle.yaml make isn't there as they would make it now", Hint: []string{"rye build"}}
 	var stale []string
 	for _, s := range made.Steps {
 		switch {

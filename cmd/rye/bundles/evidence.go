@@ -70,7 +70,8 @@ func (c *bundleSbomRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		write, name, kind = sbom.SPDX, sbom.SPDXName, bundle.TypeSPDX
 	}
 	var doc bytes.Buffer
-	if err := write(&doc, l.Bundle, sbom.Options{Time: timeOf(a, l.Bundle), Rye: cli.ThisVersion().Version}); err != nil {
+	if err := write(&doc, l.Bundle, sbom.Options{Time: timeOf(a, l.Bundle),
+		Rye: cli.ThisVersion().Version}); err != nil {
 		return nil, err
 	}
 	var k trusts.Signer
@@ -99,7 +100,8 @@ func timeOf(a *cli.App, b *bundle.Bundle) time.Time {
 // open finds the bundle and reads its manifest, from an archive too.
 func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*paths.Workspace, *find.Found, error) {
 	if c.Embed && c.Output != "" {
-		return nil, nil, &fault.Error{Code: fault.Validation, Text: "--embed has a place of its own: -o is for what isn't embedded"}
+		return nil, nil, &fault.Error{Code: fault.Validation,
+			Text: "--embed has a place of its own: -o is for what isn't embedded"}
 	}
 	b, l, err := paths.FindBundle(ctx, a, c.Bundle)
 	if err != nil {
@@ -109,10 +111,12 @@ func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*paths.Workspace,
 		err = l.Read(ctx)
 	}
 	if err == nil && c.Embed && l.Where != find.InProject {
-		err = &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("only the manifest of a bundle in the project is changed, and that is in: %s", l.Place)}
+		err = &fault.Error{Code: fault.Denied,
+			Text: fmt.Sprintf("only the manifest of a bundle in the project is changed, and that is in: %s", l.Place)}
 	}
 	if err == nil && l.Bundle == nil {
-		err = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive: it has to be imported first", l.Place), Hint: []string{"rye bundle import " + fault.Quote(c.Bundle)}}
+		err = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive: it has to be imported first",
+			l.Place), Hint: []string{"rye bundle import " + fault.Quote(c.Bundle)}}
 	}
 	if err != nil {
 		b.Close()
@@ -122,8 +126,10 @@ func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*paths.Workspace,
 }
 
 // finish puts a document where it belongs.
-func (c *evidenceFlags) finish(ctx context.Context, b *paths.Workspace, l *find.Found, name, kind string, doc []byte, k trusts.Signer) (cli.Answer, error) {
-	ans := bundleEvidence{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(), Type: kind, Digest: cas.Sum(doc).String(), File: c.Output, Embedded: c.Embed}
+func (c *evidenceFlags) finish(ctx context.Context, b *paths.Workspace, l *find.Found, name, kind string, doc []byte,
+	k trusts.Signer) (cli.Answer, error) {
+	ans := bundleEvidence{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(),
+		Type: kind, Digest: cas.Sum(doc).String(), File: c.Output, Embedded: c.Embed}
 	switch {
 	case c.Embed:
 		v, err := spaces.OpenVouching(b.App)
@@ -134,7 +140,8 @@ func (c *evidenceFlags) finish(ctx context.Context, b *paths.Workspace, l *find.
 		defer p.Done()
 		at, lost, err := newChange(b, l, v, k, p).Embed(ctx, name, kind, doc)
 		if lost > 0 {
-			b.App.Term.Warn("%s of the old manifest: their owners must sign the new one, by rye bundle cosign", fault.Count(int64(lost), "signature"))
+			b.App.Term.Warn("%s of the old manifest: their owners must sign the new one, by rye bundle cosign",
+				fault.Count(int64(lost), "signature"))
 		}
 		if err != nil {
 			return nil, err
@@ -167,13 +174,15 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	defer b.Close()
 	if l.Where == find.InBinary {
-		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" was made with this binary: who has built that can say how"}
+		return nil, &fault.Error{Code: fault.Denied,
+			Text: "\"rye/std\" was made with this binary: who has built that can say how"}
 	}
 	k, err := trusts.SigningKey(ctx, a, c.Key)
 	if err != nil {
 		return nil, err
 	}
-	build := provenance.Build{Builder: c.Builder, Invocation: c.Invocation, Finished: a.Clock().UTC().Truncate(time.Second)}
+	build := provenance.Build{Builder: c.Builder, Invocation: c.Invocation,
+		Finished: a.Clock().UTC().Truncate(time.Second)}
 	if build.Builder == "" {
 		build.Builder = "urn:rye:key:" + k.Public().Fingerprint().String()
 	}
@@ -191,7 +200,8 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	envelope, err := provenance.Attest(l.Bundle.FileList, at, build, k.Private)
 	if _, ok := errors.AsType[*provenance.Error](err); ok {
-		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("--builder is %q, and no URI", build.Builder),
+		return nil, &fault.Error{Code: fault.Validation, Err: err,
+			Text: fmt.Sprintf("--builder is %q, and no URI", build.Builder),
 			Hint: []string{"rye bundle attest --builder https://ci.example.com/release"}}
 	}
 	if err != nil {

@@ -25,7 +25,8 @@ type bundleIndexRun struct {
 type bundleIndexed struct{ *publish.Result }
 
 func (i bundleIndexed) Text(t *cli.Terminal) {
-	what := fmt.Sprintf("%s  index:%s, issue %d: %s, %s", i.File, i.Name, i.Counter, fault.Count(int64(i.Bundles), "bundle"), fault.Count(int64(i.Versions), "version"))
+	what := fmt.Sprintf("%s  index:%s, issue %d: %s, %s", i.File, i.Name, i.Counter,
+		fault.Count(int64(i.Bundles), "bundle"), fault.Count(int64(i.Versions), "version"))
 	if !i.Changed {
 		t.Note("unchanged  %s", what)
 		return
@@ -67,8 +68,10 @@ func (c *bundleIndexRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	v.Options.Closed = c.Closed
 	p := a.Progress("verifying", 0)
 	defer p.Done()
-	r, err := publish.Publish(ctx, publish.Options{Dir: dir.Value, Shown: c.Dir, Name: c.Name, Expires: expires, Key: k.Private, Finder: b.Finder(ctx),
-		Verify: v.Options, Journal: paths.Lists(a).Journal(), Clock: a.Clock, Counted: p.Counted, Note: a.Term.Note, Warn: a.Term.Warn})
+	r, err := publish.Publish(ctx, publish.Options{Dir: dir.Value, Shown: c.Dir, Name: c.Name, Expires: expires,
+		Key: k.Private, Finder: b.Finder(ctx),
+		Verify: v.Options, Journal: paths.Lists(a).Journal(), Clock: a.Clock, Counted: p.Counted, Note: a.Term.Note,
+		Warn: a.Term.Warn})
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,8 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 		return ans, err
 	}
 	if n.Bundle == nil {
-		f := &fault.Error{Code: fault.Parsing, Text: fmt.Sprintf("no readable manifest in %q", l.Place), Details: map[string]any{"failures": ans.Failures}}
+		f := &fault.Error{Code: fault.Parsing, Text: fmt.Sprintf("no readable manifest in %q", l.Place),
+			Details: map[string]any{"failures": ans.Failures}}
 		for _, line := range ans.Failures {
 			f.Why = append(f.Why, line.Text())
 		}
@@ -90,14 +91,16 @@ func corrupt(l *find.Found, all []*bundle.Failure) error {
 	for _, f := range all {
 		if l.Where == find.InArchive && (f.Check == bundle.CheckArchive || f.Check == bundle.CheckDigest) {
 			found := f.Finding()
-			return fault.New(fault.Integrity, "%q: %s", l.Place, found.Text()).Because(found.Compared()...).On("failures", bundle.Findings(all)).From(f)
+			return fault.New(fault.Integrity, "%q: %s", l.Place,
+				found.Text()).Because(found.Compared()...).On("failures", bundle.Findings(all)).From(f)
 		}
 	}
 	return nil
 }
 
 func newBundleInspection(l *find.Found, n *bundle.Inspection) *BundleInspection {
-	ans := &BundleInspection{Inspection: n, Bundle: l.ID, Where: l.Where, Place: l.Place, Trust: "unverified", Format: sign.V2.String(), Failures: bundle.Findings(n.Failures)}
+	ans := &BundleInspection{Inspection: n, Bundle: l.ID, Where: l.Where, Place: l.Place, Trust: "unverified",
+		Format: sign.V2.String(), Failures: bundle.Findings(n.Failures)}
 	if l.V1 != nil {
 		ans.Format = sign.V1.String()
 	}
@@ -105,8 +108,10 @@ func newBundleInspection(l *find.Found, n *bundle.Inspection) *BundleInspection 
 	if b == nil {
 		return ans
 	}
-	ans.Bundle, ans.Version, ans.Manifest, ans.Files, ans.Bytes = b.BundleID, b.Version, b.ID.String(), b.Files, b.Bytes
-	ans.Description, ans.License, ans.Entrypoint, ans.Expires = b.Description, b.License, b.Entrypoint, yamltree.DateText(b.Expires)
+	ans.Bundle, ans.Version, ans.Manifest, ans.Files, ans.Bytes = b.BundleID, b.Version, b.ID.String(), b.Files,
+		b.Bytes
+	ans.Description, ans.License, ans.Entrypoint, ans.Expires = b.Description, b.License, b.Entrypoint,
+		yamltree.DateText(b.Expires)
 	ans.Requires, ans.SignedBy = b.Requires, b.SignedBy()
 	return ans
 }
@@ -117,8 +122,10 @@ func (n *BundleInspection) Text(t *cli.Terminal) {
 		return
 	}
 	t.Note("nothing here is verified: this is what the bundle says of itself")
-	rows := [][]string{{"bundle", n.Bundle + "@" + n.Version}, {"manifest", n.Manifest}, {"in", n.Place + " (" + n.Where + ")"}}
-	for _, line := range [][]string{{"description", n.Description}, {"license", n.License}, {"entrypoint", n.Entrypoint}, {"expires", n.Expires}} {
+	rows := [][]string{{"bundle", n.Bundle + "@" + n.Version}, {"manifest", n.Manifest},
+		{"in", n.Place + " (" + n.Where + ")"}}
+	for _, line := range [][]string{{"description", n.Description}, {"license", n.License},
+		{"entrypoint", n.Entrypoint}, {"expires", n.Expires}} {
 		if line[1] != "" {
 			rows = append(rows, line)
 		}
@@ -148,7 +155,8 @@ func (n *BundleInspection) Text(t *cli.Terminal) {
 	for _, m := range []struct {
 		what string
 		all  []bundle.Mention
-	}{{"can be executed", n.Executable}, {"what runs, or is sent", n.Runs}, {"hosts", n.Hosts}, {"paths on the machine", n.Places}, {"secrets", n.Secrets},
+	}{{"can be executed", n.Executable}, {"what runs, or is sent", n.Runs}, {"hosts", n.Hosts},
+		{"paths on the machine", n.Places}, {"secrets", n.Secrets},
 		{"capabilities", n.Capabilities}, {"runs on, from outside", n.Outside}} {
 		PrintMentions(t, m.what, m.all)
 	}

@@ -70,7 +70,8 @@ func (c *bundleInstallRun) install(ctx context.Context, a *cli.App) (cli.Answer,
 	var id cas.Digest
 	switch l.Where {
 	case find.InBinary:
-		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" is part of every rye: it is there already", Details: map[string]any{"reason": "builtin"}}
+		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" is part of every rye: it is there already",
+			Details: map[string]any{"reason": "builtin"}}
 	case find.InArchive, find.InProject:
 		r, err := take(ctx, b, l, v)
 		if err != nil {
@@ -84,7 +85,8 @@ func (c *bundleInstallRun) install(ctx context.Context, a *cli.App) (cli.Answer,
 }
 
 // installBundle makes a bundle of the store the installed one.
-func installBundle(ctx context.Context, b *paths.Workspace, r install.Request, v *spaces.Vouching) (cli.Answer, error) {
+func installBundle(ctx context.Context, b *paths.Workspace, r install.Request, v *spaces.Vouching) (cli.Answer,
+	error) {
 	s, err := b.OpenStore(true)
 	if err != nil {
 		return nil, err
@@ -118,7 +120,8 @@ func isUnreadablePointer(err error) bool {
 }
 
 func newBundleInstalled(r *bundle.Report, before *install.Installed) bundleInstalled {
-	ans := bundleInstalled{Bundle: r.BundleID, Version: r.Version, Manifest: r.ID.String(), Changed: true, Items: len(r.Vouched)}
+	ans := bundleInstalled{Bundle: r.BundleID, Version: r.Version, Manifest: r.ID.String(), Changed: true,
+		Items: len(r.Vouched)}
 	if before != nil && before.Bundle != nil {
 		ans.Changed = before.ID != r.ID
 		if ans.Changed {
@@ -159,7 +162,8 @@ func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	at, err := space.Get(c.Bundle)
 	if isUnreadablePointer(err) {
-		at, err = &install.Installed{Bundle: &bundle.Bundle{FileList: &manifest.FileList{BundleID: c.Bundle, Version: "?"}}}, nil
+		at, err = &install.Installed{Bundle: &bundle.Bundle{FileList: &manifest.FileList{BundleID: c.Bundle,
+			Version: "?"}}}, nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		f := fault.Of(err)
@@ -208,7 +212,8 @@ func (c *bundleRemoveRun) forget(ctx context.Context, b *paths.Workspace) (cli.A
 	if l.V1 != nil {
 		name = install.V1Ref(l.Bundle.ID)
 	}
-	if err := b.App.Confirm(ctx, fmt.Sprintf("remove %s@%s from the store?", l.Bundle.BundleID, l.Bundle.Version)); err != nil {
+	if err := b.App.Confirm(ctx, fmt.Sprintf("remove %s@%s from the store?", l.Bundle.BundleID,
+		l.Bundle.Version)); err != nil {
 		return nil, err
 	}
 	for _, ref := range []string{name, name + "/files", name + "/evidence"} {
@@ -241,7 +246,9 @@ func CompleteVersions(ctx context.Context, a *cli.App) (out []cli.Candidate) {
 	defer b.Close()
 	all, _ := b.Finder(ctx).AllInstalled(ctx)
 	for _, at := range all {
-		out = append(out, cli.Offer(at.Previous, func(v install.Version) (string, string) { return v.Version, at.BundleID + " " + v.ID.Short() })...)
+		out = append(out, cli.Offer(at.Previous, func(v install.Version) (string, string) {
+			return v.Version, at.BundleID + " " + v.ID.Short()
+		})...)
 	}
 	return out
 }
@@ -264,7 +271,8 @@ func (c *bundleRollbackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, er
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Confirm(ctx, fmt.Sprintf("roll %s back from %s to %s?", at.BundleID, at.Version, to.Version)); err != nil {
+	if err := a.Confirm(ctx, fmt.Sprintf("roll %s back from %s to %s?", at.BundleID, at.Version,
+		to.Version)); err != nil {
 		return nil, err
 	}
 	s, err := b.OpenStore(true)
@@ -293,7 +301,8 @@ func (c *bundleRollbackRun) target(at *install.Installed) (install.Version, erro
 	var fit []install.Version
 	for _, p := range at.Previous {
 		switch {
-		case c.To == "" && manifest.CompareVersions(p.Version, at.Version) < 0 && len(fit) == 0, c.To != "" && (c.To == p.Version || c.To == p.ID.String()):
+		case c.To == "" && manifest.CompareVersions(p.Version, at.Version) < 0 && len(fit) == 0, c.To != "" &&
+			(c.To == p.Version || c.To == p.ID.String()):
 			fit = append(fit, p)
 		}
 	}
@@ -305,11 +314,13 @@ func (c *bundleRollbackRun) target(at *install.Installed) (install.Version, erro
 	case len(fit) == 1:
 		return fit[0], nil
 	case len(fit) > 1:
-		f.Code, f.Text = fault.Ambiguous, fmt.Sprintf("several bundles were installed as %s@%s: a digest tells them apart", at.BundleID, c.To)
+		f.Code, f.Text = fault.Ambiguous,
+			fmt.Sprintf("several bundles were installed as %s@%s: a digest tells them apart", at.BundleID, c.To)
 	case c.To == at.Version || c.To == at.ID.String():
 		f.Code, f.Text = fault.Validation, fmt.Sprintf("%s@%s is the installed one", at.BundleID, at.Version)
 	case c.To == "":
-		f.Code, f.Text = fault.NotFound, fmt.Sprintf("no version of %q before %s was installed", at.BundleID, at.Version)
+		f.Code, f.Text = fault.NotFound, fmt.Sprintf("no version of %q before %s was installed", at.BundleID,
+			at.Version)
 	default:
 		f.Code, f.Text = fault.NotFound, fmt.Sprintf("%q was never installed as %q", at.BundleID, c.To)
 	}

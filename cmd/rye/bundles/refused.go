@@ -45,10 +45,14 @@ func (m *making) refused(e *create.RefusedError) (cli.Answer, error) {
 			same = fault.Validation
 		}
 	}
-	f := &fault.Error{Code: same, Text: fmt.Sprintf("the bundle %q is refused: %s", m.recipe.ID, fault.Count(int64(n), "problem")), Err: e}
+	f := &fault.Error{Code: same, Text: fmt.Sprintf("the bundle %q is refused: %s", m.recipe.ID,
+		fault.Count(int64(n), "problem")), Err: e}
 	if empty && len(m.recipe.Include) == 0 {
-		f.Why = append(f.Why, fmt.Sprintf("without include, items belong to it whose id is %q or below it, as in tool:%s/run", m.recipe.ID, m.recipe.ID),
-			"a "+recipe.File+" says which others do:", "id: "+m.recipe.ID, "version: "+m.recipe.Version, "include: [\".ai/**\"]")
+		f.Why = append(f.Why,
+			fmt.Sprintf("without include, items belong to it whose id is %q or below it, as in tool:%s/run",
+				m.recipe.ID, m.recipe.ID),
+			"a "+recipe.File+" says which others do:", "id: "+m.recipe.ID, "version: "+m.recipe.Version,
+			"include: [\".ai/**\"]")
 	}
 	if slices.Sort(secrets); len(secrets) > 0 {
 		f.Why = append(f.Why, "if that is no secret, "+recipe.File+" says so:", "allow-secret:")
@@ -78,8 +82,9 @@ func (m *making) refused(e *create.RefusedError) (cli.Answer, error) {
 // unused adds a warning for each pattern of bundle.yaml that matches nothing.
 func (m *making) unused(all []*recipe.UnusedError) {
 	for _, e := range all {
-		m.answer.Problems = append(m.answer.Problems, check.Problem{Severity: check.Warning, Code: fault.Validation, Space: find.InProject,
-			File: recipe.File, Line: e.Line, Column: e.Column, Field: e.Field, Message: e.Error()})
+		m.answer.Problems = append(m.answer.Problems,
+			check.Problem{Severity: check.Warning, Code: fault.Validation, Space: find.InProject,
+				File: recipe.File, Line: e.Line, Column: e.Column, Field: e.Field, Message: e.Error()})
 	}
 }
 
@@ -106,13 +111,15 @@ func (m *making) problem(p *create.Problem) {
 		at.Code = fault.Validation
 	}
 	if errors.Is(p.Err, create.ErrEntrypoint) {
-		at.Field, at.Message = "entrypoint", fmt.Sprintf("%q, the entrypoint, is no item of the bundle", m.recipe.Entrypoint)
+		at.Field, at.Message = "entrypoint", fmt.Sprintf("%q, the entrypoint, is no item of the bundle",
+			m.recipe.Entrypoint)
 	}
 	if e, ok := errors.AsType[*recipe.UnusedError](p.Err); ok {
 		at.Line, at.Column, at.Field = e.Line, e.Column, e.Field
 	}
 	if s, ok := errors.AsType[*create.SecretError](p.Err); ok {
-		at.Line, at.Column, at.Message = s.Line, s.Column, fmt.Sprintf("looks like a secret (%s): %s", s.Rule, s.Excerpt)
+		at.Line, at.Column, at.Message = s.Line, s.Column,
+			fmt.Sprintf("looks like a secret (%s): %s", s.Rule, s.Excerpt)
 		if s.Line == 0 {
 			at.Message = fmt.Sprintf("files of this name hold secrets (%s)", s.Excerpt)
 		}

@@ -14,7 +14,8 @@ import (
 // library verifies rye/std: its files against its manifest, and its items against the policy, if there is one.
 func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *find.Found) (cli.Answer, error) {
 	if len(c.Signer)+len(c.Require)+len(c.Statement) > 0 {
-		return nil, fault.New(fault.Validation, "%q is part of this binary and has no other signer", find.LibraryID).Try("rye bundle verify " + find.LibraryID)
+		return nil, fault.New(fault.Validation, "%q is part of this binary and has no other signer",
+			find.LibraryID).Try("rye bundle verify " + find.LibraryID)
 	}
 	t, err := paths.OpenTrust(a)
 	if err != nil && !trust.IsMissing(err) {

@@ -13,9 +13,11 @@ import (
 )
 
 // verifyV1 verifies a v1 bundle and reports as for v2.
-func (c *BundleVerifyRun) verifyV1(ctx context.Context, b *paths.Workspace, l *find.Found, v *spaces.Vouching) (cli.Answer, error) {
+func (c *BundleVerifyRun) verifyV1(ctx context.Context, b *paths.Workspace, l *find.Found,
+	v *spaces.Vouching) (cli.Answer, error) {
 	if len(c.Require)+len(c.Statement) > 0 {
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a v1 bundle, which has no evidence", l.ID)}
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("%q is a v1 bundle, which has no evidence", l.ID)}
 	}
 	p := b.App.Progress("verifying", 0)
 	defer p.Done()

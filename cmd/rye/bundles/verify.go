@@ -34,19 +34,20 @@ type BundleVerifyRun struct {
 
 // BundleReport is what was looked at, who vouches, and all that is wrong.
 type BundleReport struct {
-	Bundle    string               `json:"bundle"`
-	Version   string               `json:"version"`
-	Manifest  string               `json:"manifest"` // its id
-	Where     string               `json:"where"`    // "project", "installed", "store", "archive", "binary"
-	Place     string               `json:"place"`
-	Allowed   bool                 `json:"allowed"`
-	Trust     string               `json:"trust"` // "signed", "builtin", "unsigned", "refused"
-	Files     int64                `json:"files"` // as the manifest says
-	Of        int                  `json:"of_files"`
-	Bytes     int64                `json:"bytes"`
-	Items     int                  `json:"items"` // that hold
-	Extra     bool                 `json:"extra_allowed"`
-	Never     []string             `json:"never_bundled"` // files beside the bundle that no bundle ever has; they were not read
+	Bundle   string `json:"bundle"`
+	Version  string `json:"version"`
+	Manifest string `json:"manifest"` // its id
+	Where    string `json:"where"`    // "project", "installed", "store", "archive", "binary"
+	Place    string `json:"place"`
+	Allowed  bool   `json:"allowed"`
+	Trust    string `json:"trust"` // "signed", "builtin", "unsigned", "refused"
+	Files    int64  `json:"files"` // as the manifest says
+	Of       int    `json:"of_files"`
+	Bytes    int64  `json:"bytes"`
+	Items    int    `json:"items"` // that hold
+	Extra    bool   `json:"extra_allowed"`
+	// files beside the bundle that no bundle ever has; they were not read
+	Never     []string             `json:"never_bundled"`
 	Rule      string               `json:"rule"`
 	Count     int                  `json:"count"`
 	Threshold int                  `json:"threshold"`
@@ -155,7 +156,8 @@ func (c *BundleVerifyRun) answer(a *cli.App, ans *BundleReport, failures []*bund
 }
 
 func newBundleReport(l *find.Found, v *spaces.Vouching, r *bundle.Report) *BundleReport {
-	ans := &BundleReport{found: l, Bundle: l.ID, Format: l.Format(), Where: l.Where, Place: l.Place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
+	ans := &BundleReport{found: l, Bundle: l.ID, Format: l.Format(), Where: l.Where, Place: l.Place, Trust: "refused",
+		Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
 		Requires: v.Options.Needs, Origin: "--signer", Never: r.Never}
 	if v.Trust != nil {
 		root := v.Trust.Root
@@ -174,7 +176,8 @@ func newBundleReport(l *find.Found, v *spaces.Vouching, r *bundle.Report) *Bundl
 	}
 	if e := r.Manifest; e != nil {
 		d := &e.Decision
-		ans.Rule, ans.Count, ans.Threshold, ans.Warnings = d.Rule, d.Count, d.Threshold, append(ans.Warnings, d.Warnings...)
+		ans.Rule, ans.Count, ans.Threshold, ans.Warnings = d.Rule, d.Count, d.Threshold,
+			append(ans.Warnings, d.Warnings...)
 		if v.Trust != nil {
 			au := v.Trust.Root
 			if d.Project && v.Trust.Project != nil {
@@ -223,7 +226,8 @@ func (r *BundleReport) fault(all []*bundle.Failure) *fault.Error {
 	if len(all) == 0 {
 		return nil
 	}
-	f := &fault.Error{Text: fmt.Sprintf("the bundle %q is refused: %s", cmp.Or(r.name(), r.Place), fault.Count(int64(len(all)), "failure")), Details: map[string]any{"failures": r.Failures}}
+	f := &fault.Error{Text: fmt.Sprintf("the bundle %q is refused: %s", cmp.Or(r.name(), r.Place),
+		fault.Count(int64(len(all)), "failure")), Details: map[string]any{"failures": r.Failures}}
 	var codes []fault.Code
 	for i, l := range r.Failures {
 		codes = append(codes, l.Code)
@@ -271,7 +275,8 @@ func (r *BundleReport) Text(t *cli.Terminal) {
 			files += " but " + fault.Count(int64(n), "thing") + " that no bundle holds"
 		}
 	}
-	rows = append(rows, [][]string{{"  in", r.Place + " (" + r.Where + ")"}, {"  files", files}, {"  items", r.itemWords()}}...)
+	rows = append(rows, [][]string{{"  in", r.Place + " (" + r.Where + ")"}, {"  files", files},
+		{"  items", r.itemWords()}}...)
 	for _, name := range r.Never[:min(len(r.Never), fault.MaxLines)] {
 		rows = append(rows, []string{"  beside", name})
 	}
@@ -302,7 +307,8 @@ func (r *BundleReport) Text(t *cli.Terminal) {
 	case r.Trust == "builtin":
 		rows = append(rows, []string{"  rule", "it is part of this binary, which vouches for it"})
 	case r.Policy == "":
-		rows = append(rows, []string{"  rule", fmt.Sprintf("%d of the keys given, %s needed", r.Count, fault.Count(int64(r.Threshold), "key"))})
+		rows = append(rows, []string{"  rule", fmt.Sprintf("%d of the keys given, %s needed", r.Count,
+			fault.Count(int64(r.Threshold), "key"))})
 	default:
 		rows = append(rows, []string{"  rule", spaces.RuleText(r.Rule, r.Threshold, r.Count)})
 		rows = append(rows, []string{"  policy", fmt.Sprintf("%s (%s)", r.Policy, r.Origin)})

@@ -88,7 +88,8 @@ func (c *acceptRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	st.CheckStubs(s.Name, s.Spec, changes)
-	x := &Accepted{Name: c.Name, Key: k.Public().Fingerprint().String(), Tools: []catalog.Change{}, Written: []string{}, Removed: []string{},
+	x := &Accepted{Name: c.Name, Key: k.Public().Fingerprint().String(), Tools: []catalog.Change{},
+		Written: []string{}, Removed: []string{},
 		Left: []string{}, DryRun: c.DryRun, next: o.next(s.Item.Space, s.Name)}
 	chosen, err := c.choose(changes, x)
 	if err != nil {
@@ -138,7 +139,8 @@ func (c *acceptRun) choose(changes []catalog.Change, x *Accepted) (chosen []*cat
 }
 
 // write writes exactly what was shown, in place of the items that it was shown against.
-func (c *acceptRun) write(ctx context.Context, a *cli.App, o *opened, s *catalog.Server, st *catalog.Stage, chosen []*catalog.Change, x *Accepted, k catalog.Key) error {
+func (c *acceptRun) write(ctx context.Context, a *cli.App, o *opened, s *catalog.Server, st *catalog.Stage,
+	chosen []*catalog.Change, x *Accepted, k catalog.Key) error {
 	space := s.Item.Space
 	unlock, err := paths.Alone(ctx, a, space.Level == ai.User)
 	if err != nil {

@@ -122,7 +122,8 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	ans := &Added{File: o.Name(space, s.Item.Path), Key: k.Public().Fingerprint().String(), DryRun: c.DryRun, Tools: []catalog.Change{},
+	ans := &Added{File: o.Name(space, s.Item.Path), Key: k.Public().Fingerprint().String(), DryRun: c.DryRun,
+		Tools:   []catalog.Change{},
 		Written: []string{}, Quarantined: []string{}, name: c.Name, next: o.next(space, c.Name)}
 	if ans.Server, err = consent(ctx, st, s); err != nil {
 		return nil, err
@@ -146,8 +147,10 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	st.CheckStubs(c.Name, spec, ans.Tools)
 	chosen := c.choose(a, announced, ans, others)
 	if flags.AnyCritical(announced.Flags(others)) && !c.AcceptCritical {
-		return nil, fault.New(fault.Denied, "%s hides something in what it says of itself", s.Item.Ref).On("reason", "critical").On("name", c.Name).
-			Because("critical warnings about a tool keep that tool out; these are about the server").Try(a.With("--accept-critical"))
+		return nil, fault.New(fault.Denied, "%s hides something in what it says of itself", s.Item.Ref).On("reason",
+			"critical").On("name", c.Name).
+			Because("critical warnings about a tool keep that tool out; these are about the server").
+			Try(a.With("--accept-critical"))
 	}
 	if err := a.Confirm(ctx, fmt.Sprintf("Sign %s as items of %s?", tools(len(chosen)), s.Item.Ref)); err != nil {
 		return nil, err
@@ -183,7 +186,8 @@ func (c *addRun) spec() (*catalog.Spec, error) {
 	case c.HTTP != "" && (c.Stdio || len(c.Command) > 0):
 		return nil, fault.New(fault.Validation, "--http and a command exclude each other").Try("rye help mcp add")
 	case c.HTTP == "" && len(c.Command) == 0:
-		return nil, fault.New(fault.Validation, "what is the server? Give a command after --, --npm or --http").Try("rye help mcp add")
+		return nil, fault.New(fault.Validation, "what is the server? Give a command after --, --npm or --http").
+			Try("rye help mcp add")
 	case len(c.Command) > 0:
 		s.Command, s.Args = c.Command[0], c.Command[1:]
 	}
@@ -237,7 +241,8 @@ func pairs(flag, sep string, list []string) (map[string]string, error) {
 	for _, text := range list {
 		name, value, ok := strings.Cut(text, sep)
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, fault.New(fault.Validation, "%s is %q, and not NAME%sVALUE", flag, text, sep).Try("rye help mcp add")
+			return nil, fault.New(fault.Validation, "%s is %q, and not NAME%sVALUE", flag, text,
+				sep).Try("rye help mcp add")
 		}
 		if _, twice := out[name]; twice {
 			return nil, fault.New(fault.Validation, "%s gives %q twice", flag, name)
@@ -282,9 +287,12 @@ func (c *addRun) open(ctx context.Context, a *cli.App) (*opened, *ai.Space, erro
 
 // free refuses a name that a server of the space has, or whose directory has tools.
 func (c *addRun) free(ctx context.Context, o *opened, space *ai.Space) error {
-	if slices.ContainsFunc(o.servers, func(s *catalog.Server) bool { return s.Name == c.Name && s.Item != nil && s.Item.Space == space }) {
+	if slices.ContainsFunc(o.servers, func(s *catalog.Server) bool {
+		return s.Name == c.Name && s.Item != nil && s.Item.Space == space
+	}) {
 		return fault.New(fault.Validation, "the server %q exists already", c.Name).
-			Try(fault.Command("rye mcp refresh", c.Name), fault.Command("rye mcp remove", c.Name)).On("reason", "exists").On("name", c.Name)
+			Try(fault.Command("rye mcp refresh", c.Name), fault.Command("rye mcp remove", c.Name)).On("reason",
+			"exists").On("name", c.Name)
 	}
 	if err := o.CheckFree(ctx, catalog.ServerRef(c.Name), space); err != nil {
 		return err
@@ -303,7 +311,8 @@ func (c *addRun) free(ctx context.Context, o *opened, space *ai.Space) error {
 }
 
 // server stages the item of the server.
-func (c *addRun) server(ctx context.Context, st *catalog.Stage, spec *catalog.Spec, k catalog.Key) (*catalog.Server, error) {
+func (c *addRun) server(ctx context.Context, st *catalog.Stage, spec *catalog.Spec, k catalog.Key) (*catalog.Server,
+	error) {
 	for _, f := range c.beside(spec) {
 		if err := st.Put(f.Path, f.Bytes); err != nil {
 			return nil, err
@@ -331,10 +340,13 @@ func consent(ctx context.Context, st *catalog.Stage, s *catalog.Server) (*Consen
 	return newConsent(s.Spec, p), nil
 }
 
-// choose shows the tools, and returns those that are written: not what has a critical warning, and not what can't be an item.
-func (c *addRun) choose(a *cli.App, announced *catalog.Announcement, ans *Added, others map[string][]string) (chosen []*catalog.Change) {
-	a.Term.Say("", "%s announces %s, %s and %s:", []any{ans.Server.Ref, tools(len(ans.Tools)), fault.Count(int64(len(announced.Prompts)), "prompt"),
-		fault.Count(int64(len(announced.Resources)), "resource")})
+// choose shows the tools, and returns those that are written: not what has a critical warning, and not what can't be
+// an item.
+func (c *addRun) choose(a *cli.App, announced *catalog.Announcement, ans *Added,
+	others map[string][]string) (chosen []*catalog.Change) {
+	a.Term.Say("", "%s announces %s, %s and %s:",
+		[]any{ans.Server.Ref, tools(len(ans.Tools)), fault.Count(int64(len(announced.Prompts)), "prompt"),
+			fault.Count(int64(len(announced.Resources)), "resource")})
 	for i := range ans.Tools {
 		t := &ans.Tools[i]
 		sayLines(a, newLines(t))
@@ -359,7 +371,8 @@ func (c *addRun) choose(a *cli.App, announced *catalog.Announcement, ans *Added,
 }
 
 // install writes what was staged.
-func (c *addRun) install(ctx context.Context, a *cli.App, space *ai.Space, announced *catalog.Announcement, ans *Added, server *catalog.Server, all []*ai.Item) (cli.Answer, error) {
+func (c *addRun) install(ctx context.Context, a *cli.App, space *ai.Space, announced *catalog.Announcement, ans *Added,
+	server *catalog.Server, all []*ai.Item) (cli.Answer, error) {
 	unlock, err := paths.Alone(ctx, a, space.Level == ai.User)
 	if err != nil {
 		return nil, err
@@ -377,7 +390,8 @@ func (c *addRun) install(ctx context.Context, a *cli.App, space *ai.Space, annou
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Put(c.Name, &catalog.Known{Space: space.Dir, Server: catalog.ID(server.Item), At: a.Now().UTC(), Announcement: announced}); err != nil {
+	if err := m.Put(c.Name, &catalog.Known{Space: space.Dir, Server: catalog.ID(server.Item), At: a.Now().UTC(),
+		Announcement: announced}); err != nil {
 		return nil, err
 	}
 	items := append([]*ai.Item{server.Item}, all...)

@@ -23,7 +23,8 @@ type Consent struct {
 
 func newConsent(s *catalog.Spec, p *exec.Plan) *Consent {
 	r := session.NewReport(p)
-	c := &Consent{Ref: r.Ref, Transport: s.Transport, Executables: s.Executables(), Programs: append(r.Pinned, r.Unpinned...), Grants: r.Grants,
+	c := &Consent{Ref: r.Ref, Transport: s.Transport, Executables: s.Executables(),
+		Programs: append(r.Pinned, r.Unpinned...), Grants: r.Grants,
 		Sandbox: r.Sandbox.Need}
 	if c.Packages = r.Packages; c.Packages == nil {
 		c.Packages = []packages.Artifact{}
@@ -45,7 +46,8 @@ func (c *Consent) rows() (rows [][]string) {
 	for _, p := range c.Packages {
 		rows = append(rows, []string{"package", p.Name + "  blake3:" + p.Digest.Short()})
 	}
-	return append(rows, grantRows(c.Grants.Read, c.Grants.Write, c.Grants.Network, c.Grants.Secrets, c.Grants.Withheld)...)
+	return append(rows, grantRows(c.Grants.Read, c.Grants.Write, c.Grants.Network, c.Grants.Secrets,
+		c.Grants.Withheld)...)
 }
 
 func grantRows(read, write, network, secrets, withheld []string) [][]string {
@@ -55,9 +57,11 @@ func grantRows(read, write, network, secrets, withheld []string) [][]string {
 		}
 		return strings.Join(all, ", ")
 	}
-	rows := [][]string{{"reads", list(read)}, {"writes", list(write)}, {"network", list(network)}, {"secrets", list(secrets)}}
+	rows := [][]string{{"reads", list(read)}, {"writes", list(write)}, {"network", list(network)},
+		{"secrets", list(secrets)}}
 	if len(withheld) > 0 {
-		rows = append(rows, []string{"withheld", strings.Join(withheld, ", ") + " (the policy allows it no such secret)"})
+		rows = append(rows, []string{"withheld",
+			strings.Join(withheld, ", ") + " (the policy allows it no such secret)"})
 	}
 	return rows
 }

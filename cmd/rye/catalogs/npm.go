@@ -32,7 +32,8 @@ func (c *addRun) packageList(ctx context.Context, a *cli.App, p *catalog.Package
 		return osfile.ReadSmall(at.Value, maxList)
 	}
 	if a.IsOffline() {
-		return nil, fault.New(fault.Offline, "npm can't be asked what %s needs: %s", p, a.Offline().Origin).Because("--package-lock takes a list that exists").
+		return nil, fault.New(fault.Offline, "npm can't be asked what %s needs: %s", p,
+			a.Offline().Origin).Because("--package-lock takes a list that exists").
 			Try("rye help mcp add")
 	}
 	return listWithNPM(ctx, a, p, k)
@@ -71,7 +72,8 @@ func listWithNPM(ctx context.Context, a *cli.App, p *catalog.Package, k catalog.
 	defer os.RemoveAll(dir)
 	dir = osfile.Unlinked(dir)
 	work := filepath.Join(dir, catalog.WorkDir)
-	if err := errors.Join(os.Mkdir(work, 0o700), os.WriteFile(filepath.Join(work, "package.json"), []byte("{}\n"), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(work, 0o700),
+		os.WriteFile(filepath.Join(work, "package.json"), []byte("{}\n"), 0o600)); err != nil {
 		return nil, err
 	}
 	asked, err := st.PrepareIn(ctx, ref, dir, true)
@@ -85,7 +87,8 @@ func listWithNPM(ctx context.Context, a *cli.App, p *catalog.Package, k catalog.
 	}
 	shown := newConsent(spec, asked)
 	asked.Close()
-	a.Term.Say("", "npm would run now to list what %s needs, in an empty directory and without scripts of packages:", []any{p.String()})
+	a.Term.Say("", "npm would run now to list what %s needs, in an empty directory and without scripts of packages:",
+		[]any{p.String()})
 	sayRows(a, shown.rows())
 	if err := a.Confirm(ctx, "Run npm?"); err != nil {
 		return nil, err

@@ -73,7 +73,8 @@ func openServer(ctx context.Context, a *cli.App, name string) (*opened, *catalog
 	return o, s, nil
 }
 
-// trusted refuses the item of a server that policy doesn't allow to be used, as one that was changed after it was signed.
+// trusted refuses the item of a server that policy doesn't allow to be used, as one that was changed after it was
+// signed.
 func (o *opened) trusted(ctx context.Context, s *catalog.Server) error {
 	err := o.Admit.Require(ctx, s.Item, policy.ToUse)
 	if err == nil {
@@ -81,7 +82,8 @@ func (o *opened) trusted(ctx context.Context, s *catalog.Server) error {
 	}
 	ref := s.Item.Ref.String()
 	f := fault.Of(err)
-	if name := o.Name(s.Item.Space, s.Item.Path); !strings.Contains(f.Text, s.Item.Path) && !strings.Contains(f.Text, ref) {
+	if name := o.Name(s.Item.Space, s.Item.Path); !strings.Contains(f.Text, s.Item.Path) &&
+		!strings.Contains(f.Text, ref) {
 		f.Text = fmt.Sprintf("%q %s", name, f.Text)
 	}
 	f.Hint = []string{fault.Command("rye verify", ref), fault.Command("rye sign", ref)}
@@ -124,9 +126,11 @@ func stage(ctx context.Context, a *cli.App) (*catalog.Stage, error) {
 }
 
 // ask calls the item of a server, which a session has prepared, and returns what it announces and the id of the call.
-func ask(ctx context.Context, a *cli.App, p catalog.Preparer, s *catalog.Server) (*catalog.Announcement, string, error) {
+func ask(ctx context.Context, a *cli.App, p catalog.Preparer, s *catalog.Server) (*catalog.Announcement, string,
+	error) {
 	if s.Spec.Transport == catalog.HTTP && a.IsOffline() {
-		return nil, "", fault.New(fault.Offline, "the server %q can't be asked: %s", s.Name, a.Offline().Origin).Try(fault.Command("rye mcp show", s.Name)).On("name", s.Name)
+		return nil, "", fault.New(fault.Offline, "the server %q can't be asked: %s", s.Name,
+			a.Offline().Origin).Try(fault.Command("rye mcp show", s.Name)).On("name", s.Name)
 	}
 	plan, err := p.Prepare(ctx, s.Item.Ref, false)
 	if err != nil {
@@ -156,7 +160,8 @@ func failed(a *cli.App, plan *exec.Plan, r *exec.Result, s *catalog.Server) erro
 	if err != nil {
 		return f
 	}
-	g := fault.New(fault.AuthRequired, "the server %q wants to know who asks: it answered 401", s.Name).On("url", s.Spec.URL).From(f)
+	g := fault.New(fault.AuthRequired, "the server %q wants to know who asks: it answered 401", s.Name).On("url",
+		s.Spec.URL).From(f)
 	g.Try(fault.Command("rye auth login", name, s.Spec.URL))
 	if slices.Contains(a.Args, "add") {
 		g.Try(a.With("--secret", name, "--header", "Authorization: Bearer ${"+variable+"}"))
@@ -166,8 +171,8 @@ func failed(a *cli.App, plan *exec.Plan, r *exec.Result, s *catalog.Server) erro
 
 const statusUnauthorized = 401
 
-// unasked is the error of a server that could not be asked. The hints are about this command, not about a call of the item,
-// which may not exist.
+// unasked is the error of a server that could not be asked. The hints are about this command, not about a call of the
+// item, which may not exist.
 func unasked(a *cli.App, s *catalog.Server, err error) error {
 	f, ok := fault.Find(err)
 	if !ok {

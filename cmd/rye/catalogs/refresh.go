@@ -81,7 +81,8 @@ func (c *refreshRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Put(s.Name, &catalog.Known{Space: s.Item.Space.Dir, Server: catalog.ID(s.Item), At: a.Now().UTC(), Announcement: announced}); err != nil {
+	if err := m.Put(s.Name, &catalog.Known{Space: s.Item.Space.Dir, Server: catalog.ID(s.Item), At: a.Now().UTC(),
+		Announcement: announced}); err != nil {
 		return nil, err
 	}
 	x.Quarantined = number(x.Tools, (*catalog.Change).Quarantined)

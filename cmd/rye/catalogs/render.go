@@ -72,8 +72,8 @@ func changeLines(c *catalog.Change) (lines []string) {
 // around is how much of what is equal is shown beside what differs, in characters.
 const around = 40
 
-// apart leaves out what two long texts have in common at their beginning and end. What differs is never cut: that is where
-// something would be hidden.
+// apart leaves out what two long texts have in common at their beginning and end. What differs is never cut: that is
+// where something would be hidden.
 func apart(from, to string) (string, string) {
 	a, b := []rune(from), []rune(to)
 	head, tail := 0, 0
@@ -152,8 +152,8 @@ func newLines(c *catalog.Change) (lines []string) {
 	return append([]string{strings.TrimSpace(line)}, flagLines(c.Flags)...)
 }
 
-// calls reports whether an argument names a tool: as the server calls it, or by the last segment of its id. Tools that share a
-// segment are refused, so an argument that names two can't be accepted.
+// calls reports whether an argument names a tool: as the server calls it, or by the last segment of its id. Tools that
+// share a segment are refused, so an argument that names two can't be accepted.
 func calls(arg, tool, ref string) bool { return arg != "" && (arg == tool || arg == path.Base(ref)) }
 
 // acceptCommand accepts one tool. A name that can't be read and typed is left out for the last segment of the id.

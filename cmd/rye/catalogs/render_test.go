@@ -15,7 +15,8 @@ func TestApart(t *testing.T) {
 	for _, c := range [][4]string{
 		{"a", "b", "a", "b"},
 		{"", "new", "", "new"},
-		{long + ".", long + hidden + ".", "…" + long[len(long)-around:] + ".", "…" + long[len(long)-around:] + hidden + "."},
+		{long + ".", long + hidden + ".", "…" + long[len(long)-around:] + ".",
+			"…" + long[len(long)-around:] + hidden + "."},
 		{"x" + long, "y" + long, "x" + long[:around] + "…", "y" + long[:around] + "…"},
 		{"aaa", "aa", "aaa", "aa"},
 		{"ä", "äö", "ä", "äö"},
@@ -25,13 +26,15 @@ func TestApart(t *testing.T) {
 		}
 	}
 	digest := shape.Item{Kind: "enum_widened", To: json.RawMessage(`"3000 bytes, blake3:00"`)}
-	if !shortened(digest) || !shortened(shape.Item{Kind: "undecided"}) || shortened(shape.Item{Kind: "enum_widened", To: json.RawMessage("[1]")}) {
+	if !shortened(digest) || !shortened(shape.Item{Kind: "undecided"}) ||
+		shortened(shape.Item{Kind: "enum_widened", To: json.RawMessage("[1]")}) {
 		t.Error("what is only a digest")
 	}
 	for item, want := range map[*shape.Item]string{
-		{Kind: "k", Path: "/p", Class: shape.Info, From: json.RawMessage("1"), To: json.RawMessage("2")}: "info: k at /p: 1 → 2",
-		{Kind: "k", Path: "/p", Class: shape.Info, From: json.RawMessage("1")}:                           "info: k at /p: was 1",
-		{Kind: "k", Path: "/p", Class: shape.Info}:                                                       "info: k at /p",
+		{Kind: "k", Path: "/p", Class: shape.Info, From: json.RawMessage("1"),
+			To: json.RawMessage("2")}: "info: k at /p: 1 → 2",
+		{Kind: "k", Path: "/p", Class: shape.Info, From: json.RawMessage("1")}: "info: k at /p: was 1",
+		{Kind: "k", Path: "/p", Class: shape.Info}:                             "info: k at /p",
 	} {
 		if got := shapeLine(*item); got != want {
 			t.Errorf("%q, want %q", got, want)

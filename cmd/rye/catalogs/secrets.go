@@ -14,7 +14,8 @@ import (
 )
 
 // signIn are the headers whose values are secrets, in lower case.
-var signIn = []string{"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token", "private-token"}
+var signIn = []string{"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token",
+	"private-token"}
 
 // checkSecrets refuses a secret that would be in the item of a server, and an address that would send it unencrypted.
 func (c *addRun) checkSecrets(a *cli.App, s *catalog.Spec) error {
@@ -25,15 +26,19 @@ func (c *addRun) checkSecrets(a *cli.App, s *catalog.Spec) error {
 		if err != nil {
 			return err
 		}
-		if header, ok := strings.CutPrefix(e.Field, "headers."); ok && !strings.Contains(e.Value, "${") && slices.Contains(signIn, strings.ToLower(header)) || len(found) > 0 {
-			return fault.New(fault.Validation, "%s contains a secret, and everyone who has the project can read the item", e.Field).
-				Because("store it with rye auth set, and name it with --secret").Try("rye auth set "+c.Name+"-token", "rye help mcp add").On("field", e.Field)
+		if header, ok := strings.CutPrefix(e.Field, "headers."); ok && !strings.Contains(e.Value, "${") &&
+			slices.Contains(signIn, strings.ToLower(header)) || len(found) > 0 {
+			return fault.New(fault.Validation,
+				"%s contains a secret, and everyone who has the project can read the item", e.Field).
+				Because("store it with rye auth set, and name it with --secret").Try("rye auth set "+c.Name+"-token",
+				"rye help mcp add").On("field", e.Field)
 		}
 	}
 	u, err := url.Parse(s.URL)
 	if err == nil && u.Scheme == "http" && !a.Globals.PlainHTTP && !isHere(u.Hostname()) {
 		return fault.New(fault.Policy, "%q is not encrypted: others could read and change what is sent", s.URL).
-			Because("http addresses lead to this machine only, unless --plain-http allows every host").Try(a.With("--plain-http")).On("url", s.URL)
+			Because("http addresses lead to this machine only, unless --plain-http allows every host").
+			Try(a.With("--plain-http")).On("url", s.URL)
 	}
 	return nil
 }

@@ -116,8 +116,10 @@ func (c *ShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer o.Close()
-	x := &Shown{Name: s.Name, Ref: s.Item.Ref.String(), File: o.Name(s.Item.Space, s.Item.Path), Transport: s.Spec.Transport, Executables: s.Spec.Executables(),
-		Read: list(s.Spec.Read), Write: list(s.Spec.Write), Network: list(s.Spec.Network), Secrets: list(s.Spec.Secrets), Tools: []ShownTool{},
+	x := &Shown{Name: s.Name, Ref: s.Item.Ref.String(), File: o.Name(s.Item.Space, s.Item.Path),
+		Transport: s.Spec.Transport, Executables: s.Spec.Executables(),
+		Read: list(s.Spec.Read), Write: list(s.Spec.Write), Network: list(s.Spec.Network),
+		Secrets: list(s.Spec.Secrets), Tools: []ShownTool{},
 		Changes: []catalog.Change{}, one: c.Tool != ""}
 	for _, p := range s.Tools {
 		if c.Tool == "" || calls(c.Tool, p.Tool, p.Item.Ref.String()) {
@@ -149,7 +151,8 @@ func (c *ShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 func noTool(server, tool string) error {
-	return fault.New(fault.NotFound, "the server %q has no tool %q", server, tool).Try(fault.Command("rye mcp show", server)).
+	return fault.New(fault.NotFound, "the server %q has no tool %q", server,
+		tool).Try(fault.Command("rye mcp show", server)).
 		On("server", server).On("tool", tool)
 }
 
@@ -167,7 +170,9 @@ func shownTool(p *catalog.Pinned) ShownTool {
 		}
 		return b
 	}
-	return ShownTool{Tool: p.Tool, Ref: p.Item.Ref.String(), Title: p.Fields.Text("title"), Description: p.Fields.Text("description"),
-		Risk: p.Item.Model.Tool.Risk.String(), Definition: p.Definition.String(), Faithful: p.Faithful(), Annotations: raw("annotations"),
+	return ShownTool{Tool: p.Tool, Ref: p.Item.Ref.String(), Title: p.Fields.Text("title"),
+		Description: p.Fields.Text("description"),
+		Risk:        p.Item.Model.Tool.Risk.String(), Definition: p.Definition.String(), Faithful: p.Faithful(),
+		Annotations: raw("annotations"),
 		InputSchema: raw("inputSchema"), OutputSchema: raw("outputSchema")}
 }

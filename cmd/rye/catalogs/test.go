@@ -81,7 +81,8 @@ func (c *TestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if x.Differ = number(x.Tools, (*catalog.Change).Differs); x.Differ > 0 {
-		f := fault.New(fault.LockMismatch, "%s of %q differ from the pinned ones", tools(x.Differ), s.Name).Try(fault.Command("rye mcp refresh", s.Name))
+		f := fault.New(fault.LockMismatch, "%s of %q differ from the pinned ones", tools(x.Differ),
+			s.Name).Try(fault.Command("rye mcp refresh", s.Name))
 		f.Exit = fault.ExitNo
 		return x, f
 	}

@@ -69,7 +69,8 @@ func (a *App) Confirm(ctx context.Context, question string) error {
 // Ask asks a question on the terminal and returns the answer in lower case. Without a terminal it is an error.
 func (a *App) Ask(ctx context.Context, question, answers string) (string, error) {
 	if !a.CanAsk() {
-		return "", fault.New(fault.Approval, "can't ask without a terminal: %s", question).Try("rye --yes " + JoinArgs(a.Args))
+		return "", fault.New(fault.Approval, "can't ask without a terminal: %s",
+			question).Try("rye --yes " + JoinArgs(a.Args))
 	}
 	a.Term.Prompt("%s %s ", question, answers)
 	return a.line(ctx)
@@ -109,7 +110,8 @@ func (a *App) Passphrase(ctx context.Context, what string) func() (string, error
 			return word, nil
 		}
 		if !a.CanAsk() {
-			return "", &fault.Error{Code: fault.Approval, Text: what + " is protected by a passphrase: can't ask without a terminal",
+			return "", &fault.Error{Code: fault.Approval,
+				Text: what + " is protected by a passphrase: can't ask without a terminal",
 				Hint: []string{"export " + EnvPassphrase + "=…"}}
 		}
 		return a.secret(ctx, "passphrase of "+what)
@@ -122,7 +124,8 @@ func (a *App) NewPassphrase(ctx context.Context) (string, error) {
 		return word, nil
 	}
 	if !a.CanAsk() {
-		return "", &fault.Error{Code: fault.Approval, Text: "can't ask for a passphrase without a terminal", Hint: []string{"export " + EnvPassphrase + "=…"}}
+		return "", &fault.Error{Code: fault.Approval, Text: "can't ask for a passphrase without a terminal",
+			Hint: []string{"export " + EnvPassphrase + "=…"}}
 	}
 	one, err := a.secret(ctx, "new passphrase")
 	if err != nil {

@@ -28,8 +28,8 @@ type Runner interface {
 	Run(ctx context.Context, a *App) (Answer, error)
 }
 
-// An Answer is a command's result. --json marshals it, into an object; Text writes it for people. It is nil for commands
-// that have written their data themselves.
+// An Answer is a command's result. --json marshals it, into an object; Text writes it for people. It is nil for
+// commands that have written their data themselves.
 type Answer interface {
 	Text(t *Terminal)
 }

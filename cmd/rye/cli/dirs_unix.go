@@ -23,7 +23,8 @@ func systemDir(p Place, env func(string) string) (dir, origin string, err error)
 	}
 	home := env("HOME")
 	if !filepath.IsAbs(home) {
-		return "", "HOME", fmt.Errorf("HOME is %q, not the absolute path of a home directory, and %s is not set", home, name)
+		return "", "HOME", fmt.Errorf("HOME is %q, not the absolute path of a home directory, and %s is not set", home,
+			name)
 	}
 	return filepath.Join(home, below), "default", nil
 }

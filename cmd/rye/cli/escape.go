@@ -7,8 +7,8 @@ import (
 )
 
 // Escape makes text of any origin safe to show. Unprintable characters (controls, line ends, escape sequences, changes
-// of direction, invisible characters, invalid UTF-8) become \n, \x1b, \u202e or the like, so that no name or message can
-// repaint a terminal or pass for another line. With ascii everything outside ASCII is escaped too.
+// of direction, invisible characters, invalid UTF-8) become \n, \x1b, \u202e or the like, so that no name or message
+// can repaint a terminal or pass for another line. With ascii everything outside ASCII is escaped too.
 func Escape(s string, ascii bool) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return s

@@ -30,7 +30,8 @@ type Globals struct {
 	Trust     string   `placeholder:"FILE" complete:"file" help:"Use the policy in FILE instead of your own."`
 }
 
-// Placed adds to a command to paste the flags that name this one's project, store and policy. Init names its own place.
+// Placed adds to a command to paste the flags that name this one's project, store and policy. Init names its own
+// place.
 func (g Globals) Placed(line string) string {
 	rest, ours := strings.CutPrefix(line, "rye ")
 	word, _, _ := strings.Cut(rest, " ")
@@ -38,7 +39,8 @@ func (g Globals) Placed(line string) string {
 		return line
 	}
 	places := ""
-	for _, p := range []struct{ flag, long, value string }{{"-C", "--project", g.Project}, {"--store", "--store", g.Store}, {"--trust", "--trust", g.Trust}} {
+	for _, p := range []struct{ flag, long, value string }{{"-C", "--project", g.Project},
+		{"--store", "--store", g.Store}, {"--trust", "--trust", g.Trust}} {
 		if p.value != "" && !slices.ContainsFunc(strings.Fields(rest), func(word string) bool {
 			word = strings.TrimPrefix(word, "'") // as quoteArg has it
 			return strings.HasPrefix(word, p.flag) || strings.HasPrefix(word, p.long)
@@ -49,8 +51,8 @@ func (g Globals) Placed(line string) string {
 	return "rye " + places + rest
 }
 
-// place completes the hints of a fault: a flag alone means the command line with it. Others name its places, unless they
-// repeat the command line.
+// place completes the hints of a fault: a flag alone means the command line with it. Others name its places, unless
+// they repeat the command line.
 func (a *App) place(f *fault.Error) *fault.Error {
 	for i, hint := range f.Hint {
 		if strings.HasPrefix(hint, "--") {
@@ -83,7 +85,8 @@ type Invocation struct {
 func Parse(cmds []Command, args []string) (*Invocation, error) {
 	for _, arg := range args { // kong puts other characters for what is none
 		if !utf8.ValidString(arg) {
-			return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the argument %q isn't UTF-8", arg), Details: map[string]any{"argument": arg}}
+			return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the argument %q isn't UTF-8", arg),
+				Details: map[string]any{"argument": arg}}
 		}
 	}
 	inv := new(Invocation)
@@ -93,7 +96,9 @@ func Parse(cmds []Command, args []string) (*Invocation, error) {
 		// Suggestions and help need all commands. But a command takes no flags of one that its path begins with.
 		inv.Globals = Globals{}
 		all, other := NewGrammar(&inv.Globals, cmds).Parse(args)
-		if other != nil || !slices.ContainsFunc(cmds, func(c Command) bool { return c.New != nil && c.leads(pathOf(all.Selected())) }) {
+		if other != nil || !slices.ContainsFunc(cmds, func(c Command) bool {
+			return c.New != nil && c.leads(pathOf(all.Selected()))
+		}) {
 			kctx, err = all, other
 		}
 	}
@@ -119,8 +124,8 @@ func Parse(cmds []Command, args []string) (*Invocation, error) {
 	return inv, nil
 }
 
-// readText reads a flag or an argument that is text, and refuses an empty one: "--trust $FILE" with an unset variable must not
-// mean the user's policy, nor "store put $DIR" the working directory. What may be empty has the tag "blank".
+// readText reads a flag or an argument that is text, and refuses an empty one: "--trust $FILE" with an unset variable
+// must not mean the user's policy, nor "store put $DIR" the working directory. What may be empty has the tag "blank".
 func readText(ctx *kong.DecodeContext, target reflect.Value) error {
 	if ctx.Scan.Peek().IsEOL() {
 		return errors.New("needs a value")
@@ -142,7 +147,8 @@ func find(cmds []Command, path string) (Command, bool) {
 }
 
 // Narrow returns the commands whose words occur in args in order, with their groups, or all if there are none. Parsing
-// with these gives the same result at a tenth of the cost: kong takes 50 µs to build the model of a command (measured).
+// with these gives the same result at a tenth of the cost: kong takes 50 µs to build the model of a command
+// (measured).
 func Narrow(cmds []Command, args []string) []Command {
 	var few []Command
 	runs := false
@@ -175,7 +181,9 @@ func Narrow(cmds []Command, args []string) []Command {
 		}
 	}
 	return slices.DeleteFunc(few, func(c Command) bool {
-		return c.New == nil && !slices.ContainsFunc(few, func(o Command) bool { return o.New != nil && c.leads(o.Path) })
+		return c.New == nil && !slices.ContainsFunc(few, func(o Command) bool {
+			return o.New != nil && c.leads(o.Path)
+		})
 	})
 }
 
@@ -187,7 +195,9 @@ var words = map[string]string{"list": "ls", "ls": "list", "remove": "rm", "rm": 
 // alias returns the other name of a command's last word, "" if there is none or if it is a command of its own.
 func alias(cmds []Command, path string) string {
 	i := strings.LastIndexByte(path, ' ') + 1
-	if other, ok := words[path[i:]]; ok && !slices.ContainsFunc(cmds, func(c Command) bool { return c.Path == path[:i]+other }) {
+	if other, ok := words[path[i:]]; ok && !slices.ContainsFunc(cmds, func(c Command) bool {
+		return c.Path == path[:i]+other
+	}) {
 		return other
 	}
 	return ""

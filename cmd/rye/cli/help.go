@@ -115,7 +115,8 @@ func Topics(words []string) []Candidate {
 	if len(words) > 0 {
 		return nil
 	}
-	return []Candidate{{"commands", "every command"}, {"errors", "codes and exit statuses"}, {"environment", "variables"}}
+	return []Candidate{{"commands", "every command"}, {"errors", "codes and exit statuses"},
+		{"environment", "variables"}}
 }
 
 // helpOf returns the page of the command that kctx selected, or the front page.
@@ -126,7 +127,9 @@ func helpOf(cmds []Command, kctx *kong.Context) helpAnswer {
 		_, flags, _ := strings.Cut(ans.Page, "\nGlobal flags:\n")
 		ans.Page = frontPage(cmds, flags)
 	}
-	if path, _, group := strings.Cut(strings.TrimPrefix(ans.Page, "Usage: rye "), " <command>"); group && slices.ContainsFunc(cmds, func(c Command) bool { return c.Path == path && c.New != nil }) { // runs without one
+	// runs without one
+	if path, _, group := strings.Cut(strings.TrimPrefix(ans.Page, "Usage: rye "), " <command>"); group &&
+		slices.ContainsFunc(cmds, func(c Command) bool { return c.Path == path && c.New != nil }) {
 		ans.Page = strings.Replace(ans.Page, "<command>", "[<command>]", 1)
 	}
 	return ans
@@ -138,7 +141,8 @@ var daily = []string{"init", "new", "check", "sign", "add", "lock", "exec", "dif
 // frontPage fits on one screen: the daily commands, the names of the others by group, and the global flags.
 func frontPage(cmds []Command, flags string) string {
 	var b strings.Builder
-	b.WriteString("Usage: rye <command> [flags]\n\nA package manager and build tool for what AI agents run.\n\nEvery day:\n")
+	b.WriteString(
+		"Usage: rye <command> [flags]\n\nA package manager and build tool for what AI agents run.\n\nEvery day:\n")
 	for _, path := range daily {
 		c, _ := find(cmds, path)
 		fmt.Fprintf(&b, "  %-9s %s\n", path, c.Help)
@@ -200,8 +204,9 @@ func errorsPage() string {
 	for _, e := range fault.Exits() {
 		fmt.Fprintf(&b, "  %-4d %s\n", e.Exit, e.Help)
 	}
-	b.WriteString("\nA command that asks a question (a check) exits with 1 whatever the code. Any other status is a failure.\n" +
-		"\nError codes with their status; * means that the same command may succeed later:\n\n")
+	b.WriteString(
+		"\nA command that asks a question (a check) exits with 1 whatever the code. Any other status is a failure.\n" +
+			"\nError codes with their status; * means that the same command may succeed later:\n\n")
 	for _, c := range fault.Table() {
 		mark := " "
 		if c.Retryable {
@@ -214,7 +219,8 @@ func errorsPage() string {
 
 func environmentPage() string {
 	var b strings.Builder
-	b.WriteString("Variables with an effect; an empty one counts as unset, and an unknown RYE_ variable is refused:\n\n")
+	b.WriteString(
+		"Variables with an effect; an empty one counts as unset, and an unknown RYE_ variable is refused:\n\n")
 	for _, v := range variables() {
 		fmt.Fprintf(&b, "  %s\n      %s\n", v.Name, v.Help)
 	}
@@ -229,7 +235,8 @@ type explainer interface {
 }
 
 // explained adds to the help of a command what it says about its arguments.
-func explained(ctx context.Context, h Host, t *Terminal, cmds []Command, args []string, page helpAnswer) (helpAnswer, error) {
+func explained(ctx context.Context, h Host, t *Terminal, cmds []Command, args []string, page helpAnswer) (helpAnswer,
+	error) {
 	plain := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--help" || arg == "-h" })
 	inv, err := Parse(cmds, plain)
 	if err != nil || inv.Runner == nil {

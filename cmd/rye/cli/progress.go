@@ -15,8 +15,8 @@ const (
 	ProgressEvery = 200 * time.Millisecond
 )
 
-// A Progress is a progress line, redrawn in place after the first second. Without a terminal it is nil, and its methods
-// do nothing. All are safe for concurrent use, Done included; Add is one atomic addition.
+// A Progress is a progress line, redrawn in place after the first second. Without a terminal it is nil, and its
+// methods do nothing. All are safe for concurrent use, Done included; Add is one atomic addition.
 type Progress struct {
 	Term  *Terminal
 	Label string
@@ -51,8 +51,8 @@ func (p *Progress) Add(n int64) {
 	}
 }
 
-// Reached returns a function that takes the total so far, from many goroutines and in any order. It is nil where no line
-// is shown.
+// Reached returns a function that takes the total so far, from many goroutines and in any order. It is nil where no
+// line is shown.
 func (p *Progress) Reached() func(files, bytes int64) {
 	if p == nil {
 		return nil
@@ -69,8 +69,8 @@ func (p *Progress) Reached() func(files, bytes int64) {
 	}
 }
 
-// Expect learns the number of bytes while the work goes on: measure adds them up concurrently. It isn't called where no
-// line is shown.
+// Expect learns the number of bytes while the work goes on: measure adds them up concurrently. It isn't called where
+// no line is shown.
 func (p *Progress) Expect(ctx context.Context, measure func(context.Context) (int64, error)) {
 	if p == nil {
 		return
@@ -142,7 +142,8 @@ func (p *Progress) Render(now time.Time, width int) string {
 	case total == 0:
 		line += ByteSize(float64(done)) + "  " + ByteSize(p.rate) + "/s"
 	default:
-		line += fmt.Sprintf("%s of %s  %d%%  %s/s", ByteSize(float64(done)), ByteSize(float64(total)), min(100, done*100/total), ByteSize(p.rate))
+		line += fmt.Sprintf("%s of %s  %d%%  %s/s", ByteSize(float64(done)), ByteSize(float64(total)),
+			min(100, done*100/total), ByteSize(p.rate))
 		if left > 0 && p.rate >= 1 {
 			line += "  ETA " + Countdown(float64(left)/p.rate)
 		}

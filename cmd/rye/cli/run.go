@@ -68,9 +68,10 @@ func flagGiven(args []string, flag string) bool {
 	})
 }
 
-// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP cancels; the second kills at once, except that a
-// closed terminal says so more than once. Who started rye with SIGHUP ignored, as nohup does, wants it to go on. Signals are
-// caught from the first use of the context on, which saves commands that never use it 0.3 ms (measured).
+// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP cancels; the second kills at once, except
+// that a closed terminal says so more than once. Who started rye with SIGHUP ignored, as nohup does, wants it to go
+// on. Signals are caught from the first use of the context on, which saves commands that never use it 0.3 ms
+// (measured).
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &signalContext{Context: ctx, watch: sync.OnceFunc(func() {
@@ -99,8 +100,8 @@ type signalContext struct {
 func (c *signalContext) Done() <-chan struct{} { c.watch(); return c.Context.Done() }
 func (c *signalContext) Err() error            { c.watch(); return c.Context.Err() }
 
-// Cancellable returns a reader whose reads end when ctx does. A blocked read of a terminal or pipe is left behind until
-// the process exits.
+// Cancellable returns a reader whose reads end when ctx does. A blocked read of a terminal or pipe is left behind
+// until the process exits.
 func Cancellable(ctx context.Context, r io.Reader) io.Reader {
 	return &cancellableReader{ctx: ctx, r: r, buf: make([]byte, 1<<17), done: make(chan readResult, 1)}
 }

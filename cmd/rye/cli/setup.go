@@ -21,8 +21,9 @@ import (
 
 // A Host is everything outside the process that setup reads.
 type Host struct {
-	Stdin          io.Reader
-	Hidden         func(context.Context) (string, error) // reads a line of a terminal without showing it; nil: stdin is none
+	Stdin io.Reader
+	// reads a line of a terminal without showing it; nil: stdin is none
+	Hidden         func(context.Context) (string, error)
 	Stdout, Stderr Stream
 	Environ        []string
 	Getwd          func() (string, error)
@@ -121,7 +122,8 @@ func NewApp(h Host, t *Terminal, g Globals, cmds []Command) (*App, error) {
 	if v := h.Env("SOURCE_DATE_EPOCH"); v != "" {
 		sec, err := strconv.ParseInt(v, 10, 64)
 		if err != nil || sec < 0 || sec > 253402300799 { // the last second of the year 9999
-			return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("SOURCE_DATE_EPOCH is %q, not a number of seconds since 1970", v),
+			return nil, &fault.Error{Code: fault.Config,
+				Text: fmt.Sprintf("SOURCE_DATE_EPOCH is %q, not a number of seconds since 1970", v),
 				Hint: []string{"unset SOURCE_DATE_EPOCH"}}
 		}
 		fixed := time.Unix(sec, 0).UTC()
@@ -226,8 +228,8 @@ func (a *App) Absolute(s Setting) Setting {
 	return s
 }
 
-// FromEnv is the directory that a variable names; "~/" is the home directory. A relative path is refused: it would depend
-// on the working directory, even within a stranger's project.
+// FromEnv is the directory that a variable names; "~/" is the home directory. A relative path is refused: it would
+// depend on the working directory, even within a stranger's project.
 func (a *App) FromEnv(name, value string) Setting {
 	s := Setting{Value: value, Origin: name}
 	if rest, ok := strings.CutPrefix(value, "~/"); ok {
@@ -238,7 +240,8 @@ func (a *App) FromEnv(name, value string) Setting {
 		s.Value = filepath.Join(home.Value, rest)
 	}
 	if !filepath.IsAbs(s.Value) {
-		return Setting{Origin: name, Err: &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%s is %q, not an absolute path", name, value),
+		return Setting{Origin: name, Err: &fault.Error{Code: fault.Config,
+			Text: fmt.Sprintf("%s is %q, not an absolute path", name, value),
 			Hint: []string{"export " + name + "=\"$PWD\"/" + fault.Quote(value)}}}
 	}
 	s.Value = filepath.Clean(s.Value)

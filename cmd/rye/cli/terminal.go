@@ -13,9 +13,9 @@ import (
 	"github.com/rye-build/rye/cmd/rye/reply"
 )
 
-// A Terminal alone writes to the standard streams: data to standard output, buffered until the end; notes, warnings and
-// errors to standard error, at once. It escapes every text given as an argument (see Escape), so callers pass names,
-// paths and errors unchanged. Its methods, except for those that write data, are safe for concurrent use.
+// A Terminal alone writes to the standard streams: data to standard output, buffered until the end; notes, warnings
+// and errors to standard error, at once. It escapes every text given as an argument (see Escape), so callers pass
+// names, paths and errors unchanged. Its methods, except for those that write data, are safe for concurrent use.
 //
 // Sentences begin in lower case and end without a period; names are in quotes.
 type Terminal struct {

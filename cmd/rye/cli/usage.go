@@ -12,7 +12,8 @@ import (
 	"github.com/rye-build/rye/exec/audit/redact"
 )
 
-// usageFault is kong's refusal of a command line. For a wrong word it adds what was probably meant and a line to paste.
+// usageFault is kong's refusal of a command line. For a wrong word it adds what was probably meant and a line to
+// paste.
 func usageFault(cmds []Command, args []string, bad *kong.ParseError) *fault.Error {
 	node := bad.Context.Model.Node
 	if s := bad.Context.Selected(); s != nil {

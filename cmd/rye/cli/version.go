@@ -15,7 +15,8 @@ var Version string
 
 // formats lists the formats that this binary reads, as "NAME/N".
 func formats() []string {
-	return []string{fmt.Sprintf("store/%d", disk.Format), "tree/2", "signed/1", "signed/2", "policy/2", "manifest/2", "revocations/2", "rotation/2", "index/2", "lock/2", "vendor/2"}
+	return []string{fmt.Sprintf("store/%d", disk.Format), "tree/2", "signed/1", "signed/2", "policy/2", "manifest/2",
+		"revocations/2", "rotation/2", "index/2", "lock/2", "vendor/2"}
 }
 
 type VersionRun struct{}
@@ -33,7 +34,8 @@ type versionAnswer struct {
 func (*VersionRun) Run(context.Context, *App) (Answer, error) { return ThisVersion(), nil }
 
 func ThisVersion() versionAnswer {
-	v := versionAnswer{Version: Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Formats: formats()}
+	v := versionAnswer{Version: Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Formats: formats()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if v.Version == "" && info.Main.Version != "(devel)" {
 			v.Version = strings.TrimPrefix(info.Main.Version, "v")

@@ -15,20 +15,30 @@ func (d *demo) agentScript(m *scripted) []demoLine {
 	public, export := d.path("you.pem"), d.path("report.tar.zst")
 	return []demoLine{
 		{title: "create a project, a key and a policy", args: []string{"init"}, say: "policy", show: "commit"},
-		{title: "write a tool, two directives, and a provider, whose model is a script on this machine", does: func() error { return d.agents(tool, m.address) }},
+		{title: "write a tool, two directives, and a provider, whose model is a script on this machine",
+			does: func() error { return d.agents(tool, m.address) }},
 		{title: "sign them", args: []string{"sign", "--all", "--yes"}, say: "directive:acme/report", show: "acme/"},
 		{title: "pin them and everything they run on", args: []string{"lock"}, say: "locked", show: "locked"},
-		{title: "run a directive, which starts another one; meanwhile the tool is changed", args: []string{"run", "acme/report", "-i", "text=one two three"},
-			say: "refused: LOCK_MISMATCH"},
-		{title: "both threads ended, and their transcripts are signed", args: []string{"thread", "list"}, say: "acme/count", show: "completed"},
-		{title: "see what was refused", does: d.thread("report"), args: []string{"thread", "show", "THREAD"}, say: "LOCK_MISMATCH", show: "LOCK_MISMATCH"},
+		{title: "run a directive, which starts another one; meanwhile the tool is changed",
+			args: []string{"run", "acme/report", "-i", "text=one two three"},
+			say:  "refused: LOCK_MISMATCH"},
+		{title: "both threads ended, and their transcripts are signed", args: []string{"thread", "list"},
+			say: "acme/count", show: "completed"},
+		{title: "see what was refused", does: d.thread("report"), args: []string{"thread", "show", "THREAD"},
+			say: "LOCK_MISMATCH", show: "LOCK_MISMATCH"},
 		{title: "see what it cost", args: []string{"thread", "cost", "--by", "directive"}, say: "acme/report"},
-		{title: "restore the tool", args: []string{"--offline", "restore", "tool:acme/words"}, say: "restored", show: "restored"},
-		{title: "run the thread again from its record, without a model", args: []string{"thread", "replay", "THREAD"}, say: "as recorded"},
-		{title: "and the thread that it started", does: d.thread("count"), args: []string{"thread", "replay", "THREAD"}, say: "as recorded"},
-		{title: "export the thread", does: d.thread("report"), args: []string{"thread", "export", "THREAD", "-o", export}, say: "report.tar.zst"},
+		{title: "restore the tool", args: []string{"--offline", "restore", "tool:acme/words"}, say: "restored",
+			show: "restored"},
+		{title: "run the thread again from its record, without a model", args: []string{"thread", "replay", "THREAD"},
+			say: "as recorded"},
+		{title: "and the thread that it started", does: d.thread("count"),
+			args: []string{"thread", "replay", "THREAD"}, say: "as recorded"},
+		{title: "export the thread", does: d.thread("report"),
+			args: []string{"thread", "export", "THREAD", "-o", export}, say: "report.tar.zst"},
 		{title: "export your public key", args: []string{"key", "export"}, say: "PUBLIC KEY"},
-		{title: "verify the transcript on another machine, with that key alone", does: func() error { return d.leave(public) },
+		{title: "verify the transcript on another machine, with that key alone", does: func() error {
+			return d.leave(public)
+		},
 			args: []string{"thread", "verify", export, "--key", public}, say: "directive:acme/report"},
 	}
 }
@@ -36,7 +46,8 @@ func (d *demo) agentScript(m *scripted) []demoLine {
 // agents writes the items of the project.
 func (d *demo) agents(tool, address string) error {
 	for file, text := range map[string]string{
-		tool: wordsTool, ".ai/directives/acme/count.md": countDirective, ".ai/directives/acme/report.md": reportDirective,
+		tool: wordsTool, ".ai/directives/acme/count.md": countDirective,
+		".ai/directives/acme/report.md":        reportDirective,
 		".ai/tools/acme/providers/script.yaml": strings.ReplaceAll(scriptProvider, "ADDRESS", address),
 	} {
 		if err := d.write(file, text); err != nil {

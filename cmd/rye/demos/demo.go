@@ -109,24 +109,34 @@ func (d *demo) script() []demoLine {
 	receipt, public := d.path("words.receipt.json"), d.path("you.pem")
 	return []demoLine{
 		{title: "create a project, a key and a policy", args: []string{"init"}, say: "policy", show: "commit"},
-		{title: "write a tool that runs a program (rye itself) on a file beside it", does: func() error { return d.tool(words) }},
+		{title: "write a tool that runs a program (rye itself) on a file beside it", does: func() error {
+			return d.tool(words)
+		}},
 		{title: "sign the tool together with that file", args: []string{"sign", tool}, say: "with 1 file beside it"},
 		{title: "pin it and everything it runs on", args: []string{"lock"}, say: "locked", show: "locked"},
-		{title: "run the pinned bytes in a sandbox, without a network", args: []string{"--offline", "exec", tool, "--receipt", receipt}, say: "blake3:", show: "blake3:"},
+		{title: "run the pinned bytes in a sandbox, without a network",
+			args: []string{"--offline", "exec", tool, "--receipt", receipt}, say: "blake3:", show: "blake3:"},
 		{title: "see the call in the audit log", args: []string{"audit", "list"}, say: "ok", show: tool},
 		{title: "export your public key", args: []string{"key", "export"}, say: "PUBLIC KEY"},
-		{title: "check the receipt on another machine, with that key alone", does: func() error { return d.leave(public) },
+		{title: "check the receipt on another machine, with that key alone", does: func() error {
+			return d.leave(public)
+		},
 			args: []string{"audit", "verify", receipt, "--key", public}, say: "vouches for it"},
 		{title: "back home, change one letter of the file", does: func() error {
 			d.home = "you"
 			return d.write(words, "hallo\n")
 		}},
-		{title: "the signature no longer holds", args: []string{"verify", tool}, exit: fault.ExitNo, say: "do not match the signature"},
-		{title: "and the tool is not run", args: []string{"--offline", "exec", tool}, exit: fault.ExitRefused, say: "differs from the lock", show: "error:"},
-		{title: "the pinned version still runs", args: []string{"--offline", "exec", tool, "--pinned"}, say: "blake3:", show: "blake3:"},
-		{title: "restore the file from the store", args: []string{"--offline", "restore", tool}, say: "restored", show: "restored"},
+		{title: "the signature no longer holds", args: []string{"verify", tool}, exit: fault.ExitNo,
+			say: "do not match the signature"},
+		{title: "and the tool is not run", args: []string{"--offline", "exec", tool}, exit: fault.ExitRefused,
+			say: "differs from the lock", show: "error:"},
+		{title: "the pinned version still runs", args: []string{"--offline", "exec", tool, "--pinned"}, say: "blake3:",
+			show: "blake3:"},
+		{title: "restore the file from the store", args: []string{"--offline", "restore", tool}, say: "restored",
+			show: "restored"},
 		{title: "every byte is as it was pinned", args: []string{"lock", "--check"}, say: "current"},
-		{title: "what that costs for 10,000 files: rye's time divided by another program's", args: []string{"docs", "speed"}, say: "git status", show: "| 10,000"},
+		{title: "what that costs for 10,000 files: rye's time divided by another program's",
+			args: []string{"docs", "speed"}, say: "git status", show: "| 10,000"},
 	}
 }
 
@@ -146,7 +156,8 @@ func (d *demo) play(l demoLine) error {
 	}
 	if l.args != nil {
 		// What is shown names paths as they look from inside the project.
-		near := strings.NewReplacer(d.path("project")+string(filepath.Separator), "", d.dir+string(filepath.Separator), "../")
+		near := strings.NewReplacer(d.path("project")+string(filepath.Separator), "", d.dir+string(filepath.Separator),
+			"../")
 		var err error
 		if step.Exit, text, err = d.rye(l.args); err != nil {
 			return err
@@ -174,7 +185,8 @@ func (d *demo) rye(args []string) (exit int, text string, err error) {
 		Getwd: func() (string, error) { return d.path("project"), nil }, Now: d.app.Now,
 	}
 	home := d.path(d.home)
-	for _, name := range []string{"HOME", "USERPROFILE", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "LOCALAPPDATA", "APPDATA"} {
+	for _, name := range []string{"HOME", "USERPROFILE", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME",
+		"LOCALAPPDATA", "APPDATA"} {
 		h.Environ = append(h.Environ, name+"="+home)
 	}
 	if err := os.MkdirAll(home, 0o700); err != nil {
@@ -199,7 +211,8 @@ func (d *demo) tool(words string) error {
 	}
 	// In a template a brace is written twice. A JSON string is a YAML string.
 	command, err := json.Marshal(strings.NewReplacer("{", "{{", "}", "}}").Replace(self))
-	return errors.Join(err, d.write(".ai/tools/acme/words/words.yaml", fmt.Sprintf(demoTool, command)), d.write(words, "hello\n"))
+	return errors.Join(err, d.write(".ai/tools/acme/words/words.yaml", fmt.Sprintf(demoTool, command)),
+		d.write(words, "hello\n"))
 }
 
 // write writes a file of the project.

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A scripted model answers the directives of the demonstration, as a service that is compatible with Chat Completions does.
+// A scripted model answers the directives of the demonstration, as a service that is compatible with Chat Completions
+// does.
 type scripted struct {
 	address string
 	before  func() error // the second answer to acme/report
@@ -55,10 +56,12 @@ func (m *scripted) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	text, _ := json.Marshal(arguments) // made of JSON's values
-	call := object{"id": fmt.Sprintf("call_%d", len(asked.Messages)), "type": "function", "function": object{"name": name, "arguments": string(text)}}
+	call := object{"id": fmt.Sprintf("call_%d", len(asked.Messages)), "type": "function",
+		"function": object{"name": name, "arguments": string(text)}}
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(object{"object": "chat.completion", "model": "script", "choices": []any{object{"index": 0, "finish_reason": "tool_calls",
-		"message": object{"role": "assistant", "content": nil, "tool_calls": []any{call}}}},
+	json.NewEncoder(w).Encode(object{"object": "chat.completion", "model": "script",
+		"choices": []any{object{"index": 0, "finish_reason": "tool_calls",
+			"message": object{"role": "assistant", "content": nil, "tool_calls": []any{call}}}},
 		"usage": object{"prompt_tokens": 200, "completion_tokens": 20}})
 }
 

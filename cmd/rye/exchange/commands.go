@@ -21,7 +21,9 @@ func Commands() []cli.Command {
 			Path: "import agents", Quiet: true, Group: "exchange", Help: "Import AGENTS.md as a knowledge item.",
 			More: "The text of FILE, AGENTS.md or one like it, becomes knowledge:agents behind metadata, byte for byte. --as changes the id. Agents " +
 				"find it by rye search. One that is there and differs is replaced after a yes.\n\nExamples:\n\n    rye import agents AGENTS.md\n    rye import agents services/api/AGENTS.md --as acme/api",
-			New: func() cli.Runner { return new(importAgentsRun) }, Schema: "import-agents/1", Output: &importAgentsAnswer{},
+			New: func() cli.Runner {
+				return new(importAgentsRun)
+			}, Schema: "import-agents/1", Output: &importAgentsAnswer{},
 		},
 		{Path: "export", Group: "exchange", Help: "Export skills and directives."},
 		{
@@ -35,11 +37,14 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(exportRun) }, Schema: "export-skill/1", Output: &exportAnswer{},
 		},
 		{
-			Path: "export directive", Quiet: true, Group: "exchange", Help: "Export a directive to a client as a command.",
+			Path: "export directive", Quiet: true, Group: "exchange",
+			Help: "Export a directive to a client as a command.",
 			More: "It puts the directive that rye.lock pins into the folder of a client as a slash command, or as a skill where the client has no " +
 				"commands in a project (agents, codex). What was written is listed, replaced and removed as for rye export skill.\n\n" +
 				"Examples:\n\n    rye export directive directive:acme/review --to claude\n    rye export directive directive:acme/review --to cursor --remove",
-			New: func() cli.Runner { return new(exportDirectiveRun) }, Schema: "export-directive/1", Output: &exportAnswer{},
+			New: func() cli.Runner {
+				return new(exportDirectiveRun)
+			}, Schema: "export-directive/1", Output: &exportAnswer{},
 		},
 	}
 }

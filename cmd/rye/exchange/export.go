@@ -60,11 +60,13 @@ func (c *exportDirectiveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, e
 		return nil, err
 	}
 	if ref.Kind != "directive" {
-		return nil, fault.New(fault.Validation, "%s is no directive", ref).On("ref", ref.String()).Try("rye help export skill")
+		return nil, fault.New(fault.Validation, "%s is no directive", ref).On("ref",
+			ref.String()).Try("rye help export skill")
 	}
 	if c.To == "" {
 		return nil, fault.New(fault.Validation, "--to is missing: which client").
-			Try("rye export directive "+fault.Quote(c.Ref)+" --to claude", "rye export skill "+fault.Quote(c.Ref)+" DIR")
+			Try("rye export directive "+fault.Quote(c.Ref)+" --to claude",
+				"rye export skill "+fault.Quote(c.Ref)+" DIR")
 	}
 	return c.toClient(ctx, a, ref)
 }
@@ -170,7 +172,8 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.
 	return ans, nil
 }
 
-func write(ctx context.Context, a *cli.App, l *paths.Lock, place *client.Place, pair client.Pair, ref model.Ref, to client.Client, dry bool) ([]string, error) {
+func write(ctx context.Context, a *cli.App, l *paths.Lock, place *client.Place, pair client.Pair, ref model.Ref,
+	to client.Client, dry bool) ([]string, error) {
 	pins, err := clients.Open(ctx, l.Lock)
 	if err != nil {
 		return nil, err

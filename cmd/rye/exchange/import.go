@@ -37,10 +37,11 @@ type importAnswer struct {
 }
 
 type imported struct {
-	Name      string        `json:"name"`
-	Path      string        `json:"path"` // in what was imported
-	License   string        `json:"license"`
-	Licences  []string      `json:"license_files"` // that stood above the skill's folder, and are kept beside its files
+	Name    string `json:"name"`
+	Path    string `json:"path"` // in what was imported
+	License string `json:"license"`
+	// that stood above the skill's folder, and are kept beside its files
+	Licences  []string      `json:"license_files"`
 	Tool      string        `json:"tool"`
 	Directive string        `json:"directive"`
 	Files     []string      `json:"files"`   // written, or would be; empty if all was there
@@ -62,7 +63,8 @@ func (m *importAnswer) Text(t *cli.Terminal) {
 		if license == "" {
 			license = cmp.Or(strings.Join(s.Licences, ", "), "no licence")
 		}
-		t.Printf("%s %s  %s and %s, %s, %s\n", verb, s.Name, s.Tool, s.Directive, fault.Count(int64(len(s.Files)), "file"), license)
+		t.Printf("%s %s  %s and %s, %s, %s\n", verb, s.Name, s.Tool, s.Directive,
+			fault.Count(int64(len(s.Files)), "file"), license)
 		show := func(what string, names []string) {
 			if len(names) > 0 {
 				t.Printf("  %s  %s\n", what, strings.Join(names, ", "))
@@ -192,10 +194,12 @@ func (c *importSkillRun) chosen(all []*skill.Skill) ([]*skill.Skill, error) {
 }
 
 // plan makes the items of a skill.
-func (c *importSkillRun) plan(ctx context.Context, w *writer, s *skill.Skill, from, digest string) (m imported, err error) {
+func (c *importSkillRun) plan(ctx context.Context, w *writer, s *skill.Skill, from, digest string) (m imported,
+	err error) {
 	tool, directive := skill.Refs(c.As, s.Name)
-	m = imported{Name: s.Name, Path: s.Path, License: s.License, Licences: []string{}, Tool: tool.String(), Directive: directive.String(),
-		Files: []string{}, Removed: []string{}, LeftOut: append([]string{}, s.LeftOut...), Touches: s.Touches()}
+	m = imported{Name: s.Name, Path: s.Path, License: s.License, Licences: []string{}, Tool: tool.String(),
+		Directive: directive.String(),
+		Files:     []string{}, Removed: []string{}, LeftOut: append([]string{}, s.LeftOut...), Touches: s.Touches()}
 	var files []tree.File
 	dir := path.Join("tools", path.Dir(tool.ID), skill.Dir)
 	known := map[string]bool{path.Join("tools", tool.ID+".yaml"): true}
@@ -233,7 +237,9 @@ func (c *importSkillRun) plan(ctx context.Context, w *writer, s *skill.Skill, fr
 		return ok
 	})
 	if err == nil {
-		err = w.addItem(ctx, directive, ".md", s.DirectiveText(c.As), &m.Files, func(old []byte) bool { return bytes.Contains(old, []byte(tool.ID)) })
+		err = w.addItem(ctx, directive, ".md", s.DirectiveText(c.As), &m.Files, func(old []byte) bool {
+			return bytes.Contains(old, []byte(tool.ID))
+		})
 	}
 	m.replaces = w.replaces()
 	return m, err
@@ -279,10 +285,12 @@ func (c *importAgentsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	defer w.close()
 	var files []string
 	w.begin(ref.String())
-	if err := w.addItem(ctx, ref, ".md", skill.AgentsText(ref, "Instructions for agents: "+path.Base(name), b), &files, func([]byte) bool { return true }); err != nil {
+	if err := w.addItem(ctx, ref, ".md", skill.AgentsText(ref, "Instructions for agents: "+path.Base(name), b), &files,
+		func([]byte) bool { return true }); err != nil {
 		return nil, err
 	}
-	ans := &importAgentsAnswer{Ref: ref.String(), File: w.name(path.Join("knowledge", ref.ID+".md")), From: path.Base(name), Digest: cas.Sum(b).String(), DryRun: c.DryRun}
+	ans := &importAgentsAnswer{Ref: ref.String(), File: w.name(path.Join("knowledge", ref.ID+".md")),
+		From: path.Base(name), Digest: cas.Sum(b).String(), DryRun: c.DryRun}
 	if err := w.confirm(ctx, a); err != nil || c.DryRun {
 		return ans, err
 	}

@@ -68,7 +68,8 @@ func openWriter(ctx context.Context, a *cli.App, dry bool) (*writer, error) {
 		return nil, err
 	}
 	if w.space = w.v.Project; w.space == nil {
-		w.space = &ai.Space{Label: ai.Project.String(), Level: ai.Project, Dir: root.DotAI(), FS: os.DirFS(root.DotAI())}
+		w.space = &ai.Space{Label: ai.Project.String(), Level: ai.Project, Dir: root.DotAI(),
+			FS: os.DirFS(root.DotAI())}
 	}
 	return w, nil
 }
@@ -111,7 +112,8 @@ func (w *writer) addFile(p string, b []byte, exec bool, into *[]string) error {
 // read returns a file that is there, nil if there is none.
 func (w *writer) read(p string) (*newFile, error) {
 	fi, err := fs.Stat(w.space.FS, p)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, nofollow.ErrNoDir) || errors.Is(err, osfile.NotDirectory) || err == nil && fi.IsDir() {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, nofollow.ErrNoDir) || errors.Is(err, osfile.NotDirectory) ||
+		err == nil && fi.IsDir() {
 		return nil, nil // what is in the way is removed, or refuses to be written to
 	}
 	f := &newFile{path: p}
@@ -140,7 +142,8 @@ func (w *writer) only(dir string, own []string, known map[string]bool, into *[]s
 		case d.IsDir() || known[p] || portable.Droppings(d.Name()) && !left:
 			return nil
 		case !left && !slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(p, o+"/") }):
-			return fault.New(fault.Validation, "%q is there already, and would become part of the skill", w.name(p)).Because("nothing was written").
+			return fault.New(fault.Validation, "%q is there already, and would become part of the skill",
+				w.name(p)).Because("nothing was written").
 				On("reason", "exists").On("file", w.name(p))
 		}
 		old, err := w.read(p)
@@ -159,9 +162,10 @@ func (w *writer) only(dir string, own []string, known map[string]bool, into *[]s
 	return err
 }
 
-// addItem plans an item, which must be a valid one. One that is there is left if it has the same text but for signatures,
-// and replaced only if may says so.
-func (w *writer) addItem(ctx context.Context, ref model.Ref, ext string, b []byte, into *[]string, may func(old []byte) bool) error {
+// addItem plans an item, which must be a valid one. One that is there is left if it has the same text but for
+// signatures, and replaced only if may says so.
+func (w *writer) addItem(ctx context.Context, ref model.Ref, ext string, b []byte, into *[]string,
+	may func(old []byte) bool) error {
 	k, err := w.v.CheckKind(ref.Kind)
 	if err != nil {
 		return err
@@ -192,7 +196,8 @@ func (w *writer) addItem(ctx context.Context, ref model.Ref, ext string, b []byt
 			return nil
 		}
 		if !may(old.b) {
-			return fault.New(fault.Validation, "%q is there already, and was not imported from a skill of this name", w.name(file)).Because("nothing was written").
+			return fault.New(fault.Validation, "%q is there already, and was not imported from a skill of this name",
+				w.name(file)).Because("nothing was written").
 				On("reason", "exists").On("file", w.name(file)).Try("rye show " + fault.Quote(ref.String()))
 		}
 		w.group().differs = append(w.group().differs, "changed "+w.name(file))
@@ -232,8 +237,8 @@ func (w *writer) confirm(ctx context.Context, a *cli.App) error {
 }
 
 // write writes what was planned, items behind the files that they need: one whose files have changed has no valid
-// signature any more, so that a process that dies leaves nothing that is used, and what the same command completes. What
-// fails takes away what was written.
+// signature any more, so that a process that dies leaves nothing that is used, and what the same command completes.
+// What fails takes away what was written.
 func (w *writer) write(ctx context.Context) (err error) {
 	d, err := edit.OpenDir(w.space.Dir, w.space.Level)
 	if err != nil {

@@ -54,7 +54,8 @@ func graph(ctx context.Context, l *paths.Lock) (*lockGraph, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &lockGraph{l: l, set: set, uses: map[string][]whyLine{}, users: map[string][]whyLine{}, cover: map[string]closure.Use{}}
+	g := &lockGraph{l: l, set: set, uses: map[string][]whyLine{}, users: map[string][]whyLine{},
+		cover: map[string]closure.Use{}}
 	for _, u := range c.Uses {
 		to := u.To.String()
 		if u.To == (model.Ref{}) {
@@ -82,8 +83,8 @@ func graph(ctx context.Context, l *paths.Lock) (*lockGraph, error) {
 	return g, nil
 }
 
-// lockedRoots are the pinned items that rye.yaml has as roots; if it has no roots, all of the project are. Of what isn't locked
-// yet it warns.
+// lockedRoots are the pinned items that rye.yaml has as roots; if it has no roots, all of the project are. Of what
+// isn't locked yet it warns.
 func lockedRoots(l *paths.Lock) (roots []ryeyaml.Root) {
 	var more []string
 	all := l.Yaml.AllRoots()
@@ -115,8 +116,8 @@ func lockedRoots(l *paths.Lock) (roots []ryeyaml.Root) {
 	return roots
 }
 
-// unfollowed says why it can't be found out how pinned items use each other: the policy doesn't let something count any
-// more.
+// unfollowed says why it can't be found out how pinned items use each other: the policy doesn't let something count
+// any more.
 func unfollowed(err error, problems []check.Problem) *fault.Error {
 	f := fault.Of(err)
 	f.Text = "what uses what in the lock can't be told: " + fault.Count(int64(len(problems)), "problem")
@@ -208,7 +209,8 @@ func (g *lockGraph) bundlePath(id string) []whyLine {
 
 // whyBundle says who requires a bundle, and which items of others use those of it.
 func (g *lockGraph) whyBundle(b *lockfile.Bundle) whyAnswer {
-	ans := whyAnswer{Name: b.ID, Pinned: b.Version + " " + b.Manifest.String(), From: b.Source.Where, Path: g.bundlePath(b.ID), UsedBy: []whyLine{}}
+	ans := whyAnswer{Name: b.ID, Pinned: b.Version + " " + b.Manifest.String(), From: b.Source.Where,
+		Path: g.bundlePath(b.ID), UsedBy: []whyLine{}}
 	for i := range g.l.Old.Pins {
 		p := &g.l.Old.Pins[i]
 		if p.From != lockfile.System+b.ID {

@@ -43,7 +43,8 @@ func (l *licencesAnswer) Extent() string { return fault.Count(int64(len(l.Licenc
 func (l *licencesAnswer) Findings() (all []sarif.Finding) {
 	for _, e := range l.Licences {
 		if e.Denied {
-			all = append(all, sarif.Finding{Code: fault.Policy, Level: sarif.Error, File: l.Lock, Line: e.Line, Name: e.Name, Message: "denied licence: " + e.Text()})
+			all = append(all, sarif.Finding{Code: fault.Policy, Level: sarif.Error, File: l.Lock, Line: e.Line,
+				Name: e.Name, Message: "denied licence: " + e.Text()})
 		}
 	}
 	return all
@@ -52,7 +53,8 @@ func (l *licencesAnswer) Findings() (all []sarif.Finding) {
 func (l *licencesAnswer) Table() ([]string, [][]string) {
 	var rows [][]string
 	for _, e := range l.Licences {
-		rows = append(rows, []string{sarif.Code(e.Name), sarif.Code(e.Version), sarif.Code(e.Licence), sarif.Code(e.Declared), denied(e, "")})
+		rows = append(rows, []string{sarif.Code(e.Name), sarif.Code(e.Version), sarif.Code(e.Licence),
+			sarif.Code(e.Declared), denied(e, "")})
 	}
 	return []string{"name", "version", "licence", "declared", ""}, rows
 }

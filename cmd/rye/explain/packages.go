@@ -36,13 +36,16 @@ func (g *lockGraph) artifacts(name string) []lockfile.Artifact {
 
 // whyPackage says which tools list a package, by its name with its version or by the name of one of its files.
 func (g *lockGraph) whyPackage(name string) (whyAnswer, bool) {
-	i := slices.IndexFunc(g.l.Old.Artifacts, func(a lockfile.Artifact) bool { return a.String() == name || workspace.PackageName(a) == name })
+	i := slices.IndexFunc(g.l.Old.Artifacts, func(a lockfile.Artifact) bool {
+		return a.String() == name || workspace.PackageName(a) == name
+	})
 	if i < 0 {
 		return whyAnswer{}, false
 	}
 	a := g.l.Old.Artifacts[i]
 	of := workspace.PackageName(a)
-	ans := whyAnswer{Name: name, Pinned: a.Digest.String(), From: a.Source, Path: g.path(of), UsedBy: append([]whyLine{}, g.users[of]...)}
+	ans := whyAnswer{Name: name, Pinned: a.Digest.String(), From: a.Source, Path: g.path(of),
+		UsedBy: append([]whyLine{}, g.users[of]...)}
 	slices.SortFunc(ans.UsedBy, compareWhy)
 	return ans, true
 }

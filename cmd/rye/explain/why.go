@@ -78,7 +78,8 @@ func (c *whyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil || pin == nil {
 		return nil, locks.NotLocked(ctx, l, c.Name)
 	}
-	ans := whyAnswer{Name: c.Name, Pinned: pin.Digest.String(), From: pin.From, Path: g.path(ref.String()), UsedBy: []whyLine{}}
+	ans := whyAnswer{Name: c.Name, Pinned: pin.Digest.String(), From: pin.From, Path: g.path(ref.String()),
+		UsedBy: []whyLine{}}
 	ans.UsedBy = append(ans.UsedBy, g.usersOf(ref)...)
 	return ans, nil
 }
@@ -89,8 +90,9 @@ type treeRun struct {
 }
 
 type treeAnswer struct {
-	Roots []string   `json:"roots"`
-	Items []treeItem `json:"items"` // each once, in the order in which they are reached; permissions that cover several among them
+	Roots []string `json:"roots"`
+	// each once, in the order in which they are reached; permissions that cover several among them
+	Items []treeItem `json:"items"`
 	depth int
 }
 

@@ -41,7 +41,8 @@ func BundlerNeeds(p BundlerParams) function.Need {
 	id := cmp.Or(p.ID, "*")
 	switch p.Action {
 	case "create", "create-package":
-		return function.Need{Permissions: []capability.Capability{capabilityFor(capability.Sign, "bundle", id)}, Own: true}
+		return function.Need{Permissions: []capability.Capability{capabilityFor(capability.Sign, "bundle", id)},
+			Own: true}
 	}
 	return function.Need{Permissions: []capability.Capability{capabilityFor(capability.Load, "bundle", id)}}
 }
@@ -49,17 +50,21 @@ func BundlerNeeds(p BundlerParams) function.Need {
 // bundlerFunction does what the command does, and says it in the words that tools know.
 func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p BundlerParams) (any, error) {
 	actions := map[string]func(context.Context, *cli.App) (map[string]any, error){
-		"create": p.create, "create-package": p.createPackage, "verify": p.verify, "inspect": p.inspect, "list": p.list,
+		"create": p.create, "create-package": p.createPackage, "verify": p.verify, "inspect": p.inspect,
+		"list": p.list,
 	}
 	do := actions[p.Action]
 	if do == nil {
 		return map[string]any{
-			"success": false, "error": "Unknown action: " + p.Action, "valid_actions": slices.Sorted(maps.Keys(actions)),
+			"success": false, "error": "Unknown action: " + p.Action,
+			"valid_actions": slices.Sorted(maps.Keys(actions)),
 		}, nil
 	}
 	// A bundle is meant by its id: a tool reads no archives from wherever they are.
-	if p.ID != "" && !find.ValidID(p.ID) || p.ID == "" && (p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
-		return function.No(ctx, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("bundle_id is %q, and no id of a bundle", p.ID)})
+	if p.ID != "" && !find.ValidID(p.ID) || p.ID == "" &&
+		(p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
+		return function.No(ctx, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("bundle_id is %q, and no id of a bundle", p.ID)})
 	}
 	v, err := do(ctx, paths.Unattended(a, c.Files.Project, c.Errs))
 	if err != nil {
@@ -71,7 +76,8 @@ func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p Bundle
 
 // lines are what bundle.yaml would say.
 func (p *BundlerParams) lines() (lines []recipe.Line) {
-	for _, l := range []recipe.Line{{Name: "version", Value: p.Version}, {Name: "entrypoint", Value: p.Entrypoint}, {Name: "description", Value: p.Description}} {
+	for _, l := range []recipe.Line{{Name: "version", Value: p.Version}, {Name: "entrypoint", Value: p.Entrypoint},
+		{Name: "description", Value: p.Description}} {
 		if l.Value != "" {
 			lines = append(lines, l)
 		}
@@ -111,7 +117,8 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 	if info, err := os.Stat(filepath.Join(dir, workspace.MarkerDir)); err != nil || !info.IsDir() {
 		return nil, wrong("no .ai in it")
 	}
-	run := &bundles.BundleCreateRun{ID: p.ID, Package: dir, Head: append(p.lines(), recipe.Line{Name: "include", Value: []string{workspace.MarkerDir + "/**"}})}
+	run := &bundles.BundleCreateRun{ID: p.ID, Package: dir,
+		Head: append(p.lines(), recipe.Line{Name: "include", Value: []string{workspace.MarkerDir + "/**"}})}
 	if r, err := recipe.Read(dir); err != nil {
 		return nil, err
 	} else if r == nil && p.ID == "" {
@@ -119,7 +126,8 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 	}
 	v, err := created(ctx, a, run, dir)
 	if err == nil {
-		v["bundle_type"], v["manifest_path"] = "package", filepath.Join(dir, filepath.FromSlash(v["manifest_path"].(string)))
+		v["bundle_type"], v["manifest_path"] = "package",
+			filepath.Join(dir, filepath.FromSlash(v["manifest_path"].(string)))
 	}
 	return v, err
 }
@@ -146,7 +154,8 @@ func created(ctx context.Context, a *cli.App, run *bundles.BundleCreateRun, dir 
 	for i := range read.Files {
 		count.add(read.Files[i].Ref)
 	}
-	return map[string]any{"status": "created", "bundle_id": made.Bundle, "version": made.Version, "manifest": made.Manifest,
+	return map[string]any{"status": "created", "bundle_id": made.Bundle, "version": made.Version,
+		"manifest":      made.Manifest,
 		"manifest_path": made.File, "file_count": made.Files, "files_by_type": count}, nil
 }
 
@@ -163,8 +172,10 @@ func (c typeCounts) add(ref string) {
 	c[kind]++
 }
 
-// ofManifest are the checks of a bundle as a whole. Where the manifest doesn't hold there are no files to hold against it.
-var ofManifest = []bundle.Check{bundle.CheckManifest, bundle.CheckSignatures, bundle.CheckExpired, bundle.CheckEvidence}
+// ofManifest are the checks of a bundle as a whole. Where the manifest doesn't hold there are no files to hold against
+// it.
+var ofManifest = []bundle.Check{bundle.CheckManifest, bundle.CheckSignatures, bundle.CheckExpired,
+	bundle.CheckEvidence}
 
 // verify says what is wrong with a bundle. That it isn't what it should be is an answer like another.
 func (p *BundlerParams) verify(ctx context.Context, a *cli.App) (map[string]any, error) {
@@ -173,8 +184,9 @@ func (p *BundlerParams) verify(ctx context.Context, a *cli.App) (map[string]any,
 	if !ok {
 		return nil, cmp.Or(err, errors.New("no report"))
 	}
-	v := map[string]any{"status": "verified", "bundle_id": r.Bundle, "version": r.Version, "manifest": r.Manifest, "manifest_valid": true,
-		"files_checked": r.Of, "files_ok": r.Files}
+	v := map[string]any{"status": "verified", "bundle_id": r.Bundle, "version": r.Version, "manifest": r.Manifest,
+		"manifest_valid": true,
+		"files_checked":  r.Of, "files_ok": r.Files}
 	if err != nil {
 		v["status"] = "failed"
 	}
@@ -212,8 +224,9 @@ func (p *BundlerParams) inspect(ctx context.Context, a *cli.App) (map[string]any
 		files = append(files, map[string]any{"path": f.Path, "digest": f.Digest, "bytes": f.Size, "ref": f.Ref})
 	}
 	return map[string]any{
-		"bundle": map[string]any{"id": n.Bundle, "version": n.Version, "entrypoint": n.Entrypoint, "description": n.Description,
-			"manifest": n.Manifest, "format": n.Format, "signed_by": n.SignedBy},
+		"bundle": map[string]any{"id": n.Bundle, "version": n.Version, "entrypoint": n.Entrypoint,
+			"description": n.Description,
+			"manifest":    n.Manifest, "format": n.Format, "signed_by": n.SignedBy},
 		"files": files, "file_count": len(files), "files_by_type": count,
 	}, nil
 }
@@ -225,8 +238,9 @@ func (p *BundlerParams) list(ctx context.Context, a *cli.App) (map[string]any, e
 	}
 	listed := []map[string]any{}
 	for _, l := range ans.(bundles.BundleList).Bundles {
-		line := map[string]any{"bundle_id": l.Bundle, "version": l.Version, "entrypoint": l.Entrypoint, "description": l.Description,
-			"where": l.Where, "manifest_path": ""}
+		line := map[string]any{"bundle_id": l.Bundle, "version": l.Version, "entrypoint": l.Entrypoint,
+			"description": l.Description,
+			"where":       l.Where, "manifest_path": ""}
 		if at, err := bundle.ManifestPath(l.Bundle); err == nil && l.Where == find.InProject {
 			line["manifest_path"] = at
 		}

@@ -13,7 +13,8 @@ import (
 // Functions returns what tools may have rye do, by name. Each does it as the command does that a person would type.
 func Functions(a *cli.App) function.Functions {
 	return function.Functions{
-		"bundler": function.Of(BundlerNeeds, func(ctx context.Context, c *function.Call, p BundlerParams) (any, error) {
+		"bundler": function.Of(BundlerNeeds, func(ctx context.Context, c *function.Call, p BundlerParams) (any,
+			error) {
 			return bundlerFunction(ctx, a, c, p)
 		}),
 		"lint": lint.Function(paths.Machine(a)),
@@ -23,9 +24,10 @@ func Functions(a *cli.App) function.Functions {
 		"system": function.Of(SystemNeeds, func(ctx context.Context, c *function.Call, p SystemParams) (any, error) {
 			return systemFunction(ctx, a, c, p)
 		}),
-		"telemetry": function.Of(TelemetryNeeds, func(ctx context.Context, c *function.Call, p TelemetryParams) (any, error) {
-			return telemetryFunction(ctx, a, c, p)
-		}),
+		"telemetry": function.Of(TelemetryNeeds,
+			func(ctx context.Context, c *function.Call, p TelemetryParams) (any, error) {
+				return telemetryFunction(ctx, a, c, p)
+			}),
 	}
 }
 

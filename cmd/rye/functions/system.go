@@ -79,7 +79,8 @@ func systemFunction(ctx context.Context, a *cli.App, c *function.Call, p SystemP
 func systemPaths(a *cli.App) map[string]any {
 	places := map[string]any{}
 	for name, s := range map[string]cli.Setting{
-		"project": paths.ProjectSetting(a), "user_space": cli.UserSpace(a.UserBase()), "store": a.Store(), "state": a.Dir(cli.StatePlace),
+		"project": paths.ProjectSetting(a), "user_space": cli.UserSpace(a.UserBase()), "store": a.Store(),
+		"state": a.Dir(cli.StatePlace),
 		"cache": a.Dir(cli.CachePlace),
 	} {
 		places[name] = nil

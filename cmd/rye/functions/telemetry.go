@@ -155,7 +155,8 @@ func (t *telemetry) last(name string, takes func(status string) bool) (any, erro
 	calls := []loggedCall{}
 	f := audit.Filter{Last: t.limit, Match: func(r *audit.Record) bool { return takes(statusOf(r)) }}
 	problems, err := t.each(f, func(r *audit.Record) {
-		call := loggedCall{Call: r.Call.ID, Begin: r.Begin.UTC().Format(time.RFC3339), Ref: r.Call.Ref, Status: statusOf(r),
+		call := loggedCall{Call: r.Call.ID, Begin: r.Begin.UTC().Format(time.RFC3339), Ref: r.Call.Ref,
+			Status: statusOf(r),
 			Parent: r.Call.Parent}
 		if r.Outcome != nil {
 			call.Code, call.Duration = r.Outcome.Code, r.Outcome.Duration.Milliseconds()
@@ -185,7 +186,9 @@ func (t *telemetry) stats() (any, error) {
 		of.finish()
 		s.Tools = append(s.Tools, *of)
 	}
-	slices.SortFunc(s.Tools, func(x, y toolCalls) int { return cmp.Or(cmp.Compare(y.Calls, x.Calls), cmp.Compare(x.Ref, y.Ref)) })
+	slices.SortFunc(s.Tools, func(x, y toolCalls) int {
+		return cmp.Or(cmp.Compare(y.Calls, x.Calls), cmp.Compare(x.Ref, y.Ref))
+	})
 	s.More = max(0, len(s.Tools)-t.limit)
 	s.Tools = append([]toolCalls{}, s.Tools[:len(s.Tools)-s.More]...)
 	return struct {

@@ -80,7 +80,9 @@ func walk(root *kong.Node, words []string) cursor {
 			c.flags = append(c.flags, name)
 			c.flag = awaits(c.node, word)
 		default:
-			i := slices.IndexFunc(c.node.Children, func(n *kong.Node) bool { return n.Name == word || slices.Contains(n.Aliases, word) })
+			i := slices.IndexFunc(c.node.Children, func(n *kong.Node) bool {
+				return n.Name == word || slices.Contains(n.Aliases, word)
+			})
 			if i < 0 {
 				c.args = append(c.args, word)
 			} else {
@@ -134,8 +136,8 @@ func (c cursor) flagNames() (out []cli.Candidate) {
 	return out
 }
 
-// values completes a flag or argument by its enum, or by what its tag "complete" names: "file" and "dir", which the shell
-// knows, or what offered knows. The text before is part of the same word.
+// values completes a flag or argument by its enum, or by what its tag "complete" names: "file" and "dir", which the
+// shell knows, or what offered knows. The text before is part of the same word.
 func (c cursor) values(ctx context.Context, a *cli.App, v *kong.Value, prefix, before string) []cli.Candidate {
 	tag := v.Tag.Get("complete")
 	switch {
@@ -148,7 +150,8 @@ func (c cursor) values(ctx context.Context, a *cli.App, v *kong.Value, prefix, b
 	case v.Enum != "":
 		return cli.Begins(cli.Offer(v.EnumSlice(), bare), prefix, before)
 	case strings.HasSuffix(tag, "-input"):
-		return cli.Begins(spaces.CompleteInputs(ctx, a, strings.TrimSuffix(tag, "-input"), c.args, prefix), prefix, before)
+		return cli.Begins(spaces.CompleteInputs(ctx, a, strings.TrimSuffix(tag, "-input"), c.args, prefix), prefix,
+			before)
 	case tag == "locked" && slices.Contains(c.flags, "--update"):
 		tag = "bundles"
 	}
@@ -175,7 +178,8 @@ func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidat
 	case "kind":
 		return spaces.CompleteKinds(ctx, a)
 	case "space":
-		return []cli.Candidate{{Value: "project", Help: ".ai of the project"}, {Value: "user", Help: ".ai of the user"}, {Value: "system", Help: "the library and bundles"}}
+		return []cli.Candidate{{Value: "project", Help: ".ai of the project"},
+			{Value: "user", Help: ".ai of the user"}, {Value: "system", Help: "the library and bundles"}}
 	case "ext":
 		return cli.Offer([]string{"py", "sh", "js", "yaml", "star"}, bare)
 	case "bundle":
@@ -188,7 +192,9 @@ func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidat
 		return paths.CompleteObjects(a)
 	case "key":
 		keys, _ := trusts.KeyLines(a)
-		return cli.Offer(keys, func(k trust.KeyState) (string, string) { return k.Name, "key " + paths.Short(k.Fingerprint) })
+		return cli.Offer(keys, func(k trust.KeyState) (string, string) {
+			return k.Name, "key " + paths.Short(k.Fingerprint)
+		})
 	case "trusted":
 		return cli.Offer(known.Keys, func(k policy.Key) (string, string) { return k.Name, k.Owner })
 	case "rule":
@@ -244,8 +250,8 @@ func flagOf(node *kong.Node, name string) *kong.Flag {
 	return nil
 }
 
-// completeLocked offers what rye.yaml requires, or what the lock names: "locked" is all of it, "pinned" items, "bundles"
-// what can be updated.
+// completeLocked offers what rye.yaml requires, or what the lock names: "locked" is all of it, "pinned" items,
+// "bundles" what can be updated.
 func completeLocked(a *cli.App, what string) (out []cli.Candidate) {
 	l, err := paths.OpenLock(a, false)
 	if err != nil {
@@ -264,9 +270,13 @@ func completeLocked(a *cli.App, what string) (out []cli.Candidate) {
 	if what == "bundles" {
 		return append(out, cli.Candidate{Value: lock.Library, Help: "the library"})
 	}
-	out = append(out, cli.Offer(l.Old.Pins, func(p lockfile.Pin) (string, string) { return p.Ref.String(), p.From })...)
+	out = append(out, cli.Offer(l.Old.Pins, func(p lockfile.Pin) (string, string) {
+		return p.Ref.String(), p.From
+	})...)
 	if what == "locked" {
-		out = append(out, cli.Offer(l.Old.Artifacts, func(p lockfile.Artifact) (string, string) { return workspace.PackageName(p), workspace.UsedAsPackage })...)
+		out = append(out, cli.Offer(l.Old.Artifacts, func(p lockfile.Artifact) (string, string) {
+			return workspace.PackageName(p), workspace.UsedAsPackage
+		})...)
 	}
 	return slices.Compact(out) // a version has many wheels
 }

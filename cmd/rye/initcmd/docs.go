@@ -88,11 +88,13 @@ func (c *docsRun) Run(ctx context.Context, _ *cli.App) (cli.Answer, error) {
 	if c.Topic == "" {
 		return ans, nil
 	}
-	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("no documentation for %q", c.Topic), Hint: []string{"rye docs"},
+	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("no documentation for %q", c.Topic),
+		Hint:    []string{"rye docs"},
 		Details: map[string]any{"topic": c.Topic}}
 	meant := suggest.Names(word, names)
 	for _, it := range topics {
-		if len(meant) == 0 && len(word) > 2 && (strings.Contains(topicOf(it), word) || strings.Contains(strings.ToLower(it.Model.Title), word)) {
+		if len(meant) == 0 && len(word) > 2 && (strings.Contains(topicOf(it), word) ||
+			strings.Contains(strings.ToLower(it.Model.Title), word)) {
 			meant = append(meant, topicOf(it))
 		}
 	}

@@ -90,8 +90,10 @@ func (d doctorAnswer) Text(t *cli.Terminal) {
 		width = max(width, len(f.Name))
 	}
 	for _, f := range d.Checks {
-		colour := map[paths.Status]cli.Role{paths.StatusOK: cli.RoleGood, paths.StatusWarn: cli.RoleWarn, paths.StatusFail: cli.RoleError}[f.Status]
-		t.Printf("%s  %s  %s\n", t.Stdout.Paint(colour, fmt.Sprintf("%-4s", f.Status), t.Ascii), t.Pad(f.Name, width), f.Detail)
+		colour := map[paths.Status]cli.Role{paths.StatusOK: cli.RoleGood, paths.StatusWarn: cli.RoleWarn,
+			paths.StatusFail: cli.RoleError}[f.Status]
+		t.Printf("%s  %s  %s\n", t.Stdout.Paint(colour, fmt.Sprintf("%-4s", f.Status), t.Ascii), t.Pad(f.Name, width),
+			f.Detail)
 		if f.Hint != "" {
 			t.Printf("%s  %s\n", t.Pad("", 4), t.Stdout.Paint(cli.RoleHint, "hint: "+f.Hint, t.Ascii))
 		}
@@ -162,7 +164,9 @@ func checkStore(_ context.Context, a *cli.App) paths.Finding {
 		return paths.Bad(paths.StatusFail, err)
 	}
 	if size.Damaged > 0 {
-		return paths.Finding{Status: paths.StatusWarn, Detail: fmt.Sprintf("%s without a readable index, of %d", fault.Count(int64(size.Damaged), "pack"), size.Packs), Hint: "rye store reindex"}
+		return paths.Finding{Status: paths.StatusWarn,
+			Detail: fmt.Sprintf("%s without a readable index, of %d", fault.Count(int64(size.Damaged), "pack"),
+				size.Packs), Hint: "rye store reindex"}
 	}
 	return paths.Good("%q, %s, %s", s.Value, fault.Count(int64(size.Packs), "pack"), cli.ByteSize(float64(size.Bytes)))
 }
@@ -185,7 +189,8 @@ func checkClock(_ context.Context, a *cli.App) paths.Finding {
 		return paths.Good("fixed at %s by SOURCE_DATE_EPOCH", a.Clock().Format(time.RFC3339))
 	}
 	if now.Year() < 2025 || now.Year() > 2100 {
-		return paths.Finding{Status: paths.StatusFail, Detail: fmt.Sprintf("the clock says %s", now.UTC().Format(time.RFC3339)), Hint: "date"}
+		return paths.Finding{Status: paths.StatusFail,
+			Detail: fmt.Sprintf("the clock says %s", now.UTC().Format(time.RFC3339)), Hint: "date"}
 	}
 	return paths.Good("%s", now.UTC().Format(time.RFC3339))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// checkBundles checks that installed bundles can be read, are complete in the store and haven't expired. It verifies no
-// signatures: rye bundle verify does.
+// checkBundles checks that installed bundles can be read, are complete in the store and haven't expired. It verifies
+// no signatures: rye bundle verify does.
 func checkBundles(ctx context.Context, a *cli.App) paths.Finding {
 	b, err := paths.OpenWorkspace(a)
 	if err != nil {
@@ -43,7 +43,8 @@ func checkBundles(ctx context.Context, a *cli.App) paths.Finding {
 		}
 	}
 	if len(wrong) > 0 {
-		return paths.Finding{Status: paths.StatusWarn, Detail: strings.Join(wrong, "; "), Hint: "rye bundle install ARCHIVE"}
+		return paths.Finding{Status: paths.StatusWarn, Detail: strings.Join(wrong, "; "),
+			Hint: "rye bundle install ARCHIVE"}
 	}
 	const most = 4
 	words := strings.Join(names[:min(len(names), most)], ", ")

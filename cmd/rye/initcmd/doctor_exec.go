@@ -129,7 +129,9 @@ func checkAudit(ctx context.Context, a *cli.App) paths.Finding {
 		return paths.Bad(paths.StatusFail, own.Err)
 	}
 	unvouched := paths.Finding{Status: paths.StatusWarn, Hint: "rye audit vouch",
-		Detail: fmt.Sprintf("no key of yours has signed this machine's, %s, so others can't verify its calls with your public key", paths.Short(own.Public.Fingerprint().String()))}
+		Detail: fmt.Sprintf(
+			"no key of yours has signed this machine's, %s, so others can't verify its calls with your public key",
+			paths.Short(own.Public.Fingerprint().String()))}
 	voucher := receipt.Voucher(p.Machine, own.Public)
 	if voucher == nil {
 		return unvouched
@@ -143,5 +145,6 @@ func checkAudit(ctx context.Context, a *cli.App) paths.Finding {
 		return unvouched
 	}
 	i := slices.IndexFunc(keys, func(l audits.AuditKeyLine) bool { return l.Key == by })
-	return paths.Good("%q, signed by this machine's key %s, which %q has signed", p.Log, paths.Short(own.Public.Fingerprint().String()), keys[i].Name)
+	return paths.Good("%q, signed by this machine's key %s, which %q has signed", p.Log,
+		paths.Short(own.Public.Fingerprint().String()), keys[i].Name)
 }

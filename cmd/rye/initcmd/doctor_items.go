@@ -33,8 +33,8 @@ func checkLibrary(ctx context.Context, a *cli.App) paths.Finding {
 	return paths.Good("rye/std, %s, matching its manifest", fault.Count(int64(len(files)), "file"))
 }
 
-// checkItems checks the items of the project, or of the user outside projects: extractors are trusted, items are valid and
-// signed by a trusted key, and ids are unique and don't hide protected ones.
+// checkItems checks the items of the project, or of the user outside projects: extractors are trusted, items are valid
+// and signed by a trusted key, and ids are unique and don't hide protected ones.
 func checkItems(ctx context.Context, a *cli.App) paths.Finding {
 	if f := checkBase(a); f != nil && a.Globals.Trust == "" {
 		return *f
@@ -58,7 +58,9 @@ func checkItems(ctx context.Context, a *cli.App) paths.Finding {
 		return paths.Good("none yet")
 	}
 	if wrong := n.words(); len(wrong) > 0 {
-		return paths.Finding{Status: paths.StatusWarn, Detail: fmt.Sprintf("of %s in %q: %s", fault.Count(int64(n.items), "item"), own.Dir, strings.Join(wrong, ", ")), Hint: n.hint()}
+		return paths.Finding{Status: paths.StatusWarn,
+			Detail: fmt.Sprintf("of %s in %q: %s", fault.Count(int64(n.items), "item"), own.Dir,
+				strings.Join(wrong, ", ")), Hint: n.hint()}
 	}
 	return paths.Good("%s in %q, valid and signed", fault.Count(int64(n.items), "item"), own.Dir)
 }
@@ -77,15 +79,18 @@ func (n *itemCount) words() (wrong []string) {
 		n    int
 		what string
 	}{
-		{n.invalid, "not valid"}, {n.ambiguous, "with an id that another one has"}, {n.shadowing, "in front of a protected one of the library"},
-		{n.unclear, "that can't be read or may not be called so"}, {n.unsigned, "unsigned"}, {n.refused, "refused by the policy"},
+		{n.invalid, "not valid"}, {n.ambiguous, "with an id that another one has"},
+		{n.shadowing, "in front of a protected one of the library"},
+		{n.unclear, "that can't be read or may not be called so"}, {n.unsigned, "unsigned"},
+		{n.refused, "refused by the policy"},
 	} {
 		if w.n > 0 {
 			wrong = append(wrong, fmt.Sprintf("%d %s", w.n, w.what))
 		}
 	}
 	if n.strays > 0 {
-		wrong = append(wrong, "beside them "+fault.Count(int64(n.strays), "file")+" with a signature line and no mark of an item")
+		wrong = append(wrong, "beside them "+fault.Count(int64(n.strays),
+			"file")+" with a signature line and no mark of an item")
 	}
 	if n.extractors > 0 {
 		wrong = append(wrong, fault.Count(int64(n.extractors), "extractor")+" without effect")

@@ -42,7 +42,9 @@ func checkLock(ctx context.Context, a *cli.App) paths.Finding {
 	r.Toolchain = session.Toolchain(l.Lock, paths.MachineHost(a))
 	made, err := relock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
-		return paths.Finding{Status: paths.StatusWarn, Detail: "the project differs from its lock: " + fault.Count(int64(len(closed.Problems)), "problem"), Hint: "rye diff"}
+		return paths.Finding{Status: paths.StatusWarn,
+			Detail: "the project differs from its lock: " + fault.Count(int64(len(closed.Problems)), "problem"),
+			Hint:   "rye diff"}
 	}
 	if errors.Is(err, workspace.ErrElsewhere) || err == nil && made.ID != l.Id() {
 		return paths.Finding{Status: paths.StatusWarn, Detail: "out of date", Hint: "rye diff"}
@@ -70,5 +72,6 @@ func checkVendor(ctx context.Context, a *cli.App) paths.Finding {
 	if err != nil {
 		return paths.Bad(paths.StatusWarn, err)
 	}
-	return paths.Good("complete, %s in %s", fault.Count(int64(is.Objects), "object"), fault.Count(int64(is.Files), "file"))
+	return paths.Good("complete, %s in %s", fault.Count(int64(is.Objects), "object"),
+		fault.Count(int64(is.Files), "file"))
 }

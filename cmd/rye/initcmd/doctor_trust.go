@@ -37,15 +37,18 @@ func checkKeys(_ context.Context, a *cli.App) paths.Finding {
 	}
 	for _, l := range lines {
 		if l.Error != "" {
-			return paths.Finding{Status: paths.StatusFail, Detail: fmt.Sprintf("the key %q can't be used: %s", l.Name, l.Error), Hint: cmp.Or(l.Hint, "rye key show "+fault.Quote(l.Name))}
+			return paths.Finding{Status: paths.StatusFail,
+				Detail: fmt.Sprintf("the key %q can't be used: %s", l.Name, l.Error),
+				Hint:   cmp.Or(l.Hint, "rye key show "+fault.Quote(l.Name))}
 		}
 	}
 	// The next check reports a policy that can't be read.
 	au, err := paths.Paths(a).RootPolicy()
 	for _, l := range lines {
 		if err == nil && au.File != nil && l.Default && l.InPolicy == "" {
-			return paths.Finding{Status: paths.StatusWarn, Detail: fmt.Sprintf("the policy doesn't know %q, the key that signs", l.Name),
-				Hint: fault.Command("rye trust add", l.Public, "--owner", l.Name, "--names", "**")}
+			return paths.Finding{Status: paths.StatusWarn,
+				Detail: fmt.Sprintf("the policy doesn't know %q, the key that signs", l.Name),
+				Hint:   fault.Command("rye trust add", l.Public, "--owner", l.Name, "--names", "**")}
 		}
 	}
 	if f := paths.CheckStrays(a); f != nil {
@@ -94,9 +97,14 @@ func CheckPolicy(_ context.Context, a *cli.App) paths.Finding {
 		switch left := k.Expires.Sub(a.Now()); {
 		case k.Expires.IsZero() || len(p.RulesNaming(k.Name)) == 0:
 		case left <= 0:
-			return paths.Finding{Status: paths.StatusWarn, Detail: fmt.Sprintf("the key %q expired on %s", k.Name, yamltree.DateText(k.Expires)), Hint: fault.Command("rye trust add", k.Name, "--expires", a.Now().AddDate(1, 0, 0).Format(time.DateOnly))}
+			return paths.Finding{Status: paths.StatusWarn,
+				Detail: fmt.Sprintf("the key %q expired on %s", k.Name, yamltree.DateText(k.Expires)),
+				Hint: fault.Command("rye trust add", k.Name, "--expires",
+					a.Now().AddDate(1, 0, 0).Format(time.DateOnly))}
 		case left < soon:
-			return paths.Finding{Status: paths.StatusWarn, Detail: fmt.Sprintf("the key %q expires on %s", k.Name, yamltree.DateText(k.Expires)), Hint: rotateHint(a, k)}
+			return paths.Finding{Status: paths.StatusWarn,
+				Detail: fmt.Sprintf("the key %q expires on %s", k.Name, yamltree.DateText(k.Expires)),
+				Hint:   rotateHint(a, k)}
 		}
 	}
 	if f := checkLists(a, root); f != nil {
@@ -106,7 +114,8 @@ func CheckPolicy(_ context.Context, a *cli.App) paths.Finding {
 	if project != nil {
 		also = "; the project has one too"
 	}
-	return paths.Good("%q (%s), %s, %s%s", root.Path, root.Origin, fault.Count(int64(len(p.Sections().Keys)), "key"), fault.Count(int64(len(p.Sections().Rules)), "rule"), also)
+	return paths.Good("%q (%s), %s, %s%s", root.Path, root.Origin, fault.Count(int64(len(p.Sections().Keys)), "key"),
+		fault.Count(int64(len(p.Sections().Rules)), "rule"), also)
 }
 
 // rotateHint is what this user can do about an expiring key: only its owner can rotate it.
@@ -129,9 +138,11 @@ func checkLists(a *cli.App, root *trust.Authority) *paths.Finding {
 	}
 	for _, src := range root.Side.Policy.Sections().Lists {
 		if l := lists[src.Name]; l == nil {
-			return &paths.Finding{Status: paths.StatusWarn, Detail: fmt.Sprintf("the revocation list %q was never fetched", src.Name), Hint: "rye trust update"}
+			return &paths.Finding{Status: paths.StatusWarn,
+				Detail: fmt.Sprintf("the revocation list %q was never fetched", src.Name), Hint: "rye trust update"}
 		} else if end := l.Issued.Add(src.MaxAge); ended(a.Now(), end) || ended(a.Now(), l.Expires) {
-			return &paths.Finding{Status: paths.StatusWarn, Detail: fmt.Sprintf("the revocation list %q is stale", src.Name), Hint: "rye trust update"}
+			return &paths.Finding{Status: paths.StatusWarn,
+				Detail: fmt.Sprintf("the revocation list %q is stale", src.Name), Hint: "rye trust update"}
 		}
 	}
 	return nil

@@ -74,7 +74,8 @@ rye: %s
 // GitLines are the lines that a project needs in files of git's.
 func GitLines() []gitFile {
 	return []gitFile{
-		{".gitattributes", []string{"rye.lock text eol=lf", "rye.yaml text eol=lf", ".ai/** -text"}, "keeps git from changing signed bytes"},
+		{".gitattributes", []string{"rye.lock text eol=lf", "rye.yaml text eol=lf", ".ai/** -text"},
+			"keeps git from changing signed bytes"},
 		{".gitignore", []string{".ai/threads/", ".ai/outputs/"}, "ignores the results of runs"},
 	}
 }
@@ -154,18 +155,25 @@ func (c *initRun) place(a *cli.App) (string, error) {
 		search.UserBase = base.Value
 	}
 	if fi, err := os.Stat(s.Value); err == nil && !fi.IsDir() {
-		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is not a directory", s.Value), Details: map[string]any{"path": s.Value}}
+		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is not a directory", s.Value),
+			Details: map[string]any{"path": s.Value}}
 	}
 	if filepath.Dir(s.Value) == s.Value {
-		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is the root of the file system and can't be a project", s.Value),
-			Why: []string{"everything on this machine would be in it"}, Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+		return "", &fault.Error{Code: fault.Config,
+			Text: fmt.Sprintf("%q is the root of the file system and can't be a project", s.Value),
+			Why:  []string{"everything on this machine would be in it"},
+			Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
 	}
-	if home := a.Home(); search.UserBase != home.Value && home.Err == nil && (workspace.Search{UserBase: home.Value}).IsUserBase(s.Value) {
-		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is the home directory and can't be a project", s.Value),
-			Why: []string{"everything in it, keys included, would be part of the project"}, Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+	if home := a.Home(); search.UserBase != home.Value && home.Err == nil &&
+		(workspace.Search{UserBase: home.Value}).IsUserBase(s.Value) {
+		return "", &fault.Error{Code: fault.Config,
+			Text: fmt.Sprintf("%q is the home directory and can't be a project", s.Value),
+			Why:  []string{"everything in it, keys included, would be part of the project"},
+			Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
 	}
 	if search.IsUserBase(s.Value) {
-		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q holds the user space and can't be a project", s.Value),
+		return "", &fault.Error{Code: fault.Config,
+			Text: fmt.Sprintf("%q holds the user space and can't be a project", s.Value),
 			Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
 	}
 	return s.Value, nil
@@ -221,7 +229,8 @@ func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) erro
 		return err
 	}
 	if !hasAI {
-		ans.Written = append(ans.Written, initLine{workspace.MarkerDir + "/", "the project's directives, tools, knowledge and config"})
+		ans.Written = append(ans.Written, initLine{workspace.MarkerDir + "/",
+			"the project's directives, tools, knowledge and config"})
 	}
 	for _, f := range files {
 		ans.Written = append(ans.Written, initLine{f.name, f.what})
@@ -269,7 +278,8 @@ func missingFiles(dir string, hasAI bool) ([]starting, error) {
 		return nil, err
 	}
 	if old == nil {
-		files = append(files, starting{workspace.MarkerFile, "the project's name, and what it needs", []byte(Starter(dir)), true})
+		files = append(files, starting{workspace.MarkerFile, "the project's name, and what it needs",
+			[]byte(Starter(dir)), true})
 	}
 	lock, err := read(lockfile.Name)
 	if err != nil {
@@ -378,7 +388,8 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 		if err != nil {
 			return trusts.NoKey(a, name, err)
 		}
-		ans.Written = append(ans.Written, initLine{root.Path, fmt.Sprintf("your policy, which trusts the key %q", name)})
+		ans.Written = append(ans.Written, initLine{root.Path,
+			fmt.Sprintf("your policy, which trusts the key %q", name)})
 		if c.DryRun {
 			return nil
 		}

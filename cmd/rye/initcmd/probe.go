@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// writable creates a setting's directory for this user alone, if it is missing, and writes to it, which finds a full or
-// read-only disk. The error calls the directory name.
+// writable creates a setting's directory for this user alone, if it is missing, and writes to it, which finds a full
+// or read-only disk. The error calls the directory name.
 func writable(name string, s cli.Setting) error {
 	if s.Err != nil {
 		return s.Err

@@ -20,7 +20,8 @@ type checkAnswer struct{ *check.Report }
 func (c checkAnswer) Text(t *cli.Terminal) {
 	spaces.PrintProblems(t, c.Problems)
 	if c.Errors == 0 {
-		t.Printf("%s  %s%s\n", t.Stdout.Paint(cli.RoleGood, "checked", t.Ascii), fault.Count(int64(c.Items), "item"), c.AlsoWarnings())
+		t.Printf("%s  %s%s\n", t.Stdout.Paint(cli.RoleGood, "checked", t.Ascii), fault.Count(int64(c.Items), "item"),
+			c.AlsoWarnings())
 	}
 }
 

@@ -63,8 +63,10 @@ func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer done()
 	if it.Space.Label == to.Label {
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is in the space %q already", it.Ref, to.Label),
-			Why: []string{v.Name(it.Space, it.Path)}, Details: map[string]any{"ref": it.Ref.String(), "space": to.Label}}
+		return nil, &fault.Error{Code: fault.Validation,
+			Text:    fmt.Sprintf("%q is in the space %q already", it.Ref, to.Label),
+			Why:     []string{v.Name(it.Space, it.Path)},
+			Details: map[string]any{"ref": it.Ref.String(), "space": to.Label}}
 	}
 	// Who vouches for it is asked before it gets where more is trusted.
 	found, err := v.Admit.Admit(ctx, it, policy.ToShow)
@@ -122,14 +124,16 @@ func stillGood(ctx context.Context, v *spaces.Items, it *ai.Item, to string) err
 		return err
 	}
 	defer done()
-	e, err := v.Admit.Admit(ctx, edit.Draft(ai.File{Ref: it.Ref, Kind: it.Kind, Space: s, Path: it.Path}, it.Bytes), policy.ToShow)
+	e, err := v.Admit.Admit(ctx, edit.Draft(ai.File{Ref: it.Ref, Kind: it.Kind, Space: s, Path: it.Path}, it.Bytes),
+		policy.ToShow)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		v.App.Term.Warn("the copy may not be used: %s", fault.Of(err).Text)
 	case !e.Decision.Allowed:
-		v.App.Term.Warn("the copy may not be used as it is: %q %s: rye sign %s", it.Ref, e.Decision.Reason(), fault.Quote(v.Name(s, it.Path)))
+		v.App.Term.Warn("the copy may not be used as it is: %q %s: rye sign %s", it.Ref, e.Decision.Reason(),
+			fault.Quote(v.Name(s, it.Path)))
 	}
 	return nil
 }
@@ -174,9 +178,11 @@ func (noFiles) Open(name string) (fs.File, error) {
 }
 
 // copy writes an item and its tree into a space.
-func (c *loadRun) copy(ctx context.Context, v *spaces.Items, it *ai.Item, t *tree.Tree, to *ai.Space) (loadAnswer, error) {
-	ans := loadAnswer{Ref: it.Ref.String(), From: it.Space.Label, To: to.Label, File: v.Name(to, it.Path), Files: []string{},
-		Raw: it.Raw.String(), DryRun: c.DryRun}
+func (c *loadRun) copy(ctx context.Context, v *spaces.Items, it *ai.Item, t *tree.Tree, to *ai.Space) (loadAnswer,
+	error) {
+	ans := loadAnswer{Ref: it.Ref.String(), From: it.Space.Label, To: to.Label, File: v.Name(to, it.Path),
+		Files: []string{},
+		Raw:   it.Raw.String(), DryRun: c.DryRun}
 	plan, err := v.PlanCopy(ctx, it, t, to, func(p string) string { return rmIn(v, to, p) })
 	if err != nil {
 		return ans, err

@@ -43,10 +43,11 @@ type itemLine struct {
 	Raw         string `json:"raw"`
 	items.Worth        // inline
 	HiddenBy    string `json:"hidden_by,omitempty"` // the space whose item of this id counts instead
-	Denied      bool   `json:"denied"`              // stands in front of a protected item, which the root policy doesn't allow
-	Invalid     bool   `json:"invalid"`
-	Errors      int    `json:"errors"`
-	Warnings    int    `json:"warnings"`
+	// stands in front of a protected item, which the root policy doesn't allow
+	Denied   bool `json:"denied"`
+	Invalid  bool `json:"invalid"`
+	Errors   int  `json:"errors"`
+	Warnings int  `json:"warnings"`
 }
 
 func (l *lsAnswer) Text(t *cli.Terminal) {
@@ -174,7 +175,8 @@ func warnStrays(ctx context.Context, v *spaces.Items, s *ai.Space, known *check.
 		if byKind[dir] == 1 {
 			verb = "has a signature line and is no item"
 		}
-		v.App.Term.Warn("%s below %q %s: rye check says why", fault.Count(int64(byKind[dir]), "file"), v.Name(s, dir), verb)
+		v.App.Term.Warn("%s below %q %s: rye check says why", fault.Count(int64(byKind[dir]), "file"), v.Name(s, dir),
+			verb)
 	}
 	return err
 }
@@ -184,7 +186,8 @@ func checkUserSpace(v *spaces.Items, label string) error {
 	if label != ai.User.String() || v.Root.Marker != workspace.MarkerFile {
 		return nil
 	}
-	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("a project with %s doesn't use the user space", workspace.MarkerFile),
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("a project with %s doesn't use the user space",
+		workspace.MarkerFile),
 		Why:  []string{"what works for you works for everybody who has the project; outside of it the space is there"},
 		Hint: []string{"rye docs spaces"}, Details: map[string]any{"space": label}}
 }
@@ -227,7 +230,8 @@ func broken(v *spaces.Items, e *ai.ItemError) check.Problem {
 	if p, ok := strings.CutPrefix(message, fmt.Sprintf("%q: ", e.Place())); ok {
 		message = p
 	}
-	line := check.Problem{Severity: check.Error, Code: f.Code, Space: e.Space.Label, File: v.Name(e.Space, e.Path), Message: message}
+	line := check.Problem{Severity: check.Error, Code: f.Code, Space: e.Space.Label, File: v.Name(e.Space, e.Path),
+		Message: message}
 	if e.Ref.Kind != "" {
 		line.Ref = e.Ref.String()
 	}
@@ -235,7 +239,8 @@ func broken(v *spaces.Items, e *ai.ItemError) check.Problem {
 }
 
 // lines loads files and says of each what it is worth. Assets are left out, and what can't be read becomes a problem.
-func lines(ctx context.Context, v *spaces.Items, files []ai.File, ans *lsAnswer, known *check.Known) ([]itemLine, error) {
+func lines(ctx context.Context, v *spaces.Items, files []ai.File, ans *lsAnswer, known *check.Known) ([]itemLine,
+	error) {
 	lines := make([]itemLine, len(files))
 	failed := make([]error, len(files))
 	err := v.Each(ctx, files, func(i int, it *ai.Item, err error) {

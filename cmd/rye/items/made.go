@@ -35,7 +35,8 @@ func MadeOf(outputs map[string]any, from string) (*Made, error) {
 }
 
 // Write shows the file, asks, writes it and signs it, as rye new --from does. Nothing is replaced.
-func (m *Made) Write(ctx context.Context, a *cli.App, k trusts.KeyFlag, lock func(context.Context, *cli.App) (bool, error)) (*Written, error) {
+func (m *Made) Write(ctx context.Context, a *cli.App, k trusts.KeyFlag,
+	lock func(context.Context, *cli.App) (bool, error)) (*Written, error) {
 	kind, id, ok := strings.Cut(m.Ref, ":")
 	if !ok {
 		return nil, fault.New(fault.Validation, "the output ref is %q, and not KIND:ID", m.Ref)

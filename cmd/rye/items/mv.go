@@ -69,8 +69,9 @@ func (c *mvRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	ans := mvAnswer{Ref: m.New.Ref.String(), Old: it.Ref.String(), File: v.Name(it.Space, m.New.Path), OldFile: v.Name(it.Space, it.Path),
-		Files: []string{}, Edited: append([]edit.Field{}, m.Edited...), Lost: []string{}, DryRun: c.DryRun}
+	ans := mvAnswer{Ref: m.New.Ref.String(), Old: it.Ref.String(), File: v.Name(it.Space, m.New.Path),
+		OldFile: v.Name(it.Space, it.Path),
+		Files:   []string{}, Edited: append([]edit.Field{}, m.Edited...), Lost: []string{}, DryRun: c.DryRun}
 	for _, p := range m.Files() {
 		ans.Files = append(ans.Files, v.Name(it.Space, p))
 	}
@@ -108,7 +109,8 @@ func (c *mvRun) plan(ctx context.Context, v *spaces.Items, it *ai.Item) (*edit.M
 	}
 	kind, _, colon := strings.Cut(c.NewID, ":")
 	if _, known := v.Kind(kind); colon && known && kind != it.Ref.Kind {
-		return nil, fault.New(fault.Validation, "%s is a %s: its kind can't change to that of %q", it.Ref, it.Ref.Kind, c.NewID).
+		return nil, fault.New(fault.Validation, "%s is a %s: its kind can't change to that of %q", it.Ref, it.Ref.Kind,
+			c.NewID).
 			Because("the content of a file decides its kind: rye new makes a "+kind).On("ref", it.Ref.String())
 	}
 	ref, err := model.ParseRef(it.Ref.Kind + ":" + strings.TrimPrefix(c.NewID, it.Ref.Kind+":"))
@@ -135,12 +137,15 @@ func (c *mvRun) signer(ctx context.Context, v *spaces.Items, m *edit.Move, ans *
 	found, err := v.Admit.Admit(ctx, it, policy.ToUse)
 	good := err == nil && found.Decision.Allowed
 	if good {
-		good = slices.ContainsFunc(found.Signers, func(s sign.Signer) bool { return s.Key.Fingerprint() == own && s.Format == sign.V2 })
+		good = slices.ContainsFunc(found.Signers, func(s sign.Signer) bool {
+			return s.Key.Fingerprint() == own && s.Format == sign.V2
+		})
 	}
 	if !good && !c.Sign {
 		return trusts.Signer{}, fault.New(fault.Policy, "%s has no valid signature by %q", it.Ref, k.Name).From(err).
 			Because("its new id needs a new signature, which covers the file as it is now").
-			Try("rye show "+fault.Quote(it.Ref.String()), "rye mv --sign "+fault.Quote(c.Ref)+" "+fault.Quote(c.NewID)).
+			Try("rye show "+fault.Quote(it.Ref.String()),
+				"rye mv --sign "+fault.Quote(c.Ref)+" "+fault.Quote(c.NewID)).
 			On("reason", "not-own").On("ref", it.Ref.String())
 	}
 	for _, l := range it.Signed.Lines {

@@ -34,8 +34,8 @@ type newRun struct {
 	DryRun      bool   `help:"Show what would be written; write nothing."`
 	trusts.KeyFlag
 	lock func(context.Context, *cli.App) (bool, error)
-	// made is the text of an item that a directive has returned, instead of a template or a file; approve is asked before it is
-	// written.
+	// made is the text of an item that a directive has returned, instead of a template or a file; approve is asked
+	// before it is written.
 	made    *Made
 	approve func(context.Context, *ai.Item, newAnswer) error
 }
@@ -177,7 +177,8 @@ func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswe
 	from := text.From
 	file, err := v.PathFor(ref, text.Ext)
 	if err != nil {
-		return none(&fault.Error{Code: fault.Validation, Err: err, Text: err.Error(), Details: map[string]any{"ref": ref.String()}})
+		return none(&fault.Error{Code: fault.Validation, Err: err, Text: err.Error(),
+			Details: map[string]any{"ref": ref.String()}})
 	}
 	if err := v.CheckFree(ctx, ref, space); err != nil {
 		return none(err)
@@ -185,8 +186,10 @@ func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswe
 	it := edit.Draft(ai.File{Ref: ref, Kind: k, Space: space, Path: file}, text.Bytes)
 	switch {
 	case !it.Model.Marked:
-		return none(&fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no %s: it carries no mark of one", from, k.Name),
-			Why: []string{markOf(k)}, Hint: []string{"rye docs items"}, Details: map[string]any{"ref": ref.String(), "file": from}})
+		return none(&fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("%q is no %s: it carries no mark of one", from, k.Name),
+			Why:  []string{markOf(k)}, Hint: []string{"rye docs items"},
+			Details: map[string]any{"ref": ref.String(), "file": from}})
 	case it.Model.Invalid():
 		f := v.Invalid(it, from)
 		if c.From == "" && c.made == nil { // the template is as it should be, so it is what it was filled with
@@ -208,7 +211,8 @@ func (c *newRun) extended(id, ext string) *fault.Error {
 	} else if c.Kind == "tool" {
 		args = append(args, "--ext", ext[1:])
 	}
-	return fault.New(fault.Validation, "an id has no file extension: write %q, not %q", id, id+ext).On("ref", c.Kind+":"+id).
+	return fault.New(fault.Validation, "an id has no file extension: write %q, not %q", id, id+ext).On("ref",
+		c.Kind+":"+id).
 		Try(fault.Command("rye new", args...))
 }
 

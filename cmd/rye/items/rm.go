@@ -151,7 +151,9 @@ func (c *rmRun) chosen(ctx context.Context, v *spaces.Items) ([]removal, error) 
 			}
 		}
 		if len(all) == before {
-			return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q covers no item that can be removed", text), Hint: []string{"rye ls " + fault.Quote(text)},
+			return nil, &fault.Error{Code: fault.NotFound,
+				Text:    fmt.Sprintf("%q covers no item that can be removed", text),
+				Hint:    []string{"rye ls " + fault.Quote(text)},
 				Details: map[string]any{"ref": text}}
 		}
 	}

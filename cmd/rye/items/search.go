@@ -97,13 +97,16 @@ func (c *SearchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	switch {
 	case c.Limit < 1:
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--limit is at least 1, not %d", c.Limit), Hint: []string{"rye search --limit 10 QUERY"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--limit is at least 1, not %d", c.Limit),
+			Hint: []string{"rye search --limit 10 QUERY"}}
 	case c.Offset < 0:
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--offset is at least 0, not %d", c.Offset), Hint: []string{"rye search --offset 10 QUERY"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--offset is at least 0, not %d", c.Offset),
+			Hint: []string{"rye search --offset 10 QUERY"}}
 	}
 	scope, err := query.ParseScope(c.Scope)
 	if err != nil {
-		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: "--scope: " + err.Error(), Hint: []string{"rye search --scope tool:acme QUERY"}}
+		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: "--scope: " + err.Error(),
+			Hint: []string{"rye search --scope tool:acme QUERY"}}
 	}
 	v, err := spaces.OpenItems(ctx, a)
 	if err != nil {
@@ -144,7 +147,8 @@ func (c *SearchRun) narrow(v *spaces.Items, r *search.Request) error {
 			return fault.Of(err).Try("rye ls")
 		}
 		if r.Scope.Kind != "" && kind != r.Scope.Kind {
-			return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--kind %s and --scope %s have nothing in common", c.Kind, c.Scope)}
+			return &fault.Error{Code: fault.Validation,
+				Text: fmt.Sprintf("--kind %s and --scope %s have nothing in common", c.Kind, c.Scope)}
 		}
 	}
 	r.Scope.Kind = cmp.Or(r.Scope.Kind, c.Kind)
@@ -207,7 +211,8 @@ func QueryFault(text string, err error, ascii bool) *fault.Error {
 	runes := []rune(text)
 	before := string(runes[:min(max(bad.Column-1, 0), len(runes))])
 	if len(text) <= 200 {
-		f.Why = append([]string{text, strings.Repeat(" ", utf8.RuneCountInString(cli.Escape(before, ascii))) + "^"}, f.Why...)
+		f.Why = append([]string{text, strings.Repeat(" ", utf8.RuneCountInString(cli.Escape(before, ascii))) + "^"},
+			f.Why...)
 	}
 	return f
 }

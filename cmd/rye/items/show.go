@@ -143,12 +143,14 @@ func (c *showRun) text(it *ai.Item, asJSON bool) (string, error) {
 	if c.Body {
 		if text = it.Model.Body; text == "" {
 			return "", &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q has no prose", it.Ref),
-				Hint: []string{"rye show " + fault.Quote(it.Ref.String()) + " --source"}, Details: map[string]any{"ref": it.Ref.String()}}
+				Hint:    []string{"rye show " + fault.Quote(it.Ref.String()) + " --source"},
+				Details: map[string]any{"ref": it.Ref.String()}}
 		}
 	}
 	if asJSON && !utf8.ValidString(text) {
 		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is not UTF-8, which JSON is", it.Ref),
-			Hint: []string{"rye show --source " + fault.Quote(it.Ref.String())}, Details: map[string]any{"ref": it.Ref.String()}}
+			Hint:    []string{"rye show --source " + fault.Quote(it.Ref.String())},
+			Details: map[string]any{"ref": it.Ref.String()}}
 	}
 	return text, nil
 }
@@ -158,8 +160,10 @@ func describe(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer
 	m := it.Model
 	w, found := v.Worth(ctx, it)
 	ans.itemLine = line(v, it, w)
-	ans.Kind, ans.ID, ans.Description, ans.Category, ans.Size = it.Ref.Kind, it.ID, m.Description, m.Category, int64(len(it.Bytes))
-	ans.Tags, ans.Format, ans.Wrong = m.Tags, it.Signed.Format.String(), (&check.Checker{Name: v.Name}).Fields(it.File, m.Problems)
+	ans.Kind, ans.ID, ans.Description, ans.Category, ans.Size = it.Ref.Kind, it.ID, m.Description, m.Category,
+		int64(len(it.Bytes))
+	ans.Tags, ans.Format, ans.Wrong = m.Tags, it.Signed.Format.String(),
+		(&check.Checker{Name: v.Name}).Fields(it.File, m.Problems)
 	if it.Broken == nil {
 		ans.Stripped = it.Stripped.String()
 	}
@@ -171,8 +175,9 @@ func describe(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer
 	}
 	ans.fields(m)
 	if err := ans.hashes(m); err != nil {
-		ans.Wrong = append(ans.Wrong, check.Problem{Severity: check.Error, Code: fault.Validation, Ref: ans.Ref, Space: ans.Space,
-			File: ans.File, Message: err.Error()})
+		ans.Wrong = append(ans.Wrong, check.Problem{Severity: check.Error, Code: fault.Validation, Ref: ans.Ref,
+			Space: ans.Space,
+			File:  ans.File, Message: err.Error()})
 	}
 	treeDigest, err := writeTree(ctx, v, it, ans)
 	if err != nil {
@@ -274,7 +279,8 @@ func chain(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer) e
 	for at := it; len(ans.Chain) < ai.MaxChain && !seen[at.Ref]; {
 		seen[at.Ref] = true
 		w, _ := v.Worth(ctx, at)
-		ans.Chain = append(ans.Chain, chainLine{Ref: at.Ref.String(), Version: at.Model.Version, Space: at.Space.Label, Raw: at.Raw,
+		ans.Chain = append(ans.Chain, chainLine{Ref: at.Ref.String(), Version: at.Model.Version, Space: at.Space.Label,
+			Raw:   at.Raw,
 			Trust: w.Trust, Reason: w.Reason, words: w.Words()})
 		t := at.Model.Tool
 		if t == nil || t.Primitive || t.Executor == "" {
@@ -352,7 +358,8 @@ func (s *ShowAnswer) vouched(rows *showRows) {
 		rows.add("rule", spaces.RuleText(s.Rule, s.Threshold, s.Count))
 	}
 	rows.add("policy", s.Policy)
-	rows.add("lock", map[string]string{"locked": "as it is locked", "differs": "not as it is locked: rye diff " + s.Ref, "not locked": "not in the lock"}[s.Lock])
+	rows.add("lock", map[string]string{"locked": "as it is locked",
+		"differs": "not as it is locked: rye diff " + s.Ref, "not locked": "not in the lock"}[s.Lock])
 }
 
 // runs says what is wanted, by what it is run, and of what other files.
@@ -379,7 +386,8 @@ func (s *ShowAnswer) runs(rows *showRows) {
 	}
 	for i, l := range s.Chain {
 		if i > 0 {
-			rows.add("runs on", fmt.Sprintf("%s %s  %s, %s, %s", l.Ref, trusts.OrDash(l.Version), l.Space, l.Raw.Short(), l.words))
+			rows.add("runs on", fmt.Sprintf("%s %s  %s, %s, %s", l.Ref, trusts.OrDash(l.Version), l.Space,
+				l.Raw.Short(), l.words))
 		}
 	}
 	for line := range strings.SplitSeq(s.ChainError, "\n") {

@@ -58,7 +58,8 @@ func (c *changeAnswer) Text(t *cli.Terminal) {
 	case c.Edited && c.Root != "":
 		t.Printf("%s  %s\n", cli.DryVerb(c.DryRun, "adds the root", "would add the root"), c.Root)
 	case c.Edited && c.Range != "":
-		t.Printf("%s  %s %s  from %s\n", cli.DryVerb(c.DryRun, "requires", "would require"), c.Bundle, c.Range, c.Source)
+		t.Printf("%s  %s %s  from %s\n", cli.DryVerb(c.DryRun, "requires", "would require"), c.Bundle, c.Range,
+			c.Source)
 	case c.Edited:
 		t.Printf("%s  %s\n", cli.DryVerb(c.DryRun, "no longer requires", "would no longer require"), c.Bundle)
 	}
@@ -142,7 +143,8 @@ func (c *addRun) source(l *paths.Lock, id string) (ryeyaml.Source, error) {
 	case c.From == "" && c.Index == "" && known:
 		return old.Source, nil
 	case c.From == "" && c.Index == "":
-		return old.Source, fault.New(fault.Validation, "%q needs a source: --from or --index", id).Try("rye docs sources")
+		return old.Source, fault.New(fault.Validation, "%q needs a source: --from or --index",
+			id).Try("rye docs sources")
 	}
 	return placed(l, c.From+c.Index, c.Index != "")
 }
@@ -200,14 +202,16 @@ func relative(l *paths.Lock, where string) (string, error) {
 	}
 	rel, err := filepath.Rel(dir, s.Value)
 	if err != nil {
-		return "", &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q can't be told relative to the project", where)}
+		return "", &fault.Error{Code: fault.Validation, Err: err,
+			Text: fmt.Sprintf("%q can't be told relative to the project", where)}
 	}
 	return filepath.ToSlash(rel), nil
 }
 
 // nothingAt says that there is nothing at a place, and what is beside it that is meant perhaps.
 func nothingAt(where, path string) *fault.Error {
-	f := &fault.Error{Code: fault.NotFound, Err: fs.ErrNotExist, Text: fmt.Sprintf("%q does not exist", where), Hint: []string{"rye docs sources"},
+	f := &fault.Error{Code: fault.NotFound, Err: fs.ErrNotExist, Text: fmt.Sprintf("%q does not exist", where),
+		Hint:    []string{"rye docs sources"},
 		Details: map[string]any{"path": path}}
 	entries, _ := os.ReadDir(filepath.Dir(path))
 	var names []string
@@ -226,7 +230,8 @@ func nothingAt(where, path string) *fault.Error {
 
 func badRequirement(text string, err error) error {
 	id, _, _ := strings.Cut(text, "@")
-	f := &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q: %s", text, err), Details: map[string]any{"bundle": text}}
+	f := &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q: %s", text, err),
+		Details: map[string]any{"bundle": text}}
 	if portable.CheckID(id) == nil && id != lock.Library { // else no range will do
 		f.Hint = []string{"rye add " + fault.Quote(id+"@^1.2")}
 	}
@@ -245,7 +250,8 @@ func compatible(ctx context.Context, l *paths.Lock, id string, src ryeyaml.Sourc
 	}
 	newest := manifest.NewestVersion(versions)
 	if newest == "" {
-		return "", &fault.Error{Code: fault.NotFound, Err: fs.ErrNotExist, Text: fmt.Sprintf("%q has no version of %q", src.Where, id)}
+		return "", &fault.Error{Code: fault.NotFound, Err: fs.ErrNotExist,
+			Text: fmt.Sprintf("%q has no version of %q", src.Where, id)}
 	}
 	version, _, _ := strings.Cut(newest, "+")
 	return "^" + version, nil
@@ -268,7 +274,8 @@ func editing(ctx context.Context, a *cli.App) (*paths.Lock, func(), error) {
 	return l, unlock, nil
 }
 
-// change locks the changed rye.yaml and writes both, rye.yaml first: after a crash rye lock --check finds the lock outdated.
+// change locks the changed rye.yaml and writes both, rye.yaml first: after a crash rye lock --check finds the lock
+// outdated.
 func (c *changeFlags) change(ctx context.Context, l *paths.Lock, ans *changeAnswer, run *lockRun) error {
 	before, err := osfile.ReadSmall(filepath.Join(l.Dir, workspace.MarkerFile), workspace.MaxProject)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -322,7 +329,9 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 func (c *removeRun) explain(l *paths.Lock, ans *changeAnswer, f *fault.Error) {
 	var roots []string
 	for _, p := range ans.Problems {
-		if slices.ContainsFunc(l.Yaml.Roots, func(r ryeyaml.Root) bool { return p.File == workspace.MarkerFile && r.Text == p.Ref }) {
+		if slices.ContainsFunc(l.Yaml.Roots, func(r ryeyaml.Root) bool {
+			return p.File == workspace.MarkerFile && r.Text == p.Ref
+		}) {
 			roots = append(roots, p.Ref)
 		}
 	}
@@ -388,6 +397,7 @@ func (*outdatedRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if behind == 0 {
 		return ans, nil
 	}
-	f := &fault.Error{Code: fault.VersionMismatch, Text: fmt.Sprintf("%s can be updated", fault.Count(int64(behind), "bundle")), Hint: []string{"rye update"}}
+	f := &fault.Error{Code: fault.VersionMismatch,
+		Text: fmt.Sprintf("%s can be updated", fault.Count(int64(behind), "bundle")), Hint: []string{"rye update"}}
 	return ans, f.Asked()
 }

@@ -29,7 +29,8 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(removeRun) }, Schema: "remove/1", Output: &changeAnswer{},
 		},
 		{
-			Path: "update", Quiet: true, Group: "lock", Help: "Update bundles to the newest versions that rye.yaml allows.",
+			Path: "update", Quiet: true, Group: "lock",
+			Help: "Update bundles to the newest versions that rye.yaml allows.",
 			More: "Without a name it updates all of them, like rye lock --update. rye outdated lists newer versions. For one that rye.yaml doesn't " +
 				"allow, change the range: rye add acme/base@^3.\n\nExamples:\n\n    rye update\n    rye update acme/base\n    rye update --dry-run",
 			Aka: []string{"upgrade", "up"},
@@ -64,12 +65,15 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(diffRun) }, Schema: "diff/1", Output: &lockDiff{},
 		},
 		{
-			Path: "vendor", Quiet: true, Group: "lock", Help: "Copy everything locked into .ai/vendor, to be committed.",
+			Path: "vendor", Quiet: true, Group: "lock",
+			Help: "Copy everything locked into .ai/vendor, to be committed.",
 			More: "A clone with .ai/vendor needs no store, no network and no home directory, only a policy to trust. There are few files, unchanged ones " +
 				"aren't rewritten, and two branches that both vendored merge without a conflict. Missing objects are fetched first, as rye fetch does. " +
 				"--check changes nothing, and exits with 1 if something is missing, damaged or not in the lock.\n\nExamples:\n\n    rye vendor\n" +
 				"    rye vendor --check\n    git add .ai/vendor",
-			New: func() cli.Runner { return new(vendorRun) }, Schema: "vendor/1", Output: VendorAnswer{VendorResult: &restore.VendorResult{}},
+			New: func() cli.Runner {
+				return new(vendorRun)
+			}, Schema: "vendor/1", Output: VendorAnswer{VendorResult: &restore.VendorResult{}},
 		},
 		{
 			Path: "fetch", Quiet: true, Group: "lock", Help: "Download everything that the lock names.",
@@ -84,7 +88,9 @@ func Commands() []cli.Command {
 				"and are reported. The previous content goes into the store, and its digest is printed: rye store cat gets it back.\n\nExamples:\n\n" +
 				"    rye restore tool:acme/fetch\n    rye restore '**' --dry-run",
 			Aka: []string{"revert", "reset"},
-			New: func() cli.Runner { return new(restoreRun) }, Schema: "restore/1", Output: restoreAnswer{RestoreResult: &restore.RestoreResult{}},
+			New: func() cli.Runner {
+				return new(restoreRun)
+			}, Schema: "restore/1", Output: restoreAnswer{RestoreResult: &restore.RestoreResult{}},
 		},
 	}
 }

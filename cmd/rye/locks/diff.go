@@ -60,7 +60,8 @@ func (d *lockDiff) Text(t *cli.Terminal) {
 	if d.Report != nil {
 		(&bundles.BundleDiff{Report: d.Report}).WithItems(t)
 	}
-	if d.whole && len(d.Problems)+len(d.Drift)+len(d.Changes) == 0 && (d.Report == nil || len(d.Report.Items)+len(d.Report.Files) == 0) {
+	if d.whole && len(d.Problems)+len(d.Drift)+len(d.Changes) == 0 &&
+		(d.Report == nil || len(d.Report.Items)+len(d.Report.Files) == 0) {
 		t.Note("no difference")
 	}
 }
@@ -75,7 +76,8 @@ func (c *diffRun) diff(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer l.Close()
-	ans := &lockDiff{From: l.LockPath(), To: "working tree", Changes: []lockfile.Change{}, Drift: []session.DriftLine{}, Problems: []check.Problem{}, of: l, text: l.Text}
+	ans := &lockDiff{From: l.LockPath(), To: "working tree", Changes: []lockfile.Change{},
+		Drift: []session.DriftLine{}, Problems: []check.Problem{}, of: l, text: l.Text}
 	ref, refErr := model.ParseRef(c.From)
 	switch {
 	case c.From != "" && (refErr != nil || c.To != ""):

@@ -1,2 +1,3 @@
-// Package locks has the commands for a project's lock: lock, add, remove, update, outdated, diff, vendor, fetch and restore.
+// Package locks has the commands for a project's lock: lock, add, remove, update, outdated, diff, vendor, fetch and
+// restore.
 package locks

@@ -33,7 +33,8 @@ func (d *lockDiff) Extent() string { return filepath.Base(d.From) + " and the " 
 func (d *lockDiff) Findings() []sarif.Finding {
 	all := ofProblems(d.of, d.Problems)
 	for _, l := range d.Drift {
-		f := sarif.Finding{Code: fault.LockMismatch, Level: sarif.Note, Name: l.Ref, Message: l.Kind + " " + l.File, File: placeOf(d.of, l.File)}
+		f := sarif.Finding{Code: fault.LockMismatch, Level: sarif.Note, Name: l.Ref, Message: l.Kind + " " + l.File,
+			File: placeOf(d.of, l.File)}
 		if l.Only != "" {
 			f.Message += ", only " + strings.ReplaceAll(l.Only, "-", " ")
 		}

@@ -55,7 +55,8 @@ type LockAnswer struct {
 }
 
 func newLockAnswer(c *lockRun) *LockAnswer {
-	return &LockAnswer{Result: *update.NewResult(update.Options{DryRun: c.DryRun, Check: c.Check}), Problems: []check.Problem{}, Signed: []signs.SignLine{}, Warnings: []string{}}
+	return &LockAnswer{Result: *update.NewResult(update.Options{DryRun: c.DryRun, Check: c.Check}),
+		Problems: []check.Problem{}, Signed: []signs.SignLine{}, Warnings: []string{}}
 }
 
 func (c *LockAnswer) Text(t *cli.Terminal) {
@@ -78,7 +79,8 @@ func (c *LockAnswer) Text(t *cli.Terminal) {
 	what := fault.Count(int64(c.Pins), "item")
 	switch {
 	case c.Bundles > 0 && c.Artifacts > 0:
-		what += ", " + fault.Count(int64(c.Bundles), "bundle") + " and " + fault.Count(int64(c.Artifacts), "file") + " of packages"
+		what += ", " + fault.Count(int64(c.Bundles), "bundle") + " and " + fault.Count(int64(c.Artifacts),
+			"file") + " of packages"
 	case c.Bundles > 0:
 		what += " and " + fault.Count(int64(c.Bundles), "bundle")
 	case c.Artifacts > 0:
@@ -133,7 +135,8 @@ func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return c.Render(a, "lock --check", run)
 	}
 	if c.Format != "" && c.Format != "text" {
-		return nil, fault.New(fault.Validation, "--format %s needs --check", c.Format).Try("rye lock --check --format " + c.Format)
+		return nil, fault.New(fault.Validation, "--format %s needs --check",
+			c.Format).Try("rye lock --check --format " + c.Format)
 	}
 	if c.DryRun {
 		return run() // which changes nothing, and so doesn't offer to
@@ -191,9 +194,12 @@ func (c *lockRun) lock(ctx context.Context, a *cli.App) (cli.Answer, error) {
 func (c *lockRun) sensible(a *cli.App) error {
 	switch {
 	case c.Check && (c.Update || c.Sign || c.Resolve || c.DryRun || len(c.Accept)+len(c.Names) > 0):
-		return fault.New(fault.Validation, "--check can't be combined with names, --update, --resolve, --sign, --accept or --dry-run").Try("rye lock --check")
+		return fault.New(fault.Validation,
+			"--check can't be combined with names, --update, --resolve, --sign, --accept or --dry-run").
+			Try("rye lock --check")
 	case len(c.Names) > 0 && !c.Update && !c.Sign:
-		return fault.New(fault.Validation, "%q needs --update or --sign", c.Names[0]).On("argument", c.Names[0]).Try(a.With("--update"), a.With("--sign"))
+		return fault.New(fault.Validation, "%q needs --update or --sign", c.Names[0]).On("argument",
+			c.Names[0]).Try(a.With("--update"), a.With("--sign"))
 	case c.Update && c.Sign && len(c.Names) > 0:
 		return &fault.Error{Code: fault.Validation, Text: "--update and --sign can't both take names"}
 	}
@@ -203,7 +209,8 @@ func (c *lockRun) sensible(a *cli.App) error {
 // make makes the lock, and writes it if it may.
 func (c *lockRun) make(ctx context.Context, l *paths.Lock, ans *LockAnswer) (cli.Answer, error) {
 	a := l.App
-	o := update.Options{Check: c.Check, DryRun: c.DryRun, Resolve: c.Resolve, Accept: c.Accept, Yaml: c.yaml, Toolchain: session.Toolchain(l.Lock, paths.MachineHost(a))}
+	o := update.Options{Check: c.Check, DryRun: c.DryRun, Resolve: c.Resolve, Accept: c.Accept, Yaml: c.yaml,
+		Toolchain: session.Toolchain(l.Lock, paths.MachineHost(a))}
 	if c.Update {
 		o.Update, o.UpdateAll = c.Names, len(c.Names) == 0
 	}
@@ -258,12 +265,14 @@ func warn(l *paths.Lock, result *update.Result, ans *LockAnswer) {
 	for _, err := range result.UnreadV1 {
 		line := check.Problem{Severity: check.Error, Code: fault.LockMismatch, Message: err.Error()}
 		if e, ok := err.(*legacy.Error); ok {
-			line.File, line.Line, line.Column, line.Message = path.Join(workspace.MarkerDir, e.Path), e.Line, e.Column, e.Err.Error()
+			line.File, line.Line, line.Column, line.Message = path.Join(workspace.MarkerDir, e.Path), e.Line, e.Column,
+				e.Err.Error()
 		}
 		ans.Problems = append(ans.Problems, line)
 	}
 	if n := result.V1; n > 0 {
-		l.App.Term.Note("compared with %s of the first format (v1); %d apply", fault.Count(int64(n), "lock"), result.TakenOver)
+		l.App.Term.Note("compared with %s of the first format (v1); %d apply", fault.Count(int64(n), "lock"),
+			result.TakenOver)
 	}
 	made := result.Made
 	if made == nil {
@@ -274,7 +283,8 @@ func warn(l *paths.Lock, result *update.Result, ans *LockAnswer) {
 		texts = append(texts, "not pinned: "+fault.Of(err).Text)
 	}
 	for _, name := range made.Unasked {
-		texts = append(texts, name+": its list allows more files than are pinned, and rye is offline: rye lock --update asks for them")
+		texts = append(texts, name+
+			": its list allows more files than are pinned, and rye is offline: rye lock --update asks for them")
 	}
 	for _, text := range texts {
 		ans.Warnings = append(ans.Warnings, text)
@@ -291,13 +301,15 @@ func warn(l *paths.Lock, result *update.Result, ans *LockAnswer) {
 // signItems signs items before the lock is made, which will have these bundles.
 func (c *lockRun) signItems(ctx context.Context, l *paths.Lock, bundles []lockfile.Bundle, ans *LockAnswer) error {
 	if c.User {
-		return &fault.Error{Code: fault.Validation, Text: "--sign signs items of a project", Hint: []string{"rye sign --all"}}
+		return &fault.Error{Code: fault.Validation, Text: "--sign signs items of a project",
+			Hint: []string{"rye sign --all"}}
 	}
 	key, err := trusts.SigningKey(ctx, l.App, c.Key)
 	if err != nil {
 		return err
 	}
-	r := &signs.Resigner{App: l.App, Key: key, Flag: c.KeyFlag, DryRun: c.DryRun, Before: func(ctx context.Context, it *ai.Item) []byte { return update.PinnedBytes(ctx, l.Lock, it.Ref) }}
+	r := &signs.Resigner{App: l.App, Key: key, Flag: c.KeyFlag, DryRun: c.DryRun,
+		Before: func(ctx context.Context, it *ai.Item) []byte { return update.PinnedBytes(ctx, l.Lock, it.Ref) }}
 	r.Open = func(ctx context.Context, a *cli.App) (*spaces.Items, error) {
 		w, err := paths.OpenWorkspace(a)
 		if err != nil {

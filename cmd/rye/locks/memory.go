@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/exec/session"
 )
 
-// What rye lock --check has found current it need not make again as long as nothing has changed (lock/recall). The lock
-// isn't even read.
+// What rye lock --check has found current it need not make again as long as nothing has changed (lock/recall). The
+// lock isn't even read.
 
 // A found answer is what is kept of one that was good.
 type found struct {
@@ -35,7 +35,8 @@ func (c *lockRun) current(ctx context.Context, a *cli.App) (*LockAnswer, error) 
 		return nil, ctx.Err()
 	}
 	ans := newLockAnswer(c)
-	ans.File, ans.ID, ans.Bundles, ans.Pins, ans.Artifacts, ans.Warnings = l.LockPath(), was.ID, was.Bundles, was.Pins, was.Artifacts, was.Warnings
+	ans.File, ans.ID, ans.Bundles, ans.Pins, ans.Artifacts, ans.Warnings = l.LockPath(), was.ID, was.Bundles, was.Pins,
+		was.Artifacts, was.Warnings
 	tellWarnings(a, ans.Warnings)
 	return ans, nil
 }
@@ -76,8 +77,8 @@ func (c *lockRun) unread(a *cli.App) *paths.Lock {
 	return &paths.Lock{Lock: w.LockIn(p.Root, p.DotAI()), App: a}
 }
 
-// remember keeps that the lock is current, with what there is to warn of, which the same state will bring about again. What
-// also depends on the network or on what is installed is found anew each time.
+// remember keeps that the lock is current, with what there is to warn of, which the same state will bring about again.
+// What also depends on the network or on what is installed is found anew each time.
 func (c *lockRun) remember(ctx context.Context, l *paths.Lock, ans *LockAnswer) {
 	made := ans.Made
 	if made == nil || len(made.Unfound)+len(made.Unasked) > 0 || l.LeftOut() || len(ans.Problems) > 0 {

@@ -14,7 +14,8 @@ import (
 
 // NotLocked says that the lock doesn't name something.
 func NotLocked(ctx context.Context, l *paths.Lock, name string) error {
-	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q is not locked", name), Hint: []string{"rye tree", "rye lock"},
+	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q is not locked", name),
+		Hint:    []string{"rye tree", "rye lock"},
 		Details: map[string]any{"name": name}}
 	var names, meant []string
 	for i := range l.Old.Pins {
@@ -35,9 +36,11 @@ func NotLocked(ctx context.Context, l *paths.Lock, name string) error {
 		meant = suggest.Names(name, names)
 	}
 	if slices.Contains(names, name) { // of items rye why doesn't ask this
-		f.Code, f.Text, f.Hint = fault.NotFound, fmt.Sprintf("%q is in the lock, and is no item", name), []string{"rye why " + fault.Quote(name)}
+		f.Code, f.Text, f.Hint = fault.NotFound, fmt.Sprintf("%q is in the lock, and is no item", name),
+			[]string{"rye why " + fault.Quote(name)}
 	} else if in := l.BundleOf(ctx, name); in != "" {
-		f.Why, f.Details["bundle"] = []string{fmt.Sprintf("it is in the locked bundle %q, but nothing uses it", in)}, in
+		f.Why, f.Details["bundle"] = []string{fmt.Sprintf("it is in the locked bundle %q, but nothing uses it", in)},
+			in
 		f.Hint = []string{"rye add " + fault.Quote(name), "rye show " + fault.Quote(name)}
 	} else if len(meant) > 0 {
 		f.Why, f.Details["did_you_mean"] = []string{"did you mean " + strings.Join(meant, ", ") + "?"}, meant

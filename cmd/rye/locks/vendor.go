@@ -32,7 +32,8 @@ func (v VendorAnswer) Text(t *cli.Terminal) {
 	case v.Written > 0 || v.Removed > 0:
 		verb = "vendored"
 	}
-	t.Printf("%s  %s in %s, %s\n", t.Stdout.Paint(cli.RoleGood, verb, t.Ascii), fault.Count(int64(v.Objects), "object"), fault.Count(int64(v.Files), "file"),
+	t.Printf("%s  %s in %s, %s\n", t.Stdout.Paint(cli.RoleGood, verb, t.Ascii),
+		fault.Count(int64(v.Objects), "object"), fault.Count(int64(v.Files), "file"),
 		cli.ByteSize(float64(v.Bytes)))
 }
 

@@ -1,8 +1,8 @@
 // Package nested refuses what a rye may not do that a tool of a thread has started.
 //
-// Each tool of a thread has the variable RYE_THREAD with the thread's id in its environment. A rye that it starts may read and
-// verify. It may not run, sign or change anything: that would be beyond the thread's permissions, limits and budget. A thread that
-// may start others does so by a call (rye docs threads), and such a process has tokens.
+// Each tool of a thread has the variable RYE_THREAD with the thread's id in its environment. A rye that it starts may
+// read and verify. It may not run, sign or change anything: that would be beyond the thread's permissions, limits and
+// budget. A thread that may start others does so by a call (rye docs threads), and such a process has tokens.
 package nested
 
 import (
@@ -16,14 +16,19 @@ import (
 
 // reading are the commands that neither run, sign nor change anything.
 var reading = []string{
-	"approvals", "audit list", "audit show", "audit stats", "audit verify", "auth list", "bundle diff", "bundle inspect", "bundle list", "bundle verify",
-	"cache list", "check", "completion", "config", "diff", "docs", "doctor", "help", "key list", "key show", "licences", "ls", "mcp list", "mcp show", "outdated",
-	"schema", "search", "serve token list", "show", "store cat", "store list", "store ls", "store refs", "store stat", "store tree", "thread cost",
-	"thread list", "thread logs", "thread result", "thread search", "thread show", "thread tree", "thread verify", "thread wait",
+	"approvals", "audit list", "audit show", "audit stats", "audit verify", "auth list", "bundle diff",
+	"bundle inspect", "bundle list", "bundle verify",
+	"cache list", "check", "completion", "config", "diff", "docs", "doctor", "help", "key list", "key show",
+	"licences", "ls", "mcp list", "mcp show", "outdated",
+	"schema", "search", "serve token list", "show", "store cat", "store list", "store ls", "store refs", "store stat",
+	"store tree", "thread cost",
+	"thread list", "thread logs", "thread result", "thread search", "thread show", "thread tree", "thread verify",
+	"thread wait",
 	"tree", "trust check", "trust list", "verify", "version", "why",
 }
 
-// Thread returns the thread whose tool has started this process, "" for none: it, or a process above it, has the variable.
+// Thread returns the thread whose tool has started this process, "" for none: it, or a process above it, has the
+// variable.
 func Thread(variable func(string) string) string {
 	if id := variable(env.Thread); id != "" {
 		return id
@@ -50,8 +55,10 @@ func Denied(command, thread string) error {
 	if thread == "" {
 		return nil
 	}
-	return fault.New(fault.Denied, "a tool of the thread %s can't run rye %s", clip(thread), command).On("thread", clip(thread)).
-		Because("a rye that a tool of a thread starts may read and verify, not run, sign or change anything").Try("rye docs threads")
+	return fault.New(fault.Denied, "a tool of the thread %s can't run rye %s", clip(thread), command).On("thread",
+		clip(thread)).
+		Because("a rye that a tool of a thread starts may read and verify, not run, sign or change anything").
+		Try("rye docs threads")
 }
 
 // clip bounds what the environment says.

@@ -11,7 +11,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/nested"
 )
 
-// TestMain lets this program be what a tool starts: it prints what it may run, and so may the one below it, without the variable.
+// TestMain lets this program be what a tool starts: it prints what it may run, and so may the one below it, without
+// the variable.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == "below":
@@ -34,14 +35,17 @@ func TestMain(m *testing.M) {
 func TestCheck(t *testing.T) {
 	in := func(string) string { return "acme/plan-1-a\x1b" }
 	out := func(string) string { return "" }
-	for command, args := range map[string][]string{"verify": nil, "thread show": nil, "licences": nil, "lock": {"lock", "--check"}, "run": {"run", "--detached"}, "docs": nil} {
+	for command, args := range map[string][]string{"verify": nil, "thread show": nil, "licences": nil,
+		"lock": {"lock", "--check"}, "run": {"run", "--detached"}, "docs": nil} {
 		if err := nested.Check(nil, command, args, in); err != nil {
 			t.Errorf("%s: %v", command, err)
 		}
 	}
-	for _, command := range []string{"run", "exec", "sign", "lock", "key new", "trust add", "thread resume", "approve", "mcp serve", "new", "load", "store put"} {
+	for _, command := range []string{"run", "exec", "sign", "lock", "key new", "trust add", "thread resume", "approve",
+		"mcp serve", "new", "load", "store put"} {
 		err := nested.Check(nil, command, nil, in)
-		if fault.CodeOf(err) != fault.Denied || !strings.Contains(err.Error(), "the thread acme/plan-1-a? can't run rye "+command) {
+		if fault.CodeOf(err) != fault.Denied || !strings.Contains(err.Error(),
+			"the thread acme/plan-1-a? can't run rye "+command) {
 			t.Errorf("%s: %v", command, err)
 		}
 		if err := nested.Check(nil, command, nil, out); err != nil {

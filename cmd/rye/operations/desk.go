@@ -19,7 +19,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
-// open returns the controller for the threads of the user, and what closes it. Outside of a project it is that for all projects.
+// open returns the controller for the threads of the user, and what closes it. Outside of a project it is that for all
+// projects.
 func open(a *cli.App) (*control.Controller, func(), error) {
 	state := a.Dir(cli.StatePlace)
 	if state.Err != nil {
@@ -50,7 +51,8 @@ func kernel(a *cli.App) (*exec.Kernel, error) {
 }
 
 func controller(a *cli.App, rows roster.Roster, money ledger.Ledger, root string) *control.Controller {
-	return &control.Controller{WaitsPath: filepath.Join(a.Dir(cli.StatePlace).Value, "threads", control.WaitsFile), Roster: rows, Ledger: money, Now: a.Now, Root: root, Program: "rye " + cli.ThisVersion().Version,
+	return &control.Controller{WaitsPath: filepath.Join(a.Dir(cli.StatePlace).Value, "threads", control.WaitsFile),
+		Roster: rows, Ledger: money, Now: a.Now, Root: root, Program: "rye " + cli.ThisVersion().Version,
 		Kernel: func() (*exec.Kernel, error) { return kernel(a) },
 		Forget: func(ctx context.Context, thread, why string) error { return approvals.Forget(ctx, a, thread, why) }}
 }

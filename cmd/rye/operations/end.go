@@ -29,7 +29,8 @@ func (c *killRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // end ends threads one after the other. An error is that of the first that can't be ended.
-func (c *cancelRun) end(ctx context.Context, a *cli.App, how func(*control.Controller, context.Context, string, string) (*control.Ended, error)) (cli.Answer, error) {
+func (c *cancelRun) end(ctx context.Context, a *cli.App,
+	how func(*control.Controller, context.Context, string, string) (*control.Ended, error)) (cli.Answer, error) {
 	d, done, err := open(a)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,8 @@ func (e ended) Text(t *cli.Terminal) {
 	for _, one := range e.Threads {
 		t.Printf("%s  %s\n", one.Thread, one.Status)
 		if one.Status == "running" || one.Status == "waiting" {
-			t.Note("process %d ends it at its next safe point: %s", one.Process, fault.Command("rye thread wait", one.Thread))
+			t.Note("process %d ends it at its next safe point: %s", one.Process,
+				fault.Command("rye thread wait", one.Thread))
 		}
 	}
 }

@@ -48,7 +48,8 @@ func (c *treeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 func (f forest) Text(t *cli.Terminal) {
 	rows := [][]string{}
 	for _, n := range f.Threads {
-		row := []string{strings.Repeat("  ", n.Depth) + n.Thread, n.Status, dollars(n.Spend), n.Started.UTC().Format(time.RFC3339)}
+		row := []string{strings.Repeat("  ", n.Depth) + n.Thread, n.Status, dollars(n.Spend),
+			n.Started.UTC().Format(time.RFC3339)}
 		if n.Continues != "" {
 			row = append(row, "continues "+n.Continues)
 		}
@@ -80,7 +81,8 @@ func (c *searchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	for _, id := range hits.Damaged {
-		a.Term.Warn("%s was changed, and was searched only up to there: %s", id, fault.Command("rye thread verify", id))
+		a.Term.Warn("%s was changed, and was searched only up to there: %s", id,
+			fault.Command("rye thread verify", id))
 	}
 	switch {
 	case len(hits.Results) == 0:
@@ -94,6 +96,7 @@ func (c *searchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 // Text prints a line for each match: thread, line, type of event, text.
 func (f found) Text(t *cli.Terminal) {
 	for _, h := range f.Results {
-		t.Printf("%s:%d: %s: %s\n", h.Thread, h.Line, h.Type, fmt.Sprintf("%.160s", strings.Join(strings.Fields(h.Snippet), " ")))
+		t.Printf("%s:%d: %s: %s\n", h.Thread, h.Line, h.Type,
+			fmt.Sprintf("%.160s", strings.Join(strings.Fields(h.Snippet), " ")))
 	}
 }

@@ -83,14 +83,16 @@ func progress(rows []*roster.Thread, since time.Duration) string {
 			rest = append(rest, fmt.Sprintf("%s (%s)", row.ID, row.State))
 		}
 	}
-	return fmt.Sprintf("waiting for %d of %d: %s, %s", len(rest), len(rows), strings.Join(rest, ", "), cli.Countdown(since.Seconds()))
+	return fmt.Sprintf("waiting for %d of %d: %s, %s", len(rest), len(rows), strings.Join(rest, ", "),
+		cli.Countdown(since.Seconds()))
 }
 
 // Text prints a line for each thread.
 func (w waited) Text(t *cli.Terminal) {
 	rows := [][]string{}
 	for _, o := range w.Threads {
-		rows = append(rows, []string{o.Thread, o.Status, fault.Count(o.Cost.Turns, "turn"), dollars(o.Cost.Spend + o.Cost.Below)})
+		rows = append(rows, []string{o.Thread, o.Status, fault.Count(o.Cost.Turns, "turn"),
+			dollars(o.Cost.Spend + o.Cost.Below)})
 	}
 	t.Rows(rows)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/lock/vendor"
 )
 
-// Healing runs do, which reads root from the store; a zero root is not known yet. If do meets a damaged object that the
-// project has in .ai/vendor, Healing puts it into the store again, says so, and runs do again.
+// Healing runs do, which reads root from the store; a zero root is not known yet. If do meets a damaged object that
+// the project has in .ai/vendor, Healing puts it into the store again, says so, and runs do again.
 func Healing(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID, do func() error) error {
 	for {
 		err := do()

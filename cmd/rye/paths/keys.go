@@ -33,9 +33,11 @@ func Short(fingerprint string) string { return fingerprint[:min(12, len(fingerpr
 // link has led, or one in the project's .ai/keys, where a first rye may have been told to keep it.
 func CheckKeyPlaces(a *cli.App) error {
 	if tree, dir := keysInTree(a); tree != "" {
-		return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the keys are kept in %q, inside of the tree %q", dir, tree),
-			Why:     []string{"a link leads there from the user space; every copy of the tree has the keys"},
-			Hint:    []string{"USER_SPACE=\"$(mktemp -d)\" rye key import " + fault.Quote(filepath.Join(dir, "private_key.pem"))},
+		return &fault.Error{Code: fault.Denied,
+			Text: fmt.Sprintf("the keys are kept in %q, inside of the tree %q", dir, tree),
+			Why:  []string{"a link leads there from the user space; every copy of the tree has the keys"},
+			Hint: []string{"USER_SPACE=\"$(mktemp -d)\" rye key import " + fault.Quote(filepath.Join(dir,
+				"private_key.pem"))},
 			Details: map[string]any{"reason": "key-in-tree", "path": dir}}
 	}
 	p, err := Paths(a).OpenProject()
@@ -52,8 +54,9 @@ func CheckKeyPlaces(a *cli.App) error {
 // strayKey says that a private key lies in a project, and how to move it.
 func strayKey(path string) *fault.Error {
 	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("a private key lies in the project: %q", path),
-		Why:     []string{"anyone with a copy of the project, or a bundle of it, could sign as its owner"},
-		Hint:    []string{"rye key import " + fault.Quote(path) + " " + key.ImportName(path), "rm " + fault.Quote(path)},
+		Why: []string{"anyone with a copy of the project, or a bundle of it, could sign as its owner"},
+		Hint: []string{"rye key import " + fault.Quote(path) + " " + key.ImportName(path),
+			"rm " + fault.Quote(path)},
 		Details: map[string]any{"reason": "key-in-tree", "path": path}}
 }
 
@@ -116,7 +119,8 @@ func privateKeys(a *cli.App, dir string) (found []string) {
 			return nil
 		}
 		name := strings.ToLower(e.Name())
-		likely := filepath.Base(filepath.Dir(path)) == "keys" || strings.HasPrefix(name, "id_") || strings.HasSuffix(name, ".pem") ||
+		likely := filepath.Base(filepath.Dir(path)) == "keys" || strings.HasPrefix(name, "id_") ||
+			strings.HasSuffix(name, ".pem") ||
 			strings.HasSuffix(name, ".key") || strings.HasSuffix(name, ".age")
 		if !likely || !e.Type().IsRegular() {
 			return nil
@@ -141,7 +145,9 @@ func sameFile(a, b string) bool {
 // CheckStrays looks for private keys in the project.
 func CheckStrays(a *cli.App) *Finding {
 	if tree, dir := keysInTree(a); tree != "" {
-		return &Finding{Status: StatusWarn, Detail: fmt.Sprintf("the keys are kept in %q, inside of the tree %q: nothing is signed with them", dir, tree)}
+		return &Finding{Status: StatusWarn,
+			Detail: fmt.Sprintf("the keys are kept in %q, inside of the tree %q: nothing is signed with them", dir,
+				tree)}
 	}
 	p, err := Paths(a).OpenProject()
 	if errors.Is(err, workspace.ErrNoProject) || err != nil {
@@ -181,7 +187,8 @@ func ReadPublic(ctx context.Context, a *cli.App, arg string) (key.Public, error)
 	}
 	pem, err := ReadArgument(ctx, a, arg)
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `./\`) {
-		return key.Public{}, fault.Wrap(asText, "%q is neither a file nor a public key: %s", arg, asText).Try("rye key list", "rye trust list")
+		return key.Public{}, fault.Wrap(asText, "%q is neither a file nor a public key: %s", arg,
+			asText).Try("rye key list", "rye trust list")
 	}
 	if err != nil {
 		return key.Public{}, err
@@ -194,7 +201,8 @@ func ReadPublic(ctx context.Context, a *cli.App, arg string) (key.Public, error)
 		return p, nil
 	}
 	if key.IsLocked(pem) || isPrivate(pem) {
-		return key.Public{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a private key: ask its owner for the public half", arg),
+		return key.Public{}, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("%q is a private key: ask its owner for the public half", arg),
 			Hint: []string{"rye key export"}, Why: []string{"anyone with a private key can sign as its owner"}}
 	}
 	return key.Public{}, fmt.Errorf("%q: %w", arg, err)

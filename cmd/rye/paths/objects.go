@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// ReadStore opens the store to read from it. A store that isn't there is an empty answer's error. One that only a newer
-// rye may write to can be read if its format says so.
+// ReadStore opens the store to read from it. A store that isn't there is an empty answer's error. One that only a
+// newer rye may write to can be read if its format says so.
 func ReadStore(a *cli.App) (*disk.Store, error) {
 	s, err := HaveStore(a)
 	if v, ok := errors.AsType[*disk.VersionError](err); ok && v.Readable() {
@@ -150,7 +150,8 @@ func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Ki
 }
 
 func noObject(s *disk.Store, name string) error {
-	return SuggestRef(s, name, fault.New(fault.NotFound, "the store has no object and no ref %q", name).On("object", name).On("store", s.Dir()))
+	return SuggestRef(s, name, fault.New(fault.NotFound, "the store has no object and no ref %q", name).On("object",
+		name).On("store", s.Dir()))
 }
 
 // SuggestRef adds the ref that may have been meant.
@@ -171,7 +172,9 @@ func CompleteObjects(a *cli.App) []cli.Candidate {
 	}
 	defer s.Close()
 	refs, _ := s.Refs()
-	return cli.Offer(refs, func(r disk.Ref) (string, string) { return r.Name, r.ID.Kind.String() + " " + r.ID.Digest.Short() })
+	return cli.Offer(refs, func(r disk.Ref) (string, string) {
+		return r.Name, r.ID.Kind.String() + " " + r.ID.Digest.Short()
+	})
 }
 
 // readObject returns a whole object that is bounded by what it is: a tree, a document.

@@ -12,8 +12,10 @@ import (
 func Paths(a *cli.App) *workspace.Paths {
 	dir := a.Absolute(cli.Setting{Value: a.Package})
 	p := &workspace.Paths{
-		Dir: dir.Value, NoDir: dir.Err, Named: a.Globals.Project != "", Package: a.Package != "", Version: Running(), PolicyID: a.Env(cli.EnvTrust),
-		User: place(a.UserBase()), Store: place(a.Store()), State: place(a.Dir(cli.StatePlace)), Cache: place(a.Dir(cli.CachePlace)),
+		Dir: dir.Value, NoDir: dir.Err, Named: a.Globals.Project != "", Package: a.Package != "", Version: Running(),
+		PolicyID: a.Env(cli.EnvTrust),
+		User:     place(a.UserBase()), Store: place(a.Store()), State: place(a.Dir(cli.StatePlace)),
+		Cache: place(a.Dir(cli.CachePlace)),
 	}
 	if a.Globals.Trust != "" {
 		p.Policy = place(a.Absolute(cli.Setting{Value: a.Globals.Trust, Origin: workspace.PolicyFlag}))
@@ -35,7 +37,9 @@ func Running() string {
 
 // IsRelease reports whether a version is three numbers. The pseudo-version of a commit is older than any release.
 func IsRelease(v string) bool {
-	return !strings.ContainsFunc(v, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }) && strings.Count(v, ".") == 2
+	return !strings.ContainsFunc(v, func(r rune) bool {
+		return r != '.' && (r < '0' || r > '9')
+	}) && strings.Count(v, ".") == 2
 }
 
 // ProjectSetting is the project, or why there is none.

@@ -30,8 +30,8 @@ func AskOfLock(ctx context.Context, l *Lock) *Question {
 	return ask(ctx, l.App, l.Trust, "lock", "", recall.Tree{Dir: l.Dir, Space: l.User})
 }
 
-// AskOfItems returns a question of a command about all items of a project: nil outside of projects, where the bundles that
-// are installed count, and without a policy.
+// AskOfItems returns a question of a command about all items of a project: nil outside of projects, where the bundles
+// that are installed count, and without a policy.
 func (w *Workspace) AskOfItems(ctx context.Context, command, under string) *Question {
 	t, err := w.Policy()
 	if err != nil || w.Root.Root == "" {
@@ -42,7 +42,8 @@ func (w *Workspace) AskOfItems(ctx context.Context, command, under string) *Ques
 		trees = append(trees, recall.Tree{Dir: w.UserSpace().Path, Space: true})
 	}
 	// Answers name files as they are seen from here.
-	return ask(ctx, w.App, t, command, fmt.Sprintf("%q %s", w.Show(filepath.Join(w.Root.Root, workspace.MarkerDir)), under), trees...)
+	return ask(ctx, w.App, t, command, fmt.Sprintf("%q %s", w.Show(filepath.Join(w.Root.Root, workspace.MarkerDir)),
+		under), trees...)
 }
 
 func ask(ctx context.Context, a *cli.App, t *trust.Trust, command, under string, trees ...recall.Tree) *Question {
@@ -87,7 +88,8 @@ func (q *Question) Keep(ctx context.Context, answer []byte) {
 // headSize is where Go itself looks for what the linker writes of a program's contents, their digest.
 const headSize = 32 << 10
 
-// ThisProgram tells this binary from all others, which may answer otherwise: builds of one commit with changes have one version.
+// ThisProgram tells this binary from all others, which may answer otherwise: builds of one commit with changes have
+// one version.
 func ThisProgram() (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -32,7 +32,8 @@ func Registry(a *cli.App, text string, p *cli.Progress) (*oci.Place, oci.Referen
 		}
 		o.Dir = dir.Value
 	case a.IsOffline():
-		return nil, ref, fault.New(fault.Offline, "%s is not on this machine, and --offline is set", ref).On("reference", ref.String()).
+		return nil, ref, fault.New(fault.Offline, "%s is not on this machine, and --offline is set",
+			ref).On("reference", ref.String()).
 			Try("rye bundle pull " + oci.LayoutScheme + "DIR")
 	default:
 		o.Transport = web.New(webOptions(a, false)).Transport()
@@ -47,12 +48,14 @@ func Spool(a *cli.App) (string, error) {
 	return filepath.Join(s.Value, "oci"), s.Err
 }
 
-// RegistrySecret is the name of the secret with the credentials of a registry, HOST[:PORT]: USER:PASSWORD, or an identity token.
-// In its variable "." and "-" are both "_", so that "-" is doubled: else what is for a.b.com would be sent to a-b.com too.
+// RegistrySecret is the name of the secret with the credentials of a registry, HOST[:PORT]: USER:PASSWORD, or an
+// identity token. In its variable "." and "-" are both "_", so that "-" is doubled: else what is for a.b.com would be
+// sent to a-b.com too.
 func RegistrySecret(host string) (string, error) {
 	name := "oci." + strings.NewReplacer(":", "_", "-", "__").Replace(host)
 	if _, err := secret.Variable(name); err != nil || strings.Contains(host, "_") {
-		return "", fault.New(fault.Validation, "no credentials can be kept for %q: the name is too long, or has \"_\"", fault.Clip(host, 200)).
+		return "", fault.New(fault.Validation, "no credentials can be kept for %q: the name is too long, or has \"_\"",
+			fault.Clip(host, 200)).
 			On("host", fault.Clip(host, 200)).Try("rye docs oci")
 	}
 	return name, nil
@@ -110,5 +113,6 @@ func Secrets(a *cli.App) (*secret.Store, error) {
 	if s.Err != nil {
 		return nil, s.Err
 	}
-	return &secret.Store{Dir: filepath.Join(s.Value, "auth"), Keyring: Keyring(a), Env: a.Env, Now: a.Now, Wait: osfile.LockWait}, nil
+	return &secret.Store{Dir: filepath.Join(s.Value, "auth"), Keyring: Keyring(a), Env: a.Env, Now: a.Now,
+		Wait: osfile.LockWait}, nil
 }

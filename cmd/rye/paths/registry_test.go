@@ -10,7 +10,8 @@ import (
 // TestRegistryVariable: the variable with the credentials of a registry has those of no other.
 func TestRegistryVariable(t *testing.T) {
 	dir := t.TempDir()
-	ask := registryCredential(&cli.App{Host: cli.Host{Environ: []string{"HOME=" + dir, "XDG_STATE_HOME=" + dir, "DOCKER_CONFIG=" + dir,
+	ask := registryCredential(&cli.App{Host: cli.Host{Environ: []string{"HOME=" + dir, "XDG_STATE_HOME=" + dir,
+		"DOCKER_CONFIG=" + dir,
 		"OCI_REGISTRY_EXAMPLE_COM=alice:canary-1", "OCI_MY__REGISTRY_EXAMPLE_COM_5000=alice:canary-2"}}})
 	for host, want := range map[string]oci.Credential{
 		"registry.example.com":         {User: "alice", Password: "canary-1"},

@@ -15,15 +15,17 @@ import (
 // Session returns the options of a session that the environment decides about.
 func Session(a *cli.App) session.Options {
 	return session.Options{
-		CI: a.Env("CI") != "", Version: cli.ThisVersion().Version, Self: self(), Host: MachineHost(a), Keyring: Keyring(a),
-		Keys: Keys(a),
+		CI: a.Env("CI") != "", Version: cli.ThisVersion().Version, Self: self(), Host: MachineHost(a),
+		Keyring: Keyring(a),
+		Keys:    Keys(a),
 	}
 }
 
 // Keys are the user's keys, as far as they can be used without asking.
 func Keys(a *cli.App) session.Keys {
 	dir := place(cli.UserSpace(a.UserBase())).Below("keys")
-	return session.Keys{Dir: dir.Path, PEM: a.Env(cli.EnvKey), Passphrase: a.Env(cli.EnvPassphrase), Check: func() error { return CheckKeyPlaces(a) }}
+	return session.Keys{Dir: dir.Path, PEM: a.Env(cli.EnvKey), Passphrase: a.Env(cli.EnvPassphrase),
+		Check: func() error { return CheckKeyPlaces(a) }}
 }
 
 // Keyring is that of the system; nil if there is none. Looking for an unnamed bus would start one.
@@ -46,8 +48,8 @@ func self() string {
 	return path
 }
 
-// Unattended returns the surroundings of a command that a tool runs in a project, "" for this one. It can't prompt, takes
-// nothing as confirmed, knows bundles by id alone, and writes its messages to errs.
+// Unattended returns the surroundings of a command that a tool runs in a project, "" for this one. It can't prompt,
+// takes nothing as confirmed, knows bundles by id alone, and writes its messages to errs.
 func Unattended(a *cli.App, project string, errs io.Writer) *cli.App {
 	b := &cli.App{Host: a.Host, Globals: a.Globals, Commands: a.Commands, Clock: a.Clock, ByID: true}
 	b.Stdin, b.Hidden, b.Chdir, b.Globals.Yes = strings.NewReader(""), nil, nil, false

@@ -1,9 +1,9 @@
-// Package pipelines writes the files by which other services run rye: a GitHub Action with its workflow, a GitLab job, and
-// the hooks of pre-commit.
+// Package pipelines writes the files by which other services run rye: a GitHub Action with its workflow, a GitLab job,
+// and the hooks of pre-commit.
 //
-// They stand at the root of the repository: the nearest directory above the project that holds .git, else the project. A
-// file that is there and differs is shown, and replaced only after a yes. A step's exit status is rye's: steps run under
-// "bash -eo pipefail", and a report that is written to a file hides none.
+// They stand at the root of the repository: the nearest directory above the project that holds .git, else the project.
+// A file that is there and differs is shown, and replaced only after a yes. A step's exit status is rye's: steps run
+// under "bash -eo pipefail", and a report that is written to a file hides none.
 package pipelines
 
 import (
@@ -57,7 +57,8 @@ func filesOf(service string) []File {
 			{Path: ".gitlab-ci.yml", What: "includes them", template: "include.yml", mark: ".gitlab/rye.yml"},
 		}
 	}
-	return []File{{Path: ".pre-commit-config.yaml", What: "the hooks", template: "pre-commit.yml", mark: "id: rye-lock-check"}}
+	return []File{{Path: ".pre-commit-config.yaml", What: "the hooks", template: "pre-commit.yml",
+		mark: "id: rye-lock-check"}}
 }
 
 // Write writes the files of a service for a project, and returns those that it wrote or would write.
@@ -144,7 +145,9 @@ func repository(project string) (root, dir string, err error) {
 	}
 	rel, err := filepath.Rel(root, project)
 	if dir = filepath.ToSlash(rel); err == nil && !regexp.MustCompile(`^[A-Za-z0-9._/-]+$`).MatchString(dir) {
-		err = fault.New(fault.Validation, "the project's directory %q can't be written into these files: it has other characters than letters, digits, and ._-/", dir)
+		err = fault.New(fault.Validation,
+			"the project's directory %q can't be written into these files: it has other characters than letters, digits, and ._-/",
+			dir)
 	}
 	return root, dir, err
 }

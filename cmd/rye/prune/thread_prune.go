@@ -68,11 +68,13 @@ func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
-	r, err := control.Prune(ctx, control.PruneOptions{Roster: rows, Ledger: money, Rows: all, Keys: audits.PublicKeys(keys), Before: before, Now: a.Now(), DryRun: c.DryRun})
+	r, err := control.Prune(ctx, control.PruneOptions{Roster: rows, Ledger: money, Rows: all,
+		Keys: audits.PublicKeys(keys), Before: before, Now: a.Now(), DryRun: c.DryRun})
 	if err != nil {
 		return nil, err
 	}
-	ans := threadPruned{DryRun: c.DryRun, Before: before.Format(time.RFC3339), Pruned: []prunedThread{}, Kept: slices.Concat([]control.Kept{}, r.Kept), Bytes: r.Bytes}
+	ans := threadPruned{DryRun: c.DryRun, Before: before.Format(time.RFC3339), Pruned: []prunedThread{},
+		Kept: slices.Concat([]control.Kept{}, r.Kept), Bytes: r.Bytes}
 	for _, t := range r.Pruned {
 		p := t.Pruned
 		ans.Pruned = append(ans.Pruned, prunedThread{t.ID, string(t.State), t.Project.Root, p.Spend, p.Line, p.Digest})
@@ -118,5 +120,6 @@ func (p threadPruned) Text(t *cli.Terminal) {
 		rows = append(rows, []string{did, one.Thread, one.State})
 	}
 	t.Rows(rows)
-	t.Printf("%s %s that ended before %s, %s\n", did, fault.Count(int64(len(p.Pruned)), "thread"), p.Before, cli.ByteSize(float64(p.Bytes)))
+	t.Printf("%s %s that ended before %s, %s\n", did, fault.Count(int64(len(p.Pruned)), "thread"), p.Before,
+		cli.ByteSize(float64(p.Bytes)))
 }

@@ -31,7 +31,8 @@ type bundlePulled struct {
 
 func (p bundlePulled) Text(t *cli.Terminal) {
 	t.Printf("%s\n", p.Manifest)
-	t.Note("pulled %s@%s, verified, %s, %s, from %s", p.Bundle, p.Version, fault.Count(int64(p.Files), "file"), fault.Count(int64(p.Items), "item"), p.Reference)
+	t.Note("pulled %s@%s, verified, %s, %s, from %s", p.Bundle, p.Version, fault.Count(int64(p.Files), "file"),
+		fault.Count(int64(p.Items), "item"), p.Reference)
 	t.Note("install it: rye bundle install %s", p.Manifest)
 }
 
@@ -84,7 +85,8 @@ func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error
 	if ref.Digest != "" {
 		tag = "" // it says only what people call it
 	}
-	report, err := r.Take(ctx, tag, remote.Pull{Store: store, Spool: spool, Verify: v.Options, Journal: space.Journal, Now: a.Now})
+	report, err := r.Take(ctx, tag, remote.Pull{Store: store, Spool: spool, Verify: v.Options, Journal: space.Journal,
+		Now: a.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -92,5 +94,6 @@ func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error
 		a.Term.Note("%s", why)
 	}
 	ref.Digest = r.Image.Digest
-	return bundlePulled{report.BundleID, report.Version, report.ID.String(), fmt.Sprint(ref), r.Image.Digest, len(report.Bundle.Files), len(report.Vouched), report.Bytes}, nil
+	return bundlePulled{report.BundleID, report.Version, report.ID.String(), fmt.Sprint(ref), r.Image.Digest,
+		len(report.Bundle.Files), len(report.Vouched), report.Bytes}, nil
 }

@@ -32,7 +32,8 @@ type bundlePushed struct {
 
 func (p bundlePushed) Text(t *cli.Terminal) {
 	t.Printf("%s\n", p.Reference)
-	t.Note("pushed %s@%s, %s, %s sent, %s already there", p.Bundle, p.Version, fault.Count(int64(p.Layers), "layer"), cli.ByteSize(float64(p.Sent)), cli.ByteSize(float64(p.Reused)))
+	t.Note("pushed %s@%s, %s, %s sent, %s already there", p.Bundle, p.Version, fault.Count(int64(p.Layers), "layer"),
+		cli.ByteSize(float64(p.Sent)), cli.ByteSize(float64(p.Reused)))
 }
 
 func (c *bundlePushRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -51,7 +52,8 @@ func (c *bundlePushRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		return nil, err
 	}
 	if ref.Digest != "" {
-		return nil, fault.New(fault.Validation, "%s: a push names a tag, not a digest", ref).On("reference", ref.String())
+		return nil, fault.New(fault.Validation, "%s: a push names a tag, not a digest", ref).On("reference",
+			ref.String())
 	}
 	l, err := b.Find(ctx, c.Bundle)
 	if err == nil {
@@ -62,9 +64,11 @@ func (c *bundlePushRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	}
 	switch l.Where {
 	case find.InBinary:
-		return nil, fault.New(fault.Denied, "%q is part of the binary and unsigned: it can't be pushed", find.LibraryID).On("reason", "builtin")
+		return nil, fault.New(fault.Denied, "%q is part of the binary and unsigned: it can't be pushed",
+			find.LibraryID).On("reason", "builtin")
 	case find.InArchive:
-		return nil, fault.New(fault.Validation, "%q is an archive: a push takes a bundle of the project or the store", l.Place).
+		return nil, fault.New(fault.Validation, "%q is an archive: a push takes a bundle of the project or the store",
+			l.Place).
 			Try("rye bundle import " + fault.Quote(c.Bundle))
 	}
 	if err := l.Read(ctx); err != nil {
@@ -75,10 +79,12 @@ func (c *bundlePushRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	}
 	// Layers are few and large buffers, used again: what is garbage beside them needn't double the memory.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	done, err := remote.Push(ctx, place, cmp.Or(ref.Tag, remote.Tag(l.Bundle.Version)), l.Bundle, l.Files, signs.SignerKeys(a, l.Bundle.Signatures)...)
+	done, err := remote.Push(ctx, place, cmp.Or(ref.Tag, remote.Tag(l.Bundle.Version)), l.Bundle, l.Files,
+		signs.SignerKeys(a, l.Bundle.Signatures)...)
 	if err != nil {
 		return nil, l.Changed(err)
 	}
 	ref.Tag, ref.Digest = done.Tag, done.Digest
-	return bundlePushed{l.Bundle.BundleID, l.Bundle.Version, done.ID.String(), fmt.Sprint(ref), done.Digest, done.Layers, done.Sent, done.Reused}, nil
+	return bundlePushed{l.Bundle.BundleID, l.Bundle.Version, done.ID.String(), fmt.Sprint(ref), done.Digest,
+		done.Layers, done.Sent, done.Reused}, nil
 }

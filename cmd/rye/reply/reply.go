@@ -76,7 +76,8 @@ func fillLists(v reflect.Value) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			t := v.Type().Field(i)
-			if tag := t.Tag.Get("json"); (t.IsExported() || t.Anonymous) && tag != "-" && !strings.Contains(tag, "omitzero") {
+			if tag := t.Tag.Get("json"); (t.IsExported() || t.Anonymous) && tag != "-" &&
+				!strings.Contains(tag, "omitzero") {
 				fillLists(v.Field(i))
 			}
 		}

@@ -22,8 +22,8 @@ import (
 	"github.com/rye-build/rye/manifest/signing"
 )
 
-// door asks about the one call of rye exec, or a graph of rye run. --yes answers. Without a terminal the call makes a request, and the same command
-// finds its answer.
+// door asks about the one call of rye exec, or a graph of rye run. --yes answers. Without a terminal the call makes a
+// request, and the same command finds its answer.
 func door(a *cli.App, s *Opened) *consent.Door {
 	return &consent.Door{Approve: func(ctx context.Context, q *consent.Question) (*consent.Approval, error) {
 		if a.Globals.Yes && !q.Separate {
@@ -51,7 +51,8 @@ func door(a *cli.App, s *Opened) *consent.Door {
 }
 
 // permit asks the policies about a run of a graph, as about any call of a tool. end says what came of it.
-func permit(ctx context.Context, a *cli.App, s *Opened, it *ai.Item, start *thread.Start) (end func(ctx context.Context, code string) error, err error) {
+func permit(ctx context.Context, a *cli.App, s *Opened, it *ai.Item,
+	start *thread.Start) (end func(ctx context.Context, code string) error, err error) {
 	given, got, err := s.Consent(ctx, &exec.Call{Ref: it.Ref, Door: door(a, s), Params: start.Inputs}, it)
 	if start.Inputs = params.Values(given); err != nil || got == nil || got.Take == nil {
 		return func(context.Context, string) error { return nil }, err
@@ -76,10 +77,12 @@ func (o *Opened) approver(a *cli.App, v *live.View, allow []string, sign toolcal
 }
 
 // follow waits for the approvals that a thread has stopped for, and lets it go on.
-func follow(ctx context.Context, a *cli.App, e *thread.Engine, r *thread.Result, how *thread.Resume) (*thread.Result, error) {
+func follow(ctx context.Context, a *cli.App, e *thread.Engine, r *thread.Result, how *thread.Resume) (*thread.Result,
+	error) {
 	for r.Status == thread.Waiting {
 		id, _ := r.Error.Details["request"].(string)
-		a.Term.Note("%s (waits until %v): %s", r.Error.Text, r.Error.Details["expires"], fault.Command("rye approve", id))
+		a.Term.Note("%s (waits until %v): %s", r.Error.Text, r.Error.Details["expires"],
+			fault.Command("rye approve", id))
 		if err := how.Approver.Await(ctx, r.Error); err != nil {
 			if ctx.Err() != nil { // it goes on waiting
 				return r, nil
@@ -102,7 +105,8 @@ func signer(a *cli.App, v *live.View, flag trusts.KeyFlag, allowed bool) toolcal
 	}
 	return func(ctx context.Context, thread string, ref model.Ref) (_ map[string]any, err error) {
 		if !a.CanAsk() {
-			return nil, fault.New(fault.Approval, "there is no terminal to ask whether %q may be signed", ref).On("ref", ref.String()).
+			return nil, fault.New(fault.Approval, "there is no terminal to ask whether %q may be signed",
+				ref).On("ref", ref.String()).
 				Try(fault.Command("rye sign", ref.String()))
 		}
 		var s *signing.Signed
@@ -110,6 +114,7 @@ func signer(a *cli.App, v *live.View, flag trusts.KeyFlag, allowed bool) toolcal
 		if err != nil {
 			return nil, err
 		}
-		return map[string]any{"ref": s.Name, "file": s.File, "key": s.Key, "digest": s.Raw, "changed": s.Changed, "allowed": s.Allowed}, nil
+		return map[string]any{"ref": s.Name, "file": s.File, "key": s.Key, "digest": s.Raw, "changed": s.Changed,
+			"allowed": s.Allowed}, nil
 	}
 }

@@ -27,7 +27,8 @@ import (
 func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) (cli.Answer, error) {
 	for flag, given := range map[string]bool{"--write": c.Write, "--allow-sign": c.AllowSign} {
 		if given {
-			return nil, fault.New(fault.Validation, "--async and %s exclude each other: a thread in the background can't ask you", flag)
+			return nil, fault.New(fault.Validation,
+				"--async and %s exclude each other: a thread in the background can't ask you", flag)
 		}
 	}
 	job := &toolcall.Job{Thread: roster.NewID(ref.ID, a.Now())}
@@ -45,7 +46,8 @@ func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Re
 			args = append(args, flag, v)
 		}
 	}
-	for flag, value := range map[string]string{"--inputs": c.Inputs, "--model": c.Model, "--events": map[bool]string{true: "true"}[c.Events]} {
+	for flag, value := range map[string]string{"--inputs": c.Inputs, "--model": c.Model,
+		"--events": map[bool]string{true: "true"}[c.Events]} {
 		if value != "" {
 			args = append(args, flag+"="+value)
 		}
@@ -55,7 +57,8 @@ func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Re
 			args = append(args, flag)
 		}
 	}
-	args = append(args, modeFlags(session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen})...)
+	args = append(args, modeFlags(session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked ||
+		c.Frozen})...)
 	command, err := detachedCommand(a, ref, args)
 	if err != nil {
 		return nil, err
@@ -143,7 +146,8 @@ func (c *runRun) detached(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // start makes a thread the one that this process was started for.
-func (d *detachedRun) start(ctx context.Context, in *session.Session, s *thread.Start, now time.Time) (_ context.Context, err error) {
+func (d *detachedRun) start(ctx context.Context, in *session.Session, s *thread.Start,
+	now time.Time) (_ context.Context, err error) {
 	if c := d.job.Child; c != nil {
 		k, err := in.Kernel()
 		if err != nil {
@@ -164,7 +168,8 @@ func (d *detachedRun) start(ctx context.Context, in *session.Session, s *thread.
 	s.Began = func(l limits.Set) error {
 		toolcall.Bound(ctx, cancel, own.Memory, own.Processes, l.Duration)
 		d.was = true
-		_ = toolcall.Tell(d.out, &toolcall.Word{Thread: s.ID, Process: os.Getpid()}) // its starter may be gone: the thread goes on
+		// its starter may be gone: the thread goes on
+		_ = toolcall.Tell(d.out, &toolcall.Word{Thread: s.ID, Process: os.Getpid()})
 		return nil
 	}
 	return ctx, nil

@@ -9,7 +9,8 @@ import (
 
 // Commands lists the commands of this package, in the order in which the help shows them. Tools may call functions.
 // After rye run --write, lock brings the project's lock up to date.
-func Commands(functions func(*cli.App) function.Functions, lock func(context.Context, *cli.App) (bool, error)) []cli.Command {
+func Commands(functions func(*cli.App) function.Functions,
+	lock func(context.Context, *cli.App) (bool, error)) []cli.Command {
 	return []cli.Command{
 		{
 			Path: "exec", Group: "run", Help: "Run a pinned tool in a sandbox.",

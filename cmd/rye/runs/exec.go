@@ -91,7 +91,8 @@ func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 // check refuses what would fail when the tool has run already.
 func (c *execRun) check(a *cli.App) error {
 	if c.Timeout < 0 {
-		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--timeout is %s, and has to be more than nothing", c.Timeout)}
+		return &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("--timeout is %s, and has to be more than nothing", c.Timeout)}
 	}
 	if err := c.target(a); err != nil || c.Receipt == "" {
 		return err
@@ -117,8 +118,10 @@ func (c *execRun) check(a *cli.App) error {
 }
 
 func (c *execRun) receiptThere() error {
-	return &fault.Error{Code: fault.Conflict, Final: true, Text: fmt.Sprintf("%q is there already, and a receipt replaces nothing", c.Receipt),
-		Hint: []string{"rye audit verify " + fault.Quote(c.Receipt)}, Err: fs.ErrExist, Details: map[string]any{"path": c.Receipt}}
+	return &fault.Error{Code: fault.Conflict, Final: true,
+		Text: fmt.Sprintf("%q is there already, and a receipt replaces nothing", c.Receipt),
+		Hint: []string{"rye audit verify " + fault.Quote(c.Receipt)}, Err: fs.ErrExist,
+		Details: map[string]any{"path": c.Receipt}}
 }
 
 // target reads where the output goes.
@@ -128,7 +131,8 @@ func (c *execRun) target(a *cli.App) (err error) {
 	}
 	switch {
 	case c.to.Kind == sink.Server && a.IsOffline():
-		return &fault.Error{Code: fault.Offline, Text: fmt.Sprintf("%q can't be asked: %s", c.to.URL.Host, a.Offline().Origin),
+		return &fault.Error{Code: fault.Offline,
+			Text: fmt.Sprintf("%q can't be asked: %s", c.to.URL.Host, a.Offline().Origin),
 			Hint: []string{"rye help exec"}, Details: map[string]any{"host": c.to.URL.Host}}
 	case c.to.Path != "":
 		at := a.Absolute(cli.Setting{Value: c.to.Path})
@@ -142,8 +146,8 @@ func (c *execRun) target(a *cli.App) (err error) {
 
 // call runs what was prepared.
 func (c *execRun) call(ctx context.Context, a *cli.App, s *Opened, p *exec.Plan, ans *execAnswer) (cli.Answer, error) {
-	// If the reader of the output goes away, the next write fails and ends the tool. It must not end rye before the end of
-	// the call is logged.
+	// If the reader of the output goes away, the next write fails and ends the tool. It must not end rye before the
+	// end of the call is logged.
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)
 	defer signal.Stop(unread)
@@ -231,11 +235,13 @@ func onlyTool(ref model.Ref) error {
 	case "tool":
 		return nil
 	case "directive":
-		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a directive: rye run runs it with a model", ref),
+		return &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("%q is a directive: rye run runs it with a model", ref),
 			Hint: []string{"rye run " + fault.Quote(ref.String())}, Details: map[string]any{"ref": ref.String()}}
 	}
 	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is not a tool; only tools can be run", ref),
-		Hint: []string{"rye show " + fault.Quote(ref.String()), "rye ls 'tool:**'"}, Details: map[string]any{"ref": ref.String()}}
+		Hint:    []string{"rye show " + fault.Quote(ref.String()), "rye ls 'tool:**'"},
+		Details: map[string]any{"ref": ref.String()}}
 }
 
 // given reads the parameters of the command line.
@@ -269,7 +275,8 @@ func (c *execRun) refused(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error
 	f := fault.New(fault.Code(r.Code), "%q failed", ref).On("ref", ref).On("call", r.ID)
 	switch f.Code {
 	case fault.Timeout:
-		f.Text = fmt.Sprintf("%q was stopped after %s, with all that it had started", ref, r.Duration.Round(time.Millisecond))
+		f.Text = fmt.Sprintf("%q was stopped after %s, with all that it had started", ref,
+			r.Duration.Round(time.Millisecond))
 		if c.Timeout == 0 || r.Duration < c.Timeout {
 			f.Because("the limit is " + p.Action.Limit(r.Ended)).Try(show)
 		} else {
@@ -304,7 +311,8 @@ func (c *execRun) refused(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error
 		f.Because(lines[max(0, len(lines)-fault.MaxLines):]...)
 	}
 	if blocked().MatchString(r.Failure) {
-		f.Because("the sandbox may have refused this: --dry-run lists what the tool may read, write and reach").Try(fault.Command("rye exec", ref) + " --dry-run")
+		f.Because("the sandbox may have refused this: --dry-run lists what the tool may read, write and reach").
+			Try(fault.Command("rye exec", ref) + " --dry-run")
 		if p.Stranger {
 			f.Try("rye docs policy")
 		}
@@ -312,7 +320,8 @@ func (c *execRun) refused(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error
 	return f
 }
 
-// answered reports whether a tool gives the reason in its answer; any other reason was printed to standard error already.
+// answered reports whether a tool gives the reason in its answer; any other reason was printed to standard error
+// already.
 func answered(v any) bool {
 	object, _ := v.(map[string]any)
 	success, ok := object["success"].(bool)
@@ -321,8 +330,9 @@ func answered(v any) bool {
 
 // blocked matches what programs print when the sandbox refuses something.
 var blocked = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)permission denied|not permitted|read-only file system|network is unreachable|name resolution|address family not|` +
-		`tunnel failed|isn't granted|\b(EACCES|EPERM|EROFS|ENETUNREACH|EAI_AGAIN|EAFNOSUPPORT)\b`)
+	return regexp.MustCompile(
+		`(?i)permission denied|not permitted|read-only file system|network is unreachable|name resolution|address family not|` +
+			`tunnel failed|isn't granted|\b(EACCES|EPERM|EROFS|ENETUNREACH|EAI_AGAIN|EAFNOSUPPORT)\b`)
 })
 
 // shortDigest is a digest as people compare it.
@@ -338,7 +348,8 @@ func (x execAnswer) Text(t *cli.Terminal) {
 	t.Printf("%s  %s\n", x.Ref, shortDigest(x.Digest))
 	rows := [][]string{}
 	for i, l := range x.Chain {
-		rows = append(rows, []string{strings.Repeat("  ", i) + l.Ref, l.Space, shortDigest(l.Digest), strings.Join(audits.ShortAll(l.Signers), ", ")})
+		rows = append(rows, []string{strings.Repeat("  ", i) + l.Ref, l.Space, shortDigest(l.Digest),
+			strings.Join(audits.ShortAll(l.Signers), ", ")})
 	}
 	t.Rows(rows)
 	list := func(name string, items []string) {

@@ -94,7 +94,8 @@ func explained(a *cli.App, it *ai.Item, schema *params.Schema, flag, none string
 				words = append(words, "default "+string(text))
 			}
 		}
-		fmt.Fprintf(&b, "  %s %-*s  %s\n", flag, width+1, cli.Escape(f.Name, a.Term.Ascii)+"=", cli.Escape(strings.Join(words, "; "), a.Term.Ascii))
+		fmt.Fprintf(&b, "  %s %-*s  %s\n", flag, width+1, cli.Escape(f.Name, a.Term.Ascii)+"=",
+			cli.Escape(strings.Join(words, "; "), a.Term.Ascii))
 		if f.Description != "" {
 			fmt.Fprintf(&b, "     %-*s  %s\n", width+1, "", cli.Escape(f.Description, a.Term.Ascii))
 		}

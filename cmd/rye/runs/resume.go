@@ -55,8 +55,10 @@ func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	live := v.Live()
-	controller := &control.Controller{Roster: engine.Roster, Ledger: engine.Ledger, Now: a.Now, Root: filepath.Dir(filepath.Dir(engine.Dir))}
-	r, err := resume.Go(ctx, engine, controller, &resume.Order{Thread: c.Thread, Message: c.Message, Handoff: c.handoff, Limits: c.Limit, Approver: approver, Live: live})
+	controller := &control.Controller{Roster: engine.Roster, Ledger: engine.Ledger, Now: a.Now,
+		Root: filepath.Dir(filepath.Dir(engine.Dir))}
+	r, err := resume.Go(ctx, engine, controller, &resume.Order{Thread: c.Thread, Message: c.Message,
+		Handoff: c.handoff, Limits: c.Limit, Approver: approver, Live: live})
 	if err == nil && !c.NoWait {
 		r.Result, err = follow(ctx, a, engine, r.Result, &thread.Resume{Approver: approver, Live: live})
 	}

@@ -104,7 +104,8 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (_ cli.An
 	if err != nil {
 		return nil, err
 	}
-	start := &thread.Start{Directive: ref, Inputs: c.given(a), Model: c.Model, Limits: c.Limit, Approver: approver, Live: v.Live()}
+	start := &thread.Start{Directive: ref, Inputs: c.given(a), Model: c.Model, Limits: c.Limit, Approver: approver,
+		Live: v.Live()}
 	if record, replay := strings.CutPrefix(c.Model, "replay:"); replay {
 		dir, done, err := threads.OpenRecord(ctx, a, record)
 		if err != nil {
@@ -154,7 +155,8 @@ func (o *Opened) engine(a *cli.App, m session.Mode) (*thread.Engine, func(), err
 	}
 	loops := o.Loops()
 	rows, money := thread.Local(state.Value, a.Now)
-	e := &thread.Engine{Session: o.Session, Loops: loops, Dir: o.Threads(), Program: "rye " + cli.ThisVersion().Version, Now: a.Now, Roster: rows, Ledger: money}
+	e := &thread.Engine{Session: o.Session, Loops: loops, Dir: o.Threads(),
+		Program: "rye " + cli.ThisVersion().Version, Now: a.Now, Roster: rows, Ledger: money}
 	e.Detach = func(ref model.Ref) (proc.Command, error) { return detachedCommand(a, ref, modeFlags(m)) }
 	return e, func() {
 		loops.Close()
@@ -171,7 +173,8 @@ func (c *runRun) ref(a *cli.App) (model.Ref, error) {
 	}
 	ref, err := model.ParseRef(text)
 	if err == nil && ref.Kind != "directive" && ref.Kind != "tool" {
-		err = fault.New(fault.Validation, "%q is not a directive", ref).On("ref", ref.String()).Try(fault.Command("rye show", ref.String()))
+		err = fault.New(fault.Validation, "%q is not a directive", ref).On("ref",
+			ref.String()).Try(fault.Command("rye show", ref.String()))
 	}
 	return ref, err
 }
@@ -193,20 +196,22 @@ func runs(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) (*ai.Item, 
 
 func (c *runRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) {
 	return func(s *params.Schema) (map[string]any, error) {
-		return s.Read(params.Caller{Pairs: slices.Concat(c.Input, c.Param), Text: c.Inputs, Flags: [2]string{"-i", "--inputs"}, Open: func(name string) (io.ReadCloser, error) {
-			if name == "-" {
-				return io.NopCloser(a.Stdin), nil
-			}
-			at := a.Absolute(cli.Setting{Value: name})
-			if at.Err != nil {
-				return nil, at.Err
-			}
-			return os.Open(at.Value)
-		}})
+		return s.Read(params.Caller{Pairs: slices.Concat(c.Input, c.Param), Text: c.Inputs,
+			Flags: [2]string{"-i", "--inputs"}, Open: func(name string) (io.ReadCloser, error) {
+				if name == "-" {
+					return io.NopCloser(a.Stdin), nil
+				}
+				at := a.Absolute(cli.Setting{Value: name})
+				if at.Err != nil {
+					return nil, at.Err
+				}
+				return os.Open(at.Value)
+			}})
 	}
 }
 
-// broken returns the error of a thread that could not be recorded any further, with what goes on with it. Without a result none began.
+// broken returns the error of a thread that could not be recorded any further, with what goes on with it. Without a
+// result none began.
 func broken(a *cli.App, r *thread.Result, err error) error {
 	err = Reworded(a, err)
 	if r == nil || r.Thread == "" || fault.CodeOf(err) == fault.Conflict { // or another process has it

@@ -15,8 +15,9 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// A passing hands on what a tool writes while it runs: to a file or a pipe as it is, to a terminal a line at a time and
-// without what a terminal obeys. With --json standard output isn't the tool's, and with another sink it goes there.
+// A passing hands on what a tool writes while it runs: to a file or a pipe as it is, to a terminal a line at a time
+// and without what a terminal obeys. With --json standard output isn't the tool's, and with another sink it goes
+// there.
 type passing struct {
 	app   *cli.App
 	other sink.Sink // nil: there is none
@@ -105,7 +106,8 @@ func (p *passing) write(s primitive.Stream, to cli.Stream, b []byte) error {
 
 // flush shows what has no end of line.
 func (p *passing) flush() {
-	for s, to := range map[primitive.Stream]cli.Stream{primitive.Stdout: p.app.Term.Stdout, primitive.Stderr: p.app.Term.Stderr} {
+	for s, to := range map[primitive.Stream]cli.Stream{primitive.Stdout: p.app.Term.Stdout,
+		primitive.Stderr: p.app.Term.Stderr} {
 		if p.lines[s&1].Len() > 0 {
 			p.show(s, to)
 		}
@@ -115,7 +117,8 @@ func (p *passing) flush() {
 // weaker says what holds less than it could where the user's own item runs.
 func weaker(a *cli.App, p *exec.Plan, r *exec.Result) {
 	if r.Level < floor.Landlock {
-		a.Term.Warn("%s ran without a sandbox for files and system calls, which this machine doesn't have: rye doctor", p.Chain[0].Item.Ref)
+		a.Term.Warn("%s ran without a sandbox for files and system calls, which this machine doesn't have: rye doctor",
+			p.Chain[0].Item.Ref)
 	}
 	for _, q := range p.Programs {
 		if !q.Pinned {

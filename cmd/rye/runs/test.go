@@ -62,7 +62,8 @@ type testExample struct {
 
 func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Jobs < 0 {
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--jobs is %d, and has to be more than nothing", c.Jobs)}
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("--jobs is %d, and has to be more than nothing", c.Jobs)}
 	}
 	found, err := c.found(ctx, a)
 	if err != nil {
@@ -143,7 +144,9 @@ func (c *testRun) found(ctx context.Context, a *cli.App) ([]tried, error) {
 		case f.Ref.Kind != "tool" && f.Ref.Kind != "directive" && f.Named:
 			return nil, onlyTool(f.Ref)
 		case f.Ref.Kind == "directive" && !f.Named && len(recorded(f.File)) == 0:
-		case (f.Ref.Kind == "tool" || f.Ref.Kind == "directive") && !slices.ContainsFunc(files, func(g ai.File) bool { return g.Ref == f.Ref }):
+		case (f.Ref.Kind == "tool" || f.Ref.Kind == "directive") && !slices.ContainsFunc(files, func(g ai.File) bool {
+			return g.Ref == f.Ref
+		}):
 			files = append(files, f.File)
 		}
 	}
@@ -209,7 +212,9 @@ func (c *testRun) tryAll(ctx context.Context, a *cli.App, s *Opened, all []*tria
 	if len(all) == 0 {
 		return nil
 	}
-	r := &example.Runner{Prepare: s.Prepare, Scratch: s.Scratch, Code: func(err error) string { return string(fault.Of(err).Code) }}
+	r := &example.Runner{Prepare: s.Prepare, Scratch: s.Scratch, Code: func(err error) string {
+		return string(fault.Of(err).Code)
+	}}
 	err := cas.Parallel(ctx, c.Jobs, len(all), func(ctx context.Context, i int) (err error) {
 		t := all[i]
 		t.outcome, err = r.Run(ctx, t.item.Ref, t.item.Model.Tool, t.example)
@@ -227,7 +232,9 @@ func (c *testRun) tryAll(ctx context.Context, a *cli.App, s *Opened, all []*tria
 		}
 		first := i == 0 || all[i-1].item != t.item
 		if first && !t.outcome.Receipt.IsZero() && t.outcome.Level < floor.Landlock {
-			a.Term.Warn("%s ran without a sandbox for files and system calls, which this machine doesn't have: rye doctor", t.item.Ref)
+			a.Term.Warn(
+				"%s ran without a sandbox for files and system calls, which this machine doesn't have: rye doctor",
+				t.item.Ref)
 		}
 	}
 	return err
@@ -237,7 +244,8 @@ func (c *testRun) tryAll(ctx context.Context, a *cli.App, s *Opened, all []*tria
 func (x *testAnswer) add(all []*trial) {
 	for _, t := range all {
 		o := t.outcome
-		e := testExample{Name: t.example.Name, Passed: o.Passed(), Call: o.Call, Code: o.Code, DurationMS: o.Duration.Milliseconds(),
+		e := testExample{Name: t.example.Name, Passed: o.Passed(), Call: o.Call, Code: o.Code,
+			DurationMS:  o.Duration.Milliseconds(),
 			Differences: append([]example.Difference{}, o.Differences...), Receipt: paths.DigestText(o.Receipt)}
 		if !e.Passed {
 			e.Why = why(o)
@@ -330,7 +338,8 @@ func (x *testAnswer) Text(t *cli.Terminal) {
 					t.Printf("      and %d more\n", len(e.Differences)-i)
 					break
 				}
-				t.Printf("      %s\n        expected  %s\n        found     %s\n", d.Path, valueText(d.Expected), valueText(d.Found))
+				t.Printf("      %s\n        expected  %s\n        found     %s\n", d.Path, valueText(d.Expected),
+					valueText(d.Found))
 			}
 			for _, line := range e.Why {
 				t.Printf("      %s\n", line)

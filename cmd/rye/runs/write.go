@@ -20,12 +20,14 @@ func (c *runRun) writable(ctx context.Context, a *cli.App, s *Opened, ref model.
 	}
 	for _, name := range []string{"content", "extension", "ref"} {
 		if !slices.ContainsFunc(it.Model.Directive.Outputs, func(o declared.Output) bool { return o.Name == name }) {
-			return fault.New(fault.Validation, "%q returns no item: --write needs the outputs ref, extension and content", ref).On("missing", name).
+			return fault.New(fault.Validation,
+				"%q returns no item: --write needs the outputs ref, extension and content", ref).On("missing", name).
 				Try("rye docs directive-format")
 		}
 	}
 	if !a.Globals.Yes && !a.CanAsk() {
-		return fault.New(fault.Approval, "--write asks before it writes, and there is no terminal").Try(a.With("--yes"))
+		return fault.New(fault.Approval, "--write asks before it writes, and there is no terminal").
+			Try(a.With("--yes"))
 	}
 	return nil
 }

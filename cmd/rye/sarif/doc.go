@@ -15,8 +15,8 @@
 //
 //	rule      the code of an error; its help is that of the table of codes (package fault)
 //	result    ruleId, level, message, and one place. The message ends with the command to paste, if there is one
-//	place     a URI relative to the directory that holds .git, else to the project, and a line. A finding about a whole
-//	          file is on line 1 and has "wholeFile": true among its properties. Columns count characters
+//	place     a URI relative to the directory that holds .git, else to the project, and a line. A finding about a
+//	          whole file is on line 1 and has "wholeFile": true among its properties. Columns count characters
 //	category  automationDetails.id is "rye/COMMAND/", so that uploads of several commands don't replace each other
 //
 // An error that ended the command before it could look at everything is a notification of the invocation, whose
@@ -25,6 +25,6 @@
 // # Markdown
 //
 // A heading, a sentence with counts, a table with a line for each finding, and the commands to paste. A text from
-// outside can't leave its cell or become markup: see Code. A table has at most 300 rows, and fewer in a report of 900 KiB, and
-// says how many more there are.
+// outside can't leave its cell or become markup: see Code. A table has at most 300 rows, and fewer in a report of 900
+// KiB, and says how many more there are.
 package sarif

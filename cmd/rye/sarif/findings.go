@@ -72,7 +72,8 @@ func (f Flag) Render(a *cli.App, command string, run func() (cli.Answer, error))
 		return run()
 	}
 	if a.Globals.JSON {
-		return nil, fault.New(fault.Validation, "--json and --format can't be combined").Try("rye "+command+" --json", "rye "+command+" --format "+f.Format)
+		return nil, fault.New(fault.Validation, "--json and --format can't be combined").Try("rye "+command+" --json",
+			"rye "+command+" --format "+f.Format)
 	}
 	ans, err := run()
 	r := &Report{Command: command, Version: cli.ThisVersion().Version}
@@ -131,7 +132,8 @@ func (r *Report) explain(root string) {
 	if file == "" { // then a line is one of another file
 		file, line, column = filepath.Join(root, workspace.MarkerFile), 0, 0
 	}
-	r.Findings = append(r.Findings, Finding{Code: r.Fault.Line().Code, Level: Error, File: file, Line: line, Column: column,
+	r.Findings = append(r.Findings, Finding{Code: r.Fault.Line().Code, Level: Error, File: file, Line: line,
+		Column:  column,
 		Message: strings.Join(append([]string{r.Fault.Text}, r.Fault.Why...), "; "), Hint: r.Fault.Hint})
 }
 
@@ -155,7 +157,8 @@ func (r *Report) count(level Level) (n int) {
 // OfProblems turns problems of items into findings. place names the file of one, where that isn't Problem.File.
 func OfProblems(problems []check.Problem, place func(check.Problem) (file string, line int)) (all []Finding) {
 	for _, p := range problems {
-		f := Finding{Code: p.Code, Level: Level(p.Severity), File: p.File, Line: p.Line, Column: p.Column, Name: p.Ref, Message: p.Message}
+		f := Finding{Code: p.Code, Level: Level(p.Severity), File: p.File, Line: p.Line, Column: p.Column, Name: p.Ref,
+			Message: p.Message}
 		if place != nil {
 			if f.File, f.Line = place(p); f.Line != p.Line {
 				f.Column = 0
@@ -167,9 +170,11 @@ func OfProblems(problems []check.Problem, place func(check.Problem) (file string
 }
 
 // OfChanges turns differences between locks into findings, each at its entry in the older one.
-func OfChanges(changes []lockfile.Change, level func(lockfile.Change) Level, text func(lockfile.Change) string, file string, content []byte) (all []Finding) {
+func OfChanges(changes []lockfile.Change, level func(lockfile.Change) Level, text func(lockfile.Change) string,
+	file string, content []byte) (all []Finding) {
 	for _, c := range changes {
-		all = append(all, Finding{Code: fault.LockMismatch, Level: level(c), File: file, Line: c.Line(content), Name: c.Name, Message: text(c)})
+		all = append(all, Finding{Code: fault.LockMismatch, Level: level(c), File: file, Line: c.Line(content),
+			Name: c.Name, Message: text(c)})
 	}
 	return all
 }
@@ -194,7 +199,8 @@ func projectOf(a *cli.App) (root, base string) {
 // shorten leaves the directory that places are relative to out of a text: it is one of this machine.
 func shorten(base, text string) string {
 	for _, dir := range withReal(base) {
-		text = strings.ReplaceAll(strings.ReplaceAll(text, dir+string(filepath.Separator), ""), strconv.Quote(dir), `"."`)
+		text = strings.ReplaceAll(strings.ReplaceAll(text, dir+string(filepath.Separator), ""), strconv.Quote(dir),
+			`"."`)
 	}
 	return text
 }

@@ -33,7 +33,8 @@ func (r *Report) Markdown() []byte {
 	if r.Checked != "" {
 		fmt.Fprintf(&b, "Checked %s: ", Code(r.Checked))
 	}
-	fmt.Fprintf(&b, "%s, %s, %s\n", fault.Count(int64(r.count(Error)), "error"), fault.Count(int64(r.count(Warning)), "warning"),
+	fmt.Fprintf(&b, "%s, %s, %s\n", fault.Count(int64(r.count(Error)), "error"),
+		fault.Count(int64(r.count(Warning)), "warning"),
 		fault.Count(int64(r.count(Note)), "note"))
 	var rows [][]string
 	var hints []string
@@ -43,7 +44,8 @@ func (r *Report) Markdown() []byte {
 		if f.Line > 0 {
 			place = fmt.Sprintf("%s:%d", f.File, f.Line)
 		}
-		rows = append(rows, []string{string(f.Level), Code(string(f.Code)), Code(place), Code(f.Name), Code(fault.Clip(f.Message, 500))})
+		rows = append(rows, []string{string(f.Level), Code(string(f.Code)), Code(place), Code(f.Name),
+			Code(fault.Clip(f.Message, 500))})
 	}
 	table(&b, []string{"level", "rule", "file", "name", "finding"}, rows)
 	table(&b, r.head, r.rows)
@@ -102,7 +104,8 @@ func Code(text string) string {
 			b.WriteString("&#92;n")
 		case r == utf8.RuneError || !unicode.IsPrint(r):
 			fmt.Fprintf(&b, "&#92;u&#123;%x&#125;", r)
-		case r >= utf8.RuneSelf || r == ' ' || r == '/' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z':
+		case r >= utf8.RuneSelf || r == ' ' || r == '/' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r &&
+			r <= 'Z':
 			b.WriteRune(r)
 		default:
 			fmt.Fprintf(&b, "&#%d;", r)

@@ -107,7 +107,8 @@ func (r *Report) SARIF() ([]byte, error) {
 		v.Successful = v.Exit == fault.ExitNo
 		if !v.Successful {
 			text := strings.Join(append([]string{f.Text}, f.Why...), "\n")
-			v.Notifications = []sarifNotification{{sarifID{string(f.Line().Code)}, Error, sarifText{withHints(text, f.Hint)}}}
+			v.Notifications = []sarifNotification{{sarifID{string(f.Line().Code)}, Error,
+				sarifText{withHints(text, f.Hint)}}}
 		}
 	}
 	codes := map[fault.Code]int{}
@@ -117,7 +118,8 @@ func (r *Report) SARIF() ([]byte, error) {
 	for _, line := range fault.Table() {
 		if _, ok := codes[line.Code]; ok {
 			codes[line.Code] = len(run.Tool.Driver.Rules)
-			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{string(line.Code), sarifText{line.Help}, sarifText{line.Help + "\nrye docs errors"}})
+			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules,
+				sarifRule{string(line.Code), sarifText{line.Help}, sarifText{line.Help + "\nrye docs errors"}})
 		}
 	}
 	for _, f := range r.Findings {
@@ -125,8 +127,10 @@ func (r *Report) SARIF() ([]byte, error) {
 		if len(hints) == 0 && f.Level == Error && r.Fault != nil {
 			hints = r.Fault.Hint
 		}
-		result := sarifResult{Rule: string(f.Code), Index: codes[f.Code], Level: f.Level, Message: sarifText{withHints(f.Message, hints)}}
-		at := sarifLocation{Physical: sarifPhysical{sarifArtifact{(&url.URL{Path: f.File}).String(), sourceRoot}, sarifRegion{f.Line, f.Column}}}
+		result := sarifResult{Rule: string(f.Code), Index: codes[f.Code], Level: f.Level,
+			Message: sarifText{withHints(f.Message, hints)}}
+		at := sarifLocation{Physical: sarifPhysical{sarifArtifact{(&url.URL{Path: f.File}).String(), sourceRoot},
+			sarifRegion{f.Line, f.Column}}}
 		if f.Line == 0 {
 			at.Physical.Region, result.Properties = sarifRegion{Line: 1}, &sarifProperties{true}
 		}

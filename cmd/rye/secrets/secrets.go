@@ -69,8 +69,8 @@ func openSecretLine(a *cli.App, store *secret.Store, s secret.Secret, items []st
 	return l
 }
 
-// secretItems returns the secrets that the user's policy names, with the items that may have them. An unreadable policy is
-// reported by the commands that need it.
+// secretItems returns the secrets that the user's policy names, with the items that may have them. An unreadable
+// policy is reported by the commands that need it.
 func secretItems(a *cli.App) map[string][]string {
 	items := map[string][]string{}
 	if root, err := paths.Paths(a).RootPolicy(); err == nil && root.File != nil {

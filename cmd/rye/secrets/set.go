@@ -141,7 +141,8 @@ func ParseEnd(flag, text string, now time.Time) (time.Time, error) {
 		}
 	}
 	if !at.After(now) || at.Year() > 9999 {
-		return at, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s is %q, and it has to be later than now", flag, text)}
+		return at, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("%s is %q, and it has to be later than now", flag, text)}
 	}
 	return at, nil
 }

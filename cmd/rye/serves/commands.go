@@ -49,7 +49,9 @@ func Commands() []cli.Command {
 			Path: "serve token remove", Quiet: true, Group: "serve", Help: "Delete a token.",
 			More: "A server that runs refuses it at once, and cancels its requests within seconds.\n\nExamples:\n\n    rye serve token remove laptop",
 			Aka:  []string{"serve token delete", "serve token revoke"},
-			New:  func() cli.Runner { return new(tokenRemoveRun) }, Schema: "serve-token-remove/1", Output: tokenRemoved{},
+			New: func() cli.Runner {
+				return new(tokenRemoveRun)
+			}, Schema: "serve-token-remove/1", Output: tokenRemoved{},
 		},
 	}
 }

@@ -15,8 +15,8 @@ const (
 	fresh  = 10 << 20
 )
 
-// collectSeldom makes a server collect garbage when its heap has 10 MiB, not 4, though only 2 or 3 of them live: a call allocates
-// 25 KB. A larger heap grows as Go's do. GOGC overrides it.
+// collectSeldom makes a server collect garbage when its heap has 10 MiB, not 4, though only 2 or 3 of them live: a
+// call allocates 25 KB. A larger heap grows as Go's do. GOGC overrides it.
 func collectSeldom(a *cli.App) {
 	if a.Env("GOGC") == "" {
 		debug.SetGCPercent(seldom)
@@ -35,7 +35,8 @@ func collected(percent int) {
 	}, percent)
 }
 
-// percentage returns the percentage that is right for what lives, when a collection is due at a size of the heap by another one.
+// percentage returns the percentage that is right for what lives, when a collection is due at a size of the heap by
+// another one.
 func percentage(due uint64, percent int) int {
 	live := max(due/uint64(usual+percent), 1)
 	return int(min(max(usual, fresh/live), seldom))

@@ -43,8 +43,9 @@ func (c *offered) options(a *cli.App, anywhere bool) (mcp.Options, error) {
 	if c.Frozen {
 		a.Globals.Offline = true
 	}
-	return mcp.Options{Open: c.open(a), State: state.Value, Now: a.Now, Project: p.Root, Tools: tools, Version: cli.ThisVersion().Version,
-		Warn: func(err error) { a.Term.Warn("%v", err) }}, nil
+	return mcp.Options{Open: c.open(a), State: state.Value, Now: a.Now, Project: p.Root, Tools: tools,
+		Version: cli.ThisVersion().Version,
+		Warn:    func(err error) { a.Term.Warn("%v", err) }}, nil
 }
 
 // open opens sessions of the project of a.

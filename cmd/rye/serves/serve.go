@@ -57,7 +57,8 @@ func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fault.New(fault.Config, "there is no token, so no client could be let in").Try("rye serve token add default")
+		return nil, fault.New(fault.Config, "there is no token, so no client could be let in").
+			Try("rye serve token add default")
 	}
 	served, err := c.options(a, false)
 	if err != nil {
@@ -105,7 +106,8 @@ func (c *serveRun) certificate(a *cli.App) (*tls.Certificate, error) {
 	case c.TLSCert == "" || c.TLSKey == "":
 		return nil, fault.New(fault.Validation, "--tls-cert and --tls-key are given together")
 	}
-	paths := [2]cli.Setting{a.Absolute(cli.Setting{Value: c.TLSCert, Origin: "--tls-cert"}), a.Absolute(cli.Setting{Value: c.TLSKey, Origin: "--tls-key"})}
+	paths := [2]cli.Setting{a.Absolute(cli.Setting{Value: c.TLSCert, Origin: "--tls-cert"}),
+		a.Absolute(cli.Setting{Value: c.TLSKey, Origin: "--tls-key"})}
 	for _, p := range paths {
 		if p.Err != nil {
 			return nil, p.Err
@@ -113,7 +115,8 @@ func (c *serveRun) certificate(a *cli.App) (*tls.Certificate, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(paths[0].Value, paths[1].Value)
 	if err != nil {
-		return nil, fault.New(fault.Config, "can't use the certificate %q with the key %q: %v", c.TLSCert, c.TLSKey, err).From(err)
+		return nil, fault.New(fault.Config, "can't use the certificate %q with the key %q: %v", c.TLSCert, c.TLSKey,
+			err).From(err)
 	}
 	return &pair, nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/rye-build/rye/manifest/signing"
 )
 
-// SignAsked signs the item of a ref, once the user has agreed to the file that they are shown. Who wants it signed is said in
-// the question.
+// SignAsked signs the item of a ref, once the user has agreed to the file that they are shown. Who wants it signed is
+// said in the question.
 func SignAsked(ctx context.Context, a *cli.App, flag trusts.KeyFlag, who, ref string) (*signing.Signed, error) {
 	c := &SignRun{Items: []string{ref}, Format: sign.V2.String(), KeyFlag: flag}
 	v, err := spaces.OpenItems(ctx, a)
@@ -35,7 +35,8 @@ func SignAsked(ctx context.Context, a *cli.App, flag trusts.KeyFlag, who, ref st
 	if err != nil {
 		return nil, err
 	}
-	a.Term.Prompt("%s wants you to sign %s: %s, %s\n", who, ref, v.Name(it.Space, it.Path), fault.Count(int64(len(it.Bytes)), "byte"))
+	a.Term.Prompt("%s wants you to sign %s: %s, %s\n", who, ref, v.Name(it.Space, it.Path),
+		fault.Count(int64(len(it.Bytes)), "byte"))
 	switch line, err := a.Ask(ctx, "sign it?", "[y/N]"); {
 	case err != nil:
 		return nil, err

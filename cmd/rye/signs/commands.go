@@ -6,7 +6,8 @@ import "github.com/rye-build/rye/cmd/rye/cli"
 func Commands() []cli.Command {
 	return []cli.Command{
 		{
-			Path: "trust check", Group: "trust", Help: "Show which keys may sign a name, or check a file's signatures.",
+			Path: "trust check", Group: "trust",
+			Help: "Show which keys may sign a name, or check a file's signatures.",
 			More: "With FILE it is the same as rye verify. Without, it shows which rule of your policy and of the project's decides about NAME. If no " +
 				"key may sign it, the exit status is 1.\n\nExamples:\n\n    rye trust check tool:acme/fetch\n    rye trust check tool:acme/fetch fetch.py",
 			Aka: []string{"trust explain", "trust why"},

@@ -24,11 +24,12 @@ import (
 // A Resigner signs items before something is made of them: those that are named, or those of the project that its key
 // has signed before and that were changed since, each with what changed, once the user has said yes.
 type Resigner struct {
-	App      *cli.App
-	Key      trusts.Signer
-	Flag     trusts.KeyFlag
-	DryRun   bool
-	Includes func(path string) bool                        // whether a file below .ai belongs to what is made; nil: all do
+	App    *cli.App
+	Key    trusts.Signer
+	Flag   trusts.KeyFlag
+	DryRun bool
+	// whether a file below .ai belongs to what is made; nil: all do
+	Includes func(path string) bool
 	Before   func(ctx context.Context, it *ai.Item) []byte // the bytes that were signed; nil where they aren't known
 	Open     Opener                                        // nil: spaces.OpenItems
 }
@@ -65,7 +66,8 @@ func (s *Resigner) Sign(ctx context.Context, refs []string) (signed []SignLine, 
 		}
 		refs = slices.Sorted(maps.Keys(shown))
 	}
-	ans, err := (&SignRun{Items: refs, Format: sign.V2.String(), DryRun: s.DryRun, KeyFlag: s.Flag, shown: shown, open: s.Open}).signItems(ctx, s.App)
+	ans, err := (&SignRun{Items: refs, Format: sign.V2.String(), DryRun: s.DryRun, KeyFlag: s.Flag, shown: shown,
+		open: s.Open}).signItems(ctx, s.App)
 	all, ok := ans.(*SignAnswer)
 	if !ok {
 		return nil, nil, err
@@ -93,13 +95,14 @@ func (s *Resigner) agreed(ctx context.Context) (shown map[string]content, err er
 		shown[r.ref] = r.is
 	}
 	if !s.DryRun {
-		err = s.App.Confirm(ctx, fmt.Sprintf("sign %s by %q?", fault.Count(int64(len(shown)), "changed item"), s.Key.Name))
+		err = s.App.Confirm(ctx, fmt.Sprintf("sign %s by %q?", fault.Count(int64(len(shown)), "changed item"),
+			s.Key.Name))
 	}
 	return shown, err
 }
 
-// changed finds the items that this key has signed under their names, and that are not what it signed any more. An item
-// that another key has signed, or none, has to be named.
+// changed finds the items that this key has signed under their names, and that are not what it signed any more. An
+// item that another key has signed, or none, has to be named.
 func (s *Resigner) changed(ctx context.Context) ([]resigning, error) {
 	v, err := s.Open.open(ctx, s.App)
 	if err != nil {
@@ -185,7 +188,8 @@ func ChangedLines(was, is []byte) []string {
 		to++
 	}
 	gone, come := a[from:len(a)-to], b[from:len(b)-to]
-	lines := []string{fmt.Sprintf("from line %d: %s before, %d now", from+1, fault.Count(int64(len(gone)), "line"), len(come))}
+	lines := []string{fmt.Sprintf("from line %d: %s before, %d now", from+1, fault.Count(int64(len(gone)), "line"),
+		len(come))}
 	for i, l := range append(slices.Clone(gone), come...) {
 		if i == MostChanged {
 			lines = append(lines, fmt.Sprintf("and %s more", fault.Count(int64(len(gone)+len(come)-i), "line")))

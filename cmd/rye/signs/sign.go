@@ -94,13 +94,16 @@ func (c *SignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	switch {
 	case c.All && len(c.Items) > 0:
-		return nil, &fault.Error{Code: fault.Validation, Text: "--all means every item: no other is to be named", Hint: []string{"rye sign --all"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "--all means every item: no other is to be named",
+			Hint: []string{"rye sign --all"}}
 	case c.As == "" && !c.All && len(c.Items) == 0:
-		return nil, &fault.Error{Code: fault.Validation, Text: "\"rye sign\" needs <item>, or --all", Hint: []string{"rye help sign"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "\"rye sign\" needs <item>, or --all",
+			Hint: []string{"rye help sign"}}
 	case c.As == "":
 		return c.signItems(ctx, a)
 	case len(c.Items) != 1:
-		f := &fault.Error{Code: fault.Validation, Text: "--as names one file, and " + fault.Count(int64(len(c.Items)), "file") + " are given"}
+		f := &fault.Error{Code: fault.Validation, Text: "--as names one file, and " + fault.Count(int64(len(c.Items)),
+			"file") + " are given"}
 		if len(c.Items) > 0 {
 			f.Hint = []string{asName("rye sign", c.Items[0])}
 		}
@@ -121,7 +124,8 @@ func (c *SignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return c.signItems(ctx, a)
 	case ref != "":
 		// Its signature as the item that it is would go.
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is %q, and can't be %q as well", s.File, ref, s.Name),
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("%q is %q, and can't be %q as well", s.File, ref, s.Name),
 			Hint: []string{"rye sign " + fault.Quote(ref)}, Details: map[string]any{"file": s.File, "ref": ref}}
 	}
 	return c.signFile(ctx, a, s)

@@ -11,8 +11,8 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// What rye sign --all has found signed it need not look at again as long as nothing has changed (lock/recall). That signs
-// and admits nothing: what verifies or runs an item still verifies its bytes.
+// What rye sign --all has found signed it need not look at again as long as nothing has changed (lock/recall). That
+// signs and admits nothing: what verifies or runs an item still verifies its bytes.
 
 // question is about all items and the key; nil where the answer isn't remembered.
 func (c *SignRun) question(ctx context.Context, a *cli.App) (*paths.Question, error) {
@@ -31,8 +31,8 @@ func (c *SignRun) question(ctx context.Context, a *cli.App) (*paths.Question, er
 	return w.AskOfItems(ctx, "sign", k.String()), nil
 }
 
-// again is the answer where every item was found signed in the state that there is now; else nil. It is kept in two parts:
-// only --json shows what each file carries.
+// again is the answer where every item was found signed in the state that there is now; else nil. It is kept in two
+// parts: only --json shows what each file carries.
 func (c *SignRun) again(ctx context.Context, a *cli.App, q *paths.Question) *SignAnswer {
 	if q == nil || !q.Known() { // the first time there is something to sign
 		return nil

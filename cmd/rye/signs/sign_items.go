@@ -97,7 +97,8 @@ func (c *SignRun) signAll(ctx context.Context, a *cli.App, v *spaces.Items, most
 		a.Term.Note("no items to sign")
 		return &SignAnswer{Files: []SignLine{}, Problems: []check.Problem{}, DryRun: c.DryRun}, nil
 	}
-	s := &itemSigner{run: c, v: v, check: v.Checker(), most: most, dirs: map[*ai.Space]*osfile.Dir{}, write: osfile.NewBatch(len(sel.Files), a.Now()), all: make([]pending, len(sel.Files))}
+	s := &itemSigner{run: c, v: v, check: v.Checker(), most: most, dirs: map[*ai.Space]*osfile.Dir{},
+		write: osfile.NewBatch(len(sel.Files), a.Now()), all: make([]pending, len(sel.Files))}
 	defer v.CountChecked(s.check)
 	v.Admit.KeepTrees() // all is read before the first file is written
 	s.check.Listed(sel.Problems)
@@ -143,15 +144,18 @@ func (c *SignRun) selected(ctx context.Context, v *spaces.Items) (*items.Selecti
 	for _, f := range sel.Files {
 		if f.Space.Level == ai.System {
 			ref := f.Ref.String()
-			return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is in the space %q, whose items are not signed here", ref, f.Space.Label),
+			return nil, &fault.Error{Code: fault.Denied,
+				Text:    fmt.Sprintf("%q is in the space %q, whose items are not signed here", ref, f.Space.Label),
 				Why:     []string{"the library is vouched for by the binary, and a bundle by its manifest"},
 				Hint:    []string{"rye show " + fault.Quote(ref), "rye verify " + fault.Quote(ref)},
 				Details: map[string]any{"reason": "immutable", "ref": ref, "space": f.Space.Label}}
 		}
 	}
 	if len(sel.Files)+len(sel.Problems) == 0 && !c.All {
-		return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q matches no item to sign here", strings.Join(c.Items, " ")),
-			Why: []string{"globs mean items of the project, or of the user space outside of projects"}, Hint: []string{"rye ls"}}
+		return nil, &fault.Error{Code: fault.NotFound,
+			Text: fmt.Sprintf("%q matches no item to sign here", strings.Join(c.Items, " ")),
+			Why:  []string{"globs mean items of the project, or of the user space outside of projects"},
+			Hint: []string{"rye ls"}}
 	}
 	return sel, nil
 }
@@ -165,8 +169,8 @@ func (c *SignRun) namesFile(err error) error {
 	return err
 }
 
-// itemAt returns the ref of the item that a file is by its place in a space; "" if it is none. marked reports whether the
-// file has the marker of its kind: a helper that is named like an item has none.
+// itemAt returns the ref of the item that a file is by its place in a space; "" if it is none. marked reports whether
+// the file has the marker of its kind: a helper that is named like an item has none.
 func itemAt(ctx context.Context, a *cli.App, s signing.Subject) (ref string, marked bool, err error) {
 	if s.IsDocument() {
 		return "", false, nil
@@ -200,12 +204,15 @@ func (s *itemSigner) take(c *check.Checked) pending {
 	}
 	if c.Signed.Format == sign.V1 && s.run.Format == sign.V2.String() && !s.run.Upgrade {
 		s.v1.Add(1)
-		s.problem(c, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("is signed in the first format (v1): rye sign --upgrade %s", fault.Quote(c.Ref.String()))})
+		s.problem(c, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("is signed in the first format (v1): rye sign --upgrade %s",
+				fault.Quote(c.Ref.String()))})
 		c.Bad = true
 	}
 	if s.run.Format == sign.V1.String() && c.Tree != nil {
-		s.problem(c, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the first format (v1) doesn't cover the %s beside it",
-			fault.Count(int64(len(c.Tree.Files)), "file"))})
+		s.problem(c, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("the first format (v1) doesn't cover the %s beside it",
+				fault.Count(int64(len(c.Tree.Files)), "file"))})
 		c.Bad = true
 	}
 	if is, ok := s.run.shown[c.Ref.String()]; ok && is != (content{c.Stripped, c.Subject.Tree}) {
@@ -216,7 +223,8 @@ func (s *itemSigner) take(c *check.Checked) pending {
 	st := c.File.Stat
 	if errors.Is(err, fs.ErrNotExist) {
 		err = &fault.Error{Code: fault.Conflict, Text: ai.ErrGone.Error()}
-	} else if err == nil && st != (ai.Stat{}) && (before.Size() != st.Size || before.ModTime().UnixNano() != st.Mtime) {
+	} else if err == nil && st != (ai.Stat{}) &&
+		(before.Size() != st.Size || before.ModTime().UnixNano() != st.Mtime) {
 		err = &fault.Error{Code: fault.Conflict, Text: "was changed while it was read"}
 	}
 	if err != nil {
@@ -269,7 +277,9 @@ func oneCode(problems []check.Problem) fault.Code {
 			codes = append(codes, p.Code)
 		}
 	}
-	if len(codes) == 1 || len(codes) > 1 && !slices.ContainsFunc(codes, func(c fault.Code) bool { return c != fault.Files }) {
+	if len(codes) == 1 || len(codes) > 1 && !slices.ContainsFunc(codes, func(c fault.Code) bool {
+		return c != fault.Files
+	}) {
 		return codes[0]
 	}
 	return fault.Validation
@@ -304,7 +314,8 @@ func (s *itemSigner) finish(ctx context.Context) (*SignAnswer, error) {
 	}
 	if err != nil {
 		f := fault.Of(err)
-		f.Why = append(f.Why, fmt.Sprintf("%s signed before it: run the same command again for the rest", fault.Count(int64(ans.Signed), "item")))
+		f.Why = append(f.Why, fmt.Sprintf("%s signed before it: run the same command again for the rest",
+			fault.Count(int64(ans.Signed), "item")))
 		f.Hint = append(f.Hint, "rye "+cli.JoinArgs(s.v.App.Args))
 		return ans, f
 	}
@@ -320,7 +331,8 @@ func (s *itemSigner) runs() (all [][]*pending) {
 		if w.before == nil {
 			continue
 		}
-		if n := len(all) - 1; n >= 0 && len(all[n]) < most && all[n][0].Space == w.Space && path.Dir(all[n][0].Path) == path.Dir(w.Path) {
+		if n := len(all) - 1; n >= 0 && len(all[n]) < most && all[n][0].Space == w.Space &&
+			path.Dir(all[n][0].Path) == path.Dir(w.Path) {
 			all[n] = append(all[n], w)
 		} else {
 			all = append(all, []*pending{w})

@@ -19,10 +19,12 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// Meet runs a command on the archive at path, or on the sources of a project. If the policy doesn't know a signer, Meet
-// shows whose key it claims to be and asks once on a terminal whether to trust it; then the command runs again. Without a
-// terminal the refusal ends in the one command that trusts the key. Signers named by flags take the place of the policy.
-func Meet(ctx context.Context, a *cli.App, path string, flags []string, run func() (cli.Answer, error)) (cli.Answer, error) {
+// Meet runs a command on the archive at path, or on the sources of a project. If the policy doesn't know a signer,
+// Meet shows whose key it claims to be and asks once on a terminal whether to trust it; then the command runs again.
+// Without a terminal the refusal ends in the one command that trusts the key. Signers named by flags take the place of
+// the policy.
+func Meet(ctx context.Context, a *cli.App, path string, flags []string, run func() (cli.Answer, error)) (cli.Answer,
+	error) {
 	ans, err := run()
 	if err == nil || len(flags) > 0 {
 		return ans, err
@@ -48,7 +50,8 @@ func Meet(ctx context.Context, a *cli.App, path string, flags []string, run func
 	case s.key.Public.IsZero():
 		return ans, f.Try("rye trust add KEYFILE --fingerprint " + s.print.String() + " --owner OWNER" + s.flags())
 	case !a.CanAsk() || a.Globals.Yes:
-		return ans, f.Try(fault.Command("rye trust add --from", claim.From) + " --fingerprint " + s.print.String() + s.flags())
+		return ans, f.Try(fault.Command("rye trust add --from",
+			claim.From) + " --fingerprint " + s.print.String() + s.flags())
 	}
 	a.Term.Note("%-11s  %s", s.kind, s.name)
 	a.Term.Note("fingerprint  %s", s.print)
@@ -104,7 +107,9 @@ func newStranger(claim *bundle.NotAdmittedError, p *policy.Policy) (s stranger, 
 			continue
 		}
 		s.print, ok = l.Key, true
-		if i := slices.IndexFunc(claim.Keys, func(k manifest.SignerKey) bool { return k.Public.Fingerprint() == l.Key }); i >= 0 {
+		if i := slices.IndexFunc(claim.Keys, func(k manifest.SignerKey) bool {
+			return k.Public.Fingerprint() == l.Key
+		}); i >= 0 {
 			s.key = claim.Keys[i]
 		}
 	}
@@ -125,11 +130,13 @@ func newStranger(claim *bundle.NotAdmittedError, p *policy.Policy) (s stranger, 
 	}
 	for _, known := range p.Sections().Keys {
 		if s.key.Owner != "" && known.Owner == s.key.Owner {
-			s.alarm = fmt.Sprintf("the policy knows another key of %s, %s: this one may be an impostor's", known.Owner, known.Public.Fingerprint().Short())
+			s.alarm = fmt.Sprintf("the policy knows another key of %s, %s: this one may be an impostor's", known.Owner,
+				known.Public.Fingerprint().Short())
 		}
 	}
 	if r, covered := p.RuleOf(s.kind + ":" + id); covered && r.Glob != "**" {
-		s.alarm = fmt.Sprintf("%s is signed by %s in the policy: another key may be an impostor's", r.Glob, strings.Join(r.Keys, ", "))
+		s.alarm = fmt.Sprintf("%s is signed by %s in the policy: another key may be an impostor's", r.Glob,
+			strings.Join(r.Keys, ", "))
 	}
 	return s, ok
 }

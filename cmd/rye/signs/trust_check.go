@@ -93,7 +93,8 @@ func (c trustCheckAnswer) Text(t *cli.Terminal) {
 		case p.Excepted:
 			t.Printf("%s: %q excepts %s\n", p.Origin, p.Rule, c.Name)
 		default:
-			t.Printf("%s: %q decides, keys: [%s], threshold: %d\n", p.Origin, p.Rule, strings.Join(who, ", "), p.Threshold)
+			t.Printf("%s: %q decides, keys: [%s], threshold: %d\n", p.Origin, p.Rule, strings.Join(who, ", "),
+				p.Threshold)
 		}
 		for _, l := range p.Ask {
 			t.Printf("%s: calls: %q: %s\n", p.Origin, l.Line, l.Text)

@@ -34,13 +34,15 @@ func printInstalled(t *cli.Terminal, r *clients.Report) {
 		t.Printf("%s  %s  %s of %s\n", t.Stdout.Paint(cli.RoleError, d.Reason, t.Ascii), d.File, d.Ref, d.Client)
 	}
 	if len(r.Differences) == 0 {
-		t.Note("verified %s of %s in the folders of clients", fault.Count(int64(r.Files), "file"), fault.Count(int64(r.Items), "item"))
+		t.Note("verified %s of %s in the folders of clients", fault.Count(int64(r.Files), "file"),
+			fault.Count(int64(r.Items), "item"))
 	}
 }
 
 func installedFindings(r *clients.Report) (all []sarif.Finding) {
 	for _, d := range r.Differences {
-		all = append(all, sarif.Finding{Code: fault.LockMismatch, Level: sarif.Error, File: d.File, Name: d.Ref, Message: d.Reason + ": " + d.Why, Hint: d.Hint()})
+		all = append(all, sarif.Finding{Code: fault.LockMismatch, Level: sarif.Error, File: d.File, Name: d.Ref,
+			Message: d.Reason + ": " + d.Why, Hint: d.Hint()})
 	}
 	return all
 }

@@ -81,7 +81,8 @@ func (r *VerifyReport) Findings() (all []sarif.Finding) {
 	}
 	for _, v := range r.Files {
 		if !v.Allowed {
-			all = append(all, sarif.Finding{Code: v.Code, Level: sarif.Error, File: v.File, Line: v.Line, Name: v.Name, Message: cmp.Or(v.Sentence, v.Message), Hint: v.Hint})
+			all = append(all, sarif.Finding{Code: v.Code, Level: sarif.Error, File: v.File, Line: v.Line, Name: v.Name,
+				Message: cmp.Or(v.Sentence, v.Message), Hint: v.Hint})
 		}
 	}
 	return all
@@ -175,7 +176,8 @@ func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, er
 	faults = slices.DeleteFunc(faults, func(f *fault.Error) bool { return f == nil })
 	files = slices.DeleteFunc(files, func(v *signing.Evidence) bool { return v == nil })
 	if len(files) == 0 {
-		return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q covers no item", strings.Join(c.Items, " ")), Hint: []string{"rye ls"}}
+		return nil, &fault.Error{Code: fault.NotFound,
+			Text: fmt.Sprintf("%q covers no item", strings.Join(c.Items, " ")), Hint: []string{"rye ls"}}
 	}
 	slices.SortStableFunc(files, func(a, b *signing.Evidence) int { return cmp.Compare(a.Name, b.Name) })
 	var one *fault.Error
@@ -224,7 +226,8 @@ func reaches(glob, id string) bool {
 func refusedBundle(v *spaces.Items, t *trust.Trust, b workspace.UnreadBundle) (*signing.Evidence, *fault.Error) {
 	space := &ai.Space{Label: lockfile.System + b.ID, Level: ai.System}
 	ans, f := refusedFile(v, t, ai.File{Space: space}, b.Err)
-	ans.Name, ans.File, ans.Line, ans.Hint = "bundle:"+b.ID+"@"+b.Version, v.Lock.LockPath(), lockfile.LineOf(v.Lock.Text(), "bundles", b.ID), f.Hint
+	ans.Name, ans.File, ans.Line, ans.Hint = "bundle:"+b.ID+"@"+b.Version, v.Lock.LockPath(),
+		lockfile.LineOf(v.Lock.Text(), "bundles", b.ID), f.Hint
 	return ans, f
 }
 
@@ -262,7 +265,9 @@ func lists(v *spaces.Items, it *ai.Item, beside *tree.Tree) bool {
 	if v.Asked == nil || it.Signed.Format != sign.V1 || !v.Asked.Listed(it.Raw) {
 		return false
 	}
-	return beside == nil || !slices.ContainsFunc(beside.Files, func(f tree.File) bool { return !v.Asked.Listed(f.Raw) })
+	return beside == nil || !slices.ContainsFunc(beside.Files, func(f tree.File) bool {
+		return !v.Asked.Listed(f.Raw)
+	})
 }
 
 // refusedFile is the evidence about a file that can't be examined as an item.

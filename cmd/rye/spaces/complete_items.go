@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 )
 
-// The user waits after pressing Tab, so completion ends after CompleteTime and offers at most maxOffered refs. It reads up
-// to maxRead files to leave out assets.
+// The user waits after pressing Tab, so completion ends after CompleteTime and offers at most maxOffered refs. It
+// reads up to maxRead files to leave out assets.
 const (
 	CompleteTime = 400 * time.Millisecond
 	maxOffered   = 2000
@@ -52,7 +52,9 @@ func CompleteRefs(ctx context.Context, a *cli.App, prefix string, own bool) (out
 	})
 	if len(l.Files) <= maxRead {
 		assets := make([]bool, len(l.Files))
-		if err := v.Each(ctx, l.Files, func(i int, _ *ai.Item, err error) { assets[i] = errors.Is(err, ai.ErrAsset) }); err == nil {
+		if err := v.Each(ctx, l.Files, func(i int, _ *ai.Item, err error) {
+			assets[i] = errors.Is(err, ai.ErrAsset)
+		}); err == nil {
 			for i, asset := range assets {
 				if asset {
 					l.Files[i].ID = ""
@@ -62,14 +64,16 @@ func CompleteRefs(ctx context.Context, a *cli.App, prefix string, own bool) (out
 	}
 	for _, f := range l.Files {
 		// The spaces with an item of one id follow each other.
-		if ref := f.Ref.String(); f.ID != "" && len(out) < maxOffered && (len(out) == 0 || out[len(out)-1].Value != ref) {
+		if ref := f.Ref.String(); f.ID != "" && len(out) < maxOffered &&
+			(len(out) == 0 || out[len(out)-1].Value != ref) {
 			out = append(out, cli.Candidate{Value: ref, Help: f.Space.Label})
 		}
 	}
 	return out
 }
 
-// CompleteIDs offers the ids of a kind, as a command takes them that has no need of the kind; refs once a kind is typed.
+// CompleteIDs offers the ids of a kind, as a command takes them that has no need of the kind; refs once a kind is
+// typed.
 func CompleteIDs(ctx context.Context, a *cli.App, kind, prefix string) []cli.Candidate {
 	if strings.Contains(prefix, ":") {
 		return CompleteRefs(ctx, a, prefix, false)
@@ -81,7 +85,8 @@ func CompleteIDs(ctx context.Context, a *cli.App, kind, prefix string) []cli.Can
 	return out
 }
 
-// CompleteInputs offers what the item that args begin with takes, as NAME=; after that the values, where they are listed.
+// CompleteInputs offers what the item that args begin with takes, as NAME=; after that the values, where they are
+// listed.
 func CompleteInputs(ctx context.Context, a *cli.App, kind string, args []string, prefix string) (out []cli.Candidate) {
 	if len(args) == 0 {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/rye-build/rye/lock/items"
 )
 
-// Items is what one command sees of items. In the grammar of a command refs carry the tag complete:"ref", those of a space
-// that can be changed "own", kinds "kind", spaces "space" and bundles "bundle".
+// Items is what one command sees of items. In the grammar of a command refs carry the tag complete:"ref", those of a
+// space that can be changed "own", kinds "kind", spaces "space" and bundles "bundle".
 type Items struct {
 	*items.Items
 	App  *cli.App
@@ -117,7 +117,8 @@ func (v *Items) CheckDraft(ctx context.Context, it *ai.Item) error {
 // WarnTrees warns of signatures that a file, written or removed, invalidates.
 func (v *Items) WarnTrees(ctx context.Context, s *ai.Space, p string, but ...model.Ref) {
 	for _, ref := range v.Disturbed(ctx, s, p, but...) {
-		v.App.Term.Warn("%q is one of the files of %q, whose signature is no longer valid: rye sign %s", v.Name(s, p), ref, fault.Quote(ref.String()))
+		v.App.Term.Warn("%q is one of the files of %q, whose signature is no longer valid: rye sign %s", v.Name(s, p),
+			ref, fault.Quote(ref.String()))
 	}
 }
 

@@ -42,7 +42,9 @@ func OpenVouching(a *cli.App) (*Vouching, error) {
 func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, error) {
 	if len(c.Signer) == 0 {
 		if c.Threshold != nil {
-			return nil, &fault.Error{Code: fault.Validation, Text: "--threshold counts the keys of --signer, and none is given", Hint: []string{"rye key list", "rye trust list"}}
+			return nil, &fault.Error{Code: fault.Validation,
+				Text: "--threshold counts the keys of --signer, and none is given",
+				Hint: []string{"rye key list", "rye trust list"}}
 		}
 		v, err := OpenVouching(a)
 		if err != nil && trust.IsMissing(err) {
@@ -51,7 +53,8 @@ func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, erro
 		return v, err
 	}
 	if a.Globals.Trust != "" || a.Env(cli.EnvTrust) != "" {
-		return nil, &fault.Error{Code: fault.Validation, Text: "--signer is believed instead of a policy, and there is --trust or " + cli.EnvTrust + " too"}
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: "--signer is believed instead of a policy, and there is --trust or " + cli.EnvTrust + " too"}
 	}
 	v := &Vouching{Options: bundle.VerifyOptions{Now: a.Now().UTC(), Threshold: 1}, Names: map[string]string{}}
 	if c.Threshold != nil {
@@ -73,8 +76,9 @@ func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, erro
 		v.Options.Signers = append(v.Options.Signers, k)
 	}
 	if n := len(v.Options.Signers); v.Options.Threshold < 1 || v.Options.Threshold > n {
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--threshold is %d, with %s", v.Options.Threshold, fault.Count(int64(n), "key")),
-			Why: []string{"it is from 1 to the number of keys that --signer gives"}}
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("--threshold is %d, with %s", v.Options.Threshold, fault.Count(int64(n), "key")),
+			Why:  []string{"it is from 1 to the number of keys that --signer gives"}}
 	}
 	return v, nil
 }
@@ -93,9 +97,10 @@ func (c *SignerFlags) Open(ctx context.Context, a *cli.App) (*paths.Workspace, *
 	return w, v, nil
 }
 
-// Space makes ready to verify a bundle: it notes the spaces that the bundle's items may use, and returns the user's space and what is
-// here of the bundles that it requires.
-func (v *Vouching) Space(ctx context.Context, w *paths.Workspace, l *manifest.FileList) (s *install.Space, needs []bundle.Need, err error) {
+// Space makes ready to verify a bundle: it notes the spaces that the bundle's items may use, and returns the user's
+// space and what is here of the bundles that it requires.
+func (v *Vouching) Space(ctx context.Context, w *paths.Workspace, l *manifest.FileList) (s *install.Space,
+	needs []bundle.Need, err error) {
 	if v.Options.Below, needs, err = w.Below(ctx, l.BundleID, l.Requires); err != nil {
 		return nil, nil, err
 	}

@@ -36,15 +36,19 @@ func (r rebuildable) path(a *cli.App) (string, error) {
 // rebuildables lists the caches of "rye cache": all data that rye can rebuild.
 func rebuildables() []rebuildable {
 	return []rebuildable{
-		{"stat", "which files have not changed since they were hashed", "stat.db", statCacheSize, func(_ context.Context, path string) error {
-			return statcache.Open(path, statcache.Options{}).Clear()
-		}},
-		{"search", "the words of items, one index for each place that was searched from", "search", indexesSize, RemoveAll},
-		{"bundles", "which bundles and items were verified, as long as their files look the same", "bundles", filesSize, RemoveAll},
+		{"stat", "which files have not changed since they were hashed", "stat.db", statCacheSize,
+			func(_ context.Context, path string) error {
+				return statcache.Open(path, statcache.Options{}).Clear()
+			}},
+		{"search", "the words of items, one index for each place that was searched from", "search", indexesSize,
+			RemoveAll},
+		{"bundles", "which bundles and items were verified, as long as their files look the same", "bundles",
+			filesSize, RemoveAll},
 		{"oci", "what pulls that were cut off have fetched", "oci", spool.Size, spool.Clear},
-		{"build", "the results of build steps", "build.db", paths.BuildCacheSize, func(_ context.Context, path string) error {
-			return build.OpenCache(path, nil).Clear()
-		}},
+		{"build", "the results of build steps", "build.db", paths.BuildCacheSize,
+			func(_ context.Context, path string) error {
+				return build.OpenCache(path, nil).Clear()
+			}},
 		{"exec", "the files that tools run from, verified before each run", "exec", CopiesSize, clearCopies},
 		{"wasm", "compiled modules", "wasm", filesSize, RemoveAll},
 	}

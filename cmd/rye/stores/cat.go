@@ -34,7 +34,8 @@ func (c *storeCatRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer, err 
 		defer o.Close()
 		if a.Term.Json {
 			if o.Size > mostInReply {
-				return fault.New(fault.Limit, "the object is too large for --json").Try("rye store cat " + fault.Quote(c.Object) + " >object")
+				return fault.New(fault.Limit, "the object is too large for --json").
+					Try("rye store cat " + fault.Quote(c.Object) + " >object")
 			}
 			b, err := io.ReadAll(o)
 			ans = storeCatAnswer{id.Kind.String(), id.Digest, o.Size, b}

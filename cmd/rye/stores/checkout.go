@@ -42,7 +42,8 @@ func (c *storeCheckoutRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer,
 	return ans, nil
 }
 
-func (c *storeCheckoutRun) checkout(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID) (ans storeCheckoutAnswer, err error) {
+func (c *storeCheckoutRun) checkout(ctx context.Context, a *cli.App, s *disk.Store,
+	root cas.ID) (ans storeCheckoutAnswer, err error) {
 	if root.Kind != cas.TreeKind {
 		return ans, paths.NotATree(root).Try("rye store cat " + fault.Quote(c.Object))
 	}
@@ -62,7 +63,8 @@ func (c *storeCheckoutRun) checkout(ctx context.Context, a *cli.App, s *disk.Sto
 	}
 	p := a.Progress("writing", 0)
 	defer p.Done()
-	o := worktree.CheckoutOptions{Force: c.Force, Forbidden: []string{a.Home().Value}, Closed: irreplaceable(a, s.Dir())}
+	o := worktree.CheckoutOptions{Force: c.Force, Forbidden: []string{a.Home().Value},
+		Closed: irreplaceable(a, s.Dir())}
 	if p != nil {
 		o.Progress = func(_, bytes int64) { p.Sum.Store(bytes) }
 		p.Expect(ctx, func(ctx context.Context) (sum int64, err error) {
@@ -72,7 +74,8 @@ func (c *storeCheckoutRun) checkout(ctx context.Context, a *cli.App, s *disk.Sto
 	}
 	r, err := worktree.Checkout(ctx, s, root, dir.Value, o)
 	if place, ok := errors.AsType[*worktree.DestinationError](err); ok && place.Force {
-		return ans, place.Fault().Try("rye store checkout --force " + fault.Quote(c.Object) + " " + fault.Quote(place.Path))
+		return ans, place.Fault().
+			Try("rye store checkout --force " + fault.Quote(c.Object) + " " + fault.Quote(place.Path))
 	}
 	return storeCheckoutAnswer{dir.Value, root.Digest, r.Files, r.Bytes}, err
 }

@@ -94,7 +94,8 @@ func Commands() []cli.Command {
 			Schema: "store-repack/2", Output: storeRepackAnswer{},
 		},
 		{
-			Path: "store reindex", Quiet: true, Group: "store", Help: "Rebuild missing or damaged indexes from the packs.",
+			Path: "store reindex", Quiet: true, Group: "store",
+			Help:   "Rebuild missing or damaged indexes from the packs.",
 			More:   "Examples:\n\n    rye store reindex",
 			New:    func() cli.Runner { return new(storeReindexRun) },
 			Schema: "store-reindex/1", Output: storeReindexAnswer{},
@@ -107,7 +108,8 @@ func Commands() []cli.Command {
 			New:  func() cli.Runner { return new(cacheLsRun) }, Schema: "cache-ls/1", Output: cacheLsAnswer{},
 		},
 		{
-			Path: "cache clear", Quiet: true, Group: "store", Help: "Clear all caches or one of them.", Aka: []string{"cache rm", "cache clean", "cache prune"},
+			Path: "cache clear", Quiet: true, Group: "store", Help: "Clear all caches or one of them.",
+			Aka:  []string{"cache rm", "cache clean", "cache prune"},
 			More: "Examples:\n\n    rye cache clear\n    rye cache clear search",
 			New:  func() cli.Runner { return new(cacheClearRun) }, Schema: "cache-clear/1", Output: cacheClearAnswer{},
 		},

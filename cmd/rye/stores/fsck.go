@@ -90,8 +90,10 @@ func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return ans, nil
 	}
 	if !c.Repair && c.RepairFrom == "" {
-		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%s in the store %q", fault.Count(int64(len(r.Problems)), "problem"), s.Dir()),
-			Why: []string{"with --repair-from it brings lost objects from another store"}, Hint: []string{"rye store fsck --repair"}}
+		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%s in the store %q",
+			fault.Count(int64(len(r.Problems)), "problem"), s.Dir()),
+			Why:  []string{"with --repair-from it brings lost objects from another store"},
+			Hint: []string{"rye store fsck --repair"}}
 		if onlyRefs(r) {
 			f.Why, f.Hint = nil, []string{"rye store refs"}
 		}
@@ -113,7 +115,8 @@ func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		left.Lost = append(left.Lost, id.Digest)
 	}
 	if len(again.Problems) > 0 {
-		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%s left in the store %q", fault.Count(int64(len(again.Problems)), "problem"), s.Dir()),
+		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%s left in the store %q",
+			fault.Count(int64(len(again.Problems)), "problem"), s.Dir()),
 			Why: []string{"put the lost objects again to restore them"}, Hint: []string{"rye fetch"}}
 		if onlyRefs(again) {
 			f.Why, f.Hint = []string{"a lost ref has to be set again by hand"}, []string{"rye store refs"}

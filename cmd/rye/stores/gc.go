@@ -33,7 +33,8 @@ func (s storeGcAnswer) Text(t *cli.Terminal) {
 	for _, path := range s.Released {
 		t.Note("%s the objects of %q, which no longer exists", released, path)
 	}
-	t.Printf("%s %d of %s; %d reachable from %s\n", removed, s.Removed, fault.Count(s.Unreachable, "unreachable record"), s.Reachable, fault.Count(int64(s.Roots), "root"))
+	t.Printf("%s %d of %s; %d reachable from %s\n", removed, s.Removed,
+		fault.Count(s.Unreachable, "unreachable record"), s.Reachable, fault.Count(int64(s.Roots), "root"))
 	if !s.DryRun && s.Removed > 0 {
 		t.Printf("%s, was %s\n", cli.ByteSize(float64(s.BytesAfter)), cli.ByteSize(float64(s.BytesBefore)))
 	}

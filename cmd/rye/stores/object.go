@@ -21,7 +21,8 @@ type optionalObject struct {
 
 // read opens the store, finds the object, and calls do, again if a damaged object could be healed. Of objects with one
 // digest it takes the first of kinds that the store has.
-func (c objectArg) read(ctx context.Context, a *cli.App, first cas.Kind, do func(s *disk.Store, id cas.ID) error) error {
+func (c objectArg) read(ctx context.Context, a *cli.App, first cas.Kind,
+	do func(s *disk.Store, id cas.ID) error) error {
 	s, err := paths.ReadStore(a)
 	if err != nil {
 		return err

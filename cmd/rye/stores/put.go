@@ -48,7 +48,8 @@ func (s storePutAnswer) Text(t *cli.Terminal) {
 
 func (c *storePutRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Ref != "" && len(c.Paths) > 1 {
-		return nil, fault.New(fault.Validation, "--ref takes exactly one path").Try(fault.Command("rye store put --ref", c.Ref, c.Paths[0]))
+		return nil, fault.New(fault.Validation, "--ref takes exactly one path").
+			Try(fault.Command("rye store put --ref", c.Ref, c.Paths[0]))
 	}
 	if c.Ref != "" {
 		if err := disk.CheckRefName(c.Ref); err != nil {
@@ -123,7 +124,8 @@ func (c *storePutRun) size(ctx context.Context) (sum int64, err error) {
 }
 
 // one puts one path.
-func (c *storePutRun) one(ctx context.Context, a *cli.App, batch cas.Batch, path string, cache *paths.StatCache, p *cli.Progress) (putLine, error) {
+func (c *storePutRun) one(ctx context.Context, a *cli.App, batch cas.Batch, path string, cache *paths.StatCache,
+	p *cli.Progress) (putLine, error) {
 	line := putLine{Path: path, Ref: c.Ref}
 	if path == "-" {
 		info, err := batch.Put(ctx, cas.Blob, p.Counted(a.Input(ctx)))
@@ -141,7 +143,8 @@ func (c *storePutRun) one(ctx context.Context, a *cli.App, batch cas.Batch, path
 	}
 	cache.Files.Add(r.Files)
 	cache.Read.Add(r.Read)
-	line.Kind, line.Digest, line.Files, line.Bytes, line.Read = r.ID.Kind.String(), r.ID.Digest, r.Files, r.Bytes, r.Read
+	line.Kind, line.Digest, line.Files, line.Bytes, line.Read = r.ID.Kind.String(), r.ID.Digest, r.Files, r.Bytes,
+		r.Read
 	line.EmptyDirs, line.Droppings = r.EmptyDirs, r.Droppings
 	a.Term.Note("stored %s, %s, of %q", fault.Count(r.Files, "file"), cli.ByteSize(float64(r.Bytes)), path)
 	if r.Droppings > 0 {

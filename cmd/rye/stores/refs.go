@@ -101,8 +101,8 @@ func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	return ans, nil
 }
 
-// expected returns the object of --expect. It doesn't look up a whole digest: the object may be lost, or collected since
-// another process set the ref.
+// expected returns the object of --expect. It doesn't look up a whole digest: the object may be lost, or collected
+// since another process set the ref.
 func (c *storeRefsRun) expected(ctx context.Context, s *disk.Store) (cas.ID, error) {
 	d, err := cas.ParseDigest(c.Expect)
 	if err != nil {
@@ -119,12 +119,14 @@ func (c *storeRefsRun) expected(ctx context.Context, s *disk.Store) (cas.ID, err
 func (c *storeRefsRun) whole(ctx context.Context, s *disk.Store, arg, flag string) (cas.ID, error) {
 	o, err := paths.Resolve(ctx, s, arg)
 	if err == nil && o.Part {
-		err = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s takes a ref or a whole digest, but %q is only a prefix", flag, arg),
-			Why: []string{"it is " + o.Id.String()}, Details: map[string]any{"digest": o.Id.Digest.String()}}
+		err = &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("%s takes a ref or a whole digest, but %q is only a prefix", flag, arg),
+			Why:  []string{"it is " + o.Id.String()}, Details: map[string]any{"digest": o.Id.Digest.String()}}
 	}
 	return o.Id, err
 }
 
 func noRef(s *disk.Store, name string) error {
-	return paths.SuggestRef(s, name, fault.New(fault.NotFound, "the store has no ref %q", name).On("ref", name).On("store", s.Dir()))
+	return paths.SuggestRef(s, name, fault.New(fault.NotFound, "the store has no ref %q", name).On("ref",
+		name).On("store", s.Dir()))
 }

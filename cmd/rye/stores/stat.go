@@ -30,8 +30,10 @@ func (s storeStatAnswer) Text(t *cli.Terminal) {
 		return
 	}
 	t.Rows([][]string{
-		{"store", s.Store.Dir}, {"packs", strconv.Itoa(s.Store.Packs)}, {"records", strconv.FormatInt(s.Store.Records, 10)},
-		{"size", cli.ByteSize(float64(s.Store.Bytes)) + ", uncompressed " + cli.ByteSize(float64(s.Store.Raw))}, {"refs", strconv.Itoa(s.Store.Refs)},
+		{"store", s.Store.Dir}, {"packs", strconv.Itoa(s.Store.Packs)},
+		{"records", strconv.FormatInt(s.Store.Records, 10)},
+		{"size", cli.ByteSize(float64(s.Store.Bytes)) + ", uncompressed " + cli.ByteSize(float64(s.Store.Raw))},
+		{"refs", strconv.Itoa(s.Store.Refs)},
 	})
 	if s.Store.Damaged > 0 {
 		t.Warn("%s without a readable index: rye store reindex", fault.Count(int64(s.Store.Damaged), "pack"))

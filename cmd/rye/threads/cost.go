@@ -54,7 +54,9 @@ func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			return nil, err
 		}
 		for id := range gone { // a process that died may have left the directory
-			threads = append(slices.DeleteFunc(threads, func(dir string) bool { return strings.HasSuffix(filepath.ToSlash(dir), "/threads/"+id) }), id)
+			threads = append(slices.DeleteFunc(threads, func(dir string) bool {
+				return strings.HasSuffix(filepath.ToSlash(dir), "/threads/"+id)
+			}), id)
 		}
 	}
 	ans := &costs{By: c.By, csv: c.Csv}
@@ -115,8 +117,10 @@ func allThreads(a *cli.App) (dirs []string, err error) {
 // errSeen ends the reading of a thread that was counted before: it was named twice, or there is a copy of it.
 var errSeen = errors.New("counted already")
 
-// addUp counts what a thread has used, unless it was seen before. A transcript that was changed counts up to there, and why says so.
-func addUp(ctx context.Context, a *cli.App, name string, seen map[string]bool, tables ...*transcript.SpendTable) (why string, err error) {
+// addUp counts what a thread has used, unless it was seen before. A transcript that was changed counts up to there,
+// and why says so.
+func addUp(ctx context.Context, a *cli.App, name string, seen map[string]bool,
+	tables ...*transcript.SpendTable) (why string, err error) {
 	s, done, err := find(a, name)
 	if err != nil {
 		return "", err

@@ -95,7 +95,9 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		ans.Bytes = fi.Size()
 	}
 	if o.Voucher == nil {
-		a.Term.Note("your key hasn't signed this machine's key, so others need %s to verify the export: rye audit vouch", o.Key.Public())
+		a.Term.Note(
+			"your key hasn't signed this machine's key, so others need %s to verify the export: rye audit vouch",
+			o.Key.Public())
 	}
 	return ans, nil
 }
@@ -118,7 +120,8 @@ func (c *exportRun) record(a *cli.App, s *source) (cli.Answer, error) {
 	if err := replay.WriteRecording(&b, events); err != nil {
 		return nil, err
 	}
-	ans := exported{Thread: path.Base(filepath.ToSlash(s.dir)), Status: string(last.Type), File: c.Output, Digest: cas.Sum(b.Bytes()), Bytes: int64(b.Len())}
+	ans := exported{Thread: path.Base(filepath.ToSlash(s.dir)), Status: string(last.Type), File: c.Output,
+		Digest: cas.Sum(b.Bytes()), Bytes: int64(b.Len())}
 	if ans.File == "" {
 		directive, _ := started["directive"].(map[string]any)["ref"].(string) // the schema has both
 		if ans.File, err = c.beside(a, directive); err != nil {
@@ -141,7 +144,8 @@ func (c *exportRun) beside(a *cli.App, directive string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(p.DotAI(), "directives", filepath.FromSlash(replay.RecordingDir(strings.TrimPrefix(directive, "directive:"))))
+	dir := filepath.Join(p.DotAI(), "directives",
+		filepath.FromSlash(replay.RecordingDir(strings.TrimPrefix(directive, "directive:"))))
 	if err := paths.RefuseLinks(a, dir); err != nil {
 		return "", err
 	}

@@ -120,8 +120,8 @@ func (s *source) unpack(ctx context.Context) error {
 	return nil
 }
 
-// OpenRecord returns a directory with the transcript of a thread, which an id, a directory, an export, a recording or a
-// transcript.jsonl names. The caller calls done. Signatures are not checked.
+// OpenRecord returns a directory with the transcript of a thread, which an id, a directory, an export, a recording or
+// a transcript.jsonl names. The caller calls done. Signatures are not checked.
 func OpenRecord(ctx context.Context, a *cli.App, arg string) (dir string, done func(), err error) {
 	s, done, err := find(a, arg)
 	if err != nil {
@@ -163,7 +163,8 @@ func threadsDir(a *cli.App) (string, error) {
 // threadDir returns the id and the directory of a thread of the project, which its id names, or the beginning of that.
 func threadDir(a *cli.App, name string) (id, dir string, err error) {
 	if transcript.CheckThread(name) != nil {
-		return "", "", fault.New(fault.NotFound, "%q is neither a file nor the id of a thread", name).Try("rye thread list")
+		return "", "", fault.New(fault.NotFound, "%q is neither a file nor the id of a thread",
+			name).Try("rye thread list")
 	}
 	all, err := threadsDir(a)
 	if err != nil {
@@ -309,7 +310,8 @@ func (s *source) statusOf(r *transcript.Report, keys v1.Keys) error {
 	}
 	if s.signed = status == r.Status; !s.signed && status != "running" { // what rye 1 left there when it was killed
 		r.Problem = &transcript.Problem{Line: r.Lines, Kind: transcript.Edited,
-			Reason: fmt.Sprintf("the thread ends with the status %s, and with %.20q in %s, which is signed", r.Status, status, threadFile)}
+			Reason: fmt.Sprintf("the thread ends with the status %s, and with %.20q in %s, which is signed", r.Status,
+				status, threadFile)}
 	}
 	return nil
 }

@@ -75,7 +75,8 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	answer := listed{Threads: []listedThread{}}
 	for _, row := range all {
-		if l := listedOf(row, accounts[row.ID]); c.State == "" || l.State == c.State || c.State == pruned && l.Pruned != "" {
+		if l := listedOf(row, accounts[row.ID]); c.State == "" || l.State == c.State || c.State == pruned &&
+			l.Pruned != "" {
 			answer.Threads = append(answer.Threads, l)
 		}
 	}
@@ -86,7 +87,8 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 func listedOf(row *roster.Thread, money *ledger.Account) listedThread {
-	l := listedThread{Thread: row.ID, Directive: row.Directive, State: string(row.State), Parent: row.Parent, Next: row.Next, Project: row.Project.Root,
+	l := listedThread{Thread: row.ID, Directive: row.Directive, State: string(row.State), Parent: row.Parent,
+		Next: row.Next, Project: row.Project.Root,
 		Started: row.Created.Format(time.RFC3339), Updated: row.Updated.Format(time.RFC3339)}
 	if row.Lost {
 		l.State = lost

@@ -99,8 +99,8 @@ func abandoned(ctx context.Context, a *cli.App, id string) (bool, error) {
 	return len(all) > 0 && all[0].Dead, err
 }
 
-// follow calls visit with every event. Where no further one is written yet it calls wait, which returns io.EOF to end; nil:
-// there it ends. A line that isn't as it was written is an error.
+// follow calls visit with every event. Where no further one is written yet it calls wait, which returns io.EOF to end;
+// nil: there it ends. A line that isn't as it was written is an error.
 func (s *source) follow(ctx context.Context, wait func(time.Duration) error, visit func(step) error) error {
 	next, done, err := s.events()
 	if err != nil {
@@ -155,7 +155,8 @@ func line(p transcript.Payload) string {
 	case transcript.Driver:
 		return strings.TrimSuffix(fmt.Sprintf("process %d of %s on %s", p.Process, p.Program, p.Host), " on ")
 	case transcript.Request:
-		return strings.TrimSuffix(fmt.Sprintf("turn %d, attempt %d: %s to %s", p.Turn, p.Attempt, fault.Count(int64(len(p.Messages)), "new message"), p.Model), " to ")
+		return strings.TrimSuffix(fmt.Sprintf("turn %d, attempt %d: %s to %s", p.Turn, p.Attempt,
+			fault.Count(int64(len(p.Messages)), "new message"), p.Model), " to ")
 	case transcript.Answer:
 		return answerLine(p)
 	case transcript.Classified:
@@ -203,7 +204,8 @@ func answerLine(p transcript.Answer) string {
 // endLine says in one line how a thread ended.
 func endLine(p transcript.Payload) string {
 	used := func(c transcript.Cost) string {
-		return fmt.Sprintf("%s, %d tokens in, %d out, %s", fault.Count(c.Turns, "turn"), c.InputTokens, c.OutputTokens, dollars(c.Spend))
+		return fmt.Sprintf("%s, %d tokens in, %d out, %s", fault.Count(c.Turns, "turn"), c.InputTokens, c.OutputTokens,
+			dollars(c.Spend))
 	}
 	switch p := p.(type) {
 	case transcript.Completed:

@@ -36,7 +36,8 @@ func (w *page) header() {
 	w.t.Printf("```yaml\n")
 	for _, m := range [][2]string{{"id", quote(path.Base(o.Thread))}, {"title", quote(o.Directive)}, {"entry_type",
 		"thread_transcript"}, {"category", quote(category)},
-		{"version", `"1.0.0"`}, {"author", "rye"}, {"created_at", quote(o.Created)}, {"thread_id", quote(o.Thread)}, {"directive", quote(o.Directive)},
+		{"version", `"1.0.0"`}, {"author", "rye"}, {"created_at", quote(o.Created)}, {"thread_id", quote(o.Thread)},
+		{"directive", quote(o.Directive)},
 		{"status", o.Status}, {"model", quote(o.Model)}, {"turns", number(o.Turns)}, {"input_tokens",
 			number(o.Input)}, {"output_tokens", number(o.Output)},
 		{"spend", strings.TrimPrefix(dollars(o.Spend), "$")}, {"tags", "[thread, " + o.Status + "]"}} {

@@ -21,8 +21,8 @@ import (
 // pruned is the state that rye thread list takes for threads whose directories were removed.
 const pruned = "pruned"
 
-// unread returns the threads of the project that have no transcript: they were pruned, are lost, or never began. With an id it
-// looks for that one.
+// unread returns the threads of the project that have no transcript: they were pruned, are lost, or never began. With
+// an id it looks for that one.
 func unread(a *cli.App, id string) (map[string]*roster.Thread, error) {
 	state := a.Dir(cli.StatePlace)
 	p, err := paths.Paths(a).FindProject()
@@ -47,14 +47,16 @@ func noTranscript(row *roster.Thread) error {
 	if err := row.Gone(); err != nil {
 		return err
 	}
-	f := fault.New(fault.NotFound, "the thread %s has no transcript", row.ID).On("thread", row.ID).On("state", string(row.State))
+	f := fault.New(fault.NotFound, "the thread %s has no transcript", row.ID).On("thread", row.ID).On("state",
+		string(row.State))
 	switch {
 	case row.State == roster.Failed:
 		f.Because("it could not be started, or its transcript was removed")
 	case row.State.Ended():
 		f.Because("it was removed")
 	default:
-		return f.Because("the thread has not begun, or its transcript was removed").Try("rye thread wait " + fault.Quote(row.ID))
+		return f.Because("the thread has not begun, or its transcript was removed").
+			Try("rye thread wait " + fault.Quote(row.ID))
 	}
 	return f.Try(fault.Command("rye run", row.Directive))
 }
@@ -78,19 +80,23 @@ func isRemoved(e fs.DirEntry) bool {
 // usesOf returns what the model calls of a thread that was pruned have used.
 func usesOf(row *roster.Thread) (all []transcript.SpendRow) {
 	for _, u := range row.Pruned.Uses {
-		all = append(all, transcript.SpendRow{Model: u.Model, Day: u.Day, Calls: u.Calls, Input: u.Input, Output: u.Output, Spend: u.Spend})
+		all = append(all, transcript.SpendRow{Model: u.Model, Day: u.Day, Calls: u.Calls, Input: u.Input,
+			Output: u.Output, Spend: u.Spend})
 	}
 	return all
 }
 
-// pruned is the answer for a thread whose transcript was removed: what remains is known, and nothing of it can be verified.
+// pruned is the answer for a thread whose transcript was removed: what remains is known, and nothing of it can be
+// verified.
 func (c *verifyRun) pruned(row *roster.Thread, err error) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
 	p := row.Pruned
-	report := &transcript.Report{Format: transcript.Format, Thread: row.ID, Status: string(row.State), Lines: p.Lines, Began: row.Created, Ended: row.Updated,
-		Signed: transcript.Position{Seq: p.Line, Digest: p.Digest}, Machines: []transcript.Machine{}, Models: []transcript.ModelUse{}, Tools: []transcript.ToolUse{}}
+	report := &transcript.Report{Format: transcript.Format, Thread: row.ID, Status: string(row.State), Lines: p.Lines,
+		Began: row.Created, Ended: row.Updated,
+		Signed: transcript.Position{Seq: p.Line, Digest: p.Digest}, Machines: []transcript.Machine{},
+		Models: []transcript.ModelUse{}, Tools: []transcript.ToolUse{}}
 	f := fault.Of(row.Gone()).Asked()
 	f.Hint = nil
 	if p.Line > 0 {
@@ -107,7 +113,8 @@ func shownPruned(row *roster.Thread) shown {
 	if row == nil {
 		return shown{}
 	}
-	s := shown{overview: overview{Thread: row.ID, Directive: strings.TrimPrefix(row.Directive, "directive:"), Status: string(row.State),
+	s := shown{overview: overview{Thread: row.ID, Directive: strings.TrimPrefix(row.Directive, "directive:"),
+		Status:  string(row.State),
 		Created: row.Created.Format(timeForm), Spend: row.Pruned.Spend}, Events: []step{}, Pruned: row.Pruned}
 	for _, u := range row.Pruned.Uses {
 		s.Model = cmp.Or(s.Model, u.Model)
@@ -124,10 +131,12 @@ func prunedText(t *cli.Terminal, id, status string, p *roster.Pruned) {
 		rows = append(rows, []string{"  children", dollars(p.Below)})
 	}
 	for _, u := range p.Uses {
-		rows = append(rows, []string{"  model", fmt.Sprintf("%s  %s on %s, %d tokens in, %d out, %s", u.Model, fault.Count(u.Calls, "call"), u.Day, u.Input, u.Output, dollars(u.Spend))})
+		rows = append(rows, []string{"  model", fmt.Sprintf("%s  %s on %s, %d tokens in, %d out, %s", u.Model,
+			fault.Count(u.Calls, "call"), u.Day, u.Input, u.Output, dollars(u.Spend))})
 	}
 	if rows = append(rows, []string{"  lines", strconv.FormatInt(p.Lines, 10)}); p.Line > 0 {
-		rows = append(rows, []string{"  last signed", positionOf(p)}, []string{"  signed by", "machine " + paths.Short(p.Signer)})
+		rows = append(rows, []string{"  last signed", positionOf(p)},
+			[]string{"  signed by", "machine " + paths.Short(p.Signer)})
 	}
 	t.Rows(rows)
 }

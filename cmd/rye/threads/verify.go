@@ -32,7 +32,8 @@ type verified struct {
 	*transcript.Report
 	Export *exportLine    `json:"export,omitempty"`
 	Pruned *roster.Pruned `json:"pruned,omitempty"` // what remains of a thread whose transcript was removed
-	Signed bool           `json:"status_signed"`    // false only for a thread of rye 1 without a signed thread.json that says so
+	// false only for a thread of rye 1 without a signed thread.json that says so
+	Signed bool `json:"status_signed"`
 }
 
 // exportLine is what is known of an export, besides the transcript in it.

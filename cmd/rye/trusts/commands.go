@@ -11,8 +11,10 @@ func Commands() []cli.Command {
 		{
 			Path: "key", Group: "trust", Help: "Manage signing keys.",
 			Aka: []string{"keys"},
-			More: "Keys are in keys/ of the user space, readable only by you. rye signs with --key NAME, else " + cli.EnvKey +
-				" (PEM, with " + cli.EnvPassphrase + "), else the default key. The policy says which keys are trusted: see rye trust.",
+			More: "Keys are in keys/ of the user space, readable only by you. rye signs with --key NAME, else " +
+				cli.EnvKey +
+				" (PEM, with " + cli.EnvPassphrase +
+				"), else the default key. The policy says which keys are trusted: see rye trust.",
 		},
 		{
 			Path: "key new", Quiet: true, Group: "trust", Help: "Create a key.",
@@ -52,7 +54,8 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(keyImportRun) }, Schema: "key-import/1", Output: keyShowAnswer{},
 		},
 		{
-			Path: "key rotate", Quiet: true, Group: "trust", Help: "Create a key to replace an old one, with a rotation document.",
+			Path: "key rotate", Quiet: true, Group: "trust",
+			Help: "Create a key to replace an old one, with a rotation document.",
 			More: "Both keys sign the document, which changes nothing by itself. Everyone who trusts the old key, you included, runs rye trust add " +
 				"--rotation FILE within 90 days. If the rule requires more signatures, the owners of the other keys sign the document too: rye sign FILE " +
 				"--as rotation:RULE. The old key stays until rye key remove.\n\nExamples:\n\n    rye key rotate\n" +
@@ -70,7 +73,8 @@ func Commands() []cli.Command {
 			Path: "trust", Group: "trust", Help: "Manage trusted keys and the names they may sign.",
 			Aka: []string{"policy"},
 			More: "The policy is policy.yaml in the user space, or the file that --trust names for one command. The project's own policy, " +
-				".ai/policy.yaml, can forbid but never allow. " + cli.EnvTrust + "=blake3:… uses it instead of yours, if it has this id.\n\n" +
+				".ai/policy.yaml, can forbid but never allow. " + cli.EnvTrust +
+				"=blake3:… uses it instead of yours, if it has this id.\n\n" +
 				"Commands that change a policy show the difference, ask, and keep comments.",
 		},
 		{
@@ -98,7 +102,9 @@ func Commands() []cli.Command {
 			More: "Give a key by its name in the policy, its fingerprint or the first digits of it, or the key itself. Give a digest (blake3:…) of a file, with or without its " +
 				"signatures, of a tree or of a document. From then on it is refused, whatever the policy says elsewhere and whenever it was signed.\n\n" +
 				"Examples:\n\n    rye trust revoke alice --reason 'laptop stolen'\n    rye trust revoke blake3:… --reason 'deletes the home directory'",
-			New: func() cli.Runner { return new(trustRevokeRun) }, Schema: "trust-change/1", Output: paths.TrustChange{},
+			New: func() cli.Runner {
+				return new(trustRevokeRun)
+			}, Schema: "trust-change/1", Output: paths.TrustChange{},
 		},
 		{
 			Path: "trust remove", Quiet: true, Group: "trust", Help: "Remove a key or another entry from the policy.",
@@ -106,17 +112,22 @@ func Commands() []cli.Command {
 				"first. A removed key is unknown, not revoked: see rye trust revoke. When a rule is removed, the next most specific one decides.\n\n" +
 				"Examples:\n\n    rye trust remove alice\n    rye trust remove --from names 'acme/**'",
 			Aka: []string{"trust rm", "trust delete"},
-			New: func() cli.Runner { return new(trustRemoveRun) }, Schema: "trust-change/1", Output: paths.TrustChange{},
+			New: func() cli.Runner {
+				return new(trustRemoveRun)
+			}, Schema: "trust-change/1", Output: paths.TrustChange{},
 		},
 		{
-			Path: "trust update", Quiet: true, Group: "trust", Help: "Update the revocation lists that the policy names.",
+			Path: "trust update", Quiet: true, Group: "trust",
+			Help: "Update the revocation lists that the policy names.",
 			More: "An issue is accepted if the key that the policy names signed it, and it is fresh and not older than the previous one. rye keeps the " +
 				"last good issue. When that is older than max-age, everything is refused, unless the policy says stale: warn.\n\nLists come from https " +
 				"addresses and files; paths are relative to the policy's directory. --from FILE reads one that you downloaded yourself. If only the " +
 				"project's policy names a list, rye doesn't fetch it from this machine or a private network.\n\nExamples:\n\n    rye trust update\n" +
 				"    rye trust update acme --from revoked.yaml",
 			Aka: []string{"trust refresh", "trust fetch"},
-			New: func() cli.Runner { return new(trustUpdateRun) }, Schema: "trust-update/1", Output: trustUpdateAnswer{},
+			New: func() cli.Runner {
+				return new(trustUpdateRun)
+			}, Schema: "trust-update/1", Output: trustUpdateAnswer{},
 		},
 	}
 }

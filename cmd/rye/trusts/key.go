@@ -36,7 +36,8 @@ func NoKey(a *cli.App, name string, err error) error {
 		names = append(names, l.Name)
 	}
 	if len(names) == 0 && a.Env(cli.EnvTrust) != "" {
-		f.Why = []string{"the first key comes with a policy, and " + cli.EnvTrust + " names one; a key in " + cli.EnvKey + " signs as well"}
+		f.Why = []string{"the first key comes with a policy, and " + cli.EnvTrust + " names one; a key in " +
+			cli.EnvKey + " signs as well"}
 		f.Hint = append([]string{"unset " + cli.EnvTrust}, f.Hint...)
 	}
 	return f.Near(name, names)
@@ -62,7 +63,8 @@ func openKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 		if err != nil {
 			f := fault.Of(fmt.Errorf("the key in %s: %w", cli.EnvKey, err))
 			if !strings.Contains(pem, "-----BEGIN") {
-				f.Code, f.Why = fault.Config, []string{"it holds the text of a private key (PEM), not the name of a file"}
+				f.Code, f.Why = fault.Config,
+					[]string{"it holds the text of a private key (PEM), not the name of a file"}
 				f.Hint = []string{"export " + cli.EnvKey + "=\"$(cat key.pem)\""}
 			}
 			return Signer{}, f

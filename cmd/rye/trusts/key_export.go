@@ -62,7 +62,9 @@ func (c *keyExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, NoKey(a, name, err)
 	}
-	if err := a.Confirm(ctx, fmt.Sprintf("write the private half of %q into %q, where anyone who reads it can sign with it?", name, c.Private)); err != nil {
+	if err := a.Confirm(ctx,
+		fmt.Sprintf("write the private half of %q into %q, where anyone who reads it can sign with it?", name,
+			c.Private)); err != nil {
 		return nil, err
 	}
 	return c.private(a, name, p, passphrase)
@@ -71,7 +73,8 @@ func (c *keyExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 // ofEnv exports the public half of the key that signs by a variable.
 func (c *keyExportRun) ofEnv(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Private != "" {
-		return nil, &fault.Error{Code: fault.Validation, Text: "the private half of the key that signs is in " + cli.EnvKey + " already: name another key",
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: "the private half of the key that signs is in " + cli.EnvKey + " already: name another key",
 			Hint: []string{"rye key list"}}
 	}
 	s, err := openKey(ctx, a, "")
@@ -98,7 +101,8 @@ func (c *keyExportRun) private(a *cli.App, name string, p key.Private, passphras
 	}
 	err := osfile.WriteFile(c.Private, 0o600, true, osfile.BytesOf(pem))
 	if errors.Is(err, fs.ErrExist) {
-		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Private), Hint: []string{fault.Command("rye key export --private", otherFile(c.Private), name)}}
+		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Private),
+			Hint: []string{fault.Command("rye key export --private", otherFile(c.Private), name)}}
 	}
 	if err != nil {
 		return nil, err

@@ -30,7 +30,8 @@ func (c *keyImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return nil, err
 	}
 	if _, err := key.ParsePublicPEM(pem); err == nil {
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a public key, which can't sign", c.File),
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("%q is a public key, which can't sign", c.File),
 			Hint: []string{fault.Command("rye trust add", c.File)}}
 	}
 	var passphrase string
@@ -48,7 +49,8 @@ func (c *keyImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	}
 	WarnReadable(a, c.File)
 	if err := dir.Add(c.Name, p, passphrase); err != nil {
-		return nil, keyExists(c.Name, err, fault.Command("rye key import", c.File, key.Next(c.Name)), "rye key show "+fault.Quote(c.Name))
+		return nil, keyExists(c.Name, err, fault.Command("rye key import", c.File, key.Next(c.Name)),
+			"rye key show "+fault.Quote(c.Name))
 	}
 	l, err := openKeyLine(a, c.Name)
 	if err != nil {

@@ -83,7 +83,8 @@ func (c *KeyNewRun) look(a *cli.App) (was keysBefore, err error) {
 	}
 	was.there = slices.ContainsFunc(was.kept, func(e key.Entry) bool { return e.Name == c.Name })
 	if was.there && !was.none {
-		return was, keyExists(c.Name, nil, fault.Command("rye key new", key.Next(c.Name)), "rye key rotate "+fault.Quote(c.Name))
+		return was, keyExists(c.Name, nil, fault.Command("rye key new", key.Next(c.Name)),
+			"rye key rotate "+fault.Quote(c.Name))
 	}
 	return was, nil
 }
@@ -116,7 +117,9 @@ func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cl
 	if len(kept) > 0 && !none {
 		a.Term.Note("no rule of the policy names it: rye trust add says what it may vouch for")
 		if c.Owner != "" {
-			a.Term.Warn("--owner is for the policy, which doesn't know the key yet: rye trust add %s --owner %s --names GLOB", ans.Key.Public, fault.Quote(c.Owner))
+			a.Term.Warn(
+				"--owner is for the policy, which doesn't know the key yet: rye trust add %s --owner %s --names GLOB",
+				ans.Key.Public, fault.Quote(c.Owner))
 		}
 		return ans, nil
 	}
@@ -150,14 +153,16 @@ func (c *KeyNewRun) policyAlone(ctx context.Context, a *cli.App, dir key.Dir) (c
 // TrustFirst gives a user's first key the names ** except rye/**, unless other keys have them already.
 func TrustFirst(ctx context.Context, a *cli.App, k policy.Key) (paths.TrustChange, error) {
 	given := true
-	ans, err := paths.EditPolicy(ctx, a, paths.Edit{Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
+	ans, err := paths.EditPolicy(ctx, a, paths.Edit{Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy,
+		error) {
 		after, err := root.Policy.AddKey(k, true)
 		if err != nil {
 			return nil, err
 		}
 		given = !slices.ContainsFunc(root.Policy.Sections().Rules, func(r policy.Rule) bool { return r.Glob == "**" })
 		if given {
-			after, err = after.SetRule(policy.Rule{Glob: "**", Keys: []string{k.Name}, Threshold: 1, Except: []string{"rye/**"}})
+			after, err = after.SetRule(policy.Rule{Glob: "**", Keys: []string{k.Name}, Threshold: 1,
+				Except: []string{"rye/**"}})
 		}
 		return after, err
 	}}})

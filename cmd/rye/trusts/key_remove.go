@@ -22,7 +22,8 @@ func (c *keyRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Confirm(ctx, fmt.Sprintf("remove the key %q, %s, for good?", c.Name, OrDash(l.Fingerprint))); err != nil {
+	if err := a.Confirm(ctx, fmt.Sprintf("remove the key %q, %s, for good?", c.Name,
+		OrDash(l.Fingerprint))); err != nil {
 		return nil, err
 	}
 	if err := dir.Remove(c.Name); err != nil {
@@ -33,7 +34,8 @@ func (c *keyRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		a.Term.Note("no key signs now where none is named: --key NAME names one")
 	}
 	if len(l.Vouches) > 0 && l.Fault == "" {
-		a.Term.Note("the policy still lets it vouch for %s: %s", strings.Join(l.Vouches, " "), strings.Join(l.RemoveCommands(rootSide(a).Policy), ", and then "))
+		a.Term.Note("the policy still lets it vouch for %s: %s", strings.Join(l.Vouches, " "),
+			strings.Join(l.RemoveCommands(rootSide(a).Policy), ", and then "))
 	}
 	return keyShowAnswer{l}, nil
 }

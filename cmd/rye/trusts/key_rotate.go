@@ -85,30 +85,38 @@ func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	}
 	// The key first: a document about a key that is lost would be worse than a key without one.
 	if err := dir.Add(step.Key.Name, fresh, passphrase); err != nil {
-		return nil, keyExists(step.Key.Name, err, fault.Command("rye key rotate", c.Name, "--to", key.Next(step.Key.Name)))
+		return nil, keyExists(step.Key.Name, err,
+			fault.Command("rye key rotate", c.Name, "--to", key.Next(step.Key.Name)))
 	}
 	if err := osfile.WriteFile(c.Out, 0o644, true, osfile.BytesOf(doc)); err != nil {
 		return nil, errors.Join(c.exists(a, err), dir.Remove(step.Key.Name))
 	}
 	a.Term.Note("created the key %q, %s", step.Key.Name, fresh.Public().Fingerprint())
 	if kept.Locked && !c.Passphrase {
-		a.Term.Warn("the key %q is locked by a passphrase, and %q is not: rye key rotate --passphrase would have locked it", c.Name, step.Key.Name)
+		a.Term.Warn(
+			"the key %q is locked by a passphrase, and %q is not: rye key rotate --passphrase would have locked it",
+			c.Name, step.Key.Name)
 	}
 	sign := "rye sign --all"
 	if !kept.Default {
 		sign += " --key " + fault.Quote(step.Key.Name)
 	}
 	if others > 0 {
-		a.Term.Note("%s of the rule must sign it as well: rye sign %s --as %s --key OTHER", fault.Count(int64(others), "other key"),
+		a.Term.Note("%s of the rule must sign it as well: rye sign %s --as %s --key OTHER",
+			fault.Count(int64(others), "other key"),
 			fault.Quote(c.Out), fault.Quote("rotation:"+step.Rule))
 	}
-	a.Term.Note("nothing has changed yet: rye trust add --rotation %s, and then %s: what the old key has signed is refused from then on", fault.Quote(c.Out), sign)
-	return keyRotateAnswer{step.Retire.String(), fresh.Public().Fingerprint().String(), step.Key.Name, step.Rule, c.Out, id.String()}, nil
+	a.Term.Note(
+		"nothing has changed yet: rye trust add --rotation %s, and then %s: what the old key has signed is refused from then on",
+		fault.Quote(c.Out), sign)
+	return keyRotateAnswer{step.Retire.String(), fresh.Public().Fingerprint().String(), step.Key.Name, step.Rule,
+		c.Out, id.String()}, nil
 }
 
 func (c *keyRotateRun) exists(a *cli.App, err error) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Out), Hint: []string{a.With("--out", otherFile(c.Out))}}
+	return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Out),
+		Hint: []string{a.With("--out", otherFile(c.Out))}}
 }

@@ -47,18 +47,23 @@ type trustAddRun struct {
 
 func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	switch {
-	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Threshold != nil || c.Owner+c.Name+c.NotBefore+c.Expires+c.Accept+c.From+c.Fingerprint != ""):
-		return nil, &fault.Error{Code: fault.Validation, Text: "a rotation says everything itself: --rotation stands alone"}
+	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Threshold != nil ||
+		c.Owner+c.Name+c.NotBefore+c.Expires+c.Accept+c.From+c.Fingerprint != ""):
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: "a rotation says everything itself: --rotation stands alone"}
 	case c.Rotation != "":
 		return c.rotate(ctx, a)
 	case c.From != "" && (c.Public != "" || c.Fingerprint == ""):
-		return nil, &fault.Error{Code: fault.Validation, Text: "--from needs --fingerprint, and no KEY", Hint: []string{fault.Command("rye bundle verify", c.From)}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "--from needs --fingerprint, and no KEY",
+			Hint: []string{fault.Command("rye bundle verify", c.From)}}
 	case c.Public == "" && c.From == "":
 		return nil, &fault.Error{Code: fault.Validation, Text: "which key?", Hint: []string{"rye help trust add"}}
 	case (c.Threshold != nil || c.Accept != "") && len(c.Names) == 0:
-		return nil, &fault.Error{Code: fault.Validation, Text: "--threshold and --accept are about names, and none are given", Hint: []string{"rye help trust add"}}
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: "--threshold and --accept are about names, and none are given", Hint: []string{"rye help trust add"}}
 	case c.Threshold != nil && *c.Threshold < 1:
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--threshold is %d, and it takes at least one key", *c.Threshold)}
+		return nil, &fault.Error{Code: fault.Validation,
+			Text: fmt.Sprintf("--threshold is %d, and it takes at least one key", *c.Threshold)}
 	}
 	k, err := c.key(ctx, a)
 	if err != nil {
@@ -99,7 +104,9 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 				a.Term.Warn("the key expired on %s: it vouches for nothing", yamltree.DateText(k.Expires))
 			}
 			for _, l := range lost {
-				a.Term.Warn("%q, your own key, may no longer vouch for %s, which %q lets it: rye trust add %s --names %s", l.Key, l.Names, l.Rule, l.Key, fault.Quote(l.Names))
+				a.Term.Warn(
+					"%q, your own key, may no longer vouch for %s, which %q lets it: rye trust add %s --names %s",
+					l.Key, l.Names, l.Rule, l.Key, fault.Quote(l.Names))
 			}
 			if second != nil {
 				a.Term.Warn("%q has a key already: a second one is most often an impostor's", k.Owner)
@@ -109,9 +116,12 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		},
 	})
 	if f, ok := fault.Find(err); ok && second != nil && f.Code == fault.Approval {
-		f.Code, f.Text = fault.Policy, fmt.Sprintf("%q has another key already, and this one was not confirmed", k.Owner)
-		f.Why = []string{"known  " + second.Known.Public.Fingerprint().String(), "new    " + k.Public.Fingerprint().String()}
-		f.Details = map[string]any{"reason": "second-key", "owner": k.Owner, "known": second.Known.Public.Fingerprint().String(), "new": k.Public.Fingerprint().String()}
+		f.Code, f.Text = fault.Policy, fmt.Sprintf("%q has another key already, and this one was not confirmed",
+			k.Owner)
+		f.Why = []string{"known  " + second.Known.Public.Fingerprint().String(),
+			"new    " + k.Public.Fingerprint().String()}
+		f.Details = map[string]any{"reason": "second-key", "owner": k.Owner,
+			"known": second.Known.Public.Fingerprint().String(), "new": k.Public.Fingerprint().String()}
 		return nil, f
 	}
 	if err != nil {
@@ -138,11 +148,13 @@ func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err er
 		known, _ = au.Side.Policy.Key(k.Public.Fingerprint())
 	}
 	// Of a key that is known nothing has to be said again.
-	if known.Name != "" && (c.Owner == "" || c.Owner == known.Owner || known.Owner == "" && byName) && (c.Name == "" || c.Name == known.Name) {
+	if known.Name != "" && (c.Owner == "" || c.Owner == known.Owner || known.Owner == "" && byName) &&
+		(c.Name == "" || c.Name == known.Name) {
 		c.Name, k = known.Name, known
 	} else if k.Owner = c.Owner; k.Owner == "" && c.From == "" {
 		return k, &fault.Error{Code: fault.Validation, Text: "--owner is missing: whose key is it?",
-			Why: []string{"fingerprint  " + k.Public.Fingerprint().String()}, Hint: []string{a.With("--owner", c.name())}}
+			Why:  []string{"fingerprint  " + k.Public.Fingerprint().String()},
+			Hint: []string{a.With("--owner", c.name())}}
 	} else if k.Name = c.Name; k.Name == "" {
 		k.Name = c.name()
 	}
@@ -163,7 +175,8 @@ func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err e
 			return p, ofKept(a, c.Public, err)
 		}
 		if found := p.Fingerprint().String(); c.Fingerprint != "" && found != c.Fingerprint {
-			err = fault.New(fault.Integrity, "%q is another key", c.Public).Because("expected  "+c.Fingerprint, "found     "+found)
+			err = fault.New(fault.Integrity, "%q is another key", c.Public).Because("expected  "+c.Fingerprint,
+				"found     "+found)
 		}
 		return p, err
 	}
@@ -179,7 +192,8 @@ func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err e
 			return k.Public, nil
 		}
 	}
-	return p, fault.New(fault.NotFound, "%q has no key with the fingerprint %s", c.From, c.Fingerprint).Try(fault.Command("rye bundle verify", c.From))
+	return p, fault.New(fault.NotFound, "%q has no key with the fingerprint %s", c.From,
+		c.Fingerprint).Try(fault.Command("rye bundle verify", c.From))
 }
 
 // readClaim reads who has signed what is at a place, as that says: an archive, an index, or an image.
@@ -226,7 +240,8 @@ func ofKept(a *cli.App, name string, err error) error {
 	}
 	f := fault.Of(err)
 	f.Why = []string{"it is a key of yours, and the policy doesn't know it by this name"}
-	f.Hint = []string{"rye key export " + name + " > " + name + ".pem", "rye trust add " + name + ".pem --owner " + name}
+	f.Hint = []string{"rye key export " + name + " > " + name + ".pem",
+		"rye trust add " + name + ".pem --owner " + name}
 	return f
 }
 
@@ -247,7 +262,8 @@ func ParseDate(flag, text string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s is %q, not a date as in 2027-01-31 or 2027-01-31T18:00:00Z", flag, text)}
+	return time.Time{}, &fault.Error{Code: fault.Validation,
+		Text: fmt.Sprintf("%s is %q, not a date as in 2027-01-31 or 2027-01-31T18:00:00Z", flag, text)}
 }
 
 // rotate carries out a rotation.
@@ -262,8 +278,9 @@ func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error
 	}
 	fresh := doc.Step.Key.Public
 	ans, err := paths.EditPolicy(ctx, a, paths.Edit{
-		Question: fmt.Sprintf("under %q, let %s take the place of %s?", doc.Step.Rule, fresh.Fingerprint().Short(), doc.Step.Retire.Short()),
-		Edit:     paths.Lists(a).Rotation(ctx, doc, paths.Paths(a).RootPolicyFile().Path, c.Rotation),
+		Question: fmt.Sprintf("under %q, let %s take the place of %s?", doc.Step.Rule, fresh.Fingerprint().Short(),
+			doc.Step.Retire.Short()),
+		Edit: paths.Lists(a).Rotation(ctx, doc, paths.Paths(a).RootPolicyFile().Path, c.Rotation),
 		Before: func() {
 			a.Term.Note("comes  %s", fresh.Fingerprint())
 			a.Term.Note("goes   %s", doc.Step.Retire)
@@ -289,7 +306,9 @@ func followRotation(a *cli.App, old key.Fingerprint, fresh key.Public) error {
 		return nil
 	}
 	if !lines[from].Default {
-		a.Term.Note("what the old key has signed is refused now: rye sign --all --key %s in each project signs it again", fault.Quote(lines[to].Name))
+		a.Term.Note(
+			"what the old key has signed is refused now: rye sign --all --key %s in each project signs it again",
+			fault.Quote(lines[to].Name))
 		return nil
 	}
 	dir, err := paths.KeysDir(a)
@@ -301,7 +320,8 @@ func followRotation(a *cli.App, old key.Fingerprint, fresh key.Public) error {
 	return dir.SetDefault(lines[to].Name)
 }
 
-// KnownKind refuses a name, or a glob, of a kind that neither items nor documents have: most often a slip of the finger.
+// KnownKind refuses a name, or a glob, of a kind that neither items nor documents have: most often a slip of the
+// finger.
 func KnownKind(ctx context.Context, a *cli.App, name string) error {
 	kind, _, ok := strings.Cut(name, ":")
 	if !ok || strings.Contains(kind, "*") || admission.Domain(kind+":x") != sign.Item {

@@ -73,7 +73,8 @@ func (l TrustListAnswer) Text(t *cli.Terminal) {
 		calls = append(calls, []string{"  " + c.Line, c.Text})
 	}
 	if l.ID != "" {
-		section("policy", [][]string{{"  " + l.Policy + " (" + l.Origin + ")"}, {"  " + l.ID}}) // as RYE_TRUST names it on a machine without a home
+		// as RYE_TRUST names it on a machine without a home
+		section("policy", [][]string{{"  " + l.Policy + " (" + l.Origin + ")"}, {"  " + l.ID}})
 	}
 	section("keys", keys)
 	section("names", rules)

@@ -29,7 +29,8 @@ func (c *trustRemoveRun) explained(p *policy.Policy, err error) error {
 	}
 	for _, r := range p.Sections().Rules {
 		if slices.Contains(r.Keys, c.Entry) && len(r.Keys) <= r.Threshold {
-			f.Hint = append(f.Hint, "rye trust remove --from names "+fault.Quote(r.Glob), "rye trust add OTHER --names "+fault.Quote(r.Glob))
+			f.Hint = append(f.Hint, "rye trust remove --from names "+fault.Quote(r.Glob),
+				"rye trust add OTHER --names "+fault.Quote(r.Glob))
 			break
 		}
 	}

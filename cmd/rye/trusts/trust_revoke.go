@@ -65,7 +65,8 @@ func (c *trustRevokeRun) revocation(a *cli.App, p *policy.Policy) (policy.Revoca
 	if l, own := openKeyLine(a, c.What); own == nil && l.Fingerprint != "" {
 		// After a rotation the policy has a key of much the same name, which is the good one.
 		return policy.Revocation{}, fault.New(fault.NotFound, "the policy has no key %q, but you do", c.What).
-			Try("rye trust revoke "+l.Fingerprint+" --reason "+fault.Quote(cmp.Or(c.Reason, "REASON")), "rye trust list")
+			Try("rye trust revoke "+l.Fingerprint+" --reason "+fault.Quote(cmp.Or(c.Reason, "REASON")),
+				"rye trust list")
 	}
 	return policy.Revocation{}, err
 }

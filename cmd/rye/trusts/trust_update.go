@@ -19,7 +19,8 @@ type trustUpdateAnswer struct{ trust.ListUpdate }
 
 func (c *trustUpdateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.From != "" && c.List == "" {
-		return nil, &fault.Error{Code: fault.Validation, Text: "which list is read from " + fault.Quote(c.From) + "?", Hint: []string{"rye trust update LIST --from " + fault.Quote(c.From)}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "which list is read from " + fault.Quote(c.From) + "?",
+			Hint: []string{"rye trust update LIST --from " + fault.Quote(c.From)}}
 	}
 	root, err := paths.Paths(a).RootPolicy()
 	if err != nil {
@@ -46,7 +47,8 @@ func (c *trustUpdateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	case len(faults) > 0:
 		return trustUpdateAnswer{u}, faults[0]
 	case c.List != "" && len(u.Lists) == 0:
-		return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the policy names no revocation list %q", c.List), Hint: []string{"rye trust list"}}
+		return nil, &fault.Error{Code: fault.NotFound,
+			Text: fmt.Sprintf("the policy names no revocation list %q", c.List), Hint: []string{"rye trust list"}}
 	case len(u.Lists) == 0:
 		a.Term.Note("the policy names no revocation lists")
 	}

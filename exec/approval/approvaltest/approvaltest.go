@@ -31,7 +31,8 @@ type World struct {
 // Test runs every check, each in a world of its own.
 func Test(t *testing.T, make func(t testing.TB) World) {
 	for name, check := range map[string]func(*testing.T, World){
-		"steps": steps, "same": same, "expires": expires, "separate": separate, "races": races, "dies": dies, "sealed": sealed, "watch": watch, "finds": finds,
+		"steps": steps, "same": same, "expires": expires, "separate": separate, "races": races, "dies": dies,
+		"sealed": sealed, "watch": watch, "finds": finds,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, make(t)) })
 	}
@@ -41,8 +42,10 @@ var must, refused = journaltest.Must, journaltest.Refused
 
 // New returns a request for a call that isn't made yet.
 func New() *approval.Request {
-	return &approval.Request{Kind: approval.Call, Ref: "tool:acme/pay", Digest: cas.Sum([]byte("tool")), Params: cas.Sum([]byte(`{"amount":120}`)), Shown: cas.Sum([]byte(`{}`)), Risk: "money",
-		Lines: []string{`"big" of your policy`}, Set: cas.Sum([]byte("set")), Project: "/home/ann/site", Principal: "ann", Door: approval.Thread, Thread: "acme/plan-1795000000-a2b3c", Call: "c3", Span: time.Hour}
+	return &approval.Request{Kind: approval.Call, Ref: "tool:acme/pay", Digest: cas.Sum([]byte("tool")),
+		Params: cas.Sum([]byte(`{"amount":120}`)), Shown: cas.Sum([]byte(`{}`)), Risk: "money",
+		Lines: []string{`"big" of your policy`}, Set: cas.Sum([]byte("set")), Project: "/home/ann/site",
+		Principal: "ann", Door: approval.Thread, Thread: "acme/plan-1795000000-a2b3c", Call: "c3", Span: time.Hour}
 }
 
 var (
@@ -79,15 +82,19 @@ func get(t testing.TB, a approval.Approvals, id string) *approval.Request {
 // steps: each follows its states alone, is read by others, and says who made it.
 func steps(t *testing.T, w World) {
 	a, b := w.Open(t), w.Open(t)
-	to := map[approval.State]approval.Step{approval.Approved: yes, approval.Denied: no, approval.Executing: takes, approval.Done: ends, approval.Superseded: drops,
-		approval.Unknown: {To: approval.Unknown, Driver: driver}, approval.Pending: {To: approval.Pending}, approval.Expired: {To: approval.Expired}}
+	to := map[approval.State]approval.Step{approval.Approved: yes, approval.Denied: no, approval.Executing: takes,
+		approval.Done: ends, approval.Superseded: drops,
+		approval.Unknown: {To: approval.Unknown, Driver: driver}, approval.Pending: {To: approval.Pending},
+		approval.Expired: {To: approval.Expired}}
 	for _, c := range []struct {
 		is    approval.State
 		steps []approval.Step
 		next  []approval.State
 	}{
-		{approval.Pending, nil, []approval.State{approval.Approved, approval.Denied, approval.Superseded, approval.Expired}},
-		{approval.Approved, []approval.Step{yes}, []approval.State{approval.Executing, approval.Superseded, approval.Expired}},
+		{approval.Pending, nil, []approval.State{approval.Approved, approval.Denied, approval.Superseded,
+			approval.Expired}},
+		{approval.Approved, []approval.Step{yes},
+			[]approval.State{approval.Executing, approval.Superseded, approval.Expired}},
 		{approval.Denied, []approval.Step{no}, nil},
 		{approval.Superseded, []approval.Step{yes, drops}, nil},
 		{approval.Executing, []approval.Step{yes, takes}, []approval.State{approval.Done, approval.Unknown}},
@@ -118,7 +125,8 @@ func steps(t *testing.T, w World) {
 		}
 	}
 	r := with(t, a, New(), yes, takes, ends)
-	if r.By != "bob" || r.Through != "rye approve" || r.Answered.IsZero() || r.Driver != driver || r.Execution != "x1" || r.Code != "TIMEOUT" || r.Project != "/home/ann/site" {
+	if r.By != "bob" || r.Through != "rye approve" || r.Answered.IsZero() || r.Driver != driver ||
+		r.Execution != "x1" || r.Code != "TIMEOUT" || r.Project != "/home/ann/site" {
 		t.Errorf("%+v", r)
 	}
 	if r := with(t, a, New(), no); r.Reason != "too much" || r.By != "bob" {
@@ -259,7 +267,8 @@ func races(t *testing.T, w World) {
 	})
 	r = with(t, a, New(), yes)
 	race("executors", func(i int) approval.Step {
-		return approval.Step{To: approval.Executing, Driver: roster.Driver{Process: i + 1, Start: fmt.Sprint("start-", i+1)}}
+		return approval.Step{To: approval.Executing,
+			Driver: roster.Driver{Process: i + 1, Start: fmt.Sprint("start-", i+1)}}
 	})
 }
 
@@ -331,14 +340,15 @@ func watch(t *testing.T, w World) {
 		looked := make(chan struct{}, 1)
 		go func() {
 			var state approval.State
-			err := a.Watch(context.Background(), approval.Filter{ID: r.ID}, func(all []*approval.Request) (bool, error) {
-				select {
-				case looked <- struct{}{}:
-				default:
-				}
-				state = all[0].State
-				return state != approval.Pending, nil
-			})
+			err := a.Watch(context.Background(), approval.Filter{ID: r.ID},
+				func(all []*approval.Request) (bool, error) {
+					select {
+					case looked <- struct{}{}:
+					default:
+					}
+					state = all[0].State
+					return state != approval.Pending, nil
+				})
 			if err != nil {
 				state = approval.State(err.Error())
 			}
@@ -346,7 +356,8 @@ func watch(t *testing.T, w World) {
 		}()
 		<-looked
 		change(r.ID)
-		if state := <-got; state == approval.Pending || name == "answered" && state != approval.Approved || name == "expired" && state != approval.Expired {
+		if state := <-got; state == approval.Pending || name == "answered" && state != approval.Approved ||
+			name == "expired" && state != approval.Expired {
 			t.Errorf("%s: %s", name, state)
 		}
 	}

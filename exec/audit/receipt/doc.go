@@ -20,8 +20,8 @@
 //
 // written as JCS. Call and outcome are those of package record; the subjects are the item and, if there is one, the
 // result. Children are the calls that the call made, with the digests of their receipts' bytes, so that one receipt
-// vouches for a whole tree (VerifyTree). "log" is where the audit log says that the call begins: who holds a receipt can
-// ask for that line (audit.Verify). Children, log and voucher may be missing.
+// vouches for a whole tree (VerifyTree). "log" is where the audit log says that the call begins: who holds a receipt
+// can ask for that line (audit.Verify). Children, log and voucher may be missing.
 //
 // Verify needs the receipt and a public key: the machine's, or that of a user who vouches for it, since the voucher is
 // inside. It takes what New writes, byte by byte, and nothing else.

@@ -85,8 +85,8 @@ const voucherFile = "voucher.json"
 // maxVoucher bounds the file that keeps a voucher.
 const maxVoucher = 16 << 10
 
-// Enroll has a user vouch for a machine and keeps the voucher in the directory of the machine's key. The name is the host's
-// if it is "".
+// Enroll has a user vouch for a machine and keeps the voucher in the directory of the machine's key. The name is the
+// host's if it is "".
 func Enroll(dir string, machine key.Public, name string, user key.Private, now time.Time) ([]byte, error) {
 	if name == "" {
 		host, err := os.Hostname()
@@ -101,8 +101,8 @@ func Enroll(dir string, machine key.Public, name string, user key.Private, now t
 	return b, osfile.WriteFile(filepath.Join(dir, voucherFile), 0o600, false, osfile.BytesOf(b))
 }
 
-// Voucher returns the voucher for a machine that a directory keeps, nil if there is none. It checks no signature: readers of
-// the log and of receipts do.
+// Voucher returns the voucher for a machine that a directory keeps, nil if there is none. It checks no signature:
+// readers of the log and of receipts do.
 func Voucher(dir string, machine key.Public) []byte {
 	b, err := osfile.ReadSmall(filepath.Join(dir, voucherFile), maxVoucher)
 	if err != nil {

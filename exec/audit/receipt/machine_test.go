@@ -66,7 +66,8 @@ func TestVoucher(t *testing.T) {
 	}
 	goldentest.File(t, "testdata/voucher.json", b)
 	stranger := keytest.Named("stranger")
-	if by, err := CheckVoucher(b, machineKey.Public(), users(stranger, userKey)); err != nil || by != userKey.Public() {
+	if by, err := CheckVoucher(b, machineKey.Public(), users(stranger, userKey)); err != nil ||
+		by != userKey.Public() {
 		t.Error(by, err)
 	}
 	if _, err := CheckVoucher(b, machineKey.Public(), users(stranger)); fault.CodeOf(err) != fault.BelowThreshold {
@@ -110,9 +111,12 @@ func TestPredicate(t *testing.T) {
 		predicate map[string]any
 		want      string
 	}{
-		{map[string]any{"at": "2026-11-20T12:00:00Z", "key": userKey.Public().String()}, "voucher: the key is " + userKey.Public().String() + ", the subject is " + machineKey.Public().String()},
-		{map[string]any{"at": "2026-11-20T12:00:00Z", "key": machineKey.Public().String(), "more": 1}, "voucher: the predicate is not in canonical form"},
-		{map[string]any{"at": "2026-11-20T12:00:00.5Z", "key": machineKey.Public().String()}, "voucher: the predicate is not in canonical form"},
+		{map[string]any{"at": "2026-11-20T12:00:00Z", "key": userKey.Public().String()},
+			"voucher: the key is " + userKey.Public().String() + ", the subject is " + machineKey.Public().String()},
+		{map[string]any{"at": "2026-11-20T12:00:00Z", "key": machineKey.Public().String(), "more": 1},
+			"voucher: the predicate is not in canonical form"},
+		{map[string]any{"at": "2026-11-20T12:00:00.5Z", "key": machineKey.Public().String()},
+			"voucher: the predicate is not in canonical form"},
 		{map[string]any{"at": "noon", "key": machineKey.Public().String()}, "voucher: invalid predicate: "},
 		{map[string]any{"at": "2026-11-20T12:00:00Z", "key": "x"}, "voucher: invalid predicate: "},
 		{map[string]any{}, "voucher: the predicate is not in canonical form"},
@@ -121,7 +125,8 @@ func TestPredicate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := attest.Statement{Subjects: []attest.Subject{{Digests: digests(machineKey.Public())}}, PredicateType: MachinePredicateType, Predicate: predicate}
+		s := attest.Statement{Subjects: []attest.Subject{{Digests: digests(machineKey.Public())}},
+			PredicateType: MachinePredicateType, Predicate: predicate}
 		payload, err := s.Append(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +142,8 @@ func TestPredicate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := CheckVoucher(b, machineKey.Public(), users(userKey)); err == nil || fault.CodeOf(err) != fault.Parsing || !strings.HasPrefix(err.Error(), c.want) {
+		if _, err := CheckVoucher(b, machineKey.Public(), users(userKey)); err == nil ||
+			fault.CodeOf(err) != fault.Parsing || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
@@ -168,8 +174,9 @@ func TestEnroll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]bool{"": false, "{}": false, string(other): false, string(good): true, string(good) + "\n": true,
-		string(good) + "x": false, strings.Repeat(" ", maxVoucher) + string(good): false} {
+	for text, want := range map[string]bool{"": false, "{}": false, string(other): false, string(good): true,
+		string(good) + "\n": true,
+		string(good) + "x":  false, strings.Repeat(" ", maxVoucher) + string(good): false} {
 		if err := os.WriteFile(filepath.Join(dir, voucherFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

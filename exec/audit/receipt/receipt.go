@@ -112,7 +112,8 @@ func Verify(envelope []byte, keys []key.Public) (*Receipt, error) {
 // why its voucher doesn't count; nil if it has none.
 func unknownMachine(m key.Fingerprint, cause error) error {
 	f := fault.New(fault.UntrustedKey, "receipt: signed by machine %s, which none of the keys vouches for", m.Short()).
-		On("reason", "unknown-machine").On("machine", m.String()).Try("rye audit verify RECEIPT --key PUBKEY").From(cause)
+		On("reason", "unknown-machine").On("machine",
+		m.String()).Try("rye audit verify RECEIPT --key PUBKEY").From(cause)
 	if cause != nil && fault.CodeOf(cause) == fault.Parsing { // any other cause says the same again
 		f.Text += ": " + cause.Error()
 	}

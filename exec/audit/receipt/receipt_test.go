@@ -50,7 +50,8 @@ func digest(word string) cas.Digest { return cas.Sum([]byte(word)) }
 
 func sample(id, parent string) Receipt {
 	return Receipt{
-		Call:    record.Call{ID: id, Parent: parent, Ref: "tool:demo/hi", Digest: digest("hi"), Params: digest("{}"), Lock: digest("lock"), Sandbox: "landlock+seccomp"},
+		Call: record.Call{ID: id, Parent: parent, Ref: "tool:demo/hi", Digest: digest("hi"), Params: digest("{}"),
+			Lock: digest("lock"), Sandbox: "landlock+seccomp"},
 		Outcome: record.Outcome{Status: record.OK, Result: digest("result"), Duration: time.Second},
 		Begin:   noon, End: noon.Add(1500 * time.Millisecond),
 	}
@@ -91,7 +92,8 @@ func TestReceipt(t *testing.T) {
 	}
 	// Without keys, with another's, without a voucher.
 	for _, keys := range [][]key.Public{nil, public(stranger)} {
-		if _, err := Verify(b, keys); err == nil || fault.CodeOf(err) != fault.UntrustedKey || errors.Unwrap(err) == nil || !strings.HasSuffix(err.Error(), "which none of the keys vouches for") {
+		if _, err := Verify(b, keys); err == nil || fault.CodeOf(err) != fault.UntrustedKey ||
+			errors.Unwrap(err) == nil || !strings.HasSuffix(err.Error(), "which none of the keys vouches for") {
 			t.Error(err)
 		}
 	}
@@ -100,7 +102,8 @@ func TestReceipt(t *testing.T) {
 	if _, err := Verify(b, public(machineKey)); err != nil {
 		t.Error(err)
 	}
-	want := "receipt: signed by machine " + machineKey.Public().Fingerprint().Short() + ", which none of the keys vouches for"
+	want := "receipt: signed by machine " + machineKey.Public().Fingerprint().Short() +
+		", which none of the keys vouches for"
 	if _, err := Verify(b, public(userKey)); err == nil || err.Error() != want {
 		t.Error(err)
 	}
@@ -137,7 +140,8 @@ func TestTampered(t *testing.T) {
 	c, err = New(sample("a", ""), stranger, voucher(t))
 	must(t, err)
 	// The voucher is about another machine.
-	if _, err := Verify(c, public(userKey)); fault.CodeOf(err) != fault.UntrustedKey || fault.CodeOf(errors.Unwrap(err)) != fault.Integrity {
+	if _, err := Verify(c, public(userKey)); fault.CodeOf(err) != fault.UntrustedKey ||
+		fault.CodeOf(errors.Unwrap(err)) != fault.Integrity {
 		t.Error(err)
 	}
 }
@@ -163,7 +167,8 @@ func TestForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ from, to, want string }{
-		{PredicateType, "https://example.org/x", `receipt: expected predicate type "https://github.com/rye-build/rye/receipt/v1", found "https://example.org/x"`},
+		{PredicateType, "https://example.org/x",
+			`receipt: expected predicate type "https://github.com/rye-build/rye/receipt/v1", found "https://example.org/x"`},
 		{`"begin"`, `"bagin"`, "receipt: invalid begin or end time"},
 		{`"begin":"2026`, `"begin":"20260`, "receipt: invalid begin or end time"},
 		{`"begin":"`, `"begin":1,"x":"`, "receipt: invalid predicate: "},
@@ -187,11 +192,13 @@ func TestForm(t *testing.T) {
 		} else if canonical, err := jcs.Canonical(nil, b); err == nil {
 			b = canonical
 		}
-		if _, err := Verify(signed(t, attest.StatementPayload, b), public(machineKey)); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+		if _, err := Verify(signed(t, attest.StatementPayload, b), public(machineKey)); err == nil ||
+			!strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.to, err, c.want)
 		}
 	}
-	if _, err := Verify(signed(t, "text/plain", good), public(machineKey)); err == nil || !strings.Contains(err.Error(), `found "text/plain"`) {
+	if _, err := Verify(signed(t, "text/plain", good), public(machineKey)); err == nil ||
+		!strings.Contains(err.Error(), `found "text/plain"`) {
 		t.Error(err)
 	}
 	if _, err := Verify(signed(t, attest.StatementPayload, []byte("{}")), public(machineKey)); err == nil {
@@ -211,8 +218,12 @@ func TestNewRefuses(t *testing.T) {
 		{`receipt: audit: status "" is not a valid status`, func(r *Receipt) { r.Outcome.Status = "" }},
 		{"receipt: the outcome must not name a receipt", func(r *Receipt) { r.Outcome.Receipt = digest("x") }},
 		{"receipt: invalid begin or end time", func(r *Receipt) { r.End = time.Time{} }},
-		{`receipt: the child "b" is a duplicate, is the call itself, or has no receipt`, func(r *Receipt) { r.Children = []Child{{"b", digest("b")}, {"b", digest("c")}} }},
-		{"receipt: 32769 child calls, at most 32768 are allowed", func(r *Receipt) { r.Children = make([]Child, MaxChildren+1) }},
+		{`receipt: the child "b" is a duplicate, is the call itself, or has no receipt`, func(r *Receipt) {
+			r.Children = []Child{{"b", digest("b")}, {"b", digest("c")}}
+		}},
+		{"receipt: 32769 child calls, at most 32768 are allowed", func(r *Receipt) {
+			r.Children = make([]Child, MaxChildren+1)
+		}},
 	} {
 		r := sample("a", "")
 		c.edit(&r)
@@ -272,7 +283,9 @@ func TestTree(t *testing.T) {
 		{Child{"b", orphan.Receipt}, nil, fault.Integrity, `it is about the call "b" of "z"`},
 		{Child{"b", digest("none")}, nil, fault.NotFound, "file does not exist"},
 		{Child{"b", cas.Sum(foreign)}, nil, fault.UntrustedKey, "none of the keys vouches"},
-		{good, func() { store[good.Receipt] = foreign }, fault.Integrity, `receipt: child "b" of "a", ` + short + ": found another receipt"},
+		{good, func() {
+			store[good.Receipt] = foreign
+		}, fault.Integrity, `receipt: child "b" of "a", ` + short + ": found another receipt"},
 	} {
 		r := sample("a", "")
 		r.Children = []Child{c.child}
@@ -281,14 +294,17 @@ func TestTree(t *testing.T) {
 		}
 		var link *LinkError
 		err := VerifyTree(sealed(t, r), public(userKey), get, show)
-		if !errors.As(err, &link) || link.Child != c.child || link.Parent != "a" || fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) || errors.Unwrap(err) == nil {
+		if !errors.As(err, &link) || link.Child != c.child || link.Parent != "a" || fault.CodeOf(err) != c.code ||
+			!strings.Contains(err.Error(), c.want) || errors.Unwrap(err) == nil {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
 	stop := errors.New("stop")
 	for at := range 2 {
 		n := 0
-		err := VerifyTree(sealed(t, root), public(userKey), func(d cas.Digest) ([]byte, error) { return sealed(t, middle), nil }, func(int, *Receipt) error {
+		err := VerifyTree(sealed(t, root), public(userKey), func(d cas.Digest) ([]byte, error) {
+			return sealed(t, middle), nil
+		}, func(int, *Receipt) error {
 			if n++; n > at {
 				return stop
 			}
@@ -310,7 +326,9 @@ func TestTree(t *testing.T) {
 		}
 		child = put(r)
 	}
-	if err := VerifyTree(store[child.Receipt], public(userKey), get, func(int, *Receipt) error { return nil }); err == nil || !strings.Contains(err.Error(), "deeper than 64") {
+	if err := VerifyTree(store[child.Receipt], public(userKey), get, func(int, *Receipt) error {
+		return nil
+	}); err == nil || !strings.Contains(err.Error(), "deeper than 64") {
 		t.Error(err)
 	}
 }

@@ -33,10 +33,12 @@ func (e *LinkError) Unwrap() error { return e.Err }
 
 // Fault returns the error with the code of its cause: not found, or as a rule damaged.
 func (e *LinkError) Fault() *fault.Error {
-	f := fault.New(fault.CodeOf(e.Err), "%s", e).From(e.Err).On("reason", "receipt-link").On("call", e.Child.Call).On("receipt", e.Child.Receipt.String())
+	f := fault.New(fault.CodeOf(e.Err), "%s", e).From(e.Err).On("reason", "receipt-link").On("call",
+		e.Child.Call).On("receipt", e.Child.Receipt.String())
 	switch {
 	case errors.Is(e.Err, fs.ErrNotExist):
-		f.Code, f.Text = fault.NotFound, fmt.Sprintf("no receipt of call %s: %s not found", e.Child.Call, e.Child.Receipt)
+		f.Code, f.Text = fault.NotFound, fmt.Sprintf("no receipt of call %s: %s not found", e.Child.Call,
+			e.Child.Receipt)
 	case f.Code == fault.Unknown:
 		f.Code = fault.Integrity
 	}
@@ -45,7 +47,8 @@ func (e *LinkError) Fault() *fault.Error {
 
 // VerifyTree verifies a receipt, those of the calls that it made, and so on, and shows each to visit, parents before
 // children. get returns the receipt of a digest, which isn't trusted for it.
-func VerifyTree(envelope []byte, keys []key.Public, get func(cas.Digest) ([]byte, error), visit func(depth int, r *Receipt) error) error {
+func VerifyTree(envelope []byte, keys []key.Public, get func(cas.Digest) ([]byte, error),
+	visit func(depth int, r *Receipt) error) error {
 	r, err := Verify(envelope, keys)
 	if err != nil {
 		return err

@@ -18,9 +18,10 @@ import (
 
 // A Call is what is known of an execution before it begins. There is no text in it that a tool or a model wrote.
 type Call struct {
-	ID        string           `json:"-"`                   // 1 to 128 letters, digits, '.', '_' and '-'
-	Approval  string           `json:"approval,omitempty"`  // who allowed it, if approval was asked for
-	Chain     []Link           `json:"chain,omitempty"`     // what the item runs by: the links behind it, to the primitive
+	ID       string `json:"-"`                  // 1 to 128 letters, digits, '.', '_' and '-'
+	Approval string `json:"approval,omitempty"` // who allowed it, if approval was asked for
+	// what the item runs by: the links behind it, to the primitive
+	Chain     []Link           `json:"chain,omitempty"`
 	Deadline  time.Time        `json:"deadline,omitzero"`   // zero for none
 	Digest    cas.Digest       `json:"digest"`              // of the item's file
 	Grants    cas.Digest       `json:"grants,omitzero"`     // of what it may
@@ -331,7 +332,8 @@ func (a *Approval) Check() error {
 	var k checker
 	k.err = CheckID(a.Request)
 	for _, f := range []struct{ name, text string }{
-		{"by", a.By}, {"code", a.Code}, {"principal", a.Principal}, {"tenant", a.Tenant}, {"thread", a.Thread}, {"through", a.Through},
+		{"by", a.By}, {"code", a.Code}, {"principal", a.Principal}, {"tenant", a.Tenant}, {"thread", a.Thread},
+		{"through", a.Through},
 	} {
 		k.text(f.name, f.text, false)
 	}

@@ -31,7 +31,8 @@ func TestLine(t *testing.T) {
 	l := Line{At: noon, Body: []byte(`{"a":"b"}`), Call: "c-1", Kind: "begin", N: 12, Prev: cas.Sum([]byte("x"))}
 	b := l.Append([]byte("before\n"))[len("before\n"):]
 	const want = `{"at":"2026-11-20T12:00:00.123Z","body":{"a":"b"},"call":"c-1","kind":"begin","line":12,` +
-		`"prev":"blake3:3ae7d805f6789a6402acb70ad4096a85a56bf6804eaf25c0493ac697548d30b5","sum":"blake3:fc8244469340915b6ceb9eb6d57c3837b8eb54bf56c89ebb54014d2e46b9022e"}` + "\n"
+		`"prev":"blake3:3ae7d805f6789a6402acb70ad4096a85a56bf6804eaf25c0493ac697548d30b5","sum":"blake3:fc8244469340915b6ceb9eb6d57c3837b8eb54bf56c89ebb54014d2e46b9022e"}` +
+		"\n"
 	if string(b) != want {
 		t.Errorf("%s", b)
 	}
@@ -52,7 +53,8 @@ func TestLine(t *testing.T) {
 	}
 	var again Line
 	before := bytes.Clone(b)
-	if !again.Scan(b) || !again.At.Equal(l.At) || string(again.Body) != string(l.Body) || again.Call != l.Call || again.Kind != l.Kind || again.N != 12 || again.Prev != l.Prev || again.Sum != l.Sum {
+	if !again.Scan(b) || !again.At.Equal(l.At) || string(again.Body) != string(l.Body) || again.Call != l.Call ||
+		again.Kind != l.Kind || again.N != 12 || again.Prev != l.Prev || again.Sum != l.Sum {
 		t.Errorf("%+v", again)
 	}
 	if !bytes.Equal(b, before) {
@@ -71,12 +73,19 @@ func TestScanRefuses(t *testing.T) {
 	l.N, l.Call = 7, "c"
 	good := string(bytes.TrimSuffix(l.Append(nil), []byte("\n")))
 	for _, c := range []struct{ from, to string }{
-		{`"line":7`, `"line":0`}, {`"line":7`, `"line":07`}, {`"line":7`, `"line":-7`}, {`"line":7`, `"line":7.0`}, {`"line":7`, `"line":`}, {`"line":7`, `"line":1234567890123456`}, {`"line":7`, `"n":7`},
-		{`"kind":"note"`, `"kind":""`}, {`"kind":"note"`, `"kind":"a b"`}, {`"kind":"note"`, `"kind":note`}, {`"kind":"note"`, `"king":"note"`}, {`"kind":"note"`, `"kind":"` + strings.Repeat("x", 129) + `"`},
-		{`"call":"c"`, `"call":""`}, {`"call":"c"`, `"cell":"c"`}, {`"call":"c"`, `"call":"\u0063"`}, {`"call":"c"`, `"x":1,"call":2`},
+		{`"line":7`, `"line":0`}, {`"line":7`, `"line":07`}, {`"line":7`, `"line":-7`}, {`"line":7`, `"line":7.0`},
+		{`"line":7`, `"line":`}, {`"line":7`, `"line":1234567890123456`}, {`"line":7`, `"n":7`},
+		{`"kind":"note"`, `"kind":""`}, {`"kind":"note"`, `"kind":"a b"`}, {`"kind":"note"`, `"kind":note`},
+		{`"kind":"note"`, `"king":"note"`}, {`"kind":"note"`, `"kind":"` + strings.Repeat("x", 129) + `"`},
+		{`"call":"c"`, `"call":""`}, {`"call":"c"`, `"cell":"c"`}, {`"call":"c"`, `"call":"\u0063"`},
+		{`"call":"c"`, `"x":1,"call":2`},
 		{`"body":{"a":1}`, `"body":[1]`}, {`"body":{"a":1}`, `"body":1`}, {`"body":`, `"bode":`}, {`"at":`, `"it":`},
-		{`2026-11-20T12:00:00.123Z`, `2026-11-31T12:00:00.123Z`}, {`2026-11-20T12:00:00.123Z`, `2026-11-20 12:00:00.123Z`}, {`2026-11-20T12:00:00.123Z`, `2026-11-20T24:00:00.123Z`},
-		{`2026-11-20T12:00:00.123Z`, `2026-11-20T12:00:00.12xZ`}, {`2026-11-20T12:00:00.123Z`, `202x-11-20T12:00:00.123Z`}, {`2026-11-20T12:00:00.123Z`, `2026-11-20T12:00:00.123z`}, {`2026-11-20T12:00:00.123Z`, ``},
+		{`2026-11-20T12:00:00.123Z`, `2026-11-31T12:00:00.123Z`},
+		{`2026-11-20T12:00:00.123Z`, `2026-11-20 12:00:00.123Z`},
+		{`2026-11-20T12:00:00.123Z`, `2026-11-20T24:00:00.123Z`},
+		{`2026-11-20T12:00:00.123Z`, `2026-11-20T12:00:00.12xZ`},
+		{`2026-11-20T12:00:00.123Z`, `202x-11-20T12:00:00.123Z`},
+		{`2026-11-20T12:00:00.123Z`, `2026-11-20T12:00:00.123z`}, {`2026-11-20T12:00:00.123Z`, ``},
 		{`"prev":"blake3:`, `"prev":"sha256:`}, {`"prev":`, `"prov":`}, {`{"at"`, ` {"at"`},
 	} {
 		b := strings.Replace(good, c.from, c.to, 1)
@@ -156,7 +165,8 @@ func TestReader(t *testing.T) {
 		{"a line gone", string(good[:one]) + string(good[len(lines(2)):]), 1, false, true},
 		{"the first gone", string(good[one:]), 0, false, true},
 		{"twice", string(good) + string(good[len(lines(2)):]), 3, false, true},
-		{"a line rewritten with its own sum", string(good[:one]) + rewritten(good[one:len(lines(2))]) + string(good[len(lines(2)):]), 2, false, true},
+		{"a line rewritten with its own sum", string(good[:one]) + rewritten(good[one:len(lines(2))]) +
+			string(good[len(lines(2)):]), 2, false, true},
 		{"a number left out", string(good) + renumbered(good), 3, false, true},
 		{"an empty line", string(good) + "\n", 3, false, true},
 		{"too long", string(good) + strings.Repeat("x", journal.MaxLine) + "\n", 3, false, true},
@@ -168,7 +178,8 @@ func TestReader(t *testing.T) {
 		for err == nil {
 			err = r.Next()
 		}
-		if p, ok := errors.AsType[*Problem](err); r.Line.N != c.n || r.Torn != c.torn || ok != c.err || ok && (p.Line != c.n+1 || p.File != "f") || !ok && err != io.EOF {
+		if p, ok := errors.AsType[*Problem](err); r.Line.N != c.n || r.Torn != c.torn || ok != c.err || ok &&
+			(p.Line != c.n+1 || p.File != "f") || !ok && err != io.EOF {
 			t.Errorf("%s: line %d, torn %v, %v", c.name, r.Line.N, r.Torn, err)
 		}
 	}

@@ -182,7 +182,8 @@ func (r *reader) close() { r.must("}") }
 // member reports whether the next member has a name, and goes to its value. The comma before it is passed over.
 func (r *reader) member(name string) bool {
 	b := bytes.TrimPrefix(r.b, []byte{','})
-	if len(b) < len(name)+3 || b[0] != '"' || string(b[1:1+len(name)]) != name || string(b[1+len(name):3+len(name)]) != `":` {
+	if len(b) < len(name)+3 || b[0] != '"' || string(b[1:1+len(name)]) != name ||
+		string(b[1+len(name):3+len(name)]) != `":` {
 		return false
 	}
 	r.b = b[len(name)+3:]

@@ -15,13 +15,14 @@
 //
 //	{"by":"ann","params":"blake3:…","principal":"ann","ref":"tool:acme/pay","request":"3f2a9c1e-…","state":"approved","through":"rye approve"}
 //
-// A member that says nothing, as an empty text, a zero, a zero digest or an empty list, is left out. Of a call, ref and
-// digest must be there; of an outcome, status; of a step, ref, request and state. Text is one line that can be shown as it is, of at most 1,000 bytes; ids of
-// calls, and the names of limits and usage, are 1 to 128 letters, digits, ".", "_" and "-"; lists have at most 256 entries;
-// numbers lie between 0 and 2^53. Check refuses everything else, and what is read is what is written, byte by byte.
+// A member that says nothing, as an empty text, a zero, a zero digest or an empty list, is left out. Of a call, ref
+// and digest must be there; of an outcome, status; of a step, ref, request and state. Text is one line that can be
+// shown as it is, of at most 1,000 bytes; ids of calls, and the names of limits and usage, are 1 to 128 letters,
+// digits, ".", "_" and "-"; lists have at most 256 entries; numbers lie between 0 and 2^53. Check refuses everything
+// else, and what is read is what is written, byte by byte.
 //
-// "packages" is the digest of a sorted list with a line for each package of a third-party registry: its digest, a space, and
-// its name in the lock. The item's programs that the lock doesn't pin stand in toolchain without "pinned".
+// "packages" is the digest of a sorted list with a line for each package of a third-party registry: its digest, a
+// space, and its name in the lock. The item's programs that the lock doesn't pin stand in toolchain without "pinned".
 //
 // # Lines
 //
@@ -29,12 +30,12 @@
 //
 //	{"at":"2026-11-20T12:00:00.123Z","body":{"a":"b"},"call":"c-1","kind":"begin","line":12,"prev":"blake3:3ae7…","sum":"blake3:fc82…"}
 //
-// with the time in milliseconds, what it says, what it is about (call, which may be missing), a kind, its number from 1,
-// the sum of the line before (of the first: 64 zeros), and its own: the BLAKE3 of the line as it is without this member.
-// Kinds and calls are 1 to 128 letters, digits, ".", "_" and "-". LF ends a line, which has at most 64 KiB with it. So
-// the chain is followed without parsing JSON: everything but the body has its place from one of the two ends, and one
-// spelling. Scan refuses any other; whether the body is JSON is for those who read it.
+// with the time in milliseconds, what it says, what it is about (call, which may be missing), a kind, its number from
+// 1, the sum of the line before (of the first: 64 zeros), and its own: the BLAKE3 of the line as it is without this
+// member. Kinds and calls are 1 to 128 letters, digits, ".", "_" and "-". LF ends a line, which has at most 64 KiB
+// with it. So the chain is followed without parsing JSON: everything but the body has its place from one of the two
+// ends, and one spelling. Scan refuses any other; whether the body is JSON is for those who read it.
 //
-// Package cas/journal appends the lines, and says what of an incomplete write is passed over. Everything else that isn't a
-// line which follows is a *Problem.
+// Package cas/journal appends the lines, and says what of an incomplete write is passed over. Everything else that
+// isn't a line which follows is a *Problem.
 package record

@@ -54,9 +54,9 @@ func (l *Line) AppendOpen(b []byte) []byte {
 	return append(b, '"', '}')
 }
 
-// Scan reads what Append wrote, without LF. The line keeps the body. What is before the body and behind it has one length
-// or is cut off from behind, so that following a chain takes no JSON parser. Only readers of the content parse the body.
-// Scan changes b meanwhile.
+// Scan reads what Append wrote, without LF. The line keeps the body. What is before the body and behind it has one
+// length or is cut off from behind, so that following a chain takes no JSON parser. Only readers of the content parse
+// the body. Scan changes b meanwhile.
 func (l *Line) Scan(b []byte) bool {
 	open := len(b) - sumSuffix
 	if open < 0 || string(b[open:open+len(sumMember)]) != sumMember || string(b[len(b)-2:]) != `"}` {
@@ -133,7 +133,8 @@ func cutText(rest *[]byte, member string, to *string) bool {
 
 func (l *Line) scanFront(b []byte) bool {
 	b, ok := bytes.CutPrefix(b, []byte(atMember))
-	if !ok || len(b) < len(timeForm)+len(bodyMember)+2 || string(b[len(timeForm):len(timeForm)+len(bodyMember)]) != bodyMember {
+	if !ok || len(b) < len(timeForm)+len(bodyMember)+2 ||
+		string(b[len(timeForm):len(timeForm)+len(bodyMember)]) != bodyMember {
 		return false
 	}
 	if l.At, ok = parseTime(b[:len(timeForm)]); !ok {

@@ -24,7 +24,8 @@ func (p *Problem) Error() string {
 
 // Fault returns the problem as an error with a code.
 func (p *Problem) Fault() *fault.Error {
-	return fault.New(fault.Integrity, "%s", p).On("reason", "audit-log").On("file", p.File).On("line", p.Line).Try("rye audit verify").From(p)
+	return fault.New(fault.Integrity, "%s", p).On("reason", "audit-log").On("file", p.File).On("line",
+		p.Line).Try("rye audit verify").From(p)
 }
 
 // A Reader reads the lines of one journal and checks their chain.

@@ -16,17 +16,22 @@ func digest(word string) cas.Digest { return cas.Sum([]byte(word)) }
 func fullCall() Call {
 	return Call{
 		ID: "a", Approval: "bob",
-		Chain:    []Link{{digest("l"), "tool:rye/python", []string{"builtin", "dev"}, digest("t")}, {Digest: digest("m"), Ref: "x"}},
+		Chain: []Link{{digest("l"), "tool:rye/python", []string{"builtin", "dev"}, digest("t")},
+			{Digest: digest("m"), Ref: "x"}},
 		Deadline: time.Date(2026, 11, 20, 12, 0, 0, 5e6, time.UTC),
-		Digest:   digest("d"), Grants: digest("g"), Limits: map[string]int64{"wall_ms": 5, "a": 0, "memory": maxInteger}, Lock: digest("k"), Params: digest("p"),
-		Packages: digest("n"), Parent: "b", Policy: []cas.Digest{digest("1"), digest("2")}, Principal: "ann", Ref: "tool:demo/hi", Risk: "read",
+		Digest:   digest("d"), Grants: digest("g"), Limits: map[string]int64{"wall_ms": 5, "a": 0,
+			"memory": maxInteger}, Lock: digest("k"), Params: digest("p"),
+		Packages: digest("n"), Parent: "b", Policy: []cas.Digest{digest("1"), digest("2")}, Principal: "ann",
+		Ref: "tool:demo/hi", Risk: "read",
 		Sandbox: "none", Set: digest("s"), Signers: []string{"dev"}, Tenant: `é "quoted" \\\" end\`,
-		Toolchain: []Program{{digest("py"), "python3", "/usr/bin/python3", true, "3.12"}, {Name: "bash"}}, Tree: digest("tree"),
+		Toolchain: []Program{{digest("py"), "python3", "/usr/bin/python3", true, "3.12"}, {Name: "bash"}},
+		Tree:      digest("tree"),
 	}
 }
 
 func fullOutcome() Outcome {
-	return Outcome{Code: "TIMEOUT", Duration: time.Second, Exit: -1, Receipt: digest("r"), Result: digest("o"), Sandbox: "landlock", Signal: "killed", Status: Timeout, Usage: map[string]int64{"cpu_ms": 7}}
+	return Outcome{Code: "TIMEOUT", Duration: time.Second, Exit: -1, Receipt: digest("r"), Result: digest("o"),
+		Sandbox: "landlock", Signal: "killed", Status: Timeout, Usage: map[string]int64{"cpu_ms": 7}}
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -69,17 +74,27 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	good := string((&Call{ID: "a", Digest: digest("d"), Ref: "x", Limits: map[string]int64{"a": 1}, Signers: []string{"s"}, Deadline: time.Unix(0, 0)}).Append(nil))
+	good := string((&Call{ID: "a", Digest: digest("d"), Ref: "x", Limits: map[string]int64{"a": 1},
+		Signers: []string{"s"}, Deadline: time.Unix(0, 0)}).Append(nil))
 	if _, err := ParseCall("a", []byte(good)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ from, to string }{
-		{"{", "{,"}, {`"]}`, `"]`}, {`"ref":"x"`, `"ref":"x","ref":"x"`}, {`"ref":"x"`, `"Ref":"x"`}, {`"ref":"x"`, `"ref":"\u0078"`},
-		{`"ref":"x"`, `"ref":"x`}, {`"ref":"x"`, `"ref":x`}, {`"ref":"x"`, `"ref":"\"`}, {`"ref":"x"`, `"ref":"\\\"`}, {`"ref":"x"`, `"ref":"\q"`},
-		{`"ref":"x"`, `"ref": "x"`}, {`,"ref":"x"`, ``}, {`"ref":"x"`, `"ref":""`}, {`"ref":"x"`, `"ref":"x","risk":""`}, {`"ref":"x"`, `"ref":"x","none":1`},
-		{`"a":1`, `"a":01`}, {`"a":1`, `"a":-1`}, {`"a":1`, `"a":1.0`}, {`"a":1`, `"a":x`}, {`"a":1`, `"a":99999999999999999999`}, {`"a":1`, `"a":1,"a":1`}, {`"a":1`, `"b":1,"a":1`}, {`"a":1`, `a:1`}, {`"a":1`, `"a"1`},
-		{`"a":1`, `"a\"b":1`}, {`"a":1`, `,"a":1`}, {`{"a":1}`, `{}`}, {`"blake3:`, `"sha256:`}, {`"digest":`, `"digest":"x","digest":`}, {`["s"]`, `[]`}, {`["s"]`, `["s",]`}, {`["s"]`, `["s""s"]`}, {`["s"]`, `["s"`}, {`["s"]`, `"s"`},
-		{`1970-01-01T00:00:00.000Z`, `1970-01-01T00:00:00.000+00:00`}, {`1970-01-01T00:00:00.000Z`, `1970-01-01T00:00:00,000Z`}, {`1970-01-01T00:00:00.000Z`, ``}, {good, good + " "}, {good, ""}, {good, "{"}, {good, "null"},
+		{"{", "{,"}, {`"]}`, `"]`}, {`"ref":"x"`, `"ref":"x","ref":"x"`}, {`"ref":"x"`, `"Ref":"x"`},
+		{`"ref":"x"`, `"ref":"\u0078"`},
+		{`"ref":"x"`, `"ref":"x`}, {`"ref":"x"`, `"ref":x`}, {`"ref":"x"`, `"ref":"\"`}, {`"ref":"x"`, `"ref":"\\\"`},
+		{`"ref":"x"`, `"ref":"\q"`},
+		{`"ref":"x"`, `"ref": "x"`}, {`,"ref":"x"`, ``}, {`"ref":"x"`, `"ref":""`},
+		{`"ref":"x"`, `"ref":"x","risk":""`}, {`"ref":"x"`, `"ref":"x","none":1`},
+		{`"a":1`, `"a":01`}, {`"a":1`, `"a":-1`}, {`"a":1`, `"a":1.0`}, {`"a":1`, `"a":x`},
+		{`"a":1`, `"a":99999999999999999999`}, {`"a":1`, `"a":1,"a":1`}, {`"a":1`, `"b":1,"a":1`}, {`"a":1`, `a:1`},
+		{`"a":1`, `"a"1`},
+		{`"a":1`, `"a\"b":1`}, {`"a":1`, `,"a":1`}, {`{"a":1}`, `{}`}, {`"blake3:`, `"sha256:`},
+		{`"digest":`, `"digest":"x","digest":`}, {`["s"]`, `[]`}, {`["s"]`, `["s",]`}, {`["s"]`, `["s""s"]`},
+		{`["s"]`, `["s"`}, {`["s"]`, `"s"`},
+		{`1970-01-01T00:00:00.000Z`, `1970-01-01T00:00:00.000+00:00`},
+		{`1970-01-01T00:00:00.000Z`, `1970-01-01T00:00:00,000Z`}, {`1970-01-01T00:00:00.000Z`, ``}, {good, good + " "},
+		{good, ""}, {good, "{"}, {good, "null"},
 	} {
 		b := strings.Replace(good, c.from, c.to, 1)
 		if b == good {
@@ -89,7 +104,8 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%s is read as %+v", b, c)
 		}
 	}
-	for _, b := range []string{``, `{}`, `{"status":"fine"}`, `{"exit":1.5,"status":"ok"}`, `{"status":"ok","usage":{}}`} {
+	for _, b := range []string{``, `{}`, `{"status":"fine"}`, `{"exit":1.5,"status":"ok"}`,
+		`{"status":"ok","usage":{}}`} {
 		if o, err := ParseOutcome([]byte(b)); err == nil {
 			t.Errorf("%s is read as %+v", b, o)
 		}
@@ -117,10 +133,17 @@ func TestCheck(t *testing.T) {
 		{`audit: chain digest is missing`, func(c *Call) { c.Chain[1].Digest = cas.Digest{} }},
 		{`audit: chain ref is missing`, func(c *Call) { c.Chain[1].Ref = "" }},
 		{`audit: chain signers is missing`, func(c *Call) { c.Chain[1].Signers = []string{""} }},
-		{`audit: chain has 257 entries, more than 256`, func(c *Call) { c.Chain = make([]Link, 257); c.Chain[0] = Link{Digest: digest("x"), Ref: "x"} }},
-		{`audit: deadline must be in a year from 0 to 9999`, func(c *Call) { c.Deadline = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }},
+		{`audit: chain has 257 entries, more than 256`, func(c *Call) {
+			c.Chain = make([]Link, 257)
+			c.Chain[0] = Link{Digest: digest("x"), Ref: "x"}
+		}},
+		{`audit: deadline must be in a year from 0 to 9999`, func(c *Call) {
+			c.Deadline = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+		}},
 		{`audit: limits has the name "a b"`, func(c *Call) { c.Limits = map[string]int64{"a b": 1} }},
-		{`audit: limits has "a": -1, must be between 0 and 2^53`, func(c *Call) { c.Limits = map[string]int64{"a": -1} }},
+		{`audit: limits has "a": -1, must be between 0 and 2^53`, func(c *Call) {
+			c.Limits = map[string]int64{"a": -1}
+		}},
 		{`audit: toolchain name is missing`, func(c *Call) { c.Toolchain[0].Name = "" }},
 	} {
 		k := fullCall()
@@ -155,7 +178,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(c.Append(nil))
 	f.Add(o.Append(nil))
 	f.Add([]byte(`{"digest":"x","ref":"\u00e9\\"}`))
-	f.Add([]byte(`{"by":"ann","principal":"ann","ref":"tool:a","request":"r-1","state":"approved","through":"rye approve"}`))
+	f.Add([]byte(
+		`{"by":"ann","principal":"ann","ref":"tool:a","request":"r-1","state":"approved","through":"rye approve"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if c, err := ParseCall("a", b); err == nil {
 			again, err := jcs.Canonical(nil, b)

@@ -22,7 +22,8 @@ func spell(found map[string]bool, s string) {
 	digits := hex.EncodeToString(b)
 	escaped, html := escapes(s, false), escapes(s, true)
 	for _, f := range []string{
-		s, digits, strings.ToUpper(digits), url.QueryEscape(s), percent(digits, ""), percent(strings.ToUpper(digits), ""),
+		s, digits, strings.ToUpper(digits), url.QueryEscape(s), percent(digits, ""),
+		percent(strings.ToUpper(digits), ""),
 		base64.RawStdEncoding.EncodeToString(b), base64.RawURLEncoding.EncodeToString(b),
 	} {
 		found[f] = true
@@ -59,9 +60,10 @@ func spell(found map[string]bool, s string) {
 	}
 }
 
-// wrap adds what a text of base64 from there on looks like in the lines that base64, openssl and mail write, if one ends after each
-// so many characters: lines end between groups of four. What stands on a line by itself is looked for by itself, so that indented
-// and quoted lines are found as well; less than Line of it only with the next line, since it would be found in everything.
+// wrap adds what a text of base64 from there on looks like in the lines that base64, openssl and mail write, if one
+// ends after each so many characters: lines end between groups of four. What stands on a line by itself is looked for
+// by itself, so that indented and quoted lines are found as well; less than Line of it only with the next line, since
+// it would be found in everything.
 func wrap(found map[string]bool, text string, from, width, each int) {
 	for at := each; at < len(text); at += each {
 		start, end := max(from, at-width), min(at+width, len(text))
@@ -79,8 +81,9 @@ func wrap(found map[string]bool, text string, from, width, each int) {
 	}
 }
 
-// kept are the bytes that URL encoders leave as they are, in addition to letters, digits and -_.~: in a query, url.PathEscape,
-// quote of Python, encodeURIComponent and encodeURI of JavaScript, net/url of a path, and our own HTTP client.
+// kept are the bytes that URL encoders leave as they are, in addition to letters, digits and -_.~: in a query,
+// url.PathEscape, quote of Python, encodeURIComponent and encodeURI of JavaScript, net/url of a path, and our own HTTP
+// client.
 var kept = []string{"", "$&+:=@", "/", "!'()*", "!'()*#$&+,/:;=?@", "$&+,/:;=@", "!'()*#$&+,/:;=?@[]%"}
 
 // percent is an escape for each byte but those to keep, of their hexadecimal digits.

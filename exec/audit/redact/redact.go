@@ -2,16 +2,17 @@
 //
 // A secret is found by its value anywhere in a text, and by what programs make of it:
 //
-//	base64          of both alphabets, with padding or without, wherever in what is encoded it begins (Basic of HTTP has a user's
-//	                name before it); of the common alphabet in lines of 64 or 76 as well, but one of more than Wrapped bytes
-//	                only where it is encoded by itself
+//	base64          of both alphabets, with padding or without, wherever in what is encoded it begins (Basic of HTTP
+//	                has a user's name before it); of the common alphabet in lines of 64 or 76 as well, but one of
+//	                more than Wrapped bytes only where it is encoded by itself
 //	hexadecimal     digits, in capitals or not
-//	escapes         of URLs, as queries, paths and whole addresses have them or one for every byte; of JSON, for HTML and in ASCII too, and of JSON in JSON
+//	escapes         of URLs, as queries, paths and whole addresses have them or one for every byte; of JSON, for HTML
+//	                and in ASCII too, and of JSON in JSON
 //	lines           of Line bytes and more, of a secret that has several
 //
-// At both ends of a text, parts of a secret of Shortest bytes and more are taken out as well: what is too long to be kept is
-// cut somewhere. A secret of fewer than Shortest bytes is taken out only where it is the whole text, since it would be found
-// in everything; rye never hands out such a short one. What overlaps is taken out together.
+// At both ends of a text, parts of a secret of Shortest bytes and more are taken out as well: what is too long to be
+// kept is cut somewhere. A secret of fewer than Shortest bytes is taken out only where it is the whole text, since it
+// would be found in everything; rye never hands out such a short one. What overlaps is taken out together.
 //
 // In JSON, text is also taken out by its name: in a member whose name holds, in any case, one of
 //
@@ -45,7 +46,8 @@ const (
 )
 
 // secretNames are parts of names of members that hold a secret, whatever it is.
-var secretNames = []string{"secret", "token", "password", "passwd", "api_key", "apikey", "api-key", "authorization", "access_key", "private_key", "credential"}
+var secretNames = []string{"secret", "token", "password", "passwd", "api_key", "apikey", "api-key", "authorization",
+	"access_key", "private_key", "credential"}
 
 // A Redactor takes secrets out of text and values. It isn't changed, and is safe for many goroutines.
 type Redactor struct {
@@ -91,7 +93,8 @@ func (r *Redactor) Text(s string) string {
 // is secret is taken out, too.
 func (r *Redactor) Value(v any) any { return r.value(v, true, false, 0) }
 
-// Result is Value for what a tool gives: nothing is taken out by its name, since to give a token may be what it is for.
+// Result is Value for what a tool gives: nothing is taken out by its name, since to give a token may be what it is
+// for.
 func (r *Redactor) Result(v any) any { return r.value(v, false, false, 0) }
 
 func (r *Redactor) value(v any, named, secret bool, depth int) any {

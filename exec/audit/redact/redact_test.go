@@ -66,10 +66,14 @@ func TestText(t *testing.T) {
 		}
 	}
 	for form, want := range map[string]string{ // of a"b/c+d<é
-		"a\"b/c+d<é": Mask, `a\"b/c+d<é`: Mask, `a\"b\/c+d<é`: Mask, `a\"b/c+d\u003cé`: Mask, `a\"b/c+d<\u00e9`: Mask, `a\"b/c+d\u003c\u00e9`: Mask,
+		"a\"b/c+d<é": Mask, `a\"b/c+d<é`: Mask, `a\"b\/c+d<é`: Mask, `a\"b/c+d\u003cé`: Mask, `a\"b/c+d<\u00e9`: Mask,
+		`a\"b/c+d\u003c\u00e9`:             Mask,
 		`{"a":"{\"b\":\"a\\\"b/c+d<é\"}"}`: `{"a":"{\"b\":\"` + Mask + `\"}"}`,
-		"YSJiL2MrZDzDqQ==":                 Mask + "==", "YSJiL2MrZDzDqQ": Mask, "eGEiYi9jK2Q8w6l4": "eG" + Mask + "l4", "eHhhImIvYytkPMOpeHg=": "eHh" + Mask + "eHg=",
-		"a%22b/c+d%3C%C3%A9": Mask, "a%22b/c%2Bd%3C%C3%A9": Mask, "a%22b%2Fc+d%3C%C3%A9": Mask, "a%22b%2fc%2bd%3c%c3%a9": Mask, "a%22b%2Fc%2Bd%3C%C3%A9": Mask, "%61%22%62%2f%63%2b%64%3c%c3%a9": Mask, "%61%22%62%2F%63%2B%64%3C%C3%A9": Mask,
+		"YSJiL2MrZDzDqQ==":                 Mask + "==", "YSJiL2MrZDzDqQ": Mask,
+		"eGEiYi9jK2Q8w6l4": "eG" + Mask + "l4", "eHhhImIvYytkPMOpeHg=": "eHh" + Mask + "eHg=",
+		"a%22b/c+d%3C%C3%A9": Mask, "a%22b/c%2Bd%3C%C3%A9": Mask, "a%22b%2Fc+d%3C%C3%A9": Mask,
+		"a%22b%2fc%2bd%3c%c3%a9": Mask, "a%22b%2Fc%2Bd%3C%C3%A9": Mask, "%61%22%62%2f%63%2b%64%3c%c3%a9": Mask,
+		"%61%22%62%2F%63%2B%64%3C%C3%A9": Mask,
 	} {
 		if got := New("a\"b/c+d<é").Text(form); got != want {
 			t.Errorf("%q becomes %q, want %q", form, got, want)
@@ -82,7 +86,8 @@ func TestText(t *testing.T) {
 			t.Errorf("%q becomes %q", form, got)
 		}
 	}
-	// In lines, as base64, openssl and mail write it, wherever in what is encoded it begins. What it doesn't decide alone stays.
+	// In lines, as base64, openssl and mail write it, wherever in what is encoded it begins. What it doesn't decide
+	// alone stays.
 	for _, length := range []int{Shortest, 20, 40, 93, 200, Wrapped + 1} {
 		secret := strings.Repeat("0123456789abcdefghijklmnopqrstuvwxyz+", 60)[:length-1] + "?"
 		r := New(secret)
@@ -98,12 +103,14 @@ func TestText(t *testing.T) {
 					for at := 0; at < len(text); at += width {
 						line := text[at:min(at+width, len(text))]
 						lines = append(lines, line)
-						want = append(want, line[:min(max(from-at, 0), len(line))]+line[min(max(to-at, 0), len(line)):])
+						want = append(want, line[:min(max(from-at, 0), len(line))]+line[min(max(to-at, 0),
+							len(line)):])
 					}
 					whole := strings.NewReplacer(ends, "")
 					got := whole.Replace(strings.ReplaceAll(r.Text(strings.Join(lines, ends)), Mask, ""))
 					if got != strings.Join(want, "") {
-						t.Fatalf("%d bytes after %d in lines of %d that end in %q: %q is left", length, before, width, ends, got)
+						t.Fatalf("%d bytes after %d in lines of %d that end in %q: %q is left", length, before, width,
+							ends, got)
 					}
 				}
 			}
@@ -122,8 +129,10 @@ func TestTogether(t *testing.T) {
 	r := New("abcdefgh", "efghijkl", "0123456789", "multi-line-line-one\nshort\nmulti-line-line-two\n")
 	for in, want := range map[string]string{
 		"-abcdefghijkl-": "-" + Mask + "-", "abcdefghabcdefgh": Mask, "abcdefgh abcdefgh": Mask + " " + Mask,
-		"3456789 and 0123456": Mask + " and " + Mask, "…\ufffd3456789, 012345…": Mask + ", " + Mask + "…", "456789": Mask, "56789 and 01234": "56789 and 01234",
-		"a 3456789 b": "a 3456789 b", "multi-line-line-one\r\nshort\r\n  multi-line-line-two": Mask + "\r\nshort\r\n  " + Mask,
+		"3456789 and 0123456": Mask + " and " + Mask, "…\ufffd3456789, 012345…": Mask + ", " + Mask + "…",
+		"456789": Mask, "56789 and 01234": "56789 and 01234",
+		"a 3456789 b": "a 3456789 b", "multi-line-line-one\r\nshort\r\n  multi-line-line-two": Mask +
+			"\r\nshort\r\n  " + Mask,
 		`multi-line-line-one\nshort\nmulti-line-line-two\n`: Mask,
 	} {
 		if got := r.Text(in); got != want {
@@ -205,7 +214,8 @@ func FuzzStream(f *testing.F) {
 }
 
 func TestValue(t *testing.T) {
-	v, err := jcs.Parse([]byte(`{"a":["hunter22",1,true,null,{"x":"hunter22 y"}],"API_KEY":"k","auth":{"Token":["q",7,{"z":"w"}]},"hunter22":"key","max_tokens":5,"n":"plain"}`))
+	v, err := jcs.Parse(
+		[]byte(`{"a":["hunter22",1,true,null,{"x":"hunter22 y"}],"API_KEY":"k","auth":{"Token":["q",7,{"z":"w"}]},"hunter22":"key","max_tokens":5,"n":"plain"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +229,8 @@ func TestValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err = jcs.Append(nil, New("hunter22", "12345678").Result(v))
-	if want := `{"n":["***REDACTED***",1234,"***REDACTED***",1e+300],"token":"plain ***REDACTED***"}`; err != nil || string(got) != want {
+	if want := `{"n":["***REDACTED***",1234,"***REDACTED***",1e+300],"token":"plain ***REDACTED***"}`; err != nil ||
+		string(got) != want {
 		t.Errorf("%s, %v", got, err)
 	}
 	again, _ := jcs.Parse([]byte(`{"n":"hunter22"}`))
@@ -276,8 +287,10 @@ func FuzzText(f *testing.F) {
 
 // TestArgs: what is called a secret isn't said again, and everything else is.
 func TestArgs(t *testing.T) {
-	given := []string{"exec", "tool:acme/x", "-p", "token=abcd", "-p", "text=a=b", "-papi_key=x", "--params", `{"password": "p", "n": 1}`, `--params={"a":{"secret":"p"}}`, "token=", "{", "secret"}
-	want := []string{"exec", "tool:acme/x", "-p", "token=" + Mask, "-p", "text=a=b", "-papi_key=" + Mask, "--params", `{"n":1,"password":"` + Mask + `"}`,
+	given := []string{"exec", "tool:acme/x", "-p", "token=abcd", "-p", "text=a=b", "-papi_key=x", "--params",
+		`{"password": "p", "n": 1}`, `--params={"a":{"secret":"p"}}`, "token=", "{", "secret"}
+	want := []string{"exec", "tool:acme/x", "-p", "token=" + Mask, "-p", "text=a=b", "-papi_key=" + Mask, "--params",
+		`{"n":1,"password":"` + Mask + `"}`,
 		`--params={"a":{"secret":"` + Mask + `"}}`, "token=", "{", "secret"}
 	if got := Args(given); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

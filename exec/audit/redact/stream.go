@@ -2,8 +2,8 @@ package redact
 
 import "strings"
 
-// A Stream takes secrets out of bytes that come piece by piece, and hands on the rest as soon as it is none. It is for one
-// goroutine.
+// A Stream takes secrets out of bytes that come piece by piece, and hands on the rest as soon as it is none. It is for
+// one goroutine.
 type Stream struct{ m masker }
 
 // Stream returns one that hands on to emit. What emit is given is its own.
@@ -11,8 +11,8 @@ func (r *Redactor) Stream(emit func([]byte) error) *Stream {
 	return &Stream{masker{forms: &r.forms, emit: func(s string) error { return emit([]byte(s)) }}}
 }
 
-// Write takes a piece. What may be the beginning of a secret is kept back: at most one byte less than it has in its longest
-// form. The error is that of emit.
+// Write takes a piece. What may be the beginning of a secret is kept back: at most one byte less than it has in its
+// longest form. The error is that of emit.
 func (s *Stream) Write(b []byte) (int, error) {
 	if err := s.m.write(string(b), false); err != nil {
 		return 0, err

@@ -249,7 +249,8 @@ func (f *jsonFile) command() (o command, there bool, err error) {
 		return o, false, nil
 	}
 	if n.get("command") == nil && n.get("url") != nil {
-		return o, false, wrong(f.text, n.start, "its server %q is not started by a command but reached at an address", Name)
+		return o, false, wrong(f.text, n.start, "its server %q is not started by a command but reached at an address",
+			Name)
 	}
 	o.program, _ = f.string(n.get("command"))
 	if args := n.get("args"); args != nil {
@@ -354,7 +355,8 @@ func (f *jsonFile) added(n *node, depth int, members []string) []change {
 	for at > n.start+1 && strings.IndexByte(" \t\r\n", f.text[at-1]) >= 0 {
 		at--
 	}
-	return []change{{at, n.end - 1, indent + strings.Join(members, ","+indent) + end + strings.Repeat(f.unit(), depth-1)}}
+	return []change{{at, n.end - 1, indent + strings.Join(members, ","+indent) + end + strings.Repeat(f.unit(),
+		depth-1)}}
 }
 
 // indent is what stands before an offset in its line, and whether that is white space alone.

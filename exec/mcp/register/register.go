@@ -1,13 +1,15 @@
-// Package register puts rye's server into the configuration of an agent: the file in a project that says which servers of the
-// Model Context Protocol the agent starts.
+// Package register puts rye's server into the configuration of an agent: the file in a project that says which servers
+// of the Model Context Protocol the agent starts.
 //
 //	claude   .mcp.json            {"mcpServers": {"rye": {"type": "stdio", "command": "rye", "args": ["mcp", "serve"]}}}
-//	cursor   .cursor/mcp.json     {"mcpServers": {"rye": {"command": "rye", "args": ["mcp", "serve", "-C", "${workspaceFolder}"]}}}
-//	vscode   .vscode/mcp.json     {"servers": {"rye": {"type": "stdio", "command": "rye", "args": ["mcp", "serve", "-C", "${workspaceFolder}"]}}}
+//	cursor   .cursor/mcp.json {"mcpServers": {"rye": {"command": "rye", "args": ["mcp", "serve", "-C",
+//	         "${workspaceFolder}"]}}}
+//	vscode   .vscode/mcp.json {"servers": {"rye": {"type": "stdio", "command": "rye", "args": ["mcp", "serve", "-C",
+//	         "${workspaceFolder}"]}}}
 //	codex    .codex/config.toml   [mcp_servers.rye], command = "rye", args = ["mcp", "serve"]
 //
-// What is in the file already stays as it is, byte for byte: other servers, comments, order, the entry's own other settings.
-// JSON may have comments and trailing commas. A file that can't be read so isn't changed.
+// What is in the file already stays as it is, byte for byte: other servers, comments, order, the entry's own other
+// settings. JSON may have comments and trailing commas. A file that can't be read so isn't changed.
 package register
 
 import (
@@ -35,8 +37,10 @@ type Client struct {
 
 var clients = []Client{
 	{Name: "claude", Title: "Claude Code", File: ".mcp.json", table: "mcpServers", kind: true},
-	{Name: "cursor", Title: "Cursor", File: ".cursor/mcp.json", table: "mcpServers", args: []string{"-C", "${workspaceFolder}"}},
-	{Name: "vscode", Title: "VS Code", File: ".vscode/mcp.json", table: "servers", kind: true, args: []string{"-C", "${workspaceFolder}"}},
+	{Name: "cursor", Title: "Cursor", File: ".cursor/mcp.json", table: "mcpServers",
+		args: []string{"-C", "${workspaceFolder}"}},
+	{Name: "vscode", Title: "VS Code", File: ".vscode/mcp.json", table: "servers", kind: true,
+		args: []string{"-C", "${workspaceFolder}"}},
 	{Name: "codex", Title: "Codex", File: ".codex/config.toml", table: "mcp_servers", toml: true},
 }
 
@@ -109,8 +113,8 @@ func (c Client) Snippet(program string, more []string) []byte {
 	return text
 }
 
-// Put returns the text of a file with the server in it, which program starts, with more arguments behind those for the agent.
-// The text is the same if the file has that already. An empty text is a file that isn't there.
+// Put returns the text of a file with the server in it, which program starts, with more arguments behind those for the
+// agent. The text is the same if the file has that already. An empty text is a file that isn't there.
 func (c Client) Put(text []byte, program string, more []string) ([]byte, error) {
 	want := c.command(program, more)
 	f, err := c.open(text)

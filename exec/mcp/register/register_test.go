@@ -86,20 +86,25 @@ func TestPut(t *testing.T) {
       "args": ["mcp", "serve"]
     }
   }}`},
-		{"another command", "claude", `{"mcpServers": {"rye": {"env": {"A": "b"}, "command": "/old/rye", /* why */ "args": []}}}`,
+		{"another command", "claude",
+			`{"mcpServers": {"rye": {"env": {"A": "b"}, "command": "/old/rye", /* why */ "args": []}}}`,
 			`{"mcpServers": {"rye": {"env": {"A": "b"}, "command": "rye", /* why */ "args": ["mcp", "serve"],
       "type": "stdio"
     }}}`},
 		{"line ends of Windows", "claude", "{\r\n  \"a\": 1\r\n}\r\n",
 			"{\r\n  \"a\": 1,\r\n  \"mcpServers\": {\r\n    \"rye\": {\r\n      \"type\": \"stdio\",\r\n      \"command\": \"rye\",\r\n      \"args\": [\"mcp\", \"serve\"]\r\n    }\r\n  }\r\n}\r\n"},
-		{"a mark at the start", "cursor", "\ufeff{}", "\ufeff{\n  \"mcpServers\": {\n    \"rye\": {\n      \"command\": \"rye\",\n      \"args\": [\"mcp\", \"serve\", \"-C\", \"${workspaceFolder}\"]\n    }\n  }\n}"},
+		{"a mark at the start", "cursor", "\ufeff{}",
+			"\ufeff{\n  \"mcpServers\": {\n    \"rye\": {\n      \"command\": \"rye\",\n      \"args\": [\"mcp\", \"serve\", \"-C\", \"${workspaceFolder}\"]\n    }\n  }\n}"},
 
 		{"nothing", "codex", "", "[mcp_servers.rye]\ncommand = \"rye\"\nargs = [\"mcp\", \"serve\"]\n"},
-		{"other tables", "codex", "model = \"o\" # mine\n\n[mcp_servers.web] # theirs\ncommand = \"web\"\nargs = [\n  '[mcp_servers.rye]', # no table\n]",
+		{"other tables", "codex",
+			"model = \"o\" # mine\n\n[mcp_servers.web] # theirs\ncommand = \"web\"\nargs = [\n  '[mcp_servers.rye]', # no table\n]",
 			"model = \"o\" # mine\n\n[mcp_servers.web] # theirs\ncommand = \"web\"\nargs = [\n  '[mcp_servers.rye]', # no table\n]\n\n[mcp_servers.rye]\ncommand = \"rye\"\nargs = [\"mcp\", \"serve\"]\n"},
-		{"another command", "codex", "[mcp_servers.\"rye\"]\nenabled = true\ncommand = '/old/rye' # why\n\n[other]\nx = \"\"\"\n[mcp_servers.rye]\n\"\"\"\n",
+		{"another command", "codex",
+			"[mcp_servers.\"rye\"]\nenabled = true\ncommand = '/old/rye' # why\n\n[other]\nx = \"\"\"\n[mcp_servers.rye]\n\"\"\"\n",
 			"[mcp_servers.\"rye\"]\nenabled = true\ncommand = \"rye\" # why\nargs = [\"mcp\", \"serve\"]\n\n[other]\nx = \"\"\"\n[mcp_servers.rye]\n\"\"\"\n"},
-		{"a table without keys", "codex", "[mcp_servers.rye]", "[mcp_servers.rye]\ncommand = \"rye\"\nargs = [\"mcp\", \"serve\"]\n"},
+		{"a table without keys", "codex", "[mcp_servers.rye]",
+			"[mcp_servers.rye]\ncommand = \"rye\"\nargs = [\"mcp\", \"serve\"]\n"},
 	} {
 		t.Run(c.client+" "+c.name, func(t *testing.T) {
 			k := find(t, c.client)
@@ -138,7 +143,8 @@ func TestKept(t *testing.T) {
 		`{"a": tru}`:                           "expected a value",
 		strings.Repeat(`{"a":`, 200):           "nested too deeply",
 	} {
-		if after, err := find(t, "claude").Put([]byte(text), "rye", nil); err == nil || !strings.Contains(err.Error(), want) || after != nil {
+		if after, err := find(t, "claude").Put([]byte(text), "rye", nil); err == nil ||
+			!strings.Contains(err.Error(), want) || after != nil {
 			t.Errorf("%s: %v; want %q", text, err, want)
 		}
 	}
@@ -159,11 +165,13 @@ func TestKept(t *testing.T) {
 		"a = 1]":                               "expected the end of the line",
 		"\"\\U\" = 1":                          "invalid key",
 	} {
-		if after, err := find(t, "codex").Put([]byte(text), "rye", nil); err == nil || !strings.Contains(err.Error(), want) || after != nil {
+		if after, err := find(t, "codex").Put([]byte(text), "rye", nil); err == nil ||
+			!strings.Contains(err.Error(), want) || after != nil {
 			t.Errorf("%s: %v; want %q", text, err, want)
 		}
 	}
-	if _, err := register.Find("emacs"); err == nil || !strings.Contains(err.Error(), "claude, cursor, vscode, codex") {
+	if _, err := register.Find("emacs"); err == nil ||
+		!strings.Contains(err.Error(), "claude, cursor, vscode, codex") {
 		t.Error(err)
 	}
 	for _, c := range register.Clients() {
@@ -205,21 +213,26 @@ func fuzzed(f *testing.F, client string) {
 		if again, err := c.Put(after, "rye", nil); err != nil || !bytes.Equal(again, after) {
 			t.Fatalf("%v\n%s\n%s", err, after, again)
 		}
-		if !there && len(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff")))) > 0 && !within(after, bytes.TrimRight(text, " \t\r\n}")) {
+		if !there && len(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff")))) > 0 &&
+			!within(after, bytes.TrimRight(text, " \t\r\n}")) {
 			t.Fatalf("%s\nbecame\n%s", text, after)
 		}
 	})
 }
 
 func FuzzJSON(f *testing.F) {
-	for _, s := range []string{"", "{}", "{\n  // a\n  \"mcpServers\": {\n    \"web\": {\"command\": \"x\", \"args\": [\"y\"],},\n  },\n}\n", `{"mcpServers":{"rye":{"args":[1]}}}`} {
+	for _, s := range []string{"", "{}",
+		"{\n  // a\n  \"mcpServers\": {\n    \"web\": {\"command\": \"x\", \"args\": [\"y\"],},\n  },\n}\n",
+		`{"mcpServers":{"rye":{"args":[1]}}}`} {
 		f.Add([]byte(s))
 	}
 	fuzzed(f, "claude")
 }
 
 func FuzzTOML(f *testing.F) {
-	for _, s := range []string{"", "a = 1979-05-27 07:32:00 # b\n[mcp_servers.web]\nargs = ['a', \"b\"]\n[[x]]\ny = {z = [1,\n2]}\n", "[mcp_servers.rye]\nargs = ['x']\nenv = {A = \"b\"}\n[mcp_servers.rye.tools]\n"} {
+	for _, s := range []string{"",
+		"a = 1979-05-27 07:32:00 # b\n[mcp_servers.web]\nargs = ['a', \"b\"]\n[[x]]\ny = {z = [1,\n2]}\n",
+		"[mcp_servers.rye]\nargs = ['x']\nenv = {A = \"b\"}\n[mcp_servers.rye.tools]\n"} {
 		f.Add([]byte(s))
 	}
 	fuzzed(f, "codex")
@@ -288,9 +301,10 @@ func TestLook(t *testing.T) {
 	for path, text := range map[string]string{
 		self:                                "",
 		filepath.Join(project, ".mcp.json"): `{"mcpServers": {"rye": {"command": "rye", "args": ["mcp", "serve"]}}}`,
-		filepath.Join(project, ".cursor/mcp.json"):   `{"mcpServers": {"web": {}}}`,
-		filepath.Join(project, ".vscode/mcp.json"):   `{"servers": {"rye": {"command": "rye", "args": ["serve"]}}}`,
-		filepath.Join(project, ".codex/config.toml"): "[mcp_servers.rye]\ncommand = \"" + filepath.ToSlash(bin) + "/none\"\nargs = [\"mcp\", \"serve\"]\n",
+		filepath.Join(project, ".cursor/mcp.json"): `{"mcpServers": {"web": {}}}`,
+		filepath.Join(project, ".vscode/mcp.json"): `{"servers": {"rye": {"command": "rye", "args": ["serve"]}}}`,
+		filepath.Join(project, ".codex/config.toml"): "[mcp_servers.rye]\ncommand = \"" + filepath.ToSlash(bin) +
+			"/none\"\nargs = [\"mcp\", \"serve\"]\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -316,10 +330,12 @@ func TestLook(t *testing.T) {
 		return all
 	}
 	got := look(bin)
-	if len(got) != 3 || got[0] != "claude" || !strings.Contains(got[1], `without "mcp serve"`) || !strings.Contains(got[2], "none\", which isn't there") {
+	if len(got) != 3 || got[0] != "claude" || !strings.Contains(got[1], `without "mcp serve"`) ||
+		!strings.Contains(got[2], "none\", which isn't there") {
 		t.Errorf("%q", got)
 	}
-	if got := look(project); len(got) != 3 || !strings.Contains(got[0], `starts the program "rye", which isn't there`) {
+	if got := look(project); len(got) != 3 ||
+		!strings.Contains(got[0], `starts the program "rye", which isn't there`) {
 		t.Errorf("%q", got)
 	}
 	if err := os.WriteFile(filepath.Join(project, ".mcp.json"), []byte("{"), 0o644); err != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A tomlFile is the configuration of an agent in TOML. Of the language it reads what it has to: where tables, keys and values
-// begin and end.
+// A tomlFile is the configuration of an agent in TOML. Of the language it reads what it has to: where tables, keys and
+// values begin and end.
 type tomlFile struct {
 	text  []byte
 	table []string
@@ -49,7 +49,8 @@ func openTOML(text []byte, table string) (*tomlFile, error) {
 		for _, k := range all[i].keys {
 			full := slices.Concat(p, k.path)
 			if full[0] == table && (len(full) == 1 || full[1] == Name) && len(p) < 2 {
-				return nil, wrong(text, k.from, "%s isn't written as a table [%s.%s]", strings.Join(full, "."), table, Name)
+				return nil, wrong(text, k.from, "%s isn't written as a table [%s.%s]", strings.Join(full, "."), table,
+					Name)
 			}
 		}
 	}
@@ -198,7 +199,9 @@ func (s *scanner) sections() (all []section, err error) {
 			} else {
 				s.at += len(closing)
 			}
-			if !double && slices.ContainsFunc(all, func(o section) bool { return len(o.path) > 0 && slices.Equal(o.path, path) }) {
+			if !double && slices.ContainsFunc(all, func(o section) bool {
+				return len(o.path) > 0 && slices.Equal(o.path, path)
+			}) {
 				return nil, s.fail("the table [%s] is there twice", strings.Join(path, "."))
 			}
 			if double {

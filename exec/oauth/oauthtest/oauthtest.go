@@ -1,4 +1,5 @@
-// Package oauthtest is a server that wants a sign-in with OAuth, and the authorization server that it names, for tests.
+// Package oauthtest is a server that wants a sign-in with OAuth, and the authorization server that it names, for
+// tests.
 package oauthtest
 
 import (
@@ -15,7 +16,8 @@ import (
 
 type object = map[string]any
 
-// A Server is a server that wants a sign-in at /mcp and the one that signs in. Both may misbehave: tests change what they say.
+// A Server is a server that wants a sign-in at /mcp and the one that signs in. Both may misbehave: tests change what
+// they say.
 type Server struct {
 	testing.TB
 	*httptest.Server
@@ -78,7 +80,8 @@ func New(t testing.TB) *Server {
 		w.JSON(rw, object{"resource": w.name(), "authorization_servers": []any{w.Issuer}}, w.Resource)
 	})
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server/as", func(rw http.ResponseWriter, r *http.Request) {
-		w.JSON(rw, object{"issuer": w.Issuer, "authorization_endpoint": w.URL + "/authorize?tenant=a", "token_endpoint": w.URL + "/token",
+		w.JSON(rw, object{"issuer": w.Issuer, "authorization_endpoint": w.URL + "/authorize?tenant=a",
+			"token_endpoint":        w.URL + "/token",
 			"registration_endpoint": w.URL + "/register", "code_challenge_methods_supported": []any{"S256"},
 			"authorization_response_iss_parameter_supported": true}, w.Metadata)
 	})
@@ -98,7 +101,8 @@ func New(t testing.TB) *Server {
 	mux.HandleFunc("POST /register", func(rw http.ResponseWriter, r *http.Request) { w.Register(rw, r) })
 	mux.HandleFunc("GET /authorize", func(rw http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		if q.Get("tenant") != "a" || q.Get("response_type") != "code" || q.Get("resource") != w.name() || q.Get("code_challenge_method") != "S256" || q.Get("scope") == "" {
+		if q.Get("tenant") != "a" || q.Get("response_type") != "code" || q.Get("resource") != w.name() ||
+			q.Get("code_challenge_method") != "S256" || q.Get("scope") == "" {
 			t.Errorf("the sign-in asks for %v", q)
 		}
 		w.mu.Lock()
@@ -155,7 +159,8 @@ func (w *Server) Tokens(rw http.ResponseWriter, r *http.Request) {
 		began := w.codes[r.Form.Get("code")]
 		delete(w.codes, r.Form.Get("code"))
 		sum := sha256.Sum256([]byte(r.Form.Get("code_verifier")))
-		if began.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) || began.Get("redirect_uri") != r.Form.Get("redirect_uri") {
+		if began.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) ||
+			began.Get("redirect_uri") != r.Form.Get("redirect_uri") {
 			refuse("invalid_grant")
 			return
 		}
@@ -168,5 +173,6 @@ func (w *Server) Tokens(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.Refresh = fmt.Sprintf("refresh-%d", w.Renewed)
 	w.access = fmt.Sprintf("access-token-%d", w.Renewed)
-	w.JSON(rw, object{"access_token": w.access, "token_type": "Bearer", "expires_in": 3600, "refresh_token": w.Refresh}, nil)
+	w.JSON(rw, object{"access_token": w.access, "token_type": "Bearer", "expires_in": 3600,
+		"refresh_token": w.Refresh}, nil)
 }

@@ -1,12 +1,12 @@
-// Package answer makes a primitive's result of what a program has written and how it ended, whatever the program is and
-// wherever it ran.
+// Package answer makes a primitive's result of what a program has written and how it ended, whatever the program is
+// and wherever it ran.
 //
 // What is written goes to the sink as it comes. Of standard output, MaxValue bytes are kept to make a value of:
 //
 //	one JSON value          is the value. Of an object, "success": false says that it failed, whatever its status is,
 //	                        and "error", or "stderr", why
-//	anything else, or none  {"return_code": 1, "stderr": "…", "stdout": "…"}, each text with at most MaxText bytes and
-//	                        what isn't UTF-8 as U+FFFD; "truncated": ["stdout"] names those that had more
+//	anything else, or none  {"return_code": 1, "stderr": "…", "stdout": "…"}, each text with at most MaxText bytes
+//	                        and what isn't UTF-8 as U+FFFD; "truncated": ["stdout"] names those that had more
 //
 // An answer that is Plain is always of the second form, whatever is written.
 //
@@ -72,7 +72,8 @@ func (a *Answer) Result(ended *sandbox.Outcome) *primitive.Result {
 	read(r, a.Plain, a.out, a.errs)
 	if a.err != nil {
 		// Also where the program was faster: not everything was passed on.
-		r.Failed, r.Ended, r.Failure = true, cmp.Or(r.Ended, "cancelled"), "its output can't be passed on: "+a.err.Error()
+		r.Failed, r.Ended, r.Failure = true, cmp.Or(r.Ended, "cancelled"),
+			"its output can't be passed on: "+a.err.Error()
 	}
 	return r
 }

@@ -1,5 +1,5 @@
-// Package function is the primitive that calls a function of rye itself: a tool for what rye knows and does anyway, which
-// needs no program and no script.
+// Package function is the primitive that calls a function of rye itself: a tool for what rye knows and does anyway,
+// which needs no program and no script.
 //
 //	function  its name
 //	params    what it is called with, as JSON
@@ -7,21 +7,22 @@
 //	more      another, laid over options at every depth: by a tool that another one is the executor of
 //	timeout   seconds, after which it is stopped
 //
-// The functions are those that the primitive is built with. Each declares its parameters by a Go type: a member that the
-// type lacks, or of another type, is refused even if the tool's schema allows it.
+// The functions are those that the primitive is built with. Each declares its parameters by a Go type: a member that
+// the type lacks, or of another type, is refused even if the tool's schema allows it.
 //
 // # What a call may
 //
-// A function runs in this process, without a sandbox. So before anything is done it declares what a call needs: capabilities
-// (package capability), and whether it is for the user's own calls alone. Anything not granted is fault.Denied. A chain with
-// another signer's item in it, or called by one, is not the user's own. A pure tool, and so a step of a build, can't call
-// functions: they know the clock and the machine.
+// A function runs in this process, without a sandbox. So before anything is done it declares what a call needs:
+// capabilities (package capability), and whether it is for the user's own calls alone. Anything not granted is
+// fault.Denied. A chain with another signer's item in it, or called by one, is not the user's own. A pure tool, and so
+// a step of a build, can't call functions: they know the clock and the machine.
 //
 // # What comes out of it
 //
-// What the function returns is made JSON, is the value, and goes to the sink as one line on standard output. An object with
-// "success": false is an answer that is no, as in package answer; and an error of the function is {"error": "…", "success": false}.
-// What it says meanwhile goes to standard error. More than the output that the action may have ends it, and so does its time.
+// What the function returns is made JSON, is the value, and goes to the sink as one line on standard output. An object
+// with "success": false is an answer that is no, as in package answer; and an error of the function is {"error": "…",
+// "success": false}. What it says meanwhile goes to standard error. More than the output that the action may have ends
+// it, and so does its time.
 package function
 
 import (
@@ -81,8 +82,8 @@ type Need struct {
 	Refused     error // why no call may do it; nil for what calls may do
 }
 
-// Of returns a function that takes a P, an object of JSON. needs says what a call with it needs, nil nothing. do returns what
-// encoding/json makes JSON of; it ends when its context does, and has then left nothing behind that runs.
+// Of returns a function that takes a P, an object of JSON. needs says what a call with it needs, nil nothing. do
+// returns what encoding/json makes JSON of; it ends when its context does, and has then left nothing behind that runs.
 // The fields of P are named by their tags.
 func Of[P any](needs func(P) Need, do func(context.Context, *Call, P) (any, error)) Function {
 	names := map[string]bool{}
@@ -158,7 +159,8 @@ func over(below, above map[string]any) map[string]any {
 
 // badCall returns the error that a function can't be called like this.
 func badCall(name string, err error) error {
-	return fault.New(fault.Validation, "invalid call of rye's function %q: %v", name, err).On("function", name).Try("rye docs core-tools").From(err)
+	return fault.New(fault.Validation, "invalid call of rye's function %q: %v", name, err).On("function",
+		name).Try("rye docs core-tools").From(err)
 }
 
 var (
@@ -192,7 +194,8 @@ func (f Functions) Run(ctx context.Context, a *primitive.Action, to primitive.Si
 		return nil, unavailable
 	}
 	r := &primitive.Result{
-		Level: floor.Namespace, Enforced: []string{"in-process"}, Usage: map[string]int64{"wall_ms": time.Since(began).Milliseconds()},
+		Level: floor.Namespace, Enforced: []string{"in-process"},
+		Usage: map[string]int64{"wall_ms": time.Since(began).Milliseconds()},
 	}
 	if call.enforced != nil {
 		r.Level, r.Enforced = call.level, append(r.Enforced, call.enforced...)
@@ -240,13 +243,16 @@ func (f Functions) admit(a *primitive.Action) (deed, error) {
 		return nil, need.Refused
 	}
 	if need.Own && a.Stranger {
-		return nil, fault.New(fault.Denied, "rye's function %q is only for the user's own tools, and this call involves another signer's", name).
+		return nil, fault.New(fault.Denied,
+			"rye's function %q is only for the user's own tools, and this call involves another signer's", name).
 			On("capability", "").Try("rye docs core-tools")
 	}
 	for _, c := range need.Permissions {
 		if !a.Permissions.Covers(c) {
-			return nil, fault.New(fault.Denied, "rye's function %q needs %q, which the call wasn't granted", name, c.String()).On("capability", c.String()).
-				Because("a tool has the permissions that it declares; another signer's tool has those of them that a policy grants").Try("rye docs core-tools")
+			return nil, fault.New(fault.Denied, "rye's function %q needs %q, which the call wasn't granted", name,
+				c.String()).On("capability", c.String()).
+				Because("a tool has the permissions that it declares; another signer's tool has those of them that a policy grants").
+				Try("rye docs core-tools")
 		}
 	}
 	return do, nil

@@ -46,9 +46,13 @@ func functions(t testing.TB) function.Functions {
 		return nil, os.WriteFile(p.File, nil, 0o600)
 	}
 	return function.Functions{
-		"echo": function.Of(nil, func(_ context.Context, _ *function.Call, p say) (any, error) { return p.Value, nil }),
-		"fail": function.Of(nil, func(_ context.Context, _ *function.Call, p say) (any, error) { return nil, errors.New(p.Why) }),
-		"nan":  function.Of(nil, func(context.Context, *function.Call, say) (any, error) { return math.NaN(), nil }),
+		"echo": function.Of(nil, func(_ context.Context, _ *function.Call, p say) (any, error) {
+			return p.Value, nil
+		}),
+		"fail": function.Of(nil, func(_ context.Context, _ *function.Call, p say) (any, error) {
+			return nil, errors.New(p.Why)
+		}),
+		"nan": function.Of(nil, func(context.Context, *function.Call, say) (any, error) { return math.NaN(), nil }),
 		"forever": function.Of(nil, func(ctx context.Context, c *function.Call, p say) (any, error) {
 			running.Add(1)
 			defer running.Add(-1)
@@ -116,7 +120,9 @@ func try(name string, grant func(testing.TB, *primitive.Action, bool)) primitive
 func TestPrimitive(t *testing.T) {
 	primitivetest.Test(t, primitivetest.Subject{
 		Primitive: functions(t),
-		Value:     func(t testing.TB, v any) *primitive.Action { return action(t, "echo", map[string]any{"value": v}) },
+		Value: func(t testing.TB, v any) *primitive.Action {
+			return action(t, "echo", map[string]any{"value": v})
+		},
 		Fails: func(t testing.TB, reason string) *primitive.Action {
 			return action(t, "fail", map[string]any{"why": reason})
 		},
@@ -158,7 +164,9 @@ func TestPrimitive(t *testing.T) {
 					t.Fatal(err)
 				}
 			}),
-			"what is the user's own": try("own", func(_ testing.TB, a *primitive.Action, granted bool) { a.Stranger = !granted }),
+			"what is the user's own": try("own", func(_ testing.TB, a *primitive.Action, granted bool) {
+				a.Stranger = !granted
+			}),
 		},
 	})
 }
@@ -171,7 +179,8 @@ func TestRefused(t *testing.T) {
 			a.Config["params"] = `{"more": 1}`
 		},
 		`rye's function "write" needs "sign:file:acme/a", which the call wasn't granted`: func(*primitive.Action) {},
-		`rye's function "own" is only for the user's own tools, and this call involves another signer's`: func(a *primitive.Action) {
+		`rye's function "own" is only for the user's own tools, and this call involves another signer's`: func(
+			a *primitive.Action) {
 			a.Config["function"], a.Stranger = "own", true
 		},
 	} {
@@ -192,19 +201,21 @@ func TestRefused(t *testing.T) {
 // What a tool decides is laid under what a tool above it does, and says which programs there may be.
 func TestOptions(t *testing.T) {
 	var got map[string]any
-	f := function.Functions{"run": function.Seeking(function.Of(nil, func(_ context.Context, c *function.Call, p say) (any, error) {
-		got = c.Options
-		c.Confined(floor.Landlock, []string{"landlock"})
-		c.Confined(floor.Limits, nil)
-		c.Confined(floor.Namespace, []string{"netns"})
-		if p.Why != "" {
-			return nil, &sandbox.UnavailableError{Level: floor.Namespace}
-		}
-		return true, nil
-	}), func(options map[string]any, p say) []string { return []string{options["command"].(string), p.File} })}
+	f := function.Functions{"run": function.Seeking(function.Of(nil,
+		func(_ context.Context, c *function.Call, p say) (any, error) {
+			got = c.Options
+			c.Confined(floor.Landlock, []string{"landlock"})
+			c.Confined(floor.Limits, nil)
+			c.Confined(floor.Namespace, []string{"netns"})
+			if p.Why != "" {
+				return nil, &sandbox.UnavailableError{Level: floor.Namespace}
+			}
+			return true, nil
+		}), func(options map[string]any, p say) []string { return []string{options["command"].(string), p.File} })}
 	a := action(t, "run", map[string]any{"file": "x"})
 	a.Sandbox.Level = floor.Limits
-	a.Config["options"] = map[string]any{"command": "a", "of": map[string]any{"one": int64(1), "two": map[string]any{"deep": true}}}
+	a.Config["options"] = map[string]any{"command": "a",
+		"of": map[string]any{"one": int64(1), "two": map[string]any{"deep": true}}}
 	a.Config["more"] = map[string]any{"command": "b", "of": map[string]any{"two": map[string]any{"other": nil}}}
 	r, err := f.Run(t.Context(), a, nil)
 	if err != nil || r.Level != floor.Limits || !slices.Equal(r.Enforced, []string{"in-process"}) {
@@ -270,7 +281,8 @@ func TestSaid(t *testing.T) {
 
 // What a call is made with is refused, or is taken whole.
 func FuzzParams(f *testing.F) {
-	for _, s := range []string{`{}`, `{"value":1}`, `{"why":"x","why":"y"}`, `[]`, `null`, `{"value":1e999}`, "{\"value\":\"\\ud800\"}", `{"Why":"x"}`, ``} {
+	for _, s := range []string{`{}`, `{"value":1}`, `{"why":"x","why":"y"}`, `[]`, `null`, `{"value":1e999}`,
+		"{\"value\":\"\\ud800\"}", `{"Why":"x"}`, ``} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

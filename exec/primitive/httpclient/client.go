@@ -90,7 +90,8 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 	}
 	r := &primitive.Result{
 		Value: x.value(), Level: floor.Namespace, Enforced: []string{"in-process", "network:hosts"},
-		Usage: map[string]int64{"wall_ms": time.Since(began).Milliseconds(), "requests": x.requests, "received": x.received},
+		Usage: map[string]int64{"wall_ms": time.Since(began).Milliseconds(), "requests": x.requests,
+			"received": x.received},
 	}
 	if q.network.All {
 		r.Enforced[1] = "network:public"
@@ -128,7 +129,8 @@ func (x *exchange) trouble(err error) *primitive.Trouble {
 	if err == nil {
 		t.Status, t.After = x.status, web.RetryAfter(x.header)
 		// The server says that it did nothing. If it is one that another has sent us to, that one has done something.
-		t.Undone = x.requests == 1 && (x.status == http.StatusTooManyRequests || x.status == http.StatusServiceUnavailable && x.header.Get("Retry-After") != "")
+		t.Undone = x.requests == 1 && (x.status == http.StatusTooManyRequests ||
+			x.status == http.StatusServiceUnavailable && x.header.Get("Retry-After") != "")
 		return t
 	}
 	t.Type = "AnswerError" // it is wrong, or there is too much of it
@@ -206,7 +208,8 @@ func (x *exchange) step(ctx context.Context, w *way, most web.Depth) (*http.Resp
 			reached = x.depth(to.Addr())
 		}
 	}}
-	req := (&http.Request{Method: w.method, URL: w.url, Host: shownHost(w.url), Header: w.header}).WithContext(httptrace.WithClientTrace(ctx, trace))
+	req := (&http.Request{Method: w.method, URL: w.url, Host: shownHost(w.url),
+		Header: w.header}).WithContext(httptrace.WithClientTrace(ctx, trace))
 	if w.body != nil {
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(w.body)), int64(len(w.body))
 	}
@@ -226,9 +229,10 @@ func (x *exchange) step(ctx context.Context, w *way, most web.Depth) (*http.Resp
 
 // transport makes one connection for a step.
 func (x *exchange) transport(w *way, most web.Depth) *http.Transport {
-	dialer := net.Dialer{Timeout: connect, Resolver: x.client.resolver, Control: func(_, to string, _ syscall.RawConn) error {
-		return x.mayDial(w, to, most)
-	}}
+	dialer := net.Dialer{Timeout: connect, Resolver: x.client.resolver,
+		Control: func(_, to string, _ syscall.RawConn) error {
+			return x.mayDial(w, to, most)
+		}}
 	return web.NewTransport(dialer, x.client.Roots, maxHeader)
 }
 
@@ -258,7 +262,8 @@ func (w *way) follow(resp *http.Response) (*way, error) {
 		return nil, redirectError(fmt.Sprintf("from https to http, to %q", next.url.Host))
 	}
 	code := resp.StatusCode
-	if code == http.StatusSeeOther && w.method != http.MethodHead || code < http.StatusSeeOther && w.method == http.MethodPost {
+	if code == http.StatusSeeOther && w.method != http.MethodHead || code < http.StatusSeeOther &&
+		w.method == http.MethodPost {
 		next.method, next.body = http.MethodGet, nil
 		next.header = next.header.Clone()
 		next.header.Del("Content-Type")

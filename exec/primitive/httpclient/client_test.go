@@ -3,10 +3,8 @@ package httpclient
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"reflect"
 	"slices"
@@ -14,10 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
-	"github.com/rye-build/rye/exec/sandbox"
-	"github.com/rye-build/rye/lock/web/webtest"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -30,7 +25,8 @@ func TestRequest(t *testing.T) {
 		got = r
 		content, _ = io.ReadAll(r.Body)
 	})
-	usual := http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}, "User-Agent": {"rye"}, "Connection": {"close"}}
+	usual := http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}, "User-Agent": {"rye"},
+		"Connection": {"close"}}
 	and := func(list ...string) http.Header {
 		h := usual.Clone()
 		for i := 0; i < len(list); i += 2 {
@@ -48,26 +44,33 @@ func TestRequest(t *testing.T) {
 		{config(), "GET", usual, ""},
 		{config("method", "DELETE", "body", object), "DELETE", usual, ""},
 		{config("method", "POST"), "POST", and("Content-Length", "0"), ""},
-		{config("method", "POST", "body", object), "POST", and("Content-Length", "18", "Content-Type", "application/json"), `{"a":[null],"b":1}`},
-		{config("method", "PUT", "body", ""), "PUT", and("Content-Length", "2", "Content-Type", "application/json"), `""`},
+		{config("method", "POST", "body", object), "POST",
+			and("Content-Length", "18", "Content-Type", "application/json"), `{"a":[null],"b":1}`},
+		{config("method", "PUT", "body", ""), "PUT", and("Content-Length", "2", "Content-Type", "application/json"),
+			`""`},
 		{
-			config("method", "PATCH", "body", false, "headers", config("content-type", "application/merge-patch+json", "user-agent", "me")),
-			"PATCH", and("Content-Length", "5", "Content-Type", "application/merge-patch+json", "User-Agent", "me"), "false",
+			config("method", "PATCH", "body", false, "headers",
+				config("content-type", "application/merge-patch+json", "user-agent", "me")),
+			"PATCH", and("Content-Length", "5", "Content-Type", "application/merge-patch+json", "User-Agent", "me"),
+			"false",
 		},
 		{config("mode", "stream"), "GET", and("Accept", "text/event-stream"), ""},
 		{config("auth", config("type", "bearer", "token", "t")), "GET", and("Authorization", "Bearer t"), ""},
 		{config("auth", config("type", "api_key", "key", "k")), "GET", and("X-Api-Key", "k"), ""},
 		{config("auth", config("type", "api_key", "key", "k", "header", "X-Mine")), "GET", and("X-Mine", "k"), ""},
-		{config("headers", config("x-a", "ünï \t x", "Cookie", "a=b")), "GET", and("X-A", "ünï \t x", "Cookie", "a=b"), ""},
+		{config("headers", config("x-a", "ünï \t x", "Cookie", "a=b")), "GET", and("X-A", "ünï \t x", "Cookie", "a=b"),
+			""},
 	} {
 		c.config["url"] = w.url("https", "public.example", "/a%2Fb/ü c/{d}?q=ü&x=%20#fragment")
 		if r, err := w.Run(t.Context(), w.action(c.config), nil); err != nil || r.Failed {
 			t.Fatalf("%v: %+v, %v", c.config, r, err)
 		}
-		if got.Method != c.method || !reflect.DeepEqual(got.Header, c.header) && !sameBut(got.Header, c.header, "Content-Length") || string(content) != c.body {
+		if got.Method != c.method || !reflect.DeepEqual(got.Header, c.header) &&
+			!sameBut(got.Header, c.header, "Content-Length") || string(content) != c.body {
 			t.Errorf("%v: %s %q %q", c.config, got.Method, got.Header, content)
 		}
-		if got.RequestURI != "/a%2Fb/%C3%BC%20c/%7Bd%7D?q=%C3%BC&x=%20" || got.Host != "public.example:"+w.https || got.Proto != "HTTP/1.1" || got.ContentLength != int64(len(c.body)) {
+		if got.RequestURI != "/a%2Fb/%C3%BC%20c/%7Bd%7D?q=%C3%BC&x=%20" || got.Host != "public.example:"+w.https ||
+			got.Proto != "HTTP/1.1" || got.ContentLength != int64(len(c.body)) {
 			t.Errorf("%s %s %s %d", got.RequestURI, got.Host, got.Proto, got.ContentLength)
 		}
 	}
@@ -87,7 +90,8 @@ func sameBut(got, want http.Header, name string) bool {
 // TestHost: the port that goes without saying isn't said to the server.
 func TestHost(t *testing.T) {
 	for raw, want := range map[string]string{
-		"https://A.example./": "a.example", "https://a.example:443/": "a.example", "https://a.example:80": "a.example:80", "http://a.example": "a.example",
+		"https://A.example./": "a.example", "https://a.example:443/": "a.example",
+		"https://a.example:80": "a.example:80", "http://a.example": "a.example",
 		"http://a.example:443": "a.example:443", "http://[::1]:80/": "[::1]", "HTTP://10.0.0.1:8080": "10.0.0.1:8080",
 	} {
 		u, err := address(raw)
@@ -122,7 +126,8 @@ func TestAnswer(t *testing.T) {
 		{304, "", "", ""},
 		{400, "", "", "HTTP 400 Bad Request"},
 		{404, "not here\n", "not here\n", "HTTP 404 Not Found: not here"},
-		{404, `{"error": {"message": "not here"}}`, map[string]any{"error": map[string]any{"message": "not here"}}, "HTTP 404 Not Found: not here"},
+		{404, `{"error": {"message": "not here"}}`, map[string]any{"error": map[string]any{"message": "not here"}},
+			"HTTP 404 Not Found: not here"},
 		{403, `{"detail": "no", "error": 1}`, map[string]any{"detail": "no", "error": 1.0}, "HTTP 403 Forbidden: no"},
 		{409, `{"error": "a", "message": "b"}`, map[string]any{"error": "a", "message": "b"}, "HTTP 409 Conflict: a"},
 		{500, "[1]", []any{1.0}, "HTTP 500 Internal Server Error"},
@@ -135,7 +140,8 @@ func TestAnswer(t *testing.T) {
 			io.WriteString(rw, c.body)
 		}
 		r := w.get(t, "/")
-		if status(r) != int64(c.code) || !reflect.DeepEqual(body(r), c.want) || r.Failure != c.failure || r.Failed != (c.failure != "") {
+		if status(r) != int64(c.code) || !reflect.DeepEqual(body(r), c.want) || r.Failure != c.failure ||
+			r.Failed != (c.failure != "") {
 			t.Errorf("%d %.60q: %.200v", c.code, c.body, r)
 		}
 		if h := r.Value.(map[string]any)["headers"].(map[string]any); h["x-two"] != "a, b\ufffd" || r.Ended != "" {
@@ -144,7 +150,8 @@ func TestAnswer(t *testing.T) {
 		if _, err := jcs.Append(nil, r.Value); err != nil {
 			t.Errorf("%d %.60q: %v", c.code, c.body, err)
 		}
-		if r.Level != floor.Namespace || !slices.Equal(r.Enforced, []string{"in-process", "network:hosts"}) || r.Usage["requests"] != 1 || r.Usage["received"] != int64(len(c.body)) {
+		if r.Level != floor.Namespace || !slices.Equal(r.Enforced, []string{"in-process", "network:hosts"}) ||
+			r.Usage["requests"] != 1 || r.Usage["received"] != int64(len(c.body)) {
 			t.Errorf("%v %q %v", r.Level, r.Enforced, r.Usage)
 		}
 	}
@@ -292,7 +299,8 @@ func TestMisbehaving(t *testing.T) {
 			a.Config["timeout"] = 1.0 // in which a busy machine gets as far as the headers
 		}
 		r, err := w.Run(t.Context(), a, nil)
-		if err != nil || !r.Failed || r.Ended != c.ended || status(r) != c.status || !strings.Contains(r.Failure, c.why) {
+		if err != nil || !r.Failed || r.Ended != c.ended || status(r) != c.status ||
+			!strings.Contains(r.Failure, c.why) {
 			t.Errorf("%s: %+v, %v; want %d, %q, %s", c.path, r, err, c.status, c.ended, c.why)
 			continue
 		}
@@ -327,7 +335,8 @@ func TestStream(t *testing.T) {
 		io.WriteString(rw, text)
 	})
 	do := func(path string, to primitive.Sink) *primitive.Result {
-		r, err := w.Run(t.Context(), w.action(config("url", w.url("https", "public.example", path), "mode", "stream")), to)
+		r, err := w.Run(t.Context(), w.action(config("url", w.url("https", "public.example", path), "mode", "stream")),
+			to)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,20 +345,25 @@ func TestStream(t *testing.T) {
 	text = "event: a\xff\nid: 1\ndata: {\"x\": 1}\n\ndata: [DONE]\n\ndata: two\ndata: lines\xff\n\n"
 	s := new(sink)
 	r := do("/", s)
-	told := []string{"{\"data\":{\"x\":1},\"event\":\"a\ufffd\",\"id\":\"1\"}\n", "{\"data\":\"[DONE]\",\"id\":\"1\"}\n", "{\"data\":\"two\\nlines\ufffd\",\"id\":\"1\"}\n"}
+	told := []string{"{\"data\":{\"x\":1},\"event\":\"a\ufffd\",\"id\":\"1\"}\n",
+		"{\"data\":\"[DONE]\",\"id\":\"1\"}\n", "{\"data\":\"two\\nlines\ufffd\",\"id\":\"1\"}\n"}
 	kept := []any{
-		map[string]any{"data": map[string]any{"x": 1.0}, "event": "a\ufffd", "id": "1"}, map[string]any{"data": "[DONE]", "id": "1"},
+		map[string]any{"data": map[string]any{"x": 1.0}, "event": "a\ufffd", "id": "1"},
+		map[string]any{"data": "[DONE]", "id": "1"},
 		map[string]any{"data": "two\nlines\ufffd", "id": "1"},
 	}
-	if !slices.Equal(s.lines, told) || r.Failed || !reflect.DeepEqual(body(r), kept) || r.Value.(map[string]any)["stream_events_count"] != int64(3) {
+	if !slices.Equal(s.lines, told) || r.Failed || !reflect.DeepEqual(body(r), kept) ||
+		r.Value.(map[string]any)["stream_events_count"] != int64(3) {
 		t.Errorf("%q, %+v", s.lines, r)
 	}
 	text = strings.Repeat("data: 1\n\n", MaxEvents+5)
-	if r = do("/", nil); r.Failed || len(body(r).([]any)) != MaxEvents || r.Value.(map[string]any)["stream_events_count"] != int64(MaxEvents+5) {
+	if r = do("/", nil); r.Failed || len(body(r).([]any)) != MaxEvents ||
+		r.Value.(map[string]any)["stream_events_count"] != int64(MaxEvents+5) {
 		t.Errorf("%d events are kept", len(body(r).([]any)))
 	}
 	text = strings.Repeat("data: "+strings.Repeat("x", 1<<19)+"\n\n", 9)
-	if r = do("/", nil); r.Failed || len(body(r).([]any)) != 7 || r.Value.(map[string]any)["stream_events_count"] != int64(9) {
+	if r = do("/", nil); r.Failed || len(body(r).([]any)) != 7 ||
+		r.Value.(map[string]any)["stream_events_count"] != int64(9) {
 		t.Errorf("%d events are kept", len(body(r).([]any)))
 	}
 	text = `{"error": "wrong"}`
@@ -358,7 +372,8 @@ func TestStream(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	kind = "application/json"
-	if r = do("/", s); r.Failed || body(r).(map[string]any)["error"] != "wrong" || !slices.Equal(s.lines, []string{text}) {
+	if r = do("/", s); r.Failed || body(r).(map[string]any)["error"] != "wrong" ||
+		!slices.Equal(s.lines, []string{text}) {
 		t.Errorf("%+v, %q", r, s.lines)
 	}
 	if r = do("/", &sink{enough: 1}); r.Ended != "cancelled" || r.Failure != "the output can't be passed on: enough" {
@@ -366,7 +381,8 @@ func TestStream(t *testing.T) {
 	}
 	kind, text = "text/event-stream", "data: 1\n\ndata: 2\n\ndata: 3\n\n"
 	s = &sink{enough: 2}
-	if r = do("/", s); r.Ended != "cancelled" || r.Failure != "the output can't be passed on: enough" || len(s.lines) != 2 {
+	if r = do("/", s); r.Ended != "cancelled" || r.Failure != "the output can't be passed on: enough" ||
+		len(s.lines) != 2 {
 		t.Errorf("%+v, %q", r, s.lines)
 	}
 }
@@ -417,24 +433,38 @@ func TestTries(t *testing.T) {
 		status  int64
 		failure string
 	}{
-		"once":                        {list{code(503)}, config(), 1, "", nil, 503, "HTTP 503 Service Unavailable"},
-		"until it works":              {list{code(503), code(502), code(504), code(200)}, config(), 5, "exponential", seconds(1, 2, 4), 200, ""},
-		"evenly":                      {list{code(503), code(502), code(504), code(200)}, config(), 5, "linear", seconds(1, 1, 1), 200, ""},
-		"not as often as that":        {list{code(503)}, config(), 3, "", seconds(1, 2), 503, "after 3 tries: HTTP 503 Service Unavailable"},
-		"never more than ten times":   {list{code(503, "Retry-After", "1")}, config(), 1000, "", seconds(1, 1, 1, 1, 1, 1, 1, 1, 1), 503, "after 10 tries: HTTP 503 Service Unavailable"},
-		"when the server says":        {list{code(503, "Retry-After", "7"), code(429, "Retry-After", "3"), code(200)}, config(), 5, "", seconds(7, 3), 200, ""},
-		"not when it is too late":     {list{code(503, "Retry-After", "3600")}, config(), 5, "", nil, 503, "HTTP 503 Service Unavailable"},
-		"POST":                        {list{code(503)}, config("method", "POST"), 5, "", nil, 503, "HTTP 503 Service Unavailable"},
-		"POST, 502":                   {list{code(502)}, config("method", "PATCH"), 5, "", nil, 502, "HTTP 502 Bad Gateway"},
-		"POST that wasn't done":       {list{code(503, "Retry-After", "0"), code(429), code(200)}, config("method", "POST"), 5, "", seconds(1, 2), 200, ""},
-		"POST with a key":             {list{code(502), reset, code(200)}, config("method", "POST", "headers", key), 5, "", seconds(1, 2), 200, ""},
-		"PUT":                         {list{code(502), reset, code(200)}, config("method", "PUT", "body", "x"), 5, "", seconds(1, 2), 200, ""},
-		"no answer":                   {list{reset, half, code(200)}, config(), 5, "", seconds(1, 2), 200, ""},
-		"no answer to POST":           {list{reset, code(200)}, config("method", "POST"), 5, "", nil, 0, "no usable answer from"},
-		"what is wrong stays wrong":   {list{code(400)}, config(), 5, "", nil, 400, "HTTP 400 Bad Request"},
-		"a stream before it began":    {list{code(503), reset, stream}, config("mode", "stream"), 5, "", seconds(1, 2), 200, "after 3 tries: no usable answer from"},
-		"encoded":                     {list{code(200, "Content-Encoding", "br")}, config(), 5, "", nil, 200, ""},
-		"a server that goes on to no": {list{reset}, config(), 2, "", seconds(1), 0, "after 2 tries: no usable answer from"},
+		"once": {list{code(503)}, config(), 1, "", nil, 503, "HTTP 503 Service Unavailable"},
+		"until it works": {list{code(503), code(502), code(504), code(200)}, config(), 5, "exponential",
+			seconds(1, 2, 4), 200, ""},
+		"evenly": {list{code(503), code(502), code(504), code(200)}, config(), 5, "linear",
+			seconds(1, 1, 1), 200, ""},
+		"not as often as that": {list{code(503)}, config(), 3, "", seconds(1, 2), 503,
+			"after 3 tries: HTTP 503 Service Unavailable"},
+		"never more than ten times": {list{code(503, "Retry-After", "1")}, config(), 1000, "",
+			seconds(1, 1, 1, 1, 1, 1, 1, 1, 1), 503, "after 10 tries: HTTP 503 Service Unavailable"},
+		"when the server says": {list{code(503, "Retry-After", "7"), code(429, "Retry-After", "3"), code(200)},
+			config(), 5, "", seconds(7, 3), 200, ""},
+		"not when it is too late": {list{code(503, "Retry-After", "3600")}, config(), 5, "", nil, 503,
+			"HTTP 503 Service Unavailable"},
+		"POST": {list{code(503)}, config("method", "POST"), 5, "", nil, 503,
+			"HTTP 503 Service Unavailable"},
+		"POST, 502": {list{code(502)}, config("method", "PATCH"), 5, "", nil, 502,
+			"HTTP 502 Bad Gateway"},
+		"POST that wasn't done": {list{code(503, "Retry-After", "0"), code(429), code(200)},
+			config("method", "POST"), 5, "", seconds(1, 2), 200, ""},
+		"POST with a key": {list{code(502), reset, code(200)}, config("method", "POST", "headers", key), 5,
+			"", seconds(1, 2), 200, ""},
+		"PUT": {list{code(502), reset, code(200)}, config("method", "PUT", "body", "x"), 5, "",
+			seconds(1, 2), 200, ""},
+		"no answer": {list{reset, half, code(200)}, config(), 5, "", seconds(1, 2), 200, ""},
+		"no answer to POST": {list{reset, code(200)}, config("method", "POST"), 5, "", nil, 0,
+			"no usable answer from"},
+		"what is wrong stays wrong": {list{code(400)}, config(), 5, "", nil, 400, "HTTP 400 Bad Request"},
+		"a stream before it began": {list{code(503), reset, stream}, config("mode", "stream"), 5, "", seconds(1, 2),
+			200, "after 3 tries: no usable answer from"},
+		"encoded": {list{code(200, "Content-Encoding", "br")}, config(), 5, "", nil, 200, ""},
+		"a server that goes on to no": {list{reset}, config(), 2, "", seconds(1), 0,
+			"after 2 tries: no usable answer from"},
 	} {
 		answers, w.waited = c.answers, nil
 		c.config["retry"] = config("max_attempts", c.tries)
@@ -444,115 +474,14 @@ func TestTries(t *testing.T) {
 		c.config["url"], c.config["timeout"] = w.url("https", "public.example", "/"), int64(60)
 		before := len(w.requests())
 		r, err := w.Run(t.Context(), w.action(c.config), nil)
-		if err != nil || status(r) != c.status || !strings.HasPrefix(r.Failure, c.failure) || r.Failed != (c.failure != "") {
+		if err != nil || status(r) != c.status || !strings.HasPrefix(r.Failure, c.failure) ||
+			r.Failed != (c.failure != "") {
 			t.Errorf("%s: %+v, %v", name, r, err)
 			continue
 		}
-		if !slices.Equal(w.waited, c.waited) || int(r.Usage["requests"]) != len(c.waited)+1 || len(w.requests())-before != len(c.waited)+1 {
+		if !slices.Equal(w.waited, c.waited) || int(r.Usage["requests"]) != len(c.waited)+1 ||
+			len(w.requests())-before != len(c.waited)+1 {
 			t.Errorf("%s: waited %v, %v", name, w.waited, r.Usage)
 		}
-	}
-}
-
-// TestNoConnection: names and ports that lead nowhere, and servers that can't show who they are.
-func TestNoConnection(t *testing.T) {
-	w := newWorld(t, func(http.ResponseWriter, *http.Request) {})
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	free.Close()
-	w.names.Lead("other.test", "127.0.0.1")
-	w.hosts = append(w.hosts, "none.example", "public.example:"+port, "other.test:"+w.https)
-	retry := config("max_attempts", int64(3))
-	for url, c := range map[string]struct {
-		why   string
-		tries int
-	}{
-		"https://none.example":                 {`no connection to "none.example:443": `, 3},
-		"https://public.example:" + port:       {"refused", 3},
-		w.url("https", "other.test", "/"):      {"certificate is valid for *.example", 1},
-		"https://public.example:" + w.http:     {"no connection to", 3},
-		"http://public.example:" + w.https:     {"HTTP 400", 1},
-		w.url("https", "public.example", "/x"): {"", 1},
-	} {
-		w.waited = nil
-		r := w.run(t, url, "method", "POST", "retry", retry)
-		if r.Failed != (c.why != "") || !strings.Contains(r.Failure, c.why) || len(w.waited) != c.tries-1 {
-			t.Errorf("%s: %+v after %v", url, r, w.waited)
-		}
-		if strings.Contains(r.Failure, "no connection") && (status(r) != 0 || len(r.Value.(map[string]any)["headers"].(map[string]any)) != 0 || r.Usage["requests"] != 0) {
-			t.Errorf("%s: %+v", url, r)
-		}
-	}
-	_, w.Roots = webtest.Certificate(t)
-	if r := w.get(t, "/", "retry", retry); !strings.Contains(r.Failure, "certificate") || len(w.requests()) != 1 {
-		t.Errorf("%+v, %q", r, w.requests())
-	}
-}
-
-// TestGrantError says what would have to be granted.
-func TestGrantError(t *testing.T) {
-	w := newWorld(t, func(http.ResponseWriter, *http.Request) {})
-	for url, want := range map[string]string{
-		"https://Third.example/a?secret": `the host "third.example:443" was not granted`,
-		"http://[2606:4700::1]":          `the host "[2606:4700::1]:80" was not granted`,
-	} {
-		_, err := w.Run(t.Context(), w.action(config("url", url)), nil)
-		if fault.CodeOf(err) != fault.Denied || err.Error() != want {
-			t.Errorf("%v", err)
-		}
-	}
-	w.hosts = nil
-	_, err := w.Run(t.Context(), w.action(config("url", "https://a.example")), nil)
-	if fault.CodeOf(err) != fault.Denied || err.Error() != `"a.example:443" needs the network, which was not granted` {
-		t.Errorf("%v", err)
-	}
-}
-
-// TestTime: less of what the configuration and the action allow, waits included; a cancelled wait is one.
-func TestTime(t *testing.T) {
-	w := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/busy" {
-			rw.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		<-r.Context().Done()
-	})
-	for _, c := range []struct {
-		config any
-		wall   time.Duration
-		want   string
-	}{
-		{0.05, 0, "50ms"}, {0.05, time.Hour, "50ms"}, {int64(3600), 50 * time.Millisecond, "50ms"}, {1e300, 50 * time.Millisecond, "50ms"}, {1e-9, 0, "1ms"},
-	} {
-		a := w.action(config("url", w.url("http", "public.example", "/"), "timeout", c.config))
-		a.Sandbox.Limits.Wall = c.wall
-		r, err := w.Run(t.Context(), a, nil)
-		if err != nil || r.Ended != "timeout" || r.Failure != "no complete response within "+c.want {
-			t.Errorf("%v: %+v, %v", c, r, err)
-		}
-	}
-	q, err := newRequest(w.action(config("url", w.url("http", "public.example", "/"))), "")
-	if err != nil || q.time != 30*time.Second || q.most != sandbox.DefaultLimits().Output {
-		t.Errorf("%+v, %v", q, err)
-	}
-	w.again.Sleep = nil
-	ctx, cancel := context.WithCancel(t.Context())
-	a := w.action(config("url", w.url("http", "public.example", "/busy"), "timeout", int64(60), "retry", config("max_attempts", int64(2))))
-	go func() {
-		// The requests from above may still be coming in.
-		for !slices.ContainsFunc(w.requests(), func(r string) bool { return strings.Contains(r, "/busy") }) {
-			time.Sleep(time.Millisecond)
-		}
-		cancel()
-	}()
-	if r, err := w.Run(ctx, a, nil); err != nil || r.Ended != "cancelled" || !strings.HasSuffix(r.Failure, "cancelled") {
-		t.Errorf("%+v, %v", r, err)
-	}
-	a = w.action(config("url", w.url("http", "public.example", "/busy"), "timeout", int64(60), "retry", config("max_attempts", int64(2))))
-	if r, err := w.Run(t.Context(), a, nil); err != nil || !strings.HasPrefix(r.Failure, "after 2 tries: HTTP 503") || r.Usage["wall_ms"] < 1000 {
-		t.Errorf("%+v, %v", r, err)
 	}
 }

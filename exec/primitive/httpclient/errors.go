@@ -8,8 +8,8 @@ import (
 	"github.com/rye-build/rye/lock/web"
 )
 
-// notGranted returns the error that a host, with its port, isn't one of those that were granted; none says that there are no
-// such.
+// notGranted returns the error that a host, with its port, isn't one of those that were granted; none says that there
+// are no such.
 func notGranted(host string, none bool) error {
 	e := fault.New(fault.Denied, "the host %q was not granted", host)
 	if none {
@@ -46,7 +46,8 @@ func (e *InsideError) Error() string {
 // Fault implements the interface that package fault looks for.
 func (e *InsideError) Fault() *fault.Error {
 	return fault.New(fault.Denied, "%s", e.Error()).On("host", e.Host).On("address", e.Addr.String()).
-		Because("a tool lists the hosts that it needs under network:, those inside by address").Try("rye docs sandbox").From(e)
+		Because("a tool lists the hosts that it needs under network:, those inside by address").
+		Try("rye docs sandbox").From(e)
 }
 
 // A redirectError is a redirect that isn't followed.

@@ -29,7 +29,8 @@ func TestEvents(t *testing.T) {
 		{"data: a\r\ndata: b\r\n\r\n", []event{{data: "a\nb"}}},
 		{"data: a\r\n\rdata: b\n\n", []event{{data: "a"}, {data: "b"}}},
 		{"data: YHOO\ndata: +2\ndata: 10\n\n", []event{{data: "YHOO\n+2\n10"}}},
-		{": a comment\ndata: first\nid: 1\n\ndata:second\nid\n\ndata:  third\n\n", []event{{"", "1", "first"}, {"", "", "second"}, {"", "", " third"}}},
+		{": a comment\ndata: first\nid: 1\n\ndata:second\nid\n\ndata:  third\n\n",
+			[]event{{"", "1", "first"}, {"", "", "second"}, {"", "", " third"}}},
 		{"data\n\ndata\ndata\n\ndata:", []event{{}, {data: "\n"}}},
 		{"id: 7\nevent: step\ndata: a\n\ndata: b\n\n", []event{{"step", "7", "a"}, {"", "7", "b"}}},
 		{"id: 7\n\nid: a\x00b\ndata: b\n\n", []event{{"", "7", "b"}}},
@@ -67,7 +68,8 @@ func TestLongEvent(t *testing.T) {
 
 // FuzzEvents: where a stream is cut doesn't matter, and no event is larger than what was sent.
 func FuzzEvents(f *testing.F) {
-	for _, s := range []string{"data: a\r\ndata: b\r\r\nid: 1\n\n", "\uFEFFevent:x\ndata\n\n", ":\n\ndata:{\n\n\r", "data: \xff\n\n"} {
+	for _, s := range []string{"data: a\r\ndata: b\r\r\nid: 1\n\n", "\uFEFFevent:x\ndata\n\n", ":\n\ndata:{\n\n\r",
+		"data: \xff\n\n"} {
 		f.Add(s, 3)
 	}
 	f.Fuzz(func(t *testing.T, stream string, n int) {

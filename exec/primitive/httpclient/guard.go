@@ -12,8 +12,8 @@ import (
 	"github.com/rye-build/rye/lock/web"
 )
 
-// A Guard sends requests to one server that was granted, for protocols on top of HTTP. It is an http.RoundTripper: it refuses
-// every other server, also one that the granted one redirects to.
+// A Guard sends requests to one server that was granted, for protocols on top of HTTP. It is an http.RoundTripper: it
+// refuses every other server, also one that the granted one redirects to.
 type Guard struct {
 	URL *url.URL // as it is granted: the host in lower case, and with its port
 

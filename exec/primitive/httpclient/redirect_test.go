@@ -59,13 +59,17 @@ func TestRedirects(t *testing.T) {
 		{"GET", 308, other + "/there", "GET "},
 		{"POST", 307, other + "/there", "the server redirects a POST to another host, \"other.example:"},
 		{"DELETE", 302, other + "/there", "the server redirects a DELETE to another host"},
-		{"GET", 302, "https://third.example/there", `the server redirects elsewhere: the host "third.example:443" was not granted`},
-		{"GET", 302, "https://public.example/there", `the server redirects elsewhere: the host "public.example:443" was not`},
+		{"GET", 302, "https://third.example/there",
+			`the server redirects elsewhere: the host "third.example:443" was not granted`},
+		{"GET", 302, "https://public.example/there",
+			`the server redirects elsewhere: the host "public.example:443" was not`},
 		{"GET", 302, w.url("http", "public.example", "/there"), "the server redirects from https to http"},
 		{"GET", 302, "file:///etc/passwd", "the server redirects to an invalid address"},
-		{"GET", 302, "https://me:secret@public.example/", "the server redirects to an invalid address: the url contains a user name or password"},
+		{"GET", 302, "https://me:secret@public.example/",
+			"the server redirects to an invalid address: the url contains a user name or password"},
 		{"GET", 302, "https://[::1", "the server redirects to an invalid address"},
-		{"GET", 302, "//169.254.169.254/latest", `the server redirects elsewhere: the host "169.254.169.254:443" was not`},
+		{"GET", 302, "//169.254.169.254/latest",
+			`the server redirects elsewhere: the host "169.254.169.254:443" was not`},
 		{"GET", 302, "/" + strings.Repeat("x", 9000), "the server redirects to an invalid address"},
 		{"GET", 302, "/loop", "the server redirects more than 5 times"},
 	} {
@@ -73,29 +77,35 @@ func TestRedirects(t *testing.T) {
 		r := w.get(t, "/to", "method", c.method, "body", map[string]any{})
 		method, _, _ := strings.Cut(c.want, " ")
 		if !slices.Contains(methods, method) {
-			if !r.Failed || !strings.HasPrefix(r.Failure, c.want) || last != nil || status(r) != int64(c.code) || strings.Contains(r.Failure, "secret") {
+			if !r.Failed || !strings.HasPrefix(r.Failure, c.want) || last != nil || status(r) != int64(c.code) ||
+				strings.Contains(r.Failure, "secret") {
 				t.Errorf("%s %d to %.60s: %+v", c.method, c.code, c.to, r)
 			}
 			continue
 		}
-		if r.Failed || last == nil || last.Method+" "+string(content) != c.want || (last.Header.Get("Content-Type") != "") != (len(content) > 0) {
+		if r.Failed || last == nil || last.Method+" "+string(content) != c.want ||
+			(last.Header.Get("Content-Type") != "") != (len(content) > 0) {
 			t.Errorf("%s %d to %s: %+v, %v %q", c.method, c.code, c.to, r, last, content)
 		}
 	}
-	if n := len(slices.DeleteFunc(w.requests(), func(r string) bool { return r != "GET public.example /loop" })); n != maxSteps {
+	if n := len(slices.DeleteFunc(w.requests(), func(r string) bool {
+		return r != "GET public.example /loop"
+	})); n != maxSteps {
 		t.Errorf("%d steps of the loop", n)
 	}
 
 	// What may be a credential stays with the host it is for, also when it is sent back there.
 	code = http.StatusFound
 	headers := config("Cookie", "a=b", "X-Secret", "x", "Accept-Language", "de", "Accept", "text/plain")
-	for to, kept := range map[string]bool{"/there": true, other + "/there": false, other + "/back": false, "https://public.example:" + w.https + "/there": true} {
+	for to, kept := range map[string]bool{"/there": true, other + "/there": false, other + "/back": false,
+		"https://public.example:" + w.https + "/there": true} {
 		target = to
 		r := w.get(t, "/to", "headers", headers, "auth", config("type", "bearer", "token", "t"))
 		names := slices.Sorted(maps.Keys(last.Header))
 		want := []string{"Accept", "Accept-Encoding", "Accept-Language", "Connection", "User-Agent"}
 		if kept {
-			want = []string{"Accept", "Accept-Encoding", "Accept-Language", "Authorization", "Connection", "Cookie", "User-Agent", "X-Secret"}
+			want = []string{"Accept", "Accept-Encoding", "Accept-Language", "Authorization", "Connection", "Cookie",
+				"User-Agent", "X-Secret"}
 		}
 		if r.Failed || !slices.Equal(names, want) || last.Header.Get("Accept") != "text/plain" {
 			t.Errorf("to %s: %q", to, names)
@@ -103,12 +113,14 @@ func TestRedirects(t *testing.T) {
 	}
 	// From http to https on the same name it is another host, too.
 	target = here + "/there"
-	if r := w.run(t, w.url("http", "public.example", "/to"), "headers", headers); r.Failed || last.Header.Get("Cookie") != "" {
+	if r := w.run(t, w.url("http", "public.example", "/to"), "headers", headers); r.Failed ||
+		last.Header.Get("Cookie") != "" {
 		t.Errorf("%+v, %q", r, last.Header)
 	}
 }
 
-// TestRedirectedTries: what a redirect led to is never taken for nothing done, for the server that sent it has done something.
+// TestRedirectedTries: what a redirect led to is never taken for nothing done, for the server that sent it has done
+// something.
 func TestRedirectedTries(t *testing.T) {
 	var target string
 	var code int
@@ -160,12 +172,16 @@ func TestRedirectedTries(t *testing.T) {
 	} {
 		target, code, answer, w.waited = c.target, c.code, c.answer, nil
 		before := len(w.requests())
-		r := w.get(t, "/", "method", c.method, "body", map[string]any{}, "timeout", int64(60), "retry", config("max_attempts", int64(3)))
-		if !r.Failed || !strings.Contains(r.Failure, c.failure) || r.Trouble == nil || r.Trouble.Undone || r.Trouble.Repeatable != (c.tries > 1) {
+		r := w.get(t, "/", "method", c.method, "body", map[string]any{}, "timeout", int64(60), "retry",
+			config("max_attempts", int64(3)))
+		if !r.Failed || !strings.Contains(r.Failure, c.failure) || r.Trouble == nil || r.Trouble.Undone ||
+			r.Trouble.Repeatable != (c.tries > 1) {
 			t.Errorf("%s: %+v, %+v", name, r, r.Trouble)
 		}
 		asked := w.requests()[before:]
-		sent := len(slices.DeleteFunc(slices.Clone(asked), func(r string) bool { return r != c.method+" public.example /" }))
+		sent := len(slices.DeleteFunc(slices.Clone(asked), func(r string) bool {
+			return r != c.method+" public.example /"
+		}))
 		if sent != c.tries || len(asked) != c.tries*c.each || len(w.waited) != c.tries-1 {
 			t.Errorf("%s: waited %v, asked %q", name, w.waited, asked)
 		}
@@ -211,7 +227,8 @@ func TestInside(t *testing.T) {
 		before := len(w.requests())
 		r, err := w.Run(t.Context(), a, nil)
 		inside := (*InsideError)(nil)
-		if c.good && (err != nil || r.Failed) || !c.good && (!errors.As(err, &inside) || inside.Depth != c.depth || len(w.requests()) > before) {
+		if c.good && (err != nil || r.Failed) || !c.good &&
+			(!errors.As(err, &inside) || inside.Depth != c.depth || len(w.requests()) > before) {
 			t.Errorf("%+v: %+v, %v", c, r, err)
 		}
 	}
@@ -229,7 +246,8 @@ func TestInside(t *testing.T) {
 	w.names.Lead("turns.example", "127.0.0.1", "127.0.0.1", "169.254.169.254")
 	w.hosts = append(w.hosts, "turns.example:"+w.http)
 	target = "/to"
-	if r := w.run(t, w.url("http", "turns.example", "/to")); !strings.Contains(r.Failure, "resolves to 169.254.169.254, in this machine or its link, and a server outside redirected there") {
+	if r := w.run(t, w.url("http", "turns.example", "/to")); !strings.Contains(r.Failure,
+		"resolves to 169.254.169.254, in this machine or its link, and a server outside redirected there") {
 		t.Errorf("%+v", r)
 	}
 
@@ -238,7 +256,8 @@ func TestInside(t *testing.T) {
 	w.names.Lead("machine.example", "127.0.0.1")
 	w.hosts = append(w.hosts, "10.0.0.1")
 	target = "http://10.0.0.1/"
-	if r := w.run(t, w.url("http", "public.example", "/to")); !strings.Contains(r.Failure, `"10.0.0.1:80" resolves to 10.0.0.1, in a private network, and a server outside redirected there`) {
+	if r := w.run(t, w.url("http", "public.example", "/to")); !strings.Contains(r.Failure,
+		`"10.0.0.1:80" resolves to 10.0.0.1, in a private network, and a server outside redirected there`) {
 		t.Errorf("%+v", r)
 	}
 	w.Client.depth = ranges

@@ -51,7 +51,8 @@ func newRequest(a *primitive.Action, agent string) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &request{way: way{url: u, method: text(c["method"], "GET"), header: http.Header{}}, network: a.Sandbox.Network}
+	q := &request{way: way{url: u, method: text(c["method"], "GET"), header: http.Header{}},
+		network: a.Sandbox.Network}
 	if !slices.Contains(methods, q.method) {
 		return nil, wrong("invalid method %q: expected one of %s", q.method, strings.Join(methods, ", "))
 	}
@@ -130,7 +131,8 @@ func (q *request) credential(name, before string, v any) error {
 
 // carried are the lines that say how a message is carried, or where to. They are ours.
 var carried = []string{
-	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive",
+	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Expect", "Host", "Http2-Settings",
+	"Keep-Alive",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
@@ -202,8 +204,8 @@ func number(v any, otherwise float64) float64 {
 
 const maxAddress = 8192
 
-// address reads where a request goes. The host is written as it is granted: in lower case and without a dot at the end.
-// No error says more of it than the host: the rest may be secret.
+// address reads where a request goes. The host is written as it is granted: in lower case and without a dot at the
+// end. No error says more of it than the host: the rest may be secret.
 func address(raw string) (*url.URL, error) {
 	u, err := url.Parse(escaped(raw))
 	if err != nil || len(raw) > maxAddress || u.Opaque != "" {
@@ -229,8 +231,8 @@ func address(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// escaped returns an address in which what an address can't have is escaped: else net/url would take all escapes out of
-// such a path, and "a%2Fb" would lead elsewhere.
+// escaped returns an address in which what an address can't have is escaped: else net/url would take all escapes out
+// of such a path, and "a%2Fb" would lead elsewhere.
 func escaped(raw string) string {
 	var b strings.Builder
 	for _, c := range []byte(raw) {

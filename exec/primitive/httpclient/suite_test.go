@@ -62,7 +62,8 @@ func holds(t *testing.T, with bool) {
 		c := config(list...)
 		c["url"], c["timeout"] = "http://"+host+path, int64(300)
 		if with {
-			c["resilience"] = config("retry", config("max_attempts", int64(3)), "breaker", config("failures", int64(1000)), "rate", config("per_second", 1e6, "burst", int64(1000)))
+			c["resilience"] = config("retry", config("max_attempts", int64(3)), "breaker",
+				config("failures", int64(1000)), "rate", config("per_second", 1e6, "burst", int64(1000)))
 		}
 		a := w.action(c)
 		a.Sandbox.Network.Hosts = []string{host}
@@ -132,14 +133,15 @@ func impossible(action func(string, ...any) *primitive.Action) map[string]func(t
 		"an empty key":              auth("type", "api_key", "key", ""),
 		"a key in no line":          auth("type", "api_key", "key", "x", "header", "a b"),
 		"a key as Host":             auth("type", "api_key", "key", "x", "header", "host"),
-		"a token twice":             with("auth", config("type", "bearer", "token", "x"), "headers", config("authorization", "y")),
-		"a line twice":              with("headers", config("X-A", "1", "x-a", "2")),
-		"a line that is a number":   line("X-A", int64(1)),
-		"a line without a name":     line("", "x"),
-		"a line with a colon":       line("X:", "x"),
-		"a line with a long name":   line(strings.Repeat("x", 101), "x"),
-		"a value of two lines":      line("X-A", "1\nX-B: 2"),
-		"a value with a NUL":        line("X-A", "\x00"),
+		"a token twice": with("auth", config("type", "bearer", "token", "x"), "headers",
+			config("authorization", "y")),
+		"a line twice":            with("headers", config("X-A", "1", "x-a", "2")),
+		"a line that is a number": line("X-A", int64(1)),
+		"a line without a name":   line("", "x"),
+		"a line with a colon":     line("X:", "x"),
+		"a line with a long name": line(strings.Repeat("x", 101), "x"),
+		"a value of two lines":    line("X-A", "1\nX-B: 2"),
+		"a value with a NUL":      line("X-A", "\x00"),
 		"no network": func(testing.TB) *primitive.Action {
 			a := action("/wrong")
 			a.Sandbox.Network = sandbox.Network{}
@@ -159,13 +161,15 @@ func impossible(action func(string, ...any) *primitive.Action) map[string]func(t
 	}
 	// With all of the network granted, the inside is not: however the number is written.
 	for _, host := range []string{
-		"127.0.0.1", "127.1.2.3", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254", "[fe80::1]", "10.0.0.1", "192.168.1.1", "[fd00::1]", "[64:ff9b::a9fe:a9fe]",
+		"127.0.0.1", "127.1.2.3", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254", "[fe80::1]", "10.0.0.1",
+		"192.168.1.1", "[fd00::1]", "[64:ff9b::a9fe:a9fe]",
 		"[2002:7f00:1::]", "0.0.0.0", "[::]", "224.0.0.1", "255.255.255.255",
 	} {
 		all["the inside: "+host] = func(testing.TB) *primitive.Action {
 			a := action("")
 			a.Sandbox.Network = sandbox.Network{All: true}
-			a.Config["url"] = "http://" + host + strings.TrimPrefix(action("").Config["url"].(string), "http://127.0.0.1")
+			a.Config["url"] = "http://" + host + strings.TrimPrefix(action("").Config["url"].(string),
+				"http://127.0.0.1")
 			return a
 		}
 	}
@@ -197,9 +201,12 @@ func tries(w *world, host string) map[string]primitivetest.Try {
 		"reach a host":                   try(plain+"{}", sandbox.Network{}, hosts(host)),
 		"reach this machine":             try(plain+"{}", sandbox.Network{All: true}, hosts(host)),
 		"reach this machine by its name": try("http://"+local+"{}", sandbox.Network{All: true}, hosts(local)),
-		"reach another port":             try(plain+"{}", hosts("127.0.0.1", "127.0.0.1:1"), hosts("127.0.0.1:"+w.http)),
-		"be sent to another host":        try(plain+"/to/"+local+"{}", hosts(host), hosts(host, local)),
-		"lead a name here":               try("http://public.example:"+w.http+"{}", hosts("public.example:"+w.http), hosts("public.example:"+w.http, host)),
-		"lead a name here by https":      try("https://public.example:"+w.https+"{}", hosts("public.example:"+w.https), hosts("public.example:"+w.https, "127.0.0.1:"+w.https)),
+		"reach another port": try(plain+"{}", hosts("127.0.0.1", "127.0.0.1:1"),
+			hosts("127.0.0.1:"+w.http)),
+		"be sent to another host": try(plain+"/to/"+local+"{}", hosts(host), hosts(host, local)),
+		"lead a name here": try("http://public.example:"+w.http+"{}", hosts("public.example:"+w.http),
+			hosts("public.example:"+w.http, host)),
+		"lead a name here by https": try("https://public.example:"+w.https+"{}", hosts("public.example:"+w.https),
+			hosts("public.example:"+w.https, "127.0.0.1:"+w.https)),
 	}
 }

@@ -49,7 +49,8 @@ func TestText(t *testing.T) {
 		r := w.get(t, path, list...)
 		v := r.Value.(map[string]any)
 		said, _ := v["body"].(string)
-		if r.Failed != c.failed || said != c.body || v["bytes"] != c.bytes || v["truncated"] != c.short || !strings.HasSuffix(v["url"].(string), c.url) {
+		if r.Failed != c.failed || said != c.body || v["bytes"] != c.bytes || v["truncated"] != c.short ||
+			!strings.HasSuffix(v["url"].(string), c.url) {
 			t.Errorf("%s: %+v", path, r)
 		}
 	}
@@ -62,7 +63,8 @@ func TestText(t *testing.T) {
 	if r, err := w.Run(t.Context(), a, nil); err != nil || r.Ended != "output" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := w.Run(t.Context(), w.action(config("url", w.url("https", "public.example", "/"), "output", "xml")), nil); err == nil ||
+	if _, err := w.Run(t.Context(), w.action(config("url", w.url("https", "public.example", "/"), "output", "xml")),
+		nil); err == nil ||
 		err.Error() != `invalid output "xml": expected json or text` {
 		t.Error(err)
 	}

@@ -28,8 +28,9 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// A world is a server on this machine that speaks http on one port and https on another, a name service that says where
-// names lead, and a client that believes both. The server's own address counts as public, unless a test says otherwise.
+// A world is a server on this machine that speaks http on one port and https on another, a name service that says
+// where names lead, and a client that believes both. The server's own address counts as public, unless a test says
+// otherwise.
 type world struct {
 	*Client
 	again       *retry.Primitive // tries again what fails
@@ -84,10 +85,11 @@ func newWorld(t testing.TB, handle http.HandlerFunc) *world {
 			return ranges(ip)
 		},
 	}
-	w.again = &retry.Primitive{Inner: w.Client, Rules: library, Sleep: func(ctx context.Context, d time.Duration) error {
-		w.waited = append(w.waited, d)
-		return ctx.Err()
-	}}
+	w.again = &retry.Primitive{Inner: w.Client, Rules: library,
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			w.waited = append(w.waited, d)
+			return ctx.Err()
+		}}
 	for _, port := range []string{w.http, w.https} {
 		w.hosts = append(w.hosts, "public.example:"+port)
 	}
@@ -141,7 +143,8 @@ func config(list ...any) map[string]any {
 }
 
 func (w *world) action(c map[string]any) *primitive.Action {
-	return &primitive.Action{Config: c, Sandbox: sandbox.Spec{Level: floor.Namespace, Network: sandbox.Network{Hosts: w.hosts, All: w.all}}}
+	return &primitive.Action{Config: c, Sandbox: sandbox.Spec{Level: floor.Namespace,
+		Network: sandbox.Network{Hosts: w.hosts, All: w.all}}}
 }
 
 // get runs an action at a path of public.example, by https.

@@ -80,7 +80,8 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 		if k, err = c.take(inner, a, q, dial); k == nil {
 			return nil, err
 		}
-		x = &call{request: q, connection: k, to: to, left: q.output, cancel: cancel, began: began, told: make(chan string, 64)}
+		x = &call{request: q, connection: k, to: to, left: q.output, cancel: cancel, began: began,
+			told: make(chan string, 64)}
 		if err == nil {
 			err = x.make(inner)
 		}
@@ -256,7 +257,8 @@ func (x *call) emit() error {
 		line = []byte(strings.TrimSuffix(text, "\n"))
 	}
 	if err != nil {
-		x.value, x.failed, x.failure = nil, true, fmt.Sprintf("the server %q answered what can't be passed on: %v", x.server, err)
+		x.value, x.failed, x.failure = nil, true,
+			fmt.Sprintf("the server %q answered what can't be passed on: %v", x.server, err)
 		return nil
 	}
 	if int64(len(line))+1 > x.left {
@@ -324,7 +326,8 @@ func (x *call) opened() bool {
 
 // broken says why a connection is of no use, and which limit ended the server, if one did.
 func (x *call) broken(said string, err error) (failure, ended string) {
-	if _, version, ok := strings.Cut(err.Error(), "unsupported protocol version: "); ok && !x.opened() { // so rye ended it
+	// so rye ended it
+	if _, version, ok := strings.Cut(err.Error(), "unsupported protocol version: "); ok && !x.opened() {
 		x.peer.stop(0)
 		return fmt.Sprintf("%s can't be used: it speaks MCP %s, which this rye doesn't", said, clean(version)), ""
 	}
@@ -342,7 +345,8 @@ func (x *call) broken(said string, err error) (failure, ended string) {
 
 // malformed is what encoding/json says of a value of the wrong type, with Go's names for it.
 var malformed = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?s)json: cannot unmarshal .*? into Go (?:struct field \S*?\.((?:[a-z0-9_]\w*\.)*[a-z0-9_]\w*)|value) of type \S+`)
+	return regexp.MustCompile(
+		`(?s)json: cannot unmarshal .*? into Go (?:struct field \S*?\.((?:[a-z0-9_]\w*\.)*[a-z0-9_]\w*)|value) of type \S+`)
 })
 
 // unsent is the text of the SDK's error for a request that its transport didn't pass on.
@@ -353,7 +357,8 @@ func (x *call) explained(err error) string {
 	if failed, ok := errors.AsType[*url.Error](err); ok { // whose text has all of the address, which may be secret
 		return clean("no connection: " + failed.Err.Error())
 	}
-	text := malformed().ReplaceAllString(strings.ReplaceAll(err.Error(), unsent+": ", ""), `the answer is malformed: ${1} has another type than MCP says`)
+	text := malformed().ReplaceAllString(strings.ReplaceAll(err.Error(), unsent+": ", ""),
+		`the answer is malformed: ${1} has another type than MCP says`)
 	text = strings.ReplaceAll(text, "malformed:  has", "malformed: it has")
 	if _, rest, ok := strings.Cut(text, `: sending "`); ok {
 		_, text, _ = strings.Cut(rest, `": `)

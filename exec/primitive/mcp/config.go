@@ -86,7 +86,8 @@ func key(a *primitive.Action) string {
 	}
 	spec := a.Sandbox
 	spec.Limits.Wall = 0
-	text, err := json.Marshal(map[string]any{"config": config, "env": a.Env, "dir": a.Dir, "programs": programs, "share": a.Share, "stranger": a.Stranger})
+	text, err := json.Marshal(map[string]any{"config": config, "env": a.Env, "dir": a.Dir, "programs": programs,
+		"share": a.Share, "stranger": a.Stranger})
 	if err != nil {
 		return "" // not JSON, so the primitive refuses the configuration
 	}

@@ -48,7 +48,8 @@ func scenario(at string) error {
 	do := func(config map[string]any) (*primitive.Result, error) {
 		config["transport"], config["url"], config["timeout"] = "http", at, int64(20)
 		return c.Run(context.Background(), &primitive.Action{
-			Config: config, Tool: "tool:mcp/servers/suite", Sandbox: sandbox.Spec{Network: sandbox.Network{Hosts: []string{u.Host}}},
+			Config: config, Tool: "tool:mcp/servers/suite",
+			Sandbox: sandbox.Spec{Network: sandbox.Network{Hosts: []string{u.Host}}},
 		}, nil)
 	}
 	r, err := do(map[string]any{})
@@ -63,7 +64,8 @@ func scenario(at string) error {
 		if err != nil {
 			return err
 		}
-		r, err := do(map[string]any{"tool_name": tool["name"], "definition": tool["definition"], "arguments": string(text)})
+		r, err := do(map[string]any{"tool_name": tool["name"], "definition": tool["definition"],
+			"arguments": string(text)})
 		if err == nil && r.Failed {
 			fmt.Fprintf(os.Stderr, "%v: %s\n", tool["name"], r.Failure)
 		}
@@ -91,7 +93,8 @@ func scenario(at string) error {
 	case "sse-retry":
 		return call(tools["test_reconnection"], nil)
 	case "json-schema-2020-12-preservation":
-		return call(tools["json_schema_echo"], map[string]any{"schema": tools["json_schema_2020_12_tool"]["inputSchema"]})
+		return call(tools["json_schema_echo"],
+			map[string]any{"schema": tools["json_schema_2020_12_tool"]["inputSchema"]})
 	case "http-custom-headers":
 		for _, q := range given.ToolCalls {
 			if err := call(tools[q.Name], q.Arguments); err != nil {
@@ -114,11 +117,14 @@ func TestConformance(t *testing.T) {
 	node := filepath.Join(npmtest.Bin(t), "node")
 	for _, c := range []struct{ revision, scenarios string }{
 		{"2025-11-25", "initialize tools_call sse-retry json-schema-2020-12-preservation"},
-		{"2026-07-28", "tools_call request-metadata http-standard-headers http-custom-headers http-invalid-tool-headers json-schema-ref-no-deref json-schema-2020-12-preservation"},
+		{"2026-07-28",
+			"tools_call request-metadata http-standard-headers http-custom-headers http-invalid-tool-headers json-schema-ref-no-deref json-schema-2020-12-preservation"},
 	} {
 		for name := range strings.FieldsSeq(c.scenarios) {
 			t.Run(c.revision+"/"+name, func(t *testing.T) {
-				cmd := exec.CommandContext(t.Context(), node, suite, "client", "--command", sandboxtest.Self(t)+" "+clientWord, "--scenario", name, "--spec-version", c.revision, "-o", t.TempDir())
+				cmd := exec.CommandContext(t.Context(), node, suite, "client", "--command",
+					sandboxtest.Self(t)+" "+clientWord, "--scenario", name, "--spec-version", c.revision, "-o",
+					t.TempDir())
 				out, err := cmd.CombinedOutput()
 				if err != nil {
 					t.Errorf("%v\n%s", err, failures(out))

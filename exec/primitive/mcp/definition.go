@@ -17,8 +17,8 @@ func Defining() []string {
 	return []string{"annotations", "description", "inputSchema", "name", "outputSchema", "title"}
 }
 
-// Definition returns the digest of what a server announces of a tool: JSON's values, as under tools of what it announces.
-// Members that don't define a tool don't count.
+// Definition returns the digest of what a server announces of a tool: JSON's values, as under tools of what it
+// announces. Members that don't define a tool don't count.
 func Definition(tool map[string]any) (cas.Digest, error) {
 	defining := map[string]any{}
 	for _, name := range Defining() {

@@ -39,15 +39,18 @@ func (x *call) check(ctx context.Context) error {
 	}
 	found, ok := tools[x.tool]
 	refused := func(found, format string, args ...any) error {
-		return &refusal{fault.New(fault.LockMismatch, format, args...).On("server", x.server).On("tool", x.tool).On("expected", x.definition.String()).
-			On("found", found).On("reason", "quarantined").Because("it is quarantined: nothing was called", "expected  "+x.definition.String(), "found     "+found).
+		return &refusal{fault.New(fault.LockMismatch, format, args...).On("server", x.server).On("tool",
+			x.tool).On("expected", x.definition.String()).
+			On("found", found).On("reason", "quarantined").Because("it is quarantined: nothing was called",
+			"expected  "+x.definition.String(), "found     "+found).
 			Try(look(x.server))}
 	}
 	switch {
 	case !ok:
 		return refused("", "the server %q has no tool %q any more", x.server, x.tool)
 	case found.err != nil:
-		return refused("", "the server %q has changed its tool %q, and its definition is invalid: %v", x.server, x.tool, found.err)
+		return refused("", "the server %q has changed its tool %q, and its definition is invalid: %v", x.server,
+			x.tool, found.err)
 	case found.digest != x.definition:
 		return refused(found.digest.String(), "the server %q has changed its tool %q", x.server, x.tool)
 	}
@@ -112,7 +115,8 @@ func (k *connection) definitions(ctx context.Context) (map[string]definition, er
 }
 
 // all returns what is listed on all pages.
-func all[T any](ctx context.Context, what string, page func(ctx context.Context, cursor string) ([]T, string, error)) ([]T, error) {
+func all[T any](ctx context.Context, what string,
+	page func(ctx context.Context, cursor string) ([]T, string, error)) ([]T, error) {
 	var list []T
 	cursor, size := "", 0
 	for range maxPages {
@@ -142,7 +146,8 @@ func all[T any](ctx context.Context, what string, page func(ctx context.Context,
 func (x *call) announcement(ctx context.Context) (any, error) {
 	s := x.session
 	init := s.InitializeResult()
-	v := map[string]any{"protocol": init.ProtocolVersion, "instructions": init.Instructions, "server": map[string]any{}}
+	v := map[string]any{"protocol": init.ProtocolVersion, "instructions": init.Instructions,
+		"server": map[string]any{}}
 	if init.ServerInfo != nil {
 		info, err := object(init.ServerInfo)
 		if err != nil {
@@ -156,40 +161,45 @@ func (x *call) announcement(ctx context.Context) (any, error) {
 		can = &mcp.ServerCapabilities{}
 	}
 	kinds := map[string]func() ([]any, error){"tools": func() ([]any, error) {
-		return listed(ctx, "tools", announcedOr, func(ctx context.Context, cursor string) ([]*mcp.Tool, string, error) {
-			r, err := s.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
-			if err != nil {
-				return nil, "", err
-			}
-			return r.Tools, r.NextCursor, nil
-		})
+		return listed(ctx, "tools", announcedOr,
+			func(ctx context.Context, cursor string) ([]*mcp.Tool, string, error) {
+				r, err := s.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+				if err != nil {
+					return nil, "", err
+				}
+				return r.Tools, r.NextCursor, nil
+			})
 	}, "prompts": func() ([]any, error) {
-		return listed(ctx, "prompts", object[*mcp.Prompt], func(ctx context.Context, cursor string) ([]*mcp.Prompt, string, error) {
-			r, err := s.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: cursor})
-			if err != nil {
-				return nil, "", err
-			}
-			return r.Prompts, r.NextCursor, nil
-		})
+		return listed(ctx, "prompts", object[*mcp.Prompt],
+			func(ctx context.Context, cursor string) ([]*mcp.Prompt, string, error) {
+				r, err := s.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: cursor})
+				if err != nil {
+					return nil, "", err
+				}
+				return r.Prompts, r.NextCursor, nil
+			})
 	}, "resources": func() ([]any, error) {
-		return listed(ctx, "resources", object[*mcp.Resource], func(ctx context.Context, cursor string) ([]*mcp.Resource, string, error) {
-			r, err := s.ListResources(ctx, &mcp.ListResourcesParams{Cursor: cursor})
-			if err != nil {
-				return nil, "", err
-			}
-			return r.Resources, r.NextCursor, nil
-		})
+		return listed(ctx, "resources", object[*mcp.Resource],
+			func(ctx context.Context, cursor string) ([]*mcp.Resource, string, error) {
+				r, err := s.ListResources(ctx, &mcp.ListResourcesParams{Cursor: cursor})
+				if err != nil {
+					return nil, "", err
+				}
+				return r.Resources, r.NextCursor, nil
+			})
 	}, "resource_templates": func() ([]any, error) {
-		return listed(ctx, "resource templates", object[*mcp.ResourceTemplate], func(ctx context.Context, cursor string) ([]*mcp.ResourceTemplate, string, error) {
-			r, err := s.ListResourceTemplates(ctx, &mcp.ListResourceTemplatesParams{Cursor: cursor})
-			if err != nil {
-				return nil, "", err
-			}
-			return r.ResourceTemplates, r.NextCursor, nil
-		})
+		return listed(ctx, "resource templates", object[*mcp.ResourceTemplate],
+			func(ctx context.Context, cursor string) ([]*mcp.ResourceTemplate, string, error) {
+				r, err := s.ListResourceTemplates(ctx, &mcp.ListResourceTemplatesParams{Cursor: cursor})
+				if err != nil {
+					return nil, "", err
+				}
+				return r.ResourceTemplates, r.NextCursor, nil
+			})
 	}}
 	for name, has := range map[string]bool{
-		"tools": can.Tools != nil, "prompts": can.Prompts != nil, "resources": can.Resources != nil, "resource_templates": can.Resources != nil,
+		"tools": can.Tools != nil, "prompts": can.Prompts != nil, "resources": can.Resources != nil,
+		"resource_templates": can.Resources != nil,
 	} {
 		v[name] = []any{}
 		if !has {
@@ -217,7 +227,8 @@ func announcedOr(t *mcp.Tool) (map[string]any, error) {
 }
 
 // listed returns what is announced of a kind as JSON's values.
-func listed[T any](ctx context.Context, what string, show func(T) (map[string]any, error), page func(context.Context, string) ([]T, string, error)) ([]any, error) {
+func listed[T any](ctx context.Context, what string, show func(T) (map[string]any, error),
+	page func(context.Context, string) ([]T, string, error)) ([]any, error) {
 	list, err := all(ctx, what, page)
 	if err != nil {
 		return nil, err

@@ -18,12 +18,17 @@ type discard struct{ io.Writer }
 
 func (discard) Close() error { return nil }
 
-// What a server writes is messages, until it is something else: then the connection is over, with a reason unless it just ends.
+// What a server writes is messages, until it is something else: then the connection is over, with a reason unless it
+// just ends.
 func FuzzLines(f *testing.F) {
 	for _, s := range []string{
-		"", "\n", "{", `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n",
-		`{"jsonrpc":"2.0","id":"x","method":"ping"}` + "\r\n\r\n" + `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, "[]\n", "null\n", strings.Repeat("x", 300) + "\n",
-		`{"jsonrpc":"2.0","id":1.5,"method":7}` + "\n", `{"jsonrpc":"2.0","id":1,"id":2,"result":{},"method":"a"}` + "\n",
+		"", "\n", "{", `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n",
+		`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n",
+		`{"jsonrpc":"2.0","id":"x","method":"ping"}` + "\r\n\r\n" +
+			`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, "[]\n", "null\n",
+		strings.Repeat("x", 300) + "\n",
+		`{"jsonrpc":"2.0","id":1.5,"method":7}` + "\n",
+		`{"jsonrpc":"2.0","id":1,"id":2,"result":{},"method":"a"}` + "\n",
 	} {
 		f.Add([]byte(s))
 	}
@@ -48,8 +53,11 @@ func FuzzLines(f *testing.F) {
 // Whatever an answer says, there is a value or an error, and the value is JSON or is said not to be.
 func FuzzValue(f *testing.F) {
 	for _, s := range []string{
-		`{}`, `{"content":[{"type":"text","text":"{\"a\":1}"}]}`, `{"content":[{"type":"text","text":"a"},{"type":"image","data":"YQ==","mimeType":"x"}],"isError":true}`,
-		`{"structuredContent":{"a":[1,2.5,null]}}`, `{"content":[{"type":"resource","resource":{"uri":"a","blob":"YQ=="}}]}`, `{"content":[null]}`, `{"structuredContent":1e999}`,
+		`{}`, `{"content":[{"type":"text","text":"{\"a\":1}"}]}`,
+		`{"content":[{"type":"text","text":"a"},{"type":"image","data":"YQ==","mimeType":"x"}],"isError":true}`,
+		`{"structuredContent":{"a":[1,2.5,null]}}`,
+		`{"content":[{"type":"resource","resource":{"uri":"a","blob":"YQ=="}}]}`, `{"content":[null]}`,
+		`{"structuredContent":1e999}`,
 	} {
 		f.Add([]byte(s))
 	}

@@ -52,8 +52,10 @@ func serve(t testing.TB, h http.Handler) *webServer {
 // action is one that asks the server what it has.
 func (w *webServer) action() *primitive.Action {
 	return &primitive.Action{
-		Config: map[string]any{"transport": "http", "url": w.URL + "/mcp", "timeout": int64(300)}, Links: []string{"tool:mcp/t/x", "tool:mcp/servers/t", "tool:r", "tool:p"},
-		Sandbox: sandbox.Spec{Level: floor.Limits, Network: sandbox.Network{Hosts: []string{strings.TrimPrefix(w.URL, "http://")}}},
+		Config: map[string]any{"transport": "http", "url": w.URL + "/mcp", "timeout": int64(300)},
+		Links:  []string{"tool:mcp/t/x", "tool:mcp/servers/t", "tool:r", "tool:p"},
+		Sandbox: sandbox.Spec{Level: floor.Limits,
+			Network: sandbox.Network{Hosts: []string{strings.TrimPrefix(w.URL, "http://")}}},
 	}
 }
 
@@ -90,7 +92,8 @@ func TestHTTP(t *testing.T) {
 			return call(t, "fail", map[string]any{"text": reason})
 		},
 		Stream: func(t testing.TB, n int) (*primitive.Action, []byte) {
-			return call(t, "print", map[string]any{"bytes": n}), []byte(strings.TrimSuffix(mcptest.Text(n), "\n") + "\n")
+			return call(t, "print", map[string]any{"bytes": n}),
+				[]byte(strings.TrimSuffix(mcptest.Text(n), "\n") + "\n")
 		},
 		Forever: func(t testing.TB) primitivetest.Endless {
 			path := filepath.Join(sandboxtest.Dir(t), "begun")
@@ -132,7 +135,9 @@ func TestSession(t *testing.T) {
 		current.Store(&h)
 	}
 	set(mcptest.Options{})
-	w := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { (*current.Load()).ServeHTTP(rw, r) }))
+	w := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		(*current.Load()).ServeHTTP(rw, r)
+	}))
 	definitions := definitionsOf(t, w.action())
 	c := client(t)
 	echo := func() (*primitive.Result, error) {
@@ -172,7 +177,9 @@ func old(h http.Handler) http.Handler {
 // A secret of one server reaches no other.
 func TestToken(t *testing.T) {
 	var seen sync.Map
-	other := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen.Store(r.Header.Get("Authorization"), true) }))
+	other := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		seen.Store(r.Header.Get("Authorization"), true)
+	}))
 	inner := mcptest.Handler(mcptest.Options{})
 	var redirect atomic.Bool
 	w := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -190,7 +197,8 @@ func TestToken(t *testing.T) {
 	c := client(t)
 	a := w.action()
 	r := run(t, c, a, nil)
-	if !r.Failed || r.Trouble == nil || r.Trouble.Status != http.StatusUnauthorized || !strings.Contains(r.Failure, "Unauthorized") {
+	if !r.Failed || r.Trouble == nil || r.Trouble.Status != http.StatusUnauthorized ||
+		!strings.Contains(r.Failure, "Unauthorized") {
 		t.Errorf("%+v", r)
 	}
 	a.Config["headers"] = map[string]any{"Authorization": "Bearer canary"}
@@ -199,7 +207,8 @@ func TestToken(t *testing.T) {
 	}
 	redirect.Store(true)
 	a.Sandbox.Network.Hosts = append(a.Sandbox.Network.Hosts, strings.TrimPrefix(other.URL, "http://"))
-	if r = run(t, c, a, nil); !r.Failed || !strings.Contains(r.Failure, "redirects to another server") || strings.Contains(r.Failure, "/mcp") {
+	if r = run(t, c, a, nil); !r.Failed || !strings.Contains(r.Failure, "redirects to another server") ||
+		strings.Contains(r.Failure, "/mcp") {
 		t.Errorf("%+v", r)
 	}
 	seen.Range(func(k, _ any) bool {
@@ -215,7 +224,9 @@ func TestScope(t *testing.T) {
 		rw.WriteHeader(http.StatusForbidden)
 	}))
 	r := run(t, client(t), w.action(), nil)
-	if !r.Failed || !strings.HasSuffix(r.Failure, `Forbidden: the token lacks a scope: rye auth login --scope "a b"`) || r.Trouble.Status != http.StatusForbidden {
+	if !r.Failed || !strings.HasSuffix(r.Failure,
+		`Forbidden: the token lacks a scope: rye auth login --scope "a b"`) ||
+		r.Trouble.Status != http.StatusForbidden {
 		t.Errorf("%+v", r)
 	}
 }
@@ -248,7 +259,9 @@ func TestHostileHTTP(t *testing.T) {
 		why, ended string
 		status     int
 	}{
-		"status": {func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(500) }, "Internal Server Error", "", 500},
+		"status": {func(rw http.ResponseWriter, _ *http.Request) {
+			rw.WriteHeader(500)
+		}, "Internal Server Error", "", 500},
 		"busy": {func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Retry-After", "7")
 			rw.WriteHeader(429)
@@ -257,7 +270,9 @@ func TestHostileHTTP(t *testing.T) {
 			rw.Header().Set("Location", "file:///etc/passwd")
 			rw.WriteHeader(307)
 		}, `the server redirects to an address of the scheme "file"`, "", 0},
-		"html": {func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "<html>") }, "unsupported content type", "", 0},
+		"html": {func(rw http.ResponseWriter, _ *http.Request) {
+			io.WriteString(rw, "<html>")
+		}, "unsupported content type", "", 0},
 		"no JSON": {func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")
 			io.WriteString(rw, "{")
@@ -271,14 +286,22 @@ func TestHostileHTTP(t *testing.T) {
 			io.WriteString(rw, "data: ")
 			endless(rw, strings.Repeat("x", 1<<16))
 		}, "4194304 bytes", "message", 0},
-		"comments": {func(rw http.ResponseWriter, _ *http.Request) { stream(rw); endless(rw, ": x\n\n") }, "did not answer within 300ms", "timeout", 0},
+		"comments": {func(rw http.ResponseWriter, _ *http.Request) {
+			stream(rw)
+			endless(rw, ": x\n\n")
+		}, "did not answer within 300ms", "timeout", 0},
 		"notices": {func(rw http.ResponseWriter, _ *http.Request) {
 			stream(rw)
 			endless(rw, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
 		}, "did not answer within 300ms", "timeout", 0},
-		"silent":    {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "did not answer within 300ms", "timeout", 0},
-		"no answer": {func(rw http.ResponseWriter, _ *http.Request) { stream(rw); io.WriteString(rw, ": x\n\n") }, "request terminated without response", "", 0},
-		"reset":     {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "no connection: ", "", 0},
+		"silent": {func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		}, "did not answer within 300ms", "timeout", 0},
+		"no answer": {func(rw http.ResponseWriter, _ *http.Request) {
+			stream(rw)
+			io.WriteString(rw, ": x\n\n")
+		}, "request terminated without response", "", 0},
+		"reset": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "no connection: ", "", 0},
 		"deep": {func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")
 			io.WriteString(rw, strings.Repeat("[", 1<<20))
@@ -307,7 +330,8 @@ func TestHostileHTTP(t *testing.T) {
 		Config:  map[string]any{"transport": "http", "url": "http://127.0.0.1:1/?key=canary"},
 		Sandbox: sandbox.Spec{Network: sandbox.Network{Hosts: []string{"127.0.0.1:1"}}},
 	}, nil)
-	if !r.Failed || !strings.Contains(r.Failure, "no connection: ") || strings.Contains(r.Failure, "canary") || !r.Trouble.Undone {
+	if !r.Failed || !strings.Contains(r.Failure, "no connection: ") || strings.Contains(r.Failure, "canary") ||
+		!r.Trouble.Undone {
 		t.Errorf("%+v", r)
 	}
 }

@@ -70,7 +70,8 @@ type trackKey struct{}
 
 func newLines(from io.Reader, to io.WriteCloser, most int64, changed func()) *lines {
 	l := &lines{
-		most: most, changed: changed, to: to, messages: make(chan []byte), out: make(chan []byte, queue), closed: make(chan struct{}),
+		most: most, changed: changed, to: to, messages: make(chan []byte), out: make(chan []byte, queue),
+		closed:  make(chan struct{}),
 		waiting: map[jsonrpc.ID]*track{}, tokens: burst, filled: time.Now(),
 	}
 	go l.receive(bufio.NewReaderSize(from, 64<<10))
@@ -177,7 +178,8 @@ func decode(line []byte, most int64) (jsonrpc.Message, *brokenError) {
 		return nil, &brokenError{fmt.Sprintf(longMessage+"%d bytes", most), true}
 	}
 	no := func(what string) (jsonrpc.Message, *brokenError) {
-		return nil, &brokenError{fmt.Sprintf("its standard output is for messages, and it wrote %s: %q", what, fault.Clip(string(line), 200)), false}
+		return nil, &brokenError{fmt.Sprintf("its standard output is for messages, and it wrote %s: %q", what,
+			fault.Clip(string(line), 200)), false}
 	}
 	if !json.Valid(line) { // which also bounds how deep it nests
 		return no("a line that is not JSON")
@@ -201,7 +203,8 @@ func (l *lines) drops(size int) bool {
 	return !over
 }
 
-// counts reports whether a message is for the session. Answers that were not asked for and too many notifications aren't.
+// counts reports whether a message is for the session. Answers that were not asked for and too many notifications
+// aren't.
 func (l *lines) counts(message jsonrpc.Message) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 
 // client returns a new client, which is closed with the test.
 func client(t testing.TB) *Client {
-	c := &Client{Machine: sandboxtest.Machine(t), HTTP: &httpclient.Client{}, Version: "test", settle: 100 * time.Millisecond}
+	c := &Client{Machine: sandboxtest.Machine(t), HTTP: &httpclient.Client{}, Version: "test",
+		settle: 100 * time.Millisecond}
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -61,8 +62,10 @@ func server(t testing.TB, args ...string) *primitive.Action {
 	dir := sandboxtest.Dir(t)
 	return &primitive.Action{
 		Config: map[string]any{"transport": "stdio", "command": "server", "args": all, "timeout": int64(300)},
-		Env:    []string{mark(t)}, Dir: dir, Scratch: dir, Links: []string{"tool:mcp/t/x", "tool:mcp/servers/t", "tool:r", "tool:p"},
-		Programs: map[string]primitive.Program{"server": {Path: sandboxtest.Self(t)}}, Sandbox: sandbox.Spec{Level: floor.Limits},
+		Env:    []string{mark(t)}, Dir: dir, Scratch: dir,
+		Links:    []string{"tool:mcp/t/x", "tool:mcp/servers/t", "tool:r", "tool:p"},
+		Programs: map[string]primitive.Program{"server": {Path: sandboxtest.Self(t)}},
+		Sandbox:  sandbox.Spec{Level: floor.Limits},
 	}
 }
 

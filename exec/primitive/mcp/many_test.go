@@ -39,7 +39,8 @@ func TestMany(t *testing.T) {
 			t.Errorf("the call %v is left", token)
 			return true
 		})
-		if l := k.peer.(*process).lines; len(l.waiting) > 2 { // the newest revision has a request that waits for notices
+		// the newest revision has a request that waits for notices
+		if l := k.peer.(*process).lines; len(l.waiting) > 2 {
 			t.Errorf("%d requests are left", len(l.waiting))
 		}
 	}

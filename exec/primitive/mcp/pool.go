@@ -59,7 +59,8 @@ type peer interface {
 	enforced() (floor.Level, []string)
 	// stop ends the way and the server, if that was started, and returns when nothing is left.
 	stop(grace time.Duration)
-	// broken stops it, and says how the server broke the protocol or ended, "" if it did neither, and the limit that ended it.
+	// broken stops it, and says how the server broke the protocol or ended, "" if it did neither, and the limit that
+	// ended it.
 	broken() (why, ended string)
 	// started returns the error that nothing was started, after broken; nil if it was.
 	started() error
@@ -75,8 +76,10 @@ type definition struct {
 
 var errClosed = errors.New("the program is ending")
 
-// take returns an open connection for an action. The caller gives it back. An error with a connection says that this one is of no use.
-func (c *Client) take(ctx context.Context, a *primitive.Action, q *request, dial func(changed func()) (peer, error)) (*connection, error) {
+// take returns an open connection for an action. The caller gives it back. An error with a connection says that this
+// one is of no use.
+func (c *Client) take(ctx context.Context, a *primitive.Action, q *request,
+	dial func(changed func()) (peer, error)) (*connection, error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -91,7 +94,8 @@ func (c *Client) take(ctx context.Context, a *primitive.Action, q *request, dial
 		k = nil
 	}
 	if k == nil {
-		k = &connection{client: c, key: q.key, ready: make(chan struct{}), listing: make(chan struct{}, 1), tokens: maxListings, filled: time.Now()}
+		k = &connection{client: c, key: q.key, ready: make(chan struct{}), listing: make(chan struct{}, 1),
+			tokens: maxListings, filled: time.Now()}
 		k.stale.Store(true)
 		p, err := dial(func() { k.stale.Store(true) })
 		if err != nil {
@@ -123,7 +127,8 @@ func (c *Client) take(ctx context.Context, a *primitive.Action, q *request, dial
 // open makes the connection ready.
 func (k *connection) open() {
 	defer close(k.ready)
-	ctx, stop := context.WithTimeoutCause(context.Background(), handshake, fmt.Errorf("it did not answer within %s", handshake))
+	ctx, stop := context.WithTimeoutCause(context.Background(), handshake,
+		fmt.Errorf("it did not answer within %s", handshake))
 	defer stop()
 	client := mcp.NewClient(&mcp.Implementation{Name: "rye", Version: k.client.Version}, &mcp.ClientOptions{
 		Capabilities:                &mcp.ClientCapabilities{},

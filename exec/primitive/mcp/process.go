@@ -66,7 +66,8 @@ func (c *Client) start(a *primitive.Action, command proc.Command, most int64, ch
 	}
 	from, out := io.Pipe()
 	ctx, kill := context.WithCancel(context.Background())
-	p := &process{lines: newLines(from, to, most, changed), kill: kill, errs: new(tail), over: make(chan struct{}), level: a.Sandbox.Level, held: func() {}}
+	p := &process{lines: newLines(from, to, most, changed), kill: kill, errs: new(tail), over: make(chan struct{}),
+		level: a.Sandbox.Level, held: func() {}}
 	if a.Hold != nil {
 		p.held = a.Hold()
 	}
@@ -90,7 +91,8 @@ func (c *Client) start(a *primitive.Action, command proc.Command, most int64, ch
 	return p, nil
 }
 
-// lenient takes what a server writes after nothing reads it any more: that is no error of the run, which is being ended.
+// lenient takes what a server writes after nothing reads it any more: that is no error of the run, which is being
+// ended.
 type lenient struct{ *io.PipeWriter }
 
 func (w lenient) Write(b []byte) (int, error) {

@@ -53,7 +53,8 @@ func (c *Client) remote(a *primitive.Action, q *request) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &remote{guard: guard, header: http.Header{}, agent: "rye/" + c.Version, most: q.message, means: "network:hosts", tokens: burst, filled: time.Now()}
+	r := &remote{guard: guard, header: http.Header{}, agent: "rye/" + c.Version, most: q.message,
+		means: "network:hosts", tokens: burst, filled: time.Now()}
 	if a.Sandbox.Network.All {
 		r.means = "network:public"
 	}
@@ -63,7 +64,8 @@ func (c *Client) remote(a *primitive.Action, q *request) (*remote, error) {
 		if !ok {
 			return nil, fmt.Errorf("the header %q must be a string, not %T", name, v)
 		}
-		if key := http.CanonicalHeaderKey(name); strings.HasPrefix(key, "Mcp-") || key == "Accept" || key == "Content-Type" || key == "Last-Event-Id" {
+		if key := http.CanonicalHeaderKey(name); strings.HasPrefix(key, "Mcp-") || key == "Accept" ||
+			key == "Content-Type" || key == "Last-Event-Id" {
 			return nil, fmt.Errorf("the header %q can't be set: it is the protocol's", name)
 		}
 		if err := httpclient.SetHeader(r.header, name, text); err != nil {

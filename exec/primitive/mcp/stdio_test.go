@@ -37,7 +37,8 @@ func TestPrimitive(t *testing.T) {
 			return call(t, "fail", map[string]any{"text": reason})
 		},
 		Stream: func(t testing.TB, n int) (*primitive.Action, []byte) {
-			return call(t, "print", map[string]any{"bytes": n}), []byte(strings.TrimSuffix(mcptest.Text(n), "\n") + "\n")
+			return call(t, "print", map[string]any{"bytes": n}),
+				[]byte(strings.TrimSuffix(mcptest.Text(n), "\n") + "\n")
 		},
 		Forever: func(t testing.TB) primitivetest.Endless {
 			dir := sandboxtest.Dir(t)
@@ -164,10 +165,12 @@ func TestAnnounced(t *testing.T) {
 	c := client(t)
 	r := run(t, c, server(t), nil)
 	v, _ := r.Value.(map[string]any)
-	if r.Failed || v["instructions"] != "Call echo." || v["protocol"] == "" || len(list(v, "prompts")) != 1 || len(list(v, "resources")) != 1 || len(list(v, "resource_templates")) != 1 {
+	if r.Failed || v["instructions"] != "Call echo." || v["protocol"] == "" || len(list(v, "prompts")) != 1 ||
+		len(list(v, "resources")) != 1 || len(list(v, "resource_templates")) != 1 {
 		t.Fatalf("%+v", r)
 	}
-	if want := map[string]any{"name": "mcptest", "title": "A server for tests", "version": "1.2.3"}; !reflect.DeepEqual(v["server"], want) {
+	if want := map[string]any{"name": "mcptest", "title": "A server for tests",
+		"version": "1.2.3"}; !reflect.DeepEqual(v["server"], want) {
 		t.Errorf("%v", v["server"])
 	}
 	for _, tool := range list(v, "tools") {
@@ -186,8 +189,9 @@ func TestHostile(t *testing.T) {
 		why, ended string
 		again      bool // the server serves another call
 	}{
-		"dies":     {why: "failed during the call: it ended with status 3: out of cheese"},
-		"babbles":  {why: `its standard output is for messages, and it wrote a line that is not JSON: "Server ready! \x1b[2J"`},
+		"dies": {why: "failed during the call: it ended with status 3: out of cheese"},
+		"babbles": {
+			why: `its standard output is for messages, and it wrote a line that is not JSON: "Server ready! \x1b[2J"`},
 		"no-rpc":   {why: "it wrote JSON that is not a message"},
 		"half":     {why: "it wrote a line that is not JSON"},
 		"batch":    {why: "it wrote JSON that is not a message"},
@@ -225,7 +229,8 @@ func TestHostile(t *testing.T) {
 					a.Sandbox.Limits.Wall = 100 * time.Millisecond
 				}
 				r, err := c.Run(t.Context(), a, nil)
-				if err != nil || r.Failed != (want.why != "") || r.Ended != want.ended || !strings.Contains(r.Failure, want.why) || strings.Contains(r.Failure, "\x1b") {
+				if err != nil || r.Failed != (want.why != "") || r.Ended != want.ended ||
+					!strings.Contains(r.Failure, want.why) || strings.Contains(r.Failure, "\x1b") {
 					t.Errorf("%+v, %v; want %q, %q", r, err, want.why, want.ended)
 				}
 				if !r.Failed && r.Value != "good" {
@@ -262,7 +267,8 @@ func TestChanged(t *testing.T) {
 		if refused == nil {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		if refused.Code != fault.LockMismatch || refused.Details["expected"] != before["echo"] || refused.Details["found"] == before["echo"] || refused.Details["server"] != "tool:mcp/servers/t" {
+		if refused.Code != fault.LockMismatch || refused.Details["expected"] != before["echo"] ||
+			refused.Details["found"] == before["echo"] || refused.Details["server"] != "tool:mcp/servers/t" {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		if !slices.Equal(refused.Hint, []string{"rye mcp refresh t"}) {
@@ -270,11 +276,13 @@ func TestChanged(t *testing.T) {
 		}
 		break
 	}
-	if r := run(t, c, calling(t, before["count"], "count", nil, args...), nil); r.Failed || r.Value.(map[string]any)["calls"] != 2.0 {
+	if r := run(t, c, calling(t, before["count"], "count", nil, args...), nil); r.Failed ||
+		r.Value.(map[string]any)["calls"] != 2.0 {
 		t.Errorf("%+v", r)
 	}
 	_, err := c.Run(t.Context(), calling(t, before["echo"], "echo", nil, "-without", "echo"), nil)
-	if e, _ := fault.Find(err); e == nil || e.Code != fault.LockMismatch || !strings.Contains(e.Text, `has no tool "echo" any more`) {
+	if e, _ := fault.Find(err); e == nil || e.Code != fault.LockMismatch ||
+		!strings.Contains(e.Text, `has no tool "echo" any more`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -373,7 +381,8 @@ func TestCancelBeside(t *testing.T) {
 	c := client(t)
 	dir := sandboxtest.Dir(t)
 	wait := func(name string) *primitive.Action {
-		a := calling(t, d["wait"], "wait", map[string]any{"path": filepath.Join(dir, name), "polite": name == "polite"})
+		a := calling(t, d["wait"], "wait", map[string]any{"path": filepath.Join(dir, name),
+			"polite": name == "polite"})
 		a.Sandbox.Write, a.Dir = []string{dir}, dir
 		return a
 	}
@@ -440,7 +449,8 @@ func TestValues(t *testing.T) {
 	d := definitions(t)
 	c := client(t)
 	for text, want := range map[string]any{
-		"hello": "hello", "": "", ` {"a": 1} `: map[string]any{"a": 1.0}, "[1": "[1", `{"a":1,"a":2}`: `{"a":1,"a":2}`, "null": nil, "  spaces\n": "  spaces\n",
+		"hello": "hello", "": "", ` {"a": 1} `: map[string]any{"a": 1.0}, "[1": "[1", `{"a":1,"a":2}`: `{"a":1,"a":2}`,
+		"null": nil, "  spaces\n": "  spaces\n",
 	} {
 		r := run(t, c, calling(t, d["echo"], "echo", map[string]any{"text": text}), nil)
 		if r.Failed || !reflect.DeepEqual(r.Value, want) {
@@ -457,7 +467,8 @@ func TestValues(t *testing.T) {
 	for _, p := range parts {
 		kinds = append(kinds, p.(map[string]any)["type"].(string))
 	}
-	if want := []string{"text", "image", "audio", "resource_link", "resource"}; r.Failed || !slices.Equal(kinds, want) {
+	if want := []string{"text", "image", "audio", "resource_link", "resource"}; r.Failed ||
+		!slices.Equal(kinds, want) {
 		t.Errorf("%+v", r)
 	}
 	// A limit of the call holds where the connection's is larger.
@@ -483,8 +494,10 @@ func TestAnnouncements(t *testing.T) {
 		"deeper":  {"", "its definition is invalid"},
 		"none":    {"", `has no tool "echo" any more`},
 		"refuses": {"answered with the error -32603: no list today", "answered with the error -32603: no list today"},
-		"list":    {"the answer is malformed: tools has another type", "the answer is malformed: tools has another type"},
-		"number":  {"the answer is malformed: tools.0.name has another type", "the answer is malformed: tools.0.name has another type"},
+		"list": {"the answer is malformed: tools has another type",
+			"the answer is malformed: tools has another type"},
+		"number": {"the answer is malformed: tools.0.name has another type",
+			"the answer is malformed: tools.0.name has another type"},
 	} {
 		c := client(t)
 		r := run(t, c, server(t, "hostile", name), nil)
@@ -498,7 +511,8 @@ func TestAnnouncements(t *testing.T) {
 		}
 		r, err := c.Run(t.Context(), calling(t, d, "echo", nil, "hostile", name), nil)
 		switch {
-		case want.shown == "" && (fault.CodeOf(err) != fault.LockMismatch || !strings.Contains(err.Error(), want.called)):
+		case want.shown == "" && (fault.CodeOf(err) != fault.LockMismatch ||
+			!strings.Contains(err.Error(), want.called)):
 			t.Errorf("%s: %+v, %v", name, r, err)
 		case want.shown != "" && (err != nil || !strings.Contains(r.Failure, want.called)):
 			t.Errorf("%s: %+v, %v", name, r, err)

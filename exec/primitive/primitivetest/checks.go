@@ -19,7 +19,8 @@ import (
 
 // values are of all kinds that JSON has, and such as trip those who put texts together.
 var values = []any{
-	nil, true, false, int64(0), int64(-7), int64(1<<53 - 1), 1.5, "", "text", " spaces\tand\nlines ", "ünï ✓ \U0001F600", `"quoted" \ {x} ${HOME} $(id)`,
+	nil, true, false, int64(0), int64(-7), int64(1<<53 - 1), 1.5, "", "text", " spaces\tand\nlines ",
+	"ünï ✓ \U0001F600", `"quoted" \ {x} ${HOME} $(id)`,
 	[]any{}, []any{int64(1), "two", nil}, map[string]any{}, map[string]any{"a": map[string]any{"b": []any{true}}},
 	strings.Repeat("long ", 20_000),
 }
@@ -95,7 +96,8 @@ func (s *suite) stream() error {
 		}
 		got := to.got[primitive.Stdout].Bytes()
 		if len(want) < n || !bytes.Equal(got, want) {
-			return fmt.Errorf("%d bytes were sent, of at least %d, and %d came; the first that is another is at %d", len(want), n, len(got), differ(got, want))
+			return fmt.Errorf("%d bytes were sent, of at least %d, and %d came; the first that is another is at %d",
+				len(want), n, len(got), differ(got, want))
 		}
 	}
 	return nil

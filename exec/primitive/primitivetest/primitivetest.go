@@ -10,7 +10,8 @@
 //	stream     what is sent comes to the sink whole, in its order, from one goroutine at a time, and not after Run
 //	sink       an error of the sink ends the action, and is no error of Run: something has happened
 //	wrong      what can't be done is an error, and nothing happened
-//	cancel     the end of the context ends what runs, before it has begun and while it runs, and nothing is left of it
+//	cancel     the end of the context ends what runs, before it has begun and while it runs, and nothing is left of
+//	           it
 //	deadline   so does the time that it has
 //	output     so does more output than it may have, and the sink gets no more than that
 //	together   64 actions at once, 16 with -short, are as many times one action
@@ -77,8 +78,10 @@ type check struct {
 }
 
 var checks = []check{
-	{"value", (*suite).value}, {"answer", (*suite).answer}, {"stream", (*suite).stream}, {"sink", (*suite).sink}, {"wrong", (*suite).wrong},
-	{"cancel", (*suite).cancel}, {"deadline", (*suite).deadline}, {"output", (*suite).output}, {"together", (*suite).together},
+	{"value", (*suite).value}, {"answer", (*suite).answer}, {"stream", (*suite).stream}, {"sink", (*suite).sink},
+	{"wrong", (*suite).wrong},
+	{"cancel", (*suite).cancel}, {"deadline", (*suite).deadline}, {"output", (*suite).output},
+	{"together", (*suite).together},
 	{"tries", (*suite).tries}, {"optional", (*suite).optional},
 }
 

@@ -247,7 +247,9 @@ func subject(flaw string) Subject {
 	}
 	return Subject{
 		Primitive: fixed{p},
-		Value:     func(_ testing.TB, v any) *primitive.Action { return action(map[string]any{"do": "value", "value": v}) },
+		Value: func(_ testing.TB, v any) *primitive.Action {
+			return action(map[string]any{"do": "value", "value": v})
+		},
 		Fails: func(_ testing.TB, reason string) *primitive.Action {
 			return action(map[string]any{"do": "fail", "reason": reason})
 		},
@@ -353,7 +355,8 @@ func TestFlaws(t *testing.T) {
 // What is wrong with every run is found by every check that runs something.
 func TestEverywhere(t *testing.T) {
 	for flaw, unless := range map[string][]string{
-		"changes the configuration": {"optional"}, "refuses everything": {"optional", "wrong"}, "fails always": {"optional", "answer"},
+		"changes the configuration": {"optional"}, "refuses everything": {"optional", "wrong"},
+		"fails always": {"optional", "answer"},
 	} {
 		for _, c := range checks {
 			s := subject(flaw)
@@ -399,14 +402,18 @@ func TestLeaks(t *testing.T) {
 			giveBack()
 		}
 		s.patience = patience
-		if !s.until(func() bool { u := using(t); return u.goroutines <= before.goroutines && u.files <= before.files }) {
+		if !s.until(func() bool {
+			u := using(t)
+			return u.goroutines <= before.goroutines && u.files <= before.files
+		}) {
 			t.Error("what the test has kept is still there")
 		}
 	}
 }
 
 func TestDiffer(t *testing.T) {
-	if differ([]byte("abc"), []byte("abd")) != 2 || differ([]byte("ab"), []byte("abd")) != 2 || !bytes.Equal(text(3), []byte{0, 1, 2}) {
+	if differ([]byte("abc"), []byte("abd")) != 2 || differ([]byte("ab"), []byte("abd")) != 2 ||
+		!bytes.Equal(text(3), []byte{0, 1, 2}) {
 		t.Error("texts differ elsewhere")
 	}
 }

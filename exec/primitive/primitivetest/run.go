@@ -129,7 +129,8 @@ func (s *suite) ok(a *primitive.Action, to *sink) (*primitive.Result, error) {
 	case err != nil:
 		return nil, err
 	case r.Failed:
-		return nil, fmt.Errorf("it failed: %q, ended by %q, status %d, signal %q", r.Failure, r.Ended, r.Exit, r.Signal)
+		return nil, fmt.Errorf("it failed: %q, ended by %q, status %d, signal %q", r.Failure, r.Ended, r.Exit,
+			r.Signal)
 	case to.wrong.Load() != nil:
 		return nil, *to.wrong.Load()
 	}

@@ -48,33 +48,59 @@ func TestRetry(t *testing.T) {
 		tries   int64
 		failure string
 	}{
-		"works at once":            {three, nil, []*primitive.Result{ok}, "[]", 1, ""},
-		"works at last":            {three, nil, []*primitive.Result{fails(503), fails(429), ok}, "[1s 2s]", 3, ""},
-		"never works":              {three, nil, []*primitive.Result{fails(503)}, "[1s 2s]", 3, "after 3 tries: it said no"},
-		"isn't worth it":           {three, nil, []*primitive.Result{fails(404)}, "[]", 1, "it said no"},
-		"isn't worth it any more":  {three, nil, []*primitive.Result{fails(502), fails(401)}, "[1s]", 2, "after 2 tries: it said no"},
-		"isn't safe":               {three, nil, []*primitive.Result{once}, "[]", 1, "it said no"},
-		"safe as nothing happened": {three, nil, []*primitive.Result{with(fails(503), func(r *primitive.Result) { r.Trouble = &primitive.Trouble{Status: 429, Undone: true} }), ok}, "[1s]", 2, ""},
-		"safe as it is pure":       {three, func(a *primitive.Action) { a.Pure = true }, []*primitive.Result{once, ok}, "[1s]", 2, ""},
-		"safe as it says":          {config{"max_attempts": 2.0, "idempotent": true}, nil, []*primitive.Result{once, ok}, "[1s]", 2, ""},
-		"nothing is known":         {three, nil, []*primitive.Result{untold, ok}, "[]", 1, "connection refused"},
-		"only its words are known": {config{"max_attempts": int64(2), "idempotent": true}, nil, []*primitive.Result{untold, ok}, "[1s]", 2, ""},
-		"timeout":                  {three, nil, []*primitive.Result{ended("timeout"), ok}, "[1s]", 2, ""},
-		"cancelled":                {three, nil, []*primitive.Result{ended("cancelled"), ok}, "[]", 1, "it said no"},
-		"too much output":          {three, nil, []*primitive.Result{ended("output"), ok}, "[]", 1, "it said no"},
-		"the other side says":      {three, nil, []*primitive.Result{with(fails(503), func(r *primitive.Result) { r.Trouble.After = 7 * time.Second }), ok}, "[7s]", 2, ""},
+		"works at once": {three, nil, []*primitive.Result{ok}, "[]", 1, ""},
+		"works at last": {three, nil, []*primitive.Result{fails(503), fails(429), ok}, "[1s 2s]", 3, ""},
+		"never works": {three, nil, []*primitive.Result{fails(503)}, "[1s 2s]", 3,
+			"after 3 tries: it said no"},
+		"isn't worth it": {three, nil, []*primitive.Result{fails(404)}, "[]", 1, "it said no"},
+		"isn't worth it any more": {three, nil, []*primitive.Result{fails(502), fails(401)}, "[1s]", 2,
+			"after 2 tries: it said no"},
+		"isn't safe": {three, nil, []*primitive.Result{once}, "[]", 1, "it said no"},
+		"safe as nothing happened": {three, nil, []*primitive.Result{with(fails(503), func(r *primitive.Result) {
+			r.Trouble = &primitive.Trouble{Status: 429, Undone: true}
+		}), ok}, "[1s]", 2, ""},
+		"safe as it is pure": {three, func(a *primitive.Action) {
+			a.Pure = true
+		}, []*primitive.Result{once, ok}, "[1s]", 2, ""},
+		"safe as it says": {config{"max_attempts": 2.0, "idempotent": true}, nil,
+			[]*primitive.Result{once, ok}, "[1s]", 2, ""},
+		"nothing is known": {three, nil, []*primitive.Result{untold, ok}, "[]", 1, "connection refused"},
+		"only its words are known": {config{"max_attempts": int64(2), "idempotent": true}, nil,
+			[]*primitive.Result{untold, ok}, "[1s]", 2, ""},
+		"timeout":         {three, nil, []*primitive.Result{ended("timeout"), ok}, "[1s]", 2, ""},
+		"cancelled":       {three, nil, []*primitive.Result{ended("cancelled"), ok}, "[]", 1, "it said no"},
+		"too much output": {three, nil, []*primitive.Result{ended("output"), ok}, "[]", 1, "it said no"},
+		"the other side says": {three, nil, []*primitive.Result{with(fails(503), func(r *primitive.Result) {
+			r.Trouble.After = 7 * time.Second
+		}), ok}, "[7s]", 2, ""},
 		"it says so in vain": {
 			config{"max_attempts": int64(3), "first": int64(2)}, nil,
-			[]*primitive.Result{with(fails(503), func(r *primitive.Result) { r.Trouble.After = 61 * time.Second }), ok}, "[]", 1, "it said no",
+			[]*primitive.Result{with(fails(503), func(r *primitive.Result) {
+				r.Trouble.After = 61 * time.Second
+			}), ok}, "[]", 1, "it said no",
 		},
-		"own waits":         {config{"max_attempts": int64(5), "first": 0.5, "longest": int64(3)}, nil, []*primitive.Result{fails(503)}, "[500ms 1s 2s 3s]", 5, "after 5 tries: it said no"},
-		"own, but told":     {config{"max_attempts": int64(2), "first": 0.5}, nil, []*primitive.Result{with(fails(429), func(r *primitive.Result) { r.Trouble.After = 7 * time.Second }), ok}, "[7s]", 2, ""},
-		"even waits":        {config{"max_attempts": int64(4), "backoff": "linear", "first": 0.5}, nil, []*primitive.Result{fails(503)}, "[500ms 500ms 500ms]", 4, "after 4 tries: it said no"},
-		"jitter":            {config{"max_attempts": int64(3), "jitter": 0.5}, nil, []*primitive.Result{fails(503)}, "[1.25s 2.5s]", 3, "after 3 tries: it said no"},
-		"no time":           {config{"max_attempts": int64(9)}, func(a *primitive.Action) { a.Sandbox.Limits.Wall = 10 * time.Second }, []*primitive.Result{fails(503)}, "[1s 2s 4s]", 4, "after 4 tries: it said no"},
-		"the chain's time":  {config{"max_attempts": int64(9)}, func(a *primitive.Action) { a.Config["timeout"] = 2.5 }, []*primitive.Result{fails(503)}, "[1s]", 2, "after 2 tries: it said no"},
-		"of the primitive":  {nil, func(a *primitive.Action) { a.Config[retry] = config{"max_attempts": int64(99)} }, []*primitive.Result{fails(429)}, "[1s 2s 4s 8s 16s]", 6, "after 6 tries: it said no"},
-		"only once by that": {nil, func(a *primitive.Action) { a.Config[retry] = config{} }, []*primitive.Result{fails(429)}, "[]", 1, "it said no"},
+		"own waits": {config{"max_attempts": int64(5), "first": 0.5, "longest": int64(3)}, nil,
+			[]*primitive.Result{fails(503)}, "[500ms 1s 2s 3s]", 5, "after 5 tries: it said no"},
+		"own, but told": {config{"max_attempts": int64(2), "first": 0.5}, nil,
+			[]*primitive.Result{with(fails(429), func(r *primitive.Result) {
+				r.Trouble.After = 7 * time.Second
+			}), ok}, "[7s]", 2, ""},
+		"even waits": {config{"max_attempts": int64(4), "backoff": "linear", "first": 0.5}, nil,
+			[]*primitive.Result{fails(503)}, "[500ms 500ms 500ms]", 4, "after 4 tries: it said no"},
+		"jitter": {config{"max_attempts": int64(3), "jitter": 0.5}, nil, []*primitive.Result{fails(503)},
+			"[1.25s 2.5s]", 3, "after 3 tries: it said no"},
+		"no time": {config{"max_attempts": int64(9)}, func(a *primitive.Action) {
+			a.Sandbox.Limits.Wall = 10 * time.Second
+		}, []*primitive.Result{fails(503)}, "[1s 2s 4s]", 4, "after 4 tries: it said no"},
+		"the chain's time": {config{"max_attempts": int64(9)}, func(a *primitive.Action) {
+			a.Config["timeout"] = 2.5
+		}, []*primitive.Result{fails(503)}, "[1s]", 2, "after 2 tries: it said no"},
+		"of the primitive": {nil, func(a *primitive.Action) {
+			a.Config[retry] = config{"max_attempts": int64(99)}
+		}, []*primitive.Result{fails(429)}, "[1s 2s 4s 8s 16s]", 6, "after 6 tries: it said no"},
+		"only once by that": {nil, func(a *primitive.Action) {
+			a.Config[retry] = config{}
+		}, []*primitive.Result{fails(429)}, "[]", 1, "it said no"},
 	} {
 		w := newWorld(script(c.answers...))
 		a := action(nil)
@@ -85,14 +111,16 @@ func TestRetry(t *testing.T) {
 			c.edit(a)
 		}
 		r := w.run(t, a)
-		if got := fmt.Sprint(w.waited); got != c.waited || r.Usage["attempts"] != c.tries || w.calls != int(c.tries) || r.Failure != c.failure || r.Failed != (c.failure != "") {
+		if got := fmt.Sprint(w.waited); got != c.waited || r.Usage["attempts"] != c.tries || w.calls != int(c.tries) ||
+			r.Failure != c.failure || r.Failed != (c.failure != "") {
 			t.Errorf("%s: waited %s, %+v after %d", name, got, r, w.calls)
 		}
 		var all time.Duration
 		for _, d := range w.waited {
 			all += d
 		}
-		if r.Usage["waited_ms"] != all.Milliseconds() || r.Usage["wall_ms"] != 5*c.tries+all.Milliseconds() || r.Usage["max_rss"] != 7 {
+		if r.Usage["waited_ms"] != all.Milliseconds() || r.Usage["wall_ms"] != 5*c.tries+all.Milliseconds() ||
+			r.Usage["max_rss"] != 7 {
 			t.Errorf("%s: used %v", name, r.Usage)
 		}
 		told := 0
@@ -101,7 +129,8 @@ func TestRetry(t *testing.T) {
 				told++
 			}
 		}
-		if no := strings.Contains(fmt.Sprint(r.Applied), "no time"); told != len(w.waited) && !(no && told == len(w.waited)+1) {
+		if no := strings.Contains(fmt.Sprint(r.Applied), "no time"); told != len(w.waited) &&
+			!(no && told == len(w.waited)+1) {
 			t.Errorf("%s: told %q", name, r.Applied)
 		}
 	}
@@ -114,7 +143,8 @@ func TestMaxRetries(t *testing.T) {
 patterns: [{id: x, category: quota, retryable: true, match: {path: status_code, value: 500}, retry_policy: {type: fixed, delay: 3, max_retries: 2}}]
 default: {category: permanent, retryable: false}
 `)
-	if r := w.run(t, action(config{"retry": config{"max_attempts": int64(9)}})); r.Usage["attempts"] != 3 || fmt.Sprint(w.waited) != "[3s 3s]" {
+	if r := w.run(t, action(config{"retry": config{"max_attempts": int64(9)}})); r.Usage["attempts"] != 3 ||
+		fmt.Sprint(w.waited) != "[3s 3s]" {
 		t.Errorf("%+v, %v", r, w.waited)
 	}
 }
@@ -129,7 +159,8 @@ func TestEnds(t *testing.T) {
 		return fails(503), nil
 	})
 	three := config{"retry": config{"max_attempts": int64(3)}}
-	if r, err := w.Run(ctx, action(three), nil); err != nil || r.Ended != "" || r.Failure != "after 2 tries: it said no" {
+	if r, err := w.Run(ctx, action(three), nil); err != nil || r.Ended != "" ||
+		r.Failure != "after 2 tries: it said no" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := w.Run(ctx, action(three), nil); !errors.Is(err, context.Canceled) || w.calls != 2 {
@@ -143,7 +174,8 @@ func TestEnds(t *testing.T) {
 		cancel()
 		return (&Primitive{}).sleep(ctx, d)
 	}
-	if r, err := w.Run(ctx, action(config{"retry": config{"max_attempts": int64(3), "jitter": 1.0}}), nil); err != nil || r.Ended != "cancelled" || r.Failure != "cancelled" || w.calls != 1 {
+	if r, err := w.Run(ctx, action(config{"retry": config{"max_attempts": int64(3), "jitter": 1.0}}),
+		nil); err != nil || r.Ended != "cancelled" || r.Failure != "cancelled" || w.calls != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if err := (&Primitive{}).sleep(t.Context(), time.Millisecond); err != nil {
@@ -156,7 +188,8 @@ func TestEnds(t *testing.T) {
 		}
 		return nil, errWrong
 	})
-	if r := w.run(t, action(three)); !r.Failed || r.Failure != "it said no; then it can't be done" || r.Usage["attempts"] != 1 {
+	if r := w.run(t, action(three)); !r.Failed || r.Failure != "it said no; then it can't be done" ||
+		r.Usage["attempts"] != 1 {
 		t.Errorf("%+v", r)
 	}
 	if _, err := w.Run(t.Context(), action(three), nil); !errors.Is(err, errWrong) {
@@ -169,7 +202,8 @@ func TestEnds(t *testing.T) {
 	// Rules are read only if they are needed.
 	w = newWorld(script(gives("x")))
 	w.Rules = nil
-	if r := w.run(t, action(config{"timeout": config{"each": int64(1)}, "fallback": config{"value": nil}})); r.Value != "x" || len(r.Applied) != 0 {
+	if r := w.run(t, action(config{"timeout": config{"each": int64(1)},
+		"fallback": config{"value": nil}})); r.Value != "x" || len(r.Applied) != 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -182,7 +216,8 @@ func TestOver(t *testing.T) {
 		w.pass(time.Hour)
 		return late(ctx, d)
 	}
-	if r := w.run(t, action(config{"retry": config{"max_attempts": int64(3)}})); w.calls != 1 || r.Failure != "it said no" {
+	if r := w.run(t, action(config{"retry": config{"max_attempts": int64(3)}})); w.calls != 1 ||
+		r.Failure != "it said no" {
 		t.Errorf("%+v after %d calls", r, w.calls)
 	}
 }
@@ -197,7 +232,8 @@ func TestTimeout(t *testing.T) {
 		{config{"timeout": config{"each": int64(20)}}, 0, "[20s]"},
 		{config{"timeout": config{"each": int64(90)}}, 0, "[1m0s]"},
 		{config{"retry": config{"max_attempts": int64(3)}}, 25 * time.Second, "[1m0s 34s 7s]"},
-		{config{"retry": config{"max_attempts": int64(5)}, "timeout": config{"each": int64(20)}}, 25 * time.Second, "[20s 20s 7s]"},
+		{config{"retry": config{"max_attempts": int64(5)}, "timeout": config{"each": int64(20)}}, 25 * time.Second,
+			"[20s 20s 7s]"},
 	} {
 		var w *world
 		w = newWorld(func(int, *primitive.Action, primitive.Sink) (*primitive.Result, error) {
@@ -219,24 +255,31 @@ type deaf struct {
 
 func (d *deaf) Drops(s primitive.Stream) bool { return s == d.to }
 
-// TestPassedOn: after standard output was passed on there is no other try, with a sink or without; after standard error, or
-// output that the sink drops, there is.
+// TestPassedOn: after standard output was passed on there is no other try, with a sink or without; after standard
+// error, or output that the sink drops, there is.
 func TestPassedOn(t *testing.T) {
 	out, stderr := primitive.Stdout, primitive.Stderr
 	for name, c := range map[string]struct {
 		to    func() primitive.Sink
 		tries map[primitive.Stream]int
 	}{
-		"no sink":                {func() primitive.Sink { return nil }, map[primitive.Stream]int{out: 1, stderr: 2}},
-		"a sink":                 {func() primitive.Sink { return new(sink) }, map[primitive.Stream]int{out: 1, stderr: 2}},
-		"drops standard output":  {func() primitive.Sink { return &deaf{to: out} }, map[primitive.Stream]int{out: 2, stderr: 2}},
-		"drops the other stream": {func() primitive.Sink { return &deaf{to: stderr} }, map[primitive.Stream]int{out: 1, stderr: 2}},
+		"no sink": {func() primitive.Sink { return nil }, map[primitive.Stream]int{out: 1, stderr: 2}},
+		"a sink": {func() primitive.Sink {
+			return new(sink)
+		}, map[primitive.Stream]int{out: 1, stderr: 2}},
+		"drops standard output": {func() primitive.Sink {
+			return &deaf{to: out}
+		}, map[primitive.Stream]int{out: 2, stderr: 2}},
+		"drops the other stream": {func() primitive.Sink {
+			return &deaf{to: stderr}
+		}, map[primitive.Stream]int{out: 1, stderr: 2}},
 	} {
 		for stream, tries := range c.tries {
 			w := newWorld(func(_ int, _ *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
 				return fails(503), to.Emit(stream, []byte("x"))
 			})
-			r, err := w.Run(t.Context(), action(config{"retry": config{"max_attempts": int64(2)}, "fallback": config{"value": "instead"}}), c.to())
+			r, err := w.Run(t.Context(), action(config{"retry": config{"max_attempts": int64(2)},
+				"fallback": config{"value": "instead"}}), c.to())
 			if err != nil || w.calls != tries || r.Failed != (tries == 1) || (r.Value == "instead") != (tries == 2) {
 				t.Errorf("%s, %d: %d calls, %+v, %v", name, stream, w.calls, r, err)
 			}
@@ -254,15 +297,19 @@ func TestFallback(t *testing.T) {
 		more   config
 		want   bool
 	}{
-		"it works":        {gives("x"), nil, nil, false},
-		"it fails":        {fails(404), nil, nil, true},
-		"after tries":     {fails(503), nil, config{"retry": config{"max_attempts": int64(3)}}, true},
-		"timeout":         {with(fails(0), func(r *primitive.Result) { r.Ended, r.Signal, r.Exit = "timeout", "killed", -1 }), nil, nil, true},
+		"it works":    {gives("x"), nil, nil, false},
+		"it fails":    {fails(404), nil, nil, true},
+		"after tries": {fails(503), nil, config{"retry": config{"max_attempts": int64(3)}}, true},
+		"timeout": {with(fails(0), func(r *primitive.Result) {
+			r.Ended, r.Signal, r.Exit = "timeout", "killed", -1
+		}), nil, nil, true},
 		"cancelled":       {with(fails(0), func(r *primitive.Result) { r.Ended = "cancelled" }), nil, nil, false},
 		"too much memory": {with(fails(0), func(r *primitive.Result) { r.Ended = "memory" }), nil, nil, false},
 		"refused":         {nil, errWrong, nil, false},
 	} {
-		w := newWorld(func(int, *primitive.Action, primitive.Sink) (*primitive.Result, error) { return c.answer, c.err })
+		w := newWorld(func(int, *primitive.Action, primitive.Sink) (*primitive.Result, error) {
+			return c.answer, c.err
+		})
 		resilience := config{"fallback": fallback}
 		for name, v := range c.more {
 			resilience[name] = v
@@ -278,7 +325,8 @@ func TestFallback(t *testing.T) {
 		if got := r.Usage["fallback"] == 1; got != c.want {
 			t.Errorf("%s: %+v", name, r)
 		}
-		if c.want && (r.Failed || r.Failure != "" || r.Ended != "" || r.Signal != "" || r.Exit != 0 || !reflect.DeepEqual(r.Value, any(value)) || to.got != "o:{\"items\":[]}\n ") {
+		if c.want && (r.Failed || r.Failure != "" || r.Ended != "" || r.Signal != "" || r.Exit != 0 ||
+			!reflect.DeepEqual(r.Value, any(value)) || to.got != "o:{\"items\":[]}\n ") {
 			t.Errorf("%s: %+v, %q", name, r, to.got)
 		}
 		if c.want && !slices.Contains(r.Applied, "fallback: it failed, so its value was used") {
@@ -286,7 +334,8 @@ func TestFallback(t *testing.T) {
 		}
 	}
 	w := newWorld(script(fails(404)))
-	if r, err := w.Run(t.Context(), action(config{"fallback": config{"value": nil}}), &sink{enough: 1}); err != nil || r.Ended != "cancelled" || !strings.Contains(r.Failure, "enough") {
+	if r, err := w.Run(t.Context(), action(config{"fallback": config{"value": nil}}), &sink{enough: 1}); err != nil ||
+		r.Ended != "cancelled" || !strings.Contains(r.Failure, "enough") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := w.Run(t.Context(), action(config{"fallback": config{"value": func() {}}}), nil); err == nil {
@@ -327,7 +376,8 @@ func TestCache(t *testing.T) {
 	}
 	r.Value.(config)["n"] = "changed"
 	for range 2 {
-		if n, told, r = ask(pure("x", set)); n != 1 || told != "o:ab " || r.Usage["cached"] != 1 || len(r.Usage) != 1 || r.Level == 0 {
+		if n, told, r = ask(pure("x", set)); n != 1 || told != "o:ab " || r.Usage["cached"] != 1 ||
+			len(r.Usage) != 1 || r.Level == 0 {
 			t.Errorf("%d %q %+v", n, told, r)
 		}
 		r.Value.(config)["n"], r.Enforced[0] = "changed", "changed"
@@ -375,7 +425,8 @@ func TestCache(t *testing.T) {
 		}
 	}
 	to := &sink{enough: 1}
-	if r, err := w.Run(t.Context(), pure("z", set), to); err != nil || r.Ended != "cancelled" || !strings.Contains(r.Failure, "enough") {
+	if r, err := w.Run(t.Context(), pure("z", set), to); err != nil || r.Ended != "cancelled" ||
+		!strings.Contains(r.Failure, "enough") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r := w.run(t, pure("z", set)); r.Usage["cached"] != 1 {
@@ -403,7 +454,8 @@ func TestMemory(t *testing.T) {
 	}
 	m.put(&answer{id: cas.Sum([]byte("199")), tool: "y", size: 1, since: now}, 1)
 	m.put(&answer{id: cas.Sum([]byte("no")), result: primitive.Result{Value: func() {}}, since: now}, 1)
-	if m.get(cas.Sum([]byte("no")), time.Hour, now) != nil || m.get(cas.Sum([]byte("199")), time.Hour, now) == nil || m.get(cas.Sum([]byte("199")), time.Hour, now.Add(-1)) != nil || m.tools["y"] != 0 {
+	if m.get(cas.Sum([]byte("no")), time.Hour, now) != nil || m.get(cas.Sum([]byte("199")), time.Hour, now) == nil ||
+		m.get(cas.Sum([]byte("199")), time.Hour, now.Add(-1)) != nil || m.tools["y"] != 0 {
 		t.Errorf("%v", m.tools)
 	}
 }

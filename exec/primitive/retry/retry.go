@@ -182,7 +182,8 @@ func (x *run) do(ctx context.Context) (*primitive.Result, error) {
 	if r != nil && !r.Failed && remember && !x.tap.large {
 		kept := *r
 		kept.Value, kept.Usage, kept.Applied, kept.Enforced = copied(r.Value), nil, nil, slices.Clone(r.Enforced)
-		x.memory.put(&answer{id: x.action.Identity, tool: x.action.Tool, result: kept, output: x.tap.kept, size: x.tap.size, since: x.now()}, x.cache.most)
+		x.memory.put(&answer{id: x.action.Identity, tool: x.action.Tool, result: kept, output: x.tap.kept,
+			size: x.tap.size, since: x.now()}, x.cache.most)
 	}
 	if x.settings.fallback != nil {
 		r, err = x.instead(r, err)

@@ -68,7 +68,8 @@ func read(config map[string]any) (*settings, error) {
 	}
 	if v, ok := all["breaker"]; ok {
 		o := r.object(v, "resilience.breaker", "failures", "cooldown", "successes")
-		s.breaker = &breakerSetting{failures: o.count("failures", 5, 1000), cooldown: o.seconds("cooldown", 30), successes: o.count("successes", 2, 1000)}
+		s.breaker = &breakerSetting{failures: o.count("failures", 5, 1000), cooldown: o.seconds("cooldown", 30),
+			successes: o.count("successes", 2, 1000)}
 	}
 	if v, ok := all["rate"]; ok {
 		o := r.object(v, "resilience.rate", "per_second", "burst")
@@ -86,7 +87,8 @@ func read(config map[string]any) (*settings, error) {
 	}
 	s.retry = r.retry(config, all)
 	if len(r.reasons) > 0 {
-		return nil, fault.New(fault.Validation, "%s", strings.Join(r.reasons, "; ")).On("problems", r.reasons).Try("rye docs resilience")
+		return nil, fault.New(fault.Validation, "%s", strings.Join(r.reasons, "; ")).On("problems",
+			r.reasons).Try("rye docs resilience")
 	}
 	return s, nil
 }

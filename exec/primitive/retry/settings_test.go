@@ -41,7 +41,8 @@ func parsed(t testing.TB, text string) config {
 func TestSettings(t *testing.T) {
 	s, err := read(parsed(t, `{"resilience": {"cache": {}, "breaker": {}, "rate": {}, "retry": {"max_attempts": 2}}}`))
 	want := &settings{
-		cache: &cacheSetting{time.Minute, 100}, breaker: &breakerSetting{failures: 5, successes: 2, cooldown: 30 * time.Second},
+		cache: &cacheSetting{time.Minute, 100}, breaker: &breakerSetting{failures: 5, successes: 2,
+			cooldown: 30 * time.Second},
 		rate: &rateSetting{10, 5}, retry: retrySetting{attempts: 2, first: time.Second, longest: 2 * time.Minute},
 	}
 	if err != nil || !reflect.DeepEqual(s, want) {
@@ -129,7 +130,8 @@ func TestSchema(t *testing.T) {
 
 // FuzzSettings: accepted settings are within their bounds.
 func FuzzSettings(f *testing.F) {
-	f.Add([]byte(`{"resilience": {"cache": {"ttl": 1}, "breaker": {"failures": 2}, "rate": {"burst": 3}, "retry": {"max_attempts": 3, "first": 0.1, "jitter": 1}, "timeout": {"each": 2}, "fallback": {"value": []}}}`))
+	f.Add([]byte(
+		`{"resilience": {"cache": {"ttl": 1}, "breaker": {"failures": 2}, "rate": {"burst": 3}, "retry": {"max_attempts": 3, "first": 0.1, "jitter": 1}, "timeout": {"each": 2}, "fallback": {"value": []}}}`))
 	f.Add([]byte(`{"retry": {"max_attempts": 1e9, "backoff": "linear"}}`))
 	f.Add([]byte(`{"resilience": {"retry": {"max_attempts": null}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -147,7 +149,8 @@ func FuzzSettings(f *testing.F) {
 		if n := s.retry.attempts; n < 1 || n > MaxAttempts || s.each < 0 || s.retry.jitter < 0 || s.retry.jitter > 1 {
 			t.Errorf("%+v", s)
 		}
-		if s.rate != nil && (s.rate.burst < 1 || s.rate.perSecond < 0.001) || s.breaker != nil && (s.breaker.failures < 1 || s.breaker.successes < 1 || s.breaker.cooldown <= 0) {
+		if s.rate != nil && (s.rate.burst < 1 || s.rate.perSecond < 0.001) || s.breaker != nil &&
+			(s.breaker.failures < 1 || s.breaker.successes < 1 || s.breaker.cooldown <= 0) {
 			t.Errorf("%+v", s)
 		}
 		if s.cache != nil && (s.cache.ttl <= 0 || s.cache.most < 1) {

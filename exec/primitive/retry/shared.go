@@ -97,9 +97,11 @@ func (x *run) guarded(ctx context.Context) (r *primitive.Result, err error) {
 	if !ok {
 		x.apply("breaker: open")
 		if wait == 0 {
-			return nil, x.refuse(fault.Unavailable, 0, "%q has failed too often; another call is testing whether it works again", x.address())
+			return nil, x.refuse(fault.Unavailable, 0,
+				"%q has failed too often; another call is testing whether it works again", x.address())
 		}
-		return nil, x.refuse(fault.Unavailable, wait, "%q has failed too often; the next try is in %s", x.address(), wait.Round(time.Millisecond))
+		return nil, x.refuse(fault.Unavailable, wait, "%q has failed too often; the next try is in %s", x.address(),
+			wait.Round(time.Millisecond))
 	}
 	if was == halfOpen {
 		x.apply("breaker: half open, testing the service")
@@ -134,7 +136,8 @@ func (x *run) turn(ctx context.Context, most time.Duration) error {
 	var ok bool
 	x.shared(func(s *shared, now time.Time) { wait, ok = s.bucket.take(now, most) })
 	if !ok {
-		return x.refuse(fault.RateLimited, wait, "the rate limit for %q is reached: the next call is possible in %s, too late for this one",
+		return x.refuse(fault.RateLimited, wait,
+			"the rate limit for %q is reached: the next call is possible in %s, too late for this one",
 			x.address(), wait.Round(time.Millisecond))
 	}
 	if wait <= 0 {

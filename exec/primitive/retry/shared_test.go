@@ -16,7 +16,8 @@ import (
 
 // TestOpen: an address that failed too often isn't called by any action; a permanent failure counts as an answer.
 func TestOpen(t *testing.T) {
-	answers := map[string]*primitive.Result{"ok": gives("x"), "busy": fails(503), "missing": fails(404), "stopped": with(fails(0), func(r *primitive.Result) { r.Ended = "memory" })}
+	answers := map[string]*primitive.Result{"ok": gives("x"), "busy": fails(503), "missing": fails(404),
+		"stopped": with(fails(0), func(r *primitive.Result) { r.Ended = "memory" })}
 	next := "busy"
 	w := newWorld(func(int, *primitive.Action, primitive.Sink) (*primitive.Result, error) {
 		if next == "wrong" {
@@ -37,7 +38,9 @@ func TestOpen(t *testing.T) {
 	calls := w.calls
 	_, err = do("ok")
 	e := fault.Of(err)
-	if e.Code != fault.Unavailable || e.Details["address"] != "api.example:443" || e.Details["wait_ms"] != int64(30000) || w.calls != calls || e.Text != `"api.example:443" has failed too often; the next try is in 30s` {
+	if e.Code != fault.Unavailable || e.Details["address"] != "api.example:443" ||
+		e.Details["wait_ms"] != int64(30000) || w.calls != calls ||
+		e.Text != `"api.example:443" has failed too often; the next try is in 30s` {
 		t.Fatalf("%v", err)
 	}
 	// Other addresses and other settings have other breakers.
@@ -51,11 +54,13 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r, err = w.Run(t.Context(), action(config{"breaker": set["breaker"], "fallback": config{"value": "instead"}}), nil)
-	if err != nil || r.Value != "instead" || !slices.Equal(r.Applied, []string{"breaker: open", "fallback: no call was made, so its value was used"}) {
+	if err != nil || r.Value != "instead" || !slices.Equal(r.Applied,
+		[]string{"breaker: open", "fallback: no call was made, so its value was used"}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	w.pass(30 * time.Second)
-	if r, err = do("ok"); err != nil || !slices.Equal(r.Applied, []string{"breaker: half open, testing the service", "breaker: closed"}) {
+	if r, err = do("ok"); err != nil || !slices.Equal(r.Applied,
+		[]string{"breaker: half open, testing the service", "breaker: closed"}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -91,7 +96,8 @@ func TestHalfOpen(t *testing.T) {
 	}
 	for range many - probes {
 		e := fault.Of(<-refused)
-		if e.Code != fault.Unavailable || e.Details["wait_ms"] != int64(0) || !strings.Contains(e.Text, "another call is testing") {
+		if e.Code != fault.Unavailable || e.Details["wait_ms"] != int64(0) ||
+			!strings.Contains(e.Text, "another call is testing") {
 			t.Errorf("%v", e)
 		}
 	}
@@ -119,7 +125,9 @@ func TestRate(t *testing.T) {
 	a.Sandbox.Limits.Wall = 100 * time.Millisecond
 	calls := w.calls
 	_, err := w.Run(t.Context(), a, nil)
-	if e := fault.Of(err); e.Code != fault.RateLimited || e.Details["wait_ms"] != int64(1000) || w.calls != calls || !strings.Contains(err.Error(), `the rate limit for "api.example:443" is reached: the next call is possible in 1s`) {
+	if e := fault.Of(err); e.Code != fault.RateLimited || e.Details["wait_ms"] != int64(1000) || w.calls != calls ||
+		!strings.Contains(err.Error(),
+			`the rate limit for "api.example:443" is reached: the next call is possible in 1s`) {
 		t.Errorf("%v", err)
 	}
 	a = action(config{"rate": set["rate"], "fallback": config{"value": "instead"}})
@@ -142,9 +150,11 @@ func TestRate(t *testing.T) {
 	}
 	// Every try takes a token; without time for that the last result counts.
 	w = newWorld(script(fails(503)))
-	a = action(config{"rate": config{"per_second": 0.01, "burst": int64(2)}, "retry": config{"max_attempts": int64(5)}})
+	a = action(config{"rate": config{"per_second": 0.01, "burst": int64(2)},
+		"retry": config{"max_attempts": int64(5)}})
 	r := w.run(t, a)
-	if w.calls != 2 || !strings.HasPrefix(r.Failure, "after 2 tries: it said no; then ") || !strings.Contains(r.Failure, "the rate limit for") {
+	if w.calls != 2 || !strings.HasPrefix(r.Failure, "after 2 tries: it said no; then ") ||
+		!strings.Contains(r.Failure, "the rate limit for") {
 		t.Errorf("%d calls, %+v", w.calls, r)
 	}
 }
@@ -158,7 +168,8 @@ func TestTogether(t *testing.T) {
 		return gives(a.Config["id"]), to.Emit(primitive.Stdout, []byte("x"))
 	})
 	set := config{
-		"cache": config{}, "breaker": config{"failures": int64(2), "cooldown": 0.01}, "rate": config{"per_second": int64(1000)},
+		"cache": config{}, "breaker": config{"failures": int64(2), "cooldown": 0.01},
+		"rate":  config{"per_second": int64(1000)},
 		"retry": config{"max_attempts": int64(3), "first": 0.001}, "fallback": config{"value": "instead"},
 	}
 	var all sync.WaitGroup

@@ -65,12 +65,14 @@ func TestBreaker(t *testing.T) {
 func TestBreakerModel(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		set := breakerSetting{failures: 1 + r.IntN(4), successes: 1 + r.IntN(3), cooldown: time.Duration(1+r.IntN(5)) * time.Second}
+		set := breakerSetting{failures: 1 + r.IntN(4), successes: 1 + r.IntN(3),
+			cooldown: time.Duration(1+r.IntN(5)) * time.Second}
 		b := &breaker{breakerSetting: set}
 		now := time.Unix(0, 0)
 		type begun struct{ turn, era int }
 		var running []begun
-		// The model: when it was opened, what was let through since it half opened, and the failures in a row before that.
+		// The model: when it was opened, what was let through since it half opened, and the failures in a row before
+		// that.
 		era, row, openedAt, half, probes, good := 0, 0, time.Time{}, false, 0, 0
 		for range 200 {
 			switch r.IntN(3) {
@@ -154,7 +156,8 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// TestBucketModel: in no stretch of time are there more turns than burst and what came back, and none is late without need.
+// TestBucketModel: in no stretch of time are there more turns than burst and what came back, and none is late without
+// need.
 func TestBucketModel(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 2))

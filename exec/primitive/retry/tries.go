@@ -92,7 +92,8 @@ func (x *run) try(ctx context.Context, n int) (*primitive.Result, error) {
 
 // pause returns whether to try again after try n, and after how long.
 func (x *run) pause(ctx context.Context, n int, r *primitive.Result) (time.Duration, bool) {
-	if n >= x.retry.attempts || !r.Failed || r.Ended != "" && r.Ended != "timeout" || x.tap.passed || ctx.Err() != nil {
+	if n >= x.retry.attempts || !r.Failed || r.Ended != "" && r.Ended != "timeout" || x.tap.passed ||
+		ctx.Err() != nil {
 		return 0, false
 	}
 	c := x.rules.Of(doc(r))
@@ -132,7 +133,8 @@ func (x *run) outcome(r *primitive.Result) outcome {
 		return silent
 	}
 	c := x.rules.Of(doc(r)).Category
-	if slices.Contains([]classification.Category{classification.Transient, classification.RateLimited, classification.Quota}, c) {
+	if slices.Contains([]classification.Category{classification.Transient, classification.RateLimited,
+		classification.Quota}, c) {
 		return failed
 	}
 	return worked

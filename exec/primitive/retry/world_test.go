@@ -104,7 +104,8 @@ func pure(id string, resilience config) *primitive.Action {
 }
 
 func gives(v any) *primitive.Result {
-	return &primitive.Result{Value: v, Level: floor.Namespace, Enforced: []string{"all"}, Usage: map[string]int64{"wall_ms": 5, "max_rss": 7}}
+	return &primitive.Result{Value: v, Level: floor.Namespace, Enforced: []string{"all"},
+		Usage: map[string]int64{"wall_ms": 5, "max_rss": 7}}
 }
 
 // fails returns a failure that changed nothing.

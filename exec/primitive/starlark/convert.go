@@ -87,7 +87,8 @@ func (r *converter) result(v star.Value, depth int) (any, error) {
 		if n, ok := v.Int64(); ok && n <= maxWhole && n >= -maxWhole {
 			return n, nil
 		}
-		return nil, errors.New("the result contains an integer beyond 2^53, which JSON can't hold: convert it with str()")
+		return nil, errors.New(
+			"the result contains an integer beyond 2^53, which JSON can't hold: convert it with str()")
 	case star.Float:
 		if f := float64(v); !math.IsInf(f, 0) && !math.IsNaN(f) {
 			return f, nil

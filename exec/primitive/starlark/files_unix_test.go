@@ -18,14 +18,18 @@ import (
 // project makes a project with files, links, and what no tool may have.
 func project(t testing.TB) string {
 	dir := put(t, sandboxtest.Dir(t), map[string]string{
-		"README.md": "one\ntwo\n", "docs/a.md": "a", "docs/deep/b.md": "bb", "docs/deep/c.go": "c", "src/main.go": "package main\n",
-		".ai/tools/x.py": "x", ".ai/keys/k": "key", ".git/config": "[core]\n", "rye.yaml": "rye: 2\n", "rye.lock": "lock\n",
+		"README.md": "one\ntwo\n", "docs/a.md": "a", "docs/deep/b.md": "bb", "docs/deep/c.go": "c",
+		"src/main.go":    "package main\n",
+		".ai/tools/x.py": "x", ".ai/keys/k": "key", ".git/config": "[core]\n", "rye.yaml": "rye: 2\n",
+		"rye.lock":   "lock\n",
 		"docs/ä.txt": "äöü", "docs/binary": "a\xff\xfe",
 	})
 	outside := put(t, sandboxtest.Dir(t), map[string]string{"secret": "secret"})
 	for name, to := range map[string]string{
-		"in": "docs/a.md", "up": "docs/../README.md", "docs/out": filepath.Join(outside, "secret"), "docs/dir": outside, "git": ".git/config", "key": ".ai/keys/k",
-		"round": "round", "docs/abs": filepath.Join(dir, "README.md"), "docs/gone": "nothing", "above": "../" + filepath.Base(outside) + "/secret",
+		"in": "docs/a.md", "up": "docs/../README.md", "docs/out": filepath.Join(outside, "secret"),
+		"docs/dir": outside, "git": ".git/config", "key": ".ai/keys/k",
+		"round": "round", "docs/abs": filepath.Join(dir, "README.md"), "docs/gone": "nothing",
+		"above": "../" + filepath.Base(outside) + "/secret",
 	} {
 		if err := os.Symlink(to, filepath.Join(dir, filepath.FromSlash(name))); err != nil {
 			t.Fatal(err)
@@ -172,13 +176,15 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A file that is replaced keeps its mode, nothing else is left beside it, and of two grants about one path the narrower counts.
+// A file that is replaced keeps its mode, nothing else is left beside it, and of two grants about one path the
+// narrower counts.
 func TestReplaced(t *testing.T) {
 	dir := put(t, sandboxtest.Dir(t), map[string]string{"d/run.sh": "x", "d/.rye-0.tmp": "another's"})
 	if err := os.Chmod(filepath.Join(dir, "d", "run.sh"), 0o770); err != nil {
 		t.Fatal(err)
 	}
-	a := granted(action(t, "def main(params):\n    fs.write('d/run.sh', 'y')\n", nil), dir, []string{"d"}, []string{"d"})
+	a := granted(action(t, "def main(params):\n    fs.write('d/run.sh', 'y')\n", nil), dir, []string{"d"},
+		[]string{"d"})
 	if r := here(t, a); r.Failed {
 		t.Fatalf("%+v", r)
 	}
@@ -199,7 +205,8 @@ func TestReplaced(t *testing.T) {
 	if r := here(t, a); !r.Failed {
 		t.Errorf("%+v", r)
 	}
-	a = granted(action(t, "def main(params):\n    return fs.stat('d/run.sh').size\n", nil), dir, nil, []string{"d/run.sh"})
+	a = granted(action(t, "def main(params):\n    return fs.stat('d/run.sh').size\n", nil), dir, nil,
+		[]string{"d/run.sh"})
 	if r := here(t, a); r.Failed || fmt.Sprint(r.Value) != "1" {
 		t.Errorf("%+v", r)
 	}
@@ -221,7 +228,8 @@ func TestReplaced(t *testing.T) {
 			t.Errorf("%s: %+v", text, r)
 		}
 	}
-	a = granted(action(t, "def main(params):\n    fs.write('d/run.sh', 'y')\n", nil), dir, []string{"d"}, []string{"d"})
+	a = granted(action(t, "def main(params):\n    fs.write('d/run.sh', 'y')\n", nil), dir, []string{"d"},
+		[]string{"d"})
 	// The system refuses a directory that is not writable.
 	a.Sandbox.Deny = nil
 	a.Files.Write = []string{filepath.Join(dir, "gone")}
@@ -232,7 +240,8 @@ func TestReplaced(t *testing.T) {
 
 // The patterns of package comment.
 func FuzzPattern(f *testing.F) {
-	for _, s := range []string{"*.go", "**/*.go", "a/**/b", "a/**", "**", "[a-z]x", "[!a]?", "{a,b}/c", "a,b", "}", "[]a]", "[!]a]", `\`, "ä*", "[z-a]", "**/**/x", "a**b"} {
+	for _, s := range []string{"*.go", "**/*.go", "a/**/b", "a/**", "**", "[a-z]x", "[!a]?", "{a,b}/c", "a,b", "}",
+		"[]a]", "[!]a]", `\`, "ä*", "[z-a]", "**/**/x", "a**b"} {
 		f.Add(s, "a/b/x.go")
 	}
 	f.Fuzz(func(t *testing.T, text, at string) {
@@ -243,7 +252,8 @@ func FuzzPattern(f *testing.F) {
 		if again, err := starlark.Matches(text, at); err != nil || again != matches {
 			t.Errorf("%q and %q: %v, then %v, %v", text, at, matches, again, err)
 		}
-		if !strings.ContainsAny(text, "*?[{,}/") && matches != (at == text || strings.HasSuffix(at, "/"+text) && !strings.Contains(at, "//") && at[0] != '/') && strings.Count(at, "/") == 0 {
+		if !strings.ContainsAny(text, "*?[{,}/") && matches != (at == text || strings.HasSuffix(at, "/"+text) &&
+			!strings.Contains(at, "//") && at[0] != '/') && strings.Count(at, "/") == 0 {
 			t.Errorf("%q means %q: %v", text, at, matches)
 		}
 	})
@@ -287,7 +297,8 @@ func TestPatterns(t *testing.T) {
 
 // No path leads where no grant is.
 func FuzzPath(f *testing.F) {
-	for _, s := range []string{"a", "../a", "/etc/passwd", "docs/../../x", ".git/config", ".GIT", "docs/a", "in", "docs//a/.", "\x00", "docs/out", "~", ".."} {
+	for _, s := range []string{"a", "../a", "/etc/passwd", "docs/../../x", ".git/config", ".GIT", "docs/a", "in",
+		"docs//a/.", "\x00", "docs/out", "~", ".."} {
 		f.Add(s)
 	}
 	dir := project(f)

@@ -59,8 +59,8 @@ func (a *end) bytes() []byte {
 	return text
 }
 
-// Guest is the main function of the guest: it reads a request from in, runs it, answers to out, and so on until there is none. It
-// returns the exit status. It limits the memory of the whole process.
+// Guest is the main function of the guest: it reads a request from in, runs it, answers to out, and so on until there
+// is none. It returns the exit status. It limits the memory of the whole process.
 func Guest(in io.Reader, out io.Writer) int {
 	debug.SetMaxStack(maxStack)
 	w := worker.NewWriter(out)
@@ -147,8 +147,8 @@ func (r *request) run(errs io.Writer) (a *end) {
 	return a
 }
 
-// Call loads the program and calls a function of it. It returns what the function does, as a JSON value, or why there is no
-// value and what ended the program: "steps", "memory", or "" if it failed by itself.
+// Call loads the program and calls a function of it. It returns what the function does, as a JSON value, or why there
+// is no value and what ended the program: "steps", "memory", or "" if it failed by itself.
 func (p *Program) Call(function string, args ...star.Value) (value any, reason, ended string) {
 	// A panic of the interpreter is a failure of the script.
 	defer func() {

@@ -33,7 +33,8 @@ func asking(t *testing.T, text, params string) io.Reader {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b, err := json.Marshal(request{File: file, Function: "main", Params: json.RawMessage(params), Steps: 1000, Memory: 4 << 30})
+	b, err := json.Marshal(request{File: file, Function: "main", Params: json.RawMessage(params), Steps: 1000,
+		Memory: 4 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,31 +57,38 @@ func TestGuest(t *testing.T) {
 	for _, test := range []struct {
 		text, params, out, errs string
 	}{
-		{"def main(p):\n    print('x', p)\n    return p\n", `{"a": [1, 2.5, true, null, "ä", {}]}`, `{"value":{"a":[1,2.5,true,null,"ä",{}]}}`, "x {\"a\": [1, 2.5, True, None, \"ä\", {}]}\n"},
+		{"def main(p):\n    print('x', p)\n    return p\n", `{"a": [1, 2.5, true, null, "ä", {}]}`,
+			`{"value":{"a":[1,2.5,true,null,"ä",{}]}}`, "x {\"a\": [1, 2.5, True, None, \"ä\", {}]}\n"},
 		{"def main(p):\n    fail('no')\n", `{}`, `{"ended":"","reason":"no"}`, ""},
 		{"def main(p):\n    for i in range(10000):\n        pass\n", `{}`, `{"ended":"steps","reason":""}`, ""},
-		{"def main(p):\n    return ('x' * (1 << 24)).replace('x', 'y' * (1 << 25))\n", `{}`, `{"ended":"memory","reason":""}`, ""},
+		{"def main(p):\n    return ('x' * (1 << 24)).replace('x', 'y' * (1 << 25))\n", `{}`,
+			`{"ended":"memory","reason":""}`, ""},
 		{"def main(p):\n    return 'x' * (1 << 40)\n", `{}`, `{"ended":"memory","reason":""}`, ""},
 		{"def main(p):\n    return [1] * (1 << 31 - 1)\n", `{}`, `{"ended":"memory","reason":""}`, ""},
-		{"def main(p):\n    return p\n", `{"a": 1, "a": 2}`, `{"ended":"","reason":"json: byte 7: the name \"a\" is there twice"}`, ""},
-		{"def main(p):\n    return set([1])\n", `{}`, `{"ended":"","reason":"the result contains a set, which is not a JSON value"}`, ""},
+		{"def main(p):\n    return p\n", `{"a": 1, "a": 2}`,
+			`{"ended":"","reason":"json: byte 7: the name \"a\" is there twice"}`, ""},
+		{"def main(p):\n    return set([1])\n", `{}`,
+			`{"ended":"","reason":"the result contains a set, which is not a JSON value"}`, ""},
 	} {
 		var out bytes.Buffer
 		status := inProcess(asking(t, test.text, test.params), &out)
 		used := frame(worker.Used, strings.Repeat("x", 16))
 		before, after, _ := strings.Cut(out.String(), used[:5])
-		if got, want := before+after[min(16, len(after)):], frame(worker.Err, test.errs)+frame(worker.Value, test.out); status != 0 || got != want {
+		if got, want := before+after[min(16, len(after)):],
+			frame(worker.Err, test.errs)+frame(worker.Value, test.out); status != 0 || got != want {
 			t.Errorf("%s: status %d, %q; want %q", test.text, status, got, want)
 		}
 	}
 	var out bytes.Buffer
-	if status := inProcess(strings.NewReader("\x00\x00\x00\x01{"), &out); status != 2 || out.Bytes()[0] != worker.Refused {
+	if status := inProcess(strings.NewReader("\x00\x00\x00\x01{"), &out); status != 2 ||
+		out.Bytes()[0] != worker.Refused {
 		t.Errorf("half a request: %d, %q", status, out.String())
 	}
 	if status := inProcess(asking(t, "def main(p):\n    pass\n", "{}"), closed{}); status != 2 {
 		t.Errorf("a closed pipe: %d", status)
 	}
-	if a := (&request{File: filepath.Join(t.TempDir(), "none", "a.star"), Params: json.RawMessage("{}")}).run(io.Discard); a.reason == "" {
+	if a := (&request{File: filepath.Join(t.TempDir(), "none", "a.star"),
+		Params: json.RawMessage("{}")}).run(io.Discard); a.reason == "" {
 		t.Errorf("%+v", a)
 	}
 }
@@ -103,7 +111,8 @@ func TestValues(t *testing.T) {
 			t.Errorf("%v is %d", v, got)
 		}
 	}
-	for mode, want := range map[os.FileMode]string{os.ModeDir: "directory", 0: "file", os.ModeSymlink: "link", os.ModeSocket: "other"} {
+	for mode, want := range map[os.FileMode]string{os.ModeDir: "directory", 0: "file", os.ModeSymlink: "link",
+		os.ModeSocket: "other"} {
 		if got := typeOf(mode); got != want {
 			t.Errorf("%v is a %s", mode, got)
 		}
@@ -112,7 +121,8 @@ func TestValues(t *testing.T) {
 
 // FuzzAnswer: every answer of a guest makes a result, and a result with a reason has failed.
 func FuzzAnswer(f *testing.F) {
-	for _, s := range []string{`{"value":1}`, `{"value":{"success":false,"error":"x"}}`, `{"reason":"x","ended":"steps"}`, `{"reason":1}`, `{}`, `[]`, `{`} {
+	for _, s := range []string{`{"value":1}`, `{"value":{"success":false,"error":"x"}}`,
+		`{"reason":"x","ended":"steps"}`, `{"reason":1}`, `{}`, `[]`, `{`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

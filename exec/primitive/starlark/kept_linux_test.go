@@ -51,12 +51,15 @@ func TestKeptPrimitive(t *testing.T) {
 	primitivetest.Test(t, primitivetest.Subject{
 		Primitive: s,
 		Value:     func(t testing.TB, v any) *primitive.Action { return with(t, map[string]any{"v": v}) },
-		Fails:     func(t testing.TB, reason string) *primitive.Action { return with(t, map[string]any{"why": reason}) },
+		Fails: func(t testing.TB, reason string) *primitive.Action {
+			return with(t, map[string]any{"why": reason})
+		},
 		Stream: func(t testing.TB, n int) (*primitive.Action, []byte) {
 			text := strings.Repeat("0123456789", n/10+1)
 			return with(t, map[string]any{"v": text}), []byte(`"` + text + "\"\n")
 		},
-		Forever: func(t testing.TB) primitivetest.Endless { // of one that may write: it isn't kept, beside those that are
+		// of one that may write: it isn't kept, beside those that are
+		Forever: func(t testing.TB) primitivetest.Endless {
 			e := forever(t)
 			had := alive(t)
 			e.Left = func() []string {
@@ -104,7 +107,8 @@ func newKeeper(t *testing.T) *keeper {
 }
 
 // call makes a call, and returns the guests that are there after it.
-func (k *keeper) call(ctx context.Context, params string, change func(*primitive.Action)) (*primitive.Result, []string) {
+func (k *keeper) call(ctx context.Context, params string, change func(*primitive.Action)) (*primitive.Result,
+	[]string) {
 	k.t.Helper()
 	a := again(k.t, k.first, params)
 	if change != nil {
@@ -126,13 +130,15 @@ func TestKept(t *testing.T) {
 	}
 	for _, params := range []string{`{"leave": 1}`, `{"had": 1}`, `{"seen": 1}`} {
 		for range 2 {
-			if r, now := k.call(t.Context(), params, nil); !strings.Contains(r.Failure, "frozen list") || !slices.Equal(now, guests) {
+			if r, now := k.call(t.Context(), params, nil); !strings.Contains(r.Failure, "frozen list") ||
+				!slices.Equal(now, guests) {
 				t.Errorf("%s: %+v, %v", params, r, now)
 			}
 		}
 	}
 	r, now := k.call(t.Context(), "{}", nil)
-	if got := fmt.Sprint(r.Value); got != "map[had:[] more:[] seen:[] text:<nil>]" || !slices.Equal(now, guests) || r.Ended != "" || r.Usage["cpu_ms"] > 1000 {
+	if got := fmt.Sprint(r.Value); got != "map[had:[] more:[] seen:[] text:<nil>]" || !slices.Equal(now, guests) ||
+		r.Ended != "" || r.Usage["cpu_ms"] > 1000 {
 		t.Errorf("%+v, %v", r, now)
 	}
 	if err := k.Close(); err != nil || len(alive(t)) != 0 {
@@ -196,7 +202,8 @@ func TestKeptNoLonger(t *testing.T) {
 		pids[now[0]] = true
 	}
 	next("nothing")
-	for params, want := range map[string]string{`{"spin": 1}`: "steps", `{"eat": 1}`: "memory", `{"print": 1}`: "output", `{"spin": 2}`: "timeout"} {
+	for params, want := range map[string]string{`{"spin": 1}`: "steps", `{"eat": 1}`: "memory",
+		`{"print": 1}`: "output", `{"spin": 2}`: "timeout"} {
 		r, now := k.call(t.Context(), params, func(a *primitive.Action) {
 			if want == "timeout" {
 				a.Config["timeout"], a.Config["steps"] = 0.2, int64(1<<50)
@@ -212,7 +219,9 @@ func TestKeptNoLonger(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, stop)
-	if r, now := k.call(ctx, `{"spin": 1}`, func(a *primitive.Action) { a.Config["steps"] = int64(1 << 50) }); r.Ended != "cancelled" || len(now) != 0 {
+	if r, now := k.call(ctx, `{"spin": 1}`, func(a *primitive.Action) {
+		a.Config["steps"] = int64(1 << 50)
+	}); r.Ended != "cancelled" || len(now) != 0 {
 		t.Errorf("%+v, %v", r, now)
 	}
 	next("a cancellation")
@@ -239,7 +248,9 @@ func TestMoved(t *testing.T) {
 	project := put(t, sandboxtest.Dir(t), map[string]string{"docs/a.txt": "old", "b.txt": "old"})
 	read := func(at, want string) {
 		t.Helper()
-		r, _ := k.call(t.Context(), `{"read": "`+at+`"}`, func(a *primitive.Action) { granted(a, project, []string{"docs", "b.txt"}, nil) })
+		r, _ := k.call(t.Context(), `{"read": "`+at+`"}`, func(a *primitive.Action) {
+			granted(a, project, []string{"docs", "b.txt"}, nil)
+		})
 		if value, _ := r.Value.(map[string]any); r.Failed || value["text"] != want {
 			t.Errorf("%s: %+v; want %s", at, r, want)
 		}

@@ -21,7 +21,9 @@ import (
 const guestWord = "__guest"
 
 func TestMain(m *testing.M) {
-	sandboxtest.Programs(map[string]func([]string) int{guestWord: func([]string) int { return starlark.Guest(os.Stdin, os.Stdout) }})
+	sandboxtest.Programs(map[string]func([]string) int{guestWord: func([]string) int {
+		return starlark.Guest(os.Stdin, os.Stdout)
+	}})
 	os.Exit(m.Run())
 }
 

@@ -83,7 +83,8 @@ func (e *expressions) of(pattern string) (*regexp.Regexp, error) {
 }
 
 // unpack reads the arguments of a function whose first is a pattern.
-func (e *expressions) unpack(b *star.Builtin, args star.Tuple, named []star.Tuple, others ...any) (*regexp.Regexp, error) {
+func (e *expressions) unpack(b *star.Builtin, args star.Tuple, named []star.Tuple, others ...any) (*regexp.Regexp,
+	error) {
 	var pattern string
 	if err := star.UnpackArgs(b.Name(), args, named, append([]any{"pattern", &pattern}, others...)...); err != nil {
 		return nil, err
@@ -108,7 +109,8 @@ func groups(text string, at []int) star.Value {
 	return list
 }
 
-func (e *expressions) search(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
+func (e *expressions) search(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value,
+	error) {
 	var text string
 	x, err := e.unpack(b, args, named, "text", &text)
 	if err != nil {
@@ -121,7 +123,8 @@ func (e *expressions) search(_ *star.Thread, b *star.Builtin, args star.Tuple, n
 	return groups(text, at), nil
 }
 
-func (e *expressions) findAll(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
+func (e *expressions) findAll(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value,
+	error) {
 	var text string
 	most := -1
 	x, err := e.unpack(b, args, named, "text", &text, "most?", &most)
@@ -164,17 +167,20 @@ func (e *expressions) split(_ *star.Thread, b *star.Builtin, args star.Tuple, na
 // module returns the module fs.
 func (p *place) module() star.Value {
 	return functions("fs", map[string]call{
-		"read": p.readText, "write": p.writeText, "stat": p.statOf, "exists": p.exists, "list": p.listOf, "walk": p.walkOf, "glob": p.globOf,
+		"read": p.readText, "write": p.writeText, "stat": p.statOf, "exists": p.exists, "list": p.listOf,
+		"walk": p.walkOf, "glob": p.globOf,
 	})
 }
 
-// readText implements fs.read(path, offset=0, limit=None, otherwise=…): the text of a file from a byte on, as many whole
-// characters as fit into limit bytes. If the file isn't text or, without a limit, is too long, it is otherwise, or an error.
+// readText implements fs.read(path, offset=0, limit=None, otherwise=…): the text of a file from a byte on, as many
+// whole characters as fit into limit bytes. If the file isn't text or, without a limit, is too long, it is otherwise,
+// or an error.
 func (p *place) readText(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var at string
 	offset, limit := int64(0), star.Value(star.None)
 	var otherwise star.Value
-	if err := star.UnpackArgs(b.Name(), args, named, "path", &at, "offset?", &offset, "limit?", &limit, "otherwise?", &otherwise); err != nil {
+	if err := star.UnpackArgs(b.Name(), args, named, "path", &at, "offset?", &offset, "limit?", &limit, "otherwise?",
+		&otherwise); err != nil {
 		return nil, err
 	}
 	most := int64(MaxRead)
@@ -232,7 +238,8 @@ func (p *place) writeText(_ *star.Thread, b *star.Builtin, args star.Tuple, name
 // described returns the facts about a file as a struct.
 func described(at string, info fs.FileInfo) star.Value {
 	return starlarkstruct.FromStringDict(starlarkstruct.Default, star.StringDict{
-		"path": star.String(at), "name": star.String(path.Base(at)), "type": star.String(typeOf(info.Mode())), "size": star.MakeInt64(info.Size()),
+		"path": star.String(at), "name": star.String(path.Base(at)), "type": star.String(typeOf(info.Mode())),
+		"size": star.MakeInt64(info.Size()),
 	})
 }
 

@@ -114,8 +114,8 @@ type found struct {
 	entry fs.DirEntry
 }
 
-// walk calls each for everything below a directory that is granted, sorted within each directory, except names that match skip,
-// whose patterns have one segment. It reports symbolic links without following them.
+// walk calls each for everything below a directory that is granted, sorted within each directory, except names that
+// match skip, whose patterns have one segment. It reports symbolic links without following them.
 func (p *place) walk(at string, skip []string, each func(found) error) error {
 	var over []*pattern
 	for _, s := range skip {

@@ -38,9 +38,9 @@ type grant struct {
 	right right
 }
 
-// A place is the part of a project that was granted. Paths are relative to the project, with "/"; an absolute path in the
-// project is accepted too. The nearest grant above a file decides. Case is ignored, so that .GIT doesn't lead to .git where the
-// file system ignores it.
+// A place is the part of a project that was granted. Paths are relative to the project, with "/"; an absolute path in
+// the project is accepted too. The nearest grant above a file decides. Case is ignored, so that .GIT doesn't lead to
+// .git where the file system ignores it.
 //
 // The sandbox confines the process as well, as far as the machine can. This check holds without it.
 type place struct {
@@ -149,10 +149,13 @@ func (p *place) may(at string, need right) (grant, error) {
 		return g, nil
 	case g.right == nothing:
 		return g, &fileError{at, "is not granted: the tool lists the files that it needs under files:"}
-	case path.Dir(at) == "." && slices.ContainsFunc(p.grants, func(g grant) bool { return g.right == writing && path.Dir(g.path) == "." }):
+	case path.Dir(at) == "." && slices.ContainsFunc(p.grants, func(g grant) bool {
+		return g.right == writing && path.Dir(g.path) == "."
+	}):
 		// A sandbox can't deny creating one missing file and allow creating another beside it.
-		return g, &fileError{at, "can't be created at the top of the project before .ai, .git, rye.lock and rye.yaml exist: " +
-			"put it into a directory"}
+		return g, &fileError{at,
+			"can't be created at the top of the project before .ai, .git, rye.lock and rye.yaml exist: " +
+				"put it into a directory"}
 	}
 	return g, &fileError{at, "may be read but not written"}
 }
@@ -333,13 +336,15 @@ func (p *place) list(at string) ([]fs.DirEntry, string, error) {
 	if err != nil {
 		return nil, "", about(at, err)
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return p.decide(path.Join(real, e.Name())).right == nothing })
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return p.decide(path.Join(real, e.Name())).right == nothing
+	})
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, real, nil
 }
 
-// write creates or replaces a file, and creates its directories. Other readers see the old text or the new one, except if only
-// this one file was granted: then it is rewritten in place.
+// write creates or replaces a file, and creates its directories. Other readers see the old text or the new one, except
+// if only this one file was granted: then it is rewritten in place.
 func (p *place) write(at, text string) (made bool, err error) {
 	at, err = p.clean(at)
 	if err != nil {

@@ -10,11 +10,12 @@ import (
 	"github.com/rye-build/rye/exec/sandbox"
 )
 
-// shared returns what the actions have in common that a guest may be kept for, and "" for an action that has one of its own. It
-// takes from the sandbox of the call what a script can't use: the directories that only this action may write.
+// shared returns what the actions have in common that a guest may be kept for, and "" for an action that has one of
+// its own. It takes from the sandbox of the call what a script can't use: the directories that only this action may
+// write.
 //
-// Nothing is kept of who may write, since what was written counts for the whole life of a guest. Nor where something is hidden
-// in what may be read: what is beside it is granted as it stands there when the guest begins.
+// Nothing is kept of who may write, since what was written counts for the whole life of a guest. Nor where something
+// is hidden in what may be read: what is beside it is granted as it stands there when the guest begins.
 func shared(a *primitive.Action, c *worker.Call) string {
 	if a.Scratch == "" || len(a.Files.Write) > 0 || !inside(a.Dir, a.Scratch) ||
 		slices.ContainsFunc(c.Sandbox.Write, func(at string) bool { return !inside(at, a.Scratch) }) {

@@ -54,7 +54,8 @@ func (s *Starlark) Run(ctx context.Context, a *primitive.Action, to primitive.Si
 	output := answer.New(to, stop)
 	spec := a.Sandbox
 	spec.Limits.Wall = a.Wall()
-	call := worker.Call{Sandbox: spec, Request: r, Dir: filepath.Dir(r.File), Out: output.Stdout(), Errs: output.Stderr(), Stop: stop}
+	call := worker.Call{Sandbox: spec, Request: r, Dir: filepath.Dir(r.File), Out: output.Stdout(),
+		Errs: output.Stderr(), Stop: stop}
 	var end *worker.End
 	if key := shared(a, &call); key != "" {
 		end, err = s.pool().Run(inner, call, key, func(e *worker.End) bool { return !limited(e) })
@@ -81,7 +82,8 @@ func (s *Starlark) Run(ctx context.Context, a *primitive.Action, to primitive.Si
 
 // newRequest makes the request of an action.
 func newRequest(a *primitive.Action) (*request, error) {
-	r := &request{Function: "main", Params: json.RawMessage("{}"), Steps: DefaultSteps, Memory: a.Sandbox.Limits.OrDefaults().Memory}
+	r := &request{Function: "main", Params: json.RawMessage("{}"), Steps: DefaultSteps,
+		Memory: a.Sandbox.Limits.OrDefaults().Memory}
 	if len(a.Files.Read)+len(a.Files.Write) > 0 {
 		r.Project, r.Read, r.Write, r.Deny = a.Files.Project, a.Files.Read, a.Files.Write, a.Sandbox.Deny
 	}

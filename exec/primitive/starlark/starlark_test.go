@@ -39,7 +39,9 @@ func TestPrimitive(t *testing.T) {
 // forever makes an action that doesn't end.
 func forever(t testing.TB) primitivetest.Endless {
 	dir := sandboxtest.Dir(t)
-	a := action(t, "def main(params):\n    print('x')\n    fs.write('begun', '')\n    for i in range(1 << 60):\n        pass\n", nil)
+	a := action(t,
+		"def main(params):\n    print('x')\n    fs.write('begun', '')\n    for i in range(1 << 60):\n        pass\n",
+		nil)
 	a.Config["steps"] = int64(1 << 50)
 	return primitivetest.Endless{
 		Action: granted(a, dir, nil, []string{"."}),
@@ -116,19 +118,22 @@ func tries() map[string]primitivetest.Try {
 func TestLimits(t *testing.T) {
 	const each = "def main(params):\n"
 	for name, test := range map[string]struct{ text, ended string }{
-		"a loop":                 {each + "    for i in range(1 << 60):\n        pass\n", "steps"},
-		"a loop outside":         {"for i in range(1 << 60):\n    pass\n" + each + "    pass\n", "steps"},
-		"a comprehension":        {each + "    return len([0 for i in range(1 << 40) if False])\n", "steps"},
-		"a list that doubles":    {each + "    x = [0]\n    for i in range(100):\n        x += x\n", "memory"},
-		"a dict that grows":      {each + "    x = {}\n    for i in range(1 << 40):\n        x[i] = str(i)\n", "memory"},
-		"a text that doubles":    {each + "    x = 'x'\n    for i in range(100):\n        x += x\n", "memory"},
-		"a text of 10 GiB":       {each + "    return len('x' * (10 << 30))\n", "memory"},
-		"a text of 1 GiB":        {each + "    return len('x' * ((1 << 30) - 1))\n", "memory"},
-		"a list of 10 G":         {each + "    return len([1] * (10 << 30))\n", "memory"},
-		"texts put together":     {each + "    x = 'x' * (1 << 20)\n    return len(x.replace('x', x))\n", "memory"},
-		"texts joined":           {each + "    x = 'x' * (1 << 20)\n    return len(x.join(['y'] * (1 << 20)))\n", "memory"},
-		"numbers that grow":      {each + "    x = 3\n    for i in range(60):\n        x = x * x\n", "timeout"},
-		"a value nested deep":    {each + "    x = []\n    for i in range(800000):\n        x = [x]\n    return str(x)\n", "memory"},
+		"a loop":              {each + "    for i in range(1 << 60):\n        pass\n", "steps"},
+		"a loop outside":      {"for i in range(1 << 60):\n    pass\n" + each + "    pass\n", "steps"},
+		"a comprehension":     {each + "    return len([0 for i in range(1 << 40) if False])\n", "steps"},
+		"a list that doubles": {each + "    x = [0]\n    for i in range(100):\n        x += x\n", "memory"},
+		"a dict that grows": {each + "    x = {}\n    for i in range(1 << 40):\n        x[i] = str(i)\n",
+			"memory"},
+		"a text that doubles": {each + "    x = 'x'\n    for i in range(100):\n        x += x\n", "memory"},
+		"a text of 10 GiB":    {each + "    return len('x' * (10 << 30))\n", "memory"},
+		"a text of 1 GiB":     {each + "    return len('x' * ((1 << 30) - 1))\n", "memory"},
+		"a list of 10 G":      {each + "    return len([1] * (10 << 30))\n", "memory"},
+		"texts put together":  {each + "    x = 'x' * (1 << 20)\n    return len(x.replace('x', x))\n", "memory"},
+		"texts joined": {each + "    x = 'x' * (1 << 20)\n    return len(x.join(['y'] * (1 << 20)))\n",
+			"memory"},
+		"numbers that grow": {each + "    x = 3\n    for i in range(60):\n        x = x * x\n", "timeout"},
+		"a value nested deep": {each +
+			"    x = []\n    for i in range(800000):\n        x = [x]\n    return str(x)\n", "memory"},
 		"JSON nested deep":       {each + "    json.decode('[' * 5000000)\n", "memory"},
 		"prints":                 {each + "    for i in range(1 << 60):\n        print('x' * 1000)\n", "output"},
 		"a value of 20 MiB":      {each + "    return 'x' * (20 << 20)\n", "output"},
@@ -176,7 +181,8 @@ func TestSink(t *testing.T) {
 	if r := run(t, a, to); r.Failed || r.Level < floor.Limits || len(r.Enforced) == 0 {
 		t.Errorf("%+v", r)
 	}
-	if out, errs := to.text[0].String(), to.text[1].String(); out != `{"a":[2.5,null],"b":1}`+"\n" || errs != "one 2\n" {
+	if out, errs := to.text[0].String(), to.text[1].String(); out != `{"a":[2.5,null],"b":1}`+"\n" ||
+		errs != "one 2\n" {
 		t.Errorf("printed %q and %q", out, errs)
 	}
 	r := run(t, action(t, echo, map[string]any{"v": int64(1)}), &sink{full: errFull})
@@ -219,7 +225,8 @@ func TestFailures(t *testing.T) {
 		"def main(params):\n    x = 1\n    for i in range(3):\n        x = x.y\n": "int has no .y field or method",
 	} {
 		a := action(t, text, map[string]any{})
-		put(t, a.Dir, map[string]string{"_more.star": "fail('because')\n", "_round.star": "load('_again.star', 'x')\n", "_again.star": "load('_round.star', 'x')\n"})
+		put(t, a.Dir, map[string]string{"_more.star": "fail('because')\n", "_round.star": "load('_again.star', 'x')\n",
+			"_again.star": "load('_round.star', 'x')\n"})
 		if err := os.Symlink(sandboxtest.Self(t), filepath.Join(a.Dir, "_link.star")); err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +256,8 @@ def main(params):
 	first := ""
 	for range 3 {
 		a := action(t, text, map[string]any{"n": int64(2)})
-		put(t, a.Dir, map[string]string{"lib/_a.star": "load('_b.star', 'b')\ndef a(n):\n    return n + b\n", "lib/_b.star": "b = 40\n"})
+		put(t, a.Dir, map[string]string{"lib/_a.star": "load('_b.star', 'b')\ndef a(n):\n    return n + b\n",
+			"lib/_b.star": "b = 40\n"})
 		to := new(sink)
 		run(t, a, to)
 		got := to.text[0].String()
@@ -279,7 +287,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s is %s, %s; want %s", text, got, r.Failure, want)
 		}
 	}
-	for _, text := range []string{"re.search(1)", "re.search('(', '')", "re.find_all('(', '')", "re.find_all()", "re.sub('(', '', '')", "re.sub()", "re.split('(', '')",
+	for _, text := range []string{"re.search(1)", "re.search('(', '')", "re.find_all('(', '')", "re.find_all()",
+		"re.sub('(', '', '')", "re.sub()", "re.split('(', '')",
 		"re.split()", "sha256(1)", "fail()"} {
 		if r := here(t, action(t, "def main(params):\n    return "+text+"\n", nil)); !r.Failed {
 			t.Errorf("%s is %v", text, r.Value)
@@ -310,7 +319,8 @@ func TestNoSelf(t *testing.T) {
 	// Another program doesn't answer as a guest.
 	s = subject(t)
 	s.Self = []string{sandboxtest.Self(t), "-test.run=^$"}
-	if r, err := s.Run(t.Context(), action(t, echo, nil), nil); err != nil || !r.Failed || !strings.Contains(r.Failure, "invalid frame") {
+	if r, err := s.Run(t.Context(), action(t, echo, nil), nil); err != nil || !r.Failed ||
+		!strings.Contains(r.Failure, "invalid frame") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

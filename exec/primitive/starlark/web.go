@@ -19,8 +19,8 @@ const (
 // pages returns the module html.
 func pages() star.Value { return functions("html", map[string]call{"tokens": tokens}) }
 
-// tokens implements html.tokens(text): the tokens of a page, each a tuple: ("text", text), ("start" or "alone", name, dict of
-// attributes), ("end", name). Invalid HTML is read as browsers read it.
+// tokens implements html.tokens(text): the tokens of a page, each a tuple: ("text", text), ("start" or "alone", name,
+// dict of attributes), ("end", name). Invalid HTML is read as browsers read it.
 func tokens(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var text string
 	if err := star.UnpackArgs(b.Name(), args, named, "text", &text); err != nil {
@@ -95,8 +95,8 @@ func join(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) 
 	return star.String(to.String()), nil
 }
 
-// parse implements url.parse(text): a struct of scheme, host, path and query, a dict of the first value of each name; None if the
-// address is invalid.
+// parse implements url.parse(text): a struct of scheme, host, path and query, a dict of the first value of each name;
+// None if the address is invalid.
 func parse(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var text string
 	if err := star.UnpackArgs(b.Name(), args, named, "text", &text); err != nil {
@@ -123,6 +123,7 @@ func parse(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple)
 		}
 	}
 	return starlarkstruct.FromStringDict(starlarkstruct.Default, star.StringDict{
-		"scheme": star.String(u.Scheme), "host": utf8Text([]byte(u.Host)), "path": utf8Text([]byte(u.Path)), "query": query,
+		"scheme": star.String(u.Scheme), "host": utf8Text([]byte(u.Host)), "path": utf8Text([]byte(u.Path)),
+		"query": query,
 	}), nil
 }

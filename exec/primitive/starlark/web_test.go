@@ -34,8 +34,9 @@ func TestTokens(t *testing.T) {
 		"<script><p>1 < 2</script>x": `[("start", "script", {}), ("text", "<p>1 < 2"), ("end", "script"), ("text", "x")]`,
 		"1 < 2 <":                    `[("text", "1 < 2 <")]`,
 		"<p":                         `[]`,
-		"a\xffb<x\xff y\xff=\xff>":   `[("text", "a` + "\ufffd" + `b"), ("start", "x` + "\ufffd" + `", {"y` + "\ufffd" + `": "` + "\ufffd" + `"})]`,
-		"\xff\xfe":                   `[("text", "` + "\ufffd" + `")]`,
+		"a\xffb<x\xff y\xff=\xff>": `[("text", "a` + "\ufffd" + `b"), ("start", "x` + "\ufffd" + `", {"y` +
+			"\ufffd" + `": "` + "\ufffd" + `"})]`,
+		"\xff\xfe": `[("text", "` + "\ufffd" + `")]`,
 	} {
 		got, err := called(pages(), "tokens", text)
 		if err != nil || got.String() != want {
@@ -53,7 +54,8 @@ func TestTokens(t *testing.T) {
 	if _, err = called(pages(), "tokens", strings.Repeat("</p>", MaxTokens)); err != nil {
 		t.Error(err)
 	}
-	if _, err = called(pages(), "tokens", strings.Repeat("</p>", MaxTokens)+"x"); err == nil || !strings.Contains(err.Error(), "more than 1048576 tokens") {
+	if _, err = called(pages(), "tokens", strings.Repeat("</p>", MaxTokens)+"x"); err == nil ||
+		!strings.Contains(err.Error(), "more than 1048576 tokens") {
 		t.Error(err)
 	}
 	if _, err = called(pages(), "tokens"); err == nil {
@@ -63,8 +65,10 @@ func TestTokens(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	for _, c := range []struct{ base, ref, want string }{
-		{"https://h/a/b?c", "d", `"https://h/a/d"`}, {"https://h/a/b", "../../x?y=1#z", `"https://h/x?y=1#z"`}, {"https://h/a", "//o/p", `"https://o/p"`},
-		{"https://h/a", "mailto:a@b", `"mailto:a@b"`}, {"https://h/a", "", `"https://h/a"`}, {"https://h/a", "%zz", "None"}, {"%zz", "a", "None"},
+		{"https://h/a/b?c", "d", `"https://h/a/d"`}, {"https://h/a/b", "../../x?y=1#z", `"https://h/x?y=1#z"`},
+		{"https://h/a", "//o/p", `"https://o/p"`},
+		{"https://h/a", "mailto:a@b", `"mailto:a@b"`}, {"https://h/a", "", `"https://h/a"`},
+		{"https://h/a", "%zz", "None"}, {"%zz", "a", "None"},
 	} {
 		if got, err := called(addresses(), "join", c.base, c.ref); err != nil || got.String() != c.want {
 			t.Errorf("%s and %s: %v, %v; want %s", c.base, c.ref, got, err, c.want)
@@ -89,7 +93,8 @@ func TestAddresses(t *testing.T) {
 
 // FuzzTokens: whatever a page is, its tokens are of the kinds there are, and text.
 func FuzzTokens(f *testing.F) {
-	for _, s := range []string{"<p a=b c='d' e>t</p><br/>", "<script>x</script", "<!--", "<![CDATA[x]]>", "<svg><title>", "&#0;&#x110000;&amp", "<a\x00b \xff=1>", "<plaintext><p>"} {
+	for _, s := range []string{"<p a=b c='d' e>t</p><br/>", "<script>x</script", "<!--", "<![CDATA[x]]>",
+		"<svg><title>", "&#0;&#x110000;&amp", "<a\x00b \xff=1>", "<plaintext><p>"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

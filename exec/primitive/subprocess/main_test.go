@@ -144,7 +144,8 @@ func action(t testing.TB, input string, args ...string) *primitive.Action {
 	}
 	return &primitive.Action{
 		Config: config, Env: []string{mark(t)}, Dir: sandboxtest.Dir(t),
-		Programs: map[string]primitive.Program{"program": {Path: sandboxtest.Self(t)}}, Sandbox: sandbox.Spec{Level: floor.Limits},
+		Programs: map[string]primitive.Program{"program": {Path: sandboxtest.Self(t)}},
+		Sandbox:  sandbox.Spec{Level: floor.Limits},
 	}
 }
 

@@ -6,7 +6,8 @@
 //	within      a directory that cwd, which is relative to it, has to lead into, links followed
 //	input_data  what it reads from standard input, which is empty without
 //	env         variables beside those that the chain has
-//	params      a JSON object, as {params_json} is: each string, number and boolean at its top is a variable, see below
+//	params      a JSON object, as {params_json} is: each string, number and boolean at its top is a variable, see
+//	            below
 //	timeout     seconds, after which it is stopped with everything that it has started
 //	output      json: standard output that is one JSON value is the value; text: it is text whatever it says
 //
@@ -152,7 +153,8 @@ func variables(config map[string]any) (map[string]any, error) {
 			continue
 		}
 		if other, taken := from[name]; taken {
-			return nil, fault.New(fault.Validation, "the parameters %q and %q share the variable %s", other, param, name)
+			return nil, fault.New(fault.Validation, "the parameters %q and %q share the variable %s", other, param,
+				name)
 		}
 		from[name] = param
 	}
@@ -160,7 +162,8 @@ func variables(config map[string]any) (map[string]any, error) {
 	return all, nil
 }
 
-// noDirectory returns the error that a program can't start in a directory; outside is the one that it should be in, if any.
+// noDirectory returns the error that a program can't start in a directory; outside is the one that it should be in, if
+// any.
 func noDirectory(dir, outside string) error {
 	if outside != "" {
 		return fault.New(fault.Denied, "the directory %q is not in %q", dir, outside).On("path", dir)

@@ -164,48 +164,61 @@ func TestRead(t *testing.T) {
 		script
 		want
 	}{
-		"object":            {script{Out: []byte(`{"a": [1, 2.5, null]}`)}, want{value: map[string]any{"a": []any{1, 2.5, nil}}}},
-		"array":             {script{Out: []byte(`[]`)}, want{value: []any{}}},
-		"number":            {script{Out: []byte("42\n")}, want{value: 42}},
-		"string":            {script{Out: []byte(`"x"`)}, want{value: "x"}},
-		"true":              {script{Out: []byte(` true `)}, want{value: true}},
-		"null":              {script{Out: []byte(`null`)}, want{value: nil}},
-		"nothing":           {script{}, want{value: text("", "", 0)}},
-		"spaces":            {script{Out: []byte(" \n")}, want{value: text(" \n", "", 0)}},
-		"text":              {script{Out: []byte("hello\n"), Err: []byte("and\n")}, want{value: text("hello\n", "and\n", 0)}},
-		"two values":        {script{Out: []byte("{}\n{}\n")}, want{value: text("{}\n{}\n", "", 0)}},
-		"a member twice":    {script{Out: []byte(`{"a":1,"a":2}`)}, want{value: text(`{"a":1,"a":2}`, "", 0)}},
-		"no UTF-8":          {script{Out: []byte("a\xffb"), Err: []byte("\xc3")}, want{value: text("a\ufffdb", "\ufffd", 0)}},
+		"object": {script{Out: []byte(`{"a": [1, 2.5, null]}`)},
+			want{value: map[string]any{"a": []any{1, 2.5, nil}}}},
+		"array":   {script{Out: []byte(`[]`)}, want{value: []any{}}},
+		"number":  {script{Out: []byte("42\n")}, want{value: 42}},
+		"string":  {script{Out: []byte(`"x"`)}, want{value: "x"}},
+		"true":    {script{Out: []byte(` true `)}, want{value: true}},
+		"null":    {script{Out: []byte(`null`)}, want{value: nil}},
+		"nothing": {script{}, want{value: text("", "", 0)}},
+		"spaces":  {script{Out: []byte(" \n")}, want{value: text(" \n", "", 0)}},
+		"text": {script{Out: []byte("hello\n"), Err: []byte("and\n")},
+			want{value: text("hello\n", "and\n", 0)}},
+		"two values":     {script{Out: []byte("{}\n{}\n")}, want{value: text("{}\n{}\n", "", 0)}},
+		"a member twice": {script{Out: []byte(`{"a":1,"a":2}`)}, want{value: text(`{"a":1,"a":2}`, "", 0)}},
+		"no UTF-8": {script{Out: []byte("a\xffb"), Err: []byte("\xc3")},
+			want{value: text("a\ufffdb", "\ufffd", 0)}},
 		"no UTF-8 in JSON":  {script{Out: []byte("\"a\xff\"")}, want{value: text("\"a\ufffd\"", "", 0)}},
 		"a lone surrogate":  {script{Out: []byte(`"\ud800"`)}, want{value: text(`"\ud800"`, "", 0)}},
 		"a byte order mark": {script{Out: []byte("\ufeff{}")}, want{value: text("\ufeff{}", "", 0)}},
 		"too deep": {script{Out: []byte(strings.Repeat("[", 100_000))},
 			want{value: text(strings.Repeat("[", 100_000), "", 0)}},
-		"a terminal's": {script{Out: []byte("\x1b[2Jpermission granted\n")}, want{value: text("\x1b[2Jpermission granted\n", "", 0)}},
+		"a terminal's": {script{Out: []byte("\x1b[2Jpermission granted\n")},
+			want{value: text("\x1b[2Jpermission granted\n", "", 0)}},
 
 		"a status": {script{Err: []byte("  no such thing \n"), Exit: 3},
 			want{value: text("", "  no such thing \n", 3), failed: true, failure: "no such thing"}},
-		"a status with a value":      {script{Out: []byte(`[1]`), Exit: 255}, want{value: []any{1}, failed: true}},
-		"a status and success: true": {script{Out: []byte(`{"success":true}`), Exit: 1}, want{value: map[string]any{"success": true}, failed: true}},
-		"success: false":             {script{Out: []byte(`{"success":false}`)}, want{value: map[string]any{"success": false}, failed: true}},
-		"success: false and stderr":  {script{Out: []byte(`{"success":false}`), Err: []byte("why\n")}, want{value: map[string]any{"success": false}, failed: true, failure: "why"}},
-		"success: 0":                 {script{Out: []byte(`{"success":0}`)}, want{value: map[string]any{"success": 0}}},
-		"error as a text": {script{Out: []byte(`{"success":false,"error":" why ","stderr":"not this"}`), Err: []byte("nor this")},
-			want{value: map[string]any{"success": false, "error": " why ", "stderr": "not this"}, failed: true, failure: "why"}},
+		"a status with a value": {script{Out: []byte(`[1]`), Exit: 255}, want{value: []any{1}, failed: true}},
+		"a status and success: true": {script{Out: []byte(`{"success":true}`), Exit: 1},
+			want{value: map[string]any{"success": true}, failed: true}},
+		"success: false": {script{Out: []byte(`{"success":false}`)},
+			want{value: map[string]any{"success": false}, failed: true}},
+		"success: false and stderr": {script{Out: []byte(`{"success":false}`), Err: []byte("why\n")},
+			want{value: map[string]any{"success": false}, failed: true, failure: "why"}},
+		"success: 0": {script{Out: []byte(`{"success":0}`)}, want{value: map[string]any{"success": 0}}},
+		"error as a text": {script{Out: []byte(`{"success":false,"error":" why ","stderr":"not this"}`),
+			Err: []byte("nor this")},
+			want{value: map[string]any{"success": false, "error": " why ", "stderr": "not this"}, failed: true,
+				failure: "why"}},
 		"error as an object": {script{Out: []byte(`{"success":false,"error":{"message":"why"}}`)},
-			want{value: map[string]any{"success": false, "error": map[string]any{"message": "why"}}, failed: true, failure: "why"}},
+			want{value: map[string]any{"success": false, "error": map[string]any{"message": "why"}}, failed: true,
+				failure: "why"}},
 		"error as a number": {script{Out: []byte(`{"success":false,"error":7,"stderr":"why"}`)},
 			want{value: map[string]any{"success": false, "error": 7, "stderr": "why"}, failed: true, failure: "why"}},
 		"error without success": {script{Out: []byte(`{"error":"why"}`)}, want{value: map[string]any{"error": "why"}}},
 		"a long reason": {script{Out: fmt.Appendf(nil, `{"success":false,"error":"%s"}`, strings.Repeat("é", 1500))},
-			want{value: map[string]any{"success": false, "error": strings.Repeat("é", 1500)}, failed: true, failure: strings.Repeat("é", 1000) + "…"}},
+			want{value: map[string]any{"success": false, "error": strings.Repeat("é", 1500)}, failed: true,
+				failure: strings.Repeat("é", 1000) + "…"}},
 		"a long complaint": {script{Err: []byte(strings.Repeat("y", 1_000) + strings.Repeat("z", 2_000)), Exit: 1},
-			want{value: text("", strings.Repeat("y", 1_000)+strings.Repeat("z", 2_000), 1), failed: true, failure: strings.Repeat("z", 2_000)}},
+			want{value: text("", strings.Repeat("y", 1_000)+strings.Repeat("z", 2_000), 1), failed: true,
+				failure: strings.Repeat("z", 2_000)}},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			r := run(t, saying(t, c.script), nil)
 			if r.Failed != c.failed || r.Failure != c.failure || r.Exit != c.Exit || r.Signal != "" || r.Ended != "" {
-				t.Errorf("failed %v (%q), exit %d, signal %q, ended %q; want %+v", r.Failed, r.Failure, r.Exit, r.Signal, r.Ended, c.want)
+				t.Errorf("failed %v (%q), exit %d, signal %q, ended %q; want %+v", r.Failed, r.Failure, r.Exit,
+					r.Signal, r.Ended, c.want)
 			}
 			got, errGot := jcs.Append(nil, r.Value)
 			wanted, errWant := jcs.Append(nil, plain(c.value))
@@ -258,8 +271,10 @@ func TestMuch(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	value, _ := r.Value.(map[string]any)
 	out, _ := value["stdout"].(string)
-	if r.Failed || to.bytes != [2]int64{1 << 30, 1 << 10} || len(out) != answer.MaxText || !reflect.DeepEqual(value["truncated"], []any{"stdout"}) {
-		t.Errorf("failed %v, ended %q, the sink got %d bytes, %d are kept, truncated: %v", r.Failed, r.Ended, to.bytes, len(out), value["truncated"])
+	if r.Failed || to.bytes != [2]int64{1 << 30, 1 << 10} || len(out) != answer.MaxText ||
+		!reflect.DeepEqual(value["truncated"], []any{"stdout"}) {
+		t.Errorf("failed %v, ended %q, the sink got %d bytes, %d are kept, truncated: %v", r.Failed, r.Ended, to.bytes,
+			len(out), value["truncated"])
 	}
 	if made := after.TotalAlloc - before.TotalAlloc; made > 128<<20 {
 		t.Errorf("%d bytes were allocated", made)
@@ -269,9 +284,11 @@ func TestMuch(t *testing.T) {
 // Without being allowed to it is stopped, and what it said until then is there.
 func TestTooMuch(t *testing.T) {
 	to := new(counter)
-	r := run(t, saying(t, script{Out: bytes.Repeat([]byte("x"), 1<<20), Err: bytes.Repeat([]byte("y"), 2<<20), Times: 1 << 20}), to)
+	r := run(t, saying(t, script{Out: bytes.Repeat([]byte("x"), 1<<20), Err: bytes.Repeat([]byte("y"), 2<<20),
+		Times: 1 << 20}), to)
 	value, _ := r.Value.(map[string]any)
-	if most := sandbox.DefaultLimits().Output; r.Ended != "output" || !r.Failed || to.bytes[0]+to.bytes[1] > most || r.Usage["stdout_bytes"] == 0 {
+	if most := sandbox.DefaultLimits().Output; r.Ended != "output" || !r.Failed || to.bytes[0]+to.bytes[1] > most ||
+		r.Usage["stdout_bytes"] == 0 {
 		t.Errorf("ended %q, failed %v, %d bytes of %d, usage %v", r.Ended, r.Failed, to.bytes, most, r.Usage)
 	}
 	if !reflect.DeepEqual(value["truncated"], []any{"stdout", "stderr"}) {
@@ -295,14 +312,16 @@ func TestLargeValue(t *testing.T) {
 
 func TestSignal(t *testing.T) {
 	r := run(t, saying(t, script{Out: []byte("{}"), Kill: 9}), nil)
-	if windows := runtime.GOOS == "windows"; !r.Failed || !windows && (r.Signal != "SIGKILL" || r.Exit != -1) || r.Ended != "" {
+	if windows := runtime.GOOS == "windows"; !r.Failed || !windows && (r.Signal != "SIGKILL" || r.Exit != -1) ||
+		r.Ended != "" {
 		t.Errorf("%+v", r)
 	}
 }
 
 // Arguments arrive as they are, whatever they look like.
 func TestArguments(t *testing.T) {
-	args := []any{"", "-", "--", "-c", "--params=x", " a  b ", "a\nb\r\n", "$(id)", "`id`", "; rm -rf /", "| cat", "&& x", "${HOME}", "{tool_path}", "%s%n", `"`, `'`, `\`,
+	args := []any{"", "-", "--", "-c", "--params=x", " a  b ", "a\nb\r\n", "$(id)", "`id`", "; rm -rf /", "| cat",
+		"&& x", "${HOME}", "{tool_path}", "%s%n", `"`, `'`, `\`,
 		"*", "~", "!!", "\x1b[0m", "\x7f", "\xff\xfe", "ünï", strings.Repeat("x", proc.MaxArgument)}
 	a := action(t, "", "args")
 	a.Config["args"] = append([]any{childWord, "args"}, args...)
@@ -343,7 +362,8 @@ func TestParams(t *testing.T) {
 	a := action(t, "", "env")
 	a.Env = []string{mark(t), "PARAM_NAME=from the chain"}
 	a.Config["env"] = map[string]any{"PARAM_SET": "by env"}
-	a.Config["params"] = `{"name":"$(id) \"x\"","max-size":1.50,"é":true,"set":"no","list":[1],"none":null,"in":{"a":1}}`
+	a.Config["params"] =
+		`{"name":"$(id) \"x\"","max-size":1.50,"é":true,"set":"no","list":[1],"none":null,"in":{"a":1}}`
 	want := []any{"PARAM_MAX_SIZE=1.50", `PARAM_NAME=$(id) "x"`, "PARAM_SET=by env", "PARAM__=true"}
 	if r := run(t, a, nil); !reflect.DeepEqual(r.Value, map[string]any{"dir": a.Dir, "env": want}) {
 		t.Errorf("%v (%q)", r.Value, r.Failure)
@@ -369,8 +389,9 @@ func TestTimeout(t *testing.T) {
 	for name, c := range map[string]struct {
 		timeout any
 		wall    time.Duration
-	}{"config": {0.2, 0}, "config is less": {0.2, time.Hour}, "limit": {nil, 200 * time.Millisecond}, "limit is less": {int64(3600), 200 * time.Millisecond},
-		"endless": {1e300, 200 * time.Millisecond}, "almost nothing": {1e-12, 0}} {
+	}{"config": {0.2, 0}, "config is less": {0.2, time.Hour}, "limit": {nil, 200 * time.Millisecond},
+		"limit is less": {int64(3600), 200 * time.Millisecond},
+		"endless":       {1e300, 200 * time.Millisecond}, "almost nothing": {1e-12, 0}} {
 		a := action(t, "", "forever", filepath.Join(dir, "begun"))
 		a.Sandbox.Write, a.Sandbox.Limits.Wall, a.Config["timeout"] = []string{dir}, c.wall, c.timeout
 		if r := run(t, a, nil); r.Ended != "timeout" || !r.Failed {
@@ -419,7 +440,8 @@ func TestPinned(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, []byte("#!/bin/sh\necho another\n"), 0o755)); err != nil {
+	if err := errors.Join(os.Rename(path, path+".old"),
+		os.WriteFile(path, []byte("#!/bin/sh\necho another\n"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	a := action(t, "", "args", "x")
@@ -463,7 +485,8 @@ func TestWithin(t *testing.T) {
 	missing := []string{"none", "in/none", "file", "file/none"}
 	if runtime.GOOS != "windows" {
 		for link, to := range map[string]string{
-			"out": "..", "gone": "../none", "away": filepath.Dir(dir), "lost": filepath.Join(dir, "../none"), "in/up": "../..", "in/broken": "none", "deep": "in/sub", "sub": "..",
+			"out": "..", "gone": "../none", "away": filepath.Dir(dir), "lost": filepath.Join(dir, "../none"),
+			"in/up": "../..", "in/broken": "none", "deep": "in/sub", "sub": "..",
 		} {
 			if err := os.Symlink(to, filepath.Join(dir, filepath.FromSlash(link))); err != nil {
 				t.Fatal(err)
@@ -473,7 +496,8 @@ func TestWithin(t *testing.T) {
 			t.Fatal(err)
 		}
 		// deep/../sub is in/sub for the system, and sub for who reads it.
-		outside = append(outside, "out", "out/none", "gone", "gone/none", "away", "away/none", "lost", "in/up", "in/up/none", "deep/../sub")
+		outside = append(outside, "out", "out/none", "gone", "gone/none", "away", "away/none", "lost", "in/up",
+			"in/up/none", "deep/../sub")
 		missing = append(missing, "in/broken", "a\x00")
 	}
 	check := func(within, cwd, want string) {
@@ -502,11 +526,13 @@ func TestWithin(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, cwd := range []string{"in", filepath.Join(top, "in"), filepath.Join(dir, "in")} {
-			if r, err := run(cwd, top); err != nil || r.Failed || r.Value.(map[string]any)["dir"] != filepath.Join(dir, "in") {
+			if r, err := run(cwd, top); err != nil || r.Failed ||
+				r.Value.(map[string]any)["dir"] != filepath.Join(dir, "in") {
 				t.Errorf("%q: %+v, %v", cwd, r, err)
 			}
 		}
-		for _, cwd := range []string{filepath.Dir(top), top + "none", filepath.Join(top, "out"), filepath.Join(dir, "gone"), ".."} {
+		for _, cwd := range []string{filepath.Dir(top), top + "none", filepath.Join(top, "out"),
+			filepath.Join(dir, "gone"), ".."} {
 			check(top, cwd, top)
 		}
 	}

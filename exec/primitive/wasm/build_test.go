@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// build makes a module of some bytes: with a function of nothing imported from each of some modules, a function _start of
-// this code, nil for none, and a memory of so many pages.
+// build makes a module of some bytes: with a function of nothing imported from each of some modules, a function _start
+// of this code, nil for none, and a memory of so many pages.
 func build(imports []string, start []byte, pages ...uint64) []byte {
 	m := []byte("\x00asm\x01\x00\x00\x00")
 	section := func(id byte, n int, b []byte) {
@@ -40,7 +40,8 @@ func build(imports []string, start []byte, pages ...uint64) []byte {
 // echo is a module that writes what it reads: there is little of it to load, for tests of many calls.
 var echo = slices.Concat(
 	[]byte("\x00asm\x01\x00\x00\x00"),
-	[]byte{1, 12, 2, 0x60, 0, 0, 0x60, 4, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f}, // types: of _start; of fd_read and fd_write
+	// types: of _start; of fd_read and fd_write
+	[]byte{1, 12, 2, 0x60, 0, 0, 0x60, 4, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f},
 	[]byte{2, 68, 2},
 	[]byte("\x16wasi_snapshot_preview1\x07fd_read\x00\x01"),
 	[]byte("\x16wasi_snapshot_preview1\x08fd_write\x00\x01"),

@@ -27,8 +27,8 @@ const MaxKept = 1 << 30
 // engine names the compiler. Modules that another version compiled aren't used.
 const engine = "wazero/v1.12.0"
 
-// compiled makes sure that the compiled module is in the cache, and adds that to the plan. It returns what compiling took; nil if
-// nothing. Without a cache, the guest compiles the module itself.
+// compiled makes sure that the compiled module is in the cache, and adds that to the plan. It returns what compiling
+// took; nil if nothing. Without a cache, the guest compiles the module itself.
 func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func()) (*worker.End, error) {
 	key, err := w.keyOf(p.Module)
 	if err != nil || w.Cache == "" {
@@ -50,7 +50,8 @@ func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func(
 	defer os.RemoveAll(making)
 	s.Read, s.Write = []string{p.Module}, []string{making}
 	s.Limits.Written = 0 // the tool's limit doesn't apply to the compiler
-	e, err := w.guest(ctx, s, &plan{Module: p.Module, Cache: making, Make: true, Pages: p.Pages, Name: p.Name}, "", answer.New(nil, nil), stop, "", nil)
+	e, err := w.guest(ctx, s, &plan{Module: p.Module, Cache: making, Make: true, Pages: p.Pages, Name: p.Name}, "",
+		answer.New(nil, nil), stop, "", nil)
 	if err != nil || e.Ended != "" || e.Kind != worker.Exit {
 		return e, err
 	}
@@ -81,8 +82,8 @@ type module struct {
 // maxModules bounds the modules whose keys are remembered.
 const maxModules = 64
 
-// keyOf returns the key of a module. A file that is the same as at the call before isn't read again: what a tool runs from is a
-// private copy, and compared with its digest before each call.
+// keyOf returns the key of a module. A file that is the same as at the call before isn't read again: what a tool runs
+// from is a private copy, and compared with its digest before each call.
 func (w *Wasm) keyOf(path string) (string, error) {
 	file, err := os.Stat(path)
 	if err != nil {
@@ -138,7 +139,9 @@ func (w *Wasm) forget(most int64) {
 		sum += k.bytes
 		all = append(all, k)
 	}
-	slices.SortFunc(all, func(a, b kept) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.path, b.path)) })
+	slices.SortFunc(all, func(a, b kept) int {
+		return cmp.Or(a.used.Compare(b.used), strings.Compare(a.path, b.path))
+	})
 	for _, k := range all {
 		if sum <= most {
 			return

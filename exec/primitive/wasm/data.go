@@ -14,7 +14,8 @@ const (
 	preamble         = 8 // bytes before the first section
 )
 
-// section reads the section at the beginning of b. rest is what follows; ok is false if b doesn't begin with a section.
+// section reads the section at the beginning of b. rest is what follows; ok is false if b doesn't begin with a
+// section.
 func section(b []byte) (id byte, content, rest []byte, ok bool) {
 	if len(b) == 0 {
 		return 0, nil, nil, false
@@ -39,9 +40,9 @@ func starts(module []byte) bool {
 	return false
 }
 
-// joined returns a module with the same memory at its start in fewer data segments. Go's linker begins a new one at each run of
-// zeros, 30,000 of them in a program that does nothing, and each costs as much as a kilobyte whenever an instance is made. A
-// module that isn't like that, or is invalid, is returned as it is.
+// joined returns a module with the same memory at its start in fewer data segments. Go's linker begins a new one at
+// each run of zeros, 30,000 of them in a program that does nothing, and each costs as much as a kilobyte whenever an
+// instance is made. A module that isn't like that, or is invalid, is returned as it is.
 func joined(module []byte) []byte {
 	var room uint64
 	for rest := module[min(preamble, len(module)):]; len(rest) > 0; {
@@ -93,12 +94,13 @@ func (s *segment) end() uint64 { return s.at + uint64(len(s.bytes)) }
 const (
 	opI32Const = 0x41
 	opEnd      = 0x0b
-	// smallGap is how many zeros are written rather than beginning another segment. It bounds how much a module can grow.
+	// smallGap is how many zeros are written rather than beginning another segment. It bounds how much a module can
+	// grow.
 	smallGap = 64
 )
 
-// join reads a data section and joins each segment with the one before if there are only a few bytes, zero until then, between
-// them. ok is false if that may change what an instance begins with.
+// join reads a data section and joins each segment with the one before if there are only a few bytes, zero until then,
+// between them. ok is false if that may change what an instance begins with.
 func join(content []byte, room uint64) (all []segment, ok bool) {
 	count, n := binary.Uvarint(content)
 	if n <= 0 || count > uint64(len(content)) {

@@ -60,7 +60,8 @@ func TestJoined(t *testing.T) {
 	} {
 		module := withData(c.of...)
 		got := joined(module)
-		if before, after := memoryOf(t, module), memoryOf(t, got); !bytes.Equal(before, after) || (before == nil) != (after == nil) {
+		if before, after := memoryOf(t, module), memoryOf(t, got); !bytes.Equal(before, after) ||
+			(before == nil) != (after == nil) {
 			t.Errorf("%s: the memory isn't the same", name)
 		}
 		if n := dataSegments(t, got); n != c.want {
@@ -86,7 +87,8 @@ func dataSegments(t *testing.T, module []byte) int {
 	return 0
 }
 
-// TestJoinedRandom: whatever segments a module has, and wherever it is damaged, joining changes nothing that an instance sees.
+// TestJoinedRandom: whatever segments a module has, and wherever it is damaged, joining changes nothing that an
+// instance sees.
 func TestJoinedRandom(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -114,7 +116,8 @@ func TestJoinedRandom(t *testing.T) {
 	}
 }
 
-// TestJoinedNot: a module whose instructions or imports may see a difference is left as it is, and so is what is no module.
+// TestJoinedNot: a module whose instructions or imports may see a difference is left as it is, and so is what is no
+// module.
 func TestJoinedNot(t *testing.T) {
 	near := []segment{{0, []byte("a")}, {1, []byte("b")}}
 	whole := withData(near...)

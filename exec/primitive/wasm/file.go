@@ -127,7 +127,9 @@ func (v *view) list(name string) (*folder, error) {
 			delete(known, path.Base(at))
 		}
 	}
-	d.left = slices.SortedFunc(maps.Values(known), func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	d.left = slices.SortedFunc(maps.Values(known), func(a, b fs.DirEntry) int {
+		return strings.Compare(a.Name(), b.Name())
+	})
 	return d, nil
 }
 

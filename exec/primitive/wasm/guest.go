@@ -25,8 +25,8 @@ import (
 	"github.com/rye-build/rye/exec/primitive/worker"
 )
 
-// Guest is the main function of the guest: it reads a plan from in, runs it, answers to out, and returns the exit status. A guest
-// that is kept does so again with the next plan.
+// Guest is the main function of the guest: it reads a plan from in, runs it, answers to out, and returns the exit
+// status. A guest that is kept does so again with the next plan.
 func Guest(in io.Reader, out io.Writer) int {
 	ctx, w, e := context.Background(), worker.NewWriter(out), new(ready)
 	defer e.close(ctx)
@@ -73,8 +73,9 @@ type trap struct{ error }
 
 func (t *trap) Unwrap() error { return t.error }
 
-// A ready is a compiled module, ready to be run again and again. Nothing of a run is left for the next one: each has an instance,
-// which may be made before its plan is there, since to copy a module's data into its memory takes as long as many runs.
+// A ready is a compiled module, ready to be run again and again. Nothing of a run is left for the next one: each has
+// an instance, which may be made before its plan is there, since to copy a module's data into its memory takes as long
+// as many runs.
 type ready struct {
 	runtime    wazero.Runtime
 	memory     memory
@@ -117,7 +118,8 @@ func (e *ready) take(ctx context.Context, p *plan) *instance {
 	if e.next = nil; i == nil {
 		return nil
 	}
-	if !slices.Equal(i.plan.Args, p.Args) || !slices.Equal(i.plan.Env, p.Env) { // all else is the same for all plans of a guest
+	// all else is the same for all plans of a guest
+	if !slices.Equal(i.plan.Args, p.Args) || !slices.Equal(i.plan.Env, p.Env) {
 		i.module.Close(ctx)
 		return nil
 	}
@@ -203,7 +205,8 @@ func closed(ctx context.Context, r wazero.Runtime) error {
 }
 
 // compile compiles a module.
-func (p *plan) compile(ctx context.Context, module []byte, cache string) (wazero.Runtime, wazero.CompiledModule, error) {
+func (p *plan) compile(ctx context.Context, module []byte, cache string) (wazero.Runtime, wazero.CompiledModule,
+	error) {
 	c := wazero.NewRuntimeConfig().WithMemoryLimitPages(p.Pages).WithDebugInfoEnabled(false)
 	if cache != "" {
 		kept, err := wazero.NewCompilationCacheWithDir(cache)
@@ -264,7 +267,9 @@ func (p *plan) config(v *view) wazero.ModuleConfig {
 			return t / 1e9, int32(t % 1e9)
 		}
 		c = c.WithWalltime(wall, sys.ClockResolution(time.Millisecond)).
-			WithNanotime(tick, sys.ClockResolution(time.Millisecond)).WithNanosleep(func(n int64) { clock += max(n, 0) }).
+			WithNanotime(tick, sys.ClockResolution(time.Millisecond)).WithNanosleep(func(n int64) {
+			clock += max(n, 0)
+		}).
 			WithRandSource(mathrand.NewChaCha8([32]byte{}))
 	} else {
 		c = c.WithSysWalltime().WithSysNanotime().WithSysNanosleep().WithRandSource(rand.Reader)

@@ -41,11 +41,13 @@ func TestKept(t *testing.T) {
 	}
 	for _, text := range []string{"", "a", "\xff\x00", "bc"} {
 		r, now := call(nil, text, "echo")
-		if out, _, code := said(r); out != text && text != "\xff\x00" || code != 0 || !reflect.DeepEqual(now, first) || r.Usage["max_rss"] == 0 {
+		if out, _, code := said(r); out != text && text != "\xff\x00" || code != 0 || !reflect.DeepEqual(now, first) ||
+			r.Usage["max_rss"] == 0 {
 			t.Errorf("%q: %+v in %q, before %q", text, r, now, first)
 		}
 	}
-	if r, now := call(nil, "", "say", "out", "because", "3"); r.Exit != 3 || r.Failure != "because" || !reflect.DeepEqual(now, first) {
+	if r, now := call(nil, "", "say", "out", "because", "3"); r.Exit != 3 || r.Failure != "because" ||
+		!reflect.DeepEqual(now, first) {
 		t.Errorf("%+v in %q", r, now)
 	}
 	a, b := func(a *primitive.Action) { a.Share = "a" }, func(a *primitive.Action) { a.Pure = true }
@@ -75,8 +77,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestAhead: an instance that was made before its plan has the plan's input and the files as they are then, and is not used for
-// other arguments.
+// TestAhead: an instance that was made before its plan has the plan's input and the files as they are then, and is not
+// used for other arguments.
 func TestAhead(t *testing.T) {
 	project, e, out := sandboxtest.Dir(t), new(ready), new(bytes.Buffer)
 	w := worker.NewWriter(out)
@@ -127,7 +129,8 @@ func TestStarts(t *testing.T) {
 		want   bool
 	}{
 		"none": {module, false}, "start": {append(module[:len(module):len(module)], 8, 1, 0), true},
-		"cut": {module[:len(module)-1], true}, "only an id": {append(module[:len(module):len(module)], 0), true}, "empty": {nil, false},
+		"cut": {module[:len(module)-1], true}, "only an id": {append(module[:len(module):len(module)], 0), true},
+		"empty": {nil, false},
 	} {
 		if got := starts(c.module); got != c.want {
 			t.Errorf("%s: %v", name, got)
@@ -155,8 +158,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestMemoryAgain: the memory of a module that has ended is used again, and nothing of what was in it is left, where it began and
-// where it grew. That of a module which needed much is given back.
+// TestMemoryAgain: the memory of a module that has ended is used again, and nothing of what was in it is left, where
+// it began and where it grew. That of a module which needed much is given back.
 func TestMemoryAgain(t *testing.T) {
 	code := func(pages uint64) []byte {
 		var all []byte
@@ -185,7 +188,8 @@ func TestMemoryAgain(t *testing.T) {
 		}
 		var last *reserved
 		for i := range 4 {
-			if err := (&plan{Module: at, Name: "m", Pages: 1000, Kept: true}).run(ctx, e, nil, worker.NewWriter(io.Discard)); err != nil {
+			if err := (&plan{Module: at, Name: "m", Pages: 1000, Kept: true}).run(ctx, e, nil,
+				worker.NewWriter(io.Discard)); err != nil {
 				t.Fatalf("%s, call %d: %v", name, i, err)
 			}
 			e.last.close(ctx)

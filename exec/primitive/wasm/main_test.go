@@ -64,7 +64,8 @@ func theGuest(t testing.TB) string {
 }
 
 func subject(t testing.TB) *Wasm {
-	return &Wasm{Machine: sandboxtest.Machine(t), Self: []string{sandboxtest.Self(t), guestWord}, Cache: filepath.Join(scratch, "cache")}
+	return &Wasm{Machine: sandboxtest.Machine(t), Self: []string{sandboxtest.Self(t), guestWord},
+		Cache: filepath.Join(scratch, "cache")}
 }
 
 // action starts the guest with arguments and what it reads.
@@ -77,7 +78,8 @@ func action(t testing.TB, input string, args ...string) *primitive.Action {
 	if input != "" {
 		config["input_data"] = input
 	}
-	return &primitive.Action{Config: config, Dir: sandboxtest.Dir(t), Own: filepath.Dir(theGuest(t)), Sandbox: sandbox.Spec{Level: floor.Limits}}
+	return &primitive.Action{Config: config, Dir: sandboxtest.Dir(t), Own: filepath.Dir(theGuest(t)),
+		Sandbox: sandbox.Spec{Level: floor.Limits}}
 }
 
 // put writes files below a directory; a name with a slash at its end is a directory.

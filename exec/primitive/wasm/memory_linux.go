@@ -12,27 +12,30 @@ type memory struct {
 	spare *reserved // that of a module that has ended; nil: none
 }
 
-// maxSpare is how much of one is used again. More is given back to the system: what is cleared is the most that was needed.
+// maxSpare is how much of one is used again. More is given back to the system: what is cleared is the most that was
+// needed.
 const maxSpare = 16 << 20
 
-// reserving reserves a module's memory up to its limit and commits it piece by piece. Memory that grows by copying needs
-// twice as much at times, and would hit the system's limit before its own.
+// reserving reserves a module's memory up to its limit and commits it piece by piece. Memory that grows by copying
+// needs twice as much at times, and would hit the system's limit before its own.
 //
 // The memory of the module before is used again, cleared: that takes less time than new pages do.
 func (m *memory) reserving(ctx context.Context) context.Context {
-	return experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(func(_, most uint64) experimental.LinearMemory {
-		if r := m.spare; r != nil && uint64(len(r.whole)) == most {
-			m.spare = nil
-			clear(r.whole[:r.given])
-			return r
-		}
-		whole, err := unix.Mmap(-1, 0, int(max(most, 1)), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
-		if err != nil {
-			panic(err) // ends this child; nothing else runs in it
-		}
-		_ = unix.Madvise(whole, unix.MADV_HUGEPAGE) // a few large pages take less time than many small ones
-		return &reserved{of: m, whole: whole}
-	}))
+	return experimental.WithMemoryAllocator(ctx,
+		experimental.MemoryAllocatorFunc(func(_, most uint64) experimental.LinearMemory {
+			if r := m.spare; r != nil && uint64(len(r.whole)) == most {
+				m.spare = nil
+				clear(r.whole[:r.given])
+				return r
+			}
+			whole, err := unix.Mmap(-1, 0, int(max(most, 1)), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|
+				unix.MAP_NORESERVE)
+			if err != nil {
+				panic(err) // ends this child; nothing else runs in it
+			}
+			_ = unix.Madvise(whole, unix.MADV_HUGEPAGE) // a few large pages take less time than many small ones
+			return &reserved{of: m, whole: whole}
+		}))
 }
 
 // A reserved is the memory of a module.

@@ -38,7 +38,9 @@ func planOf(a *primitive.Action) (p *plan, input string, err error) {
 	}
 	p = &plan{Module: text("module"), Pure: a.Pure, Root: text("root"), Pages: maxPages}
 	if !filepath.IsAbs(p.Module) || !inside(p.Module, a.Own) {
-		return nil, "", fmt.Errorf("config.module must be one of the tool's own files, like {tool_dir}/_module.wasm, not %q", p.Module)
+		return nil, "",
+			fmt.Errorf("config.module must be one of the tool's own files, like {tool_dir}/_module.wasm, not %q",
+				p.Module)
 	}
 	if p.Root != "" && (!filepath.IsAbs(p.Root) || filepath.Clean(p.Root) != p.Root) {
 		return nil, "", fmt.Errorf("config.root must be a clean absolute path, not %q", p.Root)

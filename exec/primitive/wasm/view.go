@@ -112,7 +112,8 @@ func (v *view) leads(name string) bool {
 	return false
 }
 
-// ruled reports whether a file has a rule of its own under any of its names: file systems that ignore case give it several.
+// ruled reports whether a file has a rule of its own under any of its names: file systems that ignore case give it
+// several.
 func (v *view) ruled(info fs.FileInfo) bool {
 	for _, r := range v.rules {
 		if r.info != nil && os.SameFile(r.info, info) {
@@ -359,8 +360,10 @@ func (v *view) remove(name string, dir bool) experimentalsys.Errno {
 }
 
 // OpenFile implements experimentalsys.FS.
-func (v *view) OpenFile(name string, flag experimentalsys.Oflag, perm fs.FileMode) (experimentalsys.File, experimentalsys.Errno) {
-	const changing = experimentalsys.O_RDWR | experimentalsys.O_WRONLY | experimentalsys.O_CREAT | experimentalsys.O_TRUNC |
+func (v *view) OpenFile(name string, flag experimentalsys.Oflag, perm fs.FileMode) (experimentalsys.File,
+	experimentalsys.Errno) {
+	const changing = experimentalsys.O_RDWR | experimentalsys.O_WRONLY | experimentalsys.O_CREAT |
+		experimentalsys.O_TRUNC |
 		experimentalsys.O_APPEND
 	const making = experimentalsys.O_CREAT | experimentalsys.O_DIRECTORY
 	writes := flag&changing != 0

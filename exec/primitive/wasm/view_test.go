@@ -28,8 +28,10 @@ func newGround(t testing.TB) ground {
 	out := sandboxtest.Dir(t)
 	g := ground{out, filepath.Join(out, "project")}
 	put(t, g.out, map[string]string{
-		"secret": "secret", "project/src/a.txt": "alpha", "project/src/deep/b.txt": "beta", "project/secret": "secret", "project/out/old.txt": "0123456789",
-		"project/one/file.txt": "one", "project/one/two.txt": "two", "project/out/kept/k.txt": "kept", "project/out/kept/keys/key": "secret", "project/out/kept/open/": "",
+		"secret": "secret", "project/src/a.txt": "alpha", "project/src/deep/b.txt": "beta", "project/secret": "secret",
+		"project/out/old.txt":  "0123456789",
+		"project/one/file.txt": "one", "project/one/two.txt": "two", "project/out/kept/k.txt": "kept",
+		"project/out/kept/keys/key": "secret", "project/out/kept/open/": "",
 	})
 	return g
 }
@@ -41,17 +43,19 @@ func (g ground) at(names ...string) (list []string) {
 	return list
 }
 
-// grant gives an action the files of these tests: src and one file of one to read; out to write, but in it kept only to read,
-// and in kept keys denied and open to write.
+// grant gives an action the files of these tests: src and one file of one to read; out to write, but in it kept only
+// to read, and in kept keys denied and open to write.
 func (g ground) grant(a *primitive.Action) *primitive.Action {
 	a.Config["root"] = g.project
-	a.Sandbox.Read, a.Sandbox.Write, a.Sandbox.Deny = g.at("src", "one/file.txt", "out/kept"), g.at("out", "out/kept/open"), g.at("out/kept/keys")
+	a.Sandbox.Read, a.Sandbox.Write, a.Sandbox.Deny = g.at("src", "one/file.txt", "out/kept"),
+		g.at("out", "out/kept/open"), g.at("out/kept/keys")
 	return a
 }
 
 // plan returns the plan of a guest with these grants.
 func (g ground) plan() *plan {
-	return &plan{Root: g.project, Read: g.at("src", "one/file.txt", "out/kept"), Write: g.at("out", "out/kept/open"), Deny: g.at("out/kept/keys")}
+	return &plan{Root: g.project, Read: g.at("src", "one/file.txt", "out/kept"), Write: g.at("out", "out/kept/open"),
+		Deny: g.at("out/kept/keys")}
 }
 
 // here runs an action in this process, without a sandbox.
@@ -100,23 +104,28 @@ func TestFiles(t *testing.T) {
 	}{
 		{"read src/a.txt", "alpha"}, {"read /src/a.txt", "alpha"}, {"read src/../src/deep/b.txt", "beta"},
 		{"read one/file.txt", "one"},
-		{"read src", "!"}, {"read src/none", "!"}, {"read one/two.txt", "!"}, {"read secret", "!"}, {"read ../secret", "!"},
+		{"read src", "!"}, {"read src/none", "!"}, {"read one/two.txt", "!"}, {"read secret", "!"},
+		{"read ../secret", "!"},
 		{"read /../secret", "!"},
 		{"read src/../../secret", "!"}, {"read ../../../../../../etc/passwd", "!"}, {"read /etc/passwd", "!"},
 		{"read /proc/self/environ", "!"},
-		{"read /dev/null", "!"}, {"read " + filepath.ToSlash(filepath.Join(g.out, "secret")), "!"}, {"read out/kept/k.txt", "kept"}, {"read out/kept/keys/key", "!"},
+		{"read /dev/null", "!"}, {"read " + filepath.ToSlash(filepath.Join(g.out, "secret")), "!"},
+		{"read out/kept/k.txt", "kept"}, {"read out/kept/keys/key", "!"},
 		{"list /", "one true\nout true\nsrc true\n"}, {"list one", "file.txt false\n"},
 		{"list src", "a.txt false\ndeep true\n"}, {"list out/kept", "k.txt false\nopen true\n"},
 		{"list src/a.txt", "!"}, {"list ..", "one true\nout true\nsrc true\n"}, {"list out/kept/keys", "!"},
-		{"write src/new x", "!"}, {"write src/a.txt x", "!"}, {"append src/a.txt x", "!"}, {"write one/file.txt x", "!"},
+		{"write src/new x", "!"}, {"write src/a.txt x", "!"}, {"append src/a.txt x", "!"},
+		{"write one/file.txt x", "!"},
 		{"write one/new x", "!"}, {"write new x", "!"},
 		{"mkdir new", "!"}, {"mkdir src/new", "!"}, {"rm src/a.txt", "!"}, {"mv src/a.txt src/b.txt", "!"},
 		{"mv src/a.txt out/b.txt", "!"},
 		{"write out/kept/new x", "!"}, {"write out/kept/k.txt x", "!"}, {"rm out/kept/k.txt", "!"},
 		{"write out/kept/keys/new x", "!"}, {"mkdir out/kept/keys/x", "!"},
-		{"mv out/kept out/moved", "!"}, {"rm out/kept", "!"}, {"mv out/kept/open out/kept/closed", "!"}, {"rm out", "!"},
+		{"mv out/kept out/moved", "!"}, {"rm out/kept", "!"}, {"mv out/kept/open out/kept/closed", "!"},
+		{"rm out", "!"},
 		{"mv out away", "!"},
-		{"write out/new hello", ""}, {"append out/new !", ""}, {"read out/new", "hello!"}, {"mv out/new out/newer", ""},
+		{"write out/new hello", ""}, {"append out/new !", ""}, {"read out/new", "hello!"},
+		{"mv out/new out/newer", ""},
 		{"read out/newer", "hello!"}, {"read out/new", "!"},
 		{"mkdir out/dir", ""}, {"mkdir out/dir", "!"}, {"write out/dir/x y", ""}, {"mv out/dir/x out/x", "!"},
 		{"rm out/dir", "!"}, {"rm out/dir/x", ""}, {"rm out/dir", ""}, {"rm out/none", "!"},
@@ -141,7 +150,8 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%d %s: %q, %s; want %q", i, c.do, out, failed, c.want)
 		}
 	}
-	for at, want := range map[string]string{"src/a.txt": "alpha", "one/file.txt": "one", "out/kept/k.txt": "kept", "out/kept/keys/key": "secret"} {
+	for at, want := range map[string]string{"src/a.txt": "alpha", "one/file.txt": "one", "out/kept/k.txt": "kept",
+		"out/kept/keys/key": "secret"} {
 		if b, err := os.ReadFile(g.at(at)[0]); string(b) != want {
 			t.Errorf("%s is %q, %v", at, b, err)
 		}
@@ -176,7 +186,8 @@ func TestView(t *testing.T) {
 	if err := os.Symlink(filepath.Join("..", "..", "secret"), g.at("src/out")[0]); err != nil {
 		t.Fatal(err)
 	}
-	for from, to := range map[string]string{"out/dir": g.project, "out/top": "/", "out/near": "old.txt", "out/into": "kept/keys", "src/dir": "deep", "out/lost": "none"} {
+	for from, to := range map[string]string{"out/dir": g.project, "out/top": "/", "out/near": "old.txt",
+		"out/into": "kept/keys", "src/dir": "deep", "out/lost": "none"} {
 		if err := os.Symlink(to, g.at(from)[0]); err != nil {
 			t.Fatal(err)
 		}
@@ -185,12 +196,15 @@ func TestView(t *testing.T) {
 	defer v.close()
 	const write = experimentalsys.O_RDWR | experimentalsys.O_CREAT | experimentalsys.O_TRUNC
 	for _, name := range []string{
-		"../secret", "..", "src/../../secret", "/etc/passwd", "", "src/./a.txt", "src//a.txt", "src/a.txt/", "src/a.txt/x",
+		"../secret", "..", "src/../../secret", "/etc/passwd", "", "src/./a.txt", "src//a.txt", "src/a.txt/",
+		"src/a.txt/x",
 		"src/out", "src/dir/b.txt", "out/dir/secret",
-		"out/top/etc/passwd", "out/near", "out/into/key", "out/lost", "out/kept/keys", "out/kept/keys/key", "one/two.txt",
+		"out/top/etc/passwd", "out/near", "out/into/key", "out/lost", "out/kept/keys", "out/kept/keys/key",
+		"one/two.txt",
 		"secret", "none", "out/dir",
 	} {
-		for _, flag := range []experimentalsys.Oflag{0, experimentalsys.O_DIRECTORY, write, experimentalsys.O_WRONLY, write | experimentalsys.O_EXCL, experimentalsys.O_APPEND | experimentalsys.O_WRONLY} {
+		for _, flag := range []experimentalsys.Oflag{0, experimentalsys.O_DIRECTORY, write, experimentalsys.O_WRONLY,
+			write | experimentalsys.O_EXCL, experimentalsys.O_APPEND | experimentalsys.O_WRONLY} {
 			if f, no := v.OpenFile(name, flag, 0o600); no == 0 {
 				t.Errorf("%q with %b was opened: %+v", name, flag, f)
 			}
@@ -209,7 +223,8 @@ func TestView(t *testing.T) {
 		if _, no := v.OpenFile(name, write, 0o600); no != experimentalsys.EISDIR && no != experimentalsys.EACCES {
 			t.Errorf("%q was opened to be written: %v", name, no)
 		}
-		if v.Rename(name, "out/new") == 0 || v.Rename("out/old.txt", name) == 0 || v.Unlink(name) == 0 || v.Rmdir(name) == 0 {
+		if v.Rename(name, "out/new") == 0 || v.Rename("out/old.txt", name) == 0 || v.Unlink(name) == 0 ||
+			v.Rmdir(name) == 0 {
 			t.Errorf("%q was renamed or removed", name)
 		}
 	}
@@ -222,7 +237,8 @@ func TestView(t *testing.T) {
 	if no := v.Unlink("out/lost"); no != 0 || there(g.at("out/lost")[0]) {
 		t.Errorf("a link isn't removed: %v", no)
 	}
-	if v.Unlink("out/old.txt") != 0 || v.Mkdir("out/made", 0o700) != 0 || v.Unlink("out/made") == 0 || v.Rmdir("out/made") != 0 || v.Mkdir("out/none/x", 0o700) == 0 {
+	if v.Unlink("out/old.txt") != 0 || v.Mkdir("out/made", 0o700) != 0 || v.Unlink("out/made") == 0 ||
+		v.Rmdir("out/made") != 0 || v.Mkdir("out/none/x", 0o700) == 0 {
 		t.Error("what may be removed isn't, or is in another way")
 	}
 	for _, l := range []string{"src/a.txt", "one/file.txt", "out/kept/k.txt", "out/kept/keys/key"} {
@@ -273,7 +289,8 @@ func TestOtherNames(t *testing.T) {
 		t.Errorf("a file that may be read was opened to be written by another name: %v", no)
 	}
 	// Where the machine takes capitals for small letters this is out/kept.
-	if _, no := v.OpenFile("out/KEPT/new", experimentalsys.O_RDWR|experimentalsys.O_CREAT, 0o600); no == 0 || there(g.at("out/kept/new")[0]) {
+	if _, no := v.OpenFile("out/KEPT/new", experimentalsys.O_RDWR|experimentalsys.O_CREAT, 0o600); no == 0 ||
+		there(g.at("out/kept/new")[0]) {
 		t.Errorf("%v", no)
 	}
 }
@@ -348,7 +365,8 @@ func TestListing(t *testing.T) {
 	g := newGround(t)
 	v := newView(g.plan())
 	defer v.close()
-	for name, want := range map[string][]string{"src": {"a.txt", "deep"}, "one": {"file.txt"}, ".": {"one", "out", "src"}, "out/kept": {"k.txt", "open"}} {
+	for name, want := range map[string][]string{"src": {"a.txt", "deep"}, "one": {"file.txt"},
+		".": {"one", "out", "src"}, "out/kept": {"k.txt", "open"}} {
 		f, no := v.OpenFile(name, experimentalsys.O_DIRECTORY, 0)
 		if no != 0 {
 			t.Fatalf("%s: %v", name, no)
@@ -383,12 +401,14 @@ func TestListing(t *testing.T) {
 
 // FuzzView holds any name, opened in any way, to what was granted.
 func FuzzView(f *testing.F) {
-	for _, s := range []string{"src/a.txt", "../secret", "out/x", "out/kept/keys/key", "out/kept/k.txt", "out/../secret", "one/two.txt", "/", "", "\x00", "src/\xff", "OUT/x"} {
+	for _, s := range []string{"src/a.txt", "../secret", "out/x", "out/kept/keys/key", "out/kept/k.txt",
+		"out/../secret", "one/two.txt", "/", "", "\x00", "src/\xff", "OUT/x"} {
 		f.Add(s, uint16(0))
 		f.Add(s, uint16(experimentalsys.O_WRONLY|experimentalsys.O_CREAT))
 		f.Add(s, uint16(experimentalsys.O_RDWR|experimentalsys.O_TRUNC))
 	}
-	const changing = experimentalsys.O_RDWR | experimentalsys.O_WRONLY | experimentalsys.O_TRUNC | experimentalsys.O_APPEND
+	const changing = experimentalsys.O_RDWR | experimentalsys.O_WRONLY | experimentalsys.O_TRUNC |
+		experimentalsys.O_APPEND
 	g := newGround(f)
 	v := newView(g.plan())
 	f.Fuzz(func(t *testing.T, name string, how uint16) {
@@ -398,13 +418,16 @@ func FuzzView(f *testing.F) {
 		}
 		defer file.Close()
 		within := func(tops ...string) bool {
-			return slices.ContainsFunc(tops, func(top string) bool { return strings.HasPrefix(path.Clean(name)+"/", top+"/") })
+			return slices.ContainsFunc(tops, func(top string) bool {
+				return strings.HasPrefix(path.Clean(name)+"/", top+"/")
+			})
 		}
 		if name != "." && name != "one" && !within("src", "out", "one/file.txt") || within("out/kept/keys") {
 			t.Fatalf("%q was opened", name)
 		}
 		folder, _ := file.IsDir()
-		if !folder && experimentalsys.Oflag(how)&changing != 0 && (!within("out") || within("out/kept") && !within("out/kept/open")) {
+		if !folder && experimentalsys.Oflag(how)&changing != 0 &&
+			(!within("out") || within("out/kept") && !within("out/kept/open")) {
 			t.Fatalf("%q was opened to be changed", name)
 		}
 		b := make([]byte, 10)
@@ -420,8 +443,10 @@ func TestErrno(t *testing.T) {
 		err  error
 		want experimentalsys.Errno
 	}{
-		{nil, 0}, {errLink, experimentalsys.ELOOP}, {&fs.PathError{Err: fs.ErrPermission}, experimentalsys.EACCES}, {fs.ErrNotExist, experimentalsys.ENOENT},
-		{fs.ErrExist, experimentalsys.EEXIST}, {experimentalsys.ENOTDIR, experimentalsys.ENOTDIR}, {errors.New("other"), experimentalsys.EIO},
+		{nil, 0}, {errLink, experimentalsys.ELOOP}, {&fs.PathError{Err: fs.ErrPermission}, experimentalsys.EACCES},
+		{fs.ErrNotExist, experimentalsys.ENOENT},
+		{fs.ErrExist, experimentalsys.EEXIST}, {experimentalsys.ENOTDIR, experimentalsys.ENOTDIR},
+		{errors.New("other"), experimentalsys.EIO},
 	} {
 		if got := errno(c.err); got != c.want {
 			t.Errorf("%v: %v, want %v", c.err, got, c.want)

@@ -72,8 +72,9 @@ type held struct {
 	guest *worker.Taken
 }
 
-// Take implements primitive.Keeper. The module's path has the digest of all files of the chain in it, and these were compared
-// before the guest began: it has the module that is meant, whatever stands there now, and doesn't read the file again.
+// Take implements primitive.Keeper. The module's path has the digest of all files of the chain in it, and these were
+// compared before the guest began: it has the module that is meant, whatever stands there now, and doesn't read the
+// file again.
 func (w *Wasm) Take(a *primitive.Action) (release func(), ok bool) {
 	p, input, err := planOf(a)
 	if err != nil {
@@ -160,8 +161,9 @@ func result(output *answer.Answer, e *worker.End) *primitive.Result {
 	return r
 }
 
-// shared returns what the calls have in common that a guest may be kept for, and "" for one that has a guest of its own: that
-// may write, since what was written counts for the whole life of a guest, and where something is hidden in what may be read.
+// shared returns what the calls have in common that a guest may be kept for, and "" for one that has a guest of its
+// own: that may write, since what was written counts for the whole life of a guest, and where something is hidden in
+// what may be read.
 func shared(a *primitive.Action, s sandbox.Spec, p *plan) string {
 	if p.Cache == "" || len(s.Write) > 0 {
 		return ""
@@ -187,10 +189,12 @@ func shared(a *primitive.Action, s sandbox.Spec, p *plan) string {
 	return string(key)
 }
 
-// guest runs a plan in a guest, with the exit status of the module in its End. With a key the guest may be one that is kept: it
-// takes another call after a module that ended by itself.
-func (w *Wasm) guest(ctx context.Context, s sandbox.Spec, p *plan, input string, output *answer.Answer, stop func(), key string, taken *worker.Taken) (e *worker.End, err error) {
-	c := worker.Call{Sandbox: s, Request: p, Input: input, Out: output.Stdout(), Errs: output.Stderr(), Stop: stop, Taken: taken}
+// guest runs a plan in a guest, with the exit status of the module in its End. With a key the guest may be one that is
+// kept: it takes another call after a module that ended by itself.
+func (w *Wasm) guest(ctx context.Context, s sandbox.Spec, p *plan, input string, output *answer.Answer, stop func(),
+	key string, taken *worker.Taken) (e *worker.End, err error) {
+	c := worker.Call{Sandbox: s, Request: p, Input: input, Out: output.Stdout(), Errs: output.Stderr(), Stop: stop,
+		Taken: taken}
 	if key != "" {
 		p.Kept, p.Input, c.Input = true, []byte(input), ""
 		e, err = w.pool().Run(ctx, c, key, func(e *worker.End) bool { return e.Kind == worker.Exit && e.Ended == "" })
@@ -247,7 +251,8 @@ func readModule(path string, to io.Writer) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("the module %q is not a regular file", filepath.Base(path))
 	case info.Size() > MaxModule:
-		return fmt.Errorf("the module %q has %d bytes; at most %d are allowed", filepath.Base(path), info.Size(), MaxModule)
+		return fmt.Errorf("the module %q has %d bytes; at most %d are allowed", filepath.Base(path), info.Size(),
+			MaxModule)
 	}
 	_, err = io.Copy(to, f)
 	return err

@@ -63,8 +63,8 @@ func TestPrimitive(t *testing.T) {
 	})
 }
 
-// children lists the processes of this machine that are children of this one's, where a system lists them: in this test
-// nothing else has any.
+// children lists the processes of this machine that are children of this one's, where a system lists them: in this
+// test nothing else has any.
 func children(t testing.TB) (list []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, p := range paths {
@@ -90,7 +90,8 @@ var idle = build(nil, []byte{opEnd})
 // of returns an action with a module of these bytes.
 func of(module []byte) func(testing.TB) *primitive.Action {
 	return func(t testing.TB) *primitive.Action {
-		a := &primitive.Action{Dir: sandboxtest.Dir(t), Own: sandboxtest.Dir(t), Sandbox: sandbox.Spec{Level: floor.Limits}}
+		a := &primitive.Action{Dir: sandboxtest.Dir(t), Own: sandboxtest.Dir(t),
+			Sandbox: sandbox.Spec{Level: floor.Limits}}
 		at := filepath.Join(a.Own, "_module.wasm")
 		if err := os.WriteFile(at, module, 0o644); err != nil {
 			t.Fatal(err)
@@ -220,7 +221,8 @@ func TestEnds(t *testing.T) {
 	for status, failed := range map[string]bool{"0": false, "1": true, "255": true, "70000": true} {
 		r := run(t, action(t, "", "say", "out", "because\n", status), nil)
 		out, errs, _ := said(r)
-		if r.Failed != failed || fmt.Sprint(r.Exit) != status || out != "out" || errs != "because\n" || failed && r.Failure != "because" || r.Ended != "" {
+		if r.Failed != failed || fmt.Sprint(r.Exit) != status || out != "out" || errs != "because\n" || failed &&
+			r.Failure != "because" || r.Ended != "" {
 			t.Errorf("status %s: %+v", status, r)
 		}
 	}
@@ -248,7 +250,8 @@ func TestPure(t *testing.T) {
 		}
 		return r.Value
 	}
-	if x, y := do(true, "time"), do(true, "time"); !reflect.DeepEqual(x, y) || x.([]any)[1] != true || number(x.([]any)[0]) > 1000 {
+	if x, y := do(true, "time"), do(true, "time"); !reflect.DeepEqual(x, y) || x.([]any)[1] != true ||
+		number(x.([]any)[0]) > 1000 {
 		t.Errorf("time: %v, then %v", x, y)
 	}
 	if x, y := do(true, "random"), do(true, "random"); !reflect.DeepEqual(x, y) {
@@ -377,8 +380,12 @@ func TestGuest(t *testing.T) {
 		"ends":     {of(build(nil, []byte{opEnd}))(t), worker.Exit, "\x00\x00\x00\x00"},
 		"no start": {of(build(nil, nil))(t), worker.Refused, "no function _start"},
 		"import":   {of(build([]string{"env"}, []byte{opEnd}))(t), worker.Refused, `imports "f" from "env"`},
-		"pure":     {func() *primitive.Action { a := action(t, "", "time"); a.Pure = true; return a }(), worker.Exit, ""},
-		"panic":    {action(t, "", "panic"), worker.Exit, "\x00\x00\x00\x02"},
+		"pure": {func() *primitive.Action {
+			a := action(t, "", "time")
+			a.Pure = true
+			return a
+		}(), worker.Exit, ""},
+		"panic": {action(t, "", "panic"), worker.Exit, "\x00\x00\x00\x02"},
 	} {
 		c.a.Config["env"] = map[string]any{"A": "x"}
 		p, _, err := planOf(c.a)
@@ -402,7 +409,8 @@ func TestGuest(t *testing.T) {
 			}
 		}
 	}
-	for _, plan := range []string{"", "\x00\x00\x00\x02{", "\xff\xff\xff\xff{}", "\x00\x00\x00\x02[]", "\x00\x00\x00\x02{}"} {
+	for _, plan := range []string{"", "\x00\x00\x00\x02{", "\xff\xff\xff\xff{}", "\x00\x00\x00\x02[]",
+		"\x00\x00\x00\x02{}"} {
 		out := new(bytes.Buffer)
 		if Guest(strings.NewReader(plan), out) != 0 || out.Len() == 0 || out.Bytes()[0] != worker.Refused {
 			t.Errorf("plan %q: %q", plan, out)
@@ -442,15 +450,18 @@ func (broken) Write([]byte) (int, error) { return 0, os.ErrClosed }
 
 // TestBroken: a guest that breaks is a failure with its last words.
 func TestBroken(t *testing.T) {
-	for complaint, ended := range map[string]string{"fatal error: out of memory": "memory", "fatal error: it is broken": ""} {
+	for complaint, ended := range map[string]string{"fatal error: out of memory": "memory",
+		"fatal error: it is broken": ""} {
 		w := &Wasm{Machine: sandboxtest.Machine(t), Self: []string{sandboxtest.Self(t), brokenWord, complaint, ""}}
 		r, err := w.Run(t.Context(), of(build(nil, []byte{opEnd}))(t), nil)
-		if err != nil || !r.Failed || r.Ended != ended || ended == "" && r.Failure != "the guest ended without an answer: "+complaint {
+		if err != nil || !r.Failed || r.Ended != ended || ended == "" &&
+			r.Failure != "the guest ended without an answer: "+complaint {
 			t.Errorf("%s: %+v, %v", complaint, r, err)
 		}
 	}
 	w := &Wasm{Machine: sandboxtest.Machine(t), Self: []string{sandboxtest.Self(t), brokenWord, "", "no frame"}}
-	if r, err := w.Run(t.Context(), of(build(nil, []byte{opEnd}))(t), nil); err != nil || !r.Failed || r.Failure != "the guest sent an invalid frame" {
+	if r, err := w.Run(t.Context(), of(build(nil, []byte{opEnd}))(t), nil); err != nil || !r.Failed ||
+		r.Failure != "the guest sent an invalid frame" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -458,7 +469,8 @@ func TestBroken(t *testing.T) {
 // TestEngine: keys name the engine that is built in.
 func TestEngine(t *testing.T) {
 	b, err := os.ReadFile("../../../go.mod")
-	if name, version, _ := strings.Cut(engine, "/"); err != nil || !strings.Contains(string(b), "/"+name+" "+version+"\n") {
+	if name, version, _ := strings.Cut(engine, "/"); err != nil ||
+		!strings.Contains(string(b), "/"+name+" "+version+"\n") {
 		t.Errorf("go.mod doesn't name %s (%v)", engine, err)
 	}
 }
@@ -466,8 +478,10 @@ func TestEngine(t *testing.T) {
 // TestUnavailable: without the sandbox or a guest nothing runs.
 func TestUnavailable(t *testing.T) {
 	a := action(t, "", "args")
-	for _, w := range []*Wasm{{Machine: sandbox.New(sandbox.Options{}), Self: []string{"/x"}}, {Machine: sandboxtest.Machine(t)}} {
-		if r, err := w.Run(t.Context(), a, nil); err == nil || !strings.Contains(err.Error(), "can't enforce the sandbox level") {
+	for _, w := range []*Wasm{{Machine: sandbox.New(sandbox.Options{}), Self: []string{"/x"}},
+		{Machine: sandboxtest.Machine(t)}} {
+		if r, err := w.Run(t.Context(), a, nil); err == nil ||
+			!strings.Contains(err.Error(), "can't enforce the sandbox level") {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}

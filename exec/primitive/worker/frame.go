@@ -31,7 +31,8 @@ const (
 func appendRequest(b []byte, request any) ([]byte, error) {
 	text, err := json.Marshal(request)
 	if err == nil && len(text) > MaxRequest {
-		err = fmt.Errorf("parameters, arguments and variables have %d bytes; at most %d are allowed", len(text), MaxRequest)
+		err = fmt.Errorf("parameters, arguments and variables have %d bytes; at most %d are allowed", len(text),
+			MaxRequest)
 	}
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...), err
 }
@@ -65,8 +66,8 @@ func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 // Frame writes a frame.
 func (w *Writer) Frame(kind byte, b []byte) error { return w.write(appendFrame(nil, kind, b)) }
 
-// Last writes what this process has used so far, and the frame that ends a conversation, in one piece: the other side is woken up
-// once.
+// Last writes what this process has used so far, and the frame that ends a conversation, in one piece: the other side
+// is woken up once.
 func (w *Writer) Last(kind byte, b []byte) error {
 	used, err := appendUsed(nil)
 	if err != nil {

@@ -26,7 +26,9 @@ const (
 type order struct{ Kind, Text, Prints, Complains string }
 
 func TestMain(m *testing.M) {
-	sandboxtest.Programs(map[string]func([]string) int{guestWord: func([]string) int { return serve(os.Stdin, os.Stdout) }})
+	sandboxtest.Programs(map[string]func([]string) int{guestWord: func([]string) int {
+		return serve(os.Stdin, os.Stdout)
+	}})
 	os.Exit(m.Run())
 }
 
@@ -58,19 +60,25 @@ func TestRun(t *testing.T) {
 		want  End
 		fails string
 	}{
-		"a value":       {order{"v", `{"value":1}`, "hello", ""}, End{Kind: Value, Text: []byte(`{"value":1}`)}, ""},
-		"a status":      {order{"x", "\x00\x00\x00\x07", "", ""}, End{Kind: Exit, Text: []byte{0, 0, 0, 7}}, ""},
-		"a trap":        {order{"t", "unreachable", "", ""}, End{Kind: Trap, Text: []byte("unreachable")}, ""},
-		"a refusal":     {order{"n", "no such function", "", ""}, End{}, "no such function"},
-		"no answer":     {order{"", "", "", "panic: oh\n\ngoroutine 1"}, End{Broken: "the guest ended without an answer: panic: oh"}, ""},
-		"no memory":     {order{"", "", "", "fatal error: out of memory"}, End{Broken: "the guest ended without an answer: fatal error: out of memory", Outcome: sandbox.Outcome{Ended: "memory"}}, ""},
+		"a value":   {order{"v", `{"value":1}`, "hello", ""}, End{Kind: Value, Text: []byte(`{"value":1}`)}, ""},
+		"a status":  {order{"x", "\x00\x00\x00\x07", "", ""}, End{Kind: Exit, Text: []byte{0, 0, 0, 7}}, ""},
+		"a trap":    {order{"t", "unreachable", "", ""}, End{Kind: Trap, Text: []byte("unreachable")}, ""},
+		"a refusal": {order{"n", "no such function", "", ""}, End{}, "no such function"},
+		"no answer": {order{"", "", "", "panic: oh\n\ngoroutine 1"},
+			End{Broken: "the guest ended without an answer: panic: oh"}, ""},
+		"no memory": {order{"", "", "", "fatal error: out of memory"},
+			End{Broken: "the guest ended without an answer: fatal error: out of memory",
+				Outcome: sandbox.Outcome{Ended: "memory"}}, ""},
 		"half a status": {order{"x", "1", "", ""}, End{Broken: errFrame.Error()}, ""},
-		"far too much":  {order{"v", strings.Repeat("x", MaxFrame+1), "", ""}, End{Outcome: sandbox.Outcome{Ended: "output"}}, ""},
-		"too much":      {order{"v", strings.Repeat("x", 2000), "", ""}, End{Kind: Value, Text: bytes.Repeat([]byte("x"), 2000), Outcome: sandbox.Outcome{Ended: "output"}}, ""},
+		"far too much": {order{"v", strings.Repeat("x", MaxFrame+1), "", ""},
+			End{Outcome: sandbox.Outcome{Ended: "output"}}, ""},
+		"too much": {order{"v", strings.Repeat("x", 2000), "", ""},
+			End{Kind: Value, Text: bytes.Repeat([]byte("x"), 2000), Outcome: sandbox.Outcome{Ended: "output"}}, ""},
 	} {
 		var out, errs bytes.Buffer
 		e, err := host(t).Run(t.Context(), Call{
-			Sandbox: sandbox.Spec{Level: floor.Limits, Limits: sandbox.Limits{Output: 1000}}, Request: c.order, Input: "input", Out: &out, Errs: &errs, Stop: func() {},
+			Sandbox: sandbox.Spec{Level: floor.Limits, Limits: sandbox.Limits{Output: 1000}}, Request: c.order,
+			Input: "input", Out: &out, Errs: &errs, Stop: func() {},
 		})
 		if c.fails != "" {
 			if err == nil || err.Error() != c.fails {
@@ -78,11 +86,13 @@ func TestRun(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || e.Kind != c.want.Kind || !bytes.Equal(e.Text, c.want.Text) || e.Broken != c.want.Broken || e.Ended != c.want.Ended {
+		if err != nil || e.Kind != c.want.Kind || !bytes.Equal(e.Text, c.want.Text) || e.Broken != c.want.Broken ||
+			e.Ended != c.want.Ended {
 			t.Errorf("%s: %+v, %v", name, e, err)
 			continue
 		}
-		if out.String() != "input" || errs.String() != c.order.Prints || e.Usage["stderr_bytes"] != int64(len(c.order.Prints)) || e.Usage["wall_ms"] < 0 {
+		if out.String() != "input" || errs.String() != c.order.Prints ||
+			e.Usage["stderr_bytes"] != int64(len(c.order.Prints)) || e.Usage["wall_ms"] < 0 {
 			t.Errorf("%s: %q, %q, %v", name, out.String(), errs.String(), e.Usage)
 		}
 	}
@@ -94,14 +104,16 @@ func TestRun(t *testing.T) {
 			t.Errorf("a request of type %T", bad)
 		}
 	}
-	if _, err := (&Host{Self: []string{"/x"}, Machine: sandbox.New(sandbox.Options{})}).Run(t.Context(), Call{}); err == nil {
+	if _, err := (&Host{Self: []string{"/x"}, Machine: sandbox.New(sandbox.Options{})}).Run(t.Context(),
+		Call{}); err == nil {
 		t.Error("without a sandbox")
 	}
 }
 
 // TestRead: anything but a whole request is an error.
 func TestRead(t *testing.T) {
-	for _, text := range []string{"", "\x00\x00\x00\x02{", "\xff\xff\xff\xff{}", "\x00\x00\x00\x02[]", "\x00\x00\x00\x02{x"} {
+	for _, text := range []string{"", "\x00\x00\x00\x02{", "\xff\xff\xff\xff{}", "\x00\x00\x00\x02[]",
+		"\x00\x00\x00\x02{x"} {
 		if err := Read(strings.NewReader(text), new(order)); err == nil {
 			t.Errorf("%q", text)
 		}
@@ -133,7 +145,8 @@ func TestWriter(t *testing.T) {
 
 // TestFrames: a guest that sends anything but frames is stopped.
 func TestFrames(t *testing.T) {
-	for _, text := range []string{"z\x00\x00\x00\x00", "o\xff\x00\x00\x00", "x\x00\x00\x00\x01x", "t\x00\x00\x00\x00o\x00\x00\x00\x01x"} {
+	for _, text := range []string{"z\x00\x00\x00\x00", "o\xff\x00\x00\x00", "x\x00\x00\x00\x01x",
+		"t\x00\x00\x00\x00o\x00\x00\x00\x01x"} {
 		stopped := 0
 		r := &reader{out: io.Discard, errs: io.Discard, left: 10, stop: func() { stopped++ }}
 		for i := range len(text) {
@@ -163,7 +176,8 @@ func FuzzFrames(f *testing.F) {
 		}
 		one, all := read(len(b) + 1)
 		other, again := read(max(1, piece))
-		if len(all) > 20 || all != again || one.kind != other.kind || !bytes.Equal(one.text, other.text) || one.err != other.err {
+		if len(all) > 20 || all != again || one.kind != other.kind || !bytes.Equal(one.text, other.text) ||
+			one.err != other.err {
 			t.Fatalf("%q and %q, %+v and %+v", all, again, one, other)
 		}
 	})
@@ -171,7 +185,8 @@ func FuzzFrames(f *testing.F) {
 
 // TestPause: memory is looked at seldom while much of it is left.
 func TestPause(t *testing.T) {
-	for left, want := range map[int64]time.Duration{-1: soonest, 16 << 20: soonest, 224 << 20: 28 * time.Millisecond, math.MaxInt64: latest} {
+	for left, want := range map[int64]time.Duration{-1: soonest, 16 << 20: soonest, 224 << 20: 28 * time.Millisecond,
+		math.MaxInt64: latest} {
 		if got := pause(left); got != want {
 			t.Errorf("%d bytes left: %s", left, got)
 		}

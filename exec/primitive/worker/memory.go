@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// WatchMemory samples the memory that this process uses, as long as on says so, and calls over, once, when it exceeds most. on
-// is asked before each sample, and may wait until there is something to watch again: sampling stops the whole process.
+// WatchMemory samples the memory that this process uses, as long as on says so, and calls over, once, when it exceeds
+// most. on is asked before each sample, and may wait until there is something to watch again: sampling stops the whole
+// process.
 func WatchMemory(on func() bool, most int64, over func()) {
 	var m runtime.MemStats // package runtime/metrics takes 0.1 ms at each start of rye
 	for wait := soonest; ; wait = pause(most - int64(m.HeapAlloc)) {

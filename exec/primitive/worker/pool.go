@@ -25,9 +25,10 @@ const (
 	unlimited = math.MaxInt32 * time.Second
 )
 
-// A Pool makes calls in guests that it keeps for the next call of the same key. A guest makes one call at a time. It takes no
-// other one after it was cancelled or a limit ended its call, when it has used much of what its limits give it for its life, when
-// a file of its sandbox has been replaced, and when it has done nothing for a minute. It is safe for many goroutines.
+// A Pool makes calls in guests that it keeps for the next call of the same key. A guest makes one call at a time. It
+// takes no other one after it was cancelled or a limit ended its call, when it has used much of what its limits give
+// it for its life, when a file of its sandbox has been replaced, and when it has done nothing for a minute. It is safe
+// for many goroutines.
 type Pool struct {
 	Host
 
@@ -39,11 +40,13 @@ type Pool struct {
 
 var errClosed = errors.New("the program is ending")
 
-// Run makes a call, as Host.Run does. Calls with the same key share a guest, so all that its sandbox depends on, beside the time and
-// the output, must be in the key. keep says by the end of a call whether the guest may have another one.
+// Run makes a call, as Host.Run does. Calls with the same key share a guest, so all that its sandbox depends on,
+// beside the time and the output, must be in the key. keep says by the end of a call whether the guest may have
+// another one.
 func (p *Pool) Run(ctx context.Context, c Call, key string, keep func(*End) bool) (*End, error) {
 	if len(p.Self) == 0 {
-		return nil, &sandbox.UnavailableError{Level: c.Sandbox.Level, Missing: []string{"a child process: missing in this program"}}
+		return nil, &sandbox.UnavailableError{Level: c.Sandbox.Level,
+			Missing: []string{"a child process: missing in this program"}}
 	}
 	head, err := appendRequest(nil, c.Request)
 	if err == nil {
@@ -163,7 +166,8 @@ func (p *Pool) find(key string, files []fs.FileInfo) *kept {
 	return nil
 }
 
-// same reports whether a path is what it was: a guest has the files that were there when it began, wherever they are now.
+// same reports whether a path is what it was: a guest has the files that were there when it began, wherever they are
+// now.
 func same(old, now fs.FileInfo) bool {
 	return old != nil && now != nil && os.SameFile(old, now)
 }
@@ -259,7 +263,8 @@ func (p *Pool) start(spec sandbox.Spec, dir string) (*kept, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	k := &kept{to: to, stop: stop, complaint: &proc.Head{Room: maxComplaint}, said: make(chan struct{}, 1), over: make(chan struct{})}
+	k := &kept{to: to, stop: stop, complaint: &proc.Head{Room: maxComplaint}, said: make(chan struct{}, 1),
+		over: make(chan struct{})}
 	spec.Most, spec.Network = true, sandbox.Network{}
 	spec.Limits.Wall, spec.Limits.Output = unlimited, math.MaxInt64/2
 	spec.Trying = k.trying
@@ -291,7 +296,8 @@ func (k *kept) alive() bool {
 	}
 }
 
-// fresh reports whether a guest has nearly all of its limits left for the next call: what is measured of it is a whole life.
+// fresh reports whether a guest has nearly all of its limits left for the next call: what is measured of it is a whole
+// life.
 func (k *kept) fresh(l sandbox.Limits) bool {
 	return k.cpu <= l.CPU.Milliseconds()/100 && k.rss <= l.Memory/4
 }

@@ -19,5 +19,6 @@ func appendUsed(to []byte) ([]byte, error) {
 		rss <<= 10
 	}
 	cpu := (u.Utime.Nano() + u.Stime.Nano()) / 1e6
-	return appendFrame(to, Used, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(cpu)), uint64(rss))), nil
+	return appendFrame(to, Used, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(cpu)),
+		uint64(rss))), nil
 }

@@ -1,20 +1,20 @@
-// Package worker runs an interpreter of a tool's code in a child of this process: this binary, started again in the sandbox of
-// the call. Code that breaks out of the interpreter is then confined as any other program is.
+// Package worker runs an interpreter of a tool's code in a child of this process: this binary, started again in the
+// sandbox of the call. Code that breaks out of the interpreter is then confined as any other program is.
 //
 // # The conversation
 //
-// The child reads a request from the beginning of its standard input: a 4-byte big-endian length and JSON. What follows is the
-// input of the tool's code. It answers on its standard output in frames:
+// The child reads a request from the beginning of its standard input: a 4-byte big-endian length and JSON. What
+// follows is the input of the tool's code. It answers on its standard output in frames:
 //
-//	1 byte   kind: 'o' and 'e' what the code writes to its standard streams, 'x' its exit status (4 bytes), 'v' its value,
-//	         't' what ended it, 'n' why it can't run: nothing happened; 'u' what the child has used so far: milliseconds of the
-//	         processor and bytes of memory, 8 bytes each
+//	1 byte   kind: 'o' and 'e' what the code writes to its standard streams, 'x' its exit status (4 bytes), 'v' its
+//	         value, 't' what ended it, 'n' why it can't run: nothing happened; 'u' what the child has used so far:
+//	         milliseconds of the processor and bytes of memory, 8 bytes each
 //	4 bytes  length, big-endian, at most MaxFrame, except that of a value
 //	…        that many bytes
 //
-// A frame of 'x', 'v', 't' or 'n' ends the conversation. A child that is kept (Pool) then reads the next request, and tells what
-// it has used before it ends one. What the child writes to its standard error is the interpreter's
-// own and explains why there was no such frame.
+// A frame of 'x', 'v', 't' or 'n' ends the conversation. A child that is kept (Pool) then reads the next request, and
+// tells what it has used before it ends one. What the child writes to its standard error is the interpreter's own and
+// explains why there was no such frame.
 package worker
 
 import (
@@ -62,7 +62,8 @@ const maxComplaint = 64 << 10
 // Run makes a call, and returns when the guest has ended. An error means that nothing happened.
 func (h *Host) Run(ctx context.Context, c Call) (*End, error) {
 	if len(h.Self) == 0 {
-		return nil, &sandbox.UnavailableError{Level: c.Sandbox.Level, Missing: []string{"a child process: missing in this program"}}
+		return nil, &sandbox.UnavailableError{Level: c.Sandbox.Level,
+			Missing: []string{"a child process: missing in this program"}}
 	}
 	head, err := appendRequest(nil, c.Request)
 	if err != nil {
@@ -108,10 +109,12 @@ func (r *reader) end(o *sandbox.Outcome, complaint string) (*End, error) {
 	return e, nil
 }
 
-// OutOfMemory reports whether a Go program ended because it was refused memory, or because its stack was too deep. Go's
-// collector doesn't look whether it was refused the memory for a queue: then it ends with a signal, inside that queue.
+// OutOfMemory reports whether a Go program ended because it was refused memory, or because its stack was too deep.
+// Go's collector doesn't look whether it was refused the memory for a queue: then it ends with a signal, inside that
+// queue.
 func OutOfMemory(complaint string) bool {
-	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "goroutine stack exceeds", "stack overflow", "runtime.(*spanQueue)."},
+	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "goroutine stack exceeds",
+		"stack overflow", "runtime.(*spanQueue)."},
 		func(words string) bool { return strings.Contains(complaint, words) })
 }
 

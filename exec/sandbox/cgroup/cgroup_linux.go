@@ -64,8 +64,8 @@ func ownGroups() map[string]string {
 	return groups
 }
 
-// newGroup2 makes a group of version 2. A group with processes can't delegate its controllers, so the new one may have to be
-// beside ours.
+// newGroup2 makes a group of version 2. A group with processes can't delegate its controllers, so the new one may have
+// to be beside ours.
 func newGroup2(root, own string, memory int64, processes int) (*Group, error) {
 	if own == "" {
 		return nil, errors.New("version 2: not mounted")
@@ -83,7 +83,8 @@ func newGroup2(root, own string, memory int64, processes int) (*Group, error) {
 			continue
 		}
 		g := &Group{Version: "v2", Bounds: []string{"memory", "pids"}}
-		if why = g.add(dir, "cgroup.procs", file{"memory.max", strconv.FormatInt(memory, 10), false}, file{"memory.swap.max", "0", true},
+		if why = g.add(dir, "cgroup.procs", file{"memory.max", strconv.FormatInt(memory, 10), false},
+			file{"memory.swap.max", "0", true},
 			file{"pids.max", strconv.Itoa(processes), false}); why == nil {
 			return g, nil
 		}
@@ -114,8 +115,9 @@ func newGroup1(root string, own map[string]string, memory int64, processes int) 
 	return g, nil
 }
 
-// add makes a directory in a group, writes its files and opens its list. The list "tasks" of version 1 has threads: moving one
-// to another group is quick, while "cgroup.procs" waits until every processor of the machine has scheduled, 10 to 20 ms.
+// add makes a directory in a group, writes its files and opens its list. The list "tasks" of version 1 has threads:
+// moving one to another group is quick, while "cgroup.procs" waits until every processor of the machine has scheduled,
+// 10 to 20 ms.
 func (g *Group) add(parent, name string, files ...file) error {
 	sweep(parent)
 	dir, err := os.MkdirTemp(parent, prefix+strconv.Itoa(os.Getpid())+"-")
@@ -160,12 +162,13 @@ const (
 	prefix = "rye-"
 	// maxSwept is how many entries of a directory sweep looks at.
 	maxSwept = 1000
-	// sweptAfter is how old a group must be to be swept. A process in another container, whose id means nothing here, has
-	// put its program into its group by then.
+	// sweptAfter is how old a group must be to be swept. A process in another container, whose id means nothing here,
+	// has put its program into its group by then.
 	sweptAfter = time.Minute
 )
 
-// sweep removes groups of processes that were killed before they could. The kernel removes no group with processes in it.
+// sweep removes groups of processes that were killed before they could. The kernel removes no group with processes in
+// it.
 func sweep(parent string) {
 	dir, err := open(parent, os.O_RDONLY)
 	if err != nil {
@@ -203,7 +206,8 @@ func (g *Group) Used() (u Usage) {
 		for _, name := range []string{"memory.peak", "memory.max_usage_in_bytes"} {
 			u.Memory = max(u.Memory, number(dir, name, ""))
 		}
-		u.OutOfMemory = u.OutOfMemory || number(dir, "memory.events", "oom_kill ") > 0 || number(dir, "memory.oom_control", "oom_kill ") > 0
+		u.OutOfMemory = u.OutOfMemory || number(dir, "memory.events", "oom_kill ") > 0 ||
+			number(dir, "memory.oom_control", "oom_kill ") > 0
 		u.TooMany = u.TooMany || number(dir, "pids.events", "max ") > 0
 	}
 	return u

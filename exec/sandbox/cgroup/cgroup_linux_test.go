@@ -57,11 +57,13 @@ func TestGroups(t *testing.T) {
 			t.Errorf("%+v: left %q %q %v", c, left, more, err)
 		}
 	}
-	if g, err := newGroup1(t.TempDir(), nil, 1<<30, 100); err == nil || !strings.Contains(err.Error(), "memory: not mounted") {
+	if g, err := newGroup1(t.TempDir(), nil, 1<<30, 100); err == nil ||
+		!strings.Contains(err.Error(), "memory: not mounted") {
 		t.Errorf("%+v, %v", g, err)
 	}
 	dir := t.TempDir()
-	if _, err := newGroup1(dir, map[string]string{"memory": "/none"}, 1<<30, 100); err == nil || strings.Contains(strings.ReplaceAll(err.Error(), dir, ""), prefix) {
+	if _, err := newGroup1(dir, map[string]string{"memory": "/none"}, 1<<30, 100); err == nil ||
+		strings.Contains(strings.ReplaceAll(err.Error(), dir, ""), prefix) {
 		t.Error(err) // the name differs each time
 	}
 	if (*Group)(nil).Used() != (Usage{}) {
@@ -73,7 +75,8 @@ func TestGroups(t *testing.T) {
 func TestSweep(t *testing.T) {
 	const gone = "4194305" // above the highest possible id
 	mine := strconv.Itoa(os.Getpid())
-	parent := directories(t, "rye-"+gone+"-1", "rye-"+gone+"-2", "rye-"+gone+"-young", "rye-"+gone+"-busy/x", "rye-"+mine+"-3", "rye-x-4", "rye-0-5", "rye--6", "other")
+	parent := directories(t, "rye-"+gone+"-1", "rye-"+gone+"-2", "rye-"+gone+"-young", "rye-"+gone+"-busy/x",
+		"rye-"+mine+"-3", "rye-x-4", "rye-0-5", "rye--6", "other")
 	entries, err := os.ReadDir(parent)
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,8 @@ const (
 	// ReadRights are those of a rule that allows reading and executing.
 	ReadRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	// fileRights are those that a rule for a file, not a directory, may have.
-	fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
+	fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
+		unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE
 )
 
@@ -54,7 +55,8 @@ func handled(version int) uint64 {
 
 // writeRights returns all rights but those over devices.
 func writeRights(version int) uint64 {
-	return handled(version) &^ (unix.LANDLOCK_ACCESS_FS_IOCTL_DEV | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK)
+	return handled(version) &^ (unix.LANDLOCK_ACCESS_FS_IOCTL_DEV | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR |
+		unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK)
 }
 
 // A Rule allows reading and executing, or also writing, a path and everything below it.
@@ -73,8 +75,8 @@ func ConnectRights(version int) uint64 {
 	return unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 }
 
-// NewRuleset returns a ruleset as an open file. It allows executing program, if it isn't nil. Unless tcp is set, it allows no
-// TCP.
+// NewRuleset returns a ruleset as an open file. It allows executing program, if it isn't nil. Unless tcp is set, it
+// allows no TCP.
 func NewRuleset(version int, rules []Rule, program *os.File, tcp bool) (set *os.File, err error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: handled(version)}
 	if version >= firstNet && !tcp {
@@ -162,8 +164,8 @@ func addRule(set *os.File, kind uintptr, attr unsafe.Pointer) error {
 
 func openLink(path string) (int, error) { return unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0) }
 
-// openPath follows no link: one that a program made in a directory it may write to must not choose what the next program
-// gets. Where openat2 is denied, as in a sandbox inside a sandbox, it goes step by step.
+// openPath follows no link: one that a program made in a directory it may write to must not choose what the next
+// program gets. Where openat2 is denied, as in a sandbox inside a sandbox, it goes step by step.
 func openPath(path string) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	if fd, err := unix.Openat2(unix.AT_FDCWD, path, &how); err == nil {

@@ -11,8 +11,11 @@ import (
 
 // TestHandled: each version gets the rights that it knows, and no others.
 func TestHandled(t *testing.T) {
-	for version, want := range map[int]uint64{1: 0x1fff, 2: 0x3fff, 3: 0x7fff, 4: 0x7fff, 5: 0xffff, 6: 0xffff, 7: 0xffff, 99: 0xffff} {
-		if got := handled(version); got != want || writeRights(version)&^want != 0 || writeRights(version)&(unix.LANDLOCK_ACCESS_FS_MAKE_CHAR|unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK|unix.LANDLOCK_ACCESS_FS_IOCTL_DEV) != 0 {
+	for version, want := range map[int]uint64{1: 0x1fff, 2: 0x3fff, 3: 0x7fff, 4: 0x7fff, 5: 0xffff, 6: 0xffff,
+		7: 0xffff, 99: 0xffff} {
+		if got := handled(version); got != want || writeRights(version)&^want != 0 ||
+			writeRights(version)&(unix.LANDLOCK_ACCESS_FS_MAKE_CHAR|unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK|
+				unix.LANDLOCK_ACCESS_FS_IOCTL_DEV) != 0 {
 			t.Errorf("%d: %#x, want %#x; to write %#x", version, got, want, writeRights(version))
 		}
 	}
@@ -25,7 +28,8 @@ func TestHandled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for version := 1; version <= now; version++ { // the kernel accepts rulesets of older versions
-		set, err := NewRuleset(version, []Rule{{Path: []byte(dir), Write: true}, {Path: []byte(dir + "/f")}, {Path: []byte("/no/such"), System: true}}, nil, false)
+		set, err := NewRuleset(version, []Rule{{Path: []byte(dir), Write: true}, {Path: []byte(dir + "/f")},
+			{Path: []byte("/no/such"), System: true}}, nil, false)
 		if err != nil {
 			t.Errorf("%d: %v", version, err)
 			continue

@@ -1,7 +1,7 @@
 // Package proxy lets a confined program reach the hosts that it was granted, and nothing else.
 //
-// A proxy listens in the program's network, where nothing else is, and dials in ours. It handles CONNECT, for TLS and any
-// other protocol, and plain HTTP. It doesn't look into tunnels: what a granted host relays, a program reaches.
+// A proxy listens in the program's network, where nothing else is, and dials in ours. It handles CONNECT, for TLS and
+// any other protocol, and plain HTTP. It doesn't look into tunnels: what a granted host relays, a program reaches.
 //
 // The proxy resolves a name once for each connection. A name that resolves to this machine or its link (loopback,
 // 169.254/16, fe80::/10, multicast, unspecified) is always refused; an address that was granted itself is not.
@@ -80,7 +80,8 @@ func (p *Proxy) Serve(socket *os.File) error {
 	return nil
 }
 
-// Close ends all connections and returns the hosts that the program asked for without a grant, as in "example.com:443".
+// Close ends all connections and returns the hosts that the program asked for without a grant, as in
+// "example.com:443".
 func (p *Proxy) Close() (denied []string) {
 	p.cancel()
 	p.mu.Lock()
@@ -138,7 +139,9 @@ func relay(to net.Conn, from io.Reader) {
 
 func refuse(c net.Conn, status string, err error) {
 	text := err.Error() + "\n"
-	_, _ = fmt.Fprintf(c, "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, len(text), text)
+	_, _ = fmt.Fprintf(c,
+		"HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status,
+		len(text), text)
 }
 
 // readRequest reads a request and returns the server that it is for. Any but CONNECT is ready to be written to it.
@@ -158,7 +161,8 @@ func readRequest(r *bufio.Reader) (q *http.Request, host, port string, err error
 		}
 		// The server gets the granted name, and no header that is between the program and this proxy.
 		q.Host, q.Close = q.URL.Host, true
-		for _, name := range []string{"Connection", "Proxy-Connection", "Proxy-Authorization", "Keep-Alive", "Upgrade"} {
+		for _, name := range []string{"Connection", "Proxy-Connection", "Proxy-Authorization", "Keep-Alive",
+			"Upgrade"} {
 			q.Header.Del(name)
 		}
 		if q.Header.Get("User-Agent") == "" {
@@ -168,7 +172,8 @@ func readRequest(r *bufio.Reader) (q *http.Request, host, port string, err error
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	// Of a name with other characters Go would send the server another one.
 	bad := func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-_:", r) }
-	if err == nil && (host == "" || strings.ContainsFunc(host, bad) || strings.Trim(port, "0123456789") != "" || port == "") {
+	if err == nil && (host == "" || strings.ContainsFunc(host, bad) || strings.Trim(port, "0123456789") != "" ||
+		port == "") {
 		err = errors.New("no host and port")
 	}
 	return q, host, port, err

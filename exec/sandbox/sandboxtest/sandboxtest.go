@@ -1,5 +1,5 @@
-// Package sandboxtest is for tests that start programs in a sandbox. The programs are the test's own binary, which TestMain
-// makes into one of them:
+// Package sandboxtest is for tests that start programs in a sandbox. The programs are the test's own binary, which
+// TestMain makes into one of them:
 //
 //	func TestMain(m *testing.M) {
 //		sandboxtest.Programs(map[string]func(args []string) int{"__guest": guest})
@@ -24,8 +24,8 @@ import (
 // StageWord starts the binary as the second stage of a sandbox.
 const StageWord = "__stage"
 
-// Programs runs the program whose word is the first argument, with the arguments after it, and exits with its status. It
-// returns if there is no such word. A binary that measures coverage doesn't write what it would say at its end.
+// Programs runs the program whose word is the first argument, with the arguments after it, and exits with its status.
+// It returns if there is no such word. A binary that measures coverage doesn't write what it would say at its end.
 func Programs(programs map[string]func(args []string) (status int)) {
 	if len(os.Args) < 2 {
 		return
@@ -81,7 +81,8 @@ func Machine(t testing.TB) *sandbox.Machine {
 	return sandbox.New(sandbox.Options{Self: []string{Self(t), StageWord}})
 }
 
-// Alive lists the processes that have a mark in a file of /proc, such as "environ" or "cmdline", where a system has one.
+// Alive lists the processes that have a mark in a file of /proc, such as "environ" or "cmdline", where a system has
+// one.
 func Alive(file, mark string) (list []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/" + file)
 	for _, path := range paths {

@@ -42,29 +42,35 @@ var denied = []uint32{
 // changers lists calls that change the mode, owner or attributes of a file that can't be opened for writing. Landlock
 // doesn't see them, so they are denied where nothing is mounted read-only.
 var changers = []uint32{
-	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHMOD, unix.SYS_FCHOWNAT, unix.SYS_FCHOWN, unix.SYS_SETXATTR, unix.SYS_LSETXATTR,
-	unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTRAT,
+	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHMOD, unix.SYS_FCHOWNAT, unix.SYS_FCHOWN, unix.SYS_SETXATTR,
+	unix.SYS_LSETXATTR,
+	unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_SETXATTRAT,
+	unix.SYS_REMOVEXATTRAT,
 	unix.SYS_FILE_SETATTR,
 }
 
 // shared lists the IPC calls that reach other programs unless there is a namespace for them.
 var shared = []uint32{
-	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV,
+	unix.SYS_MSGCTL,
 	unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 }
 
-// A mode says which argument of a call is a file's mode, and which its flags, if the mode counts only with some of them.
+// A mode says which argument of a call is a file's mode, and which its flags, if the mode counts only with some of
+// them.
 type mode struct{ call, mode, flags uint32 }
 
 const noFlags = 99
 
 var modes = []mode{
-	{unix.SYS_FCHMOD, 1, noFlags}, {unix.SYS_FCHMODAT, 2, noFlags}, {unix.SYS_FCHMODAT2, 2, noFlags}, {unix.SYS_MKNODAT, 2, noFlags},
+	{unix.SYS_FCHMOD, 1, noFlags}, {unix.SYS_FCHMODAT, 2, noFlags}, {unix.SYS_FCHMODAT2, 2, noFlags},
+	{unix.SYS_MKNODAT, 2, noFlags},
 	{unix.SYS_OPENAT, 3, 2},
 }
 
 const (
-	// setID are the setuid and setgid bits. A file with them, executed outside the sandbox, would have all of the user's rights.
+	// setID are the setuid and setgid bits. A file with them, executed outside the sandbox, would have all of the
+	// user's rights.
 	setID = 0o6000
 	// makes are the flags that create a file: O_CREAT, and the bit of O_TMPFILE.
 	makes = unix.O_CREAT | 0o20000000

@@ -14,7 +14,8 @@ var deniedHere = []uint32{
 	unix.SYS_CREATE_MODULE, unix.SYS_GET_KERNEL_SYMS, unix.SYS_QUERY_MODULE,
 }
 
-var changersHere = []uint32{unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT}
+var changersHere = []uint32{unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES,
+	unix.SYS_FUTIMESAT}
 
 var modesHere = []mode{
 	{unix.SYS_CHMOD, 1, noFlags}, {unix.SYS_CREAT, 1, noFlags}, {unix.SYS_MKNOD, 1, noFlags}, {unix.SYS_OPEN, 2, 1},

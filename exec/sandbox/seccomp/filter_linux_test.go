@@ -101,21 +101,26 @@ func TestFilter(t *testing.T) {
 		want(changed, unix.SYS_UTIMENSAT, 0, 1<<32)
 		want(allow, unix.SYS_UTIMENSAT, 3, 0)
 		want(map[bool]uint32{false: eperm, true: allow}[p.Truncate], unix.SYS_TRUNCATE)
-		for _, c := range []int{unix.SYS_READ, unix.SYS_WRITE, unix.SYS_OPENAT, unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_MMAP, unix.SYS_FUTEX,
-			unix.SYS_FTRUNCATE, unix.SYS_PRCTL, unix.SYS_SECCOMP, unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_MEMFD_CREATE, unix.SYS_RSEQ} {
+		for _, c := range []int{unix.SYS_READ, unix.SYS_WRITE, unix.SYS_OPENAT, unix.SYS_EXECVE, unix.SYS_EXECVEAT,
+			unix.SYS_MMAP, unix.SYS_FUTEX,
+			unix.SYS_FTRUNCATE, unix.SYS_PRCTL, unix.SYS_SECCOMP, unix.SYS_LANDLOCK_CREATE_RULESET,
+			unix.SYS_MEMFD_CREATE, unix.SYS_RSEQ} {
 			want(allow, c)
 		}
 		want(allow, unix.SYS_CLONE, unix.CLONE_VM|unix.CLONE_THREAD)
-		for _, f := range []uint64{unix.CLONE_NEWUSER, unix.CLONE_NEWNS, unix.CLONE_NEWPID, unix.CLONE_NEWNET, unix.CLONE_NEWIPC, unix.CLONE_NEWUTS, unix.CLONE_NEWCGROUP} {
+		for _, f := range []uint64{unix.CLONE_NEWUSER, unix.CLONE_NEWNS, unix.CLONE_NEWPID, unix.CLONE_NEWNET,
+			unix.CLONE_NEWIPC, unix.CLONE_NEWUTS, unix.CLONE_NEWCGROUP} {
 			want(eperm, unix.SYS_CLONE, f|uint64(unix.SIGCHLD))
 		}
 		want(enosys, unix.SYS_CLONE3)
 		want(enosys, lastCall+1)
 		want(enosys, 0x3fffffff)
-		inet, datagram := map[bool]uint32{false: eacces, true: allow}[p.Inet], map[bool]uint32{false: eacces, true: allow}[p.Inet && p.Datagram]
+		inet, datagram := map[bool]uint32{false: eacces, true: allow}[p.Inet],
+			map[bool]uint32{false: eacces, true: allow}[p.Inet && p.Datagram]
 		for family := range uint64(64) {
 			is := family == unix.AF_INET || family == unix.AF_INET6
-			for kind, answer := range map[uint64]uint32{unix.SOCK_STREAM: inet, unix.SOCK_DGRAM: datagram, unix.SOCK_RAW: eacces, unix.SOCK_SEQPACKET: eacces} {
+			for kind, answer := range map[uint64]uint32{unix.SOCK_STREAM: inet, unix.SOCK_DGRAM: datagram,
+				unix.SOCK_RAW: eacces, unix.SOCK_SEQPACKET: eacces} {
 				if !is {
 					answer = eacces
 				}

@@ -50,7 +50,8 @@ type capabilities struct {
 // mayDrop reports whether this process may shrink its bounding set of capabilities.
 func mayDrop() bool {
 	header, data := capabilities{version: capabilityVersion3}, [6]uint32{}
-	_, _, errno := syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0)
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)),
+		uintptr(unsafe.Pointer(&data)), 0)
 	return errno == 0 && data[0]&(1<<capSetpcap) != 0
 }
 
@@ -94,21 +95,24 @@ func (l *launch) list() {
 	for _, fd := range l.cgroups {
 		add("join a control group", noError, syscall.SYS_WRITE, uintptr(fd), at(&l.digit[0]), 1)
 	}
-	add("follow this process to its end", noError, syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL))
+	add("follow this process to its end", noError, syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG,
+		uintptr(syscall.SIGKILL))
 	add("follow this process to its end", exactly, syscall.SYS_GETPPID)
 	l.calls[len(l.calls)-1].want = uintptr(os.Getpid())
 	if l.dir != nil {
 		add("enter the directory", noError, syscall.SYS_CHDIR, at(l.dir))
 	}
 	for i := range l.limits {
-		add("limit resources", noError, syscall.SYS_PRLIMIT64, 0, uintptr(l.limits[i].Resource), uintptr(unsafe.Pointer(&l.limits[i].Most)))
+		add("limit resources", noError, syscall.SYS_PRLIMIT64, 0, uintptr(l.limits[i].Resource),
+			uintptr(unsafe.Pointer(&l.limits[i].Most)))
 	}
 	if l.restrict {
 		add("give up new privileges", noError, syscall.SYS_PRCTL, prSetNoNewPrivs, 1)
 	}
 	if l.powerless {
 		const step = "give up capabilities"
-		// Where this process may not shrink the bounding set, as root in many containers, no_new_privs has the same effect.
+		// Where this process may not shrink the bounding set, as root in many containers, no_new_privs has the same
+		// effect.
 		for c, may := uintptr(0), mayDrop(); may; c++ {
 			if prctl(prCapbsetRead, c) != nil {
 				break // that was the last one
@@ -131,8 +135,8 @@ func (l *launch) list() {
 	}
 }
 
-// run forks, and returns when the program runs or has failed to. It must be called on a locked thread; the program is killed
-// when that thread ends.
+// run forks, and returns when the program runs or has failed to. It must be called on a locked thread; the program is
+// killed when that thread ends.
 func (l *launch) run() (pid int, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -145,7 +149,8 @@ func (l *launch) run() (pid int, err error) {
 	// No signal handler of Go may run in the child, and nothing may enter its scheduler.
 	var all, before uint64
 	all = ^all
-	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetmask, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&before)), 8, 0, 0)
+	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetmask, uintptr(unsafe.Pointer(&all)),
+		uintptr(unsafe.Pointer(&before)), 8, 0, 0)
 	child, errno := l.fork()
 	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetmask, uintptr(unsafe.Pointer(&before)), 0, 8, 0, 0)
 	runtime.KeepAlive(l)
@@ -162,8 +167,8 @@ func (l *launch) run() (pid int, err error) {
 	return int(child), nil
 }
 
-// fork returns only in the parent. The child is one thread of a runtime that had several: it takes no lock, allocates nothing,
-// grows no stack, and only makes the calls of the list.
+// fork returns only in the parent. The child is one thread of a runtime that had several: it takes no lock, allocates
+// nothing, grows no stack, and only makes the calls of the list.
 //
 //go:norace
 //go:nosplit

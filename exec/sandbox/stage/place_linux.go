@@ -7,13 +7,14 @@ import (
 	"unsafe"
 )
 
-// makePlace makes the file tree of every program: its own /proc, and everything read-only. What a program may write is mounted
-// over it. Landlock alone would not prevent changes of mode, owner and time.
+// makePlace makes the file tree of every program: its own /proc, and everything read-only. What a program may write is
+// mounted over it. Landlock alone would not prevent changes of mode, owner and time.
 func makePlace() error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return step("make mounts private", err)
 	}
-	if err := syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, ""); err != nil {
+	if err := syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC,
+		""); err != nil {
 		return step("mount /proc", err)
 	}
 	if err := attributes("/", atRecursive, mountAttrRdonly|mountAttrNosuid, 0); err != nil {
@@ -34,7 +35,8 @@ func (m *Mount) mount() error {
 	if m.How == Readable {
 		set, clear = clear, set
 	}
-	if err := attributes(path, 0, set, clear); err != nil && !errors.Is(err, syscall.EPERM) { // the file system is read-only
+	// the file system is read-only
+	if err := attributes(path, 0, set, clear); err != nil && !errors.Is(err, syscall.EPERM) {
 		return &os.PathError{Op: "mount", Path: path, Err: err}
 	}
 	return nil
@@ -47,7 +49,8 @@ func hide(path string) error {
 		return nil
 	}
 	if err == nil && info.IsDir() {
-		err = syscall.Mount("none", path, "tmpfs", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV, "size=4k,mode=0555")
+		err = syscall.Mount("none", path, "tmpfs", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV,
+			"size=4k,mode=0555")
 	} else if err == nil {
 		err = syscall.Mount("/dev/null", path, "", syscall.MS_BIND, "")
 	}
@@ -70,8 +73,8 @@ func attributes(path string, flags uintptr, set, clear uint64) error {
 	return nil
 }
 
-// listen makes a socket in the program's network and sends it to the process that started this one: in its network it can
-// reach the hosts.
+// listen makes a socket in the program's network and sends it to the process that started this one: in its network it
+// can reach the hosts.
 func (s *stage) listen() (port uint16, err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -84,7 +87,8 @@ func (s *stage) listen() (port uint16, err error) {
 		flags uint16
 		_     [22]byte
 	}{name: [16]byte{'l', 'o'}, flags: syscall.IFF_UP}
-	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&request))); errno != 0 {
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), syscall.SIOCSIFFLAGS,
+		uintptr(unsafe.Pointer(&request))); errno != 0 {
 		return 0, step("network", errno)
 	}
 	if err = syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err == nil {

@@ -12,8 +12,8 @@ import (
 
 var _ = enter()
 
-// enter makes a process with the word as its one argument a stage before most packages are initialised. A program that measures
-// its coverage can't do that yet: with one more argument its main function calls Main.
+// enter makes a process with the word as its one argument a stage before most packages are initialised. A program that
+// measures its coverage can't do that yet: with one more argument its main function calls Main.
 func enter() bool {
 	if len(os.Args) == 2 && os.Args[1] == Word {
 		syscall.Exit(Main())
@@ -24,8 +24,8 @@ func enter() bool {
 // controlFile is the socket that a stage is started with. It may be started before there is a plan.
 const controlFile = 3
 
-// A stage is the process above a program: it makes the place, starts the program in it, watches it and everything that it
-// starts, and leaves nothing running.
+// A stage is the process above a program: it makes the place, starts the program in it, watches it and everything that
+// it starts, and leaves nothing running.
 type stage struct {
 	Plan
 	files []*os.File // that came with it
@@ -254,8 +254,8 @@ func (s *stage) killAll() {
 		_ = syscall.Kill(-1, syscall.SIGKILL) // everything in the namespace but this process
 		return
 	}
-	// The group first, so that it starts nothing more. In a sandbox inside a sandbox /proc can't be read, and the group is all
-	// that can be found.
+	// The group first, so that it starts nothing more. In a sandbox inside a sandbox /proc can't be read, and the
+	// group is all that can be found.
 	s.mu.Lock()
 	if s.program != 0 {
 		_ = syscall.Kill(-s.program, syscall.SIGKILL)
@@ -267,8 +267,8 @@ func (s *stage) killAll() {
 	}
 }
 
-// reap waits for the program, kills what it left, and waits for that too. It kills only after reaping everything that has
-// ended: with thousands of zombies, searching them for live processes takes longer than starting them did.
+// reap waits for the program, kills what it left, and waits for that too. It kills only after reaping everything that
+// has ended: with thousands of zombies, searching them for live processes takes longer than starting them did.
 func (s *stage) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 	options, pause := wAll, 100*time.Microsecond
 	for {

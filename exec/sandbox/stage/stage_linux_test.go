@@ -35,7 +35,8 @@ func TestTalk(t *testing.T) {
 		a.Close()
 	}()
 	var p Plan
-	if f, err := Receive(b, &p); err != nil || len(f) != 3 || len(p.Args) != 2 || string(p.Args[0]) != string(long.Args[0]) {
+	if f, err := Receive(b, &p); err != nil || len(f) != 3 || len(p.Args) != 2 ||
+		string(p.Args[0]) != string(long.Args[0]) {
 		t.Errorf("%v, %v, %d", f, err, len(p.Args))
 	}
 	var n Report
@@ -48,14 +49,18 @@ func TestTalk(t *testing.T) {
 	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeDevice == 0 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), syscall.F_GETFD, 0); errno != 0 || flags&syscall.FD_CLOEXEC == 0 {
+	if flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), syscall.F_GETFD, 0); errno != 0 ||
+		flags&syscall.FD_CLOEXEC == 0 {
 		t.Errorf("a received file is passed on to children: %v", errno)
 	}
 	n = Report{}
-	if f, err := Receive(b, &n); err != nil || f != nil || n.Done == nil || *n.Done != (Done{Code: 3, Signal: 9, Wall: -1, MaxRSS: 1 << 40, Ended: "memory"}) {
+	if f, err := Receive(b, &n); err != nil || f != nil || n.Done == nil ||
+		*n.Done != (Done{Code: 3, Signal: 9, Wall: -1, MaxRSS: 1 << 40, Ended: "memory"}) {
 		t.Errorf("%v, %v, %+v", f, err, n)
 	}
-	for _, want := range []string{"malformed message", "message too long", io.ErrUnexpectedEOF.Error(), io.EOF.Error()} { // the third message is cut short
+	// the third message is cut short
+	for _, want := range []string{"malformed message", "message too long", io.ErrUnexpectedEOF.Error(),
+		io.EOF.Error()} {
 		if _, err := Receive(b, &n); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -89,9 +94,11 @@ func TestNoTalk(t *testing.T) {
 
 // TestProxyVariables: the variables name our proxy and no other.
 func TestProxyVariables(t *testing.T) {
-	got := string(bytes.Join(proxyVariables([][]byte{[]byte("A=1"), []byte("No_Proxy=*"), []byte("ftp_proxy=x"), []byte("B=_proxy")}, 80), []byte(" ")))
+	got := string(bytes.Join(proxyVariables([][]byte{[]byte("A=1"), []byte("No_Proxy=*"), []byte("ftp_proxy=x"),
+		[]byte("B=_proxy")}, 80), []byte(" ")))
 	const at = "=http://127.0.0.1:80"
-	if want := "A=1 B=_proxy http_proxy" + at + " https_proxy" + at + " HTTP_PROXY" + at + " HTTPS_PROXY" + at; got != want {
+	if want := "A=1 B=_proxy http_proxy" + at + " https_proxy" + at + " HTTP_PROXY" + at + " HTTPS_PROXY" +
+		at; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -105,7 +112,8 @@ func TestFailure(t *testing.T) {
 		text  string
 	}{
 		{os.NewSyscallError("execute", syscall.ENOENT), "execute", syscall.ENOENT, "no such file or directory"},
-		{&os.PathError{Op: "open", Path: "/x", Err: syscall.ELOOP}, "open /x", syscall.ELOOP, "too many levels of symbolic links"},
+		{&os.PathError{Op: "open", Path: "/x", Err: syscall.ELOOP}, "open /x", syscall.ELOOP,
+			"too many levels of symbolic links"},
 		{errors.New("no idea"), "prepare", 0, "no idea"},
 		{step("mount", syscall.EPERM), "mount", syscall.EPERM, "operation not permitted"},
 	} {
@@ -134,11 +142,13 @@ func TestCounts(t *testing.T) {
 		t.Error(n)
 	}
 	// Only directories in tmpfs count, and none twice.
-	if in := (&stage{Plan: Plan{Write: [][]byte{[]byte(dir + "/none"), []byte("/dev/shm/a"), []byte("/dev/shm")}}}).memoryDirs(); len(in) > 1 || len(in) == 1 && in[0] != "/dev/shm" {
+	if in := (&stage{Plan: Plan{Write: [][]byte{[]byte(dir + "/none"), []byte("/dev/shm/a"),
+		[]byte("/dev/shm")}}}).memoryDirs(); len(in) > 1 || len(in) == 1 && in[0] != "/dev/shm" {
 		t.Errorf("%q", in)
 	}
 	f := fields("/proc/self/stat")
-	if len(f) < 40 || at(f, 3) != int64(os.Getppid()) || at(f, 19) < 1 || at(f, 1000) != 0 || fields("/no/such") != nil {
+	if len(f) < 40 || at(f, 3) != int64(os.Getppid()) || at(f, 19) < 1 || at(f, 1000) != 0 ||
+		fields("/no/such") != nil {
 		t.Errorf("%q", f)
 	}
 	if named("/proc/self/status", "RssAnon:", "RssShmem:") == 0 {
@@ -152,7 +162,8 @@ func TestMount(t *testing.T) {
 	if err := os.WriteFile(dir+"/file", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for how, path := range map[int]string{Writable: dir + "/none", Readable: dir + "/none/a", Hidden: dir + "/file/below"} {
+	for how, path := range map[int]string{Writable: dir + "/none", Readable: dir + "/none/a",
+		Hidden: dir + "/file/below"} {
 		err := (&Mount{Path: []byte(path), How: how}).mount()
 		if at, ok := errors.AsType[*os.PathError](err); !ok || at.Path != path {
 			t.Errorf("%d: %v", how, err)
@@ -177,7 +188,8 @@ func TestPrepare(t *testing.T) {
 		"the files of the plan":       {Program: true},
 	} {
 		p.Path, p.Dir, p.Restrict = []byte("/bin/true"), []byte("/"), true
-		if _, err := (&stage{Plan: p, files: []*os.File{null, null, null}}).prepare(1); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := (&stage{Plan: p, files: []*os.File{null, null, null}}).prepare(1); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

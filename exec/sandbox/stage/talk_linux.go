@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Plan is what a stage does. Beside it come files: standard output, standard error and input, the program, the lists of
-// control groups, the ruleset.
+// A Plan is what a stage does. Beside it come files: standard output, standard error and input, the program, the lists
+// of control groups, the ruleset.
 type Plan struct {
 	Probe     bool // only make the place
 	Path, Dir []byte
@@ -133,8 +133,8 @@ func (r *Report) code(c *coder) {
 	c.word(&d.Ended)
 }
 
-// A coder writes the fields of a message, or reads them in the same order: a number in 8 bytes, the first the highest; a flag
-// as a number; a text and a list with their length before them.
+// A coder writes the fields of a message, or reads them in the same order: a number in 8 bytes, the first the highest;
+// a flag as a number; a text and a list with their length before them.
 type coder struct {
 	data    []byte
 	reading bool
@@ -215,7 +215,8 @@ func list[T any](c *coder, l *[]T) []T {
 // maxMessage is far more than arguments and rules can be.
 const maxMessage = 64 << 20
 
-// maxFiles is the most files beside a message: three standard files, a program, two lists of control groups and a ruleset.
+// maxFiles is the most files beside a message: three standard files, a program, two lists of control groups and a
+// ruleset.
 const maxFiles = 7
 
 // Send writes a message with its length before it in 8 bytes, and files beside it.

@@ -8,8 +8,8 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Complete returns values with the defaults of missing ones, checked. It doesn't change its argument, but may share parts of it. An
-// error is an *InvalidError.
+// Complete returns values with the defaults of missing ones, checked. It doesn't change its argument, but may share
+// parts of it. An error is an *InvalidError.
 func (s *Schema) Complete(values map[string]any) (map[string]any, error) {
 	c := &completer{steps: maxSteps}
 	all, _ := c.complete(s.root, values, 0).(map[string]any)
@@ -111,8 +111,8 @@ func isContainer(v any) bool {
 	return false
 }
 
-// Fit returns a value with its strings and numbers converted to the types that the schema requires, where that is unambiguous. It
-// doesn't check the value.
+// Fit returns a value with its strings and numbers converted to the types that the schema requires, where that is
+// unambiguous. It doesn't check the value.
 func (s *Schema) Fit(v any) any {
 	c := &completer{steps: maxSteps}
 	return c.fit(s.root, v, 0)
@@ -170,7 +170,8 @@ func scalarOf(t types, text string) (any, bool) {
 		return nil, true
 	case (text == "true" || text == "false") && t&tBool != 0:
 		return text == "true", true
-	case t&(tInteger|tNumber) == 0 || text == "" || text[0] != '-' && (text[0] < '0' || '9' < text[0]) || len(text) > maxNumber:
+	case t&(tInteger|tNumber) == 0 || text == "" || text[0] != '-' && (text[0] < '0' || '9' < text[0]) ||
+		len(text) > maxNumber:
 		return nil, false
 	}
 	v, err := jcs.Parse([]byte(text))

@@ -5,12 +5,14 @@
 //	-p limit=5 -p tags=a -p tags=b -p 'where={"x": 1}'       one parameter each, read by the schema
 //	--params '{"limit": 5}'   --params @file   --params -    an object of JSON, from a file, from standard input
 //
-// The name ends at the first "=". VALUE is an integer, a number, true, false, null, an object or a list, written as JSON, if the
-// schema allows that type and VALUE is one; otherwise it is a string, if the schema allows strings or has no type. For a list,
-// VALUE may be one element, and the name may be repeated. Any other repetition is an error, as is one parameter both ways.
+// The name ends at the first "=". VALUE is an integer, a number, true, false, null, an object or a list, written as
+// JSON, if the schema allows that type and VALUE is one; otherwise it is a string, if the schema allows strings or has
+// no type. For a list, VALUE may be one element, and the name may be repeated. Any other repetition is an error, as is
+// one parameter both ways.
 //
-// Package jcs reads JSON, and refuses what is ambiguous. Values are nil, bool, float64, string, []any and map[string]any; Check also
-// accepts int64. A text of parameters has at most MaxBytes, as do all pairs together; there are at most MaxPairs.
+// Package jcs reads JSON, and refuses what is ambiguous. Values are nil, bool, float64, string, []any and
+// map[string]any; Check also accepts int64. A text of parameters has at most MaxBytes, as do all pairs together; there
+// are at most MaxPairs.
 //
 // # Schemas
 //
@@ -19,17 +21,18 @@
 // prefixItems, additionalItems, contains, minContains, maxContains, minItems, maxItems, uniqueItems; minLength,
 // maxLength, pattern; minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf; allOf, anyOf, oneOf, not, if,
 // then, else; $ref within the document, $defs, definitions, default. title, description, examples, format, $comment,
-// readOnly, x-… and the like are ignored. A schema with any other keyword is refused, because ignoring it could accept what it
-// forbids; so are patterns that RE2 lacks (look-around, back references) and references to other documents.
+// readOnly, x-… and the like are ignored. A schema with any other keyword is refused, because ignoring it could accept
+// what it forbids; so are patterns that RE2 lacks (look-around, back references) and references to other documents.
 //
-// Keywords beside a $ref apply too. An integer is a number without a fraction, as in 5.0. Lengths count code points. A nil schema
-// accepts everything.
+// Keywords beside a $ref apply too. An integer is a number without a fraction, as in 5.0. Lengths count code points. A
+// nil schema accepts everything.
 //
 // Complete adds the defaults of missing properties to existing objects, where properties, allOf and $ref declare them
-// unconditionally, and then checks everything, defaults included. Fit is for values from files of the chain: a string where only a
-// number is allowed becomes that number, and a number where only a string is allowed becomes that string. JSON of a caller isn't
-// fitted.
+// unconditionally, and then checks everything, defaults included. Fit is for values from files of the chain: a string
+// where only a number is allowed becomes that number, and a number where only a string is allowed becomes that string.
+// JSON of a caller isn't fitted.
 //
-// An *InvalidError lists all problems, at most MaxProblems, each with its place as in a.b[0]. It doesn't repeat values, which may
-// be secret. A check takes at most 2^20 steps and 200 levels: a schema that needs more refuses the value.
+// An *InvalidError lists all problems, at most MaxProblems, each with its place as in a.b[0]. It doesn't repeat
+// values, which may be secret. A check takes at most 2^20 steps and 200 levels: a schema that needs more refuses the
+// value.
 package params

@@ -27,8 +27,9 @@ func (k *keywords) errorf(key, format string, args ...any) error {
 
 // annotations lists the keywords that don't constrain values.
 var annotations = map[string]bool{
-	"title": true, "examples": true, "example": true, "format": true, "deprecated": true, "readOnly": true, "writeOnly": true,
-	"$comment": true, "$schema": true, "$id": true, "contentEncoding": true, "contentMediaType": true,
+	"title": true, "examples": true, "example": true, "format": true, "deprecated": true, "readOnly": true,
+	"writeOnly": true,
+	"$comment":  true, "$schema": true, "$id": true, "contentEncoding": true, "contentMediaType": true,
 }
 
 func (k *keywords) keyword(key string, v any) (err error) {
@@ -87,8 +88,9 @@ func (k *keywords) keyword(key string, v any) (err error) {
 // typed reads the keywords with one schema, and those for values of one type.
 func (k *keywords) typed(key string, v any) (err error) {
 	n := k.n
-	if into := map[string]**node{"not": &n.not, "if": &n.when, "then": &n.then, "else": &n.els, "additionalProperties": &n.additional,
-		"propertyNames": &n.names, "contains": &n.contains}[key]; into != nil {
+	if into := map[string]**node{"not": &n.not, "if": &n.when, "then": &n.then, "else": &n.els,
+		"additionalProperties": &n.additional,
+		"propertyNames":        &n.names, "contains": &n.contains}[key]; into != nil {
 		*into, err = k.sub(key, v)
 		return err
 	}
@@ -133,8 +135,10 @@ func (k *keywords) typed(key string, v any) (err error) {
 // bound reads the keywords with numbers.
 func (k *keywords) bound(key string, v any) error {
 	n := k.n
-	if into := map[string]*int{"minProperties": &n.minProps, "maxProperties": &n.maxProps, "minItems": &n.minItems, "maxItems": &n.maxItems,
-		"minLength": &n.minLen, "maxLength": &n.maxLen, "minContains": &n.minMatch, "maxContains": &n.maxMatch}[key]; into != nil {
+	if into := map[string]*int{"minProperties": &n.minProps, "maxProperties": &n.maxProps, "minItems": &n.minItems,
+		"maxItems":  &n.maxItems,
+		"minLength": &n.minLen, "maxLength": &n.maxLen, "minContains": &n.minMatch,
+		"maxContains": &n.maxMatch}[key]; into != nil {
 		f, ok := v.(float64)
 		if !ok || typeOf(f) != tInteger || f < 0 || f > 1<<53 {
 			return k.errorf(key, "expected an integer of at least 0")
@@ -142,8 +146,9 @@ func (k *keywords) bound(key string, v any) error {
 		*into = int(min(f, 1<<31-1))
 		return nil
 	}
-	if into := map[string]**float64{"minimum": &n.min, "maximum": &n.max, "exclusiveMinimum": &n.above, "exclusiveMaximum": &n.below,
-		"multipleOf": &n.multiple}[key]; into != nil {
+	if into := map[string]**float64{"minimum": &n.min, "maximum": &n.max, "exclusiveMinimum": &n.above,
+		"exclusiveMaximum": &n.below,
+		"multipleOf":       &n.multiple}[key]; into != nil {
 		f, ok := v.(float64)
 		if early, isBool := v.(bool); isBool && key == "exclusiveMinimum" {
 			k.exclusiveMin = early

@@ -81,7 +81,8 @@ func TestVectors(t *testing.T) {
 			}
 			want, _ := jcs.Canonical(nil, c.Completed)
 			if !reflect.DeepEqual(problems, c.Problems) || string(completed) != string(want) {
-				t.Errorf("%s: %s:\n got %q %s\nwant %q %s", vectors[i].Schema, c.Value, problems, completed, c.Problems, want)
+				t.Errorf("%s: %s:\n got %q %s\nwant %q %s", vectors[i].Schema, c.Value, problems, completed,
+					c.Problems, want)
 			}
 			// What was not repeated can't leak.
 			if again, _ := jcs.Append(nil, v); isObject && string(again) != string(mustCanonical(t, c.Value)) {
@@ -103,17 +104,26 @@ func mustCanonical(t *testing.T, b []byte) []byte {
 
 func TestSchemaErrors(t *testing.T) {
 	for _, c := range []struct{ schema, want string }{
-		{`{"type": "text"}`, `the schema at "/type": expected one of null, boolean, integer, number, string, array, object`},
+		{`{"type": "text"}`,
+			`the schema at "/type": expected one of null, boolean, integer, number, string, array, object`},
 		{`{"type": []}`, `the schema at "/type": expected at least one type`},
-		{`{"type": [null]}`, `the schema at "/type": expected one of null, boolean, integer, number, string, array, object`},
-		{`{"properties": {"a/b~c": {"minimum": "1"}}}`, `the schema at "/properties/a~1b~0c/minimum": expected a number`},
-		{`{"unevaluatedProperties": false}`, `the schema at "/unevaluatedProperties": unsupported keyword "unevaluatedProperties"`},
+		{`{"type": [null]}`,
+			`the schema at "/type": expected one of null, boolean, integer, number, string, array, object`},
+		{`{"properties": {"a/b~c": {"minimum": "1"}}}`,
+			`the schema at "/properties/a~1b~0c/minimum": expected a number`},
+		{`{"unevaluatedProperties": false}`,
+			`the schema at "/unevaluatedProperties": unsupported keyword "unevaluatedProperties"`},
 		{`{"minlength": 3}`, `the schema at "/minlength": unsupported keyword "minlength"`},
-		{`{"pattern": "(?=x)"}`, "the schema at \"/pattern\": invalid or unsupported pattern: error parsing regexp: invalid or unsupported Perl syntax: `(?=`"},
-		{`{"pattern": "x{1000}y{1000}x{1000}y{1000}x{1000}"}`, `the schema at "/pattern": the pattern "x{1000}y{1000}x{1000}y{1000}x{1000}" takes too long to match`},
-		{`{"pattern": "` + strings.Repeat("x", 1001) + `"}`, `the schema at "/pattern": the pattern exceeds 1000 bytes`},
-		{`{"patternProperties": {"(": {}}}`, "the schema at \"/patternProperties\": invalid or unsupported pattern: error parsing regexp: missing closing ): `(`"},
-		{`{"$ref": "https://example.com/x"}`, `the schema at "/$ref": the reference "https://example.com/x" must be a JSON pointer into the same document`},
+		{`{"pattern": "(?=x)"}`,
+			"the schema at \"/pattern\": invalid or unsupported pattern: error parsing regexp: invalid or unsupported Perl syntax: `(?=`"},
+		{`{"pattern": "x{1000}y{1000}x{1000}y{1000}x{1000}"}`,
+			`the schema at "/pattern": the pattern "x{1000}y{1000}x{1000}y{1000}x{1000}" takes too long to match`},
+		{`{"pattern": "` + strings.Repeat("x", 1001) + `"}`,
+			`the schema at "/pattern": the pattern exceeds 1000 bytes`},
+		{`{"patternProperties": {"(": {}}}`,
+			"the schema at \"/patternProperties\": invalid or unsupported pattern: error parsing regexp: missing closing ): `(`"},
+		{`{"$ref": "https://example.com/x"}`,
+			`the schema at "/$ref": the reference "https://example.com/x" must be a JSON pointer into the same document`},
 		{`{"$ref": "#x"}`, `the schema at "/$ref": the reference "#x" must be a JSON pointer into the same document`},
 		{`{"$ref": "#/$defs/x"}`, `the schema at "/$ref": the reference "#/$defs/x" matches nothing`},
 		{`{"anyOf": [true], "$ref": "#/anyOf/1"}`, `the schema at "/$ref": the reference "#/anyOf/1" matches nothing`},
@@ -147,7 +157,8 @@ func TestSchemaErrors(t *testing.T) {
 			t.Errorf("%s:\n got %v\nwant %s", c.schema, err, c.want)
 		}
 	}
-	if _, err := Compile(map[string]any{"const": 1}); err == nil || err.Error() != "the schema: a int is not a JSON value" {
+	if _, err := Compile(map[string]any{"const": 1}); err == nil ||
+		err.Error() != "the schema: a int is not a JSON value" {
 		t.Error(err)
 	}
 	if _, err := Compile([]any{struct{}{}}); err == nil {
@@ -195,13 +206,15 @@ func TestNoSchema(t *testing.T) {
 // Hostile schemas come to an end, and say no.
 // TestIntegers: an int64, as programs of ours make them, is the integer that it is, wherever it stands.
 func TestIntegers(t *testing.T) {
-	s := compile(t, `{"properties": {"n": {"type": "integer", "maximum": 9, "multipleOf": 2, "enum": [2, 4, 11]}, "l": {"uniqueItems": true}, "s": {"type": "string"}}}`)
+	s := compile(t,
+		`{"properties": {"n": {"type": "integer", "maximum": 9, "multipleOf": 2, "enum": [2, 4, 11]}, "l": {"uniqueItems": true}, "s": {"type": "string"}}}`)
 	for _, ok := range []map[string]any{{"n": int64(2)}, {"n": 4.0}, {"l": []any{int64(1), 2.0}}} {
 		if err := s.Check(ok); err != nil {
 			t.Errorf("%v: %v", ok, err)
 		}
 	}
-	for _, bad := range []map[string]any{{"n": int64(3)}, {"n": int64(11)}, {"n": int64(6)}, {"l": []any{int64(1), 1.0}}, {"l": []any{1.0, int64(1)}}, {"s": int64(1)}} {
+	for _, bad := range []map[string]any{{"n": int64(3)}, {"n": int64(11)}, {"n": int64(6)},
+		{"l": []any{int64(1), 1.0}}, {"l": []any{1.0, int64(1)}}, {"s": int64(1)}} {
 		if err := s.Check(bad); err == nil {
 			t.Errorf("%v is valid", bad)
 		}
@@ -215,8 +228,10 @@ func TestEndless(t *testing.T) {
 	}
 	branching += `"a30": {}}, "$ref": "#/$defs/a0"}`
 	for _, text := range []string{
-		`{"$ref": "#"}`, `{"allOf": [{"$ref": "#"}, {"$ref": "#"}]}`, `{"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}`, `{"not": {"$ref": "#"}}`,
-		`{"oneOf": [{"$ref": "#"}]}`, `{"if": {"$ref": "#"}}`, branching, `{"properties": {"a": {"default": {}, "$ref": "#"}}}`,
+		`{"$ref": "#"}`, `{"allOf": [{"$ref": "#"}, {"$ref": "#"}]}`, `{"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}`,
+		`{"not": {"$ref": "#"}}`,
+		`{"oneOf": [{"$ref": "#"}]}`, `{"if": {"$ref": "#"}}`, branching,
+		`{"properties": {"a": {"default": {}, "$ref": "#"}}}`,
 		`{"properties": {"a": {"$ref": "#", "default": {}}, "b": {"$ref": "#", "default": {}}}}`,
 	} {
 		s := compile(t, text)
@@ -252,7 +267,8 @@ func TestEndless(t *testing.T) {
 	for i := range big {
 		big[i] = "x"
 	}
-	if err := compile(t, `{"items": {"type": "integer"}}`).Check(big); err == nil || len(err.(*InvalidError).Problems) != MaxProblems {
+	if err := compile(t, `{"items": {"type": "integer"}}`).Check(big); err == nil ||
+		len(err.(*InvalidError).Problems) != MaxProblems {
 		t.Error("there are more problems than told, or fewer")
 	}
 }
@@ -262,7 +278,8 @@ func TestFit(t *testing.T) {
 		"b": {"type": "boolean"}, "z": {"type": ["null", "integer"]}, "h": {"type": "object", "additionalProperties": {"type": "string"}},
 		"e": {"enum": ["1", "2"]}, "u": {"type": ["string", "integer"]}, "never": false, "o": {"anyOf": [{"type": "integer"}, {"type": "number"}]}}}`)
 	for _, c := range []struct{ in, want any }{
-		{map[string]any{"args": []any{int64(5), 0.5, true, "x", nil, []any{int64(1)}}}, map[string]any{"args": []any{"5", "0.5", "true", "x", nil, []any{1.0}}}},
+		{map[string]any{"args": []any{int64(5), 0.5, true, "x", nil, []any{int64(1)}}},
+			map[string]any{"args": []any{"5", "0.5", "true", "x", nil, []any{1.0}}}},
 		{map[string]any{"timeout": "30", "n": "5"}, map[string]any{"timeout": 30.0, "n": 5.0}},
 		{map[string]any{"timeout": "x", "n": "5.5"}, map[string]any{"timeout": "x", "n": "5.5"}},
 		{map[string]any{"timeout": "0x10", "n": "1_000"}, map[string]any{"timeout": "0x10", "n": "1_000"}},
@@ -270,9 +287,12 @@ func TestFit(t *testing.T) {
 		{map[string]any{"timeout": strings.Repeat("1", 500)}, map[string]any{"timeout": strings.Repeat("1", 500)}},
 		{map[string]any{"b": "true", "z": "null"}, map[string]any{"b": true, "z": nil}},
 		{map[string]any{"b": "yes", "z": "7"}, map[string]any{"b": "yes", "z": 7.0}},
-		{map[string]any{"h": map[string]any{"x": int64(1), "y": false}}, map[string]any{"h": map[string]any{"x": "1", "y": "false"}}},
-		{map[string]any{"any": []any{int64(1), "1", map[string]any{"x": int64(2)}}}, map[string]any{"any": []any{1.0, "1", map[string]any{"x": 2.0}}}},
-		{map[string]any{"e": 1.0, "u": "1", "never": "1", "o": "1.5"}, map[string]any{"e": "1", "u": "1", "never": "1", "o": 1.5}},
+		{map[string]any{"h": map[string]any{"x": int64(1), "y": false}},
+			map[string]any{"h": map[string]any{"x": "1", "y": "false"}}},
+		{map[string]any{"any": []any{int64(1), "1", map[string]any{"x": int64(2)}}},
+			map[string]any{"any": []any{1.0, "1", map[string]any{"x": 2.0}}}},
+		{map[string]any{"e": 1.0, "u": "1", "never": "1", "o": "1.5"},
+			map[string]any{"e": "1", "u": "1", "never": "1", "o": 1.5}},
 		{nil, nil},
 	} {
 		if got := s.Fit(c.in); !reflect.DeepEqual(got, c.want) {
@@ -316,9 +336,11 @@ func TestRead(t *testing.T) {
 		{[]string{"s=", "any=5", "z=null", "u=5"}, map[string]any{"s": "", "any": "5", "z": nil, "u": 5.0}},
 		{[]string{"z=x", "u=x", "s=a=b", "e=1"}, map[string]any{"z": "x", "u": "x", "s": "a=b", "e": 1.0}},
 		{[]string{"tags=a"}, map[string]any{"tags": []any{"a"}}},
-		{[]string{"tags=a", "tags=[b]", "nums=1", "nums=2"}, map[string]any{"tags": []any{"a", "[b]"}, "nums": []any{1.0, 2.0}}},
+		{[]string{"tags=a", "tags=[b]", "nums=1", "nums=2"},
+			map[string]any{"tags": []any{"a", "[b]"}, "nums": []any{1.0, 2.0}}},
 		{[]string{`tags=["a"]`, "tags=b", "list=x"}, map[string]any{"tags": []any{"a", "b"}, "list": []any{"x"}}},
-		{[]string{`o={"a": [1]}`, "so={x}", "other=7"}, map[string]any{"o": map[string]any{"a": []any{1.0}}, "so": "{x}", "other": 7.0}},
+		{[]string{`o={"a": [1]}`, "so={x}", "other=7"},
+			map[string]any{"o": map[string]any{"a": []any{1.0}}, "so": "{x}", "other": 7.0}},
 		{[]string{"s=@file", "any=$(rm -rf /)"}, map[string]any{"s": "@file", "any": "$(rm -rf /)"}},
 	} {
 		got, err := s.Read(Caller{Pairs: c.pairs})
@@ -326,7 +348,8 @@ func TestRead(t *testing.T) {
 			t.Errorf("%q: got %v, %v; want %v", c.pairs, got, err, c.want)
 		}
 	}
-	files := map[string]string{"-": `{"n": 1}`, "p.json": "{\"s\": \"x\",\n \"é\": 01}", "long": strings.Repeat(" ", MaxBytes+1), "bom": "\ufeff{}"}
+	files := map[string]string{"-": `{"n": 1}`, "p.json": "{\"s\": \"x\",\n \"é\": 01}",
+		"long": strings.Repeat(" ", MaxBytes+1), "bom": "\ufeff{}"}
 	open := func(name string) (io.ReadCloser, error) {
 		if text, ok := files[name]; ok {
 			return io.NopCloser(strings.NewReader(text)), nil

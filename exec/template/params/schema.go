@@ -110,7 +110,8 @@ type node struct {
 
 // newNode returns the schema that accepts everything.
 func newNode() *node {
-	return &node{minProps: -1, maxProps: -1, minItems: -1, maxItems: -1, minLen: -1, maxLen: -1, minMatch: -1, maxMatch: -1, may: tAll}
+	return &node{minProps: -1, maxProps: -1, minItems: -1, maxItems: -1, minLen: -1, maxLen: -1, minMatch: -1,
+		maxMatch: -1, may: tAll}
 }
 
 type patternNode struct {

@@ -42,7 +42,8 @@ func (d *Controller) all(ctx context.Context) ([]*roster.Thread, map[string]*led
 }
 
 func nodeOf(row *roster.Thread, money *ledger.Account) *Node {
-	n := &Node{Thread: row.ID, Directive: directiveOf(row), Status: string(row.State), Parent: row.Parent, Continues: row.Continues, Next: row.Next, Started: row.Created}
+	n := &Node{Thread: row.ID, Directive: directiveOf(row), Status: string(row.State), Parent: row.Parent,
+		Continues: row.Continues, Next: row.Next, Started: row.Created}
 	if row.Lost {
 		n.Status = Lost
 	}

@@ -1,12 +1,12 @@
-// Package control acts on threads that have begun: it finds them, waits for them, ends them, prunes them and reads their results.
-// The commands of rye thread and the tool rye/agent/threads/orchestrator are its doors.
+// Package control acts on threads that have begun: it finds them, waits for them, ends them, prunes them and reads
+// their results. The commands of rye thread and the tool rye/agent/threads/orchestrator are its doors.
 //
 //	threads := &control.Controller{Roster: rows, Ledger: money, Now: time.Now, Root: "/home/ann/site"}
 //	row, err := threads.Find(ctx, "acme/plan-17950")
 //	all, err := threads.Wait(ctx, []string{row.ID}, control.Waiting{})
 //
-// Everything is read from the roster and the transcripts, so it does not matter which process drives a thread, and no server
-// is needed.
+// Everything is read from the roster and the transcripts, so it does not matter which process drives a thread, and no
+// server is needed.
 //
 // # Names
 //
@@ -14,20 +14,22 @@
 //
 // # Chains
 //
-// A thread that has filled its model's context window hands its work over to another, and a person may go on with one that has
-// ended. These threads are a chain. What is asked of one that has handed its work over is answered by the last of its chain.
+// A thread that has filled its model's context window hands its work over to another, and a person may go on with one
+// that has ended. These threads are a chain. What is asked of one that has handed its work over is answered by the
+// last of its chain.
 //
 // # Pruning
 //
 // Prune removes the directories of threads that have ended. What remains of a thread is in its row of the roster.
 //
-// A thread goes when it ended before a given time, and all threads that it is related to did too: a parent that goes on needs
-// what its children answered, and a child the account of its parent. A transcript that can't be verified stays, since what would
-// remain of it proves nothing.
+// A thread goes when it ended before a given time, and all threads that it is related to did too: a parent that goes
+// on needs what its children answered, and a child the account of its parent. A transcript that can't be verified
+// stays, since what would remain of it proves nothing.
 //
-// The row is written first, and durable before anything is removed. A process that dies before that has removed nothing. One that
-// dies after it leaves files that belong to no thread; every command takes the thread as pruned, and the next prune removes them.
-// There is nothing else to release: a thread has no lease in the store, where the locks of projects keep what they name.
+// The row is written first, and durable before anything is removed. A process that dies before that has removed
+// nothing. One that dies after it leaves files that belong to no thread; every command takes the thread as pruned, and
+// the next prune removes them. There is nothing else to release: a thread has no lease in the store, where the locks
+// of projects keep what they name.
 package control
 
 import (

@@ -24,19 +24,20 @@ const killed = 100 * time.Millisecond
 
 // An Ended is what became of a request to end a thread.
 type Ended struct {
-	Thread  string `json:"thread_id"`
-	Status  string `json:"status"`            // cancelled or killed, or as before while its process comes to its next safe point
+	Thread string `json:"thread_id"`
+	// cancelled or killed, or as before while its process comes to its next safe point
+	Status  string `json:"status"`
 	Process int    `json:"process,omitempty"` // that drove it
 }
 
-// Cancel ends a thread at its next safe point: between two calls, and before a model is asked. The process that drives it does
-// that; a thread that no process drives ends at once, with those below it.
+// Cancel ends a thread at its next safe point: between two calls, and before a model is asked. The process that drives
+// it does that; a thread that no process drives ends at once, with those below it.
 func (d *Controller) Cancel(ctx context.Context, name, reason string) (*Ended, error) {
 	return d.ask(ctx, name, roster.Request{For: roster.Cancel, Reason: reason})
 }
 
-// Kill ends a thread at once, and all below it. A process that doesn't end them within Grace is killed, with all that it has
-// started, if it is the one that drives the thread, and drives no other.
+// Kill ends a thread at once, and all below it. A process that doesn't end them within Grace is killed, with all that
+// it has started, if it is the one that drives the thread, and drives no other.
 func (d *Controller) Kill(ctx context.Context, name, reason string) (*Ended, error) {
 	return d.ask(ctx, name, roster.Request{For: roster.Kill, Reason: reason})
 }
@@ -52,7 +53,8 @@ func (d *Controller) ask(ctx context.Context, name string, q roster.Request) (*E
 		}
 	}
 	if row.State.Ended() {
-		return nil, fault.New(fault.Conflict, "the thread %s has ended: %s", row.ID, row.State).On("thread", row.ID).On("state", string(row.State)).Permanent().
+		return nil, fault.New(fault.Conflict, "the thread %s has ended: %s", row.ID, row.State).On("thread",
+			row.ID).On("state", string(row.State)).Permanent().
 			Try("rye thread result " + fault.Quote(row.ID))
 	}
 	rows, err := d.subtree(ctx, row)
@@ -69,7 +71,8 @@ func (d *Controller) ask(ctx context.Context, name string, q roster.Request) (*E
 		case t.State.Ended():
 		case !driven(t), !busy(t) && (t == row || q.For == roster.Kill):
 			errs = append(errs, d.close(ctx, t, q))
-		case t == row || q.For == roster.Kill: // what becomes of the children of a cancelled thread its process decides
+		// what becomes of the children of a cancelled thread its process decides
+		case t == row || q.For == roster.Kill:
 			if _, err := d.Roster.Ask(ctx, t.ID, q); err != nil && fault.CodeOf(err) != fault.Conflict {
 				errs = append(errs, err)
 			}
@@ -165,7 +168,8 @@ func (d *Controller) enforce(ctx context.Context, rows []*roster.Thread, q roste
 // killDriver kills the process that drives a thread, unless it also drives one that isn't to be killed.
 func (d *Controller) killDriver(ctx context.Context, t *roster.Thread, in map[string]bool) error {
 	if host, _ := os.Hostname(); t.Driver.Host != "" && t.Driver.Host != host {
-		return fault.New(fault.Conflict, "the thread %s is driven by process %d on %s: it can't be killed from here", t.ID, t.Driver.Process, t.Driver.Host).
+		return fault.New(fault.Conflict, "the thread %s is driven by process %d on %s: it can't be killed from here",
+			t.ID, t.Driver.Process, t.Driver.Host).
 			On("thread", t.ID).On("host", t.Driver.Host)
 	}
 	all, err := d.Roster.Threads(ctx, roster.Filter{})
@@ -174,7 +178,8 @@ func (d *Controller) killDriver(ctx context.Context, t *roster.Thread, in map[st
 	}
 	for _, o := range all {
 		if o.Driver == t.Driver && driven(o) && !in[o.ID] {
-			return fault.New(fault.Conflict, "the process %d that drives %s also drives %s, and doesn't end it", t.Driver.Process, t.ID, o.ID).
+			return fault.New(fault.Conflict, "the process %d that drives %s also drives %s, and doesn't end it",
+				t.Driver.Process, t.ID, o.ID).
 				On("thread", t.ID).On("process", t.Driver.Process).Try("rye thread kill " + fault.Quote(o.ID))
 		}
 	}
@@ -217,7 +222,8 @@ func (d *Controller) close(ctx context.Context, row *roster.Thread, q roster.Req
 }
 
 // record writes the end of a thread into its transcript, if it has one.
-func (d *Controller) record(ctx context.Context, lease *roster.Lease, asked *roster.Requested, state roster.State) error {
+func (d *Controller) record(ctx context.Context, lease *roster.Lease, asked *roster.Requested,
+	state roster.State) error {
 	soFar, err := SoFar(lease.Dir)
 	if err != nil || !transcript.Exists(lease.Dir) {
 		return err
@@ -226,14 +232,16 @@ func (d *Controller) record(ctx context.Context, lease *roster.Lease, asked *ros
 	if err != nil {
 		return err
 	}
-	w, err := transcript.Open(lease.Dir, lease.Driver(k, d.Program), transcript.Options{Key: k.Machine, Now: d.Now, Guard: lease.Guard})
+	w, err := transcript.Open(lease.Dir, lease.Driver(k, d.Program),
+		transcript.Options{Key: k.Machine, Now: d.Now, Guard: lease.Guard})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	_, err = w.Append(transcript.Cancelled{Reason: asked.Error(), Killed: asked.For == roster.Kill, Cost: soFar.Used()}, transcript.Checkpoint{Turn: soFar.Cost.Turns})
+	_, err = w.Append(transcript.Cancelled{Reason: asked.Error(), Killed: asked.For == roster.Kill,
+		Cost: soFar.Used()}, transcript.Checkpoint{Turn: soFar.Cost.Turns})
 	if err = errors.Join(err, w.Close()); err != nil {
 		return err
 	}

@@ -69,7 +69,8 @@ func (w *world) check(id string, state roster.State, killed bool) {
 	must(w, err)
 	r, err := control.ResultOf(row.Dir())
 	must(w, err)
-	report, err := transcript.Verify(w.Context(), row.Dir(), transcript.Check{Keys: []key.Public{keytest.Seeded(1).Public()}})
+	report, err := transcript.Verify(w.Context(), row.Dir(),
+		transcript.Check{Keys: []key.Public{keytest.Seeded(1).Public()}})
 	must(w, err)
 	if row.State != state || !a.Closed || r.Status != string(state) || report.Problem != nil {
 		w.Errorf("%s: %+v, %+v, %+v, %+v", id, row, a, r, report)
@@ -96,7 +97,8 @@ func TestKill(t *testing.T) {
 	w.drivenBy(d2, "c", "b")
 	w.begin("i", "a", "")
 	w.set("i", roster.Interrupted, "")
-	if _, err := w.controller.Kill(t.Context(), "b", ""); fault.CodeOf(err) != fault.Conflict || fault.Of(err).Hint[0] != "rye thread kill a" {
+	if _, err := w.controller.Kill(t.Context(), "b", ""); fault.CodeOf(err) != fault.Conflict ||
+		fault.Of(err).Hint[0] != "rye thread kill a" {
 		t.Errorf("its process drives its parent too: %v", err)
 	}
 	e, err := w.controller.Kill(t.Context(), "a", "enough")
@@ -160,7 +162,8 @@ func TestCancel(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	// What never began has no record, and one that handed its work over is cancelled with that.
-	must(t, w.rows.Create(t.Context(), &roster.Thread{ID: "n", Kind: "directive", Directive: "directive:acme/plan", Project: roster.Project{Root: w.controller.Root}, Created: began}, 0),
+	must(t, w.rows.Create(t.Context(), &roster.Thread{ID: "n", Kind: "directive", Directive: "directive:acme/plan",
+		Project: roster.Project{Root: w.controller.Root}, Created: began}, 0),
 		os.MkdirAll(filepath.Join(w.controller.Root, ".ai", "threads", "n"), 0o700))
 	if e, err = w.controller.Cancel(t.Context(), "n", ""); err != nil || e.Status != "cancelled" {
 		t.Errorf("%+v, %v", e, err)

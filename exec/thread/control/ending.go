@@ -16,7 +16,8 @@ var (
 	ErrHandedOff = errors.New("the work was handed over")
 )
 
-// EndOf decides the status of a thread whose steps have ended with an error, and why it isn't completed. Without one it isn't known.
+// EndOf decides the status of a thread whose steps have ended with an error, and why it isn't completed. Without one
+// it isn't known.
 func EndOf(ctx context.Context, r *Result, err error) (why *fault.Error, known bool) {
 	r.Status = StatusFailed
 	asked := cmp.Or(roster.RequestOf(err), roster.RequestOf(context.Cause(ctx)))

@@ -14,7 +14,8 @@ func (r *Result) Failure() error {
 	if r.Error == nil {
 		return nil
 	}
-	r.Error.On("thread", r.Thread).Because(fmt.Sprintf("the thread %s used %s and $%.6f", r.Thread, fault.Count(r.Cost.Turns, "turn"), r.Cost.Spend))
+	r.Error.On("thread", r.Thread).Because(fmt.Sprintf("the thread %s used %s and $%.6f", r.Thread,
+		fault.Count(r.Cost.Turns, "turn"), r.Cost.Spend))
 	r.Error.Try("rye thread show " + fault.Quote(r.Thread))
 	switch r.Status {
 	case StatusInterrupted:
@@ -24,7 +25,8 @@ func (r *Result) Failure() error {
 		r.Error.Try("rye thread resume " + fault.Quote(r.Thread) + higher(r.Error))
 	case StatusWaiting:
 		const resume = "rye thread resume "
-		hints := slices.DeleteFunc(r.Error.Hint, func(h string) bool { return strings.HasPrefix(h, resume) }) // of a child, too
+		// of a child, too
+		hints := slices.DeleteFunc(r.Error.Hint, func(h string) bool { return strings.HasPrefix(h, resume) })
 		r.Error.Hint = slices.Insert(hints, min(1, len(hints)), resume+fault.Quote(r.Thread))
 	case StatusFailed:
 		if r.Error.Exit != 0 || r.Error.Line().Exit != fault.ExitRefused || r.Error.Code == fault.Conflict {

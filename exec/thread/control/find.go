@@ -15,7 +15,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// Match returns the one of ids that a name means: the id itself, or the one that begins with it. "" says that none does.
+// Match returns the one of ids that a name means: the id itself, or the one that begins with it. "" says that none
+// does.
 func Match(name string, ids []string) (string, error) {
 	var found []string
 	for _, id := range ids {
@@ -32,7 +33,8 @@ func Match(name string, ids []string) (string, error) {
 	case 1:
 		return found[0], nil
 	}
-	return "", fault.New(fault.Ambiguous, "%q is ambiguous: it matches %d threads", name, len(found)).On("threads", found).
+	return "", fault.New(fault.Ambiguous, "%q is ambiguous: it matches %d threads", name, len(found)).On("threads",
+		found).
 		List(found...).Try("rye thread list")
 }
 
@@ -76,8 +78,8 @@ func (d *Controller) missing(name string, ids []string) error {
 	return err
 }
 
-// Unregistered is the error for a thread that has a directory in the project with this root, "" for none, and no row in the
-// user's registry; nil for any other.
+// Unregistered is the error for a thread that has a directory in the project with this root, "" for none, and no row
+// in the user's registry; nil for any other.
 func Unregistered(root, name string) error {
 	if root == "" || transcript.CheckThread(name) != nil {
 		return nil
@@ -101,7 +103,8 @@ func Unregistered(root, name string) error {
 		return nil
 	}
 	return fault.New(fault.NotFound, "the thread %s is not registered on this machine", name).On("thread", name).
-		Because("its directory was copied here, or the state directory was lost: its transcript can still be read").Try(next)
+		Because("its directory was copied here, or the state directory was lost: its transcript can still be read").
+		Try(next)
 }
 
 // FindAll returns the rows of several threads, each once.

@@ -18,8 +18,8 @@ type Writer struct {
 	Hook    func(op, path string, b []byte) error // of tests
 }
 
-// HandOver records that another thread, next, has the work of an interrupted one. An error says that the record doesn't say so:
-// the thread still has its work.
+// HandOver records that another thread, next, has the work of an interrupted one. An error says that the record
+// doesn't say so: the thread still has its work.
 func (w *Writer) HandOver(ctx context.Context, s *roster.Lease, next string) error {
 	so, err := SoFar(s.Dir)
 	if err != nil {
@@ -30,11 +30,13 @@ func (w *Writer) HandOver(ctx context.Context, s *roster.Lease, next string) err
 		return err
 	}
 	cost := so.Used()
-	out, err := transcript.Open(s.Dir, s.Driver(k, w.Program), transcript.Options{Key: k.Machine, Now: w.Now, Guard: s.Guard, Hook: w.Hook})
+	out, err := transcript.Open(s.Dir, s.Driver(k, w.Program),
+		transcript.Options{Key: k.Machine, Now: w.Now, Guard: s.Guard, Hook: w.Hook})
 	if err != nil {
 		return err
 	}
-	_, err = out.Append(transcript.HandedOff{Next: next, Reason: "handoff", Cost: cost}, transcript.Checkpoint{Turn: cost.Turns})
+	_, err = out.Append(transcript.HandedOff{Next: next, Reason: "handoff", Cost: cost},
+		transcript.Checkpoint{Turn: cost.Turns})
 	if err = errors.Join(err, out.Close()); err != nil {
 		// After a failed sync the lines may be there, and then they count.
 		if is, unfinished := ResultOf(s.Dir); unfinished != nil || is.Next != next {
@@ -57,8 +59,8 @@ func (w *Writer) Last(ctx context.Context, r roster.Roster, thread string) (*ros
 	return row, err
 }
 
-// Holder returns the thread that has the work of one: itself, unless a process died that had begun the thread to hand it over to,
-// and had not recorded that yet. It is recorded now. A thread that hands over by itself does so again.
+// Holder returns the thread that has the work of one: itself, unless a process died that had begun the thread to hand
+// it over to, and had not recorded that yet. It is recorded now. A thread that hands over by itself does so again.
 func (w *Writer) Holder(ctx context.Context, r roster.Roster, row *roster.Thread) (*roster.Thread, error) {
 	if row.State.Ended() || row.Gone() != nil || row.State == roster.Running && !row.Dead || Hands(row.Dir()) {
 		return row, nil

@@ -44,7 +44,8 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	dir := t.TempDir()
-	w := &world{TB: t, rows: roster.Open(filepath.Join(dir, "registry"), time.Now, nil), money: ledger.In(filepath.Join(dir, "ledger"), nil)}
+	w := &world{TB: t, rows: roster.Open(filepath.Join(dir, "registry"), time.Now, nil),
+		money: ledger.In(filepath.Join(dir, "ledger"), nil)}
 	w.rows.Runs = func(process int) string {
 		if w.died.Load() {
 			return ""
@@ -52,7 +53,8 @@ func newWorld(t testing.TB) *world {
 		return proc.Start(process)
 	}
 	t.Cleanup(func() { must(t, w.rows.Close(), w.money.Shut()) })
-	w.controller = &control.Controller{Roster: w.rows, Ledger: w.money, Now: time.Now, Root: t.TempDir(), WaitsPath: filepath.Join(dir, "waits")}
+	w.controller = &control.Controller{Roster: w.rows, Ledger: w.money, Now: time.Now, Root: t.TempDir(),
+		WaitsPath: filepath.Join(dir, "waits")}
 	return w
 }
 
@@ -64,14 +66,18 @@ func (w *world) begin(id, parent, continues string, events ...transcript.Payload
 	p, err := roster.ProjectAt(w.controller.Root)
 	must(w, err)
 	w.begun++
-	row := &roster.Thread{ID: id, Kind: "directive", Directive: "directive:acme/plan", Project: p, Parent: parent, Continues: continues,
-		Created: began.Add(time.Duration(w.begun) * time.Second)}
+	row := &roster.Thread{ID: id, Kind: "directive", Directive: "directive:acme/plan", Project: p, Parent: parent,
+		Continues: continues,
+		Created:   began.Add(time.Duration(w.begun) * time.Second)}
 	must(w, os.MkdirAll(row.Dir(), 0o700), w.rows.Create(w.Context(), row, 99))
-	claimed, err := w.rows.Claim(w.Context(), id, 0, cmp.Or(w.driver, roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())}))
+	claimed, err := w.rows.Claim(w.Context(), id, 0,
+		cmp.Or(w.driver, roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())}))
 	must(w, err)
 	must(w, w.money.Do(w.Context(), ledger.Open(id, parent, 1, nil, began)))
-	out, err := transcript.Create(row.Dir(), id, transcript.Started{Kind: "directive", Directive: transcript.Item{Ref: "directive:acme/plan", Digest: cas.Sum(nil)},
-		Policy: []cas.Digest{}, Grants: []string{}, Model: "m"}, transcript.Driver{Epoch: 1}, transcript.Options{Key: keytest.Seeded(1), Now: time.Now})
+	out, err := transcript.Create(row.Dir(), id, transcript.Started{Kind: "directive",
+		Directive: transcript.Item{Ref: "directive:acme/plan", Digest: cas.Sum(nil)},
+		Policy:    []cas.Digest{}, Grants: []string{}, Model: "m"}, transcript.Driver{Epoch: 1},
+		transcript.Options{Key: keytest.Seeded(1), Now: time.Now})
 	must(w, err)
 	if len(events) > 0 {
 		_, err = out.Append(events...)
@@ -92,13 +98,16 @@ func completed(result string) transcript.Payload {
 }
 
 func request(text string) transcript.Payload {
-	return transcript.Request{Turn: 1, Attempt: 1, Digest: cas.Sum(nil), Model: "m", Provider: transcript.Item{Ref: "tool:acme/p"},
-		Messages: []any{transcript.Message{Role: "user", Text: text}, transcript.Message{Role: "assistant", Text: "an answer of before"}}}
+	return transcript.Request{Turn: 1, Attempt: 1, Digest: cas.Sum(nil), Model: "m",
+		Provider: transcript.Item{Ref: "tool:acme/p"},
+		Messages: []any{transcript.Message{Role: "user", Text: text},
+			transcript.Message{Role: "assistant", Text: "an answer of before"}}}
 }
 
 func TestMatch(t *testing.T) {
 	ids := []string{"acme/plan-1-a", "acme/plan-1-ab", "acme/step-2-c"}
-	for name, want := range map[string]string{"acme/plan-1-a": "acme/plan-1-a", "acme/plan-1-ab": "acme/plan-1-ab", "acme/s": "acme/step-2-c", "plan": "", "": ""} {
+	for name, want := range map[string]string{"acme/plan-1-a": "acme/plan-1-a", "acme/plan-1-ab": "acme/plan-1-ab",
+		"acme/s": "acme/step-2-c", "plan": "", "": ""} {
 		if got, err := control.Match(name, ids); err != nil || got != want {
 			t.Errorf("%q: %q, %v", name, got, err)
 		}
@@ -121,7 +130,8 @@ func TestFind(t *testing.T) {
 	}
 	other := filepath.Join(w.controller.Root, ".ai", "threads", "acme", "here-1-a")
 	must(t, os.MkdirAll(other, 0o700), os.WriteFile(filepath.Join(other, transcript.LinesFile), nil, 0o600))
-	for name, want := range map[string]fault.Code{"acme/plan": fault.Ambiguous, "acme/none": fault.NotFound, "acme/plan-1-c": fault.NotFound, "": fault.NotFound,
+	for name, want := range map[string]fault.Code{"acme/plan": fault.Ambiguous, "acme/none": fault.NotFound,
+		"acme/plan-1-c": fault.NotFound, "": fault.NotFound,
 		"../x": fault.NotFound, "acme/here-1-a": fault.NotFound} {
 		_, err := w.controller.Find(t.Context(), name)
 		if f := fault.Of(err); f.Code != want || len(f.Line().Code) == 0 {
@@ -146,14 +156,18 @@ func TestWait(t *testing.T) {
 	w := newWorld(t)
 	w.begin("a", "", "")
 	w.begin("b", "", "", completed("done b"))
-	w.begin("c", "", "", request("x"), transcript.Answer{Turn: 1, Attempt: 1, Cost: 7}, transcript.Limit{Code: "turns_exceeded", Current: 1, Max: 1},
-		transcript.Waiting{State: "interrupted", Reason: "limit", Error: &transcript.Fault{Code: "LIMIT_EXCEEDED", Message: "too many"}})
+	w.begin("c", "", "", request("x"), transcript.Answer{Turn: 1, Attempt: 1, Cost: 7},
+		transcript.Limit{Code: "turns_exceeded", Current: 1, Max: 1},
+		transcript.Waiting{State: "interrupted", Reason: "limit",
+			Error: &transcript.Fault{Code: "LIMIT_EXCEEDED", Message: "too many"}})
 	ask := []string{"a", "b", "a", "c"}
-	if _, err := w.controller.Wait(t.Context(), append(ask, "none"), control.Waiting{}); fault.CodeOf(err) != fault.NotFound {
+	if _, err := w.controller.Wait(t.Context(), append(ask, "none"),
+		control.Waiting{}); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("none: %v", err)
 	}
 	out, err := w.controller.Wait(t.Context(), ask, control.Waiting{Timeout: time.Millisecond})
-	if f := fault.Of(err); f.Code != fault.Timeout || len(out) != 3 || out[0].Done() || !reflect.DeepEqual(f.Details["threads"], []string{"a", "b", "c"}) {
+	if f := fault.Of(err); f.Code != fault.Timeout || len(out) != 3 || out[0].Done() ||
+		!reflect.DeepEqual(f.Details["threads"], []string{"a", "b", "c"}) {
 		t.Errorf("%v, %+v", err, out)
 	}
 	w.set("c", roster.Waiting, "")
@@ -186,9 +200,11 @@ func TestWait(t *testing.T) {
 	w.died.Store(true)
 	r := <-done
 	must(t, r.err)
-	if a, b, c := r.out[0], r.out[1], r.out[2]; a.Status != "interrupted" || fault.CodeOf(a.Why()) != fault.Cancelled || a.Ended() || !a.Done() ||
+	if a, b, c := r.out[0], r.out[1], r.out[2]; a.Status != "interrupted" ||
+		fault.CodeOf(a.Why()) != fault.Cancelled || a.Ended() || !a.Done() ||
 		b.Result.Result != "done b" || b.Why() != nil || !b.Ended() || b.Cost.Spend != 0.5 ||
-		c.Status != "interrupted" || c.Failed.Message != "too many" || c.Cost.Spend != 7e-9 || !strings.Contains(strings.Join(fault.Of(c.Why()).Hint, ";"), "--limit turns=2") {
+		c.Status != "interrupted" || c.Failed.Message != "too many" || c.Cost.Spend != 7e-9 ||
+		!strings.Contains(strings.Join(fault.Of(c.Why()).Hint, ";"), "--limit turns=2") {
 		t.Errorf("%+v, %+v, %+v", a, b, c)
 	}
 	if out, err := w.controller.Wait(t.Context(), nil, control.Waiting{}); err != nil || len(out) != 0 {
@@ -207,11 +223,16 @@ func TestChain(t *testing.T) {
 	w.set("a", roster.Continued, "b")
 	w.begin("b", "", "a", completed("all"))
 	w.set("b", roster.Completed, "")
-	w.begin("c", "", "b", request("Find the needle."), transcript.Answer{Turn: 1, Attempt: 1, Text: "A needle, the NEEDLE."},
-		transcript.CallStarted{Call: "c1", Turn: 1, Name: "x", Ref: "tool:acme/x", Input: map[string]any{"deep": []any{"needles", 7, true, nil}}},
-		transcript.CallResult{Call: "c1", Status: "ok", Output: `{"n": "needle"}`}, transcript.Hook{ID: "needle", Event: "e"},
-		transcript.CallStarted{Call: "c2", Turn: 1, Name: "x", Input: nil}, transcript.CallResult{Call: "c2", Status: "failed", Error: &transcript.Fault{Code: "X", Message: "no needle"}},
-		transcript.Continued{Message: "needle?"}, transcript.Failed{Error: transcript.Fault{Code: "EXECUTION_FAILED", Message: "needle lost"}, Cost: cost})
+	w.begin("c", "", "b", request("Find the needle."),
+		transcript.Answer{Turn: 1, Attempt: 1, Text: "A needle, the NEEDLE."},
+		transcript.CallStarted{Call: "c1", Turn: 1, Name: "x", Ref: "tool:acme/x",
+			Input: map[string]any{"deep": []any{"needles", 7, true, nil}}},
+		transcript.CallResult{Call: "c1", Status: "ok", Output: `{"n": "needle"}`},
+		transcript.Hook{ID: "needle", Event: "e"},
+		transcript.CallStarted{Call: "c2", Turn: 1, Name: "x", Input: nil},
+		transcript.CallResult{Call: "c2", Status: "failed", Error: &transcript.Fault{Code: "X", Message: "no needle"}},
+		transcript.Continued{Message: "needle?"}, transcript.Failed{Error: transcript.Fault{Code: "EXECUTION_FAILED",
+			Message: "needle lost"}, Cost: cost})
 	w.set("c", roster.Failed, "")
 	w.begin("d", "a", "")
 	w.begin("e", "d", "")
@@ -229,20 +250,25 @@ func TestChain(t *testing.T) {
 			t.Errorf("%s: %q", id, got)
 		}
 	}
-	for id, want := range map[string][]string{"": {"a", " d", "  e", "   f", "b", "c"}, "d": {"d", " e", "  f"}, "c": {"c"}} {
+	for id, want := range map[string][]string{"": {"a", " d", "  e", "   f", "b", "c"}, "d": {"d", " e", "  f"},
+		"c": {"c"}} {
 		tree, err := w.controller.Tree(t.Context(), id)
 		must(t, err)
 		if got := names(tree); !slices.Equal(got, want) {
 			t.Errorf("%q: %q", id, got)
 		}
 	}
-	must(t, w.rows.Create(t.Context(), &roster.Thread{ID: "h", Kind: "directive", Directive: "directive:acme/plan", Project: roster.Project{Root: w.controller.Root}, Created: began}, 0),
-		os.MkdirAll(filepath.Join(w.controller.Root, ".ai", "threads", "h"), 0o700), w.rows.Set(t.Context(), "h", 0, roster.Failed, ""))
-	if out, err := w.controller.Results(t.Context(), []string{"h"}); err != nil || out[0].Status != "error" || !strings.Contains(out[0].Failed.Message, "could not be started") {
+	must(t, w.rows.Create(t.Context(), &roster.Thread{ID: "h", Kind: "directive", Directive: "directive:acme/plan",
+		Project: roster.Project{Root: w.controller.Root}, Created: began}, 0),
+		os.MkdirAll(filepath.Join(w.controller.Root, ".ai", "threads", "h"), 0o700),
+		w.rows.Set(t.Context(), "h", 0, roster.Failed, ""))
+	if out, err := w.controller.Results(t.Context(), []string{"h"}); err != nil || out[0].Status != "error" ||
+		!strings.Contains(out[0].Failed.Message, "could not be started") {
 		t.Errorf("%+v, %v", out, err)
 	}
 	for id, below := range map[string]bool{"d": true, "f": true, "a": false, "b": false, "none": false} {
-		if err := w.controller.Below(t.Context(), "a", id); (err == nil) != below || err != nil && fault.CodeOf(err) != fault.Denied {
+		if err := w.controller.Below(t.Context(), "a", id); (err == nil) != below || err != nil &&
+			fault.CodeOf(err) != fault.Denied {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -251,7 +277,8 @@ func TestChain(t *testing.T) {
 	}
 	out, err := w.controller.Results(t.Context(), []string{"a", "c"})
 	must(t, err)
-	if a, c := out[0], out[1]; a.Thread != "b" || a.Asked != "a" || a.Cost.Turns != 4 || c.Status != "error" || fault.CodeOf(c.Why()) != fault.Failed {
+	if a, c := out[0], out[1]; a.Thread != "b" || a.Asked != "a" || a.Cost.Turns != 4 || c.Status != "error" ||
+		fault.CodeOf(c.Why()) != fault.Failed {
 		t.Errorf("%+v, %+v", a, c)
 	}
 	hits, err := w.controller.Search(t.Context(), "b", control.Query{Text: "NEEDLE"})
@@ -260,22 +287,28 @@ func TestChain(t *testing.T) {
 	for _, h := range hits.Results {
 		types = append(types, string(h.Type))
 	}
-	if want := "request answer call_started call_result call_result continued thread_error"; strings.Join(types, " ") != want || hits.Truncated ||
+	if want := "request answer call_started call_result call_result continued thread_error"; strings.Join(types,
+		" ") != want || hits.Truncated ||
 		!slices.Equal(hits.Chain, []string{"a", "b", "c"}) || len(hits.Results[1].Matches) != 2 {
 		t.Errorf("%+v", hits)
 	}
-	if hits, err = w.controller.Search(t.Context(), "c", control.Query{Text: "^needle", Regex: true, Most: 1}); err != nil || len(hits.Results) != 1 || !hits.Truncated {
+	if hits, err = w.controller.Search(t.Context(), "c",
+		control.Query{Text: "^needle", Regex: true, Most: 1}); err != nil || len(hits.Results) != 1 ||
+		!hits.Truncated {
 		t.Errorf("%+v, %v", hits, err)
 	}
-	if hits, err = w.controller.Search(t.Context(), "c", control.Query{Text: "7"}); err != nil || len(hits.Results) != 1 {
+	if hits, err = w.controller.Search(t.Context(), "c", control.Query{Text: "7"}); err != nil ||
+		len(hits.Results) != 1 {
 		t.Errorf("a number: %+v, %v", hits, err)
 	}
 	w.begin("g", "", "", request(strings.Repeat("é", 400)+"needle"+strings.Repeat("é", 400)))
-	if hits, err = w.controller.Search(t.Context(), "g", control.Query{Text: "needle"}); err != nil || len(hits.Results[0].Snippet) > 500 ||
+	if hits, err = w.controller.Search(t.Context(), "g", control.Query{Text: "needle"}); err != nil ||
+		len(hits.Results[0].Snippet) > 500 ||
 		strings.Trim(hits.Results[0].Snippet, "é") != "needle" {
 		t.Errorf("a part: %+v, %v", hits, err)
 	}
-	for name, q := range map[string]control.Query{"empty": {}, "bad": {Text: "(", Regex: true}, "long": {Text: strings.Repeat("x", 2000)}, "few": {Text: "x", Most: -1}} {
+	for name, q := range map[string]control.Query{"empty": {}, "bad": {Text: "(", Regex: true},
+		"long": {Text: strings.Repeat("x", 2000)}, "few": {Text: "x", Most: -1}} {
 		if _, err := w.controller.Search(t.Context(), "c", q); fault.CodeOf(err) != fault.Validation {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -284,7 +317,8 @@ func TestChain(t *testing.T) {
 	lines := filepath.Join(w.controller.Root, ".ai", "threads", "c", transcript.LinesFile)
 	b, err := os.ReadFile(lines)
 	must(t, err, os.WriteFile(lines, []byte(strings.Replace(string(b), "the NEEDLE", "the needle", 1)), 0o600))
-	if hits, err = w.controller.Search(t.Context(), "c", control.Query{Text: "needle"}); err != nil || len(hits.Results) != 2 || !slices.Equal(hits.Damaged, []string{"c"}) {
+	if hits, err = w.controller.Search(t.Context(), "c", control.Query{Text: "needle"}); err != nil ||
+		len(hits.Results) != 2 || !slices.Equal(hits.Damaged, []string{"c"}) {
 		t.Errorf("%+v, %v", hits, err)
 	}
 	if _, err := w.controller.Results(t.Context(), []string{"c"}); err == nil {
@@ -299,7 +333,8 @@ func TestChain(t *testing.T) {
 	if tree, err := w.controller.Tree(t.Context(), "c"); err != nil || tree[0].Status != control.Lost {
 		t.Errorf("%+v, %v", tree, err)
 	}
-	if hits, err = w.controller.Search(t.Context(), "c", control.Query{Text: "needle"}); err != nil || len(hits.Results) != 0 {
+	if hits, err = w.controller.Search(t.Context(), "c", control.Query{Text: "needle"}); err != nil ||
+		len(hits.Results) != 0 {
 		t.Errorf("%+v, %v", hits, err)
 	}
 }

@@ -94,7 +94,8 @@ func outcome(row *roster.Thread) (o *Outcome, err error) {
 	case row.Lost:
 		r = &Result{Status: Lost, Error: fault.Of(row.Gone())}
 	case row.Pruned != nil:
-		r = &Result{Success: row.State == roster.Completed, Cost: CostOf(transcript.Cost{Spend: row.Pruned.Spend, Below: row.Pruned.Below})}
+		r = &Result{Success: row.State == roster.Completed,
+			Cost: CostOf(transcript.Cost{Spend: row.Pruned.Spend, Below: row.Pruned.Below})}
 		o.Pruned = true
 	case o.ended:
 		if r, err = ResultOf(row.Dir()); err != nil && !transcript.Exists(row.Dir()) {

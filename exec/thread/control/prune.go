@@ -72,7 +72,8 @@ func Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 }
 
 // group prunes related threads, or says why they stay.
-func (o *PruneOptions) group(ctx context.Context, r *Pruned, group []*roster.Thread, mine map[string]*roster.Thread) error {
+func (o *PruneOptions) group(ctx context.Context, r *Pruned, group []*roster.Thread,
+	mine map[string]*roster.Thread) error {
 	var old []*roster.Thread
 	young := false
 	for _, t := range group {
@@ -140,8 +141,8 @@ func (o *PruneOptions) finish(ctx context.Context, r *Pruned, t *roster.Thread) 
 	return o.remove(ctx, t)
 }
 
-// remove removes a directory, which goes at once: under its name no reader finds a part of it. A link that was put in a thread's
-// id meanwhile leads nowhere else.
+// remove removes a directory, which goes at once: under its name no reader finds a part of it. A link that was put in
+// a thread's id meanwhile leads nowhere else.
 func (o *PruneOptions) remove(ctx context.Context, t *roster.Thread) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -185,7 +186,8 @@ func (o *PruneOptions) remains(ctx context.Context, t *roster.Thread) (*roster.P
 		return p, nil
 	}
 	report, err := transcript.Verify(ctx, t.Dir(), transcript.Check{Keys: o.Keys, Thread: t.ID})
-	if err == nil && report.Problem != nil && report.Problem.Kind != transcript.Unsigned { // it proves no less afterwards
+	// it proves no less afterwards
+	if err == nil && report.Problem != nil && report.Problem.Kind != transcript.Unsigned {
 		err = report.Problem.Fault()
 	}
 	if err != nil {
@@ -199,7 +201,8 @@ func (o *PruneOptions) remains(ctx context.Context, t *roster.Thread) (*roster.P
 	return p, err
 }
 
-// uses adds up the model calls of a thread. Without an account, as after the loss of the ledger, they are also its cost.
+// uses adds up the model calls of a thread. Without an account, as after the loss of the ledger, they are also its
+// cost.
 func uses(dir string) ([]roster.Use, error) {
 	table, _ := transcript.NewSpendTable([]string{"model", "day"}) // which it knows
 	to := table.Thread("", false)
@@ -215,10 +218,12 @@ func uses(dir string) ([]roster.Use, error) {
 	}
 	var all []roster.Use
 	for _, row := range table.Rows() {
-		use := roster.Use{Model: row.Model, Day: row.Day, Calls: row.Calls, Input: row.Input, Output: row.Output, Spend: row.Spend}
+		use := roster.Use{Model: row.Model, Day: row.Day, Calls: row.Calls, Input: row.Input, Output: row.Output,
+			Spend: row.Spend}
 		if len(all) == roster.MaxUses { // the rest counts with the last
 			last := &all[len(all)-1]
-			last.Calls, last.Input, last.Output, last.Spend = last.Calls+use.Calls, last.Input+use.Input, last.Output+use.Output, last.Spend+use.Spend
+			last.Calls, last.Input, last.Output, last.Spend = last.Calls+use.Calls, last.Input+use.Input,
+				last.Output+use.Output, last.Spend+use.Spend
 			continue
 		}
 		all = append(all, use)

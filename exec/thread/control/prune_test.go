@@ -55,7 +55,8 @@ func newPrunable(t testing.TB) *prunable {
 }
 
 func (w *prunable) options(before time.Time) control.PruneOptions {
-	return control.PruneOptions{Roster: w.rows, Ledger: w.money, Keys: []key.Public{own.Public()}, Before: before, Now: noon.AddDate(1, 0, 0),
+	return control.PruneOptions{Roster: w.rows, Ledger: w.money, Keys: []key.Public{own.Public()}, Before: before,
+		Now: noon.AddDate(1, 0, 0),
 		Hook: func(op, path string) error {
 			if w.hook == nil {
 				return nil
@@ -89,14 +90,20 @@ func (w *prunable) thread(t testing.TB, row roster.Thread, state roster.State, a
 	must(t, os.MkdirAll(row.Dir(), 0o700), w.rows.Create(t.Context(), &row, 100))
 	claimed, err := w.rows.Claim(t.Context(), row.ID, 0, roster.Driver{Process: 1})
 	must(t, err)
-	must(t, w.money.Do(t.Context(), ledger.Open(row.ID, "", 1, nil, at), ledger.Reserve(row.ID, 1, "1", 300), ledger.Settle(row.ID, 1, "1", 250), ledger.Close(row.ID, 1, at)))
+	must(t, w.money.Do(t.Context(), ledger.Open(row.ID, "", 1, nil, at), ledger.Reserve(row.ID, 1, "1", 300),
+		ledger.Settle(row.ID, 1, "1", 250), ledger.Close(row.ID, 1, at)))
 	provider := transcript.Item{Ref: "tool:acme/p", Digest: cas.Sum(nil)}
-	writer, err := transcript.Create(row.Dir(), row.ID, transcript.Started{Kind: "directive", Directive: transcript.Item{Ref: "directive:acme/plan", Digest: cas.Sum(nil)},
-		Provider: provider, Policy: []cas.Digest{}, Grants: []string{}, Model: "m"}, transcript.Driver{Epoch: 1}, transcript.Options{Key: own, Now: func() time.Time { return at }})
+	writer, err := transcript.Create(row.Dir(), row.ID,
+		transcript.Started{Kind: "directive", Directive: transcript.Item{Ref: "directive:acme/plan",
+			Digest: cas.Sum(nil)},
+			Provider: provider, Policy: []cas.Digest{}, Grants: []string{}, Model: "m"}, transcript.Driver{Epoch: 1},
+		transcript.Options{Key: own, Now: func() time.Time { return at }})
 	must(t, err)
-	_, err = writer.Append(transcript.Request{Turn: 1, Attempt: 1, Digest: cas.Sum(nil), Messages: []any{transcript.Message{Role: "user", Text: "hi"}}, Provider: provider, Model: "m"})
+	_, err = writer.Append(transcript.Request{Turn: 1, Attempt: 1, Digest: cas.Sum(nil),
+		Messages: []any{transcript.Message{Role: "user", Text: "hi"}}, Provider: provider, Model: "m"})
 	must(t, err)
-	_, err = writer.Append(transcript.Answer{Turn: 1, Attempt: 1, Text: strings.Repeat("x", 5000), Cost: 250, Usage: &transcript.Usage{Input: 3, Output: 4, Reported: true}},
+	_, err = writer.Append(transcript.Answer{Turn: 1, Attempt: 1, Text: strings.Repeat("x", 5000), Cost: 250,
+		Usage: &transcript.Usage{Input: 3, Output: 4, Reported: true}},
 		transcript.Checkpoint{Turn: 1})
 	must(t, err)
 	if state.Ended() {
@@ -128,7 +135,8 @@ func TestPrune(t *testing.T) {
 	}
 	report, err := transcript.Verify(t.Context(), old.Dir(), transcript.Check{Keys: []key.Public{own.Public()}})
 	must(t, err)
-	if r := w.prune(t, before, nil); fmt.Sprint(ids(r.Pruned)) != "[acme/old-1]" || r.Bytes != dry.Bytes || len(r.Kept) > 0 {
+	if r := w.prune(t, before, nil); fmt.Sprint(ids(r.Pruned)) != "[acme/old-1]" || r.Bytes != dry.Bytes ||
+		len(r.Kept) > 0 {
 		t.Errorf("%+v", r)
 	}
 	if _, err := os.Lstat(old.Dir()); !errors.Is(err, os.ErrNotExist) || !transcript.Exists(young.Dir()) {
@@ -137,11 +145,14 @@ func TestPrune(t *testing.T) {
 	row, err := roster.Get(t.Context(), w.rows, old.ID)
 	must(t, err)
 	p := row.Pruned
-	if p == nil || row.Lost || row.State != roster.Completed || p.Spend != 250 || p.Lines != report.Lines || p.Line != report.Lines || p.Digest != report.Last.Digest ||
-		p.Signer != own.Public().Fingerprint().String() || len(p.Uses) != 1 || p.Uses[0] != (roster.Use{Model: "acme/p/m", Day: "2026-11-20", Calls: 1, Input: 3, Output: 4, Spend: 250}) {
+	if p == nil || row.Lost || row.State != roster.Completed || p.Spend != 250 || p.Lines != report.Lines ||
+		p.Line != report.Lines || p.Digest != report.Last.Digest ||
+		p.Signer != own.Public().Fingerprint().String() || len(p.Uses) != 1 ||
+		p.Uses[0] != (roster.Use{Model: "acme/p/m", Day: "2026-11-20", Calls: 1, Input: 3, Output: 4, Spend: 250}) {
 		t.Errorf("%+v, %+v", row, p)
 	}
-	if err := row.Gone(); fault.CodeOf(err) != fault.NotFound || !strings.Contains(err.Error(), "pruned on 2027-11-20") {
+	if err := row.Gone(); fault.CodeOf(err) != fault.NotFound ||
+		!strings.Contains(err.Error(), "pruned on 2027-11-20") {
 		t.Error(err)
 	}
 	if r := w.prune(t, before, nil); len(r.Pruned) > 0 {
@@ -190,7 +201,8 @@ func TestKept(t *testing.T) {
 			t.Errorf("%+v", k)
 		}
 	}
-	if len(kept) != 6 || !strings.Contains(kept["cut"], "no signed end") || kept["child"] != "the thread running is interrupted" || kept["grandchild"] == "" || kept["running"] == "" ||
+	if len(kept) != 6 || !strings.Contains(kept["cut"], "no signed end") ||
+		kept["child"] != "the thread running is interrupted" || kept["grandchild"] == "" || kept["running"] == "" ||
 		kept["first"] != "a thread that it is related to ended later" || !strings.HasPrefix(kept["edited"], "line ") {
 		t.Errorf("%v", kept)
 	}
@@ -209,7 +221,8 @@ func TestKept(t *testing.T) {
 	must(t, w.rows.Prune(t.Context(), map[string]roster.Pruned{"none": {At: noon}, "first": {At: noon}}))
 }
 
-// TestLink: a thread behind a link is refused before a row is written, in a dry run too, and so is what a pruned one has left.
+// TestLink: a thread behind a link is refused before a row is written, in a dry run too, and so is what a pruned one
+// has left.
 func TestLink(t *testing.T) {
 	w := newPrunable(t)
 	w.thread(t, roster.Thread{ID: "a-1"}, roster.Completed, noon)
@@ -219,7 +232,8 @@ func TestLink(t *testing.T) {
 	if err := os.Symlink(there, place); err != nil {
 		t.Skip(err) // Windows may forbid it
 	}
-	for _, o := range []control.PruneOptions{{Before: noon.AddDate(0, 0, 1), DryRun: true}, {Before: noon.AddDate(0, 0, 1)}, {Before: noon, Now: noon}} {
+	for _, o := range []control.PruneOptions{{Before: noon.AddDate(0, 0, 1), DryRun: true},
+		{Before: noon.AddDate(0, 0, 1)}, {Before: noon, Now: noon}} {
 		if o.Before.Equal(noon) {
 			must(t, w.rows.Prune(t.Context(), map[string]roster.Pruned{row.ID: {At: noon}}))
 		}
@@ -228,7 +242,8 @@ func TestLink(t *testing.T) {
 		o.Rows, err = w.rows.Threads(t.Context(), roster.Filter{})
 		must(t, err)
 		_, err = control.Prune(t.Context(), o)
-		if f, found := fault.Find(err); !found || f.Code != fault.Denied || f.Details["path"] != place || len(f.Hint) != 1 {
+		if f, found := fault.Find(err); !found || f.Code != fault.Denied || f.Details["path"] != place ||
+			len(f.Hint) != 1 {
 			t.Errorf("%+v: %v", o, err)
 		}
 		rows, err := w.rows.Threads(t.Context(), roster.Filter{})
@@ -243,7 +258,8 @@ func TestLink(t *testing.T) {
 		}
 	}
 	must(t, os.Remove(place), os.Rename(there, place))
-	if r := w.prune(t, noon.AddDate(0, 0, 1), nil); fmt.Sprint(ids(r.Pruned)) != "[a-1]" || transcript.Exists(row.Dir()) {
+	if r := w.prune(t, noon.AddDate(0, 0, 1), nil); fmt.Sprint(ids(r.Pruned)) != "[a-1]" ||
+		transcript.Exists(row.Dir()) {
 		t.Errorf("%+v", r)
 	}
 }
@@ -254,13 +270,17 @@ func TestManyUses(t *testing.T) {
 	row := w.thread(t, roster.Thread{ID: "x"}, roster.Completed, noon)
 	must(t, os.RemoveAll(row.Dir()))
 	p := transcript.Item{Ref: "tool:acme/p", Digest: cas.Sum(nil)}
-	writer, err := transcript.Create(row.Dir(), row.ID, transcript.Started{Kind: "directive", Directive: transcript.Item{Ref: "directive:acme/plan", Digest: cas.Sum(nil)},
-		Provider: p, Policy: []cas.Digest{}, Grants: []string{}, Model: "m"}, transcript.Driver{Epoch: 1}, transcript.Options{Key: own, Now: func() time.Time { return noon }})
+	writer, err := transcript.Create(row.Dir(), row.ID,
+		transcript.Started{Kind: "directive", Directive: transcript.Item{Ref: "directive:acme/plan",
+			Digest: cas.Sum(nil)},
+			Provider: p, Policy: []cas.Digest{}, Grants: []string{}, Model: "m"}, transcript.Driver{Epoch: 1},
+		transcript.Options{Key: own, Now: func() time.Time { return noon }})
 	must(t, err)
 	var events []transcript.Payload
 	for i := range roster.MaxUses + 5 {
 		turn := int64(i + 1)
-		events = append(events, transcript.Request{Turn: turn, Attempt: 1, Digest: cas.Sum(nil), Messages: []any{}, Provider: p, Model: fmt.Sprint("m", i)},
+		events = append(events, transcript.Request{Turn: turn, Attempt: 1, Digest: cas.Sum(nil), Messages: []any{},
+			Provider: p, Model: fmt.Sprint("m", i)},
 			transcript.Answer{Turn: turn, Attempt: 1, Cost: 1})
 	}
 	_, err = writer.Append(append(events, transcript.Completed{}, transcript.Checkpoint{Turn: 1})...)
@@ -305,7 +325,8 @@ func TestFaults(t *testing.T) {
 		w.prune(t, before, nil)
 		row, err := roster.Get(t.Context(), w.rows, "acme/a-1")
 		must(t, err)
-		if left, _ := os.ReadDir(filepath.Join(w.base, ".ai", "threads")); row.Pruned == nil || len(left) != 1 || len(dry.Pruned) > 1 {
+		if left, _ := os.ReadDir(filepath.Join(w.base, ".ai", "threads")); row.Pruned == nil || len(left) != 1 ||
+			len(dry.Pruned) > 1 {
 			t.Fatalf("%d: %+v, %v", at, row, left)
 		}
 		w.close()
@@ -329,14 +350,16 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestReturned: a directory that came back, as from a backup, goes with the next prune; a project that is gone is passed over.
+// TestReturned: a directory that came back, as from a backup, goes with the next prune; a project that is gone is
+// passed over.
 func TestReturned(t *testing.T) {
 	w := newPrunable(t)
 	before := noon.AddDate(0, 0, 1)
 	row := w.thread(t, roster.Thread{ID: "acme/a-1"}, roster.Completed, noon)
 	w.prune(t, before, nil)
 	all := filepath.Join(w.base, ".ai", "threads")
-	must(t, os.MkdirAll(filepath.Join(row.Dir(), "x"), 0o700), os.MkdirAll(filepath.Join(all, osfile.Unfinished+"pruned-acme-a-1", "y"), 0o700))
+	must(t, os.MkdirAll(filepath.Join(row.Dir(), "x"), 0o700),
+		os.MkdirAll(filepath.Join(all, osfile.Unfinished+"pruned-acme-a-1", "y"), 0o700))
 	w.prune(t, before, nil)
 	if left, err := os.ReadDir(all); err != nil || len(left) != 1 {
 		t.Errorf("%v, %v", left, err)
@@ -377,7 +400,8 @@ func doomed(base string, at int) int {
 func TestKilled(t *testing.T) {
 	base := t.TempDir()
 	w := open(base, nil)
-	made := []*roster.Thread{w.thread(t, roster.Thread{ID: "acme/a-1"}, roster.Completed, noon), w.thread(t, roster.Thread{ID: "acme/b-1"}, roster.Failed, noon)}
+	made := []*roster.Thread{w.thread(t, roster.Thread{ID: "acme/a-1"}, roster.Completed, noon),
+		w.thread(t, roster.Thread{ID: "acme/b-1"}, roster.Failed, noon)}
 	w.close()
 	killed := 0
 	for at := 1; ; at++ {

@@ -55,7 +55,8 @@ type State struct {
 
 // CostOf is what a transcript says of a thread's cost.
 func CostOf(c transcript.Cost) Cost {
-	return Cost{Turns: c.Turns, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens, Spend: float64(c.Spend) / limits.Nano,
+	return Cost{Turns: c.Turns, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens,
+		Spend: float64(c.Spend) / limits.Nano,
 		Below: float64(c.Below) / limits.Nano, Seconds: c.Elapsed.Seconds()}
 }
 
@@ -74,13 +75,16 @@ func ResultOf(dir string) (*Result, error) {
 		case transcript.Started:
 			r.Thread, r.Directive = e.Thread, strings.TrimPrefix(p.Directive.Ref, "directive:")
 		case transcript.Completed:
-			r.Success, r.Status, r.Result, r.Outputs, r.Cost = true, StatusCompleted, p.Result, p.Outputs, CostOf(p.Cost)
+			r.Success, r.Status, r.Result, r.Outputs, r.Cost = true, StatusCompleted, p.Result, p.Outputs,
+				CostOf(p.Cost)
 		case transcript.HandedOff:
 			r.Status, r.Cost, r.Next = StatusContinued, CostOf(p.Cost), p.Next
 		case transcript.Failed:
-			r.Status, r.Cost, r.Error = StatusFailed, CostOf(p.Cost), fault.New(fault.Code(p.Error.Code), "%s", p.Error.Message)
+			r.Status, r.Cost, r.Error = StatusFailed, CostOf(p.Cost),
+				fault.New(fault.Code(p.Error.Code), "%s", p.Error.Message)
 		case transcript.Cancelled:
-			r.Status, r.Cost, r.Error = StatusCancelled, CostOf(p.Cost), fault.New(fault.Cancelled, "the thread was cancelled")
+			r.Status, r.Cost, r.Error = StatusCancelled, CostOf(p.Cost),
+				fault.New(fault.Cancelled, "the thread was cancelled")
 			if p.Killed {
 				r.Status, r.Error = StatusKilled, fault.New(fault.Cancelled, "the thread was killed")
 			}
@@ -94,7 +98,8 @@ func ResultOf(dir string) (*Result, error) {
 
 // Shown is what the model of a parent is given of it.
 func (r *Result) Shown() map[string]any {
-	value := map[string]any{"success": r.Success, "status": r.Status, "thread_id": r.Thread, "directive": r.Directive, "result": r.Result, "cost": Values(r.Cost)}
+	value := map[string]any{"success": r.Success, "status": r.Status, "thread_id": r.Thread, "directive": r.Directive,
+		"result": r.Result, "cost": Values(r.Cost)}
 	if r.Outputs != nil {
 		value["outputs"] = r.Outputs
 	}
@@ -154,6 +159,7 @@ func stopped(status string, why *fault.Error) transcript.Waiting {
 
 // Add adds the cost of another thread.
 func (c *Cost) Add(o Cost) {
-	c.Turns, c.InputTokens, c.OutputTokens = c.Turns+o.Turns, c.InputTokens+o.InputTokens, c.OutputTokens+o.OutputTokens
+	c.Turns, c.InputTokens, c.OutputTokens = c.Turns+o.Turns, c.InputTokens+o.InputTokens,
+		c.OutputTokens+o.OutputTokens
 	c.Spend, c.Below, c.Seconds = c.Spend+o.Spend, c.Below+o.Below, c.Seconds+o.Seconds
 }

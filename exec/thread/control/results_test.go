@@ -25,7 +25,8 @@ func write(t testing.TB, dir string, events ...transcript.Payload) {
 	t.Helper()
 	w, err := transcript.Create(dir, id, transcript.Started{Kind: "directive",
 		Directive: transcript.Item{Ref: "directive:acme/plan", Digest: cas.Sum(nil)},
-		Policy:    []cas.Digest{}, Grants: []string{"execute:tool:acme/*"}, Model: "m"}, transcript.Driver{Epoch: 1}, transcript.Options{Key: own, Now: func() time.Time { return noon }})
+		Policy:    []cas.Digest{}, Grants: []string{"execute:tool:acme/*"}, Model: "m"}, transcript.Driver{Epoch: 1},
+		transcript.Options{Key: own, Now: func() time.Time { return noon }})
 	must(t, err)
 	_, err = w.Append(events...)
 	must(t, err, w.Close())
@@ -45,15 +46,18 @@ func TestOf(t *testing.T) {
 		"completed": {transcript.Completed{Result: "done", Outputs: map[string]any{"n": 1.0}, Cost: used},
 			control.Result{Success: true, Status: control.StatusCompleted, Result: "done",
 				Outputs: map[string]any{"n": 1.0}, Cost: resultsCost}},
-		"failed": {transcript.Failed{Error: transcript.Fault{Code: "LIMIT_EXCEEDED", Message: "100% used"}, Cost: used},
-			control.Result{Status: control.StatusFailed, Cost: resultsCost, Error: fault.New(fault.Limit, "100%% used")}},
+		"failed": {transcript.Failed{Error: transcript.Fault{Code: "LIMIT_EXCEEDED", Message: "100% used"},
+			Cost: used},
+			control.Result{Status: control.StatusFailed, Cost: resultsCost,
+				Error: fault.New(fault.Limit, "100%% used")}},
 		"unknown code": {transcript.Failed{Error: transcript.Fault{Code: "NEVER_HEARD", Message: "x"}, Cost: used},
 			control.Result{Status: control.StatusFailed, Cost: resultsCost, Error: fault.New("NEVER_HEARD", "x")}},
 		"cancelled": {transcript.Cancelled{By: "ann", Cost: used},
 			control.Result{Status: control.StatusCancelled, Cost: resultsCost,
 				Error: fault.New(fault.Cancelled, "the thread was cancelled")}},
 		"killed": {transcript.Cancelled{By: "ann", Killed: true, Cost: used},
-			control.Result{Status: control.StatusKilled, Cost: resultsCost, Error: fault.New(fault.Cancelled, "the thread was killed")}},
+			control.Result{Status: control.StatusKilled, Cost: resultsCost,
+				Error: fault.New(fault.Cancelled, "the thread was killed")}},
 		"handed over": {transcript.HandedOff{Next: "acme/plan-1795000100-zz2b4", Reason: "context", Cost: used},
 			control.Result{Status: control.StatusContinued, Cost: resultsCost, Next: "acme/plan-1795000100-zz2b4"}},
 	} {
@@ -84,10 +88,12 @@ func TestNoEnd(t *testing.T) {
 	for name, edit := range map[string]func([]byte) []byte{
 		"unfinished": func(b []byte) []byte { return b[:bytes.LastIndex(b[:len(b)-1], []byte("\n"))+1] },
 		"torn":       func(b []byte) []byte { return b[:len(b)-1] },
-		"edited":     func(b []byte) []byte { return bytes.Replace(b, []byte(`"model":"m"`), []byte(`"model":"n"`), 1) },
-		"line gone":  func(b []byte) []byte { return b[bytes.IndexByte(b, '\n')+1:] },
-		"no lines":   func([]byte) []byte { return []byte("hello\n") },
-		"empty":      func([]byte) []byte { return nil },
+		"edited": func(b []byte) []byte {
+			return bytes.Replace(b, []byte(`"model":"m"`), []byte(`"model":"n"`), 1)
+		},
+		"line gone": func(b []byte) []byte { return b[bytes.IndexByte(b, '\n')+1:] },
+		"no lines":  func([]byte) []byte { return []byte("hello\n") },
+		"empty":     func([]byte) []byte { return nil },
 	} {
 		dir := filepath.Join(t.TempDir(), "t")
 		write(t, dir, transcript.Completed{Result: "done"})
@@ -113,7 +119,8 @@ func TestSummarise(t *testing.T) {
 		Provider: transcript.Item{Ref: "tool:acme/p"}, Model: "m"}
 	w, err := transcript.Create(dir, id, transcript.Started{Kind: "directive",
 		Directive: transcript.Item{Ref: "directive:acme/plan"}, Policy: []cas.Digest{},
-		Grants: []string{"execute:tool:acme/*"}, Model: "m", Limits: transcript.Limits{Turns: &turns}}, transcript.Driver{Epoch: 1}, transcript.Options{Key: own, Now: func() time.Time { return noon }})
+		Grants: []string{"execute:tool:acme/*"}, Model: "m", Limits: transcript.Limits{Turns: &turns}},
+		transcript.Driver{Epoch: 1}, transcript.Options{Key: own, Now: func() time.Time { return noon }})
 	must(t, err)
 	t.Cleanup(func() { w.Close() })
 	_, err = w.Append(request, transcript.Answer{Turn: 1, Attempt: 1, Cost: 5,
@@ -141,7 +148,8 @@ func TestSummarise(t *testing.T) {
 	if s = read(); s["status"] != "completed" || s["end"].(map[string]any)["result"] != "done <b>" {
 		t.Errorf("%v", s)
 	}
-	must(t, os.Remove(filepath.Join(dir, transcript.SummaryFile)), os.Mkdir(filepath.Join(dir, transcript.SummaryFile), 0o700))
+	must(t, os.Remove(filepath.Join(dir, transcript.SummaryFile)),
+		os.Mkdir(filepath.Join(dir, transcript.SummaryFile), 0o700))
 	if err := control.Summarise(dir, w.Report(), "completed"); err == nil {
 		t.Error("written in place of a directory")
 	}
@@ -154,7 +162,8 @@ func TestFault(t *testing.T) {
 	}{
 		{fault.New(fault.Limit, "no more"), `{"error":{"code":"LIMIT_EXCEEDED","message":"no more"}}`},
 		{fault.New(fault.Integrity, "changed").On("found", cas.Sum(nil)).On("line", int64(3)).Because("hidden"),
-			`{"error":{"code":"INTEGRITY_FAILED","details":{"found":"` + cas.Sum(nil).String() + `","line":3},"message":"changed"}}`},
+			`{"error":{"code":"INTEGRITY_FAILED","details":{"found":"` + cas.Sum(nil).String() +
+				`","line":3},"message":"changed"}}`},
 	} {
 		got := control.FaultOf(c.e)
 		if b, err := json.Marshal(got); err != nil || string(b) != c.want {
@@ -200,7 +209,8 @@ func TestReason(t *testing.T) {
 func TestAdd(t *testing.T) {
 	sum := resultsCost
 	sum.Add(resultsCost)
-	if want := (control.Cost{Turns: 4, InputTokens: 60, OutputTokens: 8, Spend: 0.5, Below: 3, Seconds: 3}); sum != want {
+	if want := (control.Cost{Turns: 4, InputTokens: 60, OutputTokens: 8, Spend: 0.5, Below: 3,
+		Seconds: 3}); sum != want {
 		t.Errorf("%+v", sum)
 	}
 	if sum.Add(control.Cost{}); sum.Turns != 4 {
@@ -235,7 +245,8 @@ func FuzzOf(f *testing.F) {
 		if r == nil {
 			return
 		}
-		failed := r.Status == control.StatusFailed || r.Status == control.StatusCancelled || r.Status == control.StatusKilled
+		failed := r.Status == control.StatusFailed || r.Status == control.StatusCancelled ||
+			r.Status == control.StatusKilled
 		if r.Thread == "" || r.Success != (r.Status == control.StatusCompleted) || failed != (r.Error != nil) ||
 			(r.Status == control.StatusContinued) != (r.Next != "") {
 			t.Fatalf("%+v", r)

@@ -10,8 +10,8 @@ import (
 // maxResult is how many bytes a result may have as JSON: it stands in one event of a transcript.
 const maxResult = 8 << 20
 
-// Take takes what a loop returned, or what ended it, and returns why its thread isn't completed. outputs says that the model
-// should have returned some.
+// Take takes what a loop returned, or what ended it, and returns why its thread isn't completed. outputs says that the
+// model should have returned some.
 func (r *Result) Take(value any, ended, reason string, outputs bool) *fault.Error {
 	r.Status = StatusFailed
 	switch {
@@ -25,19 +25,23 @@ func (r *Result) Take(value any, ended, reason string, outputs bool) *fault.Erro
 		r.Result, _ = m["text"].(string)
 		code, _ := failed["code"].(string)
 		message, _ := failed["message"].(string)
-		e := fault.New(fault.Code(cmp.Or(code, string(fault.Failed))), "%.4096s", cmp.Or(message, "the loop failed without a reason"))
+		e := fault.New(fault.Code(cmp.Or(code, string(fault.Failed))), "%.4096s",
+			cmp.Or(message, "the loop failed without a reason"))
 		e.Exit = fault.ExitNo // the thread ran: the service or the loop says no
 		return e.Try("rye docs providers")
 	}
 	text, ok := m["text"].(string)
 	if !ok {
-		return fault.New(fault.Failed, "the loop of the thread returned neither a text nor an error").Try("rye docs threads")
+		return fault.New(fault.Failed, "the loop of the thread returned neither a text nor an error").
+			Try("rye docs threads")
 	}
 	if b, err := jcs.Append(nil, text); err != nil || len(b) > maxResult {
-		return fault.New(fault.Resource, "the loop of the thread returned %d bytes, more than the limit of %d", len(b), maxResult)
+		return fault.New(fault.Resource, "the loop of the thread returned %d bytes, more than the limit of %d", len(b),
+			maxResult)
 	}
 	if r.Result = text; outputs {
-		return fault.New(fault.Failed, "the model ended without returning the outputs that %q declares", "directive:"+r.Directive)
+		return fault.New(fault.Failed, "the model ended without returning the outputs that %q declares",
+			"directive:"+r.Directive)
 	}
 	r.Status = StatusCompleted
 	return nil

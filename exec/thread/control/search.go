@@ -52,7 +52,8 @@ func (q Query) pattern() (*regexp.Regexp, error) {
 	case text == "":
 		return nil, fault.New(fault.Validation, "the query is empty")
 	case len(text) > maxPattern:
-		return nil, fault.New(fault.Validation, "the query has %d bytes; at most %d are allowed", len(text), maxPattern)
+		return nil, fault.New(fault.Validation, "the query has %d bytes; at most %d are allowed", len(text),
+			maxPattern)
 	case !q.Regex:
 		text = regexp.QuoteMeta(text)
 	}
@@ -63,8 +64,8 @@ func (q Query) pattern() (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// Search looks through the transcripts of a thread's chain: what the model was asked and answered, and what its calls were given and
-// returned. A transcript that was changed is searched up to there.
+// Search looks through the transcripts of a thread's chain: what the model was asked and answered, and what its calls
+// were given and returned. A transcript that was changed is searched up to there.
 func (d *Controller) Search(ctx context.Context, name string, q Query) (*Hits, error) {
 	re, err := q.pattern()
 	if err != nil {

@@ -28,15 +28,18 @@ func SelfOf(ctx context.Context) *Self {
 	return s
 }
 
-// May refuses what a thread may not do with another: with those below it everything, with others what its permissions for
-// threads say, as in execute:thread:acme/*. The verb is load for reading and execute for everything else.
+// May refuses what a thread may not do with another: with those below it everything, with others what its permissions
+// for threads say, as in execute:thread:acme/*. The verb is load for reading and execute for everything else.
 func (d *Controller) May(ctx context.Context, s *Self, verb, id string) error {
 	below := d.Below(ctx, s.Thread, id)
 	if below == nil {
 		return nil
 	}
 	if allowed := s.Allows(verb, "thread", id); allowed != nil {
-		return fault.Of(below).Because(fmt.Sprintf("a thread may act on the threads below it; for others its directive needs %s:thread:%s", verb, id)).Try("rye docs operations")
+		return fault.Of(below).
+			Because(fmt.Sprintf(
+				"a thread may act on the threads below it; for others its directive needs %s:thread:%s", verb,
+				id)).Try("rye docs operations")
 	}
 	return nil
 }
@@ -47,7 +50,8 @@ func (d *Controller) circular(ctx context.Context, s *Self, id string) error {
 		return nil
 	}
 	return fault.New(fault.Conflict, "the thread %s would wait for itself", s.Thread).On("thread", id).
-		Because("a thread can't wait for itself or for a thread above it").Try("rye thread tree " + fault.Quote(id)).Permanent()
+		Because("a thread can't wait for itself or for a thread above it").Try("rye thread tree " + fault.Quote(id)).
+		Permanent()
 }
 
 // Active lists the threads that have not ended: of the project, or those below a thread.

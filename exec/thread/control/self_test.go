@@ -15,7 +15,8 @@ import (
 func TestSelf(t *testing.T) {
 	w := newWorld(t)
 	w.begin("acme/a", "", "", request("Do it."), transcript.Answer{Turn: 1, Attempt: 1, Text: "I will."},
-		transcript.CallStarted{Call: "c1", Turn: 1, Name: "x", Input: map[string]any{"n": "one"}}, transcript.CallResult{Call: "c1", Status: "ok", Output: "two"})
+		transcript.CallStarted{Call: "c1", Turn: 1, Name: "x", Input: map[string]any{"n": "one"}},
+		transcript.CallResult{Call: "c1", Status: "ok", Output: "two"})
 	w.begin("acme/b", "acme/a", "")
 	w.begin("acme/c", "acme/b", "", completed("x"))
 	w.set("acme/c", roster.Completed, "")
@@ -33,10 +34,12 @@ func TestSelf(t *testing.T) {
 	for _, c := range []struct {
 		id, granted string
 		may         bool
-	}{{"acme/c", "", true}, {"acme/b", "", false}, {"acme/a", "", false}, {"acme/d", "", false}, {"acme/d", "load:thread:acme/d", true},
+	}{{"acme/c", "", true}, {"acme/b", "", false}, {"acme/a", "", false}, {"acme/d", "", false},
+		{"acme/d", "load:thread:acme/d", true},
 		{"acme/d", "execute:thread:acme/d", false}} {
 		granted = c.granted
-		if err := w.controller.May(t.Context(), self, "load", c.id); (err == nil) != c.may || err != nil && fault.CodeOf(err) != fault.Denied {
+		if err := w.controller.May(t.Context(), self, "load", c.id); (err == nil) != c.may || err != nil &&
+			fault.CodeOf(err) != fault.Denied {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -52,7 +55,9 @@ func TestSelf(t *testing.T) {
 	// d waits for b, so b can't wait for d, until that is over.
 	end, err := w.controller.Waits(t.Context(), &control.Self{Thread: "acme/d"}, []string{"acme/b"})
 	must(t, err)
-	if _, err := w.controller.Waits(t.Context(), self, []string{"acme/c", "acme/d"}); fault.CodeOf(err) != fault.Conflict || !strings.Contains(err.Error(), "acme/b waits for acme/d waits for acme/b") {
+	if _, err := w.controller.Waits(t.Context(), self,
+		[]string{"acme/c", "acme/d"}); fault.CodeOf(err) != fault.Conflict ||
+		!strings.Contains(err.Error(), "acme/b waits for acme/d waits for acme/b") {
 		t.Error(err)
 	}
 	must(t, end())
@@ -71,7 +76,8 @@ func TestSelf(t *testing.T) {
 	}
 	row, err := w.controller.Find(t.Context(), "acme/a")
 	must(t, err)
-	for tail, want := range map[int]string{0: "[input]\nDo it.\n[response]\nI will.\n[call]\nx\none\n[result ok]\ntwo", 2: "[result ok]\ntwo", 99: "[input]\nDo it.\n[response]\nI will.\n[call]\nx\none\n[result ok]\ntwo"} {
+	for tail, want := range map[int]string{0: "[input]\nDo it.\n[response]\nI will.\n[call]\nx\none\n[result ok]\ntwo",
+		2: "[result ok]\ntwo", 99: "[input]\nDo it.\n[response]\nI will.\n[call]\nx\none\n[result ok]\ntwo"} {
 		if text, err := w.controller.Text(row, tail); err != nil || text != want {
 			t.Errorf("%d: %q, %v", tail, text, err)
 		}

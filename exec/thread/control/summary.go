@@ -10,7 +10,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// A summary is what thread.json has, for people and other programs. Nothing trusts it: it can be made again from the transcript.
+// A summary is what thread.json has, for people and other programs. Nothing trusts it: it can be made again from the
+// transcript.
 type summary struct {
 	Thread    string                `json:"thread_id"`
 	Directive string                `json:"directive"`

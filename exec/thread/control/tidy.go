@@ -16,10 +16,11 @@ import (
 // keepReserved is how long the budget of an interrupted thread stays reserved in its parent's.
 const keepReserved = time.Hour
 
-// Tidy writes down what happened to threads without a word of them, and returns their rows as they are then: a thread whose
-// process has died is interrupted, or what its transcript says in the end, and one that no process came to drive is an error after
-// an hour; the money of one whose directory is gone, and of one that has ended or was interrupted an hour ago, is settled, unless a
-// child has some of it. What another host drives is left alone: its processes aren't known here.
+// Tidy writes down what happened to threads without a word of them, and returns their rows as they are then: a thread
+// whose process has died is interrupted, or what its transcript says in the end, and one that no process came to drive
+// is an error after an hour; the money of one whose directory is gone, and of one that has ended or was interrupted an
+// hour ago, is settled, unless a child has some of it. What another host drives is left alone: its processes aren't
+// known here.
 func Tidy(ctx context.Context, r roster.Roster, l ledger.Ledger, f roster.Filter,
 	now time.Time) ([]*roster.Thread, error) {
 	rows, err := r.Threads(ctx, f)
@@ -39,8 +40,10 @@ func Tidy(ctx context.Context, r roster.Roster, l ledger.Ledger, f roster.Filter
 	changed := false
 	host, _ := os.Hostname()
 	for _, row := range rows { // children stand before their parents
-		over := row.State.Ended() || (row.State == roster.Interrupted || row.State == roster.Waiting) && now.Sub(row.Updated) > keepReserved
-		if row.State == roster.Running && (row.Alive || row.Driver.Host != host && row.Driver.Host != "") || row.State == roster.Waiting && row.Alive {
+		over := row.State.Ended() || (row.State == roster.Interrupted || row.State == roster.Waiting) &&
+			now.Sub(row.Updated) > keepReserved
+		if row.State == roster.Running && (row.Alive || row.Driver.Host != host && row.Driver.Host != "") ||
+			row.State == roster.Waiting && row.Alive {
 			continue
 		}
 		if row.State == roster.Created && now.Sub(row.Updated) > keepReserved {
@@ -69,7 +72,8 @@ func Tidy(ctx context.Context, r roster.Roster, l ledger.Ledger, f roster.Filter
 	return rows, nil
 }
 
-// FindRow returns the row of a thread. One whose process died after it had recorded the end gets its state first: it must not go on.
+// FindRow returns the row of a thread. One whose process died after it had recorded the end gets its state first: it
+// must not go on.
 func FindRow(ctx context.Context, r roster.Roster, id string) (*roster.Thread, error) {
 	row, err := roster.Get(ctx, r, id)
 	if err != nil || row.State.Ended() || row.Lost || row.State == roster.Running && !row.Dead {
@@ -84,7 +88,8 @@ func FindRow(ctx context.Context, r roster.Roster, id string) (*roster.Thread, e
 	return roster.Get(ctx, r, id)
 }
 
-// LastRow returns the row of the thread that goes on with the work of a thread: itself, or the last that it was handed over to.
+// LastRow returns the row of the thread that goes on with the work of a thread: itself, or the last that it was handed
+// over to.
 func LastRow(ctx context.Context, r roster.Roster, id string) (*roster.Thread, error) {
 	row, err := FindRow(ctx, r, id)
 	for err == nil && row.State == roster.Continued && row.Next != "" {
@@ -114,8 +119,8 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-// Follower returns the thread that was begun to go on with the work of another one, nil if there is none. One that failed before
-// its first turn is none.
+// Follower returns the thread that was begun to go on with the work of another one, nil if there is none. One that
+// failed before its first turn is none.
 func Follower(ctx context.Context, r roster.Roster, thread string) (*roster.Thread, error) {
 	rows, err := r.Threads(ctx, roster.Filter{})
 	for _, row := range slices.Backward(rows) { // the first

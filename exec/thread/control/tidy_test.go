@@ -74,7 +74,8 @@ func (h *house) end(events ...transcript.Payload) {
 func TestDied(t *testing.T) {
 	h := furnish(t)
 	for _, after := range []time.Duration{0, time.Minute, time.Hour} {
-		if row, a := h.tidy(after); row.State != roster.Interrupted || row.Epoch != 2 || row.Dead || a.Closed || a.Held != 7 {
+		if row, a := h.tidy(after); row.State != roster.Interrupted || row.Epoch != 2 || row.Dead || a.Closed ||
+			a.Held != 7 {
 			t.Errorf("%+v, %+v", row, a)
 		}
 	}
@@ -93,7 +94,8 @@ func TestEnded(t *testing.T) {
 	} {
 		h := furnish(t)
 		h.end(end)
-		if row, a := h.tidy(0); row.State != want || !a.Closed || a.Own != 7 || (row.Next == "acme/b") != (want == roster.Continued) {
+		if row, a := h.tidy(0); row.State != want || !a.Closed || a.Own != 7 ||
+			(row.Next == "acme/b") != (want == roster.Continued) {
 			t.Errorf("%s: %+v, %+v", want, row, a)
 		}
 		if row, _ := h.tidy(0); row.Epoch != 2 {
@@ -107,13 +109,16 @@ func TestBelow(t *testing.T) {
 	h := furnish(t)
 	child := *h.row
 	child.ID, child.Parent, child.Created = "acme/step-1795000001-k3v9q", id, noon.Add(time.Second)
-	must(t, h.rows.Create(t.Context(), &child, 1), os.MkdirAll(child.Dir(), 0o700), h.rows.Set(t.Context(), id, 1, roster.Completed, ""))
-	must(t, h.rows.Set(t.Context(), child.ID, 0, roster.Interrupted, ""), h.money.Do(t.Context(), ledger.Open(child.ID, id, 1, nil, noon)))
+	must(t, h.rows.Create(t.Context(), &child, 1), os.MkdirAll(child.Dir(), 0o700),
+		h.rows.Set(t.Context(), id, 1, roster.Completed, ""))
+	must(t, h.rows.Set(t.Context(), child.ID, 0, roster.Interrupted, ""),
+		h.money.Do(t.Context(), ledger.Open(child.ID, id, 1, nil, noon)))
 	for _, after := range []time.Duration{time.Minute, time.Hour + 1} {
 		_, err := control.Tidy(t.Context(), h.rows, h.money, roster.Filter{}, noon.Add(after))
 		must(t, err)
 		closed := after > time.Hour
-		if a, err := h.money.Accounts(t.Context()); err != nil || a[id].Closed != closed || a[child.ID].Closed != closed {
+		if a, err := h.money.Accounts(t.Context()); err != nil || a[id].Closed != closed ||
+			a[child.ID].Closed != closed {
 			t.Errorf("after %s: %+v, %+v, %v", after, a[id], a[child.ID], err)
 		}
 	}
@@ -155,7 +160,8 @@ func TestFaster(t *testing.T) {
 	for name, between := range map[string]func(h *house){
 		"claims": func(h *house) {
 			other := roster.Open(filepath.Join(h.dir, "registry"), func() time.Time { return noon }, nil)
-			_, err := other.Claim(t.Context(), id, 1, roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
+			_, err := other.Claim(t.Context(), id, 1,
+				roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
 			must(t, err, other.Close())
 		},
 		"opens": func(h *house) {
@@ -179,7 +185,8 @@ func TestTidyFails(t *testing.T) {
 	full := fault.New(fault.Files, "no space left on device")
 	fails := func(f roster.Filter) {
 		t.Helper()
-		if rows, err := control.Tidy(t.Context(), h.rows, h.money, f, noon.Add(2*time.Hour)); err == nil || rows != nil {
+		if rows, err := control.Tidy(t.Context(), h.rows, h.money, f, noon.Add(2*time.Hour)); err == nil ||
+			rows != nil {
 			t.Errorf("%v, %v", rows, err)
 		}
 	}
@@ -199,7 +206,8 @@ func TestTidyFails(t *testing.T) {
 	fails(roster.Filter{})
 }
 
-// TestFollower: the first thread that goes on with another one's work is found, begun or ended, but not one that failed to begin.
+// TestFollower: the first thread that goes on with another one's work is found, begun or ended, but not one that
+// failed to begin.
 func TestFollower(t *testing.T) {
 	h := furnish(t)
 	follower := func(want string) {
@@ -235,15 +243,16 @@ func TestElsewhere(t *testing.T) {
 		t.Errorf("%+v, %+v", row, a)
 	}
 	host, _ := os.Hostname()
-	_, err = h.rows.Claim(t.Context(), id, 2, roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host})
+	_, err = h.rows.Claim(t.Context(), id, 2,
+		roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host})
 	must(t, err, os.RemoveAll(h.row.Dir()))
 	if row, a := h.tidy(100 * time.Hour); row.State != roster.Running || !row.Lost || a.Closed {
 		t.Errorf("%+v, %+v", row, a)
 	}
 }
 
-// TestClock: setting the clock back keeps the money of an interrupted thread, setting it forward releases it, and a thread that
-// goes on has it again.
+// TestClock: setting the clock back keeps the money of an interrupted thread, setting it forward releases it, and a
+// thread that goes on has it again.
 func TestClock(t *testing.T) {
 	h := furnish(t)
 	h.tidy(0)
@@ -264,8 +273,10 @@ func TestUnborn(t *testing.T) {
 	rows := roster.Open(filepath.Join(t.TempDir(), "registry"), func() time.Time { return noon }, nil)
 	money := ledger.In(filepath.Join(t.TempDir(), "ledger"), nil)
 	t.Cleanup(func() { rows.Close(); money.Shut() })
-	must(t, rows.Create(t.Context(), &roster.Thread{ID: id, Project: roster.Project{Root: t.TempDir()}, Created: noon}, 0))
-	for after, want := range map[time.Duration]roster.State{time.Minute: roster.Created, 2 * time.Hour: roster.Failed} {
+	must(t, rows.Create(t.Context(), &roster.Thread{ID: id, Project: roster.Project{Root: t.TempDir()}, Created: noon},
+		0))
+	for after, want := range map[time.Duration]roster.State{time.Minute: roster.Created,
+		2 * time.Hour: roster.Failed} {
 		all, err := control.Tidy(t.Context(), rows, money, roster.Filter{}, noon.Add(after))
 		must(t, err)
 		if after > time.Hour && all[0].State != want {

@@ -21,8 +21,9 @@ type Waiting struct {
 	Show    func(rows []*roster.Thread)
 }
 
-// Wait waits until threads have ended or were interrupted, and returns what became of them, in order. After the timeout the error
-// is fault.Timeout; the outcomes say then which have ended. A thread that waits for an approval has not ended.
+// Wait waits until threads have ended or were interrupted, and returns what became of them, in order. After the
+// timeout the error is fault.Timeout; the outcomes say then which have ended. A thread that waits for an approval has
+// not ended.
 func (d *Controller) Wait(ctx context.Context, names []string, how Waiting) ([]*Outcome, error) {
 	rows, err := d.FindAll(ctx, names)
 	if err != nil {
@@ -111,6 +112,7 @@ func late(rows []*roster.Thread, after time.Duration) error {
 			lines = append(lines, fmt.Sprintf("%s is %s", row.ID, row.State))
 		}
 	}
-	return fault.New(fault.Timeout, "%s did not end within %s", fault.Count(int64(len(rest)), "thread"), after).On("threads", rest).
+	return fault.New(fault.Timeout, "%s did not end within %s", fault.Count(int64(len(rest)), "thread"),
+		after).On("threads", rest).
 		List(lines...).Try(append(next, "rye thread wait "+strings.Join(words, " "))...)
 }

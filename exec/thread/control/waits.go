@@ -19,8 +19,8 @@ import (
 // WaitsFile is the name of the book of waits, beside the registry.
 const WaitsFile = "waits"
 
-// A wait is a thread that waits for others. Records are {"wait":ID,"thread":…,"for":[…],"process":…,"start":…}, and {"wait":ID} when
-// it is over.
+// A wait is a thread that waits for others. Records are {"wait":ID,"thread":…,"for":[…],"process":…,"start":…}, and
+// {"wait":ID} when it is over.
 type wait struct {
 	ID      string   `json:"wait"`
 	Thread  string   `json:"thread,omitempty"`
@@ -60,8 +60,8 @@ func (w waits) Records() (all [][]byte) {
 	return all
 }
 
-// Waits notes that a thread waits for others until end is called. It refuses what could never end: a wait for itself, for a thread
-// above it, or for one that waits for it.
+// Waits notes that a thread waits for others until end is called. It refuses what could never end: a wait for itself,
+// for a thread above it, or for one that waits for it.
 func (d *Controller) Waits(ctx context.Context, s *Self, ids []string) (end func() error, err error) {
 	for _, id := range ids {
 		if err := d.circular(ctx, s, id); err != nil {
@@ -73,10 +73,12 @@ func (d *Controller) Waits(ctx context.Context, s *Self, ids []string) (end func
 		return nil, err
 	}
 	b := &journal.Book[waits]{Path: d.WaitsPath, Format: "rye waits", Empty: func() waits { return waits{} }}
-	mine := wait{ID: roster.NewID("wait", d.Now()), Thread: s.Thread, For: ids, Process: os.Getpid(), Start: proc.Start(os.Getpid())}
+	mine := wait{ID: roster.NewID("wait", d.Now()), Thread: s.Thread, For: ids, Process: os.Getpid(),
+		Start: proc.Start(os.Getpid())}
 	err = b.Change(ctx, func(all waits) ([]any, error) {
 		if path := all.cycle(s.Thread, ids, rows); path != nil {
-			return nil, fault.New(fault.Conflict, "the threads would wait for each other: %s", strings.Join(path, " waits for ")).On("threads", path).
+			return nil, fault.New(fault.Conflict, "the threads would wait for each other: %s",
+				strings.Join(path, " waits for ")).On("threads", path).
 				Try("rye thread tree " + fault.Quote(path[1])).Permanent()
 		}
 		return []any{mine}, nil
@@ -85,12 +87,14 @@ func (d *Controller) Waits(ctx context.Context, s *Self, ids []string) (end func
 		return nil, errors.Join(err, b.Close())
 	}
 	return func() error {
-		return errors.Join(b.Change(context.WithoutCancel(ctx), func(waits) ([]any, error) { return []any{wait{ID: mine.ID}}, nil }), b.Close())
+		return errors.Join(b.Change(context.WithoutCancel(ctx), func(waits) ([]any, error) {
+			return []any{wait{ID: mine.ID}}, nil
+		}), b.Close())
 	}, nil
 }
 
-// cycle returns how a wait of a thread would lead back to it, nil if it doesn't. A thread waits for those that it said, and for
-// children that run in its own process. The waits of a process that has ended don't count.
+// cycle returns how a wait of a thread would lead back to it, nil if it doesn't. A thread waits for those that it
+// said, and for children that run in its own process. The waits of a process that has ended don't count.
 func (w waits) cycle(thread string, ids []string, rows []*roster.Thread) []string {
 	next := map[string][]string{}
 	for _, id := range slices.Sorted(maps.Keys(w)) {

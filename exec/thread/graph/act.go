@@ -57,7 +57,8 @@ func (w *walk) act(ctx context.Context, n *graph.Node) (*outcome, error) {
 		return o, w.failed(ctx, n, o, nil)
 	}
 	for attempt := int64(1); ; attempt++ {
-		made, err := w.Make(ctx, []provider.ToolCall{call(fmt.Sprintf("%d.%d", w.step, attempt), n.Call, params)}, 1, false)
+		made, err := w.Make(ctx, []provider.ToolCall{call(fmt.Sprintf("%d.%d", w.step, attempt), n.Call, params)}, 1,
+			false)
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +82,8 @@ func (w *walk) act(ctx context.Context, n *graph.Node) (*outcome, error) {
 		}
 		retries[n.Name] = float64(attempt)
 		o.noted = object{graph.Retries: retries}
-		if err := w.Record(false, transcript.NodeStarted{Step: w.step, Node: n.Name, Kind: n.Type, Attempt: attempt + 1}); err != nil {
+		if err := w.Record(false, transcript.NodeStarted{Step: w.step, Node: n.Name, Kind: n.Type,
+			Attempt: attempt + 1}); err != nil {
 			return nil, err
 		}
 	}
@@ -100,11 +102,13 @@ func (w *walk) act(ctx context.Context, n *graph.Node) (*outcome, error) {
 
 // failed asks the hooks about a node that failed. again is called if its call is to be made again; nil if it can't be.
 func (w *walk) failed(ctx context.Context, n *graph.Node, o *outcome, again func(), made ...Made) error {
-	data := object{"node": n.Name, "state": w.state, "attempt": max(o.calls, 1), "error": object{"code": string(o.failed.Code), "message": clip(o.failed.Text)}}
+	data := object{"node": n.Name, "state": w.state, "attempt": max(o.calls, 1),
+		"error": object{"code": string(o.failed.Code), "message": clip(o.failed.Text)}}
 	mayRepeat := again != nil
 	for _, m := range made {
 		data["status"], data["risk"] = m.Status, m.Risk
-		lost := slices.Contains([]string{transcript.CallUnknown, transcript.CallTimeout, transcript.CallCancelled}, m.Status)
+		lost := slices.Contains([]string{transcript.CallUnknown, transcript.CallTimeout, transcript.CallCancelled},
+			m.Status)
 		mayRepeat = mayRepeat && (m.Risk == "read" || !lost)
 	}
 	data["repeatable"] = mayRepeat
@@ -160,7 +164,8 @@ func (w *walk) each(ctx context.Context, n *graph.Node) (*outcome, error) {
 	case !isList:
 		return fail(fault.New(fault.Validation, "over gives no list"))
 	case len(list) > MaxElements:
-		return fail(fault.New(fault.Resource, "the list has %d elements; at most %d are allowed", len(list), MaxElements).On("limit", MaxElements))
+		return fail(fault.New(fault.Resource, "the list has %d elements; at most %d are allowed", len(list),
+			MaxElements).On("limit", MaxElements))
 	}
 	to, goesOn := w.On(n)
 	keep := goesOn && to == ""
@@ -188,12 +193,14 @@ func (w *walk) each(ctx context.Context, n *graph.Node) (*outcome, error) {
 				if o.failed == nil && !keep && made[i].Status != transcript.CallCancelled {
 					o.failed, first = failed, &made[i]
 				}
-				value = object{"status": "error", "error": object{"code": string(failed.Code), "message": clip(failed.Text)}}
+				value = object{"status": "error", "error": object{"code": string(failed.Code),
+					"message": clip(failed.Text)}}
 			}
 			results = append(results, value)
 			b, err := jcs.Append(nil, value)
 			if left -= len(b); (err != nil || left < 0) && o.failed == nil && n.Collect != "" {
-				o.failed = fault.New(fault.Resource, "the results have more than %d bytes", MaxState).On("limit", MaxState)
+				o.failed = fault.New(fault.Resource, "the results have more than %d bytes", MaxState).On("limit",
+					MaxState)
 			}
 		}
 	}

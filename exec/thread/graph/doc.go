@@ -1,6 +1,7 @@
-// Package graph walks state graphs (package ai/graph). A walk decides which node is next, and what the state is. Everything that
-// has an effect it asks its Kernel for: the thread that the graph runs as, which has the permissions, the limits, the hooks and
-// the record. So a graph that goes on after its process died walks from its start again, and is answered from the record.
+// Package graph walks state graphs (package ai/graph). A walk decides which node is next, and what the state is.
+// Everything that has an effect it asks its Kernel for: the thread that the graph runs as, which has the permissions,
+// the limits, the hooks and the record. So a graph that goes on after its process died walks from its start again, and
+// is answered from the record.
 //
 // # A step
 //
@@ -9,12 +10,13 @@
 //	node_result      ok or error, and the node that follows
 //	state            what the node assigned is in it; a state that is the same as before isn't written again
 //
-// and after the last one returned. What a node assigns is filled from the state before it, and all of it counts at once.
+// and after the last one returned. What a node assigns is filled from the state before it, and all of it counts at
+// once.
 //
 // # Errors
 //
-// A node fails if its call does, if a template gives too much, or if the state gets more than MaxState bytes as JSON. The hooks
-// of error are asked first: retry makes the call again, unless it may have had an effect, and continue goes on as on_error:
-// continue does. Then the state has _last_error, and the node's on_error counts, or that of the graph. An error that nothing
-// takes ends the thread.
+// A node fails if its call does, if a template gives too much, or if the state gets more than MaxState bytes as JSON.
+// The hooks of error are asked first: retry makes the call again, unless it may have had an effect, and continue goes
+// on as on_error: continue does. Then the state has _last_error, and the node's on_error counts, or that of the graph.
+// An error that nothing takes ends the thread.
 package graph

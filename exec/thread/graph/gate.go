@@ -45,7 +45,8 @@ func (w *walk) gate(ctx context.Context, n *graph.Node) (*outcome, error) {
 	}
 	text, err := n.Ask.Text(w.doc())
 	if err != nil {
-		o.cause, o.failed, o.next = "", fault.Of(tooMuch(err)), &n.Otherwise // what isn't asked isn't answered with yes
+		// what isn't asked isn't answered with yes
+		o.cause, o.failed, o.next = "", fault.Of(tooMuch(err)), &n.Otherwise
 		return o, nil
 	}
 	a, err := w.Ask(ctx, Question{Step: w.step, Node: n.Name, Text: cmp.Or(text, n.Ask.String()), Timeout: n.Timeout})

@@ -34,10 +34,11 @@ type Kernel interface {
 	Begin(context.Context, transcript.NodeStarted) error
 	// Record records what came of it.
 	Record(durable bool, events ...transcript.Payload) error
-	// Make makes calls, at most so many at once, and returns what came of them in their order. With rest the first that fails
-	// cancels the rest.
+	// Make makes calls, at most so many at once, and returns what came of them in their order. With rest the first
+	// that fails cancels the rest.
 	Make(ctx context.Context, calls []provider.ToolCall, atOnce int, rest bool) ([]Made, error)
-	// Decide asks the hooks of an event: "retry" has waited, "continue" goes on without the result, all else decides nothing.
+	// Decide asks the hooks of an event: "retry" has waited, "continue" goes on without the result, all else decides
+	// nothing.
 	Decide(ctx context.Context, event string, data map[string]any) (action string, err error)
 	// Ask has a person answer a question. An answer that doesn't come is an error.
 	Ask(context.Context, Question) (Answer, error)
@@ -102,7 +103,8 @@ func digestOf(state map[string]any) (cas.Digest, error) {
 		return cas.Digest{}, err
 	}
 	if len(b) > MaxState {
-		return cas.Digest{}, fault.New(fault.Resource, "the state has %d bytes; at most %d are allowed", len(b), MaxState).On("limit", MaxState)
+		return cas.Digest{}, fault.New(fault.Resource, "the state has %d bytes; at most %d are allowed", len(b),
+			MaxState).On("limit", MaxState)
 	}
 	return cas.Sum(b), nil
 }
@@ -165,7 +167,8 @@ func (w *walk) take(ctx context.Context, n *graph.Node) (next string, err error)
 	if err := w.save(next, o.calls == 0); err != nil {
 		return "", err
 	}
-	if _, err := w.Decide(ctx, "after_step", object{"node": n.Name, "status": said.Status, "next": next, "calls": o.calls, "state": w.state}); err != nil {
+	if _, err := w.Decide(ctx, "after_step", object{"node": n.Name, "status": said.Status, "next": next,
+		"calls": o.calls, "state": w.state}); err != nil {
 		return "", err
 	}
 	return next, ends
@@ -184,7 +187,8 @@ func (w *walk) save(next string, durable bool) error {
 	return w.Record(durable, s, transcript.Checkpoint{Turn: w.step})
 }
 
-// settle makes what a node assigns the state, and notes its error. It returns the error of a node whose graph ends with it.
+// settle makes what a node assigns the state, and notes its error. It returns the error of a node whose graph ends
+// with it.
 func (w *walk) settle(n *graph.Node, o *outcome) error {
 	if o.failed == nil && len(o.assign) > 0 {
 		state := maps.Clone(w.state)

@@ -20,8 +20,8 @@
 // # A hook
 //
 //	id            its name; also name. Needed in config, where it says which one a higher file replaces
-//	event         one of config:events. Without it a hook belongs to error and tool_call_result if its condition speaks of
-//	              error, else to after_step
+//	event         one of config:events. Without it a hook belongs to error and tool_call_result if its condition
+//	              speaks of error, else to after_step
 //	condition     package condition, about the event's data; also when
 //	action        what is done; also tool, execute or load
 //	params        of the item: ${PATH} is filled in from the data; also inputs
@@ -34,7 +34,8 @@
 //
 //	retry                                                     a control action, see below
 //	{primary, item_type, item_id, params, dry_run}            execute, load or search; item_type is by default tool
-//	tool: rye.primary.load, params: {item_type, item_id}      the same; of execute, parameters are what the item takes
+//	tool: rye.primary.load, params: {item_type, item_id}      the same; of execute, parameters are what the item
+//	                                                          takes
 //	tool: acme/notify, params: {…}                            executes a tool; dots are read as slashes
 //	execute: {item_type, item_id}, inputs: {…}                and load; as an element of XML its text is the id
 //	{item_id: rye/agent/threads/internal/control, params: {action: retry}}    a control action
@@ -43,7 +44,8 @@
 //
 // # Control actions
 //
-//	retry      error: the model is asked again, after delay or what the classification says, as often as the limits allow
+//	retry      error: the model is asked again, after delay or what the classification says, as often as the limits
+//	           allow
 //	fail       the thread ends as failed
 //	abort      the thread ends as cancelled
 //	suspend    the thread ends as interrupted, with BUDGET_EXCEEDED if the event is about money, else LIMIT_EXCEEDED
@@ -51,11 +53,12 @@
 //	skip       tool_call_start: the call isn't made; the model gets that as its result. Else as continue
 //	continue   nothing is done, and no later hook decides
 //
-// A tool decides by a result with the member action, which is one of these, and perhaps delay and error. Any other result is a
-// text that the hook gives: a string, or the member text, content or body. Those of thread_started begin the first message.
+// A tool decides by a result with the member action, which is one of these, and perhaps delay and error. Any other
+// result is a text that the hook gives: a string, or the member text, content or body. Those of thread_started begin
+// the first message.
 //
-// A hook that can't run is recorded and decides nothing; at thread_started it ends the thread, which would lack what it was to
-// know.
+// A hook that can't run is recorded and decides nothing; at thread_started it ends the thread, which would lack what
+// it was to know.
 //
 // # Limits
 //

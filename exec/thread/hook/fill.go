@@ -26,7 +26,9 @@ func fill(v any, data map[string]any) any {
 		if m := variable().FindStringSubmatch(v); m != nil && m[0] == v {
 			return plain(condition.At(data, m[1]))
 		}
-		return variable().ReplaceAllStringFunc(v, func(name string) string { return asText(plain(condition.At(data, name[2:len(name)-1]))) })
+		return variable().ReplaceAllStringFunc(v, func(name string) string {
+			return asText(plain(condition.At(data, name[2:len(name)-1])))
+		})
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {

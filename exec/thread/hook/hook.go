@@ -144,7 +144,8 @@ func (h *Hook) run(ctx context.Context, event string, data map[string]any, r Run
 		said.Result = value
 		text := ""
 		if mine, text = typed(value); len(text) > maxText {
-			return fault.New(fault.Limit, "the hook %q gives %d bytes of text; at most %d are allowed", h.ID, len(text), maxText)
+			return fault.New(fault.Limit, "the hook %q gives %d bytes of text; at most %d are allowed", h.ID,
+				len(text), maxText)
 		}
 		if text != "" {
 			d.Texts = append(d.Texts, text)
@@ -180,8 +181,8 @@ func typed(v any) (d Decision, text string) {
 	return d, ""
 }
 
-// End returns the error that ends the thread by a decision about an event; nil if it goes on. money says that the event is
-// about money.
+// End returns the error that ends the thread by a decision about an event; nil if it goes on. money says that the
+// event is about money.
 func (d *Decision) End(event string, money bool) error {
 	text := d.Error
 	say := func(code fault.Code, otherwise string) error {

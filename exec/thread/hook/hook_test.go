@@ -42,7 +42,8 @@ func library(t testing.TB, name string) *value.Value {
 // read reads the hooks of config, and those of a directive.
 func read(t testing.TB, config, own string) (*hook.Set, error) {
 	t.Helper()
-	from := hook.Sources{Config: yaml(t, config), Events: library(t, hook.Events), Ref: model.Ref{Kind: "directive", ID: "acme/x"}}
+	from := hook.Sources{Config: yaml(t, config), Events: library(t, hook.Events),
+		Ref: model.Ref{Kind: "directive", ID: "acme/x"}}
 	for _, v := range yaml(t, "hooks: "+own).Get("hooks").Items {
 		from.Own = append(from.Own, declared.Hook{Event: v.Get("event").String(), Value: v})
 	}
@@ -73,7 +74,8 @@ func (s *stage) Record(h transcript.Hook) error {
 
 // TestForms: every form of an action, and what is run for it.
 func TestForms(t *testing.T) {
-	data := object{"n": 3.0, "list": []any{1.0, "a"}, "who": object{"name": "ann"}, "code": condition.Names{"one", "two"}, "nothing": nil, "none": condition.Names{}}
+	data := object{"n": 3.0, "list": []any{1.0, "a"}, "who": object{"name": "ann"},
+		"code": condition.Names{"one", "two"}, "nothing": nil, "none": condition.Names{}}
 	for form, want := range map[string]string{
 		`action: {primary: load, item_type: knowledge, item_id: acme/rules}`:                                 "load knowledge:acme/rules map[]",
 		`action: {item_id: acme/tool, params: {a: "${n}", b: "n is ${n}", c: ["${who.name}"]}}`:              "execute tool:acme/tool map[a:3 b:n is 3 c:[ann]]",
@@ -95,7 +97,8 @@ func TestForms(t *testing.T) {
 			t.Errorf("%s: %v", form, err)
 			continue
 		}
-		at := &stage{results: map[string]any{"acme/rules": "x", "acme/tool": nil, "agent_identity": "", "": nil, "acme/notify": nil, "acme/v1.2": nil, "acme/other": nil}}
+		at := &stage{results: map[string]any{"acme/rules": "x", "acme/tool": nil, "agent_identity": "", "": nil,
+			"acme/notify": nil, "acme/v1.2": nil, "acme/other": nil}}
 		if _, err := s.Fire(t.Context(), hook.AfterStep, data, at); err != nil {
 			t.Errorf("%s: %v", form, err)
 		}
@@ -105,7 +108,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestLayers: hooks are asked in the order of their layers, the first that decides is the decision, and infra never decides.
+// TestLayers: hooks are asked in the order of their layers, the first that decides is the decision, and infra never
+// decides.
 func TestLayers(t *testing.T) {
 	config := `
 infra_hooks: [{id: i, event: limit, action: abort}, {id: t, event: limit, action: {item_id: acme/tool}}]
@@ -150,7 +154,8 @@ hooks: [{id: h, event: limit, action: fail, error: "at ${current_value}"}, {id: 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, err := s.Fire(t.Context(), hook.Limit, object{}, &stage{}); err != nil || d.Control != "" || d.Doc() != nil || d.End(hook.Limit, false) != nil {
+	if d, err := s.Fire(t.Context(), hook.Limit, object{}, &stage{}); err != nil || d.Control != "" ||
+		d.Doc() != nil || d.End(hook.Limit, false) != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if s.Any(hook.Failure) || !s.Any(hook.Limit) || !s.Knows(hook.Failure) || s.Knows("mine") {
@@ -166,10 +171,14 @@ func TestResults(t *testing.T) {
 	}{
 		{object{"action": "retry", "delay": 2.0}, "retry", ""},
 		{object{"action": "fail", "error": "no", "delay": "soon"}, "fail", ""},
-		{object{"action": "dance"}, "", ""}, {object{"success": false}, "", ""}, {nil, "", ""}, {3.0, "", ""}, {[]any{}, "", ""},
-		{"text", "", "text"}, {object{"text": "a", "body": "b"}, "", "a"}, {object{"content": "c"}, "", "c"}, {object{"body": "b"}, "", "b"}, {object{"text": 3.0}, "", ""},
+		{object{"action": "dance"}, "", ""}, {object{"success": false}, "", ""}, {nil, "", ""}, {3.0, "", ""},
+		{[]any{}, "", ""},
+		{"text", "", "text"}, {object{"text": "a", "body": "b"}, "", "a"}, {object{"content": "c"}, "", "c"},
+		{object{"body": "b"}, "", "b"}, {object{"text": 3.0}, "", ""},
 	} {
-		s, err := read(t, "hooks: [{id: h, event: after_step, action: {item_id: x}}, {id: g, event: after_step, action: {item_id: x}}]", "[]")
+		s, err := read(t,
+			"hooks: [{id: h, event: after_step, action: {item_id: x}}, {id: g, event: after_step, action: {item_id: x}}]",
+			"[]")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,10 +202,12 @@ func TestResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := &stage{}
-	if d, err := s.Fire(t.Context(), hook.AfterStep, nil, at); err != nil || d.Doc() != nil || at.recorded[0].Error.Code != "PERMISSION_DENIED" {
+	if d, err := s.Fire(t.Context(), hook.AfterStep, nil, at); err != nil || d.Doc() != nil ||
+		at.recorded[0].Error.Code != "PERMISSION_DENIED" {
 		t.Errorf("%+v, %v, %+v", d, err, at.recorded)
 	}
-	if _, err := s.Fire(t.Context(), hook.Started, nil, at); fault.CodeOf(err) != fault.Denied || !strings.Contains(err.Error(), `the hook "s" of thread_started can't run`) {
+	if _, err := s.Fire(t.Context(), hook.Started, nil, at); fault.CodeOf(err) != fault.Denied ||
+		!strings.Contains(err.Error(), `the hook "s" of thread_started can't run`) {
 		t.Errorf("%v", err)
 	}
 	broken := &stage{err: errors.New("disk full")}
@@ -217,12 +228,14 @@ func TestResults(t *testing.T) {
 // TestEnd: what becomes of a thread by each control action.
 func TestEnd(t *testing.T) {
 	for control, want := range map[string][2]fault.Code{
-		"retry": {}, "continue": {}, "skip": {}, "": {}, "fail": {fault.Failed, fault.Failed}, "abort": {fault.Cancelled, fault.Cancelled},
+		"retry": {}, "continue": {}, "skip": {}, "": {}, "fail": {fault.Failed, fault.Failed},
+		"abort":    {fault.Cancelled, fault.Cancelled},
 		"escalate": {fault.Limit, fault.Budget}, "suspend": {fault.Limit, fault.Budget},
 	} {
 		for i, money := range []bool{false, true} {
 			err := (&hook.Decision{Control: control, By: "h"}).End(hook.Limit, money)
-			if (err == nil) != (want[i] == "") || err != nil && (fault.CodeOf(err) != want[i] || !strings.Contains(err.Error(), `"h"`)) {
+			if (err == nil) != (want[i] == "") || err != nil &&
+				(fault.CodeOf(err) != want[i] || !strings.Contains(err.Error(), `"h"`)) {
 				t.Errorf("%s: %v", control, err)
 			}
 		}
@@ -234,17 +247,20 @@ func TestEnd(t *testing.T) {
 
 // TestEvents: a hook without an event belongs to those that its condition speaks of.
 func TestEvents(t *testing.T) {
-	s, err := read(t, "{}", `[{when: cost.current > cost.limit * 0.9, execute: {item_type: directive, content: acme/stop}}, {when: 'error.type == "permission_denied"', action: fail}]`)
+	s, err := read(t, "{}",
+		`[{when: cost.current > cost.limit * 0.9, execute: {item_type: directive, content: acme/stop}}, {when: 'error.type == "permission_denied"', action: fail}]`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for event, any := range map[string]bool{hook.AfterStep: true, hook.Failure: true, hook.CallResult: true, hook.Limit: false, hook.Started: false} {
+	for event, any := range map[string]bool{hook.AfterStep: true, hook.Failure: true, hook.CallResult: true,
+		hook.Limit: false, hook.Started: false} {
 		if s.Any(event) != any {
 			t.Errorf("%s: %v", event, !any)
 		}
 	}
 	at := &stage{results: map[string]any{"acme/stop": "stop"}}
-	if _, err := s.Fire(t.Context(), hook.AfterStep, object{"cost": object{"current": 0.95, "limit": 1.0}}, at); err != nil || len(at.ran) != 1 {
+	if _, err := s.Fire(t.Context(), hook.AfterStep, object{"cost": object{"current": 0.95, "limit": 1.0}},
+		at); err != nil || len(at.ran) != 1 {
 		t.Errorf("%v %v", at.ran, err)
 	}
 }
@@ -267,15 +283,18 @@ func TestProblems(t *testing.T) {
 		{"{}", "[{event: error, action: {item_id: a, params: 3}}]", "params: expected an object"},
 		{"{}", "[{event: error, execute: 3}]", "execute: expected an id or an object"},
 		{"{}", "[{event: error, tool: acme/x, params: many}]", "params: expected an object"},
-		{"{}", "[{event: error, action: {item_id: rye/agent/threads/internal/control, params: {action: jump}}}]", `unknown action "jump"`},
-		{"{}", "[{event: error, action: {item_id: rye/agent/threads/internal/control, params: {action: fail, error: 3}}}]", `error: expected a string`},
+		{"{}", "[{event: error, action: {item_id: rye/agent/threads/internal/control, params: {action: jump}}}]",
+			`unknown action "jump"`},
+		{"{}", "[{event: error, action: {item_id: rye/agent/threads/internal/control, params: {action: fail, error: 3}}}]",
+			`error: expected a string`},
 		{"{}", "[3]", "hooks[0]: expected an object"},
 		{"{}", "[{event: error, action: retry, delay: 99999999999999999999}]", "expected an object"},
 		{"{}", many, "has 257 hooks"},
 		{"hooks: [{event: error, action: retry}]", "[]", "a hook in config needs an id"},
 		{"hooks: {}", "[]", "hooks: expected a list"},
 		{"hoks: []", "[]", `unknown key "hoks": expected one of`},
-		{"builtin_hooks: [{id: x, event: error, action: x}]", "[]", `invalid config:hook_conditions: builtin_hooks[0]: unknown action "x"`},
+		{"builtin_hooks: [{id: x, event: error, action: x}]", "[]",
+			`invalid config:hook_conditions: builtin_hooks[0]: unknown action "x"`},
 	} {
 		s, err := read(t, c.config, c.own)
 		if err == nil || s != nil || !strings.Contains(err.Error(), c.want) {
@@ -295,7 +314,8 @@ func TestLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	failure := func(retryable bool, names ...string) object {
-		return object{"error": object{"code": condition.Names(names), "message": "gone"}, "classification": object{"retryable": retryable}}
+		return object{"error": object{"code": condition.Names(names), "message": "gone"},
+			"classification": object{"retryable": retryable}}
 	}
 	for _, c := range []struct {
 		event string
@@ -317,7 +337,8 @@ func TestLibrary(t *testing.T) {
 
 // FuzzRead: whatever can be read answers each event.
 func FuzzRead(f *testing.F) {
-	f.Add("[{event: error, when: a == 1, tool: rye.primary.load, params: {item_type: knowledge, item_id: x}}]", "${a.b}")
+	f.Add("[{event: error, when: a == 1, tool: rye.primary.load, params: {item_type: knowledge, item_id: x}}]",
+		"${a.b}")
 	f.Add("[{when: error.x, execute: {item_type: directive, content: a}}]", "x")
 	f.Add("[{event: limit, action: {item_id: acme/t, params: {p: '${a}'}}, delay: '5', error: '${b}'}]", "")
 	f.Fuzz(func(t *testing.T, own, text string) {
@@ -334,7 +355,8 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, event := range []string{hook.Failure, hook.Limit, hook.AfterStep, hook.Started} {
-			if d, err := s.Fire(t.Context(), event, object{"a": text, "error": object{"code": condition.Names{text}}}, &stage{results: map[string]any{"x": text}}); err == nil {
+			if d, err := s.Fire(t.Context(), event, object{"a": text, "error": object{"code": condition.Names{text}}},
+				&stage{results: map[string]any{"x": text}}); err == nil {
 				d.End(event, false)
 				d.Doc()
 			}

@@ -46,21 +46,24 @@ func Read(from Sources) (*Set, error) {
 	}
 	for i, h := range from.Own {
 		if err := s.add(h.Value, Directive, fmt.Sprintf("hooks[%d]", i)); err != nil {
-			return nil, fault.New(fault.Validation, "invalid hooks in %q: %v", from.Ref, err).On("ref", from.Ref.String()).Try("rye docs hooks")
+			return nil, fault.New(fault.Validation, "invalid hooks in %q: %v", from.Ref, err).On("ref",
+				from.Ref.String()).Try("rye docs hooks")
 		}
 	}
 	if err := s.config(from.Config); err != nil {
 		return nil, fault.New(fault.Config, "invalid config:%s: %v", Config, err).Try("rye docs hooks")
 	}
 	if len(s.hooks) > maxHooks {
-		return nil, fault.New(fault.Config, "%q has %d hooks with those of config:%s; at most %d are allowed", from.Ref, len(s.hooks), Config, maxHooks)
+		return nil, fault.New(fault.Config, "%q has %d hooks with those of config:%s; at most %d are allowed",
+			from.Ref, len(s.hooks), Config, maxHooks)
 	}
 	return s, nil
 }
 
 // config adds the hooks of config:hook_conditions.
 func (s *Set) config(v *value.Value) error {
-	known := []string{"schema_version", "name", "version", "category", "description", "action_primaries", "action_item_types"}
+	known := []string{"schema_version", "name", "version", "category", "description", "action_primaries",
+		"action_item_types"}
 	for _, l := range lists {
 		known = append(known, l.name)
 		list := v.Get(l.name)
@@ -91,7 +94,8 @@ func (s *Set) config(v *value.Value) error {
 }
 
 // keys are those of a hook.
-var keys = []string{"id", "name", "event", "layer", "condition", "when", "action", "tool", "execute", "load", "params", "inputs", "delay", "error", "enabled", "description", "content"}
+var keys = []string{"id", "name", "event", "layer", "condition", "when", "action", "tool", "execute", "load", "params",
+	"inputs", "delay", "error", "enabled", "description", "content"}
 
 // add reads a hook and adds it, unless it isn't enabled.
 func (s *Set) add(v *value.Value, layer int64, at string) error {
@@ -144,7 +148,8 @@ func (r *reader) text(in map[string]any, name string) string {
 }
 
 func (r *reader) hook(layer int64) *Hook {
-	h := &Hook{Layer: layer, ID: r.text(r.doc, "id"), text: r.text(r.doc, "error"), condition: new(condition.Condition)}
+	h := &Hook{Layer: layer, ID: r.text(r.doc, "id"), text: r.text(r.doc, "error"),
+		condition: new(condition.Condition)}
 	if h.ID == "" {
 		h.ID = r.text(r.doc, "name")
 	}

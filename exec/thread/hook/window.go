@@ -25,7 +25,9 @@ func ReadWindow(v *value.Value) (*Window, error) {
 	}
 	share, err := strconv.ParseFloat(given.Text, 64)
 	if err != nil || !(share > 0 && share <= 1) || given.Kind == value.Text {
-		return nil, fault.New(fault.Config, "invalid config:%s: continuation.pressure_threshold must be a number above 0, at most 1", Coordination).Try("rye docs hooks")
+		return nil, fault.New(fault.Config,
+			"invalid config:%s: continuation.pressure_threshold must be a number above 0, at most 1",
+			Coordination).Try("rye docs hooks")
 	}
 	w.pressure = share
 	return w, nil

@@ -21,7 +21,8 @@ func TestWindow(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	for _, text := range []string{"0", "1.5", "-1", "lots", "nan", `"0.5"`, "[1]"} {
-		if _, err := hook.ReadWindow(yaml(t, "coordination: {continuation: {pressure_threshold: "+text+"}}")); fault.CodeOf(err) != fault.Config {
+		if _, err := hook.ReadWindow(yaml(t, "coordination: {continuation: {pressure_threshold: "+text+
+			"}}")); fault.CodeOf(err) != fault.Config {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

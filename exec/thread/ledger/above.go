@@ -12,8 +12,8 @@ import (
 // Above are accounts that were opened again for one below them, the highest first.
 type Above []*Account
 
-// OpenAbove opens an account that is closed, and those above it, as far as a child needs them to spend the rest of its budget, nil
-// for no bound. No budget is larger than it was. What was opened is returned with an error too.
+// OpenAbove opens an account that is closed, and those above it, as far as a child needs them to spend the rest of its
+// budget, nil for no bound. No budget is larger than it was. What was opened is returned with an error too.
 func OpenAbove(ctx context.Context, l Ledger, thread string, rest *int64, at time.Time) (opened Above, err error) {
 	a, err := Get(ctx, l, thread)
 	if err != nil || a == nil || !a.Closed {
@@ -44,8 +44,8 @@ func (o Above) Close(ctx context.Context, l Ledger, at time.Time) error {
 	return errors.Join(errs...)
 }
 
-// Rest returns what a thread with a budget, nil for none, may have spent in the end, and how much of that it has not spent: only
-// what is reserved for its calls if it has handed the rest over.
+// Rest returns what a thread with a budget, nil for none, may have spent in the end, and how much of that it has not
+// spent: only what is reserved for its calls if it has handed the rest over.
 func Rest(ctx context.Context, l Ledger, thread string, budget *int64, handed bool) (all, rest *int64, err error) {
 	a, err := Get(ctx, l, thread)
 	if err != nil {

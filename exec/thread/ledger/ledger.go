@@ -6,23 +6,26 @@
 //
 //	budget - own - held - of each child what is set aside for it
 //
-// own is what the thread's model calls have cost, held what its calls in flight may cost at most, by the names of the calls. For
-// a child that is open its budget is set aside, or what it has spent if that is more; for one that is closed, what it has spent and
-// what is set aside for its own children that are still open. A child without a budget, of a parent without one, has what it
-// spent. "below" is what all children and theirs have spent: it is never part of own.
+// own is what the thread's model calls have cost, held what its calls in flight may cost at most, by the names of the
+// calls. For a child that is open its budget is set aside, or what it has spent if that is more; for one that is
+// closed, what it has spent and what is set aside for its own children that are still open. A child without a budget,
+// of a parent without one, has what it spent. "below" is what all children and theirs have spent: it is never part of
+// own.
 //
-// A reservation that what is left doesn't cover is BUDGET_EXCEEDED, and so is the budget of a child. What a call has cost is
-// always recorded, even if it is more than was reserved or than the budget: then nothing is left, for its parents neither.
+// A reservation that what is left doesn't cover is BUDGET_EXCEEDED, and so is the budget of a child. What a call has
+// cost is always recorded, even if it is more than was reserved or than the budget: then nothing is left, for its
+// parents neither.
 //
-// Closing an account makes what is still held its own: whether those calls cost something isn't known any more. It can be opened
-// again, with another budget, for a thread that is resumed.
+// Closing an account makes what is still held its own: whether those calls cost something isn't known any more. It can
+// be opened again, with another budget, for a thread that is resumed.
 //
-// Amounts are nano-dollars. Entries name the epoch of the thread (package registry); after one with a higher epoch, one with a
-// lower is CONFLICT.
+// Amounts are nano-dollars. Entries name the epoch of the thread (package registry); after one with a higher epoch,
+// one with a lower is CONFLICT.
 //
 // # The local ledger
 //
-// One book (package book) for all projects of a user, the file threads/ledger of the state directory. Its records are entries:
+// One book (package book) for all projects of a user, the file threads/ledger of the state directory. Its records are
+// entries:
 //
 //	{"op":"open","thread":"acme/plan-1795000000-a2b3c","epoch":1,"budget":1000000000,"time":"2026-11-20T12:00:00Z"}
 //	{"op":"open","thread":"acme/step-1795000001-k3v9q","epoch":1,"parent":"acme/plan-1795000000-a2b3c","budget":200000000,"time":…}
@@ -31,7 +34,8 @@
 //	{"op":"close","thread":"acme/step-1795000001-k3v9q","epoch":1,"time":…}
 //	{"op":"carry","thread":"acme/step-1795000001-k3v9q","epoch":1,"parent":…,"budget":200000000,"own":3400000,"closed":true,"time":…}
 //
-// "carry" stands for all entries of an account before it, in a book that was made shorter. Without "budget" there is none.
+// "carry" stands for all entries of an account before it, in a book that was made shorter. Without "budget" there is
+// none.
 package ledger
 
 import (

@@ -88,7 +88,8 @@ type account struct {
 }
 
 func (a *account) shown() *Account {
-	s := &Account{Thread: a.id, Epoch: a.epoch, Own: a.own, Below: a.below, Held: a.inFlight, Calls: maps.Clone(a.held), Aside: a.aside, Closed: a.closed, Time: a.at}
+	s := &Account{Thread: a.id, Epoch: a.epoch, Own: a.own, Below: a.below, Held: a.inFlight,
+		Calls: maps.Clone(a.held), Aside: a.aside, Closed: a.closed, Time: a.at}
 	if a.parent != nil {
 		s.Parent = a.parent.id
 	}
@@ -99,8 +100,8 @@ func (a *account) shown() *Account {
 	return s
 }
 
-// surplus is what the parent keeps aside beyond what was spent. One that is closed spends nothing, but children that outlive it
-// may.
+// surplus is what the parent keeps aside beyond what was spent. One that is closed spends nothing, but children that
+// outlive it may.
 func (a *account) surplus() int64 {
 	rest := a.inFlight + a.aside
 	if a.budget != nil && !a.closed {
@@ -135,7 +136,8 @@ func (a *account) left() (int64, *account) {
 
 // short is the error of money that isn't there.
 func short(what string, needed, left int64) error {
-	return fault.New(fault.Budget, "%s may cost $%.6f, and the budget has $%.6f left", what, float64(needed)/1e9, float64(max(left, 0))/1e9).
+	return fault.New(fault.Budget, "%s may cost $%.6f, and the budget has $%.6f left", what, float64(needed)/1e9,
+		float64(max(left, 0))/1e9).
 		On("needed", float64(needed)/1e9).On("left", float64(max(left, 0))/1e9)
 }
 
@@ -147,7 +149,8 @@ const most = int64(1) << 60 // of one amount: sums of few of them can't overflow
 // check refuses an entry. What was decided once, as strict says, is not decided again when it is read.
 func (all *accounts) check(e *Entry, strict bool) error {
 	a := all.byThread[e.Thread]
-	if e.Thread == "" || e.Amount < 0 || e.Amount > most || e.Own < 0 || e.Epoch < 0 || e.Budget != nil && (*e.Budget < 0 || *e.Budget > most) {
+	if e.Thread == "" || e.Amount < 0 || e.Amount > most || e.Own < 0 || e.Epoch < 0 || e.Budget != nil &&
+		(*e.Budget < 0 || *e.Budget > most) {
 		return fault.New(fault.Validation, "invalid entry %s of the ledger for %q", e.Op, e.Thread)
 	}
 	if a == nil && e.Op != OpOpen && e.Op != opCarry {
@@ -284,7 +287,8 @@ func (all *accounts) Records() (out [][]byte) {
 		}
 		done[a] = true
 		carry(a.parent)
-		e := Entry{Op: opCarry, Thread: a.id, Epoch: a.epoch, Budget: a.budget, Own: a.own, Held: a.held, Closed: a.closed, Time: a.at}
+		e := Entry{Op: opCarry, Thread: a.id, Epoch: a.epoch, Budget: a.budget, Own: a.own, Held: a.held,
+			Closed: a.closed, Time: a.at}
 		if a.parent != nil {
 			e.Parent = a.parent.id
 		}

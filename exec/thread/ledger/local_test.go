@@ -75,7 +75,8 @@ func TestShorter(t *testing.T) {
 	for _, l := range []*ledger.Local{a, b, open(t, path)} {
 		got, err := l.Accounts(t.Context(), "x", "c")
 		must(t, err)
-		if c, x := got["c"], got["x"]; c.Held != 0 || c.Own%100 != 2 || x.Below != c.Own || c.Epoch != 3 || x.Aside != all-c.Own {
+		if c, x := got["c"], got["x"]; c.Held != 0 || c.Own%100 != 2 || x.Below != c.Own || c.Epoch != 3 ||
+			x.Aside != all-c.Own {
 			t.Errorf("%+v, %+v", c, x)
 		}
 	}
@@ -84,7 +85,8 @@ func TestShorter(t *testing.T) {
 // TestImpossible: records with right sums that can't follow the others are damage.
 func TestImpossible(t *testing.T) {
 	for _, e := range []ledger.Entry{
-		{Op: "carry", Thread: "x", Epoch: 1}, {Op: "carry", Thread: "y", Held: map[string]int64{"1": -1}}, {Op: "reserve", Thread: "none", Call: "1"},
+		{Op: "carry", Thread: "x", Epoch: 1}, {Op: "carry", Thread: "y", Held: map[string]int64{"1": -1}},
+		{Op: "reserve", Thread: "none", Call: "1"},
 		{Op: "carry", Thread: "y", Own: -1},
 	} {
 		path := filepath.Join(t.TempDir(), "ledger")
@@ -110,8 +112,10 @@ func TestImpossible(t *testing.T) {
 func TestAbove(t *testing.T) {
 	l := open(t, filepath.Join(t.TempDir(), "ledger"))
 	n := func(n int64) *int64 { return &n }
-	must(t, l.Do(t.Context(), ledger.Open("x", "", 1, n(100), noon), ledger.Open("c", "x", 2, n(50), noon), ledger.Open("d", "c", 3, n(40), noon),
-		ledger.Reserve("d", 3, "1", 10), ledger.Settle("d", 3, "1", 10), ledger.Close("d", 3, noon), ledger.Close("c", 2, noon)))
+	must(t, l.Do(t.Context(), ledger.Open("x", "", 1, n(100), noon), ledger.Open("c", "x", 2, n(50), noon),
+		ledger.Open("d", "c", 3, n(40), noon),
+		ledger.Reserve("d", 3, "1", 10), ledger.Settle("d", 3, "1", 10), ledger.Close("d", 3, noon),
+		ledger.Close("c", 2, noon)))
 	again := ledger.Open("d", "c", 3, n(30), noon)
 	if err := l.Do(t.Context(), again); fault.CodeOf(err) != fault.Conflict {
 		t.Error(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Purse is the account of a thread in the ledger, as its driver uses it. What was spent is written with what comes next, so
-// that a turn costs one sync.
+// A Purse is the account of a thread in the ledger, as its driver uses it. What was spent is written with what comes
+// next, so that a turn costs one sync.
 type Purse struct {
 	ledger Ledger // nil while a record is only compared
 	guard  func() (release func(), err error)
@@ -26,8 +26,8 @@ type Purse struct {
 	open   map[string]bool  // calls in flight
 }
 
-// Attach makes an account, or that of a thread that goes on, the purse's. guard locks the thread for each write, unless another
-// process has claimed it; nil for none.
+// Attach makes an account, or that of a thread that goes on, the purse's. guard locks the thread for each write,
+// unless another process has claimed it; nil for none.
 func (p *Purse) Attach(l Ledger, a *Account, guard func() (release func(), err error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,9 +153,10 @@ func Left(ctx context.Context, l Ledger, thread string) (int64, error) {
 	return max(left, 0), nil
 }
 
-// Part has an account opened with at most one part, of as many as there are, of what is left of the one above it. Others may take
-// from the same budget at once.
-func Part(ctx context.Context, left func(context.Context) (int64, error), parts int64, open func(most int64) error) error {
+// Part has an account opened with at most one part, of as many as there are, of what is left of the one above it.
+// Others may take from the same budget at once.
+func Part(ctx context.Context, left func(context.Context) (int64, error), parts int64,
+	open func(most int64) error) error {
 	const tries = 100
 	for try := 0; ; try++ {
 		most, err := left(ctx)

@@ -45,8 +45,8 @@ func (r racer) run(hook journal.Hook) (string, error) {
 	return fmt.Sprint(spent), l.Do(ctx, ledger.Close(r.Child, 1, noon))
 }
 
-// TestProcesses: 100 processes that take from one budget at once, some of them killed with -9, never spend a nano-dollar more
-// than there is, and what they have spent is what the ledger says.
+// TestProcesses: 100 processes that take from one budget at once, some of them killed with -9, never spend a
+// nano-dollar more than there is, and what they have spent is what the ledger says.
 func TestProcesses(t *testing.T) {
 	processes := 100
 	if testing.Short() {
@@ -112,8 +112,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestKilledWriting kills a process before each change that it makes to the ledger: nothing that it was told is done is lost, and
-// the next process goes on.
+// TestKilledWriting kills a process before each change that it makes to the ledger: nothing that it was told is done
+// is lost, and the next process goes on.
 func TestKilledWriting(t *testing.T) {
 	died := 0
 	for n := 1; ; n++ {

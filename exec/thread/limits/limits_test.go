@@ -64,7 +64,8 @@ func TestSet(t *testing.T) {
 		}
 	}
 	l := six
-	if err := l.Override([]string{"turns=9"}); err != nil || l.Turns != 9 || l.Tokens != six.Tokens || l.Depth != six.Depth {
+	if err := l.Override([]string{"turns=9"}); err != nil || l.Turns != 9 || l.Tokens != six.Tokens ||
+		l.Depth != six.Depth {
 		t.Errorf("%+v, %v", l, err)
 	}
 	if l.Declare(nil); l.Turns != 9 {
@@ -117,7 +118,8 @@ func TestReached(t *testing.T) {
 		{limits.Usage{Turns: 2, Tokens: 99, Elapsed: 1500*time.Millisecond - 1}, nil},
 		{limits.Usage{Turns: 3}, &transcript.Limit{Code: "turns_exceeded", Current: 3, Max: 3}},
 		{limits.Usage{Turns: 4, Tokens: 200}, &transcript.Limit{Code: "turns_exceeded", Current: 4, Max: 3}},
-		{limits.Usage{Tokens: 100, Elapsed: time.Hour}, &transcript.Limit{Code: "tokens_exceeded", Current: 100, Max: 100}},
+		{limits.Usage{Tokens: 100, Elapsed: time.Hour},
+			&transcript.Limit{Code: "tokens_exceeded", Current: 100, Max: 100}},
 		{limits.Usage{Elapsed: 1500*time.Millisecond + 1789}, &transcript.Limit{Code: "duration_seconds_exceeded",
 			Current: 1.5, Max: 1.5}},
 	} {
@@ -168,7 +170,8 @@ func TestRecord(t *testing.T) {
 		}
 	}
 	r := six.Record()
-	if *r.Spend != six.Spend || *r.Duration != int64(six.Duration) || *r.Turns != 7 || *r.Tokens != 8000 || *r.Spawns != 3 {
+	if *r.Spend != six.Spend || *r.Duration != int64(six.Duration) || *r.Turns != 7 || *r.Tokens != 8000 ||
+		*r.Spawns != 3 {
 		t.Errorf("%+v", r)
 	}
 	none := limits.None()
@@ -206,10 +209,11 @@ func TestSettings(t *testing.T) {
 	for text, want := range map[string]limits.Settings{
 		"{}":    {MaxRetries: 3, Concurrent: 5, Total: 20},
 		"other": {MaxRetries: 3, Concurrent: 5, Total: 20},
-		"{retry: {max_retries: 0}, concurrency: {max_concurrent_children: 1000, max_total_threads: 7}}": {Concurrent: 1000, Total: 7},
-		"{child_policy: {on_parent_cancel: continue}}":                                                  {MaxRetries: 3, Concurrent: 5, Total: 20, Outlive: true},
-		"{child_policy: {on_parent_cancel: cancel}}":                                                    {MaxRetries: 3, Concurrent: 5, Total: 20},
-		"{retry: {max_retries: ~}, concurrency: ~}":                                                     {MaxRetries: 3, Concurrent: 5, Total: 20},
+		"{retry: {max_retries: 0}, concurrency: {max_concurrent_children: 1000, max_total_threads: 7}}": {
+			Concurrent: 1000, Total: 7},
+		"{child_policy: {on_parent_cancel: continue}}": {MaxRetries: 3, Concurrent: 5, Total: 20, Outlive: true},
+		"{child_policy: {on_parent_cancel: cancel}}":   {MaxRetries: 3, Concurrent: 5, Total: 20},
+		"{retry: {max_retries: ~}, concurrency: ~}":    {MaxRetries: 3, Concurrent: 5, Total: 20},
 	} {
 		if got, err := limits.ReadSettings(yaml(t, text)); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)

@@ -25,14 +25,16 @@ func ReadSettings(v *value.Value) (s Settings, err error) {
 		name  string
 		known []string
 	}{
-		{v, "", []string{"limits", "retry", "concurrency", "child_policy", "schema_version", "name", "version", "category", "description"}},
+		{v, "", []string{"limits", "retry", "concurrency", "child_policy", "schema_version", "name", "version",
+			"category", "description"}},
 		{v.Get("limits"), "limits.", []string{"defaults"}},
 		{v.Get("retry"), "retry.", []string{"max_retries"}},
 		{v.Get("concurrency"), "concurrency.", []string{"max_concurrent_children", "max_total_threads"}},
 		{v.Get("child_policy"), "child_policy.", []string{"on_parent_cancel"}},
 	} {
 		if key := m.at.Unknown(m.known...); key != "" {
-			return s, fault.New(fault.Config, "invalid config:resilience: unknown key %q: expected one of %s", m.name+key, strings.Join(m.known, ", "))
+			return s, fault.New(fault.Config, "invalid config:resilience: unknown key %q: expected one of %s",
+				m.name+key, strings.Join(m.known, ", "))
 		}
 	}
 	var problems []*value.Problem
@@ -46,7 +48,8 @@ func ReadSettings(v *value.Value) (s Settings, err error) {
 		most int64
 	}{
 		{v.Get("retry").Get("max_retries"), "retry.max_retries", &s.MaxRetries, 100},
-		{v.Get("concurrency").Get("max_concurrent_children"), "concurrency.max_concurrent_children", &s.Concurrent, 1000},
+		{v.Get("concurrency").Get("max_concurrent_children"), "concurrency.max_concurrent_children", &s.Concurrent,
+			1000},
 		{v.Get("concurrency").Get("max_total_threads"), "concurrency.max_total_threads", &s.Total, 100000},
 	} {
 		if n.at.IsNull() {
@@ -63,7 +66,8 @@ func ReadSettings(v *value.Value) (s Settings, err error) {
 	case "continue":
 		s.Outlive = true
 	default:
-		return s, fault.New(fault.Config, "invalid config:resilience: child_policy.on_parent_cancel must be cancel or continue")
+		return s, fault.New(fault.Config,
+			"invalid config:resilience: child_policy.on_parent_cancel must be cancel or continue")
 	}
 	return s, nil
 }

@@ -66,8 +66,8 @@ func (c *child) take(f *frame) error {
 	return nil
 }
 
-// A busy counts loops that compute. While none does, memory doesn't grow and isn't watched: a thread waits for its model most of
-// its time.
+// A busy counts loops that compute. While none does, memory doesn't grow and isn't watched: a thread waits for its
+// model most of its time.
 type busy struct {
 	n    atomic.Int64
 	wake chan struct{}
@@ -175,7 +175,8 @@ func (r *run) ctx(config json.RawMessage) (star.Value, error) {
 		return nil, err
 	}
 	for name, params := range questions {
-		members[name] = star.NewBuiltin(name, func(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
+		members[name] = star.NewBuiltin(name, func(_ *star.Thread, b *star.Builtin, args star.Tuple,
+			named []star.Tuple) (star.Value, error) {
 			return r.call(b.Name(), params, args, named)
 		})
 	}
@@ -184,7 +185,8 @@ func (r *run) ctx(config json.RawMessage) (star.Value, error) {
 
 // questions are the functions of ctx, with the names of their parameters.
 var questions = map[string][]string{
-	"first": nil, "tools": nil, "model": {"messages", "tools"}, "calls": {"calls"}, "hook": {"event", "data"}, "usage": nil,
+	"first": nil, "tools": nil, "model": {"messages", "tools"}, "calls": {"calls"}, "hook": {"event", "data"},
+	"usage":   nil,
 	"handoff": {"messages"}, "checkpoint": nil, "finish": {"result"},
 }
 
@@ -223,8 +225,8 @@ func (r *run) call(name string, params []string, given star.Tuple, named []star.
 	return r.ask(name, args)
 }
 
-// added returns what messages or tools are, compared with those that were sent last. They are frozen: the same value is the same
-// message.
+// added returns what messages or tools are, compared with those that were sent last. They are frozen: the same value
+// is the same message.
 func (r *run) added(name string, v star.Value) (any, error) {
 	list, ok := v.(*star.List)
 	if !ok {
@@ -283,5 +285,7 @@ func (r *run) ask(name string, args map[string]any) (star.Value, error) {
 type printer struct{ *run }
 
 func (p printer) Write(b []byte) (int, error) {
-	return len(b), p.send(&frame{Loop: p.id, Print: strings.ToValidUTF8(strings.TrimSuffix(string(worker.Cut(string(b))), "\n"), "\ufffd")})
+	return len(b),
+		p.send(&frame{Loop: p.id, Print: strings.ToValidUTF8(strings.TrimSuffix(string(worker.Cut(string(b))), "\n"),
+			"\ufffd")})
 }

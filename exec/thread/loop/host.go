@@ -42,8 +42,8 @@ type Loop struct {
 	Steps  uint64      // 0: DefaultSteps
 	Config any         // JSON's value
 	// Ask answers the questions of the loop, one at a time. Arguments and answer are JSON's values; "messages" is a
-	// []any of all messages, and "kept", an int, is how many of them stood there the last time. "tools" that are those of the
-	// last time are the same slice. An error ends the loop; it is then the error of Run.
+	// []any of all messages, and "kept", an int, is how many of them stood there the last time. "tools" that are those
+	// of the last time are the same slice. An error ends the loop; it is then the error of Run.
 	Ask   func(ctx context.Context, name string, args map[string]any) (any, error)
 	Print func(text string) // what the loop prints; nil: nowhere
 }
@@ -106,7 +106,8 @@ func (h *Host) Close() error {
 // child returns the process for a loop, started if there is none.
 func (h *Host) child(l *Loop) (*process, error) {
 	if len(h.Self) == 0 {
-		return nil, &sandbox.UnavailableError{Level: l.Level, Missing: []string{"a child process: missing in this program"}}
+		return nil, &sandbox.UnavailableError{Level: l.Level,
+			Missing: []string{"a child process: missing in this program"}}
 	}
 	name := "own"
 	if !l.Own {

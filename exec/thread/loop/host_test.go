@@ -13,8 +13,10 @@ import (
 func TestHostile(t *testing.T) {
 	r := &running{Loop: &Loop{}}
 	for _, f := range []*frame{
-		{Ask: "model", Args: []byte("nonsense")}, {Ask: "model", Args: []byte("[]")}, {Ask: "else", Args: []byte(`{"a":1}`)},
-		{Ask: "model", Args: []byte(`{"messages":{"keep":3,"add":[]}}`)}, {Ask: "model", Args: []byte(`{"messages":{"keep":0}}`)},
+		{Ask: "model", Args: []byte("nonsense")}, {Ask: "model", Args: []byte("[]")},
+		{Ask: "else", Args: []byte(`{"a":1}`)},
+		{Ask: "model", Args: []byte(`{"messages":{"keep":3,"add":[]}}`)},
+		{Ask: "model", Args: []byte(`{"messages":{"keep":0}}`)},
 	} {
 		if b, err := r.answer(t.Context(), f); err == nil {
 			t.Errorf("%s %s: %s", f.Ask, f.Args, b)
@@ -69,8 +71,11 @@ func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestGone(t *testing.T) {
 	why := errors.New("enough")
 	for name, change := range map[string]func(*process, *running){
-		"a closed pipe":      func(p *process, _ *running) { p.to = broken{} },
-		"its end":            func(_ *process, r *running) { r.frames <- &frame{Ask: "late"}; r.frames <- &frame{End: &end{}} },
+		"a closed pipe": func(p *process, _ *running) { p.to = broken{} },
+		"its end": func(_ *process, r *running) {
+			r.frames <- &frame{Ask: "late"}
+			r.frames <- &frame{End: &end{}}
+		},
 		"an ended child":     func(p *process, _ *running) { close(p.over); p.stop = func() {} },
 		"a child that waits": func(*process, *running) {},
 	} {

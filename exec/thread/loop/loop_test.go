@@ -24,14 +24,17 @@ import (
 const guestWord = "__guest"
 
 func TestMain(m *testing.M) {
-	sandboxtest.Programs(map[string]func([]string) int{guestWord: func([]string) int { return loop.Guest(os.Stdin, os.Stdout) }})
+	sandboxtest.Programs(map[string]func([]string) int{guestWord: func([]string) int {
+		return loop.Guest(os.Stdin, os.Stdout)
+	}})
 	os.Exit(m.Run())
 }
 
 // host returns a host that is closed with the test, and whose children must be gone then.
 func host(t testing.TB, memory int64) *loop.Host {
 	mark := "test-of-" + t.Name()
-	h := &loop.Host{Machine: sandboxtest.Machine(t), Self: []string{sandboxtest.Self(t), guestWord, mark}, Memory: memory}
+	h := &loop.Host{Machine: sandboxtest.Machine(t), Self: []string{sandboxtest.Self(t), guestWord, mark},
+		Memory: memory}
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {
 			t.Error(err)
@@ -45,7 +48,8 @@ func host(t testing.TB, memory int64) *loop.Host {
 
 // script is a loop of one file.
 func script(text string, ask func(ctx context.Context, name string, args map[string]any) (any, error)) *loop.Loop {
-	return &loop.Loop{Files: map[string]string{"loop.star": text}, Main: "loop.star", Own: true, Level: floor.Limits, Ask: ask}
+	return &loop.Loop{Files: map[string]string{"loop.star": text}, Main: "loop.star", Own: true, Level: floor.Limits,
+		Ask: ask}
 }
 
 type object = map[string]any
@@ -103,7 +107,8 @@ def main(ctx):
 	if err != nil || !reflect.DeepEqual(got, want) || said != "begins" {
 		t.Errorf("%+v, %v, %q", got, err, said)
 	}
-	if got, want := strings.Join(asked, " "), "first tools model calls hook checkpoint model calls hook checkpoint model handoff usage"; got != want {
+	if got, want := strings.Join(asked, " "),
+		"first tools model calls hook checkpoint model calls hook checkpoint model handoff usage"; got != want {
 		t.Errorf("asked %s\nwant  %s", got, want)
 	}
 }
@@ -119,21 +124,29 @@ func TestEnds(t *testing.T) {
 	}
 	h := host(t, 0)
 	for text, want := range map[string]loop.End{
-		"def main(ctx): return None":                                                {},
-		"def main(ctx):\n    ctx.finish({'a': [1, None]})":                          {Value: object{"a": []any{1.0, nil}}},
-		"def main(ctx):\n    fail('no more')":                                       {Reason: "no more"},
-		"def main(ctx): return 1 // 0":                                              {Reason: "loop.star:1:25: floored division by zero"},
-		"def main(ctx): return main":                                                {Reason: "the result contains a function, which is not a JSON value"},
-		"def other(ctx): pass":                                                      {Reason: "loop.star has no function main"},
-		"load('../x.star', 'a')":                                                    {Reason: `loop.star:1:1: cannot load ../x.star: "../x.star" is outside the tool's own directory`},
-		"load('x.star', 'a')":                                                       {Reason: `loop.star:1:1: cannot load x.star: "x.star" is not one of the tool's own files: file not found`},
-		"def main(ctx):\n    for _ in range(1000000000): pass":                      {Ended: "steps"},
-		"def main(ctx):\n    m = [{'a': 1}]\n    ctx.handoff(m)\n    m[0]['a'] = 2": {Reason: "loop.star:4:9: cannot insert into frozen hash table"},
-		"def main(ctx): ctx.handoff([1])":                                           {Reason: "loop.star:1:27: handoff: messages: message 0: got int, want dict"},
-		"def main(ctx): ctx.handoff(messages = 1)":                                  {Reason: "loop.star:1:27: handoff: messages: got int, want list"},
-		"def main(ctx): ctx.hook('x')":                                              {Reason: "loop.star:1:24: hook: missing argument for data"},
-		"def main(ctx): ctx.hook('x', {1: 2})":                                      {Reason: "loop.star:1:24: hook: data: the result contains a key of type int: keys must be strings"},
-		"def main(ctx): return fs":                                                  {Reason: "loop.star:1:23: undefined: fs (no file of the project was granted: the tool lists those it needs under files:)"},
+		"def main(ctx): return None": {},
+		"def main(ctx):\n    ctx.finish({'a': [1, None]})": {Value: object{"a": []any{1.0,
+			nil}}},
+		"def main(ctx):\n    fail('no more')": {Reason: "no more"},
+		"def main(ctx): return 1 // 0":        {Reason: "loop.star:1:25: floored division by zero"},
+		"def main(ctx): return main": {
+			Reason: "the result contains a function, which is not a JSON value"},
+		"def other(ctx): pass": {Reason: "loop.star has no function main"},
+		"load('../x.star', 'a')": {
+			Reason: `loop.star:1:1: cannot load ../x.star: "../x.star" is outside the tool's own directory`},
+		"load('x.star', 'a')": {
+			Reason: `loop.star:1:1: cannot load x.star: "x.star" is not one of the tool's own files: file not found`},
+		"def main(ctx):\n    for _ in range(1000000000): pass": {Ended: "steps"},
+		"def main(ctx):\n    m = [{'a': 1}]\n    ctx.handoff(m)\n    m[0]['a'] = 2": {
+			Reason: "loop.star:4:9: cannot insert into frozen hash table"},
+		"def main(ctx): ctx.handoff([1])": {
+			Reason: "loop.star:1:27: handoff: messages: message 0: got int, want dict"},
+		"def main(ctx): ctx.handoff(messages = 1)": {Reason: "loop.star:1:27: handoff: messages: got int, want list"},
+		"def main(ctx): ctx.hook('x')":             {Reason: "loop.star:1:24: hook: missing argument for data"},
+		"def main(ctx): ctx.hook('x', {1: 2})": {
+			Reason: "loop.star:1:24: hook: data: the result contains a key of type int: keys must be strings"},
+		"def main(ctx): return fs": {
+			Reason: "loop.star:1:23: undefined: fs (no file of the project was granted: the tool lists those it needs under files:)"},
 	} {
 		l := script(text, ask)
 		l.Steps = 1_000_000
@@ -155,7 +168,8 @@ func TestMemory(t *testing.T) {
 		"def main(ctx):\n    a = []\n    for _ in range(100000000): a.append('x' * 10000)",
 		"def main(ctx):\n    a = [1]\n    for _ in range(60): a = a + a",
 		"def main(ctx): return 'x' * (1 << 29)",
-		"def main(ctx):\n    a = []\n    for _ in range(100000000):\n        ctx.usage()\n        a.append('x' * 10000)", // a little after each answer
+		// a little after each answer
+		"def main(ctx):\n    a = []\n    for _ in range(100000000):\n        ctx.usage()\n        a.append('x' * 10000)",
 	} {
 		got, err := h.Run(t.Context(), script(text, none))
 		if err != nil || got.Ended != "memory" {
@@ -219,7 +233,8 @@ func TestShared(t *testing.T) {
 	children := 0
 	for _, at := range lines {
 		line, _ := os.ReadFile(at)
-		if bytes.Contains(line, []byte(guestWord+"\x00test-of-TestShared")) && !bytes.Contains(line, []byte(sandboxtest.StageWord)) {
+		if bytes.Contains(line, []byte(guestWord+"\x00test-of-TestShared")) &&
+			!bytes.Contains(line, []byte(sandboxtest.StageWord)) {
 			children++
 		}
 	}
@@ -231,16 +246,19 @@ func TestShared(t *testing.T) {
 // A host that is closed, or can't start children, says so.
 func TestRefused(t *testing.T) {
 	h := host(t, 0)
-	got, err := h.Run(t.Context(), script("def main(ctx): ctx.usage()", func(context.Context, string, object) (any, error) {
-		return nil, h.Close() // the loop's child is gone when the answer comes
-	}))
+	got, err := h.Run(t.Context(), script("def main(ctx): ctx.usage()",
+		func(context.Context, string, object) (any, error) {
+			return nil, h.Close() // the loop's child is gone when the answer comes
+		}))
 	if err != nil || got.Reason != "the process of the loop ended unexpectedly" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := h.Run(t.Context(), script("def main(ctx): pass", nil)); err == nil || !strings.Contains(err.Error(), "is ending") {
+	if _, err := h.Run(t.Context(), script("def main(ctx): pass", nil)); err == nil ||
+		!strings.Contains(err.Error(), "is ending") {
 		t.Errorf("%v", err)
 	}
-	if _, err := (&loop.Host{}).Run(t.Context(), script("", nil)); err == nil || !strings.Contains(err.Error(), "child process") {
+	if _, err := (&loop.Host{}).Run(t.Context(), script("", nil)); err == nil ||
+		!strings.Contains(err.Error(), "child process") {
 		t.Errorf("%v", err)
 	}
 }
@@ -261,7 +279,8 @@ def main(ctx):
     ctx.model([{"role": "user"}], [])
     ctx.finish(ctx.usage())
 `
-	start := object{"files": object{"a.star": text}, "main": "a.star", "steps": 1000, "memory": 1 << 30, "config": object{}}
+	start := object{"files": object{"a.star": text}, "main": "a.star", "steps": 1000, "memory": 1 << 30,
+		"config": object{}}
 	frame(object{"loop": 1, "start": start})
 	frame(object{"loop": 1, "answer": nil})
 	frame(object{"loop": 7, "answer": nil}) // of no loop
@@ -275,20 +294,26 @@ def main(ctx):
 	io.Copy(writer, in)
 	out.wait(t, `"end":{"value":{"turns":1}}`)
 	frame(object{"loop": 2, "error": "refused"})
-	frame(object{"loop": 3, "start": object{"files": object{}, "main": "a.star", "steps": 10, "memory": 1 << 30, "config": object{}}})
-	frame(object{"loop": 4, "start": object{"files": object{"a.star": "def main(ctx):\n    for _ in range(100000): pass"}, "main": "a.star", "steps": 10, "config": object{}}})
+	frame(object{"loop": 3, "start": object{"files": object{}, "main": "a.star", "steps": 10, "memory": 1 << 30,
+		"config": object{}}})
+	frame(object{"loop": 4,
+		"start": object{"files": object{"a.star": "def main(ctx):\n    for _ in range(100000): pass"},
+			"main": "a.star", "steps": 10, "config": object{}}})
 	io.Copy(writer, in)
 	out.wait(t, "refused")
 	out.wait(t, "is not one of the tool's own files")
 	out.wait(t, `"ended":"steps"`)
-	frame(object{"loop": 5, "start": object{"files": object{"a.star": "def main(ctx): ctx.first()"}, "main": "a.star", "steps": 1000, "config": object{}}})
+	frame(object{"loop": 5, "start": object{"files": object{"a.star": "def main(ctx): ctx.first()"}, "main": "a.star",
+		"steps": 1000, "config": object{}}})
 	io.Copy(writer, in)
 	out.wait(t, `"ask":"first"`)
 	frame(object{"loop": 5, "cancel": "enough"})
 	io.Copy(writer, in)
 	out.wait(t, "enough")
-	for i, body := range []string{"ctx.handoff([1])", "ctx.handoff(1)", "ctx.handoff([{'a': main}])", "ctx.hook('x', main)", "ctx.hook()", "return main"} {
-		frame(object{"loop": 10 + i, "start": object{"files": object{"a.star": "def main(ctx): " + body}, "main": "a.star", "steps": 1000, "config": object{}}})
+	for i, body := range []string{"ctx.handoff([1])", "ctx.handoff(1)", "ctx.handoff([{'a': main}])",
+		"ctx.hook('x', main)", "ctx.hook()", "return main"} {
+		frame(object{"loop": 10 + i, "start": object{"files": object{"a.star": "def main(ctx): " + body},
+			"main": "a.star", "steps": 1000, "config": object{}}})
 		io.Copy(writer, in)
 		out.wait(t, fmt.Sprintf(`{"loop":%d,"end"`, 10+i))
 	}

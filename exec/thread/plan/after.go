@@ -16,7 +16,8 @@ type After struct {
 	Chosen  bool           // rye itself chooses the directive
 	Caps    capability.Set // what it may do at most
 	Limits  limits.Set     // what is left of them
-	// Messages returns those that it begins with, for a model with a context window of so many tokens, 0 if that isn't known.
+	// Messages returns those that it begins with, for a model with a context window of so many tokens, 0 if that isn't
+	// known.
 	Messages func(ctx context.Context, window int64) ([]any, error)
 }
 

@@ -76,7 +76,8 @@ func (r *Agents) messages(ctx context.Context, id string, about any) ([]any, err
 		return nil, err
 	}
 	wrong := func(format string, args ...any) ([]any, error) {
-		return nil, fault.New(fault.Validation, "%q must return a list of messages: %s", id, fmt.Sprintf(format, args...))
+		return nil, fault.New(fault.Validation, "%q must return a list of messages: %s", id,
+			fmt.Sprintf(format, args...))
 	}
 	list, ok := v.([]any)
 	if !ok || len(list) == 0 || len(list) > maxMessages {
@@ -109,7 +110,8 @@ func (r *Agents) First(ctx context.Context, m *model.Model, inputs map[string]an
 		given = append(given, text)
 	}
 	return r.messages(ctx, ContextID, map[string]any{
-		"directive": map[string]any{"name": d.Name, "description": d.Description, "text": Fill(Prompt(m), inputs)}, "outputs": outputs, "texts": given,
+		"directive": map[string]any{"name": d.Name, "description": d.Description, "text": Fill(Prompt(m), inputs)},
+		"outputs":   outputs, "texts": given,
 	})
 }
 
@@ -124,11 +126,13 @@ const (
 	short    = 1 << 10
 )
 
-// GuardID returns what the model is given of a large result of a tool, as text. share is how much of the context window is used.
+// GuardID returns what the model is given of a large result of a tool, as text. share is how much of the context
+// window is used.
 func (r *Agents) Guard(ctx context.Context, tool, ref, text string, share float64) (string, error) {
 	v, err := r.ask(ctx, GuardID, map[string]any{
-		"tool": tool, "artifact": ref, "size": len(text), "beginning": Page(text, 0, longText), "short": Page(text, 0, short),
-		"end": Tail(text, short), "share": share,
+		"tool": tool, "artifact": ref, "size": len(text), "beginning": Page(text, 0, longText),
+		"short": Page(text, 0, short),
+		"end":   Tail(text, short), "share": share,
 	})
 	if err != nil {
 		return "", err

@@ -38,7 +38,8 @@ func (s *Artifacts) Text(ref string) string {
 	return s.text[ref]
 }
 
-// Read gives a page of an artifact, by the parameters of tool:rye/agent/threads/artifact_read. "next" is where the next page begins, missing with the last.
+// Read gives a page of an artifact, by the parameters of tool:rye/agent/threads/artifact_read. "next" is where the
+// next page begins, missing with the last.
 func (s *Artifacts) Read(given map[string]any) (map[string]any, error) {
 	ref, _ := given["ref"].(string)
 	s.mu.Lock()

@@ -24,7 +24,8 @@ var texts = map[string]string{
 	"empty":    "",
 }
 
-// TestPages: who follows "next" from the beginning has read the whole text, and no page is so large that it would be an artifact.
+// TestPages: who follows "next" from the beginning has read the whole text, and no page is so large that it would be
+// an artifact.
 func TestPages(t *testing.T) {
 	for name, text := range texts {
 		var s plan.Artifacts
@@ -125,8 +126,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// FuzzPage: a page is a part of the text as it stands there, of whole characters, within its limit as JSON, and never empty where
-// there is more.
+// FuzzPage: a page is a part of the text as it stands there, of whole characters, within its limit as JSON, and never
+// empty where there is more.
 func FuzzPage(f *testing.F) {
 	for _, text := range texts {
 		f.Add(text[:min(len(text), 64)], 3, 10)

@@ -13,16 +13,19 @@ import (
 func (p *Plan) Classify(data map[string]any) classification.Class {
 	failure := data["error"].(map[string]any)
 	code, _ := failure["code"].(string)
-	class := p.Rules.Of(map[string]any{"error": map[string]any{"code": code, "message": failure["message"], "type": code}})
+	class := p.Rules.Of(map[string]any{"error": map[string]any{"code": code, "message": failure["message"],
+		"type": code}})
 	names := condition.Names{code, class.ID, string(class.Category), class.Name}
 	data["error"] = map[string]any{"code": names, "message": failure["message"], "type": hook.TypeOf(code)}
-	data["classification"] = map[string]any{"id": class.ID, "code": class.ID, "category": string(class.Category), "retryable": class.Retryable}
+	data["classification"] = map[string]any{"id": class.ID, "code": class.ID, "category": string(class.Category),
+		"retryable": class.Retryable}
 	return class
 }
 
-// Failed says what is made of the failure of a node by what hooks decide: retry, after a wait, continue or fail; "" if they end the
-// thread.
-func (p *Plan) Failed(d *hook.Decision, class *classification.Class, data map[string]any) (action string, wait *transcript.Classified) {
+// Failed says what is made of the failure of a node by what hooks decide: retry, after a wait, continue or fail; "" if
+// they end the thread.
+func (p *Plan) Failed(d *hook.Decision, class *classification.Class, data map[string]any) (action string,
+	wait *transcript.Classified) {
 	attempt, _ := data["attempt"].(int64)
 	switch d.Control {
 	case "", hook.Fail:

@@ -33,16 +33,19 @@ func ReadHandoff(v *value.Value) (*Handoff, error) {
 	}{
 		{v, []string{"coordination", "schema_version", "name", "version", "category", "description"}},
 		{v.Get("coordination"), []string{"continuation"}},
-		{c, []string{"trigger_threshold", "pressure_threshold", "summary_directive", "summary_model", "summary_limit_overrides", "summary_max_tokens", "resume_ceiling_tokens"}},
+		{c, []string{"trigger_threshold", "pressure_threshold", "summary_directive", "summary_model",
+			"summary_limit_overrides", "summary_max_tokens", "resume_ceiling_tokens"}},
 	} {
 		if key := m.at.Unknown(m.known...); key != "" {
-			return nil, fault.New(fault.Config, "invalid config:coordination: unknown key %q: expected one of %s", key, strings.Join(m.known, ", "))
+			return nil, fault.New(fault.Config, "invalid config:coordination: unknown key %q: expected one of %s", key,
+				strings.Join(m.known, ", "))
 		}
 	}
 	if t := c.Get("trigger_threshold"); !t.IsNull() {
 		n, err := strconv.ParseFloat(t.Text, 64)
 		if err != nil || !(n > 0 && n <= 1) || t.Kind == value.Text {
-			return nil, fault.New(fault.Config, "invalid config:coordination: trigger_threshold must be above 0 and at most 1")
+			return nil, fault.New(fault.Config,
+				"invalid config:coordination: trigger_threshold must be above 0 and at most 1")
 		}
 		s.Threshold = n
 	}
@@ -58,13 +61,15 @@ func ReadHandoff(v *value.Value) (*Handoff, error) {
 	for name, to := range map[string]*string{"summary_directive": &s.Directive, "summary_model": &s.Model} {
 		text := c.Get(name)
 		if !text.IsNull() && text.Kind != value.Text {
-			return nil, fault.New(fault.Config, "invalid config:coordination: %s must be a string, got %s", name, text.Kind)
+			return nil, fault.New(fault.Config, "invalid config:coordination: %s must be a string, got %s", name,
+				text.Kind)
 		}
 		*to = text.String()
 	}
 	normal, problems := declared.Limits(c.Get("summary_limit_overrides"))
 	if len(problems) > 0 {
-		return nil, fault.New(fault.Config, "invalid config:coordination: summary_limit_overrides: %s", problems[0].Message)
+		return nil, fault.New(fault.Config, "invalid config:coordination: summary_limit_overrides: %s",
+			problems[0].Message)
 	}
 	if normal != nil {
 		for _, e := range normal.Map {
@@ -74,8 +79,8 @@ func ReadHandoff(v *value.Value) (*Handoff, error) {
 	return s, nil
 }
 
-// Room returns how many tokens of the old messages a new thread has room for, and a summary: half of the window, or that would be
-// full at once. window is 0 if it isn't known.
+// Room returns how many tokens of the old messages a new thread has room for, and a summary: half of the window, or
+// that would be full at once. window is 0 if it isn't known.
 func (s *Handoff) Room(window int64) (kept, read int64) {
 	if window <= 0 {
 		return s.Ceiling, math.MaxInt32
@@ -83,8 +88,8 @@ func (s *Handoff) Room(window int64) (kept, read int64) {
 	return min(s.Ceiling, window/2), window / 2
 }
 
-// maxSummarised is how many bytes of a conversation are summarised at most: a model of the tier fast must be able to read it for
-// the money that the config gives.
+// maxSummarised is how many bytes of a conversation are summarised at most: a model of the tier fast must be able to
+// read it for the money that the config gives.
 const maxSummarised = 128 << 10
 
 // Child is what starts the thread that summarises messages: the parameters of package spawn. At most room bytes of the
@@ -96,7 +101,8 @@ func (s *Handoff) Child(directive string, messages []provider.Message, room int6
 		text = conversation(messages, each)
 	}
 	given := map[string]any{"directive_name": s.Directive, "limit_overrides": s.Limits, "inputs": map[string]any{
-		"transcript_content": shorten(text, most), "directive_name": directive, "max_summary_tokens": float64(s.MaxTokens)}}
+		"transcript_content": shorten(text, most), "directive_name": directive,
+		"max_summary_tokens": float64(s.MaxTokens)}}
 	if s.Model != "" {
 		given["model"] = s.Model
 	}

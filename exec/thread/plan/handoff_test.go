@@ -46,7 +46,8 @@ func TestRead(t *testing.T) {
 		// Limits may be written as in a directive.
 		{[]string{"trigger_threshold: 0.5", "summary_directive: acme/sum", "summary_model: fast",
 			"summary_max_tokens: 100", "resume_ceiling_tokens: 1",
-			`summary_limit_overrides: {max_turns: "3", spend: "0.25", spend_currency: USD, max_duration_seconds: 1.5}`}, all},
+			`summary_limit_overrides: {max_turns: "3", spend: "0.25", spend_currency: USD, max_duration_seconds: 1.5}`},
+			all},
 	} {
 		got, err := read(t, c.lines...)
 		if err != nil || !reflect.DeepEqual(*got, c.want) {
@@ -122,7 +123,8 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// TestRoom: of a long conversation its beginning, its end, and the ends of long texts are summarised, in the room that there is.
+// TestRoom: of a long conversation its beginning, its end, and the ends of long texts are summarised, in the room that
+// there is.
 func TestRoom(t *testing.T) {
 	s, err := read(t, "summary_directive: acme/sum")
 	if err != nil {
@@ -130,17 +132,23 @@ func TestRoom(t *testing.T) {
 	}
 	messages := []provider.Message{{Role: "user", Text: "Deploy."}}
 	for i := range 50 {
-		messages = append(messages, provider.Message{Role: "assistant", Calls: []provider.ToolCall{{ID: "a", Name: "write", Input: map[string]any{"text": strings.Repeat("é", 3000)}}}},
-			provider.Message{Role: "tool", CallID: "a", Text: fmt.Sprintf("begin %d %s end %d", i, strings.Repeat("x", 10_000), i)})
+		messages = append(messages, provider.Message{Role: "assistant",
+			Calls: []provider.ToolCall{{ID: "a", Name: "write",
+				Input: map[string]any{"text": strings.Repeat("é", 3000)}}}},
+			provider.Message{Role: "tool", CallID: "a",
+				Text: fmt.Sprintf("begin %d %s end %d", i, strings.Repeat("x", 10_000), i)})
 	}
-	for window, want := range map[int64][2]int64{0: {16000, math.MaxInt32}, 8000: {4000, 4000}, 200_000: {16000, 100_000}} {
+	for window, want := range map[int64][2]int64{0: {16000, math.MaxInt32}, 8000: {4000, 4000},
+		200_000: {16000, 100_000}} {
 		if kept, read := s.Room(window); kept != want[0] || read != want[1] {
 			t.Errorf("%d: %d, %d", window, kept, read)
 		}
 	}
 	for _, room := range []int{1000, 20_000, 60_000, 10_000_000} {
 		text := s.Child("acme/deploy", messages, int64(room))["inputs"].(map[string]any)["transcript_content"].(string)
-		if len(text) > min(room, 128<<10) || len(text) < min(room, 128<<10)/4 || !utf8.ValidString(text) || !strings.HasPrefix(text, "[user] Deploy.\n[call] write ") && !strings.HasPrefix(text, "[user] Deploy.\n[assistant]") {
+		if len(text) > min(room, 128<<10) || len(text) < min(room, 128<<10)/4 || !utf8.ValidString(text) ||
+			!strings.HasPrefix(text, "[user] Deploy.\n[call] write ") &&
+				!strings.HasPrefix(text, "[user] Deploy.\n[assistant]") {
 			t.Errorf("%d: %d bytes: %.200s", room, len(text), text)
 		}
 		if !strings.Contains(text, "end 49") || room > 20_000 && !strings.Contains(text, "begin 25") {

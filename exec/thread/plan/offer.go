@@ -31,28 +31,33 @@ func MaySign(caps capability.Set) bool {
 	return slices.ContainsFunc(caps.List(), func(c capability.Capability) bool { return c.Allows(capability.Sign) })
 }
 
-// OwnTools returns what a model is offered: the tools that every directive has, the one that signs, those that it names, and, if it
-// declares outputs, the one that returns them.
+// OwnTools returns what a model is offered: the tools that every directive has, the one that signs, those that it
+// names, and, if it declares outputs, the one that returns them.
 func OwnTools(outputs []declared.Output, natives []provider.Tool, signs bool) []provider.Tool {
 	kinds := object{"type": "string", "enum": []any{"tool", "directive", "knowledge"}}
 	id := object{"type": "string", "description": "The id of the item, as in acme/deploy"}
 	tools := []provider.Tool{
 		{Name: NameExecute, Description: "Run a tool, or get the text of a directive or of knowledge", Schema: object{
 			"type": "object", "required": []any{"item_type", "item_id"}, "properties": object{
-				"item_type": kinds, "item_id": id, "parameters": object{"type": "object", "description": "What the item takes"},
+				"item_type": kinds, "item_id": id, "parameters": object{"type": "object",
+					"description": "What the item takes"},
 				"dry_run": object{"type": "boolean", "description": "Check everything and run nothing"},
 			}}},
 		{Name: NameLoad, Description: "Get the file of an item", Schema: object{
-			"type": "object", "required": []any{"item_type", "item_id"}, "properties": object{"item_type": kinds, "item_id": id}}},
+			"type": "object", "required": []any{"item_type", "item_id"},
+			"properties": object{"item_type": kinds, "item_id": id}}},
 		{Name: NameSearch, Description: "Find items by words", Schema: object{
 			"type": "object", "required": []any{"query", "scope"}, "properties": object{
-				"query": object{"type": "string"}, "scope": object{"type": "string", "description": "A kind, or a kind and the beginning of ids: tool, knowledge.acme.*"},
+				"query": object{"type": "string"}, "scope": object{"type": "string",
+					"description": "A kind, or a kind and the beginning of ids: tool, knowledge.acme.*"},
 				"limit": object{"type": "integer", "minimum": 1.0, "maximum": float64(MaxHits), "default": 10.0},
 			}}},
 	}
 	if signs {
-		tools = append(tools, provider.Tool{Name: NameSign, Description: "Ask the user to sign the file of an item with their key", Schema: object{
-			"type": "object", "required": []any{"item_type", "item_id"}, "properties": object{"item_type": kinds, "item_id": id}}})
+		tools = append(tools, provider.Tool{Name: NameSign,
+			Description: "Ask the user to sign the file of an item with their key", Schema: object{
+				"type": "object", "required": []any{"item_type", "item_id"},
+				"properties": object{"item_type": kinds, "item_id": id}}})
 	}
 	tools = append(tools, natives...)
 	if len(outputs) == 0 {
@@ -81,7 +86,8 @@ type Named struct {
 }
 
 // FindNamed finds the tools that a directive names. One that no permission covers isn't offered.
-func FindNamed(ctx context.Context, find func(context.Context, model.Ref) (*ai.Item, error), offers []declared.Offer, covers func(capability.Capability) bool) (n Named, err error) {
+func FindNamed(ctx context.Context, find func(context.Context, model.Ref) (*ai.Item, error), offers []declared.Offer,
+	covers func(capability.Capability) bool) (n Named, err error) {
 	n.Items = map[string]*ai.Item{}
 	var ids []string
 	for _, o := range offers {
@@ -108,7 +114,8 @@ func FindNamed(ctx context.Context, find func(context.Context, model.Ref) (*ai.I
 		}
 		schema["type"] = "object"
 		n.Items[names[id]] = it
-		n.Tools = append(n.Tools, provider.Tool{Name: names[id], Description: it.Model.Tool.Description, Schema: schema})
+		n.Tools = append(n.Tools, provider.Tool{Name: names[id], Description: it.Model.Tool.Description,
+			Schema: schema})
 	}
 	return n, nil
 }

@@ -1,5 +1,5 @@
-// Package plan reads what a thread follows: its directive, its loop or its graph, and what config says of both. It says what the thread may
-// do, and stays as it is while the thread runs.
+// Package plan reads what a thread follows: its directive, its loop or its graph, and what config says of both. It
+// says what the thread may do, and stays as it is while the thread runs.
 //
 //	p, err := plan.Read(ctx, agents, ref, session.Item)
 //	inputs, err := p.Complete(given)
@@ -7,24 +7,24 @@
 //	err = p.Narrow(parent.Caps) // of a child
 //	err = p.Offer(ctx)
 //
-// A permission counts if the directive declares it, every directive above it declares it too, the policies grant it to the highest
-// one, and config doesn't narrow it away.
+// A permission counts if the directive declares it, every directive above it declares it too, the policies grant it to
+// the highest one, and config doesn't narrow it away.
 //
 // Artifacts are the large results of a thread: a model gets the beginning and reads the rest page by page.
 //
 // # Names of tools
 //
-// A model's tool has a name of letters, digits, "_" and "-", at most 64. The name of a tool of rye is its id with every
-// other character turned into "_", and "_" before a leading digit:
+// A model's tool has a name of letters, digits, "_" and "-", at most 64. The name of a tool of rye is its id with
+// every other character turned into "_", and "_" before a leading digit:
 //
 //	acme/deploy     acme_deploy
 //	acme/web.fetch  acme_web_fetch
 //	3d/render       _3d_render
 //
-// If that is longer than 64, or two tools that are offered together share it, or the door has a tool of its own with that
-// name, the name is the first 51 characters, "_" and the first 12 digits of the id's digest: each of the tools that share
-// a name gets one. So the name of a tool depends on the tools beside it, and nothing reads an id from a name: who offers
-// tools keeps the table.
+// If that is longer than 64, or two tools that are offered together share it, or the door has a tool of its own with
+// that name, the name is the first 51 characters, "_" and the first 12 digits of the id's digest: each of the tools
+// that share a name gets one. So the name of a tool depends on the tools beside it, and nothing reads an id from a
+// name: who offers tools keeps the table.
 //
 // # Handing over
 //
@@ -45,25 +45,25 @@
 //	rye_search        finds items
 //	directive_return  ends the thread with the directive's outputs, if it declares any
 //
-// A result is JSON. An error is {"error": {"code": …, "message": …}}, as at every door of rye; the model goes on with it. A
-// result of more than 16 KiB is an artifact: the model is given its beginning and reads the rest by rye_execute of
-// rye/agent/threads/artifact_read {ref, offset, limit}.
+// A result is JSON. An error is {"error": {"code": …, "message": …}}, as at every door of rye; the model goes on with
+// it. A result of more than 16 KiB is an artifact: the model is given its beginning and reads the rest by rye_execute
+// of rye/agent/threads/artifact_read {ref, offset, limit}.
 //
-// Calls of one turn run side by side if each is of a tool of risk read, at most five at once; all others in order. Results
-// keep the model's order.
+// Calls of one turn run side by side if each is of a tool of risk read, at most five at once; all others in order.
+// Results keep the model's order.
 //
 // # Agents
 //
-// Agents run the items that decide how a thread talks with its model. Each is a Starlark item below rye/agent, which a project may
-// replace alone:
+// Agents run the items that decide how a thread talks with its model. Each is a Starlark item below rye/agent, which a
+// project may replace alone:
 //
 //	loop           what the thread does next (package loop)
 //	context        the messages that begin a thread
 //	guard          what the model is given of a large result
 //	continuation   the messages that begin a thread that goes on with the work of another, or with its own
 //
-// They are data: this package checks what they return, and nothing that they return has an effect but on what the model reads.
-// Each is a function main(ctx); ctx.config is what it is asked about, and ctx can nothing else.
+// They are data: this package checks what they return, and nothing that they return has an effect but on what the
+// model reads. Each is a function main(ctx); ctx.config is what it is asked about, and ctx can nothing else.
 //
 // # context
 //
@@ -77,22 +77,22 @@
 //	ctx.config   {"tool", "artifact", "size", "beginning", "short", "end", "share"}
 //	returns      what the model is given, as JSON's value, of at most 16 KiB
 //
-// The result is an artifact by then. beginning has 8 KiB of its text, short and end have 1 KiB; share is how much of the context
-// window is used.
+// The result is an artifact by then. beginning has 8 KiB of its text, short and end have 1 KiB; share is how much of
+// the context window is used.
 //
 // # continuation
 //
 //	ctx.config   {"reason": "handoff" or "resume", "summary", "messages": […], "message", "ceiling"}
 //	returns      a list of messages
 //
-// summary is that of the old thread, or None; messages are its messages; message is what the user adds, or None; ceiling is how
-// many bytes of messages there should be.
+// summary is that of the old thread, or None; messages are its messages; message is what the user adds, or None;
+// ceiling is how many bytes of messages there should be.
 //
 // # The first message
 //
-// The directive's text with its inputs filled in: {input:NAME} is the input, {input:NAME?} is nothing if the input is missing,
-// and {input:NAME:TEXT} is TEXT. A directive whose steps stand in its XML is sent with them. Inputs are checked and completed by
-// the directive's declarations, as a tool's parameters are.
+// The directive's text with its inputs filled in: {input:NAME} is the input, {input:NAME?} is nothing if the input is
+// missing, and {input:NAME:TEXT} is TEXT. A directive whose steps stand in its XML is sent with them. Inputs are
+// checked and completed by the directive's declarations, as a tool's parameters are.
 package plan
 
 import (
@@ -171,13 +171,15 @@ func (p *Plan) follow(ctx context.Context) (err error) {
 		return fault.New(fault.Validation, "%q is not a directive", ref).Try(fault.Command("rye exec", ref.String()))
 	}
 	if Prompt(m) == "" {
-		return fault.New(fault.Validation, "%q has no steps: its text is empty", ref).On("ref", ref.String()).Try("rye docs directive-format")
+		return fault.New(fault.Validation, "%q has no steps: its text is empty", ref).On("ref",
+			ref.String()).Try("rye docs directive-format")
 	}
 	p.Loop, p.Program, err = p.Agents.Program(ctx, LoopID)
 	return err
 }
 
-// readConfig reads what config says: of limits and failures, of hooks, of the context window, and of what permissions mean.
+// readConfig reads what config says: of limits and failures, of hooks, of the context window, and of what permissions
+// mean.
 func (p *Plan) readConfig(ctx context.Context) error {
 	s := p.Agents.Session
 	resilience, err := s.Config(ctx, "resilience")
@@ -220,7 +222,8 @@ func (p *Plan) readHooks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Hooks, err = hook.Read(hook.Sources{Config: config.Value, Events: events.Value, Own: p.Says.Hooks, Ref: p.Directive.Ref})
+	p.Hooks, err = hook.Read(hook.Sources{Config: config.Value, Events: events.Value, Own: p.Says.Hooks,
+		Ref: p.Directive.Ref})
 	return err
 }
 
@@ -277,7 +280,8 @@ func (p *Plan) Model(ctx context.Context, w provider.Wanted) (provider.Model, er
 	return provider.ChooseModel(ctx, p.Agents.Session, &w)
 }
 
-// Permit takes away what the policies don't grant to the directive. One of another signer that is left with nothing is refused.
+// Permit takes away what the policies don't grant to the directive. One of another signer that is left with nothing is
+// refused.
 func (p *Plan) Permit(ctx context.Context) (err error) {
 	p.Caps, err = p.Agents.Session.Permitted(ctx, p.Directive.Ref, p.Owned, p.Caps)
 	wants := p.declared.Strings()
@@ -285,8 +289,10 @@ func (p *Plan) Permit(ctx context.Context) (err error) {
 		return err
 	}
 	ref := p.Directive.Ref.String()
-	return fault.New(fault.Denied, "%q is signed by another key, and your policy grants it nothing", ref).On("ref", ref).On("permissions", wants).
-		Because("it declares "+strings.Join(wants, ", "), fmt.Sprintf(`your policy can grant it that: grants: {"%s": ["%s"]}`, ref, strings.Join(wants, `", "`))).
+	return fault.New(fault.Denied, "%q is signed by another key, and your policy grants it nothing", ref).On("ref",
+		ref).On("permissions", wants).
+		Because("it declares "+strings.Join(wants, ", "),
+			fmt.Sprintf(`your policy can grant it that: grants: {"%s": ["%s"]}`, ref, strings.Join(wants, `", "`))).
 		Try("rye docs threads")
 }
 
@@ -321,7 +327,8 @@ func (p *Plan) Allows(verb, kind, id string) error {
 	if p.covers(need) {
 		return nil
 	}
-	e := fault.New(fault.Denied, "the %s has no permission for %s", p.Kind(), need).On("permission", need.String()).Try("rye docs directive-format")
+	e := fault.New(fault.Denied, "the %s has no permission for %s", p.Kind(), need).On("permission",
+		need.String()).Try("rye docs directive-format")
 	if p.declared.Covers(need) && p.Meaning.Refuses(need) == "" {
 		e.Text = fmt.Sprintf("the %s declares %s, which no policy or directive above it grants", p.Kind(), need)
 		e.Try("rye docs threads")
@@ -336,7 +343,8 @@ func (p *Plan) Started(ctx context.Context, m provider.Model) (*transcript.Start
 		return nil, err
 	}
 	set := p.Agents.Session.Set()
-	s := &transcript.Started{Format: transcript.Format, Kind: p.Kind(), Directive: itemOf(p.Directive), Model: m.String(), Set: set, Lock: set, Policy: policies,
+	s := &transcript.Started{Format: transcript.Format, Kind: p.Kind(), Directive: itemOf(p.Directive),
+		Model: m.String(), Set: set, Lock: set, Policy: policies,
 		Grants: p.Caps.Strings(), Signs: p.Signs}
 	if p.Graph != nil {
 		return s, nil

@@ -44,7 +44,8 @@ func asText(v any) string {
 	return string(b)
 }
 
-// Prompt returns the steps of a directive: its text, or where that is empty what stands in its XML beside what it declares.
+// Prompt returns the steps of a directive: its text, or where that is empty what stands in its XML beside what it
+// declares.
 func Prompt(m *model.Model) string {
 	if body := strings.TrimSpace(m.Body); body != "" {
 		return body

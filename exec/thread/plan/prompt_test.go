@@ -15,7 +15,8 @@ func TestPrompt(t *testing.T) {
 		"<directive name=\"a\"><metadata\n a=\"b\"/> <!-- a\ncomment --> Do it.</directive>":                                            "Do it.",
 		"": "",
 	} {
-		m := &model.Model{Fields: &value.Value{Kind: value.Map, Map: []value.Entry{{Key: "content", Value: &value.Value{Kind: value.Text, Text: xml}}}}}
+		m := &model.Model{Fields: &value.Value{Kind: value.Map,
+			Map: []value.Entry{{Key: "content", Value: &value.Value{Kind: value.Text, Text: xml}}}}}
 		if got := plan.Prompt(m); got != want {
 			t.Errorf("%s: %q; want %q", xml, got, want)
 		}
@@ -28,7 +29,8 @@ func TestPrompt(t *testing.T) {
 func TestFill(t *testing.T) {
 	inputs := map[string]any{"a": "x", "n": 3.0, "list": []any{1.0, "y"}, "none": nil}
 	for text, want := range map[string]string{
-		"{input:a} {input:n} {input:list}": `x 3 [1,"y"]`, "{input:b} {input:b?} {input:b:z}": "{input:b}  z", "{input:none?}{input:none:d}": "d", "{input:a:z}": "x", "{output:a}": "{output:a}",
+		"{input:a} {input:n} {input:list}": `x 3 [1,"y"]`, "{input:b} {input:b?} {input:b:z}": "{input:b}  z",
+		"{input:none?}{input:none:d}": "d", "{input:a:z}": "x", "{output:a}": "{output:a}",
 	} {
 		if got := plan.Fill(text, inputs); got != want {
 			t.Errorf("%s: %q; want %q", text, got, want)

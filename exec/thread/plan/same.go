@@ -6,15 +6,18 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// Same refuses to go on with another set or directive, and takes the permissions that the thread was begun with as far as its
-// directive still has them.
+// Same refuses to go on with another set or directive, and takes the permissions that the thread was begun with as far
+// as its directive still has them.
 func (p *Plan) Same(id string, s *transcript.Started) error {
 	if set := p.Agents.Session.Set(); set != s.Set {
-		return fault.New(fault.LockMismatch, "the thread %s ran with another lock", id).On("thread", id).On("set", s.Set.String()).
-			Because("expected "+s.Set.String(), "found    "+set.String(), "a thread goes on with the lock that it began with: git log -p rye.lock")
+		return fault.New(fault.LockMismatch, "the thread %s ran with another lock", id).On("thread", id).On("set",
+			s.Set.String()).
+			Because("expected "+s.Set.String(), "found    "+set.String(),
+				"a thread goes on with the lock that it began with: git log -p rye.lock")
 	}
 	if p.Directive.Raw != s.Directive.Digest {
-		return fault.New(fault.Conflict, "%q has changed since the thread %s began", p.Directive.Ref, id).On("thread", id).
+		return fault.New(fault.Conflict, "%q has changed since the thread %s began", p.Directive.Ref, id).On("thread",
+			id).
 			Because("expected "+s.Directive.Digest.String(), "found    "+p.Directive.Raw.String()).Permanent()
 	}
 	had, err := capability.ParseSet(s.Grants)

@@ -10,8 +10,8 @@ const (
 	kept    = 51 // characters of a longer name, before "_" and the digits of a digest
 )
 
-// ToolNames returns the names of tools that are offered together, by their ids. Taken are the names of the door's own tools. It is
-// an error if two tools share even the longer name.
+// ToolNames returns the names of tools that are offered together, by their ids. Taken are the names of the door's own
+// tools. It is an error if two tools share even the longer name.
 func ToolNames(ids, taken []string) (map[string]string, error) {
 	names, longer := make(map[string]string, len(ids)), map[string]bool{}
 	for _, id := range ids {
@@ -35,7 +35,8 @@ func ToolNames(ids, taken []string) (map[string]string, error) {
 			}
 			again = true
 			if longer[id] && (other == "" || longer[other]) {
-				return nil, fault.New(fault.Ambiguous, "%q can't be offered beside %q: both would be called %s", id, other, names[id]).
+				return nil, fault.New(fault.Ambiguous, "%q can't be offered beside %q: both would be called %s", id,
+					other, names[id]).
 					On("name", names[id])
 			}
 			for _, id := range []string{id, other} {

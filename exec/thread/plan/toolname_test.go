@@ -52,7 +52,9 @@ func check(t *testing.T, ids []string, names map[string]string) {
 	seen := slices.Clone(taken)
 	for _, id := range ids {
 		name := names[id]
-		if name == "" || len(name) > 64 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || name[0] >= '0' && name[0] <= '9' {
+		if name == "" || len(name) > 64 || strings.Trim(name,
+			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || name[0] >= '0' &&
+			name[0] <= '9' {
 			t.Errorf("%q is called %q", id, name)
 		}
 		if slices.Contains(seen, name) {
@@ -88,7 +90,8 @@ func TestOrder(t *testing.T) {
 
 // TestRefused: a door that has the longer name as well leaves none.
 func TestRefused(t *testing.T) {
-	names, err := plan.ToolNames([]string{"rye/load", "x"}, append(taken, "rye_load_"+cas.Sum([]byte("rye/load")).Short()))
+	names, err := plan.ToolNames([]string{"rye/load", "x"},
+		append(taken, "rye_load_"+cas.Sum([]byte("rye/load")).Short()))
 	if fault.CodeOf(err) != fault.Ambiguous {
 		t.Errorf("%v, %v", names, err)
 	}

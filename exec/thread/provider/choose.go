@@ -21,8 +21,8 @@ type Model interface {
 	Name() string // of the model, without its provider
 	Provider() *Provider
 	Digest() cas.Digest // of the provider's item
-	// Ask asks the model. digest is that of the request (Digests). The error is a *Failure, or ends the thread. Nothing
-	// was used if undone is set.
+	// Ask asks the model. digest is that of the request (Digests). The error is a *Failure, or ends the thread.
+	// Nothing was used if undone is set.
 	Ask(ctx context.Context, r *Request, digest cas.Digest, live func(string)) (a *Answer, undone bool, err error)
 }
 
@@ -92,7 +92,8 @@ func (w *Wanted) affordable(c Choice) error {
 	if _, known := c.Provider.Worst(c.Model, 1, 1); known || !w.Priced {
 		return nil
 	}
-	return fault.New(fault.Budget, "the price of %s is unknown, and the thread has a spend limit", c).On("model", c.String()).
+	return fault.New(fault.Budget, "the price of %s is unknown, and the thread has a spend limit", c).On("model",
+		c.String()).
 		Because("a price of 0 is known: the provider's item lists prices under pricing").Try("rye docs providers")
 }
 
@@ -110,8 +111,8 @@ type Lack struct {
 	Unset  bool // it has no value
 }
 
-// Candidates returns the providers, first those that are ready. The library's own that need no key come last of these: they are
-// always ready, and their server may not be running.
+// Candidates returns the providers, first those that are ready. The library's own that need no key come last of these:
+// they are always ready, and their server may not be running.
 func Candidates(ctx context.Context, s *session.Session) (all []Candidate, err error) {
 	items, err := s.Providers(ctx)
 	if err != nil {
@@ -148,7 +149,8 @@ func Candidates(ctx context.Context, s *session.Session) (all []Candidate, err e
 }
 
 // providers returns the providers as package provider resolves names, and the digests of their items.
-func providers(ctx context.Context, s *session.Session) (all []*Provider, digests map[model.Ref]cas.Digest, err error) {
+func providers(ctx context.Context, s *session.Session) (all []*Provider, digests map[model.Ref]cas.Digest,
+	err error) {
 	candidates, err := Candidates(ctx, s)
 	digests = map[model.Ref]cas.Digest{}
 	for _, c := range candidates {

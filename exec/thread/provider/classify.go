@@ -10,18 +10,22 @@ import (
 // ErrLost is the failure of a request whose answer isn't in the record: its process ended, or the disk was full.
 var ErrLost = &Failure{Code: string(fault.Unavailable), Message: "the answer was not recorded"}
 
-// Classify says what kind of failure a model call had, and adds it to the event about it. What the record says of that counts: was,
-// nil if it says nothing.
-func Classify(rules *classification.Rules, failure *Failure, was *transcript.Classified, event transcript.Classified) (classification.Class, transcript.Classified) {
+// Classify says what kind of failure a model call had, and adds it to the event about it. What the record says of that
+// counts: was, nil if it says nothing.
+func Classify(rules *classification.Rules, failure *Failure, was *transcript.Classified,
+	event transcript.Classified) (classification.Class, transcript.Classified) {
 	class := rules.Of(failure.Doc())
-	event.Category, event.ID, event.Retryable, event.Class, event.Said = string(class.Category), class.ID, class.Retryable, failure.Type, failure.Code
-	event.Error = transcript.Fault{Code: string(fault.CodeOf(failure)), Message: failure.Error(), Status: failure.Status}
+	event.Category, event.ID, event.Retryable, event.Class, event.Said = string(class.Category), class.ID,
+		class.Retryable, failure.Type, failure.Code
+	event.Error = transcript.Fault{Code: string(fault.CodeOf(failure)), Message: failure.Error(),
+		Status: failure.Status}
 	switch {
 	case was != nil:
 		event.Category, event.ID, event.Retryable, event.Error = was.Category, was.ID, was.Retryable, was.Error
 		class.Category, class.ID, class.Retryable = classification.Category(was.Category), was.ID, was.Retryable
 	case failure == ErrLost:
-		event.Category, event.ID, event.Retryable, event.Said, event.Error = "transient", replay.LostID, true, "", transcript.Fault{Code: failure.Code, Message: failure.Message}
+		event.Category, event.ID, event.Retryable, event.Said, event.Error = "transient", replay.LostID, true, "",
+			transcript.Fault{Code: failure.Code, Message: failure.Message}
 	}
 	if event.ID == replay.LostID {
 		event.Action = "retry"

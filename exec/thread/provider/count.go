@@ -11,8 +11,8 @@ import (
 // PerToken is about how many bytes of text a token has.
 const PerToken = 4
 
-// A Count is what a service has counted of the request that it answered last, and what was added since. The zero Count knows of
-// no request.
+// A Count is what a service has counted of the request that it answered last, and what was added since. The zero Count
+// knows of no request.
 type Count struct {
 	known int64  // tokens of that request and its answer, 0 if the service didn't say
 	same  int    // its first messages that the next request has too
@@ -20,7 +20,8 @@ type Count struct {
 	added int64  // bytes of results since
 }
 
-// Next says how many messages a request has in common with the one that was made before it, whether that was answered or not.
+// Next says how many messages a request has in common with the one that was made before it, whether that was answered
+// or not.
 func (c *Count) Next(kept int) { c.same = min(c.same, kept) }
 
 // Answered takes what a service has counted of a request and its answer: 0 if it doesn't say.
@@ -61,14 +62,16 @@ func (c *Count) About(q *Request, overhead int64) int64 {
 // Filled is about how many tokens the last request, its answer and what was added since have.
 func (c *Count) Filled() int64 { return c.known + c.added/PerToken }
 
-// TooWide refuses a request of so many tokens that a model's context window can't hold: what is recorded, and what the loop gets. nil
-// if there is room.
+// TooWide refuses a request of so many tokens that a model's context window can't hold: what is recorded, and what the
+// loop gets. nil if there is room.
 func TooWide(m Model, tokens int64) (*transcript.Limit, map[string]any) {
 	window := m.Provider().Window(m.Name())
 	if window == 0 || tokens <= window {
 		return nil, nil
 	}
-	message := fmt.Sprintf("the request would have about %d tokens, more than the context window of %d of %s", tokens, window, m)
+	message := fmt.Sprintf("the request would have about %d tokens, more than the context window of %d of %s", tokens,
+		window, m)
 	return &transcript.Limit{Code: "context", Current: float64(tokens) / float64(window), Max: 1, Action: "fail"},
-		map[string]any{"error": map[string]any{"code": string(fault.Limit), "message": message, "category": "permanent", "id": "context"}}
+		map[string]any{"error": map[string]any{"code": string(fault.Limit), "message": message,
+			"category": "permanent", "id": "context"}}
 }

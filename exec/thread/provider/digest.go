@@ -8,8 +8,8 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Digests makes the digests of a thread's requests. Each request has most messages of the one before: they are hashed once, so that
-// a turn of a long thread costs what one of a short thread does.
+// Digests makes the digests of a thread's requests. Each request has most messages of the one before: they are hashed
+// once, so that a turn of a long thread costs what one of a short thread does.
 type Digests struct {
 	seen cas.Hasher // the canonical form up to the last message of the last request
 	had  int        // how many messages that are; 0: seen isn't used
@@ -18,9 +18,9 @@ type Digests struct {
 	rest []byte   // its canonical form
 }
 
-// Of returns the digest of what a model is asked: the canonical form of messages, options, system and tools. The model and how
-// much it may answer are not in it, so that another one can be asked the same. The first kept messages are those of the request
-// before.
+// Of returns the digest of what a model is asked: the canonical form of messages, options, system and tools. The model
+// and how much it may answer are not in it, so that another one can be asked the same. The first kept messages are
+// those of the request before.
 func (d *Digests) Of(q *Request, kept int) (cas.Digest, error) {
 	if kept < d.had || d.had > len(q.Messages) || d.had == 0 {
 		d.seen, d.had = cas.NewHasher(), 0
@@ -38,8 +38,10 @@ func (d *Digests) Of(q *Request, kept int) (cas.Digest, error) {
 		d.seen.Write(text)
 		d.had++
 	}
-	if d.last == nil || !reflect.DeepEqual(d.last.Tools, q.Tools) || !reflect.DeepEqual(d.last.Options, q.Options) || d.last.System != q.System {
-		rest, err := canonical(nil, map[string]any{"options": q.Options, "system": q.System, "tools": append([]Tool{}, q.Tools...)})
+	if d.last == nil || !reflect.DeepEqual(d.last.Tools, q.Tools) || !reflect.DeepEqual(d.last.Options, q.Options) ||
+		d.last.System != q.System {
+		rest, err := canonical(nil, map[string]any{"options": q.Options, "system": q.System,
+			"tools": append([]Tool{}, q.Tools...)})
 		if err != nil {
 			return cas.Digest{}, err
 		}

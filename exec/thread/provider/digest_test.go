@@ -13,7 +13,8 @@ import (
 // whole is the digest of a request as its documentation says, made at once.
 func whole(t *testing.T, q *Request) cas.Digest {
 	t.Helper()
-	b, err := json.Marshal(map[string]any{"messages": append([]Message{}, q.Messages...), "tools": append([]Tool{}, q.Tools...), "system": q.System, "options": q.Options})
+	b, err := json.Marshal(map[string]any{"messages": append([]Message{}, q.Messages...),
+		"tools": append([]Tool{}, q.Tools...), "system": q.System, "options": q.Options})
 	if err == nil {
 		b, err = jcs.Canonical(nil, b)
 	}
@@ -41,12 +42,14 @@ func TestDigests(t *testing.T) {
 			}
 			got, err := d.Of(q, kept)
 			if want := whole(t, q); err != nil || got != want {
-				t.Fatalf("turn %d, %d of %d messages kept: %s, %v; want %s", turn, kept, len(q.Messages), got, err, want)
+				t.Fatalf("turn %d, %d of %d messages kept: %s, %v; want %s", turn, kept, len(q.Messages), got, err,
+					want)
 			}
 		}
 	}
 	var d Digests
-	bad := &Request{Messages: []Message{{Role: "user", Text: "a"}, {Role: "user", Calls: []ToolCall{{Input: map[string]any{"x": func() {}}}}}}}
+	bad := &Request{Messages: []Message{{Role: "user", Text: "a"},
+		{Role: "user", Calls: []ToolCall{{Input: map[string]any{"x": func() {}}}}}}}
 	if got, err := d.Of(bad, 0); err == nil {
 		t.Errorf("what JSON can't have: %s", got)
 	}

@@ -17,7 +17,8 @@ type fallible struct {
 func (f *fallible) Ask(ctx context.Context, r *Request, digest cas.Digest, live func(string)) (*Answer, bool, error) {
 	a, undone, err := f.Model.Ask(ctx, r, digest, live)
 	if err != nil && f.next != nil && fault.Of(err).Details["secret"] != nil {
-		return nil, true, &Failure{Provider: f.Provider().Ref.ID, Code: string(fault.AuthRequired), Message: err.Error()}
+		return nil, true, &Failure{Provider: f.Provider().Ref.ID, Code: string(fault.AuthRequired),
+			Message: err.Error()}
 	}
 	return a, undone, err
 }
@@ -32,8 +33,8 @@ func FallBack(m Model) bool {
 	return true
 }
 
-// fallback finds the fallback that the directive names: a tier, a model, or a provider, which is asked for the same tier. A
-// model that the caller has named has none.
+// fallback finds the fallback that the directive names: a tier, a model, or a provider, which is asked for the same
+// tier. A model that the caller has named has none.
 func (w *Wanted) fallback(all []*Provider) (c Choice, has bool, err error) {
 	name := ""
 	if w.Directive != nil && w.Name == "" {

@@ -93,7 +93,8 @@ func TestRetryAfter(t *testing.T) {
 	rules, err := classification.Read(merged.Value)
 	must(t, err)
 	p := w.provider("rye/agent/providers/local")
-	for _, after := range []string{"", "0", "-5", "soon", "1e9", "99999999999999999999", "Wed, 21 Oct 2015 07:28:00 GMT",
+	for _, after := range []string{"", "0", "-5", "soon", "1e9", "99999999999999999999",
+		"Wed, 21 Oct 2015 07:28:00 GMT",
 		"Wed, 21 Oct 2099 07:28:00 GMT", "3600000"} {
 		s.Add(modeltest.Turn{Status: 429, RetryAfter: after, Message: "slow down"})
 		f := w.failure("busy "+after, p, true)
@@ -129,7 +130,8 @@ func TestLyingUsage(t *testing.T) {
 	for _, name := range someShipped() {
 		p := w.provider("rye/agent/providers/" + name)
 		for _, usage := range []wire.Usage{
-			{Input: 1<<53 - 1, Output: 1<<53 - 1}, {Input: 1, Output: 1, CacheRead: 1<<53 - 1}, {Output: 1, Reasoning: 1},
+			{Input: 1<<53 - 1, Output: 1<<53 - 1}, {Input: 1, Output: 1, CacheRead: 1<<53 - 1},
+			{Output: 1, Reasoning: 1},
 		} {
 			s.Add(modeltest.Turn{Text: "Hi", Usage: usage})
 			hi := []provider.Message{{Role: provider.User, Text: "Hi"}}

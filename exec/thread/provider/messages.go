@@ -61,6 +61,7 @@ func Decode(v, to any) error {
 // Seen returns an answer as a loop sees it.
 func Seen(a *Answer) (seen any) {
 	// What was read from JSON can be written as JSON.
-	Decode(map[string]any{"text": a.Text, "calls": append([]ToolCall{}, a.Calls...), "stop": a.Stop, "message": a.Message()}, &seen)
+	Decode(map[string]any{"text": a.Text, "calls": append([]ToolCall{}, a.Calls...), "stop": a.Stop,
+		"message": a.Message()}, &seen)
 	return seen
 }

@@ -22,7 +22,8 @@ func (none) Ask(context.Context, *Request, cas.Digest, func(string)) (*Answer, b
 // NoModel returns the model of a graph, and refuses one that the caller names.
 func NoModel(w *Wanted) (Model, error) {
 	if w.Name != "" || w.Replay != "" {
-		return nil, fault.New(fault.Validation, "a graph has no model: --model is for directives").Try("rye docs graphs")
+		return nil, fault.New(fault.Validation,
+			"a graph has no model: --model is for directives").Try("rye docs graphs")
 	}
 	return none{}, nil
 }

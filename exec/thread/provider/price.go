@@ -31,10 +31,13 @@ func (r *reader) pricing() map[string]prices {
 			r.bad(e.Value, at, "must be an object")
 		}
 		of := prices{}
-		for _, price := range r.object(at, e.Value, inputPrice, outputPrice, cacheReadPrice, cacheWritePrice, reasoningPrice) {
+		for _, price := range r.object(at, e.Value, inputPrice, outputPrice, cacheReadPrice, cacheWritePrice,
+			reasoningPrice) {
 			nano, ok := dollars(price.Value)
 			if !ok {
-				r.bad(price.Value, at+"."+price.Key, "must be dollars for a million tokens, as in \"0.25\": at most %d, with at most 9 decimals", maxDollars)
+				r.bad(price.Value, at+"."+price.Key,
+					"must be dollars for a million tokens, as in \"0.25\": at most %d, with at most 9 decimals",
+					maxDollars)
 				continue
 			}
 			of[price.Key] = nano
@@ -70,8 +73,8 @@ func (p *Provider) pricesOf(model string) prices {
 	return p.prices[anyModel]
 }
 
-// Cost returns what a call costs, in nano-dollars, rounded up. known is false without a usage, and if tokens of a category are
-// counted whose price is unknown.
+// Cost returns what a call costs, in nano-dollars, rounded up. known is false without a usage, and if tokens of a
+// category are counted whose price is unknown.
 func (p *Provider) Cost(model string, u Usage) (nano int64, known bool) {
 	if !u.Reported {
 		return 0, false
@@ -82,7 +85,8 @@ func (p *Provider) Cost(model string, u Usage) (nano int64, known bool) {
 		category string
 		tokens   int64
 	}{
-		{inputPrice, u.Input}, {outputPrice, u.Output}, {cacheReadPrice, u.CacheRead}, {cacheWritePrice, u.CacheWrite}, {reasoningPrice, u.Reasoning},
+		{inputPrice, u.Input}, {outputPrice, u.Output}, {cacheReadPrice, u.CacheRead}, {cacheWritePrice, u.CacheWrite},
+		{reasoningPrice, u.Reasoning},
 	} {
 		price, ok := of[part.category]
 		if !ok && part.category == reasoningPrice {
@@ -102,8 +106,8 @@ func (p *Provider) Cost(model string, u Usage) (nano int64, known bool) {
 	return nanos(&sum), true
 }
 
-// Worst returns the most that a call can cost, in nano-dollars: each token of the input and of the answer at the dearest price
-// that can apply to it. known is false if the price of input or output is unknown.
+// Worst returns the most that a call can cost, in nano-dollars: each token of the input and of the answer at the
+// dearest price that can apply to it. known is false if the price of input or output is unknown.
 func (p *Provider) Worst(model string, input, output int64) (nano int64, known bool) {
 	of := p.pricesOf(model)
 	in, hasIn := of[inputPrice]

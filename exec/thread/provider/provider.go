@@ -69,16 +69,18 @@ type Request struct {
 
 var (
 	// ours are the parameters that no option may be.
-	ours = []string{"model", "messages", "max_tokens", "system", "tools", "stream", "mode", "stream_options", "action", "alt"}
+	ours = []string{"model", "messages", "max_tokens", "system", "tools", "stream", "mode", "stream_options", "action",
+		"alt"}
 	// dispensable are those that are left out if the item doesn't declare them.
 	dispensable = []string{"stream", "stream_options", "alt"}
 )
 
-// Params returns the parameters of the call of the provider's item that asks its model. An error says what is wrong with the
-// request.
+// Params returns the parameters of the call of the provider's item that asks its model. An error says what is wrong
+// with the request.
 func (p *Provider) Params(r Request) (map[string]any, error) {
 	given, err := p.format.Params(wire.Conversation{
-		System: r.System, Messages: r.Messages, Tools: r.Tools, Stream: r.Stream && p.Streams(), Parsed: p.parsed(), Cache: p.cache,
+		System: r.System, Messages: r.Messages, Tools: r.Tools, Stream: r.Stream && p.Streams(), Parsed: p.parsed(),
+		Cache: p.cache,
 	})
 	if err != nil {
 		return nil, p.invalid("%v", err)
@@ -108,7 +110,8 @@ func (p *Provider) Params(r Request) (map[string]any, error) {
 func (p *Provider) parsed() bool { return p.Mode == TextParsed }
 
 func (p *Provider) invalid(format string, args ...any) error {
-	return fault.New(fault.Validation, "invalid request to %q: %s", p.Ref.ID, fmt.Sprintf(format, args...)).On("provider", p.Ref.ID)
+	return fault.New(fault.Validation, "invalid request to %q: %s", p.Ref.ID,
+		fmt.Sprintf(format, args...)).On("provider", p.Ref.ID)
 }
 
 // Bound returns the most tokens that a request with these parameters has as input: no token is shorter than a byte.
@@ -124,8 +127,8 @@ func (p *Provider) Bound(params map[string]any) int64 {
 // Stream returns the sink for one call. Deltas are given from the goroutine of the call.
 func (p *Provider) Stream(to Deltas) *Stream { return p.format.Stream(to) }
 
-// Answer returns what the model said in a call of the provider's item. The stream is the sink of that call; nil if it had none.
-// An error is a *Failure.
+// Answer returns what the model said in a call of the provider's item. The stream is the sink of that call; nil if it
+// had none. An error is a *Failure.
 func (p *Provider) Answer(r *primitive.Result, s *Stream) (*Answer, error) {
 	value, _ := r.Value.(map[string]any)
 	body := value["body"]

@@ -82,14 +82,18 @@ input_schema:
 // TestYAML: a further provider is YAML and nothing else. This one has no key, no stream and no tools of its own.
 func TestYAML(t *testing.T) {
 	s := modeltest.New(t,
-		modeltest.Turn{Text: `Let me see. <invoke name="add"><parameter name="a">1</parameter><parameter name="b">[2]</parameter></invoke>`, Usage: wire.Usage{Input: 1000, Output: 10}},
+		modeltest.Turn{
+			Text:  `Let me see. <invoke name="add"><parameter name="a">1</parameter><parameter name="b">[2]</parameter></invoke>`,
+			Usage: wire.Usage{Input: 1000, Output: 10}},
 		modeltest.Turn{Text: "3"})
 	w := newWorld(t, map[string]string{"acme/models": strings.ReplaceAll(acme, "HOST", s.Host)})
 	p := w.provider("acme/models")
-	if p.Streams() || p.Secrets != nil || p.Host != s.Host || p.Overhead != 0 || p.Name != "models" || p.String() != "acme/models" {
+	if p.Streams() || p.Secrets != nil || p.Host != s.Host || p.Overhead != 0 || p.Name != "models" ||
+		p.String() != "acme/models" {
 		t.Errorf("%+v", p)
 	}
-	r := provider.Request{Model: "acme-small", Stream: true, Tools: []provider.Tool{adder}, MaxTokens: 9000, Options: map[string]any{"temperature": 0.5},
+	r := provider.Request{Model: "acme-small", Stream: true, Tools: []provider.Tool{adder}, MaxTokens: 9000,
+		Options:  map[string]any{"temperature": 0.5},
 		Messages: []provider.Message{{Role: provider.User, Text: "1 + 2?"}}}
 	a, err := w.ask(p, r, provider.Deltas{})
 	if err != nil || len(a.Calls) != 1 || a.Calls[0].Input["a"] != "1" || a.Stop != provider.StopCalls {
@@ -98,7 +102,8 @@ func TestYAML(t *testing.T) {
 	if n, known := p.Cost("acme-small", a.Usage); !known || n != 840_000 {
 		t.Errorf("it costs %d, %v", n, known)
 	}
-	r.Messages = append(r.Messages, a.Message(), provider.Message{Role: provider.ToolRole, CallID: a.Calls[0].ID, Text: "3"})
+	r.Messages = append(r.Messages, a.Message(),
+		provider.Message{Role: provider.ToolRole, CallID: a.Calls[0].ID, Text: "3"})
 	if a, err = w.ask(p, r, provider.Deltas{}); err != nil || a.Text != "3" {
 		t.Errorf("%+v, %v, %q", a, err, s.Refused())
 	}
@@ -106,7 +111,8 @@ func TestYAML(t *testing.T) {
 	if body["max_tokens"] != 500.0 || body["temperature"] != 0.5 || body["stream"] != nil || body["tools"] != nil {
 		t.Errorf("%v", body)
 	}
-	if messages := body["messages"].([]any); len(messages) != 4 || !strings.Contains(messages[3].(map[string]any)["content"].(string), `<result name="add"`) {
+	if messages := body["messages"].([]any); len(messages) != 4 ||
+		!strings.Contains(messages[3].(map[string]any)["content"].(string), `<result name="add"`) {
 		t.Errorf("%v", messages)
 	}
 }
@@ -130,16 +136,19 @@ func TestDocumented(t *testing.T) {
 		t.Fatalf("%s is not found among %d providers", id, len(all))
 	}
 	c, err := provider.Resolve([]*provider.Provider{w.provider(id)}, "high")
-	if err != nil || c.Model != "acme-large" || c.Provider.Host != "models.acme.example" || c.Provider.MaxOutput(c.Model) != 8192 {
+	if err != nil || c.Model != "acme-large" || c.Provider.Host != "models.acme.example" ||
+		c.Provider.MaxOutput(c.Model) != 8192 {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
 
-// TestLibrary: every shipped provider maps the tiers that directives name, and all of its models have prices and a window.
+// TestLibrary: every shipped provider maps the tiers that directives name, and all of its models have prices and a
+// window.
 func TestLibrary(t *testing.T) {
 	all := fromLibrary(t)
 	for _, p := range all {
-		for _, tier := range []string{"fast", "general", "high", "max", "low", "orchestrator", "haiku", "sonnet", "opus"} {
+		for _, tier := range []string{"fast", "general", "high", "max", "low", "orchestrator", "haiku", "sonnet",
+			"opus"} {
 			if p.Tiers[tier] == "" {
 				t.Errorf("%s doesn't map %s", p, tier)
 			}
@@ -148,8 +157,10 @@ func TestLibrary(t *testing.T) {
 			usage := provider.Usage{Input: 1, Output: 1, CacheRead: 1, CacheWrite: 1, Reasoning: 1, Reported: true}
 			cost, known := p.Cost(id, usage)
 			worst, too := p.Worst(id, 3, 2)
-			if !known || !too || worst < cost || (cost == 0) != (p.Name == "local") || p.Window(id) < 2*p.MaxOutput(id) || !p.Streams() {
-				t.Errorf("%s, %s: cost %d, %v, at worst %d, %v; window %d, output %d", p, id, cost, known, worst, too, p.Window(id), p.MaxOutput(id))
+			if !known || !too || worst < cost || (cost == 0) != (p.Name == "local") ||
+				p.Window(id) < 2*p.MaxOutput(id) || !p.Streams() {
+				t.Errorf("%s, %s: cost %d, %v, at worst %d, %v; window %d, output %d", p, id, cost, known, worst, too,
+					p.Window(id), p.MaxOutput(id))
 			}
 			c, err := provider.Resolve(all, p.Name+"/"+tier)
 			if err != nil || c.Provider != p || c.Model != id {
@@ -163,7 +174,8 @@ func TestLibrary(t *testing.T) {
 }
 
 func TestResolve(t *testing.T) {
-	all := append(fromLibrary(t), read(t, "acme/openai", strings.NewReplacer("HOST", "acme.example", "acme-large", "gpt-4o").Replace(acme)))
+	all := append(fromLibrary(t), read(t, "acme/openai",
+		strings.NewReplacer("HOST", "acme.example", "acme-large", "gpt-4o").Replace(acme)))
 	for name, want := range map[string]string{
 		"fast":                              "rye/agent/providers/anthropic/claude-haiku-4-5-20251001",
 		"acme":                              "acme/openai/gpt-4o",
@@ -187,8 +199,10 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]fault.Code{
-		"gpt-4o": fault.Ambiguous, "openai/gpt-4o": fault.Ambiguous, "claude": fault.Ambiguous, "openai/": fault.NotFound,
-		"gtp-5": fault.NotFound, "": fault.NotFound, "none/gpt-4o": fault.NotFound, "gpt-5-mini-2025-08-07": fault.NotFound,
+		"gpt-4o": fault.Ambiguous, "openai/gpt-4o": fault.Ambiguous, "claude": fault.Ambiguous,
+		"openai/": fault.NotFound,
+		"gtp-5":   fault.NotFound, "": fault.NotFound, "none/gpt-4o": fault.NotFound,
+		"gpt-5-mini-2025-08-07": fault.NotFound,
 	} {
 		c, err := provider.Resolve(all, name)
 		f := fault.Of(err)
@@ -197,11 +211,14 @@ func TestResolve(t *testing.T) {
 			continue
 		}
 		why := strings.Join(f.Why, "\n")
-		if want == fault.NotFound && !strings.Contains(why, "tiers: acme, fast, general, gpt4o, ") || want == fault.Ambiguous && !strings.Contains(why, "/claude-") && !strings.Contains(why, "acme/openai/gpt-4o") {
+		if want == fault.NotFound && !strings.Contains(why, "tiers: acme, fast, general, gpt4o, ") ||
+			want == fault.Ambiguous && !strings.Contains(why, "/claude-") &&
+				!strings.Contains(why, "acme/openai/gpt-4o") {
 			t.Errorf("%s: %s", name, why)
 		}
 	}
-	if _, err := provider.Resolve(all, "gtp-5"); !strings.Contains(strings.Join(fault.Of(err).Why, " "), "did you mean gpt-5?") {
+	if _, err := provider.Resolve(all, "gtp-5"); !strings.Contains(strings.Join(fault.Of(err).Why, " "),
+		"did you mean gpt-5?") {
 		t.Errorf("%v", fault.Of(err).Why)
 	}
 	if _, err := provider.Resolve(nil, "fast"); fault.CodeOf(err) != fault.NotFound {
@@ -232,7 +249,8 @@ func TestCost(t *testing.T) {
 			t.Errorf("%s, %+v: %d, %v, want %d", c.model, c.usage, n, known, c.want)
 		}
 	}
-	for model, want := range map[string]int64{"acme-small": 4_800_000, "acme-large": 1_000_000_000_000 + 1, "other": -1} {
+	for model, want := range map[string]int64{"acme-small": 4_800_000, "acme-large": 1_000_000_000_000 + 1,
+		"other": -1} {
 		if n, known := p.Worst(model, 1000, 1000); known != (want >= 0) || known && n != want {
 			t.Errorf("%s: at worst %d, %v, want %d", model, n, known, want)
 		}
@@ -256,33 +274,53 @@ func TestCost(t *testing.T) {
 func TestRead(t *testing.T) {
 	for from, c := range map[string]struct{ to, want string }{
 		"tool_type: http": {"tool_type: yaml", `line 2: tool_type must be "http"`},
-		"executor_id: rye/core/primitives/http_client": {"executor_id: rye/core/primitives/subprocess", `line 3: executor_id must be "rye/core/primitives/http_client"`},
-		"network: [HOST]":  {"network: [other.example, HOST]", `line 7: network must be the host of config.url alone, not "other.example"`},
+		"executor_id: rye/core/primitives/http_client": {"executor_id: rye/core/primitives/subprocess",
+			`line 3: executor_id must be "rye/core/primitives/http_client"`},
+		"network: [HOST]": {"network: [other.example, HOST]",
+			`line 7: network must be the host of config.url alone, not "other.example"`},
 		"network:  [HOST]": {"network: all", "line 7: network must be the host of config.url alone"},
 		"network: [HOST] ": {"", "network must have the host of config.url: [HOST]"},
-		"tier_mapping: {fast: acme-small, acme: acme-large}":       {"tier_mapping: {}", "tier_mapping must map at least one tier to a model"},
-		"tier_mapping: {fast: acme-small,":                         {"tier_mapping: {fast: [acme-small],", "tier_mapping.fast must be the id of a model"},
-		"tier_mapping:  {fast: acme-small, acme: acme-large}":      {"tier_mapping: fast", "tier_mapping must be an object, not string"},
-		`acme-small: {input: "0.80"`:                               {`acme-small: {input: "-0.80"`, "pricing.acme-small.input must be dollars for a million tokens"},
-		`acme-small: {input:  "0.80"`:                              {`acme-small: {input: "1e-6"`, "pricing.acme-small.input must be dollars"},
-		`acme-small: {input:   "0.80"`:                             {`acme-small: {input: ".8"`, "pricing.acme-small.input must be dollars"},
-		`acme-small: {input:    "0.80"`:                            {`acme-small: {input: "8."`, "pricing.acme-small.input must be dollars"},
-		`acme-small: {input:     "0.80"`:                           {`acme-small: {input: "1000000.01"`, "pricing.acme-small.input must be dollars"},
-		`acme-small: {input:      "0.80"`:                          {`acme-small: {input: "0.1234567891"`, "pricing.acme-small.input must be dollars"},
-		`acme-small: {input:       "0.80"`:                         {`acme-small: {input: [1]`, "pricing.acme-small.input must be dollars"},
-		"cache_read: 0.08":                                         {"cached: 0.08", "pricing.acme-small.cached is unknown: expected one of input, output, cache_read, cache_write, reasoning"},
-		`acme-small: {input: "0.80", output: 4, cache_read: 0.08}`: {"acme-small:", "pricing.acme-small must be an object"},
-		"context_window: {acme-small: 1000":                        {"context_window: {acme-small: 0", "context_window.acme-small must be an integer from 1 to 100000000"},
-		"max_output: 500":                                          {"max_output: many", "max_output must be an integer from 1"},
-		"overhead_tokens: 0":                                       {"overhead_tokens: -1", "overhead_tokens must be an integer from 0"},
-		"mode: text_parsed":                                        {"mode: magic", "tool_use.mode must be native or text_parsed"},
-		"response_format: chat_completion":                         {"response_format: morse", "tool_use.response_format must be one of chat_completion, content_blocks, gemini, responses"},
-		"response_format:  chat_completion":                        {"format: chat_completion", "tool_use.format is unknown: expected one of mode, response_format, cache"},
-		"response_format: chat_completion}":                        {"response_format: chat_completion, cache: true}", "tool_use.cache needs response_format: content_blocks"},
-		"response_format:  chat_completion}":                       {"response_format: chat_completion, cache: 1}", "tool_use.cache must be true or false"},
-		"url: http://HOST/":                                        {"url: http://{model}.example/", "config.url must be an http or https address with a fixed host"},
-		"url:  http://HOST/":                                       {"url: ftp://HOST/", "config.url must be an http or https address"},
-		"    messages: {type: array}\n":                            {"", `input_schema must declare the parameter "messages"`},
+		"tier_mapping: {fast: acme-small, acme: acme-large}": {"tier_mapping: {}",
+			"tier_mapping must map at least one tier to a model"},
+		"tier_mapping: {fast: acme-small,": {"tier_mapping: {fast: [acme-small],",
+			"tier_mapping.fast must be the id of a model"},
+		"tier_mapping:  {fast: acme-small, acme: acme-large}": {"tier_mapping: fast",
+			"tier_mapping must be an object, not string"},
+		`acme-small: {input: "0.80"`: {`acme-small: {input: "-0.80"`,
+			"pricing.acme-small.input must be dollars for a million tokens"},
+		`acme-small: {input:  "0.80"`: {`acme-small: {input: "1e-6"`,
+			"pricing.acme-small.input must be dollars"},
+		`acme-small: {input:   "0.80"`: {`acme-small: {input: ".8"`,
+			"pricing.acme-small.input must be dollars"},
+		`acme-small: {input:    "0.80"`: {`acme-small: {input: "8."`,
+			"pricing.acme-small.input must be dollars"},
+		`acme-small: {input:     "0.80"`: {`acme-small: {input: "1000000.01"`,
+			"pricing.acme-small.input must be dollars"},
+		`acme-small: {input:      "0.80"`: {`acme-small: {input: "0.1234567891"`,
+			"pricing.acme-small.input must be dollars"},
+		`acme-small: {input:       "0.80"`: {`acme-small: {input: [1]`,
+			"pricing.acme-small.input must be dollars"},
+		"cache_read: 0.08": {"cached: 0.08",
+			"pricing.acme-small.cached is unknown: expected one of input, output, cache_read, cache_write, reasoning"},
+		`acme-small: {input: "0.80", output: 4, cache_read: 0.08}`: {"acme-small:",
+			"pricing.acme-small must be an object"},
+		"context_window: {acme-small: 1000": {"context_window: {acme-small: 0",
+			"context_window.acme-small must be an integer from 1 to 100000000"},
+		"max_output: 500":    {"max_output: many", "max_output must be an integer from 1"},
+		"overhead_tokens: 0": {"overhead_tokens: -1", "overhead_tokens must be an integer from 0"},
+		"mode: text_parsed":  {"mode: magic", "tool_use.mode must be native or text_parsed"},
+		"response_format: chat_completion": {"response_format: morse",
+			"tool_use.response_format must be one of chat_completion, content_blocks, gemini, responses"},
+		"response_format:  chat_completion": {"format: chat_completion",
+			"tool_use.format is unknown: expected one of mode, response_format, cache"},
+		"response_format: chat_completion}": {"response_format: chat_completion, cache: true}",
+			"tool_use.cache needs response_format: content_blocks"},
+		"response_format:  chat_completion}": {"response_format: chat_completion, cache: 1}",
+			"tool_use.cache must be true or false"},
+		"url: http://HOST/": {"url: http://{model}.example/",
+			"config.url must be an http or https address with a fixed host"},
+		"url:  http://HOST/":            {"url: ftp://HOST/", "config.url must be an http or https address"},
+		"    messages: {type: array}\n": {"", `input_schema must declare the parameter "messages"`},
 	} {
 		// The number of spaces only keeps the keys of this map apart.
 		old := strings.Join(strings.FieldsFunc(from, func(r rune) bool { return r == ' ' }), " ")
@@ -295,16 +333,19 @@ func TestRead(t *testing.T) {
 		text := strings.ReplaceAll(strings.Replace(acme, old, c.to, 1), "HOST", "acme.example")
 		_, err := provider.Read(parse(t, "acme/models", text))
 		f := fault.Of(err)
-		if want := strings.ReplaceAll(c.want, "HOST", "acme.example"); err == nil || f.Code != fault.Validation || !strings.Contains(strings.Join(f.Why, "\n"), want) {
+		if want := strings.ReplaceAll(c.want, "HOST", "acme.example"); err == nil || f.Code != fault.Validation ||
+			!strings.Contains(strings.Join(f.Why, "\n"), want) {
 			t.Errorf("%s: %v, %q, want %q", c.to, err, f.Why, want)
 		}
 	}
-	broken := strings.NewReplacer("HOST", "acme.example", "http\n", "x\n", "morse", "x", "max_output: 500", "max_output: x").Replace(acme)
+	broken := strings.NewReplacer("HOST", "acme.example", "http\n", "x\n", "morse", "x", "max_output: 500",
+		"max_output: x").Replace(acme)
 	if _, err := provider.Read(parse(t, "acme/models", broken)); len(fault.Of(err).Why) != 2 {
 		t.Errorf("%q", fault.Of(err).Why)
 	}
 	good := strings.ReplaceAll(acme, "HOST", "acme.example")
-	if provider.Is(parse(t, "acme/tool", strings.Replace(good, "tier_mapping", "tiers", 1))) || !provider.Is(parse(t, "acme/models", good)) {
+	if provider.Is(parse(t, "acme/tool", strings.Replace(good, "tier_mapping", "tiers", 1))) ||
+		!provider.Is(parse(t, "acme/models", good)) {
 		t.Error("what a provider is")
 	}
 	if _, err := provider.Read(&model.Model{Ref: model.Ref{Kind: "knowledge", ID: "acme/note"}}); err == nil {
@@ -314,25 +355,32 @@ func TestRead(t *testing.T) {
 
 // TestParams: what a provider's item doesn't take is refused before the call.
 func TestParams(t *testing.T) {
-	p := read(t, "acme/models", strings.NewReplacer("HOST", "acme.example", "mode: text_parsed", "mode: native").Replace(acme))
+	p := read(t, "acme/models", strings.NewReplacer("HOST", "acme.example", "mode: text_parsed",
+		"mode: native").Replace(acme))
 	hello := []provider.Message{{Role: provider.User, Text: "Hi"}}
 	for want, r := range map[string]provider.Request{
-		`invalid request to "acme/models": it takes no "tools": its input_schema doesn't declare it`: {Messages: hello, Tools: []provider.Tool{adder}},
+		`invalid request to "acme/models": it takes no "tools": its input_schema doesn't declare it`: {Messages: hello,
+			Tools: []provider.Tool{adder}},
 		`it takes no "top_p"`:                 {Messages: hello, Options: map[string]any{"top_p": 1}},
 		`the option "messages" is set by rye`: {Messages: hello, Options: map[string]any{"messages": 1}},
 		"the last message must be the user's": {},
 	} {
-		if _, err := p.Params(r); err == nil || !strings.Contains(err.Error(), want) || fault.CodeOf(err) != fault.Validation {
+		if _, err := p.Params(r); err == nil || !strings.Contains(err.Error(), want) ||
+			fault.CodeOf(err) != fault.Validation {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	for _, p := range fromLibrary(t) {
-		given, err := p.Params(provider.Request{Model: "m", System: "S", Messages: hello, Tools: []provider.Tool{adder}})
+		given, err := p.Params(provider.Request{Model: "m", System: "S", Messages: hello,
+			Tools: []provider.Tool{adder}})
 		must(t, err)
-		if given["max_tokens"] != p.MaxOutput("m") || given["stream"] != nil || p.Bound(given) < p.Overhead+int64(len("Hi")+len(adder.Description)) {
+		if given["max_tokens"] != p.MaxOutput("m") || given["stream"] != nil ||
+			p.Bound(given) < p.Overhead+int64(len("Hi")+len(adder.Description)) {
 			t.Errorf("%s: %v, bound %d", p, slices.Collect(maps.Keys(given)), p.Bound(given))
 		}
-		longer, err := p.Params(provider.Request{Model: "m", System: "S", Messages: []provider.Message{{Role: provider.User, Text: "Hi" + strings.Repeat("x", 1000)}}, Tools: []provider.Tool{adder}})
+		longer, err := p.Params(provider.Request{Model: "m", System: "S",
+			Messages: []provider.Message{{Role: provider.User, Text: "Hi" + strings.Repeat("x", 1000)}},
+			Tools:    []provider.Tool{adder}})
 		must(t, err)
 		if n := p.Bound(longer) - p.Bound(given); n != 1000 {
 			t.Errorf("%s: 1000 bytes more are %d", p, n)
@@ -343,21 +391,26 @@ func TestParams(t *testing.T) {
 // TestAnswer: what a call gives without a stream as sink, and how it may end.
 func TestAnswer(t *testing.T) {
 	p := fromLibrary(t)[3]
-	events := []any{map[string]any{"data": map[string]any{"choices": []any{map[string]any{"delta": map[string]any{"content": "a"}, "finish_reason": "stop"}}}}}
+	events := []any{
+		map[string]any{"data": map[string]any{"choices": []any{map[string]any{"delta": map[string]any{"content": "a"},
+			"finish_reason": "stop"}}}}}
 	value := func(body any) map[string]any {
-		return map[string]any{"status_code": int64(200), "headers": map[string]any{"x-request-id": "r", "retry-after-ms": "1500"}, "body": body}
+		return map[string]any{"status_code": int64(200),
+			"headers": map[string]any{"x-request-id": "r", "retry-after-ms": "1500"}, "body": body}
 	}
 	if a, err := p.Answer(&primitive.Result{Value: value(events)}, nil); err != nil || a.Text != "a" {
 		t.Errorf("%+v, %v", a, err)
 	}
-	for ended, kind := range map[string]string{"timeout": "TimeoutError", "cancelled": "CancelledError", "output": "LimitError"} {
+	for ended, kind := range map[string]string{"timeout": "TimeoutError", "cancelled": "CancelledError",
+		"output": "LimitError"} {
 		_, err := p.Answer(&primitive.Result{Value: value(nil), Failed: true, Ended: ended, Failure: "it ended"}, nil)
 		f, ok := err.(*provider.Failure)
 		if !ok || f.Type != kind || f.Message != "it ended" || f.RequestID != "r" || f.After.Milliseconds() != 1500 {
 			t.Errorf("%s: %+v", ended, err)
 		}
 	}
-	_, err := p.Answer(&primitive.Result{Failed: true, Failure: "no connection", Trouble: &primitive.Trouble{Type: "ConnectionError"}}, nil)
+	_, err := p.Answer(&primitive.Result{Failed: true, Failure: "no connection",
+		Trouble: &primitive.Trouble{Type: "ConnectionError"}}, nil)
 	if f, ok := err.(*provider.Failure); !ok || f.Type != "ConnectionError" || fault.CodeOf(f) != fault.Unavailable {
 		t.Errorf("%+v", err)
 	}

@@ -31,7 +31,8 @@ const (
 	anyModel        = "*" // in prices and limits: every other model
 )
 
-// A Provider is a service of language models, as its item describes it. It never changes, and is safe for many goroutines.
+// A Provider is a service of language models, as its item describes it. It never changes, and is safe for many
+// goroutines.
 type Provider struct {
 	Ref      model.Ref
 	Name     string            // the last segment of the id
@@ -58,7 +59,8 @@ func Read(m *model.Model) (*Provider, error) {
 	r := &reader{Report: fields.Report{At: value.Pos{Line: 1, Column: 1}}, m: m}
 	p := &Provider{Ref: m.Ref, Name: m.Ref.Name(), Tiers: map[string]string{}}
 	if m.Tool == nil {
-		return nil, fault.New(fault.Validation, "%q is not a tool, so it can't be a provider", m.Ref).On("ref", m.Ref.String())
+		return nil, fault.New(fault.Validation, "%q is not a tool, so it can't be a provider", m.Ref).On("ref",
+			m.Ref.String())
 	}
 	p.Secrets = m.Tool.Secrets
 	r.tool(p, m.Tool)
@@ -75,7 +77,8 @@ func Read(m *model.Model) (*Provider, error) {
 		for i, problem := range r.Sorted() {
 			lines[i] = fmt.Sprintf("line %d: %s", problem.At.Line, problem.Message)
 		}
-		return nil, fault.New(fault.Validation, "%q is not a valid provider", m.Ref).On("ref", m.Ref.String()).On("problems", lines).
+		return nil, fault.New(fault.Validation, "%q is not a valid provider", m.Ref).On("ref",
+			m.Ref.String()).On("problems", lines).
 			List(lines...).Try("rye docs providers")
 	}
 	return p, nil
@@ -131,7 +134,8 @@ func (r *reader) tool(p *Provider, t *declared.Tool) {
 	}
 	raw := t.Config.Get("url")
 	u, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(raw.String()))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(authority(raw.String()), "{}$") {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+		strings.ContainsAny(authority(raw.String()), "{}$") {
 		r.bad(raw, "config.url", "must be an http or https address with a fixed host")
 		return
 	}
@@ -140,7 +144,8 @@ func (r *reader) tool(p *Provider, t *declared.Tool) {
 		r.bad(r.m.Fields.Get("network"), "network", "must be the host of config.url alone")
 	}
 	for _, host := range t.Network.Hosts {
-		if name, _, err := net.SplitHostPort(host); host != u.Host && (err != nil || name != u.Hostname()) && host != u.Hostname() {
+		if name, _, err := net.SplitHostPort(host); host != u.Host && (err != nil || name != u.Hostname()) &&
+			host != u.Hostname() {
 			r.bad(r.m.Fields.Get("network"), "network", "must be the host of config.url alone, not %q", host)
 		}
 	}
@@ -208,14 +213,16 @@ func (r *reader) toolUse(p *Provider) {
 		}
 	}
 	if p.format = wire.Of(p.Format); p.format == nil {
-		r.bad(v.Get("response_format"), "tool_use.response_format", "must be one of %s", strings.Join(wire.Formats(), ", "))
+		r.bad(v.Get("response_format"), "tool_use.response_format", "must be one of %s",
+			strings.Join(wire.Formats(), ", "))
 	}
 	if cache := v.Get("cache"); cache != nil {
 		if p.cache = cache.Kind == value.Bool && cache.Text == "true"; cache.Kind != value.Bool {
 			r.bad(cache, "tool_use.cache", "must be true or false")
 		}
 		if p.cache && p.Format != wire.ContentBlocks {
-			r.bad(cache, "tool_use.cache", "needs response_format: %s; other services cache by themselves", wire.ContentBlocks)
+			r.bad(cache, "tool_use.cache", "needs response_format: %s; other services cache by themselves",
+				wire.ContentBlocks)
 		}
 	}
 }

@@ -72,9 +72,11 @@ func (r *replayModel) Provider() *Provider { return r.choice.Provider }
 func (r *replayModel) Digest() cas.Digest  { return r.raw }
 
 // Ask implements Model from the record. A request that differs from the recorded one ends the thread.
-func (r *replayModel) Ask(_ context.Context, q *Request, digest cas.Digest, live func(string)) (a *Answer, undone bool, err error) {
+func (r *replayModel) Ask(_ context.Context, q *Request, digest cas.Digest, live func(string)) (a *Answer, undone bool,
+	err error) {
 	if r.next >= len(r.turns) {
-		return nil, true, fault.New(fault.Conflict, "the record has no further answer: it ends after %s", fault.Count(int64(len(r.turns)), "request"))
+		return nil, true, fault.New(fault.Conflict, "the record has no further answer: it ends after %s",
+			fault.Count(int64(len(r.turns)), "request"))
 	}
 	t := r.turns[r.next]
 	r.next++
@@ -96,7 +98,8 @@ func (r *replayModel) Ask(_ context.Context, q *Request, digest cas.Digest, live
 	return nil, true, fault.New(fault.Conflict, "the record has no answer to the request in line %d", t.line)
 }
 
-// Failed makes a failure of a recorded one. Hooks and the classification find in it what they found when it was recorded.
+// Failed makes a failure of a recorded one. Hooks and the classification find in it what they found when it was
+// recorded.
 func Failed(c *transcript.Classified, m Model) *Failure {
 	f := &Failure{Provider: m.Provider().Ref.ID, Status: c.Error.Status, Type: c.Class, Code: c.Said, After: c.Delay}
 	f.Message = strings.TrimPrefix(c.Error.Message, f.Head())
@@ -138,8 +141,8 @@ func Answered(a *transcript.Answer) (*Answer, error) {
 	return out, cmp.Or(err, json.Unmarshal(b, &out.Opaque))
 }
 
-// differs says how a request differs from the recorded one: in the first message or tool that is another. An earlier message can
-// be, since the record has only what a request added.
+// differs says how a request differs from the recorded one: in the first message or tool that is another. An earlier
+// message can be, since the record has only what a request added.
 func (r *replayModel) differs(q *Request) error {
 	var messages, tools []any
 	for _, t := range r.turns[:r.next] {
@@ -148,7 +151,8 @@ func (r *replayModel) differs(q *Request) error {
 			tools = t.request.Tools
 		}
 	}
-	e := fault.New(fault.Conflict, "the thread asks the model something else than the record: line %d", r.turns[r.next-1].line).
+	e := fault.New(fault.Conflict, "the thread asks the model something else than the record: line %d",
+		r.turns[r.next-1].line).
 		On("line", r.turns[r.next-1].line)
 	was, is := first(messages, q.Messages)
 	if was == is {

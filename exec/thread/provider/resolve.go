@@ -26,7 +26,8 @@ func (c Choice) String() string { return c.Provider.Ref.ID + "/" + c.Model }
 //	a beginning       of the ids of one provider's model, such as claude-haiku-4-5 for claude-haiku-4-5-20251001
 func Resolve(providers []*Provider, name string) (Choice, error) {
 	if len(providers) == 0 {
-		return Choice{}, fault.New(fault.NotFound, "no provider of models was found").On("model", name).Try("rye docs providers")
+		return Choice{}, fault.New(fault.NotFound, "no provider of models was found").On("model",
+			name).Try("rye docs providers")
 	}
 	for _, p := range providers {
 		if id := p.Tiers[name]; id != "" {
@@ -103,5 +104,6 @@ func unknown(providers []*Provider, name string) error {
 	}
 	all := slices.Sorted(maps.Keys(tiers))
 	return fault.New(fault.NotFound, "unknown model %q", name).On("model", name).On("tiers", all).
-		Near(name, slices.Concat(all, names)).Because("tiers: " + strings.Join(all, ", ")).List(lines...).Try("rye docs providers")
+		Near(name, slices.Concat(all, names)).Because("tiers: " + strings.Join(all,
+		", ")).List(lines...).Try("rye docs providers")
 }

@@ -24,7 +24,8 @@ func (s *service) Provider() *Provider { return s.choice.Provider }
 func (s *service) Digest() cas.Digest  { return s.raw }
 
 // Ask implements Model by a call of the provider's item.
-func (s *service) Ask(ctx context.Context, r *Request, _ cas.Digest, live func(string)) (a *Answer, undone bool, err error) {
+func (s *service) Ask(ctx context.Context, r *Request, _ cas.Digest, live func(string)) (a *Answer, undone bool,
+	err error) {
 	p := s.choice.Provider
 	given, err := p.Params(*r)
 	if err != nil {
@@ -50,5 +51,6 @@ func (s *service) Ask(ctx context.Context, r *Request, _ cas.Digest, live func(s
 
 // refused reports whether a service did nothing for a call: it was never reached, or says no to the request itself.
 func refused(r *exec.Result, f *Failure) bool {
-	return r.Trouble != nil && (r.Trouble.Undone || f != nil && slices.Contains([]int{400, 401, 403, 404, 413, 422, 529}, r.Trouble.Status))
+	return r.Trouble != nil && (r.Trouble.Undone || f != nil &&
+		slices.Contains([]int{400, 401, 403, 404, 413, 422, 529}, r.Trouble.Status))
 }

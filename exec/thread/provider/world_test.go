@@ -68,7 +68,8 @@ exec:
 	must(t, err)
 	w.Session, err = session.Open(t.Context(), w.Workspace(workspace.Options{Offline: true}), session.Options{
 		Mode: session.Mode{Unlocked: true}, Self: self,
-		Host: env.Host{Vars: map[string]string{"ANTHROPIC_API_KEY": secret, "OPENAI_API_KEY": secret, "GEMINI_API_KEY": secret}},
+		Host: env.Host{Vars: map[string]string{"ANTHROPIC_API_KEY": secret, "OPENAI_API_KEY": secret,
+			"GEMINI_API_KEY": secret}},
 	})
 	must(t, err)
 	t.Cleanup(func() { w.Close() })

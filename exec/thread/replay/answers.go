@@ -39,7 +39,8 @@ func (r *Recorder) Cancelled() (*transcript.Cancelled, error) {
 	return c, e.Decode(c)
 }
 
-// ends is the error of a thread that is only compared, where its record has nothing more: ErrTime if its time was over there.
+// ends is the error of a thread that is only compared, where its record has nothing more: ErrTime if its time was over
+// there.
 func (r *Recorder) ends() error {
 	if e, _ := r.player.Peek(); Late(e) {
 		return ErrTime
@@ -47,7 +48,8 @@ func (r *Recorder) ends() error {
 	return ErrEnds
 }
 
-// Limit returns the limit that is reached. As long as there is a record, that knows of the time; all else reached finds out.
+// Limit returns the limit that is reached. As long as there is a record, that knows of the time; all else reached
+// finds out.
 func (r *Recorder) Limit(reached func() *transcript.Limit) (*transcript.Limit, error) {
 	e, err := r.next()
 	now := reached() // by the limits that the record gives the thread here
@@ -90,8 +92,8 @@ func (r *Recorder) Answer() (a Answered, err error) {
 	return a, err
 }
 
-// Result returns what came of a call that the record has, and the artifact with it: nil if the process ended before. The call is
-// made again then, so the thread's time runs from here on if the record has ended.
+// Result returns what came of a call that the record has, and the artifact with it: nil if the process ended before.
+// The call is made again then, so the thread's time runs from here on if the record has ended.
 func (r *Recorder) Result(call string) (was *transcript.CallResult, artifact *transcript.Artifact, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,9 +127,8 @@ func (r *Recorder) NextResult() (call string, err error) {
 	return of.Call, err
 }
 
-// Lost passes over what hooks have done about a failed model call, where the process ended before the failure was recorded: it
-// isn't known any more. It returns how many calls they began, and results of those
-// that have none.
+// Lost passes over what hooks have done about a failed model call, where the process ended before the failure was
+// recorded: it isn't known any more. It returns how many calls they began, and results of those that have none.
 func (r *Recorder) Lost(unknown *transcript.Fault) (began int, open []transcript.Payload, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,9 +143,12 @@ func (r *Recorder) Lost(unknown *transcript.Fault) (began int, open []transcript
 		}
 		switch p := p.(type) {
 		case transcript.CallStarted:
-			began, open = began+1, append(open, transcript.CallResult{Call: p.Call, Status: transcript.CallUnknown, Error: unknown})
+			began, open = began+1, append(open, transcript.CallResult{Call: p.Call, Status: transcript.CallUnknown,
+				Error: unknown})
 		case transcript.CallResult:
-			open = slices.DeleteFunc(open, func(o transcript.Payload) bool { return o.(transcript.CallResult).Call == p.Call })
+			open = slices.DeleteFunc(open, func(o transcript.Payload) bool {
+				return o.(transcript.CallResult).Call == p.Call
+			})
 		case transcript.Artifact, transcript.Hook:
 		default:
 			return began, open, nil

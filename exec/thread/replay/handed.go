@@ -13,7 +13,8 @@ func Hand(messages []any) ([]transcript.Payload, error) {
 		return nil, nil
 	}
 	text, err := jcs.Append(nil, messages)
-	return []transcript.Payload{transcript.Artifact{Call: "handoff", Digest: cas.Sum(text), Media: "application/json", Content: string(text)}}, err
+	return []transcript.Payload{transcript.Artifact{Call: "handoff", Digest: cas.Sum(text), Media: "application/json",
+		Content: string(text)}}, err
 }
 
 // Handed takes the messages that a thread was handed by the one before it.
@@ -24,7 +25,8 @@ func (r *Recorder) Handed(thread, before string) ([]any, error) {
 	}
 	var a transcript.Artifact
 	if e == nil || e.Type != transcript.TypeArtifact {
-		return nil, fault.New(fault.Conflict, "the thread %s was not handed its work: resume %s", thread, before).Permanent()
+		return nil, fault.New(fault.Conflict, "the thread %s was not handed its work: resume %s", thread,
+			before).Permanent()
 	}
 	if err := e.Decode(&a); err != nil {
 		return nil, err

@@ -27,7 +27,8 @@ type Difference struct {
 
 // Fault returns the difference as an error: CONFLICT.
 func (d *Difference) Fault() *fault.Error {
-	return fault.New(fault.Conflict, "%s", d).On("line", d.Line).On("turn", d.Turn).From(d).Permanent().Because(d.Lines()...)
+	return fault.New(fault.Conflict, "%s", d).On("line", d.Line).On("turn",
+		d.Turn).From(d).Permanent().Because(d.Lines()...)
 }
 
 // Error implements error.
@@ -95,7 +96,8 @@ func text(of map[string]any, name string) string {
 
 // apart are the members that are never compared: times, ids and signatures.
 var apart = map[transcript.Type][]string{
-	transcript.TypeStarted: {"agents", "continues", "directive", "lock", "loop", "model", "parent", "policy", "principal",
+	transcript.TypeStarted: {"agents", "continues", "directive", "lock", "loop", "model", "parent", "policy",
+		"principal",
 		"provider", "set"},
 	transcript.TypeRequest:     {"provider"},
 	transcript.TypeClassified:  {"delay"},
@@ -142,9 +144,9 @@ func compared(k transcript.Type, payload []byte, all bool) (map[string]any, erro
 	return m, nil
 }
 
-// Match compares the next event with one that the thread would write now, and takes it. done is true if the record has ended:
-// nothing is compared then. With all set everything is compared but times, ids and signatures, else what a thread that goes on
-// has to have in common. A difference is an error of its Fault.
+// Match compares the next event with one that the thread would write now, and takes it. done is true if the record has
+// ended: nothing is compared then. With all set everything is compared but times, ids and signatures, else what a
+// thread that goes on has to have in common. A difference is an error of its Fault.
 func (t *Player) Match(p transcript.Payload, turn int64, all bool) (e *transcript.Event, done bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

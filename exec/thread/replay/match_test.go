@@ -24,12 +24,14 @@ func other[P transcript.Payload](p P, edit func(*P)) transcript.Payload {
 var (
 	turns    = transcript.Limit{Code: "turns_exceeded", Current: 2, Max: 2}
 	duration = transcript.Limit{Code: "duration_seconds_exceeded", Current: 2.5, Max: 2}
-	errored  = transcript.Failed{Error: transcript.Fault{Code: "X", Message: "no"}, Cost: transcript.Cost{Turns: 1, Elapsed: 1}}
-	handed   = transcript.HandedOff{Next: "acme/b-1", Reason: "context", Cost: transcript.Cost{Turns: 1, Elapsed: 1}}
-	ended    = transcript.Cancelled{By: "ann", Cost: transcript.Cost{Turns: 1, Elapsed: 1}}
+	errored  = transcript.Failed{Error: transcript.Fault{Code: "X", Message: "no"},
+		Cost: transcript.Cost{Turns: 1, Elapsed: 1}}
+	handed = transcript.HandedOff{Next: "acme/b-1", Reason: "context", Cost: transcript.Cost{Turns: 1, Elapsed: 1}}
+	ended  = transcript.Cancelled{By: "ann", Cost: transcript.Cost{Turns: 1, Elapsed: 1}}
 )
 
-// TestMatch: an event of every type against its record, once as a replay compares them and once as a thread that goes on does.
+// TestMatch: an event of every type against its record, once as a replay compares them and once as a thread that goes
+// on does.
 func TestMatch(t *testing.T) {
 	for _, c := range []struct {
 		was, now transcript.Payload
@@ -39,7 +41,9 @@ func TestMatch(t *testing.T) {
 	}{
 		{request, request, true, true, ""},
 		{request, other(request, func(r *transcript.Request) { r.Provider = item("q") }), true, true, ""},
-		{request, other(request, func(r *transcript.Request) { r.Digest = cas.Sum(nil) }), false, false, "recorded: digest "},
+		{request, other(request, func(r *transcript.Request) {
+			r.Digest = cas.Sum(nil)
+		}), false, false, "recorded: digest "},
 		{request, other(request, func(r *transcript.Request) { r.Attempt = 2 }),
 			false, false, "recorded: attempt 1|now:      attempt 2"},
 		{request, other(request, func(r *transcript.Request) { r.Model = "n" }),
@@ -55,7 +59,9 @@ func TestMatch(t *testing.T) {
 		{answer, other(answer, func(a *transcript.Answer) { a.Duration = 1 }), true, true, ""},
 		{answer, other(answer, func(a *transcript.Answer) { a.Text = "<No>" }),
 			false, true, `recorded: text "I'll look."|now:      text "<No>"`},
-		{call, other(call, func(c *transcript.CallStarted) { c.Child, c.Digest, c.Key = "acme/c-1", cas.Sum(nil), "l" }),
+		{call, other(call, func(c *transcript.CallStarted) {
+			c.Child, c.Digest, c.Key = "acme/c-1", cas.Sum(nil), "l"
+		}),
 			true, true, ""},
 		{call, other(call, func(c *transcript.CallStarted) { c.Input = map[string]any{"n": 2} }),
 			false, false, `recorded: input {"n":1}|now:      input {"n":2}`},
@@ -63,25 +69,35 @@ func TestMatch(t *testing.T) {
 		{call, other(call, func(c *transcript.CallStarted) { c.Ref = "tool:acme/y" }), false, true, "recorded: ref "},
 		{call, other(call, func(c *transcript.CallStarted) { c.Risk = "write" }),
 			false, true, `recorded: risk nothing|now:      risk "write"`},
-		{result, other(result, func(r *transcript.CallResult) { r.Duration, r.Exec, r.Receipt = 1, "c-9", cas.Sum(nil) }),
+		{result, other(result, func(r *transcript.CallResult) {
+			r.Duration, r.Exec, r.Receipt = 1, "c-9", cas.Sum(nil)
+		}),
 			true, true, ""},
 		{result, other(result, func(r *transcript.CallResult) { r.Output = nil }),
 			false, true, `recorded: output "done"|now:      output nothing`},
 		{large, large, true, true, ""},
-		{large, other(large, func(a *transcript.Artifact) { a.Content = a.Content[:7000] + "small" + a.Content[7005:] }),
+		{large, other(large, func(a *transcript.Artifact) {
+			a.Content = a.Content[:7000] + "small" + a.Content[7005:]
+		}),
 			false, true, "recorded: content "},
 		{hook, hook, true, true, ""},
-		{hook, other(hook, func(h *transcript.Hook) { h.ID = "i" }), false, false, `recorded: id "h"|now:      id "i"`},
+		{hook, other(hook, func(h *transcript.Hook) {
+			h.ID = "i"
+		}), false, false, `recorded: id "h"|now:      id "i"`},
 		{hook, other(hook, func(h *transcript.Hook) { h.Event = "start" }), false, false, "recorded: event "},
 		{hook, other(hook, func(h *transcript.Hook) { h.Result = map[string]any{"n": []any{}} }),
 			false, true, `recorded: result {"n":1}|now:      result {"n":[]}`},
 		{turns, other(turns, func(l *transcript.Limit) { l.Current = 3 }),
 			false, true, "recorded: current 2|now:      current 3"},
 		{duration, other(duration, func(l *transcript.Limit) { l.Current = 3 }), true, true, ""},
-		{duration, other(duration, func(l *transcript.Limit) { l.Max = 3 }), false, true, "recorded: max 2|now:      max 3"},
+		{duration, other(duration, func(l *transcript.Limit) {
+			l.Max = 3
+		}), false, true, "recorded: max 2|now:      max 3"},
 		{stopped, other(stopped, func(w *transcript.Waiting) { w.On, w.Until = "a-2", "2026-11-20T13:00:00.000Z" }),
 			true, true, ""},
-		{stopped, other(stopped, func(w *transcript.Waiting) { w.Reason = "budget" }), false, true, "recorded: reason "},
+		{stopped, other(stopped, func(w *transcript.Waiting) {
+			w.Reason = "budget"
+		}), false, true, "recorded: reason "},
 		{mark, transcript.Checkpoint{Turn: 1, Sig: "rye:signed:v2:other"}, true, true, ""},
 		{mark, transcript.Checkpoint{Turn: 2}, false, true, "recorded: turn 1|now:      turn 2"},
 		{done, other(done, func(c *transcript.Completed) { c.Cost.Elapsed = 1 }), true, true, ""},
@@ -90,9 +106,15 @@ func TestMatch(t *testing.T) {
 			false, true, `recorded: outputs nothing|now:      outputs {"a":null}`},
 		{done, errored, false, false, "recorded: thread_completed|now:      thread_error"},
 		{errored, other(errored, func(f *transcript.Failed) { f.Cost.Elapsed = 2 }), true, true, ""},
-		{errored, other(errored, func(f *transcript.Failed) { f.Error.Message = "never" }), false, true, "recorded: error "},
-		{handed, other(handed, func(h *transcript.HandedOff) { h.Next, h.Cost.Elapsed = "acme/b-2", 2 }), true, true, ""},
-		{handed, other(handed, func(h *transcript.HandedOff) { h.Reason = "limit" }), false, true, "recorded: reason "},
+		{errored, other(errored, func(f *transcript.Failed) {
+			f.Error.Message = "never"
+		}), false, true, "recorded: error "},
+		{handed, other(handed, func(h *transcript.HandedOff) {
+			h.Next, h.Cost.Elapsed = "acme/b-2", 2
+		}), true, true, ""},
+		{handed, other(handed, func(h *transcript.HandedOff) {
+			h.Reason = "limit"
+		}), false, true, "recorded: reason "},
 		{ended, other(ended, func(e *transcript.Cancelled) { e.By = "eve" }), true, true, ""},
 		{ended, other(ended, func(e *transcript.Cancelled) { e.Killed = true }),
 			false, true, "recorded: killed nothing|now:      killed true"},
@@ -140,10 +162,12 @@ func TestStart(t *testing.T) {
 	}{
 		{func(*transcript.Started) {}, ""},
 		{func(s *transcript.Started) {
-			s.Loop, s.Lock, s.Set, s.Principal, s.Parent, s.Model = item("l"), cas.Sum(nil), cas.Sum(nil), "eve", "acme/a-1", "n"
+			s.Loop, s.Lock, s.Set, s.Principal, s.Parent, s.Model = item("l"), cas.Sum(nil), cas.Sum(nil), "eve",
+				"acme/a-1", "n"
 		}, ""},
 		{func(s *transcript.Started) {
-			s.Continues, s.Policy, s.Provider, s.Directive.Digest = "acme/a-1", []cas.Digest{cas.Sum(nil)}, item("q"), cas.Sum(nil)
+			s.Continues, s.Policy, s.Provider, s.Directive.Digest = "acme/a-1", []cas.Digest{cas.Sum(nil)}, item("q"),
+				cas.Sum(nil)
 		}, ""},
 		{func(s *transcript.Started) { s.Given = map[string]any{"n": 2} }, `recorded: given {"n":1}`},
 		{func(s *transcript.Started) { s.Grants = []string{"execute:tool:acme/*"} }, `recorded: grants []`},
@@ -227,13 +251,14 @@ func TestLong(t *testing.T) {
 	}
 	shorter := &replay.Difference{Type: "x", NowType: "x", Recorded: map[string]any{"text": base},
 		Now: map[string]any{"text": base[:2000]}}
-	if lines := shorter.Lines(); len(lines) != 2 || !strings.HasSuffix(lines[1], `ä"`) || !strings.HasSuffix(lines[0], "…") {
+	if lines := shorter.Lines(); len(lines) != 2 || !strings.HasSuffix(lines[1], `ä"`) ||
+		!strings.HasSuffix(lines[0], "…") {
 		t.Errorf("%q", lines)
 	}
 }
 
-// FuzzTape: whatever a record's files have, playing it ends with an error or its end, and a thread that does the same again never
-// differs from it.
+// FuzzTape: whatever a record's files have, playing it ends with an error or its end, and a thread that does the same
+// again never differs from it.
 func FuzzTape(f *testing.F) {
 	for _, events := range [][]transcript.Payload{{request, failed, again, hook, call, large, result, mark, done,
 		mark}, {stopped, mark, next(2), transcript.Continued{Limits: limitsOf(3)}, hook, next(3), handed}} {

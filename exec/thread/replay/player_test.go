@@ -129,7 +129,8 @@ func types(t testing.TB, p *replay.Player) string {
 
 func limitsOf(turns int64) *transcript.Limits { return &transcript.Limits{Turns: &turns} }
 
-// TestGoesOn: where a thread stopped and went on, or lost its process, nothing is played; the limits that it was given are.
+// TestGoesOn: where a thread stopped and went on, or lost its process, nothing is played; the limits that it was given
+// are.
 func TestGoesOn(t *testing.T) {
 	on := func(turns int64) transcript.Continued {
 		return transcript.Continued{Principal: "ann", Limits: limitsOf(turns)}
@@ -153,8 +154,9 @@ func TestGoesOn(t *testing.T) {
 			"hook thread_completed", 3, []int64{8}},
 		"twice in a row": {[]transcript.Payload{stopped, mark, next(2), on(7), stopped, mark, next(3), on(9),
 			hook}, "hook", 3, []int64{7, 9}},
-		"stopped for now":         {[]transcript.Payload{hook, stopped, mark}, "hook waiting checkpoint", 1, nil},
-		"a checkpoint is no stop": {[]transcript.Payload{hook, mark, next(2), on(7)}, "hook checkpoint", 2, []int64{7}},
+		"stopped for now": {[]transcript.Payload{hook, stopped, mark}, "hook waiting checkpoint", 1, nil},
+		"a checkpoint is no stop": {[]transcript.Payload{hook, mark, next(2), on(7)}, "hook checkpoint", 2,
+			[]int64{7}},
 	} {
 		p := open(t, record(t, c.events...), 0)
 		if got := types(t, p); got != c.want || p.Resumed() != c.resumed {
@@ -300,7 +302,8 @@ func TestDamage(t *testing.T) {
 			path := filepath.Join(dir, transcript.LinesFile)
 			b, err := os.ReadFile(path)
 			must(t, err)
-			must(t, os.WriteFile(path, bytes.Replace(b, []byte(`"type":"request"`), []byte(`"type":"answer"`), 1), 0o600))
+			must(t, os.WriteFile(path, bytes.Replace(b, []byte(`"type":"request"`), []byte(`"type":"answer"`), 1),
+				0o600))
 			p := open(t, dir, 0)
 			_, err = p.Take() // the hook
 			must(t, err)

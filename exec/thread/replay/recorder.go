@@ -29,8 +29,8 @@ type Recorder struct {
 	before  time.Duration // that it had run by then
 }
 
-// Steady returns the time that now had, and what has passed since by the monotonic clock: setting the system's clock doesn't
-// change how long a thread has run by its record.
+// Steady returns the time that now had, and what has passed since by the monotonic clock: setting the system's clock
+// doesn't change how long a thread has run by its record.
 func Steady(now func() time.Time) func() time.Time {
 	began := now()
 	return func() time.Time { return began.Add(now().Sub(began)) }
@@ -85,9 +85,10 @@ func (r *Recorder) Elapsed() time.Duration {
 	return r.before + r.Now().Sub(r.began)
 }
 
-// Append records events of a turn, and returns those that the record has already. New ones are durable with the next that have
-// to be.
-func (r *Recorder) Append(turn int64, durable bool, events ...transcript.Payload) (had []*transcript.Event, err error) {
+// Append records events of a turn, and returns those that the record has already. New ones are durable with the next
+// that have to be.
+func (r *Recorder) Append(turn int64, durable bool, events ...transcript.Payload) (had []*transcript.Event,
+	err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.player != nil && len(events) > 0 {
@@ -116,8 +117,8 @@ func (r *Recorder) Append(turn int64, durable bool, events ...transcript.Payload
 	return had, err
 }
 
-// passed takes the limits that the thread was given where it went on, as far as the record was played: when it ran they counted
-// from there.
+// passed takes the limits that the thread was given where it went on, as far as the record was played: when it ran
+// they counted from there.
 func (r *Recorder) passed() {
 	for _, l := range r.player.Limits() {
 		r.Limits(l)

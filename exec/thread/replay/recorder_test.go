@@ -14,14 +14,17 @@ import (
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
-// recorderRecord writes the recorderRecord of a thread with these events after its first two, and returns its directory.
+// recorderRecord writes the recorderRecord of a thread with these events after its first two, and returns its
+// directory.
 func recorderRecord(t *testing.T, events ...transcript.Payload) (dir string, w *transcript.Writer) {
 	t.Helper()
 	sum := cas.Sum([]byte("x"))
 	item := transcript.Item{Ref: "tool:acme/x", Digest: sum}
 	dir = filepath.Join(t.TempDir(), "t-1")
-	w, err := transcript.Create(dir, "t-1", transcript.Started{Format: transcript.Format, Kind: "directive", Directive: transcript.Item{Ref: "directive:acme/a", Digest: sum},
-		Loop: item, Provider: item, Model: "m", Inputs: sum, Given: map[string]any{}, Grants: []string{}, Policy: []cas.Digest{}},
+	w, err := transcript.Create(dir, "t-1", transcript.Started{Format: transcript.Format, Kind: "directive",
+		Directive: transcript.Item{Ref: "directive:acme/a", Digest: sum},
+		Loop:      item, Provider: item, Model: "m", Inputs: sum, Given: map[string]any{}, Grants: []string{},
+		Policy: []cas.Digest{}},
 		transcript.Driver{Epoch: 1}, transcript.Options{Key: keytest.Named("machine"), Now: time.Now})
 	if err == nil && len(events) > 0 {
 		_, err = w.Append(events...)
@@ -48,7 +51,8 @@ func played(t *testing.T, dir string, last int64) (r *replay.Recorder, lives *in
 
 func recorderRequest(text string) transcript.Request {
 	sum := cas.Sum([]byte(text))
-	return transcript.Request{Turn: 1, Attempt: 1, Digest: sum, Model: "m", Provider: transcript.Item{Ref: "tool:acme/p", Digest: sum},
+	return transcript.Request{Turn: 1, Attempt: 1, Digest: sum, Model: "m",
+		Provider: transcript.Item{Ref: "tool:acme/p", Digest: sum},
 		Messages: []any{map[string]any{"role": "user", "text": text}}}
 }
 
@@ -98,13 +102,15 @@ func TestGoesLive(t *testing.T) {
 	}
 }
 
-// TestMadeAgain: a call without a result is made again, and the thread's time runs while it is: as soon as what the recorderRecord has is
-// played.
+// TestMadeAgain: a call without a result is made again, and the thread's time runs while it is: as soon as what the
+// recorderRecord has is played.
 func TestMadeAgain(t *testing.T) {
 	started := func(call string) transcript.CallStarted {
-		return transcript.CallStarted{Call: call, ID: call, Turn: 1, Name: "rye_execute", Risk: "read", Input: map[string]any{}}
+		return transcript.CallStarted{Call: call, ID: call, Turn: 1, Name: "rye_execute", Risk: "read",
+			Input: map[string]any{}}
 	}
-	result := transcript.CallResult{Call: "c1", Status: transcript.CallOK, Output: "one", Result: cas.Sum([]byte("one"))}
+	result := transcript.CallResult{Call: "c1", Status: transcript.CallOK, Output: "one",
+		Result: cas.Sum([]byte("one"))}
 	dir, w := recorderRecord(t, started("c1"), started("c2"), result)
 	r, lives := played(t, dir, w.Last().Seq)
 	r.Write(w)
@@ -133,13 +139,15 @@ func TestMadeAgain(t *testing.T) {
 func TestCompared(t *testing.T) {
 	dir, w := recorderRecord(t, recorderRequest("a"))
 	r, _ := played(t, dir, w.Last().Seq)
-	if err := r.Rest(1); !replay.Differs(err) || !strings.Contains(strings.Join(fault.Of(err).Why, " "), "recorded: request now:      nothing") {
+	if err := r.Rest(1); !replay.Differs(err) || !strings.Contains(strings.Join(fault.Of(err).Why, " "),
+		"recorded: request now:      nothing") {
 		t.Errorf("what is left: %v", err)
 	}
 	if _, err := r.Append(1, true, transcript.Checkpoint{Turn: 1}); !replay.Differs(err) {
 		t.Errorf("another event: %v", err)
 	}
-	if _, err := r.Append(1, true, recorderRequest("b")); !replay.Differs(err) || !strings.Contains(strings.Join(fault.Of(err).Why, " "), `now:      messages [{"role":"user","text":"b"}]`) {
+	if _, err := r.Append(1, true, recorderRequest("b")); !replay.Differs(err) ||
+		!strings.Contains(strings.Join(fault.Of(err).Why, " "), `now:      messages [{"role":"user","text":"b"}]`) {
 		t.Errorf("another request: %v, %v", err, fault.Of(err).Why)
 	}
 	if had, err := r.Append(1, true, recorderRequest("a")); err != nil || len(had) != 1 {
@@ -168,7 +176,8 @@ func TestLimits(t *testing.T) {
 		now      *transcript.Limit
 		want     string
 	}{
-		{*over, nil, replay.Time}, {*over, turns, replay.Time}, {recorderRequest("a"), over, ""}, {recorderRequest("a"), turns, "turns_exceeded"}, {recorderRequest("a"), nil, ""},
+		{*over, nil, replay.Time}, {*over, turns, replay.Time}, {recorderRequest("a"), over, ""},
+		{recorderRequest("a"), turns, "turns_exceeded"}, {recorderRequest("a"), nil, ""},
 		{nil, over, replay.Time},
 	} {
 		var events []transcript.Payload

@@ -168,7 +168,8 @@ func parse(b []byte) (*RecordedEvent, error) {
 	case transcript.TypeDriver:
 		return nil, fmt.Errorf("a recording has no %s", e.Type)
 	case transcript.TypeCheckpoint: // without its signature
-		if turn, ok := p["turn"].(float64); !ok || turn < 0 || turn != math.Trunc(turn) || turn > transcript.MaxLines || len(p) != 1 {
+		if turn, ok := p["turn"].(float64); !ok || turn < 0 || turn != math.Trunc(turn) ||
+			turn > transcript.MaxLines || len(p) != 1 {
 			return nil, errors.New("checkpoint: expected a turn and nothing else")
 		}
 		return e, nil
@@ -188,8 +189,8 @@ func (e *RecordedEvent) says() (transcript.Payload, error) {
 // moment is the time of every event that is restored.
 var moment = time.Unix(1_795_000_000, 0)
 
-// RestoreRecording writes the events of a recording as the transcript of a new directory, signed by a key that is thrown away: it can
-// be read as any other, and proves nothing.
+// RestoreRecording writes the events of a recording as the transcript of a new directory, signed by a key that is
+// thrown away: it can be read as any other, and proves nothing.
 func RestoreRecording(dir string, events []*RecordedEvent) (err error) {
 	first, err := events[0].says()
 	if err != nil {

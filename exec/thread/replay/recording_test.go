@@ -21,24 +21,33 @@ func write(t *testing.T, end transcript.Payload) (dir string) {
 	sum := cas.Sum([]byte("x"))
 	item := transcript.Item{Ref: "tool:acme/x", Digest: sum}
 	dir = filepath.Join(t.TempDir(), "t-1")
-	w, err := transcript.Create(dir, "t-1", transcript.Started{Kind: "directive", Directive: transcript.Item{Ref: "directive:acme/a", Digest: sum}, Loop: item,
-		Provider: item, Model: "m", Set: sum, Lock: sum, Policy: []cas.Digest{sum}, Grants: []string{"execute:tool:acme/*"}, Depth: 3, Inputs: sum,
+	w, err := transcript.Create(dir, "t-1", transcript.Started{Kind: "directive",
+		Directive: transcript.Item{Ref: "directive:acme/a", Digest: sum}, Loop: item,
+		Provider: item, Model: "m", Set: sum, Lock: sum, Policy: []cas.Digest{sum},
+		Grants: []string{"execute:tool:acme/*"}, Depth: 3, Inputs: sum,
 		Given: map[string]any{"n": 1, "text": "a"}, Principal: "ann", Parent: "up-1"},
-		transcript.Driver{Epoch: 1, Host: "build-7", Process: 4711}, transcript.Options{Key: keytest.Named("machine"), Now: time.Now})
+		transcript.Driver{Epoch: 1, Host: "build-7", Process: 4711},
+		transcript.Options{Key: keytest.Named("machine"), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
 	large := strings.Repeat("long ", 2000)
 	for _, p := range []transcript.Payload{
-		transcript.Request{Turn: 1, Attempt: 1, Digest: sum, Messages: []any{map[string]any{"role": "user", "text": large}}, Provider: item, Model: "m", Reserved: 7},
-		transcript.Classified{Turn: 1, Attempt: 1, Error: transcript.Fault{Code: "RATE_LIMITED", Message: "slow"}, Category: "rate_limited", Action: "retry", Delay: 5},
+		transcript.Request{Turn: 1, Attempt: 1, Digest: sum,
+			Messages: []any{map[string]any{"role": "user", "text": large}}, Provider: item, Model: "m", Reserved: 7},
+		transcript.Classified{Turn: 1, Attempt: 1, Error: transcript.Fault{Code: "RATE_LIMITED", Message: "slow"},
+			Category: "rate_limited", Action: "retry", Delay: 5},
 		transcript.Request{Turn: 1, Attempt: 2, Digest: sum, Kept: 1, Messages: []any{}, Provider: item, Model: "m"},
-		transcript.Answer{Turn: 1, Attempt: 2, Text: "ok", Calls: []transcript.ToolCall{{ID: "a", Name: "x", Input: map[string]any{}}}, Cost: 5, Duration: time.Second,
-			Usage: &transcript.Usage{Input: 5, Reported: true}, Opaque: map[string]any{"provider": "p"}},
-		transcript.CallStarted{Call: "c1", ID: "a", Turn: 1, Name: "x", Ref: "tool:acme/x", Digest: sum, Risk: "read", Input: map[string]any{}, Child: "t-2"},
+		transcript.Answer{Turn: 1, Attempt: 2, Text: "ok",
+			Calls: []transcript.ToolCall{{ID: "a", Name: "x", Input: map[string]any{}}}, Cost: 5,
+			Duration: time.Second,
+			Usage:    &transcript.Usage{Input: 5, Reported: true}, Opaque: map[string]any{"provider": "p"}},
+		transcript.CallStarted{Call: "c1", ID: "a", Turn: 1, Name: "x", Ref: "tool:acme/x", Digest: sum, Risk: "read",
+			Input: map[string]any{}, Child: "t-2"},
 		transcript.Artifact{Call: "c1", Digest: sum, Media: "text/plain", Content: "x"},
-		transcript.CallResult{Call: "c1", Status: transcript.CallOK, Output: "x", Exec: "e1", Receipt: sum, Result: sum, Duration: time.Second},
+		transcript.CallResult{Call: "c1", Status: transcript.CallOK, Output: "x", Exec: "e1", Receipt: sum,
+			Result: sum, Duration: time.Second},
 		transcript.Hook{ID: "h", Event: "after_step"},
 		transcript.Checkpoint{Turn: 1},
 		transcript.Waiting{State: "waiting", Reason: "approval", Until: "2026-11-20T12:00:00Z"},
@@ -55,7 +64,8 @@ func write(t *testing.T, end transcript.Payload) (dir string) {
 // TestRoundTrip: a thread, its recording and the thread that is restored from it have the same events.
 func TestRoundTrip(t *testing.T) {
 	cost := transcript.Cost{Turns: 1, Spend: 5, Elapsed: time.Second}
-	for _, end := range []transcript.Payload{transcript.Completed{Result: "r", Cost: cost}, transcript.HandedOff{Next: "t-9", Cost: cost},
+	for _, end := range []transcript.Payload{transcript.Completed{Result: "r", Cost: cost},
+		transcript.HandedOff{Next: "t-9", Cost: cost},
 		transcript.Cancelled{By: "ann", Cost: cost}} {
 		events, err := RecordingOf(write(t, end))
 		if err != nil {
@@ -65,7 +75,8 @@ func TestRoundTrip(t *testing.T) {
 		if err := WriteRecording(&b, events); err != nil {
 			t.Fatal(err)
 		}
-		for _, word := range []string{"ann", "build-7", "4711", "t-1", "t-2", "t-9", "up-1", "duration", "elapsed", "receipt", "until"} {
+		for _, word := range []string{"ann", "build-7", "4711", "t-1", "t-2", "t-9", "up-1", "duration", "elapsed",
+			"receipt", "until"} {
 			if strings.Contains(b.String(), word) {
 				t.Errorf("%s: %q is in the recording:\n%s", end.Type(), word, b.String())
 			}
@@ -88,7 +99,8 @@ func TestRoundTrip(t *testing.T) {
 			t.Error("a driver is in the recording")
 		}
 	}
-	if !IsRecording([]byte(started)) || IsRecording([]byte(`{"type":"hook","payload":{"id":"a","event":"b"}}`)) || IsRecording([]byte("x")) {
+	if !IsRecording([]byte(started)) || IsRecording([]byte(`{"type":"hook","payload":{"id":"a","event":"b"}}`)) ||
+		IsRecording([]byte("x")) {
 		t.Error("what is a recording isn't told from what isn't")
 	}
 	if got := RecordingDir("acme/web/deploy"); got != "acme/web/_recordings/deploy" {
@@ -121,31 +133,38 @@ func TestInvalid(t *testing.T) {
 		{"", "the recording is empty"},
 		{"x\n", "line 1 of the recording: "},
 		{"[]\n", "line 1 of the recording: not an object of type and payload"},
-		{`{"type":"hook","payload":{"id":"a","event":"b"}}` + "\n", "line 1 of the recording: thread_started must be the first"},
+		{`{"type":"hook","payload":{"id":"a","event":"b"}}` + "\n",
+			"line 1 of the recording: thread_started must be the first"},
 		{started + started, "line 2 of the recording: thread_started must be the first"},
 		{started + `{"type":"hook","payload":{}}` + "\n", "line 2 of the recording: hook: "},
 		{started + `{"type":"driver","payload":{}}` + "\n", "line 2 of the recording: a recording has no driver"},
-		{started + `{"type":"checkpoint","payload":{"turn":0.5}}` + "\n", "line 2 of the recording: checkpoint: expected a turn"},
-		{started + `{"type":"checkpoint","payload":{"turn":1,"sig":"x"}}` + "\n", "line 2 of the recording: checkpoint: expected a turn"},
+		{started + `{"type":"checkpoint","payload":{"turn":0.5}}` + "\n",
+			"line 2 of the recording: checkpoint: expected a turn"},
+		{started + `{"type":"checkpoint","payload":{"turn":1,"sig":"x"}}` + "\n",
+			"line 2 of the recording: checkpoint: expected a turn"},
 		{started + `{"type":"none","payload":{}}` + "\n", "line 2 of the recording: unknown type of event"},
 		{started + strings.Repeat(" ", maxLine), "line 2 of the recording: "},
 	} {
-		if _, err := ReadRecording(strings.NewReader(c.text)); fault.CodeOf(err) != fault.Parsing || !strings.Contains(err.Error(), c.want) {
+		if _, err := ReadRecording(strings.NewReader(c.text)); fault.CodeOf(err) != fault.Parsing ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.80q: %v", c.text, err)
 		}
 	}
 	// The schema allows it, the order doesn't.
-	events, err := ReadRecording(strings.NewReader(started + `{"type":"call_result","payload":{"call":"c1","status":"ok"}}` + "\n"))
+	events, err := ReadRecording(strings.NewReader(started +
+		`{"type":"call_result","payload":{"call":"c1","status":"ok"}}` + "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := RestoreRecording(filepath.Join(t.TempDir(), "a"), events); err == nil || !strings.Contains(err.Error(), "line 2 of the recording") {
+	if err := RestoreRecording(filepath.Join(t.TempDir(), "a"), events); err == nil ||
+		!strings.Contains(err.Error(), "line 2 of the recording") {
 		t.Error(err)
 	}
 	if err := RestoreRecording(filepath.Join(t.TempDir(), "a"), events[1:]); fault.CodeOf(err) != fault.Parsing {
 		t.Error(err)
 	}
-	if err := RestoreRecording(filepath.Join(t.TempDir(), "a"), append(events[:1:1], &RecordedEvent{transcript.TypeHook, map[string]any{"id": 5.0}})); err == nil ||
+	if err := RestoreRecording(filepath.Join(t.TempDir(), "a"),
+		append(events[:1:1], &RecordedEvent{transcript.TypeHook, map[string]any{"id": 5.0}})); err == nil ||
 		!strings.Contains(err.Error(), "line 2 of the recording") {
 		t.Error(err)
 	}

@@ -1,17 +1,17 @@
 // Package replay plays the record of a thread back: what a model answered, and what came of calls.
 //
-// A thread that is resumed, or replayed, runs its loop again from the start. What the loop asks for is answered from the record,
-// event by event, until that ends, and each event that the thread would write is compared with the recorded one (Match). So the
-// thread is then where it was.
+// A thread that is resumed, or replayed, runs its loop again from the start. What the loop asks for is answered from
+// the record, event by event, until that ends, and each event that the thread would write is compared with the
+// recorded one (Match). So the thread is then where it was.
 //
-// Where a record says that a thread stopped and went on (waiting, driver, continued), that its process died (driver without
-// waiting), or that its time was over (limit before that), nothing happens again: Peek passes over it, and adds up the limits that
-// were given then.
+// Where a record says that a thread stopped and went on (waiting, driver, continued), that its process died (driver
+// without waiting), or that its time was over (limit before that), nothing happens again: Peek passes over it, and
+// adds up the limits that were given then.
 //
 // # Recording
 //
-// A Recorder writes the record of a thread, and plays what it already has: before an effect, and for everything that comes from
-// outside, the thread asks it first.
+// A Recorder writes the record of a thread, and plays what it already has: before an effect, and for everything that
+// comes from outside, the thread asks it first.
 //
 //	r := &replay.Recorder{Now: …, Limits: …, Live: …}
 //	r.Write(writer)          what is new goes there; without it the thread is only compared with its record
@@ -35,7 +35,8 @@
 //
 //	thread_started    lock, principal, set, parent and continues; policy is empty
 //	checkpoint        sig
-//	any               digest of an item; duration, elapsed and until; call and receipt of the audit log; by and principal
+//	any               digest of an item; duration, elapsed and until; call and receipt of the audit log; by and
+//	                  principal
 //	call_started      child and key
 //	thread_continued  next is "next"
 //
@@ -152,8 +153,8 @@ func (t *Player) goesOn() error {
 	}
 }
 
-// stopped returns how many of the next events say that the thread stopped, up to the driver with which it went on; 0 if they
-// don't. The end of the thread's time may come anywhere, and is passed over with what its hooks did.
+// stopped returns how many of the next events say that the thread stopped, up to the driver with which it went on; 0
+// if they don't. The end of the thread's time may come anywhere, and is passed over with what its hooks did.
 func (t *Player) stopped() (n int, err error) {
 	late, waits := false, false
 	for ; ; n++ {
@@ -255,8 +256,8 @@ func (t *Player) Elapsed() time.Duration {
 // part is how long the last part has run. Clocks that are set back take nothing away.
 func (t *Player) part() time.Duration { return max(t.at.Sub(t.began), 0) }
 
-// Result returns what came of a call that has begun, and the artifact with it, if there is one. The result is nil if the record
-// has none.
+// Result returns what came of a call that has begun, and the artifact with it, if there is one. The result is nil if
+// the record has none.
 func (t *Player) Result(call string) (*transcript.CallResult, *transcript.Artifact, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -287,7 +288,8 @@ type Answered struct {
 	Failed *transcript.Classified // nil unless it failed
 }
 
-// LostID is what a classified error has in place of the id of a pattern for a request whose answer was lost with the process.
+// LostID is what a classified error has in place of the id of a pattern for a request whose answer was lost with the
+// process.
 const LostID = "answer_lost"
 
 // Answer returns what came of the request that was matched last. It isn't taken: calls of hooks may stand before it.

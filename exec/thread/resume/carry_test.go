@@ -47,19 +47,21 @@ func stepping(item string) func(q *modeltest.Request) modeltest.Turn {
 	}
 }
 
-// TestRefused: no new thread begins where the old one still runs, has no record that a model could go on with, or where what its
-// settings say can't be read.
+// TestRefused: no new thread begins where the old one still runs, has no record that a model could go on with, or
+// where what its settings say can't be read.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]string{"tools/acme/flow.yaml": graph})
 	w.server.Handle(stepping("acme/echo"))
-	done, lost, bare, pruned := w.run(thread.Start{}), w.run(thread.Start{}), w.run(thread.Start{}), w.run(thread.Start{})
+	done, lost, bare, pruned := w.run(thread.Start{}), w.run(thread.Start{}), w.run(thread.Start{}),
+		w.run(thread.Start{})
 	replayed := w.run(thread.Start{Replay: w.row(done.Thread).Dir()})
 	flow := w.run(thread.Start{Directive: model.Ref{Kind: "tool", ID: "acme/flow"}})
 	if !done.Success || !flow.Success {
 		t.Fatalf("%+v, %+v", done, flow)
 	}
-	must(t, os.RemoveAll(w.row(lost.Thread).Dir()), os.Remove(filepath.Join(w.row(bare.Thread).Dir(), "transcript.jsonl")),
+	must(t, os.RemoveAll(w.row(lost.Thread).Dir()),
+		os.Remove(filepath.Join(w.row(bare.Thread).Dir(), "transcript.jsonl")),
 		w.engine.Roster.Prune(t.Context(), map[string]roster.Pruned{pruned.Thread: {}}))
 	refused := func(name string, o Order, code fault.Code, text string) {
 		t.Helper()
@@ -101,7 +103,8 @@ func TestRefused(t *testing.T) {
 	if r := w.run(thread.Start{}); !r.Success || !asked {
 		t.Errorf("%+v, %v", r, r.Error)
 	}
-	w.change("config/coordination.yaml", "schema_version: \"1.0.0\"\ncoordination: {continuation: {trigger_threshold: 2}}\n")
+	w.change("config/coordination.yaml",
+		"schema_version: \"1.0.0\"\ncoordination: {continuation: {trigger_threshold: 2}}\n")
 	refused("settings", Order{Thread: done.Thread, Message: "x"}, fault.Config, "trigger_threshold")
 	w.Write(".ai/config/coordination.yaml", "schema_version: \"1.0.0\"\n")
 	w.open()
@@ -114,7 +117,8 @@ func TestOne(t *testing.T) {
 	w := newWorld(t, map[string]string{"config/coordination.yaml": summedBy("null")})
 	w.server.Handle(stepping("acme/echo"))
 	ended, interrupted := w.run(thread.Start{}), w.run(thread.Start{Limits: []string{"turns=1"}})
-	for _, o := range []Order{{Thread: ended.Thread, Message: "More."}, {Thread: interrupted.Thread, Handoff: true, Limits: []string{"turns=3"}}} {
+	for _, o := range []Order{{Thread: ended.Thread, Message: "More."},
+		{Thread: interrupted.Thread, Handoff: true, Limits: []string{"turns=3"}}} {
 		late := &work{engine: w.engine, order: &o}
 		must(t, late.find(t.Context(), w.controller()), late.read(t.Context()))
 		r, err := w.carry(o)
@@ -148,7 +152,8 @@ func TestCapabilities(t *testing.T) {
 	w.server.Handle(stepping("acme/echo"))
 	ended, interrupted := w.run(thread.Start{}), w.run(thread.Start{Limits: []string{"turns=1"}})
 	w.change("directives/acme/asking.md", asking("acme/echo", "acme/mark"))
-	for _, o := range []Order{{Thread: ended.Thread, Message: "Mark it."}, {Thread: interrupted.Thread, Handoff: true, Message: "Mark it.", Limits: []string{"turns=3"}}} {
+	for _, o := range []Order{{Thread: ended.Thread, Message: "Mark it."},
+		{Thread: interrupted.Thread, Handoff: true, Message: "Mark it.", Limits: []string{"turns=3"}}} {
 		var said string
 		w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
 			all := q.Body["messages"].([]any)
@@ -163,23 +168,27 @@ func TestCapabilities(t *testing.T) {
 		if strings.Contains(said, `said":"note m`) || !strings.Contains(said, "acme/mark") {
 			t.Errorf("%+v: %+v, %v: %s", o, r, r.Error, said)
 		}
-		if record, err := read(w.row(r.Thread).Dir()); err != nil || strings.Contains(fmt.Sprint(record.started.Grants), "acme/mark") {
+		if record, err := read(w.row(r.Thread).Dir()); err != nil ||
+			strings.Contains(fmt.Sprint(record.started.Grants), "acme/mark") {
 			t.Errorf("%+v, %v", record, err)
 		}
 	}
 	// One that begins anew may.
 	w.server.Handle(stepping("acme/mark"))
 	r := w.run(thread.Start{})
-	if record, err := read(w.row(r.Thread).Dir()); err != nil || !r.Success || !strings.Contains(fmt.Sprint(record.started.Grants), "acme/mark") {
+	if record, err := read(w.row(r.Thread).Dir()); err != nil || !r.Success ||
+		!strings.Contains(fmt.Sprint(record.started.Grants), "acme/mark") {
 		t.Errorf("%+v, %v, %v", r, err, r.Error)
 	}
 }
 
-// TestUnsummarised: a thread hands its work over without a summary where none can be made; the new one knows the last turns.
+// TestUnsummarised: a thread hands its work over without a summary where none can be made; the new one knows the last
+// turns.
 func TestUnsummarised(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	for directive, asked := range map[string]bool{"null": false, "'no reference'": false, "acme/missing": false, "rye/agent/threads/thread_summary": true} {
+	for directive, asked := range map[string]bool{"null": false, "'no reference'": false, "acme/missing": false,
+		"rye/agent/threads/thread_summary": true} {
 		w.change("config/coordination.yaml", summedBy(directive))
 		w.server.Handle(stepping("acme/echo"))
 		old := w.run(thread.Start{Limits: []string{"turns=1"}})
@@ -196,7 +205,8 @@ func TestUnsummarised(t *testing.T) {
 		})
 		r, err := w.carry(Order{Thread: old.Thread, Handoff: true, Limits: []string{"turns=3"}})
 		must(t, err)
-		if !r.Success || r.Summarised || summarised != asked || !strings.Contains(begun, "note a") || w.row(old.Thread).Next != r.Thread {
+		if !r.Success || r.Summarised || summarised != asked || !strings.Contains(begun, "note a") ||
+			w.row(old.Thread).Next != r.Thread {
 			t.Errorf("%s: %+v, %v: %v, begun with %s", directive, r, r.Error, summarised, begun)
 		}
 	}
@@ -210,25 +220,29 @@ func TestNotBegun(t *testing.T) {
 	old := w.run(thread.Start{Limits: []string{"turns=1"}})
 	w.Write(".ai/directives/acme/asking.md", asking("acme/echo", "acme/mark")) // which Alice hasn't signed
 	w.open()
-	if r, err := w.carry(Order{Thread: old.Thread, Handoff: true, Limits: []string{"turns=3"}}); r.Result != nil || fault.CodeOf(err) != fault.Unsigned {
+	if r, err := w.carry(Order{Thread: old.Thread, Handoff: true, Limits: []string{"turns=3"}}); r.Result != nil ||
+		fault.CodeOf(err) != fault.Unsigned {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if row := w.row(old.Thread); row.State != roster.Interrupted || len(w.after(old.Thread)) != 0 {
 		t.Errorf("%+v", row)
 	}
 	w.change("directives/acme/asking.md", asking("acme/echo"))
-	if r, err := w.carry(Order{Thread: old.Thread, Handoff: true, Limits: []string{"turns=3"}}); err != nil || !r.Success {
+	if r, err := w.carry(Order{Thread: old.Thread, Handoff: true, Limits: []string{"turns=3"}}); err != nil ||
+		!r.Success {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
-// failing has changes of the books fail from the n-th on until the returned function heals them, which reports whether any has.
+// failing has changes of the books fail from the n-th on until the returned function heals them, which reports whether
+// any has.
 func (w *world) failing(n int) (heal func() bool) {
 	w.t.Helper()
 	hook, healed := journaltest.Full(n)
 	books := filepath.Join(w.Paths().State.Path, "threads")
 	use := func() {
-		rows, money := roster.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
+		rows, money := roster.Open(filepath.Join(books, "registry"), time.Now, hook),
+			ledger.In(filepath.Join(books, "ledger"), hook)
 		w.t.Cleanup(func() { rows.Close(); money.Shut() })
 		w.engine.Hook, w.engine.Roster, w.engine.Ledger = hook, rows, money
 	}
@@ -250,11 +264,13 @@ func (w *world) failing(n int) (heal func() bool) {
 	}
 }
 
-// TestFaults: whichever change of the books or of a record fails while a thread goes on with another's work, either the new one
-// has it and the old one is continued, or the new one hasn't run; and it can be gone on with afterwards, by the old name.
+// TestFaults: whichever change of the books or of a record fails while a thread goes on with another's work, either
+// the new one has it and the old one is continued, or the new one hasn't run; and it can be gone on with afterwards,
+// by the old name.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]Order{"message": {Message: "More."}, "handoff": {Handoff: true, Limits: []string{"turns=3"}}} {
+	for name, o := range map[string]Order{"message": {Message: "More."},
+		"handoff": {Handoff: true, Limits: []string{"turns=3"}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			newWorld(t, map[string]string{"config/coordination.yaml": summedBy("null")}).faults(o)
@@ -294,7 +310,8 @@ func (w *world) faults(o Order) {
 		if len(all) > 1 {
 			t.Fatalf("change %d: %v", n, all)
 		}
-		if ran := asked.Load() > 0; ran && (r.Result == nil || o.Handoff && w.row(o.Thread).State != roster.Continued) {
+		if ran := asked.Load() > 0; ran && (r.Result == nil || o.Handoff &&
+			w.row(o.Thread).State != roster.Continued) {
 			t.Errorf("change %d: %+v, %+v", n, w.row(o.Thread), r)
 		} else if !ran {
 			unrun++
@@ -306,7 +323,8 @@ func (w *world) faults(o Order) {
 	}
 }
 
-// goesOn has a thread whose work was to go on elsewhere go on, by its own id: there is one successor at most that does.
+// goesOn has a thread whose work was to go on elsewhere go on, by its own id: there is one successor at most that
+// does.
 func (w *world) goesOn(n int, o Order, all []*roster.Thread) {
 	w.t.Helper()
 	last, err := w.controller().Last(w.t.Context(), o.Thread)
@@ -329,7 +347,8 @@ func (w *world) goesOn(n int, o Order, all []*roster.Thread) {
 	if state != thread.Completed {
 		w.t.Errorf("change %d, then %+v: %s", n, last, state)
 	}
-	if old := w.row(o.Thread); len(all) == 1 && o.Handoff && old.State != roster.Continued && w.row(all[0].ID).State != roster.Failed {
+	if old := w.row(o.Thread); len(all) == 1 && o.Handoff && old.State != roster.Continued &&
+		w.row(all[0].ID).State != roster.Failed {
 		w.t.Errorf("change %d: %+v, and %+v", n, old, w.row(all[0].ID))
 	}
 }

@@ -36,9 +36,13 @@ var operations = map[string]struct {
 	takes string
 	do    func(context.Context, *call) (any, error)
 }{
-	"wait_threads":      {capability.Load, "thread_ids", wait},
-	"cancel_thread":     {capability.Execute, "thread_id", func(ctx context.Context, c *call) (any, error) { return c.controller.Cancel(ctx, c.row.ID, c.Reason) }},
-	"kill_thread":       {capability.Execute, "thread_id", func(ctx context.Context, c *call) (any, error) { return c.controller.Kill(ctx, c.row.ID, c.Reason) }},
+	"wait_threads": {capability.Load, "thread_ids", wait},
+	"cancel_thread": {capability.Execute, "thread_id", func(ctx context.Context, c *call) (any, error) {
+		return c.controller.Cancel(ctx, c.row.ID, c.Reason)
+	}},
+	"kill_thread": {capability.Execute, "thread_id", func(ctx context.Context, c *call) (any, error) {
+		return c.controller.Kill(ctx, c.row.ID, c.Reason)
+	}},
 	"get_status":        {capability.Load, "thread_id", status},
 	"list_active":       {capability.Load, "", active},
 	"aggregate_results": {capability.Load, "thread_ids", aggregate},
@@ -64,13 +68,14 @@ type Open func() (*thread.Engine, *control.Controller, func(), error)
 
 // Functions returns the function of the tool.
 func Functions(open Open) function.Functions {
-	return function.Functions{"threads": function.Of(nil, func(ctx context.Context, f *function.Call, p Params) (any, error) {
-		v, err := run(ctx, f, p, open)
-		if err != nil {
-			return function.No(ctx, err)
-		}
-		return function.Yes(v)
-	})}
+	return function.Functions{"threads": function.Of(nil,
+		func(ctx context.Context, f *function.Call, p Params) (any, error) {
+			v, err := run(ctx, f, p, open)
+			if err != nil {
+				return function.No(ctx, err)
+			}
+			return function.Yes(v)
+		})}
 }
 
 func run(ctx context.Context, f *function.Call, p Params, open Open) (any, error) {
@@ -80,7 +85,8 @@ func run(ctx context.Context, f *function.Call, p Params, open Open) (any, error
 	}
 	c := &call{Params: p, self: control.SelfOf(ctx)}
 	if c.self == nil && f.Stranger {
-		return nil, fault.New(fault.Denied, "only your own calls and those of threads may act on threads").Try("rye docs operations")
+		return nil, fault.New(fault.Denied, "only your own calls and those of threads may act on threads").
+			Try("rye docs operations")
 	}
 	engine, controller, done, err := open()
 	if err != nil {

@@ -23,7 +23,8 @@ func read(dir string) (*record, error) {
 	r := &record{limits: limits.None()}
 	var requested []any
 	var answered *transcript.Answer
-	ids, done := map[string]string{}, map[string]*transcript.CallResult{} // the model's ids of calls, and what came of these
+	// the model's ids of calls, and what came of these
+	ids, done := map[string]string{}, map[string]*transcript.CallResult{}
 	for e, err := range transcript.Read(dir) {
 		if err != nil {
 			return nil, err
@@ -43,7 +44,8 @@ func read(dir string) (*record, error) {
 			}
 		case transcript.Request:
 			if int(p.Kept) > len(requested) {
-				return nil, fault.New(fault.Integrity, "the transcript of %s keeps %d messages, and has %d", e.Thread, p.Kept, len(requested))
+				return nil, fault.New(fault.Integrity, "the transcript of %s keeps %d messages, and has %d", e.Thread,
+					p.Kept, len(requested))
 			}
 			requested = append(requested[:p.Kept:p.Kept], p.Messages...)
 			answered = nil

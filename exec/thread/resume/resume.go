@@ -2,14 +2,15 @@
 //
 //	resume                   a thread that was interrupted, under its own id
 //	resume with a message    a thread that has ended; the new one knows what was said, and what the user adds
-//	handoff                  a thread that has ended or was interrupted; the new one knows a summary and the last turns
+//	handoff                  a thread that has ended or was interrupted; the new one knows a summary and the last
+//	                         turns
 //
-// A new thread has the old one's directive, inputs, model and parent. It may do at most what the old one could, and has what is
-// left of its limits and its budget, unless the caller raises them. A thread has one such successor at most: the next message goes
-// to that.
+// A new thread has the old one's directive, inputs, model and parent. It may do at most what the old one could, and
+// has what is left of its limits and its budget, unless the caller raises them. A thread has one such successor at
+// most: the next message goes to that.
 //
-// Functions has the function of the tool rye/agent/threads/orchestrator: what a thread does with those below it, and what a
-// person's own tools do with threads.
+// Functions has the function of the tool rye/agent/threads/orchestrator: what a thread does with those below it, and
+// what a person's own tools do with threads.
 package resume
 
 import (
@@ -79,7 +80,8 @@ func Go(ctx context.Context, e *thread.Engine, d *control.Controller, o *Order) 
 		if err != nil {
 			return new(Resumed), err
 		}
-		r, err := e.Resume(ctx, &thread.Resume{Thread: row.ID, Limits: o.Limits, Principal: o.Principal, Approver: o.Approver, Live: o.Live})
+		r, err := e.Resume(ctx, &thread.Resume{Thread: row.ID, Limits: o.Limits, Principal: o.Principal,
+			Approver: o.Approver, Live: o.Live})
 		return &Resumed{Result: r}, err
 	}
 	w := &work{engine: e, order: o}
@@ -120,7 +122,8 @@ func (w *work) find(ctx context.Context, d *control.Controller) error {
 	}
 	w.row = row
 	id, words := row.ID, fault.Quote(row.ID)
-	f := fault.New(fault.Conflict, "the thread %s is %s", id, row.State).On("thread", id).On("state", string(row.State))
+	f := fault.New(fault.Conflict, "the thread %s is %s", id, row.State).On("thread", id).On("state",
+		string(row.State))
 	switch {
 	case row.State.Ended():
 		return nil
@@ -139,11 +142,13 @@ func (w *work) find(ctx context.Context, d *control.Controller) error {
 
 // follows refuses a second thread that goes on with the work of one.
 func follows(next, row *roster.Thread) error {
-	return fault.New(fault.Conflict, "the thread %s goes on with the work of %s", next.ID, row.ID).On("thread", next.ID).Try("rye thread show " + fault.Quote(next.ID))
+	return fault.New(fault.Conflict, "the thread %s goes on with the work of %s", next.ID, row.ID).On("thread",
+		next.ID).Try("rye thread show " + fault.Quote(next.ID))
 }
 
 func (w *work) writer() *control.Writer {
-	return &control.Writer{Kernel: w.engine.Session.Kernel, Program: w.engine.Program, Now: w.engine.Now, Hook: w.engine.Hook}
+	return &control.Writer{Kernel: w.engine.Session.Kernel, Program: w.engine.Program, Now: w.engine.Now,
+		Hook: w.engine.Hook}
 }
 
 // read reads the record of the old thread, which must be intact.
@@ -153,15 +158,18 @@ func (w *work) read(ctx context.Context) error {
 		return err
 	}
 	id, dir := w.row.ID, w.row.Dir()
-	report, err := transcript.Verify(ctx, dir, transcript.Check{Keys: []key.Public{k.Machine.Public()}, Thread: id, Unfinished: !w.row.State.Ended()})
+	report, err := transcript.Verify(ctx, dir, transcript.Check{Keys: []key.Public{k.Machine.Public()}, Thread: id,
+		Unfinished: !w.row.State.Ended()})
 	if errors.Is(err, fs.ErrNotExist) {
-		return fault.New(fault.NotFound, "the thread %s has no transcript", id).From(err).On("thread", id).Try(fault.Command("rye run", w.row.Directive))
+		return fault.New(fault.NotFound, "the thread %s has no transcript", id).From(err).On("thread",
+			id).Try(fault.Command("rye run", w.row.Directive))
 	}
 	if err != nil {
 		return err
 	}
 	if p := report.Problem; p != nil {
-		return fault.New(fault.Integrity, "transcript integrity check failed: %s", p.Reason).On("thread", id).Try("rye thread verify " + fault.Quote(id))
+		return fault.New(fault.Integrity, "transcript integrity check failed: %s", p.Reason).On("thread",
+			id).Try("rye thread verify " + fault.Quote(id))
 	}
 	if w.record, err = read(dir); err != nil {
 		return err
@@ -169,13 +177,17 @@ func (w *work) read(ctx context.Context) error {
 	run := fault.Command("rye run", w.row.Directive)
 	switch {
 	case w.started.Kind != "directive":
-		return fault.New(fault.Validation, "the thread %s is a run of a graph, which no message continues", id).On("thread", id).Try(run)
+		return fault.New(fault.Validation, "the thread %s is a run of a graph, which no message continues",
+			id).On("thread", id).Try(run)
 	case w.started.Model == provider.Replayed:
-		return fault.New(fault.Validation, "the thread %s can't go on: a record answered it, not a model", id).On("thread", id).Try(run)
+		return fault.New(fault.Validation, "the thread %s can't go on: a record answered it, not a model",
+			id).On("thread", id).Try(run)
 	case len(w.messages) == 0:
-		return fault.New(fault.Validation, "the thread %s has no messages: no model was asked", id).On("thread", id).Try(run)
+		return fault.New(fault.Validation, "the thread %s has no messages: no model was asked", id).On("thread",
+			id).Try(run)
 	}
-	w.rest = w.limits.Rest(limits.Usage{Turns: w.used.Turns, Tokens: w.used.InputTokens + w.used.OutputTokens, Elapsed: w.used.Elapsed}, w.used.Spend+w.used.Below, w.row.Spawned)
+	w.rest = w.limits.Rest(limits.Usage{Turns: w.used.Turns, Tokens: w.used.InputTokens + w.used.OutputTokens,
+		Elapsed: w.used.Elapsed}, w.used.Spend+w.used.Below, w.row.Spawned)
 	if err := w.rest.Override(w.order.Limits); err != nil {
 		return err
 	}
@@ -192,7 +204,8 @@ func (w *work) read(ctx context.Context) error {
 	return err
 }
 
-// take makes sure that no other process goes on with the thread. begun is called when the new one is registered, stop in the end.
+// take makes sure that no other process goes on with the thread. begun is called when the new one is registered, stop
+// in the end.
 func (w *work) take(ctx context.Context) (begun func(id string) error, stop func() error, err error) {
 	e, row, done := w.engine, w.row, context.WithoutCancel(ctx)
 	w.foreign = !roster.Owned(ctx, e.Roster, e.Session, row.Parent)
@@ -229,7 +242,8 @@ func (w *work) take(ctx context.Context) (begun func(id string) error, stop func
 			return err
 		}
 		stop = func() error { return left() }
-		if err := e.Ledger.Do(ctx, ledger.Close(row.ID, lease.Epoch, e.Now())); err != nil && fault.CodeOf(err) != fault.NotFound {
+		if err := e.Ledger.Do(ctx, ledger.Close(row.ID, lease.Epoch, e.Now())); err != nil &&
+			fault.CodeOf(err) != fault.NotFound {
 			return nil, nil, errors.Join(err, stop())
 		}
 	}
@@ -255,7 +269,8 @@ func (w *work) summarise(ctx context.Context) {
 		return
 	}
 	bound.Cap(&w.rest)
-	r, err := w.engine.Run(ctx, &thread.Start{Directive: child.Directive, Inputs: params.Values(child.Inputs), Model: child.Model, Principal: w.order.Principal,
+	r, err := w.engine.Run(ctx, &thread.Start{Directive: child.Directive, Inputs: params.Values(child.Inputs),
+		Model: child.Model, Principal: w.order.Principal,
 		After: &plan.After{Under: w.row.Parent, Foreign: w.foreign, Chosen: true, Limits: bound}})
 	if r == nil {
 		return
@@ -279,9 +294,11 @@ func (w *work) run(ctx context.Context, begun func(id string) error) (*thread.Re
 		return nil, err
 	}
 	id := roster.NewID(ref.ID, w.engine.Now())
-	return w.engine.Run(ctx, &thread.Start{Directive: ref, Inputs: params.Values(w.started.Given), Model: w.started.Model,
+	return w.engine.Run(ctx, &thread.Start{Directive: ref, Inputs: params.Values(w.started.Given),
+		Model:     w.started.Model,
 		Principal: w.order.Principal, Approver: w.order.Approver, Live: w.order.Live, ID: id,
-		After: &plan.After{Thread: w.row.ID, Under: w.row.Parent, Foreign: w.foreign, Caps: caps, Limits: w.rest, Messages: w.first},
+		After: &plan.After{Thread: w.row.ID, Under: w.row.Parent, Foreign: w.foreign, Caps: caps, Limits: w.rest,
+			Messages: w.first},
 		Began: func(limits.Set) error { return begun(id) }})
 }
 
@@ -298,6 +315,7 @@ func (w *work) first(ctx context.Context, window int64) ([]any, error) {
 	if w.order.Message != "" {
 		message = w.order.Message
 	}
-	return w.engine.Agents().Continue(ctx, map[string]any{"reason": reason, "summary": w.summary, "messages": w.messages, "message": message,
+	return w.engine.Agents().Continue(ctx, map[string]any{"reason": reason, "summary": w.summary,
+		"messages": w.messages, "message": message,
 		"ceiling": min(room, math.MaxInt32) * provider.PerToken})
 }

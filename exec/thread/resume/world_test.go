@@ -88,7 +88,8 @@ func summedBy(directive string) string {
 func newWorld(t testing.TB, items map[string]string) *world {
 	t.Helper()
 	w := &world{t: t, server: modeltest.New(t)}
-	all := map[string]string{"tools/rye/agent/providers/local.yaml": w.server.Item("local"), "tools/acme/echo.star": tool("read"), "tools/acme/mark.star": tool("write"),
+	all := map[string]string{"tools/rye/agent/providers/local.yaml": w.server.Item("local"),
+		"tools/acme/echo.star": tool("read"), "tools/acme/mark.star": tool("write"),
 		"directives/acme/asking.md": asking("acme/echo")}
 	maps.Copy(all, items)
 	w.Project = projecttest.With(t, "\noverride:\n  - \"tool:rye/agent/**\"\n", all)
@@ -105,7 +106,8 @@ func (w *world) open() {
 	w.t.Helper()
 	self, err := os.Executable()
 	must(w.t, err)
-	s, err := session.Open(w.t.Context(), w.Workspace(workspace.Options{}), session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Host: env.Host{}})
+	s, err := session.Open(w.t.Context(), w.Workspace(workspace.Options{}),
+		session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Host: env.Host{}})
 	must(w.t, err)
 	loops := s.Loops()
 	w.t.Cleanup(func() { loops.Close(); s.Close() })
@@ -163,5 +165,6 @@ func (w *world) after(id string) (all []*roster.Thread) {
 }
 
 func executes(id, item string) provider.ToolCall {
-	return provider.ToolCall{ID: id, Name: "rye_execute", Input: object{"item_type": "tool", "item_id": item, "parameters": object{"text": "note " + id}}}
+	return provider.ToolCall{ID: id, Name: "rye_execute",
+		Input: object{"item_type": "tool", "item_id": item, "parameters": object{"text": "note " + id}}}
 }

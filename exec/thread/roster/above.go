@@ -13,7 +13,8 @@ type Items interface {
 	Owns(ctx context.Context, it *ai.Item) (bool, error)
 }
 
-// Owned reports whether the directives of a thread and of those above it are the user's own. One that is missing is not.
+// Owned reports whether the directives of a thread and of those above it are the user's own. One that is missing is
+// not.
 func Owned(ctx context.Context, r Roster, items Items, thread string) bool {
 	for thread != "" {
 		row, err := Get(ctx, r, thread)

@@ -44,7 +44,8 @@ func TestOwned(t *testing.T) {
 		return row.ID
 	}
 	top := begin("top", "")
-	items := signers{"directive:acme/top": "me", "directive:acme/mine": "me", "directive:acme/theirs": "eve", "directive:acme/bad": "broken"}
+	items := signers{"directive:acme/top": "me", "directive:acme/mine": "me", "directive:acme/theirs": "eve",
+		"directive:acme/bad": "broken"}
 	for name, want := range map[string]bool{"mine": true, "theirs": false, "bad": false, "gone": false} {
 		child := begin(name, top)
 		if got := roster.Owned(t.Context(), r, items, child); got != want {

@@ -20,8 +20,8 @@ type Lease struct {
 	Epoch  int64
 }
 
-// BeginLease makes the directory of a new thread below dir, registers the thread and claims it. A thread that has no place is never
-// registered. A thread with a parent is one of at most spawns children.
+// BeginLease makes the directory of a new thread below dir, registers the thread and claims it. A thread that has no
+// place is never registered. A thread with a parent is one of at most spawns children.
 func BeginLease(ctx context.Context, r Roster, dir string, row *Thread, spawns int64) (*Lease, error) {
 	root := filepath.Dir(filepath.Dir(dir))
 	err := os.MkdirAll(root, 0o700)
@@ -45,7 +45,8 @@ func BeginLease(ctx context.Context, r Roster, dir string, row *Thread, spawns i
 		return nil, err
 	}
 	s, err := ClaimLease(ctx, r, row)
-	if err != nil && fault.CodeOf(err) == fault.Limit { // it never runs: its row would hold up those who wait for it, and prune
+	// it never runs: its row would hold up those who wait for it, and prune
+	if err != nil && fault.CodeOf(err) == fault.Limit {
 		err = errors.Join(err, r.Set(context.WithoutCancel(ctx), row.ID, 0, Failed, ""))
 	}
 	return s, err
@@ -62,7 +63,8 @@ func Reclaim(ctx context.Context, r Roster, row *Thread) (*Lease, error) {
 // ClaimLease takes over a thread whose row was seen.
 func ClaimLease(ctx context.Context, r Roster, row *Thread) (*Lease, error) {
 	host, _ := os.Hostname()
-	claimed, err := r.Claim(ctx, row.ID, row.Epoch, Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host})
+	claimed, err := r.Claim(ctx, row.ID, row.Epoch,
+		Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host})
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +79,8 @@ func (s *Lease) Leave(ctx context.Context, state State, next string) error {
 // Driver is what the transcript has of the claim.
 func (s *Lease) Driver(k *exec.Kernel, program string) transcript.Driver {
 	host, _ := os.Hostname()
-	return transcript.Driver{Epoch: s.Epoch, Host: host, Process: os.Getpid(), Start: proc.Start(os.Getpid()), Program: program, Voucher: k.Voucher}
+	return transcript.Driver{Epoch: s.Epoch, Host: host, Process: os.Getpid(), Start: proc.Start(os.Getpid()),
+		Program: program, Voucher: k.Voucher}
 }
 
 // Guard locks the thread for one write, unless another process has claimed it: see transcript.Options.

@@ -125,7 +125,8 @@ func TestBeginFails(t *testing.T) {
 	}
 }
 
-// TestTaken: once another process has claimed a thread, the one before can neither write to the transcript nor give it a state.
+// TestTaken: once another process has claimed a thread, the one before can neither write to the transcript nor give it
+// a state.
 func TestTaken(t *testing.T) {
 	r := driveOpen(t)
 	s, err := roster.BeginLease(t.Context(), r, threads(t), row(id), 0)

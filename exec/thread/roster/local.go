@@ -100,7 +100,8 @@ func (l *Local) Create(ctx context.Context, t *Thread, spawns int64) error {
 			return nil, err
 		}
 		if parent.Spawned >= spawns {
-			return nil, fault.New(fault.Limit, "the thread has reached a limit: spawns_exceeded (%d of %d)", parent.Spawned, spawns).
+			return nil, fault.New(fault.Limit, "the thread has reached a limit: spawns_exceeded (%d of %d)",
+				parent.Spawned, spawns).
 				On("limit", "spawns_exceeded")
 		}
 		if parent.Spawned < math.MaxInt64 {
@@ -141,7 +142,8 @@ func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Th
 			}
 			return e.Try("rye thread resume " + fault.Quote(id) + " --message TEXT")
 		case t.Epoch != seen:
-			return fault.New(fault.Conflict, "another process has claimed the thread %s", id).On("thread", id).On("epoch", t.Epoch).
+			return fault.New(fault.Conflict, "another process has claimed the thread %s", id).On("thread",
+				id).On("epoch", t.Epoch).
 				Try("rye thread wait " + fault.Quote(id))
 		case t.State == Running && l.alive(t.Driver):
 			return driven(t)
@@ -158,9 +160,11 @@ func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Th
 
 // driven is the error of a thread that another process drives.
 func driven(t *Thread) error {
-	e := fault.New(fault.Conflict, "the thread %s is driven by process %d", t.ID, t.Driver.Process).On("thread", t.ID).On("process", t.Driver.Process)
+	e := fault.New(fault.Conflict, "the thread %s is driven by process %d", t.ID, t.Driver.Process).On("thread",
+		t.ID).On("process", t.Driver.Process)
 	if proc.Stopped(t.Driver.Process) {
-		return e.Because("a signal has stopped this process").Try(fmt.Sprint("kill -CONT ", t.Driver.Process), "rye thread kill "+fault.Quote(t.ID))
+		return e.Because("a signal has stopped this process").Try(fmt.Sprint("kill -CONT ", t.Driver.Process),
+			"rye thread kill "+fault.Quote(t.ID))
 	}
 	return e.Try("rye thread wait " + fault.Quote(t.ID))
 }
@@ -190,7 +194,8 @@ func (l *Local) room(all *rows, t *Thread) error {
 		used, most int64
 	}{{"children_exceeded", children, parent.Most.Children}, {"threads_exceeded", total, root.Most.Total}} {
 		if is.most > 0 && is.used >= is.most {
-			return fault.New(fault.Limit, "as many threads run as config:resilience allows: %s (%d of %d)", is.code, is.used, is.most).
+			return fault.New(fault.Limit, "as many threads run as config:resilience allows: %s (%d of %d)", is.code,
+				is.used, is.most).
 				On("limit", is.code).On("current", is.used).On("max", is.most).Try("rye thread list --state running")
 		}
 	}
@@ -236,7 +241,8 @@ func (l *Local) Ask(ctx context.Context, id string, q Request) (*Thread, error) 
 	}
 	return l.change(ctx, id, "ask", func(_ *rows, t *Thread) error {
 		if t.State.Ended() {
-			return fault.New(fault.Conflict, "the thread %s has ended: %s", id, t.State).On("thread", id).On("state", string(t.State)).Permanent()
+			return fault.New(fault.Conflict, "the thread %s has ended: %s", id, t.State).On("thread", id).On("state",
+				string(t.State)).Permanent()
 		}
 		if t.Asked.For == "" || q.For == Kill && t.Asked.For != Kill {
 			q.Time = l.Now().UTC().Round(0)
@@ -278,7 +284,8 @@ func (l *Local) Changed(ctx context.Context, mark string) (string, error) {
 }
 
 func outdated(t *Thread) error {
-	return fault.New(fault.Conflict, "another process drives the thread %s now", t.ID).On("thread", t.ID).On("epoch", t.Epoch).
+	return fault.New(fault.Conflict, "another process drives the thread %s now", t.ID).On("thread", t.ID).On("epoch",
+		t.Epoch).
 		Try("rye thread wait " + fault.Quote(t.ID)).Permanent()
 }
 
@@ -344,7 +351,9 @@ func (l *Local) Threads(ctx context.Context, f Filter) (all []*Thread, err error
 		t.Alive = l.alive(t.Driver)
 		t.Dead = t.State == Running && !t.Alive
 	}
-	slices.SortFunc(all, func(a, b *Thread) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(all, func(a, b *Thread) int {
+		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID))
+	})
 	return all, err
 }
 

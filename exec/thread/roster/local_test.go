@@ -91,7 +91,8 @@ func TestDamage(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "registry")
 		l := open(t, path)
-		row := &roster.Thread{ID: "x", Kind: "directive", Directive: "directive:a", Project: roster.Project{Root: t.TempDir()}, Created: noon}
+		row := &roster.Thread{ID: "x", Kind: "directive", Directive: "directive:a",
+			Project: roster.Project{Root: t.TempDir()}, Created: noon}
 		must(t, os.MkdirAll(row.Dir(), 0o700))
 		must(t, l.Create(t.Context(), row, 0))
 		_, err := l.Claim(t.Context(), "x", 0, roster.Driver{Process: 1})

@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Pruned is what remains of a thread whose directory was removed on purpose. The row that has it commits the removal: files of
-// the thread that are still there belong to no thread.
+// Pruned is what remains of a thread whose directory was removed on purpose. The row that has it commits the removal:
+// files of the thread that are still there belong to no thread.
 type Pruned struct {
 	At     time.Time  `json:"at"`
 	Lines  int64      `json:"lines,omitzero"` // of the transcript
@@ -39,8 +39,10 @@ const MaxUses = 128
 // Gone returns the error for who needs the directory of a thread that was pruned or is lost, nil if it is there.
 func (t *Thread) Gone() error {
 	if p := t.Pruned; p != nil {
-		f := fault.New(fault.NotFound, "the thread %s was pruned on %s", t.ID, p.At.Format(time.DateOnly)).On("thread", t.ID).On("reason", "pruned")
-		return f.Because("its transcript was removed; state, cost and the last signed digest remain").Try("rye thread show " + fault.Quote(t.ID))
+		f := fault.New(fault.NotFound, "the thread %s was pruned on %s", t.ID, p.At.Format(time.DateOnly)).On("thread",
+			t.ID).On("reason", "pruned")
+		return f.Because("its transcript was removed; state, cost and the last signed digest remain").
+			Try("rye thread show " + fault.Quote(t.ID))
 	}
 	if t.Lost {
 		return t.lost()
@@ -50,12 +52,13 @@ func (t *Thread) Gone() error {
 
 // lost is the error for a thread whose directory is missing.
 func (t *Thread) lost() *fault.Error {
-	return fault.New(fault.NotFound, "the thread %s is lost: its directory %q is missing", t.ID, t.Dir()).On("thread", t.ID).
+	return fault.New(fault.NotFound, "the thread %s is lost: its directory %q is missing", t.ID, t.Dir()).On("thread",
+		t.ID).
 		Because("it can be put back from a backup").Try(fault.Command("rye run", t.Directive))
 }
 
-// Related returns the groups of threads that need each other's records: a thread, those that it started, and those that go on
-// with its work.
+// Related returns the groups of threads that need each other's records: a thread, those that it started, and those
+// that go on with its work.
 func Related(rows []*Thread) (groups [][]*Thread) {
 	root := map[string]string{}
 	var find func(string) string
@@ -112,10 +115,12 @@ func (l *Local) Prune(ctx context.Context, threads map[string]Pruned) error {
 					continue
 				}
 				if b := Blocks(group); b != nil {
-					return nil, fault.New(fault.Conflict, "the thread %s can't be pruned: %s is %s", t.ID, b.ID, b.State).On("thread", b.ID)
+					return nil, fault.New(fault.Conflict, "the thread %s can't be pruned: %s is %s", t.ID, b.ID,
+						b.State).On("thread", b.ID)
 				}
 				if len(p.Uses) > MaxUses {
-					return nil, fault.New(fault.Validation, "the thread %s has used more than %d models a day", t.ID, MaxUses)
+					return nil, fault.New(fault.Validation, "the thread %s has used more than %d models a day", t.ID,
+						MaxUses)
 				}
 				row := *t
 				row.Pruned = &p

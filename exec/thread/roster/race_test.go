@@ -36,7 +36,8 @@ func (r racer) run(hook journal.Hook) (string, error) {
 		err = l.Create(context.Background(), row, r.Spawns)
 	}
 	if err == nil {
-		_, err = l.Claim(context.Background(), r.Child, 0, roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
+		_, err = l.Claim(context.Background(), r.Child, 0,
+			roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
 	}
 	if err == nil {
 		return "runs", nil
@@ -48,7 +49,8 @@ func (r racer) run(hook journal.Hook) (string, error) {
 // child makes the directory of a thread, and returns its row.
 func child(root, id, parent string) (*roster.Thread, error) {
 	at, err := roster.ProjectAt(root)
-	t := &roster.Thread{ID: id, Kind: "directive", Directive: "directive:acme/x", Project: at, Parent: parent, Created: time.Now().UTC().Round(0)}
+	t := &roster.Thread{ID: id, Kind: "directive", Directive: "directive:acme/x", Project: at, Parent: parent,
+		Created: time.Now().UTC().Round(0)}
 	if err == nil {
 		err = os.MkdirAll(t.Dir(), 0o700)
 	}
@@ -87,8 +89,8 @@ func parents(t *testing.T, path, root string, most roster.Most) *roster.Local {
 	return l
 }
 
-// TestProcesses: of many processes that begin children of one thread at once, as many begin as it may have in all, and as many run as
-// it may have at once, whatever their order.
+// TestProcesses: of many processes that begin children of one thread at once, as many begin as it may have in all, and
+// as many run as it may have at once, whatever their order.
 func TestProcesses(t *testing.T) {
 	for name, c := range map[string]struct {
 		most   roster.Most
@@ -106,7 +108,8 @@ func TestProcesses(t *testing.T) {
 			l := parents(t, path, root, c.most)
 			var says []func() string
 			for i := range 24 {
-				say, end := racer{Path: path, Root: root, Child: fmt.Sprint("c", i), Parent: "top", Spawns: c.spawns}.start(t, 0)
+				say, end := racer{Path: path, Root: root, Child: fmt.Sprint("c", i), Parent: "top",
+					Spawns: c.spawns}.start(t, 0)
 				defer end()
 				says = append(says, say)
 			}
@@ -125,15 +128,16 @@ func TestProcesses(t *testing.T) {
 					running++
 				}
 			}
-			if top, err := roster.Get(t.Context(), l, "top"); err != nil || running != c.runs || int(top.Spawned) > min(24, int(c.spawns)) || len(rows)-1 != int(top.Spawned) {
+			if top, err := roster.Get(t.Context(), l, "top"); err != nil || running != c.runs ||
+				int(top.Spawned) > min(24, int(c.spawns)) || len(rows)-1 != int(top.Spawned) {
 				t.Errorf("%d run, %d rows, %+v, %v", running, len(rows), top, err)
 			}
 		})
 	}
 }
 
-// TestKilledWriting kills a process before each change that it makes to the roster: what it was told is done stays, the next
-// process goes on, and its thread is taken over.
+// TestKilledWriting kills a process before each change that it makes to the roster: what it was told is done stays,
+// the next process goes on, and its thread is taken over.
 func TestKilledWriting(t *testing.T) {
 	for n := 1; ; n++ {
 		root, path := t.TempDir(), filepath.Join(t.TempDir(), "registry")
@@ -155,7 +159,8 @@ func TestKilledWriting(t *testing.T) {
 			must(t, err)
 			must(t, l.Create(t.Context(), row, 3))
 		}
-		_, err = l.Claim(t.Context(), "c", row.Epoch, roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
+		_, err = l.Claim(t.Context(), "c", row.Epoch,
+			roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
 		must(t, err)
 		if said == "runs\n" {
 			if n < 4 {

@@ -8,26 +8,26 @@
 //	interrupted  a limit, the budget, a signal or the death of its process stopped it; it can be resumed
 //	completed, error, cancelled, killed, continued    it has ended
 //
-// A thread whose directory is gone is lost, whatever its row says, unless the row says that it was pruned: then the row has what
-// remains of it.
+// A thread whose directory is gone is lost, whatever its row says, unless the row says that it was pruned: then the
+// row has what remains of it.
 //
 // # Requests
 //
-// Any process of the user may ask a thread to end: Ask writes that into its row, and the process that drives the thread sees it
-// there. It cancels the thread at the next safe point, or, asked to kill it, ends what it runs at once. A request is never taken
-// back: a thread that was asked to end and is resumed ends.
+// Any process of the user may ask a thread to end: Ask writes that into its row, and the process that drives the
+// thread sees it there. It cancels the thread at the next safe point, or, asked to kill it, ends what it runs at once.
+// A request is never taken back: a thread that was asked to end and is resumed ends.
 //
 // # Epochs
 //
-// The process that drives a thread has claimed it: it holds a Lease, with the epoch of that claim, a number that rises by one
-// with each. A claim says which
-// epoch it has seen, and fails with CONFLICT if another claim was faster, or if the process that drives the thread still runs.
-// Each later write to roster, ledger and transcript names the epoch and fails with CONFLICT if there is a higher one.
+// The process that drives a thread has claimed it: it holds a Lease, with the epoch of that claim, a number that rises
+// by one with each. A claim says which epoch it has seen, and fails with CONFLICT if another claim was faster, or if
+// the process that drives the thread still runs. Each later write to roster, ledger and transcript names the epoch and
+// fails with CONFLICT if there is a higher one.
 //
 // # The local roster
 //
-// One book (journal.Book) for all projects of a user, the file threads/registry of the state directory. A record is the whole
-// row of a thread, and "op" for people; the last one counts:
+// One book (journal.Book) for all projects of a user, the file threads/registry of the state directory. A record is
+// the whole row of a thread, and "op" for people; the last one counts:
 //
 //	{"op":"claim","thread":{"id":"acme/plan-1795000000-a2b3c","kind":"directive","directive":"directive:acme/plan",
 //	 "project":{"root":"/home/ann/site","device":66306,"inode":5242},"state":"running","epoch":1,
@@ -144,11 +144,12 @@ type Filter struct {
 
 // A Roster is safe for many goroutines and processes. Returned rows are the caller's.
 type Roster interface {
-	// Create adds a row with State Created and Epoch 0. A thread that is there already is CONFLICT. With a parent it counts as
-	// one of at most spawns children of that; one more is LIMIT_EXCEEDED.
+	// Create adds a row with State Created and Epoch 0. A thread that is there already is CONFLICT. With a parent it
+	// counts as one of at most spawns children of that; one more is LIMIT_EXCEEDED.
 	Create(ctx context.Context, t *Thread, spawns int64) error
-	// Claim makes a process the driver of a thread that hasn't ended, whose epoch the caller has seen, and returns the row. If as
-	// many threads run as those above it allow, it is LIMIT_EXCEEDED. One that goes on for another takes its place.
+	// Claim makes a process the driver of a thread that hasn't ended, whose epoch the caller has seen, and returns the
+	// row. If as many threads run as those above it allow, it is LIMIT_EXCEEDED. One that goes on for another takes
+	// its place.
 	Claim(ctx context.Context, id string, seen int64, d Driver) (*Thread, error)
 	// Set changes the state of a thread in the name of its driver, and its successor unless next is "".
 	Set(ctx context.Context, id string, epoch int64, s State, next string) error
@@ -156,11 +157,11 @@ type Roster interface {
 	Hold(ctx context.Context, id string, epoch int64) (release func(), err error)
 	// Ask asks a thread that hasn't ended to end, and returns its row. Asked for both, it is killed.
 	Ask(ctx context.Context, id string, q Request) (*Thread, error)
-	// Changed returns when rows may have changed since the mark that it returned last, "" for none yet, but at the latest after a
-	// second, and the next mark.
+	// Changed returns when rows may have changed since the mark that it returned last, "" for none yet, but at the
+	// latest after a second, and the next mark.
 	Changed(ctx context.Context, mark string) (next string, err error)
-	// Prune gives threads that have ended what remains of them, all or none. A thread can't be pruned as long as one that it is
-	// related to hasn't ended (CONFLICT). Threads that are pruned already, or unknown, are passed over.
+	// Prune gives threads that have ended what remains of them, all or none. A thread can't be pruned as long as one
+	// that it is related to hasn't ended (CONFLICT). Threads that are pruned already, or unknown, are passed over.
 	Prune(ctx context.Context, threads map[string]Pruned) error
 	// Threads lists rows, the newest first.
 	Threads(ctx context.Context, f Filter) ([]*Thread, error)

@@ -65,8 +65,8 @@ func RequestOf(err error) *Requested {
 	return q
 }
 
-// Watch looks until End. At the request to kill it, and when another process has claimed it, it ends what the thread does by
-// cancel, with a *Requested or CONFLICT; at that to cancel it, it only says so.
+// Watch looks until End. At the request to kill it, and when another process has claimed it, it ends what the thread
+// does by cancel, with a *Requested or CONFLICT; at that to cancel it, it only says so.
 func (s *Lease) Watch(ctx context.Context, cancel context.CancelCauseFunc) *Watch {
 	w := &Watch{cancel: cancel}
 	w.soft, w.ask = context.WithCancelCause(ctx)
@@ -98,7 +98,8 @@ func (w *Watch) look(ctx context.Context, s *Lease) {
 // see takes what a row says, and reports whether there is nothing more to look for.
 func (w *Watch) see(s *Lease, row *Thread) (over bool) {
 	if row.Epoch != s.Epoch {
-		w.cancel(fault.New(fault.Conflict, "another process drives the thread %s now", s.ID).On("thread", s.ID).On("epoch", row.Epoch).
+		w.cancel(fault.New(fault.Conflict, "another process drives the thread %s now", s.ID).On("thread",
+			s.ID).On("epoch", row.Epoch).
 			Try("rye thread wait " + fault.Quote(s.ID)).Permanent())
 		return true
 	}
@@ -131,7 +132,8 @@ func (w *Watch) Asked() *Requested {
 	return RequestOf(context.Cause(w.soft))
 }
 
-// Soft returns a context that ends with ctx, and when the thread is asked to end: for waits that need not be waited out.
+// Soft returns a context that ends with ctx, and when the thread is asked to end: for waits that need not be waited
+// out.
 func (w *Watch) Soft(ctx context.Context) (context.Context, context.CancelFunc) {
 	if w == nil {
 		return ctx, func() {}
@@ -150,8 +152,8 @@ func (w *Watch) End() {
 	}
 }
 
-// Pass asks the children of the thread that haven't ended for what it was asked: they may run in other processes. With outlive they
-// go on when it is cancelled.
+// Pass asks the children of the thread that haven't ended for what it was asked: they may run in other processes. With
+// outlive they go on when it is cancelled.
 func (s *Lease) Pass(ctx context.Context, q *Requested, outlive bool) error {
 	if outlive && q.For == Cancel {
 		return nil
@@ -161,7 +163,8 @@ func (s *Lease) Pass(ctx context.Context, q *Requested, outlive bool) error {
 		if row.Parent != s.ID {
 			continue
 		}
-		if _, err := s.Roster.Ask(ctx, row.ID, Request{For: q.For, Reason: q.Reason}); err != nil && fault.CodeOf(err) != fault.Conflict {
+		if _, err := s.Roster.Ask(ctx, row.ID, Request{For: q.For, Reason: q.Reason}); err != nil &&
+			fault.CodeOf(err) != fault.Conflict {
 			return err
 		}
 	}

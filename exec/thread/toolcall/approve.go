@@ -45,8 +45,8 @@ type answerKey struct {
 	ref    model.Ref
 }
 
-// NewApprover returns an Approver. Calls of tools that a glob in allow covers are approved. ask is nil if there is no one to ask, and
-// sign if nothing may be signed.
+// NewApprover returns an Approver. Calls of tools that a glob in allow covers are approved. ask is nil if there is no
+// one to ask, and sign if nothing may be signed.
 func NewApprover(allow []string, ask Ask, sign Sign) (*Approver, error) {
 	allowed, err := Globs("--allow", allow)
 	return &Approver{ask: ask, sign: sign, allowed: allowed, approved: map[answerKey]cas.Digest{}}, err
@@ -73,7 +73,8 @@ func (a *Approver) CanSign() bool { return a != nil && a.sign != nil }
 // Sign has an item signed.
 func (a *Approver) Sign(ctx context.Context, thread string, ref model.Ref) (map[string]any, error) {
 	if !a.CanSign() {
-		return nil, fault.New(fault.Approval, "%q needs an approval to be signed: this run has no --allow-sign", ref).On("ref", ref.String())
+		return nil, fault.New(fault.Approval, "%q needs an approval to be signed: this run has no --allow-sign",
+			ref).On("ref", ref.String())
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,7 +110,8 @@ func (a *Approver) approve(ctx context.Context, thread, call string, q *consent.
 	return nil, fault.New(fault.Approval, "the user didn't approve %q", q.Ref).On("ref", q.Ref.String())
 }
 
-// at is the controller for the calls of a thread. The thread doesn't wait there: it stops, and goes on with the answer.
+// at is the controller for the calls of a thread. The thread doesn't wait there: it stops, and goes on with the
+// answer.
 func (a *Approver) at(thread string) *approval.Controller {
 	d := *a.controller
 	d.Door, d.Thread, d.NoWait, d.Command = approval.Thread, thread, true, fault.Command("rye thread resume", thread)
@@ -154,7 +156,8 @@ func (a *Approver) Unmade(ctx context.Context, thread, call string, ref model.Re
 	}
 	all, err := approval.List(ctx, a.controller.Approvals, approval.Filter{Thread: thread})
 	return slices.ContainsFunc(all, func(r *approval.Request) bool {
-		return r.Call == call && r.Ref == ref.String() && !slices.Contains([]approval.State{approval.Executing, approval.Done, approval.Unknown}, r.State)
+		return r.Call == call && r.Ref == ref.String() &&
+			!slices.Contains([]approval.State{approval.Executing, approval.Done, approval.Unknown}, r.State)
 	}), err
 }
 
@@ -175,7 +178,8 @@ type Flow struct {
 	tags  []string
 }
 
-// Door is how the policies see the next call of a thread, which follows a directive. The thread's record calls it call.
+// Door is how the policies see the next call of a thread, which follows a directive. The thread's record calls it
+// call.
 func (f *Flow) Door(a *Approver, thread, call, directive string) *consent.Door {
 	f.mu.Lock()
 	defer f.mu.Unlock()

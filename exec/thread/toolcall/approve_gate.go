@@ -17,11 +17,14 @@ const (
 	Expired = "expired"
 )
 
-// Gate has a person answer what a gate of a graph asks. Nothing answers it beforehand: each visit of a gate is a call of its own.
-func (a *Approver) Gate(ctx context.Context, thread, call string, graph *ai.Item, text, principal string, span time.Duration) (answer string, err error) {
+// Gate has a person answer what a gate of a graph asks. Nothing answers it beforehand: each visit of a gate is a call
+// of its own.
+func (a *Approver) Gate(ctx context.Context, thread, call string, graph *ai.Item, text, principal string,
+	span time.Duration) (answer string, err error) {
 	ref := graph.Ref.String()
 	if a == nil || a.controller == nil {
-		return "", fault.New(fault.Approval, "%q asks, and nothing can answer: %s", ref, text).On("ref", ref).Try("rye docs approvals")
+		return "", fault.New(fault.Approval, "%q asks, and nothing can answer: %s", ref, text).On("ref",
+			ref).Try("rye docs approvals")
 	}
 	d := a.at(thread)
 	if a.ask != nil {
@@ -31,7 +34,8 @@ func (a *Approver) Gate(ctx context.Context, thread, call string, graph *ai.Item
 			if ctx.Err() != nil { // it was answered while another question was asked
 				return approval.Answer{}, context.Cause(ctx)
 			}
-			reply, err := a.ask(ctx, &consent.Question{Ref: graph.Ref, Digest: graph.Raw, Text: text, Principal: principal})
+			reply, err := a.ask(ctx, &consent.Question{Ref: graph.Ref, Digest: graph.Raw, Text: text,
+				Principal: principal})
 			return approval.Answer{Yes: reply != No, By: principal, Through: "terminal"}, err
 		}
 	}

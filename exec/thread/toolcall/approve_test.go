@@ -37,7 +37,8 @@ func must(t testing.TB, err error) {
 }
 
 func question() *consent.Question {
-	return &consent.Question{Ref: pay, Digest: cas.Sum([]byte("pay")), Risk: "money", Given: map[string]any{"amount": 120.0}, Principal: "ann", Expires: time.Hour}
+	return &consent.Question{Ref: pay, Digest: cas.Sum([]byte("pay")), Risk: "money",
+		Given: map[string]any{"amount": 120.0}, Principal: "ann", Expires: time.Hour}
 }
 
 // A trail is where the steps of requests are written.
@@ -65,7 +66,8 @@ func newWorldAt(t testing.TB, state string) *world {
 	return w
 }
 
-func (w *world) Make(ctx context.Context, r *approval.Request, params []byte, same func(*approval.Request) bool) (*approval.Request, error) {
+func (w *world) Make(ctx context.Context, r *approval.Request, params []byte,
+	same func(*approval.Request) bool) (*approval.Request, error) {
 	r, err := w.Local.Make(ctx, r, params, same)
 	w.made()
 	return r, err
@@ -110,7 +112,8 @@ func replies(asked *int, all ...toolcall.Reply) toolcall.Ask {
 	}
 }
 
-func approves(ctx context.Context, a *toolcall.Approver, thread, call string, q *consent.Question) (*consent.Approval, error) {
+func approves(ctx context.Context, a *toolcall.Approver, thread, call string, q *consent.Question) (*consent.Approval,
+	error) {
 	return new(toolcall.Flow).Door(a, thread, call, "directive:acme/plan").Approve(ctx, q)
 }
 
@@ -135,7 +138,8 @@ func TestNothing(t *testing.T) {
 		}
 		_, err = a.Gate(t.Context(), thread, "c1", graph, "Deploy?", "ann", time.Hour)
 		refused(t, name, fault.Approval, err)
-		if e := fault.Of(err); !strings.Contains(e.Text, "Deploy?") || e.Details["ref"] != "tool:acme/flow" || !slices.Equal(e.Hint, []string{"rye docs approvals"}) {
+		if e := fault.Of(err); !strings.Contains(e.Text, "Deploy?") || e.Details["ref"] != "tool:acme/flow" ||
+			!slices.Equal(e.Hint, []string{"rye docs approvals"}) {
 			t.Errorf("%s: %v, %v, %q", name, e, e.Details, e.Hint)
 		}
 		_, err = a.Sign(t.Context(), thread, pay)
@@ -151,12 +155,14 @@ func TestNothing(t *testing.T) {
 		}
 	}
 	_, err = toolcall.Globs("--allow", []string{"tool:acme/*", "tool:a b"})
-	if refused(t, "a bad glob", fault.Validation, err); !strings.HasPrefix(err.Error(), "--allow: ") || fault.Of(err).Details["ref"] != "tool:a b" {
+	if refused(t, "a bad glob", fault.Validation, err); !strings.HasPrefix(err.Error(), "--allow: ") ||
+		fault.Of(err).Details["ref"] != "tool:a b" {
 		t.Errorf("%v, %v", err, fault.Of(err).Details)
 	}
 }
 
-// TestSeparate: neither --allow nor who asks approves what another person has to; and what --allow covers asks no one else.
+// TestSeparate: neither --allow nor who asks approves what another person has to; and what --allow covers asks no one
+// else.
 func TestSeparate(t *testing.T) {
 	w, asked := newWorld(t), 0
 	ask := replies(&asked, toolcall.ThisThread)
@@ -164,7 +170,8 @@ func TestSeparate(t *testing.T) {
 	must(t, err)
 	q := question()
 	q.Separate = true
-	for name, a := range map[string]*toolcall.Approver{"terminal": alone, "controller": w.approver(t, ask, "tool:acme/pay")} {
+	for name, a := range map[string]*toolcall.Approver{"terminal": alone,
+		"controller": w.approver(t, ask, "tool:acme/pay")} {
 		got, err := approves(t.Context(), a, thread, "c1", question())
 		must(t, err)
 		if got.By != "--allow" || got.Take != nil {
@@ -186,8 +193,8 @@ func TestSeparate(t *testing.T) {
 	}
 }
 
-// TestThisThread: an answer for the thread counts for its calls of the same file of the tool, and of calls that ask at the same
-// time one question is put.
+// TestThisThread: an answer for the thread counts for its calls of the same file of the tool, and of calls that ask at
+// the same time one question is put.
 func TestThisThread(t *testing.T) {
 	w, asked := newWorld(t), 0
 	a := w.approver(t, replies(&asked, toolcall.ThisThread, toolcall.No, toolcall.Once))
@@ -196,7 +203,8 @@ func TestThisThread(t *testing.T) {
 	w.made = func() { begun.Done(); begun.Wait() }
 	for _, call := range []string{"c1", "c2"} {
 		ended.Go(func() {
-			if got, err := approves(context.Background(), a, thread, call, question()); err != nil || !strings.HasPrefix(got.By, "ann (") || got.Take == nil {
+			if got, err := approves(context.Background(), a, thread, call, question()); err != nil ||
+				!strings.HasPrefix(got.By, "ann (") || got.Take == nil {
 				t.Errorf("%s: %+v, %v", call, got, err)
 			}
 		})
@@ -242,11 +250,14 @@ func TestFaults(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.log.err = broken
-	if got, err := approves(t.Context(), w.approver(t, once), thread, "c1", question()); !errors.Is(err, broken) || asked != 0 {
+	if got, err := approves(t.Context(), w.approver(t, once), thread, "c1", question()); !errors.Is(err, broken) ||
+		asked != 0 {
 		t.Errorf("no audit log: %+v, %v, asked %d times", got, err, asked)
 	}
 	w.log.err = nil
-	leaves := w.approver(t, func(context.Context, *consent.Question) (toolcall.Reply, error) { return toolcall.ThisThread, broken })
+	leaves := w.approver(t, func(context.Context, *consent.Question) (toolcall.Reply, error) {
+		return toolcall.ThisThread, broken
+	})
 	for range 2 { // nothing is remembered
 		if got, err := approves(t.Context(), leaves, thread, "c1", question()); !errors.Is(err, broken) {
 			t.Errorf("a terminal that is gone: %+v, %v", got, err)
@@ -272,7 +283,8 @@ func TestGate(t *testing.T) {
 		}
 		return say(ctx, q)
 	}, "tool:acme/*")
-	for _, c := range []struct{ call, want string }{{"c1", toolcall.Pass}, {"c1", toolcall.Pass}, {"c2", toolcall.Refuse}, {"c2", toolcall.Refuse}} {
+	for _, c := range []struct{ call, want string }{{"c1", toolcall.Pass}, {"c1", toolcall.Pass},
+		{"c2", toolcall.Refuse}, {"c2", toolcall.Refuse}} {
 		if got, err := gate(a, c.call); got != c.want || err != nil {
 			t.Errorf("%s: %q, %v; want %q", c.call, got, err, c.want)
 		}
@@ -287,7 +299,8 @@ func TestGate(t *testing.T) {
 	}{"c3": {approval.Approved, toolcall.Pass}, "c4": {approval.Denied, toolcall.Refuse}} {
 		_, err := gate(away, call)
 		id := w.answers(t, c.to)
-		if e := fault.Of(err); !errors.Is(err, approval.ErrWaits) || !slices.Equal(e.Hint[:2], []string{"rye approve " + id, "rye thread resume " + thread}) {
+		if e := fault.Of(err); !errors.Is(err, approval.ErrWaits) ||
+			!slices.Equal(e.Hint[:2], []string{"rye approve " + id, "rye thread resume " + thread}) {
 			t.Errorf("%v, %q", err, e.Hint)
 		}
 		if got, err := gate(away, call); got != c.want || err != nil {
@@ -302,7 +315,8 @@ func TestGate(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	w.made = stop // while another question is asked
-	if got, err := a.Gate(ctx, thread, "c6", graph, "Deploy?", "ann", time.Minute); !errors.Is(err, context.Canceled) || asked != 2 {
+	if got, err := a.Gate(ctx, thread, "c6", graph, "Deploy?", "ann", time.Minute); !errors.Is(err,
+		context.Canceled) || asked != 2 {
 		t.Errorf("a run that was cancelled: %q, %v, asked %d times", got, err, asked)
 	}
 }
@@ -324,7 +338,8 @@ func TestUnmade(t *testing.T) {
 	for _, other := range []struct {
 		thread, call string
 		ref          model.Ref
-	}{{thread, "c2", pay}, {"acme/other-1795000000-a2b3c", "c1", pay}, {thread, "c1", model.Ref{Kind: "tool", ID: "acme/refund"}}} {
+	}{{thread, "c2", pay}, {"acme/other-1795000000-a2b3c", "c1", pay},
+		{thread, "c1", model.Ref{Kind: "tool", ID: "acme/refund"}}} {
 		if got, err := a.Unmade(t.Context(), other.thread, other.call, other.ref); got || err != nil {
 			t.Errorf("%v: %t, %v", other, got, err)
 		}
@@ -335,7 +350,8 @@ func TestUnmade(t *testing.T) {
 	must(t, <-waited)
 	is(true)
 	me := approval.Self()
-	for _, s := range []approval.Step{{To: approval.Executing, Driver: me, Execution: "x1"}, {To: approval.Done, Driver: me}} {
+	for _, s := range []approval.Step{{To: approval.Executing, Driver: me, Execution: "x1"},
+		{To: approval.Done, Driver: me}} {
 		_, err := w.Do(t.Context(), id, s)
 		must(t, err)
 		is(false)
@@ -344,10 +360,12 @@ func TestUnmade(t *testing.T) {
 	refused(t, "made already", fault.Conflict, err)
 
 	refused(t, "no request", fault.Timeout, a.Await(t.Context(), fault.New(fault.Timeout, "too slow")))
-	refused(t, "no such request", fault.NotFound, a.Await(t.Context(), fault.New(fault.Approval, "x").On("request", approval.NewID())))
+	refused(t, "no such request", fault.NotFound,
+		a.Await(t.Context(), fault.New(fault.Approval, "x").On("request", approval.NewID())))
 	must(t, w.Close())
 	must(t, os.WriteFile(filepath.Join(w.state, "approvals", "requests"), []byte("no journal\n"), 0o600))
-	if unmade, err := newWorldAt(t, w.state).approver(t, nil).Unmade(t.Context(), thread, "c1", pay); unmade || err == nil {
+	if unmade, err := newWorldAt(t, w.state).approver(t, nil).Unmade(t.Context(), thread, "c1", pay); unmade ||
+		err == nil {
 		t.Errorf("a journal that is damaged: %t, %v", unmade, err)
 	}
 }
@@ -355,12 +373,13 @@ func TestUnmade(t *testing.T) {
 // TestSign: what may be signed is up to who starts the run.
 func TestSign(t *testing.T) {
 	broken := errors.New("broken")
-	a, err := toolcall.NewApprover(nil, nil, func(_ context.Context, from string, ref model.Ref) (map[string]any, error) {
-		if from != thread {
-			return nil, broken
-		}
-		return map[string]any{"ref": ref.String()}, nil
-	})
+	a, err := toolcall.NewApprover(nil, nil,
+		func(_ context.Context, from string, ref model.Ref) (map[string]any, error) {
+			if from != thread {
+				return nil, broken
+			}
+			return map[string]any{"ref": ref.String()}, nil
+		})
 	must(t, err)
 	if got, err := a.Sign(t.Context(), thread, pay); !a.CanSign() || err != nil || got["ref"] != "tool:acme/pay" {
 		t.Errorf("%v, %v", got, err)
@@ -382,7 +401,9 @@ func TestFlow(t *testing.T) {
 	}
 	f.Add(refund, []string{"late"})
 	got := door.Flow
-	if door.Thread != thread || got.Directive != "directive:acme/plan" || !slices.Equal(got.Tools, []string{"tool:acme/pay"}) || !slices.Equal(got.Tags, []string{"money", "danger", "slow"}) {
+	if door.Thread != thread || got.Directive != "directive:acme/plan" ||
+		!slices.Equal(got.Tools, []string{"tool:acme/pay"}) ||
+		!slices.Equal(got.Tags, []string{"money", "danger", "slow"}) {
 		t.Errorf("%+v", door)
 	}
 }

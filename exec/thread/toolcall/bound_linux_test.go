@@ -61,8 +61,8 @@ func bounded(what string) {
 	os.Exit(0)
 }
 
-// TestStartWithoutFiles: a process that has too few files left to make the log, the pipes or the process of a thread says so, and
-// leaves no directory behind.
+// TestStartWithoutFiles: a process that has too few files left to make the log, the pipes or the process of a thread
+// says so, and leaves no directory behind.
 func TestStartWithoutFiles(t *testing.T) {
 	r, w, err := os.Pipe() // Go's poller has its own files from now on
 	if err != nil {
@@ -102,10 +102,11 @@ func TestStartWithoutFiles(t *testing.T) {
 	}
 }
 
-// TestBound: a process of a thread can't use more than its limits. Over those of time and of processes its thread is interrupted;
-// beyond its memory the process ends.
+// TestBound: a process of a thread can't use more than its limits. Over those of time and of processes its thread is
+// interrupted; beyond its memory the process ends.
 func TestBound(t *testing.T) {
-	for what, want := range map[string]string{"cpu": "RESOURCE_EXCEEDED", "processes": "limit of processes: 2", "memory": "", "limits": ""} {
+	for what, want := range map[string]string{"cpu": "RESOURCE_EXCEEDED", "processes": "limit of processes: 2",
+		"memory": "", "limits": ""} {
 		if testing.Short() && what == "memory" { // the race detector has memory of its own
 			continue
 		}

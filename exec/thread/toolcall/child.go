@@ -15,17 +15,19 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-
 // schema is what thread_directive takes.
 var schema = sync.OnceValues(func() (*params.Schema, error) {
 	limit := object{}
 	for _, name := range limits.Names() {
 		limit[name] = object{"type": "number"}
 	}
-	return params.Compile(object{"type": "object", "required": []any{"directive_name"}, "additionalProperties": false, "properties": object{
-		"directive_name": object{"type": "string"}, "async_exec": object{"type": "boolean"}, "inputs": object{"type": "object"},
-		"model": object{"type": "string"}, "limit_overrides": object{"type": "object", "properties": limit, "additionalProperties": false},
-	}})
+	return params.Compile(object{"type": "object", "required": []any{"directive_name"}, "additionalProperties": false,
+		"properties": object{
+			"directive_name": object{"type": "string"}, "async_exec": object{"type": "boolean"},
+			"inputs": object{"type": "object"},
+			"model":  object{"type": "string"}, "limit_overrides": object{"type": "object", "properties": limit,
+				"additionalProperties": false},
+		}})
 })
 
 // A ChildArgs is a thread that is to be started.

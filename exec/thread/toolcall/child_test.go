@@ -24,19 +24,22 @@ func given(t testing.TB, text string) (o object) {
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]toolcall.ChildArgs{
-		`{"directive_name":"acme/step"}`:                              {},
-		`{"directive_name":"directive:acme/step"}`:                    {},
-		`{"directive_name":"acme/step","async_exec":false}`:           {},
-		`{"directive_name":"acme/step","async_exec":true}`:            {Async: true},
-		`{"directive_name":"acme/step","inputs":{"a":[1,{"b":"c"}]}}`: {Inputs: object{"a": []any{1.0, object{"b": "c"}}}},
+		`{"directive_name":"acme/step"}`:                    {},
+		`{"directive_name":"directive:acme/step"}`:          {},
+		`{"directive_name":"acme/step","async_exec":false}`: {},
+		`{"directive_name":"acme/step","async_exec":true}`:  {Async: true},
+		`{"directive_name":"acme/step","inputs":{"a":[1,{"b":"c"}]}}`: {Inputs: object{"a": []any{1.0,
+			object{"b": "c"}}}},
 		`{"directive_name":"acme/step","model":"fast","limit_overrides":{"turns":5,"spend":0.000000001,"duration_seconds":1.5,"tokens":1000000000000}}`: {
-			Model: "fast", Limits: []string{"duration_seconds=1.5", "spend=0.000000001", "tokens=1000000000000", "turns=5"}},
+			Model: "fast", Limits: []string{"duration_seconds=1.5", "spend=0.000000001", "tokens=1000000000000",
+				"turns=5"}},
 	} {
 		want.Directive.Kind, want.Directive.ID = "directive", "acme/step"
 		got, err := toolcall.ParseChild(given(t, text))
 		if err != nil || got.Directive != want.Directive || got.Model != want.Model ||
 			!reflect.DeepEqual(got.Limits, want.Limits) ||
-			len(got.Inputs) != len(want.Inputs) || len(want.Inputs) > 0 && !reflect.DeepEqual(got.Inputs, want.Inputs) {
+			len(got.Inputs) != len(want.Inputs) || len(want.Inputs) > 0 &&
+			!reflect.DeepEqual(got.Inputs, want.Inputs) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 			continue
 		}

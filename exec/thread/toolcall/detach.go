@@ -26,7 +26,8 @@ type Background struct {
 func (m *Maker) detach(ctx context.Context, c *Call) (*Outcome, error) {
 	b, s := m.Background, m.Plan.Agents.Session
 	began := func(state string, process int) *Outcome {
-		return &Outcome{Value: object{"success": true, "status": state, "thread_id": c.Child, "directive": c.Spawn.Directive.ID, "pid": process}}
+		return &Outcome{Value: object{"success": true, "status": state, "thread_id": c.Child,
+			"directive": c.Spawn.Directive.ID, "pid": process}}
 	}
 	if row, err := roster.Get(ctx, b.Roster, c.Child); c.Begun && err == nil {
 		return began(string(row.State), row.Driver.Process), nil
@@ -35,9 +36,12 @@ func (m *Maker) detach(ctx context.Context, c *Call) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Parent{Thread: m.Thread, Directive: m.Plan.Directive.Ref.String(), Dir: b.Dir, Set: s.Set(), Grants: m.Plan.Caps, Limits: *b.Limits, Chain: b.Chain,
+	p := &Parent{Thread: m.Thread, Directive: m.Plan.Directive.Ref.String(), Dir: b.Dir, Set: s.Set(),
+		Grants: m.Plan.Caps, Limits: *b.Limits, Chain: b.Chain,
 		Machine: k.Machine, Now: b.Now(), Command: b.Command, Again: c.Begun}
-	word, err := p.Start(ctx, c.Child, c.Spawn.Directive, &DetachedChild{Inputs: c.Spawn.Inputs, Model: c.Spawn.Model, Limits: c.Spawn.Limits, Part: c.Part, Chosen: c.Chosen})
+	word, err := p.Start(ctx, c.Child, c.Spawn.Directive,
+		&DetachedChild{Inputs: c.Spawn.Inputs, Model: c.Spawn.Model, Limits: c.Spawn.Limits, Part: c.Part,
+			Chosen: c.Chosen})
 	if err != nil {
 		return nil, err
 	}

@@ -18,11 +18,12 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// execute runs a tool in the sandbox for strangers, as the user isn't present. If the directives that lead to the call are the
-// user's own, so are their tools. name is what the record calls the call.
+// execute runs a tool in the sandbox for strangers, as the user isn't present. If the directives that lead to the call
+// are the user's own, so are their tools. name is what the record calls the call.
 func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given object, dry bool) (*Outcome, error) {
 	ref, s := it.Ref, m.Plan.Agents.Session
-	call := &exec.Call{Ref: ref, Door: m.Flow.Door(m.Approver, m.Thread, name, m.Plan.Directive.Ref.String()), Params: params.Values(given),
+	call := &exec.Call{Ref: ref, Door: m.Flow.Door(m.Approver, m.Thread, name, m.Plan.Directive.Ref.String()),
+		Params:    params.Values(given),
 		Principal: m.Principal, Stranger: true, Declared: m.Own, Within: &m.Plan.Caps, Dry: dry}
 	if dry {
 		p, err := s.Prepare(ctx, call)
@@ -42,13 +43,15 @@ func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given obj
 	}
 	value := object{"success": !r.Failed, "data": r.Value}
 	if r.Failed {
-		value["error"] = object{"code": cmp.Or(r.Code, string(fault.Failed)), "message": cmp.Or(r.Failure, r.Ended, "the tool failed")}
+		value["error"] = object{"code": cmp.Or(r.Code, string(fault.Failed)),
+			"message": cmp.Or(r.Failure, r.Ended, "the tool failed")}
 	}
 	return &Outcome{Value: value, Failed: r.Failed, exec: r}, nil
 }
 
 // Search finds items as agents do: by words, in a scope that allowed lets through; nil: all that there are.
-func Search(ctx context.Context, in *session.Session, words, scope string, limit int, allowed func(query.Scope) error) (*find.Found, error) {
+func Search(ctx context.Context, in *session.Session, words, scope string, limit int,
+	allowed func(query.Scope) error) (*find.Found, error) {
 	s, err := query.ParseScope(scope)
 	if err == nil && allowed != nil {
 		err = allowed(s)
@@ -108,7 +111,8 @@ func (m *Maker) checkOutputs(values object) error {
 	case len(outputs) == 0:
 		return fault.New(fault.Validation, "the directive declares no outputs")
 	case len(missing) > 0:
-		return fault.New(fault.Validation, "outputs are missing: %s", strings.Join(missing, ", ")).On("missing", missing)
+		return fault.New(fault.Validation, "outputs are missing: %s", strings.Join(missing, ", ")).On("missing",
+			missing)
 	}
 	schema, err := params.Compile(m.Plan.Directive.Model.Interface().Output)
 	if err == nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// Remember notes what threads have called, by their records in a directory, and what their children and the threads before them
-// have: conditions of the policies that look at it mustn't forget it where a thread goes on. What can't be read isn't noted.
+// Remember notes what threads have called, by their records in a directory, and what their children and the threads
+// before them have: conditions of the policies that look at it mustn't forget it where a thread goes on. What can't be
+// read isn't noted.
 func (m *Maker) Remember(ctx context.Context, dir string, threads ...string) {
 	seen := map[string]bool{"": true}
 	for len(threads) > 0 {

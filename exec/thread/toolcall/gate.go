@@ -11,9 +11,11 @@ import (
 
 // Gate is the call by which a gate of the graph asks a person. It waits as a call does that needs an approval.
 func (m *Maker) Gate(id, node, text string, span time.Duration) *Call {
-	c := &Call{ToolCall: provider.ToolCall{ID: id, Name: "gate", Input: object{"node": node, "ask": text}}, Risk: "read"}
+	c := &Call{ToolCall: provider.ToolCall{ID: id, Name: "gate", Input: object{"node": node, "ask": text}},
+		Risk: "read"}
 	c.do = func(ctx context.Context) (*Outcome, error) {
-		answer, err := m.Approver.Gate(ctx, m.Thread, c.Record, m.Plan.Directive, text, cmp.Or(m.Principal, session.User()), span)
+		answer, err := m.Approver.Gate(ctx, m.Thread, c.Record, m.Plan.Directive, text,
+			cmp.Or(m.Principal, session.User()), span)
 		return &Outcome{Value: object{"answer": answer}}, err
 	}
 	return c

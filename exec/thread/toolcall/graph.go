@@ -22,7 +22,8 @@ func (m *Maker) walks(c *Call, it *ai.Item, given object) {
 		if !begins {
 			return m.Child(ctx, c)
 		}
-		call := &exec.Call{Ref: c.Ref, Door: m.Flow.Door(m.Approver, m.Thread, c.Record, m.Plan.Directive.Ref.String()), Params: params.Values(given),
+		call := &exec.Call{Ref: c.Ref, Door: m.Flow.Door(m.Approver, m.Thread, c.Record,
+			m.Plan.Directive.Ref.String()), Params: params.Values(given),
 			Principal: m.Principal, Stranger: true}
 		_, got, err := m.Plan.Agents.Session.Consent(ctx, call, it)
 		if err != nil {

@@ -43,15 +43,16 @@ func (g *Group) make(ctx context.Context, c *Call) (string, error) {
 	text, err := c.begin(inner)
 	switch {
 	case err != nil && ctx.Err() == nil && inner.Err() != nil:
-		return c.End(transcript.CallCancelled, fault.New(fault.Cancelled, "the call was cancelled, because another one had failed"))
+		return c.End(transcript.CallCancelled, fault.New(fault.Cancelled,
+			"the call was cancelled, because another one had failed"))
 	case err == nil && c.Waits == nil && c.Result.Status != transcript.CallOK:
 		g.once.Do(func() { close(g.failed) })
 	}
 	return text, err
 }
 
-// Together says how many calls of a graph are made in one go. Those of a greater risk are made one at a time: a person is asked about
-// one after the other, and one that fails cancels none that is on its way.
+// Together says how many calls of a graph are made in one go. Those of a greater risk are made one at a time: a person
+// is asked about one after the other, and one that fails cancels none that is on its way.
 func Together[C any](atOnce int, all []C, call func(C) *Call) int {
 	for _, c := range all {
 		if c := call(c); c.Risk != "read" && c.Risk != "write" && c.Child == "" {

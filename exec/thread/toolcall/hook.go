@@ -14,13 +14,18 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// ForHook returns the call that a hook makes, as a model's, or the text that it names: those are read without a permission.
-func (m *Maker) ForHook(ctx context.Context, h *hook.Hook, given map[string]any) (c *provider.ToolCall, text any, err error) {
+// ForHook returns the call that a hook makes, as a model's, or the text that it names: those are read without a
+// permission.
+func (m *Maker) ForHook(ctx context.Context, h *hook.Hook, given map[string]any) (c *provider.ToolCall, text any,
+	err error) {
 	switch {
 	case h.Verb == capability.Search:
 		return &provider.ToolCall{Name: plan.NameSearch, Input: given}, nil, nil
 	case h.Verb != capability.Load && h.Ref.Kind == "tool":
-		return &provider.ToolCall{Name: plan.NameExecute, Input: object{"item_type": h.Ref.Kind, "item_id": h.Ref.ID, "parameters": given, "dry_run": h.Dry}}, nil, nil
+		return &provider.ToolCall{Name: plan.NameExecute,
+				Input: object{"item_type": h.Ref.Kind, "item_id": h.Ref.ID, "parameters": given, "dry_run": h.Dry}},
+			nil,
+			nil
 	}
 	it, err := m.Plan.Agents.Session.Item(ctx, h.Ref)
 	switch {
@@ -70,5 +75,6 @@ func (c *Call) After() map[string]any {
 // Skip refuses a call that a hook skips.
 func (c *Call) Skip(d *hook.Decision) {
 	c.Risk = "read"
-	c.Refuse(fault.New(fault.Denied, "%s", cmp.Or(d.Error, fmt.Sprintf("the hook %q skips this call", d.By))).On("hook", d.By))
+	c.Refuse(fault.New(fault.Denied, "%s", cmp.Or(d.Error,
+		fmt.Sprintf("the hook %q skips this call", d.By))).On("hook", d.By))
 }

@@ -59,7 +59,8 @@ func ParseJob(b []byte) (*Job, error) {
 		err = errors.New("it names no thread, or something follows it")
 	}
 	if err != nil {
-		return nil, fault.New(fault.Validation, "--detached is for processes that rye starts: no job on standard input").From(err).Try("rye run --help")
+		return nil, fault.New(fault.Validation,
+			"--detached is for processes that rye starts: no job on standard input").From(err).Try("rye run --help")
 	}
 	return j, nil
 }
@@ -76,8 +77,8 @@ func Tell(w io.WriteCloser, word *Word) error {
 // patience is how long a process may take to begin its thread.
 const patience = time.Minute
 
-// StartDetached starts a process for a job, whose thread has its directory in dir, and returns when the thread is registered. What went
-// wrong before is an error, and leaves nothing behind.
+// StartDetached starts a process for a job, whose thread has its directory in dir, and returns when the thread is
+// registered. What went wrong before is an error, and leaves nothing behind.
 func StartDetached(ctx context.Context, c proc.Command, dir string, job *Job) (*Word, error) {
 	text, err := json.Marshal(job)
 	if err != nil {
@@ -134,7 +135,8 @@ func start(ctx context.Context, c proc.Command, log *os.File, job []byte) (*Word
 		}
 		said <- word
 	}()
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fault.New(fault.Timeout, "the process %d didn't begin its thread within %s", p.Pid, patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience,
+		fault.New(fault.Timeout, "the process %d didn't begin its thread within %s", p.Pid, patience))
 	defer cancel()
 	select {
 	case word := <-said:

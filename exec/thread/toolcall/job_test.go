@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 		if err == nil && j != nil && others(j.Child.Tokens) {
 			os.Exit(5)
 		}
-		if err != nil || j == nil || toolcall.Tell(os.Stdout, &toolcall.Word{Thread: j.Thread, Process: os.Getpid()}) != nil {
+		if err != nil || j == nil || toolcall.Tell(os.Stdout,
+			&toolcall.Word{Thread: j.Thread, Process: os.Getpid()}) != nil {
 			os.Exit(4)
 		}
 		os.Exit(0)
@@ -54,7 +55,8 @@ func TestMain(m *testing.M) {
 		o := fault.Of(err).Object()
 		word.Error = &o
 	case os.Args[1] == "refuse":
-		o := fault.New(fault.Limit, "no more").On("limit", "x").Because("it is full").Try("rye thread list", "rye docs").Object()
+		o := fault.New(fault.Limit, "no more").On("limit", "x").Because("it is full").Try("rye thread list",
+			"rye docs").Object()
 		word.Error = &o
 	default:
 		word.Thread = job.Thread
@@ -87,7 +89,8 @@ func command(t *testing.T, what string) proc.Command {
 // TestStart: a process gets its job and says its word, and what it writes is in the thread's log.
 func TestStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "acme", "plan-1-a")
-	word, err := toolcall.StartDetached(t.Context(), command(t, "run"), dir, &toolcall.Job{Thread: "acme/plan-1-a", Stdin: "hello"})
+	word, err := toolcall.StartDetached(t.Context(), command(t, "run"), dir,
+		&toolcall.Job{Thread: "acme/plan-1-a", Stdin: "hello"})
 	if err != nil || word.Thread != "acme/plan-1-a" || word.Process == 0 || word.Process == os.Getpid() {
 		t.Fatalf("%+v, %v", word, err)
 	}
@@ -95,10 +98,12 @@ func TestStart(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, toolcall.LogFile)); err != nil || string(text) != "it runs: hello\n" {
+	if text, err := os.ReadFile(filepath.Join(dir, toolcall.LogFile)); err != nil ||
+		string(text) != "it runs: hello\n" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := toolcall.StartDetached(t.Context(), command(t, "run"), dir, &toolcall.Job{Thread: "acme/plan-1-a"}); !errors.Is(err, os.ErrExist) {
+	if _, err := toolcall.StartDetached(t.Context(), command(t, "run"), dir,
+		&toolcall.Job{Thread: "acme/plan-1-a"}); !errors.Is(err, os.ErrExist) {
 		t.Errorf("two threads in one directory: %v", err)
 	}
 }
@@ -122,14 +127,16 @@ func TestStartFails(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "acme", what)
 		_, err := toolcall.StartDetached(c.ctx, c.with, dir, &toolcall.Job{Thread: "acme/" + what})
-		if err == nil || !strings.Contains(err.Error(), c.text) || c.code != fault.NotFound && fault.CodeOf(err) != c.code {
+		if err == nil || !strings.Contains(err.Error(), c.text) || c.code != fault.NotFound &&
+			fault.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", what, err)
 		}
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: its directory is left", what)
 		}
 		f := fault.Of(err)
-		if what == "refuse" && (!reflect.DeepEqual(f.Why, []string{"it is full"}) || len(f.Hint) != 2 || f.Details["limit"] != "x" || f.Details["why"] != nil) {
+		if what == "refuse" && (!reflect.DeepEqual(f.Why, []string{"it is full"}) || len(f.Hint) != 2 ||
+			f.Details["limit"] != "x" || f.Details["why"] != nil) {
 			t.Errorf("%+v", f)
 		}
 		if what == "silent" && !strings.Contains(strings.Join(f.Why, ""), "no such directory") {
@@ -140,7 +147,8 @@ func TestStartFails(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := toolcall.StartDetached(t.Context(), command(t, "run"), filepath.Join(file, "x", "y"), &toolcall.Job{Thread: "x"}); err == nil {
+	if _, err := toolcall.StartDetached(t.Context(), command(t, "run"), filepath.Join(file, "x", "y"),
+		&toolcall.Job{Thread: "x"}); err == nil {
 		t.Error("a thread below a file")
 	}
 	dir := filepath.Join(t.TempDir(), "acme", "odd")
@@ -172,7 +180,8 @@ func TestReceive(t *testing.T) {
 // FuzzDetachParse: a job that is read is one that would be written.
 func FuzzDetachParse(f *testing.F) {
 	f.Add([]byte(`{"thread":"acme/plan-1-a"}`))
-	f.Add([]byte(`{"thread":"a","stdin":"x","child":{"parent":"b","inputs":{"n":12345678901234567890},"limits":["turns=1"],"tokens":["x"]}}`))
+	f.Add([]byte(
+		`{"thread":"a","stdin":"x","child":{"parent":"b","inputs":{"n":12345678901234567890},"limits":["turns=1"],"tokens":["x"]}}`))
 	f.Add([]byte(`{"thread":"a"}{}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, b []byte) {

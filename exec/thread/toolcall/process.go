@@ -42,7 +42,8 @@ type Parent struct {
 	Machine           key.Private
 	Now               time.Time
 	Command           func(directive model.Ref) (proc.Command, error) // runs it for a job; nil: there is none
-	Again             bool                                            // a process that was killed may have left a directory and a log
+	// a process that was killed may have left a directory and a log
+	Again bool
 }
 
 // forever is how long a token counts of a thread whose time has no limit.
@@ -58,7 +59,8 @@ func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, 
 		return nil, err
 	}
 	if p.Limits.Depth < 1 {
-		return nil, fault.New(fault.Limit, "the thread has reached a limit: depth_exceeded").On("limit", "depth_exceeded")
+		return nil, fault.New(fault.Limit, "the thread has reached a limit: depth_exceeded").On("limit",
+			"depth_exceeded")
 	}
 	lasts := min(p.Limits.Duration, forever)
 	own := captoken.New(p.Thread, p.Directive, p.Set, p.Grants, p.Limits.Depth, p.Now, lasts)
@@ -67,7 +69,9 @@ func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, 
 		return nil, err
 	}
 	if len(c.Tokens) > captoken.MaxChain {
-		return nil, fault.New(fault.TooDeep, "the thread can't start another process: its chain of tokens has %d already", captoken.MaxChain).On("thread", p.Thread)
+		return nil, fault.New(fault.TooDeep,
+			"the thread can't start another process: its chain of tokens has %d already",
+			captoken.MaxChain).On("thread", p.Thread)
 	}
 	c.Parent, c.Most = p.Thread, p.Limits
 	dir := filepath.Join(p.Dir, filepath.FromSlash(thread))
@@ -94,9 +98,11 @@ func (a *Above) Bound(l *limits.Set) {
 }
 
 // Take verifies the tokens of a job with a child, and returns what the thread gets and its inputs.
-func (j *Job) Take(machine key.Public, directive model.Ref, set cas.Digest, now time.Time) (*Above, map[string]any, error) {
+func (j *Job) Take(machine key.Public, directive model.Ref, set cas.Digest, now time.Time) (*Above, map[string]any,
+	error) {
 	c := j.Child
-	chain, err := captoken.Take(c.Tokens, captoken.Use{Machine: machine, Thread: j.Thread, Parent: c.Parent, Directive: directive.String(), Set: set, Now: now})
+	chain, err := captoken.Take(c.Tokens, captoken.Use{Machine: machine, Thread: j.Thread, Parent: c.Parent,
+		Directive: directive.String(), Set: set, Now: now})
 	if err != nil {
 		return nil, nil, err
 	}

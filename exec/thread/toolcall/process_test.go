@@ -39,15 +39,19 @@ func parent(t *testing.T) *toolcall.Parent {
 		t.Fatal(err)
 	}
 	most := limits.Set{Turns: 9, Tokens: 1000, Spawns: 4, Depth: 3, Spend: 5e8, Duration: time.Hour}
-	return &toolcall.Parent{Thread: "acme/plan-1795000000-a2b3c", Directive: "directive:acme/plan", Dir: t.TempDir(), Set: lock, Grants: grants, Limits: most,
-		Machine: machine, Now: detachNoon, Command: func(model.Ref) (proc.Command, error) { return command(t, "child"), nil }}
+	return &toolcall.Parent{Thread: "acme/plan-1795000000-a2b3c", Directive: "directive:acme/plan", Dir: t.TempDir(),
+		Set: lock, Grants: grants, Limits: most,
+		Machine: machine, Now: detachNoon, Command: func(model.Ref) (proc.Command, error) {
+			return command(t, "child"), nil
+		}}
 }
 
-// TestChild: the process of a child gets its inputs, and tokens for its own thread, its own directive, this lock and this hour
-// alone; its limits are no higher than its parent's, and it has a level less below it.
+// TestChild: the process of a child gets its inputs, and tokens for its own thread, its own directive, this lock and
+// this hour alone; its limits are no higher than its parent's, and it has a level less below it.
 func TestChild(t *testing.T) {
 	p := parent(t)
-	word, err := p.Start(t.Context(), childID, step, &toolcall.DetachedChild{Inputs: map[string]any{"what": "this"}, Part: 2, Chosen: true})
+	word, err := p.Start(t.Context(), childID, step,
+		&toolcall.DetachedChild{Inputs: map[string]any{"what": "this"}, Part: 2, Chosen: true})
 	if err != nil || word.Thread != childID || word.Process == os.Getpid() {
 		t.Fatalf("%+v, %v", word, err)
 	}
@@ -60,12 +64,14 @@ func TestChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, inputs, err := job.Take(machine.Public(), step, lock, detachNoon)
-	if err != nil || !reflect.DeepEqual(inputs, map[string]any{"what": "this"}) || a.Parent != p.Thread || a.Part != 2 || !a.Chosen ||
+	if err != nil || !reflect.DeepEqual(inputs, map[string]any{"what": "this"}) || a.Parent != p.Thread ||
+		a.Part != 2 || !a.Chosen ||
 		!reflect.DeepEqual(a.Chain.Last().Grants, p.Grants) {
 		t.Fatalf("%+v, %v, %v", a, inputs, err)
 	}
 	own := limits.Set{Turns: 99, Tokens: 10, Spawns: 9, Depth: 9, Spend: 9e9, Duration: time.Minute}
-	if a.Bound(&own); own != (limits.Set{Turns: 9, Tokens: 10, Spawns: 4, Depth: 2, Spend: 5e8, Duration: time.Minute}) {
+	if a.Bound(&own); own != (limits.Set{Turns: 9, Tokens: 10, Spawns: 4, Depth: 2, Spend: 5e8,
+		Duration: time.Minute}) {
 		t.Errorf("%+v", own)
 	}
 
@@ -77,14 +83,22 @@ func TestChild(t *testing.T) {
 		change    func(*toolcall.Job)
 		code      fault.Code
 	}{
-		"of another machine":   {2, "acme/step", "rye.lock", 0, nil, fault.UntrustedKey},
-		"for another one":      {1, "acme/plan", "rye.lock", 0, nil, fault.Denied},
-		"for another lock":     {1, "acme/step", "other.lock", 0, nil, fault.LockMismatch},
-		"late":                 {1, "acme/step", "rye.lock", 61 * time.Minute, nil, fault.Expired},
-		"of another thread":    {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) { j.Thread = "acme/step-1795000001-zzzzz" }, fault.Denied},
-		"without tokens":       {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) { j.Child.Tokens = nil }, fault.Denied},
-		"with a number beyond": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) { j.Child.Inputs["n"] = json.Number("1e999") }, fault.Validation},
-		"with no number":       {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) { j.Child.Inputs["n"] = json.Number("x") }, fault.Validation},
+		"of another machine": {2, "acme/step", "rye.lock", 0, nil, fault.UntrustedKey},
+		"for another one":    {1, "acme/plan", "rye.lock", 0, nil, fault.Denied},
+		"for another lock":   {1, "acme/step", "other.lock", 0, nil, fault.LockMismatch},
+		"late":               {1, "acme/step", "rye.lock", 61 * time.Minute, nil, fault.Expired},
+		"of another thread": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) {
+			j.Thread = "acme/step-1795000001-zzzzz"
+		}, fault.Denied},
+		"without tokens": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) {
+			j.Child.Tokens = nil
+		}, fault.Denied},
+		"with a number beyond": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) {
+			j.Child.Inputs["n"] = json.Number("1e999")
+		}, fault.Validation},
+		"with no number": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) {
+			j.Child.Inputs["n"] = json.Number("x")
+		}, fault.Validation},
 	} {
 		j, err := toolcall.ParseJob(text)
 		if err != nil {
@@ -93,11 +107,13 @@ func TestChild(t *testing.T) {
 		if c.change != nil {
 			c.change(j)
 		}
-		_, _, err = j.Take(keytest.Seeded(c.machine).Public(), model.Ref{Kind: "directive", ID: c.directive}, cas.Sum([]byte(c.lock)), detachNoon.Add(c.after))
+		_, _, err = j.Take(keytest.Seeded(c.machine).Public(), model.Ref{Kind: "directive", ID: c.directive},
+			cas.Sum([]byte(c.lock)), detachNoon.Add(c.after))
 		if fault.CodeOf(err) != c.code {
 			t.Errorf("%s: %v (%s)", name, err, fault.CodeOf(err))
 		}
-		if c.code == fault.Validation && (!strings.Contains(err.Error(), `input "n"`) || !strings.Contains(fmt.Sprint(fault.Of(err).Object().Details), "field:n")) {
+		if c.code == fault.Validation && (!strings.Contains(err.Error(), `input "n"`) ||
+			!strings.Contains(fmt.Sprint(fault.Of(err).Object().Details), "field:n")) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -144,28 +160,33 @@ func chain(t *testing.T, p *toolcall.Parent, n int) (c *captoken.Chain) {
 	t.Helper()
 	for range n - 1 {
 		own := captoken.New(p.Thread, p.Directive, p.Set, p.Grants, 100, detachNoon, time.Hour)
-		texts, err := c.Give(p.Machine, own, captoken.New(p.Thread, p.Directive, p.Set, p.Grants, 100, detachNoon, time.Hour), detachNoon)
+		texts, err := c.Give(p.Machine, own, captoken.New(p.Thread, p.Directive, p.Set, p.Grants, 100, detachNoon,
+			time.Hour), detachNoon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err = captoken.Take(texts, captoken.Use{Machine: p.Machine.Public(), Thread: p.Thread, Directive: p.Directive, Set: p.Set, Now: detachNoon}); err != nil {
+		if c, err = captoken.Take(texts, captoken.Use{Machine: p.Machine.Public(), Thread: p.Thread,
+			Directive: p.Directive, Set: p.Set, Now: detachNoon}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return c
 }
 
-// TestChildAgain: what a parent has left that was killed while it started a child is no obstacle; the directory of a thread stays.
+// TestChildAgain: what a parent has left that was killed while it started a child is no obstacle; the directory of a
+// thread stays.
 func TestChildAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		again bool
 		file  string
 		ok    bool
-	}{"a log": {true, toolcall.LogFile, true}, "a thread": {true, "transcript.jsonl", false}, "the first time": {false, toolcall.LogFile, false}} {
+	}{"a log": {true, toolcall.LogFile, true}, "a thread": {true, "transcript.jsonl", false},
+		"the first time": {false, toolcall.LogFile, false}} {
 		p := parent(t)
 		p.Again = c.again
 		dir := filepath.Join(p.Dir, filepath.FromSlash(childID))
-		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, c.file), []byte("x"), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(dir, 0o700),
+			os.WriteFile(filepath.Join(dir, c.file), []byte("x"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.Start(t.Context(), childID, step, &toolcall.DetachedChild{}); c.ok != (err == nil) {

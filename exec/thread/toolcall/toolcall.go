@@ -3,8 +3,8 @@
 //	c := maker.Prepare(ctx, call)   finds the item, and whether the thread may use it
 //	text, err := c.Make(ctx)        what the model is given, and c.Result what the record has
 //
-// What is wrong with a call is its result, as JSON's {"error": {"code": …, "message": …}}: the model goes on with it. An error of
-// Make ends the thread. A call that waits for its approval has Call.Waits instead of a result.
+// What is wrong with a call is its result, as JSON's {"error": {"code": …, "message": …}}: the model goes on with it.
+// An error of Make ends the thread. A call that waits for its approval has Call.Waits instead of a result.
 //
 // # Children
 //
@@ -18,20 +18,22 @@
 //
 // # Approvals
 //
-// An Approver gets the approvals that calls need: from what was allowed beforehand, from a person at the terminal, or by a request
-// that is answered through any door. One Approver serves a thread and its children, and asks one question at a time.
+// An Approver gets the approvals that calls need: from what was allowed beforehand, from a person at the terminal, or
+// by a request that is answered through any door. One Approver serves a thread and its children, and asks one question
+// at a time.
 //
 // # Detached threads
 //
-// A thread may run in a process of its own that goes on when its starter has ended: rye run --async, and children that a model
-// starts with async_exec.
+// A thread may run in a process of its own that goes on when its starter has ended: rye run --async, and children that
+// a model starts with async_exec.
 //
 //	started, err := toolcall.StartDetached(ctx, command, dir, job)   in the process that starts it
 //	job, err := toolcall.ReceiveJob(stdin)                           in the one that runs the thread
 //	toolcall.Tell(stdout, &toolcall.Word{Thread: id})                once the thread is registered
 //
-// The process gets its job on its standard input, says one word on its standard output, and writes what people would have seen to
-// the file "log" of the thread's directory. It is the same program on all systems, started with its own file and arguments.
+// The process gets its job on its standard input, says one word on its standard output, and writes what people would
+// have seen to the file "log" of the thread's directory. It is the same program on all systems, started with its own
+// file and arguments.
 package toolcall
 
 import (
@@ -209,7 +211,8 @@ func share(calls []*Call) {
 
 // Started is what the record has of a call before it is made.
 func (c *Call) Started(turn int64) transcript.CallStarted {
-	e := transcript.CallStarted{Call: c.Record, ID: c.ID, Turn: turn, Name: c.Name, Digest: c.Digest, Risk: c.Risk, Input: c.Input, Child: c.Child}
+	e := transcript.CallStarted{Call: c.Record, ID: c.ID, Turn: turn, Name: c.Name, Digest: c.Digest, Risk: c.Risk,
+		Input: c.Input, Child: c.Child}
 	if c.Ref != (model.Ref{}) {
 		e.Ref = c.Ref.String()
 	}
@@ -248,7 +251,8 @@ func (m *Maker) Prepare(ctx context.Context, w provider.ToolCall) *Call {
 	if w.Name == plan.NameSign && m.Plan.Graph != nil { // a model isn't offered it
 		return c.Refuse(fault.New(fault.Denied, "nothing is signed without --allow-sign"))
 	}
-	return c.Refuse(fault.New(fault.ToolNotFound, "there is no tool %q", w.Name).Near(w.Name, plan.OfferedNames(m.Plan.Tools())))
+	return c.Refuse(fault.New(fault.ToolNotFound, "there is no tool %q", w.Name).Near(w.Name,
+		plan.OfferedNames(m.Plan.Tools())))
 }
 
 // prepare decides about a call of one of rye's own tools whose arguments are sound.
@@ -346,7 +350,8 @@ func (m *Maker) sign(c *Call, ref model.Ref) *Call {
 
 // Starts makes a call of rye itself that starts a thread and waits for it.
 func (m *Maker) Starts(given map[string]any) (*Call, error) {
-	c := &Call{ToolCall: provider.ToolCall{Name: plan.NameExecute, Input: object{"item_type": "tool", "item_id": permission.Starts}}, Risk: "read"}
+	c := &Call{ToolCall: provider.ToolCall{Name: plan.NameExecute,
+		Input: object{"item_type": "tool", "item_id": permission.Starts}}, Risk: "read"}
 	return c, m.starts(c, given)
 }
 

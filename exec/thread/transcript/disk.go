@@ -19,7 +19,8 @@ func (d disk) Do(op, path string, b []byte) error {
 	return d.Hook(op, path, b)
 }
 
-// Write writes b at the end of a file. If it fails it cuts off what was written; a *journal.CutError says that it can't.
+// Write writes b at the end of a file. If it fails it cuts off what was written; a *journal.CutError says that it
+// can't.
 func (d disk) Write(f *os.File, b []byte, end int64) error {
 	err := d.Do("write", f.Name(), b)
 	if err == nil {

@@ -26,25 +26,26 @@
 // doesn't fit it. Money is in nano-dollars, durations are in nanoseconds. Members that say nothing are left out.
 // Text is redacted by the caller before it comes here.
 //
-//	thread_started    the first line, and only that: what the thread is bound to; given are the inputs, inputs is their digest
+//	thread_started    the first line, and only that: what the thread is bound to; given are the inputs, inputs is
+//	                  their digest
 //	  {"depth":10,"directive":{"digest":"blake3:…","ref":"directive:acme/deploy"},"format":"rye transcript/2",
 //	   "given":{"site":"a.example"},"grants":["execute:tool:acme/*"],
 //	   "inputs":"blake3:…","kind":"directive","limits":{"spend":1000000000,"turns":25},"lock":"blake3:…",
 //	   "loop":{"digest":"blake3:…","ref":"tool:rye/agent/loop"},
 //	   "model":"claude-sonnet-4","parent":"acme/plan-1795000000-a2b3c","policy":["blake3:…"],"principal":"ann",
 //	   "provider":{"digest":"blake3:…","ref":"tool:rye/agent/providers/anthropic"},"set":"blake3:…"}
-//	driver            a process begins to drive the thread: the second line, and one for each claim; key signs the checkpoints
-//	                  up to the next driver, and voucher (package machine) says which user vouches for it
+//	driver            a process begins to drive the thread: the second line, and one for each claim; key signs the
+//	                  checkpoints up to the next driver, and voucher (package machine) says which user vouches for it
 //	  {"epoch":1,"host":"build-7","key":"11qY…","process":4711,"program":"rye 2.0.0",
 //	   "started":"2026-11-20T12:00:00.000Z","voucher":{…}}
-//	request           before a model call. digest is that of the whole request as the loop made it, redacted, in canonical
-//	                  form; of its messages the first "kept" are those of the request before, and "messages" follow them;
-//	                  tools are those offered, if they differ from the request before
+//	request           before a model call. digest is that of the whole request as the loop made it, redacted, in
+//	                  canonical form; of its messages the first "kept" are those of the request before, and
+//	                  "messages" follow them; tools are those offered, if they differ from the request before
 //	  {"attempt":1,"digest":"blake3:…","kept":3,"messages":[{"role":"user","text":"…"}],"model":"claude-sonnet-4",
 //	   "provider":{"digest":"blake3:…","ref":"tool:rye/agent/providers/anthropic"},"reserved":12000000,
 //	   "tools":[{"name":"rye_execute"}],"turn":2}
-//	answer            the model's answer to the last request. cost is what was settled, "kept" that it is the reservation,
-//	                  because the provider reported no usage
+//	answer            the model's answer to the last request. cost is what was settled, "kept" that it is the
+//	                  reservation, because the provider reported no usage
 //	  {"attempt":1,"calls":[{"id":"toolu_01","input":{"item_id":"acme/x"},"name":"rye_execute"}],"cost":3400000,
 //	   "duration":812000000,"model":"claude-sonnet-4-20260514",
 //	   "stop":"tool_calls","text":"I'll look.","turn":2,"usage":{"cache_read":900,"input":120,"output":48,
@@ -52,12 +53,14 @@
 //	error_classified  a model call that failed, and what was made of it
 //	  {"action":"retry","attempt":1,"category":"rate_limited","delay":2000000000,"error":{"code":"RATE_LIMITED",
 //	   "message":"…","status":429},"id":"http_429","retryable":true,"said":"slow_down","turn":2,"type":"rate_limit_error"}
-//	call_started      before a tool call: synced before the call may have an effect. call is unique in the thread, id is the
-//	                  model's, key is given to the tool so that it can recognise a repetition, child is the thread started
+//	call_started      before a tool call: synced before the call may have an effect. call is unique in the thread, id
+//	                  is the model's, key is given to the tool so that it can recognise a repetition, child is the
+//	                  thread started
 //	  {"call":"c4","digest":"blake3:…","id":"toolu_01","input":{"path":"a"},"name":"rye_execute",
 //	   "ref":"tool:acme/x","risk":"write","turn":2}
-//	call_result       what came of it: ok, failed, refused, timeout, cancelled, or unknown, which is a call that had begun
-//	                  when the process died. output is what the model is given; exec is the call in the audit log
+//	call_result       what came of it: ok, failed, refused, timeout, cancelled, or unknown, which is a call that had
+//	                  begun when the process died. output is what the model is given; exec is the call in the audit
+//	                  log
 //	  {"call":"c4","duration":51000000,"exec":"c-81","output":"done","receipt":"blake3:…","result":"blake3:…",
 //	   "status":"ok"}
 //	artifact          a result that is too large for the model, which reads it page by page
@@ -77,11 +80,13 @@
 //	  {"kind":"action","node":"fetch","step":1}
 //	node_result       what came of it; next is the node that follows, missing at the end
 //	  {"calls":1,"next":"done","node":"fetch","status":"ok","step":1}
-//	state             the state of the graph after that, and its digest; same says that it is the one of the step before
+//	state             the state of the graph after that, and its digest; same says that it is the one of the step
+//	                  before
 //	  {"digest":"blake3:…","next":"done","state":{"page":"…"},"step":1}
 //	returned          the graph is through, with the state of that digest
 //	  {"digest":"blake3:…","node":"done","step":2}
-//	thread_completed, thread_error, thread_cancelled, thread_continued    one of them, once; only a checkpoint follows
+//	thread_completed, thread_error, thread_cancelled, thread_continued    one of them, once; only a checkpoint
+//	                                                                      follows
 //	  {"cost":{"elapsed":9100000000,"input_tokens":1020,"output_tokens":96,"spend":6800000,"turns":2},
 //	   "outputs":{"url":"…"},"result":"Deployed."}
 //	  {"cost":{…},"error":{"code":"LIMIT_EXCEEDED","message":"…"}}
@@ -126,8 +131,8 @@
 //
 // # Schema and totals
 //
-// schema.json is the JSON Schema of a line; Append enforces it. A SpendTable adds up what threads have used, from the events of
-// their transcripts.
+// schema.json is the JSON Schema of a line; Append enforces it. A SpendTable adds up what threads have used, from the
+// events of their transcripts.
 //
 // Each model call counts in one row, by any of these:
 //
@@ -135,6 +140,6 @@
 //	day        of the answer, in UTC: 2026-11-25
 //	directive  of the thread
 //
-// A child's calls are in its own transcript, so no call counts twice. A thread whose answers come from a record has cost
-// nothing, and doesn't count.
+// A child's calls are in its own transcript, so no call counts twice. A thread whose answers come from a record has
+// cost nothing, and doesn't count.
 package transcript

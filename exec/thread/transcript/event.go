@@ -170,7 +170,8 @@ func (e *Event) content(b []byte) error {
 	digest, _ := m["digest"].(string)
 	sum, err := cas.ParseDigest(digest)
 	known := slices.Contains(SchemaTypes(), string(e.Type)) // else the payload is refused only where it is read
-	if !known || !okAt || !okSize || err != nil || at < 0 || at > MaxPayloads || size <= MaxInline || size > MaxPayload {
+	if !known || !okAt || !okSize || err != nil || at < 0 || at > MaxPayloads || size <= MaxInline ||
+		size > MaxPayload {
 		return errLine
 	}
 	e.Large = &Large{int64(at), sum, int64(size)}
@@ -285,7 +286,8 @@ func (e *Event) Says() (Payload, error) {
 		TypeWaiting: says[Waiting], TypeContinued: says[Continued], TypeCheckpoint: says[Checkpoint],
 		TypeCompleted: says[Completed], TypeFailed: says[Failed],
 		TypeCancelled: says[Cancelled], TypeHandedOff: says[HandedOff],
-		TypeNodeStarted: says[NodeStarted], TypeNodeResult: says[NodeResult], TypeState: says[State], TypeReturned: says[Returned],
+		TypeNodeStarted: says[NodeStarted], TypeNodeResult: says[NodeResult], TypeState: says[State],
+		TypeReturned: says[Returned],
 	}[e.Type]
 	return as(e)
 }

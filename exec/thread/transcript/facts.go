@@ -60,7 +60,8 @@ func (f *facts) add(o *facts) {
 
 func addUsage(u *Usage, o Usage) {
 	u.Input, u.Output, u.Reasoning = u.Input+o.Input, u.Output+o.Output, u.Reasoning+o.Reasoning
-	u.CacheRead, u.CacheWrite, u.Reported = u.CacheRead+o.CacheRead, u.CacheWrite+o.CacheWrite, u.Reported || o.Reported
+	u.CacheRead, u.CacheWrite, u.Reported = u.CacheRead+o.CacheRead, u.CacheWrite+o.CacheWrite, u.Reported ||
+		o.Reported
 }
 
 // lists returns the facts in order.

@@ -24,16 +24,24 @@ import (
 // all has a payload of each type.
 func all() []Payload {
 	f := &Fault{Code: "TIMEOUT", Message: "late"}
-	return []Payload{started(), Driver{Epoch: 2, Key: own.Public(), Voucher: json.RawMessage(`{"a":1}`)}, turns()[0][0], turns()[2][0], turns()[1][0], turns()[2][1],
-		CallResult{Call: "c", Status: CallUnknown, Error: f}, Artifact{Call: "c", Digest: sum("x"), Media: "text/plain", Content: "x"},
+	return []Payload{started(), Driver{Epoch: 2, Key: own.Public(), Voucher: json.RawMessage(`{"a":1}`)},
+		turns()[0][0], turns()[2][0], turns()[1][0], turns()[2][1],
+		CallResult{Call: "c", Status: CallUnknown, Error: f},
+		Artifact{Call: "c", Digest: sum("x"), Media: "text/plain", Content: "x"},
 		Hook{ID: "h", Event: "error", Error: f},
-		Limit{Code: "context", Current: 0.95, Max: 1, Action: "handoff"}, Waiting{State: "interrupted", Reason: "budget", On: "a-1", Call: "c",
+		Limit{Code: "context", Current: 0.95, Max: 1, Action: "handoff"},
+		Waiting{State: "interrupted", Reason: "budget", On: "a-1", Call: "c",
 			Until: "2026-11-20T13:00:00.000Z", Error: f},
-		Continued{Principal: "ann", Message: "Go on.", Limits: &Limits{Turns: new(int64(40)), Tokens: new(int64(1)), Spawns: new(int64(0)), Duration: new(int64(3))}}, Checkpoint{Turn: 1,
+		Continued{Principal: "ann", Message: "Go on.",
+			Limits: &Limits{Turns: new(int64(40)), Tokens: new(int64(1)), Spawns: new(int64(0)),
+				Duration: new(int64(3))}}, Checkpoint{Turn: 1,
 			Sig: sigPlaceholder}, completed(), Failed{Error: *f, Cost: Cost{}},
-		Cancelled{By: "ann", Reason: "enough", Killed: true, Cost: Cost{Below: 1, Elapsed: 2}}, HandedOff{Next: "acme/x-1-abcde", Reason: "context", Cost: Cost{}},
-		NodeStarted{Step: 1, Node: "fetch", Kind: "action", Attempt: 2}, NodeResult{Step: 1, Node: "fetch", Status: "error", Next: "mend", Calls: 2, Error: f, Cause: "expired"},
-		State{Step: 1, Next: "mend", Digest: sum("x"), State: map[string]any{"a": 1.0}, Same: true}, Returned{Step: 2, Node: "done", Digest: sum("x")}}
+		Cancelled{By: "ann", Reason: "enough", Killed: true, Cost: Cost{Below: 1, Elapsed: 2}},
+		HandedOff{Next: "acme/x-1-abcde", Reason: "context", Cost: Cost{}},
+		NodeStarted{Step: 1, Node: "fetch", Kind: "action", Attempt: 2},
+		NodeResult{Step: 1, Node: "fetch", Status: "error", Next: "mend", Calls: 2, Error: f, Cause: "expired"},
+		State{Step: 1, Next: "mend", Digest: sum("x"), State: map[string]any{"a": 1.0}, Same: true},
+		Returned{Step: 2, Node: "done", Digest: sum("x")}}
 }
 
 func TestTypes(t *testing.T) {
@@ -82,7 +90,8 @@ func TestExamples(t *testing.T) {
 	b, err := os.ReadFile("doc.go")
 	must(t, err)
 	digest := "blake3:" + strings.Repeat("0", 64)
-	full := strings.NewReplacer("blake3:…", digest, `"cost":{…}`, `"cost":{"input_tokens":1,"output_tokens":2,"spend":3,"turns":4}`, "{…}", "{}",
+	full := strings.NewReplacer("blake3:…", digest, `"cost":{…}`,
+		`"cost":{"input_tokens":1,"output_tokens":2,"spend":3,"turns":4}`, "{…}", "{}",
 		`"11qY…"`, `"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"`)
 	heading := regexp.MustCompile(`^((thread_)?[a-z_]+(, thread_[a-z]+)*)  +[a-z]`)
 	var kinds []string
@@ -120,16 +129,25 @@ func TestParseRefuses(t *testing.T) {
 	e.Large = &Large{3, sum("x"), 5000}
 	large := string(e.appendLine(nil))
 	for _, c := range []struct{ of, from, to string }{
-		{good, `"seq":7`, `"seq":07`}, {good, `"seq":7`, `"seq":-7`}, {good, `"seq":7`, `"seq":7.0`}, {good, `"seq":7`, `"seq":+7`}, {good, `"seq":7`, `"sek":7`},
-		{good, `"seq":7`, `"seq":99999999999999999999`}, {good, thread, ""}, {good, thread, "../x"}, {good, thread, "a//b"}, {good, thread, "a b"},
-		{good, thread, strings.Repeat("a", maxThread+1)}, {good, thread, `a\u0062`}, {good, "T12:", "T24:"}, {good, ".123Z", "Z"}, {good, ".123Z", ".1234Z"}, {good, "Z\"", "+00:00\""},
-		{good, `"type":"hook"`, `"type":"hock"`}, {good, `"type":"hook"`, `"kind":"hook"`}, {good, `"time":`, `"tome":`}, {good, `"thread":`, `"throat":`}, {good, `"prev":`, `"prov":`},
-		{good, "blake3:0", "blake3:g"}, {good, "blake3:0", "BLAKE3:0"}, {good, `{"payload":{`, `{"payload": {`}, {good, `{"payload":`, `{"payloed":`}, {good, `"id":"h"`, `"id":"\u0068"`},
-		{good, `"id":"h"`, `"id":1`}, {good, `"event":"error",`, ``}, {good, `{"event":"error","id":"h"}`, `{"id":"h","event":"error"}`}, {good, `{"event":"error","id":"h"}`, `[]`},
+		{good, `"seq":7`, `"seq":07`}, {good, `"seq":7`, `"seq":-7`}, {good, `"seq":7`, `"seq":7.0`},
+		{good, `"seq":7`, `"seq":+7`}, {good, `"seq":7`, `"sek":7`},
+		{good, `"seq":7`, `"seq":99999999999999999999`}, {good, thread, ""}, {good, thread, "../x"},
+		{good, thread, "a//b"}, {good, thread, "a b"},
+		{good, thread, strings.Repeat("a", maxThread+1)}, {good, thread, `a\u0062`}, {good, "T12:", "T24:"},
+		{good, ".123Z", "Z"}, {good, ".123Z", ".1234Z"}, {good, "Z\"", "+00:00\""},
+		{good, `"type":"hook"`, `"type":"hock"`}, {good, `"type":"hook"`, `"kind":"hook"`},
+		{good, `"time":`, `"tome":`}, {good, `"thread":`, `"throat":`}, {good, `"prev":`, `"prov":`},
+		{good, "blake3:0", "blake3:g"}, {good, "blake3:0", "BLAKE3:0"}, {good, `{"payload":{`, `{"payload": {`},
+		{good, `{"payload":`, `{"payloed":`}, {good, `"id":"h"`, `"id":"\u0068"`},
+		{good, `"id":"h"`, `"id":1`}, {good, `"event":"error",`, ``},
+		{good, `{"event":"error","id":"h"}`, `{"id":"h","event":"error"}`}, {good, `{"event":"error","id":"h"}`, `[]`},
 		{good, `{"event":"error","id":"h"}`, `{}`}, {good, `"}`, `"} `}, {good, `"}`, `","x":1}`},
 		{good, `"id":"h"`, `"id":"` + strings.Repeat("h", MaxInline) + `"`},
-		{large, `"at":3`, `"at":-3`}, {large, `"at":3`, `"at":03`}, {large, `"at":3`, `"at":3.5`}, {large, `"at":3`, `"at":9000000000`}, {large, `"size":5000`, `"size":4096`},
-		{large, `"size":5000`, `"size":16777217`}, {large, `"size":5000`, `"size":"x"`}, {large, `"digest":"blake3:`, `"digest":"sha256:`}, {large, `"at":3`, `"at":3,"b":1`}, {large, `{"at"`, `["at"`},
+		{large, `"at":3`, `"at":-3`}, {large, `"at":3`, `"at":03`}, {large, `"at":3`, `"at":3.5`},
+		{large, `"at":3`, `"at":9000000000`}, {large, `"size":5000`, `"size":4096`},
+		{large, `"size":5000`, `"size":16777217`}, {large, `"size":5000`, `"size":"x"`},
+		{large, `"digest":"blake3:`, `"digest":"sha256:`}, {large, `"at":3`, `"at":3,"b":1`},
+		{large, `{"at"`, `["at"`},
 	} {
 		b := strings.Replace(c.of, c.from, c.to, 1)
 		if b == c.of {
@@ -169,8 +187,10 @@ func FuzzParse(f *testing.F) {
 		e.Type = "\x8c" + e.Type
 		f.Add(e.appendLine(nil))
 	}
-	f.Add([]byte(`{"payload":{"epoch":2,"key":"iojj3XQJ8ZX9UtstPLpAcspnCb8dlBIb83SIAbQPb1w"},"prev":"` + sum("x").String() +
-		`","seq":3,"thread":"` + thread + `","time":"2026-11-20T12:00:00.123Z","type":"driver"}`)) // no point on the curve
+	f.Add([]byte(`{"payload":{"epoch":2,"key":"iojj3XQJ8ZX9UtstPLpAcspnCb8dlBIb83SIAbQPb1w"},"prev":"` + sum("x").
+		String() +
+		// no point on the curve
+		`","seq":3,"thread":"` + thread + `","time":"2026-11-20T12:00:00.123Z","type":"driver"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := parseLine(b)
 		if err != nil {
@@ -252,7 +272,8 @@ func TestRefused(t *testing.T) {
 		{"two ends", []Payload{completed(), completed()}, fault.Validation, "the thread has ended"},
 		{"too deep", []Payload{CallStarted{Call: "c1", Turn: 1, Name: "x", Input: deep}}, fault.Validation,
 			"nested more than 64 deep"},
-		{"too large", []Payload{Artifact{Call: "c1", Digest: sum("x"), Media: "text/plain", Content: strings.Repeat("x", MaxPayload)}}, fault.Limit,
+		{"too large", []Payload{Artifact{Call: "c1", Digest: sum("x"), Media: "text/plain",
+			Content: strings.Repeat("x", MaxPayload)}}, fault.Limit,
 			"more than the limit of 16777216"},
 		{"a number too large", []Payload{request, Answer{Turn: 1, Attempt: 1, Cost: 1<<53 + 1}}, fault.Validation,
 			"2^53"},
@@ -327,7 +348,8 @@ func TestFull(t *testing.T) {
 	}
 	w, _ = begun(t, options())
 	w.large = MaxPayloads - 5000
-	if _, err := w.Append(Artifact{Call: "c", Digest: sum("x"), Media: "text/plain", Content: strings.Repeat("x", 6000)}); err == nil ||
+	if _, err := w.Append(Artifact{Call: "c", Digest: sum("x"), Media: "text/plain",
+		Content: strings.Repeat("x", 6000)}); err == nil ||
 		fault.CodeOf(err) != fault.Limit {
 		t.Error(err)
 	}
@@ -436,7 +458,8 @@ func TestFollow(t *testing.T) {
 	if got := next(); len(got) != 2 {
 		t.Error(got)
 	}
-	_, err = w.Append(Artifact{Call: "c", Digest: sum("x"), Media: "text/plain", Content: strings.Repeat("x", 1<<20)}, Hook{ID: "h", Event: "e"})
+	_, err = w.Append(Artifact{Call: "c", Digest: sum("x"), Media: "text/plain", Content: strings.Repeat("x", 1<<20)},
+		Hook{ID: "h", Event: "e"})
 	must(t, err)
 	if got := fmt.Sprint(next()); got != "[artifact hook]" {
 		t.Error(got)
@@ -511,87 +534,6 @@ func TestEnds(t *testing.T) {
 		checkpoint(t, w)
 		if r := verify(t, dir, c); r.Problem != nil || r.Status != status {
 			t.Errorf("%s: %+v", status, r)
-		}
-	}
-}
-
-// TestLoad: a payload is what its line says, or an error.
-func TestLoad(t *testing.T) {
-	w, dir := begun(t, options())
-	events, err := w.Append(Artifact{Call: "c", Digest: sum("x"), Media: "text/plain", Content: strings.Repeat("x", 6000)})
-	must(t, err)
-	l := events[0].Large
-	if b, err := l.Load(dir); err != nil || !bytes.Equal(b, events[0].Payload) {
-		t.Error(err)
-	}
-	if _, err := (&Large{l.At, sum("y"), l.Size}).Load(dir); fault.CodeOf(err) != fault.Integrity {
-		t.Error(err)
-	}
-	if _, err := (&Large{l.At + 9000, sum("y"), 1}).Load(dir); fault.CodeOf(err) != fault.Integrity {
-		t.Error(err)
-	}
-	if _, err := l.Load(filepath.Join(dir, "x")); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
-}
-
-// TestFacts: what a report tells apart is bounded, and sorted.
-func TestFacts(t *testing.T) {
-	f := newFacts()
-	for i := range maxFacts + 2 {
-		f.tool(Item{Ref: fmt.Sprint("tool:", i)}, 1)
-		f.model(modelKey{model: fmt.Sprint(i)}).settle(Usage{Input: 1}, 1)
-	}
-	models, tools := f.lists()
-	if len(models) != maxFacts+1 || len(tools) != maxFacts+1 || tools[0] != (ToolUse{others, 2}) ||
-		f.calls != maxFacts+2 {
-		t.Error(len(models), len(tools), tools[0])
-	}
-}
-
-// TestLong: verifying a long transcript takes memory for one event.
-func TestLong(t *testing.T) {
-	w, dir := begun(t, options())
-	for range 40 {
-		var events []Payload
-		for range 100 {
-			events = append(events, Hook{ID: "h", Event: "e", Result: strings.Repeat("x", 2000)})
-		}
-		_, err := w.Append(append(events, Artifact{Call: "c", Digest: sum("x"), Media: "text/plain", Content: strings.Repeat("y", 1<<18)},
-			Checkpoint{Turn: 1})...)
-		must(t, err)
-	}
-	r, err := OpenReader(dir)
-	must(t, err)
-	defer r.Close()
-	for {
-		if _, err := r.Next(); err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		if cap(r.buf) > 16*MaxLine {
-			t.Fatalf("%d bytes kept", cap(r.buf))
-		}
-	}
-	if r.Last() != w.Last() || r.Torn {
-		t.Error(r.Last(), r.Torn)
-	}
-}
-
-func BenchmarkVerify(b *testing.B) {
-	w, dir := begun(b, options())
-	for range 100 {
-		_, err := w.Append(Request{Turn: 1, Attempt: 1, Digest: sum("r"), Messages: []any{Message{Role: "user",
-			Text: strings.Repeat("text ", 600)}}, Provider: Item{Ref: "tool:p"}, Model: "m"},
-			Answer{Turn: 1, Attempt: 1, Text: strings.Repeat("text ", 400)}, Artifact{Call: "c", Digest: sum("x"), Media: "text/plain",
-				Content: strings.Repeat("a line of it\n", 5000)}, Checkpoint{Turn: 1})
-		must(b, err)
-	}
-	b.SetBytes(w.end + w.large)
-	for b.Loop() {
-		if r := verify(b, dir, Check{Keys: []key.Public{own.Public()}, Unfinished: true}); r.Problem != nil {
-			b.Fatal(r.Problem)
 		}
 	}
 }

@@ -92,21 +92,22 @@ const Format = "rye transcript/2"
 
 // Started is the first event: what the thread is bound to.
 type Started struct {
-	Format    string       `json:"format"` // set by Create
-	Kind      string       `json:"kind"`   // "directive" or "graph"
-	Directive Item         `json:"directive"`
-	Loop      Item         `json:"loop,omitzero"`
-	Agents    []Item       `json:"agents,omitzero"` // what makes the messages: rye/agent/context, guard and continuation
-	Provider  Item         `json:"provider,omitzero"`
-	Model     string       `json:"model,omitzero"`
-	Set       cas.Digest   `json:"set,omitzero"`
-	Lock      cas.Digest   `json:"lock,omitzero"`  // of rye.lock; zero without one
-	Policy    []cas.Digest `json:"policy"`         // ids of the policies in force, the root's first
-	Grants    []string     `json:"grants"`         // capabilities in canonical form
-	Signs     bool         `json:"signs,omitzero"` // the model is offered rye_sign
-	Limits    Limits       `json:"limits"`
-	Depth     int64        `json:"depth"`
-	Inputs    cas.Digest   `json:"inputs,omitzero"` // of their canonical form, redacted
+	Format    string `json:"format"` // set by Create
+	Kind      string `json:"kind"`   // "directive" or "graph"
+	Directive Item   `json:"directive"`
+	Loop      Item   `json:"loop,omitzero"`
+	// what makes the messages: rye/agent/context, guard and continuation
+	Agents   []Item       `json:"agents,omitzero"`
+	Provider Item         `json:"provider,omitzero"`
+	Model    string       `json:"model,omitzero"`
+	Set      cas.Digest   `json:"set,omitzero"`
+	Lock     cas.Digest   `json:"lock,omitzero"`  // of rye.lock; zero without one
+	Policy   []cas.Digest `json:"policy"`         // ids of the policies in force, the root's first
+	Grants   []string     `json:"grants"`         // capabilities in canonical form
+	Signs    bool         `json:"signs,omitzero"` // the model is offered rye_sign
+	Limits   Limits       `json:"limits"`
+	Depth    int64        `json:"depth"`
+	Inputs   cas.Digest   `json:"inputs,omitzero"` // of their canonical form, redacted
 	// Given are the inputs themselves, completed and redacted: who runs the loop again needs them.
 	Given     map[string]any `json:"given,omitzero"`
 	Principal string         `json:"principal,omitzero"`

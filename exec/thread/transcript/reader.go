@@ -258,13 +258,14 @@ func (r *Reader) chain(e *Event, size int) *Problem {
 	case e.Seq < n:
 		return r.problem(Reordered, "line %d stands here once more, or in the wrong place", e.Seq)
 	case n > 1 && r.intact(e, size):
-		return &Problem{n - 1, Edited, fmt.Sprintf("changed after it was written: line %d has another digest of it", n)}
+		return &Problem{n - 1, Edited, fmt.Sprintf("changed after it was written: line %d has another digest of it",
+			n)}
 	}
 	return r.problem(Edited, "it doesn't follow the line before")
 }
 
-// intact reports whether a line that doesn't follow is as it was written, so that the one before it isn't: the next one
-// has its digest, or it is a checkpoint and says so itself.
+// intact reports whether a line that doesn't follow is as it was written, so that the one before it isn't: the next
+// one has its digest, or it is a checkpoint and says so itself.
 func (r *Reader) intact(e *Event, size int) bool {
 	if e.Type == TypeCheckpoint {
 		l, open, err := e.signature()

@@ -15,7 +15,8 @@ import (
 //go:embed schema.json
 var text []byte
 
-// SchemaText returns the JSON Schema of a line, in which $defs has that of each type's payload under the name of the type.
+// SchemaText returns the JSON Schema of a line, in which $defs has that of each type's payload under the name of the
+// type.
 func SchemaText() []byte { return slices.Clone(text) }
 
 // schemas are those of payloads, by type.

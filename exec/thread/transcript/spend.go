@@ -51,7 +51,8 @@ func NewSpendTable(by []string) (*SpendTable, error) {
 	t := &SpendTable{by: map[string]bool{}, rows: map[spendKey]*row{}}
 	for _, name := range by {
 		if !slices.Contains(SpendBy, name) {
-			return nil, fault.New(fault.Validation, "calls can't be grouped by %q, only by %s", name, strings.Join(SpendBy, ", ")).Near(name, SpendBy)
+			return nil, fault.New(fault.Validation, "calls can't be grouped by %q, only by %s", name,
+				strings.Join(SpendBy, ", ")).Near(name, SpendBy)
 		}
 		t.by[name] = true
 	}
@@ -150,7 +151,8 @@ func (r *SpendThread) add(at time.Time, use SpendRow) {
 	if to.last != r {
 		to.Threads, to.last = to.Threads+1, r
 	}
-	to.Calls, to.Input, to.Output, to.Spend = to.Calls+use.Calls, to.Input+use.Input, to.Output+use.Output, to.Spend+use.Spend
+	to.Calls, to.Input, to.Output, to.Spend = to.Calls+use.Calls, to.Input+use.Input, to.Output+use.Output,
+		to.Spend+use.Spend
 }
 
 // Rows returns the rows, by day, model and directive.

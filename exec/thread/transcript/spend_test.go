@@ -49,7 +49,8 @@ func TestTable(t *testing.T) {
 			{"p/m", "2026-11-25", "acme/a", 1, 2, 6, 9, 105},
 			{"p/n", "2026-11-26", "acme/a", 1, 1, 0, 0, 1_000_000_000},
 		}},
-		{[]string{"directive"}, []SpendRow{{"", "", "acme/a", 1, 3, 6, 9, 1_000_000_105}, {"", "", "acme/old", 4, 2, 7, 8, 9}}},
+		{[]string{"directive"}, []SpendRow{{"", "", "acme/a", 1, 3, 6, 9, 1_000_000_105},
+			{"", "", "acme/old", 4, 2, 7, 8, 9}}},
 		{nil, []SpendRow{{Threads: 5, Calls: 5, Input: 13, Output: 17, Spend: 1_000_000_114}}},
 	} {
 		table, err := NewSpendTable(c.by)

@@ -25,7 +25,8 @@ func verifyBytes(t testing.TB, lines, payloads []byte) *Report {
 	return r
 }
 
-// TestEveryByte changes each byte of a transcript and of its payloads. The line where that is found is the changed one.
+// TestEveryByte changes each byte of a transcript and of its payloads. The line where that is found is the changed
+// one.
 func TestEveryByte(t *testing.T) {
 	t.Parallel()
 	dir := write(t, thread, options())
@@ -35,7 +36,8 @@ func TestEveryByte(t *testing.T) {
 		func(byte) byte { return '\n' }, func(byte) byte { return '"' },
 	}
 	step := 1
-	if testing.Short() { // it is one goroutine: with the race detector every seventh byte is enough, and has each change
+	// it is one goroutine: with the race detector every seventh byte is enough, and has each change
+	if testing.Short() {
 		step = 7
 	}
 	for i := 0; i < len(lines); i += step {

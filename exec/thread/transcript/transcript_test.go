@@ -56,9 +56,11 @@ func voucherOf(t testing.TB, k key.Private) []byte {
 func started() Started {
 	return Started{Kind: "directive", Directive: Item{Ref: "directive:acme/deploy", Digest: sum("directive")},
 		Loop:     Item{Ref: "tool:rye/agent/loop", Digest: sum("loop")},
-		Provider: Item{Ref: "tool:rye/agent/providers/anthropic", Digest: sum("provider")}, Model: "claude", Set: sum("set"),
+		Provider: Item{Ref: "tool:rye/agent/providers/anthropic", Digest: sum("provider")}, Model: "claude",
+		Set:    sum("set"),
 		Lock:   sum("lock"),
-		Policy: []cas.Digest{sum("policy")}, Grants: []string{"execute:tool:acme/*"}, Limits: Limits{Turns: new(int64(25)),
+		Policy: []cas.Digest{sum("policy")}, Grants: []string{"execute:tool:acme/*"},
+		Limits: Limits{Turns: new(int64(25)),
 			Spend: new(int64(1e9))}, Depth: 10,
 		Inputs: sum("{}"), Principal: "ann"}
 }
@@ -76,8 +78,9 @@ func turns() [][]Payload {
 		{Request{Turn: 1, Attempt: 1, Digest: sum("r1"), Messages: []any{Message{Role: "user", Text: "Deploy."}},
 			Tools:    []any{map[string]any{"name": "rye_execute"}},
 			Provider: provider, Model: "claude", Reserved: 12e6}},
-		{Classified{Turn: 1, Attempt: 1, Error: Fault{Code: "RATE_LIMITED", Message: "slow down", Status: 429}, Category: "rate_limited",
-			ID: "http_429", Retryable: true, Action: "retry", Delay: 2e9},
+		{Classified{Turn: 1, Attempt: 1, Error: Fault{Code: "RATE_LIMITED", Message: "slow down", Status: 429},
+			Category: "rate_limited",
+			ID:       "http_429", Retryable: true, Action: "retry", Delay: 2e9},
 			Hook{ID: "default_retry_transient", Event: "error", Layer: 2, Ref: "tool:rye/control", Action: "retry",
 				Result: map[string]any{"action": "retry"}},
 			Request{Turn: 1, Attempt: 2, Digest: sum("r1"), Kept: 1, Messages: []any{}, Provider: provider,
@@ -158,7 +161,8 @@ func TestWhole(t *testing.T) {
 			r.Tools[0].Ref != "tool:acme/x" ||
 			len(r.Models) != 1 || r.Models[0].Calls != 3 || r.Models[0].Failed != 1 || r.Models[0].Cost != 3400000 ||
 			r.Models[0].Usage.CacheRead != 900 ||
-			r.Started.Directive.Digest != sum("directive") || !r.Began.Equal(noon) || !strings.Contains(string(r.End), `"url":"https://a.example"`) {
+			r.Started.Directive.Digest != sum("directive") || !r.Began.Equal(noon) ||
+			!strings.Contains(string(r.End), `"url":"https://a.example"`) {
 			t.Errorf("%+v, %v", r, r.Problem)
 		}
 		if _, err := Verify(t.Context(), dir, Check{Keys: []key.Public{k.Public()},
@@ -202,7 +206,8 @@ func read(t testing.TB, dir, name string) []byte {
 func TestCreateMore(t *testing.T) {
 	large := Artifact{Call: "handoff", Digest: sum("x"), Media: "text/plain", Content: strings.Repeat("x", MaxInline)}
 	dir := filepath.Join(t.TempDir(), "t")
-	if _, err := Create(dir, thread, started(), driver(1, nil), options(), large, CallResult{Call: "c1", Status: CallOK}); err == nil {
+	if _, err := Create(dir, thread, started(), driver(1, nil), options(), large,
+		CallResult{Call: "c1", Status: CallOK}); err == nil {
 		t.Error("a call ends without having begun")
 	}
 	if Exists(dir) {

@@ -51,12 +51,14 @@ type Writer struct {
 	err      error     // why nothing can be written any more
 }
 
-// Create makes a directory and begins a transcript in it: all events or none. One that is there already is fs.ErrExist.
+// Create makes a directory and begins a transcript in it: all events or none. One that is there already is
+// fs.ErrExist.
 func Create(dir, thread string, s Started, d Driver, o Options, others ...Payload) (*Writer, error) {
 	if err := CheckThread(thread); err != nil {
 		return nil, err
 	}
-	w := &Writer{o: o, disk: disk{Hook: o.Hook}, dir: dir, thread: thread, order: new(order), facts: newVerifier(Check{})}
+	w := &Writer{o: o, disk: disk{Hook: o.Hook}, dir: dir, thread: thread, order: new(order),
+		facts: newVerifier(Check{})}
 	s.Format, d.Key = Format, o.Key.Public()
 	if err := w.disk.Hook.MakeDirectory(dir); err != nil {
 		return nil, err

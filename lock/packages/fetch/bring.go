@@ -16,8 +16,8 @@ import (
 // together is how many files are fetched at one time.
 const together = 8
 
-// Bring makes sure that the store has the files of artifacts, and returns them with digests and sizes. One that has a digest
-// already is brought if it has that one.
+// Bring makes sure that the store has the files of artifacts, and returns them with digests and sizes. One that has a
+// digest already is brought if it has that one.
 func (r *Registry) Bring(ctx context.Context, all []file.Artifact) ([]file.Artifact, error) {
 	out := make([]file.Artifact, len(all))
 	copy(out, all)

@@ -41,12 +41,15 @@ func (e *OfflineError) Offline() bool { return true }
 
 // Fault implements the interface of package fault.
 func (e *OfflineError) Fault() *fault.Error {
-	return fault.New(fault.Offline, "%v", e).From(e).On("package", e.Package).On("url", e.Where).Try("rye fetch", "rye vendor")
+	return fault.New(fault.Offline, "%v", e).From(e).On("package", e.Package).On("url", e.Where).Try("rye fetch",
+		"rye vendor")
 }
 
-// notFound is about a package without a usable file that the list allows. others is how many of its files are no wheels.
+// notFound is about a package without a usable file that the list allows. others is how many of its files are no
+// wheels.
 func notFound(name, where string, others int) error {
-	e := fault.New(fault.NotFound, "%q has no file of %s with a digest of the list", where, name).On("package", name).On("where", where).Try("rye docs packages")
+	e := fault.New(fault.NotFound, "%q has no file of %s with a digest of the list", where, name).On("package",
+		name).On("where", where).Try("rye docs packages")
 	if others > 0 {
 		e.Text = fmt.Sprintf("the list names no wheel of %s, and rye runs no source builds", name)
 	}

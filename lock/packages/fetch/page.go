@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// links reads a page of a simple index: where the files are whose links have a sha256, by that digest. What it can't read
-// is no link. Only https addresses count, and those of the page's own server.
+// links reads a page of a simple index: where the files are whose links have a sha256, by that digest. What it can't
+// read is no link. Only https addresses count, and those of the page's own server.
 func links(page, address string) map[string]place {
 	found := map[string]place{}
 	from, err := url.Parse(address)
@@ -27,7 +27,8 @@ func links(page, address string) map[string]place {
 			key, value, more = tokens.TagAttr()
 		}
 		to, err := from.Parse(strings.TrimSpace(string(value)))
-		if err != nil || string(key) != "href" || to.Scheme != "https" && (to.Scheme != from.Scheme || to.Host != from.Host) {
+		if err != nil || string(key) != "href" || to.Scheme != "https" &&
+			(to.Scheme != from.Scheme || to.Host != from.Host) {
 			continue
 		}
 		digits, ok := strings.CutPrefix(to.Fragment, "sha256=")

@@ -81,8 +81,8 @@ func (r *Registry) once(key string, find func() (map[string]place, error)) (map[
 	return get()
 }
 
-// Find returns the files of a package that can be pinned, without digests and sizes: of npm the one, of PyPI all wheels that the
-// list allows and the registry has.
+// Find returns the files of a package that can be pinned, without digests and sizes: of npm the one, of PyPI all
+// wheels that the list allows and the registry has.
 func (r *Registry) Find(ctx context.Context, p *packages.Package) ([]file.Artifact, error) {
 	if p.Ecosystem == packages.NPM {
 		return []file.Artifact{{Name: p.Key(), Version: p.Version, Source: p.Files[0].Source}}, nil
@@ -104,7 +104,8 @@ func (r *Registry) Find(ctx context.Context, p *packages.Package) ([]file.Artifa
 			others++
 			continue
 		case names[tags] != "":
-			return nil, inPackage(p.String(), where, fmt.Errorf("%q and %q are wheels for the same platforms", names[tags], at.name))
+			return nil, inPackage(p.String(), where,
+				fmt.Errorf("%q and %q are wheels for the same platforms", names[tags], at.name))
 		}
 		names[tags] = at.name
 		found = append(found, file.Artifact{Name: p.Key(), Version: p.Version + ":" + tags, Source: f.Source})
@@ -116,7 +117,8 @@ func (r *Registry) Find(ctx context.Context, p *packages.Package) ([]file.Artifa
 }
 
 // wheels returns the files of a Python package by their digests, and where they were looked for.
-func (r *Registry) wheels(ctx context.Context, name, wanted string) (places map[string]place, where string, err error) {
+func (r *Registry) wheels(ctx context.Context, name, wanted string) (places map[string]place, where string,
+	err error) {
 	if from := r.o.From.PyPI; from.Where != "" && !from.Remote() {
 		places, err = r.directory(ctx, from.Where, ".whl")
 		return places, from.Where, inPackage(wanted, from.Where, err)
@@ -194,16 +196,18 @@ func (r *Registry) path(where string) string {
 	return filepath.Join(r.o.Dir, filepath.FromSlash(where))
 }
 
-// wheelTags returns what the name of a wheel has between the version and ".whl", "" if it is no name of a wheel of this
-// version of the package.
+// wheelTags returns what the name of a wheel has between the version and ".whl", "" if it is no name of a wheel of
+// this version of the package.
 func wheelTags(name, version, wheel string) string {
 	stem, ok := strings.CutSuffix(wheel, ".whl")
 	parts := strings.Split(stem, "-")
-	if !ok || len(parts) < 5 || len(parts) > 6 || packages.Normal(parts[0]) != name || !packages.SameVersion(parts[1], version) {
+	if !ok || len(parts) < 5 || len(parts) > 6 || packages.Normal(parts[0]) != name ||
+		!packages.SameVersion(parts[1], version) {
 		return ""
 	}
 	tags := strings.Join(parts[2:], "-")
-	if !portable.Spelled(tags, portable.Letters+portable.Digits+"._-", "", 120) || strings.Contains("-"+tags+"-", "--") {
+	if !portable.Spelled(tags, portable.Letters+portable.Digits+"._-", "", 120) ||
+		strings.Contains("-"+tags+"-", "--") {
 		return ""
 	}
 	return tags

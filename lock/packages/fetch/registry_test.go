@@ -112,7 +112,8 @@ func py(name, version string, bytes ...string) *packages.Package {
 }
 
 func npm(name, version, bytes string) *packages.Package {
-	return &packages.Package{Ecosystem: packages.NPM, Name: name, Version: version, Files: []packages.File{{Source: sha5(bytes)}}}
+	return &packages.Package{Ecosystem: packages.NPM, Name: name, Version: version,
+		Files: []packages.File{{Source: sha5(bytes)}}}
 }
 
 func names(all []file.Artifact) (out []string) {
@@ -128,19 +129,22 @@ const bare = "/reg/a-b/"
 func page(files ...string) string {
 	text := "<!DOCTYPE html><html><head><title>Links</title></head><body>\n<!-- <a href=\"x.whl#sha256=0\">no</a> -->\n"
 	for i := 0; i < len(files); i += 2 {
-		text += fmt.Sprintf("<a href=\"%s#sha256=%s\" data-requires-python=\"&gt;=3\">%s</a><br />\n", files[i], sha2(files[i+1])[7:], files[i])
+		text += fmt.Sprintf("<a href=\"%s#sha256=%s\" data-requires-python=\"&gt;=3\">%s</a><br />\n", files[i],
+			sha2(files[i+1])[7:], files[i])
 	}
 	return text + "</body></html>\n"
 }
 
 func TestIndex(t *testing.T) {
 	w := newWorld(t, map[string]string{
-		bare:                              page("../../files/A_b-1.0-py3-none-any.whl", "pure", "/files/a.b-1.0-2-cp312-abi3-linux_x86_64.whl", "linux", "/files/a-b-1.0.tar.gz", "source"),
-		"/reg/only-source/":               page("/files/only_source-1.0.tar.gz", "source"),
-		"/files/A_b-1.0-py3-none-any.whl": "pure",
+		bare: page("../../files/A_b-1.0-py3-none-any.whl", "pure",
+			"/files/a.b-1.0-2-cp312-abi3-linux_x86_64.whl", "linux", "/files/a-b-1.0.tar.gz", "source"),
+		"/reg/only-source/":                            page("/files/only_source-1.0.tar.gz", "source"),
+		"/files/A_b-1.0-py3-none-any.whl":              "pure",
 		"/files/a.b-1.0-2-cp312-abi3-linux_x86_64.whl": "linux",
 		"/reg/@acme/x/-/x-1.2.3.tgz":                   "tarball",
-		"/reg/twice/":                                  page("/f/twice-1-py3-none-any.whl", "one", "/g/Twice-1-py3-none-any.whl", "two"),
+		"/reg/twice/": page("/f/twice-1-py3-none-any.whl", "one",
+			"/g/Twice-1-py3-none-any.whl", "two"),
 	})
 	r := w.registry("", "", false)
 	found, err := r.Find(t.Context(), py("a-b", "1.0", "pure", "linux", "source", "gone"))
@@ -167,7 +171,8 @@ func TestIndex(t *testing.T) {
 	}
 	// The next time the registry isn't asked, not even for the page.
 	asked := w.asked.Load()
-	if again, err := w.registry("", "", true).Bring(t.Context(), all); err != nil || !slices.Equal(again, all) || w.asked.Load() != asked {
+	if again, err := w.registry("", "", true).Bring(t.Context(), all); err != nil || !slices.Equal(again, all) ||
+		w.asked.Load() != asked {
 		t.Errorf("got %v, %v, after %d questions", again, err, w.asked.Load()-asked)
 	}
 	if asked != 4 {
@@ -177,7 +182,8 @@ func TestIndex(t *testing.T) {
 		p    *packages.Package
 		want string
 	}{
-		{py("only-source", "1.0", "source"), "the list names no wheel of pypi:only-source@1.0, and rye runs no source builds"},
+		{py("only-source", "1.0", "source"),
+			"the list names no wheel of pypi:only-source@1.0, and rye runs no source builds"},
 		{py("a-b", "1.0", "gone"), `reg/a-b/" has no file of pypi:a-b@1.0 with a digest of the list`},
 		{py("twice", "1", "one", "two"), "are wheels for the same"},
 		{py("nowhere", "1", "one"), `reg/nowhere/": the server answered 404`},
@@ -204,10 +210,12 @@ func TestDirectory(t *testing.T) {
 	}
 	more, _ := r.Find(t.Context(), npm("x", "1.0.0", "tarball"))
 	all, err := r.Bring(t.Context(), append(found, more...))
-	if err != nil || !slices.Equal(names(all), []string{"npm:x@1.0.0", "pypi:a-b@1.0:py3-none-any"}) || !w.has("pure") || !w.has("tarball") {
+	if err != nil || !slices.Equal(names(all), []string{"npm:x@1.0.0", "pypi:a-b@1.0:py3-none-any"}) ||
+		!w.has("pure") || !w.has("tarball") {
 		t.Errorf("got %v, %v", all, err)
 	}
-	if _, err := r.Find(t.Context(), py("a-b", "1.0", "odd")); err == nil || !strings.Contains(err.Error(), "no wheel of") {
+	if _, err := r.Find(t.Context(), py("a-b", "1.0", "odd")); err == nil ||
+		!strings.Contains(err.Error(), "no wheel of") {
 		t.Errorf("got %v", err)
 	}
 	lacking, _ := r.Find(t.Context(), npm("z", "1.0.0", "no such"))
@@ -223,7 +231,8 @@ func TestDirectory(t *testing.T) {
 		t.Error("another file was taken")
 	}
 	_, err = w.registry("nowhere", "nowhere", true).Find(t.Context(), py("a-b", "1.0", "pure"))
-	if err == nil || !strings.Contains(err.Error(), `from "nowhere"`) || !errors.Is(err, os.ErrNotExist) || fault.Of(err).Details["package"] != "pypi:a-b@1.0" {
+	if err == nil || !strings.Contains(err.Error(), `from "nowhere"`) || !errors.Is(err, os.ErrNotExist) ||
+		fault.Of(err).Details["package"] != "pypi:a-b@1.0" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -266,7 +275,8 @@ func TestHostile(t *testing.T) {
 	}
 	err := bring(npm("good", "1.0.0", large), npm("forged", "1.0.0", "true"))
 	digest := fault.Of(err).Details
-	if digest["package"] != "npm:forged@1.0.0" || digest["expected"] != sha5("true") || digest["found"] != sha5("forged") ||
+	if digest["package"] != "npm:forged@1.0.0" || digest["expected"] != sha5("true") ||
+		digest["found"] != sha5("forged") ||
 		digest["where"] != w.server.URL+"/reg/forged/-/forged-1.0.0.tgz" {
 		t.Errorf("got %v", err)
 	}
@@ -274,9 +284,11 @@ func TestHostile(t *testing.T) {
 		t.Error("the forged file was kept")
 	}
 	for _, c := range []struct{ name, want string }{
-		{"short", "the connection closed after 5 of 1000 bytes"}, {"huge", "3000000000"}, {"packed", "compressed"}, {"down", "503"}, {"nowhere", "404"},
+		{"short", "the connection closed after 5 of 1000 bytes"}, {"huge", "3000000000"}, {"packed", "compressed"},
+		{"down", "503"}, {"nowhere", "404"},
 	} {
-		if err := bring(npm(c.name, "1.0.0", c.name)); err == nil || !strings.Contains(err.Error(), c.want) || w.has(c.name) {
+		if err := bring(npm(c.name, "1.0.0", c.name)); err == nil || !strings.Contains(err.Error(), c.want) ||
+			w.has(c.name) {
 			t.Errorf("%s: got %v", c.name, err)
 		}
 	}
@@ -284,7 +296,8 @@ func TestHostile(t *testing.T) {
 	r := w.registry("", "", false)
 	found, _ := r.Find(t.Context(), npm("good", "1.0.0", large))
 	found[0].Digest = cas.Sum([]byte("pinned"))
-	if _, err := r.Bring(t.Context(), found); err == nil || !strings.Contains(err.Error(), "expected "+found[0].Digest.String()) {
+	if _, err := r.Bring(t.Context(), found); err == nil ||
+		!strings.Contains(err.Error(), "expected "+found[0].Digest.String()) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -301,7 +314,8 @@ func TestOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = r.Bring(t.Context(), found)
-	if off, ok := errors.AsType[*fetch.OfflineError](err); !ok || off.Where != w.server.URL+"/reg/x/-/x-1.0.0.tgz" || w.asked.Load() != 0 {
+	if off, ok := errors.AsType[*fetch.OfflineError](err); !ok || off.Where != w.server.URL+"/reg/x/-/x-1.0.0.tgz" ||
+		w.asked.Load() != 0 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -322,10 +336,12 @@ func TestVendored(t *testing.T) {
 		w.store = new(cas.Memory)
 		w.asked.Store(0)
 		var read int64
-		r := fetch.New(fetch.Options{Dir: w.dir, From: project.Registries{NPM: project.Source{Index: true, Where: w.server.URL + "/reg"}}, Fetch: w.client,
+		r := fetch.New(fetch.Options{Dir: w.dir, From: project.Registries{NPM: project.Source{Index: true,
+			Where: w.server.URL + "/reg"}}, Fetch: w.client,
 			Store: w.store, Vendored: c.from, Progress: func(n int64) { read += n }})
 		got, err := r.Bring(t.Context(), want)
-		if err != nil || !slices.Equal(got, want) || !w.has("tarball") || w.asked.Load() != c.asked || read != 7*c.asked {
+		if err != nil || !slices.Equal(got, want) || !w.has("tarball") || w.asked.Load() != c.asked ||
+			read != 7*c.asked {
 			t.Errorf("got %v, %v after %d questions and %d bytes", got, err, w.asked.Load(), read)
 		}
 	}
@@ -339,11 +355,14 @@ func TestVendoredForged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := fetch.New(fetch.Options{Dir: w.dir, From: project.Registries{NPM: project.Source{Index: true, Where: w.server.URL + "/reg"}}, Fetch: w.client,
+	r := fetch.New(fetch.Options{Dir: w.dir, From: project.Registries{NPM: project.Source{Index: true,
+		Where: w.server.URL + "/reg"}}, Fetch: w.client,
 		Store: w.store, Vendored: vendored})
-	_, err = r.Bring(t.Context(), []file.Artifact{{Name: "npm:x", Version: "1.0.0", Digest: put.Digest, Source: sha5("tarball"), Size: 6}})
+	_, err = r.Bring(t.Context(), []file.Artifact{{Name: "npm:x", Version: "1.0.0", Digest: put.Digest,
+		Source: sha5("tarball"), Size: 6}})
 	digest := fault.Of(err).Details
-	if digest["package"] != "npm:x@1.0.0" || digest["expected"] != sha5("tarball") || digest["found"] != sha5("forged") || digest["where"] != "the vendor directory" {
+	if digest["package"] != "npm:x@1.0.0" || digest["expected"] != sha5("tarball") ||
+		digest["found"] != sha5("forged") || digest["where"] != "the vendor directory" {
 		t.Errorf("got %v", err)
 	}
 	if w.has("forged") || w.asked.Load() != 0 {
@@ -381,7 +400,8 @@ func TestCancelled(t *testing.T) {
 
 func TestUnknown(t *testing.T) {
 	w := newWorld(t, nil)
-	_, err := w.registry("", "", false).Bring(t.Context(), []file.Artifact{{Name: "cargo:x", Version: "1", Source: sha2("x")}})
+	_, err := w.registry("", "", false).Bring(t.Context(),
+		[]file.Artifact{{Name: "cargo:x", Version: "1", Source: sha2("x")}})
 	if err == nil || !strings.Contains(err.Error(), "unknown registry") {
 		t.Errorf("got %v", err)
 	}

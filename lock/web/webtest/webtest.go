@@ -1,5 +1,5 @@
-// Package webtest has what tests of web clients and servers need beside the servers of net/http/httptest: a certificate of
-// this machine, and a name service that says where names lead.
+// Package webtest has what tests of web clients and servers need beside the servers of net/http/httptest: a
+// certificate of this machine, and a name service that says where names lead.
 package webtest
 
 import (
@@ -27,7 +27,8 @@ func Certificate(t testing.TB, names ...string) (*tls.Certificate, *x509.CertPoo
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0),
+		NotAfter: time.Now().Add(time.Hour),
 		DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -76,7 +77,8 @@ func (n *Names) dial(context.Context, string, string) (net.Conn, error) {
 				return
 			}
 			answer := n.answer(question)
-			if _, err := far.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
+			if _, err := far.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))),
+				answer...)); err != nil {
 				return
 			}
 		}

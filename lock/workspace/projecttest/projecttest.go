@@ -1,5 +1,5 @@
-// Package projecttest has projects for tests: the one that tests of its lock are about, which has a note and a tool, and whose
-// user trusts alice and bob; and one with items of a test, whose user is alice.
+// Package projecttest has projects for tests: the one that tests of its lock are about, which has a note and a tool,
+// and whose user trusts alice and bob; and one with items of a test, whose user is alice.
 package projecttest
 
 import (
@@ -43,8 +43,10 @@ type Project struct {
 // New makes a project whose items aren't signed yet.
 func New(t testing.TB) *Project {
 	p := &Project{t, t.TempDir(), t.TempDir()}
-	p.write(p.Home, ".ai/policy.yaml", fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice, bob]}\n",
-		keytest.Alice().Public(), keytest.Bob().Public()))
+	p.write(p.Home, ".ai/policy.yaml",
+		fmt.Sprintf(
+			"rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice, bob]}\n",
+			keytest.Alice().Public(), keytest.Bob().Public()))
 	p.Write(workspace.MarkerFile, "")
 	p.WriteNote("")
 	p.Write(CartFile, `__version__ = "1.0.0"
@@ -69,17 +71,19 @@ func Signed(t testing.TB) *Project {
 // WriteNote writes the note with some more text, unsigned.
 func (p *Project) WriteNote(more string) {
 	p.t.Helper()
-	p.Write(NoteFile, "---\nid: note\ntitle: Note\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Note\n"+more)
+	p.Write(NoteFile,
+		"---\nid: note\ntitle: Note\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Note\n"+more)
 }
 
-// With makes a project with files below .ai, whose items alice signs, beside her home, which has her key and her policy: with more
-// sections, before the names. Files that begin with "_" aren't items.
+// With makes a project with files below .ai, whose items alice signs, beside her home, which has her key and her
+// policy: with more sections, before the names. Files that begin with "_" aren't items.
 func With(t testing.TB, policy string, files map[string]string) *Project {
 	t.Helper()
 	dir := t.TempDir()
 	p := &Project{t, filepath.Join(dir, "project"), filepath.Join(dir, "home")}
-	p.write(p.Home, ".ai/policy.yaml", fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n%s\nnames:\n  \"**\": {keys: [alice]}\n",
-		keytest.Alice().Public(), policy))
+	p.write(p.Home, ".ai/policy.yaml",
+		fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n%s\nnames:\n  \"**\": {keys: [alice]}\n",
+			keytest.Alice().Public(), policy))
 	p.must(os.Chmod(filepath.Join(p.Home, ".ai"), 0o700))
 	p.must(key.OpenDir(filepath.Join(p.Home, ".ai", "keys")).Add("alice", keytest.Alice(), ""))
 	p.Write(".git/HEAD", "")
@@ -141,7 +145,8 @@ func (p *Project) Paths() workspace.Paths { return Paths(p.Dir, p.Home) }
 // Paths are where all is that belongs to a project in a directory and to a user with a home.
 func Paths(dir, home string) workspace.Paths {
 	below := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(home, name)} }
-	return workspace.Paths{Dir: dir, Version: "devel", User: below(""), Store: below("store"), State: below("state"), Cache: below("cache")}
+	return workspace.Paths{Dir: dir, Version: "devel", User: below(""), Store: below("store"), State: below("state"),
+		Cache: below("cache")}
 }
 
 // Workspace opens the project, until the test ends.
@@ -206,7 +211,9 @@ var kinds = map[string]string{"tools": "tool", "directives": "directive", "knowl
 
 func (p *Project) sign(by key.Private, refs ...model.Ref) {
 	p.t.Helper()
-	w, err := workspace.Open(p.t.Context(), p.Paths(), workspace.Options{Offline: true, Now: func() time.Time { return Noon }})
+	w, err := workspace.Open(p.t.Context(), p.Paths(), workspace.Options{Offline: true, Now: func() time.Time {
+		return Noon
+	}})
 	p.must(err)
 	defer w.Close()
 	items, err := w.Items(p.t.Context())

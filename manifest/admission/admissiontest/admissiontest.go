@@ -11,10 +11,12 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// Trust returns a policy that knows the keys alice and bob. Its rules, and all that follows them, are the lines of names.
+// Trust returns a policy that knows the keys alice and bob. Its rules, and all that follows them, are the lines of
+// names.
 func Trust(t testing.TB, now time.Time, names string) *admission.Trust {
 	t.Helper()
-	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n%s",
+	p, err := policy.Parse(fmt.Appendf(nil,
+		"rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n%s",
 		keytest.Alice().Public(), keytest.Bob().Public(), names))
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// Alice and Bob are trusted in most tests, Eve never is. They are functions since scripts start thousands of programs that have
-// this package in them and need no key.
+// Alice and Bob are trusted in most tests, Eve never is. They are functions since scripts start thousands of programs
+// that have this package in them and need no key.
 func Alice() key.Private { return alice() }
 func Bob() key.Private   { return bob() }
 func Eve() key.Private   { return eve() }

@@ -57,7 +57,8 @@ type Line struct {
 	when  *condition.Condition
 }
 
-// String returns the line in the words of the file: names: ["tool:acme/*"], risk: write, when: "params.x > 1", answer: ask.
+// String returns the line in the words of the file: names: ["tool:acme/*"], risk: write, when: "params.x > 1", answer:
+// ask.
 func (l *Line) String() string {
 	var parts []string
 	if l.Names != nil {
@@ -125,7 +126,8 @@ func readLine(n *yamltree.Node) (l Line, err error) {
 		}
 		for _, root := range l.when.Roots() {
 			if !slices.Contains(about, root) {
-				return l, n.Get("when").Errorf("a condition here is about params, caller, tenant and flow, not %q%s", yamltree.Clip(root), yamltree.Suggest(root, about))
+				return l, n.Get("when").Errorf("a condition here is about params, caller, tenant and flow, not %q%s",
+					yamltree.Clip(root), yamltree.Suggest(root, about))
 			}
 		}
 	}

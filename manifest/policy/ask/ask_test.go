@@ -40,7 +40,8 @@ func TestDecide(t *testing.T) {
 	call := func(tool, risk string) ask.Call { return ask.Call{Tool: tool, Risk: risk} }
 	attended := func(c ask.Call) ask.Call { c.Attended = true; return c }
 	given := func(c ask.Call, amount any) ask.Call {
-		c.Document = object{"params": object{"amount": amount}, "caller": "ann", "flow": object{"tags": []any{"untrusted"}, "directive": nil}}
+		c.Document = object{"params": object{"amount": amount}, "caller": "ann",
+			"flow": object{"tags": []any{"untrusted"}, "directive": nil}}
 		return c
 	}
 	for i, c := range []struct {
@@ -65,18 +66,25 @@ func TestDecide(t *testing.T) {
 		{asks, allows, call("tool:acme/x", "read"), `ask "a" of your policy 2h`},
 		{asks, refuses, call("tool:acme/x", "money"), `refuse "r" of the project's policy`},
 		{refuses, asks, call("tool:acme/x", "money"), `refuse "r" of your policy`},
-		{asks, "  p: {separate: true, expires: 1h}", call("tool:acme/x", "read"), `ask "a" of your policy "p" of the project's policy separate 1h`},
-		{"  p: {separate: true}\n" + asks, "", call("tool:acme/x", "read"), `ask "p" of your policy "a" of your policy separate 2h`},
+		{asks, "  p: {separate: true, expires: 1h}", call("tool:acme/x", "read"),
+			`ask "a" of your policy "p" of the project's policy separate 1h`},
+		{"  p: {separate: true}\n" + asks, "", call("tool:acme/x", "read"),
+			`ask "p" of your policy "a" of your policy separate 2h`},
 		{"", "  all: {}", call("tool:acme/x", "infra"), `ask "all" of the project's policy 1h`},
 		{"  all: {answer: refuse}", "", call("bundle:acme/x", "read"), "allow"},
-		{`  big: {when: "params.amount > 100"}`, "", given(call("tool:x", "read"), 120.0), `ask "big" of your policy 1h`},
+		{`  big: {when: "params.amount > 100"}`, "", given(call("tool:x", "read"), 120.0),
+			`ask "big" of your policy 1h`},
 		{`  big: {when: "params.amount > 100"}`, "", given(call("tool:x", "read"), 100.0), "allow"},
 		// What can't be compared is asked about, and not allowed.
-		{`  big: {when: "params.amount > 100"}`, "", given(call("tool:x", "read"), "120"), `ask "big" of your policy 1h`},
+		{`  big: {when: "params.amount > 100"}`, "", given(call("tool:x", "read"), "120"),
+			`ask "big" of your policy 1h`},
 		{`  big: {when: "params.amount > 100", answer: allow}`, "", given(call("tool:x", "money"), "120"), "ask 1h"},
-		{`  big: {when: "params.amount > 100", answer: allow}`, "", given(call("tool:x", "money"), 120.0), `allow "big" of your policy`},
-		{`  flow: {when: "flow.tags contains \"untrusted\"", answer: refuse}`, "", given(call("tool:x", "read"), 1.0), `refuse "flow" of your policy`},
-		{`  me: {when: "caller == \"ann\" and flow.directive == null", answer: allow}`, "", given(call("tool:x", "money"), 1.0), `allow "me" of your policy`},
+		{`  big: {when: "params.amount > 100", answer: allow}`, "", given(call("tool:x", "money"), 120.0),
+			`allow "big" of your policy`},
+		{`  flow: {when: "flow.tags contains \"untrusted\"", answer: refuse}`, "", given(call("tool:x", "read"), 1.0),
+			`refuse "flow" of your policy`},
+		{`  me: {when: "caller == \"ann\" and flow.directive == null", answer: allow}`, "",
+			given(call("tool:x", "money"), 1.0), `allow "me" of your policy`},
 	} {
 		d := ask.Decide(&c.call, rules(t, c.root), rules(t, c.project))
 		got := d.Answer.String()
@@ -133,7 +141,8 @@ names: ["tool:c"], answer: ask, expires: 7d`
 	if got := strings.Join(all, "\n"); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	for name, want := range map[string]int{"tool:a": 2, "tool:b/x/y": 2, "tool:c": 2, "tool:d": 1, "knowledge:a": 0, "tool": 0} {
+	for name, want := range map[string]int{"tool:a": 2, "tool:b/x/y": 2, "tool:c": 2, "tool:d": 1, "knowledge:a": 0,
+		"tool": 0} {
 		if got := r.About(name); len(got) != want {
 			t.Errorf("%d lines are about %s; want %d", len(got), name, want)
 		}

@@ -24,9 +24,11 @@
 //
 // # Decisions
 //
-// A line matches if all that it says fits. Of the lines that match the strictest counts: refuse, ask, allow. A condition that
-// can't be answered, because what it compares can't be compared, counts as true for ask and refuse, and as false for allow.
+// A line matches if all that it says fits. Of the lines that match the strictest counts: refuse, ask, allow. A
+// condition that can't be answered, because what it compares can't be compared, counts as true for ask and refuse, and
+// as false for allow.
 //
-// If no line of the root policy matches, calls of risk infra, money and destructive ask, unless the user makes them: the calls
-// of threads, of MCP clients and of servers ask, "rye exec" doesn't. A project's lines only make the answer stricter.
+// If no line of the root policy matches, calls of risk infra, money and destructive ask, unless the user makes them:
+// the calls of threads, of MCP clients and of servers ask, "rye exec" doesn't. A project's lines only make the answer
+// stricter.
 package ask

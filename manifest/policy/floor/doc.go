@@ -20,8 +20,8 @@
 //	audit       on, or required: no execution without a record of it
 //	dotenv      none, or project: the variables in the project's .env are those of tools, too. A project's policy can
 //	            only say none
-//	limits      what the process of a thread in the background may use: memory, and processes with those of its tools; 1GiB
-//	            and 512 if nothing is said
+//	limits      what the process of a thread in the background may use: memory, and processes with those of its
+//	            tools; 1GiB and 512 if nothing is said
 //
 // A host is lower-case, "*." in front covers what is below it, and a port behind it leaves the others out.
 package floor

@@ -78,7 +78,8 @@ type Network struct {
 
 // Read reads the section. It allows the fields named in others and leaves them to the caller.
 func Read(n *yamltree.Node, others ...string) (e Exec, err error) {
-	if err := n.Fields(append([]string{"floor", "strangers", "network", "toolchain", "audit", "dotenv", "limits"}, others...)...); err != nil {
+	if err := n.Fields(append([]string{"floor", "strangers", "network", "toolchain", "audit", "dotenv", "limits"},
+		others...)...); err != nil {
 		return e, err
 	}
 	for _, f := range []struct {
@@ -174,7 +175,9 @@ func readNetwork(n *yamltree.Node) (Network, error) {
 	}
 	for i, h := range hosts {
 		if !IsHost(h) {
-			return Network{}, n.Kids[i].Errorf("%q is not a host, as in api.example.com, \"*.example.com\" or \"example.com:443\"", yamltree.Clip(h))
+			return Network{},
+				n.Kids[i].Errorf("%q is not a host, as in api.example.com, \"*.example.com\" or \"example.com:443\"",
+					yamltree.Clip(h))
 		}
 	}
 	return Network{Bound: true, Hosts: hosts}, nil

@@ -35,7 +35,8 @@ func TestRead(t *testing.T) {
 		"{network: all, toolchain: record}":    {},
 		"{network: none, toolchain: enforce}":  {Network: Network{Bound: true}, Enforce: true},
 		"{network: [], audit: required}":       {Network: Network{Bound: true, Hosts: []string{}}, Audit: true},
-		`{network: [a.x, "*.x", "b.x:443"], audit: on, secrets: {}}`: {Network: Network{Bound: true, Hosts: []string{"a.x", "*.x", "b.x:443"}}},
+		`{network: [a.x, "*.x", "b.x:443"], audit: on, secrets: {}}`: {Network: Network{Bound: true,
+			Hosts: []string{"a.x", "*.x", "b.x:443"}}},
 	} {
 		got, err := read(text)
 		if len(got.Network.Hosts) == 0 {

@@ -5,14 +5,16 @@ import "testing"
 // TestOwn: what a thread in the background may use is read with its unit, and a project's policy only lowers it.
 func TestOwn(t *testing.T) {
 	for text, want := range map[string]Own{
-		"{}": {}, "{memory: 512MiB}": {Memory: 512 << 20}, "{memory: 2GiB, processes: 100}": {Memory: 2 << 30, Processes: 100},
+		"{}": {}, "{memory: 512MiB}": {Memory: 512 << 20},
+		"{memory: 2GiB, processes: 100}": {Memory: 2 << 30, Processes: 100},
 	} {
 		e, err := read("{limits: " + text + "}")
 		if err != nil || e.Limits != want {
 			t.Errorf("%s: %+v, %v", text, e, err)
 		}
 	}
-	for _, text := range []string{"{memory: 2}", "{memory: 2KiB}", "{memory: 1MiB}", "{memory: -1GiB}", "{memory: 99999GiB}", "{processes: 7}", "{processes: many}", "{cpu: 3}", "[]"} {
+	for _, text := range []string{"{memory: 2}", "{memory: 2KiB}", "{memory: 1MiB}", "{memory: -1GiB}",
+		"{memory: 99999GiB}", "{processes: 7}", "{processes: many}", "{cpu: 3}", "[]"} {
 		if _, err := read("{limits: " + text + "}"); err == nil {
 			t.Errorf("%s was read", text)
 		}

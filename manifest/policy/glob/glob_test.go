@@ -21,9 +21,11 @@ func TestGlob(t *testing.T) {
 		glob    string
 		yes, no string
 	}{
-		{"**", "tool:a tool:a/b/c bundle:x@1.0 knowledge:a newkind:a index:a/b", "audit:a build:a policy:a revocations:a rotation:a token:a transcript:a"},
+		{"**", "tool:a tool:a/b/c bundle:x@1.0 knowledge:a newkind:a index:a/b",
+			"audit:a build:a policy:a revocations:a rotation:a token:a transcript:a"},
 		{"*", "tool:a bundle:a", "tool:a/b audit:a"},
-		{"rye/**", "tool:rye/a tool:rye/a/b bundle:rye/std@1", "tool:rye tool:rye-x/a tool:ryea tool:x/rye/a tool:Rye/a"},
+		{"rye/**", "tool:rye/a tool:rye/a/b bundle:rye/std@1",
+			"tool:rye tool:rye-x/a tool:ryea tool:x/rye/a tool:Rye/a"},
 		{"a/**/b", "tool:a/b tool:a/x/b tool:a/x/y/b tool:a/b/b", "tool:ab tool:a/xb tool:a/b/c tool:x/a/b"},
 		{"**/b", "tool:b tool:x/b tool:x/y/b", "tool:xb tool:b/x"},
 		{"a/*", "tool:a/b", "tool:a tool:a/b/c"},

@@ -105,7 +105,8 @@ func (n *Node) Date(field string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, n.Get(field).Errorf("expected a day such as %q or a time such as %q", "2027-01-31", "2027-01-31T18:00:00Z")
+	return time.Time{}, n.Get(field).Errorf("expected a day such as %q or a time such as %q", "2027-01-31",
+		"2027-01-31T18:00:00Z")
 }
 
 // DateText writes what Date reads.

@@ -110,7 +110,9 @@ func Parse(b []byte) (Tree, error) {
 	switch {
 	case errors.Is(err, io.EOF):
 	case err != nil:
-		if i := slices.IndexFunc(lines, func(line []rune) bool { return strings.HasPrefix(string(line), "<<<<<<< ") }); i >= 0 {
+		if i := slices.IndexFunc(lines, func(line []rune) bool {
+			return strings.HasPrefix(string(line), "<<<<<<< ")
+		}); i >= 0 {
 			return Tree{}, at(i+1, 0, "git has left both sides of a merge here")
 		}
 		return Tree{}, yamlError(err)

@@ -46,14 +46,18 @@ func TestFormat(t *testing.T) {
 		{"marker alone", "---\n", "---\n"},
 		{"quotes", `a: 'it''s # "x"' # c`, "a: \"it's # \\\"x\\\"\"  # c\n"},
 		{"escapes", `a: "\x41\\\"" # c # d`, "a: \"A\\\\\\\"\"  # c # d\n"},
-		{"words", "a: [no, 1e3, 010, 10, \"10\", x y, é, -, b/c.d, ~]", "a:\n  - \"no\"\n  - \"1e3\"\n  - \"010\"\n  - 10\n  - \"10\"\n  - \"x y\"\n  - \"é\"\n  - \"-\"\n  - b/c.d\n  - \"~\"\n"},
+		{"words", "a: [no, 1e3, 010, 10, \"10\", x y, é, -, b/c.d, ~]",
+			"a:\n  - \"no\"\n  - \"1e3\"\n  - \"010\"\n  - 10\n  - \"10\"\n  - \"x y\"\n  - \"é\"\n  - \"-\"\n  - b/c.d\n  - \"~\"\n"},
 		{"closing bracket", "a: {b: {c: d # 1\n  } # 2\n}\n# 3\n", "a:  # 1\n  b: {c: d}\n# 2\n# 3\n"},
 		{"value below", "a:\n  b: # 1\n    c # 2\nd: e\n", "a:\n  b: c  # 1\n  # 2\nd: e\n"},
 		{"explicit key", "? a\n: {? b : c}\n", "a:\n  b: c\n"},
 		{"dashes", "a:\n- b\n# 1\n- c\n# 2\nd: e\n", "a:\n  - b\n  # 1\n  - c\n# 2\nd: e\n"},
-		{"tails", "a:\n  b:\n    c: d\n    # 1\n  # 2\n    # 3\n# 4\ne: f\n", "a:\n  b:\n    c: d\n    # 1\n  # 2\n  # 3\n# 4\ne: f\n"},
-		{"wide", "a:\n  b: {c: " + strings.Repeat("x", 39) + ", d: " + strings.Repeat("x", 39) + ", e: " + strings.Repeat("x", 39) + "}\n",
-			"a:\n  b:\n    c: " + strings.Repeat("x", 39) + "\n    d: " + strings.Repeat("x", 39) + "\n    e: " + strings.Repeat("x", 39) + "\n"},
+		{"tails", "a:\n  b:\n    c: d\n    # 1\n  # 2\n    # 3\n# 4\ne: f\n",
+			"a:\n  b:\n    c: d\n    # 1\n  # 2\n  # 3\n# 4\ne: f\n"},
+		{"wide", "a:\n  b: {c: " + strings.Repeat("x", 39) + ", d: " + strings.Repeat("x",
+			39) + ", e: " + strings.Repeat("x", 39) + "}\n",
+			"a:\n  b:\n    c: " + strings.Repeat("x", 39) + "\n    d: " + strings.Repeat("x",
+				39) + "\n    e: " + strings.Repeat("x", 39) + "\n"},
 	} {
 		got := string(mustParse(t, c.text).Format())
 		if got != c.want {
@@ -70,11 +74,15 @@ func TestRefused(t *testing.T) {
 		text         string
 		line, column int
 	}{
-		{"a: b\r\n", 1, 5}, {"\ta: b", 1, 1}, {"a: \"\\0\"", 1, 4}, {"\ufeffa: b", 1, 1}, {"a: b\u2028", 1, 5}, {"a: \xff", 1, 0},
+		{"a: b\r\n", 1, 5}, {"\ta: b", 1, 1}, {"a: \"\\0\"", 1, 4}, {"\ufeffa: b", 1, 1}, {"a: b\u2028", 1, 5},
+		{"a: \xff", 1, 0},
 		{"a: \"\\u200b\"", 1, 4}, {"a: b\n---\n", 2, 1}, {"...\n", 1, 1}, {"--- a\n", 1, 1}, {"%YAML 1.1\n", 1, 1},
-		{"a: &x b", 1, 4}, {"a: *x", 0, 0}, {"a: !x b", 1, 4}, {"<<: {a: b}", 1, 1}, {"a: |\n  b\n", 1, 4}, {"a: >\n  b\n", 1, 4},
-		{"a: \"b\n  c\"", 1, 4}, {"a: 'b\n  c'", 1, 4}, {"a: b\n  c\n", 2, 3}, {"a:", 1, 1}, {"a: b\na: c", 2, 1}, {"{[a]: b}", 1, 2},
-		{": b", 0, 0}, {"- a", 1, 0}, {"a", 1, 0}, {"a: [{b: c}]", 1, 5}, {"a: [[b]]", 1, 5}, {"a:\n-\n", 2, 2}, {"a: {b: {c: {d: {e: {f: g}}}}}", 1, 24},
+		{"a: &x b", 1, 4}, {"a: *x", 0, 0}, {"a: !x b", 1, 4}, {"<<: {a: b}", 1, 1}, {"a: |\n  b\n", 1, 4},
+		{"a: >\n  b\n", 1, 4},
+		{"a: \"b\n  c\"", 1, 4}, {"a: 'b\n  c'", 1, 4}, {"a: b\n  c\n", 2, 3}, {"a:", 1, 1}, {"a: b\na: c", 2, 1},
+		{"{[a]: b}", 1, 2},
+		{": b", 0, 0}, {"- a", 1, 0}, {"a", 1, 0}, {"a: [{b: c}]", 1, 5}, {"a: [[b]]", 1, 5}, {"a:\n-\n", 2, 2},
+		{"a: {b: {c: {d: {e: {f: g}}}}}", 1, 24},
 		{"a: [", 0, 0}, {strings.Repeat("#", MaxBytes+1), 0, 0}, {"a: " + strings.Repeat("b", maxText+1), 1, 4},
 	} {
 		_, err := Parse([]byte(c.text))
@@ -84,7 +92,8 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	e := &Error{Family: "x", Msg: "m"}
-	for want, e := range map[string]*Error{"x: m": e, "x: line 1: m": {"x", 1, 0, "m"}, "x: line 1, column 2: m": {"x", 1, 2, "m"}} {
+	for want, e := range map[string]*Error{"x: m": e, "x: line 1: m": {"x", 1, 0, "m"},
+		"x: line 1, column 2: m": {"x", 1, 2, "m"}} {
 		if e.Error() != want {
 			t.Errorf("got %q, want %q", e, want)
 		}
@@ -92,7 +101,9 @@ func TestRefused(t *testing.T) {
 }
 
 func TestFields(t *testing.T) {
-	root := mustParse(t, "a: b\nempty: \"\"\nday: 2026-11-20\nsecond: 2026-11-20T10:00:00Z\nbad: 2026-11-31\nlist: [x, y]\ntwice: [x, x]\nspace: [x y]\n").Root
+	root := mustParse(t,
+		"a: b\nempty: \"\"\nday: 2026-11-20\nsecond: 2026-11-20T10:00:00Z\nbad: 2026-11-31\nlist: [x, y]\ntwice: [x, x]\nspace: [x y]\n").
+		Root
 	if got, err := root.TextOf("a"); got != "b" || err != nil {
 		t.Error(got, err)
 	}
@@ -143,7 +154,9 @@ func second[T any](_ T, err error) error { return err }
 
 func TestSuggest(t *testing.T) {
 	known := []string{"keys", "threshold", "on", strings.Repeat("x", 99)}
-	for word, want := range map[string]string{"kyes": "keys", "key": "keys", "treshold": "threshold", "threshhold": "threshold", "zebra": "", "ab": "", "no": "on", strings.Repeat("x", 98): strings.Repeat("x", 99), "xyz": ""} {
+	for word, want := range map[string]string{"kyes": "keys", "key": "keys", "treshold": "threshold",
+		"threshhold": "threshold", "zebra": "", "ab": "", "no": "on", strings.Repeat("x", 98): strings.Repeat("x", 99),
+		"xyz": ""} {
 		got := Suggest(word, known)
 		if want != "" {
 			want = `; did you mean "` + want + `"?`
@@ -186,7 +199,8 @@ func TestEdit(t *testing.T) {
 
 // Whatever is read is written in a form that stays, with all texts and all lines of comments.
 func FuzzFormat(f *testing.F) {
-	for _, text := range []string{"a: b", "---\n# x\na: {b: [c, \"d\"], e: 'f'} # g\n  # h\n\n# i\n", "a:\n  b:\n  - c # d\n  # e\n f: g\n", "? a\n: b\n"} {
+	for _, text := range []string{"a: b", "---\n# x\na: {b: [c, \"d\"], e: 'f'} # g\n  # h\n\n# i\n",
+		"a:\n  b:\n  - c # d\n  # e\n f: g\n", "? a\n: b\n"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -17,7 +17,8 @@ func NoGraph(a *cli.App, ref model.Ref) error {
 	for i, arg := range args {
 		args[i] = cmp.Or(map[string]string{"-i": "-p", "--inputs": "--params"}[arg], arg)
 	}
-	return fault.New(fault.Validation, "%q is a tool, which rye exec runs", ref).On("ref", ref.String()).Try("rye exec " + cli.JoinArgs(args))
+	return fault.New(fault.Validation, "%q is a tool, which rye exec runs", ref).On("ref",
+		ref.String()).Try("rye exec " + cli.JoinArgs(args))
 }
 
 // Meant is the error of a directive that is missing, where a tool has its id, which is what runs the tool.

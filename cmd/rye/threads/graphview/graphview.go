@@ -37,7 +37,8 @@ func (p *Place) Take(e transcript.Payload) {
 	}
 }
 
-// Drawn returns the graph as text, with a mark where the run stands. Where the graph isn't that of the run any more it says so.
+// Drawn returns the graph as text, with a mark where the run stands. Where the graph isn't that of the run any more it
+// says so.
 func (p *Place) Drawn(ctx context.Context, a *cli.App) string {
 	ref, err := model.ParseRef(p.Graph)
 	if err != nil {

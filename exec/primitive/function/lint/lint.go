@@ -50,10 +50,11 @@ type linter struct {
 	Command    string   `json:"command"`
 	Args       []string `json:"args"`
 	Extensions []string `json:"extensions"`
-	Target     string   `json:"target"` // "file": the file is the last argument; "directory", "project": the linter works there, without it
-	Pattern    string   `json:"pattern"`
-	Severity   string   `json:"severity"` // if the pattern has no group for it
-	Message    string   `json:"message"`
+	// "file": the file is the last argument; "directory", "project": the linter works there, without it
+	Target   string `json:"target"`
+	Pattern  string `json:"pattern"`
+	Severity string `json:"severity"` // if the pattern has no group for it
+	Message  string `json:"message"`
 }
 
 // Limits of one linter, and of what a call returns.
@@ -134,8 +135,9 @@ func run(ctx context.Context, machine *sandbox.Machine, c *function.Call, p para
 	}
 	for _, name := range p.Linters {
 		if _, ok := o.Linters[name]; !ok {
-			return map[string]any{"success": false, "code": fault.Validation, "error": fmt.Sprintf("unknown linter %q", name),
-				"why": []string{"expected one of " + strings.Join(slices.Sorted(maps.Keys(o.Linters)), ", ")}}, nil
+			return map[string]any{"success": false, "code": fault.Validation,
+				"error": fmt.Sprintf("unknown linter %q", name),
+				"why":   []string{"expected one of " + strings.Join(slices.Sorted(maps.Keys(o.Linters)), ", ")}}, nil
 		}
 	}
 	l := &linting{call: c, machine: machine, project: osfile.Unlinked(c.Files.Project)}
@@ -159,8 +161,10 @@ func run(ctx context.Context, machine *sandbox.Machine, c *function.Call, p para
 	if cut := firstRunes(output, maxText); cut != output {
 		output, more = cut, true
 	}
-	return map[string]any{"success": true, "output": output, "diagnostics": found, "linters_checked": checked, "linters_missing": missing,
-		"problems": append([]string{}, l.problems...), "file_type": cmp.Or(o.Types[extension(p.File)], extension(p.File)), "truncated": more}, nil
+	return map[string]any{"success": true, "output": output, "diagnostics": found, "linters_checked": checked,
+		"linters_missing": missing,
+		"problems":        append([]string{}, l.problems...),
+		"file_type":       cmp.Or(o.Types[extension(p.File)], extension(p.File)), "truncated": more}, nil
 }
 
 // find returns the path of a file of the project. The sandbox decides whether it may be read.
@@ -194,7 +198,8 @@ func (l *linting) check(ctx context.Context, name string, with *linter) error {
 		return fmt.Errorf("invalid pattern of the linter %q: %v", name, err)
 	}
 	program := l.call.Programs[with.Command]
-	c := proc.Command{Path: program.Path, Program: program.File, Args: slices.Clone(with.Args), Env: l.call.Env, Dir: l.project}
+	c := proc.Command{Path: program.Path, Program: program.File, Args: slices.Clone(with.Args), Env: l.call.Env,
+		Dir: l.project}
 	switch with.Target {
 	case "", "file":
 		c.Args = append(c.Args, l.file)
@@ -202,7 +207,8 @@ func (l *linting) check(ctx context.Context, name string, with *linter) error {
 		c.Dir = filepath.Dir(l.file)
 	case "project":
 	default:
-		return fmt.Errorf("invalid target %[2]q of the linter %[1]q: expected file, directory or project", name, with.Target)
+		return fmt.Errorf("invalid target %[2]q of the linter %[1]q: expected file, directory or project", name,
+			with.Target)
 	}
 	spec := l.call.Sandbox
 	spec.Limits.Wall, spec.Limits.Output = maxTime, maxOutput
@@ -226,7 +232,8 @@ func (l *linting) check(ctx context.Context, name string, with *linter) error {
 		l.problems = append(l.problems, fmt.Sprintf("%s was stopped: %s", name, ended.Ended))
 	case len(l.found) == before && (ended.Exit.Code != 0 || ended.Exit.Signal != ""):
 		output := firstRunes(strings.TrimSpace(cmp.Or(errs.String(), out.String())), 1000)
-		l.problems = append(l.problems, fmt.Sprintf("%s exited with status %d %s: %s", name, ended.Exit.Code, ended.Exit.Signal, output))
+		l.problems = append(l.problems, fmt.Sprintf("%s exited with status %d %s: %s", name, ended.Exit.Code,
+			ended.Exit.Signal, output))
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ func TestDiagnostics(t *testing.T) {
 
 // Whatever a linter prints, each diagnostic is about the file and a line.
 func FuzzRead(f *testing.F) {
-	for _, s := range []string{"a.txt:1:2: x", "b.txt:1:2: x", "a.txt:99999999999999999999:-1: x", "a.txt:1:2: \xff", "./a.txt:3:0: y\r\nz", "/a.txt:1:1: x", "a.txt\n"} {
+	for _, s := range []string{"a.txt:1:2: x", "b.txt:1:2: x", "a.txt:99999999999999999999:-1: x", "a.txt:1:2: \xff",
+		"./a.txt:3:0: y\r\nz", "/a.txt:1:1: x", "a.txt\n"} {
 		f.Add(s)
 	}
 	dir, err := filepath.EvalSymlinks(f.TempDir())
@@ -52,7 +53,8 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%d faults in %q", len(found), text)
 		}
 		for _, d := range found {
-			if d.Line < 1 || d.Line > math.MaxInt32 || d.Column < 0 || d.Column > math.MaxInt32 || d.Message == "" || !utf8.ValidString(d.Message) || !strings.Contains(text, "a.txt") {
+			if d.Line < 1 || d.Line > math.MaxInt32 || d.Column < 0 || d.Column > math.MaxInt32 || d.Message == "" ||
+				!utf8.ValidString(d.Message) || !strings.Contains(text, "a.txt") {
 				t.Errorf("%+v of %q", d, text)
 			}
 		}

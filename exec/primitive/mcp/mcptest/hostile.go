@@ -19,7 +19,8 @@ type conversation struct {
 func (c *conversation) line(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
 
 func (c *conversation) answer(id json.RawMessage, text string) {
-	c.line(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, id, text) // text is such that Go quotes it as JSON does
+	// text is such that Go quotes it as JSON does
+	c.line(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, id, text)
 }
 
 // exit ends the server.
@@ -59,8 +60,10 @@ func misdeeds() map[string]func(*conversation) {
 			c.answer(c.id, "good")
 		},
 		"asks": func(c *conversation) {
-			for i, method := range []string{"sampling/createMessage", "elicitation/create", "roots/list", "ping", "made/up"} {
-				c.line(`{"jsonrpc":"2.0","id":"s%d","method":%q,"params":{"messages":[],"maxTokens":1,"message":"?","requestedSchema":{"type":"object"}}}`, i, method)
+			for i, method := range []string{"sampling/createMessage", "elicitation/create", "roots/list", "ping",
+				"made/up"} {
+				c.line(`{"jsonrpc":"2.0","id":"s%d","method":%q,"params":{"messages":[],"maxTokens":1,"message":"?","requestedSchema":{"type":"object"}}}`,
+					i, method)
 			}
 			c.answer(c.id, "good")
 		},
@@ -118,7 +121,9 @@ func listings() map[string]func(page int) string {
 			return fmt.Sprintf(`"tools":[%s],"nextCursor":"%d"`, tool(fmt.Sprint("t", page)), page)
 		},
 		"heavy": func(page int) string {
-			return fmt.Sprintf(`"tools":[{"name":"t%d","inputSchema":{"type":"object"},"description":%q}],"nextCursor":"%d"`, page, strings.Repeat("x", 1<<20), page)
+			return fmt.Sprintf(
+				`"tools":[{"name":"t%d","inputSchema":{"type":"object"},"description":%q}],"nextCursor":"%d"`, page,
+				strings.Repeat("x", 1<<20), page)
 		},
 		"deeper":  func(int) string { return `"tools":[{"name":"echo","inputSchema":` + deep + "}]" },
 		"none":    func(int) string { return `"tools":null` },
@@ -165,7 +170,8 @@ func hostile(args []string, in io.Reader, out, errs io.Writer) int {
 		}
 		switch q.Method {
 		case "initialize":
-			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"resources":{}},"serverInfo":{"name":"hostile","version":"1"}}}`, q.ID, version)
+			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"resources":{}},"serverInfo":{"name":"hostile","version":"1"}}}`,
+				q.ID, version)
 		case "resources/list":
 			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"resources":[]}}`, q.ID)
 		case "tools/list":
@@ -177,7 +183,8 @@ func hostile(args []string, in io.Reader, out, errs io.Writer) int {
 				}
 				continue
 			}
-			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}}`, q.ID)
+			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}}`,
+				q.ID)
 		case "tools/call":
 			if c.id = q.ID; deed != nil {
 				deed(c)

@@ -13,11 +13,12 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 )
 
-// Test runs every check. make makes a world of no accounts, and returns what opens its ledger once more, as another process
-// would.
+// Test runs every check. make makes a world of no accounts, and returns what opens its ledger once more, as another
+// process would.
 func Test(t *testing.T, make func(t testing.TB) func(testing.TB) ledger.Ledger) {
 	for name, check := range map[string]func(*testing.T, func(testing.TB) ledger.Ledger){
-		"one": one, "children": children, "overspent": overspent, "epochs": epochs, "refused": refuses, "together": together, "any": anyOrder,
+		"one": one, "children": children, "overspent": overspent, "epochs": epochs, "refused": refuses,
+		"together": together, "any": anyOrder,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, make(t)) })
 	}
@@ -70,7 +71,8 @@ func one(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	refused(t, fault.Conflict, a.Do(ctx, ledger.Settle("x", 1, "3", 0)))
 	must(t, a.Do(ctx, ledger.Open("x", "", 2, budget(150), noon)))
 	left(t, b, "x", 50)
-	must(t, a.Do(ctx, ledger.Open("y", "", 1, nil, noon), ledger.Reserve("y", 1, "1", 1<<50), ledger.Settle("y", 1, "1", 7)))
+	must(t, a.Do(ctx, ledger.Open("y", "", 1, nil, noon), ledger.Reserve("y", 1, "1", 1<<50),
+		ledger.Settle("y", 1, "1", 7)))
 	if got := account(t, b, "y"); got.Own != 7 || got.Budget != nil {
 		t.Errorf("%+v", got)
 	}
@@ -99,7 +101,8 @@ func children(t *testing.T, open func(testing.TB) ledger.Ledger) {
 		t.Errorf("%+v, %+v", x, c)
 	}
 	// A child that outlives its parent keeps what was set aside for it.
-	must(t, a.Do(ctx, ledger.Open("c", "x", 2, budget(60), noon), ledger.Open("e", "c", 1, budget(30), noon), ledger.Close("c", 2, noon)))
+	must(t, a.Do(ctx, ledger.Open("c", "x", 2, budget(60), noon), ledger.Open("e", "c", 1, budget(30), noon),
+		ledger.Close("c", 2, noon)))
 	left(t, b, "x", 35)
 	refused(t, fault.Budget, b.Do(ctx, ledger.Reserve("x", 1, "9", 36)))
 	must(t, a.Do(ctx, ledger.Reserve("e", 1, "1", 30), ledger.Settle("e", 1, "1", 10), ledger.Close("e", 1, noon)))
@@ -114,7 +117,8 @@ func children(t *testing.T, open func(testing.TB) ledger.Ledger) {
 // overspent: what was spent is recorded, however much it is, and no account above can spend it again.
 func overspent(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	ctx, a := t.Context(), open(t)
-	must(t, a.Do(ctx, ledger.Open("x", "", 1, budget(100), noon), ledger.Open("c", "x", 1, budget(50), noon), ledger.Reserve("c", 1, "1", 50)))
+	must(t, a.Do(ctx, ledger.Open("x", "", 1, budget(100), noon), ledger.Open("c", "x", 1, budget(50), noon),
+		ledger.Reserve("c", 1, "1", 50)))
 	must(t, a.Do(ctx, ledger.Settle("c", 1, "1", 120)))
 	left(t, a, "c", -70)
 	left(t, a, "x", -20)
@@ -132,7 +136,8 @@ func epochs(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	ctx, a := t.Context(), open(t)
 	must(t, a.Do(ctx, ledger.Open("x", "", 1, budget(100), noon), ledger.Reserve("x", 1, "1", 10)))
 	must(t, a.Do(ctx, ledger.Open("x", "", 2, budget(100), noon)))
-	for _, e := range []ledger.Entry{ledger.Reserve("x", 1, "2", 1), ledger.Settle("x", 1, "1", 1), ledger.Close("x", 1, noon), ledger.Open("x", "", 1, nil, noon)} {
+	for _, e := range []ledger.Entry{ledger.Reserve("x", 1, "2", 1), ledger.Settle("x", 1, "1", 1),
+		ledger.Close("x", 1, noon), ledger.Open("x", "", 1, nil, noon)} {
 		refused(t, fault.Conflict, a.Do(ctx, e))
 	}
 	left(t, a, "x", 90)
@@ -149,9 +154,11 @@ func refuses(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	}{
 		{ledger.Reserve("x", 1, "1", -1), fault.Validation}, {ledger.Reserve("", 1, "1", 1), fault.Validation},
 		{ledger.Settle("x", 1, "1", -5), fault.Validation}, {ledger.Settle("x", 1, "1", 1<<61), fault.Validation},
-		{ledger.Open("y", "", 1, budget(-1), noon), fault.Validation}, {ledger.Open("y", "none", 1, budget(1), noon), fault.NotFound},
+		{ledger.Open("y", "", 1, budget(-1), noon), fault.Validation},
+		{ledger.Open("y", "none", 1, budget(1), noon), fault.NotFound},
 		{ledger.Reserve("none", 1, "1", 1), fault.NotFound}, {ledger.Close("none", 1, noon), fault.NotFound},
-		{ledger.Open("x", "z", 1, budget(1), noon), fault.Conflict}, {ledger.Entry{Op: "steal", Thread: "x", Epoch: 1}, fault.Validation},
+		{ledger.Open("x", "z", 1, budget(1), noon), fault.Conflict},
+		{ledger.Entry{Op: "steal", Thread: "x", Epoch: 1}, fault.Validation},
 		{ledger.Reserve("z", 1, "1", 1), fault.Budget},
 	} {
 		refused(t, c.code, a.Do(ctx, c.e))
@@ -241,8 +248,8 @@ func (m *model) left(id string) int64 {
 	return left
 }
 
-// aside is what an account keeps beyond what was spent: what is left of its budget while it is open, and at least what it and its
-// children have set aside.
+// aside is what an account keeps beyond what was spent: what is left of its budget while it is open, and at least what
+// it and its children have set aside.
 func (m *model) aside(id string) int64 {
 	n := m.all[id]
 	rest := m.held(id)
@@ -261,7 +268,8 @@ func anyOrder(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	m := &model{all: map[string]*node{}}
 	names := []string{"a", "b", "c", "d", "e", "f"}
 	for range 1500 {
-		name, parent, call := names[random.IntN(len(names))], names[random.IntN(len(names))], fmt.Sprint(random.IntN(3))
+		name, parent, call := names[random.IntN(len(names))], names[random.IntN(len(names))],
+			fmt.Sprint(random.IntN(3))
 		amount := random.Int64N(60)
 		n := m.all[name]
 		switch random.IntN(5) {
@@ -272,7 +280,8 @@ func anyOrder(t *testing.T, open func(testing.TB) ledger.Ledger) {
 				parent = ""
 			}
 			e := ledger.Open(name, parent, 1, budget(amount*4), noon)
-			may := parent == "" || !m.all[parent].closed && (n == nil || n.closed) && amount*4-spentOf(m, name) <= m.left(parent)
+			may := parent == "" || !m.all[parent].closed && (n == nil || n.closed) &&
+				amount*4-spentOf(m, name) <= m.left(parent)
 			if parent != "" && n != nil && !n.closed {
 				continue // what is set aside already is another case
 			}

@@ -17,7 +17,8 @@ func (a anthropic) check(r *Request) string {
 	if r.Header.Get("Anthropic-Version") == "" {
 		return "anthropic-version: header is required"
 	}
-	if why := fields("", b, "model max_tokens messages", "system tools tool_choice stream temperature top_p top_k stop_sequences metadata thinking"); why != "" {
+	if why := fields("", b, "model max_tokens messages",
+		"system tools tool_choice stream temperature top_p top_k stop_sequences metadata thinking"); why != "" {
 		return why
 	}
 	var names []string
@@ -110,7 +111,8 @@ func (anthropic) block(b map[string]any, role string, calls *pending) string {
 		calls.call(text(b["id"]))
 		return fields("tool_use.", b, "type id name input", "cache_control")
 	case kind == "tool_result" && role == "user":
-		return first(fields("tool_result.", b, "type tool_use_id", "content is_error cache_control"), calls.result(text(b["tool_use_id"])))
+		return first(fields("tool_result.", b, "type tool_use_id", "content is_error cache_control"),
+			calls.result(text(b["tool_use_id"])))
 	case kind == "thinking" && role == "assistant":
 		if b["signature"] != sign(text(b["thinking"])) {
 			return "thinking.signature: Invalid signature in thinking block"
@@ -157,14 +159,18 @@ func (anthropic) stop(t *Turn) string {
 
 func (anthropic) usage(t *Turn, output int64) any {
 	return t.usage(map[string]any{
-		"input_tokens": t.Usage.Input, "cache_creation_input_tokens": t.Usage.CacheWrite, "cache_read_input_tokens": t.Usage.CacheRead,
-		"output_tokens": output, "output_tokens_details": map[string]any{"thinking_tokens": min(t.Usage.Reasoning, output)}, "service_tier": "standard",
+		"input_tokens": t.Usage.Input, "cache_creation_input_tokens": t.Usage.CacheWrite,
+		"cache_read_input_tokens": t.Usage.CacheRead,
+		"output_tokens":           output,
+		"output_tokens_details":   map[string]any{"thinking_tokens": min(t.Usage.Reasoning, output)},
+		"service_tier":            "standard",
 	})
 }
 
 func (a anthropic) message(r *Request) map[string]any {
 	return map[string]any{
-		"id": "msg_01", "type": "message", "role": "assistant", "model": r.Model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil,
+		"id": "msg_01", "type": "message", "role": "assistant", "model": r.Model, "content": []any{},
+		"stop_reason": nil, "stop_sequence": nil,
 	}
 }
 
@@ -200,7 +206,8 @@ func (a anthropic) events(t *Turn, r *Request) (all []event) {
 				deltas = append(deltas, map[string]any{"type": "text_delta", "text": s})
 			}
 		case "tool_use":
-			start = map[string]any{"type": "tool_use", "id": block["id"], "name": block["name"], "input": map[string]any{}}
+			start = map[string]any{"type": "tool_use", "id": block["id"], "name": block["name"],
+				"input": map[string]any{}}
 			c := &t.Calls[i-len(a.content(t))+len(t.Calls)]
 			for _, s := range append([]string{""}, pieces(arguments(c))...) {
 				deltas = append(deltas, map[string]any{"type": "input_json_delta", "partial_json": s})
@@ -216,9 +223,11 @@ func (a anthropic) events(t *Turn, r *Request) (all []event) {
 		add("content_block_stop", map[string]any{"index": i})
 	}
 	usage := t.usage(map[string]any{
-		"output_tokens": t.Usage.Answered(), "output_tokens_details": map[string]any{"thinking_tokens": t.Usage.Reasoning},
+		"output_tokens":         t.Usage.Answered(),
+		"output_tokens_details": map[string]any{"thinking_tokens": t.Usage.Reasoning},
 	})
-	add("message_delta", map[string]any{"delta": map[string]any{"stop_reason": a.stop(t), "stop_sequence": nil}, "usage": usage})
+	add("message_delta", map[string]any{"delta": map[string]any{"stop_reason": a.stop(t), "stop_sequence": nil},
+		"usage": usage})
 	add("message_stop", map[string]any{})
 	return all
 }
@@ -226,9 +235,11 @@ func (a anthropic) events(t *Turn, r *Request) (all []event) {
 func (anthropic) failure(status int, kind, _, message string) map[string]any {
 	if kind == "" {
 		kind = map[int]string{
-			400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large",
+			400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
+			413: "request_too_large",
 			429: "rate_limit_error", 500: "api_error", 529: "overloaded_error",
 		}[status]
 	}
-	return map[string]any{"type": "error", "error": map[string]any{"type": kind, "message": message}, "request_id": "req_1"}
+	return map[string]any{"type": "error", "error": map[string]any{"type": kind, "message": message},
+		"request_id": "req_1"}
 }

@@ -17,8 +17,9 @@ func (chat) key(h http.Header) string { return bearer(h) }
 
 func (c chat) check(r *Request) string {
 	b := r.Body
-	why := fields("", b, "model messages", "max_tokens max_completion_tokens tools tool_choice parallel_tool_calls stream stream_options temperature top_p stop "+
-		"reasoning_effort user seed n store metadata response_format")
+	why := fields("", b, "model messages",
+		"max_tokens max_completion_tokens tools tool_choice parallel_tool_calls stream stream_options temperature top_p stop "+
+			"reasoning_effort user seed n store metadata response_format")
 	if why != "" {
 		return why
 	}
@@ -58,13 +59,15 @@ func (chat) messages(all []any) string {
 		case "tool":
 			why = first(fields(at, m, "role content tool_call_id", ""), calls.result(text(m["tool_call_id"])))
 		case "assistant":
-			if why = fields(at, m, "role", "content tool_calls refusal"); why == "" && m["content"] == nil && m["tool_calls"] == nil {
+			if why = fields(at, m, "role", "content tool_calls refusal"); why == "" && m["content"] == nil &&
+				m["tool_calls"] == nil {
 				why = at + "content: one of content or tool_calls is required"
 			}
 			for _, one := range list(m["tool_calls"]) {
 				call := object(one)
 				_, text1 := object(call["function"])["arguments"].(string)
-				if call["type"] != "function" || !text1 || !toolName.MatchString(text(object(call["function"])["name"])) {
+				if call["type"] != "function" || !text1 ||
+					!toolName.MatchString(text(object(call["function"])["name"])) {
 					return at + "tool_calls: invalid call"
 				}
 				calls.call(text(call["id"]))
@@ -103,13 +106,15 @@ func (chat) usage(t *Turn) any {
 	in, out := t.Usage.Prompt(), t.Usage.Answered()
 	return t.usage(map[string]any{
 		"prompt_tokens": in, "completion_tokens": out, "total_tokens": in + out,
-		"prompt_tokens_details":     map[string]any{"cached_tokens": t.Usage.CacheRead, "audio_tokens": 0},
-		"completion_tokens_details": map[string]any{"reasoning_tokens": t.Usage.Reasoning, "audio_tokens": 0, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0},
+		"prompt_tokens_details": map[string]any{"cached_tokens": t.Usage.CacheRead, "audio_tokens": 0},
+		"completion_tokens_details": map[string]any{"reasoning_tokens": t.Usage.Reasoning, "audio_tokens": 0,
+			"accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0},
 	})
 }
 
 func (c chat) head(r *Request, kind string) map[string]any {
-	return map[string]any{"id": "chatcmpl-1", "object": kind, "created": 1764072000, "model": r.Model, "system_fingerprint": "fp_1", "service_tier": "default"}
+	return map[string]any{"id": "chatcmpl-1", "object": kind, "created": 1764072000, "model": r.Model,
+		"system_fingerprint": "fp_1", "service_tier": "default"}
 }
 
 func (c chat) whole(t *Turn, r *Request) map[string]any {
@@ -155,7 +160,8 @@ func (c chat) events(t *Turn, r *Request) (all []event) {
 		add(map[string]any{"tool_calls": []any{map[string]any{"index": i, "id": call.ID, "type": "function",
 			"function": map[string]any{"name": call.Name, "arguments": ""}}}}, nil)
 		for _, s := range pieces(arguments(call)) {
-			add(map[string]any{"tool_calls": []any{map[string]any{"index": i, "function": map[string]any{"arguments": s}}}}, nil)
+			add(map[string]any{"tool_calls": []any{map[string]any{"index": i,
+				"function": map[string]any{"arguments": s}}}}, nil)
 		}
 	}
 	add(map[string]any{}, c.stop(t))
@@ -174,7 +180,8 @@ func (chat) failure(status int, kind, code, message string) map[string]any {
 // openAI is how OpenAI tells an error.
 func openAI(status int, kind, code, message string) map[string]any {
 	if kind == "" {
-		kind = map[int]string{400: "invalid_request_error", 401: "invalid_request_error", 404: "invalid_request_error", 429: "rate_limit_exceeded"}[status]
+		kind = map[int]string{400: "invalid_request_error", 401: "invalid_request_error", 404: "invalid_request_error",
+			429: "rate_limit_exceeded"}[status]
 		if kind == "" {
 			kind = "server_error"
 		}

@@ -14,15 +14,18 @@ func (gemini) key(h http.Header) string { return h.Get("X-Goog-Api-Key") }
 
 func (g gemini) check(r *Request) string {
 	b := r.Body
-	if why := fields("", b, "contents", "systemInstruction tools toolConfig generationConfig safetySettings cachedContent"); why != "" {
+	if why := fields("", b, "contents",
+		"systemInstruction tools toolConfig generationConfig safetySettings cachedContent"); why != "" {
 		return why
 	}
-	why := fields("generationConfig.", object(b["generationConfig"]), "", "maxOutputTokens temperature topP topK stopSequences thinkingConfig candidateCount responseMimeType")
+	why := fields("generationConfig.", object(b["generationConfig"]), "",
+		"maxOutputTokens temperature topP topK stopSequences thinkingConfig candidateCount responseMimeType")
 	var names []string
 	for _, one := range list(b["tools"]) {
 		for _, f := range list(object(one)["functionDeclarations"]) {
 			f := object(f)
-			why = first(why, fields("functionDeclarations.", f, "name", "description parameters parametersJsonSchema response behavior"))
+			why = first(why, fields("functionDeclarations.", f, "name",
+				"description parameters parametersJsonSchema response behavior"))
 			names = append(names, text(f["name"]))
 		}
 	}
@@ -140,8 +143,9 @@ func (g gemini) body(t *Turn, r *Request, parts []any, stop bool) map[string]any
 	}
 	body := map[string]any{"candidates": []any{candidate}, "modelVersion": r.Model, "responseId": "r-1"}
 	usage := t.usage(map[string]any{
-		"promptTokenCount": t.Usage.Prompt(), "cachedContentTokenCount": t.Usage.CacheRead, "candidatesTokenCount": t.Usage.Output,
-		"thoughtsTokenCount": t.Usage.Reasoning, "totalTokenCount": t.Usage.Prompt() + t.Usage.Answered(),
+		"promptTokenCount": t.Usage.Prompt(), "cachedContentTokenCount": t.Usage.CacheRead,
+		"candidatesTokenCount": t.Usage.Output,
+		"thoughtsTokenCount":   t.Usage.Reasoning, "totalTokenCount": t.Usage.Prompt() + t.Usage.Answered(),
 	})
 	if usage != nil {
 		body["usageMetadata"] = usage
@@ -151,7 +155,8 @@ func (g gemini) body(t *Turn, r *Request, parts []any, stop bool) map[string]any
 
 func (g gemini) whole(t *Turn, r *Request) map[string]any {
 	if t.Stop == wire.StopRefusal && t.Text == "" {
-		return map[string]any{"promptFeedback": map[string]any{"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": g.body(t, r, nil, true)["usageMetadata"]}
+		return map[string]any{"promptFeedback": map[string]any{"blockReason": "PROHIBITED_CONTENT"},
+			"usageMetadata": g.body(t, r, nil, true)["usageMetadata"]}
 	}
 	return g.body(t, r, g.parts(t, false), true)
 }
@@ -173,7 +178,8 @@ func (g gemini) events(t *Turn, r *Request) (all []event) {
 func (gemini) failure(status int, kind, _, message string) map[string]any {
 	if kind == "" {
 		kind = map[int]string{
-			400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE",
+			400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
+			429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE",
 		}[status]
 	}
 	return map[string]any{"error": map[string]any{"code": status, "message": message, "status": kind}}

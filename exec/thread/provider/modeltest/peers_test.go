@@ -38,12 +38,14 @@ func TestSDKs(t *testing.T) {
 		}
 		return string(out)
 	}
-	run("npm", append([]string{"install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"}, sdks...)...)
+	run("npm", append([]string{"install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"},
+		sdks...)...)
 	s := modeltest.New(t)
 	s.Require("a-key")
 	turns := []modeltest.Turn{
 		{Thinking: "Two sums.", Text: "I add ünïcode 1️⃣.", Calls: []wire.ToolCall{
-			{ID: "call_a", Name: "add", Input: map[string]any{"a": 1, "b": 2}}, {ID: "call_b", Name: "add", Input: map[string]any{"a": 3, "b": 4.5}}},
+			{ID: "call_a", Name: "add", Input: map[string]any{"a": 1, "b": 2}},
+			{ID: "call_b", Name: "add", Input: map[string]any{"a": 3, "b": 4.5}}},
 			Usage: wire.Usage{Input: 40, CacheRead: 60, Output: 15, Reasoning: 5}},
 		{Text: "3 and 7.5"},
 		{Status: 429, Message: "slow down", RetryAfter: "1"},
@@ -69,7 +71,8 @@ func TestSDKs(t *testing.T) {
 		t.Errorf("%d results, refused %q", len(results), s.Refused())
 	}
 	stops := map[string][2]string{
-		wire.ContentBlocks: {"tool_use", "end_turn"}, wire.ChatCompletion: {"tool_calls", "stop"}, wire.Responses: {"completed", "completed"}, wire.Gemini: {"STOP", "STOP"},
+		wire.ContentBlocks: {"tool_use", "end_turn"}, wire.ChatCompletion: {"tool_calls", "stop"},
+		wire.Responses: {"completed", "completed"}, wire.Gemini: {"STOP", "STOP"},
 	}
 	for _, r := range results {
 		calls, thinking := []wire.ToolCall{}, turns[0].Thinking
@@ -86,7 +89,8 @@ func TestSDKs(t *testing.T) {
 		if r.Format == wire.ChatCompletion {
 			thinking = ""
 		}
-		if r.Text != turns[0].Text || r.Thinking != thinking || !reflect.DeepEqual(r.Calls, calls) || !reflect.DeepEqual(r.Usage, []int{100, 20, 60}) ||
+		if r.Text != turns[0].Text || r.Thinking != thinking || !reflect.DeepEqual(r.Calls, calls) ||
+			!reflect.DeepEqual(r.Usage, []int{100, 20, 60}) ||
 			[2]string{r.Stop, r.End} != stops[r.Format] || r.Second != turns[1].Text {
 			t.Errorf("%s, stream %v: %+v", r.Format, r.Stream, r)
 		}

@@ -14,8 +14,9 @@ func (responses) key(h http.Header) string { return bearer(h) }
 
 func (d responses) check(r *Request) string {
 	b := r.Body
-	why := fields("", b, "model input", "instructions max_output_tokens tools tool_choice parallel_tool_calls stream temperature top_p reasoning store include "+
-		"truncation text metadata user")
+	why := fields("", b, "model input",
+		"instructions max_output_tokens tools tool_choice parallel_tool_calls stream temperature top_p reasoning store include "+
+			"truncation text metadata user")
 	if why != "" {
 		return why
 	}
@@ -52,23 +53,27 @@ func (responses) input(all []any) string {
 		why := ""
 		switch kind {
 		case "", "message":
-			if why = fields(at, item, "role content", "type id status phase"); why == "" && item["role"] == "user" && reasoned {
+			if why = fields(at, item, "role content", "type id status phase"); why == "" && item["role"] == "user" &&
+				reasoned {
 				why = at + "Item of type 'reasoning' was provided without its required following item."
 			}
 		case "function_call":
 			calls.call(text(item["call_id"]))
 			_, isText := item["arguments"].(string)
-			if why = fields(at, item, "type call_id name arguments", "id status"); why == "" && (!isText || !toolName.MatchString(text(item["name"]))) {
+			if why = fields(at, item, "type call_id name arguments", "id status"); why == "" &&
+				(!isText || !toolName.MatchString(text(item["name"]))) {
 				why = at + "invalid call"
 			}
 		case "function_call_output":
 			_, isText := item["output"].(string)
-			if why = first(fields(at, item, "type call_id output", "id status"), calls.result(text(item["call_id"]))); why == "" && !isText {
+			if why = first(fields(at, item, "type call_id output", "id status"),
+				calls.result(text(item["call_id"]))); why == "" && !isText {
 				why = at + "output: expected a string"
 			}
 		case "reasoning":
 			summary := text(object(append(list(item["summary"]), nil)[0])["text"])
-			if why = fields(at, item, "type id summary encrypted_content", "status content"); why == "" && item["encrypted_content"] != sign(summary) {
+			if why = fields(at, item, "type id summary encrypted_content", "status content"); why == "" &&
+				item["encrypted_content"] != sign(summary) {
 				why = at + "encrypted_content: The encrypted content could not be verified."
 			}
 		default:
@@ -86,7 +91,8 @@ func (responses) input(all []any) string {
 
 func (responses) items(t *Turn) (all []map[string]any) {
 	if t.Thinking != "" {
-		all = append(all, map[string]any{"type": "reasoning", "id": "rs_1", "summary": []any{map[string]any{"type": "summary_text", "text": t.Thinking}},
+		all = append(all, map[string]any{"type": "reasoning", "id": "rs_1",
+			"summary":           []any{map[string]any{"type": "summary_text", "text": t.Thinking}},
 			"encrypted_content": sign(t.Thinking)})
 	}
 	if t.Text != "" {
@@ -94,19 +100,23 @@ func (responses) items(t *Turn) (all []map[string]any) {
 		if t.Stop == wire.StopRefusal {
 			part = map[string]any{"type": "refusal", "refusal": t.Text}
 		}
-		all = append(all, map[string]any{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": []any{part}})
+		all = append(all, map[string]any{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+			"content": []any{part}})
 	}
 	for i := range t.Calls {
 		c := &t.Calls[i]
-		all = append(all, map[string]any{"type": "function_call", "id": fmt.Sprintf("fc_%d", i), "call_id": c.ID, "name": c.Name, "arguments": arguments(c), "status": "completed"})
+		all = append(all, map[string]any{"type": "function_call", "id": fmt.Sprintf("fc_%d", i), "call_id": c.ID,
+			"name": c.Name, "arguments": arguments(c), "status": "completed"})
 	}
 	return all
 }
 
 func (d responses) response(r *Request, status string) map[string]any {
 	return map[string]any{
-		"id": "resp_1", "object": "response", "created_at": 1764072000, "model": r.Model, "status": status, "output": []any{}, "error": nil,
-		"incomplete_details": nil, "instructions": r.Body["instructions"], "metadata": map[string]any{}, "parallel_tool_calls": true, "temperature": 1,
+		"id": "resp_1", "object": "response", "created_at": 1764072000, "model": r.Model, "status": status,
+		"output": []any{}, "error": nil,
+		"incomplete_details": nil, "instructions": r.Body["instructions"], "metadata": map[string]any{},
+		"parallel_tool_calls": true, "temperature": 1,
 		"tool_choice": "auto", "tools": []any{}, "top_p": 1, "usage": nil,
 	}
 }
@@ -119,7 +129,8 @@ func (d responses) whole(t *Turn, r *Request) map[string]any {
 	in, out := t.Usage.Prompt(), t.Usage.Answered()
 	body["usage"] = t.usage(map[string]any{
 		"input_tokens": in, "input_tokens_details": map[string]any{"cached_tokens": t.Usage.CacheRead},
-		"output_tokens": out, "output_tokens_details": map[string]any{"reasoning_tokens": t.Usage.Reasoning}, "total_tokens": in + out,
+		"output_tokens": out, "output_tokens_details": map[string]any{"reasoning_tokens": t.Usage.Reasoning},
+		"total_tokens": in + out,
 	})
 	if t.Stop == wire.StopLength || t.Stop == wire.StopContext {
 		body["status"], body["incomplete_details"] = "incomplete", map[string]any{"reason": "max_output_tokens"}
@@ -141,7 +152,8 @@ func (d responses) events(t *Turn, r *Request) (all []event) {
 		}
 		switch item["type"] {
 		case "reasoning":
-			add("response.output_item.added", map[string]any{"output_index": i, "item": map[string]any{"type": "reasoning", "id": item["id"], "summary": []any{}}})
+			add("response.output_item.added", map[string]any{"output_index": i,
+				"item": map[string]any{"type": "reasoning", "id": item["id"], "summary": []any{}}})
 			part := map[string]any{"type": "summary_text", "text": ""}
 			add("response.reasoning_summary_part.added", in(map[string]any{"summary_index": 0, "part": part}))
 			for _, s := range pieces(t.Thinking) {
@@ -151,12 +163,14 @@ func (d responses) events(t *Turn, r *Request) (all []event) {
 		case "message":
 			d.said(t, i, item, in, add)
 		case "function_call":
-			start := map[string]any{"type": "function_call", "id": item["id"], "call_id": item["call_id"], "name": item["name"], "arguments": "", "status": "in_progress"}
+			start := map[string]any{"type": "function_call", "id": item["id"], "call_id": item["call_id"],
+				"name": item["name"], "arguments": "", "status": "in_progress"}
 			add("response.output_item.added", map[string]any{"output_index": i, "item": start})
 			for _, s := range pieces(text(item["arguments"])) {
 				add("response.function_call_arguments.delta", in(map[string]any{"delta": s}))
 			}
-			add("response.function_call_arguments.done", in(map[string]any{"arguments": item["arguments"], "name": item["name"]}))
+			add("response.function_call_arguments.done",
+				in(map[string]any{"arguments": item["arguments"], "name": item["name"]}))
 		}
 		add("response.output_item.done", map[string]any{"output_index": i, "item": item})
 	}
@@ -166,8 +180,10 @@ func (d responses) events(t *Turn, r *Request) (all []event) {
 }
 
 // said adds the events of a message up to its end.
-func (responses) said(t *Turn, i int, item map[string]any, in func(map[string]any) map[string]any, add func(string, map[string]any)) {
-	start := map[string]any{"type": "message", "id": item["id"], "role": "assistant", "status": "in_progress", "content": []any{}}
+func (responses) said(t *Turn, i int, item map[string]any, in func(map[string]any) map[string]any,
+	add func(string, map[string]any)) {
+	start := map[string]any{"type": "message", "id": item["id"], "role": "assistant", "status": "in_progress",
+		"content": []any{}}
 	add("response.output_item.added", map[string]any{"output_index": i, "item": start})
 	kind, key := "output_text", "text"
 	empty := map[string]any{"type": kind, "text": "", "annotations": []any{}, "logprobs": []any{}}

@@ -26,13 +26,15 @@ func (f *Format) finish(a *Answer, parsed bool) *Failure {
 		return nil
 	}
 	a.Opaque.Format = f.name
-	if text := encode(a.Opaque.Blocks); text == "" || deeper(a.Opaque.Blocks, maxNested+8) || strings.Contains(text, redact.Mask) {
+	if text := encode(a.Opaque.Blocks); text == "" || deeper(a.Opaque.Blocks, maxNested+8) ||
+		strings.Contains(text, redact.Mask) {
 		a.Opaque = nil // no request could have it, or no service takes it back, since it had a secret in it
 	}
 	return nil
 }
 
-// maxAnswer is how many bytes an answer may have as JSON: it stands in one event of a transcript, and in the next request.
+// maxAnswer is how many bytes an answer may have as JSON: it stands in one event of a transcript, and in the next
+// request.
 const maxAnswer = 6 << 20
 
 // size is how many bytes an answer has as JSON.

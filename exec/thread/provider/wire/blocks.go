@@ -22,7 +22,8 @@ func (f blocksFormat) fill(params map[string]any, c *conversation) {
 	var tools []any
 	for i := range c.Tools {
 		t := &c.Tools[i]
-		tools = append(tools, map[string]any{"name": t.Name, "description": valid(t.Description), "input_schema": t.schema()})
+		tools = append(tools, map[string]any{"name": t.Name, "description": valid(t.Description),
+			"input_schema": t.schema()})
 	}
 	if c.Cache {
 		mark(object(tools[len(tools)-1]))
@@ -70,7 +71,8 @@ func (blocksFormat) messages(c *conversation) []any {
 			}
 			for j := range m.Calls {
 				call := &m.Calls[j]
-				add(Assistant, map[string]any{"type": "tool_use", "id": wireID(call.ID), "name": wireName(call.Name), "input": given(call)})
+				add(Assistant, map[string]any{"type": "tool_use", "id": wireID(call.ID), "name": wireName(call.Name),
+					"input": given(call)})
 			}
 		}
 	}
@@ -80,8 +82,8 @@ func (blocksFormat) messages(c *conversation) []any {
 	return out
 }
 
-// markEnds marks the ends of the last two messages of the user: the first of them is what the request before was cached up to.
-// With those of instructions and tools there are four marks, as many as a request may have.
+// markEnds marks the ends of the last two messages of the user: the first of them is what the request before was
+// cached up to. With those of instructions and tools there are four marks, as many as a request may have.
 func markEnds(messages []any) {
 	left := 2
 	for _, m := range slices.Backward(messages) {
@@ -205,7 +207,8 @@ func (e *blocksEvents) event(data map[string]any, to Deltas) *Failure {
 	return nil
 }
 
-// use takes the counts that an event has: they are those of the whole answer so far, and take the place of earlier ones.
+// use takes the counts that an event has: they are those of the whole answer so far, and take the place of earlier
+// ones.
 func (e *blocksEvents) use(usage any) {
 	for name, v := range object(usage) {
 		if v != nil {
@@ -236,10 +239,12 @@ func (b *block) whole() map[string]any {
 		return map[string]any{"type": "text", "text": b.text.String()}
 	case "thinking":
 		return map[string]any{
-			"type": "thinking", "thinking": text(b.start["thinking"]) + b.thinking.String(), "signature": text(b.start["signature"]) + b.sign.String(),
+			"type": "thinking", "thinking": text(b.start["thinking"]) + b.thinking.String(),
+			"signature": text(b.start["signature"]) + b.sign.String(),
 		}
 	case "tool_use":
-		of := map[string]any{"type": "tool_use", "id": text(b.start["id"]), "name": text(b.start["name"]), "input": b.start["input"]}
+		of := map[string]any{"type": "tool_use", "id": text(b.start["id"]), "name": text(b.start["name"]),
+			"input": b.start["input"]}
 		if b.json.Len() > 0 {
 			c := ToolCall{}
 			if arguments(&c, b.json.String()); c.Input != nil {

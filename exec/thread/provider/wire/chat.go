@@ -72,7 +72,8 @@ func (chatFormat) whole(body map[string]any) (*Answer, *Failure) {
 	if m == nil {
 		return nil, nonsense()
 	}
-	a := &Answer{Text: chatText(m["content"]), Stop: chatStop(text(choice["finish_reason"])), Usage: chatUsage(object(body["usage"]))}
+	a := &Answer{Text: chatText(m["content"]), Stop: chatStop(text(choice["finish_reason"])),
+		Usage: chatUsage(object(body["usage"]))}
 	if no := text(m["refusal"]); no != "" {
 		a.Text, a.Stop = a.Text+no, StopRefusal
 	}
@@ -117,9 +118,11 @@ func chatStop(reason string) string {
 
 func chatUsage(of map[string]any) Usage {
 	t := &tally{in: of}
-	cached, reasoning := t.may("prompt_tokens_details", "cached_tokens"), t.may("completion_tokens_details", "reasoning_tokens")
+	cached, reasoning := t.may("prompt_tokens_details", "cached_tokens"),
+		t.may("completion_tokens_details", "reasoning_tokens")
 	return t.usage(Usage{
-		Input: t.must("prompt_tokens") - cached, CacheRead: cached, Output: t.must("completion_tokens") - reasoning, Reasoning: reasoning,
+		Input: t.must("prompt_tokens") - cached, CacheRead: cached, Output: t.must("completion_tokens") - reasoning,
+		Reasoning: reasoning,
 	})
 }
 
@@ -194,7 +197,8 @@ func (e *chatEvents) delta(d map[string]any, to Deltas) *Failure {
 }
 
 func (e *chatEvents) answer() (*Answer, bool) {
-	a := &Answer{Text: e.text.String() + e.refusal.String(), Calls: e.calls.calls(), Stop: chatStop(e.reason), Usage: chatUsage(e.usage)}
+	a := &Answer{Text: e.text.String() + e.refusal.String(), Calls: e.calls.calls(), Stop: chatStop(e.reason),
+		Usage: chatUsage(e.usage)}
 	if e.refusal.Len() > 0 {
 		a.Stop = StopRefusal
 	}

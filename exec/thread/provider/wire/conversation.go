@@ -88,7 +88,9 @@ func checkTools(tools []Tool) error {
 		name := tools[i].Name
 		switch {
 		case wireName(name) != name:
-			return fmt.Errorf("%q is not a name for a tool: expected at most %d letters, digits, _ and -, not beginning with a digit or -", name, MaxName)
+			return fmt.Errorf(
+				"%q is not a name for a tool: expected at most %d letters, digits, _ and -, not beginning with a digit or -",
+				name, MaxName)
 		case seen[name]:
 			return fmt.Errorf("two tools are called %q", name)
 		}
@@ -128,8 +130,8 @@ func (t *Tool) schema() map[string]any {
 	return t.Schema
 }
 
-// opaque returns the blocks of an assistant's message that are sent back as they came; nil if there are none, or they are of
-// another format, or say something else than the message does by now.
+// opaque returns the blocks of an assistant's message that are sent back as they came; nil if there are none, or they
+// are of another format, or say something else than the message does by now.
 func (c *conversation) opaque(m *Message) []any {
 	if m.Opaque == nil || m.Opaque.Format != c.format.name || len(m.Opaque.Blocks) == 0 {
 		return nil

@@ -23,8 +23,8 @@ const (
 type Failure struct {
 	Provider string // the id of the item
 	Status   int    // of HTTP, or what an error in a stream amounts to; 0 for none
-	// Type is that of the service, as rate_limit_error; or ConnectionError, CertificateError, TimeoutError, CancelledError,
-	// AnswerError (it is no use), LimitError (it was too large).
+	// Type is that of the service, as rate_limit_error; or ConnectionError, CertificateError, TimeoutError,
+	// CancelledError, AnswerError (it is no use), LimitError (it was too large).
 	Type      string
 	Code      string // of the service, or one of this package's
 	Message   string
@@ -95,20 +95,24 @@ func (f *Failure) Fault() *fault.Error {
 // statuses are the statuses that services have for the types of their errors, which in a stream come without one.
 func statuses() map[string]int {
 	return map[string]int{
-		"invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403, "not_found_error": 404,
-		"request_too_large": 413, "rate_limit_error": 429, "api_error": 500, "timeout_error": 504, "overloaded_error": 529,
-		"server_error": 500, "rate_limit_exceeded": 429, "insufficient_quota": 429,
-		"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "NOT_FOUND": 404,
+		"invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403,
+		"not_found_error":   404,
+		"request_too_large": 413, "rate_limit_error": 429, "api_error": 500, "timeout_error": 504,
+		"overloaded_error": 529,
+		"server_error":     500, "rate_limit_exceeded": 429, "insufficient_quota": 429,
+		"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403,
+		"NOT_FOUND":          404,
 		"RESOURCE_EXHAUSTED": 429, "INTERNAL": 500, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504,
 	}
 }
 
-// Reported reads the error that a service tells in a body or an event. All formats have an object under "error", and each
-// some of its members; what is compatible with OpenAI may have a text there.
+// Reported reads the error that a service tells in a body or an event. All formats have an object under "error", and
+// each some of its members; what is compatible with OpenAI may have a text there.
 func Reported(m map[string]any) *Failure {
 	e := object(m["error"])
 	if e == nil {
-		return &Failure{Message: cmp.Or(text(m["error"]), text(m["message"]), text(m["detail"])), Type: text(m["type"])}
+		return &Failure{Message: cmp.Or(text(m["error"]), text(m["message"]), text(m["detail"])),
+			Type: text(m["type"])}
 	}
 	f := &Failure{Type: cmp.Or(text(e["type"]), text(e["status"])), Message: text(e["message"]), Code: text(e["code"])}
 	if n, ok := number(e["code"]); ok && n >= 400 && n < 600 {
@@ -128,7 +132,8 @@ func Reported(m map[string]any) *Failure {
 
 var (
 	lengthPattern = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)prompt is too long|context[ _](length|window|size)|maximum context|exceed\w* the maximum number of tokens|input (is too long|length)`)
+		return regexp.MustCompile(
+			`(?i)prompt is too long|context[ _](length|window|size)|maximum context|exceed\w* the maximum number of tokens|input (is too long|length)`)
 	})
 	refusePattern = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)content[ _](policy|filter|management)|usage polic|safety system`)
@@ -141,9 +146,11 @@ const (
 	maxWord    = 200
 )
 
-// Settle adds the status that the type amounts to, and the package's own code, where they are known, and shortens what is too long.
+// Settle adds the status that the type amounts to, and the package's own code, where they are known, and shortens what
+// is too long.
 func (f *Failure) Settle() {
-	for of, most := range map[*string]int{&f.Message: maxMessage, &f.Type: maxWord, &f.Code: maxWord, &f.RequestID: maxWord} {
+	for of, most := range map[*string]int{&f.Message: maxMessage, &f.Type: maxWord, &f.Code: maxWord,
+		&f.RequestID: maxWord} {
 		if len(*of) > most {
 			*of = strings.ToValidUTF8((*of)[:most], "") + "…"
 		}
@@ -168,11 +175,14 @@ func (f *Failure) canonical() string {
 	}
 	refusable := f.Status == 0 || f.Status == 400 || f.Status == 413 || f.Status == 422 || f.Status == 500
 	switch {
-	case is("context_length_exceeded", "request_too_large", "string_above_max_length"), refusable && lengthPattern().MatchString(f.Message):
+	case is("context_length_exceeded", "request_too_large", "string_above_max_length"), refusable &&
+		lengthPattern().MatchString(f.Message):
 		return ContextLength
-	case is("content_filter", "content_policy_violation", "moderation_blocked", "cyber_policy", Refused), f.Status == 400 && refusePattern().MatchString(f.Message):
+	case is("content_filter", "content_policy_violation", "moderation_blocked", "cyber_policy", Refused),
+		f.Status == 400 && refusePattern().MatchString(f.Message):
 		return Refused
-	case is("insufficient_quota", "billing_hard_limit_reached", "billing_error"), strings.Contains(f.Message, "credit balance is too low"):
+	case is("insufficient_quota", "billing_hard_limit_reached", "billing_error"),
+		strings.Contains(f.Message, "credit balance is too low"):
 		return NoQuota
 	case f.Status == 529, is("overloaded_error", "engine_overloaded", "slow_down"):
 		return Overloaded

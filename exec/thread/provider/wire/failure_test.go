@@ -33,7 +33,8 @@ func TestReported(t *testing.T) {
 		f := Reported(v.(map[string]any))
 		f.Provider = "acme/p"
 		f.Settle()
-		if got := fmt.Sprintf("%d %s %s %s", f.Status, f.Type, f.Code, fault.CodeOf(f)); got != want || f.Message == "" {
+		if got := fmt.Sprintf("%d %s %s %s", f.Status, f.Type, f.Code, fault.CodeOf(f)); got != want ||
+			f.Message == "" {
 			t.Errorf("%s: %s, want %s", body, got, want)
 		}
 	}
@@ -44,14 +45,17 @@ func TestFailure(t *testing.T) {
 	if got := f.Error(); got != `the model call to "acme/p" failed (HTTP 429): slow` {
 		t.Error(got)
 	}
-	if got := encode(f.Doc()); got != `{"error":{"message":"slow","type":"rate_limit_error"},"provider":"acme/p","status_code":429}` {
+	if got := encode(
+		f.Doc()); got != `{"error":{"message":"slow","type":"rate_limit_error"},"provider":"acme/p","status_code":429}` {
 		t.Error(got)
 	}
 	e := fault.Of(fmt.Errorf("wrapped: %w", f))
-	if e.Code != fault.RateLimited || e.Details["request_id"] != "r1" || e.Details["status"] != 429 || e.Details["provider"] != "acme/p" {
+	if e.Code != fault.RateLimited || e.Details["request_id"] != "r1" || e.Details["status"] != 429 ||
+		e.Details["provider"] != "acme/p" {
 		t.Errorf("%+v", e)
 	}
-	for kind, code := range map[string]fault.Code{"CancelledError": fault.Cancelled, "TimeoutError": fault.Timeout, "LimitError": fault.Limit, "ConnectionError": fault.Unavailable, "": fault.Failed} {
+	for kind, code := range map[string]fault.Code{"CancelledError": fault.Cancelled, "TimeoutError": fault.Timeout,
+		"LimitError": fault.Limit, "ConnectionError": fault.Unavailable, "": fault.Failed} {
 		f := &Failure{Type: kind}
 		if fault.CodeOf(f) != code {
 			t.Errorf("%q is %s", kind, fault.CodeOf(f))
@@ -70,15 +74,20 @@ func TestBodies(t *testing.T) {
 	for _, c := range []struct{ format, body, want string }{
 		{ChatCompletion, `{"choices":[]}`, "failure AnswerError: the answer is not understood"},
 		{ChatCompletion, `{"choices":[{"text":"old"}]}`, "failure AnswerError: the answer is not understood"},
-		{ChatCompletion, `{"choices":[{"message":{"content":null,"tool_calls":[{"id":"a","function":{"name":"f","arguments":{"x":1}}},{"id":"b","function":{"name":"f","arguments":"\"{\\\"y\\\":2}\""}},{"id":"c","function":{"name":"f","arguments":[3]}}]},"finish_reason":"stop"}]}`,
+		{ChatCompletion,
+			`{"choices":[{"message":{"content":null,"tool_calls":[{"id":"a","function":{"name":"f","arguments":{"x":1}}},{"id":"b","function":{"name":"f","arguments":"\"{\\\"y\\\":2}\""}},{"id":"c","function":{"name":"f","arguments":[3]}}]},"finish_reason":"stop"}]}`,
 			`{"calls":[{"id":"a","input":{"x":1},"name":"f"},{"id":"b","input":{"y":2},"name":"f"},{"id":"c","name":"f","raw":"[3]"}],"stop":"tool_calls"}`},
-		{ChatCompletion, `{"choices":[{"message":{"content":null,"refusal":"No."},"finish_reason":"stop"}]}`, `{"stop":"refusal","text":"No."}`},
+		{ChatCompletion, `{"choices":[{"message":{"content":null,"refusal":"No."},"finish_reason":"stop"}]}`,
+			`{"stop":"refusal","text":"No."}`},
 		{ContentBlocks, `{"content":"text"}`, "failure AnswerError: the answer is not understood"},
 		{ContentBlocks, `{"content":[],"stop_reason":"refusal"}`, `{"stop":"refusal"}`},
-		{ContentBlocks, `{"content":[{"type":"tool_use","id":"a","name":"f","input":null}],"stop_reason":"model_context_window_exceeded"}`, `{"calls":[{"id":"a","name":"f"}],"stop":"context"}`},
+		{ContentBlocks,
+			`{"content":[{"type":"tool_use","id":"a","name":"f","input":null}],"stop_reason":"model_context_window_exceeded"}`,
+			`{"calls":[{"id":"a","name":"f"}],"stop":"context"}`},
 		{Responses, `{"output":7}`, "failure AnswerError: the answer is not understood"},
 		{Responses, `{"output":[],"status":"failed"}`, "failure : the response failed"},
-		{Responses, `{"output":[{"type":"reasoning","id":"gone"},{"type":"message","content":[{"type":"refusal","refusal":"No."}]}],"status":"completed"}`, `{"stop":"refusal","text":"No."}`},
+		{Responses, `{"output":[{"type":"reasoning","id":"gone"},{"type":"message","content":[{"type":"refusal","refusal":"No."}]}],"status":"completed"}`,
+			`{"stop":"refusal","text":"No."}`},
 		{Gemini, `{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`, `{"stop":"other"}`},
 		{Gemini, `{"error":{"message":"no"}}`, "failure : no"},
 		{Gemini, `7`, "failure AnswerError: the answer is not understood"},
@@ -93,7 +102,8 @@ func TestBodies(t *testing.T) {
 
 // TestLongFailure: of a page in place of an error no more is kept than tells what is wrong.
 func TestLongFailure(t *testing.T) {
-	f := Reported(map[string]any{"error": map[string]any{"message": strings.Repeat("ä", 1<<20), "type": strings.Repeat("t", 1<<20)}})
+	f := Reported(map[string]any{"error": map[string]any{"message": strings.Repeat("ä", 1<<20),
+		"type": strings.Repeat("t", 1<<20)}})
 	f.Settle()
 	if len(f.Message) > 5000 || len(f.Type) > 300 || !utf8.ValidString(f.Message) {
 		t.Errorf("%d, %d bytes", len(f.Message), len(f.Type))
@@ -103,7 +113,8 @@ func TestLongFailure(t *testing.T) {
 // TestWrong: a model that wrote arguments which can't be read gets the reason.
 func TestWrong(t *testing.T) {
 	for raw, want := range map[string]string{
-		`[1]`: "are not a JSON object", `{"a":`: "are not valid JSON: ", `{"a":1,"a":2}`: "are not valid JSON: ", `{"a":1e999}`: "are not valid JSON: ",
+		`[1]`: "are not a JSON object", `{"a":`: "are not valid JSON: ", `{"a":1,"a":2}`: "are not valid JSON: ",
+		`{"a":1e999}`: "are not valid JSON: ",
 		strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40): "nest deeper than 32",
 	} {
 		var c ToolCall

@@ -16,7 +16,8 @@ func (f geminiFormat) fill(params map[string]any, c *conversation) {
 	var tools []any
 	for i := range c.Tools {
 		t := &c.Tools[i]
-		tools = append(tools, map[string]any{"name": t.Name, "description": valid(t.Description), "parametersJsonSchema": t.schema()})
+		tools = append(tools, map[string]any{"name": t.Name, "description": valid(t.Description),
+			"parametersJsonSchema": t.schema()})
 	}
 	if tools != nil {
 		params["tools"] = []any{map[string]any{"functionDeclarations": tools}}
@@ -59,7 +60,10 @@ func (geminiFormat) contents(c *conversation) []any {
 			parts := c.opaque(m)
 			for j := range m.Calls {
 				id := m.Calls[j].ID
-				names[id], unnamed[id] = m.Calls[j].Name, parts != nil && !slices.ContainsFunc(parts, func(p any) bool { return object(object(p)["functionCall"])["id"] == id })
+				names[id], unnamed[id] = m.Calls[j].Name, parts != nil &&
+					!slices.ContainsFunc(parts, func(p any) bool {
+						return object(object(p)["functionCall"])["id"] == id
+					})
 			}
 			if parts != nil {
 				add("model", parts...)
@@ -70,7 +74,8 @@ func (geminiFormat) contents(c *conversation) []any {
 			}
 			for j := range m.Calls {
 				call := &m.Calls[j]
-				add("model", map[string]any{"functionCall": map[string]any{"id": wireID(call.ID), "name": wireName(call.Name), "args": given(call)}})
+				add("model", map[string]any{"functionCall": map[string]any{"id": wireID(call.ID),
+					"name": wireName(call.Name), "args": given(call)}})
 			}
 		}
 	}

@@ -24,8 +24,8 @@ type Opaque struct {
 	Blocks []any  `json:"blocks"`
 }
 
-// A Tool is offered to a model. The name has letters, digits, "_" and "-", begins with a letter or "_", and has 64 characters
-// at most. Schema is a JSON Schema; nil is an object without properties.
+// A Tool is offered to a model. The name has letters, digits, "_" and "-", begins with a letter or "_", and has 64
+// characters at most. Schema is a JSON Schema; nil is an object without properties.
 type Tool struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description,omitempty"`
@@ -41,8 +41,8 @@ type ToolCall struct {
 	Raw string `json:"raw,omitempty"`
 }
 
-// Usage counts the tokens of one model call. No token is in two categories: Input is what was neither read from a cache nor
-// written to one, and Output is without Reasoning where the service tells them apart.
+// Usage counts the tokens of one model call. No token is in two categories: Input is what was neither read from a
+// cache nor written to one, and Output is without Reasoning where the service tells them apart.
 type Usage struct {
 	Input      int64 `json:"input"`
 	Output     int64 `json:"output"`

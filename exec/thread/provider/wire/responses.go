@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// responsesFormat is that of OpenAI's Responses: input and output are lists of items. The server keeps nothing, so reasoning
-// comes encrypted and is sent back.
+// responsesFormat is that of OpenAI's Responses: input and output are lists of items. The server keeps nothing, so
+// reasoning comes encrypted and is sent back.
 type responsesFormat struct{}
 
 func (responsesFormat) fill(params map[string]any, c *conversation) {
@@ -17,7 +17,8 @@ func (responsesFormat) fill(params map[string]any, c *conversation) {
 		case User:
 			out = append(out, map[string]any{"role": User, "content": m.Text})
 		case ToolRole:
-			out = append(out, map[string]any{"type": "function_call_output", "call_id": wireID(m.CallID), "output": m.Text})
+			out = append(out, map[string]any{"type": "function_call_output", "call_id": wireID(m.CallID),
+				"output": m.Text})
 		case Assistant:
 			if items := c.opaque(m); items != nil {
 				out = append(out, items...)
@@ -28,7 +29,8 @@ func (responsesFormat) fill(params map[string]any, c *conversation) {
 			}
 			for j := range m.Calls {
 				call := &m.Calls[j]
-				out = append(out, map[string]any{"type": "function_call", "call_id": wireID(call.ID), "name": wireName(call.Name), "arguments": encode(given(call))})
+				out = append(out, map[string]any{"type": "function_call", "call_id": wireID(call.ID),
+					"name": wireName(call.Name), "arguments": encode(given(call))})
 			}
 		}
 	}
@@ -40,7 +42,8 @@ func (responsesFormat) fill(params map[string]any, c *conversation) {
 	for i := range c.Tools {
 		t := &c.Tools[i]
 		// Strict would demand schemas that no tool has to have.
-		tools = append(tools, map[string]any{"type": "function", "name": t.Name, "description": valid(t.Description), "parameters": t.schema(), "strict": false})
+		tools = append(tools, map[string]any{"type": "function", "name": t.Name, "description": valid(t.Description),
+			"parameters": t.schema(), "strict": false})
 	}
 	if tools != nil {
 		params["tools"] = tools
@@ -70,9 +73,11 @@ func (f responsesFormat) read(body map[string]any, items []any) (*Answer, *Failu
 		a.Stop = StopRefusal
 	}
 	t := &tally{in: object(body["usage"])}
-	cached, reasoning := t.may("input_tokens_details", "cached_tokens"), t.may("output_tokens_details", "reasoning_tokens")
+	cached, reasoning := t.may("input_tokens_details", "cached_tokens"),
+		t.may("output_tokens_details", "reasoning_tokens")
 	a.Usage = t.usage(Usage{
-		Input: t.must("input_tokens") - cached, CacheRead: cached, Output: t.must("output_tokens") - reasoning, Reasoning: reasoning,
+		Input: t.must("input_tokens") - cached, CacheRead: cached, Output: t.must("output_tokens") - reasoning,
+		Reasoning: reasoning,
 	})
 	return a, nil
 }

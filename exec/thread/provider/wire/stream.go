@@ -16,8 +16,8 @@ const (
 	MaxCalls = 1024
 )
 
-// A Stream is the sink of a call whose answer is streamed. It reads the lines that the primitive makes of the events, gives
-// the deltas as they come, and has the answer when the call is over. It serves one call.
+// A Stream is the sink of a call whose answer is streamed. It reads the lines that the primitive makes of the events,
+// gives the deltas as they come, and has the answer when the call is over. It serves one call.
 type Stream struct {
 	format  *Format
 	events  events
@@ -186,4 +186,5 @@ func (g *gathering) calls() (all []ToolCall) {
 	return all
 }
 
-var tooManyCalls = &Failure{Type: "AnswerError", Message: fmt.Sprintf("the answer has more than %d tool calls", MaxCalls)}
+var tooManyCalls = &Failure{Type: "AnswerError",
+	Message: fmt.Sprintf("the answer has more than %d tool calls", MaxCalls)}

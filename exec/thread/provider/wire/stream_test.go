@@ -34,50 +34,70 @@ func read(t testing.TB, format, stream string, n int) (*Answer, *Failure, string
 // samples are streams that say something odd, and what the answer says then.
 var samples = []struct{ format, stream, want string }{
 	// Every call has the index 0, and the arguments come whole or as an object.
-	{ChatCompletion, lines(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}]}}]}`,
-		`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"g","arguments":{"y":2}}}]}}]}`,
-		`{"choices":[{"delta":{"tool_calls":[{"id":"b","function":{"arguments":""}}]},"finish_reason":"tool_calls"}]}`),
+	{ChatCompletion,
+		lines(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}]}}]}`,
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"g","arguments":{"y":2}}}]}}]}`,
+			`{"choices":[{"delta":{"tool_calls":[{"id":"b","function":{"arguments":""}}]},"finish_reason":"tool_calls"}]}`),
 		`{"calls":[{"id":"a","input":{"x":1},"name":"f"},{"id":"b","input":{"y":2},"name":"g"}],"stop":"tool_calls"}`},
 	// Other choices, content in parts, reasoning, an odd reason, usage in every chunk, and no [DONE].
-	{ChatCompletion, lines(`{"choices":[{"index":1,"delta":{"content":"no"}},{"index":0,"delta":{"content":[{"type":"text","text":"y"}],"reasoning":"r"}}],"usage":{"prompt_tokens":1,"completion_tokens":0}}`,
-		`{"choices":[{"index":0,"delta":{"content":"es"},"finish_reason":"eos"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`),
+	{ChatCompletion,
+		lines(`{"choices":[{"index":1,"delta":{"content":"no"}},{"index":0,"delta":{"content":[{"type":"text","text":"y"}],"reasoning":"r"}}],"usage":{"prompt_tokens":1,"completion_tokens":0}}`,
+			`{"choices":[{"index":0,"delta":{"content":"es"},"finish_reason":"eos"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`),
 		`{"stop":"other","text":"yes","usage":{"input":1,"output":2,"reported":true}}`},
 	// What is no event, no JSON or no object is skipped.
-	{ChatCompletion, "{}\nnot JSON\n[1]\n" + lines(`7`, `"text"`, `"[DONE] "`, `null`, `{"choices":7}`), `{"stop":"other"}`},
-	{ChatCompletion, lines(`"{\"choices\":[{\"delta\":{\"cont"`, `"[DONE]"`), `failure ConnectionError: a part of the answer is not valid JSON`},
-	{ChatCompletion, lines(`{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":0,"completion_tokens":0}}`, `"[DONE]"`), `{"stop":"other","text":"a"}`},
-	{ChatCompletion, lines(`{"choices":[{"delta":{"content":"a"}}]}`), `failure ConnectionError: the answer ends in the middle`},
-	{ChatCompletion, lines(`{"choices":[{"delta":{"content":"a"}}]}`, `{"error":{"message":"no more","code":503}}`, `"[DONE]"`), `failure : no more`},
+	{ChatCompletion, "{}\nnot JSON\n[1]\n" + lines(`7`, `"text"`, `"[DONE] "`, `null`, `{"choices":7}`),
+		`{"stop":"other"}`},
+	{ChatCompletion, lines(`"{\"choices\":[{\"delta\":{\"cont"`, `"[DONE]"`),
+		`failure ConnectionError: a part of the answer is not valid JSON`},
+	{ChatCompletion, lines(`{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":0,"completion_tokens":0}}`,
+		`"[DONE]"`), `{"stop":"other","text":"a"}`},
+	{ChatCompletion, lines(`{"choices":[{"delta":{"content":"a"}}]}`),
+		`failure ConnectionError: the answer ends in the middle`},
+	{ChatCompletion, lines(`{"choices":[{"delta":{"content":"a"}}]}`, `{"error":{"message":"no more","code":503}}`,
+		`"[DONE]"`), `failure : no more`},
 	// Numbers and members that package jcs refuses come as text.
-	{ChatCompletion, lines(`"{\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":99999999999999999999,\"completion_tokens\":1e999}}"`),
+	{ChatCompletion,
+		lines(`"{\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":99999999999999999999,\"completion_tokens\":1e999}}"`),
 		`{"stop":"end","text":"a"}`},
-	{ContentBlocks, lines(`{"type":"message_start","message":{"usage":{"input_tokens":9,"output_tokens":1,"cache_read_input_tokens":null}}}`,
-		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"A"}}`,
-		`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}`,
-		`{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"B"}}`,
-		`{"type":"content_block_delta","index":9,"delta":{"type":"text_delta","text":"nowhere"}}`,
-		`{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"t","name":"f","input":{"a":1}}}`,
-		`{"type":"content_block_start","index":3,"content_block":{"type":"tool_use","id":"u","name":"g","input":{}}}`,
-		`{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":"{\"b\""}}`,
-		`{"type":"content_block_delta","index":2,"delta":{"type":"unheard_of"}}`,
-		`{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":":2}"}}`,
-		`{"type":"content_block_start","index":4,"content_block":{"type":"server_tool_use","id":"s"}}`,
-		`{"type":"unheard_of"}`, `{"type":"message_delta","delta":{"stop_reason":"pause_turn"},"usage":{"output_tokens":5}}`,
-		`{"type":"message_delta","delta":{},"usage":{"output_tokens":7}}`, `{"type":"message_stop"}`),
+	{ContentBlocks,
+		lines(`{"type":"message_start","message":{"usage":{"input_tokens":9,"output_tokens":1,"cache_read_input_tokens":null}}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"A"}}`,
+			`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}`,
+			`{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"B"}}`,
+			`{"type":"content_block_delta","index":9,"delta":{"type":"text_delta","text":"nowhere"}}`,
+			`{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"t","name":"f","input":{"a":1}}}`,
+			`{"type":"content_block_start","index":3,"content_block":{"type":"tool_use","id":"u","name":"g","input":{}}}`,
+			`{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":"{\"b\""}}`,
+			`{"type":"content_block_delta","index":2,"delta":{"type":"unheard_of"}}`,
+			`{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":":2}"}}`,
+			`{"type":"content_block_start","index":4,"content_block":{"type":"server_tool_use","id":"s"}}`,
+			`{"type":"unheard_of"}`,
+			`{"type":"message_delta","delta":{"stop_reason":"pause_turn"},"usage":{"output_tokens":5}}`,
+			`{"type":"message_delta","delta":{},"usage":{"output_tokens":7}}`, `{"type":"message_stop"}`),
 		`{"calls":[{"id":"t","input":{"a":1},"name":"f"},{"id":"u","input":{"b":2},"name":"g"}],"stop":"other","text":"A\nB","usage":{"input":9,"output":7,"reported":true}}`},
-	{ContentBlocks, lines(`{"type":"error","error":{"type":"overloaded_error","message":"busy"}}`, `{"type":"message_stop"}`), `failure overloaded_error: busy`},
-	{Responses, lines(`{"type":"response.output_text.delta","delta":"A"}`, `{"type":"response.output_item.done","item":{"type":"message","content":[{"type":"output_text","text":"A"}]}}`,
+	{ContentBlocks, lines(`{"type":"error","error":{"type":"overloaded_error","message":"busy"}}`,
+		`{"type":"message_stop"}`), `failure overloaded_error: busy`},
+	{Responses, lines(`{"type":"response.output_text.delta","delta":"A"}`,
+		`{"type":"response.output_item.done","item":{"type":"message","content":[{"type":"output_text","text":"A"}]}}`,
 		`{"type":"response.completed","response":{"status":"completed","output":[],"usage":{"input_tokens":1,"output_tokens":2}}}`),
 		`{"stop":"end","text":"A","usage":{"input":1,"output":2,"reported":true}}`},
-	{Responses, lines(`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]}}`), `{"stop":"refusal"}`},
-	{Responses, lines(`{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"sorry"}}}`), `failure server_error: sorry`},
-	{Responses, lines(`{"type":"error","code":"rate_limit_exceeded","message":"slow"}`), `failure rate_limit_exceeded: slow`},
+	{Responses, lines(
+		`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]}}`),
+		`{"stop":"refusal"}`},
+	{Responses, lines(
+		`{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"sorry"}}}`),
+		`failure server_error: sorry`},
+	{Responses, lines(`{"type":"error","code":"rate_limit_exceeded","message":"slow"}`),
+		`failure rate_limit_exceeded: slow`},
 	{Responses, lines(`{"error":{"message":"proxy"}}`), `failure : proxy`},
 	{Responses, lines(`{"type":"response.created"}`), `failure ConnectionError: the answer ends in the middle`},
-	{Gemini, lines(`{"candidates":[{"content":{"parts":[7,{"text":"A"},{"text":"B"},{"text":"hm","thought":true}]}}]}`, `{"candidates":[]}`,
+	{Gemini, lines(`{"candidates":[{"content":{"parts":[7,{"text":"A"},{"text":"B"},{"text":"hm","thought":true}]}}]}`,
+		`{"candidates":[]}`,
 		`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f"}}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":3,"toolUsePromptTokenCount":2}}`),
 		`{"calls":[{"id":"call_0","name":"f"}],"stop":"tool_calls","text":"AB","usage":{"input":5,"reported":true}}`},
-	{Gemini, lines(`{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"quota","details":[{"retryDelay":"1.5s"},{"retryDelay":"soon"}]}}`), `failure RESOURCE_EXHAUSTED: quota after 1.5s`},
+	{Gemini, lines(
+		`{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"quota","details":[{"retryDelay":"1.5s"},{"retryDelay":"soon"}]}}`),
+		`failure RESOURCE_EXHAUSTED: quota after 1.5s`},
 }
 
 // told is an answer as JSON without what is empty, or a failure.
@@ -98,7 +118,8 @@ func told(a *Answer, f *Failure) string {
 	}
 	if a.Usage.Reported {
 		u := map[string]any{"reported": true}
-		for name, n := range map[string]int64{"input": a.Usage.Input, "output": a.Usage.Output, "cache_read": a.Usage.CacheRead} {
+		for name, n := range map[string]int64{"input": a.Usage.Input, "output": a.Usage.Output,
+			"cache_read": a.Usage.CacheRead} {
 			if n > 0 {
 				u[name] = n
 			}
@@ -125,7 +146,8 @@ func TestStreams(t *testing.T) {
 // TestStreamLimits: lines, calls and blocks are bounded.
 func TestStreamLimits(t *testing.T) {
 	long := `"` + strings.Repeat("x", maxLine) + `"`
-	if a, f, _ := read(t, ChatCompletion, lines(long, `{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`), 1<<16); f != nil || a.Text != "a" {
+	if a, f, _ := read(t, ChatCompletion, lines(long,
+		`{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`), 1<<16); f != nil || a.Text != "a" {
 		t.Errorf("after a long line: %+v, %v", a, f)
 	}
 	for format, event := range map[string]string{
@@ -148,8 +170,8 @@ func TestStreamLimits(t *testing.T) {
 	}
 }
 
-// FuzzStream: where a stream is cut doesn't matter, no number of tokens is negative, and what a service says can be sent back to
-// every service.
+// FuzzStream: where a stream is cut doesn't matter, no number of tokens is negative, and what a service says can be
+// sent back to every service.
 func FuzzStream(f *testing.F) {
 	for _, c := range samples {
 		f.Add(slices.Index(Formats(), c.format), c.stream, 5)

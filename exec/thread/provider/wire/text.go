@@ -33,7 +33,8 @@ func (c *conversation) asText() {
 			if m.Failed {
 				failed = ` failed="true"`
 			}
-			m.Role, m.Text = User, fmt.Sprintf("<result name=%q call=%q%s>\n%s\n</result>", wireName(names[m.CallID]), wireID(m.CallID), failed, m.Text)
+			m.Role, m.Text = User, fmt.Sprintf("<result name=%q call=%q%s>\n%s\n</result>", wireName(names[m.CallID]),
+				wireID(m.CallID), failed, m.Text)
 		}
 	}
 }
@@ -67,7 +68,8 @@ func describe(tools []Tool) string {
 		"<invoke name=\"TOOL\"><parameter name=\"PARAMETER\">VALUE</parameter></invoke>\n\n" +
 		"Write a value that is an object or a list as JSON. The results come in the next message.\n")
 	for i := range tools {
-		fmt.Fprintf(&b, "\n<tool name=%q>\n%s\nParameters, as JSON Schema: %s\n</tool>\n", tools[i].Name, valid(tools[i].Description), encode(tools[i].schema()))
+		fmt.Fprintf(&b, "\n<tool name=%q>\n%s\nParameters, as JSON Schema: %s\n</tool>\n", tools[i].Name,
+			valid(tools[i].Description), encode(tools[i].schema()))
 	}
 	return b.String()
 }

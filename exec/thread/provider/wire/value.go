@@ -31,8 +31,8 @@ func encode(v any) string {
 	return string(b)
 }
 
-// decode reads JSON that package jcs may refuse, such as an integer beyond 2^53: one odd number in an event doesn't make the
-// rest of it worthless. Numbers that no double holds are text. It returns nil if s is no JSON.
+// decode reads JSON that package jcs may refuse, such as an integer beyond 2^53: one odd number in an event doesn't
+// make the rest of it worthless. Numbers that no double holds are text. It returns nil if s is no JSON.
 func decode(s string) any {
 	if v, err := jcs.Parse([]byte(s)); err == nil {
 		return v
@@ -122,7 +122,8 @@ func (t *tally) may(path ...string) int64 {
 
 // usage returns what was read, unless a number was wrong. A request and an answer without a token can't be.
 func (t *tally) usage(u Usage) Usage {
-	if t.wrong || t.in == nil || min(u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Reasoning) < 0 || u.Prompt()+u.Answered() == 0 {
+	if t.wrong || t.in == nil || min(u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Reasoning) < 0 ||
+		u.Prompt()+u.Answered() == 0 {
 		return Usage{}
 	}
 	u.Reported = true

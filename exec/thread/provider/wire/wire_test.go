@@ -24,13 +24,16 @@ func golden() Conversation {
 	return Conversation{
 		System: "Be short.",
 		Tools: []Tool{
-			{Name: "add", Description: "Adds", Schema: map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{"type": "number"}}}},
+			{Name: "add", Description: "Adds", Schema: map[string]any{"type": "object",
+				"properties": map[string]any{"a": map[string]any{"type": "number"}}}},
 			{Name: "now"},
 		},
 		Messages: []Message{
 			{Role: User, Text: "One."}, {Role: User, Text: "Two: ${KEY} {model}"},
-			{Role: Assistant, Text: "Three.", Calls: []ToolCall{{ID: "c.1", Name: "add", Input: map[string]any{"a": 1.5}}, {ID: "c2", Name: "what is it?", Raw: `{"a":`}}},
-			{Role: ToolRole, CallID: "c.1", Text: "1.5"}, {Role: ToolRole, CallID: "c2", Text: "no such tool", Failed: true}, {Role: User, Text: "And?"},
+			{Role: Assistant, Text: "Three.", Calls: []ToolCall{{ID: "c.1", Name: "add",
+				Input: map[string]any{"a": 1.5}}, {ID: "c2", Name: "what is it?", Raw: `{"a":`}}},
+			{Role: ToolRole, CallID: "c.1", Text: "1.5"},
+			{Role: ToolRole, CallID: "c2", Text: "no such tool", Failed: true}, {Role: User, Text: "And?"},
 			{Role: Assistant},
 			{Role: User, Text: "Well?"},
 			{Role: Assistant, Calls: []ToolCall{{ID: "c3", Name: "now"}}},
@@ -43,7 +46,9 @@ func golden() Conversation {
 func TestRequests(t *testing.T) {
 	for _, name := range Formats() {
 		for suffix, change := range map[string]func(*Conversation){
-			"": func(c *Conversation) { c.Stream, c.Cache = true, true }, "_parsed": func(c *Conversation) { c.Parsed = true },
+			"": func(c *Conversation) {
+				c.Stream, c.Cache = true, true
+			}, "_parsed": func(c *Conversation) { c.Parsed = true },
 		} {
 			c := golden()
 			change(&c)
@@ -64,26 +69,35 @@ func TestConversations(t *testing.T) {
 	user, call := Message{Role: User, Text: "Hi"}, Message{Role: Assistant, Calls: []ToolCall{{ID: "a", Name: "add"}}}
 	result := Message{Role: ToolRole, CallID: "a", Text: "1"}
 	for want, c := range map[string]Conversation{
-		"the last message must be the user's or a tool's":         {},
-		"message 1 is empty":                                      {Messages: []Message{{Role: User, Text: " \n"}}},
-		"the first message must be the user's":                    {Messages: []Message{call, result}},
-		"message 2 has two calls with one id":                     {Messages: []Message{user, {Role: Assistant, Calls: []ToolCall{{ID: "a"}, {ID: "a"}}}}},
-		`the call "a" has no result`:                              {Messages: []Message{user, call, user}},
-		`message 3 is the result of "b", which is no open call`:   {Messages: []Message{user, call, {Role: ToolRole, CallID: "b"}}},
-		`message 4 is the result of "a", which is no open call`:   {Messages: []Message{user, call, result, result}},
-		`message 2 has the unknown role "system"`:                 {Messages: []Message{user, {Role: "system", Text: "x"}}},
-		`two tools are called "add"`:                              {Messages: []Message{user}, Tools: []Tool{{Name: "add"}, {Name: "add"}}},
-		`"1st" is not a name for a tool: expected`:                {Messages: []Message{user}, Tools: []Tool{{Name: "1st"}}},
-		`"-x" is not a name for a tool: expected`:                 {Messages: []Message{user}, Tools: []Tool{{Name: "-x"}}},
-		`"" is not a name for a tool: expected`:                   {Messages: []Message{user}, Tools: []Tool{{}}},
-		`"a b" is not a name for a tool: expected`:                {Messages: []Message{user}, Tools: []Tool{{Name: "a b"}}},
-		"is not a name for a tool: expected at most 64 letters, ": {Messages: []Message{user}, Tools: []Tool{{Name: strings.Repeat("x", 65)}}},
+		"the last message must be the user's or a tool's": {},
+		"message 1 is empty":                              {Messages: []Message{{Role: User, Text: " \n"}}},
+		"the first message must be the user's":            {Messages: []Message{call, result}},
+		"message 2 has two calls with one id": {Messages: []Message{user,
+			{Role: Assistant, Calls: []ToolCall{{ID: "a"}, {ID: "a"}}}}},
+		`the call "a" has no result`: {Messages: []Message{user, call, user}},
+		`message 3 is the result of "b", which is no open call`: {Messages: []Message{user, call,
+			{Role: ToolRole, CallID: "b"}}},
+		`message 4 is the result of "a", which is no open call`: {Messages: []Message{user, call, result, result}},
+		`message 2 has the unknown role "system"`: {Messages: []Message{user,
+			{Role: "system", Text: "x"}}},
+		`two tools are called "add"`: {Messages: []Message{user},
+			Tools: []Tool{{Name: "add"}, {Name: "add"}}},
+		`"1st" is not a name for a tool: expected`: {Messages: []Message{user},
+			Tools: []Tool{{Name: "1st"}}},
+		`"-x" is not a name for a tool: expected`: {Messages: []Message{user},
+			Tools: []Tool{{Name: "-x"}}},
+		`"" is not a name for a tool: expected`: {Messages: []Message{user}, Tools: []Tool{{}}},
+		`"a b" is not a name for a tool: expected`: {Messages: []Message{user},
+			Tools: []Tool{{Name: "a b"}}},
+		"is not a name for a tool: expected at most 64 letters, ": {Messages: []Message{user},
+			Tools: []Tool{{Name: strings.Repeat("x", 65)}}},
 	} {
 		if _, err := Of(ChatCompletion).Params(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if _, err := Of(ChatCompletion).Params(Conversation{Messages: []Message{user, call, result}, Tools: []Tool{{Name: strings.Repeat("x", 64)}}}); err != nil {
+	if _, err := Of(ChatCompletion).Params(Conversation{Messages: []Message{user, call, result},
+		Tools: []Tool{{Name: strings.Repeat("x", 64)}}}); err != nil {
 		t.Error(err)
 	}
 	if Of("smoke signals") != nil || Of(Gemini).String() != Gemini {
@@ -91,8 +105,8 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// TestPrefix: a longer conversation begins with all that was sent before, so that a service finds it in its cache. The marks of
-// what is to be cached aren't part of it.
+// TestPrefix: a longer conversation begins with all that was sent before, so that a service finds it in its cache. The
+// marks of what is to be cached aren't part of it.
 func TestPrefix(t *testing.T) {
 	unmarked := func(c Conversation, name string) string {
 		params, err := Of(name).Params(c)
@@ -135,7 +149,8 @@ func TestOpaque(t *testing.T) {
 		must(t, err)
 		f := Of(name)
 		a := f.of.blocks(all.([]any))
-		if no := f.finish(a, false); no != nil || a.Text != "A\nB" || len(a.Calls) != 1 || a.Opaque == nil || a.Opaque.Format != name {
+		if no := f.finish(a, false); no != nil || a.Text != "A\nB" || len(a.Calls) != 1 || a.Opaque == nil ||
+			a.Opaque.Format != name {
 			t.Fatalf("%s: %+v, %v", name, a, no)
 		}
 		// A transcript has kept it as JSON.
@@ -184,14 +199,17 @@ func TestOpaque(t *testing.T) {
 
 // TestJSON: what transcripts have of messages and answers, forever.
 func TestJSON(t *testing.T) {
-	a := Answer{Text: "T", Calls: []ToolCall{{ID: "i", Name: "n", Input: map[string]any{"a": 1.0}}, {ID: "j", Name: "m", Raw: "{"}}, Stop: StopCalls,
-		Usage: Usage{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4, Reasoning: 5, Reported: true}, Opaque: &Opaque{Format: Gemini, Blocks: []any{"b"}}}
+	a := Answer{Text: "T", Calls: []ToolCall{{ID: "i", Name: "n", Input: map[string]any{"a": 1.0}},
+		{ID: "j", Name: "m", Raw: "{"}}, Stop: StopCalls,
+		Usage:  Usage{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4, Reasoning: 5, Reported: true},
+		Opaque: &Opaque{Format: Gemini, Blocks: []any{"b"}}}
 	for want, v := range map[string]any{
 		`{"text":"T","calls":[{"id":"i","name":"n","input":{"a":1}},{"id":"j","name":"m","raw":"{"}],"stop":"tool_calls",` +
 			`"usage":{"input":1,"output":2,"cache_read":3,"cache_write":4,"reasoning":5,"reported":true},"opaque":{"format":"gemini","blocks":["b"]}}`: a,
 		`{"role":"assistant","text":"T","calls":[{"id":"i","name":"n","input":{"a":1}},{"id":"j","name":"m","raw":"{"}],"opaque":{"format":"gemini","blocks":["b"]}}`: a.Message(),
-		`{"role":"tool","text":"x","call_id":"i","failed":true}`: Message{Role: ToolRole, Text: "x", CallID: "i", Failed: true},
-		`{"name":"n","description":"d","schema":{}}`:             Tool{Name: "n", Description: "d", Schema: map[string]any{}},
+		`{"role":"tool","text":"x","call_id":"i","failed":true}`: Message{Role: ToolRole, Text: "x", CallID: "i",
+			Failed: true},
+		`{"name":"n","description":"d","schema":{}}`: Tool{Name: "n", Description: "d", Schema: map[string]any{}},
 	} {
 		got, err := json.Marshal(v)
 		must(t, err)
@@ -223,10 +241,12 @@ func TestInvokes(t *testing.T) {
 		}
 	}
 	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
-	if calls := invokes(`<invoke name="a"><parameter name="p">` + deep + `</parameter></invoke>`); calls[0].Input["p"] != deep {
+	if calls := invokes(`<invoke name="a"><parameter name="p">` + deep +
+		`</parameter></invoke>`); calls[0].Input["p"] != deep {
 		t.Errorf("%+v", calls)
 	}
-	body, _ := jcs.Parse([]byte(`{"choices":[{"message":{"content":"<invoke name=\"a\"></invoke>"},"finish_reason":"stop"}]}`))
+	body, _ := jcs.Parse(
+		[]byte(`{"choices":[{"message":{"content":"<invoke name=\"a\"></invoke>"},"finish_reason":"stop"}]}`))
 	if a, no := Of(ChatCompletion).Body(body, true); no != nil || len(a.Calls) != 1 || a.Stop != StopCalls {
 		t.Errorf("%+v, %v", a, no)
 	}

@@ -28,7 +28,8 @@ type World struct {
 // Test runs every check, each in a world of its own.
 func Test(t *testing.T, make func(t testing.TB) World) {
 	for name, check := range map[string]func(*testing.T, World){
-		"states": states, "claims": claims, "spawns": spawns, "races": races, "places": places, "requests": requests, "crowds": crowds,
+		"states": states, "claims": claims, "spawns": spawns, "races": races, "places": places, "requests": requests,
+		"crowds": crowds,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, make(t)) })
 	}
@@ -161,7 +162,8 @@ func requests(t *testing.T, w World) {
 		refused(t, fault.Validation, err)
 	}
 	for _, c := range []struct{ ask, has, why string }{
-		{roster.Cancel, roster.Cancel, "1"}, {roster.Cancel, roster.Cancel, "1"}, {roster.Kill, roster.Kill, "3"}, {roster.Cancel, roster.Kill, "3"},
+		{roster.Cancel, roster.Cancel, "1"}, {roster.Cancel, roster.Cancel, "1"}, {roster.Kill, roster.Kill, "3"},
+		{roster.Cancel, roster.Kill, "3"},
 		{roster.Kill, roster.Kill, "3"},
 	} {
 		why := c.why
@@ -171,7 +173,8 @@ func requests(t *testing.T, w World) {
 		got, err := a.Ask(ctx, "x", roster.Request{For: c.ask, Reason: why})
 		must(t, err)
 		seen := state(t, b, "x").Asked
-		if got.Asked != seen || seen.For != c.has || seen.Reason != c.why || seen.Time.IsZero() || got.Epoch != 1 || got.State != roster.Running {
+		if got.Asked != seen || seen.For != c.has || seen.Reason != c.why || seen.Time.IsZero() || got.Epoch != 1 ||
+			got.State != roster.Running {
 			t.Errorf("asked for %s: %+v, %+v", c.ask, got, seen)
 		}
 	}
@@ -203,8 +206,8 @@ func requests(t *testing.T, w World) {
 
 var errOver = errors.New("over")
 
-// crowds: no more threads run at once than those above them allow, whichever process begins them; who died doesn't count, and
-// who goes on for another takes its place.
+// crowds: no more threads run at once than those above them allow, whichever process begins them; who died doesn't
+// count, and who goes on for another takes its place.
 func crowds(t *testing.T, w World) {
 	ctx, a, b, root := t.Context(), w.Open(t), w.Open(t), t.TempDir()
 	n := 0

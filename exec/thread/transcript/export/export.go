@@ -216,8 +216,8 @@ func Verify(ctx context.Context, from io.Reader, dir string, c transcript.Check)
 	return rep, nil
 }
 
-// Unpack unpacks an export into a private directory, to read what it says. Its bytes are what the export's list names; who signed
-// them is for Verify.
+// Unpack unpacks an export into a private directory, to read what it says. Its bytes are what the export's list names;
+// who signed them is for Verify.
 func Unpack(ctx context.Context, from io.Reader, dir string) error {
 	_, err := archive.Read(ctx, from, &extractor{dir: dir})
 	return err

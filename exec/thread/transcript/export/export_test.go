@@ -166,7 +166,9 @@ func TestRefused(t *testing.T) {
 		{"a lock too many", bare, options(true, nil), fault.LockMismatch},
 		{"running", running, options(false, nil), fault.Integrity},
 		{"damaged", damaged, options(true, nil), fault.Integrity},
-		{"a stranger's", dir, with(func(o *Options) { o.Check.Keys = []key.Public{eve.Public()} }), fault.UntrustedKey},
+		{"a stranger's", dir, with(func(o *Options) {
+			o.Check.Keys = []key.Public{eve.Public()}
+		}), fault.UntrustedKey},
 		{"nothing", t.TempDir(), options(true, nil), fault.Files},
 	} {
 		if _, err := Write(t.Context(), io.Discard, c.dir, c.o); err == nil || fault.CodeOf(err) != c.code {

@@ -33,15 +33,18 @@ type writer struct {
 
 func (w *writer) event(kind, payload string) {
 	w.n++
-	fmt.Fprintf(w, `{"timestamp": %d.25, "thread_id": "test/spawn-1771402364", "event_type": "%s", "payload": %s}`+"\n", 1771402364+w.n, kind, payload)
+	fmt.Fprintf(w, `{"timestamp": %d.25, "thread_id": "test/spawn-1771402364", "event_type": "%s", "payload": %s}`+
+		"\n", 1771402364+w.n, kind, payload)
 }
 
 func (w *writer) checkpoint(turn int) {
 	sum := sha256.Sum256(w.Bytes())
 	digits := hex.EncodeToString(sum[:])
 	sig := w.k.Sign([]byte(digits))
-	w.event("checkpoint", fmt.Sprintf(`{"turn": %d, "byte_offset": %d, "hash": "%s", "sig": "%s", "fp": "%s", "ts": "2026-02-18T08:12:44Z"}`,
-		turn, w.Len(), digits, base64.URLEncoding.EncodeToString(sig[:]), w.k.Public().V1ID()))
+	w.event("checkpoint",
+		fmt.Sprintf(
+			`{"turn": %d, "byte_offset": %d, "hash": "%s", "sig": "%s", "fp": "%s", "ts": "2026-02-18T08:12:44Z"}`,
+			turn, w.Len(), digits, base64.URLEncoding.EncodeToString(sig[:]), w.k.Public().V1ID()))
 }
 
 func sample(k key.Private) []byte {
@@ -59,7 +62,8 @@ func sample(k key.Private) []byte {
 	w.event("cognition_out", `{"text": "Done.", "model": "claude-3"}`)
 	w.event("context_limit_reached", `{"usage_ratio": 0.95, "tokens_used": 190000, "tokens_limit": 200000}`)
 	w.checkpoint(2)
-	w.event("thread_completed", `{"cost": {"turns": 2, "input_tokens": 1200, "output_tokens": 80, "spend": 0.007280999999999999, "elapsed_seconds": 4.5}}`)
+	w.event("thread_completed",
+		`{"cost": {"turns": 2, "input_tokens": 1200, "output_tokens": 80, "spend": 0.007280999999999999, "elapsed_seconds": 4.5}}`)
 	return w.Bytes()
 }
 
@@ -187,12 +191,14 @@ func TestSays(t *testing.T) {
 	}{
 		{"thread_handoff", `{"new_thread_id": "a-2"}`, nil},
 		{"thread_continued", `{}`, transcript.HandedOff{Next: "a-2"}},
-		{"thread_error", `{"error": "no", "cost": {"spend": -1}}`, transcript.Failed{Error: transcript.Fault{Message: "no"}}},
+		{"thread_error", `{"error": "no", "cost": {"spend": -1}}`,
+			transcript.Failed{Error: transcript.Fault{Message: "no"}}},
 		{"thread_cancelled", `{}`, transcript.Cancelled{}},
 		{"thread_resumed", `{"message_preview": "go"}`, transcript.Continued{Message: "go"}},
 		{"else", `{}`, nil},
 	} {
-		e, err := parse([]byte(`{"timestamp":1,"thread_id":"a-1","event_type":"` + p.kind + `","payload":` + p.payload + `}`))
+		e, err := parse([]byte(`{"timestamp":1,"thread_id":"a-1","event_type":"` + p.kind + `","payload":` +
+			p.payload + `}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +206,8 @@ func TestSays(t *testing.T) {
 			t.Errorf("%s: %+v", p.kind, got)
 		}
 	}
-	if !Is([]byte(`{"timestamp":1,"event_type":"x"}`)) || Is([]byte(`{"prev":"","event_type":"x"}`)) || Is([]byte(`x`)) {
+	if !Is([]byte(`{"timestamp":1,"event_type":"x"}`)) || Is([]byte(`{"prev":"","event_type":"x"}`)) ||
+		Is([]byte(`x`)) {
 		t.Error("Is")
 	}
 }
@@ -209,14 +216,16 @@ func signThread(b string, k key.Private) []byte {
 	sum := sha256.Sum256([]byte(b))
 	digits := hex.EncodeToString(sum[:])
 	sig := k.Sign([]byte(digits))
-	return fmt.Appendf(nil, `, "_signature": "rye:signed:2026-02-18T08:12:44Z:%s:%s:%s"}`, digits, base64.URLEncoding.EncodeToString(sig[:]), k.Public().V1ID())
+	return fmt.Appendf(nil, `, "_signature": "rye:signed:2026-02-18T08:12:44Z:%s:%s:%s"}`, digits,
+		base64.URLEncoding.EncodeToString(sig[:]), k.Public().V1ID())
 }
 
 func TestThread(t *testing.T) {
 	const file = `{"status": "error", "thread_id": "a-1", "cost": {"spend": 0.007280999999999999, "max": 1.0, "small": 1.1764999726437964e-05, "n": 6}, "x": [true, false, null, "é\u007f\n\"\\😀/"]`
 	const canonical = `{"cost":{"max":1.0,"n":6,"small":1.1764999726437964e-05,"spend":0.007280999999999999},"status":"error","thread_id":"a-1","x":[true,false,null,"\u00e9\u007f\n\"\\\ud83d\ude00/"]}`
 	good := append([]byte(file), signThread(canonical, own)...)
-	if status, k, err := VerifyThread(good, Keys{eve.Public(), own.Public()}); err != nil || k != own.Public() || status != "error" {
+	if status, k, err := VerifyThread(good, Keys{eve.Public(), own.Public()}); err != nil || k != own.Public() ||
+		status != "error" {
 		t.Error(status, k, err)
 	}
 	for _, c := range []struct {
@@ -230,7 +239,8 @@ func TestThread(t *testing.T) {
 		{bytes.Replace(good, []byte(own.Public().V1ID()), []byte(eve.Public().V1ID()), 1), Keys{eve.Public()},
 			fault.SignatureInvalid},
 		{[]byte(file + "}"), Keys{own.Public()}, fault.Unsigned},
-		{[]byte(`[]`), nil, fault.Parsing}, {[]byte(`{`), nil, fault.Parsing}, {[]byte(`{"a":1,"a":2}`), nil, fault.Parsing},
+		{[]byte(`[]`), nil, fault.Parsing}, {[]byte(`{`), nil, fault.Parsing},
+		{[]byte(`{"a":1,"a":2}`), nil, fault.Parsing},
 	} {
 		if _, _, err := VerifyThread(c.b, c.keys); err == nil || fault.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", c.b, err)
@@ -241,7 +251,9 @@ func TestThread(t *testing.T) {
 // What is read is one of rye 1's lines, and nothing that is read crashes those who look at it.
 func FuzzRead(f *testing.F) {
 	f.Add(sample(own))
-	f.Add([]byte(`{"timestamp":1e9,"thread_id":"a","event_type":"checkpoint","payload":{"byte_offset":0,"hash":"e3b0","fp":"x"}}` + "\n"))
+	f.Add([]byte(
+		`{"timestamp":1e9,"thread_id":"a","event_type":"checkpoint","payload":{"byte_offset":0,"hash":"e3b0","fp":"x"}}` +
+			"\n"))
 	f.Add([]byte(`{"timestamp":1,"thread_id":"a","event_type":"thread_completed","payload":{"cost":{"spend":1e300}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := Verify(t.Context(), bytes.NewReader(b), Keys{own.Public()})

@@ -187,10 +187,12 @@ func (v *verifier) lists() {
 }
 
 var signature = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^rye:signed:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z:([a-f0-9]{64}):([A-Za-z0-9_-]{86}==):([a-f0-9]{16})$`)
+	return regexp.MustCompile(
+		`^rye:signed:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z:([a-f0-9]{64}):([A-Za-z0-9_-]{86}==):([a-f0-9]{16})$`)
 })
 
-// VerifyThread checks the signature of a thread.json and returns the status that it gives the thread, and who signed it.
+// VerifyThread checks the signature of a thread.json and returns the status that it gives the thread, and who signed
+// it.
 func VerifyThread(b []byte, keys Keys) (status string, by key.Public, err error) {
 	if _, err := jcs.Parse(b); err != nil {
 		return "", key.Public{}, fault.New(fault.Parsing, "%v", err).From(err)

@@ -29,7 +29,8 @@ type Schema struct {
 	patterns map[string]*regexp.Regexp
 }
 
-// New reads a schema. Properties are described where "additionalProperties" stands too, for that is what looks at them.
+// New reads a schema. Properties are described where "additionalProperties" stands too, for that is what looks at
+// them.
 func New(t testing.TB, text string) *Schema {
 	t.Helper()
 	s := &Schema{t: t, patterns: map[string]*regexp.Regexp{}}
@@ -52,9 +53,9 @@ func (s *Schema) Refuses(file []byte) (why string, ok bool) {
 
 const puts = "xA*-./: \n"
 
-// Follows holds the schema to a file, and to what becomes of it if one byte is taken out or put in: what the
-// reader accepts the schema accepts. format is the reader; it returns the file in the layout of package yamltree. No digit
-// is put in: a text that is a number has to stand in quotes for an editor, though not for us.
+// Follows holds the schema to a file, and to what becomes of it if one byte is taken out or put in: what the reader
+// accepts the schema accepts. format is the reader; it returns the file in the layout of package yamltree. No digit is
+// put in: a text that is a number has to stand in quotes for an editor, though not for us.
 func (s *Schema) Follows(file []byte, format func([]byte) ([]byte, error)) {
 	s.t.Helper()
 	accepted := 0
@@ -80,8 +81,8 @@ func (s *Schema) Follows(file []byte, format func([]byte) ([]byte, error)) {
 	}
 }
 
-// Keys are the names of what a part of the schema describes, sorted: of the file itself, or of what stands in the entry
-// that the path names, whose last word may be "*" for entries of any name.
+// Keys are the names of what a part of the schema describes, sorted: of the file itself, or of what stands in the
+// entry that the path names, whose last word may be "*" for entries of any name.
 func (s *Schema) Keys(path ...string) []string {
 	s.t.Helper()
 	at := s.root

@@ -39,7 +39,8 @@ func TestWords(t *testing.T) {
 		{`"properties": {"a": {}}, "additionalProperties": {"const": "d"}`, "{a: b, c: d}", "{a: b, c: e}"},
 		{`"$ref": "#/$defs/x"`, "x", "y"},
 	} {
-		s := New(t, `{"$schema": "", "title": "", "description": "", "$defs": {"x": {"const": "x"}}, "additionalProperties": {`+c.schema+`}}`)
+		s := New(t, `{"$schema": "", "title": "", "description": "", "$defs": {"x": {"const": "x"}}, "additionalProperties": {`+
+			c.schema+`}}`)
 		if why, ok := s.Refuses([]byte("k: " + c.accepts + "\n")); why != "" || !ok {
 			t.Errorf("%s: %s: %q, %t", c.schema, c.accepts, why, ok)
 		}
@@ -72,7 +73,8 @@ func (q *quiet) Helper()                      {}
 func (q *quiet) Failed() bool                 { return len(q.told) > 0 }
 func (q *quiet) Errorf(f string, args ...any) { q.told = append(q.told, fmt.Sprintf(f, args...)) }
 
-// A schema that refuses what the reader takes is found, by the file or by an edit of it; so is a reader that takes nothing.
+// A schema that refuses what the reader takes is found, by the file or by an edit of it; so is a reader that takes
+// nothing.
 func TestFollows(t *testing.T) {
 	take := func(b []byte) ([]byte, error) { return b, nil }
 	none := func([]byte) ([]byte, error) { return nil, fmt.Errorf("no") }
