@@ -4,11 +4,12 @@ import (
 	"context"
 	"slices"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/cas/oci/guard"
-	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 // What is read of the attachments of a type: so many, and none after so many bytes.
@@ -22,7 +23,7 @@ const (
 // left says why.
 func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Attachment) error) (left []error,
 	err error) {
-	var all []spec.Descriptor
+	var all []ocispec.Descriptor
 	var more bool
 	err = m.place.look(ctx, func(at place) (err error) {
 		all, more, err = at.referrers(ctx, m.self)
@@ -34,7 +35,7 @@ func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Att
 	n, over, read := 0, 0, int64(0)
 	for _, d := range all {
 		// Registries from before OCI 1.1 take the type of the config for the artifact's.
-		if d.ArtifactType != kind && d.ArtifactType != "" && d.ArtifactType != spec.EmptyType {
+		if d.ArtifactType != kind && d.ArtifactType != "" && d.ArtifactType != ocispec.MediaTypeEmptyJSON {
 			continue
 		}
 		if n++; n > maxAttached || read > maxBytes {
@@ -50,7 +51,7 @@ func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Att
 		}
 		if err != nil {
 			f := guard.Explain(err)
-			left = append(left, fault.Wrap(f, "%s: %s", fault.Clip(d.Digest, 80), f.Text))
+			left = append(left, fault.Wrap(f, "%s: %s", fault.Clip(d.Digest.String(), 80), f.Text))
 		}
 	}
 	if over > 0 {
@@ -74,12 +75,12 @@ func leavable(err error) bool {
 }
 
 // attachment reads one that is listed as being of a type, and counts its bytes; nil if it is of another.
-func (m *Image) attachment(ctx context.Context, d spec.Descriptor, kind string, read *int64) (*format.Attachment,
+func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind string, read *int64) (*format.Attachment,
 	error) {
-	if !format.ValidDigest(d.Digest) {
+	if !format.ValidDigest(d.Digest.String()) {
 		return nil, fault.New(fault.Integrity, "its digest is not a sha256")
 	}
-	b, err := m.place.manifest(ctx, d.Digest)
+	b, err := m.place.manifest(ctx, d.Digest.String())
 	if err != nil {
 		return nil, err
 	}
@@ -102,16 +103,17 @@ func (m *Image) attachment(ctx context.Context, d spec.Descriptor, kind string, 
 
 // A referrer is the manifest of an attachment.
 type referrer struct {
-	spec.Descriptor
+	ocispec.Descriptor
 	text []byte
 }
 
 // attach makes attachments refer to a manifest.
-func (u *push) attach(ctx context.Context, subject spec.Descriptor, all []format.Attachment) error {
+func (u *push) attach(ctx context.Context, subject ocispec.Descriptor, all []format.Attachment) error {
 	if len(all) == 0 {
 		return nil
 	}
-	if err := u.send(ctx, format.Blob(spec.EmptyType, format.EmptyConfig), format.EmptyConfig); err != nil {
+	if err := u.send(ctx, format.Blob(ocispec.MediaTypeEmptyJSON, format.EmptyConfig),
+		format.EmptyConfig); err != nil {
 		return err
 	}
 	refer := make([]referrer, len(all))
@@ -125,14 +127,14 @@ func (u *push) attach(ctx context.Context, subject spec.Descriptor, all []format
 				return err
 			}
 		}
-		refer[i] = referrer{format.Blob(spec.ManifestType, text), text}
+		refer[i] = referrer{format.Blob(ocispec.MediaTypeImageManifest, text), text}
 	}
 	return u.refer(ctx, subject, refer)
 }
 
 // refer puts referrers until the subject has them all. Where the list is a tag, a client that writes it may take away
 // what another one has just added: so it is looked at once more, a moment later.
-func (u *push) refer(ctx context.Context, subject spec.Descriptor, all []referrer) error {
+func (u *push) refer(ctx context.Context, subject ocispec.Descriptor, all []referrer) error {
 	var put, settled bool
 	for range 8 {
 		missing, more, err := u.unlisted(ctx, subject, all)
@@ -159,19 +161,19 @@ func (u *push) refer(ctx context.Context, subject spec.Descriptor, all []referre
 		}
 	}
 	return fault.New(fault.Busy, "the registry does not list all referrers of %s", subject.Digest).On("digest",
-		subject.Digest)
+		subject.Digest.String())
 }
 
 // unlisted returns the referrers that the place doesn't list, and whether its list is longer than what is read.
-func (u *push) unlisted(ctx context.Context, subject spec.Descriptor, all []referrer) (missing []referrer, more bool,
-	err error) {
-	var listed []spec.Descriptor
+func (u *push) unlisted(ctx context.Context, subject ocispec.Descriptor, all []referrer) (missing []referrer,
+	more bool, err error) {
+	var listed []ocispec.Descriptor
 	err = u.again(ctx, func() (err error) {
 		listed, more, err = u.at.referrers(ctx, subject)
 		return err
 	})
 	return slices.DeleteFunc(slices.Clone(all), func(r referrer) bool {
-		return slices.ContainsFunc(listed, func(d spec.Descriptor) bool { return d.Digest == r.Digest })
+		return slices.ContainsFunc(listed, func(d ocispec.Descriptor) bool { return d.Digest == r.Digest })
 	}), more, err
 }
 

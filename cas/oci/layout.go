@@ -15,10 +15,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
-	"github.com/rye-build/rye/cas/oci/spec"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
@@ -45,15 +47,15 @@ func (l *layout) read(path string, most int64) ([]byte, error) {
 	return b, err
 }
 
-func (l *layout) index() (*spec.Index, error) {
-	b, err := l.read(filepath.Join(l.dir, spec.IndexFile), 4*format.MaxManifest)
+func (l *layout) index() (*ocispec.Index, error) {
+	b, err := l.read(filepath.Join(l.dir, ocispec.ImageIndexFile), 4*format.MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, notFound("the image layout").From(err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	x := new(spec.Index)
+	x := new(ocispec.Index)
 	if err := json.Unmarshal(b, x); err != nil {
 		return nil, fault.New(fault.Parsing, "index.json: %s", fault.Clip(err.Error(), 200)).From(err)
 	}
@@ -66,11 +68,13 @@ func (l *layout) manifest(_ context.Context, name string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(x.Manifests, func(d spec.Descriptor) bool { return d.Annotations[spec.RefName] == name })
+		i := slices.IndexFunc(x.Manifests, func(d ocispec.Descriptor) bool {
+			return d.Annotations[ocispec.AnnotationRefName] == name
+		})
 		if i < 0 {
 			return nil, notFound("the manifest")
 		}
-		if name = x.Manifests[i].Digest; !format.ValidDigest(name) {
+		if name = x.Manifests[i].Digest.String(); !format.ValidDigest(name) {
 			return nil, fault.New(fault.Integrity, "index.json: %q is not a sha256", fault.Clip(name, 100))
 		}
 		b, err := l.read(l.blob(name), format.MaxManifest)
@@ -87,7 +91,7 @@ func (l *layout) manifest(_ context.Context, name string) ([]byte, error) {
 }
 
 // has reports whether a blob is there. What a broken stick has in its place isn't.
-func (l *layout) has(ctx context.Context, d spec.Descriptor) (bool, error) {
+func (l *layout) has(ctx context.Context, d ocispec.Descriptor) (bool, error) {
 	f, _, err := l.open(ctx, d, 0)
 	if errors.Is(err, fs.ErrNotExist) || err != nil && fault.CodeOf(err) == fault.Integrity {
 		return false, nil
@@ -98,13 +102,13 @@ func (l *layout) has(ctx context.Context, d spec.Descriptor) (bool, error) {
 	defer f.Close()
 	h := sha256.New()
 	n, err := io.Copy(h, io.LimitReader(cas.Until(ctx, f), d.Size+1))
-	return err == nil && n == d.Size && "sha256:"+hex.EncodeToString(h.Sum(nil)) == d.Digest, ctx.Err()
+	return err == nil && n == d.Size && "sha256:"+hex.EncodeToString(h.Sum(nil)) == d.Digest.String(), ctx.Err()
 }
 
-func (l *layout) open(_ context.Context, d spec.Descriptor, from int64) (io.ReadCloser, int64, error) {
-	f, err := osfile.OpenRegular(l.blob(d.Digest))
+func (l *layout) open(_ context.Context, d ocispec.Descriptor, from int64) (io.ReadCloser, int64, error) {
+	f, err := osfile.OpenRegular(l.blob(d.Digest.String()))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, notFound(d.Digest).From(err)
+		return nil, 0, notFound(d.Digest.String()).From(err)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -122,50 +126,52 @@ func (l *layout) open(_ context.Context, d spec.Descriptor, from int64) (io.Read
 	return f, from, err
 }
 
-func (l *layout) put(_ context.Context, d spec.Descriptor, b []byte) error {
-	path := l.blob(d.Digest)
+func (l *layout) put(_ context.Context, d ocispec.Descriptor, b []byte) error {
+	path := l.blob(d.Digest.String())
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	return osfile.WriteFile(path, 0o644, false, osfile.BytesOf(b))
 }
 
-func (l *layout) putManifest(ctx context.Context, d spec.Descriptor, b []byte, tag string) error {
+func (l *layout) putManifest(ctx context.Context, d ocispec.Descriptor, b []byte, tag string) error {
 	if err := l.put(ctx, d, b); err != nil {
 		return err
 	}
-	var in spec.Manifest
+	var in ocispec.Manifest
 	if err := json.Unmarshal(b, &in); err != nil {
 		return err
 	}
 	if tag == "" && in.Subject == nil {
 		return nil
 	}
-	unlock, err := osfile.LockFile(ctx, filepath.Join(l.dir, spec.IndexFile+".lock"))
+	unlock, err := osfile.LockFile(ctx, filepath.Join(l.dir, ocispec.ImageIndexFile+".lock"))
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	x, err := l.index()
 	if errors.Is(err, fs.ErrNotExist) {
-		x, err = &spec.Index{SchemaVersion: 2, MediaType: spec.IndexType}, nil
+		x, err = &ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex},
+			nil
 	}
 	if err != nil {
 		return err
 	}
-	entry := spec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size, ArtifactType: in.ArtifactType}
+	entry := ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size, ArtifactType: in.ArtifactType}
 	if tag != "" {
-		entry.Annotations = map[string]string{spec.RefName: tag}
+		entry.Annotations = map[string]string{ocispec.AnnotationRefName: tag}
 	}
 	old := len(x.Manifests)
-	x.Manifests = slices.DeleteFunc(x.Manifests, func(e spec.Descriptor) bool {
-		name := e.Annotations[spec.RefName]
+	x.Manifests = slices.DeleteFunc(x.Manifests, func(e ocispec.Descriptor) bool {
+		name := e.Annotations[ocispec.AnnotationRefName]
 		return name == tag && (tag != "" || e.Digest == d.Digest)
 	})
 	// In one order, so that the same pushes make the same bytes.
 	x.Manifests = append(x.Manifests, entry)
-	slices.SortStableFunc(x.Manifests, func(a, b spec.Descriptor) int {
-		return strings.Compare(a.Annotations[spec.RefName]+" "+a.Digest, b.Annotations[spec.RefName]+" "+b.Digest)
+	slices.SortStableFunc(x.Manifests, func(a, b ocispec.Descriptor) int {
+		return strings.Compare(a.Annotations[ocispec.AnnotationRefName]+" "+a.Digest.String(),
+			b.Annotations[ocispec.AnnotationRefName]+" "+b.Digest.String())
 	})
 	text, err := json.Marshal(x)
 	if err != nil {
@@ -174,17 +180,19 @@ func (l *layout) putManifest(ctx context.Context, d spec.Descriptor, b []byte, t
 	if len(text) > 4*format.MaxManifest {
 		return fault.New(fault.Limit, "index.json: more than %d manifests", old)
 	}
-	mark := fmt.Sprintf("{%q:%q}", "imageLayoutVersion", spec.LayoutVersion)
-	if has, err := l.read(filepath.Join(l.dir, spec.LayoutFile), 4096); err != nil || !bytes.Equal(has, []byte(mark)) {
-		if err := osfile.WriteFile(filepath.Join(l.dir, spec.LayoutFile), 0o644, false,
+	mark := fmt.Sprintf("{%q:%q}", "imageLayoutVersion", ocispec.ImageLayoutVersion)
+	if has, err := l.read(filepath.Join(l.dir, ocispec.ImageLayoutFile), 4096); err != nil ||
+		!bytes.Equal(has, []byte(mark)) {
+		if err := osfile.WriteFile(filepath.Join(l.dir, ocispec.ImageLayoutFile), 0o644, false,
 			osfile.BytesOf([]byte(mark))); err != nil {
 			return err
 		}
 	}
-	return osfile.WriteFile(filepath.Join(l.dir, spec.IndexFile), 0o644, false, osfile.BytesOf(text))
+	return osfile.WriteFile(filepath.Join(l.dir, ocispec.ImageIndexFile), 0o644, false, osfile.BytesOf(text))
 }
 
-func (l *layout) referrers(ctx context.Context, subject spec.Descriptor) (all []spec.Descriptor, _ bool, err error) {
+func (l *layout) referrers(ctx context.Context, subject ocispec.Descriptor) (all []ocispec.Descriptor, _ bool,
+	err error) {
 	x, err := l.index()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
@@ -193,11 +201,11 @@ func (l *layout) referrers(ctx context.Context, subject spec.Descriptor) (all []
 		return nil, false, err
 	}
 	for _, d := range x.Manifests {
-		if d.Annotations[spec.RefName] != "" || !format.ValidDigest(d.Digest) {
+		if d.Annotations[ocispec.AnnotationRefName] != "" || !format.ValidDigest(d.Digest.String()) {
 			continue
 		}
-		b, err := l.manifest(ctx, d.Digest)
-		var in spec.Manifest
+		b, err := l.manifest(ctx, d.Digest.String())
+		var in ocispec.Manifest
 		if err != nil || json.Unmarshal(b, &in) != nil || in.Subject == nil || in.Subject.Digest != subject.Digest {
 			continue
 		}
@@ -213,7 +221,7 @@ func (l *layout) tags(context.Context) (all []string, err error) {
 		return nil, err
 	}
 	for _, d := range x.Manifests {
-		if tag := d.Annotations[spec.RefName]; ValidTag(tag) {
+		if tag := d.Annotations[ocispec.AnnotationRefName]; ValidTag(tag) {
 			all = append(all, tag)
 		}
 	}

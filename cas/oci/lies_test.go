@@ -12,9 +12,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
-	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 // TestLies: lists and challenges that are wrong, hostile or without end. Errors say what is wrong, and nothing of
@@ -39,7 +40,7 @@ func TestLies(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	}
-	index := []string{"Content-Type", spec.IndexType}
+	index := []string{"Content-Type", ocispec.MediaTypeImageIndex}
 	for name, c := range map[string]struct {
 		path  string
 		wrong http.HandlerFunc
@@ -47,25 +48,25 @@ func TestLies(t *testing.T) {
 		text  string
 	}{
 		"a page of HTML": {"/tags/", text("<html>"), fault.Registry,
-			"invalid answer: it can't be decoded: invalid character"},
+			"invalid answer: failed to decode response: invalid character"},
 		"HTML elsewhere": {"/tags/", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL+"/?signature=canary", http.StatusFound)
-		}, fault.Registry, "invalid answer: it can't be decoded"},
+		}, fault.Registry, "invalid answer: failed to decode response"},
 		"pages without end": {"/tags/", text(`{"tags":["1.0.0"]}`, "Link",
 			`</v2/acme/deploy/tags/list?last=x>; rel="next"`), fault.Limit, "the list has too many pages"},
 		"pages elsewhere": {"/tags/", text(`{"tags":["1.0.0"]}`, "Link",
 			"<"+elsewhere.URL+`/x?signature=canary>; rel="next"`),
-			fault.Registry, "invalid answer: the next page … is not on the server of …"},
+			fault.Registry, "invalid answer: invalid next link …: not the same origin as …"},
 		"a broken redirect": {"/tags/", text("", "Location", "http://[canary?"), fault.Registry,
 			"the connection closed too early"},
 		"too many tags": {"/tags/", text(`{"tags":["x"` + strings.Repeat(`,"x"`, maxTags) + `]}`),
 			fault.Limit, "more than 100000 tags"},
 		"referrers of HTML": {"/referrers/", text("<html>", index...), fault.Registry,
-			"invalid answer: it can't be decoded"},
+			"invalid answer: failed to decode response"},
 		"a token service inside": {"/tags/", challenge(`Bearer realm="http://169.254.169.254/?x=canary"`),
-			fault.Registry, `the token service "169.254.169.254" is at an address of this machine`},
+			fault.Registry, `bearer realm host "169.254.169.254" is 169.254.169.254, in blocked prefix`},
 		"a token service of disk": {"/tags/", challenge(`Bearer realm="file:///canary"`), fault.Registry,
-			"has the scheme"},
+			"bearer realm … uses unsupported scheme"},
 		"an odd challenge": {"/tags/", challenge(`Negotiate canary`), fault.AuthRequired, "401"},
 		"an absurd wait": {"/tags/", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "99999999999999999999")
@@ -183,7 +184,7 @@ func TestLeft(t *testing.T) {
 		if !strings.Contains(r.URL.Path, "/referrers/") {
 			return false
 		}
-		w.Header().Set("Content-Type", spec.IndexType)
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
 		fmt.Fprintf(w, `{"manifests":[{"digest":"../../../admin","artifactType":%q}]}`, format.SignaturesType)
 		return true
 	}
@@ -352,7 +353,7 @@ func TestJunk(t *testing.T) {
 		d.Blobs[format.Sum(blob)] = blob
 		b := fmt.Appendf(nil,
 			`{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,
-			spec.ManifestType, kind, m.Digest, kind, format.Sum(blob), size)
+			ocispec.MediaTypeImageManifest, kind, m.Digest, kind, format.Sum(blob), size)
 		d.Manifests[format.Sum(b)] = b
 	}
 	for i := range 8 {
@@ -384,7 +385,7 @@ func TestManyReferrers(t *testing.T) {
 	p, w, m := pushed(t, d)
 	refer := func(kind string, i int) {
 		b := fmt.Appendf(nil, `{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"annotations":{"n":"%d"}}`,
-			spec.ManifestType, kind, m.Digest, i)
+			ocispec.MediaTypeImageManifest, kind, m.Digest, i)
 		d.Manifests[format.Sum(b)] = b
 	}
 	for i := range 1200 {
@@ -411,7 +412,7 @@ func TestManyReferrers(t *testing.T) {
 			if !strings.Contains(r.URL.Path, "/referrers/") {
 				return false
 			}
-			w.Header().Set("Content-Type", spec.IndexType)
+			w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
 			w.Header().Set("Link", `</v2/acme/deploy/referrers/x>; rel="next"`)
 			w.Write([]byte(page))
 			return true

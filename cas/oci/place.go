@@ -10,11 +10,12 @@ import (
 	"net/http"
 	"time"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/cas/oci/guard"
-	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 // Options say how a place is used.
@@ -58,16 +59,16 @@ type Place struct {
 type place interface {
 	// manifest returns the bytes of a manifest, of at most format.MaxManifest, by tag or digest.
 	manifest(ctx context.Context, name string) ([]byte, error)
-	has(ctx context.Context, d spec.Descriptor) (bool, error)
+	has(ctx context.Context, d ocispec.Descriptor) (bool, error)
 	// open returns a blob from about a byte on, and from which.
-	open(ctx context.Context, d spec.Descriptor, from int64) (io.ReadCloser, int64, error)
-	put(ctx context.Context, d spec.Descriptor, b []byte) error
+	open(ctx context.Context, d ocispec.Descriptor, from int64) (io.ReadCloser, int64, error)
+	put(ctx context.Context, d ocispec.Descriptor, b []byte) error
 	// putManifest puts a manifest and gives it a tag; without one it is known by its digest. What it refers to as its
 	// subject then has it among its referrers.
-	putManifest(ctx context.Context, d spec.Descriptor, b []byte, tag string) error
+	putManifest(ctx context.Context, d ocispec.Descriptor, b []byte, tag string) error
 	// referrers returns what refers to a manifest, digests and types alone, and whether there is more than may be
 	// listed.
-	referrers(ctx context.Context, d spec.Descriptor) (all []spec.Descriptor, more bool, err error)
+	referrers(ctx context.Context, d ocispec.Descriptor) (all []ocispec.Descriptor, more bool, err error)
 	tags(ctx context.Context) ([]string, error)
 }
 
@@ -177,7 +178,7 @@ func (p *Place) about(name string, err error) error {
 }
 
 // readAll reads a blob that has a size and a digest.
-func readAll(r io.Reader, d spec.Descriptor) ([]byte, error) {
+func readAll(r io.Reader, d ocispec.Descriptor) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, d.Size+1))
 	switch {
 	case err != nil:
@@ -186,23 +187,23 @@ func readAll(r io.Reader, d spec.Descriptor) ([]byte, error) {
 		return nil, io.ErrUnexpectedEOF
 	case int64(len(b)) > d.Size:
 		return nil, damaged(d, fmt.Sprintf("more than %d bytes", d.Size))
-	case format.Sum(b) != d.Digest:
+	case format.Sum(b) != d.Digest.String():
 		return nil, damaged(d, "found "+format.Sum(b))
 	}
 	return b, nil
 }
 
-func damaged(d spec.Descriptor, why string) *fault.Error {
-	return fault.New(fault.Integrity, "wrong bytes for %s: %s", d.Digest, why).On("digest", d.Digest).On("reason",
-		"blob")
+func damaged(d ocispec.Descriptor, why string) *fault.Error {
+	return fault.New(fault.Integrity, "wrong bytes for %s: %s", d.Digest, why).On("digest",
+		d.Digest.String()).On("reason", "blob")
 }
 
-func wrongSize(d spec.Descriptor, found int64) error {
+func wrongSize(d ocispec.Descriptor, found int64) error {
 	return damaged(d, fmt.Sprintf("it has %d bytes, not %d", found, d.Size))
 }
 
 // get reads a blob into memory.
-func (p *Place) get(ctx context.Context, d spec.Descriptor) (b []byte, err error) {
+func (p *Place) get(ctx context.Context, d ocispec.Descriptor) (b []byte, err error) {
 	err = p.read(ctx, func(at place) error {
 		r, _, err := at.open(ctx, d, 0)
 		if err != nil {

@@ -11,11 +11,13 @@ import (
 	"os"
 	"slices"
 
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/cas/oci/guard"
-	"github.com/rye-build/rye/cas/oci/spec"
 	"github.com/rye-build/rye/cas/oci/spool"
 	"github.com/rye-build/rye/cas/osfile"
 )
@@ -28,7 +30,7 @@ type Image struct {
 	Manifest *format.Manifest
 
 	place *Place
-	self  spec.Descriptor
+	self  ocispec.Descriptor
 }
 
 // Reference names the image by its digest.
@@ -48,7 +50,7 @@ func (p *Place) Look(ctx context.Context, name string) (*Image, error) {
 	if m.Manifest, err = format.ParseManifest(b); err != nil {
 		return nil, p.about(name, err)
 	}
-	m.ID, m.self = m.Manifest.Document.Digest, format.Blob(spec.ManifestType, b)
+	m.ID, m.self = m.Manifest.Document.Digest, format.Blob(ocispec.MediaTypeImageManifest, b)
 	return m, nil
 }
 
@@ -57,7 +59,7 @@ func (p *Place) manifest(ctx context.Context, name string) (b []byte, err error)
 	byDigest := format.ValidDigest(name)
 	ask := func(at place) (err error) {
 		if b, err = at.manifest(ctx, name); err == nil && byDigest && format.Sum(b) != name {
-			err = damaged(spec.Descriptor{Digest: name}, "found "+format.Sum(b))
+			err = damaged(ocispec.Descriptor{Digest: digest.Digest(name)}, "found "+format.Sum(b))
 		}
 		return err
 	}
@@ -332,7 +334,7 @@ func (f *fetching) while(ctx context.Context, file *os.File, try func(from place
 }
 
 // rest fetches what the file lacks, and hashes all of it.
-func (f *fetching) rest(ctx context.Context, file *os.File, from place, d spec.Descriptor) error {
+func (f *fetching) rest(ctx context.Context, file *os.File, from place, d ocispec.Descriptor) error {
 	h := sha256.New()
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -369,7 +371,7 @@ func (f *fetching) rest(ctx context.Context, file *os.File, from place, d spec.D
 			return damaged(d, fmt.Sprintf("more than %d bytes", d.Size))
 		}
 	}
-	if found := "sha256:" + hex.EncodeToString(h.Sum(nil)); found != d.Digest {
+	if found := "sha256:" + hex.EncodeToString(h.Sum(nil)); found != d.Digest.String() {
 		return damaged(d, "found "+found)
 	}
 	return nil

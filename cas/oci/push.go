@@ -8,10 +8,11 @@ import (
 	"io/fs"
 	"sync"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
-	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 // Content is a bundle to be pushed.
@@ -81,7 +82,7 @@ func (u *push) all(ctx context.Context) error {
 	if err := u.send(ctx, d, u.content.Document); err != nil {
 		return err
 	}
-	m.Document = format.Descriptor{SHA256: d.Digest, Size: d.Size, Digest: u.done.ID, Length: d.Size}
+	m.Document = format.Descriptor{SHA256: d.Digest.String(), Size: d.Size, Digest: u.done.ID, Length: d.Size}
 	text, err := m.Append(nil)
 	if err == nil {
 		_, err = format.ParseManifest(text) // what can't be read isn't written
@@ -89,8 +90,8 @@ func (u *push) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	self := format.Blob(spec.ManifestType, text)
-	u.done.Digest, u.done.Layers = self.Digest, len(m.Layers)
+	self := format.Blob(ocispec.MediaTypeImageManifest, text)
+	u.done.Digest, u.done.Layers = self.Digest.String(), len(m.Layers)
 	if old != u.done.Digest {
 		if err := u.again(ctx, func() error { return u.at.putManifest(ctx, self, text, "") }); err != nil {
 			return err
@@ -310,7 +311,7 @@ func (u *push) count(n int64, sent bool) {
 	}
 }
 
-func (u *push) has(ctx context.Context, d spec.Descriptor) (has bool, err error) {
+func (u *push) has(ctx context.Context, d ocispec.Descriptor) (has bool, err error) {
 	err = u.again(ctx, func() error {
 		has, err = u.at.has(ctx, d)
 		return err
@@ -321,13 +322,13 @@ func (u *push) has(ctx context.Context, d spec.Descriptor) (has bool, err error)
 	return has, err
 }
 
-func (u *push) upload(ctx context.Context, d spec.Descriptor, b []byte) error {
+func (u *push) upload(ctx context.Context, d ocispec.Descriptor, b []byte) error {
 	u.count(d.Size, true)
 	return u.again(ctx, func() error { return u.at.put(ctx, d, b) })
 }
 
 // send sends a blob, unless it is there.
-func (u *push) send(ctx context.Context, d spec.Descriptor, b []byte) error {
+func (u *push) send(ctx context.Context, d ocispec.Descriptor, b []byte) error {
 	if has, err := u.has(ctx, d); has || err != nil {
 		return err
 	}

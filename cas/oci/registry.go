@@ -12,11 +12,12 @@ import (
 	"sync"
 	"sync/atomic"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/cas/oci/guard"
 	"github.com/rye-build/rye/cas/oci/remote"
-	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 const (
@@ -32,7 +33,7 @@ type repository struct {
 	told atomic.Pointer[Credential] // nil or zero: none
 
 	mu     sync.Mutex
-	probed bool // whether remote.PlainHTTP is what the server speaks
+	probed bool // whether remote knows if the server speaks TLS
 }
 
 func newRepository(r Reference, o *Options) (*repository, error) {
@@ -40,18 +41,16 @@ func newRepository(r Reference, o *Options) (*repository, error) {
 		return nil, fault.New(fault.Offline, "%s: the network is off", r.Repository()).On("reference", r.String())
 	}
 	g := &guard.Guard{Next: o.Transport, Plain: o.PlainHTTP, Stall: o.stall}
-	at := &repository{host: r.Host, remote: &remote.Repository{Host: r.Host, Name: r.Name,
-		HTTP: &http.Client{Transport: g, CheckRedirect: guard.Follow}}}
-	if r.Host == "docker.io" {
-		at.remote.Host = "registry-1.docker.io" // on the network
-	}
+	at := &repository{host: r.Host}
+	var credential func(context.Context) (remote.Credential, error)
 	if o.Credential != nil {
-		at.remote.Credential = func(ctx context.Context) (remote.Credential, error) {
+		credential = func(ctx context.Context) (remote.Credential, error) {
 			found, err := o.Credential(ctx, r.Host)
 			at.told.Store(&found)
 			return remote.Credential(found), err
 		}
 	}
+	at.remote = remote.New(r.Host, r.Name, &http.Client{Transport: g, CheckRedirect: guard.Follow}, credential)
 	at.probed = !o.PlainHTTP && !guard.Loopback(r.Host)
 	return at, nil
 }
@@ -85,7 +84,7 @@ func (r *repository) ready(ctx context.Context) error {
 	if r.probed {
 		return nil
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.remote.Host+"/v2/", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.remote.Host()+"/v2/", nil)
 	if err != nil {
 		return err
 	}
@@ -94,7 +93,8 @@ func (r *repository) ready(ctx context.Context) error {
 		resp.Body.Close()
 	}
 	if _, other := errors.AsType[tls.RecordHeaderError](err); other || errors.Is(err, http.ErrSchemeMismatch) {
-		r.remote.PlainHTTP, err = true, nil
+		r.remote.UsePlainHTTP()
+		err = nil
 	}
 	if _, busy := errors.AsType[*guard.StatusError](err); busy {
 		err = nil // it speaks TLS
@@ -107,12 +107,12 @@ func (r *repository) manifest(ctx context.Context, name string) ([]byte, error) 
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	req, err := r.remote.Request(ctx, http.MethodGet, "/manifests/"+name, nil)
+	req, err := r.remote.Request(ctx, http.MethodGet, "/manifests/"+name)
 	if err != nil {
 		return nil, err
 	}
 	req.Header["Accept"] = remote.Accepted
-	resp, err := r.remote.Do(req, remote.Pull)
+	resp, err := r.remote.Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -136,15 +136,15 @@ func answer(resp *http.Response, what string) error {
 }
 
 // has asks by HEAD. A blob of another size is none: a push then sends it.
-func (r *repository) has(ctx context.Context, d spec.Descriptor) (bool, error) {
+func (r *repository) has(ctx context.Context, d ocispec.Descriptor) (bool, error) {
 	if err := r.ready(ctx); err != nil {
 		return false, err
 	}
-	req, err := r.remote.Request(ctx, http.MethodHead, "/blobs/"+d.Digest, nil)
+	req, err := r.remote.Request(ctx, http.MethodHead, "/blobs/"+d.Digest.String())
 	if err != nil {
 		return false, err
 	}
-	resp, err := r.remote.Do(req, remote.Pull)
+	resp, err := r.remote.Do(req)
 	if err != nil {
 		return false, err
 	}
@@ -155,14 +155,14 @@ func (r *repository) has(ctx context.Context, d spec.Descriptor) (bool, error) {
 	case http.StatusNotFound:
 		return false, nil
 	}
-	return false, answer(resp, d.Digest)
+	return false, answer(resp, d.Digest.String())
 }
 
-func (r *repository) open(ctx context.Context, d spec.Descriptor, from int64) (io.ReadCloser, int64, error) {
+func (r *repository) open(ctx context.Context, d ocispec.Descriptor, from int64) (io.ReadCloser, int64, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, 0, err
 	}
-	req, err := r.remote.Request(ctx, http.MethodGet, "/blobs/"+d.Digest, nil)
+	req, err := r.remote.Request(ctx, http.MethodGet, "/blobs/"+d.Digest.String())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -170,7 +170,7 @@ func (r *repository) open(ctx context.Context, d spec.Descriptor, from int64) (i
 	if from > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
 	}
-	resp, err := r.remote.Do(req, remote.Pull)
+	resp, err := r.remote.Do(req)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -191,17 +191,17 @@ func (r *repository) open(ctx context.Context, d spec.Descriptor, from int64) (i
 		return r.open(ctx, d, 0)
 	}
 	defer resp.Body.Close()
-	return nil, 0, answer(resp, d.Digest)
+	return nil, 0, answer(resp, d.Digest.String())
 }
 
-func (r *repository) put(ctx context.Context, d spec.Descriptor, b []byte) error {
+func (r *repository) put(ctx context.Context, d ocispec.Descriptor, b []byte) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
 	return r.remote.PutBlob(ctx, d, b)
 }
 
-func (r *repository) putManifest(ctx context.Context, d spec.Descriptor, b []byte, tag string) error {
+func (r *repository) putManifest(ctx context.Context, d ocispec.Descriptor, b []byte, tag string) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
@@ -210,12 +210,13 @@ func (r *repository) putManifest(ctx context.Context, d spec.Descriptor, b []byt
 
 var errEnough = errors.New("enough")
 
-func (r *repository) referrers(ctx context.Context, d spec.Descriptor) (all []spec.Descriptor, more bool, err error) {
+func (r *repository) referrers(ctx context.Context, d ocispec.Descriptor) (all []ocispec.Descriptor, more bool,
+	err error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, false, err
 	}
 	left := maxReferrers
-	more, err = r.remote.Referrers(ctx, d.Digest, func(page []spec.Descriptor) error {
+	more, err = r.remote.Referrers(ctx, d.Digest.String(), func(page []ocispec.Descriptor) error {
 		for _, d := range page {
 			left -= len(d.Digest) + len(d.ArtifactType) + len(d.MediaType) + 100
 			for name, text := range d.Annotations {
@@ -224,7 +225,7 @@ func (r *repository) referrers(ctx context.Context, d spec.Descriptor) (all []sp
 			if left < 0 {
 				return errEnough
 			}
-			all = append(all, spec.Descriptor{Digest: d.Digest, ArtifactType: d.ArtifactType})
+			all = append(all, ocispec.Descriptor{Digest: d.Digest, ArtifactType: d.ArtifactType})
 		}
 		return nil
 	})

@@ -18,10 +18,11 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
-	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 // isLayer reports whether a request fetches a blob of some size.
@@ -108,7 +109,7 @@ func TestWrong(t *testing.T) {
 			rw.Header().Set("WWW-Authenticate", `Basic realm="r"`)
 			rw.WriteHeader(http.StatusUnauthorized)
 			return true
-		}, fault.AuthRequired, "user and a password"},
+		}, fault.AuthRequired, "user name and password"},
 		"large manifest": {func(_ *double, rw http.ResponseWriter, r *http.Request) bool {
 			if !strings.Contains(r.URL.Path, "/manifests/") {
 				return false
@@ -399,11 +400,12 @@ func TestSigners(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		junk, _ := json.Marshal(spec.Manifest{MediaType: spec.ManifestType, ArtifactType: format.SignaturesType,
-			Subject: &m.self,
-			Config:  format.Blob("x", nil), Layers: []spec.Descriptor{{MediaType: format.SignaturesType,
+		junk, _ := json.Marshal(ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest,
+			ArtifactType: format.SignaturesType, Subject: &m.self,
+			Config: format.Blob("x", nil), Layers: []ocispec.Descriptor{{MediaType: format.SignaturesType,
 				Digest: "sha256:00", Size: -1}}})
-		if err := p.at.putManifest(t.Context(), format.Blob(spec.ManifestType, junk), junk, ""); err != nil {
+		if err := p.at.putManifest(t.Context(), format.Blob(ocispec.MediaTypeImageManifest, junk), junk,
+			""); err != nil {
 			t.Fatal(err)
 		}
 		all, left, err := m.signatures(t.Context())

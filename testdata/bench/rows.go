@@ -77,8 +77,8 @@ var rows = []row{
 	{name: "checkout.B", op: "checkout", on: "B", tools: "tar cp git casync ostree",
 		goals: []goal{{factor: 1.1, rod: "tar"}}},
 	{name: "memory.G", op: "import", on: "G", unit: peakBytes, tools: "git restic", goals: []goal{{limit: 24 << 20}}},
-	// with everything linked; 2.2 for the store alone
-	{name: "startup", op: "startup", on: "", tools: "git restic", goals: []goal{{factor: 4, rod: "hello"}}},
+	// with everything linked, oras-go's regexps among it; 2.2 for the store alone
+	{name: "startup", op: "startup", on: "", tools: "git restic", goals: []goal{{factor: 4.5, rod: "hello"}}},
 	{name: "puts, each", op: "puts", on: "A", tools: "git"},
 	{name: "puts: cat", op: "many", on: "cat", tools: "one-batch"},
 	{name: "puts: checkout", op: "many", on: "checkout", tools: "one-batch"},

@@ -3,8 +3,11 @@ package format
 import (
 	"encoding/json"
 
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 // The types of attachments that rye knows, and of their parts.
@@ -37,18 +40,19 @@ type Part struct {
 var EmptyConfig = []byte("{}")
 
 // Blob describes bytes.
-func Blob(mediaType string, b []byte) spec.Descriptor {
-	return spec.Descriptor{MediaType: mediaType, Digest: Sum(b), Size: int64(len(b))}
+func Blob(mediaType string, b []byte) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.Digest(Sum(b)), Size: int64(len(b))}
 }
 
 // Append encodes the manifest of an attachment.
-func (a *Attachment) Append(b []byte, subject spec.Descriptor) ([]byte, error) {
-	m := spec.Manifest{SchemaVersion: 2, MediaType: spec.ManifestType, ArtifactType: a.Type,
-		Config: Blob(spec.EmptyType, EmptyConfig), Subject: &subject}
+func (a *Attachment) Append(b []byte, subject ocispec.Descriptor) ([]byte, error) {
+	m := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		ArtifactType: a.Type,
+		Config:       Blob(ocispec.MediaTypeEmptyJSON, EmptyConfig), Subject: &subject}
 	for _, p := range a.Parts {
 		d := Blob(p.Type, p.Bytes)
 		if p.Name != "" {
-			d.Annotations = map[string]string{spec.Title: p.Name}
+			d.Annotations = map[string]string{ocispec.AnnotationTitle: p.Name}
 		}
 		m.Layers = append(m.Layers, d)
 	}
@@ -58,8 +62,8 @@ func (a *Attachment) Append(b []byte, subject spec.Descriptor) ([]byte, error) {
 
 // ParseAttachment reads the manifest of an attachment, and where the bytes of its parts are. Of one that is wrong it
 // returns the type.
-func ParseAttachment(b []byte, subject spec.Descriptor) (Attachment, []spec.Descriptor, error) {
-	var in spec.Manifest
+func ParseAttachment(b []byte, subject ocispec.Descriptor) (Attachment, []ocispec.Descriptor, error) {
+	var in ocispec.Manifest
 	err := json.Unmarshal(b, &in)
 	a := Attachment{Type: in.ArtifactType}
 	if err != nil || in.Subject == nil || in.Subject.Digest != subject.Digest || len(in.Layers) > maxParts {
@@ -70,10 +74,10 @@ func ParseAttachment(b []byte, subject spec.Descriptor) (Attachment, []spec.Desc
 		if l.MediaType == SignaturesType || l.MediaType == KeysType {
 			most = maxSigned
 		}
-		if l.Size < 0 || l.Size > most || !ValidDigest(l.Digest) {
+		if l.Size < 0 || l.Size > most || !ValidDigest(l.Digest.String()) {
 			return a, nil, fault.New(fault.Integrity, "it has a part of more than %d bytes, or without a sha256", most)
 		}
-		a.Parts = append(a.Parts, Part{Type: l.MediaType, Name: l.Annotations[spec.Title]})
+		a.Parts = append(a.Parts, Part{Type: l.MediaType, Name: l.Annotations[ocispec.AnnotationTitle]})
 	}
 	return a, in.Layers, nil
 }

@@ -12,9 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/goldentest"
-	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 // noise returns bytes that don't compress, the same for the same seed.
@@ -260,7 +261,7 @@ func TestUnpack(t *testing.T) {
 
 // FuzzParseAttachment: what is accepted is about the subject, and its parts keep to the limits.
 func FuzzParseAttachment(f *testing.F) {
-	subject := Blob(spec.ManifestType, []byte("m"))
+	subject := Blob(ocispec.MediaTypeImageManifest, []byte("m"))
 	b, err := (&Attachment{Type: SignaturesType, Parts: []Part{{SignaturesType, "manifest.yaml.sig", []byte("line\n")},
 		{"x", "", nil}}}).Append(nil, subject)
 	if err != nil {
@@ -281,7 +282,7 @@ func FuzzParseAttachment(f *testing.F) {
 		}
 		for _, d := range at {
 			if d.Size < 0 || d.Size > maxAttached || d.MediaType == SignaturesType && d.Size > maxSigned ||
-				!ValidDigest(d.Digest) {
+				!ValidDigest(d.Digest.String()) {
 				t.Errorf("%+v", d)
 			}
 		}

@@ -10,9 +10,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 // The media types of what rye pushes.
@@ -20,6 +23,12 @@ const (
 	BundleType   = "application/vnd.rye.bundle.v2"
 	DocumentType = "application/vnd.rye.bundle.document.v2+yaml"
 	ObjectsType  = "application/vnd.rye.bundle.objects.v2+zstd"
+)
+
+// The media types of what docker pushes, which isn't a bundle.
+const (
+	DockerManifestType = "application/vnd.docker.distribution.manifest.v2+json"
+	DockerListType     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
 const (
@@ -49,8 +58,8 @@ type Descriptor struct {
 	Length int64      // of what it holds
 }
 
-func (d Descriptor) oci(mediaType string) spec.Descriptor {
-	out := spec.Descriptor{MediaType: mediaType, Digest: d.SHA256, Size: d.Size,
+func (d Descriptor) oci(mediaType string) ocispec.Descriptor {
+	out := ocispec.Descriptor{MediaType: mediaType, Digest: digest.Digest(d.SHA256), Size: d.Size,
 		Annotations: map[string]string{annotationDigest: d.Digest.String()}}
 	if mediaType == ObjectsType {
 		out.Annotations[annotationSize] = strconv.FormatInt(d.Length, 10)
@@ -59,14 +68,15 @@ func (d Descriptor) oci(mediaType string) spec.Descriptor {
 }
 
 // Blob returns the descriptor by which a registry is asked.
-func (d Descriptor) Blob() spec.Descriptor {
-	return spec.Descriptor{MediaType: ObjectsType, Digest: d.SHA256, Size: d.Size}
+func (d Descriptor) Blob() ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: ObjectsType, Digest: digest.Digest(d.SHA256), Size: d.Size}
 }
 
 // Append encodes the manifest.
 func (m *Manifest) Append(b []byte) ([]byte, error) {
-	out := spec.Manifest{SchemaVersion: 2, MediaType: spec.ManifestType, ArtifactType: BundleType,
-		Config: m.Document.oci(DocumentType), Layers: make([]spec.Descriptor, len(m.Layers)),
+	out := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		ArtifactType: BundleType,
+		Config:       m.Document.oci(DocumentType), Layers: make([]ocispec.Descriptor, len(m.Layers)),
 		Annotations: m.Annotations}
 	for i, l := range m.Layers {
 		out.Layers[i] = l.oci(ObjectsType)
@@ -77,7 +87,7 @@ func (m *Manifest) Append(b []byte) ([]byte, error) {
 
 // ParseManifest reads a manifest. Whatever Append wouldn't write is an error.
 func ParseManifest(b []byte) (*Manifest, error) {
-	var in spec.Manifest
+	var in ocispec.Manifest
 	if len(b) > MaxManifest {
 		return nil, fmt.Errorf("more than %d bytes", MaxManifest)
 	}
@@ -116,18 +126,19 @@ func inManifest(where string, err error) error {
 }
 
 // foreign says what a manifest is that isn't a bundle's.
-func foreign(in *spec.Manifest, b []byte) error {
+func foreign(in *ocispec.Manifest, b []byte) error {
 	f := fault.New(fault.Validation, "not a bundle").On("media_type",
 		fault.Clip(in.MediaType, 100)).On("artifact_type", fault.Clip(in.ArtifactType, 100)).
 		Try("rye docs oci")
 	switch {
-	case in.MediaType == spec.IndexType || in.MediaType == spec.DockerListType || in.MediaType == "" && hasList(b):
+	case in.MediaType == ocispec.MediaTypeImageIndex || in.MediaType == DockerListType || in.MediaType == "" &&
+		hasList(b):
 		f.Text = "an index of several manifests, not a bundle"
 		return f.Because("a bundle is the same on every platform: its manifest stands alone").On("reason", "index")
-	case in.MediaType == spec.DockerManifestType || in.MediaType == spec.ManifestType && in.ArtifactType == "":
+	case in.MediaType == DockerManifestType || in.MediaType == ocispec.MediaTypeImageManifest && in.ArtifactType == "":
 		f.Text = "a container image, not a bundle"
 		return f.Because("config: "+strconv.Quote(fault.Clip(in.Config.MediaType, 100))).On("reason", "image")
-	case in.MediaType != spec.ManifestType:
+	case in.MediaType != ocispec.MediaTypeImageManifest:
 		f.Text = fmt.Sprintf("a manifest of type %q, not a bundle", fault.Clip(in.MediaType, 100))
 		return f.On("reason", "media-type")
 	case in.ArtifactType != BundleType:
@@ -145,8 +156,8 @@ func hasList(b []byte) bool {
 }
 
 // descriptor reads what is written beside a blob. Append finds what isn't read here.
-func descriptor(in spec.Descriptor, most int64) (d Descriptor, err error) {
-	d.SHA256, d.Size = in.Digest, in.Size
+func descriptor(in ocispec.Descriptor, most int64) (d Descriptor, err error) {
+	d.SHA256, d.Size = in.Digest.String(), in.Size
 	if !ValidDigest(d.SHA256) {
 		return d, errors.New("the digest is not a sha256")
 	}

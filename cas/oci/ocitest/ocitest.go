@@ -15,8 +15,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/rye-build/rye/cas/oci/format"
-	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 // A Registry keeps one repository, acme/deploy, in memory. What it does wrong is said by Cue.
@@ -184,9 +186,9 @@ func (d *Registry) manifest(w http.ResponseWriter, r *http.Request, name string)
 		if !format.ValidDigest(name) {
 			d.Tags[name] = format.Sum(b)
 		}
-		var in spec.Manifest
+		var in ocispec.Manifest
 		if json.Unmarshal(b, &in); d.Referrers && in.Subject != nil {
-			w.Header().Set("OCI-Subject", in.Subject.Digest)
+			w.Header().Set("OCI-Subject", in.Subject.Digest.String())
 		}
 		w.Header().Set("Docker-Content-Digest", format.Sum(b))
 		w.WriteHeader(http.StatusCreated)
@@ -218,7 +220,7 @@ func (d *Registry) manifest(w http.ResponseWriter, r *http.Request, name string)
 func (d *Registry) refer(w http.ResponseWriter, r *http.Request, subject string) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	index := spec.Index{MediaType: spec.IndexType, Manifests: []spec.Descriptor{}}
+	index := ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{}}
 	for _, name := range slices.Sorted(maps.Keys(d.Manifests)) {
 		if name <= r.URL.Query().Get("last") {
 			continue
@@ -228,14 +230,16 @@ func (d *Registry) refer(w http.ResponseWriter, r *http.Request, subject string)
 				index.Manifests[n-1].Digest))
 			break
 		}
-		var in spec.Manifest
-		if b := d.Manifests[name]; json.Unmarshal(b, &in) == nil && in.Subject != nil && in.Subject.Digest == subject {
-			e := spec.Descriptor{MediaType: spec.ManifestType, Digest: name, Size: int64(len(b))}
+		var in ocispec.Manifest
+		if b := d.Manifests[name]; json.Unmarshal(b, &in) == nil && in.Subject != nil &&
+			in.Subject.Digest.String() == subject {
+			e := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.Digest(name),
+				Size: int64(len(b))}
 			e.ArtifactType = in.ArtifactType
 			index.Manifests = append(index.Manifests, e)
 		}
 	}
-	w.Header().Set("Content-Type", spec.IndexType)
+	w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
 	var b bytes.Buffer
 	json.NewEncoder(&b).Encode(index)
 	w.Write(b.Bytes())

@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/guard"
@@ -66,18 +69,25 @@ func (g *gate) seen() []string {
 }
 
 func (g *gate) repository(c Credential) *Repository {
-	return &Repository{Host: strings.TrimPrefix(g.URL, "http://"), Name: "acme/deploy", PlainHTTP: true,
-		HTTP:       &http.Client{Transport: &guard.Guard{Next: new(http.Transport)}, CheckRedirect: guard.Follow},
-		Credential: func(context.Context) (Credential, error) { return c, nil }}
+	return plain(g.URL, new(http.Transport), func(context.Context) (Credential, error) { return c, nil })
+}
+
+// plain is a repository of a registry without TLS.
+func plain(url string, next http.RoundTripper, credential func(context.Context) (Credential, error)) *Repository {
+	r := New(strings.TrimPrefix(url, "http://"), "acme/deploy",
+		&http.Client{Transport: &guard.Guard{Next: next}, CheckRedirect: guard.Follow}, credential)
+	r.UsePlainHTTP()
+	return r
 }
 
 // status makes a request for a path, and returns the status of the answer.
-func (r *Repository) status(ctx context.Context, path, actions string) (int, error) {
-	req, err := r.Request(ctx, http.MethodGet, path, nil)
+func (r *Repository) status(ctx context.Context, path string, actions ...string) (int, error) {
+	ctx = auth.AppendRepositoryScope(ctx, r.oras.Reference, actions...)
+	req, err := r.Request(ctx, http.MethodGet, path)
 	if err != nil {
 		return 0, err
 	}
-	resp, err := r.Do(req, actions)
+	resp, err := r.Do(req)
 	if err != nil {
 		return 0, err
 	}
@@ -98,22 +108,22 @@ func TestBasic(t *testing.T) {
 		"wrong": {Credential{User: "me", Password: "y"}, "401",
 			[]string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a Basic bWU6eQ==",
 				"GET /v2/acme/deploy/a Basic bWU6eQ==", "GET /v2/acme/deploy/a Basic bWU6eQ=="}},
-		"none": {Credential{}, "the registry wants a user and a password",
+		"none": {Credential{}, "the registry requires a user name and password",
 			[]string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
-		"no password": {Credential{User: "me"}, "the user or the password is missing",
+		"no password": {Credential{User: "me"}, ": missing username or password for basic auth",
 			[]string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
-		"a token": {Credential{Token: "t"}, "the user or the password is missing",
+		"a token": {Credential{Token: "t"}, ": missing username or password for basic auth",
 			[]string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
 	} {
 		g := newGate(t, `Basic realm="URL/token"`)
 		g.pass = []string{"Basic bWU6eA=="}
 		r := g.repository(c.credential)
 		for range 2 {
-			status, err := r.status(t.Context(), "/a", Pull)
+			status, err := r.status(t.Context(), "/a")
 			if err == nil && status != http.StatusOK {
 				err = fmt.Errorf("%d", status)
 			}
-			if c.err == "" && err != nil || c.err != "" && (err == nil || err.Error() != c.err) {
+			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.HasSuffix(err.Error(), c.err)) {
 				t.Errorf("%s: %v, want %s", name, err, c.err)
 			}
 		}
@@ -126,12 +136,12 @@ func TestBasic(t *testing.T) {
 // TestCredentialError: if credentials can't be found, the request ends with that.
 func TestCredentialError(t *testing.T) {
 	t.Parallel()
-	for challenge, want := range map[string]string{`Basic realm="x"`: "the credential can't be read: no",
-		`Bearer realm="URL/token"`: "no"} {
+	for challenge, want := range map[string]string{`Basic realm="x"`: ": failed to resolve credential: no",
+		`Bearer realm="URL/token"`: ": no"} {
 		g := newGate(t, challenge)
-		r := g.repository(Credential{})
-		r.Credential = func(context.Context) (Credential, error) { return Credential{}, errors.New("no") }
-		if _, err := r.status(t.Context(), "/a", Pull); err == nil || err.Error() != want {
+		no := errors.New("no")
+		r := plain(g.URL, new(http.Transport), func(context.Context) (Credential, error) { return Credential{}, no })
+		if _, err := r.status(t.Context(), "/a"); !errors.Is(err, no) || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v", challenge, err)
 		}
 	}
@@ -160,9 +170,9 @@ func TestTokens(t *testing.T) {
 			json.NewEncoder(w).Encode(map[string]string{"access_token": fmt.Sprintf("t%d", n)})
 		}
 		r := g.repository(c.credential)
-		ask := func(actions string, want ...string) {
+		ask := func(action string, want ...string) {
 			t.Helper()
-			if status, err := r.status(t.Context(), "/a", actions); err != nil || status != http.StatusOK {
+			if status, err := r.status(t.Context(), "/a", action); err != nil || status != http.StatusOK {
 				t.Errorf("%s: %d, %v", name, status, err)
 			}
 			if seen := g.seen(); !slices.Equal(seen, want) {
@@ -170,69 +180,68 @@ func TestTokens(t *testing.T) {
 			}
 		}
 		const get = "GET /v2/acme/deploy/a"
-		ask(Pull, get, c.asks, get+" Bearer t1")
+		ask(auth.ActionPull, get, c.asks, get+" Bearer t1")
 		// the registry wants more than the request needs, which it says only when asked
-		ask(Pull, get, get+" Bearer t1")
+		ask(auth.ActionPull, get, get+" Bearer t1")
 		push := strings.ReplaceAll(c.asks, "%3Apull", "%3Apull%2Cpush")
-		ask(Push, get, push, get+" Bearer t2")
+		ask(auth.ActionPush, get, push, get+" Bearer t2")
 		g.mu.Lock()
 		g.pass = nil
 		g.mu.Unlock()
-		ask(Pull, get, get+" Bearer t1", c.asks, get+" Bearer t3")
+		ask(auth.ActionPull, get, get+" Bearer t1", c.asks, get+" Bearer t3")
 		// Without more scopes a token is sent at once.
 		g.challenge = `Bearer realm="URL/token",service="s"`
 		only := strings.NewReplacer("&scope=x", "", "+x", "").Replace(c.asks)
-		ask(Pull, get, only, get+" Bearer t4")
-		ask(Pull, get+" Bearer t4")
+		ask(auth.ActionPull, get, only, get+" Bearer t4")
+		ask(auth.ActionPull, get+" Bearer t4")
 		// And when the registry changes its mind.
 		g.mu.Lock()
 		g.pass = nil
 		g.mu.Unlock()
-		ask(Pull, get+" Bearer t4", only, get+" Bearer t5")
+		ask(auth.ActionPull, get+" Bearer t4", only, get+" Bearer t5")
 	}
 }
 
 // TestTokenOnce: requests that are refused together ask for one token.
 func TestTokenOnce(t *testing.T) {
 	t.Parallel()
-	g := newGate(t, `Bearer realm="URL/token"`)
-	const n = 8
-	var together sync.WaitGroup
-	together.Add(n)
-	tokens := 0
-	g.token = func(w http.ResponseWriter, r *http.Request) {
-		tokens++
-		w.Write([]byte(`{"token":"t"}`))
-	}
-	g.pass = []string{"Bearer t"}
-	r := g.repository(Credential{})
-	next := r.HTTP.Transport
-	r.HTTP.Transport = transport(func(req *http.Request) (*http.Response, error) {
-		resp, err := next.RoundTrip(req)
-		if err == nil && resp.StatusCode == http.StatusUnauthorized {
-			together.Done()
-			together.Wait()
+	synctest.Test(t, func(t *testing.T) {
+		const n = 8
+		tokens := 0
+		says := func(req *http.Request, status int, challenge, body string) (*http.Response, error) {
+			return &http.Response{StatusCode: status, Header: http.Header{"Www-Authenticate": {challenge}},
+				Body: io.NopCloser(strings.NewReader(body)), Request: req}, nil
 		}
-		return resp, err
-	})
-	ended := make(chan error, n)
-	for range n {
-		go func() {
-			status, err := r.status(t.Context(), "/a", Pull)
-			if err == nil && status != http.StatusOK {
-				err = fmt.Errorf("%d", status)
+		r := plain("http://127.0.0.1:1", transport(func(req *http.Request) (*http.Response, error) {
+			switch {
+			case req.URL.Path == "/token":
+				synctest.Wait() // until the other requests wait for this token
+				tokens++
+				return says(req, http.StatusOK, "", `{"token":"t"}`)
+			case req.Header.Get("Authorization") == "Bearer t":
+				return says(req, http.StatusOK, "", "")
 			}
-			ended <- err
-		}()
-	}
-	for range n {
-		if err := <-ended; err != nil {
-			t.Error(err)
+			return says(req, http.StatusUnauthorized, `Bearer realm="http://127.0.0.1:1/token"`, "")
+		}), nil)
+		ended := make(chan error, n)
+		for range n {
+			go func() {
+				status, err := r.status(t.Context(), "/a")
+				if err == nil && status != http.StatusOK {
+					err = fmt.Errorf("%d", status)
+				}
+				ended <- err
+			}()
 		}
-	}
-	if tokens != 1 {
-		t.Errorf("%d tokens", tokens)
-	}
+		for range n {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if tokens != 1 {
+			t.Errorf("%d tokens", tokens)
+		}
+	})
 }
 
 type transport func(*http.Request) (*http.Response, error)
@@ -246,7 +255,7 @@ func TestRefusedTwice(t *testing.T) {
 	g.token = func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{"token":"t"}`)) }
 	r := g.repository(Credential{})
 	for _, want := range []int{3, 3} { // the request, the token, the request
-		status, err := r.status(t.Context(), "/a", Pull)
+		status, err := r.status(t.Context(), "/a")
 		if seen := g.seen(); err != nil || status != http.StatusUnauthorized || len(seen) != want {
 			t.Errorf("%d, %v after %q", status, err, seen)
 		}
@@ -278,29 +287,29 @@ func TestTokenLies(t *testing.T) {
 		token      http.HandlerFunc
 		want       string
 	}{
-		"HTML":              {me, text("<html>"), "it can't be decoded: invalid character"},
-		"nothing":           {me, text(""), "it can't be decoded: EOF"},
-		"no token":          {me, text("{}"), "the token is empty"},
-		"no token of OAuth": {identity, text(`{"token":"t"}`), "the token is empty"},
-		"a list":            {identity, text(`[]`), "it can't be decoded: json"},
-		"too long": {me, text(`{"token":"` + strings.Repeat("x", maxToken) + `"}`),
-			"it can't be decoded: unexpected EOF"},
+		"HTML":              {me, text("<html>"), "failed to decode response: invalid character"},
+		"nothing":           {me, text(""), "failed to decode response: EOF"},
+		"no token":          {me, text("{}"), "empty token returned"},
+		"no token of OAuth": {identity, text(`{"token":"t"}`), "empty token returned"},
+		"a list":            {identity, text(`[]`), "failed to decode response: json"},
+		"too long": {me, text(`{"token":"` + strings.Repeat("x", 128<<10) + `"}`),
+			"failed to decode response: unexpected EOF"},
 		"refuses": {me, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 		}, "the registry answered 403 Forbidden"},
 		"a redirect, with a body": {identity, to(http.StatusTemporaryRedirect, elsewhere.URL),
-			"a token request with a credential is not sent to another server"},
+			"refusing to resend a token request body to another origin"},
 		"a redirect for good": {identity, to(http.StatusPermanentRedirect, elsewhere.URL),
-			"a token request with a credential is not sent to another server"},
+			"refusing to resend a token request body to another origin"},
 		"a redirect inside": {me, to(http.StatusFound, named),
-			`the token service redirects: the token service "localhost" is at `},
+			`redirect of token request rejected: bearer realm host "localhost" resolves to `},
 		"a redirect to a file": {me, to(http.StatusFound, "file:///etc/passwd"),
-			`the token service redirects: the token service "file:///etc/passwd" has the scheme`},
+			`redirect of token request rejected: bearer realm "file:///etc/passwd" uses unsupported scheme`},
 		"redirects": {me, to(http.StatusFound, "/token"), "more than 5 redirects"},
 	} {
 		g := newGate(t, `Bearer realm="URL/token"`)
 		g.token = c.token
-		if _, err := g.repository(c.credential).status(t.Context(), "/a", Pull); err == nil ||
+		if _, err := g.repository(c.credential).status(t.Context(), "/a"); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
@@ -314,7 +323,7 @@ func TestTokenLies(t *testing.T) {
 	g := newGate(t, `Bearer realm="URL/token"`)
 	g.token = to(http.StatusFound, elsewhere.URL+"/last")
 	g.pass = []string{"Bearer other"}
-	if status, err := g.repository(me).status(t.Context(), "/a", Pull); err != nil || status != http.StatusOK {
+	if status, err := g.repository(me).status(t.Context(), "/a"); err != nil || status != http.StatusOK {
 		t.Errorf("%d, %v", status, err)
 	}
 	leaked.Range(func(k, v any) bool {
@@ -330,17 +339,17 @@ func TestElsewhere(t *testing.T) {
 		other := newGate(t, challenge)
 		g := newGate(t, `Basic realm="x"`)
 		g.pass = []string{"Basic bWU6eA=="}
-		r := g.repository(Credential{User: "me", Password: "x"})
-		next := r.HTTP.Transport
-		r.HTTP.Transport = transport(func(req *http.Request) (*http.Response, error) {
+		me := func(context.Context) (Credential, error) { return Credential{User: "me", Password: "x"}, nil }
+		next, leads := new(http.Transport), true
+		r := plain(g.URL, transport(func(req *http.Request) (*http.Response, error) {
 			resp, err := next.RoundTrip(req)
-			if err == nil && resp.StatusCode == http.StatusOK {
+			if err == nil && resp.StatusCode == http.StatusOK && leads {
 				resp.StatusCode = http.StatusTemporaryRedirect
 				resp.Header.Set("Location", other.URL+"/b")
 			}
 			return resp, err
-		})
-		status, err := r.status(t.Context(), "/a", Pull)
+		}), me)
+		status, err := r.status(t.Context(), "/a")
 		if seen := other.seen(); err != nil || status != http.StatusUnauthorized ||
 			!slices.Equal(seen, []string{"GET /b"}) {
 			t.Errorf("%s: %d, %v after %q", challenge, status, err, seen)
@@ -352,8 +361,8 @@ func TestElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.HTTP.Transport = next
-		resp, err := r.Do(req, Pull)
+		leads = false
+		resp, err := r.Do(req)
 		if err == nil {
 			resp.Body.Close()
 		}
@@ -364,88 +373,96 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
+// refusing is a repository on r.invalid:5000 whose registry answers everything with a challenge, and everything else
+// with a token. asked takes the addresses of requests, with a credential if they have one.
+func refusing(challenge string, asked *[]string) *Repository {
+	return New("r.invalid:5000", "acme/deploy", &http.Client{CheckRedirect: guard.Follow,
+		Transport: &guard.Guard{Next: transport(func(req *http.Request) (*http.Response, error) {
+			resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{},
+				Body: io.NopCloser(strings.NewReader(`{"token":"t","access_token":"t"}`)), Request: req}
+			said := req.URL.Scheme + "://" + req.URL.Host
+			if auth := req.Header.Get("Authorization"); auth != "" {
+				said += " " + auth
+			}
+			*asked = append(*asked, said)
+			if strings.HasPrefix(req.URL.Path, "/v2/acme/deploy/") && req.Header.Get("Authorization") != "Bearer t" {
+				resp.StatusCode = http.StatusUnauthorized
+				resp.Header.Set("WWW-Authenticate", challenge)
+			}
+			return resp, nil
+		})}}, func(context.Context) (Credential, error) { return Credential{User: "me", Password: "canary"}, nil })
+}
+
 // TestRealm: which token services a registry may name.
 func TestRealm(t *testing.T) {
 	t.Parallel()
 	for realm, want := range map[string]string{
-		"": "", "https://127.0.0.1/": "of its networks", "https://10.1.2.3/t": "of its networks",
-		"https://[::ffff:10.0.0.1]/": "of its networks", "https://169.254.169.254/": "of its networks",
-		"https://100.100.100.200/": "of its networks", "https://0.0.0.0/": "of its networks",
-		"https://[fe80::1]/": "of its networks", "https://192.0.2.1/t": "", "https://localhost/": "of its networks",
-		"http://192.0.2.1/": "without https", "ftp://192.0.2.1/": "has the scheme", "/token": "has the scheme",
-		"https://%zz/":       "invalid address",
-		"https://R.invalid/": "", "https://other.invalid/": "",
+		"https://127.0.0.1/": "in blocked prefix", "https://10.1.2.3/t": "in blocked prefix",
+		"https://172.16.0.1/":  "in blocked prefix",
+		"https://192.168.1.1/": "in blocked prefix", "https://[::ffff:10.0.0.1]/": "in blocked prefix",
+		"https://[fd00::1]/":           "in blocked prefix",
+		"https://[64:ff9b::10.0.0.1]/": "in blocked prefix", "https://169.254.169.254/": "in blocked prefix",
+		"https://100.64.0.1/":      "in blocked prefix",
+		"https://100.100.100.200/": "in blocked prefix", "https://0.0.0.0/": "in blocked prefix",
+		"https://[fe80::1]/": "in blocked prefix",
+		"https://[::1]/":     "in blocked prefix", "https://192.0.2.1/t": "",
+		"https://localhost/": "in blocked prefix",
+		"http://192.0.2.1/":  "uses http but registry was contacted over https",
+		"ftp://192.0.2.1/":   "uses unsupported scheme",
+		"http://r.invalid/":  "uses http but registry was contacted over https", "/token": "uses unsupported scheme",
+		"https://%zz/": "failed to parse bearer realm", "": "not an https address", "https://R.invalid/": "",
+		"https://other.invalid/": "",
 	} {
-		err := checkRealm(t.Context(), realm, &url.URL{Scheme: "https", Host: "r.invalid:5000"})
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q: %v, want %s", realm, err, want)
+		var asked []string
+		status, err := refusing(`Bearer realm="`+realm+`"`, &asked).status(t.Context(), "/a")
+		const registry, token = "https://r.invalid:5000", " Basic bWU6Y2FuYXJ5"
+		if want == "" {
+			u, _ := url.Parse(realm)
+			if seen := []string{registry, "https://" + u.Host + token, registry + " Bearer t"}; err != nil ||
+				status != http.StatusOK || !slices.Equal(asked, seen) {
+				t.Errorf("%q: %d, %v after %q", realm, status, err, asked)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !slices.Equal(asked, []string{registry}) {
+			t.Errorf("%q: %v, want %s, after %q", realm, err, want, asked)
 		}
 	}
-	if err := checkRealm(t.Context(), "http://127.0.0.1:1/",
-		&url.URL{Scheme: "http", Host: "127.0.0.1:5000"}); err != nil {
-		t.Error(err)
+	// A registry of this machine without TLS names a service beside it.
+	g := newGate(t, `Bearer realm="URL/token"`)
+	g.token = func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"token":"t"}`) }
+	g.pass = []string{"Bearer t"}
+	if status, err := g.repository(Credential{}).status(t.Context(), "/a"); err != nil || status != http.StatusOK {
+		t.Errorf("%d, %v", status, err)
 	}
 }
 
-// TestChallenge: what registries write.
-func TestChallenge(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]struct {
-		scheme string
-		params map[string]string
-	}{
-		`Bearer realm="https://a/t?x",service="s",scope="repository:a:pull"`: {bearer,
-			map[string]string{"realm": "https://a/t?x", "service": "s", "scope": "repository:a:pull"}},
-		"BEARER\trealm = \"a\\\"b\" , service=s": {bearer, map[string]string{"realm": `a"b`, "service": "s"}},
-		`Bearer realm="",a=`:                     {bearer, map[string]string{"realm": ""}},
-		`Bearer realm="a" b=c`:                   {bearer, map[string]string{"realm": "a"}},
-		`Bearer realm="a`:                        {bearer, nil},
-		`Bearer a="\q",b=c`:                      {bearer, nil},
-		`Bearer`:                                 {bearer, nil},
-		`Basic realm="x"`:                        {basic, map[string]string{"realm": "x"}},
-		`Negotiate abc==`:                        {"negotiate", map[string]string{"abc": "="}},
-		``:                                       {"", nil},
-		`, Bearer realm="x"`:                     {"", nil},
-	} {
-		scheme, params := parseChallenge(text)
-		if scheme != want.scheme || scheme == bearer && !maps.Equal(params, want.params) {
-			t.Errorf("%q: %s %q", text, scheme, params)
-		}
-	}
-}
-
-// FuzzChallenge: what is written as a challenge is read again, whatever stands in it.
+// FuzzChallenge: whatever a registry reached by TLS asks for, credentials go to it and to services by TLS, and to no
+// network of this machine.
 func FuzzChallenge(f *testing.F) {
-	f.Add("https://a/t", "s", `Bearer realm="x`)
-	f.Add("\"", "\\\n\x00", `Bearer a="\x`)
-	f.Fuzz(func(t *testing.T, realm, service, junk string) {
-		parseChallenge(junk)
-		scheme, params := parseChallenge(fmt.Sprintf("Bearer realm=%q, service=%q,%s", realm, service, "a=b"))
-		valid := strings.ToValidUTF8(realm+service, "") == realm+service
-		if scheme != bearer || valid && !maps.Equal(params,
-			map[string]string{"realm": realm, "service": service, "a": "b"}) {
-			t.Errorf("%q", params)
-		}
-		_, params = parseChallenge("Bearer " + junk)
-		for name := range params {
-			if rest, _ := word(name); rest != name || name == "" {
-				t.Errorf("%q has the parameter %q", junk, name)
+	f.Add(`Bearer realm="https://192.0.2.1/t",service="s",scope="repository:a:pull"`)
+	f.Add(`Basic realm="x"`)
+	f.Add("BEARER\trealm = \"https://10.0.0.1\" , service=s")
+	f.Add(`Bearer realm="http://192.0.2.1`)
+	f.Add(`Bearer realm="https://r.invalid@127.0.0.1/"`)
+	f.Fuzz(func(t *testing.T, challenge string) {
+		var asked []string
+		_, _ = refusing(challenge, &asked).status(t.Context(), "/a") // the credential is what this is about
+		for _, one := range asked {
+			at, answer, _ := strings.Cut(one, " ")
+			u, err := url.Parse(at)
+			if err != nil || u.Scheme != "https" {
+				t.Fatalf("%q asks %q", challenge, one)
+			}
+			if answer == "Bearer t" && u.Host != "r.invalid:5000" {
+				t.Errorf("%q sends the token to %s", challenge, at)
+			}
+			a, err := netip.ParseAddr(u.Hostname())
+			if err == nil && slices.ContainsFunc(forbidden(), func(p netip.Prefix) bool {
+				return p.Contains(a.Unmap())
+			}) {
+				t.Errorf("%q asks %q", challenge, one)
 			}
 		}
 	})
-}
-
-// TestMerge: a resource is named once.
-func TestMerge(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ a, b, want string }{
-		{"repository:a/b:pull", "", "repository:a/b:pull"},
-		{"repository:a/b:pull", "repository:a/b:push,pull", "repository:a/b:pull,push"},
-		{"repository:a/b:pull", "repository:a/b:* registry:catalog:*", "registry:catalog:* repository:a/b:*"},
-		{"repository:a/b:pull", "x a:b c:d: repository:c:pull", "a:b repository:a/b:pull repository:c:pull x"},
-	} {
-		if got := strings.Join(merge(strings.Fields(c.a), strings.Fields(c.b)), " "); got != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
-	}
 }

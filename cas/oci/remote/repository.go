@@ -1,6 +1,14 @@
-// Package remote speaks the distribution protocol of OCI with one repository of a registry: blobs are pushed in one
-// piece, manifests are pushed and enter the lists of what they refer to, and lists are read page by page. Which
-// requests may be made, and where they may be redirected to, is decided by package guard, in Repository.HTTP.
+// Package remote is the client of one repository of an OCI registry. It is oras-go's, with the limits and the rules
+// below: blobs are pushed in one piece, manifests are pushed and enter the lists of what they refer to, and lists are
+// read page by page. Package guard, as the transport of Repository.HTTP, decides which requests may be made and where
+// they may be redirected to.
+//
+// # How a request goes through here
+//
+// Do, PutBlob, PutManifest, Tags and Referrers name the scopes that the request needs and hand it to auth.Client.Do.
+// That sends it, and on an answer 401 reads the challenge, checks the token service, asks credential, fetches a token
+// and sends the request once more. Every one of these requests passes through the http.Client that the caller gave, so
+// through package guard. fromOras then turns oras-go's errors into those of packages guard and fault.
 //
 // # Authentication
 //
@@ -18,161 +26,148 @@
 // To the host of the repository, and to the token service that it names. If the registry is reached by TLS, so is the
 // service; and its address is none of this machine or its networks, unless it is the registry's own host. A redirect
 // to another host takes no header and no body with credentials along, and a challenge of another host gets none.
+//
+// oras-go keeps these rules, and two of them are set here: forbidden lists the networks that no token service may be
+// in, and New gives the credential to the repository's own host alone. Package guard drops credentials on a redirect
+// once more, and forbids a redirect from TLS to plain HTTP.
 package remote
 
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"io"
+	"errors"
 	"net/http"
-	"net/url"
-	"sync"
-	"sync/atomic"
+	"net/netip"
+	"strings"
 
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry"
+	oras "oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/cas/oci/guard"
-	"github.com/rye-build/rye/cas/oci/spec"
 )
+
+const (
+	pageSize = 1000 // of a list of tags, where the registry has pages
+	maxPages = 100  // of a list of tags or referrers
+	maxPage  = format.MaxManifest
+)
+
+// Accepted are the manifests that a registry may answer with: all, so that an error can say what they are.
+var Accepted = []string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, format.DockerManifestType,
+	format.DockerListType}
 
 // A Credential is for a registry: a user and a password, or an identity token.
 type Credential struct{ User, Password, Token string }
 
-// What a request does, as scopes name it. Who pushes also looks.
-const (
-	Pull = "pull"
-	Push = "pull,push"
-)
-
 // A Repository is one of a registry. It may be used by several goroutines.
 type Repository struct {
-	Host, Name string       // HOST[:PORT] on the network, and what it is called there
-	HTTP       *http.Client // with a guard.Guard and guard.Follow
-	PlainHTTP  bool
-	// Credential is asked when the registry wants to know. Nil, or a zero Credential, is nothing.
-	Credential func(context.Context) (Credential, error)
+	HTTP *http.Client // with a guard.Guard and guard.Follow
 
-	asking sync.Mutex // for a token
-	mu     sync.Mutex
-	known  map[string]*known // by host
-
-	listing sync.Mutex // of referrers under a tag
-	lists   atomic.Int32
+	auth *auth.Client
+	oras *oras.Repository
 }
 
-// Request makes a request about the repository. Its URL can be sent to Do.
-func (r *Repository) Request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+// New returns the client of a repository that references name HOST[:PORT]/NAME. credential is asked when the registry
+// wants to know; nil, or a zero Credential, is nothing.
+func New(host, name string, client *http.Client, credential func(context.Context) (Credential, error)) *Repository {
+	ref := registry.Reference{Registry: host, Repository: name}
+	a := &auth.Client{Client: client, Cache: auth.NewCache(), ClientID: "rye", BlockedRealmPrefixes: forbidden(),
+		Header: http.Header{"User-Agent": {"rye"}}}
+	a.Credential = func(ctx context.Context, asks string) (auth.Credential, error) {
+		if credential == nil || !strings.EqualFold(asks, ref.Host()) {
+			return auth.EmptyCredential, nil
+		}
+		c, err := credential(ctx)
+		return auth.Credential{Username: c.User, Password: c.Password, RefreshToken: c.Token}, err
+	}
+	return &Repository{HTTP: client, auth: a, oras: &oras.Repository{Client: a, Reference: ref, SkipReferrersGC: true,
+		MaxMetadataBytes: maxPage,
+		TagListPageSize:  pageSize, TagListMaxPages: maxPages, ReferrerListMaxPages: maxPages}}
+}
+
+// forbidden are the networks in which a registry may not name a token service, unless it is its own host.
+func forbidden() []netip.Prefix {
+	return append(auth.DefaultBlockedRealmPrefixes(), auth.PrivateRealmPrefixes()...)
+}
+
+// Host is where the registry is on the network: docker.io has another name there.
+func (r *Repository) Host() string { return r.oras.Reference.Host() }
+
+// UsePlainHTTP makes later requests without TLS. It is called before other methods.
+func (r *Repository) UsePlainHTTP() { r.oras.PlainHTTP = true }
+
+// ByTag reports whether the registry keeps its lists of referrers under tags. It is called after Referrers or
+// PutManifest has found out.
+func (r *Repository) ByTag() bool { return r.oras.SetReferrersCapability(true) != nil }
+
+// Request makes a request about the repository that reads, and that Do sends.
+func (r *Repository) Request(ctx context.Context, method, path string) (*http.Request, error) {
 	scheme := "https"
-	if r.PlainHTTP {
+	if r.oras.PlainHTTP {
 		scheme = "http"
 	}
-	return http.NewRequestWithContext(ctx, method, scheme+"://"+r.Host+"/v2/"+r.Name+path, body)
+	ctx = auth.AppendRepositoryScope(ctx, r.oras.Reference, auth.ActionPull)
+	return http.NewRequestWithContext(ctx, method, scheme+"://"+r.Host()+"/v2/"+r.oras.Reference.Repository+path, nil)
+}
+
+// Do sends a request, with the credentials that its host asks for. An answer 401 is the last one.
+func (r *Repository) Do(req *http.Request) (*http.Response, error) {
+	resp, err := r.auth.Do(req)
+	return resp, fromOras(err)
 }
 
 // PutBlob sends a blob.
-func (r *Repository) PutBlob(ctx context.Context, d spec.Descriptor, b []byte) error {
-	begin, err := r.Request(ctx, http.MethodPost, "/blobs/uploads/", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := r.Do(begin, Push)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusAccepted {
-		return answer(resp)
-	}
-	resp.Body.Close()
-	to, err := uploadTo(begin.URL, resp)
-	if err != nil {
-		return err
-	}
-	query := to.Query()
-	query.Set("digest", d.Digest)
-	to.RawQuery = query.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, to.String(), bytes.NewReader(b))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/octet-stream")
-	if was := resp.Request.Header.Get("Authorization"); was != "" {
-		req.Header.Set("Authorization", was)
-	}
-	if resp, err = r.Do(req, Push); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusCreated {
-		return answer(resp)
-	}
-	resp.Body.Close()
-	return nil
-}
-
-// answer is the error of an answer that isn't what was asked for, which is over then.
-func answer(resp *http.Response) error {
-	defer resp.Body.Close()
-	return guard.Answer(resp)
-}
-
-// uploadTo is where an upload goes on: on the same host, since credentials go there too.
-func uploadTo(begun *url.URL, resp *http.Response) (*url.URL, error) {
-	to, err := resp.Location()
-	if err != nil {
-		return nil, err
-	}
-	if begun.Port() == "443" && to.Hostname() == begun.Hostname() && to.Port() == "" {
-		to.Host += ":443" // which some registries leave out
-	}
-	if to.Hostname() != begun.Hostname() || guard.Port(to) != guard.Port(begun) {
-		return nil, fmt.Errorf("the upload goes on at %q, not at the registry %q", to.Host, begun.Host)
-	}
-	if begun.Scheme == "https" && to.Scheme != "https" {
-		return nil, fmt.Errorf("the upload goes on at %q without https", to.Host)
-	}
-	return to, nil
+func (r *Repository) PutBlob(ctx context.Context, d ocispec.Descriptor, b []byte) error {
+	return fromOras(r.oras.Blobs().Push(ctx, d, bytes.NewReader(b)))
 }
 
 // PutManifest sends a manifest, and gives it a tag; without one it is known by its digest. What it refers to then has
 // it among its referrers.
-func (r *Repository) PutManifest(ctx context.Context, d spec.Descriptor, b []byte, tag string) error {
-	if err := r.putManifest(ctx, d, b, tag); err != nil || r.lists.Load() == byAPI {
-		return err
+func (r *Repository) PutManifest(ctx context.Context, d ocispec.Descriptor, b []byte, tag string) error {
+	if tag == "" {
+		return fromOras(r.oras.Manifests().Push(ctx, d, bytes.NewReader(b)))
 	}
-	entry, subject, err := referrer(d, b)
-	if err != nil || subject == "" {
-		return err
-	}
-	r.lists.CompareAndSwap(unknown, byTag) // else it would have been said
-	return r.list(ctx, entry, subject)
+	return fromOras(r.oras.Manifests().PushReference(ctx, d, bytes.NewReader(b), tag))
 }
 
-func (r *Repository) putManifest(ctx context.Context, d spec.Descriptor, b []byte, tag string) error {
-	name := tag
-	if name == "" {
-		name = d.Digest
+// Tags gives each page of the tags.
+func (r *Repository) Tags(ctx context.Context, take func(tags []string) error) error {
+	return fromOras(r.oras.Tags(ctx, "", take))
+}
+
+// Referrers gives each page of what refers to a manifest, and reports whether there are more pages than may be read.
+func (r *Repository) Referrers(ctx context.Context, subject string, take func([]ocispec.Descriptor) error) (more bool,
+	err error) {
+	err = r.oras.Referrers(ctx, ocispec.Descriptor{Digest: digest.Digest(subject)}, "", take)
+	if errors.Is(err, errdef.ErrTooManyPages) {
+		return true, nil
 	}
-	req, err := r.Request(ctx, http.MethodPut, "/manifests/"+name, bytes.NewReader(b))
-	if err != nil {
-		return err
+	return false, fromOras(err)
+}
+
+// fromOras turns the errors of oras-go that callers tell apart into those of packages guard and fault.
+func fromOras(err error) error {
+	var answer *errcode.ErrorResponse
+	switch {
+	case errors.As(err, &answer):
+		e := &guard.AnswerError{Status: answer.StatusCode}
+		for _, one := range answer.Errors {
+			e.Errors = append(e.Errors, guard.Said{Code: one.Code, Message: one.Message})
+		}
+		return e
+	case errors.Is(err, auth.ErrBasicCredentialNotFound):
+		return fault.New(fault.AuthRequired, "the registry requires a user name and password")
+	case errors.Is(err, errdef.ErrTooManyPages):
+		return fault.New(fault.Limit, "the list has too many pages")
+	case errors.Is(err, errdef.ErrSizeExceedsLimit):
+		return fault.New(fault.Limit, "the list has more than %d bytes", maxPage)
 	}
-	req.Header.Set("Content-Type", d.MediaType)
-	resp, err := r.Do(req, Push)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusCreated {
-		return answer(resp)
-	}
-	resp.Body.Close()
-	if resp.Header.Get("OCI-Subject") != "" {
-		r.lists.CompareAndSwap(unknown, byAPI)
-	}
-	switch found := resp.Header.Get("Docker-Content-Digest"); {
-	case found == "" || found == d.Digest:
-		return nil
-	case !format.ValidDigest(found):
-		return fmt.Errorf("invalid Docker-Content-Digest: %s", found)
-	default:
-		return fmt.Errorf("the registry has stored %q, not %q", found, d.Digest)
-	}
+	return err
 }
