@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Layer is made of what is written to it.
+// A Layer compresses the bytes that are written to it.
 type Layer struct {
 	z    *zstd.Encoder
 	out  bytes.Buffer
@@ -26,12 +26,12 @@ type Layer struct {
 // NewLayer returns a layer that can be used many times. One encoder at a time, so that nothing depends on the machine.
 func NewLayer() (*Layer, error) {
 	l := &Layer{raw: cas.NewHasher(), sum: sha256.New()}
-	// untouched memory costs nothing: Grow would clear it, and step by step it costs twice
+	// Memory that isn't touched costs nothing. Grow would clear it, and growing step by step costs twice.
 	l.out = *bytes.NewBuffer(make([]byte, 0, MaxBlob))
 	var err error
-	l.z, err = zstd.NewWriter(nil, zstd.WithEncoderCRC(true), zstd.WithWindowSize(4<<20),
-		zstd.WithEncoderConcurrency(1),
-		zstd.WithZeroFrames(true))
+	// The level and the window are part of the bytes: another one makes other digests of the same objects.
+	l.z, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(4<<20),
+		zstd.WithEncoderCRC(true), zstd.WithZeroFrames(true), zstd.WithEncoderConcurrency(1))
 	return l, err
 }
 
@@ -52,7 +52,7 @@ func (l *Layer) Write(b []byte) error {
 	return err
 }
 
-// Bytes are those of the layer that has ended, until the next begins.
+// Bytes returns the layer that has ended. They are valid until Begin.
 func (l *Layer) Bytes() []byte { return l.out.Bytes() }
 
 // End ends the layer.
@@ -64,7 +64,7 @@ func (l *Layer) End() (Descriptor, error) {
 	return Descriptor{"sha256:" + hex.EncodeToString(l.sum.Sum(nil)), int64(l.out.Len()), l.raw.Digest(), l.size}, nil
 }
 
-// Unpack decompresses a layer, which has to be as long as it says, and to have the digest that it says.
+// Unpack decompresses a layer, and checks the length and the digest of the result.
 func Unpack(r io.Reader, d Descriptor, write func([]byte) error) error {
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20),
 		zstd.WithDecoderLowmem(true))
@@ -99,6 +99,6 @@ func Unpack(r io.Reader, d Descriptor, write func([]byte) error) error {
 }
 
 func wrongLayer(d Descriptor, why string) *fault.Error {
-	return fault.New(fault.Integrity, "the layer %s is not what the manifest says: %s", d.SHA256, why).On("digest",
-		d.SHA256).On("reason", "layer")
+	return fault.New(fault.Integrity, "the layer %s is not what the manifest says: %s", d.SHA256, why).
+		On("digest", d.SHA256).On("reason", "layer")
 }
