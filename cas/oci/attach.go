@@ -18,11 +18,11 @@ const (
 	maxBytes    = 32 << 20
 )
 
-// Attached reads the attachments of some type, one after the other. Anybody may attach anything: one that is no
-// attachment as rye writes them, whose bytes are wrong, that is one too many, or that take refuses, is left out, and
+// Attached reads the attachments of a type, one after the other. It leaves out an attachment that rye would not
+// write, whose bytes are wrong, that exceeds a limit, or that take refuses, since every user may attach anything:
 // left says why.
-func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Attachment) error) (left []error,
-	err error) {
+func (m *Image) Attached(ctx context.Context, kind string,
+	take func(*format.Attachment) error) (left []error, err error) {
 	var all []ocispec.Descriptor
 	var more bool
 	err = m.place.look(ctx, func(at place) (err error) {
@@ -59,13 +59,13 @@ func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Att
 			maxAttached, maxBytes>>20))
 	}
 	if more {
-		left = append(left, fault.New(fault.Limit, "all behind the first %d in the registry's list, which is too long",
-			len(all)))
+		left = append(left, fault.New(fault.Limit,
+			"all behind the first %d in the registry's list, which is too long", len(all)))
 	}
 	return left, nil
 }
 
-// leavable reports whether an error is about what was attached, and not about the place.
+// leavable reports whether an error concerns one attachment, and not the place.
 func leavable(err error) bool {
 	switch guard.Explain(err).Code {
 	case fault.Integrity, fault.NotFound, fault.Validation, fault.Limit:
@@ -74,9 +74,9 @@ func leavable(err error) bool {
 	return false
 }
 
-// attachment reads one that is listed as being of a type, and counts its bytes; nil if it is of another.
-func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind string, read *int64) (*format.Attachment,
-	error) {
+// attachment reads an attachment that is listed under a type, and counts its bytes; nil if its type is another one.
+func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind string,
+	read *int64) (*format.Attachment, error) {
 	if !format.ValidDigest(d.Digest.String()) {
 		return nil, fault.New(fault.Integrity, "its digest is not a sha256")
 	}
@@ -112,8 +112,8 @@ func (u *push) attach(ctx context.Context, subject ocispec.Descriptor, all []for
 	if len(all) == 0 {
 		return nil
 	}
-	if err := u.send(ctx, format.Blob(ocispec.MediaTypeEmptyJSON, format.EmptyConfig),
-		format.EmptyConfig); err != nil {
+	config := format.Blob(ocispec.MediaTypeEmptyJSON, format.EmptyConfig)
+	if err := u.send(ctx, config, format.EmptyConfig); err != nil {
 		return err
 	}
 	refer := make([]referrer, len(all))
@@ -132,8 +132,8 @@ func (u *push) attach(ctx context.Context, subject ocispec.Descriptor, all []for
 	return u.refer(ctx, subject, refer)
 }
 
-// refer puts referrers until the subject has them all. Where the list is a tag, a client that writes it may take away
-// what another one has just added: so it is looked at once more, a moment later.
+// refer puts referrers until the subject lists them all. Where the list is a tag, a client that writes it may drop
+// what another client has just added: so refer reads it once more, a moment later.
 func (u *push) refer(ctx context.Context, subject ocispec.Descriptor, all []referrer) error {
 	var put, settled bool
 	for range 8 {
@@ -153,20 +153,19 @@ func (u *push) refer(ctx context.Context, subject ocispec.Descriptor, all []refe
 		}
 		put, settled = true, false
 		for _, r := range missing {
-			if err := u.again(ctx, func() error {
-				return u.at.putManifest(ctx, r.Descriptor, r.text, "")
-			}); err != nil {
+			err := u.again(ctx, func() error { return u.at.putManifest(ctx, r.Descriptor, r.text, "") })
+			if err != nil {
 				return err
 			}
 		}
 	}
-	return fault.New(fault.Busy, "the registry does not list all referrers of %s", subject.Digest).On("digest",
-		subject.Digest.String())
+	return fault.New(fault.Busy, "the registry does not list all referrers of %s", subject.Digest).
+		On("digest", subject.Digest.String())
 }
 
-// unlisted returns the referrers that the place doesn't list, and whether its list is longer than what is read.
-func (u *push) unlisted(ctx context.Context, subject ocispec.Descriptor, all []referrer) (missing []referrer,
-	more bool, err error) {
+// unlisted returns the referrers that the place doesn't list, and whether the list is longer than rye reads.
+func (u *push) unlisted(ctx context.Context, subject ocispec.Descriptor,
+	all []referrer) (missing []referrer, more bool, err error) {
 	var listed []ocispec.Descriptor
 	err = u.again(ctx, func() (err error) {
 		listed, more, err = u.at.referrers(ctx, subject)
@@ -177,7 +176,7 @@ func (u *push) unlisted(ctx context.Context, subject ocispec.Descriptor, all []r
 	}), more, err
 }
 
-// byTag reports whether the place keeps its lists of referrers under tags, as far as that is known by now.
+// byTag reports whether the place keeps its lists of referrers under tags.
 func (p *Place) byTag() bool {
 	r, ok := p.at.(*repository)
 	return ok && r.remote.ByTag()

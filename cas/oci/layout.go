@@ -24,16 +24,16 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// A layout is a directory as the OCI Image Layout has it. Files are written whole, index.json last; who changes that
-// one holds the lock on index.json.lock.
+// A layout is a directory as the OCI Image Layout has it. Files are written whole, index.json last; a process that
+// changes index.json holds the lock on index.json.lock.
 type layout struct{ dir string }
 
 func (l *layout) blob(d string) string {
 	return filepath.Join(l.dir, "blobs", "sha256", strings.TrimPrefix(d, "sha256:"))
 }
 
-// read reads a file of the layout. Links may lead elsewhere, but only to files, and no more of them counts than what
-// their digests say.
+// read reads a file of the layout. A link may lead elsewhere, but only to a file, and its digest is checked all the
+// same.
 func (l *layout) read(path string, most int64) ([]byte, error) {
 	f, err := osfile.OpenRegular(path)
 	if err != nil {
@@ -68,9 +68,8 @@ func (l *layout) manifest(_ context.Context, name string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(x.Manifests, func(d ocispec.Descriptor) bool {
-			return d.Annotations[ocispec.AnnotationRefName] == name
-		})
+		i := slices.IndexFunc(x.Manifests,
+			func(d ocispec.Descriptor) bool { return d.Annotations[ocispec.AnnotationRefName] == name })
 		if i < 0 {
 			return nil, notFound("the manifest")
 		}
@@ -90,7 +89,7 @@ func (l *layout) manifest(_ context.Context, name string) ([]byte, error) {
 	return b, err
 }
 
-// has reports whether a blob is there. What a broken stick has in its place isn't.
+// has reports whether the layout has a blob. It hashes the file: a broken stick may hold other bytes.
 func (l *layout) has(ctx context.Context, d ocispec.Descriptor) (bool, error) {
 	f, _, err := l.open(ctx, d, 0)
 	if errors.Is(err, fs.ErrNotExist) || err != nil && fault.CodeOf(err) == fault.Integrity {
@@ -191,8 +190,8 @@ func (l *layout) putManifest(ctx context.Context, d ocispec.Descriptor, b []byte
 	return osfile.WriteFile(filepath.Join(l.dir, ocispec.ImageIndexFile), 0o644, false, osfile.BytesOf(text))
 }
 
-func (l *layout) referrers(ctx context.Context, subject ocispec.Descriptor) (all []ocispec.Descriptor, _ bool,
-	err error) {
+func (l *layout) referrers(ctx context.Context,
+	subject ocispec.Descriptor) (all []ocispec.Descriptor, _ bool, err error) {
 	x, err := l.index()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil

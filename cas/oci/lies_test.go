@@ -142,7 +142,8 @@ func TestLeft(t *testing.T) {
 		"a blob too short": {func(d *double, _ *Image) {
 			d.Blobs[format.Sum([]byte("line 1\n"))] = []byte("li")
 		}, "it has 2 bytes"},
-		"no blob": {func(d *double, _ *Image) { delete(d.Blobs, format.Sum([]byte("line 1\n"))) }, "not found"},
+		"no blob": {func(d *double, _ *Image) { delete(d.Blobs, format.Sum([]byte("line 1\n"))) },
+			"not found"},
 	} {
 		d := newDouble(t)
 		p := d.place(t)
@@ -351,8 +352,8 @@ func TestJunk(t *testing.T) {
 	refer := func(kind string, size, i int) {
 		blob := noise(uint64(i), size)
 		d.Blobs[format.Sum(blob)] = blob
-		b := fmt.Appendf(nil,
-			`{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,
+		b := fmt.Appendf(nil, `{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},`+
+			`"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,
 			ocispec.MediaTypeImageManifest, kind, m.Digest, kind, format.Sum(blob), size)
 		d.Manifests[format.Sum(b)] = b
 	}

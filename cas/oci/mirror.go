@@ -10,15 +10,15 @@ import (
 	"github.com/rye-build/rye/cas/oci/guard"
 )
 
-// A mirror has copies of what a repository has. What a digest names is the same wherever it comes from, so that a
-// mirror is asked first. What a tag names, and what refers to a manifest, the registry itself knows best.
+// A mirror has copies of a repository's blobs and manifests. A digest names the same bytes everywhere, so rye asks
+// mirrors for them first. For tags and referrers it asks the registry first.
 type mirror struct {
 	Reference
 	at   place
 	left atomic.Bool // it failed once
 }
 
-// mirrorsOf returns the mirrors of a repository, as Options.Mirrors says.
+// mirrorsOf returns the mirrors that Options.Mirrors lists for a repository.
 func mirrorsOf(r Reference, text string) (all []Reference, err error) {
 	for word := range strings.FieldsSeq(text) {
 		host, to, _ := strings.Cut(word, "=")
@@ -36,7 +36,7 @@ func mirrorsOf(r Reference, text string) (all []Reference, err error) {
 	return all, nil
 }
 
-// read reads what a digest names. f checks it, so that a mirror with something else is one that has failed.
+// read reads the bytes that a digest names. f checks them, so a mirror with other bytes counts as failed.
 func (p *Place) read(ctx context.Context, f func(at place) error) error {
 	if err := p.fromMirrors(ctx, f); err == nil || ctx.Err() != nil {
 		return err
@@ -44,7 +44,7 @@ func (p *Place) read(ctx context.Context, f func(at place) error) error {
 	return p.again(ctx, func() error { return f(p.at) })
 }
 
-// look asks for what may change. Where the registry can't be asked, mirrors know what they once saw.
+// look asks for tags and lists, which may change. If the registry fails, mirrors answer with what they have.
 func (p *Place) look(ctx context.Context, f func(at place) error) error {
 	err := p.again(ctx, func() error { return f(p.at) })
 	if err == nil || ctx.Err() != nil || guard.Explain(err).Code == fault.NotFound || p.fromMirrors(ctx, f) != nil {
@@ -55,7 +55,8 @@ func (p *Place) look(ctx context.Context, f func(at place) error) error {
 
 var errNoMirror = errors.New("no mirror has it")
 
-// fromMirrors asks each mirror once, and none again that has failed. One that only lacks something has not.
+// fromMirrors asks one mirror after the other. A mirror that fails is not asked again; one that lacks something has
+// not failed.
 func (p *Place) fromMirrors(ctx context.Context, f func(at place) error) error {
 	for _, m := range p.mirrors {
 		if m.left.Load() {

@@ -178,8 +178,8 @@ func (o *ordered) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o c
 	return nil
 }
 
-// TestPushOrder: small objects are read in the order of the store, 10 of them at once, or what is left of a layer, and
-// stand in layers as ever.
+// TestPushOrder: small objects are read in the order of the store, 10 of them at once, or what is left of a layer,
+// and stand in layers as ever.
 func TestPushOrder(t *testing.T) {
 	t.Parallel()
 	var objects [][]byte
@@ -203,8 +203,8 @@ func TestPushOrder(t *testing.T) {
 			source.shown.Load(), err)
 	}
 	source.wrong = true
-	if _, err := p.Push(t.Context(), w.content, "3"); err == nil ||
-		!strings.Contains(err.Error(), "and the document says 400000") {
+	if _, err := p.Push(t.Context(), w.content, "3"); err == nil || !strings.Contains(err.Error(),
+		"and the document says 400000") {
 		t.Errorf("%v", err)
 	}
 }
@@ -272,8 +272,9 @@ func TestReference(t *testing.T) {
 		"oci://h.example/a": "", "oci://h.example:5000/a/b:1.0" + digest: "", "oci://[::1]:5000/a:v_1": "",
 		"oci://localhost/a" + digest: "",
 		"oci-layout:dir":             "", "oci-layout:/a/b c:tag": "", "oci-layout:../a@b": "",
-		`oci-layout:C:\a:1`: "", "oci-layout:a" + digest: "",
-		"oci://h.example": "name", "oci://h.example/A": "name", "oci://h/a:": "tag", "oci://h/a:.x": "tag",
+		`oci-layout:C:\a:1`:     "",
+		"oci-layout:a" + digest: "",
+		"oci://h.example":       "name", "oci://h.example/A": "name", "oci://h/a:": "tag", "oci://h/a:.x": "tag",
 		"oci://u@h/a": "host", "oci://h:/a": "host",
 		"oci:///a": "host", "oci://h/a@sha256:12": "digest", "oci-layout:": "directory",
 		"oci-layout::tag": "directory", "https://h/a": "expected",
@@ -337,8 +338,8 @@ func FuzzReference(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if r.String() != s || (r.Dir == "") == (r.Host == "") || (r.Name == "") != (r.Host == "") || r.Tag != "" &&
-			!ValidTag(r.Tag) || r.Digest != "" && !format.ValidDigest(r.Digest) {
+		if r.String() != s || (r.Dir == "") == (r.Host == "") || (r.Name == "") != (r.Host == "") ||
+			r.Tag != "" && !ValidTag(r.Tag) || r.Digest != "" && !format.ValidDigest(r.Digest) {
 			t.Errorf("%q is %+v", s, r)
 		}
 	})
@@ -350,8 +351,8 @@ func FuzzName(f *testing.F) {
 		"a//b", "a/", "A", "ä", ""} {
 		f.Add(s)
 	}
-	want := regexp.MustCompile(
-		`^[a-z0-9]+(?:(?:[._]|__|[-]*)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|[-]*)[a-z0-9]+)*)*$`)
+	want := regexp.MustCompile(`^[a-z0-9]+(?:(?:[._]|__|[-]*)[a-z0-9]+)*` +
+		`(?:/[a-z0-9]+(?:(?:[._]|__|[-]*)[a-z0-9]+)*)*$`)
 	f.Fuzz(func(t *testing.T, s string) {
 		if got := validName(s); got != want.MatchString(s) {
 			t.Errorf("%q: %t", s, got)

@@ -27,13 +27,13 @@ type Options struct {
 	Dir string
 	// PlainHTTP allows registries without TLS on every host, not only on this machine.
 	PlainHTTP bool
-	// Credential finds what a registry, HOST[:PORT], wants to hear. It is asked when the registry wants to know. Nil,
-	// or a zero Credential, is nothing.
+	// Credential finds the credential for a registry, HOST[:PORT]. It is called when the registry asks. Nil, or a zero
+	// Credential, is none.
 	Credential func(ctx context.Context, host string) (Credential, error)
 	// Mirrors says which registries have copies of others: HOST=MIRROR[/PREFIX], separated by spaces. They need no
 	// trust.
 	Mirrors string
-	// Left is called when a mirror fails and isn't asked any more. May be nil.
+	// Left is called when a mirror fails, and is not asked again. May be nil.
 	Left func(err error)
 	// Again is called before a retry, with the error and the pause. May be nil.
 	Again func(err error, in time.Duration)
@@ -55,7 +55,7 @@ type Place struct {
 	mirrors   []*mirror
 }
 
-// A place keeps blobs and manifests. What it hands out isn't checked, except for where it stops.
+// A place keeps blobs and manifests. It bounds what it returns, and checks nothing else of it.
 type place interface {
 	// manifest returns the bytes of a manifest, of at most format.MaxManifest, by tag or digest.
 	manifest(ctx context.Context, name string) ([]byte, error)
@@ -94,7 +94,7 @@ func Open(r Reference, o Options) (*Place, error) {
 	return p, err
 }
 
-// Source returns the reference by which the place is remembered: that of a layout has its path.
+// Source returns the reference that the journal records for the place: that of a layout has its path.
 func (p *Place) Source() Reference {
 	r := p.Reference
 	if r.Dir != "" {
@@ -131,7 +131,7 @@ func (p *Place) pauses() []time.Duration {
 	return []time.Duration{250 * time.Millisecond, time.Second}
 }
 
-// again does something that may fail for a moment, up to three times.
+// again calls f up to three times, as long as its error may pass.
 func (p *Place) again(ctx context.Context, f func() error) error {
 	for _, wait := range p.pauses() {
 		err := f()
@@ -153,7 +153,7 @@ func (p *Place) again(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// about says in an error which place it is about.
+// about adds the place to an error.
 func (p *Place) about(name string, err error) error {
 	if err == nil {
 		return nil
@@ -194,8 +194,8 @@ func readAll(r io.Reader, d ocispec.Descriptor) ([]byte, error) {
 }
 
 func damaged(d ocispec.Descriptor, why string) *fault.Error {
-	return fault.New(fault.Integrity, "wrong bytes for %s: %s", d.Digest, why).On("digest",
-		d.Digest.String()).On("reason", "blob")
+	return fault.New(fault.Integrity, "wrong bytes for %s: %s", d.Digest, why).On("digest", d.Digest.String()).
+		On("reason", "blob")
 }
 
 func wrongSize(d ocispec.Descriptor, found int64) error {

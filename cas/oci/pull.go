@@ -39,8 +39,7 @@ func (m *Image) Reference() Reference { return m.place.Reference.Pinned(m.Digest
 // Place is where the image is.
 func (m *Image) Place() *Place { return m.place }
 
-// Look reads the manifest that a tag or a digest names, and nothing else: the digest that it has, and what it says of
-// the document.
+// Look reads only the manifest that a tag or a digest names.
 func (p *Place) Look(ctx context.Context, name string) (*Image, error) {
 	b, err := p.manifest(ctx, name)
 	if err != nil {
@@ -54,7 +53,7 @@ func (p *Place) Look(ctx context.Context, name string) (*Image, error) {
 	return m, nil
 }
 
-// manifest reads a manifest by its tag or digest. That digest it has.
+// manifest reads a manifest by its tag or digest, and checks the digest.
 func (p *Place) manifest(ctx context.Context, name string) (b []byte, err error) {
 	byDigest := format.ValidDigest(name)
 	ask := func(at place) (err error) {
@@ -71,8 +70,8 @@ func (p *Place) manifest(ctx context.Context, name string) (b []byte, err error)
 	return b, err
 }
 
-// Get reads the manifest that a tag or a digest names, and the document. The manifest is asked for once: what comes
-// later is asked for by digest.
+// Get reads the manifest that a tag or a digest names, and the document. It resolves a tag once: later requests name
+// digests.
 func (p *Place) Get(ctx context.Context, name string) (*Image, error) {
 	m, err := p.Look(ctx, name)
 	if err != nil {
@@ -107,12 +106,11 @@ type piece struct {
 	stays bool // a later piece uses it too
 }
 
-// Objects puts those objects into a store that it lacks. spool is a directory for layers that came and aren't used
-// yet, of this and of earlier calls; it is made if need be, and afterwards empty again. fresh are the objects that
-// came, whose bytes were hashed as they were put. release lets go of what keeps the objects from gc, and is called
-// when they have a name.
-func (m *Image) Objects(ctx context.Context, objects []cas.Info, store Sink, spool string) (fresh map[cas.Digest]bool,
-	release func(), err error) {
+// Objects stores the objects that store lacks. spool holds downloaded layers that aren't unpacked yet, of this call
+// and of earlier ones; it is created if missing and left empty. Objects returns the objects that it stored, whose
+// bytes it hashed, and a function that releases their gc leases: call it once a ref names them.
+func (m *Image) Objects(ctx context.Context, objects []cas.Info, store Sink,
+	spool string) (fresh map[cas.Digest]bool, release func(), err error) {
 	f := &fetching{Image: m, store: store, spool: spool, fresh: map[cas.Digest]bool{}}
 	if err = f.all(ctx, objects); err != nil {
 		f.release()
@@ -139,7 +137,7 @@ func (f *fetching) release() {
 	}
 }
 
-// plan says which layer holds what. The manifest only says how long each is, and whether that fits shows here.
+// plan assigns objects to layers. The manifest says only how long each layer is: plan refuses lengths that don't fit.
 func (m *Image) plan(objects []cas.Info) ([]piece, error) {
 	small, large, err := format.Row(objects)
 	if err != nil {
@@ -147,8 +145,8 @@ func (m *Image) plan(objects []cas.Info) ([]piece, error) {
 	}
 	layers := m.Manifest.Layers
 	wrong := func(what string) error {
-		return fault.New(fault.Integrity, "the layers do not hold what the document names: %s", what).On("reason",
-			"layers")
+		return fault.New(fault.Integrity, "the layers do not hold what the document names: %s", what).
+			On("reason", "layers")
 	}
 	var out []piece
 	take := func(p piece) { p.Descriptor, layers = layers[0], layers[1:]; out = append(out, p) }
@@ -235,7 +233,7 @@ func (f *fetching) needed(ctx context.Context, plan []piece, objects []cas.Info)
 // ahead is how many layers are fetched at once, or wait in the spool.
 const ahead = 4
 
-// use fetches layers ahead of the one that is unpacked.
+// use fetches layers ahead of the one that it unpacks.
 func (f *fetching) use(ctx context.Context, need []piece) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -315,10 +313,10 @@ func (f *fetching) fetch(ctx context.Context, d format.Descriptor) error {
 	})
 }
 
-// minStep is how much a connection has to bring, so that another one is worth it however many there were.
+// minStep is the least progress, in bytes, that earns another attempt.
 const minStep = 256 << 10
 
-// while tries something again as often as it may, and for as long as it makes the file longer.
+// while repeats try, with the retries of Place.again, for as long as each round makes the file longer.
 func (f *fetching) while(ctx context.Context, file *os.File, try func(from place) error) error {
 	for had := int64(-minStep); ; {
 		err := f.place.read(ctx, try)
@@ -333,7 +331,7 @@ func (f *fetching) while(ctx context.Context, file *os.File, try func(from place
 	}
 }
 
-// rest fetches what the file lacks, and hashes all of it.
+// rest fetches the bytes that the file lacks, and hashes the whole file.
 func (f *fetching) rest(ctx context.Context, file *os.File, from place, d ocispec.Descriptor) error {
 	h := sha256.New()
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
@@ -377,7 +375,7 @@ func (f *fetching) rest(ctx context.Context, file *os.File, from place, d ocispe
 	return nil
 }
 
-// batchBytes is how much comes until it is made durable.
+// batchBytes is how many bytes of objects a batch has before it is made durable.
 const batchBytes = 64 << 20
 
 // An unpacking puts what is in layers, in their order.
@@ -451,12 +449,12 @@ func (u *unpacking) small(p piece) func([]byte) error {
 	}
 }
 
-// arrived is called with what was put for an object. It is put under its own name, which has to be the right one: else
-// the batch isn't committed.
+// arrived checks the digest under which the store put an object. A wrong one ends the pull before the batch is
+// committed.
 func (u *unpacking) arrived(want cas.ID, found cas.Digest, err error) error {
 	if err == nil && found != want.Digest {
-		err = fault.New(fault.Integrity, "the layers do not hold what the document names: %s %s is damaged", want.Kind,
-			want.Digest.Short()).On("reason", "layers").
+		err = fault.New(fault.Integrity, "the layers do not hold what the document names: %s %s is damaged",
+			want.Kind, want.Digest.Short()).On("reason", "layers").
 			// the registry is wrong, and not the store
 			Because("expected  "+want.Digest.String(), "found     "+found.String())
 	}
@@ -486,7 +484,7 @@ func (u *unpacking) large(p piece) func([]byte) error {
 	}
 }
 
-// ended returns the channel with the error of the object that is being put, which then isn't any more.
+// ended detaches the object that is being put, and returns the channel with its error.
 func (u *unpacking) ended() chan error {
 	u.pipe = nil
 	return u.done
@@ -497,7 +495,7 @@ func (u *unpacking) end() error {
 	return <-u.ended()
 }
 
-// abort ends what is being put.
+// abort ends the object that is being put.
 func (u *unpacking) abort() {
 	if u.pipe != nil {
 		u.pipe.CloseWithError(context.Canceled)
@@ -505,7 +503,7 @@ func (u *unpacking) abort() {
 	}
 }
 
-// commit makes durable what came, and then removes the layers that it came in.
+// commit makes the batch durable, and then removes its layers from the spool.
 func (u *unpacking) commit() error {
 	if u.batch == nil {
 		return nil

@@ -38,7 +38,7 @@ type Pushed struct {
 // makers is how many layers are made and sent at once. Each needs memory for a whole one.
 const makers = 2
 
-// Push makes a tag name a bundle. What is there already isn't sent; the tag is the last thing to be set.
+// Push makes a tag name a bundle. It doesn't send what the place has, and sets the tag last.
 func (p *Place) Push(ctx context.Context, c Content, tag string) (*Pushed, error) {
 	if !ValidTag(tag) || ofReferrers(tag) {
 		return nil, fault.New(fault.Validation, "invalid tag %q", fault.Clip(tag, 150)).On("tag", fault.Clip(tag, 150))
@@ -85,7 +85,7 @@ func (u *push) all(ctx context.Context) error {
 	m.Document = format.Descriptor{SHA256: d.Digest.String(), Size: d.Size, Digest: u.done.ID, Length: d.Size}
 	text, err := m.Append(nil)
 	if err == nil {
-		_, err = format.ParseManifest(text) // what can't be read isn't written
+		_, err = format.ParseManifest(text) // a manifest that can't be read is never written
 	}
 	if err != nil {
 		return err
@@ -106,7 +106,8 @@ func (u *push) all(ctx context.Context) error {
 	return u.again(ctx, func() error { return u.at.putManifest(ctx, self, text, u.done.Tag) })
 }
 
-// current looks at what the tag names now. What isn't a bundle is not replaced.
+// current returns the digest of the manifest that the tag names now. Push doesn't replace a manifest that isn't a
+// bundle's.
 func (u *push) current(ctx context.Context) (string, error) {
 	var b []byte
 	err := u.again(ctx, func() (err error) {
@@ -121,13 +122,13 @@ func (u *push) current(ctx context.Context) (string, error) {
 	}
 	m, err := format.ParseManifest(b)
 	if err != nil {
-		return "", fault.New(fault.Conflict, "the tag names something else already: %s",
-			fault.Of(err).Text).Permanent().On("digest", format.Sum(b)).
+		return "", fault.New(fault.Conflict, "the tag names something else already: %s", fault.Of(err).Text).
+			Permanent().On("digest", format.Sum(b)).
 			On("reason", "foreign")
 	}
 	if u.content.Final && m.Document.Digest != u.done.ID {
-		return "", fault.New(fault.Conflict, "the tag names something else already").Permanent().On("digest",
-			format.Sum(b))
+		return "", fault.New(fault.Conflict, "the tag names something else already").Permanent().
+			On("digest", format.Sum(b))
 	}
 	u.known = map[cas.Digest][]format.Descriptor{}
 	for _, l := range m.Layers {
@@ -148,7 +149,7 @@ func (u *push) layers(ctx context.Context, small [][]cas.Info, large []cas.Info)
 		small = [][]cas.Info{nil}
 	}
 	units := make([][]format.Descriptor, len(small)+len(large))
-	// whose memory is used again, and which a pool would lose to the garbage collector
+	// Makers are kept for their memory. The garbage collector would empty a pool.
 	free := make(chan *maker, makers)
 	for range makers {
 		l, err := format.NewLayer()
@@ -196,7 +197,8 @@ func (u *push) small(ctx context.Context, m *maker, part []cas.Info, end func() 
 	return end()
 }
 
-// read reads the first of some objects, in the order of the store, which may have to uncompress many with one.
+// read reads as many of the first objects as fit into the maker's memory, at once: the store may have to decompress
+// many to read one.
 func (u *push) read(ctx context.Context, m *maker, objects []cas.Info) ([][]byte, error) {
 	var ids []cas.ID
 	var texts [][]byte
@@ -270,7 +272,7 @@ func (u *push) large(ctx context.Context, l *format.Layer, want cas.Info, end fu
 	}
 }
 
-// finish ends a layer and sends it, unless an equal one is there.
+// finish ends a layer and sends it, unless the place has an equal one.
 func (u *push) finish(ctx context.Context, l *format.Layer) (format.Descriptor, error) {
 	d, err := l.End()
 	if err != nil {
@@ -281,8 +283,8 @@ func (u *push) finish(ctx context.Context, l *format.Layer) (format.Descriptor, 
 	if has, err := u.has(ctx, at); has || err != nil {
 		return d, err
 	}
-	// Another release may have compressed the same bytes otherwise. It is looked at, since the annotation is only what
-	// its author says.
+	// Another release may have compressed the same bytes differently. The annotation is only its author's claim, so
+	// the layer is fetched and compared.
 	for _, other := range u.known[d.Digest] {
 		if other.SHA256 != d.SHA256 && other.Length == d.Length && u.equal(ctx, other) {
 			u.count(other.Size, false)
@@ -292,7 +294,7 @@ func (u *push) finish(ctx context.Context, l *format.Layer) (format.Descriptor, 
 	return d, u.upload(ctx, at, l.Bytes())
 }
 
-// equal reports whether a blob that the place has holds what its annotation says.
+// equal reports whether a blob of the place holds what its annotation says.
 func (u *push) equal(ctx context.Context, d format.Descriptor) bool {
 	b, err := u.get(ctx, d.Blob())
 	if err != nil {
@@ -327,7 +329,7 @@ func (u *push) upload(ctx context.Context, d ocispec.Descriptor, b []byte) error
 	return u.again(ctx, func() error { return u.at.put(ctx, d, b) })
 }
 
-// send sends a blob, unless it is there.
+// send sends a blob, unless the place has it.
 func (u *push) send(ctx context.Context, d ocispec.Descriptor, b []byte) error {
 	if has, err := u.has(ctx, d); has || err != nil {
 		return err

@@ -25,7 +25,7 @@ type Reference struct {
 	Digest     string // "sha256:" and 64 digits, or empty
 }
 
-// IsReference reports whether a text wants to be a reference.
+// IsReference reports whether a text begins like a reference.
 func IsReference(s string) bool {
 	return strings.HasPrefix(s, Scheme) || strings.HasPrefix(s, LayoutScheme)
 }
@@ -93,7 +93,7 @@ func cutDigest(s string) (before, digest string, found bool) {
 	return s[:i], s[i+1:], true
 }
 
-// validHost allows names, numbers, and a port. What would be taken for a user or a path is none.
+// validHost allows names, numbers, and a port. A text with a user or a path is none.
 func validHost(host string) bool {
 	name := host
 	if h, port, err := net.SplitHostPort(host); err == nil {
@@ -123,8 +123,8 @@ func validName(name string) bool {
 }
 
 func invalid(s, why string) *fault.Error {
-	return fault.New(fault.Validation, "invalid reference %q: %s", fault.Clip(s, 200), why).On("reference",
-		fault.Clip(s, 200)).Try("rye docs oci")
+	return fault.New(fault.Validation, "invalid reference %q: %s", fault.Clip(s, 200), why).
+		On("reference", fault.Clip(s, 200)).Try("rye docs oci")
 }
 
 // Repository returns the reference without tag and digest.

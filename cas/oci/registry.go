@@ -55,8 +55,8 @@ func newRepository(r Reference, o *Options) (*repository, error) {
 	return at, nil
 }
 
-// denied completes an error about credentials: whether there were any, and how they are set. What the registry says
-// again of them is hidden.
+// denied completes an error about credentials: it tells missing ones from wrong ones and says how to set them. It
+// hides a secret that the registry repeats.
 func (r *repository) denied(f *fault.Error) {
 	if f.Code != fault.AuthRequired && f.Code != fault.AuthFailed {
 		return
@@ -77,7 +77,7 @@ func (r *repository) denied(f *fault.Error) {
 	f.Try("rye auth set "+Scheme+r.host, "rye docs oci")
 }
 
-// ready finds out whether the server speaks TLS, where it needn't.
+// ready finds out whether the server speaks TLS, where plain HTTP is allowed.
 func (r *repository) ready(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +127,7 @@ func (r *repository) manifest(ctx context.Context, name string) ([]byte, error) 
 	return b, err
 }
 
-// answer is the error of an answer that isn't what was asked for.
+// answer returns the error of an answer with another status than the expected one.
 func answer(resp *http.Response, what string) error {
 	if resp.StatusCode == http.StatusNotFound {
 		return notFound(what)
@@ -135,7 +135,7 @@ func answer(resp *http.Response, what string) error {
 	return guard.Answer(resp)
 }
 
-// has asks by HEAD. A blob of another size is none: a push then sends it.
+// has asks by HEAD. A blob of another size counts as missing: a push then sends it.
 func (r *repository) has(ctx context.Context, d ocispec.Descriptor) (bool, error) {
 	if err := r.ready(ctx); err != nil {
 		return false, err
@@ -175,8 +175,8 @@ func (r *repository) open(ctx context.Context, d ocispec.Descriptor, from int64)
 		return nil, 0, err
 	}
 	switch {
-	case resp.StatusCode == http.StatusPartialContent &&
-		strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from)),
+	case resp.StatusCode == http.StatusPartialContent && strings.HasPrefix(resp.Header.Get("Content-Range"),
+		fmt.Sprintf("bytes %d-", from)),
 		resp.StatusCode == http.StatusOK:
 		if resp.StatusCode == http.StatusOK {
 			from = 0
@@ -210,8 +210,8 @@ func (r *repository) putManifest(ctx context.Context, d ocispec.Descriptor, b []
 
 var errEnough = errors.New("enough")
 
-func (r *repository) referrers(ctx context.Context, d ocispec.Descriptor) (all []ocispec.Descriptor, more bool,
-	err error) {
+func (r *repository) referrers(ctx context.Context,
+	d ocispec.Descriptor) (all []ocispec.Descriptor, more bool, err error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, false, err
 	}

@@ -147,7 +147,8 @@ func TestBroken(t *testing.T) {
 	w := newWorld(t, []byte("a"))
 	for name, breaks := range map[string]func(dir, blob string) error{
 		"index": func(dir, _ string) error {
-			return os.WriteFile(filepath.Join(dir, "index.json"), []byte("{"), 0o644)
+			return os.WriteFile(filepath.Join(dir, "index.json"), []byte("{"),
+				0o644)
 		},
 		"empty":    func(_, blob string) error { return os.Truncate(blob, 0) },
 		"flipped":  func(_, blob string) error { return os.WriteFile(blob, []byte("x"), 0o644) },

@@ -240,11 +240,14 @@ func TestForeign(t *testing.T) {
 	}
 	good := string(d.Manifests[done.Digest])
 	for text, want := range map[string]string{
-		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":"x","digest":"sha256:00","size":1}]}`: "an index of several manifests",
+		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json",` +
+			`"manifests":[{"mediaType":"x","digest":"sha256:00","size":1}]}`: "an index of several manifests",
 		`{"schemaVersion":2,"manifests":[{}]}`: "an index of several manifests",
-		`{"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.v2+json","config":{}}`: "a container image",
-		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{}}`:           "a container image",
-		`{"schemaVersion":2,"mediaType":"text/html"}`:                                                        `a manifest of type "text/html"`,
+		`{"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.v2+json",` +
+			`"config":{}}`: "a container image",
+		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",` +
+			`"config":{}}`: "a container image",
+		`{"schemaVersion":2,"mediaType":"text/html"}`: `a manifest of type "text/html"`,
 		strings.Replace(good, `"application/vnd.rye.bundle.v2"`, `"application/vnd.other"`,
 			1): `an artifact of type "application/vnd.other"`,
 		strings.Replace(good, `"schemaVersion":2`, `"schemaVersion":2 `,
@@ -257,7 +260,8 @@ func TestForeign(t *testing.T) {
 			1): "is not a size",
 		strings.Replace(good, `io.github.rye-build.size":"1"`, `io.github.rye-build.size":"2"`,
 			1): "do not hold what the document names",
-		good[:strings.Index(good, `"layers"`)] + `"layers":[]}`: "layers: none",
+		good[:strings.Index(good, `"layers"`)] +
+			`"layers":[]}`: "layers: none",
 		"<html>": "invalid manifest",
 		strings.Replace(good, `"digest":"sha256:`, `"digest":"sha512:`, 1): "not a sha256",
 	} {
@@ -536,8 +540,8 @@ func TestTLS(t *testing.T) {
 		return tr
 	}
 	open := func(host, at string, plain bool) *Place {
-		p, err := Open(Reference{Host: host, Name: "acme/deploy"},
-			Options{Transport: to(at), PlainHTTP: plain, pauses: []time.Duration{}})
+		p, err := Open(Reference{Host: host, Name: "acme/deploy"}, Options{Transport: to(at), PlainHTTP: plain,
+			pauses: []time.Duration{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,5 @@
-// Package docker reads the credentials that the docker client and its like keep for registries: in a file,
-// config.json, and in the helper programs that it names. It writes to neither, and shows nothing of what they hold.
+// Package docker is a reader of docker's credentials for registries: in its file config.json, and in the helper
+// programs that the file names. It writes to neither, and its errors show nothing that they hold.
 package docker
 
 import (
@@ -22,7 +22,7 @@ import (
 
 const maxConfig = 4 << 20
 
-// A config is what counts of config.json.
+// A config is the part of config.json that names credentials.
 type config struct {
 	Helpers map[string]string `json:"credHelpers"`
 	Store   string            `json:"credsStore"`
@@ -37,7 +37,7 @@ type entry struct {
 }
 
 // Credential returns what the configuration in a file knows of a registry, HOST[:PORT]: a helper of that registry
-// counts first, then the one of all, then the file itself. Nothing known is a zero Credential.
+// counts first, then the one of all, then the file itself. A zero Credential means that none is known.
 func Credential(ctx context.Context, path, host string) (oci.Credential, error) {
 	c, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,8 +48,8 @@ func Credential(ctx context.Context, path, host string) (oci.Credential, error) 
 		helper, err = c.helper(host)
 	}
 	if err != nil {
-		return oci.Credential{}, fault.Wrap(err, "credentials for %s from %+q: %s", host, path,
-			fault.Of(err).Text).On("path", path).On("host", host)
+		return oci.Credential{}, fault.Wrap(err, "credentials for %s from %+q: %s", host, path, fault.Of(err).Text).
+			On("path", path).On("host", host)
 	}
 	if helper != "" {
 		return ask(ctx, helper, host, path)
@@ -83,7 +83,7 @@ func read(path string) (*config, error) {
 	return parse(text)
 }
 
-// parse reads a configuration. What is wrong with it is said without its values: one may be a password.
+// parse reads a configuration. Its errors don't show values: one may be a password.
 func parse(text []byte) (*config, error) {
 	c := new(config)
 	if len(bytes.TrimSpace(text)) == 0 {
@@ -99,7 +99,7 @@ func parse(text []byte) (*config, error) {
 	return c, nil
 }
 
-// address is what docker calls a registry: a host, but for its own.
+// address returns docker's name of a registry: the host, except for docker's own.
 func address(host string) string {
 	if host == "docker.io" || host == "registry-1.docker.io" {
 		return "https://index.docker.io/v1/"
@@ -107,7 +107,7 @@ func address(host string) string {
 	return host
 }
 
-// helper returns which helper knows of a registry; empty if none does. It is looked for in PATH, and nowhere else.
+// helper returns the helper for a registry; empty if there is none. The helper must be in PATH.
 func (c *config) helper(host string) (string, error) {
 	helper := c.Store
 	for _, name := range []string{address(host), host} {
@@ -124,7 +124,7 @@ func (c *config) helper(host string) (string, error) {
 	return helper, nil
 }
 
-// entry returns what the file itself has for a registry, which older files call an address.
+// entry returns the file's own entry for a registry. Older files name it by an address.
 func (c *config) entry(host string) entry {
 	if e, ok := c.Auths[address(host)]; ok {
 		return e

@@ -13,8 +13,10 @@ import (
 // What the file itself has counts where no helper is named, and the file stays as it was.
 func TestFile(t *testing.T) {
 	t.Parallel()
-	const text = `{"auths": {"a.example": {"auth": "YWxpY2U6cGFzczp3b3Jk"}, "b.example:5000": {"identitytoken": "token"},
-		"https://index.docker.io/v1/": {"auth": "aHViOnB3"}, "broken.example": {"auth": "%"}, "bare.example": {"auth": "Y2FuYXJ5"},
+	const text = `{"auths": {"a.example": {"auth": "YWxpY2U6cGFzczp3b3Jk"}, 
+		"b.example:5000": {"identitytoken": "token"},
+		"https://index.docker.io/v1/": {"auth": "aHViOnB3"}, "broken.example": {"auth": "%"}, 
+		"bare.example": {"auth": "Y2FuYXJ5"},
 		"https://old.example/v1/": {"username": "u", "password": "canary"}}, "other": 1}`
 	path := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

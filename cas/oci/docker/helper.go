@@ -15,8 +15,8 @@ import (
 
 const (
 	maxAnswer = 1 << 20
-	maxWait   = 2 * time.Minute // for a helper, which may ask the user
-	lastWait  = time.Second     // for what it has started and left behind
+	maxWait   = 2 * time.Minute // for a helper, which may prompt
+	lastWait  = time.Second     // for processes that a helper leaves behind
 )
 
 // ask asks a helper, by the protocol of docker: "get", with the registry on its standard input.
@@ -30,8 +30,8 @@ func ask(ctx context.Context, helper, host, path string) (oci.Credential, error)
 	why := ""
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return oci.Credential{}, failed(fmt.Sprintf("the credential helper %s is not in PATH", program), program, host,
-			path).From(err).
+		return oci.Credential{}, failed(fmt.Sprintf("the credential helper %s is not in PATH", program), program,
+			host, path).From(err).
 			Because(fmt.Sprintf("%s names it for %s", path, host))
 	case err != nil && strings.TrimSpace(string(text)) == "credentials not found in native keychain":
 		return oci.Credential{}, nil
@@ -51,13 +51,13 @@ func ask(ctx context.Context, helper, host, path string) (oci.Credential, error)
 		Because(why, fmt.Sprintf("to see what it says: echo %s | %s get", fault.Quote(address(host)), program))
 }
 
-// failed is about a helper. What it printed may be a secret, and isn't shown.
+// failed returns an error about a helper. It doesn't show the helper's output, which may be a secret.
 func failed(text, program, host, path string) *fault.Error {
 	return fault.New(fault.AuthRequired, "%s", text).On("host", host).On("helper", program).On("path", path).
 		Try("rye auth set " + oci.Scheme + host)
 }
 
-// run runs a helper for so long, and returns what it printed.
+// run runs a helper for at most a time, and returns its output.
 func run(ctx context.Context, most time.Duration, program, input string) ([]byte, error) {
 	ctx, stop := context.WithTimeout(ctx, most)
 	defer stop()
@@ -77,7 +77,7 @@ func run(ctx context.Context, most time.Duration, program, input string) ([]byte
 	return out.text, err
 }
 
-// An answer is what a helper prints. What is too long breaks its pipe.
+// An answer takes a helper's output. If it is too long, the pipe breaks.
 type answer struct {
 	text []byte
 	over bool

@@ -18,7 +18,7 @@ const (
 // window is how many bytes the gear hash remembers.
 const window = 64
 
-// Row sorts objects as they stand in the layers, each once: the small ones, then the others.
+// Row sorts objects into the order of the layers, each once: the small ones, then the others.
 func Row(objects []cas.Info) (small, large []cas.Info, err error) {
 	all := slices.Clone(objects)
 	slices.SortFunc(all, func(a, b cas.Info) int { return a.Digest.Compare(b.Digest) })

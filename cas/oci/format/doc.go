@@ -1,4 +1,4 @@
-// Package format is how a bundle is written in OCI: a manifest, a document, and the objects in layers.
+// Package format is the OCI format of a bundle: a manifest, a document, and the objects in layers.
 //
 // # The manifest
 //
@@ -23,11 +23,13 @@
 // theirs. Each stands there once. The row is cut into layers of 4 to 16 MiB (the last of a kind, or of an object, may
 // be shorter):
 //
-//   - Small objects are never cut. A layer ends behind an object of size s with which it has at least 4 MiB, if the last 8
-//     bytes of the digest, big-endian, are below s·2⁴², and before an object with which it would have more than 16 MiB.
-//   - A large object begins a layer and ends one. Between, a layer ends behind the first byte, from the 4 MiB on, at which the upper 22 bits
-//     of a gear hash over the object are 0, and at 16 MiB. The hash doubles and adds, for each byte, the first 8 bytes,
-//     big-endian, of the digest of that one byte. It begins with 0 at each layer's byte 4 MiB - 64.
+//   - Small objects are never cut. A layer ends behind an object of size s with which it has at least 4 MiB, if the
+//     last 8 bytes of the digest, big-endian, are below s·2⁴², and before an object with which it would have more than
+//     16 MiB.
+//   - A large object begins a layer and ends one. Between, a layer ends behind the first byte, from the 4 MiB on, at
+//     which the upper 22 bits of a gear hash over the object are 0, and at 16 MiB. The hash doubles and adds, for each
+//     byte, the first 8 bytes, big-endian, of the digest of that one byte. It begins with 0 at each layer's byte
+//     4 MiB - 64.
 //
 // So a change moves only boundaries beside it, and the other layers are as they were. Without an object there is one
 // layer, of no bytes. Each layer is one zstd frame with a checksum, and a window of at most 8 MiB.

@@ -262,8 +262,8 @@ func TestUnpack(t *testing.T) {
 // FuzzParseAttachment: what is accepted is about the subject, and its parts keep to the limits.
 func FuzzParseAttachment(f *testing.F) {
 	subject := Blob(ocispec.MediaTypeImageManifest, []byte("m"))
-	b, err := (&Attachment{Type: SignaturesType, Parts: []Part{{SignaturesType, "manifest.yaml.sig", []byte("line\n")},
-		{"x", "", nil}}}).Append(nil, subject)
+	b, err := (&Attachment{Type: SignaturesType, Parts: []Part{{SignaturesType, "manifest.yaml.sig",
+		[]byte("line\n")}, {"x", "", nil}}}).Append(nil, subject)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func (m *Manifest) Append(b []byte) ([]byte, error) {
 	return append(b, text...), err
 }
 
-// ParseManifest reads a manifest. Whatever Append wouldn't write is an error.
+// ParseManifest reads a manifest. Bytes that Append wouldn't write are an error.
 func ParseManifest(b []byte) (*Manifest, error) {
 	var in ocispec.Manifest
 	if len(b) > MaxManifest {
@@ -125,14 +125,14 @@ func inManifest(where string, err error) error {
 	return fault.New(fault.Integrity, "invalid manifest: %s: %s", where, err).From(err)
 }
 
-// foreign says what a manifest is that isn't a bundle's.
+// foreign returns an error that says what a manifest is, if it isn't a bundle's.
 func foreign(in *ocispec.Manifest, b []byte) error {
-	f := fault.New(fault.Validation, "not a bundle").On("media_type",
-		fault.Clip(in.MediaType, 100)).On("artifact_type", fault.Clip(in.ArtifactType, 100)).
+	f := fault.New(fault.Validation, "not a bundle").On("media_type", fault.Clip(in.MediaType, 100)).
+		On("artifact_type", fault.Clip(in.ArtifactType, 100)).
 		Try("rye docs oci")
 	switch {
-	case in.MediaType == ocispec.MediaTypeImageIndex || in.MediaType == DockerListType || in.MediaType == "" &&
-		hasList(b):
+	case in.MediaType == ocispec.MediaTypeImageIndex || in.MediaType == DockerListType ||
+		in.MediaType == "" && hasList(b):
 		f.Text = "an index of several manifests, not a bundle"
 		return f.Because("a bundle is the same on every platform: its manifest stands alone").On("reason", "index")
 	case in.MediaType == DockerManifestType || in.MediaType == ocispec.MediaTypeImageManifest && in.ArtifactType == "":
@@ -155,7 +155,7 @@ func hasList(b []byte) bool {
 	return json.Unmarshal(b, &in) == nil && len(in.Manifests) > 0
 }
 
-// descriptor reads what is written beside a blob. Append finds what isn't read here.
+// descriptor reads the descriptor of a blob. Comparing with Append finds the fields that it doesn't read.
 func descriptor(in ocispec.Descriptor, most int64) (d Descriptor, err error) {
 	d.SHA256, d.Size = in.Digest.String(), in.Size
 	if !ValidDigest(d.SHA256) {
@@ -175,7 +175,7 @@ func descriptor(in ocispec.Descriptor, most int64) (d Descriptor, err error) {
 	return d, nil
 }
 
-// Sum is how a registry names bytes.
+// Sum returns the digest by which a registry names bytes.
 func Sum(b []byte) string {
 	s := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(s[:])

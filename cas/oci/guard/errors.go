@@ -27,20 +27,20 @@ func (e *StatusError) Error() string {
 	return s
 }
 
-// An AnswerError is an answer that isn't what was asked for.
+// An AnswerError is an answer with another status than the expected one.
 type AnswerError struct {
 	Status int
 	Errors []Said
 }
 
-// Said is what a registry says of an error.
+// Said is one error in an answer of a registry.
 type Said struct{ Code, Message string }
 
 func (e *AnswerError) Error() string {
 	return fmt.Sprintf("the registry answered %d %s", e.Status, http.StatusText(e.Status))
 }
 
-// A SlowError is a server from which too little comes.
+// A SlowError is a request whose bytes don't move.
 type SlowError struct{ After time.Duration }
 
 func (e *SlowError) Error() string {
@@ -50,7 +50,7 @@ func (e *SlowError) Error() string {
 // Timeout implements net.Error.
 func (e *SlowError) Timeout() bool { return true }
 
-// Passing reports whether the next try may well end otherwise.
+// Passing reports whether another try may succeed.
 func Passing(err error) bool {
 	var (
 		status  *StatusError

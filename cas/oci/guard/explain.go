@@ -17,8 +17,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Explain gives an error of a request its code. Addresses are left out, and the cause with them: what a registry sends
-// elsewhere has secrets in them, and --debug shows causes.
+// Explain gives an error of a request its code. It drops addresses, which may contain secrets of a redirect, and the
+// cause with them, since --debug shows causes.
 func Explain(err error) *fault.Error {
 	var (
 		ours interface { // around it may stand an address
@@ -49,7 +49,8 @@ func Explain(err error) *fault.Error {
 		return refused(answer)
 	case errors.As(err, &unproven):
 		return fault.New(fault.Policy, "%s", fault.Clip(unproven.Error(), 300)).On("reason", "certificate").
-			Because("this system does not trust the server's certificate; SSL_CERT_FILE names a file with further authorities")
+			Because("this system does not trust the server's certificate; SSL_CERT_FILE names a file with " +
+				"further authorities")
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fault.New(fault.Policy, "the server speaks plain HTTP").On("reason", "not-https").Try("--plain-http")
 	case errors.As(err, &dialled) && dialled.Op != "dial":
@@ -66,21 +67,21 @@ func Explain(err error) *fault.Error {
 	return f
 }
 
-// What may be an address stands in quotes, behind the method of a request or elsewhere.
+// Addresses are quoted, after the method of a request or elsewhere.
 var (
 	request = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Z][A-Za-z]+ "[^"]*[/?][^"]*": `) })
 	address = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"[^"]*[/?][^"]*"`) })
 )
 
-// innermost is the text of an error without the addresses that it is about.
+// innermost returns the text of an error without addresses.
 func innermost(err error) string {
 	return fault.Clip(address().ReplaceAllString(request().ReplaceAllString(err.Error(), ""), "…"), 300)
 }
 
-// maxAnswer is how much of what a registry says of an error is read.
+// maxAnswer is how many bytes of an error's body are read.
 const maxAnswer = 8 << 10
 
-// Answer is the error of an answer that isn't what was asked for, with what the registry says of it.
+// Answer returns the error of an answer with another status than the expected one, with the registry's explanation.
 func Answer(resp *http.Response) *AnswerError {
 	var body struct{ Errors []Said }
 	if json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&body) != nil {
@@ -89,7 +90,7 @@ func Answer(resp *http.Response) *AnswerError {
 	return &AnswerError{resp.StatusCode, body.Errors}
 }
 
-// shown is a text of a registry without what a person doesn't see.
+// shown returns a registry's text with a blank for each character that isn't printable.
 func shown(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) && r != utf8.RuneError {
@@ -99,7 +100,7 @@ func shown(s string) string {
 	}, s)
 }
 
-// refused says what an answer of a registry means.
+// refused returns the error for a status of a registry.
 func refused(e *AnswerError) *fault.Error {
 	f := fault.New(fault.Registry, "%s", e).On("status", e.Status)
 	var said []string

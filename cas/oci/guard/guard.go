@@ -1,6 +1,13 @@
-// Package guard keeps requests from doing harm, wherever a server has redirected them to: credentials stay with the
-// host that they are for, plain HTTP stays on this machine, and a server that stalls is left. What comes to nothing is
-// explained without addresses.
+// Package guard is an http.RoundTripper that keeps requests to registries from doing harm. Wherever a server
+// redirects a request to, credentials stay with the host that they are for, plain HTTP stays on this machine, and a
+// request to a server that stalls ends.
+//
+// # How a request goes through here
+//
+// Guard.RoundTrip refuses plain HTTP to other machines, drops credentials if redirects have led to another origin
+// (left), and passes the request on. It returns an answer that says to come again as a *StatusError, and wraps both
+// bodies in a flow, which cancels the request when fewer than 16 KiB move in 30 seconds. Follow bounds redirects. The
+// caller then asks Passing whether to retry, and Explain for an error without addresses.
 package guard
 
 import (
@@ -24,8 +31,8 @@ const (
 	minProgress = 16 << 10
 )
 
-// A Guard stands before every request, wherever a server has redirected it to: it sends no credentials elsewhere,
-// leaves servers that stall, and makes an error of an answer that says to come again.
+// A Guard checks every request, those of redirects included: it sends no credentials elsewhere, ends requests that
+// stall, and turns an answer that says to come again into an error.
 type Guard struct {
 	Next  http.RoundTripper
 	Plain bool          // http on every host
@@ -103,7 +110,8 @@ func retryAfter(h http.Header) time.Duration {
 	return min(max(then.Sub(now), 0), maxAfter)
 }
 
-// A flow is a body that has to move. Of an answer only the waiting counts, of a request what the server takes.
+// A flow is a body whose bytes must keep moving. For an answer the time inside Read counts, for a request the time
+// until the server takes more.
 type flow struct {
 	io.ReadCloser
 	ctx    context.Context
@@ -164,13 +172,13 @@ func Follow(req *http.Request, via []*http.Request) error {
 		return fault.New(fault.Registry, "more than %d redirects", maxSteps)
 	}
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
-		return fault.New(fault.Policy, "the server redirects from https to %s",
-			fault.Clip(req.URL.Scheme, 20)).On("reason", "not-https")
+		return fault.New(fault.Policy, "the server redirects from https to %s", fault.Clip(req.URL.Scheme, 20)).
+			On("reason", "not-https")
 	}
 	return nil
 }
 
-// Loopback reports whether a host, with or without port, is this machine by what it is called.
+// Loopback reports whether the name of a host, with or without port, says that it is this machine.
 func Loopback(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

@@ -102,12 +102,11 @@ func TestBasic(t *testing.T) {
 		err        string
 		seen       []string // of two requests
 	}{
-		"right": {Credential{User: "me", Password: "x"}, "",
-			[]string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a Basic bWU6eA==",
-				"GET /v2/acme/deploy/a Basic bWU6eA=="}},
-		"wrong": {Credential{User: "me", Password: "y"}, "401",
-			[]string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a Basic bWU6eQ==",
-				"GET /v2/acme/deploy/a Basic bWU6eQ==", "GET /v2/acme/deploy/a Basic bWU6eQ=="}},
+		"right": {Credential{User: "me", Password: "x"}, "", []string{"GET /v2/acme/deploy/a",
+			"GET /v2/acme/deploy/a Basic bWU6eA==", "GET /v2/acme/deploy/a Basic bWU6eA=="}},
+		"wrong": {Credential{User: "me", Password: "y"}, "401", []string{"GET /v2/acme/deploy/a",
+			"GET /v2/acme/deploy/a Basic bWU6eQ==",
+			"GET /v2/acme/deploy/a Basic bWU6eQ==", "GET /v2/acme/deploy/a Basic bWU6eQ=="}},
 		"none": {Credential{}, "the registry requires a user name and password",
 			[]string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
 		"no password": {Credential{User: "me"}, ": missing username or password for basic auth",
@@ -158,7 +157,8 @@ func TestTokens(t *testing.T) {
 		"a user's": {Credential{User: "me", Password: "x"},
 			"GET /token scope=repository%3Aacme%2Fdeploy%3Apull&scope=x&service=s Basic bWU6eA=="},
 		"identity": {Credential{User: "me", Token: "t"},
-			"POST /token client_id=rye&grant_type=refresh_token&refresh_token=t&scope=repository%3Aacme%2Fdeploy%3Apull+x&service=s"},
+			"POST /token client_id=rye&grant_type=refresh_token&refresh_token=t&" +
+				"scope=repository%3Aacme%2Fdeploy%3Apull+x&service=s"},
 	} {
 		g := newGate(t, `Bearer realm="URL/token",service="s",scope="repository:acme/deploy:pull x"`)
 		n := 0
@@ -458,9 +458,8 @@ func FuzzChallenge(f *testing.F) {
 				t.Errorf("%q sends the token to %s", challenge, at)
 			}
 			a, err := netip.ParseAddr(u.Hostname())
-			if err == nil && slices.ContainsFunc(forbidden(), func(p netip.Prefix) bool {
-				return p.Contains(a.Unmap())
-			}) {
+			if err == nil && slices.ContainsFunc(forbidden(),
+				func(p netip.Prefix) bool { return p.Contains(a.Unmap()) }) {
 				t.Errorf("%q asks %q", challenge, one)
 			}
 		}

@@ -40,9 +40,8 @@ func answers(t *testing.T, paths map[string]http.HandlerFunc) *Repository {
 
 // attached is the manifest of something about a subject.
 func attached(subject string, i int) (ocispec.Descriptor, []byte) {
-	b := fmt.Appendf(nil,
-		`{"mediaType":%q,"config":{"mediaType":"text/plain"},"subject":{"digest":%q},"annotations":{"n":"%d"}}`,
-		ocispec.MediaTypeImageManifest, subject, i)
+	b := fmt.Appendf(nil, `{"mediaType":%q,"config":{"mediaType":"text/plain"},"subject":{"digest":%q},`+
+		`"annotations":{"n":"%d"}}`, ocispec.MediaTypeImageManifest, subject, i)
 	return format.Blob(ocispec.MediaTypeImageManifest, b), b
 }
 
@@ -105,8 +104,9 @@ func TestPut(t *testing.T) {
 // TestOthersEntries: what another client wrote into a list stays there as it was; what is there twice or empty goes.
 func TestOthersEntries(t *testing.T) {
 	t.Parallel()
-	const other = `{"mediaType":"a/b","digest":"sha512:00","size":7,"urls":["https://x"],"annotations":{"k":"v"},"data":"e30=",` +
-		`"platform":{"architecture":"amd64","os":"linux","os.version":"1","os.features":["f"],"variant":"v"},"artifactType":"c/d"}`
+	const other = `{"mediaType":"a/b","digest":"sha512:00","size":7,"urls":["https://x"],` +
+		`"annotations":{"k":"v"},"data":"e30=","platform":{"architecture":"amd64","os":"linux","os.version":"1",` +
+		`"os.features":["f"],"variant":"v"},"artifactType":"c/d"}`
 	subject := format.Sum([]byte("subject"))
 	d := ocitest.New(t)
 	d.Referrers = false
@@ -196,8 +196,8 @@ func TestPutWrong(t *testing.T) {
 		if c.end == nil {
 			c.end = says(http.StatusInternalServerError)
 		}
-		if err := uploads(c.begin, c.end); (err == nil) != (c.want == "") || err != nil &&
-			!strings.Contains(err.Error(), c.want) {
+		if err := uploads(c.begin, c.end); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}
@@ -325,14 +325,13 @@ func TestListed(t *testing.T) {
 		"too long": {ocispec.MediaTypeImageIndex, "", `{"x":"` + strings.Repeat("x", maxPage) + `"}`,
 			"the list has more than 4194304 bytes"},
 	} {
-		r := answers(t,
-			map[string]http.HandlerFunc{"/v2/acme/deploy/manifests/" + tagOf(subject): func(w http.ResponseWriter,
-				_ *http.Request) {
-				w.Header().Set("Content-Type", c.kind)
-				w.Header().Set("Docker-Content-Digest", c.digest)
-				w.Header().Set("Content-Length", strconv.Itoa(len(c.body)))
-				w.Write([]byte(c.body))
-			}})
+		r := answers(t, map[string]http.HandlerFunc{"/v2/acme/deploy/manifests/" +
+			tagOf(subject): func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", c.kind)
+			w.Header().Set("Docker-Content-Digest", c.digest)
+			w.Header().Set("Content-Length", strconv.Itoa(len(c.body)))
+			w.Write([]byte(c.body))
+		}})
 		all, err := r.all(t.Context(), subject)
 		if len(all) == 1 {
 			err = errors.New(all[0].Digest.String())
@@ -360,15 +359,12 @@ func TestReferrersAPI(t *testing.T) {
 		}
 	}
 	fresh := func() *Repository {
-		return answers(t,
-			map[string]http.HandlerFunc{"/v2/acme/deploy/referrers/" + subject: func(w http.ResponseWriter,
-				r *http.Request) {
-				answer(w, r)
-			},
-				"/v2/acme/deploy/manifests/" + tagOf(subject): func(w http.ResponseWriter, r *http.Request) {
-					tags++
-					w.WriteHeader(http.StatusNotFound)
-				}})
+		return answers(t, map[string]http.HandlerFunc{
+			"/v2/acme/deploy/referrers/" + subject: func(w http.ResponseWriter, r *http.Request) { answer(w, r) },
+			"/v2/acme/deploy/manifests/" + tagOf(subject): func(w http.ResponseWriter, r *http.Request) {
+				tags++
+				w.WriteHeader(http.StatusNotFound)
+			}})
 	}
 	old := fresh() // that has answered by the API before
 	says(http.StatusOK, ocispec.MediaTypeImageIndex, `{"manifests":[{"digest":"x"}]}`)
@@ -388,12 +384,12 @@ func TestReferrersAPI(t *testing.T) {
 		{http.StatusOK, ocispec.MediaTypeImageIndex, `{"manifests":[{"digest":"x"}]}`, "", false},
 		{http.StatusNotFound, "", `{"errors":[{"code":"NAME_UNKNOWN"},{"code":"X"}]}`,
 			"failed to query referrers API: unsupported", true},
-		{http.StatusOK, "text/html", "<html>",
-			"unknown content returned (text/html), expecting image index: unsupported", true},
+		{http.StatusOK, "text/html", "<html>", "unknown content returned (text/html), expecting image index: " +
+			"unsupported", true},
 	} {
 		says(c.status, c.kind, c.body)
-		if _, err := old.all(t.Context(), subject); (err == nil) != (c.want == "") || err != nil &&
-			!strings.Contains(err.Error(), c.want) || tags != 0 {
+		if _, err := old.all(t.Context(), subject); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) || tags != 0 {
 			t.Errorf("%+v: %v, and %d lists under a tag", c, err, tags)
 		}
 		r := fresh()

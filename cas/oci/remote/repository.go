@@ -7,8 +7,8 @@
 //
 // Do, PutBlob, PutManifest, Tags and Referrers name the scopes that the request needs and hand it to auth.Client.Do.
 // That sends it, and on an answer 401 reads the challenge, checks the token service, asks credential, fetches a token
-// and sends the request once more. Every one of these requests passes through the http.Client that the caller gave, so
-// through package guard. fromOras then turns oras-go's errors into those of packages guard and fault.
+// and sends the request once more. Every one of these requests passes through the http.Client that the caller gave,
+// so through package guard. fromOras then turns oras-go's errors into those of packages guard and fault.
 //
 // # Authentication
 //
@@ -143,8 +143,8 @@ func (r *Repository) Tags(ctx context.Context, take func(tags []string) error) e
 }
 
 // Referrers gives each page of what refers to a manifest, and reports whether there are more pages than may be read.
-func (r *Repository) Referrers(ctx context.Context, subject string, take func([]ocispec.Descriptor) error) (more bool,
-	err error) {
+func (r *Repository) Referrers(ctx context.Context, subject string,
+	take func([]ocispec.Descriptor) error) (more bool, err error) {
 	err = r.oras.Referrers(ctx, ocispec.Descriptor{Digest: digest.Digest(subject)}, "", take)
 	if errors.Is(err, errdef.ErrTooManyPages) {
 		return true, nil

@@ -1,6 +1,6 @@
-// Package spool is a directory of layers that came from a registry and aren't used yet. A pull that was cut off leaves
-// them there, and the next one goes on with them. Each is named by its SHA-256, which says nothing of its bytes: they
-// are hashed when they are used.
+// Package spool is a directory of downloads that outlive the process that began them. An interrupted pull leaves its
+// layers there, whole or in part, and the next pull continues with them. A file is named by the SHA-256 that it should
+// have: the pull that uses it hashes it.
 package spool
 
 import (
@@ -32,7 +32,7 @@ type Spool struct {
 	turn *os.File
 }
 
-// Take makes the directory if there is none, waits for other processes, and removes what they have left long ago.
+// Take creates the directory if it is missing, waits for other processes, and removes layers older than a week.
 func Take(ctx context.Context, dir string) (*Spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -54,12 +54,12 @@ func take(ctx context.Context, dir string, most time.Duration) (*Spool, error) {
 // Release lets other processes use the directory.
 func (s *Spool) Release() { s.turn.Close() }
 
-// Path is where a layer is, or will be. The digest is "sha256:" and 64 hexadecimal digits.
+// Path returns the path of a layer. The digest is "sha256:" and 64 hexadecimal digits.
 func (s *Spool) Path(digest string) string {
 	return filepath.Join(s.dir, strings.TrimPrefix(digest, prefix))
 }
 
-// Clear removes all layers of a directory, if there is one. A directory that a pull uses is an error.
+// Clear removes all layers of a directory, if it exists. It fails while a pull uses the directory.
 func Clear(ctx context.Context, dir string) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
