@@ -1,12 +1,23 @@
-// Package remote moves bundles to OCI registries and image layouts, and back.
+// Package remote is the transfer of bundles to OCI registries and image layouts, and back.
 //
-// Package oci says how a bundle lies there. Signatures, with the public keys of their signers, and evidence refer to
-// it; evidence is among the objects too, so that a copy without referrers is whole. Signatures of all referrers count,
-// in one union: who signs later changes no digest. Nothing of what arrives is believed before it is verified like a
-// bundle from anywhere else.
+// Package oci says how a bundle is stored there. Signatures, with the public keys of their signers, and evidence
+// refer to it; evidence is also among the objects, so that a copy without referrers is complete. Signatures of all
+// referrers count, in one union: a later signature changes no digest. What arrives is verified like a bundle from
+// anywhere else.
 //
-// What a tag names may move on, never back (package rollback): the journal remembers, under the repository, which
-// manifest each version has, and under a tag that isn't a version, the version it was at.
+// A tag may move on, never back (package rollback): the journal records, under the repository, which manifest each
+// version has, and under a tag that isn't a version, the version it was at.
+//
+// # How a push goes through here
+//
+// Push checks the tag (CheckTag), makes attachments of signatures, keys and evidence, and calls oci.Place.Push, whose
+// conflicts it explains.
+//
+// # How a pull goes through here
+//
+// Open reads manifest, document and signatures from the place. Remote.Take then asks the policy whether it admits the
+// signers, checks the tag and the journal, stores the objects (oci.Image.Objects), verifies the bundle, records it in
+// the journal, and names it in the store (install.Keep).
 package remote
 
 import (
@@ -27,7 +38,7 @@ import (
 	"github.com/rye-build/rye/manifest/rollback"
 )
 
-// maxEvidence is the size of the largest evidence that is made a referrer. Larger ones are among the objects alone.
+// maxEvidence is the size of the largest evidence that becomes a referrer. Larger evidence is only among the objects.
 const maxEvidence = 8 << 20
 
 // Tag returns the tag of a version: registries know no "+".
@@ -39,7 +50,7 @@ func Version(tag string) (string, bool) {
 	return version, manifest.CheckVersion(version) == nil
 }
 
-// CheckTag wants a tag that is a version to be that of the bundle.
+// CheckTag refuses a tag that is another version than the bundle's.
 func CheckTag(p *oci.Place, tag string, b *bundle.Bundle) error {
 	v, ok := Version(tag)
 	if !ok || v == b.Version {
@@ -47,12 +58,12 @@ func CheckTag(p *oci.Place, tag string, b *bundle.Bundle) error {
 	}
 	at := p.Reference
 	at.Tag = tag
-	return fault.New(fault.Integrity, "%s: the tag is a version, and the bundle is %s@%s", at, b.BundleID,
-		b.Version).On("reason", "version").
+	return fault.New(fault.Integrity, "%s: the tag is a version, and the bundle is %s@%s", at, b.BundleID, b.Version).
+		On("reason", "version").
 		On("reference", at.String()).On("expected", v).On("found", b.Version)
 }
 
-// Newest returns the tag of the newest version that isn't a prerelease; if there are only prereleases, of the newest.
+// Newest returns the tag of the newest version. It prefers versions that aren't prereleases.
 func Newest(ctx context.Context, p *oci.Place) (string, error) {
 	tags, err := p.Tags(ctx)
 	if err != nil {
@@ -66,8 +77,8 @@ func Newest(ctx context.Context, p *oci.Place) (string, error) {
 	}
 	newest := manifest.NewestVersion(versions)
 	if newest == "" {
-		return "", fault.New(fault.NotFound, "%s has no tag that is a version", p.Reference).On("reference",
-			p.Reference.String()).
+		return "", fault.New(fault.NotFound, "%s has no tag that is a version", p.Reference).
+			On("reference", p.Reference.String()).
 			List(tags...)
 	}
 	return Tag(newest), nil
@@ -101,9 +112,8 @@ func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src c
 		Annotations: map[string]string{"org.opencontainers.image.title": b.BundleID,
 			"org.opencontainers.image.version": b.Version}}
 	if len(b.Signatures) > 0 {
-		a := format.Attachment{Type: format.SignaturesType,
-			Parts: []format.Part{{Type: format.SignaturesType, Name: "manifest.yaml.sig",
-				Bytes: b.Signatures.Append(nil)}}}
+		a := format.Attachment{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType,
+			Name: "manifest.yaml.sig", Bytes: b.Signatures.Append(nil)}}}
 		if text := manifest.AppendSignerKeys(nil, b.Signatures, keys); len(text) > 0 {
 			a.Parts = append(a.Parts, format.Part{Type: format.KeysType, Name: "manifest.yaml.keys", Bytes: text})
 		}
@@ -144,17 +154,16 @@ func read(ctx context.Context, src cas.Getter, e manifest.Evidence) ([]byte, err
 	return io.ReadAll(o)
 }
 
-// A Remote is a bundle of a registry or a layout: its manifest, with the signatures that are there. Nothing of it is
-// verified.
+// A Remote is a bundle of a registry or a layout: its manifest and the signatures there. Nothing of it is verified.
 type Remote struct {
 	*bundle.Bundle
 	Image *oci.Image
 	Keys  []manifest.SignerKey // that the registry claims its signers have
-	Left  []string             // why which signatures that are attached don't count
+	Left  []string             // which attached signatures don't count, and why
 }
 
-// Open reads the manifest that a tag or a digest names, and the signatures. If these are too many, those count whose
-// keys the options know.
+// Open reads the manifest that a tag or a digest names, and the signatures. If there are too many, it keeps those
+// whose keys the options know.
 func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions) (*Remote, error) {
 	m, err := p.Get(ctx, name)
 	if err != nil {
@@ -165,8 +174,8 @@ func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions
 		return nil, fault.Wrap(err, "%s: %s", m.Reference(), err)
 	}
 	if len(r.Signatures) > 0 || r.ID != m.ID {
-		return nil, fault.New(fault.Integrity, "%s: the document contains signature lines", m.Reference()).On("reason",
-			"document")
+		return nil, fault.New(fault.Integrity, "%s: the document contains signature lines", m.Reference()).
+			On("reason", "document")
 	}
 	left, err := m.Attached(ctx, format.SignaturesType, func(a *format.Attachment) error {
 		var lines manifest.Signatures
@@ -183,7 +192,7 @@ func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions
 				return err
 			}
 		}
-		// Of an attachment that is left out nothing counts.
+		// An attachment counts as a whole or not at all.
 		if err := r.Merge(o.Find, r.Signatures, lines); err != nil {
 			return err
 		}
@@ -196,11 +205,11 @@ func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions
 	return r, err
 }
 
-// Claim adds to the refusal of the bundle what the place says of its signers, and which signatures don't count.
+// Claim adds to a refusal of the bundle its signers as the place names them, and the signatures that don't count.
 func (r *Remote) Claim(err error) error {
 	if no, ok := errors.AsType[*bundle.NotAdmittedError](err); ok && no.From == "" {
-		no.From, no.Signatures, no.Keys, no.Left = r.Image.Place().Source().Pinned(r.Image.Digest).String(),
-			r.Signatures, r.Keys, r.Left
+		no.From = r.Image.Place().Source().Pinned(r.Image.Digest).String()
+		no.Signatures, no.Keys, no.Left = r.Signatures, r.Keys, r.Left
 	}
 	return err
 }
@@ -208,15 +217,15 @@ func (r *Remote) Claim(err error) error {
 // A Pull says where a bundle goes.
 type Pull struct {
 	Store   install.Store
-	Spool   string // a directory for layers that came and aren't used yet
+	Spool   string // a directory for downloaded layers that aren't unpacked yet
 	Verify  bundle.VerifyOptions
 	Journal *rollback.Journal
 	Now     func() time.Time
 }
 
-// Take puts a bundle into the store, where it gets its name only after all of it was verified; else it fails, with an
-// *install.RefusedError where the bundle is what is wrong. tag is what it was asked for by; empty for a digest.
-// Strangers are turned away before anything but the manifest was read.
+// Take puts a bundle into the store, and names it there after it has verified all of it. If verification fails, the
+// error is an *install.RefusedError. tag is the tag that the user named; empty for a digest. Take refuses unknown
+// signers before it reads anything but the manifest.
 func (r *Remote) Take(ctx context.Context, tag string, t Pull) (*bundle.Report, error) {
 	if _, err := t.Verify.Admit(r.Bundle); err != nil {
 		return nil, r.Claim(err)
@@ -240,14 +249,14 @@ func (r *Remote) Take(ctx context.Context, tag string, t Pull) (*bundle.Report, 
 	if err != nil {
 		return report, err
 	}
-	// Remembered before it is to be found, and never the other way round.
+	// The journal comes first: a bundle that can be found is always in the journal.
 	if err := t.Journal.Record(ctx, steps...); err != nil {
 		return report, err
 	}
 	return report, install.Keep(ctx, t.Store, r.Bundle, r.Image.Document, t.Verify)
 }
 
-// steps are what the journal remembers of a bundle that was asked for by a tag, or by its digest.
+// steps returns the journal's entries for a bundle that the user named by a tag, or by its digest.
 func (r *Remote) steps(tag string, now time.Time) []rollback.Step {
 	from := r.Image.Place().Source()
 	steps := []rollback.Step{rollback.OfFileList(r.FileList, from.String(), false, now)}

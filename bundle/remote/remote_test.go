@@ -71,8 +71,8 @@ func newBundle(t *testing.T, version, text string, keys ...key.Private) *made {
 
 func (m *made) push(t *testing.T, p *oci.Place, tag string) *oci.Pushed {
 	t.Helper()
-	done, err := Push(t.Context(), p, tag, m.Bundle, &m.files,
-		manifest.SignerKey{Public: keytest.Alice().Public(), Owner: "Alice"})
+	done, err := Push(t.Context(), p, tag, m.Bundle, &m.files, manifest.SignerKey{Public: keytest.Alice().
+		Public(), Owner: "Alice"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,8 +182,8 @@ func TestStranger(t *testing.T) {
 	d.Sent = 0
 	_, err := u.pull("1.0.0")
 	no, ok := errors.AsType[*bundle.NotAdmittedError](err)
-	if !ok || len(no.Keys) != 1 || no.Keys[0].Owner != "Alice" ||
-		!strings.HasPrefix(no.From, "oci://"+d.Host()+"/acme/deploy@sha256:") || len(no.Signatures) != 1 {
+	if !ok || len(no.Keys) != 1 || no.Keys[0].Owner != "Alice" || !strings.HasPrefix(no.From,
+		"oci://"+d.Host()+"/acme/deploy@sha256:") || len(no.Signatures) != 1 {
 		t.Fatalf("%+v, %v", no, err)
 	}
 	if u.has(b.ID) || d.Sent > 2000 {
@@ -191,8 +191,8 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// TestLeft: signatures that can't be read, or whose keys can't, don't count, and are named with the reason; the others
-// do.
+// TestLeft: signatures that can't be read, or whose keys can't, don't count, and are named with the reason; the
+// others do.
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	_, p := place(t)
@@ -201,8 +201,8 @@ func TestLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	junk := format.Attachment{Type: format.SignaturesType,
-		Parts: []format.Part{{Type: format.SignaturesType, Bytes: []byte("# junk\n")}}}
+	junk := format.Attachment{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType,
+		Bytes: []byte("# junk\n")}}}
 	if _, err := p.Push(t.Context(), oci.Content{Document: body, Objects: objects(b.Bundle), Source: &b.files,
 		Attachments: []format.Attachment{junk}}, "junk"); err != nil {
 		t.Fatal(err)
@@ -214,10 +214,10 @@ func TestLeft(t *testing.T) {
 		!strings.Contains(f.Why[0], "line 1 is not a signature line") {
 		t.Errorf("%s %s %q", f.Code, f.Text, f.Why)
 	}
-	lines := format.Attachment{Type: format.SignaturesType,
-		Parts: []format.Part{{Type: format.SignaturesType, Bytes: b.Signatures.Append(nil)}}}
-	keys := format.Attachment{Type: format.SignaturesType,
-		Parts: append(lines.Parts[:1:1], format.Part{Type: format.KeysType, Bytes: []byte("junk\n")})}
+	lines := format.Attachment{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType,
+		Bytes: b.Signatures.Append(nil)}}}
+	keys := format.Attachment{Type: format.SignaturesType, Parts: append(lines.Parts[:1:1],
+		format.Part{Type: format.KeysType, Bytes: []byte("junk\n")})}
 	if _, err := p.Push(t.Context(), oci.Content{Document: body, Objects: objects(b.Bundle), Source: &b.files,
 		Attachments: []format.Attachment{keys}}, "junk"); err != nil {
 		t.Fatal(err)
@@ -273,8 +273,8 @@ func TestMoves(t *testing.T) {
 	d.Tags["1.2.0"] = d.Tags["stable"]
 	d.Mu.Unlock()
 	if _, err := u.pull("1.2.0"); fault.CodeOf(err) != fault.Integrity ||
-		!strings.Contains(err.Error(),
-			"acme/deploy:1.2.0: the tag is a version, and the bundle is acme/deploy@1.0.0") {
+		!strings.Contains(err.Error(), "acme/deploy:1.2.0: the tag is a version, "+
+			"and the bundle is acme/deploy@1.0.0") {
 		t.Errorf("a pull of another version: %v", err)
 	}
 	// Nor does a version change.
@@ -299,8 +299,8 @@ func TestForeign(t *testing.T) {
 	d, p := place(t)
 	b := newBundle(t, "1.0.0", "first", keytest.Alice())
 	b.push(t, p, "old")
-	image := []byte(
-		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json"}}`)
+	image := []byte(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",` +
+		`"config":{"mediaType":"application/vnd.oci.image.config.v1+json"}}`)
 	at := format.Sum(image)
 	d.Mu.Lock()
 	d.Manifests[at], d.Tags["latest"], d.Tags["1.0.0"] = image, at, at

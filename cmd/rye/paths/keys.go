@@ -33,11 +33,11 @@ func Short(fingerprint string) string { return fingerprint[:min(12, len(fingerpr
 // link has led, or one in the project's .ai/keys, where a first rye may have been told to keep it.
 func CheckKeyPlaces(a *cli.App) error {
 	if tree, dir := keysInTree(a); tree != "" {
-		return &fault.Error{Code: fault.Denied,
-			Text: fmt.Sprintf("the keys are kept in %q, inside of the tree %q", dir, tree),
-			Why:  []string{"a link leads there from the user space; every copy of the tree has the keys"},
-			Hint: []string{"USER_SPACE=\"$(mktemp -d)\" rye key import " + fault.Quote(filepath.Join(dir,
-				"private_key.pem"))},
+		return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the keys are kept in %q, inside of the tree %q",
+			dir, tree),
+			Why: []string{"a link leads there from the user space; every copy of the tree has the keys"},
+			Hint: []string{"USER_SPACE=\"$(mktemp -d)\" rye key import " +
+				fault.Quote(filepath.Join(dir, "private_key.pem"))},
 			Details: map[string]any{"reason": "key-in-tree", "path": dir}}
 	}
 	p, err := Paths(a).OpenProject()
@@ -145,9 +145,8 @@ func sameFile(a, b string) bool {
 // CheckStrays looks for private keys in the project.
 func CheckStrays(a *cli.App) *Finding {
 	if tree, dir := keysInTree(a); tree != "" {
-		return &Finding{Status: StatusWarn,
-			Detail: fmt.Sprintf("the keys are kept in %q, inside of the tree %q: nothing is signed with them", dir,
-				tree)}
+		return &Finding{Status: StatusWarn, Detail: fmt.Sprintf("the keys are kept in %q, inside of the tree %q: "+
+			"nothing is signed with them", dir, tree)}
 	}
 	p, err := Paths(a).OpenProject()
 	if errors.Is(err, workspace.ErrNoProject) || err != nil {
@@ -187,8 +186,8 @@ func ReadPublic(ctx context.Context, a *cli.App, arg string) (key.Public, error)
 	}
 	pem, err := ReadArgument(ctx, a, arg)
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `./\`) {
-		return key.Public{}, fault.Wrap(asText, "%q is neither a file nor a public key: %s", arg,
-			asText).Try("rye key list", "rye trust list")
+		return key.Public{}, fault.Wrap(asText, "%q is neither a file nor a public key: %s", arg, asText).
+			Try("rye key list", "rye trust list")
 	}
 	if err != nil {
 		return key.Public{}, err

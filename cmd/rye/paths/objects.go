@@ -150,8 +150,8 @@ func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Ki
 }
 
 func noObject(s *disk.Store, name string) error {
-	return SuggestRef(s, name, fault.New(fault.NotFound, "the store has no object and no ref %q", name).On("object",
-		name).On("store", s.Dir()))
+	return SuggestRef(s, name, fault.New(fault.NotFound, "the store has no object and no ref %q", name).
+		On("object", name).On("store", s.Dir()))
 }
 
 // SuggestRef adds the ref that may have been meant.

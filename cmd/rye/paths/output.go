@@ -22,8 +22,8 @@ func ToWrite(a *cli.App, name string) (string, error) {
 		return "", err
 	}
 	if fi, err := os.Stat(s.Value); err == nil && fi.IsDir() {
-		return "", &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("%q is a directory, and -o names a file", name)}
+		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a directory, and -o names a file",
+			name)}
 	}
 	return s.Value, NoPlace(name, s.Value)
 }

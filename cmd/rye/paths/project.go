@@ -37,9 +37,8 @@ func Running() string {
 
 // IsRelease reports whether a version is three numbers. The pseudo-version of a commit is older than any release.
 func IsRelease(v string) bool {
-	return !strings.ContainsFunc(v, func(r rune) bool {
-		return r != '.' && (r < '0' || r > '9')
-	}) && strings.Count(v, ".") == 2
+	return !strings.ContainsFunc(v, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }) &&
+		strings.Count(v, ".") == 2
 }
 
 // ProjectSetting is the project, or why there is none.

@@ -32,8 +32,8 @@ func Registry(a *cli.App, text string, p *cli.Progress) (*oci.Place, oci.Referen
 		}
 		o.Dir = dir.Value
 	case a.IsOffline():
-		return nil, ref, fault.New(fault.Offline, "%s is not on this machine, and --offline is set",
-			ref).On("reference", ref.String()).
+		return nil, ref, fault.New(fault.Offline, "%s is not on this machine, and --offline is set", ref).
+			On("reference", ref.String()).
 			Try("rye bundle pull " + oci.LayoutScheme + "DIR")
 	default:
 		o.Transport = web.New(webOptions(a, false)).Transport()
@@ -42,7 +42,7 @@ func Registry(a *cli.App, text string, p *cli.Progress) (*oci.Place, oci.Referen
 	return place, ref, err
 }
 
-// Spool is the directory of layers that came from registries and aren't used yet.
+// Spool returns the directory of downloaded layers that aren't unpacked yet.
 func Spool(a *cli.App) (string, error) {
 	s := a.Dir(cli.CachePlace)
 	return filepath.Join(s.Value, "oci"), s.Err
@@ -54,20 +54,20 @@ func Spool(a *cli.App) (string, error) {
 func RegistrySecret(host string) (string, error) {
 	name := "oci." + strings.NewReplacer(":", "_", "-", "__").Replace(host)
 	if _, err := secret.Variable(name); err != nil || strings.Contains(host, "_") {
-		return "", fault.New(fault.Validation, "no credentials can be kept for %q: the name is too long, or has \"_\"",
-			fault.Clip(host, 200)).
+		return "", fault.New(fault.Validation,
+			"no credentials can be kept for %q: the name is too long, or has \"_\"", fault.Clip(host, 200)).
 			On("host", fault.Clip(host, 200)).Try("rye docs oci")
 	}
 	return name, nil
 }
 
-// registryOptions says how registries are asked by this user.
+// registryOptions returns this user's credentials and mirrors.
 func registryOptions(a *cli.App) oci.Options {
 	return oci.Options{Credential: registryCredential(a), Mirrors: a.Env(cli.EnvMirrors),
 		Left: func(err error) { a.Term.Note("%v; going on without this mirror", err) }}
 }
 
-// MirrorSetting says which registries have mirrors.
+// MirrorSetting returns the setting of registry mirrors.
 func MirrorSetting(a *cli.App) cli.Setting {
 	if v := a.Env(cli.EnvMirrors); v != "" {
 		return cli.Setting{Value: v, Origin: cli.EnvMirrors}
@@ -75,7 +75,7 @@ func MirrorSetting(a *cli.App) cli.Setting {
 	return cli.Setting{Value: "none", Origin: "default"}
 }
 
-// registryCredential finds what registries want to hear: by rye auth set, else in the configuration of docker.
+// registryCredential finds credentials: those of rye auth set, else those of docker's configuration.
 func registryCredential(a *cli.App) func(ctx context.Context, host string) (oci.Credential, error) {
 	return func(ctx context.Context, host string) (oci.Credential, error) {
 		name, err := RegistrySecret(host)

@@ -25,8 +25,8 @@ func Lists(a *cli.App) trust.Lists {
 		}
 		f := fault.Of(err)
 		if refused, ok := errors.AsType[*web.RefusedError](err); ok && stranger && refused.Reason == web.Inside {
-			f.Why = []string{
-				"the project's policy names this address; only the user's own policy may name addresses inside the network"}
+			f.Why = []string{"the project's policy names this address; only the user's own policy may name " +
+				"addresses inside the network"}
 		}
 		return nil, f
 	}

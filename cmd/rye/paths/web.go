@@ -19,8 +19,8 @@ const smallWait = 5 * time.Minute
 // Proxies and certificates are as Go takes them from the environment.
 func GetSmall(ctx context.Context, a *cli.App, address string, most int64, stranger bool) ([]byte, error) {
 	if a.IsOffline() {
-		return nil, fault.New(fault.Offline, "%q is not fetched: rye is offline", web.Shown(address)).On("url",
-			web.Shown(address))
+		return nil, fault.New(fault.Offline, "%q is not fetched: rye is offline", web.Shown(address)).
+			On("url", web.Shown(address))
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, smallWait, &web.SlowError{Phase: web.Everything, After: smallWait})
 	defer cancel()
@@ -45,9 +45,8 @@ func Fetcher(a *cli.App) source.Fetcher {
 
 // webOptions are those of a client; its addresses are a stranger's or the user's own.
 func webOptions(a *cli.App, stranger bool) web.Options {
-	return web.Options{Stranger: stranger, PlainHTTP: a.Globals.PlainHTTP, Again: func(err error, in time.Duration) {
-		AskedAgain(a, err, in)
-	}}
+	return web.Options{Stranger: stranger, PlainHTTP: a.Globals.PlainHTTP,
+		Again: func(err error, in time.Duration) { AskedAgain(a, err, in) }}
 }
 
 // AskedAgain says that a server is asked again.

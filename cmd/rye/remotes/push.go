@@ -52,8 +52,8 @@ func (c *bundlePushRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		return nil, err
 	}
 	if ref.Digest != "" {
-		return nil, fault.New(fault.Validation, "%s: a push names a tag, not a digest", ref).On("reference",
-			ref.String())
+		return nil, fault.New(fault.Validation, "%s: a push names a tag, not a digest", ref).
+			On("reference", ref.String())
 	}
 	l, err := b.Find(ctx, c.Bundle)
 	if err == nil {
@@ -77,7 +77,7 @@ func (c *bundlePushRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	if p != nil {
 		p.Total.Store(l.Bundle.Bytes)
 	}
-	// Layers are few and large buffers, used again: what is garbage beside them needn't double the memory.
+	// A push keeps a few large buffers. With the usual percentage, garbage could double the memory that they need.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	done, err := remote.Push(ctx, place, cmp.Or(ref.Tag, remote.Tag(l.Bundle.Version)), l.Bundle, l.Files,
 		signs.SignerKeys(a, l.Bundle.Signatures)...)

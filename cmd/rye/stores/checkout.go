@@ -74,8 +74,8 @@ func (c *storeCheckoutRun) checkout(ctx context.Context, a *cli.App, s *disk.Sto
 	}
 	r, err := worktree.Checkout(ctx, s, root, dir.Value, o)
 	if place, ok := errors.AsType[*worktree.DestinationError](err); ok && place.Force {
-		return ans, place.Fault().
-			Try("rye store checkout --force " + fault.Quote(c.Object) + " " + fault.Quote(place.Path))
+		return ans, place.Fault().Try("rye store checkout --force " + fault.Quote(c.Object) + " " +
+			fault.Quote(place.Path))
 	}
 	return storeCheckoutAnswer{dir.Value, root.Digest, r.Files, r.Bytes}, err
 }

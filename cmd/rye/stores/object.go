@@ -11,12 +11,12 @@ import (
 
 // An objectArg is the argument of a command that reads one object.
 type objectArg struct {
-	Object string `arg:"" complete:"object" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
+	Object string `arg:"" complete:"object" help:"Digest, digest prefix or ref; :PATH selects in a tree."`
 }
 
 // An optionalObject is an objectArg that may be missing.
 type optionalObject struct {
-	Object string `arg:"" optional:"" complete:"object" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
+	Object string `arg:"" optional:"" complete:"object" help:"Digest, digest prefix or ref; :PATH selects in a tree."`
 }
 
 // read opens the store, finds the object, and calls do, again if a damaged object could be healed. Of objects with one

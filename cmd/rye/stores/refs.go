@@ -18,7 +18,7 @@ type storeRefsRun struct {
 	Name   string `arg:"" optional:"" complete:"object" help:"Name of a ref."`
 	Set    string `placeholder:"OBJECT" complete:"object" xor:"change" help:"Point the ref at OBJECT."`
 	Delete bool   `xor:"change" help:"Delete the ref."`
-	Expect string `placeholder:"OBJECT" complete:"object" help:"Change it only if it points at OBJECT (\"none\": is unset)."`
+	Expect string `placeholder:"OBJECT" complete:"object" help:"Change it only if it is OBJECT (\"none\": is unset)."`
 }
 
 type refLine struct {
@@ -119,14 +119,13 @@ func (c *storeRefsRun) expected(ctx context.Context, s *disk.Store) (cas.ID, err
 func (c *storeRefsRun) whole(ctx context.Context, s *disk.Store, arg, flag string) (cas.ID, error) {
 	o, err := paths.Resolve(ctx, s, arg)
 	if err == nil && o.Part {
-		err = &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("%s takes a ref or a whole digest, but %q is only a prefix", flag, arg),
-			Why:  []string{"it is " + o.Id.String()}, Details: map[string]any{"digest": o.Id.Digest.String()}}
+		err = fault.New(fault.Validation, "%s takes a ref or a whole digest, but %q is only a prefix", flag, arg).
+			Because("it is "+o.Id.String()).On("digest", o.Id.Digest.String())
 	}
 	return o.Id, err
 }
 
 func noRef(s *disk.Store, name string) error {
-	return paths.SuggestRef(s, name, fault.New(fault.NotFound, "the store has no ref %q", name).On("ref",
-		name).On("store", s.Dir()))
+	missing := fault.New(fault.NotFound, "the store has no ref %q", name).On("ref", name).On("store", s.Dir())
+	return paths.SuggestRef(s, name, missing)
 }

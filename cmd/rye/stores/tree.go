@@ -50,8 +50,8 @@ func (c *storeTreeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	return ans, nil
 }
 
-// listable refuses a tree with more entries than a walk allows, before the walk starts. It reads each subtree once, so
-// it is fast even if entries double with every level. It leaves other errors to the walk.
+// listable refuses a tree with more entries than a walk allows, before the walk starts. It reads each subtree once,
+// so it is fast even if entries double with every level. It leaves other errors to the walk.
 func listable(ctx context.Context, s cas.Getter, root cas.ID) error {
 	known := map[cas.Digest]int{}
 	var below func(d cas.Digest, depth int) int
