@@ -2,22 +2,18 @@ package sandbox
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rye-build/rye/exec/proc"
-	"github.com/rye-build/rye/exec/sandbox/cgroup"
 	"github.com/rye-build/rye/exec/sandbox/landlock"
-	"github.com/rye-build/rye/exec/sandbox/proxy"
 	"github.com/rye-build/rye/exec/sandbox/seccomp"
 	"github.com/rye-build/rye/exec/sandbox/stage"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -143,154 +139,6 @@ func (m *Machine) check(s Spec) (version int, err error) {
 		}
 	}
 	return version, nil
-}
-
-// runAt runs at one level.
-func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
-	version, err := m.check(s)
-	if err != nil {
-		return nil, err
-	}
-	stop := make(chan struct{})
-	t := talk{command: proc.Command{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}, stop: stop, plan: stage.Plan{
-		Path: []byte(c.Path), Dir: []byte(c.Dir), Args: raw(c.Args), Env: raw(c.Env), Program: c.Program != nil,
-		Write: raw(s.Write),
-	}}
-	if c.Program != nil {
-		t.files = append(t.files, c.Program)
-	}
-	out := &Outcome{Level: s.Level}
-	p := &t.plan
-	var set *os.File
-	if s.Level >= floor.Landlock {
-		view, err := confine(p, s, c)
-		if err != nil {
-			return nil, err
-		}
-		if set, err = restrict(p, s, c, view, version); err != nil {
-			return nil, fmt.Errorf("start %q: %w", c.Path, err)
-		}
-		defer set.Close()
-		out.Enforced = append(out.Enforced, "landlock/"+strconv.Itoa(version), "seccomp")
-	}
-	if p.Spaces {
-		t.spaces = spaceFlags(s.Network.All)
-		for _, space := range spaces {
-			if t.spaces&space.flag != 0 {
-				out.Enforced = append(out.Enforced, space.name)
-			}
-		}
-	}
-	var group *cgroup.Group
-	if s.Level >= floor.Limits {
-		out.Enforced = append(out.Enforced, "rlimits", "watch")
-		group, _ = newGroup(s.Limits)
-		defer group.Close()
-	}
-	if group != nil {
-		t.files = append(t.files, group.Lists...)
-		p.Cgroups = len(group.Lists)
-		for _, b := range group.Bounds {
-			out.Enforced = append(out.Enforced, "cgroup:"+b)
-		}
-	}
-	p.Rlimits = rlimits(s, group != nil)
-	if s.Level >= floor.Limits {
-		p.Watch = true
-		p.Limits = stage.Limits{CPU: s.Limits.CPU, Memory: s.Limits.Memory, Written: s.Limits.Written,
-			Processes: int64(s.Limits.Processes)}
-	}
-	if set != nil {
-		t.files = append(t.files, set)
-	}
-	if p.Hosts {
-		x := proxy.New(Network{Hosts: s.Network.Hosts}.Grants)
-		defer func() { out.Denied = x.Close() }()
-		t.proxy = x.Serve
-		out.Enforced = append(out.Enforced, "proxy")
-	}
-	s.trying(out)
-	v := s.supervise(ctx, &t.command, sync.OnceFunc(func() { close(stop) }))
-	defer v.release()
-	last, placed, exit, err := m.converse(ctx, t)
-	if ctx.Err() != nil && (err != nil || last.Done != nil && last.Done.Signal == int(unix.SIGKILL)) {
-		v.end("cancelled") // the signal may be faster than its reason
-	}
-	used, ended := group.Used(), v.reason()
-	switch {
-	case err != nil && (ended != "" || used.OutOfMemory || used.TooMany):
-		// The stage was killed with the rest.
-		last.Done = &stage.Done{Code: -1, Signal: int(unix.SIGKILL), Ended: ended}
-	case err != nil && exit == nil && p.Spaces:
-		return nil, m.lack(s, "namespaces", err)
-	case err != nil:
-		return nil, err
-	case last.Failed != "" && !placed:
-		return nil, m.lack(s, "namespaces: "+last.Failed, last.Cause())
-	case last.Failed != "":
-		return nil, fmt.Errorf("start %q: %s: %w", c.Path, last.Failed, last.Cause())
-	case last.Done == nil:
-		return nil, errors.New("the second stage reported nothing")
-	}
-	d := last.Done
-	switch out.Ended = d.Ended; {
-	case ended != "":
-		out.Ended = ended
-	case out.Ended != "":
-	case used.OutOfMemory && d.Code != 0:
-		out.Ended = "memory"
-	case used.TooMany && d.Signal == int(unix.SIGKILL):
-		out.Ended = "processes"
-	}
-	d.MaxRSS = max(d.MaxRSS, used.Memory)
-	out.Exit = proc.Exit{Code: d.Code, Wall: d.Wall, CPU: d.CPU, MaxRSS: d.MaxRSS}
-	if d.Signal != 0 {
-		out.Exit.Signal = proc.SignalName(d.Signal)
-	}
-	out.Usage = v.usage(out.Exit)
-	out.Usage["written"] = d.Written
-	return out, nil
-}
-
-// confine plans what the namespaces are to enforce, and returns what Landlock is to.
-func confine(p *stage.Plan, s Spec, c proc.Command) (*view, error) {
-	p.Spaces = s.Level >= floor.Namespace
-	p.Hosts = len(s.Network.Hosts) > 0
-	p.Powerless = os.Geteuid() == 0 || p.Spaces
-	v, err := newView(s, p.Spaces)
-	if err != nil {
-		return nil, err
-	}
-	if c.Program == nil {
-		real, err := regular(c.Path)
-		if err != nil {
-			return nil, err
-		}
-		v.add(real, false, false)
-	}
-	p.Mounts, p.Env = v.mounts, raw(v.path(c.Env))
-	return v, nil
-}
-
-// restrict plans what seccomp is to enforce, and returns the ruleset of Landlock, which the stage makes complete: its
-// own /proc and the proxy's port aren't there yet.
-func restrict(p *stage.Plan, s Spec, c proc.Command, v *view, version int) (*os.File, error) {
-	rules := v.rules
-	if p.Spaces {
-		p.Proc = landlock.ReadRights
-		rules = slices.DeleteFunc(slices.Clone(rules), func(r landlock.Rule) bool { return string(r.Path) == "/proc" })
-	}
-	all := s.Network.All && !p.Hosts
-	if p.Hosts {
-		p.Connect = landlock.ConnectRights(version)
-	}
-	p.Restrict = true
-	for _, f := range seccomp.Filter(seccomp.Policy{Inet: s.Network.All || p.Hosts, Datagram: all, Mounts: p.Spaces,
-		Truncate: version >= landlock.FirstTruncate}) {
-		p.Filter = binary.NativeEndian.AppendUint16(p.Filter, f.Code)
-		p.Filter = binary.NativeEndian.AppendUint32(append(p.Filter, f.Jt, f.Jf), f.K)
-	}
-	return landlock.NewRuleset(version, rules, c.Program, all)
 }
 
 // rlimits returns the limits that the kernel enforces for each process. The watch enforces them for all together, or,

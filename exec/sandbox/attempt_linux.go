@@ -1,0 +1,283 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox/cgroup"
+	"github.com/rye-build/rye/exec/sandbox/landlock"
+	"github.com/rye-build/rye/exec/sandbox/proxy"
+	"github.com/rye-build/rye/exec/sandbox/seccomp"
+	"github.com/rye-build/rye/exec/sandbox/stage"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// An attempt runs a program at one level: its steps fill in the plan for the second stage, and say in the outcome what
+// that plan enforces. close ends what the steps have opened.
+type attempt struct {
+	spec    Spec
+	command proc.Command
+	out     *Outcome
+	talk    talk
+	ruleset *os.File      // of Landlock; nil below that level
+	group   *cgroup.Group // nil below the level limits, and where none can be made
+	proxy   *proxy.Proxy  // nil unless the network is a list of hosts
+	watched *supervisor   // limits time and output once the program is started
+}
+
+// An ending is how a conversation with a stage ended, and what the control group counted meanwhile.
+type ending struct {
+	last   stage.Report
+	placed bool       // the place was made
+	exit   *proc.Exit // of the stage, if it ended without its last report
+	err    error
+	reason string // why the supervisor ended the run; "" if it didn't
+	used   cgroup.Usage
+}
+
+// runAt runs at one level.
+func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
+	version, err := m.check(s)
+	if err != nil {
+		return nil, err
+	}
+	a := newAttempt(s, c)
+	defer a.close()
+	if err := a.confine(version); err != nil {
+		return nil, err
+	}
+	a.limit()
+	a.serveHosts()
+	a.passFiles()
+	s.trying(a.out)
+	e := a.converse(ctx, m)
+	if err := a.failure(m, e); err != nil {
+		return nil, err
+	}
+	a.report(e)
+	return a.out, nil
+}
+
+// newAttempt plans to start the program, with nothing enforced yet.
+func newAttempt(s Spec, c proc.Command) *attempt {
+	return &attempt{
+		spec: s, command: c, out: &Outcome{Level: s.Level},
+		talk: talk{
+			command: proc.Command{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr},
+			plan: stage.Plan{
+				Path: []byte(c.Path), Dir: []byte(c.Dir), Args: raw(c.Args), Env: raw(c.Env),
+				Program: c.Program != nil,
+				Write:   raw(s.Write),
+			},
+		},
+	}
+}
+
+// close ends what the attempt has opened, and says in the outcome what the proxy has denied.
+func (a *attempt) close() {
+	if a.proxy != nil {
+		a.out.Denied = a.proxy.Close()
+	}
+	a.group.Close()
+	if a.ruleset != nil {
+		a.ruleset.Close()
+	}
+}
+
+// enforces adds to the means that the outcome lists.
+func (a *attempt) enforces(means ...string) { a.out.Enforced = append(a.out.Enforced, means...) }
+
+// confine plans the namespaces, the rules of Landlock, and the filter, at the levels that have them.
+func (a *attempt) confine(version int) error {
+	if a.spec.Level < floor.Landlock {
+		return nil
+	}
+	view, err := a.place()
+	if err != nil {
+		return err
+	}
+	if err := a.restrict(view, version); err != nil {
+		return fmt.Errorf("start %q: %w", a.command.Path, err)
+	}
+	a.enforces("landlock/"+strconv.Itoa(version), "seccomp")
+	for _, space := range spaces {
+		if a.talk.spaces&space.flag != 0 {
+			a.enforces(space.name)
+		}
+	}
+	return nil
+}
+
+// place plans what the namespaces are to enforce, and returns what Landlock is to.
+func (a *attempt) place() (*view, error) {
+	plan := &a.talk.plan
+	plan.Spaces = a.spec.Level >= floor.Namespace
+	plan.Hosts = len(a.spec.Network.Hosts) > 0
+	plan.Powerless = os.Geteuid() == 0 || plan.Spaces
+	if plan.Spaces {
+		a.talk.spaces = spaceFlags(a.spec.Network.All)
+	}
+	view, err := newView(a.spec, plan.Spaces)
+	if err != nil {
+		return nil, err
+	}
+	if a.command.Program == nil {
+		real, err := regular(a.command.Path)
+		if err != nil {
+			return nil, err
+		}
+		view.add(real, false, false)
+	}
+	plan.Mounts, plan.Env = view.mounts, raw(view.path(a.command.Env))
+	return view, nil
+}
+
+// restrict plans what seccomp is to enforce, and makes the ruleset of Landlock, which the stage makes complete: its
+// own /proc and the proxy's port aren't there yet.
+func (a *attempt) restrict(view *view, version int) (err error) {
+	plan, network := &a.talk.plan, a.spec.Network
+	rules := view.rules
+	if plan.Spaces {
+		plan.Proc = landlock.ReadRights
+		rules = slices.DeleteFunc(slices.Clone(rules), func(r landlock.Rule) bool { return string(r.Path) == "/proc" })
+	}
+	if plan.Hosts {
+		plan.Connect = landlock.ConnectRights(version)
+	}
+	all := network.All && !plan.Hosts
+	plan.Restrict = true
+	plan.Filter = filter(seccomp.Policy{
+		Inet: network.All || plan.Hosts, Datagram: all, Mounts: plan.Spaces,
+		Truncate: version >= landlock.FirstTruncate,
+	})
+	a.ruleset, err = landlock.NewRuleset(version, rules, a.command.Program, all)
+	return err
+}
+
+// filter returns a filter of system calls as a plan has it.
+func filter(policy seccomp.Policy) (text []byte) {
+	for _, f := range seccomp.Filter(policy) {
+		text = binary.NativeEndian.AppendUint16(text, f.Code)
+		text = binary.NativeEndian.AppendUint32(append(text, f.Jt, f.Jf), f.K)
+	}
+	return text
+}
+
+// limit plans the limits of the kernel, and from the level limits on the watch and a control group, if one can be
+// made.
+func (a *attempt) limit() {
+	plan, limits := &a.talk.plan, a.spec.Limits
+	if a.spec.Level >= floor.Limits {
+		a.enforces("rlimits", "watch")
+		plan.Watch = true
+		plan.Limits = stage.Limits{
+			CPU: limits.CPU, Memory: limits.Memory, Written: limits.Written, Processes: int64(limits.Processes),
+		}
+		a.group, _ = newGroup(limits)
+	}
+	if a.group != nil {
+		plan.Cgroups = len(a.group.Lists)
+		for _, bound := range a.group.Bounds {
+			a.enforces("cgroup:" + bound)
+		}
+	}
+	plan.Rlimits = rlimits(a.spec, a.group != nil)
+}
+
+// serveHosts puts a proxy in front of the network, if that is a list of hosts.
+func (a *attempt) serveHosts() {
+	if !a.talk.plan.Hosts {
+		return
+	}
+	a.proxy = proxy.New(Network{Hosts: a.spec.Network.Hosts}.Grants)
+	a.talk.proxy = a.proxy.Serve
+	a.enforces("proxy")
+}
+
+// passFiles lists the files that go with the plan, in the order that a stage.Plan names them.
+func (a *attempt) passFiles() {
+	if a.command.Program != nil {
+		a.talk.files = append(a.talk.files, a.command.Program)
+	}
+	if a.group != nil {
+		a.talk.files = append(a.talk.files, a.group.Lists...)
+	}
+	if a.ruleset != nil {
+		a.talk.files = append(a.talk.files, a.ruleset)
+	}
+}
+
+// converse has a second stage run the program, under the supervision of its time and its output.
+func (a *attempt) converse(ctx context.Context, m *Machine) (e ending) {
+	stop := make(chan struct{})
+	a.talk.stop = stop
+	a.watched = a.spec.supervise(ctx, &a.talk.command, sync.OnceFunc(func() { close(stop) }))
+	defer a.watched.release()
+	e.last, e.placed, e.exit, e.err = m.converse(ctx, a.talk)
+	if ctx.Err() != nil && (e.err != nil || e.last.Done != nil && e.last.Done.Signal == int(unix.SIGKILL)) {
+		a.watched.end("cancelled") // the signal may be faster than its reason
+	}
+	e.used, e.reason = a.group.Used(), a.watched.reason()
+	if e.err != nil && (e.reason != "" || e.used.OutOfMemory || e.used.TooMany) {
+		// The stage was killed with the rest.
+		e.err = nil
+		e.last = stage.Report{Done: &stage.Done{Code: -1, Signal: int(unix.SIGKILL), Ended: e.reason}}
+	}
+	return e
+}
+
+// failure returns why the program could not be started, or nothing is known of its end. It is an *UnavailableError
+// only if the program was not started.
+func (a *attempt) failure(m *Machine, e ending) error {
+	switch {
+	case e.err != nil && e.exit == nil && a.talk.plan.Spaces:
+		return m.lack(a.spec, "namespaces", e.err)
+	case e.err != nil:
+		return e.err
+	case e.last.Failed != "" && !e.placed:
+		return m.lack(a.spec, "namespaces: "+e.last.Failed, e.last.Cause())
+	case e.last.Failed != "":
+		return fmt.Errorf("start %q: %s: %w", a.command.Path, e.last.Failed, e.last.Cause())
+	case e.last.Done == nil:
+		return errors.New("the second stage reported nothing")
+	}
+	return nil
+}
+
+// report says in the outcome how the program ended, and what it used.
+func (a *attempt) report(e ending) {
+	done := e.last.Done
+	a.out.Ended = e.limit()
+	a.out.Exit = proc.Exit{Code: done.Code, Wall: done.Wall, CPU: done.CPU, MaxRSS: max(done.MaxRSS, e.used.Memory)}
+	if done.Signal != 0 {
+		a.out.Exit.Signal = proc.SignalName(done.Signal)
+	}
+	a.out.Usage = a.watched.usage(a.out.Exit)
+	a.out.Usage["written"] = done.Written
+}
+
+// limit returns the limit that ended the program, or "": the supervisor's reason, else the watch's, else what the
+// control group shows.
+func (e *ending) limit() string {
+	done := e.last.Done
+	switch {
+	case e.reason != "":
+		return e.reason
+	case done.Ended != "":
+		return done.Ended
+	case e.used.OutOfMemory && done.Code != 0:
+		return "memory"
+	case e.used.TooMany && done.Signal == int(unix.SIGKILL):
+		return "processes"
+	}
+	return ""
+}
