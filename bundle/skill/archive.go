@@ -249,9 +249,9 @@ func otherName(extra []byte, name string) bool {
 	return len(b) >= 5 && string(b[5:]) != name
 }
 
-func (s *zipSource) read(all []entry, want []bool) error {
+func (s *zipSource) read(all []entry) error {
 	for i := range all {
-		if !want[i] {
+		if !all[i].wanted {
 			continue
 		}
 		r, err := s.files[i].Open()
@@ -378,10 +378,10 @@ func (s *tarSource) list() (all []entry, err error) {
 	return all, err
 }
 
-func (s *tarSource) read(all []entry, want []bool) error {
+func (s *tarSource) read(all []entry) error {
 	at := map[string]int{}
 	for i := range all {
-		if want[i] {
+		if all[i].wanted {
 			at[all[i].path] = i
 		}
 	}

@@ -60,9 +60,9 @@ func (s dirSource) list() (all []entry, err error) {
 	return all, err
 }
 
-func (s dirSource) read(all []entry, want []bool) error {
+func (s dirSource) read(all []entry) error {
 	for i := range all {
-		if want[i] {
+		if all[i].wanted {
 			if err := s.one(&all[i]); err != nil {
 				return err
 			}

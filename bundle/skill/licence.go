@@ -20,36 +20,33 @@ var licenceName = sync.OnceValue(func() *regexp.Regexp {
 
 func isLicence(e *entry) bool { return licenceName().MatchString(path.Base(e.path)) }
 
-// licences are the files above skills that may say what these are licensed under, by their directories.
-type licences map[string][]int
-
-func (l licences) add(e *entry, i int) {
-	if dir := path.Dir(e.path); e.kind <= executable && e.size <= maxLicence && isLicence(e) {
-		l[dir] = append(l[dir], i)
-	}
+// A licence is a file above skills that may say what these are licensed under.
+type licence struct {
+	entry   *entry
+	checked bool
+	err     error // why no skill can carry it, once it was checked
 }
 
-// above returns those of the nearest directory above one that has some.
-func (l licences) above(dir string) []int {
-	for dir != "." {
-		if dir = path.Dir(dir); l[dir] != nil {
-			return l[dir]
-		}
+// mayBeCarried reports whether an entry outside of skills is a licence for those below.
+func mayBeCarried(e *entry) bool { return e.kind <= executable && e.size <= maxLicence && isLicence(e) }
+
+// check returns the licence as a file of a skill, or why it can't be one.
+func (l *licence) check() (File, error) {
+	f := File{Path: path.Base(l.entry.path), Bytes: l.entry.b}
+	if l.checked {
+		return f, l.err
 	}
-	return nil
+	l.checked = true
+	if l.err = check(l.entry, f.Path); l.err == nil {
+		l.err = checkText(l.entry.path, &f)
+	}
+	return f, l.err
 }
 
-// carry takes licences along that stood above the skill. bad has those that were looked at before, for another skill.
-func (s *Skill) carry(all []entry, which []int, bad map[int]error) {
-	for _, i := range which {
-		f := File{Path: path.Base(all[i].path), Bytes: all[i].b}
-		err, known := bad[i]
-		if !known {
-			if err = check(&all[i], f.Path); err == nil {
-				err = checkText(all[i].path, &f)
-			}
-			bad[i] = err
-		}
+// carry takes licences along that stood above the skill.
+func (s *Skill) carry(licences []*licence) {
+	for _, l := range licences {
+		f, err := l.check()
 		if err != nil {
 			s.Warnings = append(s.Warnings, "a licence is not carried along: "+err.Error())
 			continue

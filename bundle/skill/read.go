@@ -29,10 +29,11 @@ const (
 
 // An entry is a file of a directory or an archive. Directories aren't entries.
 type entry struct {
-	path string // as it is there, with "/"
-	size int64
-	kind kind
-	b    []byte // once it was read
+	path   string // as it is there, with "/"
+	size   int64
+	kind   kind
+	wanted bool   // it is read
+	b      []byte // once it was read
 }
 
 type kind byte
@@ -47,120 +48,7 @@ const (
 // A source has entries, and reads those that are wanted, each whole and of the size that it says.
 type source interface {
 	list() ([]entry, error)
-	read(entries []entry, want []bool) error
-}
-
-// find reads the skills that a source has. A skill has the name of its folder, but for one that is all of the source:
-// of an archive the one folder at the top is that, too, and has the name of a repository.
-func find(s source, archive bool) ([]*Skill, error) {
-	all, err := s.list()
-	if err != nil {
-		return nil, err
-	}
-	var near string
-	dirs, above := map[string]bool{}, map[string]string{} // those of skills, and for each directory above one of them
-	for i := range all {
-		switch base := path.Base(all[i].path); {
-		case base == Main:
-			dir := path.Dir(all[i].path)
-			dirs[dir] = true
-			for up := dir; above[up] == "" && up != "."; up = path.Dir(up) {
-				above[up] = dir
-			}
-		case strings.EqualFold(base, Main):
-			near = all[i].path
-		}
-	}
-	if len(dirs) == 0 {
-		f := fault.New(fault.NotFound, "no skill there: no folder has a file %s", Main).Try("rye docs skills")
-		if near != "" {
-			f.Because("there is " + near + ", and the name is " + Main)
-		}
-		return nil, f
-	}
-	want := make([]bool, len(all))
-	skills := map[string]*Skill{}
-	in := make([]*Skill, len(all))
-	loose, own := licences{}, map[string]bool{}
-	for i := range all {
-		dir, ok := outermost(all[i].path, dirs)
-		if !ok {
-			if below := above[all[i].path]; below != "" { // in an archive
-				return nil, refused("prefix", all[i].path, "is no directory, and %s is below it",
-					path.Join(below, Main))
-			}
-			loose.add(&all[i], i)
-			continue
-		}
-		sk := skills[dir]
-		if sk == nil {
-			sk = &Skill{Path: dir}
-			skills[dir] = sk
-		}
-		if sk.leaves(relative(dir, all[i].path)) {
-			continue
-		}
-		if err := check(&all[i], relative(dir, all[i].path)); err != nil {
-			return nil, err
-		}
-		want[i], in[i] = true, sk
-		own[dir] = own[dir] || path.Dir(all[i].path) == dir && isLicence(&all[i])
-	}
-	carried := map[*Skill][]int{}
-	for dir, sk := range skills {
-		if !own[dir] {
-			carried[sk] = loose.above(dir)
-		}
-		for _, i := range carried[sk] {
-			want[i] = true
-		}
-	}
-	if err := sizes(all, in, carried); err != nil {
-		return nil, err
-	}
-	if err := s.read(all, want); err != nil {
-		return nil, err
-	}
-	for i := range all {
-		if sk := in[i]; sk != nil {
-			sk.Files = append(sk.Files, File{Path: relative(sk.Path, all[i].path), Exec: all[i].kind == executable,
-				Bytes: all[i].b})
-		}
-	}
-	found, bad := make([]*Skill, 0, len(skills)), map[int]error{}
-	for _, sk := range skills {
-		if err := sk.finish(archive); err != nil {
-			return nil, err
-		}
-		sk.carry(all, carried[sk], bad)
-		found = append(found, sk)
-	}
-	slices.SortFunc(found, func(a, b *Skill) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path))
-	})
-	words := map[string]*Skill{}
-	for _, b := range found {
-		if a := words[word(b.Name)]; a != nil {
-			return nil, refused("name", path.Join(b.Path, Main),
-				"has the name %q, and %s has %q: their directives would be one", b.Name, path.Join(a.Path, Main),
-				a.Name)
-		}
-		words[word(b.Name)] = b
-	}
-	return found, nil
-}
-
-// outermost returns the highest directory of dirs that a path is in.
-func outermost(p string, dirs map[string]bool) (string, bool) {
-	if dirs["."] {
-		return ".", true
-	}
-	for i := range len(p) {
-		if p[i] == '/' && dirs[p[:i]] {
-			return p[:i], true
-		}
-	}
-	return "", false
+	read(entries []entry) error
 }
 
 func relative(dir, p string) string {
@@ -207,28 +95,6 @@ func BadPath(p string, err error) *fault.Error {
 		rule = e.Rule
 	}
 	return refused(rule, p, "can't be a path of a skill").Because(err.Error())
-}
-
-// sizes refuses skills that are too large.
-func sizes(all []entry, in []*Skill, carried map[*Skill][]int) error {
-	files, total := map[*Skill]int{}, int64(0)
-	for _, which := range carried {
-		for _, i := range which {
-			total += all[i].size
-		}
-	}
-	for i := range all {
-		if s := in[i]; s != nil {
-			if files[s]++; files[s] > MaxFiles {
-				return refused("files", s.Path, "has more than %d files", MaxFiles)
-			}
-			if total += all[i].size; total > MaxBytes {
-				return refused("size", all[i].path, "is too much: all skills of an import have at most %d bytes",
-					MaxBytes)
-			}
-		}
-	}
-	return nil
 }
 
 // finish checks the files of a skill as a set, and reads SKILL.md.

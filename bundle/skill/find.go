@@ -1,0 +1,217 @@
+package skill
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// find reads the skills that a source has. A skill has the name of its folder, but for one that is all of the source:
+// of an archive the one folder at the top is that, too, and has the name of a repository.
+func find(s source, archive bool) ([]*Skill, error) {
+	entries, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	found := &findings{folders: map[string]*folder{}}
+	if err := found.findFolders(entries); err != nil {
+		return nil, err
+	}
+	if err := found.assign(entries); err != nil {
+		return nil, err
+	}
+	for _, c := range found.skills {
+		found.takeLicences(c)
+	}
+	if err := found.checkSizes(); err != nil {
+		return nil, err
+	}
+	if err := s.read(entries); err != nil {
+		return nil, err
+	}
+	return found.finish(archive)
+}
+
+// findings are what find knows of a source.
+type findings struct {
+	folders map[string]*folder // by path
+	skills  []*candidate       // in the order of their first entries
+}
+
+// A folder is a directory that is a skill, or is above one.
+type folder struct {
+	below    string     // the first skill found that this is or is above
+	main     bool       // it has a SKILL.md
+	skill    *candidate // nil if it is only above skills, or inside the folder of one
+	licences []*licence // in it, and in no skill
+}
+
+// A candidate is a skill whose files are not read yet.
+type candidate struct {
+	*Skill
+	files    []*entry
+	licensed bool // it has a licence of its own
+	carried  []*licence
+}
+
+// at returns the folder at a path, which it adds if need be.
+func (f *findings) at(dir string) *folder {
+	at := f.folders[dir]
+	if at == nil {
+		at = &folder{}
+		f.folders[dir] = at
+	}
+	return at
+}
+
+// findFolders finds the folders that have a SKILL.md.
+func (f *findings) findFolders(entries []entry) error {
+	near := ""
+	for i := range entries {
+		switch base := path.Base(entries[i].path); {
+		case base == Main:
+			dir := path.Dir(entries[i].path)
+			f.at(dir).main = true
+			for up := dir; f.at(up).below == ""; up = path.Dir(up) {
+				f.at(up).below = dir
+			}
+		case strings.EqualFold(base, Main):
+			near = entries[i].path
+		}
+	}
+	if len(f.folders) > 0 {
+		return nil
+	}
+	none := fault.New(fault.NotFound, "no skill there: no folder has a file %s", Main).Try("rye docs skills")
+	if near != "" {
+		none.Because("there is " + near + ", and the name is " + Main)
+	}
+	return none
+}
+
+// assign gives each entry to the skill whose folder it is in, and licences outside of skills to their folders.
+func (f *findings) assign(entries []entry) error {
+	for i := range entries {
+		e := &entries[i]
+		dir, ok := f.outermost(e.path)
+		if !ok {
+			if above := f.folders[e.path]; above != nil { // in an archive
+				return refused("prefix", e.path, "is no directory, and %s is below it", path.Join(above.below, Main))
+			}
+			if at := f.folders[path.Dir(e.path)]; at != nil && mayBeCarried(e) {
+				at.licences = append(at.licences, &licence{entry: e})
+			}
+			continue
+		}
+		at := f.folders[dir]
+		if at.skill == nil {
+			at.skill = &candidate{Skill: &Skill{Path: dir}}
+			f.skills = append(f.skills, at.skill)
+		}
+		if err := at.skill.add(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add takes an entry that is in the skill's folder, unless it is left out.
+func (c *candidate) add(e *entry) error {
+	rel := relative(c.Path, e.path)
+	if c.leaves(rel) {
+		return nil
+	}
+	if err := check(e, rel); err != nil {
+		return err
+	}
+	e.wanted = true
+	c.files = append(c.files, e)
+	c.licensed = c.licensed || path.Dir(e.path) == c.Path && isLicence(e)
+	return nil
+}
+
+// outermost returns the highest folder of a skill that a path is in.
+func (f *findings) outermost(p string) (string, bool) {
+	if f.isMain(".") {
+		return ".", true
+	}
+	for i := range len(p) {
+		if p[i] == '/' && f.isMain(p[:i]) {
+			return p[:i], true
+		}
+	}
+	return "", false
+}
+
+func (f *findings) isMain(dir string) bool {
+	at := f.folders[dir]
+	return at != nil && at.main
+}
+
+// takeLicences has a skill without a licence carry those of the nearest folder above that has some.
+func (f *findings) takeLicences(c *candidate) {
+	for dir := c.Path; !c.licensed && len(c.carried) == 0 && dir != "."; {
+		dir = path.Dir(dir)
+		c.carried = f.folders[dir].licences
+	}
+	for _, l := range c.carried {
+		l.entry.wanted = true
+	}
+}
+
+// checkSizes refuses skills that are too large. A licence counts for each skill that carries it.
+func (f *findings) checkSizes() error {
+	total := int64(0)
+	for _, c := range f.skills {
+		for _, l := range c.carried {
+			total += l.entry.size
+		}
+	}
+	for _, c := range f.skills {
+		if len(c.files) > MaxFiles {
+			return refused("files", c.Path, "has more than %d files", MaxFiles)
+		}
+		for _, e := range c.files {
+			if total += e.size; total > MaxBytes {
+				return refused("size", e.path, "is too much: all skills of an import have at most %d bytes", MaxBytes)
+			}
+		}
+	}
+	return nil
+}
+
+// finish makes skills of the files that were read, sorted by name.
+func (f *findings) finish(archive bool) ([]*Skill, error) {
+	skills := make([]*Skill, 0, len(f.skills))
+	for _, c := range f.skills {
+		for _, e := range c.files {
+			c.Files = append(c.Files, File{Path: relative(c.Path, e.path), Exec: e.kind == executable, Bytes: e.b})
+		}
+		if err := c.Skill.finish(archive); err != nil {
+			return nil, err
+		}
+		c.carry(c.carried)
+		skills = append(skills, c.Skill)
+	}
+	slices.SortFunc(skills, func(a, b *Skill) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path))
+	})
+	return skills, checkNames(skills)
+}
+
+// checkNames refuses two skills whose directives would have the same id.
+func checkNames(skills []*Skill) error {
+	words := map[string]*Skill{}
+	for _, s := range skills {
+		if other := words[word(s.Name)]; other != nil {
+			return refused("name", path.Join(s.Path, Main),
+				"has the name %q, and %s has %q: their directives would be one",
+				s.Name, path.Join(other.Path, Main), other.Name)
+		}
+		words[word(s.Name)] = s
+	}
+	return nil
+}
