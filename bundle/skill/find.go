@@ -85,9 +85,9 @@ func (f *findings) findFolders(entries []entry) error {
 	if len(f.folders) > 0 {
 		return nil
 	}
-	none := fault.New(fault.NotFound, "no skill there: no folder has a file %s", Main).Try("rye docs skills")
+	none := fault.New(fault.NotFound, "no skill found: no folder contains %s", Main).Try("rye docs skills")
 	if near != "" {
-		none.Because("there is " + near + ", and the name is " + Main)
+		none.Because("found " + near + ": rename it to " + Main)
 	}
 	return none
 }
