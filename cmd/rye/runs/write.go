@@ -18,8 +18,12 @@ func (c *runRun) writable(ctx context.Context, a *cli.App, s *Opened, ref model.
 	if err != nil {
 		return Reworded(a, err)
 	}
+	var outputs []declared.Output
+	if it.Model.Directive != nil { // a graph has none
+		outputs = it.Model.Directive.Outputs
+	}
 	for _, name := range []string{"content", "extension", "ref"} {
-		if !slices.ContainsFunc(it.Model.Directive.Outputs, func(o declared.Output) bool { return o.Name == name }) {
+		if !slices.ContainsFunc(outputs, func(o declared.Output) bool { return o.Name == name }) {
 			return fault.New(fault.Validation,
 				"%q returns no item: --write needs the outputs ref, extension and content", ref).On("missing", name).
 				Try("rye docs directive-format")
