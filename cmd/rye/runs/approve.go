@@ -1,23 +1,17 @@
 package runs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
-	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/threads/live"
 	"github.com/rye-build/rye/cmd/rye/trusts"
-	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/consent"
-	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/manifest/signing"
 )
@@ -50,17 +44,6 @@ func door(a *cli.App, s *Opened) *consent.Door {
 	}}
 }
 
-// permit asks the policies about a run of a graph, as about any call of a tool. end says what came of it.
-func permit(ctx context.Context, a *cli.App, s *Opened, it *ai.Item,
-	start *thread.Start) (end func(ctx context.Context, code string) error, err error) {
-	given, got, err := s.Consent(ctx, &exec.Call{Ref: it.Ref, Door: door(a, s), Params: start.Inputs}, it)
-	if start.Inputs = params.Values(given); err != nil || got == nil || got.Take == nil {
-		return func(context.Context, string) error { return nil }, err
-	}
-	start.ID = cmp.Or(start.ID, roster.NewID(it.Ref.ID, a.Now()))
-	return got.Take(ctx, start.ID)
-}
-
 // approver returns what approves the calls of threads.
 func (o *Opened) approver(a *cli.App, v *live.View, allow []string, sign toolcall.Sign) (*toolcall.Approver, error) {
 	approver, err := toolcall.NewApprover(allow, v.Asks(a), sign)
@@ -74,28 +57,6 @@ func (o *Opened) approver(a *cli.App, v *live.View, allow []string, sign toolcal
 	o.also = append(o.also, requests)
 	approver.Use(d)
 	return approver, nil
-}
-
-// follow waits for the approvals that a thread has stopped for, and lets it go on.
-func follow(ctx context.Context, a *cli.App, e *thread.Engine, r *thread.Result, how *thread.Resume) (*thread.Result,
-	error) {
-	for r.Status == thread.Waiting {
-		id, _ := r.Error.Details["request"].(string)
-		a.Term.Note("%s (waits until %v): %s", r.Error.Text, r.Error.Details["expires"],
-			fault.Command("rye approve", id))
-		if err := how.Approver.Await(ctx, r.Error); err != nil {
-			if ctx.Err() != nil { // it goes on waiting
-				return r, nil
-			}
-			return nil, err
-		}
-		next, err := e.GoOn(ctx, r.Thread, how) // unless it was ended meanwhile
-		if err != nil {
-			return next, err
-		}
-		r = next
-	}
-	return r, nil
 }
 
 // signer returns what signs items for a model that asks for it; nil unless it is allowed.

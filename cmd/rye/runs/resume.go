@@ -59,11 +59,12 @@ func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		Root: filepath.Dir(filepath.Dir(engine.Dir))}
 	r, err := resume.Go(ctx, engine, controller, &resume.Order{Thread: c.Thread, Message: c.Message,
 		Handoff: c.handoff, Limits: c.Limit, Approver: approver, Live: live})
-	if err == nil && !c.NoWait {
-		r.Result, err = follow(ctx, a, engine, r.Result, &thread.Resume{Approver: approver, Live: live})
+	if err == nil {
+		by := &thread.Attendance{NoWait: c.NoWait, Waits: waits(a)}
+		r.Result, err = engine.Follow(ctx, r.Result, by, &thread.Resume{Approver: approver, Live: live})
 	}
 	if err != nil {
-		return nil, broken(a, r.Result, err)
+		return nil, Reworded(a, thread.Unfinished(r.Result, err))
 	}
 	return runAnswer{Result: *r.Result, Carried: r.From, shown: live.Text != nil}, r.Failure()
 }

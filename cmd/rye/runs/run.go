@@ -56,8 +56,8 @@ func (c *runRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return c.run(ctx, a, nil)
 }
 
-// run runs the directive; as what a process was started for, if it was.
-func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (_ cli.Answer, err error) {
+// run runs the directive; with a job as what another process has started this one for.
+func (c *runRun) run(ctx context.Context, a *cli.App, job *detachedRun) (cli.Answer, error) {
 	ref, err := c.ref(a)
 	if err != nil {
 		return nil, err
@@ -65,47 +65,68 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (_ cli.An
 	if c.Frozen {
 		a.Globals.Offline = true
 	}
-	mode := session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen}
-	s, err := Open(ctx, a, mode)
+	s, err := Open(ctx, a, c.mode())
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	it, err := runs(ctx, a, s, ref)
+	graph, err := graphOf(ctx, a, s, ref)
 	if err != nil {
 		return nil, err
 	}
-	if ref.String() != c.Ref {
-		defer func() {
-			if err == nil {
-				return
-			}
-			if tool, bad := s.Item(ctx, model.Ref{Kind: "tool", ID: ref.ID}); bad == nil {
-				err = graphview.Meant(a, err, tool)
-			}
-		}()
+	by := &thread.Attendance{Graph: graph, Door: door(a, s), NoWait: c.NoWait, Waits: waits(a)}
+	ans, err := c.start(ctx, a, s, &thread.Start{Directive: ref}, by, job)
+	if err != nil && ref.String() != c.Ref {
+		if tool, bad := s.Item(ctx, model.Ref{Kind: "tool", ID: ref.ID}); bad == nil {
+			err = graphview.Meant(a, err, tool)
+		}
 	}
+	return ans, err
+}
+
+func (c *runRun) mode() session.Mode {
+	return session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen}
+}
+
+// start runs a thread here, or in a process of its own.
+func (c *runRun) start(
+	ctx context.Context, a *cli.App, s *Opened, start *thread.Start, by *thread.Attendance, job *detachedRun,
+) (cli.Answer, error) {
 	if c.Async {
-		return c.detach(ctx, a, s, ref)
+		return c.detach(ctx, a, s, start.Directive)
 	}
 	if c.Write {
-		if err := c.writable(ctx, a, s, ref); err != nil {
+		if err := c.writable(ctx, a, s, start.Directive); err != nil {
 			return nil, err
 		}
 	}
-	engine, done, err := s.engine(a, mode)
+	r, err := c.attend(ctx, a, s, start, by, job)
+	if r == nil {
+		return nil, err
+	}
+	ans := runAnswer{Result: *r, shown: start.Live.Text != nil}
+	if c.Write && r.Error == nil {
+		ans.Written, err = c.write(ctx, a, r)
+		return ans, err
+	}
+	return ans, errors.Join(r.Failure(), err)
+}
+
+// attend runs a thread, and shows what happens meanwhile.
+func (c *runRun) attend(
+	ctx context.Context, a *cli.App, s *Opened, start *thread.Start, by *thread.Attendance, job *detachedRun,
+) (*thread.Result, error) {
+	engine, done, err := s.engine(a, c.mode())
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	v := live.Watch(a, c.Events)
 	defer v.End()
-	approver, err := s.approver(a, v, c.Allow, signer(a, v, c.KeyFlag, c.AllowSign))
-	if err != nil {
+	if start.Approver, err = s.approver(a, v, c.Allow, signer(a, v, c.KeyFlag, c.AllowSign)); err != nil {
 		return nil, err
 	}
-	start := &thread.Start{Directive: ref, Inputs: c.given(a), Model: c.Model, Limits: c.Limit, Approver: approver,
-		Live: v.Live()}
+	start.Inputs, start.Model, start.Limits, start.Live = c.given(a), c.Model, c.Limit, v.Live()
 	if record, replay := strings.CutPrefix(c.Model, "replay:"); replay {
 		dir, done, err := threads.OpenRecord(ctx, a, record)
 		if err != nil {
@@ -114,37 +135,25 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (_ cli.An
 		defer done()
 		start.Model, start.Replay = "", dir
 	}
-	if of != nil {
-		if ctx, err = of.start(ctx, s.Session, start, a.Now()); err != nil {
+	if job != nil {
+		if ctx, err = job.start(ctx, s.Session, start, a.Now()); err != nil {
 			return nil, err
 		}
 	}
-	if it != nil && start.Replay == "" && (of == nil || of.job.Child == nil) {
-		end, err := permit(ctx, a, s, it, start)
-		if err != nil {
-			return nil, Reworded(a, err)
-		}
-		defer func() {
-			code := fault.Code("")
-			if err != nil {
-				code = fault.CodeOf(err)
-			}
-			err = errors.Join(err, end(context.WithoutCancel(ctx), string(code)))
-		}()
-	}
-	r, err := engine.Run(ctx, start)
-	if err == nil && !c.NoWait && start.Replay == "" {
-		r, err = follow(ctx, a, engine, r, &thread.Resume{Approver: approver, Live: start.Live})
-	}
+	r, err := engine.RunAttended(ctx, start, by)
 	if err != nil {
-		return nil, broken(a, r, err)
+		err = Reworded(a, err)
 	}
-	ans := runAnswer{Result: *r, shown: start.Live.Text != nil}
-	if c.Write && r.Error == nil {
-		ans.Written, err = c.write(ctx, a, r)
-		return ans, err
+	return r, err
+}
+
+// waits returns what tells the user that a thread waits for an approval.
+func waits(a *cli.App) func(*thread.Result) {
+	return func(r *thread.Result) {
+		id, _ := r.Error.Details["request"].(string)
+		a.Term.Note("%s (waits until %v): %s", r.Error.Text, r.Error.Details["expires"],
+			fault.Command("rye approve", id))
 	}
-	return ans, r.Failure()
 }
 
 // engine returns what runs threads, and what ends it.
@@ -179,8 +188,8 @@ func (c *runRun) ref(a *cli.App) (model.Ref, error) {
 	return ref, err
 }
 
-// runs returns a graph, nil for a directive, and refuses a tool that is none: exec runs those.
-func runs(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) (*ai.Item, error) {
+// graphOf returns a graph, nil for a directive, and refuses a tool that is none: exec runs those.
+func graphOf(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) (*ai.Item, error) {
 	if ref.Kind != "tool" {
 		return nil, nil
 	}
@@ -208,17 +217,6 @@ func (c *runRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) 
 				return os.Open(at.Value)
 			}})
 	}
-}
-
-// broken returns the error of a thread that could not be recorded any further, with what goes on with it. Without a
-// result none began.
-func broken(a *cli.App, r *thread.Result, err error) error {
-	err = Reworded(a, err)
-	if r == nil || r.Thread == "" || fault.CodeOf(err) == fault.Conflict { // or another process has it
-		return err
-	}
-	e := fault.Of(err).On("thread", r.Thread).Because("the thread " + r.Thread + " has no end: it can go on")
-	return e.Try("rye thread resume " + fault.Quote(r.Thread))
 }
 
 // A runAnswer is what became of a thread.
