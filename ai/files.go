@@ -16,10 +16,8 @@ import (
 	"github.com/rye-build/rye/ai/nofollow"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/cas/statcache"
 )
-
-// Stat is what tells whether a file changed since it was looked at.
-type Stat = nofollow.Stat
 
 // A File is where an item stands, or may stand: whether a file carries the mark of its kind is known when it was
 // read. Of two files with one id both were read, and one that carries no mark is no File.
@@ -27,8 +25,8 @@ type File struct {
 	model.Ref
 	Kind  *model.Kind
 	Space *Space
-	Path  string // in the space, "tools/rye/bash/bash.py"
-	Stat  Stat
+	Path  string          // in the space, "tools/rye/bash/bash.py"
+	Stat  statcache.Stamp // when it was looked at
 }
 
 // A Listing is what stands in some spaces.
@@ -207,7 +205,7 @@ func (w *walk) entry(s *Space, k *model.Kind, name string, e fs.DirEntry) (File,
 	if err != nil {
 		return File{}, err
 	}
-	return File{Ref: ref, Kind: k, Space: s, Path: name, Stat: nofollow.StatOf(info)}, nil
+	return File{Ref: ref, Kind: k, Space: s, Path: name, Stat: statcache.StampOf(info)}, nil
 }
 
 // misspelt tells of an extension that would be the kind's in lower case. Some systems don't tell them apart.

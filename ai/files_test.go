@@ -15,6 +15,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/cas/statcache"
 )
 
 // list returns the paths that a listing has, and its problems, those of the library left out.
@@ -271,7 +272,7 @@ func TestSpecialFiles(t *testing.T) {
 func TestStat(t *testing.T) {
 	s := onDisk(t, files{"tools/a.py": pyTool("a", python)})
 	v := view(t, noOverride, s)
-	stat := func() ai.Stat {
+	stat := func() statcache.Stamp {
 		l, err := v.Files(t.Context(), "tool")
 		if err != nil {
 			t.Fatal(err)
@@ -280,7 +281,7 @@ func TestStat(t *testing.T) {
 	}
 	before := stat()
 	if runtime.GOOS == "linux" || runtime.GOOS == "darwin" {
-		if before.Size == 0 || before.Mtime == 0 || before.Ctime == 0 || before.Inode == 0 {
+		if before.Size == 0 || before.Mtime == 0 || before.Ctime == 0 || before.Ino == 0 {
 			t.Errorf("got %+v", before)
 		}
 		write(t, filepath.Join(s.Dir, "tools/b"), pyTool("a", python)+"# longer\n")

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai/nofollow"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -223,7 +224,7 @@ func (v *View) in(ctx context.Context, s *Space, k *model.Kind, ref model.Ref) (
 		if err != nil {
 			return nil, nil, &ItemError{Ref: ref, Space: s, Path: f.Path, Err: err}
 		}
-		f.Stat = nofollow.StatOf(info)
+		f.Stat = statcache.StampOf(info)
 		it, err := v.Load(ctx, f)
 		if errors.Is(err, ErrGone) {
 			continue

@@ -23,17 +23,19 @@ type catalog struct {
 	v       *ai.View
 	schema  string
 	builtin map[string]cas.Digest // of the library's files, by their path in the space
-	sure    map[*ai.Space]bool    // whose files are stamped by this machine's clock with every change
+	sure    map[*ai.Space]uint64  // the device of spaces whose files this machine's clock stamps with every change
 
 	mu    sync.Mutex
 	files []ai.File // as a listing has them; their places in it are the keys of search.File
 }
 
 func newCatalog(v *ai.View, version string) *catalog {
-	c := &catalog{v: v, schema: schemaOf(v, version), builtin: map[string]cas.Digest{}, sure: map[*ai.Space]bool{}}
+	c := &catalog{v: v, schema: schemaOf(v, version), builtin: map[string]cas.Digest{}, sure: map[*ai.Space]uint64{}}
 	for _, s := range v.Spaces() {
 		if d, err := os.Open(s.Dir); s.Dir != "" && err == nil {
-			c.sure[s] = statcache.OwnStamps(d.Fd())
+			if info, err := d.Stat(); err == nil && statcache.OwnStamps(d.Fd()) {
+				c.sure[s] = statcache.StampOf(info).Dev
+			}
 			d.Close()
 		}
 	}
@@ -72,6 +74,16 @@ func schemaOf(v *ai.View, version string) string {
 // Schema implements search.Catalog.
 func (c *catalog) Schema() string { return c.schema }
 
+// stat is what a file looked like. Nothing is sure of one that lies on another file system than its space.
+func (c *catalog) stat(f ai.File) search.Stat {
+	stamp := f.Stat
+	device, sure := c.sure[f.Space]
+	return search.Stat{
+		Size: stamp.Size, Mtime: stamp.Mtime, Ctime: stamp.Ctime, Dev: stamp.Dev, Inode: stamp.Ino, Mode: stamp.Mode,
+		Sure: sure && device == stamp.Dev,
+	}
+}
+
 // Files implements search.Catalog.
 func (c *catalog) Files(ctx context.Context) ([]search.File, error) {
 	l, err := c.v.Files(ctx)
@@ -83,9 +95,8 @@ func (c *catalog) Files(ctx context.Context) ([]search.File, error) {
 		out[i] = search.File{Space: f.Space.Label, Path: f.Path, Key: i}
 		if f.Space.Builtin {
 			out[i].Digest = c.builtin[f.Path]
-		} else if f.Stat != (ai.Stat{}) {
-			out[i].Stat = search.Stat{Size: f.Stat.Size, Mtime: f.Stat.Mtime, Ctime: f.Stat.Ctime, Inode: f.Stat.Inode,
-				Mode: uint32(f.Stat.Mode), Sure: c.sure[f.Space]}
+		} else if f.Stat.Ctime != 0 {
+			out[i].Stat = c.stat(f)
 		}
 	}
 	c.mu.Lock()

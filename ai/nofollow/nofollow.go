@@ -33,15 +33,6 @@ type FS struct {
 	holder holder
 }
 
-// A Stat is what tells whether a file changed since it was looked at: times in nanoseconds since 1970. It is zero
-// where nothing reliable is known, as in the binary.
-type Stat struct {
-	Size         int64
-	Mtime, Ctime int64
-	Inode        uint64
-	Mode         fs.FileMode
-}
-
 // Open opens a directory, which the caller closes.
 func Open(dir string) (*FS, error) {
 	root, err := os.OpenRoot(dir)

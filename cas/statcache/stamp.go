@@ -1,6 +1,7 @@
 package statcache
 
-// A Stamp is what tells whether a file changed. Where there is no ctime it is zero.
+// A Stamp is what tells whether a file changed since it was looked at. Where there is no ctime, Ctime is zero, and an
+// edit could go unnoticed: such a Stamp is never settled.
 type Stamp struct {
 	Dev, Ino     uint64
 	Size         int64

@@ -182,19 +182,19 @@ func (c *closer) place(ctx context.Context, p *file.Pin, it *ai.Item, a *ai.Admi
 
 // mode says whether an item's file may be executed.
 func mode(it *ai.Item) (cas.Mode, error) {
-	perm := it.Stat.Mode
+	perm := fs.FileMode(it.Stat.Mode).Perm()
 	if it.Space.Exec != nil || perm == 0 {
 		info, err := fs.Lstat(it.Space.FS, it.Path)
 		if err != nil {
 			return 0, &ai.ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: err}
 		}
-		if perm = info.Mode(); it.Space.Exec != nil {
+		if perm = info.Mode().Perm(); it.Space.Exec != nil {
 			if perm = 0; it.Space.Exec(it.Path, info) {
 				perm = 0o100
 			}
 		}
 	}
-	if perm.Perm()&0o100 != 0 {
+	if perm&0o100 != 0 {
 		return cas.Exec, nil
 	}
 	return cas.File, nil

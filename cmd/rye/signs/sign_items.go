@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -223,7 +224,7 @@ func (s *itemSigner) take(c *check.Checked) pending {
 	st := c.File.Stat
 	if errors.Is(err, fs.ErrNotExist) {
 		err = &fault.Error{Code: fault.Conflict, Text: ai.ErrGone.Error()}
-	} else if err == nil && st != (ai.Stat{}) &&
+	} else if err == nil && st != (statcache.Stamp{}) &&
 		(before.Size() != st.Size || before.ModTime().UnixNano() != st.Mtime) {
 		err = &fault.Error{Code: fault.Conflict, Text: "was changed while it was read"}
 	}
