@@ -3,7 +3,6 @@ package osfile
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -62,7 +61,7 @@ func (d *Dir) enter(r *os.Root, segment, at string, mayMake bool) (next *os.Root
 			return next, err
 		}
 	}
-	return nil, &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("%q was replaced meanwhile", d.Where(at))}
+	return nil, fault.New(fault.Conflict, "%q was replaced meanwhile", d.Where(at))
 }
 
 var errReplaced = errors.New("it was replaced meanwhile")
@@ -95,10 +94,8 @@ func (d *Dir) enterNow(r *os.Root, segment, at string, mayMake bool) (*os.Root, 
 // notDir says that something else stands where a directory is needed.
 func (d *Dir) notDir(at string, fi fs.FileInfo) error {
 	if fi.Mode()&fs.ModeSymlink != 0 {
-		return &fault.Error{Code: fault.Denied,
-			Text:    fmt.Sprintf("%q is a symbolic link, and nothing is written through one", d.Where(at)),
-			Details: map[string]any{"reason": "link", "path": d.Where(at)},
-			Hint:    []string{"ls -l " + fault.Quote(d.Where(at))}}
+		return fault.New(fault.Denied, "%q is a symbolic link, and nothing is written through one", d.Where(at)).
+			On("reason", "link").On("path", d.Where(at)).Try("ls -l " + fault.Quote(d.Where(at)))
 	}
 	return &fs.PathError{Op: "open", Path: d.Where(at), Err: NotDirectory}
 }
@@ -142,11 +139,10 @@ func (d *Dir) Read(name string, most int64) ([]byte, error) {
 	case err != nil:
 		return nil, d.About(name, err)
 	case !fi.Mode().IsRegular():
-		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is no regular file", d.Where(name)),
-			Details: map[string]any{"reason": "special", "path": d.Where(name)}}
+		return nil, fault.New(fault.Denied, "%q is no regular file", d.Where(name)).On("reason", "special").
+			On("path", d.Where(name))
 	case fi.Size() > most:
-		return nil, &fault.Error{Code: fault.Limit,
-			Text: fmt.Sprintf("%q has more than %d bytes", d.Where(name), most)}
+		return nil, fault.New(fault.Limit, "%q has more than %d bytes", d.Where(name), most)
 	}
 	b, err := r.ReadFile(path.Base(name))
 	return b, d.About(name, err)

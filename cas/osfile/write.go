@@ -3,7 +3,6 @@ package osfile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -115,8 +114,7 @@ func TempDir(name string) (string, error) {
 	}
 	dir, err := os.MkdirTemp("", name)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &fault.Error{Code: fault.Config,
-			Text: fmt.Sprintf("the directory for temporary files, %q, doesn't exist", os.TempDir()), Err: err}
+		err = fault.New(fault.Config, "the directory for temporary files, %q, doesn't exist", os.TempDir()).From(err)
 	}
 	return dir, err
 }
@@ -138,7 +136,7 @@ func OpenRegular(path string) (*os.File, error) {
 	}
 	fi, err := f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
-		err = &fault.Error{Code: fault.Files, Text: fmt.Sprintf("%q is no regular file", path)}
+		err = fault.New(fault.Files, "%q is no regular file", path)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -154,9 +152,9 @@ func ReadSmall(path string, most int64) ([]byte, error) {
 	b, regular, err := readSmall(path, most)
 	switch {
 	case err == ErrLarge || err == nil && int64(len(b)) > most:
-		return nil, &fault.Error{Code: fault.Limit, Text: fmt.Sprintf("%q has more than %d bytes", path, most)}
+		return nil, fault.New(fault.Limit, "%q has more than %d bytes", path, most)
 	case err == nil && !regular:
-		return nil, &fault.Error{Code: fault.Files, Text: fmt.Sprintf("%q is no regular file", path)}
+		return nil, fault.New(fault.Files, "%q is no regular file", path)
 	}
 	return b, err
 }
