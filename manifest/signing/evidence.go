@@ -1,7 +1,6 @@
 package signing
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -192,7 +191,6 @@ func NewReport(files []*Evidence, one *fault.Error) (*Report, error) {
 
 // fault counts the refused files. Its code is the gravest of theirs.
 func (r *Report) fault() *fault.Error {
-	f := &fault.Error{Text: fmt.Sprintf("%d of %s refused", r.Refused, fault.Count(int64(len(r.Files)), "item"))}
 	var codes []fault.Code
 	unsigned := false
 	for _, v := range r.Files {
@@ -201,14 +199,14 @@ func (r *Report) fault() *fault.Error {
 		}
 		unsigned = unsigned || v.Code == fault.Unsigned && v.Space != ""
 	}
-	f.Code = fault.Gravest(codes)
+	f := fault.New(fault.Gravest(codes), "%d of %s refused", r.Refused, fault.Count(int64(len(r.Files)), "item"))
 	if unsigned {
-		f.Hint = []string{"rye sign ITEM"}
+		f.Try("rye sign ITEM")
 	}
 	for _, v := range r.Files {
 		for _, hint := range v.Hint {
 			if !slices.Contains(f.Hint, hint) {
-				f.Hint = append(f.Hint, hint)
+				f.Try(hint)
 			}
 		}
 	}

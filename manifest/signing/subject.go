@@ -6,7 +6,6 @@
 package signing
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -34,9 +33,8 @@ func (s Subject) typed() string {
 func NewSubject(file, name string) (Subject, error) {
 	kind, id, ok := strings.Cut(name, ":")
 	if !ok || kind == "" || id == "" {
-		return Subject{}, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("%q is not a name: expected kind:id", name),
-			Hint: []string{"rye help verify"}, Details: map[string]any{"name": name}}
+		return Subject{}, fault.New(fault.Validation, "%q is not a name: expected kind:id", name).
+			Try("rye help verify").On("name", name)
 	}
 	return Subject{Subject: admission.Subject{Name: name, Style: sign.StyleOf(file)}, File: filepath.Clean(file)}, nil
 }

@@ -96,11 +96,10 @@ func (k Lists) neverSeen(p *policy.Policy, src policy.Source) error {
 	seen, err := k.Journal().Seen()
 	for _, s := range seen {
 		if s.Source == sourceOf(p, src) && s.Name == "revocations:"+src.Name {
-			return &fault.Error{Code: fault.Integrity,
-				Text: fmt.Sprintf("issue %s of the revocation list %q, seen at %s, is gone", s.Position, src.Name,
-					s.At.Format(time.RFC3339)),
-				Why:     []string{"what it revoked is revoked, and no one can tell what that was"},
-				Details: map[string]any{"reason": "list-gone", "list": src.Name}}
+			return fault.New(fault.Integrity, "issue %s of the revocation list %q, seen at %s, is gone", s.Position,
+				src.Name, s.At.Format(time.RFC3339)).
+				Because("what it revoked is revoked, and no one can tell what that was").On("reason", "list-gone").
+				On("list", src.Name)
 		}
 	}
 	return err
@@ -140,9 +139,8 @@ func (k Lists) Update(ctx context.Context, au *Authority, src policy.Source, str
 		return nil, false, err
 	}
 	if doc.List != src.Name {
-		return nil, false, &fault.Error{Code: fault.Integrity,
-			Text:    fmt.Sprintf("it is the list %q, not %q", doc.List, src.Name),
-			Details: map[string]any{"reason": "other-document", "expected": src.Name, "found": doc.List}}
+		return nil, false, fault.New(fault.Integrity, "it is the list %q, not %q", doc.List, src.Name).
+			On("reason", "other-document").On("expected", src.Name).On("found", doc.List)
 	}
 	signers, err := doc.Check(p.Find)
 	if err != nil {

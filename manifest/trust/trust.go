@@ -105,10 +105,9 @@ func CheckOwn(path string) error {
 		}
 		what := map[bool]string{true: "directory of the policy", false: "policy"}[fi.IsDir()]
 		bad := func(why, hint string) error {
-			return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the %s %q %s", what, p, why),
-				Hint:    []string{hint},
-				Why:     []string{"who can write the policy decides what this user trusts"},
-				Details: map[string]any{"reason": "policy-mode", "path": p}}
+			return fault.New(fault.Denied, "the %s %q %s", what, p, why).Try(hint).
+				Because("who can write the policy decides what this user trusts").On("reason", "policy-mode").
+				On("path", p)
 		}
 		switch mode := fi.Mode(); {
 		case osfile.OwnedByOther(fi):
