@@ -34,6 +34,14 @@ func coded(f *fault.Error) *fault.Error {
 	return f
 }
 
+// because returns a fault with the code, the text and the facts of cause, the fault of err. Its exit status is the
+// code's, and not cause's own: the code may change yet.
+func because(cause *fault.Error, err error) *fault.Error {
+	f := fault.New(cause.Code, "%s", cause.Text).Because(cause.Why...).Try(cause.Hint...).From(err)
+	f.Details = cause.Details
+	return f
+}
+
 // line writes a fault on one line, for logs and other errors.
 func line(f *fault.Error) string { return strings.Join(append([]string{f.Text}, f.Why...), "; ") }
 
@@ -66,8 +74,7 @@ func (e *ItemError) Fault() *fault.Error {
 	if cause.Details["ref"] == e.Ref.String() {
 		return cause
 	}
-	f := &fault.Error{Code: cause.Code, Why: cause.Why, Hint: cause.Hint, Details: cause.Details, Err: e.Err}
-	words := cause.Text
+	f, words := because(cause, e.Err), cause.Text
 	asset := errors.Is(e.Err, ErrAsset)
 	if pe, ok := errors.AsType[*fs.PathError](e.Err); ok {
 		words = pe.Err.Error() // about the same path
@@ -212,17 +219,14 @@ func (e *ChainError) Unwrap() error { return e.Err }
 
 // Fault says where the chain breaks.
 func (e *ChainError) Fault() *fault.Error {
-	f := &fault.Error{Err: e.Err}
+	f := fault.New(e.Code, "")
 	if e.Err != nil {
-		cause := fault.Of(e.Err)
-		f = &fault.Error{Text: cause.Text, Why: cause.Why, Hint: cause.Hint, Details: cause.Details, Err: e.Err}
-		if cause.Code != fault.NotFound && cause.Code != fault.ToolNotFound && cause.Code != fault.Unknown {
-			f.Code = cause.Code // as of an item that isn't locked
+		f = because(fault.Of(e.Err), e.Err)
+		missing := e.Code == fault.ToolNotFound || e.Code == fault.ExecutorNotFound
+		none := f.Code == fault.NotFound || f.Code == fault.ToolNotFound || f.Code == fault.Unknown
+		if none || f.Code != fault.LockMismatch && !missing { // a link that isn't locked keeps its code
+			f.Code = e.Code
 		}
-	}
-	if f.Code == "" || f.Code != fault.LockMismatch && e.Code != fault.ToolNotFound &&
-		e.Code != fault.ExecutorNotFound {
-		f.Code = e.Code
 	}
 	f.On("ref", e.Ref.String()).On("chain", e.Path)
 	path := strings.Join(e.Path, " → ")
