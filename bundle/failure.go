@@ -89,9 +89,10 @@ func (f *Failure) Finding() Finding {
 	if f.OnlyLineEndings {
 		out.Message += ": only line endings differ"
 	}
-	cause := &fault.Error{Code: fault.Unknown}
+	code := fault.Unknown
 	if f.Err != nil {
-		cause = fault.Of(f.Err)
+		cause := fault.Of(f.Err)
+		code = cause.Line().Code
 		out.Message += ": " + strings.TrimPrefix(cause.Text, "corrupt archive: ")
 		if ends, _ := cause.Details["only_line_endings_differ"].(bool); ends {
 			out.LineEnds = true
@@ -109,8 +110,8 @@ func (f *Failure) Finding() Finding {
 	case CheckRequires:
 		out.Code = fault.NotFound
 	case CheckManifest, CheckSignatures, CheckRevoked, CheckItem, CheckRead:
-		if c := cause.Line().Code; c != fault.Unknown {
-			out.Code = c
+		if code != fault.Unknown {
+			out.Code = code
 		}
 	}
 	return out
