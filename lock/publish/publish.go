@@ -109,7 +109,7 @@ func (x *publisher) archives(ctx context.Context) ([]index.Entry, error) {
 	var all []index.Entry
 	var refused []refusal
 	var codes []fault.Code
-	no := &fault.Error{}
+	var why []string
 	at := map[string]index.Entry{}
 	for _, file := range files {
 		e, failures, err := x.archive(ctx, file)
@@ -121,8 +121,8 @@ func (x *publisher) archives(ctx context.Context) ([]index.Entry, error) {
 			for _, f := range failures {
 				l := f.Finding()
 				r.Failures, codes = append(r.Failures, l), append(codes, l.Code)
-				if len(no.Why) < fault.MaxLines {
-					no.Why = append(no.Why, file+": "+l.Text())
+				if len(why) < fault.MaxLines {
+					why = append(why, file+": "+l.Text())
 				}
 			}
 			refused = append(refused, r)
@@ -142,12 +142,10 @@ func (x *publisher) archives(ctx context.Context) ([]index.Entry, error) {
 		}
 	}
 	if len(refused) > 0 {
-		no.Code, no.Details = fault.Gravest(codes), map[string]any{"refused": refused}
-		no.Text = fmt.Sprintf("%d of %s refused, and nothing was written", len(refused),
-			fault.Count(int64(len(files)), "archive"))
-		no.Hint = []string{"rye bundle verify " + fault.Quote(filepath.Join(x.Shown,
-			filepath.FromSlash(refused[0].File)))}
-		return nil, no
+		first := filepath.Join(x.Shown, filepath.FromSlash(refused[0].File))
+		return nil, fault.New(fault.Gravest(codes), "%d of %s refused, and nothing was written", len(refused),
+			fault.Count(int64(len(files)), "archive")).
+			Because(why...).On("refused", refused).Try("rye bundle verify " + fault.Quote(first))
 	}
 	return all, nil
 }

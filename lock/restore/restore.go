@@ -177,9 +177,8 @@ type restored struct {
 }
 
 func (f *restored) notRegular() error {
-	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is no regular file", f.where),
-		Details: map[string]any{"reason": "special", "path": f.where},
-		Hint:    []string{"ls -l " + fault.Quote(f.where)}}
+	return fault.New(fault.Denied, "%q is no regular file", f.where).On("reason", "special").On("path", f.where).
+		Try("ls -l " + fault.Quote(f.where))
 }
 
 // sameMode reports whether a file may be executed if it should be; where a system can't say, it is as it should be.

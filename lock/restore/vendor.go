@@ -103,8 +103,7 @@ func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) 
 		return nil, err
 	}
 	if v == nil {
-		return fail(&fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("nothing is vendored in %q", l.VendorDir()),
-			Err: fs.ErrNotExist})
+		return fail(fault.New(fault.NotFound, "nothing is vendored in %q", l.VendorDir()).From(fs.ErrNotExist))
 	}
 	objects, by, err := wanted(ctx, l, v)
 	if refused, ok := errors.AsType[*lock.RefusedError](err); ok {
@@ -114,8 +113,8 @@ func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) 
 		f := fault.Of(err)
 		f.Why = nil // each problem is a line of the answer, and the store wasn't asked
 		if errors.Is(err, cas.ErrDamaged) {
-			f = &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf(".ai/vendor does not match the lock: %s",
-				fault.Count(int64(len(ans.Problems)), "problem"))}
+			f = fault.New(fault.Integrity, ".ai/vendor does not match the lock: %s",
+				fault.Count(int64(len(ans.Problems)), "problem"))
 		}
 		return fail(f)
 	}
@@ -146,13 +145,12 @@ func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) 
 	}
 	ans.Files, ans.Objects, ans.Bytes = r.Files, r.Objects, r.Bytes
 	if len(r.Damaged)+len(r.Missing) > 0 {
-		return fail(&fault.Error{Code: fault.Integrity,
-			Text: fmt.Sprintf(".ai/vendor does not match the lock: %s",
-				fault.Count(int64(len(ans.Problems)), "problem"))})
+		return fail(fault.New(fault.Integrity, ".ai/vendor does not match the lock: %s",
+			fault.Count(int64(len(ans.Problems)), "problem")))
 	}
 	if len(ans.Problems) > 0 {
-		return fail(&fault.Error{Code: fault.LockMismatch,
-			Text: fmt.Sprintf("rye vendor would change %s", fault.Count(int64(len(ans.Problems)), "thing"))})
+		return fail(fault.New(fault.LockMismatch, "rye vendor would change %s",
+			fault.Count(int64(len(ans.Problems)), "thing")))
 	}
 	return ans, nil
 }

@@ -2,7 +2,6 @@ package update
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -33,8 +32,7 @@ func (r *Result) weaker(ctx context.Context, l *workspace.Lock, accept []string)
 	if err != nil {
 		return err
 	}
-	f := &fault.Error{Code: fault.LockMismatch, Details: map[string]any{"reason": "weaker"}}
-	names, refused := []string{}, int64(0)
+	names, why, refused := []string{}, []string{}, int64(0)
 	for _, w := range all {
 		w.Details = append([]string{}, w.Details...)
 		line := Weakening{w, slices.Contains(accept, w.Name)}
@@ -43,10 +41,9 @@ func (r *Result) weaker(ctx context.Context, l *workspace.Lock, accept []string)
 			continue
 		}
 		refused++
-		f.Why = append(f.Why, ChangeText(lockfile.Change{Kind: line.Kind, Name: line.Name, From: line.From,
-			To: line.To}))
+		why = append(why, ChangeText(lockfile.Change{Kind: line.Kind, Name: line.Name, From: line.From, To: line.To}))
 		for _, d := range line.Details {
-			f.Why = append(f.Why, "  "+d)
+			why = append(why, "  "+d)
 		}
 		if !slices.Contains(names, w.Name) {
 			names = append(names, w.Name)
@@ -58,21 +55,20 @@ func (r *Result) weaker(ctx context.Context, l *workspace.Lock, accept []string)
 	if len(names) == 0 {
 		return nil
 	}
-	f.Text = fmt.Sprintf("the new lock would be weaker: %s", fault.Count(refused, "change"))
-	f.Hint = []string{"rye diff", l.LockAgain(names)}
-	if l.Sides != nil {
-		f.Hint = f.Hint[1:] // the lock that is there can't be read before it is resolved
+	f := fault.New(fault.LockMismatch, "the new lock would be weaker: %s", fault.Count(refused, "change")).
+		Because(why...).On("reason", "weaker").On("names", names).On("weakenings", r.Weakenings)
+	if l.Sides == nil { // otherwise the lock that is there can't be read before it is resolved
+		f.Try("rye diff")
 	}
-	f.Details["names"], f.Details["weakenings"] = names, r.Weakenings
-	return f
+	return f.Try(l.LockAgain(names))
 }
 
 // unused refuses to accept what isn't there: a name that is misspelt would be taken for a yes one day.
 func unused(accept []string, all []lock.Weakness) error {
 	for _, name := range accept {
 		if !slices.ContainsFunc(all, func(w lock.Weakness) bool { return w.Name == name }) {
-			return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("nothing about %q weakens the lock", name),
-				Hint: []string{"rye lock"}, Details: map[string]any{"name": name}}
+			return fault.New(fault.Validation, "nothing about %q weakens the lock", name).Try("rye lock").
+				On("name", name)
 		}
 	}
 	return nil

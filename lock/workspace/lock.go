@@ -78,9 +78,7 @@ func (w *Workspace) LockIn(dir, dotAI string) *Lock {
 func (l *Lock) ReadLock(conflict bool) (err error) {
 	path := l.LockPath()
 	if ai.Inside(path) != nil {
-		return &fault.Error{Code: fault.Config,
-			Text:    fmt.Sprintf("%q is a symbolic link that leads out of the project", path),
-			Details: map[string]any{"path": path}}
+		return fault.New(fault.Config, "%q is a symbolic link that leads out of the project", path).On("path", path)
 	}
 	b, err := osfile.ReadIfThere("the lock", path, lockfile.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,9 +103,8 @@ func (l *Lock) NeedLock() error {
 	if l.Old != nil {
 		return nil
 	}
-	f := &fault.Error{Code: fault.NotLocked, Text: fmt.Sprintf("no %s in %q", lockfile.Name, l.Dir),
-		Err:  fs.ErrNotExist,
-		Hint: []string{l.LockCommand()}, Details: map[string]any{"path": l.LockPath()}}
+	f := fault.New(fault.NotLocked, "no %s in %q", lockfile.Name, l.Dir).From(fs.ErrNotExist).Try(l.LockCommand()).
+		On("path", l.LockPath())
 	if n := l.countV1(); n > 0 {
 		f.Why = []string{
 			fmt.Sprintf("%s of the first format (v1) in %s: the first rye lock holds what it pins against them",
@@ -365,8 +362,7 @@ func (l *Lock) Write(made *relock.Made) error {
 	if now, err := d.Read(lockfile.Name, lockfile.MaxBytes); err != nil {
 		return err
 	} else if (now != nil || !l.id.IsZero()) && cas.Sum(now) != l.id {
-		return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("another process changed %q meanwhile",
-			l.LockPath()), Hint: []string{"rye lock"}}
+		return fault.New(fault.Conflict, "another process changed %q meanwhile", l.LockPath()).Try("rye lock")
 	}
 	if err := d.WriteTo(lockfile.Name, 0o644, l.id.IsZero(), made.Write); err != nil {
 		return err

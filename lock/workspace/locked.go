@@ -3,7 +3,6 @@ package workspace
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -35,9 +34,8 @@ func (w *Workspace) LockFault(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	f := &fault.Error{Code: fault.LockMismatch, Err: err,
-		Text: fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), "lock: ")),
-		Hint: []string{"git restore " + fault.Quote(w.Show(path))}, Details: map[string]any{"path": path}}
+	f := fault.New(fault.LockMismatch, "%q: %s", path, strings.TrimPrefix(err.Error(), "lock: ")).From(err).
+		Try("git restore "+fault.Quote(w.Show(path))).On("path", path)
 	if line, ok := fault.Of(err).Details["line"]; ok {
 		f.On("line", line)
 	}

@@ -37,8 +37,7 @@ const MaxProject = 4 << 20
 func (p Project) File(running string) (*ryeyaml.Project, error) {
 	path := filepath.Join(p.Root, MarkerFile)
 	broken := func(err error, message, look string) error {
-		return &fault.Error{Code: fault.Config, Err: err, Text: message,
-			Hint: []string{look + " " + fault.Quote(path)}, Details: map[string]any{"path": path}}
+		return fault.New(fault.Config, "%s", message).From(err).Try(look+" "+fault.Quote(path)).On("path", path)
 	}
 	if ai.Inside(path) != nil {
 		return nil, broken(nil, fmt.Sprintf("%q is a symbolic link that leads out of the project", path), "ls -l")
@@ -49,10 +48,9 @@ func (p Project) File(running string) (*ryeyaml.Project, error) {
 	}
 	file, err := ryeyaml.Parse(b, running)
 	if newer, ok := errors.AsType[*ryeyaml.NewerError](err); ok {
-		return nil, &fault.Error{Code: fault.VersionMismatch, Err: err,
-			Text: fmt.Sprintf("%q asks for rye %s or newer, and this is %s", path, newer.Want, newer.Have),
-			Hint: []string{"rye version"}, Details: map[string]any{"path": path, "expected": newer.Want,
-				"found": newer.Have}}
+		return nil, fault.New(fault.VersionMismatch, "%q asks for rye %s or newer, and this is %s", path, newer.Want,
+			newer.Have).
+			From(err).Try("rye version").On("path", path).On("expected", newer.Want).On("found", newer.Have)
 	}
 	if err != nil {
 		f := broken(err, fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), MarkerFile+": ")), "git diff")
