@@ -76,7 +76,7 @@ func (e *Env) List() []string {
 func Invalid(link, field string, at value.Pos, err error) error {
 	e, ok := fault.Find(err)
 	if !ok {
-		e = &fault.Error{Text: err.Error()}
+		e = fault.New(fault.Validation, "%s", err)
 	}
 	if e.Code != fault.Failed {
 		e.Code = fault.Validation
