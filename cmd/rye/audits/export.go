@@ -34,9 +34,9 @@ func (e auditExportAnswer) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
 
 func (c *auditExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if a.Term.Json && c.Output == "" {
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: "what is written is JSON already, a line for each call: leave out --json, or say where it goes",
-			Hint: []string{"rye audit export", "rye --json audit export -o audit.jsonl"}}
+		return nil, fault.New(fault.Validation,
+			"what is written is JSON already, a line for each call: leave out --json, or say where it goes").
+			Try("rye audit export", "rye --json audit export -o audit.jsonl")
 	}
 	p, err := Dirs(a)
 	if err != nil {

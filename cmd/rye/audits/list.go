@@ -23,8 +23,8 @@ type auditListAnswer struct {
 
 func (c *auditListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Last < 1 {
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: "--last is the number of calls to list, and not below 1", Hint: []string{"rye audit export"}}
+		return nil, fault.New(fault.Validation, "--last is the number of calls to list, and not below 1").
+			Try("rye audit export")
 	}
 	p, err := Dirs(a)
 	if err != nil {

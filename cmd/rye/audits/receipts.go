@@ -40,8 +40,7 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p sessio
 	dir := p.Receipts
 	if c.Receipts != "" {
 		if ok, err := osfile.IsDir(c.Receipts); err != nil || !ok {
-			return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Err: err,
-				Text: fmt.Sprintf("directory %q not found", c.Receipts)}
+			return fault.New(fault.Files, "directory %q not found", c.Receipts).Missing().From(err)
 		}
 		dir = receipt.Dir(c.Receipts)
 	}
@@ -73,21 +72,19 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p sessio
 	if len(bad) == 0 {
 		return nil
 	}
-	f := &fault.Error{Err: bad[0], Details: map[string]any{"receipts": v.Receipts}, Hint: bad[0].Hint}
 	var codes []fault.Code
+	var invalid receiptLine
 	for _, l := range v.Receipts {
 		if !l.Holds {
-			codes = append(codes, l.Code)
-			f.Text = fmt.Sprintf("the receipt %q is invalid: %s", l.File, l.Message)
-			f.Why = bad[0].Why
+			codes, invalid = append(codes, l.Code), l
 		}
 	}
-	f.Code = fault.Gravest(codes)
-	if len(bad) > 1 {
-		f.Text, f.Why = fmt.Sprintf("%d of %s don't hold", len(bad), fault.Count(int64(len(v.Receipts)), "receipt")),
-			nil
+	code := fault.Gravest(codes)
+	f := fault.New(code, "%d of %s don't hold", len(bad), fault.Count(int64(len(v.Receipts)), "receipt"))
+	if len(bad) == 1 {
+		f = fault.New(code, "the receipt %q is invalid: %s", invalid.File, invalid.Message).Because(bad[0].Why...)
 	}
-	return f.Asked()
+	return f.From(bad[0]).On("receipts", v.Receipts).Try(bad[0].Hint...).Asked()
 }
 
 // verify verifies one receipt and those below it. A missing one below it is an error only if the user gave the

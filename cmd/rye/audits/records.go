@@ -91,7 +91,7 @@ func (c *auditFilter) filter(now time.Time) (f audit.Filter, err error) {
 	var g glob.Glob
 	if c.Ref != "" {
 		if g, err = glob.Parse(c.Ref); err != nil {
-			return f, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("--ref: %v", err)}
+			return f, fault.New(fault.Validation, "--ref: %v", err).From(err)
 		}
 	}
 	if c.Ref == "" && len(c.Status) == 0 {
@@ -177,9 +177,8 @@ func damaged(problems []*record.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	f := &fault.Error{Code: fault.Integrity, Text: "the audit log isn't as it was written: " +
-		problemText(problems[0]), Err: problems[0],
-		Hint: []string{"rye audit verify"}, Details: map[string]any{"problems": problems}}
+	f := fault.New(fault.Integrity, "the audit log isn't as it was written: %s", problemText(problems[0])).
+		From(problems[0]).Try("rye audit verify").On("problems", problems)
 	if len(problems) > 1 {
 		f.Text = "the audit log isn't as it was written in " + fault.Count(int64(len(problems)), "file")
 		for _, p := range problems[:min(len(problems), MostNamed)] {

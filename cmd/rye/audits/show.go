@@ -82,9 +82,8 @@ func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*
 	line, _, _ = strings.Cut(line, "/")
 	number, err := strconv.ParseInt(line, 10, 64)
 	if placed && err != nil {
-		return nil, nil, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("%q is neither the id of a call nor SEGMENT/LINE", c.Call),
-			Hint: []string{"rye audit list"}}
+		return nil, nil, fault.New(fault.Validation, "%q is neither the id of a call nor SEGMENT/LINE", c.Call).
+			Try("rye audit list")
 	}
 	var exact, begins []*audit.Record
 	var all int
@@ -119,13 +118,11 @@ func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*
 		if err := damaged(problems); err != nil {
 			return nil, nil, err
 		}
-		return nil, nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the audit log has no call %q", c.Call),
-			Hint:    []string{"rye audit list", "rye audit verify"},
-			Why:     []string{"a call that was pruned is in the export that rye audit verify names"},
-			Details: map[string]any{"call": c.Call}}
+		return nil, nil, fault.New(fault.NotFound, "the audit log has no call %q", c.Call).
+			Try("rye audit list", "rye audit verify").
+			Because("a call that was pruned is in the export that rye audit verify names").On("call", c.Call)
 	}
-	f := &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("%q stands for more than one call", c.Call),
-		Details: map[string]any{"call": c.Call, "calls": all}}
+	f := fault.New(fault.Ambiguous, "%q stands for more than one call", c.Call).On("call", c.Call).On("calls", all)
 	for _, r := range found[:min(len(found), MostNamed)] {
 		at := fmt.Sprintf("%s/%d", r.Position.Segment, r.Position.Line)
 		f.Why = append(f.Why, fmt.Sprintf("%s  %s  %s", at, r.Call.ID, r.Call.Ref))

@@ -64,9 +64,8 @@ func AuditKeys(ctx context.Context, a *cli.App, p session.AuditDirs, given []str
 	for _, arg := range given {
 		k, err := spaces.SignerKey(ctx, a, arg)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &fault.Error{Code: fault.NotFound, Err: err,
-				Text: fmt.Sprintf("--key is %q, which is neither a file nor a key that is kept here", arg),
-				Hint: []string{"rye key list"}}
+			return nil, fault.New(fault.NotFound, "--key is %q, which is neither a file nor a key that is kept here",
+				arg).From(err).Try("rye key list")
 		}
 		if err != nil {
 			return nil, err
@@ -109,10 +108,9 @@ func PublicKeys(lines []AuditKeyLine) (keys []key.Public) {
 
 func (c *auditVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if len(c.Receipt) > 0 && len(c.Seen) > 0 {
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: "--seen is about the log, and receipts are given, which are verified without it",
-			Hint: []string{"rye audit verify " + fault.Quote(c.Receipt[0]),
-				"rye audit verify --seen " + fault.Quote(c.Receipt[0])}}
+		return nil, fault.New(fault.Validation,
+			"--seen is about the log, and receipts are given, which are verified without it").
+			Try("rye audit verify "+fault.Quote(c.Receipt[0]), "rye audit verify --seen "+fault.Quote(c.Receipt[0]))
 	}
 	p, err := Dirs(a)
 	if err != nil && (len(c.Receipt) == 0 || len(c.Key) == 0) {
@@ -171,10 +169,9 @@ func seenPosition(a *cli.App, arg string, keys []key.Public) (record.Position, e
 	}
 	b, err := osfile.ReadSmall(arg, attest.MaxEnvelope)
 	if errors.Is(err, fs.ErrNotExist) {
-		return record.Position{}, &fault.Error{Code: fault.Validation, Err: err,
-			Text: fmt.Sprintf("--seen is %q, neither a file nor a position", arg),
-			Why:  []string{"a position is FILE/LINE/SUM, as in head/12/blake3:…, with all digits of the sum"},
-			Hint: []string{"rye audit verify"}}
+		return record.Position{}, fault.New(fault.Validation, "--seen is %q, neither a file nor a position", arg).
+			From(err).Because("a position is FILE/LINE/SUM, as in head/12/blake3:…, with all digits of the sum").
+			Try("rye audit verify")
 	}
 	if err != nil {
 		return record.Position{}, err
@@ -188,8 +185,8 @@ func seenPosition(a *cli.App, arg string, keys []key.Public) (record.Position, e
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(b, &file); err != nil {
-		return record.Position{}, &fault.Error{Code: fault.Parsing, Err: err,
-			Text: fmt.Sprintf("%q is neither a receipt nor what rye audit verify --json has written", arg)}
+		return record.Position{}, fault.New(fault.Parsing,
+			"%q is neither a receipt nor what rye audit verify --json has written", arg).From(err)
 	}
 	at := record.Position{}
 	if file.Data.Log != nil {
@@ -203,8 +200,7 @@ func seenPosition(a *cli.App, arg string, keys []key.Public) (record.Position, e
 		at = r.Log
 	}
 	if at.Line < 1 {
-		return record.Position{}, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("%q says no position in the log", arg)}
+		return record.Position{}, fault.New(fault.Validation, "%q says no position in the log", arg)
 	}
 	return at, nil
 }

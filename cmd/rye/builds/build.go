@@ -3,7 +3,6 @@ package builds
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -86,12 +85,10 @@ func CompleteSteps(a *cli.App) []cli.Candidate {
 
 func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Jobs < 0 {
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("--jobs is %d, and has to be more than nothing", c.Jobs)}
+		return nil, fault.New(fault.Validation, "--jobs is %d, and has to be more than nothing", c.Jobs)
 	}
 	if c.Check && c.DryRun {
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: "--check and --dry-run exclude each other: to compare, steps are run"}
+		return nil, fault.New(fault.Validation, "--check and --dry-run exclude each other: to compare, steps are run")
 	}
 	root, err := paths.Paths(a).OpenProject()
 	if err != nil {
@@ -102,9 +99,8 @@ func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if r == nil || len(r.Build) == 0 {
-		return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("no build steps in %q",
-			filepath.Join(root.Root, recipe.File)), Hint: []string{"rye docs build"},
-			Details: map[string]any{"path": filepath.Join(root.Root, recipe.File)}}
+		return nil, fault.New(fault.Config, "no build steps in %q", filepath.Join(root.Root, recipe.File)).
+			Try("rye docs build").On("path", filepath.Join(root.Root, recipe.File))
 	}
 	if c.Frozen {
 		a.Globals.Offline = true

@@ -3,7 +3,6 @@ package bundles
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -39,7 +38,7 @@ func (e bundleExport) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
 
 func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Output == "-" && a.Globals.JSON {
-		return nil, &fault.Error{Code: fault.Validation, Text: "\"-o -\" and --json both write to standard output"}
+		return nil, fault.New(fault.Validation, "\"-o -\" and --json both write to standard output")
 	}
 	b, err := paths.OpenWorkspace(a)
 	if err != nil {
@@ -55,8 +54,8 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	switch l.Where {
 	case find.InArchive:
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive already", l.Place),
-			Hint: []string{"rye bundle verify " + fault.Quote(c.Bundle)}}
+		return nil, fault.New(fault.Validation, "%q is an archive already", l.Place).
+			Try("rye bundle verify " + fault.Quote(c.Bundle))
 	case find.InBinary:
 		return nil, fault.New(fault.Denied, "%q is part of the binary and unsigned: it can't be exported",
 			find.LibraryID).On("reason", "builtin")
@@ -157,8 +156,8 @@ func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, err
 		return nil, err
 	}
 	if l.Where != find.InArchive && l.V1 == nil {
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no archive", c.Archive),
-			Hint: []string{"rye bundle export " + fault.Quote(l.ID), "rye bundle install " + fault.Quote(l.ID)}}
+		return nil, fault.New(fault.Validation, "%q is no archive", c.Archive).
+			Try("rye bundle export "+fault.Quote(l.ID), "rye bundle install "+fault.Quote(l.ID))
 	}
 	v.Options.Closed = c.Closed
 	r, err := take(ctx, b, l, v)

@@ -105,8 +105,7 @@ func (c *BundleCreateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		c.ID, c.Refs = "", append([]string{c.ID}, c.Refs...)
 	}
 	if len(c.Refs) > 0 && !c.Sign {
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is only signed with --sign", c.Refs[0]),
-			Hint: []string{a.With("--sign")}}
+		return nil, fault.New(fault.Validation, "%q is only signed with --sign", c.Refs[0]).Try(a.With("--sign"))
 	}
 	if c.Package != "" {
 		a.Package = c.Package
@@ -320,8 +319,8 @@ func (m *making) current(ctx context.Context) error {
 	if made.OK() {
 		return nil
 	}
-	f := &fault.Error{Code: fault.Conflict, Final: true,
-		Text: "what the steps of bundle.yaml make isn't there as they would make it now", Hint: []string{"rye build"}}
+	f := fault.New(fault.Conflict, "what the steps of bundle.yaml make isn't there as they would make it now").
+		Permanent().Try("rye build")
 	var stale []string
 	for _, s := range made.Steps {
 		switch {

@@ -41,7 +41,7 @@ func (c *bundleDiffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	}
 	ans := &BundleDiff{r}
 	if c.Check && r.Breaking {
-		f := &fault.Error{Code: fault.VersionMismatch, Text: "what uses the bundle may break: " + r.Summary}
+		f := fault.New(fault.VersionMismatch, "what uses the bundle may break: %s", r.Summary)
 		return ans, f.Asked()
 	}
 	return ans, nil

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"time"
 
@@ -100,8 +99,7 @@ func timeOf(a *cli.App, b *bundle.Bundle) time.Time {
 // open finds the bundle and reads its manifest, from an archive too.
 func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*paths.Workspace, *find.Found, error) {
 	if c.Embed && c.Output != "" {
-		return nil, nil, &fault.Error{Code: fault.Validation,
-			Text: "--embed has a place of its own: -o is for what isn't embedded"}
+		return nil, nil, fault.New(fault.Validation, "--embed has a place of its own: -o is for what isn't embedded")
 	}
 	b, l, err := paths.FindBundle(ctx, a, c.Bundle)
 	if err != nil {
@@ -111,12 +109,12 @@ func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*paths.Workspace,
 		err = l.Read(ctx)
 	}
 	if err == nil && c.Embed && l.Where != find.InProject {
-		err = &fault.Error{Code: fault.Denied,
-			Text: fmt.Sprintf("only the manifest of a bundle in the project is changed, and that is in: %s", l.Place)}
+		err = fault.New(fault.Denied, "only the manifest of a bundle in the project is changed, and that is in: %s",
+			l.Place)
 	}
 	if err == nil && l.Bundle == nil {
-		err = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive: it has to be imported first",
-			l.Place), Hint: []string{"rye bundle import " + fault.Quote(c.Bundle)}}
+		err = fault.New(fault.Validation, "%q is an archive: it has to be imported first", l.Place).
+			Try("rye bundle import " + fault.Quote(c.Bundle))
 	}
 	if err != nil {
 		b.Close()
@@ -174,8 +172,7 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	defer b.Close()
 	if l.Where == find.InBinary {
-		return nil, &fault.Error{Code: fault.Denied,
-			Text: "\"rye/std\" was made with this binary: who has built that can say how"}
+		return nil, fault.New(fault.Denied, "\"rye/std\" was made with this binary: who has built that can say how")
 	}
 	k, err := trusts.SigningKey(ctx, a, c.Key)
 	if err != nil {
@@ -200,9 +197,8 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	envelope, err := provenance.Attest(l.Bundle.FileList, at, build, k.Private)
 	if _, ok := errors.AsType[*provenance.Error](err); ok {
-		return nil, &fault.Error{Code: fault.Validation, Err: err,
-			Text: fmt.Sprintf("--builder is %q, and no URI", build.Builder),
-			Hint: []string{"rye bundle attest --builder https://ci.example.com/release"}}
+		return nil, fault.New(fault.Validation, "--builder is %q, and no URI", build.Builder).From(err).
+			Try("rye bundle attest --builder https://ci.example.com/release")
 	}
 	if err != nil {
 		return nil, err

@@ -76,8 +76,7 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 		return ans, err
 	}
 	if n.Bundle == nil {
-		f := &fault.Error{Code: fault.Parsing, Text: fmt.Sprintf("no readable manifest in %q", l.Place),
-			Details: map[string]any{"failures": ans.Failures}}
+		f := fault.New(fault.Parsing, "no readable manifest in %q", l.Place).On("failures", ans.Failures)
 		for _, line := range ans.Failures {
 			f.Why = append(f.Why, line.Text())
 		}

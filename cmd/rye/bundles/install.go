@@ -70,8 +70,8 @@ func (c *bundleInstallRun) install(ctx context.Context, a *cli.App) (cli.Answer,
 	var id cas.Digest
 	switch l.Where {
 	case find.InBinary:
-		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" is part of every rye: it is there already",
-			Details: map[string]any{"reason": "builtin"}}
+		return nil, fault.New(fault.Denied, "\"rye/std\" is part of every rye: it is there already").
+			On("reason", "builtin")
 	case find.InArchive, find.InProject:
 		r, err := take(ctx, b, l, v)
 		if err != nil {
@@ -306,23 +306,22 @@ func (c *bundleRollbackRun) target(at *install.Installed) (install.Version, erro
 			fit = append(fit, p)
 		}
 	}
-	f := &fault.Error{Details: map[string]any{"bundle": at.BundleID}}
-	for _, p := range at.Previous {
-		f.Why = append(f.Why, p.Version+"  "+p.ID.String())
-	}
+	var f *fault.Error
 	switch {
 	case len(fit) == 1:
 		return fit[0], nil
 	case len(fit) > 1:
-		f.Code, f.Text = fault.Ambiguous,
-			fmt.Sprintf("several bundles were installed as %s@%s: a digest tells them apart", at.BundleID, c.To)
+		f = fault.New(fault.Ambiguous, "several bundles were installed as %s@%s: a digest tells them apart",
+			at.BundleID, c.To)
 	case c.To == at.Version || c.To == at.ID.String():
-		f.Code, f.Text = fault.Validation, fmt.Sprintf("%s@%s is the installed one", at.BundleID, at.Version)
+		f = fault.New(fault.Validation, "%s@%s is the installed one", at.BundleID, at.Version)
 	case c.To == "":
-		f.Code, f.Text = fault.NotFound, fmt.Sprintf("no version of %q before %s was installed", at.BundleID,
-			at.Version)
+		f = fault.New(fault.NotFound, "no version of %q before %s was installed", at.BundleID, at.Version)
 	default:
-		f.Code, f.Text = fault.NotFound, fmt.Sprintf("%q was never installed as %q", at.BundleID, c.To)
+		f = fault.New(fault.NotFound, "%q was never installed as %q", at.BundleID, c.To)
 	}
-	return install.Version{}, f
+	for _, p := range at.Previous {
+		f.Because(p.Version + "  " + p.ID.String())
+	}
+	return install.Version{}, f.On("bundle", at.BundleID)
 }

@@ -45,8 +45,7 @@ func (m *making) refused(e *create.RefusedError) (cli.Answer, error) {
 			same = fault.Validation
 		}
 	}
-	f := &fault.Error{Code: same, Text: fmt.Sprintf("the bundle %q is refused: %s", m.recipe.ID,
-		fault.Count(int64(n), "problem")), Err: e}
+	f := fault.New(same, "the bundle %q is refused: %s", m.recipe.ID, fault.Count(int64(n), "problem")).From(e)
 	if empty && len(m.recipe.Include) == 0 {
 		f.Why = append(f.Why,
 			fmt.Sprintf("without include, items belong to it whose id is %q or below it, as in tool:%s/run",

@@ -2,7 +2,6 @@ package bundles
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
@@ -16,8 +15,7 @@ import (
 func (c *BundleVerifyRun) verifyV1(ctx context.Context, b *paths.Workspace, l *find.Found,
 	v *spaces.Vouching) (cli.Answer, error) {
 	if len(c.Require)+len(c.Statement) > 0 {
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("%q is a v1 bundle, which has no evidence", l.ID)}
+		return nil, fault.New(fault.Validation, "%q is a v1 bundle, which has no evidence", l.ID)
 	}
 	p := b.App.Progress("verifying", 0)
 	defer p.Done()

@@ -226,19 +226,19 @@ func (r *BundleReport) fault(all []*bundle.Failure) *fault.Error {
 	if len(all) == 0 {
 		return nil
 	}
-	f := &fault.Error{Text: fmt.Sprintf("the bundle %q is refused: %s", cmp.Or(r.name(), r.Place),
-		fault.Count(int64(len(all)), "failure")), Details: map[string]any{"failures": r.Failures}}
 	var codes []fault.Code
-	for i, l := range r.Failures {
+	for _, l := range r.Failures {
 		codes = append(codes, l.Code)
-		if len(all) == 1 {
-			f.Text = fmt.Sprintf("the bundle %q is refused: %s", cmp.Or(r.name(), r.Place), l.Text())
-			f.Why = l.Compared()
-			f.Err = all[i]
-		}
 	}
-	f.Code = fault.Gravest(codes)
-	f.Hint = r.found.Hints(all, r.Origin != "--signer")
+	what := fault.Count(int64(len(all)), "failure")
+	if len(all) == 1 {
+		what = r.Failures[0].Text()
+	}
+	f := fault.New(fault.Gravest(codes), "the bundle %q is refused: %s", cmp.Or(r.name(), r.Place), what).
+		On("failures", r.Failures).Try(r.found.Hints(all, r.Origin != "--signer")...)
+	if len(all) == 1 {
+		f.Because(r.Failures[0].Compared()...).From(all[0])
+	}
 	return f
 }
 

@@ -110,9 +110,8 @@ func (a *App) Passphrase(ctx context.Context, what string) func() (string, error
 			return word, nil
 		}
 		if !a.CanAsk() {
-			return "", &fault.Error{Code: fault.Approval,
-				Text: what + " is protected by a passphrase: can't ask without a terminal",
-				Hint: []string{"export " + EnvPassphrase + "=…"}}
+			return "", fault.New(fault.Approval, "%s is protected by a passphrase: can't ask without a terminal",
+				what).Try("export " + EnvPassphrase + "=…")
 		}
 		return a.secret(ctx, "passphrase of "+what)
 	}
@@ -124,8 +123,8 @@ func (a *App) NewPassphrase(ctx context.Context) (string, error) {
 		return word, nil
 	}
 	if !a.CanAsk() {
-		return "", &fault.Error{Code: fault.Approval, Text: "can't ask for a passphrase without a terminal",
-			Hint: []string{"export " + EnvPassphrase + "=…"}}
+		return "", fault.New(fault.Approval, "can't ask for a passphrase without a terminal").
+			Try("export " + EnvPassphrase + "=…")
 	}
 	one, err := a.secret(ctx, "new passphrase")
 	if err != nil {
@@ -136,9 +135,9 @@ func (a *App) NewPassphrase(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case one == "":
-		return "", &fault.Error{Code: fault.Validation, Text: "an empty passphrase protects nothing"}
+		return "", fault.New(fault.Validation, "an empty passphrase protects nothing")
 	case one != two:
-		return "", &fault.Error{Code: fault.Validation, Text: "the passphrases differ"}
+		return "", fault.New(fault.Validation, "the passphrases differ")
 	}
 	return one, nil
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -85,8 +84,7 @@ type Invocation struct {
 func Parse(cmds []Command, args []string) (*Invocation, error) {
 	for _, arg := range args { // kong puts other characters for what is none
 		if !utf8.ValidString(arg) {
-			return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the argument %q isn't UTF-8", arg),
-				Details: map[string]any{"argument": arg}}
+			return nil, fault.New(fault.Validation, "the argument %q isn't UTF-8", arg).On("argument", arg)
 		}
 	}
 	inv := new(Invocation)

@@ -99,7 +99,7 @@ func (h *helpRun) Run(_ context.Context, a *App) (Answer, error) {
 			topics = append(topics, c.Path)
 		}
 		asked := strings.Join(h.Words, " ")
-		f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("no help for %q", asked), Hint: []string{"rye help"}}
+		f := fault.New(fault.NotFound, "no help for %q", asked).Try("rye help")
 		if path, ok := aka(a.Commands, asked); ok {
 			f.Hint = []string{"rye help " + path}
 		} else if meant := suggest.Names(asked, topics); len(meant) > 0 {

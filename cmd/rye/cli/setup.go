@@ -122,9 +122,8 @@ func NewApp(h Host, t *Terminal, g Globals, cmds []Command) (*App, error) {
 	if v := h.Env("SOURCE_DATE_EPOCH"); v != "" {
 		sec, err := strconv.ParseInt(v, 10, 64)
 		if err != nil || sec < 0 || sec > 253402300799 { // the last second of the year 9999
-			return nil, &fault.Error{Code: fault.Config,
-				Text: fmt.Sprintf("SOURCE_DATE_EPOCH is %q, not a number of seconds since 1970", v),
-				Hint: []string{"unset SOURCE_DATE_EPOCH"}}
+			return nil, fault.New(fault.Config, "SOURCE_DATE_EPOCH is %q, not a number of seconds since 1970", v).
+				Try("unset SOURCE_DATE_EPOCH")
 		}
 		fixed := time.Unix(sec, 0).UTC()
 		a.Clock = func() time.Time { return fixed }
@@ -240,9 +239,8 @@ func (a *App) FromEnv(name, value string) Setting {
 		s.Value = filepath.Join(home.Value, rest)
 	}
 	if !filepath.IsAbs(s.Value) {
-		return Setting{Origin: name, Err: &fault.Error{Code: fault.Config,
-			Text: fmt.Sprintf("%s is %q, not an absolute path", name, value),
-			Hint: []string{"export " + name + "=\"$PWD\"/" + fault.Quote(value)}}}
+		return Setting{Origin: name, Err: fault.New(fault.Config, "%s is %q, not an absolute path", name, value).
+			Try("export " + name + "=\"$PWD\"/" + fault.Quote(value))}
 	}
 	s.Value = filepath.Clean(s.Value)
 	return s
@@ -256,8 +254,8 @@ func (a *App) Home() Setting {
 	}
 	v := a.Env(name)
 	if !filepath.IsAbs(v) {
-		return Setting{Origin: name, Err: &fault.Error{Code: fault.Config,
-			Text: fmt.Sprintf("%s is %q, not the absolute path of a home directory", name, v)}}
+		return Setting{Origin: name, Err: fault.New(fault.Config,
+			"%s is %q, not the absolute path of a home directory", name, v)}
 	}
 	return Setting{Value: filepath.Clean(v), Origin: name}
 }
@@ -283,7 +281,7 @@ const (
 func (a *App) Dir(p Place) Setting {
 	base, origin, err := systemDir(p, a.Env)
 	if err != nil {
-		return Setting{Origin: origin, Err: &fault.Error{Code: fault.Config, Text: err.Error()}}
+		return Setting{Origin: origin, Err: fault.New(fault.Config, "%s", err)}
 	}
 	return Setting{Value: filepath.Join(base, "rye"), Origin: origin}
 }

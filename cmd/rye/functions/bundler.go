@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -63,8 +62,7 @@ func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p Bundle
 	// A bundle is meant by its id: a tool reads no archives from wherever they are.
 	if p.ID != "" && !find.ValidID(p.ID) || p.ID == "" &&
 		(p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
-		return function.No(ctx, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("bundle_id is %q, and no id of a bundle", p.ID)})
+		return function.No(ctx, fault.New(fault.Validation, "bundle_id is %q, and no id of a bundle", p.ID))
 	}
 	v, err := do(ctx, paths.Unattended(a, c.Files.Project, c.Errs))
 	if err != nil {
@@ -105,8 +103,7 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 	}
 	rel, err := filepath.Rel(osfile.Unlinked(project.Root), osfile.Unlinked(dir))
 	wrong := func(what string) error {
-		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("package_path is %q, and %s", p.Package, what),
-			Details: map[string]any{"path": dir}}
+		return fault.New(fault.Validation, "package_path is %q, and %s", p.Package, what).On("path", dir)
 	}
 	if p.Package == "" || err != nil || !filepath.IsLocal(rel) {
 		return nil, wrong("names no directory of the project")

@@ -2,7 +2,6 @@ package functions
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -39,8 +38,8 @@ func asked(item string, known []string) []string {
 
 // unknownItem says that there is nothing of this name to be asked for.
 func unknownItem(item string, known []string) error {
-	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the item is %q", item),
-		Why: []string{"expected one of " + strings.Join(append([]string{itemAll}, known...), ", ")}}
+	return fault.New(fault.Validation, "the item is %q", item).
+		Because("expected one of " + strings.Join(append([]string{itemAll}, known...), ", "))
 }
 
 func SystemNeeds(p SystemParams) (need function.Need) {

@@ -87,8 +87,9 @@ func telemetryFunction(ctx context.Context, a *cli.App, c *function.Call, p Tele
 	takes, level := levels[p.Level]
 	switch {
 	case p.LogDir != nil:
-		return function.No(ctx, &fault.Error{Code: fault.Validation, Hint: []string{"rye docs audit"},
-			Text: "log_dir isn't accepted: rye keeps one log, the audit log, and reads it where that is"})
+		return function.No(ctx, fault.New(fault.Validation,
+			"log_dir isn't accepted: rye keeps one log, the audit log, and reads it where that is").
+			Try("rye docs audit"))
 	case !level:
 		return function.No(ctx, items.Unknown("level", p.Level, slices.Sorted(maps.Keys(levels))))
 	case len(asked(p.Item, telemetryItems)) == 0:

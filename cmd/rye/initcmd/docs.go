@@ -2,7 +2,6 @@ package initcmd
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/rye-build/rye/ai"
@@ -88,9 +87,7 @@ func (c *docsRun) Run(ctx context.Context, _ *cli.App) (cli.Answer, error) {
 	if c.Topic == "" {
 		return ans, nil
 	}
-	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("no documentation for %q", c.Topic),
-		Hint:    []string{"rye docs"},
-		Details: map[string]any{"topic": c.Topic}}
+	f := fault.New(fault.NotFound, "no documentation for %q", c.Topic).Try("rye docs").On("topic", c.Topic)
 	meant := suggest.Names(word, names)
 	for _, it := range topics {
 		if len(meant) == 0 && len(word) > 2 && (strings.Contains(topicOf(it), word) ||

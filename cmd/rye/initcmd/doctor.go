@@ -78,7 +78,7 @@ func (*doctorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		ans.Checks = append(ans.Checks, f)
 	}
 	if failed > 0 {
-		f := &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%d of %d checks failed", failed, len(ans.Checks))}
+		f := fault.New(fault.Config, "%d of %d checks failed", failed, len(ans.Checks))
 		return ans, f.Asked()
 	}
 	return ans, nil

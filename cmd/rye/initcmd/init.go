@@ -155,26 +155,21 @@ func (c *initRun) place(a *cli.App) (string, error) {
 		search.UserBase = base.Value
 	}
 	if fi, err := os.Stat(s.Value); err == nil && !fi.IsDir() {
-		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is not a directory", s.Value),
-			Details: map[string]any{"path": s.Value}}
+		return "", fault.New(fault.Validation, "%q is not a directory", s.Value).On("path", s.Value)
 	}
 	if filepath.Dir(s.Value) == s.Value {
-		return "", &fault.Error{Code: fault.Config,
-			Text: fmt.Sprintf("%q is the root of the file system and can't be a project", s.Value),
-			Why:  []string{"everything on this machine would be in it"},
-			Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+		return "", fault.New(fault.Config, "%q is the root of the file system and can't be a project", s.Value).
+			Because("everything on this machine would be in it").Try("mkdir PROJECT", "rye init PROJECT")
 	}
 	if home := a.Home(); search.UserBase != home.Value && home.Err == nil &&
 		(workspace.Search{UserBase: home.Value}).IsUserBase(s.Value) {
-		return "", &fault.Error{Code: fault.Config,
-			Text: fmt.Sprintf("%q is the home directory and can't be a project", s.Value),
-			Why:  []string{"everything in it, keys included, would be part of the project"},
-			Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+		return "", fault.New(fault.Config, "%q is the home directory and can't be a project", s.Value).
+			Because("everything in it, keys included, would be part of the project").
+			Try("mkdir PROJECT", "rye init PROJECT")
 	}
 	if search.IsUserBase(s.Value) {
-		return "", &fault.Error{Code: fault.Config,
-			Text: fmt.Sprintf("%q holds the user space and can't be a project", s.Value),
-			Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+		return "", fault.New(fault.Config, "%q holds the user space and can't be a project", s.Value).
+			Try("mkdir PROJECT", "rye init PROJECT")
 	}
 	return s.Value, nil
 }

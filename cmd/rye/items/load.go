@@ -63,10 +63,8 @@ func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer done()
 	if it.Space.Label == to.Label {
-		return nil, &fault.Error{Code: fault.Validation,
-			Text:    fmt.Sprintf("%q is in the space %q already", it.Ref, to.Label),
-			Why:     []string{v.Name(it.Space, it.Path)},
-			Details: map[string]any{"ref": it.Ref.String(), "space": to.Label}}
+		return nil, fault.New(fault.Validation, "%q is in the space %q already", it.Ref, to.Label).
+			Because(v.Name(it.Space, it.Path)).On("ref", it.Ref.String()).On("space", to.Label)
 	}
 	// Who vouches for it is asked before it gets where more is trusted.
 	found, err := v.Admit.Admit(ctx, it, policy.ToShow)

@@ -186,10 +186,9 @@ func checkUserSpace(v *spaces.Items, label string) error {
 	if label != ai.User.String() || v.Root.Marker != workspace.MarkerFile {
 		return nil
 	}
-	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("a project with %s doesn't use the user space",
-		workspace.MarkerFile),
-		Why:  []string{"what works for you works for everybody who has the project; outside of it the space is there"},
-		Hint: []string{"rye docs spaces"}, Details: map[string]any{"space": label}}
+	return fault.New(fault.Validation, "a project with %s doesn't use the user space", workspace.MarkerFile).
+		Because("what works for you works for everybody who has the project; outside of it the space is there").
+		Try("rye docs spaces").On("space", label)
 }
 
 // onlyAssets reports whether what a ref or a path stands for carries no mark of an item.

@@ -177,8 +177,7 @@ func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswe
 	from := text.From
 	file, err := v.PathFor(ref, text.Ext)
 	if err != nil {
-		return none(&fault.Error{Code: fault.Validation, Err: err, Text: err.Error(),
-			Details: map[string]any{"ref": ref.String()}})
+		return none(fault.New(fault.Validation, "%s", err).From(err).On("ref", ref.String()))
 	}
 	if err := v.CheckFree(ctx, ref, space); err != nil {
 		return none(err)
@@ -186,10 +185,8 @@ func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswe
 	it := edit.Draft(ai.File{Ref: ref, Kind: k, Space: space, Path: file}, text.Bytes)
 	switch {
 	case !it.Model.Marked:
-		return none(&fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("%q is no %s: it carries no mark of one", from, k.Name),
-			Why:  []string{markOf(k)}, Hint: []string{"rye docs items"},
-			Details: map[string]any{"ref": ref.String(), "file": from}})
+		return none(fault.New(fault.Validation, "%q is no %s: it carries no mark of one", from, k.Name).
+			Because(markOf(k)).Try("rye docs items").On("ref", ref.String()).On("file", from))
 	case it.Model.Invalid():
 		f := v.Invalid(it, from)
 		if c.From == "" && c.made == nil { // the template is as it should be, so it is what it was filled with

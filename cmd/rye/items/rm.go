@@ -151,10 +151,8 @@ func (c *rmRun) chosen(ctx context.Context, v *spaces.Items) ([]removal, error) 
 			}
 		}
 		if len(all) == before {
-			return nil, &fault.Error{Code: fault.NotFound,
-				Text:    fmt.Sprintf("%q covers no item that can be removed", text),
-				Hint:    []string{"rye ls " + fault.Quote(text)},
-				Details: map[string]any{"ref": text}}
+			return nil, fault.New(fault.NotFound, "%q covers no item that can be removed", text).
+				Try("rye ls "+fault.Quote(text)).On("ref", text)
 		}
 	}
 	return all, nil

@@ -97,16 +97,16 @@ func (c *SearchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	switch {
 	case c.Limit < 1:
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--limit is at least 1, not %d", c.Limit),
-			Hint: []string{"rye search --limit 10 QUERY"}}
+		return nil, fault.New(fault.Validation, "--limit is at least 1, not %d", c.Limit).
+			Try("rye search --limit 10 QUERY")
 	case c.Offset < 0:
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--offset is at least 0, not %d", c.Offset),
-			Hint: []string{"rye search --offset 10 QUERY"}}
+		return nil, fault.New(fault.Validation, "--offset is at least 0, not %d", c.Offset).
+			Try("rye search --offset 10 QUERY")
 	}
 	scope, err := query.ParseScope(c.Scope)
 	if err != nil {
-		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: "--scope: " + err.Error(),
-			Hint: []string{"rye search --scope tool:acme QUERY"}}
+		return nil, fault.New(fault.Validation, "--scope: %s", err).From(err).
+			Try("rye search --scope tool:acme QUERY")
 	}
 	v, err := spaces.OpenItems(ctx, a)
 	if err != nil {
@@ -147,8 +147,7 @@ func (c *SearchRun) narrow(v *spaces.Items, r *search.Request) error {
 			return fault.Of(err).Try("rye ls")
 		}
 		if r.Scope.Kind != "" && kind != r.Scope.Kind {
-			return &fault.Error{Code: fault.Validation,
-				Text: fmt.Sprintf("--kind %s and --scope %s have nothing in common", c.Kind, c.Scope)}
+			return fault.New(fault.Validation, "--kind %s and --scope %s have nothing in common", c.Kind, c.Scope)
 		}
 	}
 	r.Scope.Kind = cmp.Or(r.Scope.Kind, c.Kind)

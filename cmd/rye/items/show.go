@@ -142,15 +142,13 @@ func (c *showRun) text(it *ai.Item, asJSON bool) (string, error) {
 	}
 	if c.Body {
 		if text = it.Model.Body; text == "" {
-			return "", &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q has no prose", it.Ref),
-				Hint:    []string{"rye show " + fault.Quote(it.Ref.String()) + " --source"},
-				Details: map[string]any{"ref": it.Ref.String()}}
+			return "", fault.New(fault.NotFound, "%q has no prose", it.Ref).
+				Try("rye show "+fault.Quote(it.Ref.String())+" --source").On("ref", it.Ref.String())
 		}
 	}
 	if asJSON && !utf8.ValidString(text) {
-		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is not UTF-8, which JSON is", it.Ref),
-			Hint:    []string{"rye show --source " + fault.Quote(it.Ref.String())},
-			Details: map[string]any{"ref": it.Ref.String()}}
+		return "", fault.New(fault.Validation, "%q is not UTF-8, which JSON is", it.Ref).
+			Try("rye show --source "+fault.Quote(it.Ref.String())).On("ref", it.Ref.String())
 	}
 	return text, nil
 }

@@ -202,17 +202,15 @@ func relative(l *paths.Lock, where string) (string, error) {
 	}
 	rel, err := filepath.Rel(dir, s.Value)
 	if err != nil {
-		return "", &fault.Error{Code: fault.Validation, Err: err,
-			Text: fmt.Sprintf("%q can't be told relative to the project", where)}
+		return "", fault.New(fault.Validation, "%q can't be told relative to the project", where).From(err)
 	}
 	return filepath.ToSlash(rel), nil
 }
 
 // nothingAt says that there is nothing at a place, and what is beside it that is meant perhaps.
 func nothingAt(where, path string) *fault.Error {
-	f := &fault.Error{Code: fault.NotFound, Err: fs.ErrNotExist, Text: fmt.Sprintf("%q does not exist", where),
-		Hint:    []string{"rye docs sources"},
-		Details: map[string]any{"path": path}}
+	f := fault.New(fault.NotFound, "%q does not exist", where).From(fs.ErrNotExist).Try("rye docs sources").
+		On("path", path)
 	entries, _ := os.ReadDir(filepath.Dir(path))
 	var names []string
 	for _, e := range entries {
@@ -230,8 +228,7 @@ func nothingAt(where, path string) *fault.Error {
 
 func badRequirement(text string, err error) error {
 	id, _, _ := strings.Cut(text, "@")
-	f := &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q: %s", text, err),
-		Details: map[string]any{"bundle": text}}
+	f := fault.New(fault.Validation, "%q: %s", text, err).From(err).On("bundle", text)
 	if portable.CheckID(id) == nil && id != lock.Library { // else no range will do
 		f.Hint = []string{"rye add " + fault.Quote(id+"@^1.2")}
 	}
@@ -250,8 +247,7 @@ func compatible(ctx context.Context, l *paths.Lock, id string, src ryeyaml.Sourc
 	}
 	newest := manifest.NewestVersion(versions)
 	if newest == "" {
-		return "", &fault.Error{Code: fault.NotFound, Err: fs.ErrNotExist,
-			Text: fmt.Sprintf("%q has no version of %q", src.Where, id)}
+		return "", fault.New(fault.NotFound, "%q has no version of %q", src.Where, id).From(fs.ErrNotExist)
 	}
 	version, _, _ := strings.Cut(newest, "+")
 	return "^" + version, nil
@@ -397,7 +393,6 @@ func (*outdatedRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if behind == 0 {
 		return ans, nil
 	}
-	f := &fault.Error{Code: fault.VersionMismatch,
-		Text: fmt.Sprintf("%s can be updated", fault.Count(int64(behind), "bundle")), Hint: []string{"rye update"}}
+	f := fault.New(fault.VersionMismatch, "%s can be updated", fault.Count(int64(behind), "bundle")).Try("rye update")
 	return ans, f.Asked()
 }

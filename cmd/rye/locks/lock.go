@@ -201,7 +201,7 @@ func (c *lockRun) sensible(a *cli.App) error {
 		return fault.New(fault.Validation, "%q needs --update or --sign", c.Names[0]).On("argument",
 			c.Names[0]).Try(a.With("--update"), a.With("--sign"))
 	case c.Update && c.Sign && len(c.Names) > 0:
-		return &fault.Error{Code: fault.Validation, Text: "--update and --sign can't both take names"}
+		return fault.New(fault.Validation, "--update and --sign can't both take names")
 	}
 	return nil
 }
@@ -301,8 +301,7 @@ func warn(l *paths.Lock, result *update.Result, ans *LockAnswer) {
 // signItems signs items before the lock is made, which will have these bundles.
 func (c *lockRun) signItems(ctx context.Context, l *paths.Lock, bundles []lockfile.Bundle, ans *LockAnswer) error {
 	if c.User {
-		return &fault.Error{Code: fault.Validation, Text: "--sign signs items of a project",
-			Hint: []string{"rye sign --all"}}
+		return fault.New(fault.Validation, "--sign signs items of a project").Try("rye sign --all")
 	}
 	key, err := trusts.SigningKey(ctx, l.App, c.Key)
 	if err != nil {

@@ -14,9 +14,7 @@ import (
 
 // NotLocked says that the lock doesn't name something.
 func NotLocked(ctx context.Context, l *paths.Lock, name string) error {
-	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q is not locked", name),
-		Hint:    []string{"rye tree", "rye lock"},
-		Details: map[string]any{"name": name}}
+	f := fault.New(fault.NotFound, "%q is not locked", name).Try("rye tree", "rye lock").On("name", name)
 	var names, meant []string
 	for i := range l.Old.Pins {
 		ref := l.Old.Pins[i].Ref

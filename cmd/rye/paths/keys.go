@@ -33,12 +33,10 @@ func Short(fingerprint string) string { return fingerprint[:min(12, len(fingerpr
 // link has led, or one in the project's .ai/keys, where a first rye may have been told to keep it.
 func CheckKeyPlaces(a *cli.App) error {
 	if tree, dir := keysInTree(a); tree != "" {
-		return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the keys are kept in %q, inside of the tree %q",
-			dir, tree),
-			Why: []string{"a link leads there from the user space; every copy of the tree has the keys"},
-			Hint: []string{"USER_SPACE=\"$(mktemp -d)\" rye key import " +
-				fault.Quote(filepath.Join(dir, "private_key.pem"))},
-			Details: map[string]any{"reason": "key-in-tree", "path": dir}}
+		return fault.New(fault.Denied, "the keys are kept in %q, inside of the tree %q", dir, tree).
+			Because("a link leads there from the user space; every copy of the tree has the keys").
+			Try("USER_SPACE=\"$(mktemp -d)\" rye key import "+fault.Quote(filepath.Join(dir, "private_key.pem"))).
+			On("reason", "key-in-tree").On("path", dir)
 	}
 	p, err := Paths(a).OpenProject()
 	if err != nil {
@@ -53,11 +51,10 @@ func CheckKeyPlaces(a *cli.App) error {
 
 // strayKey says that a private key lies in a project, and how to move it.
 func strayKey(path string) *fault.Error {
-	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("a private key lies in the project: %q", path),
-		Why: []string{"anyone with a copy of the project, or a bundle of it, could sign as its owner"},
-		Hint: []string{"rye key import " + fault.Quote(path) + " " + key.ImportName(path),
-			"rm " + fault.Quote(path)},
-		Details: map[string]any{"reason": "key-in-tree", "path": path}}
+	return fault.New(fault.Denied, "a private key lies in the project: %q", path).
+		Because("anyone with a copy of the project, or a bundle of it, could sign as its owner").
+		Try("rye key import "+fault.Quote(path)+" "+key.ImportName(path), "rm "+fault.Quote(path)).
+		On("reason", "key-in-tree").On("path", path)
 }
 
 // keysInTree returns the directory of keys and the tree it lies in, if links have led from the user space to a tree
@@ -200,9 +197,8 @@ func ReadPublic(ctx context.Context, a *cli.App, arg string) (key.Public, error)
 		return p, nil
 	}
 	if key.IsLocked(pem) || isPrivate(pem) {
-		return key.Public{}, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("%q is a private key: ask its owner for the public half", arg),
-			Hint: []string{"rye key export"}, Why: []string{"anyone with a private key can sign as its owner"}}
+		return key.Public{}, fault.New(fault.Validation, "%q is a private key: ask its owner for the public half",
+			arg).Try("rye key export").Because("anyone with a private key can sign as its owner")
 	}
 	return key.Public{}, fmt.Errorf("%q: %w", arg, err)
 }

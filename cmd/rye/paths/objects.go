@@ -3,7 +3,6 @@ package paths
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"slices"
@@ -142,7 +141,7 @@ func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Ki
 			return slices.Index(kinds, x.Kind) - slices.Index(kinds, y.Kind)
 		}), true, nil
 	}
-	f := &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("%d objects begin with %q", len(found), name)}
+	f := fault.New(fault.Ambiguous, "%d objects begin with %q", len(found), name)
 	for _, id := range found[:min(len(found), 5)] {
 		f.Why = append(f.Why, id.String())
 	}

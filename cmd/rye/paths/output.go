@@ -2,7 +2,6 @@ package paths
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,8 +21,7 @@ func ToWrite(a *cli.App, name string) (string, error) {
 		return "", err
 	}
 	if fi, err := os.Stat(s.Value); err == nil && fi.IsDir() {
-		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a directory, and -o names a file",
-			name)}
+		return "", fault.New(fault.Validation, "%q is a directory, and -o names a file", name)
 	}
 	return s.Value, NoPlace(name, s.Value)
 }
@@ -31,9 +29,8 @@ func ToWrite(a *cli.App, name string) (string, error) {
 // NoPlace says that the directory is missing in which a file is to be written; nil if it is there.
 func NoPlace(name, path string) error {
 	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-		return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing,
-			Text: fmt.Sprintf("directory %q not found", filepath.Dir(name)),
-			Hint: []string{"mkdir -p " + fault.Quote(filepath.Dir(name))}, Err: err}
+		return fault.New(fault.Files, "directory %q not found", filepath.Dir(name)).Missing().
+			Try("mkdir -p " + fault.Quote(filepath.Dir(name))).From(err)
 	}
 	return nil
 }

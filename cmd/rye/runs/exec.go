@@ -91,8 +91,7 @@ func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 // check refuses what would fail when the tool has run already.
 func (c *execRun) check(a *cli.App) error {
 	if c.Timeout < 0 {
-		return &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("--timeout is %s, and has to be more than nothing", c.Timeout)}
+		return fault.New(fault.Validation, "--timeout is %s, and has to be more than nothing", c.Timeout)
 	}
 	if err := c.target(a); err != nil || c.Receipt == "" {
 		return err
@@ -118,10 +117,8 @@ func (c *execRun) check(a *cli.App) error {
 }
 
 func (c *execRun) receiptThere() error {
-	return &fault.Error{Code: fault.Conflict, Final: true,
-		Text: fmt.Sprintf("%q is there already, and a receipt replaces nothing", c.Receipt),
-		Hint: []string{"rye audit verify " + fault.Quote(c.Receipt)}, Err: fs.ErrExist,
-		Details: map[string]any{"path": c.Receipt}}
+	return fault.New(fault.Conflict, "%q is there already, and a receipt replaces nothing", c.Receipt).Permanent().
+		Try("rye audit verify "+fault.Quote(c.Receipt)).From(fs.ErrExist).On("path", c.Receipt)
 }
 
 // target reads where the output goes.
@@ -131,9 +128,8 @@ func (c *execRun) target(a *cli.App) (err error) {
 	}
 	switch {
 	case c.to.Kind == sink.Server && a.IsOffline():
-		return &fault.Error{Code: fault.Offline,
-			Text: fmt.Sprintf("%q can't be asked: %s", c.to.URL.Host, a.Offline().Origin),
-			Hint: []string{"rye help exec"}, Details: map[string]any{"host": c.to.URL.Host}}
+		return fault.New(fault.Offline, "%q can't be asked: %s", c.to.URL.Host, a.Offline().Origin).
+			Try("rye help exec").On("host", c.to.URL.Host)
 	case c.to.Path != "":
 		at := a.Absolute(cli.Setting{Value: c.to.Path})
 		if err = at.Err; err == nil {
@@ -235,13 +231,11 @@ func onlyTool(ref model.Ref) error {
 	case "tool":
 		return nil
 	case "directive":
-		return &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("%q is a directive: rye run runs it with a model", ref),
-			Hint: []string{"rye run " + fault.Quote(ref.String())}, Details: map[string]any{"ref": ref.String()}}
+		return fault.New(fault.Validation, "%q is a directive: rye run runs it with a model", ref).
+			Try("rye run "+fault.Quote(ref.String())).On("ref", ref.String())
 	}
-	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is not a tool; only tools can be run", ref),
-		Hint:    []string{"rye show " + fault.Quote(ref.String()), "rye ls 'tool:**'"},
-		Details: map[string]any{"ref": ref.String()}}
+	return fault.New(fault.Validation, "%q is not a tool; only tools can be run", ref).
+		Try("rye show "+fault.Quote(ref.String()), "rye ls 'tool:**'").On("ref", ref.String())
 }
 
 // given reads the parameters of the command line.

@@ -62,8 +62,7 @@ type testExample struct {
 
 func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Jobs < 0 {
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("--jobs is %d, and has to be more than nothing", c.Jobs)}
+		return nil, fault.New(fault.Validation, "--jobs is %d, and has to be more than nothing", c.Jobs)
 	}
 	found, err := c.found(ctx, a)
 	if err != nil {
@@ -294,17 +293,14 @@ func (x *testAnswer) fault() *fault.Error {
 			refused++
 		}
 	}
-	f := &fault.Error{Code: fault.Failed}
+	var failed []string
 	if n := x.Failed - refused; n > 0 {
-		f.Text = fmt.Sprintf("%d of %s didn't pass", n, fault.Count(int64(n+x.Passed), "example"))
+		failed = append(failed, fmt.Sprintf("%d of %s didn't pass", n, fault.Count(int64(n+x.Passed), "example")))
 	}
 	if refused > 0 {
-		if f.Text != "" {
-			f.Text += ", and "
-		}
-		f.Text += fault.Count(int64(refused), "tool") + " can't be run"
+		failed = append(failed, fault.Count(int64(refused), "tool")+" can't be run")
 	}
-	return f.Asked()
+	return fault.New(fault.Failed, "%s", strings.Join(failed, ", and ")).Asked()
 }
 
 // mostShown is how much of a value is shown to people.

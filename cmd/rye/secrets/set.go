@@ -109,8 +109,8 @@ func (c *authSetRun) value(ctx context.Context, a *cli.App) (value, from string,
 		b, err = io.ReadAll(io.LimitReader(a.Input(ctx), secret.MaxValue+3))
 		from = "stdin"
 	case !a.CanAsk():
-		return "", "", &fault.Error{Code: fault.Approval, Text: "no terminal to ask for the value",
-			Hint: []string{"rye auth set " + fault.Quote(c.Name) + " --from-file secret.txt"}}
+		return "", "", fault.New(fault.Approval, "no terminal to ask for the value").
+			Try("rye auth set " + fault.Quote(c.Name) + " --from-file secret.txt")
 	default:
 		a.Term.Prompt("value of %s: ", c.Name)
 		value, err = a.Hidden(ctx)
@@ -141,8 +141,7 @@ func ParseEnd(flag, text string, now time.Time) (time.Time, error) {
 		}
 	}
 	if !at.After(now) || at.Year() > 9999 {
-		return at, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("%s is %q, and it has to be later than now", flag, text)}
+		return at, fault.New(fault.Validation, "%s is %q, and it has to be later than now", flag, text)
 	}
 	return at, nil
 }

@@ -2,7 +2,6 @@ package signs
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"path/filepath"
 	"strings"
@@ -90,20 +89,19 @@ func (s *SignAnswer) add(l SignLine) {
 
 func (c *SignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Upgrade && c.Format == "v1" {
-		return nil, &fault.Error{Code: fault.Validation, Text: "--upgrade and --format v1 are opposites"}
+		return nil, fault.New(fault.Validation, "--upgrade and --format v1 are opposites")
 	}
 	switch {
 	case c.All && len(c.Items) > 0:
-		return nil, &fault.Error{Code: fault.Validation, Text: "--all means every item: no other is to be named",
-			Hint: []string{"rye sign --all"}}
+		return nil, fault.New(fault.Validation, "--all means every item: no other is to be named").
+			Try("rye sign --all")
 	case c.As == "" && !c.All && len(c.Items) == 0:
-		return nil, &fault.Error{Code: fault.Validation, Text: "\"rye sign\" needs <item>, or --all",
-			Hint: []string{"rye help sign"}}
+		return nil, fault.New(fault.Validation, "\"rye sign\" needs <item>, or --all").Try("rye help sign")
 	case c.As == "":
 		return c.signItems(ctx, a)
 	case len(c.Items) != 1:
-		f := &fault.Error{Code: fault.Validation, Text: "--as names one file, and " + fault.Count(int64(len(c.Items)),
-			"file") + " are given"}
+		f := fault.New(fault.Validation, "--as names one file, and %s are given",
+			fault.Count(int64(len(c.Items)), "file"))
 		if len(c.Items) > 0 {
 			f.Hint = []string{asName("rye sign", c.Items[0])}
 		}
@@ -124,9 +122,8 @@ func (c *SignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return c.signItems(ctx, a)
 	case ref != "":
 		// Its signature as the item that it is would go.
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("%q is %q, and can't be %q as well", s.File, ref, s.Name),
-			Hint: []string{"rye sign " + fault.Quote(ref)}, Details: map[string]any{"file": s.File, "ref": ref}}
+		return nil, fault.New(fault.Validation, "%q is %q, and can't be %q as well", s.File, ref, s.Name).
+			Try("rye sign "+fault.Quote(ref)).On("file", s.File).On("ref", ref)
 	}
 	return c.signFile(ctx, a, s)
 }

@@ -145,18 +145,15 @@ func (c *SignRun) selected(ctx context.Context, v *spaces.Items) (*items.Selecti
 	for _, f := range sel.Files {
 		if f.Space.Level == ai.System {
 			ref := f.Ref.String()
-			return nil, &fault.Error{Code: fault.Denied,
-				Text:    fmt.Sprintf("%q is in the space %q, whose items are not signed here", ref, f.Space.Label),
-				Why:     []string{"the library is vouched for by the binary, and a bundle by its manifest"},
-				Hint:    []string{"rye show " + fault.Quote(ref), "rye verify " + fault.Quote(ref)},
-				Details: map[string]any{"reason": "immutable", "ref": ref, "space": f.Space.Label}}
+			return nil, fault.New(fault.Denied, "%q is in the space %q, whose items are not signed here", ref,
+				f.Space.Label).Because("the library is vouched for by the binary, and a bundle by its manifest").
+				Try("rye show "+fault.Quote(ref), "rye verify "+fault.Quote(ref)).On("reason", "immutable").
+				On("ref", ref).On("space", f.Space.Label)
 		}
 	}
 	if len(sel.Files)+len(sel.Problems) == 0 && !c.All {
-		return nil, &fault.Error{Code: fault.NotFound,
-			Text: fmt.Sprintf("%q matches no item to sign here", strings.Join(c.Items, " ")),
-			Why:  []string{"globs mean items of the project, or of the user space outside of projects"},
-			Hint: []string{"rye ls"}}
+		return nil, fault.New(fault.NotFound, "%q matches no item to sign here", strings.Join(c.Items, " ")).
+			Because("globs mean items of the project, or of the user space outside of projects").Try("rye ls")
 	}
 	return sel, nil
 }
@@ -205,28 +202,26 @@ func (s *itemSigner) take(c *check.Checked) pending {
 	}
 	if c.Signed.Format == sign.V1 && s.run.Format == sign.V2.String() && !s.run.Upgrade {
 		s.v1.Add(1)
-		s.problem(c, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("is signed in the first format (v1): rye sign --upgrade %s",
-				fault.Quote(c.Ref.String()))})
+		s.problem(c, fault.New(fault.Validation, "is signed in the first format (v1): rye sign --upgrade %s",
+			fault.Quote(c.Ref.String())))
 		c.Bad = true
 	}
 	if s.run.Format == sign.V1.String() && c.Tree != nil {
-		s.problem(c, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("the first format (v1) doesn't cover the %s beside it",
-				fault.Count(int64(len(c.Tree.Files)), "file"))})
+		s.problem(c, fault.New(fault.Validation, "the first format (v1) doesn't cover the %s beside it",
+			fault.Count(int64(len(c.Tree.Files)), "file")))
 		c.Bad = true
 	}
 	if is, ok := s.run.shown[c.Ref.String()]; ok && is != (content{c.Stripped, c.Subject.Tree}) {
-		s.problem(c, &fault.Error{Code: fault.Conflict, Text: "was changed after it was shown"})
+		s.problem(c, fault.New(fault.Conflict, "was changed after it was shown"))
 		c.Bad = true
 	}
 	before, err := fs.Lstat(c.Space.FS, c.Path)
 	st := c.File.Stat
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &fault.Error{Code: fault.Conflict, Text: ai.ErrGone.Error()}
+		err = fault.New(fault.Conflict, "%s", ai.ErrGone)
 	} else if err == nil && st != (statcache.Stamp{}) &&
 		(before.Size() != st.Size || before.ModTime().UnixNano() != st.Mtime) {
-		err = &fault.Error{Code: fault.Conflict, Text: "was changed while it was read"}
+		err = fault.New(fault.Conflict, "was changed while it was read")
 	}
 	if err != nil {
 		s.problem(c, err)
@@ -380,7 +375,7 @@ func (s *itemSigner) one(ctx context.Context, w *pending, folder func() (*osfile
 			return &ai.ItemError{Ref: w.Ref, Space: w.Space, Path: w.Path, Err: err}
 		}
 		if cas.Sum(again) != w.Raw {
-			return &fault.Error{Code: fault.Conflict, Text: "was changed after it was checked"}
+			return fault.New(fault.Conflict, "was changed after it was checked")
 		}
 		raw = again
 	}

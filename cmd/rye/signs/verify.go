@@ -42,9 +42,8 @@ func (c *VerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return c.verifyItems(ctx, a)
 	}
 	if len(c.Items) != 1 {
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: "--as names one file, and " + fault.Count(int64(len(c.Items)), "file") + " are given",
-			Hint: []string{asName("rye verify", c.Items[0])}}
+		return nil, fault.New(fault.Validation, "--as names one file, and %s are given",
+			fault.Count(int64(len(c.Items)), "file")).Try(asName("rye verify", c.Items[0]))
 	}
 	s, err := signing.NewSubject(c.Items[0], c.As)
 	if err != nil {

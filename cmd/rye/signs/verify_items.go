@@ -176,8 +176,7 @@ func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, er
 	faults = slices.DeleteFunc(faults, func(f *fault.Error) bool { return f == nil })
 	files = slices.DeleteFunc(files, func(v *signing.Evidence) bool { return v == nil })
 	if len(files) == 0 {
-		return nil, &fault.Error{Code: fault.NotFound,
-			Text: fmt.Sprintf("%q covers no item", strings.Join(c.Items, " ")), Hint: []string{"rye ls"}}
+		return nil, fault.New(fault.NotFound, "%q covers no item", strings.Join(c.Items, " ")).Try("rye ls")
 	}
 	slices.SortStableFunc(files, func(a, b *signing.Evidence) int { return cmp.Compare(a.Name, b.Name) })
 	var one *fault.Error

@@ -3,7 +3,6 @@ package spaces
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"github.com/rye-build/rye/bundle"
@@ -42,9 +41,8 @@ func OpenVouching(a *cli.App) (*Vouching, error) {
 func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, error) {
 	if len(c.Signer) == 0 {
 		if c.Threshold != nil {
-			return nil, &fault.Error{Code: fault.Validation,
-				Text: "--threshold counts the keys of --signer, and none is given",
-				Hint: []string{"rye key list", "rye trust list"}}
+			return nil, fault.New(fault.Validation, "--threshold counts the keys of --signer, and none is given").
+				Try("rye key list", "rye trust list")
 		}
 		v, err := OpenVouching(a)
 		if err != nil && trust.IsMissing(err) {
@@ -53,8 +51,8 @@ func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, erro
 		return v, err
 	}
 	if a.Globals.Trust != "" || a.Env(cli.EnvTrust) != "" {
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: "--signer is believed instead of a policy, and there is --trust or " + cli.EnvTrust + " too"}
+		return nil, fault.New(fault.Validation,
+			"--signer is believed instead of a policy, and there is --trust or %s too", cli.EnvTrust)
 	}
 	v := &Vouching{Options: bundle.VerifyOptions{Now: a.Now().UTC(), Threshold: 1}, Names: map[string]string{}}
 	if c.Threshold != nil {
@@ -76,9 +74,8 @@ func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, erro
 		v.Options.Signers = append(v.Options.Signers, k)
 	}
 	if n := len(v.Options.Signers); v.Options.Threshold < 1 || v.Options.Threshold > n {
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("--threshold is %d, with %s", v.Options.Threshold, fault.Count(int64(n), "key")),
-			Why:  []string{"it is from 1 to the number of keys that --signer gives"}}
+		return nil, fault.New(fault.Validation, "--threshold is %d, with %s", v.Options.Threshold,
+			fault.Count(int64(n), "key")).Because("it is from 1 to the number of keys that --signer gives")
 	}
 	return v, nil
 }

@@ -2,7 +2,6 @@ package stores
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/rye-build/rye/cas"
@@ -90,10 +89,8 @@ func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return ans, nil
 	}
 	if !c.Repair && c.RepairFrom == "" {
-		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%s in the store %q",
-			fault.Count(int64(len(r.Problems)), "problem"), s.Dir()),
-			Why:  []string{"with --repair-from it brings lost objects from another store"},
-			Hint: []string{"rye store fsck --repair"}}
+		f := fault.New(fault.Integrity, "%s in the store %q", fault.Count(int64(len(r.Problems)), "problem"), s.Dir()).
+			Because("with --repair-from it brings lost objects from another store").Try("rye store fsck --repair")
 		if onlyRefs(r) {
 			f.Why, f.Hint = nil, []string{"rye store refs"}
 		}
@@ -115,9 +112,8 @@ func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		left.Lost = append(left.Lost, id.Digest)
 	}
 	if len(again.Problems) > 0 {
-		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%s left in the store %q",
-			fault.Count(int64(len(again.Problems)), "problem"), s.Dir()),
-			Why: []string{"put the lost objects again to restore them"}, Hint: []string{"rye fetch"}}
+		f := fault.New(fault.Integrity, "%s left in the store %q", fault.Count(int64(len(again.Problems)), "problem"),
+			s.Dir()).Because("put the lost objects again to restore them").Try("rye fetch")
 		if onlyRefs(again) {
 			f.Why, f.Hint = []string{"a lost ref has to be set again by hand"}, []string{"rye store refs"}
 		}

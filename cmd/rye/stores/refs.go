@@ -52,7 +52,7 @@ func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	ans := storeRefsAnswer{Refs: []refLine{}}
 	if c.Set == "" && !c.Delete {
 		if c.Expect != "" {
-			return nil, &fault.Error{Code: fault.Validation, Text: "--expect goes with --set or --delete"}
+			return nil, fault.New(fault.Validation, "--expect goes with --set or --delete")
 		}
 		refs, err := s.Refs()
 		for _, r := range refs {
@@ -68,7 +68,7 @@ func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return ans, err
 	}
 	if c.Name == "" {
-		return nil, &fault.Error{Code: fault.Validation, Text: "which ref?", Hint: []string{"rye store refs"}}
+		return nil, fault.New(fault.Validation, "which ref?").Try("rye store refs")
 	}
 	var want cas.ID
 	if c.Set != "" {

@@ -20,8 +20,8 @@ func NoKey(a *cli.App, name string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f := &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("key %q not found", name),
-		Hint: []string{"rye key new", "rye key list"}, Details: map[string]any{"key": name}}
+	f := fault.New(fault.NotFound, "key %q not found", name).From(err).Try("rye key new", "rye key list").
+		On("key", name)
 	if name != key.DefaultName {
 		f.Hint = f.Hint[1:]
 		dir, err := paths.KeysDir(a)

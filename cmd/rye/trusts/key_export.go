@@ -73,9 +73,9 @@ func (c *keyExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 // ofEnv exports the public half of the key that signs by a variable.
 func (c *keyExportRun) ofEnv(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Private != "" {
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: "the private half of the key that signs is in " + cli.EnvKey + " already: name another key",
-			Hint: []string{"rye key list"}}
+		return nil, fault.New(fault.Validation,
+			"the private half of the key that signs is in %s already: name another key", cli.EnvKey).
+			Try("rye key list")
 	}
 	s, err := openKey(ctx, a, "")
 	if err != nil {
@@ -101,8 +101,8 @@ func (c *keyExportRun) private(a *cli.App, name string, p key.Private, passphras
 	}
 	err := osfile.WriteFile(c.Private, 0o600, true, osfile.BytesOf(pem))
 	if errors.Is(err, fs.ErrExist) {
-		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Private),
-			Hint: []string{fault.Command("rye key export --private", otherFile(c.Private), name)}}
+		return nil, fault.New(fault.Validation, "%q is there already", c.Private).From(err).
+			Try(fault.Command("rye key export --private", otherFile(c.Private), name))
 	}
 	if err != nil {
 		return nil, err

@@ -30,9 +30,8 @@ func (c *keyImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return nil, err
 	}
 	if _, err := key.ParsePublicPEM(pem); err == nil {
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("%q is a public key, which can't sign", c.File),
-			Hint: []string{fault.Command("rye trust add", c.File)}}
+		return nil, fault.New(fault.Validation, "%q is a public key, which can't sign", c.File).
+			Try(fault.Command("rye trust add", c.File))
 	}
 	var passphrase string
 	p, err := key.ParsePrivate(pem, func() (string, error) {

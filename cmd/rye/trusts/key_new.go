@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 
@@ -100,7 +99,7 @@ func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cl
 		return c.policyAlone(ctx, a, dir)
 	}
 	if c.Passphrase && passphrase == "" {
-		return nil, &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("the key %q was removed meanwhile", c.Name)}
+		return nil, fault.New(fault.Conflict, "the key %q was removed meanwhile", c.Name)
 	}
 	p, err := key.Generate(rand.Reader)
 	if err != nil {
@@ -179,6 +178,5 @@ func keyExists(name string, err error, hint ...string) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("key %q already exists", name),
-		Hint: hint, Details: map[string]any{"key": name}}
+	return fault.New(fault.Validation, "key %q already exists", name).From(err).Try(hint...).On("key", name)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -117,6 +116,5 @@ func (c *keyRotateRun) exists(a *cli.App, err error) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Out),
-		Hint: []string{a.With("--out", otherFile(c.Out))}}
+	return fault.New(fault.Validation, "%q is there already", c.Out).From(err).Try(a.With("--out", otherFile(c.Out)))
 }

@@ -49,21 +49,19 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	switch {
 	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Threshold != nil ||
 		c.Owner+c.Name+c.NotBefore+c.Expires+c.Accept+c.From+c.Fingerprint != ""):
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: "a rotation says everything itself: --rotation stands alone"}
+		return nil, fault.New(fault.Validation, "a rotation says everything itself: --rotation stands alone")
 	case c.Rotation != "":
 		return c.rotate(ctx, a)
 	case c.From != "" && (c.Public != "" || c.Fingerprint == ""):
-		return nil, &fault.Error{Code: fault.Validation, Text: "--from needs --fingerprint, and no KEY",
-			Hint: []string{fault.Command("rye bundle verify", c.From)}}
+		return nil, fault.New(fault.Validation, "--from needs --fingerprint, and no KEY").
+			Try(fault.Command("rye bundle verify", c.From))
 	case c.Public == "" && c.From == "":
-		return nil, &fault.Error{Code: fault.Validation, Text: "which key?", Hint: []string{"rye help trust add"}}
+		return nil, fault.New(fault.Validation, "which key?").Try("rye help trust add")
 	case (c.Threshold != nil || c.Accept != "") && len(c.Names) == 0:
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: "--threshold and --accept are about names, and none are given", Hint: []string{"rye help trust add"}}
+		return nil, fault.New(fault.Validation, "--threshold and --accept are about names, and none are given").
+			Try("rye help trust add")
 	case c.Threshold != nil && *c.Threshold < 1:
-		return nil, &fault.Error{Code: fault.Validation,
-			Text: fmt.Sprintf("--threshold is %d, and it takes at least one key", *c.Threshold)}
+		return nil, fault.New(fault.Validation, "--threshold is %d, and it takes at least one key", *c.Threshold)
 	}
 	k, err := c.key(ctx, a)
 	if err != nil {
@@ -152,9 +150,8 @@ func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err er
 		(c.Name == "" || c.Name == known.Name) {
 		c.Name, k = known.Name, known
 	} else if k.Owner = c.Owner; k.Owner == "" && c.From == "" {
-		return k, &fault.Error{Code: fault.Validation, Text: "--owner is missing: whose key is it?",
-			Why:  []string{"fingerprint  " + k.Public.Fingerprint().String()},
-			Hint: []string{a.With("--owner", c.name())}}
+		return k, fault.New(fault.Validation, "--owner is missing: whose key is it?").
+			Because("fingerprint  " + k.Public.Fingerprint().String()).Try(a.With("--owner", c.name()))
 	} else if k.Name = c.Name; k.Name == "" {
 		k.Name = c.name()
 	}
@@ -262,8 +259,8 @@ func ParseDate(flag, text string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, &fault.Error{Code: fault.Validation,
-		Text: fmt.Sprintf("%s is %q, not a date as in 2027-01-31 or 2027-01-31T18:00:00Z", flag, text)}
+	return time.Time{}, fault.New(fault.Validation, "%s is %q, not a date as in 2027-01-31 or 2027-01-31T18:00:00Z",
+		flag, text)
 }
 
 // rotate carries out a rotation.

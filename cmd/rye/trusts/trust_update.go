@@ -2,7 +2,6 @@ package trusts
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -19,8 +18,8 @@ type trustUpdateAnswer struct{ trust.ListUpdate }
 
 func (c *trustUpdateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.From != "" && c.List == "" {
-		return nil, &fault.Error{Code: fault.Validation, Text: "which list is read from " + fault.Quote(c.From) + "?",
-			Hint: []string{"rye trust update LIST --from " + fault.Quote(c.From)}}
+		return nil, fault.New(fault.Validation, "which list is read from %s?", fault.Quote(c.From)).
+			Try("rye trust update LIST --from " + fault.Quote(c.From))
 	}
 	root, err := paths.Paths(a).RootPolicy()
 	if err != nil {
@@ -47,8 +46,7 @@ func (c *trustUpdateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	case len(faults) > 0:
 		return trustUpdateAnswer{u}, faults[0]
 	case c.List != "" && len(u.Lists) == 0:
-		return nil, &fault.Error{Code: fault.NotFound,
-			Text: fmt.Sprintf("the policy names no revocation list %q", c.List), Hint: []string{"rye trust list"}}
+		return nil, fault.New(fault.NotFound, "the policy names no revocation list %q", c.List).Try("rye trust list")
 	case len(u.Lists) == 0:
 		a.Term.Note("the policy names no revocation lists")
 	}
