@@ -174,10 +174,10 @@ func TestCodes(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	if l := (&fault.Error{Code: "NO_SUCH_CODE"}).Line(); l.Code != fault.Unknown {
+	if l := fault.New("NO_SUCH_CODE", "x").Line(); l.Code != fault.Unknown {
 		t.Errorf("a code outside the table is %q", l.Code)
 	}
-	if l := (&fault.Error{Code: fault.Integrity}).Asked().Line(); l.Exit != fault.ExitNo {
+	if l := fault.New(fault.Integrity, "x").Asked().Line(); l.Exit != fault.ExitNo {
 		t.Errorf("an asking command exits with %d", l.Exit)
 	}
 }
@@ -203,7 +203,7 @@ func TestClassify(t *testing.T) {
 		{&os.LinkError{Op: "rename", Old: "a", New: "b", Err: syscall.EIO}, fault.Files, fault.ExitNo,
 			"the disk reports an error: check the kernel log first"},
 		{os.NewSyscallError("fsync", syscall.ENOSPC), fault.Files, fault.ExitNo, "the disk is full"},
-		{errors.Join(errors.New("a"), &fault.Error{Code: fault.Busy, Text: "b"}), fault.Busy, fault.ExitNo, ""},
+		{errors.Join(errors.New("a"), fault.New(fault.Busy, "b")), fault.Busy, fault.ExitNo, ""},
 	} {
 		f := fault.Of(test.err)
 		if l := f.Line(); l.Code != test.code || l.Exit != test.exit || strings.Join(f.Why, ";") != test.why {
@@ -265,8 +265,7 @@ func TestHostileOutput(t *testing.T) {
 		term.Note("%s", hostile)
 		term.Warn("%v", err)
 		term.Finish("x/1", hostileAnswer{hostile}, nil)
-		term.Finish("x/1", nil, &fault.Error{Code: fault.Unknown, Text: hostile, Why: []string{hostile},
-			Hint: []string{hostile}, Err: err})
+		term.Finish("x/1", nil, fault.New(fault.Unknown, "%s", hostile).Because(hostile).Try(hostile).From(err))
 		for _, b := range stdout.String() + stderr.String() {
 			if b != '\n' && (b < ' ' || b == 0x7f || b >= 0x80 && b < 0xa0 || b == 0x202e || b == 0x200b) {
 				t.Errorf("json %v: %U let through in %q", asJSON, b, stdout.String()+stderr.String())
