@@ -109,14 +109,14 @@ func (t *Trust) identifyV1(e *Exam, r io.ReadSeeker, purpose policy.Purpose) err
 	case e.V1 == nil && (purpose == policy.ToShow || e.Decision.ByDigest):
 		return nil
 	case e.V1 == nil:
-		return ErrUnread
+		return unread()
 	}
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
 	found, err := e.V1(r)
 	if err == nil && found.Name == "" {
-		err = ErrUnread
+		err = unread()
 	}
 	if err != nil {
 		return err

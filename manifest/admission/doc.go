@@ -43,7 +43,7 @@
 //
 // A line of the first format binds neither a name nor a purpose. What it stands in is used as a bundle only if
 // the caller can read manifests of that format (Subject.V1) and it says that it is this bundle; else it
-// is ErrUnread, since it could be any file that its signer ever signed.
+// is refused, since it could be any file that its signer ever signed.
 //
 // A rotation is no exception to who may sign, but to who says it: no rule of names decides, but the rule that it
 // is about, by the threshold of that rule's keys as they are and by the new key. Allowed then means that the root

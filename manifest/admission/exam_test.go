@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/key"
@@ -237,14 +238,14 @@ func TestV1(t *testing.T) {
 		policy  string
 		want    error
 	}{
-		{name: "unread", want: admission.ErrUnread},
+		{name: "unread", want: reason("first-format-unread")},
 		{name: "unread, to show", purpose: policy.ToShow},
 		{name: "unread, listed by its digest", policy: text + "digests:\n  \"" + cas.Sum(file).String() + "\": {}\n"},
 		{name: "this bundle", read: says(s.Name, time.Time{}, nil)},
 		{name: "another", read: says("bundle:acme/y@1.0.0", time.Time{}, nil), want: &admission.NameError{}},
 		{name: "another, to show", read: says("bundle:acme/y@1.0.0", time.Time{}, nil), purpose: policy.ToShow,
 			want: &admission.NameError{}},
-		{name: "says nothing", read: says("", time.Time{}, nil), want: admission.ErrUnread},
+		{name: "says nothing", read: says("", time.Time{}, nil), want: reason("first-format-unread")},
 		{name: "past its end", read: says(s.Name, noon, nil), want: &admission.ExpiredError{}},
 		{name: "none", read: says("", time.Time{}, errDisk), want: errDisk},
 	} {
@@ -267,10 +268,17 @@ type anyError struct{}
 
 func (anyError) Error() string { return "any" }
 
+// A reason is that of a fault.
+type reason string
+
+func (r reason) Error() string { return string(r) }
+
 func sameKind(got, want error) bool {
-	switch want.(type) {
+	switch want := want.(type) {
 	case nil:
 		return got == nil
+	case reason:
+		return got != nil && fault.Of(got).Details["reason"] == string(want)
 	case anyError:
 		return got != nil
 	case *sign.IntegrityError:

@@ -147,11 +147,12 @@ func (e *ExpiredError) Fault() *fault.Error {
 		Because("the clock says " + e.Now.UTC().Format(time.RFC3339))
 }
 
-// ErrUnread is returned for a document that is admitted by a v1 signature and can't be read as a v1 manifest. Such a
+// unread is the error about a document that is admitted by a v1 signature and can't be read as a v1 manifest. Such a
 // signature binds no name, so the document could be any file that its signer ever signed.
-var ErrUnread error = fault.New(fault.Policy,
-	"signed in the v1 format, which binds no name, and not readable as a v1 manifest").On("reason",
-	"first-format-unread")
+func unread() error {
+	return fault.New(fault.Policy, "signed in the v1 format, which binds no name, and not readable as a v1 manifest").
+		On("reason", "first-format-unread")
+}
 
 // ErrChanged is returned for a file that changed between two reads.
 var ErrChanged error = fault.New(fault.Conflict, "changed while it was read").On("reason", "changed")

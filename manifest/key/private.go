@@ -78,8 +78,10 @@ func (p Private) PEM() []byte {
 var ErrLocked error = fault.New(fault.Approval, "private key is locked with a passphrase").On("reason", "passphrase").
 	Try("export RYE_KEY_PASSPHRASE=…")
 
-// ErrPassphrase is returned for a passphrase that doesn't open the key.
-var ErrPassphrase error = fault.New(fault.AuthFailed, "wrong passphrase").On("reason", "passphrase")
+// wrongPassphrase is the error about a passphrase that doesn't open the key.
+func wrongPassphrase() error {
+	return fault.New(fault.AuthFailed, "wrong passphrase").On("reason", "passphrase")
+}
 
 // Ready computes what crypto/ed25519 needs for the first signature of a process, which takes 1 ms, while others do
 // other things.
@@ -137,13 +139,13 @@ func Unlock(b []byte, passphrase string) (Private, error) {
 	}
 	id, err := age.NewScryptIdentity(passphrase)
 	if err != nil {
-		return Private{}, ErrPassphrase // the empty one
+		return Private{}, wrongPassphrase() // the empty one
 	}
 	id.SetMaxWorkFactor(readWork)
 	r, err := age.Decrypt(armor.NewReader(strings.NewReader(trimPEM(b)+"\n")), id)
 	if err != nil {
 		if errors.Is(err, age.ErrIncorrectIdentity) {
-			return Private{}, ErrPassphrase
+			return Private{}, wrongPassphrase()
 		}
 		return Private{}, invalid("locked private key: %v", err)
 	}

@@ -21,13 +21,11 @@ func invalid(format string, args ...any) error {
 // names nothing.
 type Fingerprint [32]byte
 
-// ErrFingerprint is what ParseFingerprint returns for anything but the one spelling of a fingerprint.
-var ErrFingerprint error = fault.New(fault.Validation, "not a fingerprint: expected 64 lower-case hexadecimal digits")
-
 // ParseFingerprint reads the form that String writes and no other.
 func ParseFingerprint(s string) (f Fingerprint, err error) {
 	if len(s) != 2*len(f) || !portable.Spelled(s, portable.Hex, "", len(s)) {
-		return Fingerprint{}, ErrFingerprint
+		return Fingerprint{}, fault.New(fault.Validation,
+			"not a fingerprint: expected 64 lower-case hexadecimal digits")
 	}
 	hex.Decode(f[:], []byte(s)) // can't fail: length and digits are checked
 	return f, nil

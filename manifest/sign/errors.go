@@ -20,18 +20,23 @@ var (
 			"look at the file, delete the line, then sign it")
 	// ErrTooMany is returned for more than MaxLines signature lines.
 	ErrTooMany = because(fault.Limit, "too-many-signatures", fmt.Sprintf("more than %d signature lines", MaxLines))
-	// ErrNoStyle is returned for a file that can't carry signature lines.
-	ErrNoStyle error = fault.New(fault.Validation,
-		"files of this type have no comments, so they can't carry a signature line")
-	// ErrNoPlace is returned for a file whose first lines leave no place for a signature line.
-	ErrNoPlace error = fault.New(fault.Validation,
-		"no place for a signature line: the line above it doesn't end or continues in the next, or the file is UTF-16")
 	// ErrChanged is returned if a file isn't what it was when it was read before.
 	ErrChanged = because(fault.Conflict, "changed", "file changed while it was being signed")
 )
 
 func because(c fault.Code, reason, text string) error {
 	return fault.New(c, "%s", text).On("reason", reason)
+}
+
+// noStyle is the error about a file that can't carry signature lines.
+func noStyle() error {
+	return fault.New(fault.Validation, "files of this type have no comments, so they can't carry a signature line")
+}
+
+// noPlace is the error about a file whose first lines leave no place for a signature line.
+func noPlace() error {
+	return fault.New(fault.Validation, "no place for a signature line: "+
+		"the line above it doesn't end or continues in the next, or the file is UTF-16")
 }
 
 // An IntegrityError is returned for a file that changed after it was signed, or whose signature lines are damaged or

@@ -41,7 +41,7 @@ func New(content cas.Digest, c Claim, p key.Private, now time.Time) (Line, error
 func (s Signed) Sign(c Claim, p key.Private, now time.Time, known Keys) ([]Line, error) {
 	switch {
 	case s.style&commentBits == NoStyle:
-		return nil, ErrNoStyle
+		return nil, noStyle()
 	case s.block.beyond:
 		return nil, s.block.err
 	case s.Format == V1 && s.V1 == nil:
@@ -118,7 +118,7 @@ func (s Signed) Rewrite(w io.Writer, r io.Reader, lines []Line) error {
 func (s Signed) join(head []byte, lines []Line) ([]byte, error) {
 	at, c, ok := s.style.place(head)
 	if len(lines) > 0 && (!ok || c.open == "") {
-		return nil, ErrNoPlace
+		return nil, noPlace()
 	}
 	block := text(c, lines)
 	joined := slices.Concat(head[:at], block, head[at:])

@@ -272,7 +272,7 @@ func StripV1(file []byte, style Style) []byte {
 // LF, as they did there.
 func SignV1(file []byte, style Style, p key.Private, now time.Time) ([]byte, error) {
 	if style&v1Bits == 0 {
-		return nil, ErrNoStyle
+		return nil, noStyle()
 	}
 	file = newlines(file)
 	payload, err := style.v1Payload(file)
@@ -281,7 +281,7 @@ func SignV1(file []byte, style Style, p key.Private, now time.Time) ([]byte, err
 	}
 	start, end := style.v1Cut(file)
 	if style.v1NoPlace(file, start) {
-		return nil, ErrNoPlace
+		return nil, noPlace()
 	}
 	rest := slices.Concat(file[:start], file[end:])
 	if s, err := Read(bytes.NewReader(rest), style); err != nil || s.Format != None {
