@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -160,7 +161,7 @@ func TestFilled(t *testing.T) {
 		}
 		_, err := g.Node("a").Call.Params.Fill(map[string]any{"inputs": map[string]any{"url": strings.Repeat("x",
 			1000), "list": list}})
-		if err != graph.ErrFilled {
+		if err == nil || fault.CodeOf(err) != fault.Resource {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -356,7 +357,7 @@ func FuzzRead(f *testing.F) {
 		for _, n := range g.Nodes {
 			n.Follow(doc)
 			if n.Call != nil {
-				if _, err := n.Call.Params.Fill(doc); err != nil && err != graph.ErrFilled {
+				if _, err := n.Call.Params.Fill(doc); err != nil && fault.CodeOf(err) != fault.Resource {
 					t.Fatal(err)
 				}
 			}

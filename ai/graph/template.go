@@ -1,11 +1,11 @@
 package graph
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/condition"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -33,8 +33,8 @@ const (
 // A piece is literal text, or a path if there is one.
 type piece struct{ text, path string }
 
-// ErrFilled says that a template gives too much.
-var ErrFilled = errors.New("a template gives more than 1 MiB")
+// tooMuch is the error about a template that gives too much.
+func tooMuch() error { return fault.New(fault.Resource, "a template gives more than 1 MiB") }
 
 // Fill returns what the template gives for a document. Values are shared with the document, and aren't to be changed.
 func (t *Template) Fill(doc map[string]any) (any, error) {
@@ -68,7 +68,7 @@ func (t *Template) fill(doc map[string]any, left *int) (any, error) {
 				}
 			}
 			if *left -= len(text); *left < 0 {
-				return nil, ErrFilled
+				return nil, tooMuch()
 			}
 			b.WriteString(text)
 		}
@@ -116,7 +116,7 @@ func take(left *int, v any) error {
 		}
 	}
 	if *left -= 2; *left < 0 {
-		return ErrFilled
+		return tooMuch()
 	}
 	return nil
 }
