@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -27,13 +27,11 @@ type Options struct {
 	Rye  string    // the version of the program that made it
 }
 
-// ErrNoTime says that the creation time is missing, which both formats require.
-var ErrNoTime = errors.New("sbom: no creation time given")
-
+// time returns the creation time, which both formats require.
 func (o *Options) time() (string, error) {
 	t := o.Time.UTC()
 	if t.IsZero() || t.Year() < 0 || t.Year() > 9999 {
-		return "", ErrNoTime
+		return "", fault.New(fault.Validation, "the list of contents needs a creation time")
 	}
 	return t.Format(time.RFC3339), nil
 }
