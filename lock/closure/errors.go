@@ -137,11 +137,10 @@ func (e *NothingError) Error() string { return fmt.Sprintf("the root %+q matches
 
 func clip(s string) string { return s[:min(len(s), 100)] }
 
-var (
-	// ErrChanged is about a file that changed between two reads.
-	ErrChanged = fault.New(fault.Validation, "changed while it was read")
-	errHidden  = fault.New(fault.Validation, "not merged: the project has a config of this name")
-)
+// changed is the error about a file that changed between two reads.
+func changed() error { return fault.New(fault.Validation, "changed while it was read") }
+
+var errHidden = fault.New(fault.Validation, "not merged: the project has a config of this name")
 
 // missing reports whether an error says that an item isn't there, and not that something is wrong with it.
 func missing(err error) bool {

@@ -46,7 +46,7 @@ func (c *closer) filesOf(ctx context.Context, it *ai.Item, t *tree.Tree, m cas.M
 		return cas.Digest{}, err
 	}
 	if anchor == nil {
-		return cas.Digest{}, ErrChanged
+		return cas.Digest{}, changed()
 	}
 	key := treeKey{space: it.Space, dir: anchor.Dir, below: anchor.Below}
 	if key.below != "" {
@@ -69,7 +69,7 @@ func (c *closer) filesOf(ctx context.Context, it *ai.Item, t *tree.Tree, m cas.M
 	}
 	// What another tool saw in the directory has to be what this one saw.
 	if !same(made.files, anchor.Dir, own, t) {
-		return cas.Digest{}, ErrChanged
+		return cas.Digest{}, changed()
 	}
 	return made.id, nil
 }
@@ -146,7 +146,7 @@ func (c *closer) putFile(ctx context.Context, s *ai.Space, f *treeFile) error {
 		case err != nil:
 			return c.fail(err)
 		case got.Digest != f.digest:
-			return ErrChanged
+			return changed()
 		}
 		return nil
 	}
@@ -178,7 +178,7 @@ func (c *closer) put(ctx context.Context, b []byte, want cas.Digest) error {
 		return nil
 	}
 	if cas.Sum(b) != want {
-		return ErrChanged
+		return changed()
 	}
 	got, err := c.Store.PutBytes(ctx, cas.Blob, b)
 	if err == nil && got != want {

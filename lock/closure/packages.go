@@ -115,7 +115,7 @@ func (f *treeFile) read(s *ai.Space) ([]byte, error) {
 	defer r.Close()
 	b, err := io.ReadAll(io.LimitReader(r, min(f.size, packages.MaxBytes)+1))
 	if err == nil && int64(len(b)) <= packages.MaxBytes && cas.Sum(b) != f.digest {
-		err = ErrChanged
+		err = changed()
 	}
 	return b, err
 }
