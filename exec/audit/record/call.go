@@ -2,7 +2,6 @@ package record
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -375,20 +374,19 @@ func ParseOutcome(b []byte) (Outcome, error) {
 	return o, err
 }
 
-// ErrForm says that bytes aren't in the form that Append writes.
-var ErrForm = errors.New("not in canonical form")
-
+// parse reads bytes in the form that Append writes, and no others.
 func parse(b []byte, members func(codec), check func() error) error {
+	other := func() error { return fault.New(fault.Integrity, "not in canonical form") }
 	r := &reader{b: b}
 	if members(r); r.bad || len(r.b) > 0 {
-		return ErrForm
+		return other()
 	}
 	if err := check(); err != nil {
 		return err
 	}
 	// Whatever the reader passed over, what is accepted is what is written.
 	if !bytes.Equal(write(make([]byte, 0, len(b)), members), b) {
-		return ErrForm
+		return other()
 	}
 	return nil
 }
