@@ -1,5 +1,4 @@
-// Package checkedbolt stores rebuildable data in one bbolt file and detects every value that is damaged, torn or
-// foreign.
+// Package checkedbolt stores rebuildable data in one bbolt file and detects each damaged, torn or foreign value.
 //
 // The file has one bucket, named after its format. Each value is
 //
@@ -8,21 +7,33 @@
 //	rest  = the value that was put
 //
 // so a value of another key, of another format or with a flipped bit is rejected. A file without the bucket has
-// another format, and is removed like a damaged one. The sums don't prove that the pages form a tree, and bbolt trusts
-// its file: it would follow a cycle of pages until the stack overflows. So opening the file checks every page, and any
-// panic within Guarded counts as damage. Opening it for writing also checks the order of the keys and the list of free
-// pages.
+// another format, and is removed like a damaged one. The sums don't prove that the pages form a tree, and bbolt
+// trusts its file: it would follow a cycle of pages until the stack overflows. So opening the file checks every
+// page, and any panic within Guarded counts as damage. Opening it for writing also checks the order of the keys and
+// the list of free pages.
 //
-// A sealed value may be outdated, because a power failure can bring back replaced pages. Values that belong together
-// must show by their content that they do.
+// A digest of the whole file beside it, compared at each open, would be fewer lines. But a file of 60 MB with
+// values of 200 KiB then opens in 44 ms instead of 0.8, since the check reads one page of each value, and rye
+// search takes 1.05 times the CPU time with 10,000 items and 1.12 times with 100,000. A process that ends between
+// the write and the digest would also cost everybody the cache.
+//
+// A sealed value may be outdated, because a power failure can bring back replaced pages. Values that belong
+// together must show by their content that they do.
 //
 // Processes open the file for a short time, many for reading or one for writing. Nothing is synced.
 //
+// # How an update goes through here
+//
+// Update opens the file for reading (openThere, openNow), which checks it (File.begin, checkPages); a damaged file
+// is removed (Discard), and all begins again. Then open waits for the lock, Batch.begin starts a transaction, and
+// the caller puts values (Batch.Put, PutAll, Flush). At last shrink, or Cache.evict, replaces a file that is too
+// large (rewrite). Open is the first half of it, and File.Get compares the sum of each value (unseal).
+//
 // # Two ways to use it
 //
-// Open and Update are for values that belong together. A Cache is for many independent values: it waits only briefly
-// for other processes, drops values rather than failing, and evicts the least recently used ones. Its values begin
-// with
+// Open and Update are for values that belong together. A Cache is for many independent values: it waits only
+// briefly for other processes, drops values rather than failing, and evicts the least recently used ones. Its
+// values begin with
 //
 //	day (4 bytes, little-endian)   when the value was last used, in days since 1970
 package checkedbolt
