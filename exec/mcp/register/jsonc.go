@@ -2,373 +2,195 @@ package register
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+
+	"github.com/tailscale/hujson"
 )
 
-const maxDepth = 100
+// maxObjects bounds the objects and arrays of a file, and with it how deep hujson recurses. Real files have dozens.
+const maxObjects = 10_000
 
-// A node is a value in a text of JSON.
-type node struct {
-	kind       byte // { [ " or 0 for what is none of them
-	start, end int
-	members    []member // of an object
-	elements   []*node  // of an array
-	comma      bool     // behind the last one
-}
-
-type member struct {
-	key   string
-	start int
-	value *node
-}
-
-func (n *node) get(key string) *node {
-	for _, m := range n.members {
-		if m.key == key {
-			return m.value
-		}
-	}
-	return nil
-}
-
-// A reader reads JSON with comments and trailing commas.
-type reader struct {
-	text []byte
-	at   int
-}
-
-func (r *reader) fail(format string, args ...any) error { return wrong(r.text, r.at, format, args...) }
-
-// space skips white space and comments.
-func (r *reader) space() error {
-	for r.at < len(r.text) {
-		rest := r.text[r.at:]
-		switch {
-		case strings.IndexByte(" \t\r\n", rest[0]) >= 0:
-			r.at++
-		case bytes.HasPrefix(rest, []byte("//")):
-			if i := bytes.IndexByte(rest, '\n'); i >= 0 {
-				r.at += i + 1
-			} else {
-				r.at = len(r.text)
-			}
-		case bytes.HasPrefix(rest, []byte("/*")):
-			i := bytes.Index(rest[2:], []byte("*/"))
-			if i < 0 {
-				return r.fail("a comment isn't closed")
-			}
-			r.at += i + 4
-		default:
-			return nil
-		}
-	}
-	return nil
-}
-
-// next skips white space and returns the byte behind it; 0 at the end.
-func (r *reader) next() (byte, error) {
-	if err := r.space(); err != nil {
-		return 0, err
-	}
-	if r.at == len(r.text) {
-		return 0, nil
-	}
-	return r.text[r.at], nil
-}
-
-func (r *reader) value(depth int) (*node, error) {
-	c, err := r.next()
-	if err != nil {
-		return nil, err
-	}
-	n := &node{start: r.at}
-	switch {
-	case depth > maxDepth:
-		return nil, r.fail("values are nested too deeply")
-	case c == '{' || c == '[':
-		n.kind = c
-		r.at++
-		err = r.inside(n, depth)
-	case c == '"':
-		n.kind = c
-		_, err = r.string()
-	default:
-		for r.at < len(r.text) && strings.IndexByte(" \t\r\n,:[]{}\"/", r.text[r.at]) < 0 {
-			r.at++
-		}
-		if !json.Valid(r.text[n.start:r.at]) {
-			r.at = n.start
-			return nil, r.fail("expected a value")
-		}
-	}
-	n.end = r.at
-	return n, err
-}
-
-// inside reads what is in an object or an array, and its end.
-func (r *reader) inside(n *node, depth int) error {
-	end := byte('}')
-	if n.kind == '[' {
-		end = ']'
-	}
-	first := true
-	for {
-		c, err := r.next()
-		if err != nil {
-			return err
-		}
-		if c == end {
-			r.at++
-			return nil
-		}
-		if !first && !n.comma {
-			return r.fail("expected a comma or %q", end)
-		}
-		if err := r.one(n, c, depth); err != nil {
-			return err
-		}
-		first = false
-		if c, err = r.next(); err != nil {
-			return err
-		}
-		if n.comma = c == ','; n.comma {
-			r.at++
-		}
-	}
-}
-
-// one reads a member of an object or an element of an array.
-func (r *reader) one(n *node, c byte, depth int) error {
-	if n.kind == '[' {
-		v, err := r.value(depth + 1)
-		n.elements = append(n.elements, v)
-		return err
-	}
-	m := member{start: r.at}
-	if c != '"' {
-		return r.fail("expected a key in quotes")
-	}
-	var err error
-	if m.key, err = r.string(); err != nil {
-		return err
-	}
-	if n.get(m.key) != nil {
-		return r.fail("the key %q is there twice", m.key)
-	}
-	if c, err = r.next(); err != nil {
-		return err
-	} else if c != ':' {
-		return r.fail("expected a colon")
-	}
-	r.at++
-	m.value, err = r.value(depth + 1)
-	n.members = append(n.members, m)
-	return err
-}
-
-func (r *reader) string() (s string, err error) {
-	from := r.at
-	for r.at++; r.at < len(r.text) && r.text[r.at] != '"' && r.text[r.at] != '\n'; r.at++ {
-		if r.text[r.at] == '\\' {
-			r.at++
-		}
-	}
-	if r.at >= len(r.text) || r.text[r.at] == '\n' {
-		r.at = from
-		return "", r.fail("a string isn't closed")
-	}
-	r.at++
-	if err := json.Unmarshal(r.text[from:r.at], &s); err != nil {
-		r.at = from
-		return "", r.fail("invalid string")
-	}
-	return s, nil
-}
-
-// A jsonFile is the configuration of an agent in JSON.
+// A jsonFile is the configuration of an agent in JSON with comments. Hujson keeps every byte of a file, so that
+// packing the value that it read gives the file again.
 type jsonFile struct {
-	text  []byte
-	root  *node
-	table string
+	text           []byte
+	root           hujson.Value
+	table          string
+	servers, entry *hujson.Object // nil for none
+	open           bool           // the text lacks the line end behind its last comment
 }
-
-var byteOrderMark = []byte("\xef\xbb\xbf")
 
 func openJSON(text []byte, table string) (*jsonFile, error) {
-	r := &reader{text: text}
-	if bytes.HasPrefix(text, byteOrderMark) {
-		r.at = len(byteOrderMark)
-	}
-	c, err := r.next()
-	if err != nil {
-		return nil, err
-	}
-	if c == 0 {
-		if len(bytes.TrimSpace(bytes.TrimPrefix(text, byteOrderMark))) > 0 {
-			return nil, errors.New("it has comments and no value")
-		}
+	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}\n")
-		r = &reader{text: text}
 	}
-	root, err := r.value(0)
-	if err == nil {
-		c, err = r.next()
+	if bytes.Count(text, []byte("{"))+bytes.Count(text, []byte("[")) > maxObjects {
+		return nil, fmt.Errorf("it has more than %d objects and arrays", maxObjects)
 	}
-	switch {
-	case err != nil:
+	f := &jsonFile{text: text, table: table}
+	if bytes.Contains(text[bytes.LastIndexByte(text, '\n')+1:], []byte("//")) {
+		f.text, f.open = append(bytes.Clone(text), '\n'), true
+	}
+	var err error
+	if f.root, err = hujson.Parse(f.text); err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
+	}
+	if err := f.unique(); err != nil {
 		return nil, err
-	case c != 0:
-		return nil, r.fail("more than one value")
-	case root.kind != '{':
-		return nil, wrong(text, root.start, "expected an object")
 	}
-	f := &jsonFile{text: text, root: root, table: table}
-	for at, n := range map[string]*node{table: root.get(table), table + "." + Name: f.entry()} {
-		if n != nil && n.kind != '{' {
-			return nil, wrong(text, n.start, "%q is no object", at)
-		}
+	top, ok := f.root.Value.(*hujson.Object)
+	if !ok {
+		return nil, wrong(f.text, f.root.StartOffset, "expected an object")
 	}
-	return f, nil
+	if f.servers, err = f.object(top, table, table); err == nil && f.servers != nil {
+		f.entry, err = f.object(f.servers, Name, table+"."+Name)
+	}
+	return f, err
 }
 
-// entry is that of the server, nil for none.
-func (f *jsonFile) entry() *node {
-	if servers := f.root.get(f.table); servers != nil {
-		return servers.get(Name)
+// unique refuses an object with a key twice: agents don't agree on which of them counts.
+func (f *jsonFile) unique() error {
+	for v := range f.root.All() {
+		object, _ := v.Value.(*hujson.Object)
+		if object == nil {
+			continue
+		}
+		seen := make(map[string]bool, len(object.Members))
+		for _, m := range object.Members {
+			key := m.Name.Value.(hujson.Literal).String()
+			if seen[key] {
+				return wrong(f.text, m.Name.StartOffset, "the key %q is there twice", key)
+			}
+			seen[key] = true
+		}
+	}
+	return nil
+}
+
+// object returns the object under a key, nil for none.
+func (f *jsonFile) object(in *hujson.Object, key, path string) (*hujson.Object, error) {
+	v := member(in, key)
+	if v == nil {
+		return nil, nil
+	}
+	object, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return nil, wrong(f.text, v.StartOffset, "%q is not an object", path)
+	}
+	return object, nil
+}
+
+func member(in *hujson.Object, key string) *hujson.Value {
+	for i := range in.Members {
+		if in.Members[i].Name.Value.(hujson.Literal).String() == key {
+			return &in.Members[i].Value
+		}
 	}
 	return nil
 }
 
 func (f *jsonFile) command() (o command, there bool, err error) {
-	n := f.entry()
-	if n == nil {
+	if f.entry == nil {
 		return o, false, nil
 	}
-	if n.get("command") == nil && n.get("url") != nil {
-		return o, false, wrong(f.text, n.start, "its server %q is not started by a command but reached at an address",
-			Name)
+	program, url := member(f.entry, "command"), member(f.entry, "url")
+	if program == nil && url != nil {
+		return o, false, wrong(f.text, url.StartOffset, atAddress, Name)
 	}
-	o.program, _ = f.string(n.get("command"))
-	if args := n.get("args"); args != nil {
-		for _, e := range args.elements {
-			s, _ := f.string(e)
-			o.args = append(o.args, s)
+	o.program = textOf(program)
+	if args := member(f.entry, "args"); args != nil {
+		if all, ok := args.Value.(*hujson.Array); ok {
+			for i := range all.Elements {
+				o.args = append(o.args, textOf(&all.Elements[i]))
+			}
 		}
 	}
 	return o, true, nil
 }
 
-func (f *jsonFile) string(n *node) (s string, ok bool) {
-	if n == nil || n.kind != '"' {
-		return "", false
+// textOf returns a value that is a string, "" for any other.
+func textOf(v *hujson.Value) string {
+	if v == nil || v.Value.Kind() != '"' {
+		return ""
 	}
-	return s, json.Unmarshal(f.text[n.start:n.end], &s) == nil
-}
-
-// A change puts text in the place of what is between two offsets.
-type change struct {
-	from, to int
-	text     string
-}
-
-func apply(text []byte, changes []change) []byte {
-	slices.SortStableFunc(changes, func(a, b change) int { return a.from - b.from })
-	var out []byte
-	at := 0
-	for _, c := range changes {
-		out = append(append(out, text[at:c.from]...), c.text...)
-		at = c.to
-	}
-	return append(out, text[at:]...)
+	return v.Value.(hujson.Literal).String()
 }
 
 func (f *jsonFile) put(all []setting) ([]byte, error) {
-	entry := f.entry()
-	if entry == nil {
-		unit, depth := f.unit(), 1
-		in, servers := f.root, f.root.get(f.table)
-		if servers != nil {
-			in, depth = servers, 2
-		}
-		object := func(depth int, members string) string {
-			end := newline(f.text)
-			return "{" + end + strings.Repeat(unit, depth+1) + members + end + strings.Repeat(unit, depth) + "}"
-		}
-		var lines []string
+	switch {
+	case f.entry != nil:
+		var missing []setting
 		for _, s := range all {
-			lines = append(lines, fmt.Sprintf("%q: %s", s.name, s.value))
+			if v := member(f.entry, s.name); v != nil {
+				v.Value = hujson.Literal(s.value)
+			} else {
+				missing = append(missing, s)
+			}
 		}
-		value := object(2, strings.Join(lines, ","+newline(f.text)+strings.Repeat(unit, 3)))
-		key := Name
-		if servers == nil {
-			value, key = object(1, fmt.Sprintf("%q: %s", Name, value)), f.table
-		}
-		return apply(f.text, f.added(in, depth, []string{fmt.Sprintf("%q: %s", key, value)})), nil
+		f.add(f.entry, 3, missing)
+	case f.servers != nil:
+		f.add(f.servers, 2, []setting{{Name, f.written(3, all)}})
+	default:
+		servers := f.written(2, []setting{{Name, f.written(3, all)}})
+		f.add(f.root.Value.(*hujson.Object), 1, []setting{{f.table, servers}})
 	}
-	var changes []change
-	var missing []string
+	text := f.root.Pack()
+	if f.open {
+		text = text[:len(text)-1]
+	}
+	return text, nil
+}
+
+// written returns an object whose members are at a depth, each in a line of its own.
+func (f *jsonFile) written(depth int, all []setting) []byte {
+	object := &hujson.Object{}
+	f.add(object, depth, all)
+	return hujson.Value{Value: object}.Pack()
+}
+
+// add adds members at the end of an object, each in a line of its own. A comment behind the last member stays there.
+func (f *jsonFile) add(object *hujson.Object, depth int, all []setting) {
+	indent, comma := strings.Repeat(f.unit(), depth), hujson.Extra(nil)
+	if n := len(object.Members); n > 0 {
+		last := &object.Members[n-1]
+		if own, alone := indentOf(last.Name.BeforeExtra); alone {
+			indent = own
+		}
+		comma = last.Value.AfterExtra // hujson writes a last comma unless this is nil
+	}
 	for _, s := range all {
-		if n := entry.get(s.name); n != nil {
-			changes = append(changes, change{n.start, n.end, string(s.value)})
-		} else {
-			missing = append(missing, fmt.Sprintf("%q: %s", s.name, s.value))
+		comment := bytes.TrimRight(object.AfterExtra, " \t\r\n")
+		rest := object.AfterExtra[len(comment):]
+		if !bytes.Contains(rest, []byte("\n")) {
+			rest = []byte(newline(f.text) + strings.Repeat(f.unit(), depth-1))
 		}
+		object.Members = append(object.Members, hujson.ObjectMember{
+			Name: hujson.Value{
+				BeforeExtra: append(bytes.Clone(comment), newline(f.text)+indent...),
+				Value:       hujson.String(s.name),
+			},
+			Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: hujson.Literal(s.value)},
+		})
+		object.AfterExtra = rest
 	}
-	if len(missing) > 0 {
-		changes = append(changes, f.added(entry, 3, missing)...)
+	if n := len(object.Members); n > 0 && comma != nil && len(all) > 0 {
+		object.Members[n-1].Value.AfterExtra = hujson.Extra{}
 	}
-	return apply(f.text, changes), nil
 }
 
-// added adds members at the end of an object, each in a line of its own; depth is that of the members.
-func (f *jsonFile) added(n *node, depth int, members []string) []change {
-	end := newline(f.text)
-	indent := end + strings.Repeat(f.unit(), depth)
-	if len(n.members) > 0 {
-		last := n.members[len(n.members)-1]
-		if own, alone := f.indent(last.start); alone {
-			indent = end + own
-		}
-		// A comment behind the last member stays there: the comma goes before it, the new lines behind it.
-		var changes []change
-		if !n.comma {
-			changes = append(changes, change{last.value.end, last.value.end, ","})
-		}
-		at := n.end - 1
-		for at > last.value.end && strings.IndexByte(" \t\r\n", f.text[at-1]) >= 0 {
-			at--
-		}
-		text := indent + strings.Join(members, ","+indent)
-		if n.comma {
-			text += ","
-		}
-		if !bytes.Contains(f.text[at:n.end], []byte("\n")) {
-			text += end + strings.Repeat(f.unit(), depth-1)
-		}
-		return append(changes, change{at, at, text})
-	}
-	at := n.end - 1
-	for at > n.start+1 && strings.IndexByte(" \t\r\n", f.text[at-1]) >= 0 {
-		at--
-	}
-	return []change{{at, n.end - 1, indent + strings.Join(members, ","+indent) + end + strings.Repeat(f.unit(),
-		depth-1)}}
+// indentOf returns the white space that a member's line begins with, and whether the member stands first in it.
+func indentOf(before []byte) (string, bool) {
+	at := bytes.LastIndexByte(before, '\n')
+	line := before[at+1:]
+	return string(line), at >= 0 && len(bytes.TrimLeft(line, " \t")) == 0
 }
 
-// indent is what stands before an offset in its line, and whether that is white space alone.
-func (f *jsonFile) indent(at int) (string, bool) {
-	line := f.text[bytes.LastIndexByte(f.text[:at], '\n')+1 : at]
-	return string(line), len(bytes.TrimLeft(line, " \t")) == 0
-}
-
-// unit is what one step of indentation is: that of the first member, two spaces if it has a line with others.
+// unit returns one step of indentation: that of the first member, two spaces if it shares its line.
 func (f *jsonFile) unit() string {
-	if len(f.root.members) > 0 {
-		if own, alone := f.indent(f.root.members[0].start); alone && own != "" {
+	if top := f.root.Value.(*hujson.Object); len(top.Members) > 0 {
+		if own, alone := indentOf(top.Members[0].Name.BeforeExtra); alone && own != "" {
 			return own
 		}
 	}

@@ -96,12 +96,12 @@ func Look(project, path string) (all []Found) {
 // starts looks for the program, and at how it is called.
 func (f *Found) starts(path string) error {
 	refuse := func(format string, args ...any) error {
-		return fault.New(fault.Config, format, args...).On("path",
-			f.Path).Try("rye mcp config " + f.Client.Name + " --write")
+		err := fault.New(fault.Config, format, args...).On("path", f.Path)
+		return err.Try("rye mcp config " + f.Client.Name + " --write")
 	}
 	program := f.Line[0]
-	if at := program; program == "" || filepath.Base(program) == program && find(program, path) == "" ||
-		filepath.IsAbs(at) && !executable(at) {
+	byName := filepath.Base(program) == program
+	if program == "" || byName && find(program, path) == "" || filepath.IsAbs(program) && !executable(program) {
 		return refuse("%s starts the program %q, which isn't there", f.Client.File, program)
 	}
 	if len(f.Line) < 3 || f.Line[1] != "mcp" || f.Line[2] != "serve" {
@@ -110,8 +110,8 @@ func (f *Found) starts(path string) error {
 	return nil
 }
 
-// Program is how a file names this program, whose path is self: by its name if that finds it, so that the file is good
-// for others too, else by its path.
+// Program is how a file names this program, whose path is self: by its name if that finds it, so that the file is
+// good for others too, else by its path.
 func Program(self, path string) string {
 	name := Name
 	if runtime.GOOS == "windows" {

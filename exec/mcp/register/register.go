@@ -1,15 +1,25 @@
-// Package register puts rye's server into the configuration of an agent: the file in a project that says which servers
-// of the Model Context Protocol the agent starts.
+// Package register puts rye's server into the configuration of an agent: the file in a project that says which
+// servers of the Model Context Protocol the agent starts.
 //
-//	claude   .mcp.json            {"mcpServers": {"rye": {"type": "stdio", "command": "rye", "args": ["mcp", "serve"]}}}
-//	cursor   .cursor/mcp.json {"mcpServers": {"rye": {"command": "rye", "args": ["mcp", "serve", "-C",
-//	         "${workspaceFolder}"]}}}
-//	vscode   .vscode/mcp.json {"servers": {"rye": {"type": "stdio", "command": "rye", "args": ["mcp", "serve", "-C",
-//	         "${workspaceFolder}"]}}}
-//	codex    .codex/config.toml   [mcp_servers.rye], command = "rye", args = ["mcp", "serve"]
+//	claude   .mcp.json
+//	    {"mcpServers": {"rye": {"type": "stdio", "command": "rye", "args": ["mcp", "serve"]}}}
+//	cursor   .cursor/mcp.json
+//	    {"mcpServers": {"rye": {"command": "rye", "args": ["mcp", "serve", "-C", "${workspaceFolder}"]}}}
+//	vscode   .vscode/mcp.json
+//	    {"servers": {"rye": {"type": "stdio", "command": "rye", "args": ["mcp", "serve", "-C",
+//	    "${workspaceFolder}"]}}}
+//	codex    .codex/config.toml
+//	    [mcp_servers.rye], command = "rye", args = ["mcp", "serve"]
 //
 // What is in the file already stays as it is, byte for byte: other servers, comments, order, the entry's own other
 // settings. JSON may have comments and trailing commas. A file that can't be read so isn't changed.
+//
+// # How an edit goes through here
+//
+// Client.Plan reads the file, and Client.Put makes its new text: open parses it (openJSON with hujson, openTOML with
+// go-toml), command says what the server's entry starts, and put writes settings into the entry, or adds one.
+// Change.Write replaces the file if it is still what Plan read. Look goes the same way as far as command, for rye
+// doctor.
 package register
 
 import (
@@ -35,12 +45,13 @@ type Client struct {
 	args        []string
 }
 
+// inWorkspace names the project to a server that isn't started in it.
+var inWorkspace = []string{"-C", "${workspaceFolder}"}
+
 var clients = []Client{
 	{Name: "claude", Title: "Claude Code", File: ".mcp.json", table: "mcpServers", kind: true},
-	{Name: "cursor", Title: "Cursor", File: ".cursor/mcp.json", table: "mcpServers",
-		args: []string{"-C", "${workspaceFolder}"}},
-	{Name: "vscode", Title: "VS Code", File: ".vscode/mcp.json", table: "servers", kind: true,
-		args: []string{"-C", "${workspaceFolder}"}},
+	{Name: "cursor", Title: "Cursor", File: ".cursor/mcp.json", table: "mcpServers", args: inWorkspace},
+	{Name: "vscode", Title: "VS Code", File: ".vscode/mcp.json", table: "servers", kind: true, args: inWorkspace},
 	{Name: "codex", Title: "Codex", File: ".codex/config.toml", table: "mcp_servers", toml: true},
 }
 
@@ -113,8 +124,8 @@ func (c Client) Snippet(program string, more []string) []byte {
 	return text
 }
 
-// Put returns the text of a file with the server in it, which program starts, with more arguments behind those for the
-// agent. The text is the same if the file has that already. An empty text is a file that isn't there.
+// Put returns the text of a file with the server in it, which program starts, with more arguments behind those for
+// the agent. The text is the same if the file has that already. An empty text is a file that isn't there.
 func (c Client) Put(text []byte, program string, more []string) ([]byte, error) {
 	want := c.command(program, more)
 	f, err := c.open(text)
@@ -123,12 +134,14 @@ func (c Client) Put(text []byte, program string, more []string) ([]byte, error) 
 	}
 	has, there, err := f.command()
 	if err != nil {
-		return nil, err
+		return nil, c.unreadable(err)
 	}
 	if there && has.same(want) {
 		return text, nil
 	}
-	return f.put(c.settings(want))
+	mark := text[:len(text)-len(bytes.TrimPrefix(text, byteOrderMark))]
+	after, err := f.put(c.settings(want))
+	return slices.Concat(mark, after), err
 }
 
 // Starts returns the command line that a file starts the server with, and whether it has the server at all.
@@ -138,11 +151,17 @@ func (c Client) Starts(text []byte) (line []string, there bool, err error) {
 		return nil, false, err
 	}
 	has, there, err := f.command()
-	if err != nil || !there {
-		return nil, false, err
+	if err != nil {
+		return nil, false, c.unreadable(err)
+	}
+	if !there {
+		return nil, false, nil
 	}
 	return append([]string{has.program}, has.args...), true, nil
 }
+
+// atAddress is the refusal of an entry that isn't started by a command.
+const atAddress = "its server %q is not started by a command but reached at an address"
 
 // A file is one that was read.
 type file interface {
@@ -150,7 +169,11 @@ type file interface {
 	put([]setting) ([]byte, error)
 }
 
+// byteOrderMark may stand at the start of a file, and stays there.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
 func (c Client) open(text []byte) (f file, err error) {
+	text = bytes.TrimPrefix(text, byteOrderMark)
 	if c.toml {
 		f, err = openTOML(text, c.table)
 	} else {
@@ -170,11 +193,9 @@ func (c Client) unreadable(err error) error {
 // MaxBytes is the longest file that is read.
 const MaxBytes = 4 << 20
 
-// lineAt returns the number of the line of an offset.
-func lineAt(text []byte, at int) int { return 1 + bytes.Count(text[:at], []byte("\n")) }
-
+// wrong returns an error about what stands at an offset.
 func wrong(text []byte, at int, format string, args ...any) error {
-	return fmt.Errorf("line %d: %s", lineAt(text, min(at, len(text))), fmt.Sprintf(format, args...))
+	return fmt.Errorf("line %d: %s", 1+bytes.Count(text[:at], []byte("\n")), fmt.Sprintf(format, args...))
 }
 
 // newline is how the lines of a text end.

@@ -93,6 +93,9 @@ func TestPut(t *testing.T) {
     }}}`},
 		{"line ends of Windows", "claude", "{\r\n  \"a\": 1\r\n}\r\n",
 			"{\r\n  \"a\": 1,\r\n  \"mcpServers\": {\r\n    \"rye\": {\r\n      \"type\": \"stdio\",\r\n      \"command\": \"rye\",\r\n      \"args\": [\"mcp\", \"serve\"]\r\n    }\r\n  }\r\n}\r\n"},
+		{"a comment without a line end", "cursor", "{\n}\n// ours",
+			"{\n  \"mcpServers\": {\n    \"rye\": {\n      \"command\": \"rye\",\n" +
+				"      \"args\": [\"mcp\", \"serve\", \"-C\", \"${workspaceFolder}\"]\n    }\n  }\n}\n// ours"},
 		{"a mark at the start", "cursor", "\ufeff{}",
 			"\ufeff{\n  \"mcpServers\": {\n    \"rye\": {\n      \"command\": \"rye\",\n      \"args\": [\"mcp\", \"serve\", \"-C\", \"${workspaceFolder}\"]\n    }\n  }\n}"},
 
@@ -103,6 +106,11 @@ func TestPut(t *testing.T) {
 		{"another command", "codex",
 			"[mcp_servers.\"rye\"]\nenabled = true\ncommand = '/old/rye' # why\n\n[other]\nx = \"\"\"\n[mcp_servers.rye]\n\"\"\"\n",
 			"[mcp_servers.\"rye\"]\nenabled = true\ncommand = \"rye\" # why\nargs = [\"mcp\", \"serve\"]\n\n[other]\nx = \"\"\"\n[mcp_servers.rye]\n\"\"\"\n"},
+		{"a list over lines", "codex",
+			"\ufeff[mcp_servers.rye]\r\n\"args\"  =  [\r\n  'x', # why\r\n]# those\r\n  command='y'\r\n\r\n[mcp_servers.rye.env]\r\nA = 'b'\r\n",
+			"\ufeff[mcp_servers.rye]\r\n\"args\"  =  [\"mcp\", \"serve\"]# those\r\n  command=\"rye\"\r\n\r\n[mcp_servers.rye.env]\r\nA = 'b'\r\n"},
+		{"a table below it", "codex", "[mcp_servers.rye.env]\nA = 'b'\n",
+			"[mcp_servers.rye.env]\nA = 'b'\n\n[mcp_servers.rye]\ncommand = \"rye\"\nargs = [\"mcp\", \"serve\"]\n"},
 		{"a table without keys", "codex", "[mcp_servers.rye]",
 			"[mcp_servers.rye]\ncommand = \"rye\"\nargs = [\"mcp\", \"serve\"]\n"},
 	} {
@@ -126,26 +134,26 @@ func TestPut(t *testing.T) {
 // TestKept: a file that can't be read, or that says it in a way that isn't understood, is left as it is.
 func TestKept(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"mcpServers": `:                      "line 1: ",
-		"{\n\"a\": 1\n\"b\": 2}":               `line 3: expected a comma or '}'`,
+		`{"mcpServers": `:                      "line 1, column 16: ",
+		"{\n\"a\": 1\n\"b\": 2}":               `line 3, column 1: invalid character '"' after object value (expecting ',' or '}')`,
 		`{"a": 1, "a": 2}`:                     `the key "a" is there twice`,
 		`[]`:                                   "expected an object",
-		`{"mcpServers": []}`:                   `"mcpServers" is no object`,
-		`{"mcpServers": {"rye": 1}}`:           `"mcpServers.rye" is no object`,
+		`{"mcpServers": []}`:                   `line 1: "mcpServers" is not an object`,
+		`{"mcpServers": {"rye": 1}}`:           `line 1: "mcpServers.rye" is not an object`,
 		`{"mcpServers": {"rye": {"url": ""}}}`: "reached at an address",
-		`{} {}`:                                "more than one value",
-		`// nothing`:                           "comments and no value",
-		`{"a": /* b`:                           "a comment isn't closed",
-		`{"a": "b`:                             "a string isn't closed",
-		`{"a": "\x"}`:                          "invalid string",
-		`{a: 1}`:                               "expected a key in quotes",
-		`{"a" 1}`:                              "expected a colon",
-		`{"a": tru}`:                           "expected a value",
-		strings.Repeat(`{"a":`, 200):           "nested too deeply",
+		`{} {}`:                                "line 1, column 4: invalid character '{' after top-level value",
+		`// nothing`:                           "parsing value: unexpected EOF",
+		`{"a": /* b`:                           "line 1, column 7: parsing comment: unexpected EOF",
+		`{"a": "b`:                             "parsing string: unexpected EOF",
+		`{"a": "\x"}`:                          `invalid literal: "\x"`,
+		`{a: 1}`:                               "invalid literal: a",
+		`{"a" 1}`:                              "invalid character '1' after object name",
+		`{"a": tru}`:                           "line 1, column 7: invalid literal: tru",
+		strings.Repeat(`{"a":`, 1<<20):         "more than 10000 objects",
 	} {
 		if after, err := find(t, "claude").Put([]byte(text), "rye", nil); err == nil ||
 			!strings.Contains(err.Error(), want) || after != nil {
-			t.Errorf("%s: %v; want %q", text, err, want)
+			t.Errorf("%.200s: %v; want %q", text, err, want)
 		}
 	}
 	for text, want := range map[string]string{
@@ -153,21 +161,23 @@ func TestKept(t *testing.T) {
 		"mcp_servers.rye.command = 'x'":        "isn't written as a table",
 		"[mcp_servers]\nrye = {command = 'x'}": "isn't written as a table",
 		"[mcp_servers.rye]\nurl = 'x'":         "reached at an address",
-		"[mcp_servers.rye]\n[mcp_servers.rye]": "is there twice",
-		"[a]\nb = 1\nb = 2":                    "the key b is there twice",
-		"[a":                                   "isn't closed",
-		"a":                                    `expected "=" behind a key`,
-		"a = ":                                 "a value is missing",
-		"a = [1":                               "isn't closed",
-		"a = 'b":                               "a string isn't closed",
-		"a = \"\"\"b":                          "a string isn't closed",
-		"= 1":                                  "expected a key",
-		"a = 1]":                               "expected the end of the line",
-		"\"\\U\" = 1":                          "invalid key",
+		"x = 1\n[[mcp_servers.rye]]":           "line 2: the server isn't written as a table [mcp_servers.rye]",
+		"[mcp_servers.rye]\n[mcp_servers.rye]": "line 2, column 2: table rye already exists",
+		"[a]\nb = 1\nb = 2":                    "line 3, column 1: key b is already defined",
+		"[a":                                   "expected ']' to close table name",
+		"a":                                    "line 1, column 1: expected '=' after key",
+		"a = ":                                 "expected value",
+		"a = [1":                               "array is incomplete",
+		"a = 'b":                               "unterminated literal string",
+		"a = \"\"\"b":                          "string not terminated",
+		"= 1":                                  "invalid character at start of key",
+		"a = 1]":                               "expected newline",
+		"\"\\U\" = 1":                          "escape sequence is too short",
+		"a = " + strings.Repeat("[", 1<<20):    "inline tables are n",
 	} {
 		if after, err := find(t, "codex").Put([]byte(text), "rye", nil); err == nil ||
 			!strings.Contains(err.Error(), want) || after != nil {
-			t.Errorf("%s: %v; want %q", text, err, want)
+			t.Errorf("%.200s: %v; want %q", text, err, want)
 		}
 	}
 	if _, err := register.Find("emacs"); err == nil ||
@@ -341,7 +351,7 @@ func TestLook(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(project, ".mcp.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := look(bin); len(got) != 3 || !strings.Contains(got[0], ".mcp.json: line 1: ") {
+	if got := look(bin); len(got) != 3 || !strings.Contains(got[0], ".mcp.json: line 1, column 2: ") {
 		t.Errorf("%q", got)
 	}
 }
