@@ -9,6 +9,7 @@
 //	tools/rye/core/runtimes/NAME.yaml                    the links before them: which interpreter, and how
 //	tools/rye/core/runtimes/lib/LANGUAGE/_launch.*       what a runtime has its interpreter start
 //	tools/rye/core/templates/_KIND.EXT                   what a new item begins as
+//	tools/rye/core/pipelines/_NAME.yml                   what "rye init --ci" writes for other services
 //	tools/rye/file-system/NAME.star                      tools for the files of a project
 //	config/NAME.yaml                                     what the kernel goes by, which projects put their own over
 //	knowledge/rye/TOPIC.md                               the documentation
@@ -46,6 +47,13 @@
 // In a template {{id}}, {{name}}, {{category}} and {{description}} are replaced, wherever they stand, by plain text;
 // name is the last segment of the id and category what is before it, perhaps nothing. A description fits everywhere
 // if it is one line of visible text, without space around it, that has none of " \ < > & and no "{{".
+//
+// # Pipelines
+//
+// In a file for another service <<version>> is replaced by the version of rye to install, and <<directory>> by the
+// project's directory in the repository. <<-C>> is the flag for that directory, with a space behind it, and <<prefix>>
+// what paths of the project begin with, as a regular expression; both are empty for a project at the root. A step's
+// exit status is rye's: steps run under "bash -eo pipefail", and a report that is written to a file hides none.
 package std
 
 import (

@@ -437,6 +437,31 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
+// TestPipelines: the files for other services have the placeholders of the package comment, and no others.
+func TestPipelines(t *testing.T) {
+	const dir = "tools/rye/core/pipelines/"
+	known := []string{"<<version>>", "<<directory>>", "<<-C>>", "<<prefix>>"}
+	yaml, _ := parse.ByName("yaml")
+	found := map[string]bool{}
+	for _, p := range walk(t) {
+		if !strings.HasPrefix(p, dir) {
+			continue
+		}
+		text := string(read(t, p))
+		for _, place := range regexp.MustCompile(`<<[^>]*>>`).FindAllString(text, -1) {
+			found[place] = true
+			if !slices.Contains(known, place) {
+				t.Errorf("%s: %s isn't filled in", p, place)
+			}
+			text = strings.ReplaceAll(text, place, "x")
+		}
+		report(t, p, yaml.Parse([]byte(text)).Problems)
+	}
+	if len(found) != len(known) {
+		t.Errorf("%v", found)
+	}
+}
+
 func TestManifestIsCanonical(t *testing.T) {
 	list, files, err := Files()
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
-	"github.com/rye-build/rye/cmd/rye/pipelines"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
@@ -130,18 +129,6 @@ func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		a.Term.Note("next: %s", there.Placed("rye new tool acme/hello"))
 	}
 	return ans, nil
-}
-
-// pipeline writes the files of a service.
-func (c *initRun) pipeline(ctx context.Context, a *cli.App, ans *initAnswer) error {
-	files, err := pipelines.Write(ctx, a, c.CI, ans.Dir, c.DryRun)
-	for _, f := range files {
-		ans.Written, ans.Commit = append(ans.Written, initLine{f.Path, f.What}), append(ans.Commit, f.Path)
-	}
-	if err == nil && len(files) == 0 {
-		a.Term.Note("the files for %s are up to date", c.CI)
-	}
-	return err
 }
 
 // place is the directory that becomes a project. The user space can't be one.
