@@ -6,7 +6,8 @@
 // executes, prints or writes.
 //
 //	project, err := ai.OpenDir("/src/acme/.ai", "project", ai.Project)
-//	view, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{project, std}, Trust: trust, MayOverride: root.MayOverride})
+//	view, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{project, std}, Trust: trust,
+//		MayOverride: root.MayOverride})
 //	item, err := view.Find(ctx, model.Ref{Kind: "tool", ID: "acme/fetch"})
 //	found, err := ai.NewAdmitter(view, trust).Admit(ctx, item, policy.ToUse)
 //	chain, err := ai.WalkFrom(ctx, view, item)

@@ -173,31 +173,39 @@ func TestKinds(t *testing.T) {
 		{"deeper", nil, files{inTools + "x/y/w_extractor.yaml": mine("x/y/w_extractor", good)},
 			none + " workflow=x/y/w_extractor", nil},
 		{"unsigned", nil, files{inTools + "workflow_extractor.yaml": good}, none,
-			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": "tool:rye/core/extractors/workflow_extractor" is unsigned; "**" requires 1 key`}},
+			[]string{
+				`"project/tools/rye/core/extractors/workflow_extractor.yaml": "tool:rye/core/extractors/workflow_extractor" is unsigned; "**" requires 1 key`}},
 		{"of a stranger", nil, files{inTools + "workflow_extractor.yaml": strange}, none,
-			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": "tool:rye/core/extractors/workflow_extractor" is signed by no key of the policy`}},
+			[]string{
+				`"project/tools/rye/core/extractors/workflow_extractor.yaml": "tool:rye/core/extractors/workflow_extractor" is signed by no key of the policy`}},
 		{"changed", nil, files{inTools + "workflow_extractor.yaml": signed + "# more\n"}, none,
-			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": content was changed after signing`}},
+			[]string{
+				`"project/tools/rye/core/extractors/workflow_extractor.yaml": content was changed after signing`}},
 		{"invalid", nil, files{inTools + "workflow_extractor.yaml": mine("workflow_extractor", good+"colour: red\n")},
 			none,
-			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": line 12, column 1: an extractor has no field 'colour'`}},
+			[]string{
+				`"project/tools/rye/core/extractors/workflow_extractor.yaml": line 12, column 1: an extractor has no field 'colour'`}},
 		{"remaps executors", nil, files{inTools + "workflow_extractor.yaml": mine("workflow_extractor",
 			good+"extraction_rules: {executor_id: {type: path, key: run}}\n")}, none,
 			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": line 12, column 20: `}},
 		{"takes the library's id", files{inTools + "workflow_extractor.yaml": good},
 			files{inTools + "workflow_extractor.yaml": signed}, none + " workflow=workflow_extractor",
-			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": tool:rye/core/extractors/workflow_extractor is protected: the space "project" may not replace it; "project/tools/rye/core/extractors/workflow_extractor.yaml" replaces the item of system:x; "override:" in the root policy can allow it`}},
+			[]string{
+				`"project/tools/rye/core/extractors/workflow_extractor.yaml": tool:rye/core/extractors/workflow_extractor is protected: the space "project" may not replace it; "project/tools/rye/core/extractors/workflow_extractor.yaml" replaces the item of system:x; "override:" in the root policy can allow it`}},
 		{"takes the library's kind", files{inTools + "workflow_extractor.yaml": good},
 			files{inTools + "w_extractor.yaml": mine("w_extractor", good)}, none + " workflow=workflow_extractor",
-			[]string{`"project/tools/rye/core/extractors/w_extractor.yaml": tool:rye/core/extractors/workflow_extractor is protected: the space "project" may not replace it`}},
+			[]string{
+				`"project/tools/rye/core/extractors/w_extractor.yaml": tool:rye/core/extractors/workflow_extractor is protected: the space "project" may not replace it`}},
 		{"takes a directory", files{inTools + "workflow_extractor.yaml": good},
 			files{inTools + "flow_extractor.yaml": mine("flow_extractor",
 				strings.Replace(extractor("flow", workflow), "directory: workflows", "directory: Workflows", 1))},
 			none + " workflow=workflow_extractor",
-			[]string{`"project/tools/rye/core/extractors/flow_extractor.yaml": says that the kind "flow" is in "Workflows/", which belongs to the kind "workflow"`}},
+			[]string{
+				`"project/tools/rye/core/extractors/flow_extractor.yaml": says that the kind "flow" is in "Workflows/", which belongs to the kind "workflow"`}},
 		{"two of one kind", nil, files{inTools + "workflow_extractor.yaml": signed,
 			inTools + "b/w_extractor.yaml": mine("b/w_extractor", good)}, none,
-			[]string{`"project/tools/rye/core/extractors/b/w_extractor.yaml": tool:rye/core/extractors/b/w_extractor is ambiguous`,
+			[]string{
+				`"project/tools/rye/core/extractors/b/w_extractor.yaml": tool:rye/core/extractors/b/w_extractor is ambiguous`,
 				`"project/tools/rye/core/extractors/workflow_extractor.yaml": tool:rye/core/extractors/workflow_extractor is ambiguous`}},
 		{"no extractor by type", nil, files{inTools + "x_extractor.yaml": tool("rye/core/extractors/x_extractor",
 			"null"), inTools + "_y_extractor.yaml": good, inTools + "z_extractor.yaml": "a: 1\n",
@@ -208,7 +216,8 @@ func TestKinds(t *testing.T) {
 		{"elsewhere", nil, files{"tools/acme/workflow_extractor.yaml": good}, none, nil},
 		{"the kernel's", nil, files{inTools + "tool_extractor.yaml": mine("tool_extractor", remap)},
 			"config=builtin directive=builtin knowledge=builtin tool=tool_extractor",
-			[]string{`"project/tools/rye/core/extractors/tool_extractor.yaml": line 2, column 1: the extractor demands nothing of a tool`}},
+			[]string{
+				`"project/tools/rye/core/extractors/tool_extractor.yaml": line 2, column 1: the extractor demands nothing of a tool`}},
 	} {
 		system := space("system:x", c.system)
 		system.Builtin = true

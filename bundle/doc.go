@@ -5,7 +5,8 @@
 // the files beside them, all else are assets that come along. Which files there are to be, bundle.yaml says (package
 // recipe). Package create makes the list of them, archive puts a bundle into one file, install gives it to a user.
 //
-//	report, err := bundle.Verify(ctx, bundle.InDir(dir, "acme/deploy"), bundle.VerifyOptions{Trust: trust, Below: spaces})
+//	report, err := bundle.Verify(ctx, bundle.InDir(dir, "acme/deploy"), bundle.VerifyOptions{Trust: trust,
+//		Below: spaces})
 //
 // Items are seen as users of the bundle will see them: in a space of the system, over the bundles that it requires
 // and the library, and without the project that they come from. A tool whose executor is only in the project has no

@@ -129,8 +129,8 @@ var ErrNoTrust error = fault.New(fault.Validation, "no policy or signers given t
 //     signature, which for a tool of several files covers them as well. A v1 signature counts where policy
 //     accepts it and the manifest, which lists the item's digest, is itself admitted
 //   - that no file stands where a bundle never has any: .ai/policy.yaml, .ai/keys and the like (recipe.Never), .AI
-//   - that there is nothing else: in a directory, below the directories of the kinds and wherever assets stand, but for
-//     what no bundle ever has, which the report names
+//   - that there is nothing else: in a directory, below the directories of the kinds and wherever assets stand, but
+//     for what no bundle ever has, which the report names
 //   - the evidence: that it is as the manifest says, and of what is required that it holds; and statements beside it
 //
 // What items mean is found out from the files of the manifest alone. All that is wrong is reported, not the first of

@@ -15,10 +15,8 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// The media types of evidence that can be required.
-const (
-	TypeEnvelope = "application/vnd.dsse.envelope.v1+json" // provenance is in one
-)
+// TypeEnvelope is the media type of evidence that is a DSSE envelope, as provenance is.
+const TypeEnvelope = "application/vnd.dsse.envelope.v1+json"
 
 // ProvenanceType is the predicate of statements that say how a bundle was made.
 const ProvenanceType = "https://slsa.dev/provenance/v1"

@@ -67,7 +67,8 @@ func TestVerifyManifest(t *testing.T) {
 		"below threshold": {sound(manifest.FileList{}, alice), two, []string{`signatures: "bundle:acme/demo@1.0.0" `}},
 		"threshold":       {sound(manifest.FileList{}, alice, bob), two, nil},
 		"expired": {sound(named(manifest.FileList{Expires: noon}), alice), "",
-			[]string{`expired: "bundle:acme/demo@1.0.0" expired at 2026-11-20T12:00:00Z; the clock says 2026-11-20T12:00:00Z`}},
+			[]string{
+				`expired: "bundle:acme/demo@1.0.0" expired at 2026-11-20T12:00:00Z; the clock says 2026-11-20T12:00:00Z`}},
 		"entrypoint": {sound(named(manifest.FileList{Entrypoint: "tool:acme/gone"}), alice), "",
 			[]string{"manifest: expected tool:acme/gone, found none: the entrypoint is not an item of the bundle"}},
 	} {

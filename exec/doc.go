@@ -4,7 +4,8 @@
 // no lock itself. Prepare decides everything about a call and starts nothing. Run does what was decided and records
 // the outcome.
 //
-//	base := &exec.Base{Resolver: set.Resolver(view), Admit: ai.NewAdmitter(resolver, set.Examiner(trust)), Set: set.ID()}
+//	base := &exec.Base{Resolver: set.Resolver(view), Admit: ai.NewAdmitter(resolver, set.Examiner(trust)),
+//		Set: set.ID()}
 //	plan, err := kernel.Prepare(ctx, base, &exec.Call{Ref: ref, Params: params})
 //	defer plan.Close()
 //	result, err := plan.Run(ctx, sink)
@@ -18,8 +19,8 @@
 //	files       of every link are hashed again and copied to a private place (package materialise); only the copy
 //	            runs. A function of rye, which needs no file, runs without; so does what a child has read from such a
 //	            copy at a call before, and has kept
-//	environment by package env, configuration by package template; what a caller sends is one argument or input, never
-//	            part of a program
+//	environment by package env, configuration by package template; what a caller sends is one argument or input,
+//	            never part of a program
 //	programs    are found and hashed. With toolchain: enforce each must be pinned, and the file that was hashed is
 //	            the one that starts
 //	packages    that the tool lists are unpacked (package packages)

@@ -161,14 +161,16 @@ func TestChain(t *testing.T) {
 // TestParameters: what is given is completed and checked by the tool's schema before anything is made of it.
 func TestParameters(t *testing.T) {
 	w := newWorld(t).
-		with("input_schema: {type: object, required: [name], additionalProperties: false, properties: {name: {type: string}, n: {type: integer, default: 7}}}",
+		with(
+			"input_schema: {type: object, required: [name], additionalProperties: false, properties: {name: {type: string}, n: {type: integer, default: 7}}}",
 			"config: {args: ['{name}', 'n={n}'], count: '{n}'}")
 	if got := w.ok(call(x, map[string]any{"name": "ann"})).Value; !reflect.DeepEqual(got,
 		map[string]any{"args": []any{"ann", "n=7"}, "count": 7.0}) {
 		t.Errorf("%#v", got)
 	}
 	w = newWorld(t).
-		with("input_schema: {type: object, required: [name], additionalProperties: false, properties: {name: {type: string}}}")
+		with(
+			"input_schema: {type: object, required: [name], additionalProperties: false, properties: {name: {type: string}}}")
 	for name, given := range map[string]map[string]any{"missing": nil, "type": {"name": int64(1)},
 		"undeclared": {"name": "x", "tool_path": "/evil"}} {
 		e := w.refused(call(x, given))
@@ -270,7 +272,8 @@ func TestNames(t *testing.T) {
 // TestLimits: those of the tool, and no more time than the caller gives.
 func TestLimits(t *testing.T) {
 	w := newWorld(t).
-		with("limits: {duration_seconds: 2.5, cpu_seconds: 3, memory_mib: 5, written_mib: 7, output_mib: 11, processes: 13, open_files: 17}")
+		with(
+			"limits: {duration_seconds: 2.5, cpu_seconds: 3, memory_mib: 5, written_mib: 7, output_mib: 11, processes: 13, open_files: 17}")
 	for timeout, wall := range map[time.Duration]time.Duration{0: 2500 * time.Millisecond, time.Second: time.Second,
 		time.Hour: 2500 * time.Millisecond} {
 		c := call(x, nil)

@@ -177,7 +177,8 @@ func (k *Kernel) fits(c *Call, found *ai.Chain) error {
 	if c.Build && !found.Tool().Model.Tool.Pure {
 		return fault.New(fault.Validation, "%q isn't declared pure, so a build can't use it", c.Ref).On("ref",
 			c.Ref.String()).
-			Because("pure: true in a tool promises the same outputs for the same inputs, without network or other files").
+			Because(
+				"pure: true in a tool promises the same outputs for the same inputs, without network or other files").
 			Try("rye docs build")
 	}
 	return nil

@@ -109,7 +109,8 @@ func TestStranger(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.policy = "\ngrants:\n  \"tool:acme/**\": [\"files:read:docs\", \"files:write:out\", \"files:write:.ai/outputs\"]\n"
+	w.policy =
+		"\ngrants:\n  \"tool:acme/**\": [\"files:read:docs\", \"files:write:out\", \"files:write:.ai/outputs\"]\n"
 	const files = "files: {read: [docs, private], write: [out, .ai/outputs]}"
 	list := func(paths ...string) string { return "'" + strings.Join(paths, "', '") + "'" }
 

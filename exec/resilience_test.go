@@ -21,7 +21,8 @@ import (
 func (w *world) around() *retry.Primitive {
 	p := &retry.Primitive{Inner: w.probe, Rules: func(context.Context) (*classification.Rules, error) {
 		v, _ := parse.YAML(
-			[]byte("patterns: []\ndefault: {category: transient, retryable: true, retry_policy: {type: fixed, delay: 0}}\n"),
+			[]byte(
+				"patterns: []\ndefault: {category: transient, retryable: true, retry_policy: {type: fixed, delay: 0}}\n"),
 			value.Pos{})
 		return classification.Read(v)
 	}}

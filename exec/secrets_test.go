@@ -311,7 +311,8 @@ func TestSecretsOfParent(t *testing.T) {
 		}
 		_, err = run(ctx, "other")
 		if e := fault.Of(err); e.Code != fault.Denied || e.Details["by"] != "caller" ||
-			e.Text != `"tool:acme/other" needs the secret "OTHER" but may not have it: the call that started it doesn't have it` {
+			e.Text !=
+				`"tool:acme/other" needs the secret "OTHER" but may not have it: the call that started it doesn't have it` {
 			t.Error(err)
 		}
 		return gives(nil), nil

@@ -41,12 +41,12 @@
 // A set is whole, or there is none. NewSet tells all that is wrong, as a *RefusedError:
 //
 //	a requirement without a bundle, or with one that it excludes
-//	a bundle whose manifest isn't there (*MissingError), can't be read, or is that of another bundle or version, and one
-//	that requires what isn't there or is excluded
+//	a bundle whose manifest isn't there (*MissingError), can't be read, or is that of another bundle or version, and
+//	one that requires what isn't there or is excluded
 //	a pin from a bundle that isn't in the lock, or that has no such item, or another one
 //	a pin from the project or the user whose path isn't its id in a directory that can be of a kind
-//	a tree that isn't there, reaches beyond the directory that can be its tool's, or lacks the tool's own file; one of
-//	more than 16,384 other files, and trees with more than 524,288 files and directories together
+//	a tree that isn't there, reaches beyond the directory that can be its tool's, or lacks the tool's own file; one
+//	of more than 16,384 other files, and trees with more than 524,288 files and directories together
 //	two files with one path, or with paths that are one where case doesn't count
 //	what is pinned from the library and is another in this binary: one *StdError for all of it
 //

@@ -13,7 +13,8 @@ import (
 func TestCatalogStat(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "tools", "mow.yaml")
-	text := "executor_id: rye/core/primitives/subprocess\ntool_type: program\nversion: 1.0.0\ndescription: Mows the lawn\n"
+	text :=
+		"executor_id: rye/core/primitives/subprocess\ntool_type: program\nversion: 1.0.0\ndescription: Mows the lawn\n"
 	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -83,19 +83,22 @@ narrow:
 }
 
 func TestProblems(t *testing.T) {
-	for text, want := range map[string]string{
-		"{}": "only the library has aliases",
-		"aliases: [{id: rye/file-system/read, tools: [rye/bash/bash]}]":                         "only the library has aliases",
-		aliases + "  - {id: mine, tools: [rye/bash/bash]}\n":                                    "only the library has aliases",
-		aliases + "narow: []\n":                                                                 `unknown key "narow"`,
-		aliases + "narrow: {}\n":                                                                "narrow: expected a list",
-		aliases + "narrow: [{id: x, capability: rye.bash}]\n":                                   "narrow[0]: capability",
-		aliases + "narrow: [{id: x, capability: 'execute:tool:a', to: [x]}]\n":                  "narrow[0]: capability",
-		aliases + "narrow: [{id: x, capability: 'execute:tool:a/*', to: ['execute:tool:b']}]\n": "execute:tool:b isn't part of execute:tool:a/*: config can only narrow",
-		aliases + "narrow: [{id: x, capability: 'execute:tool:a', to: ['execute:tool:*']}]\n":   "config can only narrow",
-		aliases + "narrow: [{capability: 'execute:tool:a'}]\n":                                  "narrow[0]: expected an object with an id",
-		aliases + "narrow: [{id: x, capability: 'execute:tool:a', from: x}]\n":                  `narrow[0]: unknown key "from"`,
+	for _, c := range [][2]string{
+		{"{}", "only the library has aliases"},
+		{"aliases: [{id: rye/file-system/read, tools: [rye/bash/bash]}]", "only the library has aliases"},
+		{aliases + "  - {id: mine, tools: [rye/bash/bash]}\n", "only the library has aliases"},
+		{aliases + "narow: []\n", `unknown key "narow"`},
+		{aliases + "narrow: {}\n", "narrow: expected a list"},
+		{aliases + "narrow: [{id: x, capability: rye.bash}]\n", "narrow[0]: capability"},
+		{aliases + "narrow: [{id: x, capability: 'execute:tool:a', to: [x]}]\n", "narrow[0]: capability"},
+		{aliases + "narrow: [{id: x, capability: 'execute:tool:a/*', to: ['execute:tool:b']}]\n",
+			"execute:tool:b isn't part of execute:tool:a/*: config can only narrow"},
+		{aliases + "narrow: [{id: x, capability: 'execute:tool:a', to: ['execute:tool:*']}]\n",
+			"config can only narrow"},
+		{aliases + "narrow: [{capability: 'execute:tool:a'}]\n", "narrow[0]: expected an object with an id"},
+		{aliases + "narrow: [{id: x, capability: 'execute:tool:a', from: x}]\n", `narrow[0]: unknown key "from"`},
 	} {
+		text, want := c[0], c[1]
 		if _, err := read(t, text); fault.CodeOf(err) != fault.Config || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", text, err, want)
 		}

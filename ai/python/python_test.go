@@ -394,8 +394,9 @@ func TestDoc(t *testing.T) {
 
 // Of what a sound file says the pattern finds a part, and says nothing else.
 func TestPattern(t *testing.T) {
-	src := "'''\nA = 1\n'''\nx = [\nB = 2\n]\nC = 1; D = [1]\nC = 2\nE = 1\nE = [1]\nF = 1\nif x: F = 2\ndef __a__(): pass\n__b__ = 'b'\n__c_ = 1\n____ = 1\n" +
-		"G: int = 1\nH = 'a' \\\n'b'\n_A = 1\nA1 = 1\n"
+	src :=
+		"'''\nA = 1\n'''\nx = [\nB = 2\n]\nC = 1; D = [1]\nC = 2\nE = 1\nE = [1]\nF = 1\nif x: F = 2\ndef __a__(): pass\n__b__ = 'b'\n__c_ = 1\n____ = 1\n" +
+			"G: int = 1\nH = 'a' \\\n'b'\n_A = 1\nA1 = 1\n"
 	if got, want := all(python.ByPattern([]byte(src))), `C=2 F=1 __b__="\62" ____=1 _A=1`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -414,7 +415,8 @@ func TestLimits(t *testing.T) {
 		t.Error(problems(m))
 	}
 	m := python.Read([]byte("A = " + ones(1<<18) + "\nB = ''"))
-	if want := "line 1, column 524292: the file has more than 262144 values; line 2, column 5: the file has more than 262144 values"; problems(m) != want ||
+	if want :=
+		"line 1, column 524292: the file has more than 262144 values; line 2, column 5: the file has more than 262144 values"; problems(m) != want ||
 		all(m) != "" {
 		t.Error(problems(m))
 	}

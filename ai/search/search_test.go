@@ -242,7 +242,8 @@ func TestScopesAndPages(t *testing.T) {
 			all = append(all, x.Space+" "+x.ID)
 		}
 	}
-	want := "project acme/Straße, project rye/bash/bash, user acme/deploy, user rye/bash/bash, system:rye/std rye/file-system/read, system:rye/std rye/file-system/write"
+	want :=
+		"project acme/Straße, project rye/bash/bash, user acme/deploy, user rye/bash/bash, system:rye/std rye/file-system/read, system:rye/std rye/file-system/write"
 	if got := strings.Join(all, ", "); got != want {
 		t.Errorf("%s", got)
 	}

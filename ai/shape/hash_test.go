@@ -123,7 +123,8 @@ func TestReportFormat(t *testing.T) {
 	after := &shape.Shape{
 		Interface: shape.Interface{
 			Input: schema(t,
-				object(`"url":{"type":"string"},"tries":{"type":"integer","default":2,"maximum":3},"token":{"type":"string"},"agent":{"type":"string"}`,
+				object(
+					`"url":{"type":"string"},"tries":{"type":"integer","default":2,"maximum":3},"token":{"type":"string"},"agent":{"type":"string"}`,
 					`"required":["url","token"]`)),
 			Output: schema(t, object(`"body":{"type":"string"},"status":{"enum":["ok"]},"size":{"type":"integer"}`)),
 			Error:  schema(t, object(`"message":{"type":"string"}`)),

@@ -169,8 +169,10 @@ func TestPythonFunction(t *testing.T) {
 	const runtime = "python_function_runtime"
 	project, _ := json.Marshal(b.project)
 	b.write(
-		"sync.py", "import os, sys\nprint('noise')\ndef execute(params, project_path):\n  print('noise')\n  os.system('echo noise')\n  return [params, project_path, sys.stdin.read(), sys.argv[1:]]\n",
-		"async.py", "import asyncio\nfrom dataclasses import dataclass\n@dataclass\nclass P:\n  x: int\nasync def execute(params, project_path):\n  await asyncio.sleep(0)\n  return {'x': P(7).x}\n",
+		"sync.py",
+		"import os, sys\nprint('noise')\ndef execute(params, project_path):\n  print('noise')\n  os.system('echo noise')\n  return [params, project_path, sys.stdin.read(), sys.argv[1:]]\n",
+		"async.py",
+		"import asyncio\nfrom dataclasses import dataclass\n@dataclass\nclass P:\n  x: int\nasync def execute(params, project_path):\n  await asyncio.sleep(0)\n  return {'x': P(7).x}\n",
 		"none.py", "def execute(params, project_path):\n  pass\n",
 		"json.py", "import json\ndef execute(params, project_path):\n  return json.loads('[1]')\n",
 		"missing.py", "x = 1\n",
@@ -359,8 +361,9 @@ const nodeReport = `["--params", PARAMS, ["--project-path", PROJECT], "", true]`
 
 func TestNode(t *testing.T) {
 	b := newBench(t)
-	body := `console.log(JSON.stringify([process.argv[2], JSON.parse(process.argv[3]), process.argv.slice(4), fs.readFileSync(0, "utf8"), MAIN]));` +
-		"\n"
+	body :=
+		`console.log(JSON.stringify([process.argv[2], JSON.parse(process.argv[3]), process.argv.slice(4), fs.readFileSync(0, "utf8"), MAIN]));` +
+			"\n"
 	b.write("tool.js", "const fs = require('fs');\n"+strings.Replace(body, "MAIN", "require.main === module", 1),
 		"tool.cjs", "const fs = require('fs');\n"+strings.Replace(body, "MAIN", "require.main === module", 1),
 		"tool.mjs", "import fs from 'node:fs';\n"+strings.Replace(body, "MAIN", "true", 1),
@@ -545,7 +548,8 @@ func TestBash(t *testing.T) {
 	b := newBench(t)
 	b.write(filepath.Join(b.home, "env.sh"), "echo decoy\n", filepath.Join(b.home, ".bashrc"), "echo decoy\n",
 		filepath.Join(b.home, ".profile"), "echo decoy\n",
-		"tool.sh", "[ \"$(cat)\" = \"$2\" ] || exit 4\n[ \"$1 $3 $# $4\" = \"--params --project-path 4 $PWD\" ] || exit 3\nprintf '%s' \"$2\"\n")
+		"tool.sh",
+		"[ \"$(cat)\" = \"$2\" ] || exit 4\n[ \"$1 $3 $# $4\" = \"--params --project-path 4 $PWD\" ] || exit 3\nprintf '%s' \"$2\"\n")
 	b.env = []string{"BASH_ENV=" + filepath.Join(b.home, "env.sh"), "ENV=" + filepath.Join(b.home, "env.sh"),
 		"BASH_FUNC_printf%%=() { echo decoy\n}"}
 	out, errs, ok := b.run("bash_runtime", "tool.sh", hostile)

@@ -1,6 +1,7 @@
 // Package create answers: what goes into a bundle?
 //
-//	made, err := create.Create(ctx, create.Options{Dir: dir, Recipe: r, Trust: trust, Below: spaces, Store: store, Sign: sign})
+//	made, err := create.Create(ctx, create.Options{Dir: dir, Recipe: r, Trust: trust, Below: spaces, Store: store,
+//		Sign: sign})
 //
 // The files go into the store in one batch, with one sync, and are checked by what was stored; what a file becomes
 // meanwhile has no effect, or the bundle is refused as changed. Then the list is made, signed, and written as the

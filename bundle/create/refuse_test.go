@@ -30,7 +30,8 @@ func TestRefuses(t *testing.T) {
 			w.recipe("id: acme/none\nversion: 1.0.0\n")
 		}, []string{"the bundle has no files"}},
 		"expired": {func(w *world) { w.recipe(strings.Replace(recipeText, "2027-11-20", "2026-11-20", 1)) },
-			[]string{`"bundle:acme/deploy@1.4.0" expired at 2026-11-20T00:00:00Z; the clock says 2026-11-20T12:00:00Z`}},
+			[]string{
+				`"bundle:acme/deploy@1.4.0" expired at 2026-11-20T00:00:00Z; the clock says 2026-11-20T12:00:00Z`}},
 		"no entrypoint": {func(w *world) {
 			w.recipe(strings.Replace(recipeText, "directive:acme/deploy", "directive:acme/deply", 1))
 		},
@@ -65,7 +66,8 @@ func TestRefuses(t *testing.T) {
 			w.write(".ai/tools/acme/deploy/one.yml", toolText("acme/deploy/one", subprocess))
 		}, nil},
 		"no kind's directory": {func(w *world) { w.write(".ai/prompts/acme/deploy/x.md", "x\n") },
-			[]string{`".ai/prompts/acme/deploy/x.md": not in the directory of a known kind: its extractor is not in the bundle, or not admitted`}},
+			[]string{
+				`".ai/prompts/acme/deploy/x.md": not in the directory of a known kind: its extractor is not in the bundle, or not admitted`}},
 		"a chain that leaves the bundle": {func(w *world) {
 			w.write(".ai/tools/acme/deploy/two.yaml", toolText("acme/deploy/two", "acme/other"))
 			w.signAll(alice, "tool:acme/deploy/two")
@@ -248,7 +250,8 @@ func TestCreateV1(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write(name, string(v1))
-	w.refused(`".ai/directives/acme/deploy.md": "directive:acme/deploy" is signed in the first format (v1), which may be shown and upgraded but not used: neither a manifest nor "digests:" lists its digest; signed by "alice" (v1)`)
+	w.refused(
+		`".ai/directives/acme/deploy.md": "directive:acme/deploy" is signed in the first format (v1), which may be shown and upgraded but not used: neither a manifest nor "digests:" lists its digest; signed by "alice" (v1)`)
 	w.o.Listed = func(cas.Digest) bool { return false }
 	if _, err := Create(t.Context(), w.o); err == nil {
 		t.Error("admitted although nothing lists it")
@@ -382,7 +385,8 @@ func TestCreateAddedKinds(t *testing.T) {
 	w.write(extractor, promptExtractor)
 	w.write(".ai/prompts/acme/hello.md", "```yaml\ntitle: Hello\nversion: 1.0.0\n```\n\nHello.\n")
 	w.recipe(recipeText + "include: [\"directive:**\", \".ai/prompts/**\"]\n")
-	w.refused(`".ai/prompts/acme/hello.md": not in the directory of a known kind: its extractor is not in the bundle, or not admitted`)
+	w.refused(
+		`".ai/prompts/acme/hello.md": not in the directory of a known kind: its extractor is not in the bundle, or not admitted`)
 	w.recipe(recipeText + "include: [\"directive:**\", \".ai/prompts/**\", \".ai/tools/rye/**\"]\n")
 	w.remember()
 	_, err := Create(t.Context(), w.o)
@@ -399,7 +403,8 @@ func TestCreateAddedKinds(t *testing.T) {
 	}
 	w.write(".ai/prompts/acme/hello.md", "```yaml\ntitle: Hello\nversion: one\n```\n\nHello.\n")
 	w.signAll(alice)
-	w.refused(`".ai/prompts/acme/hello.md": invalid "prompt:acme/hello": line 4, column 10: Field 'version' must be semver format (X.Y.Z), got 'one'`)
+	w.refused(
+		`".ai/prompts/acme/hello.md": invalid "prompt:acme/hello": line 4, column 10: Field 'version' must be semver format (X.Y.Z), got 'one'`)
 	w.write(".ai/prompts/acme/hello.md", "```yaml\ntitle: Hello\n```\n\nHello.\n")
 	w.signAll(alice)
 	// An extractor that doesn't count is reported each time.

@@ -1,6 +1,7 @@
 // Package diff compares two bundles and grades each change by its effect on users.
 //
-//	report, err := diff.Diff(ctx, diff.Side{Bundle: old, Files: oldFiles, Below: spaces}, diff.Side{Bundle: next, Files: nextFiles, Below: spaces})
+//	report, err := diff.Diff(ctx, diff.Side{Bundle: old, Files: oldFiles, Below: spaces}, diff.Side{Bundle: next,
+//		Files: nextFiles, Below: spaces})
 //
 // It compares two manifests, and the meaning of the items that are in both with different bytes. Neither side is
 // verified: a bundle's own extractors don't count, and bytes are compared with the manifests alone. The

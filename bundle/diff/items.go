@@ -190,7 +190,8 @@ func shapeOf(m *model.Model) shape.Shape {
 }
 
 // told are the fields that a shape has.
-const told = " input_schema output_schema error_schema permissions capabilities limits risk network files secrets description tool_description tags examples "
+const told = " input_schema output_schema error_schema permissions capabilities limits risk network files secrets " +
+	"description tool_description tags examples "
 
 // toldOfDirectives are those that a shape has of directives only; content is what the other fields were read from.
 const toldOfDirectives = " inputs outputs content "

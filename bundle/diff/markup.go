@@ -35,7 +35,8 @@ func (x *Item) markup(a, b *model.Model) {
 func content(m *model.Model) string { return m.Fields.Get("content").String() }
 
 // readElsewhere are the elements that the model of a directive has whole, attributes and all.
-const readElsewhere = " inputs outputs hooks metadata/model metadata/model_class metadata/limits metadata/permissions metadata/hooks "
+const readElsewhere = " inputs outputs hooks metadata/model metadata/model_class metadata/limits " +
+	"metadata/permissions metadata/hooks "
 
 // unnamed lists the texts and attributes of elements by where they stand, but for those that the model has.
 func unnamed(content string, m *model.Model) map[string]string {

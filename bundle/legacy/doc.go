@@ -35,10 +35,10 @@
 // exam.Subject.V1). Verify looks at
 //
 //   - the manifest: its signature, and what policy says to it
-//   - every file that it lists: that it is there, a file, and has the digest. Links are not followed. Sizes and modes it
-//     doesn't know
-//   - every item in .ai/directives, .ai/tools and .ai/knowledge that it calls inline_signed: its own signature. A v1 signature
-//     counts where policy accepts v1 for the item, because the manifest lists it. Files that only look
+//   - every file that it lists: that it is there, a file, and has the digest. Links are not followed. Sizes and modes
+//     it doesn't know
+//   - every item in .ai/directives, .ai/tools and .ai/knowledge that it calls inline_signed: its own signature. A v1
+//     signature counts where policy accepts v1 for the item, because the manifest lists it. Files that only look
 //     signed, as templates do, are covered by the list alone
 //
 // Files that it doesn't list are not looked for, as they never were. All that is wrong is reported. Once the manifest

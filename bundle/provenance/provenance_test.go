@@ -220,7 +220,8 @@ func TestAttestRefuses(t *testing.T) {
 	}
 	small := Build{Builder: "urn:x"}
 	if got, err := small.predicate(); err != nil ||
-		string(got) != `{"buildDefinition":{"buildType":"https://github.com/rye-build/rye/bundle/v1","externalParameters":{}},"runDetails":{"builder":{"id":"urn:x"}}}` {
+		string(got) !=
+			`{"buildDefinition":{"buildType":"https://github.com/rye-build/rye/bundle/v1","externalParameters":{}},"runDetails":{"builder":{"id":"urn:x"}}}` {
 		t.Errorf("%s, %v", got, err)
 	}
 }

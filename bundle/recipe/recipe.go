@@ -275,7 +275,8 @@ func parsePattern(text string) (Pattern, error) {
 		return Pattern{}, err
 	case !inAI(text):
 		return Pattern{},
-			fmt.Errorf("%+q is not in .ai: expected a path such as \".ai/tools/acme/**\"; list other files under \"assets\"",
+			fmt.Errorf(
+				"%+q is not in .ai: expected a path such as \".ai/tools/acme/**\"; list other files under \"assets\"",
 				fault.Clip(text, 100))
 	}
 	first, _, _ := strings.Cut(text[len(".ai/"):], "/")

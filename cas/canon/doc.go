@@ -26,7 +26,8 @@
 //	entry     = "  " string ": {" [field *(", " field)] "}" LF
 //	field     = name ": " value
 //	value     = string / integer / "[" string *(", " string) "]"
-//	name      = a-z *(a-z / 0-9 / "-" / "_")           ; at most 64, and no word that YAML 1.1 takes for a boolean or null
+//	name      = a-z *(a-z / 0-9 / "-" / "_")           ; at most 64, and no word that YAML 1.1 takes for a boolean or
+//	                                                     ; null
 //
 // Headers, sections and fields stand in the order of the Spec, each at most once. An optional one that has
 // nothing to say is absent: a section without entries, an empty list and an empty optional string are never

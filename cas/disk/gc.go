@@ -43,8 +43,8 @@ type GCResult struct {
 //  2. It waits for writers that began earlier, and keeps what their new objects need.
 //  3. It rewrites the packs without the condemned objects.
 //  4. Under the lock of the refs it marks new roots, and rewrites a pack again if it dropped something they reach.
-//  5. It gives the new packs their names and lists the old ones in the file "doomed", which hides them from all processes.
-//     Then it removes them.
+//  5. It gives the new packs their names and lists the old ones in the file "doomed", which hides them from all
+//     processes. Then it removes them.
 //
 // The removal is atomic, because objects need each other: the root of a long object counts as the object even after
 // its chunks are gone. If GC is killed, the old packs or the new ones remain, or both, and the next janitor cleans up.

@@ -66,7 +66,8 @@ type ExitLine struct {
 func Exits() []ExitLine {
 	return []ExitLine{
 		{ExitDone, "done"},
-		{ExitNo, "the command ran and the answer is no: a check found something, a tool failed, a file could not be read or written, or time ran out"},
+		{ExitNo,
+			"the command ran and the answer is no: a check found something, a tool failed, a file could not be read or written, or time ran out"},
 		{ExitUsage, "the command line or the configuration is wrong"},
 		{ExitMissing, "not found"},
 		{ExitRefused,

@@ -26,8 +26,8 @@
 // A file is taken to be unchanged when its size, mtime, ctime, inode, device and mode are those of its record. That
 // holds only if every change of the bytes also changes ctime, so a record is made and used under conditions:
 //
-//   - mtime and ctime are older than the beginning of the reading (Cache.Now) by more than two seconds. A write soon after
-//     it may otherwise fall into the same tick of the clock that stamps files (up to 10 ms on Linux) and
+//   - mtime and ctime are older than the beginning of the reading (Cache.Now) by more than two seconds. A write soon
+//     after it may otherwise fall into the same tick of the clock that stamps files (up to 10 ms on Linux) and
 //     leave everything equal, as git's racily clean entries do. Files with stamps in the future are never recorded.
 //   - ctime has a fraction of a second. On file systems that count whole seconds (or two, as FAT does) a tick is
 //     easily hit again after the clock was set back, so nothing on them is recorded.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/fstest"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/txtar"
 )
@@ -85,110 +86,101 @@ func TestLayersPlanted(t *testing.T) {
 
 // rules is layers.txt, parsed.
 type rules struct {
-	left   map[string][]string // package → packages it may import
-	rooms  []string
-	suites []string
-	only   map[string]onlyRule
-	calls  map[string][]string // os.Exit → files
-	root   []string
-	names  []string
-	lines  int
-	// Packages: the most lines that one has, and those that have more, with how many.
-	packages int
-	larger   map[string]int
-	// Words of a style that is given up, and how often each room still has them.
-	stilted *regexp.Regexp
-	remain  map[string]int
+	rooms   []string
+	row     map[string]int // package → the line of its room in which it stands
+	suites  []string
+	only    map[string]onlyRule
+	calls   map[string][]string // os.Exit → files
+	root    []string
+	names   []string
+	lines   int
+	columns int
+	stilted *regexp.Regexp // words of a style that was given up
 	never   []string
 	unknown []string
+
+	// While it is read: the rule, what it is about, the lines of rooms so far, and whether test files follow.
+	rule, about string
+	rows        int
+	inTests     bool
 }
 
 type onlyRule struct{ code, tests []string }
 
 func parseRules(text string) rules {
-	r := rules{left: map[string][]string{}, only: map[string]onlyRule{}, calls: map[string][]string{},
-		larger: map[string]int{}, remain: map[string]int{}}
-	text = strings.ReplaceAll(text, "\n ", " ")
-	for line := range strings.Lines(text) {
-		line, _, _ = strings.Cut(line, "#")
-		words := strings.Fields(line)
-		if len(words) == 0 {
-			continue
-		}
-		args := words[1:]
-		switch words[0] {
-		case "rooms":
-			for _, w := range args {
-				if w != "<" {
-					r.rooms = append(r.rooms, w)
-				}
-			}
-		case "inside":
-			r.inside(args)
-		case "suite":
-			r.suites = append(r.suites, args...)
-		case "only":
-			code, tests := args[1:], []string(nil)
-			if i := slices.Index(code, "tests"); i >= 0 {
-				code, tests = code[:i], code[i+1:]
-			}
-			r.only[args[0]] = onlyRule{code, tests}
-		case "calls":
-			i := slices.IndexFunc(args, func(w string) bool { return strings.Contains(w, "/") })
-			if i < 0 {
-				i = len(args)
-			}
-			for _, name := range args[:i] {
-				r.calls[name] = args[i:]
-			}
-		case "folders", "files", "local":
-			r.root = append(r.root, args...)
-		case "names":
-			r.names = append(r.names, args...)
-		case "lines":
-			r.lines, _ = strconv.Atoi(args[0])
-		case "packages":
-			r.packages, _ = strconv.Atoi(args[0])
-		case "larger":
-			numbers(r.larger, args)
-		case "stilted":
-			r.stilted = regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(strings.Join(args, "|"), "_", " ") + `)\b`)
-		case "remain":
-			numbers(r.remain, args)
-		case "never":
-			r.never = append(r.never, args...)
-		default:
-			r.unknown = append(r.unknown, words[0])
-		}
+	r := rules{row: map[string]int{}, only: map[string]onlyRule{}, calls: map[string][]string{}}
+	for rule := range strings.SplitSeq(regexp.MustCompile(`(?m) *#.*$`).ReplaceAllString(text, ""), "\n") {
+		r.line(rule)
 	}
 	return r
 }
 
-// numbers reads pairs of a name and a number.
-func numbers(to map[string]int, words []string) {
-	for pair := range slices.Chunk(words, 2) {
-		to[pair[0]], _ = strconv.Atoi(pair[len(pair)-1])
+// line reads a line: one that begins with spaces goes on with the rule above it.
+func (r *rules) line(text string) {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return
+	}
+	if !strings.HasPrefix(text, " ") {
+		r.rule, words = words[0], words[1:]
+		switch r.rule {
+		case "room":
+			r.rooms = append(r.rooms, words[0])
+			return // a question follows
+		case "only":
+			r.about, words, r.inTests = words[0], words[1:], false
+			r.only[r.about] = onlyRule{}
+		}
+	}
+	switch r.rule {
+	case "room":
+		r.rows++
+		for _, name := range words {
+			r.row[path.Join(r.rooms[len(r.rooms)-1], name)] = r.rows
+		}
+	case "suite":
+		r.suites = append(r.suites, words...)
+	case "only":
+		r.importers(words)
+	case "calls":
+		i := slices.IndexFunc(words, func(w string) bool { return strings.Contains(w, "/") })
+		if i < 0 {
+			i = len(words)
+		}
+		for _, name := range words[:i] {
+			r.calls[name] = words[i:]
+		}
+	case "folders", "files", "local":
+		r.root = append(r.root, words...)
+	case "names":
+		r.names = append(r.names, words...)
+	case "lines":
+		r.lines, _ = strconv.Atoi(words[0])
+	case "columns":
+		r.columns, _ = strconv.Atoi(words[0])
+	case "stilted":
+		r.stilted = regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(strings.Join(words, "|"), "_", " ") + `)\b`)
+	case "never":
+		r.never = append(r.never, words...)
+	default:
+		r.unknown = append(r.unknown, r.rule)
 	}
 }
 
-// inside adds one chain of packages; what is left of a package in any chain is what it may import.
-func (r *rules) inside(words []string) {
-	var before, group []string
-	for _, w := range append(words, "<") {
-		if w != "<" {
-			group = append(group, w)
-			continue
+// importers adds packages to the rule about what they may import.
+func (r *rules) importers(words []string) {
+	rule := r.only[r.about]
+	for _, w := range words {
+		switch {
+		case w == "tests":
+			r.inTests = true
+		case r.inTests:
+			rule.tests = append(rule.tests, w)
+		default:
+			rule.code = append(rule.code, w)
 		}
-		for _, p := range group {
-			for _, b := range before {
-				r.left[p] = append(append(r.left[p], b), r.left[b]...)
-			}
-			slices.Sort(r.left[p])
-			r.left[p] = slices.Compact(r.left[p]) // several lines lead to most of them
-		}
-		before = append(before, group...)
-		group = nil
 	}
+	r.only[r.about] = rule
 }
 
 // mayImport reports whether package from may import package to, both relative to the module.
@@ -197,7 +189,7 @@ func (r *rules) mayImport(from, to string) bool {
 	if room(from) != room(to) {
 		return room(to) < room(from)
 	}
-	return slices.Contains(r.left[from], to)
+	return r.row[to] < r.row[from]
 }
 
 // A checker collects complaints about a tree.
@@ -205,8 +197,6 @@ type checker struct {
 	rules
 	fsys fs.FS
 	docs map[string][]string // package directory → files with a package comment
-	size map[string]int      // package directory → lines, without tests and what is generated
-	old  map[string]int      // room → stilted words
 	all  []string
 }
 
@@ -220,8 +210,7 @@ func checkTree(fsys fs.FS) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	c := &checker{rules: parseRules(string(text)), fsys: fsys, docs: map[string][]string{}, size: map[string]int{},
-		old: map[string]int{}}
+	c := &checker{rules: parseRules(string(text)), fsys: fsys, docs: map[string][]string{}}
 	for _, word := range c.unknown {
 		c.complain("testdata/layers.txt: no rule is called %q", word)
 	}
@@ -242,32 +231,8 @@ func checkTree(fsys fs.FS) []string {
 			c.complain("%s: %d package comments, want one %v", dir, len(files), files)
 		}
 	}
-	for dir, n := range c.size {
-		c.falls("lines", dir, n, c.packages, c.larger, c.packages/40)
-	}
-	for _, room := range c.rooms {
-		c.falls("stilted words", room, c.old[room], 0, c.remain, stiltedSlack)
-	}
 	slices.Sort(c.all)
 	return c.all
-}
-
-// stiltedSlack is how far the count of a room may fall before layers.txt has to say so: not each edit changes that
-// file.
-const stiltedSlack = 20
-
-// falls holds a number to a limit, or to that of its exception, which must not be more than slack above the truth: so
-// that an exception can only fall.
-func (c *checker) falls(what, where string, n, most int, exceptions map[string]int, slack int) {
-	allowed, excepted := exceptions[where]
-	switch {
-	case !excepted && n > most:
-		c.complain("%s: %d %s, at most %d", where, n, what, most)
-	case excepted && n > allowed:
-		c.complain("%s: %d %s, at most %d, which may only fall", where, n, what, allowed)
-	case excepted && (n <= most || n < allowed-slack):
-		c.complain("%s: %d %s: testdata/layers.txt still allows %d", where, n, what, allowed)
-	}
 }
 
 func (c *checker) visit(name string, d fs.DirEntry, err error) error {
@@ -295,7 +260,9 @@ func (c *checker) visit(name string, d fs.DirEntry, err error) error {
 		c.mutants(name, string(text))
 	}
 	if room, _, _ := strings.Cut(name, "/"); c.stilted != nil && slices.Contains(c.rooms, room) {
-		c.old[room] += len(c.stilted.FindAllIndex(text, -1))
+		for _, at := range c.stilted.FindAllIndex(text, -1) {
+			c.complain("%s:%d: %q is a word of a style that we gave up", name, lineOf(text, at[0]), text[at[0]:at[1]])
+		}
 	}
 	inTestdata := strings.HasPrefix(name, "testdata/") || strings.Contains(name, "/testdata/") ||
 		strings.HasPrefix(name, ".")
@@ -311,6 +278,9 @@ func isOurs(name string) bool {
 	return slices.Contains(exts, path.Ext(name)) || path.Base(name) == "justfile" || name == ".ci/run"
 }
 
+// lineOf is the number of the line that has an offset.
+func lineOf(text []byte, offset int) int { return 1 + bytes.Count(text[:offset], []byte("\n")) }
+
 func (c *checker) words(name string, text []byte) {
 	for _, word := range c.never {
 		pattern := regexp.QuoteMeta(word)
@@ -318,7 +288,7 @@ func (c *checker) words(name string, text []byte) {
 			pattern = `\b` + pattern + `\b`
 		}
 		if at := regexp.MustCompile(pattern).FindIndex(text); at != nil {
-			c.complain("%s:%d: %q", name, 1+bytes.Count(text[:at[0]], []byte("\n")), word)
+			c.complain("%s:%d: %q", name, lineOf(text, at[0]), word)
 		}
 	}
 }
@@ -351,11 +321,9 @@ func (c *checker) source(name string, text []byte) {
 		if n > c.lines {
 			c.complain("%s: %d lines, at most %d", name, n, c.lines)
 		}
-		if !test {
-			c.size[dir] += n
-		}
+		c.width(name, set, f, text)
 	}
-	if _, ok := c.left[dir]; !ok {
+	if _, ok := c.row[dir]; !ok {
 		c.complain("%s: package %q isn't in testdata/layers.txt", name, dir)
 	}
 	if slices.Contains(c.names, strings.TrimSuffix(f.Name.Name, "_test")) {
@@ -391,6 +359,40 @@ func (c *checker) source(name string, text []byte) {
 	}
 	if !test {
 		c.called(name, f)
+	}
+}
+
+// unbroken is what may stand before a string that is alone on its line: its name or key, or what returns or opens it.
+var unbroken = regexp.MustCompile(`^\s*((const )?\w+ *:?= *|return |\{|[\w."/-]+: *)?$`)
+
+// example is a line of a comment that shows a line of a document, which has no line breaks either.
+var example = regexp.MustCompile(`^\t*//\t *(["{[]|(#|//|<!--|--) rye:)`)
+
+// width wants lines that end before a column. What no line break can shorten is exempt: a string that is alone on its
+// line or behind its name, the tag of a field, what a string of several lines contains, a comment that is one word,
+// and the example of a document's line.
+func (c *checker) width(name string, set *token.FileSet, f *ast.File, text []byte) {
+	lines := bytes.Split(text, []byte("\n"))
+	inString := map[int]bool{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if field, ok := n.(*ast.Field); ok && field.Tag != nil {
+			inString[set.Position(field.Tag.Pos()).Line] = true
+		}
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			from, to := set.Position(lit.Pos()), set.Position(lit.End())
+			alone := unbroken.Match(lines[from.Line-1][:from.Column-1])
+			for line := from.Line; line <= to.Line; line++ {
+				inString[line] = inString[line] || alone || from.Line < to.Line
+			}
+		}
+		return true
+	})
+	for i, line := range lines {
+		wide := utf8.RuneCount(bytes.ReplaceAll(line, []byte("\t"), []byte("    "))) >= c.columns
+		word := bytes.TrimLeft(line, "\t /#")
+		if wide && !inString[i+1] && bytes.ContainsAny(word, " \t") && !example.Match(line) {
+			c.complain("%s:%d: reaches column %d", name, i+1, c.columns)
+		}
 	}
 }
 

@@ -36,7 +36,8 @@ func npm(t *testing.T, dir string, args ...string) string {
 // in several versions, with scopes, and some that are for other platforms.
 func TestLockNPM(t *testing.T) {
 	work := t.TempDir()
-	list := `{"name": "lines", "version": "1.0.0", "dependencies": {"@sindresorhus/slugify": "2.2.1", "chalk": "2.4.2", "chalk-new": "npm:chalk@4.1.2"}}`
+	list :=
+		`{"name": "lines", "version": "1.0.0", "dependencies": {"@sindresorhus/slugify": "2.2.1", "chalk": "2.4.2", "chalk-new": "npm:chalk@4.1.2"}}`
 	if err := os.WriteFile(filepath.Join(work, "package.json"), []byte(list), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,8 @@ func TestAddServerOnTerminal(t *testing.T) {
 	}
 	for _, c := range cases {
 		dir, env := wipeProject(t)
-		tools := `[{"name": "echo", "description": "Says \u001b[2Jit\u202e again", "inputSchema": {"type": "object"}}, {"name": "plain", "inputSchema": {"type": "object"}}]`
+		tools :=
+			`[{"name": "echo", "description": "Says \u001b[2Jit\u202e again", "inputSchema": {"type": "object"}}, {"name": "plain", "inputSchema": {"type": "object"}}]`
 		shown, status := onPTY(t, dir, env, "[y/N] ", c.answers, "mcp", "add", "s", "--env", "LEVEL=\x1b[31m", "--",
 			"announce", tools)
 		if status != c.status || !strings.Contains(shown, "tool:mcp/servers/s would start this program now") ||

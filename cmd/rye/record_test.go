@@ -99,7 +99,7 @@ const madeDirective = `# Triage
 
 1. List {input:directory} with rye/file-system/ls.
 2. Read each report with rye/file-system/read. If one can't be read, count it as urgent.
-3. Return the paths of those in which somebody can't work until it is mended.
+3. Return the paths of those in which a person can't work until it is mended.
 `
 
 const madeKnowledge = `---
@@ -152,7 +152,8 @@ var conversations = []conversation{
 	{"rye/agent/threads/thread_summary", "deploy", []string{"directive_name=acme/deploy", "max_summary_tokens=200",
 		"transcript_content=user: Deploy the site to a.example.\nassistant: calls acme/build\ntool: built 12 pages in out/\n"},
 		nil, []modeltest.Turn{
-			says("To do: deploy the site to a.example.\nDone: acme/build built 12 pages in out/.\nLeft: deploy out/ to a.example."),
+			says(
+				"To do: deploy the site to a.example.\nDone: acme/build built 12 pages in out/.\nLeft: deploy out/ to a.example."),
 		}},
 	{"rye/agent/review", "sum", []string{"files=*.sh"}, map[string]string{"sum.sh": brokenSum, "test.sh": sumTest},
 		[]modeltest.Turn{

@@ -72,7 +72,8 @@ func TestRelease(t *testing.T) {
 	run(ann, rules[1])
 	run(bob, strings.NewReplacer("Bob", "Ann", "bob", "ann").Replace(rules[1]))
 
-	run(ann, `rye init --yes; rye new tool acme/fetch; printf 'id: acme/deploy\nversion: 1.4.0\ninclude: [".ai/**"]\n' >bundle.yaml`)
+	run(ann,
+		`rye init --yes; rye new tool acme/fetch; printf 'id: acme/deploy\nversion: 1.4.0\ninclude: [".ai/**"]\n' >bundle.yaml`)
 	says(run(ann, section("Create and push")[0]+"rye bundle verify || echo status $?"), "1 of the 2 keys",
 		"pushed acme/deploy@1.4.0", "BELOW_THRESHOLD", "status 1")
 	use := section("Use")[0]

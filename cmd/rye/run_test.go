@@ -95,8 +95,9 @@ func TestModelScripts(t *testing.T) {
 func makes(first string) map[string]any {
 	_, name, _ := strings.Cut(first, "Please make ")
 	name, _, _ = strings.Cut(name, ".")
-	text := "# ---\n# version: \"1.0.0\"\n# category: acme\n# description: Made\n# tool_type: starlark\n# executor_id: rye/core/runtimes/starlark_runtime\n" +
-		"# risk: read\n# ---\ndef main(params):\n    return {\"" + name + "\": True}\n"
+	text :=
+		"# ---\n# version: \"1.0.0\"\n# category: acme\n# description: Made\n# tool_type: starlark\n# executor_id: rye/core/runtimes/starlark_runtime\n" +
+			"# risk: read\n# ---\ndef main(params):\n    return {\"" + name + "\": True}\n"
 	if name == "bad" {
 		text = "def main(params):\n    pass\n"
 	}

@@ -92,7 +92,8 @@ func newSite(t *testing.T) *site {
 			t.Fatal(err)
 		}
 	}
-	s.bash("mkdir site/.git; cd site; rye init acme/site --yes; rye sign '**' --yes; rye lock; cp ~/.ai/policy.yaml .ai/policy.yaml")
+	s.bash(
+		"mkdir site/.git; cd site; rye init acme/site --yes; rye sign '**' --yes; rye lock; cp ~/.ai/policy.yaml .ai/policy.yaml")
 	return s
 }
 
@@ -232,12 +233,15 @@ func TestScheduledJob(t *testing.T) {
 // TestBackup runs the commands of rye docs backup: what was backed up on one machine is on another what it was.
 func TestBackup(t *testing.T) {
 	s := newSite(t)
-	s.bash("cd site; for day in monday tuesday; do rye run acme/report -i day=$day; done; rye run acme/report -i day=friday --limit turns=0 || true")
+	s.bash(
+		"cd site; for day in monday tuesday; do rye run acme/report -i day=$day; done; rye run acme/report -i day=friday --limit turns=0 || true")
 	pruned := strings.TrimSpace(s.bash(`cd site; rye thread list --state completed | tail -1 | cut -d' ' -f1`))
 	s.bash("cd site; rye thread prune --keep 0s")
 	id := strings.TrimSpace(
-		s.bash(`cd site; rye run acme/report -i day=sunday >/dev/null; rye thread list --state completed | head -1 | cut -d' ' -f1`))
-	look := "cd ~/site; rye thread list --json; rye thread cost --by model,day,directive --json; rye key list --json; rye trust list --json; rye store refs --json"
+		s.bash(
+			`cd site; rye run acme/report -i day=sunday >/dev/null; rye thread list --state completed | head -1 | cut -d' ' -f1`))
+	look :=
+		"cd ~/site; rye thread list --json; rye thread cost --by model,day,directive --json; rye key list --json; rye trust list --json; rye store refs --json"
 	before := s.bash(look)
 	s.bash(blocks(t, "backup", "Back up")[0])
 

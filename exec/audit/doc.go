@@ -22,16 +22,15 @@
 // Lines of the head, by kind and body:
 //
 //	head        {"format":"rye audit/1"}                       the first
-//	machine     {"key":"sgGN…","voucher":{…}}                  a key that signs checkpoints, and the voucher for it, if any;
-//	                                                           before the key is used, and again now and then
+//	machine     {"key":"sgGN…","voucher":{…}}                  a key that signs checkpoints, and the voucher for it,
+//	                                                           if any; before its first use, and again now and then
 //	open        {"first":"blake3:9641…","segment":"2026…"}     a process begins a segment, with a line of this sum
 //	mark        {"last":"blake3:f613…","lines":2,"segment":…}  the segment has so many lines, the last with this sum
-//	prune       {"before":"2026-…","calls":12,"export":"blake3:…","lines":26,"segments":["2026…"],"sig":"rye:signed:v2:…"}
-//	            the files
-//	                                                           of these segments are removed; signed, in the name
-//	                                                           "audit:prune"
-//	checkpoint  {"closed":true,"last":…,"lines":5,"segment":…,"sig":"rye:signed:v2:…"} the same, signed; closed:
-//	            nothing follows
+//	prune       {"before":"2026-…","calls":12,"export":"blake3:…","lines":26,"segments":["2026…"],"sig":"rye:…"}
+//	                                                           the files of these segments are removed; signed, in
+//	                                                           the name "audit:prune"
+//	checkpoint  {"closed":true,"last":…,"lines":5,"segment":…,"sig":"rye:signed:v2:…"}
+//	                                                           the same, signed; closed: nothing follows
 //
 // The signature of a checkpoint is a line of package sign without comment marks, in the domain rye/v2/audit, for the
 // name "audit:" and the segment's, and of the digest of the head's line without the members sig and sum. So it is

@@ -154,7 +154,8 @@ func grantError(ref model.Ref, ofProject bool, err error) error {
 	}
 	return fault.New(fault.Config, "%s has an invalid grant for %q: %v", whose, ref, err).On("ref",
 		ref.String()).From(err).
-		Because("grants: takes files:read:PATH, files:write:PATH, network:HOST, and capabilities such as rye.execute.tool.acme.fetch").
+		Because(
+			"grants: takes files:read:PATH, files:write:PATH, network:HOST, and capabilities such as rye.execute.tool.acme.fetch").
 		Try("rye docs sandbox")
 }
 

@@ -34,7 +34,8 @@ func TestInterpreters(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.program("project/tools/node", "own node")
-	python := `env_config: {interpreter: {type: venv_python, venv_path: .venv, var: RYE_PYTHON, fallback: python3}, env: {SEES: "${RYE_PYTHON}"}}`
+	python :=
+		`env_config: {interpreter: {type: venv_python, venv_path: .venv, var: RYE_PYTHON, fallback: python3}, env: {SEES: "${RYE_PYTHON}"}}`
 	w.link("tool", `env_config: {interpreter: {type: node_modules, search_paths: [none, tools], var: RYE_NODE}}`)
 	w.link("runtime", python)
 	// the tool has said it
@@ -70,9 +71,10 @@ func TestInterpreters(t *testing.T) {
 	file := w.program("project/.venv/bin/python", "x")
 	for mode, why := range map[fs.FileMode]string{0o777: "can be written by any user", 0o644: "is not executable"} {
 		w.chmod("project/.venv/bin/python", mode)
-		want := `env_config.interpreter of "runtime", line 1: "venv_python" not found: "ROOT/project/.venv/bin/python" ` +
-			why +
-			` (looked in ["ROOT/project/.venv/bin/python" "ROOT/project/.venv/bin/python3"])`
+		want :=
+			`env_config.interpreter of "runtime", line 1: "venv_python" not found: "ROOT/project/.venv/bin/python" ` +
+				why +
+				` (looked in ["ROOT/project/.venv/bin/python" "ROOT/project/.venv/bin/python3"])`
 		if got := w.err(); got != want {
 			t.Errorf("%o: got %s\nwant %s", mode, got, want)
 		}

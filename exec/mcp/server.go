@@ -129,7 +129,8 @@ func (s *Server) add(t *mcp.Tool, schema *params.Schema, placed bool,
 	})
 }
 
-const instructions = "rye runs what this project has pinned. Find items with search, read them with load, run them with execute."
+const instructions = "rye runs what this project has pinned. Find items with search, read them with load, run them " +
+	"with execute."
 
 // Run serves one client until it ends the connection or ctx ends. A project that can't be opened is an error at once.
 func (s *Server) Run(ctx context.Context, t mcp.Transport) error {

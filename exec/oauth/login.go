@@ -243,7 +243,8 @@ func (c *client) register(ctx context.Context, g *Grant, f *found, back string) 
 	at := f.issuer.RegistrationEndpoint
 	if at == "" {
 		return denied("%s doesn't register programs by itself", hostOf(g.Issuer)).On("issuer", g.Issuer).
-			Because("register rye there, with the redirect address http://127.0.0.1/callback, and give the id with --client-id")
+			Because(
+				"register rye there, with the redirect address http://127.0.0.1/callback, and give the id with --client-id")
 	}
 	known, err := oauthex.RegisterClient(ctx, at, &oauthex.ClientRegistrationMetadata{
 		ClientName: "rye", RedirectURIs: []string{back}, GrantTypes: []string{"authorization_code", "refresh_token"},

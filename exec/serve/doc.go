@@ -1,7 +1,8 @@
 // Package serve is the one HTTP server of rye (decision 37): it listens, decides who may come in, and ends well. What
 // is served is handed to it: package mcp at /mcp, later the gateway and a web page.
 //
-//	s, err := serve.Listen(serve.Options{Listen: "127.0.0.1:7337", Tokens: tokens, Ready: ready, Now: time.Now, Warn: warn})
+//	s, err := serve.Listen(serve.Options{Listen: "127.0.0.1:7337", Tokens: tokens, Ready: ready, Now: time.Now,
+//		Warn: warn})
 //	s.Handle("/mcp", token.Call, server.Handler())
 //	err = s.Run(ctx)
 //

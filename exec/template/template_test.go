@@ -58,8 +58,10 @@ func TestExpand(t *testing.T) {
 		{"{none}", `column 1 of the template: unknown name "none"; write {{none}} for the literal text`},
 		{"x{n}{awk}", `column 5 of the template: unknown name "awk"; write {{awk}} for the literal text`},
 		{"${A", `column 1 of the template: invalid ${A: expected ${A} or ${A:-default}, or $${A for the literal text`},
-		{"${A%.*}", `column 1 of the template: invalid ${A: expected ${A} or ${A:-default}, or $${A for the literal text`},
-		{"${A.b}", `column 1 of the template: invalid ${A: expected ${A} or ${A:-default}, or $${A for the literal text`},
+		{"${A%.*}",
+			`column 1 of the template: invalid ${A: expected ${A} or ${A:-default}, or $${A for the literal text`},
+		{"${A.b}",
+			`column 1 of the template: invalid ${A: expected ${A} or ${A:-default}, or $${A for the literal text`},
 		{"${A:-${B}}", `column 1 of the template: the default of ${A is unterminated or contains a brace`},
 		{"${A:-x", `column 1 of the template: the default of ${A is unterminated or contains a brace`},
 	} {
@@ -135,7 +137,8 @@ func TestFill(t *testing.T) {
 			map[string]any{"command": "/usr/bin/python3",
 				"args": []any{"-I", "/run/(1)/t.py", "--params", `{"a":"{tool_path}${HOME}"}`, "x=5", 5.0}}, "[]"},
 		// Names alone keep their type.
-		{[]string{`body: {m1: "{n}", f: "{f}", b: "{b}", z: "{null}", l: "{list}", m: "{map}", t: "{f}/{b}/{n}", i: 3, g: 1.5, no1: null, yes1: true}`},
+		{[]string{
+			`body: {m1: "{n}", f: "{f}", b: "{b}", z: "{null}", l: "{list}", m: "{map}", t: "{f}/{b}/{n}", i: 3, g: 1.5, no1: null, yes1: true}`},
 			map[string]any{"body": map[string]any{"m1": 5.0, "f": 0.5, "b": true, "z": nil, "l": []any{"x", 1.0},
 				"m": map[string]any{"k": "{n}"}, "t": "0.5/true/5",
 				"i": int64(3), "g": 1.5, "no1": nil, "yes1": true}}, "[]"},
@@ -147,7 +150,8 @@ func TestFill(t *testing.T) {
 		{[]string{`args: ["{timeout}"]`, "timeout: 300"},
 			map[string]any{"args": []any{int64(300)}, "timeout": int64(300)}, "[timeout]"},
 		// One that says that it is of the parameters is, whatever else has it.
-		{[]string{`args: ["{params.command}", "{params.tool_path}", "{params.timeout}", "{params.}", "{{params.n}}", "{other.n}"]`,
+		{[]string{
+			`args: ["{params.command}", "{params.tool_path}", "{params.timeout}", "{params.}", "{{params.n}}", "{other.n}"]`,
 			"command: good"},
 			map[string]any{"command": "good", "args": []any{"evil", "evil", 7.0, "{params.}", "{params.n}",
 				"{other.n}"}}, "[]"},

@@ -127,7 +127,8 @@ func TestGraphKilled(t *testing.T) {
 				got = strings.Replace(got, `"marked":"lost"`, `"marked":"y"`, 1)
 				got = got[:1] + got[strings.Index(got, `"all"`):]
 			}
-			if want := `{"all":[{"said":"a"},{"said":"b"},{"said":"c"}],"below":"z","marked":"y","said":"x"}`; got != want {
+			if want :=
+				`{"all":[{"said":"a"},{"said":"b"},{"said":"c"}],"below":"z","marked":"y","said":"x"}`; got != want {
 				t.Errorf("before change %d: %s", n, got)
 			}
 		}
@@ -283,7 +284,8 @@ func TestGraphHooks(t *testing.T) {
 
 // TestGraphLimits: time, steps and cancelling end a graph as any thread, and a graph that has changed doesn't go on.
 func TestGraphLimits(t *testing.T) {
-	cycle := "  start: a\n  nodes:\n    a: {action: {item_id: acme/echo, params: {text: x}}, assign: {n: \"${result}\"}, next: [{to: a, when: {path: state.n, op: exists}}]}\n"
+	cycle :=
+		"  start: a\n  nodes:\n    a: {action: {item_id: acme/echo, params: {text: x}}, assign: {n: \"${result}\"}, next: [{to: a, when: {path: state.n, op: exists}}]}\n"
 	w := newWorld(t, graphs(map[string]string{"flow": flow("limits: {turns: 5}\n", cycle)}))
 	r, err := w.walk("flow", nil)
 	must(t, err)

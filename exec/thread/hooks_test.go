@@ -87,7 +87,8 @@ func TestHooks(t *testing.T) {
 			`<hook event="error" condition="error.code == 'permanent'" id="a"><action>retry</action><delay>0</delay></hook>`),
 			nil, []modeltest.Turn{broke, broke, done}, "completed", "", "a retry, a retry", ""},
 		{"by id, name and category",
-			withHooks(`<hook event="error" condition="error.code == 'http_429' and error.code == 'rate_limit' and error.code == 'rate_limited'" id="a"><action>retry</action><delay>0</delay></hook>`),
+			withHooks(
+				`<hook event="error" condition="error.code == 'http_429' and error.code == 'rate_limit' and error.code == 'rate_limited'" id="a"><action>retry</action><delay>0</delay></hook>`),
 			nil, []modeltest.Turn{{Status: 429}, done}, "completed", "", "a retry, default_retry_transient retry", ""},
 		{"retry has an end", withHooks(`<hook event="error" id="a"><action>retry</action><delay>0</delay></hook>`),
 			nil, []modeltest.Turn{broke, broke, broke, broke, done}, "error", "EXECUTION_FAILED",
@@ -103,7 +104,8 @@ func TestHooks(t *testing.T) {
 			`<hook event="tool_call_start" id="a" condition="input.parameters.text == 'x'"><action>skip</action></hook><hook when='error.type == "permission_denied"' id="b"><action>continue</action></hook>`),
 			nil, []modeltest.Turn{echoes("x"), done}, "completed", "", "a skip, b continue", `skips this call`},
 		{"after a call",
-			withHooks(`<hook event="tool_call_result" id="a" condition="status == 'ok' and item == 'tool:acme/echo'"><action>fail</action></hook>`),
+			withHooks(
+				`<hook event="tool_call_result" id="a" condition="status == 'ok' and item == 'tool:acme/echo'"><action>fail</action></hook>`),
 			nil, []modeltest.Turn{echoes("x")}, "error", "EXECUTION_FAILED", "a fail", ""},
 		{"a limit", plain(asking), []string{"turns=1"}, []modeltest.Turn{echoes("x")}, "interrupted", "LIMIT_EXCEEDED",
 			"default_escalate_limit escalate", ""},
@@ -157,7 +159,8 @@ func TestHooks(t *testing.T) {
 func TestHookCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t,
-		withHooks(`<hook event="after_step" id="a"><tool>acme.echo</tool><params><text>turn ${turn}</text></params></hook>`),
+		withHooks(
+			`<hook event="after_step" id="a"><tool>acme.echo</tool><params><text>turn ${turn}</text></params></hook>`),
 		echoes("x"), done)
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)
@@ -288,7 +291,8 @@ func TestWindow(t *testing.T) {
 		return turn
 	}
 	w := newWorld(t,
-		withHooks(`<hook event="context_window_pressure" id="a"><action>continue</action></hook><hook event="context_limit_reached" id="b" condition="usage_ratio &gt; 0.9"><action>suspend</action></hook>`),
+		withHooks(
+			`<hook event="context_window_pressure" id="a"><action>continue</action></hook><hook event="context_limit_reached" id="b" condition="usage_ratio &gt; 0.9"><action>suspend</action></hook>`),
 		fill(50), fill(80), fill(85), fill(95))
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"tokens=100000000"}})
 	must(t, err)
@@ -301,7 +305,8 @@ func TestWindow(t *testing.T) {
 func TestHookDelay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t,
-		withHooks(`<hook event="error" condition="error.code == 'rate_limit'"><action>retry</action><delay>5</delay></hook>`),
+		withHooks(
+			`<hook event="error" condition="error.code == 'rate_limit'"><action>retry</action><delay>5</delay></hook>`),
 		modeltest.Turn{Status: 429})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
@@ -395,7 +400,8 @@ func TestAgents(t *testing.T) {
 		{"context", "def main(ctx): return ctx.model([], [])", "", "calls model, which only a loop can"},
 		{"context", "def main(ctx):\n    for _ in range(1000000000): pass", "", "stopped by a limit: steps"},
 		{"context", "def main(ctx): return 1 // 0", "", "floored division by zero"},
-		{"guard", "def main(ctx): return {'mine': ctx.config['size'], 'short': len(ctx.config['short']), 'end': ctx.config['end'][-3:], 'full': ctx.config['share'] > 0}",
+		{"guard",
+			"def main(ctx): return {'mine': ctx.config['size'], 'short': len(ctx.config['short']), 'end': ctx.config['end'][-3:], 'full': ctx.config['share'] > 0}",
 			`{\"end\":\"ue}\",\"full\":true,\"mine\":20035,\"short\":1019}`, ""},
 		{"guard", "def main(ctx): return ctx.config['beginning'] * 3", "", "at most 16384 are allowed"},
 		{"guard", "def main(ctx): return ctx.calls([])", "", "calls calls, which only a loop can"},

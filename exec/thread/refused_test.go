@@ -185,7 +185,8 @@ func TestHookResults(t *testing.T) {
 		result      string // has this
 		length      int
 	}{
-		{"search", `<hook event="after_step" id="a"><tool>rye.primary.search</tool><params><query>echo</query><scope>tool.acme.*</scope></params></hook>`,
+		{"search",
+			`<hook event="after_step" id="a"><tool>rye.primary.search</tool><params><query>echo</query><scope>tool.acme.*</scope></params></hook>`,
 			"tool:acme/echo", 0},
 		{"a file", `<hook event="after_step" id="a"><load item_type="tool">acme/echo</load></hook>`,
 			"def main(params)", 0},

@@ -171,7 +171,8 @@ func TestDiverged(t *testing.T) {
 		object{"text": "x"})}}, modeltest.Turn{Text: "done"})
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"turns=1"}})
 	must(t, err)
-	head := "---\nversion: \"1.0.0\"\ncategory: rye/agent\ndescription: Other\ntool_type: starlark\nexecutor_id: rye/core/runtimes/starlark_runtime\nrisk: read\npure: true\n---\n"
+	head :=
+		"---\nversion: \"1.0.0\"\ncategory: rye/agent\ndescription: Other\ntool_type: starlark\nexecutor_id: rye/core/runtimes/starlark_runtime\nrisk: read\npure: true\n---\n"
 	loop := "# " + strings.TrimSuffix(strings.ReplaceAll(head, "\n", "\n# "),
 		"# ") + "def main(ctx):\n    return {'text': ctx.model([{'role': 'user', 'text': 'Hello'}], [])['text']}\n"
 	w.Put("tools/rye/agent/loop.star", loop)

@@ -128,7 +128,8 @@ func TestFlowHandedOver(t *testing.T) {
 		b, err := os.ReadFile(policy)
 		must(t, err,
 			os.WriteFile(policy,
-				append(b, "\nask:\n  flow: {names: [\"tool:acme/mark\"], when: flow.tools contains \"tool:acme/echo\", answer: refuse}\n"...),
+				append(b,
+					"\nask:\n  flow: {names: [\"tool:acme/mark\"], when: flow.tools contains \"tool:acme/echo\", answer: refuse}\n"...),
 				0o600))
 		w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
 			messages := q.Body["messages"].([]any)

@@ -4,7 +4,8 @@
 // and makes a pin of every item it comes to: its digest, who signed it, what it takes and wants. It looks at a View,
 // so which item a ref means is package ai's to say, and at nothing else: no lock, no network, no clock.
 //
-//	found, err := closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: project.AllRoots(), Store: batch})
+//	found, err := closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: project.AllRoots(),
+//		Store: batch})
 //
 // # Roots
 //

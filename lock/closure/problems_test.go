@@ -338,7 +338,8 @@ func TestPermissions(t *testing.T) {
 		files{"knowledge/acme/bad.md": "---\nid: good\ntitle: X\nversion: 1.0.0\nentry_type: reference\n---\nx\n",
 			"tools/acme/t.yaml": tool("acme/t", start, `permissions: ["load:knowledge:acme/*"]`)})
 	one(bad, "tool:acme/t").build(t).
-		problems(`"project/knowledge/acme/bad.md": line 3, column 5: Field 'id' value 'good' must match filename 'bad'`)
+		problems(
+			`"project/knowledge/acme/bad.md": line 3, column 5: Field 'id' value 'good' must match filename 'bad'`)
 	w := one(bad, "tool:acme/t")
 	w.unsigned = []string{"tools/acme/t.yaml"}
 	w.build(t).problems(`"project/tools/acme/t.yaml": "tool:acme/t" is unsigned; "**" requires 1 key`)
@@ -346,7 +347,8 @@ func TestPermissions(t *testing.T) {
 		`permissions: ["load:knowledge:acme/*"]`)},
 		base: {"knowledge/acme/a.md": note("acme/a")}, more: {"knowledge/acme/a.md": note("acme/a")}}}
 	two.build(t).
-		problems(`"project/tools/acme/t.yaml": line 8, column 15: knowledge:acme/a is ambiguous: 2 files have this id; system:acme/base/knowledge/acme/a.md; system:acme/more/knowledge/acme/a.md`)
+		problems(
+			`"project/tools/acme/t.yaml": line 8, column 15: knowledge:acme/a is ambiguous: 2 files have this id; system:acme/base/knowledge/acme/a.md; system:acme/more/knowledge/acme/a.md`)
 }
 
 // Who made the kind of an item is pinned with it.
@@ -399,8 +401,9 @@ func TestV1(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	b.roots = o.Roots
-	b.problems(`"project/tools/acme/b.py": "tool:acme/b" is signed in the first format (v1), which may be shown and upgraded but not used: ` +
-		`neither a manifest nor "digests:" lists its digest; signed by "alice" (v1)`)
+	b.problems(
+		`"project/tools/acme/b.py": "tool:acme/b" is signed in the first format (v1), which may be shown and upgraded but not used: ` +
+			`neither a manifest nor "digests:" lists its digest; signed by "alice" (v1)`)
 }
 
 // What policy lists by its digest has no signers.

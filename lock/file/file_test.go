@@ -350,8 +350,10 @@ func TestMerge(t *testing.T) {
 	}
 	ours, theirs, ok := Sides([]byte(text))
 	want := [2]string{
-		fill("rye: \"lock/2\"\ndefinitions:\n  \"a\": {digest: \"A\"}\n  \"c\": {digest: \"D\"}\nend:\n  \"rye.lock\": {}\n"),
-		fill("rye: \"lock/2\"\ndefinitions:\n  \"b\": {digest: \"C\"}\n  \"c\": {digest: \"D\"}\n  \"d\": {digest: \"E\"}\nend:\n  \"rye.lock\": {}\n")}
+		fill(
+			"rye: \"lock/2\"\ndefinitions:\n  \"a\": {digest: \"A\"}\n  \"c\": {digest: \"D\"}\nend:\n  \"rye.lock\": {}\n"),
+		fill(
+			"rye: \"lock/2\"\ndefinitions:\n  \"b\": {digest: \"C\"}\n  \"c\": {digest: \"D\"}\n  \"d\": {digest: \"E\"}\nend:\n  \"rye.lock\": {}\n")}
 	if !ok || string(ours) != want[0] || string(theirs) != want[1] {
 		t.Errorf("%s\n%s", ours, theirs)
 	}

@@ -25,8 +25,9 @@
 //	             name leads to a moment later doesn't matter
 //	arguments    an address begins with https:// and stands behind "--", as does a revision, which is a commit
 //	             or begins with refs/: neither is ever an option
-//	repositories made for one fetch, of one commit and without its parents, in a directory that no other user can read,
-//	             and removed when the commit is closed; what a process that died left there is removed a day later
+//	repositories made for one fetch, of one commit and without its parents, in a directory that no other user can
+//	             read, and removed when the commit is closed; what a process that died left there is removed a day
+//	             later
 //
 // # What is believed
 //

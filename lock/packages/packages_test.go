@@ -296,17 +296,18 @@ func entry(more string) string {
 
 func TestPackageLock(t *testing.T) {
 	one := func(key, more string) string { return `"` + key + `": {` + entry(more) + `}` }
-	text := `{"name": "acme", "lockfileVersion": 2, "requires": true, "packages": {"": {"dependencies": {"a": "^1"}}, ` +
-		strings.Join([]string{
-			one("node_modules/a", ""), one("node_modules/a/node_modules/@b/c",
-				`"optional": true, "os": ["linux"], "cpu": ["x64", "arm64"], "libc": "musl"`),
-			one("node_modules/alias", `"name": "@real/thing", "license": "MIT"`),
-			one("node_modules/d", `"devOptional": true, "os": ["!win32"]`),
-			one("node_modules/dev", `"dev": true`), `"node_modules/in": {"inBundle": true}`,
-			one("node_modules/sun", `"optional": true, "os": ["sunos"]`),
-			one("node_modules/script", `"optional": true, "hasInstallScript": true`),
-			one("node_modules/e", `"integrity": "sha1-x sha512-`+strings.Repeat("A", 85)+`A==?x"`),
-		}, ", ") + `}, "dependencies": {}}`
+	text :=
+		`{"name": "acme", "lockfileVersion": 2, "requires": true, "packages": {"": {"dependencies": {"a": "^1"}}, ` +
+			strings.Join([]string{
+				one("node_modules/a", ""), one("node_modules/a/node_modules/@b/c",
+					`"optional": true, "os": ["linux"], "cpu": ["x64", "arm64"], "libc": "musl"`),
+				one("node_modules/alias", `"name": "@real/thing", "license": "MIT"`),
+				one("node_modules/d", `"devOptional": true, "os": ["!win32"]`),
+				one("node_modules/dev", `"dev": true`), `"node_modules/in": {"inBundle": true}`,
+				one("node_modules/sun", `"optional": true, "os": ["sunos"]`),
+				one("node_modules/script", `"optional": true, "hasInstallScript": true`),
+				one("node_modules/e", `"integrity": "sha1-x sha512-`+strings.Repeat("A", 85)+`A==?x"`),
+			}, ", ") + `}, "dependencies": {}}`
 	list, err := packages.PackageLock(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)

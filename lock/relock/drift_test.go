@@ -141,7 +141,8 @@ unpinned "tool:acme/base/fetch": "tools/acme/base/fetch.sh" is not in the lock b
 			want: `unpinned "tool:acme/hello": "tools/acme/hello.py" is not in the lock but would be used`},
 		"too large to tell": {change: func(w *world, p fstest.MapFS) {
 			p["knowledge/see.md"] = &fstest.MapFile{Data: make([]byte, 9<<20)}
-		}, want: `unreadable "knowledge:see": "project/knowledge/see.md": is larger than the 8 MiB that an item may have`},
+		},
+			want: `unreadable "knowledge:see": "project/knowledge/see.md": is larger than the 8 MiB that an item may have`},
 		"a config": {change: func(w *world, p fstest.MapFS) {
 			p["config/more.yaml"] = &fstest.MapFile{Data: []byte("a: 1\n")}
 		}, refs: []string{hello},

@@ -153,8 +153,9 @@ func TestMakeUses(t *testing.T) {
 		}
 		old, _ = w.written(old)
 		p, err := project.Parse(
-			[]byte("roots: [\"tool:acme/hello\"]\nrequires:\n  acme/base: {version: \"^2.1\", index: \"https://a.example/index.yaml\""+
-				use+"}\n"), "")
+			[]byte(
+				"roots: [\"tool:acme/hello\"]\nrequires:\n  acme/base: {version: \"^2.1\", index: \"https://a.example/index.yaml\""+
+					use+"}\n"), "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -177,7 +177,8 @@ func TestRefused(t *testing.T) {
 				`"tools/acme/shop/lib/help.py" in the space "project" has two contents: %s (file, 6 bytes) and %s (file, 6 bytes)`,
 				minmax(cas.Sum([]byte("x = 1\n")), cas.Sum([]byte("x = 2\n")))...)}},
 		"names in two cases": {func(l *file.Lock) { runPin(l).Files = folded },
-			[]string{`the space "project": path "tools/acme/shop/lib": "lib" is "LIB" where upper and lower case are the same`}},
+			[]string{
+				`the space "project": path "tools/acme/shop/lib": "lib" is "LIB" where upper and lower case are the same`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.edited(c.edit)
@@ -190,7 +191,8 @@ func TestRefused(t *testing.T) {
 		})
 	}
 	_, err = w.edited(func(l *file.Lock) { l.Bundles = nil })
-	if want := `the project requires the bundle "acme/base" ^2.1, which is not in the lock (and 3 more)`; err.Error() != want {
+	if want :=
+		`the project requires the bundle "acme/base" ^2.1, which is not in the lock (and 3 more)`; err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -185,7 +185,8 @@ func TestUnpinnedExtractor(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = s.View(t.Context(), nil, nil)
-	if want := `"tool:rye/core/extractors/prompt_extractor": "tool:rye/core/extractors/prompt_extractor" isn't signed by a trusted key`; err == nil ||
+	if want :=
+		`"tool:rye/core/extractors/prompt_extractor": "tool:rye/core/extractors/prompt_extractor" isn't signed by a trusted key`; err == nil ||
 		!strings.HasPrefix(err.Error(), want[:60]) {
 		t.Errorf("got %v", err)
 	}
@@ -200,7 +201,8 @@ func TestUnpinnedExtractor(t *testing.T) {
 	}
 	trust := w.trust()
 	_, err = s.View(t.Context(), trust, trust.Root.Policy.MayOverride)
-	if want := `items of kind "tool" are read by "tool:rye/core/extractors/tool/tool_extractor": "tool:rye/core/extractors/tool/tool_extractor" is not locked`; err == nil ||
+	if want :=
+		`items of kind "tool" are read by "tool:rye/core/extractors/tool/tool_extractor": "tool:rye/core/extractors/tool/tool_extractor" is not locked`; err == nil ||
 		err.Error() != want {
 		t.Errorf("got %v", err)
 	}

@@ -2,7 +2,8 @@
 //
 // It knows the sources that rye.yaml names (package project), and reads each once for a command:
 //
-//	sources := source.New(source.Options{Dir: dir, Requires: p.Requires, Fetch: client, Store: store, Verify: verify, Journal: journal, Now: now})
+//	sources := source.New(source.Options{Dir: dir, Requires: p.Requires, Fetch: client, Store: store,
+//		Verify: verify, Journal: journal, Now: now})
 //	found, err := resolve.Resolve(ctx, sources, request)
 //	id, from, err := sources.Manifest(ctx, "acme/base", "2.1.4")
 //	b, err := sources.Bring(ctx, file.Bundle{ID: "acme/base", Version: "2.1.4", Manifest: id, Source: from}, below)

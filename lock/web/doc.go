@@ -42,8 +42,8 @@
 // # Limits
 //
 //   - Size: the caller's. A server that announces more is left at once, one that sends more at the limit. A body that
-//     is shorter than announced is an error and never an end; one that announces no length has to come in chunks, since
-//     the end of a connection is anybody's to make. Bytes that follow the announced end are not read.
+//     is shorter than announced is an error and never an end; one that announces no length has to come in chunks,
+//     since the end of a connection is anybody's to make. Bytes that follow the announced end are not read.
 //   - Form: the bytes themselves. A Content-Encoding is refused: a few bytes that unpack to many are no small file.
 //   - Time: 15 s to connect and as many for TLS, 30 s to the end of the header lines, an hour for everything; and each
 //     16 KiB of the body within 30 s of waiting for it. The time in which the caller doesn't read isn't counted, but

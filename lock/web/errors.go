@@ -123,7 +123,8 @@ func (e *RefusedError) explain(f *fault.Error, redirected bool) {
 	case !redirected && e.Reason != Inside:
 		f.Code = fault.Validation
 	case e.Unnamed != "":
-		f.Because("a project must not make rye connect to this machine or a private network unless your policy names the host:",
+		f.Because(
+			"a project must not make rye connect to this machine or a private network unless your policy names the host:",
 			"inside: ["+strconv.Quote(e.Unnamed)+"]").On("inside", e.Unnamed).Try("rye docs policy")
 	case e.Reason == Inside:
 		f.Because("only an address that you give yourself may lead to this machine or a private network")
@@ -151,7 +152,8 @@ func (e *ConnectError) explain(f *fault.Error) {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](e); ok {
 		f.Code = fault.Policy
 		f.On("reason", "certificate").
-			Because("this system does not trust the server's certificate; SSL_CERT_FILE names a file with further authorities")
+			Because(
+				"this system does not trust the server's certificate; SSL_CERT_FILE names a file with further authorities")
 	}
 }
 

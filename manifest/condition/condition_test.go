@@ -332,7 +332,8 @@ func FuzzParse(f *testing.F) {
 
 // FuzzRead is FuzzParse for objects.
 func FuzzRead(f *testing.F) {
-	f.Add(`{"any": [{"path": "a.0", "op": "regex", "value": "(a|b)*"}, {"not": {"path": "b", "op": "gt", "value": 1}}, "a == b"]}`,
+	f.Add(
+		`{"any": [{"path": "a.0", "op": "regex", "value": "(a|b)*"}, {"not": {"path": "b", "op": "gt", "value": 1}}, "a == b"]}`,
 		`{"a": ["ab"]}`)
 	f.Add(`{"all": [{"path": "a", "op": "in", "value": [1, null]}, {"path": "a", "op": "contains", "value": "x"}]}`,
 		`{"a": null}`)

@@ -380,7 +380,8 @@ func TestRotateEdits(t *testing.T) {
 		t.Errorf("got:\n%s\nwant:\n%s", got, fill(want))
 	}
 	if got, want := changes(side.Policy, e),
-		fill("- keys a key: $key1\n+ keys d key: $key4\n+ keys d owner: Dave\n~ names \"acme/**\" keys: [a, b, c] -> [b, c, d]\n"); got != want {
+		fill(
+			"- keys a key: $key1\n+ keys d key: $key4\n+ keys d owner: Dave\n~ names \"acme/**\" keys: [a, b, c] -> [b, c, d]\n"); got != want {
 		t.Errorf("changes:\n%s\nwant:\n%s", got, want)
 	}
 	// Another rule names b: it stays a key.

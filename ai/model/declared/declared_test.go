@@ -422,12 +422,13 @@ hooks: [{id: x, params: ""}, {event: e, when: {path: a}}]
 	}
 	face := d.directive.Interface()
 	if got := fmt.Sprint(
-		face.Input); got != "map[properties:map[a:map[default:5 type:integer] b:map[default:1.5 type:number] c:map[default:true type:boolean] d:map[default:[1 2] type:array] "+
-		"e:map[default:x] f:map[default:x type:string] g:map[default:3 type:number] h:map[type:object]] required:[a f] type:object]" {
+		face.Input); got !=
+		"map[properties:map[a:map[default:5 type:integer] b:map[default:1.5 type:number] c:map[default:true type:boolean] d:map[default:[1 2] type:array] "+
+			"e:map[default:x] f:map[default:x type:string] g:map[default:3 type:number] h:map[type:object]] required:[a f] type:object]" {
 		t.Errorf("got %s", got)
 	}
-	if got := fmt.Sprint(
-		face.Output); got != "map[properties:map[yy:map[] z:map[description:Last type:string]] required:[yy z] type:object]" {
+	if got := fmt.Sprint(face.Output); got !=
+		"map[properties:map[yy:map[] z:map[description:Last type:string]] required:[yy z] type:object]" {
 		t.Errorf("got %s", got)
 	}
 	if got := fmt.Sprint(d.directive.Grants()); got != "{[execute:tool:a/b search:*:*] map[turns:3]  [] <nil> <nil>}" {

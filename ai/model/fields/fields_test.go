@@ -208,7 +208,8 @@ func TestReport(t *testing.T) {
 	r.Once(nil, "a", "second")
 	r.Once(nil, "a", "third")
 	r.Bad(&value.Value{At: value.Pos{Line: 1, Column: 1}}, "b", "%s", "fourth")
-	if got := r.told(); got != "line 1, column 1: fourth\nwarning: line 2, column 3: first\nline 2, column 3: second\n" {
+	if got := r.told(); got !=
+		"line 1, column 1: fourth\nwarning: line 2, column 3: first\nline 2, column 3: second\n" {
 		t.Errorf("got %s", got)
 	}
 	for range 3 * MaxProblems {

@@ -247,7 +247,8 @@ func TestControls(t *testing.T) {
 	t.Parallel()
 	d := &skill.Directive{Ref: model.Ref{Kind: "directive", ID: "acme/a"}, Description: "d\x7f\x01d",
 		Body: "a\tb\x00\x1b[31m\x7f\r\n\"\\\f"}
-	want := "description = \"d\\u007f\\u0001d\"\nprompt = \"\"\"\nWhat the user asks for: {{args}}\n\na\tb\\u0000\\u001b[31m\\u007f\\r\n\\\"\\\\\\u000c\n\"\"\"\n"
+	want :=
+		"description = \"d\\u007f\\u0001d\"\nprompt = \"\"\"\nWhat the user asks for: {{args}}\n\na\tb\\u0000\\u001b[31m\\u007f\\r\n\\\"\\\\\\u000c\n\"\"\"\n"
 	if got := string(named(t, "gemini").DirectiveFiles(d)[0].Bytes); got != want {
 		t.Errorf("%q\n%q", got, want)
 	}

@@ -48,7 +48,7 @@ func Commands() []cli.Command {
 			New:  func() cli.Runner { return new(completionRun) }, Schema: "completion/1", Output: completionAnswer{},
 		},
 		// CompleteCommand answers the completion scripts: "rye __complete -- WORD…" with the words typed after rye,
-		// the last of which is to be completed. It prints one candidate a line: value, tab, description; ":files" and
+		// and completes the last one. It prints one candidate a line: value, tab, description; ":files" and
 		// ":dirs" ask the shell for its own.
 		{
 			Path: "__complete", Help: "Answer a completion script.", Hidden: true,

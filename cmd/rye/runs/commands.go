@@ -58,7 +58,7 @@ func ThreadCommands() []cli.Command {
 		{
 			Path: "thread resume", Group: "run", Help: "Continue a thread, or an ended one with a message.",
 			More: "The thread continues at the exact turn: what happened is taken from its transcript, and nothing is done twice. A tool call that was " +
-				"running when the process died is repeated only if the tool just reads; otherwise the model is told that the outcome is unknown.\n\n" +
+				"running when the process died is repeated only if the tool just reads; otherwise the model learns that the outcome is unknown.\n\n" +
 				"A thread that reached a limit needs a higher one.\n\nA thread that has ended is continued with --message: a new thread begins with what was said, " +
 				"and with TEXT. It may do at most what the old one could, and has what is left of its limits.\n\nExamples:\n\n" +
 				"    rye thread resume acme/deploy-1795000000-k3v9q\n" +

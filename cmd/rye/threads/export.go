@@ -152,7 +152,7 @@ func (c *exportRun) beside(a *cli.App, directive string) (string, error) {
 	return filepath.Join(dir, c.Recording+replay.RecordingExt), os.MkdirAll(dir, 0o777)
 }
 
-// options gathers what the export has besides the thread.
+// options gathers what the export holds in addition to the thread.
 func (c *exportRun) options(ctx context.Context, a *cli.App, s *source) (*export.Options, error) {
 	p, err := audits.Dirs(a)
 	if err != nil {

@@ -136,7 +136,7 @@ func (s *source) follow(ctx context.Context, wait func(time.Duration) error, vis
 	}
 }
 
-// stops reports whether nobody drives a thread after an event.
+// stops reports whether no process drives a thread after an event.
 func stops(p transcript.Payload, before bool) bool {
 	switch p := p.(type) {
 	case transcript.Waiting:

@@ -36,7 +36,7 @@ type verified struct {
 	Signed bool `json:"status_signed"`
 }
 
-// exportLine is what is known of an export, besides the transcript in it.
+// exportLine is what an export says in addition to its transcript.
 type exportLine struct {
 	Manifest cas.Digest `json:"manifest"`
 	Machine  key.Public `json:"machine"` // that signed it

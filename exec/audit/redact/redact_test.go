@@ -215,7 +215,8 @@ func FuzzStream(f *testing.F) {
 
 func TestValue(t *testing.T) {
 	v, err := jcs.Parse(
-		[]byte(`{"a":["hunter22",1,true,null,{"x":"hunter22 y"}],"API_KEY":"k","auth":{"Token":["q",7,{"z":"w"}]},"hunter22":"key","max_tokens":5,"n":"plain"}`))
+		[]byte(
+			`{"a":["hunter22",1,true,null,{"x":"hunter22 y"}],"API_KEY":"k","auth":{"Token":["q",7,{"z":"w"}]},"hunter22":"key","max_tokens":5,"n":"plain"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -251,7 +251,8 @@ func (f Functions) admit(a *primitive.Action) (deed, error) {
 		if !a.Permissions.Covers(c) {
 			return nil, fault.New(fault.Denied, "rye's function %q needs %q, which the call wasn't granted", name,
 				c.String()).On("capability", c.String()).
-				Because("a tool has the permissions that it declares; another signer's tool has those of them that a policy grants").
+				Because(
+					"a tool has the permissions that it declares; another signer's tool has those of them that a policy grants").
 				Try("rye docs core-tools")
 		}
 	}

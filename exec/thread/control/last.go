@@ -2,7 +2,7 @@ package control
 
 import "github.com/rye-build/rye/exec/thread/transcript"
 
-// LastRow is the event that the thread ends with, or stops.
+// Last is the event that the thread ends with, or stops.
 func (r *Result) Last(cost transcript.Cost) transcript.Payload {
 	switch r.Success = r.Status == StatusCompleted; r.Status {
 	case StatusCompleted:

@@ -117,7 +117,8 @@ builtin_hooks: [{id: b, event: limit, action: escalate}]
 context_hooks: [{id: c, event: limit, condition: current_value > 4, action: retry}]
 hooks: [{id: h, event: limit, action: fail, error: "at ${current_value}"}, {id: not_asked, event: limit, action: abort, enabled: false}]
 `
-	own := `[{event: limit, name: o, condition: current_value > 5, action: suspend, delay: 1.5}, {event: error, action: retry}]`
+	own :=
+		`[{event: limit, name: o, condition: current_value > 5, action: suspend, delay: 1.5}, {event: error, action: retry}]`
 	for n, want := range map[float64]string{3: "h fail at 3 ", 4.5: "h fail at 4.5 ", 6: "o suspend  1.5s"} {
 		s, err := read(t, config, own)
 		if err != nil {
@@ -196,7 +197,8 @@ func TestResults(t *testing.T) {
 		}
 	}
 	// A hook that can't run decides nothing, except at the start.
-	own := "[{event: thread_started, id: s, action: {item_id: gone}}, {event: after_step, id: a, action: {item_id: gone}}]"
+	own :=
+		"[{event: thread_started, id: s, action: {item_id: gone}}, {event: after_step, id: a, action: {item_id: gone}}]"
 	s, err := read(t, "{}", own)
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +287,8 @@ func TestProblems(t *testing.T) {
 		{"{}", "[{event: error, tool: acme/x, params: many}]", "params: expected an object"},
 		{"{}", "[{event: error, action: {item_id: rye/agent/threads/internal/control, params: {action: jump}}}]",
 			`unknown action "jump"`},
-		{"{}", "[{event: error, action: {item_id: rye/agent/threads/internal/control, params: {action: fail, error: 3}}}]",
+		{"{}",
+			"[{event: error, action: {item_id: rye/agent/threads/internal/control, params: {action: fail, error: 3}}}]",
 			`error: expected a string`},
 		{"{}", "[3]", "hooks[0]: expected an object"},
 		{"{}", "[{event: error, action: retry, delay: 99999999999999999999}]", "expected an object"},

@@ -126,7 +126,7 @@ const (
 	short    = 1 << 10
 )
 
-// GuardID returns what the model is given of a large result of a tool, as text. share is how much of the context
+// Guard returns what the model is given of a large result of a tool, as text. share is how much of the context
 // window is used.
 func (r *Agents) Guard(ctx context.Context, tool, ref, text string, share float64) (string, error) {
 	v, err := r.ask(ctx, GuardID, map[string]any{

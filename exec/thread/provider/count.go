@@ -32,7 +32,7 @@ func (c *Count) Answered(q *Request, counted int64) {
 // Forget forgets what was counted: another model counts other tokens.
 func (c *Count) Forget() { *c = Count{} }
 
-// AddUsage adds bytes that the next request will have.
+// Add adds bytes that the next request will have.
 func (c *Count) Add(bytes int64) { c.added += bytes }
 
 // uncounted returns the tokens that a request is known to have, and the bytes of the rest.

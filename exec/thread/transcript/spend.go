@@ -69,7 +69,7 @@ type SpendThread struct {
 	replayed  bool
 }
 
-// SpendThread begins a thread. In a transcript of rye 1 only the last event says what was used.
+// Thread begins a thread. In a transcript of rye 1 only the last event says what was used.
 func (t *SpendTable) Thread(directive string, total bool) *SpendThread {
 	return &SpendThread{table: t, directive: directive, total: total}
 }

@@ -127,7 +127,8 @@ func names(all []file.Artifact) (out []string) {
 const bare = "/reg/a-b/"
 
 func page(files ...string) string {
-	text := "<!DOCTYPE html><html><head><title>Links</title></head><body>\n<!-- <a href=\"x.whl#sha256=0\">no</a> -->\n"
+	text :=
+		"<!DOCTYPE html><html><head><title>Links</title></head><body>\n<!-- <a href=\"x.whl#sha256=0\">no</a> -->\n"
 	for i := 0; i < len(files); i += 2 {
 		text += fmt.Sprintf("<a href=\"%s#sha256=%s\" data-requires-python=\"&gt;=3\">%s</a><br />\n", files[i],
 			sha2(files[i+1])[7:], files[i])

@@ -62,7 +62,8 @@ func misdeeds() map[string]func(*conversation) {
 		"asks": func(c *conversation) {
 			for i, method := range []string{"sampling/createMessage", "elicitation/create", "roots/list", "ping",
 				"made/up"} {
-				c.line(`{"jsonrpc":"2.0","id":"s%d","method":%q,"params":{"messages":[],"maxTokens":1,"message":"?","requestedSchema":{"type":"object"}}}`,
+				c.line(
+					`{"jsonrpc":"2.0","id":"s%d","method":%q,"params":{"messages":[],"maxTokens":1,"message":"?","requestedSchema":{"type":"object"}}}`,
 					i, method)
 			}
 			c.answer(c.id, "good")
@@ -170,7 +171,8 @@ func hostile(args []string, in io.Reader, out, errs io.Writer) int {
 		}
 		switch q.Method {
 		case "initialize":
-			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"resources":{}},"serverInfo":{"name":"hostile","version":"1"}}}`,
+			c.line(
+				`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"resources":{}},"serverInfo":{"name":"hostile","version":"1"}}}`,
 				q.ID, version)
 		case "resources/list":
 			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"resources":[]}}`, q.ID)

@@ -41,7 +41,8 @@ func (g gemini) contents(all []any) string {
 		c := object(one)
 		at := fmt.Sprintf("contents[%d]: ", i)
 		if c["role"] == role || c["role"] != "user" && c["role"] != "model" {
-			return at + "Please ensure that function call turns come immediately after a user turn or after a function response turn."
+			return at +
+				"Please ensure that function call turns come immediately after a user turn or after a function response turn."
 		}
 		role = text(c["role"])
 		parts := list(c["parts"])
@@ -77,7 +78,8 @@ func (g gemini) contents(all []any) string {
 			}
 		}
 		if role == "user" && answered != len(calls) {
-			return at + "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn."
+			return at +
+				"Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn."
 		}
 		if role == "user" {
 			calls = nil

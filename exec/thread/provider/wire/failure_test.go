@@ -46,7 +46,8 @@ func TestFailure(t *testing.T) {
 		t.Error(got)
 	}
 	if got := encode(
-		f.Doc()); got != `{"error":{"message":"slow","type":"rate_limit_error"},"provider":"acme/p","status_code":429}` {
+		f.Doc()); got !=
+		`{"error":{"message":"slow","type":"rate_limit_error"},"provider":"acme/p","status_code":429}` {
 		t.Error(got)
 	}
 	e := fault.Of(fmt.Errorf("wrapped: %w", f))
@@ -86,7 +87,8 @@ func TestBodies(t *testing.T) {
 			`{"calls":[{"id":"a","name":"f"}],"stop":"context"}`},
 		{Responses, `{"output":7}`, "failure AnswerError: the answer is not understood"},
 		{Responses, `{"output":[],"status":"failed"}`, "failure : the response failed"},
-		{Responses, `{"output":[{"type":"reasoning","id":"gone"},{"type":"message","content":[{"type":"refusal","refusal":"No."}]}],"status":"completed"}`,
+		{Responses,
+			`{"output":[{"type":"reasoning","id":"gone"},{"type":"message","content":[{"type":"refusal","refusal":"No."}]}],"status":"completed"}`,
 			`{"stop":"refusal","text":"No."}`},
 		{Gemini, `{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`, `{"stop":"other"}`},
 		{Gemini, `{"error":{"message":"no"}}`, "failure : no"},

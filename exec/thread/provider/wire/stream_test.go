@@ -35,13 +35,15 @@ func read(t testing.TB, format, stream string, n int) (*Answer, *Failure, string
 var samples = []struct{ format, stream, want string }{
 	// Every call has the index 0, and the arguments come whole or as an object.
 	{ChatCompletion,
-		lines(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}]}}]}`,
+		lines(
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}]}}]}`,
 			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"g","arguments":{"y":2}}}]}}]}`,
 			`{"choices":[{"delta":{"tool_calls":[{"id":"b","function":{"arguments":""}}]},"finish_reason":"tool_calls"}]}`),
 		`{"calls":[{"id":"a","input":{"x":1},"name":"f"},{"id":"b","input":{"y":2},"name":"g"}],"stop":"tool_calls"}`},
 	// Other choices, content in parts, reasoning, an odd reason, usage in every chunk, and no [DONE].
 	{ChatCompletion,
-		lines(`{"choices":[{"index":1,"delta":{"content":"no"}},{"index":0,"delta":{"content":[{"type":"text","text":"y"}],"reasoning":"r"}}],"usage":{"prompt_tokens":1,"completion_tokens":0}}`,
+		lines(
+			`{"choices":[{"index":1,"delta":{"content":"no"}},{"index":0,"delta":{"content":[{"type":"text","text":"y"}],"reasoning":"r"}}],"usage":{"prompt_tokens":1,"completion_tokens":0}}`,
 			`{"choices":[{"index":0,"delta":{"content":"es"},"finish_reason":"eos"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`),
 		`{"stop":"other","text":"yes","usage":{"input":1,"output":2,"reported":true}}`},
 	// What is no event, no JSON or no object is skipped.
@@ -57,10 +59,12 @@ var samples = []struct{ format, stream, want string }{
 		`"[DONE]"`), `failure : no more`},
 	// Numbers and members that package jcs refuses come as text.
 	{ChatCompletion,
-		lines(`"{\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":99999999999999999999,\"completion_tokens\":1e999}}"`),
+		lines(
+			`"{\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":99999999999999999999,\"completion_tokens\":1e999}}"`),
 		`{"stop":"end","text":"a"}`},
 	{ContentBlocks,
-		lines(`{"type":"message_start","message":{"usage":{"input_tokens":9,"output_tokens":1,"cache_read_input_tokens":null}}}`,
+		lines(
+			`{"type":"message_start","message":{"usage":{"input_tokens":9,"output_tokens":1,"cache_read_input_tokens":null}}}`,
 			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"A"}}`,
 			`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}`,
 			`{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"B"}}`,

@@ -39,8 +39,9 @@ func TestWords(t *testing.T) {
 		{`"properties": {"a": {}}, "additionalProperties": {"const": "d"}`, "{a: b, c: d}", "{a: b, c: e}"},
 		{`"$ref": "#/$defs/x"`, "x", "y"},
 	} {
-		s := New(t, `{"$schema": "", "title": "", "description": "", "$defs": {"x": {"const": "x"}}, "additionalProperties": {`+
-			c.schema+`}}`)
+		s := New(t,
+			`{"$schema": "", "title": "", "description": "", "$defs": {"x": {"const": "x"}}, "additionalProperties": {`+
+				c.schema+`}}`)
 		if why, ok := s.Refuses([]byte("k: " + c.accepts + "\n")); why != "" || !ok {
 			t.Errorf("%s: %s: %q, %t", c.schema, c.accepts, why, ok)
 		}
@@ -54,7 +55,8 @@ func TestWords(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	s := New(t, `{"additionalProperties": false, "properties": {"b": {}, "a": {"additionalProperties": {"additionalProperties": false, "properties": {"c": {}}}}}}`)
+	s := New(t,
+		`{"additionalProperties": false, "properties": {"b": {}, "a": {"additionalProperties": {"additionalProperties": false, "properties": {"c": {}}}}}}`)
 	if got := s.Keys(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("%q", got)
 	}
