@@ -17,9 +17,9 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/consent"
-	"github.com/rye-build/rye/exec/primary"
 	"github.com/rye-build/rye/exec/serve"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/control"
@@ -278,7 +278,7 @@ func makeCall(ctx context.Context, held *session.Session, q *approval.Request, g
 		return &consent.Approval{By: fmt.Sprintf("%s (%s)", q.By, q.ID), Separate: q.By != "" && q.By != q.Principal},
 			nil
 	}}
-	return primary.Execute(ctx, held, &exec.Call{Ref: ref, Principal: q.Principal, Tenant: q.Tenant, Stranger: true,
+	return agenttools.Execute(ctx, held, &exec.Call{Ref: ref, Principal: q.Principal, Tenant: q.Tenant, Stranger: true,
 		Declared: true, Door: door}, given, nil)
 }
 

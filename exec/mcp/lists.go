@@ -13,10 +13,10 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/plan"
-	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
@@ -136,7 +136,7 @@ func fill(it *ai.Item, arguments map[string]string) (object, error) {
 	for name, value := range arguments {
 		pairs = append(pairs, name+"="+value)
 	}
-	schema, err := plan.Inputs(it)
+	schema, err := agenttools.Inputs(it)
 	var given object
 	if err == nil {
 		given, err = schema.Read(params.Caller{Pairs: pairs})
@@ -144,7 +144,7 @@ func fill(it *ai.Item, arguments map[string]string) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return toolcall.Text(it, given)
+	return agenttools.Text(it, given)
 }
 
 // resource gives the body of knowledge.

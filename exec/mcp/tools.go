@@ -9,11 +9,10 @@ import (
 	"github.com/rye-build/rye/ai/permission"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
-	"github.com/rye-build/rye/exec/primary"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -75,8 +74,8 @@ func tools(signs bool) []tool {
 					"query": object{"type": "string", "description": "Words; an empty text finds all"},
 					"scope": object{"type": "string",
 						"description": "A kind, or a kind and the beginning of ids: tool, knowledge.acme.*"},
-					"limit": object{"type": "integer", "minimum": 1.0, "maximum": float64(plan.MaxHits),
-						"default": float64(primary.DefaultHits)},
+					"limit": object{"type": "integer", "minimum": 1.0, "maximum": float64(agenttools.MaxHits),
+						"default": float64(agenttools.DefaultHits)},
 					"project_path": project,
 				}},
 			output: object{"type": "object", "properties": object{"total": object{"type": "integer"},
@@ -115,7 +114,7 @@ func (r *request) ref() (model.Ref, error) {
 
 func search(ctx context.Context, r *request) (any, error) {
 	n, _ := jcs.Number(r.given["limit"])
-	return primary.Search(ctx, r.session, text(r.given, "query"), text(r.given, "scope"), int(n))
+	return agenttools.Search(ctx, r.session, text(r.given, "query"), text(r.given, "scope"), int(n))
 }
 
 func load(ctx context.Context, r *request) (any, error) {
@@ -123,7 +122,7 @@ func load(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return primary.Load(ctx, r.session, ref)
+	return agenttools.Load(ctx, r.session, ref)
 }
 
 func execute(ctx context.Context, r *request) (any, error) {
@@ -145,7 +144,7 @@ func (r *request) run(ctx context.Context, ref model.Ref, given object, dry bool
 	if ref == (model.Ref{Kind: "tool", ID: permission.Starts}) {
 		return r.thread(ctx, given, dry)
 	}
-	value, err := primary.Execute(ctx, r.session,
+	value, err := agenttools.Execute(ctx, r.session,
 		&exec.Call{Ref: ref, Principal: r.caller.principal, Tenant: r.caller.tenant, Stranger: true, Declared: true,
 			Dry: dry, Door: r.door()}, given, r.progress.sink())
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/threads/graphview"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -58,7 +58,7 @@ func (c *runRun) Explain(ctx context.Context, a *cli.App) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	schema, err := plan.Inputs(it)
+	schema, err := agenttools.Inputs(it)
 	if err != nil {
 		return "", err
 	}

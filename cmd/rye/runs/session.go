@@ -11,8 +11,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/operations"
 	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/catalog"
-	"github.com/rye-build/rye/exec/primary"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread"
@@ -46,7 +46,7 @@ func Open(ctx context.Context, a *cli.App, m session.Mode) (*Opened, error) {
 	o := paths.Session(a)
 	o.Mode = m
 	o.Functions = func(s *session.Session) function.Functions {
-		all := primary.Functions(s)
+		all := agenttools.Functions(s)
 		maps.Copy(all, catalog.Functions(s))
 		maps.Copy(all, toolFunctions(a))
 		maps.Copy(all, operations.Functions(a, func() (*thread.Engine, func(), error) {

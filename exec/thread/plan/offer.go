@@ -9,6 +9,7 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/model/declared"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/thread/provider"
 )
 
@@ -20,9 +21,6 @@ const (
 	NameSign    = "rye_sign"
 	NameReturn  = "directive_return"
 )
-
-// MaxHits is how many items a search finds at most.
-const MaxHits = 20
 
 type object = map[string]any
 
@@ -50,7 +48,8 @@ func OwnTools(outputs []declared.Output, natives []provider.Tool, signs bool) []
 			"type": "object", "required": []any{"query", "scope"}, "properties": object{
 				"query": object{"type": "string"}, "scope": object{"type": "string",
 					"description": "A kind, or a kind and the beginning of ids: tool, knowledge.acme.*"},
-				"limit": object{"type": "integer", "minimum": 1.0, "maximum": float64(MaxHits), "default": 10.0},
+				"limit": object{"type": "integer", "minimum": 1.0, "maximum": float64(agenttools.MaxHits),
+					"default": 10.0},
 			}}},
 	}
 	if signs {

@@ -7,12 +7,10 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/capability"
-	"github.com/rye-build/rye/ai/find"
-	"github.com/rye-build/rye/ai/search"
 	"github.com/rye-build/rye/ai/search/query"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
-	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -49,27 +47,10 @@ func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given obj
 	return &Outcome{Value: value, Failed: r.Failed, exec: r}, nil
 }
 
-// Search finds items as agents do: by words, in a scope that allowed lets through; nil: all that there are.
-func Search(ctx context.Context, in *session.Session, words, scope string, limit int,
-	allowed func(query.Scope) error) (*find.Found, error) {
-	s, err := query.ParseScope(scope)
-	if err == nil && allowed != nil {
-		err = allowed(s)
-	}
-	if err != nil {
-		return nil, err
-	}
-	q, err := query.Parse(words)
-	if err != nil {
-		return nil, err
-	}
-	return in.Search(ctx, search.Request{Query: q, Scope: s, Limit: limit})
-}
-
 // search finds items, those that the permissions are about.
 func (m *Maker) search(ctx context.Context, words, scope string, limit any) (*Outcome, error) {
 	n, _ := jcs.Number(limit)
-	found, err := Search(ctx, m.Plan.Agents.Session, words, scope, int(n), func(s query.Scope) error {
+	found, err := agenttools.Find(ctx, m.Plan.Agents.Session, words, scope, int(n), func(s query.Scope) error {
 		if s.Kind == "" {
 			return fault.New(fault.Validation, "the scope %q names no kind of items", scope)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
@@ -34,7 +35,7 @@ func (m *Maker) ForHook(ctx context.Context, h *hook.Hook, given map[string]any)
 	case it.Model.Directive == nil && it.Model.Knowledge == nil:
 		return nil, string(it.Bytes), nil
 	}
-	text, err = Text(it, given)
+	text, err = agenttools.Text(it, given)
 	return nil, text, err
 }
 

@@ -50,6 +50,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/template/params"
@@ -289,7 +290,7 @@ func (m *Maker) prepare(ctx context.Context, c *Call) *Call {
 		return object{"ref": ref.String(), "text": string(it.Bytes)}, nil
 	}
 	if c.Name == plan.NameExecute {
-		verb, read = capability.Execute, func(it *ai.Item) (object, error) { return Text(it, given) }
+		verb, read = capability.Execute, func(it *ai.Item) (object, error) { return agenttools.Text(it, given) }
 	}
 	it, err := m.permitted(ctx, c, verb, ref)
 	if err != nil {
@@ -365,19 +366,6 @@ func (m *Maker) starts(c *Call, given object) (err error) {
 		c.do = func(ctx context.Context) (*Outcome, error) { return m.detach(ctx, c) }
 	}
 	return nil
-}
-
-// Text returns the text of a directive, with its inputs filled in, or of knowledge.
-func Text(it *ai.Item, given map[string]any) (map[string]any, error) {
-	if it.Model.Directive == nil {
-		return object{"ref": it.Ref.String(), "text": it.Model.Body}, nil
-	}
-	schema, err := plan.Inputs(it)
-	if err != nil {
-		return nil, err
-	}
-	inputs, err := schema.Complete(given)
-	return object{"ref": it.Ref.String(), "text": plan.Fill(plan.Prompt(it.Model), inputs)}, err
 }
 
 // permitted returns an item that the directive's permissions and the policies let a call use.

@@ -1,11 +1,11 @@
-package plan_test
+package agenttools_test
 
 import (
 	"testing"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
-	"github.com/rye-build/rye/exec/thread/plan"
+	"github.com/rye-build/rye/exec/agenttools"
 )
 
 func TestPrompt(t *testing.T) {
@@ -17,11 +17,11 @@ func TestPrompt(t *testing.T) {
 	} {
 		m := &model.Model{Fields: &value.Value{Kind: value.Map,
 			Map: []value.Entry{{Key: "content", Value: &value.Value{Kind: value.Text, Text: xml}}}}}
-		if got := plan.Prompt(m); got != want {
+		if got := agenttools.Prompt(m); got != want {
 			t.Errorf("%s: %q; want %q", xml, got, want)
 		}
-		if m.Body = " The text. "; plan.Prompt(m) != "The text." {
-			t.Errorf("%s: %q", xml, plan.Prompt(m))
+		if m.Body = " The text. "; agenttools.Prompt(m) != "The text." {
+			t.Errorf("%s: %q", xml, agenttools.Prompt(m))
 		}
 	}
 }
@@ -32,7 +32,7 @@ func TestFill(t *testing.T) {
 		"{input:a} {input:n} {input:list}": `x 3 [1,"y"]`, "{input:b} {input:b?} {input:b:z}": "{input:b}  z",
 		"{input:none?}{input:none:d}": "d", "{input:a:z}": "x", "{output:a}": "{output:a}",
 	} {
-		if got := plan.Fill(text, inputs); got != want {
+		if got := agenttools.Fill(text, inputs); got != want {
 			t.Errorf("%s: %q; want %q", text, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package primary
+package agenttools
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 )
 
 // Functions returns the functions of the tools rye/primary/rye_search, rye_load and rye_execute, for calls of a
-// session. Each needs the permission for the item that it is about. What execute runs gets what the caller of execute
-// may have, and not what that tool declares.
+// session. Each needs the permission for its item. A tool that execute runs gets the grants of execute's caller;
+// rye_execute itself declares none.
 func Functions(s *session.Session) function.Functions {
 	return function.Functions{
 		"search": function.Of(searching.needs, func(ctx context.Context, _ *function.Call, p searching) (any, error) {
@@ -47,7 +47,7 @@ func answer(ctx context.Context, value map[string]any, err error) (any, error) {
 	return function.Yes(value)
 }
 
-// need is one permission; one for everything where the words name nothing, which is refused later.
+// need returns one permission. Invalid words need the permission for everything; the call refuses them later.
 func need(verb, kind, id string) function.Need {
 	c, err := capability.For(verb, kind, id)
 	if err != nil {
@@ -93,7 +93,7 @@ type execution struct {
 
 func (p execution) needs() function.Need { return need(capability.Execute, p.Kind, p.ID) }
 
-// run runs the item in the name of who called the tool.
+// run runs the item in the name of the tool's caller.
 func (p execution) run(ctx context.Context, s *session.Session, c *function.Call) (map[string]any, error) {
 	ref, err := item{p.Kind, p.ID}.ref()
 	if err != nil {
@@ -108,7 +108,7 @@ func (p execution) run(ctx context.Context, s *session.Session, c *function.Call
 	return Execute(ctx, s, call, given, spoken{c})
 }
 
-// Parameters reads what an item is given: an object, or a string that has one.
+// Parameters reads an item's parameters: a JSON object, or a string that contains one.
 func Parameters(text []byte) (map[string]any, error) {
 	if len(text) == 0 {
 		return object{}, nil
@@ -127,7 +127,7 @@ func Parameters(text []byte) (map[string]any, error) {
 	return given, nil
 }
 
-// spoken passes on what a tool writes meanwhile: its value comes in the answer.
+// spoken sends a tool's output to standard error: standard output is for the answer.
 type spoken struct{ *function.Call }
 
 func (s spoken) Emit(_ primitive.Stream, b []byte) error {

@@ -1,34 +1,63 @@
-// Package primary is what an agent does with items, whatever door it comes through: it searches, reads and runs what
-// is pinned. The server of package mcp calls these functions, and so do the tools rye/primary/rye_search, rye_load and
-// rye_execute.
-package primary
+// Package agenttools is the three tools of an agent: search, load and execute, for the items that a session sees.
+//
+// MCP clients reach them through package exec/mcp, tools through rye/primary/rye_search, rye_load and rye_execute
+// (Functions), and the models of threads through package exec/thread/toolcall, which checks the thread's permissions
+// first.
+//
+// # How an execute goes through here
+//
+// Execute returns the text of knowledge or of a directive by Item and Text, which fills in the inputs. A tool goes to
+// session.Prepare if the call is dry, else to session.Call.
+package agenttools
 
 import (
 	"cmp"
 	"context"
 	"strings"
 
+	"github.com/rye-build/rye/ai/find"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/permission"
+	"github.com/rye-build/rye/ai/search"
+	"github.com/rye-build/rye/ai/search/query"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/toolcall"
 )
 
 type object = map[string]any
 
-// maxAbout is how long the line about an item may be that Search returns.
+// maxAbout is the longest line about an item, in bytes, that Search returns.
 const maxAbout = 120
 
-// DefaultHits is how many items a search returns if nothing else is asked for.
-const DefaultHits = 10
+// DefaultHits and MaxHits say how many items a search returns by default, and at most.
+const (
+	DefaultHits = 10
+	MaxHits     = 20
+)
 
-// Search returns items by words: their refs, with a line about each.
+// Find finds items by words, in a scope that allowed accepts; a nil allowed accepts every scope.
+func Find(ctx context.Context, s *session.Session, words, scope string, limit int,
+	allowed func(query.Scope) error) (*find.Found, error) {
+	in, err := query.ParseScope(scope)
+	if err == nil && allowed != nil {
+		err = allowed(in)
+	}
+	if err != nil {
+		return nil, err
+	}
+	q, err := query.Parse(words)
+	if err != nil {
+		return nil, err
+	}
+	return s.Search(ctx, search.Request{Query: q, Scope: in, Limit: limit})
+}
+
+// Search finds items by words, and returns their refs with a line about each.
 func Search(ctx context.Context, s *session.Session, words, scope string, limit int) (map[string]any, error) {
-	found, err := toolcall.Search(ctx, s, words, scope, limit, nil)
+	found, err := Find(ctx, s, words, scope, limit, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +78,9 @@ func Load(ctx context.Context, s *session.Session, ref model.Ref) (map[string]an
 	return object{"ref": ref.String(), "digest": it.Raw.String(), "text": string(it.Bytes)}, nil
 }
 
-// Execute runs a tool, or returns the text of a directive, its inputs filled in, or of knowledge. The call says which
-// item, who calls, and whether it is dry; given is what the item takes. What a tool writes meanwhile goes to the sink,
-// nil for nowhere. A tool that fails is an error, with what it returned.
+// Execute runs a tool, or returns the text of knowledge or of a directive with its inputs. c names the item and the
+// caller, and says whether the call is dry; given are the parameters. A tool's output goes to the sink while it runs;
+// a nil sink drops it. A tool that fails is an error, whose detail "data" is the tool's result.
 func Execute(ctx context.Context, s *session.Session, c *exec.Call, given map[string]any,
 	to primitive.Sink) (map[string]any, error) {
 	ref := c.Ref.String()
@@ -60,7 +89,7 @@ func Execute(ctx context.Context, s *session.Session, c *exec.Call, given map[st
 		if err != nil {
 			return nil, err
 		}
-		return toolcall.Text(it, given)
+		return Text(it, given)
 	}
 	if permission.IsThreads(c.Ref.ID) {
 		return nil, fault.New(fault.Validation, "%q is for threads", ref).On("ref", ref)
