@@ -25,7 +25,7 @@ import (
 // Item returns an item as calls see it: what the lock pins, which the working tree must not differ from, or what the
 // spaces have. The policies, as they are now, admit it.
 func (s *Session) Item(ctx context.Context, ref model.Ref) (*ai.Item, error) {
-	from, err := s.from(ctx, ref)
+	from, err := s.resolve(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (s *Session) Permitted(ctx context.Context, directive model.Ref, own bool,
 }
 
 // item returns an item that is admitted.
-func (f *source) item(ctx context.Context, ref model.Ref) (*ai.Item, error) {
+func (f source) item(ctx context.Context, ref model.Ref) (*ai.Item, error) {
 	if it := f.base.Known.Item(ref); it != nil {
 		return it, nil
 	}
@@ -98,22 +98,21 @@ func (f *source) item(ctx context.Context, ref model.Ref) (*ai.Item, error) {
 	return it, nil
 }
 
-// chosen opens what a call of an item runs from that rye itself chooses.
-func (s *Session) chosen(ctx context.Context, ref model.Ref) (*source, error) {
+// chosen opens the source of an item that rye itself selects, such as the loop: the lock's if it pins the item, else
+// the library's.
+func (s *Session) chosen(ctx context.Context, ref model.Ref) (source, error) {
 	if s.set == nil || s.set.Pin(ref) != nil {
-		return s.from(ctx, ref)
+		return s.resolve(ctx, ref)
 	}
 	from, err := s.source(ctx)
 	if err != nil {
-		return nil, err
+		return source{}, err
 	}
-	library, err := find.LibraryView(ctx)
+	library, err := from.library(ctx)
 	if err != nil {
 		from.close()
-		return nil, err
 	}
-	from.base.Resolver, from.base.Admit, from.base.Known = library, ai.NewAdmitter(library, from.asked), from.library
-	return from, nil
+	return library, err
 }
 
 // Set is the id of the lock that calls run from; zero without one.

@@ -45,7 +45,7 @@ func (s *Session) Program(ctx context.Context, ref model.Ref) (*Program, error) 
 const starlarkExt = ".star"
 
 // siblings adds the Starlark files of the item's tree, which its signature covers.
-func (f *source) siblings(ctx context.Context, p *Program) error {
+func (f source) siblings(ctx context.Context, p *Program) error {
 	t, err := f.base.Admit.Tree(ctx, p.Item)
 	if err != nil || t == nil {
 		return err

@@ -158,7 +158,7 @@ func (s *Session) Close() error {
 
 // Tool returns the tool that a call of ref would run, or why it would not.
 func (s *Session) Tool(ctx context.Context, ref model.Ref) (*ai.Item, error) {
-	from, err := s.from(ctx, ref)
+	from, err := s.resolve(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -179,14 +179,14 @@ func (s *Session) Config(ctx context.Context, name string) (*ai.Merged, error) {
 // Prepare decides everything about a call and starts nothing: see exec.Kernel. It refuses a tool whose files in the
 // working tree differ from the lock, and gets the approval that the policies ask for. The caller closes the plan.
 func (s *Session) Prepare(ctx context.Context, c *exec.Call) (*exec.Plan, error) {
-	from, err := s.from(ctx, c.Ref)
+	from, err := s.resolve(ctx, c.Ref)
 	if err != nil {
 		return nil, err
 	}
 	return s.prepare(ctx, from, c, false)
 }
 
-func (s *Session) prepare(ctx context.Context, from *source, c *exec.Call, chosen bool) (*exec.Plan, error) {
+func (s *Session) prepare(ctx context.Context, from source, c *exec.Call, chosen bool) (*exec.Plan, error) {
 	defer from.close() // the plan has copies
 	k, err := s.ready(c.Ref)
 	if err != nil {
@@ -232,7 +232,7 @@ func (s *Session) Consent(ctx context.Context, c *exec.Call, it *ai.Item) (given
 	if given, err = exec.Complete(it.Model.Tool, c); err != nil {
 		return nil, nil, err
 	}
-	from, err := s.from(ctx, c.Ref)
+	from, err := s.resolve(ctx, c.Ref)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -258,7 +258,7 @@ func (s *Session) approved(ctx context.Context, c *exec.Call, given map[string]a
 			}
 			return got, nil
 		}}
-	from, err := s.from(ctx, c.Ref)
+	from, err := s.resolve(ctx, c.Ref)
 	var p *exec.Plan
 	if err == nil {
 		p, err = s.prepare(ctx, from, &call, false)
@@ -272,7 +272,7 @@ func (s *Session) approved(ctx context.Context, c *exec.Call, given map[string]a
 // Call prepares a call and runs it. What the tool writes meanwhile goes to the sink, nil for nowhere. A tool that
 // fails has a result and no error: see exec.Plan.Run.
 func (s *Session) Call(ctx context.Context, c *exec.Call, to primitive.Sink) (*exec.Result, error) {
-	from, err := s.from(ctx, c.Ref)
+	from, err := s.resolve(ctx, c.Ref)
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +288,7 @@ func (s *Session) CallChosen(ctx context.Context, c *exec.Call, to primitive.Sin
 	return s.call(ctx, from, c, to, true)
 }
 
-func (s *Session) call(ctx context.Context, from *source, c *exec.Call, to primitive.Sink, chosen bool) (*exec.Result,
+func (s *Session) call(ctx context.Context, from source, c *exec.Call, to primitive.Sink, chosen bool) (*exec.Result,
 	error) {
 	p, err := s.prepare(ctx, from, c, chosen)
 	if err != nil {

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-
 	"io/fs"
 	"runtime"
 	"slices"
@@ -10,7 +9,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/nofollow"
-	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
@@ -23,38 +22,160 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// A source is what one call runs from, under the policies as they are when it is prepared.
+// A source is what calls run from, under the policies as they are when it is opened: pinned, dev and unlocked make
+// one. No field is changed afterwards. The method of Session that opens a source closes it; plans and items outlive
+// it.
 type source struct {
 	base  exec.Base
 	view  *ai.View
-	asked ai.Examiner
-	// library keeps the chains of tools that rye chooses and no lock pins.
-	library *chain.Memory
-	config  func(ctx context.Context, name string) (*ai.Merged, error)
-	// choose refuses a tool that may not run from base, or changes base for it.
-	choose func(ctx context.Context, ref model.Ref) error
-	close  func()
+	close func()
+
+	// Of a lock; nil without one.
+	set   *lock.Set
+	lock  *workspace.Lock // as it is now
+	known *known
+	asked ai.Examiner // of items that the set doesn't have
 }
 
-// source opens what calls run from now.
-func (s *Session) source(ctx context.Context) (*source, error) {
+// resolve opens the source of one item, and refuses an item that may not run from it.
+func (s *Session) resolve(ctx context.Context, ref model.Ref) (source, error) {
+	if s.o.Dev {
+		return s.dev(ctx, ref)
+	}
+	from, err := s.source(ctx)
+	if err != nil {
+		return source{}, err
+	}
+	if err := s.mayRun(ctx, from, ref); err != nil {
+		from.close()
+		return source{}, err
+	}
+	return from, nil
+}
+
+// source opens the source of all items.
+func (s *Session) source(ctx context.Context) (source, error) {
 	if s.set == nil {
-		return s.spaces(ctx)
+		return s.unlocked(ctx)
 	}
 	return s.pinned(ctx)
 }
 
-// from opens what a call of ref runs from now.
-func (s *Session) from(ctx context.Context, ref model.Ref) (*source, error) {
+// mayRun refuses an item that doesn't exist or that differs in the working tree from the lock.
+func (s *Session) mayRun(ctx context.Context, from source, ref model.Ref) error {
+	if from.set == nil {
+		_, err := from.view.Find(ctx, ref)
+		return err
+	}
+	if s.o.Pinned || from.known.unchanged(ref) {
+		return nil
+	}
+	seen := nofollow.NewSeen(s.clock)
+	working, admit, done, err := from.lock.WorkingView(ctx, from.set, seen)
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = s.drift(ctx, from.lock, drift.Options{Pinned: from.view, Working: working, Admit: admit,
+		User: from.lock.User}, ref)
+	if err == nil {
+		from.known.same(ref, seen)
+	}
+	return err
+}
+
+// unlocked opens what the spaces have.
+func (s *Session) unlocked(ctx context.Context) (source, error) {
+	v, err := s.w.Items(ctx)
+	if err != nil {
+		return source{}, err
+	}
+	base := exec.Base{Policies: PoliciesOf(v.Trust), Resolver: v.View, Admit: v.Admit, Unlisted: v.Asked.Unlisted}
+	return source{base: base, view: v.View, close: v.Close}, nil
+}
+
+// pinned opens what the lock pins.
+func (s *Session) pinned(ctx context.Context) (source, error) {
+	l, err := s.lock.Current()
+	if err != nil {
+		return source{}, err
+	}
+	known, err := s.learn(ctx, l)
+	if err != nil {
+		l.Close()
+		return source{}, err
+	}
+	asked, resolver := l.Asked(ctx, l.Dir), s.set.Resolver(known.view)
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	base := exec.Base{
+		Policies: PoliciesOf(l.Trust), Resolver: resolver, Admit: ai.NewAdmitter(resolver, s.set.Examiner(asked)),
+		Unlisted: asked.Unlisted, Set: s.set.ID(),
+		Program:   func(name string, digest cas.Digest) *file.Program { return s.set.Program(name, platform, digest) },
+		Artifacts: s.set.Lock().ArtifactsOf, Objects: s.set, Known: &known.chains,
+	}
+	return source{base: base, view: known.view, close: l.Close, set: s.set, lock: l, known: known, asked: asked}, nil
+}
+
+// dev opens one tool of the working tree. The items that run it come from the lock, or without a lock from the spaces.
+func (s *Session) dev(ctx context.Context, ref model.Ref) (source, error) {
 	from, err := s.source(ctx)
 	if err != nil {
-		return nil, err
+		return source{}, err
 	}
-	if err := from.choose(ctx, ref); err != nil {
-		from.close()
-		return nil, err
+	working, done := from.view, func() {}
+	if from.set != nil {
+		if working, _, done, err = from.lock.WorkingView(ctx, from.set, nil); err != nil {
+			from.close()
+			return source{}, err
+		}
 	}
-	return from, nil
+	closeAll := func() { done(); from.close() }
+	if err := inDevelopment(ctx, working, ref); err != nil {
+		closeAll()
+		return source{}, err
+	}
+	base := from.base
+	base.Dev = ref
+	if from.set != nil {
+		r := devResolver{ref: ref, working: working, pinned: base.Resolver}
+		base.Resolver, base.Admit, base.Known = r, ai.NewAdmitter(r, from.set.Examiner(from.asked)), nil
+	}
+	return source{base: base, view: from.view, close: closeAll, set: from.set, lock: from.lock, known: from.known,
+		asked: from.asked}, nil
+}
+
+// inDevelopment refuses a tool that isn't one of the working tree.
+func inDevelopment(ctx context.Context, working *ai.View, ref model.Ref) error {
+	it, err := working.Find(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if it.Space.Level == ai.System {
+		return fault.New(fault.Validation, "%q is from %s: --dev runs tools of the working tree only", ref,
+			it.Space.Label).Try(fault.Command("rye exec", ref.String()))
+	}
+	return nil
+}
+
+// library returns the source with the library's items in the place of its own: the items that rye itself selects and
+// no lock pins.
+func (f source) library(ctx context.Context) (source, error) {
+	view, err := find.LibraryView(ctx)
+	if err != nil {
+		return source{}, err
+	}
+	base := f.base
+	base.Resolver, base.Admit, base.Known = view, ai.NewAdmitter(view, f.asked), &f.known.library
+	return source{base: base, view: f.view, close: f.close, set: f.set, lock: f.lock, known: f.known, asked: f.asked},
+		nil
+}
+
+// config returns the configuration of a name.
+func (f source) config(ctx context.Context, name string) (*ai.Merged, error) {
+	if f.set == nil {
+		return f.view.Config(ctx, f.base.Admit, name)
+	}
+	return f.set.Config(ctx, f.view, f.base.Admit, name)
 }
 
 // PoliciesOf returns the policies that decide about calls; t is nil where no key is trusted.
@@ -99,30 +220,6 @@ func (s *Session) mayUnlocked() error {
 	return e.From(fs.ErrNotExist)
 }
 
-// spaces runs what the spaces have.
-func (s *Session) spaces(ctx context.Context) (*source, error) {
-	v, err := s.w.Items(ctx)
-	if err != nil {
-		return nil, err
-	}
-	from := &source{base: exec.Base{Policies: PoliciesOf(v.Trust), Resolver: v.View, Admit: v.Admit,
-		Unlisted: v.Asked.Unlisted},
-		view: v.View, close: v.Close}
-	from.config = func(ctx context.Context, name string) (*ai.Merged, error) {
-		return v.View.Config(ctx, v.Admit, name)
-	}
-	from.choose = func(ctx context.Context, ref model.Ref) error {
-		if _, err := v.Find(ctx, ref); err != nil {
-			return err
-		}
-		if s.o.Dev {
-			return from.dev(ctx, v.View, ref)
-		}
-		return nil
-	}
-	return from, nil
-}
-
 // hold loads the set of the lock and keeps what it names in the store until the session ends.
 func (s *Session) hold(ctx context.Context) (err error) {
 	l := s.lock
@@ -159,93 +256,14 @@ func (s *Session) hold(ctx context.Context) (err error) {
 	return nil
 }
 
-// pinned runs what the lock pins.
-func (s *Session) pinned(ctx context.Context) (_ *source, err error) {
-	l, err := s.lock.Current()
-	if err != nil {
-		return nil, err
-	}
-	from := &source{close: l.Close}
-	defer func() {
-		if err != nil {
-			from.close()
-		}
-	}()
-	known, err := s.learn(ctx, l)
-	if err != nil {
-		return nil, err
-	}
-	view, asked := known.view, l.Asked(ctx, l.Dir)
-	from.view, from.asked, from.library = view, asked, &known.library
-	resolver := s.set.Resolver(view)
-	platform := runtime.GOOS + "/" + runtime.GOARCH
-	from.base = exec.Base{
-		Policies: PoliciesOf(l.Trust), Resolver: resolver, Admit: ai.NewAdmitter(resolver, s.set.Examiner(asked)),
-		Unlisted: asked.Unlisted, Set: s.set.ID(),
-		Program:   func(name string, digest cas.Digest) *file.Program { return s.set.Program(name, platform, digest) },
-		Artifacts: s.set.Lock().ArtifactsOf, Objects: s.set, Known: &known.chains,
-	}
-	from.config = func(ctx context.Context, name string) (*ai.Merged, error) {
-		return s.set.Config(ctx, view, from.base.Admit, name)
-	}
-	from.choose = func(ctx context.Context, ref model.Ref) error {
-		if s.o.Pinned {
-			return nil
-		}
-		if !s.o.Dev && known.unchanged(ref) {
-			return nil
-		}
-		seen := nofollow.NewSeen(s.clock)
-		working, admit, done, err := l.WorkingView(ctx, s.set, seen)
-		if err != nil {
-			return err
-		}
-		from.close = func() { done(); l.Close() }
-		if s.o.Dev {
-			return from.devPinned(ctx, s.set, asked, working, ref)
-		}
-		err = s.drift(ctx, l, drift.Options{Pinned: view, Working: working, Admit: admit, User: l.User}, ref)
-		if err == nil {
-			known.same(ref, seen)
-		}
-		return err
-	}
-	return from, nil
-}
-
-// dev admits one tool of the working tree.
-func (f *source) dev(ctx context.Context, v *ai.View, ref model.Ref) error {
-	it, err := v.Find(ctx, ref)
-	if err != nil {
-		return err
-	}
-	if it.Space.Level == ai.System {
-		return fault.New(fault.Validation, "%q is from %s: --dev runs tools of the working tree only", ref,
-			it.Space.Label).Try(fault.Command("rye exec", ref.String()))
-	}
-	f.base.Dev = ref
-	return nil
-}
-
-// devPinned takes one tool from the working tree, and what runs it from the lock.
-func (f *source) devPinned(ctx context.Context, set *lock.Set, asked *bundle.Listing, working *ai.View,
-	ref model.Ref) error {
-	if err := f.dev(ctx, working, ref); err != nil {
-		return err
-	}
-	r := devResolver{ref: ref, working: working, pinned: f.base.Resolver}
-	f.base.Resolver, f.base.Admit, f.base.Known = r, ai.NewAdmitter(r, set.Examiner(asked)), nil
-	return nil
-}
-
-// A devResolver finds one tool in the working tree, and all else among what is pinned.
+// A devResolver finds one tool in the working tree, and every other item in the lock.
 type devResolver struct {
 	ref     model.Ref
 	working *ai.View
 	pinned  ai.Resolver
 }
 
-// Resolve implements ai.Resolver. From the working tree everything that is pinned is in reach.
+// Resolve implements ai.Resolver. An item of the working tree may use every pinned item.
 func (r devResolver) Resolve(ctx context.Context, ref model.Ref, from *ai.Space) (*ai.Item, error) {
 	if ref == r.ref {
 		return r.working.Find(ctx, ref)
