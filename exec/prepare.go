@@ -80,10 +80,27 @@ type Plan struct {
 	holds  int // by what lives longer than the action
 }
 
-// Prepare decides everything about a call: it finds the chain, asks the current policies about each link, checks the
-// parameters, and copies the files that will run. It starts nothing, except a Python that must be asked which wheels
-// it takes.
-func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err error) {
+// Prepare decides everything about a call and starts nothing, except a Python that must be asked which wheels it
+// takes.
+func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (*Plan, error) {
+	t, err := k.Resolve(ctx, b, c)
+	if err != nil {
+		return nil, err
+	}
+	return t.Prepare(ctx)
+}
+
+// A Target is a call whose chain is admitted, whose grants are known and whose parameters are complete. Nothing is
+// copied yet, and a Target needs no closing.
+type Target struct {
+	plan   *Plan
+	base   *Base
+	schema *params.Schema // of the parameters
+}
+
+// Resolve does the part of Prepare that an approval depends on: it asks the current policies about each link of the
+// call's chain, and checks the parameters.
+func (k *Kernel) Resolve(ctx context.Context, b *Base, c *Call) (*Target, error) {
 	source := chain.Source{Resolver: b.Resolver, Admit: b.Admit, Unlisted: b.Unlisted, Dev: b.Dev, Own: k.Own,
 		Memory: b.Known}
 	found, err := source.Find(ctx, c.Ref, func(found *ai.Chain) error { return k.fits(c, found) })
@@ -94,22 +111,64 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 		tool:    found.Tool().Model.Tool,
 		project: cmp.Or(c.Project, k.Project), primitive: k.Primitives[found.Primitive().ID],
 		Decision: Decision{Chain: found.Links, Set: b.Set, Dev: b.Dev == c.Ref, Stranger: c.Stranger || !found.Own}}
+	if err := p.grant(b); err != nil {
+		return nil, err
+	}
+	schema, err := p.complete()
+	if err != nil {
+		return nil, err
+	}
+	return &Target{plan: p, base: b, schema: schema}, nil
+}
+
+// Tool returns the item that the call names.
+func (t *Target) Tool() *ai.Item { return t.plan.chain.Tool() }
+
+// Params returns the complete parameters.
+func (t *Target) Params() map[string]any { return t.plan.Params }
+
+// Prepare decides the rest about the call, once: it copies the files that will run, and makes the environment, the
+// configuration and the action. The caller closes the plan.
+func (t *Target) Prepare(ctx context.Context) (_ *Plan, err error) {
+	p := t.plan
 	defer func() {
 		if err != nil {
 			p.Close()
 		}
 	}()
+	if needsNoFiles, err := p.bare(t.schema); needsNoFiles || err != nil {
+		return p, err
+	}
+	if kept, err := p.kept(t.schema); kept || err != nil {
+		return p, err
+	}
+	p.warm()
+	if err := p.copyFiles(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.fill(ctx, t.base, t.schema); err != nil {
+		return nil, err
+	}
+	if err := p.checkAnswer(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// grant decides what the call may do: what its tool declares, as far as the policies and its caller allow it.
+func (p *Plan) grant(b *Base) (err error) {
+	c := p.call
 	var parent *chain.Grants
 	if p.caller != nil && !p.caller.unbound {
 		parent = &p.caller.Grants
 	}
-	others := c.Stranger && !c.Declared || found.Foreign
+	others := c.Stranger && !c.Declared || p.chain.Foreign
 	if p.Grants, err = b.Allowed(p.tool, c.Ref, others, parent); err != nil {
-		return nil, err
+		return err
 	}
 	if c.Within != nil {
 		if p.Grants.Permissions, err = p.Grants.Permissions.Intersect(*c.Within); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if c.Build {
@@ -118,7 +177,13 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	if p.Dev {
 		p.Grants.Secrets = nil // the policy allows secrets to signed tools
 	}
-	schema, err := found.Input()
+	return nil
+}
+
+// complete checks the parameters by the tool's schema, which it returns, and adds the defaults.
+func (p *Plan) complete() (*params.Schema, error) {
+	c := p.call
+	schema, err := p.chain.Input()
 	if err != nil {
 		return nil, ConfigError(c.Ref, err)
 	}
@@ -131,38 +196,34 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	if p.Params, err = schema.Complete(given); err != nil {
 		return nil, inputError(c.Ref, err)
 	}
-	if bare, err := p.bare(schema); bare || err != nil {
-		return p, err
-	}
-	if kept, err := p.kept(schema); kept || err != nil {
-		return p, err
-	}
-	if r, able := p.primitive.(primitive.Readier); able && !c.Dry {
-		r.Ready(!p.Grants.Network.Bound)
-	}
-	if p.copied, err = k.Copies.Copy(ctx, found.Files, found.Parts); err != nil {
-		return nil, err
-	}
-	p.Damage = p.copied.Damage
-	if p.scratch, err = k.Copies.Scratch(ctx); err != nil {
-		return nil, err
-	}
-	if c.Build {
-		p.Work = filepath.Join(p.scratch.Dir, "work")
-		if err = os.Mkdir(p.Work, 0o700); err != nil {
-			return nil, err
-		}
-	}
-	if err = p.fill(ctx, b, schema); err != nil {
-		return nil, err
-	}
-	if err = p.checkAnswer(); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return schema, nil
 }
 
-// fits refuses a chain that this kernel can't run, or not for a build.
+// warm lets the primitive start a process while the files are copied.
+func (p *Plan) warm() {
+	if r, able := p.primitive.(primitive.Readier); able && !p.call.Dry {
+		r.Ready(!p.Grants.Network.Bound)
+	}
+}
+
+// copyFiles makes the private copy of the chain's files, and the directories of the call.
+func (p *Plan) copyFiles(ctx context.Context) (err error) {
+	copies := p.kernel.Copies
+	if p.copied, err = copies.Copy(ctx, p.chain.Files, p.chain.Parts); err != nil {
+		return err
+	}
+	p.Damage = p.copied.Damage
+	if p.scratch, err = copies.Scratch(ctx); err != nil {
+		return err
+	}
+	if !p.call.Build {
+		return nil
+	}
+	p.Work = filepath.Join(p.scratch.Dir, "work")
+	return os.Mkdir(p.Work, 0o700)
+}
+
+// fits refuses a chain that this kernel can't run, or that a build can't use.
 func (k *Kernel) fits(c *Call, found *ai.Chain) error {
 	if k.Primitives[found.Primitive().ID] == nil {
 		return noPrimitive(c.Ref, found.Primitive().ID)
