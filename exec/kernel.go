@@ -81,7 +81,7 @@ type Call struct {
 	// still looked for in the kernel's.
 	Project           string
 	Principal, Tenant string            // who calls, and the tenant
-	Approval          *consent.Approval // nil: it needs none
+	Approval          *consent.Approval // that it has; nil: none
 	Door              *consent.Door     // what makes it
 	Stranger          bool              // the user isn't present: own items and the library's run as another signer's
 	Declared          bool              // they get what they declare nevertheless, in the sandbox for strangers

@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/chain"
+	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/packages"
@@ -99,7 +100,8 @@ type Target struct {
 }
 
 // Resolve does the part of Prepare that an approval depends on: it asks the current policies about each link of the
-// call's chain, and checks the parameters.
+// call's chain, and checks the parameters. If Call.Approval is for another digest, risk, set, caller or other
+// parameters, the error is CONFLICT.
 func (k *Kernel) Resolve(ctx context.Context, b *Base, c *Call) (*Target, error) {
 	source := chain.Source{Resolver: b.Resolver, Admit: b.Admit, Unlisted: b.Unlisted, Dev: b.Dev, Own: k.Own,
 		Memory: b.Known}
@@ -118,14 +120,25 @@ func (k *Kernel) Resolve(ctx context.Context, b *Base, c *Call) (*Target, error)
 	if err != nil {
 		return nil, err
 	}
+	if a := c.Approval; a != nil {
+		if err := a.Covers(p.asked()); err != nil {
+			return nil, err
+		}
+	}
 	return &Target{plan: p, base: b, schema: schema}, nil
 }
 
-// Tool returns the item that the call names.
-func (t *Target) Tool() *ai.Item { return t.plan.chain.Tool() }
+// Asked returns the call as the policies decide about it.
+func (t *Target) Asked() *consent.Call { return t.plan.asked() }
 
-// Params returns the complete parameters.
-func (t *Target) Params() map[string]any { return t.plan.Params }
+func (p *Plan) asked() *consent.Call {
+	c := p.call
+	return &consent.Call{
+		Ref: c.Ref, Digest: p.chain.Tool().Raw, Risk: p.tool.Risk.String(), Params: p.Params, Set: p.Set,
+		Principal: c.Principal, Tenant: c.Tenant,
+		Approval: c.Approval, Attended: !c.Stranger,
+	}
+}
 
 // Prepare decides the rest about the call, once: it copies the files that will run, and makes the environment, the
 // configuration and the action. The caller closes the plan.

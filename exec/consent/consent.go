@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/redact"
+	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/ask"
 )
@@ -26,10 +27,21 @@ type Door struct {
 	Approve func(context.Context, *Question) (*Approval, error) // nil: there is no one to ask
 }
 
+// A Subject is the one call that an approval is for. Two subjects are compared with ==.
+type Subject struct {
+	Ref               model.Ref
+	Digest            cas.Digest // of the tool's file
+	Risk              string
+	Params            cas.Digest // of the parameters' JCS
+	Set               cas.Digest // of the lock; zero without one
+	Principal, Tenant string
+}
+
 // An Approval lets one call be made.
 type Approval struct {
 	By       string // for the record of the call
-	Separate bool   // another person gave it than who asked
+	For      Subject
+	Separate bool // another person gave it than who asked
 	// Take is called before the call is made, and fails if the approval was used; end is called after it, with the
 	// code of its error or "". Nil where a person is present, who approves this call alone.
 	Take func(ctx context.Context, call string) (end func(ctx context.Context, code string) error, err error)
@@ -86,21 +98,42 @@ func (q *Question) Why() string {
 	return "asked by " + strings.Join(q.Lines, ", ")
 }
 
-// A Call is what is held against the policies.
+// A Call is a call that the policies decide about.
 type Call struct {
 	Ref               model.Ref
-	Digest            cas.Digest
+	Digest            cas.Digest // of the tool's file
 	Risk              string
-	Params            map[string]any
+	Params            map[string]any // complete
+	Set               cas.Digest     // of the lock; zero without one
 	Principal, Tenant string
+	Approval          *Approval       // that was given before; nil: none
 	Attended          bool            // its user makes it
 	Chosen            bool            // rye itself has chosen the tool, and nothing asks about it
 	Dry               func(*Question) // of a call that won't be made: gets what would be asked
 }
 
-// Check refuses a call that the policies refuse, and gets the approval for one that they ask about. It returns who
-// approved it; nil if it needs no approval. root is nil if no key is trusted, and project if the project has no
-// policy.
+// Subject returns what an approval of the call is bound to.
+func (c *Call) Subject() (Subject, error) {
+	text, err := jcs.Append(nil, c.Params)
+	if err != nil {
+		return Subject{}, err
+	}
+	return Subject{Ref: c.Ref, Digest: c.Digest, Risk: c.Risk, Params: cas.Sum(text), Set: c.Set,
+		Principal: c.Principal, Tenant: c.Tenant}, nil
+}
+
+// Covers returns CONFLICT if the approval is for another call, such as one of an earlier version of the tool.
+func (a *Approval) Covers(c *Call) error {
+	now, err := c.Subject()
+	if err == nil && a.For != now {
+		err = fault.New(fault.Conflict, "%q has changed since its call was approved", c.Ref).On("ref", c.Ref.String())
+	}
+	return err
+}
+
+// Check refuses a call that the policies refuse, and gets the approval for one that they ask about. It returns the
+// approval, which is the call's own if it has one; nil if the call needs none. root is nil if no key is trusted, and
+// project if the project has no policy.
 func Check(ctx context.Context, c *Call, root, project *policy.Policy, door *Door) (*Approval, error) {
 	if door == nil {
 		door = &Door{}
@@ -114,13 +147,17 @@ func Check(ctx context.Context, c *Call, root, project *policy.Policy, door *Doo
 	case d.Answer == ask.Refuse:
 		return nil, fault.New(fault.Policy, "%q is refused by %s", c.Ref, strings.Join(d.Lines, ", ")).
 			On("ref", c.Ref.String()).On("lines", d.Lines).Try(fault.Command("rye trust check", c.Ref.String()))
-	case d.Answer == ask.Allow || c.Chosen:
+	case c.Chosen:
+		return nil, nil
+	case c.Approval != nil:
+		if d.Answer == ask.Ask && d.Separate && !c.Approval.Separate {
+			return nil, separate(question(c, &d))
+		}
+		return c.Approval, c.Approval.Covers(c)
+	case d.Answer == ask.Allow:
 		return nil, nil
 	}
-	shown, _ := redact.New().Value(c.Params).(map[string]any)
-	q := &Question{Ref: c.Ref, Digest: c.Digest, Risk: c.Risk, Params: shown, Given: c.Params, Principal: c.Principal,
-		Tenant: c.Tenant, Separate: d.Separate,
-		Lines: d.Lines, Expires: d.Expires}
+	q := question(c, &d)
 	switch {
 	case c.Dry != nil:
 		c.Dry(q)
@@ -134,10 +171,28 @@ func Check(ctx context.Context, c *Call, root, project *policy.Policy, door *Doo
 	if err != nil && timed.Err() != nil && ctx.Err() == nil {
 		return nil, Required(q).Because("there was no answer within " + d.Expires.String())
 	}
-	if err == nil && d.Separate && !got.Separate {
-		return nil, Required(q).Because("the policy wants another person than its caller to approve it")
+	if err != nil {
+		return nil, err
 	}
-	return got, err
+	if d.Separate && !got.Separate {
+		return nil, separate(q)
+	}
+	bound := *got
+	bound.For, err = c.Subject()
+	return &bound, err
+}
+
+// question returns what is asked about a call.
+func question(c *Call, d *ask.Decision) *Question {
+	shown, _ := redact.New().Value(c.Params).(map[string]any)
+	return &Question{Ref: c.Ref, Digest: c.Digest, Risk: c.Risk, Params: shown, Given: c.Params,
+		Principal: c.Principal, Tenant: c.Tenant,
+		Separate: d.Separate, Lines: d.Lines, Expires: d.Expires}
+}
+
+// separate returns the error that the caller of a call can't approve it.
+func separate(q *Question) error {
+	return Required(q).Because("the policy wants another person than its caller to approve it")
 }
 
 func rules(p *policy.Policy) ask.Rules {

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/agenttools"
@@ -267,19 +267,16 @@ func makeCall(ctx context.Context, held *session.Session, q *approval.Request, g
 	if err != nil {
 		return nil, err
 	}
-	door := &consent.Door{Approve: func(_ context.Context, now *consent.Question) (*consent.Approval, error) {
-		b, err := jcs.Append(nil, now.Given)
-		if err != nil {
-			return nil, err
-		}
-		if was, err := jcs.Append(nil, given); err != nil || !bytes.Equal(was, b) || now.Digest != q.Digest {
-			return nil, fault.New(fault.Conflict, "%q has changed since its call was approved", q.Ref).On("ref", q.Ref)
-		}
-		return &consent.Approval{By: fmt.Sprintf("%s (%s)", q.By, q.ID), Separate: q.By != "" && q.By != q.Principal},
-			nil
-	}}
+	text, err := jcs.Append(nil, given)
+	if err != nil {
+		return nil, err
+	}
+	approved := &consent.Approval{By: fmt.Sprintf("%s (%s)", q.By, q.ID), Separate: q.By != "" && q.By != q.Principal,
+		For: consent.Subject{
+			Ref: ref, Digest: q.Digest, Risk: q.Risk, Params: cas.Sum(text), Set: q.Set, Principal: q.Principal,
+			Tenant: q.Tenant}}
 	return agenttools.Execute(ctx, held, &exec.Call{Ref: ref, Principal: q.Principal, Tenant: q.Tenant, Stranger: true,
-		Declared: true, Door: door}, given, nil)
+		Declared: true, Approval: approved}, given, nil)
 }
 
 // finish closes what the calls of a request have opened.

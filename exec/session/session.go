@@ -10,7 +10,6 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/exec"
@@ -186,87 +185,82 @@ func (s *Session) Prepare(ctx context.Context, c *exec.Call) (*exec.Plan, error)
 	return s.prepare(ctx, from, c, false)
 }
 
+// prepare prepares a call from a source, which it closes: the plan has copies. rye itself has chosen the tool of a
+// chosen call.
 func (s *Session) prepare(ctx context.Context, from source, c *exec.Call, chosen bool) (*exec.Plan, error) {
-	defer from.close() // the plan has copies
+	defer from.close()
 	k, err := s.ready(c.Ref)
 	if err != nil {
 		return nil, err
 	}
 	call := *c
-	if call.Principal == "" {
-		call.Principal = s.principal
-	}
-	p, err := k.Prepare(ctx, &from.base, &call)
+	call.Principal = cmp.Or(c.Principal, s.principal)
+	target, err := k.Resolve(ctx, &from.base, &call)
 	if err != nil {
 		return nil, err
 	}
-	tool := p.Chain[0].Item
-	about := &consent.Call{
-		Ref: call.Ref, Digest: tool.Raw, Risk: tool.Model.Tool.Risk.String(), Params: p.Params,
-		Principal: call.Principal, Tenant: call.Tenant,
-		Attended: !call.Stranger, Chosen: chosen,
+	asked, why := target.Asked(), ""
+	if asked.Chosen = chosen; call.Dry {
+		asked.Dry = func(q *consent.Question) { why = q.Why() }
 	}
-	if call.Dry {
-		about.Dry = func(q *consent.Question) { p.Asks = q.Why() }
-	}
-	got, err := consent.Check(ctx, about, from.base.Root, from.base.Project, call.Door)
-	if err == nil && got != nil && c.Approval == nil {
-		given := p.Params
-		p.Close()
-		return s.approved(ctx, c, given, got, tool.Raw)
-	}
+	got, err := consent.Check(ctx, asked, from.base.Root, from.base.Project, call.Door)
 	if err != nil {
-		p.Close()
 		return nil, err
 	}
-	if call.Approval = got; got == nil {
-		call.Approval = c.Approval // no policy asks any more, and it is used all the same
+	if got != nil && call.Approval == nil {
+		call.Approval, call.Params = got, params.Values(asked.Params)
+		return s.prepareApproved(ctx, &call)
 	}
-	return p, nil
+	p, err := target.Prepare(ctx)
+	if err == nil {
+		p.Asks = why
+	}
+	return p, err
 }
 
-// Consent asks the policies about the call of a tool that isn't run as one, but as a thread, and returns its
-// parameters.
+// prepareApproved prepares a call that has just been approved. The answer took its time: what counts are the policies
+// and the files as they are now. If the call can't be made any more, its approval is dropped.
+func (s *Session) prepareApproved(ctx context.Context, c *exec.Call) (*exec.Plan, error) {
+	p, err := s.Prepare(ctx, c)
+	return p, dropped(ctx, c.Approval, err)
+}
+
+// dropped drops the approval of a call that isn't made after all because of err.
+func dropped(ctx context.Context, a *consent.Approval, err error) error {
+	if err == nil || a.Drop == nil || ctx.Err() != nil {
+		return err
+	}
+	return errors.Join(err, a.Drop(ctx, err))
+}
+
+// Consent gets the approval for a graph, which runs as a thread instead of as a call, and returns its complete
+// parameters. Like Prepare, it refuses a graph that has changed since it was approved.
 func (s *Session) Consent(ctx context.Context, c *exec.Call, it *ai.Item) (given map[string]any, got *consent.Approval,
 	err error) {
 	if given, err = exec.Complete(it.Model.Tool, c); err != nil {
 		return nil, nil, err
 	}
-	from, err := s.resolve(ctx, c.Ref)
-	if err != nil {
-		return nil, nil, err
+	asked := &consent.Call{Ref: c.Ref, Digest: it.Raw, Risk: it.Model.Tool.Risk.String(), Params: given, Set: s.Set(),
+		Principal: cmp.Or(c.Principal, s.principal), Tenant: c.Tenant, Attended: !c.Stranger}
+	if got, err = s.check(ctx, asked, c.Door); err != nil || got == nil {
+		return given, nil, err
 	}
-	defer from.close()
-	about := &consent.Call{Ref: c.Ref, Digest: it.Raw, Risk: it.Model.Tool.Risk.String(), Params: given,
-		Principal: cmp.Or(c.Principal, s.principal), Tenant: c.Tenant,
-		Attended: !c.Stranger}
-	got, err = consent.Check(ctx, about, from.base.Root, from.base.Project, c.Door)
-	return given, got, err
+	now, err := s.Item(ctx, c.Ref)
+	if err == nil {
+		asked.Approval, asked.Digest, asked.Risk = got, now.Raw, now.Model.Tool.Risk.String()
+		_, err = s.check(ctx, asked, c.Door)
+	}
+	return given, got, dropped(ctx, got, err)
 }
 
-// approved prepares a call again whose parameters were approved: the answer took its time, and what counts are the
-// policies and the working tree as they are now.
-func (s *Session) approved(ctx context.Context, c *exec.Call, given map[string]any, got *consent.Approval,
-	digest cas.Digest) (*exec.Plan, error) {
-	call := *c
-	call.Approval, call.Params = got, params.Values(given)
-	call.Door = &consent.Door{Thread: c.Door.Thread, Flow: c.Door.Flow,
-		Approve: func(_ context.Context, q *consent.Question) (*consent.Approval, error) {
-			if q.Digest != digest {
-				return nil, fault.New(fault.Conflict, "%q has changed since its call was approved", c.Ref).On("ref",
-					c.Ref.String())
-			}
-			return got, nil
-		}}
+// check asks the policies, as they are now, about a call.
+func (s *Session) check(ctx context.Context, c *consent.Call, door *consent.Door) (*consent.Approval, error) {
 	from, err := s.resolve(ctx, c.Ref)
-	var p *exec.Plan
-	if err == nil {
-		p, err = s.prepare(ctx, from, &call, false)
+	if err != nil {
+		return nil, err
 	}
-	if err != nil && got.Drop != nil && ctx.Err() == nil {
-		return nil, errors.Join(err, got.Drop(ctx, err))
-	}
-	return p, err
+	defer from.close()
+	return consent.Check(ctx, c, from.base.Root, from.base.Project, door)
 }
 
 // Call prepares a call and runs it. What the tool writes meanwhile goes to the sink, nil for nowhere. A tool that

@@ -299,6 +299,40 @@ func TestApprovedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestConsentMeanwhile: a graph that changes while the user is asked about it isn't run, and its approval is dropped.
+func TestConsentMeanwhile(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*project) error
+		code   fault.Code
+	}{
+		"nothing": {func(*project) error { return nil }, ""},
+		"the file": {func(p *project) error {
+			return p.edit(strings.Replace(greet, "hello", "good day", 1))
+		}, fault.Conflict},
+		"the policy denies": {func(p *project) error {
+			return p.policy("ask:\n  all: {answer: refuse}\n")
+		}, fault.Policy},
+	} {
+		p := testProject(t)
+		must(t, p.policy("ask:\n  all: {names: [\"tool:**\"]}\n"))
+		s, err := p.open(t, mode(session.Mode{Unlocked: true}))
+		must(t, err)
+		it, err := s.Item(t.Context(), ref)
+		must(t, err)
+		dropped := 0
+		door := &consent.Door{Approve: func(context.Context, *consent.Question) (*consent.Approval, error) {
+			drop := func(context.Context, error) error { dropped++; return nil }
+			return &consent.Approval{By: "a person", Drop: drop}, c.change(p)
+		}}
+		given := params.Values(map[string]any{"name": "Ann"})
+		_, got, err := s.Consent(t.Context(), &exec.Call{Ref: ref, Params: given, Door: door}, it)
+		if c.code == "" && (err != nil || got == nil || dropped != 0) || c.code != "" &&
+			(err == nil || fault.CodeOf(err) != c.code || dropped != 1) {
+			t.Errorf("%s: %+v, %v, dropped %d times", name, got, err, dropped)
+		}
+	}
+}
+
 // The call of a thread that was approved is still one of the thread: its tool finds that in its environment.
 func TestApprovedInThread(t *testing.T) {
 	p := testProject(t)
