@@ -97,7 +97,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		did, err = p.act(context.WithValue(ctx, callerKey{}, self), action, to, values, hide)
 	}
 	r.Duration = time.Since(began)
-	o := record.Outcome{Duration: r.Duration, Exit: -1}
+	o := record.End{Duration: r.Duration, Exit: -1}
 	if err != nil {
 		r.Status, r.Code = record.Refused, refusal(err)
 		if ctx.Err() != nil {
@@ -207,8 +207,8 @@ func (p *Plan) judge(ctx context.Context, r *Result) {
 }
 
 // prove makes the receipt, and ends the entry of the log.
-func (p *Plan) prove(ctx context.Context, r *Result, o record.Outcome, c record.Call, entry interface {
-	End(context.Context, record.Outcome) error
+func (p *Plan) prove(ctx context.Context, r *Result, o record.End, c record.Call, entry interface {
+	End(context.Context, record.End) error
 	Position() record.Position
 }, self *Caller) error {
 	var err error

@@ -80,7 +80,7 @@ func callsOf(ctx context.Context, a *cli.App, dies bool, calls ...calledOnce) (m
 		if c.status == audits.UnfinishedCall {
 			continue
 		}
-		o := record.Outcome{Status: c.status, Duration: 1500 * time.Millisecond, Sandbox: "best",
+		o := record.End{Status: c.status, Duration: 1500 * time.Millisecond, Sandbox: "best",
 			Usage: map[string]int64{"cpu_ms": 12}}
 		switch c.status {
 		case record.OK:

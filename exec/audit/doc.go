@@ -40,7 +40,7 @@
 //
 //	segment  {"format":"rye audit/1","program":"rye 2.0.0","segment":"2026…"}   the first
 //	begin    record.Call, and the member "call" with its id
-//	end      record.Outcome, and the same
+//	end      record.End, and the same
 //	ask      record.Approval: a step of a request for an approval, before it is made
 //
 // # What is promised

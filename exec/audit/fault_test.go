@@ -253,7 +253,7 @@ func TestDiskFull(t *testing.T) {
 	var got []string
 	for _, r := range list(t, dir, Filter{}) {
 		if r.Outcome == nil {
-			r.Outcome = &record.Outcome{Status: "unknown"}
+			r.Outcome = &record.End{Status: "unknown"}
 		}
 		got = append(got, r.Call.ID+" "+r.Outcome.Status)
 	}

@@ -22,7 +22,7 @@ type Record struct {
 
 	record.Position // of its first line
 
-	Outcome *record.Outcome `json:"outcome,omitempty"`
+	Outcome *record.End `json:"outcome,omitempty"`
 }
 
 // MarshalJSON writes the record as Append does, so that a call is spelled in one way.
@@ -256,7 +256,7 @@ func take(r *record.Reader, open map[string]*Record) (*Record, error) {
 		open[l.Call] = c
 		return c, err
 	case l.Kind == kindEnd && c != nil:
-		o, err := record.ParseOutcome(l.Body)
+		o, err := record.ParseEnd(l.Body)
 		c.End, c.Outcome = l.At, &o
 		delete(open, l.Call)
 		return c, err

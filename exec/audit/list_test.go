@@ -38,7 +38,7 @@ func TestList(t *testing.T) {
 		now = now.Add(time.Hour)
 		e, err := l.Begin(t.Context(), call(fmt.Sprintf("b%d", day)))
 		must(t, err)
-		must(t, e.End(t.Context(), record.Outcome{Status: record.Failed, Code: "EXECUTION_FAILED", Exit: 3,
+		must(t, e.End(t.Context(), record.End{Status: record.Failed, Code: "EXECUTION_FAILED", Exit: 3,
 			Duration: 2 * time.Second}))
 		if day != 1 {
 			must(t, long.End(t.Context(), done()))
@@ -180,7 +180,7 @@ func TestGolden(t *testing.T) {
 	must(t, e.End(t.Context(), done()))
 	e, err = l.Begin(t.Context(), call("b"))
 	must(t, err)
-	must(t, e.End(t.Context(), record.Outcome{Status: record.Refused, Code: "POLICY_DENIED"}))
+	must(t, e.End(t.Context(), record.End{Status: record.Refused, Code: "POLICY_DENIED"}))
 	must(t, l.Close(t.Context()))
 	golden(t, "head.jsonl", read(t, headPath(dir)))
 	golden(t, "segment.jsonl", read(t, segmentsOf(t, dir)[0]))

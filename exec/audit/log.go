@@ -125,7 +125,7 @@ func (l *Log) Begin(ctx context.Context, c record.Call) (*Entry, error) {
 		// The line may stay, so say there that nothing came of it. If that can't be said the id remains taken: a call
 		// that begins twice would look as if the segment had been changed.
 		l.mu.Lock()
-		refused := record.Outcome{Code: "UNAVAILABLE", Status: record.Refused}
+		refused := record.End{Code: "UNAVAILABLE", Status: record.Refused}
 		if _, werr := l.write(kindEnd, c.ID, refused.Append(nil)); werr == nil {
 			delete(l.open, c.ID)
 		}
@@ -168,7 +168,7 @@ func (l *Log) begin(c record.Call) (*Entry, error) {
 
 // End writes what became of the call, and makes a checkpoint when it is time. If it returns an error, it may be called
 // again, unless the outcome stands already.
-func (e *Entry) End(ctx context.Context, o record.Outcome) error {
+func (e *Entry) End(ctx context.Context, o record.End) error {
 	if err := o.Check(); err != nil {
 		return err
 	}

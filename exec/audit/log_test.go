@@ -59,8 +59,8 @@ func fullCall(id string) record.Call {
 	return c
 }
 
-func done() record.Outcome {
-	return record.Outcome{Status: record.OK, Result: digest("result"), Duration: 1500 * time.Millisecond,
+func done() record.End {
+	return record.End{Status: record.OK, Result: digest("result"), Duration: 1500 * time.Millisecond,
 		Sandbox: "landlock+seccomp", Usage: map[string]int64{"cpu_ms": 12}}
 }
 
@@ -298,7 +298,7 @@ func TestRefusedCalls(t *testing.T) {
 		err.Error() != `audit: id "a" is already used by a running call` {
 		t.Error(err)
 	}
-	if err := e.End(t.Context(), record.Outcome{Status: "fine"}); err == nil ||
+	if err := e.End(t.Context(), record.End{Status: "fine"}); err == nil ||
 		err.Error() != `audit: status "fine" is not a valid status` {
 		t.Error(err)
 	}

@@ -26,7 +26,7 @@ import (
 type attempt struct {
 	spec    Spec
 	command proc.Command
-	out     *Outcome
+	out     *Ending
 	talk    talk
 	ruleset *os.File      // of Landlock; nil below that level
 	group   *cgroup.Group // nil below the level limits, and where none can be made
@@ -45,7 +45,7 @@ type ending struct {
 }
 
 // runAt runs at one level.
-func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
+func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Ending, error) {
 	version, err := m.check(s)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, 
 // newAttempt plans to start the program, with nothing enforced yet.
 func newAttempt(s Spec, c proc.Command) *attempt {
 	return &attempt{
-		spec: s, command: c, out: &Outcome{Level: s.Level},
+		spec: s, command: c, out: &Ending{Level: s.Level},
 		talk: talk{
 			command: proc.Command{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr},
 			plan: stage.Plan{

@@ -4,7 +4,7 @@
 // # Levels
 //
 // A Spec names a level. Run enforces exactly that level, or refuses with an *UnavailableError that names what is
-// missing: never less. An Outcome lists the means.
+// missing: never less. An Ending lists the means.
 //
 //	none       its own session, only files 0 to 2, umask 022, no core dumps; everything it started ends with it
 //	limits     also Limits
@@ -64,7 +64,7 @@
 // control group, unmapped memory files (memfd) are limited only by RLIMIT_FSIZE, detached System V segments and shared
 // pages given back with madvise by nothing, and CPU time of children that are never waited for by the wall time.
 //
-// A program that exceeds a limit is killed with everything that it started, and the Outcome names the limit. A program
+// A program that exceeds a limit is killed with everything that it started, and the Ending names the limit. A program
 // that was only refused memory, a file or a process may end by itself.
 //
 // # How

@@ -77,7 +77,7 @@ func exit(status int, dir string) {
 }
 
 // attempt runs a try in a sandbox.
-func attempt(t testing.TB, m *sandbox.Machine, s sandbox.Spec, args ...string) (*sandbox.Outcome, string) {
+func attempt(t testing.TB, m *sandbox.Machine, s sandbox.Spec, args ...string) (*sandbox.Ending, string) {
 	t.Helper()
 	var out bytes.Buffer
 	o, err := m.Run(t.Context(), s, proc.Command{

@@ -54,7 +54,7 @@ func TestHosts(t *testing.T) {
 	_, port, _ := net.SplitHostPort(granted)
 	spec := sandbox.Spec{Level: floor.Landlock, Network: sandbox.Network{Hosts: []string{granted, page,
 		"localhost:" + port, "*.example:443"}}}
-	run := func(args ...string) (*sandbox.Outcome, string) {
+	run := func(args ...string) (*sandbox.Ending, string) {
 		t.Helper()
 		var out bytes.Buffer
 		o, err := m.Run(t.Context(), spec, proc.Command{

@@ -64,7 +64,7 @@ func part(name, version string, err error) Part {
 // newGroup makes the control group of a run. It allows more processes than the limit, so that the watch sees too many.
 func newGroup(l Limits) (*cgroup.Group, error) { return cgroup.New(l.Memory, l.Processes+spare) }
 
-// spaces are the namespaces that a program may get, by their names in an Outcome.
+// spaces are the namespaces that a program may get, by their names in an Ending.
 var spaces = []struct {
 	flag uintptr
 	name string

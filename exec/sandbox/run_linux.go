@@ -73,7 +73,7 @@ func (g *gate) Read(p []byte) (int, error) {
 
 // run runs at the level that was asked for, or at the highest that works. An *UnavailableError means that the program
 // was not started; only then is a lower level tried.
-func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
+func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Ending, error) {
 	hosts := len(s.Network.Hosts) > 0
 	if hosts && s.Level >= floor.Landlock {
 		s.Level = floor.Namespace // a list of hosts needs a network of its own

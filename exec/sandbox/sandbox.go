@@ -56,7 +56,7 @@ func (l Limits) OrDefaults() Limits {
 // A Spec is the sandbox of one run.
 type Spec struct {
 	Level   floor.Level // to enforce; Unset is None
-	Most    bool        // enforce also what else this machine can; the Outcome says what
+	Most    bool        // enforce also what else this machine can; the Ending says what
 	Read    []string    // absolute files and directories that may be read and executed
 	Write   []string    // that may be read, executed and written
 	Deny    []string    // that may not be used, though Read or Write has a directory above them
@@ -108,8 +108,8 @@ type Part struct {
 	Why     string // it doesn't work
 }
 
-// An Outcome is the result of a run.
-type Outcome struct {
+// An Ending is how a confined program ended, and what of the sandbox was enforced.
+type Ending struct {
 	Exit     proc.Exit
 	Level    floor.Level
 	Enforced []string // as in "landlock/7", "seccomp", "netns", "cgroup:memory"
@@ -136,8 +136,8 @@ func (e *UnavailableError) Fault() *fault.Error {
 }
 
 // Run runs a program in a sandbox, and returns when it and everything that it started have ended. Ending by a limit or
-// by the context is no error but an Outcome.
-func (m *Machine) Run(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
+// by the context is no error but an Ending.
+func (m *Machine) Run(ctx context.Context, s Spec, c proc.Command) (*Ending, error) {
 	s.Level = max(s.Level, floor.None)
 	s.Limits = s.Limits.OrDefaults()
 	if len(m.self) == 0 {
@@ -153,7 +153,7 @@ func (m *Machine) Run(ctx context.Context, s Spec, c proc.Command) (*Outcome, er
 }
 
 // trying says what a try will enforce.
-func (s *Spec) trying(o *Outcome) {
+func (s *Spec) trying(o *Ending) {
 	if s.Trying != nil {
 		s.Trying(o.Level, slices.Clone(o.Enforced))
 	}

@@ -23,7 +23,7 @@ func (m *Machine) probe() Offers {
 }
 
 // run enforces what can be enforced from outside: time and output.
-func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
+func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Ending, error) {
 	if s.Most {
 		s.Level = max(s.Level, floor.Limits)
 	}
@@ -34,7 +34,7 @@ func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Outcome, er
 	defer cancel()
 	v := s.supervise(ctx, &c, cancel)
 	defer v.release()
-	out := &Outcome{Level: s.Level}
+	out := &Ending{Level: s.Level}
 	if s.Level >= floor.Limits {
 		out.Enforced = []string{"wall", "output"}
 	}

@@ -158,7 +158,7 @@ func (o *options) doPart(ctx context.Context) error {
 	for range n {
 		var exit *proc.Exit
 		if level, ok := levels[what]; ok {
-			var o *sandbox.Outcome
+			var o *sandbox.Ending
 			if o, err = m.Run(ctx, sandbox.Spec{Level: level}, c); err == nil {
 				exit = &o.Exit
 			}

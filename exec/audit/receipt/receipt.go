@@ -22,7 +22,7 @@ const PredicateType = "https://github.com/rye-build/rye/receipt/v1"
 // A Receipt says what one call used and produced.
 type Receipt struct {
 	Call     record.Call
-	Outcome  record.Outcome // without Receipt, which is this one's digest
+	Outcome  record.End // without Receipt, which is this one's digest
 	Begin    time.Time
 	End      time.Time
 	Children []Child         // in the order they were made
@@ -243,7 +243,7 @@ func parse(payload []byte) (*Receipt, []byte, error) {
 	if r.Call, err = record.ParseCall(p.ID, p.Call); err != nil {
 		return nil, nil, bad("call: %w", err)
 	}
-	if r.Outcome, err = record.ParseOutcome(p.Outcome); err != nil {
+	if r.Outcome, err = record.ParseEnd(p.Outcome); err != nil {
 		return nil, nil, bad("outcome: %w", err)
 	}
 	// Whatever was passed over above, what is accepted is what payload writes.

@@ -52,7 +52,7 @@ func sample(id, parent string) Receipt {
 	return Receipt{
 		Call: record.Call{ID: id, Parent: parent, Ref: "tool:demo/hi", Digest: digest("hi"), Params: digest("{}"),
 			Lock: digest("lock"), Sandbox: "landlock+seccomp"},
-		Outcome: record.Outcome{Status: record.OK, Result: digest("result"), Duration: time.Second},
+		Outcome: record.End{Status: record.OK, Result: digest("result"), Duration: time.Second},
 		Begin:   noon, End: noon.Add(1500 * time.Millisecond),
 	}
 }

@@ -67,8 +67,8 @@ const (
 	Cancelled = "cancelled" // the caller cancelled it
 )
 
-// An Outcome is what became of a call.
-type Outcome struct {
+// An End is what the log records of a call once it is over.
+type End struct {
 	Code     string           `json:"code,omitempty"`        // of the error: "TIMEOUT"
 	Duration time.Duration    `json:"duration_ns,omitempty"` // by the monotonic clock
 	Exit     int              `json:"exit,omitempty"`        // of the process, if there was one
@@ -210,7 +210,7 @@ func (c *Call) Check() error {
 }
 
 // Check returns an error if the log can't hold the outcome.
-func (o *Outcome) Check() error {
+func (o *End) Check() error {
 	var k checker
 	k.text("code", o.Code, false)
 	if o.Duration < 0 || o.Duration > maxInteger {
@@ -272,7 +272,7 @@ func (p *Program) members(m codec) {
 	m.close()
 }
 
-func (o *Outcome) members(m codec) {
+func (o *End) members(m codec) {
 	duration, exit := int64(o.Duration), int64(o.Exit)
 	m.open()
 	m.text("code", &o.Code)
@@ -292,7 +292,7 @@ func (o *Outcome) members(m codec) {
 func (c *Call) Append(b []byte) []byte { return write(b, c.members) }
 
 // Append appends the outcome as JCS. Check has to accept it.
-func (o *Outcome) Append(b []byte) []byte {
+func (o *End) Append(b []byte) []byte {
 	again := *o // which may be shared, and is only read
 	return write(b, again.members)
 }
@@ -367,9 +367,9 @@ func ParseCall(id string, b []byte) (Call, error) {
 	return c, err
 }
 
-// ParseOutcome reads what Append writes, and no other bytes.
-func ParseOutcome(b []byte) (Outcome, error) {
-	var o Outcome
+// ParseEnd reads what Append writes, and no other bytes.
+func ParseEnd(b []byte) (End, error) {
+	var o End
 	err := parse(b, o.members, o.Check)
 	return o, err
 }

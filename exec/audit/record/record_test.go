@@ -29,8 +29,8 @@ func fullCall() Call {
 	}
 }
 
-func fullOutcome() Outcome {
-	return Outcome{Code: "TIMEOUT", Duration: time.Second, Exit: -1, Receipt: digest("r"), Result: digest("o"),
+func fullOutcome() End {
+	return End{Code: "TIMEOUT", Duration: time.Second, Exit: -1, Receipt: digest("r"), Result: digest("o"),
 		Sandbox: "landlock", Signal: "killed", Status: Timeout, Usage: map[string]int64{"cpu_ms": 7}}
 }
 
@@ -47,12 +47,12 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("%+v, %v, want %+v", again, err, c)
 		}
 	}
-	for _, o := range []Outcome{fullOutcome(), {Status: OK}} {
+	for _, o := range []End{fullOutcome(), {Status: OK}} {
 		b := o.Append(nil)
 		if again, err := jcs.Canonical(nil, b); err != nil || !bytes.Equal(again, b) {
 			t.Errorf("%s\nisn't canonical: %s, %v", b, again, err)
 		}
-		if again, err := ParseOutcome(b); err != nil || !reflect.DeepEqual(again, o) {
+		if again, err := ParseEnd(b); err != nil || !reflect.DeepEqual(again, o) {
 			t.Errorf("%+v, %v, want %+v", again, err, o)
 		}
 	}
@@ -106,7 +106,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 	for _, b := range []string{``, `{}`, `{"status":"fine"}`, `{"exit":1.5,"status":"ok"}`,
 		`{"status":"ok","usage":{}}`} {
-		if o, err := ParseOutcome([]byte(b)); err == nil {
+		if o, err := ParseEnd([]byte(b)); err == nil {
 			t.Errorf("%s is read as %+v", b, o)
 		}
 	}
@@ -154,12 +154,12 @@ func TestCheck(t *testing.T) {
 	}
 	for _, c := range []struct {
 		want string
-		edit func(*Outcome)
+		edit func(*End)
 	}{
-		{`audit: duration_ns -1 must be between 0 and 2^53`, func(o *Outcome) { o.Duration = -1 }},
-		{`audit: exit 9007199254740992 is out of range`, func(o *Outcome) { o.Exit = 1 << 53 }},
-		{`audit: status "" is not a valid status`, func(o *Outcome) { o.Status = "" }},
-		{`audit: code "\x00" must be one line of printable text`, func(o *Outcome) { o.Code = "\x00" }},
+		{`audit: duration_ns -1 must be between 0 and 2^53`, func(o *End) { o.Duration = -1 }},
+		{`audit: exit 9007199254740992 is out of range`, func(o *End) { o.Exit = 1 << 53 }},
+		{`audit: status "" is not a valid status`, func(o *End) { o.Status = "" }},
+		{`audit: code "\x00" must be one line of printable text`, func(o *End) { o.Code = "\x00" }},
 	} {
 		k := fullOutcome()
 		c.edit(&k)
@@ -193,7 +193,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%q is read, %v", b, err)
 			}
 		}
-		if o, err := ParseOutcome(b); err == nil {
+		if o, err := ParseEnd(b); err == nil {
 			again, err := jcs.Canonical(nil, b)
 			if err != nil || !bytes.Equal(again, b) || !bytes.Equal(o.Append(nil), b) {
 				t.Errorf("%q is read, %v", b, err)

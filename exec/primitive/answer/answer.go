@@ -63,7 +63,7 @@ func (a *Answer) Stdout() io.Writer { return a.out }
 func (a *Answer) Stderr() io.Writer { return a.errs }
 
 // Result is what the program's end makes of what it has written. Nothing is written any more.
-func (a *Answer) Result(ended *sandbox.Outcome) *primitive.Result {
+func (a *Answer) Result(ended *sandbox.Ending) *primitive.Result {
 	r := &primitive.Result{
 		Ended: ended.Ended, Exit: ended.Exit.Code, Signal: ended.Exit.Signal,
 		Level: ended.Level, Enforced: ended.Enforced, Usage: maps.Clone(ended.Usage),

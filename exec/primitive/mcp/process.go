@@ -31,8 +31,8 @@ type process struct {
 	mu      sync.Mutex
 	level   floor.Level
 	means   []string
-	outcome *sandbox.Outcome // once it is over
-	err     error            // it was not started
+	outcome *sandbox.Ending // once it is over
+	err     error           // it was not started
 }
 
 // command makes the command of a server.

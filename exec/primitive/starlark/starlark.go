@@ -65,7 +65,7 @@ func (s *Starlark) Run(ctx context.Context, a *primitive.Action, to primitive.Si
 	if err != nil {
 		return nil, err
 	}
-	out := output.Result(&end.Outcome)
+	out := output.Result(&end.Ending)
 	result(out, end)
 	if out.Failed && (out.Ended != "" || out.Value == nil) || to == nil {
 		return out, nil

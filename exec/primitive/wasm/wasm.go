@@ -125,7 +125,7 @@ func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 		return nil, err
 	}
 	if compiled != nil && (compiled.Ended != "" || compiled.Kind != worker.Exit) {
-		r := answer.New(nil, nil).Result(&compiled.Outcome)
+		r := answer.New(nil, nil).Result(&compiled.Ending)
 		r.Failed, r.Failure = true, cmp.Or(failure(compiled), "the module was being compiled")
 		return r, nil
 	}
@@ -153,7 +153,7 @@ func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 
 // result is how a module ended.
 func result(output *answer.Answer, e *worker.End) *primitive.Result {
-	r := output.Result(&e.Outcome)
+	r := output.Result(&e.Ending)
 	if why := failure(e); why != "" && r.Ended == "" {
 		r.Failed, r.Failure = true, why
 	}

@@ -68,12 +68,12 @@ func TestRun(t *testing.T) {
 			End{Broken: "the guest ended without an answer: panic: oh"}, ""},
 		"no memory": {order{"", "", "", "fatal error: out of memory"},
 			End{Broken: "the guest ended without an answer: fatal error: out of memory",
-				Outcome: sandbox.Outcome{Ended: "memory"}}, ""},
+				Ending: sandbox.Ending{Ended: "memory"}}, ""},
 		"half a status": {order{"x", "1", "", ""}, End{Broken: errFrame.Error()}, ""},
 		"far too much": {order{"v", strings.Repeat("x", MaxFrame+1), "", ""},
-			End{Outcome: sandbox.Outcome{Ended: "output"}}, ""},
+			End{Ending: sandbox.Ending{Ended: "output"}}, ""},
 		"too much": {order{"v", strings.Repeat("x", 2000), "", ""},
-			End{Kind: Value, Text: bytes.Repeat([]byte("x"), 2000), Outcome: sandbox.Outcome{Ended: "output"}}, ""},
+			End{Kind: Value, Text: bytes.Repeat([]byte("x"), 2000), Ending: sandbox.Ending{Ended: "output"}}, ""},
 	} {
 		var out, errs bytes.Buffer
 		e, err := host(t).Run(t.Context(), Call{

@@ -252,7 +252,7 @@ type kept struct {
 	enforced []string
 
 	// Once over is closed:
-	outcome *sandbox.Outcome
+	outcome *sandbox.Ending
 	err     error
 }
 
@@ -367,7 +367,7 @@ func (k *kept) call(ctx context.Context, head []byte, r *reader, wall time.Durat
 	<-wrote
 	late.Stop()
 	k.listen(nil)
-	o := &sandbox.Outcome{Ended: ended, Usage: map[string]int64{}}
+	o := &sandbox.Ending{Ended: ended, Usage: map[string]int64{}}
 	if !k.alive() {
 		if k.outcome == nil && first {
 			return nil, k.err

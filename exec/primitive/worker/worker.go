@@ -50,7 +50,7 @@ type Call struct {
 
 // An End is how a call ended.
 type End struct {
-	sandbox.Outcome
+	sandbox.Ending
 	Kind   byte   // of the last frame; 0 if there was none
 	Text   []byte // of the last frame
 	Broken string // why there was none, unless a limit ended the guest
@@ -87,8 +87,8 @@ func (h *Host) Run(ctx context.Context, c Call) (*End, error) {
 }
 
 // end is how a call ended whose guest has ended, or has answered.
-func (r *reader) end(o *sandbox.Outcome, complaint string) (*End, error) {
-	e := &End{Outcome: *o, Kind: r.kind, Text: r.text}
+func (r *reader) end(o *sandbox.Ending, complaint string) (*End, error) {
+	e := &End{Ending: *o, Kind: r.kind, Text: r.text}
 	e.Usage["stdout_bytes"], e.Usage["stderr_bytes"] = r.counts[0], r.counts[1]
 	switch {
 	case errors.Is(r.err, errOutput):

@@ -152,7 +152,7 @@ type process struct {
 	memory  bool // it has ended itself because of too much memory
 
 	// Once over is closed:
-	outcome *sandbox.Outcome
+	outcome *sandbox.Ending
 	err     error
 }
 
