@@ -23,7 +23,7 @@ import (
 
 // programs finds the programs that the primitive will start, and compares them with the lock if the policy requires
 // it.
-func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
+func (p *Plan) programs(request env.Request, made *env.Env, base *Base) error {
 	all := slices.Clone(made.Programs)
 	p.Action.Programs = map[string]primitive.Program{}
 	var names []string
@@ -72,19 +72,19 @@ func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 			continue
 		}
 		seen[q.Path] = true
-		r := record.Program{Digest: q.Digest, Name: lock.ProgramName(q.Path), Path: q.Path, Version: q.Version}
-		if b.Program != nil {
-			if locked := b.Program(r.Name, q.Digest); locked != nil {
-				r.Pinned = locked.Digest == q.Digest
-				if !r.Pinned && p.policies.Floor().Enforce {
-					return pin{p.call.Ref, r.Name, q.Path, locked.Digest, q.Digest}.mismatch()
+		used := record.Program{Digest: q.Digest, Name: lock.ProgramName(q.Path), Path: q.Path, Version: q.Version}
+		if base.Program != nil {
+			if locked := base.Program(used.Name, q.Digest); locked != nil {
+				used.Pinned = locked.Digest == q.Digest
+				if !used.Pinned && p.policies.Floor().Enforce {
+					return pin{p.call.Ref, used.Name, q.Path, locked.Digest, q.Digest}.mismatch()
 				}
 			}
 		}
-		if !r.Pinned && p.policies.Floor().Enforce {
-			return pin{ref: p.call.Ref, name: r.Name, path: q.Path, found: q.Digest}.mismatch()
+		if !used.Pinned && p.policies.Floor().Enforce {
+			return pin{ref: p.call.Ref, name: used.Name, path: q.Path, found: q.Digest}.mismatch()
 		}
-		p.Programs = append(p.Programs, r)
+		p.Programs = append(p.Programs, used)
 	}
 	if !p.policies.Floor().Enforce {
 		return nil
@@ -106,19 +106,21 @@ func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 // unfit says why a program may not be started, nor be read for that. None is of where others write or what is rye's
 // own, but what a link asks of the project as an environment of packages. A stranger's chain has the system's, and
 // what the user has put into PATH: else it would be told by its path whatever file may be executed.
-func (p *Plan) unfit(q env.Program) error {
-	if !q.Fallback && slices.Contains([]string{"venv_python", "node_modules", "version_manager"}, q.Type) {
+func (p *Plan) unfit(program env.Program) error {
+	if !program.Fallback && slices.Contains([]string{"venv_python", "node_modules", "version_manager"}, program.Type) {
 		return nil
 	}
 	for _, dir := range append([]string{p.call.Project}, p.kernel.Forbidden...) {
-		if inside(q.Path, dir) || inside(q.Real, dir) {
-			return fmt.Errorf("the program %q is in %q, a directory that may not provide programs", q.Path, dir)
+		if inside(program.Path, dir) || inside(program.Real, dir) {
+			return fmt.Errorf("the program %q is in %q, a directory that may not provide programs", program.Path, dir)
 		}
 	}
 	vars := p.kernel.Host.Vars
 	known := slices.Concat(system, filepath.SplitList(cmp.Or(vars["PATH"], vars["Path"])))
-	if p.Stranger && !p.Dev && !slices.ContainsFunc(known, func(dir string) bool { return inside(q.Path, dir) }) {
-		return fmt.Errorf("the program %q is not in PATH; tools of other signers can start no others", q.Path)
+	if p.Stranger && !p.Dev && !slices.ContainsFunc(known, func(dir string) bool {
+		return inside(program.Path, dir)
+	}) {
+		return fmt.Errorf("the program %q is not in PATH; tools of other signers can start no others", program.Path)
 	}
 	return nil
 }
@@ -137,12 +139,12 @@ func (p *Plan) fromChain(path string) bool { return inside(path, p.copied.Dir) }
 
 // open opens a pinned program and hashes it. The open file is what starts, even if its path is replaced meanwhile.
 func (p *Plan) open(path string) (*os.File, error) {
-	f, err := os.Open(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	h := cas.NewHasher()
-	_, err = io.Copy(h, f)
+	_, err = io.Copy(h, file)
 	d := h.Digest()
 	i := slices.IndexFunc(p.Programs, func(r record.Program) bool { return r.Path == path })
 	if err == nil && (i < 0 || p.Programs[i].Digest != d) {
@@ -153,9 +155,9 @@ func (p *Plan) open(path string) (*os.File, error) {
 		err = q.mismatch()
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, file.Close())
 	}
-	return f, nil
+	return file, nil
 }
 
 // action makes the action from the decision.
@@ -238,7 +240,7 @@ func (p *Plan) stranger() bool { return p.Stranger || p.caller != nil && p.calle
 // limits returns the limits that the tool declares; the sandbox has defaults for the others.
 func (p *Plan) limits() sandbox.Limits {
 	of := func(name string) int64 { n, _ := declared.Limit(p.tool.Limits, name); return n }
-	l := sandbox.Limits{
+	limits := sandbox.Limits{
 		CPU:       declared.Duration(p.tool.Limits, "cpu_seconds"),
 		Wall:      declared.Duration(p.tool.Limits, "duration_seconds"), // fractions allowed
 		Memory:    of("memory_mib") << 20,
@@ -247,10 +249,10 @@ func (p *Plan) limits() sandbox.Limits {
 		Processes: int(of("processes")),
 		Files:     int(of("open_files")),
 	}
-	if t := p.call.Timeout; t > 0 && (l.Wall == 0 || t < l.Wall) {
-		l.Wall = t
+	if t := p.call.Timeout; t > 0 && (limits.Wall == 0 || t < limits.Wall) {
+		limits.Wall = t
 	}
-	return l
+	return limits
 }
 
 // installed are the directories of an installation beside its bin/. Nothing else there is readable: the parent may as

@@ -35,49 +35,49 @@ func (p *Plan) checkAnswer() error {
 }
 
 // answer makes the result of a tool of what its primitive gave.
-func (p *Plan) answer(ctx context.Context, a *primitive.Action, did *primitive.Result, to primitive.Sink,
+func (p *Plan) answer(ctx context.Context, action *primitive.Action, did *primitive.Result, to primitive.Sink,
 	hide *redact.Redactor) *primitive.Result {
-	r := *did
+	result := *did
 	no := func(err error) *primitive.Result {
-		r.Value, r.Failed, r.Failure = nil, true, "its answer can't be made: "+hide.Text(err.Error())
-		return &r
+		result.Value, result.Failed, result.Failure = nil, true, "its answer can't be made: "+hide.Text(err.Error())
+		return &result
 	}
 	if ctx.Err() != nil {
-		return &r // the caller is gone
+		return &result // the caller is gone
 	}
 	given, err := jcs.Append(nil, map[string]any{
 		"params": hide.Result(p.Params), "result": did.Value, "failed": did.Failed, "failure": did.Failure,
 		"ended":  did.Ended,
-		"signal": did.Signal, "seconds": a.Wall().Seconds(),
+		"signal": did.Signal, "seconds": action.Wall().Seconds(),
 	})
 	if err != nil {
 		return no(err)
 	}
-	limits := a.Sandbox.Limits
+	limits := action.Sandbox.Limits
 	limits.Wall = answerWall
 	said, err := p.kernel.Primitives[answers].Run(ctx, &primitive.Action{
 		Config: map[string]any{"file": p.toolPath, "function": p.tool.Answer, "params": string(given)},
 		Dir:    p.scratch.Home, Own: p.copied.Root, Pure: true,
 		// It reads the pinned files and nothing else.
 		Sandbox: sandbox.Spec{
-			Level: a.Sandbox.Level, Read: []string{p.copied.Root}, Deny: p.kernel.Secret, Limits: limits,
+			Level: action.Sandbox.Level, Read: []string{p.copied.Root}, Deny: p.kernel.Secret, Limits: limits,
 		},
 	}, to)
 	switch {
 	case err != nil:
 		return no(err)
 	case said.Ended != "":
-		r.Ended = cmp.Or(did.Ended, said.Ended)
+		result.Ended = cmp.Or(did.Ended, said.Ended)
 		return no(errors.New(cmp.Or(said.Failure, said.Ended)))
 	}
-	r.Value = said.Value
+	result.Value = said.Value
 	object, _ := said.Value.(map[string]any)
 	yes, _ := object["success"].(bool)
-	r.Failed = did.Ended != "" || said.Failed || did.Failed && !yes
-	if r.Failure = ""; r.Failed {
-		r.Failure = cmp.Or(said.Failure, did.Failure)
+	result.Failed = did.Ended != "" || said.Failed || did.Failed && !yes
+	if result.Failure = ""; result.Failed {
+		result.Failure = cmp.Or(said.Failure, did.Failure)
 	}
-	return &r
+	return &result
 }
 
 // aside is a sink that isn't told what goes to standard output: that is for what makes the answer, which stands there.

@@ -21,23 +21,23 @@ func BuildEnv() []string {
 const buildPath = "/usr/local/bin:/usr/bin:/bin"
 
 // isolate drops machine- and project-specific inputs from a build request.
-func (p *Plan) isolate(q env.Request) env.Request {
+func (p *Plan) isolate(request env.Request) env.Request {
 	if !p.call.Build {
-		return q
+		return request
 	}
 	vars := map[string]string{}
-	for name, v := range q.Host.Vars {
+	for name, v := range request.Host.Vars {
 		if !fromUser(name) {
 			vars[name] = v
 		}
 	}
-	q.Host.Vars, q.DotEnv = vars, nil
-	if q.Project != "" {
+	request.Host.Vars, request.DotEnv = vars, nil
+	if request.Project != "" {
 		// Nothing in the project is a program of the machine, and none of it is pinned.
-		q.Forbidden = append(slices.Clone(q.Forbidden), q.Project)
-		q.Project = ""
+		request.Forbidden = append(slices.Clone(request.Forbidden), request.Project)
+		request.Project = ""
 	}
-	return q
+	return request
 }
 
 // fromUser reports whether a variable is a user's preference.

@@ -169,19 +169,19 @@ func (k *Kernel) Close() error {
 func Input(t *model.Tool) (*params.Schema, error) { return params.Compile(t.Interface().Input) }
 
 // Complete returns the parameters of a call, checked and completed by the declarations of its tool.
-func Complete(t *model.Tool, c *Call) (map[string]any, error) {
+func Complete(t *model.Tool, call *Call) (map[string]any, error) {
 	schema, err := Input(t)
 	if err != nil {
-		return nil, ConfigError(c.Ref, err)
+		return nil, ConfigError(call.Ref, err)
 	}
 	given := map[string]any{}
-	if c.Params != nil {
-		if given, err = c.Params(schema); err != nil {
+	if call.Params != nil {
+		if given, err = call.Params(schema); err != nil {
 			return nil, err
 		}
 	}
 	if given, err = schema.Complete(given); err != nil {
-		return nil, inputError(c.Ref, err)
+		return nil, inputError(call.Ref, err)
 	}
 	return given, nil
 }

@@ -39,7 +39,7 @@ const packagesPath = "packages_path"
 
 // addPackages makes the packages of a link available to the chain, and sets the name of their directory. The programs
 // must be known already.
-func (p *Plan) addPackages(ctx context.Context, b *Base, named func(dir string) error) error {
+func (p *Plan) addPackages(ctx context.Context, base *Base, named func(dir string) error) error {
 	at, err := listed(p.chain.Chain)
 	if at < 0 || err != nil {
 		return err
@@ -52,8 +52,8 @@ func (p *Plan) addPackages(ctx context.Context, b *Base, named func(dir string) 
 		return packages.Invalid(link.Ref, fmt.Errorf("%q is not a file of the tool's tree", name))
 	}
 	set, err := packages.Prepare(ctx, packages.Request{
-		Ref: link.Ref, List: name, Path: filepath.Join(p.copied.Dir, filepath.FromSlash(from)), Lock: b.Artifacts,
-		Store:  b.Objects,
+		Ref: link.Ref, List: name, Path: filepath.Join(p.copied.Dir, filepath.FromSlash(from)), Lock: base.Artifacts,
+		Store:  base.Objects,
 		Copies: p.kernel.Copies, Dir: p.scratch.Dir, Dry: p.call.Dry, Python: p.python,
 	})
 	if err != nil {

@@ -102,30 +102,31 @@ type Target struct {
 // Resolve does the part of Prepare that an approval depends on: it asks the current policies about each link of the
 // call's chain, and checks the parameters. If Call.Approval is for another digest, risk, set, caller or other
 // parameters, the error is CONFLICT.
-func (k *Kernel) Resolve(ctx context.Context, b *Base, c *Call) (*Target, error) {
-	source := chain.Source{Resolver: b.Resolver, Admit: b.Admit, Unlisted: b.Unlisted, Dev: b.Dev, Own: k.Own,
-		Memory: b.Known}
-	found, err := source.Find(ctx, c.Ref, func(found *ai.Chain) error { return k.fits(c, found) })
+func (k *Kernel) Resolve(ctx context.Context, base *Base, call *Call) (*Target, error) {
+	source := chain.Source{Resolver: base.Resolver, Admit: base.Admit, Unlisted: base.Unlisted, Dev: base.Dev,
+		Own: k.Own, Memory: base.Known}
+	found, err := source.Find(ctx, call.Ref, func(found *ai.Chain) error { return k.fits(call, found) })
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{kernel: k, policies: b.Policies, call: c, id: newID(k.Now()), caller: CallerOf(ctx), chain: found,
-		tool:    found.Tool().Model.Tool,
-		project: cmp.Or(c.Project, k.Project), primitive: k.Primitives[found.Primitive().ID],
-		Decision: Decision{Chain: found.Links, Set: b.Set, Dev: b.Dev == c.Ref, Stranger: c.Stranger || !found.Own}}
-	if err := p.grant(b); err != nil {
+	plan := &Plan{kernel: k, policies: base.Policies, call: call, id: newID(k.Now()), caller: CallerOf(ctx),
+		chain: found, tool: found.Tool().Model.Tool,
+		project: cmp.Or(call.Project, k.Project), primitive: k.Primitives[found.Primitive().ID],
+		Decision: Decision{Chain: found.Links, Set: base.Set, Dev: base.Dev == call.Ref, Stranger: call.Stranger ||
+			!found.Own}}
+	if err := plan.grant(base); err != nil {
 		return nil, err
 	}
-	schema, err := p.complete()
+	schema, err := plan.complete()
 	if err != nil {
 		return nil, err
 	}
-	if a := c.Approval; a != nil {
-		if err := a.Covers(p.asked()); err != nil {
+	if a := call.Approval; a != nil {
+		if err := a.Covers(plan.asked()); err != nil {
 			return nil, err
 		}
 	}
-	return &Target{plan: p, base: b, schema: schema}, nil
+	return &Target{plan: plan, base: base, schema: schema}, nil
 }
 
 // Asked returns the call as the policies decide about it.
@@ -143,48 +144,48 @@ func (p *Plan) asked() *consent.Call {
 // Prepare decides the rest about the call, once: it copies the files that will run, and makes the environment, the
 // configuration and the action. The caller closes the plan.
 func (t *Target) Prepare(ctx context.Context) (_ *Plan, err error) {
-	p := t.plan
+	plan := t.plan
 	defer func() {
 		if err != nil {
-			p.Close()
+			plan.Close()
 		}
 	}()
-	if needsNoFiles, err := p.bare(t.schema); needsNoFiles || err != nil {
-		return p, err
+	if needsNoFiles, err := plan.bare(t.schema); needsNoFiles || err != nil {
+		return plan, err
 	}
-	if kept, err := p.kept(t.schema); kept || err != nil {
-		return p, err
+	if kept, err := plan.kept(t.schema); kept || err != nil {
+		return plan, err
 	}
-	p.warm()
-	if err := p.copyFiles(ctx); err != nil {
+	plan.warm()
+	if err := plan.copyFiles(ctx); err != nil {
 		return nil, err
 	}
-	if err := p.fill(ctx, t.base, t.schema); err != nil {
+	if err := plan.fill(ctx, t.base, t.schema); err != nil {
 		return nil, err
 	}
-	if err := p.checkAnswer(); err != nil {
+	if err := plan.checkAnswer(); err != nil {
 		return nil, err
 	}
-	return p, nil
+	return plan, nil
 }
 
 // grant decides what the call may do: what its tool declares, as far as the policies and its caller allow it.
 func (p *Plan) grant(b *Base) (err error) {
-	c := p.call
+	call := p.call
 	var parent *chain.Grants
 	if p.caller != nil && !p.caller.unbound {
 		parent = &p.caller.Grants
 	}
-	others := c.Stranger && !c.Declared || p.chain.Foreign
-	if p.Grants, err = b.Allowed(p.tool, c.Ref, others, parent); err != nil {
+	others := call.Stranger && !call.Declared || p.chain.Foreign
+	if p.Grants, err = b.Allowed(p.tool, call.Ref, others, parent); err != nil {
 		return err
 	}
-	if c.Within != nil {
-		if p.Grants.Permissions, err = p.Grants.Permissions.Intersect(*c.Within); err != nil {
+	if call.Within != nil {
+		if p.Grants.Permissions, err = p.Grants.Permissions.Intersect(*call.Within); err != nil {
 			return err
 		}
 	}
-	if c.Build {
+	if call.Build {
 		p.Grants = chain.NoGrants()
 	}
 	if p.Dev {
@@ -195,19 +196,19 @@ func (p *Plan) grant(b *Base) (err error) {
 
 // complete checks the parameters by the tool's schema, which it returns, and adds the defaults.
 func (p *Plan) complete() (*params.Schema, error) {
-	c := p.call
+	call := p.call
 	schema, err := p.chain.Input()
 	if err != nil {
-		return nil, ConfigError(c.Ref, err)
+		return nil, ConfigError(call.Ref, err)
 	}
 	given := map[string]any{}
-	if c.Params != nil {
-		if given, err = c.Params(schema); err != nil {
-			return nil, fault.Wrap(err, "%v", err).Try(fault.Command("rye exec", c.Ref.String()) + " --help")
+	if call.Params != nil {
+		if given, err = call.Params(schema); err != nil {
+			return nil, fault.Wrap(err, "%v", err).Try(fault.Command("rye exec", call.Ref.String()) + " --help")
 		}
 	}
 	if p.Params, err = schema.Complete(given); err != nil {
-		return nil, inputError(c.Ref, err)
+		return nil, inputError(call.Ref, err)
 	}
 	return schema, nil
 }
@@ -237,20 +238,20 @@ func (p *Plan) copyFiles(ctx context.Context) (err error) {
 }
 
 // fits refuses a chain that this kernel can't run, or that a build can't use.
-func (k *Kernel) fits(c *Call, found *ai.Chain) error {
+func (k *Kernel) fits(call *Call, found *ai.Chain) error {
 	if k.Primitives[found.Primitive().ID] == nil {
-		return noPrimitive(c.Ref, found.Primitive().ID)
+		return noPrimitive(call.Ref, found.Primitive().ID)
 	}
 	if len(found.Links) == 1 {
-		return NotExecutable(c.Ref)
+		return NotExecutable(call.Ref)
 	}
 	if graph.Is(found.Tool().Model.Tool) {
-		return fault.New(fault.Validation, "%q is a state graph, which runs as a thread", c.Ref).On("ref",
-			c.Ref.String()).Try(fault.Command("rye run", c.Ref.String()))
+		return fault.New(fault.Validation, "%q is a state graph, which runs as a thread", call.Ref).On("ref",
+			call.Ref.String()).Try(fault.Command("rye run", call.Ref.String()))
 	}
-	if c.Build && !found.Tool().Model.Tool.Pure {
-		return fault.New(fault.Validation, "%q isn't declared pure, so a build can't use it", c.Ref).On("ref",
-			c.Ref.String()).
+	if call.Build && !found.Tool().Model.Tool.Pure {
+		return fault.New(fault.Validation, "%q isn't declared pure, so a build can't use it", call.Ref).On("ref",
+			call.Ref.String()).
 			Because(
 				"pure: true in a tool promises the same outputs for the same inputs, without network or other files").
 			Try("rye docs build")
@@ -298,8 +299,8 @@ func (p *Plan) plain(schema *params.Schema, names map[string]string) bool {
 // kept decides the rest about a call that is like one before, if what that has read of the files is kept: then nothing
 // is copied.
 func (p *Plan) kept(schema *params.Schema) (ok bool, err error) {
-	k, able := p.primitive.(primitive.Keeper)
-	if !able || !k.Keeps() || p.project == "" {
+	keeper, able := p.primitive.(primitive.Keeper)
+	if !able || !keeper.Keeps() || p.project == "" {
 		return false, nil
 	}
 	key, err := p.chain.Key()
@@ -314,7 +315,7 @@ func (p *Plan) kept(schema *params.Schema) (ok bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		p.release, ok = k.Take(&p.Action)
+		p.release, ok = keeper.Take(&p.Action)
 	}
 	if !ok {
 		p.copied, p.Config, p.Action, p.outputs = nil, nil, primitive.Action{}, nil
@@ -370,11 +371,11 @@ func (p *Plan) free() error {
 }
 
 // fill makes the environment and the configuration of the chain.
-func (p *Plan) fill(ctx context.Context, b *Base, schema *params.Schema) error {
+func (p *Plan) fill(ctx context.Context, base *Base, schema *params.Schema) error {
 	names, links := p.names()
 	var own []env.Variable
 	var err error
-	if p.kernel.DotEnv != nil && b.Floor().DotEnv == floor.DotEnvProject {
+	if p.kernel.DotEnv != nil && base.Floor().DotEnv == floor.DotEnvProject {
 		if own, err = p.kernel.DotEnv(); err != nil {
 			return err
 		}
@@ -417,13 +418,13 @@ func (p *Plan) fill(ctx context.Context, b *Base, schema *params.Schema) error {
 		return err
 	}
 	p.Env, p.Keys = p.fixed(p.inherited(made), made.Keys), made.Keys
-	if err := p.programs(request, made, b); err != nil {
+	if err := p.programs(request, made, base); err != nil {
 		return err
 	}
 	if err := p.action(); err != nil {
 		return err
 	}
-	return p.addPackages(ctx, b, func(dir string) error {
+	return p.addPackages(ctx, base, func(dir string) error {
 		names[packagesPath] = dir
 		p.Config, err = p.configure(shown)
 		p.Action.Config = p.Config
@@ -485,20 +486,20 @@ func (p *Plan) names() (map[string]string, []env.Link) {
 	ruled := false
 	links := make([]env.Link, 0, len(p.Chain))
 	for _, it := range p.chain.Chain.Links {
-		t := it.Model.Tool
-		if t.Primitive {
+		declared := it.Model.Tool
+		if declared.Primitive {
 			break
 		}
-		link := env.Link{Name: it.Ref.String(), EnvConfig: t.EnvConfig}
+		link := env.Link{Name: it.Ref.String(), EnvConfig: declared.EnvConfig}
 		// The anchor is by the rule of the first link that has one, and that one's paths count while it is active.
-		if !t.Anchor.IsNull() && !ruled {
+		if !declared.Anchor.IsNull() && !ruled {
 			ruled = true
 			if anchor != nil && anchor.Below == "" {
-				link.EnvPaths = t.Anchor.Get("env_paths")
+				link.EnvPaths = declared.Anchor.Get("env_paths")
 			}
 		}
 		links = append(links, link)
-		if lib := t.Anchor.Get("lib").String(); lib != "" && names["runtime_lib"] == "" {
+		if lib := declared.Anchor.Get("lib").String(); lib != "" && names["runtime_lib"] == "" {
 			names["runtime_lib"] = in(it.Space, path.Join(path.Dir(it.Path), lib))
 		}
 	}

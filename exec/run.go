@@ -90,36 +90,36 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	if self.keep == nil && p.caller != nil {
 		self.keep = p.caller.keep
 	}
-	r := &Result{ID: p.id, Began: p.kernel.Now()}
+	result := &Result{ID: p.id, Began: p.kernel.Now()}
 	began := time.Now()
 	var did *primitive.Result
 	if err = p.make(); err == nil {
 		did, err = p.act(context.WithValue(ctx, callerKey{}, self), action, to, values, hide)
 	}
-	r.Duration = time.Since(began)
-	o := record.End{Duration: r.Duration, Exit: -1}
+	result.Duration = time.Since(began)
+	end := record.End{Duration: result.Duration, Exit: -1}
 	if err != nil {
-		r.Status, r.Code = record.Refused, refusal(err)
+		result.Status, result.Code = record.Refused, refusal(err)
 		if ctx.Err() != nil {
-			r.Status, r.Code = record.Cancelled, "CANCELLED"
+			result.Status, result.Code = record.Cancelled, "CANCELLED"
 		}
 		err = p.redacted(hide, err)
 	} else {
-		r.Result = *did
-		p.judge(ctx, r)
-		o.Exit, o.Signal, o.Sandbox, o.Usage = did.Exit, did.Signal, level(did), usage(did.Usage)
-		if text, err := jcs.Append(nil, r.Value); err == nil {
-			o.Result = cas.Sum(text)
+		result.Result = *did
+		p.judge(ctx, result)
+		end.Exit, end.Signal, end.Sandbox, end.Usage = did.Exit, did.Signal, level(did), usage(did.Usage)
+		if text, err := jcs.Append(nil, result.Value); err == nil {
+			end.Result = cas.Sum(text)
 		} else {
-			r.Status, r.Code, r.Failed, r.Failure = record.Failed, "EXECUTION_FAILED", true,
+			result.Status, result.Code, result.Failed, result.Failure = record.Failed, "EXECUTION_FAILED", true,
 				"what it gave is no JSON: "+err.Error()
-			r.Value, r.Problems = nil, nil
+			result.Value, result.Problems = nil, nil
 		}
 	}
-	o.Status, o.Code = r.Status, r.Code
+	end.Status, end.Code = result.Status, result.Code
 	// The outcome is logged even if the caller is gone.
 	ctx = context.WithoutCancel(ctx)
-	return r, errors.Join(err, p.prove(ctx, r, o, call, entry, self), used(ctx, r.Code))
+	return result, errors.Join(err, p.prove(ctx, result, end, call, entry, self), used(ctx, result.Code))
 }
 
 // use takes the approval of the call, which is for one call alone. used says what came of it.
@@ -179,53 +179,55 @@ func (p *Plan) do(ctx context.Context, a *primitive.Action, to primitive.Sink,
 }
 
 // judge says whether the call was a success.
-func (p *Plan) judge(ctx context.Context, r *Result) {
+func (p *Plan) judge(ctx context.Context, result *Result) {
 	switch {
-	case ctx.Err() != nil && r.Ended != "":
-		r.Status, r.Code = record.Cancelled, "CANCELLED"
-	case r.Ended == "timeout":
-		r.Status, r.Code = record.Timeout, "TIMEOUT"
-	case r.Ended == "cancelled":
-		r.Status, r.Code = record.Cancelled, "CANCELLED"
-	case r.Ended != "":
-		r.Status, r.Code = record.Failed, "RESOURCE_EXCEEDED"
-	case r.Failed:
-		r.Status, r.Code = record.Failed, "EXECUTION_FAILED"
+	case ctx.Err() != nil && result.Ended != "":
+		result.Status, result.Code = record.Cancelled, "CANCELLED"
+	case result.Ended == "timeout":
+		result.Status, result.Code = record.Timeout, "TIMEOUT"
+	case result.Ended == "cancelled":
+		result.Status, result.Code = record.Cancelled, "CANCELLED"
+	case result.Ended != "":
+		result.Status, result.Code = record.Failed, "RESOURCE_EXCEEDED"
+	case result.Failed:
+		result.Status, result.Code = record.Failed, "EXECUTION_FAILED"
 	default:
-		r.Status = record.OK
+		result.Status = record.OK
 		schema, err := p.chain.Output()
 		if err == nil {
-			err = schema.Check(r.Value)
+			err = schema.Check(result.Value)
 		}
 		if invalid, ok := errors.AsType[*params.InvalidError](err); ok {
-			r.Problems = invalid.Problems
+			result.Problems = invalid.Problems
 		}
 		if err != nil {
-			r.Status, r.Code, r.Failed, r.Failure = record.Failed, "VALIDATION_FAILED", true, err.Error()
+			result.Status, result.Code, result.Failed, result.Failure = record.Failed, "VALIDATION_FAILED", true,
+				err.Error()
 		}
 	}
 }
 
 // prove makes the receipt, and ends the entry of the log.
-func (p *Plan) prove(ctx context.Context, r *Result, o record.End, c record.Call, entry interface {
+func (p *Plan) prove(ctx context.Context, result *Result, end record.End, c record.Call, entry interface {
 	End(context.Context, record.End) error
 	Position() record.Position
 }, self *Caller) error {
 	var err error
-	r.Receipt, err = receipt.New(receipt.Receipt{
-		Call: c, Outcome: o, Begin: r.Began, End: r.Began.Add(r.Duration), Children: self.did(), Log: entry.Position(),
+	result.Receipt, err = receipt.New(receipt.Receipt{
+		Call: c, Outcome: end, Begin: result.Began, End: result.Began.Add(result.Duration), Children: self.did(),
+		Log: entry.Position(),
 	}, p.kernel.Machine, p.kernel.Voucher)
 	if err == nil {
-		r.Digest = cas.Sum(r.Receipt)
-		o.Receipt = r.Digest
+		result.Digest = cas.Sum(result.Receipt)
+		end.Receipt = result.Digest
 		if p.caller != nil {
-			p.caller.did(receipt.Child{Call: p.id, Receipt: r.Digest})
+			p.caller.did(receipt.Child{Call: p.id, Receipt: result.Digest})
 			if p.caller.keep != nil {
-				p.caller.keep(r.Receipt)
+				p.caller.keep(result.Receipt)
 			}
 		}
 	}
-	if logged := entry.End(ctx, o); logged != nil {
+	if logged := entry.End(ctx, end); logged != nil {
 		err = errors.Join(err, NotLogged(p.call.Ref, true, logged))
 	}
 	return err
@@ -234,7 +236,7 @@ func (p *Plan) prove(ctx context.Context, r *Result, o record.End, c record.Call
 // record says what is known of the call.
 func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	tool := p.Chain[0]
-	c := record.Call{
+	call := record.Call{
 		ID: p.id, Digest: tool.Item.Raw, Tree: tool.Tree, Ref: p.call.Ref.String(), Signers: tool.Signers,
 		Risk: p.tool.Risk.String(),
 		Set:  p.Set, Lock: p.Set, Principal: p.call.Principal, Tenant: p.call.Tenant,
@@ -242,17 +244,17 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 		Toolchain: p.Programs, Limits: map[string]int64{}, Packages: packages.Digest(p.Artifacts),
 	}
 	if p.call.Approval != nil {
-		c.Approval = p.call.Approval.By
+		call.Approval = p.call.Approval.By
 	}
 	for _, l := range p.Chain[1:] {
-		c.Chain = append(c.Chain, record.Link{Digest: l.Item.Raw, Ref: l.Item.Ref.String(), Signers: l.Signers,
+		call.Chain = append(call.Chain, record.Link{Digest: l.Item.Raw, Ref: l.Item.Ref.String(), Signers: l.Signers,
 			Tree: l.Tree})
 	}
 	for _, q := range p.policies.Each() {
-		c.Policy = append(c.Policy, q.ID())
+		call.Policy = append(call.Policy, q.ID())
 	}
 	if p.caller != nil {
-		c.Parent = p.caller.ID
+		call.Parent = p.caller.ID
 	}
 	l := p.Action.Sandbox.Limits
 	for name, n := range map[string]int64{
@@ -261,26 +263,26 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 		"processes": int64(l.Processes), "open_files": int64(l.Files),
 	} {
 		if n > 0 {
-			c.Limits[name] = n
+			call.Limits[name] = n
 		}
 	}
 	if l.Wall > 0 {
-		c.Deadline = p.kernel.Now().Add(l.Wall)
+		call.Deadline = p.kernel.Now().Add(l.Wall)
 	}
 	var err error
-	if c.Grants, err = p.chain.Hash(p.Grants); err != nil {
-		return c, err
+	if call.Grants, err = p.chain.Hash(p.Grants); err != nil {
+		return call, err
 	}
-	if c.Params, err = hide.Digest(p.Params); err != nil {
-		return c, inputError(p.call.Ref, err)
+	if call.Params, err = hide.Digest(p.Params); err != nil {
+		return call, inputError(p.call.Ref, err)
 	}
-	return c, nil
+	return call, nil
 }
 
 // identity returns the digest of everything that decides a pure tool's result, including signers, policies and caller:
 // the log's record of the call, without paths, and all of its parameters. It is zero for what has a secret in it or
 // reads what the project has, and for a step of a build, which has a cache of its own.
-func (p *Plan) identity(c record.Call, values []string) cas.Digest {
+func (p *Plan) identity(call record.Call, values []string) cas.Digest {
 	if !p.tool.Pure || p.call.Build || len(values)+len(p.Grants.Read)+len(p.Grants.Write) > 0 {
 		return cas.Digest{}
 	}
@@ -289,12 +291,13 @@ func (p *Plan) identity(c record.Call, values []string) cas.Digest {
 	if err != nil {
 		return cas.Digest{}
 	}
-	c.Params = cas.Sum(text)
-	c.ID, c.Parent, c.Approval, c.Deadline, c.Toolchain = "", "", "", time.Time{}, slices.Clone(c.Toolchain)
-	for i := range c.Toolchain {
-		c.Toolchain[i].Path = ""
+	call.Params = cas.Sum(text)
+	call.ID, call.Parent, call.Approval, call.Deadline, call.Toolchain = "", "", "", time.Time{},
+		slices.Clone(call.Toolchain)
+	for i := range call.Toolchain {
+		call.Toolchain[i].Path = ""
 	}
-	b := c.Append(nil)
+	b := call.Append(nil)
 	for _, v := range p.Env {
 		if name, _, _ := strings.Cut(v, "="); slices.Contains(p.Keys, name) {
 			b = append(append(b, 0), v...)

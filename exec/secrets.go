@@ -115,24 +115,24 @@ func (p *Plan) hidden(r *redact.Redactor, err error) error {
 
 // disclosed is the action with the secrets in it. The plan keeps the one without.
 func (p *Plan) disclosed(vars map[string]string, r *redact.Redactor) (*primitive.Action, error) {
-	a := p.Action
+	action := p.Action
 	if len(vars) == 0 {
-		return &a, nil
+		return &action, nil
 	}
 	var err error
-	if a.Config, err = p.configure(vars); err != nil {
+	if action.Config, err = p.configure(vars); err != nil {
 		return nil, p.hidden(r, err)
 	}
-	a.Env = slices.DeleteFunc(slices.Clone(p.Env), func(v string) bool {
+	action.Env = slices.DeleteFunc(slices.Clone(p.Env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		_, again := vars[name]
 		return again
 	})
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		a.Env = append(a.Env, name+"="+vars[name])
+		action.Env = append(action.Env, name+"="+vars[name])
 	}
-	slices.Sort(a.Env)
-	return &a, nil
+	slices.Sort(action.Env)
+	return &action, nil
 }
 
 // redacted is err as it may be shown and kept: if it, or what it wraps, has a secret in it, its text without.

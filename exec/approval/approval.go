@@ -276,28 +276,28 @@ func (r *Request) Asks() string {
 
 // Refused returns why a request doesn't let its call be made; nil if it does, or waits.
 func (r *Request) Refused() *fault.Error {
-	e := fault.New(fault.Approval, "%s was not approved", cmp.Or(r.quoted(), "the request")).On("request",
+	refusal := fault.New(fault.Approval, "%s was not approved", cmp.Or(r.quoted(), "the request")).On("request",
 		r.ID).On("state", string(r.State))
 	if r.Ref != "" {
-		e.On("ref", r.Ref)
+		refusal.On("ref", r.Ref)
 	}
 	switch r.State {
 	case Denied:
-		e.Because("denied by " + cmp.Or(r.By, "a person"))
+		refusal.Because("denied by " + cmp.Or(r.By, "a person"))
 		if r.Reason != "" {
-			e.On("reason", r.Reason).Because("reason: " + r.Reason)
+			refusal.On("reason", r.Reason).Because("reason: " + r.Reason)
 		}
 	case Expired:
-		e.Because(r.expired())
+		refusal.Because(r.expired())
 	case Superseded:
-		e.Because("superseded: " + r.Reason)
+		refusal.Because("superseded: " + r.Reason)
 	case Executing, Done, Unknown:
 		return fault.New(fault.Conflict, "the approval %s was used: its call is %s", r.ID, r.State).On("request",
 			r.ID).On("state", string(r.State)).Permanent()
 	default:
 		return nil
 	}
-	return e
+	return refusal
 }
 
 func (r *Request) quoted() string {
@@ -316,26 +316,26 @@ func (r *Request) expired() string {
 
 // conflict is the error of a step that doesn't follow the state of a request.
 func (r *Request) conflict(to State) error {
-	e := fault.New(fault.Conflict, "the request %s is %s", r.ID, r.State).On("request", r.ID).On("state",
+	failure := fault.New(fault.Conflict, "the request %s is %s", r.ID, r.State).On("request", r.ID).On("state",
 		string(r.State)).Permanent()
 	switch {
 	case r.State == Expired:
-		e = fault.New(fault.Expired, "the request %s has expired", r.ID).On("request", r.ID).Because(r.expired())
+		failure = fault.New(fault.Expired, "the request %s has expired", r.ID).On("request", r.ID).Because(r.expired())
 		if to == Approved {
-			e.Because("the caller can ask again")
+			failure.Because("the caller can ask again")
 		}
 	case !r.Answered.IsZero():
 		word := "approved"
 		if r.State == Denied {
 			word = "denied"
 		}
-		e.Text = fmt.Sprintf("the request %s is already %s", r.ID, word)
-		e.Because(fmt.Sprintf("by %s at %s", cmp.Or(r.By, "a person"), r.Answered.Format(time.RFC3339)))
+		failure.Text = fmt.Sprintf("the request %s is already %s", r.ID, word)
+		failure.Because(fmt.Sprintf("by %s at %s", cmp.Or(r.By, "a person"), r.Answered.Format(time.RFC3339)))
 		if word == "approved" && r.State != Approved {
-			e.Because("its call is " + string(r.State))
+			failure.Because("its call is " + string(r.State))
 		}
 	}
-	return e.Try(fault.Command("rye approvals", r.ID))
+	return failure.Try(fault.Command("rye approvals", r.ID))
 }
 
 // ErrWaits is the cause of the error that a call waits for an answer, where its caller doesn't.

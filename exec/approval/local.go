@@ -121,19 +121,19 @@ func (l *Local) now() time.Time { return l.Now().UTC().Truncate(time.Millisecond
 const skew = time.Minute
 
 // lapsed returns the state that time has brought a request to, without a record.
-func (l *Local) lapsed(r *Request, now time.Time) State {
-	from := r.Created
-	if !r.Answered.IsZero() {
-		from = r.Answered
+func (l *Local) lapsed(request *Request, now time.Time) State {
+	from := request.Created
+	if !request.Answered.IsZero() {
+		from = request.Answered
 	}
-	open := r.State == Pending || r.State == Approved
+	open := request.State == Pending || request.State == Approved
 	switch {
-	case open && !r.Expires.IsZero() && (!now.Before(r.Expires) || now.Before(from.Add(-skew))):
+	case open && !request.Expires.IsZero() && (!now.Before(request.Expires) || now.Before(from.Add(-skew))):
 		return Expired
-	case r.State == Executing && l.Runs(r.Driver.Process) != r.Driver.Start:
+	case request.State == Executing && l.Runs(request.Driver.Process) != request.Driver.Start:
 		return Unknown
 	}
-	return r.State
+	return request.State
 }
 
 // seen returns a copy of a request as it is now.
@@ -190,10 +190,10 @@ func (l *Local) step(ctx context.Context, r *Request) (entry, error) {
 }
 
 // settle returns the records of what time has brought about, and removes sealed files that aren't needed.
-func (l *Local) settle(ctx context.Context, r *rows, now time.Time) (records []any, err error) {
-	for _, id := range slices.Sorted(maps.Keys(r.byID)) {
-		q := l.seen(r.byID[id], now)
-		if q.State == r.byID[id].State {
+func (l *Local) settle(ctx context.Context, journal *rows, now time.Time) (records []any, err error) {
+	for _, id := range slices.Sorted(maps.Keys(journal.byID)) {
+		q := l.seen(journal.byID[id], now)
+		if q.State == journal.byID[id].State {
 			continue
 		}
 		q.Updated = now
@@ -209,7 +209,7 @@ func (l *Local) settle(ctx context.Context, r *rows, now time.Time) (records []a
 	}
 	for _, f := range files {
 		id, part, _ := strings.Cut(f.Name(), ".")
-		if q := r.byID[id]; q == nil || !q.keeps(Part(part), l.lapsed(q, now), now) {
+		if q := journal.byID[id]; q == nil || !q.keeps(Part(part), l.lapsed(q, now), now) {
 			os.Remove(filepath.Join(l.dir, "sealed", f.Name())) // or another time
 		}
 	}
@@ -228,7 +228,7 @@ func (r *Request) keeps(p Part, is State, now time.Time) bool {
 }
 
 // Make implements Approvals.
-func (l *Local) Make(ctx context.Context, r *Request, params []byte, same func(*Request) bool) (made *Request,
+func (l *Local) Make(ctx context.Context, request *Request, params []byte, same func(*Request) bool) (made *Request,
 	err error) {
 	err = l.book.Change(ctx, func(rows *rows) ([]any, error) {
 		now := l.now()
@@ -238,28 +238,29 @@ func (l *Local) Make(ctx context.Context, r *Request, params []byte, same func(*
 		}
 		made = nil
 		var found []*Request
-		for _, q := range rows.byID {
-			if q = l.seen(q, now); same != nil && same(q) {
-				found = append(found, q)
+		for _, old := range rows.byID {
+			if old = l.seen(old, now); same != nil && same(old) {
+				found = append(found, old)
 			}
 		}
 		if len(found) > 0 {
 			sortNewest(found)
-			made = found[max(0, slices.IndexFunc(found, func(q *Request) bool { return q.State == Approved }))]
+			made = found[max(0, slices.IndexFunc(found, func(old *Request) bool { return old.State == Approved }))]
 			return records, nil
 		}
-		q := *r
-		q.ID, q.State, q.Created, q.Updated, q.Expires = l.ID(), Pending, now, now, now.Add(r.Span)
+		added := *request
+		added.ID, added.State, added.Created, added.Updated, added.Expires = l.ID(), Pending, now, now,
+			now.Add(request.Span)
 		if params != nil {
-			if err := l.seal(ctx, q.ID, Params, params); err != nil {
+			if err := l.seal(ctx, added.ID, Params, params); err != nil {
 				return nil, err
 			}
 		}
-		e, err := l.step(ctx, &q)
+		e, err := l.step(ctx, &added)
 		if err != nil {
 			return nil, err
 		}
-		made = l.seen(&q, now)
+		made = l.seen(&added, now)
 		return append(records, e), nil
 	})
 	if err != nil {
@@ -269,7 +270,7 @@ func (l *Local) Make(ctx context.Context, r *Request, params []byte, same func(*
 }
 
 // Do implements Approvals.
-func (l *Local) Do(ctx context.Context, id string, s Step) (r *Request, err error) {
+func (l *Local) Do(ctx context.Context, id string, step Step) (request *Request, err error) {
 	var refused error
 	err = l.book.Change(ctx, func(rows *rows) ([]any, error) {
 		refused = nil
@@ -283,20 +284,20 @@ func (l *Local) Do(ctx context.Context, id string, s Step) (r *Request, err erro
 			refused = missing(id)
 			return records, nil
 		}
-		r = l.seen(was, now)
-		if refused = r.take(&s, now); refused != nil {
+		request = l.seen(was, now)
+		if refused = request.take(&step, now); refused != nil {
 			return records, nil
 		}
-		if s.Result != nil {
-			if err := l.seal(ctx, id, Result, s.Result); err != nil {
+		if step.Result != nil {
+			if err := l.seal(ctx, id, Result, step.Result); err != nil {
 				return nil, err
 			}
 		}
-		e, err := l.step(ctx, r)
+		e, err := l.step(ctx, request)
 		if err != nil {
 			return nil, err
 		}
-		if s.To.Ended() {
+		if step.To.Ended() {
 			defer func() { os.Remove(l.sealed(id, Params)) }() // or with a later step
 		}
 		return append(records, e), nil
@@ -307,39 +308,39 @@ func (l *Local) Do(ctx context.Context, id string, s Step) (r *Request, err erro
 	if err != nil {
 		return nil, err
 	}
-	return l.seen(r, l.now()), nil
+	return l.seen(request, l.now()), nil
 }
 
 // take makes a step.
-func (r *Request) take(s *Step, now time.Time) error {
-	if s.Fetched && r.State.Ended() && s.To == r.State {
+func (r *Request) take(step *Step, now time.Time) error {
+	if step.Fetched && r.State.Ended() && step.To == r.State {
 		r.Fetched = true
 		return nil
 	}
 	switch {
-	case !slices.Contains(next[r.State], s.To), r.Kind == Gate && s.To == Executing:
-		return r.conflict(s.To)
-	case s.To == Approved && r.Separate && (s.By == "" || s.By == r.Principal):
+	case !slices.Contains(next[r.State], step.To), r.Kind == Gate && step.To == Executing:
+		return r.conflict(step.To)
+	case step.To == Approved && r.Separate && (step.By == "" || step.By == r.Principal):
 		return fault.New(fault.Denied, "the request %s needs another person's approval", r.ID).On("request",
 			r.ID).On("principal", r.Principal).
 			Because(fmt.Sprintf("%q asked, and the policy says separate: true",
 				r.Principal)).Try(fault.Command("rye approvals", r.ID))
-	case (s.To == Done || s.To == Unknown) && r.Driver != s.Driver:
-		return r.conflict(s.To)
+	case (step.To == Done || step.To == Unknown) && r.Driver != step.Driver:
+		return r.conflict(step.To)
 	}
-	r.State, r.Updated = s.To, now
-	switch s.To {
+	r.State, r.Updated = step.To, now
+	switch step.To {
 	case Approved, Denied:
-		r.By, r.Through, r.Reason, r.Answered, r.Expires = s.By, s.Through, s.Reason, now, time.Time{}
-		if r.Kind == Call && s.To == Approved {
+		r.By, r.Through, r.Reason, r.Answered, r.Expires = step.By, step.Through, step.Reason, now, time.Time{}
+		if r.Kind == Call && step.To == Approved {
 			r.Expires = now.Add(r.Span)
 		}
 	case Superseded:
-		r.Reason = s.Reason
+		r.Reason = step.Reason
 	case Executing:
-		r.Driver, r.Execution, r.Expires = s.Driver, s.Execution, time.Time{}
+		r.Driver, r.Execution, r.Expires = step.Driver, step.Execution, time.Time{}
 	case Done:
-		r.Code = s.Code
+		r.Code = step.Code
 	}
 	return nil
 }
@@ -349,7 +350,7 @@ func (l *Local) sealed(id string, p Part) string {
 }
 
 // seal writes a part of a request, so that it lasts.
-func (l *Local) seal(ctx context.Context, id string, p Part, b []byte) error {
+func (l *Local) seal(ctx context.Context, id string, part Part, b []byte) error {
 	locked, err := l.keys.Seal(ctx, b)
 	if err != nil {
 		return err
@@ -361,7 +362,7 @@ func (l *Local) seal(ctx context.Context, id string, p Part, b []byte) error {
 	if err := os.MkdirAll(filepath.Join(l.dir, "sealed"), 0o700); err != nil {
 		return err
 	}
-	return hook.WriteFile(l.sealed(id, p), 0o600, false, osfile.BytesOf(locked))
+	return hook.WriteFile(l.sealed(id, part), 0o600, false, osfile.BytesOf(locked))
 }
 
 // maxSealed bounds what is read.
@@ -372,18 +373,19 @@ func (l *Local) Read(_ context.Context, id string, p Part) ([]byte, error) {
 	if !isID().MatchString(id) {
 		return nil, fs.ErrNotExist
 	}
-	f, err := osfile.OpenPrivate(l.sealed(id, p), true)
+	file, err := osfile.OpenPrivate(l.sealed(id, p), true)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	locked, err := io.ReadAll(io.LimitReader(f, maxSealed))
+	defer file.Close()
+	locked, err := io.ReadAll(io.LimitReader(file, maxSealed))
 	if err != nil {
 		return nil, err
 	}
 	b, err := l.keys.Unseal(locked)
 	if err != nil {
-		return nil, fault.New(fault.Integrity, "can't read %q: %v", f.Name(), err).From(err).On("path", f.Name()).
+		return nil, fault.New(fault.Integrity, "can't read %q: %v", file.Name(), err).From(err).On("path",
+			file.Name()).
 			Because("the caller has to ask again")
 	}
 	return b, nil

@@ -201,7 +201,7 @@ func (s *Server) serveApproved(ctx context.Context) {
 }
 
 // makeApproved makes the call of a request that is approved, and keeps what comes of it.
-func (s *Server) makeApproved(ctx context.Context, at place, q *approval.Request) error {
+func (s *Server) makeApproved(ctx context.Context, at place, asked *approval.Request) error {
 	end, err := s.start(ctx)
 	if err != nil {
 		return err
@@ -212,23 +212,23 @@ func (s *Server) makeApproved(ctx context.Context, at place, q *approval.Request
 		return err
 	}
 	defer done()
-	_, l, err := approval.At(held, s.o.Now, approval.Server)
+	_, requests, err := approval.At(held, s.o.Now, approval.Server)
 	if err != nil {
 		return err
 	}
-	defer l.Close()
-	why, err := serve.Left(serve.OpenTokens(s.o.State, s.o.Now), q.Principal, q.Tenant, q.Created)
+	defer requests.Close()
+	why, err := serve.Left(serve.OpenTokens(s.o.State, s.o.Now), asked.Principal, asked.Tenant, asked.Created)
 	if err != nil {
 		return err
 	}
-	if held.Set() != q.Set {
+	if held.Set() != asked.Set {
 		why = "the lock has changed"
 	}
 	if why != "" {
-		_, err := l.Do(ctx, q.ID, approval.Step{To: approval.Superseded, Reason: why})
+		_, err := requests.Do(ctx, asked.ID, approval.Step{To: approval.Superseded, Reason: why})
 		return err
 	}
-	b, err := l.Read(ctx, q.ID, approval.Params)
+	b, err := requests.Read(ctx, asked.ID, approval.Params)
 	var given any
 	if err == nil {
 		given, err = jcs.Parse(b)
@@ -237,14 +237,14 @@ func (s *Server) makeApproved(ctx context.Context, at place, q *approval.Request
 		return err
 	}
 	me := approval.Self()
-	if _, err := l.Do(ctx, q.ID, approval.Step{To: approval.Executing, Driver: me}); err != nil {
+	if _, err := requests.Do(ctx, asked.ID, approval.Step{To: approval.Executing, Driver: me}); err != nil {
 		if fault.CodeOf(err) == fault.Conflict { // another process was faster
 			return nil
 		}
 		return err
 	}
 	params, _ := given.(object)
-	value, failed := makeCall(ctx, held, q, params)
+	value, failed := makeCall(ctx, held, asked, params)
 	var o outcome
 	step := approval.Step{To: approval.Done, Driver: me}
 	if failed == nil {
@@ -257,13 +257,13 @@ func (s *Server) makeApproved(ctx context.Context, at place, q *approval.Request
 	if step.Result, err = json.Marshal(o); err != nil {
 		return err
 	}
-	_, err = l.Do(context.WithoutCancel(ctx), q.ID, step)
+	_, err = requests.Do(context.WithoutCancel(ctx), asked.ID, step)
 	return err
 }
 
 // makeCall makes an approved call, if everything about it is still as it was approved.
-func makeCall(ctx context.Context, held *session.Session, q *approval.Request, given object) (any, error) {
-	ref, err := model.ParseRef(q.Ref)
+func makeCall(ctx context.Context, held *session.Session, asked *approval.Request, given object) (any, error) {
+	ref, err := model.ParseRef(asked.Ref)
 	if err != nil {
 		return nil, err
 	}
@@ -271,12 +271,12 @@ func makeCall(ctx context.Context, held *session.Session, q *approval.Request, g
 	if err != nil {
 		return nil, err
 	}
-	approved := &consent.Approval{By: fmt.Sprintf("%s (%s)", q.By, q.ID), Separate: q.By != "" && q.By != q.Principal,
-		For: consent.Subject{
-			Ref: ref, Digest: q.Digest, Risk: q.Risk, Params: cas.Sum(text), Set: q.Set, Principal: q.Principal,
-			Tenant: q.Tenant}}
-	return agenttools.Execute(ctx, held, &exec.Call{Ref: ref, Principal: q.Principal, Tenant: q.Tenant, Stranger: true,
-		Declared: true, Approval: approved}, given, nil)
+	approved := &consent.Approval{By: fmt.Sprintf("%s (%s)", asked.By, asked.ID), Separate: asked.By != "" &&
+		asked.By != asked.Principal, For: consent.Subject{
+		Ref: ref, Digest: asked.Digest, Risk: asked.Risk, Params: cas.Sum(text), Set: asked.Set,
+		Principal: asked.Principal, Tenant: asked.Tenant}}
+	return agenttools.Execute(ctx, held, &exec.Call{Ref: ref, Principal: asked.Principal, Tenant: asked.Tenant,
+		Stranger: true, Declared: true, Approval: approved}, given, nil)
 }
 
 // finish closes what the calls of a request have opened.

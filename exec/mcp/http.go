@@ -90,7 +90,7 @@ func readBody(w http.ResponseWriter, r *http.Request) []byte {
 	control := http.NewResponseController(w)
 	// where it can't be set, as in tests, there is nothing to wait for
 	control.SetReadDeadline(time.Now().Add(serve.BodyTime))
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxLine))
+	message, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxLine))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
 		serve.Refuse(w, http.StatusRequestEntityTooLarge,
 			fault.New(fault.Limit, "the message has more than %d bytes", MaxLine))
@@ -101,16 +101,16 @@ func readBody(w http.ResponseWriter, r *http.Request) []byte {
 		return nil
 	}
 	control.SetReadDeadline(time.Time{})
-	if b = bytes.TrimSpace(b); len(b) == 0 {
+	if message = bytes.TrimSpace(message); len(message) == 0 {
 		refuseMessage(w, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message is empty"})
 		return nil
 	}
-	if _, wrong := decode(b); wrong != nil {
+	if _, wrong := decode(message); wrong != nil {
 		refuseMessage(w, wrong)
 		return nil
 	}
-	r.Body = io.NopCloser(bytes.NewReader(b))
-	return b
+	r.Body = io.NopCloser(bytes.NewReader(message))
+	return message
 }
 
 // refuseMessage answers what is no message. Whose answer it is can't be said.
@@ -153,14 +153,14 @@ type clients struct {
 
 // admit counts sessions, and refuses one too many.
 func (c *clients) admit(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, q mcp.Request) (mcp.Result, error) {
+	return func(ctx context.Context, method string, message mcp.Request) (mcp.Result, error) {
 		if method != "initialize" {
-			return next(ctx, method, q)
+			return next(ctx, method, message)
 		}
-		t, _ := tokenOf(q.GetExtra())
-		session, ok := q.GetSession().(*mcp.ServerSession)
+		t, _ := tokenOf(message.GetExtra())
+		session, ok := message.GetSession().(*mcp.ServerSession)
 		if t == nil || !ok || session.ID() == "" {
-			return next(ctx, method, q)
+			return next(ctx, method, message)
 		}
 		if !c.begin(t.Digest) {
 			return nil, wire(fault.New(fault.Busy, "there are too many sessions: end one, or wait until one ends"))
@@ -169,7 +169,7 @@ func (c *clients) admit(next mcp.MethodHandler) mcp.MethodHandler {
 			session.Wait() // how it ended doesn't matter
 			c.end(t.Digest)
 		}()
-		return next(ctx, method, q)
+		return next(ctx, method, message)
 	}
 }
 

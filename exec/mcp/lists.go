@@ -101,7 +101,9 @@ func (s *Server) listTools(ctx context.Context, in *session.Session, now map[str
 		ref := it.Ref
 		s.add(&mcp.Tool{Name: names[id], Description: it.Model.Description, InputSchema: input,
 			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: reads, DestructiveHint: &destroys}}, schema, false,
-			func(ctx context.Context, r *request) (any, error) { return r.run(ctx, ref, r.given, false) })
+			func(ctx context.Context, r *request) (any, error) {
+				return r.run(ctx, execution{ref: ref, parameters: r.given})
+			})
 	}
 	return nil
 }

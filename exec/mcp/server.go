@@ -73,36 +73,36 @@ func (s *Server) Running() int64 { return s.waiting.Load() }
 func New(o Options) *Server { return build(o, func(*mcp.ServerOptions) {}) }
 
 func build(o Options, edit func(*mcp.ServerOptions)) *Server {
-	s := &Server{o: o, sets: sets{open: o.Open, warn: o.Warn}, others: projects{warn: o.Warn},
+	server := &Server{o: o, sets: sets{open: o.Open, warn: o.Warn}, others: projects{warn: o.Warn},
 		open: make(chan struct{}, atOnce)}
-	s.sets.changed = s.list
+	server.sets.changed = server.list
 	options := &mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{
 		// Another lock may bring the first of a kind.
 		Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true},
 		Resources: &mcp.ResourceCapabilities{ListChanged: true}}}
 	edit(options)
-	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "rye", Version: o.Version}, options)
-	s.sdk.AddReceivingMiddleware(roomy, s.clients.admit)
+	server.sdk = mcp.NewServer(&mcp.Implementation{Name: "rye", Version: o.Version}, options)
+	server.sdk.AddReceivingMiddleware(roomy, server.clients.admit)
 	for _, t := range tools(o.Sign != nil) {
 		schema, err := params.Compile(t.input)
 		if err != nil {
 			panic(err) // a test makes a server
 		}
-		s.own = append(s.own, t.name)
-		s.add(&mcp.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: t.input,
+		server.own = append(server.own, t.name)
+		server.add(&mcp.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: t.input,
 			OutputSchema: t.output,
 			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.reads, DestructiveHint: &t.destroys,
 				OpenWorldHint: &t.destroys}}, schema, true, t.do)
 	}
-	return s
+	return server
 }
 
 // add adds a tool, whose arguments have to fit a schema before it is called. One that is placed has the argument
 // project_path.
 func (s *Server) add(t *mcp.Tool, schema *params.Schema, placed bool,
 	do func(context.Context, *request) (any, error)) {
-	s.sdk.AddTool(t, func(ctx context.Context, q *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		given, err := arguments(q.Params.Arguments)
+	s.sdk.AddTool(t, func(ctx context.Context, message *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		given, err := arguments(message.Params.Arguments)
 		if err == nil {
 			given, err = schema.Complete(given)
 		}
@@ -113,7 +113,7 @@ func (s *Server) add(t *mcp.Tool, schema *params.Schema, placed bool,
 		var at place
 		if err == nil {
 			var ask mcp.InputRequestMap
-			if at, ask, err = s.place(path, q); ask != nil {
+			if at, ask, err = s.place(path, message); ask != nil {
 				return &mcp.CallToolResult{InputRequests: ask}, nil
 			}
 		}
@@ -121,7 +121,7 @@ func (s *Server) add(t *mcp.Tool, schema *params.Schema, placed bool,
 		if err != nil {
 			return answer(nil, err), nil
 		}
-		value, ask, err := s.call(ctx, at, given, do, q)
+		value, ask, err := s.call(ctx, at, given, do, message)
 		if ask != nil {
 			return &mcp.CallToolResult{InputRequests: ask}, nil
 		}
@@ -211,9 +211,9 @@ func (s *Server) start(ctx context.Context) (end func(), err error) {
 
 // call makes a call of one of the tools.
 func (s *Server) call(ctx context.Context, at place, given map[string]any,
-	do func(context.Context, *request) (any, error), q *mcp.CallToolRequest) (value any, ask mcp.InputRequestMap,
+	do func(context.Context, *request) (any, error), message *mcp.CallToolRequest) (value any, ask mcp.InputRequestMap,
 	err error) {
-	caller, ctx, cancel := callerOf(ctx, q)
+	caller, ctx, cancel := callerOf(ctx, message)
 	defer cancel()
 	end, err := s.start(ctx)
 	if err != nil {
@@ -226,8 +226,8 @@ func (s *Server) call(ctx context.Context, at place, given map[string]any,
 	}
 	defer done()
 	r := &request{server: s, session: held, project: cmp.Or(at.Root, s.o.Project), given: given, caller: caller,
-		progress: progressOf(q),
-		at:       at, elicits: elicits(q), responses: q.Params.InputResponses}
+		progress: progressOf(message),
+		at:       at, elicits: elicits(message), responses: message.Params.InputResponses}
 	defer r.finish()
 	value, err = do(ctx, r)
 	if errors.Is(err, approval.ErrWaits) {
@@ -254,18 +254,18 @@ func arguments(b json.RawMessage) (map[string]any, error) {
 
 // answer makes the result of a call of what came of it.
 func answer(value any, err error) *mcp.CallToolResult {
-	r := &mcp.CallToolResult{StructuredContent: value}
+	result := &mcp.CallToolResult{StructuredContent: value}
 	if err != nil {
-		r.IsError = true
-		r.StructuredContent = map[string]any{"error": fault.Of(err).Object()}
+		result.IsError = true
+		result.StructuredContent = map[string]any{"error": fault.Of(err).Object()}
 	}
-	b, err := jcs.Append(nil, control.Values(r.StructuredContent))
+	b, err := jcs.Append(nil, control.Values(result.StructuredContent))
 	if err != nil {
 		return answer(nil, fault.New(fault.Failed, "the answer can't be written: %v", err).From(err))
 	}
-	r.StructuredContent = json.RawMessage(b)
-	r.Content = []mcp.Content{&mcp.TextContent{Text: string(b)}}
-	return r
+	result.StructuredContent = json.RawMessage(b)
+	result.Content = []mcp.Content{&mcp.TextContent{Text: string(b)}}
+	return result
 }
 
 func text(given map[string]any, name string) string {

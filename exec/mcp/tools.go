@@ -113,8 +113,8 @@ func (r *request) ref() (model.Ref, error) {
 }
 
 func search(ctx context.Context, r *request) (any, error) {
-	n, _ := jcs.Number(r.given["limit"])
-	return agenttools.Search(ctx, r.session, text(r.given, "query"), text(r.given, "scope"), int(n))
+	limit, _ := jcs.Number(r.given["limit"])
+	return agenttools.Search(ctx, r.session, text(r.given, "query"), text(r.given, "scope"), int(limit))
 }
 
 func load(ctx context.Context, r *request) (any, error) {
@@ -125,28 +125,35 @@ func load(ctx context.Context, r *request) (any, error) {
 	return agenttools.Load(ctx, r.session, ref)
 }
 
+// An execution is the arguments of execute, or of a tool under its own name.
+type execution struct {
+	ref        model.Ref
+	parameters object
+	dry        bool
+}
+
 func execute(ctx context.Context, r *request) (any, error) {
 	ref, err := r.ref()
 	if err != nil {
 		return nil, err
 	}
-	given, _ := r.given["parameters"].(object)
-	if given == nil {
-		given = object{}
+	parameters, _ := r.given["parameters"].(object)
+	if parameters == nil {
+		parameters = object{}
 	}
 	dry, _ := r.given["dry_run"].(bool)
-	return r.run(ctx, ref, given, dry)
+	return r.run(ctx, execution{ref: ref, parameters: parameters, dry: dry})
 }
 
-// run runs an item. The user isn't present, but what they declare in their own tools counts: they have connected the
+// run runs an item. The user isn't present, but their own tools get what they declare: the user has connected the
 // agent.
-func (r *request) run(ctx context.Context, ref model.Ref, given object, dry bool) (any, error) {
-	if ref == (model.Ref{Kind: "tool", ID: permission.Starts}) {
-		return r.thread(ctx, given, dry)
+func (r *request) run(ctx context.Context, what execution) (any, error) {
+	if what.ref == (model.Ref{Kind: "tool", ID: permission.Starts}) {
+		return r.thread(ctx, what)
 	}
-	value, err := agenttools.Execute(ctx, r.session,
-		&exec.Call{Ref: ref, Principal: r.caller.principal, Tenant: r.caller.tenant, Stranger: true, Declared: true,
-			Dry: dry, Door: r.door()}, given, r.progress.sink())
+	call := &exec.Call{Ref: what.ref, Principal: r.caller.principal, Tenant: r.caller.tenant, Stranger: true,
+		Declared: true, Dry: what.dry, Door: r.door()}
+	value, err := agenttools.Execute(ctx, r.session, call, what.parameters, r.progress.sink())
 	if err != nil {
 		return kept(err)
 	}
@@ -154,12 +161,12 @@ func (r *request) run(ctx context.Context, ref model.Ref, given object, dry bool
 }
 
 // thread starts a thread and follows it to its end.
-func (r *request) thread(ctx context.Context, given object, dry bool) (any, error) {
-	child, err := toolcall.ParseChild(given)
+func (r *request) thread(ctx context.Context, what execution) (any, error) {
+	child, err := toolcall.ParseChild(what.parameters)
 	if err != nil {
 		return nil, err
 	}
-	if dry {
+	if what.dry {
 		return nil, fault.New(fault.Validation, "dry_run is for tools: a thread decides while it runs")
 	}
 	o := &r.server.o

@@ -13,9 +13,9 @@ import (
 
 // CheckConfig is a rule of check. It warns of names in the configuration of a tool that stand for nothing, so that
 // every call fails. Those of a runtime may be parameters of the tools that it runs.
-func CheckConfig(_ context.Context, c *check.Checker, it *check.Checked) (lines []check.Problem) {
-	t := it.Model.Tool
-	if it.Chain == nil || t.Config.IsNull() || t.Primitive || t.Type == "runtime" || graph.Is(t) {
+func CheckConfig(_ context.Context, checker *check.Checker, it *check.Checked) (lines []check.Problem) {
+	tool := it.Model.Tool
+	if it.Chain == nil || tool.Config.IsNull() || tool.Primitive || tool.Type == "runtime" || graph.Is(tool) {
 		return nil
 	}
 	var links []template.Link
@@ -27,7 +27,7 @@ func CheckConfig(_ context.Context, c *check.Checker, it *check.Checked) (lines 
 		return nil // the model reports a configuration that isn't an object
 	}
 	declares := sync.OnceValue(func() func(string) bool { // most tools have no name in their own configuration
-		schema, err := exec.Input(t)
+		schema, err := exec.Input(tool)
 		if err != nil {
 			return func(string) bool { return true }
 		}
@@ -36,7 +36,7 @@ func CheckConfig(_ context.Context, c *check.Checker, it *check.Checked) (lines 
 	for _, wrong := range merged.Unknown(it.Ref.String(), exec.Named(), func(name string) bool {
 		return declares()(name)
 	}) {
-		l := c.About(it.File, wrong.At, nil)
+		l := checker.About(it.File, wrong.At, nil)
 		l.Severity, l.Field = check.Warning, "config"
 		l.Message = fmt.Sprintf("config %q: %s", wrong.Path, wrong.Err)
 		lines = append(lines, l)

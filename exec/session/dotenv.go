@@ -20,22 +20,22 @@ func dotEnv(project string) ([]env.Variable, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.OpenFile(".env", os.O_RDONLY|osfile.Nonblock, 0)
+	file, err := root.OpenFile(".env", os.O_RDONLY|osfile.Nonblock, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	defer file.Close()
+	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fault.New(fault.Files, "%q is not a regular file", f.Name())
+		err = fault.New(fault.Files, "%q is not a regular file", file.Name())
 	}
 	if err != nil {
 		return nil, err
 	}
-	b, err := io.ReadAll(io.LimitReader(f, env.MaxDotEnv+1)) // more is refused
+	b, err := io.ReadAll(io.LimitReader(file, env.MaxDotEnv+1)) // more is refused
 	if err != nil {
 		return nil, err
 	}

@@ -16,20 +16,20 @@ import (
 // program of the project.
 func Git(host env.Host) func(project string) git.Options {
 	return func(project string) git.Options {
-		o := git.Options{Vars: map[string]string{}}
+		options := git.Options{Vars: map[string]string{}}
 		for _, name := range []string{"HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"} {
 			if v := host.Vars[name]; v != "" {
-				o.Vars[name] = v
+				options.Vars[name] = v
 			}
 		}
 		for from, to := range map[string]string{"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAPATH"} {
 			if v := host.Vars[from]; v != "" {
-				o.Vars[to] = v
+				options.Vars[to] = v
 			}
 		}
 		h := &helper{name: "git", host: host, project: project}
-		o.Run = h.run
-		return o
+		options.Run = h.run
+		return options
 	}
 }
 

@@ -255,7 +255,7 @@ func (s *Session) Items(ctx context.Context, kind string) (all []*ai.Item, err e
 }
 
 // Search searches what calls see.
-func (s *Session) Search(ctx context.Context, r search.Request) (*aifind.Found, error) {
+func (s *Session) Search(ctx context.Context, request search.Request) (*aifind.Found, error) {
 	from, err := s.source(ctx)
 	if err != nil {
 		return nil, err
@@ -267,5 +267,5 @@ func (s *Session) Search(ctx context.Context, r search.Request) (*aifind.Found, 
 	name := func(_ *ai.Space, p string) string { return p }
 	in := aifind.Searcher{View: from.view, Name: name, Dir: filepath.Join(s.w.Cache.Path, "search"),
 		Version: s.version(), Now: s.w.Now()}
-	return in.Search(ctx, r)
+	return in.Search(ctx, request)
 }

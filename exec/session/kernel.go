@@ -33,31 +33,31 @@ import (
 // newKernel makes what runs the calls of the session.
 func (s *Session) newKernel() (*exec.Kernel, error) {
 	w := s.w
-	k := &exec.Kernel{Primitives: s.primitives(), Now: s.w.Now, Own: s.o.Keys.owns(), Host: s.o.Host,
+	kernel := &exec.Kernel{Primitives: s.primitives(), Now: s.w.Now, Own: s.o.Keys.owns(), Host: s.o.Host,
 		Offline: s.w.Offline}
-	for id, p := range k.Primitives {
-		k.Primitives[id] = &retry.Primitive{Inner: p, Rules: s.Rules}
+	for id, p := range kernel.Primitives {
+		kernel.Primitives[id] = &retry.Primitive{Inner: p, Rules: s.Rules}
 	}
 	if err := cmp.Or(w.State.Err, w.Cache.Err); err != nil {
 		return nil, err
 	}
-	k.Host.Known = env.NewKnown()
+	kernel.Host.Known = env.NewKnown()
 	var err error
-	if k.Log, k.Machine, k.Voucher, err = AuditIn(w.State.Path).Open(s.o.Keys, "rye "+s.version(),
+	if kernel.Log, kernel.Machine, kernel.Voucher, err = AuditIn(w.State.Path).Open(s.o.Keys, "rye "+s.version(),
 		s.w.Now); err != nil {
 		return nil, err
 	}
 	// The sandbox knows files by the names that they have without links.
-	if k.Copies, err = materialise.Open(osfile.Unlinked(CopiesIn(w.Cache).Path)); err != nil {
+	if kernel.Copies, err = materialise.Open(osfile.Unlinked(CopiesIn(w.Cache).Path)); err != nil {
 		return nil, err
 	}
-	k.Secrets = s.secrets().Get
+	kernel.Secrets = s.secrets().Get
 	if w.Root.Root != "" {
-		k.Project = osfile.Unlinked(w.Root.Root)
-		k.DotEnv = func() ([]env.Variable, error) { return dotEnv(w.Root.Root) }
+		kernel.Project = osfile.Unlinked(w.Root.Root)
+		kernel.DotEnv = func() ([]env.Variable, error) { return dotEnv(w.Root.Root) }
 	}
-	protect(&w.Paths, k)
-	return k, nil
+	protect(&w.Paths, kernel)
+	return kernel, nil
 }
 
 func (s *Session) secrets() *oauth.Secrets {
@@ -70,7 +70,7 @@ func (s *Session) variable(name string) string { return s.o.Host.Vars[name] }
 
 // primitives lists the last links of chains.
 func (s *Session) primitives() map[string]primitive.Primitive {
-	m := Machine(s.o.Self, s.o.Host.Vars)
+	machine := Machine(s.o.Self, s.o.Host.Vars)
 	modules := ""
 	if s.w.Cache.Err == nil {
 		modules = filepath.Join(osfile.Unlinked(s.w.Cache.Path), "wasm")
@@ -83,11 +83,11 @@ func (s *Session) primitives() map[string]primitive.Primitive {
 	web := &httpclient.Client{Agent: "rye/" + version}
 	return map[string]primitive.Primitive{
 		"rye/core/primitives/http_client": web,
-		"rye/core/primitives/mcp":         &mcp.Client{Machine: m, HTTP: web, Version: version},
+		"rye/core/primitives/mcp":         &mcp.Client{Machine: machine, HTTP: web, Version: version},
 		"rye/core/primitives/rye":         functions,
-		"rye/core/primitives/starlark":    &starlark.Starlark{Machine: m, Self: guest(s.o.Self, "starlark")},
-		"rye/core/primitives/subprocess":  &subprocess.Subprocess{Machine: m},
-		"rye/core/primitives/wasm":        &wasm.Wasm{Machine: m, Self: guest(s.o.Self, "wasm"), Cache: modules},
+		"rye/core/primitives/starlark":    &starlark.Starlark{Machine: machine, Self: guest(s.o.Self, "starlark")},
+		"rye/core/primitives/subprocess":  &subprocess.Subprocess{Machine: machine},
+		"rye/core/primitives/wasm":        &wasm.Wasm{Machine: machine, Self: guest(s.o.Self, "wasm"), Cache: modules},
 	}
 }
 
@@ -167,18 +167,18 @@ func (s *Session) Rules(ctx context.Context) (*classification.Rules, error) {
 }
 
 // protect keeps calls from the files that decide what runs.
-func protect(p *workspace.Paths, k *exec.Kernel) {
+func protect(p *workspace.Paths, kernel *exec.Kernel) {
 	if p.User.Err == nil {
-		k.User = p.User.Path
+		kernel.User = p.User.Path
 	}
 	for _, place := range []workspace.Place{p.UserSpace(), p.State, p.Store, p.Cache} {
 		if place.Err == nil && place.Path != "" {
-			k.Secret = append(k.Secret, osfile.Unlinked(place.Path))
+			kernel.Secret = append(kernel.Secret, osfile.Unlinked(place.Path))
 		}
 	}
-	k.Forbidden = append(k.Forbidden, k.Secret...)
-	if k.Project != "" {
-		k.Forbidden = append(k.Forbidden, k.Project)
+	kernel.Forbidden = append(kernel.Forbidden, kernel.Secret...)
+	if kernel.Project != "" {
+		kernel.Forbidden = append(kernel.Forbidden, kernel.Project)
 	}
 }
 

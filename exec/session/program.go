@@ -45,37 +45,39 @@ func (s *Session) Program(ctx context.Context, ref model.Ref) (*Program, error) 
 const starlarkExt = ".star"
 
 // siblings adds the Starlark files of the item's tree, which its signature covers.
-func (f source) siblings(ctx context.Context, p *Program) error {
-	t, err := f.base.Admit.Tree(ctx, p.Item)
-	if err != nil || t == nil {
+func (f source) siblings(ctx context.Context, program *Program) error {
+	tree, err := f.base.Admit.Tree(ctx, program.Item)
+	if err != nil || tree == nil {
 		return err
 	}
-	anchor, err := f.base.Admit.Anchor(ctx, p.Item)
+	anchor, err := f.base.Admit.Anchor(ctx, program.Item)
 	if err != nil {
 		return err
 	}
-	delete(p.Files, p.Main)
-	p.Main = strings.TrimPrefix(p.Path, anchor.Dir+"/")
-	p.Files[p.Main] = string(p.Bytes)
-	size := int64(len(p.Bytes))
-	for i := range t.Files {
-		part := &t.Files[i]
+	delete(program.Files, program.Main)
+	program.Main = strings.TrimPrefix(program.Path, anchor.Dir+"/")
+	program.Files[program.Main] = string(program.Bytes)
+	size := int64(len(program.Bytes))
+	for i := range tree.Files {
+		part := &tree.Files[i]
 		if path.Ext(part.Path) != starlarkExt {
 			continue
 		}
 		at := path.Join(anchor.Dir, part.Path)
-		bad := func(err error) error { return &ai.ItemError{Ref: p.Ref, Space: p.Space, Path: at, Err: err} }
-		if size += part.Size; size > maxProgram {
-			return bad(fault.New(fault.Limit, "the files of %q have more than %d bytes", p.Ref, maxProgram))
+		bad := func(err error) error {
+			return &ai.ItemError{Ref: program.Ref, Space: program.Space, Path: at, Err: err}
 		}
-		b, err := fs.ReadFile(p.Space.FS, at)
+		if size += part.Size; size > maxProgram {
+			return bad(fault.New(fault.Limit, "the files of %q have more than %d bytes", program.Ref, maxProgram))
+		}
+		b, err := fs.ReadFile(program.Space.FS, at)
 		if err != nil {
 			return bad(err)
 		}
 		if cas.Sum(b) != part.Raw {
 			return bad(fault.New(fault.Integrity, "the file changed while it was read"))
 		}
-		p.Files[part.Path] = string(b)
+		program.Files[part.Path] = string(b)
 	}
 	return nil
 }

@@ -85,28 +85,29 @@ type Planned struct {
 }
 
 // NewReport tells what was decided.
-func NewReport(p *exec.Plan) *Report {
-	tool, g := p.Chain[0].Item, &p.Grants
-	r := &Report{
-		Call: p.ID(), Ref: tool.Ref.String(), Digest: tool.Raw, Dev: p.Dev, Stranger: p.Stranger,
-		Result: json.RawMessage("null"), Lock: p.Set, Packages: p.Artifacts,
-		Grants:  Grants{g.Permissions.Strings(), g.Read, g.Write, g.Network.Hosts, g.Secrets, p.Withheld()},
-		Sandbox: Sandbox{Need: max(p.Action.Sandbox.Level, floor.None).String()},
+func NewReport(plan *exec.Plan) *Report {
+	tool, g := plan.Chain[0].Item, &plan.Grants
+	report := &Report{
+		Call: plan.ID(), Ref: tool.Ref.String(), Digest: tool.Raw, Dev: plan.Dev, Stranger: plan.Stranger,
+		Result: json.RawMessage("null"), Lock: plan.Set, Packages: plan.Artifacts,
+		Grants:  Grants{g.Permissions.Strings(), g.Read, g.Write, g.Network.Hosts, g.Secrets, plan.Withheld()},
+		Sandbox: Sandbox{Need: max(plan.Action.Sandbox.Level, floor.None).String()},
 	}
 	if !g.Network.Bound {
-		r.Grants.Network = []string{"*"}
+		report.Grants.Network = []string{"*"}
 	}
-	for _, l := range p.Chain {
-		r.Chain = append(r.Chain, Link{l.Item.Ref.String(), l.Item.Space.Label, l.Item.Raw, l.Tree, l.Signers})
+	for _, l := range plan.Chain {
+		report.Chain = append(report.Chain, Link{l.Item.Ref.String(), l.Item.Space.Label, l.Item.Raw, l.Tree,
+			l.Signers})
 	}
-	for _, q := range p.Programs {
-		list := &r.Unpinned
+	for _, q := range plan.Programs {
+		list := &report.Unpinned
 		if q.Pinned {
-			list = &r.Pinned
+			list = &report.Pinned
 		}
 		*list = append(*list, MachineProgram{q.Name, q.Path, q.Version, q.Digest})
 	}
-	return r
+	return report
 }
 
 // AddPlan tells what a dry run found.

@@ -135,19 +135,19 @@ func User() string {
 // logged.
 func (s *Session) Close() error {
 	s.mu.Lock()
-	k, last, closed := s.kernel, s.last, s.closed
+	kernel, last, closed := s.kernel, s.last, s.closed
 	s.closed = true
 	s.mu.Unlock()
 	if closed {
 		return nil
 	}
 	var err error
-	if k != nil {
-		if logged := k.Log.Close(context.Background()); logged != nil {
+	if kernel != nil {
+		if logged := kernel.Log.Close(context.Background()); logged != nil {
 			err = exec.NotLogged(last, true, logged)
 		}
-		err = errors.Join(err, k.Close())
-		s.clean(k.Copies)
+		err = errors.Join(err, kernel.Close())
+		s.clean(kernel.Copies)
 	}
 	for _, f := range slices.Backward(s.done) {
 		f()
@@ -235,20 +235,21 @@ func dropped(ctx context.Context, a *consent.Approval, err error) error {
 
 // Consent gets the approval for a graph, which runs as a thread instead of as a call, and returns its complete
 // parameters. Like Prepare, it refuses a graph that has changed since it was approved.
-func (s *Session) Consent(ctx context.Context, c *exec.Call, it *ai.Item) (given map[string]any, got *consent.Approval,
-	err error) {
-	if given, err = exec.Complete(it.Model.Tool, c); err != nil {
+func (s *Session) Consent(ctx context.Context, call *exec.Call, it *ai.Item) (given map[string]any,
+	got *consent.Approval, err error) {
+	if given, err = exec.Complete(it.Model.Tool, call); err != nil {
 		return nil, nil, err
 	}
-	asked := &consent.Call{Ref: c.Ref, Digest: it.Raw, Risk: it.Model.Tool.Risk.String(), Params: given, Set: s.Set(),
-		Principal: cmp.Or(c.Principal, s.principal), Tenant: c.Tenant, Attended: !c.Stranger}
-	if got, err = s.check(ctx, asked, c.Door); err != nil || got == nil {
+	asked := &consent.Call{Ref: call.Ref, Digest: it.Raw, Risk: it.Model.Tool.Risk.String(), Params: given,
+		Set:       s.Set(),
+		Principal: cmp.Or(call.Principal, s.principal), Tenant: call.Tenant, Attended: !call.Stranger}
+	if got, err = s.check(ctx, asked, call.Door); err != nil || got == nil {
 		return given, nil, err
 	}
-	now, err := s.Item(ctx, c.Ref)
+	now, err := s.Item(ctx, call.Ref)
 	if err == nil {
 		asked.Approval, asked.Digest, asked.Risk = got, now.Raw, now.Model.Tool.Risk.String()
-		_, err = s.check(ctx, asked, c.Door)
+		_, err = s.check(ctx, asked, call.Door)
 	}
 	return given, got, dropped(ctx, got, err)
 }

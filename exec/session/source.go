@@ -96,24 +96,25 @@ func (s *Session) unlocked(ctx context.Context) (source, error) {
 
 // pinned opens what the lock pins.
 func (s *Session) pinned(ctx context.Context) (source, error) {
-	l, err := s.lock.Current()
+	current, err := s.lock.Current()
 	if err != nil {
 		return source{}, err
 	}
-	known, err := s.learn(ctx, l)
+	known, err := s.learn(ctx, current)
 	if err != nil {
-		l.Close()
+		current.Close()
 		return source{}, err
 	}
-	asked, resolver := l.Asked(ctx, l.Dir), s.set.Resolver(known.view)
+	asked, resolver := current.Asked(ctx, current.Dir), s.set.Resolver(known.view)
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	base := exec.Base{
-		Policies: PoliciesOf(l.Trust), Resolver: resolver, Admit: ai.NewAdmitter(resolver, s.set.Examiner(asked)),
-		Unlisted: asked.Unlisted, Set: s.set.ID(),
+		Policies: PoliciesOf(current.Trust), Resolver: resolver,
+		Admit: ai.NewAdmitter(resolver, s.set.Examiner(asked)), Unlisted: asked.Unlisted, Set: s.set.ID(),
 		Program:   func(name string, digest cas.Digest) *file.Program { return s.set.Program(name, platform, digest) },
 		Artifacts: s.set.Lock().ArtifactsOf, Objects: s.set, Known: &known.chains,
 	}
-	return source{base: base, view: known.view, close: l.Close, set: s.set, lock: l, known: known, asked: asked}, nil
+	return source{base: base, view: known.view, close: current.Close, set: s.set, lock: current, known: known,
+		asked: asked}, nil
 }
 
 // dev opens one tool of the working tree. The items that run it come from the lock, or without a lock from the spaces.
@@ -205,31 +206,31 @@ func (s *Session) openLock() (err error) {
 
 // mayUnlocked refuses to run without a lock where one is required.
 func (s *Session) mayUnlocked() error {
-	var e *fault.Error
+	var failure *fault.Error
 	switch {
 	case s.o.Locked || s.o.Pinned:
 		return s.lock.NeedLock()
 	case s.o.CI:
-		e = fault.New(fault.NotLocked, "no lock: in CI only locked tools run").Try(s.lock.LockCommand())
+		failure = fault.New(fault.NotLocked, "no lock: in CI only locked tools run").Try(s.lock.LockCommand())
 	case s.lock.Root.Marker == workspace.MarkerFile && !s.o.Unlocked && !s.o.Dev:
-		e = fault.New(fault.NotLocked, "no %s in %q", file.Name, s.lock.Dir).Try(s.lock.LockCommand(),
+		failure = fault.New(fault.NotLocked, "no %s in %q", file.Name, s.lock.Dir).Try(s.lock.LockCommand(),
 			"rye exec TOOL --unlocked")
 	default:
 		return nil
 	}
-	return e.From(fs.ErrNotExist)
+	return failure.From(fs.ErrNotExist)
 }
 
 // hold loads the set of the lock and keeps what it names in the store until the session ends.
 func (s *Session) hold(ctx context.Context) (err error) {
-	l := s.lock
+	current := s.lock
 	if s.o.Unlocked {
 		e := fault.New(fault.Validation, "--unlocked is for a project without a lock: %q exists",
-			l.LockPath()).Try(l.LockCommand())
+			current.LockPath()).Try(current.LockCommand())
 		return s.orDev(e, "TOOL")
 	}
 	if s.o.Locked {
-		if changes := l.RequirementChanges(); len(changes) > 0 {
+		if changes := current.RequirementChanges(); len(changes) > 0 {
 			e := fault.New(fault.LockMismatch, "rye.yaml has changed since the lock was made").Try("rye lock")
 			for _, ch := range changes {
 				e.Because(string(ch.Kind) + " " + ch.Name)
@@ -237,13 +238,13 @@ func (s *Session) hold(ctx context.Context) (err error) {
 			return e
 		}
 	}
-	if _, err := l.Policy(); err != nil {
+	if _, err := current.Policy(); err != nil {
 		return err
 	}
-	if s.set, err = l.Set(ctx); err != nil {
+	if s.set, err = current.Set(ctx); err != nil {
 		return err
 	}
-	store, err := l.OpenStore(false)
+	store, err := current.OpenStore(false)
 	if err != nil {
 		return nil // all of it is in .ai/vendor
 	}

@@ -88,30 +88,31 @@ func (t *toolchain) starts(ctx context.Context, chain *ai.Chain) ([]lockfile.Pro
 	if !does {
 		return nil, nil
 	}
-	q := env.Request{Host: t.host, Project: t.lock.Dir, Home: t.nowhere, Temp: t.nowhere, Names: map[string]string{}}
+	request := env.Request{Host: t.host, Project: t.lock.Dir, Home: t.nowhere, Temp: t.nowhere,
+		Names: map[string]string{}}
 	for _, name := range []string{"tool_path", "tool_dir", "tool_parent", "anchor_path", "runtime_lib", "project_path",
 		"user_space"} {
-		q.Names[name] = filepath.Join(t.nowhere, name)
+		request.Names[name] = filepath.Join(t.nowhere, name)
 	}
-	q.Names["project_path"] = t.lock.Dir
+	request.Names["project_path"] = t.lock.Dir
 	k := &exec.Kernel{Project: t.lock.Dir}
 	protect(&t.lock.Paths, k)
-	q.Forbidden = k.Forbidden
+	request.Forbidden = k.Forbidden
 	for _, it := range chain.Links {
 		if !it.Model.Tool.Primitive {
-			q.Links = append(q.Links, env.Link{Name: it.Ref.String(), EnvConfig: it.Model.Tool.EnvConfig})
+			request.Links = append(request.Links, env.Link{Name: it.Ref.String(), EnvConfig: it.Model.Tool.EnvConfig})
 		}
 	}
-	made, err := env.Resolve(ctx, q)
+	made, err := env.Resolve(ctx, request)
 	if err != nil {
 		return nil, err
 	}
 	programs := made.Programs
-	for _, name := range starter.Starts(t.config(chain, made, q.Names)) {
+	for _, name := range starter.Starts(t.config(chain, made, request.Names)) {
 		if name == "" || strings.HasPrefix(name, t.nowhere) {
 			continue // a file of the chain, or known only with parameters
 		}
-		more, err := env.Find(q, made, name)
+		more, err := env.Find(request, made, name)
 		if err != nil {
 			return nil, err
 		}

@@ -89,34 +89,34 @@ const maxText = 4 << 10
 
 // Approve gets the approval for a call of a tool: it is Door.Approve of package consent. call is what the thread's
 // record calls it, "" outside of threads.
-func (d *Controller) Approve(ctx context.Context, q *consent.Question, call string) (*consent.Approval, error) {
-	given, err := jcs.Append(nil, q.Given)
+func (d *Controller) Approve(ctx context.Context, question *consent.Question, call string) (*consent.Approval, error) {
+	given, err := jcs.Append(nil, question.Given)
 	if err != nil {
 		return nil, err
 	}
-	shown, err := redact.New().Digest(q.Given)
+	shown, err := redact.New().Digest(question.Given)
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{Kind: Call, Ref: q.Ref.String(), Digest: q.Digest, Params: cas.Sum(given), Shown: shown,
-		Risk: q.Risk, Lines: q.Lines, Separate: q.Separate,
-		Set: d.Set, Project: d.Project, Principal: q.Principal, Tenant: q.Tenant, Door: d.Door, Thread: d.Thread,
-		Call: call, Span: q.Expires}
-	r, err = d.Approvals.Make(ctx, r, given, func(old *Request) bool { return d.same(r, old) })
+	request := &Request{Kind: Call, Ref: question.Ref.String(), Digest: question.Digest, Params: cas.Sum(given),
+		Shown: shown, Risk: question.Risk, Lines: question.Lines, Separate: question.Separate,
+		Set: d.Set, Project: d.Project, Principal: question.Principal, Tenant: question.Tenant, Door: d.Door,
+		Thread: d.Thread, Call: call, Span: question.Expires}
+	request, err = d.Approvals.Make(ctx, request, given, func(old *Request) bool { return d.same(request, old) })
 	if err != nil {
 		return nil, err
 	}
-	if r, err = d.await(ctx, r, q); err != nil {
+	if request, err = d.await(ctx, request, question); err != nil {
 		return nil, err
 	}
-	if d.Keeps && r.State != Approved {
-		return nil, d.outcome(ctx, r, q)
+	if d.Keeps && request.State != Approved {
+		return nil, d.outcome(ctx, request, question)
 	}
-	if e := r.Refused(); e != nil {
-		return nil, e.Because(q.Why())
+	if e := request.Refused(); e != nil {
+		return nil, e.Because(question.Why())
 	}
-	return &consent.Approval{By: fmt.Sprintf("%s (%s)", r.By, r.ID), Separate: r.By != "" && r.By != r.Principal,
-		Take: d.taker(r, q), Drop: d.dropper(r)}, nil
+	return &consent.Approval{By: fmt.Sprintf("%s (%s)", request.By, request.ID), Separate: request.By != "" &&
+		request.By != request.Principal, Take: d.taker(request, question), Drop: d.dropper(request)}, nil
 }
 
 // same reports whether a request that is there is for the call that r is for. A thread makes each of its calls once.
@@ -143,55 +143,56 @@ type KeptError struct {
 func (e *KeptError) Error() string { return "the call was made already" }
 
 // outcome returns what became of a request, once its call has been made or is not made.
-func (d *Controller) outcome(ctx context.Context, r *Request, q *consent.Question) error {
-	err := d.Approvals.Watch(ctx, Filter{ID: r.ID}, func(all []*Request) (bool, error) {
+func (d *Controller) outcome(ctx context.Context, request *Request, question *consent.Question) error {
+	err := d.Approvals.Watch(ctx, Filter{ID: request.ID}, func(all []*Request) (bool, error) {
 		if len(all) == 0 {
-			return false, missing(r.ID)
+			return false, missing(request.ID)
 		}
-		r = all[0]
-		return r.State.Ended(), nil
+		request = all[0]
+		return request.State.Ended(), nil
 	})
 	if err != nil {
 		return err
 	}
-	b, err := d.Approvals.Read(ctx, r.ID, Result)
-	if _, gone := d.Approvals.Do(ctx, r.ID, Step{To: r.State, Fetched: true}); gone != nil {
+	b, err := d.Approvals.Read(ctx, request.ID, Result)
+	if _, gone := d.Approvals.Do(ctx, request.ID, Step{To: request.State, Fetched: true}); gone != nil {
 		return gone
 	}
-	if r.State == Done && err == nil {
-		return &KeptError{r, b}
+	if request.State == Done && err == nil {
+		return &KeptError{request, b}
 	}
-	return r.Refused().Because(q.Why())
+	return request.Refused().Because(question.Why())
 }
 
 // Waiting returns the error that a call waits for the answer to a request.
 func (d *Controller) Waiting(r *Request, q *consent.Question) *fault.Error {
-	e := consent.Required(q)
+	failure := consent.Required(q)
 	if r.Kind == Gate {
-		e = fault.New(fault.Approval, "%q waits for an answer: %s", r.Ref, fault.Clip(r.Text, 200)).On("ref",
+		failure = fault.New(fault.Approval, "%q waits for an answer: %s", r.Ref, fault.Clip(r.Text, 200)).On("ref",
 			r.Ref).On("question", r.Text)
 	}
-	e.On("request", r.ID).On("expires", r.Expires.Format(time.RFC3339)).From(ErrWaits)
-	e.Because("the request " + r.ID + " waits for an answer until " + r.Expires.Format(time.RFC3339))
+	failure.On("request", r.ID).On("expires", r.Expires.Format(time.RFC3339)).From(ErrWaits)
+	failure.Because("the request " + r.ID + " waits for an answer until " + r.Expires.Format(time.RFC3339))
 	first := []string{fault.Command("rye approve", r.ID)}
 	if d.Command != "" {
 		first = append(first, d.Command)
 	}
-	e.Hint = append(first, e.Hint...)
-	return e
+	failure.Hint = append(first, failure.Hint...)
+	return failure
 }
 
 // await waits until a request is answered.
-func (d *Controller) await(ctx context.Context, r *Request, q *consent.Question) (answered *Request, err error) {
-	if r.State != Pending {
-		return r, nil
+func (d *Controller) await(ctx context.Context, request *Request, question *consent.Question) (answered *Request,
+	err error) {
+	if request.State != Pending {
+		return request, nil
 	}
-	asks := d.Ask != nil && !r.Separate // who asks sits there
+	asks := d.Ask != nil && !request.Separate // who asks sits there
 	if d.NoWait && !asks {
-		return nil, d.Waiting(r, q)
+		return nil, d.Waiting(request, question)
 	}
 	if d.Waits != nil {
-		if err := d.Waits(ctx, r); err != nil {
+		if err := d.Waits(ctx, request); err != nil {
 			return nil, err
 		}
 		defer func() {
@@ -201,31 +202,31 @@ func (d *Controller) await(ctx context.Context, r *Request, q *consent.Question)
 		}()
 	}
 	if asks {
-		answered, err := d.ask(ctx, r, q)
+		answered, err := d.ask(ctx, request, question)
 		if answered != nil || err != nil {
 			return answered, err
 		}
 		if d.NoWait {
-			return nil, d.Waiting(r, q)
+			return nil, d.Waiting(request, question)
 		}
 	}
-	return Await(ctx, d.Approvals, r.ID)
+	return Await(ctx, d.Approvals, request.ID)
 }
 
 // ask asks a person, until there is any answer. Without one it returns nil.
-func (d *Controller) ask(ctx context.Context, r *Request, q *consent.Question) (*Request, error) {
+func (d *Controller) ask(ctx context.Context, request *Request, question *consent.Question) (*Request, error) {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	elsewhere := make(chan *Request, 1)
 	go func() {
-		got, err := Await(asking, d.Approvals, r.ID)
+		got, err := Await(asking, d.Approvals, request.ID)
 		if err == nil {
 			elsewhere <- got
 			stop()
 		}
 		close(elsewhere)
 	}()
-	answer, err := d.Ask(asking, r, q)
+	answer, err := d.Ask(asking, request, question)
 	if got := lookUp(elsewhere); got != nil {
 		return got, nil
 	}
@@ -236,9 +237,9 @@ func (d *Controller) ask(ctx context.Context, r *Request, q *consent.Question) (
 	if answer.Yes {
 		step.To = Approved
 	}
-	got, err := d.Approvals.Do(ctx, r.ID, step)
+	got, err := d.Approvals.Do(ctx, request.ID, step)
 	if late(err) { // another answer was faster
-		return Await(ctx, d.Approvals, r.ID)
+		return Await(ctx, d.Approvals, request.ID)
 	}
 	return got, err
 }
