@@ -36,7 +36,7 @@ func (p *Plan) programs(request env.Request, made *env.Env, base *Base) error {
 	}
 	for i, name := range names {
 		if p.fromChain(name) {
-			// It is pinned; what a script of the chain is run by isn't.
+			// The script is pinned, but not the interpreter that runs it.
 			found, err := env.Find(request, made, name)
 			if err != nil {
 				return ConfigError(p.call.Ref, err)
@@ -46,7 +46,7 @@ func (p *Plan) programs(request env.Request, made *env.Env, base *Base) error {
 			continue
 		}
 		if i := slices.IndexFunc(made.Programs, func(q env.Program) bool { return q.Path == name }); i >= 0 {
-			p.Action.Programs[name] = primitive.Program{Path: name} // looked at already, with what it needs
+			p.Action.Programs[name] = primitive.Program{Path: name} // found above, with its interpreter
 			continue
 		}
 		found, err := env.Find(request, made, name)
@@ -103,9 +103,9 @@ func (p *Plan) programs(request env.Request, made *env.Env, base *Base) error {
 	return nil
 }
 
-// unfit says why a program may not be started, nor be read for that. None is of where others write or what is rye's
-// own, but what a link asks of the project as an environment of packages. A stranger's chain has the system's, and
-// what the user has put into PATH: else it would be told by its path whatever file may be executed.
+// unfit returns why a program may not be started or read; nil if it may. Directories that others write to and rye's
+// own provide no programs, except an environment of packages that a link asks for. A stranger's chain may use the
+// system's programs and those in PATH only: otherwise it could probe for any executable file by its path.
 func (p *Plan) unfit(program env.Program) error {
 	if !program.Fallback && slices.Contains([]string{"venv_python", "node_modules", "version_manager"}, program.Type) {
 		return nil
@@ -255,13 +255,12 @@ func (p *Plan) limits() sandbox.Limits {
 	return limits
 }
 
-// installed are the directories of an installation beside its bin/. Nothing else there is readable: the parent may as
-// well be a project, or hold passwords.
+// installed are the readable names next to the bin/ of an installation. Its parent may also be a project, or hold
+// passwords, so nothing else in it is readable.
 var installed = []string{"bin", "conf", "jmods", "lib", "lib64", "libexec", "pyvenv.cfg", "share"}
 
-// around is what has to be readable for a program that was found outside of the system's own directories: if it, or
-// the virtual environment that leads to it, is in a bin/, what was installed beside that, unless something private is
-// there.
+// around returns the paths that a program outside of the system's directories needs to read: itself and, if it or its
+// virtual environment is in a bin/, the installation around that, unless the installation contains something private.
 func (k *Kernel) around(q env.Program) []string {
 	list, dirs := []string{q.Real}, []string{filepath.Dir(q.Real)}
 	if q.Type == "venv_python" && !q.Fallback {
@@ -274,7 +273,7 @@ func (k *Kernel) around(q env.Program) []string {
 		}
 		for _, name := range installed {
 			at := filepath.Join(prefix, name)
-			// A link there leads to what stands beside it, or elsewhere.
+			// A link is skipped: it leads to another of these names, or elsewhere.
 			if info, err := os.Lstat(at); err == nil && (info.IsDir() || info.Mode().IsRegular()) {
 				list = append(list, at)
 			}
@@ -294,8 +293,8 @@ func (k *Kernel) private(dir string) bool {
 // outputs is the only part of .ai that calls may write.
 const outputs = ".ai/outputs"
 
-// whole is what may be read and written of a project by who may write all of it: everything but kept. Where one of
-// those is missing it must not be created, so no new file is allowed there.
+// whole returns the paths of a project that a call with write access to all of it may read and write: all but kept,
+// which it may only read. A missing kept file must not be created, so the call can't add files to the project's root.
 func whole(project string) (read, write []string, err error) {
 	entries, err := os.ReadDir(project)
 	for _, e := range entries {

@@ -17,10 +17,10 @@ import (
 // answers is the primitive that calls the functions which make results.
 const answers = "rye/core/primitives/starlark"
 
-// answerWall is how long one may take. It is no part of the time that the tool has for what it does.
+// answerWall is the time limit of an answer. It does not count towards the tool's own limit.
 const answerWall = time.Minute
 
-// checkAnswer reports whether the result can be made as the tool says.
+// checkAnswer refuses a tool whose answer function can't be called.
 func (p *Plan) checkAnswer() error {
 	if p.tool.Answer == "" {
 		return nil
@@ -80,10 +80,10 @@ func (p *Plan) answer(ctx context.Context, action *primitive.Action, did *primit
 	return &result
 }
 
-// aside is a sink that isn't told what goes to standard output: that is for what makes the answer, which stands there.
+// aside is a sink without the primitive's standard output, which the answer replaces.
 type aside struct{ to primitive.Sink }
 
-// Drops says what is written to the sink and goes nowhere.
+// Drops reports whether the sink discards a stream.
 func (s aside) Drops(stream primitive.Stream) bool { return stream == primitive.Stdout }
 
 // Emit implements primitive.Sink.

@@ -10,6 +10,15 @@
 //	defer plan.Close()
 //	result, err := plan.Run(ctx, sink)
 //
+// # How a call goes through here
+//
+// Kernel.Resolve finds the chain (chain.Source.Find), the grants (grant) and the parameters (complete): all that an
+// approval depends on. Target.Prepare then tries the two short ways, bare and kept; otherwise copyFiles makes the
+// private copy and fill makes the environment (env.Resolve), the configuration (configure), the programs (programs),
+// the action (action) and the packages (addPackages). Plan.Run fetches the secrets (secrets, disclosed), takes the
+// approval (use), logs the beginning (record, audit.Log.Begin), runs the primitive and the answer (act, do, answer),
+// sets the status (judge), and signs the receipt and logs the end (prove).
+//
 // # The steps of a call
 //
 //	chain       package ai finds it, from the tool to the primitive
@@ -17,16 +26,16 @@
 //	grants      what the tool declares, limited by the policies and by the call that makes this one
 //	parameters  get their defaults and are checked by the tool's schema
 //	files       of every link are hashed again and copied to a private place (package materialise); only the copy
-//	            runs. A function of rye, which needs no file, runs without; so does what a child has read from such a
-//	            copy at a call before, and has kept
-//	environment by package env, configuration by package template; what a caller sends is one argument or input,
-//	            never part of a program
+//	            runs. A call of a function of rye needs no copy, nor does a child that still holds an earlier copy
+//	environment by package env, configuration by package template; what a caller sends is one argument or input, never
+//	            part of a program
 //	programs    are found and hashed. With toolchain: enforce each must be pinned, and the file that was hashed is
 //	            the one that starts
 //	packages    that the tool lists are unpacked (package packages)
 //	secrets     that were granted are fetched, and removed from all output from here on
+//	approval    of a call that needs one is used up
 //	log         the call is logged; if that fails, it isn't made
-//	primitive   runs in the sandbox (package sandbox), with retries and the like around it (package resilient)
+//	primitive   runs in the sandbox (package sandbox), with retries and the like around it (package retry)
 //	answer      a function of the tool may turn the primitive's result into another
 //	result      is checked by the tool's output schema
 //	receipt     is signed; its digest goes into the log, and into the receipt of the call that made this one
@@ -54,8 +63,8 @@
 // One link of a chain may name a list of packages (package lock/packages) in its tree. Their files are unpacked beside
 // the copy of the chain, and RYE_PACKAGE_PATH and {packages_path} have their place: site-packages for Python, the
 // parent of node_modules for Node. Each is an artifact that the lock pins and the list allows; without a lock there
-// are none. Bytes are hashed as they leave the store, archives are read to their end (package unpack), and the copy is
-// compared with them before every run. Tools don't see each other's packages, and the library's runtimes ignore
+// are none. Bytes are hashed as they leave the store, archives are read to their end (package packages), and the copy
+// is compared with them before every run. Tools don't see each other's packages, and the library's runtimes ignore
 // unpinned ones, such as a virtual environment.
 //
 // Among the wheels of a version the best for the Python that will run is chosen. If a wheel is for some Pythons only,

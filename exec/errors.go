@@ -27,7 +27,7 @@ func inputError(ref model.Ref, err error) error {
 	return invalid(err, ref, "invalid parameters for %q").Try(fault.Command("rye exec", ref.String()) + " --help")
 }
 
-// ConfigError returns the error that what the files of a chain declare is invalid.
+// ConfigError returns the error that a declaration of a chain is invalid.
 func ConfigError(ref model.Ref, err error) error {
 	e := invalid(err, ref, "invalid configuration of %q")
 	if len(e.Hint) == 0 {
@@ -36,7 +36,7 @@ func ConfigError(ref model.Ref, err error) error {
 	return e
 }
 
-// invalid returns err with the code Validation, unless a program failed, about what a tool declares or is given.
+// invalid returns err with the code Validation and with the ref of the tool. A failed program keeps its code.
 func invalid(err error, ref model.Ref, format string) *fault.Error {
 	text := fmt.Sprintf(format, ref)
 	e, ok := fault.Find(err)
@@ -52,7 +52,7 @@ func invalid(err error, ref model.Ref, format string) *fault.Error {
 	return e.On("ref", ref.String())
 }
 
-// ended reports whether an error only says that the context has ended.
+// ended reports whether the end of a context caused an error.
 func ended(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
@@ -63,7 +63,7 @@ func filesError(ref model.Ref, path string, err error) error {
 		ref.String()).On("path", path).From(err)
 }
 
-// A pin is what the lock says about a program that a call starts, and what was found.
+// A pin compares a program that a call starts with its line in the lock.
 type pin struct {
 	ref         model.Ref
 	name, path  string

@@ -39,19 +39,19 @@ type Kernel struct {
 	// Secret are files and directories that no call reads or writes whatever it was granted, and Forbidden those that
 	// no program is taken from.
 	Secret, Forbidden []string
-	// DotEnv reads the project's variables for a call if the policies allow that; nil: there are none.
+	// DotEnv reads the project's variables if the policies allow it. Optional.
 	DotEnv func() ([]env.Variable, error)
-	// Secrets returns the value of a secret, as secret.Store does; nil: there are none.
+	// Secrets returns the value of a secret, as secret.Store does. Optional.
 	Secrets func(ctx context.Context, name string) (string, error)
 
 	Log     *audit.Log
 	Machine key.Private // signs receipts
-	Voucher []byte      // for the machine; nil if there is none
+	Voucher []byte      // for the machine's key; optional
 
 	pythons sync.Map // *packages.Python by digest and path
 }
 
-// A Base is what a call runs from: a set of pins, or spaces, and the policies as they are now.
+// A Base provides the items of a call, from a set of pins or from spaces, and the current policies.
 type Base struct {
 	chain.Policies
 	Resolver ai.Resolver
@@ -59,11 +59,11 @@ type Base struct {
 	// Unlisted returns the files of a tool that no signature covers, as bundle.Listing does; nil: none.
 	Unlisted func(*ai.Admission) []string
 	Set      cas.Digest // of the lock; zero for spaces
-	// Program returns what the lock says of a program on this machine: the line with the digest, else one of that
-	// name, else nil. Names are those of lock.ProgramName.
+	// Program returns the lock's line for a program on this machine: the one with the digest, else one with the name,
+	// else nil. Names are those of lock.ProgramName.
 	Program func(name string, digest cas.Digest) *file.Program
-	// Artifacts returns what the lock pins of one version of a registry's package, as file.Lock.ArtifactsOf does, and
-	// Objects has the bytes. Both are nil without a lock: then no tool has packages.
+	// Artifacts returns the pinned artifacts of one version of a registry's package, as file.Lock.ArtifactsOf does,
+	// and Objects has the bytes. Both are nil without a lock: then no tool has packages.
 	Artifacts func(name, version string) []file.Artifact
 	Objects   cas.Getter
 	// Known keeps the chains that were admitted; nil: none. Everything else of the base stays the same for as long.
@@ -76,7 +76,7 @@ type Base struct {
 type Call struct {
 	Ref     model.Ref
 	Params  func(*params.Schema) (map[string]any, error) // given once; nil for none
-	Timeout time.Duration                                // 0: what the chain says
+	Timeout time.Duration                                // 0: the chain's own
 	// Project replaces the kernel's project directory, such as by an empty one for a test. Virtual environments are
 	// still looked for in the kernel's.
 	Project           string
@@ -84,10 +84,9 @@ type Call struct {
 	Approval          *consent.Approval // that it has; nil: none
 	Door              *consent.Door     // what makes it
 	Stranger          bool              // the user isn't present: own items and the library's run as another signer's
-	Declared          bool              // they get what they declare nevertheless, in the sandbox for strangers
-	Within            *capability.Set   // what the call may have rye do; nil: what it declares
-	// Keep gets the receipts of the calls that this one makes, and of theirs. It is called by many goroutines.
-	// Optional.
+	Declared          bool              // own items get all that they declare even so, in the sandbox for strangers
+	Within            *capability.Set   // narrows the permissions; nil: as declared
+	// Keep receives the receipts of all calls below this one. Many goroutines call it. Optional.
 	Keep func(receipt []byte)
 	Dry  bool // Prepare starts nothing, and leaves open what can't be known so; such a plan isn't run
 	// Build makes it a step of a build, which depends only on its action: the tool must be pure, gets no network and
@@ -102,13 +101,13 @@ type Caller struct {
 	Grants chain.Grants
 
 	stranger bool     // another signer's item takes part
-	secrets  []string // values: they stand in nothing that its children say either
+	secrets  []string // values, which are removed from the output of its children too
 	children *children
 	keep     func(receipt []byte) // nil: they are not kept
 	call     *Call
 	above    *Caller // that made this call; nil if no call did
 	foreign  bool    // an item of its chain is another signer's
-	unbound  bool    // its children get what they would without a caller
+	unbound  bool    // it doesn't limit the grants of its children
 }
 
 // children are the calls that a call has made.
@@ -125,10 +124,10 @@ func (c *Caller) did(more ...receipt.Child) []receipt.Child {
 	return slices.Clone(c.children.made)
 }
 
-// Pass returns a call of ref in the name of who made this call, and the context to make it with. A tool that only
-// passes on what it is asked for declares nothing itself: what it passes on gets what its caller would have got. It is
-// a child of this call all the same, in its receipt and in the log. If another signer's item is in the chain of this
-// call, its child is one like others.
+// Pass returns a call of ref in the name of this call's caller, and the context to make it with. A tool that only
+// forwards a request declares nothing itself, so the forwarded call is limited by the caller's grants instead of by
+// this call's. In the receipt and the log it is a child of this call. If another signer's item is in the chain of this
+// call, nothing is forwarded: the child is limited as any other.
 func (c *Caller) Pass(ctx context.Context, ref model.Ref) (context.Context, *Call) {
 	of := c.call
 	call := &Call{Ref: ref, Project: of.Project, Principal: of.Principal, Tenant: of.Tenant, Door: of.Door,
@@ -165,7 +164,7 @@ func (k *Kernel) Close() error {
 	return errors.Join(errs...)
 }
 
-// Input returns the schema of what a tool takes.
+// Input returns the schema of a tool's parameters.
 func Input(t *model.Tool) (*params.Schema, error) { return params.Compile(t.Interface().Input) }
 
 // Complete returns the parameters of a call, checked and completed by the declarations of its tool.

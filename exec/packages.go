@@ -46,7 +46,7 @@ func (p *Plan) addPackages(ctx context.Context, base *Base, named func(dir strin
 	}
 	link := p.Chain[at].Item
 	name := link.Model.Tool.Packages
-	// The list is read from the copy, whose bytes were checked.
+	// The list comes from the copy, whose bytes are checked.
 	from := path.Join(chain.Directory(link.Space), path.Dir(link.Path), name)
 	if !p.Chain[at].Has(from) {
 		return packages.Invalid(link.Ref, fmt.Errorf("%q is not a file of the tool's tree", name))

@@ -49,7 +49,7 @@ type Decision struct {
 	// Artifacts are the packages of the tool.
 	Artifacts []packages.Artifact
 	Asks      string // of a dry call, why it needs an approval; "" if it needs none
-	// Undecided says that the call is dry, and only a program that isn't started could tell which packages it needs.
+	// Undecided is set for a dry call whose packages depend on a program that a dry call doesn't start.
 	Undecided bool
 }
 
@@ -69,7 +69,7 @@ type Plan struct {
 	copied    *materialise.Copy
 	modules   *materialise.Copy // of packages; nil where it names none
 	scratch   *materialise.Scratch
-	release   func() // gives back what a Keeper has for the action; nil: nothing
+	release   func() // releases the Keeper's hold on the action; nil: none
 	found     []env.Program
 	outputs   []string // of the project, to be made
 	toolPath  string   // of the tool's file, in the copy
@@ -259,8 +259,8 @@ func (k *Kernel) fits(call *Call, found *ai.Chain) error {
 	return nil
 }
 
-// bare decides the rest about a call that needs no file of its chain, no directory of its own and no environment, if
-// it is one: the primitive says so, and nothing in the configuration names any of these.
+// bare decides the rest about a call that needs no file, directory or environment of its own, and reports whether it
+// is one: the primitive needs none, and the configuration names none.
 func (p *Plan) bare(schema *params.Schema) (bool, error) {
 	b, able := p.primitive.(primitive.Bare)
 	if !able || slices.ContainsFunc(p.Chain, func(l chain.Link) bool {
@@ -275,8 +275,8 @@ func (p *Plan) bare(schema *params.Schema) (bool, error) {
 	return true, p.action()
 }
 
-// plain reports whether a call needs no environment, and its configuration no names but some, and sees to that
-// configuration. If something is wrong, the whole way says what.
+// plain reports whether a call needs no environment and no template names but the given ones, and prepares its
+// configuration. After an error it returns false: the full preparation meets the same error and reports it.
 func (p *Plan) plain(schema *params.Schema, names map[string]string) bool {
 	if p.call.Build || p.call.Dry || p.tool.Answer != "" || len(p.tool.Secrets) > 0 {
 		return false
@@ -296,7 +296,7 @@ func (p *Plan) plain(schema *params.Schema, names map[string]string) bool {
 	return err == nil && config.Only(slices.Collect(maps.Keys(names))...)
 }
 
-// kept decides the rest about a call that is like one before, if what that has read of the files is kept: then nothing
+// kept decides the rest about a call if the primitive still holds the files of an earlier call like it. Then nothing
 // is copied.
 func (p *Plan) kept(schema *params.Schema) (ok bool, err error) {
 	keeper, able := p.primitive.(primitive.Keeper)
@@ -342,7 +342,7 @@ func (p *Plan) hold() (release func()) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.holds--; p.holds == 0 && p.closed {
-			_ = p.free() // what is left is removed with the cache
+			_ = p.free() // cleaning the cache removes the rest
 		}
 	})
 }
@@ -432,7 +432,7 @@ func (p *Plan) fill(ctx context.Context, base *Base, schema *params.Schema) erro
 	})
 }
 
-// inherited are the variables that the action gets: what the chain made, without those that led rye to programs.
+// inherited returns the variables of the action: the chain's, without those by which rye finds programs.
 func (p *Plan) inherited(made *env.Env) []string {
 	list := slices.DeleteFunc(made.List(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -457,13 +457,13 @@ func (p *Plan) thread() string {
 	return ""
 }
 
-// Named are the names that rye itself gives to templates, where there is what they name.
+// Named returns the template names that rye defines. A name without a value is undefined in a call.
 func Named() []string {
 	return []string{"tool_path", "tool_dir", "tool_parent", "project_path", "user_space", "anchor_path", "runtime_lib",
 		"params_json", packagesPath}
 }
 
-// names are what templates may call by name, and what the links say about their environment.
+// names returns the values of template names, and the links' declarations about their environment.
 func (p *Plan) names() (map[string]string, []env.Link) {
 	tool, anchor := p.chain.Tool(), p.chain.Anchor
 	in := func(s *ai.Space, at string) string {
@@ -506,7 +506,7 @@ func (p *Plan) names() (map[string]string, []env.Link) {
 	return names, links
 }
 
-// config merges what the links say, fills it in, and holds it against what the primitive takes.
+// config merges the configurations of the links, fills in the names, and checks the result by the primitive's schema.
 func (p *Plan) config(schema *params.Schema, vars, names map[string]string) (map[string]any, error) {
 	merged, err := p.chain.Config()
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A Result says what became of a call.
+// A Result is the result of a call: its action's, with its status and its receipt.
 type Result struct {
 	primitive.Result
 	ID       string
@@ -42,12 +42,12 @@ func newID(now time.Time) string {
 	return fmt.Sprintf("%012x%020x", max(now.UnixMilli(), 0), b)
 }
 
-// ID returns what the call is called in the log.
+// ID returns the id of the call in the log.
 func (p *Plan) ID() string { return p.id }
 
-// Run does what was planned, once. What the tool made of it is in the result, whether it says yes or no. With an error
-// there was none: nothing was done, or, where the status in a result isn't record.Refused, what was done can't be
-// proved.
+// Run runs the plan, once. A tool that fails has a Result and no error. An error without a Result means that nothing
+// ran. An error with a Result whose Status isn't record.Refused means that the tool ran but its log entry or receipt
+// could not be written.
 func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -112,7 +112,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 			end.Result = cas.Sum(text)
 		} else {
 			result.Status, result.Code, result.Failed, result.Failure = record.Failed, "EXECUTION_FAILED", true,
-				"what it gave is no JSON: "+err.Error()
+				"the result is not valid JSON: "+err.Error()
 			result.Value, result.Problems = nil, nil
 		}
 	}
@@ -122,7 +122,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	return result, errors.Join(err, p.prove(ctx, result, end, call, entry, self), used(ctx, result.Code))
 }
 
-// use takes the approval of the call, which is for one call alone. used says what came of it.
+// use takes the approval of the call, which is for one call alone. used ends it.
 func (p *Plan) use(ctx context.Context) (used func(ctx context.Context, code string) error, err error) {
 	if a := p.call.Approval; a != nil && a.Take != nil {
 		return a.Take(ctx, p.id)
@@ -138,7 +138,7 @@ func refusal(err error) string {
 	return string(fault.Failed)
 }
 
-// act has the primitive do the action. What it says and gives is without secrets.
+// act runs the action, and removes secrets from its output and its result.
 func (p *Plan) act(ctx context.Context, a *primitive.Action, to primitive.Sink, values []string,
 	hide *redact.Redactor) (*primitive.Result, error) {
 	if len(values) == 0 {
@@ -163,7 +163,7 @@ func (p *Plan) act(ctx context.Context, a *primitive.Action, to primitive.Sink, 
 	return &r, err
 }
 
-// do has the primitive do the action, and the tool's own function make the result of it where there is one.
+// do runs the action, and then the tool's answer function if it has one.
 func (p *Plan) do(ctx context.Context, a *primitive.Action, to primitive.Sink,
 	hide *redact.Redactor) (*primitive.Result, error) {
 	if p.tool.Answer == "" {
@@ -178,7 +178,7 @@ func (p *Plan) do(ctx context.Context, a *primitive.Action, to primitive.Sink,
 	return p.answer(ctx, a, &clean, to, hide), nil
 }
 
-// judge says whether the call was a success.
+// judge sets the status and the code of a call that ran.
 func (p *Plan) judge(ctx context.Context, result *Result) {
 	switch {
 	case ctx.Err() != nil && result.Ended != "":
@@ -233,7 +233,7 @@ func (p *Plan) prove(ctx context.Context, result *Result, end record.End, c reco
 	return err
 }
 
-// record says what is known of the call.
+// record returns the log's record of the call before it runs.
 func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	tool := p.Chain[0]
 	call := record.Call{
@@ -286,7 +286,7 @@ func (p *Plan) identity(call record.Call, values []string) cas.Digest {
 	if !p.tool.Pure || p.call.Build || len(values)+len(p.Grants.Read)+len(p.Grants.Write) > 0 {
 		return cas.Digest{}
 	}
-	// The log doesn't tell parameters apart that are called as secrets are.
+	// The log's digest is without parameters that have the name of a secret.
 	text, err := jcs.Append(nil, p.Params)
 	if err != nil {
 		return cas.Digest{}
@@ -311,7 +311,7 @@ func level(r *primitive.Result) string {
 	return cmp.Or(strings.Join(r.Enforced, " "), r.Level.String())
 }
 
-// usage is what was used, as the log has it: what it can't hold is its largest number.
+// usage returns the usage for the log, which limits each number to 2^53-1.
 func usage(u map[string]int64) map[string]int64 {
 	out := map[string]int64{}
 	for name, n := range u {

@@ -21,8 +21,8 @@ func (p *Plan) Withheld() []string {
 	})
 }
 
-// placeholders stand for secrets in the configuration that a plan shows: the variables of all that the tool declares,
-// each as itself.
+// placeholders returns the variables of the tool's secrets for the configuration that a plan shows: ${NAME} stays
+// ${NAME}.
 func (p *Plan) placeholders() (map[string]string, error) {
 	vars := map[string]string{}
 	for _, name := range p.tool.Secrets {
@@ -39,8 +39,8 @@ func (p *Plan) placeholders() (map[string]string, error) {
 	return vars, nil
 }
 
-// secrets are the values that a call is handed, as variables, and what takes them, and those of the calls above it,
-// out of what it says.
+// secrets returns the values that a call receives, as variables, and all values to remove from its output: its own and
+// those of the calls above it.
 func (p *Plan) secrets(ctx context.Context) (vars map[string]string, all []string, err error) {
 	vars = map[string]string{}
 	for _, name := range p.tool.Secrets {
@@ -108,7 +108,7 @@ func (p *Plan) withheld(name string) error {
 		Because(fmt.Sprintf("to allow it: grants: {%q: []}, or a list of permissions, in your policy.yaml", ref))
 }
 
-// hidden returns an error whose text has had its secrets removed, without the original.
+// hidden returns an error with the redacted text and without the original as its cause.
 func (p *Plan) hidden(r *redact.Redactor, err error) error {
 	return fault.New(fault.Failed, "%q failed: %s", p.call.Ref, r.Text(err.Error())).On("ref", p.call.Ref.String())
 }
@@ -135,7 +135,7 @@ func (p *Plan) disclosed(vars map[string]string, r *redact.Redactor) (*primitive
 	return &action, nil
 }
 
-// redacted is err as it may be shown and kept: if it, or what it wraps, has a secret in it, its text without.
+// redacted returns err, or if it or its cause contains a secret, an error with the redacted text.
 func (p *Plan) redacted(r *redact.Redactor, err error) error {
 	if err == nil || !says(r, err) {
 		return err

@@ -1,4 +1,4 @@
-// Package approval answers: may this be done, and who says so?
+// Package approval is the requests for approvals, and their answers.
 //
 // A call that the policies ask about, and the gate of a graph, make a request. A person answers it, through any door.
 // Then the call is made, once.
@@ -12,7 +12,7 @@
 //	superseded   it isn't needed any more: what was approved has changed since, or its caller has gone
 //	executing    a process makes the call
 //	done         the call was made
-//	unknown      the process that made the call has ended without saying what came of it
+//	unknown      the process that made the call has ended without recording the result
 //
 //	pending -> approved | denied | expired | superseded
 //	approved -> executing | expired | superseded
@@ -111,14 +111,14 @@ type Request struct {
 	Risk      string     `json:"risk,omitempty"`
 	Text      string     `json:"text,omitempty"`     // what a gate asks
 	Lines     []string   `json:"lines,omitempty"`    // of the policies that ask; none: the risk does
-	Separate  bool       `json:"separate,omitempty"` // who asks can't approve
+	Separate  bool       `json:"separate,omitempty"` // the caller can't approve it
 	Set       cas.Digest `json:"set,omitzero"`
 	Project   string     `json:"project,omitempty"` // its root
 	Principal string     `json:"principal,omitempty"`
 	Tenant    string     `json:"tenant,omitempty"`
 	Door      string     `json:"door"`
 	Thread    string     `json:"thread,omitempty"` // that waits
-	Call      string     `json:"call,omitempty"`   // what the thread's record calls the call
+	Call      string     `json:"call,omitempty"`   // the id of the call in the thread's record
 
 	Span    time.Duration `json:"span"` // to answer, and then to make the call
 	Created time.Time     `json:"created"`
@@ -148,7 +148,7 @@ type Step struct {
 	Fetched     bool   // the caller has got the outcome; To is the state that the request has
 }
 
-// A Part is what is kept sealed beside a request.
+// A Part is an encrypted file that belongs to a request.
 type Part string
 
 // The parts.
@@ -160,7 +160,7 @@ const (
 // KeepResult is how long a result is kept.
 const KeepResult = time.Hour
 
-// A Filter says which requests are asked for. The zero value asks for all.
+// A Filter selects requests. The zero value selects all.
 type Filter struct {
 	ID      string
 	Open    bool   // those that can still be answered, or used for a call
@@ -180,7 +180,7 @@ func (r *Request) open() bool { return !r.State.Ended() && (r.Kind != Gate || r.
 // caller's.
 type Approvals interface {
 	// Make adds a request that pends for r.Span from now, unless same finds one that is good instead, an approved one
-	// first, and returns it. It fills in r's ID, State and times. params is what is kept sealed; nil for nothing.
+	// first, and returns it. It fills in r's ID, State and times. params are encrypted beside it; nil for none.
 	Make(ctx context.Context, r *Request, params []byte, same func(*Request) bool) (*Request, error)
 	// Do makes a step. One that doesn't follow the state which the request has is CONFLICT, or EXPIRED if it came too
 	// late. An approval by who asked is PERMISSION_DENIED if the request is separate.
@@ -188,7 +188,7 @@ type Approvals interface {
 	// Watch calls look with the requests that f takes, the newest first, now and after each change, at least once a
 	// second, until it returns true.
 	Watch(ctx context.Context, f Filter, look func([]*Request) (done bool, err error)) error
-	// Read returns what is kept sealed beside a request, and fs.ErrNotExist if it isn't any more.
+	// Read returns a part of a request; fs.ErrNotExist if it has been removed.
 	Read(ctx context.Context, id string, p Part) ([]byte, error)
 }
 
@@ -266,7 +266,7 @@ func Forget(ctx context.Context, a Approvals, thread, why string) error {
 	return err
 }
 
-// Asks is what is asked: the question of a gate, or why a call is asked about.
+// Asks returns the question of a gate, or the reason why a call needs an approval.
 func (r *Request) Asks() string {
 	if r.Kind == Gate {
 		return r.Text

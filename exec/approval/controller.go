@@ -25,13 +25,13 @@ type Controller struct {
 	NoWait    bool             // a request without an answer is ErrWaits, and is found again by the next call like it
 	// Waits is called before it waits for an answer to a request and, with nil, after that. Optional.
 	Waits func(context.Context, *Request) error
-	// Ask asks a person at once, while the request waits for any other answer, too. It returns when ctx ends. nil:
-	// there is no one.
+	// Ask asks a person at once, while the request also waits for any other answer. It returns when ctx ends.
+	// Optional.
 	Ask func(context.Context, *Request, *consent.Question) (Answer, error)
-	// Keeps says that a server makes the call when the request is approved, and keeps what came of it: the next call
-	// like it gets that, as a *KeptError.
+	// Keeps is set if a server makes the call when the request is approved, and keeps the outcome: the next call like
+	// it gets that, as a *KeptError.
 	Keeps bool
-	// Command is what goes on with the call once it is approved, for the error ErrWaits.
+	// Command continues the call once it is approved; ErrWaits shows it.
 	Command string
 }
 
@@ -56,7 +56,7 @@ func (l logOf) Ask(ctx context.Context, a *record.Approval) error {
 	return k.Log.Ask(ctx, a)
 }
 
-// An Answer is what a person says.
+// An Answer is a person's answer.
 type Answer struct {
 	Yes     bool
 	By      string
@@ -87,8 +87,8 @@ func (d *Controller) Gate(ctx context.Context, call, ref string, digest cas.Dige
 // maxText is how many bytes of a gate's question are kept.
 const maxText = 4 << 10
 
-// Approve gets the approval for a call of a tool: it is Door.Approve of package consent. call is what the thread's
-// record calls it, "" outside of threads.
+// Approve gets the approval for a call of a tool: it is Door.Approve of package consent. call is its id in the
+// thread's record; "" outside of threads.
 func (d *Controller) Approve(ctx context.Context, question *consent.Question, call string) (*consent.Approval, error) {
 	given, err := jcs.Append(nil, question.Given)
 	if err != nil {
@@ -119,8 +119,8 @@ func (d *Controller) Approve(ctx context.Context, question *consent.Question, ca
 		request.By != request.Principal, Take: d.taker(request, question), Drop: d.dropper(request)}, nil
 }
 
-// same reports whether a request that is there is for the call that r is for. A thread makes each of its calls once.
-// Elsewhere one that was approved or denied counts once.
+// same reports whether an existing request is for the same call as r. A thread makes each of its calls once. Elsewhere
+// an approved or denied request counts once.
 func (d *Controller) same(r, old *Request) bool {
 	if old.Kind != Call || old.Ref != r.Ref || old.Digest != r.Digest || old.Params != r.Params || old.Set != r.Set ||
 		old.Project != r.Project ||
@@ -134,7 +134,7 @@ func (d *Controller) same(r, old *Request) bool {
 	return d.Thread != "" || old.State == Pending || old.State == Approved
 }
 
-// A KeptError has what came of a call that a server has made.
+// A KeptError has the outcome of a call that a server has made.
 type KeptError struct {
 	Request *Request
 	Result  []byte
@@ -187,7 +187,7 @@ func (d *Controller) await(ctx context.Context, request *Request, question *cons
 	if request.State != Pending {
 		return request, nil
 	}
-	asks := d.Ask != nil && !request.Separate // who asks sits there
+	asks := d.Ask != nil && !request.Separate // the caller sits at the terminal
 	if d.NoWait && !asks {
 		return nil, d.Waiting(request, question)
 	}
@@ -213,7 +213,7 @@ func (d *Controller) await(ctx context.Context, request *Request, question *cons
 	return Await(ctx, d.Approvals, request.ID)
 }
 
-// ask asks a person, until there is any answer. Without one it returns nil.
+// ask asks a person until there is an answer from anywhere. Without an answer it returns nil.
 func (d *Controller) ask(ctx context.Context, request *Request, question *consent.Question) (*Request, error) {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -244,7 +244,7 @@ func (d *Controller) ask(ctx context.Context, request *Request, question *consen
 	return got, err
 }
 
-// lookUp returns what a channel has already.
+// lookUp returns a value that is already in a channel; nil for none.
 func lookUp(c <-chan *Request) *Request {
 	select {
 	case r := <-c:
@@ -254,7 +254,7 @@ func lookUp(c <-chan *Request) *Request {
 	}
 }
 
-// taker returns what takes the approval for the one call that it is for.
+// taker returns the function that takes the approval for its one call.
 func (d *Controller) taker(r *Request, q *consent.Question) func(context.Context,
 	string) (func(context.Context, string) error, error) {
 	return func(ctx context.Context, call string) (func(context.Context, string) error, error) {
@@ -272,7 +272,7 @@ func (d *Controller) taker(r *Request, q *consent.Question) func(context.Context
 	}
 }
 
-// dropper returns what ends a request whose call isn't made after all.
+// dropper returns the function that ends a request whose call isn't made after all.
 func (d *Controller) dropper(r *Request) func(context.Context, error) error {
 	return func(ctx context.Context, why error) error {
 		e := fault.Of(why)

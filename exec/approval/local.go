@@ -35,9 +35,9 @@ type Log interface {
 // Local is the journal of this machine.
 type Local struct {
 	Now  func() time.Time
-	Log  Log                      // nil: there is only something to look at
+	Log  Log                      // nil: read-only
 	Runs func(process int) string // as roster.Local has it
-	ID   func() string            // of a new request: NewID unless a test says otherwise
+	ID   func() string            // of a new request; NewID outside of tests
 
 	dir  string
 	keys *secret.Store
@@ -65,7 +65,7 @@ type entry struct {
 	Request *Request `json:"request"`
 }
 
-// rows are what the records add up to.
+// rows are the requests by the sum of their records.
 type rows struct {
 	byID   map[string]*Request
 	newest time.Time
@@ -365,7 +365,7 @@ func (l *Local) seal(ctx context.Context, id string, part Part, b []byte) error 
 	return hook.WriteFile(l.sealed(id, part), 0o600, false, osfile.BytesOf(locked))
 }
 
-// maxSealed bounds what is read.
+// maxSealed is the largest part that is read, in bytes.
 const maxSealed = 80 << 20
 
 // Read implements Approvals.

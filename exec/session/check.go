@@ -11,8 +11,8 @@ import (
 	"github.com/rye-build/rye/exec/template"
 )
 
-// CheckConfig is a rule of check. It warns of names in the configuration of a tool that stand for nothing, so that
-// every call fails. Those of a runtime may be parameters of the tools that it runs.
+// CheckConfig is a rule of check. It warns of undefined names in the configuration of a tool, so that every
+// call fails. Those of a runtime may be parameters of the tools that it runs.
 func CheckConfig(_ context.Context, checker *check.Checker, it *check.Checked) (lines []check.Problem) {
 	tool := it.Model.Tool
 	if it.Chain == nil || tool.Config.IsNull() || tool.Primitive || tool.Type == "runtime" || graph.Is(tool) {

@@ -12,8 +12,8 @@ import (
 	"github.com/rye-build/rye/exec/env"
 )
 
-// dotEnv reads the variables of a project; without the file there are none. A link that leaves the project is refused:
-// it would hand another file of the user's to the project's tools.
+// dotEnv reads the variables of a project's .env; a missing file has none. A link that leaves the project is refused,
+// because the project's tools would read another file of the user through it.
 func dotEnv(project string) ([]env.Variable, error) {
 	root, err := os.OpenRoot(project)
 	if err != nil {

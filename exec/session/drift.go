@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// A DriftLine says where the working tree differs from the lock.
+// A DriftLine is one difference between the working tree and the lock.
 type DriftLine struct {
 	Kind     string `json:"kind"`
 	Ref      string `json:"ref"`
@@ -49,7 +49,7 @@ func DriftLineOf(difference *drift.Difference) DriftLine {
 	return line
 }
 
-// drift refuses a tool that differs in the working tree from what is pinned, with all that it runs from.
+// drift refuses an item if it, or an item or file that it uses, differs in the working tree from the lock.
 func (s *Session) drift(ctx context.Context, current *workspace.Lock, o drift.Options, ref model.Ref) error {
 	found, err := drift.Find(ctx, s.set, o, ref)
 	if no, ok := errors.AsType[*lock.NotLockedError](err); ok && no.Ref == ref {
@@ -92,7 +92,7 @@ func (s *Session) drift(ctx context.Context, current *workspace.Lock, o drift.Op
 	return failure
 }
 
-// accepting returns the commands that lock what the working tree has, or bring back an item that is gone.
+// accepting returns the commands that lock the working tree's items, or restore a missing one.
 func accepting(current *workspace.Lock, found []*drift.Difference, outlived []string) []string {
 	var edited []string
 	for _, d := range found {
@@ -115,7 +115,7 @@ func accepting(current *workspace.Lock, found []*drift.Difference, outlived []st
 		append(edited, workspace.Accepting(outlived)...)...)}
 }
 
-// notLocked says how a tool that isn't pinned gets into the lock.
+// notLocked adds to the error the commands that lock the tool.
 func (s *Session) notLocked(ctx context.Context, current *workspace.Lock, working *ai.View,
 	no *lock.NotLockedError) error {
 	from := ""

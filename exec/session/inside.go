@@ -18,9 +18,9 @@ const (
 	guestWord = "__guest"
 )
 
-// Inside runs what a call has started this program for, by its arguments without its name. If inside is true, the
-// program must exit at once with the status. The main function of a program that opens sessions calls it first, and
-// gives its own path as Options.Self.
+// Inside runs the part of a call that this program was started for. args are its arguments without its name. If inside
+// is true, the program must exit at once with the status. The main function of a program that opens sessions calls it
+// first, and gives its own path as Options.Self.
 func Inside(args []string) (status int, inside bool) {
 	switch {
 	case len(args) == 0:

@@ -22,8 +22,8 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// Item returns an item as calls see it: what the lock pins, which the working tree must not differ from, or what the
-// spaces have. The policies, as they are now, admit it.
+// Item returns an admitted item as calls see it: the pinned one, from which the working tree must not differ, or
+// without a lock the one of the spaces.
 func (s *Session) Item(ctx context.Context, ref model.Ref) (*ai.Item, error) {
 	from, err := s.resolve(ctx, ref)
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *Session) Item(ctx context.Context, ref model.Ref) (*ai.Item, error) {
 	return from.item(ctx, ref)
 }
 
-// Chosen returns an item that rye itself chooses, such as the loop of threads. Unlike others it is the library's where
-// no lock pins it, as config is.
+// Chosen returns an item that rye itself selects, such as the loop of threads. If the lock doesn't pin it, it is the
+// library's.
 func (s *Session) Chosen(ctx context.Context, ref model.Ref) (*ai.Item, error) {
 	from, err := s.chosen(ctx, ref)
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *Session) Owns(ctx context.Context, it *ai.Item) (bool, error) {
 	return err == nil && a.Decision.OwnedBy(k.Own), err
 }
 
-// Permitted returns what the policies, as they are now, leave of the permissions that a directive declares: all where
-// they say nothing of it, and none if it isn't the user's own.
+// Permitted returns the permissions that a directive declares and the current policies grant. Without an entry in the
+// policies it returns all for the user's own directive, and none for another's.
 func (s *Session) Permitted(ctx context.Context, directive model.Ref, own bool,
 	declared capability.Set) (capability.Set, error) {
 	from, err := s.source(ctx)
@@ -138,7 +138,7 @@ func (s *Session) Policies(ctx context.Context) (ids []cas.Digest, err error) {
 	return ids, nil
 }
 
-// Own is what a process that runs a thread in the background may use, by the policies as they are now.
+// Own returns the limits of a process that runs a thread in the background, by the current policies.
 func (s *Session) Own(ctx context.Context) (floor.Own, error) {
 	from, err := s.source(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *Session) Root() string { return s.w.Root.Root }
 // State is the directory of what can't be made again.
 func (s *Session) State() workspace.Place { return s.w.State }
 
-// Principal is who calls; "" if the system doesn't say.
+// Principal returns the name of the caller; "" if the system has none.
 func (s *Session) Principal() string { return s.principal }
 
 // Threads is the directory of the threads of the project, or outside of any of the user.
@@ -216,7 +216,7 @@ func (s *Session) Providers(ctx context.Context) ([]*ai.Item, error) {
 	var all []*ai.Item
 	item := s.Chosen
 	if s.set == nil {
-		item = from.item // what is pinned may differ in the working tree
+		item = from.item // without a lock there is no drift to check
 	}
 	for _, ref := range refs {
 		it, err := item(ctx, ref)

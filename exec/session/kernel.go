@@ -98,8 +98,8 @@ func (s *Session) version() string {
 	return s.o.Version
 }
 
-// Machine returns what confines programs. Self is the path of a program whose main function calls Inside: it starts
-// again as the second stage of the sandbox. With "" nothing can be confined.
+// Machine returns the machine that confines programs. self is the path of a program whose main function calls Inside:
+// it is started again as the second stage of the sandbox. Without it nothing can be confined.
 func Machine(self string, vars map[string]string) *sandbox.Machine {
 	if self == "" {
 		return sandbox.New(sandbox.Options{})
@@ -112,7 +112,7 @@ func Machine(self string, vars map[string]string) *sandbox.Machine {
 	return sandbox.New(o)
 }
 
-// AuditDirs are the directories of what is kept of calls.
+// AuditDirs are the directories of logs and receipts.
 type AuditDirs struct {
 	Log      string      // the journals
 	Machine  string      // the machine's key, and the voucher for it
@@ -133,7 +133,7 @@ func (d AuditDirs) Open(user Keys, program string, now func() time.Time) (*audit
 		return nil, key.Private{}, nil, err
 	}
 	voucher := receipt.Voucher(d.Machine, own.Public())
-	if voucher == nil { // what is in the way, "rye audit vouch" says: calls go on without
+	if voucher == nil { // calls run without it, and "rye audit vouch" reports the reason
 		if u, err := user.Signing(); err == nil {
 			if b, err := receipt.Enroll(d.Machine, own.Public(), "", u, now()); err == nil {
 				voucher = b
@@ -192,7 +192,7 @@ const (
 	cleanEvery = 24 * time.Hour
 )
 
-// clean removes copies that no tool has run from for long, about once a day. Its failure is no error of a call.
+// clean removes copies that no tool has used for long, about once a day. Its errors are ignored: the calls succeeded.
 func (s *Session) clean(c *materialise.Cache) {
 	now := s.w.Now()
 	stamp := CopiesIn(s.w.Cache).Path + ".cleaned"

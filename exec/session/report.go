@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// A Report says what was decided about a call and what came of it, as every door answers.
+// A Report is the answer of every door to a call: the decisions about it, and its result.
 type Report struct {
 	Call   string     `json:"call"`
 	Ref    string     `json:"ref"`
@@ -46,7 +46,7 @@ type Link struct {
 	Signers []string   `json:"signers"`
 }
 
-// Grants is what a call may do.
+// Grants are the grants of a call.
 type Grants struct {
 	Permissions []string `json:"permissions"`
 	Read        []string `json:"read"`
@@ -71,20 +71,20 @@ type MachineProgram struct {
 	Digest  cas.Digest `json:"digest"`
 }
 
-// Planned is what only a dry run tells.
+// Planned is the part of a Report that only a dry run has.
 type Planned struct {
 	Params json.RawMessage `json:"params"`
 	Config json.RawMessage `json:"config"`
 	Set    []string        `json:"set"` // variables that .env and the chain set
 	Read   []string        `json:"read"`
 	Write  []string        `json:"write"`
-	// Undecided says that Python has to be asked which packages are for it, and nothing was started.
+	// Undecided is set if the packages depend on a Python, which a dry run doesn't start.
 	Undecided bool `json:"undecided,omitempty"`
 	// Asks is why the call needs an approval.
 	Asks string `json:"asks,omitempty"`
 }
 
-// NewReport tells what was decided.
+// NewReport returns the report of a plan.
 func NewReport(plan *exec.Plan) *Report {
 	tool, g := plan.Chain[0].Item, &plan.Grants
 	report := &Report{
@@ -110,7 +110,7 @@ func NewReport(plan *exec.Plan) *Report {
 	return report
 }
 
-// AddPlan tells what a dry run found.
+// AddPlan adds the findings of a dry run.
 func (r *Report) AddPlan(p *exec.Plan) error {
 	given, err := jcs.Append(nil, p.Params)
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *Report) AddPlan(p *exec.Plan) error {
 	return nil
 }
 
-// AddResult tells what came of the call.
+// AddResult adds the result of the call.
 func (r *Report) AddResult(x *exec.Result) {
 	r.Status, r.Exit, r.DurationMS, r.Usage, r.Problems, r.Applied = x.Status, x.Exit, x.Duration.Milliseconds(),
 		x.Usage, x.Problems, x.Applied

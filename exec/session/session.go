@@ -27,8 +27,8 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// Options say what calls run from and what they have. The zero value runs what the lock pins, without programs in
-// PATH, secrets or functions, and only tools that need no sandbox.
+// Options configure a session. The zero value runs pinned items, without programs in PATH, secrets or functions, and
+// only tools that need no sandbox.
 type Options struct {
 	Mode
 	CI bool // items that aren't locked don't run
@@ -42,12 +42,12 @@ type Options struct {
 	Functions func(*Session) function.Functions
 }
 
-// A Mode says which items run. The zero value runs what the lock pins and refuses a working tree that differs, or,
-// without a lock and without rye.yaml, what .ai has.
+// A Mode selects the items that run. The zero value runs pinned items and refuses a working tree that differs. Without
+// a lock and without rye.yaml it runs the items of .ai.
 type Mode struct {
-	Pinned   bool // what the lock pins, whatever the working tree has
+	Pinned   bool // pinned items, even if the working tree differs
 	Dev      bool // one tool of the working tree, unsigned and unlocked, in the sandbox for strangers
-	Unlocked bool // what the working tree has, in a project without a lock
+	Unlocked bool // items of the working tree, in a project without a lock
 	Locked   bool // only with a lock that matches rye.yaml
 }
 
@@ -86,13 +86,13 @@ type Session struct {
 	mu     sync.Mutex // of what follows
 	kernel *exec.Kernel
 	rules  *classification.Rules
-	known  *known    // what the policies made of the set; nil: nothing yet
+	known  *known    // nil: nothing yet
 	last   model.Ref // that was called
 	closed bool
 }
 
-// Open makes w ready for calls, which are made of what its lock pins or, where there is no lock and that is allowed,
-// of what its spaces have. The caller closes the session, and w after it.
+// Open opens a session of w. Its calls run the items of the lock or, if there is no lock and that is allowed, of the
+// spaces. The caller closes the session, and w after it.
 func Open(ctx context.Context, w *workspace.Workspace, o Options) (_ *Session, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -119,10 +119,10 @@ func Open(ctx context.Context, w *workspace.Workspace, o Options) (_ *Session, e
 	return s, s.hold(ctx)
 }
 
-// LockPath is the file of the lock, whether there is one or not.
+// LockPath returns the path of the lock, which may not exist.
 func (s *Session) LockPath() string { return s.lock.LockPath() }
 
-// User is who calls, for the record; "" if the system doesn't say.
+// User returns the name of the current user for records; "" if the system has none.
 func User() string {
 	u, err := user.Current()
 	if err != nil || record.CheckText("principal", u.Username) != nil {
@@ -131,7 +131,7 @@ func User() string {
 	return u.Username
 }
 
-// Close ends the session: calls that were prepared aren't run any more. An error says that the end of a call can't be
+// Close ends the session. Prepared calls can't run after it. An error means that the end of a call could not be
 // logged.
 func (s *Session) Close() error {
 	s.mu.Lock()
@@ -264,7 +264,7 @@ func (s *Session) check(ctx context.Context, c *consent.Call, door *consent.Door
 	return consent.Check(ctx, c, from.base.Root, from.base.Project, door)
 }
 
-// Call prepares a call and runs it. What the tool writes meanwhile goes to the sink, nil for nowhere. A tool that
+// Call prepares a call and runs it. The tool's output goes to the sink while it runs; a nil sink drops it. A tool that
 // fails has a result and no error: see exec.Plan.Run.
 func (s *Session) Call(ctx context.Context, c *exec.Call, to primitive.Sink) (*exec.Result, error) {
 	from, err := s.resolve(ctx, c.Ref)
@@ -274,7 +274,7 @@ func (s *Session) Call(ctx context.Context, c *exec.Call, to primitive.Sink) (*e
 	return s.call(ctx, from, c, to, false)
 }
 
-// CallChosen is Call for a tool that rye itself chooses: see Chosen. No policy asks about it.
+// CallChosen is Call for a tool that rye itself selects: see Chosen. It needs no approval.
 func (s *Session) CallChosen(ctx context.Context, c *exec.Call, to primitive.Sink) (*exec.Result, error) {
 	from, err := s.chosen(ctx, c.Ref)
 	if err != nil {
@@ -302,7 +302,7 @@ func (s *Session) Scratch(ctx context.Context) (*materialise.Scratch, error) {
 	return k.Copies.Scratch(ctx)
 }
 
-// ready returns the kernel, made at the first call, and remembers what is called.
+// ready returns the kernel, which the first call creates, and notes ref as the last call.
 func (s *Session) ready(ref model.Ref) (*exec.Kernel, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -221,7 +221,7 @@ func (s *Session) mayUnlocked() error {
 	return failure.From(fs.ErrNotExist)
 }
 
-// hold loads the set of the lock and keeps what it names in the store until the session ends.
+// hold loads the set of the lock, and keeps its objects in the store until the session ends.
 func (s *Session) hold(ctx context.Context) (err error) {
 	current := s.lock
 	if s.o.Unlocked {

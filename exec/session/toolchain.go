@@ -26,11 +26,11 @@ import (
 type toolchain struct {
 	lock    *workspace.Lock
 	host    env.Host
-	nowhere string          // stands for directories that exist only while something runs
-	known   map[string]bool // by what the links say
+	nowhere string          // replaces directories that exist only during a call
+	known   map[string]bool // by key
 }
 
-// Toolchain returns what a lock asks for the programs of this machine, nil unless a policy wants them pinned.
+// Toolchain returns the finder of programs for a lock; nil unless a policy requires pinned programs.
 func Toolchain(l *workspace.Lock, host env.Host) relock.Toolchain {
 	if !PoliciesOf(l.Trust).Floor().Enforce {
 		return nil
@@ -69,7 +69,8 @@ func (t *toolchain) Programs(ctx context.Context, v *ai.View, tools []model.Ref)
 	return found, missing, nil
 }
 
-// key is equal for chains that say the same about programs: most tools say nothing, and leave it to their runtimes.
+// key is equal for chains with the same declarations about programs: most tools have none, and leave that to their
+// runtimes.
 func (t *toolchain) key(chain *ai.Chain) string {
 	var key strings.Builder
 	for _, it := range chain.Links {
@@ -125,7 +126,7 @@ func (t *toolchain) starts(ctx context.Context, chain *ai.Chain) ([]lockfile.Pro
 	return lines, nil
 }
 
-// config is what the links say to the primitive, as far as it is a text that is known before parameters are.
+// config returns the texts in the links' configuration that don't depend on parameters.
 func (t *toolchain) config(chain *ai.Chain, made *env.Env, names map[string]string) map[string]any {
 	config := map[string]any{}
 	for _, it := range chain.Links {
