@@ -324,7 +324,7 @@ func TestOutcomes(t *testing.T) {
 		"schema": {primitive.Result{Value: map[string]any{"n": "one"}}, nil, record.Failed, "VALIDATION_FAILED",
 			"n: "},
 		"no JSON": {primitive.Result{Value: map[string]any{"n": int64(1), "f": func() {}}}, nil, record.Failed,
-			"EXECUTION_FAILED", "what it gave is no JSON: "},
+			"EXECUTION_FAILED", "the result is not valid JSON: "},
 		"error": {primitive.Result{}, no, record.Refused, "EXECUTION_FAILED", ""},
 	} {
 		w := newWorld(t).with("output_schema: {type: object, required: [n], properties: {n: {type: integer}}}")

@@ -23,6 +23,13 @@
 // to the tenant. An approval stays valid for as long as there was time to answer. A clock that is set back makes a
 // request expire, too. What has expired is recorded when a process that can write sees it, and stays so.
 //
+// # How a request goes through here
+//
+// Controller.Approve makes a request (Approvals.Make) or finds the one of the same call (same). await asks the person
+// at hand (Controller.Ask) and any other door, which answers with Approvals.Do. Approve then returns a
+// consent.Approval: its Take moves the request to executing, and the function that Take returns moves it to done. Gate
+// goes the same way for a graph's question.
+//
 // # The local journal
 //
 // One book (package book) for all projects of a user: the file approvals/requests of the state directory. A record is

@@ -16,23 +16,23 @@ import (
 
 // The kinds of lines: those of the head, and those of segments.
 const (
-	kindHead       = "head"       // what this is; the first line
+	kindHead       = "head"       // the first line, with the format
 	kindMachine    = "machine"    // a key that checkpoints are signed with, and who vouches for it
 	kindOpen       = "open"       // a process begins a segment
 	kindMark       = "mark"       // a segment has so many lines
 	kindCheckpoint = "checkpoint" // the same, signed
 	kindPrune      = "prune"      // segments are removed; signed
 
-	kindSegment = "segment" // what this is; the first line
+	kindSegment = "segment" // the first line, with the format
 	kindBegin   = "begin"   // a call begins
 	kindEnd     = "end"     // a call has ended
 	kindAsk     = "ask"     // a request for an approval was made, answered or used
 )
 
-// headName is what the head is called where segments are called by their names.
+// headName names the head in lists of segments.
 const headName = "head"
 
-// format is what the first line of a journal says that it is.
+// format is the format in the first line of a journal.
 const format = "rye audit/1"
 
 // newerFormat returns the error for a journal in a format that this version doesn't read.
@@ -43,7 +43,7 @@ func newerFormat(found string) error {
 
 func isNewerFormat(err error) bool { return err != nil && fault.CodeOf(err) == fault.VersionMismatch }
 
-// A body is what a line says that isn't about a call. encoding/json writes it.
+// A body is the content of a line that isn't about a call. encoding/json writes it.
 type body interface{ check() error }
 
 // encode writes a body that check accepts, as JCS.
@@ -102,7 +102,7 @@ func (f *firstBody) first(l *record.Line, kind string) error {
 	return decode(l.Body, f)
 }
 
-// A machineBody tells the key of checkpoints that follow.
+// A machineBody has the key of the following checkpoints.
 type machineBody struct {
 	Key     key.Public      `json:"key"`
 	Voucher json.RawMessage `json:"voucher,omitempty"`
@@ -130,7 +130,7 @@ type openBody struct {
 
 func (o *openBody) check() error { return checkSegment(o.Segment) }
 
-// A markBody says how far a segment goes. It is also a checkpoint's.
+// A markBody records the length of a segment. Checkpoints have it too.
 type markBody struct {
 	Closed  bool       `json:"closed,omitempty"` // nothing follows
 	Last    cas.Digest `json:"last"`             // the sum of the last line

@@ -1,17 +1,23 @@
-// Package audit records which calls were run, who ran them and with what, and detects later changes to these records.
+// Package audit is the log of calls: which calls were run, who ran them and with what. It detects later changes.
 //
-// A Log is one process's access to the journals of a user. Begin writes what is known of a call before it may have a
-// side effect, End its outcome. Verify finds what was changed since, List and Stats read. What a line says of a call
-// is in package record, how lines follow each other in package chain, how they are appended in package cas/journal,
-// which key signs in package machine, and what can be shown to others of one call in package receipt. No line holds
-// text that a tool or a model wrote, nor parameters or results: only their digests, of parameters without secrets
-// (package redact).
+// # How a call goes through here
+//
+// Log.Begin starts the process's segment if need be (start, create, announce) and adds the line "begin" (write,
+// commit). Entry.End adds "end". mark and checkpoint record the length of the segment in the head, signed at intervals
+// and by Close. Verify reads the head (verifier.head), then each segment (verifier.segment); List, Steps and Stats
+// read the segments that the head names.
+//
+// A Log is one process's access to the journals of a user. Begin records a call before it may have a side effect, End
+// its outcome. Package record defines the lines and how they follow each other, package cas/journal appends them, and
+// package receipt has the machine's key and the proof of one call that can be shown to others. No line holds text that
+// a tool or a model wrote, nor parameters or results: only their digests, of parameters without secrets (package
+// redact).
 //
 // # Files
 //
 //	DIR/head.jsonl                                            one for all processes
-//	DIR/head.jsonl.lock                                       locked while a line is added to it; says that there is
-//	                                                          one
+//	DIR/head.jsonl.lock                                       locked while a line is added to the head; shows that a
+//	                                                          log exists
 //	DIR/segments/2026-11/20261120T120001Z-0123456789abcdef.jsonl   one for each process
 //
 // with mode 0600 in directories of mode 0700. Each is a journal of lines of JCS. Each line has its number, the

@@ -19,7 +19,7 @@ type mark struct {
 	sum   [8]byte
 }
 
-// A segmentState is what the head says of a segment.
+// A segmentState is the state of a segment by the head.
 type segmentState struct {
 	name   string
 	opened record.Line // without body
@@ -27,12 +27,12 @@ type segmentState struct {
 	marks  []mark
 	lines  int64 // of the last mark
 	last   cas.Digest
-	marked record.Line // the line of the head that says so, without body
+	marked record.Line // the line of the last mark, without body
 	closed bool
-	pruned int64 // the line that says that it was removed
+	pruned int64 // the number of the line that removed it
 }
 
-// An index is what a head says.
+// An index is the content of a head.
 type index struct {
 	segments []*segmentState // in the order they were opened
 	byName   map[string]*segmentState
@@ -180,7 +180,7 @@ func openSegment(dir string, s *segmentState) (*os.File, *record.Reader, error) 
 	return f, r, nil
 }
 
-// checkFirst compares a segment's first line with what the head says.
+// checkFirst compares a segment's first line with the head.
 func checkFirst(l *record.Line, s *segmentState) error {
 	var b firstBody
 	err := b.first(l, kindSegment)

@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/exec/audit/record"
 )
 
-// A Record is a call as the journals tell it.
+// A Record is a call in the journals.
 type Record struct {
 	Begin time.Time   `json:"begin"`
 	Call  record.Call `json:"call"`
@@ -73,7 +73,7 @@ func (noVisitor) prune(*record.Line, *pruneBody) error     { return nil }
 
 // List returns the records of a directory, segment by segment as these were opened. Those of calls that haven't ended
 // come at the end of their segment. A line that isn't as it was written is an error, behind which the next segment
-// follows; whether lines are missing or signed by the right machine is for Verify to say. Without a log there are no
+// follows; Verify checks whether lines are missing and who signed them. Without a log there are no
 // records.
 func List(ctx context.Context, dir string, filter Filter) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
@@ -101,7 +101,7 @@ func List(ctx context.Context, dir string, filter Filter) iter.Seq2[*Record, err
 	}
 }
 
-// listLast goes backwards through the segments, and holds no more than what it may have to return of each.
+// listLast goes backwards through the segments, and holds only the calls of each that it may return.
 func listLast(ctx context.Context, dir string, filter Filter, x *index, yield func(*Record, error) bool) {
 	left := filter.Last
 	for _, s := range slices.Backward(x.segments) {
@@ -209,7 +209,7 @@ func (s *Step) AppendExport(b []byte) []byte {
 	return append(b, '"', '}')
 }
 
-// Steps returns those of the requests that match says, in the order of segments. Errors are as those of List.
+// Steps returns the matching steps of requests, in the order of segments. Errors are as those of List.
 func Steps(ctx context.Context, dir string, match func(*Step) bool) iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
 		x, err := readHead(dir, noVisitor{}, func(*record.Line) error { return ctx.Err() })

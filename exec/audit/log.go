@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// Options say where a Log is, and who writes it.
+// Options configure a Log.
 type Options struct {
 	Dir      string      // made when the first call begins
 	Key      key.Private // the machine's: see package machine
@@ -106,7 +106,7 @@ type Entry struct {
 	ended bool // under the log's mu
 }
 
-// Position returns where the call's first line stands.
+// Position returns the position of the call's first line.
 func (e *Entry) Position() record.Position { return e.pos }
 
 // Begin writes that a call begins. If it returns an error the call must not have a side effect.
@@ -167,7 +167,7 @@ func (l *Log) begin(c record.Call) (*Entry, error) {
 }
 
 // End writes what became of the call, and makes a checkpoint when it is time. If it returns an error, it may be called
-// again, unless the outcome stands already.
+// again, unless the outcome is recorded already.
 func (e *Entry) End(ctx context.Context, o record.End) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -282,7 +282,7 @@ func (l *Log) create(segment string, now time.Time) error {
 	return nil
 }
 
-// tell adds lines to the head.
+// tell appends lines to the head.
 func (l *Log) tell(ctx context.Context, add func(*record.Tail) error) error {
 	err := l.head.Append(ctx, func(end *journal.Tail) ([]byte, error) {
 		t := record.TailOf(end.Lines)
@@ -355,7 +355,7 @@ func (l *Log) commit(ctx context.Context, n int64) error {
 	return l.mark(ctx, false, false)
 }
 
-// mark tells the head how far the segment goes, once that is durable. The caller holds commits.
+// mark records the length of the segment in the head, once the segment is durable. The caller holds commits.
 func (l *Log) mark(ctx context.Context, signed, closed bool) error {
 	l.mu.Lock()
 	f, last, err := l.file, l.last, l.err
@@ -367,7 +367,7 @@ func (l *Log) mark(ctx context.Context, signed, closed bool) error {
 		return nil
 	}
 	if err := f.Sync(); err != nil {
-		// What the system didn't sync once it may never sync, and say that it did.
+		// After a failed sync, a later one may report success without writing the lost pages.
 		l.mu.Lock()
 		l.err = broken(err)
 		l.mu.Unlock()
@@ -391,7 +391,7 @@ func (l *Log) mark(ctx context.Context, signed, closed bool) error {
 	return nil
 }
 
-// checkpoint adds a line that the machine signs as it stands behind t.
+// checkpoint adds a line behind t that the machine signs.
 func (l *Log) checkpoint(t *record.Tail, b markBody) error {
 	c := l.line(kindCheckpoint, &b)
 	t.Place(&c)
@@ -402,7 +402,7 @@ func (l *Log) checkpoint(t *record.Tail, b markBody) error {
 	return err
 }
 
-// claimOf is what a machine says of the digest of a checkpoint.
+// claimOf returns the claim of a machine's signature of a checkpoint.
 func claimOf(segment string) sign.Claim {
 	return sign.Claim{Domain: sign.Audit, Name: "audit:" + segment}
 }

@@ -48,7 +48,7 @@ func (p *pruneBody) check() error {
 	return nil
 }
 
-// pruneClaim is what a machine says of the digest of a line that names removed segments.
+// pruneClaim returns the claim of a machine's signature of a line that names removed segments.
 func pruneClaim() sign.Claim { return sign.Claim{Domain: sign.Audit, Name: "audit:prune"} }
 
 // prune takes a line in that names removed segments. Two processes that prune at once may both name one.
@@ -63,7 +63,7 @@ func (x *index) prune(l *record.Line, p *pruneBody) error {
 	return nil
 }
 
-// Pruned is what a line of the head says of segments that were removed.
+// Pruned is a line of the head that names removed segments.
 type Pruned struct {
 	Line     int64      `json:"line"` // of the head
 	At       time.Time  `json:"at"`
@@ -112,7 +112,7 @@ type Segment struct {
 }
 
 // Old returns the segments in which nothing is later than before, and calls visit with the line of an export for each
-// of their calls and steps. A segment that a process still writes to is none of them. The log must have been verified.
+// of their calls and steps. A segment that a process still writes to is left out. The log must have been verified.
 func Old(ctx context.Context, dir string, before time.Time, visit func(line []byte) error) (*Pruning, error) {
 	p := &Pruning{Before: before.UTC().Truncate(time.Millisecond)}
 	x, err := readHead(dir, noVisitor{}, func(*record.Line) error { return ctx.Err() })

@@ -28,14 +28,13 @@ type Report struct {
 	Calls    int64 `json:"calls"`
 	// calls without an end: they run, or their process died
 	Unfinished  int64 `json:"unfinished"`
-	Checkpoints int64 `json:"checkpoints"` // all of them hold, unless there is a problem
+	Checkpoints int64 `json:"checkpoints"` // all are valid if there is no problem
 	// lines that the head has no mark of: their removal would not be detected
 	Tail int64 `json:"tail"`
 	Torn int64 `json:"torn"` // journals that end in the middle of a line
 	// to be remembered elsewhere, and given to Verify another time
-	Head record.Position `json:"head"`
-	// segments that were removed, by the signed lines that say so
-	Pruned []Pruned `json:"pruned,omitempty"`
+	Head   record.Position `json:"head"`
+	Pruned []Pruned        `json:"pruned,omitempty"` // segments that signed lines have removed
 	// positions in such segments: they can't be looked at any more
 	SeenPruned int64             `json:"seen_pruned,omitzero"`
 	Machines   []Machine         `json:"machines"`
@@ -327,7 +326,7 @@ func (v *verifier) goesOn(name string) (bool, error) {
 	return err != io.EOF, nil
 }
 
-// segment verifies one segment and counts what is in it.
+// segment verifies one segment and counts its lines.
 func (v *verifier) segment(ctx context.Context, s *segmentState) error {
 	var n counts
 	if s.pruned > 0 {
@@ -352,7 +351,7 @@ func (v *verifier) segment(ctx context.Context, s *segmentState) error {
 	return err
 }
 
-// counts are what is in a segment.
+// counts are the contents of a segment in numbers.
 type counts struct {
 	lines, calls, torn int64
 	open               map[string]bool
@@ -437,7 +436,7 @@ func (n *counts) take(l *record.Line, s *segmentState, marks *[]mark) error {
 	return nil
 }
 
-// segmentFiles returns the names of the segments that are there. What has another name is none.
+// segmentFiles returns the names of the existing segments. Other files are ignored.
 func segmentFiles(dir string) ([]string, error) {
 	var names []string
 	root := filepath.Join(dir, "segments")

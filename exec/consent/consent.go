@@ -1,9 +1,10 @@
-// Package consent holds calls of tools against the section ask of the policies, and gets the approval that some need.
+// Package consent is the decision of the policies' section ask about a call of a tool, and the approval that it may
+// need.
 //
-// Every door that makes calls gives a Door: what is known of how the call came about, and who can approve it. A call
-// that the policies refuse is POLICY_DENIED. One that they ask about is made only after Door.Approve has returned who
-// approved it; no approval is APPROVAL_REQUIRED. Package approval makes requests that others answer. What the lines of
-// a policy say is in package manifest/policy/ask.
+// Each caller passes a Door: it describes how the call came about, and gets the approval. A call that the policies
+// refuse is POLICY_DENIED. A call that they ask about is made only after Door.Approve has returned an approval,
+// without which it is APPROVAL_REQUIRED. Package approval implements Approve by requests that others answer; package
+// manifest/policy/ask describes the lines of a policy.
 package consent
 
 import (
@@ -24,7 +25,7 @@ import (
 type Door struct {
 	Thread  string // "" outside of threads
 	Flow    Flow
-	Approve func(context.Context, *Question) (*Approval, error) // nil: there is no one to ask
+	Approve func(context.Context, *Question) (*Approval, error) // nil: no one can be asked
 }
 
 // A Subject is the one call that an approval is for. Two subjects are compared with ==.
@@ -45,7 +46,7 @@ type Approval struct {
 	// Take is called before the call is made, and fails if the approval was used; end is called after it, with the
 	// code of its error or "". Nil where a person is present, who approves this call alone.
 	Take func(ctx context.Context, call string) (end func(ctx context.Context, code string) error, err error)
-	// Drop says that the call isn't made after all, and why. Nil if Take is.
+	// Drop ends the approval of a call that isn't made after all. Nil if Take is.
 	Drop func(ctx context.Context, why error) error
 }
 
@@ -72,7 +73,7 @@ func (f *Flow) document() map[string]any {
 	return doc
 }
 
-// A Question is what an approval is about.
+// A Question asks for the approval of a call.
 type Question struct {
 	Ref       model.Ref
 	Digest    cas.Digest // of the tool's file
@@ -84,10 +85,10 @@ type Question struct {
 	Separate  bool     // who asks can't approve
 	Lines     []string // of the policies that ask; none: the risk does
 	Expires   time.Duration
-	Text      string // of a gate: what it asks
+	Text      string // of a gate
 }
 
-// Why says why the question is asked.
+// Why returns the reason for the question.
 func (q *Question) Why() string {
 	if q.Text != "" {
 		return q.Text
@@ -112,7 +113,7 @@ type Call struct {
 	Dry               func(*Question) // of a call that won't be made: gets what would be asked
 }
 
-// Subject returns what an approval of the call is bound to.
+// Subject returns the subject of an approval of the call.
 func (c *Call) Subject() (Subject, error) {
 	text, err := jcs.Append(nil, c.Params)
 	if err != nil {
@@ -182,7 +183,7 @@ func Check(ctx context.Context, c *Call, root, project *policy.Policy, door *Doo
 	return &bound, err
 }
 
-// question returns what is asked about a call.
+// question returns the question about a call.
 func question(c *Call, d *ask.Decision) *Question {
 	shown, _ := redact.New().Value(c.Params).(map[string]any)
 	return &Question{Ref: c.Ref, Digest: c.Digest, Risk: c.Risk, Params: shown, Given: c.Params,

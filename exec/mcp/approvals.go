@@ -79,7 +79,7 @@ func (r *request) elicit(_ context.Context, q *approval.Request, about *consent.
 // maxQuestion is how many bytes of a parameter a question shows.
 const maxQuestion = 1 << 10
 
-// question is what a person is asked about a call.
+// question returns the text that asks a person about a call.
 func question(q *consent.Question) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s needs an approval: %s", q.Ref, q.Why())
@@ -122,7 +122,7 @@ func kept(err error) (any, error) {
 	return jcs.Parse(o.Value)
 }
 
-// An outcome is what is kept of a call.
+// An outcome is the kept result of a call.
 type outcome struct {
 	Value json.RawMessage `json:"value,omitempty"`
 	Error *fault.Object   `json:"error,omitempty"`
@@ -279,7 +279,7 @@ func makeCall(ctx context.Context, held *session.Session, asked *approval.Reques
 		Stranger: true, Declared: true, Approval: approved}, given, nil)
 }
 
-// finish closes what the calls of a request have opened.
+// finish closes the journals that a request has opened.
 func (r *request) finish() {
 	for _, c := range r.also {
 		_ = c.Close() // what was written is durable

@@ -1,7 +1,15 @@
-// Package mcp is rye as a server of the Model Context Protocol: an agent finds, reads and runs what is pinned.
+// Package mcp is rye's server of the Model Context Protocol: an agent finds, reads and runs pinned items.
 //
 //	server := mcp.New(mcp.Options{Open: open, Project: dir, Version: "2.0.0", Warn: warn})
 //	err := server.Run(ctx, mcp.Lines(stdin, stdout))
+//
+// # How a call goes through here
+//
+// The SDK hands a call to the function of Server.add: it reads the arguments, checks them by the schema, and finds the
+// project (place). Server.call waits for its turn (start), takes the session of the project's set (take), and runs the
+// tool's function: search, load, execute (request.run, agenttools.Execute) or sign. answer makes the result. A call
+// that waits for an approval ends there (request.door); later serveApproved finds its approved request, and
+// makeApproved makes the call.
 //
 // # The tools
 //
@@ -9,7 +17,7 @@
 //	load     {item_type, item_id}                             the file of an item
 //	execute  {item_type, item_id, parameters?, dry_run?} runs a tool; gives the text of a directive, its inputs
 //	         filled in, or of knowledge
-//	sign     {item_type, item_id}                             refused, unless there is Options.Sign
+//	sign     {item_type, item_id}                             refused without Options.Sign
 //
 // Each takes project_path too, which has to be in the server's project, or in a root of a client on standard input and
 // output: then the call is about the project there. Without it a call is about the server's project, else the only
@@ -18,7 +26,7 @@
 // that don't fit are VALIDATION_FAILED.
 //
 // Directives are prompts, knowledge is resources (rye://knowledge/ID), and the tools that Options.Tools chooses have
-// names of their own, by package toolname. A client hears when a lock has changed these lists.
+// names of their own (plan.ToolNames). A client hears when a lock has changed these lists.
 //
 // Who calls is an agent: tools run in the sandbox for strangers. A call that the policies ask about needs an approval
 // (package approval): a client that has elicitation asks its user; for any other it is APPROVAL_REQUIRED, and once the
@@ -33,6 +41,6 @@
 //
 // # The lines
 //
-// On standard input and output each message is a line. One that is no message is answered by JSON-RPC's error with the
-// id null, and the next line is read; so is one that is longer than MaxLine.
+// On standard input and output each message is a line. An invalid message is answered by JSON-RPC's error with the id
+// null, and the next line is read; so is one that is longer than MaxLine.
 package mcp

@@ -70,7 +70,7 @@ func (s *Server) Handler() http.Handler {
 	}))
 }
 
-// tokenInfo tells the SDK whose request it is: sessions are bound to the user ID.
+// tokenInfo identifies the caller to the SDK, which binds sessions to the user ID.
 func tokenInfo(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
 	t := serve.CallerOf(ctx)
 	if t == nil {
@@ -88,7 +88,7 @@ func readBody(w http.ResponseWriter, r *http.Request) []byte {
 		return []byte{}
 	}
 	control := http.NewResponseController(w)
-	// where it can't be set, as in tests, there is nothing to wait for
+	// a connection without deadlines, as in tests, doesn't wait
 	control.SetReadDeadline(time.Now().Add(serve.BodyTime))
 	message, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxLine))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
@@ -113,7 +113,7 @@ func readBody(w http.ResponseWriter, r *http.Request) []byte {
 	return message
 }
 
-// refuseMessage answers what is no message. Whose answer it is can't be said.
+// refuseMessage answers an invalid message, whose id is unknown.
 func refuseMessage(w http.ResponseWriter, wrong *jsonrpc.Error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)

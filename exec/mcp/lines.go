@@ -35,7 +35,7 @@ func (l lines) Connect(context.Context) (mcp.Connection, error) {
 	return c, nil
 }
 
-// A lineConn reads and writes messages, and answers lines that are none.
+// A lineConn reads and writes messages, and answers invalid lines itself.
 type lineConn struct {
 	in     chan []byte // lines; closed at the end of the input
 	closed chan struct{}
@@ -121,7 +121,7 @@ func (c *lineConn) begin(m jsonrpc.Message) bool {
 	return true
 }
 
-// decode reads a message, or says why it is none.
+// decode reads a message, or returns why it is invalid.
 func decode(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 	switch {
 	case len(line) > MaxLine:
@@ -162,7 +162,7 @@ func refusal(wrong *jsonrpc.Error) any {
 	return map[string]any{"jsonrpc": "2.0", "id": nil, "error": wrong}
 }
 
-// refuse answers a line that is no message. Whose answer it is can't be said.
+// refuse answers an invalid line, whose id is unknown.
 func (c *lineConn) refuse(wrong *jsonrpc.Error) error {
 	b, err := json.Marshal(refusal(wrong))
 	if err != nil {

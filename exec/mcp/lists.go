@@ -27,7 +27,7 @@ type listed struct{ tools, prompts, resources map[string]bool }
 // uriOf begins the URI of a resource.
 const uriOf = "rye://"
 
-// list shows clients the items of a session, and tells them that the lists have changed.
+// list replaces the lists of items by those of a session, and notifies clients.
 func (s *Server) list(ctx context.Context, in *session.Session) error {
 	now := listed{map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	directives, err := in.Items(ctx, "directive")
@@ -91,7 +91,7 @@ func (s *Server) listTools(ctx context.Context, in *session.Session, now map[str
 			input = maps.Clone(declared)
 		}
 		input["type"] = "object"
-		schema, err := params.Compile(object{"type": "object"}) // the call checks it by what the tool declares
+		schema, err := params.Compile(object{"type": "object"}) // the call checks by the tool's own schema
 		if err != nil {
 			return err
 		}

@@ -15,8 +15,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/limits"
 )
 
-// A progress tells a client of a tool or a thread that runs, as notifications. It is nil for a client that asked for
-// none.
+// A progress notifies a client about a running tool or thread. It is nil if the client didn't ask for that.
 type progress struct {
 	token any
 	tell  func(context.Context, *mcp.ProgressNotificationParams) error
@@ -38,7 +37,7 @@ func progressOf(q *mcp.CallToolRequest) *progress {
 	return &progress{token: token, tell: q.Session.NotifyProgress}
 }
 
-// sink gets what the tool writes.
+// sink returns the sink for the tool's output.
 func (p *progress) sink() primitive.Sink {
 	if p == nil {
 		return nil
@@ -55,7 +54,7 @@ func (p *progress) Emit(_ primitive.Stream, b []byte) error {
 	return nil
 }
 
-// state tells how far a thread is.
+// state notifies the client about a thread's progress.
 func (p *progress) state(s thread.State) {
 	if p != nil {
 		p.add(1, func() string {

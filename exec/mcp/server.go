@@ -21,19 +21,19 @@ import (
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
-// Options say what a server serves.
+// Options configure a server.
 type Options struct {
 	Open    Open
 	Tools   []glob.Glob // that are offered under names of their own too
-	Project string      // the directory of the project; "": there is none but those of a client's roots
+	Project string      // the directory of the project; "" for the roots of clients only
 	// At finds the project that a directory of a client's roots lies in; nil: roots don't count.
 	At func(dir string) (Project, error)
 	// Sign signs an item of a project with the user's key; nil: it is refused.
 	Sign    func(ctx context.Context, project string, ref model.Ref) (any, error)
-	State   string // the directory of what is kept of threads
+	State   string // the user's state directory, which has the threads
 	Version string // of this program
 	Now     func() time.Time
-	Warn    func(error) // gets what no answer says, such as a lock that can't be opened
+	Warn    func(error) // receives errors that no answer reports, such as a lock that can't be opened
 
 	Idle time.Duration // after which a session over HTTP ends; 0: 30 minutes
 }
@@ -150,10 +150,10 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 	return nil
 }
 
-// Open opens the project, so that what is wrong with it is an error before a client asks.
+// Open opens the project, so that an invalid one is an error before a client asks.
 func (s *Server) Open(ctx context.Context) error {
 	if s.o.Project == "" && s.o.At != nil {
-		s.began.Do(s.makes)
+		s.began.Do(s.startApproved)
 		return nil
 	}
 	held, done, err := s.sets.take(ctx)
@@ -162,18 +162,18 @@ func (s *Server) Open(ctx context.Context) error {
 	}
 	s.asks.note(held.Root(), place{})
 	done()
-	s.began.Do(s.makes)
+	s.began.Do(s.startApproved)
 	return nil
 }
 
-// makes begins to make the calls that are approved.
-func (s *Server) makes() {
+// startApproved starts the goroutine that runs approved calls.
+func (s *Server) startApproved() {
 	ctx, end := context.WithCancel(context.Background())
 	s.end = end
 	s.ended.Go(func() { s.serveApproved(ctx) })
 }
 
-// Ready says why the server can't answer; nil: it can.
+// Ready returns why the server can't answer; nil if it can.
 func (s *Server) Ready() error {
 	if !s.sets.opened() {
 		return fault.New(fault.Unavailable, "no set is open")
@@ -181,7 +181,7 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// Close ends all sessions, and what is open once no call has it.
+// Close ends all sessions, and closes the projects once no call uses them.
 func (s *Server) Close() {
 	for c := range s.sdk.Sessions() {
 		c.Close()
@@ -247,12 +247,12 @@ func arguments(b json.RawMessage) (map[string]any, error) {
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, fault.New(fault.Validation, "the arguments are no object")
+		return nil, fault.New(fault.Validation, "arguments must be an object")
 	}
 	return m, nil
 }
 
-// answer makes the result of a call of what came of it.
+// answer makes the protocol's result of a value or an error.
 func answer(value any, err error) *mcp.CallToolResult {
 	result := &mcp.CallToolResult{StructuredContent: value}
 	if err != nil {

@@ -29,7 +29,7 @@ type sets struct {
 // An Open opens a session for the lock as it is then.
 type Open func(context.Context) (s *session.Session, done func() error, err error)
 
-// A stamp tells whether a file was replaced. It is zero where there is none.
+// A stamp identifies a version of a file. It is zero for a missing file.
 type stamp struct {
 	size int64
 	time time.Time
@@ -102,7 +102,7 @@ func (s *sets) opens(ctx context.Context) (*held, error) {
 	return &held{session: opened, close: done}, nil
 }
 
-// opened reports whether there is a session.
+// opened reports whether a session is open.
 func (s *sets) opened() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,7 @@ type request struct {
 	at        place
 	elicits   bool
 	responses mcp.InputResponseMap
-	ask       mcp.InputRequestMap // what is to be asked before the call can be made
+	ask       mcp.InputRequestMap // questions to answer before the call can be made
 	also      closers
 }
 

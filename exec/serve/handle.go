@@ -38,7 +38,7 @@ func Listening(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// Principal is how a token is named in the record of what it did.
+// Principal returns the name of a token in records of calls.
 func Principal(t *Token) string { return ofToken + t.Name }
 
 // ofToken begins the principals of tokens.
@@ -128,7 +128,7 @@ func (s *Server) admit(r *http.Request, scope Scope) (*Token, int, error) {
 	return t, 0, nil
 }
 
-// enter counts a request that begins, or says why it can't. One token has at most half of all.
+// enter counts a request that begins, or refuses it. One token has at most half of all.
 func (s *Server) enter(t *Token) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

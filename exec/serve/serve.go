@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Options say where a server listens and who may come in. Limits that are zero have the values below.
+// Options configure a server. Limits that are zero have the values below.
 type Options struct {
 	Listen      string // HOST:PORT; port 0 is any
 	Certificate *tls.Certificate
@@ -109,7 +109,7 @@ func Listen(o Options) (*Server, error) {
 	return s, nil
 }
 
-// cause is what the system says of a failure, without the address.
+// cause returns the system's error of a failure, without the address.
 func cause(err error) error {
 	if e, ok := errors.AsType[*net.OpError](err); ok {
 		return e.Err

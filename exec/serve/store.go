@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// The files, and what they say.
+// The files and their format.
 const (
 	fileName = "tokens.json"
 	lockName = "lock"
@@ -38,7 +38,7 @@ type Tokens struct {
 	seen fs.FileInfo // of the file that all was read from
 }
 
-// A document is what the file says.
+// A document is the content of the file.
 type document struct {
 	Format string  `json:"format"`
 	Tokens []Token `json:"tokens"` // sorted by name
@@ -130,7 +130,7 @@ func (s *Tokens) Check(secret string) (*Token, error) {
 	return t, nil
 }
 
-// Find returns the token of a name that opens something now, nil if there is none.
+// Find returns the valid token of a name; nil for none.
 func (s *Tokens) Find(name string) (*Token, error) {
 	all, err := s.List()
 	if i := at(all, name); err == nil && i >= 0 && !all[i].Expired(s.Now()) {
@@ -140,7 +140,7 @@ func (s *Tokens) Find(name string) (*Token, error) {
 	return nil, err
 }
 
-// Valid reports whether a token still opens what it did when Check returned it.
+// Valid reports whether a token is still valid, with the same scopes, since Check returned it.
 func (s *Tokens) Valid(t *Token) bool {
 	all, err := s.List()
 	i := at(all, t.Name)
@@ -183,7 +183,7 @@ func (s *Tokens) change(ctx context.Context, edit func([]Token) ([]Token, error)
 	return osfile.Hook(nil).WriteFile(filepath.Join(s.Dir, fileName), 0o600, false, osfile.BytesOf(b))
 }
 
-// read returns what the file says; where there is none, nothing.
+// read returns the content of the file; a missing file is empty.
 func (s *Tokens) read() ([]Token, fs.FileInfo, error) {
 	path := filepath.Join(s.Dir, fileName)
 	if err := osfile.CheckPrivateDir(s.Dir); errors.Is(err, fs.ErrNotExist) {

@@ -13,12 +13,12 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// A Scope is what a token opens.
+// A Scope is a right of a token.
 type Scope string
 
 // The scopes.
 const (
-	Call    Scope = "call"    // run what is pinned
+	Call    Scope = "call"    // run pinned items
 	Approve Scope = "approve" // answer requests for approval
 	Admin   Scope = "admin"   // change which set is served
 )
@@ -26,7 +26,7 @@ const (
 // Scopes lists all scopes.
 func Scopes() []Scope { return []Scope{Call, Approve, Admin} }
 
-// A Token is what is kept of a token.
+// A Token is the stored part of a token.
 type Token struct {
 	Name    string    `json:"name"`
 	Digest  string    `json:"digest"` // of the token's text
@@ -55,7 +55,7 @@ func isName(s string) bool {
 	return portable.Spelled(s, portable.Letters+portable.Digits, "._-", maxName)
 }
 
-// check refuses what the file may not say of a token.
+// check refuses an invalid token.
 func (t *Token) check() error {
 	invalid := func(what, value string) error {
 		return fault.New(fault.Validation,
@@ -88,10 +88,10 @@ func generate() string {
 	return prefix + base64.RawURLEncoding.EncodeToString(b)
 }
 
-// digest is what is kept of a token: with 256 random bits it needs no salt.
+// digest returns the stored digest of a token. With 256 random bits it needs no salt.
 func digest(secret string) string { return cas.Sum([]byte(secret)).String() }
 
-// find returns the token of a secret, in a time that tells nothing about the others.
+// find returns the token of a secret, in constant time.
 func find(all []Token, secret string) *Token {
 	if !strings.HasPrefix(secret, prefix) || len(secret) != len(prefix)+base64.RawURLEncoding.EncodedLen(size) {
 		return nil

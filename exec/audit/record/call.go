@@ -15,15 +15,14 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// A Call is what is known of an execution before it begins. There is no text in it that a tool or a model wrote.
+// A Call is the record of a call before it begins. It has no text that a tool or a model wrote.
 type Call struct {
-	ID       string `json:"-"`                  // 1 to 128 letters, digits, '.', '_' and '-'
-	Approval string `json:"approval,omitempty"` // who allowed it, if approval was asked for
-	// what the item runs by: the links behind it, to the primitive
-	Chain     []Link           `json:"chain,omitempty"`
+	ID        string           `json:"-"`                   // 1 to 128 letters, digits, '.', '_' and '-'
+	Approval  string           `json:"approval,omitempty"`  // who allowed it, if approval was asked for
+	Chain     []Link           `json:"chain,omitempty"`     // the links behind the item, to the primitive
 	Deadline  time.Time        `json:"deadline,omitzero"`   // zero for none
 	Digest    cas.Digest       `json:"digest"`              // of the item's file
-	Grants    cas.Digest       `json:"grants,omitzero"`     // of what it may
+	Grants    cas.Digest       `json:"grants,omitzero"`     // the grants hash
 	Limits    map[string]int64 `json:"limits,omitempty"`    // as "wall_ms", "memory"
 	Lock      cas.Digest       `json:"lock,omitzero"`       // of rye.lock; zero for none
 	Packages  cas.Digest       `json:"packages,omitzero"`   // of the packages that it runs with; zero for none
@@ -34,7 +33,7 @@ type Call struct {
 	Ref       string           `json:"ref"`                 // of the item: "tool:rye/bash/bash"
 	Risk      string           `json:"risk,omitempty"`
 	Sandbox   string           `json:"sandbox,omitempty"` // the level that it is to run at
-	Set       cas.Digest       `json:"set,omitzero"`      // what the chain was chosen from
+	Set       cas.Digest       `json:"set,omitzero"`      // the set that the chain is from
 	Signers   []string         `json:"signers,omitempty"` // of the item: fingerprints, "builtin" or "dev"
 	Tenant    string           `json:"tenant,omitempty"`  // the tenant that the call is for
 	Toolchain []Program        `json:"toolchain,omitempty"`
@@ -49,7 +48,7 @@ type Link struct {
 	Tree    cas.Digest `json:"tree,omitzero"`
 }
 
-// A Program is something that a call runs by and that is no item, such as an interpreter.
+// A Program is a program of the machine that runs a call, such as an interpreter.
 type Program struct {
 	Digest  cas.Digest `json:"digest,omitzero"`
 	Name    string     `json:"name"`
@@ -80,7 +79,7 @@ type End struct {
 	Usage    map[string]int64 `json:"usage,omitempty"`   // as "cpu_ms", "max_rss"
 }
 
-// A Position is where a line stands in the log. With its sum it says what stands there, too, and what before it.
+// A Position is the place of a line in the log. Its sum fixes the line and all lines before it.
 type Position struct {
 	Segment string     `json:"segment"` // "" for the head
 	Line    int64      `json:"line"`
@@ -99,7 +98,7 @@ const (
 	maxInteger = 1<<53 - 1 // what every reader of JSON can hold
 )
 
-// CheckID refuses what is not a valid call id.
+// CheckID refuses an invalid call id.
 func CheckID(id string) error {
 	if !isID(id) {
 		return Invalid("id", "%+q must be 1 to %d letters, digits, '.', '_' or '-'", id, maxID)
@@ -297,7 +296,7 @@ func (o *End) Append(b []byte) []byte {
 	return write(b, again.members)
 }
 
-// An Approval is a step of a request for an approval: package approval says what its states are.
+// An Approval is a step of a request for an approval. Package approval describes its states.
 type Approval struct {
 	By        string     `json:"by,omitempty"`        // who answered
 	Code      string     `json:"code,omitempty"`      // of the error, of a call that was made and failed

@@ -1,4 +1,4 @@
-// Package redact removes secrets from what is to be kept or shown.
+// Package redact is the removal of secrets from texts and values that are kept or shown.
 //
 // A secret is found by its value anywhere in a text, and by what programs make of it:
 //
@@ -35,7 +35,7 @@ import (
 )
 
 const (
-	// Mask stands where a secret was.
+	// Mask replaces a secret.
 	Mask = "***REDACTED***"
 	// Shortest is how many bytes a secret has that is looked for within text. Shorter ones are found in everything.
 	Shortest = 6
@@ -72,7 +72,7 @@ func New(secrets ...string) *Redactor {
 	return r
 }
 
-// none takes nothing out but what is called a secret.
+// none removes only values whose name is that of a secret.
 var none = &Redactor{forms: compile(nil)}
 
 // Text returns s without secrets.
@@ -132,7 +132,8 @@ func isSecretName(name string) bool {
 	return slices.ContainsFunc(secretNames, func(s string) bool { return strings.Contains(name, s) })
 }
 
-// Args returns the arguments of a command, to be shown, without the values that they give to what is called a secret.
+// Args returns the arguments of a command for display, without the values of parameters that have the name of a
+// secret.
 func Args(args []string) []string {
 	out := slices.Clone(args)
 	for i, arg := range args {
