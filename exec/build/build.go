@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/exec"
 )
 
-// Options say what is built, and how.
+// Options configure a build.
 type Options struct {
 	Dir    string // of the project
 	Recipe *recipe.Recipe
@@ -27,53 +27,53 @@ type Options struct {
 	Store  Store
 	Stat   *statcache.Cache // remembers digests of files; nil: all are read
 	Cache  *Cache
-	// Tool says why a tool can't be run now. All tools are asked about before the first step runs. It may be nil.
+	// Tool returns why a tool can't be run now. It is called for all tools before the first step runs. Optional.
 	Tool func(ctx context.Context, ref model.Ref) error
 	// Prepare plans the call of a step. The caller closes the plan.
 	Prepare func(ctx context.Context, s *recipe.Step) (*exec.Plan, error)
 	Runner  Runner
 	Jobs    int // how many steps run at one time, at least 1
 
-	Check     bool // run each step twice, whatever is remembered, and compare
-	KeepGoing bool // make what can be made after a step has failed
-	DryRun    bool // find out what would be done, and do nothing
+	Check     bool // run each step twice, even if its result is cached, and compare
+	KeepGoing bool // run the steps that don't need a failed one
+	DryRun    bool // report what would run, and run nothing
 	// Told is called with the report of each finished step, one at a time; nil for none.
 	Told func(*Report)
 }
 
-// A State is what became of a step.
+// A State is the result of a step.
 type State string
 
 // The states.
 const (
-	Unchanged State = "unchanged" // what it makes is there
-	Cached    State = "cached"    // it was made before, and put in its place
+	Unchanged State = "unchanged" // its outputs are up to date
+	Cached    State = "cached"    // its outputs come from the cache
 	Ran       State = "ran"
 	Failed    State = "failed"
-	Skipped   State = "skipped" // something that it needs isn't there
-	Stale     State = "stale"   // with DryRun: it would run, or put what was made before in its place
+	Skipped   State = "skipped" // a step that it needs failed
+	Stale     State = "stale"   // with DryRun: it would run, or take its outputs from the cache
 )
 
-// A Report says what became of a step.
+// A Report is the report of a step.
 type Report struct {
 	Step     string
 	State    State
 	Action   cas.Digest // zero where it isn't known
-	Outputs  cas.Digest // the tree of what it makes; zero where there is none
+	Outputs  cas.Digest // the tree of its outputs; zero for none
 	Why      []string   // what changed since the last result; for a skipped step, the step that it waits for
-	Note     string     // why a result that is remembered was not taken; "" where none was or it was
+	Note     string     // why a cached result was not used; "" if it was, or there was none
 	Err      error      // with Failed
 	Duration time.Duration
 }
 
-// A Result is what became of all.
+// A Result is the result of a build.
 type Result struct {
 	Steps []*Report // in the order of the file
-	Files int64     // of the project that were looked at
+	Files int64     // files of the project that were checked
 	Read  int64     // those of them that were read
 }
 
-// OK reports whether everything that was asked for is there.
+// OK reports whether all requested outputs are up to date.
 func (r *Result) OK() bool {
 	return !slices.ContainsFunc(r.Steps, func(s *Report) bool {
 		return s.State == Failed || s.State == Skipped || s.State == Stale
@@ -93,8 +93,7 @@ func NoStep(r *recipe.Recipe, name string) error {
 	return e
 }
 
-// Build makes what has to be made again. What became of each step is in the result, also that one failed; an error is
-// about all of it.
+// Build runs the steps whose inputs have changed. A failed step is in the result; an error concerns the whole build.
 func Build(ctx context.Context, o Options) (*Result, error) {
 	b := &build{Options: o, result: &Result{}, done: map[string]*step{}, slots: make(chan struct{}, max(o.Jobs, 1))}
 	if err := b.choose(); err != nil {
@@ -113,7 +112,7 @@ func Build(ctx context.Context, o Options) (*Result, error) {
 			defer close(s.over)
 			b.step(ctx, s)
 			if s.report.State == "" {
-				s.report.State = Skipped // interrupted, which the error says
+				s.report.State = Skipped // interrupted: Build returns that error
 			}
 		})
 	}
@@ -135,7 +134,7 @@ type build struct {
 	done    map[string]*step // by name
 	slots   chan struct{}
 	sources Files
-	found   Files // what is in the project where steps put their outputs
+	found   Files // the project's files at the paths of outputs
 
 	mu     sync.Mutex
 	failed string // the first step that did
@@ -165,11 +164,11 @@ func (b *build) release() {
 type step struct {
 	*recipe.Step
 	report *Report
-	over   chan struct{} // closed when report and made are there
+	over   chan struct{} // closed when report and made are set
 	made   Files
 }
 
-// choose finds the steps that are asked for, and what they need.
+// choose selects the requested steps and the steps that they need.
 func (b *build) choose() error {
 	want := map[string]bool{}
 	var add func(name string)
@@ -198,7 +197,7 @@ func (b *build) choose() error {
 	return nil
 }
 
-// tools asks about the tool of each step.
+// tools checks the tool of each step.
 func (b *build) tools(ctx context.Context) error {
 	asked := map[model.Ref]bool{}
 	for _, s := range b.steps {
@@ -213,7 +212,7 @@ func (b *build) tools(ctx context.Context) error {
 	return nil
 }
 
-// scan puts what steps take into the store, and looks at what is where they put what they make.
+// scan puts the inputs of steps into the store, and lists the files at the paths of their outputs.
 func (b *build) scan(ctx context.Context) error {
 	b.sources, b.found = Files{}, Files{}
 	batch, err := b.Store.Batch(ctx)
@@ -244,7 +243,7 @@ func (b *build) scan(ctx context.Context) error {
 	return b.hold(ctx, b.Store, r.ID.Digest)
 }
 
-// skip says what no step takes or makes.
+// skip reports whether no step reads or writes a path.
 func (b *build) skip(path string, dir bool) bool {
 	if in, ok := strings.CutPrefix(path, ".ai/"); ok {
 		if first, _, _ := strings.Cut(in, "/"); recipe.Never(first) {
@@ -263,7 +262,7 @@ func (b *build) skip(path string, dir bool) bool {
 	})
 }
 
-// step does one step when those that it needs are over.
+// step runs one step when the steps that it needs are done.
 func (b *build) step(ctx context.Context, s *step) {
 	for _, name := range s.Needs {
 		need := b.done[name]
@@ -324,7 +323,7 @@ func (b *build) tell(s *step) {
 	}
 }
 
-// inputs are the files that a step takes: of the project, and of what it needs.
+// inputs returns the input files of a step: of the project, and of the steps that it needs.
 func (b *build) inputs(s *step) (Files, error) {
 	in := Files{}
 	for _, g := range s.Inputs {
@@ -349,7 +348,7 @@ func (b *build) inputs(s *step) (Files, error) {
 	return in, nil
 }
 
-// do finds out whether a step has to run, and has it run.
+// do runs a step if it isn't up to date.
 func (b *build) do(ctx context.Context, s *step) error {
 	in, err := b.inputs(s)
 	if err != nil {
@@ -391,8 +390,8 @@ func (b *build) do(ctx context.Context, s *step) error {
 	}
 	store := b.Store
 	if s.report.Note != "" {
-		// What is damaged isn't put again: the store has it, by its name. So this result is kept beside it until it is
-		// placed.
+		// The store doesn't replace a damaged object, because it has one of that name. So this result is kept outside
+		// of it until it is placed.
 		fresh := &beside{Store: b.Store, fresh: &cas.Memory{}}
 		store = fresh
 		defer func() { fresh.copy(ctx, s.report.Outputs) }()
@@ -418,7 +417,7 @@ func (b *build) do(ctx context.Context, s *step) error {
 	return b.place(ctx, s, a, store, found, last != nil, lastTree)
 }
 
-// recall takes what is remembered of an action, if that is all there.
+// recall returns the cached result of an action if all its objects exist.
 func (b *build) recall(ctx context.Context, s *step, a *Action, found Files, known bool,
 	lastTree cas.Digest) (over bool, err error) {
 	outputs, ok := b.Cache.Result(ctx, s.report.Action)
@@ -456,7 +455,7 @@ func (b *build) recall(ctx context.Context, s *step, a *Action, found Files, kno
 	return true, b.place(ctx, s, a, b.Store, found, known, lastTree)
 }
 
-// whole reads all files, which compares them with their digests: half a result is none.
+// whole checks that all files exist, by reading them against their digests.
 func (b *build) whole(ctx context.Context, files Files) error {
 	for _, e := range files {
 		o, err := b.Store.Get(ctx, e.ID())
@@ -471,12 +470,12 @@ func (b *build) whole(ctx context.Context, files Files) error {
 	return nil
 }
 
-// place puts what a step has made into the project, and remembers that.
+// place writes the outputs of a step into the project, and records them in the cache.
 func (b *build) place(ctx context.Context, s *step, a *Action, src cas.Getter, found Files, known bool,
 	lastTree cas.Digest) error {
 	last := Files{}
 	if known {
-		// What isn't in the store any more was not made by anybody, as far as can be said.
+		// A tree that is no longer in the store can't prove that a build made the files.
 		if f, err := readFiles(ctx, b.Store, lastTree); err == nil {
 			last = f
 		}

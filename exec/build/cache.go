@@ -16,12 +16,12 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// format names what is in the file; another format is another file.
+// format is the format of the file. A file of another format is replaced.
 const format = "rye build 1"
 
 const macSize = sha256.Size
 
-// A Cache remembers results. Nothing that befalls its file is an error: at worst nothing is remembered.
+// A Cache has the results of actions. A damaged file is no error: the cache is then empty.
 type Cache struct {
 	kept *checkedbolt.Cache
 	key  []byte
@@ -32,10 +32,10 @@ func OpenCache(path string, key []byte) *Cache {
 	return &Cache{kept: checkedbolt.OpenCache(path, format, checkedbolt.CacheOptions{}), key: key}
 }
 
-// Close writes what is new.
+// Close writes new entries.
 func (c *Cache) Close(ctx context.Context) { c.kept.Close(ctx) }
 
-// Stats tells about the cache as it is on disk.
+// Stats returns the size of the cache on disk.
 func (c *Cache) Stats(ctx context.Context) checkedbolt.CacheStats { return c.kept.Stats(ctx) }
 
 // Clear forgets everything.
@@ -49,7 +49,7 @@ func (c *Cache) mac(key, value []byte) []byte {
 	return h.Sum(nil)
 }
 
-// get returns what this user has put under a key.
+// get returns the value that this user has stored under a key.
 func (c *Cache) get(ctx context.Context, key []byte) []byte {
 	b := c.kept.Get(ctx, key)
 	if len(b) < macSize+cas.Size || !hmac.Equal(b[:macSize], c.mac(key, b[macSize:])) {
@@ -64,7 +64,7 @@ func (c *Cache) put(ctx context.Context, key, value []byte) {
 
 func actionKey(action cas.Digest) []byte { return append([]byte("action"), action[:]...) }
 
-// Result returns the tree of what an action has made.
+// Result returns the tree of an action's outputs.
 func (c *Cache) Result(ctx context.Context, action cas.Digest) (outputs cas.Digest, ok bool) {
 	b := c.get(ctx, actionKey(action))
 	if len(b) != cas.Size {
@@ -73,7 +73,7 @@ func (c *Cache) Result(ctx context.Context, action cas.Digest) (outputs cas.Dige
 	return cas.Digest(b), true
 }
 
-// Keep remembers what an action has made.
+// Keep stores the tree of an action's outputs.
 func (c *Cache) Keep(ctx context.Context, action, outputs cas.Digest) {
 	c.put(ctx, actionKey(action), outputs[:])
 }
@@ -92,7 +92,7 @@ func (c *Cache) Last(ctx context.Context, project, step string) (*Action, cas.Di
 	return parseAction(b[cas.Size:]), cas.Digest(b[:cas.Size])
 }
 
-// SetLast remembers it, unless that is what is remembered.
+// SetLast stores them if they have changed.
 func (c *Cache) SetLast(ctx context.Context, project, step string, a *Action, outputs cas.Digest) {
 	b, err := a.Append(outputs[:])
 	if key := lastKey(project, step); err == nil && string(c.get(ctx, key)) != string(b) {

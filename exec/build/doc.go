@@ -1,14 +1,20 @@
-// Package build answers: what has to be made again?
+// Package build is the run of a bundle's steps: it runs again only the steps whose inputs have changed.
 //
-// A step of bundle.yaml (package recipe) makes files of files with a tool that is pure. What a tool that is pure makes
-// depends on nothing but what it is given; so a result that was found once is found again by the digest of that, and
-// where nothing changed nothing runs.
+// A step of bundle.yaml (package recipe) makes files from files with a pure tool. The result of a pure tool depends on
+// its inputs alone. So results are cached by the digest of the inputs, and an unchanged step doesn't run.
+//
+// # How a build goes through here
+//
+// Build selects the steps (choose), checks their tools (tools), and puts the inputs into the store (scan). Each step
+// runs when the steps that it needs are done (step): do makes its action (ActionOf), looks for a cached result
+// (recall), and otherwise has the Runner run the tool (Local.Run, collect). place writes the result into the project
+// and records it in the Cache.
 //
 // # The action
 //
-// All that a result depends on is one record, in JCS (package jcs), of the type application/vnd.rye.action.v2. It has
-// no path of a machine, no time and no name of a user: the same request is the same record everywhere. Its
-// digest is what results are found by.
+// An action is the record of all inputs of a result, in JCS (package jcs), of the type application/vnd.rye.action.v2.
+// It has no path of a machine, no time and no name of a user: the same request is the same record everywhere. Results
+// are cached by its digest.
 //
 //	{
 //	  "chain": [{"digest": "blake3:…", "ref": "tool:acme/minify", "tree": "blake3:…"}, …],
@@ -22,30 +28,31 @@
 //	  "toolchain": [{"digest": "blake3:…", "name": "python3", "version": "3.13.5"}]
 //	}
 //
-//	chain      from the tool to the primitive; tree, where there is one, of a link's other files
+//	chain      from the tool to the primitive; tree is that of a link's other files, if it has any
 //	env        the variables that every step has, in addition to those of its chain
 //	grants     the grants hash of the tool: its limits are in it
 //	inputs     the tree of all files that it is given
 //	outputs    paths, sorted
-//	packages   where the tool has any: the digest of the list of packages that it runs with (package record)
+//	packages   if the tool has any: the digest of the list of its packages (package record)
 //	params     with defaults
 //	platform   the operating system and the processor, as Go calls them
 //	toolchain  the programs that are started, as far as the chain names them, sorted by name and digest
 //
-// What those programs start themselves, and libraries of the system, aren't in it. That is what toolchains that are
-// one program, and --check, are for.
+// It doesn't have the programs that those programs start, nor the system's libraries. Toolchains of one program, and
+// --check, are for that.
 //
 // # The run
 //
 // The tool works in a directory that holds its inputs, all of them as old as SOURCE_DATE_EPOCH, and the directories
 // that its outputs are to be in. It may write there, and in private directories, and nowhere else; it has no network
-// and no secret. The directory has another name each time, and a tool that writes this name into what it makes is
-// found by running it twice. What is at the paths of the outputs afterwards, by the rules of package portable, is the
-// result: a tree in the store. All else is forgotten.
+// and no secret. The directory has another name each time, so --check, which runs a step twice, finds a tool that
+// writes this name into its outputs. The result is the tree of the outputs, by the rules of package portable, in the
+// store. Other files are dropped.
 //
 // # The index
 //
-// Results are in a file of package sealed, a sealed.Cache of the format "rye build 1", whose loss costs time alone.
+// Results are in a file of package checkedbolt, a checkedbolt.Cache of the format "rye build 1". Losing it costs only
+// time.
 //
 //	"action" digest   = mac (32) outputs (32)
 //	"last" what       = mac (32) outputs (32) action
@@ -58,7 +65,7 @@
 //
 // # Outputs in the project
 //
-// A file of a result is put in its place whole, and not touched where it is there. In a directory that is an output
-// nothing else stays: files of the last result are removed, and if there is any other file, which a build couldn't
-// make again, the step is refused.
+// A file of a result is written atomically, and not touched if it is up to date. A directory that is an output has
+// only the files of the result: files of the last result are removed. If it has any other file, which a build could
+// not make again, the step is refused.
 package build

@@ -82,13 +82,13 @@ func (f Files) below(paths []string) Files {
 
 func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// A beside is a store that keeps what is put into it beside another one.
+// A beside is a layer over a store that keeps new objects to itself.
 type beside struct {
 	Store
 	fresh *cas.Memory
 }
 
-// Get implements cas.Getter: what was put comes first.
+// Get implements cas.Getter: the layer's own objects come first.
 func (b *beside) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	if o, err := b.fresh.Get(ctx, id); err == nil {
 		return o, nil
@@ -101,7 +101,7 @@ func (b *beside) Put(ctx context.Context, kind cas.Kind, r io.Reader) (cas.Info,
 	return b.fresh.Put(ctx, kind, r)
 }
 
-// Missing implements cas.Misser: of what the other one has nothing is known.
+// Missing implements cas.Misser. It counts only the layer's own objects.
 func (b *beside) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 	return b.fresh.Missing(ctx, ids)
 }

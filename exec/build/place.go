@@ -38,8 +38,7 @@ func strays(step string, found, next, last Files) (gone []string, err error) {
 	return gone, nil
 }
 
-// place makes the outputs in a project what a result has, and takes away what is gone. Each file is as it was, or
-// whole.
+// place writes the files of a result into the project, and removes the others. Each file is written atomically.
 func place(ctx context.Context, project string, src cas.Getter, found, next Files, gone []string) error {
 	root, err := os.OpenRoot(project)
 	if err != nil {

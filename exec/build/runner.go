@@ -19,32 +19,32 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// A Runner does actions: here, or on other machines. It may be used by many goroutines.
+// A Runner runs actions: here, or on other machines. It is safe for many goroutines.
 type Runner interface {
-	// Run does an action. Its inputs are in the store, and there its outputs are when it returns the tree of them.
-	// That the tool says no, or doesn't make what it should, is a *FailedError or an *OutputError.
+	// Run runs an action. It reads the inputs from the store, puts the outputs into the store, and returns their tree.
+	// A failed tool is a *FailedError, a missing output an *OutputError.
 	Run(ctx context.Context, j *Job) (outputs cas.Digest, err error)
 }
 
-// A Job is an action to be done, and what it is done with.
+// A Job is an action with the means to run it.
 type Job struct {
 	Step   *recipe.Step
 	Action *Action
 	Plan   *exec.Plan // for one run; the maker of the job closes it
 	Store  Store
-	// Hold keeps a tree in the store until the build is over. A runner has what it made held before it closes the
-	// batch that it put it with.
+	// Hold keeps a tree in the store until the build is over. A runner calls it for its outputs before it closes the
+	// batch.
 	Hold func(ctx context.Context, tree cas.Digest) error
 }
 
-// A Store keeps inputs and outputs, and what is pinned whatever happens meanwhile, as *disk.Store does.
+// A Store has inputs and outputs, and keeps pinned objects from gc, as *disk.Store does.
 type Store interface {
 	cas.Store
 	cas.Batcher
 	Pin(ctx context.Context, ids ...cas.ID) (release func() error, err error)
 }
 
-// A FailedError says that the tool of a step has failed.
+// A FailedError is the failure of a step's tool.
 type FailedError struct {
 	Step   string
 	Plan   *exec.Plan
@@ -100,7 +100,7 @@ func (l *Local) fill(ctx context.Context, j *Job) error {
 			return err
 		}
 	}
-	// Archives keep the age of what is in them.
+	// Archives record the age of their files.
 	then := time.Unix(exec.BuildEpoch, 0)
 	return filepath.WalkDir(j.Plan.Work, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {

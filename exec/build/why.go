@@ -14,8 +14,8 @@ import (
 // mostChanges is how many changed files are named.
 const mostChanges = 20
 
-// changes says in what an action differs from the last one, each in a line. inputs are the files of the new one; those
-// of the last one are looked up.
+// changes lists the differences between an action and the last one, a line for each. inputs are the files of the new
+// one; those of the last one come from the store.
 func changes(ctx context.Context, src cas.Getter, last, a *Action, inputs Files) (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if last == nil {
@@ -86,7 +86,7 @@ func text(v any) string {
 	return string(b)
 }
 
-// differences says which files are others.
+// differences lists the files that differ.
 func differences(what string, old, next Files) (list []string) {
 	for _, path := range keys(old, next) {
 		line := ""

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A State says how a tool as its server announces it stands to its item.
+// A State is the relation of an announced tool to its item.
 type State string
 
 // The states. All but Same and Removed are quarantined: the tool can't be called as it is announced.
@@ -28,7 +28,7 @@ type Change struct {
 	Ref        string        `json:"ref"`
 	From       string        `json:"from,omitempty"` // of a renamed one: its former name
 	Definition cas.Digest    `json:"definition,omitzero"`
-	Former     cas.Digest    `json:"pinned,omitzero"` // what the item, or the former one, pins
+	Former     cas.Digest    `json:"pinned,omitzero"` // the definition that the item, or the former one, pins
 	Flags      []flags.Flag  `json:"flags"`
 	Refused    string        `json:"refused,omitempty"` // why it can't become an item
 	Texts      []TextChange  `json:"texts"`
@@ -50,8 +50,8 @@ func (c *Change) Quarantined() bool {
 	return c.State == Added || c.State == Changed || c.State == Renamed
 }
 
-// Differs reports whether what is pinned is no longer what the server announces. A tool without an item can't be
-// called, so it differs from nothing.
+// Differs reports whether the pinned definition is no longer the announced one. It is false for a tool without an
+// item.
 func (c *Change) Differs() bool { return c.State == Changed || c.State == Removed }
 
 // Critical reports whether it has to be accepted by name.
@@ -63,8 +63,8 @@ func (c *Change) Announced() Definition { return c.announced }
 // Pinned is the item of the tool; nil if it has none.
 func (c *Change) Pinned() *Pinned { return c.pinned }
 
-// Compare says how each tool that a server announces, or has an item for, stands to the other. The changes are sorted
-// by the tools' names.
+// Compare compares the announced tools of a server with its items. The changes are sorted by
+// the tools' names.
 func Compare(server string, pinned []*Pinned, a *Announcement, others flags.Others) ([]Change, error) {
 	wrong := checkNames(server, a.Tools)
 	var names []string

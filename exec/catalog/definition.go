@@ -39,7 +39,7 @@ func (d Definition) Digest() (cas.Digest, error) {
 	return cas.Sum(text), err
 }
 
-// Text returns a field that is a text; "" if it is none.
+// Text returns a field that is a text, else "".
 func (d Definition) Text(field string) string {
 	s, _ := d[field].(string)
 	return s
@@ -55,7 +55,7 @@ func (d Definition) Hint(name string) bool {
 	return v
 }
 
-// Flags returns what is suspicious in the definition by itself, and in what it says of other servers' tools.
+// Flags returns the suspicious parts of the definition, also in its mentions of other servers' tools.
 func (d Definition) Flags(others flags.Others) (all []flags.Flag) {
 	for _, name := range fieldNames {
 		v, ok := d[name]
@@ -70,7 +70,7 @@ func (d Definition) Flags(others flags.Others) (all []flags.Flag) {
 	return all
 }
 
-// An Announcement is what a server said of itself when it was asked.
+// An Announcement is a server's description of itself and its tools.
 type Announcement struct {
 	Server       map[string]any   // name, version and the like, as it calls itself
 	Protocol     string           // the revision that was agreed on
@@ -81,8 +81,7 @@ type Announcement struct {
 	Others       map[string]any   // what else the answer has; kept, not understood
 }
 
-// Parse reads what a call of a server's item has answered. Two tools of one name are an error: nothing can tell them
-// apart.
+// Parse reads the answer to a call of a server's item. Two tools of one name are an error.
 func Parse(value any) (*Announcement, error) {
 	m, ok := value.(map[string]any)
 	if !ok {
@@ -134,7 +133,7 @@ func objects(v any) (all []map[string]any) {
 	return all
 }
 
-// Tool returns the definition of a name; nil if there is none.
+// Tool returns the definition of a name; nil for none.
 func (a *Announcement) Tool(name string) Definition {
 	i, ok := slices.BinarySearchFunc(a.Tools, name, func(d Definition, name string) int {
 		return compare(d.Name(), name)
@@ -145,7 +144,7 @@ func (a *Announcement) Tool(name string) Definition {
 	return a.Tools[i]
 }
 
-// Flags returns what is suspicious in all that isn't a tool: instructions, prompts and resources.
+// Flags returns the suspicious parts of instructions, prompts and resources.
 func (a *Announcement) Flags(others flags.Others) (all []flags.Flag) {
 	all = append(flags.Text("instructions", a.Instructions), flags.Mentions("instructions", a.Instructions, others)...)
 	if a.Server != nil {
@@ -194,7 +193,7 @@ func anys(all []map[string]any) []any {
 // MarshalJSON implements json.Marshaler.
 func (a *Announcement) MarshalJSON() ([]byte, error) { return jcs.Append(nil, a.value()) }
 
-// UnmarshalJSON implements json.Unmarshaler. It is strict, as everything that reads what a server has sent.
+// UnmarshalJSON implements json.Unmarshaler. It is strict, because a server has sent the content.
 func (a *Announcement) UnmarshalJSON(b []byte) error {
 	v, err := jcs.Parse(b)
 	if err != nil {

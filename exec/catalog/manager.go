@@ -166,7 +166,7 @@ func (p managing) test(ctx context.Context, s *session.Session, all []*Server, s
 	return object{"name": server.Name, "call": r.ID, "tools": tools, "differ": differ}, nil
 }
 
-// spoken passes on what a server says meanwhile.
+// spoken passes on the output of a running server.
 type spoken struct{ *function.Call }
 
 // Emit implements primitive.Sink. What the server announces is in the answer.

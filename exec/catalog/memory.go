@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// MaxAnnouncement bounds what is kept of a server, in bytes.
+// MaxAnnouncement is the largest kept announcement, in bytes.
 const MaxAnnouncement = 8 << 20
 
 // A Memory keeps what servers announced when they were last asked, below the state directory: of each space a
@@ -37,7 +37,7 @@ type Known struct {
 
 func (m Memory) file(name string) string { return filepath.Join(m.Dir, name+".json") }
 
-// Put remembers what a server announced.
+// Put stores a server's announcement.
 func (m Memory) Put(name string, k *Known) error {
 	b, err := json.Marshal(k)
 	if err != nil {
@@ -53,7 +53,7 @@ func (m Memory) Put(name string, k *Known) error {
 	return osfile.WriteFile(m.file(name), 0o600, false, osfile.BytesOf(b))
 }
 
-// Get returns what a server announced last; nil if nothing is known.
+// Get returns a server's last announcement; nil for none.
 func (m Memory) Get(name string) (*Known, error) {
 	path := m.file(name)
 	b, err := osfile.ReadSmall(path, MaxAnnouncement)
@@ -71,7 +71,7 @@ func (m Memory) Get(name string) (*Known, error) {
 	return k, nil
 }
 
-// Forget removes what is known of a server.
+// Forget removes a server's announcement.
 func (m Memory) Forget(name string) error {
 	err := os.Remove(m.file(name))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 
 func compare(a, b string) int { return cmp.Compare(a, b) }
 
-// The directories of servers and of their tools, as they stand in ids.
+// The directories of servers and of their tools in ids.
 const (
 	ServersDir = "mcp/servers"
 	toolsDir   = "mcp"
@@ -43,7 +43,7 @@ const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345
 // maxName is how much of a tool's name is in an error.
 const maxName = 100
 
-// reason says what is wrong with an id, without the id.
+// reason returns why an id is invalid, without the id.
 func reason(err error) string {
 	if e, ok := errors.AsType[*portable.Error](err); ok {
 		return e.Detail

@@ -22,12 +22,12 @@ type Package struct {
 	Main          string // the program, below the directory of the packages
 }
 
-// listName is what a list is called beside a server's item, and listDir its directory.
+// listName is the name of a list next to a server's item, and listDir its directory.
 const listName = "package-lock.json"
 
 func listDir(server string) string { return "_" + server }
 
-// ParsePackage reads NAME@VERSION. The version is one, not a range or a tag: what is pinned is what was asked for.
+// ParsePackage reads NAME@VERSION. The version is one version, not a range or a tag.
 func ParsePackage(text string) (*Package, error) {
 	i := strings.LastIndexByte(text, '@')
 	p := &Package{}

@@ -22,7 +22,7 @@ type Server struct {
 	Spec  *Spec
 	Tools []*Pinned // sorted by their names
 	Wrong error     // why the item can't be used; Spec is nil
-	Stray []error   // of files among its tools that are none
+	Stray []error   // of other files among its tools
 }
 
 // Servers returns the servers that a view has, and their tools, sorted by name. Of several spaces with one server the
@@ -46,7 +46,7 @@ func Servers(ctx context.Context, e *edit.Editor) ([]*Server, error) {
 			wrong[f.Name()] = err
 			continue
 		case err != nil:
-			continue // rye check says what is wrong with it
+			continue // rye check reports why it is invalid
 		}
 		items = append(items, it)
 	}
@@ -60,7 +60,7 @@ func Servers(ctx context.Context, e *edit.Editor) ([]*Server, error) {
 	return all, nil
 }
 
-// placed says which server an item belongs to by its id, and whether it is the server itself.
+// placed returns the server of an item by its id, and whether the item is the server itself.
 func placed(ref model.Ref) (server string, itself, ok bool) {
 	parts := strings.Split(ref.ID, "/")
 	switch {

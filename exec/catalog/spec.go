@@ -24,7 +24,7 @@ const (
 // serverType is the type of the items of servers.
 const serverType = "mcp_server"
 
-// A Spec says what a server is and what it may do, as a user has declared it.
+// A Spec is a user's declaration of a server and its grants.
 type Spec struct {
 	Transport string
 	Command   string // stdio: a program, by a name or a path
@@ -41,7 +41,7 @@ type Spec struct {
 	Lib, Packages string
 }
 
-// Grants are what a server, and so each of its tools, may use.
+// Grants are the grants of a server and of each of its tools.
 type Grants struct {
 	Read, Write []string // of the project
 	Network     []string // hosts; "all" alone for every one
@@ -116,8 +116,7 @@ func (g *Grants) append(b []byte) []byte {
 	return b
 }
 
-// risk is how bad a call of a tool can be, by what the server says of it. Where it may write files it is no reading
-// alone.
+// risk returns the risk of a tool by the server's hints. A tool that may write files is never read-only.
 func (s *Spec) risk(d Definition) string {
 	switch {
 	case d.Hint("readOnlyHint") && len(s.Write) == 0:
@@ -235,13 +234,13 @@ func texts(v any) map[string]string {
 	return out
 }
 
-// An Executable is a field of a server that decides what is run, or what is sent where.
+// An Executable is a field of a server that determines the program it runs, or the address it calls.
 type Executable struct {
 	Field string `json:"field"`
 	Value string `json:"value"`
 }
 
-// Executables lists every field of a server that decides what is run.
+// Executables lists the executable fields of a server.
 func (s *Spec) Executables() (all []Executable) {
 	add := func(field, value string) {
 		if value != "" {
@@ -265,7 +264,7 @@ func (s *Spec) Executables() (all []Executable) {
 // PathOfServer is the file of a server's item in a space.
 func PathOfServer(name string) string { return path.Join("tools", ServersDir, name+".yaml") }
 
-// AddSecrets lets the server have secrets: NAME, which a header may use as ${VARIABLE}, or NAME=VARIABLE, which the
+// AddSecrets grants secrets to the server: NAME, which a header may use as ${VARIABLE}, or NAME=VARIABLE, which the
 // server's process has as that variable.
 func (s *Spec) AddSecrets(list []string) error {
 	for _, text := range list {

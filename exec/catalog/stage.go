@@ -218,7 +218,7 @@ func (s *Stage) Write(ctx context.Context, it *ai.Item, k Key) error {
 	}, edit.Mode(false))
 }
 
-// Put writes a file beside the items, before the item whose signature covers it.
+// Put writes a file next to the items, before the item whose signature covers it.
 func (s *Stage) Put(name string, b []byte) error {
 	at := filepath.Join(s.dir, workspace.MarkerDir, filepath.FromSlash(name))
 	return errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, b, 0o600))

@@ -52,12 +52,12 @@ func Stub(server string, s *Spec, d Definition) ([]byte, error) {
 // describe is the description of an item: an item needs one, and a tool of a server doesn't.
 func describe(d Definition) string { return cmp.Or(d.Text("description"), d.Text("title"), d.Name()) }
 
-// A Pinned tool is what an item says of a server's tool.
+// A Pinned tool is a server's tool as its item describes it.
 type Pinned struct {
 	Item       *ai.Item
 	Tool       string // as the server calls it
 	Definition cas.Digest
-	Fields     Definition // what a person accepted, but for a description that is only the title or the name
+	Fields     Definition // as accepted, without a description that only repeats the title or the name
 }
 
 // PinnedOf reads a tool's item.
@@ -92,8 +92,7 @@ func PinnedOf(it *ai.Item) (*Pinned, error) {
 	return p, nil
 }
 
-// Faithful reports whether the item still says what was pinned: the definition of its own fields is the one that it
-// names.
+// Faithful reports whether the item's own fields have the digest that it pins.
 func (p *Pinned) Faithful() bool {
 	for _, without := range [][]string{nil, {"description"}, {"inputSchema"}, {"description", "inputSchema"}} {
 		d := DefinitionOf(p.Fields)

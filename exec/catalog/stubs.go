@@ -38,7 +38,7 @@ func (s *Stage) CheckStubs(server string, spec *Spec, changes []Change) {
 	}
 }
 
-// stub returns the item of a tool, and refuses one that isn't what the server announces.
+// stub returns the item of a tool, and refuses one that differs from the announcement.
 func (s *Stage) stub(server string, spec *Spec, c *Change) (*ai.Item, error) {
 	b, err := Stub(server, spec, c.announced)
 	if err != nil {

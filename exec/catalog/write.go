@@ -14,14 +14,14 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// A Beside is a file beside a server's item that its signature covers.
+// A Beside is a file that the signature of a server's item covers.
 type Beside struct {
 	Path  string // in the space
 	Bytes []byte
 }
 
-// Install writes items that were made on a stage to a space, all or none: what lies beside the server's item first,
-// then that, so that an interruption leaves a server with fewer tools, which a refresh finds. Each item either
+// Install writes items that were made on a stage to a space, all or none: the files that the server's item covers
+// first, then that, so that an interruption leaves a server with fewer tools, which a refresh finds. Each item either
 // replaces the file that was looked at before, or is new.
 func Install(ctx context.Context, space *ai.Space, beside []Beside, all []*ai.Item, replaced map[string]*ai.Item,
 	now time.Time) error {
@@ -85,7 +85,7 @@ func unchanged(it *ai.Item) (fs.FileInfo, error) {
 	return info, err
 }
 
-// RemoveLib removes the files beside a server's item that its signature covers.
+// RemoveLib removes the files that the signature of a server's item covers.
 func RemoveLib(ctx context.Context, e *edit.Editor, s *Server) error {
 	if s.Spec == nil || s.Spec.Lib == "" {
 		return nil

@@ -16,7 +16,7 @@ import (
 )
 
 // appendField appends a field of a document of YAML. Values are those of JSON. Whatever isn't printable is escaped, so
-// that the file shows what a server hides.
+// that the file shows text that a server tries to hide.
 func appendField(b []byte, name string, v any) []byte { return appendEntry(b, "", name, v) }
 
 func appendEntry(b []byte, indent, name string, v any) []byte {
@@ -78,7 +78,7 @@ func numberText(v any) []byte {
 	}
 	text, err := jcs.Append(nil, v)
 	if err != nil {
-		return fmt.Appendf(nil, "%q", fmt.Sprint(v)) // reading the file again says that it isn't the same
+		return fmt.Appendf(nil, "%q", fmt.Sprint(v)) // reading the file again finds the difference
 	}
 	if bytes.ContainsRune(text, 'e') && !bytes.ContainsRune(text, '.') && text[0] != 't' && text[0] != 'f' {
 		return bytes.Replace(text, []byte("e"), []byte(".0e"), 1)

@@ -1,11 +1,19 @@
-// Package chain finds the items that a call runs, from the tool to its primitive, and asks the policies about each.
+// Package chain is the items that a call runs, from the tool to its primitive, each admitted by the policies, and the
+// grants of the call.
+//
+// # How a chain goes through here
+//
+// Source.Find walks from the tool to the primitive (ai.Walk), lets the caller refuse the chain (fits), admits each
+// link and lists its files (admit), and prepares the schemas and the configuration, which are made when first used.
+// Policies.Allowed narrows the grants that the tool declares (Declared) by both policies and by the caller
+// (Grants.Within).
 //
 // A Chain is what calls of a tool have in common: nothing of it depends on what a call is given. A Memory keeps
 // chains, so that a program that makes many calls of a tool reads, hashes and verifies its items once. It is for items
 // that can't change, which are those that a lock pins, and for as long as the policies say what they said; its owner
 // sees to both.
 //
-// Grants are what a call may do: what its tool declares, as far as policies and the caller allow it.
+// Grants are the declarations of a tool, as far as policies and the caller allow them.
 package chain
 
 import (
@@ -53,8 +61,8 @@ type Chain struct {
 	Files   cas.Getter             // has their bytes
 	Key     func() (string, error) // of a copy of them
 
-	// The schemas of what the tool takes and returns, and of what the primitive's configuration is, and the
-	// configuration before it is filled in.
+	// The schemas of the tool's parameters and result and of the primitive's configuration, and the configuration
+	// before it is filled in.
 	Input, Output, Takes func() (*params.Schema, error)
 	Config               func() (*template.Config, error)
 
@@ -62,7 +70,7 @@ type Chain struct {
 	listed  bool // a link counts only beside the manifest of a bundle, which the working tree may have
 }
 
-// Hash is the grants hash of what a call may.
+// Hash returns the grants hash of a call's grants.
 func (c *Chain) Hash(g Grants) (cas.Digest, error) {
 	if last := c.granted.Load(); last != nil && reflect.DeepEqual(last.grants, g) {
 		return last.hash, nil
@@ -74,7 +82,7 @@ func (c *Chain) Hash(g Grants) (cas.Digest, error) {
 	return h, err
 }
 
-// granted is what a call was granted, and its hash: mostly the next one is granted the same.
+// granted has the grants of the last call and their hash: those of the next call are mostly the same.
 type granted struct {
 	grants Grants
 	hash   cas.Digest
@@ -304,7 +312,7 @@ func mode(it *ai.Item) (cas.Mode, error) {
 	return cas.File, nil
 }
 
-// part is where a file of a space stands in the copy.
+// part returns the entry of a space's file in the copy.
 func part(s *ai.Space, at string, d cas.Digest, m cas.Mode, size int64) materialise.Part {
 	return materialise.Part{Path: path.Join(Directory(s), at), ID: cas.ID{Kind: cas.Blob, Digest: d}, Mode: m,
 		Size: size}

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// Grants is what a call may do. The zero Grants allows all network: use Declared or NoGrants.
+// Grants are the rights of a call. The zero Grants allows all network: use Declared or NoGrants.
 type Grants struct {
 	Permissions capability.Set
 	Read, Write []string // of the project: paths, "." for all of it
@@ -26,7 +26,7 @@ type Grants struct {
 // NoGrants allows nothing.
 func NoGrants() Grants { return Grants{Network: floor.Network{Bound: true}} }
 
-// Declared returns what a tool asks for.
+// Declared returns the grants that a tool declares.
 func Declared(t *model.Tool) (Grants, error) {
 	g := NoGrants()
 	var err error
@@ -39,7 +39,7 @@ func Declared(t *model.Tool) (Grants, error) {
 	return g, nil
 }
 
-// Within returns what both allow.
+// Within returns the grants that both allow.
 func (g Grants) Within(o Grants) (Grants, error) {
 	set, err := g.Permissions.Intersect(o.Permissions)
 	if err != nil {
@@ -78,7 +78,7 @@ func Below(path, dir string) bool {
 	return dir == "." || path == dir || strings.HasPrefix(path, dir+"/")
 }
 
-// Hash is the grants hash of what the call may, which isn't always all that the tool has declared.
+// Hash returns the grants hash of the call's grants, which may be fewer than the tool declares.
 func (g Grants) Hash(t *model.Tool) (cas.Digest, error) {
 	s := shape.Grants{Permissions: g.Permissions.Strings(), Risk: t.Risk.String(), Secrets: g.Secrets,
 		Limits: t.Grants().Limits}
@@ -187,7 +187,7 @@ func (p Policies) Floor() floor.Exec {
 	return e
 }
 
-// Allowed narrows what an item declares by both policies and by its caller. A stranger's item is allowed nothing
+// Allowed narrows the declarations of an item by both policies and by its caller. A stranger's item gets no grants
 // unless the root policy has an entry for it.
 func (p Policies) Allowed(t *model.Tool, ref model.Ref, stranger bool, caller *Grants) (Grants, error) {
 	g, err := Declared(t)

@@ -1,5 +1,12 @@
-// Package env makes the environment of a chain, and finds the programs that it names. It doesn't read the variables of
-// its process: the caller passes them. It reads the disk only through Files.
+// Package env is the environment of a chain, and the programs that it names. It doesn't read the variables of its
+// process: the caller passes them. It reads the disk only through Files.
+//
+// # How an environment goes through here
+//
+// Resolve takes variables from the host (base), then those of .env, and then those of each link, from the primitive to
+// the tool (resolver.link): its interpreter (interpreter, locate), its variables (variable, expand, set) and its paths
+// (paths). Find looks up a program by its name or path, follows its "#!" line, and hashes each file (at, hash,
+// shebang).
 //
 // # From the host
 //
@@ -12,7 +19,7 @@
 // root or the user, and outside the project and the other directories that the caller forbids, with symbolic links
 // resolved. If none is left, it is the PATH of a bare system.
 //
-// A .env file is used only if the caller passes it, because the policy says so. It has lines NAME=VALUE, optionally
+// A .env file is used only if the caller passes it, because the policy allows it. It has lines NAME=VALUE, optionally
 // with "export" before them, and comments after #. Quotes around a value are removed; nothing is expanded.
 //
 // # From the chain

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A NotFoundError says that a program is missing. It is fs.ErrNotExist.
+// A NotFoundError means that a program is missing. It is fs.ErrNotExist.
 type NotFoundError struct {
 	What  string   // as in "venv_python", or the name of the program
 	Tried []string // paths

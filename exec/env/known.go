@@ -9,9 +9,8 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// Known remembers the digests of programs for as long as their files look the same, by the rules of package statcache.
-// It is for what only records digests: a program that is admitted by its digest is read each time. A nil Known
-// remembers nothing.
+// Known caches the digests of programs while their files look unchanged, by the rules of package statcache. It is for
+// digests that are only recorded: a program that is admitted by its digest is read each time. A nil Known is empty.
 type Known struct {
 	clock func() statcache.Moment
 
@@ -39,7 +38,7 @@ func (k *Known) now() (m statcache.Moment) {
 	return m
 }
 
-// recall returns the beginning of a program that is remembered, and tells its digest.
+// recall returns the digest and the first bytes of a known program.
 func (k *Known) recall(p *Program, info fs.FileInfo, now statcache.Moment) []byte {
 	if k == nil {
 		return nil

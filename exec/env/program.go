@@ -20,7 +20,7 @@ type Program struct {
 	Type     string // as in env_config; "name", "manager", or "interpreter" of a script
 	Path     string // that it is started by
 	Real     string // the same without symbolic links
-	Version  string // if its location tells
+	Version  string // if its path has it
 	Digest   cas.Digest
 	Size     int64
 	Fallback bool

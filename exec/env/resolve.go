@@ -28,7 +28,7 @@ type Host struct {
 	Vars  map[string]string // the variables of this process
 	Files Files
 	Ask   Runner // runs version managers; nil: they can't be run
-	Known *Known // what is remembered of programs; nil: nothing
+	Known *Known // the digests of programs; optional
 }
 
 // A Runner starts an unpinned program and returns its standard output, which it limits.

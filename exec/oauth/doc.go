@@ -1,6 +1,12 @@
 // Package oauth signs in to servers that want OAuth, such as those of the Model Context Protocol over HTTP, and keeps
 // the tokens as secrets.
 //
+// # How a sign-in goes through here
+//
+// Login.Run asks the server and its authorization server (discover, challenge), registers this program if need be
+// (register), opens a port for the browser (listen), and exchanges the code for tokens (client.post). The caller
+// stores the Grant as a secret. Secrets.Get returns its access token, and renews an old one first (renewed).
+//
 // # Signing in
 //
 // Login asks the server as a client would, and it answers 401 and names its metadata (RFC 9728), or has it at the

@@ -15,11 +15,11 @@ import (
 	"github.com/rye-build/rye/exec/secret"
 )
 
-// A Grant is what a sign-in brought.
+// A Grant is the result of a sign-in.
 type Grant struct {
 	Format        int    `json:"oauth"` // 1
 	Server        string `json:"server"`
-	Resource      string `json:"resource,omitempty"` // what the server calls itself; "" as Server
+	Resource      string `json:"resource,omitempty"` // the server's own name of itself; "" for Server
 	Issuer        string `json:"issuer"`
 	TokenEndpoint string `json:"token_endpoint"`
 	ClientID      string `json:"client_id"`
@@ -28,7 +28,7 @@ type Grant struct {
 	SecretIn string    `json:"secret_in,omitempty"`
 	Access   string    `json:"access_token"`
 	Refresh  string    `json:"refresh_token,omitempty"`
-	Expires  time.Time `json:"expires,omitzero"` // zero: nothing was said of it
+	Expires  time.Time `json:"expires,omitzero"` // zero: unknown
 }
 
 // Text is the value of the secret that keeps the grant.
@@ -54,7 +54,7 @@ func Parse(value string) *Grant {
 	return g
 }
 
-// take takes over what a token endpoint has answered.
+// take takes over the answer of a token endpoint.
 func (g *Grant) take(t *tokens, now time.Time) {
 	g.Access, g.Expires = t.Access, time.Time{}
 	if seconds, err := t.Seconds.Int64(); err == nil && seconds > 0 && seconds < 1<<31 {
@@ -73,8 +73,8 @@ func (g *Grant) fresh(now time.Time) bool {
 	return g.Expires.IsZero() || now.Add(early).Before(g.Expires)
 }
 
-// Secret is what is known of the secret that keeps the grant: it ends with its access token where that can't be
-// renewed.
+// Secret returns the record of the secret that has the grant. Without a refresh token it expires with the access
+// token.
 func (g *Grant) Secret(name string) secret.Secret {
 	s := secret.Secret{Name: name, From: "oauth"}
 	if g.Refresh == "" {
@@ -106,17 +106,16 @@ func (s *Secrets) Get(ctx context.Context, name string) (string, error) {
 	return s.renewed(ctx, name, g)
 }
 
-// renewed renews a grant. The others that need it meanwhile wait for that: a server may take each refresh token once.
+// renewed renews a grant. Other processes wait for that, because a server may accept a refresh token only once.
 func (s *Secrets) renewed(ctx context.Context, name string, g *Grant) (string, error) {
 	again := fault.Command("rye auth login", name, g.Server)
 	switch {
 	case g.Refresh == "":
-		return "", fault.New(fault.SessionExpired, "the sign-in of the secret %q to %s is over", name,
+		return "", fault.New(fault.SessionExpired, "the session for secret %q at %s has expired", name,
 			hostOf(g.Server)).On("secret", name).Try(again)
 	case s.Offline:
-		return "", fault.New(fault.Offline,
-			"the sign-in of the secret %q to %s has to be renewed, which needs the network", name,
-			hostOf(g.Server)).On("secret", name)
+		return "", fault.New(fault.Offline, "the session for secret %q at %s must be renewed, which needs the network",
+			name, hostOf(g.Server)).On("secret", name)
 	}
 	held, err := osfile.OpenLocked(ctx, filepath.Join(s.Dir, "oauth.lock"), osfile.Exclusive, s.Wait)
 	if err != nil {
@@ -142,7 +141,7 @@ func (s *Secrets) renewed(ctx context.Context, name string, g *Grant) (string, e
 		"resource": {cmp.Or(g.Resource, g.Server)},
 	}, g)
 	if refused, ok := errors.AsType[*refusedError](err); ok && refused.code == "invalid_grant" {
-		return "", fault.New(fault.SessionExpired, "the sign-in of the secret %q to %s is over: %v", name,
+		return "", fault.New(fault.SessionExpired, "the session for secret %q at %s has expired: %v", name,
 			hostOf(g.Server), refused).On("secret", name).Try(again)
 	}
 	if err != nil {

@@ -114,14 +114,14 @@ func random() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// A found is who signs in for a server.
+// A found is the authorization server of a server.
 type found struct {
 	issuer   *oauthex.AuthServerMeta
-	resource string // what the server calls itself
+	resource string // the server's own name of itself
 	scopes   []string
 }
 
-// discover asks a server who signs in for it, and that one how.
+// discover asks a server for its authorization server, and that one for its metadata.
 func (c *client) discover(ctx context.Context, name string, server *url.URL) (*found, error) {
 	challenge, err := c.challenge(ctx, name)
 	if err != nil {
@@ -210,8 +210,8 @@ func (c *client) challenge(ctx context.Context, server string) (bearer oauthex.C
 	return bearer, nil
 }
 
-// resources are the addresses at which a server may say who signs in for it, each with the resource that it has to be
-// about.
+// resources returns the addresses at which a server may name its authorization server, each with the resource that it
+// must be about.
 func resources(named, server string, u *url.URL) (all [][2]string) {
 	if named != "" {
 		return [][2]string{{named, server}}
@@ -283,7 +283,7 @@ func listen() (*listener, error) {
 
 func (l *listener) close() { l.server.Close() }
 
-// serve takes what has the state of this sign-in. Whatever else comes to the port is another's.
+// serve accepts a request with the state of this sign-in. It refuses all others.
 func (l *listener) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
@@ -297,7 +297,7 @@ func (l *listener) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	select {
 	case l.came <- q:
-	default: // there is one already
+	default: // a code has arrived already
 	}
 	w.Write([]byte("rye has the answer. You can close this window.\n"))
 }

@@ -67,12 +67,12 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// within lets the client reach what lies as far inside as a server does, whose address the user gave.
+// within lets the client reach addresses as private as the server's, which the user gave.
 func (c *client) within(ctx context.Context, server *url.URL) {
 	most := web.DepthPublic
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", server.Hostname())
 	if err != nil {
-		return // asking the server says why
+		return // the request to the server fails with the reason
 	}
 	for _, a := range addrs {
 		most = max(most, c.depths.Of(a))
@@ -174,7 +174,7 @@ type tokens struct {
 	Why     string      `json:"error_description"`
 }
 
-// A refusedError is an authorization server's own no.
+// A refusedError is a refusal by an authorization server.
 type refusedError struct {
 	err  *fault.Error
 	code string

@@ -29,7 +29,7 @@ func noPackage(ref model.Ref, name string, err error) error {
 	return err
 }
 
-// unpinned returns the error that no lock pins a package; "" where there is no lock.
+// unpinned returns the error that a package isn't pinned; "" if there is no lock.
 func unpinned(ref model.Ref, name string) error {
 	e := fault.New(fault.NotLocked, "%q needs packages, but no lock pins them", ref)
 	if name != "" {

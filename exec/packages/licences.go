@@ -27,7 +27,7 @@ type Licence struct {
 	Name     string `json:"name"` // "acme/base", "npm:a", "pypi:a"
 	Version  string `json:"version"`
 	Licence  string `json:"licence"`            // an expression of SPDX, or NOASSERTION
-	Declared string `json:"declared,omitempty"` // what it says, where that is no expression
+	Declared string `json:"declared,omitempty"` // the declared text if it isn't an expression
 	Denied   bool   `json:"denied"`
 	Line     int    `json:"line"` // in rye.lock
 }
@@ -78,7 +78,7 @@ func LicencesOf(ctx context.Context, set *lock.Set, l *file.Lock, content []byte
 	}), nil
 }
 
-// declare sets the licence from what is said.
+// declare sets the licence by a declaration.
 func (e *Licence) declare(text string) {
 	var ok bool
 	if e.Licence, ok = licence.Normal(text); !ok {
@@ -118,7 +118,7 @@ func DenyLicences(all []Licence, globs []string) (int, error) {
 	return n, nil
 }
 
-// ofNPM returns what package.json says.
+// ofNPM returns the declaration in package.json.
 func ofNPM(b []byte) string {
 	var said map[string]json.RawMessage // names of fields have a case
 	if json.Unmarshal(bytes.TrimPrefix(b, []byte("\ufeff")), &said) != nil {
@@ -165,7 +165,7 @@ func classifiers() map[string]string {
 	}
 }
 
-// ofWheel returns what METADATA says. A field that isn't well formed ends it.
+// ofWheel returns the declaration in METADATA. Reading ends at a malformed field.
 func ofWheel(b []byte) string {
 	head, _ := textproto.NewReader(bufio.NewReader(bytes.NewReader(b))).ReadMIMEHeader()
 	if text := head.Get("License-Expression"); text != "" {
@@ -205,7 +205,7 @@ func RefusedLicences(all []Licence) *fault.Error {
 		fault.Count(int64(len(all)), "licence")).List(lines...).Try("rye why NAME").Asked()
 }
 
-// Text says what the licence of the entry is.
+// Text returns the licence of the entry.
 func (e *Licence) Text() string {
 	text := fmt.Sprintf("%s@%s: %s", e.Name, e.Version, e.Licence)
 	if e.Declared != "" {

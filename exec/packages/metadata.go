@@ -43,7 +43,7 @@ func Metadata(ctx context.Context, store cas.Getter, a file.Artifact, dir string
 	return b, nil
 }
 
-// describing reads that file. A package may hold one of the other ecosystem, which says nothing about it.
+// describing reads that file. A package may contain one of the other ecosystem, which is ignored.
 func describing(a *Archive, wheel bool) ([]byte, error) {
 	for _, f := range a.Files {
 		dir, base := path.Split(f.Path)

@@ -1,6 +1,12 @@
-// Package packages chooses and unpacks the packages of a tool: wheels for Python, tarballs for Node. Each comes from
-// an artifact that the lock pins and the tool's own list allows; its bytes are checked against both digests before
-// they are unpacked.
+// Package packages is the packages of a tool, unpacked: wheels for Python, tarballs for Node. Each comes from an
+// artifact that the lock pins and the tool's own list allows; its bytes are checked against both digests before they
+// are unpacked.
+//
+// # How a package goes through here
+//
+// Prepare reads the tool's list (read), chooses an artifact of each package (tarballs, or wheels and fit, which may
+// ask Python), and unpacks them (unpack): fetch copies an artifact to a file and checks both digests, Wheel or Tarball
+// reads it as an Archive, and materialise.Cache.Packages writes the files.
 //
 // # Unpacking
 //
@@ -30,9 +36,9 @@
 //	RECORD    lists every file with its digest, sha256, sha384 or sha512, and its length: a file that is unlisted,
 //	          different or missing is an error. RECORD itself, RECORD.jws and RECORD.p7s have no digest
 //
-// Files in NAME-VERSION.data/purelib and platlib are placed beside the others. Scripts, headers and data there are
-// checked and left out: nothing is installed, a tool imports. Any other directory there is refused. Files that end in
-// .pth are ordinary files, and not executed.
+// Files in NAME-VERSION.data/purelib and platlib go into the same directory as the others. Scripts, headers and data
+// there are checked and left out: nothing is installed, a tool imports. Any other directory there is refused. Files
+// that end in .pth are ordinary files, and not executed.
 //
 // # Tarballs
 //
@@ -49,8 +55,8 @@
 //	PyPI       License-Expression in METADATA; else License; else the one classifier for a licence, if it names just
 //	           one
 //
-// A text that is no expression of SPDX (package licence) is NOASSERTION, and kept as it was declared. Whether a
-// package tells the truth about itself is not checked.
+// A text that isn't an expression of SPDX (package licence) is NOASSERTION, and kept as declared. The declarations
+// aren't verified.
 package packages
 
 import (
@@ -86,7 +92,7 @@ type Request struct {
 	Ref    model.Ref                                  // the tool
 	List   string                                     // the name of its list of packages
 	Path   string                                     // the list, in the checked copy of the tool's files
-	Lock   func(name, version string) []file.Artifact // what the lock pins of a package; nil without a lock
+	Lock   func(name, version string) []file.Artifact // the pinned artifacts of a package; nil without a lock
 	Store  cas.Getter                                 // has the artifacts; nil without a lock
 	Copies *materialise.Cache
 	Dir    string // a private directory for temporary files
@@ -100,7 +106,7 @@ type Set struct {
 	Artifacts []Artifact
 	Undecided bool              // the request is dry, and only Python could tell which packages it needs
 	ForPython bool              // else for Node
-	Copy      *materialise.Copy // the unpacked files; nil where there are none
+	Copy      *materialise.Copy // the unpacked files; nil for none
 }
 
 // Path returns the directory in which the runtime looks for the packages; "" where nothing was unpacked.
@@ -265,8 +271,8 @@ func wheelName(p *list.Package, tags string) string {
 	return strings.ReplaceAll(p.Name, "-", "_") + "-" + p.Version + "-" + tags + ".whl"
 }
 
-// unpack copies the files of all packages to disk. Every archive is read whole first: its content decides what the
-// copy must hold.
+// unpack copies the files of all packages to disk. Every archive is read whole first, because its content determines
+// the copy.
 func (s *Set) unpack(ctx context.Context, q *Request) (*materialise.Copy, error) {
 	var shelf Shelf
 	var parts []materialise.Part

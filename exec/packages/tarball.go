@@ -86,7 +86,7 @@ func (t *tarball) next(u *unzipped) (*File, error) {
 	}
 }
 
-// fileOf returns the file of a header; nil if there is none or it is left out.
+// fileOf returns the file of a header; nil if the header has none or it is left out.
 func (t *tarball) fileOf(u *unzipped, h *tar.Header) (*File, error) {
 	switch h.Typeflag {
 	case tar.TypeXGlobalHeader:

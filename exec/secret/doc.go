@@ -1,10 +1,15 @@
-// Package secret keeps the values that tools ask for by name: passwords, tokens, keys of services.
+// Package secret is a user's secrets, which tools ask for by name: passwords, tokens, keys of services.
+//
+// # How a secret goes through here
+//
+// Store.Set checks a value and keeps it in the keyring (asked) or, encrypted, in the file (change, write, encrypt).
+// Store.Get returns the variable of our own environment if it is set (Given), else the value of the keyring or of the
+// file (read), unless it has expired. Seal and Unseal encrypt other files of the state directory with the same key.
 //
 // A name is letters, digits, ".", "_" and "-", at most 64, as tools and policies have it. Its variable is the name in
 // capitals, with "_" for "." and "-": acme-token is ACME_TOKEN. That is what the value is called in an environment,
 // ours and a tool's, so it can't be one that package env reserves. A value is text in UTF-8 without NUL, of MinValue
-// to MaxValue bytes: what is shorter can't be taken out of what a tool prints (package redact), and so isn't handed
-// out.
+// to MaxValue bytes: package redact can't remove shorter values from a tool's output, so tools don't get them.
 //
 // # Where they are
 //
@@ -12,7 +17,7 @@
 // of the system, if there was one when it was set; else in a file. The keyring has it under the service "rye" and the
 // name. The directory of the file, mode 0700, has
 //
-//	secrets.age   what is known of each secret, and the values that no keyring has; encrypted
+//	secrets.age   a record of each secret, and the values that no keyring has; encrypted
 //	identity      the key to that, an X25519 identity as the age program reads it
 //	lock          is locked by who changes one of the others
 //
@@ -21,8 +26,8 @@
 // then named: a reader finds the old one or the new one.
 //
 // The encryption protects values in a copy of secrets.age alone, as in a backup, and from searches of the disk. It
-// does not protect them from programs that read as this user, since the key lies beside it. A keyring does, if it asks
-// before it opens.
+// does not protect them from programs that read as this user, since the key is in the same directory. A keyring does,
+// if it asks before it opens.
 //
 // # The file
 //

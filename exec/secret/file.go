@@ -40,7 +40,7 @@ func damaged(path, format string, args ...any) error {
 		Try(fault.Command("mv", path, path+".bad"))
 }
 
-// A document is what the file says.
+// A document is the content of the file.
 type document struct {
 	Format  string  `json:"format"`
 	Secrets []entry `json:"secrets"`
@@ -104,7 +104,7 @@ func parse(b []byte) (*document, error) {
 	return d, nil
 }
 
-// read returns what is kept; where there is nothing, an empty document.
+// read returns the document; a missing file is an empty one.
 func (s *Store) read() (*document, error) {
 	if err := osfile.CheckPrivateDir(s.Dir); errors.Is(err, fs.ErrNotExist) {
 		return newDocument(), nil
@@ -155,7 +155,7 @@ func (s *Store) identity() (*age.X25519Identity, error) {
 	return i, nil
 }
 
-// change has edit change what is kept, and writes it, while no other process does that.
+// change edits the document and writes it, under the lock.
 func (s *Store) change(ctx context.Context, edit func(*document) error) error {
 	if err := makeDir(s.Dir); err != nil {
 		return err
@@ -237,7 +237,7 @@ func (s *Store) encrypt(b []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Seal encrypts what another file of the state directory keeps, as secrets are.
+// Seal encrypts the content of another file of the state directory as secrets are.
 func (s *Store) Seal(ctx context.Context, b []byte) ([]byte, error) {
 	if err := makeDir(s.Dir); err != nil {
 		return nil, err

@@ -11,20 +11,20 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Keyring is where a system keeps passwords for its users.
+// A Keyring is a system's storage of its users' passwords.
 type Keyring interface {
 	// Get returns a value, or ErrNotFound.
 	Get(name string) (string, error)
-	// Set keeps a value. Where that can't be, now and later, it is ErrNoKeyring.
+	// Set stores a value. It returns ErrNoKeyring if the keyring can never store it.
 	Set(name, value string) error
-	// Delete takes a value out; one that isn't there is ErrNotFound.
+	// Delete removes a value. A missing one is ErrNotFound.
 	Delete(name string) error
 }
 
 var (
-	// ErrNotFound says that a keyring has no value of a name.
+	// ErrNotFound means that a keyring has no value of a name.
 	ErrNotFound = errors.New("not in the keyring")
-	// ErrNoKeyring says that there is no keyring, or none that takes a value like this.
+	// ErrNoKeyring means that the system has no keyring, or that it doesn't take a value like this.
 	ErrNoKeyring = errors.New("no keyring available")
 )
 

@@ -26,7 +26,7 @@ const (
 	maxName = 64
 )
 
-// A Secret is what is known of one, without its value.
+// A Secret is the record of a secret, without its value.
 type Secret struct {
 	Name    string    `json:"name"`
 	Set     time.Time `json:"set"`
@@ -73,7 +73,7 @@ func Variable(name string) (string, error) {
 	return v, nil
 }
 
-// Check reports what is wrong with the value of a secret.
+// Check refuses an invalid value of a secret.
 func Check(name, value string) error {
 	if e := check(name, value); e != nil {
 		return e
@@ -109,13 +109,13 @@ func usable(name, value string) (string, error) {
 // A Store is a user's secrets. It isn't changed, and safe for many goroutines and processes.
 type Store struct {
 	Dir     string
-	Keyring Keyring                      // nil: there is none
+	Keyring Keyring                      // optional
 	Env     func(variable string) string // our own environment; nil: it has nothing
 	Now     func() time.Time
 	Wait    time.Duration // for other processes, and for the keyring
 }
 
-// Given returns what the environment has for a secret; "" for nothing.
+// Given returns the value of a secret in the environment; "" for none.
 func (s *Store) Given(name string) string {
 	v, err := Variable(name)
 	if err != nil || s.Env == nil {
@@ -157,7 +157,7 @@ func (s *Store) Get(ctx context.Context, name string) (string, error) {
 	return usable(name, v)
 }
 
-// List returns what is known of the secrets that are kept, sorted by name.
+// List returns the records of the stored secrets, sorted by name.
 func (s *Store) List() ([]Secret, error) {
 	d, err := s.read()
 	if err != nil {
@@ -170,8 +170,8 @@ func (s *Store) List() ([]Secret, error) {
 	return list, nil
 }
 
-// Set keeps a value under the name of a secret, in the keyring unless there is none or inFile is set, and returns what
-// is known of it now. When it returns nil, it lasts.
+// Set stores the value of a secret durably, in the keyring unless the system has none or inFile is set, and returns
+// the new record.
 func (s *Store) Set(ctx context.Context, e Secret, value string, inFile bool) (Secret, error) {
 	if _, err := Variable(e.Name); err != nil {
 		return e, err
