@@ -174,13 +174,11 @@ func (r *request) thread(ctx context.Context, what execution) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	loops := r.session.Loops()
-	defer loops.Close()
-	rows, money := thread.Local(o.State, o.Now)
-	defer money.Shut()
-	defer rows.Close()
-	engine := &thread.Engine{Session: r.session, Loops: loops, Dir: r.session.Threads(), Program: "rye " + o.Version,
-		Now: o.Now, Roster: rows, Ledger: money}
+	engine, err := thread.Open(r.session, thread.Options{Program: "rye " + o.Version, Now: o.Now})
+	if err != nil {
+		return nil, err
+	}
+	defer engine.Close()
 	result, err := engine.Run(ctx, &thread.Start{Directive: child.Directive, Inputs: params.Values(child.Inputs),
 		Model: child.Model, Limits: child.Limits, Principal: r.caller.principal,
 		Approver: approver, Live: thread.Live{State: r.progress.state}})

@@ -1,7 +1,8 @@
 // Package thread runs directives: a model follows the text of a directive, under capabilities, limits and a budget,
 // and everything that happens is in a transcript that a public key proves.
 //
-//	engine := &thread.Engine{Session: s, Loops: loops, Dir: ".ai/threads", Program: "rye 2.0.0"}
+//	engine, err := thread.Open(session, thread.Options{Program: "rye 2.0.0", Now: time.Now})
+//	defer engine.Close()
 //	result, err := engine.Run(ctx, &thread.Start{Directive: ref, Inputs: inputs})
 //
 // # Who decides what

@@ -3,7 +3,6 @@ package thread
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"time"
 
 	"github.com/rye-build/rye/ai"
@@ -26,7 +25,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// An Engine runs threads. It is safe for many goroutines.
+// An Engine runs threads. Open returns one, which its caller closes. It is safe for many goroutines.
 type Engine struct {
 	Session *session.Session
 	Loops   *loop.Host
@@ -40,17 +39,12 @@ type Engine struct {
 	Detach func(directive model.Ref) (proc.Command, error)
 	// Hook sees each change of a transcript before it is made. Tests inject faults this way.
 	Hook func(op, path string, b []byte) error
+
+	opened []func() error // by Open, for Close
 }
 
 // Agents runs the items that decide beside the loop.
 func (e *Engine) Agents() *plan.Agents { return &plan.Agents{Session: e.Session, Loops: e.Loops} }
-
-// Local returns the registry and the ledger of this machine, which are in a user's state directory. The caller closes
-// them.
-func Local(state string, now func() time.Time) (*roster.Local, *ledger.Local) {
-	return roster.Open(filepath.Join(state, "threads", "registry"), now, nil),
-		ledger.In(filepath.Join(state, "threads", "ledger"), nil)
-}
 
 // A Start says what to run.
 type Start struct {

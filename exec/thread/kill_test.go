@@ -20,7 +20,6 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/control"
-	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/roster"
@@ -56,11 +55,7 @@ func (d *doomed) open(hook func(op, path string, b []byte) error) (*thread.Engin
 	if err != nil {
 		return nil, err
 	}
-	books := filepath.Join(paths.State.Path, "threads")
-	return &thread.Engine{Session: s, Loops: s.Loops(), Dir: s.Threads(), Program: "rye test", Now: time.Now,
-		Hook:   hook,
-		Roster: roster.Open(filepath.Join(books, "registry"), time.Now, hook),
-		Ledger: ledger.In(filepath.Join(books, "ledger"), hook)}, nil
+	return thread.Open(s, thread.Options{Program: "rye test", Now: time.Now, Hook: hook})
 }
 
 func (d *doomed) run() int {

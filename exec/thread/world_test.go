@@ -184,20 +184,16 @@ func newWorld(t testing.TB, items map[string]string, turns ...modeltest.Turn) *w
 			Host: env.Host{Vars: map[string]string{"ACME_KEY": acmeKey}}})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
-	var loops *loop.Host
-	if slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(name string) bool {
+	e, err := thread.Open(s, thread.Options{Program: "rye test", Now: time.Now})
+	must(t, err)
+	t.Cleanup(func() { e.Close() })
+	w.engine = e
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(name string) bool {
 		return path.Dir(name) == "tools/rye/agent"
 	}) {
-		loops = s.Loops()
-		t.Cleanup(func() { loops.Close() })
-	} else {
 		own.once.Do(func() { own.host = s.Loops() })
-		loops = own.host
+		w.engine.Loops = own.host
 	}
-	rows, money := thread.Local(w.Paths().State.Path, time.Now)
-	t.Cleanup(func() { rows.Close(); money.Shut() })
-	w.engine = &thread.Engine{Session: s, Loops: loops, Dir: s.Threads(), Program: "rye test", Now: time.Now,
-		Roster: rows, Ledger: money}
 	return w
 }
 

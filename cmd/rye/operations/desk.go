@@ -58,12 +58,12 @@ func controller(a *cli.App, rows roster.Roster, money ledger.Ledger, root string
 }
 
 // Functions returns the function of the tool rye/agent/threads/orchestrator, with what runs threads.
-func Functions(a *cli.App, open func() (*thread.Engine, func(), error)) function.Functions {
-	return resume.Functions(func() (*thread.Engine, *control.Controller, func(), error) {
-		e, done, err := open()
+func Functions(a *cli.App, open func() (*thread.Engine, error)) function.Functions {
+	return resume.Functions(func() (*thread.Engine, *control.Controller, error) {
+		e, err := open()
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
-		return e, controller(a, e.Roster, e.Ledger, filepath.Dir(filepath.Dir(e.Dir))), done, nil
+		return e, controller(a, e.Roster, e.Ledger, filepath.Dir(filepath.Dir(e.Dir))), nil
 	})
 }

@@ -43,11 +43,11 @@ func (c *replayRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer s.Close()
-	engine, stop, err := s.engine(a, session.Mode{})
+	engine, err := openEngine(a, s.Session, session.Mode{})
 	if err != nil {
 		return nil, err
 	}
-	defer stop()
+	defer engine.Close()
 	r, err := engine.PlayBack(ctx, dir)
 	if err != nil {
 		return nil, Reworded(a, err)
@@ -88,11 +88,11 @@ func (c *testRun) play(ctx context.Context, a *cli.App, s *Opened, f tried, x *t
 		return err
 	}
 	x.Digest = it.Raw.String()
-	engine, done, err := s.engine(a, session.Mode{})
+	engine, err := openEngine(a, s.Session, session.Mode{})
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer engine.Close()
 	for i := range f.recordings {
 		e := testExample{Name: f.recordings[i].name, Passed: true}
 		began := a.Now()

@@ -43,11 +43,11 @@ func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer s.Close()
-	engine, done, err := s.engine(a, mode)
+	engine, err := openEngine(a, s.Session, mode)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer engine.Close()
 	v := live.Watch(a, c.Events)
 	defer v.End()
 	approver, err := s.approver(a, v, c.Allow, signer(a, v, c.KeyFlag, c.AllowSign))

@@ -116,11 +116,11 @@ func (c *runRun) start(
 func (c *runRun) attend(
 	ctx context.Context, a *cli.App, s *Opened, start *thread.Start, by *thread.Attendance, job *detachedRun,
 ) (*thread.Result, error) {
-	engine, done, err := s.engine(a, c.mode())
+	engine, err := openEngine(a, s.Session, c.mode())
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer engine.Close()
 	v := live.Watch(a, c.Events)
 	defer v.End()
 	if start.Approver, err = s.approver(a, v, c.Allow, signer(a, v, c.KeyFlag, c.AllowSign)); err != nil {
@@ -156,22 +156,10 @@ func waits(a *cli.App) func(*thread.Result) {
 	}
 }
 
-// engine returns what runs threads, and what ends it.
-func (o *Opened) engine(a *cli.App, m session.Mode) (*thread.Engine, func(), error) {
-	state := a.Dir(cli.StatePlace)
-	if state.Err != nil {
-		return nil, nil, state.Err
-	}
-	loops := o.Loops()
-	rows, money := thread.Local(state.Value, a.Now)
-	e := &thread.Engine{Session: o.Session, Loops: loops, Dir: o.Threads(),
-		Program: "rye " + cli.ThisVersion().Version, Now: a.Now, Roster: rows, Ledger: money}
-	e.Detach = func(ref model.Ref) (proc.Command, error) { return detachedCommand(a, ref, modeFlags(m)) }
-	return e, func() {
-		loops.Close()
-		rows.Close()
-		money.Shut()
-	}, nil
+// openEngine opens the engine of a session. Threads that it detaches run in the same mode.
+func openEngine(a *cli.App, s *session.Session, m session.Mode) (*thread.Engine, error) {
+	return thread.Open(s, thread.Options{Program: "rye " + cli.ThisVersion().Version, Now: a.Now,
+		Detach: func(ref model.Ref) (proc.Command, error) { return detachedCommand(a, ref, modeFlags(m)) }})
 }
 
 // ref reads the argument.

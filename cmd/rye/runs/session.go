@@ -49,9 +49,7 @@ func Open(ctx context.Context, a *cli.App, m session.Mode) (*Opened, error) {
 		all := agenttools.Functions(s)
 		maps.Copy(all, catalog.Functions(s))
 		maps.Copy(all, toolFunctions(a))
-		maps.Copy(all, operations.Functions(a, func() (*thread.Engine, func(), error) {
-			return (&Opened{Session: s}).engine(a, m)
-		}))
+		maps.Copy(all, operations.Functions(a, func() (*thread.Engine, error) { return openEngine(a, s, m) }))
 		return all
 	}
 	w, err := paths.OpenWorkspace(a)

@@ -63,8 +63,8 @@ type call struct {
 	ids        []string       // of thread_ids
 }
 
-// Open returns what runs threads, and what ends that.
-type Open func() (*thread.Engine, *control.Controller, func(), error)
+// Open opens an engine, which is closed after the operation, and returns it with the controller of its threads.
+type Open func() (*thread.Engine, *control.Controller, error)
 
 // Functions returns the function of the tool.
 func Functions(open Open) function.Functions {
@@ -88,11 +88,11 @@ func run(ctx context.Context, f *function.Call, p Params, open Open) (any, error
 		return nil, fault.New(fault.Denied, "only your own calls and those of threads may act on threads").
 			Try("rye docs operations")
 	}
-	engine, controller, done, err := open()
+	engine, controller, err := open()
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer engine.Close()
 	c.engine, c.controller = engine, controller
 	names := p.Threads
 	if o.takes == "thread_id" {

@@ -28,7 +28,7 @@ func TestOrchestrateRefused(t *testing.T) {
 	}
 	controller := &control.Controller{Roster: rows, Ledger: money, Now: time.Now, Root: dir,
 		WaitsPath: filepath.Join(dir, "waits")}
-	open := func() (*thread.Engine, *control.Controller, func(), error) { return nil, controller, func() {}, nil }
+	open := func() (*thread.Engine, *control.Controller, error) { return new(thread.Engine), controller, nil }
 	self := &control.Self{Thread: row.ID, Allows: func(verb, kind, id string) error { return nil }}
 	for name, c := range map[string]struct {
 		ctx      context.Context
@@ -39,8 +39,8 @@ func TestOrchestrateRefused(t *testing.T) {
 	}{
 		"unknown":  {p: Params{Operation: "none"}, want: fault.Validation},
 		"stranger": {stranger: true, p: Params{Operation: "list_active"}, want: fault.Denied},
-		"no session": {open: func() (*thread.Engine, *control.Controller, func(), error) {
-			return nil, nil, nil, fault.New(fault.Config, "no")
+		"no session": {open: func() (*thread.Engine, *control.Controller, error) {
+			return nil, nil, fault.New(fault.Config, "no")
 		}, p: Params{Operation: "list_active"}, want: fault.Config},
 		"no thread":  {p: Params{Operation: "get_status"}, want: fault.Validation},
 		"no threads": {p: Params{Operation: "wait_threads"}, want: fault.Validation},

@@ -95,9 +95,6 @@ func newWorld(t testing.TB, items map[string]string) *world {
 	w.Project = projecttest.With(t, "\noverride:\n  - \"tool:rye/agent/**\"\n", all)
 	sandboxtest.Removable(t, filepath.Dir(w.Dir))
 	w.open()
-	rows, money := thread.Local(w.Paths().State.Path, time.Now)
-	t.Cleanup(func() { rows.Close(); money.Shut() })
-	w.engine.Roster, w.engine.Ledger = rows, money
 	return w
 }
 
@@ -109,9 +106,9 @@ func (w *world) open() {
 	s, err := session.Open(w.t.Context(), w.Workspace(workspace.Options{}),
 		session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Host: env.Host{}})
 	must(w.t, err)
-	loops := s.Loops()
-	w.t.Cleanup(func() { loops.Close(); s.Close() })
-	e := &thread.Engine{Session: s, Loops: loops, Dir: s.Threads(), Program: "rye test", Now: time.Now}
+	e, err := thread.Open(s, thread.Options{Program: "rye test", Now: time.Now})
+	must(w.t, err)
+	w.t.Cleanup(func() { e.Close(); s.Close() })
 	if w.engine != nil {
 		e.Roster, e.Ledger = w.engine.Roster, w.engine.Ledger
 	}
