@@ -243,6 +243,9 @@ func (t *thread) record(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.keepLock(ctx); err != nil {
+		return err
+	}
 	w, err := transcript.Create(t.lease.Dir, t.id, *started, driver, options, handed...)
 	if err == nil {
 		t.recorder.Write(w)

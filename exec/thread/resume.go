@@ -38,6 +38,10 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e, err = e.Under(ctx, row.Dir()); err != nil {
+		return nil, err
+	}
+	defer e.Close()
 	t, err := e.remember(ctx, row.Dir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.NotFound, "the thread %s has no transcript: it had not begun",

@@ -136,6 +136,18 @@ func (l *Lock) Current() (*Lock, error) {
 	return n, err
 }
 
+// With is the lock with other bytes than those of its file, such as those that it had before. The caller closes it; l
+// stays open.
+func (l *Lock) With(text []byte) (*Lock, error) {
+	old, err := lockfile.Parse(text)
+	if err != nil {
+		return nil, l.LockFault(l.LockPath(), err)
+	}
+	return &Lock{Workspace: l.Workspace, Dir: l.Dir, DotAI: l.DotAI, Yaml: l.Yaml, Stands: l.Stands, Old: old,
+		id: cas.Sum(text), User: l.User,
+		Listed: new(listed)}, nil
+}
+
 // Open reads the policy, opens the store, and gets ready to bring bundles.
 func (l *Lock) Open() (err error) {
 	if l.Trust, err = l.Policy(); err != nil {

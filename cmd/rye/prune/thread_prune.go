@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/roster"
+	"github.com/rye-build/rye/lock/gcroot"
 )
 
 type threadPruneRun struct {
@@ -68,8 +69,11 @@ func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
+	release, done := releases(a)
+	defer done()
 	r, err := control.Prune(ctx, control.PruneOptions{Roster: rows, Ledger: money, Rows: all,
-		Keys: audits.PublicKeys(keys), Before: before, Now: a.Now(), DryRun: c.DryRun})
+		Keys: audits.PublicKeys(keys), Before: before, Now: a.Now(), DryRun: c.DryRun,
+		Release: release})
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +84,16 @@ func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 		ans.Pruned = append(ans.Pruned, prunedThread{t.ID, string(t.State), t.Project.Root, p.Spend, p.Line, p.Digest})
 	}
 	return ans, c.unverified(a, r.Kept)
+}
+
+// releases returns what ends the lease of a thread's lock in the store; nil if no store can be opened, whose gc ends
+// the leases of missing directories too. The caller calls done.
+func releases(a *cli.App) (release func(ctx context.Context, path string) error, done func()) {
+	s, err := paths.HaveStore(a)
+	if err != nil {
+		return nil, func() {}
+	}
+	return func(ctx context.Context, path string) error { return gcroot.Forget(ctx, s, path) }, func() { s.Close() }
 }
 
 // unverified warns of threads that stay, and is an error if some of them can't be verified.

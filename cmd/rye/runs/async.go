@@ -145,6 +145,19 @@ func (c *runRun) detached(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return nil, err
 }
 
+// inherit puts the session of a child under the lock of its parent, which may no longer be the project's.
+func (d *detachedRun) inherit(ctx context.Context, s *Opened) error {
+	if d == nil || d.job.Child == nil {
+		return nil
+	}
+	in, err := thread.SessionOf(ctx, s.Session, filepath.Join(s.Threads(), filepath.FromSlash(d.job.Child.Parent)))
+	if err == nil && in != s.Session {
+		s.also = append(s.also, s.Session)
+		s.Session = in
+	}
+	return err
+}
+
 // start makes a thread the one that this process was started for.
 func (d *detachedRun) start(ctx context.Context, in *session.Session, s *thread.Start,
 	now time.Time) (_ context.Context, err error) {

@@ -20,7 +20,7 @@ import (
 
 type replayRun struct {
 	Thread   string `arg:"" complete:"thread" help:"Thread id, directory, export or recording."`
-	Pinned   bool   `help:"Run the locked version despite changes in the working tree."`
+	Pinned   bool   `help:"Replay under the lock that the thread began with."`
 	Unlocked bool   `help:"Run without a lock (refused in CI)."`
 }
 
@@ -48,6 +48,12 @@ func (c *replayRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer engine.Close()
+	if c.Pinned {
+		if engine, err = engine.Under(ctx, dir); err != nil {
+			return nil, err
+		}
+		defer engine.Close()
+	}
 	r, err := engine.PlayBack(ctx, dir)
 	if err != nil {
 		return nil, Reworded(a, err)

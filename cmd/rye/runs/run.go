@@ -70,6 +70,9 @@ func (c *runRun) run(ctx context.Context, a *cli.App, job *detachedRun) (cli.Ans
 		return nil, err
 	}
 	defer s.Close()
+	if err := job.inherit(ctx, s); err != nil {
+		return nil, err
+	}
 	graph, err := graphOf(ctx, a, s, ref)
 	if err != nil {
 		return nil, err

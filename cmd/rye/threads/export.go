@@ -29,7 +29,7 @@ import (
 type exportRun struct {
 	Thread     string `arg:"" complete:"thread" help:"Thread id or directory."`
 	Output     string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE."`
-	Lock       string `placeholder:"FILE" complete:"file" help:"Lock that the thread ran with; default: the project's."`
+	Lock       string `placeholder:"FILE" complete:"file" help:"Lock that the thread ran with, if its directory lacks it."`
 	Unfinished bool   `help:"Export a thread without a signed end."`
 	Recording  string `placeholder:"NAME" help:"Write a recording beside the directive, for rye test."`
 }
@@ -44,9 +44,6 @@ type exported struct {
 }
 
 func (e exported) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
-
-// maxLock bounds the lock of an export.
-const maxLock = 256 << 20
 
 func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	s, done, err := find(a, c.Thread)
@@ -174,18 +171,22 @@ func (c *exportRun) options(ctx context.Context, a *cli.App, s *source) (*export
 
 // lock reads the lock that the thread ran with, nil if it had none.
 func (c *exportRun) lock(a *cli.App, s *source) ([]byte, error) {
-	want, err := lockOf(s)
-	if err != nil || want.IsZero() && c.Lock == "" {
-		return nil, err
-	}
 	if c.Lock != "" {
-		return osfile.ReadSmall(c.Lock, maxLock)
+		return osfile.ReadSmall(c.Lock, transcript.MaxLock)
+	}
+	b, err := transcript.ReadLock(s.dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return b, err
+	}
+	want, err := transcript.LockOf(s.dir)
+	if err != nil {
+		return nil, err
 	}
 	project, err := paths.Paths(a).FindProject()
 	if err != nil {
 		return nil, err
 	}
-	b, err := osfile.ReadSmall(filepath.Join(project.Root, lockfile.Name), maxLock)
+	b, err = osfile.ReadSmall(filepath.Join(project.Root, lockfile.Name), transcript.MaxLock)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -196,19 +197,4 @@ func (c *exportRun) lock(a *cli.App, s *source) ([]byte, error) {
 			fault.Quote(c.Thread) + " --lock FILE")
 	}
 	return b, nil
-}
-
-// lockOf returns the digest of the lock that a thread ran with. What is wrong with the transcript is found later.
-func lockOf(s *source) (cas.Digest, error) {
-	for e, err := range transcript.Read(s.dir) {
-		var started transcript.Started
-		if _, bad := errors.AsType[*transcript.Problem](err); bad {
-			break
-		}
-		if err == nil {
-			err = e.Decode(&started)
-		}
-		return started.Lock, err
-	}
-	return cas.Digest{}, nil
 }

@@ -28,6 +28,9 @@ type PruneOptions struct {
 	Now    time.Time
 	DryRun bool
 	Hook   osfile.Hook // of tests
+	// Release has the store no longer keep what the lock of a thread, at this path, names; nil: it keeps nothing for
+	// threads.
+	Release func(ctx context.Context, path string) error
 }
 
 // A Kept is a thread that is old enough and stays.
@@ -169,7 +172,10 @@ func (o *PruneOptions) remove(ctx context.Context, t *roster.Thread) error {
 	if err := o.Hook.Do("remove", doomed); err != nil {
 		return err
 	}
-	return root.RemoveAll(doomed)
+	if err := root.RemoveAll(doomed); err != nil || o.Release == nil {
+		return err
+	}
+	return o.Release(ctx, filepath.Join(t.Dir(), transcript.LockFile))
 }
 
 // remains returns what the row of a thread keeps of it.

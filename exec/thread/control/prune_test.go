@@ -163,6 +163,41 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// TestRelease: the store keeps what the lock of a thread names until its directory is gone, and a release that failed
+// is made by the next prune.
+func TestRelease(t *testing.T) {
+	w := newPrunable(t)
+	old := w.thread(t, roster.Thread{ID: "acme/old-1"}, roster.Completed, noon)
+	w.thread(t, roster.Thread{ID: "acme/young-1"}, roster.Completed, noon.AddDate(0, 1, 0))
+	before, broken := noon.AddDate(0, 0, 1), errors.New("the store is full")
+	var released []string
+	release := func(_ context.Context, path string) error {
+		if _, err := os.Lstat(old.Dir()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("released before the thread was gone: %v", err)
+		}
+		if released = append(released, path); len(released) == 1 {
+			return broken
+		}
+		return nil
+	}
+	if w.prune(t, before, func(o *control.PruneOptions) { o.DryRun, o.Release = true, release }); len(released) > 0 {
+		t.Errorf("released without pruning: %q", released)
+	}
+	o := w.options(before)
+	o.Release = release
+	var err error
+	o.Rows, err = w.rows.Threads(t.Context(), roster.Filter{})
+	must(t, err)
+	if _, err := control.Prune(t.Context(), o); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	w.prune(t, before, func(o *control.PruneOptions) { o.Release = release })
+	path := filepath.Join(old.Dir(), transcript.LockFile)
+	if fmt.Sprint(released) != fmt.Sprint([]string{path, path}) {
+		t.Errorf("released %q", released)
+	}
+}
+
 // TestKept: what another thread may still need stays, and so does what can't be verified.
 func TestKept(t *testing.T) {
 	w := newPrunable(t)

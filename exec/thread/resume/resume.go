@@ -97,6 +97,11 @@ func (w *work) goOn(ctx context.Context, d *control.Controller) (*thread.Result,
 	if err := w.find(ctx, d); err != nil {
 		return nil, err
 	}
+	var err error
+	if w.engine, err = w.engine.Under(ctx, w.row.Dir()); err != nil {
+		return nil, err
+	}
+	defer w.engine.Close()
 	if err := w.read(ctx); err != nil {
 		return nil, err
 	}

@@ -123,6 +123,12 @@
 // else that isn't the next line is a *Problem, and isn't continued. Readers take no lock, and end at the last
 // whole line.
 //
+// # The lock
+//
+// The file rye.lock of the directory has the bytes of the lock that the thread began with, under the digest that the
+// first line names. It is written before that line, and nothing changes it. A thread without a lock has none, nor has
+// one of an older rye.
+//
 // # Limits
 //
 // A line has at most 8 KiB, a payload 16 MiB and 2^18 values, the file of payloads 8 GiB less one byte, a transcript a

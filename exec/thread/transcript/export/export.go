@@ -38,13 +38,13 @@ import (
 const (
 	bundleID    = "thread"
 	version     = "1.0.0"
-	lockFile    = "rye.lock"
+	lockFile    = transcript.LockFile
 	voucherFile = "voucher.json"
 )
 
 // The most that the other files have.
 const (
-	maxLock    = 256 << 20
+	maxLock    = transcript.MaxLock
 	maxVoucher = 16 << 10
 )
 
@@ -289,8 +289,6 @@ func (x *extractor) File(e archive.Entry, r io.Reader) error {
 	switch e.Path {
 	case lockFile:
 		x.lock, x.lockBytes = e.Digest, e.Size
-		_, err := io.Copy(io.Discard, r)
-		return err
 	case voucherFile:
 		b, err := io.ReadAll(r)
 		x.voucher = b
