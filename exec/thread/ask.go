@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/roster"
@@ -23,14 +24,14 @@ import (
 
 // askModel makes one turn: it asks the model, again after failures that are worth it. The loop gets the answer, or
 // what the model call failed of.
-func (t *thread) askModel(ctx context.Context, args map[string]any) (any, error) {
+func (t *thread) askModel(ctx context.Context, asked loop.Model) (any, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
 	}
 	if _, err := t.fire(ctx, hook.BeforeStep, object{}); err != nil {
 		return nil, err
 	}
-	q, err := t.request(args)
+	q, err := t.request(asked)
 	if err != nil {
 		return nil, err
 	}
@@ -175,16 +176,15 @@ func (t *thread) stop(ctx context.Context, limit *transcript.Limit, why error) (
 }
 
 // request makes the request of a turn. The answer may have as many tokens as the limit leaves.
-func (t *thread) request(args map[string]any) (*provider.Request, error) {
-	kept, _ := args["kept"].(int)
-	t.count.Next(kept)
-	t.recorded = min(t.recorded, kept)
+func (t *thread) request(asked loop.Model) (*provider.Request, error) {
+	t.count.Next(asked.Kept)
+	t.recorded = min(t.recorded, asked.Kept)
 	var err error
-	if t.sent, err = provider.ReadMessages(args["messages"], t.sent, kept); err != nil {
+	if t.sent, err = provider.ReadMessages(asked.Messages, t.sent, asked.Kept); err != nil {
 		return nil, err
 	}
 	q := &provider.Request{Stream: true, Messages: t.sent}
-	q.Tools, err = t.tools.Read(args["tools"])
+	q.Tools, err = t.tools.Read(asked.Tools)
 	return q, err
 }
 

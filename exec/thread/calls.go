@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/toolcall"
@@ -34,9 +35,9 @@ func (t *thread) number(c *toolcall.Call) *toolCall {
 }
 
 // makeCalls makes the calls of one turn, and returns the messages with their results.
-func (t *thread) makeCalls(ctx context.Context, v any) (any, error) {
+func (t *thread) makeCalls(ctx context.Context, asked loop.Calls) (any, error) {
 	var wanted []provider.ToolCall
-	if err := provider.Decode(v, &wanted); err != nil {
+	if err := provider.Decode(asked.Calls, &wanted); err != nil {
 		return nil, fault.New(fault.Validation, "the loop makes calls that can't be read: %v", err)
 	}
 	if len(wanted) > provider.MaxCalls {

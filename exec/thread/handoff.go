@@ -7,14 +7,15 @@ import (
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/ledger"
+	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 // handOver decides what a new thread begins with that goes on with this one's work, and ends the loop.
-func (t *thread) handOver(ctx context.Context, args map[string]any) error {
-	messages, err := provider.ReadMessages(args["messages"], nil, 0)
+func (t *thread) handOver(ctx context.Context, asked loop.Handoff) error {
+	messages, err := provider.ReadMessages(asked.Messages, nil, 0)
 	if err != nil {
 		return err
 	}

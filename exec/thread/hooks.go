@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/graph"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/roster"
@@ -103,20 +104,15 @@ func (r *hookRunner) Run(ctx context.Context, h *hook.Hook, given map[string]any
 const maxAsked = 64
 
 // askHook answers a loop that tells of an event. What hooks decide is for the loop to follow.
-func (t *thread) askHook(ctx context.Context, args map[string]any) (any, error) {
-	event, _ := args["event"].(string)
-	data, ok := args["data"].(object)
-	if !ok {
-		data = object{}
-	}
-	if !t.plan.Hooks.Knows(event) {
+func (t *thread) askHook(ctx context.Context, asked loop.Hook) (any, error) {
+	if !t.plan.Hooks.Knows(asked.Event) {
 		return nil, fault.New(fault.Validation, "the loop tells of an unknown event %.100q",
-			event).Try("rye docs hooks")
+			asked.Event).Try("rye docs hooks")
 	}
 	if t.asked++; t.asked > maxAsked {
 		return nil, fault.New(fault.Limit, "the loop tells of more than %d events in one turn", maxAsked)
 	}
-	d, err := t.decide(ctx, event, data)
+	d, err := t.decide(ctx, asked.Event, asked.Data)
 	return d.Doc(), err
 }
 

@@ -145,26 +145,26 @@ func (t *thread) tell(status string) {
 }
 
 // ask answers the loop.
-func (t *thread) ask(ctx context.Context, name string, args map[string]any) (any, error) {
-	switch name {
-	case "first":
+func (t *thread) ask(ctx context.Context, q loop.Question) (any, error) {
+	switch q := q.(type) {
+	case loop.First:
 		return t.first(ctx)
-	case "hook":
-		return t.askHook(ctx, args)
-	case "tools":
+	case loop.Hook:
+		return t.askHook(ctx, q)
+	case loop.Tools:
 		return control.Values(t.plan.Tools()), nil
-	case "model":
-		return t.askModel(ctx, args)
-	case "calls":
-		return t.makeCalls(ctx, args["calls"])
-	case "usage":
+	case loop.Model:
+		return t.askModel(ctx, q)
+	case loop.Calls:
+		return t.makeCalls(ctx, q)
+	case loop.Usage:
 		return t.usage(), nil
-	case "handoff":
-		return nil, t.handOver(ctx, args)
-	case "checkpoint":
+	case loop.Handoff:
+		return nil, t.handOver(ctx, q)
+	case loop.Checkpoint:
 		return nil, t.append(true, transcript.Checkpoint{Turn: t.turn})
 	}
-	return nil, fault.New(fault.Validation, "the loop calls %s, which this version of rye doesn't have", name)
+	return nil, fault.New(fault.Validation, "the loop calls %s, which threads don't answer", q.Function())
 }
 
 func (t *thread) used() limits.Usage {

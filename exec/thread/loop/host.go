@@ -41,10 +41,9 @@ type Loop struct {
 	Level  floor.Level // what the child must at least be confined by
 	Steps  uint64      // 0: DefaultSteps
 	Config any         // JSON's value
-	// Ask answers the questions of the loop, one at a time. Arguments and answer are JSON's values; "messages" is a
-	// []any of all messages, and "kept", an int, is how many of them stood there the last time. "tools" that are those
-	// of the last time are the same slice. An error ends the loop; it is then the error of Run.
-	Ask   func(ctx context.Context, name string, args map[string]any) (any, error)
+	// Ask answers the questions of the loop, one at a time, with a JSON value. An error ends the loop; it is then the
+	// error of Run.
+	Ask   func(context.Context, Question) (any, error)
 	Print func(text string) // what the loop prints; nil: nowhere
 }
 
@@ -287,47 +286,15 @@ func (r *running) serve(ctx context.Context) (*End, error) {
 
 // answer has a question answered.
 func (r *running) answer(ctx context.Context, f *frame) ([]byte, error) {
-	v, err := jcs.Parse(f.Args)
+	q, err := r.question(f)
 	if err != nil {
 		return nil, err
 	}
-	args, ok := v.(map[string]any)
-	if !ok || questions[f.Ask] == nil && len(args) > 0 {
-		return nil, fmt.Errorf("the loop asks for %q", f.Ask)
-	}
-	for name := range lists {
-		m, ok := args[name].(map[string]any)
-		if !ok {
-			continue
-		}
-		all, kept, err := r.whole(name, m)
-		if err != nil {
-			return nil, err
-		}
-		if args[name] = all; name == "messages" {
-			args["kept"] = kept
-		}
-	}
-	a, err := r.Ask(ctx, f.Ask, args)
+	a, err := r.Ask(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	return jcs.Append(nil, a)
-}
-
-// whole returns a whole list, what is new as the loop has sent it, and how many entries are old.
-func (r *running) whole(name string, m map[string]any) (all []any, kept int, err error) {
-	old := r.lists[name]
-	keep, _ := jcs.Number(m["keep"])
-	add, ok := m["add"].([]any)
-	if !ok || keep < 0 || int(keep) > len(old) {
-		return nil, 0, fmt.Errorf("the loop sends %s that can't be put together", name)
-	}
-	if int(keep) < len(old) {
-		old = slices.Clip(old[:int(keep)]) // Ask may have kept what follows
-	}
-	r.lists[name] = append(old, add...)
-	return r.lists[name], int(keep), nil
 }
 
 // cancel ends the loop. If it doesn't end at once, its child is killed.

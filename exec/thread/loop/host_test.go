@@ -11,12 +11,15 @@ import (
 
 // A child that breaks the rules of the conversation ends its loop.
 func TestHostile(t *testing.T) {
-	r := &running{Loop: &Loop{}}
+	r := &running{Loop: &Loop{}, lists: map[string][]any{}}
 	for _, f := range []*frame{
 		{Ask: "model", Args: []byte("nonsense")}, {Ask: "model", Args: []byte("[]")},
 		{Ask: "else", Args: []byte(`{"a":1}`)},
 		{Ask: "model", Args: []byte(`{"messages":{"keep":3,"add":[]}}`)},
 		{Ask: "model", Args: []byte(`{"messages":{"keep":0}}`)},
+		{Ask: "model", Args: []byte(`{"messages":{"keep":0,"add":[]},"tools":7}`)},
+		{Ask: "handoff", Args: []byte(`{}`)}, {Ask: "calls", Args: []byte(`{"calls":"x"}`)},
+		{Ask: "later", Args: []byte(`{}`)}, {Ask: "finish", Args: []byte(`{"result":1}`)},
 	} {
 		if b, err := r.answer(t.Context(), f); err == nil {
 			t.Errorf("%s %s: %s", f.Ask, f.Args, b)

@@ -47,7 +47,7 @@ func host(t testing.TB, memory int64) *loop.Host {
 }
 
 // script is a loop of one file.
-func script(text string, ask func(ctx context.Context, name string, args map[string]any) (any, error)) *loop.Loop {
+func script(text string, ask func(context.Context, loop.Question) (any, error)) *loop.Loop {
 	return &loop.Loop{Files: map[string]string{"loop.star": text}, Main: "loop.star", Own: true, Level: floor.Limits,
 		Ask: ask}
 }
@@ -73,27 +73,27 @@ def main(ctx):
         ctx.checkpoint()
     ctx.handoff(messages[-1:])
     return {"text": DONE, "limit": ctx.config["limit"], "usage": ctx.usage()["turns"], "fs": str(hasattr(ctx, "fs"))}
-`, func(_ context.Context, name string, args object) (any, error) {
-		asked = append(asked, name)
-		switch name {
-		case "first":
+`, func(_ context.Context, q loop.Question) (any, error) {
+		asked = append(asked, q.Function())
+		switch q := q.(type) {
+		case loop.First:
 			return []any{object{"role": "user", "text": "go"}}, nil
-		case "tools":
+		case loop.Tools:
 			return []any{}, nil
-		case "model":
-			n := len(args["messages"].([]any))
+		case loop.Model:
+			n := len(q.Messages)
 			if n > 4 {
 				return object{"message": object{"text": fmt.Sprint(n)}, "calls": []any{}}, nil
 			}
 			return object{"message": object{"role": "assistant"}, "calls": []any{object{"id": "a"}}}, nil
-		case "calls":
+		case loop.Calls:
 			return []any{object{"role": "tool"}}, nil
-		case "handoff":
-			if want := []any{object{"text": "5"}}; !reflect.DeepEqual(args["messages"], want) {
-				t.Errorf("hands over %v", args["messages"])
+		case loop.Handoff:
+			if want := []any{object{"text": "5"}}; !reflect.DeepEqual(q.Messages, want) {
+				t.Errorf("hands over %v", q.Messages)
 			}
 			return nil, nil
-		case "usage":
+		case loop.Usage:
 			return object{"turns": 3.0}, nil
 		}
 		return nil, nil
@@ -116,8 +116,8 @@ def main(ctx):
 // How loops end.
 func TestEnds(t *testing.T) {
 	refuse := errors.New("not allowed")
-	ask := func(_ context.Context, name string, args object) (any, error) {
-		if name == "model" {
+	ask := func(_ context.Context, q loop.Question) (any, error) {
+		if _, is := q.(loop.Model); is {
 			return nil, refuse
 		}
 		return []any{}, nil
@@ -163,7 +163,7 @@ func TestEnds(t *testing.T) {
 // A loop that eats memory ends itself, and other loops of its child; the next one has a new child.
 func TestMemory(t *testing.T) {
 	h := host(t, 128<<20)
-	none := func(context.Context, string, object) (any, error) { return nil, nil }
+	none := func(context.Context, loop.Question) (any, error) { return nil, nil }
 	for _, text := range []string{
 		"def main(ctx):\n    a = []\n    for _ in range(100000000): a.append('x' * 10000)",
 		"def main(ctx):\n    a = [1]\n    for _ in range(60): a = a + a",
@@ -190,9 +190,9 @@ func TestCancel(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("enough")
-		l := script(text, func(ctx context.Context, name string, _ object) (any, error) {
+		l := script(text, func(ctx context.Context, q loop.Question) (any, error) {
 			cancel(why)
-			if name == "model" {
+			if _, is := q.(loop.Model); is {
 				<-ctx.Done()
 			}
 			return nil, nil
@@ -217,7 +217,7 @@ func TestShared(t *testing.T) {
 	go func() { together.Wait(); close(met) }()
 	for i := range n {
 		all.Go(func() {
-			l := script("def main(ctx): return ctx.usage()", func(context.Context, string, object) (any, error) {
+			l := script("def main(ctx): return ctx.usage()", func(context.Context, loop.Question) (any, error) {
 				together.Done()
 				<-met // all of them have begun
 				return float64(i), nil
@@ -247,7 +247,7 @@ func TestShared(t *testing.T) {
 func TestRefused(t *testing.T) {
 	h := host(t, 0)
 	got, err := h.Run(t.Context(), script("def main(ctx): ctx.usage()",
-		func(context.Context, string, object) (any, error) {
+		func(context.Context, loop.Question) (any, error) {
 			return nil, h.Close() // the loop's child is gone when the answer comes
 		}))
 	if err != nil || got.Reason != "the process of the loop ended unexpectedly" {
@@ -372,9 +372,9 @@ def main(ctx):
     ctx.model([], list(tools))
     ctx.model([], [])
     return {}
-`, func(_ context.Context, name string, args object) (any, error) {
-		if name == "model" {
-			got = append(got, args["tools"].([]any))
+`, func(_ context.Context, q loop.Question) (any, error) {
+		if m, is := q.(loop.Model); is {
+			got = append(got, m.Tools)
 			return object{}, nil
 		}
 		return []any{object{"name": "a"}, object{"name": "b"}}, nil

@@ -55,8 +55,8 @@ func (r *Agents) ask(ctx context.Context, id string, about any) (any, error) {
 		return nil, err
 	}
 	l.Config, l.Steps = about, steps
-	l.Ask = func(_ context.Context, name string, _ map[string]any) (any, error) {
-		return nil, fault.New(fault.Validation, "%q calls %s, which only a loop can", id, name)
+	l.Ask = func(_ context.Context, q loop.Question) (any, error) {
+		return nil, fault.New(fault.Validation, "%q calls %s, which only a loop can", id, q.Function())
 	}
 	end, err := r.Loops.Run(ctx, l)
 	switch {

@@ -10,13 +10,10 @@ import (
 )
 
 // ReadMessages reads the messages of a loop. The first kept are those that old has: they are taken from there.
-func ReadMessages(v any, old []Message, kept int) ([]Message, error) {
-	list, ok := v.([]any)
-	if kept = min(kept, len(old), len(list)); ok {
-		v = list[kept:]
-	}
+func ReadMessages(list []any, old []Message, kept int) ([]Message, error) {
+	kept = min(kept, len(old), len(list))
 	var added []Message
-	if err := Decode(v, &added); err != nil {
+	if err := Decode(list[kept:], &added); err != nil {
 		return nil, fault.New(fault.Validation, "the loop sends messages that can't be read: %v", err)
 	}
 	if kept < len(old) {
@@ -32,14 +29,13 @@ type Offers struct {
 }
 
 // Read reads the tools of a loop.
-func (t *Offers) Read(v any) ([]Tool, error) {
-	list, ok := v.([]any)
-	if ok && t.from != nil && reflect.DeepEqual(list, t.from) {
+func (t *Offers) Read(list []any) ([]Tool, error) {
+	if t.from != nil && reflect.DeepEqual(list, t.from) {
 		return t.read, nil
 	}
 	*t = Offers{}
 	var read []Tool
-	if err := Decode(v, &read); err != nil {
+	if err := Decode(list, &read); err != nil {
 		return nil, fault.New(fault.Validation, "the loop offers tools that can't be read: %v", err)
 	}
 	*t = Offers{list, read}
