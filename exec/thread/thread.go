@@ -77,14 +77,7 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 		}
 	}
 	t.recorder.Begin()
-	t.calls = &toolcall.Maker{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.Principal, Approver: t.Approver,
-		Child: t.runChild, Flow: new(toolcall.Flow),
-		NewID: func(directive string) string { return roster.NewID(directive, t.Now()) }}
-	if t.parent != nil {
-		t.calls.Flow, t.chain = t.parent.calls.Flow, t.parent.chain
-	}
-	t.calls.Background = &toolcall.Background{Command: t.Detach, Roster: t.Roster, Dir: t.Dir, Limits: &t.limits,
-		Chain: t.chain, Now: t.Now}
+	t.calls = t.maker()
 	if t.continues != "" || t.origin.Format != "" || t.under != "" {
 		t.calls.Remember(ctx, t.Dir, t.continues, t.under, t.id)
 	}
@@ -101,6 +94,19 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 		t.clock.Stop()
 	}
 	return t.finish(ctx, end, err)
+}
+
+// maker returns what makes the calls of the model.
+func (t *thread) maker() *toolcall.Maker {
+	o := toolcall.Options{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.Principal, Approver: t.Approver,
+		Child: t.runChild,
+		NewID: func(directive string) string { return roster.NewID(directive, t.Now()) }}
+	if t.parent != nil {
+		o.Parent, t.chain = t.parent.calls, t.parent.chain
+	}
+	o.Background = toolcall.Background{Command: t.Detach, Roster: t.Roster, Dir: t.Dir, Limits: &t.limits,
+		Chain: t.chain, Now: t.Now}
+	return toolcall.New(o)
 }
 
 // timeOver records that the time of the thread was over while something ran, and returns the error that ends it.

@@ -24,7 +24,7 @@ type Background struct {
 
 // detach starts a child in a process of its own. One that was begun is there.
 func (m *Maker) detach(ctx context.Context, c *Call) (*Outcome, error) {
-	b, s := m.Background, m.Plan.Agents.Session
+	b, s := &m.o.Background, m.session
 	began := func(state string, process int) *Outcome {
 		return &Outcome{Value: object{"success": true, "status": state, "thread_id": c.Child,
 			"directive": c.Spawn.Directive.ID, "pid": process}}
@@ -36,8 +36,8 @@ func (m *Maker) detach(ctx context.Context, c *Call) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Parent{Thread: m.Thread, Directive: m.Plan.Directive.Ref.String(), Dir: b.Dir, Set: s.Set(),
-		Grants: m.Plan.Caps, Limits: *b.Limits, Chain: b.Chain,
+	p := &Parent{Thread: m.o.Thread, Directive: m.plan.Directive.Ref.String(), Dir: b.Dir, Set: s.Set(),
+		Grants: m.plan.Caps, Limits: *b.Limits, Chain: b.Chain,
 		Machine: k.Machine, Now: b.Now(), Command: b.Command, Again: c.Begun}
 	word, err := p.Start(ctx, c.Child, c.Spawn.Directive,
 		&DetachedChild{Inputs: c.Spawn.Inputs, Model: c.Spawn.Model, Limits: c.Spawn.Limits, Part: c.Part,

@@ -19,10 +19,10 @@ import (
 // execute runs a tool in the sandbox for strangers, as the user isn't present. If the directives that lead to the call
 // are the user's own, so are their tools. name is what the record calls the call.
 func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given object, dry bool) (*Outcome, error) {
-	ref, s := it.Ref, m.Plan.Agents.Session
-	call := &exec.Call{Ref: ref, Door: m.Flow.Door(m.Approver, m.Thread, name, m.Plan.Directive.Ref.String()),
+	ref, s := it.Ref, m.session
+	call := &exec.Call{Ref: ref, Door: m.flow.Door(m.o.Approver, m.o.Thread, name, m.plan.Directive.Ref.String()),
 		Params:    params.Values(given),
-		Principal: m.Principal, Stranger: true, Declared: m.Own, Within: &m.Plan.Caps, Dry: dry}
+		Principal: m.o.Principal, Stranger: true, Declared: m.o.Own, Within: &m.plan.Caps, Dry: dry}
 	if dry {
 		p, err := s.Prepare(ctx, call)
 		if err != nil {
@@ -34,8 +34,8 @@ func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given obj
 		}
 		return &Outcome{Value: plan}, p.Close()
 	}
-	m.Flow.Add(it.Ref, it.Model.Tags)
-	r, err := s.Call(control.As(ctx, &control.Self{Thread: m.Thread, Allows: m.Plan.Allows}), call, nil)
+	m.flow.Add(it.Ref, it.Model.Tags)
+	r, err := s.Call(control.As(ctx, &control.Self{Thread: m.o.Thread, Allows: m.plan.Allows}), call, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +50,11 @@ func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given obj
 // search finds items, those that the permissions are about.
 func (m *Maker) search(ctx context.Context, words, scope string, limit any) (*Outcome, error) {
 	n, _ := jcs.Number(limit)
-	found, err := agenttools.Find(ctx, m.Plan.Agents.Session, words, scope, int(n), func(s query.Scope) error {
+	found, err := agenttools.Find(ctx, m.session, words, scope, int(n), func(s query.Scope) error {
 		if s.Kind == "" {
 			return fault.New(fault.Validation, "the scope %q names no kind of items", scope)
 		}
-		return m.Plan.Allows(capability.Search, s.Kind, s.ID)
+		return m.plan.Allows(capability.Search, s.Kind, s.ID)
 	})
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (m *Maker) give(c *Call, values object) *Call {
 
 // checkOutputs refuses what isn't the outputs that the directive declares.
 func (m *Maker) checkOutputs(values object) error {
-	outputs := m.Plan.Says.Outputs
+	outputs := m.plan.Says.Outputs
 	var missing []string
 	for _, o := range outputs {
 		if values[o.Name] == nil {
@@ -95,7 +95,7 @@ func (m *Maker) checkOutputs(values object) error {
 		return fault.New(fault.Validation, "outputs are missing: %s", strings.Join(missing, ", ")).On("missing",
 			missing)
 	}
-	schema, err := params.Compile(m.Plan.Directive.Model.Interface().Output)
+	schema, err := params.Compile(m.plan.Directive.Model.Interface().Output)
 	if err == nil {
 		err = schema.Check(values)
 	}

@@ -56,12 +56,12 @@ func (m *Maker) Remember(ctx context.Context, dir string, threads ...string) {
 // note notes the call of a tool.
 func (m *Maker) note(ctx context.Context, name string) {
 	ref, err := model.ParseRef(name)
-	if err != nil || ref.Kind != "tool" || m.Flow.Has(ref) {
+	if err != nil || ref.Kind != "tool" || m.flow.Has(ref) {
 		return
 	}
 	var tags []string
-	if it, err := m.Plan.Agents.Session.Item(ctx, ref); err == nil { // or they aren't known
+	if it, err := m.session.Item(ctx, ref); err == nil { // or they aren't known
 		tags = it.Model.Tags
 	}
-	m.Flow.Add(ref, tags)
+	m.flow.Add(ref, tags)
 }

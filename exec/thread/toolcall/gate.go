@@ -14,8 +14,8 @@ func (m *Maker) Gate(id, node, text string, span time.Duration) *Call {
 	c := &Call{ToolCall: provider.ToolCall{ID: id, Name: "gate", Input: object{"node": node, "ask": text}},
 		Risk: "read"}
 	c.do = func(ctx context.Context) (*Outcome, error) {
-		answer, err := m.Approver.Gate(ctx, m.Thread, c.Record, m.Plan.Directive, text,
-			cmp.Or(m.Principal, session.User()), span)
+		answer, err := m.o.Approver.Gate(ctx, m.o.Thread, c.Record, m.plan.Directive, text,
+			cmp.Or(m.o.Principal, session.User()), span)
 		return &Outcome{Value: object{"answer": answer}}, err
 	}
 	return c

@@ -11,33 +11,33 @@ import (
 
 // walks makes a call one that runs a graph as a thread, once the policies let it: they see it as the call of any tool.
 func (m *Maker) walks(c *Call, it *ai.Item, given object) {
-	c.Spawn, c.Child = &ChildArgs{Directive: c.Ref, Inputs: given}, m.NewID(c.Ref.ID)
+	c.Spawn, c.Child = &ChildArgs{Directive: c.Ref, Inputs: given}, m.o.NewID(c.Ref.ID)
 	c.do = func(ctx context.Context) (_ *Outcome, err error) {
 		begins := !c.Begun
 		if c.Begun { // or it waited for its approval
-			if begins, err = m.Approver.Unmade(ctx, m.Thread, c.Record, c.Ref); err != nil {
+			if begins, err = m.o.Approver.Unmade(ctx, m.o.Thread, c.Record, c.Ref); err != nil {
 				return nil, err
 			}
 		}
 		if !begins {
-			return m.Child(ctx, c)
+			return m.o.Child(ctx, c)
 		}
-		call := &exec.Call{Ref: c.Ref, Door: m.Flow.Door(m.Approver, m.Thread, c.Record,
-			m.Plan.Directive.Ref.String()), Params: params.Values(given),
-			Principal: m.Principal, Stranger: true}
-		_, got, err := m.Plan.Agents.Session.Consent(ctx, call, it)
+		call := &exec.Call{Ref: c.Ref, Door: m.flow.Door(m.o.Approver, m.o.Thread, c.Record,
+			m.plan.Directive.Ref.String()), Params: params.Values(given),
+			Principal: m.o.Principal, Stranger: true}
+		_, got, err := m.session.Consent(ctx, call, it)
 		if err != nil {
 			return nil, err
 		}
-		m.Flow.Add(it.Ref, it.Model.Tags)
+		m.flow.Add(it.Ref, it.Model.Tags)
 		if got == nil || got.Take == nil {
-			return m.Child(ctx, c)
+			return m.o.Child(ctx, c)
 		}
 		end, err := got.Take(ctx, c.Record)
 		if err != nil {
 			return nil, err
 		}
-		out, err := m.Child(ctx, c)
+		out, err := m.o.Child(ctx, c)
 		return out, cmp.Or(err, end(context.WithoutCancel(ctx), ""))
 	}
 }

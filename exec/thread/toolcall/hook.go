@@ -28,7 +28,7 @@ func (m *Maker) ForHook(ctx context.Context, h *hook.Hook, given map[string]any)
 			nil,
 			nil
 	}
-	it, err := m.Plan.Agents.Session.Item(ctx, h.Ref)
+	it, err := m.session.Item(ctx, h.Ref)
 	switch {
 	case err != nil:
 		return nil, nil, err

@@ -53,6 +53,7 @@ import (
 	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/plan"
@@ -91,21 +92,38 @@ type Outcome struct {
 	exec   *exec.Result
 }
 
-// A Maker makes the calls of one thread. It is safe for many goroutines.
-type Maker struct {
+// Options say for which thread calls are made.
+type Options struct {
 	Plan       *plan.Plan
 	Thread     string // its id
 	Own        bool   // the directives that lead to its calls are the user's own
 	Principal  string
 	Approver   *Approver
 	Child      func(context.Context, *Call) (*Outcome, error) // runs the thread that a call starts
-	Background *Background                                    // starts it in a process of its own
+	Background Background                                     // starts it in a process of its own
 	NewID      func(directive string) string                  // of a thread
-	Artifacts  plan.Artifacts
-	Flow       *Flow // what was called by it, and by the threads around it
+	Parent     *Maker                                         // of the thread above, if this process drives it
+}
+
+// A Maker makes the calls of one thread. It is safe for many goroutines.
+type Maker struct {
+	o         Options
+	plan      *plan.Plan
+	session   *session.Session // of the plan
+	Artifacts plan.Artifacts
+	flow      *Flow // what was called by the thread, and by the threads around it
 
 	mu       sync.Mutex
 	returned map[string]any
+}
+
+// New returns the Maker of a thread.
+func New(o Options) *Maker {
+	m := &Maker{o: o, plan: o.Plan, session: o.Plan.Agents.Session, flow: new(Flow)}
+	if o.Parent != nil {
+		m.flow = o.Parent.flow
+	}
+	return m
 }
 
 // Returned are the outputs that the model has returned, nil before.
@@ -232,10 +250,10 @@ func (m *Maker) Prepare(ctx context.Context, w provider.ToolCall) *Call {
 	if w.Input == nil {
 		w.Input = object{}
 	}
-	if it := m.Plan.Named.Items[w.Name]; it != nil {
+	if it := m.plan.Named.Items[w.Name]; it != nil {
 		return m.tool(ctx, c, it.Ref, w.Input, false)
 	}
-	for _, tool := range m.Plan.Tools() {
+	for _, tool := range m.plan.Tools() {
 		if tool.Name != w.Name {
 			continue
 		}
@@ -249,11 +267,11 @@ func (m *Maker) Prepare(ctx context.Context, w provider.ToolCall) *Call {
 		}
 		return m.prepare(ctx, c)
 	}
-	if w.Name == plan.NameSign && m.Plan.Graph != nil { // a model isn't offered it
+	if w.Name == plan.NameSign && m.plan.Graph != nil { // a model isn't offered it
 		return c.Refuse(fault.New(fault.Denied, "nothing is signed without --allow-sign"))
 	}
 	return c.Refuse(fault.New(fault.ToolNotFound, "there is no tool %q", w.Name).Near(w.Name,
-		plan.OfferedNames(m.Plan.Tools())))
+		plan.OfferedNames(m.plan.Tools())))
 }
 
 // prepare decides about a call of one of rye's own tools whose arguments are sound.
@@ -277,7 +295,7 @@ func (m *Maker) prepare(ctx context.Context, c *Call) *Call {
 	if err != nil {
 		return c.Refuse(fault.Wrap(err, "invalid item: %v", err))
 	}
-	if tools := m.Plan.Meaning.Tools(ref.ID); ref.Kind == "tool" && len(tools) == 1 {
+	if tools := m.plan.Meaning.Tools(ref.ID); ref.Kind == "tool" && len(tools) == 1 {
 		ref.ID = tools[0]
 	}
 	if c.Name == plan.NameSign {
@@ -307,7 +325,7 @@ func (m *Maker) prepare(ctx context.Context, c *Call) *Call {
 func (m *Maker) tool(ctx context.Context, c *Call, ref model.Ref, given object, dry bool) *Call {
 	switch ref.ID {
 	case permission.Starts:
-		if err := m.Plan.Allows(capability.Execute, "tool", permission.Starts); err != nil {
+		if err := m.plan.Allows(capability.Execute, "tool", permission.Starts); err != nil {
 			return c.Refuse(err)
 		}
 		if err := m.starts(c, given); err != nil {
@@ -339,11 +357,11 @@ func (m *Maker) tool(ctx context.Context, c *Call, ref model.Ref, given object, 
 // sign decides about a signature. What is signed needn't be pinned, and the user is asked about each.
 func (m *Maker) sign(c *Call, ref model.Ref) *Call {
 	c.Ref, c.Risk = ref, "write"
-	if err := m.Plan.Allows(capability.Sign, ref.Kind, ref.ID); err != nil {
+	if err := m.plan.Allows(capability.Sign, ref.Kind, ref.ID); err != nil {
 		return c.Refuse(err)
 	}
 	c.do = func(ctx context.Context) (*Outcome, error) {
-		signed, err := m.Approver.Sign(ctx, m.Thread, ref)
+		signed, err := m.o.Approver.Sign(ctx, m.o.Thread, ref)
 		return &Outcome{Value: signed}, err
 	}
 	return c
@@ -361,8 +379,8 @@ func (m *Maker) starts(c *Call, given object) (err error) {
 	if c.Spawn, err = ParseChild(given); err != nil {
 		return err
 	}
-	c.Child = m.NewID(c.Spawn.Directive.ID)
-	if c.do = func(ctx context.Context) (*Outcome, error) { return m.Child(ctx, c) }; c.Spawn.Async {
+	c.Child = m.o.NewID(c.Spawn.Directive.ID)
+	if c.do = func(ctx context.Context) (*Outcome, error) { return m.o.Child(ctx, c) }; c.Spawn.Async {
 		c.do = func(ctx context.Context) (*Outcome, error) { return m.detach(ctx, c) }
 	}
 	return nil
@@ -371,10 +389,10 @@ func (m *Maker) starts(c *Call, given object) (err error) {
 // permitted returns an item that the directive's permissions and the policies let a call use.
 func (m *Maker) permitted(ctx context.Context, c *Call, verb string, ref model.Ref) (*ai.Item, error) {
 	c.Ref = ref
-	if err := m.Plan.Allows(verb, ref.Kind, ref.ID); err != nil {
+	if err := m.plan.Allows(verb, ref.Kind, ref.ID); err != nil {
 		return nil, err
 	}
-	it, err := m.Plan.Agents.Session.Item(ctx, ref)
+	it, err := m.session.Item(ctx, ref)
 	if err == nil {
 		c.Digest = it.Raw
 	}
