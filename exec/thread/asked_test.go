@@ -114,7 +114,7 @@ func TestFenced(t *testing.T) {
 		t.Run(at, func(t *testing.T) {
 			w, _ := family(t, plan(""), nil)
 			asked := 0
-			var before ledger.Account
+			var before ledger.Balance
 			w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
 				asked++
 				rows, money := thread.Local(w.Paths().State.Path, time.Now)

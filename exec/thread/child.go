@@ -52,7 +52,7 @@ func (t *thread) fund(ctx context.Context) error {
 			t.Now())); err != nil {
 			return err
 		}
-		t.money.Attach(t.Ledger, &ledger.Account{Thread: t.id, Epoch: t.lease.Epoch}, t.lease.Guard)
+		t.money.Attach(t.Ledger, &ledger.Balance{Thread: t.id, Epoch: t.lease.Epoch}, t.lease.Guard)
 		return nil
 	}
 	switch {

@@ -34,7 +34,7 @@ func (w *world) state(thread string) *roster.Thread {
 }
 
 // account is the money of a thread.
-func (w *world) account(thread string) *ledger.Account {
+func (w *world) account(thread string) *ledger.Balance {
 	w.t.Helper()
 	a, err := ledger.Get(w.t.Context(), w.engine.Ledger, thread)
 	must(w.t, err)

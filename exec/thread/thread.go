@@ -34,7 +34,7 @@ type thread struct {
 	asked    int             // events of the loop in this turn
 	inputs   map[string]any
 	limits   limits.Set
-	money    ledger.Purse
+	money    ledger.Account
 	model    provider.Model
 	recorder *replay.Recorder
 	// the messages that a thread begins with which this one hands over to, or which was handed its work

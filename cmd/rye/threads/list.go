@@ -86,7 +86,7 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return answer, nil
 }
 
-func listedOf(row *roster.Thread, money *ledger.Account) listedThread {
+func listedOf(row *roster.Thread, money *ledger.Balance) listedThread {
 	l := listedThread{Thread: row.ID, Directive: row.Directive, State: string(row.State), Parent: row.Parent,
 		Next: row.Next, Project: row.Project.Root,
 		Started: row.Created.Format(time.RFC3339), Updated: row.Updated.Format(time.RFC3339)}

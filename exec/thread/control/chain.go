@@ -29,7 +29,7 @@ type Node struct {
 func directiveOf(row *roster.Thread) string { return strings.TrimPrefix(row.Directive, "directive:") }
 
 // all returns the rows of the project, with the oldest first, and the accounts.
-func (d *Controller) all(ctx context.Context) ([]*roster.Thread, map[string]*ledger.Account, error) {
+func (d *Controller) all(ctx context.Context) ([]*roster.Thread, map[string]*ledger.Balance, error) {
 	rows, err := Tidy(ctx, d.Roster, d.Ledger, roster.Filter{Root: d.Root}, d.Now())
 	if err != nil {
 		return nil, nil, err
@@ -41,7 +41,7 @@ func (d *Controller) all(ctx context.Context) ([]*roster.Thread, map[string]*led
 	return rows, money, err
 }
 
-func nodeOf(row *roster.Thread, money *ledger.Account) *Node {
+func nodeOf(row *roster.Thread, money *ledger.Balance) *Node {
 	n := &Node{Thread: row.ID, Directive: directiveOf(row), Status: string(row.State), Parent: row.Parent,
 		Continues: row.Continues, Next: row.Next, Started: row.Created}
 	if row.Lost {

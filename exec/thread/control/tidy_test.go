@@ -43,7 +43,7 @@ func furnish(t *testing.T) *house {
 }
 
 // tidy tidies some time after noon, and returns the row and the account.
-func (h *house) tidy(after time.Duration) (*roster.Thread, *ledger.Account) {
+func (h *house) tidy(after time.Duration) (*roster.Thread, *ledger.Balance) {
 	h.t.Helper()
 	rows, err := control.Tidy(h.t.Context(), h.rows, h.money, roster.Filter{}, noon.Add(after))
 	must(h.t, err)
@@ -149,7 +149,7 @@ type late struct {
 	between func()
 }
 
-func (l late) Accounts(ctx context.Context, threads ...string) (map[string]*ledger.Account, error) {
+func (l late) Accounts(ctx context.Context, threads ...string) (map[string]*ledger.Balance, error) {
 	all, err := l.Ledger.Accounts(ctx, threads...)
 	l.between()
 	return all, err

@@ -10,7 +10,7 @@ import (
 )
 
 // Above are accounts that were opened again for one below them, the highest first.
-type Above []*Account
+type Above []*Balance
 
 // OpenAbove opens an account that is closed, and those above it, as far as a child needs them to spend the rest of its
 // budget, nil for no bound. No budget is larger than it was. What was opened is returned with an error too.

@@ -10,9 +10,9 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Purse is the account of a thread in the ledger, as its driver uses it. What was spent is written with what comes
-// next, so that a turn costs one sync.
-type Purse struct {
+// An Account is what the driver of a thread spends from. What was spent is written with what comes next, so
+// that a turn costs one sync.
+type Account struct {
 	ledger Ledger // nil while a record is only compared
 	guard  func() (release func(), err error)
 	thread string
@@ -26,115 +26,115 @@ type Purse struct {
 	open   map[string]bool  // calls in flight
 }
 
-// Attach makes an account, or that of a thread that goes on, the purse's. guard locks the thread for each write,
-// unless another process has claimed it; nil for none.
-func (p *Purse) Attach(l Ledger, a *Account, guard func() (release func(), err error)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ledger, p.thread, p.epoch, p.booked, p.held, p.guard = l, a.Thread, a.Epoch, a.Own, a.Calls, guard
+// Attach opens the account with the balance of its thread. guard locks the thread for each write, unless another
+// process has claimed it; nil for none.
+func (a *Account) Attach(l Ledger, b *Balance, guard func() (release func(), err error)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ledger, a.thread, a.epoch, a.booked, a.held, a.guard = l, b.Thread, b.Epoch, b.Own, b.Calls, guard
 }
 
 // late are the entries for what was spent since the last ones.
-func (p *Purse) late() (entries []Entry) {
+func (a *Account) late() (entries []Entry) {
 	var settled []string
-	for call := range p.held {
-		if !p.open[call] {
+	for call := range a.held {
+		if !a.open[call] {
 			settled = append(settled, call)
 		}
 	}
 	slices.Sort(settled)
-	rest := max(0, p.own-p.booked)
+	rest := max(0, a.own-a.booked)
 	for i, call := range settled {
 		amount := int64(0)
 		if i == len(settled)-1 {
 			amount, rest = rest, 0
 		}
-		entries = append(entries, Settle(p.thread, p.epoch, call, amount))
+		entries = append(entries, Settle(a.thread, a.epoch, call, amount))
 	}
 	if rest > 0 {
-		entries = append(entries, Settle(p.thread, p.epoch, "", rest))
+		entries = append(entries, Settle(a.thread, a.epoch, "", rest))
 	}
 	return entries
 }
 
 // write makes entries, those that are late first.
-func (p *Purse) write(ctx context.Context, more ...Entry) error {
-	if p.ledger == nil {
+func (a *Account) write(ctx context.Context, more ...Entry) error {
+	if a.ledger == nil {
 		return nil
 	}
-	entries := append(p.late(), more...)
+	entries := append(a.late(), more...)
 	if len(entries) == 0 {
 		return nil
 	}
-	if p.guard != nil {
-		release, err := p.guard()
+	if a.guard != nil {
+		release, err := a.guard()
 		if err != nil {
 			return err
 		}
 		defer release()
 	}
-	if err := p.ledger.Do(ctx, entries...); err != nil {
+	if err := a.ledger.Do(ctx, entries...); err != nil {
 		return err
 	}
-	p.booked = max(p.booked, p.own)
-	for call := range p.held {
-		if !p.open[call] {
-			delete(p.held, call)
+	a.booked = max(a.booked, a.own)
+	for call := range a.held {
+		if !a.open[call] {
+			delete(a.held, call)
 		}
 	}
 	return nil
 }
 
 // Reserve sets the worst case of a call aside: BUDGET_EXCEEDED if there isn't so much left.
-func (p *Purse) Reserve(ctx context.Context, call string, worst int64) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ledger == nil || worst == 0 {
+func (a *Account) Reserve(ctx context.Context, call string, worst int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ledger == nil || worst == 0 {
 		return nil
 	}
-	if err := p.write(ctx, Reserve(p.thread, p.epoch, call, worst)); err != nil {
+	if err := a.write(ctx, Reserve(a.thread, a.epoch, call, worst)); err != nil {
 		return err
 	}
-	if p.held == nil {
-		p.held = map[string]int64{}
+	if a.held == nil {
+		a.held = map[string]int64{}
 	}
-	if p.open == nil {
-		p.open = map[string]bool{}
+	if a.open == nil {
+		a.open = map[string]bool{}
 	}
-	p.held[call], p.open[call] = worst, true
+	a.held[call], a.open[call] = worst, true
 	return nil
 }
 
 // Settle says what a call has cost.
-func (p *Purse) Settle(call string, cost int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.open, call)
-	p.own += cost
+func (a *Account) Settle(call string, cost int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.open, call)
+	a.own += cost
 }
 
 // Child says what a child and those below it have spent.
-func (p *Purse) Child(cost int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.below += cost
+func (a *Account) Child(cost int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.below += cost
 }
 
 // Spent is what the thread and those below it have spent.
-func (p *Purse) Spent() (own, below int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.own, p.below
+func (a *Account) Spent() (own, below int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.own, a.below
 }
 
 // Left is what the thread may still give to children.
-func (p *Purse) Left(ctx context.Context) (int64, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.write(ctx); err != nil {
+func (a *Account) Left(ctx context.Context) (int64, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.write(ctx); err != nil {
 		return 0, err
 	}
-	return Left(ctx, p.ledger, p.thread)
+	return Left(ctx, a.ledger, a.thread)
 }
 
 // Left is what a thread may still give to children, the largest number if it has no budget.
@@ -173,12 +173,12 @@ func Part(ctx context.Context, left func(context.Context) (int64, error), parts 
 }
 
 // End writes what is late, and closes the account of a thread that never goes on.
-func (p *Purse) End(ctx context.Context, closes bool, at time.Time) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	clear(p.open)
+func (a *Account) End(ctx context.Context, closes bool, at time.Time) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.open)
 	if closes {
-		return p.write(ctx, Close(p.thread, p.epoch, at))
+		return a.write(ctx, Close(a.thread, a.epoch, at))
 	}
-	return p.write(ctx)
+	return a.write(ctx)
 }

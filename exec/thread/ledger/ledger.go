@@ -88,8 +88,8 @@ func Close(thread string, epoch int64, at time.Time) Entry {
 	return Entry{Op: OpClose, Thread: thread, Epoch: epoch, Time: at.UTC().Round(0)}
 }
 
-// An Account is the money of a thread.
-type Account struct {
+// A Balance is the money of a thread, as the ledger has it.
+type Balance struct {
 	Thread string
 	Parent string
 	Epoch  int64
@@ -104,10 +104,10 @@ type Account struct {
 }
 
 // Spent is all that the thread and those below it have spent.
-func (a *Account) Spent() int64 { return a.Own + a.Below }
+func (a *Balance) Spent() int64 { return a.Own + a.Below }
 
 // Left is what may still be reserved, negative after overspending; bound is false if there is no budget.
-func (a *Account) Left() (left int64, bound bool) {
+func (a *Balance) Left() (left int64, bound bool) {
 	if a.Budget == nil {
 		return 0, false
 	}
@@ -120,11 +120,11 @@ type Ledger interface {
 	// are needed and left, in dollars.
 	Do(ctx context.Context, entries ...Entry) error
 	// Accounts lists accounts, all if no thread is named; of threads that have none there is nothing.
-	Accounts(ctx context.Context, threads ...string) (map[string]*Account, error)
+	Accounts(ctx context.Context, threads ...string) (map[string]*Balance, error)
 }
 
 // Get returns the account of a thread, nil if there is none.
-func Get(ctx context.Context, l Ledger, thread string) (*Account, error) {
+func Get(ctx context.Context, l Ledger, thread string) (*Balance, error) {
 	all, err := l.Accounts(ctx, thread)
 	return all[thread], err
 }

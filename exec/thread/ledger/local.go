@@ -51,8 +51,8 @@ func (l *Local) Do(ctx context.Context, entries ...Entry) error {
 }
 
 // Accounts implements Ledger.
-func (l *Local) Accounts(ctx context.Context, threads ...string) (map[string]*Account, error) {
-	found := map[string]*Account{}
+func (l *Local) Accounts(ctx context.Context, threads ...string) (map[string]*Balance, error) {
+	found := map[string]*Balance{}
 	err := l.book.View(func(all *accounts) error {
 		if len(threads) == 0 {
 			threads = slices.Collect(maps.Keys(all.byThread))
@@ -87,8 +87,8 @@ type account struct {
 	at       time.Time // of the last open or close
 }
 
-func (a *account) shown() *Account {
-	s := &Account{Thread: a.id, Epoch: a.epoch, Own: a.own, Below: a.below, Held: a.inFlight,
+func (a *account) shown() *Balance {
+	s := &Balance{Thread: a.id, Epoch: a.epoch, Own: a.own, Below: a.below, Held: a.inFlight,
 		Calls: maps.Clone(a.held), Aside: a.aside, Closed: a.closed, Time: a.at}
 	if a.parent != nil {
 		s.Parent = a.parent.id

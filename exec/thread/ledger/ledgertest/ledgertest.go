@@ -30,7 +30,7 @@ var must, refused = journaltest.Must, journaltest.Refused
 
 func budget(n int64) *int64 { return &n }
 
-func account(t testing.TB, l ledger.Ledger, id string) *ledger.Account {
+func account(t testing.TB, l ledger.Ledger, id string) *ledger.Balance {
 	t.Helper()
 	a, err := ledger.Get(t.Context(), l, id)
 	must(t, err)
