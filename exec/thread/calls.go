@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/rye-build/rye/cas"
@@ -28,9 +27,7 @@ type toolCall struct {
 
 // number gives a call its name in the record.
 func (t *thread) number(c *toolcall.Call) *toolCall {
-	_ = t.recorder.Skip() // it fails again with what comes next
-	t.called++
-	c.Record = fmt.Sprintf("c%d", t.called)
+	c.Record = t.record.name()
 	return &toolCall{Call: c}
 }
 
@@ -84,7 +81,7 @@ func (t *thread) makeCalls(ctx context.Context, asked loop.Calls) (any, error) {
 			m["failed"] = true
 		}
 		messages[i] = m
-		t.count.Add(int64(len(c.text)))
+		t.dialogue.count.Add(int64(len(c.text)))
 	}
 	return messages, nil
 }
@@ -93,9 +90,9 @@ func (t *thread) makeCalls(ctx context.Context, asked loop.Calls) (any, error) {
 func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) error {
 	events := make([]transcript.Payload, len(calls))
 	for i, c := range calls {
-		events[i] = c.Started(t.turn)
+		events[i] = c.Started(t.record.turn)
 	}
-	had, err := t.put(true, events...)
+	had, err := t.record.put(true, events...)
 	if err != nil {
 		return err
 	}
@@ -107,7 +104,7 @@ func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) erro
 		calls[i].Begun, calls[i].Child = true, was.Child
 	}
 	for calls = slices.Clone(calls); len(calls) > 0; { // in the order of the record
-		of, err := t.recorder.NextResult()
+		of, err := t.record.NextResult()
 		if err != nil {
 			return err
 		}
@@ -138,7 +135,7 @@ func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) erro
 	}
 	err = cas.Parallel(ctx, workers, len(open), func(ctx context.Context, i int) error {
 		var text string
-		err := t.chain.Check(t.Now())
+		err := t.family.chain.Check(t.engine.Now())
 		if err == nil {
 			text, err = open[i].Make(ctx)
 		} else {
@@ -164,7 +161,7 @@ func (t *thread) appendResults(calls []*toolCall) (waits error) {
 		}
 		results = append(results, c.Result)
 	}
-	return errors.Join(t.append(false, results...), waits)
+	return errors.Join(t.record.append(false, results...), waits)
 }
 
 // guard makes a result what the model is given: JSON, or what the guard makes of an artifact.
@@ -177,7 +174,8 @@ func (t *thread) guard(ctx context.Context, c *toolCall, text string) (err error
 		if t.plan.Graph != nil { // which takes all of it
 			return nil
 		}
-		if c.text, err = t.Agents().Guard(ctx, c.Name, t.calls.Artifacts.Keep(text), text, t.share()); err != nil {
+		if c.text, err = t.engine.Agents().Guard(ctx, c.Name, t.calls.Artifacts.Keep(text), text,
+			t.dialogue.share()); err != nil {
 			return err
 		}
 	}

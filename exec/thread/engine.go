@@ -63,12 +63,7 @@ type Start struct {
 	// is called with its limits when it is registered and has a budget and a record; an error ends it
 	Began func(limits.Set) error
 
-	parent  *thread        // that starts this one
-	under   string         // the thread above, if this process doesn't drive it
-	foreign bool           // a directive above that isn't the user's own
-	chosen  bool           // rye itself chooses the directive
-	row     *roster.Thread // of this thread, which a process has registered that died then; nil for a new one
-	part    int64          // of what is left of the parent's budget it may have one such part, unless it says how much
+	family family
 }
 
 // Live gets what happens meanwhile. Functions may be nil.
@@ -102,7 +97,7 @@ const (
 
 // Run runs a directive to its end. An error says that no thread was begun; what became of one is in its result.
 func (e *Engine) Run(ctx context.Context, s *Start) (*Result, error) {
-	if s.parent == nil {
+	if s.family.parent == nil {
 		if _, err := control.Tidy(ctx, e.Roster, e.Ledger, roster.Filter{Live: true}, e.Now()); err != nil {
 			return nil, err
 		}
@@ -118,7 +113,7 @@ func (e *Engine) Run(ctx context.Context, s *Start) (*Result, error) {
 func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 	t := e.newThread(s)
 	if a := s.After; a != nil {
-		t.under, t.foreign, t.chosen, t.continues = a.Under, a.Foreign, a.Chosen, a.Thread
+		t.family.under, t.family.foreign, t.family.chosen, t.family.continues = a.Under, a.Foreign, a.Chosen, a.Thread
 	}
 	if err := t.load(ctx); err != nil {
 		return nil, err
@@ -127,8 +122,8 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 	if t.inputs, err = t.plan.Complete(s.Inputs); err != nil {
 		return nil, err
 	}
-	t.limits = t.After.Bound(t.plan.Limits())
-	if err := t.limits.Override(s.Limits); err != nil {
+	t.money.limits = t.start.After.Bound(t.plan.Limits())
+	if err := t.money.limits.Override(s.Limits); err != nil {
 		return nil, err
 	}
 	if err := t.inherit(ctx); err != nil {
@@ -137,18 +132,18 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 	if err := t.plan.Offer(ctx); err != nil {
 		return nil, err
 	}
-	t.plan.Signs = t.Approver.CanSign() && plan.MaySign(t.plan.Caps)
-	if t.model, err = t.choose(ctx); err != nil {
+	t.plan.Signs = t.start.Approver.CanSign() && plan.MaySign(t.plan.Caps)
+	if t.dialogue.model, err = t.choose(ctx); err != nil {
 		return nil, err
 	}
-	if t.handed, err = t.After.First(ctx, t.model); err == nil {
+	if t.family.handed, err = t.start.After.First(ctx, t.dialogue.model); err == nil {
 		err = t.open(ctx)
 	}
-	if err == nil && t.Began != nil {
-		if err = t.Began(t.limits); err != nil {
-			err = t.fail(ctx, errors.Join(err, t.append(true,
+	if err == nil && t.start.Began != nil {
+		if err = t.start.Began(t.money.limits); err != nil {
+			err = t.fail(ctx, errors.Join(err, t.record.append(true,
 				transcript.Failed{Error: *control.RecordedFault(fault.Of(err))}, transcript.Checkpoint{}),
-				t.recorder.Close()))
+				t.record.Close()))
 		}
 	}
 	return t, err
@@ -156,37 +151,38 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 
 // load reads the items of a thread.
 func (t *thread) load(ctx context.Context) (err error) {
-	t.began = t.Now()
-	t.plan, err = plan.Read(ctx, t.Agents(), t.Directive, func(ctx context.Context, ref model.Ref) (*ai.Item, error) {
-		it, err := t.Session.Item(ctx, ref)
-		// it was chosen when the thread began
-		if err != nil && fault.CodeOf(err) == fault.NotLocked && (t.chosen || t.id != "") {
-			if of, missing := t.Session.Chosen(ctx, ref); missing == nil {
-				return of, nil
+	t.began = t.engine.Now()
+	t.plan, err = plan.Read(ctx, t.engine.Agents(), t.start.Directive,
+		func(ctx context.Context, ref model.Ref) (*ai.Item, error) {
+			it, err := t.engine.Session.Item(ctx, ref)
+			// it was chosen when the thread began
+			if err != nil && fault.CodeOf(err) == fault.NotLocked && (t.family.chosen || t.id != "") {
+				if of, missing := t.engine.Session.Chosen(ctx, ref); missing == nil {
+					return of, nil
+				}
 			}
-		}
-		return it, err
-	})
+			return it, err
+		})
 	return err
 }
 
 // choose finds the model.
 func (t *thread) choose(ctx context.Context) (provider.Model, error) {
-	return t.plan.Model(ctx, provider.Wanted{Name: t.Start.Model, Replay: t.Start.Replay,
-		Priced: t.limits.Spend != limits.Unlimited})
+	return t.plan.Model(ctx, provider.Wanted{Name: t.start.Model, Replay: t.start.Replay,
+		Priced: t.money.limits.Spend != limits.Unlimited})
 }
 
 // open registers the thread, gives it its budget, and makes its directory and its transcript.
 func (t *thread) open(ctx context.Context) error {
-	if t.id = t.ID; t.id == "" {
-		t.id = roster.NewID(t.Directive.ID, t.began)
+	if t.id = t.start.ID; t.id == "" {
+		t.id = roster.NewID(t.start.Directive.ID, t.began)
 	}
 	if err := t.register(ctx); err != nil {
 		return err
 	}
 	err := t.fund(ctx)
 	if err == nil {
-		err = t.record(ctx)
+		err = t.writeStart(ctx)
 	}
 	if err != nil {
 		return t.fail(ctx, err)
@@ -197,40 +193,42 @@ func (t *thread) open(ctx context.Context) error {
 // fail ends a thread that never ran.
 func (t *thread) fail(ctx context.Context, err error) error {
 	ctx = context.WithoutCancel(ctx)
-	return errors.Join(err, t.money.End(ctx, true, t.Now()), t.lease.Leave(ctx, roster.Failed, ""))
+	return errors.Join(err, t.money.account.End(ctx, true, t.engine.Now()),
+		t.record.lease.Leave(ctx, roster.Failed, ""))
 }
 
 // register makes this process the driver of the new thread.
 func (t *thread) register(ctx context.Context) (err error) {
-	if t.row != nil {
-		t.lease, err = roster.Reclaim(ctx, t.Roster, t.row)
+	if t.family.row != nil {
+		t.record.lease, err = roster.Reclaim(ctx, t.engine.Roster, t.family.row)
 		return err
 	}
-	row := &roster.Thread{ID: t.id, Kind: t.plan.Kind(), Directive: t.Directive.String(),
-		Created: t.began.UTC().Round(0), Parent: t.parentID(), Continues: t.continues,
+	row := &roster.Thread{ID: t.id, Kind: t.plan.Kind(), Directive: t.start.Directive.String(),
+		Created: t.began.UTC().Round(0), Parent: t.family.parentID(), Continues: t.family.continues,
 		Most: roster.Most{Children: t.plan.Settings.Concurrent, Total: t.plan.Settings.Total}}
 	spawns := int64(limits.Unlimited)
-	if t.parent != nil {
-		spawns = t.parent.limits.Spawns
-	} else if t.Above != nil {
-		spawns = t.Above.Most.Spawns
+	if t.family.parent != nil {
+		spawns = t.family.parent.money.limits.Spawns
+	} else if t.start.Above != nil {
+		spawns = t.start.Above.Most.Spawns
 	}
-	t.lease, err = roster.BeginLease(ctx, t.Roster, t.Dir, row, spawns)
+	t.record.lease, err = roster.BeginLease(ctx, t.engine.Roster, t.engine.Dir, row, spawns)
 	return err
 }
 
 // options say how the transcript is written.
 func (t *thread) options() (transcript.Driver, transcript.Options, error) {
-	k, err := t.Session.Kernel()
+	k, err := t.engine.Session.Kernel()
 	if err != nil {
 		return transcript.Driver{}, transcript.Options{}, err
 	}
-	return t.lease.Driver(k, t.Program), transcript.Options{Key: k.Machine, Now: replay.Steady(t.Now),
-		Guard: t.lease.Guard, Show: t.Live.Event, Hook: t.Hook}, nil
+	return t.record.lease.Driver(k, t.engine.Program),
+		transcript.Options{Key: k.Machine, Now: replay.Steady(t.engine.Now), Guard: t.record.lease.Guard,
+			Show: t.start.Live.Event, Hook: t.engine.Hook}, nil
 }
 
-// record begins the transcript.
-func (t *thread) record(ctx context.Context) error {
+// writeStart begins the transcript.
+func (t *thread) writeStart(ctx context.Context) error {
 	started, err := t.started(ctx)
 	if err != nil {
 		return err
@@ -239,23 +237,23 @@ func (t *thread) record(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handed, err := replay.Hand(t.handed)
+	handed, err := replay.Hand(t.family.handed)
 	if err != nil {
 		return err
 	}
 	if err := t.keepLock(ctx); err != nil {
 		return err
 	}
-	w, err := transcript.Create(t.lease.Dir, t.id, *started, driver, options, handed...)
+	w, err := transcript.Create(t.record.lease.Dir, t.id, *started, driver, options, handed...)
 	if err == nil {
-		t.recorder.Write(w)
+		t.record.Write(w)
 	}
 	return err
 }
 
 // started is the first event of the thread.
 func (t *thread) started(ctx context.Context) (*transcript.Started, error) {
-	s, err := t.plan.Started(ctx, t.model)
+	s, err := t.plan.Started(ctx, t.dialogue.model)
 	if err != nil {
 		return nil, err
 	}
@@ -263,10 +261,10 @@ func (t *thread) started(ctx context.Context) (*transcript.Started, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Limits, s.Inputs, s.Given, s.Principal, s.Parent, s.Continues = t.limits.Record(), cas.Sum(inputs), t.inputs,
-		t.Principal, t.parentID(), t.continues
-	if t.limits.Depth != limits.Unlimited {
-		s.Depth = t.limits.Depth
+	s.Limits, s.Inputs, s.Given, s.Principal, s.Parent, s.Continues = t.money.limits.Record(), cas.Sum(inputs),
+		t.inputs, t.start.Principal, t.family.parentID(), t.family.continues
+	if t.money.limits.Depth != limits.Unlimited {
+		s.Depth = t.money.limits.Depth
 	}
 	return s, nil
 }

@@ -28,7 +28,7 @@ func (t *thread) steps(ctx context.Context) (*loop.End, error) {
 	program := t.plan.Program
 	program.Config, program.Ask = object{"outputs": len(t.plan.Says.Outputs) > 0,
 		"handoff_at": t.plan.Handoff.Threshold}, t.ask
-	return t.Loops.Run(ctx, program)
+	return t.engine.Loops.Run(ctx, program)
 }
 
 // A walk is the thread as the kernel of its graph.
@@ -42,14 +42,14 @@ func (w walk) Begin(ctx context.Context, e transcript.NodeStarted) error {
 	if _, err := w.fire(ctx, hook.BeforeStep, object{"node": e.Node}); err != nil {
 		return err
 	}
-	w.turn++
+	w.record.turn++
 	w.tell("")
-	return w.append(false, e)
+	return w.record.append(false, e)
 }
 
 // Record implements graph.Kernel.
 func (w walk) Record(durable bool, events ...transcript.Payload) error {
-	return w.append(durable, events...)
+	return w.record.append(durable, events...)
 }
 
 // Make implements graph.Kernel by calls as those of a model.

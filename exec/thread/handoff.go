@@ -22,23 +22,23 @@ func (t *thread) handOver(ctx context.Context, asked loop.Handoff) error {
 	if len(messages) == 0 {
 		return fault.New(fault.Validation, "the loop calls handoff without messages")
 	}
-	if err := t.append(true, transcript.Limit{Code: "context", Current: t.share(), Max: t.plan.Handoff.Threshold,
-		Action: "handoff"}); err != nil {
+	if err := t.record.append(true, transcript.Limit{Code: "context", Current: t.dialogue.share(),
+		Max: t.plan.Handoff.Threshold, Action: "handoff"}); err != nil {
 		return err
 	}
-	if err := t.fills(ctx, hook.Full, t.filled()); err != nil {
+	if err := t.fills(ctx, hook.Full, t.dialogue.count.Filled()); err != nil {
 		return err
 	}
-	kept, read := t.plan.Handoff.Room(t.model.Provider().Window(t.model.Name()))
+	kept, read := t.plan.Handoff.Room(t.dialogue.window())
 	var summary any
 	if t.plan.Handoff.Directive != "" {
 		if summary, err = t.summary(ctx, messages, read*provider.PerToken); err != nil {
 			return err
 		}
 	}
-	t.handed, err = t.Agents().Continue(ctx, object{"reason": "handoff", "summary": summary,
-		"messages": control.Values(messages), "message": nil,
-		"ceiling": kept * provider.PerToken})
+	t.family.handed, err = t.engine.Agents().Continue(ctx,
+		object{"reason": "handoff", "summary": summary, "messages": control.Values(messages), "message": nil,
+			"ceiling": kept * provider.PerToken})
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (t *thread) handOver(ctx context.Context, asked loop.Handoff) error {
 
 // summary has a child summarise messages, in so many bytes. Without a summary the last messages have to do.
 func (t *thread) summary(ctx context.Context, messages []provider.Message, room int64) (any, error) {
-	given := t.plan.Handoff.Child(t.Directive.ID, messages, room)
+	given := t.plan.Handoff.Child(t.start.Directive.ID, messages, room)
 	child, err := t.calls.Starts(given)
 	if err != nil {
 		return nil, err
@@ -65,12 +65,12 @@ func (t *thread) follow(ctx context.Context) (*Result, error) {
 	r, err := t.run(ctx)
 	for err == nil && r.Status == Continued {
 		before := r.Cost
-		if t.next != nil {
-			t = t.next
+		if t.family.next != nil {
+			t = t.family.next
 			r, err = t.run(ctx)
 		} else {
-			r, err = t.GoOn(ctx, r.Next, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live,
-				parent: t.parent})
+			r, err = t.engine.GoOn(ctx, r.Next, &Resume{Principal: t.start.Principal, Approver: t.start.Approver,
+				Live: t.start.Live, parent: t.family.parent})
 		}
 		if r != nil {
 			r.Cost.Add(before)
@@ -83,13 +83,13 @@ func (t *thread) follow(ctx context.Context) (*Result, error) {
 func (t *thread) handTo(ctx context.Context) (id string, err error) {
 	var row *roster.Thread
 	if t.origin.Format != "" { // only a process has left one that died before it recorded that
-		row, err = control.Follower(ctx, t.Roster, t.id)
+		row, err = control.Follower(ctx, t.engine.Roster, t.id)
 	}
 	switch {
 	case err != nil:
 		return "", err
 	case row == nil:
-		id = roster.NewID(t.Directive.ID, t.Now())
+		id = roster.NewID(t.start.Directive.ID, t.engine.Now())
 	case transcript.Exists(row.Dir()):
 		return row.ID, nil
 	default:
@@ -97,35 +97,36 @@ func (t *thread) handTo(ctx context.Context) (id string, err error) {
 	}
 	n, err := t.successor(ctx, id, row)
 	if err == nil {
-		t.next = n
+		t.family.next = n
 	}
 	return id, err
 }
 
 // successor begins the thread that goes on. It may use what this one has left.
 func (t *thread) successor(ctx context.Context, id string, row *roster.Thread) (*thread, error) {
-	start := *t.Start
-	start.ID, start.row = id, row
-	n := t.newThread(&start)
-	n.inputs, n.model, n.handed, n.continues, n.chain = t.inputs, t.model, t.handed, t.id, t.chain
+	start := *t.start
+	start.ID, start.family = id, t.family
+	start.family.row, start.family.continues = row, t.id
+	n := t.engine.newThread(&start)
+	n.inputs, n.dialogue.model = t.inputs, t.dialogue.model
 	if err := n.load(ctx); err != nil {
 		return nil, err
 	}
 	n.plan.Caps = t.plan.Caps
-	own, err := roster.Get(ctx, t.Roster, t.id)
+	own, err := roster.Get(ctx, t.engine.Roster, t.id)
 	if err != nil {
 		return nil, err
 	}
 	// What is left of the budget must be free before the new account has it.
-	if err := t.money.End(ctx, true, t.Now()); err != nil {
+	if err := t.money.account.End(ctx, true, t.engine.Now()); err != nil {
 		return nil, err
 	}
-	account, err := ledger.Get(ctx, t.Ledger, t.id)
+	account, err := ledger.Get(ctx, t.engine.Ledger, t.id)
 	if err != nil {
 		return nil, err
 	}
-	spent, below := t.money.Spent()
-	n.limits = t.limits.Rest(t.used(), max(spent+below, account.Spent())+account.Aside, own.Spawned)
+	n.money.limits = t.money.limits.Rest(t.money.used(), max(t.money.spent(), account.Spent())+account.Aside,
+		own.Spawned)
 	if err := n.plan.Offer(ctx); err != nil {
 		return nil, err
 	}
@@ -134,8 +135,8 @@ func (t *thread) successor(ctx context.Context, id string, row *roster.Thread) (
 
 // takeHanded takes what the thread was handed from its record.
 func (t *thread) takeHanded() (err error) {
-	if t.continues = t.origin.Continues; t.continues != "" {
-		t.handed, err = t.recorder.Handed(t.id, t.continues)
+	if t.family.continues = t.origin.Continues; t.family.continues != "" {
+		t.family.handed, err = t.record.Handed(t.id, t.family.continues)
 	}
 	return err
 }

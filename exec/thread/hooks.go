@@ -10,7 +10,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/graph"
 	"github.com/rye-build/rye/exec/thread/hook"
-	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
@@ -32,7 +31,7 @@ func (t *thread) fire(ctx context.Context, event string, data object) (*hook.Dec
 func (t *thread) end(d *hook.Decision, event string) error {
 	end := d.End(event, false)
 	if end != nil && d.Stops() {
-		if on, err := t.recorder.WentOn(); on || err != nil {
+		if on, err := t.record.WentOn(); on || err != nil {
 			return err
 		}
 	}
@@ -43,7 +42,7 @@ func (t *thread) end(d *hook.Decision, event string) error {
 func (t *thread) decide(ctx context.Context, event string, data object) (*hook.Decision, error) {
 	r := &hookRunner{thread: t}
 	d, err := r.decide(ctx, event, data)
-	return d, cmp.Or(err, t.append(len(r.ran) > 0, r.ran...))
+	return d, cmp.Or(err, t.record.append(len(r.ran) > 0, r.ran...))
 }
 
 // decide asks the hooks of an event. What ran is to be recorded by the caller.
@@ -52,23 +51,12 @@ func (r *hookRunner) decide(ctx context.Context, event string, data object) (*ho
 	if !t.plan.Hooks.Any(event) {
 		return new(hook.Decision), nil
 	}
-	data["turn"], data["thread_id"], data["cost"] = t.turn, t.id, t.costDoc()
+	data["turn"], data["thread_id"], data["cost"] = t.record.turn, t.id, t.money.conditions(t.dialogue.share())
 	d, err := t.plan.Hooks.Fire(ctx, event, data, r)
 	if err = cmp.Or(r.broken, err); err != nil {
 		return new(hook.Decision), err
 	}
 	return d, nil
-}
-
-// costDoc is what conditions know of what the thread has used. current and limit are in dollars.
-func (t *thread) costDoc() object {
-	cost := object(t.usage())
-	cost["current"], cost["input_tokens"], cost["output_tokens"] = cost["spend"], t.tokens.InputTokens,
-		t.tokens.OutputTokens
-	if t.limits.Spend != limits.Unlimited {
-		cost["limit"] = float64(t.limits.Spend) / limits.Nano
-	}
-	return cost
 }
 
 // A hookRunner does what hooks say, as the model's calls are made.
@@ -116,29 +104,17 @@ func (t *thread) askHook(ctx context.Context, asked loop.Hook) (any, error) {
 	return d.Doc(), err
 }
 
-// share is how much of the model's context window is used.
-func (t *thread) share() float64 {
-	p := t.model.Provider()
-	if p == nil || p.Window(t.model.Name()) <= 0 {
-		return 0
-	}
-	return float64(t.filled()) / float64(p.Window(t.model.Name()))
-}
-
-// filled is how many tokens the last request, its answer and the results of its calls have.
-func (t *thread) filled() int64 { return t.count.Filled() }
-
 // first returns the messages that begin the thread, with what the hooks of thread_started give.
 func (t *thread) first(ctx context.Context) (any, error) {
-	if t.handed != nil {
-		return t.handed, nil
+	if t.family.handed != nil {
+		return t.family.handed, nil
 	}
-	d, err := t.fire(ctx, hook.Started, object{"directive": t.Directive.ID, "model": t.model.String(),
-		"limits": control.Values(t.limits.Record()), "inputs": t.inputs})
+	d, err := t.fire(ctx, hook.Started, object{"directive": t.start.Directive.ID, "model": t.dialogue.model.String(),
+		"limits": control.Values(t.money.limits.Record()), "inputs": t.inputs})
 	if err != nil {
 		return nil, err
 	}
-	return t.Agents().First(ctx, t.plan.Directive.Model, t.inputs, d.Texts)
+	return t.engine.Agents().First(ctx, t.plan.Directive.Model, t.inputs, d.Texts)
 }
 
 // onFailure asks the hooks what is made of a failed model call, and records that. The error ends the thread.
@@ -146,7 +122,7 @@ func (t *thread) onFailure(ctx context.Context, f *provider.Failure, class class
 	event *transcript.Classified) error {
 	r := &hookRunner{thread: t}
 	d, err := r.onFailure(ctx, f, class, event)
-	if err := cmp.Or(err, t.append(true, append([]transcript.Payload{*event}, r.ran...)...)); err != nil {
+	if err := cmp.Or(err, t.record.append(true, append([]transcript.Payload{*event}, r.ran...)...)); err != nil {
 		return err
 	}
 	if err := t.end(d, hook.Failure); err != nil || !d.Stops() {
@@ -158,9 +134,9 @@ func (t *thread) onFailure(ctx context.Context, f *provider.Failure, class class
 
 func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class classification.Class,
 	event *transcript.Classified) (*hook.Decision, error) {
-	if class.Category == classification.Permanent && provider.FallBack(r.model) {
+	if class.Category == classification.Permanent && provider.FallBack(r.dialogue.model) {
 		event.Action = "fallback"
-		r.count.Forget()
+		r.dialogue.count.Forget()
 		return new(hook.Decision), nil
 	}
 	names := condition.Names{cmp.Or(class.ID, string(class.Category)), string(class.Category), class.Name,
@@ -199,7 +175,7 @@ func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class c
 // one.
 func (t *thread) atLimit(ctx context.Context, l *transcript.Limit) error {
 	l.Action = hook.Escalate // what threads do unless a hook decides
-	if err := t.append(true, *l); err != nil {
+	if err := t.record.append(true, *l); err != nil {
 		return err
 	}
 	d, err := t.decide(ctx, hook.Limit, object{"limit_code": l.Code, "current_value": l.Current, "current_max": l.Max})
@@ -248,17 +224,15 @@ func (t *thread) afterCalls(ctx context.Context, calls []*toolCall) error {
 // afterStep asks the hooks at the end of a turn with calls, and when the context window fills up.
 func (t *thread) afterStep(ctx context.Context, calls int) error {
 	if _, err := t.fire(ctx, hook.AfterStep, object{"calls": int64(calls)}); err != nil ||
-		!t.plan.Window.Pressed(t.share()) {
+		!t.plan.Window.Pressed(t.dialogue.share()) {
 		return err
 	}
-	return t.fills(ctx, hook.Pressure, t.filled())
+	return t.fills(ctx, hook.Pressure, t.dialogue.count.Filled())
 }
 
 // fills asks the hooks of an event about the context window, where so many tokens are used.
 func (t *thread) fills(ctx context.Context, event string, tokens int64) error {
-	window := t.model.Provider().Window(t.model.Name())
-	_, err := t.fire(ctx, event, object{"usage_ratio": float64(tokens) / float64(max(window, 1)),
-		"tokens_used": tokens, "tokens_limit": window})
+	_, err := t.fire(ctx, event, t.dialogue.pressure(tokens))
 	return err
 }
 

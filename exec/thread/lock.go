@@ -15,20 +15,20 @@ import (
 // what that lock names until the first of related threads is pruned: all of them run under one lock, and are pruned
 // together.
 func (t *thread) keepLock(ctx context.Context) error {
-	text, err := t.Session.LockText()
+	text, err := t.engine.Session.LockText()
 	if err != nil || text == nil {
 		return err
 	}
 	var h osfile.Hook
-	if t.Hook != nil {
-		h = func(op, path string) error { return t.Hook(op, path, nil) }
+	if t.engine.Hook != nil {
+		h = func(op, path string) error { return t.engine.Hook(op, path, nil) }
 	}
-	path := filepath.Join(t.lease.Dir, transcript.LockFile)
+	path := filepath.Join(t.record.lease.Dir, transcript.LockFile)
 	if err := h.WriteFile(path, 0o600, false, osfile.BytesOf(text)); err != nil {
 		return err
 	}
-	if t.parentID() == "" && (t.continues == "" || t.After != nil) {
-		t.Session.Lease(ctx, path)
+	if t.family.parentID() == "" && (t.family.continues == "" || t.start.After != nil) {
+		t.engine.Session.Lease(ctx, path)
 	}
 	return nil
 }

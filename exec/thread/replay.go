@@ -20,24 +20,24 @@ func (e *Engine) PlayBack(ctx context.Context, dir string) (*replay.Played, erro
 	if err != nil {
 		return nil, err
 	}
-	r := &replay.Played{Thread: t.id, Directive: t.Directive.ID}
-	t.recorder.Play(dir, 0)
-	defer t.recorder.Close()
+	r := &replay.Played{Thread: t.id, Directive: t.start.Directive.ID}
+	t.record.Play(dir, 0)
+	defer t.record.Close()
 	if err := t.compareStart(ctx); err != nil {
 		return r, r.Take(err)
 	}
 	result, err := t.run(ctx)
-	r.Turns, r.Status = t.turn, result.Status
+	r.Turns, r.Status = t.record.turn, result.Status
 	switch {
 	case errors.Is(err, replay.ErrEnds):
 		r.Status = transcript.StatusUnfinished
 		return r, nil
 	case errors.Is(err, replay.ErrTime): // and the thread has ended now
-		return r, r.Take(t.recorder.Rest(t.turn))
+		return r, r.Take(t.record.Rest(t.record.turn))
 	case err != nil:
 		return r, r.Take(err)
 	}
-	return r, r.Take(t.recorder.Rest(t.turn))
+	return r, r.Take(t.record.Rest(t.record.turn))
 }
 
 // compareStart compares what the thread would begin with now.
@@ -59,14 +59,14 @@ func (t *thread) compareStart(ctx context.Context) (err error) {
 	if err := t.plan.Offer(ctx); err != nil {
 		return err
 	}
-	if t.model, err = t.choose(ctx); err != nil {
+	if t.dialogue.model, err = t.choose(ctx); err != nil {
 		return err
 	}
 	started, err := t.started(ctx)
 	if err != nil {
 		return err
 	}
-	if err := t.append(false, *started); err != nil {
+	if err := t.record.append(false, *started); err != nil {
 		return err
 	}
 	return t.takeHanded()

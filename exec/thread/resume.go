@@ -67,14 +67,15 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 	if err := t.plan.Offer(ctx); err != nil {
 		return nil, err
 	}
-	if t.model, err = t.choose(ctx); err != nil {
+	if t.dialogue.model, err = t.choose(ctx); err != nil {
 		return nil, err
 	}
-	t.Start.Principal, t.Start.Approver, t.Start.Live, t.Start.parent = r.Principal, r.Approver, r.Live, r.parent
+	t.start.Principal, t.start.Approver, t.start.Live, t.family.parent = r.Principal, r.Approver, r.Live, r.parent
 	if r.parent == nil {
-		t.under, t.foreign = row.Parent, !roster.Owned(ctx, t.Roster, t.Session, row.Parent)
+		t.family.under, t.family.foreign = row.Parent,
+			!roster.Owned(ctx, t.engine.Roster, t.engine.Session, row.Parent)
 	}
-	next := t.last
+	next := t.money.last
 	if err := next.Override(r.Limits); err != nil {
 		return nil, err
 	}
@@ -83,37 +84,39 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 		if err := now.Override(r.spawned); err != nil {
 			return nil, err
 		}
-		now.Cap(&r.parent.last)
+		now.Cap(&r.parent.money.last)
 		next.Duration = max(next.Duration, now.Duration)
 	}
-	t.last = next
-	if t.lease, err = roster.ClaimLease(ctx, t.Roster, row); err != nil {
+	t.money.last = next
+	if t.record.lease, err = roster.ClaimLease(ctx, t.engine.Roster, row); err != nil {
 		return nil, err
 	}
 	above, err := t.reopen(ctx, row, &next)
 	if err != nil {
 		ctx := context.WithoutCancel(ctx)
-		return nil, errors.Join(err, above.Close(ctx, t.Ledger, t.Now()), t.lease.Leave(ctx, roster.Interrupted, ""))
+		return nil, errors.Join(err, above.Close(ctx, t.engine.Ledger, t.engine.Now()),
+			t.record.lease.Leave(ctx, roster.Interrupted, ""))
 	}
 	done, err := t.follow(ctx)
-	return done, errors.Join(err, above.Close(context.WithoutCancel(ctx), t.Ledger, t.Now()))
+	return done, errors.Join(err, above.Close(context.WithoutCancel(ctx), t.engine.Ledger, t.engine.Now()))
 }
 
 // reopen makes the thread ready for its next part, in which it has these limits, and returns the accounts above that
 // it opened.
 func (t *thread) reopen(ctx context.Context, row *roster.Thread, next *limits.Set) (above ledger.Above, err error) {
-	follower, err := control.Follower(ctx, t.Roster, t.id)
+	follower, err := control.Follower(ctx, t.engine.Roster, t.id)
 	if err != nil {
 		return nil, err
 	}
-	budget, rest, err := ledger.Rest(ctx, t.Ledger, t.id, next.Budget(), follower != nil)
+	budget, rest, err := ledger.Rest(ctx, t.engine.Ledger, t.id, next.Budget(), follower != nil)
 	if err != nil {
 		return nil, err
 	}
-	if above, err = ledger.OpenAbove(ctx, t.Ledger, row.Parent, rest, t.Now()); err != nil {
+	if above, err = ledger.OpenAbove(ctx, t.engine.Ledger, row.Parent, rest, t.engine.Now()); err != nil {
 		return above, err
 	}
-	if err := t.Ledger.Do(ctx, ledger.Open(t.id, row.Parent, t.lease.Epoch, budget, t.Now())); err != nil {
+	if err := t.engine.Ledger.Do(ctx, ledger.Open(t.id, row.Parent, t.record.lease.Epoch, budget,
+		t.engine.Now())); err != nil {
 		return above, err
 	}
 	return above, t.rewind(ctx, next)
@@ -121,26 +124,26 @@ func (t *thread) reopen(ctx context.Context, row *roster.Thread, next *limits.Se
 
 // rewind has the record answer from its start.
 func (t *thread) rewind(ctx context.Context, next *limits.Set) error {
-	account, err := ledger.Get(ctx, t.Ledger, t.id)
+	account, err := ledger.Get(ctx, t.engine.Ledger, t.id)
 	if err != nil {
 		return err
 	}
-	t.money.Attach(t.Ledger, account, t.lease.Guard)
+	t.money.account.Attach(t.engine.Ledger, account, t.record.lease.Guard)
 	driver, options, err := t.options()
 	if err != nil {
 		return err
 	}
-	w, err := transcript.Open(t.lease.Dir, driver, options)
+	w, err := transcript.Open(t.record.lease.Dir, driver, options)
 	if err != nil {
 		return err
 	}
 	record := next.Record()
-	if _, err := w.Append(transcript.Continued{Principal: t.Principal, Limits: &record}); err != nil {
+	if _, err := w.Append(transcript.Continued{Principal: t.start.Principal, Limits: &record}); err != nil {
 		return errors.Join(err, w.Close())
 	}
-	t.recorder.Write(w)
-	t.recorder.Play(t.lease.Dir, w.Last().Seq)
-	if _, err = t.recorder.Take(); err != nil { // the first event; drivers are passed over
+	t.record.Write(w)
+	t.record.Play(t.record.lease.Dir, w.Last().Seq)
+	if _, err = t.record.Take(); err != nil { // the first event; drivers are passed over
 		return err
 	}
 	return t.takeHanded()
@@ -153,15 +156,15 @@ func (e *Engine) remember(ctx context.Context, dir string) (*thread, error) {
 		return nil, err
 	}
 	t := e.newThread(&Start{})
-	t.id, t.origin, t.limits, t.last, t.inputs = o.Thread, o.Started, o.Limits, o.Last, o.Started.Given
+	t.id, t.origin, t.money.limits, t.money.last, t.inputs = o.Thread, o.Started, o.Limits, o.Last, o.Started.Given
 	s := &t.origin
 	ref, err := model.ParseRef(s.Directive.Ref)
 	if err != nil {
 		return nil, err
 	}
-	t.Start.Directive = ref
+	t.start.Directive = ref
 	if s.Model != provider.Replayed { // which counts as the directive's
-		t.Start.Model = s.Model
+		t.start.Model = s.Model
 	}
 	if err := t.load(ctx); err != nil {
 		return nil, err
@@ -177,7 +180,7 @@ func (e *Engine) remember(ctx context.Context, dir string) (*thread, error) {
 // is a child, which goes on; of any other it isn't known whether it has had an effect, and its result says so to the
 // model.
 func (t *thread) recall(ctx context.Context, c *toolCall) (done bool, err error) {
-	r, large, err := t.recorder.Result(c.Record)
+	r, large, err := t.record.Result(c.Record)
 	switch {
 	case err != nil:
 		return false, err
@@ -189,12 +192,12 @@ func (t *thread) recall(ctx context.Context, c *toolCall) (done bool, err error)
 		if large != nil {
 			text = large.Content
 		}
-		t.money.Child(r.Cost)
+		t.money.account.Child(r.Cost)
 		return true, t.guard(ctx, c, text)
 	case c.Risk == "read" || c.Child != "":
 		return false, nil
 	}
-	if unmade, err := t.Approver.Unmade(ctx, t.id, c.Record, c.Ref); unmade || err != nil {
+	if unmade, err := t.start.Approver.Unmade(ctx, t.id, c.Record, c.Ref); unmade || err != nil {
 		return false, err
 	}
 	text, err := c.End(transcript.CallUnknown, replay.Unknown(c.Name))

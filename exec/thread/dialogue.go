@@ -1,0 +1,117 @@
+package thread
+
+import (
+	"context"
+	"errors"
+	"reflect"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/thread/control"
+	"github.com/rye-build/rye/exec/thread/loop"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/replay"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// A dialogue is the conversation of a thread with its model: its requests, of which the record has only what is new,
+// and what is known of the last one that failed.
+type dialogue struct {
+	model    provider.Model
+	record   *record
+	count    provider.Count     // the tokens of the last request
+	tools    provider.Offers    // of the loop
+	offered  []provider.Tool    // by the last request that was recorded
+	sent     []provider.Message // by the loop, the last time
+	recorded int                // how many of them the last recorded request has too
+	requests int
+	digests  provider.Digests
+
+	failed     int64                  // what the last failed model call is taken to have cost, in nano-dollars
+	lost       *transcript.Usage      // the tokens that it is taken to have used, nil for none
+	classified *transcript.Classified // the record's classification of it
+}
+
+// request makes the request of a turn.
+func (d *dialogue) request(asked loop.Model) (q *provider.Request, err error) {
+	d.count.Next(asked.Kept)
+	d.recorded = min(d.recorded, asked.Kept)
+	if d.sent, err = provider.ReadMessages(asked.Messages, d.sent, asked.Kept); err != nil {
+		return nil, err
+	}
+	q = &provider.Request{Stream: true, Messages: d.sent}
+	q.Tools, err = d.tools.Read(asked.Tools)
+	return q, err
+}
+
+// write records a request, before the model is asked. The first attempt of a turn signs the turn before.
+func (d *dialogue) write(q *provider.Request, digest cas.Digest, attempt, reserved int64) error {
+	kept, turn := d.recorded, d.record.turn
+	d.recorded = len(q.Messages)
+	event := transcript.Request{Turn: turn, Attempt: attempt, Digest: digest, Kept: int64(kept), Model: q.Model,
+		Reserved: reserved,
+		Provider: transcript.Item{Ref: d.model.Provider().Ref.String(), Digest: d.model.Digest()}}
+	event.Messages, _ = control.Values(append([]provider.Message{}, q.Messages[kept:]...)).([]any)
+	if !reflect.DeepEqual(q.Tools, d.offered) {
+		d.offered = q.Tools
+		event.Tools, _ = control.Values(q.Tools).([]any)
+	}
+	if d.requests++; d.requests > 1 && attempt == 1 {
+		return d.record.append(true, transcript.Checkpoint{Turn: turn - 1}, event)
+	}
+	return d.record.append(true, event)
+}
+
+// ask gets the answer to a request, from the record as long as that has one. undone says that a failed call has used
+// nothing.
+func (d *dialogue) ask(ctx context.Context, q *provider.Request, digest cas.Digest,
+	live func(string)) (a *provider.Answer, undone bool, err error) {
+	if !d.record.Playing() {
+		return d.model.Ask(ctx, q, digest, live)
+	}
+	was, err := d.record.Answer()
+	switch {
+	case err != nil:
+		return nil, !errors.Is(err, replay.ErrTime), err
+	case was.Answer != nil:
+		a, err = provider.Answered(was.Answer)
+		return a, false, err
+	case was.Failed != nil:
+		d.classified = was.Failed
+		return nil, provider.Undone(was.Failed), provider.Failed(was.Failed, d.model)
+	}
+	return nil, false, provider.ErrLost
+}
+
+// classify returns the kind of failure that a model call had. If the record has a classification, it is used.
+func (d *dialogue) classify(rules *classification.Rules, failure *provider.Failure,
+	attempt int64) (classification.Class, transcript.Classified) {
+	was := d.classified
+	d.classified = nil
+	return provider.Classify(rules, failure, was,
+		transcript.Classified{Turn: d.record.turn, Attempt: attempt, Cost: d.failed, Usage: d.lost})
+}
+
+// window is how many tokens a request and its answer may have together, 0 if that is unknown.
+func (d *dialogue) window() int64 {
+	if p := d.model.Provider(); p != nil {
+		return p.Window(d.model.Name())
+	}
+	return 0
+}
+
+// share is how much of the context window is used.
+func (d *dialogue) share() float64 {
+	window := d.window()
+	if window <= 0 {
+		return 0
+	}
+	return float64(d.count.Filled()) / float64(window)
+}
+
+// pressure is what hooks know of a context window where so many tokens are used.
+func (d *dialogue) pressure(tokens int64) object {
+	window := d.window()
+	return object{"usage_ratio": float64(tokens) / float64(max(window, 1)), "tokens_used": tokens,
+		"tokens_limit": window}
+}
