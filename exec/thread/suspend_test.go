@@ -66,7 +66,9 @@ func TestTimeOver(t *testing.T) {
 			var w *world
 			var r *thread.Result
 			var err error
+			var last string
 			late(t, func(limit string) bool {
+				last = limit
 				w = newWorld(t,
 					withHooks(asks+`<hook event="error" id="b"><action>retry</action><delay>0</delay></hook>`),
 					turns...)
@@ -77,7 +79,8 @@ func TestTimeOver(t *testing.T) {
 				})
 			})
 			if r.Status != thread.Interrupted || r.Error.Code != fault.Limit ||
-				!strings.Contains(r.Error.Text, "duration_seconds_exceeded") || r.Error.Details["max"] != 1.0 {
+				!strings.Contains(r.Error.Text, "duration_seconds_exceeded") ||
+				fmt.Sprint("duration_seconds=", r.Error.Details["max"]) != last {
 				t.Fatalf("%+v, %v", r, r.Error)
 			}
 			if got := types(w.events(r)); !strings.HasSuffix(got,
