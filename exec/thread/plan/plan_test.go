@@ -1,0 +1,177 @@
+package plan_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/plan"
+	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/lock/workspace/projecttest"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+const echo = `version: "1.0.0"
+category: acme
+description: Gives back what it is given
+tool_type: function
+executor_id: rye/core/primitives/rye
+risk: read
+config: {function: echo, params: "{params_json}"}
+input_schema: {type: object, properties: {text: {type: string}}}
+`
+
+const asking = "# asking\n\n```xml\n" + `<directive name="asking" version="1.0.0">
+  <metadata>
+    <description>Asks</description>
+    <model provider="local" id="test-model"/>
+    <limits turns="6" spend="0.5"/>
+    <permissions><execute><tool>acme/echo</tool></execute><load><knowledge>acme/*</knowledge></load></permissions>
+  </metadata>
+  <inputs>
+    <input name="topic" type="string" required="true">What about</input>
+    <input name="depth" type="integer" default="2">How deep</input>
+  </inputs>
+</directive>
+` + "```\nAsk about {input:topic}.\n"
+
+// opened opens a session of a project of Alice.
+func opened(t testing.TB, policy string) *session.Session {
+	t.Helper()
+	flow := strings.Replace(echo, "tool_type: function\nexecutor_id: rye/core/primitives/rye",
+		"tool_type: graph\nexecutor_id: rye/core/runtimes/state_graph_runtime", 1)
+	flow = flow[:strings.Index(flow, "config:")] +
+		"permissions: [execute:tool:acme/echo]\nconfig: {start: a, max_steps: 9, nodes: {a: {action: {item_id: acme/echo}}}}\n"
+	p := projecttest.With(t, policy, map[string]string{"tools/acme/echo.yaml": echo, "tools/acme/flow.yaml": flow,
+		"directives/acme/asking.md": asking,
+		"directives/acme/empty.md":  asking[:strings.LastIndex(asking, "Ask about")]})
+	s, err := session.Open(t.Context(), p.Workspace(workspace.Options{}),
+		session.Options{Mode: session.Mode{Unlocked: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func followed(t testing.TB, s *session.Session, kind, id string) (*plan.Plan, error) {
+	t.Helper()
+	return plan.Read(t.Context(), &plan.Agents{Session: s}, model.Ref{Kind: kind, ID: id}, s.Item)
+}
+
+// TestFollow: a thread follows a directive with steps, by the library's loop, or a graph, and nothing else.
+func TestFollow(t *testing.T) {
+	s := opened(t, "")
+	for id, want := range map[string]fault.Code{
+		"directive:acme/asking": "", "tool:acme/flow": "", "tool:acme/echo": fault.Validation,
+		"directive:acme/empty": fault.Validation, "directive:acme/none": fault.NotFound,
+	} {
+		kind, name, _ := strings.Cut(id, ":")
+		p, err := followed(t, s, kind, name)
+		if (err == nil) != (want == "") || err != nil && fault.CodeOf(err) != want {
+			t.Errorf("%s: %v", id, err)
+		}
+		if err != nil {
+			continue
+		}
+		if (p.Graph != nil) != (kind == "tool") || (p.Program != nil) != (kind == "directive") || !p.Owned {
+			t.Errorf("%s: %+v", id, p)
+		}
+		l := p.Limits()
+		if turns := map[bool]int64{true: 9, false: 6}[p.Graph != nil]; l.Turns != turns || p.Graph == nil &&
+			l.Spend != limits.Nano/2 {
+			t.Errorf("%s: %+v", id, l)
+		}
+	}
+}
+
+// TestComplete: inputs get their defaults, and what the directive doesn't declare is refused before a thread begins.
+func TestComplete(t *testing.T) {
+	p, err := followed(t, opened(t, ""), "directive", "acme/asking")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Complete(params.Values(object{"topic": "rye"})); err != nil || got["topic"] != "rye" ||
+		len(got) != 2 {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, given := range []object{{}, {"topic": 7.0}, {"topic": "rye", "other": "x"}} {
+		if got, err := p.Complete(params.Values(given)); fault.CodeOf(err) != fault.Validation ||
+			!strings.Contains(err.Error(), "invalid inputs for") {
+			t.Errorf("%v: %v, %v", given, got, err)
+		}
+	}
+}
+
+// TestNarrow: a child may do what its directive and its parent both may, and what is taken away never comes back. What
+// only the directive declares is refused with words for that.
+func TestNarrow(t *testing.T) {
+	p, err := followed(t, opened(t, ""), "directive", "acme/asking")
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := func() (all []bool) {
+		for _, of := range [][3]string{{capability.Execute, "tool", "acme/echo"},
+			{capability.Load, "knowledge", "acme/style"}, {capability.Execute, "tool", "acme/other"}} {
+			all = append(all, p.Allows(of[0], of[1], of[2]) == nil)
+		}
+		return all
+	}
+	if got := allowed(); !reflect.DeepEqual(got, []bool{true, true, false}) {
+		t.Errorf("%v", got)
+	}
+	parent, err := capability.ParseSet([]string{"rye.execute.tool.acme.*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Narrow(parent); err != nil {
+		t.Fatal(err)
+	}
+	if got := allowed(); !reflect.DeepEqual(got, []bool{true, false, false}) {
+		t.Errorf("%v", got)
+	}
+	err = p.Allows(capability.Load, "knowledge", "acme/style")
+	if fault.CodeOf(err) != fault.Denied || !strings.Contains(err.Error(), "no policy or directive above it grants") {
+		t.Error(err)
+	}
+	wide, err := capability.ParseSet([]string{"rye.execute.*", "rye.load.*"})
+	if err == nil {
+		err = p.Narrow(wide)
+	}
+	if got := allowed(); err != nil || !reflect.DeepEqual(got, []bool{true, false, false}) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// TestPermit: a policy that grants a directive less leaves it with that.
+func TestPermit(t *testing.T) {
+	s := opened(t, "\ngrants:\n  \"directive:acme/asking\": [\"rye.load.knowledge.acme.*\"]\n")
+	p, err := followed(t, s, "directive", "acme/asking")
+	if err == nil {
+		err = p.Permit(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Allows(capability.Execute, "tool", "acme/echo") == nil ||
+		p.Allows(capability.Load, "knowledge", "acme/style") != nil {
+		t.Errorf("%v", p.Caps.Strings())
+	}
+}
+
+// TestProgram: the library's loop is the user's own, comes with its files, and can ask for nothing until a thread
+// answers it.
+func TestProgram(t *testing.T) {
+	s := opened(t, "")
+	program, l, err := (&plan.Agents{Session: s}).Program(t.Context(), plan.LoopID)
+	if err != nil || program.Ref.ID != plan.LoopID || !l.Own || l.Level != floor.None || l.Ask != nil ||
+		l.Files[l.Main] == "" {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
