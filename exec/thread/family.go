@@ -97,7 +97,7 @@ func (t *thread) fund(ctx context.Context) error {
 }
 
 // runChild runs a child to its end. A child that was begun by another process goes on.
-func (t *thread) runChild(ctx context.Context, c *toolcall.Call) (*toolcall.Outcome, error) {
+func (t *thread) runChild(ctx context.Context, c *toolcall.Call) (*toolcall.Answer, error) {
 	r, err := t.rejoin(ctx, c)
 	if err != nil {
 		return nil, err
@@ -107,14 +107,14 @@ func (t *thread) runChild(ctx context.Context, c *toolcall.Call) (*toolcall.Outc
 
 // hear returns what the parent is told of a child that stopped, and counts what it has spent. A child that waits has
 // the parent wait too, unless it was cancelled meanwhile: then its result says so.
-func (t *thread) hear(r *Result) (*toolcall.Outcome, error) {
+func (t *thread) hear(r *Result) (*toolcall.Answer, error) {
 	if r.Status == Waiting {
 		return nil, r.Error
 	}
 	spent := int64(math.Round((r.Cost.Spend + r.Cost.Below) * limits.Nano))
 	t.money.account.Child(spent)
 	t.tell("")
-	return &toolcall.Outcome{Value: r.Shown(), Failed: !r.Success, Cost: spent}, nil
+	return &toolcall.Answer{Value: r.Shown(), Failed: !r.Success, Cost: spent}, nil
 }
 
 // rejoin starts a child, or finds the one that was begun.

@@ -24,7 +24,7 @@ type waitRun struct {
 
 // outcomes are what became of threads.
 type outcomes struct {
-	Threads []*control.Outcome `json:"threads"`
+	Threads []*control.Snapshot `json:"threads"`
 }
 
 // waited are the outcomes as a table.

@@ -178,7 +178,7 @@ func TestWait(t *testing.T) {
 	shown := make(chan int, 100)
 	show := func(rows []*roster.Thread) { shown <- len(slices.DeleteFunc(slices.Clone(rows), control.Stands)) }
 	type result struct {
-		out []*control.Outcome
+		out []*control.Snapshot
 		err error
 	}
 	done, first := make(chan result, 1), make(chan result, 1)

@@ -22,9 +22,9 @@ type Waiting struct {
 }
 
 // Wait waits until threads have ended or were interrupted, and returns what became of them, in order. After the
-// timeout the error is fault.Timeout; the outcomes say then which have ended. A thread that waits for an approval has
+// timeout the error is fault.Timeout; the snapshots say then which have ended. A thread that waits for an approval has
 // not ended.
-func (d *Controller) Wait(ctx context.Context, names []string, how Waiting) ([]*Outcome, error) {
+func (d *Controller) Wait(ctx context.Context, names []string, how Waiting) ([]*Snapshot, error) {
 	rows, err := d.FindAll(ctx, names)
 	if err != nil {
 		return nil, err
@@ -47,18 +47,18 @@ func (d *Controller) Wait(ctx context.Context, names []string, how Waiting) ([]*
 		if ctx.Err() != nil && outer.Err() == nil { // the timeout
 			rows, err = d.lastOf(outer, asked)
 			if err == nil && !over(rows, how.Any) {
-				outcomes, err := d.outcomes(outer, asked, rows)
+				snapshots, err := d.snapshots(outer, asked, rows)
 				if err != nil {
 					return nil, err
 				}
-				return outcomes, late(rows, how.Timeout)
+				return snapshots, late(rows, how.Timeout)
 			}
 		}
 		if err != nil {
 			return nil, err
 		}
 		if over(rows, how.Any) {
-			return d.outcomes(outer, asked, rows)
+			return d.snapshots(outer, asked, rows)
 		}
 		if how.Show != nil {
 			how.Show(rows)

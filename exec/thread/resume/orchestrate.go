@@ -142,7 +142,7 @@ func wait(ctx context.Context, c *call) (any, error) {
 	return object{"completed": done, "results": byID(c.ids, all)}, nil
 }
 
-func byID(ids []string, all []*control.Outcome) object {
+func byID(ids []string, all []*control.Snapshot) object {
 	results := object{}
 	for i, o := range all {
 		results[ids[i]] = o

@@ -23,10 +23,10 @@ type Background struct {
 }
 
 // detach starts a child in a process of its own. One that was begun is there.
-func (m *Maker) detach(ctx context.Context, c *Call) (*Outcome, error) {
+func (m *Maker) detach(ctx context.Context, c *Call) (*Answer, error) {
 	b, s := &m.o.Background, m.session
-	began := func(state string, process int) *Outcome {
-		return &Outcome{Value: object{"success": true, "status": state, "thread_id": c.Child,
+	began := func(state string, process int) *Answer {
+		return &Answer{Value: object{"success": true, "status": state, "thread_id": c.Child,
 			"directive": c.Spawn.Directive.ID, "pid": process}}
 	}
 	if row, err := roster.Get(ctx, b.Roster, c.Child); c.Begun && err == nil {

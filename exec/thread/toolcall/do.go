@@ -18,7 +18,7 @@ import (
 
 // execute runs a tool in the sandbox for strangers, as the user isn't present. If the directives that lead to the call
 // are the user's own, so are their tools. name is what the record calls the call.
-func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given object, dry bool) (*Outcome, error) {
+func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given object, dry bool) (*Answer, error) {
 	ref, s := it.Ref, m.session
 	call := &exec.Call{Ref: ref, Door: m.flow.Door(m.o.Approver, m.o.Thread, name, m.plan.Directive.Ref.String()),
 		Params:    params.Values(given),
@@ -32,7 +32,7 @@ func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given obj
 		if p.Asks != "" {
 			plan["approval"] = "needed: " + p.Asks
 		}
-		return &Outcome{Value: plan}, p.Close()
+		return &Answer{Value: plan}, p.Close()
 	}
 	m.flow.Add(it.Ref, it.Model.Tags)
 	r, err := s.Call(control.As(ctx, &control.Self{Thread: m.o.Thread, Allows: m.plan.Allows}), call, nil)
@@ -44,11 +44,11 @@ func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given obj
 		value["error"] = object{"code": cmp.Or(r.Code, string(fault.Failed)),
 			"message": cmp.Or(r.Failure, r.Ended, "the tool failed")}
 	}
-	return &Outcome{Value: value, Failed: r.Failed, exec: r}, nil
+	return &Answer{Value: value, Failed: r.Failed, exec: r}, nil
 }
 
 // search finds items, those that the permissions are about.
-func (m *Maker) search(ctx context.Context, words, scope string, limit any) (*Outcome, error) {
+func (m *Maker) search(ctx context.Context, words, scope string, limit any) (*Answer, error) {
 	n, _ := jcs.Number(limit)
 	found, err := agenttools.Find(ctx, m.session, words, scope, int(n), func(s query.Scope) error {
 		if s.Kind == "" {
@@ -63,18 +63,18 @@ func (m *Maker) search(ctx context.Context, words, scope string, limit any) (*Ou
 	for _, h := range found.Results {
 		hits = append(hits, object{"ref": h.Ref, "title": h.Title, "description": h.Description})
 	}
-	return &Outcome{Value: object{"total": found.Total, "results": hits}}, nil
+	return &Answer{Value: object{"total": found.Total, "results": hits}}, nil
 }
 
 // give makes a call one that returns the outputs of the directive.
 func (m *Maker) give(c *Call, values object) *Call {
 	c.Inside = true
-	c.do = func(context.Context) (*Outcome, error) {
+	c.do = func(context.Context) (*Answer, error) {
 		if err := m.checkOutputs(values); err != nil {
 			return nil, err
 		}
 		m.Return(values)
-		return &Outcome{Value: object{"success": true}}, nil
+		return &Answer{Value: object{"success": true}}, nil
 	}
 	return c
 }

@@ -13,10 +13,10 @@ import (
 func (m *Maker) Gate(id, node, text string, span time.Duration) *Call {
 	c := &Call{ToolCall: provider.ToolCall{ID: id, Name: "gate", Input: object{"node": node, "ask": text}},
 		Risk: "read"}
-	c.do = func(ctx context.Context) (*Outcome, error) {
+	c.do = func(ctx context.Context) (*Answer, error) {
 		answer, err := m.o.Approver.Gate(ctx, m.o.Thread, c.Record, m.plan.Directive, text,
 			cmp.Or(m.o.Principal, session.User()), span)
-		return &Outcome{Value: object{"answer": answer}}, err
+		return &Answer{Value: object{"answer": answer}}, err
 	}
 	return c
 }

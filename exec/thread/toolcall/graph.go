@@ -12,7 +12,7 @@ import (
 // walks makes a call one that runs a graph as a thread, once the policies let it: they see it as the call of any tool.
 func (m *Maker) walks(c *Call, it *ai.Item, given object) {
 	c.Spawn, c.Child = &ChildArgs{Directive: c.Ref, Inputs: given}, m.o.NewID(c.Ref.ID)
-	c.do = func(ctx context.Context) (_ *Outcome, err error) {
+	c.do = func(ctx context.Context) (_ *Answer, err error) {
 		begins := !c.Begun
 		if c.Begun { // or it waited for its approval
 			if begins, err = m.o.Approver.Unmade(ctx, m.o.Thread, c.Record, c.Ref); err != nil {

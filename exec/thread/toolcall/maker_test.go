@@ -183,9 +183,9 @@ func TestOutputs(t *testing.T) {
 func TestChildren(t *testing.T) {
 	var begun []string
 	m, _ := maker(t, func(o *toolcall.Options) {
-		o.Child = func(_ context.Context, c *toolcall.Call) (*toolcall.Outcome, error) {
+		o.Child = func(_ context.Context, c *toolcall.Call) (*toolcall.Answer, error) {
 			begun = append(begun, fmt.Sprint(c.Child, " ", c.Spawn.Directive, " ", c.Part))
-			return &toolcall.Outcome{Value: object{"success": true}, Cost: 7}, nil
+			return &toolcall.Answer{Value: object{"success": true}, Cost: 7}, nil
 		}
 	})
 	start := executes("rye/agent/threads/thread_directive", object{"directive_name": "acme/asking"})

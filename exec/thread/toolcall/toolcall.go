@@ -81,11 +81,11 @@ type Call struct {
 
 	Result transcript.CallResult
 	Waits  error // that it waits for its approval, and was not made
-	do     func(context.Context) (*Outcome, error)
+	do     func(context.Context) (*Answer, error)
 }
 
-// An Outcome is what came of a call.
-type Outcome struct {
+// An Answer is what a call gives the model, and what the record has of it.
+type Answer struct {
 	Value  any
 	Failed bool
 	Cost   int64 // nano-dollars, of a child
@@ -99,10 +99,10 @@ type Options struct {
 	Own        bool   // the directives that lead to its calls are the user's own
 	Principal  string
 	Approver   *Approver
-	Child      func(context.Context, *Call) (*Outcome, error) // runs the thread that a call starts
-	Background Background                                     // starts it in a process of its own
-	NewID      func(directive string) string                  // of a thread
-	Parent     *Maker                                         // of the thread above, if this process drives it
+	Child      func(context.Context, *Call) (*Answer, error) // runs the thread that a call starts
+	Background Background                                    // starts it in a process of its own
+	NewID      func(directive string) string                 // of a thread
+	Parent     *Maker                                        // of the thread above, if this process drives it
 }
 
 // A Maker makes the calls of one thread. It is safe for many goroutines.
@@ -161,7 +161,7 @@ func (c *Call) begin(ctx context.Context) (text string, err error) {
 	c.Result.Call, c.Result.Status, c.Result.Duration = c.Record, transcript.CallOK, time.Since(began)
 	if err != nil {
 		e := fault.Of(err)
-		out = &Outcome{Failed: true, Value: control.FaultOf(e)}
+		out = &Answer{Failed: true, Value: control.FaultOf(e)}
 		c.Result.Error, c.Result.Status = control.RecordedFault(e), transcript.CallFailed
 		if e.Line().Exit == fault.ExitRefused {
 			c.Result.Status = transcript.CallRefused
@@ -191,7 +191,7 @@ func (c *Call) Doc() map[string]any {
 
 // Refuse makes an error the result of the call.
 func (c *Call) Refuse(err error) *Call {
-	c.do = func(context.Context) (*Outcome, error) { return nil, err }
+	c.do = func(context.Context) (*Answer, error) { return nil, err }
 	return c
 }
 
@@ -281,7 +281,7 @@ func (m *Maker) prepare(ctx context.Context, c *Call) *Call {
 	case plan.NameReturn:
 		return m.give(c, c.Input)
 	case plan.NameSearch:
-		c.do = func(ctx context.Context) (*Outcome, error) {
+		c.do = func(ctx context.Context) (*Answer, error) {
 			return m.search(ctx, text("query"), text("scope"), c.Input["limit"])
 		}
 		return c
@@ -314,9 +314,9 @@ func (m *Maker) prepare(ctx context.Context, c *Call) *Call {
 	if err != nil {
 		return c.Refuse(err)
 	}
-	c.do = func(context.Context) (*Outcome, error) {
+	c.do = func(context.Context) (*Answer, error) {
 		text, err := read(it)
-		return &Outcome{Value: text}, err
+		return &Answer{Value: text}, err
 	}
 	return c
 }
@@ -335,9 +335,9 @@ func (m *Maker) tool(ctx context.Context, c *Call, ref model.Ref, given object, 
 	case permission.Return:
 		return m.give(c, given)
 	case permission.Reads:
-		c.do = func(context.Context) (*Outcome, error) {
+		c.do = func(context.Context) (*Answer, error) {
 			page, err := m.Artifacts.Read(given)
-			return &Outcome{Value: page}, err
+			return &Answer{Value: page}, err
 		}
 		return c
 	}
@@ -350,7 +350,7 @@ func (m *Maker) tool(ctx context.Context, c *Call, ref model.Ref, given object, 
 		m.walks(c, it, given)
 		return c
 	}
-	c.do = func(ctx context.Context) (*Outcome, error) { return m.execute(ctx, c.Record, it, given, dry) }
+	c.do = func(ctx context.Context) (*Answer, error) { return m.execute(ctx, c.Record, it, given, dry) }
 	return c
 }
 
@@ -360,9 +360,9 @@ func (m *Maker) sign(c *Call, ref model.Ref) *Call {
 	if err := m.plan.Allows(capability.Sign, ref.Kind, ref.ID); err != nil {
 		return c.Refuse(err)
 	}
-	c.do = func(ctx context.Context) (*Outcome, error) {
+	c.do = func(ctx context.Context) (*Answer, error) {
 		signed, err := m.o.Approver.Sign(ctx, m.o.Thread, ref)
-		return &Outcome{Value: signed}, err
+		return &Answer{Value: signed}, err
 	}
 	return c
 }
@@ -380,8 +380,8 @@ func (m *Maker) starts(c *Call, given object) (err error) {
 		return err
 	}
 	c.Child = m.o.NewID(c.Spawn.Directive.ID)
-	if c.do = func(ctx context.Context) (*Outcome, error) { return m.o.Child(ctx, c) }; c.Spawn.Async {
-		c.do = func(ctx context.Context) (*Outcome, error) { return m.detach(ctx, c) }
+	if c.do = func(ctx context.Context) (*Answer, error) { return m.o.Child(ctx, c) }; c.Spawn.Async {
+		c.do = func(ctx context.Context) (*Answer, error) { return m.detach(ctx, c) }
 	}
 	return nil
 }

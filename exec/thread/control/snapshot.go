@@ -12,8 +12,8 @@ import (
 // Lost is the status of a thread whose directory is missing.
 const Lost = "lost"
 
-// An Outcome is what became of a thread, or how far it is.
-type Outcome struct {
+// A Snapshot is a thread as it is when it is looked at: its result if it has ended, else how far it is.
+type Snapshot struct {
 	Asked string `json:"asked,omitempty"` // the thread that was asked for, if another has its work now
 	Result
 	Failed *Failure `json:"error,omitempty"`  // why it hasn't completed
@@ -29,13 +29,13 @@ type Failure struct {
 }
 
 // Done reports whether the thread does nothing by itself any more.
-func (o *Outcome) Done() bool { return o.stands }
+func (o *Snapshot) Done() bool { return o.stands }
 
 // Ended reports whether the thread never goes on.
-func (o *Outcome) Ended() bool { return o.ended }
+func (o *Snapshot) Ended() bool { return o.ended }
 
 // Results returns what became of threads, without waiting.
-func (d *Controller) Results(ctx context.Context, names []string) ([]*Outcome, error) {
+func (d *Controller) Results(ctx context.Context, names []string) ([]*Snapshot, error) {
 	found, err := d.FindAll(ctx, names)
 	if err != nil {
 		return nil, err
@@ -48,13 +48,14 @@ func (d *Controller) Results(ctx context.Context, names []string) ([]*Outcome, e
 	if err != nil {
 		return nil, err
 	}
-	return d.outcomes(ctx, asked, rows)
+	return d.snapshots(ctx, asked, rows)
 }
 
-// outcomes returns the outcomes of the threads that were asked for, whose work these have now.
-func (d *Controller) outcomes(ctx context.Context, asked []string, rows []*roster.Thread) (all []*Outcome, err error) {
+// snapshots returns the threads that were asked for, whose work these have now.
+func (d *Controller) snapshots(ctx context.Context, asked []string, rows []*roster.Thread) (all []*Snapshot,
+	err error) {
 	for i, row := range rows {
-		o, err := outcome(row)
+		o, err := snapshot(row)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +71,7 @@ func (d *Controller) outcomes(ctx context.Context, asked []string, rows []*roste
 }
 
 // addBefore adds what the threads before the last of a chain have cost.
-func (d *Controller) addBefore(ctx context.Context, o *Outcome, from, last string) error {
+func (d *Controller) addBefore(ctx context.Context, o *Snapshot, from, last string) error {
 	for id := from; id != last; {
 		row, err := roster.Get(ctx, d.Roster, id)
 		if err != nil {
@@ -86,9 +87,9 @@ func (d *Controller) addBefore(ctx context.Context, o *Outcome, from, last strin
 	return nil
 }
 
-// outcome reads what became of one thread.
-func outcome(row *roster.Thread) (o *Outcome, err error) {
-	o = &Outcome{ended: row.State.Ended(), stands: Stands(row)}
+// snapshot reads one thread.
+func snapshot(row *roster.Thread) (o *Snapshot, err error) {
+	o = &Snapshot{ended: row.State.Ended(), stands: Stands(row)}
 	var r *Result
 	switch {
 	case row.Lost:
@@ -133,7 +134,7 @@ func outcome(row *roster.Thread) (o *Outcome, err error) {
 }
 
 // Why returns the error of a thread that has not completed, with what to do next; nil if it has, or goes on.
-func (o *Outcome) Why() error {
+func (o *Snapshot) Why() error {
 	if o.Status == Lost {
 		return o.Error.On("thread", o.Thread)
 	}
