@@ -18,8 +18,8 @@ import (
 	"github.com/rye-build/rye/cas/disk/cut"
 )
 
-// A pack is finished, and the batch goes on in the next, at so many objects or bytes: what a batch keeps in
-// memory does not grow with what is put into it.
+// Limits of a pack. At either, the batch finishes the pack and starts another, so that a batch's memory does not grow
+// with its size.
 const (
 	packObjects = 64 << 10
 	packBytes   = 1 << 30
@@ -30,7 +30,7 @@ const (
 	textClass  = iota // trees, documents, chunk lists
 	smallClass        // whole blobs
 	chunkClass        // chunks of blobs
-	plainClass        // what compression would not make shorter
+	plainClass        // records that compression would not make shorter
 	classes
 )
 
@@ -43,11 +43,11 @@ func classOf(kind cas.Kind, data []byte) int {
 	case kind == chunkRecord:
 		return chunkClass
 	}
-	return textClass // the roots of chunk lists, too
+	return textClass // also roots of chunk lists
 }
 
-// even reports whether the bytes of data are as evenly spread as those of compressed or encrypted files, by how
-// often two of a sample are equal: four times in a thousand if all values are alike, ten times as often in text.
+// even reports whether the bytes of data are as evenly spread as those of compressed or encrypted files. It counts how
+// often two bytes of a sample are equal: four times in a thousand if all values are alike, ten times as often in text.
 func even(data []byte) bool {
 	const sample = 1 << 10
 	if len(data) < 2*sample {
@@ -70,19 +70,19 @@ type batch struct {
 	s       *Store
 	ctx     context.Context // ends the merge in Close
 	lease   *lease
-	snap    *snapshot        // what was there when the batch began
-	garbage func() *gcRecord // what gc has seen unreachable, and may remove before its new owner has named it
+	snap    *snapshot        // the packs when the batch began
+	garbage func() *gcRecord // objects that gc has seen unreachable, and may remove before a ref names them
 	intact  sync.Map         // *pack to a func(entry int) bool, which checks the pack at its first call
-	known   atomic.Bool      // some of what was put was there
-	reread  bool             // trust no pack before it was read
+	known   atomic.Bool      // some objects were in the store already
+	reread  bool             // read each pack before relying on it
 	enc     *zstd.Encoder
 	slots   chan struct{} // one for each goroutine that may work on a long object
 
 	roll   sync.RWMutex               // shared while records are added, exclusive while packs change
-	w      atomic.Pointer[packWriter] // nil until something new is put; set under mu, taken away under roll
+	w      atomic.Pointer[packWriter] // nil until the first new record; set under mu, cleared under roll
 	sealed []*pack                    // finished packs of this batch, under their temporary names
 	prints []prints                   // of sealed
-	last   *packWriter                // whose memory the next one uses again
+	last   *packWriter                // the next writer reuses its memory
 
 	mu   sync.Mutex
 	free [classes][]*builder
@@ -163,7 +163,7 @@ func (b *batch) has(kind cas.Kind, d *cas.Digest) bool {
 	return false
 }
 
-// counts reports whether a record that is in the store can be relied on: gc won't remove it, and it can be read back.
+// counts reports whether a record in the store can be relied on: gc won't remove it, and it is readable.
 func (b *batch) counts(p *pack, e entry, no int) bool {
 	intact, ok := b.intact.Load(p)
 	if !ok {
@@ -172,11 +172,11 @@ func (b *batch) counts(p *pack, e entry, no int) bool {
 	return intact.(func() func(int) bool)()(no) && !b.garbage().has(p, &e)
 }
 
-// sealedTime is the modification time of packs that are as they were sealed or last verified.
+// sealedTime is the modification time of packs that did not change since they were sealed or verified.
 var sealedTime = time.Unix(1<<30, 0)
 
-// verify returns which entries of a pack can be read back. It trusts a pack that has sealedTime, and reads any other
-// one as a whole: writing to a file changes its time, as does copying a store.
+// verify returns a function that reports which entries of a pack are readable. It trusts a pack that has sealedTime
+// and reads any other pack as a whole: writing to a file changes its time, as does copying a store.
 func (b *batch) verify(p *pack) func(entry int) bool {
 	fi, err := p.f.Stat()
 	sealed := err == nil && fi.Size() == p.size && fi.ModTime().Equal(sealedTime)
@@ -187,7 +187,7 @@ func (b *batch) verify(p *pack) func(entry int) bool {
 	if err != nil {
 		return func(int) bool { return false }
 	}
-	// Where a time can't be set, the next batch does this again.
+	// If the time can't be set, the next batch verifies the pack again.
 	if now := b.s.now(); bad == nil && !sealed {
 		_ = os.Chtimes(p.path, sealedTime, sealedTime)
 	} else if bad != nil && sealed {
@@ -241,7 +241,7 @@ func checkKind(k cas.Kind) error {
 	return nil
 }
 
-// add puts one record into a block, unless it is there already.
+// add puts one record into a block, unless the store or this batch has it.
 func (b *batch) add(kind cas.Kind, d *cas.Digest, data []byte) error {
 	b.roll.RLock()
 	full, err := b.addShared(kind, d, data)
@@ -329,7 +329,7 @@ func (b *batch) fail(err error) error {
 	return b.err
 }
 
-// finishPack writes what the builders hold and the index. The caller holds b.roll exclusively.
+// finishPack writes the builders' open blocks and the index. The caller holds b.roll exclusively.
 func (b *batch) finishPack() error {
 	w := b.w.Load()
 	if w == nil {
@@ -343,7 +343,7 @@ func (b *batch) finishPack() error {
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return err // the others say the same of a full disk
+			return err // the other builders would fail the same way on a full disk
 		}
 	}
 	prints := w.prints()
@@ -372,7 +372,7 @@ func (b *batch) Commit(ctx context.Context) error {
 	if err := b.fail(b.finishPack()); err != nil {
 		return err
 	}
-	// What was there already may be another process's, given a name and not yet synced.
+	// Another process may have named a pack that holds some of the objects, and not synced the name yet.
 	if b.known.Load() {
 		if err := b.fail(b.s.settle(b.snap)); err != nil {
 			return err
@@ -385,9 +385,9 @@ func (b *batch) Commit(ctx context.Context) error {
 	return nil
 }
 
-// publish makes finished packs durable and visible under their names. Each is synced; then they get their names,
-// in order, and a pack's name is durable before the next pack has one: long objects may have parts in earlier
-// packs, never in later ones, and are not to be seen without them after a power cut.
+// publish syncs finished packs and gives them their names, in order. A pack's name is durable before the next pack
+// gets its name: a long object may have chunks in earlier packs, never in later ones, and must not appear without them
+// after a power cut.
 func (s *Store) publish(packs []*pack) error {
 	for _, p := range packs {
 		if err := (&file{p.f, s.files}).sync(); err != nil {
@@ -410,7 +410,7 @@ func (s *Store) publish(packs []*pack) error {
 	return nil
 }
 
-// Close implements cas.Batch. Packs merge here, after what was put is safe.
+// Close implements cas.Batch. It merges packs, after Commit has made the batch durable.
 func (b *batch) Close() error {
 	b.roll.Lock()
 	defer b.roll.Unlock()
@@ -431,7 +431,7 @@ func (b *batch) Close() error {
 	err = errors.Join(err, b.lease.release())
 	b.lease = nil
 	if grown {
-		// What was put is safe whatever becomes of this; the next batch tries again.
+		// The objects are safe even if the merge fails; the next batch tries again.
 		b.s.mergeSome(b.ctx)
 	}
 	return err

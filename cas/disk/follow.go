@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// refs follows every ref. Below one, each missing object is reported where it is first met, and each lost one
-// gets the names of those who refer to it.
+// refs follows every ref. It reports each missing object at the first place that refers to it, and adds to each lost
+// object the names of its referrers.
 func (f *fsck) refs(ctx context.Context, refs []Ref, damaged []error) error {
 	for _, e := range damaged {
 		if r, ok := errors.AsType[*RefError](e); ok {
@@ -19,7 +19,7 @@ func (f *fsck) refs(ctx context.Context, refs []Ref, damaged []error) error {
 	}
 	w := follower{f: f, from: make(map[cas.ID][]string), below: make(map[cas.ID][]cas.ID)}
 	for _, r := range refs {
-		// One that was changed while the rest was read may lead to what gc has removed since, and rightly.
+		// A ref that changed during the fsck may have led to objects that gc has rightly removed.
 		if now, err := f.s.Ref(r.Name); err != nil || now != r.ID {
 			continue
 		}
@@ -32,7 +32,7 @@ func (f *fsck) refs(ctx context.Context, refs []Ref, damaged []error) error {
 	}
 	for id, where := range w.from {
 		if !f.lost[id] {
-			f.add(Problem{ID: id, Text: "it is missing", From: where, Lost: true})
+			f.add(Problem{ID: id, Text: "missing", From: where, Lost: true})
 		}
 	}
 	return nil
@@ -51,7 +51,7 @@ func unjoin(err error) []error {
 // A follower walks everything that refs reach. It visits a tree once; later references to it reuse the findings.
 type follower struct {
 	f     *fsck
-	from  map[cas.ID][]string // lost and missing objects, and who refers to them
+	from  map[cas.ID][]string // lost and missing objects, and their referrers
 	below map[cas.ID][]cas.ID // for each tree that was visited, the lost and missing objects below it
 }
 
@@ -66,7 +66,7 @@ func (w *follower) bad(id cas.ID, where string) {
 	}
 }
 
-// follow visits what id reaches and returns what is lost or missing there; where says how id was reached.
+// follow visits the objects that id reaches and returns the lost and missing ones. where names the path to id.
 func (w *follower) follow(ctx context.Context, where string, id cas.ID, depth int) ([]cas.ID, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Kinds of records, beside those of package cas. A record of kind k|large is the root of the chunk list of
-// an object of kind k.
+// Kinds of records, in addition to those of package cas. A record of kind k|large is the root of the chunk list of an
+// object of kind k.
 const (
 	chunkRecord cas.Kind = 0x10
 	textRecord  cas.Kind = 0x11 // a chunk of a tree or document
@@ -40,7 +40,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// An entry is one line of an index: where in the pack the record of an ID is.
+// An entry is one line of an index: the place of an ID's record in the pack.
 type entry struct {
 	digest cas.Digest
 	block  uint32 // number of the block
@@ -75,7 +75,7 @@ func (e *entry) compare(o *entry) int {
 	return int(e.kind) - int(o.kind)
 }
 
-// A loc is one line of a pack's block table: where the payload of a block is.
+// A loc is one line of a pack's block table: the place of a block's payload.
 type loc struct {
 	off    int64 // of the payload in the file
 	stored uint32
@@ -99,8 +99,8 @@ func getLoc(b []byte) loc {
 	}
 }
 
-// sealPage writes the checksum of a page into its last four bytes. The page's number goes into it, so that a
-// page in another's place is noticed; so does a constant, so that a page of zeros is.
+// sealPage writes the checksum of a page into its last four bytes. The sum covers the page's number, which detects a
+// swapped page, and a constant, which detects a page of zeros.
 func sealPage(p []byte, number int) {
 	binary.LittleEndian.PutUint32(p[pageSize-4:], pageSum(p, number))
 }
@@ -142,7 +142,7 @@ func (f *footer) encode() []byte {
 	return b
 }
 
-// hash completes the digest that names a pack. h has seen the pages of its index.
+// hash completes the digest that names a pack. h has hashed the pages of its index.
 func (f *footer) hash(h cas.Hasher) (id [16]byte) {
 	b := f.encode()
 	h.Write(b[:32])
@@ -235,7 +235,7 @@ type blockHeader struct {
 	size        int // of the header itself
 }
 
-// decodeBlockHeader reads the header at the start of b, which may go on beyond it.
+// decodeBlockHeader reads the header at the start of b, which may be longer than the header.
 func decodeBlockHeader(b []byte, salt uint64) (blockHeader, error) {
 	if len(b) < blockFixed || binary.LittleEndian.Uint32(b) != blockMagic {
 		return blockHeader{}, badPack("no block begins here")

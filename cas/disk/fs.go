@@ -12,20 +12,20 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// An Op is something the store is about to do to its files. Options.Hook sees each before it happens and may
-// fail it: tests inject full disks, dead processes and lost writes there.
+// An Op is a change that the store is about to make to its files. Options.Hook sees each Op first and may fail it:
+// tests inject full disks, dead processes and lost writes there.
 type Op struct {
 	Name string // create, write, sync, rename, syncdir, remove, mkdir
 	Path string
 	To   string // of a rename
 	Off  int64  // of a write
-	Data []byte // of a write; not to be kept
+	Data []byte // of a write; valid during the call
 }
 
-// files is the one way this package changes anything on disk.
+// files makes every change of this package on disk.
 type files struct {
 	hook func(Op) error // nil outside tests
-	lazy bool           // syncs are told to hook and not done; for tests whose time they would be
+	lazy bool           // skip syncs after hook has seen them, for tests that would be slow otherwise
 }
 
 func (s files) do(op Op) error {
@@ -38,12 +38,12 @@ func (s files) do(op Op) error {
 	return nil
 }
 
-// errNotRegular is what is wrong with a directory, a link or a pipe in the place of a file.
+// errNotRegular is the error for a directory, a link or a pipe in the place of a file.
 var errNotRegular = fmt.Errorf("%w: it is not a regular file", ErrFormat)
 
 func irregular(path string) error { return &fs.PathError{Op: "open", Path: path, Err: errNotRegular} }
 
-// openRegular opens a regular file for reading, and gives its length.
+// openRegular opens a regular file for reading, and returns its length.
 func openRegular(path string) (*os.File, int64, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|osfile.NoFollow|osfile.Nonblock, 0)
 	if errors.Is(err, syscall.ELOOP) {
@@ -63,7 +63,7 @@ func openRegular(path string) (*os.File, int64, error) {
 	return f, fi.Size(), nil
 }
 
-// readFile returns the bytes of a regular file of at most so many.
+// readFile returns the bytes of a regular file, up to most bytes.
 func readFile(path string, most int64) ([]byte, error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -76,7 +76,7 @@ func readFile(path string, most int64) ([]byte, error) {
 	b := make([]byte, size)
 	n, err := io.ReadFull(f, b)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = nil // cut while it was read; what is in it tells
+		err = nil // truncated during the read; the content shows it
 	}
 	return b[:n], err
 }
@@ -87,7 +87,7 @@ type file struct {
 	fs files
 }
 
-// create makes a new file; a file of that name is an error.
+// create makes a new file; an existing file is an error.
 func (s files) create(path string) (*file, error) {
 	if err := s.do(Op{Name: "create", Path: path}); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (s files) syncDir(path string) error {
 	return osfile.SyncDirectory(path)
 }
 
-// remove removes a file; one that is already gone is no error.
+// remove removes a file; a missing file is no error.
 func (s files) remove(path string) error {
 	if err := s.do(Op{Name: "remove", Path: path}); err != nil {
 		return err
@@ -155,8 +155,8 @@ func (s files) mkdir(path string) error {
 	return os.MkdirAll(path, 0o700)
 }
 
-// writeFile replaces path by b, so that a reader sees the old file or the new one, and is durable on return.
-// The bytes go through the file tmp, which must be on the same file system.
+// writeFile replaces path by b, atomically and durably. The bytes go through the file tmp, which must be on the same
+// file system.
 func (s files) writeFile(path, tmp string, b []byte) error {
 	f, err := s.create(tmp)
 	if err != nil {
@@ -171,7 +171,7 @@ func (s files) writeFile(path, tmp string, b []byte) error {
 		err = s.rename(tmp, path)
 	}
 	if err != nil {
-		s.remove(tmp) // the error that matters is the first
+		s.remove(tmp) // the first error matters
 		return err
 	}
 	return s.syncDir(filepath.Dir(path))

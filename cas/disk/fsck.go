@@ -26,7 +26,7 @@ type Problem struct {
 	Lost bool     `json:"lost"`           // no intact copy of the object is left
 }
 
-// A Report is what Fsck found. Without problems everything that the store holds was read and hashed.
+// A Report is the result of Fsck. A report without problems means that everything in the store was read and hashed.
 type Report struct {
 	Packs    int       `json:"packs"`
 	Objects  int64     `json:"objects"`
@@ -36,9 +36,9 @@ type Report struct {
 }
 
 // Fsck reads and hashes everything in the store, follows every ref, and reports every problem. It uses no cache and
-// changes nothing. progress, if not nil, is called with numbers of uncompressed bytes.
+// changes nothing. If progress isn't nil, Fsck calls it with numbers of uncompressed bytes.
 func (s *Store) Fsck(ctx context.Context, progress func(bytes int64)) (Report, error) {
-	// The refs come first: what they reach was there before them.
+	// The refs come first: the objects that they reach were in the store before them.
 	refs, err := s.Refs()
 	damagedRefs := unjoin(err)
 	for _, e := range damagedRefs {
@@ -46,7 +46,7 @@ func (s *Store) Fsck(ctx context.Context, progress func(bytes int64)) (Report, e
 			return Report{}, e
 		}
 	}
-	snap, err := s.read(nil) // nothing that is open already: the files of today
+	snap, err := s.read(nil) // open all files again
 	if err != nil {
 		return Report{}, err
 	}
@@ -89,7 +89,7 @@ type fsck struct {
 	s        *Store
 	snap     *snapshot
 	progress func(int64)
-	checked  map[*pack]atomicBits // entries whose bytes were hashed and right
+	checked  map[*pack]atomicBits // entries whose bytes have the right hash
 
 	objects, bytes atomic.Int64
 
@@ -127,7 +127,7 @@ type longEntry struct {
 	size int64
 }
 
-// longs hashes the long objects of some packs whole, and their chunks on the way, so that each block of theirs is
+// longs hashes the long objects of some packs whole, and with them their chunks, so that each of their blocks is
 // uncompressed once. The longest begin first.
 func (f *fsck) longs(ctx context.Context, packs []*pack) error {
 	var all []longEntry
@@ -162,7 +162,7 @@ func (f *fsck) measure(all []longEntry) {
 	k := f.s.takeCache()
 	defer f.s.giveCache(k)
 	for i := range all {
-		all[i].size, _ = longSize(all[i].p, &all[i].entry, k) // one that can't be read is reported later
+		all[i].size, _ = longSize(all[i].p, &all[i].entry, k) // an unreadable root is reported later
 	}
 }
 
@@ -204,7 +204,7 @@ func (f *fsck) long(ctx context.Context, k *blockCache, l longEntry) {
 	}
 }
 
-// record is snapshot.record that remembers which entries it has hashed, and hashes none twice.
+// record is snapshot.record, but remembers which entries it has hashed, and hashes none twice.
 func (f *fsck) record(k *blockCache, kind cas.Kind, d *cas.Digest) ([]byte, error) {
 	for _, p := range f.snap.packs {
 		e, n, err := p.place(kind, d)
@@ -227,8 +227,8 @@ func (f *fsck) record(k *blockCache, kind cas.Kind, d *cas.Digest) ([]byte, erro
 	return f.snap.record(k, kind, d) // for its error, or a copy in a pack that has just lost its index
 }
 
-// pack checks what longs has not: magic, blocks and their headers, records, index, footer, and that nothing
-// else is in the file.
+// pack checks the parts that longs has not checked: magic, blocks and their headers, records, index, footer, and that
+// the file holds nothing else.
 func (f *fsck) pack(ctx context.Context, p *pack) error {
 	name := filepath.Base(p.path)
 	es, err := p.byPlace()
@@ -244,7 +244,7 @@ func (f *fsck) pack(ctx context.Context, p *pack) error {
 	}
 	blocks := splitBlocks(es)
 	if len(blocks) != int(p.foot.blocks) {
-		f.add(Problem{File: name, Text: "its index and its blocks disagree; rye store reindex"})
+		f.add(Problem{File: name, Text: "index and blocks do not match; rye store reindex"})
 	}
 	return cas.Parallel(ctx, 0, len(blocks), func(ctx context.Context, i int) error {
 		k := f.s.takeCache()
@@ -281,7 +281,7 @@ func (p *pack) frame() error {
 	if !bytes.Equal(magic, packHeader(p.foot.salt)) {
 		return badPack("its first bytes are not those of a pack")
 	}
-	// Blocks get their places in the file in the order in which they were full, not that of their numbers.
+	// Blocks are placed in the file in the order in which they filled up, not by number.
 	end := int64(headerSize)
 	for n := range p.foot.blocks {
 		l, err := p.loc(uint32(n))
@@ -314,8 +314,8 @@ func (p *pack) frame() error {
 	return nil
 }
 
-// header checks that the header of a block says what the index says. The length of a header follows from the
-// records it lists.
+// header checks that the header of a block and the index agree. The length of a header follows from the records that
+// it lists.
 func (p *pack) header(es []placed) error {
 	l, err := p.loc(es[0].block)
 	if err != nil {
@@ -336,7 +336,7 @@ func (p *pack) header(es []placed) error {
 	if err != nil {
 		return err
 	}
-	// Empty records may stand in any order beside the record that begins in their place.
+	// Empty records share an offset with the next record, in any order.
 	order := func(a, b record) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.size, b.size)) }
 	slices.SortFunc(recs, order)
 	slices.SortFunc(h.recs, order)
@@ -346,7 +346,7 @@ func (p *pack) header(es []placed) error {
 	return nil
 }
 
-// records hashes the records of a block that are not checked yet.
+// records hashes the records of a block that were not hashed before.
 func (f *fsck) records(ctx context.Context, p *pack, es []placed, k *blockCache) {
 	bits := f.checked[p]
 	if !slices.ContainsFunc(es, func(e placed) bool { return !bits.has(e.n) }) {
@@ -367,7 +367,7 @@ func (f *fsck) records(ctx context.Context, p *pack, es []placed, k *blockCache)
 			f.damaged(ctx, p, id, bad)
 			continue
 		}
-		if e.kind&large == 0 { // a root counts when its object was assembled
+		if e.kind&large == 0 { // a root is right only once its object was assembled
 			bits.set(e.n)
 			f.did(int(e.size))
 			if e.kind <= cas.Document {
@@ -377,11 +377,11 @@ func (f *fsck) records(ctx context.Context, p *pack, es []placed, k *blockCache)
 	}
 }
 
-// damaged reports a record, as an object or as a part of one.
+// damaged reports a damaged record, as an object or as a part of a long object.
 func (f *fsck) damaged(ctx context.Context, p *pack, id cas.ID, err error) {
 	pr := Problem{File: filepath.Base(p.path), ID: id, Text: err.Error()}
 	if id.Kind > cas.Document {
-		pr.Text = fmt.Sprintf("a part of a long object: %v", err)
+		pr.Text = fmt.Sprintf("part of a long object: %v", err)
 		pr.ID = cas.ID{}
 		f.add(pr)
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// GCOptions say what GC may remove.
+// GCOptions are the options of GC.
 type GCOptions struct {
 	// Grace is how long an object must have been seen unreachable before it is removed.
 	Grace time.Duration
@@ -23,7 +23,7 @@ type GCOptions struct {
 	DryRun bool
 }
 
-// A GCResult says what GC found and did.
+// A GCResult counts what GC found and removed.
 type GCResult struct {
 	Roots       int   `json:"roots"`
 	Reachable   int64 `json:"reachable"` // records: objects and the parts of long ones
@@ -56,7 +56,7 @@ func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
 			return r, err
 		}
 		defer release()
-		// What an earlier gc condemned and didn't come to remove is garbage as before.
+		// Objects that an earlier gc condemned and did not remove are ordinary garbage.
 		if err := s.files.remove(filepath.Join(s.dir, condemnedFile)); err != nil {
 			return r, err
 		}
@@ -88,7 +88,7 @@ func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
 	if err := s.condemn(ctx, g.piles); err != nil {
 		return r, err
 	}
-	// Those that were waited for may have put what needs some of it.
+	// The writers that gc waited for may have put objects that need some of the garbage.
 	if _, err = m.roots(ctx); err == nil {
 		err = g.spareNew(ctx, m, s.now().UnixNano(), &r)
 	}
@@ -108,25 +108,25 @@ func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
 type pile struct {
 	p    *pack
 	dead bitset
-	next *pack // what is left of p, without a name; nil if that is nothing
+	next *pack // the rest of p, still unnamed; nil if nothing is left
 }
 
-// rewrite writes the pack of a pile again, without the garbage.
+// rewrite writes the pack again, without the garbage.
 func (g *pile) rewrite(ctx context.Context, s *Store) error {
 	next, damaged, err := s.rewrite(ctx, []*pack{g.p}, func(_ *pack, n int) bool { return g.dead.has(n) })
 	if err == nil && damaged != nil {
-		err = fmt.Errorf("%q is damaged, so nothing was removed; rye store fsck tells more",
+		err = fmt.Errorf("%q is damaged, so nothing was removed; run rye store fsck",
 			filepath.Base(damaged.path))
 	}
 	g.next = next
 	return err
 }
 
-// collect puts packs without the garbage in the place of those that hold it.
+// collect replaces the packs that hold garbage by packs without it.
 func (s *Store) collect(ctx context.Context, m *marks, g *garbage, r *GCResult) error {
 	defer func() {
 		for _, pile := range g.piles {
-			s.drop(pile.next) // the janitor after this one would, too
+			s.drop(pile.next) // otherwise the next janitor would
 		}
 	}()
 	for _, pile := range g.piles {
@@ -159,7 +159,8 @@ func (s *Store) collect(ctx context.Context, m *marks, g *garbage, r *GCResult) 
 	if err := s.publish(next); err != nil {
 		return err
 	}
-	// What other janitors have removed must not come back, after a power cut, without what is removed here.
+	// Packs that earlier janitors removed must not come back after a power cut without the packs that are removed
+	// here.
 	if err := s.files.syncDir(filepath.Join(s.dir, "packs")); err != nil {
 		return err
 	}
@@ -185,7 +186,7 @@ func (b bitset) set(n int)      { b[n/64] |= 1 << (n % 64) }
 func (b bitset) clear(n int)    { b[n/64] &^= 1 << (n % 64) }
 func (b bitset) none() bool     { return !slices.ContainsFunc(b, func(w uint64) bool { return w != 0 }) }
 
-// remove takes out what is in o, too, and returns how many there were.
+// remove removes the numbers of o and returns how many of them b had.
 func (b bitset) remove(o bitset) (n int) {
 	for i := range b {
 		n += bits.OnesCount64(b[i] & o[i])
@@ -194,12 +195,12 @@ func (b bitset) remove(o bitset) (n int) {
 	return n
 }
 
-// marks is what has been found reachable: a bit for each entry of each pack.
+// marks are the reachable entries: a bit for each entry of each pack.
 type marks struct {
 	s    *Store
 	snap *snapshot
 	live map[*pack]bitset
-	gaps []cas.ID // objects that something reachable refers to, and that were not there
+	gaps []cas.ID // missing objects that reachable objects refer to
 	k    *blockCache
 }
 
@@ -213,7 +214,7 @@ func (m *marks) close() {
 	m.snap.release()
 }
 
-// mark marks every copy of a record, and reports whether there is one and whether it is new.
+// mark marks every copy of a record, and reports whether it was unmarked before and whether a copy exists.
 func (m *marks) mark(kind cas.Kind, d *cas.Digest) (isNew, found bool, err error) {
 	for _, p := range m.snap.packs {
 		_, n, err := p.place(kind, d)
@@ -231,13 +232,13 @@ func (m *marks) mark(kind cas.Kind, d *cas.Digest) (isNew, found bool, err error
 	return isNew, found, nil
 }
 
-// roots marks all that refs and pins reach.
+// roots marks everything that refs and pins reach.
 func (m *marks) roots(ctx context.Context) (int, error) {
 	refs, err := m.s.Refs()
 	if err != nil {
 		return 0, err
 	}
-	// What was missing may have been put since, and may reach what was there before.
+	// A writer may have put a missing object since, and it may reach older objects.
 	ids := m.gaps
 	m.gaps = nil
 	for _, r := range refs {
@@ -254,13 +255,13 @@ func (m *marks) roots(ctx context.Context) (int, error) {
 			k, ok := cas.ParseKind(kind)
 			d, err := cas.ParseDigest(digest)
 			if !ok || err != nil {
-				return 0, fmt.Errorf("a pin is damaged: %q", line)
+				return 0, fmt.Errorf("invalid line in a pin: %q", line)
 			}
 			ids = append(ids, cas.ID{Kind: k, Digest: d})
 		}
 	}
-	// The packs are listed after the roots are read, because objects exist before the roots that reach them. Packs
-	// that are known already stay: only this janitor removes packs.
+	// The packs are listed after the roots are read, because objects exist before the roots that reach them. Known
+	// packs stay: only this janitor removes packs.
 	snap, err := m.s.read(m.snap)
 	if err != nil {
 		return 0, err
@@ -285,8 +286,8 @@ func (m *marks) roots(ctx context.Context) (int, error) {
 	return len(refs) + len(live), nil
 }
 
-// object marks an object and its parts, and appends what it refers to. A missing one reaches nothing yet; one that
-// can't be read might reach anything, so it ends the gc.
+// object marks an object and its chunks, and appends the objects that it refers to. A missing object reaches nothing
+// yet. An unreadable one might reach anything, so it ends the gc.
 func (m *marks) object(ctx context.Context, id cas.ID, todo []cas.ID) ([]cas.ID, error) {
 	isNew, found, err := m.mark(id.Kind, &id.Digest)
 	if err == nil && !found {
@@ -345,7 +346,7 @@ func (m *marks) long(ctx context.Context, p *pack, e *entry) error {
 	})
 }
 
-// condemn publishes what is to be removed and waits until every writer has ended that may not know it.
+// condemn publishes the list of objects to remove and waits for all writers that began before the list.
 func (s *Store) condemn(ctx context.Context, piles []*pile) error {
 	var packs []*pack
 	var es []entry
@@ -378,7 +379,7 @@ func (s *Store) condemn(ctx context.Context, piles []*pile) error {
 	return err
 }
 
-// waitForWriters waits for the writers of this moment, not for those that begin later.
+// waitForWriters waits for the writers that are running now, not for later ones.
 func (s *Store) waitForWriters(ctx context.Context) error {
 	old, err := s.leases(writers, true)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// The records of gc. Each is packs and sorted lines about their entries: the number of packs (4), their IDs (16 each),
-// the lines, and the digest of all that. A line is digest and kind; in garbage the time follows (8, nanoseconds
-// since 1970), and doomed has none. Numbers are big-endian.
+// The records of gc. Each lists packs, and sorted lines about their entries: the number of packs (4), their IDs (16
+// each), the lines, and the digest of all that. A line is a digest and a kind; in garbage a time follows (8,
+// nanoseconds since 1970), and doomed has no lines. Numbers are big-endian.
 const (
 	garbageFile   = "garbage"
 	condemnedFile = "condemned"
@@ -27,15 +27,15 @@ const (
 	mostRecord    = 4 << 30 // bytes of a record
 )
 
-// A gcRecord is one of gc's files. The nil pointer is an empty one.
+// A gcRecord is one of gc's files. A nil pointer is an empty record.
 type gcRecord struct {
 	packs []string // names of their files
 	lines []byte
 	size  int  // of a line
-	all   bool // it can't be read, and names everything
+	all   bool // unreadable: it covers every entry
 }
 
-// parseRecord reads a record whose lines have a size.
+// parseRecord reads a record whose lines are size bytes long.
 func parseRecord(b []byte, size int) (*gcRecord, bool) {
 	n := len(b) - cas.Size
 	if n < 4 || cas.Sum(b[:n]) != cas.Digest(b[n:]) {
@@ -56,7 +56,7 @@ func parseRecord(b []byte, size int) (*gcRecord, bool) {
 	return r, true
 }
 
-// encodeRecord is parseRecord backwards.
+// encodeRecord is the inverse of parseRecord.
 func encodeRecord(ids [][16]byte, lines []byte) []byte {
 	b := make([]byte, 0, 4+16*len(ids)+len(lines)+cas.Size)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(ids)))
@@ -110,7 +110,7 @@ func (s *Store) writeRecord(name string, packs []*pack, lines []byte) error {
 	return s.files.writeFile(filepath.Join(s.dir, name), tmp, encodeRecord(ids, lines))
 }
 
-// readGarbage reads the record of garbage. One that can't be read is as none: grace begins again.
+// readGarbage reads the record of garbage. An unreadable record counts as missing: grace begins again.
 func (s *Store) readGarbage() *gcRecord {
 	b, err := readFile(filepath.Join(s.dir, garbageFile), mostRecord)
 	if err != nil {
@@ -120,21 +120,21 @@ func (s *Store) readGarbage() *gcRecord {
 	return r
 }
 
-// readCondemned reads what a gc is about to remove: nil when none is at work.
+// readCondemned reads the list of objects that a gc is about to remove. It returns nil when no gc is running.
 func (s *Store) readCondemned() (*gcRecord, error) {
 	path := filepath.Join(s.dir, condemnedFile)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	// It may have been left by a gc that was killed. A gc that begins after this look waits for the writer who looks.
+	// A killed gc may have left the file. A gc that begins after this check waits for the writer that checks.
 	if s.noJanitor() {
 		return nil, nil
 	}
 	return s.readRecord(condemnedFile)
 }
 
-// readRecord reads a record whose lines have no time: nil when there is none, one that names all when it can't be
-// read.
+// readRecord reads a record whose lines have no time. It returns nil for a missing file, and a record that covers
+// everything for an unreadable one.
 func (s *Store) readRecord(name string) (*gcRecord, error) {
 	b, err := readFile(filepath.Join(s.dir, name), mostRecord)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -151,14 +151,14 @@ func (s *Store) readRecord(name string) (*gcRecord, error) {
 	return nil, err
 }
 
-// removeDoomed removes the packs that a gc has doomed, this one or one that came no further.
+// removeDoomed removes the packs that this gc, or an earlier one that did not finish, has doomed.
 func (s *Store) removeDoomed() error {
 	doomed, err := s.readRecord(doomedFile)
 	if err != nil || doomed == nil {
 		return err
 	}
 	if doomed.all {
-		// Packs may be half removed. Only a gc finds them again, and only before anything new refers to their parts.
+		// Packs may be half removed. Only a gc finds them again, and only before a new object refers to their parts.
 		path := filepath.Join(s.dir, doomedFile)
 		return fault.New(fault.Integrity,
 			"%q, the list of packs that a gc was removing, is damaged: remove it and run gc before you put anything",
@@ -178,21 +178,21 @@ func (s *Store) removeDoomed() error {
 	return s.files.remove(filepath.Join(s.dir, doomedFile))
 }
 
-// garbage is what one gc found unreachable.
+// garbage is the unreachable entries that one gc found.
 type garbage struct {
-	packs []*pack       // all there were
-	lines []byte        // all of it, for the record
-	young []unreachable // what is in its grace, or needed by what is
-	piles []*pile       // what goes
+	packs []*pack       // all packs
+	lines []byte        // all garbage, for the record
+	young []unreachable // entries in their grace period, and entries that those need
+	piles []*pile       // entries to remove
 }
 
-// An unreachable entry, and since when it was seen to be so.
+// An unreachable is an unreachable entry, and the time since which gc has seen it unreachable.
 type unreachable struct {
 	e     entry
 	since int64
 }
 
-// moved enters that a pack was replaced; by nil, that it was removed.
+// moved records that pack from was replaced by pack to, or removed if to is nil.
 func (g *garbage) moved(from, to *pack) {
 	i := slices.Index(g.packs, from)
 	if to == nil {
@@ -204,9 +204,9 @@ func (g *garbage) moved(from, to *pack) {
 
 func (s *Store) writeGarbage(g *garbage) error { return s.writeRecord(garbageFile, g.packs, g.lines) }
 
-// findGarbage splits what is not marked: what has been seen so at least o.Grace ago goes into piles, and the rest
-// is remembered with the time of now. Time that went backwards counts as none. An entry counts as seen only in
-// a pack that was there: writers put what is remembered as garbage again, and that is as new.
+// findGarbage splits the unmarked entries: those that gc saw at least o.Grace ago go into piles, the others are
+// recorded with the current time. If the clock went backwards, no time has passed. An entry counts as seen only in the
+// pack in which gc saw it, because writers put recorded garbage again, and the new copy has the whole grace period.
 func (s *Store) findGarbage(ctx context.Context, m *marks, o GCOptions, r *GCResult) (*garbage, error) {
 	seen := s.readGarbage()
 	g := &garbage{packs: slices.Clone(m.snap.packs)}
@@ -243,7 +243,7 @@ func (s *Store) findGarbage(ctx context.Context, m *marks, o GCOptions, r *GCRes
 	return g, g.spare(ctx, m, now, young, r)
 }
 
-// appendObject appends the object that an entry stands for, if it isn't a part of one.
+// appendObject appends the entry's object, unless the entry is a part of a long object.
 func (e *entry) appendObject(to []cas.ID) []cas.ID {
 	if kind := e.kind &^ large; isObject(kind) {
 		to = append(to, cas.ID{Kind: kind, Digest: e.digest})
@@ -251,8 +251,8 @@ func (e *entry) appendObject(to []cas.ID) []cas.ID {
 	return to
 }
 
-// spareNew keeps garbage that packs need which are newer than the record of garbage: their writers may have begun
-// before it.
+// spareNew keeps the garbage that packs need which are newer than the record of garbage: their writers may have begun
+// before that record.
 func (g *garbage) spareNew(ctx context.Context, m *marks, now int64, r *GCResult) error {
 	var ids []cas.ID
 	for _, p := range m.snap.packs {
@@ -269,12 +269,12 @@ func (g *garbage) spareNew(ctx context.Context, m *marks, now int64, r *GCResult
 	return g.spare(ctx, m, now, ids, r)
 }
 
-// spare takes out of the piles what some objects need, unless another copy of it stays.
+// spare takes from the piles the entries that some objects need, unless another copy stays.
 func (g *garbage) spare(ctx context.Context, m *marks, now int64, ids []cas.ID, r *GCResult) error {
 	if r.Removed > 0 && len(ids) > 0 {
 		need := &marks{s: m.s, snap: m.snap, live: make(map[*pack]bitset), k: m.k}
 		for _, p := range m.snap.packs {
-			need.live[p] = slices.Clone(m.live[p]) // which has all that it needs
+			need.live[p] = slices.Clone(m.live[p]) // a marked object has everything it needs
 		}
 		for len(ids) > 0 {
 			if ctx.Err() != nil {
@@ -307,7 +307,7 @@ func (g *garbage) spare(ctx context.Context, m *marks, now int64, ids []cas.ID, 
 	return nil
 }
 
-// stays reports whether some copy of a record is in no pile.
+// stays reports whether at least one copy of a record is in no pile.
 func (g *garbage) stays(packs []*pack, e *entry) (bool, error) {
 	for _, p := range packs {
 		_, n, err := p.place(e.kind&^large, &e.digest)

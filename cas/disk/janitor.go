@@ -15,14 +15,14 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// janitorLock is held by the one process that replaces packs (merge, repack, reindex, gc).
-// Readers and writers go on beside it: packs that a process has open stay readable when their names are gone,
-// and a process that comes upon a name which has just gone reads the list again.
+// janitorLock is held by the one process that replaces packs (merge, repack, reindex, gc). Readers and writers
+// continue meanwhile: a process can read packs that it has open after their names are gone, and it lists the packs
+// again when it meets a name that has just gone.
 const janitorLock = "janitor.lock"
 
-// Packs are merged when fanout of them are about as large as each other, so that a store filled by n batches
-// has some fanout*log(n) packs, and an object is written again some log(n) times. Packs that hold more than
-// the two limits stay as they are: what one merge keeps in memory is bounded by the first.
+// Limits of merging. Packs are merged when fanout of them are about as large as each other, so that a store filled by
+// n batches has some fanout*log(n) packs, and an object is rewritten some log(n) times. Packs above one of the two
+// limits are not merged; the first limit bounds the memory of a merge.
 const (
 	fanout       = 8
 	mergeObjects = 512 << 10
@@ -38,8 +38,7 @@ func (p *pack) tier(fanout int) int {
 	return t
 }
 
-// mergeSome merges packs where there are too many of a size. If another janitor is at work it leaves it all
-// to that one.
+// mergeSome merges packs where too many of them have one size. If another janitor is running, it does nothing.
 func (s *Store) mergeSome(ctx context.Context) error {
 	snap, err := s.snapshot()
 	if err != nil {
@@ -61,14 +60,14 @@ func (s *Store) mergeSome(ctx context.Context) error {
 	if err := s.removeDoomed(); err != nil {
 		return err
 	}
-	var damaged []string // can't be merged; fsck will tell
+	var damaged []string // can't be merged; fsck reports them
 	for more := true; more && err == nil; {
 		more, err = s.merge(ctx, &damaged)
 	}
 	return err
 }
 
-// merge merges one group of packs, if there is one. It adds the path of a damaged pack that it meets to damaged.
+// merge merges one group of packs, if a tier has enough of them. It appends the path of a damaged pack to damaged.
 func (s *Store) merge(ctx context.Context, damaged *[]string) (more bool, err error) {
 	snap, err := s.load()
 	if err != nil {
@@ -110,9 +109,9 @@ func (n *snapshot) mergeable(fanout int, except []string) []*pack {
 	return nil
 }
 
-// replace puts one new pack in the place of some, without the entries that drop names (by pack and number).
-// If one of them is damaged nothing is changed and that one is returned. The removal isn't synced: a pack that a power
-// cut brings back does no harm.
+// replace replaces some packs by one new pack, without the entries that drop names (by pack and number). If one of
+// them is damaged, it changes nothing and returns that pack. The removal isn't synced: a pack that reappears after a
+// power cut does no harm.
 func (s *Store) replace(ctx context.Context, group []*pack, drop func(p *pack, n int) bool) (damaged *pack,
 	err error) {
 	damaged, err = s.add(ctx, group, drop)
@@ -128,7 +127,7 @@ func (s *Store) replace(ctx context.Context, group []*pack, drop func(p *pack, n
 	return nil, nil
 }
 
-// add is replace that leaves the old packs.
+// add writes the new pack as replace does, and leaves the old packs.
 func (s *Store) add(ctx context.Context, group []*pack, drop func(p *pack, n int) bool) (damaged *pack, err error) {
 	p, damaged, err := s.rewrite(ctx, group, drop)
 	if p == nil || err != nil {
@@ -137,8 +136,8 @@ func (s *Store) add(ctx context.Context, group []*pack, drop func(p *pack, n int
 	return nil, errors.Join(s.publish([]*pack{p}), s.drop(p))
 }
 
-// drop releases a pack that this process wrote, and removes it if it got no name: one that has its name may already be
-// what another writer counts on. nil is one that would have been empty.
+// drop releases a pack that this process wrote, and removes it if it has no name yet. Other writers may already rely
+// on a named pack. A nil p is a pack that would have been empty.
 func (s *Store) drop(p *pack) error {
 	if p == nil {
 		return nil
@@ -150,8 +149,8 @@ func (s *Store) drop(p *pack) error {
 	return s.files.remove(p.path)
 }
 
-// rewrite copies the records of some packs into a new one, which is finished but has no name yet; it is nil when
-// it would be empty. Each record is verified on the way.
+// rewrite copies the records of some packs into a new, finished pack that has no name yet. It returns nil if that pack
+// would be empty. It verifies each record.
 func (s *Store) rewrite(ctx context.Context, group []*pack, drop func(p *pack, n int) bool) (p, damaged *pack,
 	err error) {
 	enc, err := s.encoder()
@@ -198,7 +197,7 @@ type mover struct {
 	open [classes]builder
 }
 
-// move copies what p holds and drop does not name. An error that wraps ErrFormat is about p.
+// move copies the records of p that drop does not name. An error that wraps ErrFormat is about p.
 func (m *mover) move(ctx context.Context, p *pack, drop func(p *pack, n int) bool) error {
 	es, err := p.byPlace()
 	if err != nil {
@@ -215,8 +214,8 @@ func (m *mover) move(ctx context.Context, p *pack, drop func(p *pack, n int) boo
 	return nil
 }
 
-// enough is the size from which a block is copied unchanged, if all of it is needed. Smaller blocks are compressed
-// again together with their neighbours.
+// enough is the size from which a block is copied unchanged if all its records are needed. Smaller blocks are
+// compressed again together with their neighbours.
 const enough = blockMax / 4
 
 func (m *mover) moveBlock(p *pack, es []placed, drop func(p *pack, n int) bool) error {
@@ -236,7 +235,7 @@ func (m *mover) moveBlock(p *pack, es []placed, drop func(p *pack, n int) bool) 
 		return err
 	}
 	m.buf = b
-	known, at := 0, uint32(0) // at is where the next record begins if all of the block are in es
+	known, at := 0, uint32(0) // at is the offset of the next record if es has the whole block
 	for i := range es {
 		if es[i].off == at {
 			at += es[i].size
@@ -274,8 +273,8 @@ func (m *mover) moveBlock(p *pack, es []placed, drop func(p *pack, n int) bool) 
 	return nil
 }
 
-// verify hashes the record of e in its uncompressed block. The root of a chunk list is hashed only as far as
-// it can be by itself: its object is what its chunks, each verified, make.
+// verify hashes the record of e in its uncompressed block. Of a chunk list's root it checks only the structure: the
+// object consists of its chunks, and each of those is verified.
 func (e *entry) verify(block []byte) error {
 	b, err := e.of(block)
 	if err != nil {
@@ -319,7 +318,7 @@ func (m *mover) copyBlock(p *pack, es []placed) error {
 	return m.w.write(number, b, head, l.codec, int(l.raw))
 }
 
-// janitor takes the janitor's lock and clears away what dead processes have left.
+// janitor takes the janitor's lock and removes the leftovers of dead processes.
 func (s *Store) janitor(ctx context.Context) (release func() error, err error) {
 	if s.readOnly {
 		return nil, s.errReadOnly()
@@ -357,7 +356,7 @@ func (s *Store) sweep(ctx context.Context) error {
 	if _, err := s.leases(pins, true); err != nil {
 		return err
 	}
-	// Who writes a ref holds this lock.
+	// Every process that writes a ref holds this lock.
 	lock, err := s.lockRefs(ctx)
 	if err != nil {
 		return err
@@ -382,8 +381,9 @@ func (s *Store) sweep(ctx context.Context) error {
 	return nil
 }
 
-// ownerless reports whether the temporary files of an owner can be removed. Those of janitors belong to an earlier
-// one, those of refs were never finished, because their lock is held, and a missing format file is written again.
+// ownerless reports whether the temporary files of an owner can be removed. A janitor's files belong to an earlier
+// janitor, a ref's were never finished, because this process holds the lock, and a missing format file is written
+// again.
 func (s *Store) ownerless(owner string, live map[string]string) bool {
 	if owner == "janitor" || owner == "ref" || owner == "format" {
 		return true
@@ -391,12 +391,12 @@ func (s *Store) ownerless(owner string, live map[string]string) bool {
 	if _, ok := live[owner]; ok {
 		return false
 	}
-	// The lease may be younger than the list of leases.
+	// The lease may be newer than the list of leases.
 	_, err := os.Lstat(filepath.Join(s.dir, writers, owner))
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// sweepLease removes a lease that was never finished. Its maker has it locked, or makes another when it is gone.
+// sweepLease removes a lease that was never finished. A live process has its lease locked, or makes another one.
 func (s *Store) sweepLease(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -413,13 +413,13 @@ func (s *Store) sweepLease(path string) error {
 	return err
 }
 
-// A RepackResult says what a repack did.
+// A RepackResult counts the packs before and after a repack.
 type RepackResult struct {
 	PacksBefore int      `json:"packs_before"`
 	PacksAfter  int      `json:"packs_after"`
 	BytesBefore int64    `json:"bytes_before"`
 	BytesAfter  int64    `json:"bytes_after"`
-	Damaged     []string `json:"damaged,omitempty"` // packs that were left as they are
+	Damaged     []string `json:"damaged,omitempty"` // packs that were not touched
 }
 
 // Repack merges packs as far as their limits allow, so that small blocks become large ones.
@@ -474,7 +474,7 @@ func (s *Store) Repack(ctx context.Context) (RepackResult, error) {
 	return r, err
 }
 
-// sizeNow returns how many packs there are, and their bytes.
+// sizeNow returns the number of packs, and their bytes.
 func (s *Store) sizeNow() (packs int, bytes int64, err error) {
 	snap, err := s.load()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// The two directories of leases. A writer's lease stands for the snapshot it took at its beginning: gc removes
-// nothing that such a writer may count on. A pin's lease names objects, which are roots as refs are.
+// The two directories of leases. A writer's lease protects the snapshot that the writer took when it began: gc removes
+// nothing that the writer may rely on. A pin's lease names objects, which are roots as refs are.
 const (
 	writers = "writers"
 	pins    = "pins"
@@ -38,13 +38,13 @@ func randomName() string {
 	return hex.EncodeToString(b[:])
 }
 
-// acquire takes one of the store's locks. Releasing is closing the file.
+// acquire takes one of the store's locks. Closing the file releases it.
 func (s *Store) acquire(ctx context.Context, name string) (*os.File, error) {
 	return osfile.OpenLocked(ctx, filepath.Join(s.dir, name), osfile.Exclusive, s.wait)
 }
 
-// A lease is a locked file: it lives exactly as long as its process keeps it open, however the process ends.
-// A number of a process alone would not do: it means another process after a restart, or in a container.
+// A lease is a locked file: it lives exactly as long as its process keeps it open, however the process ends. A process
+// number alone would not do: after a restart, or in a container, it means another process.
 type lease struct {
 	s     *Store
 	name  string
@@ -53,10 +53,10 @@ type lease struct {
 	temps int
 }
 
-// errSwept says that a janitor took a lease in the making for one left behind.
+// errSwept means that a janitor removed an unfinished lease because it looked abandoned.
 var errSwept = errors.New("the lease was swept away")
 
-// newLease makes a lease of a kind, holding lines of text.
+// newLease makes a lease of a kind that holds lines of text.
 func (s *Store) newLease(ctx context.Context, kind string, lines ...string) (*lease, error) {
 	text := fmt.Sprintf("pid %d boot %s since %s\n%s", os.Getpid(), bootID(), s.now().UTC().Format(time.RFC3339),
 		strings.Join(lines, ""))
@@ -70,7 +70,7 @@ func (s *Store) newLease(ctx context.Context, kind string, lines ...string) (*le
 		}
 	}
 	return nil, fault.Wrap(osfile.Busy(s.dir, 0),
-		"the store %q is busy: its leases are removed as soon as they are made", s.dir)
+		"the store %q is busy: its leases are removed as soon as they are created", s.dir)
 }
 
 // tryLease creates the file under a temporary name and locks it before it renames it to a lease's name, so that no
@@ -104,19 +104,19 @@ func (s *Store) tryLease(kind, text string) (*lease, error) {
 	return l, nil
 }
 
-// temp returns a new path for a temporary file. It is swept once the lease has ended.
+// temp returns a new path for a temporary file. A janitor sweeps the file once the lease has ended.
 func (l *lease) temp() string {
 	l.temps++
 	return filepath.Join(l.s.dir, "tmp", fmt.Sprintf("%s-%d", l.name, l.temps))
 }
 
-// release ends the lease. The name goes first; where it stays, a lease without a lock is a dead one.
+// release ends the lease. It removes the name first; a name that stays without a lock is a dead lease.
 func (l *lease) release() error {
 	err := l.s.files.remove(l.path)
 	return errors.Join(err, l.f.Close())
 }
 
-// bootID tells one start of the machine from another, for people who look at a lease.
+// bootID identifies the machine's current start, for people who read a lease.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -125,8 +125,9 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// leases returns the names of the live leases of a kind with their texts, and removes dead ones if told to. The
-// caller is the janitor: two who look at one lease at a time would each take the other's lock for its owner's.
+// leases returns the names of the live leases of a kind with their texts, and removes dead ones if sweep is true. The
+// caller is the janitor: two processes that probe one lease at the same time would each take the other's lock for the
+// owner's.
 func (s *Store) leases(kind string, sweep bool) (map[string]string, error) {
 	dir := filepath.Join(s.dir, kind)
 	names, err := os.ReadDir(dir)
@@ -167,17 +168,17 @@ func (s *Store) leases(kind string, sweep bool) (map[string]string, error) {
 	return live, nil
 }
 
-// Pin keeps gc from removing objects, and all that trees among them refer to, until release is called or the
-// process ends. A missing one is fs.ErrNotExist.
+// Pin protects objects, and everything that trees among them refer to, from gc until release is called or the process
+// ends. For a missing object it returns fs.ErrNotExist.
 func (s *Store) Pin(ctx context.Context, ids ...cas.ID) (release func() error, err error) {
-	if s.readOnly { // nothing can be written, here or by this process
+	if s.readOnly { // this process can't write
 		return func() error { return nil }, nil
 	}
 	lines := make([]string, len(ids))
 	for i, id := range ids {
 		lines[i] = id.String() + "\n"
 	}
-	// gc holds the lock of the refs from its last look at the roots until it is done, as in changeRef.
+	// gc holds this lock from its last check of the roots to its end, as in changeRef.
 	lock, err := s.lockRefs(ctx)
 	if err != nil {
 		return nil, err

@@ -21,15 +21,15 @@ type segment struct {
 
 const segmentSize = 512 << 10
 
-// segments lends buffers: half a megabyte is worth keeping.
+// segments lends buffers of half a megabyte.
 var segments = sync.Pool{New: func() any { return new(segment) }}
 
-// putLong stores an object as chunks: what head holds and then what r gives. The whole object is hashed here,
-// in order; chunks are hashed, looked up and stored beside, a segment at a time.
+// putLong stores an object as chunks: first the bytes of head, then those of r. It hashes the whole object here, in
+// order, while other goroutines hash, look up and store its chunks, a segment at a time.
 func (b *batch) putLong(ctx context.Context, kind cas.Kind, head []byte, r io.Reader) (cas.Info, error) {
 	c, h, lists := cut.Of(kind), cas.NewHasher(), &listBuilder{b: b}
 	r = cas.Until(ctx, r)
-	var queue []*segment // at work, in order
+	var queue []*segment // in progress, in order
 	tails := make([]byte, 0, c.Max)
 	collect := func() error {
 		g := queue[0]
@@ -46,7 +46,7 @@ func (b *batch) putLong(ctx context.Context, kind cas.Kind, head []byte, r io.Re
 	}
 	var err error
 	h.Write(head)
-	tail := head // the end of the last segment: bytes in which no cut was found yet
+	tail := head // the end of the last segment, without a cut so far
 	for eof := false; !eof && err == nil; {
 		g := segments.Get().(*segment)
 		n := copy(g.b[:], tail)
@@ -73,7 +73,7 @@ func (b *batch) putLong(ctx context.Context, kind cas.Kind, head []byte, r io.Re
 	}
 	for len(queue) > 0 {
 		if failed := collect(); err == nil {
-			err = failed // the first says enough: what fills a disk fails for all of them
+			err = failed // the first is enough: a full disk fails all of them
 		}
 	}
 	if err != nil {
@@ -84,8 +84,8 @@ func (b *batch) putLong(ctx context.Context, kind cas.Kind, head []byte, r io.Re
 	return cas.Info{ID: cas.ID{Kind: kind, Digest: d}, Size: size}, err
 }
 
-// fill reads until b is full or r ends. Only io.EOF itself is an end: io.ErrUnexpectedEOF, which io.ReadFull
-// gives for one, is also what readers say of a stream that was cut off.
+// fill reads until b is full or r ends. Only io.EOF itself is an end: io.ReadFull turns it into io.ErrUnexpectedEOF,
+// which readers also return for a stream that was cut off.
 func fill(r io.Reader, b []byte) (n int, eof bool, err error) {
 	for n < len(b) && err == nil {
 		var m int
@@ -98,8 +98,8 @@ func fill(r io.Reader, b []byte) (n int, eof bool, err error) {
 	return n, false, err
 }
 
-// split cuts the first n bytes, and returns how many are in chunks. Unless these are the last bytes, the
-// chunk that might go on beyond them is left.
+// split cuts the first n bytes, and returns how many of them are in chunks. Unless last is true, it leaves the final
+// chunk, which may continue in the next segment.
 func (g *segment) split(c *cut.Cutter, n int, last bool) int {
 	g.cuts = g.cuts[:0]
 	at := 0
@@ -136,8 +136,8 @@ type listItem struct {
 	size   int64
 }
 
-// A list is cut after an item whose digest says so, about one in listEvery, but not before listMin items, and at
-// listMax in any case, so that an edit changes one list of each level. Lists are short because digests don't
+// A list is cut after an item whose digest matches a pattern, about one in listEvery, but not before listMin items,
+// and at listMax in any case, so that an edit changes one list of each level. Lists are short because digests don't
 // compress: with long ones, many small edits cost more in lists than in chunks.
 const (
 	listEvery = 16
@@ -212,7 +212,7 @@ func encodeList(b []byte, level int, items []listItem) []byte {
 	return b
 }
 
-// decodeList reads what encodeList wrote.
+// decodeList is the inverse of encodeList.
 func decodeList(b []byte) (level int, items []listItem, err error) {
 	if len(b) == 0 || b[0] > mostLevel {
 		return 0, nil, badPack("a chunk list has no level")
@@ -233,14 +233,14 @@ func decodeList(b []byte) (level int, items []listItem, err error) {
 	return level, items, nil
 }
 
-// decodeBelow reads a list that one of a level names, and says how long what is below it is.
+// decodeBelow reads a list named by a list of the given level, and checks that it has size bytes below it.
 func decodeBelow(b []byte, level int, size int64) ([]listItem, error) {
 	lower, items, err := decodeList(b)
 	if err != nil {
 		return nil, err
 	}
 	if lower != level-1 {
-		return nil, badPack("a chunk list names one of the wrong level")
+		return nil, badPack("a chunk list refers to a list of the wrong level")
 	}
 	if sum, ok := sumOf(items); !ok || sum != size {
 		return nil, badPack("a chunk list gives a wrong length")
@@ -248,7 +248,7 @@ func decodeBelow(b []byte, level int, size int64) ([]listItem, error) {
 	return items, nil
 }
 
-// sumOf adds up what is below a list; ok is false when that is more than any object has.
+// sumOf adds up the bytes below a list; ok is false if an object can't have so many.
 func sumOf(items []listItem) (sum int64, ok bool) {
 	for _, i := range items {
 		if sum += i.size; sum > 1<<62 {
@@ -266,7 +266,7 @@ func decodeRoot(b []byte) (d cas.Digest, size int64, level int, items []listItem
 	u := binary.LittleEndian.Uint64(b[cas.Size:])
 	level, items, err = decodeList(b[cas.Size+8:])
 	if sum, ok := sumOf(items); err == nil && (!ok || u != uint64(sum)) {
-		err = badPack("the root of a chunk list and its parts disagree")
+		err = badPack("the root of a chunk list does not match its parts")
 	}
 	return cas.Digest(b[:cas.Size]), int64(u), level, items, err
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A pack is an open, finished pack. It is immutable and safe for concurrent use; its file stays open and its
-// index mapped until its last user releases it, also when the file has been replaced by a larger pack.
+// A pack is an open, finished pack. It is immutable and safe for concurrent use. Its file stays open and its index
+// mapped until its last user releases it, even if a larger pack has replaced the file.
 type pack struct {
 	path    string
 	f       *os.File
@@ -26,8 +26,8 @@ type pack struct {
 	foot    footer
 	index   []byte // the pages: entries, then block table
 	checked []atomic.Uint64
-	named   bool        // of a pack that this process wrote: path is the final one
-	durable atomic.Bool // its name was synced while this process looked
+	named   bool        // path is final; only of a pack that this process wrote
+	durable atomic.Bool // this process has seen its name synced
 	unmap   func()
 	refs    atomic.Int64
 }
@@ -37,7 +37,7 @@ const packExt = ".pack"
 // packName is the file name of the pack with the given id.
 func packName(id [16]byte) string { return hex.EncodeToString(id[:]) + packExt }
 
-// openPack opens a finished pack, which the caller releases. An error that wraps ErrFormat means that it must be
+// openPack opens a finished pack, which the caller releases. An error that wraps ErrFormat means that the pack must be
 // salvaged.
 func openPack(path string) (*pack, error) {
 	f, size, err := openRegular(path)
@@ -52,7 +52,7 @@ func openPack(path string) (*pack, error) {
 	return p, nil
 }
 
-// newPack takes over f, which is a finished pack, unless it returns an error.
+// newPack takes over f, a finished pack, unless it returns an error.
 func newPack(path string, f *os.File, size int64) (*pack, error) {
 	if size < headerSize+footerSize {
 		return nil, badPack("it is cut short")
@@ -78,7 +78,7 @@ func newPack(path string, f *os.File, size int64) (*pack, error) {
 
 func (p *pack) retain() { p.refs.Add(1) }
 
-// release closes the pack's file when no user is left.
+// release closes the pack's file when its last user is gone.
 func (p *pack) release() {
 	if p.refs.Add(-1) == 0 {
 		p.unmap()
@@ -97,7 +97,7 @@ func (p *pack) fault(err *error) {
 	}
 }
 
-// check looks at the checksum of every page.
+// check verifies the checksum of every page.
 func (p *pack) check() (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer p.fault(&err)
@@ -109,8 +109,8 @@ func (p *pack) check() (err error) {
 	return nil
 }
 
-// page returns a page of the index after its checksum was found right, which is looked at once. To read the page
-// may fault; callers catch that.
+// page returns a page of the index, after verifying its checksum once. Reading the page may fault; callers recover
+// from that.
 func (p *pack) page(n int) ([]byte, error) {
 	b := p.index[n*pageSize : (n+1)*pageSize]
 	word, bit := &p.checked[n/64], uint64(1)<<(n%64)
@@ -134,15 +134,15 @@ func (p *pack) lookup(kind cas.Kind, d *cas.Digest) (entry, bool, error) {
 	return e, n >= 0 && err == nil, err
 }
 
-// place is lookup which also returns the entry's number in the index, or -1.
+// place does what lookup does, and also returns the entry's number in the index, or -1.
 func (p *pack) place(kind cas.Kind, d *cas.Digest) (e entry, n int, err error) {
 	n = -1 // also after a fault
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer p.fault(&err)
 	pages := p.foot.entryPages()
-	lo, hi := 0, pages // the page looked for is in [lo, hi)
+	lo, hi := 0, pages // the wanted page is in [lo, hi)
 	if pages > 1 {
-		// Digests are spread evenly: begin where this one should be, and close in from there.
+		// Digests are spread evenly: begin where this one should be, and narrow the range from there.
 		x := binary.BigEndian.Uint32(d[:])
 		guess := int(uint64(x) * uint64(pages) >> 32)
 		for step := 1; hi-lo > 1; step *= 2 {
@@ -181,7 +181,7 @@ func (p *pack) place(kind cas.Kind, d *cas.Digest) (e entry, n int, err error) {
 	return entry{}, -1, nil
 }
 
-// find returns the first of a page's entries whose digest isn't below d. It begins where evenly spread ones have it.
+// find returns the first of a page's entries whose digest isn't below d. It begins at d's place in an even spread.
 func find(page []byte, count int, d *cas.Digest) (i int) {
 	x, first, last := binary.BigEndian.Uint32(d[:]), binary.BigEndian.Uint32(page),
 		binary.BigEndian.Uint32(page[(count-1)*entrySize:])
@@ -213,7 +213,7 @@ func (p *pack) all() iter.Seq2[placed, error] {
 	}
 }
 
-// copyPage copies a page of the index, whose checksum was right, to b.
+// copyPage copies a page of the index to b if its checksum is right.
 func (p *pack) copyPage(b []byte, n int) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer p.fault(&err)
@@ -228,9 +228,9 @@ type placed struct {
 	n int
 }
 
-// byPlace returns all entries in the order in which their records stand in the pack.
+// byPlace returns all entries in the order of their records in the pack.
 func (p *pack) byPlace() ([]placed, error) {
-	if err := p.check(); err != nil { // before so much is asked of the memory
+	if err := p.check(); err != nil { // before allocating so much memory
 		return nil, err
 	}
 	es := make([]placed, 0, p.foot.entries)
@@ -242,17 +242,17 @@ func (p *pack) byPlace() ([]placed, error) {
 	}
 	slices.SortFunc(es, func(a, b placed) int {
 		c := cmp.Compare(uint64(a.block)<<32|uint64(a.off), uint64(b.block)<<32|uint64(b.off))
-		return cmp.Or(c, int(a.size)-int(b.size), a.n-b.n) // records of no length stand before another
+		return cmp.Or(c, int(a.size)-int(b.size), a.n-b.n) // empty records share an offset with the next
 	})
 	return es, nil
 }
 
-// loc returns where block n is.
+// loc returns the place of block n.
 func (p *pack) loc(n uint32) (l loc, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer p.fault(&err)
 	if uint64(n) >= p.foot.blocks {
-		return loc{}, badPack("its index names a block that it doesn't have")
+		return loc{}, badPack("its index names a missing block")
 	}
 	b, err := p.page(p.foot.entryPages() + int(n)/pageLocs)
 	if err != nil {
@@ -261,12 +261,12 @@ func (p *pack) loc(n uint32) (l loc, err error) {
 	l = getLoc(b[int(n)%pageLocs*locSize:])
 	if l.raw > blockMax || l.stored > l.raw || l.off < headerSize || l.off+int64(l.stored) > int64(p.foot.index) ||
 		l.codec > codecZstd || (l.codec == codecRaw && l.stored != l.raw) {
-		return loc{}, badPack("its block table makes no sense")
+		return loc{}, badPack("its block table is invalid")
 	}
 	return l, nil
 }
 
-// A scratch is what one goroutine needs to read blocks.
+// A scratch is the memory that one goroutine needs to read blocks.
 type scratch struct {
 	dec    *zstd.Decoder
 	stored []byte
@@ -278,7 +278,7 @@ func (s *scratch) close() {
 	}
 }
 
-// block reads and uncompresses block n into dst, if that is large enough. It checks only lengths: callers hash the
+// block reads and uncompresses block n into dst, if dst is large enough. It checks only lengths: callers hash the
 // bytes.
 func (p *pack) block(n uint32, s *scratch, dst []byte) ([]byte, error) {
 	l, err := p.loc(n)
@@ -303,7 +303,7 @@ func (p *pack) block(n uint32, s *scratch, dst []byte) ([]byte, error) {
 	return s.decode(stored, int(l.raw), dst)
 }
 
-// slack is room behind what is uncompressed: where it is there, zstd copies to the end in large steps.
+// slack is room behind the uncompressed bytes. With it, zstd copies in large steps up to the end.
 const slack = 16
 
 // decode uncompresses one block of raw bytes into dst, which has room for them.
@@ -316,16 +316,16 @@ func (s *scratch) decode(stored []byte, raw int, dst []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// The capacity is the limit: whatever a frame declares, no more than raw bytes, and slack, are made of it.
+	// The capacity is the limit: whatever a frame declares, it yields at most raw+slack bytes.
 	out, err := s.dec.DecodeAll(stored, dst[:0:min(cap(dst), raw+slack)])
 	if err != nil {
 		return nil, badPack("a block does not decompress: %v", err)
 	}
 	if len(out) != raw {
-		return nil, badPack("a block has %d bytes in place of %d", len(out), raw)
+		return nil, badPack("a block has %d bytes instead of %d", len(out), raw)
 	}
 	if raw > 0 && &out[0] == &dst[:1][0] {
-		return dst[:raw], nil // with all the room that dst had
+		return dst[:raw], nil // with dst's capacity
 	}
 	return out, nil
 }
@@ -336,12 +336,12 @@ func (e *entry) of(block []byte) ([]byte, error) {
 		return nil, badPack("its index names bytes outside of a block")
 	}
 	if !isKind(e.kind) {
-		return nil, badPack("its index names a record of a kind that doesn't exist")
+		return nil, badPack("its index names a record of an unknown kind")
 	}
 	return block[e.off : e.off+e.size : e.off+e.size], nil
 }
 
-// noEOF turns the end of a pack, where none may be, into damage.
+// noEOF turns an unexpected end of a pack into damage.
 func noEOF(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return badPack("it is cut short")
@@ -349,7 +349,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// listPacks returns the paths of the packs in a store, and of what has the name of one, sorted.
+// listPacks returns the sorted paths of everything in a store that has a pack's name.
 func listPacks(dir string) ([]string, error) {
 	names, err := os.ReadDir(filepath.Join(dir, "packs"))
 	if err != nil {

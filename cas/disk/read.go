@@ -10,8 +10,9 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A blockCache keeps the blocks that were read last. Chunks of an edited object lie by turns in old packs and
-// new ones; without it each turn would uncompress a block again. One goroutine at a time uses it.
+// A blockCache keeps the blocks that were read last. The chunks of an edited object alternate between old packs and
+// new ones, and without the cache each change of pack would uncompress a block again. It is not safe for concurrent
+// use.
 type blockCache struct {
 	c      *scratch
 	blocks [4]cachedBlock
@@ -48,7 +49,7 @@ func (k *blockCache) get(p *pack, n uint32) ([]byte, error) {
 	return b, nil
 }
 
-// record returns the bytes of an entry's record, not verified and valid until the next get.
+// record returns the bytes of an entry's record, unverified and valid until the next get.
 func (k *blockCache) record(p *pack, e *entry) ([]byte, error) {
 	b, err := k.get(p, e.block)
 	if err != nil {
@@ -57,7 +58,7 @@ func (k *blockCache) record(p *pack, e *entry) ([]byte, error) {
 	return e.of(b)
 }
 
-// record returns a record of the snapshot, verified, from the first pack that has it intact.
+// record returns a record of the snapshot, verified, from the first pack with an intact copy.
 func (n *snapshot) record(k *blockCache, kind cas.Kind, d *cas.Digest) ([]byte, error) {
 	b, damage := recordIn(n.packs, k, kind, d)
 	if b != nil {
@@ -72,7 +73,7 @@ func (n *snapshot) record(k *blockCache, kind cas.Kind, d *cas.Digest) ([]byte, 
 	return nil, damage
 }
 
-// recordIn is record for some packs. Without one, and without damage, it returns nothing.
+// recordIn is record for some packs. If no pack has the record, it returns neither bytes nor damage.
 func recordIn(packs []*pack, k *blockCache, kind cas.Kind, d *cas.Digest) (b []byte, damage error) {
 	for _, p := range packs {
 		e, ok, err := p.lookup(kind, d)
@@ -82,7 +83,7 @@ func recordIn(packs []*pack, k *blockCache, kind cas.Kind, d *cas.Digest) (b []b
 				if found == *d {
 					return b, nil
 				}
-				err = fmt.Errorf("a part of it has the digest %s instead of %s", found, d)
+				err = fmt.Errorf("one of its parts has digest %s instead of %s", found, d)
 			}
 		}
 		if err != nil && damage == nil {
@@ -93,7 +94,7 @@ func recordIn(packs []*pack, k *blockCache, kind cas.Kind, d *cas.Digest) (b []b
 }
 
 // errPart is not an fs.ErrNotExist: an object with a missing part is damaged, not absent.
-var errPart = badPack("it is missing")
+var errPart = badPack("missing")
 
 // A reader returns the verified bytes of a part of a long object.
 type reader func(rec cas.Kind, d *cas.Digest) ([]byte, error)
@@ -117,7 +118,7 @@ func (r reader) chunks(ctx context.Context, kind cas.Kind, level int, items []li
 	})
 }
 
-// items calls f with each item for a chunk below a list in order. A list must be as long as the one above says, so
+// items calls f with each chunk's item below a list, in order. A list must be as long as the list above declares, so
 // that the length in the root bounds everything.
 func (r reader) items(ctx context.Context, level int, items []listItem, f func(i *listItem) error) error {
 	if ctx.Err() != nil {
@@ -153,8 +154,8 @@ func chunkOf(kind cas.Kind) cas.Kind {
 	return textRecord
 }
 
-// openLong opens an object that is kept in chunks. Its root record may be anything: only what assembles to the
-// wanted digest is accepted in the end.
+// openLong opens an object that is stored in chunks. It does not trust the root record: only bytes with the wanted
+// digest are accepted in the end.
 func (s *Store) openLong(ctx context.Context, snap *snapshot, id cas.ID, k *blockCache, root []byte) (cas.Object,
 	error) {
 	d, size, level, items, err := decodeRoot(root)
@@ -232,7 +233,7 @@ func newLongReader(ctx context.Context, s *Store, snap *snapshot, id cas.ID, lev
 		if err == nil {
 			err = snap.parts(k).chunks(ctx, id.Kind, level, items, func(b []byte) error {
 				if len(out)+len(b) > cap(out) {
-					r.full <- out // never blocks: there are no more buffers than places
+					r.full <- out // never blocks: full has a place for each buffer
 					if err := next(); err != nil {
 						return err
 					}
@@ -281,15 +282,15 @@ func (r *longReader) Close() error {
 	return nil
 }
 
-// A wanted is one object of a visit, and where it is.
+// A wanted is one object of a visit, and its place.
 type wanted struct {
 	i int // in ids
 	p *pack
 	entry
 }
 
-// Visit implements cas.Visitor: each block is read and uncompressed once, by as many goroutines as there are
-// processors. Objects are verified before visit sees the first byte, unless they are too long for that.
+// Visit implements cas.Visitor: it reads and uncompresses each block once, with as many goroutines as there are
+// processors. It verifies objects before visit sees the first byte, unless they are too long for that.
 func (s *Store) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o cas.Object) error) error {
 	snap, err := s.load()
 	if err != nil {
@@ -319,7 +320,7 @@ func (s *Store) visitOne(ctx context.Context, ids []cas.ID, i int, visit func(in
 	return visit(i, o)
 }
 
-// locate splits ids into small objects, in the order of their places, and the places in ids of all others.
+// locate splits ids into small objects, sorted by place, and the positions in ids of all others.
 func (n *snapshot) locate(ids []cas.ID) (small []wanted, other []int) {
 	rank := make(map[*pack]int, len(n.packs))
 	small = make([]wanted, 0, len(ids))
@@ -350,7 +351,7 @@ next:
 	return small, other
 }
 
-// sameBlock yields runs of w that lie in one block.
+// sameBlock yields the runs of w that share a block.
 func sameBlock(w []wanted) func(yield func([]wanted) bool) {
 	return func(yield func([]wanted) bool) {
 		for len(w) > 0 {
@@ -366,7 +367,7 @@ func sameBlock(w []wanted) func(yield func([]wanted) bool) {
 	}
 }
 
-// visitBlock shows the wanted objects of one block. What isn't right in it is looked for elsewhere.
+// visitBlock visits the wanted objects of one block. For a damaged record it searches the other packs.
 func (s *Store) visitBlock(ctx context.Context, k *blockCache, ids []cas.ID, group []wanted,
 	visit func(int, cas.Object) error) error {
 	block, blockErr := k.get(group[0].p, group[0].block)

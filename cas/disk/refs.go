@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// A Ref is a name for an object; what can be reached from it is kept.
+// A Ref is a name for an object. gc keeps everything that is reachable from it.
 type Ref struct {
 	Name string
 	ID   cas.ID
@@ -63,8 +63,8 @@ func CheckRefName(name string) error {
 	return nil
 }
 
-// refPath is where a ref is kept: one directory for all, so that "a" and "a/b" can both be names. Letters of
-// upper case are marked, for file systems that fold them.
+// refPath returns the path of a ref's file. All refs share one directory, so that "a" and "a/b" can both be names.
+// Upper case letters are marked, for file systems that fold case.
 func (s *Store) refPath(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -81,7 +81,7 @@ func (s *Store) refPath(name string) string {
 	return filepath.Join(s.dir, "refs", b.String()+".ref")
 }
 
-// refName is refPath backwards.
+// refName is the inverse of refPath.
 func refName(file string) (string, bool) {
 	text, ok := strings.CutSuffix(file, ".ref")
 	var b strings.Builder
@@ -100,7 +100,7 @@ func refName(file string) (string, bool) {
 	return name, ok && CheckRefName(name) == nil
 }
 
-// Ref returns what a name stands for, or fs.ErrNotExist.
+// Ref returns the ID that a name refers to, or fs.ErrNotExist.
 func (s *Store) Ref(name string) (cas.ID, error) {
 	if err := CheckRefName(name); err != nil {
 		return cas.ID{}, err
@@ -136,13 +136,13 @@ func (e *RefError) Unwrap() error { return e.Err }
 func (e *RefError) Fault() *fault.Error {
 	f := fault.New(fault.Integrity, "%s", e).From(e)
 	if !errors.Is(e.Err, errRefFile) {
-		f.Because("what it named can't be told").Try(fault.Command("rye store refs", e.Name)+" --delete",
+		f.Because("the object that it named is unknown").Try(fault.Command("rye store refs", e.Name)+" --delete",
 			"rye docs store")
 	}
 	return f
 }
 
-// refText returns the content of a ref's file. It repeats the name, so that a swapped file is noticed.
+// refText returns the content of a ref's file. It repeats the name, so that a swapped file is detected.
 func refText(name string, id cas.ID) string {
 	line := name + " " + id.String()
 	return line + " " + cas.Sum([]byte(line)).Short() + "\n"
@@ -160,7 +160,7 @@ func parseRef(name string, b []byte) (cas.ID, error) {
 	return cas.ID{}, &RefError{Name: name}
 }
 
-// Refs returns all refs, sorted by name. Damaged ones are left out, and named in the error.
+// Refs returns all refs, sorted by name. It leaves out damaged ones and names them in the error.
 func (s *Store) Refs() ([]Ref, error) {
 	files, err := os.ReadDir(filepath.Join(s.dir, "refs"))
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *Store) Refs() ([]Ref, error) {
 	return refs, errors.Join(errs...)
 }
 
-// errRefFile is the cause of a RefError for a file in the directory refs that can't be that of a ref.
+// errRefFile is the cause of a RefError for a file in the directory refs whose name can't be a ref's.
 var errRefFile = errors.New(
 	"unexpected file name in the store's directory \"refs\": remove the file if it is not yours")
 
@@ -194,8 +194,8 @@ func (s *Store) lockRefs(ctx context.Context) (*os.File, error) {
 	return s.acquire(ctx, "refs.lock")
 }
 
-// SetRef makes name stand for id if it stands for old now; the zero ID is an unset ref. It returns
-// *ConflictError when it stands for something else, and fs.ErrNotExist when the store lacks id.
+// SetRef points name at id if it points at old now; the zero ID is an unset ref. It returns *ConflictError if name
+// points elsewhere, and fs.ErrNotExist if the store lacks id.
 func (s *Store) SetRef(ctx context.Context, name string, old, id cas.ID) error {
 	return s.changeRef(ctx, name, id, func(found cas.ID, err error) error {
 		if err == nil && found != old {
@@ -205,7 +205,7 @@ func (s *Store) SetRef(ctx context.Context, name string, old, id cas.ID) error {
 	})
 }
 
-// PutRef makes name stand for id, whatever it stood for, damaged or not.
+// PutRef points name at id, even if name is set or damaged.
 func (s *Store) PutRef(ctx context.Context, name string, id cas.ID) error {
 	return s.changeRef(ctx, name, id, func(_ cas.ID, err error) error {
 		if _, damaged := errors.AsType[*RefError](err); damaged {
@@ -215,7 +215,7 @@ func (s *Store) PutRef(ctx context.Context, name string, id cas.ID) error {
 	})
 }
 
-// changeRef makes name stand for id if allow, told what it stands for now, returns nil.
+// changeRef points name at id if allow returns nil for the current ID.
 func (s *Store) changeRef(ctx context.Context, name string, id cas.ID,
 	allow func(found cas.ID, err error) error) error {
 	if s.readOnly {
@@ -244,11 +244,10 @@ func (s *Store) changeRef(ctx context.Context, name string, id cas.ID,
 		return s.files.syncDir(filepath.Dir(path))
 	}
 	if id == found {
-		// The process that set it may have died before it synced.
+		// The process that set the ref may have died before it synced.
 		return s.files.syncDir(filepath.Dir(path))
 	}
-	// Under the lock, gc can't take the object away between this look and the ref; and what it is about to remove
-	// it will see to be reachable.
+	// The lock keeps gc from removing the object between this check and the ref; a later gc sees the ref.
 	snap, err := s.load()
 	if err != nil {
 		return err
@@ -257,7 +256,7 @@ func (s *Store) changeRef(ctx context.Context, name string, id cas.ID,
 	if !s.holds(snap, id) {
 		return cas.NotFound(id)
 	}
-	// What it names, and what that refers to, must not be younger on disk than the ref.
+	// The object, and everything it refers to, must reach the disk before the ref does.
 	if err := s.settle(snap); err != nil {
 		return err
 	}

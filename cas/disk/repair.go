@@ -11,22 +11,22 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A RepairResult says what Repair did.
+// A RepairResult lists the objects that Repair healed, and those it could not heal.
 type RepairResult struct {
 	Healed []cas.ID
-	Lost   []cas.ID // the other store does not have them intact either
+	Lost   []cas.ID // the other store has no intact copy either
 }
 
-// Repair puts right what a report of Fsck names: damaged records are taken out of their packs, lost objects
-// are brought from another store, and indexes are made again. What other lacks stays lost, and is no more
-// found: putting it again heals it, too.
+// Repair mends the problems that a report of Fsck names: it removes damaged records from their packs, copies lost
+// objects from another store, and rebuilds indexes. Objects that other lacks stay lost, and the store reports them as
+// missing: a later put heals them.
 func (s *Store) Repair(ctx context.Context, r Report, other cas.Getter) (RepairResult, error) {
 	var out RepairResult
 	made, err := s.Reindex(ctx)
 	if err != nil {
 		return out, err
 	}
-	if len(made.Rebuilt)+len(made.Lost) > 0 { // what those packs lack is known only now
+	if len(made.Rebuilt)+len(made.Lost) > 0 { // only now it is known what those packs lack
 		again, err := s.Fsck(ctx, nil)
 		if err != nil {
 			return out, err
@@ -46,7 +46,7 @@ func (s *Store) Repair(ctx context.Context, r Report, other cas.Getter) (RepairR
 		out.Lost = ids
 		return out, nil
 	}
-	// A tree that was lost may refer to objects that gc took with it, so whole closures are brought.
+	// gc may have removed the objects of a lost tree too, so whole closures are copied.
 	for _, id := range ids {
 		_, err := cas.Copy(ctx, s, other, id)
 		switch {
@@ -63,15 +63,14 @@ func (s *Store) Repair(ctx context.Context, r Report, other cas.Getter) (RepairR
 	return out, nil
 }
 
-// Heal puts again what of roots, and of all that they refer to, can't be read, if other has it. It returns how many
-// objects it put: 0 means that Heal has nothing to add. Unlike Repair it leaves damaged records where they are, and
-// needs no janitor.
+// Heal copies the unreadable objects among roots, and everything that roots refer to, from other. It returns how many
+// objects it put; 0 means that Heal can't help. Unlike Repair it leaves damaged records in place and needs no janitor.
 func (s *Store) Heal(ctx context.Context, other cas.Getter, roots ...cas.ID) (int64, error) {
 	n, err := cas.Copy(ctx, Rereading{s}, other, roots...)
 	return n.Objects, err
 }
 
-// A Rereading is a store whose batches read a pack before they rely on it.
+// A Rereading is a store whose batches read each pack before they rely on it.
 type Rereading struct{ *Store }
 
 // Batch implements cas.Batcher.
@@ -82,7 +81,7 @@ func isDamage(err error) bool {
 	return ok
 }
 
-// expel writes packs that have damaged records again, without those.
+// expel rewrites packs that have damaged records, without those records.
 func (s *Store) expel(ctx context.Context) error {
 	release, err := s.janitor(ctx)
 	if err != nil {
@@ -104,7 +103,7 @@ func (s *Store) expel(ctx context.Context) error {
 		}
 		damaged, err := s.replace(ctx, []*pack{p}, func(_ *pack, n int) bool { return bad.has(n) })
 		if err == nil && damaged != nil {
-			err = fmt.Errorf("%q: a record of it changed while it was read", filepath.Base(p.path))
+			err = fmt.Errorf("%q: a record changed while it was read", filepath.Base(p.path))
 		}
 		if err != nil {
 			return err
@@ -113,7 +112,7 @@ func (s *Store) expel(ctx context.Context) error {
 	return nil
 }
 
-// badNow is badRecords for a pack as it is on disk now: nothing that was read of it before counts.
+// badNow is badRecords for a pack as it is on disk now: it reads the pack again.
 func (s *Store) badNow(ctx context.Context, path string) (bitset, error) {
 	snap, err := s.read(nil)
 	if err != nil {
@@ -127,8 +126,8 @@ func (s *Store) badNow(ctx context.Context, path string) (bitset, error) {
 	return s.badRecords(ctx, snap, snap.packs[i])
 }
 
-// badRecords returns the numbers of a pack's entries whose record can't be read as it should be, or nil where
-// nothing at all is wrong with the pack. The root of a long object counts as bad when its object can't be assembled.
+// badRecords returns the numbers of a pack's entries whose records are unreadable or wrong, or nil if the whole pack
+// is right. The root of a long object counts as bad if its object can't be assembled.
 func (s *Store) badRecords(ctx context.Context, snap *snapshot, p *pack) (bitset, error) {
 	f := newFsck(s, snap)
 	if err := f.longs(ctx, []*pack{p}); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// salvaged returns what can be read of the packs of a snapshot that have no good index.
+// salvaged returns the readable contents of the snapshot's packs that have no good index.
 func (n *snapshot) salvaged(c *scratch) []*pack {
 	n.once.Do(func() {
 		for _, b := range n.unindexed() {
@@ -38,8 +38,8 @@ func (n *snapshot) unindexed() []badPackFile {
 	return bad
 }
 
-// salvage reads a pack without its index: it looks for blocks, hashes what is in them, and so finds the names again.
-// The index it makes is in memory. whole reports whether the pack's blocks were all readable. The caller releases p.
+// salvage reads a pack without its index: it finds the blocks and hashes their records, which gives the digests again.
+// The new index is in memory. whole reports whether all blocks of the pack were readable. The caller releases p.
 func salvage(path string, c *scratch) (p *pack, whole bool, err error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -60,7 +60,7 @@ func salvage(path string, c *scratch) (p *pack, whole bool, err error) {
 			f.Close()
 			return nil, false, err
 		}
-		if n == 0 { // a bad place of the disk; what comes after it may be good
+		if n == 0 { // a bad sector; the rest may be good
 			whole = false
 			at += pageSize
 			continue
@@ -68,7 +68,7 @@ func salvage(path string, c *scratch) (p *pack, whole bool, err error) {
 		b := buf[:n]
 		h, herr := decodeBlockHeader(b, salt)
 		if herr != nil || h.size+int(h.stored) > n {
-			// The index begins here, or something is damaged: the next block is where its mark is.
+			// The index begins here, or a block is damaged: the next block begins at the next mark.
 			if isIndex(b, size, at, index) {
 				break
 			}
@@ -86,8 +86,8 @@ func salvage(path string, c *scratch) (p *pack, whole bool, err error) {
 	return w.inMemory(path, f, size), whole, nil
 }
 
-// readEnds finds a pack's salt, which stands in its header and in its footer, and the end of its blocks, which
-// without a footer is the end of the file.
+// readEnds finds a pack's salt, which is in its header and in its footer, and the end of its blocks. Without a footer,
+// that is the end of the file.
 func readEnds(f *os.File, size int64) (salt uint64, index int64, err error) {
 	if size < headerSize {
 		return 0, 0, badPack("it is cut short")
@@ -109,21 +109,21 @@ func readEnds(f *os.File, size int64) (salt uint64, index int64, err error) {
 	return binary.LittleEndian.Uint64(b[len(packMagic):]), size, nil
 }
 
-// isIndex reports whether b, at an offset of a file whose blocks end before index, is what finish writes between
-// the last block and the footer: zeros up to a page, and then pages.
+// isIndex reports whether b, at an offset of a file whose blocks end before index, can be the part that finish writes
+// between the last block and the footer: zeros up to a page, and then pages.
 func isIndex(b []byte, size, at, index int64) bool {
 	pad := int((at+pageSize-1)/pageSize*pageSize - at)
 	if pad > len(b) || len(bytes.TrimLeft(b[:pad], "\x00")) > 0 {
 		return false
 	}
 	if at+int64(pad) == index && index < size {
-		return true // as the footer says
+		return true // the footer places the index here
 	}
 	b = b[pad:]
 	return len(b) >= pageSize && pageOK(b[:pageSize], 0)
 }
 
-// nextBlock returns how far it is to the next mark of a block, beyond the first byte.
+// nextBlock returns the distance to the next mark of a block, beyond the first byte.
 func nextBlock(b []byte) int {
 	mark := binary.LittleEndian.AppendUint32(nil, blockMagic)
 	if i := bytes.Index(b[1:], mark); i >= 0 {
@@ -143,7 +143,7 @@ func readBlock(c *scratch, h blockHeader, stored, raw []byte) ([]byte, error) {
 	return c.decode(stored, int(h.raw), raw)
 }
 
-// enter adds the records of a block to the index under the names that they really have.
+// enter adds the records of a block to the index, under the digests of their bytes.
 func (w *packWriter) enter(h blockHeader, raw []byte, at int64) {
 	number := uint32(len(w.locs))
 	w.locs = append(w.locs, loc{off: at + int64(h.size), stored: h.stored, raw: h.raw, codec: h.codec})
@@ -163,7 +163,7 @@ func (w *packWriter) enter(h blockHeader, raw []byte, at int64) {
 	}
 }
 
-// inMemory returns a pack whose index is what was entered.
+// inMemory returns a pack whose index holds the entered records.
 func (w *packWriter) inMemory(path string, f *os.File, size int64) *pack {
 	foot := footer{entries: uint64(len(w.entries)), blocks: uint64(len(w.locs)), index: uint64(size), salt: w.salt}
 	p := &pack{path: path, f: f, size: size, foot: foot, unmap: func() {}}
@@ -177,14 +177,14 @@ func (w *packWriter) inMemory(path string, f *os.File, size int64) *pack {
 	return p
 }
 
-// A ReindexResult says what a reindex did.
+// A ReindexResult lists the packs that a reindex rebuilt or could not read whole.
 type ReindexResult struct {
-	Packs   int      `json:"packs"`   // whose index was right
+	Packs   int      `json:"packs"`   // packs whose index was right
 	Rebuilt []string `json:"rebuilt"` // packs whose index was rebuilt
 	Lost    []string `json:"lost"`    // packs with unreadable parts, which are kept as *.damaged
 }
 
-// Reindex makes the index of every pack again that has none or a damaged one.
+// Reindex rebuilds the index of every pack that has none or a damaged one.
 func (s *Store) Reindex(ctx context.Context) (ReindexResult, error) {
 	r := ReindexResult{Rebuilt: []string{}, Lost: []string{}}
 	release, err := s.janitor(ctx)
@@ -226,8 +226,8 @@ func (s *Store) Reindex(ctx context.Context) (ReindexResult, error) {
 	return r, s.files.syncDir(filepath.Join(s.dir, "packs"))
 }
 
-// reindex writes what can be read of a pack into a new one. It reports whether anything was found, and whether that is
-// all there was.
+// reindex writes the readable records of a pack into a new pack. It reports whether it found any, and whether the pack
+// was readable as a whole.
 func (s *Store) reindex(ctx context.Context, c *scratch, path string) (found, whole bool, err error) {
 	p, whole, err := salvage(path, c)
 	if errors.Is(err, ErrFormat) {

@@ -15,14 +15,14 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// A snapshot is the packs that a store had at one moment. A process sees what it had at the snapshot's time
-// even if packs are replaced meanwhile. Its packs are open until its last user releases it.
+// A snapshot is the packs of a store at one moment. A process can read them even if they are replaced meanwhile. They
+// stay open until the snapshot's last user releases it.
 type snapshot struct {
 	refs  atomic.Int64
-	paths []string // what was listed; nil when packs are only those of this process
+	paths []string // the listed packs; nil if all packs are this process's own
 	packs []*pack  // most objects first
 	bad   []badPackFile
-	gone  *gcRecord // what gc is about to remove; writers treat it as absent
+	gone  *gcRecord // the entries gc is about to remove; absent for writers
 
 	once  sync.Once
 	saved []*pack // of bad
@@ -41,7 +41,7 @@ func (n *snapshot) retain() *snapshot {
 	return n
 }
 
-// release ends the use of a snapshot; nil is none.
+// release ends the use of a snapshot; n may be nil.
 func (n *snapshot) release() {
 	if n == nil || n.refs.Add(-1) > 0 {
 		return
@@ -57,8 +57,8 @@ type badPackFile struct {
 	err  error
 }
 
-// has reports whether a pack has an object or part in a copy that gc isn't about to remove, and that counts: copies in
-// the record of garbage and damaged ones don't count for a writer.
+// has reports whether a pack has a copy of a record that gc isn't about to remove and for which counts returns true.
+// For a writer, garbage and damaged copies don't count.
 func (n *snapshot) has(kind cas.Kind, d *cas.Digest, counts func(p *pack, e entry, no int) bool) bool {
 	for _, p := range n.packs {
 		e, no, err := p.place(kind, d)
@@ -89,7 +89,7 @@ func (s *Store) snapshot() (*snapshot, error) {
 	return s.load()
 }
 
-// forget makes the next reader look at the disk.
+// forget makes the next reader list the packs again.
 func (s *Store) forget() {
 	s.mu.Lock()
 	s.stale = true
@@ -108,8 +108,8 @@ func (s *Store) adopt(packs []*pack) {
 	old.release()
 }
 
-// load looks at the disk. Packs that are open already are kept, and so is the whole snapshot when nothing is new. The
-// caller releases it.
+// load lists the packs on disk. It keeps packs that are already open, and the whole last snapshot if the list is the
+// same. The caller releases it.
 func (s *Store) load() (*snapshot, error) {
 	old, _ := s.loaded()
 	defer old.release()
@@ -125,22 +125,22 @@ func (s *Store) load() (*snapshot, error) {
 	return snap, nil
 }
 
-// read makes a snapshot, or retains old if that is still right. The caller releases it. The directory is listed until
-// two lists are alike: one list alone, made while a pack was replaced by another, may have neither.
+// read makes a snapshot, or retains old if it is up to date. The caller releases it. It lists the directory until two
+// lists are equal: one list alone, made while one pack replaces another, may have neither.
 func (s *Store) read(old *snapshot) (*snapshot, error) {
 	gone, err := s.readCondemned()
 	if err != nil {
 		return nil, err
 	}
-	// The doomed are named before the first of them goes, until after the last has: two lists alike saw all of them,
-	// or none.
+	// A gc names the doomed packs before it removes the first and until after it has removed the last: two equal lists
+	// saw all of them, or none.
 	list := func() ([]string, error) {
 		doomed, err := s.readRecord(doomedFile)
 		if err != nil {
 			return nil, err
 		}
 		if doomed != nil && doomed.all {
-			gone = doomed // what is left of them may lack parts
+			gone = doomed // the remaining ones may lack parts
 		}
 		paths, err := listPacks(s.dir)
 		return slices.DeleteFunc(paths, func(path string) bool {
@@ -150,14 +150,14 @@ func (s *Store) read(old *snapshot) (*snapshot, error) {
 	open := make(map[string]*pack)
 	if old != nil {
 		for _, p := range old.packs {
-			if open[p.path] == nil { // it is there twice if a reader found its file before its writer handed it over
+			if open[p.path] == nil { // twice if a reader opened the file before the writer's pack was adopted
 				p.retain()
 				open[p.path] = p
 			}
 		}
 	}
 	defer func() {
-		for _, p := range open { // those of the snapshot are retained by it
+		for _, p := range open { // the snapshot retains its own packs
 			p.release()
 		}
 	}()
@@ -189,12 +189,11 @@ func (s *Store) read(old *snapshot) (*snapshot, error) {
 		snap.paths, snap.bad, snap.gone = paths, bad, gone
 		return snap, nil
 	}
-	return nil, fault.Wrap(osfile.Busy(s.dir, 0), "the store %q is busy: its packs are replaced again and again",
+	return nil, fault.Wrap(osfile.Busy(s.dir, 0), "the store %q is busy: other processes keep replacing its packs",
 		s.dir)
 }
 
-// openPacks opens those of paths that are not in open yet. What is no readable pack is returned in bad; what has
-// gone is passed over.
+// openPacks opens those of paths that are not in open yet. It returns unreadable packs in bad and skips missing ones.
 func openPacks(paths []string, open map[string]*pack) (bad []badPackFile, err error) {
 	for _, path := range paths {
 		if open[path] != nil {
@@ -213,7 +212,7 @@ func openPacks(paths []string, open map[string]*pack) (bad []badPackFile, err er
 		case errors.Is(err, ErrFormat), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EIO):
 			bad = append(bad, badPackFile{path, err})
 		default:
-			return nil, err // too many open files or no memory, for example: that says nothing about the pack
+			return nil, err // too many open files, for example: no fault of the pack
 		}
 	}
 	return bad, nil

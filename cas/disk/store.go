@@ -21,14 +21,14 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Format and MinReader are what this package writes into a new store's format file: the version of its layout,
-// and the oldest version of this package that can read it.
+// Format and MinReader go into a new store's format file: the version of its layout, and the oldest version of this
+// package that can read it.
 const (
 	Format    = 2
 	MinReader = 2
 )
 
-// Options say how a store is opened.
+// Options are the options of Open.
 type Options struct {
 	// Create creates the store if it is missing.
 	Create bool
@@ -38,7 +38,7 @@ type Options struct {
 	Wait time.Duration
 	// Now is the clock; time.Now when nil. Only the age of garbage depends on it.
 	Now func() time.Time
-	// Hook sees every change to the store's files before it happens, and may fail it. For tests.
+	// Hook sees every change to the store's files before it happens, and may fail it. Tests use it.
 	Hook func(Op) error
 }
 
@@ -52,15 +52,15 @@ type Store struct {
 	now      func() time.Time
 
 	packObjects, fanout int                           // the constants; tests set smaller ones
-	encoder             func() (*zstd.Encoder, error) // one for all: EncodeAll may be called at once
+	encoder             func() (*zstd.Encoder, error) // shared: EncodeAll is safe for concurrent use
 
 	mu    sync.Mutex
-	snap  *snapshot // the last that was loaded
-	stale bool      // snap is only good for its open packs
+	snap  *snapshot // the last one loaded
+	stale bool      // use only the open packs of snap
 	spare []*blockCache
 }
 
-// A VersionError reports a store in a format that this package can't write, or can't read either.
+// A VersionError reports a store whose format this package can't write, and perhaps can't read.
 type VersionError struct {
 	Dir             string
 	Format, Readers int // the store's format, and the oldest format whose readers understand it
@@ -84,10 +84,10 @@ func (e *VersionError) Fault() *fault.Error {
 }
 
 func (s *Store) errReadOnly() error {
-	return fault.New(fault.Files, "the store %q is open for reading only", s.dir)
+	return fault.New(fault.Files, "the store %q is read-only", s.dir)
 }
 
-// Open opens the store in dir. A missing one is fs.ErrNotExist unless o.Create.
+// Open opens the store in dir. A missing store is fs.ErrNotExist unless o.Create.
 func Open(dir string, o Options) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -113,7 +113,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	if !o.ReadOnly {
-		// a backup may have left out those that were empty; what can't be made is missed later
+		// A backup may have left out empty directories. If one can't be created, a later write fails.
 		for _, d := range folders {
 			if _, err := os.Lstat(filepath.Join(dir, d)); errors.Is(err, fs.ErrNotExist) {
 				s.files.mkdir(filepath.Join(dir, d))
@@ -133,7 +133,7 @@ func newEncoder() (*zstd.Encoder, error) {
 // Dir returns the absolute path of the store.
 func (s *Store) Dir() string { return s.dir }
 
-// Close frees what the store holds open. Objects that are still open stay readable.
+// Close closes the store's files. Open objects stay readable.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// settle makes the names of a snapshot's packs durable, which another process may have given just now.
+// settle makes the names of a snapshot's packs durable: another process may have named them just now.
 func (s *Store) settle(snap *snapshot) error {
 	if !slices.ContainsFunc(snap.packs, func(p *pack) bool { return !p.durable.Load() }) {
 		return nil
@@ -172,7 +172,7 @@ func (s *Store) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 	})
 }
 
-// Get implements cas.Getter. A damaged copy is passed over where there is another.
+// Get implements cas.Getter. It skips a damaged copy if the store has an intact one.
 func (s *Store) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	if ctx.Err() != nil {
 		return cas.Object{}, context.Cause(ctx)
@@ -189,7 +189,7 @@ func (s *Store) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return o, err
 	}
-	// Another process may have put it, or moved it to another pack, since.
+	// Another process may have put the object, or moved it to another pack, since the snapshot.
 	if snap, err = s.load(); err != nil {
 		return cas.Object{}, err
 	}
@@ -210,7 +210,7 @@ func (s *Store) open(ctx context.Context, snap *snapshot, id cas.ID) (cas.Object
 	return cas.Object{}, err
 }
 
-// openIn opens an object of some packs: the first intact copy.
+// openIn opens the first intact copy of an object in some packs.
 func (s *Store) openIn(ctx context.Context, snap *snapshot, packs []*pack, id cas.ID, k *blockCache) (cas.Object,
 	error) {
 	var damage error
@@ -242,7 +242,7 @@ func (s *Store) readAll(ctx context.Context, snap *snapshot, id cas.ID) ([]byte,
 	return io.ReadAll(o)
 }
 
-// asDamage names the object whose bytes could not be read.
+// asDamage adds the object's ID to an error of reading its bytes.
 func asDamage(id cas.ID, err error) error {
 	if d, ok := errors.AsType[*cas.DamagedError](err); ok && d.ID == id {
 		return err
@@ -250,7 +250,7 @@ func asDamage(id cas.ID, err error) error {
 	return &cas.DamagedError{ID: id, Err: err}
 }
 
-// openAt opens an object that one pack holds.
+// openAt opens an object in one pack.
 func (s *Store) openAt(ctx context.Context, snap *snapshot, id cas.ID, p *pack, e entry, k *blockCache) (cas.Object,
 	error) {
 	b, err := k.record(p, &e)
@@ -267,7 +267,7 @@ func (s *Store) openAt(ctx context.Context, snap *snapshot, id cas.ID, p *pack, 
 	return s.openLong(ctx, snap, id, k, b)
 }
 
-// takeCache lends the memory for reading blocks. It may still hold the block that the last reader used.
+// takeCache lends the memory for reading blocks. It may still hold a block of the last reader.
 func (s *Store) takeCache() *blockCache {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -341,7 +341,7 @@ func listPack(ctx context.Context, p *pack, before []*pack, k *blockCache, yield
 	return true
 }
 
-// holds reports whether a snapshot has an object, be it in a pack without its index.
+// holds reports whether a snapshot has an object, including packs without an index.
 func (s *Store) holds(snap *snapshot, id cas.ID) bool {
 	if !isObject(id.Kind) || inAny(snap.packs, id.Kind, &id.Digest) {
 		return isObject(id.Kind)
@@ -351,8 +351,7 @@ func (s *Store) holds(snap *snapshot, id cas.ID) bool {
 	return inAny(snap.salvaged(k.c), id.Kind, &id.Digest)
 }
 
-// Has reports whether the store has an object to give, as Get would. Missing, which writers ask, doesn't count on what
-// is in a pack without its index.
+// Has reports whether Get can return the object. Missing, which writers ask, ignores packs without an index.
 func (s *Store) Has(id cas.ID) (bool, error) {
 	snap, err := s.load()
 	if err != nil {
@@ -395,7 +394,7 @@ var (
 	_ cas.Lister  = (*Store)(nil)
 )
 
-// A Size says how large a store is.
+// A Size is the size of a store.
 type Size struct {
 	Packs   int   `json:"packs"`
 	Damaged int   `json:"damaged"` // packs without a readable index
@@ -404,7 +403,7 @@ type Size struct {
 	Raw     int64 `json:"raw"`     // of the records, uncompressed
 }
 
-// Stat adds up the packs.
+// Stat returns the sums over all packs.
 func (s *Store) Stat() (Size, error) {
 	snap, err := s.load()
 	if err != nil {

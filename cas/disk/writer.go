@@ -18,13 +18,13 @@ type packWriter struct {
 	salt uint64
 	mu   sync.Mutex
 
-	off     int64 // where the next block goes
+	off     int64 // of the next block
 	locs    []loc
 	entries []entry
 	table   []uint32 // open addressing over entries, by digest; 0 is free, n+1 is entries[n]
 }
 
-// newPackWriter begins a pack. Its salt should be like no other's.
+// newPackWriter starts a pack. The caller picks a unique salt.
 func newPackWriter(fs files, tmp string, salt uint64) (*packWriter, error) {
 	f, err := fs.create(tmp)
 	if err != nil {
@@ -37,7 +37,7 @@ func newPackWriter(fs files, tmp string, salt uint64) (*packWriter, error) {
 	return w, nil
 }
 
-// reuse takes over the memory of a finished pack's writer, if there is one.
+// reuse takes over the memory of a finished pack's writer; last may be nil.
 func (w *packWriter) reuse(last *packWriter) {
 	if last == nil {
 		return
@@ -51,8 +51,8 @@ func (w *packWriter) abort() error {
 	return errors.Join(w.f.Close(), w.f.fs.remove(w.f.Name()))
 }
 
-// find returns the place in the table of kind (whole or as chunk list) and digest, or of the free slot where
-// it would go. The digest is uniform already: its bytes are the hash.
+// find returns the slot of kind (whole or as chunk list) and digest in the table, or their free slot. Digests are
+// uniform, so their bytes serve as the hash.
 func (w *packWriter) find(kind cas.Kind, d *cas.Digest) (slot uint32, found bool) {
 	mask := uint32(len(w.table) - 1)
 	for slot = binary.LittleEndian.Uint32(d[8:]) & mask; ; slot = (slot + 1) & mask {
@@ -74,8 +74,8 @@ func (w *packWriter) has(kind cas.Kind, d *cas.Digest) bool {
 	return found
 }
 
-// claim enters e unless its kind and digest are there already. A block number of noBlock is replaced by that
-// of a new block, which the caller writes later.
+// claim enters e unless its kind and digest have an entry. It replaces the block number noBlock by that of a new
+// block, which the caller writes later.
 func (w *packWriter) claim(e entry) (block uint32, claimed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,9 +107,9 @@ func (w *packWriter) grow() {
 	}
 }
 
-// prints is what a batch keeps in memory of the packs it has finished: a hash table of their entries like the
-// writer's, with two bytes of each digest in place of its number. It answers almost every question about what isn't
-// there, so that the pages of the index stay out of memory.
+// prints are the part of a finished pack that its batch keeps in memory: a hash table of the entries like the
+// writer's, with two bytes of each digest in place of the entry's number. They answer almost every lookup of a missing
+// record without reading the pages of the index.
 type prints []uint16
 
 func (w *packWriter) prints() prints {
@@ -128,7 +128,7 @@ func (w *packWriter) prints() prints {
 
 func printOf(d *cas.Digest) uint16 { return binary.LittleEndian.Uint16(d[4:]) | 1 }
 
-// may reports whether an entry with the digest may be there.
+// may reports whether the pack may have an entry with the digest.
 func (t prints) may(d *cas.Digest) bool {
 	mask := uint32(len(t) - 1)
 	for slot := binary.LittleEndian.Uint32(d[8:]) & mask; t[slot] != 0; slot = (slot + 1) & mask {
@@ -139,7 +139,7 @@ func (t prints) may(d *cas.Digest) bool {
 	return false
 }
 
-// write puts a finished block into the file.
+// write appends a finished block to the file.
 func (w *packWriter) write(block uint32, b []byte, header int, codec byte, raw int) error {
 	w.mu.Lock()
 	off := w.off
@@ -149,13 +149,13 @@ func (w *packWriter) write(block uint32, b []byte, header int, codec byte, raw i
 	return w.f.writeAt(b, off)
 }
 
-// finish writes index and footer. Nothing else may use w meanwhile; the file isn't synced yet.
+// finish writes index and footer, and does not sync. Nothing else may use w meanwhile.
 func (w *packWriter) finish() (footer, error) {
 	foot := footer{entries: uint64(len(w.entries)), blocks: uint64(len(w.locs)),
 		index: uint64(w.off+pageSize-1) / pageSize * pageSize, salt: w.salt}
 	h := cas.NewHasher()
 	off := int64(foot.index)
-	buf := make([]byte, 0, 64*pageSize) // what one write takes
+	buf := make([]byte, 0, 64*pageSize) // the buffer of one write
 	flush := func() error {
 		h.Write(buf)
 		err := w.f.writeAt(buf, off)
@@ -178,7 +178,7 @@ func (w *packWriter) finish() (footer, error) {
 	return foot, err
 }
 
-// seal finishes the pack and opens it. Nothing is synced, and the name is still the temporary one.
+// seal finishes the pack and opens it, still unsynced and under its temporary name.
 func (w *packWriter) seal() (*pack, error) {
 	foot, err := w.finish()
 	if err == nil {
@@ -190,8 +190,8 @@ func (w *packWriter) seal() (*pack, error) {
 	return newPack(w.f.Name(), w.f.File, foot.size())
 }
 
-// eachPage calls f with the pages of the index in turn: entries by digest, then the block table. f must not
-// keep the page.
+// eachPage calls f with the pages of the index in order: entries by digest, then the block table. f must not keep the
+// page.
 func (w *packWriter) eachPage(f func(p []byte) error) error {
 	p := make([]byte, pageSize)
 	number := 0
@@ -221,7 +221,7 @@ func (w *packWriter) eachPage(f func(p []byte) error) error {
 	return nil
 }
 
-// sortedOrder returns the places of es in the order of an index.
+// sortedOrder returns the positions of es in the order of an index.
 func sortedOrder(es []entry) []uint32 {
 	// Buckets by the first byte keep the comparisons short and near each other.
 	var start [257]uint32
@@ -246,13 +246,13 @@ func sortedOrder(es []entry) []uint32 {
 
 const noBlock = ^uint32(0)
 
-// A builder gathers records into a block. One goroutine at a time uses it.
+// A builder collects records into a block. It is not safe for concurrent use.
 type builder struct {
 	number uint32
 	recs   []record
 	raw    []byte
 	out    []byte
-	plain  bool // what is in it is not compressed
+	plain  bool // store the block uncompressed
 }
 
 func newBuilder() *builder { return &builder{number: noBlock} }
@@ -275,13 +275,13 @@ func (b *builder) add(w *packWriter, kind cas.Kind, d *cas.Digest, data []byte) 
 	return true
 }
 
-// seal writes the block, if anything is in it, and makes the builder empty.
+// seal writes the block, unless it is empty, and resets the builder.
 func (b *builder) seal(w *packWriter, enc *zstd.Encoder) error {
 	if len(b.recs) == 0 {
 		return nil
 	}
 	codec, stored := byte(codecRaw), b.raw
-	// The header comes first in the buffer, with room for the payload behind it, so that one write does.
+	// The header comes first in the buffer, with room for the payload behind it, so that one write is enough.
 	head := blockFixed + 4*len(b.recs)
 	b.out = slices.Grow(b.out[:0], head+blockMax+1024)
 	if !b.plain {

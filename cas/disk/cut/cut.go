@@ -1,5 +1,5 @@
-// Package cut divides long objects into chunks at places that depend on their content, so that an edited copy shares
-// most chunks with the original. Another choice of places reads the same stores.
+// Package cut divides long objects into chunks at boundaries that depend on their content, so that an edited copy
+// shares most chunks with the original. A reader does not depend on the choice of boundaries.
 package cut
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 // A Cutter finds chunk boundaries with a gear hash: a boundary depends on the 64 bytes before it, so an edit moves
-// only the boundaries beside it. Two masks make boundaries rare below the normal length and frequent above it, which
+// only the boundaries next to it. Two masks make boundaries rare below the normal length and frequent above it, which
 // keeps chunks close to one length.
 type Cutter struct {
 	Whole       int // objects up to this length are not cut
@@ -39,8 +39,8 @@ func Of(k cas.Kind) *Cutter {
 // topBits returns a mask of n bits. High bits of a gear hash have seen the most bytes.
 func topBits(n int) uint64 { return ^uint64(0) << (64 - n) }
 
-// gear maps each byte to a fixed random number: the first 2 KiB of BLAKE3's output for the line below. The
-// numbers decide where cuts fall, and nothing else: another table would read the same stores.
+// gear maps each byte to a fixed random number: the first 2 KiB of BLAKE3's output for the line below. The numbers
+// decide only where cuts fall: stores with another table have the same format.
 var gear = sync.OnceValue(func() *[256]uint64 {
 	h := blake3.New()
 	h.Write([]byte("rye store 2 gear table"))
@@ -83,7 +83,7 @@ func (c *Cutter) Next(b []byte) int {
 	return len(b)
 }
 
-// scan rolls h over b and returns how many bytes were taken when the masked hash was zero, or -1.
+// scan rolls h over b. It returns how many bytes it took until the masked hash was zero, or -1.
 func scan(b []byte, h, mask uint64, t *[256]uint64) int {
 	for i, x := range b {
 		h = h<<1 + t[x]
