@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hasBarrier reports whether syncSystem makes everything durable that was written to a file system.
+// hasBarrier reports whether syncSystem makes every earlier write to a file system durable.
 const hasBarrier = true
 
 // syncSystem waits until the file system of a directory has written everything to disk.

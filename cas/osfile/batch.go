@@ -17,22 +17,22 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Batch replaces and creates many files. All new files are written beside their places first, so that a failure
+// A Batch replaces and creates many files. It writes all new files next to their destinations first, so that a failure
 // changes nothing; then Commit renames them. Each file is always either the old or the new one, and durable when
-// Commit returns. Where the system can sync a whole file system, that replaces a sync for each file of a large batch.
+// Commit returns. For a large batch, one sync of the whole file system replaces a sync for each file, if the system
+// can.
 //
-// A directory that is missing can be built in a hidden one beside its place, with all that will be in it; Commit
-// renames it.
+// A missing directory can be built, with all its content, in a hidden one next to its destination; Commit renames it.
 type Batch struct {
 	Ordered bool // Commit moves one file after the other
 
 	many  bool // one sync for all
 	now   time.Time
-	swept sync.Map // directories without files of dead processes
+	swept sync.Map // directories that were swept
 
 	mu     sync.Mutex
-	sites  map[place]*site  // by the directory that what they build belongs in
-	wholes map[place]*whole // by its place
+	sites  map[place]*site  // by the destination's parent directory
+	wholes map[place]*whole // by destination
 }
 
 // A place is a name below a directory.
@@ -44,39 +44,39 @@ type place struct {
 // fewFiles is the largest batch whose files are synced one by one.
 const fewFiles = 16
 
-// NewBatch returns a batch for about so many files.
+// NewBatch returns a batch for about this number of files.
 func NewBatch(files int, now time.Time) *Batch {
 	return &Batch{many: files > fewFiles && hasBarrier, now: now}
 }
 
-// A Staged file is written, under a temporary name beside its place.
+// A Staged file is written under a temporary name next to its destination.
 type Staged struct {
-	Name   string // of its place, below the directory
+	Name   string // of the destination, below the directory
 	dir    *Dir
 	part   string
 	before fs.FileInfo
-	whole  *whole // that part is in; nil: it is beside its place
+	whole  *whole // the directory that part is in; nil if part is next to its destination
 	placed bool
 }
 
-// IsNew reports whether the file replaces none.
+// IsNew reports whether the file did not exist before.
 func (st *Staged) IsNew() bool { return st.before == nil }
 
-// Placed reports whether Commit has moved the file into its place. A nil Staged never is.
+// Placed reports whether Commit has moved the file to its destination. A nil Staged never is.
 func (st *Staged) Placed() bool {
 	return st != nil && (st.placed || st.whole != nil && st.whole.moved)
 }
 
-// A Folder is an open directory in which a batch stages files. What replaces it meanwhile is never written to.
+// A Folder is an open directory in which a batch stages files. It never writes to a directory that replaces this one.
 type Folder struct {
 	batch *Batch
 	dir   *Dir
 	name  string
 	root  *os.Root
-	whole *whole // that it is a part of; there is no root then
+	whole *whole // the directory being built that it belongs to; root is nil then
 }
 
-// Folder opens a directory below d, and makes it where it is missing, if it may. The caller closes it.
+// Folder opens a directory below d, and creates it if it is missing and mayMake is true. The caller closes it.
 func (b *Batch) Folder(d *Dir, name string, mayMake bool) (*Folder, error) {
 	r, err := d.Folder(name, mayMake)
 	if err != nil {
@@ -120,7 +120,7 @@ func (f *Folder) Stage(base string, before fs.FileInfo, mode fs.FileMode, write 
 	return st, nil
 }
 
-// build is Stage in a directory that is built.
+// build stages a file in a directory that is being built.
 func (f *Folder) build(base string, mode fs.FileMode, write func(io.Writer) error) (*Staged, error) {
 	st := &Staged{Name: path.Join(f.name, base), dir: f.dir, part: base, whole: f.whole}
 	f.whole.begun.Add(1)
@@ -141,8 +141,8 @@ func (b *Batch) Stage(d *Dir, name string, before fs.FileInfo, mode fs.FileMode,
 	return f.Stage(path.Base(name), before, mode, write)
 }
 
-// Drop removes staged files that aren't in their places, and ends the batch. Nil entries are skipped, here and by
-// Commit.
+// Drop removes the staged files that aren't at their destinations, and ends the batch. Drop and Commit skip nil
+// entries.
 func (b *Batch) Drop(all []*Staged) {
 	b.clear()
 	var at openFolder
@@ -157,9 +157,9 @@ func (b *Batch) Drop(all []*Staged) {
 	}
 }
 
-// Commit moves the staged files into their places. It stops at the first file that was changed since it was read, and
-// drops the rest. Unless the batch is Ordered, several directories are worked on at once; files of one that follow
-// each other cost least.
+// Commit moves the staged files to their destinations. It stops at the first file that was changed since it was read,
+// and drops the rest. Unless the batch is Ordered, it works on several directories at once. Files of one directory
+// should follow each other: that is cheapest.
 func (b *Batch) Commit(ctx context.Context, all []*Staged) error {
 	err := b.sync(all)
 	if err == nil {
@@ -173,7 +173,7 @@ func (b *Batch) Commit(ctx context.Context, all []*Staged) error {
 	return err
 }
 
-// moveAll moves what isn't in its place. It returns the first error in the order of the files.
+// moveAll moves the files that aren't at their destinations. It returns the first error in the order of the files.
 func (b *Batch) moveAll(ctx context.Context, all []*Staged) error {
 	var groups [][]*Staged // each of one directory
 	for _, st := range all {
@@ -222,8 +222,8 @@ type openFolder struct {
 	dir  *Dir
 	name string
 	root *os.Root
-	file *os.File // root, where the system takes that
-	from *os.File // where the files are staged; file, or where that is built
+	file *os.File // root, if the system supports it
+	from *os.File // the directory of the staged files: file, or its hidden place
 }
 
 func (o *openFolder) of(st *Staged) (*os.Root, error) {
@@ -298,12 +298,12 @@ func same(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// Changed returns the error about a file that someone else changed since it was read.
+// Changed returns the error about a file that another process changed since it was read.
 func (d *Dir) Changed(name string) error {
-	return fault.New(fault.Conflict, "%q changed while it was worked on, and was left as it is", d.Where(name))
+	return fault.New(fault.Conflict, "%q was changed by another process and was not replaced", d.Where(name))
 }
 
-// sync makes everything durable that was written for the staged files.
+// sync makes everything that the batch wrote durable.
 func (b *Batch) sync(all []*Staged) (err error) {
 	synced := map[*Dir]bool{}
 	for _, st := range all {

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// createBelow makes a file in a directory of the site, through no link, with one call of the system where os.Root
-// takes several for each directory on the way. Where there is no such call, or it is forbidden, that is
-// errors.ErrUnsupported.
+// createBelow makes a file in a directory of the site, through no link, with one system call; os.Root needs several
+// for each directory of the path. It returns errors.ErrUnsupported if the call is missing or forbidden.
 func (s *site) createBelow(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	how := unix.OpenHow{Flags: unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC, Mode: uint64(mode.Perm()),
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
@@ -31,14 +30,14 @@ func (s *site) createBelow(name string, mode fs.FileMode, write func(io.Writer) 
 	if err == nil {
 		err = s.setMode(f, mode)
 	}
-	if cerr := unix.Close(fd); err == nil && cerr != nil && cerr != unix.EINTR { // after which it is closed, too
+	if cerr := unix.Close(fd); err == nil && cerr != nil && cerr != unix.EINTR { // EINTR closes it too
 		err = &fs.PathError{Op: "close", Path: name, Err: cerr}
 	}
 	return err
 }
 
-// setMode gives a file the mode that it was made with, if this process has a mask or its directory a rule that changes
-// it. All files of a site have the same.
+// setMode sets the mode of a new file if the process's umask or a default ACL of the directory changed it. All files
+// of a site have the same.
 func (s *site) setMode(f *newFile, mode fs.FileMode) error {
 	asMade, known := s.modes.Load(mode)
 	if !known {
@@ -58,7 +57,7 @@ func (s *site) setMode(f *newFile, mode fs.FileMode) error {
 	return nil
 }
 
-// A newFile is written.
+// A newFile is a file that is being written.
 type newFile struct {
 	fd   int
 	name string

@@ -13,12 +13,12 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Dir confines writing to a directory and what is below it: no symbolic link in it is followed, not even one that
+// A Dir confines writes to a directory and its descendants. It follows no symbolic link in it, not even one that
 // replaces a directory while it is open.
 type Dir struct {
 	Root *os.Root
 	dir  string
-	mode fs.FileMode // of directories that are made
+	mode fs.FileMode // of new directories
 }
 
 // OpenDir opens a directory to write in.
@@ -32,10 +32,10 @@ func OpenDir(dir string, mode fs.FileMode) (*Dir, error) {
 
 func (d *Dir) Close() { d.Root.Close() }
 
-// Where is a name below the directory as people find it.
+// Where returns the user's path of a name below the directory.
 func (d *Dir) Where(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
 
-// Folder opens a directory below, which the caller closes, and makes it where it isn't there, if it may.
+// Folder opens a directory below, which the caller closes, and creates it if it is missing and mayMake is true.
 func (d *Dir) Folder(name string, mayMake bool) (*os.Root, error) {
 	r, err := d.Root.OpenRoot(".")
 	if err != nil || name == "." {
@@ -54,7 +54,7 @@ func (d *Dir) Folder(name string, mayMake bool) (*os.Root, error) {
 	return r, nil
 }
 
-// enter opens a directory. One that others take away and make again meanwhile is looked at anew.
+// enter opens a directory. It tries again if other processes remove and create it meanwhile.
 func (d *Dir) enter(r *os.Root, segment, at string, mayMake bool) (next *os.Root, err error) {
 	for range 100 {
 		if next, err = d.enterNow(r, segment, at, mayMake); err != errReplaced {
@@ -91,16 +91,16 @@ func (d *Dir) enterNow(r *os.Root, segment, at string, mayMake bool) (*os.Root, 
 	return next, nil
 }
 
-// notDir says that something else stands where a directory is needed.
+// notDir returns the error about a file or link where a directory is needed.
 func (d *Dir) notDir(at string, fi fs.FileInfo) error {
 	if fi.Mode()&fs.ModeSymlink != 0 {
-		return fault.New(fault.Denied, "%q is a symbolic link, and nothing is written through one", d.Where(at)).
+		return fault.New(fault.Denied, "%q is a symbolic link; rye does not write through links", d.Where(at)).
 			On("reason", "link").On("path", d.Where(at)).Try("ls -l " + fault.Quote(d.Where(at)))
 	}
 	return &fs.PathError{Op: "open", Path: d.Where(at), Err: NotDirectory}
 }
 
-// About makes an error one about a name as people find it.
+// About puts the user's path of a name into an error.
 func (d *Dir) About(name string, err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: PlainOp(pe.Op), Path: d.Where(name), Err: pe.Err}
@@ -111,7 +111,7 @@ func (d *Dir) About(name string, err error) error {
 	return err
 }
 
-// PlainOp names what was done to a file by a word that people know: os.Root names the call of the system.
+// PlainOp returns a common word for an operation: os.Root names the system call.
 func PlainOp(op string) string {
 	switch op {
 	case "openat", "mkdirat", "renameat", "linkat", "statat", "lstatat", "chmodat":
@@ -122,7 +122,8 @@ func PlainOp(op string) string {
 	return op
 }
 
-// Read reads a regular file, nil if there is none. A link is refused: what would be written is the link.
+// Read reads a regular file; it returns nil for a missing one. It refuses a link, because a write would replace the
+// link.
 func (d *Dir) Read(name string, most int64) ([]byte, error) {
 	r, err := d.Folder(path.Dir(name), false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,7 +140,7 @@ func (d *Dir) Read(name string, most int64) ([]byte, error) {
 	case err != nil:
 		return nil, d.About(name, err)
 	case !fi.Mode().IsRegular():
-		return nil, fault.New(fault.Denied, "%q is no regular file", d.Where(name)).On("reason", "special").
+		return nil, fault.New(fault.Denied, "%q is not a regular file", d.Where(name)).On("reason", "special").
 			On("path", d.Where(name))
 	case fi.Size() > most:
 		return nil, fault.New(fault.Limit, "%q has more than %d bytes", d.Where(name), most)
@@ -148,13 +149,12 @@ func (d *Dir) Read(name string, most int64) ([]byte, error) {
 	return b, d.About(name, err)
 }
 
-// Write makes a file, or replaces it, whole and durable, as writeFile does. With exclusive a file that is there is
-// fs.ErrExist.
+// Write creates or replaces a file, atomically and durably. With exclusive, an existing file is fs.ErrExist.
 func (d *Dir) Write(name string, mode fs.FileMode, exclusive bool, b []byte) error {
 	return d.WriteTo(name, mode, exclusive, BytesOf(b))
 }
 
-// WriteTo is Write for what isn't in memory. It may be asked for several times.
+// WriteTo is Write for content that isn't in memory. It may call write several times.
 func (d *Dir) WriteTo(name string, mode fs.FileMode, exclusive bool, write func(io.Writer) error) error {
 	dir := path.Dir(name)
 	// Another process may remove the directory while it is empty.
@@ -175,11 +175,11 @@ func (d *Dir) WriteTo(name string, mode fs.FileMode, exclusive bool, write func(
 	if err := SyncDirectory(d.Where(dir)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return nil // another process has removed it since
+	return nil // another process has removed it meanwhile
 }
 
-// Remove removes a file, then every directory above it that is empty, except the first segment of the name. A file
-// that is already gone is no error.
+// Remove removes a file, then every empty directory above it, except the first segment of the name. A missing file is
+// no error.
 func (d *Dir) Remove(name string) error {
 	dir := path.Dir(name)
 	r, err := d.Folder(dir, false)
@@ -201,7 +201,7 @@ func (d *Dir) Remove(name string) error {
 		err = above.Remove(path.Base(dir))
 		above.Close()
 		if err != nil {
-			return nil // there is something else in it
+			return nil // it isn't empty
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Identity returns what names a file whatever it is called: its device and its number there.
+// Identity returns the device and inode of a file, which identify it under every name.
 func Identity(path string) (device, inode uint64, err error) {
 	fi, err := os.Stat(path)
 	if err != nil {

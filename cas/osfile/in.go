@@ -10,15 +10,14 @@ import (
 	"time"
 )
 
-// In is a directory below which everything stays, links or not. Names in it have the separators of the system, or
-// slashes.
+// In is a directory that no operation leaves, even through links. Names in it use the system's separator, or slashes.
 type In struct {
 	Root *os.Root
 	Hook Hook // watches each step, and "rename", "remove" and "mkdir"
-	Lazy bool // no file is synced: the caller syncs all of them at once, or can make them again
+	Lazy bool // skip syncs: the caller syncs all files at once, or can make them again
 }
 
-// Write creates or replaces a file, whole and durable. With exclusive an existing file is an fs.ErrExist.
+// Write creates or replaces a file, atomically and durably. With exclusive, an existing file is fs.ErrExist.
 func (in In) Write(name string, mode fs.FileMode, exclusive bool, write func(*os.File) error) error {
 	part := filepath.Join(filepath.Dir(name), Unfinished+rand.Text())
 	err := in.Create(part, mode, write)
@@ -35,12 +34,12 @@ func (in In) Write(name string, mode fs.FileMode, exclusive bool, write func(*os
 	return in.SyncDirectory(filepath.Dir(name))
 }
 
-// Create makes a new file, durable but for its name.
+// Create makes a new file. Its content is durable, its name is not yet.
 func (in In) Create(name string, mode fs.FileMode, write func(*os.File) error) error {
 	if err := in.Hook.Do("create", name); err != nil {
 		return err
 	}
-	// With Nonblock, which means nothing to a file, Go needs four system calls less.
+	// Nonblock has no effect on a regular file and saves Go four system calls.
 	f, err := in.Root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|Nonblock, mode)
 	if err != nil {
 		return err
@@ -56,7 +55,7 @@ func (in In) Create(name string, mode fs.FileMode, write func(*os.File) error) e
 	return errors.Join(err, f.Close())
 }
 
-// Place renames a file, and with exclusive replaces none.
+// Place renames a file. With exclusive it replaces none.
 func (in In) Place(from, to string, exclusive bool) error {
 	if err := in.Hook.Do("rename", to); err != nil || !exclusive {
 		if err == nil {
@@ -64,7 +63,7 @@ func (in In) Place(from, to string, exclusive bool) error {
 		}
 		return err
 	}
-	if err := in.Root.Link(from, to); err != nil { // which never replaces
+	if err := in.Root.Link(from, to); err != nil { // a link never replaces a file
 		return err
 	}
 	return in.Root.Remove(from)
@@ -86,14 +85,14 @@ func (in In) SyncDirectory(dir string) error {
 	return SyncDirectoryIn(in.Root, dir)
 }
 
-// Sweep is the function Sweep for a directory below.
+// Sweep does what the function Sweep does, for a directory below.
 func (in In) Sweep(dir string, now time.Time) {
 	d, err := in.Root.Open(dir)
 	if err != nil {
 		return
 	}
 	defer d.Close()
-	names, _ := d.Readdirnames(-1) // ReadDir would look at each file
+	names, _ := d.Readdirnames(-1) // ReadDir would stat each file
 	for _, base := range names {
 		if !strings.HasPrefix(base, Unfinished) {
 			continue

@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// RefuseLinks refuses a file that is a symbolic link, or that is reached through one below the working directory wd or
-// one of the other roots: a stranger may have put it there. Links above them are the user's own choice.
+// RefuseLinks returns an error if a file is a symbolic link, or its path leads through one below the working directory
+// wd or one of the other roots: an attacker may have put it there. Links above the roots are the user's own choice.
 func RefuseLinks(file, wd string, roots ...string) error {
 	roots = append(roots, wd)
 	for _, dir := range slices.Clone(roots) {
@@ -34,7 +34,7 @@ func RefuseLinks(file, wd string, roots ...string) error {
 	for at := file; at == file || below(at); at = filepath.Dir(at) {
 		if fi, err := os.Lstat(at); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
 			return fault.New(fault.Denied,
-				"%q is a symbolic link, and nothing is signed, verified or written through one", at).
+				"%q is a symbolic link; rye does not sign, verify or write through links", at).
 				Try("ls -l "+fault.Quote(at)).On("reason", "link").On("path", at)
 		}
 		if at == filepath.Dir(at) {

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// IsDir reports whether a directory is at path. Anything else there is an error.
+// IsDir reports whether path is a directory. A file of another type is an error.
 func IsDir(path string) (bool, error) {
 	switch fi, err := os.Stat(path); {
 	case os.IsNotExist(err):
@@ -22,7 +22,7 @@ func IsDir(path string) (bool, error) {
 	return true, nil
 }
 
-// NeedDir returns an error unless a directory is at path.
+// NeedDir returns an error unless path is a directory.
 func NeedDir(path string) error {
 	switch ok, err := IsDir(path); {
 	case errors.Is(err, NotDirectory):

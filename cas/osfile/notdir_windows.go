@@ -4,5 +4,5 @@ import (
 	"syscall"
 )
 
-// NotDirectory is what the system says of a file that stands where a directory is needed.
+// NotDirectory is the system's error for a file in the place of a directory.
 const NotDirectory = syscall.ENOTDIR

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flags for os.OpenFile. They are nothing where there is nothing like it.
+// Flags for os.OpenFile. A flag is 0 on systems without it.
 const (
 	NoFollow = unix.O_NOFOLLOW // refuses a link as the last element, with syscall.ELOOP
 	Nonblock = unix.O_NONBLOCK // doesn't wait for the other end of a FIFO
@@ -50,7 +50,7 @@ func wait(ctx context.Context, f *os.File, how Mode) error {
 	if err != nil {
 		return &os.PathError{Op: "lock", Path: f.Name(), Err: err}
 	}
-	slept := make(chan error) // without room: what is sent was received, and the lock with it
+	slept := make(chan error) // unbuffered: the receiver of a value owns the lock
 	go func() {
 		err := flock(uintptr(fd), how.flag())
 		select {

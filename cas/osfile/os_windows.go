@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Flags for os.OpenFile. They are nothing where there is nothing like it.
+// Flags for os.OpenFile. A flag is 0 on systems without it.
 const (
 	NoFollow = 0
 	Nonblock = 0

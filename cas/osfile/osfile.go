@@ -23,13 +23,13 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Mode says whether a lock is shared.
+// A Mode is shared or exclusive.
 type Mode bool
 
 // The modes of a lock.
 const (
-	Shared    Mode = false // with others whose lock is shared
-	Exclusive Mode = true  // held by one
+	Shared    Mode = false // many holders
+	Exclusive Mode = true  // one holder
 )
 
 // Busy returns the error about a path that another process holds; wait is how long this one has waited, or zero.
@@ -65,9 +65,9 @@ func Lock(ctx context.Context, f *os.File, how Mode, most time.Duration) error {
 	return err
 }
 
-// OpenLocked opens the file at path, which it makes if it isn't there, and locks it as Lock does. The lock is on the
-// file that stands at path: if it was removed or replaced meanwhile, that begins again. Closing the file is letting
-// go.
+// OpenLocked opens the file at path, creating it if it is missing, and locks it as Lock does. The lock is on the file
+// that path names: if the file was removed or replaced meanwhile, OpenLocked starts again. Closing the file releases
+// the lock.
 func OpenLocked(ctx context.Context, path string, how Mode, most time.Duration) (*os.File, error) {
 	for end := time.Now().Add(most); ; {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|Nonblock, 0o600)
@@ -93,7 +93,7 @@ func OpenLocked(ctx context.Context, path string, how Mode, most time.Duration) 
 	}
 }
 
-// StandsAt reports whether path still names an open file, and not another one or none.
+// StandsAt reports whether path still names an open file.
 func StandsAt(f *os.File, path string) (bool, error) {
 	held, err := f.Stat()
 	if err != nil {
@@ -106,8 +106,8 @@ func StandsAt(f *os.File, path string) (bool, error) {
 	return err == nil && os.SameFile(held, now), err
 }
 
-// SyncDirectory makes the names in a directory durable. Where directories can't be synced, the system sees to it.
+// SyncDirectory makes the names in a directory durable. It does nothing on systems that can't sync directories.
 func SyncDirectory(path string) error { return syncNames(os.Open, path) }
 
-// SyncDirectoryIn is SyncDirectory for one below root.
+// SyncDirectoryIn is SyncDirectory for a directory below root.
 func SyncDirectoryIn(root *os.Root, path string) error { return syncNames(root.Open, path) }

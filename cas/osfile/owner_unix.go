@@ -14,7 +14,7 @@ func OwnedByOther(fi fs.FileInfo) bool {
 	return !ok || owner != 0 && owner != os.Geteuid()
 }
 
-// ownerOf returns the user that owns a file, if the system has such a thing.
+// ownerOf returns the user that owns a file, if the system knows it.
 func ownerOf(fi fs.FileInfo) (int, bool) {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {

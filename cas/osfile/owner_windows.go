@@ -2,7 +2,7 @@ package osfile
 
 import "io/fs"
 
-// OwnedByOther is not asked of Windows, where a directory that everybody may write to is the exception.
+// OwnedByOther returns false: on Windows a directory that everybody may write to is the exception.
 func OwnedByOther(fs.FileInfo) bool { return false }
 
 func ownerOf(fs.FileInfo) (int, bool) { return 0, false }

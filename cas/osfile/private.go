@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// An UnsafeError says why a private file or directory can't be trusted.
+// An UnsafeError is the reason not to trust a private file or directory.
 type UnsafeError struct {
 	Path, Text string
 	By         string // link, kind, owner or mode
@@ -22,8 +22,8 @@ func (e *UnsafeError) Fault() *fault.Error {
 		fault.Command("ls -ld", e.Path))
 }
 
-// CheckPrivateDir returns an *UnsafeError unless path is a directory of this user's that no other may read or write.
-// Windows protects a user's directories by access control lists, which this doesn't read.
+// CheckPrivateDir returns an *UnsafeError unless path is a directory that this user owns and nobody else may read or
+// write. Windows protects a user's directories by access control lists, which CheckPrivateDir doesn't read.
 func CheckPrivateDir(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -32,8 +32,8 @@ func CheckPrivateDir(path string) error {
 	return checkPrivate(path, info, info.IsDir(), "directory", 0o077)
 }
 
-// OpenPrivate opens a regular file of this user's that no other may write, nor read if secret. Anything else is an
-// *UnsafeError.
+// OpenPrivate opens a regular file that this user owns and nobody else may write, or read if secret is true. Any other
+// file is an *UnsafeError.
 func OpenPrivate(path string, secret bool) (*os.File, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, checkPrivate(path, info, true, "", 0)

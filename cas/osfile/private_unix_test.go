@@ -114,7 +114,7 @@ func TestTempDir(t *testing.T) {
 		t.Errorf("it stays: %v", err)
 	}
 	t.Setenv("TMPDIR", filepath.Join(temp, "none"))
-	if _, err := TempDir("x"); err == nil || !strings.HasPrefix(err.Error(), "the directory for temporary files, ") {
+	if _, err := TempDir("x"); err == nil || !strings.HasPrefix(err.Error(), "no directory for temporary files: ") {
 		t.Errorf("without a directory: %v", err)
 	}
 }

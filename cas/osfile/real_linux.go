@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Real returns a path with all symbolic links resolved, as filepath.EvalSymlinks does: with two calls of the system,
-// and not one for each directory on the way, if it is absolute and clean, and there are none.
+// Real returns a path with all symbolic links resolved, as filepath.EvalSymlinks does. For an absolute, clean path
+// without links it needs two system calls, not one for each directory.
 func Real(path string) (string, error) {
 	if filepath.IsAbs(path) && filepath.Clean(path) == path {
 		how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}

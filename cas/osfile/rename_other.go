@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// hasRename reports whether renameNew may work.
+// hasRename reports whether renameNew is supported.
 const hasRename = false
 
 func renameNew(*os.File, string, *os.File, string) error { return errors.ErrUnsupported }

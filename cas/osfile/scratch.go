@@ -2,10 +2,10 @@ package osfile
 
 import "os"
 
-// A Scratch is a file without a name, which goes with the process. It is made when something is written to it.
+// A Scratch is a file without a name that ends with the process. The first write creates it.
 type Scratch struct {
 	Dir string
-	End int64 // of what was written
+	End int64 // length of the written bytes
 
 	f *os.File
 }
@@ -19,14 +19,14 @@ func (s *Scratch) Append(b []byte) (err error) {
 		if s.f, err = os.CreateTemp(s.Dir, Unfinished+"*"); err != nil {
 			return err
 		}
-		_ = os.Remove(s.f.Name()) // where that works the name is gone even if this process is killed
+		_ = os.Remove(s.f.Name()) // the name goes now, even if this process is killed later
 	}
 	n, err := s.f.WriteAt(b, s.End)
 	s.End += int64(n)
 	return err
 }
 
-// ReadAt implements io.ReaderAt. Something was written before.
+// ReadAt implements io.ReaderAt. It needs an earlier Append.
 func (s *Scratch) ReadAt(b []byte, at int64) (int, error) { return s.f.ReadAt(b, at) }
 
 // Close removes the file.

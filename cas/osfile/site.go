@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// A site is a hidden directory in which a batch builds directories that are missing beside it. Only its owner may
-// enter it, and as long as it is locked its process lives.
+// A site is a hidden directory in which a batch builds directories that are missing next to it. Only its owner may
+// enter it, and its process is alive as long as it is locked.
 type site struct {
 	name string   // of the directory that it is in, below the Dir
 	in   *os.Root // that directory
@@ -24,15 +24,15 @@ type site struct {
 	dir  *os.File // root, locked
 
 	made   map[string]bool // directories
-	last   string          // of these, the one that is open
+	last   string          // the one of these that is open
 	opened *os.Root
-	modes  sync.Map // of files, that need not be set
+	modes  sync.Map // file modes that need no chmod
 }
 
-// A whole is a directory that is built, to be moved into its place with all that is in it.
+// A whole is a directory that a batch builds with all its content, and then moves to its destination.
 type whole struct {
 	site  *site
-	name  string // of its place, below the Dir
+	name  string // of its destination, below the Dir
 	begun atomic.Int64
 	moved bool
 }
@@ -42,8 +42,8 @@ const (
 	mostSites  = 64 // of a batch; each keeps directories open
 )
 
-// Build is Folder for a directory that is missing, and nil for one that isn't, or where nothing can be built or it
-// wouldn't pay. Nothing is made in its place before Commit, and it costs nothing to have many of these open.
+// Build is Folder for a missing directory. It returns nil for an existing one, and where building is not possible or
+// not worth it. It creates nothing at the destination before Commit, and many of these may be open.
 func (b *Batch) Build(d *Dir, name string) (*Folder, error) {
 	if !b.many || !hasRename {
 		return nil, nil
@@ -92,8 +92,8 @@ func (b *Batch) known(d *Dir, name string) *whole {
 	return nil
 }
 
-// siteIn returns the site in an open directory, which it keeps or closes. Without a site, directories are made in
-// their places, which says what keeps that from working too.
+// siteIn returns the site in an open directory, which it keeps or closes. Without a site, the batch creates
+// directories at their destinations, and reports the reason if that fails too.
 func (b *Batch) siteIn(d *Dir, name string, in *os.Root) *site {
 	s := b.sites[place{d, name}]
 	if s != nil || len(b.sites) == mostSites {
@@ -111,7 +111,7 @@ func (b *Batch) siteIn(d *Dir, name string, in *os.Root) *site {
 	return s
 }
 
-// existing opens what exists of the way to a directory, and returns how far that is.
+// existing opens the existing part of a directory's path, and returns that part.
 func (d *Dir) existing(name string) (*os.Root, string, error) {
 	for {
 		r, err := d.Folder(name, false)
@@ -122,7 +122,7 @@ func (d *Dir) existing(name string) (*os.Root, string, error) {
 	}
 }
 
-// stays says that the directory in which a site is still has its name.
+// stays returns an error unless the site's parent directory still has its name.
 func (s *site) stays(d *Dir) error {
 	r, err := d.Folder(s.name, false)
 	if err != nil {
@@ -155,8 +155,8 @@ func openSite(name string, in *os.Root) *site {
 	return nil
 }
 
-// claim makes the directory and locks it. Until it is locked, another process may take it for a leftover and remove
-// it.
+// claim creates the directory and locks it. Another process may take it for a leftover and remove it before it is
+// locked.
 func (s *site) claim() bool {
 	s.tmp = sitePrefix + rand.Text()
 	if s.in.Mkdir(s.tmp, 0o700) != nil {
@@ -165,7 +165,7 @@ func (s *site) claim() bool {
 	var err error
 	if s.root, err = s.in.OpenRoot(s.tmp); err == nil {
 		if s.dir = lockSite(s.in, s.tmp); s.dir != nil {
-			// What is built can be moved as this can, or can't be.
+			// The test rename shows whether built directories can be moved.
 			name := sitePrefix + rand.Text()
 			if renameNew(s.into, s.tmp, s.into, name) == nil {
 				s.tmp = name
@@ -179,7 +179,7 @@ func (s *site) claim() bool {
 	return false
 }
 
-// lockSite opens and locks a site, whose process has ended then; nil if it can't.
+// lockSite opens and locks a site whose process has ended; it returns nil if it can't.
 func lockSite(in *os.Root, name string) *os.File {
 	d, err := in.Open(name)
 	if err != nil {
@@ -207,7 +207,7 @@ func sweepSite(in *os.Root, name string) {
 	}
 }
 
-// below is what the place of a file or a directory is called in the site.
+// below returns a file's or directory's name in the site.
 func (s *site) below(name string) string {
 	if s.name == "." {
 		return name
@@ -258,8 +258,8 @@ func (s *site) create(name string, mode fs.FileMode, write func(io.Writer) error
 	return err
 }
 
-// moveWholes moves directories into their places. One stays where by now something is in its place, or where something
-// was begun in it that isn't in all: its files are moved one by one then.
+// moveWholes moves directories to their destinations. It leaves a directory whose destination exists by now, or of
+// which not every file was finished; moveAll moves the files of those one by one.
 func (b *Batch) moveWholes(ctx context.Context, all []*Staged) error {
 	files := make(map[*whole]int64)
 	var wholes []*Staged // the first of each
@@ -296,7 +296,7 @@ func (b *Batch) moveWholes(ctx context.Context, all []*Staged) error {
 	return nil
 }
 
-// clear removes the sites, with what is left in them.
+// clear removes the sites and everything left in them.
 func (b *Batch) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readSmall reads a file to its end, or to one byte more than most. It goes without os.File, which asks the system of
-// each file whether it can be waited for: policies are read at every call.
+// readSmall reads a file to its end, or one byte more than most. It avoids os.File, which asks the system whether each
+// file can be polled: every call reads policies.
 func readSmall(path string, most int64) (b []byte, regular bool, err error) {
-	// What is opened is looked at, not what was there before. Without O_NONBLOCK a pipe would wait for a writer.
+	// The check is on the open file, which can't be replaced. Without O_NONBLOCK, a pipe would wait for a writer.
 	b, mode, err := readAt(unix.AT_FDCWD, path, nil, 0, most)
 	return b, mode.IsRegular(), err
 }
 
-// ReadEntry reads a small regular file that stands in an open directory, and follows no link. It returns the bytes, in
-// the memory of into if they fit, and the permissions; of anything else the type, without opening it. A file that is
-// put in the place of another at this moment is read.
+// ReadEntry reads a small regular file in an open directory, and follows no link. It returns the bytes, in the memory
+// of into if they fit, and the permissions. For another type of file it returns only the type, without opening the
+// file. A file that another process swaps in at this moment is read.
 func ReadEntry(dir *os.File, name string, into []byte, most int64) (b []byte, mode fs.FileMode, err error) {
 	fd := int(dir.Fd())
 	for range 100 {
@@ -47,10 +47,10 @@ func ReadEntry(dir *os.File, name string, into []byte, most int64) (b []byte, mo
 
 func isLink(err error) bool {
 	pe, ok := err.(*fs.PathError)
-	return ok && (pe.Err == unix.ELOOP || pe.Err == unix.EMLINK) // which is what FreeBSD says
+	return ok && (pe.Err == unix.ELOOP || pe.Err == unix.EMLINK) // EMLINK on FreeBSD
 }
 
-// readAt opens a file and reads it. Of a mode it tells whether the file is regular, and its permissions.
+// readAt opens a file and reads it. The mode that it returns has the permissions and whether the file is regular.
 func readAt(dir int, path string, into []byte, flags int, most int64) (b []byte, mode fs.FileMode, err error) {
 	bad := func(op string, err error) ([]byte, fs.FileMode, error) {
 		return nil, 0, &fs.PathError{Op: op, Path: path, Err: err}
@@ -87,9 +87,9 @@ func readAt(dir int, path string, into []byte, flags int, most int64) (b []byte,
 		switch b = b[:len(b)+n]; {
 		case int64(len(b)) > most:
 			return nil, mode, ErrLarge
-		case n == 0 || n < len(room) && int64(len(b)) == st.Size: // as much as it had, and less than was asked for
+		case n == 0 || n < len(room) && int64(len(b)) == st.Size: // the whole file, shorter than the buffer
 			return b, mode, nil
-		case len(b) == cap(b): // it grew meanwhile
+		case len(b) == cap(b): // the file grew meanwhile
 			b = append(b, 0)[:len(b)]
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// readSmall reads a file to its end, or to one byte more than most.
+// readSmall reads a file to its end, or one byte more than most.
 func readSmall(path string, most int64) (b []byte, regular bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -19,6 +19,6 @@ func readSmall(path string, most int64) (b []byte, regular bool, err error) {
 	if fi.Size() > most {
 		return nil, true, ErrLarge
 	}
-	b, err = io.ReadAll(io.LimitReader(f, most+1)) // it may grow meanwhile
+	b, err = io.ReadAll(io.LimitReader(f, most+1)) // the file may grow meanwhile
 	return b, true, err
 }

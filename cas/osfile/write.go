@@ -12,11 +12,11 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Hook sees each step of writing a file, "create", "write", "sync", "name" or "syncdir", before it is taken. An
-// error stops the writing there: tests inject faults this way. A nil Hook does nothing.
+// A Hook sees each step of writing a file, "create", "write", "sync", "name" or "syncdir", before it happens. An error
+// stops the write there: tests inject faults this way. A nil Hook does nothing.
 type Hook func(op, path string) error
 
-// Do calls h, if there is one.
+// Do calls h unless it is nil.
 func (h Hook) Do(op, path string) error {
 	if h == nil {
 		return nil
@@ -24,8 +24,8 @@ func (h Hook) Do(op, path string) error {
 	return h(op, path)
 }
 
-// WriteFile creates or replaces a file. It is whole and durable: a reader, or a crash, leaves the old file or the new
-// one. With exclusive an existing file is an fs.ErrExist. If path is a symbolic link, its target is replaced.
+// WriteFile creates or replaces a file, atomically and durably: a reader, or a crash, sees the old file or the new
+// one. With exclusive, an existing file is fs.ErrExist. If path is a symbolic link, WriteFile replaces its target.
 func WriteFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writer) error) error {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		path = to
@@ -33,7 +33,7 @@ func WriteFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writ
 	return Hook(nil).WriteFile(path, mode, exclusive, write)
 }
 
-// WriteFile is the function WriteFile, watched by h, for directories of our own: a symbolic link is itself replaced.
+// WriteFile is the function WriteFile, watched by h, for rye's own directories: it replaces a symbolic link itself.
 func (h Hook) WriteFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writer) error) error {
 	if err := h.Do("create", path); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (h Hook) WriteFile(path string, mode fs.FileMode, exclusive bool, write fun
 		return err
 	}
 	if exclusive {
-		err = os.Link(f.Name(), path) // which never replaces
+		err = os.Link(f.Name(), path) // a link never replaces a file
 	} else {
 		err = os.Rename(f.Name(), path)
 	}
@@ -83,15 +83,15 @@ func (h Hook) SyncDirectory(path string) error {
 	return SyncDirectory(path)
 }
 
-// What a process that died has left of a file is recognised by the beginning of its name, which no tree takes in, and
-// by its age.
+// Sweep recognises the unfinished files of dead processes by a prefix of the name, which no tree accepts, and by their
+// age.
 const (
 	Unfinished    = ".rye-tmp-write-"
 	UnfinishedAge = time.Hour
 )
 
-// Sweep removes what processes that died have left in a small directory of our own. Failing is no error: the next one
-// tries again.
+// Sweep removes unfinished files of dead processes from a small directory of rye's own. It ignores errors: the next
+// Sweep tries again.
 func Sweep(dir string, now time.Time) {
 	if root, err := os.OpenRoot(dir); err == nil {
 		defer root.Close()
@@ -99,11 +99,11 @@ func Sweep(dir string, now time.Time) {
 	}
 }
 
-// tempAge is how old a directory of TempDir is when its process has surely ended.
+// tempAge is the age at which the process of a TempDir directory has surely ended.
 const tempAge = 24 * time.Hour
 
-// TempDir makes a private directory among the system's temporary files, and removes those of the same name that
-// processes of this user which died have left.
+// TempDir creates a private temporary directory, and removes those of the same name that dead processes of this user
+// have left.
 func TempDir(name string) (string, error) {
 	name = Unfinished + name + "-*"
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), name))
@@ -114,12 +114,12 @@ func TempDir(name string) (string, error) {
 	}
 	dir, err := os.MkdirTemp("", name)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fault.New(fault.Config, "the directory for temporary files, %q, doesn't exist", os.TempDir()).From(err)
+		err = fault.New(fault.Config, "no directory for temporary files: %q does not exist", os.TempDir()).From(err)
 	}
 	return dir, err
 }
 
-// BytesOf is a content that is in memory.
+// BytesOf returns a function that writes b.
 func BytesOf(b []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(b)
@@ -127,16 +127,16 @@ func BytesOf(b []byte) func(io.Writer) error {
 	}
 }
 
-// OpenRegular opens a regular file for reading. Devices and pipes are refused: reading them may block, or never end.
+// OpenRegular opens a regular file for reading. It refuses devices and pipes: reading them may block, or never end.
 func OpenRegular(path string) (*os.File, error) {
-	// What is opened is looked at, not what was there before. Without O_NONBLOCK a pipe would wait for a writer.
+	// The check is on the open file, which can't be replaced. Without O_NONBLOCK, a pipe would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|Nonblock, 0)
 	if err != nil {
 		return nil, err
 	}
 	fi, err := f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
-		err = fault.New(fault.Files, "%q is no regular file", path)
+		err = fault.New(fault.Files, "%q is not a regular file", path)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -144,17 +144,17 @@ func OpenRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ErrLarge is the error of a file that has more bytes than were to be read.
+// ErrLarge is the error for a file above the size limit.
 var ErrLarge = errors.New("too large")
 
-// ReadSmall reads a regular file that should not be larger than most bytes.
+// ReadSmall reads a regular file of at most so many bytes.
 func ReadSmall(path string, most int64) ([]byte, error) {
 	b, regular, err := readSmall(path, most)
 	switch {
 	case err == ErrLarge || err == nil && int64(len(b)) > most:
 		return nil, fault.New(fault.Limit, "%q has more than %d bytes", path, most)
 	case err == nil && !regular:
-		return nil, fault.New(fault.Files, "%q is no regular file", path)
+		return nil, fault.New(fault.Files, "%q is not a regular file", path)
 	}
 	return b, err
 }

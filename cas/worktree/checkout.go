@@ -14,29 +14,29 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// CheckoutOptions say how a tree is checked out. The zero CheckoutOptions are good.
+// CheckoutOptions are the options of Checkout. The zero value is valid.
 type CheckoutOptions struct {
-	// Force replaces a directory that isn't empty, with all there is in it.
+	// Force replaces a directory that isn't empty, with all its content.
 	Force bool
-	// Forbidden are directories that are never replaced, nor any that they are in: the home directory.
+	// Forbidden are directories that are never replaced, and neither are their parents: the home directory.
 	Forbidden []string
-	// Closed are Forbidden, and nothing is made in them either: the store, the directory of keys.
+	// Closed are Forbidden, and Checkout creates nothing in them either: the store, the directory of keys.
 	Closed []string
-	// MaxFiles bounds the files and directories that are made; 4 Mi when zero. A few small trees that name each
-	// other can stand for more files than any disk holds.
+	// MaxFiles limits the number of new files and directories; 4 Mi when zero. A few small trees that name each other
+	// can describe more files than any disk holds.
 	MaxFiles int64
-	// MaxBytes bounds the bytes of all files; no bound when zero.
+	// MaxBytes limits the bytes of all files; no limit when zero.
 	MaxBytes int64
 	// Progress is called with the files and bytes done so far, as in Options.
 	Progress func(files, bytes int64)
 
 	// For tests:
-	portable    bool // use the portable way where there is a faster one
+	portable    bool // use the portable code even if a faster one exists
 	windowFiles int  // instead of the constants
 	windowDirs  int
 }
 
-// A CheckoutResult says what Checkout made.
+// A CheckoutResult counts the files, directories and bytes that Checkout created.
 type CheckoutResult struct {
 	Files, Dirs, Bytes int64 // the root counts as a directory
 }
@@ -46,7 +46,7 @@ func tooMuch(what string, most int64) error {
 	return fault.New(fault.Limit, "the tree has more than %d %s", most, what)
 }
 
-// How much is worked on at once. Directories stay open while files are written into them.
+// Limits of concurrent work. Directories stay open while files are written into them.
 const (
 	windowFiles = 8 << 10
 	windowDirs  = 256
@@ -54,8 +54,8 @@ const (
 	leastDirs   = 16
 )
 
-// Checkout makes the directory dst of the tree root, which it reads from src. The directory that dst is in must
-// exist. On any error dst is as it was, and when Checkout returns without one it is complete.
+// Checkout creates the directory dst from the tree root, which it reads from src. The parent of dst must exist. On any
+// error dst is unchanged, and when Checkout returns without one dst is complete.
 func Checkout(ctx context.Context, src cas.Getter, root cas.ID, dst string, o CheckoutOptions) (_ CheckoutResult,
 	err error) {
 	if root.Kind != cas.TreeKind {
@@ -85,14 +85,14 @@ func Checkout(ctx context.Context, src cas.Getter, root cas.ID, dst string, o Ch
 	return CheckoutResult{Files: c.files.Load(), Dirs: c.dirs, Bytes: c.bytes.Load()}, nil
 }
 
-// A target is an open directory that is being filled. Names in it are never followed. Its methods may be called
-// from several goroutines.
+// A target is an open directory that a checkout fills. It never follows names in it. Its methods are safe for
+// concurrent use.
 type target interface {
 	// mkdir makes a directory and opens it.
 	mkdir(name string) (target, error)
-	// write makes a file that wasn't there, with these bytes.
+	// write creates a new file with these bytes.
 	write(name string, m cas.Mode, b []byte) error
-	// create makes a file that wasn't there and opens it for writing and reading.
+	// create creates a new file and opens it for writing and reading.
 	create(name string, m cas.Mode) (*os.File, error)
 	close() error
 }
@@ -101,12 +101,12 @@ type target interface {
 type checkout struct {
 	CheckoutOptions
 	src     cas.Getter
-	paths   target // where the root directory, named rootName, is made
+	paths   target // the parent of the root directory, which is named rootName
 	buffers sync.Pool
 
 	stack   []*outDir // to be made
-	open    int       // directories that are open
-	made    []*outDir // open since the last window
+	open    int       // open directories
+	made    []*outDir // opened since the last window
 	window  []outFile
 	files   atomic.Int64
 	bytes   atomic.Int64
@@ -115,10 +115,10 @@ type checkout struct {
 	size    int64 // known bytes
 }
 
-// rootName is what the root of the tree is called while it is built.
+// rootName is the name of the tree's root while it is built.
 const rootName = "tree"
 
-// An outDir is a directory to be made.
+// An outDir is a directory to create.
 type outDir struct {
 	parent *outDir
 	name   string
@@ -127,16 +127,16 @@ type outDir struct {
 
 	t       target
 	entries []cas.Entry
-	subs    int // that aren't made yet and need t
+	subs    int // subdirectories that don't exist yet and need t
 }
 
-// An outFile is a file to be made.
+// An outFile is a file to create.
 type outFile struct {
 	d *outDir
 	e *cas.Entry
 }
 
-// run makes directories until there is a window of files to be filled into them, and so on.
+// run alternates: it makes directories until it has a window of files for them, and fills those.
 func (c *checkout) run(ctx context.Context, root cas.Digest) error {
 	c.stack = append(c.stack, &outDir{name: rootName, tree: root})
 	for len(c.stack) > 0 {
@@ -155,7 +155,7 @@ func (c *checkout) run(ctx context.Context, root cas.Digest) error {
 	return nil
 }
 
-// makeDirs reads trees, makes their directories and plans what is in them.
+// makeDirs reads trees, creates their directories and plans their entries.
 func (c *checkout) makeDirs(ctx context.Context, dirs []*outDir) error {
 	ids := make([]cas.ID, len(dirs))
 	for i, d := range dirs {
@@ -197,7 +197,7 @@ func (c *checkout) makeDirs(ctx context.Context, dirs []*outDir) error {
 	return nil
 }
 
-// plan puts what is in d where it waits to be made.
+// plan queues the entries of d.
 func (c *checkout) plan(d *outDir) error {
 	c.dirs++
 	c.planned += int64(len(d.entries))
@@ -225,7 +225,7 @@ func (c *checkout) plan(d *outDir) error {
 	return nil
 }
 
-// fill writes the files of the window and closes the directories that aren't needed any more.
+// fill writes the files of the window and closes the directories that are finished.
 func (c *checkout) fill(ctx context.Context) error {
 	ids := make([]cas.ID, len(c.window))
 	for i := range c.window {
@@ -259,7 +259,7 @@ func (c *checkout) fill(ctx context.Context) error {
 	return nil
 }
 
-// closeAll closes what an error left open.
+// closeAll closes the directories that an error left open.
 func (c *checkout) closeAll() {
 	for _, d := range c.made {
 		if d.t != nil {
@@ -268,7 +268,7 @@ func (c *checkout) closeAll() {
 	}
 }
 
-// write makes the files of the window that have the same bytes, from the place first on.
+// write creates the files of the window that have the same bytes, beginning at the position first.
 func (c *checkout) write(o cas.Object, u *uniqueIDs, first int32) error {
 	for at := first; at >= 0; at = u.next[at] {
 		if f := &c.window[at]; f.e.Size != o.Size {
@@ -298,7 +298,7 @@ func (c *checkout) write(o cas.Object, u *uniqueIDs, first int32) error {
 	return nil
 }
 
-// damaged makes an early end an error that can't be taken for a clean one.
+// damaged wraps an early end of an object, so that a caller can't take it for a regular end.
 func damaged(o cas.Object, err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return &cas.DamagedError{ID: o.ID, Err: io.ErrUnexpectedEOF}
@@ -306,7 +306,7 @@ func damaged(o cas.Object, err error) error {
 	return err
 }
 
-// atEnd waits for the end, which alone says that the bytes were right.
+// atEnd reads to the end of an object: only io.EOF proves the bytes.
 func atEnd(o cas.Object) error {
 	var one [1]byte
 	switch n, err := o.Read(one[:]); {
@@ -330,12 +330,12 @@ func (c *checkout) progress(files, bytes int64) {
 // uniqueIDs are ids without repetitions.
 type uniqueIDs struct {
 	ids   []cas.ID
-	first []int32 // where each of ids stood first
-	next  []int32 // for each place, the next one with the same id, or -1
+	first []int32 // the first position of each of ids
+	next  []int32 // for each position, the next one with the same id, or -1
 }
 
 func unique(ids []cas.ID) uniqueIDs {
-	seen := make(map[cas.ID]int32, len(ids)) // the last place so far
+	seen := make(map[cas.ID]int32, len(ids)) // the last position so far
 	u := uniqueIDs{ids: make([]cas.ID, 0, len(ids)), first: make([]int32, 0, len(ids)), next: make([]int32, len(ids))}
 	for i, id := range ids {
 		u.next[i] = -1

@@ -12,14 +12,14 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// A folder is an open directory. Names in it are looked up in the directory that was opened, wherever it was
-// moved since, and symbolic links are not followed. Its methods may be called from several goroutines.
+// A folder is an open directory. It looks names up in the directory that was opened, even if that was moved since, and
+// follows no symbolic links. Its methods are safe for concurrent use.
 type folder interface {
-	// list returns the names in it, in no order, in memory of b.
+	// list appends the directory's names to into, unsorted, in memory of b.
 	list(b *listBuffer, into []name) ([]name, error)
-	// stat tells about a name without opening it.
+	// stat returns the stamp of a name without opening the file.
 	stat(name string) (statcache.Stamp, error)
-	// open opens a regular file for reading, without ever waiting for another process; anything else gives
+	// open opens a regular file for reading, and never waits for another process. For another type of file it returns
 	// a *KindError.
 	open(name string) (io.ReadCloser, statcache.Stamp, error)
 	// sub opens a directory.
@@ -27,13 +27,13 @@ type folder interface {
 	close() error
 }
 
-// A folderInfo is what must be known of a directory to remember its files.
+// A folderInfo is what the cache needs to know of a directory.
 type folderInfo struct {
 	dev    uint64
-	stamps bool // stamps of files in it are this machine's and tell about changes
+	stamps bool // its file stamps are from this machine and show changes
 }
 
-// unknownMode is the type of an entry whose file system doesn't tell it in listings.
+// unknownMode is the type of an entry if the file system's listings have no types.
 const unknownMode = fs.ModeType
 
 // A name is an entry of a directory. Only the type bits of its mode are set.
@@ -42,7 +42,7 @@ type name struct {
 	mode fs.FileMode
 }
 
-// A rootFolder is a folder by way of os.Root, which every system has.
+// A rootFolder is a folder on top of os.Root, which every system has.
 type rootFolder struct{ r *os.Root }
 
 func openRoot(path string) (folder, folderInfo, error) {
@@ -99,7 +99,7 @@ func (f rootFolder) stat(name string) (statcache.Stamp, error) {
 	return statcache.StampOf(fi), nil
 }
 
-// open looks before it opens and again afterwards, because os.Root follows links that stay inside the root.
+// open checks the type before and after it opens the file, because os.Root follows links that stay inside the root.
 func (f rootFolder) open(name string) (io.ReadCloser, statcache.Stamp, error) {
 	before, err := f.r.Lstat(name)
 	if err != nil {
@@ -126,8 +126,8 @@ func (f rootFolder) open(name string) (io.ReadCloser, statcache.Stamp, error) {
 	return r, statcache.StampOf(fi), nil
 }
 
-// escaped recognises that os.Root itself has refused, and not the system: where there was no link a moment ago,
-// now one leads out of the root.
+// escaped reports whether os.Root, not the system, has refused: the file of a moment ago is now a link that leads out
+// of the root.
 func escaped(err error) error {
 	if _, ok := errors.AsType[syscall.Errno](err); ok {
 		return err
@@ -160,5 +160,5 @@ func (f rootFolder) sub(name string) (folder, folderInfo, error) {
 
 func (f rootFolder) close() error { return f.r.Close() }
 
-// absOf returns where a directory of an import is, for the cache's keys.
+// absOf returns the absolute path of a directory of an import, for the cache's keys.
 func absOf(root, rel string) string { return filepath.Join(root, filepath.FromSlash(rel)) }

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listBuffer is what directories are read into.
+// listBuffer is the memory for reading directories.
 type listBuffer struct {
 	b     []byte
 	arena []byte // the names of one directory, one after the other
 	ends  []int32
 }
 
-// An fdFolder is a folder by way of the system calls that take a directory's descriptor: a third of the time
-// that os.Root takes, which looks everything up twice.
+// An fdFolder is a folder on top of the system calls that take a directory's descriptor. It takes a third of os.Root's
+// time, because os.Root looks everything up twice.
 type fdFolder int
 
 const openDirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
@@ -62,7 +62,7 @@ func retry(f func() error) error {
 
 const execBit = unix.S_IXUSR
 
-// list makes all names one string, so that a directory costs two allocations.
+// list allocates all names as one string, so that a directory costs two allocations.
 func (f fdFolder) list(b *listBuffer, into []name) ([]name, error) {
 	if b.b == nil {
 		b.b = make([]byte, 64<<10)
@@ -155,7 +155,8 @@ func stampOfStat(st *unix.Stat_t) statcache.Stamp {
 	}
 }
 
-// open opens what was listed as a regular file. If a FIFO took its place, O_NONBLOCK keeps the call from blocking.
+// open opens a name that was listed as a regular file. O_NONBLOCK keeps it from blocking on a FIFO in the file's
+// place.
 func (f fdFolder) open(name string) (io.ReadCloser, statcache.Stamp, error) {
 	fd, err := openat(int(f), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC)
 	if err == unix.ELOOP {
@@ -176,7 +177,7 @@ func (f fdFolder) open(name string) (io.ReadCloser, statcache.Stamp, error) {
 	return fdFile(fd), stampOfStat(&st), nil
 }
 
-// modeOf returns the type bits of a mode as the system has it.
+// modeOf returns the type bits of a system mode.
 func modeOf(mode uint32) fs.FileMode {
 	return direntMode(byte(mode & unix.S_IFMT >> 12)) // DT_REG is S_IFREG>>12, and so on
 }

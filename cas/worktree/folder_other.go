@@ -10,5 +10,5 @@ func openDir(path string) (folder, folderInfo, error) { return openRoot(path) }
 
 const execBit = 0o100
 
-// modeOf is asked about the mode of a stamp.
+// modeOf returns the type bits of a stamp's mode.
 func modeOf(mode uint32) fs.FileMode { return fs.FileMode(mode) & fs.ModeType }

@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// Options say how a directory is imported. The zero Options are good.
+// Options are the options of Import. The zero value is valid.
 type Options struct {
 	// Workers is how many goroutines read; GOMAXPROCS when zero.
 	Workers int
@@ -25,26 +25,26 @@ type Options struct {
 	// Skip reports whether to leave out a path, which is relative to the directory and "/"-separated. It is called
 	// from several goroutines.
 	Skip func(path string, dir bool) bool
-	// Files is called with the files of each directory in the tree, sorted by name, from several goroutines. It may
+	// Files is called with the files of each directory in the tree, sorted by name, from several goroutines. It must
 	// not keep the slice.
 	Files func(of []File)
-	// Look is given the bytes of each file that is read, also of an import that fails, from several goroutines.
+	// Look receives the bytes of each file that is read, even if the import fails, from several goroutines.
 	Look func(path string, r io.Reader) error
 	// Progress is called with the files and bytes done so far, often and from several goroutines, so the numbers may
 	// be lower than in the call before.
 	Progress func(files, bytes int64)
 
-	portable bool // use the portable way where there is a faster one; for tests
+	portable bool // use the portable code even if a faster one exists; for tests
 }
 
 // A File is a file in a tree.
 type File struct {
 	Path string // relative to the directory that was imported
 	cas.Entry
-	Read bool // its bytes were read; those of the others were remembered
+	Read bool // its bytes were read, its digest was not remembered
 }
 
-// A Result says what Import made.
+// A Result describes what Import stored.
 type Result struct {
 	ID        cas.ID // of the tree, or of the blob when a file was imported
 	Files     int64
@@ -53,17 +53,17 @@ type Result struct {
 	Read      int64 // files that were read; the others were remembered
 	EmptyDirs int64 // directories left out because there is no file in them
 	Droppings int64 // files and directories left out because trees never hold them
-	Skipped   int64 // files and directories left out because Options.Skip said so
+	Skipped   int64 // files and directories left out by Options.Skip
 }
 
-// changed returns the error for a file or directory that changed during an import, so that no consistent state was
-// read.
+// changed returns the error for a file or directory that changed during an import, so that the import read no
+// consistent state.
 func changed(path string, found error) error {
 	return fault.New(fault.Conflict, "%q changed while it was read: %v", path, found).From(found)
 }
 
-// Import puts the directory path, or the file, into batch and returns its name. It does not commit the batch. A
-// symbolic link is followed when it is path itself or leads to it, and nowhere below.
+// Import puts the directory or file at path into batch and returns its ID. It does not commit the batch. It follows
+// symbolic links in path itself, and none below it.
 func Import(ctx context.Context, batch cas.Batch, path string, o Options) (Result, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -98,12 +98,12 @@ type importer struct {
 	cancel context.CancelCauseFunc // with the first error
 	batch  cas.Batch
 	root   string           // absolute
-	begin  statcache.Moment // set when there is a cache
+	begin  statcache.Moment // set if the import has a cache
 
 	mu    sync.Mutex
 	wake  sync.Cond
 	stack []job
-	busy  int // workers that are at a job
+	busy  int // workers with a job
 
 	id                               cas.ID
 	files, dirs, bytes, read         atomic.Int64
@@ -111,23 +111,23 @@ type importer struct {
 	problems                         problems
 }
 
-// A job is a part of a directory's files to be read or, when n is zero, a directory to be listed.
+// A job is a part of a directory's files to read or, when n is zero, a directory to list.
 type job struct {
 	d       *dir
 	from, n int
 }
 
-// A worker is the memory that one goroutine uses again and again.
+// A worker is the memory that one goroutine reuses.
 type worker struct {
 	buf     []byte // at least readWhole + 1 bytes
 	names   []name
 	ids     []cas.ID
-	at      []int32 // which file each of ids is
+	at      []int32 // the file of each of ids
 	tree    []byte
 	entries []cas.Entry
 	recall  []statcache.File
 	list    listBuffer
-	told    []File
+	listed  []File
 }
 
 func newWorker() *worker { return &worker{buf: make([]byte, readWhole+1)} }
@@ -152,7 +152,7 @@ func (m *importer) importDir() error {
 		wg.Go(m.work)
 	}
 	wg.Wait()
-	for _, j := range m.stack { // of a run that was ended
+	for _, j := range m.stack { // left over from a cancelled run
 		j.d.abandon()
 	}
 	if m.ctx.Err() != nil {
@@ -195,7 +195,7 @@ func (m *importer) result() Result {
 }
 
 // push adds a job. Workers take the last one first: they finish directories before they begin new ones, so few are
-// open.
+// open at a time.
 func (m *importer) push(j job) {
 	m.mu.Lock()
 	m.stack = append(m.stack, j)
@@ -203,7 +203,7 @@ func (m *importer) push(j job) {
 	m.wake.Signal()
 }
 
-// work takes jobs until there are none and no busy worker can push one.
+// work takes jobs until the stack is empty and no busy worker can push another.
 func (m *importer) work() {
 	w := newWorker()
 	m.mu.Lock()
@@ -251,7 +251,7 @@ func (m *importer) progress(files, bytes int64) {
 	}
 }
 
-// pathOf names a file in messages, relative to the imported directory.
+// pathOf returns the path of a file for messages, relative to the imported directory.
 func (m *importer) pathOf(d *dir, name string) string {
 	if d.single {
 		return m.root
@@ -266,7 +266,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// located gives an error the path it lacks.
+// located adds the path to an error that lacks it.
 func located(path string, err error) error {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		err = pe.Err

@@ -8,8 +8,8 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// writeLong makes a file that doesn't fit into memory and then, once it was found right, copies of it in the other
-// places. Those the system makes without the bytes passing through here: it shares them where the file system can.
+// writeLong writes a file that doesn't fit into memory and then, once its digest is verified, copies it to the other
+// places. The system copies it without passing the bytes through this process, and shares them if the file system can.
 func (c *checkout) writeLong(o cas.Object, u *uniqueIDs, first int32) (err error) {
 	f := &c.window[first]
 	w, err := f.d.t.create(f.e.Name, f.e.Mode)
@@ -48,7 +48,7 @@ func (c *checkout) copyLong(w io.Writer, o cas.Object) error {
 	return atEnd(o)
 }
 
-// clone makes a file with the bytes of another that was just written.
+// clone creates a file with the bytes of a file that was just written.
 func clone(f *outFile, from *os.File) (err error) {
 	if _, err := from.Seek(0, io.SeekStart); err != nil {
 		return err

@@ -11,22 +11,22 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// maxProblems is how many problems are named; a directory of 100,000 sockets isn't listed whole.
+// maxProblems limits the listed problems: a directory of 100,000 sockets isn't listed whole.
 const maxProblems = 100
 
-// A Problem is something that can't stand in a tree.
+// A Problem is a file or directory that a tree can't hold.
 type Problem struct {
 	Path string // relative to the directory that was imported
-	Err  error  // why; *portable.Error when it is the name
+	Err  error  // the reason; *portable.Error for an invalid name
 }
 
 // A RefusedError lists everything in a directory that a tree can't hold, sorted by path.
 type RefusedError struct {
 	Problems []Problem
-	More     bool // there are others, which were not looked for
+	More     bool // the list stopped at a limit; others may exist
 }
 
-// Error gives one line to each problem.
+// Error returns one line for each problem.
 func (e *RefusedError) Error() string {
 	var b strings.Builder
 	for i, p := range e.Problems {
@@ -61,8 +61,8 @@ type KindError struct{ Kind string } // "symbolic link", "device", "FIFO", "sock
 
 func (e *KindError) Error() string { return "is a " + e.Kind + ", which trees can't hold" }
 
-// describe returns the error for a file of a type that is refused. A directory in the place of a file, or a file in
-// that of a directory, would have been welcome: what was listed has changed.
+// describe returns the error for a file of a type that trees can't hold. A regular file or a directory gets here only
+// if one took the other's place after it was listed.
 func describe(m fs.FileMode) error {
 	switch {
 	case m.IsDir(), m.IsRegular():
@@ -79,7 +79,7 @@ func describe(m fs.FileMode) error {
 	return &KindError{"special file"}
 }
 
-// problems collects what is refused, from several goroutines.
+// problems collects the refused files, from several goroutines.
 type problems struct {
 	mu   sync.Mutex
 	list []Problem
@@ -96,14 +96,14 @@ func (p *problems) add(path string, err error) {
 	p.list = append(p.list, Problem{path, err})
 }
 
-// any reports whether nothing can come of the import any more, so that reading files is a waste.
+// any reports whether the import has failed, so that reading files is a waste.
 func (p *problems) any() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.list) > 0
 }
 
-// full reports whether looking for more is a waste, too.
+// full reports whether searching for more problems is a waste, too.
 func (p *problems) full() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

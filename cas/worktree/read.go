@@ -16,7 +16,7 @@ const readWhole = 256 << 10
 
 var errGrowing = errors.New("it kept growing")
 
-// readFile stores a file and finds its digest.
+// readFile stores a file and computes its digest.
 func (m *importer) readFile(w *worker, d *dir, f *file) error {
 	r, s, err := d.f.open(f.name)
 	if err != nil {
@@ -51,8 +51,8 @@ func (m *importer) readFile(w *worker, d *dir, f *file) error {
 	return nil
 }
 
-// readSome reads until the end or until buf is full. When as many bytes came as the file was long, and not as
-// many as were asked for, that was the end.
+// readSome reads until the end or until buf is full. A read that brings the file's expected length without filling buf
+// counts as the end.
 func readSome(r io.Reader, buf []byte, size int64) (n int, err error) {
 	for n < len(buf) {
 		room := buf[n:]
@@ -94,7 +94,7 @@ func (m *importer) stream(d *dir, f *file, r io.Reader, size int64) error {
 	return nil
 }
 
-// both has two functions read r to its end, one beside the other.
+// both runs two functions at once, and each reads all of r.
 func both(r io.Reader, first, second func(r io.Reader) error) error {
 	pr, pw := io.Pipe()
 	done := make(chan error, 1)

@@ -15,13 +15,13 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// share is how many files of one directory make a job. A directory with more keeps several workers busy.
+// share is how many files of one directory make a job. A larger directory keeps several workers busy.
 const share = 256
 
 // maxPath is the longest path that package portable allows.
 const maxPath = 1000
 
-// A dir is a directory that is being imported.
+// A dir is a directory during its import.
 type dir struct {
 	parent *dir
 	rel    string // "" for the root
@@ -31,27 +31,27 @@ type dir struct {
 	f     folder
 	info  folderInfo
 	users atomic.Int32 // of f, which the last one closes
-	open  atomic.Int32 // jobs and directories that must be done before the tree can be made
+	open  atomic.Int32 // unfinished jobs and directories that the tree needs
 
 	files []file
 	subs  []statcache.Sub  // whose digests are zero until done
 	old   *statcache.Known // what the cache remembered, or nil
-	fresh bool             // whether nothing was remembered, or something else than what is there
+	fresh bool             // nothing was remembered, or the directory has changed
 }
 
 // A file is a regular file of a directory.
 type file struct {
 	name   string
-	path   string // below what is imported, where Options.Skip, Files or Look want it
+	path   string // below the import's root, if Options.Skip, Files or Look need it
 	digest cas.Digest
 	size   int64
-	stamp  statcache.Stamp // taken before the file was read; zero if that must not be remembered
+	stamp  statcache.Stamp // from before the read; zero if the file must not be remembered
 	mode   cas.Mode
 	record statcache.Record // of old
 	known  bool             // the digest was remembered
 }
 
-// expect is called before n more users and jobs begin.
+// expect adds n users and n open jobs, before those begin.
 func (d *dir) expect(n int32) {
 	d.users.Add(n)
 	d.open.Add(n)
@@ -64,7 +64,7 @@ func (d *dir) release() {
 	}
 }
 
-// abandon releases what a job that is not done would have.
+// abandon releases d for a job that will not run.
 func (d *dir) abandon() {
 	if d.f == nil {
 		d.parent.release()
@@ -73,7 +73,7 @@ func (d *dir) abandon() {
 	d.release()
 }
 
-// list opens a directory and reads its names. Other workers take its directories and most of its files.
+// list opens a directory and reads its names. Other workers take its subdirectories and most of its files.
 func (m *importer) list(w *worker, d *dir) error {
 	if d.parent != nil {
 		ok, err := m.open(d)
@@ -122,7 +122,7 @@ func (m *importer) open(d *dir) (bool, error) {
 	return false, m.swapped(d.rel, err)
 }
 
-// swapped tells what to do about something that was listed as what it isn't any more.
+// swapped handles an entry whose type changed after it was listed.
 func (m *importer) swapped(path string, err error) error {
 	if k, ok := errors.AsType[*KindError](err); ok {
 		m.problems.add(path, k)
@@ -136,7 +136,7 @@ func (m *importer) swapped(path string, err error) error {
 	return located(path, err)
 }
 
-// sort tells files, directories and what is left out or refused from each other.
+// sort separates files, directories, and entries that are left out or refused.
 func (m *importer) sort(w *worker, d *dir) error {
 	files, subs := 0, 0
 	for i := range w.names {
@@ -188,10 +188,10 @@ func (m *importer) sort(w *worker, d *dir) error {
 
 var (
 	errTooMany = errors.New("more files than a tree may have in one directory")
-	errSwapped = errors.New("something else took its place")
+	errSwapped = errors.New("replaced by something else")
 )
 
-// checkName also sees that the whole path isn't too long.
+// checkName checks a name, and that the whole path isn't too long.
 func checkName(rel, name string) error {
 	if len(rel)+1+len(name) > maxPath {
 		return portable.Check(join(rel, name))
@@ -199,7 +199,7 @@ func checkName(rel, name string) error {
 	return portable.CheckName(name)
 }
 
-// recall finds the records of d's files.
+// recall looks up the cache's records of d's files.
 func (m *importer) recall(d *dir) {
 	d.fresh = true
 	if m.Cache == nil || !d.info.stamps {
@@ -218,12 +218,12 @@ func (m *importer) recall(d *dir) {
 		if len(files) > 0 && files[0].name == string(r.Name()) {
 			files[0].record = r
 		} else {
-			d.fresh = true // something was deleted
+			d.fresh = true // a file was deleted
 		}
 	}
 }
 
-// filesOf finds the digests of n of d's files: remembered ones first, in one question to the store, then by
+// filesOf finds the digests of n of d's files: remembered digests first, with one question to the store, the rest by
 // reading.
 func (m *importer) filesOf(w *worker, d *dir, from, n int) error {
 	if m.problems.any() {
@@ -248,7 +248,7 @@ func (m *importer) filesOf(w *worker, d *dir, from, n int) error {
 	return nil
 }
 
-// remembered takes the digests of files that haven't changed and that the store has.
+// remembered uses the remembered digests of unchanged files that the store has.
 func (m *importer) remembered(w *worker, d *dir, files []file) error {
 	w.ids, w.at = w.ids[:0], w.at[:0]
 	for i := range files {
@@ -298,7 +298,7 @@ func modeFor(mode uint32) cas.Mode {
 	return cas.File
 }
 
-// done ends one job of d and, if it was the last one, makes d's tree and ends d in its parent, and so on.
+// done ends one job of d. If it was the last, it makes d's tree and ends d in its parent, and so on.
 func (m *importer) done(w *worker, d *dir) error {
 	for d.open.Add(-1) == 0 {
 		if m.problems.any() {
@@ -326,16 +326,16 @@ func (m *importer) done(w *worker, d *dir) error {
 	return nil
 }
 
-// makeTree puts the tree of a directory whose entries are all done.
+// makeTree puts the tree of a directory whose entries are all finished.
 func (m *importer) makeTree(w *worker, d *dir) (cas.Digest, error) {
 	if m.Files != nil && len(d.files) > 0 {
-		w.told = w.told[:0]
+		w.listed = w.listed[:0]
 		for i := range d.files {
 			f := &d.files[i]
-			w.told = append(w.told, File{f.path, cas.Entry{Name: f.name, Mode: f.mode, Digest: f.digest, Size: f.size},
+			w.listed = append(w.listed, File{f.path, cas.Entry{Name: f.name, Mode: f.mode, Digest: f.digest, Size: f.size},
 				!f.known})
 		}
-		m.Files(w.told)
+		m.Files(w.listed)
 	}
 	if !d.fresh && d.unchanged() {
 		w.ids = append(w.ids[:0], cas.ID{Kind: cas.TreeKind, Digest: d.old.Tree()})
@@ -371,7 +371,7 @@ func (m *importer) makeTree(w *worker, d *dir) (cas.Digest, error) {
 	return tree, nil
 }
 
-// remember has the cache remember what may be remembered of d's files.
+// remember writes those of d's files to the cache that are safe to remember.
 func (m *importer) remember(w *worker, d *dir, tree cas.Digest) {
 	w.recall = w.recall[:0]
 	for i := range d.files {
@@ -380,14 +380,14 @@ func (m *importer) remember(w *worker, d *dir, tree cas.Digest) {
 		}
 	}
 	if len(w.recall) < len(d.files) {
-		// A file that isn't recorded would not be missed if it were gone the next time.
+		// If a file isn't recorded, the next import can't notice its removal.
 		tree = cas.Digest{}
 	}
 	now := &statcache.Dir{Dev: d.info.dev, Path: absOf(m.root, d.rel), Tree: tree, Files: w.recall, Subs: d.subs}
 	m.Cache.Put(m.ctx, d.old, now, m.begin)
 }
 
-// unchanged reports whether the remembered tree is that of what is there now.
+// unchanged reports whether the remembered tree matches the directory now.
 func (d *dir) unchanged() bool {
 	for i := range d.files {
 		if !d.files[i].known {
@@ -404,7 +404,7 @@ func (d *dir) unchanged() bool {
 	return n == len(d.subs) && !d.old.Tree().IsZero()
 }
 
-// merged appends the entries of d's tree in the order of their names.
+// merged appends the entries of d's tree, sorted by name.
 func merged(dst []cas.Entry, d *dir) []cas.Entry {
 	files, subs := d.files, d.subs
 	for len(files) > 0 || len(subs) > 0 {
@@ -422,8 +422,8 @@ func merged(dst []cas.Entry, d *dir) []cas.Entry {
 	return dst
 }
 
-// growth is how much more than its size when it was opened is read of a file: one that is written to without
-// end must not be read without end.
+// growth is how many bytes beyond its original size a file may have: a file that a process writes to forever must not
+// be read forever.
 func growth(size int64) int64 {
 	const least = 64 << 20
 	if size > math.MaxInt64/2-least {

@@ -33,19 +33,19 @@ func (e *DestinationError) Error() string { return fmt.Sprintf("%q %s", e.Path, 
 // Fault returns e with its code.
 func (e *DestinationError) Fault() *fault.Error { return fault.New(fault.Denied, "%s", e).From(e) }
 
-// A site is the place where a tree is built, beside its destination and hidden from others.
+// A site is the hidden place next to its destination where a tree is built.
 type site struct {
 	dst     string
 	base    string
 	parent  *os.Root
 	tmp     string   // in parent
-	lock    *os.File // in tmp, and locked; nil where files can't be
+	lock    *os.File // in tmp, locked; nil if the system can't lock files
 	target  target   // tmp
-	replace bool     // there is a directory with something in it
+	replace bool     // the destination is a directory that isn't empty
 	done    bool
 }
 
-// openSite looks whether dst may be made and begins.
+// openSite checks that dst may be created and creates the site.
 func openSite(dst string, o CheckoutOptions) (*site, error) {
 	abs, err := filepath.Abs(dst)
 	if err != nil {
@@ -68,8 +68,8 @@ func openSite(dst string, o CheckoutOptions) (*site, error) {
 	return s, nil
 }
 
-// forbidden refuses the directories that o protects and those that they are in, and what would lie in those that o
-// closes, under whatever name.
+// forbidden returns an error for the directories that o protects, for their parents, and for everything in directories
+// that o closes, under any name.
 func forbidden(abs string, o CheckoutOptions) error {
 	fi, err := os.Stat(abs)
 	is := func(dir string) bool {
@@ -91,17 +91,17 @@ func forbidden(abs string, o CheckoutOptions) error {
 			f = real
 		}
 		if slices.ContainsFunc(upwards(f), is) {
-			return &DestinationError{Path: abs, Why: "is, or holds, a directory that is never replaced"}
+			return &DestinationError{Path: abs, Why: "is or contains a protected directory"}
 		}
 	}
 	return closed(abs, o.Closed)
 }
 
-// closed refuses what would lie in a directory of list.
+// closed returns an error for a path in a directory of list.
 func closed(abs string, list []string) error {
 	parent, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // nor can anything be made there
+		return nil // nothing can be created there either
 	}
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func closed(abs string, list []string) error {
 	return nil
 }
 
-// upwards returns a directory and those that it is in.
+// upwards returns a directory and its parents.
 func upwards(dir string) []string {
 	all := []string{dir}
 	for filepath.Dir(dir) != dir {
@@ -157,11 +157,11 @@ func (s *site) begin(o CheckoutOptions) error {
 }
 
 // lockName is a file in the directory where a tree is built, locked while it is built. A process that can lock it may
-// remove the directory, and removes this file last, so that an interrupted removal can be continued.
+// remove the directory, and removes this file last, so that another process can continue an interrupted removal.
 const lockName = "lock"
 
-// claim creates the directory and locks it. Until it is locked, another process may take it for a leftover and remove
-// it.
+// claim creates the directory and locks it. Another process may take it for a leftover and remove it before it is
+// locked.
 func (s *site) claim() (err error) {
 	for range 100 {
 		s.tmp = tmpPrefix + randomName()
@@ -171,7 +171,7 @@ func (s *site) claim() (err error) {
 		var held bool
 		s.lock, held, err = s.take(s.tmp)
 		if errors.Is(err, errNoLocks) {
-			// Who can lock files is kept off by a directory in the place of one.
+			// A directory in the place of the lock file keeps off processes that can lock files.
 			path := filepath.Join(s.tmp, lockName)
 			held = s.parent.Remove(path) == nil && s.parent.Mkdir(path, 0o700) == nil
 		}
@@ -187,8 +187,7 @@ func (s *site) claim() (err error) {
 
 var errNoLocks = errors.New("files can't be locked here")
 
-// take locks a directory in which a tree is, or was, built. A lock on a file that has been removed since counts for
-// nothing.
+// take locks a directory in which a tree is or was built. A lock on a removed file doesn't count.
 func (s *site) take(tmp string) (lock *os.File, held bool, err error) {
 	path := filepath.Join(tmp, lockName)
 	f, err := s.parent.OpenFile(path, os.O_RDWR|os.O_CREATE|osfile.Nonblock, 0o600)
@@ -211,7 +210,7 @@ func (s *site) take(tmp string) (lock *os.File, held bool, err error) {
 	return f, true, nil
 }
 
-// sweep removes what checkouts that were killed have left beside the destination, as far as that can be done.
+// sweep removes the leftovers of killed checkouts next to the destination. It ignores errors.
 func (s *site) sweep() {
 	d, err := s.parent.Open(".")
 	if err != nil {
@@ -235,7 +234,7 @@ func (s *site) sweep() {
 }
 
 // empty removes a locked directory. If another process locks it before the last step, the directory isn't empty and
-// stays.
+// remains.
 func (s *site) empty(tmp string) error {
 	d, err := s.parent.Open(tmp)
 	if err != nil {
@@ -262,12 +261,12 @@ func (s *site) remove() error {
 	err := s.empty(s.tmp)
 	s.lock.Close()
 	if err != nil {
-		err = s.parent.RemoveAll(s.tmp) // a system that keeps files that are open, or what another sweeps by now
+		err = s.parent.RemoveAll(s.tmp) // needed where open files can't be removed, or another process sweeps too
 	}
 	return err
 }
 
-// look tells what is at the destination.
+// look checks the destination.
 func (s *site) look(force bool) error {
 	fi, err := s.parent.Lstat(s.base)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -280,7 +279,7 @@ func (s *site) look(force bool) error {
 	case fi.Mode()&fs.ModeSymlink != 0:
 		return &DestinationError{Path: s.dst, Why: "is a symbolic link"}
 	case !fi.IsDir():
-		return &DestinationError{Path: s.dst, Why: "is there already, and no directory"}
+		return &DestinationError{Path: s.dst, Why: "already exists and is not a directory"}
 	}
 	if foreign(fi) {
 		return &DestinationError{Path: s.dst, Why: "belongs to another user"}
@@ -296,13 +295,13 @@ func (s *site) look(force bool) error {
 	case err != nil:
 		return err
 	case !force:
-		return &DestinationError{Path: s.dst, Why: "is there already, and not empty", Force: true}
+		return &DestinationError{Path: s.dst, Why: "already exists and is not empty", Force: true}
 	}
 	s.replace = true
 	return nil
 }
 
-// publish gives the tree its name.
+// publish renames the tree to its destination.
 func (s *site) publish() error {
 	var err error
 	if s.replace {
@@ -317,7 +316,7 @@ func (s *site) publish() error {
 	return nil
 }
 
-// mounted recognises that another file system, or a part of one, is mounted at the destination: that can't be renamed.
+// mounted reports whether a file system is mounted at the destination, so that it can't be renamed.
 func (s *site) mounted(err error) error {
 	if fi, ferr := s.parent.Lstat(s.base); ferr != nil || !fi.IsDir() || !errors.Is(err, syscall.EBUSY) &&
 		!errors.Is(err, syscall.EXDEV) {
@@ -327,7 +326,8 @@ func (s *site) mounted(err error) error {
 		Why: "is a mount point, or in use, and can't be replaced: check out into a directory in it"}
 }
 
-// rename moves the tree to where nothing, or an empty directory, is. It fails if there is something by now.
+// rename moves the tree to a destination that is missing or an empty directory. It fails if the destination has
+// content by now.
 func (s *site) rename() error {
 	tree := filepath.Join(s.tmp, rootName)
 	err := s.parent.Rename(tree, s.base)
@@ -344,8 +344,7 @@ func (s *site) rename() error {
 	return err
 }
 
-// swap is how directories are exchanged where that isn't one system call: between the two renames the
-// destination isn't there.
+// swap exchanges two directories without a system call for it: between its two renames the destination is missing.
 func (s *site) swap() error {
 	const oldName = "old"
 	tree, old := filepath.Join(s.tmp, rootName), filepath.Join(s.tmp, oldName)
@@ -358,13 +357,13 @@ func (s *site) swap() error {
 	return nil
 }
 
-// close removes what isn't needed: the unfinished tree, or the directory that was replaced.
+// close removes the unfinished tree, or the directory that was replaced.
 func (s *site) close() error {
 	err := s.target.close()
 	if rerr := s.remove(); rerr != nil {
 		what := "the unfinished tree"
 		if s.done {
-			what = "what was replaced"
+			what = "the replaced directory"
 		}
 		err = errors.Join(err, fmt.Errorf("%s is left in %q: %w", what, filepath.Join(filepath.Dir(s.dst), s.tmp),
 			rerr))
@@ -388,7 +387,7 @@ func permOf(m cas.Mode) fs.FileMode {
 	return 0o644
 }
 
-// A rootTarget is a target by way of os.Root, which every system has.
+// A rootTarget is a target on top of os.Root, which every system has.
 type rootTarget struct{ r *os.Root }
 
 // openRootTarget opens a directory that was just made.

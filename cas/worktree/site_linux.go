@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An fdTarget is a target by way of the system calls that take a directory's descriptor.
+// An fdTarget is a target on top of the system calls that take a directory's descriptor.
 type fdTarget int
 
 func openTarget(in *os.Root, name string) (target, error) {
@@ -75,7 +75,7 @@ func (t fdTarget) write(name string, m cas.Mode, b []byte) error {
 		}
 		b = b[max(n, 0):]
 	}
-	if cerr := unix.Close(fd); err == nil && cerr != unix.EINTR { // after which it is closed, too
+	if cerr := unix.Close(fd); err == nil && cerr != unix.EINTR { // EINTR closes it too
 		err = cerr
 	}
 	return err
@@ -83,7 +83,7 @@ func (t fdTarget) write(name string, m cas.Mode, b []byte) error {
 
 func (t fdTarget) close() error { return unix.Close(int(t)) }
 
-// exchange puts the tree in the place of the directory there, at once where the file system can.
+// exchange swaps the tree and the directory at its destination, in one step if the file system can.
 func (s *site) exchange() error {
 	t, ok := s.target.(fdTarget)
 	if !ok {
