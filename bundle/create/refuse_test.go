@@ -46,7 +46,7 @@ func TestRefuses(t *testing.T) {
 		"a stranger's": {func(w *world) {
 			w.write(".ai/tools/acme/deploy/one.yaml", toolText("acme/deploy/one", subprocess))
 			w.signAll(eve, "tool:acme/deploy/one")
-		}, []string{`".ai/tools/acme/deploy/one.yaml": "tool:acme/deploy/one" is signed by no key of the policy`}},
+		}, []string{`".ai/tools/acme/deploy/one.yaml": "tool:acme/deploy/one" is not signed by a key of the policy`}},
 		"tampered": {func(w *world) { w.write(deploy, w.read(deploy)+"And more.\n") }, nil},
 		"renamed": {func(w *world) {
 			os.Rename(w.path(".ai/tools/acme/deploy/one.yaml"), w.path(".ai/tools/acme/deploy/won.yaml"))

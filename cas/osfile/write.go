@@ -159,8 +159,8 @@ func ReadSmall(path string, most int64) ([]byte, error) {
 	return b, err
 }
 
-// ReadIfThere reads a small file as ReadSmall does; a missing one is fs.ErrNotExist. A symbolic link that leads
-// nowhere is an error of its own, because the file that it names would have counted.
+// ReadIfThere reads a small file as ReadSmall does; a missing file is fs.ErrNotExist. A symbolic link without a target
+// is a different error, because the user meant a file to be there.
 func ReadIfThere(what, path string, most int64) ([]byte, error) {
 	b, err := ReadSmall(path, most)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -192,7 +192,7 @@ func LockFile(ctx context.Context, path string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// BytesIn returns the size of the files in a directory. What can't be read doesn't count.
+// BytesIn returns the size of the files in a directory. It skips unreadable ones.
 func BytesIn(dir string) (n int64) {
 	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {

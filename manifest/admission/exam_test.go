@@ -447,7 +447,7 @@ func TestRotation(t *testing.T) {
 		err     error
 	}{
 		{name: "all", file: rotation(t, alice, bob, eve), code: policy.Admitted,
-			reason: `would be taken: signed by 2 of 2 keys under "rotated/**" and by the new key`},
+			reason: `can be applied: signed by 2 of 2 keys under "rotated/**" and by the new key`},
 		{name: "unsigned", file: rotation(t), code: policy.Unsigned},
 		{name: "by strangers", file: rotation(t, keytest.Seeded(9)), code: policy.UntrustedKey},
 		{name: "without the new key", file: rotation(t, alice, bob), code: policy.BelowThreshold,

@@ -13,69 +13,69 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Request asks whether bytes may be used under a name. The caller has verified the signatures.
+// A Request is the question whether bytes may be used under a name. The caller has verified the signatures.
 type Request struct {
 	Name    string // as in "tool:rye/bash/bash" or "bundle:acme/x@1.0.0"
 	Purpose Purpose
 	Voucher Voucher
 
-	Signers []sign.Signer // in any order, repetitions count once
+	Signers []sign.Signer // in any order; repetitions count once
 	Unknown []string      // unknown keys, as the signature lines name them; only messages depend on them
 
 	Raw, Stripped cas.Digest
-	Tree          cas.Digest   // of a tool with other files; Files must be given with it
+	Tree          cas.Digest   // of a tool with other files; requires Files
 	Files         []cas.Digest // of every file of the tree
-	Document      cas.Digest   // its id, of a document; Raw or Document must be given
+	Document      cas.Digest   // the id of a document; Raw or Document is required
 
 	Listed bool // a manifest that these policies admit lists the raw digest
 	Now    time.Time
 }
 
-// A Purpose is what the bytes are wanted for.
+// A Purpose is the use that the bytes are wanted for.
 type Purpose uint8
 
-// ToUse is to execute, load as a prompt or bundle. ToShow is to show, list, upgrade or import, for which a
+// ToUse is to execute, to load as a prompt, or to bundle. ToShow is to show, list, upgrade or import; for that a
 // signature of the first format is enough.
 const (
 	ToUse Purpose = iota
 	ToShow
 )
 
-// A Voucher is who vouches, when it isn't keys. Revocation holds for all.
+// A Voucher is the authority for a request if it isn't keys. Revocation applies to all.
 type Voucher uint8
 
-// ByKeys asks the names rules. Builtin are items that were read from the running binary. Dev is the root item
-// of one call that its user made with --dev.
+// ByKeys uses the names rules. Builtin items are part of the running binary. Dev is the root item of one call that its
+// user made with --dev.
 const (
 	ByKeys Voucher = iota
 	Builtin
 	Dev
 )
 
-// A Code says in one word why, and is stable.
+// A Code is the reason for an answer in one stable word.
 type Code uint8
 
-// If no signer counts, the fault that comes last in this order is reported.
+// If no signer counts, the answer has the last fault in this order.
 const (
 	Undecided         Code = iota
 	Admitted               // allowed
-	Unsigned               // there are no signatures
+	Unsigned               // no signatures
 	UntrustedKey           // no key of the policy signed
 	NoRule                 // no rule covers the name, the rule excepts it, or it names other keys
 	EvidenceOnly           // a signature of the first format, and no manifest or policy lists the digest
 	FormatNotAccepted      // a signature of the first format, which the rule does not accept
 	NotYetValid            // the key is not valid yet
-	Expired                // the key is not valid any more
+	Expired                // the key has expired
 	KeyRevoked             // the key is revoked
 	BelowThreshold         // some keys count, but too few
 	DigestRevoked          // the bytes, the tree, the document or a file of the tree is revoked
 	ListStale              // a revocation list that must be fresh is not
-	Ambiguous              // two rules are equally particular
-	BadRequest             // the name is none, or what must be given is not
+	Ambiguous              // two rules are equally specific
+	BadRequest             // the name is invalid, or a required field is missing
 
-	// Of issues of revocation lists alone; see Side.Accept.
+	// Only for issues of revocation lists; see Side.Accept.
 	ListOlder  // its counter is below that of the last issue
-	ListForked // it has the counter of the last issue and is another
+	ListForked // it differs from the last issue but has its counter
 	ListJump   // its counter is absurdly far ahead
 )
 
@@ -85,58 +85,57 @@ var codes = [...]string{"undecided", "admitted", "unsigned", "untrusted-key", "n
 
 func (c Code) String() string { return codes[c] }
 
-// words is the code in a sentence.
+// words returns the code as words of a sentence.
 func (c Code) words() string { return strings.ReplaceAll(codes[c], "-", " ") }
 
-// A Verdict is what one policy says of one signer.
+// A Verdict is one policy's judgement of one signer.
 type Verdict struct {
 	Key    key.Fingerprint
-	Name   string // of the key in the policy; "" when it has none
+	Name   string // of the key in the policy, or ""
 	Format sign.Format
 	Code   Code // Admitted: it counts
 }
 
-// An Answer is what one policy says to a request.
+// An Answer is one policy's answer to a request.
 type Answer struct {
 	Allowed   bool // Code is Admitted
 	Code      Code
-	Project   bool   // the project's policy answers, not the root
-	Rule      string // the glob of the rule that decided; "" when none did
+	Project   bool   // from the project's policy, not the root
+	Rule      string // the glob of the rule that decided, or ""
 	Excepted  bool   // Rule excepts the name
 	ByDigest  bool   // admitted by its digest alone
 	Voucher   Voucher
 	Count     int // of distinct keys that count
 	Threshold int // of the rule
 	Signers   []Verdict
-	Rotation  bool        // about a rotation: allowed means that Rotate would take it
+	Rotation  bool        // about a rotation: allowed means that Rotate would apply it
 	Revoked   *Revocation // with KeyRevoked and DigestRevoked
-	List      string      // the list that revoked, or that is stale
+	List      string      // the list that revokes, or that is stale
 	Detail    string      // with ListStale, Ambiguous and BadRequest, and of a rotation
-	Warnings  []string    // lists that are stale and may be
+	Warnings  []string    // stale lists that may be stale
 }
 
-// A Decision is the answer to a request: the first refusal, else the root's.
+// A Decision is the answer to a request: the first refusal, otherwise the root's answer.
 type Decision struct {
 	Answer
-	Beside *Answer // what the project's policy said, when both allowed
+	Beside *Answer // the project's answer, if both allowed
 }
 
-// OwnedBy reports whether the item counts as a user's own: one of the library, or admitted by a key that is theirs.
+// OwnedBy reports whether the item counts as the user's own: a builtin one, or one admitted by one of the user's keys.
 func (a *Answer) OwnedBy(own func(key.Fingerprint) bool) bool {
 	return a.Voucher == Builtin || own != nil && slices.ContainsFunc(a.Signers, func(v Verdict) bool {
 		return v.Code == Admitted && own(v.Key)
 	})
 }
 
-// A Side is a policy with the last good issue of each revocation list it names.
+// A Side is a policy with the last good issue of each revocation list that it names.
 type Side struct {
 	Policy *Policy
 	Lists  map[string]*List
 }
 
-// Decide says whether a request is allowed: by the root, and by the project's policy if there is one. Each is
-// asked alone, so that a project can forbid and never allow. It depends on its arguments alone, and answers
-// every request.
+// Decide reports whether the root and, if it exists, the project's policy allow a request. It asks each policy
+// separately, so a project can forbid but never allow. It depends on its arguments alone, and answers every request.
 func Decide(r Request, root Side, project *Side) Decision {
 	if root.Policy == nil || project != nil && project.Policy == nil {
 		return Decision{Answer: Answer{Code: BadRequest, Detail: "no policy given"}}
@@ -158,24 +157,24 @@ func Decide(r Request, root Side, project *Side) Decision {
 	return d
 }
 
-// check refuses requests that leave out what a refusal could depend on.
+// check rejects requests without a field that a refusal could depend on.
 func (r *Request) check() (glob.Name, error) {
 	n, err := glob.ParseName(r.Name)
 	switch {
 	case err != nil:
 	case r.Now.IsZero():
-		err = fmt.Errorf("%q: no time is given to compare with", r.Name)
+		err = fmt.Errorf("%q: the request has no time", r.Name)
 	case r.Raw.IsZero() && r.Document.IsZero():
-		err = fmt.Errorf("%q: no digest is given to compare with", r.Name)
+		err = fmt.Errorf("%q: the request has no digest", r.Name)
 	case !r.Tree.IsZero() && r.Files == nil:
-		err = fmt.Errorf("%q: the files of its tree are not given", r.Name)
+		err = fmt.Errorf("%q: the request does not list the files of its tree", r.Name)
 	case r.Voucher > Dev || r.Purpose > ToShow:
 		err = fmt.Errorf("%q: unknown voucher or purpose", r.Name)
 	}
 	return n, err
 }
 
-// answer asks one policy.
+// answer evaluates one policy.
 func (s *Side) answer(r *Request, n glob.Name) Answer {
 	var a Answer
 	if a.Revoked, a.List = s.revokedDigest(r); a.Revoked != nil {
@@ -236,9 +235,9 @@ func (a Answer) end(c Code) Answer {
 	return a
 }
 
-// acceptV1 says what a signature of the first format is worth. It leaves the name of an item and parts of its
-// content open, so something else must vouch for the digest; that of a manifest covers all of it, and
-// its id stands inside.
+// acceptV1 returns the code of a signature of the first format. Such a signature covers neither the name of an item
+// nor all of its content, so something else must vouch for the digest; a manifest's signature covers all of it, and
+// its id is inside.
 func acceptV1(accepted bool, r *Request, n glob.Name) Code {
 	switch {
 	case !accepted:
@@ -249,7 +248,7 @@ func acceptV1(accepted bool, r *Request, n glob.Name) Code {
 	return EvidenceOnly
 }
 
-// judge gives every signer its verdict, one for each key, in the order of fingerprints. Without a rule none
+// judge gives every signer its verdict, one for each key, in the order of fingerprints. Without a rule, no signer
 // counts.
 func (s *Side) judge(a *Answer, r *Request, rule *compiledRule, v1 Code) {
 	if len(r.Signers) == 0 {
@@ -286,7 +285,7 @@ func (s *Side) judge(a *Answer, r *Request, rule *compiledRule, v1 Code) {
 	}
 }
 
-// add puts a verdict in its place. Of two about one key the one that counts stays, or else the graver.
+// add inserts a verdict. Of two about one key it keeps the one that counts, otherwise the graver one.
 func (a *Answer) add(v Verdict) {
 	i, found := slices.BinarySearchFunc(a.Signers, v, func(x, y Verdict) int {
 		return bytes.Compare(x.Key[:], y.Key[:])
@@ -301,7 +300,7 @@ func (a *Answer) add(v Verdict) {
 	}
 }
 
-// KeyFault says why a key of the policy does not count now; Admitted: it does.
+// KeyFault returns why a key of the policy does not count now, or Admitted.
 func (s *Side) KeyFault(k Key, now time.Time) Code {
 	if revoked, _ := s.revokedKey(k.Public.Fingerprint()); revoked != nil {
 		return KeyRevoked
@@ -315,8 +314,8 @@ func (s *Side) KeyFault(k Key, now time.Time) Code {
 	return Admitted
 }
 
-// admits reports whether the policy lists the digest. For a tool with other files that says nothing of them,
-// so their tree must be listed with it.
+// admits reports whether the policy lists the digest. The digest of a tool does not cover its other files, so the
+// policy must list their tree with it.
 func (p *Policy) admits(r *Request) bool {
 	for _, d := range [...]cas.Digest{r.Raw, r.Document} {
 		i, ok := p.digests[d]
@@ -331,7 +330,7 @@ func (p *Policy) admits(r *Request) bool {
 	return false
 }
 
-// list returns the last good issue of a list, nil if there is none that the policy's key for it has signed.
+// list returns the last good issue of a list, or nil without an issue signed by the policy's key for it.
 func (s *Side) list(src Source) *List {
 	l := s.Lists[src.Name]
 	if k, _ := s.Policy.KeyNamed(src.Key); l == nil || l.Name != src.Name || !l.signedBy(k.Public) {
@@ -340,13 +339,13 @@ func (s *Side) list(src Source) *List {
 	return l
 }
 
-// revokedBy finds what revokes, in the policy and then in each list that counts, and the list that says so.
+// revokedBy searches the policy and then each list that counts. It returns the revocation and the list that has it.
 func (s *Side) revokedBy(find func(*revocations) *Revocation) (found *Revocation, list string) {
 	if found = find(&s.Policy.revoked); found != nil {
 		return found, ""
 	}
 	for _, src := range s.Policy.sections.Lists {
-		// The entries of a stale list count as well: what was revoked stays so.
+		// A stale list counts here: revoked entries stay revoked.
 		if l := s.list(src); l != nil {
 			if found = find(&l.revoked); found != nil {
 				return found, src.Name
@@ -381,7 +380,7 @@ func (v *revocations) find(r *Request) *Revocation {
 	return nil
 }
 
-// stale reports whether a list is not fresh that must be, and notes those that may be.
+// stale reports whether a list that must be fresh is stale, and notes the stale lists that may be.
 func (s *Side) stale(a *Answer, now time.Time) bool {
 	for _, src := range s.Policy.sections.Lists {
 		k, _ := s.Policy.KeyNamed(src.Key)

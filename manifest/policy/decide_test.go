@@ -107,9 +107,9 @@ func TestDecide(t *testing.T) {
 		{name: "unsigned without a rule", request: Request{Name: "audit:x"}, code: Unsigned,
 			reason: `is unsigned, and no rule of the policy covers its name`},
 		{name: "lines of strangers only", request: Request{Unknown: []string{"abc"}}, code: UntrustedKey,
-			reason: `is signed by no key of the policy`},
+			reason: `is not signed by a key of the policy`},
 		{name: "stranger", request: Request{Signers: v2(9)}, code: UntrustedKey,
-			reason: `is signed by no key of the policy; signed by ` + pub(9).Fingerprint().Short()},
+			reason: `is not signed by a key of the policy; signed by ` + pub(9).Fingerprint().Short()},
 		{name: "stranger beside a friend", request: Request{Signers: v2(9, 1)}, code: Admitted},
 		{name: "key of other names", request: Request{Signers: v2(2)}, code: NoRule,
 			reason: `has a name that "**" gives to other keys; signed by "b"`},
@@ -133,7 +133,7 @@ func TestDecide(t *testing.T) {
 		{name: "threshold", request: Request{Name: "tool:acme/x", Signers: v2(1, 2)}, code: Admitted,
 			reason: `is signed by 2 of 2 keys under "acme/**"; signed by "b", "a"`},
 		{name: "below threshold", request: Request{Name: "tool:acme/x", Signers: v2(1)}, code: BelowThreshold,
-			reason: `is signed by 1 of the 2 keys that "acme/**" asks for; signed by "a"`},
+			reason: `is signed by 1 of the 2 keys that "acme/**" requires; signed by "a"`},
 		{name: "one key twice", request: Request{Name: "tool:acme/x", Signers: v2(1, 1)}, code: BelowThreshold},
 		{name: "version of a bundle", request: Request{Name: "bundle:acme/x@1.0.0+a", Signers: v2(1, 2)},
 			code: Admitted},
@@ -208,7 +208,7 @@ func TestDecide(t *testing.T) {
 			reason: `can't be checked: the revocation list "acme" was issued at 2026-11-13T11:59:59Z, longer ago than 7d; the clock says 2026-11-20T12:00:00Z`},
 		{name: "list to come", policy: listText, lists: lists(fresh),
 			request: Request{Signers: v2(1), Now: noon.AddDate(-10, 0, 0)}, code: ListStale,
-			reason: `can't be checked: the revocation list "acme" was issued at 2026-11-20T11:00:00Z, which is to come: is the clock right? it says 2016-11-20T12:00:00Z`},
+			reason: `can't be checked: the revocation list "acme" was issued in the future, at 2026-11-20T11:00:00Z: check the clock, which says 2016-11-20T12:00:00Z`},
 		{name: "list by another key", policy: listText, lists: lists(with(func(l *List) {
 			l.Signers = v2(1)
 		})), request: Request{Signers: v2(1)}, code: ListStale},
@@ -229,7 +229,7 @@ func TestDecide(t *testing.T) {
 
 		{name: "project agrees", project: listTextWithoutList, request: Request{Signers: v2(1)}, code: Admitted},
 		{name: "project without rules", project: "keys: {}\n", request: Request{Signers: v2(1)}, code: UntrustedKey,
-			reason: `is signed by no key of the policy; signed by ` + pub(1).Fingerprint().Short() +
+			reason: `is not signed by a key of the policy; signed by ` + pub(1).Fingerprint().Short() +
 				` (by the project's policy)`},
 		{name: "project can't allow", project: "keys:\n  x: {key: $key9}\nnames:\n  \"**\": {keys: [x]}\n",
 			request: Request{Signers: v2(9)}, code: UntrustedKey},

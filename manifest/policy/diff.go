@@ -15,8 +15,8 @@ type Change struct {
 	Section string `json:"section"` // as in "names"
 	Entry   string `json:"entry"`   // as in "acme/**"; "" in override and exec
 	Field   string `json:"field"`   // as in "threshold"; "" for an entry without fields
-	Old     string `json:"old"`     // "" if it is new
-	New     string `json:"new"`     // "" if it was removed
+	Old     string `json:"old"`     // "" if New was added
+	New     string `json:"new"`     // "" if Old was removed
 }
 
 func (c Change) String() string {
@@ -35,8 +35,8 @@ func (c Change) String() string {
 	return fmt.Sprintf("~ %s: %s -> %s", where, c.Old, c.New)
 }
 
-// Diff returns in what two policies differ in meaning, sorted: nothing exactly if they answer every question
-// alike. The order of entries, comments and layout, and what stands for a default, mean nothing.
+// Diff returns the sorted differences in meaning between two policies. It is empty exactly if both answer every
+// question alike: order of entries, comments, layout and explicit defaults have no meaning.
 func Diff(before, after *Policy) []Change {
 	b, a := before.facts(), after.facts()
 	var changes []Change
@@ -59,7 +59,7 @@ func Diff(before, after *Policy) []Change {
 
 type place struct{ section, entry, field string }
 
-// facts returns what a policy says, each with the text that stands for it.
+// facts returns the content of a policy, each fact with its text.
 func (p *Policy) facts() map[place]string {
 	all := map[place]string{}
 	add := func(section, entry, field, text string) {
@@ -145,7 +145,7 @@ func (p *Policy) execFacts(add func(section, entry, field, text string)) {
 	}
 }
 
-// word is quote of a text that is there.
+// word quotes a text unless it is empty.
 func word(s string) string {
 	if s == "" {
 		return ""
@@ -153,7 +153,7 @@ func word(s string) string {
 	return yamltree.Quote(s)
 }
 
-// set writes a list whose order means nothing.
+// set formats a list whose order has no meaning.
 func set(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

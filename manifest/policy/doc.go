@@ -1,9 +1,16 @@
-// Package policy answers: may these bytes be used under this name?
+// Package policy is the decision whether bytes may be used under a name.
 //
-// A policy is a file, policy.yaml, that people write and rye edits: which keys there are, which names they
-// vouch for, what is revoked. The user's policy (~/.ai) is the root; a project may have its own (.ai). Each is
-// asked alone about the same verified signatures, and only what both allow is allowed: so a project's policy
-// can forbid and never allow. Decide is the whole answer, and a pure function.
+// A policy is a file, policy.yaml, that people write and rye edits. It lists keys, the names that they vouch for, and
+// revocations. The user's policy (~/.ai) is the root; a project may have its own (.ai). Both get the same verified
+// signatures, and only what both allow is allowed: so a project's policy can forbid but never allow. Decide is a pure
+// function and the only decision.
+//
+// # How a call goes through here
+//
+// Parse reads a policy (package yamltree, then the read functions of each section). Decide calls Side.answer for the
+// root and the project: revokedBy, stale and admits come first, then the most specific rule of package glob, and judge
+// counts the signers. Answer.Reason gives the sentence for people. An edit (AddKey, SetRule, Revoke, Rotate …) changes
+// a copy of the tree and parses it again; Format writes it, and Diff lists the changes.
 //
 // # The file
 //
@@ -48,58 +55,58 @@
 //	ask:
 //	  refunds: {names: ["tool:acme/refund"], when: "params.amount > 100"}
 //
-// It is YAML read strictly, as package yamltree says: nothing unknown, nothing twice, no second spelling of
-// structure, and every text is the text that stands there, whatever YAML would make of it. An *yamltree.Error has
+// It is YAML, read strictly (package yamltree): nothing unknown, nothing twice, one spelling of
+// structure, and every value is the text in the file, without YAML's types. A *yamltree.Error has
 // the line and the column. All sections may be missing. The first line names the format; another one than policy/2
 // is a *canon.VersionError.
 //
 //	keys       name → key (base64url), owner, not-before, expires. Days and seconds are UTC, as in "2027-01-31"
-//	           and "2027-01-31T18:00:00Z"; at "expires" the key is void. One key has one name.
+//	           and "2027-01-31T18:00:00Z"; at "expires" the key is invalid. One key has one name.
 //	names      glob → keys (their names), threshold (1 to their number; 1), accept ([v2], or [v1, v2]),
 //	           except (globs)
 //	digests    raw digest or document id → tree, as (the one name it is admitted under), reason
 //	revoked    "key:" and a fingerprint, or a digest → reason, date
-//	lists      name → from, key (the name of the one that signs it), max-age (7d, 36h), stale (refuse, warn)
+//	lists      name → from, key (the name of its signing key), max-age (7d, 36h), stale (refuse, warn)
 //	override   globs over protected names that a project may replace; counts in the root alone
-//	inside     hosts, with a port if it isn't 443, to which addresses in projects may lead although they are on this
-//	           machine or in a private network; counts in the root alone
+//	inside     hosts, with a port if it isn't 443, on this machine or in a private network, that addresses in
+//	           projects may use; counts in the root alone
 //	grants     glob → permission patterns
-//	exec       what execution must hold to (package floor), and secrets (name → globs)
+//	exec       the limits of execution (package floor), and secrets (name → globs)
 //	ask        which calls are allowed, refused, or need an approval (package ask)
 //
 // A policy's id is the digest of its bytes without signature lines, comments and layout included.
 //
 // # Names
 //
-// One rule decides about a name: of those whose glob covers it the most particular one (package glob). Where two
-// rules would be left, the policy is refused. If the rule excepts the name it is refused: no other rule is asked.
+// One rule decides about a name: the most specific of those whose glob covers it (package glob). A policy with two
+// equally specific rules is invalid. If the rule excepts the name, the name is refused: no other rule applies.
 //
 // # Decisions
 //
-// In this order: a revoked digest (raw, stripped, tree, document, any file of the tree) is refused; a list that
-// must be fresh and isn't refuses everything; what was read from the binary, or is run with --dev, is admitted;
-// what "digests" lists is admitted, a tool with other files only together with its tree; else the rule counts
-// the distinct keys that it names, that signed, and that are valid now and not revoked. The time of a signature
-// means nothing. What is missing from a request that a refusal could depend on refuses it.
+// In this order: a revoked digest (raw, stripped, tree, document, any file of the tree) is refused; a stale list that
+// must be fresh refuses everything; items of the binary and items run with --dev are admitted;
+// digests listed in "digests" are admitted, a tool with other files only together with its tree; otherwise the rule
+// counts the distinct keys that it names, that signed, and that are valid now and not revoked. The time of a signature
+// has no effect. A request without a field that a refusal could depend on is refused.
 //
 // A signature of the first format counts where the rule accepts v1, and then for an item only to show it,
-// unless a manifest that is admitted lists its digest.
+// unless an admitted manifest lists its digest.
 //
 // # Revocation lists
 //
 // A list revokes like "revoked". It counts for a policy that names it and the key that signed it. It is fresh
-// until it expires and for max-age after it was issued, by our clock; what it revokes stays revoked when it is
-// not. Accept takes no issue that is older than the last, or another of the same count, or far ahead. Counts
-// are remembered per key.
+// until it expires and for max-age after it was issued, by our clock; its revocations remain when it is
+// stale. Accept refuses an issue that is older than the last, has the same counter but differs, or is far ahead.
+// Counters are remembered per key.
 //
 // # Rotation
 //
-// A rotation puts one key in the place of another in one rule. It names all keys of the rule as it was before,
-// so that steps come in order, and is signed by the threshold of those and by the new key. None is taken while a
-// list must be fresh and isn't, or once its document is revoked.
+// A rotation replaces one key by another in one rule. It names all keys that the rule had before,
+// so that steps come in order, and is signed by the threshold of those and by the new key. It is refused while a
+// list that must be fresh is stale, and once its document is revoked.
 //
 // # Edits
 //
-// An edit makes a new policy. Format writes it in the layout of package yamltree, comments where they were. What an
-// edit makes is read again like any other file, by the same rules.
+// An edit makes a new policy. Format writes it in the layout of package yamltree and keeps comments in their places. The result
+// of an edit is parsed again like any other file, by the same rules.
 package policy

@@ -14,22 +14,21 @@ func noEdit(format string, args ...any) (*Policy, error) {
 	return nil, fault.New(fault.Validation, format, args...)
 }
 
-// An OwnerError is returned for a second key of a known owner: most often an impostor's.
+// An OwnerError is returned for a second key of a known owner: usually an impostor's.
 type OwnerError struct{ Known, New Key }
 
 func (e *OwnerError) Error() string {
-	return fmt.Sprintf("%q has the key %q already: known %s, new %s",
+	return fmt.Sprintf("%q already has the key %q: known %s, new %s",
 		e.New.Owner, e.Known.Name, e.Known.Public.Fingerprint(), e.New.Public.Fingerprint())
 }
 
-// Fault returns the error as people and programs see it.
+// Fault returns the error for people and programs.
 func (e *OwnerError) Fault() *fault.Error {
 	return fault.New(fault.Policy, "%s", e).From(e).On("reason", "second-key").On("owner", e.New.Owner).
 		On("known", e.Known.Public.Fingerprint().String()).On("new", e.New.Public.Fingerprint().String())
 }
 
-// change lets edit work on a copy of the tree and reads what comes out, so that there is one judge of what a
-// policy may say.
+// change lets edit modify a copy of the tree and parses the result, so that edits and files follow the same rules.
 func (p *Policy) change(edit func(root *yamltree.Node)) (*Policy, error) {
 	t := p.tree.Copy()
 	if len(t.Root.Kids) == 0 {
@@ -39,16 +38,15 @@ func (p *Policy) change(edit func(root *yamltree.Node)) (*Policy, error) {
 	return Parse(t.Format())
 }
 
-// AddKey adds a key that no rule names yet. Another key of an owner who has one is an *OwnerError, unless
-// another is true.
+// AddKey adds a key that no rule names yet. A second key of an owner is an *OwnerError, unless another is true.
 func (p *Policy) AddKey(k Key, another bool) (*Policy, error) {
 	if have, ok := p.KeyNamed(k.Name); ok && have.Public != k.Public {
 		return nil, &OwnerError{have, k}
 	} else if ok {
-		return noEdit("key %q is there already", k.Name)
+		return noEdit("the policy already has a key %q", k.Name)
 	}
 	if have, ok := p.Key(k.Public.Fingerprint()); ok {
-		return noEdit("this key is there already, as %q", have.Name)
+		return noEdit("the policy already has this key, as %q", have.Name)
 	}
 	if found, _ := (&Side{Policy: p}).revokedKey(k.Public.Fingerprint()); found != nil {
 		return noEdit("this key is revoked")
@@ -61,14 +59,14 @@ func (p *Policy) AddKey(k Key, another bool) (*Policy, error) {
 	return p.change(func(root *yamltree.Node) { addKey(root.Entry("keys", order...), k) })
 }
 
-// SetDates says anew from when until when a key counts. The zero time is no end.
+// SetDates replaces the dates between which a key counts. A zero time is no limit.
 func (p *Policy) SetDates(name string, notBefore, expires time.Time) (*Policy, error) {
 	k, ok := p.KeyNamed(name)
 	if !ok {
-		return noEdit("no key is called %q", name)
+		return noEdit("no key %q in the policy", name)
 	}
 	if found, _ := (&Side{Policy: p}).revokedKey(k.Public.Fingerprint()); found != nil {
-		return noEdit("the key %q is revoked", name) // and would count no longer for it
+		return noEdit("the key %q is revoked", name) // dates would not change that
 	}
 	return p.change(func(root *yamltree.Node) {
 		n := root.Entry("keys").Entry(name)
@@ -85,7 +83,7 @@ func addKey(section *yamltree.Node, k Key) {
 	n.SetText("expires", yamltree.DateText(k.Expires))
 }
 
-// SetRule adds a rule, or makes the one with this glob say what r says.
+// SetRule adds a rule, or replaces the one with the same glob.
 func (p *Policy) SetRule(r Rule) (*Policy, error) {
 	return p.change(func(root *yamltree.Node) {
 		n := root.Entry("names", order...).Entry(r.Glob)
@@ -102,10 +100,10 @@ func (p *Policy) SetRule(r Rule) (*Policy, error) {
 	})
 }
 
-// Revoke revokes a key or a digest, in addition to what is revoked.
+// Revoke adds a revocation of a key or a digest.
 func (p *Policy) Revoke(r Revocation) (*Policy, error) {
 	if r.Key.IsZero() == r.Digest.IsZero() {
-		return noEdit("one key or one digest can be revoked")
+		return noEdit("expected one key or one digest to revoke")
 	}
 	return p.change(func(root *yamltree.Node) {
 		n := root.Entry("revoked", order...).Entry(r.What())
@@ -114,15 +112,15 @@ func (p *Policy) Revoke(r Revocation) (*Policy, error) {
 	})
 }
 
-// RemoveKey removes a key, also from the rules that name it. A rule whose last key it is, or that could not
-// reach its threshold any more, must be changed first: without it another rule would decide.
+// RemoveKey removes a key, also from the rules that name it. The user must first change a rule that would lose its
+// last key or no longer reach its threshold: without that rule another one would decide.
 func (p *Policy) RemoveKey(name string) (*Policy, error) {
 	if _, ok := p.KeyNamed(name); !ok {
-		return noEdit("no key is called %q", name)
+		return noEdit("no key %q in the policy", name)
 	}
 	for _, r := range p.sections.Rules {
 		if left := len(r.Keys) - 1; slices.Contains(r.Keys, name) && left < r.Threshold {
-			return noEdit("%q asks for %s and would have %d left: change or remove that rule first", r.Glob,
+			return noEdit("%q requires %s and would have %d left: change or remove that rule first", r.Glob,
 				fault.Count(int64(r.Threshold), "key"), left)
 		}
 	}
@@ -141,8 +139,8 @@ func (p *Policy) RemoveKey(name string) (*Policy, error) {
 	})
 }
 
-// Remove removes an entry of any section but keys, which is RemoveKey's, and exec. Removing a rule lets a less
-// particular one decide; the changes don't show that.
+// Remove removes an entry of any section except keys (see RemoveKey) and exec. Without a rule, a less specific one
+// decides; the changes don't show that.
 func (p *Policy) Remove(section, entry string) (*Policy, error) {
 	n := p.tree.Root.Get(section)
 	switch {

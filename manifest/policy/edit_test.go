@@ -218,10 +218,10 @@ func TestAccept(t *testing.T) {
 		{name: "next", next: with(func(l *List) { l.Counter, l.ID = 8, digest("8") }), last: last},
 		{name: "older", next: with(func(l *List) {
 			l.Counter, l.ID = 6, digest("6")
-		}), last: last, want: "issue 6 is older than issue 7", code: ListOlder},
+		}), last: last, want: "issue 6 is older than the last one seen, 7", code: ListOlder},
 		{name: "another of the same count", next: with(func(l *List) {
 			l.ID = digest("7b")
-		}), last: last, want: "issue 7 is another", code: ListForked},
+		}), last: last, want: "issue 7 differs from the issue 7 seen before", code: ListForked},
 		{name: "jump", next: with(func(l *List) {
 			l.Counter = maxCounter
 		}), last: last, want: "name a new key", code: ListJump},
@@ -237,14 +237,14 @@ func TestAccept(t *testing.T) {
 		{name: "first format", next: with(func(l *List) {
 			l.Signers = v1(3)
 		}), want: `not signed by "sec"`, code: UntrustedKey},
-		{name: "of another name", next: with(func(l *List) { l.Name = "x" }), want: "names no such revocation list"},
+		{name: "of another name", next: with(func(l *List) { l.Name = "x" }), want: "does not name this revocation list"},
 		{name: "expired", next: with(func(l *List) { l.Expires = noon }), want: "expired at", code: ListStale},
 		{name: "too old", next: with(func(l *List) {
 			l.Issued = noon.AddDate(0, 0, -8)
 		}), want: "longer ago than 7d", code: ListStale},
 		{name: "to come", next: with(func(l *List) {
 			l.Issued, l.Expires = noon.Add(time.Hour), noon.Add(2*time.Hour)
-		}), want: "is the clock right", code: ListStale},
+		}), want: "issued in the future", code: ListStale},
 		{name: "a little ahead", next: with(func(l *List) { l.Issued = noon.Add(time.Minute) })},
 		{name: "revoked key", policy: text + "revoked:\n  \"key:$print3\": {}\n", next: last, want: "key revoked",
 			code: KeyRevoked},

@@ -8,9 +8,9 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// What can stand in the fields of a policy alone.
+// Readers of single fields.
 
-// readThreshold reads a number from 1 to most, the number of keys: 0 would admit everything, more would admit nothing.
+// readThreshold reads a number from 1 to most, the number of keys: 0 would admit everything, a larger one nothing.
 func readThreshold(n *yamltree.Node, most int) (int, error) {
 	f := n.Get("threshold")
 	if f == nil {
@@ -23,7 +23,7 @@ func readThreshold(n *yamltree.Node, most int) (int, error) {
 	return v, nil
 }
 
-// readAccept reads which formats of signatures count; the second always does.
+// readAccept reads the accepted formats of signatures; v2 is always accepted.
 func readAccept(n *yamltree.Node) (v1 bool, err error) {
 	words, err := n.Words("accept")
 	if err != nil || n.Get("accept") == nil {

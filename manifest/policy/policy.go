@@ -15,11 +15,11 @@ import (
 //go:embed schema.json
 var schema string
 
-// Schema returns the JSON Schema of policy.yaml, for editors. It finds most of what Parse refuses, and refuses nothing
-// else.
+// Schema returns the JSON Schema of policy.yaml, for editors. It rejects most of the files that Parse rejects, and no
+// others.
 func Schema() string { return schema }
 
-// Parse reads a policy file. It skips the signature lines: whether the policy counts is the caller's decision.
+// Parse reads a policy file. It skips the signature lines: the caller decides whether the policy counts.
 func Parse(file []byte) (*Policy, error) {
 	if len(file) > yamltree.MaxBytes {
 		return nil, &yamltree.Error{Family: "policy", Msg: fmt.Sprintf("is longer than %d bytes", yamltree.MaxBytes)}
@@ -38,7 +38,7 @@ func Parse(file []byte) (*Policy, error) {
 	var where *yamltree.Error
 	if errors.As(err, &where) {
 		where.Family = "policy"
-		// Lines are counted as the file has them; nothing but "---" stands above the signatures.
+		// Messages count the lines of the whole file; only "---" may precede the signatures.
 		if where.Line > 0 {
 			where.Line += bytes.Count(file, []byte("\n")) - bytes.Count(b, []byte("\n"))
 		}
@@ -49,13 +49,13 @@ func Parse(file []byte) (*Policy, error) {
 	return p, nil
 }
 
-// Find is how package sign finds the keys of this policy.
+// Find finds a key of this policy for package sign.
 func (p *Policy) Find(f key.Fingerprint) (key.Public, bool) {
 	k, ok := p.Key(f)
 	return k.Public, ok
 }
 
-// FindV1 returns the keys that lines of the first format may mean by their 16 digits.
+// FindV1 returns the keys that match the 16 digits in a line of the first format.
 func (p *Policy) FindV1(id string) []key.Public {
 	var found []key.Public
 	for _, k := range p.sections.Keys {

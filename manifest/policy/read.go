@@ -17,11 +17,11 @@ import (
 
 const (
 	format   = "policy/2"
-	maxRules = 1000 // and grants
+	maxRules = 1000 // also of grants
 	maxAge   = 3650 * 24 * time.Hour
 )
 
-// order is the order of sections in which a new one finds its place.
+// order is the order of sections, for inserting a new one.
 var order = []string{"rye", "keys", "names", "digests", "revoked", "lists", "override", "inside", "grants", "exec",
 	"ask"}
 
@@ -96,7 +96,7 @@ func (p *Policy) readKeys(section *yamltree.Node) error {
 		}
 		f := k.Public.Fingerprint()
 		if i, ok := p.prints[f]; ok {
-			return n.Errorf("%q is the key that %q is: one key has one name", k.Name, p.sections.Keys[i].Name)
+			return n.Errorf("%q is the same key as %q: a key has one name", k.Name, p.sections.Keys[i].Name)
 		}
 		p.names[k.Name], p.prints[f] = len(p.sections.Keys), len(p.sections.Keys)
 		p.sections.Keys = append(p.sections.Keys, k)
@@ -115,7 +115,7 @@ func (p *Policy) readRules(section *yamltree.Node) error {
 		}
 		for i := range p.rules {
 			if other := &p.rules[i].glob; glob.Collide(other, &g) {
-				return n.Errorf("%q and %q could decide about the same name, and none is the more particular one",
+				return n.Errorf("%q and %q can match the same name, and neither is more specific",
 					g.Text(), other.Text())
 			}
 		}
@@ -143,7 +143,7 @@ func (p *Policy) readRules(section *yamltree.Node) error {
 	return nil
 }
 
-// ruleKeys reads the names of a rule's keys and fills the set of them.
+// ruleKeys reads the names of a rule's keys and adds their fingerprints to set.
 func (p *Policy) ruleKeys(n *yamltree.Node, set map[key.Fingerprint]bool) ([]string, error) {
 	names, err := n.Words("keys")
 	if err != nil {
@@ -162,7 +162,7 @@ func (p *Policy) ruleKeys(n *yamltree.Node, set map[key.Fingerprint]bool) ([]str
 	return names, nil
 }
 
-// known returns the key of a name, or says at n that there is none.
+// known returns the key with a name, or an error at n.
 func (p *Policy) known(n *yamltree.Node, name string) (Key, error) {
 	if k, ok := p.KeyNamed(name); ok {
 		return k, nil
@@ -171,7 +171,7 @@ func (p *Policy) known(n *yamltree.Node, name string) (Key, error) {
 	for i, k := range p.sections.Keys {
 		all[i] = k.Name
 	}
-	return Key{}, n.Errorf("no key under \"keys:\" is called %q%s", yamltree.Clip(name), yamltree.Suggest(name, all))
+	return Key{}, n.Errorf("no key %q under \"keys:\"%s", yamltree.Clip(name), yamltree.Suggest(name, all))
 }
 
 func (p *Policy) readDigests(section *yamltree.Node) error {
@@ -290,7 +290,7 @@ func (p *Policy) readGrants(section *yamltree.Node) error {
 		}
 		for i := range p.grants {
 			if other := &p.grants[i]; glob.Collide(other, &g) {
-				return n.Errorf("%q and %q could decide about the same name, and none is the more particular one",
+				return n.Errorf("%q and %q can match the same name, and neither is more specific",
 					g.Text(), other.Text())
 			}
 		}

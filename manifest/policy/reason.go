@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// Fault returns the code of an error about a refusal.
+// Fault returns the fault code of a refusal.
 func (c Code) Fault() fault.Code { return faults[c] }
 
 var faults = [...]fault.Code{fault.Policy, fault.Policy, fault.Unsigned, fault.UntrustedKey, fault.Policy,
@@ -17,7 +17,7 @@ var faults = [...]fault.Code{fault.Policy, fault.Policy, fault.Unsigned, fault.U
 	fault.Policy, fault.Expired, fault.Expired, fault.Revoked, fault.BelowThreshold, fault.Policy,
 	fault.Expired, fault.Config, fault.Validation, fault.Rollback, fault.Rollback, fault.Rollback}
 
-// Details adds the facts of a refusal to an error: its reason, what was revoked, and the list that says so.
+// Details adds the facts of a refusal to an error: its reason, the revocation, and the list that has it.
 func (a *Answer) Details(f *fault.Error) *fault.Error {
 	return addRevoked(f.On("reason", a.Code.String()), a.Revoked, a.List)
 }
@@ -32,8 +32,8 @@ func addRevoked(f *fault.Error, r *Revocation, list string) *fault.Error {
 	return f
 }
 
-// Reason returns what a person reads: one sentence without its subject, the name, as in `signed by "alice",
-// 1 of 1 under "acme/**"`. Whatever came from outside is quoted.
+// Reason returns one sentence for people without its subject, the name, as in `signed by "alice", 1 of 1 under
+// "acme/**"`. It quotes text from outside.
 func (a *Answer) Reason() string {
 	s := a.reason()
 	if a.Project {
@@ -55,7 +55,7 @@ func (a *Answer) reason() string {
 		}
 		return fmt.Sprintf("is unsigned; %q requires %s", a.Rule, fault.Count(int64(a.Threshold), "key"))
 	case UntrustedKey:
-		return "is signed by no key of the policy" + a.signers()
+		return "is not signed by a key of the policy" + a.signers()
 	case NoRule:
 		switch {
 		case a.Rule == "":
@@ -77,7 +77,7 @@ func (a *Answer) reason() string {
 	case KeyRevoked:
 		return "is signed by a revoked key" + a.revocation() + a.signers()
 	case BelowThreshold:
-		return fmt.Sprintf("is signed by %d of the %s that %q asks for%s", a.Count,
+		return fmt.Sprintf("is signed by %d of the %s that %q requires%s", a.Count,
 			fault.Count(int64(a.Threshold), "key"), a.Rule, a.signers())
 	case DigestRevoked:
 		return "is revoked" + a.revocation()
@@ -102,16 +102,16 @@ func (a *Answer) admitted() string {
 		a.signers())
 }
 
-// rotation tells what Rotate would do.
+// rotation returns whether Rotate would apply the rotation.
 func (a *Answer) rotation() string {
 	if a.Code == Admitted {
-		return fmt.Sprintf("would be taken: signed by %d of %s under %q and by the new key%s", a.Count,
+		return fmt.Sprintf("can be applied: signed by %d of %s under %q and by the new key%s", a.Count,
 			fault.Count(int64(a.Threshold), "key"), a.Rule, a.signers())
 	}
-	return "would not be taken: " + a.Detail + a.signers()
+	return "can't be applied: " + a.Detail + a.signers()
 }
 
-// signers lists who signed: those that count by name alone, the others with what is wrong.
+// signers lists the signers: those that count by name alone, the others with their fault.
 func (a *Answer) signers() string {
 	var all []string
 	for _, v := range a.Signers {

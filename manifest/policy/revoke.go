@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// revocations finds what is revoked.
+// revocations is an index of revoked keys and digests.
 type revocations struct {
 	keys    map[key.Fingerprint]*Revocation
 	digests map[cas.Digest]*Revocation
@@ -34,7 +34,7 @@ func newRevocations(all []Revocation) revocations {
 
 const keyPrefix = "key:"
 
-// ParseRevocation reads what is revoked, in the one form it has in policies and lists: "key:" and a key's
+// ParseRevocation reads the subject of a revocation, in the one form of policies and lists: "key:" and a key's
 // fingerprint, or a digest.
 func ParseRevocation(what string) (Revocation, error) {
 	if text, ok := strings.CutPrefix(what, keyPrefix); ok {
@@ -53,7 +53,7 @@ func ParseRevocation(what string) (Revocation, error) {
 var errRevocation = errors.New(
 	`expected "key:" and the 64 digits of a fingerprint, or "blake3:" and the 64 digits of a digest`)
 
-// What writes the form that ParseRevocation reads.
+// What returns the form that ParseRevocation reads.
 func (r Revocation) What() string {
 	if !r.Key.IsZero() {
 		return keyPrefix + r.Key.String()
@@ -61,7 +61,7 @@ func (r Revocation) What() string {
 	return r.Digest.String()
 }
 
-// A List is one issue of a signed revocation list. What reads it (package manifest) has verified Signers.
+// A List is one issue of a signed revocation list. Its reader (package manifest) has verified Signers.
 type List struct {
 	ID      cas.Digest // of the document
 	Name    string
@@ -73,10 +73,10 @@ type List struct {
 	revoked revocations
 }
 
-// maxCounter is what any JSON reader can still count to.
+// maxCounter is the largest number that every JSON reader keeps exact.
 const maxCounter = 1<<53 - 1
 
-// NewList returns l with what it revokes, or says why it is no list.
+// NewList returns l with its entries, or an error for an invalid list.
 func NewList(l List, entries []Revocation) (*List, error) {
 	switch {
 	case l.Counter < 1 || l.Counter > maxCounter:
@@ -94,27 +94,26 @@ func NewList(l List, entries []Revocation) (*List, error) {
 	return &l, nil
 }
 
-// signedBy reports whether a key made one of the signatures under l. The first format has no names and so no
-// lists.
+// signedBy reports whether a key made one of the signatures under l. The first format has no names and so no lists.
 func (l *List) signedBy(k key.Public) bool {
 	return slices.ContainsFunc(l.Signers, func(s sign.Signer) bool { return s.Key == k && s.Format == sign.V2 })
 }
 
 const (
-	// maxJump bounds how far a counter may go up at once, so that one bad issue does not use it up.
+	// maxJump limits the increase of a counter, so that one bad issue does not use it up.
 	maxJump = 1 << 20
-	// maxAhead is how far another clock may be ahead of ours.
+	// maxAhead is the tolerated lead of another clock.
 	maxAhead = 10 * time.Minute
 )
 
-// Accept reports whether next may take the place of last, the list that side has under this name, nil for
-// none. It must be signed by the key that the policy names, be neither older than last nor another issue of the
-// same count, and be fresh. A list by another key than the policy names now does not bind: naming a new key in
-// the policy is how a count that was driven too high is started again. The reason in a refusal's details is a Code.
+// Accept returns nil if next may replace last, side's issue of the list, or nil without one. It must be signed by the
+// key that the policy names, be fresh, and be neither older than last nor a different issue with the same counter. If
+// last is signed by another key than the policy names now, it does not bind: after a counter was driven too high, the
+// user restarts it by naming a new key. The reason in a refusal's details is a Code.
 func (s *Side) Accept(next, last *List, now time.Time) error {
 	i := slices.IndexFunc(s.Policy.sections.Lists, func(src Source) bool { return src.Name == next.Name })
 	if i < 0 {
-		return fault.New(fault.Policy, "the policy names no such revocation list").On("reason", "list-not-named")
+		return fault.New(fault.Policy, "the policy does not name this revocation list").On("reason", "list-not-named")
 	}
 	src := s.Policy.sections.Lists[i]
 	bad := func(code Code, format string, args ...any) error {
@@ -136,26 +135,26 @@ func (s *Side) Accept(next, last *List, now time.Time) error {
 	}
 	switch {
 	case next.Counter < last.Counter:
-		return bad(ListOlder, "issue %d is older than issue %d, which was seen before", next.Counter, last.Counter)
+		return bad(ListOlder, "issue %d is older than the last one seen, %d", next.Counter, last.Counter)
 	case next.Counter == last.Counter && next.ID != last.ID:
-		return bad(ListForked, "issue %d is another than the issue %d that was seen before", next.Counter,
+		return bad(ListForked, "issue %d differs from the issue %d seen before", next.Counter,
 			last.Counter)
 	case next.Counter-last.Counter > maxJump:
 		return bad(ListJump,
-			"issue %d follows issue %d, which is too far ahead; to start again, name a new key for it", next.Counter,
+			"issue %d is too far ahead of issue %d; to start again, name a new key for the list", next.Counter,
 			last.Counter)
 	}
 	return nil
 }
 
-// stale says why a list can't be relied upon now; "": it can. Its age counts from when it was issued, which is
-// signed, not from when it came.
+// stale returns why a list can't be used now, or "". Its age counts from its signed time of issue, not from its
+// arrival.
 func stale(src Source, l *List, now time.Time) string {
 	switch {
 	case l == nil:
 		return "was never fetched"
 	case l.Issued.After(now.Add(maxAhead)):
-		return fmt.Sprintf("was issued at %s, which is to come: is the clock right? it says %s", clock(l.Issued),
+		return fmt.Sprintf("was issued in the future, at %s: check the clock, which says %s", clock(l.Issued),
 			clock(now))
 	case !now.Before(l.Expires):
 		return fmt.Sprintf("expired at %s; the clock says %s", clock(l.Expires), clock(now))

@@ -15,39 +15,39 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Rotation is what a rotation document says: in one rule, one key takes the place of another. What reads it
-// (package manifest) has verified who signed it.
+// A Rotation is the content of a rotation document: in one rule, one key replaces another. Its reader (package
+// manifest) has verified the signers.
 type Rotation struct {
-	ID      cas.Digest        // of the document, which may be revoked; the zero digest where there is none yet
+	ID      cas.Digest        // of the document, which may be revoked; zero for a draft
 	Rule    string            // the glob of the rule
-	Before  []key.Fingerprint // all keys of the rule as it stands: the step starts there and nowhere else
-	Retire  key.Fingerprint   // the one of them that goes
-	Key     Key               // the one that comes
+	Before  []key.Fingerprint // all keys of the rule before the step, which must match
+	Retire  key.Fingerprint   // the key of Before that leaves
+	Key     Key               // the key that replaces it
 	Expires time.Time         // of the document; the zero time: never
 }
 
-// A RotationError says why a rotation is refused.
+// A RotationError is the reason for refusing a rotation.
 type RotationError struct {
 	Rule   string
 	Code   Code // DigestRevoked, ListStale, KeyRevoked, Expired, NotYetValid, BelowThreshold, NoRule, BadRequest
 	Reason string
 
 	Revoked *Revocation // with DigestRevoked
-	List    string      // the list that revoked, or that is stale
+	List    string      // the list that revokes, or that is stale
 }
 
 func (e *RotationError) Error() string { return fmt.Sprintf("rotation of %q: %s", e.Rule, e.Reason) }
 
-// Fault returns the error as people and programs see it.
+// Fault returns the error for people and programs.
 func (e *RotationError) Fault() *fault.Error {
 	return addRevoked(fault.New(e.Code.Fault(), "%s", e).From(e).On("reason", e.Code.String()).On("rule", e.Rule),
 		e.Revoked, e.List)
 }
 
-// Rotate carries out one rotation. The document must be signed by as many of the rule's keys as the rule asks
-// for, the one that retires may be among them, and by the new key, all valid now. It must start from the very
-// keys that the rule has, so that steps can't be left out or made twice in a row; that none is made again later,
-// when the rule has its first keys again, is for a memory of what was carried out (package rollback).
+// Rotate applies one rotation. The document must be signed by the new key and by the rule's threshold of its keys,
+// which may include the retiring one, all valid now. It must start from exactly the keys that the rule has, so that no
+// step can be skipped or applied twice in a row. Package rollback remembers applied steps and prevents a later
+// repetition, when the rule has its first keys again.
 func (s *Side) Rotate(r Rotation, signers []sign.Signer, now time.Time) (*Policy, error) {
 	rule, err := s.mayRotate(r, now)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Side) Rotate(r Rotation, signers []sign.Signer, now time.Time) (*Policy
 	return s.exchange(r, rule)
 }
 
-// DecideRotation says whether Rotate would take a step now, as an answer about its document.
+// DecideRotation reports whether Rotate would apply a step now, as an answer about its document.
 func (s *Side) DecideRotation(r Rotation, signers []sign.Signer, unknown []string, now time.Time) Answer {
 	a := Answer{Rotation: true}
 	rule, err := s.mayRotate(r, now)
@@ -87,15 +87,15 @@ func (s *Side) DecideRotation(r Rotation, signers []sign.Signer, unknown []strin
 	return a.end(BadRequest)
 }
 
-// mayRotate finds the rule of a step and checks everything but its signatures.
+// mayRotate finds the rule of a step and checks everything except its signatures.
 func (s *Side) mayRotate(r Rotation, now time.Time) (rule int, err error) {
 	bad := func(code Code, format string, args ...any) (int, error) {
 		return 0, &RotationError{Rule: r.Rule, Code: code, Reason: fmt.Sprintf(format, args...)}
 	}
 	if now.IsZero() {
-		return bad(BadRequest, "no time is given to compare with")
+		return bad(BadRequest, "the request has no time")
 	}
-	// Both come first, as they do for everything else that is decided.
+	// Revocation and stale lists come first, as in every other decision.
 	if found, list := s.revokedDigest(&Request{Document: r.ID}); found != nil && !r.ID.IsZero() {
 		return 0, &RotationError{Rule: r.Rule, Code: DigestRevoked,
 			Reason: "it is revoked" + (&Answer{Revoked: found, List: list}).revocation(), Revoked: found, List: list}
@@ -113,24 +113,24 @@ func (s *Side) mayRotate(r Rotation, now time.Time) (rule int, err error) {
 	fresh := r.Key.Public.Fingerprint()
 	switch {
 	case r.Key.Public.IsZero():
-		return bad(BadRequest, "it names no new key")
+		return bad(BadRequest, "it has no new key")
 	case !sameKeys(old, r.Before):
 		return bad(NoRule, "it starts from %s, the rule has %s: each step must be taken, in order", prints(r.Before),
 			prints(slices.Collect(maps.Keys(old))))
 	case !old[r.Retire]:
-		return bad(NoRule, "%s, which is to go, is no key of the rule", r.Retire.Short())
+		return bad(NoRule, "the retiring key %s is not a key of the rule", r.Retire.Short())
 	case old[fresh]:
-		return bad(NoRule, "%s, which is to come, is a key of the rule already", fresh.Short())
+		return bad(NoRule, "the new key %s is already a key of the rule", fresh.Short())
 	case !r.Expires.IsZero() && !now.Before(r.Expires):
 		return bad(Expired, "it expired at %s; the clock says %s", clock(r.Expires), clock(now))
 	}
 	return rule, nil
 }
 
-// rotationSigners wants the threshold of old keys and the new one, and notes in a what each signer is worth.
+// rotationSigners requires the threshold of old keys and the new key, and adds each signer's verdict to a.
 func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.Signer, now time.Time) error {
 	fresh := r.Key.Public.Fingerprint()
-	// The policy's own words about a key it knows already hold, not those of the document.
+	// The policy's own dates for a known key apply, not the document's.
 	incoming := r.Key
 	if known, ok := s.Policy.Key(fresh); ok {
 		incoming = known
@@ -170,7 +170,7 @@ func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.S
 	want := s.Policy.sections.Rules[rule].Threshold
 	if a.Count < want {
 		return &RotationError{Rule: r.Rule, Code: worst,
-			Reason: fmt.Sprintf("it is signed by %d of the %s that the rule asks for: %s", a.Count,
+			Reason: fmt.Sprintf("it is signed by %d of the %s that the rule requires: %s", a.Count,
 				fault.Count(int64(want), "key"), worst.words())}
 	}
 	if !own {
@@ -180,7 +180,7 @@ func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.S
 	return nil
 }
 
-// exchange makes the new policy. The old key stays under "keys:" as long as another rule or a list names it.
+// exchange makes the new policy. The old key stays under "keys:" while another rule or a list names it.
 func (s *Side) exchange(r Rotation, rule int) (*Policy, error) {
 	p := s.Policy
 	retired, _ := p.Key(r.Retire)

@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// Sections is what a policy says, in the order of its file. What Policy.Sections returns is to be read only.
+// Sections is the content of a policy, in file order. Callers must not modify the result of Policy.Sections.
 type Sections struct {
 	Keys     []Key
 	Rules    []Rule // the section "names"
@@ -21,11 +21,11 @@ type Sections struct {
 	Revoked  []Revocation
 	Lists    []Source
 	Override []string // globs over the protected names that a project may replace
-	Inside   []string // hosts, some with a port, that may be inside the user's network wherever a project names them
+	Inside   []string // hosts, some with a port, in the user's network that projects may use
 	Grants   []Grant
 	Exec     floor.Exec
 	Ask      ask.Rules
-	Secrets  []Secret // in the section "exec"; nil when there is no word about them
+	Secrets  []Secret // in the section "exec"; nil if that does not mention secrets
 }
 
 // A Key is a public key that rules may name.
@@ -34,19 +34,19 @@ type Key struct {
 	Public    key.Public
 	Owner     string
 	NotBefore time.Time // the zero time: always
-	Expires   time.Time // the first moment at which it is void; the zero time: never
+	Expires   time.Time // the first moment at which it is invalid; the zero time: never
 }
 
-// A Rule says which keys vouch for the names that a glob covers.
+// A Rule names the keys that vouch for the names that a glob covers.
 type Rule struct {
 	Glob      string
 	Keys      []string // names of keys
-	Threshold int      // how many of them it takes
+	Threshold int      // how many of them must sign
 	V1        bool     // signatures of the first format count as well
 	Except    []string // globs over names that the rule refuses
 }
 
-// String returns the rule in the words of the file: keys: [alice, bob], threshold: 2, except: ["rye/**"].
+// String returns the rule as in the file: keys: [alice, bob], threshold: 2, except: ["rye/**"].
 func (r Rule) String() string {
 	text := fmt.Sprintf("keys: %s, threshold: %d", set(r.Keys), r.Threshold)
 	if r.V1 {
@@ -61,41 +61,41 @@ func (r Rule) String() string {
 // A DigestEntry is a file or document that needs no signature.
 type DigestEntry struct {
 	Digest cas.Digest // of the raw bytes, or the id of a document
-	Tree   cas.Digest // what a tool's other files must be; the zero digest: it has none
+	Tree   cas.Digest // of a tool's other files; the zero digest: it has none
 	As     string     // the one name it is admitted under; "": any
 	Reason string
 }
 
-// A Revocation takes a key or a digest out of use, whatever else is said of it: exactly one of the two is set.
+// A Revocation revokes a key or a digest, regardless of other entries: exactly one of the two is set.
 type Revocation struct {
 	Key    key.Fingerprint
 	Digest cas.Digest // of raw bytes, stripped bytes, a tree, a document, or any file of a tree
 	Reason string
-	Date   time.Time // when it was written; revoked is revoked at any time
+	Date   time.Time // of the entry; a revocation applies at any time
 }
 
-// A Source is a signed revocation list that this policy heeds.
+// A Source is a signed revocation list that this policy uses.
 type Source struct {
 	Name   string
 	From   string        // an https or oci address, or a path
 	Key    string        // the name of the key that signs it
-	MaxAge time.Duration // how long after it was issued it may be relied upon
-	Warn   bool          // when there is no fresh list, warn instead of refusing everything
+	MaxAge time.Duration // how long an issue is valid
+	Warn   bool          // without a fresh list, warn instead of refusing everything
 }
 
-// A Grant is what the items that a glob covers may be permitted.
+// A Grant is the permissions for the items that a glob covers.
 type Grant struct {
 	Glob  string
 	Allow []string // permission patterns; package exec knows what they mean
 }
 
-// A Secret names the items that may be handed a secret.
+// A Secret names the items that may receive a secret.
 type Secret struct {
 	Name  string
 	Items []string // globs
 }
 
-// A Policy is a policy file that has been read: immutable, and safe for use by many goroutines.
+// A Policy is a parsed policy file: immutable, and safe for concurrent use.
 type Policy struct {
 	id       cas.Digest
 	tree     yamltree.Tree
@@ -119,14 +119,14 @@ type compiledRule struct {
 // ID returns the id of the policy as a document: the digest of its bytes without signature lines.
 func (p *Policy) ID() cas.Digest { return p.id }
 
-// Sections returns what the policy says.
+// Sections returns the content of the policy.
 func (p *Policy) Sections() Sections { return p.sections }
 
-// Format returns the policy in the layout of the package comment, comments kept, without signature lines: any
-// change of a byte makes them void.
+// Format returns the policy in the layout of the package comment, with comments, without signature lines: any change
+// of a byte makes them invalid.
 func (p *Policy) Format() []byte { return p.tree.Format() }
 
-// Key returns the key of a fingerprint.
+// Key returns the key with a fingerprint.
 func (p *Policy) Key(f key.Fingerprint) (Key, bool) {
 	i, ok := p.prints[f]
 	if !ok {
@@ -135,7 +135,7 @@ func (p *Policy) Key(f key.Fingerprint) (Key, bool) {
 	return p.sections.Keys[i], true
 }
 
-// KeyNamed returns the key of a name.
+// KeyNamed returns the key with a name.
 func (p *Policy) KeyNamed(name string) (Key, bool) {
 	i, ok := p.names[name]
 	if !ok {
@@ -154,15 +154,14 @@ func (p *Policy) RulesNaming(key string) (globs []string) {
 	return globs
 }
 
-// MayOverride reports whether a project may replace the protected item of this name. It counts in the root
-// policy only.
+// MayOverride reports whether a project may replace the protected item of this name. Only the root policy counts.
 func (p *Policy) MayOverride(item string) bool {
 	n, err := glob.ParseName(item)
 	return err == nil && glob.MatchAny(p.override, n)
 }
 
-// RuleOf returns the rule that decides about a name, unless there is none or it excepts the name. Whose keys count
-// today, and what is revoked, Decide knows.
+// RuleOf returns the rule for a name, if one exists and does not except the name. Decide knows which of its keys count
+// today, and revocations.
 func (p *Policy) RuleOf(name string) (Rule, bool) {
 	n, err := glob.ParseName(name)
 	if err != nil {
@@ -175,8 +174,8 @@ func (p *Policy) RuleOf(name string) (Rule, bool) {
 	return p.sections.Rules[i], true
 }
 
-// Grants returns the permission patterns for an item, by the one most particular glob that covers it, and
-// whether there is one. Of a root policy and a project's, both must allow what is to be granted.
+// Grants returns the permission patterns for an item, by the one most specific glob that covers it, and whether a glob
+// does. A permission needs both the root policy's and the project's grant.
 func (p *Policy) Grants(item string) ([]string, bool) {
 	n, err := glob.ParseName(item)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// A Domain keeps a signature that was made for one purpose from counting for another.
+// A Domain is the purpose of a signature. A signature made in one Domain counts in no other.
 type Domain string
 
 const (
@@ -24,11 +24,11 @@ const (
 	Audit       Domain = "rye/v2/audit"
 )
 
-// A Claim is what a signature says about a file's bytes.
+// A Claim is the statement of a signature about a file's bytes.
 type Claim struct {
 	Domain Domain
 	Name   string     // as in "tool:rye/bash/bash" or "bundle:demo@1.0.0"
-	Tree   cas.Digest // of the other files that the file vouches for; zero if there are none
+	Tree   cas.Digest // of the other files that the signature covers; zero without any
 }
 
 const maxName = 1000
@@ -49,7 +49,7 @@ func (c Claim) check() error {
 	return nil
 }
 
-// appendMessage appends what is signed: the text of each field exactly as in the line, and what isn't in the line.
+// appendMessage appends the signed message: the text of each field exactly as in the line, and the fields outside it.
 func (c Claim) appendMessage(b []byte, l Line) []byte {
 	b = append(append(b, c.Domain...), 0)
 	b = field(b, func(b []byte) []byte { return append(b, c.Name...) })
@@ -64,7 +64,7 @@ func (c Claim) appendMessage(b []byte, l Line) []byte {
 	return field(b, func(b []byte) []byte { return appendDigest(b, cas.Digest(l.Key)) })
 }
 
-// field appends what text appends, behind its length.
+// field appends the result of text after its length.
 func field(b []byte, text func([]byte) []byte) []byte {
 	at := len(b)
 	b = text(append(b, 0, 0, 0, 0))
@@ -72,29 +72,29 @@ func field(b []byte, text func([]byte) []byte) []byte {
 	return b
 }
 
-// Holds reports whether a line is p's signature of the claim. Whether it is about the right content is another
-// question: see CheckLines.
+// Holds reports whether a line is p's signature of the claim. It does not compare the line's digest with the content:
+// see CheckLines.
 func (c Claim) Holds(l Line, p key.Public) bool {
 	var buf [512]byte
 	return c.check() == nil && l.Tree == c.Tree && l.Key == p.Fingerprint() &&
 		p.Verify(c.appendMessage(buf[:0], l), l.Sig[:])
 }
 
-// Keys finds the key with a fingerprint among those that are known.
+// Keys finds a known key by its fingerprint.
 type Keys func(key.Fingerprint) (key.Public, bool)
 
-// A Signer is a key that has signed a file, and when it says that it did.
+// A Signer is the key of a signature and the time in its line.
 type Signer struct {
 	Key    key.Public
 	Time   time.Time // information, not proof
 	Format Format
 }
 
-// Check verifies what Read read and returns every known key that signed the content under the claim, at least
-// one. Lines of unknown keys are ignored; a line of a known key that doesn't hold spoils the whole.
+// Check verifies the signatures that Read found and returns every known key that signed the content under the claim,
+// at least one. It ignores lines of unknown keys; an invalid line of a known key is an error.
 //
 // It fails with ErrUnsigned, ErrV1, a *VersionError, an *IntegrityError, a *SignatureInvalidError or an
-// *UnknownKeyError. What a signature is worth is for policy.
+// *UnknownKeyError. Package policy decides whether the signatures are enough.
 func Check(s Signed, c Claim, keys Keys) ([]Signer, error) {
 	switch {
 	case s.block.err != nil:
@@ -105,7 +105,7 @@ func Check(s Signed, c Claim, keys Keys) ([]Signer, error) {
 	return s.check(c, keys)
 }
 
-// CheckLines is Check for lines that stand beside the content they are about, as those of documents do.
+// CheckLines is Check for lines stored apart from their content, as those of documents are.
 func CheckLines(lines []Line, content cas.Digest, c Claim, keys Keys) ([]Signer, error) {
 	if err := disorder(lines); err != nil {
 		return nil, err
@@ -124,14 +124,14 @@ func (s *Signed) check(c Claim, keys Keys) ([]Signer, error) {
 		return nil, ErrUnsigned
 	}
 	if !s.anyFits() {
-		// Before any key, so that a stranger's file that was damaged is called damaged.
+		// This comes before the keys, so that a damaged file of an unknown signer is reported as damaged.
 		return nil, s.contentError(s.Lines[0].Digest)
 	}
 	var signers []Signer
 	var unknown []string
 	for _, l := range s.Lines {
 		p, ok := keys(l.Key)
-		if !ok || p.Fingerprint() != l.Key { // a fingerprint is computed, never believed
+		if !ok || p.Fingerprint() != l.Key { // never trust a fingerprint: compute it
 			unknown = append(unknown, l.Key.String())
 			continue
 		}

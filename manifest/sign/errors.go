@@ -14,13 +14,13 @@ var (
 	ErrUnsigned = because(fault.Unsigned, "unsigned", "unsigned")
 	// ErrV1 is returned where a v1 signature isn't enough, or is in the way.
 	ErrV1 = because(fault.Policy, "format-not-accepted", "signed in the v1 format only")
-	// ErrV1Unread is ErrV1 for a line that no rule of v1 covers, so that it can't even be checked.
+	// ErrV1Unread is ErrV1 for a line that no rule of v1 covers, so that rye can't check it.
 	ErrV1Unread error = fault.New(fault.Policy, "signed in the v1 format only").On("reason", "format-not-accepted").
 			Because("the v1 line can't be checked: v1 signs directives, knowledge and tools, in their first line",
 			"look at the file, delete the line, then sign it")
 	// ErrTooMany is returned for more than MaxLines signature lines.
 	ErrTooMany = because(fault.Limit, "too-many-signatures", fmt.Sprintf("more than %d signature lines", MaxLines))
-	// ErrChanged is returned if a file isn't what it was when it was read before.
+	// ErrChanged is returned if a file changed between two reads.
 	ErrChanged = because(fault.Conflict, "changed", "file changed while it was being signed")
 )
 
@@ -28,12 +28,12 @@ func because(c fault.Code, reason, text string) error {
 	return fault.New(c, "%s", text).On("reason", reason)
 }
 
-// noStyle is the error about a file that can't carry signature lines.
+// noStyle returns the error about a file that can't carry signature lines.
 func noStyle() error {
 	return fault.New(fault.Validation, "files of this type have no comments, so they can't carry a signature line")
 }
 
-// noPlace is the error about a file whose first lines leave no place for a signature line.
+// noPlace returns the error about a file whose first lines leave no place for a signature line.
 func noPlace() error {
 	return fault.New(fault.Validation, "no place for a signature line: "+
 		"the line above it doesn't end or continues in the next, or the file is UTF-16")
@@ -62,7 +62,7 @@ func (e *IntegrityError) Error() string {
 	return s
 }
 
-// Fault returns the error as people and programs see it.
+// Fault returns the error for people and programs.
 func (e *IntegrityError) Fault() *fault.Error {
 	f := fault.New(fault.Integrity, "does not match its signed digest").From(e).
 		On("reason", cmp.Or(e.What, "content")).On("only_line_endings_differ", e.OnlyLineEndings)
@@ -103,13 +103,13 @@ func (e *SignatureInvalidError) Error() string {
 	return s
 }
 
-// Fault returns the error as people and programs see it.
+// Fault returns the error for people and programs.
 func (e *SignatureInvalidError) Fault() *fault.Error {
 	return fault.New(fault.SignatureInvalid, "%s", e).From(e).On("reason", "signature-invalid").On("key",
 		e.Key.String())
 }
 
-// An UnknownKeyError is returned for a file that is as it was signed, but by unknown keys only.
+// An UnknownKeyError is returned for an unchanged file that only unknown keys signed.
 type UnknownKeyError struct {
 	Keys []string // fingerprints, or the 16 digits of the v1 format
 }
@@ -118,7 +118,7 @@ func (e *UnknownKeyError) Error() string {
 	return "signed by unknown keys only: " + strings.Join(e.Keys, ", ")
 }
 
-// Fault returns the error as people and programs see it.
+// Fault returns the error for people and programs.
 func (e *UnknownKeyError) Fault() *fault.Error {
 	return fault.New(fault.UntrustedKey, "%s", e).From(e).On("reason", "untrusted-key").On("keys", e.Keys).
 		Try("rye docs keys")
@@ -131,7 +131,7 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("unsupported signature format %q, expected v2", e.Found)
 }
 
-// Fault returns the error as people and programs see it.
+// Fault returns the error for people and programs.
 func (e *VersionError) Fault() *fault.Error {
 	return fault.New(fault.VersionMismatch, "%s", e).From(e).On("reason", "signature-version").Try("rye version")
 }

@@ -6,24 +6,24 @@ import (
 	"slices"
 )
 
-// MaxLines is how many signature lines a file may carry.
+// MaxLines is the most signature lines of a file.
 const MaxLines = 16
 
-// headSize is more than is ever looked at to find the lines: the byte order mark, two lines before the block,
-// one line more than the block may have, and a line after it.
+// headSize is more than a search for the lines needs: the byte order mark, two lines before the block, one line more
+// than the block may have, and a line after it.
 const headSize = 32 << 10
 
-// A block is what the head of a file says about its signatures.
+// A block is the signature lines found in the head of a file.
 type block struct {
 	start, end int // the bytes of the lines; equal if there are none
 	lines      []Line
-	v1         bool  // a line of the first format stands among them
-	crlf       bool  // the lines are right but for their ends
-	err        error // what is wrong with the block as it stands
-	beyond     bool  // signing doesn't repair that
+	v1         bool  // the block has a line of the first format
+	crlf       bool  // only the line ends are wrong
+	err        error // the problem with the block, if any
+	beyond     bool  // signing again does not repair err
 }
 
-// findBlock looks for lines in the two places where a reader looks: first in the file, and where they belong.
+// findBlock searches the two places where lines may be: the start of the file, and the place of the style.
 func findBlock(head []byte, style Style) block {
 	first := comments[style&commentBits]
 	if first.open == "" {
@@ -43,7 +43,7 @@ func findBlock(head []byte, style Style) block {
 
 const crlfLines = "signature lines end with CR LF"
 
-// readBlock reads the lines that stand at an offset.
+// readBlock reads the lines at an offset.
 func readBlock(head []byte, at int, c comment) block {
 	b := block{start: at, end: at}
 	for {
@@ -55,7 +55,7 @@ func readBlock(head []byte, at int, c comment) block {
 		version, ok := formatOf(text)
 		switch {
 		case !ok && (b.v1 || !isV1Line(text)):
-			return b // some other text, and content
+			return b // other text: content
 		case !ok:
 			b.v1 = true
 		case version != "v2":
@@ -80,7 +80,7 @@ func readBlock(head []byte, at int, c comment) block {
 	}
 }
 
-// fail keeps the first error, and that of those that signing doesn't repair.
+// fail keeps the first error, and prefers errors that signing does not repair.
 func (b *block) fail(err error, beyond bool) {
 	if b.err == nil || beyond && !b.beyond {
 		b.err = err
@@ -94,11 +94,11 @@ func layout(format string, args ...any) error {
 
 func lineNumber(head []byte, at int) int { return 1 + bytes.Count(head[:at], []byte("\n")) }
 
-// check puts the lines back where they belong in the rest of the head, and compares.
+// check puts the lines back into the rest of the head, and compares.
 func (b *block) check(head []byte, style Style, c comment) {
 	if b.v1 {
 		if len(b.lines) > 0 {
-			b.fail(layout("a signature line of the first format (v1) stands beside one of v2"), false)
+			b.fail(layout("the file has signature lines of both formats, v1 and v2"), false)
 		}
 		return
 	}
@@ -109,11 +109,11 @@ func (b *block) check(head []byte, style Style, c comment) {
 	at, want, ok := style.place(rest)
 	switch {
 	case !ok || at != b.start || want != c:
-		b.fail(layout("signature lines stand at line %d, which is not their place", lineNumber(head, b.start)), false)
+		b.fail(layout("signature lines at line %d are in the wrong place", lineNumber(head, b.start)), false)
 	case disorder(b.lines) != nil:
 		b.fail(disorder(b.lines), false)
 	case !bytes.Equal(text(c, b.lines), head[b.start:b.end]):
-		// What parses is written back as it was, its line end aside.
+		// A line that parses is written back unchanged, except for its line end.
 		b.crlf = true
 		b.fail(layout(crlfLines), false)
 	}
@@ -131,7 +131,7 @@ func disorder(lines []Line) error {
 	return nil
 }
 
-// formatOf returns the version that stands in a line, if one does.
+// formatOf returns the version in a line, if the line has one.
 func formatOf(text []byte) (string, bool) {
 	text, _, found := bytes.Cut(text[len(magic):], []byte(":"))
 	digits, ok := bytes.CutPrefix(text, []byte("v"))

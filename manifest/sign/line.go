@@ -12,13 +12,13 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// A Line is one signature line. That it was read says nothing about whether it is true.
+// A Line is one parsed signature line, unverified.
 type Line struct {
 	Time   time.Time       // UTC, whole seconds, years 0 to 9999
 	Digest cas.Digest      // of the file without its lines
-	Tree   cas.Digest      // zero for a file that vouches for itself alone
+	Tree   cas.Digest      // of the other files that the signature covers, or zero
 	Sig    [64]byte        // Ed25519
-	Key    key.Fingerprint // who signed
+	Key    key.Fingerprint // of the signer
 }
 
 const (
@@ -30,13 +30,13 @@ const (
 	sigLen     = 86
 )
 
-// ErrLine is what ParseLine returns for anything but the one spelling of a line.
+// ErrLine is the error of ParseLine for anything but the one form of a line.
 var ErrLine = errors.New("not a signature line: expected rye:signed:v2:TIME:DIGEST[+TREE]:SIGNATURE:FINGERPRINT")
 
 // base64url is strict: unused bits must be zero. It still skips line ends, but a line has none.
 var base64url = base64.RawURLEncoding.Strict()
 
-// ParseLine reads the form that String writes and no other.
+// ParseLine reads exactly the form that String writes.
 func ParseLine[T string | []byte](text T) (l Line, err error) {
 	if len(text) > maxLine {
 		return Line{}, ErrLine
@@ -49,7 +49,7 @@ func ParseLine[T string | []byte](text T) (l Line, err error) {
 	if bytes.HasPrefix(p.rest, []byte("+")) {
 		p.literal("+")
 		l.Tree = p.digest()
-		p.bad = p.bad || l.Tree.IsZero() // which would be written as no tree
+		p.bad = p.bad || l.Tree.IsZero() // a zero tree has another form
 	}
 	p.literal(":")
 	sig := p.take(sigLen)
@@ -68,7 +68,7 @@ func ParseLine[T string | []byte](text T) (l Line, err error) {
 	return l, nil
 }
 
-// A parser takes text apart; once bad it stays bad.
+// A parser reads fields of a text; once bad it stays bad.
 type parser struct {
 	rest []byte
 	bad  bool
@@ -92,13 +92,13 @@ func (p *parser) digest() cas.Digest {
 	return d
 }
 
-// parseTime takes only what formatting the time gives again: time.Parse alone allows fractions.
+// parseTime accepts only text that formatting the time gives again: time.Parse alone allows fractions.
 func parseTime(b []byte) (time.Time, bool) {
 	t, err := time.Parse(timeLayout, string(b))
 	return t, err == nil && string(t.AppendFormat(nil, timeLayout)) == string(b)
 }
 
-// appendDigest appends the digits alone.
+// appendDigest appends the digits without the prefix.
 func appendDigest(b []byte, d cas.Digest) []byte {
 	var text [7 + hexLen]byte
 	return append(b, d.Append(text[:0])[7:]...)
@@ -119,7 +119,7 @@ func (l Line) Append(b []byte) []byte {
 // String returns the line without comment marks: rye:signed:v2:…
 func (l Line) String() string { return string(l.Append(nil)) }
 
-// text returns lines as they stand in a file.
+// text returns lines as they appear in a file.
 func text(c comment, lines []Line) (b []byte) {
 	for i := range lines {
 		b = append(b, c.open...)
@@ -130,8 +130,8 @@ func text(c comment, lines []Line) (b []byte) {
 	return b
 }
 
-// merge returns the lines in the order in which they stand in a file, one for each key: the one with the latest
-// time, and of two with one time the one with the greater text. It judges nothing.
+// merge returns the lines in file order, one for each key: the one with the latest time, and at equal times the one
+// with the greater text. It verifies nothing.
 func merge(lines []Line) ([]Line, error) {
 	slices.SortFunc(lines, func(a, b Line) int {
 		return cmp.Or(a.Key.Compare(b.Key), b.Time.Compare(a.Time), bytes.Compare(b.Append(nil), a.Append(nil)))

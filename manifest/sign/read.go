@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A Format says in which way a file is signed.
+// A Format is the format of a file's signature lines.
 type Format uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 
 func (f Format) String() string { return [...]string{"none", "v1", "v2"}[f] }
 
-// Signed is what is read from a file. Nothing in it has been verified; Check does that.
+// Signed is the result of Read, unverified; Check verifies it.
 type Signed struct {
 	Format   Format
 	Raw      cas.Digest // of the file
@@ -30,28 +30,28 @@ type Signed struct {
 
 	style Style
 	block block
-	held  holding // what needn't be verified again
-	line  int     // where the block begins
-	// otherEnds holds the digests of the content with every line end LF, and with every one CR LF, where that
-	// may explain why no line fits.
+	held  holding // signatures verified before
+	line  int     // the first line of the block
+	// otherEnds holds the digests of the content with LF at every line end, and with CR LF, if these may explain the
+	// mismatch.
 	otherEnds []cas.Digest
 }
 
-// Line returns the line of the file on which its signatures begin, or would: the first of a file without a place for
-// any.
+// Line returns the line of the file on which its signatures begin or would begin. It is 1 for a file that has no place
+// for them.
 func (s *Signed) Line() int { return max(s.line, 1) }
 
-// ReadBytes reads a file that is in memory.
+// ReadBytes reads a file in memory.
 func ReadBytes(file []byte, style Style) (Signed, error) { return Read(bytes.NewReader(file), style) }
 
 var buffers = sync.Pool{New: func() any { return new([2 * headSize]byte) }}
 
-// Read reads a file to its end and hashes it; only its head is kept in memory, except of a file with a line of the
-// first format, which may have MaxV1 bytes.
+// Read reads a file to its end and hashes it. It keeps only the head in memory; the exception is a file with a line of
+// the first format, which may have MaxV1 bytes.
 //
-// A file whose lines don't stand as they should is an *IntegrityError, or a *VersionError, with Raw and Stripped
-// as far as they make sense. If r is an io.Seeker, it is read a second time when no line fits the content, to
-// say whether only line ends differ. Other errors are those of r.
+// If the lines are damaged or out of place, Read returns an *IntegrityError or a *VersionError, with Raw and Stripped
+// as far as they make sense. If no line matches the content and r is an io.Seeker, Read reads it a second time to find
+// out whether only line ends differ. Other errors are those of r.
 func Read(r io.Reader, style Style) (Signed, error) {
 	s, err := read(r, style)
 	if err == nil {
@@ -60,13 +60,13 @@ func Read(r io.Reader, style Style) (Signed, error) {
 	return s, err
 }
 
-// read is Read, except that what is wrong with the lines is left in the block.
+// read does what Read does, and leaves problems with the lines in the block.
 func read(r io.Reader, style Style) (Signed, error) {
 	buf := buffers.Get().(*[2 * headSize]byte)
 	defer buffers.Put(buf)
 	var begin int64
 	if seeker, ok := r.(io.Seeker); ok {
-		// Where a file can't be sought, as a pipe can't, it isn't read twice.
+		// A file that can't seek, such as a pipe, is read once.
 		begin, _ = seeker.Seek(0, io.SeekCurrent)
 	}
 	n, err := readFull(r, buf[:])
@@ -96,7 +96,7 @@ func read(r io.Reader, style Style) (Signed, error) {
 	return s, nil
 }
 
-// anyFits reports whether a line names the content that was found.
+// anyFits reports whether a line has the content's digest.
 func (s *Signed) anyFits() bool {
 	return slices.ContainsFunc(s.Lines, func(l Line) bool { return l.Digest == s.Stripped })
 }
@@ -139,7 +139,7 @@ func (s *Signed) hash(buf *[2 * headSize]byte, n int, r io.Reader) error {
 	return nil
 }
 
-// lookAtLineEnds reads the file again, as it would be with other line ends.
+// lookAtLineEnds reads the file again and hashes it with other line ends.
 func (s *Signed) lookAtLineEnds(r io.Reader, buf *[2 * headSize]byte) error {
 	n, err := readFull(r, buf[:])
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *Signed) lookAtLineEnds(r io.Reader, buf *[2 * headSize]byte) error {
 	return nil
 }
 
-// contentError is about a line that names other content than was found, or the same with damaged line ends.
+// contentError returns the error about a line that has another digest than the content, or damaged line ends.
 func (s *Signed) contentError(expected cas.Digest) *IntegrityError {
 	if expected == s.Stripped {
 		return &IntegrityError{What: "lines", Reason: crlfLines, OnlyLineEndings: true}
@@ -174,7 +174,7 @@ func (s *Signed) contentError(expected cas.Digest) *IntegrityError {
 		OnlyLineEndings: slices.Contains(s.otherEnds, expected)}
 }
 
-// lineEnds writes what it is given with every LF and CR LF made one kind of end.
+// lineEnds is a writer that turns every LF and CR LF into one kind of line end.
 type lineEnds struct {
 	to  cas.Hasher
 	end string

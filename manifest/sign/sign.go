@@ -19,25 +19,25 @@ func quote(s string) string {
 	return strconv.QuoteToASCII(s)
 }
 
-// New makes the line with which p makes a claim about content.
+// New makes the line of p's signature of a claim about content.
 func New(content cas.Digest, c Claim, p key.Private, now time.Time) (Line, error) {
 	if err := c.check(); err != nil {
 		return Line{}, err
 	}
 	l := Line{Time: now.UTC().Truncate(time.Second), Digest: content, Tree: c.Tree, Key: p.Public().Fingerprint()}
 	if y := l.Time.Year(); y < 0 || y > 9999 {
-		return Line{}, fmt.Errorf("no signature is made in the year %d", y)
+		return Line{}, fmt.Errorf("can't sign in the year %d", y)
 	}
 	l.Sig = p.Sign(c.appendMessage(nil, l))
 	return l, nil
 }
 
-// Sign returns the lines that the file is to carry when p has signed it as well; Rewrite puts them there. Lines
-// for other content and for another tree are dropped, and, for the keys in known, which may be nil, those that
-// don't hold. If p's line is there and holds, it stays as it is: signing again changes nothing.
+// Sign returns the lines of the file after p has signed it; Rewrite writes them. It drops lines for other content or
+// another tree, and invalid lines of the keys in known, which may be nil. If p already has a valid line, Sign keeps
+// it: signing again changes nothing.
 //
-// Lines that stand out of place or order are put right. A file with a line that can't be read gets the error of Read,
-// and one with a line of the first format ErrV1 (see StripV1) or ErrV1Unread.
+// Sign corrects the place and order of lines. For a file with an unreadable line it returns the error of Read, and for
+// one with a line of the first format ErrV1 (see StripV1) or ErrV1Unread.
 func (s Signed) Sign(c Claim, p key.Private, now time.Time, known Keys) ([]Line, error) {
 	switch {
 	case s.style&commentBits == NoStyle:
@@ -80,8 +80,8 @@ func (s Signed) Sign(c Claim, p key.Private, now time.Time, known Keys) ([]Line,
 	return merge(append(keep, own))
 }
 
-// Rewrite copies the file that s was read from, from its beginning, with other signature lines; with none it is
-// the file without lines. If the content isn't what it was then, it fails with ErrChanged, at the end.
+// Rewrite copies the file that s was read from, from its beginning, with other signature lines; without any it strips
+// the file. If the content has changed since, it fails with ErrChanged at the end.
 func (s Signed) Rewrite(w io.Writer, r io.Reader, lines []Line) error {
 	if s.Format == V1 {
 		return ErrV1
@@ -114,7 +114,7 @@ func (s Signed) Rewrite(w io.Writer, r io.Reader, lines []Line) error {
 	return nil
 }
 
-// join returns the head of a file, which has no lines, with lines.
+// join puts lines into the head of a file without lines.
 func (s Signed) join(head []byte, lines []Line) ([]byte, error) {
 	at, c, ok := s.style.place(head)
 	if len(lines) > 0 && (!ok || c.open == "") {
@@ -122,14 +122,14 @@ func (s Signed) join(head []byte, lines []Line) ([]byte, error) {
 	}
 	block := text(c, lines)
 	joined := slices.Concat(head[:at], block, head[at:])
-	// What can't be read back as it was written isn't written. Some text below the place looks like a line.
+	// Only lines that read back as written are accepted: text below the place may look like a line.
 	if b := findBlock(joined, s.style); b.err != nil || !bytes.Equal(text(c, b.lines), block) {
-		return nil, layout("text that looks like a signature line stands where it can't be told from one")
+		return nil, layout("the file has text that looks like a signature line, next to the signatures")
 	}
 	return joined, nil
 }
 
-// Sign signs a file in memory: Read, Signed.Sign and Rewrite in one.
+// Sign signs a file in memory: it does the work of Read, Signed.Sign and Rewrite.
 func Sign(file []byte, style Style, c Claim, p key.Private, now time.Time, known Keys) ([]byte, error) {
 	m, err := Make(file, style, c, p, now, known)
 	if err != nil {
@@ -141,10 +141,10 @@ func Sign(file []byte, style Style, c Claim, p key.Private, now time.Time, known
 // Made is a file that was signed in memory.
 type Made struct {
 	Bytes         []byte
-	Before, After Signed // what is read from the file as it was, and from Bytes
+	Before, After Signed // the results of Read for the original file, and for Bytes
 }
 
-// Make is Sign, and what is read before and after. Check doesn't verify again what was verified or made here.
+// Make is Sign, and also returns the Signed before and after. Check doesn't verify their signatures again.
 func Make(file []byte, style Style, c Claim, p key.Private, now time.Time, known Keys) (*Made, error) {
 	s, err := read(bytes.NewReader(file), style)
 	if err != nil {
@@ -153,7 +153,7 @@ func Make(file []byte, style Style, c Claim, p key.Private, now time.Time, known
 	return s.Make(file, c, p, now, known)
 }
 
-// Make is Make for a file that s was read from. Of another one it returns ErrChanged.
+// Make is the function Make for the file that s was read from. For another file it returns ErrChanged.
 func (s Signed) Make(file []byte, c Claim, p key.Private, now time.Time, known Keys) (*Made, error) {
 	own := p.Public()
 	held := holding{claim: c}
@@ -181,7 +181,7 @@ func (s Signed) Make(file []byte, c Claim, p key.Private, now time.Time, known K
 	return m, nil
 }
 
-// A holding says that lines are the signatures of these keys for a claim: those of them that any of the keys has made.
+// A holding is a set of verified signatures: those of these lines that any of these keys made for a claim.
 type holding struct {
 	claim Claim
 	keys  []key.Public
@@ -195,7 +195,7 @@ func (h *holding) has(c Claim, l Line, p key.Public) bool {
 		})
 }
 
-// Strip returns a file without its v2 lines, however these stand.
+// Strip returns a file without its v2 lines, wherever they are.
 func Strip(file []byte, style Style) ([]byte, error) {
 	s, err := read(bytes.NewReader(file), style)
 	if err != nil {

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// A Style says how signature lines are written in a file: one of the four comments, with one of the V1 rules if
-// lines of the first format are to be read too, as in Hash|V1Tool. The zero Style is that of files which can't
-// carry lines.
+// A Style is the form of signature lines in a file: one of the four comments, combined with one of the V1 rules if the
+// file may have lines of the first format, as in Hash|V1Tool. Files with the zero Style can't carry lines.
 type Style uint8
 
 const (
@@ -18,7 +17,7 @@ const (
 	Angle         // <!-- … -->
 	Dashes        // -- …
 
-	// How files of the first format are hashed, and where their line stands. See v1.go.
+	// The rules of the first format: how files are hashed, and the place of the line. See v1.go.
 	V1Directive Style = 1 << 4
 	V1Tool      Style = 2 << 4 // bundle manifests too
 	V1Knowledge Style = 3 << 4
@@ -31,7 +30,7 @@ type comment struct{ open, close string }
 // comments is indexed by Style.
 var comments = [...]comment{{}, {"# ", ""}, {"// ", ""}, {"<!-- ", " -->"}, {"-- ", ""}}
 
-// StyleOf returns the Style that the extension of a file's name stands for in the kernel, NoStyle if none.
+// StyleOf returns rye's Style for the extension of a file's name, or NoStyle.
 func StyleOf(name string) Style {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".py", ".sh", ".bash", ".yaml", ".yml", ".toml", ".rb", ".pl", ".tcl", ".star":
@@ -46,7 +45,7 @@ func StyleOf(name string) Style {
 	return NoStyle
 }
 
-// ParseStyle returns the Style whose comments begin like this: "#", "//", "<!--" or "--".
+// ParseStyle returns the Style whose comments begin with open: "#", "//", "<!--" or "--".
 func ParseStyle(open string) (Style, bool) {
 	for s := Hash; s <= Dashes; s++ {
 		if open+" " == comments[s].open {
@@ -56,15 +55,14 @@ func ParseStyle(open string) (Style, bool) {
 	return NoStyle, false
 }
 
-// maxLine bounds the lines that are looked at, line end included. Longer ones are neither signature lines nor
-// what these stand behind.
+// maxLine limits the lines that this package reads, line end included. Longer lines are neither signature lines nor
+// lines that signatures follow.
 const maxLine = 1000
 
-// maxPlace is as much of a file as Style.place looks at: a byte order mark and two lines.
+// maxPlace is the length that Style.place reads at most: a byte order mark and two lines.
 const maxPlace = len("\ufeff") + 2*maxLine
 
-// firstLine returns the first line of b without its end, and its length with it. An end that isn't there is
-// reported as not ended.
+// firstLine returns the first line of b without its end, its length with the end, and whether it has an end.
 func firstLine(b []byte) (line []byte, n int, ended bool) {
 	if len(b) > maxLine {
 		b = b[:maxLine]
@@ -76,10 +74,9 @@ func firstLine(b []byte) (line []byte, n int, ended bool) {
 	return bytes.TrimSuffix(b[:n-1], []byte("\r")), n, true
 }
 
-// place returns where the signature lines of a file stand, as an offset into it without them, and how they are
-// written there. Only the first two lines are looked at, so that head may be the start of the file, or the start
-// of the file with its lines still in it. It is not ok where no line can be put: below a line that doesn't end, or
-// that goes on in the next.
+// place returns the offset of the signature lines in a file without them, and their comment. It reads only the first
+// two lines, so head may be the start of the file, or the start of the file with its lines. It is not ok if a file has
+// no place for a line: below a line that doesn't end, or that continues in the next.
 func (s Style) place(head []byte) (at int, c comment, ok bool) {
 	c = comments[s&commentBits]
 	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
@@ -94,7 +91,7 @@ func (s Style) place(head []byte) (at int, c comment, ok bool) {
 	case n == maxLine && !ended:
 		return at, c, true
 	case string(line) == "---":
-		if c.open != comments[Dashes].open { // there it is a comment as well
+		if c.open != comments[Dashes].open { // in Dashes it is a comment
 			c = comments[Hash]
 		}
 		return at + n, c, ended
@@ -114,18 +111,18 @@ func (s Style) place(head []byte) (at int, c comment, ok bool) {
 	return at, c, true
 }
 
-// goesOn reports whether the line below may be a part of this comment. It is to Tcl and C: there a line put between
-// the two would be read in the place of the other, which would count from then on.
+// goesOn reports whether this comment may continue in the next line. In Tcl and C it does: an inserted line would
+// become part of the comment, and the line that was part of it before would become code.
 func goesOn(line []byte) bool { return bytes.HasSuffix(line, []byte(`\`)) }
 
-// isComment reports whether Python looks for a coding line below this one.
+// isComment reports whether Python searches for a coding line below this one.
 func isComment(line []byte) bool {
 	line = bytes.TrimLeft(line, " \t\f")
 	return len(line) == 0 || line[0] == '#'
 }
 
-// isCoding reports whether the line is what Python's reference calls an encoding declaration. Ruby and Emacs
-// read the same lines.
+// isCoding reports whether the line is an encoding declaration by Python's reference. Ruby and Emacs read the same
+// lines.
 func isCoding(line []byte) bool {
 	line = bytes.TrimLeft(line, " \t\f")
 	if len(line) == 0 || line[0] != '#' || bytes.HasPrefix(line, []byte(comments[Hash].open+magic)) {

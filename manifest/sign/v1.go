@@ -18,19 +18,19 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// MaxV1 bounds files of the first format, which are read into memory.
+// MaxV1 limits files of the first format, which Read keeps in memory.
 const MaxV1 = 16 << 20
 
 // A V1Line is the signature line of the first format.
 type V1Line struct {
 	Time   time.Time // not signed; zero if it isn't in the calendar
-	SHA256 [32]byte  // of what the rule says is signed
-	Sig    [64]byte  // of the hexadecimal digits of that
+	SHA256 [32]byte  // of the bytes that the rule signs
+	Sig    [64]byte  // of the hexadecimal digits of SHA256
 	Key    string    // key.V1ID
 	Origin string    // "provider@user" that a registry added, or ""; not signed
 
 	whole bool     // the signature is 64 bytes in strict base64url
-	found [32]byte // what SHA256 should be
+	found [32]byte // the digest of the file's bytes
 }
 
 const v1Bits = 3 << 4
@@ -38,7 +38,7 @@ const v1Bits = 3 << 4
 var (
 	base64v1 = base64.URLEncoding.Strict()
 
-	// What the line says, wherever it stands: TIME:SHA256:SIGNATURE:KEY[|PROVIDER@USER].
+	// The fields of a line, in any comment: TIME:SHA256:SIGNATURE:KEY[|PROVIDER@USER].
 	v1Fields = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(
 			`^rye:signed:([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z):([a-f0-9]{64}):` +
@@ -47,7 +47,7 @@ var (
 	v1OpenDirective = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<directive[^>]*>`) })
 )
 
-// parseV1 reads a line after its comment mark and returns what stands behind it.
+// parseV1 reads a line after its comment mark and returns the text behind it.
 func parseV1(text []byte) (l *V1Line, rest []byte, ok bool) {
 	m := v1Fields().FindSubmatch(text)
 	if m == nil {
@@ -67,7 +67,7 @@ func parseV1(text []byte) (l *V1Line, rest []byte, ok bool) {
 
 func isV1Line(text []byte) bool { return v1Fields().Match(text) }
 
-// v1Line returns the end of the first line of b, which a CR ends as well, and whether the line ends.
+// v1Line returns the end of the first line of b, which may also end in a CR, and whether the line ends.
 func v1Line(b []byte) (n int, ended bool) {
 	i := bytes.IndexAny(b, "\r\n")
 	switch {
@@ -87,8 +87,8 @@ func v1Shebang(b []byte) int {
 	return 0
 }
 
-// v1Comment returns the comment that the v1 line of a file stands in, or would: for a tool "# ", whatever its
-// language, unless the first line of text has the tool's own line comment.
+// v1Comment returns the comment of a file's v1 line: for a tool "# ", whatever its language, unless the first line of
+// text has the tool's own line comment.
 func (s Style) v1Comment(text []byte) comment {
 	own := comments[s&commentBits]
 	switch {
@@ -120,9 +120,10 @@ func (s Style) findV1(head []byte) (*V1Line, bool) {
 	return l, true
 }
 
-// v1Cut returns where the line stands that signing again replaces, or one of its ancestors: the text, with any line
+// v1Cut returns the place of the line that signing again replaces, or of one of its ancestors: the text, with any line
 // ends, that ^<!-- (rye|kiwi-mcp):(validated|signed):[^>]+-->\n matches or, behind a shebang and with the comment of
-// v1Comment, ^# (rye|kiwi-mcp):(validated|signed):[^\n]+\n. If there is none, start and end are where it would stand.
+// v1Comment, ^# (rye|kiwi-mcp):(validated|signed):[^\n]+\n. Without a match, start and end are the place of a new
+// line.
 func (s Style) v1Cut(file []byte) (start, end int) {
 	if s&v1Bits == V1Tool {
 		start = v1Shebang(file)
@@ -138,7 +139,7 @@ func (s Style) v1Cut(file []byte) (start, end int) {
 		}
 		least := 1
 		if s&v1Bits != V1Tool {
-			// What [^>]+--> matches ends at the first >, wherever lines end.
+			// A match of [^>]+--> ends at the first >, wherever lines end.
 			least = bytes.IndexByte(text, '>') + 1
 			if least < 4 || string(text[least-3:least]) != "-->" {
 				break
@@ -156,12 +157,12 @@ func (s Style) v1Cut(file []byte) (start, end int) {
 	return start, start
 }
 
-// v1NoPlace reports whether the line would stand, at an offset, below a comment that may go on in it.
+// v1NoPlace reports whether a line at an offset would follow a comment that may continue in it.
 func (s Style) v1NoPlace(file []byte, at int) bool {
 	return s&v1Bits == V1Tool && goesOn(bytes.TrimRight(file[:at], "\r\n"))
 }
 
-// v1Payload returns what the rule signs of a file.
+// v1Payload returns the bytes of a file that the rule signs.
 func (s Style) v1Payload(file []byte) ([]byte, error) {
 	if !utf8.Valid(file) {
 		return nil, errors.New("not UTF-8")
@@ -169,7 +170,7 @@ func (s Style) v1Payload(file []byte) ([]byte, error) {
 	start, end := s.v1Cut(file)
 	if s&v1Bits == V1Tool {
 		file = file[end:]
-		return newlines(file[v1Shebang(file):]), nil // a shebang may stand below the line as well
+		return newlines(file[v1Shebang(file):]), nil // a shebang may also follow the line
 	}
 	text := newlines(slices.Concat(file[:start], file[end:]))
 	if s&v1Bits == V1Knowledge {
@@ -211,10 +212,10 @@ func (s *Signed) readV1(r io.Reader, l *V1Line) error {
 	rest := slices.Concat(file[:start], file[end:])
 	// The two formats may use different comments, so that they aren't seen as one block.
 	if v2 := findBlock(rest[:min(len(rest), headSize)], s.style); v2.end > v2.start {
-		b.fail(layout("a signature line of the first format (v1) stands beside one of v2"), false)
+		b.fail(layout("the file has signature lines of both formats, v1 and v2"), false)
 	}
 	if s.style.v1NoPlace(file, start) {
-		b.fail(layout("the line above the signature line ends in a backslash, and may go on in it"), false)
+		b.fail(layout("the line above the signature line ends in a backslash and may continue in it"), false)
 	}
 	if payload, err := s.style.v1Payload(file); err != nil {
 		b.fail(layout("signed in the first format (v1), but %s", err), false)
@@ -226,10 +227,10 @@ func (s *Signed) readV1(r io.Reader, l *V1Line) error {
 	return nil
 }
 
-// CheckV1 verifies a file of Format V1 and returns the keys that signed it, at least one, of those that
-// candidates returns for the 16 digits of a key. Its errors are those of Check.
+// CheckV1 verifies a file of Format V1 and returns the keys that signed it, at least one, of those that candidates
+// returns for the 16 digits of a key. Its errors are those of Check.
 //
-// It is evidence, not admission: what such a signature leaves out is said in the package comment.
+// The result is evidence, not admission: the package comment lists the parts that such a signature leaves out.
 func CheckV1(s Signed, candidates func(id string) []key.Public) ([]Signer, error) {
 	switch l := s.V1; {
 	case s.block.err != nil:
@@ -258,8 +259,8 @@ func CheckV1(s Signed, candidates func(id string) []key.Public) ([]Signer, error
 	return signers, nil
 }
 
-// StripV1 returns a file without the line of the first format, or of those before it, that its style has a rule
-// for: the first step of signing it anew.
+// StripV1 returns a file without the v1 line, or an older one, that its style has a rule for: the first step of
+// signing it in v2.
 func StripV1(file []byte, style Style) []byte {
 	if style&v1Bits == 0 {
 		return slices.Clone(file)
@@ -268,8 +269,8 @@ func StripV1(file []byte, style Style) []byte {
 	return slices.Concat(file[:start], file[end:])
 }
 
-// SignV1 returns a file signed in the first format, with a line in the place of the one it had. Line ends become
-// LF, as they did there.
+// SignV1 returns a file signed in the first format, with a line in the place of its old one. It turns line ends into
+// LF, as rye 1 did.
 func SignV1(file []byte, style Style, p key.Private, now time.Time) ([]byte, error) {
 	if style&v1Bits == 0 {
 		return nil, noStyle()
@@ -285,7 +286,7 @@ func SignV1(file []byte, style Style, p key.Private, now time.Time) ([]byte, err
 	}
 	rest := slices.Concat(file[:start], file[end:])
 	if s, err := Read(bytes.NewReader(rest), style); err != nil || s.Format != None {
-		return nil, layout("signature lines of v2 stand where one of the first format (v1) would")
+		return nil, layout("v2 signature lines are in the place of the v1 line")
 	}
 	sum := sha256.Sum256(payload)
 	digits := hex.EncodeToString(sum[:])

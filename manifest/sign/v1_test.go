@@ -366,7 +366,7 @@ func TestV1GoesOn(t *testing.T) {
 		s, err := sign.ReadBytes([]byte(moved), style)
 		var integrity *sign.IntegrityError
 		if !errors.As(err, &integrity) ||
-			err.Error() != "the line above the signature line ends in a backslash, and may go on in it" {
+			err.Error() != "the line above the signature line ends in a backslash and may continue in it" {
 			t.Errorf("%q: %v", moved, err)
 		}
 		if _, err2 := sign.CheckV1(s, func(string) []key.Public { return []key.Public{alice.Public()} }); err2 != err {
