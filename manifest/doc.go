@@ -1,9 +1,14 @@
-// Package manifest answers: what does this signed document say?
+// Package manifest is the signed documents: lists of files, lists of revocations, rotations of keys.
 //
-// It reads and writes the documents that are signed as a whole: lists of files, of revocations, rotations of keys.
-// Keys are package key's matter, single lines of signatures package sign's, whether a signature is enough package
-// policy's, what was seen before package rollback's, and what is said about documents in the form that other
-// programs read package attest's.
+// It reads and writes them. Package key has the keys, package sign single signature lines, package policy decides
+// whether signatures are enough, package rollback remembers seen documents, and package attest makes statements about
+// documents in a form for other programs.
+//
+// # How a call goes through here
+//
+// A read: ReadFileList scans the document (newScan, which hashes it), reads the head, then each file, and calls visit;
+// Document.Check then verifies the signatures. A write: AppendFileList encodes the document and reads it back; Sign
+// adds a signature, and Join puts signatures and body together.
 //
 // # Documents
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Document is what signed documents have in common.
+// A Document is the common part of signed documents.
 type Document struct {
 	Domain     sign.Domain // of its signatures
 	Name       string      // that its signatures vouch for
@@ -20,8 +20,7 @@ type Document struct {
 	Signatures Signatures
 }
 
-// Sign adds the signature of a key. One that it has there already stays, if it holds: signing again changes
-// nothing.
+// Sign adds the signature of a key. It keeps a valid signature of the key: signing again changes nothing.
 func (d *Document) Sign(k key.Private, at time.Time) error {
 	own := k.Public()
 	line, err := sign.New(d.ID, d.claim(), k, at)
@@ -48,11 +47,10 @@ func (d *Document) holds(l sign.Line, k key.Public) bool {
 	return l.Digest == d.ID && l.Key == k.Fingerprint() && d.claim().Holds(l, k)
 }
 
-// Merge sets the document's signatures to the union of these sets: what several places keep beside one document.
-// A set with a line for other bytes is refused. Lines of the keys that are known, which may be nil, are dropped if
-// they don't hold; of several by one key the latest is kept, so that the order of the sets doesn't matter. Added
-// lines can't push out a signature of a known key: beyond 16, lines of unknown keys go first. More than 16
-// of known keys are sign.ErrTooMany.
+// Merge sets the document's signatures to the union of these sets, which several places have stored for one document.
+// It rejects a set with a line for other bytes. It drops invalid lines of the keys in known, which may be nil; of
+// several by one key it keeps the latest, so that the order of the sets doesn't matter. Added lines can't push out a
+// signature of a known key: beyond 16, lines of unknown keys go first. More than 16 of known keys are sign.ErrTooMany.
 func (d *Document) Merge(known sign.Keys, sets ...Signatures) error {
 	var good, rest []sign.Line
 	for _, s := range sets {
@@ -82,13 +80,14 @@ func (d *Document) Merge(known sign.Keys, sets ...Signatures) error {
 	return nil
 }
 
-// Check returns who signed the document, of those whose keys are known; whether they are enough is a matter of
-// policy. It fails as sign.CheckLines does.
+// Check returns the known keys that signed the document; package policy decides whether they are enough. It fails as
+// sign.CheckLines does.
 func (d *Document) Check(keys sign.Keys) ([]sign.Signer, error) {
 	return sign.CheckLines(d.Signatures, d.ID, d.claim(), keys)
 }
 
-// Split takes a document apart into its bytes without signature lines and its signatures. It keeps b,  Join undoes it.
+// Split separates a document into its bytes without signature lines and its signatures. It keeps b; Join is its
+// inverse.
 func Split(b []byte) (body []byte, s Signatures, err error) {
 	body = b
 	for bytes.HasPrefix(body, []byte("#")) {
@@ -110,16 +109,16 @@ func Split(b []byte) (body []byte, s Signatures, err error) {
 	return body, s, nil
 }
 
-// Join appends the signatures and the body to dst: the form of a document that stands alone.
+// Join appends the signatures and the body to dst, as in a file that holds the whole document.
 func Join(dst, body []byte, s Signatures) []byte { return append(s.Append(dst), body...) }
 
-// A scan reads a document of a Spec, hashing it on the way.
+// A scan reads a document of a Spec and hashes it.
 type scan struct {
 	*canon.Scanner
 	hash *hashing
 }
 
-// newScan begins a scan. If there is a section named cut, the digest of what comes before it is taken too.
+// newScan begins a scan. If cut names a section, it also takes the digest of everything before that section.
 func newScan(r io.Reader, spec *canon.Spec, cut string) *scan {
 	h := newHashing(r, cut)
 	return &scan{canon.NewScanner(h, spec), h}
@@ -134,7 +133,7 @@ func (s *scan) head() bool {
 	return true
 }
 
-// document returns what was read, once all of it was, and it was signed under a domain and a name.
+// document returns the Document after all of it was read, for signatures under a domain and a name.
 func (s *scan) document(domain sign.Domain, name string) (Document, error) {
 	d := Document{Domain: domain, Name: name, ID: s.hash.end()}
 	var err error

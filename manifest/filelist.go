@@ -66,7 +66,7 @@ const (
 	atType                                     = 2
 )
 
-// A FileList is everything that a file list says but its files, which may be many.
+// A FileList is a file list without its files, which may be many.
 type FileList struct {
 	Document
 
@@ -79,10 +79,10 @@ type FileList struct {
 	Requires    []Require // sorted by BundleID
 	Evidence    []Evidence
 
-	// Subject is the digest of the document without its evidence, and its ID if it has none: what evidence that
-	// is named in the document can speak about.
+	// Subject is the digest of the document without its evidence, or its ID if it has none. Evidence that the document
+	// names can refer to the Subject.
 	Subject cas.Digest
-	Files   int   // how many
+	Files   int   // number of files
 	Bytes   int64 // the sum of their sizes
 }
 
@@ -92,7 +92,7 @@ type Require struct {
 	Version  string `json:"version"` // a range, which package ai reads
 }
 
-// Evidence is a file that says something about the others, such as an SBOM or an envelope.
+// Evidence is a file about the other files, such as an SBOM or an envelope.
 type Evidence struct {
 	Name   string     `json:"name"` // one portable segment
 	Type   string     `json:"type"` // a media type
@@ -122,10 +122,10 @@ func (l *FileList) SignedBy() []string {
 // Expired reports whether the list has expired at a moment.
 func (l *FileList) Expired(at time.Time) bool { return !l.Expires.IsZero() && !at.Before(l.Expires) }
 
-// ReadFileList reads a file list, with or without its signature lines, and calls visit with each file, sorted
-// by path. The File is used again for the next; its strings may be kept. Files are given before the end has been
-// seen, so visit may only collect: nothing may be done before ReadFileList has returned no error. An error of
-// visit ends the reading and is returned. Memory grows with the refs alone.
+// ReadFileList reads a file list, with or without its signature lines, and calls visit with each file, sorted by path.
+// The File is reused; its strings may be kept. visit gets files before the end was read, so it may only collect: act
+// only after ReadFileList has returned no error. An error of visit ends the reading and is returned. Memory grows with
+// the refs alone.
 //
 // The signatures are those of these bytes, but not checked under any key: see Check.
 func ReadFileList(r io.Reader, visit func(*File) error) (*FileList, error) {
@@ -140,8 +140,7 @@ func ReadFileList(r io.Reader, visit func(*File) error) (*FileList, error) {
 	return &list, nil
 }
 
-// ReadFileListHead reads what a file list says before its files. That there are files and signatures, and what
-// follows, isn't looked at.
+// ReadFileListHead reads a file list up to its files. It doesn't check the signatures, the files, and the rest.
 func ReadFileListHead(r io.Reader) (*FileList, error) {
 	enough := errors.New("the head is read")
 	p := listReader{scan: newScan(r, &fileListSpec, "evidence"), visit: func(*File) error {
@@ -154,7 +153,7 @@ func ReadFileListHead(r io.Reader) (*FileList, error) {
 	return &list, nil
 }
 
-// ParseFileList is ReadFileList for what is in memory.
+// ParseFileList is ReadFileList for bytes in memory.
 func ParseFileList(b []byte) (*FileList, []File, error) {
 	var files []File
 	l, err := ReadFileList(bytes.NewReader(b), func(f *File) error {
@@ -267,7 +266,7 @@ func (p *listReader) require() error {
 	return nil
 }
 
-// files reads the section of that name and reports whether there is an entry behind it.
+// files reads the section "files" and reports whether an entry follows it.
 func (p *listReader) files(more bool) (bool, error) {
 	// The walk of CheckSet over the paths is our walk over the entries.
 	err := portable.CheckSet(func(yield func(string) bool) {
@@ -283,7 +282,7 @@ func (p *listReader) files(more bool) (bool, error) {
 	})
 	if p.found == nil && p.Err() == nil && err != nil {
 		line := 0
-		if more { // else it is the last directory that is wrong, at its end
+		if more { // otherwise the last directory is wrong, at its end
 			line = p.Line()
 		}
 		p.found = badDocument("manifest", line, err)
@@ -291,7 +290,7 @@ func (p *listReader) files(more bool) (bool, error) {
 	return more, p.found
 }
 
-// entry reads all of a file but its path.
+// entry reads a file's fields, without its path.
 func (p *listReader) entry() (err error) {
 	f := &p.file
 	if f.Digest, err = cas.ParseDigest(p.Str(atDigest)); err != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/rye-build/rye/cas/canon"
 )
 
-// AppendFileList appends the document, without signature lines, that says what l says of these files, and returns
-// it as it reads: with ID, Subject, Files and Bytes. Those of l, and its Document, aren't looked at. The files,
-// like Requires and Evidence, may be in any order. What can't be read back isn't written.
+// AppendFileList appends the document with the content of l and these files, without signature lines, and returns it
+// as ReadFileList would: with ID, Subject, Files and Bytes. It ignores those of l, and its Document. The files,
+// Requires and Evidence may be in any order. It writes nothing that can't be read back.
 func AppendFileList(dst []byte, l *FileList, files []File) ([]byte, *FileList, error) {
-	// Reading it is the check: so there is one set of rules, and nothing that we write is refused elsewhere. It goes
-	// on while the rest is written, because a list may be long.
+	// Reading the document back is the check, so readers and writers share one set of rules. It runs while the rest is
+	// written, because a list may be long.
 	written := make(chan []byte, partsAhead)
 	var read *FileList
 	var wrong error
@@ -61,9 +61,9 @@ func (r *partsReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// encodeFileList appends the document, and calls see for each part of it, which doesn't change any more.
+// encodeFileList appends the document, and calls see with each part that is final.
 func encodeFileList(dst []byte, l *FileList, files []File, see func([]byte)) ([]byte, error) {
-	if len(dst) == cap(dst) { // else the caller knows how much it will be
+	if len(dst) == cap(dst) { // otherwise the caller knows the size
 		size := partSize
 		for i := range files {
 			f := &files[i]
@@ -128,7 +128,7 @@ func timeText(t time.Time) string {
 	return t.UTC().Format(timeForm)
 }
 
-// sorted returns list, sorted by the bytes of a text, as a copy if it has to be.
+// sorted returns list sorted by the bytes of a text, as a copy unless it is sorted already.
 func sorted[T any](list []T, text func(T) string) []T {
 	compare := func(a, b T) int { return strings.Compare(text(a), text(b)) }
 	if slices.IsSortedFunc(list, compare) {

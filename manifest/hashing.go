@@ -7,17 +7,17 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// hashing hashes what is read through it, from a document's format line on. Where that line is, is known only
-// when the Scanner has read it, and more.
+// hashing is a reader that hashes its bytes from a document's format line on. The Scanner reports the place of that
+// line only after it has read more.
 type hashing struct {
 	r     io.Reader
 	hash  cas.Hasher
 	begun bool
-	held  []byte // what was read before start
+	held  []byte // the bytes read before start
 
 	cut    []byte     // the heading of a section, with the LF before it; nil once it was found
 	tail   []byte     // read, but not hashed yet: cut may have begun in it; shorter than cut
-	before cas.Digest // of what comes before the heading
+	before cas.Digest // of everything before the heading
 }
 
 func newHashing(r io.Reader, cut string) *hashing {
@@ -38,7 +38,7 @@ func (h *hashing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// start says that the format line begins at an offset.
+// start sets the offset of the format line.
 func (h *hashing) start(offset int64) {
 	h.begun = true
 	h.write(h.held[offset:])
@@ -50,7 +50,7 @@ func (h *hashing) write(b []byte) {
 		h.hash.Write(b)
 		return
 	}
-	// Looking over the edge first, then in b: an LF is in no line, so that the heading can't be in a string.
+	// First the edge, then b: a line holds no LF, so the heading can't be in a string.
 	edge := append(h.tail, b[:min(len(b), len(h.cut))]...)
 	at := bytes.Index(edge, h.cut)
 	if at < 0 {

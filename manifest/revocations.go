@@ -31,7 +31,7 @@ var revocationsSpec = canon.Spec{
 	MaxEntries: 1 << 17,
 }
 
-// Revocations is one issue of a list of what may not be used any more.
+// Revocations is one issue of a revocation list.
 type Revocations struct {
 	Document
 
@@ -42,15 +42,15 @@ type Revocations struct {
 	Entries []policy.Revocation // each with a date
 }
 
-// For returns the list in the form in which a policy heeds it, signed by what Check returned.
+// For returns the list for package policy, signed by the result of Check.
 func (r *Revocations) For(signers []sign.Signer) (*policy.List, error) {
 	return policy.NewList(policy.List{
 		ID: r.ID, Name: r.List, Counter: r.Counter, Issued: r.Issued, Expires: r.Expires, Signers: signers,
 	}, r.Entries)
 }
 
-// badDocument returns the error of a canonical document that isn't valid for its kind. The line is 0 when the document
-// as a whole is meant.
+// badDocument returns the error of a canonical document that isn't valid for its kind. Line 0 means the document as a
+// whole.
 func badDocument(kind string, line int, err error) error {
 	if line == 0 {
 		return fault.New(fault.Parsing, "%s: %v", kind, err).From(err)
@@ -103,9 +103,9 @@ func ReadRevocations(in io.Reader) (*Revocations, error) {
 	return r, nil
 }
 
-// AppendRevocations appends the document, without signature lines, that says what r says, and returns it as it
-// reads. The Document of r isn't looked at, and its Entries may be in any order. What can't be read back isn't
-// written.
+// AppendRevocations appends the document with the content of r, without signature lines, and returns it as
+// ReadRevocations would. It ignores r's Document, and the Entries may be in any order. It writes nothing that can't be
+// read back.
 func AppendRevocations(dst []byte, r *Revocations) ([]byte, *Revocations, error) {
 	e := canon.NewEncoderBytes(dst, &revocationsSpec)
 	e.HeaderStr(0, r.List)

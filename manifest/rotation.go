@@ -32,8 +32,8 @@ var rotationSpec = canon.Spec{
 	MaxEntries: 1,
 }
 
-// A Rotation says that in one rule of a policy one key takes the place of another. It takes effect by
-// policy.Side.Rotate, for the signers that Check returns.
+// A Rotation replaces one key by another in one rule of a policy. policy.Side.Rotate applies it, with the signers that
+// Check returns.
 type Rotation struct {
 	Document
 
@@ -104,8 +104,8 @@ func (r *Rotation) read(s *scan) (err error) {
 	return nil
 }
 
-// AppendRotation appends the document, without signature lines, that says what step says, and returns it as it
-// reads. Before may be in any order. What can't be read back isn't written.
+// AppendRotation appends the document with the content of step, without signature lines, and returns it as
+// ReadRotation would. Before may be in any order. It writes nothing that can't be read back.
 func AppendRotation(dst []byte, step policy.Rotation) ([]byte, *Rotation, error) {
 	e := canon.NewEncoderBytes(dst, &rotationSpec)
 	var before []string

@@ -15,10 +15,10 @@ import (
 // Signatures are the signature lines of one document, sorted by fingerprint, one of each key, at most 16.
 type Signatures []sign.Line
 
-// maxSignatures is more bytes than signatures have.
+// maxSignatures is an upper bound for the bytes of signatures.
 const maxSignatures = sign.MaxLines * (canon.MaxCommentLine + 1)
 
-// Append appends the lines to dst: the content of a .sig file, and the beginning of a document that stands alone.
+// Append appends the lines to dst: the content of a .sig file, and the beginning of a whole document.
 func (s Signatures) Append(dst []byte) []byte {
 	for _, l := range s {
 		dst = append(l.Append(append(dst, "# "...)), '\n')
@@ -26,8 +26,8 @@ func (s Signatures) Append(dst []byte) []byte {
 	return dst
 }
 
-// ParseSignatures reads what Append writes, for the document with an id, and no other bytes. No signature is
-// sign.ErrUnsigned: a .sig file that says nothing isn't written.
+// ParseSignatures reads exactly the form that Append writes, for the document with an id. An empty file is
+// sign.ErrUnsigned: a .sig file has at least one line.
 func ParseSignatures(b []byte, id cas.Digest) (Signatures, error) {
 	if len(b) == 0 {
 		return nil, sign.ErrUnsigned
@@ -65,14 +65,14 @@ func parseLines(b []byte) (Signatures, error) {
 	return s, nil
 }
 
-// laterVersion returns the version of a line that begins like one and isn't of ours.
+// laterVersion returns the version of a line that looks like a signature line of another version.
 func laterVersion(text string) (string, bool) {
 	text, ok := strings.CutPrefix(text, "rye:signed:v")
 	version, _, more := strings.Cut(text, ":")
 	return "v" + version, ok && more && isNumber(version) && version != "2"
 }
 
-// joinLines is the text of lines given without LF.
+// joinLines joins lines without LF into a text.
 func joinLines(lines [][]byte) []byte {
 	var b []byte
 	for _, line := range lines {
@@ -81,7 +81,7 @@ func joinLines(lines [][]byte) []byte {
 	return b
 }
 
-// check returns an error unless the lines are in order, and for the document with this id.
+// check returns an error unless the lines are in order and sign the document with this id.
 func (s Signatures) check(id cas.Digest) error {
 	for i, l := range s {
 		if i > 0 && l.Key.Compare(s[i-1].Key) <= 0 {
@@ -97,8 +97,8 @@ func (s Signatures) check(id cas.Digest) error {
 	return nil
 }
 
-// merge returns the lines of keys that have none in without, sorted by fingerprint, of each key the latest, and of
-// two of one time the one with the greater signature.
+// merge returns the lines of keys that have no line in without, sorted by fingerprint: of each key the latest, and at
+// equal times the one with the greater signature.
 func merge(lines, without []sign.Line) Signatures {
 	lines = slices.DeleteFunc(slices.Clone(lines), func(l sign.Line) bool {
 		return slices.ContainsFunc(without, func(o sign.Line) bool { return o.Key == l.Key })

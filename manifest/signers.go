@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// A SignerKey is the public key of a document's signer, and the owner it claims. It travels with the document
-// as information and is never trusted for that.
+// A SignerKey is the public key of a document's signer, and the owner it claims. It travels with the document as
+// information and is never trusted.
 type SignerKey struct {
 	Public key.Public
 	Owner  string // one line of visible text; may be empty
@@ -19,8 +19,8 @@ type SignerKey struct {
 // maxOwner is the most bytes of an owner.
 const maxOwner = 200
 
-// AppendSignerKeys appends the keys that signed, one a line: the public key and, after a space, its owner. They are
-// sorted by fingerprint. A key that didn't sign is left out, and so is an owner that doesn't fit on a line.
+// AppendSignerKeys appends the keys that signed, one to a line: the public key and, after a space, its owner. They are
+// sorted by fingerprint. It leaves out keys that didn't sign, and owners that don't fit on a line.
 func AppendSignerKeys(dst []byte, s Signatures, keys []SignerKey) []byte {
 	for _, l := range s {
 		i := slices.IndexFunc(keys, func(k SignerKey) bool { return k.Public.Fingerprint() == l.Key })
@@ -36,7 +36,7 @@ func AppendSignerKeys(dst []byte, s Signatures, keys []SignerKey) []byte {
 	return dst
 }
 
-// ParseSignerKeys reads what AppendSignerKeys writes for a document with these signatures, and no other bytes.
+// ParseSignerKeys reads exactly the form that AppendSignerKeys writes for a document with these signatures.
 func ParseSignerKeys(b []byte, s Signatures) ([]SignerKey, error) {
 	var keys []SignerKey
 	for line := range strings.Lines(string(b)) {

@@ -28,8 +28,8 @@ func printable(s string, most int) bool {
 	return s != "" && len(s) <= most
 }
 
-// plain reports whether s is text of one line that shows as it is: no controls, nothing that ends a line, turns
-// the direction of writing, or is never to be seen.
+// plain reports whether s is one line of visible text: no controls, no line ends, no characters that turn the
+// direction of writing or are invisible.
 func plain(s string) bool {
 	for _, r := range s {
 		switch {

@@ -50,14 +50,14 @@ func isIdentifier(s string) bool {
 	return portable.Spelled(s, portable.Letters+portable.Digits+"-", "", len(s))
 }
 
-// IsPrerelease reports whether a version is one before a release.
+// IsPrerelease reports whether a version is a prerelease.
 func IsPrerelease(v string) bool {
 	_, pre, _ := splitVersion(v)
 	return pre != ""
 }
 
-// NewestVersion returns the newest version that isn't a prerelease; if there are only prereleases, the newest of them.
-// Without versions it is empty.
+// NewestVersion returns the newest version that isn't a prerelease; if all are prereleases, the newest of them.
+// Without versions it returns "".
 func NewestVersion(all []string) (newest string) {
 	for _, v := range all {
 		early, was := IsPrerelease(v), IsPrerelease(newest)
@@ -68,15 +68,15 @@ func NewestVersion(all []string) (newest string) {
 	return newest
 }
 
-// CompareVersions orders two versions by precedence (semver 2.0, §11): what follows "+" doesn't count. Both
-// must have passed CheckVersion.
+// CompareVersions orders two versions by precedence (semver 2.0, §11); the part after "+" doesn't count. Both must
+// have passed CheckVersion.
 func CompareVersions(a, b string) int {
 	coreA, preA, _ := splitVersion(a)
 	coreB, preB, _ := splitVersion(b)
 	if c := compareDotted(coreA, coreB); c != 0 {
 		return c
 	}
-	// A version without a pre-release comes after those with one.
+	// A release comes after its prereleases.
 	if preA == "" || preB == "" {
 		return cmp.Compare(len(preB), len(preA))
 	}
@@ -97,7 +97,7 @@ func compareDotted(a, b string) int {
 	}
 }
 
-// compareIdentifiers orders numbers by value, before all else, which is ordered by bytes.
+// compareIdentifiers orders numbers by value, and before all other identifiers, which are ordered by bytes.
 func compareIdentifiers(x, y string) int {
 	switch a, b := isDigits(x), isDigits(y); {
 	case a && b:

@@ -12,24 +12,24 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Trust is what decides: the root policy, the project's if there is one, and the time. It is a value
-// that any number of goroutines may use.
+// A Trust is the basis of decisions: the root policy, the project's if it has one, and the time. It is safe for
+// concurrent use.
 type Trust struct {
 	Root    policy.Side
 	Project *policy.Side
 	Now     time.Time
 }
 
-// An Exam is what was found out about a subject, and what policy says to it.
+// An Exam is the evidence about a subject, and the policies' decision.
 type Exam struct {
 	Subject
-	Signed   sign.Signed     // what was read
-	Signers  []sign.Signer   // whose signatures were verified
-	Decision policy.Decision // Undecided where the file itself was wrong
-	Identity Identity        // of a document, once the decision allowed it
+	Signed   sign.Signed     // the result of sign.Read
+	Signers  []sign.Signer   // the keys with verified signatures
+	Decision policy.Decision // Undecided if the file itself is invalid
+	Identity Identity        // of a document, if the decision allows it
 }
 
-// Find finds a key by its fingerprint in either policy. Each policy then decides alone about what was verified.
+// Find finds a key by its fingerprint in either policy. Each policy decides separately about the verified signatures.
 func (t *Trust) Find(f key.Fingerprint) (key.Public, bool) {
 	for _, s := range t.sides() {
 		if p, ok := s.Policy.Find(f); ok {
@@ -39,7 +39,7 @@ func (t *Trust) Find(f key.Fingerprint) (key.Public, bool) {
 	return key.Public{}, false
 }
 
-// FindV1 finds what lines of the first format may mean by their 16 digits.
+// FindV1 finds the keys that match the 16 digits in a line of the first format.
 func (t *Trust) FindV1(id string) (all []key.Public) {
 	for _, s := range t.sides() {
 		all = append(all, s.Policy.FindV1(id)...)
@@ -56,18 +56,18 @@ func (t *Trust) sides() (sides []*policy.Side) {
 	return sides
 }
 
-// Decide asks the policies about what was verified already, now.
+// Decide asks the policies now about signatures that were verified before.
 func (t *Trust) Decide(r policy.Request) policy.Decision {
 	r.Now = t.Now
 	return policy.Decide(r, t.Root, t.Project)
 }
 
-// Examine reads a file from its beginning and finds out what it is worth for a purpose. The error is about the file
-// itself: those of sign.Read and sign.Check that leave nothing to decide, those of Subject.Identify, and those of
-// r. Without one, Decision has the word, also about a file that is unsigned or signed by strangers. The Exam is
-// there in both cases, as far as it came.
+// Examine reads a file from its beginning and decides whether it may be used for a purpose. The error is about the
+// file itself: errors of sign.Read and sign.Check that leave nothing to decide, of Subject.Identify, and of r. Without
+// one, Decision is the answer, also about an unsigned file or one that only unknown keys signed. Examine returns an
+// Exam in both cases, filled as far as it got.
 //
-// A document is read twice. Examine is safe for use by many goroutines, each with its own r.
+// It reads a document twice. Examine is safe for concurrent use, each call with its own r.
 func (t *Trust) Examine(s Subject, r io.ReadSeeker, purpose policy.Purpose) (*Exam, error) {
 	e := &Exam{Subject: s}
 	var err error
@@ -102,8 +102,8 @@ func (t *Trust) Examine(s Subject, r io.ReadSeeker, purpose policy.Purpose) (*Ex
 	return e, err
 }
 
-// identifyV1 wants a manifest of the first format to be what it is asked for as. A policy that lists its very digest
-// knows what it is.
+// identifyV1 requires a manifest of the first format to have the requested name. If a policy lists its digest, the
+// policy knows what it is.
 func (t *Trust) identifyV1(e *Exam, r io.ReadSeeker, purpose policy.Purpose) error {
 	switch {
 	case e.V1 == nil && (purpose == policy.ToShow || e.Decision.ByDigest):
@@ -125,7 +125,7 @@ func (t *Trust) identifyV1(e *Exam, r io.ReadSeeker, purpose policy.Purpose) err
 	return e.is(found, cas.Digest{}, t.Now)
 }
 
-// vouched passes over what is wrong with the lines of a file that needs none. That it can't be read stays.
+// vouched ignores problems with the signature lines of a file that needs none. It keeps read errors.
 func vouched(err error) error {
 	_, broken := errors.AsType[*sign.IntegrityError](err)
 	_, later := errors.AsType[*sign.VersionError](err)
@@ -148,8 +148,8 @@ func (t *Trust) verify(e *Exam) (unknown []string, err error) {
 	return undecided(err)
 }
 
-// undecided takes the errors that a policy has the word about out of the way: unsigned, or signed by strangers
-// alone, whose keys it returns.
+// undecided separates the errors that a policy decides about: unsigned, or signed by unknown keys alone, which it
+// returns.
 func undecided(err error) (unknown []string, rest error) {
 	if e, ok := errors.AsType[*sign.UnknownKeyError](err); ok {
 		return e.Keys, nil
@@ -171,9 +171,9 @@ func (e *Exam) request(unknown []string, purpose policy.Purpose) policy.Request 
 	return r
 }
 
-// ExamineDocument is Examine for a document that was read already, as bundles and locks do that keep its lines
-// beside it: its signatures, and its end if it has one, are looked at under its own name. Signed is what the
-// document says, without a raw digest, which what is kept in two parts doesn't have.
+// ExamineDocument is Examine for a document that was already read, from a bundle or a lock that stores its lines
+// separately. It checks the document's signatures, and its expiry if it has one, under its own name. Signed is the
+// document without a raw digest: a document stored in two parts has none.
 func (t *Trust) ExamineDocument(d *manifest.Document, expires time.Time, purpose policy.Purpose) (*Exam, error) {
 	e := &Exam{Subject: Subject{Name: d.Name}, Signed: sign.Signed{Stripped: d.ID, Lines: d.Signatures}}
 	if len(d.Signatures) > 0 {
@@ -193,7 +193,7 @@ func (t *Trust) ExamineDocument(d *manifest.Document, expires time.Time, purpose
 	return e, e.is(e.Identity, cas.Digest{}, t.Now)
 }
 
-// rotation decides about a rotation, by the rule that it is about.
+// rotation decides about a rotation by the rule that it changes.
 func (t *Trust) rotation(e *Exam, r io.ReadSeeker) error {
 	if t.Root.Policy == nil {
 		e.Decision = t.Decide(policy.Request{})
@@ -206,7 +206,7 @@ func (t *Trust) rotation(e *Exam, r io.ReadSeeker) error {
 	if err != nil {
 		return err
 	}
-	// The end of the offer is the policy's to judge, with all else.
+	// The policy checks the expiry of the offer with everything else.
 	if err := e.is(Identity{ID: doc.ID, Name: doc.Name}, e.Signed.Stripped, t.Now); err != nil {
 		return err
 	}
@@ -221,8 +221,8 @@ func (t *Trust) rotation(e *Exam, r io.ReadSeeker) error {
 	return nil
 }
 
-// CheckRotation returns who of a policy's keys signed a rotation, and the new key if it did, which vouches for
-// itself here: its signature only shows that it is there.
+// CheckRotation returns the keys of a policy that signed a rotation, and the new key if it signed too. The new key
+// vouches for itself here: its signature only proves that its owner has it.
 func CheckRotation(doc *manifest.Rotation, p *policy.Policy) ([]sign.Signer, error) {
 	fresh := doc.Step.Key.Public
 	return doc.Check(func(f key.Fingerprint) (key.Public, bool) {

@@ -1,9 +1,9 @@
-// Package admission answers: may this file be used under this name, by the policies in force?
+// Package admission is the examination of a file: may it be used under this name, by the policies in force?
 //
-// It is where the rooms of manifest meet. A file is read once: package sign finds its signature lines and hashes
-// it, the lines are verified with the keys of both policies, and package policy decides, root and project each
-// alone. What comes out is an Exam, the evidence together with the decision. Examine reads and decides; it
-// neither prints nor remembers, and two calls with the same bytes and the same Trust say the same.
+// It joins the other packages of manifest. It reads a file once: package sign finds its signature lines and hashes it,
+// then verifies the lines with the keys of both policies, and package policy decides, separately for root and project.
+// The result is an Exam, the evidence together with the decision. Examine neither prints nor remembers, and two calls
+// with the same bytes and the same Trust have the same result.
 //
 //	t := exam.Trust{Root: root, Project: project, Now: now}
 //	e, err := t.Examine(exam.Subject{Name: "tool:acme/fetch", Style: sign.StyleOf(path)}, file, policy.ToUse)
@@ -12,13 +12,13 @@
 //	case !e.Decision.Allowed:      // it may be as it should, and these policies don't let it be used
 //	}
 //
-// Both must have passed before a byte counts, and the bytes that count are those with the digest e.Signed.Raw:
-// a second reader of the file compares it with that.
+// Both must have passed before a byte counts. The bytes that count have the digest e.Signed.Raw: a second reader of
+// the file compares its digest with that.
 //
 // # Names and domains
 //
-// A name is a kind, a colon and an id. The kind decides the domain that signatures are made in, so that what was
-// signed for one purpose counts for no other:
+// A name is a kind, a colon and an id. The kind decides the domain of the signatures, so that a signature for one
+// purpose counts for no other:
 //
 //	bundle       rye/v2/manifest       bundle:ID@VERSION
 //	policy       rye/v2/policy         policy:NAME
@@ -30,27 +30,27 @@
 //	audit        rye/v2/audit          audit:SEGMENT
 //	any other    rye/v2/item           KIND:ID
 //
-// All but the last are documents. Their lines are in the style Hash whatever the file is called, and the id of a
+// All except the last are documents. Their lines are in the style Hash whatever the file is called, and the id of a
 // document is the digest of its bytes without them.
 //
 // # Documents
 //
-// A document says itself what it is. Once its signatures are enough, it is read and must be well-formed, have the
-// name it was asked for by (else a *NameError), not be past its end (an *ExpiredError) and be the bytes whose
-// signatures were looked at (else ErrChanged). Before that nothing in it is looked at but its lines, so that only
-// those who are trusted get to speak to its reader. A policy has no name inside; indexes, tokens, transcripts
-// and segments of an audit are read in the rooms that have them.
+// A document contains its name. Once its signatures are enough, Identify reads it: it must be well-formed, have the
+// requested name (else a *NameError), not be expired (an *ExpiredError) and be the bytes whose signatures were
+// verified (else ErrChanged). Before that only its signature lines are read, so that only trusted keys can reach the
+// document's parser. A policy has no name inside; other packages read indexes, tokens, transcripts and segments of an
+// audit.
 //
-// A line of the first format binds neither a name nor a purpose. What it stands in is used as a bundle only if
-// the caller can read manifests of that format (Subject.V1) and it says that it is this bundle; else it
-// is refused, since it could be any file that its signer ever signed.
+// A line of the first format covers neither a name nor a purpose. A manifest with such a line is used as a bundle only
+// if the caller can read manifests of that format (Subject.V1) and the manifest has the bundle's name; otherwise it is
+// refused, because it could be any file that its signer ever signed.
 //
-// A rotation is no exception to who may sign, but to who says it: no rule of names decides, but the rule that it
-// is about, by the threshold of that rule's keys as they are and by the new key. Allowed then means that the root
-// policy would take the step now. It has taken it when it was edited so, not before.
+// A rotation needs the same signatures as any document, but another rule decides: not a rule for its name, but the
+// rule that it changes, by the threshold of that rule's present keys and by the new key. Allowed then means that the
+// root policy would apply the step now. The step applies only after an edit of the policy.
 //
 // # Without signatures
 //
-// Where the binary itself vouches for an item, or its user for one call (policy.Builtin, policy.Dev), signature
-// lines are not asked for and broken ones are no error. Revocation holds all the same.
+// If the binary or the user of one call vouches for an item (policy.Builtin, policy.Dev), signature lines are not
+// required and broken ones are no error. Revocation applies all the same.
 package admission

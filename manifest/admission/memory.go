@@ -14,10 +14,10 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// A Memory remembers that something was found good, so that it need not be looked at again as long as everything is as
-// it was. It is one file, in a cache; verifying and running don't ask it.
+// A Memory caches a successful verification, which is skipped while nothing has changed. It is one file in a cache;
+// verifying and running don't use it.
 type Memory struct {
-	File string // is made when there is something to remember, and so is its directory
+	File string // Keep creates it and its directory
 }
 
 const memoryForm = "rye found good 2"
@@ -25,9 +25,9 @@ const memoryForm = "rye found good 2"
 // maxMemory bounds the file.
 const maxMemory = 64 << 20
 
-// Recall returns what was kept under a key, if these policies and lists said so then and can't say otherwise now: no
-// key began or ended to be valid since, and no list that must be fresh grew old. A file that isn't as it was written
-// says nothing.
+// Recall returns the value under a key if these policies and lists were the same then and their answers can't have
+// changed: no key became valid or expired since, and no list that must be fresh became stale. A damaged file counts as
+// empty.
 func (m *Memory) Recall(t *Trust, key cas.Digest) (value []byte, ok bool) {
 	b, err := osfile.ReadSmall(m.File, maxMemory)
 	if err != nil {
@@ -43,7 +43,7 @@ func (m *Memory) Recall(t *Trust, key cas.Digest) (value []byte, ok bool) {
 	return b[start : end-1], true
 }
 
-// Keep remembers a value under a key. That it can't is no error: the next time takes longer.
+// Keep stores a value under a key. It ignores errors: the next call only takes longer.
 func (m *Memory) Keep(t *Trust, key cas.Digest, value []byte) {
 	if os.MkdirAll(filepath.Dir(m.File), 0o700) != nil {
 		return
@@ -51,7 +51,7 @@ func (m *Memory) Keep(t *Trust, key cas.Digest, value []byte) {
 	_ = osfile.WriteFile(m.File, 0o600, false, osfile.BytesOf(memoryText(t.under(key), t.Now, value)))
 }
 
-// memoryText is what stands in the file.
+// memoryText returns the content of the file.
 func memoryText(key cas.Digest, at time.Time, value []byte) []byte {
 	b := append(append(memoryHead(key, at), value...), '\n')
 	return append(b, memoryEnd(b)...)
@@ -63,7 +63,7 @@ func memoryHead(key cas.Digest, at time.Time) []byte {
 
 func memoryEnd(b []byte) []byte { return append(cas.Sum(b).Append(nil), '\n') }
 
-// timeOf reads when something was kept.
+// timeOf reads the time of the entry.
 func timeOf(b []byte) (time.Time, bool) {
 	lines := bytes.SplitN(b[:min(len(b), 1<<10)], []byte("\n"), 4)
 	if len(lines) < 4 {
@@ -73,7 +73,7 @@ func timeOf(b []byte) (time.Time, bool) {
 	return at, err == nil
 }
 
-// under is a key together with the policies and the lists that decide.
+// under is a key combined with the policies and lists in force.
 func (t *Trust) under(key cas.Digest) cas.Digest {
 	b := key.Append(nil)
 	for _, s := range t.sides() {
@@ -92,9 +92,8 @@ func (t *Trust) under(key cas.Digest) cas.Digest {
 	return cas.Sum(b)
 }
 
-// Says reports whether everything that t is asked is answered as it was by before, apart from what has an end of its
-// own: the policies and lists are the same, no key began or ended to be valid since, and no list that must be fresh
-// grew old.
+// Says reports whether t and before give the same answers, apart from documents that expire: the policies and lists
+// are the same, no key became valid or expired since, and no list that must be fresh became stale.
 func (t *Trust) Says(before *Trust) bool {
 	same := func(a, b *policy.Side) bool {
 		if a == nil || b == nil || a.Policy == nil || b.Policy == nil {
@@ -108,7 +107,7 @@ func (t *Trust) Says(before *Trust) bool {
 	return same(&t.Root, &before.Root) && same(t.Project, before.Project) && !t.turned(before.Now)
 }
 
-// turned reports whether a policy may answer otherwise now than it did then.
+// turned reports whether a policy's answers may have changed since then.
 func (t *Trust) turned(then time.Time) bool {
 	if t.Now.Before(then) {
 		return true

@@ -14,34 +14,34 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Subject is a file and the name to use it by.
+// A Subject is a file and the name for its use.
 type Subject struct {
 	Name  string     // kind:id
-	Style sign.Style // of the file's comments; a document's are Hash whatever this says
+	Style sign.Style // of the file's comments; ignored for documents, which use Hash
 
-	// Tree and Files are the other files of a tool that has them: the digest of their listing, and theirs.
+	// Tree and Files are the other files of a tool: the digest of their listing, and their digests.
 	Tree  cas.Digest
 	Files []cas.Digest
 
-	// Known is what was read of the very bytes that are examined, so that they need not be read again; nil where they
-	// weren't. Documents are read whatever it says.
+	// Known is the result of an earlier sign.Read of the same bytes, which makes reading them again unnecessary;
+	// optional. Documents are read anyway.
 	Known *Known
 
-	Voucher policy.Voucher // who vouches, when it isn't keys
+	Voucher policy.Voucher // the authority, if it isn't keys
 	Listed  bool           // a manifest that this Trust allows lists the raw digest
 
-	// V1 reads a manifest of the first format for what it says of itself, since its signature says nothing
-	// of that. Where it is nil such a manifest may be shown and not used.
+	// V1 reads the identity of a manifest of the first format, since its signature doesn't cover that. If it is nil,
+	// such a manifest may be shown but not used.
 	V1 func(io.Reader) (Identity, error)
 }
 
-// Known is what sign.Read returned.
+// Known is the result of sign.Read.
 type Known struct {
 	Signed sign.Signed
 	Err    error
 }
 
-// KnownOf is what was read of a file; nil if s isn't about these bytes.
+// KnownOf returns s and err as a Known, or nil if s isn't about these bytes.
 func KnownOf(file []byte, s sign.Signed, err error) *Known {
 	if s.Raw.IsZero() || s.Raw != cas.Sum(file) {
 		return nil
@@ -55,7 +55,7 @@ func (s Subject) Kind() string {
 	return kind
 }
 
-// Domain is what signatures of things with this name are made in.
+// Domain returns the domain of signatures under a name.
 func Domain(name string) sign.Domain {
 	switch (Subject{Name: name}).Kind() {
 	case "bundle":
@@ -78,16 +78,15 @@ func Domain(name string) sign.Domain {
 	return sign.Item
 }
 
-// IsDocument reports whether the name is that of a document, and not of an item.
+// IsDocument reports whether the name is that of a document, not of an item.
 func (s Subject) IsDocument() bool { return Domain(s.Name) != sign.Item }
 
-// Claim is what a signature says about the subject.
+// Claim returns the claim that the subject's signatures make.
 func (s Subject) Claim() sign.Claim {
 	return sign.Claim{Domain: Domain(s.Name), Name: s.Name, Tree: s.Tree}
 }
 
-// Signing is the style that signature lines of the subject are written and read in, with the rule for those of the
-// first format where its kind has one.
+// Signing returns the style of the subject's signature lines, with the rule for the first format if its kind has one.
 func (s Subject) Signing() sign.Style {
 	style := s.Style
 	if s.IsDocument() {
@@ -107,8 +106,8 @@ func (s Subject) Signing() sign.Style {
 	return style
 }
 
-// An Identity is what a document says of itself. That of an item, and of a document that no reader here knows, is
-// the zero Identity.
+// An Identity is the name, id and expiry in a document. For an item, and for documents that this package can't read,
+// it is zero.
 type Identity struct {
 	ID      cas.Digest
 	Name    string    // as in Subject; "" of a policy
@@ -122,7 +121,7 @@ func (e *NameError) Error() string {
 	return fmt.Sprintf("the document is %+q, not %+q", e.Found, e.Want)
 }
 
-// Fault returns the error as people and programs see it.
+// Fault returns the error for people and programs.
 func (e *NameError) Fault() *fault.Error {
 	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "other-document").On("expected",
 		e.Want).On("found", e.Found).
@@ -140,7 +139,7 @@ func (e *ExpiredError) Error() string {
 		e.Now.UTC().Format(time.RFC3339))
 }
 
-// Fault returns the error as people and programs see it.
+// Fault returns the error for people and programs.
 func (e *ExpiredError) Fault() *fault.Error {
 	return fault.New(fault.Expired, "%s", e).From(e).On("reason", "document-expired").On("expires",
 		e.Expires.UTC().Format(time.RFC3339)).
@@ -157,8 +156,8 @@ func unread() error {
 // ErrChanged is returned for a file that changed between two reads.
 var ErrChanged error = fault.New(fault.Conflict, "changed while it was read").On("reason", "changed")
 
-// Identify reads a document from its beginning and wants it to be the subject, not past its end, and the one with
-// this id; the zero id stands for any. Of an item there is nothing to read.
+// Identify reads a document from its beginning and checks that it is the subject, not expired, and has this id; the
+// zero id matches any. For an item it reads nothing.
 func (s Subject) Identify(r io.ReadSeeker, id cas.Digest, now time.Time) (Identity, error) {
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return Identity{}, err
@@ -170,7 +169,7 @@ func (s Subject) Identify(r io.ReadSeeker, id cas.Digest, now time.Time) (Identi
 	return found, s.is(found, id, now)
 }
 
-// identity reads what a document says of itself.
+// identity reads the identity of a document.
 func (s Subject) identity(r io.Reader) (Identity, error) {
 	switch s.Kind() {
 	case "bundle":
@@ -205,7 +204,7 @@ func (s Subject) identity(r io.Reader) (Identity, error) {
 	return Identity{}, nil
 }
 
-// is holds what a document says of itself against what is wanted.
+// is compares a document's identity with the subject.
 func (s Subject) is(found Identity, id cas.Digest, now time.Time) error {
 	switch {
 	case !found.ID.IsZero() && !id.IsZero() && found.ID != id:

@@ -196,7 +196,7 @@ func TestElsewhere(t *testing.T) {
 		line + "\n#!/bin/sh"} {
 		s, err := sign.ReadBytes([]byte(content), sign.Hash)
 		var integrity *sign.IntegrityError
-		if !errors.As(err, &integrity) || !strings.Contains(err.Error(), "not their place") {
+		if !errors.As(err, &integrity) || !strings.Contains(err.Error(), "in the wrong place") {
 			t.Errorf("%q: %v", content, err)
 		}
 		if _, err2 := sign.Check(s, claim, known(alice)); err2 != err {
