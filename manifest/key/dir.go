@@ -30,14 +30,14 @@ const (
 // A Dir is a directory of private keys. Any number of processes may use one at once.
 type Dir struct {
 	path string
-	work int         // of a passphrase; writeWork if 0, as outside tests
+	work int         // scrypt's work factor; 0 means writeWork; tests set it
 	hook osfile.Hook // nil outside tests
 }
 
-// OpenDir returns the directory of keys at path. Nothing need be there: Add makes it.
+// OpenDir returns the directory of keys at path. It may be missing: Add creates it.
 func OpenDir(path string) Dir { return Dir{path: path} }
 
-// An Entry is a key of a Dir, as far as it can be seen without its passphrase.
+// An Entry is a key of a Dir, as far as it is readable without its passphrase.
 type Entry struct {
 	Name   string
 	Public Public // zero if Err, or if the key is locked and its public half is missing
@@ -45,7 +45,7 @@ type Entry struct {
 	Err    error // why the key can't be used
 }
 
-// refused adds the code and hints to an error about a file or directory of keys that others control or could read.
+// refused adds the code and hints to an error about key files that other users can read or control.
 func refused(err error) error {
 	e, ok := errors.AsType[*osfile.UnsafeError](err)
 	if !ok {
@@ -55,16 +55,16 @@ func refused(err error) error {
 		Because("another user who can read or write a private key can sign with it")
 	path := fault.Quote(e.Path)
 	if info, err := os.Stat(e.Path); e.By != "mode" && err == nil && !info.IsDir() {
-		// Importing copies the key into a file of this user.
+		// rye key import copies the key into a file of this user.
 		return f.Try("ls -ld "+path, "rye key import "+path+" "+ImportName(e.Path))
 	}
 	return f.Try("chmod go= "+path, "ls -ld "+path)
 }
 
-// checkDir refuses a directory that others could read keys from or put keys into.
+// checkDir returns an error for a directory from which others could read keys, or into which they could put keys.
 func checkDir(path string) error { return refused(osfile.CheckPrivateDir(path)) }
 
-// Slug makes a key's name of any text, "" if nothing of the text can be in a name.
+// Slug turns any text into a key's name, or "" if no character of it is allowed in a name.
 func Slug(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(strings.TrimSpace(s)) {
@@ -78,7 +78,7 @@ func Slug(s string) string {
 	return strings.Trim(b.String()[:min(b.Len(), maxName)], "-_")
 }
 
-// Next suggests another name where one is taken: name-2 for name, name-3 for name-2.
+// Next suggests a name when one is taken: name-2 for name, name-3 for name-2.
 func Next(name string) string {
 	i := strings.LastIndexByte(name, '-')
 	if n, err := strconv.Atoi(name[i+1:]); err == nil && i > 0 && n > 1 {
@@ -96,7 +96,7 @@ func ImportName(path string) string {
 	return name
 }
 
-// CheckName refuses what isn't the name of a key.
+// CheckName returns an error for an invalid key name.
 func CheckName(name string) error {
 	if !portable.Spelled(name, portable.Lower+portable.Digits, "-_", maxName) ||
 		portable.Check(name+privateSuffix) != nil {
@@ -107,7 +107,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// check refuses a bad name, and a directory that can't be trusted or isn't there.
+// check returns an error for an invalid name, and for a missing or unsafe directory.
 func (d Dir) check(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -132,7 +132,7 @@ func nameOf(private string) (string, bool) {
 	return name, ok && name != DefaultName && CheckName(name) == nil
 }
 
-// List returns the keys, sorted by name. Without a directory there are none.
+// List returns the keys, sorted by name. A missing directory has no keys.
 func (d Dir) List() ([]Entry, error) {
 	if err := checkDir(d.path); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -152,7 +152,7 @@ func (d Dir) List() ([]Entry, error) {
 		}
 		e := Entry{Name: name}
 		e.Public, e.Locked, e.Err = d.look(name)
-		if !errors.Is(e.Err, fs.ErrNotExist) { // else it was removed meanwhile
+		if !errors.Is(e.Err, fs.ErrNotExist) { // otherwise another process has removed it meanwhile
 			list = append(list, e)
 		}
 	}
@@ -160,8 +160,8 @@ func (d Dir) List() ([]Entry, error) {
 	return list, nil
 }
 
-// Public returns the public half of a key; fs.ErrNotExist if there is no such key, ErrLocked if the public half
-// is missing and the private one has a passphrase.
+// Public returns the public half of a key. It returns fs.ErrNotExist for a missing key, and ErrLocked if the public
+// half is missing and the private half has a passphrase.
 func (d Dir) Public(name string) (Public, error) {
 	if err := d.check(name); err != nil {
 		return Public{}, err
@@ -173,7 +173,7 @@ func (d Dir) Public(name string) (Public, error) {
 	return pub, err
 }
 
-// look reads what there is to see of a key without its passphrase.
+// look reads the parts of a key that need no passphrase.
 func (d Dir) look(name string) (pub Public, locked bool, err error) {
 	b, err := d.readPrivate(name)
 	if err != nil {
@@ -187,8 +187,8 @@ func (d Dir) look(name string) (pub Public, locked bool, err error) {
 	return p.Public(), false, err
 }
 
-// Private opens a key; fs.ErrNotExist if there is no such key. If it is locked, passphrase is asked once; nil
-// means that nothing can be asked.
+// Private opens a key, or returns fs.ErrNotExist. For a locked key it calls passphrase once; nil means that nobody can
+// be asked.
 func (d Dir) Private(name string, passphrase func() (string, error)) (Private, error) {
 	if err := d.check(name); err != nil {
 		return Private{}, err
@@ -210,12 +210,12 @@ func (d Dir) open(name string, b []byte, passphrase func() (string, error)) (Pri
 		return Private{}, err
 	}
 	if missing && IsLocked(b) {
-		// Only List is the poorer without it, so that a directory that can't be written is no error.
+		// Only List needs the public half, so an unwritable directory is no error.
 		d.writePublic(name, p.Public())
 	}
 	if !missing && pub != p.Public() {
 		return Private{}, fmt.Errorf("key %q: %w", name,
-			invalid("its public half is %s, not that of the private one, %s", pub, p.Public()))
+			invalid("its public half is %s, but its private half belongs to %s", pub, p.Public()))
 	}
 	return p, nil
 }
@@ -225,7 +225,7 @@ func (d Dir) readPrivate(name string) ([]byte, error) {
 	return d.read(file, true)
 }
 
-// readPublic reports a missing file, which is no error.
+// readPublic reads the public half. A missing file is no error.
 func (d Dir) readPublic(name string) (pub Public, missing bool, err error) {
 	_, file := files(name)
 	b, err := d.read(file, false)
@@ -253,8 +253,8 @@ func (d Dir) read(file string, private bool) ([]byte, error) {
 	return b, err
 }
 
-// Add keeps a key under a name, with a passphrase unless that is empty. A key of that name is fs.ErrExist. When
-// it returns without an error the key is durable.
+// Add stores a key under a name, with a passphrase unless that is empty. An existing key is fs.ErrExist. The key is
+// durable when Add returns without an error.
 func (d Dir) Add(name string, p Private, passphrase string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -282,13 +282,13 @@ func (d Dir) Add(name string, p Private, passphrase string) error {
 	return d.writePublic(name, p.Public())
 }
 
-// Remove forgets a key for good. One that isn't there is fs.ErrNotExist.
+// Remove deletes a key for good. A missing key is fs.ErrNotExist.
 func (d Dir) Remove(name string) error {
 	if err := d.check(name); err != nil {
 		return err
 	}
 	private, public := files(name)
-	// The public half first: a private one alone is a key, which can be removed again.
+	// The public half goes first: a private half alone is still a key, and a second Remove finds it.
 	for _, file := range []string{public, private} {
 		path := filepath.Join(d.path, file)
 		if err := d.hook.Do("remove", path); err != nil {
@@ -301,7 +301,7 @@ func (d Dir) Remove(name string) error {
 	return d.hook.SyncDirectory(d.path)
 }
 
-// Default returns the name of the key that signs when none is named. There need be no such key.
+// Default returns the name of the key that signs when none is named. That key may be missing.
 func (d Dir) Default() (string, error) {
 	if err := checkDir(d.path); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -323,7 +323,7 @@ func (d Dir) Default() (string, error) {
 	return name, nil
 }
 
-// SetDefault makes a key the one that signs when none is named. One that isn't there is fs.ErrNotExist.
+// SetDefault sets the key that signs when none is named. A missing key is fs.ErrNotExist.
 func (d Dir) SetDefault(name string) error {
 	if err := d.check(name); err != nil {
 		return err
@@ -339,7 +339,7 @@ func (d Dir) writePublic(name string, pub Public) error {
 	return d.write(file, pub.PEM(), 0o644, true)
 }
 
-// write creates a file, or replaces one, and removes what dead processes left.
+// write creates or replaces a file, and removes leftovers of dead processes.
 func (d Dir) write(file string, b []byte, mode fs.FileMode, replace bool) error {
 	path := filepath.Join(d.path, file)
 	if err := d.hook.WriteFile(path, mode, !replace, osfile.BytesOf(b)); err != nil {

@@ -1,6 +1,13 @@
-// Package key answers: is this a key, and did it sign these bytes?
+// Package key is the keys of rye: public and private halves, their forms, and directories of them.
 //
-// There is one kind of key, Ed25519 (RFC 8032).
+// All keys are Ed25519 (RFC 8032).
+//
+// # How a call goes through here
+//
+// Dir.Add writes both halves of a key, the private one as PEM or, with a passphrase, as an age file (Lock).
+// Dir.Private checks the directory and the file's mode, parses it (ParsePrivatePEM, or Unlock), and compares both
+// halves; Sign signs. Every Public comes from NewPublic, which checks the point (checkPoint); Verify checks a
+// signature.
 //
 // # Public keys
 //

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// What stands in DER before the 32 bytes. Nothing in these structures is left to choose.
+// The DER before the 32 bytes. No part of these structures is variable.
 const (
 	publicDER  = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"                 // SubjectPublicKeyInfo
 	privateDER = "\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20" // PKCS#8
 )
 
-// maxPEM bounds what is looked at. A PEM has 119 bytes, an age file about 500.
+// maxPEM limits the input. A PEM has 119 bytes, an age file about 500.
 const maxPEM = 16 << 10
 
 var base64std = base64.StdEncoding.Strict()
@@ -41,7 +41,7 @@ func decodePEM(b []byte, label, der string) (raw [32]byte, err error) {
 		return raw, invalid("expected PEM of one line of base64 and nothing after it")
 	}
 	got, err := base64std.DecodeString(body)
-	// The decoder skips line ends; there is a CR only where it isn't part of one.
+	// The decoder skips line ends; a CR that isn't part of one is an error.
 	if err != nil || strings.ContainsRune(body, '\r') {
 		return raw, invalid("PEM does not hold base64")
 	}
@@ -51,7 +51,7 @@ func decodePEM(b []byte, label, der string) (raw [32]byte, err error) {
 	return [32]byte(got[len(der):]), nil
 }
 
-// trimPEM takes away what editors and variables do to a PEM.
+// trimPEM removes the white space that editors and variables add to a PEM.
 func trimPEM(b []byte) string {
 	if len(b) > maxPEM {
 		return ""
@@ -62,7 +62,7 @@ func trimPEM(b []byte) string {
 // PEM returns the key as SubjectPublicKeyInfo.
 func (p Public) PEM() []byte { return encodePEM("PUBLIC KEY", publicDER+string(p.raw[:])) }
 
-// ParsePublicPEM reads what PEM writes.
+// ParsePublicPEM reads the form that PEM writes.
 func ParsePublicPEM(b []byte) (Public, error) {
 	raw, err := decodePEM(b, "PUBLIC KEY", publicDER)
 	if err != nil {
@@ -71,9 +71,9 @@ func ParsePublicPEM(b []byte) (Public, error) {
 	return NewPublic(raw[:])
 }
 
-// IsPrivate reports whether a file is a private key of any kind that people keep in files: PEM with a block whose
-// label ends in PRIVATE KEY, one of ours with a passphrase, or an identity of age. It is for finding keys where none
-// should be: text that only mentions one is none.
+// IsPrivate reports whether a file is a private key of a common kind: PEM with a block whose label ends in PRIVATE
+// KEY, a key of rye's with a passphrase, or an age identity. It finds keys in the wrong places: text that only
+// mentions a key doesn't count.
 func IsPrivate(file []byte) bool {
 	if len(file) > maxPEM {
 		return false

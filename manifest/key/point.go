@@ -19,15 +19,15 @@ var torsion = [5][32]byte{
 		0xd5, 0xdf, 0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05},
 }
 
-// smallOrder reports whether b, a canonical encoding or one with the sign of a zero, is one of the eight points.
+// smallOrder reports whether b is one of the eight points, in the canonical encoding or with the sign of a zero.
 func smallOrder(b *[32]byte) bool {
 	y := *b
 	y[31] &= 0x7f // the sign of x
 	return slices.Contains(torsion[:], y)
 }
 
-// checkPoint refuses what isn't the canonical encoding of a point on the curve -x²+y² = 1+dx²y², and the
-// points of small order.
+// checkPoint returns an error unless b is the canonical encoding of a point on the curve -x²+y² = 1+dx²y² that is not
+// of small order.
 func checkPoint(b *[32]byte) error {
 	p := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 255), big.NewInt(19))
 	y := bigEndian(b)
@@ -35,7 +35,7 @@ func checkPoint(b *[32]byte) error {
 	if y.Cmp(p) >= 0 {
 		return invalid("a number that is not reduced encodes the point: it has a second spelling")
 	}
-	// Before the curve, since the sign of a zero, the other second spelling, is only possible here.
+	// This comes before the curve, because the sign of a zero, the other second spelling, is possible only here.
 	if smallOrder(b) {
 		return invalid("a point of small order: one signature would hold for many messages")
 	}

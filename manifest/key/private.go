@@ -14,11 +14,11 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Private signs. It prints as the text of its public half, whatever the verb. The zero Private is no key, and
-// signing with it panics.
+// A Private is a private key. It prints as the text of its public half, whatever the verb. The zero Private is no key,
+// and signing with it panics.
 type Private struct {
-	// A function, because fmt doesn't ask Format of a Private in an unexported field, and prints what pointers
-	// point at when the verb is wrong. Of a function it prints the address.
+	// k is a function, because fmt doesn't call Format on a Private in an unexported field, and prints the targets of
+	// pointers when the verb is wrong. Of a function it prints the address.
 	k func() ed25519.PrivateKey
 }
 
@@ -37,11 +37,11 @@ func Generate(random io.Reader) (Private, error) {
 		if p, err = fromSeed(seed); err != nil || !strings.HasPrefix(p.Public().String(), "-") {
 			return p, err
 		}
-		// On a command line it would be taken for a flag: another one, as long as there are random bytes.
+		// A command line would parse this key as a flag: generate another one, as long as there are random bytes.
 	}
 }
 
-// fromSeed checks the public half like any other, although no seed makes a bad one.
+// fromSeed checks the public half like any other, although every seed makes a good one.
 func fromSeed(seed []byte) (Private, error) {
 	k := ed25519.NewKeyFromSeed(seed)
 	if _, err := NewPublic(k[ed25519.SeedSize:]); err != nil {
@@ -64,7 +64,7 @@ func (p Private) Public() (pub Public) {
 // Sign signs msg. The same key and message give the same signature.
 func (p Private) Sign(msg []byte) [64]byte { return [64]byte(ed25519.Sign(p.k(), msg)) }
 
-// Format keeps the seed out of whatever is printed.
+// Format prints the public half instead of the seed.
 func (p Private) Format(s fmt.State, _ rune) {
 	io.WriteString(s, "private key of "+p.Public().String())
 }
@@ -74,7 +74,7 @@ func (p Private) PEM() []byte {
 	return encodePEM("PRIVATE KEY", privateDER+string(p.k().Seed()))
 }
 
-// ErrLocked is returned for a private key with a passphrase where none is given.
+// ErrLocked is returned for a private key with a passphrase if none is given.
 var ErrLocked error = fault.New(fault.Approval, "private key is locked with a passphrase").On("reason", "passphrase").
 	Try("export RYE_KEY_PASSPHRASE=…")
 
@@ -83,11 +83,10 @@ func wrongPassphrase() error {
 	return fault.New(fault.AuthFailed, "wrong passphrase").On("reason", "passphrase")
 }
 
-// Ready computes what crypto/ed25519 needs for the first signature of a process, which takes 1 ms, while others do
-// other things.
+// Ready does the 1 ms of work for a process's first signature in crypto/ed25519 ahead of time, while other work runs.
 func Ready() { ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)) }
 
-// ParsePrivatePEM reads what PEM writes. What Lock writes is ErrLocked.
+// ParsePrivatePEM reads the form that PEM writes. For the form that Lock writes it returns ErrLocked.
 func ParsePrivatePEM(b []byte) (Private, error) {
 	if IsLocked(b) {
 		return Private{}, ErrLocked
@@ -101,7 +100,7 @@ func ParsePrivatePEM(b []byte) (Private, error) {
 
 const (
 	writeWork = 17 // log2 of scrypt's N: 128 MiB
-	readWork  = 18 // what "age -p" writes; more would let a file exhaust memory
+	readWork  = 18 // as "age -p" writes; more would let a file exhaust memory
 )
 
 // Lock returns the key in an age file under a passphrase.
@@ -128,11 +127,11 @@ func (p Private) lock(passphrase string, work int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// IsLocked reports whether b is what Lock writes, by its first line.
+// IsLocked reports whether b looks like the output of Lock, by its first line.
 func IsLocked(b []byte) bool { return strings.HasPrefix(trimPEM(b), armor.Header) }
 
-// Unlock reads what Lock writes. A key without passphrase is refused: its user believes that the file
-// is locked.
+// Unlock reads the form that Lock writes. It rejects a key without a passphrase: its user believes that the file is
+// locked.
 func Unlock(b []byte, passphrase string) (Private, error) {
 	if !IsLocked(b) {
 		return Private{}, invalid("private key is not locked with a passphrase")
@@ -156,8 +155,8 @@ func Unlock(b []byte, passphrase string) (Private, error) {
 	return ParsePrivatePEM(pem)
 }
 
-// ParsePrivate reads a private key with or without a passphrase. If it is locked, passphrase is asked once; nil
-// means that nothing can be asked.
+// ParsePrivate reads a private key with or without a passphrase. For a locked key it calls passphrase once; nil means
+// that nobody can be asked.
 func ParsePrivate(b []byte, passphrase func() (string, error)) (Private, error) {
 	if !IsLocked(b) || passphrase == nil {
 		return ParsePrivatePEM(b)

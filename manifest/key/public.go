@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// invalid refuses what is not a usable key, or the name of one.
+// invalid returns the error about an unusable key or key name.
 func invalid(format string, args ...any) error {
 	return fault.New(fault.Validation, "invalid key: "+format, args...).On("reason", "no-key")
 }
@@ -21,7 +21,7 @@ func invalid(format string, args ...any) error {
 // names nothing.
 type Fingerprint [32]byte
 
-// ParseFingerprint reads the form that String writes and no other.
+// ParseFingerprint reads exactly the form that String writes.
 func ParseFingerprint(s string) (f Fingerprint, err error) {
 	if len(s) != 2*len(f) || !portable.Spelled(s, portable.Hex, "", len(s)) {
 		return Fingerprint{}, fault.New(fault.Validation,
@@ -61,7 +61,7 @@ var base64url = base64.RawURLEncoding.Strict()
 
 const textLen = 43
 
-// ParsePublic reads the form that String writes and no other.
+// ParsePublic reads exactly the form that String writes.
 func ParsePublic(s string) (Public, error) {
 	var raw [33]byte
 	if len(s) != textLen {
@@ -106,10 +106,10 @@ func (p *Public) UnmarshalText(b []byte) (err error) {
 // Fingerprint computes the fingerprint.
 func (p Public) Fingerprint() Fingerprint { return Fingerprint(cas.Sum(p.raw[:])) }
 
-// V1ID returns what V1ID says of the PEM that we write.
+// V1ID returns V1ID of the PEM that rye writes.
 func (p Public) V1ID() string { return V1ID(p.PEM()) }
 
-// V1ID returns what signature lines of the first format call the key in a PEM file of these bytes.
+// V1ID returns the ID that signature lines of the first format use for the key in a PEM file of these bytes.
 func V1ID(pem []byte) string {
 	sum := sha256.Sum256(pem)
 	return hex.EncodeToString(sum[:8])

@@ -13,14 +13,14 @@ import (
 // An Addition trusts a key for names.
 type Addition struct {
 	Key       policy.Key
-	Named     bool     // the user chose the key's name, so that it isn't changed if it is taken
+	Named     bool     // the user chose the key's name: report a conflict, don't rename
 	Names     []string // globs
 	Threshold *int     // of the rules for them; nil keeps it
 	Accept    string   // "v1" or "v2"; empty keeps it
 }
 
-// To returns the policy with the addition. second is set if the key's owner has another key already: most often that
-// is an impostor's, so a person must confirm it.
+// To returns the policy with the addition. second is set if the key's owner already has another key: usually the new
+// one is an impostor's, so a person must confirm it.
 func (n Addition) To(p *policy.Policy) (after *policy.Policy, second *policy.OwnerError, err error) {
 	k := n.Key
 	after = p
@@ -72,14 +72,15 @@ func isTaken(p *policy.Policy, name string) bool {
 	return ok
 }
 
-// A Loss is what a new rule takes from one of the user's own keys.
+// A Loss is a set of names that a new rule takes from one of the user's own keys.
 type Loss struct {
 	Key   string
 	Names string // the glob of the new rule
 	Rule  string // the glob of the rule that gave them to the key
 }
 
-// Losses returns what the addition takes from the user's own keys. Each glob is tried with one name that it covers.
+// Losses returns the names that the addition takes from the user's own keys. It tries each glob with one matching
+// name.
 func (n Addition) Losses(own []KeyState, before, after *policy.Policy) (lost []Loss) {
 	for _, glob := range n.Names {
 		name := strings.ReplaceAll(strings.ReplaceAll(glob, "**", "x"), "*", "x")

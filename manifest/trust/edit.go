@@ -23,7 +23,7 @@ type Edit struct {
 	Commit  func() error       // runs when only the disk can stop the new policy; optional
 }
 
-// A Change is what an Edit made of a policy.
+// A Change is the result of an Edit.
 type Change struct {
 	Policy   string          `json:"policy"` // the file
 	ID       string          `json:"id"`     // of the policy as it is now
@@ -31,8 +31,8 @@ type Change struct {
 	Unsigned bool            `json:"-"` // the policy was signed, and no longer is
 }
 
-// Apply changes the policy at path, unless another process changes it meanwhile: then it fails with CONFLICT. An edit
-// that changes nothing writes nothing.
+// Apply changes the policy at path. It fails with CONFLICT if another process changes it meanwhile, and writes nothing
+// if the edit changes nothing.
 func (e Edit) Apply(ctx context.Context, path, origin string, now time.Time) (c Change, err error) {
 	au, err := Read(path, origin)
 	if err != nil {
@@ -40,7 +40,7 @@ func (e Edit) Apply(ctx context.Context, path, origin string, now time.Time) (c 
 	}
 	after, err := e.Change(&au.Side)
 	if _, ok := errors.AsType[*yamltree.Error](err); ok {
-		// The policy in the file is valid: what was to be written isn't.
+		// The policy in the file is valid: the new one isn't.
 		f := fault.Of(err)
 		f.Code, f.Text, f.Details = fault.Validation, "the policy would be invalid: "+f.Text, nil
 		return c, f
@@ -64,7 +64,7 @@ func (e Edit) Apply(ctx context.Context, path, origin string, now time.Time) (c 
 	return c, e.write(ctx, au, file, now)
 }
 
-// write replaces the policy that was read.
+// write replaces the policy in the file.
 func (e Edit) write(ctx context.Context, au *Authority, file []byte, now time.Time) error {
 	if err := os.MkdirAll(filepath.Dir(au.Path), 0o700); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (e Edit) write(ctx context.Context, au *Authority, file []byte, now time.Ti
 	if fi, err := os.Stat(au.Path); err == nil {
 		mode = fi.Mode().Perm()
 	}
-	// A missing file can't be locked: of two processes that make it, the second finds the first one's.
+	// A missing file can't be locked: of two processes that create it, the second finds the first one's.
 	err = osfile.WriteFile(au.Path, mode, au.File == nil, func(w io.Writer) error {
 		if _, err := w.Write(file); err != nil || e.Commit == nil {
 			return err

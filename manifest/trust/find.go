@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// FindKey returns the key that a policy has for a name, or of the first digits of a fingerprint, at least four.
+// FindKey returns the key with a name, or with the first digits of a fingerprint, at least four.
 func FindKey(p *policy.Policy, text string) (policy.Key, error) {
 	if k, ok := p.KeyNamed(text); ok {
 		return k, nil

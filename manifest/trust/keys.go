@@ -10,19 +10,19 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// A KeyState is one of the user's private keys, and what the root policy says about it.
+// A KeyState is one of the user's private keys, and its state in the root policy.
 type KeyState struct {
 	Name        string   `json:"name"`
 	Public      string   `json:"public"` // as in a policy; empty if it can't be read
 	Fingerprint string   `json:"fingerprint"`
 	V1          string   `json:"v1"` // its name in v1 signature lines
 	Locked      bool     `json:"locked"`
-	Default     bool     `json:"default"`         // signs where no other is named
+	Default     bool     `json:"default"`         // signs if no other key is named
 	InPolicy    string   `json:"in_policy"`       // its name in the root policy; empty if it has none
 	Vouches     []string `json:"vouches"`         // globs of the rules that name it
 	Fault       string   `json:"fault,omitempty"` // why the policy doesn't count it now
-	Error       string   `json:"error,omitempty"` // why it can't be used
-	Hint        string   `json:"-"`               // what to do about the error
+	Error       string   `json:"error,omitempty"` // why it is unusable
+	Hint        string   `json:"-"`               // how to fix the error
 }
 
 // StateOf returns the state of a key under a policy, which may be missing.
@@ -71,7 +71,7 @@ func KeyStates(dir key.Dir, s policy.Side, now time.Time) ([]KeyState, error) {
 	return states, nil
 }
 
-// KeyStateOf returns the state of one key of a directory; fs.ErrNotExist if there is none.
+// KeyStateOf returns the state of one key of a directory, or fs.ErrNotExist.
 func KeyStateOf(dir key.Dir, name string, s policy.Side, now time.Time) (KeyState, error) {
 	states, err := KeyStates(dir, s, now)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Listing is a policy, for people and programs.
+// A Listing is a policy in the form for people and programs.
 type Listing struct {
 	Policy   string        `json:"policy"`
 	ID       string        `json:"id"`
@@ -67,7 +67,7 @@ type RevokedLine struct {
 	Date   string `json:"date"`
 }
 
-// A GrantLine says what the items that a glob covers may be permitted.
+// A GrantLine is the permissions for the items that a glob covers.
 type GrantLine struct {
 	Names string   `json:"names"`
 	Allow []string `json:"allow"`
@@ -80,11 +80,11 @@ type ExecLine struct {
 	Value  string `json:"value"`
 }
 
-// An AskLine says what becomes of some calls.
+// An AskLine is the answer to some calls.
 type AskLine struct {
 	Line   string `json:"line"`   // its name
 	Answer string `json:"answer"` // allow, ask or refuse
-	Text   string `json:"text"`   // the line in the words of the file
+	Text   string `json:"text"`   // the line as in the file
 }
 
 func newAskLines(rules ask.Rules) []AskLine {
@@ -100,7 +100,7 @@ type ListLine struct {
 	Name    string `json:"name"`
 	From    string `json:"from"`
 	Key     string `json:"key"`
-	Counter int64  `json:"counter"` // of the last good issue; 0 if there is none
+	Counter int64  `json:"counter"` // of the last good issue, or 0
 	Issued  string `json:"issued,omitempty"`
 	Expires string `json:"expires,omitempty"`
 	Changed bool   `json:"changed"` // by this update
@@ -168,7 +168,7 @@ func newListLine(src policy.Source, l *policy.List) ListLine {
 	return line
 }
 
-// A NameCheck is what one policy says about a name: who may sign it.
+// A NameCheck is one policy's answer to the question who may sign a name.
 type NameCheck struct {
 	Policy    string    `json:"policy"`
 	Origin    string    `json:"origin"`
@@ -182,7 +182,7 @@ type NameCheck struct {
 	others []string // further keys of the policy, by name
 }
 
-// CheckName asks a policy who may sign a name. It decides about bytes that every key has signed.
+// CheckName returns the keys that a policy lets sign a name. It decides about bytes that every key has signed.
 func (au *Authority) CheckName(name string, now time.Time) (NameCheck, error) {
 	c := NameCheck{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{},
 		Ask: newAskLines(au.Side.Policy.Sections().Ask.About(name))}
@@ -219,7 +219,7 @@ func (au *Authority) CheckName(name string, now time.Time) (NameCheck, error) {
 	return c, nil
 }
 
-// Refusal says why no file of the checked name can pass; nil if one can.
+// Refusal returns the reason why no file with the checked name can pass, or nil.
 func (c *NameCheck) Refusal(name string) *fault.Error {
 	switch {
 	case c.Rule == "":
@@ -229,7 +229,7 @@ func (c *NameCheck) Refusal(name string) *fault.Error {
 		return fault.New(fault.Policy, "%q excepts %q: no key may sign it", c.Rule, name)
 	case c.Count < c.Threshold:
 		return fault.New(fault.BelowThreshold,
-			"%q asks for %s, and %d of its keys may sign: nothing called %q can pass",
+			"%q requires %s, but only %d of its keys may sign: nothing named %q can pass",
 			c.Rule, fault.Count(int64(c.Threshold), "key"), c.Count, name).
 			Try(c.allow(c.Rule)...)
 	}
@@ -247,19 +247,19 @@ func (c *NameCheck) allow(names string) (commands []string) {
 // A ListUpdate is the outcome of updating revocation lists.
 type ListUpdate struct {
 	Lists   []ListLine    `json:"lists"`
-	Refused []RefusedList `json:"refused"` // issues that were not taken
+	Refused []RefusedList `json:"refused"` // rejected issues
 }
 
-// A RefusedList is an issue of a revocation list that was not taken.
+// A RefusedList is a rejected issue of a revocation list.
 type RefusedList struct {
 	Name    string     `json:"name"`
 	Code    fault.Code `json:"code"`
-	Reason  string     `json:"reason"` // one word for what is wrong with the issue; empty if it couldn't be read
+	Reason  string     `json:"reason"` // in one word; empty if the issue was unreadable
 	Message string     `json:"message"`
 }
 
-// UpdateAll updates the lists that policies name, or the one called only, from a file if one is given. It returns a
-// fault for each issue that was not taken. Addresses that only a project names count as a stranger's.
+// UpdateAll updates the lists that policies name, or only the one named only, from a file if from is set. It returns a
+// fault for each rejected issue. Addresses that only a project names are untrusted.
 func (k Lists) UpdateAll(ctx context.Context, root, project *Authority, only, from string) (u ListUpdate,
 	faults []*fault.Error) {
 	u = ListUpdate{Lists: []ListLine{}, Refused: []RefusedList{}}

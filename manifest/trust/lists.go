@@ -20,43 +20,42 @@ import (
 	"github.com/rye-build/rye/manifest/rollback"
 )
 
-// Lists keeps the last good issue of each revocation list in a directory, with the journal that remembers which issues
-// were seen.
+// Lists keeps the last good issue of each revocation list in a directory, with the journal of all issues seen.
 type Lists struct {
 	Dir   string           // the state directory
-	Err   error            // why there is none
-	Clock func() time.Time // dates what is recorded
+	Err   error            // why Dir is missing
+	Clock func() time.Time // dates records
 	Now   func() time.Time // the time that expiry counts against
 	Fetch Fetch            // nil: offline
-	Why   string           // what says so: "--offline"
+	Why   string           // the reason for being offline: "--offline"
 }
 
-// Fetch reads a document from an https address. The policy of a stranger (a project) must not make this machine call
+// Fetch reads a document from an https address. A stranger's policy (a project's) must not make this machine call
 // addresses inside its network.
 type Fetch func(ctx context.Context, address string, most int64, stranger bool) ([]byte, error)
 
 const maxList = 64 << 20
 
-// Journal is the memory of every list and rotation that was seen.
+// Journal returns the memory of every list and rotation that was seen.
 func (k Lists) Journal() *rollback.Journal {
 	return &rollback.Journal{Path: filepath.Join(k.Dir, "rollback")}
 }
 
-// sourceOf is what the journal calls the origin of a list: the key that the policy names for it. So another address
-// doesn't start a count again, and another key does.
+// sourceOf returns the journal's name for the origin of a list: the key that the policy names for it. So another
+// address does not restart a counter, but another key does.
 func sourceOf(p *policy.Policy, src policy.Source) string {
 	signer, _ := p.KeyNamed(src.Key)
 	return "key:" + signer.Public.Fingerprint().String()
 }
 
-// path is where the last good issue is kept. Two policies that name one list by one key share it.
+// path returns the file of the last good issue. Two policies that name one list by one key share it.
 func (k Lists) path(p *policy.Policy, src policy.Source) string {
 	sum := cas.Sum([]byte(sourceOf(p, src) + "\x00" + src.Name))
 	return filepath.Join(k.Dir, "lists", hex.EncodeToString(sum[:16])+".yaml")
 }
 
-// Load returns the last good issue of each list that a policy names; of a list that was never fetched there is none.
-// A kept list that was exchanged for an older one, or damaged, is an error.
+// Load returns the last good issue of each list that a policy names; it omits lists that were never fetched. A stored
+// list that is damaged, or was replaced by an older one, is an error.
 func (k Lists) Load(au *Authority) (map[string]*policy.List, error) {
 	sources := au.Side.Policy.Sections().Lists
 	if len(sources) == 0 {
@@ -69,7 +68,7 @@ func (k Lists) Load(au *Authority) (map[string]*policy.List, error) {
 	for _, src := range sources {
 		list, err := k.last(au.Side.Policy, src)
 		if err != nil {
-			// Another process may have taken a newer issue after the look at the list, and before that at the journal.
+			// Another process may have stored a newer issue between the reads of the list and of the journal.
 			list, err = k.last(au.Side.Policy, src)
 		}
 		if err != nil {
@@ -82,7 +81,7 @@ func (k Lists) Load(au *Authority) (map[string]*policy.List, error) {
 	return lists, nil
 }
 
-// last returns the last good issue of a list, nil if it was never fetched.
+// last returns the last good issue of a list, or nil if it was never fetched.
 func (k Lists) last(p *policy.Policy, src policy.Source) (*policy.List, error) {
 	list, err := k.one(p, src)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,14 +90,14 @@ func (k Lists) last(p *policy.Policy, src policy.Source) (*policy.List, error) {
 	return list, err
 }
 
-// neverSeen returns an error if a list that isn't there was: what it revoked must not be forgotten with it.
+// neverSeen returns an error if the journal knows a list that is missing: its revocations must not be forgotten.
 func (k Lists) neverSeen(p *policy.Policy, src policy.Source) error {
 	seen, err := k.Journal().Seen()
 	for _, s := range seen {
 		if s.Source == sourceOf(p, src) && s.Name == "revocations:"+src.Name {
 			return fault.New(fault.Integrity, "issue %s of the revocation list %q, seen at %s, is gone", s.Position,
 				src.Name, s.At.Format(time.RFC3339)).
-				Because("what it revoked is revoked, and no one can tell what that was").On("reason", "list-gone").
+				Because("its revocations still apply but are unknown").On("reason", "list-gone").
 				On("list", src.Name)
 		}
 	}
@@ -125,8 +124,8 @@ func (k Lists) one(p *policy.Policy, src policy.Source) (*policy.List, error) {
 	return doc.For(signers)
 }
 
-// Update takes the issue that a list's source has now, if it is good, and returns it. changed says that it is
-// another than the last; stranger, that the user named the source nowhere.
+// Update fetches the current issue of a list and, if it is good, stores and returns it. changed reports that it
+// differs from the last; stranger means that only a project named the source.
 func (k Lists) Update(ctx context.Context, au *Authority, src policy.Source, stranger bool) (list *policy.List,
 	changed bool, err error) {
 	p := au.Side.Policy
@@ -164,7 +163,7 @@ func (k Lists) Update(ctx context.Context, au *Authority, src policy.Source, str
 	}
 	last, err := k.one(p, src)
 	if err != nil {
-		// The journal still knows the last count; what is kept of it is of no use.
+		// The journal still knows the last counter; the stored issue is of no use.
 		last = nil
 	}
 	if err := au.Side.Accept(list, last, k.Now()); err != nil {
@@ -176,7 +175,7 @@ func (k Lists) Update(ctx context.Context, au *Authority, src policy.Source, str
 			return nil, false, err
 		}
 	}
-	// Record it even if it is not new: the process that wrote it may have died before it did.
+	// Record it even if it is known: the process that stored it may have died before it recorded it.
 	return list, changed, k.Journal().Record(ctx, step)
 }
 

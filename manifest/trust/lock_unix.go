@@ -11,14 +11,13 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// LockPolicy holds a policy against other processes that edit it, until unlock is called or the process ends. The
-// lock is on the file itself, so that no lock file lies beside it. A missing file is not locked: it is made
-// by a call that never replaces.
+// LockPolicy locks a policy against other processes that edit it, until unlock is called or the process ends. The lock
+// is on the file itself, so no lock file is needed. A missing file is not locked: WriteFile creates it exclusively.
 func LockPolicy(ctx context.Context, path string) (unlock func(), err error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if errors.Is(err, fs.ErrPermission) {
-			f, err = os.Open(path) // it may be for reading only and still be replaced
+			f, err = os.Open(path) // a read-only file can still be replaced
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return func() {}, nil
@@ -33,7 +32,7 @@ func LockPolicy(ctx context.Context, path string) (unlock func(), err error) {
 		if same {
 			return func() { f.Close() }, nil
 		}
-		// The last holder replaced the file: this lock is on one that isn't read any more.
+		// The last holder replaced the file: this lock is on a file that nobody reads any more.
 		f.Close()
 		if err != nil {
 			return nil, err

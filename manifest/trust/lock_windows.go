@@ -6,8 +6,8 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// LockPolicy holds a policy against other processes that edit it, until unlock is called or the process ends. The
-// lock is on a file beside it: this system doesn't let a file be replaced that is open for a lock.
+// LockPolicy locks a policy against other processes that edit it, until unlock is called or the process ends. The lock
+// is on a separate file: Windows doesn't let a process replace an open file.
 func LockPolicy(ctx context.Context, path string) (unlock func(), err error) {
 	return osfile.LockFile(ctx, path+".lock")
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/manifest/rollback"
 )
 
-// CheckOnce refuses a rotation that was carried out before.
+// CheckOnce returns an error for a rotation that was applied before.
 func (k Lists) CheckOnce(s rollback.Step) error {
 	if k.Err != nil {
 		return k.Err
@@ -28,7 +28,7 @@ func (k Lists) CheckOnce(s rollback.Step) error {
 	return k.Journal().CheckOnce(s)
 }
 
-// Once records a rotation, which can be carried out a single time.
+// Once records a rotation, so that it is never applied again.
 func (k Lists) Once(ctx context.Context, s rollback.Step) error {
 	if k.Err != nil {
 		return k.Err
@@ -36,7 +36,7 @@ func (k Lists) Once(ctx context.Context, s rollback.Step) error {
 	return k.Journal().Once(ctx, s)
 }
 
-// RotationStep is what the journal records of a rotation in this policy. Other policies may still take the same
+// RotationStep returns the journal's record of a rotation in this policy. Other policies may still apply the same
 // document.
 func (au *Authority) RotationStep(name string, id cas.Digest, at time.Time) rollback.Step {
 	path := au.Path
@@ -46,10 +46,10 @@ func (au *Authority) RotationStep(name string, id cas.Digest, at time.Time) roll
 	return rollback.Step{Source: "policy:" + strings.ToValidUTF8(path, "?"), Name: name, ID: id, At: at}
 }
 
-// rotationOffer is how long a rotation can be applied: afterwards it need not be remembered.
+// rotationOffer is how long a rotation can be applied, and so how long the journal must remember it.
 const rotationOffer = 90 * 24 * time.Hour
 
-// A Handover says which key a rotation replaces, and how.
+// A Handover describes the replacement of a key by a rotation.
 type Handover struct {
 	Old     key.Public
 	Kept    string    // the name of the old key among the user's keys
@@ -110,7 +110,7 @@ func (h Handover) Plan(s policy.Side, kept []key.Entry, now time.Time) (step pol
 	return step, others, key.CheckName(step.Key.Name)
 }
 
-// tooLate refuses to replace a key that can no longer sign.
+// tooLate returns the error about replacing a key that can no longer sign.
 func (h Handover) tooLate(k policy.Key, revoked bool) error {
 	f := fault.New(fault.Expired, "the key %q expired on %s: it can no longer be replaced by a rotation", h.Kept,
 		yamltree.DateText(k.Expires))

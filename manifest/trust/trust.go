@@ -1,5 +1,11 @@
-// Package trust keeps policies and revocation lists as files: it reads a policy with what names it, refuses one that
-// other users can write, and remembers the last good issue of every revocation list that a policy names.
+// Package trust is the policies and revocation lists on disk. It reads a policy together with its origin, refuses one
+// that other users can write, and remembers the last good issue of every revocation list that a policy names.
+//
+// # How a call goes through here
+//
+// An edit: Edit.Apply reads the policy (Read), calls Change and Approve, locks the file (LockPolicy), compares it with
+// the one read, and writes it; Commit runs just before. An update: Lists.UpdateAll calls Update for each list, which
+// fetches the issue, verifies it, asks policy.Side.Accept, stores it and records it in the journal.
 package trust
 
 import (
@@ -24,16 +30,16 @@ const (
 	maxPolicy = 1 << 20
 )
 
-// An Authority is a policy file that was read.
+// An Authority is a policy file after reading.
 type Authority struct {
 	Side   policy.Side
 	Path   string
-	Origin string // what named the file: "user", "--trust", "RYE_TRUST", "project"
+	Origin string // the origin of the path: "user", "--trust", "RYE_TRUST", "project"
 	File   []byte // nil if the file doesn't exist
 }
 
-// A Reader reads policy files, each time anew, and parses one again only if it has changed: what a program asks for at
-// every call rarely has. A nil Reader remembers nothing. It is safe for many goroutines.
+// A Reader reads policy files at every call, and parses a file again only if it has changed, which is rare. A nil
+// Reader remembers nothing. It is safe for concurrent use.
 type Reader struct {
 	mu   sync.Mutex
 	last map[string]*Authority // by path
@@ -42,7 +48,7 @@ type Reader struct {
 // Read reads a policy file, without its revocation lists. A missing file is an empty policy, with a nil File.
 func Read(path, origin string) (*Authority, error) { return (*Reader)(nil).Read(path, origin) }
 
-// Read is the function Read.
+// Read does what the function Read does.
 func (r *Reader) Read(path, origin string) (*Authority, error) {
 	au := &Authority{Path: path, Origin: origin}
 	file, err := osfile.ReadIfThere("the policy", path, maxPolicy)
@@ -61,8 +67,7 @@ func (r *Reader) Read(path, origin string) (*Authority, error) {
 	return au, nil
 }
 
-// known returns the policy that these bytes were the last time; nil if they weren't. A policy doesn't change once it
-// is parsed.
+// known returns the last policy of a path if these are its bytes, or nil. A policy doesn't change after parsing.
 func (r *Reader) known(path string, file []byte) *policy.Policy {
 	if r == nil {
 		return nil
@@ -90,12 +95,12 @@ func (r *Reader) remember(au Authority) {
 	r.last[au.Path] = &au
 }
 
-// CheckOwn refuses a policy file that another user may write or replace.
+// CheckOwn returns an error for a policy file that another user may write or replace.
 func CheckOwn(path string) error {
 	all := []string{path, filepath.Dir(path)}
 	if fi, err := os.Lstat(path); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
 		if to, err := filepath.EvalSymlinks(path); err == nil {
-			all = append(all, to, filepath.Dir(to)) // both directories decide which policy it is
+			all = append(all, to, filepath.Dir(to)) // the link's and the target's directory both decide which file is read
 		}
 	}
 	for _, p := range all {
@@ -122,7 +127,7 @@ func CheckOwn(path string) error {
 	return nil
 }
 
-// A Trust holds the policies that decide, as they were when it was opened.
+// A Trust is the policies that decide, as of the time it was opened.
 type Trust struct {
 	Root    *Authority
 	Project *Authority // nil: none, or it is the root
@@ -137,7 +142,7 @@ func (t *Trust) Authorities() []*Authority {
 	return []*Authority{t.Root, t.Project}
 }
 
-// Exam examines files by these policies.
+// Exam returns the admission.Trust of these policies.
 func (t *Trust) Exam() *admission.Trust {
 	x := &admission.Trust{Root: t.Root.Side, Now: t.Now}
 	if t.Project != nil {
@@ -155,7 +160,7 @@ func (t *Trust) Describe(project bool) string {
 	return fmt.Sprintf("%s (%s, %s)", au.Path, au.Origin, au.Side.Policy.ID().Short())
 }
 
-// IsMissing reports whether err only says that there is no root policy yet.
+// IsMissing reports whether err means that the user has no root policy yet.
 func IsMissing(err error) bool {
 	f, ok := errors.AsType[*fault.Error](err)
 	return ok && f.Code == fault.Policy && f.Details["policy"] != nil
