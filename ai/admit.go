@@ -19,9 +19,8 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// An Admitter says what items are worth. It remembers, for as long as it is used, which anchors the executors have
-// that tools name: so it is for one operation, such as verifying a project, and made anew for the next. Bytes it
-// never remembers. It is safe for many goroutines.
+// An Admitter decides whether items are admitted. It caches the anchor rules of executors as long as it lives, so use
+// one for a single operation, such as verifying a project. It never caches bytes. It is safe for concurrent use.
 type Admitter struct {
 	resolver Resolver
 	trust    Examiner
@@ -32,41 +31,41 @@ type Admitter struct {
 	misses int64
 	keep   bool
 	trees  map[root]listed
-	kept   int // files in trees
+	kept   int // files in cached trees
 }
 
-// A listed directory is what was found in it, or that nothing can be.
+// A listed directory is the cached result of looking into it: its files, or the error.
 type listed struct {
 	files *tree.Listing
 	has   bool // one of the names
 	err   error
 }
 
-// A root is a directory that tools work from, or that may have one of some names.
+// A root is the key of a cached directory: one that tools work from, or one searched for some names.
 type root struct {
 	space      *Space
 	dir, below string
 	names      *value.Value
 }
 
-// maxKept bounds how many files KeepTrees remembers, if one directory hasn't more.
+// maxKept bounds how many files KeepTrees caches. A single directory may exceed it.
 const maxKept = 1 << 16
 
-// KeepTrees makes the Admitter look into a directory once for all tools that work from it, else once for each. It is
-// for an operation that looks at many tools and changes no file, and is called before the first.
+// KeepTrees makes the Admitter read a directory once for all tools that work from it, instead of once for each tool.
+// Call it before the first item, for an operation that looks at many tools and changes no file.
 func (a *Admitter) KeepTrees() { a.keep = true }
 
-// An executor is what a tool in a space names as its executor.
+// An executor is the key of a cached rule: a space and the executor_id that a tool in it names.
 type executor struct {
 	id   string
 	from *Space
 }
 
-// maxRules bounds what an Admitter remembers.
+// maxRules bounds the cached rules.
 const maxRules = 1000
 
-// NewAdmitter returns an Admitter that finds executors by r and asks t, which may be nil: then items that the binary
-// vouches for are admitted, and no others.
+// NewAdmitter returns an Admitter that finds executors with r and asks t. A nil t admits only the items that the
+// binary contains.
 func NewAdmitter(r Resolver, t Examiner) *Admitter {
 	return &Admitter{resolver: r, trust: t, rules: map[executor]*value.Value{}}
 }
@@ -74,10 +73,10 @@ func NewAdmitter(r Resolver, t Examiner) *Admitter {
 // An Anchor is the directory that a tool of several files works from.
 type Anchor struct {
 	Dir   string // in the tool's space
-	Below string // "" or, of a runtime that is a file of its own, its lib: all that is its own in Dir
+	Below string // "" or, for a runtime that is a single file, its lib: the part of Dir that belongs to it
 }
 
-// Anchor returns the anchor of an item; nil if it is a file of its own.
+// Anchor returns the anchor of an item; nil if the item is a single file.
 func (a *Admitter) Anchor(ctx context.Context, it *Item) (*Anchor, error) {
 	t := it.Model.Tool
 	if t == nil {
@@ -100,7 +99,8 @@ func (a *Admitter) Anchor(ctx context.Context, it *Item) (*Anchor, error) {
 	return found, err
 }
 
-// libOf is the anchor of a runtime for what it has its interpreter load, whatever becomes of the tools that it runs.
+// libOf returns the anchor of a runtime for the lib that its interpreter loads. It doesn't depend on the tools that
+// it runs.
 func libOf(it *Item, lib string) (*Anchor, error) {
 	if err := portable.Check(lib); err != nil {
 		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path,
@@ -141,15 +141,15 @@ func (a *Admitter) inherited(ctx context.Context, it *Item) (*value.Value, error
 	return r, nil
 }
 
-// Rate says how often the rules of an executor were remembered, and how often they weren't.
+// Rate returns the hits and misses of the rule cache.
 func (a *Admitter) Rate() (hits, misses int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.hits, a.misses
 }
 
-// anchored applies a rule {enabled, mode, markers_any, root} to a tool. What isn't understood is refused: else the
-// tool would run with files that no signature covers.
+// anchored applies a rule {enabled, mode, markers_any, root} to a tool. It refuses a rule that it doesn't understand:
+// otherwise the tool would run with files that no signature covers.
 func (a *Admitter) anchored(ctx context.Context, it *Item, rule *value.Value) (*Anchor, error) {
 	bad := func(field, found string) (*Anchor, error) {
 		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path,
@@ -177,7 +177,7 @@ func (a *Admitter) anchored(ctx context.Context, it *Item, rule *value.Value) (*
 	}
 	switch root := word(rule, "root", "tool_dir"); root {
 	case "tool_dir", "project_path":
-		// A project is no tool: what it works from is its own directory.
+		// A project is not part of a tool: the tool works from its own directory.
 	case "tool_parent":
 		if dir != it.Kind.Dir {
 			dir = path.Dir(dir)
@@ -188,7 +188,7 @@ func (a *Admitter) anchored(ctx context.Context, it *Item, rule *value.Value) (*
 	return &Anchor{Dir: dir}, nil
 }
 
-// word returns a text of a rule, or what holds where there is none.
+// word returns a text of a rule, or otherwise if the rule lacks it.
 func word(rule *value.Value, name, otherwise string) string {
 	return cmp.Or(rule.Get(name).String(), otherwise)
 }
@@ -214,7 +214,7 @@ func (s *Space) hasAny(dir string, names *value.Value) (bool, error) {
 	return false, nil
 }
 
-// about makes an error one about a directory of an item, or ErrGone if the item isn't there any more.
+// about adds a directory of the item to an error. It returns ErrGone if the item was removed meanwhile.
 func (it *Item) about(dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, gone := it.Space.Read(it.Path); errors.Is(gone, ErrGone) {
@@ -224,7 +224,7 @@ func (it *Item) about(dir string, err error) error {
 	return &ItemError{Ref: it.Ref, Space: it.Space, Path: dir, Err: err}
 }
 
-// Tree returns the other files of an item, as they are now; nil if it is a file of its own.
+// Tree reads the other files of an item; nil if the item is a single file.
 func (a *Admitter) Tree(ctx context.Context, it *Item) (*tree.Tree, error) {
 	anchor, err := a.Anchor(ctx, it)
 	if err != nil || anchor == nil {
@@ -246,7 +246,7 @@ func (a *Admitter) Tree(ctx context.Context, it *Item) (*tree.Tree, error) {
 	return t, nil
 }
 
-// read reads a tree, or takes it from what is remembered. All trees are of tools, so that their files have one style.
+// read reads a tree, or returns the cached one. All trees belong to tools, so their files have one style.
 func (a *Admitter) read(ctx context.Context, s *Space, r tree.Root) (*tree.Tree, error) {
 	if !a.keep {
 		return r.Read(ctx)
@@ -261,7 +261,7 @@ func (a *Admitter) read(ctx context.Context, s *Space, r tree.Root) (*tree.Tree,
 	return l.files.Tree(r.Except)
 }
 
-// look looks into a directory, or remembers what was found there.
+// look looks into a directory, or returns the cached result.
 func (a *Admitter) look(ctx context.Context, key root, find func() listed) listed {
 	a.mu.Lock()
 	l, ok := a.trees[key]
@@ -290,7 +290,7 @@ func (a *Admitter) remember(key root, l listed) {
 	}
 }
 
-// Subject returns what signatures of an item are about: its name, its tree and its style.
+// Subject returns what an item's signatures cover: its name, its tree and its style.
 func (a *Admitter) Subject(ctx context.Context, it *Item) (admission.Subject, *tree.Tree, error) {
 	s := admission.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}
 	if it.Space.Builtin {
@@ -303,14 +303,14 @@ func (a *Admitter) Subject(ctx context.Context, it *Item) (admission.Subject, *t
 	return s, t, err
 }
 
-// An Admission is what was found out about an item, and what policy says to it.
+// An Admission is an item with its tree and the decision of the policy.
 type Admission struct {
 	*admission.Exam
-	Tree *tree.Tree // nil if the item is a file of its own
+	Tree *tree.Tree // nil if the item is a single file
 }
 
-// Admit finds out what an item is worth for a purpose. An error is about the item itself: its chain is broken where
-// its tree depends on it, its tree can't be, or what Examine says of its bytes. Else Decision has the word.
+// Admit decides whether an item is admitted for a purpose. An error is about the item itself: a broken chain on which
+// its tree depends, an invalid tree, or an error of Examine about its bytes. Otherwise Decision holds the answer.
 func (a *Admitter) Admit(ctx context.Context, it *Item, purpose policy.Purpose) (*Admission, error) {
 	s, t, err := a.Subject(ctx, it)
 	if err != nil {
@@ -328,7 +328,7 @@ func (a *Admitter) Admit(ctx context.Context, it *Item, purpose policy.Purpose) 
 	return &Admission{e, t}, err
 }
 
-// Require is Admit where only yes will do: a no is the error NotAdmitted.
+// Require is Admit for callers that need a yes: a no is the error NotAdmitted.
 func (a *Admitter) Require(ctx context.Context, it *Item, purpose policy.Purpose) error {
 	found, err := a.Admit(ctx, it, purpose)
 	if err != nil {

@@ -18,17 +18,17 @@ import (
 // MaxChain is how many links a chain may have.
 const MaxChain = 10
 
-// primitives is what the ids of primitives begin with. No other item without an executor is run: an extractor has
-// none either.
+// primitives is the prefix of the ids of primitives. No other item without an executor can run: an extractor has no
+// executor either.
 const primitives = "rye/core/primitives/"
 
-// A Resolver finds the item of a ref as seen from a space, nil for a caller outside. A View does, and
-// so does a set of pins. What isn't there is a *NotFoundError. It may be used by many goroutines.
+// A Resolver finds the item of a ref as seen from a space; nil is a caller outside. A View is one, and so is a set of
+// pins. A missing item is a *NotFoundError. It must be safe for concurrent use.
 type Resolver interface {
 	Resolve(ctx context.Context, ref model.Ref, from *Space) (*Item, error)
 }
 
-// A Chain is a tool, what runs it, what runs that, and so on to the primitive.
+// A Chain is a tool, its executor, the executor's executor, and so on to the primitive.
 type Chain struct {
 	Links []*Item
 }
@@ -39,8 +39,8 @@ func (c *Chain) Tool() *Item { return c.Links[0] }
 // Primitive returns the last link.
 func (c *Chain) Primitive() *Item { return c.Links[len(c.Links)-1] }
 
-// Walk finds the chain of a tool and checks that it fits together. Signatures and policy are another question, which
-// Admit answers for each link. An error is a *ChainError, or one of the context.
+// Walk finds the chain of a tool and checks that its links fit together. It checks neither signatures nor policy:
+// Admit does that for each link. An error is a *ChainError or the context's.
 func Walk(ctx context.Context, r Resolver, ref model.Ref) (*Chain, error) {
 	if ref.Kind != "tool" {
 		return nil, &ChainError{Code: fault.Validation, Ref: ref,
@@ -53,7 +53,7 @@ func Walk(ctx context.Context, r Resolver, ref model.Ref) (*Chain, error) {
 	return WalkFrom(ctx, r, first)
 }
 
-// WalkFrom is Walk for a tool that was found already.
+// WalkFrom is Walk for a tool that the caller has found already.
 func WalkFrom(ctx context.Context, r Resolver, tool *Item) (*Chain, error) {
 	links, err := follow(ctx, r, tool)
 	if err != nil {
@@ -74,8 +74,8 @@ func refs(links []*Item) []string {
 	return collect(links, func(i *Item) string { return i.Ref.String() })
 }
 
-// lost makes the error of a link that wasn't found. What is there and can't be told keeps its own word: only what is
-// absent is not found.
+// lost returns the error for a link that wasn't found. Only an absent link gets the code; a link that exists and
+// can't be used keeps its own error.
 func lost(ctx context.Context, code fault.Code, tool model.Ref, path []string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -93,7 +93,7 @@ func lost(ctx context.Context, code fault.Code, tool model.Ref, path []string, e
 	return &ChainError{Code: code, Ref: tool, Path: path, Err: err}
 }
 
-// follow goes from executor to executor.
+// follow follows executor_id from link to link.
 func follow(ctx context.Context, r Resolver, tool *Item) ([]*Item, error) {
 	links := []*Item{tool}
 	for last := tool; ; {
@@ -114,7 +114,7 @@ func follow(ctx context.Context, r Resolver, tool *Item) ([]*Item, error) {
 			return nil, lost(ctx, fault.ExecutorNotFound, tool.Ref, path, err)
 		}
 		if it.Space != last.Space && !last.Space.mayUse(it.Space) {
-			// The resolver should have seen to this; a mistake there must not run anything.
+			// Resolvers must prevent this. The check makes sure that a resolver's mistake doesn't run anything.
 			return nil, &ChainError{Code: fault.Validation, Ref: tool.Ref, Path: path,
 				Err: fmt.Errorf("%q in the space %q can't be run by %q in the space %q, which stands above", last.Ref,
 					last.Space.Label, next, it.Space.Label)}
@@ -124,7 +124,7 @@ func follow(ctx context.Context, r Resolver, tool *Item) ([]*Item, error) {
 	}
 }
 
-// check returns everything that is wrong with the links, and between them.
+// check returns all issues of the links and of neighbouring links.
 func check(links []*Item) []Issue {
 	var issues []Issue
 	for i, it := range links {
@@ -148,7 +148,7 @@ func check(links []*Item) []Issue {
 	return issues
 }
 
-// checkPair checks what a link asks of the one that it runs.
+// checkPair checks a link's demands on its executor, next.
 func checkPair(link, next *Item) (issues []Issue) {
 	if link.Model.Tool == nil || next.Model.Tool == nil {
 		return nil

@@ -11,21 +11,21 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// Merged is config of one name, from all spaces that have it.
+// Merged is the config of one name, merged from all spaces that have it.
 type Merged struct {
 	Value  *value.Value      // a Map
-	From   map[string]string // which space gave each entry of Value: the label of the highest that speaks of it
+	From   map[string]string // the label of the highest space that sets an entry of Value
 	Layers []*Item           // from the lowest space to the highest
 }
 
-// Config merges the items config:NAME of all spaces, by package merge. Each layer must be admitted and valid, and so
-// must each that it extends: one that isn't is an error, for without it the others mean something else. A name that no
-// space has is a *NotFoundError.
+// Config merges the items config:NAME of all spaces with package merge. Each layer, and each item that it extends,
+// must be admitted and valid: without a layer the others would mean something else. A name in no space is a
+// *NotFoundError.
 func (v *View) Config(ctx context.Context, a *Admitter, name string) (*Merged, error) {
 	return v.config(ctx, a, []string{name})
 }
 
-// config merges the last of some names; each extends the next.
+// config merges the last of names. Each name extends the next.
 func (v *View) config(ctx context.Context, a *Admitter, names []string) (*Merged, error) {
 	ref := model.Ref{Kind: "config", ID: names[len(names)-1]}
 	layers, err := v.All(ctx, ref)
@@ -44,7 +44,7 @@ func (v *View) config(ctx context.Context, a *Admitter, names []string) (*Merged
 	slices.Reverse(layers)
 	for i, it := range layers {
 		if i > 0 && it.Space.Level == System && !layers[i-1].Space.Builtin {
-			return nil, ambiguous([]File{it.File, layers[i-1].File}) // of two bundles none comes first
+			return nil, ambiguous([]File{it.File, layers[i-1].File}) // two bundles have no order
 		}
 		if err := a.Require(ctx, it, policy.ToUse); err != nil {
 			return nil, &ItemError{Ref: ref, Space: it.Space, Path: it.Path, Err: err}

@@ -1,9 +1,8 @@
-// Package ai answers: which items are there, which one does a ref mean, who vouches for it, and what runs it?
+// Package ai finds items, their chains of executors, and whether a policy admits them.
 //
-// Everything that a project, a user or the binary offers to agents lies in spaces. A View puts spaces one above the
-// other and finds items in them; Walk follows a tool to the primitive that runs it; an Admitter says what an item is
-// worth. What a file means is package model's to say, what its signatures are worth package exam's, and nothing here
-// executes, prints or writes.
+// Items of a project, a user and the binary lie in spaces. A View stacks spaces and finds items in them. Walk follows
+// a tool to the primitive that runs it. An Admitter decides whether an item is admitted. Package model interprets
+// files and package exam their signatures. Nothing here executes, prints or writes.
 //
 //	project, err := ai.OpenDir("/src/acme/.ai", "project", ai.Project)
 //	view, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{project, std}, Trust: trust,
@@ -14,46 +13,47 @@
 //
 // # Spaces
 //
-// A space is what is in a directory .ai, on disk, in the binary, or in anything else that is a file system, such as
-// the pins of a lock. There are three levels, and in the system level there may be many spaces:
+// A space is the content of a directory .ai on disk, in the binary, or in another file system, such as the pins of a
+// lock. Spaces have three levels, and the system level may have many spaces:
 //
 //	project   .ai of the project
 //	user      .ai of the user
 //	system    bundles, and the library in the binary, which is last
 //
-// On disk a space is read through os.Root and no symbolic link in it is followed, neither to a file nor to a
-// directory, whether it leaves the space or not: what a path means must not depend on the machine. Such files, other
-// special files, and those whose names aren't portable are never items. A listing reports them, with all that can't
-// be read, and goes on; a ref that means one of them is refused, and a lower space doesn't take its place.
+// A space on disk is read through os.Root, which follows no symbolic link in it, to files or directories, inside or
+// outside the space: a path must not depend on the machine. Links, special files and files with names that aren't
+// portable are never items. A listing reports them and unreadable files, and continues. A ref that means one of them
+// is refused, and no lower space takes its place.
 //
 // # Items and assets
 //
 // Each kind has a directory, such as tools/, and extensions. A file there is an item if it has one of them, in lower
 // case, and carries the mark of its kind (model.Kind.Marked). Its id is its path without directory and extension:
-// tools/rye/bash/bash.py is tool:rye/bash/bash. Files with another extension or without the mark, and everything below
-// a name that begins with "_" or ".", are assets. What portable.Droppings tells of isn't looked at.
+// tools/rye/bash/bash.py is tool:rye/bash/bash. Files with another extension or without the mark, and everything
+// below a name that begins with "_" or ".", are assets. Files that portable.Droppings names are ignored.
 //
 // Two items with one id in one space are ambiguous: neither is an item, and the answer names both. Ids that differ in
 // upper and lower case alone are one id in a listing, because on many systems they are one file.
 //
 // # Which item a ref means
 //
-// That of the highest space that has one. For a link of a chain it is that of the space of the link before it, or of a
-// lower one: what a bundle runs doesn't depend on where it is used. Of the system spaces an item may use its own,
-// those that its space requires, and the library. Of two bundles none comes first: if both have the id, it is
+// A ref means the item of the highest space that has one. A link of a chain comes from the space of the link before
+// it, or from a lower one: a bundle runs the same tools wherever it is used. Of the system spaces an item may use its
+// own, the ones that its space requires, and the library. Two bundles have no order: if both have the id, it is
 // ambiguous.
 //
-// An id below rye/, in any case, is protected. If an item with such an id stands above another one, the ref is refused
-// (ShadowError) unless the root policy's "override:" covers it. View.All returns what stands where, to be shown.
+// An id below rye/, in any case, is protected. If an item with such an id stands above another one, the ref is
+// refused (ShadowError) unless the root policy's "override:" covers it. View.All returns the items of all spaces, for
+// display.
 //
 // # Kinds
 //
-// A view begins with the kernel's kinds. Then, from the lowest space to the highest, each extractor counts that is
-// in tools/rye/core/extractors/ with a name that ends in _extractor.yaml, is a tool of the type extractor, is admitted
+// A view begins with the kernel's kinds. Then, from the lowest space to the highest, each extractor counts that is in
+// tools/rye/core/extractors/ with a name that ends in _extractor.yaml, is a tool of the type extractor, is admitted
 // by policy to be used, and makes a kind without problems: it takes the place of the kind of its name, or adds one.
-// One that doesn't count leaves what was below it and is a warning. None counts that
+// One that doesn't count leaves what was below it and is a warning. An extractor is ignored that
 //
-//   - stands in front of an extractor of its id or kind, without override
+//   - hides an extractor of its id or kind, without override
 //   - is one of two in its space for one kind
 //   - moves a kind to another directory, or names a directory that is, contains or is in another kind's
 //
@@ -61,8 +61,8 @@
 //
 // # Trees
 //
-// The other files of a tool are covered by its signature, as package tree says. Which directory they are in is said by
-// the anchor of the tool, or else of the first link of its chain that has one:
+// A tool's signature covers its other files (package tree). The anchor of the tool, or of the first link of its chain
+// that has one, names their directory:
 //
 //	anchor:
 //	  enabled: true                              # else there is none
@@ -72,18 +72,19 @@
 //	  lib: lib/python                            # beside the item that says it, whether enabled or not
 //
 // The root is the tool's directory; with tool_parent the one above, but not above the directory of tools; with
-// project_path it is the tool's own as well, for what is elsewhere in a project is no part of a tool. If there are
-// other files below the root, they are the tree, and a signature without it, or with another, is an IntegrityError.
-// What a runtime has its interpreter load is in its lib, and is its own tree: the files below lib, or all files below
-// the root where the anchor is active for the runtime itself.
+// project_path it is the tool's own as well, because a project's other files don't belong to a tool. Other files
+// below the root are the tree, and a signature without it, or with another, is an IntegrityError. A runtime's lib
+// holds the files that its interpreter loads. They are the runtime's own tree: the files below lib, or all files
+// below the root where the anchor is active for the runtime itself.
 //
-// So a chain must be found before a tool can be signed or admitted: who runs it decides what belongs to it.
-// verify_deps is checked for its form and changes nothing: a signature covers every file of the tree.
+// So a tool's chain must be found before the tool can be signed or admitted: its executor decides which files belong
+// to it. verify_deps must be well-formed and has no effect: a signature covers every file of the tree.
 //
 // # Chains
 //
-// A chain is a tool, its executor, that one's, and so on to a primitive: an item below rye/core/primitives/ whose
-// executor_id is null. It has at most 10 links, none of them twice. Walk reports as a ChainError
+// A chain is a tool, its executor, the executor's executor, and so on to a primitive: an item below
+// rye/core/primitives/ whose executor_id is null. It has at most 10 links, none of them twice. Walk reports as a
+// ChainError
 //
 //	TOOL_NOT_FOUND        there is no such tool
 //	EXECUTOR_NOT_FOUND    a link names an executor that isn't there, or only in a space above
@@ -95,8 +96,7 @@
 //	                      which; or the last one is no primitive
 //	AMBIGUOUS, POLICY_DENIED, FILE_SYSTEM_ERROR    a link that can't be told, as above
 //
-// Of issues, all are told at once. A Resolver that isn't a View, such as a set of pins, gives the same
-// answers by the same walk.
+// All issues are reported at once. The walk is the same for a Resolver that isn't a View, such as a set of pins.
 //
 // # Config
 //
@@ -104,9 +104,9 @@
 // that isn't admitted is an error, and so are those of two bundles, and one above another whose name is below rye/
 // (ShadowError) unless "override:" covers it.
 //
-// # What is remembered
+// # How a call goes through here\n\nA verify opens spaces with OpenDir, and NewView reads and admits their extractors into kinds. View.Files lists files, and View.Each loads them with model.Read. Admitter.Admit finds the item's Anchor (which follows executors for a tool), reads its Tree, asks the Examiner, and returns the decision. A run calls View.Find, then WalkFrom, then Admit for each link.\n\n# Caches
 //
-// A View remembers kinds and nothing else: files are read anew each time, and what was hashed is what was parsed. An
-// Admitter remembers what executors say about anchors while one operation lasts, and with KeepTrees the digests of the
-// other files, where hundreds of tools in one directory would each read all others.
+// A View caches kinds and nothing else: it reads files each time, and parses the bytes that it hashed. An Admitter
+// caches the anchor rules of executors for one operation, and with KeepTrees the digests of the other files, because
+// hundreds of tools in one directory would each read all others.
 package ai

@@ -13,11 +13,10 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// ErrAsset is the error of a file without the marker of the kind in whose directory it is: it is an asset, not an
-// item.
+// ErrAsset is the error of a file in the directory of a kind without the kind's marker: an asset, not an item.
 var ErrAsset = errors.New("is not an item: it lacks the marker of its kind")
 
-// ErrGone is the error of a file that was removed after it was found. It is ErrAsset too: there is no item.
+// ErrGone is the error of a file that was removed after it was found. It wraps ErrAsset: the item doesn't exist.
 var ErrGone error = goneError{}
 
 type goneError struct{}
@@ -26,7 +25,7 @@ func (goneError) Error() string { return "was removed by another process" }
 
 func (goneError) Is(target error) bool { return target == ErrAsset }
 
-// coded adds the code as the detail "reason", one word for tables, where a cause gave none.
+// coded adds the code as the detail "reason", one word for tables, unless a cause has set it.
 func coded(f *fault.Error) *fault.Error {
 	if _, ok := f.Details["reason"]; !ok {
 		f.On("reason", strings.ToLower(strings.ReplaceAll(string(f.Code), "_", "-")))
@@ -34,8 +33,8 @@ func coded(f *fault.Error) *fault.Error {
 	return f
 }
 
-// because returns a fault with the code, the text and the facts of cause, the fault of err. Its exit status is the
-// code's, and not cause's own: the code may change yet.
+// because returns a fault with the code, text and facts of cause, the fault of err. It drops the exit status of
+// cause, because the caller may still change the code.
 func because(cause *fault.Error, err error) *fault.Error {
 	f := fault.New(cause.Code, "%s", cause.Text).Because(cause.Why...).Try(cause.Hint...).From(err)
 	f.Details = cause.Details
@@ -45,9 +44,9 @@ func because(cause *fault.Error, err error) *fault.Error {
 // line writes a fault on one line, for logs and other errors.
 func line(f *fault.Error) string { return strings.Join(append([]string{f.Text}, f.Why...), "; ") }
 
-// An ItemError says what is wrong with a file in a space. Err tells which error it is.
+// An ItemError is an error about a file in a space. Callers match Err with errors.Is.
 type ItemError struct {
-	Ref   model.Ref // zero if the file's name is no item's
+	Ref   model.Ref // zero if the file's name isn't a valid item's
 	Space *Space
 	Path  string
 	Err   error
@@ -64,11 +63,10 @@ func (e *ItemError) Error() string {
 // Unwrap returns what is wrong.
 func (e *ItemError) Unwrap() error { return e.Err }
 
-// Place returns where the file is, for people.
+// Place returns the file's path for messages.
 func (e *ItemError) Place() string { return e.Space.where(e.Path) }
 
-// Fault adds the file to its cause, unless that names the item already. A cause without a code is about reading the
-// file.
+// Fault adds the file to its cause, unless the cause names the item already. A cause without a code is a read error.
 func (e *ItemError) Fault() *fault.Error {
 	cause := fault.Of(e.Err)
 	if cause.Details["ref"] == e.Ref.String() {
@@ -98,12 +96,12 @@ func (e *ItemError) Fault() *fault.Error {
 	return coded(f.On("file", place))
 }
 
-// A NotFoundError says that no space has an item. It is fs.ErrNotExist.
+// A NotFoundError reports that no space has an item. It is fs.ErrNotExist.
 type NotFoundError struct {
 	Ref   model.Ref
-	Near  []string // refs that are almost the same
-	Above string   // the label of a higher space that has it, where the item that asked may not look
-	// the places of files that would be it if they carried the marker of their kind, or weren't JSON or TOML
+	Near  []string // similar refs
+	Above string   // the label of a higher space that has it and that the asking item may not use
+	// the places of files that would be the item if they had the marker of their kind, or weren't JSON or TOML
 	Assets []string
 }
 
@@ -112,7 +110,7 @@ func (e *NotFoundError) Error() string { return line(e.Fault()) }
 // Unwrap makes it fs.ErrNotExist.
 func (e *NotFoundError) Unwrap() error { return fs.ErrNotExist }
 
-// Fault suggests what was meant.
+// Fault suggests similar refs.
 func (e *NotFoundError) Fault() *fault.Error {
 	f := fault.New(fault.NotFound, "%s not found", e.Ref).On("ref", e.Ref.String()).From(e)
 	if e.Ref.Kind == "tool" {
@@ -138,10 +136,10 @@ func (e *NotFoundError) Fault() *fault.Error {
 	return coded(f)
 }
 
-// An AmbiguousError says that several files of one rank have one id.
+// An AmbiguousError reports that several files of one rank have one id.
 type AmbiguousError struct {
 	Ref    model.Ref
-	Places []string // at least two and at most eight, as people find them
+	Places []string // two to eight, for messages
 	More   int      // further files
 }
 
@@ -158,7 +156,7 @@ func (e *AmbiguousError) Fault() *fault.Error {
 	return coded(f.Try(fault.Command("rye mv", e.Places[0], e.Ref.ID+"-2"), fault.Command("rye rm", e.Places[0])))
 }
 
-// maxPlaces bounds what an AmbiguousError names, since each of the files gets an error that names the others.
+// maxPlaces bounds the files that an AmbiguousError names, because each of the files gets such an error.
 const maxPlaces = 8
 
 func ambiguous(files []File) *AmbiguousError {
@@ -177,7 +175,7 @@ func NotAdmitted(ref model.Ref, place string, d policy.Decision) error {
 		On("file", place).Try("rye verify " + fault.Quote(ref.String()))
 }
 
-// A ShadowError says that an item hides a protected one, and the root policy doesn't allow it.
+// A ShadowError reports that an item hides a protected one, and the root policy doesn't allow it.
 type ShadowError struct {
 	Ref   model.Ref
 	Place string   // of the item in front
@@ -196,19 +194,19 @@ func (e *ShadowError) Fault() *fault.Error {
 		On("reason", "protected").On("ref", e.Ref.String()).On("file", e.Place).On("hides", e.Over)
 }
 
-// A ChainError says why a tool has no chain. Err is the error of finding a link, if that is the reason.
+// A ChainError reports why a tool has no chain. Err is the error of finding a link, if that is the reason.
 type ChainError struct {
 	Code   fault.Code
 	Ref    model.Ref // of the tool
-	Path   []string  // the refs of the chain so far; the last is the one that is missing or comes again
+	Path   []string  // the refs of the chain so far; the last is the missing or repeated one
 	Issues []Issue   // all of them, with Validation and VersionMismatch
 	Err    error
 }
 
-// An Issue is one rule that two neighbours of a chain break, or one link by itself.
+// An Issue is a rule that two neighbouring links of a chain break, or one link by itself.
 type Issue struct {
 	Code    fault.Code
-	Link    model.Ref // nearer to the tool
+	Link    model.Ref // the link nearer to the tool
 	Message string
 }
 
@@ -217,7 +215,7 @@ func (e *ChainError) Error() string { return line(e.Fault()) }
 // Unwrap returns the error of finding a link.
 func (e *ChainError) Unwrap() error { return e.Err }
 
-// Fault says where the chain breaks.
+// Fault describes where the chain breaks.
 func (e *ChainError) Fault() *fault.Error {
 	f := fault.New(e.Code, "")
 	if e.Err != nil {

@@ -19,25 +19,25 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// A File is where an item stands, or may stand: whether a file carries the mark of its kind is known when it was
-// read. Of two files with one id both were read, and one that carries no mark is no File.
+// A File is the place of an item or of a possible item: only reading it shows whether it has the marker of its kind.
+// Files that share an id have been read, and those without a marker dropped.
 type File struct {
 	model.Ref
 	Kind  *model.Kind
 	Space *Space
 	Path  string          // in the space, "tools/rye/bash/bash.py"
-	Stat  statcache.Stamp // when it was looked at
+	Stat  statcache.Stamp // of the listing
 }
 
-// A Listing is what stands in some spaces.
+// A Listing is the files of some kinds in all spaces.
 type Listing struct {
 	Files    []File       // sorted by kind and id, of one id from the highest space to the lowest
-	Problems []*ItemError // what is no item although it looks like one; sorted by place
+	Problems []*ItemError // files that look like items and are none; sorted by place
 }
 
-// Files lists the files of some kinds in all spaces; without kinds, of all. Nothing stops it but its context: what
-// can't be read is a problem, and so is each link and special file, each name that isn't portable, every file of two
-// that have one id, and a directory "Tools" beside or instead of "tools".
+// Files lists the files of some kinds in all spaces; without kinds, of all. Only its context stops it. Unreadable
+// files are problems, and so are links, special files, names that aren't portable, files that share an id, and a
+// directory "Tools" next to or instead of "tools".
 func (v *View) Files(ctx context.Context, kinds ...string) (*Listing, error) {
 	var starts []start
 	for _, s := range v.spaces {
@@ -58,12 +58,12 @@ func (v *View) Files(ctx context.Context, kinds ...string) (*Listing, error) {
 	return l, nil
 }
 
-// misspeltDirs tells of directories whose names would be those of kinds if case didn't count: on some systems they are
-// those directories, and on others they are ignored.
+// misspeltDirs reports directories that differ from a kind's only in case: some systems take them for the kind's
+// directory, others ignore them.
 func (v *View) misspeltDirs(s *Space, kinds []string) (problems []*ItemError) {
 	entries, err := fs.ReadDir(s.FS, ".")
 	if err != nil {
-		return nil // reading the directories tells
+		return nil // reading the directories reports the error
 	}
 	for _, e := range entries {
 		for _, k := range v.kinds {
@@ -84,7 +84,7 @@ func (v *View) compare(a, b *ItemError) int {
 	return cmp.Or(cmp.Compare(v.rank(a.Space), v.rank(b.Space)), cmp.Compare(a.Path, b.Path))
 }
 
-// A start is a directory of a space in which files of a kind are looked for.
+// A start is a directory of a space to search for files of a kind.
 type start struct {
 	space *Space
 	kind  *model.Kind
@@ -107,7 +107,7 @@ func (v *View) walk(ctx context.Context, starts []start) (*Listing, error) {
 	return l, nil
 }
 
-// A walk reads directories, as many at once as there are slots.
+// A walk reads directories, at most one per slot at once.
 type walk struct {
 	view  *View
 	ctx   context.Context
@@ -126,7 +126,7 @@ func (w *walk) add(files []File, problems []*ItemError) {
 	w.problems = append(w.problems, problems...)
 }
 
-// dir reads a directory and what is below it, in another goroutine if there is a slot.
+// dir reads a directory and everything below it, in another goroutine if a slot is free.
 func (w *walk) dir(s *Space, k *model.Kind, dir string) {
 	select {
 	case w.slots <- struct{}{}:
@@ -149,7 +149,7 @@ func (w *walk) read(s *Space, k *model.Kind, dir string) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		problems = append(problems, &ItemError{Space: s, Path: dir, Err: err})
 	}
-	folders := map[string]string{} // by what is left of their names where case doesn't count
+	folders := map[string]string{} // case-folded name to name
 	for _, e := range entries {
 		name := e.Name()
 		if portable.Droppings(name) || model.IsAsset(name) {
@@ -178,7 +178,7 @@ func sameFolder(other string) error {
 		other)
 }
 
-// entry looks at one entry of a directory: the zero File is that of an asset.
+// entry examines one entry of a directory. It returns the zero File for an asset.
 func (w *walk) entry(s *Space, k *model.Kind, name string, e fs.DirEntry) (File, error) {
 	if err := portable.Check(name); err != nil {
 		return File{}, err
@@ -200,7 +200,7 @@ func (w *walk) entry(s *Space, k *model.Kind, name string, e fs.DirEntry) (File,
 	}
 	info, err := e.Info()
 	if errors.Is(err, fs.ErrNotExist) {
-		return File{}, nil // it is gone since the directory was read
+		return File{}, nil // removed since the directory was read
 	}
 	if err != nil {
 		return File{}, err
@@ -208,7 +208,7 @@ func (w *walk) entry(s *Space, k *model.Kind, name string, e fs.DirEntry) (File,
 	return File{Ref: ref, Kind: k, Space: s, Path: name, Stat: statcache.StampOf(info)}, nil
 }
 
-// misspelt tells of an extension that would be the kind's in lower case. Some systems don't tell them apart.
+// misspelt reports an extension that differs from the kind's only in case. Some systems ignore case.
 func misspelt(k *model.Kind, name string) error {
 	if ext := path.Ext(name); ext != strings.ToLower(ext) && slices.Contains(k.Extensions, strings.ToLower(ext)) {
 		return fmt.Errorf("has the extension %+q, which a %s has in lower case", ext, k.Name)
@@ -216,7 +216,7 @@ func misspelt(k *model.Kind, name string) error {
 	return nil
 }
 
-// namedBadly tells of a file whose name is no id if it would be an item otherwise. Assets may be called anything.
+// namedBadly reports a file that would be an item if its name were a valid id. Assets may have any name.
 func (w *walk) namedBadly(s *Space, k *model.Kind, name string, err error) error {
 	b, readErr := s.Read(name)
 	switch {
@@ -230,7 +230,7 @@ func (w *walk) namedBadly(s *Space, k *model.Kind, name string, err error) error
 	return nil
 }
 
-// oneEach sorts the files and leaves one for each id and space. Ids that differ in case alone are one on other
+// oneEach sorts the files and leaves one for each id and space. Ids that differ only in case are one id, as on some
 // systems.
 func (w *walk) oneEach() {
 	type folded struct {
@@ -265,7 +265,7 @@ func (w *walk) oneEach() {
 	}
 }
 
-// pick returns the one of several files with one id that is an item; none if more are.
+// pick returns the only item among files with one id; nothing if several are items.
 func (w *walk) pick(same []File) []File {
 	marked, problems := slices.Clone(same), []*ItemError(nil)
 	marked = slices.DeleteFunc(marked, func(f File) bool {

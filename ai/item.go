@@ -17,19 +17,19 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// An Item is an item's file as it was read, once: what was hashed is what was parsed.
+// An Item is an item's file, read once: the bytes that were hashed are the bytes that were parsed.
 type Item struct {
 	File
 	Bytes    []byte
 	Raw      cas.Digest // of Bytes
 	Stripped cas.Digest // of Bytes without signature lines; zero with Broken
-	Broken   error      // what is wrong with the signature lines, as sign.Read says it
+	Broken   error      // the error of sign.Read about the signature lines
 	Signed   sign.Signed
-	Model    *model.Model // what it says; what is wrong with it stands in Model.Problems
+	Model    *model.Model // the parsed content; problems are in Model.Problems
 }
 
-// Load reads a file. An error is an *ItemError; it is ErrAsset if the file is not an item, and ErrGone too if the file
-// was removed.
+// Load reads a file. An error is an *ItemError that wraps ErrAsset if the file is not an item, and also ErrGone if
+// the file was removed.
 func (v *View) Load(ctx context.Context, f File) (*Item, error) {
 	it, err := v.Read(ctx, f)
 	if err != nil || !it.Raw.IsZero() {
@@ -43,7 +43,7 @@ func (v *View) Load(ctx context.Context, f File) (*Item, error) {
 	return it, nil
 }
 
-// Read is Load for what an item says alone: mostly its digests and signatures are unknown, with a zero Raw.
+// Read is Load for callers that need no digests and signatures: it mostly leaves them out, and then Raw is zero.
 func (v *View) Read(ctx context.Context, f File) (*Item, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (v *View) Read(ctx context.Context, f File) (*Item, error) {
 	return nil, &ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: err}
 }
 
-// Each loads files and calls f for each of them with its index, from several goroutines, until ctx ends.
+// Each loads files and calls f for each with its index, from several goroutines, until ctx ends.
 func (v *View) Each(ctx context.Context, files []File, f func(i int, it *Item, err error)) error {
 	defer v.Hold()()
 	return cas.Parallel(ctx, 0, len(files), func(ctx context.Context, i int) error {
@@ -90,11 +90,11 @@ func (v *View) Hold() (release func()) {
 	}
 }
 
-// Counts says what was done so far: items read, and their bytes.
+// Counts returns how many items were read so far, and their bytes.
 func (v *View) Counts() (items, bytes int64) { return v.loaded.Load(), v.bytes.Load() }
 
-// Find returns the item of a ref, from the highest space that has one. An error is a *NotFoundError with names that
-// are near, an *AmbiguousError, a *ShadowError, or an *ItemError about a file that stands where the item would.
+// Find returns the item of a ref, from the highest space that has one. An error is a *NotFoundError with similar
+// names, an *AmbiguousError, a *ShadowError, or an *ItemError about a file in the item's place.
 func (v *View) Find(ctx context.Context, ref model.Ref) (*Item, error) {
 	it, err := v.Resolve(ctx, ref, nil)
 	if missing, ok := errors.AsType[*NotFoundError](err); ok {
@@ -103,8 +103,8 @@ func (v *View) Find(ctx context.Context, ref model.Ref) (*Item, error) {
 	return it, err
 }
 
-// Resolve returns the item of a ref for an item in a space, nil for a caller outside: from that space or a lower
-// one, as a Resolver does. Its errors are those of Find.
+// Resolve returns the item of a ref for an item in from, out of that space or a lower one, as a Resolver does; a nil
+// from is a caller outside. Its errors are those of Find.
 func (v *View) Resolve(ctx context.Context, ref model.Ref, from *Space) (*Item, error) {
 	var reach, above []*Space
 	for _, s := range v.spaces {
@@ -114,7 +114,7 @@ func (v *View) Resolve(ctx context.Context, ref model.Ref, from *Space) (*Item, 
 			above = append(above, s)
 		}
 	}
-	// What stands in spaces out of reach must not matter, not even by being broken.
+	// Spaces out of reach must not matter, even if their items are broken.
 	all, assets, err := v.search(ctx, ref, reach)
 	switch {
 	case err != nil:
@@ -129,8 +129,8 @@ func (v *View) Resolve(ctx context.Context, ref model.Ref, from *Space) (*Item, 
 	return nil, missing
 }
 
-// mayUse reports whether items of s may use those of o: its own, those of a lower level, and of system spaces those
-// that it requires. The one that is pinned and the one on disk are the same space.
+// mayUse reports whether items of s may use those of o: their own space, lower levels, and of system spaces the
+// required ones. A pinned space and the one on disk are the same space.
 func (s *Space) mayUse(o *Space) bool {
 	if s == o || s.Label == o.Label && s.Level == o.Level || o.Level < s.Level {
 		return true
@@ -138,15 +138,15 @@ func (s *Space) mayUse(o *Space) bool {
 	return o.Level == System && s.Level == System && (o.Builtin || slices.Contains(s.Requires, o.Label))
 }
 
-// front returns the first of the items with one id, sorted from the highest space to the lowest, if it may stand in
-// front of the others.
+// front returns the first of the items with one id, sorted from the highest space to the lowest, if it may hide the
+// others.
 func (v *View) front(all []*Item) (*Item, error) {
 	var hidden, same []File
 	for _, it := range all {
 		if it != all[0] {
 			hidden = append(hidden, it.File)
 		}
-		// The library is below all bundles: what may stand in front of it does so without being one of two.
+		// The library is below all bundles, so an item that may hide one of the library's isn't ambiguous with it.
 		if it.Space.Level == all[0].Space.Level && !(it.Space.Builtin && Protected(it.ID)) {
 			same = append(same, it.File)
 		}
@@ -163,20 +163,20 @@ func (v *View) front(all []*Item) (*Item, error) {
 	return all[0], nil
 }
 
-// Protected reports whether an id is one of the library's, below rye/ in any case: on some systems that is one file.
+// Protected reports whether an id is below rye/, in any case: some systems ignore case.
 func Protected(id string) bool {
 	first, _, _ := strings.Cut(id, "/")
 	return strings.EqualFold(first, "rye")
 }
 
-// All returns the items of a ref in all spaces, from the highest to the lowest: the first hides the others. It finds
-// none without an error, and fails where it can't be told what is in a space.
+// All returns the items of a ref in all spaces, from the highest to the lowest: the first hides the others. Without
+// items it returns no error. It fails if a space can't be read.
 func (v *View) All(ctx context.Context, ref model.Ref) ([]*Item, error) {
 	all, _, err := v.search(ctx, ref, v.spaces)
 	return all, err
 }
 
-// search returns the items of a ref in some spaces, and the places of files that would be if they carried the mark.
+// search returns the items of a ref in some spaces, and the places of files that lack only the marker.
 func (v *View) search(ctx context.Context, ref model.Ref, spaces []*Space) (all []*Item, assets []string, err error) {
 	k, ok := v.Kind(ref.Kind)
 	if !ok {
@@ -202,7 +202,7 @@ func (v *View) noKind(ref model.Ref) error {
 	return fmt.Errorf("%q: unknown kind %q: expected one of %s", ref, ref.Kind, strings.Join(v.kindNames(), ", "))
 }
 
-// in returns the items of a ref in one space, which has at most one if it is well.
+// in returns the items of a ref in one space: at most one in a valid space.
 func (v *View) in(ctx context.Context, s *Space, k *model.Kind, ref model.Ref) (found []*Item, assets []string,
 	err error) {
 	dir, name := path.Split(k.Dir + "/" + ref.ID)
@@ -249,10 +249,10 @@ func (v *View) in(ctx context.Context, s *Space, k *model.Kind, ref model.Ref) (
 	return nil, assets, nil
 }
 
-// NeverItems are the extensions of tools in RYE that are never items here.
+// NeverItems are extensions of tools in RYE that are never items here.
 var NeverItems = []string{".json", ".toml"}
 
-// PathFor returns where an item of a ref stands in a space, in a file with an extension.
+// PathFor returns the path of a ref's item in a space, with the extension ext.
 func (v *View) PathFor(ref model.Ref, ext string) (string, error) {
 	k, ok := v.Kind(ref.Kind)
 	if !ok {
@@ -268,7 +268,7 @@ func (v *View) PathFor(ref model.Ref, ext string) (string, error) {
 	return p, nil
 }
 
-// At returns what item a path in a space is, as in "tools/rye/bash/bash.py".
+// At returns the item at a path in a space, such as "tools/rye/bash/bash.py".
 func (v *View) At(s *Space, p string) (File, error) {
 	dir, _, _ := strings.Cut(p, "/")
 	for _, k := range v.kinds {

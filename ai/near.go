@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	maxNear    = 3     // names that a message offers
-	maxLoad    = 20    // files that are looked at, whether they are items
-	maxCompare = 10000 // names that are compared with
+	maxNear    = 3     // names in a message
+	maxLoad    = 20    // candidates to load, to see whether they are items
+	maxCompare = 10000 // names to compare
 )
 
-// near returns the refs that are almost one: of the same name elsewhere, or with at most two letters otherwise.
+// near returns similar refs: with the same name elsewhere, or with at most two letters changed.
 func (v *View) near(ctx context.Context, ref model.Ref) []string {
 	l, err := v.Files(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (v *View) near(ctx context.Context, ref model.Ref) []string {
 			far = 2
 		}
 		if f.Ref.Kind != ref.Kind && far > 0 {
-			continue // the right name of another kind is worth telling, the almost right one isn't
+			continue // of other kinds only the exact name is worth showing
 		}
 		if far <= 2 {
 			found = append(found, candidate{f, far})
@@ -54,7 +54,7 @@ func (v *View) near(ctx context.Context, ref model.Ref) []string {
 		if len(names) == maxNear || slices.Contains(names, name) {
 			continue
 		}
-		// An asset is nothing to offer.
+		// Don't suggest assets.
 		if _, err := v.Load(ctx, *c.file); err == nil {
 			names = append(names, name)
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// A Level orders spaces: an item of a higher one stands in front of those with its id in lower ones, and a link of
-// a chain never comes from a higher one than the link before it.
+// A Level orders spaces: an item of a higher level hides those with its id in lower ones, and a link of a chain never
+// comes from a higher level than the link before it.
 type Level uint8
 
 // The levels, from low to high.
@@ -31,34 +31,34 @@ const (
 // String returns "system", "user" or "project".
 func (l Level) String() string { return [...]string{"system", "user", "project"}[l] }
 
-// A Space is one tree of items. It is not changed once a View has it.
+// A Space is one tree of items. It doesn't change once a View has it.
 type Space struct {
 	Label string // "project", "user", "system:rye/std", "system:acme/web"
 	Level Level
-	// FS holds what is in the directory .ai: "tools/…", "config/…". It may be read by many goroutines. What it says
-	// about a file by ReadDir or Lstat must not follow links.
+	// FS holds the content of the directory .ai: "tools/…", "config/…". It must be safe for concurrent use, and its
+	// ReadDir and Lstat must not follow links.
 	FS      fs.FS
-	Dir     string // where that is on disk, for messages; "" if it isn't
-	Builtin bool   // read from the binary, which vouches for it
-	// Requires are the labels of the system spaces that items here may use, in addition to their own and the builtin
-	// ones. It counts for system spaces alone.
+	Dir     string // its path on disk, for messages; "" if it isn't on disk
+	Builtin bool   // part of the binary, which makes it trusted
+	// Requires are the labels of other system spaces whose items may be used here, in addition to the builtin ones.
+	// Only system spaces have it.
 	Requires []string
-	// Exec says whether a file may be executed where FS doesn't know, as embed.FS and Windows don't; nil: its mode
-	// says so.
+	// Exec reports whether a file is executable where FS doesn't know it, as with embed.FS and Windows. Nil: the
+	// file's mode decides.
 	Exec func(name string, info fs.FileInfo) bool
 
 	mu   sync.Mutex
-	kept map[File]*Item // as they were read last
+	kept map[File]*Item // the items read last
 }
 
-// A Space keeps a few small items, in whatever View they are read: those of a chain are read at each of its steps, and
-// extractors for each View, and mostly they are still the same.
+// A Space caches a few small items for all Views: each step of a chain reads its links, and each View reads the
+// extractors, mostly unchanged.
 const (
 	maxItems    = 256
 	maxItemSize = 64 << 10
 )
 
-// keeps returns what bytes of a file were found to say when they were last read; nil if s doesn't know.
+// keeps returns the item parsed from exactly these bytes earlier, or nil.
 func (s *Space) keeps(f File, b []byte) *Item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +83,8 @@ func (s *Space) keep(f File, it *Item) {
 	}
 }
 
-// OpenDir opens the directory .ai on disk. What is read through it is below it, even if another process puts links in
-// its place meanwhile. That of a project is in it: a link out of it is refused. The caller closes it.
+// OpenDir opens the directory .ai on disk. All reads stay below it, even if another process replaces parts of it by
+// links. It refuses a project's .ai that links out of the project. The caller closes it.
 func OpenDir(dir, label string, level Level) (*Space, error) {
 	if level == Project {
 		if err := Inside(dir); err != nil {
@@ -98,15 +98,15 @@ func OpenDir(dir, label string, level Level) (*Space, error) {
 	return &Space{Label: label, Level: level, FS: tree, Dir: dir}, nil
 }
 
-// Inside refuses a directory that is a link out of its parent: else the author of a project would decide which of the
-// user's files are taken for its items.
+// Inside refuses a directory that is a link out of its parent: otherwise a project's author could make any of the
+// user's files items of the project.
 func Inside(dir string) error {
 	if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink == 0 {
 		return nil
 	}
 	to, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return nil // it isn't there, or what opens it says why
+		return nil // missing, or opening it returns the error
 	}
 	above, err := filepath.EvalSymlinks(filepath.Dir(dir))
 	if err != nil {
@@ -123,8 +123,8 @@ func outside(dir string) error {
 		On("reason", "link").On("path", dir).Try("ls -l " + fault.Quote(dir))
 }
 
-// Below opens a directory of a space on disk by itself: who reads many files there goes the way to it once. The caller
-// closes it, and the space may be closed before.
+// Below opens a directory of a space on disk, so that reading many files there resolves its path once. The caller
+// closes it, and may close the space before.
 func (s *Space) Below(dir string) (*Space, error) {
 	all, ok := s.FS.(*nofollow.FS)
 	if !ok {
@@ -147,8 +147,8 @@ func (s *Space) Close() error {
 
 var errLarge = fmt.Errorf("is larger than the %d MiB that an item may have", parse.MaxFile>>20)
 
-// folder opens a directory of the space to look at its entries one by one. It is fs.ErrNotExist if it doesn't exist,
-// and no part of its name is a link.
+// folder opens a directory of the space to look at its entries one by one. The error is fs.ErrNotExist if the
+// directory doesn't exist. No part of its path may be a link.
 func (s *Space) folder(dir string) (lstat func(name string) (fs.FileInfo, error), done func() error, err error) {
 	if d, ok := s.FS.(*nofollow.FS); ok {
 		return d.Folder(dir)
@@ -170,13 +170,13 @@ func (s *Space) folder(dir string) (lstat func(name string) (fs.FileInfo, error)
 	}, func() error { return nil }, nil
 }
 
-// Read reads a file whole, if it is one and not larger than an item may be.
+// Read reads a whole regular file that isn't larger than an item may be.
 func (s *Space) Read(name string) ([]byte, error) {
 	if d, disk := s.FS.(*nofollow.FS); disk {
 		b, err := d.ReadSmall(name, parse.MaxFile)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, ErrGone // what is missing elsewhere is missing
+			return nil, ErrGone // other files that are missing
 		case errors.Is(err, osfile.ErrLarge):
 			return nil, errLarge
 		}
@@ -201,7 +201,7 @@ func (s *Space) Read(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, parse.MaxFile+1))
 }
 
-// where names a place for messages: the path on disk, or the space's label and the path in it.
+// where returns a path for messages: on disk, or the space's label and the path in it.
 func (s *Space) where(name string) string {
 	if s.Dir != "" {
 		return filepath.Join(s.Dir, filepath.FromSlash(name))

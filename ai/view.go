@@ -17,25 +17,25 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// An Examiner says what a file is worth under a name, as *admission.Trust does.
+// An Examiner examines the signatures of a file under a name, as *admission.Trust does.
 type Examiner interface {
 	Examine(admission.Subject, io.ReadSeeker, policy.Purpose) (*admission.Exam, error)
 }
 
-// Options is what a View is made of.
+// Options are the parts of a View.
 type Options struct {
 	Spaces []*Space
-	// Trust admits extractors and whatever Admit is asked about. Without it nothing is admitted, and the extractors of
-	// builtin spaces alone count.
+	// Trust admits extractors and the items that Admit is asked about. Without it nothing is admitted, and only
+	// builtin extractors count.
 	Trust Examiner
-	// MayOverride says whether an item may stand in front of a protected one: Policy.MayOverride of the root policy.
-	// Without it none may.
+	// MayOverride reports whether an item may hide a protected one: Policy.MayOverride of the root policy. Without it
+	// none may.
 	MayOverride func(name string) bool
 }
 
-// A View is what can be seen from a project, or from outside of any: spaces one above the other, and the kinds that
-// their extractors make. It isn't changed after NewView, and safe for many goroutines; the files of its spaces may
-// change, and are read anew each time.
+// A View is the spaces visible from a project, or from outside of any, and the kinds that their extractors make.
+// NewView completes it, and it is safe for concurrent use. The files of its spaces may change: it reads them each
+// time.
 type View struct {
 	spaces      []*Space // from the highest to the lowest
 	kinds       []*model.Kind
@@ -46,11 +46,11 @@ type View struct {
 	loaded, bytes atomic.Int64
 }
 
-// NewView looks for extractors in the spaces and admits them. Nothing about an extractor is an error: one that
-// doesn't count is a warning, and what it would say stays as it was below.
+// NewView looks for extractors in the spaces and admits them. An invalid extractor is a warning, not an error, and
+// its kind stays as the lower spaces define it.
 func NewView(ctx context.Context, o Options) (*View, error) {
 	v := &View{spaces: slices.Clone(o.Spaces), trust: o.Trust, mayOverride: o.MayOverride}
-	// Higher levels first; of one level the builtin space is last, so that bundles stand in front of it.
+	// Higher levels come first. The builtin space is the last of its level, so that bundles come before it.
 	slices.SortStableFunc(v.spaces, func(a, b *Space) int {
 		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(bit(a.Builtin), bit(b.Builtin)))
 	})
@@ -75,7 +75,7 @@ func bit(b bool) int {
 // Spaces returns the spaces, from the highest to the lowest.
 func (v *View) Spaces() []*Space { return slices.Clone(v.spaces) }
 
-// rank orders spaces from the highest to the lowest.
+// rank returns the position of a space, from the highest to the lowest.
 func (v *View) rank(s *Space) int { return slices.Index(v.spaces, s) }
 
 // Kinds returns the kinds, sorted by name.
@@ -105,17 +105,17 @@ func collect[T, U any](all []T, f func(T) U) []U {
 	return made
 }
 
-// Warnings says which extractors don't count, and why. A kind of the kernel without one has Builtin.
+// Warnings returns the extractors that are ignored, and why. A kernel kind without an extractor has Builtin.
 func (v *View) Warnings() []*ItemError { return v.warnings }
 
 const (
-	extractors      = "rye/core/extractors" // below which the ids of extractors are
+	extractors      = "rye/core/extractors" // the prefix of the ids of extractors
 	extractorSuffix = "_extractor"
 	extractorExt    = ".yaml"
 )
 
-// readKinds makes the kinds: those of the kernel, and upon them what extractors say, from the lowest space to the
-// highest. Extractors are read as the kernel reads tools, so that none has a say in what another one means.
+// readKinds makes the kinds: the kernel's, changed by the extractors from the lowest space to the highest. The
+// kernel's kind of tool reads all extractors, so that no extractor changes the meaning of another.
 func (v *View) readKinds(ctx context.Context) error {
 	v.kinds = model.Builtin()
 	var starts []start
@@ -130,7 +130,7 @@ func (v *View) readKinds(ctx context.Context) error {
 	v.warnings = listing.Problems
 	slices.SortStableFunc(listing.Files, func(a, b File) int { return cmp.Compare(v.rank(b.Space), v.rank(a.Space)) })
 	a := NewAdmitter(v, v.trust)
-	made := map[string]File{} // the extractor that a kind is from
+	made := map[string]File{} // the extractor of each kind
 	below := map[model.Ref]File{}
 	for i := 0; i < len(listing.Files); {
 		j := i + 1
@@ -149,7 +149,7 @@ func (v *View) readKinds(ctx context.Context) error {
 	return nil
 }
 
-// readExtractors takes up the extractors of one space.
+// readExtractors adds the kinds of one space's extractors.
 func (v *View) readExtractors(ctx context.Context, a *Admitter, files []File, made map[string]File,
 	below map[model.Ref]File) error {
 	type candidate struct {
@@ -205,7 +205,7 @@ func (v *View) warn(f File, err error) {
 	v.warnings = append(v.warnings, &ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: err})
 }
 
-// extractor reads and admits one extractor; it is nil if the file is another tool.
+// extractor reads and admits one extractor; it returns nil if the file is another tool.
 func (v *View) extractor(ctx context.Context, a *Admitter, f File) (*model.Kind, error) {
 	it, err := v.Load(ctx, f)
 	if errors.Is(err, ErrAsset) && !errors.Is(err, ErrGone) {
@@ -230,7 +230,7 @@ func (v *View) extractor(ctx context.Context, a *Admitter, f File) (*model.Kind,
 	return k, nil
 }
 
-// takeUp puts a kind in the place of the one of its name, or adds it.
+// takeUp replaces the kind of the same name, or adds the kind.
 func (v *View) takeUp(f File, k *model.Kind, made map[string]File) error {
 	for _, o := range v.kinds {
 		switch {
@@ -241,7 +241,7 @@ func (v *View) takeUp(f File, k *model.Kind, made map[string]File) error {
 				o.Name)
 		}
 	}
-	// One that is called otherwise takes a place all the same.
+	// An extractor with another id replaces the kind as well.
 	if below, ok := made[k.Name]; ok {
 		if err := v.mayHide(f, below); err != nil {
 			return err
@@ -256,12 +256,12 @@ func (v *View) takeUp(f File, k *model.Kind, made map[string]File) error {
 	return nil
 }
 
-// Refuses reports whether a ref is the library's, and the root policy lets no other item have it.
+// Refuses reports whether a ref belongs to the library and the root policy lets no other item have it.
 func (v *View) Refuses(ref model.Ref) bool {
 	return Protected(ref.ID) && (v.mayOverride == nil || !v.mayOverride(ref.String()))
 }
 
-// mayHide returns nil if the root policy lets a file stand in front of others.
+// mayHide returns nil if the root policy lets a file hide others.
 func (v *View) mayHide(front File, hidden ...File) error {
 	e := &ShadowError{Ref: hidden[0].Ref, Place: front.Space.where(front.Path), Space: front.Space.Label}
 	for _, f := range hidden {
@@ -273,7 +273,7 @@ func (v *View) mayHide(front File, hidden ...File) error {
 	return nil
 }
 
-// overlap reports whether one of two directories is the other, or in it, where case doesn't count.
+// overlap reports whether one of two directories is the other or contains it, ignoring case.
 func overlap(a, b string) bool {
 	a, b = portable.Fold(a)+"/", portable.Fold(b)+"/"
 	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
