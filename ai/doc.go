@@ -104,7 +104,14 @@
 // that isn't admitted is an error, and so are those of two bundles, and one above another whose name is below rye/
 // (ShadowError) unless "override:" covers it.
 //
-// # How a call goes through here\n\nA verify opens spaces with OpenDir, and NewView reads and admits their extractors into kinds. View.Files lists files, and View.Each loads them with model.Read. Admitter.Admit finds the item's Anchor (which follows executors for a tool), reads its Tree, asks the Examiner, and returns the decision. A run calls View.Find, then WalkFrom, then Admit for each link.\n\n# Caches
+// # How a call goes through here
+//
+// A verify opens spaces with OpenDir, and NewView reads and admits their extractors into kinds. View.Files lists
+// files, and View.Each loads them with model.Read. Admitter.Admit finds the item's Anchor (which follows executors
+// for a tool), reads its Tree, asks the Examiner, and returns the decision. A run calls View.Find, then WalkFrom,
+// then Admit for each link.
+//
+// # Caches
 //
 // A View caches kinds and nothing else: it reads files each time, and parses the bytes that it hashed. An Admitter
 // caches the anchor rules of executors for one operation, and with KeepTrees the digests of the other files, because

@@ -33,7 +33,7 @@ func readDirective(f *file) {
 	f.setBody(xml.after)
 }
 
-// skipProlog returns the offset behind comments, blank lines and XML declarations at the beginning.
+// skipProlog returns the offset after the comments, blank lines and XML declarations at the beginning.
 func skipProlog(text string) int {
 	off := 0
 	for {
@@ -56,11 +56,11 @@ func isStart(text string) bool {
 	return ok && (rest == "" || strings.ContainsRune(" \t\n/>", rune(rest[0])))
 }
 
-// A directive is what becomes of the elements of one.
+// A directive collects the fields of a directive from its elements.
 type directive struct {
 	*file
 	fields *object
-	seen   *object // the elements that stand once
+	seen   *object // the elements that may appear once
 }
 
 // setDirective makes fields of the elements.
@@ -101,7 +101,7 @@ func (d *directive) put(key string, at value.Pos, v *value.Value) {
 	d.fields.put(&d.report, "", key, at, v)
 }
 
-// top reads the elements in the directive itself.
+// top reads the direct children of the directive.
 func (d *directive) top(root *element) {
 	for _, e := range root.kids {
 		switch e.name {
@@ -141,7 +141,7 @@ func (d *directive) once(e *element) bool {
 	return true
 }
 
-// metadata reads the elements of <metadata>. A description of the directive itself wins over one there.
+// metadata reads the elements of <metadata>. A description outside metadata wins over one inside.
 func (d *directive) metadata(up *element, described bool) {
 	for _, e := range up.kids {
 		switch e.name {
@@ -173,7 +173,7 @@ func (d *directive) metadata(up *element, described bool) {
 	}
 }
 
-// leaf returns the text of an element that should have nothing else in it.
+// leaf returns the text of an element that should contain only text.
 func (d *directive) leaf(e *element, field string) *value.Value {
 	if len(e.kids) > 0 {
 		kid := e.kids[0]
@@ -182,7 +182,7 @@ func (d *directive) leaf(e *element, field string) *value.Value {
 	return e.words()
 }
 
-// settings reads the attributes of an element and the elements in it as one object.
+// settings reads the attributes and child elements of an element as one object.
 func (d *directive) settings(e *element, field string, read func(value.Pos, string) *value.Value) *value.Value {
 	o := newObject(e.at)
 	for _, a := range e.attrs {
@@ -198,7 +198,7 @@ func (d *directive) settings(e *element, field string, read func(value.Pos, stri
 	return o.v
 }
 
-// number reads a number, if it is one.
+// number returns s as a number if it is one.
 func number(at value.Pos, s string) *value.Value {
 	s = strings.TrimSpace(s)
 	if kind, number, ok := scalar.Decimal(s); ok && (kind == value.Int || strings.Contains(s, ".")) {
@@ -251,7 +251,7 @@ func (d *directive) permissions(up *element) *value.Value {
 	return list
 }
 
-// tools reads the ids of the tools that the model is offered by name.
+// tools reads the ids of the tools that the model gets by name.
 func (d *directive) tools(up *element) {
 	list := &value.Value{Kind: value.List, At: up.at}
 	if words := up.words(); words.Text != "" {
@@ -329,7 +329,7 @@ func (d *directive) hooks(up *element) {
 	d.put("hooks", up.at, list)
 }
 
-// tree reads any element: its text, or an object if there is more to it.
+// tree reads any element: its text, or an object if it has attributes or children.
 func (d *directive) tree(e *element, field, skip string) *value.Value {
 	if len(e.kids) == 0 && (len(e.attrs) == 0 || len(e.attrs) == 1 && e.attrs[0].name == skip) {
 		return e.words()
@@ -337,8 +337,8 @@ func (d *directive) tree(e *element, field, skip string) *value.Value {
 	return d.open(e, field, skip, e.name == "params" || e.name == "inputs")
 }
 
-// open reads the attributes of an element and the elements in it as one object. In a named one, the attribute name
-// of an element is its key, and its value may be in an attribute.
+// open reads the attributes and child elements of an element as one object. In a named one, a child's attribute name
+// is its key, and its value may be in an attribute.
 func (d *directive) open(e *element, field, skip string, named bool) *value.Value {
 	o := newObject(e.at)
 	for _, a := range e.attrs {

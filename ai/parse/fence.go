@@ -4,19 +4,19 @@ import "strings"
 
 // A fence is a part of a Markdown file between two lines of backticks.
 type fence struct {
-	open     int // offset of the line that opens it
-	from, to int // offsets of what is in it
-	after    int // offset behind the line that closes it
+	open     int // offset of the opening line
+	from, to int // offsets of the content
+	after    int // offset after the closing line
 	closed   bool
 }
 
-// findFence finds the first line that is ``` and a word, outside fences of more backticks, and the next one that
-// is ``` alone.
+// findFence finds the first line of ``` and word outside fences of more backticks, and the next line that is ```
+// alone.
 func findFence(text, word string) (f fence, ok bool) {
 	if !strings.Contains(text, "```"+word) {
 		return f, false
 	}
-	outer := 0 // backticks of the fence that hides what is in it
+	outer := 0 // backticks of the fence that hides the current line
 	for off := 0; off < len(text); {
 		line, next := lineAt(text, off)
 		if ticks := len(line) - len(strings.TrimLeft(line, "`")); ticks >= 3 {
@@ -39,8 +39,8 @@ func findFence(text, word string) (f fence, ok bool) {
 	return f, false
 }
 
-// lineThatIs finds the next line that is mark and nothing but space, and returns its offset and that of the line
-// behind it; the end of the text if there is none.
+// lineThatIs finds the next line that is mark and space only. It returns the line's offset and that of the line after
+// it; both are the end of the text if no line matches.
 func lineThatIs(text string, from int, mark string) (at, after int, ok bool) {
 	for off := from; off < len(text); {
 		line, next := lineAt(text, off)
@@ -52,7 +52,7 @@ func lineThatIs(text string, from int, mark string) (at, after int, ok bool) {
 	return len(text), len(text), false
 }
 
-// lineAt returns the line that begins at an offset, without its end, and the offset of the next one.
+// lineAt returns the line at an offset, without its end, and the offset of the next one.
 func lineAt(text string, off int) (line string, next int) {
 	if i := strings.IndexByte(text[off:], '\n'); i >= 0 {
 		return text[off : off+i], off + i + 1
@@ -60,7 +60,7 @@ func lineAt(text string, off int) (line string, next int) {
 	return text[off:], len(text)
 }
 
-// skipComments returns the offset behind blank lines and comments <!-- … --> at the beginning.
+// skipComments returns the offset after the blank lines and comments <!-- … --> at the beginning.
 func skipComments(text string) int {
 	off := 0
 	for {

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	maxMeta     = 1 << 20 // bytes of YAML or XML: their trees take a hundred times as much memory
+	maxMeta     = 1 << 20 // bytes of YAML or XML, whose trees take a hundred times as much memory
 	maxDepth    = 100
 	maxElements = 100_000
 	maxProblems = 100
 )
 
-// A file is one that is being read, and what was found so far.
+// A file is the file under reading and the results so far.
 type file struct {
 	report
 	places
@@ -31,7 +31,7 @@ type file struct {
 	bodyAt  value.Pos
 }
 
-// newFile looks at what a file has. Without text that is all; readers of f.text need it.
+// newFile prepares a file. The text stays empty unless text is true or the content is invalid.
 func newFile(content []byte, text bool) *file {
 	f := &file{fields: &value.Value{Kind: value.Map, At: value.Pos{Line: 1, Column: 1}}}
 	if len(content) > MaxFile {
@@ -83,7 +83,7 @@ func (f *file) setBody(from int) {
 
 func leadingSpace(s string) int { return len(s) - len(strings.TrimLeftFunc(s, unicode.IsSpace)) }
 
-// places finds the line and column of offsets in a text. Offsets in rising order cost one pass altogether.
+// places finds the line and column of offsets in a text. Offsets in rising order cost one pass in total.
 type places struct {
 	text string
 	off  int
@@ -125,7 +125,7 @@ func (r *report) add(p *value.Problem) {
 	case n < maxProblems-1:
 		r.problems = append(r.problems, p)
 	case n < maxProblems:
-		// Never a warning: what isn't told may be none.
+		// This isn't a warning, because the omitted problems may be errors.
 		r.problems = append(r.problems, &value.Problem{At: p.At, Message: "there are more problems than can be told"})
 	}
 }
@@ -135,17 +135,17 @@ func (r *report) sorted() []*value.Problem {
 	return r.problems
 }
 
-// An object is a Map that is being made.
+// An object is a Map under construction.
 type object struct {
 	v     *value.Value
-	index map[string]int // made when there are many keys
+	index map[string]int // made once keys are many
 }
 
 func newObject(at value.Pos) *object { return &object{v: &value.Value{Kind: value.Map, At: at}} }
 
 const fewKeys = 16
 
-// find returns where a key stands.
+// find returns the place of a key.
 func (o *object) find(key string) (value.Pos, bool) {
 	if o.index != nil {
 		i, ok := o.index[key]
@@ -162,7 +162,7 @@ func (o *object) find(key string) (value.Pos, bool) {
 	return value.Pos{}, false
 }
 
-// put adds an entry, or reports one whose key is there already.
+// put adds an entry, or reports a duplicate key.
 func (o *object) put(r *report, path string, key string, at value.Pos, v *value.Value) {
 	if first, ok := o.find(key); ok {
 		r.problem(at, join(path, key), "%q stands here a second time, after line %d", fault.Clip(key, 60), first.Line)
@@ -180,7 +180,7 @@ func (o *object) put(r *report, path string, key string, at value.Pos, v *value.
 	}
 }
 
-// join makes the name of a field of a field.
+// join returns the path of a nested field.
 func join(path, key string) string {
 	if path == "" {
 		return clip(key)
@@ -188,8 +188,8 @@ func join(path, key string) string {
 	return path + "." + clip(key)
 }
 
-// clip shortens what a message says, and escapes in it what isn't printed: messages are shown to people, and neither
-// their terminals nor the direction of their text are the file's to change.
+// clip shortens a text for messages, and escapes unprintable characters: a file must not control the reader's
+// terminal or the direction of its text.
 func clip(s string) string { return printed(fault.Clip(s, 60)) }
 
 func printed(s string) string {
@@ -212,7 +212,7 @@ func text(at value.Pos, s string) *value.Value {
 	return &value.Value{Kind: value.Text, At: at, Text: s}
 }
 
-// named says what a value is, for messages.
+// named describes a value for messages.
 func named(v *value.Value) string {
 	switch v.Kind {
 	case value.Null:

@@ -7,14 +7,14 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// A header is the YAML in a comment: its lines without what makes them comments.
+// A header is the YAML in a comment: its lines without the comment marks.
 type header struct {
 	text  strings.Builder
-	first int   // line of the file that holds the first of them
-	cut   []int // characters taken away at the beginning of each
+	first int   // the file's line of the first of them
+	cut   []int // characters removed at the beginning of each
 }
 
-// add adds a line without what makes it a comment, and reports whether the header may be longer.
+// add adds a line without comment marks, and reports whether the header may be longer.
 func (h *header) add(line string, cut int) bool {
 	h.text.WriteString(line[cut:])
 	h.text.WriteByte('\n')
@@ -54,7 +54,7 @@ func readHeader(f *file) {
 	}
 }
 
-// lineComment returns the mark that makes a line a comment.
+// lineComment returns the mark that begins a line comment.
 func lineComment(s string) (string, bool) {
 	for _, mark := range [...]string{"#", "//", "--"} {
 		if strings.HasPrefix(s, mark) && !strings.HasPrefix(s, "---") {
@@ -64,7 +64,7 @@ func lineComment(s string) (string, bool) {
 	return "", false
 }
 
-// blockComment returns how a comment that may have many lines begins in a line, and how it ends.
+// blockComment returns the begin and end marks of the block comment that a line opens.
 func blockComment(s string) (open, end string) {
 	for _, open := range [...]string{"/**", "/*", "<!--"} {
 		if strings.HasPrefix(s, open) {
@@ -77,7 +77,7 @@ func blockComment(s string) (open, end string) {
 	return "", ""
 }
 
-// lineHeader reads a header whose lines are all comments; from is the offset of its second line.
+// lineHeader reads a header of line comments; from is the offset of its second line.
 func (f *file) lineHeader(mark string, from, line int) {
 	h := &header{first: line + 1}
 	for off := from; off < len(f.text); {
@@ -105,7 +105,7 @@ func (f *file) lineHeader(mark string, from, line int) {
 	f.setHeader(h)
 }
 
-// blockHeader reads a header within one comment, which begins in the line at from, and reports whether it is one.
+// blockHeader reads a header within the block comment at from, and reports whether it found one.
 func (f *file) blockHeader(open, end string, from, line int) bool {
 	s, next := lineAt(f.text, from)
 	first := line
@@ -148,7 +148,7 @@ func (f *file) blockHeader(open, end string, from, line int) bool {
 	return true
 }
 
-// stars returns the length of the decoration " * " of a line in a comment.
+// stars returns the length of the decoration " * " at the beginning of a comment's line.
 func stars(s string) int {
 	n := leadingSpace(s)
 	if !strings.HasPrefix(s[n:], "*") || strings.HasPrefix(s[n:], "*/") {

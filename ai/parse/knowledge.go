@@ -9,7 +9,7 @@ import (
 // readKnowledge is the parser markdown_frontmatter.
 func readKnowledge(f *file) {
 	top := skipComments(f.text)
-	// A file that begins with --- means front matter, whatever examples of YAML its text has.
+	// A file that begins with --- has front matter, even if its text contains fenced examples of YAML.
 	open, from, isOpen := lineThatIs(f.text, top, "---")
 	isOpen = isOpen && open == top && (top == 0 || f.text[top-1] == '\n')
 	if isOpen {
@@ -44,7 +44,7 @@ func isKey(s string) bool {
 	return len(rest) < len(s) && len(rest) > 1 && rest[0] == ':' && (rest[1] == ' ' || rest[1] == '\n')
 }
 
-// readWhole reads all of the file as fields if it is YAML; if it isn't, that is nothing wrong with a text.
+// readWhole reads the whole file as fields if it is YAML. Otherwise the file is plain text, which isn't a problem.
 func (f *file) readWhole(from int) bool {
 	var r report
 	v := readDocument(&r, f.text[from:], shifted(f.at(from)))

@@ -12,7 +12,7 @@ import (
 const (
 	defaultLines = 40
 	maxLines     = 400
-	maxLine      = 2000 // bytes: longer lines are no header
+	maxLine      = 2000 // bytes of a line that can match
 	maxFields    = 50
 	maxPattern   = 1000 // bytes
 )
@@ -34,12 +34,11 @@ type patternField struct {
 //	fields:                            # at most 50
 //	  version: '^-- version: (.*)$'    # RE2, at most 1,000 bytes, with exactly one group: the field's text
 //	  title: '^-- title: (.*)$'
-//	lines: 40                          # how many lines are looked at, at most 400; 40 if it isn't given
-//	body: rest                         # Body is what follows the last line that was matched; none if not given
+//	lines: 40                          # how many lines to search: at most 400, 40 by default
+//	body: rest                         # Body is the text after the last matched line; without it, no Body
 //
-// Each field is that of the first line that matches; space around it doesn't belong to it. Lines of more than 2,000
-// bytes and signature lines match nothing. A description with a problem makes a parser all the same, of what is
-// right in it.
+// Each field comes from the first matching line, without the space around it. Lines of more than 2,000 bytes and
+// signature lines match nothing. A description with problems still makes a parser of its valid parts.
 func Pattern(spec *value.Value) (Parser, []*value.Problem) {
 	var r report
 	p := &pattern{lines: defaultLines}
@@ -149,7 +148,7 @@ func (p *pattern) read(f *file) {
 	}
 }
 
-// match returns the field as a line has it.
+// match returns the field in a line.
 func (p patternField) match(s string, line int) *value.Entry {
 	m := p.re.FindStringSubmatchIndex(s)
 	if m == nil || m[2] < 0 {

@@ -9,7 +9,7 @@ import (
 
 const docstring = "__docstring__"
 
-// readPython is the parser python_ast. A name of the module wins over its docstring.
+// readPython is the parser python_ast. A module's own name __docstring__ wins over its docstring.
 func readPython(f *file) {
 	m := python.Read(f.content)
 	for _, p := range m.Problems {

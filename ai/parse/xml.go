@@ -12,12 +12,12 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// An element is one of the XML of a directive.
+// An element is an XML element of a directive.
 type element struct {
 	name   string
 	at     value.Pos
 	attrs  []attribute
-	text   []byte // its own, without that of the elements in it
+	text   []byte // without the text of child elements
 	textAt value.Pos
 	kids   []*element
 }
@@ -56,20 +56,20 @@ func (e *element) words() *value.Value {
 	return text(at, strings.TrimSpace(string(e.text)))
 }
 
-// A xmlReader makes the tree. It takes single tokens from the decoder and matches tags itself, so that it can say
-// which tag is open where, go on behind what is malformed, and leave out what isn't XML.
+// A xmlReader makes the tree. It takes single tokens from the decoder and matches tags itself. So it can report which
+// tag is open where, continue after malformed XML, and skip content that isn't XML.
 type xmlReader struct {
 	*file
 	bare      bool // text may follow the element
 	d         *xml.Decoder
-	base, to  int // offsets of what the decoder reads
+	base, to  int // offsets of the decoder's input
 	stack     []*element
 	root      *element
-	end       int  // offset behind the root element
-	cut       bool // there is more than is read
+	end       int  // offset after the root element
+	cut       bool // the text continues after the input
 	failed    int  // offset of the last malformed XML
 	count     int
-	lost      bool // a tag was unreadable or without partner: that tags don't match says nothing any more
+	lost      bool // a tag was unreadable or unmatched, so further mismatches mean nothing
 	templates *object
 	opaque    map[string]int
 }
@@ -96,7 +96,7 @@ func (f *file) readXML(from, to int, bare bool) *xmlReader {
 	return x
 }
 
-// restart goes on at an offset. Open elements stay open.
+// restart continues at an offset, with the same open elements.
 func (x *xmlReader) restart(off int) {
 	x.base = off
 	x.d = xml.NewDecoder(strings.NewReader(x.text[off:x.to]))
@@ -104,7 +104,7 @@ func (x *xmlReader) restart(off int) {
 
 func (x *xmlReader) offset() int { return x.base + int(x.d.InputOffset()) }
 
-// next reads a token, and reports whether there may be more.
+// next reads a token, and reports whether more may follow.
 func (x *xmlReader) next() bool {
 	start := x.offset()
 	token, err := x.d.RawToken()
@@ -127,7 +127,7 @@ func (x *xmlReader) next() bool {
 	return true
 }
 
-// resume reports malformed XML and goes on at the next tag.
+// resume reports malformed XML and continues at the next tag.
 func (x *xmlReader) resume(start int, err error) bool {
 	x.lost = x.lost || x.text[start] == '<'
 	stop := max(x.offset()-1, start)
@@ -203,7 +203,7 @@ func (x *xmlReader) begin(start int, t xml.StartElement) bool {
 	return true
 }
 
-// skip keeps the text up to an end tag as it stands.
+// skip stores the text up to an end tag unchanged.
 func (x *xmlReader) skip(e *element, from int) bool {
 	n := x.opaque[e.name]
 	x.opaque[e.name]++
@@ -226,7 +226,7 @@ func (x *xmlReader) skip(e *element, from int) bool {
 	}
 }
 
-// attributes fills in an element's attributes. The decoder has found them well-formed but doesn't tell their places.
+// attributes fills in an element's attributes. The decoder has checked them but doesn't report their places.
 func (x *xmlReader) attributes(e *element, start int, tag string, attrs []xml.Attr) {
 	seen := map[string]bool(nil)
 	if len(attrs) > fewKeys {
@@ -255,8 +255,8 @@ func (x *xmlReader) attributes(e *element, start int, tag string, attrs []xml.At
 	}
 }
 
-// oneLine makes line ends and tabs in the value of an attribute spaces, as XML has it, but for those that are written
-// as &#10; and the like.
+// oneLine replaces line ends and tabs in an attribute's value by spaces, as XML requires, except those written as
+// &#10; and the like.
 func oneLine(value, quoted string) string {
 	space := strings.NewReplacer("\n", " ", "\t", " ")
 	if !strings.Contains(quoted, "&#") {
@@ -286,7 +286,7 @@ func (x *xmlReader) finish(start int, t xml.EndElement) bool {
 		}
 	}
 	if i < 0 {
-		// One of the two tags is misspelt, rather than this one one too many.
+		// More likely one of the two tags is misspelt than that this one is superfluous.
 		if i = top; i < 1 {
 			return true
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// YAML reads one document of YAML, as parser yaml does but of any kind. The text stands in its file at the given
-// place, the zero one standing for the first. It returns what could be read, Null when that is nothing.
+// YAML reads one document of YAML, as parser yaml does, but of any type. at is the place of the text in its file; the
+// zero place means the file's beginning. It returns the readable part, or Null without one.
 func YAML(content []byte, at value.Pos) (*value.Value, []*value.Problem) {
 	if at == (value.Pos{}) {
 		at = value.Pos{Line: 1, Column: 1}
@@ -33,7 +33,7 @@ func YAML(content []byte, at value.Pos) (*value.Value, []*value.Problem) {
 	return v, f.sorted()
 }
 
-// shifted places what is read from a text that stands at a place of a file.
+// shifted returns a function that converts places in a text to places in the file around it.
 func shifted(at value.Pos) func(line, column int) value.Pos {
 	return func(line, column int) value.Pos {
 		if line == 1 && column > 0 {
@@ -46,7 +46,7 @@ func shifted(at value.Pos) func(line, column int) value.Pos {
 // readYAML is the parser yaml.
 func readYAML(f *file) { f.readFields(skipComments(f.text), len(f.text)) }
 
-// readFields reads a part of the file as YAML, and what it holds as the fields.
+// readFields reads a range of the file as YAML, and takes the mapping in it as fields.
 func (f *file) readFields(from, to int) {
 	v := readDocument(&f.report, f.text[from:to], shifted(f.at(from)))
 	f.setFields(v)
@@ -66,14 +66,14 @@ func (f *file) setFields(v *value.Value) {
 type yamlReader struct {
 	*report
 	place func(line, column int) value.Pos
-	path  []step // to where it is
+	path  []step // path of the current value
 	nodes int
 
-	rest         string // of the text, from the place of the last node on
+	rest         string // the text from the place of the last node on
 	line, column int    // of that place
 }
 
-// A step is one of a path into a value: a key, or an index when that is -1 or more.
+// A step is one step of a path into a value: a key, or an index if that is not negative.
 type step struct {
 	key   string
 	index int
@@ -84,7 +84,7 @@ func readDocument(r *report, text string, place func(line, column int) value.Pos
 		r.problem(place(1, 1), "", "the YAML has %d bytes, more than the %d that are read", len(text), maxMeta)
 		return &value.Value{At: place(1, 1)}
 	}
-	// What isn't there, as the value behind a "---" that ends the text, is placed on a line behind the last.
+	// A missing value, such as that after a "---" at the end of the text, is on a line after the last.
 	lines := 1 + strings.Count(text, "\n")
 	inside := func(line, column int) value.Pos {
 		if line > lines {
@@ -100,7 +100,7 @@ func readDocument(r *report, text string, place func(line, column int) value.Pos
 	return y.document(text)
 }
 
-// document reads any YAML.
+// document reads YAML of any type.
 func (y *yamlReader) document(text string) *value.Value {
 	doc, second, err := decodeYAML(text)
 	if second != nil {
@@ -121,8 +121,8 @@ func (y *yamlReader) document(text string) *value.Value {
 	return y.value(doc.Content[0])
 }
 
-// bang reports whether the text of a node begins with "!". That alone is a tag as well, which makes a text of a
-// number, and the reader of YAML says nothing of it. Nodes are asked about in the order in which they stand.
+// bang reports whether the text of a node begins with "!". "!" alone is a tag that turns a number into a text, and
+// the YAML library doesn't report it. Call it for nodes in the order of the text.
 func (y *yamlReader) bang(n *yaml.Node) bool {
 	for ; y.line < n.Line; y.line, y.column = y.line+1, 1 {
 		i := strings.IndexByte(y.rest, '\n')
@@ -138,8 +138,8 @@ func (y *yamlReader) bang(n *yaml.Node) bool {
 	return y.line == n.Line && y.column == n.Column && strings.HasPrefix(y.rest, "!")
 }
 
-// printable reports the first character that YAML doesn't allow, or that only some readers take for the end of a
-// line, and makes all of them spaces.
+// printable reports the first character that YAML forbids, or that only some readers take for a line end. It replaces
+// all of them by spaces.
 func (y *yamlReader) printable(text string) string {
 	bad := func(r rune) bool {
 		return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r <= 0x9f || r == 0x2028 || r == 0x2029 ||
@@ -162,8 +162,8 @@ func (y *yamlReader) printable(text string) string {
 	}, text)
 }
 
-// decodeYAML returns the tree of the first document and the beginning of a second. The reader of YAML was not
-// written for hostile text and has paths that panic, which must not end the reading of other files.
+// decodeYAML returns the tree of the first document and the beginning of a second. The YAML library wasn't written
+// for hostile text and panics on some; that must not stop the reading of other files.
 func decodeYAML(text string) (doc, second *yaml.Node, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -188,18 +188,18 @@ func decodeYAML(text string) (doc, second *yaml.Node, err error) {
 	}
 }
 
-// maxRetry bounds the text that is read several times to find out more about an error.
+// maxRetry bounds the text that is parsed several times to locate an error.
 const maxRetry = 64 << 10
 
-// syntax reports an error of the reader of YAML, and returns its line: the one that it means rather than the one
-// that it names.
+// syntax reports an error of the YAML library, and returns the line of the mistake, which may differ from the line in
+// the error.
 func (y *yamlReader) syntax(err error, text string) int {
 	line, message := yamlError(err)
 	switch {
 	case (message == badKey || message == badItem) && len(text) <= maxRetry:
 		line = firstBadLine(text, message)
 	case strings.HasPrefix(message, "did not find expected"):
-		line++ // these count from 0
+		line++ // the library counts these from 0
 	}
 	line = max(1, min(line, strings.Count(strings.TrimSuffix(text, "\n"), "\n")+1))
 	column := 0
@@ -213,13 +213,13 @@ func (y *yamlReader) syntax(err error, text string) int {
 	return line
 }
 
-// The errors of a mapping or list that goes wrong somewhere. They name the line in which it began.
+// Errors about a mapping or list. They name the line where it begins, not the line of the mistake.
 const (
 	badKey  = "did not find expected key"
 	badItem = "did not find expected '-' indicator"
 )
 
-// said has the errors that people meet most, in words that help them.
+// said translates the most frequent errors into clearer messages.
 var said = map[string]string{
 	badKey:                               "expected a key, as in name: value, indented like those above",
 	badItem:                              "expected an item, as in - value, indented like those above",
@@ -231,7 +231,7 @@ var said = map[string]string{
 	"found character that cannot start any token":    "a value can't begin with this character: put it in quotes",
 }
 
-// salvage reads what stands before a bad line, or before the last fields before it.
+// salvage reads the text before a bad line, or before the last fields before it.
 func salvage(text string, line int) *yaml.Node {
 	if len(text) > maxRetry {
 		return nil
@@ -247,7 +247,7 @@ func salvage(text string, line int) *yaml.Node {
 	return nil
 }
 
-// yamlError takes an error of the reader of YAML apart.
+// yamlError splits an error of the YAML library into line and message.
 func yamlError(err error) (line int, message string) {
 	message = strings.TrimPrefix(err.Error(), "yaml: ")
 	if rest, ok := strings.CutPrefix(message, "line "); ok {
@@ -260,8 +260,8 @@ func yamlError(err error) (line int, message string) {
 	return 1, message
 }
 
-// firstBadLine returns the line at which a mapping or list goes wrong: the number of lines from which on the
-// beginning of the text gives the same error.
+// firstBadLine returns the line at which a mapping or list breaks: the length of the shortest prefix, in lines, that
+// gives the same error.
 func firstBadLine(text, message string) int {
 	lines := strings.SplitAfter(text, "\n")
 	bad := func(n int) bool {
@@ -272,7 +272,7 @@ func firstBadLine(text, message string) int {
 		_, m := yamlError(err)
 		return m == message
 	}
-	low, high := 0, len(lines) // good at low, bad at high
+	low, high := 0, len(lines) // valid at low, invalid at high
 	for low+1 < high {
 		if mid := (low + high) / 2; bad(mid) {
 			high = mid
@@ -300,7 +300,7 @@ func tabIn(text string, line int) int {
 	return 0
 }
 
-// value turns a node into a value, and reports what is refused in it.
+// value turns a node into a value, and reports unsupported YAML in it.
 func (y *yamlReader) value(n *yaml.Node) *value.Value {
 	at := y.place(n.Line, n.Column)
 	v := &value.Value{At: at}
@@ -336,7 +336,7 @@ func (y *yamlReader) value(n *yaml.Node) *value.Value {
 	return v
 }
 
-// refuse reports an anchor and a tag.
+// refuse reports anchors and tags.
 func (y *yamlReader) refuse(n *yaml.Node, at value.Pos) {
 	if n.Anchor != "" {
 		y.problem(at, y.where(), "&%s names a value for others to refer to; write the value where it is needed",
@@ -355,7 +355,7 @@ func (y *yamlReader) scalar(v *value.Value, n *yaml.Node) {
 	if n.Style != 0 {
 		return
 	}
-	if strings.HasSuffix(n.Value, ":") { // in [x:, y], which is a mapping to other readers
+	if strings.HasSuffix(n.Value, ":") { // in [x:, y], which other readers take for a mapping
 		y.problem(v.At, y.where(), "%s ends with a colon: put it in quotes", clip(n.Value))
 	}
 	s := scalar.Plain(n.Value)
@@ -396,7 +396,7 @@ func (y *yamlReader) mapping(v *value.Value, n *yaml.Node) {
 	}
 }
 
-// where names the field that is being read, as in permissions[2].
+// where returns the path of the current field, as in permissions[2].
 func (y *yamlReader) where() string {
 	var b strings.Builder
 	for _, s := range y.path {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// parts compares "allOf": all of its schemas hold.
+// parts compares "allOf": all of its schemas must hold.
 func (c *comparer) parts(path string, l, r node, from, to map[string]any) effect {
 	const name = "allOf"
 	old, ok := c.schemas(l, from, name)
@@ -24,7 +24,8 @@ func (c *comparer) parts(path string, l, r node, from, to map[string]any) effect
 	return c.keyword(path, name, from, to, e)
 }
 
-// implied reports whether each of wanted holds because one of given, or the whole schema that these belong to, does.
+// implied reports whether each schema of wanted follows from a schema of given, or from whole, the schema that
+// contains these.
 func (c *comparer) implied(given []node, whole node, wanted []node) bool {
 	for _, w := range wanted {
 		if !c.anyWithin(given, w) && !c.within(whole, w) {
@@ -39,8 +40,8 @@ func (c *comparer) anyWithin(given []node, w node) bool {
 	return slices.ContainsFunc(given, func(g node) bool { return c.within(g, w) })
 }
 
-// inOrder reports whether the effect is better told schema by schema: it is bad, and others of the schemas stand where
-// they were.
+// inOrder reports whether a report schema by schema is clearer: the effect is bad, and some schemas are unchanged in
+// their place.
 func (c *comparer) inOrder(old, now []node, e effect) bool {
 	if len(old) != len(now) || c.quiet > 0 || c.section.class(e) != Breaking {
 		return false
@@ -53,7 +54,7 @@ func (c *comparer) inOrder(old, now []node, e effect) bool {
 	return false
 }
 
-// each compares the schemas of two lists in pairs.
+// each compares the schemas of two lists pair by pair.
 func (c *comparer) each(path, name string, old, now []node) (e effect) {
 	for i := range old {
 		e |= c.compare(path+"/"+name+"/"+strconv.Itoa(i), old[i], now[i])
@@ -61,7 +62,7 @@ func (c *comparer) each(path, name string, old, now []node) (e effect) {
 	return e
 }
 
-// schemas returns the schemas of a list; it reports false if there is something else.
+// schemas returns the schemas of a list; false if the list has an invalid element.
 func (c *comparer) schemas(n node, m map[string]any, name string) ([]node, bool) {
 	v, has := m[name]
 	list, ok := v.([]any)
@@ -76,8 +77,8 @@ func (c *comparer) schemas(n node, m map[string]any, name string) ([]node, bool)
 	return nodes, true
 }
 
-// union compares "anyOf" or "oneOf": one of its schemas holds, of oneOf exactly one. Where the schemas of oneOf accept
-// different types that is the same; else one can't see from single schemas what they accept together.
+// union compares "anyOf" or "oneOf": at least one of its schemas holds, of oneOf exactly one. Both mean the same if
+// the schemas of oneOf accept different types. Otherwise single schemas don't show what they accept together.
 func (c *comparer) union(path, name string, l, r node, from, to map[string]any) effect {
 	old, ok := c.schemas(l, from, name)
 	now, ok2 := c.schemas(r, to, name)
@@ -117,7 +118,7 @@ func (c *comparer) withinAny(b node, union []node) bool {
 	return slices.ContainsFunc(union, func(u node) bool { return c.within(b, u) })
 }
 
-// pairwise reports whether the schemas of two lists are alike, one by one.
+// pairwise reports whether the schemas of two lists accept the same values, pair by pair.
 func (c *comparer) pairwise(old, now []node) bool {
 	if len(old) != len(now) {
 		return false
@@ -130,7 +131,7 @@ func (c *comparer) pairwise(old, now []node) bool {
 	return true
 }
 
-// disjoint reports whether no value is accepted by two of the schemas because their types differ.
+// disjoint reports whether the schemas accept different types, so that no value matches two of them.
 func (c *comparer) disjoint(list []node) bool {
 	var seen typeSet
 	for _, n := range list {
@@ -143,8 +144,8 @@ func (c *comparer) disjoint(list []node) bool {
 	return true
 }
 
-// branches returns schemas that together accept all that n accepts: those of its union, else n for each type that it
-// has.
+// branches returns schemas that together accept every value of n: those of its union, otherwise n once for each of
+// its types.
 func (c *comparer) branches(list []node, n node, m map[string]any) []node {
 	if len(list) > 0 {
 		return list
@@ -175,7 +176,7 @@ func (c *comparer) branches(list []node, n node, m map[string]any) []node {
 	return list
 }
 
-// conditions compares the keywords that hold a schema for something else than the value, its members or its elements.
+// conditions compares the keywords that apply a schema to anything but the value, its members or its elements.
 func (c *comparer) conditions(path string, l, r node, from, to map[string]any) (e effect) {
 	for _, name := range []string{"not", "if"} {
 		e |= c.applied(path, name, l, r, from, to, c.exactly)
@@ -183,7 +184,7 @@ func (c *comparer) conditions(path string, l, r node, from, to map[string]any) (
 	for _, name := range []string{"then", "else", "propertyNames"} {
 		e |= c.applied(path, name, l, r, from, to, c.silently)
 	}
-	// How many elements must match turns around what "contains" means.
+	// The number of elements that must match can invert the meaning of "contains".
 	contains := c.silently
 	if from["minContains"] != nil || from["maxContains"] != nil || to["minContains"] != nil ||
 		to["maxContains"] != nil {
@@ -194,7 +195,7 @@ func (c *comparer) conditions(path string, l, r node, from, to map[string]any) (
 	for _, name := range []string{"format", "dependentRequired", "dependentSchemas", "dependencies"} {
 		e |= c.constraint(path, name, from, to)
 	}
-	// What is left over for these depends on every other keyword.
+	// The scope of these depends on every other keyword.
 	for _, name := range []string{"unevaluatedProperties", "unevaluatedItems"} {
 		v, ok := from[name]
 		w, ok2 := to[name]
@@ -212,7 +213,7 @@ func (c *comparer) exactly(l, r node) effect {
 	return changed
 }
 
-// applied compares a keyword whose value is a schema, and which can only take values away.
+// applied compares a keyword whose value is a schema and which can only exclude values.
 func (c *comparer) applied(path, name string, l, r node, from, to map[string]any,
 	compare func(l, r node) effect) effect {
 	v, ok := from[name]

@@ -20,18 +20,18 @@ const (
 
 func (s section) String() string { return [...]string{"input", "output", "error"}[s] }
 
-// An effect says how the values that a schema accepts become others.
+// An effect is how the set of accepted values changes.
 type effect uint8
 
 const (
-	narrowed effect = 1 << iota // one that was accepted is no longer, as far as can be seen
-	widened                     // one is that wasn't
+	narrowed effect = 1 << iota // a value that was accepted may no longer be
+	widened                     // a value that wasn't accepted may be now
 	changed  = narrowed | widened
 )
 
 func (e effect) String() string { return [...]string{"equal", "narrowed", "widened", "changed"}[e] }
 
-// effects returns what not holding one way and not holding the other way amount to.
+// effects returns the effect of two failed inclusions: of the old values in the new ones, and the reverse.
 func effects(isNarrowed, isWidened bool) (e effect) {
 	if isNarrowed {
 		e = narrowed
@@ -42,7 +42,7 @@ func effects(isNarrowed, isWidened bool) (e effect) {
 	return e
 }
 
-// class says what an effect means to those who send values in and rely on those that come out.
+// class returns the class of an effect for callers, who send the input and rely on the output.
 func (s section) class(e effect) Class {
 	if s == input && e == widened || s != input && e == narrowed || e == 0 {
 		return Compatible
@@ -51,33 +51,33 @@ func (s section) class(e effect) Class {
 }
 
 const (
-	maxWork  = 1 << 17 // steps of one comparison: what hostile schemas may cost
-	maxDepth = 128     // of schemas in each other, those that are referred to included
+	maxWork  = 1 << 17 // steps of one comparison, a bound for hostile schemas
+	maxDepth = 128     // of nested schemas, including referenced ones
 )
 
-// A pair is two schemas that are being compared because references led to both.
+// A pair is two schemas under comparison, recorded because references led to both.
 type pair struct {
 	left, right string
 	side        uint8 // of the left one
 }
 
-// A mark is what was known when the comparison of a pair began.
+// A mark is the comparer's state when the comparison of a pair began.
 type mark struct{ descents, exact int }
 
-// A comparer compares two schemas. What it returns is always the effect on the set of values, or more; what it
-// reports, unless it is quiet, follows the rules of the section.
+// A comparer compares two schemas. It always returns the effect on the set of values, or more than that. Its reports,
+// unless it is quiet, follow the rules of the section.
 type comparer struct {
 	section  section
 	items    []Item
-	quiet    int // in how many comparisons whose result alone counts we are
-	exact    int // in how many of those where both directions count
+	quiet    int // number of enclosing comparisons that want only the effect
+	exact    int // number of those that need both directions
 	work     int
 	depth    int
-	descents int // how many steps into values led here
+	descents int // number of steps into values that led here
 	open     map[pair]mark
 }
 
-// diffSchemas compares two schemas of a section; nil is none.
+// diffSchemas compares two schemas of a section; nil is no schema.
 func diffSchemas(s section, before, after any) []Item {
 	path := "/" + s.String()
 	from, err := jcs.Append(nil, before)
@@ -108,22 +108,23 @@ func diffSchemas(s section, before, after any) []Item {
 	return c.items
 }
 
-// document reads a schema again, so that it is made of the types that package jcs gives and shares nothing.
+// document parses a schema again, so that it consists of the types of package jcs and shares nothing.
 func document(text []byte, side uint8) (node, error) {
 	v, err := jcs.Parse(text)
 	if v == nil {
-		v = true // a schema that isn't there allows everything
+		v = true // a missing schema allows everything
 	}
 	return node{v: v, root: v, side: side}, err
 }
 
-// spend counts n steps and reports whether there were too many.
+// spend counts n steps and reports whether the bound is exceeded.
 func (c *comparer) spend(n int) bool {
 	c.work += n
 	return c.work > maxWork
 }
 
-// add reports an item about the values from and to. When there was too much work it doesn't: "undecided" says all.
+// add reports an item about the values from and to. After too much work it reports nothing, because "undecided"
+// covers everything.
 func (c *comparer) add(kind, path string, from, to any, class Class) {
 	if c.quiet > 0 || c.spend(1) {
 		return
@@ -150,14 +151,14 @@ func (c *comparer) keyword(path, name string, l, r map[string]any, e effect) eff
 	return e
 }
 
-// silently returns the effect of having r instead of l.
+// silently returns the effect of replacing l by r, without reports.
 func (c *comparer) silently(l, r node) effect {
 	c.quiet++
 	defer func() { c.quiet-- }()
 	return c.compare("", l, r)
 }
 
-// within reports whether all values that l accepts are accepted by r.
+// within reports whether r accepts all values of l.
 func (c *comparer) within(l, r node) bool { return c.silently(l, r)&narrowed == 0 }
 
 // alike reports whether l and r accept the same values.
@@ -167,7 +168,7 @@ func (c *comparer) alike(l, r node) bool {
 	return c.silently(l, r) == 0
 }
 
-// inside compares schemas of what is in the values: of members or elements.
+// inside compares schemas of members or elements of the values.
 func (c *comparer) inside(path string, l, r node) effect {
 	c.descents++
 	defer func() { c.descents-- }()
@@ -196,9 +197,8 @@ func (c *comparer) compare(path string, l, r node) effect {
 	if x.ref != "" && y.ref != "" {
 		p := pair{x.ref, y.ref, x.side}
 		if m, ok := c.open[p]; ok {
-			// The pair stands within itself: whatever is wrong with it is found by the comparison that is under way.
-			// But that is only so if there are fewer values to look at each time, and if it asks for no less than this
-			// one.
+			// The pair contains itself, so the running comparison of the pair finds its changes. That holds only if
+			// each round looks at fewer values, and if the running comparison asks for no less than this one.
 			if m.descents < c.descents && m.exact == c.exact {
 				return 0
 			}
@@ -215,7 +215,7 @@ func (c *comparer) compare(path string, l, r node) effect {
 		return e
 	}
 	if anything(x.v) && anything(y.v) {
-		return 0 // what they say about members would be compared without end
+		return 0 // a comparison of their members would not end
 	}
 	return c.keywords(path, x, y)
 }
@@ -232,7 +232,7 @@ func (c *comparer) undecided(path string, l, r node) effect {
 	return changed
 }
 
-// external returns the reference of a schema that is nothing else than one to another document.
+// external returns the reference of a schema that consists only of a reference to another document.
 func external(v any) string {
 	m, _ := v.(map[string]any)
 	ref, _ := m["$ref"].(string)
@@ -242,7 +242,7 @@ func external(v any) string {
 	return ref
 }
 
-// annotations reports what changes without effect.
+// annotations reports changes without effect on values.
 func (c *comparer) annotations(path string, l, r any) {
 	if c.quiet > 0 {
 		return
@@ -297,7 +297,7 @@ func (c *comparer) keywords(path string, l, r node) effect {
 	return e
 }
 
-// known has the keywords that are compared by their meaning; others are opaque.
+// known has the keywords that are compared by meaning; others are opaque.
 var known = sync.OnceValue(func() map[string]bool {
 	m := map[string]bool{}
 	for _, name := range []string{"type", "nullable", "enum", "const",
@@ -330,7 +330,7 @@ func (c *comparer) typesAndValues(path string, l, r node, from, to map[string]an
 		e = c.keyword(path, name, from, to, effects(now != nil && (old == nil || !subset(old, now)), old != nil &&
 			(now == nil || !subset(now, old))))
 		if old != nil && now != nil {
-			return e // the values say which types there are
+			return e // the values determine the types
 		}
 	}
 	if c.equalMember("type", from, to) && c.equalMember("nullable", from, to) {
@@ -360,7 +360,7 @@ func subset(a, b map[string]any) bool {
 	return true
 }
 
-// same reports whether two values are equal and mean the same, for a reference may lead elsewhere now.
+// same reports whether two values are equal and mean the same: an equal reference may lead to another schema.
 func (c *comparer) same(a, b any) bool {
 	if c.spend(1) {
 		return false
@@ -389,7 +389,7 @@ func (c *comparer) same(a, b any) bool {
 	return a == b
 }
 
-// opaque compares a keyword that isn't understood: any change counts.
+// opaque compares an unknown keyword: any change counts.
 func (c *comparer) opaque(path, name string, from, to map[string]any) effect {
 	a, ok := from[name]
 	b, ok2 := to[name]
@@ -399,7 +399,7 @@ func (c *comparer) opaque(path, name string, from, to map[string]any) effect {
 	return c.keyword(path, name, from, to, changed)
 }
 
-// constraint compares a keyword that can only take values away.
+// constraint compares a keyword that can only exclude values.
 func (c *comparer) constraint(path, name string, from, to map[string]any) effect {
 	_, ok := from[name]
 	_, ok2 := to[name]

@@ -1,4 +1,4 @@
-// Package shape answers: is it still the same tool from outside, and does it ask for more than before?
+// Package shape is the comparison of two states of a tool: its interface and its grants.
 //
 // # Hashes
 //
@@ -7,30 +7,29 @@
 //
 //	{"error":{…},"input":{…},"output":{…}}
 //
-// The grants hash is the same of what an item may do:
+// The grants hash is the same for an item's permissions and limits:
 //
 //	{"limits":{"turns":4},"network":["api.acme.example"],"permissions":["execute:tool:acme/fetch"],"risk":"read","secrets":["acme-token"]}
 //
-// and of an item that touches files of the project also "files":{"read":["."],"write":["docs"]}. Permissions are in
+// and, for an item that uses files of the project, also "files":{"read":["."],"write":["docs"]}. Permissions are in
 // the canonical form of package capability, and they, secrets, hosts and paths are sorted, each once; a path below
-// another of its list is left out. What is empty is absent: an item without grants has the hash of {}.
+// another of its list is left out. Empty values are left out: an item without grants has the hash of {}.
 //
 // # Differences
 //
-// Diff compares two states of one tool and names each change with the place where it is, as a JSON pointer into
-// {"input", "output", "error", "grants", "description", "tags", "examples"}, with what was there and what is there
-// now, and with a class:
+// Diff compares two states of one tool. It returns each change with its place, a JSON pointer into {"input",
+// "output", "error", "grants", "description", "tags", "examples"}, the old and the new value, and a class:
 //
 //	breaking    a caller that relied on the old state fails, or the item asks for more than was accepted
 //	warning     needs a look, because a strict caller may fail
 //	compatible  no caller fails
 //	info        says nothing to programs
 //
-// An input schema may widen: whatever was accepted still has to be. An output or error schema may narrow: whatever
-// comes out has to be something that could come out before. Schemas are JSON Schema, of any draft since 4, with
-// "nullable"; a schema that isn't there allows everything. The kind of a change is the keyword and whether the new
-// state allows less, more, or can't be compared: "enum_narrowed", "minimum_widened", "pattern_changed". These have
-// kinds of their own:
+// An input schema may widen: it must still accept every value that it accepted. An output or error schema may narrow:
+// every value that comes out must be one that could come out before. Schemas are JSON Schema, of any draft since 4,
+// with "nullable"; a missing schema allows everything. The kind of a change is the keyword and whether the new state
+// allows less, more, or can't be compared: "enum_narrowed", "minimum_widened", "pattern_changed". These have kinds of
+// their own:
 //
 //	kind                input                            output           error
 //	required_added      breaking                         compatible       compatible
@@ -42,12 +41,11 @@
 // (1) a warning if the old schema allowed no additional properties, breaking if those that it allowed exclude the new
 // one (2) breaking if the new schema doesn't allow it as an additional property
 //
-// A caller is taken to send what the old input schema declares: a value under a name that it neither declared nor
-// constrained doesn't count when the new one declares that name. That apart, a change that isn't reported as breaking
-// or as a warning is shown to be compatible, and what can't be shown is reported as breaking: "undecided" where a
-// reference doesn't lead to a schema of the same document, where schemas are too deep or too large to be compared, or
-// are no JSON. Unions are compared branch by branch; what stands under a keyword that the package doesn't know must
-// not change.
+// Diff assumes that callers send what the old input schema declares: it ignores values under a name that the old
+// schema neither declared nor constrained when the new one declares that name. Apart from that, a change is proven
+// compatible, or reported as breaking or as a warning. "undecided" is breaking: a reference that doesn't lead to a
+// schema of the same document, and schemas that are too deep or too large to compare or aren't JSON. Unions are
+// compared branch by branch. Any change under an unknown keyword is breaking.
 //
 // The rest:
 //
@@ -63,7 +61,13 @@
 //	limit_lowered                                      compatible
 //	description_changed, tags_changed, examples_changed    info
 //
-// A permission is only added if no old one covers it. Files are wider if a path is read or written that was not,
-// neither by itself nor by a directory above it; what was written was read as well, but to write "." was not to read
-// what Writable doesn't allow. Items stand in the order of their class, place and kind.
+// A permission is added only if no old one covers it. Files are wider if the item reads or writes a path that neither
+// an old path nor a directory above it covers. Writing a path includes reading it, but writing "." doesn't include
+// reading the paths that Writable excludes. Items are sorted by class, place and kind.
+//
+// # How a call goes through here
+//
+// Diff hashes both interfaces with Interface.Hash. For each of the three schemas, diffSchemas makes a comparer whose
+// compare resolves references and compares keywords by their meaning (typesAndValues, numbers, objects, arrays,
+// union). Widened compares the grants. Diff sorts the items and adds a summary.
 package shape

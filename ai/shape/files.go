@@ -13,8 +13,8 @@ import (
 // whole is the path of everything in a project.
 const whole = "."
 
-// Writable reports whether an item may ask to write a path of a project. No tool may write what rye and git rely on:
-// .ai apart from its outputs, .git, rye.lock and rye.yaml, in whatever case. "." is writable and means all but these.
+// Writable reports whether an item may ask to write a path of a project. No tool may write the files of rye and git:
+// .ai except its outputs, .git, rye.lock and rye.yaml, in any case. "." is writable and means all other paths.
 func Writable(path string) bool {
 	first, rest, _ := strings.Cut(path, "/")
 	switch portable.Fold(first) {
@@ -27,7 +27,7 @@ func Writable(path string) bool {
 	return true
 }
 
-// Outermost returns the paths that aren't below others of them, sorted, each once.
+// Outermost returns the paths without those below another of them, sorted and without duplicates.
 func Outermost(paths []string) []string {
 	all := sorted(paths)
 	return slices.DeleteFunc(slices.Clone(all), func(p string) bool {
@@ -38,7 +38,7 @@ func Outermost(paths []string) []string {
 	})
 }
 
-// within reports whether one of the sorted paths is the path or has it below.
+// within reports whether one of the sorted paths is the path or a directory above it.
 func within(paths []string, path string) bool {
 	for {
 		if _, found := slices.BinarySearch(paths, path); found {
@@ -51,7 +51,7 @@ func within(paths []string, path string) bool {
 	}
 }
 
-// files is which paths of a project may be read and written, in each list the outermost.
+// files are the paths of a project that an item may read and write; each list has only the outermost ones.
 type files struct{ read, write []string }
 
 func filesOf(v any) (f files, err error) {
@@ -99,8 +99,8 @@ func (f files) value() any {
 	return lists
 }
 
-// covers reports whether f reads everything that o reads, and writes everything that o writes. What is written is read
-// too. Paths are compared as they are written.
+// covers reports whether f reads everything that o reads, and writes everything that o writes. Written paths are
+// readable too. It compares paths as they are spelled.
 func (f files) covers(o files) bool {
 	for _, p := range o.write {
 		if !within(f.write, p) {

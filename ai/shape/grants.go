@@ -8,8 +8,8 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Widened returns the changes through which an item asks for more than before: grants that are wider, risk that is
-// higher. The list is empty if before covers after.
+// Widened returns the changes by which an item asks for more than before: wider grants, higher risk. The list is
+// empty if before covers after.
 func Widened(before, after Grants) []Item {
 	list := slices.DeleteFunc(diffGrants(before, after), func(i Item) bool { return i.Class != Breaking })
 	sortItems(list)
@@ -64,7 +64,7 @@ func diffPermissions(before, after []string) (list []Item) {
 	return list
 }
 
-// undecided returns the item about values that can't be compared; none if they are equal all the same.
+// undecided returns an item about values that can't be compared; nothing if they are equal.
 func undecided(path string, from, to any) []Item {
 	if equal(from, to) {
 		return nil

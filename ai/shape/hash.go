@@ -9,11 +9,11 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// An Interface is what goes into an item and what comes out of it: three JSON Schemas, as the values that package jcs
-// reads. nil is a schema that isn't there.
+// An Interface is the input, output and error of an item: three JSON Schemas, as values that package jcs reads. nil
+// is a missing schema.
 type Interface struct{ Input, Output, Error any }
 
-// Hash returns the interface hash. A schema that is no JSON value is an error.
+// Hash returns the interface hash. A schema that isn't a JSON value is an error.
 func (i Interface) Hash() (cas.Digest, error) {
 	members := map[string]any{}
 	for name, schema := range map[string]any{"input": i.Input, "output": i.Output, "error": i.Error} {
@@ -24,7 +24,7 @@ func (i Interface) Hash() (cas.Digest, error) {
 	return hash(members)
 }
 
-// Grants is what an item may do and what it asks for.
+// Grants are the permissions and limits that an item asks for.
 type Grants struct {
 	Permissions []string // capabilities
 	Limits      any      // an object: name → number
@@ -34,10 +34,9 @@ type Grants struct {
 	Files       any      // nil, or an object: read, write → list of paths below the project's root, "." for all
 }
 
-// Hash returns the grants hash. It doesn't depend on the order of lists, on what stands in them twice, or on the form
-// in which a capability is written; nothing, an empty list and the network "none" are the same as what isn't there,
-// and so is a path below another of its list. A permission that is no capability, and limits, a network or files of
-// another form, are errors.
+// Hash returns the grants hash. It ignores the order of lists, duplicates, the spelling of a capability, and paths
+// below another of their list. Null, an empty list and the network "none" count as missing. Invalid permissions,
+// limits, networks and files are errors.
 func (g Grants) Hash() (cas.Digest, error) {
 	members := map[string]any{}
 	set, err := capability.ParseSet(g.Permissions)
@@ -85,7 +84,7 @@ func hash(members map[string]any) (cas.Digest, error) {
 	return cas.Sum(text), nil
 }
 
-// badGrants returns the error of a part of grants that is malformed.
+// badGrants returns the error for malformed grants.
 func badGrants(part, reason string) error {
 	return fault.New(fault.Validation, "%s: %s", part, reason).On("field", part)
 }
@@ -98,7 +97,7 @@ func limitsOf(v any) (map[string]any, error) {
 	return limits, nil
 }
 
-// A network is which hosts may be reached: all, or those of the list.
+// A network is the reachable hosts: all, or a list.
 type network struct {
 	all   bool
 	hosts []string // sorted
@@ -133,7 +132,7 @@ func (n network) value() any {
 	return nil
 }
 
-// covers reports whether everything that o reaches n reaches too. Hosts are compared as they are written.
+// covers reports whether n reaches everything that o reaches. It compares hosts as they are spelled.
 func (n network) covers(o network) bool {
 	if n.all || o.all {
 		return n.all
@@ -146,14 +145,14 @@ func (n network) covers(o network) bool {
 	return true
 }
 
-// sorted returns the texts sorted, each once.
+// sorted returns the texts sorted and without duplicates.
 func sorted(texts []string) []string {
 	texts = slices.Clone(texts)
 	slices.Sort(texts)
 	return slices.Compact(texts)
 }
 
-// texts returns a list of texts, nil for nothing; it isn't ok if v is anything else.
+// texts returns a list of texts, nil for null; ok is false if v is anything else.
 func texts(v any) (list []string, ok bool) {
 	switch v := v.(type) {
 	case nil:

@@ -1,16 +1,16 @@
 package shape
 
-// members is what a schema says about the members of objects.
+// members are a schema's rules about the members of objects.
 type members struct {
 	self     node
 	named    map[string]any
 	patterns map[string]any
-	others   node // of the members that are neither named nor match a pattern
-	open     bool // those may be anything
+	others   node // for members that are neither named nor match a pattern
+	open     bool // others allows anything
 	required map[string]bool
 }
 
-// membersOf reads the keywords; it reports false if they aren't understood.
+// membersOf reads the keywords; ok is false if it doesn't understand them.
 func membersOf(n node, m map[string]any) (s members, ok bool) {
 	s = members{self: n, others: n.anything(), open: true, required: map[string]bool{}}
 	if s.named, ok = object(m, "properties"); !ok {
@@ -56,7 +56,7 @@ func (c *comparer) objects(path string, l, r node, from, to map[string]any) effe
 		v, ok := a.patterns[pattern]
 		w, ok2 := b.patterns[pattern]
 		if ok != ok2 {
-			// Which members it takes out of additionalProperties isn't known without a name.
+			// Without a name, the members that it removes from additionalProperties are unknown.
 			e |= c.keyword(path, "patternProperties", from, to, changed)
 			break
 		}
@@ -78,8 +78,8 @@ func (c *comparer) objects(path string, l, r node, from, to map[string]any) effe
 	return e | c.required(path, &a, &b) | c.additional(path, &a, &b, from, to)
 }
 
-// outside returns the effect of a member that is constrained by l becoming constrained by r, where one of them is what
-// is said about additional ones. Which patterns a name matches is not looked at.
+// outside returns the effect of a member whose schema changes from l to r, when one of them is the schema of
+// additional members. It ignores patterns that the name may match.
 func (c *comparer) outside(l, r node, patterns map[string]any) effect {
 	if len(patterns) > 0 {
 		return changed
@@ -119,7 +119,7 @@ func (c *comparer) propertyRemoved(path string, removed node, old, now *members)
 	return e
 }
 
-// required compares which members must be there.
+// required compares the lists of required members.
 func (c *comparer) required(path string, old, now *members) (e effect) {
 	path += "/required"
 	for _, name := range names(old.required, now.required) {
@@ -134,7 +134,7 @@ func (c *comparer) required(path string, old, now *members) (e effect) {
 			c.add("required_added", path, nil, name, c.section.class(narrowed))
 		default:
 			e |= widened
-			if !gone { // else the property was removed, which says it all
+			if !gone { // otherwise the removed property is reported already
 				c.add("required_removed", path, name, nil, c.section.class(widened))
 			}
 		}
@@ -142,7 +142,7 @@ func (c *comparer) required(path string, old, now *members) (e effect) {
 	return e
 }
 
-// additional compares what is said about members that aren't named.
+// additional compares the rules about members that aren't named.
 func (c *comparer) additional(path string, old, now *members, from, to map[string]any) effect {
 	const name = "additionalProperties"
 	_, isObject := old.others.v.(map[string]any)

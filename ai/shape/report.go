@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A Class says what a change means to those who use the tool.
+// A Class is the effect of a change on the callers of a tool.
 type Class string
 
 // The classes, the worst first.
@@ -36,7 +36,7 @@ type Item struct {
 
 // A Report is the changes from one state of a tool to another.
 type Report struct {
-	FromHash string `json:"from_hash,omitempty"` // interface hashes; "" where there is no tool, or no hash of it
+	FromHash string `json:"from_hash,omitempty"` // interface hashes; "" without a tool or without a hash
 	ToHash   string `json:"to_hash,omitempty"`
 	Breaking bool   `json:"breaking"`
 	Summary  string `json:"summary"`
@@ -52,7 +52,7 @@ type Shape struct {
 	Examples    any
 }
 
-// Diff reports the changes from before to after. nil is a tool that isn't there.
+// Diff reports the changes from before to after. nil is a missing tool.
 func Diff(before, after *Shape) Report {
 	var list []Item
 	switch {
@@ -106,10 +106,10 @@ func diffTexts(before, after *Shape) (list []Item) {
 	return list
 }
 
-// maxRaw is how many bytes of a value a report repeats.
+// maxRaw is the longest value, in bytes, that a report repeats.
 const maxRaw = 2000
 
-// raw returns v as a report shows it: nil if there is none, and its digest if it is long or no JSON value at all.
+// raw returns v for a report: nil if it is missing, and its digest if it is long or not a JSON value.
 func raw(v any) json.RawMessage {
 	if v == nil {
 		return nil

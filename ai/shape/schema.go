@@ -10,18 +10,18 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A node is a schema and the document in which its references lead somewhere.
+// A node is a schema and the document that resolves its references.
 type node struct {
-	v    any // as it stands: an object, or true or false
+	v    any // as written: an object, true or false
 	root any
-	side uint8  // of root, to tell documents apart
-	ref  string // the reference that led here
+	side uint8  // which of the two documents root is
+	ref  string // the reference that was followed to get here
 }
 
 // child returns a schema below n.
 func (n node) child(v any) node { return node{v: v, root: n.root, side: n.side} }
 
-// with returns n with another schema in its place.
+// with returns n with its schema replaced.
 func (n node) with(v any) node {
 	n.v = v
 	return n
@@ -30,23 +30,23 @@ func (n node) with(v any) node {
 // anything is the schema true.
 func (n node) anything() node { return n.child(true) }
 
-// annotations has the keywords that say nothing about which values are valid. A reference reads "$defs" and
-// "definitions" itself.
+// annotations are the keywords that don't affect which values are valid. References into "$defs" and "definitions"
+// are resolved elsewhere.
 var annotations = map[string]bool{
 	"title": true, "description": true, "default": true, "examples": true, "example": true, "deprecated": true,
 	"readOnly": true, "writeOnly": true, "$comment": true, "$defs": true, "definitions": true, "$schema": true,
 }
 
-// isAnnotation says the same of all keywords: "x-type" is ours, other extensions are hints.
+// isAnnotation reports whether a keyword is an annotation. "x-type" is rye's own keyword; other extensions are hints.
 func isAnnotation(keyword string) bool {
 	return annotations[keyword] || strings.HasPrefix(keyword, "x-") && keyword != "x-type"
 }
 
-// maxRefs is how many references may follow each other.
+// maxRefs is the longest chain of references.
 const maxRefs = 16
 
-// resolve follows references, and what wraps one schema alone, to the schema that is meant; it is true, false or an
-// object without "$ref". It reports false if there is none.
+// resolve follows references, and wrappers of a single schema, to the schema that they mean: true, false or an object
+// without "$ref". It reports false if no such schema exists.
 func (c *comparer) resolve(n node) (node, bool) {
 	for range maxRefs {
 		m, isObject := n.v.(map[string]any)
@@ -66,7 +66,7 @@ func (c *comparer) resolve(n node) (node, bool) {
 			}
 			n.v, n.ref = target, ref
 		case isRef:
-			// What stands beside the reference holds too.
+			// The keywords next to the reference hold too.
 			m = maps.Clone(m)
 			delete(m, "$ref")
 			all, ok := m["allOf"].([]any)
@@ -84,8 +84,8 @@ func (c *comparer) resolve(n node) (node, bool) {
 	return n, false
 }
 
-// wrapped reports whether m says no more than one schema inside it: a reference, for which the first result is nil, or
-// the only one of an allOf, anyOf or oneOf.
+// wrapped reports whether m means the same as one schema inside it: a reference (inner is nil), or the only schema of
+// an allOf, anyOf or oneOf.
 func wrapped(m map[string]any) (inner any, alone bool) {
 	for keyword, v := range m {
 		if isAnnotation(keyword) {
@@ -110,7 +110,7 @@ func wrapped(m map[string]any) (inner any, alone bool) {
 	return inner, alone
 }
 
-// lookup returns what the JSON pointer in the fragment of ref points to in root.
+// lookup returns the value in root that the JSON pointer in the fragment of ref points to.
 func lookup(root any, ref string) (any, bool) {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	pointer, err := url.PathUnescape(pointer)
@@ -147,7 +147,7 @@ const (
 	tNull typeSet = 1 << iota
 	tBoolean
 	tInteger
-	tFraction // a number that is no integer
+	tFraction // a number that isn't an integer
 	tString
 	tArray
 	tObject
@@ -180,7 +180,7 @@ func typeOf(v any) typeSet {
 	return tObject
 }
 
-// declared returns what "type" and "nullable" say; false if that isn't understood.
+// declared returns the types of "type" and "nullable"; false if it doesn't understand them.
 func (c *comparer) declared(m map[string]any) (typeSet, bool) {
 	v, ok := m["type"]
 	if !ok {
@@ -206,10 +206,11 @@ func (c *comparer) declared(m map[string]any) (typeSet, bool) {
 	return t, true
 }
 
-// maxTypes is how deep types looks into unions.
+// maxTypes is the depth to which types looks into unions.
 const maxTypes = 6
 
-// types returns a set that has the types of all values that n accepts, as small as can be seen at a glance.
+// types returns a set that includes the types of all values that n accepts. It is as small as a quick look can make
+// it.
 func (c *comparer) types(n node, depth int) typeSet {
 	n, ok := c.resolve(n)
 	if !ok || depth == maxTypes || c.spend(1) {
@@ -246,8 +247,8 @@ func (c *comparer) types(n node, depth int) typeSet {
 	return t
 }
 
-// values returns what "enum" and "const" leave of the declared types, by their JSON forms; nil if neither is there,
-// and false if they aren't understood.
+// values returns the values of "enum" and "const" that have a declared type, by their JSON forms; nil without both
+// keywords, and false if it doesn't understand them.
 func (c *comparer) values(m map[string]any) (map[string]any, bool) {
 	enum, hasEnum := m["enum"]
 	constant, hasConst := m["const"]

@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// A limit is one end of the numbers that a schema accepts.
+// A limit is one end of the range of numbers that a schema accepts.
 type limit struct {
 	v    float64
 	open bool // v itself is not accepted
 }
 
-// limitOf returns the lower end of what "minimum" and "exclusiveMinimum" accept, for a sign of 1, and of -1 the upper
-// one upside down. It reports false for what isn't understood. Until draft 4 the exclusive one was true or false.
+// limitOf returns the lower end of the range of "minimum" and "exclusiveMinimum" for sign 1, and the negated upper
+// end for sign -1. It reports false if it doesn't understand them. Until draft 4, exclusiveMinimum was true or false.
 func limitOf(m map[string]any, name, exclusive string, sign float64) (limit, bool) {
 	l := limit{v: math.Inf(-1)}
 	if v, ok := m[name]; ok {
@@ -40,7 +40,7 @@ func limitOf(m map[string]any, name, exclusive string, sign float64) (limit, boo
 	return l, true
 }
 
-// above reports whether l accepts less than o.
+// above reports whether l excludes more than o.
 func (l limit) above(o limit) bool { return l.v > o.v || l.v == o.v && l.open && !o.open }
 
 // numbers compares the keywords about numbers.
@@ -71,13 +71,13 @@ func (c *comparer) multiples(path string, from, to map[string]any) effect {
 	if !ok || !ok2 || a <= 0 || b <= 0 {
 		return c.constraint(path, name, from, to)
 	}
-	// Only of integers it is sure how a validator divides.
+	// Validators agree on division only for integers.
 	integers := typeOf(a) == tInteger && typeOf(b) == tInteger
 	return c.keyword(path, name, from, to, effects(a != b && !(integers && math.Mod(a, b) == 0), a != b &&
 		!(integers && math.Mod(b, a) == 0)))
 }
 
-// bounds compares two keywords that bound a number of characters, elements or members.
+// bounds compares two keywords that bound the number of characters, elements or members.
 func (c *comparer) bounds(path, least, most string, from, to map[string]any) (e effect) {
 	a, ok := count(from, least, 0)
 	b, ok2 := count(to, least, 0)
@@ -142,15 +142,15 @@ func flag(m map[string]any, name string) (value, ok bool) {
 	return value, ok
 }
 
-// elements is what a schema says about the elements of arrays.
+// elements are a schema's rules about the elements of arrays.
 type elements struct {
-	first          []any // of the first ones, one by one
+	first          []any // one schema for each of the first elements
 	rest           node
 	self           node
-	name, restName string // where they stand; the second is "" if nothing is said about the rest
+	name, restName string // their keywords; restName is "" without a rule about the rest
 }
 
-// elementsOf reads "prefixItems" and "items", or until draft 2019-09 "items" and "additionalItems".
+// elementsOf reads "prefixItems" and "items", or "items" and "additionalItems" as before draft 2020-12.
 func elementsOf(n node, m map[string]any) (elements, bool) {
 	e := elements{rest: n.anything(), self: n, name: "/prefixItems/"}
 	prefix, hasPrefix := m["prefixItems"]
