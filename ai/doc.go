@@ -107,9 +107,9 @@
 // # How a call goes through here
 //
 // A verify opens spaces with OpenDir, and NewView reads and admits their extractors into kinds. View.Files lists
-// files, and View.Each loads them with model.Read. Admitter.Admit finds the item's Anchor (which follows executors
-// for a tool), reads its Tree, asks the Examiner, and returns the decision. A run calls View.Find, then WalkFrom,
-// then Admit for each link.
+// files, and View.Each loads them with model.Kind.Read. Admitter.Admit finds the item's Anchor (which follows
+// executors for a tool), reads its Tree, asks the Examiner, and returns the decision. A run calls View.Find, then
+// WalkFrom, then Admit for each link.
 //
 // # Caches
 //

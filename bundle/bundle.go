@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Bundle is a manifest that was read, not one that was verified.
+// A Bundle is a parsed manifest. It isn't verified.
 type Bundle struct {
 	*manifest.FileList
 	Files []manifest.File // sorted by path
@@ -24,7 +24,7 @@ func Read(r io.Reader) (*Bundle, error) {
 	}
 	var err error
 	b.FileList, err = manifest.ReadFileList(r, func(f *manifest.File) error {
-		if b.Files == nil { // what is no manifest has none
+		if b.Files == nil { // not a manifest
 			b.Files = make([]manifest.File, 0, most)
 		}
 		b.Files = append(b.Files, *f)
@@ -36,7 +36,7 @@ func Read(r io.Reader) (*Bundle, error) {
 	return b, nil
 }
 
-// leastLine is shorter than any line about a file: a digest and the names of three fields are in it.
+// leastLine is shorter than any line about a file, which has a digest and three field names.
 const leastLine = 100
 
 // Parse reads a manifest from memory.
@@ -48,7 +48,7 @@ func (b *Bundle) Body() ([]byte, error) {
 	return body, err
 }
 
-// File returns the file of a path.
+// File returns the file at a path.
 func (b *Bundle) File(path string) (*manifest.File, bool) {
 	i, ok := slices.BinarySearchFunc(b.Files, path, func(f manifest.File, path string) int {
 		return strings.Compare(f.Path, path)

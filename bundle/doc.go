@@ -1,14 +1,21 @@
-// Package bundle answers: what belongs together?
+// Package bundle is the verification of bundles.
 //
-// A bundle is a signed list of files (package manifest) and the bytes of these files. The list stands in a project as
-// .ai/bundles/ID/manifest.yaml; its paths are relative to the directory that holds .ai. What is in .ai are items and
-// the files beside them, all else are assets that come along. Which files there are to be, bundle.yaml says (package
-// recipe). Package create makes the list of them, archive puts a bundle into one file, install gives it to a user.
+// A bundle is a signed list of files (package manifest) and the bytes of these files. A project has the list as
+// .ai/bundles/ID/manifest.yaml, with paths relative to the directory that holds .ai. The files in .ai are items and
+// their other files; files elsewhere are assets. bundle.yaml selects the files (package recipe). Package create makes
+// the list, archive packs a bundle into one file, install installs it for a user.
 //
 //	report, err := bundle.Verify(ctx, bundle.InDir(dir, "acme/deploy"), bundle.VerifyOptions{Trust: trust,
 //		Below: spaces})
 //
-// Items are seen as users of the bundle will see them: in a space of the system, over the bundles that it requires
-// and the library, and without the project that they come from. A tool whose executor is only in the project has no
-// chain here, and an extractor that isn't in the bundle adds no kind.
+// Verify sees items as users of the bundle will see them: in a space of the system, above the required bundles and
+// the library, and without the project that they come from. A tool whose executor is only in the project has no chain
+// here, and an extractor outside the bundle adds no kind.
+//
+// # How a verify goes through here
+//
+// Verify opens the Source, which returns a look: dirLook, spool (an archive) or given (a store). manifest asks the
+// trust about the manifest's signatures. newItems makes a View of the listed files. look.each calls items.file for
+// each file, which checks its bytes with look.check and, if it is an item, its signature and tree with ai.Admitter.
+// extra, places, evidence and statements add the remaining failures to the Report.
 package bundle

@@ -15,16 +15,16 @@ type Check string
 // The checks.
 const (
 	CheckArchive    Check = "archive"    // the archive is invalid, or has trailing bytes
-	CheckManifest   Check = "manifest"   // unreadable, or of another bundle
-	CheckSignatures Check = "signatures" // of the manifest: invalid, or not enough for the policy
-	CheckExpired    Check = "expired"    // the bundle
-	CheckMissing    Check = "missing"    // a file of the manifest
+	CheckManifest   Check = "manifest"   // unreadable, or the manifest of another bundle
+	CheckSignatures Check = "signatures" // the manifest's signatures are invalid, or too few for the policy
+	CheckExpired    Check = "expired"    // the bundle has expired
+	CheckMissing    Check = "missing"    // a file of the manifest is missing
 	CheckExtra      Check = "extra"      // a file that isn't in the manifest
 	CheckType       Check = "type"       // a link or device where a file should be
 	CheckSize       Check = "size"
 	CheckDigest     Check = "digest"
 	CheckMode       Check = "mode"
-	CheckRead       Check = "read"     // it can't be read
+	CheckRead       Check = "read"     // unreadable
 	CheckRef        Check = "ref"      // the manifest gives an item another ref, or an asset a ref
 	CheckVersion    Check = "version"  // the manifest gives an item another version
 	CheckRevoked    Check = "revoked"  // a file other than an item, by its digest
@@ -33,13 +33,13 @@ const (
 	CheckEvidence   Check = "evidence" // required evidence is missing or invalid
 )
 
-// A Failure is one thing that is wrong with a bundle.
+// A Failure is one reason why a bundle fails verification.
 type Failure struct {
 	Check           Check
 	Path            string // of a file or, in CheckEvidence, its name; "" for the bundle as a whole
-	Ref             string // of an item
-	Expected, Found string // where there are two things to compare
-	OnlyLineEndings bool   // the content would be right with other line ends
+	Ref             string // of an item, else ""
+	Expected, Found string // set if two values differ
+	OnlyLineEndings bool   // the content would match with other line ends
 	Err             error  // the cause, or nil
 }
 
@@ -69,7 +69,7 @@ func sortFailures(all []*Failure) {
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// A Finding is a failure as people and programs see it.
+// A Finding is a failure in the form for output.
 type Finding struct {
 	Check    string     `json:"check"`
 	Code     fault.Code `json:"code"`
@@ -126,7 +126,7 @@ func Findings(all []*Failure) []Finding {
 	return out
 }
 
-// checkWords says in words what each check found.
+// checkWords are the messages of the checks.
 var checkWords = map[Check]string{
 	CheckArchive: "corrupt archive", CheckManifest: "invalid manifest",
 	CheckSignatures: "insufficient signatures of the manifest",
@@ -146,7 +146,7 @@ func (f Finding) Text() string {
 	return fmt.Sprintf("%q %s", f.Path, f.Message)
 }
 
-// Compared returns the lines with what was expected and what was found.
+// Compared returns the lines that compare the expected and the found value.
 func (f Finding) Compared() (lines []string) {
 	if f.Expected != "" || f.Found != "" {
 		lines = append(lines, "expected  "+cmp.Or(f.Expected, "none"), "found     "+cmp.Or(f.Found, "none"))
@@ -154,7 +154,7 @@ func (f Finding) Compared() (lines []string) {
 	return lines
 }
 
-// Fault returns the error for a bundle with failures: each of them, and the code of the gravest.
+// Fault returns the error for a bundle with failures. It lists all of them and has the code of the gravest.
 func (r *Report) Fault() *fault.Error {
 	name := "bundle"
 	if r.Bundle != nil {

@@ -8,26 +8,26 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// sections are the fields of an item that say what happens when it is run, or while it is. Of the others nothing is
-// executed.
+// sections are the fields of an item that decide what a run executes. The other fields execute nothing.
 var sections = []string{"config", "env_config", "answer", "retry", "checks", "resilience"}
 
-// whole are those in which every part counts, as in hooks: a condition and a parameter decide what is executed, too.
+// whole are the sections in which every part counts, as in hooks: conditions and parameters decide what is executed,
+// too.
 var whole = []string{"answer", "retry", "checks"}
 
-// mentionWords are the names under which a section says what is started, or what is sent where.
+// mentionWords are the keys in a section whose values are executed or sent.
 var mentionWords = []string{"command", "commands", "cmd", "args", "env", "cwd", "url", "endpoint", "headers", "body",
 	"script", "shell", "run", "exec", "execute",
 	"binary", "fallback", "entrypoint", "function", "action", "actions", "tool", "item_id", "directive", "hooks",
 	"checks", "check", "retry", "when", "input_data"}
 
-// mentionedFields returns what an item executes, or sends, by the fields of its file: "config.command: node", each
-// with its place and value, in the order of the file. What is longer than a line is cut.
+// mentionedFields returns the parts of an item that it executes or sends, in the order of the file, as
+// "config.command: node". It cuts long values.
 func mentionedFields(fields *value.Value) []string {
 	var all []string
 	for i := range fields.Map {
 		e := &fields.Map[i]
-		hooks := strings.HasSuffix(e.Key, "hooks") // config has hooks of several names
+		hooks := strings.HasSuffix(e.Key, "hooks") // config has several kinds of hooks
 		if hooks || slices.Contains(sections, e.Key) {
 			all = walk(all, e.Key, e.Value, hooks || slices.Contains(whole, e.Key))
 		}
@@ -35,7 +35,7 @@ func mentionedFields(fields *value.Value) []string {
 	return all
 }
 
-// walk adds the scalars of a value; only those below one of the mentionWords unless all count.
+// walk adds the scalars of a value; unless counts, only those below one of the mentionWords.
 func walk(all []string, at string, v *value.Value, counts bool) []string {
 	if v.IsNull() {
 		return all
@@ -53,7 +53,7 @@ func walk(all []string, at string, v *value.Value, counts bool) []string {
 	return all
 }
 
-// longest is how much of a value is shown, in characters.
+// longest is the longest value that is shown, in characters.
 const longest = 200
 
 func cut(text string) string {

@@ -10,30 +10,30 @@ import (
 	"github.com/rye-build/rye/ai"
 )
 
-// openFolders are the directories of a space in which files are being looked at. The files of a manifest are sorted,
-// so that one file is mostly where the last one was: some directories stay open, and the way to a file, on which each
-// step is looked at, isn't gone for each of them. Many goroutines may use them.
+// openFolders caches open directories of a space. A manifest's files are sorted, so a file is mostly in the directory
+// of the one before: keeping some directories open saves resolving and checking its path each time. It is safe for
+// concurrent use.
 type openFolders struct {
 	space *ai.Space
 
 	mu     sync.Mutex
 	open   map[string]*folder
-	recent []string // the paths of those that are open, in the order in which they were opened
+	recent []string // paths of the open directories, in the order of opening
 }
 
-// foldersOf returns the directories of a space, none of them open.
+// foldersOf returns an empty cache for a space.
 func foldersOf(space *ai.Space) *openFolders { return &openFolders{space: space} }
 
 type folder struct {
 	space *ai.Space
 	users int
-	left  bool // no longer in open: its last user closes it
+	left  bool // removed from open: the last user closes it
 }
 
-// maxFolders is how many stay open.
+// maxFolders is how many directories stay open.
 const maxFolders = 16
 
-// At calls use with the directory in which a file should be, and its name there.
+// At calls use with the directory of a file, and the file's name there.
 func (o *openFolders) At(name string, use func(dir fs.FS, base string) error) error {
 	dir := path.Dir(name)
 	if dir == "." {
@@ -90,7 +90,7 @@ func (o *openFolders) forget(dir string) {
 	}
 }
 
-// Close closes all that are unused.
+// Close closes all unused directories.
 func (o *openFolders) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,7 +100,7 @@ func (o *openFolders) Close() {
 	o.recent = nil
 }
 
-// Read reads a file, and its mode, into memory that is lent. A file for which that isn't enough has to be opened.
+// Read reads a file and its mode into a buffer of the caller. A larger file must be opened instead.
 func (o *openFolders) Read(name string, into []byte) (b []byte, mode fs.FileMode, err error) {
 	err = o.At(name, func(dir fs.FS, base string) error {
 		whole, ok := dir.(interface {
@@ -115,7 +115,7 @@ func (o *openFolders) Read(name string, into []byte) (b []byte, mode fs.FileMode
 	return b, mode, err
 }
 
-// Names lists a directory, without a question about each file where that can be.
+// Names lists a directory, without a stat of each file where the system allows it.
 func (o *openFolders) Names(dir string) (names []string, err error) {
 	if fast, ok := o.space.FS.(interface {
 		Names(string) ([]string, error)

@@ -18,32 +18,32 @@ import (
 
 // An Inspection is the unverified content of a bundle.
 type Inspection struct {
-	Bundle *Bundle   `json:"-"`     // nil if there is no manifest that can be read
+	Bundle *Bundle   `json:"-"`     // nil without a readable manifest
 	Items  []Summary `json:"items"` // sorted by path
 
-	// What a reader wants to know before trusting it, sorted, each with the paths of the files that say it.
-	// files that can be run: "tool", "primitive", "mode" or the line that begins with "#!"
+	// The facts to look at before trusting the bundle, sorted, each with the paths of its files. Executable has the
+	// runnable files: "tool", "primitive", "mode" or the line that begins with "#!"
 	Executable   []Mention `json:"executable"`
-	Runs         []Mention `json:"runs"`    // fields that say what is started, or sent where: "config.command: node"
-	Hosts        []Mention `json:"hosts"`   // that tools ask for or config names; "*" is all of them
-	Places       []Mention `json:"paths"`   // paths on the machine that tools and config name
+	Runs         []Mention `json:"runs"`    // fields that are executed or sent: "config.command: node"
+	Hosts        []Mention `json:"hosts"`   // in the network of tools and in config; "*" is all
+	Places       []Mention `json:"paths"`   // paths on the machine, in tools and config
 	Secrets      []Mention `json:"secrets"` // by name
 	Capabilities []Mention `json:"capabilities"`
-	// what runs items and isn't in the bundle: refs of tools, and interpreters after "#!"
+	// Outside has the runners of items that aren't in the bundle: refs of tools, and interpreters after "#!"
 	Outside []Mention `json:"outside"`
 
-	Evidence []Attested `json:"evidence"` // that the manifest names, without signers
-	Failures []*Failure `json:"-"`        // what isn't as the manifest says, and what can't be read; sorted by path
+	Evidence []Attested `json:"evidence"` // named by the manifest, without signers
+	Failures []*Failure `json:"-"`        // files that differ from the manifest or are unreadable; sorted by path
 }
 
-// A Summary is what an item says of itself.
+// A Summary is an item's own, unverified description.
 type Summary struct {
 	Ref          string   `json:"ref"`
 	Path         string   `json:"path"`
 	Version      string   `json:"version"`
 	Title        string   `json:"title,omitempty"`
 	Description  string   `json:"description,omitempty"`
-	Type         string   `json:"type,omitempty"` // of a tool, as the next three
+	Type         string   `json:"type,omitempty"` // only for a tool, like the next three
 	Executor     string   `json:"executor,omitempty"`
 	Risk         string   `json:"risk,omitempty"`
 	Network      string   `json:"network,omitempty"` // "none", "all" or hosts
@@ -52,14 +52,14 @@ type Summary struct {
 	Problems     []string `json:"problems"`
 }
 
-// A Mention is something that files of a bundle speak of.
+// A Mention is a host, path, secret or the like that files of a bundle mention.
 type Mention struct {
 	What  string   `json:"what"`
 	Paths []string `json:"paths"`
 }
 
-// Inspect reads a bundle to its end without verifying it. Below are spaces whose kinds count in addition to those of
-// the kernel, as in VerifyOptions.
+// Inspect reads a whole bundle without verifying it. below are spaces that add kinds to those of the kernel, as in
+// VerifyOptions.
 func Inspect(ctx context.Context, src Source, below []*ai.Space, tempDir string) (*Inspection, error) {
 	n := &inspection{result: new(Inspection), mentions: map[*[]Mention]map[string][]string{}}
 	err := src.look(ctx, &VerifyOptions{TempDir: tempDir}, func(l *look) error { return n.run(ctx, l, below) })
@@ -75,7 +75,7 @@ func Inspect(ctx context.Context, src Source, below []*ai.Space, tempDir string)
 type inspection struct {
 	result *Inspection
 	look   *look
-	refs   map[string]struct{} // of the manifest
+	refs   map[string]struct{} // in the manifest
 
 	mu       sync.Mutex
 	mentions map[*[]Mention]map[string][]string
@@ -93,7 +93,7 @@ func (n *inspection) run(ctx context.Context, l *look, below []*ai.Space) error 
 	for i := range l.bundle.Files {
 		n.refs[l.bundle.Files[i].Ref] = struct{}{}
 	}
-	// The bundle's own extractors aren't verified, so they don't count.
+	// The bundle's own extractors aren't verified, so they are ignored.
 	space, view, err := View(ctx, l.getter, l.bundle.BundleID, l.bundle.Files, below, nil)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (n *inspection) file(ctx context.Context, s *items, f *manifest.File) error
 	return ctx.Err()
 }
 
-// longestLine is how much of a line that begins with "#!" systems heed.
+// longestLine is the length up to which systems read a line that begins with "#!".
 const longestLine = 256
 
 // script returns the first line of a file if it begins with "#!".
@@ -168,7 +168,7 @@ func (n *inspection) script(ctx context.Context, f *manifest.File) string {
 	}
 	o, err := n.look.getter.Get(ctx, cas.ID{Kind: cas.Blob, Digest: f.Digest})
 	if err != nil {
-		return "" // which check has reported
+		return "" // check has reported the error
 	}
 	defer o.Close()
 	b, _ := io.ReadAll(io.LimitReader(o, longestLine))
@@ -232,7 +232,7 @@ func words(all []capability.Capability) []string {
 	return list
 }
 
-// speaks looks through the fields of an item for hosts and places. The depth of values is bounded where they are read.
+// speaks searches the fields of an item for hosts and paths. The parser bounds the depth of values.
 func (n *inspection) speaks(path, field string, v *value.Value) {
 	if v == nil || field == "description" || field == "tool_description" {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// mentioned returns the hosts of URLs in text, and the paths in it that lead out of the bundle.
+// mentioned returns the hosts of URLs in text, and the paths that lead out of the bundle.
 func mentioned(text string) (hosts, places []string) {
 	for _, word := range strings.FieldsFunc(withoutTags(text), func(c rune) bool {
 		return strings.ContainsRune(" \t\r\n\"'<>()`,;", c)
@@ -57,7 +57,7 @@ func hostOf(word string) string {
 	}
 	u, err := url.Parse(word)
 	if err != nil {
-		// A placeholder in the URL makes it invalid: then take whatever is in the host's position.
+		// A placeholder can make the URL invalid: then take the text in the host's place.
 		host, _, _ := strings.Cut(word[i+3:], "/")
 		return host
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// The media types of lists of parts.
+// The media types of SBOMs.
 const (
 	TypeCycloneDX = "application/vnd.cyclonedx+json"
 	TypeSPDX      = "application/spdx+json"
@@ -19,10 +19,10 @@ const (
 var errOtherParts = errors.New(
 	"the SBOM describes another bundle: its digest is not that of this manifest without evidence")
 
-// isSBOM reports whether a media type is that of a list of parts.
+// isSBOM reports whether a media type is that of an SBOM.
 func isSBOM(mediaType string) bool { return mediaType == TypeCycloneDX || mediaType == TypeSPDX }
 
-// A hashOf is a digest as CycloneDX and SPDX have it.
+// A hashOf is a digest in CycloneDX and SPDX.
 type hashOf struct {
 	CycloneDX string `json:"alg"`
 	Content   string `json:"content"`
@@ -35,8 +35,8 @@ func (h hashOf) is(d cas.Digest) bool {
 	return h.CycloneDX == "BLAKE3" && h.Content == hex || h.SPDX == "BLAKE3" && h.Value == hex
 }
 
-// aboutSubject returns an error unless a list of parts describes the bundle whose manifest without evidence has a
-// digest. What else is in the list may come from other programs.
+// aboutSubject returns an error unless an SBOM describes the bundle whose manifest without evidence has the digest
+// subject. The rest of the SBOM may come from other programs.
 func aboutSubject(mediaType string, text []byte, subject cas.Digest) error {
 	var list struct {
 		Metadata struct {

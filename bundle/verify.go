@@ -20,46 +20,45 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// VerifyOptions say what a bundle has to pass. Either Trust or Signers must be given.
+// VerifyOptions are the requirements for a bundle. Either Trust or Signers must be set.
 type VerifyOptions struct {
 	Trust *admission.Trust
-	// Signers are believed in all things instead of a policy: Threshold of them must have signed the manifest, and one
-	// of them each item. A Threshold of 0 is 1.
+	// Signers are fully trusted and replace a policy: Threshold of them must have signed the manifest, and one of
+	// them each item. A Threshold of 0 means 1.
 	Signers   []key.Public
 	Threshold int
-	Now       time.Time // with Signers; a policy comes with its own
+	Now       time.Time // used with Signers; a policy has its own
 
-	// Below are the spaces that the bundle's items may use: those that it requires, and the library. Which files
-	// belong to a tool can depend on what runs it.
+	// Below are the spaces that the bundle's items may use: the required bundles and the library. A tool's executor
+	// can decide which files belong to the tool.
 	Below []*ai.Space
-	// Needs are the bundles that this one requires, and which of them are in Below. Where one isn't, an item whose
-	// executor isn't found counts by its own signature: the tree that this vouches for is the one that it names.
+	// Needs are the bundles that this one requires, found or not. If one is missing, an item whose executor is
+	// missing counts by its own signature, for the tree that the signature names.
 	Needs []Need
 	// Closed makes each unmet Need a failure.
 	Closed bool
-	// AllowExtra lets there be other files where the bundle's are.
+	// AllowExtra allows other files in the bundle's directories.
 	AllowExtra bool
-	// Require names evidence that must be there and hold: SBOM, Provenance.
+	// Require names evidence that must exist and be valid: SBOM, Provenance.
 	Require []string
-	// Statements are on how the bundle was made, and travel beside it: each must hold, and be about this manifest's
-	// id.
+	// Statements are provenance files next to the bundle. Each must be valid, and about this manifest's id.
 	Statements []Statement
-	// Progress receives the number of files verified so far and their bytes, from many goroutines in no order. It may
-	// be nil.
+	// Progress receives the number of verified files so far and their bytes, concurrently and in no order. It may be
+	// nil.
 	Progress func(files, bytes int64)
-	// TempDir is where the items of an archive are kept while they are looked at; "" for the system's place.
+	// TempDir is the directory for the items of an archive during verification; "" for the system's.
 	TempDir string
 }
 
-// A Need is a bundle that another one requires, and what is here of it.
+// A Need is a bundle that another one requires, and the version found.
 type Need struct {
 	Bundle  string `json:"bundle"`
-	Version string `json:"version"`         // the range that it has to be in
-	Found   string `json:"found,omitempty"` // the version that is here
+	Version string `json:"version"`         // the required range
+	Found   string `json:"found,omitempty"` // the version found
 	Met     bool   `json:"met"`
 }
 
-// unmet returns the first Need that isn't met, nil if all are.
+// unmet returns the first unmet Need, or nil.
 func unmet(needs []Need) *Need {
 	i := slices.IndexFunc(needs, func(n Need) bool { return !n.Met })
 	if i < 0 {
@@ -68,73 +67,73 @@ func unmet(needs []Need) *Need {
 	return &needs[i]
 }
 
-// What can be required.
+// The kinds of evidence that can be required.
 const (
 	SBOM       = "sbom"
 	Provenance = "provenance"
 )
 
-// A Statement is an envelope that travels beside a bundle, as package provenance makes it.
+// A Statement is a provenance envelope (package provenance) that travels next to a bundle.
 type Statement struct {
 	Name     string // for the report
 	Envelope []byte
 }
 
-// A Report is what was looked at, who vouches for it, and all that is wrong.
+// A Report is the result of a verification: the content, its signers and all failures.
 type Report struct {
-	*Bundle                  // nil if there is no manifest that can be read
-	Manifest *admission.Exam // who signed it, and what policy says; nil without a Bundle
+	*Bundle                  // nil without a readable manifest
+	Manifest *admission.Exam // its signers and the policy's decision; nil without a Bundle
 
-	Good     int64      // files that are as the manifest says
-	Read     int64      // bytes of them
-	Vouched  []Vouched  // the items that hold, sorted by path
-	Evidence []Attested // the evidence that is as the manifest says, in its order, and the statements that hold
+	Good     int64      // number of files that match the manifest
+	Read     int64      // their bytes
+	Vouched  []Vouched  // the admitted items, sorted by path
+	Evidence []Attested // valid evidence in the manifest's order, then the valid statements
 	Failures []*Failure // sorted by path; those of the whole bundle first
-	// Never are files and directories in a directory that are of no bundle, sorted: what version control, interpreters
-	// and desktops leave behind (portable.Droppings). What is in them was not looked at.
+	// Never are files and directories that no bundle contains, sorted: those of version control, interpreters and
+	// desktops (portable.Droppings). Their content was not checked.
 	Never []string
 }
 
-// OK reports whether nothing is wrong.
+// OK reports whether the bundle has no failures.
 func (r *Report) OK() bool { return len(r.Failures) == 0 }
 
-// A Vouched is an item that policy lets be used, and who signed it.
+// A Vouched is an admitted item and its signers.
 type Vouched struct {
 	Path, Ref string
 	Format    sign.Format
-	Listed    bool // what its signature leaves open, the manifest vouches for
+	Listed    bool // the manifest covers what its signature leaves open
 	Tree      cas.Digest
-	Files     int // of its tree
+	Files     int // number of files in its tree
 	Signers   []sign.Signer
-	Reason    string // as policy.Answer.Reason has it
+	Reason    string // as in policy.Answer.Reason
 }
 
 // An Attested is a file of evidence.
 type Attested struct {
 	manifest.Evidence
-	Signers []key.Fingerprint `json:"signers"` // of provenance that holds
-	// About is the id of the manifest that one of VerifyOptions.Statements speaks about; zero for the manifest's own.
+	Signers []key.Fingerprint `json:"signers"` // of valid provenance
+	// About is the manifest id in a statement of VerifyOptions.Statements; zero for the manifest's own evidence.
 	About cas.Digest `json:"about,omitzero"`
-	parts bool       // a list of parts of this very bundle; looked at where one is required
+	parts bool       // an SBOM of this very bundle; checked only where one is required
 }
 
-// ErrNoTrust says that neither a policy nor signers were given.
+// ErrNoTrust is the error of options with neither a policy nor signers.
 var ErrNoTrust error = fault.New(fault.Validation, "no policy or signers given to verify against")
 
-// Verify looks at everything in a bundle and believes no cache:
+// Verify checks a whole bundle and uses no cache:
 //
-//   - the manifest: its signatures, as many as policy or the threshold asks for, and its end
-//   - each file: that it is there, a file, with the size, digest and mode of the manifest, and not revoked
-//   - each item: that it is one of the ref and version that the manifest gives, and no file is one without; its own
-//     signature, which for a tool of several files covers them as well. A v1 signature counts where policy
-//     accepts it and the manifest, which lists the item's digest, is itself admitted
-//   - that no file stands where a bundle never has any: .ai/policy.yaml, .ai/keys and the like (recipe.Never), .AI
-//   - that there is nothing else: in a directory, below the directories of the kinds and wherever assets stand, but
-//     for what no bundle ever has, which the report names
-//   - the evidence: that it is as the manifest says, and of what is required that it holds; and statements beside it
+//   - the manifest: its signatures, as many as the policy or the threshold requires, and its end
+//   - each file: that it exists, is a regular file, has the manifest's size, digest and mode, and is not revoked
+//   - each item: that its ref and version are the manifest's, and that no other file has a ref; and its own signature,
+//     which covers all files of a tool. A v1 signature counts if the policy accepts it, and the manifest, which
+//     lists the item's digest, is itself admitted
+//   - that no file is in a place that bundles never use: .ai/policy.yaml, .ai/keys and the like (recipe.Never), .AI
+//   - that a directory has no other files below the directories of kinds and of assets. The report names files that
+//     no bundle contains
+//   - the evidence: that it matches the manifest, and that required evidence and the statements are valid
 //
-// What items mean is found out from the files of the manifest alone. All that is wrong is reported, not the first of
-// it. An error is about something else: the context, or that the source as a whole isn't there or can't be read.
+// Only files of the manifest decide what items mean. The Report has all failures, not just the first. An error is
+// about something else: the context, or a source that is missing or unreadable.
 func Verify(ctx context.Context, src Source, o VerifyOptions) (*Report, error) {
 	trust, err := o.trust()
 	if err != nil {
@@ -154,7 +153,7 @@ func Verify(ctx context.Context, src Source, o VerifyOptions) (*Report, error) {
 	return r, nil
 }
 
-// Find finds a trusted key by its fingerprint.
+// Find returns the trusted key with a fingerprint.
 func (o *VerifyOptions) Find(f key.Fingerprint) (key.Public, bool) {
 	if o.Trust != nil {
 		return o.Trust.Find(f)
@@ -167,7 +166,7 @@ func (o *VerifyOptions) Find(f key.Fingerprint) (key.Public, bool) {
 	return key.Public{}, false
 }
 
-// trust returns the trust that the options define. Signers become a policy, so that there is one way to decide.
+// trust returns the trust of the options. It turns Signers into a policy, so that both are decided in one way.
 func (o *VerifyOptions) trust() (*admission.Trust, error) {
 	if o.Trust != nil {
 		return o.Trust, nil
@@ -199,7 +198,7 @@ type verification struct {
 	report  *Report
 
 	mu           sync.Mutex
-	files, bytes int64 // looked at
+	files, bytes int64 // checked so far
 }
 
 func (v *verification) fail(f *Failure) {
@@ -240,7 +239,7 @@ func (v *verification) run(ctx context.Context, l *look) error {
 			return file(i, false)
 		})
 	}()
-	if l.extra != nil && !v.options.AllowExtra { // while files are hashed: it only lists directories
+	if l.extra != nil && !v.options.AllowExtra { // runs while files are hashed, because it only lists directories
 		if v.report.Never, err = l.extra(ctx, items.view.Kinds(), v.fail); err != nil {
 			stop()
 		}
@@ -254,7 +253,7 @@ func (v *verification) run(ctx context.Context, l *look) error {
 	return v.evidence(ctx)
 }
 
-// count notes that a file was looked at.
+// count counts a checked file.
 func (v *verification) count(f *manifest.File, good bool) {
 	v.mu.Lock()
 	if good {
@@ -270,8 +269,8 @@ func (v *verification) count(f *manifest.File, good bool) {
 	}
 }
 
-// Admit examines a manifest alone, before any of its files is read: callers that fetch a bundle check it first.
-// An error is what is wrong with the manifest, a *NotAdmittedError if policy says no. The Exam is there in any case.
+// Admit examines a manifest alone: callers that fetch a bundle check it before they fetch files. An error is about
+// the manifest, a *NotAdmittedError if policy denies it. The Exam is set in either case.
 func (o *VerifyOptions) Admit(b *Bundle) (*admission.Exam, error) {
 	trust, err := o.trust()
 	if err != nil {
@@ -288,7 +287,7 @@ func admit(trust *admission.Trust, b *Bundle) (*admission.Exam, error) {
 	return e, err
 }
 
-// manifest looks at who vouches for the manifest.
+// manifest checks the manifest's signatures.
 func (v *verification) manifest() {
 	b := v.look.bundle
 	e, err := admit(v.trust, b)
@@ -305,7 +304,7 @@ func (v *verification) manifest() {
 	}
 }
 
-// needs looks for bundles that this one requires and that aren't here.
+// needs reports required bundles that are missing.
 func (v *verification) needs() {
 	for _, n := range v.options.Needs {
 		if v.options.Closed && !n.Met {
@@ -314,7 +313,7 @@ func (v *verification) needs() {
 	}
 }
 
-// revoked looks for files that policy has taken out of use.
+// revoked reports files that the policy revokes.
 func (v *verification) revoked() {
 	b := v.look.bundle
 	Revoked(v.trust, b.Name, b.Files, func(f *manifest.File, d policy.Decision) {
@@ -322,18 +321,17 @@ func (v *verification) revoked() {
 	})
 }
 
-// Revoked tells of each file of a bundle with this name that policy has taken out of use. Those that are items are
-// asked about as such, elsewhere.
+// Revoked calls tell for each file of a bundle that the policy revokes. Items among them are examined elsewhere.
 func Revoked(t *admission.Trust, name string, files []manifest.File, tell func(*manifest.File, policy.Decision)) {
 	ask := func(some []cas.Digest) policy.Decision {
-		// With a voucher who signs has no say: what is left is what revokes, in the root and in the project's policy.
+		// With a voucher the signers don't matter: only revocations of the root's and the project's policy remain.
 		return t.Decide(policy.Request{Name: name, Voucher: policy.Dev, Raw: some[0], Files: some})
 	}
 	all := make([]cas.Digest, len(files))
 	for i := range files {
 		all[i] = files[i].Digest
 	}
-	// One question for all, since the answer is no almost always.
+	// One query for all files, because the answer is almost always no.
 	if len(all) == 0 || ask(all).Code != policy.DigestRevoked {
 		return
 	}
@@ -348,18 +346,18 @@ func Revoked(t *admission.Trust, name string, files []manifest.File, tell func(*
 
 var errEntrypoint = errors.New("the entrypoint is not an item of the bundle")
 
-// admitted reports whether the manifest vouches for what it lists.
+// admitted reports whether policy admits the manifest.
 func (v *verification) admitted() bool { return v.report.Manifest.Decision.Allowed }
 
-// A NotAdmittedError says that policy doesn't admit a manifest.
+// A NotAdmittedError reports that policy doesn't admit a manifest.
 type NotAdmittedError struct {
-	Name     string // as signatures have it
+	Name     string // as in signatures
 	Decision policy.Decision
-	// Where no key of the policy signed, what the source claims about those that did. Nothing trusts it.
-	From       string // a path or an address; empty where that isn't known
+	// If no key of the policy signed: the source's claims about the signers. Nothing trusts them.
+	From       string // a path or an address; empty if unknown
 	Signatures manifest.Signatures
 	Keys       []manifest.SignerKey
-	Left       []string // why which of its signatures don't count
+	Left       []string // why signatures were ignored
 }
 
 func (e *NotAdmittedError) Error() string { return fmt.Sprintf("%q %s", e.Name, e.Decision.Reason()) }

@@ -37,8 +37,8 @@ func (a inArchive) look(ctx context.Context, o *VerifyOptions, use func(*look) e
 	return use(l)
 }
 
-// A spool keeps what has to be looked at more than once: items, the files beside them, evidence. It is in memory if
-// there isn't much of it, else in a file that has no name where that can be.
+// A spool stores the parts of an archive that are needed more than once: items, their other files, evidence. It uses
+// memory for small bundles, else a temporary file, without a name where the system allows it.
 type spool struct {
 	dir     string
 	bundle  *Bundle
@@ -46,15 +46,15 @@ type spool struct {
 	file    *os.File
 	end     int64
 	at      map[cas.Digest]span
-	seen    int                  // files that were read
+	seen    int                  // number of files read
 	failed  map[string]*Failure  // by path, of files
 	scripts map[string]string    // as in look
-	bad     map[cas.Digest]error // what was there instead of these bytes, somewhere
+	bad     map[cas.Digest]error // errors of files that should have had these bytes
 }
 
 type span struct{ off, size int64 }
 
-// inMemory is how many bytes may be kept in memory.
+// inMemory is how many bytes stay in memory.
 const inMemory = 4 << 20
 
 // Begin implements archive.Sink.
@@ -78,7 +78,7 @@ func (s *spool) Begin(h *archive.Head) error {
 		return err
 	}
 	s.file = f
-	os.Remove(f.Name()) // where an open file can't be removed, close does it
+	os.Remove(f.Name()) // close removes it on systems that can't remove an open file
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (s *spool) File(e archive.Entry, r io.Reader) error {
 	return nil
 }
 
-// Write keeps bytes behind the others.
+// Write appends bytes.
 func (s *spool) Write(b []byte) (n int, err error) {
 	if s.file == nil {
 		s.mem, n = append(s.mem, b...), len(b)
@@ -149,12 +149,12 @@ func (s *spool) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	return cas.Verify(cas.Info{ID: id, Size: at.size}, io.NopCloser(io.NewSectionReader(r, at.off, at.size))), nil
 }
 
-// check says what was found out when the file was read.
+// check returns the failure that was found when the file was read.
 func (s *spool) check(_ context.Context, f *manifest.File, _ bool) *Failure {
 	if failure := s.failed[f.Path]; failure != nil {
 		return failure
 	}
-	// Files come in the order of their paths, so that those not seen are the last ones.
+	// Files arrive sorted by path, so the missing ones are at the end.
 	if s.seen < len(s.bundle.Files) && f.Path >= s.bundle.Files[s.seen].Path {
 		return &Failure{Check: CheckMissing, Expected: f.Digest.String(), Err: errCutOff}
 	}

@@ -18,28 +18,29 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A dirLook looks at a directory.
+// A dirLook checks a bundle in a directory.
 type dirLook struct {
 	fs     fs.FS
 	in     *openFolders
-	home   string // the directory of the manifest, where evidence stands
-	modes  bool   // whether files here can be executable or not
+	home   string // the manifest's directory, which also holds evidence
+	modes  bool   // whether the file system has executable bits
 	bundle *Bundle
 	places map[cas.Digest]place
 	hashes sync.Pool // of *hashing
 }
 
-// A hashing is what reading a file needs: most are small, and making it anew would cost more than they do.
+// A hashing is the reusable state for hashing a file: allocating it for each of many small files would cost more than
+// hashing them.
 type hashing struct {
 	h   cas.Hasher
 	buf []byte
 }
 
-// A place is where bytes with a digest should be.
+// A place is where the bytes of a digest are expected.
 type place struct {
 	path string
 	size int64
-	many bool // other files should have the same bytes
+	many bool // several files have this digest
 }
 
 func (d *dirLook) index(b *Bundle) {
@@ -61,7 +62,7 @@ func (d *dirLook) index(b *Bundle) {
 	}
 }
 
-// Get implements cas.Getter with the files that should be the objects, which are hashed as they are read.
+// Get implements cas.Getter with the bundle's files, which it hashes while reading.
 func (d *dirLook) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	at, ok := d.places[id.Digest]
 	if !ok || id.Kind != cas.Blob {
@@ -100,7 +101,7 @@ func (d *dirLook) check(ctx context.Context, f *manifest.File, read bool) *Failu
 		}
 	}
 	if !known {
-		// What was read already, or can't be opened, which says less of what it is.
+		// Read already, or can't be opened: lstat gives the clearer error.
 		info, failed := d.lstat(f.Path)
 		if failed != nil {
 			err = failed
@@ -136,8 +137,8 @@ func typeOf(m fs.FileMode) string {
 	return "a special file"
 }
 
-// bytes hashes a file, and returns the mode of what was opened for that; known is false where nothing was. Where it is
-// another one, it is read to its end to say what it is, and once more to say whether only its line ends are others.
+// bytes hashes a file and returns the mode of the opened file; known is false if none was opened. It reads a file
+// that differs to its end for its digest, and once more to see whether only line ends differ.
 func (d *dirLook) bytes(ctx context.Context, f *manifest.File) (known bool, mode fs.FileMode, _ *Failure, _ error) {
 	with, ok := d.hashes.Get().(*hashing)
 	if !ok {
@@ -179,7 +180,7 @@ func (d *dirLook) bytes(ctx context.Context, f *manifest.File) (known bool, mode
 	return true, mode, failure, nil
 }
 
-// otherEnds reports whether a file would be the one of the manifest with other line ends.
+// otherEnds reports whether a file would match the manifest with other line ends.
 func (d *dirLook) otherEnds(ctx context.Context, f *manifest.File) bool {
 	file, err := d.open(f.Path)
 	if err != nil {
@@ -191,10 +192,10 @@ func (d *dirLook) otherEnds(ctx context.Context, f *manifest.File) bool {
 	return err == nil && ends.is(f.Digest)
 }
 
-// lineEnds hashes a file as it would be with LF, and with CR LF, at the ends of lines.
+// lineEnds hashes a file twice, with LF and with CR LF as its line ends.
 type lineEnds struct {
 	lf, crlf cas.Hasher
-	cr       bool // the last byte was one
+	cr       bool // the last byte was CR
 	out      [2]*bufio.Writer
 }
 
@@ -227,7 +228,7 @@ func (e *lineEnds) both(lf, crlf string) {
 	e.out[1].WriteString(crlf)
 }
 
-// is reports whether the file would have a digest.
+// is reports whether one of the hashes is d.
 func (e *lineEnds) is(d cas.Digest) bool {
 	if e.cr {
 		e.both("\r", "\r")
@@ -238,8 +239,8 @@ func (e *lineEnds) is(d cas.Digest) bool {
 	return e.lf.Digest() == d || e.crlf.Digest() == d
 }
 
-// extra looks through the directories of the kinds and those in which the manifest has files outside .ai. What no tree
-// ever holds isn't looked into, and is returned.
+// extra lists the directories of the kinds and the directories outside .ai in which the manifest has files. It
+// doesn't enter directories that no tree contains, and returns them.
 func (d *dirLook) extra(ctx context.Context, kinds []*model.Kind, fail func(*Failure)) (never []string, err error) {
 	roots := map[string]bool{}
 	for _, k := range kinds {
@@ -250,7 +251,7 @@ func (d *dirLook) extra(ctx context.Context, kinds []*model.Kind, fail func(*Fai
 			roots[path.Dir(p)] = true
 		}
 	}
-	delete(roots, ".") // which is everything, and not the bundle's
+	delete(roots, ".") // the whole project, which isn't only the bundle's
 	for root := range roots {
 		if !below(roots, root) {
 			if err := d.walk(ctx, root, fail, &never); err != nil {
@@ -262,7 +263,7 @@ func (d *dirLook) extra(ctx context.Context, kinds []*model.Kind, fail func(*Fai
 	return never, nil
 }
 
-// below reports whether a directory is in another one.
+// below reports whether a directory is below one of the roots.
 func below(roots map[string]bool, dir string) bool {
 	for up := path.Dir(dir); up != "."; up = path.Dir(up) {
 		if roots[up] {
@@ -293,7 +294,7 @@ func (d *dirLook) walk(ctx context.Context, dir string, fail func(*Failure), nev
 			continue
 		}
 		switch info, failed := fs.Lstat(d.fs, p); {
-		case errors.Is(failed, fs.ErrNotExist): // it is gone again
+		case errors.Is(failed, fs.ErrNotExist): // removed meanwhile
 		case failed != nil:
 			fail(&Failure{Check: CheckRead, Path: p, Err: failed})
 		case info.IsDir() && len(p) <= portable.MaxPath:

@@ -15,15 +15,17 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// TypeEnvelope is the media type of evidence that is a DSSE envelope, as provenance is.
-const TypeEnvelope = "application/vnd.dsse.envelope.v1+json"
+// The media types of evidence that can be required.
+const (
+	TypeEnvelope = "application/vnd.dsse.envelope.v1+json" // the envelope of provenance
+)
 
-// ProvenanceType is the predicate of statements that say how a bundle was made.
+// ProvenanceType is the predicate of statements about how a bundle was made.
 const ProvenanceType = "https://slsa.dev/provenance/v1"
 
-// evidence looks at the evidence that the manifest names, and at what was required of it.
+// evidence checks the evidence that the manifest names, and the required evidence.
 func (v *verification) evidence(ctx context.Context) error {
-	why := map[string][]error{} // what is there of what is required doesn't hold
+	why := map[string][]error{} // the errors of invalid evidence, by requirement
 	for i := range v.look.bundle.Evidence {
 		e := v.look.bundle.Evidence[i]
 		b, err := v.proof(ctx, &e)
@@ -58,7 +60,7 @@ func (v *verification) evidence(ctx context.Context) error {
 	return nil
 }
 
-// statements looks at what travels beside the bundle, which names the manifest's id.
+// statements checks the statements next to the bundle, which name the manifest's id.
 func (v *verification) statements() {
 	for _, s := range v.options.Statements {
 		signers, err := v.provenance(s.Envelope, v.look.bundle.ID)
@@ -90,12 +92,12 @@ func (v *verification) require(what string, why []error) {
 
 var errRequire = errors.New("unknown evidence: expected sbom or provenance")
 
-// asksParts reports whether a list of parts has to be understood, because one is required.
+// asksParts reports whether an SBOM must be parsed because one is required.
 func (v *verification) asksParts(e *manifest.Evidence) bool {
 	return isSBOM(e.Type) && e.Size <= manifest.MaxListBytes && slices.Contains(v.options.Require, SBOM)
 }
 
-// proof reads one file of evidence; of those that needn't be understood nothing is kept.
+// proof reads one file of evidence. It returns the bytes only of evidence that must be parsed.
 func (v *verification) proof(ctx context.Context, e *manifest.Evidence) ([]byte, error) {
 	o, err := v.look.getter.Get(ctx, cas.ID{Kind: cas.Blob, Digest: e.Digest})
 	if err != nil {
@@ -112,8 +114,8 @@ func (v *verification) proof(ctx context.Context, e *manifest.Evidence) ([]byte,
 	return io.ReadAll(o)
 }
 
-// provenance returns who signed a statement on how this very bundle was made: those who may vouch for the bundle, and
-// as many of them, may say that. about is what the statement has to name.
+// provenance returns the signers of a statement about how this bundle was made. The same signers as for the manifest
+// must have signed, and as many. about is the subject that the statement must name.
 func (v *verification) provenance(envelope []byte, about cas.Digest) ([]key.Fingerprint, error) {
 	b := v.look.bundle
 	var keys []key.Public

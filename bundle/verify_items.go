@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// items is what the files of a bundle mean, seen as the space that they make.
+// items are the files of a bundle as a space.
 type items struct {
 	v        *verification
 	space    *ai.Space
@@ -31,8 +31,8 @@ type items struct {
 // dotAI is the directory of items.
 const dotAI = ".ai"
 
-// newItems makes a view of the files that the manifest lists, and of no others: what else is there must not have a say
-// in what they mean.
+// newItems makes a view of the files that the manifest lists, and no others: unlisted files must not affect their
+// meaning.
 func (v *verification) newItems(ctx context.Context) (*items, error) {
 	s := &items{v: v}
 	listed := v.digests()
@@ -49,8 +49,8 @@ func (v *verification) newItems(ctx context.Context) (*items, error) {
 	return s, err
 }
 
-// View shows the items of a bundle as its users will see them: its files are a space of the system, whose bytes
-// come from src, over the spaces below. Without t no extractor of the bundle has a say.
+// View returns a view of a bundle as its users will see it: its files, with bytes from src, are a space of the system
+// above the spaces below. Without t the bundle's extractors are ignored.
 func View(ctx context.Context, src cas.Getter, id string, files []manifest.File, below []*ai.Space,
 	t ai.Examiner) (*ai.Space, *ai.View, error) {
 	s := &ai.Space{Label: "bundle:" + id, Level: ai.System, FS: snapshot.FS(ctx, src, files, dotAI)}
@@ -61,7 +61,7 @@ func View(ctx context.Context, src cas.Getter, id string, files []manifest.File,
 	return s, view, err
 }
 
-// digests are those of all files of the manifest.
+// digests returns the digests of all files of the manifest.
 func (v *verification) digests() map[cas.Digest]struct{} {
 	all := make(map[cas.Digest]struct{}, len(v.look.bundle.Files))
 	for i := range v.look.bundle.Files {
@@ -70,12 +70,12 @@ func (v *verification) digests() map[cas.Digest]struct{} {
 	return all
 }
 
-// A Listing asks the trust, and once more where a v1 signature counts only beside a manifest that lists
-// the file. It is an ai.Examiner.
+// A Listing is an ai.Examiner that asks the trust. If a v1 signature requires a listing manifest, it asks once more
+// with that fact.
 type Listing struct {
 	Trust *admission.Trust
-	// Listed reports whether a manifest that is admitted lists bytes with this digest. Nil: none does. It may be
-	// called by many goroutines.
+	// Listed reports whether an admitted manifest lists bytes with this digest. Nil: none does. It must be safe for
+	// concurrent use.
 	Listed func(raw cas.Digest) bool
 }
 
@@ -89,8 +89,8 @@ func (l *Listing) Examine(s admission.Subject, r io.ReadSeeker, purpose policy.P
 	return l.Trust.Examine(s, r, purpose)
 }
 
-// Unlisted returns the other files of a tool that no one has signed: a v1 signature leaves them open, so
-// that what lists the tool has to list them too.
+// Unlisted returns the other files of a tool that no signature covers: a v1 signature leaves them open, so that the
+// manifest of the tool must list them too.
 func (l *Listing) Unlisted(a *ai.Admission) (paths []string) {
 	if l == nil || !a.Listed || a.Tree == nil {
 		return nil
@@ -103,9 +103,9 @@ func (l *Listing) Unlisted(a *ai.Admission) (paths []string) {
 	return paths
 }
 
-// places looks for files where a bundle never has any: beside the directories of kinds what only a project or a user
-// has, and what is in .ai, or in the directory of a kind, where upper and lower case are one. Such files
-// could be elsewhere on the machine of the user than where they were verified.
+// places reports files where a bundle never has any: paths in .ai that only a project or a user has, and paths that
+// differ only in case from .ai or a kind's directory. On a user's machine such files could be in another place than
+// where they were verified.
 func (s *items) places() {
 	last, why := "", error(nil)
 	for i := range s.v.look.bundle.Files {
@@ -116,7 +116,7 @@ func (s *items) places() {
 			dir, _, _ = strings.Cut(rest, "/")
 			dir = dotAI + "/" + dir
 		}
-		if dir != last { // sorted paths are mostly where the one before was
+		if dir != last { // sorted paths mostly share the directory of the one before
 			last, why = dir, s.misplaced(dir)
 		}
 		if why != nil {
@@ -148,12 +148,12 @@ var (
 	errOtherCase = errors.New("differs from an item directory only in case")
 )
 
-// file looks at one file, and reports whether it is the one of the manifest; read says that its bytes are.
+// file checks one file, and reports whether it matches the manifest; read means that its bytes were hashed already.
 func (s *items) file(ctx context.Context, f *manifest.File, read bool) (good bool, err error) {
 	at, isItem := s.at(f)
 	var it *ai.Item
 	if isItem {
-		// Through the getter these are the bytes of the manifest or none, so that they need not be read again.
+		// The getter returns only bytes that match the manifest, so they need not be read again.
 		if it, err = s.view.Load(ctx, at); err != nil {
 			it = nil
 		}
@@ -172,7 +172,7 @@ func (s *items) file(ctx context.Context, f *manifest.File, read bool) (good boo
 	return failure == nil, s.item(ctx, f, isItem, it, err)
 }
 
-// at returns where an item stands, if the file's path is that of one.
+// at returns the item of a file, if the file's path is an item's.
 func (s *items) at(f *manifest.File) (ai.File, bool) {
 	p, ok := strings.CutPrefix(f.Path, dotAI+"/")
 	if !ok {
@@ -182,8 +182,8 @@ func (s *items) at(f *manifest.File) (ai.File, bool) {
 	return at, err == nil
 }
 
-// admit asks policy about an item. If a required bundle is missing, and with it the item's executor, nothing says
-// which files belong to the item: its signature then counts for the tree that it names.
+// admit decides whether an item is admitted. If its executor is missing along with a required bundle, the item's
+// files are unknown: its signature then counts for the tree that it names.
 func (s *items) admit(ctx context.Context, it *ai.Item) (*ai.Admission, error) {
 	a, err := s.admitter.Admit(ctx, it, policy.ToUse)
 	broken, ok := errors.AsType[*ai.ChainError](err)
@@ -193,13 +193,13 @@ func (s *items) admit(ctx context.Context, it *ai.Item) (*ai.Admission, error) {
 	subject := admission.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}
 	if len(it.Signed.Lines) > 0 && !it.Signed.Lines[0].Tree.IsZero() {
 		subject.Tree = it.Signed.Lines[0].Tree
-		subject.Files = slices.Collect(maps.Keys(s.v.digests())) // any of them could be in it, and be revoked
+		subject.Files = slices.Collect(maps.Keys(s.v.digests())) // any of them could be in the tree and revoked
 	}
 	e, err := s.listing.Examine(subject, bytes.NewReader(it.Bytes), policy.ToUse)
 	return &ai.Admission{Exam: e}, err
 }
 
-// item holds what the manifest says of an item against what the file says, and looks at its own signature.
+// item compares an item with the manifest's entry, and checks its own signature.
 func (s *items) item(ctx context.Context, f *manifest.File, isItem bool, it *ai.Item, err error) error {
 	fail := func(c Check, expected, found string, err error) error {
 		s.v.fail(&Failure{Check: c, Path: f.Path, Ref: f.Ref, Expected: expected, Found: found, Err: err})
@@ -212,13 +212,13 @@ func (s *items) item(ctx context.Context, f *manifest.File, isItem bool, it *ai.
 		}
 		return nil
 	case err != nil && f.Ref == "":
-		return nil // too large or otherwise no item
+		return nil // too large, or otherwise not an item
 	case err != nil:
 		return fail(CheckItem, "", "", err)
 	case f.Ref != it.Ref.String():
 		return fail(CheckRef, it.Ref.String(), f.Ref, nil)
 	case f.Version != it.Model.Version && (f.Version != "" || manifest.CheckVersion(it.Model.Version) == nil):
-		// A manifest can't say what is no version.
+		// A manifest can't contain an invalid version.
 		fail(CheckVersion, it.Model.Version, f.Version, nil)
 	}
 	a, err := s.admit(ctx, it)

@@ -16,38 +16,38 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Source is where a bundle is: see InDir, InArchive, InStore and Given.
+// A Source is a place of a bundle: see InDir, InArchive, InStore and Given.
 type Source interface {
 	look(ctx context.Context, o *VerifyOptions, use func(*look) error) error
 }
 
-// A look is a bundle that is being looked at, wherever it is. Its functions may be called by many goroutines.
+// A look gives access to a bundle in any place. Its functions must be safe for concurrent use.
 type look struct {
-	bundle   *Bundle // nil if there is no manifest that can be read
+	bundle   *Bundle // nil without a readable manifest
 	failures []*Failure
-	// getter has the bytes of items, of the files beside them and of evidence, under the digests of the manifest, and
-	// hashes what it hands out.
+	// getter returns items, their other files and evidence by the digests of the manifest, and hashes what it
+	// returns.
 	getter cas.Getter
-	// check looks at one file as it is there; read says that its bytes came through the getter, and from this file if
-	// it is the only one with its digest.
+	// check checks one file in its place; read means that its bytes came through the getter, and from this file if no
+	// other has its digest.
 	check func(ctx context.Context, f *manifest.File, read bool) *Failure
-	// each calls do once for each file of the manifest; read says that its bytes were read and are right. Nil: in no
+	// each calls do once for each file of the manifest; read means that its bytes were read and match. Nil: in any
 	// order.
 	each func(ctx context.Context, do func(i int, read bool) error) error
-	// scripts has the lines that begin with "#!" by path; nil where the getter has all files.
+	// scripts are the lines that begin with "#!" by path; nil where the getter has all files.
 	scripts map[string]string
-	// extra reports files that the manifest doesn't list, and returns those that no bundle ever holds. Nil: none is
-	// possible.
+	// extra reports files that the manifest doesn't list, and returns those that no bundle contains. Nil if a source
+	// can't have extra files.
 	extra func(ctx context.Context, kinds []*model.Kind, fail func(*Failure)) (never []string, err error)
 }
 
 // MaxManifest is larger than any manifest with its signatures.
 const MaxManifest = manifest.MaxListBytes + 1<<20
 
-// InStore is a bundle in a store: its files as blobs, its manifest as a document, and its signatures as those say.
+// InStore is a bundle in a store: its files are blobs, its manifest is a document, and refs name its signatures.
 func InStore(store cas.Getter, refs Refs, id cas.Digest) Source { return inStore{store, refs, id} }
 
-// A Refs says what a name stands for in a store; fs.ErrNotExist if nothing.
+// A Refs resolves names in a store; the error of a missing name is fs.ErrNotExist.
 type Refs interface {
 	Ref(name string) (cas.ID, error)
 }
@@ -58,10 +58,10 @@ type inStore struct {
 	id    cas.Digest
 }
 
-// SignaturesRef is the ref of the blob that has the signature lines of a document.
+// SignaturesRef is the ref of the blob with the signature lines of a document.
 func SignaturesRef(id cas.Digest) string { return "signatures/" + id.String()[len("blake3:"):] }
 
-// ReadStored reads a manifest from a store, and its signatures, if it has any.
+// ReadStored reads a manifest and its signatures, if it has any, from a store.
 func ReadStored(ctx context.Context, store cas.Getter, refs Refs, id cas.Digest) (*Bundle, error) {
 	o, err := store.Get(ctx, cas.ID{Kind: cas.Document, Digest: id})
 	if err != nil {
@@ -79,7 +79,7 @@ func ReadStored(ctx context.Context, store cas.Getter, refs Refs, id cas.Digest)
 	return b, err
 }
 
-// ReadSignatures reads the signatures that a store has of a document: none if there are none.
+// ReadSignatures reads the signatures that a store has for a document; none if it has none.
 func ReadSignatures(ctx context.Context, store cas.Getter, refs Refs, id cas.Digest) (manifest.Signatures, error) {
 	at, err := refs.Ref(SignaturesRef(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +93,7 @@ func ReadSignatures(ctx context.Context, store cas.Getter, refs Refs, id cas.Dig
 		return nil, err
 	}
 	defer o.Close()
-	text, err := io.ReadAll(io.LimitReader(o, 1<<20)) // which is more than 16 lines have
+	text, err := io.ReadAll(io.LimitReader(o, 1<<20)) // more than 16 lines need
 	if err != nil {
 		return nil, err
 	}
@@ -111,11 +111,11 @@ func (s inStore) look(ctx context.Context, o *VerifyOptions, use func(*look) err
 	return given{b, s.store, nil}.look(ctx, o, use)
 }
 
-// Given is a bundle whose manifest was read already, and whose files are blobs in a store.
+// Given is a bundle with a parsed manifest and with its files as blobs in a store.
 func Given(b *Bundle, store cas.Getter) Source { return given{b, store, nil} }
 
-// Fresh is Given for a store into which this process has just put some of the blobs: it has hashed those, and doesn't
-// read them again, except for items.
+// Fresh is Given for a store into which this process has just put the blobs in fresh. They were hashed then, so they
+// aren't read again, except for items.
 func Fresh(b *Bundle, store cas.Getter, fresh map[cas.Digest]bool) Source {
 	return given{b, store, fresh}
 }
@@ -130,19 +130,18 @@ func (s given) look(_ context.Context, _ *VerifyOptions, use func(*look) error) 
 	return use(&look{bundle: s.bundle, getter: s.store, check: s.check, each: s.each})
 }
 
-// each reads files in the order that is cheapest for the store. It leaves to check what is wrong with those that it
-// can't read.
+// each reads files in the order that is cheapest for the store. Files that it can't read are left to check.
 func (s given) each(ctx context.Context, do func(i int, read bool) error) error {
 	files := s.bundle.Files
 	done := make([]bool, len(files))
 	var ids []cas.ID
-	var places []int // in files
+	var places []int // indexes in files
 	for i := range files {
 		if !s.fresh[files[i].Digest] {
 			ids, places = append(ids, cas.ID{Kind: cas.Blob, Digest: files[i].Digest}), append(places, i)
 		}
 	}
-	var failed atomic.Pointer[error] // by do
+	var failed atomic.Pointer[error] // from do
 	again := func(i int, read bool) error {
 		done[i] = true
 		err := do(i, read)
@@ -171,7 +170,7 @@ func (s given) each(ctx context.Context, do func(i int, read bool) error) error 
 	})
 }
 
-// check reads a file to its end, if it hasn't been.
+// check reads a file to its end, unless it was read.
 func (s given) check(ctx context.Context, f *manifest.File, read bool) *Failure {
 	if read {
 		return nil
@@ -187,7 +186,7 @@ func (s given) check(ctx context.Context, f *manifest.File, read bool) *Failure 
 	return damage(f.Digest, err)
 }
 
-// damage says what is wrong with what a getter handed out.
+// damage returns the failure for an object that the getter couldn't return intact.
 func damage(want cas.Digest, err error) *Failure {
 	switch bad, ok := errors.AsType[*cas.DamagedError](err); {
 	case err == nil:
@@ -200,7 +199,7 @@ func damage(want cas.Digest, err error) *Failure {
 	return &Failure{Check: CheckRead, Err: err}
 }
 
-// InDir is a bundle whose files stand in a directory, its manifest below .ai/bundles there.
+// InDir is a bundle in a directory, with its manifest below .ai/bundles there.
 func InDir(dir, id string) Source { return inDir{dir, id} }
 
 type inDir struct{ dir, id string }
@@ -210,7 +209,7 @@ func (d inDir) look(ctx context.Context, _ *VerifyOptions, use func(*look) error
 	if err != nil {
 		return err
 	}
-	// What opens spaces follows no link, whatever another process puts in the place of a directory meanwhile.
+	// Spaces follow no links, even if another process replaces a directory meanwhile.
 	space, err := ai.OpenDir(d.dir, d.id, ai.Project)
 	if err != nil {
 		return err
