@@ -24,8 +24,8 @@ import (
 // dotAI is the directory of items.
 const dotAI = ".ai"
 
-// A check examines the files of a bundle as its users will see them: a space of the system over the spaces
-// below it, and nothing else of the project that they come from.
+// A check examines a bundle's files as its users will see them: as a space of the system above the spaces below it,
+// without the rest of their project.
 type check struct {
 	*creation
 	space    *ai.Space
@@ -33,13 +33,13 @@ type check struct {
 	asked    *bundle.Listing
 	admitter *ai.Admitter
 	items    map[string]ai.File // by path in the space
-	kinds    map[string]bool    // their directories
+	kinds    map[string]bool    // the directories of kinds
 
 	assets sync.Mutex
 	rest   []int // the files whose bytes are still to be searched
 }
 
-// check finds everything that keeps the files from being a bundle, and which of them are items.
+// check finds all reasons to refuse the files, and the items among them.
 func (c *creation) check(ctx context.Context) error {
 	k := &check{creation: c, items: map[string]ai.File{}, kinds: map[string]bool{}}
 	if err := k.look(ctx); err != nil {
@@ -55,13 +55,13 @@ func (c *creation) check(ctx context.Context) error {
 	})
 	scanned := make(chan error, 1)
 	go func() { scanned <- k.scan(ctx) }()
-	c.encode() // meanwhile: that takes one processor
+	c.encode() // encode uses one processor meanwhile
 	return <-scanned
 }
 
-// look finds the items, by what is below .ai.
+// look finds the items, by the files below .ai.
 func (k *check) look(ctx context.Context) error {
-	// What is found out is written into the list, so that another one is read meanwhile.
+	// k.file writes into the list, so another list must be read meanwhile.
 	k.asked = &bundle.Listing{Trust: k.Trust, Listed: k.lists}
 	var err error
 	if k.space, k.view, err = bundle.View(ctx, k.Store, k.Recipe.ID, slices.Clone(k.files), k.Below,
@@ -102,7 +102,7 @@ func refOf(p *ai.ItemError) string {
 	return p.Ref.String()
 }
 
-// lists asks Listed, and notes that the answer made a difference.
+// lists asks Listed, and records that the answer made a difference.
 func (k *check) lists(raw cas.Digest) bool {
 	if k.Listed == nil || !k.Listed(raw) {
 		return false
@@ -142,7 +142,8 @@ func (k *check) file(ctx context.Context, i int) error {
 	return nil
 }
 
-// scan searches what is no item and wasn't searched when it was read, in the order that is cheapest for the store.
+// scan searches files for secrets that are no items and weren't searched when they were read, in the order that is
+// cheapest for the store.
 func (k *check) scan(ctx context.Context) error {
 	ids := make([]cas.ID, len(k.rest))
 	for n, i := range k.rest {
@@ -151,7 +152,7 @@ func (k *check) scan(ctx context.Context) error {
 	return cas.Fetch(ctx, k.Store, ids, func(n int, o cas.Object) error { return k.search(&k.files[k.rest[n]], o) })
 }
 
-// item checks what may be an item, and reports whether it is one.
+// item checks a possible item, and reports whether it is one.
 func (k *check) item(ctx context.Context, i int, at ai.File) (bool, error) {
 	f := &k.files[i]
 	it, err := k.view.Load(ctx, at)
@@ -191,7 +192,7 @@ func (k *check) item(ctx context.Context, i int, at ai.File) (bool, error) {
 	return true, k.searchItem(i, it)
 }
 
-// reason returns the cause of an error about a file without its place, which is reported separately.
+// reason returns an error's cause without the file's path, which is reported separately.
 func reason(err error) error {
 	if ie, ok := errors.AsType[*ai.ItemError](err); ok {
 		return ie.Err
@@ -202,9 +203,9 @@ func reason(err error) error {
 	return err
 }
 
-// helpers returns which files of a tool that isn't admitted are not in the bundle. Without them its anchor may not
-// even be seen: then a signature that speaks of other files tells. With a tool that is admitted come all that were
-// signed.
+// helpers returns the files of a tool that isn't admitted which the bundle lacks. Without these files even the anchor
+// may be inactive: then a signature that covers other files shows that they are missing. An admitted tool has all its
+// signed files.
 func (k *check) helpers(ctx context.Context, it *ai.Item, admitted error) error {
 	if it.Model.Tool == nil || len(k.left) == 0 {
 		return nil
@@ -251,14 +252,14 @@ func (k *check) search(f *manifest.File, r io.Reader) error {
 	return err
 }
 
-// told makes problems of secrets.
+// told records secrets as problems.
 func (k *check) told(f *manifest.File, found []secret.Finding) {
 	for _, at := range found {
 		k.problem(f.Path, f.Ref, &SecretError{at})
 	}
 }
 
-// scanners are kept for the next file.
+// scanners are reused for the next file.
 type scanners struct{ free sync.Pool }
 
 func (all *scanners) scan(path string, r io.Reader) ([]secret.Finding, error) {

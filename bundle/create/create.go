@@ -29,61 +29,59 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Store is where the bytes of a bundle are kept.
+// A Store stores the bytes of a bundle.
 type Store interface {
 	cas.Store
 	cas.Batcher
 }
 
-// Options say what a bundle is made of. Dir, Recipe, Trust, Store and Sign must be there.
+// Options are the inputs of Create. Dir, Recipe, Trust, Store and Sign are required.
 type Options struct {
 	Dir    string // the directory that holds .ai
 	Recipe *recipe.Recipe
-	Trust  *admission.Trust // who may vouch for items, and what time it is
-	// Below are the spaces that the bundle's items may use: those that it requires, and the library. An installed
-	// version of the bundle itself isn't among them.
+	Trust  *admission.Trust // decides about items, and has the time
+	// Below are the spaces that the bundle's items may use: the required bundles and the library, but not an
+	// installed version of the bundle itself.
 	Below []*ai.Space
-	// Listed says whether a manifest that the policy admits lists a raw digest, which is what an item with a v1
-	// signature needs. Nil: none does.
+	// Listed reports whether an admitted manifest lists a raw digest, which a v1 signature requires. Nil: none does.
 	Listed func(raw cas.Digest) bool
 	Store  Store
 	// Sign adds signatures to the manifest.
 	Sign func(*manifest.Document) error
-	// Lock keeps others from writing the manifest at a path until unlock is called, which Create does when it has
-	// taken their signatures in and written. Where there is none yet there is nothing to keep. Nil: no other process
-	// writes it.
+	// Lock locks a manifest's path against other writers until unlock is called. Create calls unlock after it has
+	// merged their signatures and written. A path without a manifest needs no lock. Nil: no other process writes it.
 	Lock func(ctx context.Context, path string) (unlock func(), err error)
 
-	Cache    *statcache.Cache // remembers digests of files; nil: all are read
-	Memory   *Memory          // remembers what was checked; nil: all is checked
-	Paranoid bool             // read and check all, whatever is remembered
-	DryRun   bool             // end before anything is signed or written; the Store is the caller's to throw away
+	Cache    *statcache.Cache // caches digests of files; nil: read all files
+	Memory   *Memory          // caches results of checks; nil: check everything
+	Paranoid bool             // ignore both caches
+	DryRun   bool             // stop before signing and writing; the caller discards the Store
 	Progress func(files, bytes int64)
 
-	// noModes is set where the file system doesn't know which files may be executed.
+	// noModes is set if the file system has no executable bits.
 	noModes bool
 }
 
-// A Result is a bundle that was made.
+// A Result is the bundle that Create made.
 type Result struct {
 	bundle.Bundle
 	Text       []byte                // of the manifest, without signature lines
-	Tree       cas.Digest            // of the files, in the Store; zero where their modes are others there
+	Tree       cas.Digest            // of the files, in the Store; zero if their modes differ there
 	Path       string                // of the manifest, relative to Dir
-	Written    bool                  // the manifest was not there with these bytes
-	Items      int                   // how many of the files are items
-	Read       int64                 // files of the directory whose bytes were read
-	Remembered bool                  // nothing had to be checked
-	Warnings   []*ai.ItemError       // about extractors in the bundle that don't count
-	Unused     []*recipe.UnusedError // patterns of the recipe that cover nothing
+	Written    bool                  // the manifest is new or changed
+	Items      int                   // number of items among the files
+	Read       int64                 // number of files read from the directory
+	Remembered bool                  // the Memory made all checks unnecessary
+	Warnings   []*ai.ItemError       // about ignored extractors in the bundle
+	Unused     []*recipe.UnusedError // patterns of the recipe that match nothing
 }
 
-// Create makes a bundle of the files of a directory: it puts them into the store, checks all of them, and writes a
-// signed manifest in the end. What keeps the files from being a bundle is a *RefusedError, all of it at once. Whatever
-// fails, the manifest that was there stays; what was put into the store then has no name, and gc's to take.
+// Create makes a bundle of a directory's files: it stores them, checks all of them, and finally writes a signed
+// manifest. A *RefusedError has all reasons why the files can't be bundled. After any error the old manifest remains,
+// and gc removes the stored objects, which have no ref.
 //
-// What is checked is what was stored, so that files which change meanwhile make another bundle, never one that says
-// what wasn't looked at.
+// Create checks the stored bytes. Files that change meanwhile therefore make another bundle, but never one with
+// unchecked content.
 func Create(ctx context.Context, o Options) (*Result, error) {
 	if runtime.GOOS == "windows" {
 		o.noModes = true
@@ -106,27 +104,27 @@ func Create(ctx context.Context, o Options) (*Result, error) {
 	return c.result, nil
 }
 
-// A creation is one Create.
+// A creation is the state of one Create.
 type creation struct {
 	Options
 	result *Result
-	old    *bundle.Bundle // the manifest that is there, or nil
+	old    *bundle.Bundle // the existing manifest, or nil
 	oldRaw []byte         // its bytes
-	fresh  bool           // there is nothing where it will be
+	fresh  bool           // the manifest's path is free
 	files  []manifest.File
-	read   []bool      // which of files were read, and so searched for secrets
-	beside atomic.Bool // a file is admitted only because Listed says that a manifest lists it
+	read   []bool      // which of files were read and searched for secrets
+	beside atomic.Bool // a file is admitted only because Listed reports it
 
-	flushing sync.WaitGroup // of the cache, to which nothing more will be added
+	flushing sync.WaitGroup // of the cache, which is complete by then
 
-	text     []byte // the manifest's body without evidence, once it is made
+	text     []byte // the manifest's body without evidence, once encoded
 	textList *manifest.FileList
 
 	scanners scanners
 	mu       sync.Mutex
-	secrets  map[string][]secret.Finding // that look found
+	secrets  map[string][]secret.Finding // found by look
 	left     []string                    // files in .ai that don't belong to the bundle
-	outside  []string                    // files elsewhere that don't, and directories, with a slash behind
+	outside  []string                    // files elsewhere that don't, and directories, which end in a slash
 	problems []Problem
 }
 
@@ -141,7 +139,7 @@ func (c *creation) create(ctx context.Context) error {
 		defer close(read)
 		c.readOld(root)
 	}()
-	if c.noModes { // the last manifest says which files may be executed
+	if c.noModes { // the last manifest knows which files are executable
 		<-read
 	}
 	err = c.collect(ctx)
@@ -173,7 +171,7 @@ func (c *creation) create(ctx context.Context) error {
 
 func (c *creation) name() string { return "bundle:" + c.Recipe.ID + "@" + c.Recipe.Version }
 
-// collect puts the files into the store and lists them.
+// collect stores the files and lists them.
 func (c *creation) collect(ctx context.Context) error {
 	batch, err := c.Store.Batch(ctx)
 	if err != nil {
@@ -228,8 +226,7 @@ type listed struct {
 	read bool
 }
 
-// list merges the sorted files of all directories. All that is below a directory comes between two files
-// of its parent.
+// list merges the sorted files of all directories. The files below a directory come between two files of its parent.
 func (c *creation) list(dirs [][]listed) {
 	slices.SortFunc(dirs, func(a, b []listed) int { return strings.Compare(a[0].Path, b[0].Path) })
 	n := 0
@@ -237,7 +234,7 @@ func (c *creation) list(dirs [][]listed) {
 		n += len(files)
 	}
 	c.files, c.read = make([]manifest.File, 0, n), make([]bool, 0, n)
-	var open [][]listed // what is left of a directory, and of those above it
+	var open [][]listed // the remaining files of a directory, and of those above it
 	before := func(end string) {
 		for len(open) > 0 {
 			top := &open[len(open)-1]
@@ -263,7 +260,7 @@ func (c *creation) list(dirs [][]listed) {
 	before("")
 }
 
-// look searches a file for secrets when it is read. check reports what it found, once the items are known.
+// look searches a file for secrets while it is read. check reports the result once the items are known.
 func (c *creation) look(path string, r io.Reader) error {
 	found, err := c.scanners.scan(path, r)
 	if err != nil || len(found) == 0 || c.Recipe.Allows(path) != "" {
@@ -275,8 +272,8 @@ func (c *creation) look(path string, r io.Reader) error {
 	return nil
 }
 
-// skip says what the bundle leaves out. In .ai it looks everywhere, because a tool's files that don't come with it
-// must be found.
+// skip reports which paths the bundle leaves out. It enters every directory in .ai, because a tool's files outside
+// the bundle must be found.
 func (c *creation) skip(path string, dir bool) bool {
 	if path == ".ai" {
 		return false
@@ -286,7 +283,7 @@ func (c *creation) skip(path string, dir bool) bool {
 	case !ok && dir && c.Recipe.Below(path):
 		return false
 	case !ok && dir:
-		path += "/" // nothing in it is looked at
+		path += "/" // for a directory that isn't entered
 	case ok && recipe.Never(firstOf(in)):
 		return true
 	case dir:
@@ -304,7 +301,7 @@ func (c *creation) skip(path string, dir bool) bool {
 	return true
 }
 
-// unused finds the patterns that cover nothing. One that names what must be there is a problem.
+// unused finds patterns that match nothing. A pattern for a required file is a problem.
 func (c *creation) unused() {
 	bundled := make([]string, len(c.files))
 	for i := range c.files {
@@ -324,7 +321,7 @@ func firstOf(path string) string {
 	return first
 }
 
-// mode is what a file is where the file system doesn't know: what the recipe says, or the last manifest.
+// mode returns a file's mode where the file system has no executable bits: the recipe's, or the last manifest's.
 func (c *creation) mode(path string, m cas.Mode) cas.Mode {
 	if !c.noModes {
 		return m
@@ -340,7 +337,7 @@ func (c *creation) mode(path string, m cas.Mode) cas.Mode {
 	return cas.File
 }
 
-// entrypoint sees that the item with which the bundle begins is in it.
+// entrypoint checks that the bundle contains its entrypoint.
 func (c *creation) entrypoint() {
 	ref := c.Recipe.Entrypoint
 	if ref == "" || len(c.files) == 0 || slices.ContainsFunc(c.files, func(f manifest.File) bool {
@@ -348,20 +345,20 @@ func (c *creation) entrypoint() {
 	}) {
 		return
 	}
-	// Where that item is no good, this has been said.
+	// Problems of that item are reported already.
 	if !slices.ContainsFunc(c.problems, func(p Problem) bool { return p.Ref == ref }) {
 		c.problem("", ref, ErrEntrypoint)
 	}
 }
 
-// head is what the manifest says beside the files.
+// head returns the manifest's fields other than the files.
 func (c *creation) head() manifest.FileList {
 	r := c.Recipe
 	return manifest.FileList{BundleID: r.ID, Version: r.Version, Description: r.Description, License: r.License,
 		Entrypoint: r.Entrypoint, Expires: r.Expires, Requires: r.Requires}
 }
 
-// encode makes the body of the manifest in advance. body reports what keeps it from being made.
+// encode makes the manifest's body in advance. body reports its errors.
 func (c *creation) encode() {
 	head := c.head()
 	if _, ok := c.same(&head); !ok {
@@ -369,7 +366,7 @@ func (c *creation) encode() {
 	}
 }
 
-// body makes the manifest's body. Evidence of the last one is about the same subject, or is left out.
+// body makes the manifest's body. It keeps evidence of the last manifest only about the same subject.
 func (c *creation) body() ([]byte, *manifest.FileList, error) {
 	head := c.head()
 	if body, ok := c.same(&head); ok {
@@ -386,7 +383,7 @@ func (c *creation) body() ([]byte, *manifest.FileList, error) {
 	if list := *c.textList; c.old == nil || len(c.old.Evidence) == 0 || c.old.Subject != list.ID {
 		return c.text, &list, nil
 	}
-	// Sign only evidence of an admitted manifest: the directory could hold anything.
+	// Keep evidence only of an admitted manifest: the directory may contain anything.
 	e, err := c.Trust.ExamineDocument(&c.old.Document, c.old.Expires, policy.ToUse)
 	if err != nil || !e.Decision.Allowed {
 		list := *c.textList
@@ -396,7 +393,7 @@ func (c *creation) body() ([]byte, *manifest.FileList, error) {
 	return manifest.AppendFileList(nil, &head, c.files)
 }
 
-// same returns the body of the last manifest if it says what the new one is to say: what a document says has one form.
+// same returns the body of the last manifest if its content equals the new one's: a document has one canonical form.
 func (c *creation) same(head *manifest.FileList) ([]byte, bool) {
 	if c.old == nil || len(c.old.Evidence) > 0 {
 		return nil, false
@@ -409,7 +406,7 @@ func (c *creation) same(head *manifest.FileList) ([]byte, bool) {
 		!slices.Equal(c.old.Files, c.files) {
 		return nil, false
 	}
-	// ID is the digest of what comes behind all lines of comments.
+	// ID is the digest of the text after all comment lines.
 	body, ok := bytes.CutPrefix(c.oldRaw, o.Signatures.Append(nil))
 	return body, ok && !bytes.HasPrefix(body, []byte("#"))
 }
@@ -420,7 +417,7 @@ func sortedRequires(all []manifest.Require) []manifest.Require {
 	})
 }
 
-// finish signs the manifest and puts it in its place, last of all.
+// finish signs the manifest and writes it, as the last step.
 func (c *creation) finish(ctx context.Context, root *os.Root, under cas.Digest) error {
 	for i := range c.files {
 		if c.files[i].Ref != "" {
@@ -439,22 +436,22 @@ func (c *creation) finish(ctx context.Context, root *os.Root, under cas.Digest) 
 	if err != nil {
 		return err
 	}
-	// What Listed and the extractors of a bundle say isn't part of a state.
+	// A state doesn't cover the answers of Listed and the bundle's extractors.
 	if c.Memory != nil && !c.result.Remembered && !c.beside.Load() && len(c.result.Warnings) == 0 {
 		c.Memory.Keep(c.Trust, under, []byte(c.result.ID.String()))
 	}
 	return nil
 }
 
-// mostTries bounds how often others can be first to make the manifest, and gone again.
+// mostTries bounds how often other processes may create and remove the manifest first.
 const mostTries = 100
 
 var errMadeMeanwhile = errors.New("another process created the manifest meanwhile")
 
-// write signs the list, together with those who have signed the same one, and puts it in its place.
+// write adds this signature to those of others on the same list, and writes the manifest.
 func (c *creation) write(ctx context.Context, root *os.Root) error {
 	if c.Lock != nil {
-		// On some systems the lock stands beside the manifest.
+		// On some systems the lock is a file next to the manifest.
 		if err := root.MkdirAll(filepath.Dir(c.result.Path), 0o777); err != nil {
 			return err
 		}
@@ -514,7 +511,7 @@ func (c *creation) write(ctx context.Context, root *os.Root) error {
 	return nil
 }
 
-// readOld reads the manifest that is there. One that is none is replaced like any other.
+// readOld reads the existing manifest. An invalid one is replaced like any other.
 func (c *creation) readOld(root *os.Root) {
 	if c.old != nil && c.stillThere(root) {
 		return
@@ -534,7 +531,7 @@ func (c *creation) readOld(root *os.Root) {
 	}
 }
 
-// stillThere reports whether the manifest that was read is there.
+// stillThere reports whether the manifest is unchanged since readOld.
 func (c *creation) stillThere(root *os.Root) bool {
 	if fi, err := root.Lstat(c.result.Path); err != nil || !fi.Mode().IsRegular() {
 		return false

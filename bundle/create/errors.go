@@ -22,15 +22,15 @@ var (
 var (
 	errMore   = errors.New("more files can't be bundled")
 	errNoKind = errors.New("not in the directory of a known kind: its extractor is not in the bundle, or not admitted")
-	// On case-insensitive file systems these would be unchecked items.
+	// Case-insensitive file systems would make these unchecked items.
 	errOtherAI = errors.New("differs from .ai only in case")
 	errNoAI    = errors.New("expected a directory")
 )
 
 // A Problem is one reason why files can't be bundled.
 type Problem struct {
-	Path string // relative to the directory that holds .ai; "" where it is about the bundle as a whole
-	Ref  string // of an item, if it is one
+	Path string // relative to the directory that holds .ai; "" for the whole bundle
+	Ref  string // of an item, else ""
 	Err  error
 }
 
@@ -71,10 +71,10 @@ func (e *RefusedError) Unwrap() []error {
 // Fault returns e as an error with a code.
 func (e *RefusedError) Fault() *fault.Error { return fault.New(fault.Validation, "%s", e).From(e) }
 
-// An InvalidError says that an item fails validation.
+// An InvalidError reports that an item fails validation.
 type InvalidError struct {
 	Ref      model.Ref
-	Problems []*value.Problem // warnings too
+	Problems []*value.Problem // including warnings
 }
 
 func (e *InvalidError) Error() string {
@@ -96,7 +96,7 @@ func (e *InvalidError) Error() string {
 // Fault returns e as an error with a code.
 func (e *InvalidError) Fault() *fault.Error { return fault.New(fault.Validation, "%s", e).From(e) }
 
-// A SecretError says where a file seems to contain a secret.
+// A SecretError reports the place of a likely secret in a file.
 type SecretError struct{ secret.Finding }
 
 func (e *SecretError) Error() string {
@@ -109,8 +109,8 @@ func (e *SecretError) Error() string {
 // Fault returns e as an error with a code.
 func (e *SecretError) Fault() *fault.Error { return fault.New(fault.Validation, "%s", e).From(e) }
 
-// missingFiles returns the error for a tool some of whose files, sorted, are not in the bundle. dir is the directory
-// that the tool runs from.
+// missingFiles returns the error for a tool whose sorted files missing are not in the bundle. dir is the directory
+// that the tool works from.
 func missingFiles(ref model.Ref, dir string, missing []string) error {
 	more := " is"
 	if n := len(missing) - 1; n > 0 {
@@ -131,14 +131,14 @@ func unlisted(ref model.Ref, files []string) error {
 		more)
 }
 
-// problem records a reason why the files can't be bundled. It may be called by many goroutines.
+// problem records a reason why the files can't be bundled. It is safe for concurrent use.
 func (c *creation) problem(path, ref string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.problems = append(c.problems, Problem{path, ref, err})
 }
 
-// refused returns the problems, if any, in an order that doesn't depend on timing.
+// refused returns the error with all problems, in an order that doesn't depend on timing; nil without problems.
 func (c *creation) refused() error {
 	if len(c.problems) == 0 {
 		return nil
@@ -152,7 +152,7 @@ func (c *creation) refused() error {
 	return &RefusedError{c.problems, c.result.Unused}
 }
 
-// inFile orders the problems of one file: its secrets, and what bundle.yaml includes, by line.
+// inFile is the sort key within a file: secrets and the includes of bundle.yaml go by line.
 func inFile(err error) string {
 	if u, ok := errors.AsType[*recipe.UnusedError](err); ok {
 		return fmt.Sprintf("%10d %10d", u.Line, u.Column)

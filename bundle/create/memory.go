@@ -12,23 +12,23 @@ import (
 	"github.com/rye-build/rye/manifest/admission"
 )
 
-// A Memory remembers that the files of a bundle were checked and found good, so that Create need not read them again
-// as long as everything is as it was. Verifying or running a bundle never uses it.
+// A Memory caches that a bundle's files passed all checks, so that Create needn't read them again while nothing
+// changes. Verifying and running a bundle never use it.
 type Memory struct {
 	admission.Memory
-	// Under names whatever else an answer depends on: this rye, and what is in the spaces in Options.Below. Without
-	// it nothing is remembered.
+	// Under is a digest of the other inputs of the checks: this rye, and the spaces of Options.Below. Zero disables
+	// the Memory.
 	Under cas.Digest
 }
 
-// state names everything that decides whether files are good, but the policy and the time. It is called when the files
-// are known.
+// state returns a digest of everything that decides whether files pass, except the policy and the time. Call it once
+// the files are known.
 func (c *creation) state() cas.Digest {
 	if c.Memory == nil {
 		return cas.Digest{}
 	}
 	h := cas.NewHasher()
-	w := bufio.NewWriterSize(h, 32<<10) // a hash takes much at once far faster than little
+	w := bufio.NewWriterSize(h, 32<<10) // hashing large blocks is far faster
 	text := func(s string) {
 		w.Write(binary.BigEndian.AppendUint32(w.AvailableBuffer(), uint32(len(s))))
 		w.WriteString(s)
@@ -53,7 +53,7 @@ func (c *creation) state() cas.Digest {
 	return h.Digest()
 }
 
-// recall takes from memory which files are items, and reports whether they are all good.
+// recall takes the items from memory, and reports whether all files passed then.
 func (c *creation) recall(ctx context.Context, now cas.Digest) bool {
 	if c.Memory == nil || c.Paranoid {
 		return false
@@ -66,7 +66,7 @@ func (c *creation) recall(ctx context.Context, now cas.Digest) bool {
 	if err != nil {
 		return false
 	}
-	b := c.old // which was named by the digest of its bytes when it was read
+	b := c.old // its file name was the digest of its bytes when it was read
 	if b == nil || b.ID != doc {
 		if b, err = c.stored(ctx, doc); err != nil {
 			return false

@@ -40,7 +40,7 @@ func (f *Finder) in(where, dir, id string) (*Found, error) {
 	return found, nil
 }
 
-// ManifestOf takes the path of a manifest apart: DIR/.ai/bundles/ID/manifest.yaml.
+// ManifestOf splits the path of a manifest: DIR/.ai/bundles/ID/manifest.yaml.
 func ManifestOf(file string) (dir, id string, ok bool) {
 	const mark = "/" + dotAI + "/bundles/"
 	slashed, found := strings.CutSuffix(filepath.ToSlash(file), "/"+manifestName)
@@ -103,10 +103,10 @@ func IsV1(dir, id string) (bool, error) {
 	return legacy.IsV1(head), nil
 }
 
-// maxHead is larger than everything before the first key of a manifest: signature lines.
+// maxHead is larger than the signature lines at the beginning of any manifest.
 const maxHead = 64 << 10
 
-// Blobs has files below a directory under their digests. It is a cas.Getter.
+// Blobs is a cas.Getter for files below a directory, by their digests.
 type Blobs struct {
 	FS fs.FS
 	At map[cas.Digest]manifest.File

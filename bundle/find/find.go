@@ -1,5 +1,12 @@
-// Package find finds the bundle that a name stands for: the library in the binary, a bundle of the project, an
-// installed one, one in the store, a directory with .ai, or an archive. What is found isn't verified.
+// Package find is the search for bundles by name: the library in the binary, a bundle of the project, an installed
+// one, one in the store, a directory with .ai, or an archive. It doesn't verify what it finds.
+//
+// # How a find goes through here
+//
+// Finder.Find looks at the name's form. byDigest searches the store, At opens a directory, manifest or archive, and
+// byID asks the library, the project, the installed bundles and the store in this order. The Found that they return
+// is unread: Read or Unpack reads its manifest, Source passes it to bundle.Verify, and Import verifies it and copies
+// it into a store.
 package find
 
 import (
@@ -28,28 +35,28 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Finder knows where bundles can be. A place that is empty isn't searched.
+// A Finder knows the places of bundles. It doesn't search empty places.
 type Finder struct {
-	Dir       string         // relative paths begin here
+	Dir       string         // the base of relative paths
 	Project   string         // the directory that holds the project's .ai
 	User      string         // the same of the user
-	Installed *install.Space // readable without a store
+	Installed *install.Space // works without a store
 	OnlyIDs   bool           // names are ids, never paths or archives
-	Input     io.Reader      // the archive that "-" stands for
-	Now       time.Time      // decides what has expired
+	Input     io.Reader      // the archive of the name "-"
+	Now       time.Time      // decides whether a manifest has expired
 
-	// opens the store; fs.ErrNotExist if there is none
+	// opens the store; fs.ErrNotExist without one
 	Store func() (*disk.Store, error)
-	// is given what stays open after a bundle was found
+	// receives what must stay open while a found bundle is used
 	Keep func(io.Closer)
-	// something can't be read and is left out
+	// reports something unreadable that is left out
 	Warn func(what string, err error)
 	// spaces that a bundle's items may use
 	Below func(ctx context.Context, id string, requires []manifest.Require) ([]*ai.Space, []bundle.Need, error)
 }
 
-// Find returns the bundle that a name stands for; an empty name is the project's only bundle. A name is an id,
-// ID@VERSION, the digest of a manifest, a directory, a manifest, an archive, or "-".
+// Find returns the bundle of a name; an empty name means the project's only bundle. A name is an id, ID@VERSION, the
+// digest of a manifest, a directory, a manifest, an archive, or "-".
 func (f *Finder) Find(ctx context.Context, name string) (*Found, error) {
 	switch {
 	case name == "":
@@ -75,7 +82,7 @@ func (f *Finder) Find(ctx context.Context, name string) (*Found, error) {
 	return nil, f.unknown(ctx, name)
 }
 
-// byDigest finds a bundle in the store by the digest of its manifest, or by the first digits of it.
+// byDigest finds a bundle in the store by its manifest's digest or a prefix of it.
 func (f *Finder) byDigest(ctx context.Context, name string) (*Found, error) {
 	s, err := f.Store()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,8 +121,8 @@ func (f *Finder) byDigest(ctx context.Context, name string) (*Found, error) {
 	return nil, e
 }
 
-// Newest returns the bundle to install for a name, and whether the name leaves the version open. Then it is that of
-// the project or the newest in the store, instead of the installed one.
+// Newest returns the bundle to install for a name, and whether the name leaves the version open. If it does, the
+// bundle is the project's or the newest in the store, instead of the installed one.
 func (f *Finder) Newest(ctx context.Context, name string) (found *Found, open bool, err error) {
 	id, version, given := strings.Cut(name, "@")
 	switch {
@@ -142,7 +149,7 @@ func (f *Finder) Newest(ctx context.Context, name string) (found *Found, open bo
 	return found, !given, err
 }
 
-// IsPath reports whether a name can't be an id, or isn't meant as one.
+// IsPath reports whether a name means a path rather than an id.
 func IsPath(name string) bool {
 	return filepath.IsAbs(name) || strings.HasPrefix(name, ".") || strings.Contains(name, `\`) ||
 		strings.HasSuffix(name, ".zst") || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, "/")
@@ -161,8 +168,8 @@ func (f *Finder) absolute(path string) string {
 	return filepath.Join(f.Dir, path)
 }
 
-// byID finds a bundle by its id: the library, the project's, the installed one, the latest in the store; nil if there
-// is none. With a version, only where several can be.
+// byID finds a bundle by its id in the library, the project, the installed bundles, then the store; nil if none has
+// it. A version applies only to places that can have several.
 func (f *Finder) byID(ctx context.Context, id, version string) (*Found, error) {
 	if id == LibraryID {
 		return Library()
@@ -205,7 +212,7 @@ func (f *Finder) At(path string) (*Found, error) {
 		return nil, err
 	}
 	if fi.IsDir() {
-		// The directory of a manifest stands for the manifest.
+		// The directory of a manifest means the manifest.
 		inside := filepath.Join(file, manifestName)
 		if dir, id, ok := ManifestOf(inside); ok {
 			if _, err := os.Lstat(inside); err == nil {
@@ -228,7 +235,7 @@ func (f *Finder) At(path string) (*Found, error) {
 	return &Found{Where: InArchive, Place: path, Archive: archive, finder: f}, nil
 }
 
-// inDirectory returns the bundle of a directory that holds .ai: that of bundle.yaml, or the only one.
+// inDirectory returns the bundle of a directory that holds .ai: bundle.yaml's, or the only one.
 func (f *Finder) inDirectory(dir, text string) (*Found, error) {
 	ids, err := InProjectIDs(dir)
 	if err != nil {
@@ -252,7 +259,7 @@ func (f *Finder) inDirectory(dir, text string) (*Found, error) {
 // Current returns the installed bundle of an id; nil if none is installed.
 func (f *Finder) Current(id string) (*install.Installed, error) {
 	if f.Installed == nil {
-		return nil, nil // no home, nothing installed
+		return nil, nil // without a home nothing is installed
 	}
 	at, err := f.Installed.Get(id)
 	if bad, ok := errors.AsType[*install.ManifestError](err); errors.Is(err, fs.ErrNotExist) || ok && f.isUserV1(bad) {
@@ -276,7 +283,7 @@ func (f *Finder) AllInstalled(ctx context.Context) ([]*install.Installed, error)
 	return all, errors.Join(others...)
 }
 
-// each takes a joined error apart.
+// each splits a joined error.
 func each(err error) []error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()
@@ -291,7 +298,7 @@ func (f *Finder) isUserV1(e *install.ManifestError) bool {
 	return ok && f.User != "" && err == nil && v1
 }
 
-// unknown returns the error for a name that stands for nothing, with similar names.
+// unknown returns the error for a name without a bundle, with similar names.
 func (f *Finder) unknown(ctx context.Context, name string) error {
 	e := fault.New(fault.NotFound, "no bundle %q", name).On("bundle", name).Try("rye bundle list --all")
 	if meant := suggest.Names(name, f.IDs(ctx)); len(meant) > 0 {
@@ -300,7 +307,7 @@ func (f *Finder) unknown(ctx context.Context, name string) error {
 	return e
 }
 
-// IDs returns the ids of every bundle that can be found by its id, sorted.
+// IDs returns the ids of all bundles that have one, sorted.
 func (f *Finder) IDs(ctx context.Context) []string {
 	all := []string{LibraryID}
 	if f.Project != "" {
@@ -354,7 +361,7 @@ func (f *Finder) Stored(ctx context.Context, id cas.Digest) (*Found, error) {
 	return &Found{Where: InStore, Place: InStore, ID: b.BundleID, Bundle: b, Files: s, finder: f}, nil
 }
 
-// latest returns the newest bundle of an id in the store, a v2 bundle before any v1 bundle; nil if there is none.
+// latest returns the newest bundle of an id in the store, a v2 bundle before any v1 bundle; nil without one.
 func (f *Finder) latest(ctx context.Context, id, version string) (*Found, error) {
 	all, err := f.stored(ctx)
 	if err != nil {

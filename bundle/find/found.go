@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// Where a bundle can be.
+// The places of bundles.
 const (
 	InProject = "project"
 	InUser    = "installed"
@@ -27,25 +27,25 @@ const (
 	InBinary  = "binary"
 )
 
-// StandardInput is the place of an archive that is read from there.
+// StandardInput is the place of an archive that is read from standard input.
 const StandardInput = "standard input"
 
 // A Found is a bundle that was found.
 type Found struct {
 	Where string `json:"where"`
-	Place string `json:"place"` // for people
+	Place string `json:"place"` // for messages
 
 	ID      string         `json:"-"` // "" in an archive
-	Dir     string         `json:"-"` // the directory that holds .ai, if it is in one
+	Dir     string         `json:"-"` // the directory that holds .ai, if the bundle is in one
 	V1      fs.FS          `json:"-"` // the files of a v1 bundle; nil for v2
 	Archive io.Reader      `json:"-"`
-	Bundle  *bundle.Bundle `json:"-"` // nil in a directory and in an archive, until it is read
-	Files   cas.Getter     `json:"-"` // nil until Bundle is read
+	Bundle  *bundle.Bundle `json:"-"` // nil for a directory or archive until Read or Unpack
+	Files   cas.Getter     `json:"-"` // nil until Bundle is set
 
 	finder *Finder
 }
 
-// Size returns the total size of the files, 0 if it is unknown.
+// Size returns the total size of the files, 0 if unknown.
 func (f *Found) Size() int64 {
 	if f.Bundle == nil {
 		return 0
@@ -61,7 +61,7 @@ func (f *Found) Format() string {
 	return sign.V2.String()
 }
 
-// Source returns the bundle as it is verified. An archive is read through counted.
+// Source returns the bundle for verification. An archive is read through counted.
 func (f *Found) Source(counted func(io.Reader) io.Reader) bundle.Source {
 	switch {
 	case f.Where == InArchive:
@@ -72,7 +72,7 @@ func (f *Found) Source(counted func(io.Reader) io.Reader) bundle.Source {
 	return bundle.Given(f.Bundle, f.Files)
 }
 
-// Below returns the spaces that the bundle's items may use, and which of the bundles that it requires are there.
+// Below returns the spaces that the bundle's items may use, and the required bundles, found or not.
 func (f *Found) Below(ctx context.Context) ([]*ai.Space, []bundle.Need, error) {
 	if f.Where == InBinary {
 		return nil, nil, nil // it is the library itself
@@ -84,7 +84,7 @@ func (f *Found) Below(ctx context.Context) ([]*ai.Space, []bundle.Need, error) {
 	return f.finder.Below(ctx, id, requires)
 }
 
-// requires returns the bundles that a bundle requires: none if it is unreadable, which others report.
+// requires returns the bundles that a bundle requires. It ignores an unreadable bundle, which others report.
 func (f *Found) requires(ctx context.Context) (id string, all []manifest.Require, err error) {
 	switch {
 	case f.Bundle != nil:
@@ -122,7 +122,7 @@ func (f *Found) NeedV2() error {
 		Because("rye bundle create makes a v2 bundle of its files").Try(again).On("reason", "v1").On("bundle", f.ID)
 }
 
-// Read reads the manifest of a bundle, and what has its files. Archives have to be unpacked: see Unpack.
+// Read reads the manifest of a bundle and opens its files. An archive needs Unpack instead.
 func (f *Found) Read(ctx context.Context) (err error) {
 	switch {
 	case f.Bundle != nil:
@@ -151,7 +151,7 @@ func (f *Found) Read(ctx context.Context) (err error) {
 	return nil
 }
 
-// Unpack reads a bundle as Read does, also from an archive, whose items are then in memory.
+// Unpack is Read for any place: it keeps the items of an archive in memory.
 func (f *Found) Unpack(ctx context.Context, counted func(io.Reader) io.Reader) error {
 	if f.Where != InArchive {
 		return f.Read(ctx)
@@ -165,8 +165,8 @@ func (f *Found) Unpack(ctx context.Context, counted func(io.Reader) io.Reader) e
 	return nil
 }
 
-// Import verifies the bundle and copies it into a store. An archive is read through counted. The bundle of a directory
-// goes through an archive as well: the store may have part of it, or an older one.
+// Import verifies the bundle and copies it into a store. An archive is read through counted. A directory's bundle is
+// packed into an archive first, because the store may have a part of it or an older one.
 func (f *Found) Import(ctx context.Context, s install.Store, o bundle.VerifyOptions,
 	counted func(io.Reader) io.Reader) (*bundle.Report, error) {
 	if f.V1 != nil {
@@ -202,7 +202,7 @@ func (f *Found) About(err error) error {
 	return err
 }
 
-// Changed returns an error that names the file of a directory that differs from the manifest, if that caused err.
+// Changed returns an error that names the directory's file that differs from the manifest, if that caused err.
 func (f *Found) Changed(err error) error {
 	if f.Where != InProject || f.Bundle == nil {
 		return err
@@ -229,10 +229,10 @@ func (f *Found) Changed(err error) error {
 	return e
 }
 
-// maxUnpacked bounds what is kept of an archive in memory.
+// maxUnpacked bounds the memory for an archive.
 const maxUnpacked = 256 << 20
 
-// unpacked holds the files in .ai of an archive.
+// unpacked holds an archive's files in .ai.
 type unpacked struct {
 	blobs map[cas.Digest][]byte
 	size  int64

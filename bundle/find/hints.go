@@ -8,8 +8,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Hints returns the commands that say more about the failures of a bundle or mend them, at most four. byPolicy says
-// that a policy decided, and not the keys of a command line.
+// Hints returns at most four commands that explain the failures of a bundle or fix them. byPolicy means that a policy
+// decided, not the keys of a command line.
 func (f *Found) Hints(all []*bundle.Failure, byPolicy bool) (hints []string) {
 	for _, failed := range all {
 		switch failed.Check {
@@ -38,14 +38,14 @@ func (f *Found) Hints(all []*bundle.Failure, byPolicy bool) (hints []string) {
 func (f *Found) InspectHint() []string {
 	switch {
 	case f.Place == StandardInput:
-		return nil // it can be read only once
+		return nil // standard input can be read only once
 	case f.Where == InProject, f.Where == InArchive:
 		return []string{"rye bundle inspect " + fault.Quote(f.Place)}
 	}
 	return []string{"rye bundle inspect " + fault.Quote(f.ID)}
 }
 
-// mends returns the commands that mend a bundle of the project.
+// mends returns the commands that fix a bundle of the project.
 func (f *Found) mends(failed *bundle.Failure) []string {
 	switch failed.Check {
 	case bundle.CheckItem:

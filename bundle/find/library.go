@@ -13,13 +13,13 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// LibraryView opens the library alone.
+// LibraryView returns a view of only the library.
 func LibraryView(ctx context.Context) (*ai.View, error) {
 	return ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{LibrarySpace()}})
 }
 
-// VerifyLibrary verifies the files of the library against its manifest, and its items against the policy, if there is
-// one.
+// VerifyLibrary verifies the files of the library against its manifest, and its items against the policy, if t isn't
+// nil.
 func VerifyLibrary(ctx context.Context, b *bundle.Bundle, t *trust.Trust) (*bundle.Report, error) {
 	r := &bundle.Report{Bundle: b}
 	if err := std.Check(); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Line is what the manifest of a bundle says. It isn't verified.
+// A Line is the unverified summary of a bundle's manifest.
 type Line struct {
 	Bundle      string            `json:"bundle"`
 	Version     string            `json:"version"`
@@ -29,11 +29,11 @@ type Line struct {
 	Entrypoint  string            `json:"entrypoint,omitempty"`
 	Format      string            `json:"format"` // "v1", "v2"
 	Files       int               `json:"files"`
-	Bytes       int64             `json:"bytes"`     // v1 manifests don't say
+	Bytes       int64             `json:"bytes"`     // 0 for v1, whose manifests have no sizes
 	SignedBy    []string          `json:"signed_by"` // unchecked fingerprints
 	Expires     string            `json:"expires,omitempty"`
 	Expired     bool              `json:"expired"`
-	Previous    []install.Version `json:"previous"` // can be rolled back to
+	Previous    []install.Version `json:"previous"` // for rollbacks
 	Error       string            `json:"error,omitempty"`
 
 	digest cas.Digest
@@ -134,8 +134,8 @@ func (f *Finder) List(ctx context.Context, all bool) (lines []Line, err error) {
 	return append(lines, newLine(InBinary, library.Bundle.FileList, f.Now)), nil
 }
 
-// stored returns the bundles in the store, without their signatures, sorted: of an id the v1 bundles first, the newest
-// last. There may be no store. Unreadable bundles are left out with a warning.
+// stored returns the bundles in the store, without their signatures, sorted: for each id the v1 bundles first, the
+// newest last. Without a store it returns none. It warns about unreadable bundles and leaves them out.
 func (f *Finder) stored(ctx context.Context) (lines []Line, err error) {
 	s, err := f.Store()
 	if errors.Is(err, fs.ErrNotExist) {

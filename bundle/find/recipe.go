@@ -16,8 +16,8 @@ import (
 // initialVersion is the version of a bundle without bundle.yaml and without a manifest.
 const initialVersion = "0.1.0"
 
-// Recipe returns what a directory's bundle is made of: bundle.yaml, or else lines that stand for one, or else the
-// files of an id. An empty id is that of the only bundle, or what the ids of all items begin with.
+// Recipe returns the recipe of a directory's bundle: bundle.yaml, or else lines that replace it, or else the files of
+// an id. An empty id means that of the only bundle, or the common prefix of all items' ids.
 func Recipe(dir, id string, lines []recipe.Line) (*recipe.Recipe, error) {
 	r, err := recipe.Read(dir)
 	switch {
@@ -56,8 +56,7 @@ func Recipe(dir, id string, lines []recipe.Line) (*recipe.Recipe, error) {
 	return r, nil
 }
 
-// obviousID returns the id of the project's only bundle, or else the common id prefix of its items; "" if there is
-// neither.
+// obviousID returns the id of the project's only bundle, or else the common id prefix of its items; "" without both.
 func obviousID(dir string) string {
 	if ids, err := InProjectIDs(dir); err == nil && len(ids) > 0 {
 		if len(ids) == 1 {
@@ -68,7 +67,7 @@ func obviousID(dir string) string {
 	return sharedID(dir)
 }
 
-// sharedID returns the common id prefix of a project's items, "" if there is none.
+// sharedID returns the common id prefix of a project's items, or "".
 func sharedID(dir string) string {
 	var shared []string
 	begun := false
@@ -108,11 +107,11 @@ func sharedID(dir string) string {
 	return ""
 }
 
-// written reads lines as the bundle.yaml that they stand for.
+// written parses lines as the bundle.yaml that they replace.
 func written(id, version string, lines []recipe.Line) (*recipe.Recipe, error) {
 	var text []byte
 	for _, l := range append([]recipe.Line{{Name: "id", Value: id}, {Name: "version", Value: version}}, lines...) {
-		v, err := json.Marshal(l.Value) // which YAML reads, too
+		v, err := json.Marshal(l.Value) // YAML reads JSON, too
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// storedV1 finds a v1 bundle in the store by its digest; nil if there is none.
+// storedV1 finds a v1 bundle in the store by its digest, or returns nil.
 func (f *Finder) storedV1(ctx context.Context, s *disk.Store, id cas.Digest) (*Found, error) {
 	root, err := s.Ref(install.V1Ref(id) + "/files")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,7 +53,7 @@ func (f *Found) ReadV1(ctx context.Context) (*legacy.Content, error) {
 		return nil, err
 	}
 	if c.Manifest == nil {
-		return nil, c.Failures[0].Err // it is unreadable
+		return nil, c.Failures[0].Err // an unreadable bundle
 	}
 	f.Bundle, err = c.Bundle(ctx, []*ai.Space{LibrarySpace()})
 	f.Files = c
@@ -82,7 +82,7 @@ func (f *Found) VerifyV1(ctx context.Context, o bundle.VerifyOptions) (*legacy.R
 	return r, same, err
 }
 
-// importV1 copies a v1 bundle into the store, once it is verified: its files, and among them its manifest.
+// importV1 copies a v1 bundle into the store once it is verified: its files, including its manifest.
 func (f *Found) importV1(ctx context.Context, s install.Store, o bundle.VerifyOptions) (*bundle.Report, error) {
 	r, same, err := f.VerifyV1(ctx, o)
 	if err != nil {
@@ -95,7 +95,7 @@ func (f *Found) importV1(ctx context.Context, s install.Store, o bundle.VerifyOp
 	if err != nil {
 		return nil, err
 	}
-	defer batch.Close() // after the refs are set: until then gc leaves its objects alone
+	defer batch.Close() // after the refs are set: until then gc keeps its objects
 	at, err := bundle.ManifestPath(f.ID)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (f *Found) importV1(ctx context.Context, s install.Store, o bundle.VerifyOp
 		return nil, err
 	}
 	for _, good := range r.Good {
-		// It is hashed as it is read, so that the stored bytes are the verified ones.
+		// Reading hashes it, so the stored bytes are the verified ones.
 		o, err := r.Get(ctx, cas.ID{Kind: cas.Blob, Digest: good.Digest})
 		if err == nil {
 			_, err = batch.Put(ctx, cas.Blob, o)

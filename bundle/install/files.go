@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// files are the files of a user's directory, below which everything stays, links or not.
+// files are the files of a user's directory. No link leads out of it.
 type files struct{ osfile.In }
 
 func (f *files) readFile(name string) ([]byte, error) {
@@ -29,7 +29,7 @@ func (f *files) readFile(name string) ([]byte, error) {
 	return readAll(r, bundle.MaxManifest)
 }
 
-// write makes a file, or replaces it, whole and durable.
+// write creates or replaces a file atomically and durably.
 func (f *files) write(name string, b []byte) error {
 	f.Sweep(path.Dir(name), time.Now())
 	return f.Write(name, 0o644, false, func(w *os.File) error {
@@ -45,7 +45,7 @@ func (f *files) remove(name string) error {
 	return f.SyncDirectory(path.Dir(name))
 }
 
-// prune removes directories of a bundle that are empty now. Those that aren't stay.
+// prune removes empty directories of a bundle.
 func (f *files) prune(dir string) {
 	for dir = dir + "/" + historyDir; dir != bundlesDir; dir = path.Dir(dir) {
 		if f.Remove(dir) != nil && !f.missing(dir) {
@@ -59,7 +59,7 @@ func (f *files) missing(name string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// makeDirectory makes a directory and those above it, so that they last.
+// makeDirectory creates a directory and those above it durably.
 func (f *files) makeDirectory(dir string) error {
 	if info, err := f.Root.Stat(dir); err == nil && info.IsDir() || dir == "." {
 		return nil
@@ -76,7 +76,7 @@ func (f *files) makeDirectory(dir string) error {
 	return f.SyncDirectory(path.Dir(dir))
 }
 
-// history returns the names of previous manifests in the directory of a bundle, sorted.
+// history returns the sorted names of previous manifests in the directory of a bundle.
 func (f *files) history(dir string) (names []string, err error) {
 	d, err := f.Root.Open(dir + "/" + historyDir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -24,32 +24,32 @@ import (
 	"github.com/rye-build/rye/manifest/rollback"
 )
 
-// A Space is the bundles of one user. Any number of processes and goroutines may use one at once.
+// A Space is the bundles of one user. It is safe for concurrent use, also by other processes.
 type Space struct {
-	Dir     string // the user's directory .ai, which is made when something is installed
+	Dir     string // the user's directory .ai; the first install creates it
 	Store   Store
 	Journal *rollback.Journal
-	Now     func() time.Time // the clock; nil for the machine's
-	Wait    time.Duration    // for other processes; zero for 30 seconds
+	Now     func() time.Time // the clock; nil for the system's
+	Wait    time.Duration    // how long to wait for other processes; zero for 30 seconds
 
 	// Hook sees every change to the files of the space before it happens, and may fail it. For tests.
 	Hook func(op, name string) error
 }
 
-// A Request says which bundle to install.
+// A Request is a bundle to install.
 type Request struct {
-	ID     cas.Digest // of its manifest, which is in the store
-	Source string     // where it came from, for the memory against rollback: "" if from nowhere that has a name
-	ByName bool       // what goes by the bundle's name there was asked for, and not this one
+	ID     cas.Digest // of its manifest in the store
+	Source string     // its source in the Journal; "" without a named source
+	ByName bool       // the user asked for the bundle's name, not for this version
 }
 
 // An Installed is a bundle that is installed.
 type Installed struct {
 	*bundle.Bundle
-	Previous []Version // that were installed before, sorted by version, the latest first
+	Previous []Version // previously installed versions, the latest first
 }
 
-// A Version is one that can be rolled back to.
+// A Version is a version to which a rollback is possible.
 type Version struct {
 	Version string     `json:"version"`
 	ID      cas.Digest `json:"manifest"`
@@ -65,7 +65,7 @@ func notInstalled(bundleID string, id cas.Digest) error {
 	return f
 }
 
-// A ManifestError says that the manifest of an installed bundle is unreadable.
+// A ManifestError reports an unreadable manifest of an installed bundle.
 type ManifestError struct {
 	Path string // below the directory .ai
 	Err  error
@@ -83,11 +83,11 @@ func (e *ManifestError) Fault() *fault.Error {
 		fault.Command("rye bundle remove", id))
 }
 
-// LocalSource is the source under which a Journal remembers what was installed, wherever it came from.
+// LocalSource is the source of all installs in a Journal, whatever their origin.
 const LocalSource = "installed"
 
-// Install makes a bundle that is in the store the installed one of its name. All of it is verified first: see Import
-// for the errors, and package rollback for those about versions.
+// Install installs a bundle from the store and replaces the installed one of its name. It first verifies the whole
+// bundle: see Import for those errors, and package rollback for those about versions.
 func (s *Space) Install(ctx context.Context, r Request, o bundle.VerifyOptions) (*bundle.Report, error) {
 	b, err := bundle.ReadStored(ctx, s.Store, s.Store, r.ID)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Space) Install(ctx context.Context, r Request, o bundle.VerifyOptions) 
 	return s.swap(ctx, b, r, o)
 }
 
-// Rollback makes a version that was installed before the installed one again. It must pass all that a new one has to.
+// Rollback reinstalls a previously installed version. It must pass all checks of a new one.
 func (s *Space) Rollback(ctx context.Context, bundleID string, to cas.Digest, o bundle.VerifyOptions) (*bundle.Report,
 	error) {
 	at, err := s.read(bundleID)
@@ -111,13 +111,13 @@ func (s *Space) Rollback(ctx context.Context, bundleID string, to cas.Digest, o 
 	if err != nil {
 		return nil, err
 	}
-	if b.ID != to { // it was changed since
+	if b.ID != to { // changed meanwhile
 		return nil, notInstalled(bundleID, to)
 	}
 	return s.swap(ctx, b, Request{ID: to}, o)
 }
 
-// swap verifies a bundle and makes it the installed one.
+// swap verifies a bundle and makes it the installed version.
 func (s *Space) swap(ctx context.Context, b *bundle.Bundle, r Request, o bundle.VerifyOptions) (*bundle.Report,
 	error) {
 	report, err := verified(ctx, b, s.Store, o)
@@ -137,7 +137,7 @@ func (s *Space) swap(ctx context.Context, b *bundle.Bundle, r Request, o bundle.
 		if r.Source != "" {
 			steps = append(steps, rollback.OfFileList(b.FileList, r.Source, r.ByName, now))
 		}
-		// Before anything is kept for it. Record decides.
+		// Check before setting refs for it. Record decides.
 		if err := s.Journal.Check(steps...); err != nil {
 			return err
 		}
@@ -163,9 +163,9 @@ func (s *Space) point(f *files, b *bundle.Bundle, text []byte) error {
 	case err != nil:
 		return err
 	case bytes.Equal(old, text):
-		return f.SyncDirectory(dir) // the process that wrote it may have died before
+		return f.SyncDirectory(dir) // the process that wrote it may have crashed before the sync
 	default:
-		// One that can't be read can't be rolled back to, and is replaced.
+		// An unreadable manifest is replaced without history: a rollback to it is impossible.
 		if was, err := bundle.Parse(old); err == nil && was.ID != b.ID {
 			if err := f.write(dir+"/"+historyName(Version{was.Version, was.ID}), old); err != nil {
 				return err
@@ -175,8 +175,7 @@ func (s *Space) point(f *files, b *bundle.Bundle, text []byte) error {
 	return f.write(dir+"/"+pointer, text)
 }
 
-// Remove removes a bundle and its history, but keeps the memory against rollback. The garbage collector may then
-// remove its files.
+// Remove removes a bundle and its history, but not its entries in the Journal. gc may then remove its files.
 func (s *Space) Remove(ctx context.Context, bundleID string) error {
 	if _, err := bundle.ManifestPath(bundleID); err != nil {
 		return err
@@ -209,8 +208,8 @@ func (s *Space) Remove(ctx context.Context, bundleID string) error {
 	})
 }
 
-// unpoint puts the installed version into the history, so that its name and refs are found however this ends, and
-// takes the pointer away: from then on the bundle isn't installed.
+// unpoint copies the installed version into the history, so that its refs are found even after a crash, and removes
+// the pointer: after that the bundle isn't installed.
 func (s *Space) unpoint(f *files, dir string) error {
 	bundleID := strings.TrimPrefix(dir, bundlesDir+"/")
 	old, err := f.readFile(dir + "/" + pointer)
@@ -234,7 +233,7 @@ func (s *Space) unpoint(f *files, dir string) error {
 	return f.remove(dir + "/" + pointer)
 }
 
-// drop removes the refs of a bundle, that of the document first.
+// drop removes the refs of a bundle, the document's first.
 func (s *Space) drop(ctx context.Context, id cas.Digest) error {
 	for _, name := range []string{s.ref(id), s.ref(id) + "/files", s.ref(id) + "/evidence"} {
 		if err := putRef(ctx, s.Store, name, cas.ID{}); err != nil {
@@ -244,7 +243,7 @@ func (s *Space) drop(ctx context.Context, id cas.Digest) error {
 	return nil
 }
 
-// ref is the ref of the document of a bundle that the space has.
+// ref returns the ref of a document of the space.
 func (s *Space) ref(id cas.Digest) string {
 	dir := s.Dir
 	if abs, err := filepath.Abs(dir); err == nil {
@@ -262,8 +261,8 @@ func (s *Space) Get(bundleID string) (*Installed, error) {
 	return at, err
 }
 
-// Open returns the items of an installed bundle as a space. Their bytes are hashed whenever they are read; who vouches
-// for them is asked when they are used.
+// Open returns the items of an installed bundle as a space. Every read hashes their bytes; their signatures are
+// checked when they are used.
 func (s *Space) Open(ctx context.Context, bundleID string) (*ai.Space, error) {
 	at, err := s.Get(bundleID)
 	if err != nil {
@@ -277,7 +276,7 @@ func (s *Space) Open(ctx context.Context, bundleID string) (*ai.Space, error) {
 	return space, nil
 }
 
-// read returns what is installed under a name; its Bundle is nil if there is only history.
+// read returns the installed bundle of a name; its Bundle is nil if only its history exists.
 func (s *Space) read(bundleID string) (*Installed, error) {
 	if _, err := bundle.ManifestPath(bundleID); err != nil {
 		return nil, err
@@ -302,7 +301,7 @@ func (s *Space) read(bundleID string) (*Installed, error) {
 	for _, name := range names {
 		b, err := s.parse(f, home(bundleID)+"/"+name, bundleID)
 		if err != nil {
-			continue // can't be rolled back to
+			continue // no rollback to it is possible
 		}
 		if at.Bundle == nil || b.ID != at.ID {
 			at.Previous = append(at.Previous, Version{b.Version, b.ID})
@@ -342,7 +341,7 @@ func (s *Space) parse(f *files, name, bundleID string) (*bundle.Bundle, error) {
 	return b, nil
 }
 
-// List returns the installed bundles, sorted by id. The error lists those that are unreadable.
+// List returns the installed bundles, sorted by id. The error joins those of unreadable ones.
 func (s *Space) List(ctx context.Context) ([]*Installed, error) {
 	f, err := s.files()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -383,22 +382,22 @@ const (
 	historyDir = "history"
 )
 
-// home is the directory of a bundle.
+// home returns the directory of a bundle.
 func home(bundleID string) string { return bundlesDir + "/" + bundleID }
 
-// historyName is the name of a previous version's manifest in the directory of the bundle.
+// historyName returns the file name of a previous manifest in the bundle's directory.
 func historyName(v Version) string {
 	return historyDir + "/" + v.Version + "-" + v.ID.Short() + ".yaml"
 }
 
-// isHistory reports whether a name is of that form: a bundle may be called ID/history, and have its own files there.
+// isHistory reports whether a name is a historyName: a bundle called ID/history has other files there.
 func isHistory(name string) bool {
 	rest, ok := strings.CutSuffix(name, ".yaml")
 	i := strings.LastIndexByte(rest, '-')
 	return ok && i > 0 && len(rest)-i-1 == 12 && manifest.CheckVersion(rest[:i]) == nil
 }
 
-// readAll reads what has at most so many bytes.
+// readAll reads at most that many bytes, and fails if more follow.
 func readAll(r io.Reader, most int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err == nil && int64(len(b)) > most {

@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Store is where bundles are kept, as *disk.Store is.
+// A Store stores bundles, as *disk.Store does.
 type Store interface {
 	cas.Store
 	cas.Batcher
@@ -27,7 +27,7 @@ type Store interface {
 	SetRef(ctx context.Context, name string, old, id cas.ID) error
 }
 
-// A RefusedError says why a bundle failed verification.
+// A RefusedError reports why a bundle failed verification.
 type RefusedError struct{ Report *bundle.Report }
 
 func (e *RefusedError) Error() string {
@@ -50,9 +50,9 @@ func (e *RefusedError) Unwrap() []error {
 	return all
 }
 
-// Import imports a bundle from an archive into a store, where it gets its name only after all of it was verified; else
-// Import fails, with a *RefusedError where the bundle is what is wrong. Strangers are turned away before anything but
-// the manifest was read.
+// Import imports a bundle from an archive into a store. The bundle gets its refs only after the whole of it was
+// verified; a *RefusedError reports an invalid bundle. Bundles without a trusted signature are refused after reading
+// the manifest alone.
 func Import(ctx context.Context, store Store, r io.Reader, o bundle.VerifyOptions) (*bundle.Report, error) {
 	batch, err := store.Batch(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func Import(ctx context.Context, store Store, r io.Reader, o bundle.VerifyOption
 	if err := batch.Commit(ctx); err != nil {
 		return nil, err
 	}
-	// The batch is still open, so that gc leaves alone what it has put.
+	// The batch is still open, so gc doesn't remove its objects.
 	b := &bundle.Bundle{FileList: h.List, Files: h.Files}
 	report, err := verified(ctx, b, store, o)
 	if err != nil {
@@ -83,7 +83,7 @@ func verified(ctx context.Context, b *bundle.Bundle, store Store, o bundle.Verif
 	return report, err
 }
 
-// An importer puts what is in an archive into a batch.
+// An importer puts the files of an archive into a batch.
 type importer struct {
 	ctx     context.Context
 	batch   cas.Batch
@@ -116,14 +116,14 @@ func (m *importer) File(e archive.Entry, r io.Reader) (err error) {
 	return err
 }
 
-// hex is how refs name a manifest.
+// hex returns the part of a ref that names a manifest.
 func hex(id cas.Digest) string { return strings.TrimPrefix(id.String(), "blake3:") }
 
-// Ref is the ref of a bundle's document.
+// Ref returns the ref of a bundle's document.
 func Ref(id cas.Digest) string { return "bundles/" + hex(id) }
 
-// Keep names a bundle in a store whose files are there, and adds its signatures to those that are known. Nothing is
-// verified here. body is the manifest without signature lines.
+// Keep sets the refs of a bundle whose files are in the store, and adds its signatures to the known ones. It verifies
+// nothing. body is the manifest without signature lines.
 func Keep(ctx context.Context, store Store, b *bundle.Bundle, body []byte, o bundle.VerifyOptions) error {
 	if err := KeepSignatures(ctx, store, b, o); err != nil {
 		return err
@@ -131,8 +131,7 @@ func Keep(ctx context.Context, store Store, b *bundle.Bundle, body []byte, o bun
 	return keep(ctx, store, Ref(b.ID), b, body, cas.Digest{})
 }
 
-// KeepMade is Keep for a bundle that was made of a directory which is in the store as tree, and holds nothing else:
-// what is there isn't made again.
+// KeepMade is Keep for a bundle of a directory that the store has as tree, with no other files: it reuses that tree.
 func KeepMade(ctx context.Context, store Store, b *bundle.Bundle, body []byte, tree cas.Digest,
 	o bundle.VerifyOptions) error {
 	if err := KeepSignatures(ctx, store, b, o); err != nil {
@@ -141,24 +140,23 @@ func KeepMade(ctx context.Context, store Store, b *bundle.Bundle, body []byte, t
 	return keep(ctx, store, Ref(b.ID), b, body, tree)
 }
 
-// V1Ref is the ref of a v1 manifest.
+// V1Ref returns the ref of a v1 manifest.
 func V1Ref(id cas.Digest) string { return "bundles-v1/" + hex(id) }
 
-// KeepV1 names a v1 bundle in a store whose files are there: body is its manifest without the
-// signature line and has the digest id, files are sorted, and among them is the manifest as it stands in a project.
-// Nothing is verified here.
+// KeepV1 sets the refs of a v1 bundle whose files are in the store. body is its manifest without the signature line
+// and has the digest id. files are sorted and include the manifest as in a project. It verifies nothing.
 func KeepV1(ctx context.Context, store Store, id cas.Digest, body []byte, files []manifest.File) error {
 	b := &bundle.Bundle{FileList: &manifest.FileList{Document: manifest.Document{ID: id}}, Files: files}
 	return keep(ctx, store, V1Ref(id), b, body, cas.Digest{})
 }
 
-// keep makes the refs that keep a bundle, the one of the document last. files is the tree of its files, or zero.
+// keep sets the refs of a bundle, the document's last. files is the tree of its files, or zero.
 func keep(ctx context.Context, store Store, name string, b *bundle.Bundle, body []byte, files cas.Digest) error {
 	batch, err := store.Batch(ctx)
 	if err != nil {
 		return err
 	}
-	defer batch.Close() // after the refs are set: until then gc leaves alone what is in it
+	defer batch.Close() // after the refs are set: until then gc keeps its objects
 	missing, err := batch.Missing(ctx, []cas.ID{{Kind: cas.Document, Digest: b.ID},
 		{Kind: cas.TreeKind, Digest: files}})
 	if err != nil {
@@ -201,14 +199,14 @@ func keep(ctx context.Context, store Store, name string, b *bundle.Bundle, body 
 	return putRef(ctx, store, name, cas.ID{Kind: cas.Document, Digest: b.ID})
 }
 
-// putTree puts the trees of some files, sorted by path, and returns the root.
+// putTree puts the trees of files, which are sorted by path, and returns the root.
 func putTree(ctx context.Context, batch cas.Batch, files []manifest.File) (cas.Digest, error) {
 	root, _, err := putDirectory(ctx, batch, files, 0)
 	return root, err
 }
 
-// putDirectory puts the tree of the files that have so many bytes before their names in this directory, and returns
-// how many files were in it. Paths are at most 1,000 bytes, and so is the depth bounded.
+// putDirectory puts the tree of one directory, whose files share the first from bytes of their paths, and returns how
+// many of files it contains. Paths have at most 1,000 bytes, which bounds the depth.
 func putDirectory(ctx context.Context, batch cas.Batch, files []manifest.File, from int) (cas.Digest, int, error) {
 	var entries []cas.Entry
 	i := 0
@@ -227,7 +225,7 @@ func putDirectory(ctx context.Context, batch cas.Batch, files []manifest.File, f
 		entries = append(entries, cas.Entry{Name: name, Mode: cas.Dir, Digest: d})
 		i += n
 	}
-	// "a.b" comes before "a/b" in a list of paths, and after "a" in a tree.
+	// Lists of paths sort "a.b" before "a/b", trees sort it after "a".
 	slices.SortFunc(entries, func(a, b cas.Entry) int { return strings.Compare(a.Name, b.Name) })
 	tree, err := cas.AppendTree(nil, entries)
 	if err != nil {
@@ -237,15 +235,15 @@ func putDirectory(ctx context.Context, batch cas.Batch, files []manifest.File, f
 	return d, i, err
 }
 
-// tries is how often a ref that others change at the same time is tried again.
+// tries is how often to retry setting a ref that other processes change.
 const tries = 100
 
-// putRef makes a name stand for an object, whatever it stood for.
+// putRef sets a ref to an object, whatever it was before.
 func putRef(ctx context.Context, store Store, name string, id cas.ID) error {
 	return change(ctx, store, name, func(cas.ID) (cas.ID, error) { return id, nil })
 }
 
-// change makes a name stand for what next says, given what it stands for.
+// change sets a ref to the result of next, which gets the old value.
 func change(ctx context.Context, store Store, name string, next func(old cas.ID) (cas.ID, error)) error {
 	for range tries {
 		old, err := store.Ref(name)
@@ -264,8 +262,7 @@ func change(ctx context.Context, store Store, name string, next func(old cas.ID)
 	return fault.Wrap(osfile.Busy(name, 0), "the ref %q is in use: it changes again and again", name)
 }
 
-// KeepSignatures adds the signatures of a bundle to those that the store has. Those that it can't read are as good as
-// not there.
+// KeepSignatures adds the signatures of a bundle to those in the store. It ignores unreadable ones there.
 func KeepSignatures(ctx context.Context, store Store, b *bundle.Bundle, o bundle.VerifyOptions) error {
 	return change(ctx, store, bundle.SignaturesRef(b.ID), func(old cas.ID) (cas.ID, error) {
 		have, err := bundle.ReadSignatures(ctx, store, store, b.ID)

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// ReadArchive reads the skills in an archive, which is a zip or a tar.gz.
+// ReadArchive reads the skills in a zip or a tar.gz.
 func ReadArchive(b []byte) ([]*Skill, error) {
 	switch {
 	case len(b) > MaxArchive:
@@ -39,7 +39,8 @@ func longNames() *fault.Error {
 	return refused("files", "the archive", "has names of more than %d MiB", MaxNames>>20)
 }
 
-// place returns the path of an entry, and refuses one that leads out of where it is unpacked, in a skill or not.
+// place returns the path of an entry. It refuses every path that leads out of the archive's directory, in a skill or
+// not.
 func place(name string) (string, error) {
 	p := strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/")
 	switch {
@@ -63,10 +64,10 @@ type zipSource struct {
 }
 
 const (
-	endSize       = 22 // of the end of the directory, without comment
-	headerSize    = 30 // of the header in front of a file, without name and extra fields
+	endSize       = 22 // the end of the directory, without its comment
+	headerSize    = 30 // the header before a file, without name and extra fields
 	directorySize = 46 // of a file's entry in the directory, without name, extra fields and comment
-	locatorSize   = 20 // of what says, before the end, where a directory of zip64 is
+	locatorSize   = 20 // the zip64 locator before the end
 
 	encrypted = 1 << 0 // flags
 	described = 1 << 3 // sum and sizes follow the file
@@ -75,13 +76,13 @@ const (
 var le = binary.LittleEndian
 
 func (s *zipSource) list() ([]entry, error) {
-	// The end of the directory is the end of the file, so that no reader finds another one.
+	// The directory's end must be the end of the file, so that every reader finds the same one.
 	i := bytes.LastIndex(s.b, []byte("PK\x05\x06"))
 	if i < 0 || len(s.b)-i < endSize || i+endSize+int(le.Uint16(s.b[i+20:])) != len(s.b) {
 		return nil, badArchive("is cut off, or has bytes behind its end")
 	}
-	// The directory is where its end says, and its entries are counted first: the reader makes 300 bytes of each of
-	// 46.
+	// The directory must be where its end says. Its entries are counted before zip.NewReader, which makes 300 bytes
+	// of each 46.
 	at, size := int64(le.Uint32(s.b[i+16:])), int64(le.Uint32(s.b[i+12:]))
 	if at+size != int64(i) || bytes.HasPrefix(s.b[max(i-locatorSize, 0):], []byte("PK\x06\x07")) {
 		return nil, badArchive("has bytes between its files and its end that belong to neither")
@@ -125,7 +126,7 @@ func (s *zipSource) list() ([]entry, error) {
 	return all, nil
 }
 
-// entries counts those of a directory.
+// entries counts the entries of a directory.
 func entries(b []byte) (n int) {
 	for ; len(b) >= directorySize; n++ {
 		b = b[min(directorySize+int(le.Uint16(b[28:]))+int(le.Uint16(b[30:]))+int(le.Uint16(b[32:])), len(b)):]
@@ -133,8 +134,7 @@ func entries(b []byte) (n int) {
 	return n
 }
 
-// kindOf goes by the mode of Unix, whichever system the archive says that it was made on: programs that unpack do so
-// too.
+// kindOf uses the Unix mode whatever system made the archive, because unpacking programs do so too.
 func kindOf(f *zip.File) kind {
 	switch t := f.ExternalAttrs >> 28; {
 	case t == 0o12:
@@ -147,9 +147,9 @@ func kindOf(f *zip.File) kind {
 	return plain
 }
 
-// checkHeaders refuses a zip that readers can disagree about: those that go by the directory, which ends at endAt, and
-// those that go by the headers in front of the files. Headers say the same as the directory, and files follow each
-// other, from the first byte to the directory, with nothing between.
+// checkHeaders refuses a zip about which readers can disagree: some use the directory, which ends at endAt, others
+// the headers before the files. Headers must equal the directory's entries, and files must follow each other without
+// gaps, from the first byte to the directory.
 func (s *zipSource) checkHeaders(files []*zip.File, endAt int64) error {
 	files = slices.Clone(files)
 	for _, f := range files {
@@ -180,8 +180,8 @@ func (s *zipSource) checkHeaders(files []*zip.File, endAt int64) error {
 	return nil
 }
 
-// header checks the header of a file, which is at a place and has the file's bytes behind it, and returns how long the
-// description is that follows those; -1 if the file isn't what the directory says.
+// header checks the header of a file at an offset, which is followed by the file's bytes. It returns the length of
+// the description after those; -1 if the file differs from the directory's entry.
 func (s *zipSource) header(at int64, f *zip.File) int64 {
 	data, _ := f.DataOffset()
 	if data-at < headerSize {
@@ -214,8 +214,8 @@ func (s *zipSource) header(at int64, f *zip.File) int64 {
 	return description(s.b[data+int64(f.CompressedSize64):], want)
 }
 
-// description returns the length of the one at the beginning of b, which says again what the directory does; -1 if
-// none does. It may begin with a signature, and sizes have 4 or 8 bytes.
+// description returns the length of the data descriptor at the beginning of b, if it equals the directory's entry;
+// otherwise -1. It may begin with a signature, and its sizes have 4 or 8 bytes.
 func description(b []byte, want [3]uint64) int64 {
 	short := le.AppendUint32(le.AppendUint32(le.AppendUint32(nil, uint32(want[0])), uint32(want[1])), uint32(want[2]))
 	long := le.AppendUint64(le.AppendUint64(le.AppendUint32(nil, uint32(want[0])), want[1]), want[2])
@@ -228,7 +228,7 @@ func description(b []byte, want [3]uint64) int64 {
 	return -1
 }
 
-// field returns the extra field with an id, nil if there is none.
+// field returns the extra field with an id, or nil.
 func field(extra []byte, id uint16) []byte {
 	for len(extra) >= 4 {
 		n := int(le.Uint16(extra[2:]))
@@ -243,7 +243,7 @@ func field(extra []byte, id uint16) []byte {
 	return nil
 }
 
-// otherName reports whether extra fields give a file another name, which some readers take.
+// otherName reports whether extra fields give a file another name, which some readers use.
 func otherName(extra []byte, name string) bool {
 	b := field(extra, 0x7075)
 	return len(b) >= 5 && string(b[5:]) != name
@@ -267,9 +267,9 @@ func (s *zipSource) read(all []entry) error {
 
 var errSize = errors.New("it has another size than the archive says")
 
-// readAll reads what has a size, to the end, where checksums are checked.
+// readAll reads size bytes and the end after them, where readers check checksums.
 func readAll(r io.Reader, size int64) ([]byte, error) {
-	var b bytes.Buffer // grows with what is there, not with what is promised
+	var b bytes.Buffer // grows with the data, not with the claimed size
 	n, err := b.ReadFrom(io.LimitReader(r, size+1))
 	if err == nil && n != size {
 		err = errSize
@@ -279,7 +279,7 @@ func readAll(r io.Reader, size int64) ([]byte, error) {
 
 type tarSource struct{ b []byte }
 
-// disputed reports whether not all readers take a file's name and bytes to be the same.
+// disputed reports whether readers can disagree about a file's name or bytes.
 func disputed(h *tar.Header) bool {
 	for record := range h.PAXRecords {
 		if strings.HasPrefix(record, "GNU.sparse.") || h.Typeflag == tar.TypeXGlobalHeader &&
@@ -290,7 +290,7 @@ func disputed(h *tar.Header) bool {
 	return false
 }
 
-// each calls f for each file of the archive. What follows its end is refused.
+// each calls f for each file of the archive. It refuses data after the archive's end.
 func (s *tarSource) each(f func(h *tar.Header, p string, r io.Reader) error) error {
 	in := bytes.NewReader(s.b)
 	z, err := gzip.NewReader(in)

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// ReadDir reads the skills in a directory: it is one, or has some below it. No link in it is followed.
+// ReadDir reads the skills in a directory, which is a skill or has some below it. It follows no link.
 func ReadDir(dir string) ([]*Skill, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s dirSource) list() (all []entry, err error) {
 		case err != nil:
 			return err
 		case d.IsDir() && p != "." && (d.Name() == ".git" || portable.Droppings(d.Name())):
-			all = append(all, entry{path: p}) // to be named among what is left out
+			all = append(all, entry{path: p}) // so that it is reported as left out
 			return fs.SkipDir
 		case d.IsDir():
 			return nil
@@ -95,7 +95,7 @@ func (s dirSource) one(e *entry) error {
 	return nil
 }
 
-// WriteDir writes the files of a skill into a new folder, which is there once it is whole.
+// WriteDir writes the files of a skill into a new folder, which appears only when it is complete.
 func WriteDir(dir string, files []File) error {
 	missing := func() error {
 		_, err := os.Lstat(dir)
@@ -122,7 +122,7 @@ func WriteDir(dir string, files []File) error {
 		return err
 	}
 	if err = writeInto(tmp, files); err == nil {
-		err = missing() // an empty directory would be replaced
+		err = missing() // a rename would replace an empty directory
 	}
 	if err == nil {
 		err = os.Rename(tmp, dir)
@@ -133,10 +133,10 @@ func WriteDir(dir string, files []File) error {
 	return osfile.SyncDirectory(up)
 }
 
-// unfinished begins the names of folders that aren't whole. No tree takes in such a name.
+// unfinished is the prefix of incomplete folders. No tree includes such a name.
 const unfinished = ".rye-tmp-skill-"
 
-// sweep removes the folders that processes which died have left, known by their age.
+// sweep removes the folders left by processes that crashed, recognized by their age.
 func sweep(dir string, now time.Time) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 )
 
-// A Directive is what is made a command or a skill.
+// A Directive is the source of a command or a skill.
 type Directive struct {
 	Ref         model.Ref
 	Version     string
@@ -26,7 +26,7 @@ type Input struct {
 	Required          bool
 }
 
-// Slug is the name of a directive as one of a skill or a command.
+// Slug turns a directive's name into that of a skill or a command.
 func Slug(ref model.Ref) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
@@ -41,13 +41,13 @@ func Slug(ref model.Ref) string {
 	return cmp.Or(strings.TrimRight(name[:min(len(name), 64)], "-"), "directive")
 }
 
-// fillable is the place of an input in a prompt.
+// fillable matches the placeholder of an input in a prompt.
 var fillable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\{input:([A-Za-z0-9_.-]+)(?:[?:][^{}\n]*)?\}`)
 })
 
-// Prompt is the text with its inputs explained, since no client fills them in. typed stands for what a user types
-// behind a command; empty where nothing does.
+// Prompt returns the text with its inputs explained, because no client fills them in. typed is the client's
+// placeholder for a command's arguments, or empty.
 func (d *Directive) Prompt(typed string) string {
 	var b strings.Builder
 	if len(d.Inputs) > 0 || typed != "" {
@@ -79,7 +79,7 @@ func (d *Directive) Prompt(typed string) string {
 	return b.String()
 }
 
-// Skill makes a skill of a directive.
+// Skill turns a directive into a skill.
 func (d *Directive) Skill() []File {
 	return []File{{Path: Main,
 		Bytes: []byte(fmt.Sprintf("---\nname: %s\ndescription: %s\nmetadata:\n  rye: %s\n  version: %s\n---\n\n%s",

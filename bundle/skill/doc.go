@@ -1,10 +1,10 @@
-// Package skill reads Agent Skills, makes items of them, and gives them back. Package client puts them where clients
-// look.
+// Package skill is the conversion of Agent Skills into items and back. Package client installs them for clients.
 //
 // # A skill
 //
-// A skill is a folder with a file SKILL.md, which has front matter in YAML between two lines "---", and then Markdown.
-// Beside it may be scripts/, references/, assets/ and whatever else. Of the front matter this package reads
+// A skill is a folder with a file SKILL.md, which has front matter in YAML between two lines "---", and then
+// Markdown. The folder may also have scripts/, references/, assets/ and other files. This package reads these fields
+// of the front matter
 //
 //	name           1 to 64 of a-z, 0-9 and "-"; no "-" first, last or doubled; the name of the folder
 //	description    1 to 1,024 characters
@@ -13,8 +13,8 @@
 //	metadata       a mapping of texts
 //	allowed-tools  a text, with spaces or commas between the tools, or a list of texts
 //
-// and keeps every other field, with a warning. Folders may lie anywhere below what is imported; the outermost SKILL.md
-// makes a folder a skill, and what lies below belongs to it.
+// and keeps every other field, with a warning. Skills may be anywhere below the imported directory. The outermost
+// folder with a SKILL.md is a skill, and everything below belongs to it.
 //
 // # Items
 //
@@ -25,15 +25,15 @@
 //	.ai/directives/CATEGORY/NAME.md         directive:CATEGORY/NAME: the text of SKILL.md as a prompt; "-" is "_"
 //	                                        here
 //
-// The tool is one of several files, so its signature covers all of the skill and a lock pins them. It says where the
-// skill came from (origin), and runs none of its scripts. The directive may use that tool and nothing else:
-// allowed-tools are what an author asks for, and not what is granted.
+// The tool has several files, so its signature covers the whole skill and a lock pins it. It names the skill's source
+// (origin), and runs none of its scripts. The directive may use only that tool: allowed-tools is the author's
+// request, not a grant.
 //
-// # What is refused
+// # How an import goes through here\n\nReadDir or ReadArchive lists the source's entries and checks the archive's headers. find assigns them to skills, takeLicences adds licences from above, and checkSizes enforces the limits. The source reads the wanted files, and finish checks each skill and parses SKILL.md with ParseText. ToolText and DirectiveText write the items.\n\n# Refused skills
 //
-// By name, and before anything is written: links and other files that aren't regular; paths that aren't portable, or
-// are one where case doesn't count; two entries of an archive with one name; files, skills and archives beyond the
-// limits below; characters in a text that a person doesn't see (package flags); a NUL in SKILL.md; front matter that
-// is malformed, with line and column; signature lines of rye. Of archives zip and tar.gz are read, and only where all
-// readers agree about them: nothing in front, between or behind, no encryption, local names as in the directory.
+// Before it writes anything, the import refuses, by name: links and other files that aren't regular; paths that
+// aren't portable, or that differ only in case; two entries of an archive with one name; files, skills and archives
+// beyond the limits below; invisible characters in a text (package flags); a NUL in SKILL.md; front matter that is
+// malformed, with line and column; signature lines of rye. Archives must be zip or tar.gz, in a form on which all
+// readers agree: no data before, between or after files, no encryption, local names as in the directory.
 package skill

@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// find reads the skills that a source has. A skill has the name of its folder, but for one that is all of the source:
-// of an archive the one folder at the top is that, too, and has the name of a repository.
+// find reads the skills of a source. A skill is named after its folder. The exception is a source that is one skill:
+// then SKILL.md's name counts, because an archive's top folder is named after the repository.
 func find(s source, archive bool) ([]*Skill, error) {
 	entries, err := s.list()
 	if err != nil {
@@ -35,29 +35,29 @@ func find(s source, archive bool) ([]*Skill, error) {
 	return found.finish(archive)
 }
 
-// findings are what find knows of a source.
+// findings are the folders and skills of a source.
 type findings struct {
 	folders map[string]*folder // by path
 	skills  []*candidate       // in the order of their first entries
 }
 
-// A folder is a directory that is a skill, or is above one.
+// A folder is a directory that is a skill or contains one.
 type folder struct {
-	below    string     // the first skill found that this is or is above
+	below    string     // the first skill found at or below this folder
 	main     bool       // it has a SKILL.md
-	skill    *candidate // nil if it is only above skills, or inside the folder of one
-	licences []*licence // in it, and in no skill
+	skill    *candidate // nil if it only contains skills, or is inside of one
+	licences []*licence // in it and outside of skills
 }
 
-// A candidate is a skill whose files are not read yet.
+// A candidate is a skill before its files are read.
 type candidate struct {
 	*Skill
 	files    []*entry
-	licensed bool // it has a licence of its own
+	licensed bool // it has its own licence
 	carried  []*licence
 }
 
-// at returns the folder at a path, which it adds if need be.
+// at returns the folder at a path, and adds it if missing.
 func (f *findings) at(dir string) *folder {
 	at := f.folders[dir]
 	if at == nil {
@@ -98,7 +98,7 @@ func (f *findings) assign(entries []entry) error {
 		e := &entries[i]
 		dir, ok := f.outermost(e.path)
 		if !ok {
-			if above := f.folders[e.path]; above != nil { // in an archive
+			if above := f.folders[e.path]; above != nil { // in an archive, a file and a folder can share a path
 				return refused("prefix", e.path, "is no directory, and %s is below it", path.Join(above.below, Main))
 			}
 			if at := f.folders[path.Dir(e.path)]; at != nil && mayBeCarried(e) {
@@ -118,7 +118,7 @@ func (f *findings) assign(entries []entry) error {
 	return nil
 }
 
-// add takes an entry that is in the skill's folder, unless it is left out.
+// add adds an entry from the skill's folder, unless it is left out.
 func (c *candidate) add(e *entry) error {
 	rel := relative(c.Path, e.path)
 	if c.leaves(rel) {
@@ -133,7 +133,7 @@ func (c *candidate) add(e *entry) error {
 	return nil
 }
 
-// outermost returns the highest folder of a skill that a path is in.
+// outermost returns the highest skill folder that contains a path.
 func (f *findings) outermost(p string) (string, bool) {
 	if f.isMain(".") {
 		return ".", true
@@ -151,7 +151,7 @@ func (f *findings) isMain(dir string) bool {
 	return at != nil && at.main
 }
 
-// takeLicences has a skill without a licence carry those of the nearest folder above that has some.
+// takeLicences gives a skill without a licence those of the nearest folder above that has some.
 func (f *findings) takeLicences(c *candidate) {
 	for dir := c.Path; !c.licensed && len(c.carried) == 0 && dir != "."; {
 		dir = path.Dir(dir)
@@ -162,7 +162,7 @@ func (f *findings) takeLicences(c *candidate) {
 	}
 }
 
-// checkSizes refuses skills that are too large. A licence counts for each skill that carries it.
+// checkSizes refuses skills that are too large. A licence from above counts for each skill that carries it.
 func (f *findings) checkSizes() error {
 	total := int64(0)
 	for _, c := range f.skills {
@@ -183,7 +183,7 @@ func (f *findings) checkSizes() error {
 	return nil
 }
 
-// finish makes skills of the files that were read, sorted by name.
+// finish makes skills of the files read, sorted by name.
 func (f *findings) finish(archive bool) ([]*Skill, error) {
 	skills := make([]*Skill, 0, len(f.skills))
 	for _, c := range f.skills {

@@ -15,29 +15,29 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// Dir is where the files of a skill are, beside its tool, and LicenceDir where the licences are that stood above its
-// folder; Tool is that tool's name.
+// Dir is the directory of the skill's files next to its tool, LicenceDir that of the licences from above its folder,
+// and Tool is the tool's name.
 const (
 	Dir        = "_files"
 	LicenceDir = "_licence"
 	Tool       = "skill"
 )
 
-// An Origin says where a skill came from.
+// An Origin is the source of a skill.
 type Origin struct {
 	From    string // an address, or the name of a file or directory
 	Archive string // the digest of the archive; empty for a directory
-	Path    string // of the skill's folder in there
+	Path    string // of the skill's folder in the source
 	Files   string // the digest of the listing of its files (package tree)
 }
 
-// Refs returns the items that a skill becomes.
+// Refs returns the refs of the items of a skill.
 func Refs(category, name string) (tool, directive model.Ref) {
 	return model.Ref{Kind: "tool", ID: path.Join(category, name, Tool)},
 		model.Ref{Kind: "directive", ID: path.Join(category, word(name))}
 }
 
-// word makes the name of a directive from that of a skill: it has "_", and begins with a letter.
+// word turns a skill's name into a directive's, which has "_" and begins with a letter.
 func word(name string) string {
 	w := strings.ReplaceAll(name, "-", "_")
 	if w != "" && w[0] <= '9' {
@@ -46,7 +46,7 @@ func word(name string) string {
 	return w
 }
 
-// NameOf returns the name of the skill that an item is of.
+// NameOf returns the name of the skill that an item belongs to.
 func NameOf(ref model.Ref) (string, bool) {
 	if ref.Kind != "tool" || path.Base(ref.ID) != Tool || path.Dir(ref.ID) == "." {
 		return "", false
@@ -65,12 +65,12 @@ func (s *Skill) version() string {
 	return "1.0.0"
 }
 
-// unquotable is what JSON leaves as it is in a text, and YAML or TOML doesn't take.
+// unquotable matches characters that JSON leaves unescaped and that YAML or TOML refuses.
 var unquotable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`[\x{7f}-\x{9f}\x{feff}\x{fffe}\x{ffff}]`)
 })
 
-// Quote writes a text in double quotes, as YAML and TOML read it: both have the escapes of JSON.
+// Quote writes a text in double quotes for YAML and TOML: both understand the escapes of JSON.
 func Quote(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -81,10 +81,10 @@ func Quote(s string) string {
 	})
 }
 
-// OneLine makes one line of a text.
+// OneLine joins the words of a text into one line.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// ToolText is the text of the skill's tool.
+// ToolText returns the file of the skill's tool.
 func (s *Skill) ToolText(category string, o Origin) []byte {
 	var b strings.Builder
 	field := func(indent, name, text string) {
@@ -121,7 +121,7 @@ func (s *Skill) ToolText(category string, o Origin) []byte {
 	return []byte(b.String())
 }
 
-// ReadOrigin returns where the skill of a tool came from; false if it isn't one that ToolText wrote.
+// ReadOrigin returns the source of the skill of a tool; false if ToolText didn't write the tool.
 func ReadOrigin(tool []byte) (from string, ok bool) {
 	v, _ := parse.YAML(tool, value.Pos{Line: 1, Column: 1})
 	if kind := v.Get("tool_type"); kind == nil || kind.Text != "skill" || v.Get("origin") == nil {
@@ -133,7 +133,7 @@ func ReadOrigin(tool []byte) (from string, ok bool) {
 	return from, true
 }
 
-// DirectiveText is the text of the directive that runs a skill.
+// DirectiveText returns the file of the directive that runs a skill.
 func (s *Skill) DirectiveText(category string) []byte {
 	tool, directive := Refs(category, s.Name)
 	var b strings.Builder
@@ -158,7 +158,7 @@ func escape(s string) string {
 	return b.String()
 }
 
-// AgentsText is the text of the knowledge item that a file AGENTS.md becomes: the file behind metadata.
+// AgentsText returns the knowledge item of a file AGENTS.md: metadata and then the file.
 func AgentsText(ref model.Ref, title string, text []byte) []byte {
 	category := ""
 	if c := ref.Category(); c != "" {
@@ -170,7 +170,7 @@ func AgentsText(ref model.Ref, title string, text []byte) []byte {
 			Quote(ref.Name()), Quote(title), category)), text...)
 }
 
-// CheckAgents refuses a file that isn't the instructions of a project.
+// CheckAgents refuses a file that can't be a project's instructions.
 func CheckAgents(file string, text []byte) error {
 	switch {
 	case len(text) > MaxText:

@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// maxLicence bounds a file that is carried along.
+// maxLicence bounds a licence from above a skill.
 const maxLicence = 1 << 20
 
 var licenceName = sync.OnceValue(func() *regexp.Regexp {
@@ -20,17 +20,17 @@ var licenceName = sync.OnceValue(func() *regexp.Regexp {
 
 func isLicence(e *entry) bool { return licenceName().MatchString(path.Base(e.path)) }
 
-// A licence is a file above skills that may say what these are licensed under.
+// A licence is a file above skills that may be their licence.
 type licence struct {
 	entry   *entry
 	checked bool
-	err     error // why no skill can carry it, once it was checked
+	err     error // set by check if no skill can carry it
 }
 
-// mayBeCarried reports whether an entry outside of skills is a licence for those below.
+// mayBeCarried reports whether an entry outside of skills can be a licence for those below it.
 func mayBeCarried(e *entry) bool { return e.kind <= executable && e.size <= maxLicence && isLicence(e) }
 
-// check returns the licence as a file of a skill, or why it can't be one.
+// check returns the licence as a file of a skill, or the reason why it can't be one.
 func (l *licence) check() (File, error) {
 	f := File{Path: path.Base(l.entry.path), Bytes: l.entry.b}
 	if l.checked {
@@ -43,7 +43,7 @@ func (l *licence) check() (File, error) {
 	return f, l.err
 }
 
-// carry takes licences along that stood above the skill.
+// carry adds licences from above the skill.
 func (s *Skill) carry(licences []*licence) {
 	for _, l := range licences {
 		f, err := l.check()

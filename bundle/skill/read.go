@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// What a skill, and what is searched for skills, may have at most.
+// The limits of a skill and of a source.
 const (
 	MaxFile    = 8 << 20
 	MaxFiles   = 1000
@@ -27,13 +27,13 @@ const (
 	MaxTotal   = 512 << 20 // unpacked
 )
 
-// An entry is a file of a directory or an archive. Directories aren't entries.
+// An entry is a file of a directory or an archive.
 type entry struct {
-	path   string // as it is there, with "/"
+	path   string // as in the source, with "/"
 	size   int64
 	kind   kind
-	wanted bool   // it is read
-	b      []byte // once it was read
+	wanted bool   // to be read
+	b      []byte // set after reading
 }
 
 type kind byte
@@ -45,7 +45,7 @@ const (
 	special
 )
 
-// A source has entries, and reads those that are wanted, each whole and of the size that it says.
+// A source lists entries and reads the wanted ones, each whole and with exactly its size.
 type source interface {
 	list() ([]entry, error)
 	read(entries []entry) error
@@ -58,7 +58,7 @@ func relative(dir, p string) string {
 	return p[len(dir)+1:]
 }
 
-// leaves notes a file that no tree takes in, and reports whether this is one.
+// leaves reports whether trees leave a file out, and records it as left out.
 func (s *Skill) leaves(rel string) bool {
 	part := ""
 	for seg := range strings.SplitSeq(rel, "/") {
@@ -73,7 +73,7 @@ func (s *Skill) leaves(rel string) bool {
 	return false
 }
 
-// check refuses an entry that can't be a file of a skill.
+// check refuses an entry that can't be a skill's file.
 func check(e *entry, rel string) error {
 	switch {
 	case e.kind == link:
@@ -120,7 +120,7 @@ func (s *Skill) finish(archive bool) error {
 	return nil
 }
 
-// File returns a file by its path, nil if there is none.
+// File returns the file at a path, or nil.
 func (s *Skill) File(p string) *File {
 	for i := range s.Files {
 		if s.Files[i].Path == p {
@@ -140,8 +140,8 @@ func (s *Skill) paths() iter.Seq[string] {
 	}
 }
 
-// checkText refuses a text with what a person doesn't see in it, or with a signature line of ours: where it counts as
-// one, no signature would cover it.
+// checkText refuses a text with invisible characters, or with a signature line of rye: no signature would cover such
+// a line.
 func checkText(name string, f *File) error {
 	if !isText(f.Bytes) {
 		return nil
@@ -165,5 +165,5 @@ func checkText(name string, f *File) error {
 	return nil
 }
 
-// isText reports whether bytes are a text that is read as one.
+// isText reports whether bytes are valid UTF-8 without NUL.
 func isText(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }

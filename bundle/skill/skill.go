@@ -19,7 +19,7 @@ import (
 // Main is the file that makes a folder a skill.
 const Main = "SKILL.md"
 
-// MaxText bounds SKILL.md, which a model reads whole.
+// MaxText bounds SKILL.md, because a model reads all of it.
 const MaxText = 1 << 20
 
 // A File is one file of a skill, by its path in the folder.
@@ -45,35 +45,35 @@ func (f *File) Perm() fs.FileMode {
 	return 0o644
 }
 
-// A Skill is a folder that was read.
+// A Skill is a skill's folder as read.
 type Skill struct {
 	Text
-	Path    string // of the folder, in what was imported; "." if it is that
+	Path    string // of the folder in the source; "." for the source itself
 	Files   []File // sorted by path
 	LeftOut []string
-	// Licences are files of the nearest directory above that has some, where the skill has none of its own.
+	// Licences are files of the nearest directory above that has some, if the skill has none of its own.
 	Licences []File
 }
 
-// A Text is what SKILL.md says.
+// A Text is the parsed SKILL.md.
 type Text struct {
-	Front, Body []byte // the lines between those that are "---", and what follows the second one
+	Front, Body []byte // the lines between the two "---", and the text after them
 	lines       [2][]byte
 
 	Name, Description, License, Compatibility string
 	AllowedTools                              []string
-	Hooks                                     []string // commands of the field hooks, which is a client's own
-	Version                                   string   // of the metadata
+	Hooks                                     []string // commands of hooks, a field that only some clients know
+	Version                                   string   // from metadata
 	Warnings                                  []string
 }
 
-// Bytes returns the file that was read.
+// Bytes returns the original file.
 func (t *Text) Bytes() []byte { return slices.Concat(t.lines[0], t.Front, t.lines[1], t.Body) }
 
-// ParseText reads SKILL.md; file is what errors call it.
+// ParseText parses SKILL.md; errors use the name file.
 func ParseText(file string, b []byte) (*Text, error) {
 	bad := func(at value.Pos, format string, args ...any) *fault.Error {
-		at.Column = max(at.Column, 1) // the parser doesn't know every column
+		at.Column = max(at.Column, 1) // the parser may not know the column
 		return fault.New(fault.Validation, "%q is no skill: its front matter is malformed", file).
 			Because(fmt.Sprintf("%s:%d:%d: ", file, at.Line, at.Column)+fmt.Sprintf(format, args...)).
 			On("reason", "front-matter").On("file", file).On("line", at.Line).On("column",
@@ -121,8 +121,8 @@ func ParseText(file string, b []byte) (*Text, error) {
 	return t, t.take(v, bad)
 }
 
-// hidden finds a character that a person doesn't see in the values of front matter, where an escape in quotes makes
-// one of what is plain to see.
+// hidden finds an invisible character in the values of front matter. A quoted escape can produce one that the source
+// text doesn't show.
 func hidden(v *value.Value) *value.Problem {
 	look := func(at value.Pos, text string) *value.Problem {
 		for _, f := range flags.Text("", text) {
@@ -158,7 +158,7 @@ func line(b []byte) (first, rest []byte) {
 
 func isDashes(l []byte) bool { return string(bytes.TrimRight(l, " \t\r\n")) == "---" }
 
-// take reads the fields.
+// take reads the fields into t.
 func (t *Text) take(v *value.Value, bad func(value.Pos, string, ...any) *fault.Error) error {
 	texts := map[string]*string{"name": &t.Name, "description": &t.Description, "license": &t.License,
 		"compatibility": &t.Compatibility}
@@ -233,7 +233,7 @@ func (t *Text) takeMetadata(e *value.Entry, bad func(value.Pos, string, ...any) 
 	return nil
 }
 
-// takeHooks notes the commands in a value, at whatever depth they are.
+// takeHooks collects the commands in a value, at any depth.
 func (t *Text) takeHooks(v *value.Value) {
 	for _, item := range v.Items {
 		t.takeHooks(item)
@@ -284,7 +284,7 @@ func IsName(s string) bool {
 		s[0] != '-' && s[len(s)-1] != '-' && !strings.Contains(s, "--")
 }
 
-// refused says why a file is none that a skill may have.
+// refused returns the error for a file that a skill must not have.
 func refused(reason, file, format string, args ...any) *fault.Error {
 	file = fault.Clip(file, 1000)
 	return fault.New(fault.Validation, "%q %s", file, fmt.Sprintf(format, args...)).On("reason", reason).On("file",

@@ -12,24 +12,24 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Touches is what a skill would be able to touch if its scripts were run, as far as its text says so.
+// Touches is everything that a skill could use if its scripts ran, as far as its text shows.
 type Touches struct {
-	Tools     []string `json:"allowed_tools"` // that its author wants allowed
+	Tools     []string `json:"allowed_tools"` // requested by the author
 	Scripts   []Script `json:"scripts"`
-	Hosts     []string `json:"hosts"`     // in addresses, in scripts and SKILL.md
+	Hosts     []string `json:"hosts"`     // in URLs, in scripts and SKILL.md
 	Paths     []string `json:"paths"`     // outside of a project, in scripts and SKILL.md
-	Variables []string `json:"variables"` // of the environment that look like secrets, in scripts
-	Commands  []string `json:"commands"`  // that a client runs by itself when it uses the skill: see Runs
+	Variables []string `json:"variables"` // environment variables that look like secrets, in scripts
+	Commands  []string `json:"commands"`  // commands that a client runs when it loads the skill: see Runs
 }
 
-// A Script is a file that could be run.
+// A Script is a file that can be run.
 type Script struct {
 	Path        string `json:"path"`
-	Interpreter string `json:"interpreter"` // empty: its own code
+	Interpreter string `json:"interpreter"` // empty for native code
 	Executable  bool   `json:"executable"`
 }
 
-// interpreters are those of files without a first line that says one.
+// interpreters are the interpreters of files without a "#!" line.
 var interpreters = map[string]string{".sh": "sh", ".bash": "bash", ".zsh": "zsh", ".fish": "fish", ".py": "python3",
 	".js":  "node",
 	".mjs": "node", ".cjs": "node", ".ts": "node", ".rb": "ruby", ".pl": "perl", ".php": "php", ".lua": "lua",
@@ -46,7 +46,7 @@ var patterns = sync.OnceValue(func() [3]*regexp.Regexp {
 	}
 })
 
-// Touches finds out what a skill would be able to touch.
+// Touches returns everything that a skill could use.
 func (s *Skill) Touches() Touches {
 	t := Touches{Tools: append([]string{}, s.AllowedTools...), Scripts: []Script{}}
 	var found [3]map[string]bool
@@ -76,12 +76,12 @@ func (s *Skill) Touches() Touches {
 	return t
 }
 
-// running is a command in a text in one of three ways: !`x`, !{x}, or a block that begins with ```!.
+// running matches the three forms of a command in a text: !`x`, !{x}, or a block that begins with ```!.
 var running = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("(?m)!`([^`\n]+)`|!\\{([^}\n]+)\\}|^[ \t]*```![ \t]*\r?\n((?s:.*?))^[ \t]*```")
 })
 
-// Runs returns the commands that some clients run, before a model reads the text, when they use a skill or a command.
+// Runs returns the commands in a skill or command that some clients run before a model reads the text.
 func Runs(text []byte) (all []string) {
 	for _, m := range running().FindAllSubmatch(text, 100) {
 		all = append(all, fault.Clip(OneLine(string(bytes.Join(m[1:], nil))), 200))
@@ -91,7 +91,7 @@ func Runs(text []byte) (all []string) {
 
 func list(m map[string]bool) []string { return append([]string{}, slices.Sorted(maps.Keys(m))...) }
 
-// scriptOf tells a file that could be run.
+// scriptOf returns a file as a Script if it can be run.
 func scriptOf(f *File) (Script, bool) {
 	sc := Script{Path: f.Path, Executable: f.Exec}
 	if rest, ok := bytes.CutPrefix(f.Bytes, []byte("#!")); ok {

@@ -20,11 +20,11 @@ type Client struct {
 	Commands string // the folder of commands; empty: directives become skills
 	Ext      string // of a command
 	Front    bool   // commands have front matter
-	// what a command has in the place of what was typed behind it; empty: that is added behind the text
+	// the client's placeholder for a command's arguments; empty: they are added after the text
 	Input string
 }
 
-// All lists the clients that are known.
+// All are the known clients.
 var All = []Client{
 	{Name: "agents", Skills: ".agents/skills"},
 	{Name: "claude", Skills: ".claude/skills", Commands: ".claude/commands", Ext: ".md", Front: true,
@@ -37,7 +37,7 @@ var All = []Client{
 		Input: "$ARGUMENTS"},
 }
 
-// ByName returns a client that is known.
+// ByName returns a known client.
 func ByName(name string) (Client, error) {
 	var names []string
 	for _, c := range All {
@@ -50,7 +50,7 @@ func ByName(name string) (Client, error) {
 		name).Because("known: "+strings.Join(names, " ")).Near(name, names)
 }
 
-// SkillFiles are the files of a skill where a client looks for them.
+// SkillFiles returns a skill's files at the paths where a client looks for them.
 func (c Client) SkillFiles(name string, files []skill.File) []skill.File {
 	all := make([]skill.File, 0, len(files))
 	for _, f := range files {
@@ -61,7 +61,7 @@ func (c Client) SkillFiles(name string, files []skill.File) []skill.File {
 	return all
 }
 
-// DirectiveFiles are those of a directive: a command, or a skill where there are no commands.
+// DirectiveFiles returns the files of a directive: a command, or a skill for clients without commands.
 func (c Client) DirectiveFiles(d *skill.Directive) []skill.File {
 	if c.Commands == "" {
 		return c.SkillFiles(skill.Slug(d.Ref), d.Skill())
@@ -77,7 +77,7 @@ func (c Client) DirectiveFiles(d *skill.Directive) []skill.File {
 	return []skill.File{{Path: path.Join(c.Commands, skill.Slug(d.Ref)+c.Ext), Bytes: []byte(text)}}
 }
 
-// tomlEscapes writes a text for three quotes, where lines stay lines. TOML takes no other control characters than
+// tomlEscapes escapes a text between three quotes, which keep line ends. TOML allows no control characters except
 // tabs.
 var tomlEscapes = sync.OnceValue(func() *strings.Replacer {
 	pairs := []string{`\`, `\\`, `"`, `\"`, "\r", `\r`}

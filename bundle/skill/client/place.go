@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// ListFile is the list of what was written, below the root of a project.
+// ListFile is the path of the list of written files, below the root of a project.
 const ListFile = ".ai/installed.yaml"
 
 const maxList = 16 << 20
@@ -34,14 +34,14 @@ var spec = canon.Spec{
 	MaxEntries: 100_000,
 }
 
-// A Line says of a file that was written what it is.
+// A Line describes a written file.
 type Line struct {
 	Ref, Client string
 	Digest      cas.Digest
 	Mode        cas.Mode
 }
 
-// A List says what was written, by path.
+// A List is the written files by path.
 type List map[string]Line
 
 // Parse reads a list.
@@ -101,13 +101,13 @@ func (in List) Bytes() ([]byte, error) {
 	return e.Bytes(), nil
 }
 
-// Paths returns the paths, sorted.
+// Paths returns the sorted paths.
 func (in List) Paths() []string { return slices.Sorted(maps.Keys(in)) }
 
 // Pair is an item in a client.
 type Pair struct{ Ref, Client string }
 
-// Pairs returns which items are in which clients, sorted.
+// Pairs returns all items with their clients, sorted.
 func (in List) Pairs() []Pair {
 	seen := map[Pair]bool{}
 	for _, l := range in {
@@ -118,7 +118,7 @@ func (in List) Pairs() []Pair {
 	})
 }
 
-// Read reads the list of a project; it is empty where there is none.
+// Read reads the list of a project; a missing list is empty.
 func Read(root string) (List, error) {
 	name := filepath.Join(root, filepath.FromSlash(ListFile))
 	b, err := osfile.ReadSmall(name, maxList)
@@ -136,14 +136,14 @@ func Read(root string) (List, error) {
 	return in, nil
 }
 
-// A Place is a project whose clients are written to.
+// A Place is a project to write files for clients to.
 type Place struct {
 	dir  *osfile.Dir
 	root string
 	In   List
 }
 
-// Open opens a project. The caller keeps others from changing it meanwhile.
+// Open opens a project. The caller prevents concurrent changes.
 func Open(root string) (*Place, error) {
 	in, err := Read(root)
 	if err != nil {
@@ -159,7 +159,7 @@ func Open(root string) (*Place, error) {
 // Close closes the project.
 func (p *Place) Close() { p.dir.Close() }
 
-// Owner returns the client in whose name an item is where a client looks for it: two may look at the same place.
+// Owner returns the client under which an item is listed for c: two clients may use the same folder.
 func (p *Place) Owner(ref string, c Client) Client {
 	for _, l := range p.In {
 		if other, err := ByName(l.Client); l.Ref == ref && err == nil && other.Skills == c.Skills &&
@@ -170,14 +170,14 @@ func (p *Place) Owner(ref string, c Client) Client {
 	return c
 }
 
-// digest returns the digest of a file; false if it isn't there.
+// digest returns the digest of a file; false if it is missing.
 func (p *Place) digest(name string) (cas.Digest, bool, error) {
 	b, err := p.dir.Read(name, skill.MaxFile)
 	return cas.Sum(b), b != nil, err
 }
 
-// Install writes the files of an item for a client, in the place of those that it had before. It returns the paths
-// that were written. A file that isn't listed, or that was changed since, is never replaced.
+// Install writes the files of an item for a client, and replaces its previous ones. It returns the written paths. It
+// never replaces a file that is unlisted or was changed.
 func (p *Place) Install(pair Pair, files []skill.File, dry bool) (written []string, err error) {
 	next := maps.Clone(p.In)
 	maps.DeleteFunc(next, func(_ string, l Line) bool { return Pair{l.Ref, l.Client} == pair })
@@ -197,7 +197,7 @@ func (p *Place) Install(pair Pair, files []skill.File, dry bool) (written []stri
 				Try("rye export " + exportVerb(was.Ref) + " " + fault.Quote(was.Ref) + " --to " + was.Client +
 					" --remove")
 		}
-		if p.makesWay(f.Path, pair) { // a file for a directory, or the other way round
+		if p.makesWay(f.Path, pair) { // a file replaces a directory, or the reverse
 			if names, _ := p.unlisted(f.Path); len(names) > 0 {
 				return nil, exists(names[0])
 			}
@@ -244,7 +244,7 @@ func (p *Place) Install(pair Pair, files []skill.File, dry bool) (written []stri
 	}
 	p.sweep(next)
 	p.sweep(p.In)
-	// Removed first: a list that names what is gone can be made true again, and one that lacks what is there can't.
+	// Remove them first: a list that names a removed file can be repaired, one that lacks an existing file can't.
 	for _, name := range gone {
 		if err := p.dir.Remove(name); err != nil {
 			return nil, err
@@ -261,7 +261,7 @@ func (p *Place) Install(pair Pair, files []skill.File, dry bool) (written []stri
 	return written, nil
 }
 
-// makesWay reports whether a file of the item is in the way of another one that it gets.
+// makesWay reports whether an old file of the item blocks a new one.
 func (p *Place) makesWay(name string, pair Pair) bool {
 	for other, l := range p.In {
 		if (Pair{l.Ref, l.Client}) == pair && (strings.HasPrefix(other, name+"/") ||
@@ -277,7 +277,7 @@ func exists(name string) error {
 		name).On("reason", "exists").Because("nothing was written")
 }
 
-// exportVerb is the command that exports an item.
+// exportVerb returns the command that exports an item.
 func exportVerb(ref string) string {
 	if strings.HasPrefix(ref, "directive:") {
 		return "directive"
@@ -285,7 +285,7 @@ func exportVerb(ref string) string {
 	return "skill"
 }
 
-// changed refuses files that someone has edited.
+// changed returns the error for files that were edited.
 func changed(names []string) *fault.Error {
 	f := fault.New(fault.Validation, "edited since rye wrote them: %s",
 		fault.Count(int64(len(names)), "file")).List(names...).
@@ -297,7 +297,8 @@ func changed(names []string) *fault.Error {
 	return f
 }
 
-// sweep removes what processes that died have left beside files. However new it is, none of them lives: see Open.
+// sweep removes temporary files left by processes that crashed. It ignores their age: the lock that Open requires
+// means that none of them still runs.
 func (p *Place) sweep(all List) {
 	done := map[string]bool{}
 	for name := range all {
@@ -326,7 +327,7 @@ func (p *Place) save(next List) error {
 	return p.dir.Write(ListFile, 0o644, false, b)
 }
 
-// Remove takes the files of an item out of a client, and no others. Files that were changed keep it from all.
+// Remove removes the files of an item from a client, and no others. It removes nothing if one of them was changed.
 func (p *Place) Remove(pair Pair, dry bool) (removed []string, err error) {
 	next := maps.Clone(p.In)
 	var edited []string
@@ -364,7 +365,7 @@ func (p *Place) Remove(pair Pair, dry bool) (removed []string, err error) {
 	return removed, p.save(next)
 }
 
-// A Difference is a file in a client that isn't as the lock has it.
+// A Difference is a file in a client that differs from the lock.
 type Difference struct {
 	File   string `json:"file"`
 	Ref    string `json:"ref"`
@@ -373,8 +374,8 @@ type Difference struct {
 	Why    string `json:"why"`
 }
 
-// Compare returns how the files of an item in a client differ from what the lock makes of it. want is nil where the
-// lock has no such item.
+// Compare returns how an item's files in a client differ from those that the lock produces. want is nil if the lock
+// lacks the item.
 func (p *Place) Compare(pair Pair, want []skill.File) (all []Difference, err error) {
 	add := func(file, reason, why string) {
 		all = append(all, Difference{file, pair.Ref, pair.Client, reason, why})
@@ -432,12 +433,11 @@ func (p *Place) Compare(pair Pair, want []skill.File) (all []Difference, err err
 	return all, nil
 }
 
-// unlisted returns the files below a directory that aren't in the list. What a process that died has left isn't among
-// them.
+// unlisted returns the unlisted files below a directory, without the leftovers of crashed processes.
 func (p *Place) unlisted(dir string) (names []string, err error) {
 	r, err := p.dir.Folder(dir, false)
 	if err != nil {
-		return nil, nil // so that its files are missing or unreadable
+		return nil, nil // reported as missing or unreadable files
 	}
 	defer r.Close()
 	return names, fs.WalkDir(r.FS(), ".", func(name string, d fs.DirEntry, err error) error {
@@ -453,13 +453,13 @@ func (p *Place) unlisted(dir string) (names []string, err error) {
 	})
 }
 
-// hasMode reports whether a file is executable as it should be, where files can be.
+// hasMode reports whether a file has the right executable bit, where files have one.
 func (p *Place) hasMode(f *skill.File) bool {
 	fi, err := p.dir.Root.Lstat(f.Path)
 	return runtime.GOOS == "windows" || err == nil && fi.Mode().Perm()&0o100 != 0 == f.Exec
 }
 
-// Hint returns commands that end a difference.
+// Hint returns commands that resolve a difference.
 func (d *Difference) Hint() []string {
 	again := "rye export " + exportVerb(d.Ref) + " " + fault.Quote(d.Ref) + " --to " + d.Client
 	switch d.Reason {
