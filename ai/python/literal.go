@@ -13,21 +13,22 @@ import (
 
 const (
 	maxDepth  = 100
-	maxDigits = 4300 // as many as Python reads in decimal
+	maxDigits = 4300 // Python's own limit for decimals
 )
 
-// A parser reads one literal from the tokens of an expression.
+// A parser reads one literal from an expression's tokens.
 type parser struct {
 	r     *reader
 	toks  []token
 	i     int
-	field string           // the name that the literal is for
-	odd   *value.Problem   // why this literal of Python's is no value
-	twice []*value.Problem // keys
+	field string           // the name that gets the literal
+	odd   *value.Problem   // why this literal has no JSON value
+	twice []*value.Problem // duplicate keys
 	void  value.Value
 }
 
-// literal reads an expression. It returns nil if it is no literal, or, with a problem, none that is a value.
+// literal reads an expression. It returns nil for anything but a literal, with a problem if Python has a value that
+// JSON lacks.
 func (r *reader) literal(toks []token, field string) (*value.Value, *value.Problem) {
 	p := parser{r: r, toks: toks, field: field}
 	if len(toks) == 0 {
@@ -70,7 +71,7 @@ func (p *parser) value(k value.Kind) *value.Value {
 // place returns the place of the next token.
 func (p *parser) place() value.Pos { return p.r.place(int(p.toks[p.i].start)) }
 
-// valueAt returns a value. Once the literal is refused one will do for all.
+// valueAt returns a value. Once the literal is refused, it returns the same one each time.
 func (p *parser) valueAt(k value.Kind, at value.Pos) *value.Value {
 	if p.r.values++; p.r.values > maxValues {
 		p.refuse(at, fmt.Sprintf("the file has more than %d values", maxValues))
@@ -88,14 +89,14 @@ func (p *parser) valueAt(k value.Kind, at value.Pos) *value.Value {
 	return v
 }
 
-// refuse notes why the literal is no value, if nothing is noted yet. Reading goes on: it may be no literal at all.
+// refuse records the first reason why the literal is refused. Reading continues, because it may be no literal at all.
 func (p *parser) refuse(at value.Pos, why string) {
 	if p.odd == nil {
 		p.odd = &value.Problem{At: at, Field: p.field, Message: why, Warning: true}
 	}
 }
 
-// expression reads a value, and whether Python can hash it; ok is false if it is no literal.
+// expression reads a value, and whether Python can hash it; ok is false for anything but a literal.
 func (p *parser) expression(depth int) (v *value.Value, hashable, ok bool) {
 	switch p.kind() {
 	case str:
@@ -159,7 +160,7 @@ func (p *parser) close(k kind) bool {
 	return true
 }
 
-// elements reads the rest of a list up to its last token, and whether all of it can be hashed.
+// elements reads the rest of a list up to the token last, and clears hashable if an element can't be hashed.
 func (p *parser) elements(last kind, depth int, list *value.Value, hashable *bool) bool {
 	for p.kind() != last {
 		v, hash, ok := p.expression(depth)
@@ -180,7 +181,7 @@ func (p *parser) elements(last kind, depth int, list *value.Value, hashable *boo
 	return last == end || p.close(last)
 }
 
-// parens reads a tuple, or what stands in parentheses.
+// parens reads a tuple, or an expression in parentheses.
 func (p *parser) parens(depth int) (*value.Value, bool, bool) {
 	at := p.place()
 	p.i++
@@ -264,8 +265,8 @@ func (p *parser) entries(key *value.Value, depth int, m *value.Value) bool {
 	}
 }
 
-// put adds an entry. A key that is there already keeps its place and gets the new value, as in Python. The index is
-// made for large maps only.
+// put adds an entry. A repeated key keeps its place and gets the new value, as in Python. The index exists only for
+// large maps.
 func (p *parser) put(m *value.Value, index map[string]int, e value.Entry) map[string]int {
 	const small = 16
 	at, twice := -1, false
@@ -298,7 +299,7 @@ func (p *parser) put(m *value.Value, index map[string]int, e value.Entry) map[st
 	return index
 }
 
-// number reads a number with or without a sign. The number may stand in parentheses after its sign.
+// number reads a number with an optional sign, in optional parentheses after the sign.
 func (p *parser) number() (*value.Value, bool) {
 	v := p.value(value.Int)
 	minus, signed := p.kind() == '-', p.kind() != number
@@ -343,7 +344,7 @@ func (p *parser) number() (*value.Value, bool) {
 	return v, true
 }
 
-// integer returns an integer in decimal, or why it can't.
+// integer returns an integer in decimal, or the reason why it can't.
 func integer(digits string) (string, string) {
 	if len(digits) > maxDigits {
 		return "", fmt.Sprintf("an integer of more than %d digits is not read", maxDigits)
@@ -372,7 +373,7 @@ func integer(digits string) (string, string) {
 	return n.String(), ""
 }
 
-// float returns a float in the form of Python's repr, or why it can't.
+// float returns a float in the form of Python's repr, or the reason why it can't.
 func float(digits string) (string, string) {
 	f, err := strconv.ParseFloat(digits, 64)
 	if errors.Is(err, strconv.ErrRange) {

@@ -1,5 +1,5 @@
-// Package python reads what a Python file says without running it: the literals that are assigned to names at the
-// top of the module, and its docstring.
+// Package python is a static reader of Python files: of their docstring, and of the literals that they assign to
+// module names.
 //
 //	"""Writes a file."""                     the docstring
 //	__version__ = "1.2.0"                    a text
@@ -8,21 +8,21 @@
 //	DEFAULTS = load()                        no literal: not read
 //
 // Read takes Python 3.8 to 3.14. It agrees with the module ast of CPython on every file that CPython accepts, and
-// reads some files that CPython refuses, because it looks at the structure of lines, brackets, blocks and strings,
-// and not into statements that say nothing to it.
+// reads some files that CPython refuses, because it checks the structure of lines, brackets, blocks and strings, and
+// ignores irrelevant statements.
 //
-// # Statements
+// # How a read goes through here\n\nRead checks the bytes with newlines, unreadable and coding. reader.file then takes logical lines from the scanner and checks their indentation with blocks. line splits a logical line into statements: compound skips, imports and targets unbind names, and assign calls literal, whose parser makes a value. After a structural fault, the reader uses only lines that match a pattern. finish returns the Module.\n\n# Statements
 //
-// A statement counts that stands at column 0 of a line or behind a semicolon there, and is NAME = LITERAL or
-// NAME: ANNOTATION = LITERAL, with or without parentheses around NAME. A name outside ASCII is what NFKC makes of
-// it, as in Python. Names stand in the order in which each first got a literal. The last binding decides: where
-// a name with a literal is bound again to something that is none, it is dropped with a warning. Bindings are
-// assignments of every form (chained, to tuples, augmented), def, class, import, type and del. What stands inside
-// compound statements, and what changes a value without binding its name, as in A["x"] = 1, isn't looked at.
+// A statement counts that stands at column 0 of a line or behind a semicolon there, and is NAME = LITERAL or NAME:
+// ANNOTATION = LITERAL, with or without parentheses around NAME. A name outside ASCII is normalized by NFKC, as in
+// Python. Names are in the order of their first literals. The last binding decides: a name with a literal that is
+// bound again to anything else is dropped with a warning. Bindings are assignments of every form (chained, to tuples,
+// augmented), def, class, import, type and del. Compound statements, and changes of a value that don't bind its name,
+// as in A["x"] = 1, are ignored.
 //
 // # Literals
 //
-// A literal is what ast.literal_eval takes and a JSON value can be:
+// A literal is an expression that ast.literal_eval accepts and JSON can represent:
 //
 //	None True False         null and truth values
 //	1_000 0x1F 0o17 0b1     an integer of any size up to 4,300 digits, in decimal
@@ -30,32 +30,33 @@
 //	-1 +1                   one sign before a number
 //	"a" 'b' """c""" r"\d"   a text; several in a row are one
 //	(1, 2) [1, 2] {1, 2}    a list; so is 1, 2 and set(); a set keeps the order and the repetitions of the file
-//	{"a": 1, "b": 2}        a map; of a key that is there twice the last value counts, with a warning
+//	{"a": 1, "b": 2}        a map; the last value of a repeated key counts, with a warning
 //
-// Without a word it is no literal if it has bytes, an f-string, a t-string, an imaginary number, an ellipsis, a name
-// or an operator, be it "a" + "b". With a warning it is none if Python has a value and JSON hasn't: a key that is no
-// text, half a surrogate pair, a float like 1e999; or if it is past our limits: \N{NAME}, for which we have no table,
-// an integer of more digits, nesting of more than 100, more than 2^18 values in a file or 2^20 tokens in a line.
+// An expression with bytes, an f-string, a t-string, an imaginary number, an ellipsis, a name or an operator, even
+// "a" + "b", is silently no literal. It is refused with a warning if Python has a value and JSON hasn't: a key that
+// isn't a text, half a surrogate pair, a float like 1e999. So is one beyond the limits of this package: \N{NAME}, for
+// which it has no table, an integer of more digits, nesting of more than 100, more than 2^18 values in a file or 2^20
+// tokens in a line.
 //
 // # Files
 //
-// A file is UTF-8, with or without a byte order mark, and at most 16 MiB; its coding line, if any, says so. Lines
+// A file is UTF-8, with or without a byte order mark, and at most 16 MiB; its coding line, if any, must agree. Lines
 // end with LF, CR LF or CR, which is LF inside a string. Blocks, tabs against spaces, lines joined by brackets and
 // backslashes, form feeds and the quotes inside f-strings are as in Python 3.12. Numbers must be well formed
-// everywhere, escapes only in texts that are read: a wrong one is a problem of its name.
+// everywhere, escapes only in texts of literals: an invalid one is a problem of the literal's name.
 //
 // # Broken files
 //
-// At the first thing that breaks the structure there is a problem with its place: a string or a bracket that is never
-// closed, an indentation that fits nowhere, a character that belongs to no token; bytes that are not UTF-8, NUL and
-// another coding break all of the file. What was read before stays. From there on lines are taken by pattern: a line
-// that says
+// The first fault in the structure is a problem with its place: a string or bracket that is never closed, an
+// indentation that matches no block, a character that belongs to no token. Bytes that are not UTF-8, NUL and another
+// coding break the whole file. The names read before the fault stay. After it, lines are read by pattern: a line of
+// the form
 //
 //	__lower_case__ = SCALAR    or    UPPER_CASE = SCALAR
 //
 // at column 0, where SCALAR is None, a truth value, a number or a text on this line, gives its value; any other
-// binding takes the value away. The pattern reads the same tokens and starts afresh at the next line when they end in
-// a mistake. So on a sound file it says nothing that the reader doesn't say, whatever stands in its strings.
+// binding takes the value away. The pattern reads the same tokens and restarts at the next line after a fault. So on
+// a valid file it finds nothing that the reader doesn't find, whatever its strings contain.
 package python
 
 import (
@@ -78,19 +79,18 @@ const (
 	maxProblems = 100
 )
 
-// A Module is what a Python file says.
+// A Module is the content of a Python file.
 type Module struct {
 	Names    *value.Value // a map, in the order of first assignment
-	Doc      string       // the docstring without the space around it, "" if there is none
+	Doc      string       // without the space around it; "" without one
 	DocAt    value.Pos
 	Problems []*value.Problem // in the order of the file
 }
 
-// Read reads a file. It always returns a module; what is wrong with the file is in its problems, and what could be
-// read all the same is in its names.
+// Read reads a file. It always returns a module with the file's problems and its readable names.
 func Read(src []byte) *Module { return read(src, false) }
 
-// read reads a file, all of it by pattern if loose is set.
+// read reads a file; with loose, all of it by pattern.
 func read(src []byte, loose bool) *Module {
 	r := &reader{loose: loose, slots: map[string]int{}}
 	r.doc.Names = &value.Value{Kind: value.Map, At: value.Pos{Line: 1, Column: 1}}
@@ -112,13 +112,13 @@ func read(src []byte, loose bool) *Module {
 	return r.finish()
 }
 
-// tokens are lent to readers; each needs about as many.
+// tokens are reused between readers, which need about as many.
 var tokens = sync.Pool{New: func() any {
 	toks := make([]token, 0, 128)
 	return &toks
 }}
 
-// newlines returns src with LF as the only end of a line, as Python does before it looks at anything.
+// newlines returns src with only LF as line ends, as Python sees it.
 func newlines(src []byte) []byte {
 	if bytes.IndexByte(src, '\r') < 0 {
 		return src
@@ -135,7 +135,7 @@ func newlines(src []byte) []byte {
 	return out
 }
 
-// unreadable returns what is wrong with the bytes of the file as a whole.
+// unreadable returns the fault in the bytes of the whole file.
 func unreadable(src []byte) *fault {
 	if name, at := coding(src); name != nil && !isUTF8(name) {
 		return &fault{at: at, message: fmt.Sprintf("the coding %q is not read, only UTF-8", name)}
@@ -155,8 +155,8 @@ func unreadable(src []byte) *fault {
 	}
 }
 
-// coding returns the name in the coding line and its place. The line is one of the first two, a comment, and the
-// second only if the first holds no code.
+// coding returns the name in the coding line and its place. The line is a comment in one of the first two lines, and
+// in the second only if the first has no code.
 func coding(src []byte) (name []byte, at int) {
 	const word = "coding"
 	start := 0
@@ -199,17 +199,17 @@ func isUTF8(name []byte) bool {
 type reader struct {
 	scanner
 	doc    Module
-	loose  bool // lines are taken by pattern
+	loose  bool // read lines by pattern
 	stated bool // a statement has been seen
 	values int
-	slab   []value.Value // values to come: most files have dozens
+	slab   []value.Value // values allocated in advance: most files have dozens
 	names  []name
 	slots  map[string]int // name → its place in names
 	spot   spot
-	found  []token // room for targets
+	found  []token // buffer for targets
 }
 
-// A name is one that has had a literal.
+// A name is a name that has had a literal.
 type name struct {
 	text  string
 	at    value.Pos
@@ -217,8 +217,8 @@ type name struct {
 	lost  *value.Problem // the other binding
 }
 
-// A spot is the last place that was asked for. Places are asked for in the order of the file, so that counting
-// lines and columns goes over the file once.
+// A spot is the place of the last request. Requests come in the order of the file, so that counting lines and columns
+// passes over the file once.
 type spot struct {
 	off  int
 	line int
@@ -262,15 +262,15 @@ func (r *reader) file() {
 				continue
 			}
 		}
-		// Whatever is unclosed may make us read to the end of the file and start again near the beginning, once for
-		// each line: the budget keeps that linear.
+		// An unclosed bracket or string may make the scanner read to the end and restart near the beginning, for each
+		// line: the budget keeps that linear.
 		budget -= max(0, f.end-f.resume)
 		r.broken(f)
 		r.off, r.last, r.depth = f.resume, end, 0
 	}
 }
 
-// broken notes the first mistake in the structure; later ones may only follow from it.
+// broken records the first fault in the structure; later ones may only follow from it.
 func (r *reader) broken(f *fault) {
 	if !r.loose {
 		r.doc.Problems = append(r.doc.Problems, &value.Problem{At: r.place(f.at), Message: f.message})
@@ -278,13 +278,13 @@ func (r *reader) broken(f *fault) {
 	r.loose, r.stated = true, true
 }
 
-// warn notes something that doesn't break the structure. Hostile files have any number of such things.
+// warn records problems outside the structure, up to a bound: hostile files can have any number of them.
 func (r *reader) warn(p ...*value.Problem) {
 	room := max(0, maxProblems-len(r.doc.Problems))
 	r.doc.Problems = append(r.doc.Problems, p[:min(room, len(p))]...)
 }
 
-// finish puts the module together.
+// finish builds the module.
 func (r *reader) finish() *Module {
 	entries := make([]value.Entry, 0, len(r.names))
 	for _, n := range r.names {
@@ -301,7 +301,7 @@ func (r *reader) finish() *Module {
 	return &r.doc
 }
 
-// folded returns the name that a token is, as Python compares names.
+// folded returns a token's name as Python compares names.
 func (r *reader) folded(t token) []byte {
 	b := r.bytes(t)
 	for _, c := range b {
@@ -324,8 +324,8 @@ func (r *reader) bind(text string, at value.Pos, v *value.Value) {
 	n.at, n.value, n.lost = at, v, nil
 }
 
-// unbind takes its literal from a name that is bound to something else at a place. If it is said already why that is
-// no literal, nothing more is said.
+// unbind drops the literal of a name that is bound to something else at a place. said means that a problem is
+// reported already.
 func (r *reader) unbind(t token, at value.Pos, said bool) {
 	i, ok := r.slots[string(r.folded(t))]
 	if !ok || r.names[i].value == nil {

@@ -13,7 +13,7 @@ const (
 	maxBlocks   = 100
 )
 
-// A kind is what a token is. Operators of one character that matter are that character.
+// A kind is the type of a token. The kind of a relevant one-character operator is the character.
 type kind uint8
 
 const (
@@ -23,37 +23,37 @@ const (
 	str         // a text
 	odd         // bytes, an f-string, a t-string
 	augop       // += and the like
-	op          // an operator that no literal and no target has
+	op          // an operator that occurs in no literal or target
 )
 
-// A token is a part of the source.
+// A token is a range of the source.
 type token struct {
 	kind       kind
 	start, end int32
 }
 
-// A fault is a mistake in the structure of the file.
+// A fault is an error in the structure of the file.
 type fault struct {
 	at      int
 	message string
-	resume  int // where the line begins that one may go on with
-	end     int // how far the scanner has looked
+	resume  int // the line at which reading can continue
+	end     int // how far the scanner has read
 }
 
-// A scanner takes the source apart, by logical lines: what brackets, triple quotes and backslashes join is one.
+// A scanner splits the source into logical lines, which brackets, triple quotes and backslashes join.
 type scanner struct {
 	src   []byte
 	off   int
-	toks  []token // of the logical line, if they are kept
-	cut   bool    // there are more
-	last  kind    // of the logical line's tokens
+	toks  []token // of the logical line, if wanted
+	cut   bool    // the line has more
+	last  kind    // of the logical line's last token
 	depth int
 	open  [maxBrackets]int32 // the places of the open brackets
 }
 
 func (s *scanner) bytes(t token) []byte { return s.src[t.start:t.end] }
 
-// nextLine returns where the line after the one of off begins.
+// nextLine returns the beginning of the line after off.
 func nextLine(src []byte, off int) int {
 	if i := bytes.IndexByte(src[off:], '\n'); i >= 0 {
 		return off + i + 1
@@ -61,8 +61,8 @@ func nextLine(src []byte, off int) int {
 	return len(src)
 }
 
-// fault returns a mistake at a place. One may go on with the next line, or, where brackets are open, with the line
-// after the first of them, which may be the one that is meant to end.
+// fault returns a fault at a place. Reading can continue at the next line, or, inside brackets, at the line after the
+// first open one, which is probably the one left open.
 func (s *scanner) fault(at, end int, format string, args ...any) *fault {
 	f := &fault{at: at, message: fmt.Sprintf(format, args...), end: max(at, end)}
 	if s.depth > 0 {
@@ -72,14 +72,14 @@ func (s *scanner) fault(at, end int, format string, args ...any) *fault {
 	return f
 }
 
-// An indent is how far a line is indented, tabs counted as up to eight spaces and as one. Where the two counts order
-// lines differently, the file would change its meaning with the width of tabs.
+// An indent is a line's indentation in two counts, with tabs as up to eight spaces and as one. If the counts order
+// lines differently, the file's meaning depends on the width of tabs.
 type indent struct{ col, alt int }
 
-// start goes to the first token of the next line that has one, or to the end of the file, which is not indented.
+// start moves to the first token of the next line that has one, or to the end of the file, which isn't indented.
 func (s *scanner) start() (indent, *fault) {
 	var ind indent
-	joined := 0 // the indentation before the first backslash, if there is one: the rest of it doesn't count then
+	joined := 0 // the indentation before a first backslash, which is the one that counts
 	for s.off < len(s.src) {
 		switch s.src[s.off] {
 		case ' ':
@@ -118,9 +118,9 @@ func (s *scanner) start() (indent, *fault) {
 // blocks are the indentations of the blocks around a line.
 type blocks struct{ open []indent }
 
-// enter checks the indentation of the line at off; before says whether the line above opened a block.
+// enter checks the indentation of the line at off; before means that the line above opened a block.
 func (b *blocks) enter(src []byte, off int, ind indent, before bool) *fault {
-	// The line itself is not at fault: one may go on with it.
+	// The line itself is valid: reading continues with it.
 	bad := func(message string) *fault {
 		return &fault{at: off, message: message, resume: bytes.LastIndexByte(src[:off], '\n') + 1, end: off}
 	}
@@ -157,7 +157,7 @@ func (b *blocks) enter(src []byte, off int, ind indent, before bool) *fault {
 	return nil
 }
 
-// join goes over a backslash and the end of its line.
+// join skips a backslash and the end of its line.
 func (s *scanner) join() *fault {
 	switch {
 	case s.off+1 < len(s.src) && s.src[s.off+1] != '\n':
@@ -169,7 +169,7 @@ func (s *scanner) join() *fault {
 	return nil
 }
 
-// logical scans the rest of the logical line and what ends it.
+// logical scans the rest of the logical line and its end.
 func (s *scanner) logical(keep bool) *fault {
 	s.toks, s.cut, s.last, s.depth = s.toks[:0], false, end, 0
 	for s.off < len(s.src) {
@@ -182,7 +182,7 @@ func (s *scanner) logical(keep bool) *fault {
 				return nil
 			}
 		case '#':
-			// The end of the line is looked at again.
+			// Scan the end of the line again.
 			if i := bytes.IndexByte(s.src[s.off:], '\n'); i >= 0 {
 				s.off += i
 			} else {
@@ -260,7 +260,7 @@ func (s *scanner) at(i int) byte {
 	return 0
 }
 
-// operator returns what isn't a word, a number, a string or a bracket.
+// operator returns a token that isn't a word, a number, a string or a bracket.
 func (s *scanner) operator(c byte) (kind, int, *fault) {
 	next, to := s.at(s.off+1), s.off+1
 	switch c {
@@ -307,7 +307,7 @@ func (s *scanner) operator(c byte) (kind, int, *fault) {
 	return end, 0, s.strange(s.off)
 }
 
-// strange is the fault of a character that belongs to no token.
+// strange returns the fault of a character that belongs to no token.
 func (s *scanner) strange(at int) *fault {
 	r, n := utf8.DecodeRune(s.src[at:])
 	if r == utf8.RuneError && n == 1 {
@@ -316,7 +316,7 @@ func (s *scanner) strange(at int) *fault {
 	return s.fault(at, at, "the character %q (%U) belongs to no token", r, r)
 }
 
-// word returns the name, the keyword or the string with a prefix at the offset.
+// word returns the name, keyword or prefixed string at the offset.
 func (s *scanner) word() (kind, int, *fault) {
 	to, foreign := s.off+1, s.src[s.off] >= utf8.RuneSelf
 	for ; to < len(s.src) && isWord(s.src[to]); to++ {
@@ -346,12 +346,12 @@ func (s *scanner) word() (kind, int, *fault) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// isWord reports whether a byte may be part of a name. The characters outside ASCII are looked at later.
+// isWord reports whether a byte may be part of a name. misfit checks characters outside ASCII later.
 func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || isDigit(c) || c >= utf8.RuneSelf
 }
 
-// misfit returns the first byte of a character that no name has at its place, -1 if all are right.
+// misfit returns the offset of the first character that a name can't have in its place, or -1.
 func misfit(name []byte) int {
 	for i := 0; i < len(name); {
 		r, n := utf8.DecodeRune(name[i:])
@@ -419,8 +419,8 @@ func (s *scanner) digits(i int, digit func(byte) bool) int {
 	return i
 }
 
-// endNumber checks that there is a number and what follows it: Python reads 1if x else 2, and nothing else that a
-// name could be.
+// endNumber checks that the number has digits, and what follows it: Python reads 1if x else 2, but no other name
+// there.
 func (s *scanner) endNumber(from, to, first int) (int, *fault) {
 	good := to > first
 	if good && isWord(s.at(to)) {

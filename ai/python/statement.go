@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// line takes a logical line at column 0.
+// line reads a logical line at column 0.
 func (r *reader) line(toks []token) {
 	first := !r.stated
 	r.stated = true
@@ -37,8 +37,8 @@ func (r *reader) is(t token, w string) bool {
 	return t.kind == word && string(r.bytes(t)) == w
 }
 
-// compound reports whether the line belongs to a compound statement: all of it, even if the suite stands on the same
-// line. A def and a class bind their names.
+// compound reports whether the line belongs to a compound statement, including a suite on the same line. It unbinds
+// the names of a def and a class.
 func (r *reader) compound(toks []token) bool {
 	if len(toks) == 0 || toks[0].kind == '@' {
 		return true
@@ -60,11 +60,11 @@ func (r *reader) compound(toks []token) bool {
 			return true
 		}
 	}
-	// This is how match begins, which isn't a keyword.
+	// A match statement begins like this; match isn't a keyword.
 	return r.last == ':'
 }
 
-// statement takes a simple statement.
+// statement reads a simple statement.
 func (r *reader) statement(toks []token, first bool) {
 	if len(toks) == 0 {
 		return
@@ -90,7 +90,7 @@ func (r *reader) statement(toks []token, first bool) {
 	r.assignment(toks)
 }
 
-// docstring takes the first statement, if it is a text.
+// docstring reads the first statement, if it is a text.
 func (r *reader) docstring(toks []token) {
 	if k := toks[0].kind; k != str && k != '(' || r.loose && r.broad(toks) {
 		return
@@ -102,19 +102,19 @@ func (r *reader) docstring(toks []token) {
 	}
 	if v != nil && v.Kind == value.Text {
 		r.doc.DocAt = at
-		// Python takes the four separators for space, too.
+		// Python strips the four separators, too.
 		r.doc.Doc = strings.TrimFunc(v.Text, isSpace)
 	}
 }
 
 func isSpace(c rune) bool { return 0x1c <= c && c <= 0x1f || unicode.IsSpace(c) }
 
-// broad reports whether tokens go over several lines.
+// broad reports whether tokens span several lines.
 func (r *reader) broad(toks []token) bool {
 	return bytes.IndexByte(r.src[toks[0].start:toks[len(toks)-1].end], '\n') >= 0
 }
 
-// assignment takes a statement that may be one.
+// assignment reads a statement that may be an assignment.
 func (r *reader) assignment(toks []token) {
 	depth, equals, first, last, colon := 0, 0, 0, 0, -1
 scan:
@@ -164,7 +164,7 @@ scan:
 	}
 }
 
-// single returns the name that is all of a target.
+// single returns the name if a target is only a name.
 func single(toks []token) (token, bool) {
 	for len(toks) > 2 && toks[0].kind == '(' && toks[len(toks)-1].kind == ')' {
 		toks = toks[1 : len(toks)-1]
@@ -206,10 +206,10 @@ func patterned(name []byte) bool {
 	return within(name, 'A', 'Z') || lower && within(name, 'a', 'z')
 }
 
-// targets takes the names that targets bind: in a, (b, *c), d.e, f[g] = … those are a, b and c.
+// targets unbinds the names in targets: in a, (b, *c), d.e, f[g] = … those are a, b and c.
 func (r *reader) targets(toks []token) {
 	r.found = r.found[:0]
-	var marks []int // how many had been found when each open parenthesis came
+	var marks []int // number of names found at each open parenthesis
 	for i := 0; i < len(toks); i++ {
 		trailed := i+1 < len(toks) && (toks[i+1].kind == '.' || toks[i+1].kind == '[' || toks[i+1].kind == '(')
 		switch t := toks[i]; t.kind {
@@ -256,7 +256,7 @@ func pair(toks []token, i int) int {
 	return i
 }
 
-// imports takes the names that an import binds.
+// imports unbinds the names of an import.
 func (r *reader) imports(toks []token) {
 	i := 1
 	if r.is(toks[0], "from") {
@@ -273,7 +273,7 @@ func (r *reader) imports(toks []token) {
 			fresh = true
 		case t.kind != word:
 		case r.is(t, "as"):
-			// The name that stood before isn't bound.
+			// The name before isn't bound.
 			if !fresh {
 				r.found = r.found[:len(r.found)-1]
 			}
@@ -286,7 +286,7 @@ func (r *reader) imports(toks []token) {
 	r.unbindAll(r.found)
 }
 
-// unbindAll takes names that are bound to something that is no literal.
+// unbindAll unbinds names that get a value other than a literal.
 func (r *reader) unbindAll(names []token) {
 	for _, t := range names {
 		r.unbind(t, r.place(int(t.start)), false)

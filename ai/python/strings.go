@@ -7,10 +7,10 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// maxStrings is how deep f-strings nest in each other and in their formats.
+// maxStrings bounds how deep f-strings nest in each other and in their formats.
 const maxStrings = 50
 
-// What the letters before a string say about it.
+// The meanings of a string's prefix.
 const (
 	isRaw = 1 << iota
 	isBytes
@@ -18,7 +18,7 @@ const (
 	isText
 )
 
-// prefixOf returns what one or two letters before a quote say, 0 if they are no prefix.
+// prefixOf returns the meaning of one or two letters before a quote, 0 if they are no prefix.
 func prefixOf(letters []byte) int {
 	p := 0
 	for _, c := range letters {
@@ -38,7 +38,7 @@ func prefixOf(letters []byte) int {
 		}
 		p |= bit
 	}
-	// Of two letters one is r, and the other isn't u.
+	// With two letters, one must be r and the other not u.
 	if len(letters) == 2 && (p&isRaw == 0 || p&isText != 0) {
 		return 0
 	}
@@ -54,7 +54,7 @@ func (s *scanner) quotes(at int) (quote byte, n int) {
 	return quote, 1
 }
 
-// closed reports whether n quotes stand at an offset.
+// closed reports whether n quotes are at an offset.
 func (s *scanner) closed(at int, quote byte, n int) bool {
 	return s.at(at) == quote && (n == 1 || s.at(at+1) == quote && s.at(at+2) == quote)
 }
@@ -63,7 +63,7 @@ func (s *scanner) unclosed(from, end int) *fault {
 	return s.fault(from, end, "the string is never closed")
 }
 
-// plain returns the end of a string whose prefix begins at from and whose quotes stand at quoted.
+// plain returns the end of a string whose prefix begins at from and whose quotes begin at quoted.
 func (s *scanner) plain(from, quoted int) (int, *fault) {
 	quote, n := s.quotes(quoted)
 	for i := quoted + n; i < len(s.src); i++ {
@@ -79,7 +79,7 @@ func (s *scanner) plain(from, quoted int) (int, *fault) {
 	return 0, s.unclosed(from, len(s.src))
 }
 
-// A template is an f-string or a t-string that is being scanned.
+// A template is an f-string or a t-string under scanning.
 type template struct {
 	from  int // where its prefix begins
 	quote byte
@@ -88,8 +88,8 @@ type template struct {
 	level int
 }
 
-// format returns the end of an f-string or a t-string. What stands in its braces is code, in which the quotes of the
-// string itself may stand again.
+// format returns the end of an f-string or a t-string. Its braces contain code, which may contain the string's own
+// quotes.
 func (s *scanner) format(from, quoted int, raw bool, level int) (int, *fault) {
 	if level > maxStrings {
 		return 0, s.fault(from, from, "more than %d strings are nested", maxStrings)
@@ -118,8 +118,8 @@ func (s *scanner) format(from, quoted int, raw bool, level int) (int, *fault) {
 	return 0, s.unclosed(from, len(s.src))
 }
 
-// escape goes over a backslash and what it stands before. A brace after a backslash is a brace all the same, and the
-// ones of \N{NAME} aren't.
+// escape skips a backslash and the escaped character. A brace after a backslash remains a brace, but those of
+// \N{NAME} aren't.
 func (s *scanner) escape(i int, t template) int {
 	switch s.at(i + 1) {
 	case '{', '}':
@@ -174,7 +174,7 @@ func (s *scanner) field(i int, t template) (int, *fault) {
 	return 0, s.unclosed(t.from, len(s.src))
 }
 
-// part goes over a word, a number or a string in a replacement field.
+// part skips a word, a number or a string in a replacement field.
 func (s *scanner) part(from int, t template) (int, *fault) {
 	to := from
 	for to < len(s.src) && isWord(s.src[to]) {
@@ -193,7 +193,7 @@ func (s *scanner) part(from int, t template) (int, *fault) {
 	return s.plain(from, to)
 }
 
-// spec returns the end of a replacement field in whose format we are.
+// spec returns the end of the replacement field whose format spec begins at i.
 func (s *scanner) spec(i int, t template) (int, *fault) {
 	if t.level++; t.level > maxStrings {
 		return 0, s.fault(t.from, i, "more than %d strings are nested", maxStrings)
@@ -218,7 +218,7 @@ func (s *scanner) spec(i int, t template) (int, *fault) {
 	return 0, s.unclosed(t.from, len(s.src))
 }
 
-// texts reads the strings that stand in a row, as one text.
+// texts reads adjacent strings as one text.
 func (p *parser) texts() (*value.Value, bool) {
 	v := p.value(value.Text)
 	first := p.i
@@ -242,11 +242,11 @@ func (p *parser) texts() (*value.Value, bool) {
 		}
 		v.Text = string(text)
 	}
-	// What isn't UTF-8 is said about the file already.
+	// Invalid UTF-8 is reported for the file already.
 	return v, !p.r.loose || utf8.ValidString(v.Text)
 }
 
-// inside returns where the text between the quotes begins and ends, and whether it is raw.
+// inside returns the range of the text between the quotes, and whether it is raw.
 func (p *parser) inside(t token) (from, to int, raw bool) {
 	q := int(t.start)
 	for isWord(p.r.src[q]) {
@@ -260,7 +260,7 @@ func (p *parser) inside(t token) (from, to int, raw bool) {
 // simple are the escapes of one letter.
 var simple = [256]byte{'\\': '\\', '\'': '\'', '"': '"', 'a': 7, 'b': 8, 'f': 12, 'n': 10, 'r': 13, 't': 9, 'v': 11}
 
-// unescape appends what the inside of a string says.
+// unescape appends the value of the inside of a string.
 func (p *parser) unescape(text []byte, from, to int) []byte {
 	for from < to {
 		in := p.r.src[from:to]
@@ -288,8 +288,8 @@ func (p *parser) unescape(text []byte, from, to int) []byte {
 	return text
 }
 
-// escaped returns the character of an escape, -1 if there is none, and its length. Where the text can't be read why
-// says so, and wrong that Python reads it neither.
+// escaped returns the character of an escape and its length, or -1. why is the reason if it can't be read, and wrong
+// means that Python can't read it either.
 func escaped(in []byte) (r rune, n int, why string, wrong bool) {
 	digits := 0
 	switch c := in[1]; {
@@ -309,7 +309,7 @@ func escaped(in []byte) (r rune, n int, why string, wrong bool) {
 	case c == 'N':
 		return -1, 2, `\N{…} is not read: write the character, or \u and its number`, false
 	default:
-		// Python keeps a backslash that means nothing.
+		// Python keeps a backslash without a meaning.
 		return '\\', 1, "", false
 	}
 	var v uint32

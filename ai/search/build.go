@@ -8,17 +8,17 @@ import (
 	"github.com/rye-build/rye/ai/search/query"
 )
 
-// The streams of a segment; the package comment tells what is in them.
+// The streams of a segment; the package comment describes their content.
 const (
 	docStream     = iota // one row for each record
 	indexStream          // one entry for each block of terms
 	termStream           // the terms, sorted, in blocks
-	postingStream        // where each term stands
-	recordStream         // the records as they were given
+	postingStream        // the places of each term
+	recordStream         // the records as given
 	streams
 )
 
-// blockTerms is how many terms a block has. A query for a word reads one block.
+// blockTerms is the number of terms in a block. A query for a word reads one block.
 const blockTerms = 128
 
 // A builder makes a segment of records.
@@ -28,25 +28,25 @@ type builder struct {
 
 	layouts    map[string]uint64
 	layoutRows []byte
-	row        []byte // of one, to look for
+	row        []byte // of one document, under construction
 	docs       []byte
 	records    []byte
 	count      int
 
 	spill   *spill
-	from    int64 // where the records in it begin
+	from    int64 // where its records begin
 	spilled int   // bytes of records in it
 }
 
-// newBuilder returns a builder that uses a spill alone until its segment is made.
+// newBuilder returns a builder. The spill belongs to it until its segment is complete.
 func newBuilder(s *spill) *builder {
 	return &builder{lists: inverted.New(), layouts: make(map[string]uint64), spill: s, from: s.End}
 }
 
-// size is about how large the segment will be.
+// size returns the approximate size of the segment so far.
 func (b *builder) size() int { return b.spilled + len(b.records) + len(b.docs) + b.lists.Bytes() }
 
-// add indexes a record, which is also given as it is written.
+// add indexes a record; encoded is the same record in its written form.
 func (b *builder) add(r *Record, encoded []byte) error {
 	at := b.spilled + len(b.records)
 	b.records = append(b.records, encoded...)
@@ -69,7 +69,7 @@ func (b *builder) add(r *Record, encoded []byte) error {
 	return b.spillRecords()
 }
 
-// spillRecords writes the records that are in memory to the file.
+// spillRecords moves the records from memory into the file.
 func (b *builder) spillRecords() error {
 	b.spilled += len(b.records)
 	err := b.spill.write(b.records)
@@ -77,7 +77,7 @@ func (b *builder) spillRecords() error {
 	return err
 }
 
-// layout returns the number of the record's fields and their weights, which few records have for themselves.
+// layout returns the number of the record's fields and weights. Many records share a layout.
 func (b *builder) layout(r *Record) uint64 {
 	row := binary.AppendUvarint(b.row[:0], uint64(len(r.Fields)))
 	for i := range r.Fields {
@@ -94,7 +94,7 @@ func (b *builder) layout(r *Record) uint64 {
 	return n
 }
 
-// segment returns what was built. The builder is used up.
+// segment returns the segment. The builder can't be used afterwards.
 func (b *builder) segment() (*segment, error) {
 	var out [streams][]byte
 	head := binary.AppendUvarint(nil, uint64(len(b.layouts)))

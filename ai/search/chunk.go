@@ -11,15 +11,15 @@ import (
 	"github.com/rye-build/rye/cas/checkedbolt"
 )
 
-// format names what is in the file; another name makes another index.
+// format is the format of the file; a change of it makes a new index.
 const format = "rye search index 1"
 
 var tableKey = []byte("files")
 
-// errDamaged says that what the file holds can't have been written by us.
+// errDamaged reports content that this program can't have written.
 var errDamaged = checkedbolt.ErrDamaged
 
-// errOvertaken says that another process wrote a change to the same state first.
+// errOvertaken reports that another process changed the same state first.
 var errOvertaken = errors.New("another process wrote")
 
 // A reader is the file, open for reading. Each chunk is verified once.
@@ -48,7 +48,7 @@ func openReader(ctx context.Context, path string, wait time.Duration) (*reader, 
 	return &reader{f, make(map[chunkName][]byte)}, nil
 }
 
-// chunk returns a piece of a stream.
+// chunk returns one chunk of a stream.
 func (r *reader) chunk(segment uint64, stream, n int) ([]byte, error) {
 	name := chunkName{segment, stream, n}
 	if b, ok := r.verified[name]; ok {
@@ -61,7 +61,7 @@ func (r *reader) chunk(segment uint64, stream, n int) ([]byte, error) {
 	return b, err
 }
 
-// state reads what is known of all files.
+// state reads the state of all files.
 func (r *reader) state() (*state, error) {
 	b, err := r.Get(tableKey)
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *reader) state() (*state, error) {
 	return decodeState(b, r)
 }
 
-// write writes a state that was derived from the generation gen: its table, and the segments that are new.
+// write writes a state that was derived from the generation gen: its table and its new segments.
 func write(ctx context.Context, path string, s *state, gen uint64, table []byte, wait time.Duration) error {
 	return checkedbolt.Update(ctx, path, format, wait, func(b *checkedbolt.Batch) error {
 		old := b.Get(tableKey)
@@ -83,7 +83,7 @@ func write(ctx context.Context, path string, s *state, gen uint64, table []byte,
 				return err
 			}
 		}
-		// The old table counts, and has its chunks, until the new one is there.
+		// The old table stays valid, and keeps its chunks, until the new one is written.
 		if err := b.PutAll(s.chunks); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func write(ctx context.Context, path string, s *state, gen uint64, table []byte,
 	})
 }
 
-// wants reports whether a key is one of a chunk of a segment, and which key follows all of that.
+// wants reports whether a key belongs to a chunk of a segment, and the first key after that segment.
 func (s *state) wants(key []byte) (bool, []byte) {
 	if len(key) != chunkKeySize {
 		return false, nil
@@ -108,7 +108,7 @@ func (s *state) wants(key []byte) (bool, []byte) {
 	return true, chunkName{segment: id, stream: streams}.key()
 }
 
-// chunks yields those of the segments that aren't there.
+// chunks yields the chunks of new segments.
 func (s *state) chunks(yield func(checkedbolt.Value) bool) {
 	for _, g := range s.segs {
 		for stream := 0; g.isNew() && stream < streams; stream++ {

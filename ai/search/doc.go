@@ -1,32 +1,37 @@
-// Package search finds records by the words in them. It knows neither items nor files: a Catalog says which files
-// there are, what they looked like, and what they say; an Index remembers it; a Source is anything that can be
-// asked the same way. Package query has the language.
+// Package search is a full-text index of records. It knows neither items nor file systems: a Catalog lists files with
+// their stats and loads their records, and an Index caches them in a file. Package query has the language.
+//
+// # How a search goes through here
+//
+// Index.Search calls run, whose try lists the catalog's files and reads the last state with base. The state's plan
+// finds the files to read; load reads them through the catalog, and a writer indexes them into segments. evaluate
+// finds the matching documents in all segments and scores them. Search then reads the best records and highlights
+// them, and keep writes the new state.
 //
 // # Ranking
 //
 // Scores are BM25F, with k1 = 1.2 and b = 0.75: occurrences in all fields are added up, each divided by 1-b+b*(length
-// of the field / average length of such fields) and multiplied by the field's weight, before they saturate. A wildcard
-// counts as one word with the occurrences of all that it stands for, and so does a fuzzy word, whose neighbours at
-// distance d count 1/(1+d). A phrase counts as one word, in all documents that have it in one field. What is negated
-// adds nothing. How rare a word is, and how long fields are, is counted over the whole catalog, whatever the scope.
-// Scores have six decimals; after them rank, kind, id, space and path decide, so that an answer depends on what the
-// files say and on nothing else.
+// of the field / average length of such fields) and multiplied by the field's weight, before they saturate. A
+// wildcard counts as one word with the occurrences of all its matches, and so does a fuzzy word, whose neighbours at
+// distance d count 1/(1+d). A phrase counts as one word, in all documents that have it in one field. Negated words
+// add nothing. Word frequencies and field lengths are counted over the whole catalog, whatever the scope. Scores have
+// six decimals; ties are decided by rank, kind, id, space and path, so that an answer depends only on the content of
+// the files.
 //
-// # What is never stale
+// # Staleness
 //
-// Each search first asks the catalog for its files. One whose Stat is Sure and is the one that was remembered is not
-// read, any other is. That a stat says enough is subject to the conditions that package statcache names, for the
-// same reasons: only stats are remembered whose mtime and ctime are older than the beginning of the update by more
-// than two seconds and whose ctime has a fraction of a second; all of them are void when the clock was set back since,
-// and nothing is remembered if it was set back during the update. A file that was read and says what it said before
-// costs no more than the reading. A file that can't be read is named in Stats.Unread, and asked for again next time.
+// Each search first asks the catalog for its files. It reads a file unless its Stat is Sure and equals the cached
+// one. Cached stats follow the rules of package statcache, for the same reasons: a stat is cached only if its mtime
+// and ctime are more than two seconds older than the beginning of the update and its ctime has a fraction of a
+// second; all are void if the clock was set back since, and none is cached if it was set back during the update. A
+// file with the same records as before costs only the reading. Stats.Unread names unreadable files, and the next
+// search tries them again.
 //
 // # The file
 //
-// An index is one file (package sealed) of the format "rye search index 1". What it holds is made anew when it is
-// damaged, of another version, or when Catalog.Schema changes: so the kinds' fields and weights are part of its name.
-// Its loss costs time alone. It holds segments, which never change, and a table of all files that says where the
-// records of each are:
+// An index is one file (package sealed) of the format "rye search index 1". It is rebuilt if it is damaged, has
+// another version, or Catalog.Schema changes: the schema therefore covers the kinds' fields and weights. Losing it
+// costs only time. It has segments, which never change, and a table of all files with the places of their records:
 //
 //	"files" → schema (32: BLAKE3 of Catalog.Schema) generation (8) boot (8) wall (8) up (8)
 //	          n, n × segment: id (8), the length of each stream (5 × 8)
@@ -46,21 +51,20 @@
 //	             follows, n, n × words since the last occurrence
 //	4 records    kind id space path rank n, n × (name text weight (8))
 //
-// So a query reads the table, the docs and the terms that it asks for. What is new since makes another segment, for
-// each processor one if it is much. A segment of 16 MiB is full, and the next one is begun: what is made waits in
-// files without a name beside the index, so that memory doesn't grow with it. Segments that are more than half
-// garbage, and when there are more than eight that aren't full the smallest of them, are made into one from their
-// records. A file that is more than half unused is replaced.
+// So a query reads the table, the docs and its own terms. New records make another segment, or one for each processor
+// if they are many. A segment of 16 MiB is full, and the next one begins: new segments wait in unnamed files next to
+// the index, so that memory doesn't grow with them. Segments that are more than half garbage are merged into one from
+// their records, and so are the smallest if more than eight aren't full. A file that is more than half unused is
+// replaced.
 //
-// A writer derives from one generation of the table and writes only if that one is still there: who comes later
-// forgets what it wanted to remember. A table that came back after a loss of power is an old one, which stats
-// bring up to date.
+// A writer starts from one generation of the table and writes only if that generation is still current: a later
+// writer discards its work. After a loss of power the table may be an older one, which the stats bring up to date.
 //
 // # Without the file
 //
-// When another process writes for longer than two seconds, or the file can't be made, or would be larger than 512 MiB,
-// each search reads everything, and Stats.Note says why. It is never an error. The limit bounds what a user loses on
-// disk to one project: it is some 180,000 records of 300 words.
+// If another process writes for longer than two seconds, or the file can't be created, or would be larger than 512
+// MiB, each search reads everything, and Stats.Note has the reason. It is never an error. The limit bounds the disk
+// space for one project: it is some 180,000 records of 300 words.
 //
 // # Bounds
 //

@@ -9,23 +9,23 @@ import (
 	"github.com/rye-build/rye/ai/search/query"
 )
 
-// The constants of BM25, as everybody has them.
+// The usual constants of BM25.
 const (
 	bm25K = 1.2
 	bm25B = 0.75
 )
 
-// A view is all segments at one moment, and which of their records count.
+// A view is all segments at one moment, with the records that are still valid.
 type view struct {
 	segs    []*segment
-	first   []int // the number of each segment's first document among all
+	first   []int // the number of each segment's first document
 	alive   []bool
 	live    int
-	average [][][]float64 // of the lengths of fields: by segment, layout and slot
+	average [][][]float64 // the average lengths of fields: by segment, layout and slot
 	fields  map[string]*length
 }
 
-// A length adds up how long a field is.
+// A length sums the lengths of a field.
 type length struct{ words, docs float64 }
 
 func newView(segs []*segment, entries []entry) (*view, error) {
@@ -53,7 +53,7 @@ func newView(segs []*segment, entries []entry) (*view, error) {
 	return v, nil
 }
 
-// measure finds how long fields are on average. The sums are of whole numbers, so that their order is no matter.
+// measure computes the average lengths of fields. It sums whole numbers, so their order doesn't matter.
 func (v *view) measure() {
 	sums := make([][][]*length, len(v.segs))
 	for i, s := range v.segs {
@@ -91,7 +91,7 @@ func (v *view) measure() {
 	}
 }
 
-// matches are the documents that a part of a query finds, with their scores.
+// matches are the documents that match a part of a query, with their scores.
 type matches struct {
 	has   []bool
 	score []float64
@@ -101,7 +101,7 @@ func (v *view) none() *matches {
 	return &matches{make([]bool, len(v.alive)), make([]float64, len(v.alive))}
 }
 
-// evaluate finds what a query, or a part of it, matches.
+// evaluate returns the matches of a query or a part of it.
 func (v *view) evaluate(ctx context.Context, n *query.Node) (*matches, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -144,7 +144,7 @@ func (v *view) evaluate(ctx context.Context, n *query.Node) (*matches, error) {
 	return m, nil
 }
 
-// leaf finds the documents of a word, of all words that look like it, or of several words together.
+// leaf returns the documents of a word, a pattern, a misspelt word or a phrase.
 func (v *view) leaf(ctx context.Context, n *query.Node) (*matches, error) {
 	m := v.none()
 	for i, s := range v.segs {
@@ -182,7 +182,7 @@ func (v *view) leaf(ctx context.Context, n *query.Node) (*matches, error) {
 	return m, nil
 }
 
-// likely counts all terms that look like the pattern or the misspelt word.
+// likely counts all terms that match the pattern or the misspelt word.
 func (v *view) likely(m *matches, seg int, n *query.Node) error {
 	s, look := v.segs[seg], n.Looks()
 	prefix := ""
@@ -209,7 +209,7 @@ func (v *view) likely(m *matches, seg int, n *query.Node) error {
 	return err
 }
 
-// count adds what a term contributes to the score of its documents.
+// count adds a term's contribution to the scores of its documents.
 func (v *view) count(m *matches, seg int, p *postings, field string, factor float64) error {
 	for p.next() {
 		for _, f := range p.spans {
@@ -224,7 +224,7 @@ func (v *view) count(m *matches, seg int, p *postings, field string, factor floa
 	return nil
 }
 
-// tally adds n occurrences in one field of one document: they count less in a field that is longer than others.
+// tally adds n occurrences in one field of one document; they count less in a longer field.
 func (v *view) tally(m *matches, seg, doc, slot int, field string, n float64) error {
 	s := v.segs[seg]
 	if doc >= len(s.docs) || slot >= len(s.docs[doc].lengths) {
@@ -236,13 +236,13 @@ func (v *view) tally(m *matches, seg, doc, slot int, field string, n float64) er
 		return nil
 	}
 	relative := float64(p.lengths[slot]) / max(v.average[seg][p.layout][slot], 1)
-	// The conversion keeps compilers from fusing the operations on some machines, which would round otherwise.
+	// The conversion prevents fused operations, which round differently on some machines.
 	m.score[d] += float64(l.weights[slot] * n / (1 - bm25B + float64(bm25B*relative)))
 	m.has[d] = true
 	return nil
 }
 
-// phrase finds the documents that have all words in one field, in a row or near each other.
+// phrase returns the documents that have all words in one field, in a row or near each other.
 func (v *view) phrase(m *matches, seg int, n *query.Node) error {
 	all := make([]postings, len(n.Words))
 	for i, w := range n.Words {

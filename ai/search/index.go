@@ -19,30 +19,30 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// An Index remembers what the files of one catalog say. Nothing that befalls its file is an error. It is safe for
-// concurrent use, by several processes, too.
+// An Index caches the records of one catalog's files. Problems with its own file are never errors. It is safe for
+// concurrent use, also by several processes.
 type Index struct {
 	path  string
-	limit int64                   // bytes that the index may have; a larger one is not written
-	full  int                     // bytes of a segment that gets no more records
-	wait  time.Duration           // for another process, before going on without the file
+	limit int64                   // bytes; a larger index is not written
+	full  int                     // bytes of a full segment
+	wait  time.Duration           // how long to wait for another process before working without the file
 	now   func() statcache.Moment // the clock
 }
 
-// Stats tell what a search or an update did.
+// Stats describe a search or an update.
 type Stats struct {
 	Files   int   // in the catalog
-	Kept    int   // of them those that were remembered
-	Read    int   // and those that were loaded
-	Gone    int   // files that were remembered and aren't there any more
-	Records int   // that can be found
+	Kept    int   // unchanged since the cached state
+	Read    int   // loaded
+	Gone    int   // in the cached state, but removed since
+	Records int   // searchable
 	Bytes   int64 // of the index
-	Rebuilt bool  // the file was damaged, or of another version, and was removed
+	Rebuilt bool  // the file was damaged or of another version, and was removed
 	Note    string
-	Unread  []*FileError // files that could not be loaded; nothing in them is found
+	Unread  []*FileError // files that could not be loaded, so the search doesn't cover them
 }
 
-// A FileError says why a file could not be loaded.
+// A FileError reports why a file could not be loaded.
 type FileError struct {
 	Space, Path string
 	Err         error
@@ -52,13 +52,13 @@ func (e *FileError) Error() string { return fmt.Sprintf("%q in %s: %v", e.Path, 
 
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Open returns the index in the file path, which is made when there is something to write. It opens nothing yet.
-// An index is for one catalog: what another one doesn't have is forgotten.
+// Open returns the index in the file path, which the first write creates. It opens nothing yet. An index is for one
+// catalog: it drops the files of any other.
 func Open(path string) *Index {
 	return &Index{path: path, limit: 512 << 20, full: fullSegment, wait: 2 * time.Second, now: statcache.NewClock()}
 }
 
-// run brings what is known up to date and asks it. After two damaged files it does without.
+// run updates the state and calls ask. After two damaged files it works without one.
 func (x *Index) run(ctx context.Context, c Catalog, ask func(*view) error) (st Stats, err error) {
 	rebuilt, dir := false, filepath.Dir(x.path)
 	for tries := 0; tries < 3; tries++ {
@@ -76,7 +76,7 @@ func (x *Index) run(ctx context.Context, c Catalog, ask func(*view) error) (st S
 	return st, err
 }
 
-// try looks at the files first, so that what it finds is never older than its call. What it makes waits in dir.
+// try begins by listing the files, so that its results are never older than its call. New segments wait in dir.
 func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, dir string, afresh bool) (st Stats,
 	err error) {
 	begin := x.now()
@@ -136,7 +136,7 @@ func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, dir s
 	return st, err
 }
 
-// A base is what is known before the files are looked at, and the file that it is in, or nil.
+// A base is the cached state and its open file, or nil.
 type base struct {
 	state   *state
 	file    *reader
@@ -172,7 +172,7 @@ func (x *Index) base(ctx context.Context, schema cas.Digest, afresh bool) *base 
 	return b
 }
 
-// unavailable says why the file is not used.
+// unavailable returns why the file is not used.
 func unavailable(err error) string {
 	if errors.Is(err, checkedbolt.ErrBusy) {
 		return "another process holds the search index; everything was read"
@@ -195,7 +195,7 @@ func (b *base) close() {
 	}
 }
 
-// discard removes a damaged file. The next one who writes makes a new one.
+// discard removes a damaged file. The next writer creates a new one.
 func (b *base) discard() {
 	b.rebuilt = true
 	if b.file != nil {
@@ -204,19 +204,19 @@ func (b *base) discard() {
 	}
 }
 
-// loadedFile is what became of a file that was read.
+// loadedFile is the result of loading a file.
 type loadedFile struct {
 	err        error
-	hash       [16]byte // of its records
+	hash       [16]byte // of the file's records
 	count      int
-	same       bool // what was known already
-	seg, first int  // else where they are among the segments that were made
+	same       bool // same records as in the state
+	seg, first int  // otherwise their place in the new segments
 }
 
-// buildAlone is how many files it takes to be worth a second segment.
+// buildAlone is how many files justify a second segment.
 const buildAlone = 256
 
-// load loads the files of a plan, several at a time, and adds what is new to w.
+// load loads the files of a plan, several at once, and adds new records to w.
 func (s *state) load(ctx context.Context, c Catalog, files []File, p *plan, w *writer) ([]loadedFile, error) {
 	out := make([]loadedFile, len(p.load))
 	errs := make([]error, min(runtime.GOMAXPROCS(0), len(out)))
@@ -257,18 +257,17 @@ func (s *state) load(ctx context.Context, c Catalog, files []File, p *plan, w *w
 	return out, errors.Join(errs...)
 }
 
-// encode appends records to buf as they are written, and to parts where each is in it.
+// encode appends the written form of records to buf, and to parts the range of each.
 func encode(records []Record, buf []byte, parts [][]byte) ([]byte, [][]byte) {
 	for i := range records {
 		from := len(buf)
 		buf = appendRecord(buf, &records[i])
-		parts = append(parts, buf[from:]) // which stay if buf moves
+		parts = append(parts, buf[from:]) // which stay valid if buf moves
 	}
 	return buf, parts
 }
 
-// next returns the state after a plan was carried out, without the segments that were made, and reports whether it
-// tells more than s.
+// next returns the state after a plan, without the new segments, and reports whether it differs from s.
 func (s *state) next(files []File, p *plan, found []loadedFile, begin statcache.Moment, st *Stats) (*state, bool) {
 	if len(p.load)+p.gone == 0 && s.gen != 0 {
 		return s, false
@@ -310,11 +309,11 @@ func (s *state) next(files []File, p *plan, found []loadedFile, begin statcache.
 	return n, changed
 }
 
-// maxSegments is how many segments there may be that aren't full; a query looks into all of them.
+// maxSegments bounds the segments that aren't full, because a query searches all of them.
 const maxSegments = 8
 
-// merge drops unused segments, and makes one of those that are more than half garbage and, when
-// there are too many, of the smallest. One that is full stays, and one may become several that are.
+// merge drops unused segments. It merges those that are more than half garbage and, if there are too many, the
+// smallest. Full segments stay, and the result may be several full segments.
 func (s *state) merge(w *writer) error {
 	live := make([]int, len(s.segs))
 	for i := range s.entries {
@@ -322,7 +321,7 @@ func (s *state) merge(w *writer) error {
 			live[s.entries[i].seg] += s.entries[i].count
 		}
 	}
-	order := make([]int, 0, len(s.segs)) // of those in use that aren't full, the smallest first
+	order := make([]int, 0, len(s.segs)) // segments in use that aren't full, the smallest first
 	merged := make([]bool, len(s.segs))
 	for i, n := range live {
 		if n > 0 && s.segs[i].bytes() < w.full {
@@ -362,7 +361,7 @@ func (s *state) merge(w *writer) error {
 	return err
 }
 
-// move adds the records of an entry to w, and says where in it they are.
+// move adds the records of an entry to w, and updates their place.
 func (s *state) move(e *entry, w *writer) (err error) {
 	g := s.segs[e.seg]
 	records, encoded := make([]Record, e.count), make([][]byte, e.count)
@@ -381,7 +380,7 @@ func (s *state) move(e *entry, w *writer) (err error) {
 	return err
 }
 
-// keep writes a state into the file, if that can be. Otherwise the next search reads again what this one has read.
+// keep writes a state into the file if possible. Otherwise the next search reads the same files again.
 func (x *Index) keep(ctx context.Context, b *base, s *state, w *writer, begin statcache.Moment, st *Stats) error {
 	now := x.now()
 	switch {
@@ -397,7 +396,7 @@ func (x *Index) keep(ctx context.Context, b *base, s *state, w *writer, begin st
 	size := int64(0)
 	for _, g := range s.segs {
 		size += int64(g.bytes())
-		g.docs, g.blocks = nil, nil // nothing is asked any more
+		g.docs, g.blocks = nil, nil // no further query needs them
 		if g.isNew() {
 			g.id = rand.Uint64()
 		}

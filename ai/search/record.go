@@ -8,20 +8,20 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A Record is what can be found: an item of some space.
+// A Record is a searchable item of some space.
 type Record struct {
 	Kind, ID string
 	Space    string // its label, as "project" or "system:rye/std"
-	Rank     int    // of the space; of equally good records the one of the higher rank comes first
+	Rank     int    // of the space; a tie-breaker, higher first
 	Path     string // in the space
 	Fields   []Field
 }
 
-// A Field is one text of a record. No two of a record have the same name.
+// A Field is one text of a record. A record's fields have different names.
 type Field struct {
-	Name string // as queries have it: lower case, a letter first, then letters, digits, "_", "-", "."
+	Name string // as in queries: lower case, a letter first, then letters, digits, "_", "-", "."
 	Text string
-	// Weight says how much a word in this field counts. What isn't above zero is DefaultWeight(Name).
+	// Weight is how much a word in this field counts. Zero and less mean DefaultWeight(Name).
 	Weight float64
 }
 
@@ -46,13 +46,13 @@ func (f *Field) weight() float64 {
 }
 
 const (
-	// MaxText is how long the fields of one file's records may be together.
+	// MaxText bounds the fields of one file's records together, in bytes.
 	MaxText = 16 << 20
-	// MaxFields is how many fields a record may have.
+	// MaxFields bounds the fields of a record.
 	MaxFields = 64
 )
 
-// check says why records can't be indexed.
+// check returns why records can't be indexed.
 func check(records []Record) error {
 	size := 0
 	for i := range records {
@@ -75,15 +75,15 @@ func check(records []Record) error {
 	return nil
 }
 
-// A Stat is what a file looked like. Two equal ones that are Sure mean the same bytes, under the conditions that
-// the package comment names.
+// A Stat identifies a state of a file. Two equal Stats that are Sure mean the same bytes, under the conditions in the
+// package comment.
 type Stat struct {
 	Size         int64
 	Mtime, Ctime int64 // nanoseconds since 1970
 	Dev, Inode   uint64
 	Mode         uint32
-	// Sure says that every change gives the file another Ctime, by this machine's clock. Where it isn't set the
-	// file is read each time.
+	// Sure means that every change gives the file another Ctime, by this machine's clock. Other files are read each
+	// time.
 	Sure bool
 }
 
@@ -91,19 +91,19 @@ type Stat struct {
 type File struct {
 	Space, Path string
 	Stat        Stat
-	// Digest, unless it is zero, names the bytes of a file that has no Stat, as one embedded in the program.
+	// Digest, unless zero, identifies the bytes of a file without a Stat, such as one embedded in the program.
 	Digest cas.Digest
-	// Key is whatever the catalog knows it by; Load gets it back.
+	// Key belongs to the catalog; Load gets it back.
 	Key int
 }
 
-// A Catalog knows the files that are to be searched. Its methods are called from several goroutines.
+// A Catalog lists and loads the files to search. It must be safe for concurrent use.
 type Catalog interface {
-	// Schema names what Load makes of a file: which kinds there are, what they extract, with which weights. When it
-	// changes everything is loaded again.
+	// Schema identifies how Load turns files into records: the kinds, their fields and weights. A change of it
+	// reloads everything.
 	Schema() string
-	// Files returns the files there are now, in any order, no two of the same space and path.
+	// Files returns the current files, in any order, with unique pairs of space and path.
 	Files(ctx context.Context) ([]File, error)
-	// Load reads a file. One without records is remembered as such. fs.ErrNotExist says that it is gone.
+	// Load reads a file. A file without records is cached as such. fs.ErrNotExist means that it was removed.
 	Load(ctx context.Context, f File) ([]Record, error)
 }

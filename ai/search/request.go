@@ -11,36 +11,37 @@ import (
 	"github.com/rye-build/rye/ai/search/query"
 )
 
-// DefaultLimit is how many results a Request without a limit gets.
+// DefaultLimit is the number of results of a Request without a limit.
 const DefaultLimit = 10
 
-// A Request is what to find, and where.
+// A Request is a query and its scope.
 type Request struct {
 	Query *query.Query // nil finds everything
 	Scope query.Scope
-	// Space is where to look: a label or its first part, as "system" of "system:rye/std"; "" means everywhere.
+	// Space limits the search to a label or its first part, such as "system" of "system:rye/std"; "" means
+	// everywhere.
 	Space string
-	// Limit is how many results to return, after so many as Offset says. DefaultLimit when zero.
+	// Limit is how many results to return after skipping Offset; 0 means DefaultLimit.
 	Limit, Offset int
 }
 
-// A Response is what was found, the best first.
+// A Response is the results, the best first.
 type Response struct {
 	Results []Result
 	Total   int      // before Limit and Offset
-	Unknown []string // fields that the query names and no record has
+	Unknown []string // fields of the query that no record has
 	Stats   Stats
 }
 
-// A Result is a record that was found. Of equal scores the one of the higher rank comes first; then kinds, ids,
-// spaces and paths decide.
+// A Result is a matching record. Equal scores are sorted by rank, the highest first, then by kind, id, space and
+// path.
 type Result struct {
 	Record
 	Score      float64 // to six decimals
 	Highlights []Highlight
 }
 
-// Search answers a request by what the files say now.
+// Search answers a request from the current content of the files.
 func (x *Index) Search(ctx context.Context, c Catalog, r Request) (*Response, error) {
 	var out *Response
 	st, err := x.run(ctx, c, func(v *view) (err error) {
@@ -54,7 +55,7 @@ func (x *Index) Search(ctx context.Context, c Catalog, r Request) (*Response, er
 	return out, nil
 }
 
-// A found is a document before its record was read.
+// A found is a matching document before its record is read.
 type found struct {
 	seg, doc int
 	p        *doc
@@ -80,7 +81,7 @@ func (b *best) Pop() any {
 	return last
 }
 
-// A Highlight says where in a field the words of a query stand.
+// A Highlight is the places of a query's words in a field.
 type Highlight struct {
 	Field  string
 	Ranges []query.Range // sorted; they don't overlap
@@ -99,13 +100,13 @@ func highlight(r *Record, q *query.Query) (out []Highlight) {
 	return out
 }
 
-// in reports whether a space is asked for.
+// in reports whether the request covers a space.
 func (r *Request) in(space string) bool {
 	rest, ok := strings.CutPrefix(space, r.Space)
 	return ok && (r.Space == "" || rest == "" || rest[0] == ':')
 }
 
-// window returns the first and one after the last of the results that are asked for.
+// window returns the range of requested results.
 func (r *Request) window() (from, to int) {
 	limit := r.Limit
 	if limit <= 0 {
@@ -157,7 +158,7 @@ func (v *view) search(ctx context.Context, r Request) (*Response, error) {
 	return out, nil
 }
 
-// unknown returns the fields that a query names and no record has.
+// unknown returns the fields of a query that no record has.
 func (v *view) unknown(root *query.Node) (names []string) {
 	root.Leaves(false, func(n *query.Node, _ bool) {
 		if n.Field != "" && v.fields[n.Field] == nil && !slices.Contains(names, n.Field) {

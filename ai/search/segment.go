@@ -10,15 +10,15 @@ import (
 	"github.com/rye-build/rye/ai/search/code"
 )
 
-// chunkSize is how much of a stream is one value of the file, with one checksum.
+// chunkSize is the part of a stream in one value of the file, with one checksum.
 const chunkSize = 64 << 10
 
-// A segment is the index of some records. It never changes; the head says which of its records still count.
+// A segment is the index of some records. It never changes; head marks the records that are still valid.
 type segment struct {
 	id     uint64 // 0 while it isn't in the file
 	sizes  [streams]int
-	memory *[streams][]byte // nil when it is elsewhere:
-	spill  *spill           // in a file that has no name, with each stream at its place
+	memory *[streams][]byte // nil unless it is in memory
+	spill  *spill           // or in a file without a name, with each stream at its place
 	at     [streams]int64
 	file   *reader // or in the index
 
@@ -33,7 +33,7 @@ type layout struct {
 	weights []float64
 }
 
-// A doc is what ranking needs of a record.
+// A doc is the part of a record that ranking needs.
 type doc struct {
 	kind, id, space, path string
 	rank                  int64
@@ -42,13 +42,13 @@ type doc struct {
 	lengths               []uint32
 }
 
-// A block is where some terms begin.
+// A block is the beginning of some terms.
 type block struct {
 	first         string
 	terms, posted int
 }
 
-// read returns n bytes of a stream. They must not be changed, and are valid as long as the file is open.
+// read returns n bytes of a stream, read-only and valid as long as the file is open.
 func (s *segment) read(stream, at, n int) ([]byte, error) {
 	if at < 0 || n < 0 || at > s.sizes[stream] || n > s.sizes[stream]-at {
 		return nil, errDamaged
@@ -80,7 +80,7 @@ func (s *segment) read(stream, at, n int) ([]byte, error) {
 	return out, nil
 }
 
-// readNew reads a piece of a stream of a segment that isn't in the index.
+// readNew reads from a stream of a segment that isn't in the index yet.
 func (s *segment) readNew(to []byte, stream, at int) (err error) {
 	if s.memory != nil {
 		copy(to, s.memory[stream][at:])
@@ -93,7 +93,7 @@ func (s *segment) readNew(to []byte, stream, at int) (err error) {
 // isNew reports whether a segment isn't in the index yet.
 func (s *segment) isNew() bool { return s.file == nil }
 
-// open reads what every query needs.
+// open reads the parts that every query needs.
 func (s *segment) open() error {
 	raw, err := s.read(docStream, 0, s.sizes[docStream])
 	if err != nil {
@@ -137,8 +137,8 @@ func (s *segment) open() error {
 	return nil
 }
 
-// terms calls yield for the terms that begin with prefix, in their order, with the place of their postings, until
-// it returns false.
+// terms calls yield for the terms with a prefix, in order and with the place of their postings, until it returns
+// false.
 func (s *segment) terms(prefix string, yield func(term []byte, at, n int) bool) error {
 	i := max(0, sort.Search(len(s.blocks), func(i int) bool { return s.blocks[i].first > prefix })-1)
 	for ; i < len(s.blocks); i++ {
@@ -176,13 +176,13 @@ func (s *segment) terms(prefix string, yield func(term []byte, at, n int) bool) 
 	return nil
 }
 
-// find returns the postings of a term, none if there is no such term.
+// find returns the postings of a term, empty without the term.
 func (s *segment) find(term string) (p postings, err error) {
 	err = s.terms(term, func(t []byte, at, n int) bool {
 		if len(t) == len(term) {
 			p, err = s.postings(at, n)
 		}
-		return false // the term itself is the first that begins with it
+		return false // the term itself is the first with this prefix
 	})
 	return p, err
 }
@@ -192,7 +192,7 @@ func (s *segment) postings(at, n int) (postings, error) {
 	return postings{b: b, doc: -1}, err
 }
 
-// record reads a record as it was given.
+// record reads a record.
 func (s *segment) record(p *doc) (*Record, error) {
 	raw, err := s.read(recordStream, p.at, p.size)
 	if err != nil {
@@ -214,7 +214,7 @@ func decodeRecord(raw []byte) (*Record, error) {
 	return r, nil
 }
 
-// bytes is how long all streams are together.
+// bytes returns the length of all streams.
 func (s *segment) bytes() (n int) {
 	for _, k := range s.sizes {
 		n += k
@@ -222,19 +222,19 @@ func (s *segment) bytes() (n int) {
 	return n
 }
 
-// A postings goes over the documents of a term.
+// A postings iterates over the documents of a term.
 type postings struct {
 	b     []byte
 	doc   int     // in the segment
-	spans []spans // of the document, by field
+	spans []spans // of the document's fields
 	pos   []uint32
 	bad   bool
 }
 
-// A spans is where the positions in one field are.
+// A spans is the place of the positions in one field.
 type spans struct{ slot, from, to int }
 
-// next goes on to the next document, and reports whether there is one.
+// next moves to the next document, and reports whether one exists.
 func (p *postings) next() bool {
 	if len(p.b) == 0 || p.bad {
 		return false

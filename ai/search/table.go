@@ -12,22 +12,22 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// A state is what is known of all files at one moment. It is not changed once it is made.
+// A state is the knowledge about all files at one moment. It never changes.
 type state struct {
 	schema  cas.Digest
-	gen     uint64           // of the file it was read from; 0 if there was none
-	written statcache.Moment // stats count only if the clock wasn't set back since
+	gen     uint64           // of its file; 0 without one
+	written statcache.Moment // stats are void if the clock was set back since
 	segs    []*segment
 	entries []entry // sorted by space and path
 }
 
-// An entry is what is known of a file.
+// An entry is the cached knowledge about a file.
 type entry struct {
 	space, path string
-	stat        Stat       // the zero Stat unless it counts
+	stat        Stat       // zero unless it may be trusted
 	digest      cas.Digest // of an embedded file
 	hash        [16]byte   // of its records
-	seg         int        // where its records are: so many, beginning with the first
+	seg         int        // the place of its records: segment, first record, count
 	first       int
 	count       int
 }
@@ -36,7 +36,7 @@ func (e *entry) compare(space, path string) int {
 	return cmp.Or(strings.Compare(e.space, space), strings.Compare(e.path, path))
 }
 
-// same reports whether a file is as it was when the entry was made.
+// same reports whether a file is unchanged since the entry was made.
 func (e *entry) same(f *File, trusted bool) bool {
 	if !f.Digest.IsZero() {
 		return e.digest == f.Digest
@@ -44,13 +44,13 @@ func (e *entry) same(f *File, trusted bool) bool {
 	return trusted && f.Stat.Sure && e.stat == f.Stat
 }
 
-// sortFiles returns files in the order of entries. The catalog may go on using its own slice.
+// sortFiles returns a copy of files in the order of entries.
 func sortFiles(files []File) ([]File, error) {
 	order := func(a, b File) int {
 		return cmp.Or(strings.Compare(a.Space, b.Space), strings.Compare(a.Path, b.Path))
 	}
 	if !slices.IsSortedFunc(files, order) {
-		at := make([]*File, len(files)) // which are moved at less cost
+		at := make([]*File, len(files)) // cheaper to sort
 		for i := range files {
 			at[i] = &files[i]
 		}
@@ -69,10 +69,10 @@ func sortFiles(files []File) ([]File, error) {
 	return files, nil
 }
 
-// A plan says what became of the files since a state.
+// A plan compares the files with a state.
 type plan struct {
-	old  []int // for each file its entry, or -1
-	load []int // the files that must be read
+	old  []int // each file's entry, or -1
+	load []int // the files to read
 	gone int
 }
 
@@ -104,7 +104,7 @@ const (
 	hasDigest = 2
 )
 
-// encode returns the state as it is written.
+// encode returns the written form of the state.
 func (s *state) encode(now statcache.Moment) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, 0, 1024+160*len(s.entries))
@@ -154,13 +154,13 @@ func (s *Stat) words() [6]uint64 {
 	return [6]uint64{uint64(s.Size), uint64(s.Mtime), uint64(s.Ctime), s.Dev, s.Inode, uint64(s.Mode)}
 }
 
-// decodeHead reads the schema and the generation, which stand first.
+// decodeHead reads the schema and the generation, which come first.
 func decodeHead(d *code.Decoder) (schema cas.Digest, gen uint64) {
 	copy(schema[:], d.Take(len(schema)))
 	return schema, d.Fixed()
 }
 
-// decodeState reads what encode wrote, of segments in a file.
+// decodeState reads the output of encode; the segments are in file.
 func decodeState(b []byte, file *reader) (*state, error) {
 	d := &code.Decoder{Text: string(b)}
 	s := new(state)

@@ -8,12 +8,11 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// fullSegment is how large a segment becomes. 32 of them reach the limit of an index.
+// fullSegment is the size of a full segment. 32 of them reach the limit of an index.
 const fullSegment = 16 << 20
 
-// A writer makes segments of records. Several goroutines may add to it. Its memory doesn't grow with the number of
-// records: it ends a segment that is full, and segments wait in files without a name until they are written to the
-// index.
+// A writer makes segments of records. Its add is safe for concurrent use. Its memory doesn't grow with the number of
+// records: it ends full segments, which wait in unnamed files until they are written to the index.
 type writer struct {
 	full  int // the size of a segment
 	parts []part
@@ -30,7 +29,7 @@ type part struct {
 	spill spill
 }
 
-// newWriter returns a writer with its files in dir. Without one it has everything in memory.
+// newWriter returns a writer with its files in dir; with "" it keeps everything in memory.
 func newWriter(dir string, full, parts int) *writer {
 	w := &writer{full: full, parts: make([]part, parts)}
 	for i := range w.parts {
@@ -39,8 +38,8 @@ func newWriter(dir string, full, parts int) *writer {
 	return w
 }
 
-// add indexes the records of a file, which begin with number first in segment seg. Encoded are the same records as
-// they are written.
+// add indexes the records of a file, and returns their segment and the number of the first. encoded is their written
+// form.
 func (w *writer) add(i int, records []Record, encoded [][]byte) (seg, first int, err error) {
 	p := &w.parts[i%len(w.parts)]
 	p.mu.Lock()
@@ -63,7 +62,7 @@ func (w *writer) add(i int, records []Record, encoded [][]byte) (seg, first int,
 	return seg, first, err
 }
 
-// end makes a segment of what was added to a part.
+// end completes a part's current segment.
 func (w *writer) end(p *part) error {
 	if p.b == nil {
 		return nil
@@ -76,7 +75,7 @@ func (w *writer) end(p *part) error {
 	return err
 }
 
-// finish returns the segments. They can be read until the writer is closed.
+// finish returns the segments. They are readable until the writer is closed.
 func (w *writer) finish() ([]*segment, error) {
 	errs := make([]error, len(w.parts))
 	var wg sync.WaitGroup
@@ -93,13 +92,13 @@ func (w *writer) close() {
 	}
 }
 
-// errSpill says that there is no room for what is made. It fits into memory, or nowhere.
+// errSpill reports that the unnamed file can't be written. The data then fits into memory, or the update fails.
 var errSpill = errors.New("can't be written beside the index")
 
-// A spill is where a part puts what needn't be in memory.
+// A spill stores the data of a part outside of memory.
 type spill struct {
-	osfile.Scratch     // without a directory there is none
-	least          int // bytes of records that are worth writing
+	osfile.Scratch     // disabled without a directory
+	least          int // the fewest bytes of records to write at once
 }
 
 func (s *spill) write(b []byte) error {

@@ -1,5 +1,4 @@
-// Package code reads what a search index is made of: varints, texts with their length before them, and numbers of 8
-// bytes.
+// Package code is the decoding of a search index: varints, texts after their length, and numbers of 8 bytes.
 package code
 
 import (
@@ -7,7 +6,7 @@ import (
 	"math"
 )
 
-// A Decoder takes a text apart. After something that doesn't fit it is Bad and returns nothing more.
+// A Decoder splits a text. After invalid input it is Bad and returns zero values.
 type Decoder struct {
 	Text string
 	Bad  bool
@@ -47,7 +46,8 @@ func (d *Decoder) Int() int {
 	return int(n)
 }
 
-// Count reads how many things follow, each of at least size bytes: so damage can't ask for memory.
+// Count reads the number of the following elements, each of at least size bytes: damaged input can't cause a large
+// allocation.
 func (d *Decoder) Count(size int) int {
 	n := d.Int()
 	if n > len(d.Text)/size {

@@ -1,14 +1,13 @@
-// Package inverted collects where terms stand, document by document.
+// Package inverted is an inverted index in memory: it collects the places of terms, document by document.
 //
-// What it gives for a term is, for each document that has it: how many documents were left out since the last, then
-// for each field 2*field + 1 if another one follows, n, and n times the words since the last occurrence; all unsigned
+// The postings of a term are, for each document that has it: the number of documents skipped since the last, then for
+// each field 2*field + 1 if another one follows, n, and n times the words since the last occurrence; all unsigned
 // varints.
 //
 // # Memory
 //
-// There are as many terms as words, and most are in no cache when they are looked up. So none of it is a pointer,
-// which the garbage collector would follow again and again, and a hit costs what it reads of memory: a slot, a list,
-// and for a long term its text.
+// Terms are many, and a look-up mostly misses the processor's cache. So the data has no pointers, which the garbage
+// collector would follow repeatedly, and a hit reads only a slot, a list, and the text of a long term.
 package inverted
 
 import (
@@ -18,7 +17,7 @@ import (
 	"strings"
 )
 
-// Lists are those of all terms. They are not safe for concurrent use.
+// Lists are the postings of all terms. They are not safe for concurrent use.
 type Lists struct {
 	seed  maphash.Seed
 	table []slot // by hash, a power of two of them
@@ -28,55 +27,55 @@ type Lists struct {
 	used  int      // of the last page
 
 	documents int32
-	hits      []hit   // of the present document
+	hits      []hit   // of the current document
 	touched   []int32 // its terms, in the order of their first hit
-	buf       []byte  // what one of them has
+	buf       []byte  // buffer for the postings of one term in it
 	bytes     int
 }
 
-// A slot of the table has a term; its number is 0 if there is none.
+// A slot of the table holds a term; number 0 is a free slot.
 type slot struct {
 	hash   uint32
 	number int32 // of its list, from 1 on
 }
 
-// A list is what is known of a term: one line of a processor's cache.
+// A list is the state of a term, the size of one cache line.
 type list struct {
 	prefix      uint64 // the first bytes of the term, which decide most comparisons
-	text        uint32 // where it begins
+	text        uint32 // offset of the term in text
 	length      uint8
 	level       uint8 // of the last block
-	held        uint8 // how many bytes wait
+	held        uint8 // number of bytes that wait in it
 	waiting     [21]byte
-	posted      uint32 // bytes of postings, with those
+	posted      uint32 // bytes of postings, including those
 	head        uint32 // the first block
-	at, end     uint32 // what is free of the last one
-	last        int32  // document
-	first, tail int32  // hits of the present document; -1 when there is none
+	at, end     uint32 // the free rest of the last one
+	last        int32  // last document
+	first, tail int32  // hits of the current document; -1 for none
 }
 
-// A hit is one place of a term. They are chained, so that a document is grouped by terms without sorting.
+// A hit is one place of a term. Hits are chained, which groups a document by terms without sorting.
 type hit struct {
 	next  int32
 	field int32
 	pos   int32
 }
 
-// Postings are written to blocks once there are some, each block twice as long as the one before it, up to a limit. At
-// the end of each, four bytes say where the next one is.
+// Postings are written to blocks once some are waiting, each block twice as long as the previous, up to a limit. The
+// last four bytes of a block are the place of the next.
 const (
 	pageBits   = 18
 	pageSize   = 1 << pageBits
 	firstBlock = 32
-	mostLevels = 5 // then a block has 1,024 bytes
+	mostLevels = 5 // blocks of this level have 1,024 bytes
 	linkSize   = 4
 )
 
 // New returns empty lists.
 func New() *Lists { return &Lists{seed: maphash.MakeSeed(), table: make([]slot, 1<<10)} }
 
-// Hit notes a place of a term of at most 255 bytes: the field, and how many words are before it there. Fields come in
-// their order, and the places in them.
+// Hit adds a place of a term of at most 255 bytes: the field, and the number of words before it there. Fields and
+// places must come in order.
 func (t *Lists) Hit(term []byte, field, pos int) {
 	number := t.number(term)
 	l := &t.lists[number]
@@ -91,7 +90,7 @@ func (t *Lists) Hit(term []byte, field, pos int) {
 	l.tail = n
 }
 
-// Next ends a document, with what was hit since the last.
+// Next ends a document, which has all hits since the last call.
 func (t *Lists) Next() {
 	for _, number := range t.touched {
 		t.end(&t.lists[number])
@@ -100,7 +99,7 @@ func (t *Lists) Next() {
 	t.hits, t.touched = t.hits[:0], t.touched[:0]
 }
 
-// end appends what a term has in the present document.
+// end appends a term's postings in the current document.
 func (t *Lists) end(l *list) {
 	b := binary.AppendUvarint(t.buf[:0], uint64(t.documents-l.last-1))
 	for at := l.first; at >= 0; {
@@ -124,7 +123,7 @@ func (t *Lists) end(l *list) {
 	t.buf, l.last, l.first = b, t.documents, -1
 }
 
-// Bytes is how long all postings are.
+// Bytes returns the length of all postings.
 func (t *Lists) Bytes() int { return t.bytes }
 
 // number returns the number of a term's list.
@@ -179,7 +178,7 @@ func prefixOf(term []byte) uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// post appends to the postings of a term.
+// post adds to the postings of a term.
 func (t *Lists) post(l *list, b []byte) {
 	l.posted += uint32(len(b))
 	t.bytes += len(b)
@@ -193,7 +192,7 @@ func (t *Lists) post(l *list, b []byte) {
 	l.held += uint8(copy(l.waiting[l.held:], b))
 }
 
-// write appends to the blocks of a term.
+// write adds to the blocks of a term.
 func (t *Lists) write(l *list, b []byte) {
 	for len(b) > 0 {
 		n := copy(t.at(l.at, l.end), b)
@@ -212,7 +211,7 @@ func (t *Lists) write(l *list, b []byte) {
 	}
 }
 
-// block returns where a list's next block is.
+// block returns the place of a list's next block.
 func (t *Lists) block(l *list) uint32 {
 	size := firstBlock << l.level
 	if l.end != 0 {
@@ -226,7 +225,7 @@ func (t *Lists) block(l *list) uint32 {
 	return uint32((len(t.pages)-1)<<pageBits + at)
 }
 
-// at returns a piece of a page.
+// at returns a range of a page.
 func (t *Lists) at(from, to uint32) []byte {
 	if from == to {
 		return nil
@@ -248,8 +247,8 @@ func (t *Lists) append(to []byte, l *list) []byte {
 	return append(to, l.waiting[:l.held]...)
 }
 
-// Each calls yield for all terms, sorted. Append appends the postings of the term, which has so many bytes of them.
-// Nothing is added any more.
+// Each calls yield for all terms, sorted. appendTo appends the postings of the term, which have that many bytes.
+// Nothing may be added afterwards.
 func (t *Lists) Each(yield func(term string, bytes int, appendTo func([]byte) []byte)) {
 	slices.SortFunc(t.lists, func(x, y list) int {
 		switch {

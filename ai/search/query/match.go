@@ -8,8 +8,7 @@ import (
 	"github.com/rye-build/rye/cas/suggest"
 )
 
-// Looks returns a function that says how much a term counts for a pattern or a misspelt word: not at all, or up
-// to 1.
+// Looks returns a function that scores a term against a pattern or a misspelt word, from 0 for no match to 1.
 func (n *Node) Looks() func(term []byte) float64 {
 	if n.Op == Pattern {
 		pattern := []rune(n.Words[0])
@@ -45,8 +44,8 @@ func appendRunes(to []rune, b []byte) []rune {
 	return to
 }
 
-// glob reports whether a term looks like a pattern. When a star has to take more it is always the last one, so
-// that the time is bounded by the product of the lengths.
+// glob reports whether a term matches a pattern. It backtracks only to the last star, so that the time is bounded by
+// the product of the lengths.
 func glob(pattern, term []rune) bool {
 	p, t, star, taken := 0, 0, -1, 0
 	for t < len(term) {
@@ -70,7 +69,7 @@ func glob(pattern, term []rune) bool {
 	return p == len(pattern)
 }
 
-// Occurrences calls yield for every place where the words of a phrase stand, given the sorted positions of each.
+// Occurrences calls yield for every occurrence of a phrase, given the sorted positions of each word.
 func (n *Node) Occurrences(positions [][]uint32, yield func(first, last uint32)) {
 	for _, p := range positions {
 		if len(p) == 0 {
@@ -92,7 +91,7 @@ next:
 	}
 }
 
-// near finds the shortest stretches that hold all words, in any order, a word as often as it was asked for.
+// near finds the shortest stretches with all words in any order, each as often as the query has it.
 func (n *Node) near(positions [][]uint32, yield func(first, last uint32)) {
 	type place struct {
 		at   uint32
@@ -102,7 +101,7 @@ func (n *Node) near(positions [][]uint32, yield func(first, last uint32)) {
 	need := make([]int, len(positions))
 	missing := len(positions)
 	for i, w := range n.Words {
-		same := slices.Index(n.Words, w) // the first of equal words stands for them
+		same := slices.Index(n.Words, w) // equal words share the positions of the first
 		need[same]++
 		if same == i {
 			for _, at := range positions[i] {

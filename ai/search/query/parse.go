@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	// MaxQuery is how long the text of a query may be, in bytes.
+	// MaxQuery bounds the text of a query, in bytes.
 	MaxQuery = 4096
-	// MaxWords is how many words a query may have.
+	// MaxWords bounds the words of a query.
 	MaxWords = 100
 	maxDepth = 50
 	maxNear  = 1000
 	maxFuzzy = 2
-	nearby   = 5 // what "a b"~ means
+	nearby   = 5 // the distance of "a b"~
 )
 
-// A ParseError says where a query has no meaning, and what might have been meant.
+// A ParseError reports the place of an error in a query, with a hint.
 type ParseError struct {
 	Column int // in characters, from 1
 	Msg    string
 	Hint   string // may be ""
 }
 
-// Fault returns it as every door shows it.
+// Fault returns the error with its code and hint.
 func (e *ParseError) Fault() *fault.Error {
 	f := fault.New(fault.Validation, "invalid query: %s", e.Msg).From(e).On("column", e.Column).On("hint",
 		e.Hint).Try("rye help search")
@@ -68,13 +68,13 @@ func Parse(text string) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.at < len(text) { // or stops only at the end and before what closes
+	if p.at < len(text) { // or stops only at the end and before a closing parenthesis
 		return nil, p.fail(p.at, `this ")" closes no "("`, "leave it out, or put the text in quotes")
 	}
 	return &Query{root}, nil
 }
 
-// A queryParser goes over the text once, from left to right.
+// A queryParser reads the text once, from left to right.
 type queryParser struct {
 	text  string
 	at    int
@@ -86,14 +86,14 @@ func (p *queryParser) fail(at int, msg, hint string) *ParseError {
 	return &ParseError{1 + utf8.RuneCountInString(p.text[:at]), msg, hint}
 }
 
-// space skips space and reports whether that was all.
+// space skips space and reports whether the text ends there.
 func (p *queryParser) space() bool {
 	rest := strings.TrimLeftFunc(p.text[p.at:], unicode.IsSpace)
 	p.at = len(p.text) - len(rest)
 	return rest == ""
 }
 
-// keyword returns the operator that stands here, or "".
+// keyword returns the operator at the current place, or "".
 func (p *queryParser) keyword() string {
 	w := p.word()
 	switch w {
@@ -113,7 +113,7 @@ func (p *queryParser) word() string {
 	return rest[:end]
 }
 
-// ends reports whether nothing more can follow in this place.
+// ends reports whether a sequence ends here.
 func (p *queryParser) ends() bool { return p.space() || p.text[p.at] == ')' }
 
 func (p *queryParser) or(field string) (*Node, error) {
@@ -155,7 +155,7 @@ func (p *queryParser) and(field string) (*Node, error) {
 	}
 }
 
-// operator goes over one, after which something must follow.
+// operator consumes an operator, after which something must follow.
 func (p *queryParser) operator(name string) error {
 	at := p.at
 	p.at += len(name)
@@ -302,7 +302,7 @@ func (p *queryParser) phrase(field string) (*Node, error) {
 	return p.wordsOf(start, field, b.String(), n)
 }
 
-// wordsOf makes a leaf of the words of a text.
+// wordsOf makes a leaf from the words of a text.
 func (p *queryParser) wordsOf(at int, field, text string, near int) (*Node, error) {
 	w := words(text)
 	p.words += len(w)
@@ -317,7 +317,7 @@ func (p *queryParser) wordsOf(at int, field, text string, near int) (*Node, erro
 	return &Node{Op: Phrase, Field: field, Words: w, N: near}, nil
 }
 
-// term reads a word outside of quotes, which ends where w ends.
+// term reads a word outside of quotes that ends where w ends.
 func (p *queryParser) term(field, w string) (*Node, error) {
 	at := p.at
 	p.at += len(w)
@@ -360,8 +360,8 @@ func (p *queryParser) term(field, w string) (*Node, error) {
 	return n, nil
 }
 
-// foldPattern folds a word that may have wildcards, counts its other characters, and reports whether a term might
-// look like it.
+// foldPattern folds a word with possible wildcards and counts its other characters. ok reports whether any term can
+// match it.
 func foldPattern(w string) (text string, letters int, ok bool) {
 	var b []byte
 	for _, r := range strings.Trim(w, "_-./") {

@@ -10,11 +10,10 @@ import (
 // A Range is a piece of a text, in bytes.
 type Range struct{ Start, End int }
 
-// maxRanges is how many places in a field are told.
+// maxRanges bounds the places reported for a field.
 const maxRanges = 1000
 
-// Places returns where in the text of a field the words stand that the query asks for and doesn't negate. They are
-// sorted and don't overlap.
+// Places returns where a field's text has words of the query that aren't negated, sorted and without overlaps.
 func (q *Query) Places(field, text string) []Range {
 	var wanted []*Node
 	q.Root.Leaves(false, func(n *Node, negated bool) {
@@ -28,7 +27,7 @@ func (q *Query) Places(field, text string) []Range {
 	return places(text, wanted)
 }
 
-// A placed is a word of a phrase and where it stands.
+// A placed is a word of a phrase with its place.
 type placed struct {
 	word int
 	pos  uint32
@@ -69,7 +68,7 @@ func places(text string, leaves []*Node) []Range {
 	return merge(out)
 }
 
-// together appends the words of a phrase that stand together.
+// together appends the places where a phrase's words are close enough.
 func together(n *Node, all []placed, out []Range) []Range {
 	positions := make([][]uint32, len(n.Words))
 	for _, p := range all {
@@ -110,11 +109,11 @@ func merge(all []Range) []Range {
 type Snippet struct {
 	Text          string
 	Ranges        []Range // in Text
-	Before, After bool    // the text goes on there
+	Before, After bool    // the text continues there
 }
 
-// Cut returns at most size bytes of a text: those around the stretch that holds most highlights, or its beginning
-// if there are none. Space of any kind and control characters become one space.
+// Cut returns at most size bytes of a text: those around the stretch with most highlights, or its beginning without
+// highlights. White space and control characters become one space.
 func Cut(text string, ranges []Range, size int) Snippet {
 	first, last := 0, 0
 	if len(ranges) > 0 {
@@ -162,7 +161,7 @@ func Cut(text string, ranges []Range, size int) Snippet {
 	return s
 }
 
-// densest returns the first and the last of the most ranges that fit into size bytes.
+// densest returns the first and last of the largest group of ranges that fits into size bytes.
 func densest(ranges []Range, size int) (first, last int) {
 	for i, j := 0, 0; j < len(ranges); j++ {
 		for i < j && ranges[j].End-ranges[i].Start > size {
@@ -175,10 +174,10 @@ func densest(ranges []Range, size int) (first, last int) {
 	return first, last
 }
 
-// soon is how far the end of a snippet is moved to be that of a word.
+// soon is how far Cut moves an end of a snippet to reach a word's end.
 const soon = 20
 
-// wordStart moves a place to where a word begins, if one does soon, and not beyond limit.
+// wordStart moves a place forward to the next beginning of a word, if one is near, but not beyond limit.
 func wordStart(text string, at, limit int) int {
 	if at == 0 {
 		return 0
@@ -194,7 +193,7 @@ func wordStart(text string, at, limit int) int {
 	return at
 }
 
-// wordEnd moves a place back to where a word ends, if one does, and not below limit.
+// wordEnd moves a place back to the last end of a word, if one is near, but not below limit.
 func wordEnd(text string, at, limit int) int {
 	if at == len(text) {
 		return at

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// A Query is what to look for. The zero Query finds everything. It is not changed after Parse made it.
+// A Query is a parsed query. The zero Query finds everything. It doesn't change after Parse.
 type Query struct{ Root *Node }
 
-// An Op says what a node is.
+// An Op is the type of a node.
 type Op uint8
 
 // The operations. Word, Pattern, Fuzzy and Phrase are leaves; the others have Kids.
@@ -27,12 +27,12 @@ const (
 type Node struct {
 	Op    Op
 	Field string   // of a leaf; "" means all
-	Words []string // one, but for Phrase
+	Words []string // one, except for Phrase
 	N     int      // distance, of Fuzzy and Phrase
 	Kids  []*Node
 }
 
-// String returns the query in its canonical form, which Parse takes for the same.
+// String returns the query in its canonical form, which Parse reads as the same query.
 func (q *Query) String() string {
 	if q.Root == nil {
 		return ""
@@ -42,8 +42,8 @@ func (q *Query) String() string {
 	return b.String()
 }
 
-// write writes a node that stands in another one. Only an OR inside something stronger and an AND inside a NOT
-// need parentheses.
+// write writes a node inside another one. Parentheses are necessary only for an OR inside another operator and an AND
+// inside a NOT.
 func (n *Node) write(b *strings.Builder, within Op) {
 	paren := n.Op == Or && within != Or || n.Op == And && within == Not
 	if paren {
@@ -88,7 +88,7 @@ func (n *Node) writeLeaf(b *strings.Builder) {
 	}
 }
 
-// Leaves calls f for all leaves, and says which stand under an odd number of NOTs.
+// Leaves calls f for all leaves; negated means an odd number of NOTs above the leaf.
 func (n *Node) Leaves(negated bool, f func(leaf *Node, negated bool)) {
 	switch {
 	case n == nil:
@@ -101,7 +101,7 @@ func (n *Node) Leaves(negated bool, f func(leaf *Node, negated bool)) {
 	}
 }
 
-// join makes one node of several, and no node in a node of the same kind.
+// join makes one node of several, and flattens nodes of the same type.
 func join(o Op, kids []*Node) *Node {
 	if len(kids) == 1 {
 		return kids[0]

@@ -7,10 +7,10 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Scope is where to look: in one kind or all, below one id or all. The zero Scope is everything.
+// A Scope limits a search to one kind, one id and the ids below it, or both. The zero Scope is everything.
 type Scope struct {
 	Kind string // "" means all
-	ID   string // the item of this id and those below it, by whole segments; "" means all
+	ID   string // this id and those below it, by whole segments; "" means all
 }
 
 // ParseScope reads a scope:
@@ -57,7 +57,7 @@ func ParseScope(text string) (Scope, error) {
 	return Scope{kind, id}, nil
 }
 
-// dotted takes apart a scope as RYE writes it.
+// dotted splits a scope in RYE's form.
 func dotted(text string) (kind, id string) {
 	for _, verb := range []string{"search", "load", "execute", "sign"} {
 		if rest, ok := strings.CutPrefix(text, "rye."+verb+"."); ok {
@@ -69,7 +69,7 @@ func dotted(text string) (kind, id string) {
 	return kind, strings.ReplaceAll(id, ".", "/")
 }
 
-// isSegment follows decision 1: letters, digits, and after the first of them ".", "_" and "-".
+// isSegment reports whether s is letters, digits and, after the first of them, ".", "_" and "-" (decision 1).
 func isSegment(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -100,7 +100,7 @@ func (s Scope) Covers(kind, id string) bool {
 	return (s.Kind == "" || s.Kind == kind) && (s.ID == "" || below(id, s.ID))
 }
 
-// below reports whether an id is another one, or goes on after it.
+// below reports whether an id is prefix or below it.
 func below(id, prefix string) bool {
 	return strings.HasPrefix(id, prefix) && (len(id) == len(prefix) || id[len(prefix)] == '/')
 }

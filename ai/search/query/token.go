@@ -5,15 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// maxTerm is the length in bytes after which a word is cut, in texts and queries alike.
+// maxTerm is the longest word in bytes; texts and queries cut longer ones.
 const maxTerm = 100
 
-// A Tokenizer cuts texts into terms. It is used again and again so that its buffers are.
+// A Tokenizer splits texts into terms. Reuse one for its buffers.
 type Tokenizer struct {
-	run   []byte // folded words and what joins them, as far as there is no other character between
+	run   []byte // folded words and their joining characters, without any other character
 	parts []part // of run
 	joins int
-	open  bool // the last part goes on
+	open  bool // the last part continues
 	pos   int
 }
 
@@ -27,8 +27,8 @@ type Token struct {
 	Pos        int    // counts words
 }
 
-// Each calls yield for every term of text. A run of joined words gives first its words, and then itself and
-// what stands between its slashes, at the position of the first word of each. It returns the number of positions.
+// Each calls yield for every term of text. A run of joined words yields its words, and then itself and the parts
+// between its slashes, each at the position of its first word. It returns the number of positions.
 func (t *Tokenizer) Each(text string, yield func(Token)) int {
 	t.pos = 0
 	for i := 0; i < len(text); {
@@ -60,7 +60,7 @@ func (t *Tokenizer) Each(text string, yield func(Token)) int {
 	return t.pos
 }
 
-// word takes the ASCII characters of a word that follow each other, and returns where they end.
+// word reads consecutive ASCII characters of a word, and returns their end.
 func (t *Tokenizer) word(text string, from int) int {
 	i := from
 	for ; i < len(text) && text[i] < utf8.RuneSelf && asciiClass[text[i]] == classWord; i++ {
@@ -80,7 +80,7 @@ func (t *Tokenizer) word(text string, from int) int {
 	return i
 }
 
-// rune takes a character that is not ASCII.
+// rune reads a character outside ASCII.
 func (t *Tokenizer) rune(r rune, at, n int, yield func(Token)) {
 	switch {
 	case alone(r):
@@ -99,7 +99,7 @@ func (t *Tokenizer) rune(r rune, at, n int, yield func(Token)) {
 	}
 }
 
-// add makes the last part go on to end, or begins one.
+// add extends the last part to end, or begins one.
 func (t *Tokenizer) add(start, end int) {
 	if !t.open {
 		t.parts = append(t.parts, part{from: len(t.run), to: len(t.run), start: start})
@@ -132,7 +132,7 @@ func (t *Tokenizer) joined(pos int, parts []part, yield func(Token)) {
 	}
 }
 
-// segments yields what stands between the slashes of a run that has some.
+// segments yields the parts between the slashes of a run.
 func (t *Tokenizer) segments(pos int, yield func(Token)) {
 	from := 0
 	for i := range t.parts {
@@ -159,7 +159,7 @@ func cut(b []byte) []byte {
 	return b[:n]
 }
 
-// words returns the words of a text, without the joined ones.
+// words returns the words of a text, without joined ones.
 func words(text string) []string {
 	var t Tokenizer
 	var out []string
@@ -205,15 +205,15 @@ func startsWord(s string) bool {
 	return isWord(r)
 }
 
-// alone reports whether a character is a word of its own: these scripts put no space between words.
+// alone reports whether a character is a word by itself, as in scripts without spaces between words.
 func alone(r rune) bool {
 	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) && isWord(r)
 }
 
-// iotaBelow is the only mark that is the other case of a letter, which must not become a mark.
+// iotaBelow is the only mark whose folded form is a letter; it must not become one.
 const iotaBelow = 0x345
 
-// fold returns the same character for all that differ in case only.
+// fold returns the same character for all that differ only in case.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		if 'A' <= r && r <= 'Z' {
