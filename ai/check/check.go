@@ -1,4 +1,4 @@
-// Package check finds what is wrong with items before they are signed or run.
+// Package check is the checker of items before they are signed or run.
 package check
 
 import (

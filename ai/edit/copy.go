@@ -13,21 +13,21 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// A part is one file that is copied.
+// A part is one file to copy.
 type part struct {
 	path string // in both spaces
 	read func() ([]byte, error)
 	mode fs.FileMode
 }
 
-// A Copy is an item and its tree on the way to another space.
+// A Copy is a planned copy of an item and its tree to another space.
 type Copy struct {
 	to      *ai.Space
 	it      *ai.Item
-	missing []part // the item last
+	missing []part // with the item last
 }
 
-// Files returns the files that the other space doesn't have yet.
+// Files returns the files that the other space lacks.
 func (c *Copy) Files() []string {
 	all := make([]string, len(c.missing))
 	for i := range c.missing {
@@ -36,7 +36,7 @@ func (c *Copy) Files() []string {
 	return all
 }
 
-// PlanCopy says what copying an item to a space would write, and refuses what can't be done. remove returns the
+// PlanCopy returns a plan to copy an item to a space, or the reason why it can't be copied. remove returns the
 // command that removes a file of the space.
 func (e *Editor) PlanCopy(ctx context.Context, it *ai.Item, t *tree.Tree, to *ai.Space,
 	remove func(p string) string) (*Copy, error) {
@@ -77,7 +77,7 @@ func (e *Editor) Copy(ctx context.Context, c *Copy) error {
 	return nil
 }
 
-// checkRoom refuses a space that has the id in another file, or in other case.
+// checkRoom refuses a space that has the id in another file, or in another case.
 func (e *Editor) checkRoom(ctx context.Context, it *ai.Item, to *ai.Space, remove func(p string) string) error {
 	dir := path.Dir(it.Path)
 	if err := e.CheckFolders(to, dir); err != nil {
@@ -101,7 +101,7 @@ func (e *Editor) checkRoom(ctx context.Context, it *ai.Item, to *ai.Space, remov
 	return nil
 }
 
-// parts returns the files of an item, itself last. Their bytes are those that were hashed.
+// parts returns the files of an item, the item last. Their bytes match the hashes.
 func (e *Editor) parts(ctx context.Context, it *ai.Item, t *tree.Tree) ([]part, error) {
 	var all []part
 	if t != nil {
@@ -120,11 +120,11 @@ func (e *Editor) parts(ctx context.Context, it *ai.Item, t *tree.Tree) ([]part, 
 	if err != nil {
 		return nil, err
 	}
-	executable := fi.Mode().Perm()&0o100 != 0 // no file of the library is
+	executable := fi.Mode().Perm()&0o100 != 0 // files of the library have no executable bit
 	return append(all, part{it.Path, func() ([]byte, error) { return it.Bytes, nil }, Mode(executable)}), nil
 }
 
-// missing returns the parts that a space doesn't have; one with other bytes is an error.
+// missing returns the parts that a space lacks; an existing file with other bytes is an error.
 func missing(parts []part, to *ai.Space, remove func(p string) string) ([]part, error) {
 	d, err := osfile.OpenDir(to.Dir, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -29,7 +29,7 @@ type Text struct {
 	Mode  fs.FileMode
 }
 
-// TextOf reads a file to make an item of, without its signature lines: they are about another name.
+// TextOf reads a file as the text of a new item. It drops signature lines, which are about another name.
 func TextOf(file string, k *model.Kind, ref model.Ref) (t Text, err error) {
 	fi, err := os.Stat(file)
 	if err != nil {
@@ -47,7 +47,7 @@ func TextOf(file string, k *model.Kind, ref model.Ref) (t Text, err error) {
 	return t, t.take(b, k, ref)
 }
 
-// TextFrom makes an item of bytes that come from somewhere, without signature lines.
+// TextFrom is TextOf for bytes; from names their source.
 func TextFrom(from, ext string, b []byte, k *model.Kind, ref model.Ref) (Text, error) {
 	t := Text{From: from, Ext: ext, Mode: Mode(false)}
 	if !slices.Contains(k.Extensions, ext) {
@@ -61,7 +61,7 @@ func TextFrom(from, ext string, b []byte, k *model.Kind, ref model.Ref) (Text, e
 	return t, t.take(b, k, ref)
 }
 
-// take takes the bytes of a file, without its signature lines.
+// take sets the bytes of a file, without its signature lines.
 func (t *Text) take(b []byte, k *model.Kind, ref model.Ref) (err error) {
 	t.Bytes, err = unsigned(k, k.Dir+"/"+ref.ID+t.Ext, b)
 	return err
@@ -77,7 +77,7 @@ func Templates(k *model.Kind) (all []string) {
 	return all
 }
 
-// Template fills in the library's template for a kind. Without a description the name is one.
+// Template fills in the library's template for a kind. The description defaults to the name.
 func Template(k *model.Kind, ref model.Ref, ext, description string) (t Text, err error) {
 	description = cmp.Or(description, titleOf(ref.Name()))
 	if err := checkDescription(description); err != nil {
@@ -94,13 +94,13 @@ func Template(k *model.Kind, ref model.Ref, ext, description string) (t Text, er
 	return t, nil
 }
 
-// titleOf makes words of a name.
+// titleOf turns a name into words.
 func titleOf(name string) string {
 	words := strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == '.' }), " ")
 	return strings.ToUpper(words[:1]) + words[1:]
 }
 
-// checkDescription refuses a description that some template, in whatever language, would read as something else.
+// checkDescription refuses a description that a template in any of its languages would misread.
 func checkDescription(text string) error {
 	why := ""
 	switch i := strings.IndexAny(text, "\"\\<>&"); {

@@ -1,8 +1,14 @@
-// Package edit changes the items of a space byte for byte: it creates, renames, copies and removes them, each with the
-// other files of its tool.
+// Package edit is the editor of a space's items: it creates, renames, copies and removes them, each with the other
+// files of its tool.
 //
-// Nothing is overwritten. A new item is written after the files it needs, and an old one is removed before them, so an
-// interruption never leaves an item without a part of itself.
+// It overwrites nothing. A new item is written after the files that it needs, and an old one is removed before them,
+// so an interruption never leaves an incomplete item.
+//
+// # How a change goes through here
+//
+// CheckFree and CheckSignable refuse an id or a tool. A create calls TextOf or Template, then Editor.Write, which
+// signs and writes. A rename calls PlanMove (renamed changes the fields that repeat the id, Following finds the tree)
+// and Move. A copy calls PlanCopy and Copy. Remove removes the item and then its tree.
 package edit
 
 import (
@@ -22,19 +28,19 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// An Editor changes the items of the spaces that its View sees. It is for one command.
+// An Editor changes the items of its View's spaces. It is for one command.
 type Editor struct {
 	*ai.View
 	Admit *ai.Admitter
-	Name  func(s *ai.Space, path string) string // names a file for people
+	Name  func(s *ai.Space, path string) string // returns the name of a file for messages
 	Now   func() time.Time
 }
 
 // A Signer returns the bytes of an item with its signature.
 type Signer func(ctx context.Context, it *ai.Item) ([]byte, error)
 
-// OpenDir opens the directory .ai of a space for writing, and makes it if it doesn't exist. It refuses a project's
-// that is a link out of the project: its author would decide where this user writes.
+// OpenDir opens the directory .ai of a space for writing, and creates it if missing. It refuses a project's .ai that
+// links out of the project: otherwise the project's author would decide where the user writes.
 func OpenDir(dir string, level ai.Level) (*osfile.Dir, error) {
 	mode := fs.FileMode(0o777)
 	if level == ai.User {
@@ -56,7 +62,7 @@ func Mode(executable bool) fs.FileMode {
 	return 0o644
 }
 
-// Draft returns an item as it would be with these bytes.
+// Draft returns the item that these bytes would be.
 func Draft(f ai.File, b []byte) *ai.Item {
 	it := &ai.Item{File: f, Bytes: b, Raw: cas.Sum(b), Model: f.Kind.Read(f.Ref, f.Path, b)}
 	if it.Signed, it.Broken = sign.ReadBytes(b, f.Kind.Style(f.Path)); it.Broken == nil {
@@ -72,7 +78,7 @@ func (e *Editor) Write(ctx context.Context, it *ai.Item, by Signer, mode fs.File
 		return err
 	}
 	defer d.Close()
-	// Signing looks at the files beside the item, so a directory that can't be written to is found first.
+	// Signing reads the other files of the item, so open the directory first to detect that it isn't writable.
 	r, err := d.Folder(path.Dir(it.Path), true)
 	if err != nil {
 		return err
@@ -117,7 +123,7 @@ func (e *Editor) Remove(ctx context.Context, it *ai.Item, with Following) error 
 	return nil
 }
 
-// treeFile reads a file of an item's tree, which must be what was hashed.
+// treeFile reads a file of an item's tree, whose digest must be want.
 func treeFile(s *ai.Space, name string, want cas.Digest) ([]byte, error) {
 	b, err := fs.ReadFile(s.FS, name)
 	if err != nil {
@@ -165,7 +171,7 @@ func (e *Editor) CheckSignable(ctx context.Context, it *ai.Item) error {
 	_, err := ai.WalkFrom(ctx, e, it)
 	if c, ok := errors.AsType[*ai.ChainError](err); ok &&
 		(c.Code == fault.Validation || c.Code == fault.VersionMismatch) {
-		return nil // there is a chain; rye check says what is wrong with it
+		return nil // the chain exists; rye check reports its problems
 	}
 	return err
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/rye-build/rye/ai/tree"
 )
 
-// A Following is the files that go where an item goes: those of its tree, unless another item is among them.
+// A Following is the files that move with an item: those of its tree, unless the directory has other items.
 type Following struct {
-	Stays string // why the files of the tree stay where they are; "" if they go
+	Stays string // why the tree's files stay; "" if they move
 
 	dir   string // in the space
 	files []tree.File
@@ -36,14 +36,14 @@ func (f Following) under(dir string) []string {
 	return all
 }
 
-// Following finds the files that go with an item. A directory that holds other items stays.
+// Following returns the files that move with an item. A directory with other items stays.
 func (e *Editor) Following(ctx context.Context, it *ai.Item) (Following, error) {
 	anchor, err := e.Admit.Anchor(ctx, it)
 	if ctx.Err() != nil {
 		return Following{}, ctx.Err()
 	}
 	if err != nil || anchor == nil {
-		return Following{}, nil // without a chain no tree is known
+		return Following{}, nil // without a chain the tree is unknown
 	}
 	t, err := e.Admit.Tree(ctx, it)
 	if err != nil || t == nil {
@@ -80,7 +80,7 @@ type Mention struct {
 	To   string `json:"to"`
 }
 
-// Mentions finds the items of the writable spaces that name one of some refs, sorted by file.
+// Mentions returns the items of the writable spaces that name one of the refs, sorted by file.
 func (e *Editor) Mentions(ctx context.Context, refs []model.Ref) ([]Mention, error) {
 	l, err := e.Files(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func SortMentions(all []Mention) {
 	})
 }
 
-// namedAs returns as what an item names a ref; "" if it doesn't.
+// namedAs returns how an item names a ref; "" if it doesn't.
 func namedAs(it *ai.Item, ref model.Ref) string {
 	var permissions []capability.Capability
 	switch m := it.Model; {
@@ -145,7 +145,7 @@ func namedAs(it *ai.Item, ref model.Ref) string {
 	return ""
 }
 
-// isEmpty reports whether a directory of a space holds nothing.
+// isEmpty reports whether a directory of a space is empty.
 func isEmpty(s *ai.Space, dir string) (bool, error) {
 	entries, err := fs.ReadDir(s.FS, dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// CheckFree refuses an id that a new item of a space can't have: one of rye's own, or one that a file of the space
-// has, whatever its extension.
+// CheckFree refuses an id for a new item if it is one of rye's own or if a file of the space has it, with any
+// extension.
 func (e *Editor) CheckFree(ctx context.Context, ref model.Ref, s *ai.Space) error {
 	if err := e.CheckProtected(ref); err != nil {
 		return err
@@ -47,15 +47,15 @@ func (e *Editor) CheckFree(ctx context.Context, ref model.Ref, s *ai.Space) erro
 	return nil
 }
 
-// taken is the error of an id that a file has.
+// taken returns the error for an id that a file has.
 func (e *Editor) taken(f ai.File, hint string) error {
 	place := e.Name(f.Space, f.Path)
 	return fault.New(fault.Validation, "%s exists already", f.Ref).From(fs.ErrExist).Because(place).Try(hint).
 		On("reason", "exists").On("ref", f.Ref.String()).On("file", place)
 }
 
-// CheckFolders refuses a directory if the space has one that differs in case alone: on some systems they are one, and
-// what is in them has other ids there.
+// CheckFolders refuses a directory if the space has one that differs only in case: some systems would merge both, and
+// their items' ids.
 func (e *Editor) CheckFolders(s *ai.Space, dir string) error {
 	above := "."
 	for segment := range strings.SplitSeq(dir, "/") {
@@ -77,7 +77,7 @@ func (e *Editor) CheckFolders(s *ai.Space, dir string) error {
 	return nil
 }
 
-// CheckProtected refuses an id of the library's own, unless the root policy lets another item have it.
+// CheckProtected refuses an id of the library, unless the root policy lets another item have it.
 func (e *Editor) CheckProtected(ref model.Ref) error {
 	if !e.Refuses(ref) {
 		return nil
@@ -87,16 +87,16 @@ func (e *Editor) CheckProtected(ref model.Ref) error {
 		Try("rye help trust", "rye docs policy").On("reason", "protected").On("ref", ref.String())
 }
 
-// Disturbed returns the signed tools of a space, other than some, that have a file in their tree: writing or removing
-// it invalidates their signatures.
+// Disturbed returns the signed tools of a space, except some, whose tree contains a path: writing or removing it
+// invalidates their signatures.
 func (e *Editor) Disturbed(ctx context.Context, s *ai.Space, p string, but ...model.Ref) (refs []model.Ref) {
 	l, err := e.Files(ctx, "tool")
 	if err != nil {
 		return nil
 	}
 	for _, f := range l.Files {
-		// Only tools in the same directory or above it. A tool below may work from its parent too, but finding that
-		// would mean to read every tool: rye verify does.
+		// It checks only tools in the same directory or above. A tool below may work from its parent, too, but
+		// finding it would require reading every tool: rye verify does.
 		if f.Space != s || slices.Contains(but, f.Ref) || !strings.HasPrefix(p, path.Dir(f.Path)+"/") {
 			continue
 		}

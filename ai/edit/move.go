@@ -19,16 +19,16 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Move is an item under its old and its new id.
+// A Move is a planned rename of an item.
 type Move struct {
 	Old, New *ai.Item // New has no signature
 	Edited   []Field  // in the file
 
 	with Following
-	dir  string // where they go
+	dir  string // the new directory of the tree
 }
 
-// A Field is one that says what an item's id says too, and changes with it.
+// A Field is a field that repeats the item's id and changes with it.
 type Field struct {
 	Field string `json:"field"`
 	Line  int    `json:"line"` // of the old file
@@ -36,10 +36,10 @@ type Field struct {
 	New   string `json:"new"`
 }
 
-// Files returns where the other files of the tool will be.
+// Files returns the new paths of the tool's other files.
 func (m *Move) Files() []string { return m.with.under(m.dir) }
 
-// PlanMove says what renaming an item would change, and refuses what can't be done. It writes nothing.
+// PlanMove returns a plan to rename an item, or the reason why it can't be renamed. It writes nothing.
 func (e *Editor) PlanMove(ctx context.Context, it *ai.Item, ref model.Ref) (*Move, error) {
 	switch {
 	case ref == it.Ref:
@@ -71,7 +71,8 @@ func (e *Editor) PlanMove(ctx context.Context, it *ai.Item, ref model.Ref) (*Mov
 	return m, nil
 }
 
-// otherCase refuses an id that differs in case alone, since on some systems both are one file. It suggests two steps.
+// otherCase refuses an id that differs only in case, because on some systems both are one file. It suggests two
+// steps.
 func otherCase(old, ref model.Ref) *fault.Error {
 	segments := strings.Split(old.ID, "/")
 	for i, segment := range strings.Split(ref.ID, "/") {
@@ -81,7 +82,7 @@ func otherCase(old, ref model.Ref) *fault.Error {
 		}
 	}
 	between := strings.Join(segments, "/")
-	if old.Kind == "directive" { // whose names are in snake case
+	if old.Kind == "directive" { // directives have snake case names
 		between = strings.ReplaceAll(between, "-renamed", "_renamed")
 	}
 	return fault.New(fault.Validation, "%s and %s differ in case alone, and are the same file on some systems", old,
@@ -111,7 +112,7 @@ func (e *Editor) checkFollowing(m *Move) error {
 	return err
 }
 
-// renamed returns the item's bytes without signatures, with the fields that repeat its id changed.
+// renamed returns the item's bytes without signatures, and with the new id in the fields that repeat it.
 func (e *Editor) renamed(m *Move, ref model.Ref, to string) ([]byte, error) {
 	it := m.Old
 	fields := []struct{ name, old, new string }{{"name", it.Ref.Name(), ref.Name()},
@@ -127,12 +128,12 @@ func (e *Editor) renamed(m *Move, ref model.Ref, to string) ([]byte, error) {
 	for _, s := range fields {
 		f := it.Model.Fields.Get(s.name)
 		if f == nil || f.Kind != value.Text || f.Text != s.old || s.old == s.new || f.At == it.Model.Fields.At {
-			continue // it says something else, or the reader took the name from the path
+			continue // the field has another value, or the reader took the name from the path
 		}
 		changes = append(changes, change{f.At, Field{s.name, f.At.Line, s.old, s.new}})
 		m.Edited = append(m.Edited, changes[len(changes)-1].Field)
 	}
-	// from the end, so that places stay valid
+	// Last first, so that places stay valid.
 	slices.SortFunc(changes, func(a, b change) int { return b.at.Compare(a.at) })
 	b := it.Bytes
 	place := e.Name(it.Space, it.Path)
@@ -160,8 +161,8 @@ func (e *Editor) renamed(m *Move, ref model.Ref, to string) ([]byte, error) {
 	return b, nil
 }
 
-// replaceField changes the text of a field, and reports whether the file then says it. Some values need quotes: YAML
-// reads null and 2024 as something else.
+// replaceField changes the text of a field, and reports whether the file then has the new value. Some values need
+// quotes: YAML reads null and 2024 as other types.
 func replaceField(it *ai.Item, ref model.Ref, to string, b []byte, at value.Pos, f Field) ([]byte, bool) {
 	for _, bare := range []string{"", `"`} {
 		out, ok := replaceAt(b, at, f.Old, f.New, bare)
@@ -175,8 +176,8 @@ func replaceField(it *ai.Item, ref model.Ref, to string, b []byte, at value.Pos,
 	return nil, false
 }
 
-// replaceAt replaces old by new where a field's value begins, with or without quotes around it, or behind the field's
-// name as in XML. An unquoted value gets bare around the new one. It is false if another text is there.
+// replaceAt replaces old by new at the beginning of a field's value, with or without quotes, or after the field's
+// name as in XML. An unquoted value gets bare around the new one. It returns false if it finds another text.
 func replaceAt(file []byte, at value.Pos, old, new, bare string) ([]byte, bool) {
 	i := 0
 	for line := 1; line < at.Line; line++ {
@@ -203,7 +204,7 @@ func replaceAt(file []byte, at value.Pos, old, new, bare string) ([]byte, bool) 
 	return nil, false
 }
 
-// endsWord reports whether an unquoted word ends where the rest begins.
+// endsWord reports whether an unquoted word ends before rest.
 func endsWord(rest []byte) bool {
 	if len(rest) == 0 {
 		return true
@@ -226,7 +227,7 @@ func unsigned(k *model.Kind, p string, b []byte) ([]byte, error) {
 	return sign.StripV1(b, style), nil
 }
 
-// Move carries out a plan: it writes what is new, the item last, and then removes what is old, the item first.
+// Move carries out a plan: it writes the new files, the item last, and then removes the old ones, the item first.
 func (e *Editor) Move(ctx context.Context, m *Move, by Signer) error {
 	s := m.Old.Space
 	d, err := OpenDir(s.Dir, s.Level)

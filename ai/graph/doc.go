@@ -1,4 +1,4 @@
-// Package graph reads state graphs: tools that say, node by node, what is done and where it goes on.
+// Package graph is the reader of state graphs: tools that define nodes with actions and their successors.
 //
 //	tool_type: graph
 //	executor_id: rye/core/runtimes/state_graph_runtime
@@ -18,8 +18,8 @@
 // # Templates
 //
 // A text that is one ${PATH} becomes the value at that path, of whatever type. In a longer text a value stands as
-// text, or as JSON if it is none; $${ is ${ itself. Templates are read once, from the file of the graph: what they are
-// filled with is never read as one. A template gives at most MaxFilled bytes.
+// text, or as JSON if it is none; $${ is ${ itself. Templates are read once, from the file of the graph: what they
+// are filled with is never read as one. A template gives at most MaxFilled bytes.
 //
 // # What is refused
 //

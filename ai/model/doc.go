@@ -1,13 +1,20 @@
-// Package model says what the file of an item means: which kind it is of, what it declares, and everything that is
-// wrong with it. It reads no directories and runs nothing; it is given bytes and says what stands in them.
+// Package model is the interpretation of an item's file: its kind, its declarations and all its problems. It reads
+// bytes, not directories, and runs nothing.
+//
+// # How a read goes through here
+//
+// Kind.RefOf turns a path into a Ref, and Kind.Marked is a quick look for the marker. Kind.Read parses the bytes with
+// package parse, gives the fields their standard names (fields), fills gaps with the extractor's rules (apply), and
+// decides with carries whether the file is an item. It then checks the schema (package fields) and reads the
+// declarations (package declared) into a Model.
 //
 // # Refs
 //
 // An item is named kind:id, as in tool:rye/bash/bash. A kind is a lower-case letter and then a-z 0-9 -, at most 32,
-// and none of audit, build, bundle, index, policy, revocations, rotation, token, transcript, which documents are
-// called. An id is what portable.CheckID takes. It is the path below the kind's directory without the extension; the
-// part before the last slash is the category, the rest the name. A path with a segment that begins with "_" or "." is
-// an asset's.
+// and none of audit, build, bundle, index, policy, revocations, rotation, token, transcript, which are types of
+// documents. portable.CheckID checks ids. It is the path below the kind's directory without the extension; the part
+// before the last slash is the category, the rest the name. A path with a segment that begins with "_" or "." is an
+// asset's.
 //
 // # Kinds
 //
@@ -21,15 +28,15 @@
 //	config     config      .yaml .yml                                                  yaml
 //
 // A file is an item if it has one of these extensions and carries the marker of its kind: a tool names executor_id
-// (null for what the kernel runs), a directive begins a line with <directive, knowledge has id, title or entry_type in
-// its metadata, an item of an added kind has any metadata, and config is always one. Every other file is an asset.
-// Marked is a quick look that may say yes too often; Model.Marked is the answer.
-// A file that can't be read well is an item if its text looks so, that its author hears of it.
+// (null for what the kernel runs), a directive begins a line with <directive, knowledge has id, title or entry_type
+// in its metadata, an item of an added kind has any metadata, and config is always one. Every other file is an asset.
+// Marked is a quick look that may say yes too often; Model.Marked is the answer. A malformed file is an item if its
+// text looks like one, so that its author gets the problems.
 //
 // # Extractors
 //
-// An extractor is an item that says how a kind is read, or adds one. The caller of ReadExtractor has verified it;
-// where none counts, the kinds of Builtin hold and their callers warn.
+// An extractor is an item that defines how a kind is read, or adds a kind. The caller of ReadExtractor has verified
+// it. Without a valid extractor the kinds of Builtin apply, and callers warn.
 //
 //	version: 1.0.0
 //	tool_type: extractor
@@ -56,13 +63,13 @@
 // and none that another kind of the kernel has or that is reserved: auth bundles cache keys lockfiles logs outputs
 // parsers threads trusted_keys vendor.
 //
-// What an extractor can't do: change the parser or the comments of an extension that the kernel has in the table above
-// or knows in package sign (a scalar parser and signature_format are for the other extensions); say by a rule where
+// An extractor can't: change the parser or the comments of an extension that the kernel has in the table above or
+// knows in package sign (a scalar parser and signature_format are for the other extensions); say by a rule where
 // executor_id, permissions, packages, capabilities, effects, files, limits, risk, secrets, network, pure, or the
 // marker of knowledge come from; find these, or anything of a tool or directive, by a pattern; switch off package
 // declared. JSON and TOML files are no items: these extensions are left out with a warning. A rule that says what
-// holds anyway (executor_id from __executor_id__) is fine. An extractor that demands nothing leaves the schema that is
-// built in in force, with a warning. Unknown words anywhere are problems: a demand that is not understood isn't met.
+// holds anyway (executor_id from __executor_id__) is fine. An extractor without a schema keeps the builtin one, with
+// a warning. Unknown words anywhere are problems: an unknown demand isn't met.
 //
 // # Fields
 //
@@ -73,12 +80,12 @@
 //
 // # Validation
 //
-// All problems are told at once, at most 200, each with its field and place; what is missing stands at the object that
-// lacks it. Package fields says what a schema can ask, package declared what tools and directives declare: that holds
-// whatever the schema. The schemas that are built in: a directive has name (snake_case, that of the file), version and
-// description, and a category only if it is the path's; a tool has category, tool_type, version, description and
-// executor_id; knowledge has id (the file's name), title, version and entry_type.
+// All problems are reported at once, at most 200, each with its field and place; a missing field has the place of its
+// object. Package fields defines schemas. Package declared checks the declarations of tools and directives, whatever
+// the schema. The builtin schemas: a directive has name (snake_case, that of the file), version and description, and
+// a category only if it is the path's; a tool has category, tool_type, version, description and executor_id;
+// knowledge has id (the file's name), title, version and entry_type.
 //
 // Knowledge may have tags and references, both lists of texts; tags may be one text with commas, in every kind.
-// Numbers that JSON's readers disagree about are problems wherever they stand.
+// Numbers about which JSON readers disagree are problems everywhere.
 package model

@@ -23,14 +23,14 @@ var extractorFields = []string{
 	"parser", "search_fields", "signature_format", "tags", "tool_type", "validation_schema", "version",
 }
 
-// An extractor is read into a kind.
+// An extractor is the state of reading an extractor into a kind.
 type extractor struct {
 	*fields.Reader
 	kind *Kind
 }
 
-// ReadExtractor reads what an extractor says about a kind: doc is the parsed file, id the extractor's own. A kind is
-// returned only if nothing is wrong but what is warned about.
+// ReadExtractor reads an extractor from the parsed file doc; id is its own. It returns a kind only if all problems
+// are warnings.
 func ReadExtractor(doc *parse.Doc, id string) (*Kind, []*value.Problem) {
 	r := &fields.Report{At: doc.Fields.At, Problems: slices.Clip(doc.Problems)}
 	if r.At.Line == 0 {
@@ -95,7 +95,7 @@ func (x *extractor) identity(stem string) {
 	}
 }
 
-// badDirectory says why a directory can't be that of an added kind; "" if it can.
+// badDirectory returns why a directory can't be that of an added kind; "" if it can.
 func badDirectory(dir string) string {
 	folded := portable.Fold(dir)
 	for _, kind := range []string{directiveKind, toolKind, knowledgeKind, configKind} {
@@ -117,7 +117,7 @@ func badDirectory(dir string) string {
 	return ""
 }
 
-// extensions reads which files are looked at.
+// extensions reads the extensions of the kind's files.
 func (x *extractor) extensions() {
 	v := x.Fields.Get("extensions")
 	if v.IsNull() || v.Kind == value.List && len(v.Items) == 0 {
@@ -157,7 +157,7 @@ func isExtension(s string) bool {
 		strings.Trim(s[1:], "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// comments reads how signature lines stand in files that the kernel doesn't know.
+// comments reads the form of signature lines in files that the kernel doesn't know.
 func (x *extractor) comments() {
 	format := x.Object("signature_format")
 	open := format.Get("prefix")
@@ -196,7 +196,7 @@ func (x *extractor) comments() {
 	}
 }
 
-// parserField reads which parser reads which extension.
+// parserField reads the parsers of extensions.
 func (x *extractor) parserField() {
 	v := x.Fields.Get("parser")
 	table := v != nil && v.Kind == value.Map && v.Get("pattern") == nil
@@ -237,7 +237,7 @@ func (x *extractor) parserField() {
 	}
 }
 
-// pattern reads a declarative pattern. What is run, and what is a prompt, is never found by one.
+// pattern reads a declarative pattern. A pattern can't find prompts and fields that decide what is executed.
 func (x *extractor) pattern(ext, field string, v *value.Value) {
 	if x.kind.Name == toolKind || x.kind.Name == directiveKind {
 		x.Once(v, field, "the fields of a %s aren't found by patterns", x.kind.Name)
@@ -261,7 +261,7 @@ func (x *extractor) pattern(ext, field string, v *value.Value) {
 	x.kind.names[ext], x.kind.parsers[ext] = patternParser, parser
 }
 
-// rules reads where standard fields come from.
+// rules reads the sources of standard fields.
 func (x *extractor) rules() {
 	v := x.Object("extraction_rules")
 	if v == nil {
@@ -294,13 +294,13 @@ func (x *extractor) rules() {
 	}
 }
 
-// same reports whether a rule says what holds without it.
+// same reports whether a rule only repeats the default.
 func (x *extractor) same(r rule) bool {
 	return !r.filename && (x.kind.Name == toolKind && r.key == "__"+r.field+"__" || r.key == r.field ||
 		r.field == "description" && r.key == "__tool_description__")
 }
 
-// weights reads how much words count in which field.
+// weights reads the weights of search fields.
 func (x *extractor) weights() {
 	v := x.Object("search_fields")
 	if v == nil || len(v.Map) == 0 {
@@ -337,7 +337,7 @@ func (x *extractor) validation() {
 	asked := v.Get("fields")
 	if x.IsObject("validation_schema.fields", asked) {
 		var kernel []string
-		if x.kind.Name == directiveKind { // whose form schemas of the existing system describe as it was there
+		if x.kind.Name == directiveKind { // its schemas in the existing system describe the form that it had there
 			kernel = []string{"limits", "permissions"}
 		}
 		x.kind.schema = x.Schema("validation_schema.fields", asked, kernel...)

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// toolFields are the fields of a tool that the kernel reads. A file of Python has them as __name__ or NAME.
+// toolFields are the fields of a tool that the kernel reads. A Python file has them as __name__ or NAME.
 var toolFields = []string{
 	"anchor", "answer", "category", "child_constraints", "config", "config_schema", "description", "effects",
 	"env_config",
@@ -18,15 +18,15 @@ var toolFields = []string{
 	"outputs", "packages", "permissions", "pure", "risk", "secrets", "tags", "tool_type", "verify_deps", "version",
 }
 
-// A rule is one of an extractor's extraction rules: which standard field is filled from where if it isn't there.
+// A rule is an extraction rule of an extractor: the source of a standard field that a file lacks.
 type rule struct {
 	field    string
-	filename bool   // from the file's name; else from key
-	key      string // a name in the file, perhaps with dots, as in "meta.title"
+	filename bool   // the file's name is the source; otherwise key
+	key      string // a field of the file, possibly dotted, as in "meta.title"
 }
 
-// kept reports whether no extractor may say where a field comes from: fields that decide what is executed, what it
-// may do, and what is an item at all.
+// kept reports whether extractors can't define the source of a field: it decides what is executed, what it may do, or
+// what is an item.
 func kept(kind, field string) bool {
 	switch field {
 	case "answer", "capabilities", "effects", "executor_id", "files", "limits", "network", "packages", "permissions",
@@ -38,8 +38,8 @@ func kept(kind, field string) bool {
 	return false
 }
 
-// capitals reports whether a Python tool may name a field in capitals too, as existing ones do. The others are no more
-// than constants of the program: LIMITS, TAGS or NAME may be anything there.
+// capitals reports whether a Python tool may name a field in capitals, too, as existing tools do. Other fields can't,
+// because LIMITS, TAGS or NAME may be any constant of the program.
 func capitals(field string) bool {
 	switch field {
 	case "anchor", "child_constraints", "config", "config_schema", "env_config", "error_schema", "examples",
@@ -50,7 +50,7 @@ func capitals(field string) bool {
 	return false
 }
 
-// standard returns the standard name of a field of a file; "" if it has none.
+// standard returns the standard name of a file's field, or "".
 func (k *Kind) standard(parser, key string) string {
 	name := key
 	if parser == pythonParser {
@@ -69,13 +69,13 @@ func (k *Kind) standard(parser, key string) string {
 	return name
 }
 
-// fields returns the fields of a file under their standard names, and notes what is said twice.
+// fields returns the fields of a file under their standard names, and reports duplicates.
 func (k *Kind) fields(r *fields.Report, ref Ref, parser string, doc *parse.Doc) *value.Value {
 	out := &value.Value{Kind: value.Map, At: doc.Fields.At, Map: make([]value.Entry, 0, len(doc.Fields.Map)+2)}
 	if out.At.Line == 0 {
 		out.At = value.Pos{Line: 1, Column: 1}
 	}
-	plain := make([]bool, 0, len(doc.Fields.Map)+2) // whether an entry is under the name that counts more
+	plain := make([]bool, 0, len(doc.Fields.Map)+2) // whether an entry has the preferred name
 	for _, e := range doc.Fields.Map {
 		name := k.standard(parser, e.Key)
 		if name == "" {
@@ -83,7 +83,8 @@ func (k *Kind) fields(r *fields.Report, ref Ref, parser string, doc *parse.Doc) 
 		}
 		first := name == e.Key || strings.HasPrefix(e.Key, "__")
 		at := -1
-		if parser == pythonParser || name == "description" { // else keys are different, and there may be very many
+		// other parsers never produce duplicates, and keys may be very many
+		if parser == pythonParser || name == "description" {
 			at = slices.IndexFunc(out.Map, func(o value.Entry) bool { return o.Key == name })
 		}
 		switch {
@@ -105,7 +106,7 @@ func (k *Kind) fields(r *fields.Report, ref Ref, parser string, doc *parse.Doc) 
 	return out
 }
 
-// apply fills what isn't there by the extractor's rules.
+// apply fills missing fields by the extractor's rules.
 func (k *Kind) apply(out *value.Value, ref Ref, doc *parse.Doc) {
 	for _, rule := range k.rules {
 		if out.Get(rule.field) != nil {
@@ -125,7 +126,7 @@ func (k *Kind) apply(out *value.Value, ref Ref, doc *parse.Doc) {
 	}
 }
 
-// dotted returns the value under a name, or under names that are joined by dots.
+// dotted returns the value of a key, or of keys that are joined by dots.
 func dotted(v *value.Value, key string) *value.Value {
 	if found := v.Get(key); found != nil || key == "" {
 		return found
@@ -138,7 +139,7 @@ func dotted(v *value.Value, key string) *value.Value {
 	return v
 }
 
-// equal reports whether two values say the same.
+// equal reports whether two values are equal.
 func equal(a, b *value.Value) bool {
 	if a.IsNull() || b.IsNull() {
 		return a.IsNull() && b.IsNull()

@@ -15,30 +15,30 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Kind says where the items of a kind are, how their files are read, and what they must say. It is one of the
-// built-in ones or read from an extractor; either way it is never changed, and safe for use by many goroutines.
+// A Kind defines the place, format and schema of a kind's items. It is builtin or read from an extractor. It never
+// changes and is safe for concurrent use.
 type Kind struct {
 	Name, Dir  string   // "tool", "tools"
 	Extensions []string // in the order tried
-	Weights    []Weight // of the fields that are searched
-	Builtin    bool     // not from an extractor: callers warn
+	Weights    []Weight // of the search fields
+	Builtin    bool     // without an extractor: callers warn
 	From       string   // the id of the extractor
 
 	parsers map[string]parse.Parser
-	names   map[string]string // which parser an extension has, for the marker
+	names   map[string]string // the parser of each extension, by name
 	styles  map[string]sign.Style
 	rules   []rule
 	schema  fields.Schema
-	known   map[string]bool // the fields of schema, rules and weights: those a file of Python may have under __name__
+	known   map[string]bool // the fields of schema, rules and weights, which a Python file may have as __name__
 }
 
-// A Weight says how much it counts that a word stands in a field.
+// A Weight is how much a word in a field counts in searches.
 type Weight struct {
 	Field string
 	Value float64
 }
 
-// Kinds that the kernel knows by name. All others are added by extractors.
+// The kinds that the kernel knows. Extractors add all others.
 const (
 	directiveKind = "directive"
 	toolKind      = "tool"
@@ -61,7 +61,7 @@ func builtinDir(kind string) string {
 	return ""
 }
 
-// The parsers that package parse has, by name.
+// The names of the parsers of package parse.
 const (
 	xmlParser     = "markdown_xml"
 	matterParser  = "markdown_frontmatter"
@@ -71,8 +71,7 @@ const (
 	patternParser = "pattern"
 )
 
-// kernelParser returns the parser that files of an extension have in a kind whatever an extractor says; "" if that
-// is for the extractor to say.
+// kernelParser returns the fixed parser of an extension in a kind; "" if extractors may choose it.
 func kernelParser(kind, ext string) string {
 	isYAML := ext == ".yaml" || ext == ".yml"
 	switch {
@@ -90,8 +89,8 @@ func kernelParser(kind, ext string) string {
 	return ""
 }
 
-// Builtin returns the kinds as they are where no extractor counts: directive, tool, knowledge, config. Each call
-// returns the same ones.
+// Builtin returns the kinds that apply without an extractor: directive, tool, knowledge, config. Each call returns
+// the same ones.
 func Builtin() []*Kind { return slices.Clone(kernelKinds()) }
 
 var kernelKinds = sync.OnceValue(func() []*Kind {
@@ -118,7 +117,7 @@ func builtin(name string, extensions ...string) *Kind {
 	return k
 }
 
-// builtinSchema returns what the kernel asks of the items of a kind.
+// builtinSchema returns the kernel's schema for the items of a kind.
 func builtinSchema(kind string) fields.Schema {
 	switch kind {
 	case directiveKind:
@@ -131,12 +130,12 @@ func builtinSchema(kind string) fields.Schema {
 	return nil
 }
 
-// standardWeights are those of a kind that says nothing about search.
+// standardWeights are the weights of a kind without search fields.
 func standardWeights() []Weight {
 	return []Weight{{"title", 3}, {"name", 3}, {"description", 2}, {"category", 1.5}, {"content", 1}}
 }
 
-// index notes which fields the kind speaks of.
+// index collects the fields that the kind mentions.
 func (k *Kind) index() {
 	k.known = map[string]bool{"author": true, "docstring": true, "name": true}
 	for _, w := range k.Weights {
@@ -152,12 +151,11 @@ func (k *Kind) index() {
 	}
 }
 
-// extension returns the extension of a path as kinds have it.
+// extension returns the extension of a path in the form of Kind.Extensions.
 func extension(p string) string { return strings.ToLower(path.Ext(p)) }
 
-// Style returns how signature lines stand in a file: the kernel's way for its extension, else the extractor's,
-// together with the rule of the kind for lines of the first format. It is sign.NoStyle for a file that can't carry
-// any.
+// Style returns the form of signature lines in a file: the kernel's for its extension, else the extractor's, with the
+// kind's rule for lines of the first format. It is sign.NoStyle for a file that can't have any.
 func (k *Kind) Style(p string) sign.Style {
 	s := sign.StyleOf(p)
 	if s == sign.NoStyle {
@@ -175,8 +173,8 @@ func (k *Kind) Style(p string) sign.Style {
 	return s
 }
 
-// RefOf returns which item of the kind a path in a space is, as in "tools/rye/bash/bash.py". It fails if the file is
-// an asset or belongs to another kind, or if its path is no id, which the error then unwraps to.
+// RefOf returns the ref of a path in a space, such as "tools/rye/bash/bash.py". It fails for an asset and for a file
+// of another kind. If the path isn't a valid id, the error wraps the reason.
 func (k *Kind) RefOf(p string) (Ref, error) {
 	bad := func(reason string, err error) (Ref, error) {
 		return Ref{}, fault.New(fault.Validation, "path %s %s", fields.Quote(p), reason).On("reason",
@@ -199,7 +197,7 @@ func (k *Kind) RefOf(p string) (Ref, error) {
 	return Ref{k.Name, id}, nil
 }
 
-// parse reads a file by the parser of its extension.
+// parse parses a file with the parser of its extension.
 func (k *Kind) parse(p string, file []byte) *parse.Doc {
 	parser, ok := k.parsers[extension(p)]
 	if !ok {

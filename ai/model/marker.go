@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/ai/parse"
 )
 
-// Marked reports whether a file may carry the marker of the kind, without reading it: no file without is an item.
-// Of those with, Read's Model.Marked has the answer.
+// Marked reports whether a file may have the marker of the kind, without parsing it. A file without it is no item;
+// for the others, Model.Marked is the answer.
 func (k *Kind) Marked(p string, file []byte) bool {
 	name := k.names[extension(p)]
 	switch {
@@ -28,8 +28,8 @@ func (k *Kind) Marked(p string, file []byte) bool {
 	return len(k.parse(p, file).Fields.Map) > 0
 }
 
-// carries reports whether a file that may carry the marker does so, by what was read of it. One that couldn't be
-// read well does, that the author of half a tool hears of it.
+// carries reports whether a file that may have the marker has it, judged by the parsed file. A malformed file counts
+// as an item, so that the author of half a tool gets its problems.
 func (k *Kind) carries(parser string, doc *parse.Doc) bool {
 	if k.Name == configKind || k.Name == directiveKind {
 		return true
@@ -61,7 +61,7 @@ func hasElement(file []byte) bool {
 		}
 		before := bytes.TrimRight(file[:len(file)-len(rest)+i], " \t\ufeff")
 		rest = rest[i+len("<directive"):]
-		// A comment may end on the line of the element, where a file is nothing but the element.
+		// A comment may end on the element's line, if the file is only the element.
 		begins := len(before) == 0 || before[len(before)-1] == '\n' || before[len(before)-1] == '\r' ||
 			before[len(before)-1] == '>'
 		if begins && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n>/"), rest[0]) >= 0) {
@@ -70,13 +70,13 @@ func hasElement(file []byte) bool {
 	}
 }
 
-// hasName reports whether a line of a file looks as if it gave a value to a field of the file.
+// hasName reports whether a line of a file seems to set a field of the file.
 func hasName(file []byte, parser, name string) bool {
 	return hasWord(file, []byte(name), parser)
 }
 
-// hasWord looks for a word behind which stands a colon or an equals sign, and before which nothing stands on its line
-// but what may stand there. The whole takes one pass, for what is skipped before a word is never part of another.
+// hasWord looks for a line that begins with a word, after permitted characters, and has a colon or an equals sign
+// after it. It takes one pass, because the characters skipped before a word are never part of another word.
 func hasWord(file, word []byte, parser string) bool {
 	lead, before, tail, sign := " \t\"'", "\n\r{,?\ufeff", " \t\"'", ":"
 	switch parser {
@@ -103,7 +103,7 @@ func hasWord(file, word []byte, parser string) bool {
 	}
 }
 
-// MissingMarker says which marker a file of a kind lacks to be an item.
+// MissingMarker describes the marker that a file lacks to be an item of a kind.
 func MissingMarker(kind, p string) string {
 	switch ext := path.Ext(p); {
 	case kind == directiveKind:

@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// What tools and directives declare is package declared's. These are the names under which an item has it.
+// Package declared reads what tools and directives declare. An item has the results under these names.
 type (
 	Tool       = declared.Tool
 	Directive  = declared.Directive
@@ -20,13 +20,13 @@ type (
 	Offer      = declared.Offer
 )
 
-// A Model is what one item says. It is not changed after Read, and safe for use by many goroutines.
+// A Model is the content of an item. It doesn't change after Read and is safe for concurrent use.
 type Model struct {
 	Ref    Ref
-	Fields *value.Value // by standard names, as they stand in the file
+	Fields *value.Value // by standard names, in the order of the file
 	Body   string       // prose: the prompt of a directive, the text of knowledge
 	BodyAt value.Pos
-	Marked bool // carries the marker of its kind: without, the file is an asset and what else is here means nothing
+	Marked bool // has the marker of its kind; otherwise the file is an asset, and the rest is meaningless
 
 	Version, Title, Description, Category string
 	Tags                                  []string
@@ -38,17 +38,17 @@ type Model struct {
 
 	Problems []*value.Problem // all of them, by place
 
-	extractor func() (*Kind, []*value.Problem) // of an extractor
+	extractor func() (*Kind, []*value.Problem) // for a tool of type extractor
 }
 
-// Knowledge is what an item of knowledge says about its text.
+// Knowledge is the metadata of a knowledge item.
 type Knowledge struct {
 	ID, Title, Version, EntryType, Category string
 	Tags, References                        []string
 }
 
-// Read says what a file means as an item, and everything that is wrong with it. It needs no file system: the path
-// chooses the parser by its extension, and the ref is what name and category must match.
+// Read interprets a file as an item and reports all its problems. It needs no file system: the path's extension
+// selects the parser, and name and category must match the ref.
 func (k *Kind) Read(ref Ref, path string, file []byte) *Model {
 	doc := k.parse(path, file)
 	parser := k.names[extension(path)]
@@ -56,7 +56,8 @@ func (k *Kind) Read(ref Ref, path string, file []byte) *Model {
 	m := &Model{Ref: ref, Body: doc.Body, BodyAt: doc.BodyAt, Marked: k.Marked(path, file) && k.carries(parser, doc)}
 	m.Fields = k.fields(r, ref, parser, doc)
 	r.At = m.Fields.At
-	if unread := r.Has("") && len(doc.Fields.Map) == 0; !unread { // else it lacks nothing that is known
+	// an unreadable file isn't reported as lacking fields
+	if unread := r.Has("") && len(doc.Fields.Map) == 0; !unread {
 		k.schema.Check(r, ref.Name(), ref.Category(), m.Fields)
 	}
 	d := &fields.Reader{Report: r, Fields: m.Fields}
@@ -80,7 +81,7 @@ func (k *Kind) Read(ref Ref, path string, file []byte) *Model {
 			m.extractor = sync.OnceValues(func() (*Kind, []*value.Problem) { return ReadExtractor(doc, ref.ID) })
 		}
 	case knowledgeKind:
-		if m.Body == "" { // in a file that is YAML altogether it is a field
+		if m.Body == "" { // in a pure YAML file it is a field
 			if m.Body = d.Text("body"); m.Body != "" {
 				m.BodyAt = m.Fields.Get("body").At
 			}
@@ -94,16 +95,16 @@ func (k *Kind) Read(ref Ref, path string, file []byte) *Model {
 // IsExtractor reports whether the item is a tool of the type extractor: Extractor may be called.
 func (m *Model) IsExtractor() bool { return m.extractor != nil }
 
-// Extractor does what ReadExtractor does, with what was read of the file. Its kind is always the same one.
+// Extractor is ReadExtractor for the parsed file. It always returns the same kind.
 func (m *Model) Extractor() (*Kind, []*value.Problem) { return m.extractor() }
 
-// Invalid reports whether anything is wrong that is more than a warning.
+// Invalid reports whether any problem is more than a warning.
 func (m *Model) Invalid() bool {
 	return slices.ContainsFunc(m.Problems, func(p *value.Problem) bool { return !p.Warning })
 }
 
-// Text returns what is searched under the name of a field: "name" is the last segment of the id where nothing else
-// is said, "title" the title or the name, "content" the prose, "docstring" that of Python.
+// Text returns the text that searches see under a field's name: "name" defaults to the last segment of the id,
+// "title" is the title or the name, "content" the prose, "docstring" that of Python.
 func (m *Model) Text(field string) string {
 	switch field {
 	case "title":
@@ -149,7 +150,7 @@ func flatten(b *strings.Builder, v *value.Value) {
 	}
 }
 
-// Grants returns what an item wants to be allowed. Knowledge, config and the items of added kinds want nothing.
+// Grants returns the grants that an item asks for. Knowledge, config and items of added kinds ask for none.
 func (m *Model) Grants() shape.Grants {
 	switch {
 	case m.Tool != nil:
@@ -160,8 +161,8 @@ func (m *Model) Grants() shape.Grants {
 	return shape.Grants{}
 }
 
-// Interface returns what an item takes and gives: of a directive the schemas that its inputs and outputs make. It is
-// empty for items that aren't run.
+// Interface returns an item's interface; a directive's follows from its inputs and outputs. It is empty for items
+// that aren't run.
 func (m *Model) Interface() shape.Interface {
 	switch {
 	case m.Tool != nil:

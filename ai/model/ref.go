@@ -13,7 +13,7 @@ import (
 // A Ref names an item: "tool:rye/bash/bash".
 type Ref struct{ Kind, ID string }
 
-// ParseRef reads "kind:id". Its error names the text and unwraps to what is wrong with it.
+// ParseRef parses "kind:id". Its error names the text and wraps the reason.
 func ParseRef(text string) (Ref, error) {
 	kind, id, found := strings.Cut(text, ":")
 	var err error
@@ -39,7 +39,7 @@ func ParseRef(text string) (Ref, error) {
 // String returns kind:id.
 func (r Ref) String() string { return r.Kind + ":" + r.ID }
 
-// Category returns the id without its last segment; "" if it has no other.
+// Category returns the id without its last segment; "" if it has only one.
 func (r Ref) Category() string {
 	if i := strings.LastIndexByte(r.ID, '/'); i >= 0 {
 		return r.ID[:i]
@@ -53,7 +53,7 @@ func (r Ref) Name() string { return r.ID[strings.LastIndexByte(r.ID, '/')+1:] }
 // maxKind is the length of a kind's name that policies know too.
 const maxKind = 32
 
-// CheckKind returns nil if items may be of a kind of this name.
+// CheckKind returns nil if items can have a kind of this name.
 func CheckKind(name string) error {
 	if !portable.Spelled(name, portable.Lower, portable.Digits+"-", maxKind) {
 		return fmt.Errorf("%s is not a kind: expected a lower-case letter, then a-z 0-9 -, at most %d",
@@ -66,7 +66,7 @@ func CheckKind(name string) error {
 	return nil
 }
 
-// IsAsset reports whether a path can't be an item's, whatever the file says: a segment of it begins with "_" or ".".
+// IsAsset reports whether a path can only be an asset's: a segment of it begins with "_" or ".".
 func IsAsset(path string) bool {
 	start := true
 	for i := range len(path) {

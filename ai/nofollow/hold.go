@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// maxHeld is how many directories stay open. Files are mostly asked for directory by directory.
+// maxHeld is the number of directories that stay open. Reads mostly go directory by directory.
 const maxHeld = 32
 
-// A holder keeps directories open that were just used, so that the way to them is gone once for many files.
+// A holder keeps recently used directories open, so that many files of one directory need only one path resolution.
 type holder struct {
 	mu    sync.Mutex
-	users int // operations that want it
+	users int // running operations that called Hold
 	at    map[string]*held
 }
 
@@ -23,10 +23,10 @@ type held struct {
 // A folder is an open directory.
 type folder struct {
 	*os.Root
-	kept bool // for many files: it pays to read them without a Root for each
+	kept bool // it pays to read many files without a Root for each
 
 	once sync.Once
-	self *os.File // itself, where that is so; nil if it can't be opened
+	self *os.File // the directory itself, if kept; nil if it can't be opened
 }
 
 func (f *folder) Close() error {
@@ -37,8 +37,8 @@ func (f *folder) Close() error {
 	return f.Root.Close()
 }
 
-// Hold keeps directories open that are used from now on until release, for an operation that reads many files. A
-// directory that is replaced meanwhile stays the one it was, as if its files had been read a moment earlier.
+// Hold keeps directories open from their first use until release, for an operation that reads many files. Replacing a
+// directory meanwhile has no effect, as if its files had been read a moment earlier.
 func (d *FS) Hold() (release func()) {
 	h := &d.holder
 	h.mu.Lock()
@@ -55,7 +55,7 @@ func (d *FS) Hold() (release func()) {
 	})
 }
 
-// drop closes a directory, or leaves that to the last of those who use it.
+// drop closes a directory, or leaves that to its last user.
 func (h *holder) drop(dir string) {
 	if x := h.at[dir]; x.users == 0 {
 		x.root.Close()
@@ -63,7 +63,7 @@ func (h *holder) drop(dir string) {
 	delete(h.at, dir)
 }
 
-// take returns a directory that is held; nil if it isn't.
+// take returns a held directory, or nil.
 func (h *holder) take(dir string) (*folder, func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,7 +74,7 @@ func (h *holder) take(dir string) (*folder, func() error) {
 	return x.root, h.use(dir, x)
 }
 
-// keep takes over a directory that was opened, if any operation wants that.
+// keep takes over an opened directory, if an operation has called Hold.
 func (h *holder) keep(dir string, r *folder) (*folder, func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,7 +98,7 @@ func (h *holder) keep(dir string, r *folder) (*folder, func() error) {
 	return r, h.use(dir, x)
 }
 
-// use counts a user of x until the function that it returns is called.
+// use counts a user of x until the returned function is called.
 func (h *holder) use(dir string, x *held) func() error {
 	x.users++
 	return func() error {

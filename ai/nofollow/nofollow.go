@@ -1,8 +1,14 @@
-// Package nofollow reads a directory on disk without following symbolic links, even if another process puts some in
-// place meanwhile.
+// Package nofollow is a file system on disk without symbolic links: it reads a directory without following any, even
+// if another process creates some meanwhile.
 //
-// os.Root keeps to what is below it, but follows links that stay inside. So every segment of a name is looked at
-// before and after it is opened.
+// os.Root stays below its directory, but follows links that stay inside. So each segment of a name is checked before
+// and after it is opened.
+//
+// # How a read goes through here
+//
+// Open makes an FS. ReadSmall calls in, which takes the directory from the holder or walks to it, opening and
+// checking each segment. readIn then opens the file with openIn, or reads it relative to the kept directory with
+// readEntry. With Note, a Seen records the stat of each entry on the way.
 package nofollow
 
 import (
@@ -28,7 +34,7 @@ var (
 // An FS is a directory on disk. It implements fs.ReadDirFS and fs.ReadLinkFS.
 type FS struct {
 	root   *folder
-	seen   *Seen // nil: nothing is noted
+	seen   *Seen // nil: nothing is recorded
 	dir    string
 	holder holder
 }
@@ -42,7 +48,7 @@ func Open(dir string) (*FS, error) {
 	return &FS{root: &folder{Root: root, kept: true}}, nil
 }
 
-// Below opens a directory below d by itself, which spares the way to it for each of its files. d may be closed first.
+// Below opens a directory below d as an FS, which saves resolving its path for each file. d may be closed first.
 func (d *FS) Below(dir string) (*FS, error) {
 	if !validName(dir) || dir == "." {
 		return nil, pathError("open", dir, fs.ErrInvalid)
@@ -67,7 +73,7 @@ func (d *FS) Folder(dir string) (lstat func(name string) (fs.FileInfo, error), d
 	return func(name string) (fs.FileInfo, error) { return d.lstat(r, dir, name) }, done, nil
 }
 
-// lstat looks at an entry of a directory that is open.
+// lstat returns the info of an entry of an open directory.
 func (d *FS) lstat(r *folder, dir, name string) (fs.FileInfo, error) {
 	info, err := r.Lstat(name)
 	if d.seen != nil {
@@ -76,7 +82,7 @@ func (d *FS) lstat(r *folder, dir, name string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// at is where something stands on disk.
+// at returns the path of a name on disk.
 func (d *FS) at(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
 
 // in opens a directory, which the caller closes by done.
@@ -93,7 +99,7 @@ func (d *FS) in(dir string) (r *folder, done func() error, err error) {
 	return r, done, err
 }
 
-// walk opens a directory below d, and no link on the way.
+// walk opens a directory below d, through no link.
 func (d *FS) walk(dir string) (*folder, func() error, error) {
 	above := path.Dir(dir)
 	r, done, err := d.in(above)
@@ -127,7 +133,7 @@ func (d *FS) enter(r *folder, above, name string) (*folder, error) {
 	return &folder{Root: next}, nil
 }
 
-// NotDir returns the error of something that should be a directory.
+// NotDir returns the error for an entry that isn't a directory.
 func NotDir(m fs.FileMode) error {
 	if m&fs.ModeSymlink != 0 {
 		return ErrLink
@@ -137,12 +143,12 @@ func NotDir(m fs.FileMode) error {
 
 func pathError(op, name string, err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err // which is about a part of the name
+		err = pe.Err // it is about a part of the name
 	}
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// validName is fs.ValidPath on systems where a backslash is a separator as well.
+// validName is fs.ValidPath, and excludes backslashes where they are separators.
 func validName(name string) bool { return fs.ValidPath(name) && !strings.Contains(name, `\`) }
 
 // ReadDir implements fs.ReadDirFS.
@@ -183,10 +189,10 @@ func (d *FS) Lstat(name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// ReadLink reads no link: none is followed here.
+// ReadLink always fails: links are never followed here.
 func (d *FS) ReadLink(name string) (string, error) { return "", pathError("readlink", name, ErrLink) }
 
-// Open opens regular files and directories, and nothing else: opening a FIFO waits for a writer.
+// Open opens only regular files and directories: opening a FIFO would wait for a writer.
 func (d *FS) Open(name string) (fs.File, error) {
 	if !validName(name) {
 		return nil, pathError("open", name, fs.ErrInvalid)
@@ -203,7 +209,7 @@ func (d *FS) Open(name string) (fs.File, error) {
 	return &File{f, info}, nil
 }
 
-// A File was looked at when it was opened, which is what Stat returns.
+// A File is an open file with the info from its opening, which Stat returns.
 type File struct {
 	*os.File
 	info fs.FileInfo
@@ -211,8 +217,8 @@ type File struct {
 
 func (f *File) Stat() (fs.FileInfo, error) { return f.info, nil }
 
-// openIn opens what stands at a name. Another process may put a new file there at any time, as rye sign does: then
-// that one.
+// openIn opens the entry of a name. Another process may replace it at any time, as rye sign does; then it opens the
+// new one.
 func (d *FS) openIn(r *folder, name string) (f *os.File, info fs.FileInfo, err error) {
 	for range 100 {
 		if f, info, err = d.openNow(r, name); err != errSwapped {

@@ -9,13 +9,13 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// ReadSmall reads a regular file whole. One that has more than so many bytes is an osfile.ErrLarge.
+// ReadSmall reads a whole regular file. The error of one with more than most bytes is osfile.ErrLarge.
 func (d *FS) ReadSmall(name string, most int64) ([]byte, error) {
 	b, _, err := d.ReadInto(name, nil, most)
 	return b, err
 }
 
-// ReadInto is ReadSmall into memory that is lent, if that is enough, and returns the file's mode.
+// ReadInto is ReadSmall into a buffer of the caller, if that is large enough, and returns the file's mode.
 func (d *FS) ReadInto(name string, into []byte, most int64) (b []byte, mode fs.FileMode, err error) {
 	if !validName(name) {
 		return nil, 0, pathError("open", name, fs.ErrInvalid)
@@ -36,7 +36,7 @@ func (d *FS) ReadInto(name string, into []byte, most int64) (b []byte, mode fs.F
 	return b, mode, nil
 }
 
-// Names lists a directory by names alone, in no order: the system isn't asked about each.
+// Names lists the names in a directory in no order, without a stat of each.
 func (d *FS) Names(dir string) ([]string, error) {
 	r, done, err := d.in(dir)
 	if err != nil {
@@ -55,7 +55,7 @@ func (d *FS) Names(dir string) ([]string, error) {
 	return names, nil
 }
 
-// readIn reads a file of a directory that nothing is known of but its Root, or with a note of what was seen.
+// readIn reads a file of a directory that isn't kept, or whose reads are recorded.
 func (d *FS) readIn(r *folder, name string, most int64) ([]byte, fs.FileMode, error) {
 	f, info, err := d.openIn(r, name)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// file returns the directory as a file, which stays open; nil where it can't be opened.
+// file returns the directory as an open file, which stays open; nil if it can't be opened.
 func (f *folder) file() *os.File {
 	if !f.kept {
 		return nil
@@ -18,7 +18,7 @@ func (f *folder) file() *os.File {
 	return f.self
 }
 
-// readEntry reads a file with as few questions to the system as it takes.
+// readEntry reads a file with as few system calls as possible.
 func readEntry(dir *os.File, name string, into []byte, most int64) ([]byte, fs.FileMode, error) {
 	switch b, mode, err := osfile.ReadEntry(dir, name, into, most); {
 	case err != nil:

@@ -9,36 +9,35 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// Seen notes what was looked at, so that work on these files needn't be done again while each looks the same, which is
-// known without reading any. The rules for that are those of package statcache; where they can't be kept, as on
-// systems without a ctime, nothing is ever unchanged. It is for work that is only done to warn, never for what admits
-// bytes.
+// Seen records the stats of files, so that work on them needn't be repeated while all are unchanged. Comparing them
+// reads no file. It follows the rules of package statcache; where these can't be kept, as on systems without a ctime,
+// everything counts as changed. Use it only for work that warns, never for admitting bytes.
 type Seen struct {
 	clock func() statcache.Moment
 	began statcache.Moment
 
 	mu    sync.Mutex
 	at    map[string]mark // by path
-	on    map[uint64]bool // the devices of the directories that were opened
-	blind bool            // something can't be told again
+	on    map[uint64]bool // the devices of the opened directories
+	blind bool            // something can't be compared again
 }
 
-// A mark is how something looked before it was read. Of a directory that was only passed through it is what doesn't
-// change with its entries; of what isn't there it is zero.
+// A mark is the stamp of an entry before it was read. For a directory on the way it has only the parts that don't
+// change with its entries; for a missing entry it is zero.
 type mark struct {
 	statcache.Stamp
 	listed bool
 }
 
-// maxSeen bounds what is noted.
+// maxSeen bounds the recorded entries.
 const maxSeen = 1 << 12
 
-// NewSeen returns a Seen for what is looked at from now on, by a clock of package statcache.
+// NewSeen returns an empty Seen with a clock of package statcache.
 func NewSeen(clock func() statcache.Moment) *Seen {
 	return &Seen{clock: clock, began: clock(), at: map[string]mark{}, on: map[uint64]bool{}}
 }
 
-// Note has seen note what is looked at in d, which was opened at dir. It is called before d is used.
+// Note makes seen record all reads of d, which was opened at dir. Call it before using d.
 func (d *FS) Note(seen *Seen, dir string) {
 	d.seen, d.dir = seen, dir
 	seen.Path(dir)
@@ -58,13 +57,13 @@ func (d *FS) Note(seen *Seen, dir string) {
 	seen.on[statcache.StampOf(info).Dev] = true
 }
 
-// Path notes whether there is something at a path that is about to be opened, and what.
+// Path records the entry, or its absence, at a path that is about to be opened.
 func (s *Seen) Path(path string) {
 	info, err := os.Lstat(path)
 	s.note(path, info, err)
 }
 
-// note notes what an entry is.
+// note records the stamp of an entry.
 func (s *Seen) note(path string, info fs.FileInfo, err error) {
 	m := mark{}
 	if err == nil {
@@ -75,7 +74,7 @@ func (s *Seen) note(path string, info fs.FileInfo, err error) {
 	s.add(path, m, info, err)
 }
 
-// listed notes a directory whose entries are read.
+// listed records a directory whose entries are read.
 func (s *Seen) listed(path string, info fs.FileInfo, err error) {
 	m := mark{listed: true}
 	if err == nil {
@@ -96,17 +95,17 @@ func (s *Seen) add(path string, m mark, info fs.FileInfo, err error) {
 		s.at[path] = m
 	case m.Stamp != old.Stamp && passed(m.Stamp) != passed(old.Stamp) || m.listed == old.listed &&
 		m.Stamp != old.Stamp:
-		s.blind = true // it changed meanwhile
+		s.blind = true // changed meanwhile
 	}
 }
 
-// passed is what stays of a directory's stamp whatever becomes of its entries.
+// passed returns the part of a directory's stamp that doesn't depend on its entries.
 func passed(s statcache.Stamp) statcache.Stamp {
 	return statcache.Stamp{Dev: s.Dev, Ino: s.Ino, Mode: s.Mode}
 }
 
-// Settled reports whether Unchanged can tell at all: a file that was written just now may be written again without a
-// trace.
+// Settled reports whether Unchanged is reliable: a file that was written just now may be written again with the same
+// stamp.
 func (s *Seen) Settled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +121,7 @@ func (s *Seen) Settled() bool {
 	return true
 }
 
-// Unchanged reports whether everything is as it was. It is for a Seen that is Settled, and that nothing notes into any
+// Unchanged reports whether all recorded entries are unchanged. Call it only on a Settled Seen that records nothing
 // more.
 func (s *Seen) Unchanged() bool {
 	if s.clock().SetBackSince(s.began) {

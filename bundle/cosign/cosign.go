@@ -1,4 +1,4 @@
-// Package cosign changes the manifest of a bundle that exists: it adds signatures, and evidence.
+// Package cosign is the editor of a bundle's existing manifest: it adds signatures and evidence.
 package cosign
 
 import (

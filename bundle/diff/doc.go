@@ -1,15 +1,16 @@
-// Package diff compares two bundles and grades each change by its effect on users.
+// Package diff is the comparison of two bundles. It grades each change by its effect on users.
 //
 //	report, err := diff.Diff(ctx, diff.Side{Bundle: old, Files: oldFiles, Below: spaces}, diff.Side{Bundle: next,
 //		Files: nextFiles, Below: spaces})
 //
 // It compares two manifests, and the meaning of the items that are in both with different bytes. Neither side is
-// verified: a bundle's own extractors don't count, and bytes are compared with the manifests alone. The
-// same two sides give the same report, which can be written as JSON.
+// verified: a bundle's own extractors don't count, and bytes are compared with the manifests alone. The same two
+// sides give the same report, which can be written as JSON.
 //
 // # Classes
 //
-// Each change has a class of package shape: breaking, warning, compatible, info; and the report has the worst of them.
+// Each change has a class of package shape: breaking, warning, compatible, info; and the report has the worst of
+// them.
 //
 //	an item that is gone                                     breaking
 //	an item that is new                                      compatible; what it asks for is listed
@@ -29,8 +30,8 @@
 // # Texts
 //
 // Prose is compared by words: runs of letters and digits, runs of blanks, and every other character by itself, with
-// the algorithm of Myers, which finds a smallest set of edits. It stops at 1,000 edits, 2^23 steps or 2^18 words; then
-// the lines are compared in the same way, and if that is too much as well the text between the first and the last
-// difference is one edit ("whole"). A text says by which it was compared. Between edits two lines of what stays are
-// kept on both sides, at most 200 bytes each, and the middle is replaced by its length.
+// the algorithm of Myers, which finds a smallest set of edits. It stops at 1,000 edits, 2^23 steps or 2^18 words;
+// then the lines are compared in the same way, and if that is too much as well the text between the first and the
+// last difference is one edit ("whole"). A text says by which it was compared. Between edits two lines of what stays
+// are kept on both sides, at most 200 bytes each, and the middle is replaced by its length.
 package diff

@@ -1,4 +1,4 @@
-// Package legacy answers: what does a v1 manifest say, and is it still so?
+// Package legacy is the reader and verifier of v1 bundles.
 //
 // Trees from before rye have bundles of their own kind, which are read here and never written:
 //
@@ -22,17 +22,17 @@
 //
 // # What is read
 //
-// YAML of at most 1 MiB with a bundle, which requires id and version, and at least one file. id, version and paths are
-// held to today's rules (portable.CheckID, manifest.CheckVersion, portable.CheckSet); the other texts may say
+// YAML of at most 1 MiB with a bundle, which requires id and version, and at least one file. id, version and paths
+// are held to today's rules (portable.CheckID, manifest.CheckVersion, portable.CheckSet); the other texts may say
 // anything. item_type, which is documented for files and was never written, is passed over; other keys are refused,
 // and so is every line beginning with "# rye:signed:" but the first: old readers drop such lines wherever they stand,
 // and would read another text.
 //
 // # What it is worth
 //
-// Such a signature binds neither the name nor the purpose of what it is in, so it counts only where the policy accepts
-// v1 for the name bundle:ID@VERSION, and the manifest that was signed says that this is what it is (Identify, for
-// exam.Subject.V1). Verify looks at
+// Such a signature binds neither the name nor the purpose of what it is in, so it counts only where the policy
+// accepts v1 for the name bundle:ID@VERSION, and the manifest that was signed says that this is what it is (Identify,
+// for exam.Subject.V1). Verify looks at
 //
 //   - the manifest: its signature, and what policy says to it
 //   - every file that it lists: that it is there, a file, and has the digest. Links are not followed. Sizes and modes
@@ -42,9 +42,9 @@
 //     signed, as templates do, are covered by the list alone
 //
 // Files that it doesn't list are not looked for, as they never were. All that is wrong is reported. Once the manifest
-// is admitted, Report.Listed says which bytes it lists, as an item with a v1 signature needs to be used, or put into a
-// v2 bundle (bundle.Listing); List finds that out and no more.
+// is admitted, Report.Listed says which bytes it lists, as an item with a v1 signature needs to be used, or put into
+// a v2 bundle (bundle.Listing); List finds that out and no more.
 //
-// A Content is read without verification and can be shown as a v2 bundle. A v1
-// bundle is named by the BLAKE3 digest of its manifest without the signature line (Body).
+// A Content is read without verification and can be shown as a v2 bundle. A v1 bundle is named by the BLAKE3 digest
+// of its manifest without the signature line (Body).
 package legacy

@@ -1,6 +1,6 @@
-// Package provenance answers: who says how this bundle was made?
+// Package provenance is the writer of signed statements about how a bundle was made.
 //
-// What it says is an in-toto Statement whose predicate is SLSA provenance v1, in a DSSE envelope (package attest):
+// A statement is an in-toto Statement whose predicate is SLSA provenance v1, in a DSSE envelope (package attest):
 //
 //	{
 //	  "_type": "https://in-toto.io/Statement/v1",
@@ -20,8 +20,8 @@
 //	}
 //
 // It is written as JCS. The build type means: the bundle is what "rye bundle create" makes by the recipe, from files
-// that the bundle lists itself, each with its digest; so there are no resolved dependencies to name. Without a recipe,
-// as where only an id was given, externalParameters is empty. The builder is a URI chosen by the signer; the
+// that the bundle lists itself, each with its digest; so there are no resolved dependencies to name. Without a
+// recipe, as where only an id was given, externalParameters is empty. The builder is a URI chosen by the signer; the
 // invocation and the times are left out where nothing is said.
 //
 // # What it is about
@@ -31,7 +31,7 @@
 // names its id: Beside. Where there is no evidence both are the same. With either digest come the id and version of
 // the bundle and all of its files, since the manifest says them. The name is for people.
 //
-// Embed makes the manifest that names evidence. It is an unsigned document with another id,
-// and with the same subject, so that statements and lists of parts that are about it still are. The bytes of evidence
-// are a blob in a store, and in a project the file NAME beside manifest.yaml.
+// Embed makes the manifest that names evidence. It is an unsigned document with another id, and with the same
+// subject, so that statements and lists of parts that are about it still are. The bytes of evidence are a blob in a
+// store, and in a project the file NAME beside manifest.yaml.
 package provenance

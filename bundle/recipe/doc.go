@@ -1,4 +1,4 @@
-// Package recipe reads bundle.yaml: which files make a bundle, and what is said about them.
+// Package recipe is the parser of bundle.yaml, which selects and describes the files of a bundle.
 //
 //	id: acme/deploy
 //	version: 1.4.0

@@ -1,13 +1,12 @@
-// Package sbom answers: what is in this bundle, for programs that don't know rye?
+// Package sbom is the writer of SBOMs for bundles.
 //
-// It writes the list of parts of a bundle in two formats, from what the manifest says and nothing else: no file is
-// read, nothing is looked up, and the digests are those that were signed. So the same manifest, time and name of the
-// program that wrote it give the same bytes.
+// It writes a bundle's SBOM in two formats, from the manifest alone: it reads no file, looks nothing up, and uses the
+// signed digests. So the same manifest, time and name of the program that wrote it give the same bytes.
 //
 // # What is named how
 //
-// A bundle is pkg:rye/ID@VERSION, with "+" in a version as %2B; one that is required is pkg:rye/ID, because a range is
-// no version, and the range stands beside it. The digest of a file is its BLAKE3, which both formats know. What
+// A bundle is pkg:rye/ID@VERSION, with "+" in a version as %2B; one that is required is pkg:rye/ID, because a range
+// is no version, and the range stands beside it. The digest of a file is its BLAKE3, which both formats know. What
 // evidence the manifest names is left out: a list of parts may be evidence itself, and can't have its own digest in
 // it. For the same reason the serial number and the namespace of a document come from the manifest without its
 // evidence (manifest.FileList.Subject), which is what a list of parts is about, and its digest is the one that is

@@ -1,9 +1,9 @@
-// Package secret finds what must not leave the house with a bundle: keys, tokens, passwords, by the names of files
-// and by the shape of what is in them.
+// Package secret is a scanner for keys, tokens and passwords, which must not be published with a bundle. It goes by
+// the names and the content of files.
 //
-// It is a net, not a proof. What it finds is most likely a secret, so that people keep looking when it speaks; that it
-// finds nothing says little. A Finding never holds the secret, not even a part of it: Excerpt has the fixed letters
-// that such a token begins with, or the name that a value was given to.
+// It is a net, not a proof. What it finds is most likely a secret, so that people keep looking when it speaks; that
+// it finds nothing says little. A Finding never holds the secret, not even a part of it: Excerpt has the fixed
+// letters that such a token begins with, or the name that a value was given to.
 //
 // # Names
 //

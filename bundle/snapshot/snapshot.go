@@ -1,4 +1,4 @@
-// Package snapshot shows a list of files, whose bytes are in a store, as a file system.
+// Package snapshot is a file system of a list of files whose bytes are in a store.
 package snapshot
 
 import (

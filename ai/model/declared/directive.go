@@ -17,22 +17,22 @@ import (
 type Directive struct {
 	Name, Version, Description, Category, Author string
 
-	Model       *value.Value // an object: tier, id, fallback, parallel …; nil if nothing is said
-	Limits      *value.Value // normalised, see Limit; nil if there are none
+	Model       *value.Value // an object: tier, id, fallback, parallel …; nil without one
+	Limits      *value.Value // normalized, see Limit; nil without limits
 	Permissions []capability.Capability
-	Tools       []Offer // that the model is offered by name
+	Tools       []Offer // offered to the model by name
 	Hooks       []Hook
 	Inputs      []Input
 	Outputs     []Output
 }
 
-// An Offer is a tool that a directive's model is offered with the tool's own schema.
+// An Offer is a tool that a directive's model may call with the tool's own schema.
 type Offer struct {
 	ID string
 	At value.Pos
 }
 
-// A Hook is what is done when something happens, in the words of the file.
+// A Hook is an action for an event, in the words of the file.
 type Hook struct {
 	Event, ID string // at least one of them
 	Value     *value.Value
@@ -40,15 +40,15 @@ type Hook struct {
 
 // An Input is a parameter of a directive.
 type Input struct {
-	Name, Type, Description string // Type as JSON Schema calls it, or "any"
+	Name, Type, Description string // Type is a JSON Schema type or "any"
 	Required                bool
-	Default                 *value.Value // of that type; nil if there is none
+	Default                 *value.Value // of that type; nil without one
 }
 
-// An Output is what a directive returns under a name.
+// An Output is a named result of a directive.
 type Output struct{ Name, Type, Description string }
 
-// ReadDirective reads what the fields of a directive declare, and notes everything that is wrong with them.
+// ReadDirective reads a directive's declarations, and reports all problems of its fields.
 func ReadDirective(r *fields.Reader) *Directive {
 	d := &reader{r}
 	x := &Directive{
@@ -93,7 +93,7 @@ func ReadDirective(r *fields.Reader) *Directive {
 	return x
 }
 
-// maxOffers bounds the tools that a model is offered: each is in every request.
+// maxOffers bounds the tools offered to a model: each is part of every request.
 const maxOffers = 100
 
 // offers reads the ids of tools. The model may call only those that the permissions cover.
@@ -185,7 +185,7 @@ func (d *reader) typeWord(path string, v *value.Value) string {
 	return "any"
 }
 
-// flag reads a truth value, which attributes of XML have as text.
+// flag reads a boolean, which XML attributes have as text.
 func (d *reader) flag(path string, v *value.Value) bool {
 	if v != nil && v.Kind == value.Text {
 		switch strings.ToLower(v.Text) {
@@ -198,7 +198,7 @@ func (d *reader) flag(path string, v *value.Value) bool {
 	return d.Bool(path, v)
 }
 
-// defaultOf returns the default of an input in its type. Attributes of XML have it as text.
+// defaultOf returns the default of an input in its type. XML attributes have it as text.
 func (d *reader) defaultOf(path, kind string, v *value.Value) *value.Value {
 	if v.IsNull() {
 		return nil
@@ -214,7 +214,7 @@ func (d *reader) defaultOf(path, kind string, v *value.Value) *value.Value {
 	return nil
 }
 
-// retyped returns the value that a text stands for; the text itself if it stands for none of that kind.
+// retyped converts a text to a kind; it returns the text itself if that fails.
 func retyped(v *value.Value, kind string) *value.Value {
 	text := strings.TrimSpace(v.Text)
 	n, isNumber := fields.ParseDecimal(text)
@@ -235,7 +235,7 @@ func retyped(v *value.Value, kind string) *value.Value {
 	return v
 }
 
-// hook checks what every hook must have; what is done with the rest is for those who run it.
+// hook checks the required parts of a hook; those who run it check the rest.
 func (d *reader) hook(path string, v *value.Value) Hook {
 	h := Hook{Event: v.Get("event").String(), ID: v.Get("id").String(), Value: v}
 	for i := range v.Map {
@@ -265,7 +265,8 @@ func (d *reader) hook(path string, v *value.Value) Hook {
 // permissions reads capability strings.
 func (d *reader) permissions() []capability.Capability {
 	v := d.Fields.Get("permissions")
-	if v != nil && v.Kind == value.List && len(v.Items) > capability.MaxSet { // running it makes a set of them
+	// running the directive makes a set of them
+	if v != nil && v.Kind == value.List && len(v.Items) > capability.MaxSet {
 		d.Once(v, "permissions", "Field 'permissions' has %d entries, more than %d", len(v.Items), capability.MaxSet)
 		return nil
 	}
@@ -290,7 +291,7 @@ func (d *reader) permissions() []capability.Capability {
 	return list
 }
 
-// Canonical returns capabilities as sorted texts, each once.
+// Canonical returns capabilities as sorted texts without duplicates.
 func Canonical(list []capability.Capability) []string {
 	var out []string
 	for _, c := range list {
@@ -300,12 +301,12 @@ func Canonical(list []capability.Capability) []string {
 	return slices.Compact(out)
 }
 
-// Grants returns what a directive wants to be allowed.
+// Grants returns the grants that a directive asks for.
 func (x *Directive) Grants() shape.Grants {
 	return shape.Grants{Permissions: Canonical(x.Permissions), Limits: Plain(x.Limits)}
 }
 
-// Interface returns the schemas that the inputs and outputs make. All outputs are promised.
+// Interface returns the schemas of the inputs and outputs. All outputs are required.
 func (x *Directive) Interface() shape.Interface {
 	var face shape.Interface
 	if len(x.Inputs) > 0 {
@@ -333,7 +334,7 @@ func (x *Directive) Interface() shape.Interface {
 	return face
 }
 
-// object makes the schema of an object. The order of what is required says nothing, so that it is always the same.
+// object makes the schema of an object. Its required list is sorted, because its order has no meaning.
 func object(properties map[string]any, required []any) map[string]any {
 	schema := map[string]any{"type": "object", "properties": properties}
 	if len(required) > 0 {

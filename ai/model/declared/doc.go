@@ -1,8 +1,14 @@
-// Package declared says what a tool or a directive declares: what runs it, what it takes and gives, what it may do,
-// how bad that can be, and what belongs to it. It reads fields by their standard names (package model finds these) and
-// notes everything that is wrong with them. No schema of a project replaces or weakens this.
+// Package declared is the declarations of tools and directives: executor, interface, grants, risk and files. It reads
+// fields by their standard names, which package model finds, and reports all their problems. No schema of a project
+// replaces or weakens this.
 //
-// Fields that are absent or null say nothing.
+// # How a read goes through here
+//
+// model.Kind.Read calls ReadTool or ReadDirective with a fields.Reader. A reader's functions (executor, risk,
+// network, files, limits, anchor, schema, offers, hook …) read one field each and report its problems. Tool.Grants
+// and Tool.Interface return the result in the form of package shape.
+//
+// Absent fields and null are the same.
 //
 //	executor_id        the id of a tool, or null: then the kernel runs it
 //	permissions        capabilities (package capability), at most as many as a set of them may have

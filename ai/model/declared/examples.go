@@ -9,31 +9,31 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// An Example is a call of a tool, and what its author says comes of it.
+// An Example is a call of a tool with its expected results.
 type Example struct {
 	Name   string
 	Params map[string]any
-	Files  map[string]string // what stands in the project before, by paths below its root
-	// Result is what the call gives, if Gives: of an object the entries that are named, by the same rule, of all else
-	// the whole.
+	Files  map[string]string // initial files of the project, by paths below its root
+	// Result is the expected result, if Gives: for an object the named entries, recursively, otherwise the whole
+	// value.
 	Result any
 	Gives  bool
-	Error  string // the code of the error that it ends with; "" for success
-	Exit   int    // the status of its process; -1 where nothing is said
-	// After are files that stand in the project afterwards; nil is one that doesn't.
+	Error  string // the code of the expected error; "" for success
+	Exit   int    // the expected status of its process; -1 for any
+	// After are the expected files of the project after the call; nil is a file that must not exist.
 	After map[string]*string
-	// Wrong says why there is nothing that can be tried; nil if there is.
+	// Wrong is the reason why the example can't be tried, or nil.
 	Wrong *value.Problem
 }
 
-// maxExamples and maxExampleFiles bound what trying a tool out may be.
+// maxExamples and maxExampleFiles bound the work of trying a tool.
 const (
 	maxExamples     = 256
 	maxExampleFiles = 256
 )
 
-// examples reads what a tool shows of itself. Nothing runs by it and existing tools have it in other forms, so what is
-// wrong with it is a warning here; but an example that can't be tried never passes.
+// examples reads a tool's examples. Their problems are only warnings, because nothing runs by them and existing tools
+// have them in other forms; but an invalid example never passes.
 func (d *reader) examples() (list []Example) {
 	v := d.Fields.Get("examples")
 	if v.IsNull() {
@@ -76,7 +76,7 @@ func (d *reader) mistake(v *value.Value, path, format string, args ...any) *valu
 // exampleFields are what an example says.
 var exampleFields = []string{"error", "exit", "expect_files", "files", "name", "params", "result"}
 
-// example reads one. Its first mistake is the one that is kept.
+// example reads one example. It keeps the first mistake.
 func (d *reader) example(path string, v *value.Value) (e Example) {
 	e.Exit = -1
 	bad := func(v *value.Value, field, format string, args ...any) {

@@ -9,15 +9,15 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// Files says which files of the project a tool touches, by paths below the project's root: that of a directory stands
-// for everything in it, "." for the whole project. What is written may be read too. Each list is sorted, and no path
-// in it is below another. In Write "." leaves out what shape.Writable doesn't allow.
+// Files are the files of the project that a tool uses, by paths below the project's root: a directory covers
+// everything in it, "." the whole project. Written files may be read, too. Each list is sorted, and no path in it is
+// below another. "." in Write leaves out the paths that shape.Writable refuses.
 type Files struct{ Read, Write []string }
 
 // maxPaths bounds a list: running the tool makes a sandbox rule of each path.
 const maxPaths = 64
 
-// files reads which paths of the project are read and written.
+// files reads the paths of the project that the tool reads and writes.
 func (d *reader) files() Files {
 	v := d.Object("files")
 	if v == nil {
@@ -28,7 +28,7 @@ func (d *reader) files() Files {
 		Write: d.paths("files.write", v.Get("write"), true)}
 }
 
-// paths returns those of a list that are as they should be.
+// paths returns the valid paths of a list.
 func (d *reader) paths(name string, v *value.Value, write bool) []string {
 	switch {
 	case v.IsNull():
@@ -61,7 +61,7 @@ func (d *reader) paths(name string, v *value.Value, write bool) []string {
 	return shape.Outermost(list)
 }
 
-// writes holds what a tool writes against what it says of itself otherwise.
+// writes checks a tool's written files against its other declarations.
 func (d *reader) writes(t *Tool) {
 	v := d.Fields.Get("files").Get("write")
 	switch {

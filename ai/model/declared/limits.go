@@ -10,16 +10,16 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// A limitRule says what one limit may be.
+// A limitRule is the range of one limit.
 type limitRule struct {
 	name   string
-	places int    // decimals that it may have
-	least  string // the smallest that it may be
-	most   string // the largest that it may be
+	places int    // decimals allowed
+	least  string // the smallest allowed
+	most   string // the largest allowed
 }
 
-// commonLimits are those of directives and tools. What limits may be at most keeps sums of many within an int64, those
-// in MiB in bytes as well, and every one of them exact as a double.
+// commonLimits are the limits of directives and tools. Their maxima keep sums of many within an int64, also in bytes
+// for those in MiB, and every value exact as a double.
 var commonLimits = []limitRule{
 	{"depth", 0, "0", "1000"},
 	{"duration_seconds", 6, "0", "315360000"}, // ten years
@@ -29,7 +29,8 @@ var commonLimits = []limitRule{
 	{"turns", 0, "0", "1000000"},
 }
 
-// toolLimits are those of tools: what a process may use, and the common ones. A process that may use nothing is none.
+// toolLimits are the limits of tools: those of a process, and the common ones. A process can't run with a limit of
+// zero.
 var toolLimits = append([]limitRule{
 	{"cpu_seconds", 0, "1", "315360000"},
 	{"memory_mib", 0, "1", "16777216"}, // 16 TiB
@@ -49,8 +50,8 @@ func limitNames(rules []limitRule) []string {
 	return append(names, currencyField)
 }
 
-// Limit returns one of the normalised limits of a model: spend in nano-dollars, duration_seconds in microseconds, all
-// others as they are. There is no limit where it isn't ok.
+// Limit returns one of a model's normalized limits: spend in nano-dollars, duration_seconds in microseconds, the
+// others unchanged. ok is false without the limit.
 func Limit(limits *value.Value, name string) (n int64, ok bool) {
 	v := limits.Get(name)
 	if v.IsNull() {
@@ -66,7 +67,7 @@ func Limit(limits *value.Value, name string) (n int64, ok bool) {
 	return 0, false
 }
 
-// Duration returns one of the normalised limits in seconds as a duration; 0 for none.
+// Duration returns a normalized limit in seconds as a duration; 0 without it.
 func Duration(limits *value.Value, name string) time.Duration {
 	n, _ := Limit(limits, name)
 	for _, rule := range toolLimits {
@@ -77,8 +78,8 @@ func Duration(limits *value.Value, name string) time.Duration {
 	return 0
 }
 
-// limits returns the limits under their own names, in the order of these, each written in the one way there is. "max_"
-// may stand before a name, and a number may be a text. nil means that there are none.
+// limits returns the limits in the order of rules, each under its own name and in canonical form. The file may have
+// "max_" before a name, and texts for numbers. nil means no limits.
 func (d *reader) limits(rules []limitRule) *value.Value {
 	given := d.Object("limits")
 	if given == nil {
@@ -123,7 +124,7 @@ func (d *reader) limits(rules []limitRule) *value.Value {
 	return out
 }
 
-// currency takes dollars, which is what prices are in.
+// currency accepts only dollars, the currency of prices.
 func (d *reader) currency(v *value.Value) {
 	if !v.IsNull() && !strings.EqualFold(v.String(), "USD") {
 		d.Bad(v, "limits."+currencyField, "Field 'limits.%s' must be one of ['USD'], got %s", currencyField,
@@ -131,7 +132,7 @@ func (d *reader) currency(v *value.Value) {
 	}
 }
 
-// limit returns one number in canonical form, or nil if there is none.
+// limit returns one number in canonical form, or nil.
 func (d *reader) limit(path string, v *value.Value, rule limitRule) *value.Value {
 	kind, what := value.Int, "an integer"
 	if rule.places > 0 {
@@ -180,7 +181,7 @@ func (d *reader) limit(path string, v *value.Value, rule limitRule) *value.Value
 	return nil
 }
 
-// Limits normalises the limits of a directive given elsewhere, such as in config.
+// Limits normalizes the limits of a directive from another source, such as config.
 func Limits(given *value.Value) (normal *value.Value, problems []*value.Problem) {
 	d := &reader{&fields.Reader{Report: new(fields.Report),
 		Fields: &value.Value{Kind: value.Map, Map: []value.Entry{{Key: "limits", Value: given}}}}}

@@ -2,8 +2,8 @@ package declared
 
 import "github.com/rye-build/rye/ai/value"
 
-// Plain returns a value as JSON's readers have it. Read told of the numbers that they disagree about; there the
-// error stands in the value's place, so that an item which is invalid has no hash instead of that of another.
+// Plain returns a value as JSON readers see it. Numbers on which they disagree, which Read reported, become errors,
+// so that an invalid item doesn't get the hash of another one.
 func Plain(v *value.Value) any {
 	if v.IsNull() {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// What the objects of a tool may contain. The kernel acts on anchors and their dependencies, so an unknown entry is a
-// problem: it would promise something that doesn't happen.
+// The allowed entries of a tool's objects. The kernel acts on anchors and their dependencies, so an unknown entry is
+// a problem: it would promise something that doesn't happen.
 
-// anchor reads where the files of a tool of several files are.
+// anchor reads the place of a tool's files.
 func (d *reader) anchor() *value.Value {
 	v := d.Object("anchor")
 	if v == nil {
@@ -40,7 +40,8 @@ func (d *reader) anchor() *value.Value {
 	return v
 }
 
-// verifyDeps checks the form of a rule that existing tools have. A signature covers every file of the tree anyway.
+// verifyDeps checks the form of a rule in existing tools. It has no effect: a signature covers every file of the
+// tree.
 func (d *reader) verifyDeps() {
 	v := d.Object("verify_deps")
 	if v == nil {
@@ -54,7 +55,7 @@ func (d *reader) verifyDeps() {
 	d.List("verify_deps.exclude_dirs", v.Get("exclude_dirs"))
 }
 
-// answer reads which function of the tool's own file makes its result.
+// answer reads the name of the function in the tool's own file that makes its result.
 func (d *reader) answer() string {
 	v := d.Fields.Get("answer")
 	name := d.Text("answer")
@@ -65,7 +66,7 @@ func (d *reader) answer() string {
 	return name
 }
 
-// envConfig checks the environment that a tool makes. How an interpreter is found is for the runtime's room to say.
+// envConfig checks the environment of a tool. The runtime decides how to find an interpreter.
 func (d *reader) envConfig(v *value.Value) {
 	if v == nil {
 		return
@@ -95,13 +96,13 @@ func (d *reader) schema(name string) *value.Value {
 	return v
 }
 
-// maxSchema is how deep schemas may stand in each other.
+// maxSchema bounds the nesting of schemas.
 const maxSchema = 32
 
 var schemaTypes = []string{"string", "integer", "number", "boolean", "object", "array", "null"}
 
-// subschema checks that what is called a schema can be one: keywords that are known have values of their type.
-// The validator checks the others.
+// subschema checks that a value can be a schema: known keywords must have values of their types. The validator checks
+// the others.
 func (d *reader) subschema(path string, v *value.Value, depth int) {
 	switch {
 	case v.Kind == value.Bool && depth > 0:

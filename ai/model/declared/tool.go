@@ -15,38 +15,38 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Tool is what a tool says, in whatever language it is written.
+// A Tool is the declarations of a tool in any language.
 type Tool struct {
 	Name, Version, Description, Category string
 
 	Type      string // tool_type: python, runtime, primitive, http, graph, …
-	Executor  string // the id of the tool that runs this one; "" if there is none
+	Executor  string // the id of the tool that runs this one, or ""
 	Primitive bool   // executor_id is null: the kernel runs it
 
-	// Objects, nil where nothing is said.
+	// Objects, nil if absent.
 	Config, ConfigSchema, EnvConfig, Anchor, ChildConstraints, Input, Output, Error *value.Value
 
-	// Answer is the function of its own file that makes the result of what its primitive gives; "" if that is the
-	// result.
+	// Answer is the function in the tool's own file that turns the primitive's output into the result; "" if the
+	// output is the result.
 	Answer string
 
 	Examples    []Example
-	Constraints []Constraint // what ChildConstraints says
-	Inputs      []string     // what a link needs of the one below it, by name
+	Constraints []Constraint // parsed ChildConstraints
+	Inputs      []string     // names that a link needs from the one below it
 	Outputs     []string
 	Risk        Risk
 	Permissions []capability.Capability
-	Limits      *value.Value // normalised, see Limit; nil if there are none
+	Limits      *value.Value // normalized, see Limit; nil without limits
 	Network     Network
 	Files       Files
-	// the list of packages of a registry that it needs: a path from its directory, "" if there is none
+	// the tool's list of registry packages: a path from its directory, or ""
 	Packages string
 	Pure     bool
 	Secrets  []string // names
 	Tags     []string
 }
 
-// A Risk says how bad a call can be. They are in order.
+// A Risk is the worst effect of a call. Risks are ordered.
 type Risk uint8
 
 // The risks.
@@ -68,13 +68,13 @@ func (r Risk) String() string {
 	return fmt.Sprintf("risk %d", uint8(r))
 }
 
-// ParseRisk returns the risk of a name.
+// ParseRisk parses the name of a risk.
 func ParseRisk(name string) (Risk, bool) {
 	i := slices.Index(riskNames, name)
 	return Risk(max(i, 0)), i >= 0
 }
 
-// effectRisk returns how bad an effect is. One that isn't known is as bad as can be.
+// effectRisk returns the risk of an effect. Unknown effects have the highest.
 func effectRisk(effect string) Risk {
 	word := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(effect)), ":")
 	if r, ok := ParseRisk(word); ok {
@@ -91,7 +91,7 @@ func effectRisk(effect string) Risk {
 	return Destructive
 }
 
-// A Network says what a tool wants to reach. The zero Network is nothing.
+// A Network is the hosts that a tool wants to reach. The zero Network is none.
 type Network struct {
 	All   bool
 	Hosts []string // as in "api.example.com", "*.example.com:443"; sorted
@@ -108,15 +108,15 @@ func (n Network) String() string {
 	return strings.Join(n.Hosts, ", ")
 }
 
-// A Constraint is what a tool asks of the version of one that is run by it.
+// A Constraint is a tool's requirement on the version of a child, a tool that it runs.
 type Constraint struct {
 	Child    string // its id
-	Min, Max string // versions, both allowed themselves; "" is no bound
-	Range    string // as the file has it; "" allows all
+	Min, Max string // inclusive; "" for no bound
+	Range    string // as in the file; "" allows all
 	allowed  semver.Range
 }
 
-// Allows reports whether a version of the child is allowed. What is no version is not.
+// Allows reports whether a version of the child is allowed. An invalid version never is.
 func (c Constraint) Allows(version string) bool {
 	return manifest.CheckVersion(version) == nil &&
 		(c.Min == "" || manifest.CompareVersions(version, c.Min) >= 0) &&
@@ -124,10 +124,10 @@ func (c Constraint) Allows(version string) bool {
 		(c.Range == "" || c.allowed.Contains(version))
 }
 
-// A reader turns the fields of an item into what it declares. Unlike a schema it can't be replaced.
+// A reader reads the declarations of an item from its fields. No project can replace it, as it can a schema.
 type reader struct{ *fields.Reader }
 
-// ReadTool reads what the fields of a tool declare, and notes everything that is wrong with them.
+// ReadTool reads a tool's declarations, and reports all problems of its fields.
 func ReadTool(r *fields.Reader) *Tool {
 	d := &reader{r}
 	t := &Tool{
@@ -152,13 +152,13 @@ func ReadTool(r *fields.Reader) *Tool {
 	return t
 }
 
-// executor reads which tool runs this one.
+// executor reads the executor of the tool.
 func (d *reader) executor(t *Tool) {
 	const name = "executor_id"
 	v := d.Fields.Get(name)
 	switch {
 	case v == nil:
-		if !d.Has("") { // else the file couldn't be read, and may have it
+		if !d.Has("") { // otherwise the file is malformed, and may have it
 			d.Once(d.Fields, name, "Missing required field: %s", name)
 		}
 	case v.Kind == value.Null:
@@ -176,7 +176,7 @@ func (d *reader) executor(t *Tool) {
 	}
 }
 
-// risk returns the declared risk, else that of the worst declared effect. A tool that says nothing may do anything.
+// risk returns the declared risk, or else that of the worst declared effect. A tool without both has the highest.
 func (d *reader) risk(pure bool) Risk {
 	effects, worst := d.Words("effects"), Read
 	for _, e := range effects {
@@ -236,7 +236,7 @@ func (d *reader) network() Network {
 	return n
 }
 
-// isHost is what a policy takes for a host as well.
+// isHost reports whether a policy accepts s as a host, too.
 func isHost(s string) bool {
 	host, port, found := strings.Cut(strings.TrimPrefix(s, "*."), ":")
 	if host == "" || len(s) > 260 || found && (!fields.IsDigits(port) || len(port) > 5 || port[0] == '0') {
@@ -250,7 +250,7 @@ func isHost(s string) bool {
 	return true
 }
 
-// packages reads the path of a list. Which names a list may have is for those to say who read it.
+// packages reads the path of a package list. Those who read the list check its name.
 func (d *reader) packages() string {
 	v := d.Fields.Get("packages")
 	switch {
@@ -267,7 +267,7 @@ func (d *reader) packages() string {
 	return v.Text
 }
 
-// secrets reads the names of what the tool is handed.
+// secrets reads the names of the secrets that the tool gets.
 func (d *reader) secrets() []string {
 	v := d.Fields.Get("secrets")
 	if !v.IsNull() && v.Kind != value.List {
@@ -286,10 +286,10 @@ func (d *reader) secrets() []string {
 	return slices.Compact(names)
 }
 
-// isWord is what a policy takes for the name of a secret as well.
+// isWord reports whether a policy accepts s as the name of a secret, too.
 func isWord(s string) bool { return portable.Spelled(s, portable.Letters+portable.Digits, "._-", 64) }
 
-// constraints reads which versions of its children a tool takes.
+// constraints reads the versions of children that a tool accepts.
 func (d *reader) constraints(v *value.Value) []Constraint {
 	if v == nil {
 		return nil
@@ -319,7 +319,7 @@ func (d *reader) constraints(v *value.Value) []Constraint {
 			if c.allowed, err = semver.Parse(r.String()); r.Kind != value.Text || err != nil {
 				d.badRange(path+".range", r, err)
 			}
-			c.Range = r.Text // one that is wrong allows nothing
+			c.Range = r.Text // an invalid range allows nothing
 		}
 		list = append(list, c)
 	}
@@ -334,8 +334,7 @@ func (d *reader) badRange(path string, v *value.Value, err error) {
 	d.Bad(v, path, "Field '%s': %v", path, err)
 }
 
-// bound returns a version that bounds others. One that is wrong is returned too: nothing is compared with it, for the
-// item is invalid.
+// bound returns a bound of versions, even an invalid one: nothing is compared with it, because the item is invalid.
 func (d *reader) bound(path string, v *value.Value) string {
 	switch {
 	case v.IsNull():
@@ -350,14 +349,14 @@ func (d *reader) bound(path string, v *value.Value) string {
 	return v.Text
 }
 
-// Interface returns the schemas of what a tool takes and gives. Where a tool has no schema of its own for what it
-// takes it is that of its configuration, which parameters are laid over.
+// Interface returns the schemas of a tool. Without an input schema, the input's is that of its configuration, which
+// parameters override.
 func (t *Tool) Interface() shape.Interface {
 	input := cmp.Or(t.Input, t.ConfigSchema)
 	return shape.Interface{Input: Plain(input), Output: Plain(t.Output), Error: Plain(t.Error)}
 }
 
-// Grants returns what a tool wants to be allowed.
+// Grants returns the grants that a tool asks for.
 func (t *Tool) Grants() shape.Grants {
 	g := shape.Grants{Permissions: Canonical(t.Permissions), Limits: Plain(t.Limits), Risk: t.Risk.String(),
 		Secrets: t.Secrets, Files: t.Files.grant()}

@@ -2,8 +2,8 @@ package fields
 
 import "github.com/rye-build/rye/ai/value"
 
-// The schemas that hold where no extractor's does. They are those of the existing system, except that a directive
-// needs neither author nor category.
+// The schemas of kinds without an extractor. They are those of the existing system, except that a directive needs
+// neither author nor category.
 
 // Directive returns the schema of directives.
 func Directive() Schema {

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// A Decimal is a number exactly as it was written: ±0.digits × 10^exp. Money and limits are counted in these and
-// never in doubles, and no exponent of a hostile file makes one large.
+// A Decimal is an exact decimal number: ±0.digits × 10^exp. Money and limits use it, never doubles, and a hostile
+// file's exponent can't make one large.
 type Decimal struct {
 	neg    bool
 	digits string // without zeros at its ends; "" is zero
 	exp    int
 }
 
-// maxExponent bounds what an exponent may say; beyond it a number isn't one.
+// maxExponent bounds exponents; a text with a larger one is invalid.
 const maxExponent = 400
 
-// ParseDecimal reads a number in the form of JSON. It takes any number of digits and leading zeros.
+// ParseDecimal parses a JSON number. It allows any number of digits, and leading zeros.
 func ParseDecimal(text string) (d Decimal, ok bool) {
 	rest, neg := strings.CutPrefix(text, "-")
 	mantissa := rest
@@ -92,7 +92,7 @@ func (d Decimal) magnitude(o Decimal) int {
 	return strings.Compare(d.digits, o.digits)
 }
 
-// Scaled returns d × 10^places, if that is an integer that an int64 holds.
+// Scaled returns d × 10^places, if that is an integer in the range of an int64.
 func (d Decimal) Scaled(places int) (int64, bool) {
 	n := d.exp + places - len(d.digits)
 	if d.digits == "" {
@@ -111,7 +111,7 @@ func (d Decimal) Scaled(places int) (int64, bool) {
 	return int64(u), true
 }
 
-// String returns the one way to write a number that scaled takes: without exponent and needless zeros.
+// String returns the canonical form, without exponent and superfluous zeros.
 func (d Decimal) String() string {
 	if d.digits == "" {
 		return "0"

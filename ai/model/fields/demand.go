@@ -10,10 +10,10 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Schema is what is asked of the fields of an object. It is not changed after it was read.
+// A Schema is the demands on the fields of an object. It doesn't change after it was read.
 type Schema []demand
 
-// Names returns the names of the fields that a schema speaks of.
+// Names returns the names of a schema's fields.
 func (s Schema) Names() []string {
 	names := make([]string, len(s))
 	for i := range s {
@@ -22,13 +22,12 @@ func (s Schema) Names() []string {
 	return names
 }
 
-// Check notes everything that is wrong with the fields of an item. Its name and its category are what stands in its
-// path.
+// Check reports all problems of an item's fields. name and category come from its path.
 func (s Schema) Check(r *Report, name, category string, fields *value.Value) {
 	check{r, name, category}.object("", fields, s)
 }
 
-// A demand is what a schema asks of one field.
+// A demand is a schema's requirements for one field.
 type demand struct {
 	name          string
 	kind          demandKind
@@ -41,7 +40,7 @@ type demand struct {
 	min, max      *value.Value // numbers
 	fields        Schema       // of an object
 	items         *demand      // each element of an array
-	keys          []string     // that an object must have
+	keys          []string     // required keys of an object
 }
 
 type demandKind uint8
@@ -57,14 +56,14 @@ const (
 	arrayKind
 )
 
-// A check holds the fields of one item against a schema.
+// A check compares the fields of one item with a schema.
 type check struct {
 	*Report
 	file, category string
 }
 
-// object checks the fields of an object. path stands before their names in messages; it ends with a dot if it isn't
-// empty.
+// object checks the fields of an object. path is the prefix of their names in messages; it ends with a dot unless it
+// is empty.
 func (c check) object(path string, fields *value.Value, demands Schema) {
 	for i := range demands {
 		d := &demands[i]
@@ -81,7 +80,7 @@ func (c check) object(path string, fields *value.Value, demands Schema) {
 	}
 }
 
-// OrElse returns the value whose place to tell: that of the object if the field isn't there.
+// OrElse returns the value to locate a problem at: the field's, or the object if the field is absent.
 func OrElse(v, object *value.Value) *value.Value {
 	if v == nil {
 		return object
@@ -89,13 +88,13 @@ func OrElse(v, object *value.Value) *value.Value {
 	return v
 }
 
-// missing reports whether a field that must be there is not, or is empty.
+// missing reports whether a required field is absent or empty.
 func (c check) missing(d *demand, v *value.Value) bool {
 	switch {
 	case !d.required:
 		return false
 	case v == nil:
-		return true // null has to be said
+		return true // null must be explicit
 	case v.Kind == value.Null, v.Kind == value.List && len(v.Items) == 0:
 		return !d.nullable
 	case v.Kind == value.Text && v.Text == "":
@@ -104,7 +103,7 @@ func (c check) missing(d *demand, v *value.Value) bool {
 	return false
 }
 
-// value checks a value that is there.
+// value checks a value that exists.
 func (c check) value(name string, v *value.Value, d *demand) {
 	if !c.kind(name, v, d) {
 		return
@@ -134,7 +133,7 @@ func (c check) value(name string, v *value.Value, d *demand) {
 	}
 }
 
-// kind checks the type of a value and what is in it.
+// kind checks the type and the content of a value.
 func (c check) kind(name string, v *value.Value, d *demand) bool {
 	var ok bool
 	what := ""
@@ -180,7 +179,7 @@ func (c check) kind(name string, v *value.Value, d *demand) bool {
 	return true
 }
 
-// bounds checks what a number may be.
+// bounds checks the range of a number.
 func (c check) bounds(name string, v *value.Value, d *demand) {
 	if v.Kind != value.Int && v.Kind != value.Float || d.min == nil && d.max == nil {
 		return

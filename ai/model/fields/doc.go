@@ -1,9 +1,14 @@
-// Package fields reads the fields of one item, each in the form that it must have, holds them against a schema, and
-// notes everything that is wrong with them, each with its place.
+// Package fields is the reader and validator of an item's fields.
+//
+// # How a check goes through here
+//
+// An extractor's schema is read with Reader.Schema into demands. Schema.Check compares an item's fields with it:
+// object, value, kind and bounds add problems to the Report, each with its place. A Reader reads single fields (Text,
+// Bool, List, Object …) and reports those of the wrong type.
 //
 // # Schemas
 //
-// A schema is data. It names fields and asks something of each:
+// A schema is data: requirements by field.
 //
 //	name: {type: string, required: true, format: snake_case, match_filename: true}
 //	version: {type: semver, required: true}
@@ -16,16 +21,16 @@
 //	inputs: {type: array, items: {type: object, required: [name, type]}}
 //
 // type is string, semver, integer, number, boolean, object, array or any. nullable goes with required: the field must
-// be there and may be null. What is required is neither null, nor empty (a category is, at the root). match_filename
-// is the last segment of an item's id, match_path what stands before it. properties may be called fields or schema;
-// min and max minimum and maximum; the keys of an array's objects may stand beside it as required_keys or keys. A word
-// that isn't known is a problem: what is asked and not understood isn't met. A schema has at most 200 fields a level
-// and 32 levels.
+// be there and may be null. A required field must be neither null nor empty (except a category at the root).
+// match_filename is the last segment of an item's id, match_path what stands before it. properties may be called
+// fields or schema; min and max minimum and maximum; the keys of an array's objects may stand beside it as
+// required_keys or keys. An unknown word is a problem: an unknown requirement isn't met. A schema has at most 200
+// fields a level and 32 levels.
 //
 // Numbers are compared exactly, however long they are. Versions are Semantic Versioning 2.0.
 //
 // # Messages
 //
-// They are those of the system whose files are read, in its words for types: str, int, float, bool, list, dict,
-// NoneType. What they repeat of a file is ASCII and at most 200 bytes long. Of one file at most 200 problems are told.
+// Messages are those of the existing system, with its names of types: str, int, float, bool, list, dict, NoneType.
+// Quotes from a file are ASCII and at most 200 bytes long. A file has at most 200 reported problems.
 package fields

@@ -9,13 +9,13 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Reader reads the fields of one item, each in the form that it must have.
+// A Reader reads the fields of one item and checks their types.
 type Reader struct {
 	*Report
 	Fields *value.Value
 }
 
-// Text returns a field that is a text, or "".
+// Text returns a text field, or "".
 func (d *Reader) Text(name string) string {
 	v := d.Fields.Get(name)
 	if !v.IsNull() && v.Kind != value.Text {
@@ -24,7 +24,7 @@ func (d *Reader) Text(name string) string {
 	return v.String()
 }
 
-// Version returns the version, which must be one.
+// Version returns the version, which must be valid.
 func (d *Reader) Version() string {
 	v := d.Fields.Get("version")
 	switch {
@@ -37,7 +37,7 @@ func (d *Reader) Version() string {
 	return v.String()
 }
 
-// Words returns a list of texts. A text alone is a list that is written with commas.
+// Words returns a list of texts. A single text is split at commas.
 func (d *Reader) Words(name string) []string {
 	v := d.Fields.Get(name)
 	if v != nil && v.Kind == value.Text {
@@ -73,7 +73,7 @@ func (d *Reader) List(name string, v *value.Value) []string {
 	return list
 }
 
-// Bool returns a field that is true or false; false if it isn't there.
+// Bool returns a boolean field; false if it is absent.
 func (d *Reader) Bool(name string, v *value.Value) bool {
 	if v.IsNull() {
 		return false
@@ -97,8 +97,8 @@ func (d *Reader) Object(name string) *value.Value {
 	return v
 }
 
-// Numbers names every number that JSON's readers disagree about, wherever it stands: what is hashed and handed on
-// must mean the same to all.
+// Numbers reports every number about which JSON readers disagree, at any depth: hashed values must mean the same to
+// all.
 func (d *Reader) Numbers(path string, v *value.Value) {
 	switch v.Kind {
 	case value.Int, value.Float:
@@ -107,7 +107,7 @@ func (d *Reader) Numbers(path string, v *value.Value) {
 		}
 	case value.List:
 		for i, item := range v.Items {
-			if item.Kind != value.Text { // most are, and their paths would be made for nothing
+			if item.Kind != value.Text { // skips building the paths of texts, the most frequent values
 				d.Numbers(fmt.Sprintf("%s[%d]", path, i), item)
 			}
 		}
@@ -125,7 +125,7 @@ func (d *Reader) Numbers(path string, v *value.Value) {
 	}
 }
 
-// Unknown names the entries of an object that have no meaning, with what was perhaps meant.
+// Unknown reports unknown entries of an object, with suggestions.
 func (d *Reader) Unknown(path string, v *value.Value, known ...string) {
 	for i := range v.Map {
 		e := &v.Map[i]
@@ -136,7 +136,7 @@ func (d *Reader) Unknown(path string, v *value.Value, known ...string) {
 	}
 }
 
-// IsObject reports whether there is an object; anything else that is there is a problem.
+// IsObject reports whether the value is an object; any other value is a problem.
 func (d *Reader) IsObject(path string, v *value.Value) bool {
 	if !v.IsNull() && v.Kind != value.Map {
 		d.Bad(v, path, "Field '%s' must be an object, got %s", path, TypeName(v))
@@ -144,14 +144,14 @@ func (d *Reader) IsObject(path string, v *value.Value) bool {
 	return v != nil && v.Kind == value.Map
 }
 
-// String notes what is no text.
+// String reports a value that isn't a text.
 func (d *Reader) String(path string, v *value.Value) {
 	if !v.IsNull() && v.Kind != value.Text {
 		d.Bad(v, path, "Field '%s' must be a string, got %s", path, TypeName(v))
 	}
 }
 
-// OneOf notes what is none of the words.
+// OneOf reports a value that is none of the words.
 func (d *Reader) OneOf(path string, v *value.Value, words ...string) {
 	if v.IsNull() || v.Kind == value.Text && slices.Contains(words, v.Text) {
 		return

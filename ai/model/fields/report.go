@@ -13,13 +13,13 @@ import (
 // MaxProblems bounds the problems reported about one file.
 const MaxProblems = 200
 
-// A Report collects what is wrong with one file.
+// A Report collects the problems of one file.
 type Report struct {
-	At       value.Pos // of what has no place of its own
+	At       value.Pos // of problems without their own place
 	Problems []*value.Problem
 }
 
-// Add notes a problem at a value, or at the file if the value isn't there.
+// Add adds a problem at a value, or at the file if the value is nil.
 func (r *Report) Add(at value.Pos, warning bool, field, format string, args ...any) {
 	if r.Full() {
 		return
@@ -31,32 +31,32 @@ func (r *Report) Add(at value.Pos, warning bool, field, format string, args ...a
 		Warning: warning})
 }
 
-// Full reports whether further problems would be dropped, so that looking for them is pointless.
+// Full reports whether further problems would be dropped, so that checks can stop.
 func (r *Report) Full() bool { return len(r.Problems) > MaxProblems }
 
-// Bad notes something wrong with a value, or with the file if the value isn't there.
+// Bad adds an error about a value, or about the file if the value is nil.
 func (r *Report) Bad(v *value.Value, field, format string, args ...any) {
 	r.Add(place(v), false, field, format, args...)
 }
 
-// Warn notes what doesn't keep an item from being used.
+// Warn adds a warning, which doesn't make the item invalid.
 func (r *Report) Warn(v *value.Value, field, format string, args ...any) {
 	r.Add(place(v), true, field, format, args...)
 }
 
-// Once is Bad for what a schema may have said already about the same field.
+// Once is Bad unless the field has a problem already.
 func (r *Report) Once(v *value.Value, field, format string, args ...any) {
 	if !r.Has(field) {
 		r.Bad(v, field, format, args...)
 	}
 }
 
-// Has reports whether something is wrong with a field.
+// Has reports whether a field has an error.
 func (r *Report) Has(field string) bool {
 	return slices.ContainsFunc(r.Problems, func(p *value.Problem) bool { return p.Field == field && !p.Warning })
 }
 
-// Sorted returns the problems by place; at one place in the order in which they were found.
+// Sorted returns the problems by place; at one place in the order of their discovery.
 func (r *Report) Sorted() []*value.Problem {
 	slices.SortStableFunc(r.Problems, func(a, b *value.Problem) int { return a.At.Compare(b.At) })
 	if len(r.Problems) > MaxProblems {
@@ -74,7 +74,7 @@ func place(v *value.Value) value.Pos {
 	return v.At
 }
 
-// TypeName is the type of a value by the name that messages of validation have for it on the wire.
+// TypeName returns the type of a value as validation messages name it.
 func TypeName(v *value.Value) string {
 	if v == nil {
 		return "NoneType"
@@ -82,7 +82,7 @@ func TypeName(v *value.Value) string {
 	return [...]string{"NoneType", "bool", "int", "float", "str", "list", "dict"}[v.Kind]
 }
 
-// Show writes a value into a message.
+// Show formats a value for a message.
 func Show(v *value.Value) string {
 	switch {
 	case v == nil || v.Kind == value.Null:
@@ -97,7 +97,7 @@ func Show(v *value.Value) string {
 	return Clip(v.Text)
 }
 
-// Single quotes a text as the wire has it, in single quotes, and keeps what is not ASCII from the terminal.
+// Single quotes a text in single quotes, and escapes characters outside ASCII.
 func Single(s string) string {
 	tail := ""
 	if len(s) > maxQuote {
@@ -108,10 +108,10 @@ func Single(s string) string {
 	return "'" + q + "'" + tail
 }
 
-// maxQuote bounds what a message repeats of a hostile text, in bytes.
+// maxQuote bounds quotes of a hostile text, in bytes.
 const maxQuote = 200
 
-// Clip shortens a text and makes it ASCII, so that nothing in it reaches a terminal or hides from a reader.
+// Clip shortens a text and makes it ASCII, so that it can't control a terminal or mislead a reader.
 func Clip(s string) string {
 	plain := len(s) <= maxQuote
 	for i := 0; plain && i < len(s); i++ {
@@ -132,10 +132,10 @@ func Quote(s string) string {
 	return strconv.QuoteToASCII(s)
 }
 
-// maxWord bounds what is looked at for a suggestion.
+// maxWord bounds the words that Suggest examines.
 const maxWord = 40
 
-// Suggest returns what was perhaps meant by a word, as the end of a message.
+// Suggest returns a similar known word, as the end of a message.
 func Suggest(word string, known []string) string {
 	if len(word) > maxWord {
 		return ""

@@ -21,8 +21,8 @@ const (
 	maxDepth   = 32
 )
 
-// Schema reads a schema: an object that asks something of each field it names. Of the form of the fields in kernel it
-// asks nothing, whatever it says.
+// Schema reads a schema: an object with the demands of each field. It drops demands on the form of the fields in
+// kernel.
 func (x *Reader) Schema(path string, v *value.Value, kernel ...string) Schema {
 	s := x.demands(path, v, 0)
 	for i, d := range s {
@@ -33,7 +33,7 @@ func (x *Reader) Schema(path string, v *value.Value, kernel ...string) Schema {
 	return s
 }
 
-// demands reads what is asked of the fields of an object.
+// demands reads the demands on the fields of an object.
 func (x *Reader) demands(path string, v *value.Value, depth int) Schema {
 	if len(v.Map) > maxDemands || depth > maxDepth {
 		x.Bad(v, path, "Field '%s' has more than %d entries, or is deeper than %d", path, maxDemands, maxDepth)
@@ -55,7 +55,7 @@ func (x *Reader) demands(path string, v *value.Value, depth int) Schema {
 	return list
 }
 
-// demand reads what is asked of one value, whatever its name.
+// demand reads the demands on one value.
 func (x *Reader) demand(field string, v *value.Value, depth int) demand {
 	x.Unknown(field, v, demandWords...)
 	var d demand
@@ -82,7 +82,7 @@ func (x *Reader) demand(field string, v *value.Value, depth int) demand {
 	}
 	d.keys = x.List(field+".keys", firstOf(v, "keys", "required_keys"))
 	x.demandItems(&d, field, v.Get("items"), depth)
-	if d.kind == arrayKind && d.keys != nil { // said of the array, meant of its elements
+	if d.kind == arrayKind && d.keys != nil { // written at the array, meant for its elements
 		if d.items == nil {
 			d.items = &demand{kind: objectKind}
 		}
@@ -108,7 +108,7 @@ func (x *Reader) demandType(d *demand, field string, v *value.Value) {
 	d.kind = demandKind(at)
 }
 
-// demandItems reads what is asked of the elements of an array: a type by its name, or more.
+// demandItems reads the demands on the elements of an array: a type's name, or an object.
 func (x *Reader) demandItems(d *demand, field string, v *value.Value, depth int) {
 	field += ".items"
 	switch {
@@ -130,7 +130,7 @@ func (x *Reader) demandItems(d *demand, field string, v *value.Value, depth int)
 	}
 }
 
-// limitOf reads a bound under either of its names.
+// limitOf reads a bound under any of its names.
 func (x *Reader) limitOf(field string, v *value.Value, names ...string) *value.Value {
 	n := firstOf(v, names...)
 	if n.IsNull() {
@@ -143,7 +143,7 @@ func (x *Reader) limitOf(field string, v *value.Value, names ...string) *value.V
 	return n
 }
 
-// firstOf returns the first entry of an object that is there.
+// firstOf returns the first entry of an object that exists.
 func firstOf(v *value.Value, names ...string) *value.Value {
 	for _, name := range names {
 		if found := v.Get(name); found != nil {
@@ -153,13 +153,13 @@ func firstOf(v *value.Value, names ...string) *value.Value {
 	return nil
 }
 
-// TypeWords are the types of inputs and outputs, by all their names.
+// TypeWords returns all names of the types of inputs and outputs.
 func TypeWords() []string {
 	return []string{"string", "str", "text", "integer", "int", "number", "float", "boolean", "bool", "object", "dict",
 		"array", "list", "any"}
 }
 
-// TypeOf returns the type that a word means; "" if it means none.
+// TypeOf returns the type of a word, or "".
 func TypeOf(word string) string {
 	switch strings.ToLower(word) {
 	case "string", "str", "text":
