@@ -15,10 +15,8 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// The media types of evidence that can be required.
-const (
-	TypeEnvelope = "application/vnd.dsse.envelope.v1+json" // the envelope of provenance
-)
+// TypeEnvelope is the media type of provenance, which is in a DSSE envelope.
+const TypeEnvelope = "application/vnd.dsse.envelope.v1+json"
 
 // ProvenanceType is the predicate of statements about how a bundle was made.
 const ProvenanceType = "https://slsa.dev/provenance/v1"
