@@ -22,28 +22,28 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Side is a lock to be compared, with as many of its bytes as are available. Nothing of it may run.
+// A Side is a lock to be compared, with as many of its bytes as are available. Its items must not run.
 type Side struct {
 	lock *file.Lock
 	id   cas.Digest
 	std  *ai.Space
-	get  cas.Getter // says who needs what is missing
+	get  cas.Getter // its errors name the item that needs a missing object
 
 	bundles []*bundle.Bundle // as in the lock; nil if unavailable
 	trees   map[cas.Digest]*directory
-	places  map[model.Ref]place // where pins are; unavailable ones have none
+	places  map[model.Ref]place // where pins are; unavailable pins have none
 	files   map[string][]manifest.File
 	spaces  []*ai.Space
 }
 
-// An assembly puts a side together.
+// An assembly builds a side.
 type assembly struct {
 	*Side
 	library library
 	wrong   []error // in the order of the lock
 }
 
-// newAssembly begins with a lock before any of its objects is read.
+// newAssembly returns the assembly of a lock before any of its objects is read.
 func newAssembly(l *file.Lock, id cas.Digest, objects cas.Getter, std *ai.Space) *assembly {
 	a := &assembly{Side: &Side{lock: l, id: id, std: std, places: map[model.Ref]place{},
 		trees: map[cas.Digest]*directory{}, files: map[string][]manifest.File{}},
@@ -52,16 +52,16 @@ func newAssembly(l *file.Lock, id cas.Digest, objects cas.Getter, std *ai.Space)
 	return a
 }
 
-// A place is where a pinned item stands. Whether its bytes are there is another question.
+// A place is the location of a pinned item, whose bytes may be missing.
 type place struct {
 	space string // its label
 	path  string // in the space
 	size  int64
 	mode  cas.Mode
-	files cas.Digest // as the pin says, where they are there and fit
+	files cas.Digest // from the pin, if the tree is available and valid
 }
 
-// A directory is what the tree of a tool's files names.
+// A directory is the content of the tree that a tool's pin names.
 type directory struct {
 	files   []manifest.File // sorted by path
 	objects []cas.Info      // the trees themselves, sorted
@@ -73,7 +73,7 @@ const (
 	config = "config"
 )
 
-// assemble puts a lock together. An error isn't about the lock: what is wrong with that the assembly tells.
+// assemble builds a side. A returned error isn't about the lock: the assembly collects what is wrong there.
 func assemble(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*assembly, error) {
 	a := newAssembly(l, id, o.Objects, o.Std)
 	if err := a.library.read(ctx, l); err != nil {
@@ -123,7 +123,7 @@ func (a *assembly) readBundles(ctx context.Context, refs Source) error {
 	return nil
 }
 
-// readTrees reads the trees that pins name.
+// readTrees reads the trees named by pins.
 func (a *assembly) readTrees(ctx context.Context) error {
 	var ids []cas.Digest
 	for i := range a.lock.Pins {
@@ -140,8 +140,8 @@ func (a *assembly) readTrees(ctx context.Context) error {
 	})
 }
 
-// maxListed is how many files and directories all trees of a lock may have: they share what is below them, so that few
-// bytes can stand for more than any memory holds.
+// maxListed is how many files and directories all trees of a lock may have: trees share subtrees, so a few bytes can
+// expand to more than fits into memory.
 const maxListed = 1 << 19
 
 var (
@@ -172,7 +172,7 @@ func (d *directory) read(ctx context.Context, src cas.Getter, id cas.Digest, all
 	return nil
 }
 
-// A recorder remembers which objects were asked for.
+// A recorder remembers which objects were requested.
 type recorder struct {
 	cas.Getter
 	mu  sync.Mutex
@@ -189,7 +189,7 @@ func (r *recorder) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	return o, err
 }
 
-// place finds out where the pins stand, and whether that fits.
+// place determines the places of the pins and checks them.
 func (a *assembly) place() {
 	listed := map[string]map[string]*manifest.File{} // by the ids of bundles, and refs
 	for i, b := range a.bundles {
@@ -215,7 +215,7 @@ func (a *assembly) place() {
 				continue
 			}
 		case !system:
-			// Where a file stands doesn't depend on those beside it.
+			// A file's place doesn't depend on other files.
 			at = place{pin.From, pin.Path, pin.Size, pin.Mode, pin.Files}
 			if err = checkPlace(pin); err != nil {
 				break
@@ -227,7 +227,7 @@ func (a *assembly) place() {
 		case a.lock.Bundle(id) == nil:
 			err = fmt.Errorf("it comes from the bundle %q, which is not in the lock", id)
 		case listed[id] == nil:
-			continue // the bundle is reported
+			continue // the missing bundle is reported
 		default:
 			at, err = listedAs(pin, listed[id][pin.Ref.String()])
 		}
@@ -242,7 +242,7 @@ func (a *assembly) place() {
 	}
 }
 
-// listedAs holds a pin against what a manifest says.
+// listedAs compares a pin with a manifest's entry.
 func listedAs(pin *file.Pin, f *manifest.File) (place, error) {
 	if f == nil {
 		return place{}, fmt.Errorf("%q has no such item", pin.From)
@@ -259,7 +259,7 @@ func listedAs(pin *file.Pin, f *manifest.File) (place, error) {
 	return place{space: pin.From, path: in, size: f.Size, mode: f.Mode}, nil
 }
 
-// checkTree looks at the tree of a pin from the project or the user.
+// checkTree checks the tree of a pin from the project or the user.
 func (a *assembly) checkTree(pin *file.Pin) error {
 	d := a.trees[pin.Files]
 	if d == nil {
@@ -281,13 +281,13 @@ func (a *assembly) checkTree(pin *file.Pin) error {
 	case d.files[i] != own:
 		return fmt.Errorf("its own file %q differs from the pin", pin.Path)
 	case !below(d.files[0].Path, top) || !below(d.files[len(d.files)-1].Path, top):
-		// Sorted by bytes, what is below one directory stands together.
+		// In byte order, the files below one directory are adjacent.
 		return fmt.Errorf("its files are not all below %q", top)
 	}
 	return nil
 }
 
-// above is the highest directory that the files of a tool can be in: its own, or the one above where that isn't the
+// above returns the highest directory that can hold the files of a tool: its own, or its parent if that isn't the
 // directory of its space.
 func above(item string) string {
 	dir := path.Dir(item)
@@ -299,7 +299,7 @@ func above(item string) string {
 
 func below(name, dir string) bool { return strings.HasPrefix(name, dir+"/") }
 
-// makeSpaces makes the spaces of what was placed.
+// makeSpaces makes the spaces of the placed pins.
 func (a *assembly) makeSpaces(ctx context.Context) {
 	// Files are opened later, by users of a set, which may outlive the operation that made it.
 	ctx = context.WithoutCancel(ctx)
@@ -331,7 +331,7 @@ func (a *assembly) makeSpaces(ctx context.Context) {
 	}
 }
 
-// tops returns for each bundle the directories that can be the trees of pinned tools.
+// tops returns, for each bundle, the directories that can be the trees of pinned tools.
 func (a *assembly) tops() map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for i := range a.lock.Pins {
@@ -348,7 +348,7 @@ func (a *assembly) tops() map[string]map[string]bool {
 	return all
 }
 
-// keep returns what a set has of a bundle's files.
+// keep returns the files of a bundle that a set includes.
 func (a *assembly) keep(b *bundle.Bundle, label string, tops map[string]bool) []manifest.File {
 	return slices.DeleteFunc(slices.Clone(b.Files), func(f manifest.File) bool {
 		in, ok := strings.CutPrefix(f.Path, dotAI)
@@ -412,7 +412,7 @@ func content(f *manifest.File) string {
 	return fmt.Sprintf("%s (%s, %d bytes)", f.Digest, f.Mode, f.Size)
 }
 
-// checkRequires holds what is required against what is locked.
+// checkRequires compares the requirements with the locked bundles.
 func (a *assembly) checkRequires() {
 	for _, r := range a.lock.Requires {
 		b := a.lock.Bundle(r.ID)

@@ -19,13 +19,13 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Comparison is everything that is different between two locks.
+// A Comparison holds every difference between two locks.
 type Comparison struct {
 	Changes []file.Change `json:"changes,omitempty"` // entry by entry
 	Report  *diff.Report  `json:"report"`            // in meaning: the items, and the files that come with them
 }
 
-// Compare compares two locks. What can't be read of either is in the report; an error is the context's.
+// Compare compares two locks. The report names unreadable parts of either; an error is the context's.
 func Compare(ctx context.Context, from, to *Side) (*Comparison, error) {
 	c := &Comparison{Changes: file.Diff(from.lock, to.lock)}
 	var err error
@@ -33,9 +33,8 @@ func Compare(ctx context.Context, from, to *Side) (*Comparison, error) {
 	return c, err
 }
 
-// asBundle is a side as if all pins were files of one bundle: items stand where they stand in their spaces, and other
-// files of bundles below the space's name. An item whose place is unknown stands where the other side has
-// it.
+// asBundle returns a side as if all pins were files of one bundle. Items keep their paths in their spaces, and other
+// files of bundles are below the space's name. An item whose place is unknown gets the other side's place.
 func (s *Side) asBundle(other *Side) diff.Side {
 	var files []manifest.File
 	used := map[string]bool{}
@@ -77,7 +76,7 @@ func (s *Side) asBundle(other *Side) diff.Side {
 	return side(file.Name, s.id, files, s.getter(), s.std)
 }
 
-// side makes something a side of package diff.
+// side returns a side for package diff.
 func side(name string, id cas.Digest, files []manifest.File, get cas.Getter, std *ai.Space) diff.Side {
 	slices.SortFunc(files, func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
 	l := &manifest.FileList{Document: manifest.Document{Name: name, ID: id}, Files: len(files)}
@@ -91,8 +90,8 @@ func side(name string, id cas.Digest, files []manifest.File, get cas.Getter, std
 	return out
 }
 
-// CompareItem compares one pinned item, and for one of the project the files that come with it, with what a view of
-// the working tree has. Where the view has no such item, it is removed.
+// CompareItem compares one pinned item with a view of the working tree, for an item of the project together with its
+// files. An item that the view lacks counts as removed.
 func CompareItem(ctx context.Context, s *Side, working *ai.View, admit *ai.Admitter, ref model.Ref) (*diff.Report,
 	error) {
 	pin := s.lock.Pin(ref)
@@ -124,13 +123,13 @@ func CompareItem(ctx context.Context, s *Side, working *ai.View, admit *ai.Admit
 	return diff.Diff(ctx, side(file.Name, s.id, was, s.getter(), s.std), side("the working tree", w.id, is, w, s.std))
 }
 
-// A workingCopy is an item of the working tree as it was read.
+// A workingCopy is an item of the working tree, as read.
 type workingCopy struct {
 	id    cas.Digest
 	bytes []byte
 }
 
-// files are those of an item of the working tree.
+// files returns the files of an item of the working tree.
 func (w *workingCopy) files(ctx context.Context, admit *ai.Admitter, it *ai.Item, whole bool) ([]manifest.File,
 	error) {
 	w.id, w.bytes = it.Raw, it.Bytes
@@ -158,7 +157,7 @@ func (w *workingCopy) files(ctx context.Context, admit *ai.Admitter, it *ai.Item
 	return all, nil
 }
 
-// Get implements cas.Getter for the item: nothing else is read to be compared.
+// Get implements cas.Getter for the item: comparing reads nothing else.
 func (w workingCopy) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	if id != (cas.ID{Kind: cas.Blob, Digest: w.id}) {
 		return cas.Object{}, &fs.PathError{Op: "get", Path: id.String(), Err: fs.ErrNotExist}

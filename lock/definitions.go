@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// Config returns config of one name, merged from all spaces of a view that View made, if it is what the lock says, or
-// if the lock says nothing and only the library has it. Else the error is one of ai.View.Config, a *NotLockedError, or
+// Config returns the config of a name, merged from all spaces of a view that View made. It must match the lock, or be
+// missing there and come from the library alone. Otherwise the error is one of ai.View.Config, a *NotLockedError, or
 // LOCK_MISMATCH.
 func (s *Set) Config(ctx context.Context, v *ai.View, a *ai.Admitter, name string) (*ai.Merged, error) {
 	ref := model.Ref{Kind: config, ID: name}
@@ -54,8 +54,7 @@ func (s *Set) definition(name string) *file.Definition {
 	return &s.lock.Definitions[i]
 }
 
-// CheckConfig returns nil if all config that a view has is what the lock says, and the lock says nothing of any other.
-// The errors are those of Config, joined.
+// CheckConfig returns nil if the lock and the view have the same config. The errors are those of Config, joined.
 func (s *Set) CheckConfig(ctx context.Context, v *ai.View, a *ai.Admitter) error {
 	listing, err := v.Files(ctx, config)
 	if err != nil {
@@ -63,7 +62,7 @@ func (s *Set) CheckConfig(ctx context.Context, v *ai.View, a *ai.Admitter) error
 	}
 	names := map[string]bool{}
 	for _, f := range listing.Files {
-		// What the library alone has isn't pinned unless something reaches it.
+		// Config that only the library has isn't pinned unless an item reaches it.
 		if !f.Space.Builtin {
 			names[f.ID] = true
 		}

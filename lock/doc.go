@@ -1,16 +1,21 @@
-// Package lock answers: exactly which bytes may this project run?
+// Package lock is the set of items that a project may run, each with exactly the bytes that rye.lock pins.
 //
-// What rye.lock says is package file's to read. Here it becomes a Set: a value that has all items it pins, as spaces
-// of files whose bytes are hashed whenever they are read, and no others. Code that runs items gets a set and never
-// opens rye.lock; several sets can be in use at once, and switching is moving a pointer.
+// How a lock goes through here: NewSet starts an assembly, which reads the bundles' manifests and the tools' trees
+// (assemble, readTrees), finds each pin's file (place), checks the requirements (checkRequires) and makes the spaces
+// (makeSpaces). Set.View puts a view over them, and its Resolver compares each item that it finds with the pin
+// (match). For comparing, NewSide does the same with whatever is available, and Compare and Weakening read two sides.
+//
+// Package file reads rye.lock. A Set made from it has all pinned items and no others, as spaces of files whose bytes
+// are hashed on every read. Code that runs items gets a set and never opens rye.lock; several sets can be in use at
+// once, and switching is moving a pointer.
 //
 //	set, err := lock.NewSet(ctx, l, id, lock.SetOptions{Objects: lock.First(vendored, store), Std: library})
 //	view, err := set.View(ctx, trust, root.MayOverride)
 //	pinned, admit := set.Resolver(view), ai.NewAdmitter(set.Resolver(view), set.Examiner(trust))
 //	chain, err := ai.Walk(ctx, pinned, ref)
 //
-// A lock can only narrow. What it pins is admitted by policy at each use like everything else, so no signature is
-// checked here but for being one that can be read.
+// A lock can only narrow. The policy admits pinned items at each use like all others, so signatures are only parsed
+// here, not verified.
 //
 // # What is in a set
 //
@@ -22,8 +27,8 @@
 //	every file below the directory of a pinned tool with a tree, and below the one above, where its anchor can be
 //	every item of the kind config, since the kernel merges all layers
 //
-// Other items of a bundle aren't there, other files neither. The library is there whole, because its bytes come with
-// the binary.
+// Other items and other files of a bundle are left out. The library is complete, because its bytes come with the
+// binary.
 //
 // The files of a tool's directory may include items without a pin. The set has them as files of the tree only:
 //
@@ -38,7 +43,7 @@
 //
 // # What is refused
 //
-// A set is whole, or there is none. NewSet tells all that is wrong, as a *RefusedError:
+// A set is complete or isn't made. NewSet returns all problems as a *RefusedError:
 //
 //	a requirement without a bundle, or with one that it excludes
 //	a bundle whose manifest isn't there (*MissingError), can't be read, or is that of another bundle or version, and
@@ -50,15 +55,14 @@
 //	two files with one path, or with paths that are one where case doesn't count
 //	what is pinned from the library and is another in this binary: one *StdError for all of it
 //
-// Whether the bytes of files are there isn't looked at. Objects names everything that a set needs, to be kept, copied
-// or asked for; reading what is missing is a *MissingError that says who needs it.
+// NewSet doesn't check that the bytes of files are available. Objects lists everything that a set needs, for keeping,
+// copying or fetching; reading a missing object returns a *MissingError that names the item that needs it.
 //
 // # Comparing
 //
-// A Side is a lock with as many of its bytes as are available: its sources may be gone, and the library may differ. It
-// is compared and never run. Compare tells what is different between two, entry by entry (package file) and in meaning
-// (package bundle/diff); CompareItem does so for one item and the working tree. Weakening picks out what a user must
-// accept explicitly: signers who are gone, an older format, another place that something comes from, other bytes under
-// an old version, and wider grants, where "wider" is read from the items themselves. What can't be read counts as
-// wider.
+// A Side is a lock with as many of its bytes as are available: its sources may be gone, and the library may differ.
+// It is compared and never run. Compare reports the differences between two, entry by entry (package file) and in
+// meaning (package bundle/diff); CompareItem does so for one item and the working tree. Weakening returns the changes
+// that a user must accept explicitly: removed signers, an older format, another origin, other bytes under an old
+// version, and wider grants, which are read from the items themselves. Unreadable grants count as wider.
 package lock

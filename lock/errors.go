@@ -23,7 +23,8 @@ func (e *RefusedError) Error() string {
 // Unwrap returns the problems.
 func (e *RefusedError) Unwrap() []error { return e.Problems }
 
-// Fault implements the interface of package fault. Another library or a missing object explains the other problems.
+// Fault implements the interface of package fault. A different library or a missing object comes first, because it
+// explains the other problems.
 func (e *RefusedError) Fault() *fault.Error {
 	if std, ok := errors.AsType[*StdError](errors.Join(e.Problems...)); ok {
 		return std.Fault()
@@ -63,7 +64,8 @@ func Missing(err error, id cas.ID, neededBy string) *fault.Error {
 		Because("it is neither in .ai/vendor nor in the store").Try("rye fetch")
 }
 
-// Unmet is about a requirement that the locked bundles don't meet. version is empty if the bundle isn't locked.
+// Unmet is the error for a requirement that the locked bundles don't meet. version is empty if the bundle isn't
+// locked.
 func Unmet(by, id, versions, version string) error {
 	e := fault.New(fault.LockMismatch, "%s requires the bundle %q %s, which is not in the lock", by, id,
 		versions).Try("rye lock")
@@ -73,12 +75,12 @@ func Unmet(by, id, versions, version string) error {
 	return e
 }
 
-// inBundle is about a bundle that isn't what the lock says.
+// inBundle is the error for a bundle that differs from the lock.
 func inBundle(id, version string, err error) error {
 	return fault.New(fault.LockMismatch, "%q: %v", BundleName(id, version), err).From(err).Try("rye lock")
 }
 
-// inPin is about an item that isn't what its pin says.
+// inPin is the error for an item that differs from its pin.
 func inPin(ref model.Ref, err error) error {
 	return fault.New(fault.LockMismatch, "%q: %v", ref, err).From(err).Try("rye lock")
 }
@@ -127,10 +129,10 @@ func (e *StdError) Fault() *fault.Error {
 		On("reason", "library").On("items", refs).Because(lines...).Try("rye lock --update " + Library)
 }
 
-// A NotLockedError is about an item without a pin, or with one that the caller cannot reach.
+// A NotLockedError is the error for an item without a pin, or with a pin that the caller can't reach.
 type NotLockedError struct {
 	Ref    model.Ref
-	Pinned string // the space of its pin, if it has one
+	Pinned string // the space of its pin; may be empty
 	Err    error  // the error of the search; may be nil
 }
 
@@ -149,8 +151,8 @@ func (e *NotLockedError) Fault() *fault.Error {
 	return fault.New(fault.NotLocked, "%v", e).From(e).On("ref", e.Ref.String()).Try("rye lock")
 }
 
-// mismatch is about an item that differs from its pin in what: space, path, digest, tree, version, interface, grants,
-// or definition. The empty string means none.
+// mismatch is the error for an item that differs from its pin. what is space, path, digest, tree, version, interface,
+// grants, or definition; an empty value means none.
 func mismatch(ref model.Ref, what, expected, found string) error {
 	name := fault.Quote(ref.String())
 	return fault.New(fault.LockMismatch, "%q is locked with the %s %s, but has %s", ref, what, orNone(expected),
@@ -166,5 +168,5 @@ func orNone(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// BundleName is what errors call a bundle.
+// BundleName returns the name of a bundle for errors.
 func BundleName(id, version string) string { return "bundle:" + id + "@" + version }

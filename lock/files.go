@@ -14,9 +14,9 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// Files returns the files of pins from the project, or of such from the user's space, sorted by path, each with the
-// ref of a pin that it belongs to. They are refused where a set would refuse them: who writes them into a space writes
-// nothing but what can be files of these items. That their bytes are there is not looked at.
+// Files returns the files of pins from the project, or of pins from the user's space, sorted by path, each with the
+// ref of a pin that it belongs to. It refuses whatever a set would refuse, so a caller that writes the files into a
+// space writes only possible files of these items. It doesn't check that their bytes are available.
 func Files(ctx context.Context, objects cas.Getter, label string, pins []file.Pin) ([]manifest.File, error) {
 	a := newAssembly(&file.Lock{Pins: pins}, cas.Digest{}, objects, nil)
 	if err := a.readTrees(ctx); err != nil {
@@ -54,7 +54,7 @@ func Files(ctx context.Context, objects cas.Getter, label string, pins []file.Pi
 	return files, nil
 }
 
-// refused is a *MissingError where all that is wrong is that something isn't there, else a *RefusedError.
+// refused returns a *MissingError if every problem is a missing object, else a *RefusedError.
 func (a *assembly) refused() error {
 	for _, err := range a.wrong {
 		if _, missing := errors.AsType[*MissingError](err); !missing {
@@ -64,8 +64,8 @@ func (a *assembly) refused() error {
 	return a.wrong[0]
 }
 
-// checkPlace refuses a path at which the pinned item can't be: it stands under its id in the directory of its kind,
-// and some directories are of no kind.
+// checkPlace refuses a path that the pinned item can't have. The path must follow from the item's id below the
+// directory of its kind, and some directories belong to no kind.
 func checkPlace(pin *file.Pin) error {
 	dir, rest, _ := strings.Cut(pin.Path, "/")
 	if strings.TrimSuffix(rest, path.Ext(rest)) != pin.Ref.ID {

@@ -12,21 +12,21 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// Library is the bundle that is part of rye: what Request.Update calls the items that the binary has.
+// Library is the id of the bundle that is part of rye. Request.Update uses it for the items in the binary.
 const Library = "rye/std"
 
-// A library is what the binary has of what a lock pins from it.
+// A library holds the binary's items that a lock pins.
 type library struct {
-	space  *ai.Space // nil if there is none
+	space  *ai.Space // nil without a library
 	places map[model.Ref]place
 	wrong  []StdItem
 
-	view  *ai.View // made when a tree is looked for: it takes longer than all else here
+	view  *ai.View // made for the first tree: it is the slowest part
 	admit *ai.Admitter
 }
 
-// read looks at everything that is pinned from the library. It is seen alone, as it is in every project: nothing above
-// has a say in what belongs to an item of it.
+// read reads every item that is pinned from the library. Its view has the library alone, as in every project: no
+// higher space decides which files belong to its items.
 func (l *library) read(ctx context.Context, of *file.Lock) error {
 	l.places = map[model.Ref]place{}
 	kinds := map[string]*model.Kind{}
@@ -45,8 +45,8 @@ func (l *library) read(ctx context.Context, of *file.Lock) error {
 	return nil
 }
 
-// item holds a pin against the item in the library. The bytes of a file with the pinned digest are an item, since they
-// were one when they were pinned.
+// item compares a pin with the item in the library. Bytes with the pinned digest are a valid item, since they were
+// when they were pinned.
 func (l *library) item(ctx context.Context, k *model.Kind, pin *file.Pin) error {
 	bad := StdItem{Ref: pin.Ref, Expected: pin.Digest}
 	at := place{space: file.FromStd, mode: cas.File}
@@ -77,7 +77,7 @@ func (l *library) item(ctx context.Context, k *model.Kind, pin *file.Pin) error 
 	return nil
 }
 
-// tree returns the digest of the files that come with an item of the library.
+// tree returns the digest of the files of a library item's tree.
 func (l *library) tree(ctx context.Context, ref model.Ref) (d cas.Digest, err error) {
 	if l.view == nil {
 		if l.view, err = ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{l.space}}); err != nil {
@@ -97,8 +97,8 @@ func (l *library) tree(ctx context.Context, ref model.Ref) (d cas.Digest, err er
 	return d, err
 }
 
-// checkRequire holds what a bundle requires against what is locked. The library has no version that matters: what is
-// pinned of it has digests.
+// checkRequire compares a bundle's requirement with the locked bundles. The library's version doesn't matter: its
+// pins have digests.
 func (a *assembly) checkRequire(by *file.Bundle, r manifest.Require) error {
 	if file.System+r.BundleID == file.FromStd {
 		return nil

@@ -10,21 +10,21 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// An Object is one that a set needs.
+// An Object is an object that a set needs.
 type Object struct {
 	cas.ID
 	Size       int64
-	NeededBy   string              // a ref, or bundle:ID@VERSION; of several who need it, the first
-	Signatures manifest.Signatures // of a document, as far as they are known
+	NeededBy   string              // a ref, or bundle:ID@VERSION; the first of several
+	Signatures manifest.Signatures // the known signatures of a document
 }
 
-// Objects returns every object that the set needs but what is in the binary, each once, sorted by kind and digest.
-// That they are there is not looked at. What a bundle has and the set doesn't is not among them: a whole bundle is
-// found by its manifest.
+// Objects returns every object that the set needs outside of the binary, each once, sorted by kind and digest. It
+// doesn't check that they exist. Files of a bundle that the set leaves out are not included: a whole bundle is found
+// by its manifest.
 func (s *Set) Objects(ctx context.Context) ([]Object, error) {
 	var all []Object
 	for i, b := range s.bundles {
-		// Its length isn't said anywhere else.
+		// Its length isn't recorded anywhere else.
 		o, err := s.get.Get(ctx, cas.ID{Kind: cas.Document, Digest: b.ID})
 		if err != nil {
 			return nil, err
@@ -51,7 +51,7 @@ func (s *Set) Objects(ctx context.Context) ([]Object, error) {
 	return inOrder(all), ctx.Err()
 }
 
-// blobs calls visit with the files of the spaces, and who needs them, until it returns false.
+// blobs calls visit with each file of the spaces and the item that needs it, until visit returns false.
 func (s *Side) blobs(visit func(neededBy string, f *manifest.File) bool) {
 	seen := map[cas.Digest]bool{}
 	for i := range s.lock.Pins {
@@ -86,7 +86,7 @@ func (s *Side) blobs(visit func(neededBy string, f *manifest.File) bool) {
 	}
 }
 
-// neededBy says who needs an object.
+// neededBy returns the item or bundle that needs an object.
 func (s *Side) neededBy(id cas.ID) (who string) {
 	switch id.Kind {
 	case cas.Document:
@@ -111,8 +111,7 @@ func (s *Side) neededBy(id cas.ID) (who string) {
 	return cmp.Or(who, file.Name) // a tree, whose pin is reported, or signatures
 }
 
-// inOrder sorts objects, and keeps the first of those that are the same. What is sorted are numbers, which are moved
-// faster.
+// inOrder sorts objects and removes duplicates, keeping the first. It sorts indexes, which move faster.
 func inOrder(all []Object) []Object {
 	order := make([]int32, len(all))
 	for i := range order {

@@ -10,7 +10,7 @@ import (
 
 var errNoFile = errors.New("not a regular file")
 
-// ModeOf says whether a file of a space may be executed.
+// ModeOf returns the mode of a file in a space: executable or not.
 func ModeOf(s *ai.Space, name string) (cas.Mode, error) {
 	info, err := fs.Lstat(s.FS, name)
 	switch {

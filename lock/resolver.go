@@ -16,9 +16,8 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// View makes a view of the set, in which pinned extractors count and no others but the library's. mayOverride is as in
-// ai.Options. It fails if an extractor that isn't pinned
-// would change the meaning of pinned items.
+// View returns a view of the set in which only pinned extractors and the library's count. mayOverride is as in
+// ai.Options. It fails if an extractor without a pin would change the meaning of pinned items.
 func (s *Set) View(ctx context.Context, trust ai.Examiner, mayOverride func(name string) bool) (*ai.View, error) {
 	v, err := ai.NewView(ctx, ai.Options{Spaces: s.spaces, Trust: s.Examiner(trust), MayOverride: mayOverride})
 	if err != nil {
@@ -42,7 +41,7 @@ func (s *Set) View(ctx context.Context, trust ai.Examiner, mayOverride func(name
 		checked[name] = true
 		k, ok := v.Kind(name)
 		if !ok || k.From == "" {
-			continue // then nothing is found, or what the kernel itself knows
+			continue // then resolving fails, or finds an item that the kernel knows
 		}
 		by := model.Ref{Kind: "tool", ID: k.From}
 		if s.Pin(by) == nil {
@@ -53,8 +52,8 @@ func (s *Set) View(ctx context.Context, trust ai.Examiner, mayOverride func(name
 	return v, errors.Join(wrong...)
 }
 
-// Resolver returns what finds pinned items, and nothing else, in a view that View made. Beside the errors of a view it
-// returns *NotLockedError, and LOCK_MISMATCH for an item that differs from its pin.
+// Resolver returns a resolver that finds only pinned items, in a view that View made. In addition to a view's errors
+// it returns *NotLockedError, and LOCK_MISMATCH for an item that differs from its pin.
 func (s *Set) Resolver(v *ai.View) ai.Resolver { return resolver{s, v} }
 
 type resolver struct {
@@ -62,8 +61,8 @@ type resolver struct {
 	view *ai.View
 }
 
-// Resolve implements ai.Resolver. What a ref means is asked of the view, so that nothing is in reach that would be out
-// of it without a lock, and no item stands in front of the library's that may not; then the answer has to be the pin.
+// Resolve implements ai.Resolver. The view resolves the ref first, so that the reach of items and the rule for
+// overriding the library are the same as without a lock. The result must then match the pin.
 func (r resolver) Resolve(ctx context.Context, ref model.Ref, from *ai.Space) (*ai.Item, error) {
 	pin := r.set.Pin(ref)
 	if pin == nil {
@@ -82,7 +81,7 @@ func (r resolver) Resolve(ctx context.Context, ref model.Ref, from *ai.Space) (*
 	return it, nil
 }
 
-// match holds an item against its pin.
+// match compares an item with its pin.
 func (s *Side) match(pin *file.Pin, it *ai.Item) error {
 	differ := func(what, expected, found string) error {
 		return mismatch(pin.Ref, what, expected, found)
@@ -109,7 +108,7 @@ func (s *Side) match(pin *file.Pin, it *ai.Item) error {
 	if err != nil {
 		return inPin(pin.Ref, err)
 	}
-	// An item that takes and wants nothing may be pinned without saying so.
+	// An item without an interface or grants may be pinned with or without their hash.
 	switch {
 	case taken != pin.Interface && !(pin.Interface.IsZero() && taken == nothing):
 		return differ("interface", file.DigestText(pin.Interface), taken.String())
@@ -119,11 +118,11 @@ func (s *Side) match(pin *file.Pin, it *ai.Item) error {
 	return nil
 }
 
-// nothing is the hash of an interface, and of grants, that say nothing.
+// nothing is the hash of an empty interface or of empty grants.
 var nothing = cas.Sum([]byte("{}"))
 
-// Examiner returns what asks t about pinned items, and lets no others be admitted but those that the binary vouches
-// for, and config, which CheckConfig looks after. nil is returned for nil.
+// Examiner returns an examiner that asks t about pinned items. It denies all others except those built into the
+// binary, and config, which CheckConfig checks. It returns nil for nil.
 func (s *Set) Examiner(t ai.Examiner) ai.Examiner {
 	if t == nil {
 		return nil

@@ -11,17 +11,17 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// SetOptions say where the bytes are that a lock names.
+// SetOptions are the sources of the bytes that a lock names.
 type SetOptions struct {
 	Objects Source
 	Std     *ai.Space // the library in the binary
 }
 
-// A Set is a lock with the items that it pins. It is never changed, and safe for use by many goroutines.
+// A Set is a lock with its pinned items. It is immutable and safe for many goroutines.
 type Set struct{ *Side }
 
-// NewSet makes a set of a lock as file.Parse returns it, which isn't changed any more; id is the digest of the file's
-// bytes. What is wrong with it is a *RefusedError; any other error is the context's.
+// NewSet makes a set of a parsed lock, which must not change afterwards; id is the digest of the file's bytes.
+// Problems with the lock are a *RefusedError; any other error is the context's.
 func NewSet(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*Set, error) {
 	a, err := assemble(ctx, l, id, o)
 	if err != nil {
@@ -33,18 +33,18 @@ func NewSet(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*Se
 	return &Set{a.Side}, nil
 }
 
-// Get implements cas.Getter, for what the lock names by digest, such as its artifacts. What isn't there is a
-// *MissingError. The bytes are as the sources of the set have them: readers hash them.
+// Get implements cas.Getter for objects that the lock names by digest, such as its artifacts. A missing object is a
+// *MissingError. The bytes come unverified from the set's sources: readers hash them.
 func (s *Set) Get(ctx context.Context, id cas.ID) (cas.Object, error) { return s.get.Get(ctx, id) }
 
 // ID returns the digest of the lock's bytes.
 func (s *Set) ID() cas.Digest { return s.id }
 
-// Pin returns the pin of an item, nil if there is none.
+// Pin returns the pin of an item, or nil.
 func (s *Set) Pin(ref model.Ref) *file.Pin { return s.lock.Pin(ref) }
 
-// Bundle returns what the manifest of a bundle says, nil if the lock has no such bundle. Its signatures aren't checked
-// here.
+// Bundle returns the manifest of a locked bundle, or nil if the lock doesn't have the bundle. It doesn't verify
+// signatures.
 func (s *Set) Bundle(id string) *bundle.Bundle {
 	for i := range s.lock.Bundles {
 		if s.lock.Bundles[i].ID == id {
@@ -54,6 +54,6 @@ func (s *Set) Bundle(id string) *bundle.Bundle {
 	return nil
 }
 
-// Spaces returns the spaces, from the highest to the lowest. A view of them that isn't made by View takes up
+// Spaces returns the spaces, from the highest to the lowest. Use View for a view of them: any other view would accept
 // extractors without a pin.
 func (s *Set) Spaces() []*ai.Space { return slices.Clone(s.spaces) }

@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// NewSide makes a side of a lock as file.Parse returns it. What doesn't fit or is missing is left out: comparing says
-// so where it matters. An error is the context's.
+// NewSide makes a side of a parsed lock. It leaves out inconsistent and missing parts; comparing reports them where
+// they matter. An error is the context's.
 func NewSide(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*Side, error) {
 	a, err := assemble(ctx, l, id, o)
 	if err != nil {
@@ -23,7 +23,7 @@ func NewSide(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*S
 	return a.Side, nil
 }
 
-// view makes a view of the side. No signature was checked, so only the library's extractors count.
+// view returns a view of the side. Signatures aren't verified, so only the library's extractors count.
 func (s *Side) view(ctx context.Context) (*ai.View, error) {
 	return ai.NewView(ctx, ai.Options{Spaces: s.spaces})
 }
@@ -48,7 +48,7 @@ func (s *Side) item(ctx context.Context, v *ai.View, ref model.Ref) (*ai.Item, e
 	return it, s.match(s.lock.Pin(ref), it)
 }
 
-// A libraryGetter has the files of the binary beside what there is elsewhere.
+// A libraryGetter adds the binary's files to another getter.
 type libraryGetter struct {
 	cas.Getter
 	std   *ai.Space
@@ -72,7 +72,7 @@ func (l libraryGetter) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	return cas.Verify(cas.Info{ID: id, Size: info.Size()}, io.ReadCloser(f)), nil
 }
 
-// getter has all files of the side.
+// getter returns a getter for all files of the side.
 func (s *Side) getter() cas.Getter {
 	l := libraryGetter{s.get, s.std, map[cas.Digest]string{}}
 	for ref, at := range s.places {
@@ -83,7 +83,7 @@ func (s *Side) getter() cas.Getter {
 	return l
 }
 
-// Lock returns what the lock says, which isn't to be changed.
+// Lock returns the lock. Callers must not change it.
 func (s *Side) Lock() *file.Lock { return s.lock }
 
 // Tree returns the files of a tree that a pin names.
@@ -94,8 +94,8 @@ func (s *Side) Tree(files cas.Digest) []manifest.File {
 	return nil
 }
 
-// Space returns the space of a label with the files of what is pinned from there, nil if nothing is. What is
-// unavailable is an error when it is read.
+// Space returns the space of a label with the files of its pins, or nil if it has no pins. Reading an unavailable
+// file returns an error.
 func (s *Side) Space(label string) *ai.Space {
 	for _, at := range s.spaces {
 		if at.Label == label {

@@ -12,14 +12,14 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Source has objects, and knows the signatures of documents: a store, or a vendor directory.
+// A Source provides objects and the signatures of documents: a store, or a vendor directory.
 type Source interface {
 	cas.Getter
 	bundle.Refs
 }
 
-// First is several sources as one: each object comes from the first that has it, and a document has the signatures
-// that any of them knows.
+// First combines sources: each object comes from the first source that has it, and a document has the signatures of
+// all sources.
 func First(sources ...Source) Source {
 	var all first
 	for _, s := range sources {
@@ -37,7 +37,7 @@ func partsOf(s Source) first {
 
 type first []Source
 
-// Get implements cas.Getter. What one source has and can't give, another may: its error counts only when none has it.
+// Get implements cas.Getter. If a source fails, the next ones are tried: its error counts only if all fail.
 func (f first) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	var worst error = &fs.PathError{Op: "get", Path: id.String(), Err: fs.ErrNotExist}
 	for _, s := range f {
@@ -65,9 +65,9 @@ func (f first) Ref(name string) (cas.ID, error) {
 	return cas.ID{}, &fs.PathError{Op: "ref", Path: name, Err: fs.ErrNotExist}
 }
 
-// Visit calls visit for each of ids as a cas.Visitor does. Sources that are visitors are asked first, each for what
-// those before it couldn't give, so that the others' Get is for what is left. An object that no source has is a
-// *MissingError.
+// Visit calls visit for each of ids as a cas.Visitor does. Sources that are visitors come first, each for the objects
+// that the previous ones couldn't provide; Get of the other sources is used for the rest. An object that no source
+// has is a *MissingError.
 func Visit(ctx context.Context, src Source, ids []cas.ID, visit func(i int, o cas.Object) error) error {
 	done := make([]atomic.Bool, len(ids))
 	var failed atomic.Bool
@@ -79,7 +79,7 @@ func Visit(ctx context.Context, src Source, ids []cas.ID, visit func(i int, o ca
 		}
 		return err
 	}
-	at := make([]int, len(ids)) // those that aren't done
+	at := make([]int, len(ids)) // the ids still to visit
 	for i := range at {
 		at[i] = i
 	}
@@ -111,7 +111,7 @@ func Visit(ctx context.Context, src Source, ids []cas.ID, visit func(i int, o ca
 	})
 }
 
-// readBundle reads a manifest, with all signatures that are known of it.
+// readBundle reads a manifest with all of its known signatures.
 func readBundle(ctx context.Context, get cas.Getter, refs Source, id cas.Digest) (*bundle.Bundle, error) {
 	b, err := readDocument(ctx, get, id)
 	if err != nil {
@@ -146,7 +146,7 @@ func readDocument(ctx context.Context, src cas.Getter, id cas.Digest) (*bundle.B
 
 var errNotStripped = errors.New("the document contains signature lines")
 
-// A knowing getter says of what is missing who needs it.
+// A knowing getter adds to the error about a missing object the item that needs it.
 type knowing struct {
 	cas.Getter
 	neededBy func(cas.ID) string

@@ -8,20 +8,20 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// ProgramName is what a program is called in a lock: as its file, since where that lies depends on the machine.
+// ProgramName is a program's name in a lock: its file name, since its directory depends on the machine.
 func ProgramName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".exe") }
 
-// NoVersion stands for the version of a program that says none where it lies.
+// NoVersion is the version of a program without a known version.
 const NoVersion = "unknown"
 
-// PlainName is the name of a program without what tells it from others.
+// PlainName returns a program's name without its suffix.
 func PlainName(name string) string {
 	plain, _, _ := strings.Cut(name, ":")
 	return plain
 }
 
-// Program returns what the lock says of a program on a platform: the line with this digest, else one that has another
-// under its name, else nil.
+// Program returns the lock's line for a program on a platform: the line with this digest, otherwise another line with
+// its name, otherwise nil.
 func (s *Set) Program(name, platform string, digest cas.Digest) *file.Program {
 	var other *file.Program
 	for i := range s.lock.Toolchain {

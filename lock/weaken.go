@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// A Weakness is one way in which a lock asks for less than the one before, or lets more be done. Who accepts it does
-// so by its name.
+// A Weakness is one way in which a lock checks less than the previous lock, or allows more. The user accepts it by
+// its name.
 type Weakness struct {
 	Name    string       `json:"name"` // a ref, the id of a bundle, or what else the entry is called
 	Kind    WeaknessKind `json:"kind"`
@@ -20,18 +20,18 @@ type Weakness struct {
 	Details []string     `json:"details"` // of grants: one line for each that is wider, or why it can't be told
 }
 
-// A WeaknessKind says in which way; most are kinds of changes by package file.
+// A WeaknessKind is the kind of a weakness; most are kinds of changes in package file.
 type WeaknessKind = file.Kind
 
-// The kinds that package file doesn't know.
+// The kinds that package file lacks.
 const (
 	GrantsWidened WeaknessKind = "grants_widened"
 	RiskRaised    WeaknessKind = "risk_raised"
 )
 
-// Weakening returns what is weaker in the lock of to than in that of from, in the order of file.Diff. New bytes by the
-// same signers are no weakness, nor is what is new or gone. Whether grants are wider is read from the items; where
-// that can't be they count as wider. An error is the context's.
+// Weakening returns the weaknesses of the lock of to compared with that of from, in the order of file.Diff. New bytes
+// by the same signers are no weakness, and neither are new or removed items. Wider grants are found by reading the
+// items; unreadable grants count as wider. An error is the context's.
 func Weakening(ctx context.Context, from, to *Side) ([]Weakness, error) {
 	var all []Weakness
 	var views [2]*ai.View
@@ -58,7 +58,7 @@ func Weakening(ctx context.Context, from, to *Side) ([]Weakness, error) {
 	return all, nil
 }
 
-// widened compares what two states of an item want.
+// widened compares the grants of two states of an item.
 func widened(ctx context.Context, from, to *Side, views [2]*ai.View, c file.Change) ([]Weakness, error) {
 	ref, err := model.ParseRef(c.Name)
 	if err != nil {
@@ -92,7 +92,7 @@ func widened(ctx context.Context, from, to *Side, views [2]*ai.View, c file.Chan
 	return all, nil
 }
 
-// line is a change in words.
+// line describes a change.
 func line(x shape.Item) string {
 	s := x.Kind + " " + x.Path
 	switch {

@@ -225,7 +225,7 @@ func TestBundleElsewhere(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	if out := h.rye(fault.ExitDone, "ls", "--store", none); !strings.Contains(out,
-		"the files of installed bundles can't be read") {
+		"the cannot read the files of installed bundles") {
 		t.Errorf("%s", out)
 	}
 	h.rye(fault.ExitDone, "bundle", "cosign", "acme")

@@ -20,24 +20,24 @@ import (
 	"github.com/rye-build/rye/lock/project"
 )
 
-// A Store is where bytes of the project and the user are put, as in a cas.Batch, which the caller commits. Both are
-// called by many goroutines.
+// A Store takes the bytes of the project's and the user's items, like a cas.Batch, which the caller commits. Many
+// goroutines call its methods.
 type Store interface {
 	Put(ctx context.Context, kind cas.Kind, r io.Reader) (cas.Info, error)
 	PutBytes(ctx context.Context, kind cas.Kind, b []byte) (cas.Digest, error)
 }
 
-// Options say what is looked at.
+// Options configures Close.
 type Options struct {
 	View  *ai.View     // the project, the user if allowed, the bundles of the lock, and the library
 	Admit *ai.Admitter // KeepTrees makes it much faster where many tools share a directory
 	Roots []project.Root
-	User  bool  // it is the user's own lock: without roots all items of the user are roots
-	Store Store // nil: nothing is put
-	Uses  bool  // say why items are in the closure
+	User  bool  // true for the user's own lock: without roots, all items of the user are roots
+	Store Store // nil: nothing is stored
+	Uses  bool  // record why items are in the closure
 }
 
-// A Closure is what can be reached.
+// A Closure is the result of Close: all items that the roots reach.
 type Closure struct {
 	Pins        []file.Pin        // sorted by ref
 	Definitions []file.Definition // sorted by name
@@ -46,24 +46,24 @@ type Closure struct {
 	Warnings    []*Problem        // sorted by place
 }
 
-// A List is what a tool needs of the registries of others.
+// A List holds the packages that a tool requires from other registries.
 type List struct {
 	Tool     model.Ref
-	Path     string // of the file, in the tool's space
+	Path     string // the file, in the tool's space
 	Packages []packages.Package
 }
 
-// A Use says why an item is in the closure.
+// A Use is the reason why an item is in the closure.
 type Use struct {
 	From model.Ref // zero for the project itself
-	To   model.Ref // zero with Pattern where From is an item: then it is all items that the capability covers
+	To   model.Ref // zero if Pattern is set and From is an item: all items that the capability covers
 	Why  Why
 	// Pattern is the root, or the permission, that covers To: "tool:acme/**", "execute:tool:acme/*".
 	Pattern string
-	Line    int // in the file of From; 0 if there is none
+	Line    int // in the file of From; 0 if unknown
 }
 
-// Covers reports whether an item is used so.
+// Covers reports whether this use includes an item.
 func (u *Use) Covers(ref model.Ref) bool {
 	if u.To != (model.Ref{}) {
 		return u.To == ref
@@ -72,7 +72,7 @@ func (u *Use) Covers(ref model.Ref) bool {
 	return err == nil && covers(p, ref)
 }
 
-// A Why is the way in which an item is used, by the names of the package comment.
+// A Why is the way in which an item is used, by the names in the package comment.
 type Why string
 
 // The ways.
@@ -89,13 +89,13 @@ const (
 	AsProvider   Why = "provider"
 )
 
-// needed reports whether what is used so has to be there.
+// needed reports whether an item that is used in this way must exist.
 func (w Why) needed() bool {
 	return w == AsRoot || w == AsConfig || w == AsExecutor || w == AsHook || w == AsOffer || w == AsExtractor
 }
 
-// Close finds everything that the roots reach. An error is an *Error with all problems, or one of the context or the
-// store.
+// Close finds all items that the roots reach. It returns an *Error with all problems, or an error of the context or
+// the store.
 func Close(ctx context.Context, o Options) (*Closure, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -113,23 +113,23 @@ func Close(ctx context.Context, o Options) (*Closure, error) {
 	return c.result(ctx)
 }
 
-// A closer is one Close.
+// A closer holds the state of one Close.
 type closer struct {
 	Options
 	spaces []*ai.Space // from the highest to the lowest
 	stop   context.CancelCauseFunc
 
-	// What the listing says.
+	// The files listed in the spaces.
 	files []ai.File // sorted by ref, those of one ref from the highest space to the lowest
 	bad   map[model.Ref][]*ai.ItemError
 
-	asked    []wish // by the project
+	asked    []wish // edges from the project
 	problems []*Problem
 	warnings []*Problem
 	results  map[want]result
-	covered  map[pattern]bool // that were expanded
-	first    map[want]source  // whose permission with "*" was the first that covered it
-	order    []*node          // as they were reached
+	covered  map[pattern]bool // the patterns already expanded
+	first    map[want]source  // the first permission with "*" that covered the item
+	order    []*node          // in the order of discovery
 
 	links links
 	mu    sync.Mutex
@@ -137,16 +137,16 @@ type closer struct {
 	trees map[treeKey]*madeTree
 }
 
-// A want is a ref and the space that it is looked for from.
+// A want is a ref and the space from which it is resolved.
 type want struct {
 	ref  model.Ref
 	from *ai.Space // nil for the project
-	link bool      // of a chain
+	link bool      // a link of an executor chain
 }
 
-// A result is what became of a want.
+// A result is the outcome of a want.
 type result struct {
-	item *ai.Item // of links alone: it isn't kept otherwise
+	item *ai.Item // set for links only, to save memory
 	node *node
 	err  error
 }
@@ -155,12 +155,12 @@ type result struct {
 type edge struct {
 	why     Why
 	to      want
-	pattern string // the root or permission; then there is nothing else but at
+	pattern string // the root or permission; then only at is set as well
 	at      value.Pos
 	field   string
 }
 
-// A wish is an edge that goes out from the project.
+// A wish is an edge from the project.
 type wish struct {
 	why     Why
 	ref     model.Ref
@@ -169,25 +169,25 @@ type wish struct {
 
 func (w wish) edge() edge { return edge{why: w.why, to: want{ref: w.ref}, pattern: w.pattern} }
 
-// A source is an edge and the node that it goes out from.
+// A source is an edge with the node that it starts from.
 type source struct {
 	from *node
 	edge edge
 }
 
-// A nodeKey is the one item of a ref in a space.
+// A nodeKey identifies an item: its ref and space.
 type nodeKey struct {
 	ref   model.Ref
 	space *ai.Space
 }
 
-// A node is what is known of an item that was reached.
+// A node holds the facts about a reached item.
 type node struct {
 	nodeKey
 	path       string
-	pin        *file.Pin  // nil of what has problems
+	pin        *file.Pin  // nil for an item with problems
 	definition cas.Digest // of config
-	list       *List      // of a tool that names one
+	list       *List      // of a tool that names a list
 	patterns   []pattern
 	edges      []edge
 	problems   []*Problem
@@ -200,7 +200,7 @@ func (n *node) problem(at value.Pos, field string, err error) {
 	n.problems = append(n.problems, n.about(at, field, err))
 }
 
-// about makes a problem of an error, which need not name the file again.
+// about makes a problem from an error. The error's text need not name the file.
 func (n *node) about(at value.Pos, field string, err error) *Problem {
 	if e, ok := err.(*ai.ItemError); ok && e.Space == n.space && e.Path == n.path {
 		err = e.Err
@@ -208,8 +208,8 @@ func (n *node) about(at value.Pos, field string, err error) *Problem {
 	return &Problem{Ref: n.ref, Space: n.space, Path: n.path, At: at, Field: field, Err: err}
 }
 
-// follow looks for what is wanted, and for what that wants, until nothing is new. Each round is in one order, so that
-// what comes out doesn't depend on which goroutine was faster.
+// follow resolves the wants, then the wants of the items found, until there are no new ones. Each round has a fixed
+// order, so that the result doesn't depend on the speed of goroutines.
 func (c *closer) follow(ctx context.Context, wants []want) error {
 	defer c.View.Hold()()
 	for len(wants) > 0 {
@@ -247,7 +247,7 @@ func (c *closer) follow(ctx context.Context, wants []want) error {
 	return nil
 }
 
-// fulfil finds an item and looks at it, once.
+// fulfil finds an item and examines it once.
 func (c *closer) fulfil(ctx context.Context, w want) result {
 	if w.ref.Kind == configKind {
 		return c.config(ctx, w.ref)
@@ -263,8 +263,8 @@ func (c *closer) fulfil(ctx context.Context, w want) result {
 	return result{node: n}
 }
 
-// claim returns the node of an item, and whether it is for the caller to fill. Others may rely on what is in it when
-// the round is over.
+// claim returns the node of an item and reports whether the caller must fill it. Others may use its content once the
+// round is over.
 func (c *closer) claim(it *ai.Item) (n *node, mine bool) {
 	key := nodeKey{it.Ref, it.Space}
 	c.mu.Lock()
@@ -277,7 +277,7 @@ func (c *closer) claim(it *ai.Item) (n *node, mine bool) {
 	return n, true
 }
 
-// result puts together what was found.
+// result assembles the closure.
 func (c *closer) result(ctx context.Context) (*Closure, error) {
 	rank := func(s *ai.Space) int { return slices.Index(c.spaces, s) }
 	slices.SortFunc(c.order, func(a, b *node) int {
@@ -285,7 +285,7 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 	})
 	out := &Closure{Pins: make([]file.Pin, 0, len(c.order))}
 	var echoes []*Problem
-	twice := map[*node]*model.Ref{} // refs with two items, and who uses them first
+	twice := map[*node]*model.Ref{} // refs with two items, with the first user of each
 	for _, w := range c.asked {
 		c.edge(out, nil, w.edge())
 	}
@@ -339,7 +339,7 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 	return out, nil
 }
 
-// edge makes a use of an edge, or says why it can't be one.
+// edge turns an edge into a use, or reports why it names no item.
 func (c *closer) edge(out *Closure, from *node, e edge) {
 	u := Use{To: e.to.ref, Why: e.why, Pattern: e.pattern, Line: e.at.Line}
 	about := func(err error) *Problem {
@@ -365,7 +365,7 @@ func (c *closer) edge(out *Closure, from *node, e edge) {
 	case e.why.needed() && e.why != AsRoot || !missing(err):
 		c.problems = append(c.problems, about(err))
 	case e.why == AsRoot:
-		// A file that a glob covers may be an asset. One that is named has to be an item.
+		// A glob may cover a file that is an asset, but a file that is named must be an item.
 		if e.pattern == e.to.ref.String() {
 			c.problems = append(c.problems, about(err))
 		}
@@ -374,7 +374,7 @@ func (c *closer) edge(out *Closure, from *node, e edge) {
 	}
 }
 
-// conflicts tells of items with one ref.
+// conflicts reports the refs that have two items.
 func (c *closer) conflicts(twice map[*node]*model.Ref) {
 	if len(twice) == 0 {
 		return
@@ -409,7 +409,7 @@ func (c *closer) conflicts(twice map[*node]*model.Ref) {
 	}
 }
 
-// behind returns the labels of the spaces with items of the library that an item takes the place of.
+// behind returns the labels of the spaces whose items of the library an item overrides.
 func (c *closer) behind(n *node) (over []string) {
 	if first, _, _ := strings.Cut(n.ref.ID, "/"); n.space.Builtin || !strings.EqualFold(first, "rye") {
 		return nil
@@ -422,10 +422,10 @@ func (c *closer) behind(n *node) (over []string) {
 	return over
 }
 
-// maxSuggested bounds for how many refs that are missing others are looked for that are near: each time all are read.
+// maxSuggested is how many missing refs get suggestions: each search for similar refs reads all of them.
 const maxSuggested = 10
 
-// suggest adds what was perhaps meant to problems about what is missing.
+// suggest adds similar refs to problems about missing items.
 func (c *closer) suggest(ctx context.Context) {
 	left := maxSuggested
 	for _, p := range c.problems {

@@ -14,9 +14,9 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// config finds the files of one config, looks at the highest as at any item, and at what all of them make together.
+// config finds the files of one config. It examines the highest like any item, and then their merged value.
 func (c *closer) config(ctx context.Context, ref model.Ref) result {
-	// This says whether the highest may stand in front of the others.
+	// Resolve checks whether the highest may override the others.
 	if _, err := c.View.Resolve(ctx, ref, nil); err != nil {
 		return result{err: err}
 	}
@@ -43,7 +43,7 @@ func (c *closer) config(ctx context.Context, ref model.Ref) result {
 		return left
 	})
 	c.look(ctx, n, layers[0])
-	if len(bundles) > 1 { // of two bundles none comes first
+	if len(bundles) > 1 { // two bundles have no order
 		n.problem(value.Pos{}, "", &ai.AmbiguousError{Ref: ref, Places: bundles})
 	}
 	for _, it := range layers[1:] {
@@ -58,7 +58,7 @@ func (c *closer) config(ctx context.Context, ref model.Ref) result {
 	return result{node: n}
 }
 
-// extends notes the config that files extend.
+// extends adds an edge for each config that the files extend.
 func (c *closer) extends(n *node, layers []*ai.Item) {
 	for _, it := range layers {
 		v := it.Model.Fields.Get(merge.Extends)
@@ -69,7 +69,7 @@ func (c *closer) extends(n *node, layers []*ai.Item) {
 	}
 }
 
-// layer looks at config that stands below other config.
+// layer examines a config file below other config.
 func (c *closer) layer(ctx context.Context, n *node, it *ai.Item) {
 	bad := func(at value.Pos, field string, err error) {
 		n.problems = append(n.problems, &Problem{Ref: n.ref, Space: it.Space, Path: it.Path, At: at, Field: field,
@@ -85,7 +85,7 @@ func (c *closer) layer(ctx context.Context, n *node, it *ai.Item) {
 	}
 }
 
-// define returns the digest of what layers make together, highest first, with what they extend.
+// define returns the digest of the merged layers, highest first, with the configs that they extend.
 func (c *closer) define(ctx context.Context, layers []*ai.Item) (cas.Digest, error) {
 	all, err := c.merge(ctx, layers, []string{layers[0].Ref.ID})
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *closer) merge(ctx context.Context, layers []*ai.Item, names []string) (
 // hidden reports whether a layer is left out: the user's, unless it is the highest.
 func hidden(it *ai.Item, layers []*ai.Item) bool { return it.Space.Level == ai.User && it != layers[0] }
 
-// ConfigDigest returns the digest of merged config: that of its canonical JSON.
+// ConfigDigest returns the digest of merged config, taken over its canonical JSON.
 func ConfigDigest(all *value.Value) (cas.Digest, error) {
 	v, err := all.JSON()
 	if err != nil {

@@ -1,8 +1,13 @@
-// Package closure answers: which items can be reached from a project's roots, and what are they now?
+// Package closure computes the closure of a project: every item that its roots reach, with a pin for each.
 //
-// A lock names every item that a project may run. This package begins with the roots, follows what each item names,
-// and makes a pin of every item it comes to: its digest, who signed it, what it takes and wants. It looks at a View,
-// so which item a ref means is package ai's to say, and at nothing else: no lock, no network, no clock.
+// How a call goes through here: Close lists the files of all spaces (list) and turns the roots into wants (roots).
+// follow takes the wants round by round: fulfil finds each item (find), look examines it and adds its edges (chain,
+// uses, permissions), admit asks the policy, and pin makes its pin and stores its files (filesOf, putFiles). result
+// sorts pins, uses and warnings, or returns all problems as an *Error.
+//
+// A lock names every item that a project may run. This package starts from the roots, follows the names in each item,
+// and pins every item that it reaches: its digest, signers, interface and grants. It reads only a View, in which
+// package ai decides which item a ref means: no lock, no network, no clock.
 //
 //	found, err := closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: project.AllRoots(),
 //		Store: batch})
@@ -10,10 +15,10 @@
 // # Roots
 //
 // A root that names one item needs that item. A glob covers the items in view whose refs it covers, those of bundles
-// and of the library too; of several with one ref it is the highest. Without roots all items of the project are roots,
-// or in the user's own lock all of the user. Config isn't asked for: config:NAME counts for every NAME in a space
-// other than the library, because the kernel reads it in any case (below). What the library alone has comes with the
-// binary, and is pinned where a root names it.
+// and of the library too; if several have one ref, it covers the highest. Without roots all items of the project are
+// roots, or in the user's own lock all of the user. Config needs no root: config:NAME counts for every NAME in a
+// space other than the library, because the kernel always reads it (below). Config that only the library has comes
+// with the binary, and is pinned only if a root names it.
 //
 // # What an item uses
 //
@@ -30,65 +35,64 @@
 //
 // A hook names an item by tool, which is the id of one or rye.primary.load and rye.primary.execute with the item in
 // params; in an object "action" with primary (execute or load), item_type and item_id, or by an element <execute> or
-// <load> with the attribute item_type and the id as attribute item_id or text. An item_type that isn't there is
-// "tool". Ids with "{", "}" or "$" are filled in when it runs; they name nothing that can be looked up, and are left
-// out. Of an address with "://" among references nothing is looked for.
+// <load> with the attribute item_type and the id as attribute item_id or text. A missing item_type means "tool". Ids
+// with "{", "}" or "$" are templates that are filled in at run time, so they are skipped. A reference with "://" is
+// an address and is skipped too.
 //
-// What is needed and isn't there is a problem of the item that needs it, with its line. What is only mentioned is a
-// warning if it isn't there, except for providers, which may be missing. What is there and can't be used is a problem
-// however it came to be reached.
+// A missing item that is needed is a problem of the item that needs it, with its line. A missing item that is only
+// mentioned is a warning, except for providers, which may be missing. An item that exists and can't be used is always
+// a problem.
 //
-// An executor is what the chain of the tool has (package ai). Everything else that an item names has to be in its
-// reach as well: in its own space or a lower one, and for a bundle in what it requires. What is pinned then is what
-// stands highest with that ref, so that a project can put its own in front of what a bundle uses.
+// The chain of the tool determines its executor (package ai). Every other item that an item names must be within its
+// reach: in its own space or a lower one, and for a bundle in the bundles that it requires. The highest item with
+// that ref is then pinned, so that a project can override an item that a bundle uses.
 //
-// Which kinds there are, the view has found out: an extractor that doesn't count, and so leaves a kind as it was, is a
-// warning. So is an item that stands in front of one of the library, as the root policy allows.
+// The view determines the kinds. An ignored extractor, which leaves a kind unchanged, is a warning. So is an item
+// that overrides one of the library, as the root policy allows.
 //
-// What a config, the text of a prompt, or the arguments of a call name is not followed: it has to be among the roots.
+// Names in a config, in the text of a prompt, or in the arguments of a call are not followed: such items must be
+// among the roots.
 //
 // # Cycles
 //
-// Two directives may name each other, a directive itself, and so may knowledge: how deep calls go at run time is
-// limited there. A chain of executors must come to an end, within ai.MaxChain links; one that comes back is a problem,
-// told once for all tools on the circle. Bundles that require each other never come here (package resolve).
+// Directives and knowledge may name themselves or each other: the depth of calls is limited at run time. A chain of
+// executors must end within ai.MaxChain links; a circle is a problem, reported once for all tools on it. Package
+// resolve rejects bundles that require each other.
 //
 // # One item for each ref
 //
-// A lock has one pin for a ref. If two items with one ref are reached, as when a tool of a bundle is run by the
-// bundle's own runtime and the project has another one with this id that its own tools use, that is an error.
+// A lock has one pin for a ref. Reaching two items with one ref is an error. Example: the bundle's own runtime runs a
+// tool of the bundle, and the project's tools use another runtime with the same id.
 //
 // # Config
 //
-// The pin config:NAME is the highest file of that name. What all files of it make together, merged by package merge,
-// is in the definition config:NAME: the digest of its canonical JSON (package jcs). Config that a file extends is
-// needed. A file of the user's counts only if it is the highest; below one of the project's it is left out, with a
-// warning, because no pin would tell of it. Each other file must be admitted and valid.
+// The pin config:NAME is the highest file of that name. Package merge merges all files of the name, and the
+// definition config:NAME is the digest of the result's canonical JSON (package jcs). Config that a file extends is
+// needed. A file of the user's counts only if it is the highest; below one of the project's it is left out with a
+// warning, because no pin would cover it. Every other file must be admitted and valid.
 //
 // # Pins
 //
 // Every item must be valid and admitted to be used, and is pinned as it was read, once. Its signers are the keys that
-// counted for the root policy; items that the binary vouches for, or that policy lists by digest, have none. A tool
-// from the project or the user whose signature is of the first format can't be pinned with other files: that signature
-// doesn't speak of them.
+// counted for the root policy; items that are built into the binary, or that the policy lists by digest, have none. A
+// tool from the project or the user whose signature is of the first format can't be pinned with other files: that
+// signature doesn't cover them.
 //
-// Of an item from the project or the user, the bytes are put into the store, if there is one. For a tool with a tree
-// all files of its directory are, its own included, as a tree by their paths in the space: tools of one directory have
-// the same. Files are read again for that, and must be what the signature was held against: one that changed in
-// between is a problem and gives no pin. Nothing is put for items with problems. Without a store the pins are the
-// same.
+// The bytes of items from the project or the user are written to the store, if there is one. For a tool with a tree,
+// all files of its directory and the tool's own file are written as a tree by their paths in the space; all tools of
+// one directory share it. The files are read again for that: a file that changed since its signature was checked is a
+// problem, and its item gets no pin. Items with problems write nothing. Pins don't depend on a store.
 //
 // # Packages
 //
-// A tool that names a list of packages (package packages) must have it among the files that come with it, and it must
-// be such a list: what is wrong with it is a problem at its line. The closure names the packages of lists; whether
-// they can be downloaded isn't asked.
+// A list of packages that a tool names (package packages) must be one of the tool's files. An error in the list is a
+// problem at its line. The closure names the packages but doesn't check that they can be downloaded.
 //
-// # What comes out
+// # Result
 //
 // The same spaces and policies give the same pins, definitions, uses, warnings and problems, in the same order,
-// whatever the order of roots and of files on disk. All problems are told at once, and then there is nothing else.
+// whatever the order of roots and of files on disk. All problems are reported together, and then without any other
+// result.
 //
-// Items are read by as many goroutines as there are processors, and not kept: what grows with a project is what a lock
-// says of it.
+// As many goroutines as processors read items, and items aren't kept: memory grows with the content of the lock only.
 package closure

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// uses notes what an item names, except for its executor.
+// uses adds the edges of an item, except for its executor.
 func (c *closer) uses(n *node, it *ai.Item, admitted bool) {
 	m := it.Model
 	if from := it.Kind.From; from != "" && (model.Ref{Kind: "tool", ID: from}) != it.Ref {
@@ -48,8 +48,7 @@ func (c *closer) uses(n *node, it *ai.Item, admitted bool) {
 	}
 }
 
-// graph notes what the nodes and hooks of a state graph name. What is wrong with it otherwise isn't for the lock to
-// say.
+// graph adds edges for the nodes and hooks of a state graph. Other errors in the graph are not the lock's concern.
 func (c *closer) graph(n *node, t *model.Tool) {
 	if !graph.Is(t) {
 		return
@@ -75,7 +74,7 @@ func (c *closer) graph(n *node, t *model.Tool) {
 // call reports whether a verb of an action or hook needs an item.
 func call(verb string) bool { return verb == capability.Execute || verb == capability.Load }
 
-// named returns the ids of the items that an id in a permission stands for.
+// named returns the ids of the items that an id in a permission covers.
 func (c *closer) named(kind, id string) []string {
 	if kind == "tool" && permission.IsThreads(id) {
 		return nil
@@ -86,7 +85,7 @@ func (c *closer) named(kind, id string) []string {
 	return []string{id}
 }
 
-// hook notes what a hook names.
+// hook adds the edges of a hook.
 func (c *closer) hook(n *node, field string, v *value.Value) {
 	if tool := v.Get("tool"); !tool.IsNull() {
 		c.tool(n, field, tool, v)
@@ -105,7 +104,7 @@ func (c *closer) hook(n *node, field string, v *value.Value) {
 	}
 }
 
-// tool notes what a hook names by a tool: one that it runs, or rye.primary.VERB and the item in params.
+// tool adds the edge of a hook's tool: either the tool that it runs, or for rye.primary.VERB the item in params.
 func (c *closer) tool(n *node, field string, tool, v *value.Value) {
 	verb, isVerb := strings.CutPrefix(strings.ReplaceAll(tool.String(), "/", "."), "rye.primary.")
 	params := v.Get("params")
@@ -124,7 +123,7 @@ func (c *closer) tool(n *node, field string, tool, v *value.Value) {
 	}
 }
 
-// object notes the item of an object {item_type, item_id}. The text of an element is its content.
+// object adds the edge of an object {item_type, item_id}. The text of an element is its content.
 func (c *closer) object(n *node, why Why, field string, v *value.Value) {
 	id := v.Get("item_id")
 	if id.String() == "" {
@@ -133,10 +132,10 @@ func (c *closer) object(n *node, why Why, field string, v *value.Value) {
 	c.literal(n, why, field, v.Get("item_type").String(), id)
 }
 
-// inside begins the ids of what threads do themselves, without an item.
+// inside is the prefix of ids for actions that threads do themselves, without an item.
 const inside = "rye/agent/threads/internal/"
 
-// literal notes an item of a kind and an id as they stand in a file.
+// literal adds an edge for a kind and an id written in a file.
 func (c *closer) literal(n *node, why Why, field, kind string, id *value.Value) {
 	text := id.String()
 	if text == "" || strings.ContainsAny(kind+text, "{}$") || strings.HasPrefix(text, inside) {
@@ -156,7 +155,7 @@ func (c *closer) literal(n *node, why Why, field, kind string, id *value.Value) 
 	c.unnamed(n, why, id.At, field, kind+":"+text, err)
 }
 
-// unnamed tells of a text that should name an item and can't.
+// unnamed reports a text that should name an item but doesn't.
 func (c *closer) unnamed(n *node, why Why, at value.Pos, field, text string, err error) {
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause
@@ -169,7 +168,8 @@ func (c *closer) unnamed(n *node, why Why, at value.Pos, field, text string, err
 	}
 }
 
-// from is the space from which an item names others. What the project sees is everything, and is looked for once.
+// from returns the space from which an item names others. An item of the highest space sees the same as the project,
+// so both share one search (nil).
 func (c *closer) from(n *node) *ai.Space {
 	if n.space.Level == ai.Project {
 		return nil
@@ -177,7 +177,7 @@ func (c *closer) from(n *node) *ai.Space {
 	return n.space
 }
 
-// provider notes items that a directive's model names. Most words there are names of models.
+// provider adds edges for the items that a directive's model names. Most words there are names of models.
 func (c *closer) provider(n *node, m *value.Value) {
 	for _, key := range []string{"id", "tier", "fallback", "provider"} {
 		v := m.Get(key)
@@ -196,7 +196,8 @@ func (c *closer) provider(n *node, m *value.Value) {
 	}
 }
 
-// permissions notes the items that an item may use. What a stranger wants to be allowed costs nothing.
+// permissions adds edges for the items that an item may use. Permissions of an item that isn't admitted are not
+// followed, so a stranger can't cause work.
 func (c *closer) permissions(n *node, m *model.Model, admitted bool) {
 	list := m.Fields.Get("permissions")
 	if list == nil {
@@ -205,7 +206,7 @@ func (c *closer) permissions(n *node, m *model.Model, admitted bool) {
 	for i, v := range list.Items {
 		p, err := capability.Parse(v.String())
 		if err != nil {
-			continue // the model reported it
+			continue // the model has reported it
 		}
 		field := "permissions[" + strconv.Itoa(i) + "]"
 		_, kind, id := parts(p)
@@ -222,7 +223,7 @@ func (c *closer) permissions(n *node, m *model.Model, admitted bool) {
 	}
 }
 
-// references notes the items that knowledge refers to.
+// references adds edges for the items that knowledge refers to.
 func (c *closer) references(n *node, list *value.Value) {
 	switch {
 	case list.IsNull():

@@ -18,13 +18,13 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// A Problem keeps a project from being locked. As a warning it points to a possible mistake.
+// A Problem prevents a project from being locked. As a warning it points to a possible mistake.
 type Problem struct {
-	Ref   model.Ref // the item that it is about; for a missing item the one that needs it; may be zero
+	Ref   model.Ref // the item concerned; for a missing item, the one that needs it; may be zero
 	Space *ai.Space // nil for a root of the project
-	Path  string    // of the file, in the space
-	At    value.Pos // zero if it is about the whole file
-	Field string    // as in "executor_id"; may be empty
+	Path  string    // the file, in the space
+	At    value.Pos // zero if the problem concerns the whole file
+	Field string    // such as "executor_id"; may be empty
 	Err   error
 }
 
@@ -39,7 +39,7 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%+q: %s", place(p.Space, p.Path), text)
 }
 
-// place names a file for messages.
+// place returns the name of a file for messages.
 func place(s *ai.Space, name string) string {
 	if s.Dir != "" {
 		return path.Join(s.Dir, name)
@@ -47,10 +47,10 @@ func place(s *ai.Space, name string) string {
 	return s.Label + "/" + name
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the underlying error.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// An Error lists every problem that keeps a project from being locked, sorted by place.
+// An Error lists every problem that prevents a project from being locked, sorted by place.
 type Error struct{ Problems []*Problem }
 
 func (e *Error) Error() string {
@@ -69,13 +69,13 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-// Fault counts the problems. It has the code of the gravest, and the commands that repair what all of them have in
-// common.
+// Fault returns an error that counts the problems. It has the code of the gravest, and the commands that repair what
+// they have in common.
 func (e *Error) Fault() *fault.Error {
 	var codes []fault.Code
 	for _, p := range e.Problems {
 		if code := fault.CodeOf(p.Err); code == fault.Busy {
-			return fault.Of(p.Err) // and may succeed later
+			return fault.Of(p.Err) // a retry may succeed
 		}
 		code, _ := check.Words(p.Err)
 		codes = append(codes, code)
@@ -95,7 +95,7 @@ func (e *Error) Fault() *fault.Error {
 	}
 	sign := fault.Command("rye lock --sign", refs...)
 	if len(refs) > 20 {
-		sign = "rye sign --all" // a command of thousands of words helps with nothing
+		sign = "rye sign --all" // a command of thousands of words is useless
 	}
 	if codes[0] != fault.Integrity {
 		return f.Try(sign)
@@ -116,7 +116,8 @@ func (e *Error) Unsigned() (refs []string, ok bool) {
 	return refs, true
 }
 
-// conflict is about two different items with one ref. By names an item that needs each; zero is the project itself.
+// conflict is the error for two different items with one ref. by names an item that needs each; zero is the project
+// itself.
 func conflict(ref model.Ref, from [2]string, by [2]model.Ref) error {
 	var all [2]string
 	for i := range from {
@@ -137,12 +138,12 @@ func (e *NothingError) Error() string { return fmt.Sprintf("the root %+q matches
 
 func clip(s string) string { return s[:min(len(s), 100)] }
 
-// changed is the error about a file that changed between two reads.
+// changed is the error for a file that changed between two reads.
 func changed() error { return fault.New(fault.Validation, "changed while it was read") }
 
 var errHidden = fault.New(fault.Validation, "not merged: the project has a config of this name")
 
-// missing reports whether an error says that an item isn't there, and not that something is wrong with it.
+// missing reports whether an error means that an item is missing, and not that it is invalid.
 func missing(err error) bool {
 	_, item := errors.AsType[*ai.ItemError](err)
 	_, many := errors.AsType[*ai.AmbiguousError](err)
@@ -150,7 +151,7 @@ func missing(err error) bool {
 	return !item && !many && !shadow
 }
 
-// noExecutor is the error of a tool whose executor wasn't found.
+// noExecutor is the error for a tool without its executor.
 func noExecutor(tool, executor model.Ref, err error) error {
 	code := fault.Files
 	_, many := errors.AsType[*ai.AmbiguousError](err)
@@ -166,15 +167,15 @@ func noExecutor(tool, executor model.Ref, err error) error {
 	return &ai.ChainError{Code: code, Ref: tool, Path: []string{tool.String(), executor.String()}, Err: err}
 }
 
-// sorted sorts problems by place and leaves each once. A problem that several items report at one place is reported
-// for the first.
+// sorted sorts problems by place and removes duplicates. A problem that several items report at one place is kept for
+// the first item.
 func (c *closer) sorted(all []*Problem) []*Problem {
 	rank := func(p *Problem) int { return slices.Index(c.spaces, p.Space) }
 	slices.SortFunc(all, func(a, b *Problem) int {
 		n := cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Path, b.Path), cmp.Compare(a.At.Line, b.At.Line),
 			cmp.Compare(a.At.Column, b.At.Column), cmp.Compare(a.Field, b.Field))
 		if n != 0 {
-			return n // before texts are made of thousands of errors
+			return n // avoid formatting thousands of errors
 		}
 		return cmp.Or(cmp.Compare(a.Err.Error(), b.Err.Error()), file.CompareRefs(a.Ref, b.Ref))
 	})

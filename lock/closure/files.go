@@ -16,14 +16,14 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A treeKey names the files of a directory that belong to the tools in it. Own is the file of the tool where the
-// directory's others don't belong to it.
+// A treeKey identifies the files of a directory that belong to the tools in it. own is the tool's file, if the
+// directory's other files don't belong to it.
 type treeKey struct {
 	space           *ai.Space
 	dir, below, own string
 }
 
-// A madeTree is such files in the store. They are put once for all tools of a directory.
+// A madeTree holds such files in the store. They are written once for all tools of a directory.
 type madeTree struct {
 	once  sync.Once
 	files []treeFile
@@ -31,7 +31,7 @@ type madeTree struct {
 	err   error
 }
 
-// A treeFile is a file by its path in the space.
+// A treeFile is a file, by its path in the space.
 type treeFile struct {
 	path   string
 	digest cas.Digest
@@ -67,7 +67,7 @@ func (c *closer) filesOf(ctx context.Context, it *ai.Item, t *tree.Tree, m cas.M
 	if made.err != nil {
 		return cas.Digest{}, made.err
 	}
-	// What another tool saw in the directory has to be what this one saw.
+	// All tools must see the same files in the directory.
 	if !same(made.files, anchor.Dir, own, t) {
 		return cas.Digest{}, changed()
 	}
@@ -86,8 +86,8 @@ func filesIn(dir string, own treeFile, t *tree.Tree) []treeFile {
 	return files
 }
 
-// same reports whether files are those of a tree and a tool's own, without making a list: there may be hundreds of
-// tools in one directory.
+// same reports whether files are those of a tree and a tool's own, without building a list: a directory may have
+// hundreds of tools.
 func same(files []treeFile, dir string, own treeFile, t *tree.Tree) bool {
 	if len(files) != len(t.Files)+1 {
 		return false
@@ -114,7 +114,7 @@ func same(files []treeFile, dir string, own treeFile, t *tree.Tree) bool {
 	return found
 }
 
-// putFiles puts files and the trees above them, and returns the tree of the space's root.
+// putFiles stores files and the trees above them, and returns the tree of the space's root.
 func (c *closer) putFiles(ctx context.Context, s *ai.Space, files []treeFile) (cas.Digest, error) {
 	if c.Store != nil {
 		for i := range files {
@@ -127,10 +127,10 @@ func (c *closer) putFiles(ctx context.Context, s *ai.Space, files []treeFile) (c
 	return id, err
 }
 
-// wholeFile is the size up to which files are read before they are put.
+// wholeFile is the size up to which files are read into memory before they are stored.
 const wholeFile = 256 << 10
 
-// putFile puts a file, which must still be the one that was signed.
+// putFile stores a file, which must still have the signed digest.
 func (c *closer) putFile(ctx context.Context, s *ai.Space, f *treeFile) error {
 	r, err := s.FS.Open(f.path)
 	if err != nil {
@@ -158,7 +158,7 @@ func (c *closer) putFile(ctx context.Context, s *ai.Space, f *treeFile) error {
 	return c.put(ctx, b.Bytes(), f.digest)
 }
 
-// An input remembers what reading a file said, to tell it from what the store says.
+// An input remembers the errors of reading a file, to tell them from the store's errors.
 type input struct {
 	r   io.Reader
 	err error
@@ -172,7 +172,7 @@ func (in *input) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// put puts bytes that must have this digest.
+// put stores bytes that must have this digest.
 func (c *closer) put(ctx context.Context, b []byte, want cas.Digest) error {
 	if c.Store == nil {
 		return nil
@@ -187,7 +187,7 @@ func (c *closer) put(ctx context.Context, b []byte, want cas.Digest) error {
 	return c.fail(err)
 }
 
-// fail ends everything, for an error that is about no item.
+// fail ends everything with an error that concerns no single item.
 func (c *closer) fail(err error) error {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		c.stop(err)
@@ -195,8 +195,8 @@ func (c *closer) fail(err error) error {
 	return err
 }
 
-// putDir puts the tree of the files that have so many bytes before their names in this directory, and returns how many
-// files were in it. Paths are at most 1,000 bytes, and so is the depth bounded.
+// putDir stores the tree of the files that share the first from bytes of their paths, and returns how many files it
+// took. Paths have at most 1,000 bytes, so the depth is bounded.
 func (c *closer) putDir(ctx context.Context, files []treeFile, from int) (cas.Digest, int, error) {
 	var entries []cas.Entry
 	i := 0

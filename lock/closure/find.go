@@ -15,7 +15,7 @@ import (
 
 const configKind = "config"
 
-// list looks which files there are.
+// list lists the files of all spaces.
 func (c *closer) list(ctx context.Context) error {
 	l, err := c.View.Files(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *closer) filesAt(ref model.Ref) []ai.File {
 	return sameRef(c.files[i:], ref)
 }
 
-// sameRef returns the files at the beginning that have a ref.
+// sameRef returns the leading files that have a ref.
 func sameRef(files []ai.File, ref model.Ref) []ai.File {
 	n := 0
 	for n < len(files) && files[n].Ref == ref {
@@ -66,8 +66,8 @@ func compareIDs(a, b model.Ref) int {
 	return strings.Compare(a.ID, b.ID)
 }
 
-// concerns reports whether a file that is no item although it looks like one could have been one that the roots mean.
-// Who can't tell what is in a directory can't say that nothing there is meant.
+// concerns reports whether a broken file could have been an item that the roots cover. An unreadable directory might
+// hold any item below it.
 func (c *closer) concerns(p *ai.ItemError) bool {
 	own, from := p.Space.Level == ai.Project, p.Space.Label
 	if k, ok := c.View.Kind(configKind); ok && !p.Space.Builtin && strings.HasPrefix(p.Path+"/", k.Dir+"/") {
@@ -89,7 +89,7 @@ func (c *closer) concerns(p *ai.ItemError) bool {
 	return false
 }
 
-// roots returns what the project wants, in order.
+// roots returns the wants of the project, in order.
 func (c *closer) roots() []want {
 	var wants []want
 	ask := func(why Why, ref model.Ref, pattern string) {
@@ -125,7 +125,7 @@ func (c *closer) roots() []want {
 				told = true
 			}
 		}
-		// What the library alone has is what the binary says, and no file of anybody's changes it.
+		// Config that only the library has is part of the binary, and no other file changes it.
 		if ref.Kind == configKind && !files[0].Space.Builtin {
 			ask(AsConfig, ref, "")
 		}
@@ -148,18 +148,18 @@ func (c *closer) roots() []want {
 	return wants
 }
 
-// matchesAny reports whether a root covers an item of any of the spaces that have it.
+// matchesAny reports whether a root covers an item in any of the spaces that have it.
 func matchesAny(r *project.Root, files []ai.File) bool {
 	return slices.ContainsFunc(files, func(f ai.File) bool { return r.Match(f.Ref, f.Space.Label) })
 }
 
-// find returns the item that a want means.
+// find returns the item of a want.
 func (c *closer) find(ctx context.Context, w want) (*ai.Item, error) {
 	if w.link {
 		return c.links.Resolve(ctx, w.ref, w.from)
 	}
 	if w.from != nil {
-		// It has to be in reach; what stands above it is used all the same.
+		// The item must be within reach; an item that overrides it is then used instead.
 		if _, err := c.View.Resolve(ctx, w.ref, w.from); err != nil {
 			return nil, err
 		}
@@ -182,7 +182,7 @@ func (c *closer) find(ctx context.Context, w want) (*ai.Item, error) {
 	return it, nil
 }
 
-// links finds each executor once for the many tools that it runs.
+// links resolves each executor once for the many tools that it runs.
 type links struct {
 	ai.Resolver
 
@@ -190,7 +190,7 @@ type links struct {
 	found map[want]result
 }
 
-// maxLinks bounds how many are kept.
+// maxLinks is how many links are cached.
 const maxLinks = 500
 
 // Resolve implements ai.Resolver.
@@ -206,7 +206,7 @@ func (l *links) Resolve(ctx context.Context, ref model.Ref, from *ai.Space) (*ai
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r, ok := l.found[key]; ok {
-		return r.item, r.err // of the first to read it: all see the same bytes
+		return r.item, r.err // from the first read: all see the same bytes
 	}
 	if ctx.Err() == nil && len(l.found) < maxLinks {
 		l.found[key] = result{item: it, err: err}
@@ -220,7 +220,8 @@ type pattern struct {
 	from       *ai.Space
 }
 
-// expand wants all items that the permissions of an item cover. Many items have the same permissions.
+// expand adds wants for all items that the permissions of an item cover. Many items have the same permissions, so
+// each pattern is expanded once.
 func (c *closer) expand(n *node, add func(want)) {
 	for i, e := range n.edges {
 		if e.pattern == "" {
@@ -265,7 +266,7 @@ func (c *closer) matches(p capability.Capability) (refs []model.Ref) {
 	return refs
 }
 
-// covers reports whether a capability is about an item.
+// covers reports whether a capability includes an item.
 func covers(p capability.Capability, ref model.Ref) bool {
 	verb, _, _ := parts(p)
 	if verb == "*" {
@@ -275,7 +276,7 @@ func covers(p capability.Capability, ref model.Ref) bool {
 	return err == nil && p.Covers(one)
 }
 
-// parts takes a capability apart.
+// parts splits a capability.
 func parts(c capability.Capability) (verb, kind, id string) {
 	verb, rest, _ := strings.Cut(c.String(), ":")
 	kind, id, _ = strings.Cut(rest, ":")

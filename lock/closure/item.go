@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// look finds out everything about an item.
+// look examines an item: it fills the node with edges, problems and the pin.
 func (c *closer) look(ctx context.Context, n *node, it *ai.Item) {
 	own := 0
 	for _, p := range it.Model.Problems {
@@ -37,8 +37,8 @@ func (c *closer) look(ctx context.Context, n *node, it *ai.Item) {
 	}
 }
 
-// chain notes what runs a tool, and what is wrong between the two. What is wrong further down is reported there: the
-// executor is an item of the closure as well. An extractor isn't run.
+// chain adds the edge to a tool's executor, and the problems between the two. Problems further down are reported
+// there, because the executor is an item of the closure as well. An extractor isn't run.
 func (c *closer) chain(ctx context.Context, n *node, it *ai.Item, own int) {
 	t := it.Model.Tool
 	if t == nil || t.Type == "extractor" {
@@ -62,7 +62,7 @@ func (c *closer) chain(ctx context.Context, n *node, it *ai.Item, own int) {
 	case chain.Code == fault.TooDeep, chain.Code == fault.Circular && firstOfCircle(chain.Path, it.Ref):
 		n.problem(at, "executor_id", err)
 	case len(chain.Issues) > own:
-		for _, issue := range chain.Issues[own:] { // they begin with the tool's own problems
+		for _, issue := range chain.Issues[own:] { // the first are the tool's own problems
 			if issue.Link == it.Ref {
 				one := *chain
 				one.Issues, one.Code = []ai.Issue{issue}, issue.Code
@@ -72,14 +72,14 @@ func (c *closer) chain(ctx context.Context, n *node, it *ai.Item, own int) {
 	}
 }
 
-// firstOfCircle reports whether a tool is on the circle that a chain ends in, and of those on it the one to tell.
+// firstOfCircle reports whether a tool is the one that reports the circle that a chain ends in.
 func firstOfCircle(path []string, tool model.Ref) bool {
 	circle := path[slices.Index(path, path[len(path)-1]):]
 	return slices.Min(circle) == tool.String()
 }
 
-// admit asks what an item is worth; nil if it may not be used. An invalid item can't be signed, so that it is unsigned
-// isn't worth reporting beside its own problems.
+// admit returns the admission of an item, or nil if it may not be used. An invalid item can't be signed, so its
+// missing signature isn't reported along with its own problems.
 func (c *closer) admit(ctx context.Context, n *node, it *ai.Item, own int) *ai.Admission {
 	a, err := c.Admit.Admit(ctx, it, policy.ToUse)
 	if ctx.Err() != nil {
@@ -106,7 +106,7 @@ func (c *closer) admit(ctx context.Context, n *node, it *ai.Item, own int) *ai.A
 	return a
 }
 
-// notAdmitted tells why it can't be said what an item is worth.
+// notAdmitted reports why an item has no admission.
 func (c *closer) notAdmitted(n *node, it *ai.Item, err error) {
 	if _, ok := errors.AsType[*ai.ChainError](err); ok {
 		n.echoes = append(n.echoes, n.about(value.Pos{}, "", err))
@@ -118,7 +118,7 @@ func (c *closer) notAdmitted(n *node, it *ai.Item, err error) {
 		n.problem(value.Pos{}, "", err)
 		return
 	}
-	// The same files are in the way of all tools of the directory.
+	// The same files affect all tools of the directory.
 	for _, f := range refused.Files {
 		n.problems = append(n.problems, &Problem{Ref: n.ref, Space: it.Space, Path: path.Join(at.Path, f.Path),
 			Err: f.Err})
@@ -128,10 +128,10 @@ func (c *closer) notAdmitted(n *node, it *ai.Item, err error) {
 	}
 }
 
-// loose reports whether no manifest tells of an item's file.
+// loose reports whether an item's file is listed in no manifest.
 func loose(it *ai.Item) bool { return it.Space.Level != ai.System }
 
-// pin makes the pin of an item that is as it should be.
+// pin makes the pin of an item without problems.
 func (c *closer) pin(ctx context.Context, n *node, it *ai.Item, a *ai.Admission) {
 	p := file.Pin{Ref: it.Ref, Version: strings.Clone(it.Model.Version), Digest: it.Raw, From: it.Space.Label}
 	if a.Tree != nil {
@@ -165,7 +165,7 @@ func (c *closer) pin(ctx context.Context, n *node, it *ai.Item, a *ai.Admission)
 	n.pin = &p
 }
 
-// place says where the file of a pin is, and puts it into the store with those that belong to it.
+// place sets the location of a pin's file, and stores it with the files that belong to it.
 func (c *closer) place(ctx context.Context, p *file.Pin, it *ai.Item, a *ai.Admission) (err error) {
 	p.Path, p.Size = it.Path, int64(len(it.Bytes))
 	if p.Mode, err = mode(it); err != nil {
@@ -180,7 +180,7 @@ func (c *closer) place(ctx context.Context, p *file.Pin, it *ai.Item, a *ai.Admi
 	return err
 }
 
-// mode says whether an item's file may be executed.
+// mode returns the mode of an item's file: executable or not.
 func mode(it *ai.Item) (cas.Mode, error) {
 	perm := fs.FileMode(it.Stat.Mode).Perm()
 	if it.Space.Exec != nil || perm == 0 {

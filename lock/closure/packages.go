@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/lock/packages"
 )
 
-// badList is about a list of packages, as the tool names it, that rye cannot use.
+// badList is the error for a list of packages that rye can't use. path is as the tool names it.
 func badList(path, reason string) error {
 	return fault.New(fault.Validation, "the list of packages %q %s", path, reason).On("list",
 		path).Try("rye docs packages")
@@ -25,7 +25,7 @@ func badList(path, reason string) error {
 // An InListError is an error in a list of packages.
 type InListError struct {
 	Path string // of the list, in the tool's space
-	Line int    // 0 if it is about no line
+	Line int    // 0 for the whole list
 	Err  error
 }
 
@@ -36,11 +36,11 @@ func (e *InListError) Error() string {
 	return fmt.Sprintf("%q: line %d: %v", e.Path, e.Line, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the underlying error.
 func (e *InListError) Unwrap() error { return e.Err }
 
-// ListOf reads the list of packages that a tool names, which is one of its files; nil if it names none. An error
-// in the list is an *InListError.
+// ListOf reads the list of packages that a tool names, or returns nil if it names none. The list must be one of the
+// tool's files. An error in the list is an *InListError.
 func ListOf(ctx context.Context, admit *ai.Admitter, it *ai.Item, t *tree.Tree) (*List, error) {
 	if it.Model.Tool == nil || it.Model.Tool.Packages == "" {
 		return nil, nil
@@ -64,13 +64,13 @@ func ListOf(ctx context.Context, admit *ai.Admitter, it *ai.Item, t *tree.Tree) 
 	list, err := read(bytes.NewReader(b))
 	if own, ok := errors.AsType[*packages.Error](err); ok {
 		told := *own
-		told.Line = 0 // the line is part of the path
+		told.Line = 0 // the path has the line already
 		return nil, &InListError{f.path, own.Line, &told}
 	}
 	return &List{Tool: it.Ref, Path: f.path, Packages: list}, err
 }
 
-// packages reads the list of packages that a tool names, and reports whether nothing is wrong with it.
+// packages reads the list of packages that a tool names, and reports whether it is valid.
 func (c *closer) packages(ctx context.Context, n *node, it *ai.Item, a *ai.Admission) bool {
 	list, err := ListOf(ctx, c.Admit, it, a.Tree)
 	n.list = list
@@ -89,7 +89,7 @@ func (c *closer) packages(ctx context.Context, n *node, it *ai.Item, a *ai.Admis
 	return false
 }
 
-// inTree returns a file that comes with a tool, by its path in the space; nil if there is none.
+// inTree returns one of a tool's files by its path in the space, or nil if it is missing.
 func inTree(ctx context.Context, admit *ai.Admitter, it *ai.Item, t *tree.Tree, name string) (*treeFile, error) {
 	if t == nil {
 		return nil, nil
@@ -106,7 +106,7 @@ func inTree(ctx context.Context, admit *ai.Admitter, it *ai.Item, t *tree.Tree, 
 	return nil, nil
 }
 
-// read reads a small file, which must still be the one that was signed.
+// read reads a small file, which must still have the signed digest.
 func (f *treeFile) read(s *ai.Space) ([]byte, error) {
 	r, err := s.FS.Open(f.path)
 	if err != nil {

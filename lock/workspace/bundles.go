@@ -32,7 +32,7 @@ func (w *Workspace) Finder() *find.Finder {
 	return f
 }
 
-// Space is where the user's bundles are installed. Its manifests can be read without a store.
+// Space returns the space of the user's installed bundles. Reading their manifests needs no store.
 func (w *Workspace) Space() (*install.Space, error) {
 	s := w.UserSpace()
 	if s.Err != nil {
@@ -48,8 +48,8 @@ func (w *Workspace) Space() (*install.Space, error) {
 	return space, nil
 }
 
-// Below returns the spaces that the items of a bundle may use: the library, and the bundles that it requires, from the
-// project's lock or else as they are installed. Needs says which of these are there.
+// Below returns the spaces that the items of a bundle may use: the library, and the bundles that it requires, from
+// the project's lock or else as they are installed. The needs list each requirement and whether it was found.
 func (w *Workspace) Below(ctx context.Context, id string, requires []manifest.Require) (all []*ai.Space,
 	needs []bundle.Need, err error) {
 	all = []*ai.Space{find.LibrarySpace()}
@@ -63,8 +63,8 @@ func (w *Workspace) Below(ctx context.Context, id string, requires []manifest.Re
 	return all, needs, nil
 }
 
-// required returns the spaces of a bundle that another one requires: that of the project's lock, or else the installed
-// one.
+// required returns the spaces of a bundle that another bundle requires: the locked one in a project, otherwise the
+// installed one.
 func (w *Workspace) required(ctx context.Context, id string, r manifest.Require) ([]*ai.Space, bundle.Need, error) {
 	need := bundle.Need{Bundle: r.BundleID, Version: r.Version}
 	allowed, err := semver.Parse(r.Version)
@@ -77,7 +77,7 @@ func (w *Workspace) required(ctx context.Context, id string, r manifest.Require)
 			spaces, err := w.lockedBelow(ctx, l, r.BundleID)
 			return spaces, need, err
 		}
-		w.note("%q requires %q %s, and %s is locked", id, r.BundleID, r.Version, need.Found)
+		w.note("%q requires %q %s, but %s is locked", id, r.BundleID, r.Version, need.Found)
 	}
 	at, err := w.Finder().Current(r.BundleID)
 	switch {
@@ -88,7 +88,7 @@ func (w *Workspace) required(ctx context.Context, id string, r manifest.Require)
 		return nil, need, nil
 	}
 	if need.Found = at.Version; !allowed.Contains(at.Version) {
-		w.note("%q requires %q %s, and %s is installed", id, r.BundleID, r.Version, at.Version)
+		w.note("%q requires %q %s, but %s is installed", id, r.BundleID, r.Version, at.Version)
 		return nil, need, nil
 	}
 	need.Met = true
@@ -103,7 +103,7 @@ func (w *Workspace) required(ctx context.Context, id string, r manifest.Require)
 	return []*ai.Space{s}, need, err
 }
 
-// ProjectLock is the project's lock; nil where there is none that can be read.
+// ProjectLock returns the project's lock, or nil if it is missing or unreadable.
 func (w *Workspace) ProjectLock() *Lock {
 	if w.Root.Root == "" {
 		return nil
@@ -148,9 +148,9 @@ func (w *Workspace) lockedBelow(ctx context.Context, l *Lock, id string) (spaces
 	return spaces, err
 }
 
-// Listing is what examines items where a v1 signature counts beside an admitted manifest that lists
-// them, be it one of v2 or of the first format. The manifests are those below the directories, and are looked at when
-// the first such signature is.
+// Listing returns the listing that decides on v1 signatures: such a signature counts only if an admitted manifest, of
+// v2 or of the first format, lists the item. The manifests below dirs are read when the first such signature is
+// checked.
 func Listing(ctx context.Context, t *trust.Trust, dirs ...string) *bundle.Listing {
 	all := sync.OnceValue(func() (found []func(cas.Digest) bool) {
 		for _, dir := range dirs {
@@ -168,7 +168,8 @@ func Listing(ctx context.Context, t *trust.Trust, dirs ...string) *bundle.Listin
 	}}
 }
 
-// listedBy says what a manifest lists, if the policy admits it; else nil.
+// listedBy returns a function that reports whether a manifest lists an item, or nil if the policy doesn't admit the
+// manifest.
 func listedBy(ctx context.Context, t *trust.Trust, dir, id string) func(cas.Digest) bool {
 	if first, err := find.IsV1(dir, id); err != nil || first {
 		space, err := ai.OpenDir(dir, id, ai.Project)
@@ -197,7 +198,7 @@ func listedBy(ctx context.Context, t *trust.Trust, dir, id string) func(cas.Dige
 	return func(d cas.Digest) bool { return digests[d] }
 }
 
-// Each takes joined errors apart.
+// Each returns the errors that err joins.
 func Each(err error) []error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()

@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/lock/web"
 )
 
-// git returns the client that reads repositories, nil where no cache directory exists and none is required. It dials
-// only what the client for downloads would.
+// git returns the client for git repositories, or nil if no cache directory exists and none is required. It dials
+// only addresses that the download client may dial.
 func (l *Lock) git(client *web.Client) (*git.Client, error) {
 	ofGit := func(r project.Requirement) bool { _, is := r.Source.Git(); return is }
 	if l.Cache.Err != nil && slices.ContainsFunc(l.Yaml.Requires, ofGit) {

@@ -16,8 +16,8 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// Look reads the policy and what is here of the lock. It makes no store, asks no source and writes nothing, so that it
-// works in a read-only clone with .ai/vendor and without a home.
+// Look reads the policy and the locally available parts of the lock. It creates no store, asks no source and writes
+// nothing, so it works in a read-only clone with .ai/vendor and without a home.
 func (l *Lock) Look(ctx context.Context) (err error) {
 	if l.Trust, err = l.Policy(); err != nil {
 		return err
@@ -26,18 +26,19 @@ func (l *Lock) Look(ctx context.Context) (err error) {
 	if l.Here.Objects, err = l.Objects(); err != nil || l.Old == nil {
 		return err
 	}
-	// An inconsistent lock is reported where it matters: comparing works with the parts that exist.
+	// An inconsistent lock is reported by its caller: comparing works with the parts that exist.
 	l.Here.set, err = l.Set(ctx)
 	if _, unfit := errors.AsType[*lock.RefusedError](err); unfit {
 		l.Here.Unfit, err = err, nil
 	}
 	if len(l.Old.Bundles) == 0 {
-		l.Here.set = nil // it is asked for bundles alone, and knows where each pin is
+		l.Here.set = nil // only its bundles are read, and it knows where each pin is
 	}
 	return err
 }
 
-// Pinned is the set of the lock, nil unless all of it is here and the policy admits the manifests of its bundles.
+// Pinned returns the lock's set, or nil unless all of it is available locally and the policy admits the manifests of
+// its bundles.
 func (l *Lock) Pinned(ctx context.Context) *lock.Set {
 	if l.Old == nil || len(l.Old.Bundles) == 0 {
 		return nil
@@ -58,18 +59,18 @@ func (l *Lock) Pinned(ctx context.Context) *lock.Set {
 	return set
 }
 
-// A present gives the bundles of a lock as far as they are here, for looking alone: whatever is pinned of them is
-// verified again when the lock is made.
+// A present provides the locally available bundles of a lock for read-only checks. Their pinned items are verified
+// again when the lock is made.
 type present struct {
 	l       *Lock
 	Objects lock.Source
-	set     *lock.Set // nil if there is none
-	Unfit   error     // why
+	set     *lock.Set // nil without one
+	Unfit   error     // why set can't be used
 	verify  bundle.VerifyOptions
 }
 
-// ErrElsewhere says that the lock doesn't have the bundles that rye.yaml requires. Only their sources can tell which
-// ones.
+// ErrElsewhere means that the lock's bundles don't match the requirements in rye.yaml. Only the sources know which
+// bundles would.
 var ErrElsewhere = errors.New("the bundles of the lock aren't those that rye.yaml requires")
 
 // Versions implements relock.Sources.
@@ -100,7 +101,8 @@ func (p *present) read(ctx context.Context, want lockfile.Bundle) (*bundle.Bundl
 	return readBundle(ctx, p.Objects, want)
 }
 
-// Bring implements relock.Sources and fetches nothing. A bundle with only its pinned items here is an *OfflineError.
+// Bring implements relock.Sources and fetches nothing. It returns an *OfflineError for a bundle of which only the
+// pinned items are here.
 func (p *present) Bring(ctx context.Context, want lockfile.Bundle, _ []*ai.Space) (*bundle.Bundle, error) {
 	b, err := p.read(ctx, want)
 	if err != nil {
@@ -124,7 +126,7 @@ func (p *present) Bring(ctx context.Context, want lockfile.Bundle, _ []*ai.Space
 	return b, nil
 }
 
-// absent lists the files of a bundle that neither the store nor .ai/vendor has. Objects must have been called.
+// absent lists the files of a bundle that are neither in the store nor in .ai/vendor. Call Objects first.
 func (l *Lock) absent(ctx context.Context, b *bundle.Bundle) (lacking []cas.ID, err error) {
 	for i := range b.Files {
 		lacking = append(lacking, cas.ID{Kind: cas.Blob, Digest: b.Files[i].Digest})

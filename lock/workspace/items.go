@@ -17,28 +17,29 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// Items are the items that can be seen from a workspace: the project's space over the user's over bundles over the
-// library. A project uses the bundles of its lock; outside of projects the installed ones count.
+// Items are the items visible from a workspace. The project's space overrides the user's, which overrides the
+// bundles, which override the library. A project uses the bundles of its lock; outside of projects the installed
+// bundles count.
 type Items struct {
 	*edit.Editor
 	Trust   *trust.Trust    // nil: without a policy only the library is admitted
-	Asked   *bundle.Listing // decides what is admitted; nil without a policy
+	Asked   *bundle.Listing // decides which items are admitted; nil without a policy
 	Project *ai.Space       // nil outside of projects, and where the project has no .ai
-	User    *ai.Space       // nil where it doesn't count, or doesn't exist
+	User    *ai.Space       // nil where it doesn't count or doesn't exist
 	Root    Project         // zero outside of projects
 	Lock    *Lock           // of the project; nil outside
 	Unread  []UnreadBundle
 }
 
-// An UnreadBundle is a bundle of the lock that can't be read, and why.
+// An UnreadBundle is a bundle of the lock that can't be read, with the reason.
 type UnreadBundle struct {
 	lockfile.Bundle
 	Err error
 }
 
-// Items opens all that can be seen. Without a policy everything can be seen and nothing but the library is admitted.
-// In a project with rye.yaml the user's space counts only with AllowUser: what runs there is in the project, or
-// locked.
+// Items opens all visible spaces. Without a policy every item is visible and only the library is admitted. In a
+// project with rye.yaml the user's space counts only with AllowUser, so that everything that runs there is in the
+// project or locked.
 func (w *Workspace) Items(ctx context.Context) (_ *Items, err error) {
 	v := &Items{Root: w.Root}
 	if v.Trust, err = w.Policy(); err != nil && !trust.IsMissing(err) {
@@ -87,14 +88,14 @@ func (w *Workspace) Items(ctx context.Context) (_ *Items, err error) {
 	return v, nil
 }
 
-// UserCounts reports whether items of the user's space can be seen.
+// UserCounts reports whether items of the user's space are visible.
 func (w *Workspace) UserCounts() bool {
 	return w.User.Err == nil && (w.Root.Marker != MarkerFile || w.AllowUser)
 }
 
-// OpenView opens spaces, and what admits their items: asked decides what counts, the policy t what may override the
-// library, and ignored extractors are reported. Where both are nil only the library is admitted. A zero Workspace will
-// do.
+// OpenView opens spaces and decides which of their items are admitted: asked decides which items count, the policy t
+// which may override the library. It reports ignored extractors. If asked and t are nil, only the library is
+// admitted. A zero Workspace will do.
 func (w *Workspace) OpenView(ctx context.Context, t *trust.Trust, asked *bundle.Listing,
 	spaces ...*ai.Space) (*ai.View, *ai.Admitter, error) {
 	o := ai.Options{Spaces: spaces}
@@ -115,7 +116,7 @@ func (w *Workspace) OpenView(ctx context.Context, t *trust.Trust, asked *bundle.
 	return v, ai.NewAdmitter(v, o.Trust), nil
 }
 
-// openSpace opens a directory of items, nil if it doesn't exist.
+// openSpace opens a directory of items, or returns nil if it doesn't exist.
 func openSpace(dir string, level ai.Level) (*ai.Space, error) {
 	s, err := ai.OpenDir(dir, level.String(), level)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -136,7 +137,7 @@ func (v *Items) Close() {
 	}
 }
 
-// addInstalled adds the installed bundles. One that can't be read is a warning: the others work without it.
+// addInstalled adds the installed bundles. An unreadable bundle causes a warning: the others work without it.
 func (w *Workspace) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai.Space, error) {
 	if _, err := w.Space(); err != nil {
 		return spaces, nil // no home, nothing installed
@@ -152,7 +153,7 @@ func (w *Workspace) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai
 		return spaces, nil
 	}
 	if _, err := w.OpenStore(false); err != nil {
-		w.Warn("the files of installed bundles can't be read", err)
+		w.Warn("cannot read the files of installed bundles", err)
 		return spaces, nil
 	}
 	space, err := w.Space() // with the store
@@ -170,8 +171,8 @@ func (w *Workspace) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai
 	return spaces, nil
 }
 
-// addLocked adds the bundles of the project's lock. A bundle or a lock that can't be read is a warning: items must be
-// visible where they are to be mended. What judges items looks at Unread.
+// addLocked adds the bundles of the project's lock. An unreadable bundle or lock causes a warning, because items must
+// stay visible so that the user can repair them. Commands that judge items check Unread.
 func (w *Workspace) addLocked(ctx context.Context, v *Items, spaces []*ai.Space) []*ai.Space {
 	v.Lock = w.LockIn(w.Root.Root, w.Root.DotAI())
 	if err := v.Lock.ReadLock(false); err != nil {
@@ -180,7 +181,7 @@ func (w *Workspace) addLocked(ctx context.Context, v *Items, spaces []*ai.Space)
 	if v.User == nil {
 		switch taken, err := v.Lock.TakenOver(ctx); {
 		case err != nil:
-			w.Warn("what the lock has of the user's", err)
+			w.Warn("items of the user's space in the lock", err)
 		case taken != nil:
 			spaces = append(spaces, taken)
 		}
@@ -228,8 +229,8 @@ func readBundle(ctx context.Context, objects lock.Source, line lockfile.Bundle) 
 	return b, err
 }
 
-// space has all items of a bundle if the store has all of its files. Else it has those that are pinned, and is nil if
-// none is: .ai/vendor has no other files.
+// space returns the space of all items of a bundle if the store has all of its files. Otherwise it returns the pinned
+// items alone, since .ai/vendor has no other files, or nil if no item is pinned.
 func (l *Lock) space(ctx context.Context, objects lock.Source, b *bundle.Bundle) *ai.Space {
 	all := relock.BundleSpace(ctx, objects, b)
 	if s, err := l.OpenStore(false); err == nil {

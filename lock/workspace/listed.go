@@ -12,7 +12,8 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// A listed collects what admitted manifests of bundles list: only with such a manifest does a v1 signature count.
+// A listed collects the items that admitted manifests of bundles list. Only with such a manifest does a v1 signature
+// count.
 type listed struct {
 	mu      sync.Mutex
 	bundles map[cas.Digest]bool // by their manifests
@@ -35,7 +36,7 @@ func (l *listed) add(b *bundle.Bundle) {
 	}
 }
 
-// Beside makes a listing include l.
+// Beside adds the items of l to a listing.
 func (l *listed) Beside(asked *bundle.Listing) *bundle.Listing {
 	others := asked.Listed
 	asked.Listed = func(d cas.Digest) bool {
@@ -58,12 +59,13 @@ func (l *listed) AddAdmitted(t *trust.Trust, b *bundle.Bundle) {
 	}
 }
 
-// Asked examines items by the policy, with what the manifests below dirs and those of the lock's bundles list.
+// Asked returns a listing that examines items by the policy. It includes the manifests below dirs and those of the
+// lock's bundles.
 func (l *Lock) Asked(ctx context.Context, dirs ...string) *bundle.Listing {
 	return l.Listed.Beside(Listing(ctx, l.Trust, dirs...))
 }
 
-// Bringing is Sources that adds to Listed what it brings.
+// Bringing is a Sources that adds each bundle that it brings to Listed.
 type Bringing struct {
 	*sources.Sources
 	Listed *listed

@@ -30,29 +30,30 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// A Lock is the lock of a project, or the user's own, with all that making, checking and reading it takes.
+// A Lock is the lock of a project, or the user's own, together with the sources and stores needed to make, check and
+// read it.
 type Lock struct {
 	*Workspace
-	Dir       string            // holds rye.yaml and rye.lock
-	DotAI     string            // whose items are locked
-	Yaml      *ryeyaml.Project  // empty where there is no rye.yaml
-	Stands    *ryeyaml.Project  // rye.yaml as the file has it, while Yaml is edited; nil where there is no file
-	Old       *lockfile.Lock    // nil: there is no rye.lock
-	id        cas.Digest        // of the file of Old; zero where there is none
-	User      bool              // it is the user's own lock
-	Sides     []*lockfile.Lock  // of a merge that git left unfinished: two; a side that can't be read is nil
-	Installed []lockfile.Bundle // that the user's lock may use
-	Trust     *trust.Trust      // once the policy was read
+	Dir       string            // the directory of rye.yaml and rye.lock
+	DotAI     string            // the .ai whose items are locked
+	Yaml      *ryeyaml.Project  // empty without a rye.yaml
+	Stands    *ryeyaml.Project  // rye.yaml as the file has it, while Yaml is edited; nil without a file
+	Old       *lockfile.Lock    // nil without a rye.lock
+	id        cas.Digest        // the digest of Old's file; zero without one
+	User      bool              // true for the user's own lock
+	Sides     []*lockfile.Lock  // the two sides of an unfinished git merge; an unreadable side is nil
+	Installed []lockfile.Bundle // the installed bundles that the user's lock may use
+	Trust     *trust.Trust      // set once the policy is read
 	Sources   *sources.Sources
 	Registry  *fetch.Registry
 	Into      install.Store  // the store as Sources and Registry see it
 	Here      *present       // instead of Sources, where nothing is fetched
-	Listed    *listed        // what the manifests of its bundles list
-	Vendor    *vendor.Vendor // .ai/vendor, once it was opened; nil where there is none
-	Progress  func(int64)    // counts the bytes that are read of bundles; may be nil
+	Listed    *listed        // the items that the manifests of its bundles list
+	Vendor    *vendor.Vendor // .ai/vendor once opened; nil without one
+	Progress  func(int64)    // counts the bytes read of bundles; may be nil
 }
 
-// OpenLock opens the project's lock. With conflict, a lock in which git has left a merge unfinished counts as none.
+// OpenLock opens the project's lock. With conflict, a lock with an unfinished git merge in it counts as missing.
 func (w *Workspace) OpenLock(conflict bool) (*Lock, error) {
 	if w.Root.Root == "" {
 		_, err := w.OpenProject()
@@ -69,7 +70,7 @@ func (w *Workspace) OpenLock(conflict bool) (*Lock, error) {
 	return l, l.ReadLock(conflict)
 }
 
-// LockIn is the lock of a directory before it is read: no lock.
+// LockIn returns the unread lock of a directory.
 func (w *Workspace) LockIn(dir, dotAI string) *Lock {
 	return &Lock{Workspace: w, Dir: dir, DotAI: dotAI, Yaml: &ryeyaml.Project{}, Listed: new(listed)}
 }
@@ -98,7 +99,7 @@ func (l *Lock) ReadLock(conflict bool) (err error) {
 
 func (l *Lock) LockPath() string { return filepath.Join(l.Dir, lockfile.Name) }
 
-// NeedLock returns an error unless there is a lock.
+// NeedLock returns an error if the lock is missing.
 func (l *Lock) NeedLock() error {
 	if l.Old != nil {
 		return nil
@@ -114,19 +115,19 @@ func (l *Lock) NeedLock() error {
 	return f
 }
 
-// Close closes what the lock has opened, not its workspace.
+// Close closes everything that the lock has opened, but not its workspace.
 func (l *Lock) Close() {
 	if l.Vendor != nil {
 		l.Vendor.Close()
 	}
 	if l.Sources != nil {
 		if err := l.Sources.Close(); err != nil {
-			l.Detail("what was fetched of repositories", err)
+			l.Detail("closing the git repositories", err)
 		}
 	}
 }
 
-// Current is the lock as it was read, with the policies as they are now. The caller closes it; l stays open.
+// Current reads the lock's policies again and returns the lock with them. The caller closes it; l stays open.
 func (l *Lock) Current() (*Lock, error) {
 	n := &Lock{Workspace: l.Workspace, Dir: l.Dir, DotAI: l.DotAI, Yaml: l.Yaml, Stands: l.Stands, Old: l.Old,
 		id: l.id, User: l.User,
@@ -136,19 +137,7 @@ func (l *Lock) Current() (*Lock, error) {
 	return n, err
 }
 
-// With is the lock with other bytes than those of its file, such as those that it had before. The caller closes it; l
-// stays open.
-func (l *Lock) With(text []byte) (*Lock, error) {
-	old, err := lockfile.Parse(text)
-	if err != nil {
-		return nil, l.LockFault(l.LockPath(), err)
-	}
-	return &Lock{Workspace: l.Workspace, Dir: l.Dir, DotAI: l.DotAI, Yaml: l.Yaml, Stands: l.Stands, Old: old,
-		id: cas.Sum(text), User: l.User,
-		Listed: new(listed)}, nil
-}
-
-// Open reads the policy, opens the store, and gets ready to bring bundles.
+// Open reads the policy, opens the store and connects the sources of bundles.
 func (l *Lock) Open() (err error) {
 	if l.Trust, err = l.Policy(); err != nil {
 		return err
@@ -160,8 +149,8 @@ func (l *Lock) Open() (err error) {
 	return l.connect(store)
 }
 
-// Reread makes the sources read what is in the store before they rely on it, so that they bring damaged objects again.
-// It reports whether that is new.
+// Reread makes the sources verify stored objects before relying on them, so that damaged objects are fetched again.
+// It reports whether this is the first call.
 func (l *Lock) Reread() (bool, error) {
 	if l.Rereads() || l.Sources == nil {
 		return false, nil
@@ -191,7 +180,7 @@ func (s careful) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 	return b.Missing(ctx, ids)
 }
 
-// connect gets ready to bring bundles and packages into a store.
+// connect prepares fetching bundles and packages into a store.
 func (l *Lock) connect(store install.Store) (err error) {
 	l.Into = store
 	o := sources.Options{
@@ -203,8 +192,8 @@ func (l *Lock) connect(store install.Store) (err error) {
 		},
 	}
 	if !l.Offline {
-		// The project, or an index, chose the addresses; the user's policy says which of them may be inside this
-		// network.
+		// The project or an index chose the addresses; the user's policy lists those inside this network that are
+		// allowed.
 		client := web.New(web.Options{Stranger: true, PlainHTTP: l.PlainHTTP,
 			Inside: l.Trust.Root.Side.Policy.Sections().Inside, Again: l.Retried})
 		if o.Git, err = l.git(client); err != nil {
@@ -234,7 +223,7 @@ func (l *Lock) connect(store install.Store) (err error) {
 
 func (l *Lock) Exam() *admission.Trust { return l.Trust.Exam() }
 
-// View puts the project, and the user's space where it may count, over system spaces. The caller calls done.
+// View returns the project, and the user's space where it may count, over system spaces. The caller calls done.
 func (l *Lock) View(ctx context.Context, system []*ai.Space) (_ *ai.View, _ *ai.Admitter, done func(), err error) {
 	return l.view(ctx, nil, system)
 }
@@ -276,7 +265,7 @@ func (l *Lock) view(ctx context.Context, seen *nofollow.Seen, system []*ai.Space
 	switch {
 	case err != nil || l.User:
 	case !l.AllowUser:
-		// What was taken over from the user's space stays what it was, on every machine.
+		// Items taken over from the user's space stay the same on every machine.
 		err = add(l.TakenOver(ctx))
 	case l.Paths.User.Err == nil:
 		dirs = append(dirs, l.Paths.User.Path)
@@ -293,8 +282,8 @@ func (l *Lock) view(ctx context.Context, seen *nofollow.Seen, system []*ai.Space
 	return v, admit, closeAll, nil
 }
 
-// Objects is where the bytes of the lock are: what is vendored, then the store if there is one. What is vendored is
-// enough, whatever keeps the store from being read.
+// Objects returns the source of the lock's objects: .ai/vendor, then the store if there is one. If .ai/vendor is
+// complete, an unreadable store doesn't matter.
 func (l *Lock) Objects() (lock.Source, error) {
 	v, err := l.Vendored()
 	if err != nil {
@@ -317,7 +306,7 @@ func (l *Lock) Objects() (lock.Source, error) {
 
 func (l *Lock) VendorDir() string { return filepath.Join(l.DotAI, "vendor") }
 
-// Vendored opens .ai/vendor, as it is when it is first looked at; nil where there is none.
+// Vendored opens .ai/vendor once and returns it as it was then, or nil if it is missing.
 func (l *Lock) Vendored() (_ *vendor.Vendor, err error) {
 	if l.Vendor == nil {
 		l.Vendor, err = vendor.Open(l.VendorDir())
@@ -328,11 +317,11 @@ func (l *Lock) Vendored() (_ *vendor.Vendor, err error) {
 	return l.Vendor, err
 }
 
-// Id is the digest of the lock's bytes, zero where there is no lock. A lock of 100,000 items has 44 MB: they aren't
-// kept.
+// Id returns the digest of the lock's bytes, or zero without a lock. The bytes aren't kept: a lock of 100,000 items
+// has 44 MB.
 func (l *Lock) Id() cas.Digest { return l.id }
 
-// Text reads the lock's bytes again; nil where they have changed since.
+// Text reads the lock's bytes again, and returns nil if they have changed since.
 func (l *Lock) Text() []byte {
 	if b, err := osfile.ReadIfThere("the lock", l.LockPath(), lockfile.MaxBytes); err == nil && cas.Sum(b) == l.id {
 		return b
@@ -340,7 +329,7 @@ func (l *Lock) Text() []byte {
 	return nil
 }
 
-// Set is the lock with all that it names.
+// Set returns the lock with all objects that it names.
 func (l *Lock) Set(ctx context.Context) (*lock.Set, error) {
 	if err := l.NeedLock(); err != nil {
 		return nil, err
@@ -352,7 +341,7 @@ func (l *Lock) Set(ctx context.Context) (*lock.Set, error) {
 	return lock.NewSet(ctx, l.Old, l.Id(), SetOptions(objects))
 }
 
-// Write replaces the lock with one that was made. A reader finds the old lock or the new one.
+// Write replaces the lock with a new one. A reader finds the old lock or the new one.
 func (l *Lock) Write(made *relock.Made) error {
 	osfile.Sweep(l.Dir, l.Now())
 	if made.ID == l.id {
@@ -360,7 +349,7 @@ func (l *Lock) Write(made *relock.Made) error {
 	}
 	mode := fs.FileMode(0o777)
 	if l.User {
-		mode = 0o700 // the policy stands there as well, or will
+		mode = 0o700 // the policy is or will be in the same directory
 	}
 	if err := os.MkdirAll(l.Dir, mode); err != nil {
 		return err
@@ -370,7 +359,7 @@ func (l *Lock) Write(made *relock.Made) error {
 		return err
 	}
 	defer d.Close()
-	// Another process's lock isn't overwritten with one that was made without it.
+	// A lock that another process has written meanwhile isn't overwritten.
 	if now, err := d.Read(lockfile.Name, lockfile.MaxBytes); err != nil {
 		return err
 	} else if (now != nil || !l.id.IsZero()) && cas.Sum(now) != l.id {

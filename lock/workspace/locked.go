@@ -20,8 +20,8 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// WorkingView is the working tree over the bundles of a set and the library. What is looked at in it is noted in seen,
-// nil for nowhere.
+// WorkingView returns the working tree over the bundles of a set and the library. Each path that the view reads is
+// recorded in seen, if it isn't nil.
 func (l *Lock) WorkingView(ctx context.Context, set *lock.Set, seen *nofollow.Seen) (*ai.View, *ai.Admitter, func(),
 	error) {
 	return l.view(ctx, seen, slices.DeleteFunc(set.Spaces(), func(s *ai.Space) bool {
@@ -29,7 +29,8 @@ func (l *Lock) WorkingView(ctx context.Context, set *lock.Set, seen *nofollow.Se
 	}))
 }
 
-// LockFault says what is wrong with a lock file. Only a merge is resolved: any other damaged lock may have lost pins.
+// LockFault describes why a lock file is invalid. Only a merge can be resolved: any other damaged lock may have lost
+// pins.
 func (w *Workspace) LockFault(path string, err error) error {
 	if err == nil {
 		return nil
@@ -54,16 +55,16 @@ func (l *Lock) countV1() int {
 	return len(locks) + len(errs)
 }
 
-// UsedAsPackage is how a tool uses what it lists.
+// UsedAsPackage is the way in which a tool uses an artifact that it lists.
 const UsedAsPackage = "package"
 
-// PackageName is an artifact's package and version, without what distinguishes its wheels.
+// PackageName returns an artifact's package and version, without the parts that distinguish its wheels.
 func PackageName(a lockfile.Artifact) string {
 	version, _ := a.Tags()
 	return a.Name + "@" + version
 }
 
-// Accepting are the flags that accept what weakens a lock.
+// Accepting returns the flags that accept a weaker lock.
 func Accepting(names []string) (flags []string) {
 	for _, n := range names {
 		flags = append(flags, "--accept", n)
@@ -71,13 +72,13 @@ func Accepting(names []string) (flags []string) {
 	return flags
 }
 
-// LockAgain is the command that makes the lock again and accepts what it would weaken.
+// LockAgain returns the command that makes the lock again and accepts its weaknesses.
 func (l *Lock) LockAgain(names []string) string {
 	return fault.Command(l.LockCommand(), Accepting(names)...)
 }
 
 // Outlived lists the items of the project or the user that the lock pins by a key that no longer counts, as after a
-// rotation. Signed by another key, they make a weaker lock.
+// rotation. If another key signs them, the new lock is weaker.
 func (l *Lock) Outlived() (refs []string) {
 	t, err := l.Policy()
 	if err != nil || l.Old == nil {
@@ -98,7 +99,7 @@ func (l *Lock) Outlived() (refs []string) {
 	return refs
 }
 
-// BundleOf is the bundle of the lock that has an item, "" if none has it or the lock can't be read.
+// BundleOf returns the bundle of the lock that has an item, or "" if no bundle has it or the lock is unreadable.
 func (l *Lock) BundleOf(ctx context.Context, name string) string {
 	set, err := l.Set(ctx)
 	if err != nil {
@@ -113,7 +114,7 @@ func (l *Lock) BundleOf(ctx context.Context, name string) string {
 	return ""
 }
 
-// SetOptions returns the options of a set whose objects come from a source, and whose library is the binary's.
+// SetOptions returns the options of a set that reads its objects from a source and its library from the binary.
 func SetOptions(objects lock.Source) lock.SetOptions {
 	return lock.SetOptions{Objects: objects, Std: find.LibrarySpace()}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// mergedSides are the two locks that git was to merge; nil for one that can't be read.
+// mergedSides returns the two locks that git was to merge; an unreadable one is nil.
 func mergedSides(b []byte) []*lockfile.Lock {
 	sides := make([]*lockfile.Lock, 2)
 	ours, theirs, ok := lockfile.Sides(b)
@@ -25,9 +25,9 @@ func mergedSides(b []byte) []*lockfile.Lock {
 	return sides
 }
 
-// Merged is what the new lock begins with, as far as the sides can be read: of each bundle the higher version that
-// they have, and of what else they name the line of the first that names it. Items are pinned anew, but for those of
-// the user's space.
+// Merged returns the lock that making a new one starts from, built from the readable sides of a merge. Of each bundle
+// it has the higher version, and of everything else the line of the first side that has it. Items are pinned again,
+// except those of the user's space.
 func (l *Lock) Merged() (*lockfile.Lock, error) {
 	m := &lockfile.Lock{}
 	bundles, requires := map[string]lockfile.Bundle{}, map[string]ryeyaml.Requirement{}
@@ -41,12 +41,12 @@ func (l *Lock) Merged() (*lockfile.Lock, error) {
 				bundles[b.ID], higher[b.ID] = b, true
 			}
 		}
-		for _, r := range side.Requires { // it names the branch of its bundle's commit
+		for _, r := range side.Requires { // it is the branch of its bundle's commit
 			if _, known := requires[r.ID]; !known || higher[r.ID] {
 				requires[r.ID] = r
 			}
 		}
-		// A program may have several lines on a platform, which are of one side then.
+		// A program may have several lines on a platform, all from the same side.
 		m.Toolchain = join(m.Toolchain, side.Toolchain, func(p lockfile.Program) string {
 			return lock.PlainName(p.Name) + " " + p.Platform
 		})
@@ -65,7 +65,7 @@ func (l *Lock) Merged() (*lockfile.Lock, error) {
 	return lockfile.Parse(b) // which sorts it
 }
 
-// join adds to a list those of another whose names it hasn't.
+// join appends the elements of more whose names list lacks.
 func join[T any](list, more []T, name func(T) string) []T {
 	has := map[string]bool{}
 	for _, x := range list {
@@ -79,5 +79,5 @@ func join[T any](list, more []T, name func(T) string) []T {
 	return list
 }
 
-// SideUnreadable is the weakness of a lock made without knowing what the one before it asked for.
+// SideUnreadable is the weakness of a lock made from a merge with an unreadable side.
 const SideUnreadable lock.WeaknessKind = "unreadable"

@@ -13,14 +13,14 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// What names a root policy.
+// The flag and the variables that choose a root policy.
 const (
 	PolicyFlag     = "--trust"
 	PolicyVariable = "RYE_TRUST"
 )
 
-// RootPolicyFile is the file of the root policy: the one that was named, the project's where only its id was named,
-// else the user's.
+// RootPolicyFile returns the file of the root policy: the named file, the project's policy if only an id is named,
+// otherwise the user's.
 func (p *Paths) RootPolicyFile() Place {
 	if p.Policy.Path != "" || p.Policy.Err != nil {
 		return p.Policy
@@ -37,8 +37,8 @@ func (p *Paths) RootPolicyFile() Place {
 	return own
 }
 
-// RootPolicy reads the root policy and holds its id against the one that was named. It refuses a user's policy that
-// other users can write.
+// RootPolicy reads the root policy and compares its id with the named one. It refuses a user's policy that other
+// users can write.
 func (p *Paths) RootPolicy() (*trust.Authority, error) {
 	id, err := cas.ParseDigest(p.PolicyID)
 	if p.PolicyID != "" && err != nil {
@@ -80,12 +80,12 @@ func (p *Paths) RootPolicy() (*trust.Authority, error) {
 		On("reason", "other-policy").On("expected", id.String()).On("found", found.String())
 }
 
-// Editable refuses to change a root policy that is named by its id: a change would give it another.
+// Editable returns an error for a root policy that is named by its id, because a change would change the id.
 func (p *Paths) Editable() error {
 	if p.PolicyID == "" {
 		return nil
 	}
-	return fault.New(fault.Config, "%s names a policy by its id, which a change would make another",
+	return fault.New(fault.Config, "%s names a policy by its id, which an edit would change",
 		PolicyVariable).Try("unset " + PolicyVariable)
 }
 
@@ -104,7 +104,8 @@ func (p *Paths) EditPolicy(ctx context.Context, now time.Time, e trust.Edit) (tr
 	return e.Apply(ctx, s.Path, s.Origin, now)
 }
 
-// ProjectPolicy reads the project's policy, nil if there is none. It refuses a .ai that links to another place.
+// ProjectPolicy reads the project's policy, or returns nil if it is missing. It refuses a .ai that links to another
+// place.
 func (p *Paths) ProjectPolicy() (*trust.Authority, error) {
 	found, err := p.OpenProject()
 	if errors.Is(err, ErrNoProject) {
@@ -127,8 +128,8 @@ func (p *Paths) projectPolicy(of Project) (*trust.Authority, error) {
 	return au, nil
 }
 
-// Policy reads the root policy, the project's, and the revocation lists that they name. trust.IsMissing recognises the
-// error that says that there is no root policy.
+// Policy reads the root policy, the project's, and the revocation lists that they name. trust.IsMissing recognises
+// the error for a missing root policy.
 func (w *Workspace) Policy() (*trust.Trust, error) {
 	named := w.Paths.Policy != (Place{}) || w.PolicyID != "" || w.User.Origin == "USER_SPACE"
 	if s := w.RootPolicyFile(); s.Err != nil && !named {
@@ -151,7 +152,7 @@ func (w *Workspace) Policy() (*trust.Trust, error) {
 	if root.File == nil {
 		return nil, noPolicy(root, project)
 	}
-	// Expiry counts against the clock, whatever time is to be written.
+	// Expiry is checked against the clock, even if rye writes another time.
 	t := &trust.Trust{Root: root, Project: project, Now: w.Now().UTC()}
 	if project != nil && project.Side.Policy.ID() == root.Side.Policy.ID() {
 		t.Project = nil
@@ -168,14 +169,15 @@ func (w *Workspace) Policy() (*trust.Trust, error) {
 	return t, nil
 }
 
-// Lists are the revocation lists that were fetched for this user's policies.
+// Lists returns the revocation lists that were fetched for this user's policies.
 func (w *Workspace) Lists() trust.Lists {
 	return trust.Lists{Dir: w.State.Path, Err: w.State.Err, Clock: w.Now, Now: w.Now}
 }
 
 const noPolicyText = "no policy, so no key is trusted"
 
-// noPolicy is what an empty home gets: the commands that make a policy, for the user to decide on.
+// noPolicy returns the error for a missing policy, with the commands that make one. The user decides whether to run
+// them.
 func noPolicy(root, project *trust.Authority) error {
 	f := fault.New(fault.Policy, noPolicyText).Because("no file at \""+root.Path+"\"").
 		Try("rye key new", "rye docs keys").On("reason", "no-policy").On("policy", root.Path)

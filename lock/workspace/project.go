@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// What makes a directory a project.
+// The names that mark a directory as a project.
 const (
 	MarkerFile = "rye.yaml"
 	MarkerDir  = ".ai"
@@ -27,7 +27,7 @@ type Project struct {
 	Marker string // rye.yaml or .ai; empty for a package that has neither
 }
 
-// ErrNoProject says that neither the directory nor any parent that counts is a project.
+// ErrNoProject means that neither the directory nor a parent that counts is a project.
 var ErrNoProject = errors.New("not in a project")
 
 // MaxProject bounds rye.yaml.
@@ -48,7 +48,7 @@ func (p Project) File(running string) (*ryeyaml.Project, error) {
 	}
 	file, err := ryeyaml.Parse(b, running)
 	if newer, ok := errors.AsType[*ryeyaml.NewerError](err); ok {
-		return nil, fault.New(fault.VersionMismatch, "%q asks for rye %s or newer, and this is %s", path, newer.Want,
+		return nil, fault.New(fault.VersionMismatch, "%q requires rye %s or newer; this is %s", path, newer.Want,
 			newer.Have).
 			From(err).Try("rye version").On("path", path).On("expected", newer.Want).On("found", newer.Have)
 	}
@@ -63,8 +63,8 @@ func (p Project) File(running string) (*ryeyaml.Project, error) {
 	return file, nil
 }
 
-// OpenProject finds the project and reads its rye.yaml, which may ask for a newer rye than the one that runs.
-// ErrNoProject is a cause of the error where there is no project.
+// OpenProject finds the project and reads its rye.yaml, which may require a newer rye than the running one. Without a
+// project, the error wraps ErrNoProject.
 func (p *Paths) OpenProject() (Project, error) {
 	found, err := p.FindProject()
 	if err == nil && found.Marker == MarkerFile {
@@ -97,22 +97,23 @@ func (p *Paths) FindProject() (Project, error) {
 }
 
 // A Search finds the project: the nearest ancestor with rye.yaml, else the nearest with .ai. It never takes the user
-// base, passes the directory that holds .git, or takes what another user could have planted, such as /tmp/rye.yaml.
+// base, passes the directory that holds .git, or takes files that another user could have planted, such as
+// /tmp/rye.yaml.
 type Search struct {
 	UserBase string
 	// the directory that the user named: if it is the project itself, any user may own it
 	Named    string
 	AnyOwner bool                   // projects of other users count
-	foreign  func(fs.FileInfo) bool // osfile.OwnedByOther, but in tests
+	foreign  func(fs.FileInfo) bool // osfile.OwnedByOther, except in tests
 }
 
-// At returns dir as a project even if it has neither marker.
+// At returns dir as a project, even without a marker.
 func (s Search) At(dir string) (Project, error) {
 	if err := osfile.NeedDir(dir); err != nil {
 		return Project{}, err
 	}
 	if s.IsUserBase(dir) {
-		return Project{}, fault.New(fault.Config, "%q holds the user space and can't be a project", dir)
+		return Project{}, fault.New(fault.Config, "%q holds the user space and cannot be a project", dir)
 	}
 	p := Project{Root: dir}
 	for _, marker := range []string{MarkerFile, MarkerDir} {
@@ -128,7 +129,7 @@ func (s Search) At(dir string) (Project, error) {
 
 // Find searches from dir upwards.
 func (s Search) Find(dir string) (Project, error) {
-	// The directories as they lie on disk, not as links led here.
+	// Compare real directories, not the links that led here.
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return Project{}, err
@@ -152,7 +153,7 @@ func (s Search) Find(dir string) (Project, error) {
 	return Project{}, ErrNoProject
 }
 
-// candidates returns dir and those of its parents that may be the project.
+// candidates returns dir and its parents, as far as they may be the project.
 func (s Search) candidates(dir string) ([]string, error) {
 	var dirs []string
 	for {
@@ -176,7 +177,7 @@ func (s Search) IsUserBase(dir string) bool { return sameDir(dir, s.UserBase) }
 
 func (s Search) isNamed(dir string) bool { return sameDir(dir, s.Named) }
 
-// sameDir compares directories, not their names; "" is none.
+// sameDir compares directories, not their names; "" equals no directory.
 func sameDir(dir, other string) bool {
 	if other == "" {
 		return false
@@ -192,8 +193,8 @@ func sameDir(dir, other string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// markerAt returns what is known of a marker in dir, nil if it isn't there. A .ai that is a file marks
-// nothing, and neither does a directory called rye.yaml.
+// markerAt returns the file info of a marker in dir, or nil if it is missing. A .ai that is a file marks nothing, and
+// neither does a directory called rye.yaml.
 func markerAt(dir, marker string) (fs.FileInfo, error) {
 	fi, err := os.Lstat(filepath.Join(dir, marker))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -213,8 +214,8 @@ func markerAt(dir, marker string) (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// own returns p if this user or root owns it. It asks for the marker too: any user can write one into a shared
-// directory of root's, such as /tmp.
+// own returns p if this user or root owns both it and its marker. Any user can write a marker into a shared directory
+// of root's, such as /tmp.
 func (s Search) own(p Project, marker fs.FileInfo) (Project, error) {
 	root, err := os.Lstat(p.Root)
 	if err != nil {
@@ -235,5 +236,5 @@ func (s Search) own(p Project, marker fs.FileInfo) (Project, error) {
 		Because("the owner of a project decides what runs in it").Try("rye -C " + fault.Quote(p.Root) + " COMMAND")
 }
 
-// DotAI is the project's space.
+// DotAI returns the project's space.
 func (p Project) DotAI() string { return filepath.Join(p.Root, MarkerDir) }

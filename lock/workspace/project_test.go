@@ -144,7 +144,7 @@ func TestProjectVersion(t *testing.T) {
 	}
 	_, err := p.File("0.3.9")
 	if f := fault.Of(err); f.Code != fault.VersionMismatch || f.Line().Exit != fault.ExitRefused ||
-		!strings.HasSuffix(f.Text, "asks for rye 0.4.0 or newer, and this is 0.3.9") {
+		!strings.HasSuffix(f.Text, "requires rye 0.4.0 or newer; this is 0.3.9") {
 		t.Errorf("an older one: %v", err)
 	}
 	for _, running := range []string{"0.4.0", "devel"} {

@@ -25,7 +25,7 @@ func (w *Workspace) UserLock(conflict bool) (*Lock, error) {
 	return l, l.ReadLock(conflict)
 }
 
-// LockCommand is the command that makes this lock.
+// LockCommand returns the command that makes this lock.
 func (l *Lock) LockCommand() string {
 	if l.User {
 		return "rye lock --user"
@@ -33,8 +33,8 @@ func (l *Lock) LockCommand() string {
 	return "rye lock"
 }
 
-// FindInstalled finds the bundles that the user's lock may use: those that are installed with all that they require.
-// Of the others it warns; an item that uses one is a problem when the lock is made.
+// FindInstalled finds the bundles that the user's lock may use: the installed ones with all that they require. It
+// warns about the others; an item that uses one of them is a problem when the lock is made.
 func (l *Lock) FindInstalled(ctx context.Context) error {
 	if _, err := l.Space(); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (l *Lock) FindInstalled(ctx context.Context) error {
 		all = slices.DeleteFunc(all, func(b *install.Installed) bool {
 			for _, r := range b.Requires {
 				if !satisfied(all, r.BundleID, r.Version) {
-					l.note("the bundle %q requires %q %s, which isn't installed, and isn't used", b.BundleID,
+					l.note("the bundle %q requires %q %s, which is not installed: bundle skipped", b.BundleID,
 						r.BundleID, r.Version)
 					return true
 				}
@@ -71,7 +71,7 @@ func (l *Lock) FindInstalled(ctx context.Context) error {
 	return nil
 }
 
-// satisfied reports whether one of the bundles is what is required. The library always is.
+// satisfied reports whether one of the bundles fulfils a requirement. The library always does.
 func satisfied(all []*install.Installed, id, versions string) bool {
 	if id == lock.Library {
 		return true
@@ -82,7 +82,7 @@ func satisfied(all []*install.Installed, id, versions string) bool {
 	})
 }
 
-// TakenOver is the space of what the old lock has of the user's, nil if it has nothing.
+// TakenOver returns the space of the user's items in the old lock, or nil if the lock has none.
 func (l *Lock) TakenOver(ctx context.Context) (*ai.Space, error) {
 	old, err := l.Old, error(nil)
 	if l.Sides != nil {

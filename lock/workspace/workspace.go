@@ -21,43 +21,42 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// Options says how a workspace is used. The zero value is for a program without a user to talk to.
+// Options configures a workspace. The zero value is for a program without a user to talk to.
 type Options struct {
 	Now       func() time.Time                 // nil: time.Now
 	Offline   bool                             // nothing is fetched
-	PlainHTTP bool                             // addresses may begin with http:// on every host
+	PlainHTTP bool                             // every host may have addresses with http://
 	AllowUser bool                             // the user's space counts in a project with rye.yaml too
-	Bundles   []lockfile.Bundle                // they count instead of the lock's, while a new lock is made
-	Git       func(project string) git.Options // how git is run; nil: git repositories are no sources
-	// OCI says how registries are asked: its Credential, Mirrors and Left count.
+	Bundles   []lockfile.Bundle                // used instead of the lock's, while a new lock is made
+	Git       func(project string) git.Options // how to run git; nil: git repositories are no sources
+	// OCI configures requests to registries: its Credential, Mirrors and Left count.
 	OCI oci.Options
 
-	// What the user may want to know. Any of them may be nil; Open makes those but Extractors and Retried callable.
+	// Reports for the user. Any of them may be nil; Open replaces nil by a no-op, except for Extractors and Retried.
 	Warn       func(what string, err error)      // something is left out; err may be nil
-	Detail     func(what string, err error)      // of interest only while looking for a fault
+	Detail     func(what string, err error)      // only useful for debugging
 	Extractors func(ignored []*ai.ItemError)     // extractors that don't count
-	Retried    func(err error, in time.Duration) // a server is asked again
+	Retried    func(err error, in time.Duration) // rye asks a server again
 	Show       func(path string) string          // how messages write a path
 }
 
-// A Workspace is a project with what its user has, or what the user has outside of projects. What isn't asked for
-// isn't read: the store, the lock and the policies are opened by the methods that return them. It is safe for many
-// goroutines.
+// A Workspace is a project with its user's files, or the user's files outside of projects. It reads lazily: the
+// methods that return the store, the lock and the policies open them. It is safe for many goroutines.
 type Workspace struct {
 	Paths
 	Options
 	Root Project // zero outside of projects
 
-	mu     sync.Mutex  // of what follows
+	mu     sync.Mutex  // guards the fields below
 	store  *disk.Store // nil until it is needed
 	opened []io.Closer
 	left   atomic.Bool
 }
 
-// LeftOut reports whether something was left out, which the user was warned of.
+// LeftOut reports whether the user was warned that something is left out.
 func (w *Workspace) LeftOut() bool { return w.left.Load() }
 
-// Open opens the project at p.Dir, or the user's space where no project is found. The caller closes it.
+// Open opens the project at p.Dir, or the user's space if p.Dir is in no project. The caller closes it.
 func Open(_ context.Context, p Paths, o Options) (*Workspace, error) {
 	w := Unread(p, o)
 	root, err := w.OpenProject()
@@ -68,7 +67,7 @@ func Open(_ context.Context, p Paths, o Options) (*Workspace, error) {
 	return w, nil
 }
 
-// Unread is a workspace whose project isn't looked for.
+// Unread returns a workspace without searching for its project.
 func Unread(p Paths, o Options) *Workspace {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -89,7 +88,7 @@ func Unread(p Paths, o Options) *Workspace {
 	return w
 }
 
-// Close closes what was opened. A workspace may be closed twice.
+// Close closes everything that the workspace opened. A second call does nothing.
 func (w *Workspace) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,14 +109,14 @@ func (w *Workspace) Keep(c io.Closer) {
 	w.opened = append(w.opened, c)
 }
 
-// DiskStore is the store if it is open, else nil.
+// DiskStore returns the store if it is open, else nil.
 func (w *Workspace) DiskStore() *disk.Store {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.store
 }
 
-// OpenStore opens the store once, and makes it with write if it is missing.
+// OpenStore opens the store once. With write it creates a missing store.
 func (w *Workspace) OpenStore(write bool) (*disk.Store, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +147,7 @@ func (p Place) Open(o disk.Options) (*disk.Store, error) {
 
 func (w *Workspace) note(format string, args ...any) { w.Warn(fmt.Sprintf(format, args...), nil) }
 
-// journal remembers what must not be rolled back.
+// journal returns the record of versions that must not be rolled back.
 func (w *Workspace) journal() *rollback.Journal {
 	return &rollback.Journal{Path: filepath.Join(w.State.Path, "rollback")}
 }
