@@ -1,7 +1,8 @@
-// Package clients answers: which files does a client of skills get of an item, and are those that it has still these?
+// Package clients is the comparison of exported skills with the lock: which files a client gets of an item, and
+// whether its folder still has them.
 //
-// What goes to a client is what the lock pins, admitted by the policy as for a call. Package client says where it
-// goes, and keeps the list of what was written.
+// A client gets only pinned items, admitted by the policy as for a call. Package client decides where they go, and
+// keeps the list of written files.
 package clients
 
 import (
@@ -22,13 +23,13 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// Pins are the items that a lock pins.
+// Pins are the pinned items of a lock.
 type Pins struct {
 	resolver ai.Resolver
 	admit    *ai.Admitter
 }
 
-// Open opens the pins of a lock that was opened and isn't in conflict.
+// Open opens the pins of an open lock without a merge conflict.
 func Open(ctx context.Context, l *workspace.Lock) (*Pins, error) {
 	err := l.NeedLock()
 	if err != nil {
@@ -53,7 +54,7 @@ func Open(ctx context.Context, l *workspace.Lock) (*Pins, error) {
 	return &Pins{r, ai.NewAdmitter(r, set.Examiner(asked))}, nil
 }
 
-// Files returns what a client gets of a pinned item.
+// Files returns the files that a client gets of a pinned item.
 func (p *Pins) Files(ctx context.Context, ref model.Ref, c client.Client) ([]skill.File, error) {
 	it, err := p.resolver.Resolve(ctx, ref, nil)
 	if err != nil {
@@ -72,8 +73,8 @@ func (p *Pins) Files(ctx context.Context, ref model.Ref, c client.Client) ([]ski
 	return c.SkillFiles(name, files), nil
 }
 
-// Skill returns the files of a skill as they were before it was imported, or those that are made of a directive. The
-// policy must admit the item for the purpose.
+// Skill returns the files of a skill as they were before its import, or those generated from a directive. The policy
+// must admit the item for the purpose.
 func Skill(ctx context.Context, admit *ai.Admitter, it *ai.Item, purpose policy.Purpose) (name string,
 	files []skill.File, err error) {
 	found, err := admit.Admit(ctx, it, purpose)
@@ -116,11 +117,11 @@ func Skill(ctx context.Context, admit *ai.Admitter, it *ai.Item, purpose policy.
 }
 
 func notSkill(ref model.Ref) error {
-	return fault.New(fault.Validation, "%s is no skill", ref).On("ref", ref.String()).
+	return fault.New(fault.Validation, "%s is not a skill", ref).On("ref", ref.String()).
 		Because("a skill is a directive, or the tool that rye import skill made").Try("rye docs skills")
 }
 
-// Directive returns what becomes a command or a skill.
+// Directive returns the content of a directive that becomes a command or a skill.
 func Directive(it *ai.Item) *skill.Directive {
 	d := &skill.Directive{Ref: it.Ref, Version: it.Model.Version, Description: it.Model.Description,
 		Body: it.Model.Body}
@@ -130,14 +131,14 @@ func Directive(it *ai.Item) *skill.Directive {
 	return d
 }
 
-// A Report says how what clients have is to the lock.
+// A Report is the result of comparing clients' folders with the lock.
 type Report struct {
 	Items       int                 `json:"items"`
 	Files       int                 `json:"files"`
 	Differences []client.Difference `json:"differences"`
 }
 
-// Verify compares all that is in the folders of clients with the lock.
+// Verify compares all exported files in the folders of clients with the lock.
 func Verify(ctx context.Context, l *workspace.Lock) (*Report, error) {
 	place, err := client.Open(l.Dir)
 	if err != nil {
@@ -167,7 +168,7 @@ func Verify(ctx context.Context, l *workspace.Lock) (*Report, error) {
 	return r, nil
 }
 
-// want are the files that a client would get of an item; nil if it isn't locked.
+// want returns the files that a client would get of an item, or nil if it isn't locked.
 func (p *Pins) want(ctx context.Context, pair client.Pair) ([]skill.File, error) {
 	c, err := client.ByName(pair.Client)
 	if err != nil {
@@ -184,12 +185,12 @@ func (p *Pins) want(ctx context.Context, pair client.Pair) ([]skill.File, error)
 	return files, err
 }
 
-// Fault is the error of a report with differences, nil for one without.
+// Fault returns the error for a report with differences, or nil.
 func (r *Report) Fault() *fault.Error {
 	if len(r.Differences) == 0 {
 		return nil
 	}
-	f := fault.New(fault.LockMismatch, "%s in the folders of clients, not as the lock has it",
+	f := fault.New(fault.LockMismatch, "%s in the folders of clients: different from the lock",
 		fault.Count(int64(len(r.Differences)), "file")).Asked()
 	seen := map[string]bool{}
 	for i, d := range r.Differences {

@@ -1,17 +1,20 @@
-// Package drift tells what in the working tree isn't what is pinned.
+// Package drift is the comparison of the working tree with the lock.
 //
-// A project goes on while it is pinned. Find compares what the working tree has with what is pinned, for some items
-// and everything that they can't do without: the tools that run them, the extractors of their kinds, and all config of
-// the project. It tells of
+// How a call goes through here: Find collects the pins to compare (concerned). pin compares the file of each and
+// returns its tool; leaders picks one tool for each directory, and tree compares the tool's files. kinds and config
+// then find unpinned extractors and config.
+//
+// Find compares the working tree with the pins of some items and of all items that these depend on: the tools that
+// run them, the extractors of their kinds, and all config of the project. A difference is
 //
 //	changed    a pinned file has other bytes, or may be executed where the pin may not
-//	gone       there is no such file
+//	gone       the file is missing
 //	added      a file that would be part of a pinned tool's tree
-//	unpinned   an item, an extractor or a config that the lock doesn't know and that would now stand in front of
-//	           a pinned one, or count beside it
+//	unpinned   an item, an extractor or a config that is not in the lock and would now override a pinned one or
+//	           be merged with it
 //	unreadable it cannot be compared
 //
-// Pins from the user's space aren't compared: they were taken over into the lock, and another machine hasn't got them.
+// Pins from the user's space aren't compared: the lock contains these items, and another machine doesn't have them.
 package drift
 
 import (
@@ -33,7 +36,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Kind says in which way the working tree isn't what is pinned.
+// A Kind is the way in which the working tree differs from the lock.
 type Kind string
 
 // The kinds, by the words of the package comment.
@@ -45,15 +48,15 @@ const (
 	Unreadable Kind = "unreadable"
 )
 
-// A Difference is one thing in the working tree that isn't what is pinned.
+// A Difference is one difference between the working tree and the lock.
 type Difference struct {
 	Kind Kind
-	// the pinned item that it is about; of what is unpinned, that item; zero where a name is no item's
+	// the pinned item concerned; for an unpinned item, that item; zero for a name that is no item's
 	Ref             model.Ref
 	Path            string // in the project's space; "" for an extractor from elsewhere
 	Expected, Found cas.Digest
-	OnlyLineEndings bool  // with other line ends it would be what is pinned
-	OnlyMode        bool  // the bytes are what is pinned
+	OnlyLineEndings bool  // with other line ends it would match
+	OnlyMode        bool  // the bytes match
 	Err             error // why it is unreadable
 }
 
@@ -81,19 +84,19 @@ func (d *Difference) Error() string {
 	return s
 }
 
-// Unwrap returns why it is unreadable.
+// Unwrap returns why the file is unreadable.
 func (d *Difference) Unwrap() error { return d.Err }
 
-// Options say what is compared.
+// Options configures Find.
 type Options struct {
 	Pinned  *ai.View     // that the set's View made
-	Working *ai.View     // the working tree over what else there is
-	Admit   *ai.Admitter // of Working; says which files belong to a tool. KeepTrees makes it faster
+	Working *ai.View     // the working tree over the other spaces
+	Admit   *ai.Admitter // of Working; decides which files belong to a tool. KeepTrees makes it faster
 	User    bool         // the lock is the user's own, and the user's space is the working tree
 }
 
-// Find tells what in the working tree isn't what is pinned, as far as some pinned items are concerned: of all, if none
-// is named. The differences are sorted by path, each path once. One that isn't pinned is a *lock.NotLockedError.
+// Find returns the differences between the working tree and some pinned items, by default all. They are sorted by
+// path, each path once. An item without a pin is a *lock.NotLockedError.
 func Find(ctx context.Context, s *lock.Set, o Options, refs ...model.Ref) ([]*Difference, error) {
 	d := &drift{Set: s, Options: o, folders: map[string]folder{}, seen: map[string]bool{}}
 	level := ai.Project
@@ -116,7 +119,7 @@ func Find(ctx context.Context, s *lock.Set, o Options, refs ...model.Ref) ([]*Di
 	}); err != nil {
 		return nil, err
 	}
-	// A file that is a pinned item is reported as that, and not again as a file of every tool beside it.
+	// A file that is a pinned item is reported once, and not again as a file of every tool in its directory.
 	tools = d.leaders(tools)
 	if err := d.each(ctx, len(tools), func(i int) []*Difference { return d.tree(ctx, tools[i]) }); err != nil {
 		return nil, err
@@ -140,18 +143,18 @@ const config = "config"
 type drift struct {
 	*lock.Set
 	Options
-	space *ai.Space // of the project in the working tree, or the user's; nil if there is none
-	from  string    // what pins call it
+	space *ai.Space // of the project in the working tree, or the user's; nil without one
+	from  string    // its label in pins
 
 	found  []*Difference
-	seen   map[string]bool // paths that are told of
+	seen   map[string]bool // paths already reported
 	broken []*Difference   // tools whose chain is broken, reported only if nothing else is
 
 	mu      sync.Mutex
 	folders map[string]folder
 }
 
-// A tool is one of the project that is pinned, as the working tree has it.
+// A tool is a pinned tool of the project, as in the working tree.
 type tool struct {
 	pin    *file.Pin
 	it     *ai.Item
@@ -174,7 +177,7 @@ func (d *drift) add(all ...*Difference) {
 	}
 }
 
-// each adds what f finds, in the order of its numbers.
+// each adds the results of f(0) to f(n-1), in this order.
 func (d *drift) each(ctx context.Context, n int, f func(i int) []*Difference) error {
 	found := make([][]*Difference, n)
 	err := cas.Parallel(ctx, 0, n, func(_ context.Context, i int) error {
@@ -187,7 +190,7 @@ func (d *drift) each(ctx context.Context, n int, f func(i int) []*Difference) er
 	return err
 }
 
-// concerned returns the pins of some items and of everything that they can't do without.
+// concerned returns the pins of some items and of all items that they depend on.
 func (d *drift) concerned(ctx context.Context, refs []model.Ref) ([]*file.Pin, error) {
 	wanted := map[model.Ref]bool{}
 	pinned := d.Resolver(d.Pinned)
@@ -225,7 +228,7 @@ func (d *drift) concerned(ctx context.Context, refs []model.Ref) ([]*file.Pin, e
 	return pins, nil
 }
 
-// pin looks at one pin, and returns the tool that it is in the working tree.
+// pin compares one pin, and returns its tool in the working tree.
 func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t *tool) {
 	if d.space == nil {
 		if pin.From == d.from {
@@ -247,7 +250,7 @@ func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t 
 	}
 	k, ok := d.Working.Kind(pin.Ref.Kind)
 	if !ok {
-		return found, t // its extractor is gone, which is reported
+		return found, t // its extractor is gone, which is reported separately
 	}
 	dir, name := path.Split(k.Dir + "/" + pin.Ref.ID)
 	beside := d.folder(path.Clean(dir))
@@ -268,7 +271,7 @@ func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t 
 	return found, t
 }
 
-// tool reads a pinned tool in the working tree; it is nil for what is none.
+// tool reads a pinned tool in the working tree; it returns nil for other items.
 func (d *drift) tool(ctx context.Context, pin *file.Pin) *tool {
 	if pin.Ref.Kind != "tool" {
 		return nil
@@ -286,7 +289,7 @@ func (d *drift) tool(ctx context.Context, pin *file.Pin) *tool {
 	return t
 }
 
-// other looks at a file that would be the item of a pin, and is another one than is pinned.
+// other examines a file in the place of a pinned item that differs from it.
 func (d *drift) other(ctx context.Context, pin *file.Pin, at string) *Difference {
 	f, err := d.Working.At(d.space, at)
 	var it *ai.Item
@@ -302,7 +305,7 @@ func (d *drift) other(ctx context.Context, pin *file.Pin, at string) *Difference
 	return &Difference{Kind: Unpinned, Ref: pin.Ref, Path: at, Expected: pin.Digest, Found: it.Raw}
 }
 
-// compare compares one file, whose digest may be known; nil if nothing is different.
+// compare compares one file, whose digest may be known; it returns nil if they are equal.
 func (d *drift) compare(ctx context.Context, ref model.Ref, want manifest.File, known cas.Digest) *Difference {
 	x := &Difference{Kind: Changed, Ref: ref, Path: want.Path, Expected: want.Digest}
 	mode, err := lock.ModeOf(d.space, want.Path)
@@ -326,8 +329,7 @@ func (d *drift) compare(ctx context.Context, ref model.Ref, want manifest.File, 
 	return x
 }
 
-// leaders returns one tool of those that work from one directory: all of them have the same files, each its own among
-// them.
+// leaders returns one of the tools of each directory: all of them have the same files.
 func (d *drift) leaders(tools []*tool) (first []*tool) {
 	type group struct {
 		dir, below string
@@ -386,7 +388,8 @@ func (d *drift) tree(ctx context.Context, t *tool) (found []*Difference) {
 		}
 	}
 	for _, want := range pinned {
-		// What is there and isn't the tool's any more, because it has no anchor now, is no difference of the file's.
+		// A file that exists but isn't the tool's any more, because the tool lost its anchor, is not a difference of
+		// the file.
 		if x := d.compare(ctx, t.pin.Ref, want, cas.Digest{}); x != nil {
 			found = append(found, x)
 		}
@@ -394,7 +397,7 @@ func (d *drift) tree(ctx context.Context, t *tool) (found []*Difference) {
 	return found
 }
 
-// kinds looks for kinds that are made by other extractors than the pinned ones.
+// kinds finds kinds that other extractors than the pinned ones define.
 func (d *drift) kinds(pins []*file.Pin) {
 	checked := map[string]bool{}
 	for _, pin := range pins {
@@ -411,7 +414,7 @@ func (d *drift) kinds(pins []*file.Pin) {
 	}
 }
 
-// config looks for config of the project that the lock doesn't know: all of it is merged into what is there.
+// config finds config of the project that the lock doesn't know, because all config is merged.
 func (d *drift) config(ctx context.Context) error {
 	listing, err := d.Working.Files(ctx, config)
 	if err != nil {
@@ -433,7 +436,7 @@ func (d *drift) config(ctx context.Context) error {
 	return nil
 }
 
-// folder returns what is in a directory of the working tree, read once.
+// folder returns the entries of a directory of the working tree, read once.
 func (d *drift) folder(dir string) folder {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// read reads a file of the working tree, however large it is.
+// read reads a file of the working tree of any size.
 func (d *drift) read(ctx context.Context, name string, w io.Writer) error {
 	f, err := d.space.FS.Open(name)
 	if err != nil {
@@ -20,7 +20,7 @@ func (d *drift) read(ctx context.Context, name string, w io.Writer) error {
 	return err
 }
 
-// sameText reports whether a file of the working tree and the pinned one differ in the ends of lines alone.
+// sameText reports whether a file of the working tree and the pinned one differ only in line ends.
 func (d *drift) sameText(ctx context.Context, pinned manifest.File) bool {
 	o, err := d.Get(ctx, cas.ID{Kind: cas.Blob, Digest: pinned.Digest})
 	if err != nil {
@@ -34,11 +34,11 @@ func (d *drift) sameText(ctx context.Context, pinned manifest.File) bool {
 	return d.read(ctx, pinned.Path, is) == nil && was.digest() == is.digest()
 }
 
-// A unix writer hashes what it is given as if all CR LF were LF.
+// A unix writer hashes its input as if all CR LF were LF.
 type unix struct {
 	h   cas.Hasher
 	out *bufio.Writer
-	cr  bool // the last byte was one, and isn't written yet
+	cr  bool // the last byte was CR, and isn't written yet
 }
 
 func newUnix() *unix {

@@ -11,10 +11,10 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Kind says in which way something changed.
+// A Kind is the way in which an entry changed.
 type Kind string
 
-// The kinds of changes. What is replaced has other bytes under the version that it had before.
+// The kinds of changes. A replaced entry has other bytes under the same version.
 const (
 	RequirementAdded   Kind = "requirement_added"
 	RequirementRemoved Kind = "requirement_removed"
@@ -49,7 +49,7 @@ const (
 	DefinitionChanged  Kind = "definition_changed"
 )
 
-// A Change is one difference in what two locks mean.
+// A Change is one difference between two locks.
 type Change struct {
 	Kind Kind   `json:"kind"`
 	Name string `json:"name"`           // the id of a bundle, a ref, or what else the entry is called
@@ -57,8 +57,8 @@ type Change struct {
 	To   string `json:"to,omitempty"`
 }
 
-// Diff returns what is different in b, sorted by section and name. Locks without a difference are the same file. Both
-// must be sorted, as Parse returns them. A lock that isn't there is an empty one.
+// Diff returns the changes from a to b, sorted by section and name. Locks without a change are the same file. Both
+// must be sorted, as Parse returns them. A missing lock counts as empty.
 func Diff(a, b *Lock) []Change {
 	var d differ
 	d.requires(a, b)
@@ -70,9 +70,9 @@ func Diff(a, b *Lock) []Change {
 	return d.changes
 }
 
-// Weakens reports whether the change asks for less than before, or trusts others: other signers, an older
-// format, other grants, another place that it comes from, other bytes under an old version. Signers who join others
-// weaken nothing. Whether other grants are wider is in the items; their hash can't tell.
+// Weakens reports whether the change checks less than before, or trusts others: other signers, an older format, other
+// grants, another origin, other bytes under an old version. Additional signers weaken nothing. Other grants count as
+// weaker, because a hash can't show whether they are wider.
 func (c Change) Weakens() bool {
 	switch c.Kind {
 	case SourceChanged, PinMoved, SignerRemoved, FormatLowered, GrantsChanged, BundleReplaced, ToolchainReplaced,
@@ -116,7 +116,8 @@ func walk[T any](a, b []T, compare func(a, b T) int, f func(a, b *T)) {
 	}
 }
 
-// entry adds that an entry came, went or has another text, by three kinds, and reports whether both locks have it.
+// entry adds a change for an entry that was added, removed or has another text, by three kinds. It reports whether
+// both locks have it.
 func entry[T any](d *differ, a, b *T, kinds [3]Kind, name, text func(T) string) (both bool) {
 	switch {
 	case a == nil:
@@ -131,7 +132,7 @@ func entry[T any](d *differ, a, b *T, kinds [3]Kind, name, text func(T) string) 
 
 type differ struct {
 	changes []Change
-	sources map[string][2]project.Source // changes of requirements that are told already
+	sources map[string][2]project.Source // changes already reported for requirements
 }
 
 func (d *differ) add(kind Kind, name, from, to string) {
@@ -151,7 +152,7 @@ func sourceText(s project.Source) string {
 	return s.Where
 }
 
-// source tells a change once, though the requirement and the bundle both say it.
+// source reports a change of source once, though both the requirement and the bundle have it.
 func (d *differ) source(name string, from, to project.Source) {
 	if from == to || d.sources[name] == [2]project.Source{from, to} {
 		return
@@ -195,7 +196,7 @@ func (d *differ) bundle(a, b *Bundle) {
 
 func (d *differ) pin(a, b *Pin) {
 	if a != nil && b != nil && a.same(b) {
-		return // as most are
+		return // the usual case
 	}
 	if a == nil || b == nil {
 		entry(d, a, b, [3]Kind{PinAdded, PinRemoved}, func(p Pin) string {
@@ -220,7 +221,7 @@ func (d *differ) pin(a, b *Pin) {
 	for _, s := range missing(b.Signers, a.Signers) {
 		d.add(SignerAdded, name, "", s.String())
 	}
-	// Without signers no format can be lower: their removal is reported.
+	// Without signers the format can't be lower: the removed signers are reported.
 	if a.Format != b.Format && a.Format != sign.None && b.Format != sign.None {
 		kind := FormatRaised
 		if b.Format < a.Format {
@@ -239,7 +240,7 @@ func (p *Pin) same(o *Pin) bool {
 		p.Format == o.Format && p.Interface == o.Interface && p.Grants == o.Grants
 }
 
-// content says which bytes are pinned: version, digest and tree, and what else may be another with them.
+// content returns a text of the pinned bytes: version, digest and tree, and the fields that may change with them.
 func content(p *Pin) string {
 	text := p.Digest.String()
 	if p.Version != "" {
@@ -257,7 +258,7 @@ func content(p *Pin) string {
 	return text
 }
 
-// DigestText is the text of a digest, "" of zero.
+// DigestText returns the text of a digest, or "" for zero.
 func DigestText(d cas.Digest) string {
 	if d.IsZero() {
 		return ""
@@ -265,7 +266,7 @@ func DigestText(d cas.Digest) string {
 	return d.String()
 }
 
-// missing returns what is in a and not in b.
+// missing returns the elements of a that b lacks.
 func missing(a, b []key.Fingerprint) []key.Fingerprint {
 	var out []key.Fingerprint
 	for _, f := range a {

@@ -1,7 +1,12 @@
-// Package file answers: what does rye.lock say, and what do two of them say differently?
+// Package file is the format of rye.lock: it reads, writes and compares locks.
 //
-// A lock names exactly the bytes that a project runs. This package reads, writes and compares it; what goes into it is
-// package lock's matter, and whether it may be used is asked again at every use: a lock can only narrow.
+// How a call goes through here: Parse checks the document (package canon) and reads its sections line by line
+// (parse); for an invalid file, cause looks for conflict markers and CR LF. Append and Write encode a lock, and
+// Append parses its own output as a check. Diff walks two locks section by section and returns their changes;
+// Change.Weakens tells which of them need the user's consent.
+//
+// A lock names exactly the bytes that a project runs. Package lock decides what it contains, and the policy admits
+// each item again at every use: a lock can only narrow.
 //
 // # The file
 //
@@ -26,8 +31,8 @@
 //	end:
 //	  "rye.lock": {}
 //
-// It is a canonical document (package canon) without headers and without signature lines. A section that has nothing
-// to say is absent, except the last.
+// It is a canonical document (package canon) without headers and without signature lines. Empty sections are absent,
+// except the last.
 //
 //	requires     what rye.yaml requires: the range as it stands there, and from or index (package project)
 //	bundles      id → version, manifest (the id of the bundle's manifest), and from or index: where it comes from, a
@@ -48,20 +53,19 @@
 //	definitions  name → digest (of the JCS form)
 //	end          the one entry "rye.lock"
 //
-// A pin without signers is of an item that is admitted by its digest, or is part of rye: those from system:rye/std
-// never have any. There is a format exactly where there are signers.
+// A pin without signers belongs to an item that is admitted by its digest, or to one of system:rye/std, which never
+// has signers. A pin has a format exactly if it has signers.
 //
-// The section "end" is there because without it a file that was cut off at the end of a line would be a lock too, one
-// that has forgotten pins and who signed them. It is the same in every lock, so that it never stands in the way of a
-// merge.
+// The section "end" detects truncation: without it a file that was cut off at the end of a line would be a valid lock
+// that lacks pins and signers. It is the same in every lock, so that it never causes a merge conflict.
 //
-// # What is refused
+// # Errors
 //
-// Everything that isn't exactly this, with its line: another order, an entry twice, CR LF, a text after the end, a
-// half-written file, an empty one. Nothing of it counts as a lock of nothing. A lock of a newer format is a
-// *canon.VersionError. A file in which git has left a merge unfinished is a *MergeError, and Sides has the two files
-// that were to be merged. There are at most 262,144 entries in 128 MiB.
+// Any deviation is an error with its line: another order, a duplicate entry, CR LF, text after the end, a truncated
+// file, an empty one. An invalid file never counts as an empty lock. A lock of a newer format is a
+// *canon.VersionError. A file with git's conflict markers is a *MergeError, and Sides returns the two files to be
+// merged. There are at most 262,144 entries in 128 MiB.
 //
-// That sections fit each other (a pin's bundle among bundles, its version within requires) isn't asked here: after a
-// merge they may not, and then package lock makes them.
+// Consistency of sections (a pin's bundle is among bundles, its version within requires) isn't checked here: a merge
+// may break it, and package relock repairs it.
 package file

@@ -210,7 +210,7 @@ func TestTruncated(t *testing.T) {
 		}
 	}
 	if _, err := Parse(b[:bytes.Index(b, []byte("end:\n"))]); err == nil ||
-		err.Error() != "lock: the end is missing: the file was cut off" {
+		err.Error() != "lock: the file is truncated: its end is missing" {
 		t.Error(err)
 	}
 }
@@ -295,14 +295,14 @@ func TestAppendRefuses(t *testing.T) {
 		"the digest is zero":        func(l *Lock) { l.Pins[0].Digest = cas.Digest{} },
 		"items of the library have": func(l *Lock) { l.Pins[0].Signers, l.Pins[0].Format = prints("x"), sign.V2 },
 		"signers have a format":     func(l *Lock) { l.Pins[1].Format = sign.None },
-		"none of them twice":        func(l *Lock) { l.Pins[1].Signers = prints("x", "x") },
+		"sorted and unique":         func(l *Lock) { l.Pins[1].Signers = prints("x", "x") },
 		"must stand before":         func(l *Lock) { l.Pins = append(l.Pins, l.Pins[0]) },
 		"names no item":             func(l *Lock) { l.Pins[0].Ref.Kind = "bundle" },
-		"is no space":               func(l *Lock) { l.Pins[0].From = "" },
+		"unknown space \"\"":        func(l *Lock) { l.Pins[0].From = "" },
 		`the version "1@2" of "npm"`: func(l *Lock) {
 			l.Artifacts[0] = Artifact{"npm", "1@2", sum("a"), l.Artifacts[0].Source, 1}
 		},
-		"is no program":            func(l *Lock) { l.Toolchain[0].Name = "python 3" },
+		"invalid program":          func(l *Lock) { l.Toolchain[0].Name = "python 3" },
 		"cannot be required":       func(l *Lock) { l.Requires[0].ID = "rye/std" },
 		"isn't locked as a bundle": func(l *Lock) { l.Bundles[0].ID = "rye/std" },
 	} {

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// Name is what the file is called.
+// Name is the name of the file.
 const Name = "rye.lock"
 
 // The limits of a lock.
@@ -24,7 +24,7 @@ const (
 	MaxEntries = 1 << 18
 )
 
-// The labels of spaces that a pin can be from; those of bundles are System and the bundle's id.
+// The labels of the spaces of pins; a bundle's is System and its id.
 const (
 	FromProject = "project"
 	FromUser    = "user"
@@ -32,8 +32,8 @@ const (
 	FromStd     = System + "rye/std"
 )
 
-// A Lock is what the file says. The lists that Parse returns are sorted by what names their entries; Append takes
-// them in any order. A Lock is safe for use by many goroutines as long as it isn't changed.
+// A Lock is the content of the file. Parse returns sorted lists; Append takes them in any order. A Lock is safe for
+// many goroutines while it isn't changed.
 type Lock struct {
 	Requires    []project.Requirement
 	Bundles     []Bundle
@@ -43,7 +43,7 @@ type Lock struct {
 	Definitions []Definition
 }
 
-// A Bundle is the one version of a bundle that is used.
+// A Bundle is a bundle in its locked version.
 type Bundle struct {
 	ID       string
 	Version  string
@@ -51,40 +51,40 @@ type Bundle struct {
 	Source   project.Source
 }
 
-// A Pin is the one state of an item that is used.
+// A Pin is an item in its locked state.
 type Pin struct {
 	Ref     model.Ref
 	Version string // may be empty
 	Digest  cas.Digest
 	Tree    cas.Digest // zero for an item of one file
 	From    string     // the label of its space
-	// in its space, like Size and Mode for what is from the project or the user: of those no manifest tells
+	// in its space; like Size and Mode only for items from the project or the user, which no manifest lists
 	Path string
 	Size int64
 	Mode cas.Mode
-	// the tree of all files of the tool's directory by their paths in the space; where there is Path and Tree
+	// the tree of all files of the tool's directory by their paths in the space; set if Path and Tree are
 	Files     cas.Digest
 	Signers   []key.Fingerprint
 	Format    sign.Format // of their signatures; sign.None without signers
-	Interface cas.Digest  // zero where there is none, like Grants
+	Interface cas.Digest  // zero without one, like Grants
 	Grants    cas.Digest
 }
 
-// A Program is one of the toolchain on one platform. Where one name stands for several there, as two versions of an
-// interpreter, each has ":" and the beginning of its digest behind the name.
+// A Program is a program of the toolchain on one platform. If several have one name there, such as two versions of an
+// interpreter, each has ":" and the beginning of its digest appended.
 type Program struct {
 	Name     string
-	Platform string // as in linux/amd64
+	Platform string // such as linux/amd64
 	Version  string
 	Digest   cas.Digest
 }
 
 // An Artifact is a file of a package from a registry such as PyPI or npm.
 type Artifact struct {
-	Name    string // as in pypi:requests
-	Version string // with ":" and the rest of a wheel's name behind it
+	Name    string // such as pypi:requests
+	Version string // with ":" and the rest of a wheel's name appended
 	Digest  cas.Digest
-	Source  string // the registry's own digest, as in sha256:7075…
+	Source  string // the registry's own digest, such as sha256:7075…
 	Size    int64
 }
 
@@ -97,17 +97,17 @@ type Definition struct {
 func (p Program) name() string  { return p.Name + " " + p.Platform }
 func (a Artifact) name() string { return a.Name + "@" + a.Version }
 
-// String returns what the lock calls the artifact: "pypi:requests@2.32.3:py3-none-any".
+// String returns the artifact's name in the lock: "pypi:requests@2.32.3:py3-none-any".
 func (a Artifact) String() string { return a.name() }
 
-// Tags returns what stands behind the version in the name of a wheel, "py3-none-any", and the version without it. Of
-// others there is none.
+// Tags returns the version, and the part of a wheel's name behind it, such as "py3-none-any". Other artifacts have no
+// tags.
 func (a Artifact) Tags() (version, tags string) {
 	version, tags, _ = strings.Cut(a.Version, ":")
 	return version, tags
 }
 
-// Pin returns the pin of an item, nil if there is none. The pins must be sorted.
+// Pin returns the pin of an item, or nil. The pins must be sorted.
 func (l *Lock) Pin(ref model.Ref) *Pin {
 	i, found := slices.BinarySearchFunc(l.Pins, ref, func(p Pin, ref model.Ref) int { return CompareRefs(p.Ref, ref) })
 	if !found {
@@ -116,7 +116,7 @@ func (l *Lock) Pin(ref model.Ref) *Pin {
 	return &l.Pins[i]
 }
 
-// Bundle returns what is said of a bundle, nil if nothing is. The bundles must be sorted.
+// Bundle returns the entry of a bundle, or nil. The bundles must be sorted.
 func (l *Lock) Bundle(id string) *Bundle {
 	i, found := slices.BinarySearchFunc(l.Bundles, id, func(b Bundle, id string) int {
 		return strings.Compare(b.ID, id)
@@ -127,7 +127,7 @@ func (l *Lock) Bundle(id string) *Bundle {
 	return &l.Bundles[i]
 }
 
-// ArtifactsOf returns the artifacts of one version of a package, as in "pypi:requests" and "2.32.3". They must be
+// ArtifactsOf returns the artifacts of one version of a package, such as "pypi:requests" and "2.32.3". They must be
 // sorted.
 func (l *Lock) ArtifactsOf(name, version string) []Artifact {
 	begin, _ := slices.BinarySearchFunc(l.Artifacts, name+"@"+version, func(a Artifact, text string) int {
@@ -145,7 +145,7 @@ func (l *Lock) ArtifactsOf(name, version string) []Artifact {
 	return out
 }
 
-// The orders of the sections: that of the bytes of the names.
+// The order of each section: by the bytes of the names.
 
 func compareRequirements(a, b project.Requirement) int { return strings.Compare(a.ID, b.ID) }
 
@@ -159,8 +159,8 @@ func compareArtifacts(a, b Artifact) int { return strings.Compare(a.name(), b.na
 
 func compareDefinitions(a, b Definition) int { return strings.Compare(a.Name, b.Name) }
 
-// CompareRefs orders refs as their texts are ordered: the colon stands behind everything that a kind may have but
-// letters.
+// CompareRefs orders refs like their texts. In a text a colon ends the kind, and it sorts after all characters of a
+// kind except letters.
 func CompareRefs(a, b model.Ref) int {
 	if a.Kind == b.Kind {
 		return strings.Compare(a.ID, b.ID)
@@ -168,9 +168,9 @@ func CompareRefs(a, b model.Ref) int {
 	return strings.Compare(a.Kind+":", b.Kind+":")
 }
 
-// An Error is an invalid entry in a lock that is otherwise a canonical document.
+// An Error is an invalid entry in a lock that is a canonical document otherwise.
 type Error struct {
-	Line int // 0 when the file as a whole is meant
+	Line int // 0 for the whole file
 	Err  error
 }
 
@@ -181,7 +181,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("lock: line %d: %v", e.Line, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Fault implements the interface of package fault.
@@ -193,7 +193,7 @@ func (e *Error) Fault() *fault.Error {
 	return f
 }
 
-// lockSpec is the document of the package comment.
+// lockSpec is the document described in the package comment.
 var lockSpec = canon.Spec{
 	Format: "lock/2",
 	Sections: []canon.Section{
@@ -237,7 +237,7 @@ const (
 	maxVersion = 100
 	maxDigest  = 71
 	maxSigners = 16
-	maxName    = 200 // of what others call something
+	maxName    = 200 // of a name from elsewhere
 )
 
 // Indexes into lockSpec.

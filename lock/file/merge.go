@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A MergeError is a lock with conflict markers of git, the first of them in this line.
+// A MergeError is a lock with git's conflict markers, the first of them in this line.
 type MergeError struct{ Line int }
 
 func (e *MergeError) Error() string {
@@ -19,7 +19,7 @@ func (e *MergeError) Fault() *fault.Error {
 	return fault.New(fault.LockMismatch, "%v", e).From(e).On("line", e.Line).Try("rye lock --resolve")
 }
 
-// The signs that git puts at the beginning of a line.
+// The markers that git puts at the beginning of a line.
 const (
 	signOurs   = "<<<<<<<"
 	signBase   = "|||||||"
@@ -27,7 +27,7 @@ const (
 	signTheirs = ">>>>>>>"
 )
 
-// signOf returns which sign of git's a line begins with, or "".
+// signOf returns the conflict marker at the beginning of a line, or "".
 func signOf(line []byte) string {
 	for _, s := range []string{signOurs, signBase, signMiddle, signTheirs} {
 		if bytes.HasPrefix(line, []byte(s)) {
@@ -37,7 +37,7 @@ func signOf(line []byte) string {
 	return ""
 }
 
-// mark returns the first line with a sign of git's, or 0.
+// mark returns the number of the first line with a conflict marker, or 0.
 func mark(b []byte) int {
 	n := 0
 	for line := range bytes.Lines(b) {
@@ -48,11 +48,10 @@ func mark(b []byte) int {
 	return 0
 }
 
-// Sides takes a file in which git has left a merge unfinished apart into the two files that were to be merged, each
-// with what could be merged; whether they are locks is Parse's matter. ok is false if the signs of git's don't come
-// in their order, or there are none.
+// Sides splits a file with git's conflict markers into the two files to be merged. Parse then decides whether they
+// are locks. ok is false if there are no markers, or if they are out of order.
 func Sides(b []byte) (ours, theirs []byte, ok bool) {
-	at := "" // the sign that was last, "" outside
+	at := "" // the last marker, "" outside
 	for line := range bytes.Lines(b) {
 		s := signOf(line)
 		switch {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// LineOf returns the line of a lock's file on which an entry of a section stands, as in "pins" and "tool:acme/fetch";
-// 0 if there is none.
+// LineOf returns the line of an entry in a lock's file, by section and name, such as "pins" and "tool:acme/fetch", or
+// 0.
 func LineOf(file []byte, section, name string) int {
 	begin, entry := []byte(section+":\n"), []byte("  "+strconv.Quote(name)+": {")
 	n, inside := 0, false
@@ -22,7 +22,7 @@ func LineOf(file []byte, section, name string) int {
 	return 0
 }
 
-// Line returns the line of the lock's file before the change that the change is about; 0 if the file has none.
+// Line returns the changed line in the lock's file before the change, or 0 if the file has none.
 func (c Change) Line(file []byte) int {
 	word, _, _ := strings.Cut(string(c.Kind), "_")
 	sections := []string{"pins"}

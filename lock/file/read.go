@@ -22,7 +22,7 @@ import (
 // *MergeError.
 func Parse(b []byte) (*Lock, error) {
 	p := parser{Scanner: canon.NewScannerBytes(b, &lockSpec)}
-	// Nearly all lines are pins, and none is shorter than its digest.
+	// Nearly all lines are pins, and a pin is longer than its digest.
 	l, err := p.parse(min(bytes.Count(b, []byte("\n")), len(b)/minPin))
 	if err != nil {
 		return nil, cause(b, err)
@@ -30,7 +30,7 @@ func Parse(b []byte) (*Lock, error) {
 	return l, nil
 }
 
-// parse reads a lock of about so many pins.
+// parse reads a lock with about that many pins.
 func (p *parser) parse(pins int) (*Lock, error) {
 	p.lock.Pins = make([]Pin, 0, pins)
 	err := p.read()
@@ -47,21 +47,21 @@ func (p *parser) parse(pins int) (*Lock, error) {
 	return &l, nil
 }
 
-// cause returns what has made a good file one that is refused with err, if that can be seen: neither a sign of git's
-// nor a carriage return stands in any good one, so that they needn't be looked for before.
+// cause returns a likelier reason why a file was refused with err: a conflict marker, or a carriage return. A valid
+// file has neither, so they are looked for only after an error.
 func cause(b []byte, err error) error {
 	if line := mark(b); line > 0 {
 		return &MergeError{line}
 	}
 	if at := bytes.Index(b, []byte("\r\n")); at >= 0 {
 		line := 1 + bytes.Count(b[:at], []byte("\n"))
-		return &Error{line, errors.New("the line ends in CR LF, and the lines of a lock in LF alone: " +
+		return &Error{line, errors.New("the line ends in CR LF, expected LF: " +
 			"git keeps them with \"rye.lock text eol=lf\" in .gitattributes")}
 	}
 	return err
 }
 
-// minPin is less than the length of any pin.
+// minPin is shorter than any pin.
 const minPin = 100
 
 type parser struct {
@@ -69,10 +69,10 @@ type parser struct {
 	canon.Keeper
 	lock Lock
 
-	// What the entry before said is most often what the next one says.
+	// Caches for values that repeat in consecutive entries.
 	from    string
 	signers []key.Fingerprint
-	prints  []string // signers as they stand in the file
+	prints  []string // signers as written in the file
 }
 
 func (p *parser) errorf(format string, args ...any) error {
@@ -94,7 +94,7 @@ func (p *parser) read() error {
 	for p.Scan() {
 		section := p.Section()
 		if ended {
-			return p.errorf("this is behind the end")
+			return p.errorf("text after the end")
 		}
 		if err := entries[section](); err != nil {
 			var own *Error
@@ -106,7 +106,7 @@ func (p *parser) read() error {
 		ended = section == inEnd
 	}
 	if !ended && p.Err() == nil {
-		return &Error{0, errors.New("the end is missing: the file was cut off")}
+		return &Error{0, errors.New("the file is truncated: its end is missing")}
 	}
 	return p.Err()
 }
@@ -116,7 +116,7 @@ func (p *parser) digest(field int) (d cas.Digest, err error) {
 	if b == nil {
 		return d, nil
 	}
-	// A digest of zeros names nothing, and stands for what isn't there.
+	// A zero digest means "missing", so it is invalid here.
 	if d, err = cas.ParseDigest(b); err == nil && d.IsZero() {
 		err = p.errorf("the digest is zero")
 	}
@@ -234,14 +234,14 @@ func (p *parser) pin() (err error) {
 	return nil
 }
 
-// place reads where a pin's file is, which is said where there is no manifest to say it.
+// place reads the location of a pin's file, which only pins without a manifest have.
 func (p *parser) place(n *Pin) error {
 	loose := n.From == FromProject || n.From == FromUser
 	if p.Has(pinPath) != loose || p.Has(pinSize) != loose || p.Has(pinMode) != loose {
-		return p.errorf("what is from the project or the user has a path, a size and a mode, and nothing else has")
+		return p.errorf("path, size and mode are required for items from the project or the user, and invalid for others")
 	}
 	if n.Files.IsZero() == (loose && !n.Tree.IsZero()) {
-		return p.errorf("a tree from the project or the user has files, and nothing else has")
+		return p.errorf("files is required for a tree from the project or the user, and invalid otherwise")
 	}
 	if !loose {
 		return nil
@@ -251,7 +251,7 @@ func (p *parser) place(n *Pin) error {
 		return err
 	}
 	if id := strings.TrimSuffix(n.Path, path.Ext(n.Path)); !strings.HasSuffix(id, "/"+n.Ref.ID) || id == n.Path {
-		return p.errorf("%q is no path of %s", n.Path, n.Ref)
+		return p.errorf("%q is not a valid path of %s", n.Path, n.Ref)
 	}
 	switch string(p.Str(pinMode)) {
 	case cas.File.String():
@@ -270,7 +270,7 @@ func checkFrom(from string) error {
 	}
 	id, ok := strings.CutPrefix(from, System)
 	if !ok {
-		return fmt.Errorf("%+q is no space: expected %q, %q, or %q and a bundle", from, FromProject, FromUser, System)
+		return fmt.Errorf("unknown space %+q: expected %q, %q, or %q and a bundle", from, FromProject, FromUser, System)
 	}
 	return portable.CheckID(id)
 }
@@ -290,7 +290,7 @@ func (p *parser) fingerprints(texts [][]byte) ([]key.Fingerprint, error) {
 			return nil, err
 		}
 		if i > 0 && f.Compare(prints[i-1]) <= 0 {
-			return nil, p.errorf("signers are sorted, none of them twice")
+			return nil, p.errorf("signers must be sorted and unique")
 		}
 		prints[i] = f
 	}
@@ -307,10 +307,10 @@ func (p *parser) tool() (err error) {
 	t.Name, t.Platform, _ = strings.Cut(name, " ")
 	goos, arch, ok := strings.Cut(t.Platform, "/")
 	if !ok || !word(t.Name) || !word(goos) || !word(arch) || strings.Contains(arch, "/") {
-		return p.errorf("%+q is no program on a platform, such as \"python linux/amd64\"", name)
+		return p.errorf("invalid program %+q: expected NAME PLATFORM, such as \"python linux/amd64\"", name)
 	}
 	if t.Version = p.Keep(p.Str(toolVersion)); !word(t.Version) {
-		return p.errorf("%+q is no version of a program", t.Version)
+		return p.errorf("invalid version %+q of a program", t.Version)
 	}
 	t.Digest, err = p.digest(toolDigest)
 	p.lock.Toolchain = append(p.lock.Toolchain, t)
@@ -321,13 +321,13 @@ func (p *parser) artifact() (err error) {
 	name := p.Keep(p.Key())
 	at := strings.LastIndexByte(name, '@')
 	if at < 0 || !word(name[:at]) || !word(name[at+1:]) {
-		return p.errorf("%+q is no package and version, such as \"pypi:requests@2.32.3\"", name)
+		return p.errorf("invalid artifact %+q: expected PACKAGE@VERSION, such as \"pypi:requests@2.32.3\"", name)
 	}
 	a := Artifact{Name: name[:at], Version: name[at+1:], Source: p.Keep(p.Str(artifactSource)),
 		Size: p.Int(artifactSize)}
 	if !registryDigest(a.Source) {
 		return p.errorf(
-			"%+q is no digest of a registry: expected \"sha256:\" or \"sha512:\" and lower-case hex digits", a.Source)
+			"invalid registry digest %+q: expected \"sha256:\" or \"sha512:\" and lower-case hex digits", a.Source)
 	}
 	a.Digest, err = p.digest(artifactDigest)
 	p.lock.Artifacts = append(p.lock.Artifacts, a)
@@ -337,7 +337,7 @@ func (p *parser) artifact() (err error) {
 func (p *parser) definition() (err error) {
 	d := Definition{Name: p.Keep(p.Key())}
 	if !word(d.Name) {
-		return p.errorf("%+q is no name: expected visible ASCII without spaces, at most %d characters", d.Name,
+		return p.errorf("invalid name %+q: expected visible ASCII without spaces, at most %d characters", d.Name,
 			maxName)
 	}
 	d.Digest, err = p.digest(definitionDigest)

@@ -16,22 +16,21 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// Append appends the file that says what l says. What can't be read back isn't written: then dst is returned as it
-// was, with the error.
+// Append appends the encoded lock. If it couldn't be read back, Append returns dst unchanged, with the error.
 func Append(dst []byte, l *Lock) ([]byte, error) {
 	b := bytes.NewBuffer(dst[:len(dst):len(dst)])
 	if err := Write(b, l); err != nil {
 		return dst, err
 	}
-	// Reading it is the check: so there is one set of rules, and nothing that we write is refused elsewhere.
+	// Parsing it is the check: this keeps one set of rules, and no written lock is refused elsewhere.
 	if _, err := Parse(b.Bytes()[len(dst):]); err != nil {
 		return dst, err
 	}
 	return b.Bytes(), nil
 }
 
-// Canonical returns l as its file would be read, which is sorted, and the digest of that file. One that couldn't be
-// read is an error. The file isn't in memory as a whole.
+// Canonical returns l as read back from its file, which means sorted, and the digest of that file. It returns an
+// error if the file would be invalid. It never holds the whole file in memory.
 func Canonical(l *Lock) (*Lock, cas.Digest, error) {
 	r, w := io.Pipe()
 	written := make(chan error, 1)
@@ -55,10 +54,10 @@ func Canonical(l *Lock) (*Lock, cas.Digest, error) {
 
 var errUnread = errors.New("the reader has stopped")
 
-// Write writes the file that says what l says, whether it can be read back or not.
+// Write writes the encoded lock without checking that it can be read back.
 func Write(w io.Writer, l *Lock) error {
 	for _, a := range l.Artifacts {
-		// It would be read as another name.
+		// An "@" in the version would be read as part of the name.
 		if strings.Contains(a.Version, "@") {
 			return &Error{0, fmt.Errorf("the version %+q of %+q has %q in it", a.Version, a.Name, "@")}
 		}
@@ -74,13 +73,13 @@ func Write(w io.Writer, l *Lock) error {
 type encoder struct {
 	*canon.Encoder
 	w       io.Writer
-	failed  error // of w
+	failed  error // of the writer
 	scratch []byte
 	last    []key.Fingerprint
-	prints  []string // last as it is written
+	prints  []string // the encoded signers of the last pin
 }
 
-// drain writes what was encoded, if it is at least so many bytes.
+// drain writes the buffer if it has at least that many bytes.
 func (e *encoder) drain(least int) error {
 	if b := e.Take(least); b != nil && e.failed == nil {
 		_, e.failed = e.w.Write(b)
@@ -93,7 +92,7 @@ func (e *encoder) digest(field int, d cas.Digest) {
 	e.StrBytes(field, e.scratch)
 }
 
-// given writes a digest if there is one.
+// given writes a digest unless it is zero.
 func (e *encoder) given(field int, d cas.Digest) {
 	if !d.IsZero() {
 		e.digest(field, d)
@@ -176,7 +175,7 @@ func (e *encoder) pin(p *Pin) {
 	e.End()
 }
 
-// signers writes fingerprints. Most pins have those of the pin before.
+// signers writes fingerprints. Most pins have the same as the pin before.
 func (e *encoder) signers(list []key.Fingerprint) {
 	if !slices.Equal(list, e.last) {
 		e.last, e.prints = slices.Clone(list), nil
@@ -193,7 +192,7 @@ func appendRef(b []byte, r model.Ref) []byte {
 	return append(b, r.ID...)
 }
 
-// sorted returns list in order, as a copy if it has to be.
+// sorted returns list in order. It copies the list if it isn't sorted.
 func sorted[T any](list []T, compare func(a, b T) int) []T {
 	if slices.IsSortedFunc(list, compare) {
 		return list

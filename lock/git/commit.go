@@ -17,32 +17,32 @@ import (
 )
 
 const (
-	// MaxTree is how many bytes a tree has.
+	// MaxTree is the largest size of a tree, in bytes.
 	MaxTree   = 16 << 20
 	maxCommit = 1 << 20
 	maxHeader = 200
 	maxDeep   = 32
-	maxKept   = 1 << 20 // entries of trees that are remembered
+	maxKept   = 1 << 20 // cached entries of trees
 )
 
-// A Commit is a commit that was fetched. Close it.
+// A Commit is a fetched commit. Close it after use.
 type Commit struct {
 	ID string
 
 	dir  string
 	tree string
-	mu   sync.Mutex // the answers of git come in the order of the questions
+	mu   sync.Mutex // git answers in the order of the requests
 	ask  io.WriteCloser
 	got  *bufio.Reader
 	stop context.CancelFunc
 	done chan struct{}
 
-	failed error                       // nothing more can be asked
-	trees  map[string]map[string]entry // that were read, by their names
-	kept   int                         // entries of them
+	failed error                       // every later request returns it
+	trees  map[string]map[string]entry // cached, by their names
+	kept   int                         // the number of their entries
 }
 
-// open has git read objects of a repository that was fetched.
+// open starts git cat-file in a fetched repository.
 func (c *Client) open(ctx context.Context, dir, bare, address, id string) (*Commit, error) {
 	// The commit outlives the operation that fetched it.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -68,7 +68,7 @@ func (c *Client) open(ctx context.Context, dir, bare, address, id string) (*Comm
 	return k, nil
 }
 
-// begin reads the commit itself.
+// begin reads the commit object.
 func (k *Commit) begin(ctx context.Context) error {
 	var text bytes.Buffer
 	if err := k.object(ctx, "the commit", k.ID, "commit", maxCommit, &text); err != nil {
@@ -83,23 +83,23 @@ func (k *Commit) begin(ctx context.Context) error {
 	return nil
 }
 
-// end ends git, and waits for it.
+// end stops git and waits for it.
 func (k *Commit) end() {
 	k.stop()
 	<-k.done
 }
 
-// Close removes what was fetched.
+// Close removes the fetched data.
 func (k *Commit) Close() error {
 	k.end()
 	return os.RemoveAll(k.dir)
 }
 
-// Temp makes a directory that is gone, with all that is in it, when the commit is closed at the latest.
+// Temp makes a directory that is removed with the commit at the latest.
 func (k *Commit) Temp() (string, error) { return os.MkdirTemp(k.dir, "files-") }
 
-// Copy writes the bytes of a file, and reports whether it may be executed. What was written is the file only if there
-// is no error: its hash is known at the end. What has more than most bytes is a *LimitError, and nothing of it was
+// Copy writes the bytes of a file, and reports whether it is executable. The hash is checked at the end, so the
+// written bytes count only if there is no error. A file of more than most bytes is a *LimitError, and nothing is
 // written.
 func (k *Commit) Copy(ctx context.Context, w io.Writer, path string, most int64) (exec bool, err error) {
 	e, err := k.find(ctx, path)
@@ -109,7 +109,7 @@ func (k *Commit) Copy(ctx context.Context, w io.Writer, path string, most int64)
 	return e.mode == modeExec, k.object(ctx, fmt.Sprintf("%+q", path), e.name, "blob", most, w)
 }
 
-// find looks for the file of a path.
+// find finds the tree entry of a path.
 func (k *Commit) find(ctx context.Context, path string) (entry, error) {
 	segments := strings.Split(path, "/")
 	if len(segments) > maxDeep {
@@ -159,8 +159,8 @@ func (k *Commit) readTree(ctx context.Context, name string) (map[string]entry, e
 	return tree, nil
 }
 
-// object asks git for an object and writes its bytes. Without an error they match its name. Errors about its size call
-// it what.
+// object requests an object from git and writes its bytes. Without an error they match its name. what is the object's
+// name in errors about its size.
 func (k *Commit) object(ctx context.Context, what, name, kind string, most int64, w io.Writer) (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -177,7 +177,7 @@ func (k *Commit) object(ctx context.Context, what, name, kind string, most int64
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		// An answer that wasn't read to its end is followed by no other that could be read.
+		// After a partly read answer, later ones can't be parsed.
 		k.failed = err
 		k.stop()
 	}()
@@ -209,7 +209,7 @@ func (k *Commit) object(ctx context.Context, what, name, kind string, most int64
 	return nil
 }
 
-// newHash is the hash that names have which are as long as this one.
+// newHash returns the hash whose names are as long as this one.
 func newHash(name string) hash.Hash {
 	if len(name) == 64 {
 		return sha256.New()
@@ -217,7 +217,7 @@ func newHash(name string) hash.Hash {
 	return sha1.New()
 }
 
-// parseHeader reads the line before an object: its name, kind and size.
+// parseHeader parses the line before an object: its name, type and size.
 func parseHeader(line, name, kind string) (int64, error) {
 	line, ended := strings.CutSuffix(line, "\n")
 	if len(line) > maxHeader || !ended {
@@ -249,7 +249,7 @@ const (
 	modeModule = "160000"
 )
 
-// An entry is what a tree has under a name.
+// An entry is an entry of a tree: its mode, and the object's name.
 type entry struct{ mode, name string }
 
 func (e entry) what() string {
@@ -264,7 +264,7 @@ func (e entry) what() string {
 	return "a file"
 }
 
-// parseTree reads a tree in which the names of objects have so many bytes.
+// parseTree parses a tree whose object names have that many bytes.
 func parseTree(b []byte, length int) (map[string]entry, error) {
 	tree := map[string]entry{}
 	for len(b) > 0 {

@@ -1,4 +1,8 @@
-// Package git answers: what does a repository have at this commit?
+// Package git is a read-only client for git repositories, which verifies every object that it reads.
+//
+// How a call goes through here: Resolve runs git ls-remote and picks the revision's commit (parseRefs, choose). Fetch
+// runs git init and git fetch in a private directory, while watch limits its size, and open starts git cat-file.
+// Commit.Copy looks up the path tree by tree (find, parseTree), and object hashes the answer of git.
 //
 //	client := git.New(git.Options{Run: run, Dir: private, Reach: web.Reach})
 //	id, err := client.Resolve(ctx, "https://git.acme.example/style.git", "main")
@@ -6,14 +10,13 @@
 //	defer commit.Close()
 //	exec, err := commit.Copy(ctx, file, ".ai/bundles/acme/style/manifest.yaml", most)
 //
-// The program git, of version 2.37 or newer, does nothing here but speak its protocol and unpack: ls-remote, init,
-// fetch, cat-file. Who starts it is the caller's matter (Runner); how it is started, and what is believed of its
-// answers, is this package's.
+// The program git, version 2.37 or newer, only speaks its protocol and unpacks: ls-remote, init, fetch, cat-file. The
+// caller starts it (Runner); this package decides on its arguments and environment and verifies its answers.
 //
-// # What git can't be brought to do
+// # Restrictions
 //
-// Nothing is ever checked out: files are read as objects, one by one, those that the caller names. So no filter, no
-// attribute, no hook, no line end and no LFS has a part in it, and .gitmodules is a file like others.
+// Nothing is ever checked out: the caller's files are read as objects, one by one. So filters, attributes, hooks,
+// line ends and LFS have no effect, and .gitmodules is an ordinary file.
 //
 //	settings     none but those here: not the system's, not the user's, no HOME and so no .netrc. Hooks are in no
 //	             directory, credentials come from no helper, git never asks for a password, nothing is collected
@@ -29,18 +32,18 @@
 //	             read, and removed when the commit is closed; what a process that died left there is removed a day
 //	             later
 //
-// # What is believed
+// # Verification
 //
-// That a commit has these files is not git's word. Every object is hashed here, from the commit over the trees to the
-// file, and has to have the name by which it was asked for. SHA-1 is weak, and the caller doesn't rest on it: bundles
-// are signed, and pinned by digests of ours. It says which commit was meant.
+// The package doesn't trust git's answers. It hashes every object, from the commit over the trees to the file, and
+// compares the hash with the requested name. SHA-1 is weak, so the caller doesn't rely on it: bundles are signed and
+// pinned by rye's own digests. SHA-1 only identifies the commit.
 //
-// A file is a regular file. A symbolic link, a submodule, a directory where a file was named, and a tree that git
-// itself wouldn't write are refused. A path is looked for as it is, in bytes.
+// Only regular files are read: a symbolic link, a submodule, a directory in place of a file, and a malformed tree are
+// refused. Paths are compared byte by byte.
 //
 // # Limits
 //
-// A fetch has at most MaxFetched bytes on the disk and an hour; a server that sends less than 1,000 bytes a second for
-// half a minute is left. An object has no more bytes than the caller allows; a tree MaxTree, a path 32 trees. What git
-// says about an error is cut at 2 KiB, and is the text of a stranger: it is shown quoted.
+// A fetch has at most MaxFetched bytes on the disk and an hour; a server that sends less than 1,000 bytes a second
+// for half a minute is disconnected. The caller limits the size of a file; a tree has at most MaxTree bytes, and a
+// path 32 trees. Error output of git may contain a server's text: it is cut at 2 KiB and quoted.
 package git

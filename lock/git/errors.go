@@ -10,7 +10,7 @@ import (
 // errTime is the cause of a fetch's deadline.
 var errTime = fault.New(fault.Timeout, "git took longer than %s", maxTime)
 
-// commandError is a failure of git. The text comes from git, and may come from a server.
+// commandError is the error for a failure of git. The text comes from git, and may come from a server.
 func commandError(address, command string, status int, text string) error {
 	return fault.New(fault.Registry, "git %s failed (exit status %d): %+q", command, status, text).On("url",
 		address).On("status", status).
@@ -22,7 +22,7 @@ func versionError(found string) error {
 		found).On("program", "git").On("found", found)
 }
 
-// revisionError is about a branch or tag that a repository does not have. It is fs.ErrNotExist.
+// revisionError is the error for a branch or tag that a repository does not have. It is fs.ErrNotExist.
 func revisionError(address, revision string) error {
 	e := fault.New(fault.NotFound, "the repository has no branch or tag %+q", revision).From(fs.ErrNotExist).On("url",
 		address).On("revision", revision)
@@ -32,7 +32,7 @@ func revisionError(address, revision string) error {
 	return e
 }
 
-// ambiguousError is about a name that is a branch and a tag with different commits.
+// ambiguousError is the error for a name of both a branch and a tag, with different commits.
 func ambiguousError(address, revision string) error {
 	return fault.New(fault.Ambiguous, "%+q is both a branch and a tag, with different commits", revision).On("url",
 		address).On("revision", revision).
@@ -40,7 +40,8 @@ func ambiguousError(address, revision string) error {
 		Try(fault.Command("git ls-remote", address))
 }
 
-// pathError is about a path of a commit. Without a reason it does not exist, and is fs.ErrNotExist.
+// pathError is the error for a path of a commit. Without a reason the path does not exist, and the error is
+// fs.ErrNotExist.
 func pathError(path, reason string) error {
 	if reason == "" {
 		return fault.New(fault.NotFound, "the commit has no file %+q", path).From(fs.ErrNotExist).On("path", path)
@@ -48,7 +49,7 @@ func pathError(path, reason string) error {
 	return fault.New(fault.Integrity, "%+q is %s", path, reason).On("path", path).On("reason", "not-a-file")
 }
 
-// objectError is about an object that is missing, damaged or not the one that was asked for.
+// objectError is the error for an object that is missing, damaged or not the requested one.
 func objectError(name string, err error) error {
 	return fault.New(fault.Integrity, "git object %s: %v", name, err).From(err).On("reason", "git-object").On("object",
 		name)

@@ -21,51 +21,51 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// MaxFetched is how many bytes a fetch may leave on the disk.
+// MaxFetched is how many bytes on disk a fetch may use.
 const MaxFetched = 2 << 30
 
 const (
 	maxTime   = time.Hour
-	maxRefs   = 1 << 20 // bytes of an answer that names them
+	maxRefs   = 1 << 20 // bytes of the list of refs
 	maxErrors = 2 << 10
 	leftover  = 24 * time.Hour
 	tempName  = "git-"
 )
 
-// A Command is one start of the program git.
+// A Command is one run of the program git.
 type Command struct {
-	Args           []string // behind the program's name
-	Env            []string // all of it
+	Args           []string // after the program's name
+	Env            []string // the complete environment
 	Dir            string
 	Stdin          io.Reader // nil: empty
 	Stdout, Stderr io.Writer
 }
 
-// A Runner starts the program git and waits for it. It returns the exit status; an error says that there is none,
-// because git isn't there or ctx is over. When ctx is over it is ended, with all that it has started.
+// A Runner runs the program git and waits for it. It returns the exit status, or an error if git is missing or ctx is
+// over. When ctx is over, it ends git and all processes that git has started.
 type Runner func(ctx context.Context, c Command) (status int, err error)
 
-// Options say what a client works with.
+// Options configures a client.
 type Options struct {
 	Run  Runner
-	Dir  string            // for repositories while they are read; it is made, for this user alone
-	Vars map[string]string // what git may know of this machine: PATH, proxies, whose certificates count
-	// Reach returns the numbers at which the server of an address may be dialled, none where a proxy finds them; an
-	// error is that it may not be.
+	Dir  string            // for repositories while they are read; created for this user alone
+	Vars map[string]string // git's environment: PATH, proxies, certificates
+	// Reach returns the IP addresses at which the server of an address may be dialled, or none if a proxy resolves
+	// it; an error refuses the address.
 	Reach func(ctx context.Context, address string) ([]netip.Addr, error)
 }
 
-// A Client reads repositories. It may be used by many goroutines at once.
+// A Client reads repositories. It is safe for many goroutines.
 type Client struct {
 	o      Options
 	mu     sync.Mutex
-	recent bool // git was asked for its version
+	recent bool // git's version was checked
 }
 
 // New returns a client. It starts nothing.
 func New(o Options) *Client { return &Client{o: o} }
 
-// settings are those of every start. GIT_CONFIG_* keep out all others.
+// settings apply to every run. GIT_CONFIG_* keep out all others.
 var settings = []string{
 	"core.hooksPath=" + os.DevNull,
 	"core.attributesFile=" + os.DevNull,
@@ -80,7 +80,7 @@ var settings = []string{
 	"protocol.version=2",
 }
 
-// environment is the whole environment of git.
+// environment returns the whole environment of git.
 func (c *Client) environment(dir string) []string {
 	vars := maps.Clone(c.o.Vars)
 	if vars == nil {
@@ -101,7 +101,7 @@ func (c *Client) environment(dir string) []string {
 	return env
 }
 
-// run starts git in a directory. What comes of it is in stdout.
+// run runs git in a directory. Its output goes to stdout.
 func (c *Client) run(ctx context.Context, dir, address string, stdin io.Reader, stdout io.Writer,
 	args ...string) error {
 	var all []string
@@ -125,8 +125,8 @@ func (c *Client) run(ctx context.Context, dir, address string, stdin io.Reader, 
 	return nil
 }
 
-// network returns what has git dial the server of an address where it may be dialled, and nowhere else. A git that
-// doesn't know the setting would look the name up itself.
+// network returns arguments that make git dial the server of an address only at the allowed IP addresses. A git that
+// doesn't know the setting would resolve the name itself.
 func (c *Client) network(ctx context.Context, dir, address string, args ...string) ([]string, error) {
 	if err := c.checkVersion(ctx, dir); err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (c *Client) network(ctx context.Context, dir, address string, args ...strin
 		args...), nil
 }
 
-// firstMajor and firstMinor are the oldest version of git that does everything needed here.
+// firstMajor and firstMinor are the oldest version of git with all required features.
 const firstMajor, firstMinor = 2, 37
 
 // checkVersion refuses a git that is too old, once.
@@ -177,9 +177,8 @@ func (c *Client) checkVersion(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Resolve returns the commit that a revision is now: a branch or tag, by its name alone or from refs/ on; "" is what
-// the repository shows first. What is no branch and no tag there is a *RevisionError, and fs.ErrNotExist; what is both
-// is one too.
+// Resolve returns the current commit of a revision: a branch or tag, as a short name or beginning with refs/; "" is
+// HEAD. An unknown revision is fs.ErrNotExist; a name of both a branch and a tag is ambiguous.
 func (c *Client) Resolve(ctx context.Context, address, revision string) (string, error) {
 	if err := checkAddress(address); err != nil {
 		return "", err
@@ -222,9 +221,9 @@ const (
 	peeled   = "^{}"
 )
 
-// choose finds the one commit that a revision is.
+// choose finds the only commit of a revision.
 func choose(refs map[string]string, address, revision string) (string, error) {
-	// What a tag of its own leads to comes before the tag.
+	// The commit of an annotated tag comes before the tag object.
 	find := func(name string) string {
 		if id := refs[name+peeled]; id != "" {
 			return id
@@ -255,7 +254,7 @@ func choose(refs map[string]string, address, revision string) (string, error) {
 	return tag, nil
 }
 
-// parseRefs reads lines of a commit, a tab and a name.
+// parseRefs parses lines of a commit, a tab and a name.
 func parseRefs(b []byte) (map[string]string, error) {
 	refs := map[string]string{}
 	for line := range bytes.Lines(b) {
@@ -272,12 +271,12 @@ func parseRefs(b []byte) (map[string]string, error) {
 	return refs, nil
 }
 
-// isName reports whether a text can be the name of an object.
+// isName reports whether a text can be an object's name.
 func isName(s string) bool {
 	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// checkAddress keeps everything else away from git than what could be a repository of a server.
+// checkAddress ensures that git sees only addresses that could be a server's repository.
 func checkAddress(address string) error {
 	if !strings.HasPrefix(address, "https://") || strings.ContainsFunc(address, func(r rune) bool {
 		return r <= ' ' || r > '~'
@@ -287,7 +286,7 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// private makes a directory for one repository, and removes those that were left behind.
+// private makes a directory for one repository, and removes leftovers of earlier processes.
 func (c *Client) private() (string, error) {
 	if err := os.MkdirAll(c.o.Dir, 0o700); err != nil {
 		return "", err
@@ -305,7 +304,7 @@ func (c *Client) private() (string, error) {
 	return os.MkdirTemp(c.o.Dir, tempName)
 }
 
-// Fetch gets a commit. A server that doesn't have it, or doesn't give it, is an *Error.
+// Fetch fetches a commit. If the server doesn't have or provide it, the error comes from git.
 func (c *Client) Fetch(ctx context.Context, address, commit string) (_ *Commit, err error) {
 	if err := checkAddress(address); err != nil {
 		return nil, err
@@ -348,7 +347,7 @@ func (c *Client) Fetch(ctx context.Context, address, commit string) (_ *Commit, 
 	return c.open(ctx, dir, bare, address, commit)
 }
 
-// watch returns a context that is over when a directory holds more than so many bytes.
+// watch returns a context that is cancelled when a directory holds more than limit bytes.
 func watch(ctx context.Context, dir string, limit int64, every time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -362,7 +361,7 @@ func watch(ctx context.Context, dir string, limit int64, every time.Duration) (c
 				return
 			case <-tick.C:
 			}
-			if osfile.BytesIn(dir) > limit { // git removes files while this looks
+			if osfile.BytesIn(dir) > limit { // git may remove files concurrently
 				cancel(limitError("the download", limit))
 			}
 		}
@@ -370,7 +369,7 @@ func watch(ctx context.Context, dir string, limit int64, every time.Duration) (c
 	return ctx, func() { cancel(nil); <-done }
 }
 
-// A bounded buffer takes so many bytes, and then no more.
+// A bounded buffer accepts up to a number of bytes, and then fails.
 type bounded struct {
 	b    []byte
 	left int
@@ -387,7 +386,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A tail keeps the end of what was written.
+// A tail keeps the end of its input.
 type tail struct{ b []byte }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -398,7 +397,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text is the last lines, without those of git's advice.
+// text returns the last lines, without git's hints.
 func (t *tail) text() string {
 	var lines []string
 	for line := range strings.Lines(string(t.b)) {

@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
-// Named returns the spaces of a label or of its first part, as system is the bundles and the library.
+// Named returns the spaces of a label or of its first part: "system" means the bundles and the library.
 func (v *Items) Named(label string) (spaces []*ai.Space, err error) {
 	var labels []string
 	for _, s := range v.Spaces() {
@@ -31,8 +31,8 @@ func (v *Items) Named(label string) (spaces []*ai.Space, err error) {
 	return spaces, nil
 }
 
-// IsMerged reports whether an item and those of its name in lower spaces count together, as config does: of all others
-// the highest one hides the rest.
+// IsMerged reports whether an item is merged with those of its name in lower spaces, as config is. For other kinds
+// the highest item hides the rest.
 func IsMerged(ref string) bool { return strings.HasPrefix(ref, "config:") }
 
 // CheckKind returns the kind of a name.
@@ -47,26 +47,24 @@ func (v *Items) CheckKind(name string) (*model.Kind, error) {
 	return nil, Unknown("kind", name, names)
 }
 
-// Unknown is the refusal of a word that is none of a few.
+// Unknown is the error for an unknown word, with the valid words.
 func Unknown(what, word string, names []string) *fault.Error {
 	f := fault.New(fault.Validation, "unknown %s %q", what,
 		word).Because("expected one of "+strings.Join(names, ", ")).On(what, word)
 	return meant(f, suggest.Names(word, names))
 }
 
-// An Arg is what an argument of a command stands for: the item of a ref, those that a glob covers, or what is at
-// a path in a space.
+// An Arg is a parsed argument of a command: a ref, a glob over refs, or a path in a space.
 type Arg struct {
 	Text  string
 	ref   model.Ref  // zero with glob and space
-	Glob  *glob.Glob // nil unless there are stars
+	Glob  *glob.Glob // nil without stars
 	Space *ai.Space  // of a path
 	Path  string     // in the space; of a file or directory
 	Dir   bool
 }
 
-// Parse reads an argument. What has a star is a glob over refs, what has a known kind and a colon a ref, and all else
-// a path.
+// Parse reads an argument: with a star it is a glob over refs, with a known kind and a colon a ref, otherwise a path.
 func (v *Items) Parse(text string) (Arg, error) {
 	arg := Arg{Text: text}
 	kind, id, colon := strings.Cut(text, ":")
@@ -75,7 +73,7 @@ func (v *Items) Parse(text string) (Arg, error) {
 	case strings.Contains(text, "*"):
 		g, err := glob.Parse(text)
 		if err != nil {
-			return arg, fault.New(fault.Validation, "%q is no glob over refs: %s", text, err).From(err).
+			return arg, fault.New(fault.Validation, "%q is not a valid glob over refs: %s", text, err).From(err).
 				Try("rye ls '**'", "rye ls 'tool:acme/**'").On("ref", text)
 		}
 		arg.Glob = &g
@@ -102,16 +100,17 @@ func (v *Items) Parse(text string) (Arg, error) {
 	return arg, v.notAnItem(text)
 }
 
-// BadRef is the error of a text that is no ref.
+// BadRef is the error for an invalid ref.
 func BadRef(text string, err error) *fault.Error {
 	return fault.New(fault.Validation, "invalid ref %q: %s", text,
 		cmp.Or(errors.Unwrap(err), err)).From(err).Because(refForm).On("ref", text).
 		Try("rye ls")
 }
 
-const refForm = "a ref is kind:id, as in tool:acme/fetch"
+const refForm = "a ref is kind:id, such as tool:acme/fetch"
 
-// notAnItem says that a text is neither a ref nor the path of a file, and which refs end like it.
+// notAnItem is the error for a text that is neither a ref nor the path of a file. It suggests refs with the same
+// ending.
 func (v *Items) notAnItem(text string) error {
 	f := fault.New(fault.NotFound, "%q is neither a ref nor a file", text).Because(refForm).Try("rye ls").On("ref",
 		text)
@@ -125,7 +124,7 @@ func (v *Items) notAnItem(text string) error {
 	return meant(f, refs)
 }
 
-// meant adds what may have been meant.
+// meant adds suggestions to an error.
 func meant(f *fault.Error, names []string) *fault.Error {
 	if len(names) > 0 {
 		f.Because("did you mean "+strings.Join(names, ", ")+"?").On("did_you_mean", names)
@@ -133,7 +132,7 @@ func meant(f *fault.Error, names []string) *fault.Error {
 	return f
 }
 
-// PathArg reads an argument as a path in a space. It is false where there is nothing at the path.
+// PathArg reads an argument as a path in a space. It returns false if the path doesn't exist.
 func (v *Items) PathArg(arg *Arg) (bool, error) {
 	if v.Abs == nil {
 		return false, nil
@@ -144,7 +143,7 @@ func (v *Items) PathArg(arg *Arg) (bool, error) {
 	}
 	fi, err := os.Lstat(at)
 	if err != nil {
-		return false, nil // the caller reports it as no item
+		return false, nil // the caller reports it
 	}
 	paths := []string{at}
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(at)); err == nil {
@@ -179,14 +178,14 @@ func (v *Items) PathArg(arg *Arg) (bool, error) {
 	return true, f
 }
 
-// FindNamed returns the item that an argument names: that of the highest space, or the one at a path.
+// FindNamed returns the item that an argument names: from the highest space, or at a path.
 func (v *Items) FindNamed(ctx context.Context, text string) (*ai.Item, error) {
 	arg, err := v.Parse(text)
 	switch {
 	case err != nil:
 		return nil, err
 	case arg.Glob != nil || arg.Dir:
-		return nil, fault.New(fault.Validation, "%q may be many items, and one is needed",
+		return nil, fault.New(fault.Validation, "%q matches several items: name one",
 			text).Try("rye ls "+fault.Quote(text)).On("ref", text)
 	case arg.Space != nil:
 		f, err := v.At(arg.Space, arg.Path)
@@ -198,7 +197,7 @@ func (v *Items) FindNamed(ctx context.Context, text string) (*ai.Item, error) {
 	return v.Find(ctx, arg.ref)
 }
 
-// Covers reports whether an argument stands for a file; a ref and a glob for those of all spaces.
+// Covers reports whether an argument covers a file; refs and globs cover files of all spaces.
 func (arg *Arg) Covers(ref model.Ref, s *ai.Space, path string) bool {
 	switch {
 	case arg.Glob != nil:

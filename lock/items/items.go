@@ -1,5 +1,9 @@
-// Package items answers what commands and servers ask about the items that can be seen from a workspace: which ones an
-// argument names, who vouches for one, how it stands to the lock, and what is wrong with it.
+// Package items is a workspace's view of its visible items: which ones an argument names, who signed them, whether
+// they match the lock, and their problems.
+//
+// How a call goes through here: Open opens the spaces and the lock. Parse reads an argument, and List, Selected or
+// FindNamed return the files or the item that it names. Worth asks the policy about an item, Locked compares it with
+// the lock, and Check runs the rules of package check over the selected items.
 package items
 
 import (
@@ -22,19 +26,19 @@ import (
 	"github.com/rye-build/rye/manifest/admission"
 )
 
-// Items are the items that can be seen from a workspace.
+// Items are the visible items of a workspace.
 type Items struct {
 	*workspace.Items
-	Abs func(path string) (string, error) // makes paths absolute; nil: arguments are refs and globs alone
+	Abs func(path string) (string, error) // makes paths absolute; nil: arguments are only refs and globs
 }
 
-// Open opens what can be seen from a workspace.
+// Open opens the visible items of a workspace.
 func Open(ctx context.Context, w *workspace.Workspace, abs func(string) (string, error)) (*Items, error) {
 	v, err := w.Items(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// A file on no disk is named by its space.
+	// A file that isn't on disk is named by its space.
 	v.Name = func(s *ai.Space, p string) string {
 		if s.Dir == "" {
 			return s.Label + "/" + p
@@ -44,15 +48,15 @@ func Open(ctx context.Context, w *workspace.Workspace, abs func(string) (string,
 	return &Items{v, abs}, nil
 }
 
-// ForgetLock drops what the lock says of items, for commands that look at many and ask nothing of it: its bundles are
-// among the spaces.
+// ForgetLock drops the lock's pins, for commands that read many items and don't need them. Its bundles are among the
+// spaces already.
 func (v *Items) ForgetLock() {
 	if v.Lock != nil {
 		v.Lock.Old = nil
 	}
 }
 
-// Subject returns what an item's signatures are about. An item whose directory doesn't exist yet has no tree.
+// Subject returns the content that an item's signatures cover. An item whose directory doesn't exist yet has no tree.
 func (v *Items) Subject(ctx context.Context, it *ai.Item) (admission.Subject, error) {
 	if _, err := fs.Stat(it.Space.FS, path.Dir(it.Path)); errors.Is(err, fs.ErrNotExist) {
 		return admission.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}, nil
@@ -61,10 +65,10 @@ func (v *Items) Subject(ctx context.Context, it *ai.Item) (admission.Subject, er
 	return s, err
 }
 
-// Invalid says what is wrong with an item that is to be written; file is where its text is now.
+// Invalid returns the error for an invalid item that is about to be written; file is where its text is now.
 func (v *Items) Invalid(it *ai.Item, file string) *fault.Error {
 	lines := (&check.Checker{Name: v.Name}).Fields(it.File, it.Model.Problems)
-	f := fault.New(fault.Validation, "%q is no valid %s", file, it.Ref.Kind).
+	f := fault.New(fault.Validation, "%q is not a valid %s", file, it.Ref.Kind).
 		Try("rye docs "+model.FormatTopic(it.Ref.Kind)).On("ref", it.Ref.String()).On("problems", lines)
 	for i := range lines {
 		l := &lines[i]
@@ -74,7 +78,7 @@ func (v *Items) Invalid(it *ai.Item, file string) *fault.Error {
 	return f
 }
 
-// Remember makes later questions resolve each executor once, and returns what resolves them.
+// Remember caches executors, so that each is resolved once, and returns the cache.
 func (v *Items) Remember() *check.Links {
 	links := check.NewLinks(v.View)
 	var x ai.Examiner
@@ -85,13 +89,13 @@ func (v *Items) Remember() *check.Links {
 	return links
 }
 
-// Checker returns a checker of items, with rules beside its own. It remembers executors.
+// Checker returns a checker of items with additional rules. It caches executors.
 func (v *Items) Checker(rules ...check.Rule) *check.Checker {
 	links := v.Remember()
 	return &check.Checker{View: v.View, Admit: v.Admit, Links: links, Name: v.Name, Rules: append(rules, packages)}
 }
 
-// packages reports what is wrong with the list of packages that a tool names.
+// packages reports problems in the list of packages that a tool names.
 func packages(ctx context.Context, c *check.Checker, it *check.Checked) []check.Problem {
 	_, err := closure.ListOf(ctx, c.Admit, it.Item, it.Tree)
 	if err == nil {
@@ -110,8 +114,8 @@ func packages(ctx context.Context, c *check.Checker, it *check.Checked) []check.
 	return []check.Problem{l}
 }
 
-// Check checks the items that arguments name; without any, all that this user changes here, with files that look like
-// items and aren't.
+// Check checks the items that arguments name. Without arguments it checks all items that the user changes here, and
+// files that look like items but aren't valid.
 func (v *Items) Check(ctx context.Context, rules []check.Rule, texts ...string) (*check.Checker, error) {
 	only := (*ai.Space)(nil)
 	if len(texts) == 0 {

@@ -13,12 +13,12 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// List returns the files that arguments stand for, each once and in the order of a listing, and what is wrong there;
-// without arguments those of all items. An argument that stands for nothing is an error. Among the files are such
-// that carry no mark, which only loading them tells (ai.ErrAsset).
+// List returns the files that arguments name, each once and in the order of a listing, and problems found there;
+// without arguments, those of all items. An argument without a match is an error. The files may include assets, which
+// only loading them detects (ai.ErrAsset).
 func (v *Items) List(ctx context.Context, texts ...string) (*ai.Listing, error) {
 	args := make([]Arg, len(texts))
-	var kinds []string // to look at; none for all
+	var kinds []string // to list; none means all
 	for i, text := range texts {
 		var err error
 		if args[i], err = v.Parse(text); err != nil {
@@ -69,7 +69,7 @@ func (v *Items) List(ctx context.Context, texts ...string) (*ai.Listing, error) 
 	return out, nil
 }
 
-// NothingAt says why an argument stands for nothing.
+// NothingAt returns why an argument matches nothing.
 func (v *Items) NothingAt(ctx context.Context, arg *Arg) error {
 	switch {
 	case arg.Glob != nil || arg.Dir:
@@ -95,16 +95,16 @@ func (v *Items) NothingAt(ctx context.Context, arg *Arg) error {
 	return cmp.Or(err, fmt.Errorf("%q: %w", arg.ref, fs.ErrNotExist))
 }
 
-// A Selection is what the arguments of a command about items stand for: files, and what is no item although it looks
-// like one.
+// A Selection is the result for the arguments of a command about items: the files, and the files that look like items
+// but are invalid.
 type Selection struct {
 	Files    []check.Chosen
 	Problems []*ai.ItemError
 	Dirs     []Arg // the arguments that are directories
 }
 
-// Own is the space whose items this user changes here: the project's, or the user's outside of projects. Nil if there
-// is none.
+// Own returns the space whose items the user changes here: the project's, or the user's outside of projects. It is
+// nil if there is none.
 func (v *Items) Own() *ai.Space {
 	if v.Project != nil || v.Root.Root != "" {
 		return v.Project
@@ -112,8 +112,9 @@ func (v *Items) Own() *ai.Space {
 	return v.User
 }
 
-// Selected returns what arguments stand for: of a ref the item that it means, of a path the one there, of globs and
-// directories all they cover, globs in one space alone if only isn't nil. Without arguments it is all in that space.
+// Selected returns the items that arguments name: for a ref the item that it resolves to, for a path the item there,
+// for globs and directories all that they cover, limited to the space only if that isn't nil. Without arguments it
+// returns all items in that space.
 func (v *Items) Selected(ctx context.Context, only *ai.Space, texts ...string) (*Selection, error) {
 	sel := &Selection{}
 	if len(texts) == 0 && only == nil {
@@ -132,7 +133,7 @@ func (v *Items) Selected(ctx context.Context, only *ai.Space, texts ...string) (
 			sel.Dirs = append(sel.Dirs, args[i])
 		}
 	}
-	taken := map[model.Ref]bool{} // refs whose item was found: what it hides isn't meant
+	taken := map[model.Ref]bool{} // refs already found: items that they hide are skipped
 	for _, f := range l.Files {
 		c := check.Chosen{File: f}
 		in := len(args) == 0 && f.Space == only

@@ -15,17 +15,17 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Worth is what an item is worth: who vouches for it, and what policy says to that.
+// A Worth is the policy's verdict on an item: its signers, and whether it is admitted.
 type Worth struct {
 	Trust string `json:"trust"` // "builtin", "signed", "digest", "unsigned", "refused"
-	// one word, the policy's or for what is wrong with the file; "admitted"
+	// one word: the policy's, the file's problem, or "admitted"
 	Reason  string               `json:"reason"`
 	Message string               `json:"message,omitempty"`
 	Rule    string               `json:"rule,omitempty"`
 	Signers []signing.SignerLine `json:"signers"`
 }
 
-// Worth finds out what an item is worth, to be used.
+// Worth asks the policy whether an item may be used.
 func (v *Items) Worth(ctx context.Context, it *ai.Item) (Worth, *ai.Admission) {
 	w := Worth{Trust: "refused", Signers: []signing.SignerLine{}}
 	found, err := v.Admit.Admit(ctx, it, policy.ToUse)
@@ -66,13 +66,13 @@ func (v *Items) Worth(ctx context.Context, it *ai.Item) (Worth, *ai.Admission) {
 	return w, found
 }
 
-// unlisted names a file of a tool that no signature and no manifest covers.
+// unlisted returns an error text that names a file of a tool without a covering signature or manifest.
 func unlisted(files []string) string {
 	return fmt.Sprintf(
-		"has only a v1 signature, which doesn't cover %q beside it, and no admitted manifest lists that", files[0])
+		"has only a v1 signature, which does not cover %q in its directory, and no admitted manifest lists it", files[0])
 }
 
-// Words says it in a column of a table.
+// Words returns the verdict for a column of a table.
 func (w *Worth) Words() string {
 	switch w.Trust {
 	case "signed":
@@ -97,7 +97,7 @@ func (w *Worth) Words() string {
 	return w.Trust
 }
 
-// Locked says whether an item is as the project's lock has it.
+// Locked compares an item with the project's lock: "locked", "differs" or "not locked".
 func (v *Items) Locked(it *ai.Item, tree cas.Digest) string {
 	if v.Lock == nil || v.Lock.Old == nil {
 		return ""
@@ -112,5 +112,5 @@ func (v *Items) Locked(it *ai.Item, tree cas.Digest) string {
 	return "locked"
 }
 
-// short is the first digits of a fingerprint.
+// short returns the first digits of a fingerprint.
 func short(s string) string { return s[:min(len(s), 12)] }

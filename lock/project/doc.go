@@ -1,7 +1,11 @@
-// Package project answers: what is this project called, what does it need, and what of it is to be locked?
+// Package project is the format of rye.yaml: a project's name, its requirements, and the roots to lock.
 //
-// That stands in rye.yaml, a file that people write and rye edits. The package reads and changes bytes; it opens no
-// file and fetches nothing.
+// How a call goes through here: Parse reads the file as strict YAML (package yamltree), checks the required rye
+// version first, and then each section (requirements, registries, roots). ParseSource reads the texts of sources,
+// with splitGit and badReference for repositories and registries. An edit such as Add copies the tree, changes it and
+// parses the result again (change); Format returns its text.
+//
+// People write rye.yaml and rye edits it. The package reads and changes bytes; it opens no file and fetches nothing.
 //
 // # The file
 //
@@ -24,9 +28,9 @@
 //	  - "directive:acme/shop/release"
 //	  - "tool:acme/shop/**"
 //
-// It is YAML read strictly, as package yamltree says: nothing unknown, nothing twice, and every text is the text that
-// stands there. An *yamltree.Error has the line and the column. Everything may be missing: an empty file is a project
-// that needs nothing.
+// Package yamltree reads it as strict YAML: no unknown or duplicate keys, and scalars are texts exactly as written. A
+// *yamltree.Error has the line and the column. Every key is optional: an empty file is a project without
+// requirements.
 //
 //	name       what the project is called: an id by portable.CheckID
 //	version    which version it is, by semver 2.0
@@ -39,27 +43,25 @@
 //	roots      the items that are locked with everything they use: refs, globs by package glob, and "." for all items
 //	           of the project, which is also the default. The items of required bundles are added (AllRoots)
 //
-// "from" is one bundle: a directory, or the file of an archive, or the https address of one, or a repository of git.
-// An address may use http, which rye takes from this machine, and from others if the user says so (--plain-http).
-// "index" is a list of many versions of many bundles: its https address, or its directory. A path is relative to the
-// directory of rye.yaml and portable; it may begin with "../" or "./". An absolute path, one with "\" or "~", and any
-// other address is refused: the file is the same for everybody who works on the project. Addresses have no user and no
-// fragment, and are written as they are sent.
+// "from" is one bundle: a directory, the path or https address of an archive, or a git repository. An address may use
+// http, which rye accepts for this machine, and for others with --plain-http. "index" is a list of many versions of
+// many bundles: its https address, or its directory. A path is relative to the directory of rye.yaml and portable; it
+// may begin with "../" or "./". An absolute path, one with "\" or "~", and any other address is refused: all users of
+// the project share the file. Addresses have no user and no fragment, and are written in their encoded form.
 //
-// A repository is "git+" and its https address, then "?dir=" and the directory of the project in it, where that isn't
-// the topmost one, then "@" and a branch, a tag, or all digits of a commit; without that it is what the repository
-// shows first. An @ of the address is written %40. What is called as an option, or with ".." or "@{" in it, is no
-// revision.
+// A repository is "git+" and its https address, then optionally "?dir=" and the project's directory in it, then "@"
+// and a branch, a tag, or a full commit id; the default is the repository's HEAD. An @ in the address is written %40.
+// A revision can't look like an option and can't contain ".." or "@{".
 //
-// A bundle that is needed by a bundle is not named here. A range that allows nothing, the library that is part of rye
-// (rye/std), two ids that differ in case alone, an empty list of roots, and a root of a kind that no item has are
-// refused. There are at most 1,000 requirements and as many roots.
+// Transitive dependencies are not named here. Errors are: a range that allows no version, the library that is part of
+// rye (rye/std), two ids that differ only in case, an empty list of roots, and a root of an unknown kind. There are
+// at most 1,000 requirements and as many roots.
 //
-// A file that asks for a newer rye than the one that reads it is a *NewerError whatever else it says, for the rest
-// may be words that only the newer one knows.
+// A file that requires a newer rye than the running one is a *NewerError, whatever else it contains, because only the
+// newer rye may know the other keys.
 //
 // # Edits
 //
-// An edit returns another Project, whose Format is what to write: in the layout of package yamltree, with comments
-// where they were. What an edit makes is read again like any other file, by the same rules.
+// An edit returns a new Project, whose Format returns the file: in the layout of package yamltree, with comments in
+// place. The result is parsed again by the same rules.
 package project

@@ -8,15 +8,14 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// change lets edit work on a copy of the tree and reads what comes out, so that there is one judge of what the file
-// may say.
+// change edits a copy of the tree and parses the result, so that one set of rules decides what is valid.
 func (p *Project) change(edit func(root *yamltree.Node)) (*Project, error) {
 	t := p.tree.Copy()
 	edit(t.Root)
 	return Parse(t.Format(), p.running)
 }
 
-// Add adds a requirement, or makes the one with this id say what r says.
+// Add adds a requirement, or replaces the one with its id.
 func (p *Project) Add(r Requirement) (*Project, error) {
 	return p.change(func(root *yamltree.Node) {
 		n := root.Entry("requires", order...).Entry(r.ID)
@@ -32,7 +31,7 @@ func (p *Project) Add(r Requirement) (*Project, error) {
 	})
 }
 
-// SetVersion changes the range of a requirement that is there.
+// SetVersion changes the range of an existing requirement.
 func (p *Project) SetVersion(id, versions string) (*Project, error) {
 	if err := p.required(id); err != nil {
 		return nil, err
@@ -40,7 +39,7 @@ func (p *Project) SetVersion(id, versions string) (*Project, error) {
 	return p.change(func(root *yamltree.Node) { root.Get("requires").Get(id).Entry("version").Set(versions) })
 }
 
-// Remove takes out a requirement that is there.
+// Remove removes an existing requirement.
 func (p *Project) Remove(id string) (*Project, error) {
 	if err := p.required(id); err != nil {
 		return nil, err
@@ -65,7 +64,7 @@ func (p *Project) AddRoot(text string) (*Project, error) {
 	})
 }
 
-// RemoveRoot takes out a root that is there. If no other is left the section goes.
+// RemoveRoot removes an existing root, and the whole section with the last one.
 func (p *Project) RemoveRoot(text string) (*Project, error) {
 	if !slices.ContainsFunc(p.Roots, func(r Root) bool { return r.Text == text }) {
 		return nil, fault.New(fault.NotFound, "%s has no root %+q", family, text).From(fs.ErrNotExist).On("root",

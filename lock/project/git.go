@@ -7,11 +7,11 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// A Git is what a source names that is a repository of git.
+// A Git is a source that is a git repository.
 type Git struct {
 	Address  string // https, without a query
-	Dir      string // of the project in the repository; "" is all of it
-	Revision string // a commit, all its digits; a branch or tag; "" is what the repository shows first
+	Dir      string // of the project in the repository; "" is the top
+	Revision string // a full commit id, a branch or a tag; "" is HEAD
 }
 
 const (
@@ -20,7 +20,7 @@ const (
 	maxRevision = 200
 )
 
-// Git returns the repository that a source names; false if it names none.
+// Git returns the repository that a source names; false if it isn't one.
 func (s Source) Git() (Git, bool) {
 	if s.Index || !strings.HasPrefix(s.Where, gitPrefix) {
 		return Git{}, false
@@ -29,10 +29,10 @@ func (s Source) Git() (Git, bool) {
 	return g, true
 }
 
-// Pinned reports whether the revision is a commit, which can't become another one.
+// Pinned reports whether the revision is a commit, which can't change.
 func (g Git) Pinned() bool { return IsCommit(g.Revision) }
 
-// At returns the source that is the same place at another revision.
+// At returns the source of the same place at another revision.
 func (g Git) At(revision string) Source {
 	where := gitPrefix + g.Address
 	if g.Dir != "" {
@@ -44,8 +44,7 @@ func (g Git) At(revision string) Source {
 	return Source{Where: where}
 }
 
-// Pinned reports whether a source can stand in a lock as the place of a bundle: it is no repository, or one at a
-// commit or digest.
+// Pinned reports whether a lock may name this source for a bundle: it isn't a repository, or has a commit or digest.
 func (s Source) Pinned() bool {
 	if r, image := s.OCI(); image {
 		return r.Digest != ""
@@ -54,8 +53,8 @@ func (s Source) Pinned() bool {
 	return !ok || g.Pinned()
 }
 
-// Allows reports whether a bundle of a lock that comes from another source comes from this one: it is the same, or a
-// commit or digest of the repository where this one names a branch or tag.
+// Allows reports whether a locked bundle from another source satisfies this one: the sources are equal, or this one
+// names a branch or tag of the same repository.
 func (s Source) Allows(from Source) bool {
 	asked, image := s.OCI()
 	found, _ := from.OCI()
@@ -65,7 +64,7 @@ func (s Source) Allows(from Source) bool {
 	return s == from || s.SamePlace(from) && !s.Pinned() && from.Pinned()
 }
 
-// SamePlace reports whether two sources are the same but for the revision, or the tag and digest.
+// SamePlace reports whether two sources are equal except for the revision, or the tag and digest.
 func (s Source) SamePlace(other Source) bool {
 	a, is := s.Git()
 	b, too := other.Git()
@@ -74,12 +73,12 @@ func (s Source) SamePlace(other Source) bool {
 	return s == other || is && too && a.At("") == b.At("") || image && images && one.Repository() == two.Repository()
 }
 
-// IsCommit reports whether a text is all digits of a commit, as git writes them: 40, or 64 of SHA-256.
+// IsCommit reports whether a text is a full commit id as git writes it: 40 digits, or 64 of SHA-256.
 func IsCommit(s string) bool {
 	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// splitGit takes the text of a repository apart, and says what is wrong with it.
+// splitGit splits the text of a repository. bad is the reason if it is invalid.
 func splitGit(text string) (g Git, bad string) {
 	rest := strings.TrimPrefix(text, gitPrefix)
 	scheme, after, _ := strings.Cut(rest, "://")
@@ -90,7 +89,7 @@ func splitGit(text string) (g Git, bad string) {
 	if !ok || strings.Contains(host, "?") {
 		return g, "the address has no repository path"
 	}
-	// Behind the host the first @ is the one before the revision.
+	// Behind the host, the first @ separates the revision.
 	start := len(scheme) + len("://") + len(host)
 	place, revision, revised := strings.Cut(rest[start:], "@")
 	path, query, asked := strings.Cut(place, "?")
@@ -121,8 +120,8 @@ func splitGit(text string) (g Git, bad string) {
 	return g, ""
 }
 
-// badRevision says why a text names no branch, tag or commit. What git would allow and a shell, an option or a reflog
-// could read otherwise isn't needed.
+// badRevision returns why a text is no valid branch, tag or commit. It is stricter than git, so that no shell, option
+// parser or reflog syntax can misread a name.
 func badRevision(s string) string {
 	const chars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/+-"
 	switch {

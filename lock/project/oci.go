@@ -6,8 +6,8 @@ import (
 	"github.com/rye-build/rye/cas/oci"
 )
 
-// OCI returns the reference of a source that is a repository of a registry, or an image layout; false if it is
-// neither. Without tag and digest all tags that are versions count; with a tag, what this is now.
+// OCI returns the reference of a source that is a repository of a registry, or an image layout; otherwise false.
+// Without tag and digest, all tags that are versions count; with a tag, its current image.
 func (s Source) OCI() (oci.Reference, bool) {
 	if s.Index || !oci.IsReference(s.Where) {
 		return oci.Reference{}, false
@@ -16,7 +16,7 @@ func (s Source) OCI() (oci.Reference, bool) {
 	return r, err == nil
 }
 
-// badReference says what is wrong with the text of a reference, and returns it as it is to be written.
+// badReference returns a reference in its written form, and a reason if it is invalid.
 func badReference(text string) (where, bad string) {
 	r, err := oci.ParseReference(text)
 	switch {

@@ -24,7 +24,7 @@ const (
 	maxRoots    = 1000
 )
 
-// The keys of the file and of a requirement, in the order in which a new one finds its place.
+// The keys of the file and of a requirement, in the order in which new ones are inserted.
 var (
 	order       = []string{"name", "version", "rye", "requires", "packages", "roots"}
 	requireKeys = []string{"version", "from", "index", "use"}
@@ -33,15 +33,15 @@ var (
 //go:embed schema.json
 var schema string
 
-// Schema returns the JSON Schema of rye.yaml, for editors. What it accepts may still be refused: it knows neither
-// ranges nor portable paths.
+// Schema returns the JSON Schema of rye.yaml, for editors. It accepts more than Parse, because it can't check ranges
+// and portable paths.
 func Schema() string { return schema }
 
-// A Project is a rye.yaml that has been read: immutable, and safe for use by many goroutines.
+// A Project is a parsed rye.yaml: immutable, and safe for many goroutines.
 type Project struct {
 	Name     string // may be empty, like the next two
 	Version  string
-	Rye      string // the oldest rye that may work on it
+	Rye      string // the oldest rye that may use it
 	Requires []Requirement
 	Packages Registries
 	Roots    []Root // empty: all items of the project
@@ -50,16 +50,16 @@ type Project struct {
 	running string
 }
 
-// Registries say where packages of others come from: an address or a directory. Empty is the public one.
+// Registries are the package registries: addresses or directories. Empty means the public registry.
 type Registries struct{ NPM, PyPI Source }
 
 // A Requirement is a bundle that the project uses.
 type Requirement struct {
 	ID     string
-	Text   string // the range as it is written
+	Text   string // the range as written
 	Range  semver.Range
 	Source Source
-	Use    []Root // the bundle's items that are roots of the project; all of them unless the file says otherwise
+	Use    []Root // the bundle's items that are roots of the project; all of them by default
 }
 
 // NewRequirement returns a requirement of a bundle whose items are all roots.
@@ -85,14 +85,14 @@ func NewRequirement(id, versions string, source Source) (Requirement, error) {
 // A Root is an item to lock, or a glob of items.
 type Root struct {
 	Text         string
-	One          bool   // it names one item, which must exist
+	One          bool   // names one item, which must exist
 	From         string // the label of the space to look in; empty for all spaces
-	Line, Column int    // its place in the file; 0 if it isn't written there
+	Line, Column int    // its place in the file; 0 if the file doesn't have it
 
 	glob glob.Glob
 }
 
-// Own is the root that stands for all items of the project.
+// Own is the root that covers all items of the project.
 const Own = "."
 
 // The labels of spaces, as package lock/file has them.
@@ -103,13 +103,13 @@ const (
 
 var everything, _ = glob.Parse("**")
 
-// Match reports whether the root is this item, or covers it, in a space.
+// Match reports whether the root covers an item in a space.
 func (r *Root) Match(ref model.Ref, from string) bool {
 	return (r.From == "" || r.From == from) && r.glob.Match(glob.Name{Kind: ref.Kind, ID: ref.ID})
 }
 
-// AllRoots returns the roots of the project and of the bundles that it requires directly. Without any requirement it
-// is Roots, where an empty list stands for all items of the project.
+// AllRoots returns the roots of the project and of the bundles that it requires directly. Without requirements it
+// returns Roots, where an empty list means all items of the project.
 func (p *Project) AllRoots() []Root {
 	if len(p.Requires) == 0 {
 		return p.Roots
@@ -131,8 +131,8 @@ func (e *NewerError) Error() string {
 	return fmt.Sprintf("%s: requires rye %s or newer, this is %s", family, e.Want, e.Have)
 }
 
-// Parse reads a rye.yaml. running is the version of rye that reads it; what is no version, as that of a rye that is
-// no release, is new enough for every project.
+// Parse reads a rye.yaml. running is the version of the running rye; a text that isn't a version, as in a development
+// build, is new enough for every project.
 func Parse(b []byte, running string) (*Project, error) {
 	t, err := yamltree.Parse(b)
 	p := &Project{tree: t, running: running}
@@ -152,7 +152,7 @@ func Parse(b []byte, running string) (*Project, error) {
 // Format returns the file in the layout of package yamltree, comments kept.
 func (p *Project) Format() []byte { return p.tree.Format() }
 
-// Requirement returns what the project says of a bundle.
+// Requirement returns the project's requirement of a bundle.
 func (p *Project) Requirement(id string) (Requirement, bool) {
 	for _, r := range p.Requires {
 		if r.ID == id {
@@ -164,7 +164,7 @@ func (p *Project) Requirement(id string) (Requirement, bool) {
 
 func (p *Project) read() (err error) {
 	root := p.tree.Root
-	// First of all: words that are unknown here may be known to the rye that is asked for.
+	// This comes first: a newer rye may know words that are unknown here.
 	if p.Rye, err = readVersion(root, "rye"); err != nil {
 		return err
 	}

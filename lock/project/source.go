@@ -13,19 +13,19 @@ import (
 
 const (
 	maxSource = 1000
-	maxUp     = 32 // how many directories above the project a path may begin
+	maxUp     = 32 // how many directories up a path may begin
 )
 
-// A Source is where a bundle comes from. It is comparable.
+// A Source is the place that a bundle comes from. It is comparable.
 type Source struct {
 	Index bool   // a list of versions; else one bundle
-	Where string // an address, a repository, or a path relative to the project, without "./" in front
+	Where string // an address, a repository, or a path relative to the project, without a leading "./"
 }
 
 // Remote reports whether the source is an address or a repository.
 func (s Source) Remote() bool { return strings.Contains(s.Where, "://") }
 
-// badSource is about a text that is not a source. It hides passwords.
+// badSource is the error for a text that is not a source. It hides passwords.
 func badSource(where, reason string) error {
 	text := where
 	if scheme, rest, ok := strings.Cut(text, "://"); ok {
@@ -101,7 +101,7 @@ func badAddress(text string) string {
 	return ""
 }
 
-// loopback reports whether a host is a number of this machine, or localhost.
+// loopback reports whether a host is localhost or an address of this machine.
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback() || host == "localhost"

@@ -12,18 +12,18 @@ import (
 	"github.com/rye-build/rye/lock/resolve"
 )
 
-// A holding is sources in which some bundles stay as they were locked: those from repositories, whose branches and
-// tags move on, and those from directories and archives when newer versions are listed.
+// A holding wraps sources to keep some bundles as locked: those from repositories, whose branches and tags move, and
+// those from directories and archives when newer versions are listed.
 type holding struct {
 	Sources
 	r    *Request
 	held map[string]*file.Bundle
-	tips bool // what their sources have now counts too
-	tell bool // no lock is made of it: what can't be read any more of what is locked needs nothing
+	tips bool // also offer the current versions of the sources
+	tell bool // only listing: a locked bundle that is no longer readable counts as without requirements
 }
 
-// held returns the bundles from repositories that the old lock has and the requirements still let be; with places also
-// those from directories and archives, which have one version at a time as well.
+// held returns the locked bundles from repositories that the requirements still allow; with places also those from
+// directories and archives, which also have one version at a time.
 func (r *Request) held(places bool) map[string]*file.Bundle {
 	held := map[string]*file.Bundle{}
 	if r.Old == nil {
@@ -40,7 +40,7 @@ func (r *Request) held(places bool) map[string]*file.Bundle {
 			!need.Range.Contains(b.Version) || slices.Contains(r.Update, need.ID) || r.UpdateAll {
 			continue
 		}
-		// Another branch or tag is asked for, whatever commit it is.
+		// Another branch or tag is required, even if its commit is the same.
 		if need.Source == b.Source || need.Source == was[need.ID] && need.Source.Allows(b.Source) {
 			held[need.ID] = b
 		}
@@ -84,9 +84,8 @@ func (h *holding) Manifest(ctx context.Context, id, version string) (cas.Digest,
 	return h.Sources.Manifest(ctx, id, version)
 }
 
-// chooseHeld chooses versions with the bundles of repositories as they are locked. Only if that can't be, those that
-// the repositories have now count too, and only if that doesn't help, they alone. From then on the request has the
-// sources that were asked.
+// chooseHeld selects versions with the bundles of repositories as locked. If there is no solution, it adds the
+// current versions of the repositories, and then uses these alone. The request keeps the sources that succeeded.
 func (r *Request) chooseHeld(ctx context.Context) (*resolve.Resolution, error) {
 	sources := r.Sources
 	if held := r.held(false); len(held) > 0 {

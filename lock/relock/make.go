@@ -1,13 +1,18 @@
-// Package relock makes the lock of a project, or makes it anew. It chooses versions where requirements changed, brings
-// what isn't in the store, and pins everything that the roots reach. It writes no file.
+// Package relock is the maker of locks. It selects versions if the requirements changed, brings missing bundles into
+// the store, and pins everything that the roots reach. It writes no file.
 //
-// A bundle from a repository of git stays at the commit that is locked, while its branch or tag goes on: until it is
-// to be updated, rye.yaml names another place, revision or range, or the other bundles fit no version but a newer one.
-// Where a Toolchain is given its programs are pinned for this platform; the lines of others stay, and so do those of
+// How a lock goes through here: Make selects the bundles (choose, which returns the old ones if they are settled,
+// else calls chooseHeld and package resolve). bring fetches and verifies them, dependencies first. Package closure
+// pins the items, toolchain and artifacts pin programs and packages, and sameLibrary refuses unrequested changes of
+// the library. Make returns a Made, whose Write the caller uses.
+//
+// A bundle from a repository of git stays at the commit that is locked, even if its branch or tag moves. It changes
+// if an update is requested, if rye.yaml names another place, revision or range, or if the other bundles need a newer
+// version. With a Toolchain, programs are pinned for this platform; lines of other platforms stay, and so do those of
 // programs that aren't on this machine. Set.Program finds a line.
 //
-// Of the packages that tools list, what the old lock has stays as long as the list does. What isn't listed any more
-// goes. Two tools may list two versions of a package, but not two files for one name.
+// Packages that tools list stay as in the old lock while the list is unchanged. Packages that are no longer listed
+// are removed. Two tools may list two versions of a package, but not two files for one name.
 package relock
 
 import (
@@ -35,57 +40,57 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// Sources is where bundles come from, as *source.Sources says it.
+// Sources provides bundles, as *source.Sources does.
 type Sources interface {
 	resolve.Sources
-	// Manifest returns which bundle a version is, and where it comes from.
+	// Manifest returns the manifest of a version, and its source.
 	Manifest(ctx context.Context, id, version string) (cas.Digest, project.Source, error)
-	// Requires returns what a bundle needs. It looks into the store first.
+	// Requires returns a bundle's requirements, from the store if possible.
 	Requires(ctx context.Context, want file.Bundle) ([]manifest.Require, error)
-	// Bring brings a bundle into the store, whole and verified. Below are the spaces of what it needs, and the
-	// library.
+	// Bring brings a bundle into the store, complete and verified. below are the spaces of the bundles that it
+	// requires, and the library.
 	Bring(ctx context.Context, want file.Bundle, below []*ai.Space) (*bundle.Bundle, error)
 }
 
-// A Request says what is to be locked, and what may change.
+// A Request is the input of Make: what to lock, and what may change.
 type Request struct {
-	Project   *project.Project // what rye.yaml says
-	Old       *file.Lock       // the existing lock; nil if there is none
-	Sides     []*file.Lock     // the locks that git was to merge, if Old was made of them; nil for an unreadable one
-	Update    []string         // bundles to bring to the newest version that is allowed; lock.Library is one of them
+	Project   *project.Project // from rye.yaml
+	Old       *file.Lock       // nil without an existing lock
+	Sides     []*file.Lock     // the locks of a merge, if Old was made of them; nil for an unreadable one
+	Update    []string         // bundles to raise to the newest allowed version; may include lock.Library
 	UpdateAll bool
-	Resolve   bool // choose versions again although the requirements are those of Old
+	Resolve   bool // select versions again even if the requirements are those of Old
 	Env
 }
 
-// An Env is what locking needs from outside.
+// An Env holds the services that making a lock needs.
 type Env struct {
 	Sources Sources
-	Files   cas.Getter // where Sources brings bundles to
-	Pinned  *lock.Set  // Old with all that it names, used when only a bundle's pinned items are available; may be nil
+	Files   cas.Getter // the store that Sources brings bundles to
+	Pinned  *lock.Set  // Old with its objects, used if only a bundle's pinned items are available; may be nil
 	Library *ai.Space
-	// Ready runs with the chosen bundles, once they are here and before any item is looked at. Optional.
+	// Ready runs with the selected bundles, once they are available and before any item is read. Optional.
 	Ready func(bundles []file.Bundle) error
-	// View puts the project's and the user's spaces over the system spaces that it is given. The caller calls done.
+	// View puts the project's and the user's spaces over the system spaces. The caller calls done.
 	View func(ctx context.Context, system []*ai.Space) (view *ai.View, admit *ai.Admitter, done func(), err error)
-	// is given the bytes of what is pinned in the project and the user's space; nil: nothing is kept
+	// gets the bytes of pinned items of the project and the user's space; nil: they aren't stored
 	Store     closure.Store
 	Packages  Packages  // nil: a package that isn't in Old is an error
 	Toolchain Toolchain // finds the programs to pin; nil: programs stay as in Old
 }
 
-// A Made is a lock that was made, and how.
+// A Made is a new lock, and how it was made.
 type Made struct {
 	Lock    *file.Lock
 	ID      cas.Digest // of its file
 	Changes []file.Change
 	Closure *closure.Closure
 	Bundles []*bundle.Bundle // in the order of Lock.Bundles
-	Unfound []error          // programs that aren't on this machine
-	Unasked []string         // packages whose changed list allows files that no registry could be asked for
+	Unfound []error          // programs missing on this machine
+	Unasked []string         // packages whose changed list allows files that need a registry, and none was available
 }
 
-// Write writes the file of a lock that was made.
+// Write writes the file of a new lock.
 func (m *Made) Write(w io.Writer) error {
 	h := cas.NewHasher()
 	if err := file.Write(io.MultiWriter(w, h), m.Lock); err != nil || h.Digest() == m.ID {
@@ -94,8 +99,8 @@ func (m *Made) Write(w io.Writer) error {
 	return fmt.Errorf("the new %s isn't the one that was checked, %s", file.Name, m.ID)
 }
 
-// Make chooses versions where the requirements changed, brings what isn't in the store, and pins all that the roots
-// can reach. It writes no file.
+// Make selects versions if the requirements changed, brings missing bundles into the store, and pins everything that
+// the roots reach. It writes no file.
 func Make(ctx context.Context, r Request) (*Made, error) {
 	if r.Old == nil {
 		r.Old = &file.Lock{}
@@ -107,8 +112,8 @@ func Make(ctx context.Context, r Request) (*Made, error) {
 	return r.make(ctx, bundles, false)
 }
 
-// MakeUser locks the user's space. No version is chosen: of the installed bundles, which are sorted by id and require
-// no others, those are locked that an item reaches.
+// MakeUser locks the user's space. It selects no version: it locks those of the installed bundles that an item
+// reaches. They must be sorted by id and may require only each other.
 func MakeUser(ctx context.Context, r Request, installed []file.Bundle) (*Made, error) {
 	if r.Old == nil {
 		r.Old = &file.Lock{}
@@ -158,13 +163,13 @@ func (r *Request) make(ctx context.Context, bundles []file.Bundle, user bool) (*
 	if m.Lock, m.ID, err = file.Canonical(m.Lock); err != nil {
 		return nil, err
 	}
-	m.Closure.Pins = nil // they are the lock's
+	m.Closure.Pins = nil // the lock has them
 	m.Changes = file.Diff(r.Old, m.Lock)
 	return m, nil
 }
 
-// Choose chooses versions of the bundles, and nothing more. Of what has one version at a time both count: what is
-// locked, and what its directory, archive, branch or tag is now.
+// Choose only selects versions of the bundles. For a source with one version at a time, both the locked and the
+// current version count.
 func Choose(ctx context.Context, r Request) (*resolve.Resolution, error) {
 	if held := r.held(true); len(held) > 0 {
 		r.Sources = &holding{Sources: r.Sources, r: &r, held: held, tips: true, tell: true}
@@ -172,7 +177,7 @@ func Choose(ctx context.Context, r Request) (*resolve.Resolution, error) {
 	return r.resolve(ctx)
 }
 
-// resolve chooses versions of what the sources have.
+// resolve selects versions of the sources.
 func (r *Request) resolve(ctx context.Context) (*resolve.Resolution, error) {
 	request := resolve.Request{Requires: map[string]semver.Range{}, Keep: map[string]string{}, UpdateAll: r.UpdateAll}
 	for _, need := range r.Project.Requires {
@@ -191,7 +196,7 @@ func (r *Request) resolve(ctx context.Context) (*resolve.Resolution, error) {
 	return resolve.Resolve(ctx, r.Sources, request)
 }
 
-// reached leaves the bundles that something is pinned from, and what these require.
+// reached returns the bundles with pinned items, and the bundles that these require.
 func (m *Made) reached(bundles []file.Bundle) (left []file.Bundle) {
 	at := map[string]int{}
 	for i, b := range bundles {
@@ -224,7 +229,7 @@ func (m *Made) reached(bundles []file.Bundle) (left []file.Bundle) {
 	return left
 }
 
-// choose returns the bundles of the lock, sorted by id. Without a change no source is asked.
+// choose returns the bundles of the lock, sorted by id. Without a change it asks no source.
 func (r *Request) choose(ctx context.Context) ([]file.Bundle, error) {
 	updates := r.UpdateAll || slices.ContainsFunc(r.Update, func(id string) bool { return id != lock.Library })
 	if !updates && !r.Resolve && slices.EqualFunc(SortedRequires(r.Project.Requires), r.Old.Requires,
@@ -240,7 +245,8 @@ func (r *Request) choose(ctx context.Context) ([]file.Bundle, error) {
 	}
 	var out []file.Bundle
 	for _, b := range res.Bundles {
-		// A version that stays is the bundle that it was: another one under its version is no matter of choosing.
+		// An unchanged version stays the locked bundle: another bundle under the same version is not a reason to
+		// change it.
 		if old := r.Old.Bundle(b.ID); old != nil && old.Version == b.Version && !slices.Contains(r.Update, b.ID) &&
 			!r.UpdateAll {
 			if _, from, err := r.Sources.Manifest(ctx, b.ID, b.Version); err == nil && from == old.Source {
@@ -257,8 +263,8 @@ func (r *Request) choose(ctx context.Context) ([]file.Bundle, error) {
 	return out, nil
 }
 
-// settled reports whether the bundles of the old lock are all that its requirements need, each in a version that will
-// do.
+// settled reports whether the old lock has exactly the bundles that its requirements need, each in an allowed
+// version.
 func (r *Request) settled(ctx context.Context) (bool, error) {
 	used := map[string]bool{}
 	ok := true
@@ -290,8 +296,8 @@ func (r *Request) settled(ctx context.Context) (bool, error) {
 	return ok && len(used) == len(r.Old.Bundles) && r.placed(), nil
 }
 
-// placed reports whether every bundle of the old lock comes from where its requirements let it come from: the source
-// that is named for it, or else one of the indexes. A place that only the lock names is never asked.
+// placed reports whether every bundle of the old lock comes from an allowed place: its named source, or else one of
+// the indexes. Places that only the lock names are never contacted.
 func (r *Request) placed() bool {
 	named, indexes := map[string]project.Source{}, map[project.Source]bool{}
 	for _, need := range r.Old.Requires {
@@ -304,7 +310,7 @@ func (r *Request) placed() bool {
 	})
 }
 
-// bring brings the bundles, those first that others need, and returns their spaces in the order of their ids.
+// bring brings the bundles, dependencies first, and returns their spaces in the order of ids.
 func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]*ai.Space, error) {
 	m.Bundles = make([]*bundle.Bundle, len(bundles))
 	spaces := make([]*ai.Space, len(bundles))
@@ -342,7 +348,7 @@ func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]
 		}
 		m.Bundles[i], err = r.Sources.Bring(ctx, b, below)
 		if r.pinned(b) != nil && elsewhere(err) {
-			// All that is pinned is here, as where it was vendored; what isn't can't be pinned now.
+			// All pinned items are available, as in .ai/vendor; other items can't be pinned now.
 			m.Bundles[i], spaces[i] = r.pinned(b), r.Pinned.Space(file.System+b.ID)
 			return nil
 		}
@@ -360,14 +366,14 @@ func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]
 	return spaces, nil
 }
 
-// elsewhere reports whether a bundle is neither here nor available: offline, or from a source that isn't there, as a
-// directory beside the project on another machine.
+// elsewhere reports whether a bundle is unavailable: rye is offline, or the source is missing, such as a directory
+// beside the project on another machine.
 func elsewhere(err error) bool {
 	_, offline := errors.AsType[*source.OfflineError](err)
 	return offline || errors.Is(err, fs.ErrNotExist)
 }
 
-// pinned returns a bundle of the old lock that is there, nil if it isn't.
+// pinned returns a bundle of the old lock if it is available, or nil.
 func (r *Request) pinned(b file.Bundle) *bundle.Bundle {
 	if r.Pinned == nil {
 		return nil
@@ -401,7 +407,7 @@ func BundleSpace(ctx context.Context, files cas.Getter, b *bundle.Bundle) *ai.Sp
 	return s
 }
 
-// sameLibrary refuses what the library would change without having been asked to.
+// sameLibrary refuses unrequested changes by another version of the library.
 func (r *Request) sameLibrary(l *file.Lock) error {
 	if r.UpdateAll || slices.Contains(r.Update, lock.Library) {
 		return nil
@@ -425,7 +431,7 @@ func (r *Request) sameLibrary(l *file.Lock) error {
 	return nil
 }
 
-// definitions are those that the closure makes, and of the old ones all that aren't of config.
+// definitions returns the closure's definitions, and those of the old lock that aren't config.
 func definitions(old, made []file.Definition) []file.Definition {
 	out := slices.Clone(made)
 	for _, d := range old {
@@ -436,7 +442,7 @@ func definitions(old, made []file.Definition) []file.Definition {
 	return out
 }
 
-// SortedRequires returns requirements in the order of a lock.
+// SortedRequires returns requirements in the lock's order.
 func SortedRequires(list []project.Requirement) []project.Requirement {
 	return slices.SortedFunc(slices.Values(list), func(a, b project.Requirement) int {
 		return cmp.Compare(a.ID, b.ID)

@@ -16,23 +16,23 @@ import (
 	"github.com/rye-build/rye/lock/packages"
 )
 
-// Packages has files of packages, as *registry.Registry does.
+// Packages provides files of packages, as *registry.Registry does.
 type Packages interface {
-	// Find returns the files of a package that can be pinned, without digests and sizes.
+	// Find returns the files of a package that may be pinned, without digests and sizes.
 	Find(ctx context.Context, p *packages.Package) ([]file.Artifact, error)
-	// Bring brings files to where all bytes of the lock are, and returns them with digests and sizes. One that has a
-	// digest is brought if it is missing, and has to have that one.
+	// Bring brings files to the lock's other objects, and returns them with digests and sizes. A file with a digest
+	// is fetched only if it is missing, and must match it.
 	Bring(ctx context.Context, all []file.Artifact) ([]file.Artifact, error)
 }
 
-// A wanted package is one that a list names, and the tool that has the list.
+// A wanted package is named in a list; it comes with the tool that has the list.
 type wanted struct {
 	tool model.Ref
 	pkg  *packages.Package
 }
 
-// artifacts pins what the lists of the closure name. Files of the old lock stay, and no registry is asked where the
-// list hasn't changed; those that no list names any more go.
+// artifacts pins the packages in the closure's lists. Files of the old lock stay, and an unchanged list asks no
+// registry; files that no list names any more are removed.
 func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, error) {
 	all := r.wanted(m.Closure.Lists)
 	found := make([][]file.Artifact, len(all))
@@ -69,7 +69,7 @@ func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, erro
 	return r.Packages.Bring(ctx, out)
 }
 
-// wanted returns what lists name, what is named alike once.
+// wanted returns the packages in the lists, each once.
 func (r *Request) wanted(lists []closure.List) (all []wanted) {
 	seen := map[string][]*packages.Package{}
 	for i := range lists {
@@ -86,7 +86,7 @@ func (r *Request) wanted(lists []closure.List) (all []wanted) {
 	return all
 }
 
-// twoFiles is about two tools whose lists give one name to different files: a lock has one file for a name.
+// twoFiles is the error for two tools whose lists give one name to different files: a lock has one file for a name.
 func twoFiles(name, source, other string, tool, otherTool model.Ref) error {
 	e := fault.New(fault.Conflict, "%s names two different files", name).On("reason", "packages").On("package", name).
 		Because(fmt.Sprintf("%s for %s", source, tool),
@@ -97,12 +97,12 @@ func twoFiles(name, source, other string, tool, otherTool model.Ref) error {
 
 func sameSource(a, b packages.File) bool { return a.Source == b.Source }
 
-// find returns the files of a package, with the digests that the old lock has, and whether there may be more, for
-// which no registry could be asked.
+// find returns the files of a package, with the digests of the old lock. It reports whether more files are possible,
+// for which no registry was available.
 func (r *Request) find(ctx context.Context, m *Made, w *wanted) (found []file.Artifact, unasked bool, err error) {
 	old := allowed(nil, r.Old, w.pkg)
-	// A list allows files that are never pinned, such as source archives. Whether there are others now is asked when
-	// the list is another one.
+	// A list may allow files that are never pinned, such as source archives. So the registry is asked only if the
+	// list changed.
 	var same []file.Artifact
 	for _, l := range append([]*file.Lock{r.Old}, r.Sides...) {
 		if l != nil && !r.UpdateAll && sameTree(l, m, w.tool) {
@@ -112,7 +112,7 @@ func (r *Request) find(ctx context.Context, m *Made, w *wanted) (found []file.Ar
 	if len(same) > 0 {
 		return same, false, nil
 	}
-	// Without a registry, what is pinned and still allowed stays.
+	// Without a registry, pinned files that are still allowed stay.
 	if len(old) == len(w.pkg.Files) || r.Packages == nil && len(old) > 0 {
 		return old, false, nil
 	}
@@ -137,7 +137,7 @@ func (r *Request) find(ctx context.Context, m *Made, w *wanted) (found []file.Ar
 	return found, false, err
 }
 
-// allowed adds to files those that a lock has of a package, and that are on its list.
+// allowed appends to files those that a lock has of a package and that its list allows.
 func allowed(files []file.Artifact, l *file.Lock, p *packages.Package) []file.Artifact {
 	for _, a := range l.ArtifactsOf(p.Key(), p.Version) {
 		if p.Has(a.Source) && !slices.ContainsFunc(files, func(f file.Artifact) bool {
@@ -149,14 +149,14 @@ func allowed(files []file.Artifact, l *file.Lock, p *packages.Package) []file.Ar
 	return files
 }
 
-// sameTree reports whether a tool has the files that it had in an old lock.
+// sameTree reports whether a tool has the same files as in an old lock.
 func sameTree(l *file.Lock, m *Made, tool model.Ref) bool {
 	old := l.Pin(tool)
 	i := slices.IndexFunc(m.Closure.Pins, func(p file.Pin) bool { return p.Ref == tool })
 	return old != nil && i >= 0 && old.Tree == m.Closure.Pins[i].Tree
 }
 
-// inPackages is about a package of a tool's list.
+// inPackages is the error for a package in a tool's list.
 func inPackages(tool model.Ref, err error) error {
 	return fault.Wrap(err, "%q needs a package: %v", tool, err).On("tool", tool.String())
 }

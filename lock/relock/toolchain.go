@@ -12,18 +12,18 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// A Toolchain finds the programs of the machine that chains would start. What a program is, is
-// decided by the code that starts it: this package knows names and digests.
+// A Toolchain finds the programs on this machine that chains would start. The code that starts a program decides what
+// belongs to it: this package knows names and digests only.
 type Toolchain interface {
-	// Platform is that of this machine, as in linux/amd64.
+	// Platform returns this machine's platform, such as linux/amd64.
 	Platform() string
-	// Programs returns what the chains of tools would start here, in any order and as often as it is found: names by
-	// lock.ProgramName. What is missing is returned separately; any other error ends it.
+	// Programs returns the programs that the chains of tools would start here, in any order and possibly repeated:
+	// names by lock.ProgramName. It returns missing programs separately; any other error ends it.
 	Programs(ctx context.Context, view *ai.View, tools []model.Ref) (found []file.Program, missing []error, err error)
 }
 
-// toolchain returns the lines of programs: those of other platforms as they were, and those of this one. Where
-// something isn't on this machine its lines stay, since another machine of the platform has made them.
+// toolchain returns the lines of programs: those of other platforms unchanged, and those of this one. Lines of a
+// program missing here stay, since another machine of the platform has made them.
 func (r *Request) toolchain(ctx context.Context, m *Made, view *ai.View) ([]file.Program, error) {
 	if r.Toolchain == nil {
 		return r.Old.Toolchain, nil
@@ -50,17 +50,17 @@ func (r *Request) toolchain(ctx context.Context, m *Made, view *ai.View) ([]file
 	return lines, nil
 }
 
-// apart is how much of a digest tells programs of one name apart.
+// apart is how many digits of a digest distinguish programs of one name.
 const apart = 12
 
-// named gives each program once, under a name of its own.
+// named returns each program once, under a unique name.
 func named(found []file.Program, platform string) []file.Program {
 	of := map[string]map[cas.Digest]string{}
 	for _, p := range found {
 		if of[p.Name] == nil {
 			of[p.Name] = map[cas.Digest]string{}
 		}
-		// The same bytes under two paths, one with a version: that is the version.
+		// If the same bytes have two paths, one with a version, that version counts.
 		if v := of[p.Name][p.Digest]; v == "" || v == lock.NoVersion {
 			of[p.Name][p.Digest] = p.Version
 		}

@@ -2,16 +2,16 @@ package resolve
 
 import "slices"
 
-// maxProblems bounds how many are told at once.
+// maxProblems is how many problems are reported at once.
 const maxProblems = 20
 
-// A way is a requirement in force, and who has it.
+// A way is a requirement in force, with the bundle that has it.
 type way struct {
 	from int
 	edge *edge
 }
 
-// parents returns, for each bundle that is needed, the requirement in force that is nearest to the project.
+// parents returns, for each needed bundle, the requirement in force that is nearest to the project.
 func (s *solver) parents(sel selection) []way {
 	first := make([]way, len(s.nodes))
 	s.again(sel, func(from int, e *edge) {
@@ -44,7 +44,7 @@ func (s *solver) path(sel selection, first []way, w way) Path {
 	return p
 }
 
-// check returns what is wrong with a selection: one problem for each bundle, the nearest to the project first.
+// check returns the problems of a selection: one for each bundle, the nearest to the project first.
 func (s *solver) check(sel selection) ([]problem, error) {
 	var wrong []way
 	told := map[int]int{} // → index of wrong
@@ -67,7 +67,7 @@ func (s *solver) check(sel selection) ([]problem, error) {
 	if len(wrong) == 0 {
 		return s.cycles(sel), nil
 	}
-	// What follows from a version that there isn't would only distract from that.
+	// Problems that follow from a missing version would only distract from it.
 	absent := slices.DeleteFunc(slices.Clone(wrong), func(w way) bool { return w.edge.floor >= 0 })
 	if len(absent) > 0 {
 		wrong = absent
@@ -95,7 +95,7 @@ func (s *solver) check(sel selection) ([]problem, error) {
 	return problems, nil
 }
 
-// holder returns the nearest requirement in force that asks for the selected version, or else one that contains it.
+// holder returns the nearest requirement in force whose floor is the selected version, or else one that contains it.
 func (s *solver) holder(sel selection, bundle int) (found way) {
 	at := sel.at(bundle)
 	exact := false
@@ -123,11 +123,11 @@ func (s *solver) noVersion(w way, p Path) *NoVersionError {
 	return e
 }
 
-// cycles returns a circle of bundles, if there is one: the first that is met from the project in the order of ids.
+// cycles returns a circle of bundles, if there is one: the first found from the project in the order of ids.
 func (s *solver) cycles(sel selection) []problem {
 	const open, done = 1, 2
 	state := make([]uint8, len(s.nodes))
-	var path []*edge // from the project to the bundle whose edges are followed
+	var path []*edge // from the project to the current bundle
 	var follow func(edges []edge) *CycleError
 	follow = func(edges []edge) *CycleError {
 		for i := range edges {
@@ -136,7 +136,7 @@ func (s *solver) cycles(sel selection) []problem {
 			switch state[e.to] {
 			case 0:
 				state[e.to] = open
-				next, _ := s.needs(e.to, sel[e.to]) // walked before, so that it is built
+				next, _ := s.needs(e.to, sel[e.to]) // walked before, so it is built
 				if c := follow(next); c != nil {
 					return c
 				}

@@ -29,7 +29,7 @@ func (p Path) String() string {
 // A problem is a reason why there is no solution.
 type problem interface {
 	error
-	at() string // the bundle that it is about
+	at() string // the bundle concerned
 	steps() []Step
 	Fault() *fault.Error
 }
@@ -73,7 +73,7 @@ func (p problems) Fault() *fault.Error {
 	return f
 }
 
-// joined makes one error of problems.
+// joined returns one error for problems.
 func joined(all []problem) error {
 	if len(all) == 1 {
 		return all[0]
@@ -81,7 +81,7 @@ func joined(all []problem) error {
 	return problems(all)
 }
 
-// A ConflictError is about two requirements for a bundle: one needs Version, and the other excludes it.
+// A ConflictError is a pair of requirements for a bundle: one needs Version, and the other excludes it.
 type ConflictError struct {
 	ID, Version string
 	Holds       Path // to the requirement for Version; empty if it comes from a version that is no longer selected
@@ -125,7 +125,7 @@ func (e *ConflictError) steps() []Step {
 	return append(e.Holds[:len(e.Holds):len(e.Holds)], e.Against...)
 }
 
-// A NoVersionError is about a requirement that no version meets. If the bundle doesn't exist at all it is an
+// A NoVersionError is a requirement that no version meets. If the bundle doesn't exist at all, it is an
 // fs.ErrNotExist.
 type NoVersionError struct {
 	Path    Path     // to the requirement
@@ -164,7 +164,7 @@ func (e *NoVersionError) Fault() *fault.Error {
 	if e.Err == nil || !ok {
 		return fault.New(fault.NotFound, "%v", e).From(e).On("bundle", id)
 	}
-	// The source says best what is missing and what to do.
+	// The source's message is better, because it knows what is missing and how to fix it.
 	if f.Code = fault.NotFound; !strings.Contains(f.Text, fmt.Sprintf("%q", id)) {
 		f.Text = fmt.Sprintf("bundle %q not found: %s", id, f.Text)
 	}
@@ -182,7 +182,7 @@ func (e *NoVersionError) at() string { return e.Path[len(e.Path)-1].ID }
 
 func (e *NoVersionError) steps() []Step { return e.Path }
 
-// A CycleError is about bundles that require each other. Path begins and ends with the same bundle.
+// A CycleError is a circle of bundles that require each other. Path begins and ends with the same bundle.
 type CycleError struct{ Path []Step }
 
 func (e *CycleError) Error() string {

@@ -12,31 +12,31 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// Sources knows the versions that there are. Versions returns all of a bundle, in any order, and is asked once about
-// each; an error that is fs.ErrNotExist says that there is no such bundle.
+// Sources provides the existing versions. Versions returns all versions of a bundle, in any order, and is called once
+// for each bundle; an error that is fs.ErrNotExist means that the bundle doesn't exist.
 type Sources interface {
 	Versions(ctx context.Context, id string) ([]Candidate, error)
 }
 
-// A Candidate is one version of a bundle. What it was made of isn't changed while Resolve runs.
+// A Candidate is one version of a bundle. It must not change while Resolve runs.
 type Candidate struct {
 	Version  string
 	Requires map[string]semver.Range // by the ids of bundles
 
-	// Ask finds out what the version requires, when that is needed first; then Requires doesn't count. May be nil.
+	// Ask returns the version's requirements when they are needed first, instead of Requires. May be nil.
 	Ask func(context.Context) (map[string]semver.Range, error)
 }
 
-// A Request is what an answer is wanted for.
+// A Request is the input of Resolve.
 type Request struct {
-	Requires map[string]semver.Range // what the project requires
-	// id → version, as chosen before; what is no longer needed or there doesn't matter
+	Requires map[string]semver.Range // of the project
+	// id → version, as selected before; unneeded and missing versions are ignored
 	Keep      map[string]string
 	Update    []string // ids to bring to the newest version allowed
 	UpdateAll bool
 }
 
-// A Resolution is the answer. It isn't changed, and is safe for use by many goroutines.
+// A Resolution is a solution. It is immutable and safe for many goroutines.
 type Resolution struct {
 	Bundles []Bundle // sorted by id
 
@@ -45,14 +45,13 @@ type Resolution struct {
 	force  map[int][]*edge // the requirements in force, by bundle
 }
 
-// A Bundle is what was chosen of it.
+// A Bundle is a bundle with its selected version.
 type Bundle struct{ ID, Version string }
 
-// A Step is one requirement: a bundle, the version of it that was chosen (empty where there is none), and the range
-// of those that would do.
+// A Step is one requirement: a bundle, its selected version (empty without one), and the allowed range.
 type Step struct{ ID, Version, Range string }
 
-// Resolve chooses a version of every bundle that is needed.
+// Resolve selects a version of every needed bundle.
 func Resolve(ctx context.Context, src Sources, req Request) (*Resolution, error) {
 	return (&solver{ctx: ctx, src: src, ids: map[string]int{}}).resolve(req)
 }
@@ -85,14 +84,14 @@ func (s *solver) resolution(sel selection) *Resolution {
 	return r
 }
 
-// A Newer is a bundle with a newer version than the one that was chosen.
+// A Newer is a bundle with a newer version than the selected one.
 type Newer struct {
 	ID, Version string
 	Allowed     string // the newest that all requirements in force contain; may be Version itself
-	Latest      string // the newest there is, a pre-release only where Version is one
+	Latest      string // the newest; a pre-release only if Version is one
 }
 
-// Outdated returns what there are newer versions of, sorted by id.
+// Outdated returns the bundles with newer versions, sorted by id.
 func (r *Resolution) Outdated() []Newer {
 	s := r.solver
 	var out []Newer
@@ -118,7 +117,7 @@ func (r *Resolution) Outdated() []Newer {
 	return out
 }
 
-// texts returns a selection as ids and versions: only what is needed.
+// texts returns a selection as ids and versions, without unneeded bundles.
 func (s *solver) texts(sel selection) map[string]string {
 	out := map[string]string{}
 	for _, e := range s.parents(sel) {
@@ -129,7 +128,7 @@ func (s *solver) texts(sel selection) map[string]string {
 	return out
 }
 
-// update brings each of the bundles to the newest version for which there is an answer.
+// update raises each of the bundles to the newest version that has a solution.
 func (s *solver) update(sel selection, ids []string) (selection, error) {
 	sorted := slices.Compact(slices.Sorted(slices.Values(ids)))
 	used := s.texts(sel)
@@ -147,7 +146,7 @@ func (s *solver) update(sel selection, ids []string) (selection, error) {
 	return sel, nil
 }
 
-// notUsed is about a bundle that cannot be updated because nothing requires it.
+// notUsed is the error for a bundle that can't be updated because nothing requires it.
 func notUsed(id string, used []string) error {
 	f := fault.New(fault.NotFound, "nothing requires the bundle %q", id).On("bundle", id).Try("rye tree")
 	if meant := suggest.Names(id, used); len(meant) > 0 {
@@ -156,8 +155,8 @@ func notUsed(id string, used []string) error {
 	return f
 }
 
-// maxPasses bounds how often all bundles are updated: each pass but the last changes something, and a second one
-// only gets to do what the first has made possible.
+// maxPasses is how often all bundles are updated. Each pass but the last changes something that may enable further
+// updates.
 const maxPasses = 10
 
 func (s *solver) updateAll(sel selection) (selection, error) {
@@ -185,12 +184,12 @@ func (s *solver) updateAll(sel selection) (selection, error) {
 	return sel, nil
 }
 
-// updateOne tries the versions that are newer than the one selected and that everybody allows, the newest first.
+// updateOne tries the newer versions that all requirements allow, the newest first.
 func (s *solver) updateOne(sel selection, id string) (selection, bool, error) {
 	to := s.ids[id]
 	now := sel.at(to)
 	if now < 0 {
-		return sel, false, nil // an update before this one has made it needless
+		return sel, false, nil // an earlier update has made it unneeded
 	}
 	allowed := s.allowed(sel)[to]
 	for i := len(s.nodes[to].versions) - 1; i > now; i-- {

@@ -26,23 +26,23 @@ const (
 	maxRounds   = 1000
 )
 
-// A solver holds what is known of the bundles, each under a number, and learns of more as they are required.
+// A solver holds the known bundles, numbered. It loads more as they are required.
 type solver struct {
 	ctx   context.Context
 	src   Sources
 	ids   map[string]int
 	nodes []node
 	roots []edge
-	keep  map[string]string // of the attempt that runs
+	keep  map[string]string // of the current attempt
 	steps int
 }
 
 // A node is a bundle.
 type node struct {
 	id       string
-	versions []version // the least first
-	absent   error     // why there are none
-	keep     int       // the version to be kept, or -1
+	versions []version // in ascending order
+	absent   error     // why it has no versions
+	keep     int       // the version to keep, or -1
 }
 
 type version struct {
@@ -53,17 +53,18 @@ type version struct {
 	built    bool // edges are requires
 }
 
-// An edge is a requirement. The last answer about the kept version is remembered with it, for asking a range is what
-// costs.
+// An edge is a requirement. It caches the last answer about the kept version, because checking a range is the
+// expensive part.
 type edge struct {
 	to    int
 	rng   semver.Range
 	floor int // the least version in the range, or -1
-	asked int // whose fitting version is the answer, or -1
+	asked int // the kept version of the cached answer, or -1
 	fits  bool
 }
 
-// A selection has the number of a version for the number of each bundle, or -1. What is beyond its end isn't selected.
+// A selection maps the number of each bundle to the number of a version, or -1. Bundles beyond its end aren't
+// selected.
 type selection []int
 
 func (sel selection) at(i int) int {
@@ -87,7 +88,7 @@ func (s *solver) start(requires map[string]semver.Range) (err error) {
 	return err
 }
 
-// edges returns requirements in the order of the ids, so that nothing depends on that of maps.
+// edges returns requirements in the order of ids, so that the order of maps doesn't matter.
 func (s *solver) edges(requires map[string]semver.Range, wrap func(error) error) ([]edge, error) {
 	if len(requires) > maxRequires {
 		return nil, wrap(tooMany("requirements of one bundle", maxRequires))
@@ -117,7 +118,7 @@ func (s *solver) least(bundle int, rng semver.Range) int {
 	i, _ := slices.BinarySearchFunc(versions, lower, func(v version, lower string) int {
 		return manifest.CompareVersions(v.text, lower)
 	})
-	// Between the parts of a range there may be versions that are in none.
+	// Versions between the parts of a range are not in it.
 	for ; i < len(versions) && s.steps <= maxSteps; i++ {
 		s.steps++
 		if rng.Contains(versions[i].text) {
@@ -127,7 +128,7 @@ func (s *solver) least(bundle int, rng semver.Range) int {
 	return -1
 }
 
-// node returns the number of a bundle, and asks for its versions if it wasn't known.
+// node returns the number of a bundle. For a new bundle it asks the Sources for versions.
 func (s *solver) node(id string) (int, error) {
 	if i, known := s.ids[id]; known {
 		return i, nil
@@ -188,20 +189,20 @@ func (s *solver) needs(bundle, at int) ([]edge, error) {
 	if v.ask != nil {
 		var err error
 		if v.requires, err = v.ask(s.ctx); err != nil {
-			return nil, err // the source names itself
+			return nil, err // the source names the bundle
 		}
 	}
 	edges, err := s.edges(v.requires, func(err error) error { return inSource(id, v.text, err) })
 	if err != nil {
 		return nil, err
 	}
-	// The nodes may have moved meanwhile.
+	// s.nodes may have been reallocated meanwhile.
 	w := &s.nodes[bundle].versions[at]
 	w.edges, w.built, w.requires, w.ask = edges, true, nil, nil
 	return edges, nil
 }
 
-// floorOf returns the version that a requirement asks for at least, or -1.
+// floorOf returns the least version that a requirement allows, or -1.
 func (s *solver) floorOf(e *edge) int {
 	n := &s.nodes[e.to]
 	if n.keep < 0 {
@@ -216,14 +217,14 @@ func (s *solver) floorOf(e *edge) int {
 	return e.floor
 }
 
-// walk calls visit with every requirement in force, the nearest to the project first, together with the bundle that
-// has it, -1 for the project.
+// walk calls visit with every requirement in force, the nearest to the project first, and the bundle that has it, or
+// -1 for the project.
 func (s *solver) walk(sel selection, visit func(from int, e *edge)) error {
 	return s.follow(sel, maxSteps, visit)
 }
 
-// again is walk for a selection that has been walked: nothing is new in it, so that nothing can fail. That there is
-// no limit is right because it is done only a few times after each walk.
+// again is walk for a selection that has been walked: it discovers nothing new, so it can't fail. It needs no limit,
+// because each walk is followed by only a few of these.
 func (s *solver) again(sel selection, visit func(from int, e *edge)) {
 	_ = s.follow(sel, math.MaxInt, visit)
 }
@@ -283,7 +284,7 @@ func (s *solver) demand(sel selection) (selection, error) {
 	return next, err
 }
 
-// settle goes through the rounds until they say the same.
+// settle repeats rounds until the selection is stable.
 func (s *solver) settle(keep map[string]string) (selection, error) {
 	s.keep = keep
 	for i := range s.nodes {
@@ -316,8 +317,8 @@ func (s *solver) settle(keep map[string]string) (selection, error) {
 	}
 }
 
-// solve settles, and checks what comes out. As long as that is wrong it gives up versions that were to be kept: those
-// in which the problem shows, then those on the ways to it, then all but the one that must be.
+// solve settles and checks the result. While the result has problems it gives up kept versions: first those in the
+// problems, then those on the paths to them, then all except must.
 func (s *solver) solve(keep map[string]string, must string) (selection, error) {
 	keep = maps.Clone(keep)
 	for {

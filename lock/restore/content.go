@@ -1,5 +1,11 @@
-// Package restore brings the bytes that a lock names to where they are needed: into the store (Fetch), into .ai/vendor
-// (Vendor), and back into the working tree (Restore). It changes neither rye.yaml nor rye.lock.
+// Package restore is the mover of locked bytes: into the store (Fetch), into .ai/vendor (Vendor), and back into the
+// working tree (Restore). It changes neither rye.yaml nor rye.lock.
+//
+// How a call goes through here: Fetch lists the lock's objects that the store lacks (missing), copies vendored ones
+// (takeVendored), fetches bundles and packages (bring, bringPackages) and adds the project's own files (takeProject).
+// Vendor writes all objects from the store with package vendor. Restore compares the pinned files with the working
+// tree (compare), saves the current ones in the store (keep), stages all new files (stageAll) and then replaces the
+// old ones (write).
 package restore
 
 import (
@@ -18,7 +24,7 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// Request says what the lock of a project is made of. With l.Here nothing is fetched.
+// Request returns the request for a project's lock. With l.Here it fetches nothing.
 func Request(ctx context.Context, l *workspace.Lock) relock.Request {
 	r := relock.Request{Project: l.Yaml, Old: l.Old,
 		Env: relock.Env{Pinned: l.Pinned(ctx), Library: find.LibrarySpace(), View: l.View}}
@@ -31,8 +37,8 @@ func Request(ctx context.Context, l *workspace.Lock) relock.Request {
 	return r
 }
 
-// Make makes the lock that r asks for: the project's, or the user's own of the installed bundles. Damaged objects that
-// it meets in the store are healed.
+// Make makes the lock of a request: the project's, or the user's own from the installed bundles. It heals damaged
+// objects in the store.
 func Make(ctx context.Context, l *workspace.Lock, r relock.Request) (made *relock.Made, err error) {
 	err = healing(ctx, l, func() error {
 		if l.Here == nil {
@@ -52,8 +58,8 @@ func makeLock(ctx context.Context, l *workspace.Lock, r relock.Request) (*relock
 	return relock.Make(ctx, r)
 }
 
-// healing runs do. If it meets an object that is damaged in the store, it is brought again, from .ai/vendor or from
-// where the lock's bundles come from, and do runs again.
+// healing runs do. If do finds a damaged object in the store, healing fetches it again, from .ai/vendor or from the
+// lock's sources, and repeats do.
 func healing(ctx context.Context, l *workspace.Lock, do func() error) error {
 	tried := map[cas.ID]bool{}
 	for {
@@ -72,7 +78,7 @@ func healing(ctx context.Context, l *workspace.Lock, do func() error) error {
 	}
 }
 
-// heal brings an object again, or makes the lock's sources do that. It reports whether there is hope.
+// heal replaces a damaged object, or makes the lock's sources do so. It reports whether a retry may succeed.
 func heal(ctx context.Context, l *workspace.Lock, id cas.ID) (bool, error) {
 	v, err := l.Vendored()
 	if err != nil {
@@ -88,12 +94,12 @@ func heal(ctx context.Context, l *workspace.Lock, id cas.ID) (bool, error) {
 	return l.Reread()
 }
 
-// Stored returns the set of a lock with everything from the store.
+// Stored returns the set of a lock with all objects from the store.
 func Stored(ctx context.Context, l *workspace.Lock) (*lock.Set, error) {
 	return setOf(ctx, l, l.DiskStore())
 }
 
-// setOf returns the set of a lock with the objects that src has.
+// setOf returns the set of a lock with the objects from src.
 func setOf(ctx context.Context, l *workspace.Lock, src lock.Source) (*lock.Set, error) {
 	return lock.NewSet(ctx, l.Old, l.Id(), workspace.SetOptions(src))
 }

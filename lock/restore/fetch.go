@@ -25,7 +25,7 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// A FetchResult counts what Fetch found and brought.
+// A FetchResult counts the objects that Fetch found and fetched.
 type FetchResult struct {
 	Bundles int   `json:"bundles"`
 	Objects int64 `json:"objects"`
@@ -35,8 +35,8 @@ type FetchResult struct {
 	all []lock.Object // that the lock names
 }
 
-// Fetch brings into the store what the lock names: from .ai/vendor, then from where the bundles come from, and from
-// the project. What is damaged in .ai/vendor may be whole elsewhere, and is an error only if it isn't.
+// Fetch brings the lock's objects into the store: from .ai/vendor, then from the bundles' sources and from the
+// project. Damaged files in .ai/vendor are an error only if no other source has the object.
 func Fetch(ctx context.Context, l *workspace.Lock) (FetchResult, error) {
 	ans := FetchResult{Bundles: len(l.Old.Bundles)}
 	err := ans.fetch(ctx, l)
@@ -64,7 +64,7 @@ func (ans *FetchResult) fetch(ctx context.Context, l *workspace.Lock) error {
 			return err
 		}
 	}
-	// Signatures aren't among the objects: those that .ai/vendor lost may still be at the bundle's source.
+	// Signatures aren't objects of the lock: those missing in .ai/vendor may still be at the bundle's source.
 	unsure := err == nil && len(l.Old.Bundles) > 0 && l.Pinned(ctx) == nil
 	if unsure || err == nil && len(missing) > 0 || isMissing(err) || unread {
 		objects, err = bring(ctx, l, ans)
@@ -79,7 +79,7 @@ func (ans *FetchResult) fetch(ctx context.Context, l *workspace.Lock) error {
 	return gcroot.Lock(ctx, l.DiskStore(), l.LockPath(), objects)
 }
 
-// needed says of bytes that can't be brought which items need them, and how to have them the next time.
+// needed adds to the error for missing objects the items that need them, and how to get the objects.
 func needed(ctx context.Context, l *workspace.Lock, err error) error {
 	if gone, ok := errors.AsType[*lock.MissingError](err); ok {
 		return explainGone(l, gone)
@@ -93,14 +93,14 @@ func needed(ctx context.Context, l *workspace.Lock, err error) error {
 	}
 	f := OfBundle(l, err)
 	f.Why = append(f.Why, lacking(ctx, l)...)
-	f.Why = append(f.Why, "where it is there, rye vendor puts it into the project, to be committed")
-	if offline { // else it ends as this did
+	f.Why = append(f.Why, "on a machine that has it, run rye vendor and commit the result")
+	if offline { // otherwise it would fail in the same way
 		f.Hint = append(f.Hint, "rye vendor")
 	}
 	return f
 }
 
-// OfBundle adds to the error of a source which bundle of the lock comes from there.
+// OfBundle adds to the error of a source the bundle of the lock that comes from it.
 func OfBundle(l *workspace.Lock, err error) *fault.Error {
 	f := fault.Of(err)
 	at, known := errors.AsType[*sources.Error](err)
@@ -124,8 +124,8 @@ func OfBundle(l *workspace.Lock, err error) *fault.Error {
 	return f
 }
 
-// lacking says what the store lacks of the lock, and who needs it. Of a missing manifest only the pinned
-// files are known.
+// lacking lists the objects that the store lacks, with the items that need them. If a manifest is missing, only the
+// pinned files are known.
 func lacking(ctx context.Context, l *workspace.Lock) (lines []string) {
 	add := func(id cas.ID, by string) {
 		if len(lines) < fault.MaxLines {
@@ -157,25 +157,25 @@ func lacking(ctx context.Context, l *workspace.Lock) (lines []string) {
 	return lines
 }
 
-// explainGone says how to go on without bytes that are lost.
+// explainGone adds hints to the error for lost objects.
 func explainGone(l *workspace.Lock, err *lock.MissingError) error {
 	f := fault.Of(err)
 	f.Hint = []string{"rye lock"}
 	ref, bad := model.ParseRef(err.NeededBy)
 	if p := l.Old.Pin(ref); bad == nil && p != nil && p.From == lockfile.FromProject {
 		file := path.Join(workspace.MarkerDir, p.Path)
-		f.Why = append(f.Why, fmt.Sprintf("%q isn't as it is locked", file))
+		f.Why = append(f.Why, fmt.Sprintf("%q differs from the lock", file))
 		f.Hint = fromGit(l, p.Path)
 	}
 	return f
 }
 
-// mostNamed is how many files a command to paste names. Beyond, git is asked for them: a command that takes back a
-// whole directory would take more with it.
+// mostNamed is how many files a hint names. For more files it uses git status: restoring a whole directory would
+// revert other changes.
 const mostNamed = 8
 
-// fromGit is how to go on without bytes of the project's own, which fetch can't bring: git may have them. Paths are
-// those in .ai.
+// fromGit returns hints for missing bytes of the project's own files, which fetch can't get: git may have them. Paths
+// are relative to .ai.
 func fromGit(l *workspace.Lock, paths ...string) []string {
 	if len(paths) > mostNamed {
 		return []string{fault.Command("git status", l.Show(filepath.Join(l.Dir, workspace.MarkerDir))), "rye lock"}
@@ -189,7 +189,7 @@ func fromGit(l *workspace.Lock, paths ...string) []string {
 
 func bundleRef(b *lockfile.Bundle) string { return "bundle:" + b.ID + "@" + b.Version }
 
-// bring gets what is neither vendored nor in the store, and returns all objects of the lock.
+// bring fetches bundles that are neither vendored nor in the store, and returns all objects of the lock.
 func bring(ctx context.Context, l *workspace.Lock, ans *FetchResult) ([]lock.Object, error) {
 	brought, err := relock.Bring(ctx, Request(ctx, l))
 	if err != nil {
@@ -212,7 +212,7 @@ func bring(ctx context.Context, l *workspace.Lock, ans *FetchResult) ([]lock.Obj
 	return objects, err
 }
 
-// bringPackages gets the files of packages that are neither vendored nor in the store.
+// bringPackages fetches package files that are neither vendored nor in the store.
 func bringPackages(ctx context.Context, l *workspace.Lock, ans *FetchResult) error {
 	var lacking []lockfile.Artifact
 	for _, a := range l.Old.Artifacts {
@@ -230,13 +230,13 @@ func bringPackages(ctx context.Context, l *workspace.Lock, ans *FetchResult) err
 	return err
 }
 
-// isMissing reports whether something isn't there that the lock names.
+// isMissing reports whether an error means that an object of the lock is missing.
 func isMissing(err error) bool {
 	_, missing := errors.AsType[*lock.MissingError](err)
 	return missing
 }
 
-// missing returns the objects of the lock, which of them the store can't give, and how many of these are damaged.
+// missing returns the objects of the lock, those that the store lacks, and how many of these are damaged.
 func missing(ctx context.Context, l *workspace.Lock) (objects []lock.Object, missing []*lock.MissingError, damaged int,
 	err error) {
 	set, err := Stored(ctx, l)
@@ -255,7 +255,7 @@ func missing(ctx context.Context, l *workspace.Lock) (objects []lock.Object, mis
 		return nil, nil, 0, err
 	}
 	defer batch.Close()
-	lacking, err := batch.Missing(ctx, ids) // unlike the store, it doesn't rely on a pack that has changed
+	lacking, err := batch.Missing(ctx, ids) // unlike the store's method, it doesn't trust a changed pack
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -266,11 +266,11 @@ func missing(ctx context.Context, l *workspace.Lock) (objects []lock.Object, mis
 	return objects, missing, len(lacking) - len(gone), err
 }
 
-// takeVendored copies what is vendored into the store. What is damaged is left out, and the error.
+// takeVendored copies vendored objects into the store. It skips damaged ones, without an error.
 func takeVendored(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, ans *FetchResult) error {
 	set, err := setOf(ctx, l, lock.First(v, l.DiskStore()))
 	if isMissing(err) {
-		return nil // not all of it is vendored: what is missing is an error if it can't be fetched either
+		return nil // incomplete; a missing object is an error if it can't be fetched either
 	}
 	if err != nil {
 		return err
@@ -288,7 +288,7 @@ func takeVendored(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, ans 
 	for i, o := range objects {
 		ids[i] = o.ID
 	}
-	lacking, err := batch.Missing(ctx, ids) // unlike the store, it doesn't rely on a pack that has changed
+	lacking, err := batch.Missing(ctx, ids) // unlike the store's method, it doesn't trust a changed pack
 	if err != nil {
 		return err
 	}
@@ -357,7 +357,7 @@ func copyObject(ctx context.Context, from cas.Getter, to cas.Batch, id cas.ID) (
 	return o.Size, err
 }
 
-// takeProject puts the project's items into the store that match their pins; the caller reports the others as missing.
+// takeProject stores the project's items that match their pins; the caller reports the others as missing.
 func takeProject(ctx context.Context, l *workspace.Lock) error {
 	r := Request(ctx, l)
 	r.Packages = nil

@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// A RestoreResult lists what Restore did, or with DryRun would do.
+// A RestoreResult lists what Restore did, or would do with DryRun.
 type RestoreResult struct {
 	DryRun bool           `json:"dry_run"`
 	Items  int            `json:"items"`
@@ -28,7 +28,7 @@ type RestoreResult struct {
 	Left   []LeftFile     `json:"left"`  // files that would be part of an item but aren't in the lock
 }
 
-// A RestoredFile has the content of the lock again.
+// A RestoredFile is a file that has its locked content again.
 type RestoredFile struct {
 	File   string `json:"file"`
 	Ref    string `json:"ref"`
@@ -37,14 +37,14 @@ type RestoredFile struct {
 	Only   string `json:"only"`   // "mode" where the bytes are those of the lock
 }
 
-// A LeftFile is beside the files of an item and not in the lock.
+// A LeftFile is a file in an item's directory that is not in the lock.
 type LeftFile struct {
 	File string `json:"file"`
 	Ref  string `json:"ref"`
 }
 
-// Restore gives the files of pins from the project the content of the lock. All files of all pins are replaced or
-// none, and what was there is in the store before. The result is nil if nothing was tried.
+// Restore gives the files of pins from the project their locked content. It replaces all files of all pins or none,
+// and first saves the current content in the store. The result is nil if nothing was tried.
 func Restore(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin, dryRun bool) (*RestoreResult, error) {
 	r := &restoring{l: l, writes: !dryRun}
 	var err error
@@ -81,8 +81,7 @@ func Restore(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin, dryRun
 	return result, err
 }
 
-// damaged writes the files from the store, where .ai/vendor has damaged bytes. If that has them damaged too, git may
-// have them.
+// damaged restores from the store if .ai/vendor is damaged. If the store is damaged too, git may have the files.
 func (r *restoring) damaged(ctx context.Context, err error) error {
 	if v, s := r.l.Vendor, r.l.DiskStore(); v != nil && s != nil {
 		r.objects = lock.First(s, v)
@@ -104,8 +103,8 @@ func (r *restoring) damaged(ctx context.Context, err error) error {
 	return f
 }
 
-// openDir opens .ai to write in it, and makes it where it is wiped; nil where there is none and nothing is to be
-// written.
+// openDir opens .ai for writing, and creates it if it was deleted. It returns nil if it is missing and write is
+// false.
 func openDir(dir string, write bool) (*osfile.Dir, error) {
 	if write {
 		return edit.OpenDir(dir, ai.Project)
@@ -120,8 +119,8 @@ func openDir(dir string, write bool) (*osfile.Dir, error) {
 	return d, err
 }
 
-// left lists files that would be part of restored tools but aren't in the lock. Without a policy, which says what
-// counts, it is empty.
+// left lists unlocked files that would be part of restored tools. Without a policy, which decides what counts, it is
+// empty.
 func left(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin) (left []LeftFile) {
 	var refs []model.Ref
 	for i := range pins {
@@ -149,7 +148,7 @@ func left(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin) (left []L
 	return left
 }
 
-// line says what was done with a file.
+// line returns the entry for a file in the result.
 func (f *restored) line() RestoredFile {
 	line := RestoredFile{File: workspace.MarkerDir + "/" + f.path, Ref: f.ref.String(), Digest: f.want.Digest.String()}
 	if f.before != nil {
@@ -161,7 +160,7 @@ func (f *restored) line() RestoredFile {
 	return line
 }
 
-// A restored file is one that isn't as it is pinned.
+// A restored file is a file that differs from its pin.
 type restored struct {
 	ref    model.Ref
 	path   string // below .ai
@@ -169,9 +168,9 @@ type restored struct {
 	where  string // for people
 	want   cas.Info
 	mode   cas.Mode
-	there  bool        // the directory is
-	before fs.FileInfo // nil: there was nothing
-	found  cas.Digest  // of what was there
+	there  bool        // whether the directory exists
+	before fs.FileInfo // nil: no file existed
+	found  cas.Digest  // the digest of the old content
 	staged *osfile.Staged
 	done   bool
 }
@@ -181,7 +180,7 @@ func (f *restored) notRegular() error {
 		Try("ls -l " + fault.Quote(f.where))
 }
 
-// sameMode reports whether a file may be executed if it should be; where a system can't say, it is as it should be.
+// sameMode reports whether a file has the right executable bit. On systems without that bit it is always right.
 func (f *restored) sameMode(fi fs.FileInfo) bool {
 	return !modesAreKept || (fi.Mode().Perm()&0o100 != 0) == (f.mode == cas.Exec)
 }

@@ -24,20 +24,20 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// modesAreKept says that a file's mode tells whether it may be executed.
+// modesAreKept is whether file modes have an executable bit.
 const modesAreKept = runtime.GOOS != "windows"
 
-// A restoring is one rye restore. New files are written beside the old ones first, all of them, so that nothing is
-// replaced as long as bytes are missing; each file is the old one or the new one whenever one looks.
+// A restoring is one rye restore. It writes all new files beside the old ones first, so that nothing is replaced
+// while bytes are missing; at any moment each file is the old or the new one.
 type restoring struct {
 	l       *workspace.Lock
 	objects lock.Source
-	dir     *osfile.Dir // nil: there is nothing, and nothing is to be written
+	dir     *osfile.Dir // nil: the directory is missing and nothing is to be written
 	writes  bool
-	files   []*restored // that are to be looked at, by directory; after compare, those that aren't as they are pinned
+	files   []*restored // to examine, by directory; after compare, those that differ from their pins
 }
 
-// add takes in the files of pins, where all of them can be that.
+// add adds the files of pins, if all paths are valid.
 func (r *restoring) add(ctx context.Context, pins []lockfile.Pin) error {
 	files, err := lock.Files(ctx, r.objects, lockfile.FromProject, pins)
 	if err != nil {
@@ -60,8 +60,8 @@ func (r *restoring) add(ctx context.Context, pins []lockfile.Pin) error {
 	return nil
 }
 
-// folders calls f for each directory with its files, from a few goroutines, and returns an error of the first in order
-// that has one.
+// folders calls f for each directory with its files, from a few goroutines, and returns the error of the first
+// directory in order.
 func (r *restoring) folders(ctx context.Context, f func(dir string, files []*restored) error) error {
 	var groups [][]*restored
 	for i := 0; i < len(r.files); {
@@ -81,7 +81,7 @@ func (r *restoring) folders(ctx context.Context, f func(dir string, files []*res
 	return cmp.Or(errs...)
 }
 
-// existing is folders for the directories that exist, which it opens.
+// existing calls f like folders, but only for directories that exist, which it opens.
 func (r *restoring) existing(ctx context.Context, f func(folder *os.Root, dir string, files []*restored) error) error {
 	return r.folders(ctx, func(dir string, files []*restored) error {
 		folder, err := r.dir.Folder(dir, false)
@@ -96,7 +96,7 @@ func (r *restoring) existing(ctx context.Context, f func(folder *os.Root, dir st
 	})
 }
 
-// compare finds the files that aren't as they are pinned.
+// compare finds the files that differ from their pins.
 func (r *restoring) compare(ctx context.Context) error {
 	if r.dir == nil {
 		return nil
@@ -107,7 +107,7 @@ func (r *restoring) compare(ctx context.Context) error {
 	same := sync.Map{}
 	err := r.existing(ctx, func(folder *os.Root, dir string, files []*restored) (err error) {
 		if r.writes {
-			// here, for what was left may stand beside files that are all as they should be
+			// leftovers of an interrupted run may be in a directory without differences
 			osfile.Sweep(r.dir.Where(dir), r.l.Now())
 		}
 		for _, f := range files {
@@ -129,7 +129,7 @@ func (r *restoring) compare(ctx context.Context) error {
 	return err
 }
 
-// sweep removes what was left in the directories that the others are in.
+// sweep removes leftovers of an interrupted run from all directories.
 func (r *restoring) sweep() {
 	swept := map[string]bool{}
 	for _, f := range r.files {
@@ -140,8 +140,8 @@ func (r *restoring) sweep() {
 	}
 }
 
-// read reads a file that is there, and returns nil if there is none. A link is refused: what would be replaced is the
-// link.
+// read reads a file, or returns nil if it is missing. It refuses a link, because replacing it would replace the link
+// itself.
 func (r *restoring) read(ctx context.Context, folder *os.Root, f *restored, w io.Writer) (fs.FileInfo, error) {
 	base := path.Base(f.path)
 	fi, err := folder.Lstat(base)
@@ -167,7 +167,7 @@ func (r *restoring) read(ctx context.Context, folder *os.Root, f *restored, w io
 	return fi, nil
 }
 
-// write puts the new files in the places of the old ones. What was there is in the store before.
+// write replaces the old files, after their content was saved in the store.
 func (r *restoring) write(ctx context.Context) error {
 	if err := r.keep(ctx); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (r *restoring) staged() (all []*osfile.Staged) {
 	return all
 }
 
-// keep puts what was there into the store.
+// keep saves the old content in the store.
 func (r *restoring) keep(ctx context.Context) error {
 	if !slices.ContainsFunc(r.files, func(f *restored) bool { return f.before != nil && f.found != f.want.Digest }) {
 		return nil
@@ -237,8 +237,8 @@ func (r *restoring) keep(ctx context.Context) error {
 	return batch.Commit(ctx)
 }
 
-// stageAll writes the new files: those of directories that are there one directory after the other, those of
-// directories that are built in the order that is cheapest for the source.
+// stageAll writes the new files: into existing directories one by one, into new directories in the order that is
+// cheapest for the source.
 func (r *restoring) stageAll(ctx context.Context, b *osfile.Batch) error {
 	var mu sync.Mutex
 	var ids []cas.ID
@@ -270,7 +270,7 @@ func (r *restoring) stageAll(ctx context.Context, b *osfile.Batch) error {
 		if err := built[ids[i]][0].write(o); err != nil {
 			return err
 		}
-		for _, f := range built[ids[i]][1:] { // which are the same
+		for _, f := range built[ids[i]][1:] { // identical files
 			again, err := r.objects.Get(ctx, ids[i])
 			if err != nil {
 				return err
@@ -283,7 +283,7 @@ func (r *restoring) stageAll(ctx context.Context, b *osfile.Batch) error {
 	})
 }
 
-// A builtFile is one of a directory that is built.
+// A builtFile is a file in a new directory.
 type builtFile struct {
 	*restored
 	in *osfile.Folder
@@ -294,7 +294,7 @@ func (f builtFile) write(o cas.Object) (err error) {
 	return err
 }
 
-// copyOf writes an object, which ends in an error where it isn't the object.
+// copyOf returns a function that writes an object. It fails if the bytes don't match the object's id.
 func copyOf(o cas.Object) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := io.Copy(w, o)
@@ -318,7 +318,7 @@ func (r *restoring) stage(ctx context.Context, b *osfile.Batch, dir string, file
 		if err != nil {
 			return err
 		}
-		if in == nil { // only now, so that nothing is made where the first file is missing
+		if in == nil { // late, so that nothing is created if the first file is missing
 			in, err = b.Folder(r.dir, dir, slices.ContainsFunc(files, func(f *restored) bool {
 				return f.before == nil
 			}))
@@ -334,7 +334,7 @@ func (r *restoring) stage(ctx context.Context, b *osfile.Batch, dir string, file
 	return nil
 }
 
-// missing lists all bytes that are unavailable; nil if all are there.
+// missing returns an error for all unavailable bytes; nil if all are available.
 func (r *restoring) missing(ctx context.Context) error {
 	var f *fault.Error
 	var paths []string

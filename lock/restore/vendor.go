@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// A VendorResult is the state of .ai/vendor after Vendor, or as CheckVendor found it.
+// A VendorResult is the state of .ai/vendor after Vendor, or as found by CheckVendor.
 type VendorResult struct {
 	Dir      string   `json:"dir"`
 	Files    int      `json:"files"`
@@ -29,8 +29,8 @@ type VendorResult struct {
 	Foreign  []string `json:"-"` // files that rye didn't write and leaves alone
 }
 
-// Vendor writes everything that a lock names into .ai/vendor, from the store, which must have it. What the lock names
-// is known of Fetch if it has just been called.
+// Vendor writes all objects of a lock from the store, which must have them, into .ai/vendor. fetched provides the
+// list of objects if Fetch has just run.
 func Vendor(ctx context.Context, l *workspace.Lock, fetched FetchResult) (*VendorResult, error) {
 	all := fetched.all
 	if all == nil {
@@ -65,7 +65,7 @@ func Vendor(ctx context.Context, l *workspace.Lock, fetched FetchResult) (*Vendo
 		Removed: r.Removed, Problems: []string{}}, nil
 }
 
-// wanted returns all objects of a lock with the signatures of its manifests, and what needs each.
+// wanted returns all objects of a lock with the signatures of its manifests, and the item that needs each.
 func wanted(ctx context.Context, l *workspace.Lock, from lock.Source) ([]vendor.Object, map[cas.ID]string, error) {
 	set, err := setOf(ctx, l, from)
 	if err != nil {
@@ -87,8 +87,8 @@ func vendored(o *lock.Object) vendor.Object {
 	return vendor.Object{ID: o.ID, Size: o.Size, Signatures: o.Signatures}
 }
 
-// CheckVendor compares .ai/vendor with what Vendor would write. It needs nothing but the directory. If they differ
-// there are a result and an error.
+// CheckVendor compares .ai/vendor with what Vendor would write. It uses only the directory. If they differ, it
+// returns both a result and an error.
 func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) {
 	ans := &VendorResult{Dir: l.VendorDir(), Checked: true, Problems: []string{}}
 	fail := func(f *fault.Error) (*VendorResult, error) {
@@ -111,7 +111,7 @@ func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) 
 			ans.Problems = append(ans.Problems, p.Error())
 		}
 		f := fault.Of(err)
-		f.Why = nil // each problem is a line of the answer, and the store wasn't asked
+		f.Why = nil // each problem is a line of the answer, and the store wasn't used
 		if errors.Is(err, cas.ErrDamaged) {
 			f = fault.New(fault.Integrity, ".ai/vendor does not match the lock: %s",
 				fault.Count(int64(len(ans.Problems)), "problem"))
@@ -138,7 +138,7 @@ func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) 
 		ans.Problems = append(ans.Problems, "out of date or not in the lock: "+name)
 	}
 	for _, name := range r.Foreign {
-		if slices.Contains(r.Stale, name) { // as a link where a file should be, which is replaced
+		if slices.Contains(r.Stale, name) { // such as a link in place of a file, which Vendor replaces
 			continue
 		}
 		ans.Foreign = append(ans.Foreign, filepath.Join(l.VendorDir(), name))

@@ -17,10 +17,10 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// Bring makes sure that a bundle is in the store, whole and verified, and returns its manifest. If the store has it,
-// and the policy admits its manifest, nothing is read but the manifest. Below are the spaces of what the bundle
-// requires, and the library. A bundle that isn't what it should be is an *install.RefusedError, and like one that
-// broke off it leaves nothing that is to be found.
+// Bring ensures that a bundle is in the store, complete and verified, and returns its manifest. If the store has it
+// and the policy admits its manifest, Bring reads only the manifest. below are the spaces of the bundles that it
+// requires, and the library. An invalid bundle is an *install.RefusedError; like an interrupted one, it leaves
+// nothing findable in the store.
 func (s *Sources) Bring(ctx context.Context, want file.Bundle, below []*ai.Space) (*bundle.Bundle, error) {
 	c := carrier{Sources: s, want: want, verify: s.o.Verify}
 	c.verify.Below = below
@@ -45,7 +45,7 @@ type carrier struct {
 	*Sources
 	want    file.Bundle
 	verify  bundle.VerifyOptions
-	missing []cas.ID // that the store lacks
+	missing []cas.ID // objects that the store lacks
 }
 
 func (c *carrier) bring(ctx context.Context) (*bundle.Bundle, error) {
@@ -77,10 +77,11 @@ func (c *carrier) bring(ctx context.Context) (*bundle.Bundle, error) {
 	return b, err
 }
 
-// have returns the bundle if the store has it. Else the error, if there is one, says why what is there is not enough.
+// have returns the bundle if the store has it. Otherwise the error, if any, is the reason why the stored objects
+// don't suffice.
 func (c *carrier) have(ctx context.Context) (*bundle.Bundle, error) {
 	b, err := bundle.ReadStored(ctx, c.o.Store, c.o.Store, c.want.Manifest)
-	if err != nil { // what can't be read back can be brought again
+	if err != nil { // an unreadable bundle can be brought again
 		c.missing = []cas.ID{{Kind: cas.Document, Digest: c.want.Manifest}}
 		return nil, nil
 	}
@@ -93,14 +94,14 @@ func (c *carrier) have(ctx context.Context) (*bundle.Bundle, error) {
 	if id, err := c.o.Store.Ref(install.Ref(b.ID)); err == nil && id.Digest == b.ID {
 		return b, nil
 	}
-	// Its objects came one by one, so that the whole is not verified yet.
+	// Its objects came one by one, so the whole bundle is not verified yet.
 	if err := c.verified(ctx, bundle.Given(b, c.o.Store)); err != nil {
 		return nil, err
 	}
 	return b, c.name(ctx, b)
 }
 
-// objects are the files of a bundle, and its evidence.
+// objects returns the files of a bundle, and its evidence.
 func objects(b *bundle.Bundle) []cas.ID {
 	all := make([]cas.ID, 0, len(b.Files)+len(b.Evidence))
 	for i := range b.Files {
@@ -112,7 +113,7 @@ func objects(b *bundle.Bundle) []cas.ID {
 	return all
 }
 
-// verified looks at all of a bundle, and wants it to be the one.
+// verified verifies a complete bundle and its identity.
 func (c *carrier) verified(ctx context.Context, src bundle.Source) error {
 	r, err := bundle.Verify(ctx, src, c.verify)
 	switch {
@@ -126,7 +127,7 @@ func (c *carrier) verified(ctx context.Context, src bundle.Source) error {
 	return nil
 }
 
-// name makes a bundle be found whose files are in the store.
+// name gives a bundle its name in the store. Its files must be there.
 func (c *carrier) name(ctx context.Context, b *bundle.Bundle) error {
 	body, err := b.Body()
 	if err != nil {
@@ -135,7 +136,7 @@ func (c *carrier) name(ctx context.Context, b *bundle.Bundle) error {
 	return install.Keep(ctx, c.o.Store, b, body, c.verify)
 }
 
-// fits wants a manifest to be the one that was asked for, and to say what the index has said of it.
+// fits checks that a manifest is the wanted one, and that it matches the index.
 func (c *carrier) fits(l *manifest.FileList) error {
 	for _, m := range [][3]string{
 		{"id", c.want.ID, l.BundleID}, {"version", c.want.Version, l.Version},
@@ -148,7 +149,7 @@ func (c *carrier) fits(l *manifest.FileList) error {
 	if !c.want.Source.Index {
 		return nil
 	}
-	// An index that was never admitted says nothing.
+	// An index that was never admitted is ignored.
 	for _, x := range c.indexes.found(func(where string) bool { return where == c.want.Source.Where }) {
 		e := x.Find(l.BundleID, l.Version)
 		if e == nil || e.Manifest != l.ID {
@@ -169,7 +170,7 @@ func requireTexts(all []manifest.Require) string {
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-// requiresIn is what a bundle needs, as its entry in an index says.
+// requiresIn returns a bundle's requirements from its entry in an index.
 func requiresIn(e *index.Entry) []manifest.Require {
 	all := make([]manifest.Require, len(e.Requires))
 	for i, r := range e.Requires {
@@ -178,7 +179,7 @@ func requiresIn(e *index.Entry) []manifest.Require {
 	return all
 }
 
-// fetch brings the bundle from its source. Refused is what is wrong with what the store has, if it has everything.
+// fetch brings the bundle from its source. refused is the problem of a complete bundle in the store.
 func (c *carrier) fetch(ctx context.Context, refused error) error {
 	src := c.want.Source
 	if ctx.Err() != nil {
@@ -221,7 +222,7 @@ func (c *carrier) offline(address string, refused error) error {
 	return &OfflineError{address, c.want.ID, c.want.Version, c.missing}
 }
 
-// listed brings the bundle from where an index says that it is.
+// listed brings the bundle from the address in the index.
 func (c *carrier) listed(ctx context.Context, refused error) error {
 	where := c.want.Source.Where
 	x, err := c.index(ctx, where)
@@ -261,7 +262,7 @@ func (c *carrier) listed(ctx context.Context, refused error) error {
 	return c.archive(ctx, &exactly{r: r, left: e.Size, size: e.Size}, at)
 }
 
-// An exactly reads so many bytes, and wants the end behind them.
+// An exactly is a reader of exactly that many bytes, with the end behind them.
 type exactly struct {
 	r          io.Reader
 	left, size int64
@@ -282,7 +283,7 @@ func (e *exactly) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// archive brings the bundle from the archive at a place, once its head shows that it is the one.
+// archive brings the bundle from an archive, after its head has shown that it is the wanted one.
 func (c *carrier) archive(ctx context.Context, r io.Reader, place string) error {
 	h, all, err := readHead(ctx, &counted{r, c.progress})
 	if err != nil {
@@ -295,7 +296,7 @@ func (c *carrier) archive(ctx context.Context, r io.Reader, place string) error 
 	return c.claimed(ctx, err, place, h.List.Signatures)
 }
 
-// A counted tells how many bytes were read.
+// A counted reader reports how many bytes were read.
 type counted struct {
 	r    io.Reader
 	tell func(int64)
@@ -307,8 +308,8 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// directory brings the bundle from the project that it was made in, or from what was read of one. All of it is
-// verified there; then it is put by the digests that were verified, so that files which change meanwhile are no harm.
+// directory brings the bundle from the project that it was made in, or from a copy. It verifies all files there and
+// then stores them by the verified digests, so concurrent changes are harmless.
 func (c *carrier) directory(ctx context.Context, dir string) error {
 	b, err := readManifest(dir, c.want.ID)
 	if err != nil {
@@ -318,7 +319,7 @@ func (c *carrier) directory(ctx context.Context, dir string) error {
 		return err
 	}
 	o := c.verify
-	c.verify.AllowExtra = true // a project has other files too, and they don't come along
+	c.verify.AllowExtra = true // a project has other files too; they aren't copied
 	err = c.verified(ctx, bundle.InDir(dir, c.want.ID))
 	c.verify = o
 	if err != nil {
@@ -328,7 +329,7 @@ func (c *carrier) directory(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer batch.Close() // after the bundle has its name: until then gc leaves alone what is in it
+	defer batch.Close() // after the bundle has its name: until then gc spares its objects
 	if err := c.put(ctx, batch, dir, b); err != nil {
 		return err
 	}

@@ -1,4 +1,10 @@
-// Package source answers: which versions of a bundle are there, and can I have this one?
+// Package source is the set of places that a project's bundles come from: directories, archives, indexes, git
+// repositories and registries.
+//
+// How a call goes through here: Versions reads a bundle's source (head, index, tagged) and returns candidates for the
+// resolver. Manifest pins the chosen version to a commit or digest (pin) and asks the journal. Bring returns a bundle
+// that the store already has (have), or else fetches it from its archive, directory, repository or registry (fetch),
+// checks it against the request and the index (fits), verifies it and names it in the store.
 //
 // It knows the sources that rye.yaml names (package project), and reads each once for a command:
 //
@@ -8,7 +14,7 @@
 //	id, from, err := sources.Manifest(ctx, "acme/base", "2.1.4")
 //	b, err := sources.Bring(ctx, file.Bundle{ID: "acme/base", Version: "2.1.4", Manifest: id, Source: from}, below)
 //
-// # Where a bundle comes from
+// # Sources
 //
 //	from    a directory   the project that the bundle was made in: .ai/bundles/ID/manifest.yaml, and the files beside
 //	        a file        an archive (package archive)
@@ -20,28 +26,27 @@
 //	index   a directory   index.yaml there (package index), and archives where that says
 //	        an address    an index, by https, and archives where that says
 //
-// A bundle that rye.yaml names comes from the source named there and from no other.
-// One that only other bundles require comes from the indexes that rye.yaml names. If two of them list it that is an
-// error (AMBIGUOUS), whatever versions they have: each index could otherwise replace a bundle of the other. Naming the
-// bundle in rye.yaml decides.
+// A bundle that rye.yaml names comes from the source named there and from no other. A bundle that only other bundles
+// require comes from the indexes that rye.yaml names. A bundle in two of them is an error (AMBIGUOUS), whatever the
+// versions: each index could otherwise replace a bundle of the other. Naming the bundle in rye.yaml decides.
 //
-// A branch or tag of a repository becomes the commit that it is now, and the tag of an image its digest, once for a
-// command; with that it is the source that a lock names. What was fetched of git is gone when the sources are closed.
+// Each command resolves a branch or tag of a repository to its current commit once, and the tag of an image to its
+// digest; the lock names the source with that commit or digest. Closing the sources removes fetched git data.
 //
-// # What is believed
+// # Trust
 //
-// Only what the policy's keys have signed. An index is asked for its name (index:NAME), its end, and what was seen of
-// it; then it counts for which versions there are, where, and what they require. The manifest of one bundle is
-// admitted before its requirements count. When a bundle comes, it must have the manifest that was asked for, be what
-// the manifest and the index say (INTEGRITY_FAILED), and pass everything that package bundle verifies; before that,
-// nothing of it is to be found in the store. An archive may be no longer, and no shorter, than the index says.
+// Only documents signed by the policy's keys are trusted. An index is checked by name (index:NAME), expiry and
+// journal; then it decides which versions exist, where they are, and what they require. The policy must admit a
+// bundle's manifest before its requirements count. A fetched bundle must have the requested manifest, match the
+// manifest and the index (INTEGRITY_FAILED), and pass everything that package bundle verifies; before that, nothing
+// in the store refers to it. An archive must have the size given in the index.
 //
 // The journal (package rollback) remembers, under the address or the directory of an index, its issue, which never
 // goes back, and its name, which never changes there (ROLLBACK_DETECTED); and under the address of an index or an
 // archive, a repository at its commit, or the directory of an index, which manifest each version has that was brought
 // from there; under the repository of an image, too, and under a tag that isn't a version, the version it was at
-// (package remote). It is asked when a version is named, and when it is brought. A directory or file of "from" is not
-// remembered: there people make their bundles, the same version many times, and rye.lock says which one it is.
+// (package remote). It is checked when a version is named, and when it is brought. A directory or file of "from" is
+// not remembered: people make the same version many times there, and rye.lock pins one of them.
 //
 // # Offline
 //
@@ -52,6 +57,6 @@
 //	indexes/HEX     the document of an index; its signatures stand where those of all documents do
 //	archives/HEX    the document of a bundle's manifest, of a repository at its commit too
 //
-// What isn't there is an *OfflineError. With a Fetcher what is kept is never used: a server that doesn't answer is an
+// A missing object is an *OfflineError. With a Fetcher the kept copies are never used: an unreachable server is an
 // error.
 package source

@@ -35,10 +35,10 @@ func (e *Error) Error() string {
 	return named(e.ID, e.Version, e.Where) + ": " + text
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// inSource returns the Error of a source. If a file is missing there it explains which file the source should have.
+// inSource returns the Error of a source. If a file is missing there, it names the file that the source should have.
 func inSource(id, version, where string, err error) error {
 	if f, ok := fault.Find(err); ok && f.Code == fault.Integrity && f.Details["file"] != nil {
 		return &Error{id, version, where, changed(f, named(id, version, where), where)}
@@ -71,7 +71,7 @@ func inSource(id, version, where string, err error) error {
 	return &Error{id, version, where, f}
 }
 
-// inDocument names the document that isn't as it was signed. Other errors name it already.
+// inDocument adds the name of an altered document to an error. Other errors name it already.
 func inDocument(path, name string, err error) error {
 	if _, changed := errors.AsType[*sign.IntegrityError](err); changed {
 		return fault.Wrap(err, "%+q: %s", path, fault.Of(err).Text).On("file", path).On("name", name)
@@ -79,7 +79,7 @@ func inDocument(path, name string, err error) error {
 	return err
 }
 
-// changed completes the error of inDocument by its source and the command that tells more.
+// changed adds to an error of inDocument its source and the command that shows details.
 func changed(f *fault.Error, at, where string) *fault.Error {
 	f.Text = at + ": " + f.Text
 	f.On("source", where)
@@ -104,8 +104,8 @@ func named(id, version, where string) string {
 	return text
 }
 
-// notListed is about a bundle, or one version of it, that none of the indexes has. listed are the bundles that they
-// have instead. It is fs.ErrNotExist.
+// notListed is the error for a bundle, or a version of it, that is in none of the indexes. listed are the bundles in
+// them. It is fs.ErrNotExist.
 func notListed(id, version string, indexes, listed []string) error {
 	what := fmt.Sprintf("%q", id)
 	if version != "" {
@@ -131,10 +131,10 @@ func quoted(list []string, between string) string {
 	return strings.Join(texts, between)
 }
 
-// ambiguous is about a bundle that several indexes list and rye.yaml doesn't name. Taking one of them would let anyone
-// who publishes there replace a bundle of the other.
+// ambiguous is the error for a bundle that is in several indexes and not in rye.yaml. Picking one would let every
+// publisher there replace a bundle of the other index.
 func ambiguous(id string, indexes []string) error {
-	f := fault.New(fault.Ambiguous, "%q is in several indexes, and rye.yaml doesn't name one: %s", id,
+	f := fault.New(fault.Ambiguous, "%q is in several indexes, and rye.yaml selects none: %s", id,
 		quoted(indexes, ", ")).
 		On("bundle", id).On("indexes", indexes).Because("each of them could replace a bundle of the other: choose one")
 	for _, where := range indexes {
@@ -143,11 +143,11 @@ func ambiguous(id string, indexes []string) error {
 	return f
 }
 
-// An OfflineError is about something that the store lacks and that rye may not fetch.
+// An OfflineError is the error for an object that the store lacks and that rye may not fetch.
 type OfflineError struct {
 	Address     string
 	ID, Version string   // of the bundle; empty for an index
-	Missing     []cas.ID // the missing objects of the bundle, where they are known
+	Missing     []cas.ID // the missing objects of the bundle, if known
 }
 
 func (e *OfflineError) Error() string {
@@ -181,15 +181,15 @@ func (e *OfflineError) Fault() *fault.Error {
 	return f.On("bundle", e.ID).On("version", e.Version).Try("rye fetch")
 }
 
-// Mismatch is about a bundle, perhaps a good one, that differs from what the index or the caller expects in what: id,
-// version, manifest or requires.
+// Mismatch is the error for a bundle that differs from the index's or the caller's expectation in what: id, version,
+// manifest or requires.
 func Mismatch(what, expected, found string) error {
 	return fault.New(fault.Integrity, "not the expected bundle: expected %s %s, found %s", what, expected, found).
 		On("reason", "other-bundle").On("what", what).On("expected", expected).On("found", found).
 		Because("expected  "+expected, "found     "+found)
 }
 
-// wrongSize is about an archive that has another size than the index says.
+// wrongSize is the error for an archive whose size differs from the index's.
 func wrongSize(expected, found int64) error {
 	f := fault.New(fault.Integrity, "the archive has %d bytes, but the index says %d", found, expected).
 		On("reason", "archive-size").On("expected", expected).On("found", found)
@@ -199,7 +199,7 @@ func wrongSize(expected, found int64) error {
 	return f
 }
 
-// renamed is about an index with another name than before. It could start a new count of issues.
+// renamed is the error for an index with another name than before. A new name could start a new count of issues.
 func renamed(seen, found string) error {
 	return fault.New(fault.Rollback, "the index was %+q before and is %+q now", seen, found).
 		On("reason", "renamed").On("expected", seen).On("found", found).

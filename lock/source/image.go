@@ -26,7 +26,7 @@ func (s *Sources) registry(ctx context.Context, ref oci.Reference) (*oci.Place, 
 	})
 }
 
-// away reports whether a reference can't be asked: it is in a registry, and rye is offline.
+// away reports whether a reference is unavailable: it is in a registry, and rye is offline.
 func (s *Sources) away(ref oci.Reference) bool { return ref.Dir == "" && s.o.OCI.Transport == nil }
 
 // manyImages returns the repository of a source that has many versions, each under a tag.
@@ -35,7 +35,7 @@ func manyImages(src project.Source) (oci.Reference, bool) {
 	return ref, image && ref.Tag == "" && ref.Digest == ""
 }
 
-// pinImage returns a source as a lock names it: with the digest that its tag has now, asked for once.
+// pinImage returns a source as a lock names it: with the current digest of its tag, requested once.
 func (s *Sources) pinImage(ctx context.Context, id string, ref oci.Reference) (project.Source, error) {
 	src := project.Source{Where: ref.String()}
 	if ref.Digest != "" {
@@ -75,7 +75,7 @@ func (s *Sources) image(ctx context.Context, ref oci.Reference) (*remote.Remote,
 	})
 }
 
-// imagePlace is the text of a repository, with a digest if one is given; a layout has its path.
+// imagePlace returns the text of a repository, with the digest if it isn't empty; a layout has its path.
 func (s *Sources) imagePlace(ref oci.Reference, digest string) string {
 	ref.Tag, ref.Digest = "", digest
 	if ref.Dir != "" {
@@ -84,8 +84,8 @@ func (s *Sources) imagePlace(ref oci.Reference, digest string) string {
 	return ref.String()
 }
 
-// tagged returns the versions that a repository has: the tags that are versions. What one of them requires is read
-// when the resolver wants to know.
+// tagged returns the versions of a repository: the tags that are versions. The requirements of a version are read
+// when the resolver asks for them.
 func (s *Sources) tagged(ctx context.Context, id string, ref oci.Reference) ([]resolve.Candidate, error) {
 	if s.away(ref) {
 		return nil, &OfflineError{Address: ref.String(), ID: id}
@@ -130,7 +130,7 @@ func (s *Sources) tagged(ctx context.Context, id string, ref oci.Reference) ([]r
 	return all, nil
 }
 
-// version reads the manifest of a version that a repository has under its tag.
+// version reads the manifest of a version by its tag.
 func (s *Sources) version(ctx context.Context, id, version string, ref oci.Reference) (project.Source, *bundle.Bundle,
 	error) {
 	ref.Tag = remote.Tag(version)
@@ -145,7 +145,7 @@ func (s *Sources) version(ctx context.Context, id, version string, ref oci.Refer
 	return src, b, err
 }
 
-// Named returns the id of the bundle that a source names that is an image: of the newest version where it has no tag.
+// Named returns the id of the bundle in an image; without a tag, the newest version counts.
 func (s *Sources) Named(ctx context.Context, src project.Source) (string, error) {
 	ref, _ := src.OCI()
 	if s.away(ref) {
@@ -172,7 +172,7 @@ func (s *Sources) Named(ctx context.Context, src project.Source) (string, error)
 	return r.BundleID, nil
 }
 
-// byName is what the journal is to remember of a tag that isn't a version: it never goes back.
+// byName records in the journal a tag that isn't a version: its version must never go back.
 func (s *Sources) byName(ctx context.Context, src project.Source, b *bundle.Bundle) error {
 	ref, ok := src.OCI()
 	if !ok || ref.Tag == "" || ref.Tag == remote.Tag(b.Version) {
@@ -181,7 +181,7 @@ func (s *Sources) byName(ctx context.Context, src project.Source, b *bundle.Bund
 	asked := ref
 	asked.Digest = ""
 	pinned := s.tips.found(func(where string) bool { return where == asked.String() })
-	if len(pinned) == 0 || pinned[0] != ref.Digest { // the tag was not asked for
+	if len(pinned) == 0 || pinned[0] != ref.Digest { // the tag was not requested
 		return nil
 	}
 	place, err := s.registry(ctx, ref)

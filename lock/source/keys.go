@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// A Claim says what a signed document is called, and whose keys signed it, as its source claims.
+// A Claim is a signed document's name and the keys of its signers, as its source claims.
 type Claim struct {
 	Name string // "bundle:acme/base" or "index:acme/bundles"
 	Keys []manifest.SignerKey
@@ -64,7 +64,7 @@ func ReadClaim(ctx context.Context, fetch Fetcher, place string) (Claim, error) 
 	})}, nil
 }
 
-// indexKeys reads the keys beside an index; nil where there are none, or those of another issue.
+// indexKeys reads the keys beside an index, or returns nil if they are missing or of another issue.
 func indexKeys(x *index.Index, open func() (io.ReadCloser, error)) []manifest.SignerKey {
 	r, err := open()
 	if err != nil {
@@ -82,11 +82,11 @@ func indexKeys(x *index.Index, open func() (io.ReadCloser, error)) []manifest.Si
 	return keys
 }
 
-// claimed adds to the refusal of a document at a place who signed it, and whose keys that are as the place claims.
+// claimed adds to the refusal of a document its signers, and whose keys they are according to its source.
 func (s *Sources) claimed(ctx context.Context, err error, place string, by manifest.Signatures) error {
 	no, ok := errors.AsType[*bundle.NotAdmittedError](err)
 	if ok && no.From == "" && no.Decision.Code == policy.UntrustedKey {
-		c, _ := ReadClaim(ctx, s.o.Fetch, place) // without keys the refusal is as good
+		c, _ := ReadClaim(ctx, s.o.Fetch, place) // without keys the refusal stays as it is
 		no.From, no.Signatures, no.Keys = place, by, c.Keys
 	}
 	return err

@@ -8,8 +8,8 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// Requires returns what a bundle needs: as its manifest in the store says, else as its source does. It is for knowing
-// in which order bundles are brought, and which of them are needed; Bring finds out whether it is true.
+// Requires returns a bundle's requirements, from its manifest in the store or else from its source. They only decide
+// which bundles are brought, and in which order; Bring verifies them.
 func (s *Sources) Requires(ctx context.Context, want file.Bundle) ([]manifest.Require, error) {
 	if b, err := bundle.ReadStored(ctx, s.o.Store, s.o.Store, want.Manifest); err == nil {
 		return b.Requires, nil

@@ -23,7 +23,7 @@ import (
 	"github.com/rye-build/rye/manifest/rollback"
 )
 
-// maxManifest is more bytes than a manifest with its signatures has.
+// maxManifest is larger than any manifest with its signatures.
 const maxManifest = manifest.MaxListBytes + 1<<20
 
 var errNotRegular = errors.New("neither a directory nor a file")
@@ -92,7 +92,7 @@ func (s *Sources) indexText(ctx context.Context, src project.Source) ([]byte, er
 	return io.ReadAll(r)
 }
 
-// admitIndex asks who vouches for an index, and whether it has ended.
+// admitIndex checks an index's signatures against the policy, and its expiry.
 func (s *Sources) admitIndex(x *index.Index) error {
 	if s.o.Verify.Trust == nil {
 		return bundle.ErrNoTrust
@@ -104,11 +104,11 @@ func (s *Sources) admitIndex(x *index.Index) error {
 	return err
 }
 
-// rememberIndex wants an index not to go back behind what was seen of it.
+// rememberIndex records an index's issue in the journal, which refuses an older one.
 func (s *Sources) rememberIndex(ctx context.Context, src project.Source, x *index.Index) error {
 	step := rollback.Step{Source: s.place(src), Name: x.Name, Position: strconv.FormatInt(x.Counter, 10), ID: x.ID,
 		ByName: true, At: s.o.Now()}
-	// Another list of the same signers would begin a count of its own.
+	// Another list of the same signers would start its own count.
 	all, err := s.o.Journal.Seen()
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (s *Sources) rememberIndex(ctx context.Context, src project.Source, x *inde
 	return s.o.Journal.Record(ctx, step)
 }
 
-// indexRef and archiveRef name the refs for what an address had.
+// indexRef and archiveRef return the refs for the kept content of an address.
 func indexRef(address string) string   { return "indexes/" + hex(address) }
 func archiveRef(address string) string { return "archives/" + hex(address) }
 
@@ -129,7 +129,7 @@ func hex(address string) string {
 	return strings.TrimPrefix(cas.Sum([]byte(address)).String(), "blake3:")
 }
 
-// keepIndex keeps an index for when it can't be fetched.
+// keepIndex keeps an index for offline use.
 func (s *Sources) keepIndex(ctx context.Context, address string, text []byte, x *index.Index) error {
 	body, lines, err := manifest.Split(text)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Sources) keepIndex(ctx context.Context, address string, text []byte, x 
 	if err != nil {
 		return err
 	}
-	defer batch.Close() // after the refs are set: until then gc leaves alone what is in it
+	defer batch.Close() // after the refs are set: until then gc spares its objects
 	if _, err := batch.PutBytes(ctx, cas.Document, body); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (s *Sources) keepIndex(ctx context.Context, address string, text []byte, x 
 		last.Digest.IsZero() || last.Digest == x.ID {
 		return err
 	}
-	// Without this each issue would leave its signatures behind.
+	// Otherwise each issue would leave its signatures behind.
 	return s.forget(ctx, bundle.SignaturesRef(last.Digest))
 }
 
@@ -176,7 +176,7 @@ func (s *Sources) forget(ctx context.Context, ref string) error {
 	return err
 }
 
-// keep makes a ref stand for an object. Who changes it at the same time has seen the source no earlier than we have.
+// keep points a ref to an object. A process that changes it at the same time has seen the source no earlier.
 func (s *Sources) keep(ctx context.Context, ref string, id cas.ID) error {
 	old, err := s.o.Store.Ref(ref)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) || old == id {
@@ -189,7 +189,7 @@ func (s *Sources) keep(ctx context.Context, ref string, id cas.ID) error {
 	return err
 }
 
-// keptIndex returns the index that was kept of an address.
+// keptIndex returns the kept index of an address.
 func (s *Sources) keptIndex(ctx context.Context, address string) ([]byte, error) {
 	id, err := s.o.Store.Ref(indexRef(address))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -214,7 +214,7 @@ func (s *Sources) keptIndex(ctx context.Context, address string) ([]byte, error)
 	return manifest.Join(nil, body, lines), nil
 }
 
-// head reads the manifest of a bundle that has a source of its own, once, and wants the policy to admit it.
+// head reads the manifest of a bundle that has a source of its own, once. The policy must admit it.
 func (s *Sources) head(ctx context.Context, id string, src project.Source) (*bundle.Bundle, error) {
 	return s.heads.get(ctx, headKey{id, src.Where}, func() (*bundle.Bundle, error) {
 		ref, image := src.OCI()
@@ -299,7 +299,8 @@ func (s *Sources) open(ctx context.Context, src project.Source) (io.ReadCloser, 
 	return os.Open(path)
 }
 
-// isDir tells a directory from a file, and refuses all else: opening a FIFO waits for a writer.
+// isDir reports whether a path is a directory. It refuses anything but directories and files: opening a FIFO would
+// wait for a writer.
 func isDir(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -331,7 +332,7 @@ func readManifest(dir, id string) (*bundle.Bundle, error) {
 	return b, inDocument(at, "bundle:"+id, err)
 }
 
-// readHead reads an archive as far as its manifest, and returns a reader of all of it.
+// readHead reads an archive up to its manifest, and returns a reader of the whole archive.
 func readHead(ctx context.Context, r io.Reader) (*archive.Head, io.Reader, error) {
 	var read bytes.Buffer
 	h, err := archive.ReadHead(ctx, io.TeeReader(r, &read))

@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// pin returns a source as a lock names it: a repository at the commit that its branch or tag is now, asked for once;
-// an image with its digest. A registry of many versions stays as it is.
+// pin returns a source as a lock names it: a repository at the current commit of its branch or tag, requested once;
+// an image with its digest. A registry of many versions stays unchanged.
 func (s *Sources) pin(ctx context.Context, id string, src project.Source) (project.Source, error) {
 	if ref, image := src.OCI(); image && ref.Tag != "" {
 		return s.pinImage(ctx, id, ref)
@@ -47,7 +47,7 @@ func (s *Sources) commit(ctx context.Context, src project.Source, place project.
 	})
 }
 
-// manifestAt reads the manifest of a bundle in a commit. It returns the text too.
+// manifestAt reads the manifest of a bundle in a commit, and returns its text too.
 func manifestAt(ctx context.Context, c *git.Commit, place project.Git, id string) (*bundle.Bundle, []byte, error) {
 	at, err := bundle.ManifestPath(id)
 	if err != nil {
@@ -61,9 +61,9 @@ func manifestAt(ctx context.Context, c *git.Commit, place project.Git, id string
 	return b, text.Bytes(), inDocument(at, "bundle:"+id, err)
 }
 
-// repository brings the bundle from a commit: what its manifest lists is written into a directory that no other user
-// can read, and comes from there like from the project in which it was made. Nothing is written of a manifest that
-// isn't the one, or that the policy doesn't admit.
+// repository brings the bundle from a commit. It writes the listed files into a directory that no other user can
+// read, and continues as with the project in which the bundle was made. It writes nothing unless the manifest is the
+// wanted one and the policy admits it.
 func (c *carrier) repository(ctx context.Context, src project.Source, place project.Git) (err error) {
 	commit, err := c.commit(ctx, src, place)
 	if err != nil {

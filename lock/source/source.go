@@ -23,36 +23,36 @@ import (
 	"github.com/rye-build/rye/manifest/rollback"
 )
 
-// A Fetcher gets what stands at an https address, and its announced size (-1: unknown), as
-// *web.Client does. More than limit are an error.
+// A Fetcher gets the content of an https address, and its announced size (-1: unknown), as *web.Client does. More
+// than limit bytes are an error.
 type Fetcher interface {
 	Get(ctx context.Context, address string, limit int64) (io.ReadCloser, int64, error)
 }
 
-// Options say which sources there are. Dir, Store, Verify.Trust, Journal and Now must be there.
+// Options configures New. Dir, Store, Verify.Trust, Journal and Now are required.
 type Options struct {
-	Dir      string // of rye.yaml, an absolute path
+	Dir      string // the directory of rye.yaml, an absolute path
 	Requires []project.Requirement
 	Fetch    Fetcher     // nil: offline
-	Git      *git.Client // reads repositories; nil: offline, for these
-	OCI      oci.Options // how registries and layouts are read; without a Transport: offline, for registries
-	Spool    string      // a directory for layers of images that came and aren't used yet
+	Git      *git.Client // nil: offline for git repositories
+	OCI      oci.Options // without a Transport: offline for registries
+	Spool    string      // a directory for downloaded layers that aren't used yet
 	Store    install.Store
-	Verify   bundle.VerifyOptions // what each bundle has to pass; Below is Bring's
+	Verify   bundle.VerifyOptions // how each bundle is verified; Below is Bring's
 	Journal  *rollback.Journal
 	Now      func() time.Time
-	Progress func(bytes int64) // called by several goroutines with the bytes of bundles that were read; may be nil
+	Progress func(bytes int64) // several goroutines call it with the number of bytes read; may be nil
 }
 
-// Sources are the sources of a project. They may be used by many goroutines at once, and are closed when none uses
-// them any more.
+// Sources are the sources of a project. They are safe for many goroutines. Close them when no goroutine uses them any
+// more.
 type Sources struct {
 	o       Options
 	named   map[string]project.Source
-	listing []string // where the indexes are, each once
+	listing []string // the places of the indexes, each once
 	indexes memo[string, *index.Index]
 	heads   memo[headKey, *bundle.Bundle]
-	tips    memo[string, string]      // the commits of revisions, and the digests of tags
+	tips    memo[string, string]      // commits of revisions, and digests of tags
 	commits memo[string, *git.Commit] // by the texts of their sources
 
 	registries memo[string, *oci.Place]
@@ -62,7 +62,7 @@ type Sources struct {
 
 type headKey struct{ id, where string }
 
-// New returns the sources that the options say. It reads nothing.
+// New returns sources with these options. It reads nothing.
 func New(o Options) *Sources {
 	s := &Sources{o: o, named: map[string]project.Source{}}
 	for _, r := range o.Requires {
@@ -74,7 +74,7 @@ func New(o Options) *Sources {
 	return s
 }
 
-// Close removes what was fetched of repositories.
+// Close removes fetched git data.
 func (s *Sources) Close() error {
 	var wrong []error
 	for _, c := range s.commits.found(func(string) bool { return true }) {
@@ -83,7 +83,7 @@ func (s *Sources) Close() error {
 	return errors.Join(wrong...)
 }
 
-// Versions implements resolve.Sources. A bundle that isn't there is an fs.ErrNotExist.
+// Versions implements resolve.Sources. A missing bundle is an fs.ErrNotExist.
 func (s *Sources) Versions(ctx context.Context, id string) ([]resolve.Candidate, error) {
 	src, err := s.of(ctx, id)
 	if err != nil {
@@ -138,8 +138,8 @@ func requiresOf(b *bundle.Bundle) ([]index.Require, error) {
 	return all, nil
 }
 
-// Manifest returns which manifest a version has, and where the bundle comes from: what a lock says of it. A version
-// that had another one before is a *rollback.Error.
+// Manifest returns the manifest of a version and its source, as a lock names them. A version that had another
+// manifest before is a *rollback.Error.
 func (s *Sources) Manifest(ctx context.Context, id, version string) (cas.Digest, project.Source, error) {
 	src, err := s.of(ctx, id)
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *Sources) Manifest(ctx context.Context, id, version string) (cas.Digest,
 	return digest, src, nil
 }
 
-// of finds the one source that a bundle may come from, as a lock names it.
+// of returns the only source that a bundle may come from, as a lock names it.
 func (s *Sources) of(ctx context.Context, id string) (project.Source, error) {
 	if src, ok := s.named[id]; ok {
 		return s.pin(ctx, id, src)
@@ -206,7 +206,7 @@ func (s *Sources) of(ctx context.Context, id string) (project.Source, error) {
 	return project.Source{}, ambiguous(id, found)
 }
 
-// idsOf are the bundles that an index has.
+// idsOf returns the ids of the bundles in an index.
 func idsOf(x *index.Index) (ids []string) {
 	for i := range x.Entries {
 		if id := x.Entries[i].ID; !slices.Contains(ids, id) {
@@ -216,12 +216,12 @@ func idsOf(x *index.Index) (ids []string) {
 	return ids
 }
 
-// path is where a source is that has no address.
+// path returns the path of a source without an address.
 func (s *Sources) path(where string) string {
 	return filepath.Join(s.o.Dir, filepath.FromSlash(where))
 }
 
-// place is what the journal calls a source.
+// place returns a source's name in the journal.
 func (s *Sources) place(src project.Source) string {
 	if ref, image := src.OCI(); image {
 		return s.imagePlace(ref, "")
@@ -232,12 +232,12 @@ func (s *Sources) place(src project.Source) string {
 	return s.path(src.Where)
 }
 
-// step is what the journal is to remember of a version that came from a source.
+// step returns the journal entry of a version from a source.
 func (s *Sources) step(id, version string, src project.Source, manifest cas.Digest) rollback.Step {
 	return rollback.Step{Source: s.place(src), Name: "bundle:" + id, Position: version, ID: manifest, At: s.o.Now()}
 }
 
-// remembered reports whether what comes from a source is remembered at all.
+// remembered reports whether the journal records a source.
 func remembered(src project.Source) bool {
 	_, image := src.OCI()
 	return src.Index || src.Remote() || image
@@ -256,15 +256,14 @@ func (s *Sources) progress(bytes int64) {
 	}
 }
 
-// A memo remembers what was found out once. Who asks meanwhile waits; what was broken off by its context is asked
-// again.
+// A memo computes each value once. Concurrent callers wait; a computation that its context has cancelled is repeated.
 type memo[K comparable, V any] struct {
 	mu    sync.Mutex
 	cells map[K]*cell[V]
 }
 
 type cell[V any] struct {
-	turn  chan struct{} // full while one goroutine uses the rest; unlike a mutex it can be waited for with a context
+	turn  chan struct{} // full while one goroutine holds the lock; unlike a mutex, waiting for it can be cancelled
 	known bool
 	value V
 	err   error
@@ -298,7 +297,7 @@ func (m *memo[K, V]) get(ctx context.Context, key K, find func() (V, error)) (V,
 	return c.value, c.err
 }
 
-// found returns the values for which f holds, after those that are looked for now were found.
+// found returns the values for which f holds, after waiting for computations in progress.
 func (m *memo[K, V]) found(f func(K) bool) (found []V) {
 	var cells []*cell[V]
 	m.mu.Lock()

@@ -217,7 +217,7 @@ func TestWhichSource(t *testing.T) {
 	}
 
 	for id, want := range map[string]string{
-		"acme/shared": `"acme/shared" is in several indexes, and rye.yaml doesn't name one: "one", "two"`,
+		"acme/shared": `"acme/shared" is in several indexes, and rye.yaml selects none: "one", "two"`,
 		"acme/none":   `"acme/none" is not in the index "one" or "two"`,
 		"acme/one":    `"acme/one" is not in the index "one"`,
 	} {

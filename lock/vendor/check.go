@@ -11,21 +11,21 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A Report says in what a directory isn't what Write would make of it. All lists are sorted.
+// A Report lists the differences between a directory and what Write would make of it. All lists are sorted.
 type Report struct {
-	Files       int      // that Write would make of the objects
+	Files       int      // that Write would make
 	Objects     int      // in them, sets of signatures included
 	Bytes       int64    // of all objects
-	Missing     []cas.ID // objects that no file has as they should be
-	Damaged     []*Error // files and lines that aren't what they should be
-	Superfluous []cas.ID // objects that aren't needed
-	Stale       []string // files that Write would write or remove, for whatever reason
-	// files that aren't of this package, which leaves them alone; directories with a "/" behind them
+	Missing     []cas.ID // objects that no file has undamaged
+	Damaged     []*Error // damaged files and lines
+	Superfluous []cas.ID // unneeded objects
+	Stale       []string // files that Write would write or remove
+	// files of others, which this package leaves alone; directories end in "/"
 	Foreign []string
 }
 
-// Check compares the directory dir with what Write would make of it for these objects. Everything is read and hashed.
-// A directory that isn't there is fs.ErrNotExist; an error is never about what a file of the directory says.
+// Check compares the directory dir with what Write would make of it for these objects. It reads and hashes
+// everything. A missing directory is fs.ErrNotExist; damage in a file is reported, never returned as an error.
 func Check(ctx context.Context, dir string, objects []Object) (*Report, error) {
 	p, err := newPlan(objects)
 	if err != nil {
@@ -48,7 +48,7 @@ func Check(ctx context.Context, dir string, objects []Object) (*Report, error) {
 	} else if !ok {
 		c.report.Stale = append(c.report.Stale, attributesName)
 	}
-	// Files that are to be there and aren't are looked at too, and found empty.
+	// Missing files are examined too, as empty ones.
 	names := slices.Concat(l.packs, l.large)
 	want := make(map[string][]entry, len(p.packs))
 	for i := range p.packs {
@@ -76,7 +76,7 @@ type checker struct {
 	files *files
 
 	mu     sync.Mutex
-	found  map[cas.ID]bool // objects that are as they should be
+	found  map[cas.ID]bool // undamaged objects
 	report *Report
 }
 
@@ -121,7 +121,7 @@ func (c *checker) large(id cas.ID, name string, p *plan) error {
 	return nil
 }
 
-// inFile returns err as an *Error about a file.
+// inFile returns err as an *Error for a file.
 func inFile(name string, err error) *Error {
 	if ours, ok := errors.AsType[*Error](err); ok {
 		return ours
@@ -129,7 +129,7 @@ func inFile(name string, err error) *Error {
 	return &Error{name, 0, 0, err}
 }
 
-// finish compares what was found with what is needed.
+// finish compares the objects found with the plan.
 func (c *checker) finish(p *plan) *Report {
 	r := c.report
 	need := func(e *entry) {
@@ -153,7 +153,7 @@ func (c *checker) finish(p *plan) *Report {
 		slices.SortFunc(ids, func(a, b cas.ID) int { return compareEntries(entry{ID: a}, entry{ID: b}) })
 	}
 	slices.Sort(r.Stale)
-	// Lines of one file were found in their order.
+	// Lines of one file were found in order.
 	slices.SortStableFunc(r.Damaged, func(a, b *Error) int { return strings.Compare(a.File, b.File) })
 	return r
 }

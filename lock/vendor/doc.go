@@ -1,8 +1,14 @@
-// Package vendor answers: are all bytes of this lock in the project itself?
+// Package vendor is a directory of objects in the project itself, for all bytes that its lock names.
 //
-// A directory .ai/vendor holds every object that a lock names, so that a clone needs no store and no network. It is
-// made for git: few files, few of them touched by a change, whose bytes depend on the objects alone, and which two
-// branches can change at once without a conflict.
+// How a call goes through here: Write plans the files from the digests (newPlan), reads the directory's current files
+// (examine), fetches missing objects (prefetch, fill), writes new files beside the old ones (stage) and then moves
+// them into place (replace). Vendor.Get picks the packs for a digest (packsOf), indexes a new or changed pack (look,
+// refresh) and hashes the object's line (read). Visit reads whole packs instead, and Check compares the directory
+// with a plan.
+//
+// A directory .ai/vendor holds every object that a lock names, so that a clone needs no store and no network. It
+// suits git: there are few files, a change touches few of them, their bytes depend on the objects alone, and two
+// branches can change them without a conflict.
 //
 // # Files
 //
@@ -13,11 +19,11 @@
 //	HEX.blob          a large object, which is the file; also HEX.tree and HEX.document
 //
 // An object of at most 65,536 bytes is small. A pack is too large with more than 1 MiB, counting each object with 100
-// other bytes than its own. HEX are the 64 digits of a digest.
+// other bytes than its own. HEX is the 64 digits of a digest.
 //
 // # Packs
 //
-// A pack has one object in a line, sorted by their bytes:
+// A pack has one object per line, sorted by bytes:
 //
 //	rye: "vendor/2"
 //	3d85…33af tree 14 rye: "tree/2"\n
@@ -32,35 +38,34 @@
 //	size    = of the object in bytes, decimal, without leading zeros
 //	data    = the bytes of the object, with LF written \n, CR \r, NUL \0 and the backslash \\, and no other
 //
-// A line with signatures says that a blob has signature lines of a document (package manifest).
+// A line with signatures names a blob with signature lines of a document (package manifest).
 //
-// # Why so
+// # Reasons
 //
-// Packs that are named by their own digest look as if they could never collide. But git takes one that is gone and one
-// that is new and much like it for a renamed file, and two branches that add one object each are a conflict of renames
-// then. So names are as lasting as can be, and what is in a pack follows from digests alone: a new object is one more
-// line in one file. Lines far from each other git merges by itself; for neighbours, .gitattributes names the merge
-// "union", which every git has, and which keeps the lines of both. What was merged may be out of order, and have lines
-// twice or too many: readers don't mind, and Write puts it right.
+// Naming packs by their own digests would cause conflicts: git takes a removed pack and a similar new one for a
+// renamed file, so two branches that each add an object would conflict in renames. Therefore names change rarely, and
+// digests alone determine a pack's content: a new object is one more line in one file. Git merges distant lines by
+// itself; for neighbours, .gitattributes selects the merge "union", which every git has and which keeps the lines of
+// both. A merged pack may be out of order and have duplicate or superfluous lines: readers accept that, and Write
+// repairs it.
 //
-// There is no index at the beginning of a pack, for it couldn't be merged. A reader looks at the packs that it needs,
-// by the first digits of what it looks for, and finds the lines there at the speed of memory. Nothing is compressed:
-// git does that, and much better when it sees how little is new. No byte stands in a pack that makes git or an editor
-// take it for binary.
+// A pack has no index at its beginning, because it couldn't be merged. A reader chooses packs by the first digits of
+// a digest and finds lines there at the speed of memory. Packs aren't compressed: git does that, and better when it
+// sees how little is new. Packs contain no byte that makes git or an editor treat them as binary.
 //
-// # What is refused
+// # Errors
 //
-// Nothing here is believed. Each object is hashed, a large one as it is read and a small one before, so that a
-// damaged, forged or misplaced line is an error or nothing. A pack that isn't as above is an *Error with file and line
-// when something in it is looked for, but for order, lines that are there twice, and lines that git leaves in a file
-// whose merge isn't finished: they say nothing of objects. A pack has at most 16 MiB, a line 131,300 bytes, a
-// directory 1,048,576 lines, and a lock at most 262,144 objects. No link is followed, not even the directory itself.
+// No file here is trusted. Each object is hashed, a large one while it is read and a small one before, so that a
+// damaged, forged or misplaced line is an error or is ignored. Looking for an object in an invalid pack returns an
+// *Error with file and line. Exceptions are order, duplicate lines, and git's conflict markers: they don't concern
+// objects. A pack has at most 16 MiB, a line 131,300 bytes, a directory 1,048,576 lines, and a lock at most 262,144
+// objects. No link is followed, not even the directory itself.
 //
-// # What holds at every moment
+// # Interruptions
 //
-// Write never puts in the place of a file anything but a whole new one, and it does so in two steps: first everything
-// that is new comes, and packs that lose lines keep them; only when all of that is durable, what isn't needed goes.
-// Whenever it is stopped, all objects of the old lock are there, or all of the new. It removes nothing but files that
-// it could have written itself. One Write at a time is the caller's matter. Readers may go on meanwhile: what they
-// have found they can read, and what goes they miss.
+// Write replaces a file only by a complete new one, in two steps: first it adds everything new, and packs that lose
+// lines keep them; once all of that is durable, it removes unneeded lines and files. If it is stopped at any moment,
+// all objects of the old lock are present, or all of the new. It removes only files that it could have written
+// itself. The caller ensures that one Write runs at a time. Readers may run concurrently: objects that they have
+// found stay readable, and removed objects are missing to them.
 package vendor

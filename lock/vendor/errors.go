@@ -28,7 +28,7 @@ var (
 // An Error is a damaged file of the vendor directory.
 type Error struct {
 	File         string
-	Line, Column int // 0 where the file, or the line, as a whole is meant
+	Line, Column int // 0 for the file, or the line, as a whole
 	Err          error
 }
 
@@ -42,7 +42,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%+q, line %d, column %d: %v", e.File, e.Line, e.Column, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Is makes it cas.ErrDamaged.
@@ -75,7 +75,7 @@ func (e *MissingError) Fault() *fault.Error {
 		Because("it is neither in .ai/vendor nor in the store").Try("rye fetch")
 }
 
-// badObject is about an object that the caller describes wrongly.
+// badObject is the error for an object that the caller describes wrongly.
 func badObject(id cas.ID, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", id, fmt.Errorf(format, args...))
 }

@@ -13,19 +13,20 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// attributes is what .gitattributes says: no line end is changed, packs are merged by lines, and diffs leave both out.
+// attributes is the content of .gitattributes: git changes no line ends, merges packs by lines, and leaves both out
+// of diffs.
 const (
 	attributesName = ".gitattributes"
 	attributes     = "* -text -diff linguist-generated\n*.pack merge=union\n"
 )
 
-// unfinished begins the name of what is being written.
+// unfinished is the prefix of names of files that are being written.
 const unfinished = ".rye-tmp-"
 
-// files are the files of a directory, below which everything stays.
+// files is a directory whose files are accessed without leaving it.
 type files struct{ osfile.In }
 
-// openFiles opens a directory that is one itself.
+// openFiles opens a directory that isn't a symbolic link.
 func openFiles(dir string) (*files, error) {
 	before, err := os.Lstat(dir)
 	if err != nil {
@@ -35,19 +36,19 @@ func openFiles(dir string) (*files, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Only then is it known what was opened.
+	// Check after opening that it is the same directory.
 	if after, err := root.Stat("."); err != nil || !before.IsDir() || !os.SameFile(before, after) {
 		return nil, errors.Join(&fs.PathError{Op: "open", Path: dir, Err: errLink}, root.Close())
 	}
 	return &files{osfile.In{Root: root}}, nil
 }
 
-// A listing is what is in the directory. Names are sorted.
+// A listing holds the names in the directory, sorted.
 type listing struct {
 	packs      []string
 	large      []string
 	unfinished []string
-	others     []string // what isn't ours; directories with a "/" behind them
+	others     []string // files of others; directories end in "/"
 }
 
 func (f *files) list() (*listing, error) {
@@ -97,10 +98,10 @@ func (f *files) open(name string) (*os.File, fs.FileInfo, error) {
 	return nil, nil, &Error{name, 0, 0, errors.New("is replaced again and again")}
 }
 
-// tries is how often a file is opened that is another one each time.
+// tries is how often to open a file that is replaced each time.
 const tries = 20
 
-// openOnce returns no file and no error if another process has replaced it meanwhile.
+// openOnce opens a file, or returns neither a file nor an error if another process has replaced it meanwhile.
 func (f *files) openOnce(name string) (*os.File, fs.FileInfo, error) {
 	before, err := f.Root.Lstat(name)
 	if err != nil {
@@ -114,14 +115,14 @@ func (f *files) openOnce(name string) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	info, err := r.Stat()
-	// Only then is it known what was opened.
+	// Check after opening that it is the same file.
 	if err != nil || !os.SameFile(before, info) {
 		return nil, nil, errors.Join(err, r.Close())
 	}
 	return r, info, nil
 }
 
-// readPack reads a pack that was opened, into the memory of b if it fits.
+// readPack reads an opened pack, into the memory of b if it fits.
 func readPack(name string, r io.Reader, info fs.FileInfo, b []byte) ([]byte, error) {
 	if info.Size() > maxPack {
 		return nil, &Error{name, 0, 0, errLarge}
@@ -140,7 +141,7 @@ func readPack(name string, r io.Reader, info fs.FileInfo, b []byte) ([]byte, err
 	return b[:n], err
 }
 
-// readFile returns the bytes of a pack, or of what is as short.
+// readFile returns the bytes of a pack, or of another file of at most that size.
 func (f *files) readFile(name string) ([]byte, error) {
 	r, info, err := f.open(name)
 	if err != nil {
@@ -150,7 +151,7 @@ func (f *files) readFile(name string) ([]byte, error) {
 	return readPack(name, r, info, nil)
 }
 
-// makeDirectory makes a directory, so that it lasts. What is above it is there.
+// makeDirectory makes a directory durably. Its parent must exist.
 func makeDirectory(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
@@ -161,17 +162,17 @@ func makeDirectory(dir string) error {
 	return osfile.SyncDirectory(filepath.Dir(dir))
 }
 
-// syncsAtOnce is how many files are worked on at once: a disk takes many syncs almost as fast as one.
+// syncsAtOnce is how many files are synced in parallel: a disk takes many syncs almost as fast as one.
 const syncsAtOnce = 8
 
-// isOurs reports whether an error is about what a file is or says, and not about reading it.
+// isOurs reports whether an error concerns a file's type or content, and not reading it.
 func isOurs(err error) bool {
 	_, ours := errors.AsType[*Error](err)
 	_, damaged := errors.AsType[*cas.DamagedError](err)
 	return ours || damaged
 }
 
-// hasAttributes reports whether .gitattributes is as it should be.
+// hasAttributes reports whether .gitattributes has the expected content.
 func (f *files) hasAttributes() (bool, error) {
 	b, err := f.readFile(attributesName)
 	if isOurs(err) || errors.Is(err, fs.ErrNotExist) {

@@ -115,7 +115,7 @@ func TestErrors(t *testing.T) {
 			`"all.pack", line 2: "99999999999999999999" is no size of an object in a pack`},
 		{head + hex(blob) + " blob 1 " + strings.Repeat("a", maxLine) + "\n",
 			`"all.pack", line 2: ` + errLong.Error()},
-		{head + hex(blob) + " blob 1 aa\n", `"all.pack", line 2: the object has 2 bytes, and the line says 1`},
+		{head + hex(blob) + " blob 1 aa\n", `"all.pack", line 2: the object has 2 bytes, expected 1`},
 		{head + hex(blob) + " blob 1 \\n\\x\n",
 			`"all.pack", line 2, column 75: not an escape: expected \n, \r, \0 or \\`},
 		{head + hex(blob) + " blob 1 \\\n", `"all.pack", line 2, column 73: not an escape: expected \n, \r, \0 or \\`},
@@ -203,7 +203,7 @@ func TestManySets(t *testing.T) {
 	for _, c := range []struct {
 		n   int
 		err string
-	}{{2, "is missing"}, {65, "there are more than 64 sets"}, {1000, "there are more than 64 sets"}} {
+	}{{2, "is missing"}, {65, "more than 64 sets"}, {1000, "more than 64 sets"}} {
 		b := []byte(head)
 		for i := range c.n {
 			b = appendSigned(b, doc, cas.Sum([]byte{byte(i), byte(i >> 8)}))

@@ -13,8 +13,8 @@ import (
 // MaxObjects is how many objects a lock may name.
 const MaxObjects = 1 << 18
 
-// An Object is one that a lock names. Of a document the signatures come along; sets of them from elsewhere are merged
-// before.
+// An Object is an object that a lock names. A document brings its signatures, already merged with sets from
+// elsewhere.
 type Object struct {
 	cas.ID
 	Size       int64
@@ -27,17 +27,17 @@ const (
 	lineWeight = 100     // of a line without its object
 )
 
-// An entry is an object or, of kind signed, what says which blob has a document's signatures.
+// An entry is an object or, of kind signed, the link from a document to a blob with its signatures.
 type entry struct {
 	cas.ID
 	size  int64
-	bytes []byte     // of a blob with signatures, which isn't in any store; else nil
+	bytes []byte     // of a blob with signatures, which no store has; else nil
 	blob  cas.Digest // of kind signed
 }
 
 func (e *entry) slot() slot { return slot{e.ID, e.blob} }
 
-// kindName is what the kind is called in a line, and what lines of one digest are sorted by.
+// kindName returns the kind's name in a line. Lines of one digest are sorted by it.
 func (e *entry) kindName() string {
 	if e.Kind == signed {
 		return "signatures"
@@ -49,7 +49,7 @@ func compareEntries(a, b entry) int {
 	return cmp.Or(a.Digest.Compare(b.Digest), strings.Compare(a.kindName(), b.kindName()))
 }
 
-// A plan says which files there are to be.
+// A plan lists the files that a directory should have.
 type plan struct {
 	packs   []pack
 	large   []entry
@@ -63,7 +63,7 @@ type pack struct {
 	entries []entry // sorted
 }
 
-// newPlan says which files hold some objects. It depends on nothing else, and not on their order.
+// newPlan decides which files hold some objects. The objects alone determine it, not their order.
 func newPlan(objects []Object) (*plan, error) {
 	if len(objects) > MaxObjects {
 		return nil, fmt.Errorf("there are %d objects, and a lock has at most %d", len(objects), MaxObjects)
@@ -111,7 +111,7 @@ func newPlan(objects []Object) (*plan, error) {
 	return p, nil
 }
 
-// once returns sorted entries without those that are there twice, which must say the same.
+// once returns sorted entries without duplicates, which must be equal.
 func once(entries []entry) ([]entry, error) {
 	kept := entries[:0]
 	for _, e := range entries {
@@ -130,7 +130,7 @@ func once(entries []entry) ([]entry, error) {
 	return kept, nil
 }
 
-// divide puts small objects whose digests begin with prefix into one pack, or more.
+// divide puts small objects whose digests begin with prefix into one or more packs.
 func (p *plan) divide(prefix string, entries []entry) {
 	var weight int64
 	for i := range entries {
@@ -151,12 +151,12 @@ func (p *plan) divide(prefix string, entries []entry) {
 	}
 }
 
-// packName returns what the pack is called that has the objects whose digests begin with prefix.
+// packName returns the name of the pack for objects whose digests begin with prefix.
 func packName(prefix string) string {
 	return cmp.Or(prefix, "all") + suffix
 }
 
-// packPrefix undoes packName.
+// packPrefix is the inverse of packName.
 func packPrefix(name string) (prefix string, ok bool) {
 	prefix, ok = strings.CutSuffix(name, suffix)
 	if !ok || prefix == "all" {
@@ -165,10 +165,10 @@ func packPrefix(name string) (prefix string, ok bool) {
 	return prefix, prefix != "" && len(prefix) < digits && strings.Trim(prefix, "0123456789abcdef") == ""
 }
 
-// largeName returns what the file of a large object is called.
+// largeName returns the file name of a large object.
 func largeName(id cas.ID) string { return hex(id.Digest) + "." + id.Kind.String() }
 
-// parseLarge undoes largeName.
+// parseLarge is the inverse of largeName.
 func parseLarge(name string) (id cas.ID, ok bool) {
 	name, kind, _ := strings.Cut(name, ".")
 	d, rest, ok := cutDigest([]byte(name))

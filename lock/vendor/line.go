@@ -15,28 +15,28 @@ const (
 	format   = "vendor/2"
 	head     = "rye: \"" + format + "\"\n"
 	maxSmall = 64 << 10                // the size of the largest object in a pack
-	maxLine  = 2*maxSmall + 2*64 + 100 // more than any line of one has
-	maxPack  = 16 << 20                // which is far more than one without a merge has
+	maxLine  = 2*maxSmall + 2*64 + 100 // longer than any valid line
+	maxPack  = 16 << 20                // much more than a pack has without a merge
 	maxLines = 1 << 20
 )
 
-// signed is the kind of lines that name signatures. It is none of cas.
+// signed is the kind of lines that name signatures. Package cas doesn't have it.
 const signed cas.Kind = 0
 
 const digits = 64 // of a digest
 
-// A line is one of a pack.
+// A line is a line of a pack.
 type line struct {
 	id   cas.ID     // of kind signed: the digest is the document's
 	blob cas.Digest // of its signature lines; else zero
 	size int64
-	data []byte // as it is written
-	raw  []byte // all of it, LF included
-	at   int    // where raw stands in the file
+	data []byte // as written
+	raw  []byte // the whole line, LF included
+	at   int    // the offset of raw in the file
 	no   int    // its number, from 1
 }
 
-// slot is what makes two lines the same.
+// slot is the key by which two lines are duplicates.
 type slot struct {
 	id   cas.ID
 	blob cas.Digest
@@ -44,8 +44,8 @@ type slot struct {
 
 func (l *line) slot() slot { return slot{l.id, l.blob} }
 
-// lines goes through the lines of a pack. An invalid line is yielded as an *Error, and the next line follows.
-// Behind a *canon.VersionError and the like nothing comes.
+// lines iterates over the lines of a pack. It yields an invalid line as an *Error and continues, but stops after an
+// error about the whole file, such as a *canon.VersionError.
 func lines(name string, b []byte) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		prefix, _ := packPrefix(name)
@@ -104,7 +104,7 @@ func checkHead(raw []byte) error {
 	return errNoHead
 }
 
-// isMark reports whether git has written a line into a file whose merge isn't finished.
+// isMark reports whether a line is one of git's conflict markers.
 func isMark(raw []byte) bool {
 	for _, mark := range []string{"<<<<<<< ", "||||||| ", ">>>>>>> "} {
 		if bytes.HasPrefix(raw, []byte(mark)) {
@@ -114,7 +114,7 @@ func isMark(raw []byte) bool {
 	return string(raw) == "=======\n"
 }
 
-// parse reads l.raw. The data are looked at when they are decoded.
+// parse parses l.raw. Decoding checks the data later.
 func (l *line) parse() error {
 	b, ended := bytes.CutSuffix(l.raw, []byte("\n"))
 	if len(l.raw) > maxLine {
@@ -172,7 +172,7 @@ func parseKind(b []byte) (cas.Kind, bool) {
 	return 0, false
 }
 
-// cutDigest cuts the digits of a digest off b.
+// cutDigest splits the digits of a digest off b.
 func cutDigest(b []byte) (d cas.Digest, rest []byte, ok bool) {
 	if len(b) < digits {
 		return d, nil, false
@@ -226,7 +226,7 @@ func appendSigned(dst []byte, document, blob cas.Digest) []byte {
 	return append(appendHex(dst, blob), '\n')
 }
 
-// escapes has the letters behind the backslash.
+// escapes maps bytes to the letters behind the backslash.
 var escapes = [256]byte{'\n': 'n', '\r': 'r', 0: '0', '\\': '\\'}
 
 func appendData(dst, b []byte) []byte {
@@ -243,7 +243,7 @@ func appendData(dst, b []byte) []byte {
 	return append(dst, b[from:]...)
 }
 
-// appendText is appendData where only ends of lines are escaped, which are looked for many bytes at a time.
+// appendText is appendData for text in which only line ends are escaped, which are searched for many bytes at a time.
 func appendText(dst, b []byte) []byte {
 	for {
 		i := bytes.IndexByte(b, '\n')
@@ -260,7 +260,7 @@ var (
 	errRaw    = errors.New("a byte that would be escaped")
 )
 
-// decode appends the object of the line to dst. The column is where it is wrong.
+// decode appends the object of the line to dst. On an error, column is its position.
 func (l *line) decode(dst []byte) (b []byte, column int, err error) {
 	for _, c := range [...]byte{0, '\r'} {
 		if i := bytes.IndexByte(l.data, c); i >= 0 {
@@ -292,11 +292,11 @@ func (l *line) decode(dst []byte) (b []byte, column int, err error) {
 	}
 }
 
-// object returns the object of a line of the named file, whose digest is another matter.
+// object returns the object of a line of the named file. It doesn't check the digest.
 func (l *line) object(name string) ([]byte, error) {
 	b, column, err := l.decode(make([]byte, 0, l.size))
 	if err == nil && int64(len(b)) != l.size {
-		err = fmt.Errorf("the object has %d bytes, and the line says %d", len(b), l.size)
+		err = fmt.Errorf("the object has %d bytes, expected %d", len(b), l.size)
 	}
 	if err != nil {
 		return nil, &Error{name, l.no, column, err}
@@ -304,5 +304,5 @@ func (l *line) object(name string) ([]byte, error) {
 	return b, nil
 }
 
-// column returns where a byte of the data stands in the line.
+// column returns the position of a data byte in the line.
 func (l *line) column(i int) int { return len(l.raw) - 1 - len(l.data) + i + 1 }

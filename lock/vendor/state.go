@@ -9,14 +9,14 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A state is what a pack is found to hold.
+// A state is the content found in a pack.
 type state struct {
-	file    []byte          // nil if it can't be read, or isn't there
-	good    map[slot][]byte // the lines whose objects have the right digests, as they stand there
+	file    []byte          // nil if it is unreadable or missing
+	good    map[slot][]byte // the unmodified lines whose objects have the right digests
 	damaged []*Error
 }
 
-// examine reads a pack and hashes everything in it. An error is not about what it says.
+// examine reads a pack and hashes everything in it. Damaged content isn't an error.
 func (f *files) examine(name string) (*state, error) {
 	b, err := f.readFile(name)
 	s := &state{file: b, good: make(map[slot][]byte, bytes.Count(b, []byte("\n")))}
@@ -50,10 +50,10 @@ func (f *files) examine(name string) (*state, error) {
 	return s, nil
 }
 
-// maxDamaged is how many lines of a pack are found wrong before the rest of it isn't looked at.
+// maxDamaged is how many damaged lines of a pack are reported before the rest of it is ignored.
 const maxDamaged = 100
 
-// verify hashes the object of a line, which is decoded into buf.
+// verify hashes the object of a line. It decodes the object into buf.
 func (l *line) verify(name string, buf []byte) ([]byte, error) {
 	b, column, err := l.decode(buf[:0])
 	if err == nil && (int64(len(b)) != l.size || cas.Sum(b) != l.id.Digest) {
@@ -65,7 +65,8 @@ func (l *line) verify(name string, buf []byte) ([]byte, error) {
 	return b, nil
 }
 
-// lines returns the pack that is to be, if all of it is there, and what else there is.
+// lines returns the wanted pack if the state has all of its lines; otherwise the missing entries, and the other lines
+// found.
 func (s *state) lines(want []entry) (whole []byte, missing []entry, rest [][]byte) {
 	whole = append(make([]byte, 0, max(len(s.file), len(head))), head...)
 	for i := range want {

@@ -19,33 +19,33 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Vendor is a directory of objects. It implements cas.Getter, cas.Visitor and what package bundle calls Refs. Any
-// number of goroutines may use it.
+// A Vendor is a directory of objects. It implements cas.Getter, cas.Visitor and bundle.Refs. It is safe for many
+// goroutines.
 type Vendor struct {
 	files   *files
-	packs   map[string]*found // by the digits that its objects begin with
-	longest int               // of these
+	packs   map[string]*found // by the leading digits of its objects
+	longest int               // the most digits of a pack
 	large   map[cas.ID]string
-	lines   atomic.Int64 // in all packs that were looked at
+	lines   atomic.Int64 // in all packs read so far
 	spare   atomic.Int32 // how many more packs may be kept open
 
 	mu     sync.Mutex
-	merged map[cas.Digest][]byte // blobs that stand nowhere: the union of several sets of signatures
+	merged map[cas.Digest][]byte // blobs that no file has: unions of several sets of signatures
 }
 
-// found is a pack, and what is in it as far as anybody has looked.
+// found is a pack, with its index once it was read.
 type found struct {
 	name string
 
 	mu    sync.Mutex
-	index *index   // nil before
-	file  *os.File // that the index is of, or nil
+	index *index   // nil until the pack is read
+	file  *os.File // the open file of index, or nil
 }
 
-// maxOpen is how many packs are kept open: without that, each object would cost another open.
+// maxOpen is how many packs are kept open. Otherwise each object would cost another open.
 const maxOpen = 256
 
-// An index says where the lines of a file stand. It doesn't change.
+// An index locates the lines of a file. It is immutable.
 type index struct {
 	info    fs.FileInfo // of the file that was read
 	objects map[cas.ID]place
@@ -55,8 +55,8 @@ type index struct {
 
 type place struct{ at, length, no int }
 
-// Open opens a directory that Write wrote, whatever git has done with it since. It reads no file. One that isn't there
-// is fs.ErrNotExist. The caller closes it.
+// Open opens a directory that Write wrote, even if git has changed it since. It reads no file. A missing directory is
+// fs.ErrNotExist. The caller closes it.
 func Open(dir string) (*Vendor, error) {
 	f, err := openFiles(dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func newVendor(f *files) (*Vendor, error) {
 	return v, nil
 }
 
-// Close closes the directory. Objects that are open stay so.
+// Close closes the directory. Open objects stay open.
 func (v *Vendor) Close() error {
 	for _, p := range v.packs {
 		p.mu.Lock()
@@ -99,7 +99,7 @@ func (v *Vendor) Close() error {
 	return v.files.Root.Close()
 }
 
-// Get implements cas.Getter. It also returns *Error, about the file in which the object would be.
+// Get implements cas.Getter. It returns an *Error if the file that should have the object is damaged.
 func (v *Vendor) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	if ctx.Err() != nil {
 		return cas.Object{}, context.Cause(ctx)
@@ -126,7 +126,7 @@ func (v *Vendor) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	return cas.Object{Info: cas.Info{ID: id, Size: int64(len(b))}, ReadCloser: io.NopCloser(bytes.NewReader(b))}, nil
 }
 
-// errAbsent says that no file has an object.
+// errAbsent means that no file has an object.
 var errAbsent = fmt.Errorf("in no file of the vendor directory: %w", fs.ErrNotExist)
 
 // small returns the bytes of an object in a pack.
@@ -147,8 +147,8 @@ func (v *Vendor) small(id cas.ID) ([]byte, error) {
 	return b, cmp.Or(bad, err)
 }
 
-// kept returns the bytes of an object in a pack that is open, whatever has become of that file since: they have the
-// digest. It returns nil if that is no answer.
+// kept returns the bytes of an object from a pack that is kept open, or nil if that fails. Replacing the file
+// meanwhile is harmless: the bytes are hashed.
 func (v *Vendor) kept(id cas.ID) []byte {
 	for p := range v.packsOf(id.Digest) {
 		p.mu.Lock()
@@ -165,7 +165,7 @@ func (v *Vendor) kept(id cas.ID) []byte {
 	return nil
 }
 
-// packsOf yields the packs that a digest can be in, from the largest to the smallest.
+// packsOf yields the packs that may contain a digest, from the largest to the smallest.
 func (v *Vendor) packsOf(d cas.Digest) iter.Seq[*found] {
 	return func(yield func(*found) bool) {
 		text := hex(d)
@@ -177,7 +177,7 @@ func (v *Vendor) packsOf(d cas.Digest) iter.Seq[*found] {
 	}
 }
 
-// search looks into the packs that a digest can be in until look says that it has found what it looked for.
+// search calls look with the packs that may contain a digest until look returns stop.
 func (v *Vendor) search(d cas.Digest, look func(name string, x *index, r *os.File) (stop bool, err error)) error {
 	for p := range v.packsOf(d) {
 		if stop, err := v.look(p, look); stop || err != nil {
@@ -187,7 +187,7 @@ func (v *Vendor) search(d cas.Digest, look func(name string, x *index, r *os.Fil
 	return nil
 }
 
-// look looks into a pack, which is read if it is new, or another file than it was.
+// look calls look with a pack. It reads the pack if it is new or was replaced.
 func (v *Vendor) look(p *found, look func(string, *index, *os.File) (bool, error)) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,7 +204,7 @@ func (v *Vendor) look(p *found, look func(string, *index, *os.File) (bool, error
 	return look(p.name, p.index, r)
 }
 
-// refresh makes the index of a pack that of r, and keeps r open if it may.
+// refresh replaces a pack's index by that of r, and keeps r open if the limit allows it.
 func (v *Vendor) refresh(p *found, r *os.File, info fs.FileInfo) error {
 	x := p.index
 	if x != nil && os.SameFile(x.info, info) && x.info.Size() == info.Size() &&
@@ -238,7 +238,7 @@ func (v *Vendor) drop(p *found) {
 	}
 }
 
-// read finds out what is in a pack.
+// read builds the index of a pack.
 func (v *Vendor) read(name string, r *os.File, info fs.FileInfo) (*index, error) {
 	b, err := readPack(name, r, info, nil)
 	if err != nil {
@@ -263,7 +263,7 @@ func (v *Vendor) read(name string, r *os.File, info fs.FileInfo) (*index, error)
 		if x.signed == nil {
 			x.signed = make(map[cas.Digest][]cas.Digest)
 		}
-		// More than maxSets are an error when they are asked for, so no more need be kept.
+		// More than maxSets are an error when they are requested, so the rest can be dropped.
 		if blobs := x.signed[l.id.Digest]; len(blobs) <= maxSets && !slices.Contains(blobs, l.blob) {
 			x.signed[l.id.Digest] = append(blobs, l.blob)
 		}
@@ -271,7 +271,7 @@ func (v *Vendor) read(name string, r *os.File, info fs.FileInfo) (*index, error)
 	return x, nil
 }
 
-// buffers lends memory for lines and packs.
+// buffers provides memory for lines and packs.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // read returns the object of a line. It hashes the bytes: a caller with another source must know before half of them
@@ -325,7 +325,7 @@ func (v *Vendor) signatures(d cas.Digest) (cas.ID, error) {
 	err := v.search(d, func(_ string, x *index, _ *os.File) (bool, error) {
 		blobs = append(blobs, x.signed[d]...)
 		if len(blobs) > maxSets {
-			return false, fmt.Errorf("there are more than %d sets of signatures of %s", maxSets, d)
+			return false, fmt.Errorf("more than %d sets of signatures of %s", maxSets, d)
 		}
 		return false, nil
 	})

@@ -10,17 +10,18 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// few is how many objects of one pack are looked up like any other.
+// few is how many objects of one pack are looked up one by one.
 const few = 4
 
-// Visit implements cas.Visitor. A pack is read once if more than a few of its objects are wanted, from its beginning
-// to its end, and nothing of it is kept. What isn't found there as it should be is asked of Get, which says why.
+// Visit implements cas.Visitor. If more than a few objects of a pack are wanted, it reads the pack once from
+// beginning to end, without caching it. It passes objects that are missing or damaged there to Get, which returns the
+// reason.
 func (v *Vendor) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o cas.Object) error) error {
 	var packs []*found
 	var rest []int
 	wanted := make(map[*found][]int, len(v.packs))
 	for i, id := range ids {
-		var last *found // the smallest, which has it unless two branches have made other packs of the same objects
+		var last *found // the smallest pack has it, unless two branches have divided the same objects differently
 		if _, large := v.large[id]; !large {
 			for p := range v.packsOf(id.Digest) {
 				last = p
@@ -64,7 +65,7 @@ func (v *Vendor) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o ca
 	})
 }
 
-// visitPack visits those of the wanted objects that a pack has, if it is one as it should be, and returns the others.
+// visitPack visits the wanted objects that a valid pack has, and returns the others.
 func (v *Vendor) visitPack(ctx context.Context, name string, ids []cas.ID, wanted []int,
 	visit func(i int, o cas.Object) error) (left []int, err error) {
 	r, info, err := v.files.open(name)
@@ -101,7 +102,7 @@ func (v *Vendor) visitPack(ctx context.Context, name string, ids []cas.ID, wante
 		}
 		l := &there[k]
 		i, still := at[l.id]
-		if !still { // the line is there twice
+		if !still { // a duplicate line
 			continue
 		}
 		if *object, err = l.verify(name, *object); err != nil {

@@ -14,21 +14,20 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A Result says what Write did. Files are packs and large objects.
+// A Result counts the work of Write. Files are packs and large objects.
 type Result struct {
-	Files   int   // that are there now
+	Files   int   // files in the directory now
 	Objects int   // in them, sets of signatures included
 	Bytes   int64 // of all objects
-	Written int   // files that are new or changed
+	Written int   // new or changed files
 	Removed int
 }
 
-// Write makes the directory dir hold these objects and no others, which it gets from src and, as far as src lacks
-// them, from the directory itself. Files that are as they should be aren't touched, and files that it wouldn't write
-// stay. The directory is made if only it is missing.
+// Write makes the directory dir hold exactly these objects. It gets them from src and, if src lacks one, from the
+// directory itself. It touches neither correct files nor files of others. It creates dir, but not its parent.
 //
-// Objects that src doesn't have are a *MissingError, and a directory in place of a file is an *Error. After an error
-// about the objects nothing has changed.
+// If src and dir lack objects, it returns a *MissingError; a directory in place of a file is an *Error. An error
+// about the objects leaves everything unchanged.
 func Write(ctx context.Context, dir string, objects []Object, src cas.Getter) (Result, error) {
 	return write(ctx, dir, objects, src, nil)
 }
@@ -48,8 +47,7 @@ func write(ctx context.Context, dir string, objects []Object, src cas.Getter,
 	}
 	defer f.Root.Close()
 	f.Hook = hook
-	// What is there is read through a Vendor of its own. It never looks at a file that was replaced: those are
-	// replaced when everything was read.
+	// The old files are read through a Vendor of their own. They are replaced only after everything was read.
 	old, err := newVendor(f)
 	if err != nil {
 		return Result{}, err
@@ -70,11 +68,11 @@ type writer struct {
 	missing []cas.ID
 }
 
-// A step replaces one file. What is to be in it is written beside it before anything is replaced.
+// A step replaces one file. All new contents are staged before the first file is replaced.
 type step struct {
 	name  string
-	also  bool // the file with the lines of both, old and new, comes first
-	loses bool // the file loses lines, so that it comes last
+	also  bool // a file with both old and new lines comes first
+	loses bool // the file loses lines, so it comes last
 }
 
 func tempOf(name string) string { return unfinished + name }
@@ -87,7 +85,7 @@ func (w *writer) write() (Result, error) {
 	}
 	for _, name := range was.others {
 		if file, ok := strings.CutSuffix(name, "/"); ok && (file == attributesName || w.plan.has(file)) {
-			return Result{}, &Error{file, 0, 0, errDirectory} // which no file can take the place of
+			return Result{}, &Error{file, 0, 0, errDirectory} // no file can replace a directory
 		}
 	}
 	for _, name := range was.unfinished {
@@ -118,7 +116,7 @@ func (w *writer) write() (Result, error) {
 	return r, nil
 }
 
-// has reports whether a file is to be there.
+// has reports whether the plan includes a file.
 func (p *plan) has(name string) bool {
 	if id, ok := parseLarge(name); ok {
 		_, ok = slices.BinarySearchFunc(p.large, entry{ID: id}, compareEntries)
@@ -130,7 +128,7 @@ func (p *plan) has(name string) bool {
 	return ok
 }
 
-// dropUnfinished removes what was staged, as far as it can be.
+// dropUnfinished removes the staged files, as far as possible.
 func (w *writer) dropUnfinished() {
 	for _, s := range w.steps {
 		for _, name := range []string{tempOf(s.name), bothOf(s.name)} {
@@ -141,7 +139,7 @@ func (w *writer) dropUnfinished() {
 	}
 }
 
-// stage writes everything that is new beside what is there, so that it lasts.
+// stage writes all new files durably beside the old ones.
 func (w *writer) stage() error {
 	packs, large := w.plan.packs, w.plan.large
 	if err := w.stageAttributes(); err != nil {
@@ -165,10 +163,10 @@ func (w *writer) stage() error {
 }
 
 // together is how many bytes of small objects are held at once. A store has them in another order than packs, and in
-// blocks of many: each block is to be uncompressed once, and not for each object.
+// compressed blocks of many: this way it uncompresses a block once and not for each object.
 const together = 64 << 20
 
-// A packing is a pack that is compared with the file that is there.
+// A packing is a planned pack together with the current file.
 type packing struct {
 	*pack
 	have    *state
@@ -196,8 +194,8 @@ func (w *writer) stagePacks(packs []pack) error {
 	})
 }
 
-// prefetch gets what packs lack in the order that is cheapest for the source. What it can't get, get asks for again,
-// and tells why.
+// prefetch gets the objects that packs lack in the order that is cheapest for the source. If it fails for an object,
+// get tries again and returns the error.
 func (w *writer) prefetch(packs []packing) {
 	v, ok := w.src.(cas.Visitor)
 	m, too := w.src.(cas.Misser)
@@ -215,7 +213,7 @@ func (w *writer) prefetch(packs []packing) {
 	}
 	lacking, err := m.Missing(w.ctx, ids)
 	if err != nil || len(lacking) > 0 {
-		return // which is rare, and ends in an error
+		return // rare, and ends in an error
 	}
 	v.Visit(w.ctx, ids, func(i int, o cas.Object) error {
 		e := entries[i]
@@ -234,10 +232,10 @@ func (w *writer) stageAttributes() error {
 	return w.create(step{name: attributesName}, []byte(attributes), nil)
 }
 
-// create writes what a step needs.
+// create writes the files of a step.
 func (w *writer) create(s step, whole, both []byte) error {
 	w.mu.Lock()
-	w.steps = append(w.steps, s) // before anything is there, so that it is found
+	w.steps = append(w.steps, s) // first, so that dropUnfinished finds its files
 	w.mu.Unlock()
 	put := func(name string, b []byte) error {
 		return w.files.Create(name, 0o644, func(to *os.File) error { _, err := to.Write(b); return err })
@@ -271,7 +269,7 @@ func (w *writer) stagePack(p *packing) (err error) {
 	return w.create(s, whole, both)
 }
 
-// fill appends the whole of a pack to nothing, in the memory of whole; nil if something is missing everywhere.
+// fill encodes a pack into the memory of whole, or returns nil if an object is missing everywhere.
 func (w *writer) fill(p *packing, whole []byte) ([]byte, error) {
 	size, missing, absent := int64(len(head)), p.missing, false
 	for i := range p.entries {
@@ -303,7 +301,7 @@ func (w *writer) fill(p *packing, whole []byte) ([]byte, error) {
 			return nil, err
 		}
 		whole = appendLine(whole, e.ID, b)
-		e.bytes = nil // which others may use now
+		e.bytes = nil // others may reuse them now
 	}
 	if absent {
 		return nil, nil
@@ -317,7 +315,7 @@ func (w *writer) lacks(id cas.ID) {
 	w.missing = append(w.missing, id)
 }
 
-// get returns the bytes of a small object, hashed here whatever was said of them.
+// get returns the bytes of a small object, and hashes them whatever their source.
 func (w *writer) get(e *entry) ([]byte, error) {
 	b, err := getFrom(w.ctx, w.src, e)
 	if err == nil || w.ctx.Err() != nil {
@@ -338,7 +336,7 @@ func getFrom(ctx context.Context, src cas.Getter, e *entry) ([]byte, error) {
 	return readEntry(o, e)
 }
 
-// readEntry reads an object, which must be the one that was asked for.
+// readEntry reads an object and checks that it is the requested one.
 func readEntry(o cas.Object, e *entry) ([]byte, error) {
 	if o.Size != e.size {
 		return nil, sizeError(e, o.Size)
@@ -395,7 +393,7 @@ func (w *writer) stageLarge(e *entry) error {
 	})
 }
 
-// replace puts what was staged in its place. First comes what is new, then goes what isn't needed.
+// replace moves the staged files into place: first the additions, then the removals.
 func (w *writer) replace(gone []string) error {
 	if len(w.steps) == 0 && len(gone) == 0 {
 		return nil

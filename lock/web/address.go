@@ -12,11 +12,11 @@ import (
 
 const maxAddress = 4096
 
-// parse reads an address and refuses invalid ones. With plain, every host may be asked without TLS.
+// parse reads an address and refuses invalid ones. With plain, http is allowed for every host.
 func parse(raw string, plain bool) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || len(raw) > maxAddress {
-		// What url.Parse says would quote pieces of it, which may be a password.
+		// An error of url.Parse would quote parts of the address, which may be a password.
 		return nil, &RefusedError{Reason: NotAnAddress}
 	}
 	return u, check(u, raw, plain)
@@ -42,13 +42,13 @@ func check(u *url.URL, raw string, plain bool) error {
 	return nil
 }
 
-// loopback reports whether a host is a number of this machine, or localhost: plain http is allowed there.
+// loopback reports whether a host is localhost or an address of this machine: http is allowed there.
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback() || host == "localhost"
 }
 
-// IsHost reports whether a host is the number of one, without a zone, or a name in ASCII.
+// IsHost reports whether a host is an IP address without a zone, or a name in ASCII.
 func IsHost(host string) bool {
 	if strings.Contains(host, ":") {
 		ip, err := netip.ParseAddr(host)
@@ -57,8 +57,8 @@ func IsHost(host string) bool {
 	return portable.Spelled(host, portable.Letters+portable.Digits+"-_", ".", 253) && !strings.Contains(host, "..")
 }
 
-// shown returns an address as it may stand in an error: what follows "=" in a query is left out, and so is a query
-// without "=", a user with the password, and the fragment.
+// shown returns an address for an error, without secrets: it omits the part after "=" in a query, a query without
+// "=", the user and password, and the fragment.
 func shown(u *url.URL) string {
 	s := u.Scheme + "://"
 	if u.User != nil {
@@ -83,8 +83,7 @@ func shown(u *url.URL) string {
 	return fault.Clip(s, 300)
 }
 
-// Shown returns an address as it may stand in an error or a file, without what could be secret in it. It may be no
-// address.
+// Shown returns an address for an error or a file, without secrets. raw may be invalid.
 func Shown(raw string) string {
 	if u, err := url.Parse(raw); err == nil && len(raw) <= maxAddress {
 		return shown(u)

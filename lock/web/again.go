@@ -15,22 +15,22 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A fetch is one Get: as many tries as it takes, behind one reader.
+// A fetch is one Get: all of its tries, behind one reader.
 type fetch struct {
 	*Client
-	ctx   context.Context // with the deadline of everything
+	ctx   context.Context // with the deadline for everything
 	at    *url.URL
 	limit int64
-	tried int // times
+	tried int // the number of tries
 	body  *body
-	size  int64     // as the first answer has it; -1: not announced
-	got   int64     // bytes that the caller has
-	sum   hash.Hash // of these
-	err   error     // what every further Read returns
+	size  int64     // announced in the first answer; -1: not announced
+	got   int64     // the bytes that the caller has
+	sum   hash.Hash // of these bytes
+	err   error     // what every later Read returns
 	stop  context.CancelFunc
 }
 
-// open asks until there is an answer to read, from behind what the caller has already.
+// open retries until an answer can be read, and skips the bytes that the caller has already.
 func (f *fetch) open() error {
 	for {
 		f.tried++
@@ -52,7 +52,7 @@ func (f *fetch) open() error {
 	}
 }
 
-// skip reads what the caller has already.
+// skip reads and checks the bytes that the caller has already.
 func (f *fetch) skip(b *body) error {
 	same := sha256.New()
 	if _, err := io.CopyN(same, b, f.got); err != nil && err != io.EOF {
@@ -64,7 +64,7 @@ func (f *fetch) skip(b *body) error {
 	return nil
 }
 
-// pause waits before the next try. It returns the error if there is none.
+// pause waits before the next try. It returns err if no try is left.
 func (f *fetch) pause(err error) error {
 	if f.tried > len(f.limits.pauses) || !passing(err) {
 		return f.final(err)
@@ -84,7 +84,7 @@ func (f *fetch) pause(err error) error {
 	return nil
 }
 
-// final is an error after which nothing is tried any more.
+// final records an error after which rye doesn't retry.
 func (f *fetch) final(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		e.Tries = f.tried
@@ -98,7 +98,7 @@ func (f *fetch) Read(p []byte) (int, error) {
 		f.got += int64(n)
 		f.sum.Write(p[:n])
 		if n > 0 || err == nil {
-			return n, nil // the body says it again
+			return n, nil // the body returns it again
 		}
 		if err == io.EOF {
 			if f.err = err; f.size >= 0 && f.got != f.size {
@@ -123,7 +123,7 @@ func (f *fetch) Close() error {
 	return f.body.Close()
 }
 
-// passing reports whether the next try may well end otherwise.
+// passing reports whether a retry may succeed after an error.
 func passing(err error) bool {
 	var (
 		status  *StatusError

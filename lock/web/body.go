@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A body gives the bytes of an answer as far as the limits allow. It ends with io.EOF only where the server's does.
+// A body returns the bytes of an answer within the limits. It ends with io.EOF only if the server ended the body
+// properly.
 type body struct {
 	rc       io.ReadCloser
 	way      *way
@@ -16,11 +17,11 @@ type body struct {
 	limit    int64
 	declared int64 // -1: not announced
 	got      int64
-	err      error // what every further Read returns
+	err      error // what every later Read returns
 
 	stall    time.Duration
-	timer    *time.Timer   // ends the fetch in the middle of a Read; runs only while there is one
-	left     time.Duration // to wait for the rest of progress
+	timer    *time.Timer   // ends the fetch during a Read; runs only while one waits
+	left     time.Duration // for the rest of progress
 	progress int           // bytes of the current minProgress
 }
 
@@ -34,7 +35,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
-	// One byte past the limit shows whether there is one.
+	// One byte past the limit shows that the body is too large.
 	if room := b.limit - b.got; int64(len(p)) > room {
 		p = p[:room+1]
 	}
@@ -61,8 +62,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// broken says why there are no more bytes. An end that comes after the context's is none: a server that notices that
-// its client is going may end what it was sending in good form.
+// broken returns the reason for a failed read. After the context's end it ignores the body's end: a server that
+// notices the disconnect may end a partial body properly.
 func (b *body) broken(err error) error {
 	if ended := over(b.ctx); ended != nil {
 		return ended
@@ -73,7 +74,7 @@ func (b *body) broken(err error) error {
 	return &AnswerError{err}
 }
 
-// end leaves the server at once: nothing more is wanted from it.
+// end disconnects from the server at once.
 func (b *body) end(err error) {
 	b.err = b.way.error(err)
 	b.cancel(nil)

@@ -28,12 +28,12 @@ const (
 	maxPause    = 10 * time.Second
 )
 
-// Options are what a client takes from the machine. Nil is what Go takes.
+// Options configures a client. Nil fields mean Go's defaults.
 type Options struct {
-	Proxy func(*url.URL) (*url.URL, error) // the proxy for an address; nil: by the variables that net/http reads
+	Proxy func(*url.URL) (*url.URL, error) // the proxy for an address; nil: from the variables that net/http reads
 	Roots *x509.CertPool                   // certificate authorities; nil: those of the system
-	// Stranger says that the user did not write the addresses: none may lead inside except to the hosts in Inside, as
-	// in "acme.example" and "10.0.0.5:8443".
+	// Stranger means that the user did not write the addresses: none may lead inside, except to hosts in Inside, such
+	// as "acme.example" and "10.0.0.5:8443".
 	Stranger bool
 	Inside   []string
 	// PlainHTTP lets addresses begin with http:// on every host, not only on this machine.
@@ -42,20 +42,20 @@ type Options struct {
 	Again func(err error, in time.Duration)
 }
 
-// A Client fetches. It may be used by several goroutines.
+// A Client fetches files. It is safe for several goroutines.
 type Client struct {
 	limits  limits
 	depths  Depths
 	options Options
 	proxy   func(*url.URL) (*url.URL, error) // never nil
-	direct  [DepthLocal + 1]*http.Transport  // each dials no address further inside than its index
+	direct  [DepthLocal + 1]*http.Transport  // each dials no address deeper inside than its index
 	proxied *http.Transport
 }
 
-// limits are what New takes from the package comment.
+// limits are the limits of the package comment. Tests replace them.
 type limits struct {
 	connect, answer, stall, all time.Duration
-	pauses                      []time.Duration // before what may pass is tried again
+	pauses                      []time.Duration // before each retry
 
 	resolver *net.Resolver          // nil: the system's
 	depth    func(netip.Addr) Depth // nil: by the ranges
@@ -109,7 +109,7 @@ func NewTransport(dialer net.Dialer, roots *x509.CertPool, header int64) *http.T
 	}
 }
 
-// mayDial refuses an address that is about to be dialled and is further inside than it may be.
+// mayDial refuses an address that is about to be dialled, if it is deeper inside than most.
 func (c *Client) mayDial(address string, most Depth) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *Client) mayDial(address string, most Depth) error {
 	return within(c.limits.depth(to.Addr()), most, to.Addr())
 }
 
-// within returns an error if an address is further inside than it may be.
+// within returns an error if an address is deeper inside than most.
 func within(found, most Depth, ip netip.Addr) error {
 	switch {
 	case found == DepthNowhere:
@@ -129,24 +129,24 @@ func within(found, most Depth, ip netip.Addr) error {
 	return nil
 }
 
-// A way is one fetch: where it is, and how far inside it may go from there.
+// A way is the path of one fetch through redirects, and how deep inside it may lead from there.
 type way struct {
-	from  *url.URL // nil: at the address given
+	from  *url.URL // nil at the first address
 	at    *url.URL
-	home  string // the host and port of the address given, if it says itself that it is local
+	home  string // the host and port of the first address, if that is itself local
 	most  Depth  // of the next address
 	steps int
 }
 
-// Get returns the bytes that stand at an address, and how many the server says they are, -1 if it doesn't. More than
-// limit are an error, of the size announced or of reading. The context counts until the reader is closed, which
-// the caller does. All errors are *Error, those of reading but for io.EOF included.
+// Get returns the content of an address, and the announced size, or -1. More than limit bytes are an error, either at
+// once or while reading. The context counts until the caller closes the reader. All errors are *Error, those of
+// reading included, except for io.EOF.
 func (c *Client) Get(ctx context.Context, address string, limit int64) (io.ReadCloser, int64, error) {
 	u, err := parse(address, c.options.PlainHTTP)
 	if err != nil {
 		return nil, 0, &Error{URL: Shown(address), Err: err}
 	}
-	// The deadline's cause tells it from the caller's; the cause of a cancel says what the body found.
+	// The causes differ: the deadline's is a SlowError, and a cancel's is the error that the body found.
 	ctx, stop := context.WithTimeoutCause(ctx, c.limits.all, &SlowError{Everything, c.limits.all})
 	f := &fetch{Client: c, ctx: ctx, at: u, limit: limit, sum: sha256.New(), stop: stop}
 	if err := f.open(); err != nil {
@@ -156,7 +156,7 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (io.ReadC
 	return f, f.body.declared, nil
 }
 
-// once asks for an address, wherever it redirects to.
+// once requests an address once, following redirects.
 func (c *Client) once(ctx context.Context, u *url.URL, limit int64) (*body, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := c.start(u)
@@ -176,7 +176,7 @@ func (c *Client) once(ctx context.Context, u *url.URL, limit int64) (*body, erro
 	return nil, w.error(c.unnamed(w, err))
 }
 
-// start begins a way at an address.
+// start returns a way that begins at an address.
 func (c *Client) start(u *url.URL) *way {
 	w := &way{at: u}
 	if c.own(u) {
@@ -188,13 +188,13 @@ func (c *Client) start(u *url.URL) *way {
 	return w
 }
 
-// own reports whether an address counts as the user's.
+// own reports whether an address counts as the user's own.
 func (c *Client) own(u *url.URL) bool {
 	return !c.options.Stranger || slices.Contains(c.options.Inside, hostPort(u)) ||
 		slices.Contains(c.options.Inside, bareHost(u))
 }
 
-// unnamed says in an error when the address would be fetched from if the user had named its host.
+// unnamed adds to an error the host that the user would have to name in order to allow the address.
 func (c *Client) unnamed(w *way, err error) error {
 	refused, ok := errors.AsType[*RefusedError](err)
 	if !ok || refused.Reason != Inside || w.from != nil || c.own(w.at) {
@@ -214,7 +214,7 @@ func (w *way) error(err error) error {
 	return e
 }
 
-// step asks once. It returns the answer, or nil if that was a redirect, which w has then followed.
+// step makes one request. It returns the answer, or nil for a redirect, which w has then followed.
 func (c *Client) step(ctx context.Context, w *way) (*http.Response, error) {
 	resp, err := c.request((&http.Request{Method: http.MethodGet, URL: w.at, Header: http.Header{
 		"User-Agent":      {"rye"},
@@ -228,7 +228,7 @@ func (c *Client) step(ctx context.Context, w *way) (*http.Response, error) {
 	return nil, w.follow(resp.Header.Get("Location"), c.options.PlainHTTP)
 }
 
-// request makes a request where w is, and remembers how far inside that was.
+// request makes a request at the end of w, and records how deep inside it was.
 func (c *Client) request(req *http.Request, w *way) (*http.Response, error) {
 	said, ip, saidSo := c.depths.named(w.at.Hostname())
 	most := w.most
@@ -263,14 +263,14 @@ func (c *Client) request(req *http.Request, w *way) (*http.Response, error) {
 	if err != nil {
 		return nil, c.unanswered(ctx, connected, proxy, err)
 	}
-	// Never further inside again than here.
+	// From here on, no deeper inside than here.
 	w.most = min(w.most, reached)
 	return resp, nil
 }
 
 var errProxy = errors.New("the proxy setting of the environment is not a valid address")
 
-// follow goes to where a server redirects.
+// follow moves w to the target of a redirect.
 func (w *way) follow(location string, plain bool) error {
 	if location == "" {
 		return &AnswerError{errNoTarget}
@@ -287,12 +287,12 @@ func (w *way) follow(location string, plain bool) error {
 		return err
 	}
 	if w.from.Scheme == "https" && next.Scheme != "https" {
-		return &RefusedError{Reason: NotHTTPS} // never back to what others can read
+		return &RefusedError{Reason: NotHTTPS} // never back to unencrypted connections
 	}
 	return nil
 }
 
-// IsRedirect reports whether an answer of a status leads elsewhere.
+// IsRedirect reports whether a status is a redirect.
 func IsRedirect(status int) bool {
 	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
@@ -313,7 +313,7 @@ func hostPort(u *url.URL) string {
 // bareHost is hostPort without the port of https.
 func bareHost(u *url.URL) string { return strings.TrimSuffix(hostPort(u), ":443") }
 
-// unanswered says why there is no answer.
+// unanswered returns the reason for a missing answer.
 func (c *Client) unanswered(ctx context.Context, connected bool, proxy *url.URL, err error) error {
 	if ended := over(ctx); ended != nil {
 		return ended
@@ -338,7 +338,7 @@ func (c *Client) unanswered(ctx context.Context, connected bool, proxy *url.URL,
 	return e
 }
 
-// over returns why the context has ended: our reason, or the caller's.
+// over returns why the context has ended: rye's reason, or the caller's.
 func over(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -349,7 +349,7 @@ func over(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// open looks at an answer and makes its body one that keeps to the limits.
+// open checks an answer's header and returns a body that enforces the limits.
 func (c *Client) open(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response, limit int64) (*body,
 	error) {
 	var err error
@@ -373,8 +373,8 @@ func (c *Client) open(ctx context.Context, cancel context.CancelCauseFunc, resp 
 	return b, nil
 }
 
-// RetryAfter reads how long a server asks to wait. A date counts from the server's own, so that no clock of ours
-// has to be right.
+// RetryAfter returns how long a server asks to wait. A date is compared with the server's own clock, so that the
+// local clock doesn't matter.
 func RetryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {

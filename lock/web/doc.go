@@ -1,7 +1,12 @@
-// Package web answers: what stands at this https address, and no more of it than was asked for?
+// Package web is an https client that limits where an address may lead and how much it may return.
 //
-// It is the one place of rye that fetches. It trusts neither the name service nor the server nor
-// what that redirects to. The caller checks digests and signatures of what was fetched. Nothing is cached.
+// How a call goes through here: Client.Get parses the address (parse) and returns a fetch as a reader. Each try
+// (once) follows redirects step by step (start, step, follow): request dials only addresses that mayDial allows, and
+// open checks the header. The body counts bytes and time. If it breaks, fetch pauses, requests the file again, skips
+// the bytes already read (skip), and compares them.
+//
+// All of rye's downloads go through it. It trusts neither the name service, nor the server, nor its redirects. The
+// caller checks digests and signatures. Nothing is cached.
 //
 //	client := web.New(web.Options{})
 //	file, size, err := client.Get(ctx, "https://bundles.acme.example/revoked.yaml", 64<<20)
@@ -9,20 +14,19 @@
 // # Addresses
 //
 // https, or http to this machine (localhost, 127.0.0.0/8, ::1), of at most 4,096 bytes of ASCII; no user or password,
-// no fragment, no zone, a port from 1 to 65535. A name in another script is written in its ASCII form, so that what is
-// read is what is asked for. This holds for the address given and for every one that a server sends to.
+// no fragment, no zone, a port from 1 to 65535. A name in another script must be in its ASCII form, so that readers
+// see the requested name. The same rules hold for redirects.
 //
 // # Redirects
 //
-// 301, 302, 303, 307 and 308 are followed, at most 5 times. No credentials are ever sent: no cookies, no passwords, no
-// referrer. A token, if one is ever added, goes to its own host only, and never to one that a redirect names.
+// 301, 302, 303, 307 and 308 are followed, at most 5 times. No credentials are ever sent: no cookies, no passwords,
+// no referrer. A token, if one is ever added, goes to its own host only, and never to one that a redirect names.
 //
-// # Where a name leads
+// # Where a name may lead
 //
-// A server's address is public, of a private network, of this machine or its link, or of nothing that answers
-// (multicast, unspecified, reserved). IPv4 inside IPv6 (mapped, translated by NAT64, 6to4) counts as what is inside.
-// The address is looked at when it is dialled, after the last question to the name service, so that a name that
-// answers otherwise the second time gains nothing:
+// A server's address is public, private, local (this machine or its link), or unusable (multicast, unspecified,
+// reserved). IPv4 inside IPv6 (mapped, translated by NAT64, 6to4) counts as the IPv4 address. The address is checked
+// when it is dialled, after the last DNS lookup, so that a changing answer (DNS rebinding) gains nothing:
 //
 //   - Addresses of this machine and its link (127.0.0.1, ::1, 169.254.169.254, fe80::1) are dialled only if the
 //     address given is that number, or localhost: then its author meant it. A name that leads there is refused.
@@ -32,12 +36,12 @@
 //     ones alone, from a private one to private and public ones. From this machine it leads to the same host and port
 //     again, or outwards.
 //
-// An address that another person wrote, as in a cloned project, is treated like a redirect from a public
-// server, if the caller says so (Options.Stranger): it never leads inside, whatever it is. But for the hosts that the
-// user has named (Options.Inside): an address there is the user's own.
+// With Options.Stranger, an address that another person wrote, as in a cloned project, is treated like a redirect
+// from a public server: it never leads inside. The exception are hosts that the user has named (Options.Inside): an
+// address there is the user's own.
 //
-// A proxy looks the name up itself, so that rye does not see where it leads. Such a step counts as
-// public, and redirects to numbers that aren't are refused as well. The proxy is the user's and may be anywhere.
+// A proxy resolves the name itself, so that rye does not see the address. Such a step counts as public, and redirects
+// to numbers that aren't are refused as well. The proxy is the user's and may be anywhere.
 //
 // # Limits
 //
@@ -51,13 +55,13 @@
 //   - Header lines: 64 KiB. TLS: 1.2 at least. HTTP/1.1, one connection for each request, closed behind it: what a
 //     server sends unasked on an idle connection net/http would write to the standard logger, in the user's terminal.
 //
-// # What passes
+// # Retries
 //
-// A server that is overloaded or starts anew, a connection that breaks, a name service that says it is out of order:
-// such a thing is tried again, twice, after 250 ms and 1 s, or after what the server asks for, if that is no more than
-// 10 s. So is the rest of a body: what the caller has already is read once more and must be the same, for a file that
-// changes meanwhile is neither the old one nor the new one. What won't pass isn't tried again: another status, an
-// unknown name, a certificate, a host that can't be reached. StatusError says when a server wants to be asked again.
+// Temporary errors are retried twice: an overloaded or restarting server, a broken connection, a failing name
+// service. The pauses are 250 ms and 1 s, or the server's Retry-After of at most 10 s. A broken body is retried too:
+// the bytes that the caller has are read again and must be the same, because a file that changes meanwhile is neither
+// the old one nor the new one. Permanent errors aren't retried: another status, an unknown name, an invalid
+// certificate, an unreachable host. StatusError has the server's Retry-After.
 //
-// Errors show addresses without what could be secret: the values of a query, a user and password.
+// Errors show addresses without secrets: the values of a query, a user and password.
 package web

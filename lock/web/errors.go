@@ -17,9 +17,9 @@ import (
 
 // An Error is the error of Get, and of reading and closing what Get returned.
 type Error struct {
-	URL   string // the address without secrets
-	From  string // the address that redirected to URL; empty for the address given
-	Tries int    // the number of attempts, where it is more than one
+	URL   string // the address, without secrets
+	From  string // the address that redirected to URL; empty for the first
+	Tries int    // the number of attempts, if more than one
 	// *RefusedError, *ConnectError, *StatusError, *AnswerError, *LimitError, *ShortError, *SlowError, or the context's
 	Err error
 }
@@ -81,10 +81,10 @@ const (
 	TooManySteps Reason = "redirect-limit"
 )
 
-// A RefusedError says why rye does not fetch from an address.
+// A RefusedError is the reason why rye does not fetch from an address.
 type RefusedError struct {
 	Reason  Reason
-	Addr    netip.Addr // the address that the name resolves to, if that is the reason
+	Addr    netip.Addr // the address that the name resolves to, if it is the reason
 	Plain   bool       // Options.PlainHTTP would allow it
 	Unnamed string     // the host that Options.Inside would have to contain; empty if that would not help
 }
@@ -111,8 +111,8 @@ func (e *RefusedError) Error() string {
 	return "invalid address"
 }
 
-// explain fills in a fault. An address that a server or a name service led to is refused; one that the user wrote is
-// a mistake.
+// explain fills in a fault. An address from a server or a name service is refused; an address from the user is a
+// mistake.
 func (e *RefusedError) explain(f *fault.Error, redirected bool) {
 	f.On("reason", string(e.Reason)).Code = fault.Policy
 	if e.Plain {
@@ -162,7 +162,7 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 // A StatusError is a response other than 200. 404 and 410 are fs.ErrNotExist.
 type StatusError struct {
 	Status     int
-	RetryAfter time.Duration // the wait that the server asks for, at most a day
+	RetryAfter time.Duration // the wait that the server requests, at most a day
 }
 
 func (e *StatusError) Error() string {
@@ -194,7 +194,7 @@ func (e *StatusError) explain(f *fault.Error) {
 	}
 }
 
-// Is makes a missing file on a server the same as one on a disk.
+// Is makes a missing file on a server equal to one on a disk.
 func (e *StatusError) Is(target error) bool {
 	return target == fs.ErrNotExist && (e.Status == http.StatusNotFound || e.Status == http.StatusGone)
 }

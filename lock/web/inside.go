@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Depth says how far inside an address is. A redirect only leads outwards.
+// A Depth is how deep inside the network an address is. A redirect only leads outwards.
 type Depth int
 
 // The depths, from the outside in.
@@ -13,7 +13,7 @@ const (
 	DepthPublic  Depth = iota
 	DepthPrivate       // a private network
 	DepthLocal         // this machine and its link
-	DepthNowhere       // nothing answers there
+	DepthNowhere       // unusable addresses
 )
 
 // A block is a special range of addresses.
@@ -32,7 +32,7 @@ func blocks(d Depth, prefixes ...string) (out []block) {
 // Depths are the ranges of the special-purpose registries.
 type Depths struct{ v4, v6 []block }
 
-// NewDepths returns the ranges by which Get tells how far inside an address is.
+// NewDepths returns the ranges by which Get determines depths.
 func NewDepths() Depths {
 	var d Depths
 	d.v4 = append(d.v4, blocks(DepthLocal, "127.0.0.0/8", "169.254.0.0/16")...)
@@ -48,7 +48,7 @@ func NewDepths() Depths {
 	return d
 }
 
-// Of returns how far inside an address is.
+// Of returns the depth of an address.
 func (d Depths) Of(ip netip.Addr) Depth {
 	ip = unwrapped(ip.WithZone("").Unmap())
 	if ip.Is4() {
@@ -67,8 +67,8 @@ func find(blocks []block, ip netip.Addr, other Depth) Depth {
 	return other
 }
 
-// unwrapped returns the IPv4 address that some IPv6 addresses stand for, and any other as it is. Where such an
-// address is dialled a router on the way takes it out again.
+// unwrapped returns the IPv4 address that some IPv6 addresses contain, and any other address unchanged. When such an
+// address is dialled, a router on the way extracts it.
 func unwrapped(ip netip.Addr) netip.Addr {
 	if !ip.Is6() {
 		return ip
@@ -88,8 +88,8 @@ func unwrapped(ip netip.Addr) netip.Addr {
 	return ip
 }
 
-// named returns how far inside a host says itself that it is: a number, or localhost. Of any other name only
-// dialling tells.
+// named returns the depth that a host's text shows: an IP address, or localhost. The depth of any other name is known
+// only when it is dialled.
 func (d Depths) named(host string) (Depth, netip.Addr, bool) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return d.Of(ip), ip, true

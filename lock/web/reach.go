@@ -7,9 +7,9 @@ import (
 	"net/netip"
 )
 
-// Reach returns the numbers at which a foreign program may dial the server of an address: those that Get
-// would dial. It returns none where a proxy is asked instead, which looks the name up. A server whose every number is
-// further inside than it may be is refused as Get refuses it.
+// Reach returns the IP addresses at which a foreign program may dial the server of an address: those that Get would
+// dial. It returns none if a proxy is used, which resolves the name itself. A server without an allowed address is
+// refused as in Get.
 func (c *Client) Reach(ctx context.Context, address string) ([]netip.Addr, error) {
 	u, err := parse(address, c.options.PlainHTTP)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *Client) Reach(ctx context.Context, address string) ([]netip.Addr, error
 	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.connect, &SlowError{Connecting, c.limits.connect})
 	defer cancel()
 	all, err := resolver.LookupNetIP(ctx, "ip", u.Hostname())
-	// The resolver may know the answer before it sees that the caller has gone.
+	// The resolver may return before it notices the cancelled context.
 	if ctx.Err() != nil {
 		return fail(context.Cause(ctx))
 	}

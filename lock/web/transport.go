@@ -5,15 +5,14 @@ import (
 	"net/http"
 )
 
-// Transport makes single requests for a protocol of its own, by the client's rules on where a name may lead, with its
-// proxies and authorities, and its times to connect and to the end of the header lines. It follows no redirect: the
-// http.Client before it does, and no such step leads further inside than the one before. Schemes, and limits on
-// bodies, are the protocol's.
+// Transport returns a round tripper for another protocol. It applies the client's rules on addresses, its proxies and
+// authorities, and its timeouts up to the end of the header lines. The http.Client above it follows redirects, and no
+// such step leads deeper inside than the one before. The protocol checks schemes and limits bodies.
 func (c *Client) Transport() http.RoundTripper { return transport{c} }
 
 type transport struct{ *Client }
 
-// stepKey is the context's key of the *way that led to a response.
+// stepKey is the context's key of the *way of a response.
 type stepKey struct{}
 
 // RoundTrip implements http.RoundTripper.
@@ -31,7 +30,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, w.error(t.unnamed(w, err))
 	}
-	// The client gives this to the request of the next step.
+	// The http.Client passes this on to the next step's request.
 	resp.Request = req.WithContext(context.WithValue(req.Context(), stepKey{}, w))
 	return resp, nil
 }
