@@ -1,4 +1,9 @@
-// Package gcroot makes a store keep what a lock names until the lock is replaced, and what a set names while in use.
+// Package gcroot is the protection of locked objects from gc: a store keeps a lock's objects until the lock is
+// replaced, and a set's objects while it is in use.
+//
+// How a lock goes through here: Commit lists the old and the new objects in one tree (update, treeOf), gives it and
+// the manifests refs, runs write, and then updates the refs to the new objects alone. Hold pins a set's objects for
+// this process instead. Forget removes the refs of a lock.
 package gcroot
 
 import (
@@ -23,8 +28,8 @@ type Keeper interface {
 	SetRef(ctx context.Context, name string, old, id cas.ID) error
 }
 
-// Refs begins the names of what stores keep for locks. Behind it stand the first 16 digits of the digest of the
-// lock's path, and for the manifest of each bundle "/" and the digits of its id:
+// Refs is the prefix of a lock's refs in stores. The first 16 digits of the digest of the lock's path follow it, and
+// for the manifest of each bundle "/" and the digits of its id:
 //
 //	locked/PLACE        the tree of all files that the lock names, with the path in the file "path"; and in "before"
 //	                    the tree of the lock that is still there, while one is being written in its place
@@ -36,14 +41,14 @@ func refOf(path string) string {
 	return Refs + hex.EncodeToString(sum[:8])
 }
 
-// Lock makes a store, which has them, keep the objects of the lock at a path, and no longer what another lock there
-// named before.
+// Lock makes a store, which must have them, keep the objects of the lock at a path, instead of those of an earlier
+// lock there.
 func Lock(ctx context.Context, s Keeper, path string, objects []lock.Object) error {
 	return update(ctx, s, path, objects, false)
 }
 
-// Commit replaces the lock at a path by one whose objects the store has. While write runs the store keeps the objects
-// of both locks, so that a crash loses neither.
+// Commit replaces the lock at a path. The store must have the new lock's objects. While write runs, it keeps the
+// objects of both locks, so that a crash loses neither.
 func Commit(ctx context.Context, s Keeper, path string, objects []lock.Object, write func() error) error {
 	if err := update(ctx, s, path, objects, true); err != nil {
 		return err
@@ -54,8 +59,9 @@ func Commit(ctx context.Context, s Keeper, path string, objects []lock.Object, w
 	return Lock(ctx, s, path, objects)
 }
 
-// update makes the store keep objects, and with too also what it kept for the place before. A ref that no list names
-// would stay for good if the process dies, so a document is listed before it has a ref, until after it has none.
+// update makes the store keep objects, and with too also the objects that it kept for this path before. A ref that no
+// list names would stay forever if the process died, so each document is listed before its ref is set and until after
+// its ref is removed.
 func update(ctx context.Context, s Keeper, path string, objects []lock.Object, too bool) error {
 	name := refOf(path)
 	old, err := documents(ctx, s, name)
@@ -103,7 +109,7 @@ func update(ctx context.Context, s Keeper, path string, objects []lock.Object, t
 	return setRef(ctx, s, name, tree)
 }
 
-// withOld adds to objects the old documents that have a ref, and returns the tree that the place has.
+// withOld adds to objects the old documents that have a ref, and returns the current tree of this path.
 func withOld(
 	ctx context.Context, s Keeper, name string, objects []lock.Object, old []cas.Digest,
 ) (all []lock.Object, before cas.ID, err error) {
@@ -113,7 +119,7 @@ func withOld(
 	all = slices.Clip(objects)
 	for _, d := range old {
 		if _, err := s.Ref(name + "/" + digits(d)); errors.Is(err, fs.ErrNotExist) {
-			continue // a process died before it had one, or after
+			continue // a process died before setting the ref, or after removing it
 		} else if err != nil {
 			return nil, cas.ID{}, err
 		}
@@ -125,15 +131,15 @@ func withOld(
 	return all, before, nil
 }
 
-// A Holder is a store that leaves alone what a process has pinned, until that process lets go or ends, as *disk.Store
-// does.
+// A Holder is a store whose gc spares the objects that a process has pinned, until it releases them or ends, as
+// *disk.Store does.
 type Holder interface {
 	Keeper
 	Pin(ctx context.Context, ids ...cas.ID) (release func() error, err error)
 }
 
-// Hold keeps what a set names, which the store has, for as long as the set is in use: the lock may be
-// another one by then, or gone.
+// Hold keeps the objects of a set, which the store must have, while the set is in use: the lock may change or be
+// removed meanwhile.
 func Hold(ctx context.Context, store Holder, s *lock.Set) (release func() error, err error) {
 	objects, err := s.Objects(ctx)
 	if err != nil {
@@ -148,7 +154,7 @@ func Hold(ctx context.Context, store Holder, s *lock.Set) (release func() error,
 			all = append(all, o.ID)
 		}
 	}
-	// Where the same set was in use before, the store has its tree.
+	// If the same set was in use before, the store has its tree.
 	if release, err = store.Pin(ctx, all...); !errors.Is(err, fs.ErrNotExist) {
 		return release, err
 	}
@@ -158,7 +164,7 @@ func Hold(ctx context.Context, store Holder, s *lock.Set) (release func() error,
 	return store.Pin(ctx, all...)
 }
 
-// named takes objects and remembers only their names.
+// named discards objects and records only their names.
 type named []cas.ID
 
 func (n *named) PutBytes(_ context.Context, kind cas.Kind, b []byte) (cas.Digest, error) {
@@ -167,7 +173,7 @@ func (n *named) PutBytes(_ context.Context, kind cas.Kind, b []byte) (cas.Digest
 	return d, nil
 }
 
-// Forget lets a store no longer keep what the lock at a path named.
+// Forget stops a store from keeping the objects of the lock at a path.
 func Forget(ctx context.Context, s Keeper, path string) error {
 	name := refOf(path)
 	old, err := documents(ctx, s, name)
@@ -182,7 +188,7 @@ func Forget(ctx context.Context, s Keeper, path string) error {
 	return setRef(ctx, s, name, cas.ID{})
 }
 
-// Path returns the path of the lock that a ref of Refs was made for, "" if it is of another sort.
+// Path returns the path of the lock that a ref of Refs belongs to, or "" for other refs.
 func Path(ctx context.Context, s Keeper, ref string) (string, error) {
 	if !strings.HasPrefix(ref, Refs) || strings.Count(ref, "/") != 1 {
 		return "", nil
@@ -214,10 +220,10 @@ const (
 
 func digits(d cas.Digest) string { return hex.EncodeToString(d[:]) }
 
-// documents are the manifests for which there are refs: they stand in a file of the tree, since a store may have more
-// refs than anybody wants to list.
+// documents returns the manifests that have refs. A file of the tree lists them, because listing all refs of a store
+// would be slow.
 func documents(ctx context.Context, s Keeper, name string) (all []cas.Digest, err error) {
-	// If the list is damaged, its refs stay: a new lock must not fail for that.
+	// If the list is damaged, its refs stay: that must not make a new lock fail.
 	defer func() {
 		if errors.Is(err, cas.ErrDamaged) {
 			all, err = nil, nil
@@ -251,7 +257,7 @@ func documents(ctx context.Context, s Keeper, name string) (all []cas.Digest, er
 	return all, nil
 }
 
-// treeOf puts the tree of all files into a store.
+// treeOf stores the tree of all files.
 func treeOf(ctx context.Context, s Keeper, path string, objects []lock.Object, before cas.ID) (cas.ID, error) {
 	batch, err := s.Batch(ctx)
 	if err != nil {
@@ -269,8 +275,8 @@ type putter interface {
 	PutBytes(ctx context.Context, kind cas.Kind, b []byte) (cas.Digest, error)
 }
 
-// putFiles puts the tree of all files. It has a directory for each first byte of a digest, so that a lock that changed
-// a little shares nearly all of it with the one before. The tree that was there before is in it too, if there is one.
+// putFiles stores the tree of all files. It has a directory for each first byte of a digest, so that a slightly
+// changed lock shares nearly all of it. It also includes the previous tree, if there is one.
 func putFiles(ctx context.Context, to putter, path string, objects []lock.Object, before cas.ID) (cas.ID, error) {
 	var files [256][]cas.Entry
 	var docs strings.Builder
@@ -281,7 +287,7 @@ func putFiles(ctx context.Context, to putter, path string, objects []lock.Object
 			docs.WriteString(o.Digest.String() + "\n")
 			continue
 		case cas.TreeKind:
-			// Not below its own digits: a blob may have the same.
+			// The suffix avoids a collision with a blob of the same digits.
 			e.Name, e.Mode, e.Size = e.Name+".tree", cas.Dir, 0
 		}
 		files[o.Digest[0]] = append(files[o.Digest[0]], e)
@@ -320,7 +326,7 @@ func putTree(ctx context.Context, to putter, entries []cas.Entry) (cas.Digest, e
 	return to.PutBytes(ctx, cas.TreeKind, b)
 }
 
-// setRef makes a name stand for an object, whatever it stood for: the zero ID is none.
+// setRef points a ref to an object, whatever it pointed to before; the zero ID removes it.
 func setRef(ctx context.Context, s Keeper, name string, id cas.ID) error {
 	for {
 		old, err := s.Ref(name)

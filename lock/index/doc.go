@@ -1,7 +1,10 @@
-// Package index reads and writes lists of bundles: their versions, and where each is.
+// Package index is the format of published indexes: lists of bundles with their versions and archives.
 //
-// An index is a published list, beside the archives of bundles or far from them. The package reads and
-// writes it; it opens no file, fetches nothing and asks no policy.
+// How a call goes through here: Parse checks the document (package canon), splits off its signature lines and reads
+// the entries. Append encodes an index and parses its own output as a check. Versions and Find look up entries, and
+// Entry.At resolves the address of an archive.
+//
+// An index may be beside the archives or elsewhere. The package opens no file, fetches nothing and asks no policy.
 //
 // # The document
 //
@@ -15,8 +18,8 @@
 //
 // It is a canonical document (package canon) in a file called index.yaml, with its signature lines at the top as
 // package manifest has them for documents. They are made in the domain rye/v2/index for the name index:NAME, as in
-// index:acme/bundles, and vouch for the document's id, the digest of the bytes below them. So a file that was cut off
-// is none that anybody signed, and needs no mark at its end.
+// index:acme/bundles, and vouch for the document's id, the digest of the bytes below them. So the signatures of a
+// truncated file are invalid, and the format needs no end mark.
 //
 //	name      what the list is called: an id by portable.CheckID, which it keeps for as long as it stands in one
 //	          place
@@ -31,19 +34,18 @@
 // address that the index was asked for at, without its query. An index of nothing is one without bundles.
 //
 // The public keys of its signers may stand beside it, in index.yaml.keys, as package manifest writes them. They are
-// information for a reader who doesn't know the signers yet: nothing trusts them, and an index without them is as
-// good.
+// information for a user who doesn't know the signers yet: rye never trusts them, and they are optional.
 //
-// # What it is worth
+// # Trust
 //
-// Who may sign an index a policy says, as it does of all names: by a rule over index:acme/bundles, or by one without
-// a kind. That extends no trust: a bundle that comes from an index is admitted by the rule for that bundle,
-// whatever index lists it. An index can only hide versions. Its counter, and what was seen of it
-// before, keep that from being done with an old issue; expires bounds for how long the last one may be held back.
+// The policy decides who may sign an index, as for all names: by a rule over index:acme/bundles, or by one without a
+// kind. That extends no trust: the rule for a bundle admits it, whatever index lists it. An index can only hide
+// versions. The counter and the journal prevent replaying an old issue; expires limits how long the last issue can be
+// withheld.
 //
-// # What is refused
+// # Errors
 //
-// Everything that isn't exactly this, with its line: entries out of order or twice, an archive that is no portable
-// path or above the index, a range that allows nothing, a bundle that requires itself. There are at most 262,144
+// Any deviation is an error with its line: unsorted or duplicate entries, an archive path that isn't portable or
+// leads above the index, a range that allows no version, a bundle that requires itself. There are at most 262,144
 // entries in 64 MiB, of each at most 2,048 requirements, as far as a line of 64 KiB has room.
 package index

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// File is what the document is called in a directory.
+// File is the name of the document in a directory.
 const File = "index.yaml"
 
 // The limits of an index.
@@ -28,7 +28,7 @@ const (
 	MaxKeys    = sign.MaxLines * 256
 )
 
-// KeysOf returns where the public keys of an index's signers are, for the path or the address of the index.
+// KeysOf returns the place of the public keys of an index's signers, for the path or the address of the index.
 func KeysOf(place string) string {
 	query := ""
 	if strings.Contains(place, "://") {
@@ -46,7 +46,7 @@ const (
 	timeForm    = "2006-01-02T15:04:05Z"
 )
 
-// indexSpec is the document that the package comment shows.
+// indexSpec is the document in the package comment.
 var indexSpec = canon.Spec{
 	Format: "index/2",
 	Header: []canon.Field{
@@ -71,11 +71,11 @@ const (
 	atManifest, atArchive, atSize, atRequires = 0, 1, 2, 3
 )
 
-// An Index is one issue of a list. It isn't changed after it was read, and is then safe for use by many goroutines.
+// An Index is one issue of a list. It is immutable after it was read, and then safe for many goroutines.
 type Index struct {
 	manifest.Document // its Name is "index:" and Label
 
-	Label   string // what the list is called
+	Label   string // the name of the list
 	Counter int64  // from 1
 	Expires time.Time
 	Entries []Entry // sorted by ID "@" Version
@@ -85,24 +85,24 @@ type Index struct {
 type Entry struct {
 	ID, Version string
 	Manifest    cas.Digest // the id of its manifest
-	Archive     string     // a path from where the index stands, or an https address
+	Archive     string     // a path relative to the index, or an https address
 	Size        int64      // of the archive
 	Requires    []Require  // sorted by ID
 }
 
-// A Require is a bundle that another one needs.
+// A Require is a requirement of a bundle.
 type Require struct {
 	ID    string
-	Text  string // the range as it is written
+	Text  string // the range as written
 	Range semver.Range
 }
 
-// Remote reports whether the archive stands at an address, wherever the index is.
+// Remote reports whether the archive has an address of its own.
 func (e *Entry) Remote() bool { return isAddress(e.Archive) }
 
 func isAddress(archive string) bool { return strings.HasPrefix(archive, "https://") }
 
-// At returns the address of the archive for an index that stands at an address.
+// At returns the address of the archive for an index at an address.
 func (e *Entry) At(address string) (string, error) {
 	if e.Remote() {
 		return e.Archive, nil
@@ -133,7 +133,7 @@ func order(id, version, otherID, otherVersion string) int {
 	return int(at(id)) - int(at(otherID))
 }
 
-// Versions returns the entries of a bundle, sorted by the bytes of their versions; none if there is no such bundle.
+// Versions returns the entries of a bundle, sorted by the bytes of their versions.
 func (x *Index) Versions(id string) []Entry {
 	from, _ := slices.BinarySearchFunc(x.Entries, id, func(e Entry, id string) int {
 		return order(e.ID, e.Version, id, "")
@@ -145,7 +145,7 @@ func (x *Index) Versions(id string) []Entry {
 	return x.Entries[from:to:to]
 }
 
-// Find returns the entry of one version of a bundle, nil if there is none.
+// Find returns the entry of one version of a bundle, or nil.
 func (x *Index) Find(id, version string) *Entry {
 	i, ok := slices.BinarySearchFunc(x.Entries, id, func(e Entry, id string) int {
 		return order(e.ID, e.Version, id, version)
@@ -158,7 +158,7 @@ func (x *Index) Find(id, version string) *Entry {
 
 // An Error is an invalid entry in an index that is otherwise a canonical document.
 type Error struct {
-	Line int // 0 when it isn't about one line
+	Line int // 0 if it concerns no single line
 	Err  error
 }
 
@@ -169,13 +169,13 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("index: line %d: %v", e.Line, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Fault implements the interface of package fault.
 func (e *Error) Fault() *fault.Error { return fault.New(fault.Parsing, "%v", e).From(e) }
 
-// checkArchive returns why an archive can't be where this says.
+// checkArchive returns why an archive's place is invalid.
 func checkArchive(archive string) error {
 	if !isAddress(archive) {
 		return portable.Check(archive)

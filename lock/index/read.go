@@ -15,9 +15,9 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// Parse reads an index, with or without its signature lines, which are those of these bytes and not checked under any
-// key: see Document.Check. An error is a *canon.SyntaxError or an *Error with the line, a *canon.VersionError, or what
-// is wrong with the signature lines; then the index is returned too. b isn't kept.
+// Parse reads an index, with or without signature lines. It checks that they sign these bytes, but no key: see
+// Document.Check. An error is a *canon.SyntaxError, an *Error with the line, a *canon.VersionError, or an error of
+// the signature lines, with which the index is returned too. b isn't kept.
 func Parse(b []byte) (*Index, error) {
 	p := parser{Scanner: canon.NewScannerBytes(b, &indexSpec), ranges: map[string]Require{}}
 	err := p.read(len(b))
@@ -36,14 +36,14 @@ func Parse(b []byte) (*Index, error) {
 	return &index, err
 }
 
-// minEntry is less than the length of any entry.
+// minEntry is shorter than any entry.
 const minEntry = 100
 
 type parser struct {
 	*canon.Scanner
 	canon.Keeper
 	index  Index
-	ranges map[string]Require // what was read already, since many bundles require the same
+	ranges map[string]Require // cache, since many bundles have the same requirements
 }
 
 func (p *parser) errorf(format string, args ...any) error {
@@ -153,7 +153,7 @@ func parseRequire(text string) (Require, error) {
 	return r, nil
 }
 
-// NewRequire returns the requirement that a manifest writes so.
+// NewRequire returns the requirement for an id and a range from a manifest.
 func NewRequire(id, versions string) (Require, error) {
 	r := Require{ID: id, Text: versions}
 	var err error
@@ -166,9 +166,9 @@ func NewRequire(id, versions string) (Require, error) {
 	return r, nil
 }
 
-// Append appends the document, without signature lines, that says what x says, and returns it as it reads. The
-// Document of x, and the ranges of what is required, aren't looked at; the entries and what they require may be in any
-// order. What can't be read back isn't written: then dst is returned as it was, with the error.
+// Append appends the encoded index, without signature lines, and returns it as parsed. It ignores x's Document and
+// parsed ranges; entries and their requirements may be in any order. If the result would be invalid, it returns dst
+// unchanged with the error.
 func Append(dst []byte, x *Index) ([]byte, *Index, error) {
 	e := canon.NewEncoderBytes(dst, &indexSpec)
 	e.HeaderStr(headName, x.Label)

@@ -12,15 +12,15 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Difference is something that a lock pins and that isn't so.
+// A Difference is a pin of a lock that no longer holds.
 type Difference struct {
 	Tool            model.Ref
-	Space           string // where the lock has it; empty for the tool that is locked, which is looked for everywhere
+	Space           string // the space in the lock; empty for the locked tool, which is looked for everywhere
 	Expected, Found string // integrities
-	Err             error  // instead of Found: why there is none, fs.ErrNotExist if the tool is gone
+	Err             error  // instead of Found; fs.ErrNotExist if the tool is gone
 }
 
-// String says it to people.
+// String describes the difference for the user.
 func (d *Difference) String() string {
 	place := ""
 	if d.Space != "" {
@@ -32,9 +32,9 @@ func (d *Difference) String() string {
 	return fmt.Sprintf("%s%s: expected sha256 %s, found %s", d.Tool, place, d.Expected, d.Found)
 }
 
-// Check compares the tool and its chain with what is there now: integrity returns the Integrity of a tool in the space
-// with a label, and with the label "" that of the tool that a ref means. Once the tool has another version, the lock
-// says nothing, and it is the caller's matter not to ask.
+// Check compares the tool and its chain with their current state: integrity returns the Integrity of a tool in the
+// space with a label, or for the label "" of the tool that a ref resolves to. The lock doesn't apply to another
+// version of the tool; the caller checks that.
 func (l *Lock) Check(integrity func(tool model.Ref, space string) (string, error)) []Difference {
 	var all []Difference
 	look := func(d Difference) {
@@ -49,8 +49,7 @@ func (l *Lock) Check(integrity func(tool model.Ref, space string) (string, error
 	return all
 }
 
-// Integrity returns what a lock of the first format calls the bytes of a tool, in a file of some name. Signatures of
-// either format change nothing about it.
+// Integrity returns the first format's integrity of a tool's bytes. Signatures of either format don't change it.
 func Integrity(name string, file []byte) (string, error) {
 	if len(file) > sign.MaxV1 {
 		return "", fmt.Errorf("the file has more than %d bytes, and none of the first format has", sign.MaxV1)

@@ -1,4 +1,7 @@
-// Package legacy answers: what did a lock of the first format pin, and is it still so?
+// Package legacy is the reader of locks in the first format, and compares their pins with the current tools.
+//
+// How a call goes through here: Read finds the lock files below .ai and parses each (Parse). Lock.Check then compares
+// the tool and each link of its chain with the integrities that the caller computes by Integrity.
 //
 // Trees from before rye have a lock for each tool, which is read here and never written:
 //
@@ -26,20 +29,20 @@
 //	  "verified_deps": null
 //	}
 //
-// Such a lock speaks of the tool in this one version, 0.0.0 if the tool says none. integrity is what a signature of
-// the first format says of a tool (package sign, rule V1Tool), in 64 hexadecimal digits: SHA-256 of the text without
-// its signature lines and the lines "#!/" above and below them, with every line end made LF. So it covers neither
-// those lines nor the other files of a tool. The lock isn't signed. It is good for one thing: the first lock of a tree
-// shows which bytes differ from those that ran before.
+// Such a lock pins one version of the tool, 0.0.0 if the tool has none. integrity is the digest in a tool's signature
+// of the first format (package sign, rule V1Tool), in 64 hexadecimal digits: SHA-256 of the text without its
+// signature lines and the lines "#!/" above and below them, with every line end made LF. So it covers neither those
+// lines nor the other files of a tool. The lock isn't signed. It has one use: the first rye.lock of a tree shows
+// which bytes differ from those that ran before.
 //
-// # What is read
+// # Files
 //
 // Every regular file below lockfiles whose name ends in .lock.json, however deep: at most 10,000, each with at most 1
 // MiB. It is JSON by package jcs, so that a name that is there twice, text behind the end and what is nested too deep
-// are errors. lockfile_version is 1. root with its three texts, generated_at and resolved_chain are needed, and so are
-// item_id, space and integrity in each of at most 64 links; tool_type and executor_id may be null or absent. Ids are
-// those of items today, a space is "project", "user", or "system:" and a bundle. The name of the file must be what
-// root says. Other members are passed over, as they were.
+// are errors. lockfile_version is 1. root with its three texts, generated_at and resolved_chain are needed, and so
+// are item_id, space and integrity in each of at most 64 links; tool_type and executor_id may be null or absent. Ids
+// are those of items today, a space is "project", "user", or "system:" and a bundle. The name of the file must be
+// what root says. Other members are passed over, as they were.
 //
-// The program that wrote these took a lock that it couldn't read for none. Here it is an error.
+// The program that wrote these files ignored unreadable locks. Here they are errors.
 package legacy

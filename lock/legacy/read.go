@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Dir is where the locks stand in a directory .ai.
+// Dir is the directory of the locks in .ai.
 const Dir = "lockfiles"
 
 const (
@@ -24,17 +24,17 @@ const (
 	maxText  = 100 // bytes of a version, a time, a type
 )
 
-// A Lock pins one tool and what runs it.
+// A Lock pins one tool and its chain.
 type Lock struct {
 	Path      string // in the directory .ai
 	Tool      model.Ref
-	Version   string // as the tool says it
+	Version   string // as in the tool
 	Integrity string
-	Generated string // when, as it stands there
+	Generated string // the time, as written
 	Chain     []Link
 }
 
-// A Link is a tool of the chain, as a lock has it.
+// A Link is a tool of the chain in a lock.
 type Link struct {
 	Tool      model.Ref
 	Space     string // the label: "project", "user", "system:rye-os"
@@ -43,10 +43,10 @@ type Link struct {
 	Integrity string
 }
 
-// An Error says why a file is no lock of the first format.
+// An Error is the reason why a file is not a lock of the first format.
 type Error struct {
 	Path         string // in the directory .ai
-	Line, Column int    // 0 where it isn't about one place
+	Line, Column int    // 0 if it concerns no single place
 	Err          error
 }
 
@@ -58,13 +58,13 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("lock of the first format %+q%s: %v", e.Path, at, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
 var errMany = fmt.Errorf("there are more than %d files", maxFiles)
 
-// Read returns the locks in a directory .ai, sorted by path, and an *Error for each that can't be read. A directory
-// without any is no error.
+// Read returns the locks in a directory .ai, sorted by path, and an *Error for each unreadable one. A directory
+// without locks is no error.
 func Read(ai fs.FS) (locks []Lock, errs []error) {
 	bad := func(p string, err error) {
 		own, ok := errors.AsType[*Error](err)
@@ -122,7 +122,7 @@ func readFile(ai fs.FS, p string, d fs.DirEntry) (*Lock, error) {
 	return Parse(p, b)
 }
 
-// Parse reads the lock that stands at a path in a directory .ai. An error is an *Error.
+// Parse reads the lock at a path in a directory .ai. An error is an *Error.
 func Parse(p string, b []byte) (*Lock, error) {
 	fail := func(err error) (*Lock, error) { return nil, &Error{Path: p, Err: err} }
 	if len(b) > maxBytes {
@@ -149,10 +149,10 @@ func Parse(p string, b []byte) (*Lock, error) {
 	return l, nil
 }
 
-// place is where the lock stands in a directory .ai.
+// place returns the path of the lock in a directory .ai.
 func (l *Lock) place() string { return Dir + "/" + l.Tool.ID + "@" + l.Version + suffix }
 
-// A reader takes values apart, and remembers the first that isn't as it should be.
+// A reader decodes values and remembers the first error.
 type reader struct{ err error }
 
 func (r *reader) fail(where, format string, args ...any) {
@@ -169,7 +169,7 @@ func (r *reader) object(where string, v any) map[string]any {
 	return m
 }
 
-// text returns the member that stands for a text, which may be missing only where it is optional.
+// text returns a member that is a text. It may be missing only if optional.
 func (r *reader) text(where string, m map[string]any, name string, optional bool) string {
 	v := m[name]
 	if v == nil && optional {
@@ -259,7 +259,7 @@ func (r *reader) tool(where string, m map[string]any, name string) model.Ref {
 
 func (r *reader) version(where string, m map[string]any) string {
 	v := r.text(where, m, "version", false)
-	// It becomes part of a file's name.
+	// The version is part of a file name.
 	if strings.ContainsFunc(v, func(c rune) bool { return c <= ' ' || c > '~' || c == '/' }) || len(v) > maxText {
 		r.fail(where+"version", "%+q is no version", v)
 	}

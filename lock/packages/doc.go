@@ -1,10 +1,13 @@
-// Package packages reads lists of packages: which packages of PyPI or npm do they name, by which digests?
+// Package packages is the parser for lists of PyPI and npm packages with digests.
 //
-// A tool says in "packages" which file beside it lists the wheels of Python or the tarballs of Node that it needs.
-// Such a file is made by the ecosystem's own program, which chooses the versions and writes down what each file's
-// digest is: "pip-compile --generate-hashes", "uv pip compile --generate-hashes", "npm install --package-lock-only".
-// What isn't pinned in it by a digest is refused here, and nothing is looked up. By the name of the file, a "_" in
-// front of it aside,
+// How a call goes through here: For picks the reader by the file's name. Requirements joins the lines (eachLine) and
+// parses options, requirements, hashes and markers (parseMarker). PackageLock parses the JSON entries one by one
+// (lockEntry). When a tool runs, Choose returns the packages that its environment needs, by asking Wanted for each.
+//
+// A tool names in "packages" the file that lists its Python wheels or Node tarballs. The ecosystem's own program
+// makes that file, selects the versions and writes the digests: "pip-compile --generate-hashes", "uv pip compile
+// --generate-hashes", "npm install --package-lock-only". Entries without a digest are refused, and nothing is
+// fetched. By the name of the file, a "_" in front of it aside,
 //
 //	…requirements.txt   Requirements reads it
 //	package-lock.json   PackageLock reads it

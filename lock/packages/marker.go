@@ -12,13 +12,13 @@ import (
 
 const maxDeep = 16
 
-// A marker is a comparison, or several with "and" or "or" between them.
+// A marker is a comparison, or markers joined by "and" or "or".
 type marker struct {
 	op   string // a comparison, "and", "or"
 	kids []marker
 
 	name, value string
-	swapped     bool // the value stands first
+	swapped     bool // the value comes first
 }
 
 // The variables, and whether they are compared as versions.
@@ -28,7 +28,7 @@ var variables = map[string]bool{
 	"platform_python_implementation": false, "implementation_name": false,
 }
 
-// holds reports whether the marker holds where the variables have these values.
+// holds reports whether the marker is true for these variables.
 func (m *marker) holds(env map[string]string) (bool, error) {
 	if len(m.kids) > 0 {
 		for i := range m.kids {
@@ -65,8 +65,8 @@ func (m *marker) holds(env map[string]string) (bool, error) {
 	return !strings.Contains(b, a), nil // not in
 }
 
-// releaseOf reads the numbers of a version, as in 3.11 and, of a release to come, 3.15.0a1 or 3.14.0+: the rest
-// doesn't count.
+// releaseOf parses the numbers of a version, such as 3.11. It ignores the rest of a pre-release, such as 3.15.0a1 or
+// 3.14.0+.
 func releaseOf(s string) ([]int, error) {
 	if i := strings.IndexFunc(s, func(r rune) bool { return (r < '0' || r > '9') && r != '.' }); i > 0 {
 		s = s[:i]
@@ -130,7 +130,7 @@ func padded(list []int, n int) []int {
 	return out
 }
 
-// parseMarker reads a marker and checks that it can be answered.
+// parseMarker parses a marker and checks that it can be evaluated.
 func parseMarker(text string) (*marker, error) {
 	words, err := markerWords(text)
 	if err != nil {
@@ -144,7 +144,7 @@ func parseMarker(text string) (*marker, error) {
 	return &m, err
 }
 
-// markerWords cuts a marker into words. Texts keep the quote that they begin with, and lose the other one.
+// markerWords splits a marker into words. Texts keep their opening quote as a mark.
 func markerWords(text string) (words []string, err error) {
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
 		n := 1
@@ -172,7 +172,7 @@ func markerWords(text string) (words []string, err error) {
 	return words, nil
 }
 
-// A markerParser reads words from the front.
+// A markerParser consumes words from the front.
 type markerParser struct{ words []string }
 
 func (p *markerParser) next() (w string) {
@@ -230,7 +230,7 @@ func (p *markerParser) one(deep int) (marker, error) {
 
 func quoted(s string) bool { return s != "" && (s[0] == '"' || s[0] == '\'') }
 
-// check refuses what can't be answered.
+// check refuses comparisons that can't be evaluated.
 func (m *marker) check() error {
 	version, known := variables[m.name]
 	switch {

@@ -60,7 +60,7 @@ func PackageLock(r io.Reader) ([]Package, error) {
 	return sorted(list), nil
 }
 
-// lockEntry reads one entry, and tells whether it is to be pinned.
+// lockEntry parses one entry, and reports whether it must be pinned.
 func lockEntry(key string, value any) (p Package, wanted bool, err error) {
 	fail := func(hint, format string, args ...any) (Package, bool, error) {
 		return p, false, &Error{Package: fault.Clip(key, 80), Reason: fmt.Sprintf(format, args...), Hint: hint}
@@ -124,7 +124,7 @@ func lockEntry(key string, value any) (p Package, wanted bool, err error) {
 	return p, true, nil
 }
 
-// anywhere reports whether a package is for a platform that rye runs on.
+// anywhere reports whether a package is for a platform that rye supports.
 func (p *Package) anywhere() bool {
 	for _, os := range []string{"linux", "darwin", "win32"} {
 		for _, cpu := range []string{"x64", "arm64"} {
@@ -136,7 +136,7 @@ func (p *Package) anywhere() bool {
 	return false
 }
 
-// moduleName returns the name of the package that lies at a key, or why none does.
+// moduleName returns the name of the package at a key, or the reason why the key has none.
 func moduleName(key string) (name, reason string) {
 	if len(key) > maxKey {
 		return "", fmt.Sprintf("is longer than %d bytes", maxKey)
@@ -157,7 +157,8 @@ func moduleName(key string) (name, reason string) {
 	return name, ""
 }
 
-// isNodeName allows what npm has ever allowed, but for what no file can be called everywhere.
+// isNodeName accepts every name that npm has ever allowed, except names that are invalid as file names on some
+// system.
 func isNodeName(s string) bool {
 	bare := s
 	if scope, ok := strings.CutPrefix(s, "@"); ok {
@@ -173,7 +174,7 @@ func isNodeWord(s string) bool {
 	return portable.Spelled(s, portable.Letters+portable.Digits+"-_~", ".", len(s))
 }
 
-// words reads a list of short names, nil if there is none.
+// words reads a list of short names, or returns nil if it is missing.
 func words(v any) ([]string, bool) {
 	if one, ok := v.(string); ok {
 		v = []any{one}
@@ -190,7 +191,7 @@ func words(v any) ([]string, bool) {
 	return out, ok || v == nil
 }
 
-// tarballName returns what a file is called that stands at an address.
+// tarballName returns the file name in an address.
 func tarballName(address string) (string, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -207,7 +208,7 @@ func tarballName(address string) (string, error) {
 	return name, nil
 }
 
-// sha512Of returns the sha512 of an integrity text, which has exactly one.
+// sha512Of returns the sha512 of an integrity text, which must have exactly one.
 func sha512Of(integrity string) (string, error) {
 	found := ""
 	for word := range strings.FieldsSeq(integrity) {

@@ -18,7 +18,7 @@ const (
 	NPM  = "npm"
 )
 
-// MaxBytes is how long a list may be.
+// MaxBytes is the largest size of a list.
 const MaxBytes = 16 << 20
 
 const (
@@ -26,35 +26,35 @@ const (
 	maxFiles    = 100_000
 )
 
-// A Package is one version of one package that a list names.
+// A Package is one version of a package in a list.
 type Package struct {
 	Ecosystem string // PyPI or NPM
 	Name      string
 	Version   string
-	At        string // of npm: where it lies, as in "node_modules/a/node_modules/b"
-	Line      int    // of requirements: where it stands
+	At        string // of npm: its place, such as "node_modules/a/node_modules/b"
+	Line      int    // of requirements: its line
 	Files     []File
 
-	// Where it is wanted, see Wanted.
+	// The conditions of Wanted.
 	Optional      bool     // of npm: its dependents work without it
-	OS, CPU, Libc []string // of npm: as Node names them, "!" in front of those that won't do; empty: all
+	OS, CPU, Libc []string // of npm: as in Node, "!" before excluded values; empty: all
 	marker        *marker  // of requirements; nil: everywhere
 }
 
 // A File is one file of a package that the list allows.
 type File struct {
-	Name   string // of a tarball, as its address has it, or as registries call it; requirements don't say any
-	URL    string // of a tarball, where the list has it
+	Name   string // of a tarball, from its address or as registries name it; empty for requirements
+	URL    string // of a tarball, from the list
 	Source string // the registry's digest, "sha256:" or "sha512:" and lower-case hex digits
 }
 
-// String returns what a lock calls the package: "pypi:requests@2.32.3".
+// String returns the package's name in a lock: "pypi:requests@2.32.3".
 func (p *Package) String() string { return p.Key() + "@" + p.Version }
 
 // Key returns the ecosystem and the name, "pypi:requests".
 func (p *Package) Key() string { return p.Ecosystem + ":" + p.Name }
 
-// Has reports whether the list allows the file with this digest of the registry.
+// Has reports whether the list allows the file with this digest.
 func (p *Package) Has(source string) bool {
 	return slices.ContainsFunc(p.Files, func(f File) bool { return f.Source == source })
 }
@@ -62,7 +62,7 @@ func (p *Package) Has(source string) bool {
 // A Reader reads a list.
 type Reader func(r io.Reader) ([]Package, error)
 
-// For returns what reads a file of this name, and its ecosystem; nil if no list is called so.
+// For returns the reader for files of this name, and their ecosystem; nil if the name isn't that of a list.
 func For(name string) (ecosystem string, read Reader) {
 	switch name = strings.TrimPrefix(path.Base(name), "_"); {
 	case strings.HasSuffix(name, "requirements.txt"):
@@ -75,10 +75,10 @@ func For(name string) (ecosystem string, read Reader) {
 
 // An Error is an invalid or unsupported entry in a list of packages.
 type Error struct {
-	Line    int    // of requirements; 0 when the file as a whole is meant
-	Package string // of package-lock: the key of the entry; "" when the file as a whole is meant
+	Line    int    // of requirements; 0 for the whole file
+	Package string // of package-lock: the key of the entry; "" for the whole file
 	Reason  string
-	Hint    string // what to do about it; may be empty
+	Hint    string // how to fix it; may be empty
 }
 
 func (e *Error) Error() string {
@@ -100,7 +100,7 @@ func (e *Error) Fault() *fault.Error {
 	return f
 }
 
-// contents reads a list, which isn't longer than one may be.
+// contents reads a list and checks its size.
 func contents(r io.Reader) ([]byte, error) {
 	var b bytes.Buffer
 	n, err := io.Copy(&b, io.LimitReader(r, MaxBytes+1))
@@ -113,7 +113,7 @@ func contents(r io.Reader) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// sorted puts packages into the order in which they are told: by name, version and place.
+// sorted sorts packages by name, version and place.
 func sorted(list []Package) []Package {
 	slices.SortFunc(list, func(a, b Package) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version), cmp.Compare(a.At, b.At))
@@ -121,17 +121,17 @@ func sorted(list []Package) []Package {
 	return list
 }
 
-// An Environment is where a tool is run, as its interpreter says it.
+// An Environment is the platform on which a tool runs, as reported by its interpreter.
 type Environment struct {
 	// Markers are the variables of Python's markers and their values.
 	Markers map[string]string
-	// OS, CPU are process.platform and process.arch of Node; Libc is "glibc", "musl", or "" if unknown: then both
-	// will do.
+	// OS and CPU are process.platform and process.arch of Node; Libc is "glibc", "musl", or "" if unknown, which
+	// matches both.
 	OS, CPU, Libc string
 }
 
-// Wanted reports whether a package is wanted there. An error says that the environment doesn't tell what has to be
-// known, or that a required package isn't for this machine.
+// Wanted reports whether an environment needs a package. It returns an error if the environment lacks a needed
+// variable, or if a required package doesn't support this machine.
 func (p *Package) Wanted(e Environment) (bool, error) {
 	if p.Ecosystem == PyPI {
 		if p.marker == nil {
@@ -147,8 +147,8 @@ func (p *Package) Wanted(e Environment) (bool, error) {
 	return fits, nil
 }
 
-// Choose returns the packages of a list that are wanted there. Two versions of one that are both wanted in one place
-// are an error.
+// Choose returns the packages of a list that an environment needs. Two needed versions of one package in the same
+// place are an error.
 func Choose(list []Package, e Environment) ([]Package, error) {
 	var out []Package
 	seen := map[[2]string]*Package{}
@@ -171,7 +171,7 @@ func Choose(list []Package, e Environment) ([]Package, error) {
 	return out, nil
 }
 
-// allows reads a list of Node's: one with "!" excludes, and if there are others it has to be among them.
+// allows evaluates a list of Node's: "!" excludes a value, and the other entries, if any, are the only allowed ones.
 func allows(list []string, have string) bool {
 	among, some := false, false
 	for _, w := range list {

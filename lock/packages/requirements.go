@@ -17,7 +17,7 @@ const (
 	maxName    = 100
 )
 
-// Requirements reads a requirements file of pip in which everything has its hashes. An *Error has the line.
+// Requirements reads a pip requirements file in which every package has hashes. An *Error has the line.
 func Requirements(r io.Reader) ([]Package, error) {
 	b, err := contents(r)
 	if err != nil {
@@ -28,7 +28,7 @@ func Requirements(r io.Reader) ([]Package, error) {
 	}
 	var list []Package
 	files := 0
-	first := map[string][]int{} // name → where it is in the list
+	first := map[string][]int{} // name → its positions in the list
 	err = eachLine(string(b), func(line int, text string) error {
 		if strings.HasPrefix(text, "-") {
 			return option(line, text)
@@ -57,7 +57,7 @@ func Requirements(r io.Reader) ([]Package, error) {
 	return sorted(list), nil
 }
 
-// eachLine calls f with the lines, joined and without comments, that say something, and where each begins.
+// eachLine calls f with each joined, non-empty line without its comment, and its first line number.
 func eachLine(text string, f func(line int, text string) error) error {
 	var joined strings.Builder
 	start, n := 0, 0
@@ -100,7 +100,7 @@ func eachLine(text string, f func(line int, text string) error) error {
 	return flush()
 }
 
-// comment returns where the comment of a line begins, -1 if it has none.
+// comment returns the start of a line's comment, or -1.
 func comment(line string) int {
 	for i := range len(line) {
 		if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
@@ -112,7 +112,7 @@ func comment(line string) int {
 
 const elsewhere = `say in rye.yaml under "packages" where packages come from`
 
-// option accepts the options that say what holds anyway.
+// option accepts the options that are already the rule here.
 func option(line int, text string) error {
 	word, rest, _ := strings.Cut(strings.ReplaceAll(text, "=", " "), " ")
 	switch word {
@@ -134,7 +134,7 @@ func option(line int, text string) error {
 	return &Error{Line: line, Reason: fmt.Sprintf("the option %q isn't known", fault.Clip(word, 80))}
 }
 
-// requirement reads one package.
+// requirement parses one package.
 func requirement(line int, text string) (Package, error) {
 	fail := func(format string, args ...any) (Package, error) {
 		return Package{}, &Error{Line: line, Reason: fmt.Sprintf(format, args...)}
@@ -193,7 +193,7 @@ func requirement(line int, text string) (Package, error) {
 	return p, nil
 }
 
-// hashed reads the hashes behind a package.
+// hashed parses the hashes of a package.
 func hashed(line int, text string) ([]File, error) {
 	var files []File
 	for word := range strings.FieldsSeq(text) {
@@ -221,7 +221,7 @@ func hashed(line int, text string) ([]File, error) {
 	return files, nil
 }
 
-// Normal returns the name of a Python package as registries compare it.
+// Normal returns the normalised name of a Python package, as registries compare it.
 func Normal(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -240,8 +240,8 @@ func Normal(name string) string {
 	return b.String()
 }
 
-// SameVersion reports whether two texts are the same version of a Python package, however a list and the name of a
-// file spell it: "1.0" is "1.0.0", and "1.0+cpu" is "1.0_cpu".
+// SameVersion reports whether two texts are the same version of a Python package, although lists and file names spell
+// versions differently: "1.0" is "1.0.0", and "1.0+cpu" is "1.0_cpu".
 func SameVersion(a, b string) bool {
 	parts := func(s string) []string {
 		all := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return strings.ContainsRune("-_.+", r) })
@@ -257,7 +257,7 @@ func isPyName(s string) bool {
 	return portable.Spelled(s, alnum, "-_.", maxName) && strings.IndexByte(alnum, s[len(s)-1]) >= 0
 }
 
-// isPyVersion allows what versions of Python are written with. They aren't ordered here.
+// isPyVersion accepts the characters of Python versions. Versions aren't ordered here.
 func isPyVersion(s string) bool { return portable.Spelled(s, alnum, ".+!-_", maxVersion) }
 
 const alnum = portable.Letters + portable.Digits

@@ -1,4 +1,8 @@
-// Package publish makes and updates the signed index of a directory of archives.
+// Package publish is the publisher of indexes: it makes and updates the signed index of a directory of archives.
+//
+// How a call goes through here: Publish verifies every archive (archives, find, archive), reads the existing index
+// (last) and keeps its entries for archives elsewhere (kept). If the entries changed, issue raises the counter, signs
+// the index, writes the keys (writeKeys) and then the index (write).
 package publish
 
 import (
@@ -30,25 +34,25 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// Options say what an index is made of.
+// Options configures Publish.
 type Options struct {
 	Dir     string    // the directory of archives; an absolute path
 	Shown   string    // the directory as messages write it
 	Name    string    // of a new index
-	Expires time.Time // zero: as the index has it already
+	Expires time.Time // zero: as in the existing index
 	Key     key.Private
 
 	Finder  *find.Finder
-	Verify  bundle.VerifyOptions // by a policy
-	Journal *rollback.Journal    // remembers every index and bundle that was published
+	Verify  bundle.VerifyOptions // verified by a policy
+	Journal *rollback.Journal    // remembers every published index and bundle
 	Clock   func() time.Time
 
-	Counted func(io.Reader) io.Reader // archives are read through it
+	Counted func(io.Reader) io.Reader // wraps the readers of archives
 	Note    func(format string, args ...any)
 	Warn    func(format string, args ...any)
 }
 
-// A Result is the index as it is now.
+// A Result is the index after Publish.
 type Result struct {
 	File       string   `json:"file"`
 	Name       string   `json:"name"`
@@ -65,14 +69,14 @@ type Result struct {
 	Allowed    bool     `json:"allowed"` // the policy believes it now
 }
 
-// A publisher is one Publish.
+// A publisher holds the state of one Publish.
 type publisher struct {
 	Options
 	file string
 }
 
-// Publish verifies every archive in a directory and below it, and lists them in its signed index. If an archive is
-// refused, nothing is written; if nothing changed, neither.
+// Publish verifies every archive in a directory and below it, and lists them in its signed index. It writes nothing
+// if an archive is refused or nothing has changed.
 func Publish(ctx context.Context, o Options) (*Result, error) {
 	x := &publisher{o, filepath.Join(o.Dir, index.File)}
 	if !o.Expires.IsZero() && !o.Expires.After(o.Clock()) {
@@ -217,7 +221,7 @@ func (x *publisher) archive(ctx context.Context, file string) (e index.Entry, fa
 	return e, nil, nil
 }
 
-// issue writes the index if it says something else than the one that is there, or if this key hasn't signed it.
+// issue writes the index if its content changed, or if this key hasn't signed it.
 func (x *publisher) issue(ctx context.Context, entries []index.Entry) (*Result, error) {
 	old, err := x.last()
 	if err != nil {
@@ -282,7 +286,7 @@ func (x *publisher) issue(ctx context.Context, entries []index.Entry) (*Result, 
 	return ans, nil
 }
 
-// last reads the index that is there; nil if there is none. It is continued, so it must be signed by this key or
+// last reads the existing index, or returns nil. The new index continues it, so it must be signed by this key or
 // accepted by the policy, although it may have expired.
 func (x *publisher) last() (*index.Index, error) {
 	text, err := osfile.ReadSmall(x.file, index.MaxBytes)
@@ -317,8 +321,7 @@ func (x *publisher) last() (*index.Index, error) {
 	return old, nil
 }
 
-// kept adds the entries of the old index whose archives are elsewhere, and refuses a version that became another
-// bundle.
+// kept adds the entries of the old index for archives elsewhere. It refuses a version that became another bundle.
 func kept(old *index.Index, entries []index.Entry) ([]index.Entry, error) {
 	has := map[string]bool{}
 	for i := range entries {
@@ -340,8 +343,8 @@ func kept(old *index.Index, entries []index.Entry) ([]index.Entry, error) {
 	return entries, nil
 }
 
-// seen returns the counter of the last index of this name that was here; 0 if none is remembered. Counting continues
-// even if the file was lost or replaced by an older one, since its readers refuse to go back.
+// seen returns the counter of the last index of this name that was published here, or 0. Counting continues even if
+// the file was lost or replaced by an older one, because readers refuse to go back.
 func (x *publisher) seen(label string) (int64, error) {
 	all, err := x.Journal.Seen()
 	if err != nil {
@@ -373,7 +376,7 @@ func (x *publisher) writeKeys(doc *index.Index) error {
 	return osfile.WriteFile(file, 0o644, false, osfile.BytesOf(text))
 }
 
-// write writes the index. If another process created the first one meanwhile, that one stays.
+// write writes the index. If another process has created the first one meanwhile, that one stays.
 func (x *publisher) write(ctx context.Context, first bool, text []byte, doc *index.Index) error {
 	now := x.Clock()
 	steps := []rollback.Step{{Source: x.Dir, Name: doc.Name, Position: strconv.FormatInt(doc.Counter, 10), ID: doc.ID,

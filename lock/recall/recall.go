@@ -1,25 +1,23 @@
-// Package recall gives the answer to a question about a working tree again, without reading any file, as long as
-// nothing has changed that the answer depends on.
+// Package recall is a cache of answers about a working tree: it returns an answer without reading files while its
+// inputs are unchanged.
 //
-// # What an answer depends on
+// # Inputs
 //
-// A Question names the trees that it is about: of a project rye.yaml, rye.lock and .ai, of the user's space all of it,
-// in both without what has no part in any answer (vendor, threads, outputs, keys, lockfiles). Their state is a digest
-// over the bytes and modes of every file and the names of all directories, those without files too. Package statcache
-// says which files need not be read for it, and by which rules: a file with the size, times, inode and mode of its
-// record, which was written long before it was read. Everything else that counts is in Under, which includes the
-// binary and its library, and in the policies, lists and expiry of keys, which package exam holds an answer against.
-// So a file that was changed, replaced or made a link, a policy that was edited and a key that has expired each make
-// another question, which has no answer yet.
+// A Question names its trees: rye.yaml, rye.lock and .ai of a project, or the user's space, both without irrelevant
+// directories (vendor, threads, outputs, keys, lockfiles). Their state is a digest over the bytes and modes of every
+// file and the names of all directories, those without files too. Package statcache decides which files need not be
+// read: those with the size, times, inode and mode of their records, last modified long before they were read. All
+// other inputs are in Under, which includes the binary and its library, and in the policies, lists and expiry of
+// keys, which package exam compares. So a changed or replaced file, an edited policy and an expired key each make a
+// new question without an answer.
 //
-// # What it is for
+// # Use
 //
-// Only what changes nothing and admits nothing asks it (decision 15): whether the lock is up to date, what is wrong
-// with items, and that every item carries this key's signature already. What verifies, executes, bundles or writes
-// reads the bytes. An answer is kept only if the state is the same after it was found as it was before, and only if it
-// was good: the next one who asks looks for themselves at what was wrong. The file of the answer is an
-// admission.Memory, below the cache directory of this user: damaged or missing means that the question is answered
-// anew.
+// Only commands that change and admit nothing use it (decision 15): whether the lock is up to date, which problems
+// items have, and whether every item has this key's signature. Commands that verify, execute, bundle or write read
+// the bytes. An answer is kept only if the state did not change meanwhile, and only if it was good: problems are
+// always looked for again. The file of the answer is an admission.Memory, below the user's cache directory; if it is
+// damaged or missing, the question is answered again.
 package recall
 
 import (
@@ -45,22 +43,22 @@ import (
 // A Tree is a directory that an answer depends on.
 type Tree struct {
 	Dir   string
-	Space bool // it is the user's space, not the root of a project
+	Space bool // the user's space, not the root of a project
 }
 
 // A Question is asked about trees.
 type Question struct {
 	Trees []Tree
 	Trust *admission.Trust
-	File  string // where the answer is kept
-	Under string // what else the answer depends on
-	// Cache opens the stat cache, which may be nil. done closes it, and learns how many files there are and were read.
+	File  string // the file of the answer
+	Under string // the other inputs
+	// Cache opens the stat cache, which may be nil. done closes it, with the numbers of files present and read.
 	Cache func() (c *statcache.Cache, done func(files, read int64))
 
-	state cas.Digest // that there was when it was asked; zero if that can't be told
+	state cas.Digest // when it was asked; zero if unknown
 }
 
-// Recall returns the answer that was found in the state that there is now, and whether there is one.
+// Recall returns the answer for the current state, if there is one.
 func (q *Question) Recall(ctx context.Context) (answer []byte, ok bool) {
 	if q.state = q.now(ctx); q.state.IsZero() {
 		return nil, false
@@ -68,14 +66,13 @@ func (q *Question) Recall(ctx context.Context) (answer []byte, ok bool) {
 	return q.memory().Recall(q.Trust, q.state)
 }
 
-// Known reports whether an answer was ever kept, or Expect called. Where none was, Recall would read every file in
-// vain.
+// Known reports whether an answer was ever kept, or Expect called. Otherwise Recall would read every file in vain.
 func (q *Question) Known() bool {
 	_, err := os.Lstat(q.File)
 	return err == nil
 }
 
-// Expect has the next one who asks look for an answer, and keep it.
+// Expect makes the next process look for an answer, and keep it.
 func (q *Question) Expect() { q.memory().Keep(q.Trust, cas.Digest{}, nil) }
 
 // Keep remembers an answer, unless something has changed since Recall.
@@ -88,7 +85,7 @@ func (q *Question) Keep(ctx context.Context, answer []byte) {
 
 func (q *Question) memory() *admission.Memory { return &admission.Memory{File: q.File} }
 
-// now is the state of the trees. It is zero where something is wrong with them, which the answer itself is to tell.
+// now returns the state of the trees. It is zero if they have problems, which the answer itself must report.
 func (q *Question) now(ctx context.Context) cas.Digest {
 	h := cas.NewHasher()
 	fmt.Fprintf(h, "%s\n%s\n", q.Under, cas.Sum(std.Manifest()))
@@ -97,7 +94,7 @@ func (q *Question) now(ctx context.Context) cas.Digest {
 	defer func() { done(files, read) }()
 	for _, t := range q.Trees {
 		var mu sync.Mutex
-		var dirs []string // a tree doesn't tell of empty ones
+		var dirs []string // a tree doesn't include empty ones
 		r, err := worktree.Import(ctx, hashing{}, t.Dir,
 			worktree.Options{Cache: cache, Skip: func(path string, dir bool) bool {
 				if t.skip(path) {
@@ -120,7 +117,7 @@ func (q *Question) now(ctx context.Context) cas.Digest {
 	return h.Digest()
 }
 
-// skip leaves out what has no part in any answer.
+// skip leaves out files that matter to no answer.
 func (t *Tree) skip(path string) bool {
 	top, rest, below := strings.Cut(path, "/")
 	if !t.Space {
@@ -139,7 +136,7 @@ func (t *Tree) skip(path string) bool {
 	return false
 }
 
-// A hashing batch names what it is given, and keeps nothing: it has everything already.
+// A hashing batch returns the names of objects without keeping them.
 type hashing struct{}
 
 func (hashing) Put(_ context.Context, kind cas.Kind, r io.Reader) (cas.Info, error) {

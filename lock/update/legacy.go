@@ -17,12 +17,12 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// lockedV1 is how the first rye.lock of a tree may weaken its v1 locks.
+// lockedV1 is the weakness of a tree's first rye.lock compared with its v1 locks.
 const lockedV1 lock.WeaknessKind = "v1_lock_differs"
 
-// takeOver holds what would be pinned against the locks of the first format that the tree has. They are asked once,
-// when there is no rye.lock yet. What they say of tools in another version, of those that no root reaches, and of the
-// library of that time, in whose place the one of this binary stands, is of no use any more.
+// takeOver compares the new pins with the tree's locks of the first format, if there is no rye.lock yet. It ignores
+// their entries for tools in another version, for tools that no root reaches, and for the old library, which this
+// binary's library replaces.
 func (r *Result) takeOver(ctx context.Context, l *workspace.Lock) ([]lock.Weakness, error) {
 	locks, errs := legacy.Read(os.DirFS(l.DotAI))
 	if len(errs) > 0 {
@@ -54,7 +54,7 @@ func (r *Result) takeOver(ctx context.Context, l *workspace.Lock) ([]lock.Weakne
 				continue
 			}
 			if d.Space != "" && d.Tool == old.Tool {
-				continue // as it was told of the tool itself
+				continue // already reported for the tool itself
 			}
 			w.Details = append(w.Details, d.String())
 		}
@@ -69,7 +69,7 @@ func (r *Result) takeOver(ctx context.Context, l *workspace.Lock) ([]lock.Weakne
 	return all, nil
 }
 
-// versionV1 is a version as the first format has it.
+// versionV1 returns a version as the first format writes it.
 func versionV1(v string) string {
 	if v == "" {
 		return "0.0.0"
@@ -77,7 +77,7 @@ func versionV1(v string) string {
 	return v
 }
 
-// unreadableV1 refuses locks that can't be read: one of them may say that an item has changed.
+// unreadableV1 refuses unreadable locks: one of them may show that an item has changed.
 func (r *Result) unreadableV1(errs []error) error {
 	r.UnreadV1 = errs
 	f := fault.New(fault.LockMismatch, "%s of the first format (v1) can't be read",
@@ -89,7 +89,7 @@ func (r *Result) unreadableV1(errs []error) error {
 	return f
 }
 
-// v1Integrities knows what the first format would call the tools that would be pinned.
+// v1Integrities computes the integrities that the first format would have for the new pins.
 type v1Integrities struct {
 	made    *relock.Made
 	objects lock.Source
@@ -115,7 +115,7 @@ func (i *v1Integrities) integrity(ctx context.Context, tool model.Ref) (string, 
 	return s, err
 }
 
-// name is that of a pinned file, whose extension says how it is signed.
+// name returns the name of a pinned file, whose extension determines how it is signed.
 func (i *v1Integrities) name(pin *lockfile.Pin) string {
 	for _, b := range i.made.Bundles {
 		if b == nil || lockfile.System+b.BundleID != pin.From {

@@ -1,5 +1,5 @@
-// Package update makes the lock of a project or of the user, checks it, and writes it together with a changed
-// rye.yaml.
+// Package update is the command logic of rye lock: it makes the lock of a project or of the user, checks it, and
+// writes it together with a changed rye.yaml.
 package update
 
 import (
@@ -24,22 +24,22 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// Options say how a lock is made. The zero value changes only what must change.
+// Options configures Make. The zero value changes only what must change.
 type Options struct {
 	Check     bool     // write nothing; a lock that would change is an error
 	DryRun    bool     // write nothing
-	Resolve   bool     // choose versions again
-	Update    []string // bundles to bring to the newest allowed version
+	Resolve   bool     // select versions again
+	Update    []string // bundles to raise to the newest allowed version
 	UpdateAll bool
 	Accept    []string         // items and bundles that may weaken the lock
 	Yaml      []byte           // the new rye.yaml, written before the lock; nil: it stays
-	Toolchain relock.Toolchain // nil: programs stay as they are locked
+	Toolchain relock.Toolchain // nil: programs stay as locked
 
-	// Sign runs when the bundles are in the store and no item was read yet. An error stops Make. May be nil.
+	// Sign runs when the bundles are in the store and before any item is read. An error stops Make. May be nil.
 	Sign func(ctx context.Context, bundles []lockfile.Bundle) error
 }
 
-// A Result is the lock that was made and how it differs from the one before.
+// A Result is the new lock with its differences from the old one.
 type Result struct {
 	File       string            `json:"file"`
 	ID         string            `json:"id"` // the digest of rye.lock
@@ -60,19 +60,19 @@ type Result struct {
 	Edited   bool         `json:"-"` // rye.yaml is written
 }
 
-// A Weakening is a Weakness and whether the user accepted it.
+// A Weakening is a Weakness, and whether the user has accepted it.
 type Weakening struct {
 	lock.Weakness
 	Accepted bool `json:"accepted"`
 }
 
-// NewResult returns the result of a lock that isn't made yet.
+// NewResult returns the result for a lock that isn't made yet.
 func NewResult(o Options) *Result {
 	return &Result{DryRun: o.DryRun, Checked: o.Check, Changes: []lockfile.Change{}, Weakenings: []Weakening{}}
 }
 
-// Make makes the lock of l, which is open, and writes it unless o forbids that. A crash at any moment leaves the old
-// lock or the new one, and the store keeps the objects of both until then. The result is nil if there is no new lock.
+// Make makes the lock of l, which must be open, and writes it unless o forbids that. A crash at any moment leaves the
+// old lock or the new one, and until then the store keeps the objects of both. The result is nil without a new lock.
 func Make(ctx context.Context, l *workspace.Lock, o Options) (*Result, error) {
 	result, err := o.make(ctx, l)
 	if _, ok := errors.AsType[*sources.Error](err); ok && result == nil {
@@ -106,7 +106,7 @@ func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) 
 		r.Store = batch
 	}
 	if o.Sign != nil {
-		// Not before the bundles are here: an item may be run by a bundle that the old lock doesn't have.
+		// Signing waits for the bundles: a bundle that the old lock lacks may provide an item's executor.
 		r.Ready = func(bundles []lockfile.Bundle) error { return o.Sign(ctx, bundles) }
 	}
 	made, err := restore.Make(ctx, l, r)
@@ -123,7 +123,7 @@ func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) 
 	result.Changed = made.ID != l.Id()
 	err = result.weaker(ctx, l, o.Accept)
 	if o.Check {
-		// Without the pinned bytes a weakening can't be found; then the hint doesn't accept it.
+		// Without the pinned bytes a weakening can't be found; then the hint accepts none.
 		var names []string
 		if no, ok := errors.AsType[*fault.Error](err); ok {
 			names, _ = no.Details["names"].([]string)
@@ -165,7 +165,7 @@ func edit(dir string, yaml []byte) error {
 	return d.Write(workspace.MarkerFile, 0o644, errors.Is(err, fs.ErrNotExist), yaml)
 }
 
-// checked is the answer of Check. Its hint accepts by name what the new lock would weaken.
+// checked returns the error of Check. Its hint accepts the weaknesses of the new lock by name.
 func (r *Result) checked(l *workspace.Lock, weaker []string) error {
 	if !r.Changed {
 		return nil
@@ -180,7 +180,7 @@ func (r *Result) checked(l *workspace.Lock, weaker []string) error {
 		On("path", l.LockPath()).Try(hint...)
 }
 
-// lost names the pinned items that the project no longer has; where there are several it is a pattern.
+// lost names the pinned items that the project no longer has; several become a pattern.
 func (r *Result) lost(l *workspace.Lock) (name string) {
 	for _, c := range r.Changes {
 		ref, err := model.ParseRef(c.Name)
@@ -198,7 +198,7 @@ func (r *Result) lost(l *workspace.Lock) (name string) {
 	return name
 }
 
-// elsewhere is the answer of Check where other bundles are needed than the lock has.
+// elsewhere returns the result of Check if the lock needs other bundles.
 func (r *Result) elsewhere(l *workspace.Lock) (*Result, error) {
 	r.describe(l, l.Old, l.Id())
 	r.Changes, r.Changed = append(r.Changes, l.RequirementChanges()...), true
@@ -218,14 +218,14 @@ func (r *Result) describe(l *workspace.Lock, lf *lockfile.Lock, id cas.Digest) {
 	r.Bundles, r.Pins, r.Artifacts = len(lf.Bundles), len(lf.Pins), len(lf.Artifacts)
 }
 
-// kept returns the objects that the store keeps for a new lock; it has all of them.
+// kept returns the objects that the store keeps for a new lock. The store then has all of them.
 func kept(ctx context.Context, l *workspace.Lock, made *relock.Made) ([]lock.Object, error) {
 	open := func() (*lock.Set, error) {
 		return lock.NewSet(ctx, made.Lock, made.ID, workspace.SetOptions(l.DiskStore()))
 	}
 	set, err := open()
 	if _, missing := errors.AsType[*lock.MissingError](err); missing && l.Vendor != nil {
-		// Of a bundle without a source only the pinned items are vendored, and the new lock needs no others.
+		// Only the pinned items of a bundle without a source are vendored, and the new lock needs no others.
 		if err := restore.TakeVendored(ctx, l); err != nil {
 			return nil, err
 		}
@@ -237,7 +237,7 @@ func kept(ctx context.Context, l *workspace.Lock, made *relock.Made) ([]lock.Obj
 	return set.Objects(ctx)
 }
 
-// PinnedBytes returns the locked content of an item, nil if it isn't available.
+// PinnedBytes returns the locked content of an item, or nil if it isn't available.
 func PinnedBytes(ctx context.Context, l *workspace.Lock, ref model.Ref) []byte {
 	if l.Old == nil {
 		return nil
@@ -250,10 +250,10 @@ func PinnedBytes(ctx context.Context, l *workspace.Lock, ref model.Ref) []byte {
 	return SignedBytes(ctx, objects, pin.Digest)
 }
 
-// maxSigned bounds what is read into memory to be compared.
+// maxSigned is how many bytes are read into memory for a comparison.
 const maxSigned = 32 << 20
 
-// SignedBytes returns the bytes of a file that may be signed, nil if they aren't available.
+// SignedBytes returns the bytes of a file that may be signed, or nil if they aren't available.
 func SignedBytes(ctx context.Context, src cas.Getter, d cas.Digest) []byte {
 	o, err := src.Get(ctx, cas.ID{Kind: cas.Blob, Digest: d})
 	if err != nil {
@@ -267,7 +267,7 @@ func SignedBytes(ctx context.Context, src cas.Getter, d cas.Digest) []byte {
 	return b
 }
 
-// ChangeText writes a change on one line.
+// ChangeText returns a change as one line.
 func ChangeText(c lockfile.Change) string {
 	short := func(s string) string {
 		words := strings.Fields(s)

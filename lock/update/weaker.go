@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// weaker refuses what weakens the lock and wasn't accepted.
+// weaker refuses weaknesses that weren't accepted.
 func (r *Result) weaker(ctx context.Context, l *workspace.Lock, accept []string) error {
 	var all []lock.Weakness
 	var err error
@@ -57,13 +57,13 @@ func (r *Result) weaker(ctx context.Context, l *workspace.Lock, accept []string)
 	}
 	f := fault.New(fault.LockMismatch, "the new lock would be weaker: %s", fault.Count(refused, "change")).
 		Because(why...).On("reason", "weaker").On("names", names).On("weakenings", r.Weakenings)
-	if l.Sides == nil { // otherwise the lock that is there can't be read before it is resolved
+	if l.Sides == nil { // otherwise the existing lock is unreadable until it is resolved
 		f.Try("rye diff")
 	}
 	return f.Try(l.LockAgain(names))
 }
 
-// unused refuses to accept what isn't there: a name that is misspelt would be taken for a yes one day.
+// unused refuses names that match no weakness: a misspelt name would silently accept a later one.
 func unused(accept []string, all []lock.Weakness) error {
 	for _, name := range accept {
 		if !slices.ContainsFunc(all, func(w lock.Weakness) bool { return w.Name == name }) {
@@ -74,7 +74,7 @@ func unused(accept []string, all []lock.Weakness) error {
 	return nil
 }
 
-// weakenings says in what a new lock asks for less than the one that is there.
+// weakenings returns the weaknesses of a new lock compared with the existing one.
 func weakenings(ctx context.Context, l *workspace.Lock, old *lockfile.Lock, made *relock.Made) ([]lock.Weakness,
 	error) {
 	objects, err := l.Objects()
@@ -92,12 +92,12 @@ func weakenings(ctx context.Context, l *workspace.Lock, old *lockfile.Lock, made
 	return lock.Weakening(ctx, from, to)
 }
 
-// Side returns a lock that was made, to be compared.
+// Side returns a side of a new lock, for comparing.
 func Side(ctx context.Context, l *workspace.Lock, made *relock.Made, objects lock.Source) (*lock.Side, error) {
 	return lock.NewSide(ctx, made.Lock, made.ID, workspace.SetOptions(with(l, made, objects)))
 }
 
-// with adds the files of the project and the user for what the store doesn't have yet.
+// with adds the files of the project and the user that the store doesn't have yet.
 func with(l *workspace.Lock, made *relock.Made, objects lock.Source) lock.Source {
 	all := []lock.Source{objects}
 	add := func(dir, from string) {
@@ -118,16 +118,16 @@ func with(l *workspace.Lock, made *relock.Made, objects lock.Source) lock.Source
 	return lock.First(all...)
 }
 
-// nameless has objects, and names for none.
+// nameless provides objects, and no refs.
 type nameless struct{ cas.Getter }
 
 func (nameless) Ref(string) (cas.ID, error) { return cas.ID{}, fs.ErrNotExist }
 
-// weakerThanSides says in what a new lock asks for less than one of the sides. A side that can't be read may have
-// asked for anything, and that is accepted by the name of the file.
+// weakerThanSides returns the weaknesses of a new lock compared with the sides of a merge. An unreadable side may
+// have had any check; the user accepts that by the name of the file.
 func weakerThanSides(ctx context.Context, l *workspace.Lock, made *relock.Made) (all []lock.Weakness, err error) {
 	unread := lock.Weakness{Name: lockfile.Name, Kind: workspace.SideUnreadable,
-		Details: []string{"what a side of the merge asked for can't be read"}}
+		Details: []string{"a side of the merge is unreadable"}}
 	for _, side := range l.Sides {
 		more := []lock.Weakness{unread}
 		if side != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// together is how many files are fetched at one time.
+// together is how many files are fetched in parallel.
 const together = 8
 
-// Bring makes sure that the store has the files of artifacts, and returns them with digests and sizes. One that has a
-// digest already is brought if it has that one.
+// Bring ensures that the store has the files of artifacts, and returns them with digests and sizes. A file must match
+// its digest if it has one.
 func (r *Registry) Bring(ctx context.Context, all []file.Artifact) ([]file.Artifact, error) {
 	out := make([]file.Artifact, len(all))
 	copy(out, all)
@@ -33,14 +33,14 @@ func (r *Registry) Bring(ctx context.Context, all []file.Artifact) ([]file.Artif
 	failed := cas.Parallel(ctx, together, len(lacking), func(ctx context.Context, i int) error {
 		return r.bring(ctx, &out[lacking[i]], batch)
 	})
-	// Another one's failure takes nothing from what came whole.
+	// A failure keeps the files that arrived complete.
 	if err := cmp.Or(failed, batch.Commit(context.WithoutCancel(ctx))); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// lacking returns which artifacts the store doesn't have.
+// lacking returns the artifacts that the store lacks.
 func (r *Registry) lacking(ctx context.Context, all []file.Artifact) (which []int, err error) {
 	var ids []cas.ID
 	for _, a := range all {
@@ -66,7 +66,7 @@ func (r *Registry) lacking(ctx context.Context, all []file.Artifact) (which []in
 
 func blob(a file.Artifact) cas.ID { return cas.ID{Kind: cas.Blob, Digest: a.Digest} }
 
-// bring puts one file into the store.
+// bring stores one file.
 func (r *Registry) bring(ctx context.Context, a *file.Artifact, to cas.Batch) error {
 	if done, err := r.vendored(ctx, a, to); done || err != nil {
 		return err
@@ -91,7 +91,7 @@ func (r *Registry) bring(ctx context.Context, a *file.Artifact, to cas.Batch) er
 	return nil
 }
 
-// vendored takes a file that is vendored. What is damaged there may be whole in the registry.
+// vendored stores a vendored file. If it is damaged, the registry may have it.
 func (r *Registry) vendored(ctx context.Context, a *file.Artifact, to cas.Batch) (bool, error) {
 	if r.o.Vendored == nil || a.Digest.IsZero() {
 		return false, nil
@@ -113,8 +113,8 @@ func (r *Registry) vendored(ctx context.Context, a *file.Artifact, to cas.Batch)
 	return err == nil, err
 }
 
-// A checked file ends well only if it has the digest of the registry, so that a store that is given another one keeps
-// nothing.
+// A checked reader returns an error instead of io.EOF unless the file has the registry's digest, so that a store
+// discards a wrong file.
 type checked struct {
 	r        io.Reader
 	hash     hash.Hash
@@ -122,7 +122,7 @@ type checked struct {
 	where    string
 	progress func(int64)
 	read     int64
-	err      error // what every further Read returns, if it isn't the end
+	err      error // what every later Read returns, except for the end
 }
 
 // Read implements io.Reader.

@@ -17,7 +17,7 @@ import (
 
 const maxFiles = 100_000
 
-// directory returns the files of a directory whose names end so, by the digest that a registry of such files names.
+// directory returns the files of a directory with this extension, by the digest that their registry uses.
 func (r *Registry) directory(ctx context.Context, where, extension string) (map[string]place, error) {
 	return r.once(where+"\x00"+extension, func() (map[string]place, error) {
 		root, err := os.OpenRoot(r.path(where))
@@ -77,7 +77,7 @@ func (r *Registry) openFile(where, name string) (io.ReadCloser, error) {
 	return regular(root, name)
 }
 
-// regular opens a regular file, and no FIFO, which would wait for a writer.
+// regular opens a regular file. It refuses a FIFO, which would wait for a writer.
 func regular(root *os.Root, name string) (*os.File, error) {
 	info, err := root.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {

@@ -29,7 +29,7 @@ func inPackage(name, where string, err error) error {
 	return f.From(err).On("package", name)
 }
 
-// An OfflineError is about a file that rye may not fetch.
+// An OfflineError is the error for a file that rye may not fetch.
 type OfflineError struct{ Package, Where string }
 
 func (e *OfflineError) Error() string {
@@ -45,8 +45,8 @@ func (e *OfflineError) Fault() *fault.Error {
 		"rye vendor")
 }
 
-// notFound is about a package without a usable file that the list allows. others is how many of its files are no
-// wheels.
+// notFound is the error for a package without a usable file that the list allows. others is how many of its files
+// aren't wheels.
 func notFound(name, where string, others int) error {
 	e := fault.New(fault.NotFound, "%q has no file of %s with a digest of the list", where, name).On("package",
 		name).On("where", where).Try("rye docs packages")
@@ -56,7 +56,7 @@ func notFound(name, where string, others int) error {
 	return e
 }
 
-// wrongDigest is about a file that differs from the list or the lock.
+// wrongDigest is the error for a file that differs from the list or the lock.
 func wrongDigest(name, where, expected, found string) error {
 	return fault.New(fault.Integrity, "%s from %q has the digest %s, expected %s", name, where, found, expected).
 		On("package", name).On("where", where).On("expected", expected).On("found", found).

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// links reads a page of a simple index: where the files are whose links have a sha256, by that digest. What it can't
-// read is no link. Only https addresses count, and those of the page's own server.
+// links parses a page of a simple index and returns the locations of files by the sha256 in their links. It skips
+// malformed links. Only https addresses and addresses on the page's server count.
 func links(page, address string) map[string]place {
 	found := map[string]place{}
 	from, err := url.Parse(address)

@@ -28,29 +28,29 @@ const (
 	maxPage = 64 << 20
 )
 
-// A Fetcher gets what stands at an https address, and its announced size (-1: unknown), as
-// *web.Client does. More than limit are an error.
+// A Fetcher gets the content of an https address, and its announced size (-1: unknown), as *web.Client does. More
+// than limit bytes are an error.
 type Fetcher interface {
 	Get(ctx context.Context, address string, limit int64) (io.ReadCloser, int64, error)
 }
 
-// A Store is where files are brought to.
+// A Store is the store that files are brought to.
 type Store interface {
 	cas.Store
 	cas.Batcher
 }
 
-// Options say which registries there are. Dir and Store must be there.
+// Options configures New. Dir and Store are required.
 type Options struct {
-	Dir      string // of rye.yaml, an absolute path
+	Dir      string // the directory of rye.yaml, an absolute path
 	From     project.Registries
 	Fetch    Fetcher // nil: offline
 	Store    Store
-	Vendored cas.Getter        // has files too; nil: nothing is vendored
-	Progress func(bytes int64) // called by several goroutines with the bytes that were read; may be nil
+	Vendored cas.Getter        // has files too; nil: no vendor directory
+	Progress func(bytes int64) // several goroutines call it with the number of bytes read; may be nil
 }
 
-// A Registry is what the registries have, as far as it was asked for. It may be used by many goroutines.
+// A Registry caches the answers of the registries. It is safe for many goroutines.
 type Registry struct {
 	o Options
 
@@ -58,18 +58,18 @@ type Registry struct {
 	known map[string]func() (map[string]place, error) // by the address of a page, or a directory and an extension
 }
 
-// A place is where a file is.
+// A place is the location of a file.
 type place struct {
 	name string // of the file
 	at   string // its address, or its path
 }
 
-// New returns the registries that the options say. It reads nothing.
+// New returns registries with these options. It reads nothing.
 func New(o Options) *Registry {
 	return &Registry{o: o, known: map[string]func() (map[string]place, error){}}
 }
 
-// once returns what find finds, which is asked once for a key.
+// once calls find once for a key and caches the result.
 func (r *Registry) once(key string, find func() (map[string]place, error)) (map[string]place, error) {
 	r.mu.Lock()
 	get, ok := r.known[key]
@@ -81,7 +81,7 @@ func (r *Registry) once(key string, find func() (map[string]place, error)) (map[
 	return get()
 }
 
-// Find returns the files of a package that can be pinned, without digests and sizes: of npm the one, of PyPI all
+// Find returns the files of a package that can be pinned, without digests and sizes: one for npm, and for PyPI all
 // wheels that the list allows and the registry has.
 func (r *Registry) Find(ctx context.Context, p *packages.Package) ([]file.Artifact, error) {
 	if p.Ecosystem == packages.NPM {
@@ -116,7 +116,7 @@ func (r *Registry) Find(ctx context.Context, p *packages.Package) ([]file.Artifa
 	return found, nil
 }
 
-// wheels returns the files of a Python package by their digests, and where they were looked for.
+// wheels returns the files of a Python package by their digests, and the place that was searched.
 func (r *Registry) wheels(ctx context.Context, name, wanted string) (places map[string]place, where string,
 	err error) {
 	if from := r.o.From.PyPI; from.Where != "" && !from.Remote() {
@@ -142,7 +142,7 @@ func (r *Registry) wheels(ctx context.Context, name, wanted string) (places map[
 	return places, where, inPackage(wanted, where, err)
 }
 
-// base is the address of a registry.
+// base returns the address of a registry.
 func base(from project.Source, public string) string {
 	if from.Where == "" {
 		return public
@@ -150,7 +150,7 @@ func base(from project.Source, public string) string {
 	return strings.TrimRight(from.Where, "/")
 }
 
-// open opens the file of an artifact where the registry has it, and says where that is.
+// open opens the registry's file of an artifact, and returns its location too.
 func (r *Registry) open(ctx context.Context, a file.Artifact) (body io.ReadCloser, where string, err error) {
 	ecosystem, name, _ := strings.Cut(a.Name, ":")
 	version, _ := a.Tags()
@@ -191,13 +191,12 @@ func (r *Registry) get(ctx context.Context, a file.Artifact, address string) (io
 	return body, err
 }
 
-// path is where a directory of rye.yaml is.
+// path returns the path of a directory in rye.yaml.
 func (r *Registry) path(where string) string {
 	return filepath.Join(r.o.Dir, filepath.FromSlash(where))
 }
 
-// wheelTags returns what the name of a wheel has between the version and ".whl", "" if it is no name of a wheel of
-// this version of the package.
+// wheelTags returns the part of a wheel's name between the version and ".whl", or "" for other files.
 func wheelTags(name, version, wheel string) string {
 	stem, ok := strings.CutSuffix(wheel, ".whl")
 	parts := strings.Split(stem, "-")

@@ -1,5 +1,5 @@
-// Package webtest has what tests of web clients and servers need beside the servers of net/http/httptest: a
-// certificate of this machine, and a name service that says where names lead.
+// Package webtest is a certificate and a name service for tests of web clients and servers, in addition to
+// net/http/httptest.
 package webtest
 
 import (
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Certificate makes a certificate of 127.0.0.1 and of names, and returns what trusts it.
+// Certificate makes a certificate for 127.0.0.1 and names, and returns a pool that trusts it.
 func Certificate(t testing.TB, names ...string) (*tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -49,7 +49,7 @@ type Names struct {
 	leads map[string][]string
 }
 
-// Lead says where a name leads, one address for each question; the last stays.
+// Lead sets the addresses of a name, one for each query; the last stays.
 func (n *Names) Lead(name string, addresses ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -59,7 +59,7 @@ func (n *Names) Lead(name string, addresses ...string) {
 	n.leads[name] = addresses
 }
 
-// Resolver asks n.
+// Resolver returns a resolver that asks n.
 func (n *Names) Resolver() *net.Resolver { return &net.Resolver{PreferGo: true, Dial: n.dial} }
 
 // dial returns a connection to a name server: questions and answers with their length before them.
@@ -103,7 +103,7 @@ func (n *Names) answer(question []byte) []byte {
 	answer := append([]byte{}, question[:at]...)
 	copy(answer[2:], []byte{0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0})
 	if len(leads) == 0 {
-		answer[3] = 0x83 // there is no such name
+		answer[3] = 0x83 // no such name
 		return answer
 	}
 	ip := netip.MustParseAddr(leads[0])

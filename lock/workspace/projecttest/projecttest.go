@@ -1,5 +1,5 @@
-// Package projecttest has projects for tests: the one that tests of its lock are about, which has a note and a tool,
-// and whose user trusts alice and bob; and one with items of a test, whose user is alice.
+// Package projecttest is a set of projects for tests: one with a note and a tool, whose user trusts alice and bob,
+// for tests of its lock; and one with items of a test, whose user is alice.
 package projecttest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
-// Noon is the time of all that is done.
+// Noon is the time of all operations.
 var Noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
 // The items of a project, their files, and a file beside Cart that belongs to it.
@@ -34,7 +34,7 @@ const (
 	TablesFile = ".ai/tools/acme/shop/tables.py"
 )
 
-// A Project is a directory with rye.yaml, which is about all its items, and a user's home.
+// A Project is a directory with rye.yaml whose roots are all its items, and a user's home.
 type Project struct {
 	t         testing.TB
 	Dir, Home string
@@ -75,8 +75,8 @@ func (p *Project) WriteNote(more string) {
 		"---\nid: note\ntitle: Note\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Note\n"+more)
 }
 
-// With makes a project with files below .ai, whose items alice signs, beside her home, which has her key and her
-// policy: with more sections, before the names. Files that begin with "_" aren't items.
+// With makes a project with files below .ai, whose items alice signs, and her home with her key and her policy.
+// policy has more sections, before the names. Files that begin with "_" aren't items.
 func With(t testing.TB, policy string, files map[string]string) *Project {
 	t.Helper()
 	dir := t.TempDir()
@@ -111,10 +111,10 @@ func (p *Project) write(dir, name, text string) {
 	p.must(errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)))
 }
 
-// At is where a file of the project is.
+// At returns the path of a file of the project.
 func (p *Project) At(name string) string { return filepath.Join(p.Dir, filepath.FromSlash(name)) }
 
-// Read reads a file of the project; "" where there is none.
+// Read reads a file of the project; it returns "" if the file is missing.
 func (p *Project) Read(name string) string {
 	p.t.Helper()
 	b, err := os.ReadFile(p.At(name))
@@ -130,7 +130,7 @@ func (p *Project) Remove(name string) {
 	p.must(os.RemoveAll(p.At(name)))
 }
 
-// Store is where the user's store is, which is made when it is needed.
+// Store returns the path of the user's store, which is created on use.
 func (p *Project) Store() string { return filepath.Join(p.Home, "store") }
 
 // ForgetStore removes the store.
@@ -139,17 +139,17 @@ func (p *Project) ForgetStore() {
 	p.must(os.RemoveAll(p.Store()))
 }
 
-// Paths are where all is that belongs to a project and its user.
+// Paths returns the paths of the project and its user.
 func (p *Project) Paths() workspace.Paths { return Paths(p.Dir, p.Home) }
 
-// Paths are where all is that belongs to a project in a directory and to a user with a home.
+// Paths returns the paths of a project in a directory and of a user with a home.
 func Paths(dir, home string) workspace.Paths {
 	below := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(home, name)} }
 	return workspace.Paths{Dir: dir, Version: "devel", User: below(""), Store: below("store"), State: below("state"),
 		Cache: below("cache")}
 }
 
-// Workspace opens the project, until the test ends.
+// Workspace opens the project until the test ends.
 func (p *Project) Workspace(o workspace.Options) *workspace.Workspace {
 	p.t.Helper()
 	w, err := workspace.Open(p.t.Context(), p.Paths(), o)
@@ -158,7 +158,7 @@ func (p *Project) Workspace(o workspace.Options) *workspace.Workspace {
 	return w
 }
 
-// Unopened is the lock as it is read, without policy and store.
+// Unopened returns the lock as read, without policy and store.
 func (p *Project) Unopened() *workspace.Lock {
 	p.t.Helper()
 	l, err := p.Workspace(workspace.Options{Offline: true, Now: func() time.Time { return Noon }}).OpenLock(true)
@@ -167,7 +167,7 @@ func (p *Project) Unopened() *workspace.Lock {
 	return l
 }
 
-// Lock opens the lock, ready to be made.
+// Lock opens the lock for making it.
 func (p *Project) Lock() *workspace.Lock {
 	p.t.Helper()
 	l := p.Unopened()
@@ -175,7 +175,7 @@ func (p *Project) Lock() *workspace.Lock {
 	return l
 }
 
-// Looked opens the lock, ready to be checked.
+// Looked opens the lock for checking it.
 func (p *Project) Looked() *workspace.Lock {
 	p.t.Helper()
 	l := p.Unopened()
@@ -189,7 +189,7 @@ func (p *Project) Sign(ref model.Ref, by key.Private) {
 	p.sign(by, ref)
 }
 
-// Put writes a file below .ai, the item in which alice signs.
+// Put writes a file below .ai and signs its item as alice.
 func (p *Project) Put(name, text string) {
 	p.t.Helper()
 	p.Write(".ai/"+name, text)
