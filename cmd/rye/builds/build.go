@@ -85,7 +85,7 @@ func CompleteSteps(a *cli.App) []cli.Candidate {
 
 func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Jobs < 0 {
-		return nil, fault.New(fault.Validation, "--jobs is %d, and has to be more than nothing", c.Jobs)
+		return nil, fault.New(fault.Validation, "--jobs must be at least 1")
 	}
 	if c.Check && c.DryRun {
 		return nil, fault.New(fault.Validation, "--check and --dry-run exclude each other: to compare, steps are run")

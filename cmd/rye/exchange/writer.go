@@ -142,7 +142,7 @@ func (w *writer) only(dir string, own []string, known map[string]bool, into *[]s
 		case d.IsDir() || known[p] || portable.Droppings(d.Name()) && !left:
 			return nil
 		case !left && !slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(p, o+"/") }):
-			return fault.New(fault.Validation, "%q is there already, and would become part of the skill",
+			return fault.New(fault.Validation, "%q exists and would become part of the skill",
 				w.name(p)).Because("nothing was written").
 				On("reason", "exists").On("file", w.name(p))
 		}
@@ -196,7 +196,7 @@ func (w *writer) addItem(ctx context.Context, ref model.Ref, ext string, b []byt
 			return nil
 		}
 		if !may(old.b) {
-			return fault.New(fault.Validation, "%q is there already, and was not imported from a skill of this name",
+			return fault.New(fault.Validation, "%q exists and was not imported from a skill of this name",
 				w.name(file)).Because("nothing was written").
 				On("reason", "exists").On("file", w.name(file)).Try("rye show " + fault.Quote(ref.String()))
 		}

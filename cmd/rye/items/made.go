@@ -39,7 +39,7 @@ func (m *Made) Write(ctx context.Context, a *cli.App, k trusts.KeyFlag,
 	lock func(context.Context, *cli.App) (bool, error)) (*Written, error) {
 	kind, id, ok := strings.Cut(m.Ref, ":")
 	if !ok {
-		return nil, fault.New(fault.Validation, "the output ref is %q, and not KIND:ID", m.Ref)
+		return nil, fault.New(fault.Validation, "invalid output ref %q: expected KIND:ID", m.Ref)
 	}
 	if !strings.HasPrefix(m.Extension, ".") {
 		m.Extension = "." + m.Extension

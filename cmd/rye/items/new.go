@@ -185,12 +185,12 @@ func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswe
 	it := edit.Draft(ai.File{Ref: ref, Kind: k, Space: space, Path: file}, text.Bytes)
 	switch {
 	case !it.Model.Marked:
-		return none(fault.New(fault.Validation, "%q is no %s: it carries no mark of one", from, k.Name).
+		return none(fault.New(fault.Validation, "%q is not a %s: it lacks the mark of one", from, k.Name).
 			Because(markOf(k)).Try("rye docs items").On("ref", ref.String()).On("file", from))
 	case it.Model.Invalid():
 		f := v.Invalid(it, from)
 		if c.From == "" && c.made == nil { // the template is as it should be, so it is what it was filled with
-			f.Text = fmt.Sprintf("%q would be no valid %s", ref, k.Name)
+			f.Text = fmt.Sprintf("%q would not be a valid %s", ref, k.Name)
 		}
 		return none(f)
 	}

@@ -97,10 +97,10 @@ func (c *SearchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	switch {
 	case c.Limit < 1:
-		return nil, fault.New(fault.Validation, "--limit is at least 1, not %d", c.Limit).
+		return nil, fault.New(fault.Validation, "--limit must be at least 1").
 			Try("rye search --limit 10 QUERY")
 	case c.Offset < 0:
-		return nil, fault.New(fault.Validation, "--offset is at least 0, not %d", c.Offset).
+		return nil, fault.New(fault.Validation, "--offset must not be negative").
 			Try("rye search --offset 10 QUERY")
 	}
 	scope, err := query.ParseScope(c.Scope)
@@ -192,7 +192,7 @@ func (c *SearchRun) tell(v *spaces.Items, found *find.Found) {
 	}
 	for _, field := range found.Unknown {
 		if _, ok := v.Kind(field); ok {
-			a.Term.Warn("no item has the field %s; a kind is asked for by --kind %s", field, field)
+			a.Term.Warn("no item has the field %s; use --kind %s for a kind", field, field)
 		} else {
 			a.Term.Warn("no item has the field %s", field)
 		}

@@ -26,15 +26,15 @@ func BuildCacheSize(ctx context.Context, path string) (entries, bytes int64) {
 	return c.Stats(ctx).Entries, fi.Size()
 }
 
-// BundleMemories is the directory of what was found good.
+// BundleMemories returns the directory of cached verification results.
 func BundleMemories(a *cli.App) (string, error) {
 	s := a.Dir(cli.CachePlace)
 	return filepath.Join(s.Value, "bundles"), s.Err
 }
 
-// A StatCache is the stat cache of this user. Without a cache directory nothing is remembered, and said.
+// A StatCache is the stat cache of this user. Without a cache directory it caches nothing and warns.
 type StatCache struct {
-	*statcache.Cache               // nil remembers nothing
+	*statcache.Cache               // nil caches nothing
 	Files, Read      *atomic.Int64 // counted for --verbose
 }
 
@@ -61,7 +61,7 @@ func StatCachePath(a *cli.App) (string, error) {
 	return filepath.Join(s.Value, "stat.db"), s.Err
 }
 
-// Finish writes what is new, and tells --verbose how it went.
+// Finish writes new entries, and adds its counters for --verbose.
 func (c *StatCache) Finish(ctx context.Context, a *cli.App) {
 	if c.Cache == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// Open opens a file that is named on the command line. It refuses links: where one leads was chosen by its author.
+// Open opens a file named on the command line. It refuses links, because their author chose where they lead.
 func Open(a *cli.App, path string) (*os.File, error) {
 	if err := RefuseLinks(a, path); err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func Good(format string, args ...any) Finding {
 	return Finding{Status: StatusOK, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Bad turns an error into a finding.
+// Bad returns the finding for an error.
 func Bad(s Status, err error) Finding {
 	f := fault.Of(err)
 	out := Finding{Status: s, Detail: f.Text}
@@ -40,7 +40,7 @@ func Bad(s Status, err error) Finding {
 	return out
 }
 
-// DigestText writes a digest for an answer: empty if there is none.
+// DigestText returns a digest for an answer, or "" for zero.
 func DigestText(d cas.Digest) string {
 	if d.IsZero() {
 		return ""

@@ -14,7 +14,7 @@ import (
 )
 
 // Healing runs do, which reads root from the store; a zero root is not known yet. If do meets a damaged object that
-// the project has in .ai/vendor, Healing puts it into the store again, says so, and runs do again.
+// .ai/vendor has, Healing replaces it in the store, tells the user, and runs do again.
 func Healing(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID, do func() error) error {
 	for {
 		err := do()
@@ -25,7 +25,7 @@ func Healing(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID, do fun
 	}
 }
 
-// heal reports whether anything of root was put into the store again.
+// heal reports whether it has replaced any object of root in the store.
 func heal(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID) bool {
 	p, err := Paths(a).FindProject()
 	if err != nil {

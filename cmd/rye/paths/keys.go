@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// KeysDir is the directory of this user's keys.
+// KeysDir returns the directory of this user's keys.
 func KeysDir(a *cli.App) (key.Dir, error) {
 	s := cli.UserSpace(a.UserBase())
 	if s.Err != nil {
@@ -26,11 +26,11 @@ func KeysDir(a *cli.App) (key.Dir, error) {
 	return key.OpenDir(filepath.Join(s.Value, "keys")), nil
 }
 
-// Short cuts the digits of a fingerprint to what people are shown.
+// Short returns the digits of a fingerprint that messages show.
 func Short(fingerprint string) string { return fingerprint[:min(12, len(fingerprint))] }
 
-// CheckKeyPlaces refuses to sign as long as a private key lies in a tree that others get: the user's own, to which a
-// link has led, or one in the project's .ai/keys, where a first rye may have been told to keep it.
+// CheckKeyPlaces refuses to sign while a private key lies in a tree that others receive: the user's own, which a link
+// has put there, or one in the project's .ai/keys, where the first rye could keep keys.
 func CheckKeyPlaces(a *cli.App) error {
 	if tree, dir := keysInTree(a); tree != "" {
 		return fault.New(fault.Denied, "the keys are kept in %q, inside of the tree %q", dir, tree).
@@ -40,7 +40,7 @@ func CheckKeyPlaces(a *cli.App) error {
 	}
 	p, err := Paths(a).OpenProject()
 	if err != nil {
-		return nil // there is none, or what needs it says why
+		return nil // there is none, or opening it reports why
 	}
 	found := privateKeys(a, filepath.Join(p.DotAI(), "keys"))
 	if len(found) == 0 {
@@ -49,7 +49,7 @@ func CheckKeyPlaces(a *cli.App) error {
 	return strayKey(found[0])
 }
 
-// strayKey says that a private key lies in a project, and how to move it.
+// strayKey is the error for a private key in a project, with the command that moves it.
 func strayKey(path string) *fault.Error {
 	return fault.New(fault.Denied, "a private key lies in the project: %q", path).
 		Because("anyone with a copy of the project, or a bundle of it, could sign as its owner").
@@ -57,8 +57,8 @@ func strayKey(path string) *fault.Error {
 		On("reason", "key-in-tree").On("path", path)
 }
 
-// keysInTree returns the directory of keys and the tree it lies in, if links have led from the user space to a tree
-// that is versioned or a project. What lies in the user space itself is where it should be, whatever is above.
+// keysInTree returns the directory of keys and the project or versioned tree that it lies in, if links lead there
+// from the user space. Keys in the user space itself are always fine.
 func keysInTree(a *cli.App) (tree, dir string) {
 	base := a.UserBase()
 	if base.Err != nil {
@@ -84,15 +84,15 @@ func keysInTree(a *cli.App) (tree, dir string) {
 	}
 }
 
-// Bounds of the search for keys: it is a look, not a proof.
+// Bounds of the search for keys, which may miss some.
 const (
 	maxSearched = 20_000   // entries of directories
 	maxStrays   = 10       // keys
 	maxStray    = 16 << 10 // bytes of a file that may be one
 )
 
-// privateKeys returns the private keys at or below a directory that look like ones by their names, and all in
-// directories called keys, but for the user's own. Links are not followed, and what can't be read is passed over.
+// privateKeys returns the files at or below a directory that look like private keys by name, and all files in
+// directories called keys, except the user's own. It doesn't follow links and skips unreadable files.
 func privateKeys(a *cli.App, dir string) (found []string) {
 	own := ""
 	if base := a.UserBase(); base.Err == nil {
@@ -160,10 +160,10 @@ func CheckStrays(a *cli.App) *Finding {
 	return &f
 }
 
-// MaxKeyFile bounds files of keys, locked ones included.
+// MaxKeyFile is the largest size of a file of keys, encrypted ones included.
 const MaxKeyFile = 64 << 10
 
-// ReadArgument reads a small file that was named on the command line; "-" is standard input.
+// ReadArgument reads a small file named on the command line; "-" is standard input.
 func ReadArgument(ctx context.Context, a *cli.App, path string) ([]byte, error) {
 	if path != "-" {
 		return osfile.ReadSmall(path, MaxKeyFile)

@@ -14,8 +14,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// ReadStore opens the store to read from it. A store that isn't there is an empty answer's error. One that only a
-// newer rye may write to can be read if its format says so.
+// ReadStore opens the store for reading. A missing store is an error. A store that only a newer rye may write can
+// still be read if its format allows it.
 func ReadStore(a *cli.App) (*disk.Store, error) {
 	s, err := HaveStore(a)
 	if v, ok := errors.AsType[*disk.VersionError](err); ok && v.Readable() {
@@ -24,10 +24,10 @@ func ReadStore(a *cli.App) (*disk.Store, error) {
 	return s, err
 }
 
-// HaveStore opens the store that is there, to change it.
+// HaveStore opens an existing store for writing.
 func HaveStore(a *cli.App) (*disk.Store, error) { return openStore(a, disk.Options{}) }
 
-// MakeStore opens the store, and makes it when there is none.
+// MakeStore opens the store, and creates it if it is missing.
 func MakeStore(a *cli.App) (*disk.Store, error) { return openStore(a, disk.Options{Create: true}) }
 
 func openStore(a *cli.App, o disk.Options) (*disk.Store, error) {
@@ -35,16 +35,15 @@ func openStore(a *cli.App, o disk.Options) (*disk.Store, error) {
 	return place(a.Store()).Open(o)
 }
 
-// An object is what an argument stands for.
+// An object is a resolved OBJECT argument.
 type object struct {
 	Id   cas.ID
 	path string // the part after ':', or empty
 	mode cas.Mode
-	Part bool // only the beginning of a digest was given
+	Part bool // the argument was only the beginning of a digest
 }
 
-// Resolve finds what an OBJECT argument stands for. A digest that is kept under several kinds is the first of
-// kinds that it is kept under.
+// Resolve resolves an OBJECT argument. If a digest is stored under several kinds, the first of kinds counts.
 func Resolve(ctx context.Context, s *disk.Store, arg string, kinds ...cas.Kind) (object, error) {
 	name, path, _ := strings.Cut(strings.TrimPrefix(arg, "blake3:"), ":")
 	if strings.HasPrefix(arg, "blake3:") {
@@ -69,7 +68,7 @@ func Resolve(ctx context.Context, s *disk.Store, arg string, kinds ...cas.Kind) 
 	return o, nil
 }
 
-// descend goes to an entry of a tree.
+// descend resolves an entry of a tree.
 func descend(ctx context.Context, s *disk.Store, o object, name string) (object, error) {
 	entries, err := ReadTree(ctx, s, o.Id)
 	if err != nil {
@@ -103,7 +102,7 @@ func ReadTree(ctx context.Context, s cas.Getter, id cas.ID) ([]cas.Entry, error)
 
 func NotATree(id cas.ID) *fault.Error { return fault.New(fault.Validation, "%s is not a tree", id) }
 
-// resolveName finds what a name stands for, and whether that was the beginning of a digest.
+// resolveName resolves a name, and reports whether it was the beginning of a digest.
 func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Kind) (id cas.ID, part bool, err error) {
 	if len(kinds) == 0 {
 		kinds = []cas.Kind{cas.TreeKind, cas.Blob, cas.Document}
@@ -131,7 +130,7 @@ func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Ki
 	if err != nil {
 		return cas.ID{}, false, err
 	}
-	// The first of kinds counts among those of one digest, and not against another digest.
+	// The order of kinds decides between objects of one digest, but not between digests.
 	found = slices.DeleteFunc(found, func(id cas.ID) bool { return !slices.Contains(kinds, id.Kind) })
 	if len(found) == 0 {
 		return cas.ID{}, false, noObject(s, name)
@@ -153,7 +152,7 @@ func noObject(s *disk.Store, name string) error {
 		On("object", name).On("store", s.Dir()))
 }
 
-// SuggestRef adds the ref that may have been meant.
+// SuggestRef adds similar refs to an error.
 func SuggestRef(s *disk.Store, name string, f *fault.Error) *fault.Error {
 	refs, _ := s.Refs()
 	var names []string
@@ -163,7 +162,7 @@ func SuggestRef(s *disk.Store, name string, f *fault.Error) *fault.Error {
 	return f.Near(name, names).Try("rye store refs")
 }
 
-// CompleteObjects offers the refs of the store.
+// CompleteObjects returns the refs of the store for completion.
 func CompleteObjects(a *cli.App) []cli.Candidate {
 	s, err := ReadStore(a)
 	if err != nil {
@@ -176,7 +175,7 @@ func CompleteObjects(a *cli.App) []cli.Candidate {
 	})
 }
 
-// readObject returns a whole object that is bounded by what it is: a tree, a document.
+// readObject reads a whole object of limited size: a tree or a document.
 func readObject(ctx context.Context, s cas.Getter, id cas.ID) ([]byte, error) {
 	o, err := s.Get(ctx, id)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// ToWrite is the path of a file that is to be written, in a directory that is there. Links in
-// a project are refused: its authors chose where they lead.
+// ToWrite returns the path of a file to write, in an existing directory. It refuses links in a project: its authors
+// chose where they lead.
 func ToWrite(a *cli.App, name string) (string, error) {
 	s := a.Absolute(cli.Setting{Value: name})
 	if s.Err != nil {
@@ -26,7 +26,7 @@ func ToWrite(a *cli.App, name string) (string, error) {
 	return s.Value, NoPlace(name, s.Value)
 }
 
-// NoPlace says that the directory is missing in which a file is to be written; nil if it is there.
+// NoPlace returns an error if the directory of a file to write is missing.
 func NoPlace(name, path string) error {
 	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.Files, "directory %q not found", filepath.Dir(name)).Missing().

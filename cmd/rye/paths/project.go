@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// Paths turns flags and environment into the paths of a workspace.
+// Paths returns the paths of a workspace, from flags and environment.
 func Paths(a *cli.App) *workspace.Paths {
 	dir := a.Absolute(cli.Setting{Value: a.Package})
 	p := &workspace.Paths{
@@ -27,7 +27,8 @@ func place(s cli.Setting) workspace.Place {
 	return workspace.Place{Path: s.Value, Origin: s.Origin, Err: s.Err}
 }
 
-// Running is the version that a rye.yaml is held against. A build that isn't a release is new enough for all.
+// Running returns the version that is compared with rye.yaml's minimum. A build that isn't a release satisfies every
+// minimum.
 func Running() string {
 	if v := cli.ThisVersion().Version; cli.Version != "" || IsRelease(v) {
 		return v
@@ -41,7 +42,7 @@ func IsRelease(v string) bool {
 		strings.Count(v, ".") == 2
 }
 
-// ProjectSetting is the project, or why there is none.
+// ProjectSetting returns the project, or the reason why there is none.
 func ProjectSetting(a *cli.App) cli.Setting {
 	p, err := Paths(a).OpenProject()
 	switch {

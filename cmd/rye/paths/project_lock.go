@@ -9,12 +9,12 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// waitNoted is how long it is waited for another process without a word.
+// waitNoted is how long to wait for another process before telling the user.
 const waitNoted = time.Second
 
-// Alone keeps other processes from changing what rye keeps in the project, or in the user's space, until unlock is
-// called: of two that make a lock at once the second begins with what the first has made. Without a project
-// nothing is locked: opening it reports the error.
+// Alone locks rye's files in the project, or in the user's space, against other processes until unlock is called: of
+// two concurrent rye lock, the second starts from the first one's result. Without a project it locks nothing, because
+// opening the project reports the error.
 func Alone(ctx context.Context, a *cli.App, user bool) (unlock func(), err error) {
 	dir := cli.UserSpace(a.UserBase())
 	if !user {
@@ -27,8 +27,8 @@ func Alone(ctx context.Context, a *cli.App, user bool) (unlock func(), err error
 	return Hold(ctx, a, dir.Value)
 }
 
-// AloneAtHome is alone in the user's space, which is made for it: where two make the first key or the first policy the
-// second finds the first one's. If it can't be made, writing there reports the error.
+// AloneAtHome locks the user's space, which it creates if needed: of two processes that make the first key or policy,
+// the second finds the first one's. If the space can't be created, writing there reports the error.
 func AloneAtHome(ctx context.Context, a *cli.App) (unlock func(), err error) {
 	if space := cli.UserSpace(a.UserBase()); space.Err == nil {
 		_ = os.MkdirAll(space.Value, 0o700)
@@ -36,7 +36,7 @@ func AloneAtHome(ctx context.Context, a *cli.App) (unlock func(), err error) {
 	return Alone(ctx, a, true)
 }
 
-// Hold keeps other processes from what alone keeps them from, in a directory.
+// Hold locks a directory like Alone.
 func Hold(ctx context.Context, a *cli.App, dir string) (unlock func(), err error) {
 	note := time.AfterFunc(waitNoted, func() {
 		a.Term.Note("waiting for another rye that works on %q, %s at most", dir, osfile.LockWait)

@@ -12,10 +12,10 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// LockProject holds a project against other processes that change what rye keeps in it, until unlock is called or the
-// process ends. The lock is on the directory itself, so that nothing stands beside what people commit and it doesn't
-// matter which of the files is replaced meanwhile. A directory that isn't there yet is not locked, nor is one on a
-// file system that can't: then what was read is compared once more before it is replaced, as always.
+// LockProject locks a project against other processes that change rye's files in it, until unlock is called or the
+// process ends. It locks the directory itself, so that it adds no file to the project and files may be replaced
+// meanwhile. A missing directory, or a file system without locks, is not locked: writers compare a file once more
+// before replacing it anyway.
 func LockProject(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// A Question is a recall.Question of a command. Nil is one that never has an answer.
+// A Question is a recall.Question of a command. A nil Question never has an answer.
 type Question struct{ recall.Question }
 
 // AskOfLock returns the question whether a lock is up to date.
@@ -30,8 +30,8 @@ func AskOfLock(ctx context.Context, l *Lock) *Question {
 	return ask(ctx, l.App, l.Trust, "lock", "", recall.Tree{Dir: l.Dir, Space: l.User})
 }
 
-// AskOfItems returns a question of a command about all items of a project: nil outside of projects, where the bundles
-// that are installed count, and without a policy.
+// AskOfItems returns a question of a command about all items of a project. It is nil outside of projects, where
+// installed bundles count, and without a policy.
 func (w *Workspace) AskOfItems(ctx context.Context, command, under string) *Question {
 	t, err := w.Policy()
 	if err != nil || w.Root.Root == "" {
@@ -41,7 +41,7 @@ func (w *Workspace) AskOfItems(ctx context.Context, command, under string) *Ques
 	if w.UserCounts() {
 		trees = append(trees, recall.Tree{Dir: w.UserSpace().Path, Space: true})
 	}
-	// Answers name files as they are seen from here.
+	// Answers contain paths relative to the working directory.
 	return ask(ctx, w.App, t, command, fmt.Sprintf("%q %s", w.Show(filepath.Join(w.Root.Root, workspace.MarkerDir)),
 		under), trees...)
 }
@@ -70,7 +70,7 @@ func ask(ctx context.Context, a *cli.App, t *trust.Trust, command, under string,
 	}}
 }
 
-// Recall returns the answer that was found in the state that there is now.
+// Recall returns the answer for the current state, if it is cached.
 func (q *Question) Recall(ctx context.Context) ([]byte, bool) {
 	if q == nil {
 		return nil, false
@@ -78,18 +78,18 @@ func (q *Question) Recall(ctx context.Context) ([]byte, bool) {
 	return q.Question.Recall(ctx)
 }
 
-// Keep remembers an answer unless something has changed since Recall.
+// Keep caches an answer unless something has changed since Recall.
 func (q *Question) Keep(ctx context.Context, answer []byte) {
 	if q != nil {
 		q.Question.Keep(ctx, answer)
 	}
 }
 
-// headSize is where Go itself looks for what the linker writes of a program's contents, their digest.
+// headSize is how far Go itself searches for the linker's digest of a program's contents.
 const headSize = 32 << 10
 
-// ThisProgram tells this binary from all others, which may answer otherwise: builds of one commit with changes have
-// one version.
+// ThisProgram returns an id of this binary, because another build may give other answers: builds of one commit with
+// local changes have the same version.
 func ThisProgram() (string, error) {
 	self, err := os.Executable()
 	if err != nil {

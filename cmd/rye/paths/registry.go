@@ -48,9 +48,9 @@ func Spool(a *cli.App) (string, error) {
 	return filepath.Join(s.Value, "oci"), s.Err
 }
 
-// RegistrySecret is the name of the secret with the credentials of a registry, HOST[:PORT]: USER:PASSWORD, or an
-// identity token. In its variable "." and "-" are both "_", so that "-" is doubled: else what is for a.b.com would be
-// sent to a-b.com too.
+// RegistrySecret returns the name of the secret with the credentials of a registry, HOST[:PORT]: USER:PASSWORD, or an
+// identity token. "-" is doubled, because "." and "-" both become "_" in the variable: otherwise credentials for
+// a.b.com would be sent to a-b.com too.
 func RegistrySecret(host string) (string, error) {
 	name := "oci." + strings.NewReplacer(":", "_", "-", "__").Replace(host)
 	if _, err := secret.Variable(name); err != nil || strings.Contains(host, "_") {
@@ -107,7 +107,7 @@ func registryCredential(a *cli.App) func(ctx context.Context, host string) (oci.
 	}
 }
 
-// Secrets are those of this user.
+// Secrets returns this user's secrets.
 func Secrets(a *cli.App) (*secret.Store, error) {
 	s := a.Dir(cli.StatePlace)
 	if s.Err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/session"
 )
 
-// Session returns the options of a session that the environment decides about.
+// Session returns the options of a session that the environment determines.
 func Session(a *cli.App) session.Options {
 	return session.Options{
 		CI: a.Env("CI") != "", Version: cli.ThisVersion().Version, Self: self(), Host: MachineHost(a),
@@ -21,14 +21,14 @@ func Session(a *cli.App) session.Options {
 	}
 }
 
-// Keys are the user's keys, as far as they can be used without asking.
+// Keys returns the user's keys that can be used without a question.
 func Keys(a *cli.App) session.Keys {
 	dir := place(cli.UserSpace(a.UserBase())).Below("keys")
 	return session.Keys{Dir: dir.Path, PEM: a.Env(cli.EnvKey), Passphrase: a.Env(cli.EnvPassphrase),
 		Check: func() error { return CheckKeyPlaces(a) }}
 }
 
-// Keyring is that of the system; nil if there is none. Looking for an unnamed bus would start one.
+// Keyring returns the system's keyring, or nil. It doesn't search for an unnamed bus, because that would start one.
 func Keyring(a *cli.App) secret.Keyring {
 	if runtime.GOOS != "darwin" && runtime.GOOS != "windows" && a.Env("DBUS_SESSION_BUS_ADDRESS") == "" {
 		return nil
@@ -36,10 +36,10 @@ func Keyring(a *cli.App) secret.Keyring {
 	return secret.System{}
 }
 
-// Machine confines what runs.
+// Machine returns the sandbox for programs that rye runs.
 func Machine(a *cli.App) *sandbox.Machine { return session.Machine(self(), MachineHost(a).Vars) }
 
-// self is the path of this program; "" if it is unknown.
+// self returns the path of this program, or "" if it is unknown.
 func self() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -48,8 +48,8 @@ func self() string {
 	return path
 }
 
-// Unattended returns the surroundings of a command that a tool runs in a project, "" for this one. It can't prompt,
-// takes nothing as confirmed, knows bundles by id alone, and writes its messages to errs.
+// Unattended returns the App for a command that a tool runs in a project; "" means the current one. It can't prompt,
+// takes nothing as confirmed, finds bundles only by id, and writes its messages to errs.
 func Unattended(a *cli.App, project string, errs io.Writer) *cli.App {
 	b := &cli.App{Host: a.Host, Globals: a.Globals, Commands: a.Commands, Clock: a.Clock, ByID: true}
 	b.Stdin, b.Hidden, b.Chdir, b.Globals.Yes = strings.NewReader(""), nil, nil, false

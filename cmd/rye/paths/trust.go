@@ -10,7 +10,7 @@ func OpenTrust(a *cli.App) (*trust.Trust, error) {
 	return UnreadWorkspace(a).Policy()
 }
 
-// TrustSetting is where the root policy is, and its id.
+// TrustSetting returns the place of the root policy, and its id.
 func TrustSetting(a *cli.App) cli.Setting {
 	p := Paths(a)
 	at := p.RootPolicyFile()

@@ -7,10 +7,10 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// TrustChange is what a command made of a policy.
+// TrustChange is the result of a policy edit.
 type TrustChange struct {
 	trust.Change
-	shown bool // on standard error already, with the question
+	shown bool // already shown on standard error, with the question
 }
 
 func (c TrustChange) Text(t *cli.Terminal) {
@@ -21,7 +21,7 @@ func (c TrustChange) Text(t *cli.Terminal) {
 	}
 }
 
-// An Edit is a change of the root policy, and what is said before it is shown. Without a question nothing is asked.
+// An Edit is a change of the root policy, with the text shown before it. Without a question it isn't confirmed.
 type Edit struct {
 	trust.Edit
 	Question string

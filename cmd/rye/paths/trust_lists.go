@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// Lists is where this user's revocation lists are kept.
+// Lists returns this user's revocation lists.
 func Lists(a *cli.App) trust.Lists {
 	state := a.Dir(cli.StatePlace)
 	k := trust.Lists{Dir: state.Value, Err: state.Err, Clock: a.Clock, Now: a.Now}

@@ -12,11 +12,11 @@ import (
 	"github.com/rye-build/rye/lock/web"
 )
 
-// smallWait bounds how long a document may take that a command waits for.
+// smallWait is how long a command waits for a document.
 const smallWait = 5 * time.Minute
 
-// GetSmall fetches all of a document from an https address, which must lead to no inside if a stranger wrote it.
-// Proxies and certificates are as Go takes them from the environment.
+// GetSmall fetches a whole document from an https address, which must be public if stranger is set. Proxies and
+// certificates come from the environment, as in Go.
 func GetSmall(ctx context.Context, a *cli.App, address string, most int64, stranger bool) ([]byte, error) {
 	if a.IsOffline() {
 		return nil, fault.New(fault.Offline, "%q is not fetched: rye is offline", web.Shown(address)).
@@ -35,7 +35,7 @@ func GetSmall(ctx context.Context, a *cli.App, address string, most int64, stran
 	return io.ReadAll(file)
 }
 
-// Fetcher fetches from the addresses that the user names; nil offline.
+// Fetcher returns a fetcher for addresses that the user names, or nil if offline.
 func Fetcher(a *cli.App) source.Fetcher {
 	if a.IsOffline() {
 		return nil
@@ -43,13 +43,13 @@ func Fetcher(a *cli.App) source.Fetcher {
 	return web.New(webOptions(a, false))
 }
 
-// webOptions are those of a client; its addresses are a stranger's or the user's own.
+// webOptions returns the options of a web client; stranger is as in web.Options.
 func webOptions(a *cli.App, stranger bool) web.Options {
 	return web.Options{Stranger: stranger, PlainHTTP: a.Globals.PlainHTTP,
 		Again: func(err error, in time.Duration) { AskedAgain(a, err, in) }}
 }
 
-// AskedAgain says that a server is asked again.
+// AskedAgain tells the user that rye asks a server again.
 func AskedAgain(a *cli.App, err error, in time.Duration) {
 	a.Term.Note("%s; asking again in %s", err, in)
 }

@@ -37,7 +37,7 @@ func (l *Lock) Close() {
 	l.Workspace.Close()
 }
 
-// Options are those of a workspace that this command line asks for.
+// Options returns the workspace options for this command line.
 func Options(a *cli.App) workspace.Options {
 	say := func(show func(string, ...any)) func(string, error) {
 		return func(what string, err error) {
@@ -65,7 +65,7 @@ func Options(a *cli.App) workspace.Options {
 	}
 }
 
-// OpenWorkspace opens the project of this command, or what the user has outside of projects.
+// OpenWorkspace opens the command's project, or the user's space outside of projects.
 func OpenWorkspace(a *cli.App) (*Workspace, error) {
 	w, err := workspace.Open(context.Background(), *Paths(a), Options(a))
 	if err != nil {
@@ -74,14 +74,14 @@ func OpenWorkspace(a *cli.App) (*Workspace, error) {
 	return &Workspace{w, a}, nil
 }
 
-// Finder finds the bundles that arguments of this command stand for.
+// Finder returns the finder of bundles for arguments of this command.
 func (w *Workspace) Finder(ctx context.Context) *find.Finder {
 	f := w.Workspace.Finder()
 	f.Input, f.OnlyIDs = w.App.Input(ctx), w.App.ByID
 	return f
 }
 
-// Find finds the bundle that an argument stands for; without one the project's only bundle.
+// Find finds the bundle that an argument names; without one, the project's only bundle.
 func (w *Workspace) Find(ctx context.Context, text string) (*find.Found, error) {
 	if text == "" && w.Root.Root == "" {
 		_, err := w.OpenProject()
@@ -104,7 +104,7 @@ func FindBundle(ctx context.Context, a *cli.App, text string) (*Workspace, *find
 	return w, l, nil
 }
 
-// OpenLock opens the project's lock. With conflict, a lock in which git has left a merge unfinished counts as none.
+// OpenLock opens the project's lock. With conflict, a lock with an unfinished git merge in it counts as missing.
 func OpenLock(a *cli.App, conflict bool) (*Lock, error) {
 	w, err := OpenWorkspace(a)
 	if err != nil {
@@ -126,12 +126,12 @@ func OpenUserLock(a *cli.App, conflict bool) (*Lock, error) {
 	return &Lock{l, a}, nil
 }
 
-// UnreadWorkspace is a workspace whose project isn't looked for.
+// UnreadWorkspace returns a workspace without searching for its project.
 func UnreadWorkspace(a *cli.App) *Workspace {
 	return &Workspace{workspace.Unread(*Paths(a), Options(a)), a}
 }
 
-// MachineHost is what this machine has for chains and for programs that rye starts itself.
+// MachineHost returns this machine's facts for chains and for programs that rye starts itself.
 func MachineHost(a *cli.App) env.Host {
 	h := env.Host{Vars: map[string]string{}, Files: env.Disk{}, Ask: proc.Asker{}}
 	for _, v := range a.Environ {
@@ -142,7 +142,7 @@ func MachineHost(a *cli.App) env.Host {
 	return h
 }
 
-// WarnExtractors says which extractors don't count, and once what is the same of many.
+// WarnExtractors warns about ignored extractors, once for each reason.
 func WarnExtractors(a *cli.App, all []*ai.ItemError) {
 	reasons := make([]string, len(all))
 	more := map[string]int{}
@@ -168,10 +168,10 @@ func (w *Workspace) Abs(path string) (string, error) {
 	return s.Value, s.Err
 }
 
-// FromHere is the path of a file relative to the working directory if it is below it, else absolute.
+// FromHere returns a path relative to the working directory if the file is below it, else absolute.
 func FromHere(a *cli.App, full string) string { return fromHere(a)(full) }
 
-// fromHere is FromHere for many files: the working directory is looked up with the first.
+// fromHere is FromHere for many files: it looks up the working directory once.
 func fromHere(a *cli.App) func(full string) string {
 	dirs := sync.OnceValue(func() []string {
 		wd, err := a.Getwd()

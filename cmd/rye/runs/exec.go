@@ -91,7 +91,7 @@ func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 // check refuses what would fail when the tool has run already.
 func (c *execRun) check(a *cli.App) error {
 	if c.Timeout < 0 {
-		return fault.New(fault.Validation, "--timeout is %s, and has to be more than nothing", c.Timeout)
+		return fault.New(fault.Validation, "--timeout must be greater than 0")
 	}
 	if err := c.target(a); err != nil || c.Receipt == "" {
 		return err
@@ -117,7 +117,7 @@ func (c *execRun) check(a *cli.App) error {
 }
 
 func (c *execRun) receiptThere() error {
-	return fault.New(fault.Conflict, "%q is there already, and a receipt replaces nothing", c.Receipt).Permanent().
+	return fault.New(fault.Conflict, "%q exists; --receipt does not overwrite files", c.Receipt).Permanent().
 		Try("rye audit verify "+fault.Quote(c.Receipt)).From(fs.ErrExist).On("path", c.Receipt)
 }
 

@@ -62,7 +62,7 @@ type testExample struct {
 
 func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Jobs < 0 {
-		return nil, fault.New(fault.Validation, "--jobs is %d, and has to be more than nothing", c.Jobs)
+		return nil, fault.New(fault.Validation, "--jobs must be at least 1")
 	}
 	found, err := c.found(ctx, a)
 	if err != nil {

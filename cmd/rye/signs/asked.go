@@ -11,8 +11,8 @@ import (
 	"github.com/rye-build/rye/manifest/signing"
 )
 
-// SignAsked signs the item of a ref, once the user has agreed to the file that they are shown. Who wants it signed is
-// said in the question.
+// SignAsked signs the item of a ref, once the user has agreed to the file on the screen. who is the requester shown
+// in the question.
 func SignAsked(ctx context.Context, a *cli.App, flag trusts.KeyFlag, who, ref string) (*signing.Signed, error) {
 	c := &SignRun{Items: []string{ref}, Format: sign.V2.String(), KeyFlag: flag}
 	v, err := spaces.OpenItems(ctx, a)
@@ -25,7 +25,7 @@ func SignAsked(ctx context.Context, a *cli.App, flag trusts.KeyFlag, who, ref st
 		return nil, err
 	}
 	if len(sel.Files) != 1 {
-		return nil, fault.New(fault.NotFound, "there is no %q to sign", ref).On("ref", ref)
+		return nil, fault.New(fault.NotFound, "%q not found", ref).On("ref", ref)
 	}
 	it, err := v.Load(ctx, sel.Files[0].File)
 	if err != nil {
@@ -41,7 +41,7 @@ func SignAsked(ctx context.Context, a *cli.App, flag trusts.KeyFlag, who, ref st
 	case err != nil:
 		return nil, err
 	case line != "y" && line != "yes":
-		return nil, fault.New(fault.Approval, "the user didn't agree to sign %q", ref).On("ref", ref)
+		return nil, fault.New(fault.Approval, "the user declined to sign %q", ref).On("ref", ref)
 	}
 	c.shown = map[string]content{it.Ref.String(): {it.Stripped, subject.Tree}}
 	ans, err := c.signItems(ctx, a)

@@ -21,20 +21,20 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Resigner signs items before something is made of them: those that are named, or those of the project that its key
-// has signed before and that were changed since, each with what changed, once the user has said yes.
+// A Resigner signs items before a build or export: the named ones, or those of the project that its key has signed
+// before and that were changed since. It shows each change and asks the user.
 type Resigner struct {
 	App    *cli.App
 	Key    trusts.Signer
 	Flag   trusts.KeyFlag
 	DryRun bool
-	// whether a file below .ai belongs to what is made; nil: all do
+	// whether a file below .ai is part of the result; nil: all are
 	Includes func(path string) bool
-	Before   func(ctx context.Context, it *ai.Item) []byte // the bytes that were signed; nil where they aren't known
+	Before   func(ctx context.Context, it *ai.Item) []byte // the signed bytes; nil if unknown
 	Open     Opener                                        // nil: spaces.OpenItems
 }
 
-// An Opener opens the items that are signed.
+// An Opener opens the items to sign.
 type Opener func(context.Context, *cli.App) (*spaces.Items, error)
 
 func (o Opener) open(ctx context.Context, a *cli.App) (*spaces.Items, error) {
@@ -44,20 +44,20 @@ func (o Opener) open(ctx context.Context, a *cli.App) (*spaces.Items, error) {
 	return o(ctx, a)
 }
 
-// A resigning is an item that this key has signed, and that was changed since.
+// A resigning is an item that this key has signed and that was changed since.
 type resigning struct {
 	ref  string
 	file string
-	at   time.Time // when the signature says that it was made
-	tree bool      // it is the files beside it that were changed
+	at   time.Time // the time in the signature
+	tree bool      // only other files of the tool were changed
 	diff []string
-	is   content // that the user is asked about
+	is   content // what the user is asked about
 }
 
-// A content is what a signature of an item vouches for.
+// A content is the content that a signature of an item covers.
 type content struct{ stripped, tree cas.Digest }
 
-// Sign signs the items, and returns those that were signed, and all that is wrong with any.
+// Sign signs the items, and returns the signed ones and all problems.
 func (s *Resigner) Sign(ctx context.Context, refs []string) (signed []SignLine, problems []check.Problem, err error) {
 	var shown map[string]content
 	if len(refs) == 0 {
@@ -79,7 +79,7 @@ func (s *Resigner) Sign(ctx context.Context, refs []string) (signed []SignLine, 
 	return signed, all.Problems, err
 }
 
-// agreed asks whether what was changed is to be signed, and returns it by its refs; nothing if nothing was changed.
+// agreed asks whether to sign the changed items, and returns them by their refs; nil if nothing was changed.
 func (s *Resigner) agreed(ctx context.Context) (shown map[string]content, err error) {
 	all, err := s.changed(ctx)
 	if err != nil {
@@ -101,8 +101,8 @@ func (s *Resigner) agreed(ctx context.Context) (shown map[string]content, err er
 	return shown, err
 }
 
-// changed finds the items that this key has signed under their names, and that are not what it signed any more. An
-// item that another key has signed, or none, has to be named.
+// changed finds the items that this key has signed under their names and that were changed since. Items signed by
+// other keys, or unsigned, must be named.
 func (s *Resigner) changed(ctx context.Context) ([]resigning, error) {
 	v, err := s.Open.open(ctx, s.App)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Resigner) changed(ctx context.Context) ([]resigning, error) {
 	var all []resigning
 	err = v.Each(ctx, files, func(_ int, it *ai.Item, err error) {
 		if err != nil || it.Broken != nil {
-			return // what is made of it reports the error
+			return // a later step reports the error
 		}
 		e, err := v.Admit.Admit(ctx, it, policy.ToUse)
 		if err == nil && e.Decision.Allowed {
@@ -133,7 +133,7 @@ func (s *Resigner) changed(ctx context.Context) ([]resigning, error) {
 		}
 		r.file = v.Name(it.Space, it.Path)
 		r.diff = diffSigned(s.Before(ctx, it), it)
-		subject, _, _ := v.Admit.Subject(ctx, it) // where there is none nothing is signed
+		subject, _, _ := v.Admit.Subject(ctx, it) // without a subject nothing is signed
 		r.is = content{it.Stripped, subject.Tree}
 		mu.Lock()
 		defer mu.Unlock()
@@ -143,8 +143,8 @@ func (s *Resigner) changed(ctx context.Context) ([]resigning, error) {
 	return all, err
 }
 
-// resigning looks for a line with which this key has signed the item's name over other bytes. The line itself must
-// be valid: anyone can write our fingerprint down.
+// resigning looks for a signature line of this key over the item's name and other bytes. The line itself must be
+// valid: anyone can copy a fingerprint.
 func (s *Resigner) resigning(it *ai.Item) (resigning, bool) {
 	public := s.Key.Public()
 	for _, l := range it.Signed.Lines {
@@ -156,7 +156,7 @@ func (s *Resigner) resigning(it *ai.Item) (resigning, bool) {
 	return resigning{}, false
 }
 
-// diffSigned says what was changed in an item since it had these bytes, but for signature lines.
+// diffSigned returns the changes in an item since it had these bytes, without signature lines.
 func diffSigned(before []byte, it *ai.Item) []string {
 	if before == nil || bytes.Equal(before, it.Bytes) {
 		return nil
@@ -176,7 +176,7 @@ func diffSigned(before []byte, it *ai.Item) []string {
 // MostChanged is how many lines of a change are shown.
 const MostChanged = 12
 
-// ChangedLines shows what lies between the lines that two texts begin with and those that they end with.
+// ChangedLines returns the changed lines between the common beginning and the common end of two texts.
 func ChangedLines(was, is []byte) []string {
 	a, b := bytes.Split(was, []byte("\n")), bytes.Split(is, []byte("\n"))
 	from := 0
@@ -204,7 +204,7 @@ func ChangedLines(was, is []byte) []string {
 	return lines
 }
 
-// show lists what is to be signed again, each with what changed.
+// show lists the items to sign again, each with its changes.
 func (s *Resigner) show(all []resigning) {
 	for _, r := range all {
 		what := "was changed"

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// asName is the command that signs or verifies one file outside of spaces, under a name that fits it.
+// asName returns the command that signs or verifies one file outside of spaces, under a name that fits it.
 func asName(command, file string) string {
 	base := filepath.Base(file)
 	stem, _, _ := strings.Cut(base, ".")
@@ -52,7 +52,7 @@ type SignAnswer struct {
 	DryRun    bool            `json:"dry_run"`
 }
 
-// A SignLine is a signed file in an answer.
+// A SignLine is a signed file in the result.
 type SignLine = *signing.Signed
 
 func (s *SignAnswer) Text(t *cli.Terminal) {
@@ -77,7 +77,7 @@ func (s *SignAnswer) Text(t *cli.Terminal) {
 	}
 }
 
-// add counts what was done with a file.
+// add counts a signed or unchanged file.
 func (s *SignAnswer) add(l SignLine) {
 	s.Files = append(s.Files, l)
 	if l.Changed {
@@ -93,7 +93,7 @@ func (c *SignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	switch {
 	case c.All && len(c.Items) > 0:
-		return nil, fault.New(fault.Validation, "--all means every item: no other is to be named").
+		return nil, fault.New(fault.Validation, "--all cannot be combined with an item").
 			Try("rye sign --all")
 	case c.As == "" && !c.All && len(c.Items) == 0:
 		return nil, fault.New(fault.Validation, "\"rye sign\" needs <item>, or --all").Try("rye help sign")
@@ -121,14 +121,14 @@ func (c *SignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	case ref == s.Name:
 		return c.signItems(ctx, a)
 	case ref != "":
-		// Its signature as the item that it is would go.
-		return nil, fault.New(fault.Validation, "%q is %q, and can't be %q as well", s.File, ref, s.Name).
+		// Signing would remove its signature as an item.
+		return nil, fault.New(fault.Validation, "%q is %q and cannot be %q as well", s.File, ref, s.Name).
 			Try("rye sign "+fault.Quote(ref)).On("file", s.File).On("ref", ref)
 	}
 	return c.signFile(ctx, a, s)
 }
 
-// signFile signs a file under the name of --as. No policy is needed: there may be none yet.
+// signFile signs a file under the name of --as. It needs no policy, because there may be none yet.
 func (c *SignRun) signFile(ctx context.Context, a *cli.App, s signing.Subject) (cli.Answer, error) {
 	k, err := trusts.SigningKey(ctx, a, c.Key)
 	if err != nil {

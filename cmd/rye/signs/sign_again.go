@@ -11,10 +11,10 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// What rye sign --all has found signed it need not look at again as long as nothing has changed (lock/recall). That
-// signs and admits nothing: what verifies or runs an item still verifies its bytes.
+// Items that rye sign --all has found signed need no second look while nothing has changed (lock/recall). The cached
+// answer signs and admits nothing: commands that verify or run an item still verify its bytes.
 
-// question is about all items and the key; nil where the answer isn't remembered.
+// question returns the question about all items and the key; nil if the answer isn't cached.
 func (c *SignRun) question(ctx context.Context, a *cli.App) (*paths.Question, error) {
 	if !c.All || c.open != nil || c.shown != nil || c.Format != sign.V2.String() || c.Upgrade {
 		return nil, nil
@@ -31,10 +31,10 @@ func (c *SignRun) question(ctx context.Context, a *cli.App) (*paths.Question, er
 	return w.AskOfItems(ctx, "sign", k.String()), nil
 }
 
-// again is the answer where every item was found signed in the state that there is now; else nil. It is kept in two
-// parts: only --json shows what each file carries.
+// again returns the cached answer if every item was found signed in the current state; else nil. The answer has two
+// parts, because only --json shows the signatures of each file.
 func (c *SignRun) again(ctx context.Context, a *cli.App, q *paths.Question) *SignAnswer {
-	if q == nil || !q.Known() { // the first time there is something to sign
+	if q == nil || !q.Known() { // the first time there are items to sign
 		return nil
 	}
 	b, ok := q.Recall(ctx)
@@ -47,13 +47,13 @@ func (c *SignRun) again(ctx context.Context, a *cli.App, q *paths.Question) *Sig
 	return ans
 }
 
-// remember keeps an answer by which nothing had to be signed and the policy lets everything be used.
+// remember caches an answer if nothing had to be signed and the policy admits every item.
 func (c *SignRun) remember(ctx context.Context, q *paths.Question, ans *SignAnswer) {
 	if q != nil && !q.Known() {
 		q.Expect()
 		return
 	}
-	if q == nil || ans.Signed > 0 || ans.Unchanged < 2 { // of one item it is said which
+	if q == nil || ans.Signed > 0 || ans.Unchanged < 2 { // for a single item the answer names it
 		return
 	}
 	for _, l := range ans.Files {

@@ -30,15 +30,15 @@ import (
 	"github.com/rye-build/rye/manifest/signing"
 )
 
-// A pending item is on its way to its signature.
+// A pending item is an item that is about to be signed.
 type pending struct {
 	*check.Checked
-	before fs.FileInfo // nil: it is no item, or something is wrong with it
+	before fs.FileInfo // nil: it isn't an item, or has a problem
 	line   *signing.Signed
 	staged *osfile.Staged
 }
 
-// An itemSigner signs many items at once. It holds what they have in common.
+// An itemSigner signs many items in parallel and holds their common state.
 type itemSigner struct {
 	run    *SignRun
 	v      *spaces.Items
@@ -48,22 +48,22 @@ type itemSigner struct {
 	dirs   map[*ai.Space]*osfile.Dir
 	write  *osfile.Batch
 	all    []pending
-	most   int64                       // bytes of files that stay in memory
-	kept   atomic.Int64                // those that did
-	v1     atomic.Int64                // items that are signed in the first format, and are not to be upgraded
-	deny   atomic.Pointer[fault.Error] // why such a one can't be upgraded
+	most   int64                       // how many bytes of files may stay in memory
+	kept   atomic.Int64                // how many do
+	v1     atomic.Int64                // items signed in the first format that aren't upgraded
+	deny   atomic.Pointer[fault.Error] // why such an item can't be upgraded
 }
 
-// maxKept is how many bytes of files stay in memory between their check and their signature. What is beyond is read
-// again, and held against what was checked.
+// maxKept is how many bytes of files stay in memory between their check and their signature. Other files are read
+// again and compared with the checked ones.
 const maxKept = 32 << 20
 
-// signItems signs items of spaces: all that are meant, or, where anything is wrong with one of them, none.
+// signItems signs all selected items, or none if one of them has a problem.
 func (c *SignRun) signItems(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return c.SignWithin(ctx, a, maxKept)
 }
 
-// SignWithin is signItems with so many bytes of files in memory.
+// SignWithin is signItems with a limit on the bytes of files in memory.
 func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.Answer, error) {
 	q, err := c.question(ctx, a)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.A
 	return ans, err
 }
 
-// signAll signs what is selected.
+// signAll signs the selected items.
 func (c *SignRun) signAll(ctx context.Context, a *cli.App, v *spaces.Items, most int64) (*SignAnswer, error) {
 	sel, err := c.selected(ctx, v)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *SignRun) signAll(ctx context.Context, a *cli.App, v *spaces.Items, most
 	s := &itemSigner{run: c, v: v, check: v.Checker(), most: most, dirs: map[*ai.Space]*osfile.Dir{},
 		write: osfile.NewBatch(len(sel.Files), a.Now()), all: make([]pending, len(sel.Files))}
 	defer v.CountChecked(s.check)
-	v.Admit.KeepTrees() // all is read before the first file is written
+	v.Admit.KeepTrees() // all files are read before the first is written
 	s.check.Listed(sel.Problems)
 	if err := s.check.All(ctx, sel.Files, func(i int, it *check.Checked) { s.all[i] = s.take(it) }); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (c *SignRun) signAll(ctx context.Context, a *cli.App, v *spaces.Items, most
 	return s.finish(ctx)
 }
 
-// selected returns what is to be signed. Items that are on no disk of this user can't be.
+// selected returns the items to sign. Items that are on no disk of this user are refused.
 func (c *SignRun) selected(ctx context.Context, v *spaces.Items) (*items.Selection, error) {
 	only := v.Own()
 	if c.All && only == nil {
@@ -158,7 +158,7 @@ func (c *SignRun) selected(ctx context.Context, v *spaces.Items) (*items.Selecti
 	return sel, nil
 }
 
-// namesFile adds to the refusal of a file outside of all spaces how it is signed.
+// namesFile adds to the error for a file outside of all spaces how to sign it.
 func (c *SignRun) namesFile(err error) error {
 	f, ok := errors.AsType[*fault.Error](err)
 	if ok && len(c.Items) == 1 && f.Details["path"] != nil {
@@ -167,8 +167,8 @@ func (c *SignRun) namesFile(err error) error {
 	return err
 }
 
-// itemAt returns the ref of the item that a file is by its place in a space; "" if it is none. marked reports whether
-// the file has the marker of its kind: a helper that is named like an item has none.
+// itemAt returns the ref of the item at a file's place in a space, or "". marked reports whether the file has the
+// marker of its kind: a helper with a name like an item has none.
 func itemAt(ctx context.Context, a *cli.App, s signing.Subject) (ref string, marked bool, err error) {
 	if s.IsDocument() {
 		return "", false, nil
@@ -194,7 +194,7 @@ func itemAt(ctx context.Context, a *cli.App, s signing.Subject) (ref string, mar
 	return ref, marked, nil
 }
 
-// take keeps what signing an item needs, and drops the rest.
+// take keeps the parts of a checked item that signing needs.
 func (s *itemSigner) take(c *check.Checked) pending {
 	c.Model = nil
 	if s.kept.Add(int64(len(c.Bytes))) > s.most {
@@ -240,7 +240,7 @@ func (s *itemSigner) problem(c *check.Checked, err error) {
 	s.check.Add(s.check.About(c.File, value.Pos{}, err))
 }
 
-// refused is the answer if anything is wrong with an item: every problem of all of them.
+// refused returns the answer if any item has a problem: every problem of all of them.
 func (s *itemSigner) refused() (*SignAnswer, error) {
 	found := s.check.Report()
 	if found.Errors == 0 {
@@ -257,7 +257,7 @@ func (s *itemSigner) refused() (*SignAnswer, error) {
 	return ans, f
 }
 
-// meant is what is to be signed, as it is typed.
+// meant returns the arguments that select the same items.
 func (c *SignRun) meant() []string {
 	if c.All {
 		return []string{"--all"}
@@ -265,7 +265,7 @@ func (c *SignRun) meant() []string {
 	return c.Items
 }
 
-// oneCode is the code of the one error among problems, or of several about files that can't be read or written.
+// oneCode returns the code if there is a single error, or if all errors are about unreadable or unwritable files.
 func oneCode(problems []check.Problem) fault.Code {
 	var codes []fault.Code
 	for _, p := range problems {
@@ -281,10 +281,10 @@ func oneCode(problems []check.Problem) fault.Code {
 	return fault.Validation
 }
 
-// finish signs what was taken and puts it in its place.
+// finish signs the pending items and replaces their files.
 func (s *itemSigner) finish(ctx context.Context) (*SignAnswer, error) {
 	runs := s.runs()
-	release := s.v.Hold() // what isn't in memory any more is read again
+	release := s.v.Hold() // files that aren't in memory are read again
 	err := cas.Parallel(ctx, 0, len(runs), func(ctx context.Context, i int) error {
 		return s.some(ctx, runs[i])
 	})
@@ -319,7 +319,7 @@ func (s *itemSigner) finish(ctx context.Context) (*SignAnswer, error) {
 	return ans, nil
 }
 
-// runs are the items that can be signed, by their directories.
+// runs returns the items that can be signed, grouped by directory.
 func (s *itemSigner) runs() (all [][]*pending) {
 	const most = 64 // a directory of many files is worth several goroutines
 	for i := range s.all {
@@ -337,7 +337,7 @@ func (s *itemSigner) runs() (all [][]*pending) {
 	return all
 }
 
-// some signs items of one directory, which is opened once. It fails where all others would fail too.
+// some signs items of one directory, which it opens once. It fails only for an error that would stop all others too.
 func (s *itemSigner) some(ctx context.Context, run []*pending) error {
 	var folder *osfile.Folder
 	defer func() {
@@ -401,7 +401,7 @@ func (s *itemSigner) one(ctx context.Context, w *pending, folder func() (*osfile
 	return err
 }
 
-// warn says which items the policy doesn't let be used although they are signed now.
+// warn lists the items that the policy doesn't admit although they are signed now.
 func (s *itemSigner) warn(ans *SignAnswer) {
 	if len(ans.Files) == 1 && ans.Unchanged == 1 {
 		s.v.App.Term.Note("%q is signed by %q already", ans.Files[0].Name, s.key.Name)

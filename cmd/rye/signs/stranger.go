@@ -65,7 +65,7 @@ func Meet(ctx context.Context, a *cli.App, path string, flags []string, run func
 	return Meet(ctx, a, path, flags, run) // an index and its bundles may have several signers
 }
 
-// claimIn returns what the source of a refused document claims about its signers: by the refusal, else by the archive.
+// claimIn returns a refused document's claim about its signers, from the error or else from the archive.
 func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.NotAdmittedError, bool) {
 	if no, ok := errors.AsType[*bundle.NotAdmittedError](err); ok && no.From != "" {
 		claim := *no
@@ -92,11 +92,11 @@ func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.N
 
 // A stranger is a signer of a bundle or an index that the policy doesn't know.
 type stranger struct {
-	kind, name string // of what is signed: "bundle" or "index"
-	source     string // what carries the key
+	kind, name string // of the signed document: "bundle" or "index"
+	source     string // the source of the key
 	print      key.Fingerprint
 	key        manifest.SignerKey // zero if the source doesn't have it
-	names      []string           // that the signer would vouch for
+	names      []string           // names that the signer would be trusted for
 	alarm      string             // why the key looks like an impostor's
 }
 
@@ -156,7 +156,8 @@ func (s stranger) flags() (text string) {
 	return text
 }
 
-// SignerKeys returns the public keys and owners that the root policy has of a document's signers, for its readers.
+// SignerKeys returns the root policy's public keys and owners for a document's signers. They are published for its
+// readers.
 func SignerKeys(a *cli.App, s manifest.Signatures) (keys []manifest.SignerKey) {
 	root, err := paths.Paths(a).RootPolicy()
 	if err != nil {

@@ -63,7 +63,7 @@ func (c *trustCheckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	return ans, nil
 }
 
-// withoutKind refuses a bare id, and names what has it.
+// withoutKind refuses a bare id, and suggests the refs that have it.
 func withoutKind(ctx context.Context, a *cli.App, id string) error {
 	f := fault.New(fault.Validation, "%q has no kind: expected kind:id", id)
 	if v, err := spaces.OpenItems(ctx, a); err == nil {

@@ -74,7 +74,7 @@ func (c *VerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	return newReport([]*signing.Evidence{ans}, f)
 }
 
-// trustToAsk opens the policies for a command that answers a question: without a policy the answer is no.
+// trustToAsk opens the policies for a command that answers a question: a missing policy means no.
 func trustToAsk(a *cli.App) (*trust.Trust, error) {
 	t, err := paths.OpenTrust(a)
 	if trust.IsMissing(err) {
@@ -83,7 +83,7 @@ func trustToAsk(a *cli.App) (*trust.Trust, error) {
 	return t, err
 }
 
-// printEvidence shows what was checked and who signed it. A refusal is shown as the error.
+// printEvidence shows the verified name and its signers. A refusal is shown as the error.
 func printEvidence(t *cli.Terminal, v *signing.Evidence) {
 	if !v.Allowed {
 		return

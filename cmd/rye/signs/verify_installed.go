@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/manifest/signing"
 )
 
-// verifyInstalled compares what rye export put into the folders of clients with the lock.
+// verifyInstalled compares exported files in the folders of clients with the lock.
 func verifyInstalled(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	l, err := paths.OpenLock(a, false)
 	if err != nil {

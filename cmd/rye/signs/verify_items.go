@@ -29,7 +29,7 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// VerifyReport is what rye verify shows.
+// VerifyReport is the result of rye verify.
 type VerifyReport struct {
 	*signing.Report
 	Installed *clients.Report `json:"installed,omitempty"` // with --installed
@@ -40,7 +40,7 @@ func newReport(files []*signing.Evidence, one *fault.Error) (cli.Answer, error) 
 	return &VerifyReport{Report: r}, err
 }
 
-// Text is the evidence of one file, and of many a line for each.
+// Text shows the evidence of a single file, or one line for each of several files.
 func (r *VerifyReport) Text(t *cli.Terminal) {
 	if r.Installed != nil {
 		printInstalled(t, r.Installed)
@@ -74,7 +74,7 @@ func (r *VerifyReport) Extent() string {
 	return fault.Count(int64(len(r.Files)), "item")
 }
 
-// Findings are the refused files.
+// Findings returns the refused files.
 func (r *VerifyReport) Findings() (all []sarif.Finding) {
 	if r.Installed != nil {
 		return installedFindings(r.Installed)
@@ -88,7 +88,7 @@ func (r *VerifyReport) Findings() (all []sarif.Finding) {
 	return all
 }
 
-// words says in a few words who signed a file, or why it is refused.
+// words returns the signers of a file, or why it is refused, in a few words.
 func words(v *signing.Evidence) string {
 	if !v.Allowed {
 		if v.Sentence != "" {
@@ -115,7 +115,7 @@ func words(v *signing.Evidence) string {
 	return fmt.Sprintf("signed by %s under %q%s", strings.Join(names, ", "), v.Rule, beside)
 }
 
-// verifyItems verifies items of spaces, each anew and by itself.
+// verifyItems verifies items of spaces, each separately and without a cache.
 func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	t, err := trustToAsk(a)
 	if err != nil {
@@ -162,7 +162,7 @@ func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, er
 	}
 	for i, p := range sel.Problems {
 		if _, twice := errors.AsType[*ai.AmbiguousError](p); twice && i > 0 && sel.Problems[i-1].Err == p.Err {
-			continue // it names both files
+			continue // the error names both files
 		}
 		ans, f := refusedFile(v, t, ai.File{Ref: p.Ref, Space: p.Space, Path: p.Path}, p)
 		files, faults = append(files, ans), append(faults, f)
@@ -186,8 +186,8 @@ func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, er
 	return newReport(files, one)
 }
 
-// mayCover reports whether a glob among the arguments may stand for items of a bundle that can't be read: what is
-// pinned of it, and what would be below its id. A ref that was found means no other.
+// mayCover reports whether a glob among the arguments may cover items of an unreadable bundle: its pinned items, and
+// anything below its id. A ref that was found can't.
 func mayCover(v *spaces.Items, id string, texts []string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool {
 		arg, err := v.Parse(text)
@@ -221,7 +221,7 @@ func reaches(glob, id string) bool {
 	return len(globs) == len(segments)
 }
 
-// refusedBundle is the evidence about the items of a bundle that can't be read.
+// refusedBundle returns the evidence for the items of an unreadable bundle.
 func refusedBundle(v *spaces.Items, t *trust.Trust, b workspace.UnreadBundle) (*signing.Evidence, *fault.Error) {
 	space := &ai.Space{Label: lockfile.System + b.ID, Level: ai.System}
 	ans, f := refusedFile(v, t, ai.File{Space: space}, b.Err)
@@ -242,7 +242,7 @@ func verifyItem(ctx context.Context, v *spaces.Items, t *trust.Trust, it *ai.Ite
 		return refusedFile(v, t, it.File, err)
 	}
 	s.Listed = lists(v, it, beside)
-	s.Known = &admission.Known{Signed: it.Signed, Err: it.Broken} // Load has just read it of these bytes
+	s.Known = &admission.Known{Signed: it.Signed, Err: it.Broken} // Load has just verified these bytes
 	ans, f := signing.Verify(t, paths.Lists(v.App), s, bytes.NewReader(it.Bytes))
 	ans.Space = it.Space.Label
 	if f != nil && f.Details["reason"] == "tree" && len(f.Hint) > 0 && pins(v, it) {
@@ -254,12 +254,12 @@ func verifyItem(ctx context.Context, v *spaces.Items, t *trust.Trust, it *ai.Ite
 	return ans, f
 }
 
-// pins reports whether the lock has an item of the project, and so can tell what is different.
+// pins reports whether the lock pins an item of the project, so that rye diff can show changes.
 func pins(v *spaces.Items, it *ai.Item) bool {
 	return it.Space == v.Project && v.Lock != nil && v.Lock.Old != nil && v.Lock.Old.Pin(it.Ref) != nil
 }
 
-// lists reports whether an admitted manifest lists an item that is signed in the first format, and all of its tree.
+// lists reports whether an admitted manifest lists an item with a signature of the first format, and all of its tree.
 func lists(v *spaces.Items, it *ai.Item, beside *tree.Tree) bool {
 	if v.Asked == nil || it.Signed.Format != sign.V1 || !v.Asked.Listed(it.Raw) {
 		return false
@@ -269,7 +269,7 @@ func lists(v *spaces.Items, it *ai.Item, beside *tree.Tree) bool {
 	})
 }
 
-// refusedFile is the evidence about a file that can't be examined as an item.
+// refusedFile returns the evidence for a file that can't be examined as an item.
 func refusedFile(v *spaces.Items, t *trust.Trust, file ai.File, err error) (*signing.Evidence, *fault.Error) {
 	name := v.Name(file.Space, file.Path)
 	place := name
