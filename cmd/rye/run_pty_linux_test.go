@@ -223,8 +223,8 @@ func TestExecApproveOnTerminal(t *testing.T) {
 // shown.
 func TestSignOnTerminal(t *testing.T) {
 	const asks = `call rye_sign {"item_type": "tool", "item_id": "acme/wipe"}`
-	for answer, want := range map[string]string{"y": `"changed":true`, "n": "the user didn't agree to sign",
-		"": "the user didn't agree to sign"} {
+	for answer, want := range map[string]string{"y": `"changed":true`, "n": "the user declined to sign",
+		"": "the user declined to sign"} {
 		dir, env := wipeProject(t, asks)
 		tool := filepath.Join(dir, ".ai", "tools", "acme", "wipe.star")
 		b, err := os.ReadFile(tool)
