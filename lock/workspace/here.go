@@ -101,8 +101,8 @@ func (p *present) read(ctx context.Context, want lockfile.Bundle) (*bundle.Bundl
 	return readBundle(ctx, p.Objects, want)
 }
 
-// Bring implements relock.Sources and fetches nothing. It returns an *OfflineError for a bundle of which only the
-// pinned items are here.
+// Bring implements relock.Sources and fetches nothing. It returns an *OfflineError if only
+// the pinned items of a bundle are here.
 func (p *present) Bring(ctx context.Context, want lockfile.Bundle, _ []*ai.Space) (*bundle.Bundle, error) {
 	b, err := p.read(ctx, want)
 	if err != nil {

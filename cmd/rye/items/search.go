@@ -192,7 +192,7 @@ func (c *SearchRun) tell(v *spaces.Items, found *find.Found) {
 	}
 	for _, field := range found.Unknown {
 		if _, ok := v.Kind(field); ok {
-			a.Term.Warn("no item has the field %s; use --kind %s for a kind", field, field)
+			a.Term.Warn("no item has the field %s; use --kind %s", field, field)
 		} else {
 			a.Term.Warn("no item has the field %s", field)
 		}
