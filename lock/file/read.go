@@ -238,7 +238,8 @@ func (p *parser) pin() (err error) {
 func (p *parser) place(n *Pin) error {
 	loose := n.From == FromProject || n.From == FromUser
 	if p.Has(pinPath) != loose || p.Has(pinSize) != loose || p.Has(pinMode) != loose {
-		return p.errorf("path, size and mode are required for items from the project or the user, and invalid for others")
+		return p.errorf(
+			"path, size and mode are required for items from the project or the user, and invalid for others")
 	}
 	if n.Files.IsZero() == (loose && !n.Tree.IsZero()) {
 		return p.errorf("files is required for a tree from the project or the user, and invalid otherwise")
@@ -270,7 +271,8 @@ func checkFrom(from string) error {
 	}
 	id, ok := strings.CutPrefix(from, System)
 	if !ok {
-		return fmt.Errorf("unknown space %+q: expected %q, %q, or %q and a bundle", from, FromProject, FromUser, System)
+		return fmt.Errorf("unknown space %+q: expected %q, %q, or %q and a bundle", from, FromProject, FromUser,
+			System)
 	}
 	return portable.CheckID(id)
 }

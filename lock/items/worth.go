@@ -69,7 +69,8 @@ func (v *Items) Worth(ctx context.Context, it *ai.Item) (Worth, *ai.Admission) {
 // unlisted returns an error text that names a file of a tool without a covering signature or manifest.
 func unlisted(files []string) string {
 	return fmt.Sprintf(
-		"has only a v1 signature, which does not cover %q in its directory, and no admitted manifest lists it", files[0])
+		"has only a v1 signature, which does not cover %q in its directory, and no admitted manifest lists it",
+		files[0])
 }
 
 // Words returns the verdict for a column of a table.
