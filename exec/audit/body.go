@@ -14,13 +14,13 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// The kinds of lines: those of the head, and those of segments.
+// The kinds of lines: first those of the head, then those of segments.
 const (
 	kindHead       = "head"       // the first line, with the format
 	kindMachine    = "machine"    // a key that checkpoints are signed with, and who vouches for it
 	kindOpen       = "open"       // a process begins a segment
-	kindMark       = "mark"       // a segment has so many lines
-	kindCheckpoint = "checkpoint" // the same, signed
+	kindMark       = "mark"       // the segment has this many lines
+	kindCheckpoint = "checkpoint" // a signed mark
 	kindPrune      = "prune"      // segments are removed; signed
 
 	kindSegment = "segment" // the first line, with the format
@@ -60,7 +60,8 @@ func encode(b body) []byte {
 
 var errForm = errors.New("invalid line format")
 
-// decode reads a body into b. What encoding/json is generous about is found when it is written again.
+// decode reads a body into b. It compares the bytes with their canonical form, since encoding/json accepts more
+// spellings.
 func decode(text []byte, b body) error {
 	if err := json.Unmarshal(text, b); err != nil {
 		return errForm
@@ -74,10 +75,10 @@ func decode(text []byte, b body) error {
 	return nil
 }
 
-// A firstBody is in the first line of a journal.
+// A firstBody is the content of a journal's first line.
 type firstBody struct {
 	Format  string `json:"format"`
-	Program string `json:"program,omitempty"` // of a segment
+	Program string `json:"program,omitempty"` // only in a segment
 	Segment string `json:"segment,omitempty"`
 }
 
@@ -108,7 +109,7 @@ type machineBody struct {
 	Voucher json.RawMessage `json:"voucher,omitempty"`
 }
 
-// maxVoucher is what fits well into a line, and into each receipt.
+// maxVoucher bounds a voucher, which every receipt repeats and which must fit into a line.
 const maxVoucher = 16 << 10
 
 func (m *machineBody) check() error {
@@ -122,7 +123,7 @@ func (m *machineBody) check() error {
 	return nil
 }
 
-// An openBody is a process's word that a segment begins with a line.
+// An openBody announces a segment that a process begins.
 type openBody struct {
 	First   cas.Digest `json:"first"` // the sum of its first line
 	Segment string     `json:"segment"`
@@ -136,7 +137,7 @@ type markBody struct {
 	Last    cas.Digest `json:"last"`             // the sum of the last line
 	Lines   int64      `json:"lines"`
 	Segment string     `json:"segment"`
-	Sig     string     `json:"sig,omitempty"` // of a checkpoint
+	Sig     string     `json:"sig,omitempty"` // only in a checkpoint
 }
 
 func (m *markBody) check() error {
@@ -146,7 +147,7 @@ func (m *markBody) check() error {
 	return checkSegment(m.Segment)
 }
 
-// A segment's name is the second it began in, and 16 hexadecimal digits.
+// A segment is named after the second in which it began, and 16 random hexadecimal digits.
 const (
 	segmentTime = "20060102T150405Z"
 	segmentSize = len(segmentTime) + 1 + 16

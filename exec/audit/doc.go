@@ -20,8 +20,8 @@
 //	                                                          log exists
 //	DIR/segments/2026-11/20261120T120001Z-0123456789abcdef.jsonl   one for each process
 //
-// with mode 0600 in directories of mode 0700. Each is a journal of lines of JCS. Each line has its number, the
-// sum of the line before, and its own sum:
+// with mode 0600 in directories of mode 0700. Each is a journal of lines of JCS. Each line has its number, the sum of
+// the line before, and its own sum:
 //
 //	{"at":"2026-11-20T12:00:02.000Z","body":{"format":"rye audit/1"},"kind":"head","line":1,"prev":"blake3:0000…","sum":"blake3:00c7…"}
 //
@@ -39,8 +39,8 @@
 //	                                                           the same, signed; closed: nothing follows
 //
 // The signature of a checkpoint is a line of package sign without comment marks, in the domain rye/v2/audit, for the
-// name "audit:" and the segment's, and of the digest of the head's line without the members sig and sum. So it is
-// about the segment up to there, and about everything in the head before it.
+// name "audit:" and the segment's name. It signs the digest of the head's line without the members sig and sum. So it
+// covers the segment up to there, and everything in the head before it.
 //
 // Lines of a segment:
 //
@@ -49,39 +49,39 @@
 //	end      record.End, and the same
 //	ask      record.Approval: a step of a request for an approval, before it is made
 //
-// # What is promised
+// # Guarantees
 //
-// A line is written before Begin returns, so that a process that is killed loses none. It is synced with the next
-// checkpoint: at Close, at Checkpoint, and when a call ends after 1,000 lines or a minute. With Options.Required,
-// Begin returns when the line is synced and the head, synced too, has a mark of it; calls that wait at once share
-// both. If that can't be done, as on a full disk, Begin fails, and the caller must refuse the call.
+// Begin returns after it has written the line, so that a killed process loses none. The next checkpoint syncs it: at
+// Close, at Checkpoint, and when a call ends after 1,000 lines or a minute. With Options.Required, Begin returns once
+// the line is synced and the head, synced too, has a mark of it; calls that wait at the same time share both. If that
+// fails, as on a full disk, Begin fails, and the caller must refuse the call.
 //
-// A segment's file is there before the head names it, and the head's line before the first call. So Verify finds, with
-// the first bad line of each file: a line that was edited, cut out, added, doubled or put elsewhere; a segment that
-// was removed or replaced, or that the head has no record of; the end of a segment that was cut off up to its last
-// mark, and after it if it was closed; a checkpoint that isn't by a machine that counts. Who holds a machine's key can
-// write any log of that machine, and the keys of who may read them lie in the same user's account: this is evidence
-// towards others, and not against that user.
+// A segment's file is created before the head names it, and the head's line is written before the first call. So
+// Verify reports, with the first bad line of each file: a line that was edited, removed, added, doubled or moved; a
+// segment that was removed or replaced, or that the head has no record of; a segment that was cut off before its last
+// mark, or anywhere if it was closed; a checkpoint by a machine that no trusted key vouches for. A user can read
+// their machine's key and can therefore write any log of that machine: the log is evidence towards others, and not
+// against that user.
 //
-// Not found is what is taken off the end: of a segment behind its last mark (Report.Tail counts such lines), and of
-// the head together with all that it says of segments. Against the second, a position that was seen once, which
-// Report.Head and each receipt have, is given to Verify.
+// Verify can't detect lines removed from the end of a segment behind its last mark (Report.Tail counts lines there),
+// nor lines removed from the end of the head together with their segments. Against the second, pass Verify a position
+// seen earlier: Report.Head and each receipt have one.
 //
-// What a process leaves that dies in the middle of a line, or the power that fails, is no damage: such an end is
-// passed over, in the head by the next who writes. Everything else is. A head that is damaged at its end, or gone,
-// isn't continued (*journal.DamagedError): a person moves the directory away. A call that has begun and not ended is
-// still running, or its process died and its outcome is unknown.
+// An incomplete last line is no damage: a process died or the power failed while writing it. Readers skip it, and in
+// the head the next writer replaces it. Everything else is damage. No process appends to a head that is missing or
+// damaged at its end (*journal.DamagedError): a person must move the directory away. A call without an end is still
+// running, or its process died and its outcome is unknown.
 //
 // # Pruning
 //
-// Prune adds a signed line that names whole segments, in which nothing is later than a time, and an export with their
-// calls. Then it removes their files. The line commits: what is still there after a process died belongs to the log no
-// more, and goes with the next Prune. The head stays whole, so that all else is proven as before: who compares it with
-// a position that was seen could not tell a shorter one from one whose beginning was taken away. A process has its
-// segment's file locked, so that only those of processes that ended are removed.
+// Prune adds a signed line that names whole segments whose lines are all older than a given time, and an export with
+// their calls. Then it removes their files. The line commits the removal: if the process dies, files left behind no
+// longer belong to the log, and the next Prune removes them. The head is never shortened, because a reader that
+// remembers a position could not distinguish a shorter head from one whose beginning was removed. A running process
+// locks its segment's file, so that only segments of ended processes are removed.
 //
-// # Bounds
+// # Limits
 //
-// A line has at most 64 KiB. Verify holds in memory some 16 bytes for each mark and 400 for each segment, and the ids
-// of calls that haven't ended.
+// A line has at most 64 KiB. Verify needs about 16 bytes of memory for each mark and 400 for each segment, and the
+// ids of calls that haven't ended.
 package audit

@@ -13,7 +13,8 @@ import (
 	"github.com/rye-build/rye/exec/audit/record"
 )
 
-// A mark is how far a segment went at some time. The last one is known in full.
+// A mark is a length that the head recorded of a segment. Only the last mark's full sum is kept, in
+// segmentState.last.
 type mark struct {
 	lines int64
 	sum   [8]byte
@@ -86,7 +87,7 @@ func readHead(dir string, v visitor, each func(*record.Line) error) (*index, err
 	return x, nil
 }
 
-// take takes a line of the head in.
+// take adds a line of the head to the index.
 func (x *index) take(l *record.Line, v visitor) error {
 	if l.N == 1 {
 		return new(firstBody).first(l, kindHead)
@@ -163,7 +164,8 @@ func (x *index) mark(l *record.Line, m *markBody) error {
 	return nil
 }
 
-// openSegment opens a segment's file and reads its first line. Of one that ends before that, the reader is at its end.
+// openSegment opens a segment's file and reads its first line. If the file ends before that, the reader is at its
+// end.
 func openSegment(dir string, s *segmentState) (*os.File, *record.Reader, error) {
 	f, err := osfile.OpenRegular(segmentPath(dir, s.name))
 	if err != nil {

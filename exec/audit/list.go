@@ -25,7 +25,7 @@ type Record struct {
 	Outcome *record.End `json:"outcome,omitempty"`
 }
 
-// MarshalJSON writes the record as Append does, so that a call is spelled in one way.
+// MarshalJSON writes the record as Append does, so that a call has one JSON form.
 func (r *Record) MarshalJSON() ([]byte, error) { return r.Append(nil), nil }
 
 // Append appends the record as JCS: a line of an export, without its LF.
@@ -48,23 +48,24 @@ func (r *Record) Append(b []byte) []byte {
 
 const timeForm = "2006-01-02T15:04:05.000Z"
 
-// A Filter chooses records.
+// A Filter selects records.
 type Filter struct {
-	Since, Until time.Time          // of Begin: from Since on, and before Until; zero for no limit
+	Since, Until time.Time          // limits on Begin: not before Since, before Until; zero for no limit
 	Match        func(*Record) bool // nil for all
-	Last         int                // so many, those that ended last first; 0 for all, in the order they ended
+	// how many to return, those that ended last first; 0 for all, in the order they ended
+	Last int
 }
 
 func (f *Filter) takes(r *Record) bool {
 	return !r.Begin.Before(f.Since) && (f.Until.IsZero() || r.Begin.Before(f.Until)) && (f.Match == nil || f.Match(r))
 }
 
-// skips reports whether nothing of a segment can be taken.
+// skips reports whether no record of a segment can match.
 func (f *Filter) skips(s *segmentState) bool {
 	return s.pruned > 0 || !f.Until.IsZero() && !s.opened.At.Before(f.Until) || s.closed && s.marked.At.Before(f.Since)
 }
 
-// noVisitor is for reading only the segments of a head.
+// noVisitor ignores the head's signed lines, for callers that only need the segments.
 type noVisitor struct{}
 
 func (noVisitor) machine(*record.Line, *machineBody) error { return nil }
@@ -135,7 +136,7 @@ func listLast(ctx context.Context, dir string, filter Filter, x *index, yield fu
 // records calls visit for each call of a segment, until it returns false.
 func records(ctx context.Context, dir string, s *segmentState, visit func(*Record) bool) error {
 	open, stopped := map[string]*Record{}, false
-	var order []*Record // as they began; those that have ended are taken out now and then
+	var order []*Record // in the order they began; ended calls are removed now and then
 	err := segmentLines(ctx, dir, s, func(r *record.Reader) (bool, error) {
 		if r.Line.Kind == kindAsk {
 			return true, nil
@@ -192,7 +193,7 @@ func segmentLines(ctx context.Context, dir string, s *segmentState, visit func(*
 	return nil
 }
 
-// A Step is a step of a request for an approval, and when it was written.
+// A Step is a step of a request for an approval, with its time and place in the log.
 type Step struct {
 	record.Approval
 	At time.Time `json:"at"`
@@ -244,7 +245,7 @@ func steps(ctx context.Context, dir string, s *segmentState, visit func(*Step) b
 	})
 }
 
-// take reads a line about a call.
+// take reads a line that begins or ends a call.
 func take(r *record.Reader, open map[string]*Record) (*Record, error) {
 	l := &r.Line
 	c := open[l.Call]
@@ -272,10 +273,10 @@ type Summary struct {
 	Items      map[string]*Usage `json:"items"` // by ref
 }
 
-// A Usage is how an item fared.
+// A Usage sums up the calls of one item.
 type Usage struct {
 	Calls   int64         `json:"calls"`
-	NotOK   int64         `json:"not_ok"` // those that ended otherwise
+	NotOK   int64         `json:"not_ok"` // ended with another status than OK
 	Total   time.Duration `json:"total_ns"`
 	Longest time.Duration `json:"longest_ns"`
 }

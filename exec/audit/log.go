@@ -22,13 +22,13 @@ import (
 
 // Options configure a Log.
 type Options struct {
-	Dir      string      // made when the first call begins
-	Key      key.Private // the machine's: see package machine
-	Voucher  []byte      // what machine.Vouch returned; nil if no user vouches for the key
-	Required bool        // see Require
-	Program  string      // who writes, as "rye 2.0.0"
+	Dir      string      // created when the first call begins
+	Key      key.Private // the machine's: receipt.MachineKey
+	Voucher  []byte      // from receipt.Vouch; nil if no user vouches for the key
+	Required bool        // whether Begin waits for a sync, as after Require
+	Program  string      // the program that writes, as "rye 2.0.0"
 	Now      func() time.Time
-	Wait     time.Duration // for other processes; zero for 30 seconds
+	Wait     time.Duration // limit on waiting for other processes' locks; zero for 30 seconds
 }
 
 // ErrClosed is returned by a Log after Close, and by its entries.
@@ -40,34 +40,34 @@ func broken(err error) error {
 	return fault.New(fault.Files, "the audit log can't continue: %v", err).From(err)
 }
 
-// A checkpoint is made when a call ends after so many lines or so much time.
+// A call that ends after so many lines or so much time makes a checkpoint.
 const (
 	checkpointLines = 1000
 	checkpointTime  = time.Minute
 )
 
-// A Log is one process's way into the journals. It may be used by any number of goroutines.
+// A Log is one process's access to the journals. It may be used by any number of goroutines.
 type Log struct {
 	o        Options
 	head     journal.Journal
 	required atomic.Bool
 
-	mu      sync.Mutex      // of what follows, down to err
+	mu      sync.Mutex      // guards the fields down to err
 	file    *journal.Writer // of the segment; nil before the first call and after Close
 	segment string
-	started bool            // the head knows of it
+	started bool            // the head has a record of the segment
 	last    record.Line     // of the segment, without body
 	open    map[string]bool // calls that have begun
-	err     error           // why nothing can be written any more
+	err     error           // why the log can't write any more
 	buf     []byte
 
-	commits      sync.Mutex // of what follows; taken before mu
-	marked       int64      // lines that the head knows of
+	commits      sync.Mutex // guards the fields below; taken before mu
+	marked       int64      // lines that the head has a mark of
 	checkpointed int64      // lines that a checkpoint covers
 	at           time.Time  // of the last checkpoint
 }
 
-// Open returns the log in a directory. Nothing is read or written before a call begins.
+// Open returns the log in a directory. It reads and writes nothing before a call begins.
 func Open(o Options) (*Log, error) {
 	if err := record.CheckText("program", o.Program); err != nil {
 		return nil, err
@@ -86,7 +86,8 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-// checkHead refuses a head in another format by its first line. What isn't a line is refused as damage.
+// checkHead refuses a head whose first line names another format. A first line that can't be parsed passes: journal
+// reports it as damage.
 func checkHead(b []byte) error {
 	var first record.Line
 	if !first.Scan(b) {
@@ -95,7 +96,7 @@ func checkHead(b []byte) error {
 	return new(firstBody).first(&first, kindHead)
 }
 
-// Require has calls begin, from now on, only once their lines can't be lost.
+// Require makes every later Begin wait until its line is synced.
 func (l *Log) Require() { l.required.Store(true) }
 
 // An Entry is a call that has begun.
@@ -109,7 +110,7 @@ type Entry struct {
 // Position returns the position of the call's first line.
 func (e *Entry) Position() record.Position { return e.pos }
 
-// Begin writes that a call begins. If it returns an error the call must not have a side effect.
+// Begin records that a call begins. If it returns an error the call must not have a side effect.
 func (l *Log) Begin(ctx context.Context, c record.Call) (*Entry, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -122,8 +123,8 @@ func (l *Log) Begin(ctx context.Context, c record.Call) (*Entry, error) {
 		return e, err
 	}
 	if err := l.commit(ctx, e.pos.Line); err != nil {
-		// The line may stay, so say there that nothing came of it. If that can't be said the id remains taken: a call
-		// that begins twice would look as if the segment had been changed.
+		// The line may survive, so record the call as refused. If that fails too, the id stays taken: a call that
+		// begins twice would look as if the segment had been changed.
 		l.mu.Lock()
 		refused := record.End{Code: "UNAVAILABLE", Status: record.Refused}
 		if _, werr := l.write(kindEnd, c.ID, refused.Append(nil)); werr == nil {
@@ -135,7 +136,7 @@ func (l *Log) Begin(ctx context.Context, c record.Call) (*Entry, error) {
 	return e, nil
 }
 
-// Ask writes a step of a request for an approval. If it returns an error the step must not be made.
+// Ask records a step of a request for an approval. If it returns an error the step must not be made.
 func (l *Log) Ask(ctx context.Context, a *record.Approval) error {
 	if err := a.Check(); err != nil {
 		return err
@@ -199,15 +200,14 @@ func (e *Entry) End(ctx context.Context, o record.End) error {
 	return nil
 }
 
-// Checkpoint makes everything that was written durable, and has the machine vouch for it.
+// Checkpoint syncs everything written so far, and signs it with the machine's key.
 func (l *Log) Checkpoint(ctx context.Context) error {
 	l.commits.Lock()
 	defer l.commits.Unlock()
 	return l.mark(ctx, true, false)
 }
 
-// Close is Checkpoint, after which nothing follows in this process's segment. Calls that haven't ended are left
-// without an outcome.
+// Close makes a checkpoint and closes this process's segment. Calls that haven't ended stay without an outcome.
 func (l *Log) Close(ctx context.Context) error {
 	l.commits.Lock()
 	defer l.commits.Unlock()
@@ -229,14 +229,14 @@ func (l *Log) Close(ctx context.Context) error {
 	return errors.Join(err, f.Close())
 }
 
-// start opens the segment before the first call. The file comes first, so that a segment that the head names and that
-// is not there was taken away.
+// start opens the segment before the first call. It creates the file before the head names it, so that a file that
+// the head names and that is missing must have been removed.
 func (l *Log) start(ctx context.Context) error {
 	l.mu.Lock()
 	started, err := l.started, l.err
 	l.mu.Unlock()
 	if started || err != nil {
-		return err // without waiting for those who commit
+		return err // without waiting for goroutines that commit
 	}
 	l.commits.Lock()
 	defer l.commits.Unlock()
@@ -253,8 +253,7 @@ func (l *Log) start(ctx context.Context) error {
 			return err
 		}
 	}
-	// After a failure here the next call tries again with the same file. If the head knows of it nevertheless, it is
-	// told twice.
+	// After a failure here the next call tries again with the same file. The head may then record the segment twice.
 	first := l.last.Sum
 	err = l.tell(ctx, func(t *record.Tail) error {
 		l.announce(t, first)
@@ -268,7 +267,7 @@ func (l *Log) start(ctx context.Context) error {
 	return nil
 }
 
-// create makes the segment's file with its first line, so that its name lasts.
+// create creates the segment's file with its first line, and syncs its directory entry.
 func (l *Log) create(segment string, now time.Time) error {
 	first := l.line(kindSegment, &firstBody{format, l.o.Program, segment})
 	first.At, first.N = now, 1
@@ -300,19 +299,19 @@ func (l *Log) tell(ctx context.Context, add func(*record.Tail) error) error {
 	return err
 }
 
-// line is a line of the head or the first of a segment.
+// line returns a line of the head, or the first line of a segment.
 func (l *Log) line(kind string, b body) record.Line {
 	return record.Line{At: l.o.Now().UTC(), Body: encode(b), Kind: kind}
 }
 
-// announce adds the lines that begin a segment in the head. The key is repeated if it isn't among the last lines, so
-// that a reader finds it nearby.
+// announce adds the lines that begin a segment in the head: the machine's key, if none of the last lines has it, and
+// the segment.
 func (l *Log) announce(t *record.Tail, first cas.Digest) {
 	l.tellMachine(t)
 	t.Add(l.line(kindOpen, &openBody{first, l.segment}))
 }
 
-// tellMachine adds the key that signs, and its voucher.
+// tellMachine adds the signing key and its voucher, unless one of the last lines already has them.
 func (l *Log) tellMachine(t *record.Tail) {
 	mine := l.line(kindMachine, &machineBody{l.o.Key.Public(), l.o.Voucher})
 	told := false
@@ -324,7 +323,7 @@ func (l *Log) tellMachine(t *record.Tail) {
 	}
 }
 
-// write adds a line to the segment.
+// write appends a line to the segment.
 func (l *Log) write(kind, call string, body []byte) (record.Position, error) {
 	if l.err != nil {
 		return record.Position{}, l.err
@@ -345,7 +344,7 @@ func (l *Log) write(kind, call string, body []byte) (record.Position, error) {
 	return record.Position{Segment: l.segment, Line: next.N, Sum: next.Sum}, nil
 }
 
-// commit waits until a line can't be lost. Those who wait meanwhile are served with it.
+// commit waits until line n is synced and marked. Goroutines that wait at the same time share one mark.
 func (l *Log) commit(ctx context.Context, n int64) error {
 	l.commits.Lock()
 	defer l.commits.Unlock()

@@ -17,17 +17,17 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A pruneBody names segments whose files are removed. It is signed as a checkpoint is.
+// A pruneBody names segments whose files are removed. Like a checkpoint it is signed.
 type pruneBody struct {
 	Before   string     `json:"before"` // nothing in the segments is later
 	Calls    int64      `json:"calls"`
-	Export   cas.Digest `json:"export"` // of a file that has the calls
+	Export   cas.Digest `json:"export"` // the digest of a file with the calls
 	Lines    int64      `json:"lines"`
 	Segments []string   `json:"segments"`
 	Sig      string     `json:"sig,omitempty"`
 }
 
-// mostPruned is how many segments one line names: it must have room for them.
+// mostPruned is how many segments one line can name within journal.MaxLine.
 const mostPruned = 1500
 
 func (p *pruneBody) check() error {
@@ -51,7 +51,7 @@ func (p *pruneBody) check() error {
 // pruneClaim returns the claim of a machine's signature of a line that names removed segments.
 func pruneClaim() sign.Claim { return sign.Claim{Domain: sign.Audit, Name: "audit:prune"} }
 
-// prune takes a line in that names removed segments. Two processes that prune at once may both name one.
+// prune marks the segments that a line names as removed. Two processes that prune at once may both name one.
 func (x *index) prune(l *record.Line, p *pruneBody) error {
 	for _, name := range p.Segments {
 		s := x.byName[name]
@@ -75,7 +75,7 @@ type Pruned struct {
 }
 
 func prunedOf(l *record.Line, p *pruneBody) Pruned {
-	before, _ := time.Parse(timeForm, p.Before) // as check has
+	before, _ := time.Parse(timeForm, p.Before) // check has parsed it
 	return Pruned{Line: l.N, At: l.At, Before: before, Segments: len(p.Segments), Calls: p.Calls, Lines: p.Lines,
 		Export: p.Export}
 }
@@ -87,25 +87,25 @@ func (v *verifier) prune(l *record.Line, p *pruneBody) error {
 	return v.sign(l, p.Sig, &body, pruneClaim())
 }
 
-// isPruned reports whether the head names a segment as removed that it didn't when it was read first.
+// isPruned reads the head again and reports whether it now names a segment as removed.
 func isPruned(ctx context.Context, dir, segment string) bool {
 	x, _ := readHead(dir, noVisitor{}, func(*record.Line) error { return ctx.Err() })
 	s := x.byName[segment]
 	return s != nil && s.pruned > 0
 }
 
-// A Pruning is what can be removed.
+// A Pruning is a list of segments that can be removed.
 type Pruning struct {
 	Before   time.Time
 	Segments []Segment
-	Kept     int // segments that are old enough and still written to
+	Kept     int // segments that are old enough, but a process still writes to them
 }
 
-// A Segment is one that can be removed.
+// A Segment can be removed.
 type Segment struct {
 	Name  string    `json:"segment"`
 	Began time.Time `json:"began"`
-	Ended time.Time `json:"ended"` // its last line
+	Ended time.Time `json:"ended"` // time of its last line
 	Calls int64     `json:"calls"`
 	Lines int64     `json:"lines"`
 	Bytes int64     `json:"bytes"`
@@ -137,7 +137,8 @@ func Old(ctx context.Context, dir string, before time.Time, visit func(line []by
 	return p, nil
 }
 
-// oldSegment returns a segment if nothing in it is later than before; held if a process still writes to it.
+// oldSegment returns a segment if no line in it is later than before. It returns held if a process still writes to
+// it.
 func oldSegment(ctx context.Context, dir string, s *segmentState, before time.Time,
 	visit func(line []byte) error) (old *Segment, held bool, err error) {
 	f, r, err := openSegment(dir, s)
@@ -145,7 +146,7 @@ func oldSegment(ctx context.Context, dir string, s *segmentState, before time.Ti
 		return nil, false, err
 	}
 	defer f.Close()
-	// A segment without an end is that of a process that died, if it holds no lock.
+	// An open segment without a lock belongs to a process that died.
 	if free, err := osfile.TryLock(f, osfile.Exclusive); !s.closed && (err != nil || !free) {
 		return nil, true, nil
 	}
@@ -177,8 +178,8 @@ func oldSegment(ctx context.Context, dir string, s *segmentState, before time.Ti
 	return old, false, errors.Join(err, visited)
 }
 
-// Prune removes segments, after the head names them in signed lines that also name an export with their calls. What a
-// process that died has left of such segments goes too.
+// Prune removes segments after naming them, and the export with their calls, in signed lines of the head. It also
+// removes files that an earlier Prune named and left behind.
 func (l *Log) Prune(ctx context.Context, p *Pruning, export cas.Digest) error {
 	if len(p.Segments) > 0 {
 		if err := l.tell(ctx, func(t *record.Tail) error { return l.namePruned(t, p, export) }); err != nil {
@@ -206,7 +207,7 @@ func (l *Log) Prune(ctx context.Context, p *Pruning, export cas.Digest) error {
 	return nil
 }
 
-// namePruned adds the lines.
+// namePruned adds signed lines that name the segments, each as many as fit.
 func (l *Log) namePruned(t *record.Tail, p *Pruning, export cas.Digest) error {
 	l.tellMachine(t)
 	for some := range slices.Chunk(p.Segments, mostPruned) {

@@ -21,12 +21,12 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Report is what Verify found.
+// A Report is the result of Verify.
 type Report struct {
 	Segments int64 `json:"segments"`
 	Lines    int64 `json:"lines"` // of segments
 	Calls    int64 `json:"calls"`
-	// calls without an end: they run, or their process died
+	// calls without an end: still running, or their process died
 	Unfinished  int64 `json:"unfinished"`
 	Checkpoints int64 `json:"checkpoints"` // all are valid if there is no problem
 	// lines that the head has no mark of: their removal would not be detected
@@ -44,22 +44,21 @@ type Report struct {
 // A Machine is a key that signed checkpoints.
 type Machine struct {
 	Key key.Public `json:"key"`
-	// the key, of those that count, that vouches for it, else itself if it is one of them; zero for none
+	// the trusted key that vouches for it, or itself if it is trusted; zero for none
 	By          key.Public `json:"by"`
 	Checkpoints int64      `json:"checkpoints"`
 	first       int64      // the line of its first checkpoint
 	vouchers    [][]byte
 }
 
-// maxProblems bounds a report: more problems than this help no reader.
+// maxProblems bounds a report; a reader has no use for more.
 const maxProblems = 1000
 
-// Verify reads the journals of a directory. Each checkpoint must be signed by a machine that one of the keys vouches
-// for, or that is one of them; without keys it is only said that the journals agree with each other. Each position is
-// one that was seen once, such as that in a receipt or in the report of an earlier Verify: the line must still be
-// there. Calls may begin and end meanwhile.
+// Verify reads the journals of a directory. Each checkpoint must be signed by one of the keys, or by a machine that
+// one of them vouches for; without keys Verify only checks that the journals agree with each other. Each position
+// comes from a receipt or from an earlier report: its line must still exist. Calls may begin and end meanwhile.
 //
-// What is wrong with the journals is in the report; the error is for what can't be read, and a *VersionError.
+// Problems of the journals are in the report. The error is for files that can't be read, and for a newer format.
 func Verify(ctx context.Context, dir string, keys []key.Public, seen ...record.Position) (*Report, error) {
 	v := &verifier{ctx: ctx, dir: dir, keys: keys, seen: map[string][]record.Position{},
 		machines: map[key.Fingerprint]*Machine{}}
@@ -70,8 +69,8 @@ func Verify(ctx context.Context, dir string, keys []key.Public, seen ...record.P
 	for _, list := range v.seen {
 		slices.SortFunc(list, func(a, b record.Position) int { return int(a.Line - b.Line) })
 	}
-	// A process creates a segment's file before the head names it: once a file listed here has more than its first
-	// line, the head has a record of it.
+	// A process creates a segment's file before the head names it. So the head has a record of every file listed here
+	// that has more than its first line.
 	files, err := segmentFiles(dir)
 	if err != nil {
 		return nil, err
@@ -149,7 +148,7 @@ func (v *verifier) head() (*index, error) {
 	return x, nil
 }
 
-// compare looks at a line that should be one that was seen.
+// compare checks a line against the positions in seen, up to this line.
 func compare(seen *[]record.Position, l *record.Line, file string) *record.Problem {
 	for ; len(*seen) > 0 && (*seen)[0].Line <= l.N; *seen = (*seen)[1:] {
 		if p := (*seen)[0]; p.Line < l.N || p.Sum != l.Sum {
@@ -168,7 +167,7 @@ func (v *verifier) machine(_ *record.Line, m *machineBody) error {
 		v.machines[f] = k
 		v.order = append(v.order, k)
 	}
-	// The same word is repeated often, and few different ones are ever given.
+	// Machine lines repeat the same voucher often, and few different ones exist.
 	if m.Voucher != nil && len(k.vouchers) < 16 && !slices.ContainsFunc(k.vouchers, func(b []byte) bool {
 		return slices.Equal(b, m.Voucher)
 	}) {
@@ -177,7 +176,7 @@ func (v *verifier) machine(_ *record.Line, m *machineBody) error {
 	return nil
 }
 
-// A signature is one to be checked.
+// A signature is waiting to be checked.
 type signature struct {
 	at      int64 // line of the head
 	line    sign.Line
@@ -192,7 +191,8 @@ func (v *verifier) checkpoint(l *record.Line, m *markBody) error {
 	return v.sign(l, m.Sig, &body, claimOf(m.Segment))
 }
 
-// sign notes the signature of a line, which is of the line with a body without it.
+// sign collects the signature of a line for forged. The signature covers the line with bare, its body without
+// signature.
 func (v *verifier) sign(l *record.Line, sig string, bare body, claim sign.Claim) error {
 	s, err := sign.ParseLine(sig)
 	if err != nil {
@@ -212,7 +212,7 @@ func (v *verifier) sign(l *record.Line, sig string, bare body, claim sign.Claim)
 	return nil
 }
 
-// forged returns the first checkpoint whose signature doesn't hold.
+// forged returns the first checkpoint with an invalid signature.
 func (v *verifier) forged() (first *record.Problem, err error) {
 	err = cas.Parallel(v.ctx, 0, len(v.signed), func(_ context.Context, i int) error {
 		s := &v.signed[i]
@@ -277,7 +277,7 @@ func (v *verifier) segments(x *index, files []string) error {
 	})
 }
 
-// strangers reports files that the head has no record of. It reads the head again for those added since the first
+// strangers reports files that the head has no record of. It reads the head again, for segments added since the first
 // read.
 func (v *verifier) strangers(x *index, files []string) error {
 	var goOn []string
@@ -308,8 +308,8 @@ func (v *verifier) strangers(x *index, files []string) error {
 	return nil
 }
 
-// goesOn reports whether a segment has more than its first line, which is written before the head names the segment. A
-// process that dies between the two leaves a first line, or less.
+// goesOn reports whether a segment has more than its first line. A process that dies before the head names its
+// segment leaves a first line, or less.
 func (v *verifier) goesOn(name string) (bool, error) {
 	f, err := osfile.OpenRegular(segmentPath(v.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -399,7 +399,7 @@ func (n *counts) read(ctx context.Context, dir string, s *segmentState, seen []r
 	return nil
 }
 
-// take takes a line in.
+// take checks and counts a line.
 func (n *counts) take(l *record.Line, s *segmentState, marks *[]mark) error {
 	bad := func(format string, args ...any) error {
 		return &record.Problem{File: s.name, Line: l.N, Reason: fmt.Sprintf(format, args...)}

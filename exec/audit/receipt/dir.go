@@ -14,19 +14,19 @@ import (
 	"github.com/rye-build/rye/manifest/attest"
 )
 
-// A Dir is a directory of receipts, which are found by their digests. It is made when the first one is kept.
+// A Dir is a directory of receipts, named by their digests. The first Keep creates it.
 type Dir string
 
 func (d Dir) path(digest cas.Digest) string {
 	return filepath.Join(string(d), hex.EncodeToString(digest[:])+".json")
 }
 
-// Get returns the receipt of a digest; fs.ErrNotExist if it isn't there.
+// Get returns the receipt with a digest, or fs.ErrNotExist.
 func (d Dir) Get(digest cas.Digest) ([]byte, error) {
 	return osfile.ReadSmall(d.path(digest), attest.MaxEnvelope)
 }
 
-// Keep writes a receipt, if it isn't there.
+// Keep writes a receipt unless the directory has it.
 func (d Dir) Keep(receipt []byte) error {
 	err := os.MkdirAll(string(d), 0o700)
 	if err == nil {
@@ -38,7 +38,7 @@ func (d Dir) Keep(receipt []byte) error {
 	return fault.Wrap(err, "a receipt can't be kept in %q: %v", string(d), err)
 }
 
-// A Keeper keeps the receipts of the calls that one call makes. It is safe for many goroutines.
+// A Keeper stores the receipts of the child calls of one call. It is safe for many goroutines.
 type Keeper struct {
 	Dir Dir
 
@@ -46,7 +46,7 @@ type Keeper struct {
 	err error
 }
 
-// Keep keeps a receipt.
+// Keep stores a receipt. After a failure it does nothing.
 func (k *Keeper) Keep(receipt []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -55,7 +55,7 @@ func (k *Keeper) Keep(receipt []byte) {
 	}
 }
 
-// Err returns why a receipt isn't kept; nil: all are.
+// Err returns the first failure of Keep.
 func (k *Keeper) Err() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

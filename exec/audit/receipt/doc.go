@@ -20,17 +20,18 @@
 //
 // written as JCS. Call and outcome are those of package record; the subjects are the item and, if there is one, the
 // result. Children are the calls that the call made, with the digests of their receipts' bytes, so that one receipt
-// vouches for a whole tree (VerifyTree). "log" is where the audit log says that the call begins: who holds a receipt
-// can ask for that line (audit.Verify). Children, log and voucher may be missing.
+// proves a whole tree (VerifyTree). "log" is the position of the call's first line in the audit log: audit.Verify
+// checks that the log still has it. Children, log and voucher may be missing.
 //
-// Verify needs the receipt and a public key: the machine's, or that of a user who vouches for it, since the voucher is
-// inside. It takes what New writes, byte by byte, and nothing else.
+// Verify needs the receipt and a public key: the machine's, or that of a user who vouches for it, since the receipt
+// includes the voucher. It accepts exactly the bytes that New writes.
 //
 // # The machine's key
 //
-// Checkpoints of the audit log and receipts are made without a person to give a passphrase. So each machine has,
-// for each user, a key without one, in a directory of its own (package key) under the name "machine". It is named in
-// no policy, and what it signs counts only if a user vouches for it: the user's key signs a statement about it once,
+// Checkpoints of the audit log and receipts are signed while nobody is there to enter a passphrase. So each machine
+// has, for each user, a key without one, in a directory of its own (package key) under the name "machine". No policy
+// names that key, and its signatures count only if a user vouches for it: the user's key once signs a statement about
+// it,
 //
 //	{
 //	  "_type": "https://in-toto.io/Statement/v1",

@@ -19,12 +19,12 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// MachinePredicateType is what a voucher is called.
+// MachinePredicateType is the predicate type of a voucher.
 const MachinePredicateType = "https://github.com/rye-build/rye/machine/v1"
 
 const keyName = "machine"
 
-// MachineKey returns the machine's key from a directory, and makes it there if there is none.
+// MachineKey returns the machine's key from a directory, and creates it if it is missing.
 func MachineKey(dir string) (key.Private, error) {
 	d := key.OpenDir(dir)
 	p, err := d.Private(keyName, nil)
@@ -34,7 +34,7 @@ func MachineKey(dir string) (key.Private, error) {
 	if p, err = key.Generate(rand.Reader); err == nil {
 		err = d.Add(keyName, p, "")
 	}
-	// Of two processes that come here at once, both take the key of the first.
+	// If two processes create a key at once, both return the first one.
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return key.Private{}, err
 	}
@@ -45,7 +45,7 @@ func invalidVoucher(format string, args ...any) error {
 	return fault.New(fault.Parsing, "voucher: "+format, args...)
 }
 
-// Vouch returns a statement, signed by a user, that a machine signs for them. The name is only shown to people.
+// Vouch returns a statement, signed by a user, that a machine signs for them. The name is for display only.
 func Vouch(machine key.Public, name string, user key.Private, now time.Time) ([]byte, error) {
 	if machine.IsZero() {
 		return nil, invalidVoucher("no key given")
@@ -82,11 +82,11 @@ func digests(p key.Public) attest.Digests {
 
 const voucherFile = "voucher.json"
 
-// maxVoucher bounds the file that keeps a voucher.
+// maxVoucher bounds a voucher's file.
 const maxVoucher = 16 << 10
 
-// Enroll has a user vouch for a machine and keeps the voucher in the directory of the machine's key. The name is the
-// host's if it is "".
+// Enroll makes a user vouch for a machine, and stores the voucher beside the machine's key. An empty name means the
+// host's.
 func Enroll(dir string, machine key.Public, name string, user key.Private, now time.Time) ([]byte, error) {
 	if name == "" {
 		host, err := os.Hostname()
@@ -101,8 +101,8 @@ func Enroll(dir string, machine key.Public, name string, user key.Private, now t
 	return b, osfile.WriteFile(filepath.Join(dir, voucherFile), 0o600, false, osfile.BytesOf(b))
 }
 
-// Voucher returns the voucher for a machine that a directory keeps, nil if there is none. It checks no signature:
-// readers of the log and of receipts do.
+// Voucher returns the voucher stored for a machine, or nil. It checks no signature: readers of the log and of
+// receipts do.
 func Voucher(dir string, machine key.Public) []byte {
 	b, err := osfile.ReadSmall(filepath.Join(dir, voucherFile), maxVoucher)
 	if err != nil {
@@ -117,15 +117,15 @@ func Voucher(dir string, machine key.Public) []byte {
 	if err != nil || s.PredicateType != MachinePredicateType || s.About(digests(machine)) != nil {
 		return nil
 	}
-	// The log and receipts hold vouchers in their canonical form.
+	// The log and receipts contain vouchers in canonical form.
 	if b, err = e.Append(nil); err != nil {
 		return nil
 	}
 	return b
 }
 
-// CheckVoucher returns which of the users' keys vouches for a machine. A voucher for another machine is a
-// *attest.SubjectError, one that none of them signed a *attest.ThresholdError.
+// CheckVoucher returns the user's key that vouches for a machine. It returns an *attest.SubjectError for another
+// machine's voucher, and an *attest.ThresholdError if none of the users signed it.
 func CheckVoucher(voucher []byte, machine key.Public, users []key.Public) (key.Public, error) {
 	s, signers, err := attest.VerifyStatement(voucher, users, 1, MachinePredicateType, digests(machine))
 	if err != nil {

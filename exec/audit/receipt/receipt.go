@@ -16,21 +16,21 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// PredicateType is what the statement in a receipt is called.
+// PredicateType is the predicate type of the statement in a receipt.
 const PredicateType = "https://github.com/rye-build/rye/receipt/v1"
 
-// A Receipt says what one call used and produced.
+// A Receipt records the inputs and outputs of one call.
 type Receipt struct {
 	Call     record.Call
 	Outcome  record.End // without Receipt, which is this one's digest
 	Begin    time.Time
 	End      time.Time
-	Children []Child         // in the order they were made
-	Log      record.Position // where the log says that the call begins; zero for none
+	Children []Child         // in the order of the calls
+	Log      record.Position // the call's first line in the log; zero for none
 
 	// Verify sets these.
-	Machine key.Public // who signed
-	By      key.Public // the key, of those that count, that vouches for it; else the machine's own
+	Machine key.Public // the key that signed
+	By      key.Public // the trusted key that vouches for it, or the machine's own if that is trusted
 	Digest  cas.Digest // of the receipt's bytes
 }
 
@@ -40,8 +40,7 @@ type Child struct {
 	Receipt cas.Digest `json:"receipt"`
 }
 
-// invalid returns the error for bytes that aren't a receipt, or for a receipt that can't be written. It keeps the code
-// of err.
+// invalid returns the error for invalid bytes, or for a receipt that can't be written. It keeps the code of err.
 func invalid(err error) error {
 	f := fault.Wrap(err, "receipt: %v", err)
 	if f.Code == fault.Unknown {
@@ -52,13 +51,13 @@ func invalid(err error) error {
 
 func bad(format string, args ...any) error { return invalid(fmt.Errorf(format, args...)) }
 
-// New returns a receipt, signed by a machine. The voucher is what Vouch returned, or nil.
+// New returns a receipt, signed by a machine. The voucher comes from Vouch, or is nil.
 func New(r Receipt, p key.Private, voucher []byte) ([]byte, error) {
 	if p.IsZero() {
 		return nil, bad("no signing key")
 	}
 	if voucher != nil && !json.Valid(voucher) {
-		return nil, bad("the voucher is no JSON")
+		return nil, bad("the voucher is not valid JSON")
 	}
 	r.Machine = p.Public()
 	payload, err := r.payload(voucher)
@@ -75,13 +74,13 @@ func New(r Receipt, p key.Private, voucher []byte) ([]byte, error) {
 	return e.Append(nil)
 }
 
-// Verify reads a receipt, and returns it only if one of the keys signed it or vouches for the machine that did.
+// Verify parses a receipt, and returns it only if one of the keys signed it or vouches for the machine that did.
 func Verify(envelope []byte, keys []key.Public) (*Receipt, error) {
 	e, err := attest.ParseEnvelope(envelope)
 	if err != nil {
 		return nil, err
 	}
-	// Who should have signed is said in what is signed: nothing of it is believed before the end.
+	// The payload itself names its signer, so nothing in it is trusted before the signature is verified.
 	payloadType, payload := e.Unverified()
 	if payloadType != attest.StatementPayload {
 		return nil, bad("expected a payload of type %q, found %+q", attest.StatementPayload, payloadType)
@@ -108,13 +107,13 @@ func Verify(envelope []byte, keys []key.Public) (*Receipt, error) {
 	return r, nil
 }
 
-// unknownMachine returns the error for a receipt of a machine that none of the trusted keys vouches for. The cause is
+// unknownMachine returns the error for a receipt of a machine that no trusted key vouches for. cause is the reason
 // why its voucher doesn't count; nil if it has none.
 func unknownMachine(m key.Fingerprint, cause error) error {
 	f := fault.New(fault.UntrustedKey, "receipt: signed by machine %s, which none of the keys vouches for", m.Short()).
 		On("reason", "unknown-machine").On("machine",
 		m.String()).Try("rye audit verify RECEIPT --key PUBKEY").From(cause)
-	if cause != nil && fault.CodeOf(cause) == fault.Parsing { // any other cause says the same again
+	if cause != nil && fault.CodeOf(cause) == fault.Parsing { // other causes would repeat the message
 		f.Text += ": " + cause.Error()
 	}
 	return f
@@ -132,7 +131,7 @@ const timeForm = "2006-01-02T15:04:05.000Z"
 
 var errTimes = errors.New("invalid begin or end time")
 
-// MaxChildren is how many calls a call may have made.
+// MaxChildren bounds the calls that one call may have made.
 const MaxChildren = 1 << 15
 
 func (r *Receipt) check() error {
@@ -166,7 +165,7 @@ func (r *Receipt) check() error {
 	return nil
 }
 
-// A predicate is a receipt in a statement. Its times are in timeForm.
+// A predicate is the JSON form of a receipt. Its times are in timeForm.
 type predicate struct {
 	Begin    string           `json:"begin"`
 	Call     json.RawMessage  `json:"call"`
@@ -183,7 +182,7 @@ type signer struct {
 	Voucher json.RawMessage `json:"voucher,omitempty"`
 }
 
-// payload writes the statement; the voucher is in canonical form. What Verify accepts is what this writes.
+// payload writes the statement. The voucher is in canonical form. Verify accepts exactly these bytes.
 func (r *Receipt) payload(voucher []byte) ([]byte, error) {
 	if err := r.check(); err != nil {
 		return nil, invalid(err)
@@ -246,7 +245,7 @@ func parse(payload []byte) (*Receipt, []byte, error) {
 	if r.Outcome, err = record.ParseEnd(p.Outcome); err != nil {
 		return nil, nil, bad("outcome: %w", err)
 	}
-	// Whatever was passed over above, what is accepted is what payload writes.
+	// The parsers may skip some deviations, so compare the bytes with their canonical form.
 	again, err := r.payload(p.Machine.Voucher)
 	if err != nil {
 		return nil, nil, err

@@ -11,13 +11,13 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// The limits of a tree of receipts. They bound what checking a hostile one costs.
+// The limits of a tree of receipts bound the cost of checking a hostile one.
 const (
 	MaxDepth    = 64
 	MaxReceipts = 1 << 17
 )
 
-// A LinkError says that the receipt of a child call is missing or isn't the one its parent names.
+// A LinkError reports that a child call's receipt is missing or differs from the one that its parent names.
 type LinkError struct {
 	Parent string // the call
 	Child  Child
@@ -31,7 +31,7 @@ func (e *LinkError) Error() string {
 // Unwrap returns the cause.
 func (e *LinkError) Unwrap() error { return e.Err }
 
-// Fault returns the error with the code of its cause: not found, or as a rule damaged.
+// Fault returns the error with the code of its cause, NotFound for a missing receipt, otherwise Integrity.
 func (e *LinkError) Fault() *fault.Error {
 	f := fault.New(fault.CodeOf(e.Err), "%s", e).From(e.Err).On("reason", "receipt-link").On("call",
 		e.Child.Call).On("receipt", e.Child.Receipt.String())
@@ -45,8 +45,8 @@ func (e *LinkError) Fault() *fault.Error {
 	return f
 }
 
-// VerifyTree verifies a receipt, those of the calls that it made, and so on, and shows each to visit, parents before
-// children. get returns the receipt of a digest, which isn't trusted for it.
+// VerifyTree verifies a receipt and, through get, those of its child calls down to the leaves. It calls visit with
+// each, parents before children. It doesn't trust get: each receipt must have the digest asked for.
 func VerifyTree(envelope []byte, keys []key.Public, get func(cas.Digest) ([]byte, error),
 	visit func(depth int, r *Receipt) error) error {
 	r, err := Verify(envelope, keys)

@@ -25,11 +25,11 @@ type Call struct {
 	Grants    cas.Digest       `json:"grants,omitzero"`     // the grants hash
 	Limits    map[string]int64 `json:"limits,omitempty"`    // as "wall_ms", "memory"
 	Lock      cas.Digest       `json:"lock,omitzero"`       // of rye.lock; zero for none
-	Packages  cas.Digest       `json:"packages,omitzero"`   // of the packages that it runs with; zero for none
+	Packages  cas.Digest       `json:"packages,omitzero"`   // of the packages it runs with; zero for none
 	Params    cas.Digest       `json:"params,omitzero"`     // of the parameters without secrets: see package redact
 	Parent    string           `json:"parent,omitempty"`    // the call that made this one
 	Policy    []cas.Digest     `json:"policy,omitempty"`    // the policies in force, the root's first
-	Principal string           `json:"principal,omitempty"` // who calls
+	Principal string           `json:"principal,omitempty"` // the user or agent that calls
 	Ref       string           `json:"ref"`                 // of the item: "tool:rye/bash/bash"
 	Risk      string           `json:"risk,omitempty"`
 	Sandbox   string           `json:"sandbox,omitempty"` // the level that it is to run at
@@ -76,7 +76,7 @@ type End struct {
 	Sandbox  string           `json:"sandbox,omitempty"` // the level that was enforced
 	Signal   string           `json:"signal,omitempty"`  // that ended the process
 	Status   string           `json:"status"`            // one of the constants above
-	Usage    map[string]int64 `json:"usage,omitempty"`   // as "cpu_ms", "max_rss"
+	Usage    map[string]int64 `json:"usage,omitempty"`   // such as "cpu_ms", "max_rss"
 }
 
 // A Position is the place of a line in the log. Its sum fixes the line and all lines before it.
@@ -95,7 +95,7 @@ const (
 	maxID      = 128
 	maxText    = 1000
 	maxList    = 256
-	maxInteger = 1<<53 - 1 // what every reader of JSON can hold
+	maxInteger = 1<<53 - 1 // the largest integer that every JSON reader holds exactly
 )
 
 // CheckID refuses an invalid call id.
@@ -106,7 +106,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-// CheckText refuses what must be one line of printable text, or is empty, with a *FieldError.
+// CheckText refuses text that is empty or isn't one line of printable text.
 func CheckText(field, s string) error {
 	var k checker
 	k.text(field, s, true)
@@ -117,7 +117,7 @@ func isID(s string) bool {
 	return portable.Spelled(s, portable.Letters+portable.Digits+"._-", "", maxID)
 }
 
-// A checker remembers the first field that is wrong.
+// A checker remembers the first invalid field.
 type checker struct{ err error }
 
 func (c *checker) refuse(field, format string, args ...any) {
@@ -126,7 +126,7 @@ func (c *checker) refuse(field, format string, args ...any) {
 	}
 }
 
-// text takes names and versions: one line that a terminal shows as it is.
+// text checks a name or version: one line that a terminal prints unchanged.
 func (c *checker) text(field, s string, must bool) {
 	switch {
 	case s == "" && must:
@@ -298,16 +298,16 @@ func (o *End) Append(b []byte) []byte {
 
 // An Approval is a step of a request for an approval. Package approval describes its states.
 type Approval struct {
-	By        string     `json:"by,omitempty"`        // who answered
-	Code      string     `json:"code,omitempty"`      // of the error, of a call that was made and failed
+	By        string     `json:"by,omitempty"`        // the user who answered
+	Code      string     `json:"code,omitempty"`      // of the error, if an approved call failed
 	Params    cas.Digest `json:"params,omitzero"`     // of the parameters without secrets
-	Principal string     `json:"principal,omitempty"` // who asked
+	Principal string     `json:"principal,omitempty"` // the user or agent that asked
 	Ref       string     `json:"ref"`
 	Request   string     `json:"request"` // its id
-	State     string     `json:"state"`   // that it has now
+	State     string     `json:"state"`   // after the step
 	Tenant    string     `json:"tenant,omitempty"`
 	Thread    string     `json:"thread,omitempty"`
-	Through   string     `json:"through,omitempty"` // what was answered by: "rye approve"
+	Through   string     `json:"through,omitempty"` // the command that answered: "rye approve"
 }
 
 func (a *Approval) members(m codec) {
@@ -346,7 +346,7 @@ func (a *Approval) Append(b []byte) []byte {
 	return write(b, again.members)
 }
 
-// ParseApproval reads what Append writes, and no other bytes.
+// ParseApproval reads exactly the bytes that Append writes.
 func ParseApproval(b []byte) (Approval, error) {
 	var a Approval
 	err := parse(b, a.members, a.Check)
@@ -359,7 +359,7 @@ func write(b []byte, members func(codec)) []byte {
 	return w.b
 }
 
-// ParseCall reads what Append writes, and no other bytes.
+// ParseCall reads exactly the bytes that Append writes.
 func ParseCall(id string, b []byte) (Call, error) {
 	c := Call{ID: id}
 	err := parse(b, c.members, c.Check)
@@ -373,7 +373,7 @@ func ParseEnd(b []byte) (End, error) {
 	return o, err
 }
 
-// parse reads bytes in the form that Append writes, and no others.
+// parse reads exactly the bytes that Append writes.
 func parse(b []byte, members func(codec), check func() error) error {
 	other := func() error { return fault.New(fault.Integrity, "not in canonical form") }
 	r := &reader{b: b}
@@ -383,7 +383,7 @@ func parse(b []byte, members func(codec), check func() error) error {
 	if err := check(); err != nil {
 		return err
 	}
-	// Whatever the reader passed over, what is accepted is what is written.
+	// The reader may skip some deviations, so compare the bytes with their canonical form.
 	if !bytes.Equal(write(make([]byte, 0, len(b)), members), b) {
 		return other()
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A codec writes the members of a JSON object as JCS, or reads them again, when it is given them in the order of their
-// names: so each kind of object is described once. Members that say nothing are left out. This is done by hand because
-// a line is written before each call and millions are read: maps and encoding/json take ten times as long.
+// A codec writes the members of a JSON object as JCS, or reads them again. The caller visits the members in the order
+// of their names, so one method describes both directions. Empty members are left out. It is written by hand because
+// each call writes a line first and readers read millions: maps and encoding/json take ten times as long.
 type codec interface {
 	open()  // of an object
 	close() // of an object
@@ -24,13 +24,13 @@ type codec interface {
 	time(name string, t *time.Time)
 	numbers(name string, m *map[string]int64)
 
-	begin(name string, n int) bool // an array of n elements; false if it isn't there
-	more(i, n int) bool            // whether there is an element i; closes the array if not
+	begin(name string, n int) bool // an array of n elements; false if the member is missing
+	more(i, n int) bool            // reports whether element i exists; else closes the array
 	textElement(s *string)
 	digestElement(d *cas.Digest)
 }
 
-// list is a member that is an array.
+// list codes a member that is an array.
 func list[T any](c codec, name string, s *[]T, element func(*T, codec)) {
 	if !c.begin(name, len(*s)) {
 		return
@@ -47,7 +47,7 @@ func texts(c codec, name string, s *[]string) {
 	list(c, name, s, func(s *string, c codec) { c.textElement(s) })
 }
 
-// timeForm is the one form of a moment: milliseconds, in UTC.
+// timeForm is the only time format: milliseconds, in UTC.
 const timeForm = "2006-01-02T15:04:05.000Z"
 
 type writer struct{ b []byte }
@@ -130,7 +130,7 @@ func (w *writer) more(i, n int) bool {
 	return i < n
 }
 
-// textElement writes a string, which is UTF-8: Check has seen to that.
+// textElement writes a string that Check found to be valid UTF-8.
 func (w *writer) textElement(s *string) {
 	if plain(*s) {
 		w.b = append(append(append(w.b, '"'), *s...), '"')
@@ -139,7 +139,7 @@ func (w *writer) textElement(s *string) {
 	w.b, _ = jcs.Append(w.b, *s)
 }
 
-// plain reports whether JSON has a string as it is, however it is written.
+// plain reports whether s needs no escapes in JSON, in any spelling.
 func plain[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -151,7 +151,7 @@ func plain[T string | []byte](s T) bool {
 
 func (w *writer) digestElement(d *cas.Digest) { w.b = append(d.Append(append(w.b, '"')), '"') }
 
-// A reader reads what a writer wrote. It need not refuse everything else: what was read is written again and compared.
+// A reader reads the output of a writer. It may accept more than that: parse writes the result again and compares.
 type reader struct {
 	b   []byte // what is left
 	bad bool
@@ -179,7 +179,7 @@ func (r *reader) open() { r.must("{") }
 
 func (r *reader) close() { r.must("}") }
 
-// member reports whether the next member has a name, and goes to its value. The comma before it is passed over.
+// member reports whether the next member has this name, and advances to its value. It skips the comma before it.
 func (r *reader) member(name string) bool {
 	b := bytes.TrimPrefix(r.b, []byte{','})
 	if len(b) < len(name)+3 || b[0] != '"' || string(b[1:1+len(name)]) != name ||
@@ -296,7 +296,7 @@ func (r *reader) textElement(s *string) {
 	r.b = r.b[i+1:]
 }
 
-// escaped reports whether what follows b is escaped: an odd number of backslashes is before it.
+// escaped reports whether the byte after b is escaped, by an odd number of backslashes.
 func escaped(b []byte) bool {
 	return (len(b)-len(bytes.TrimRight(b, `\`)))%2 == 1
 }

@@ -1,4 +1,4 @@
-// Package record defines what is recorded of a call: what is known before it begins, and its outcome.
+// Package record defines the record of a call: its description before it begins, and its outcome.
 //
 // Both are JSON objects in canonical form (JCS), in the lines of the audit log and in receipts:
 //
@@ -11,15 +11,15 @@
 //	{"code":"TIMEOUT","duration_ns":1500000000,"exit":-1,"result":"blake3:…","sandbox":"landlock+seccomp","signal":"killed",
 //	 "status":"timeout","usage":{"cpu_ms":12}}
 //
-// A step of a request for an approval is a third, in the log alone:
+// A step of a request for an approval is a third object, in the log alone:
 //
 //	{"by":"ann","params":"blake3:…","principal":"ann","ref":"tool:acme/pay","request":"3f2a9c1e-…","state":"approved","through":"rye approve"}
 //
-// A member that says nothing, as an empty text, a zero, a zero digest or an empty list, is left out. Of a call, ref
-// and digest must be there; of an outcome, status; of a step, ref, request and state. Text is one line that can be
-// shown as it is, of at most 1,000 bytes; ids of calls, and the names of limits and usage, are 1 to 128 letters,
-// digits, ".", "_" and "-"; lists have at most 256 entries; numbers lie between 0 and 2^53. Check refuses everything
-// else, and what is read is what is written, byte by byte.
+// Empty members (an empty text, a zero, a zero digest, an empty list) are left out. A call must have ref and digest;
+// an outcome, status; a step, ref, request and state. Text is one printable line of at most 1,000 bytes; ids of
+// calls, and the names of limits and usage, are 1 to 128 letters, digits, ".", "_" and "-"; lists have at most 256
+// entries; numbers lie between 0 and 2^53. Check refuses everything else, and the parsers accept exactly the bytes
+// that Append writes.
 //
 // "packages" is the digest of a sorted list with a line for each package of a third-party registry: its digest, a
 // space, and its name in the lock. The item's programs that the lock doesn't pin stand in toolchain without "pinned".

@@ -12,7 +12,7 @@ import (
 type Line struct {
 	At   time.Time // UTC; milliseconds are kept
 	Body []byte    // a JSON object, as JCS
-	Call string    // what it is about, a name; may be empty
+	Call string    // the call that it is about; may be empty
 	Kind string    // a name
 	N    int64     // from 1
 	Prev cas.Digest
@@ -41,7 +41,7 @@ func (l *Line) Append(b []byte) []byte {
 	return append(b, '"', '}', '\n')
 }
 
-// AppendOpen appends the line without its sum and LF: what is hashed for the sum and by checkpoints.
+// AppendOpen appends the line without its sum and LF. These bytes are hashed for the sum and by checkpoints.
 func (l *Line) AppendOpen(b []byte) []byte {
 	b = l.At.AppendFormat(append(b, atMember...), timeForm)
 	b = append(append(b, bodyMember...), l.Body...)
@@ -54,9 +54,9 @@ func (l *Line) AppendOpen(b []byte) []byte {
 	return append(b, '"', '}')
 }
 
-// Scan reads what Append wrote, without LF. The line keeps the body. What is before the body and behind it has one
-// length or is cut off from behind, so that following a chain takes no JSON parser. Only readers of the content parse
-// the body. Scan changes b meanwhile.
+// Scan reads a line that Append wrote, without LF. l keeps the body, which is part of b. Everything around the body
+// has a fixed length or is cut off from the end, so that following a chain needs no JSON parser; Scan doesn't parse
+// the body. It changes b temporarily.
 func (l *Line) Scan(b []byte) bool {
 	open := len(b) - sumSuffix
 	if open < 0 || string(b[open:open+len(sumMember)]) != sumMember || string(b[len(b)-2:]) != `"}` {
@@ -117,7 +117,7 @@ func (l *Line) scanNumber(rest *[]byte) bool {
 	return ok
 }
 
-// cutText cuts a member off the end, whose value is a name.
+// cutText cuts a member whose value is a name off the end of rest.
 func cutText(rest *[]byte, member string, to *string) bool {
 	b, ok := bytes.CutSuffix(*rest, []byte{'"'})
 	i := bytes.LastIndexByte(b, '"') + 1
@@ -125,7 +125,7 @@ func cutText(rest *[]byte, member string, to *string) bool {
 		return false
 	}
 	*rest = b[:i-len(member)]
-	if *to != string(b[i:]) { // as it often is of the line before: spare the copy
+	if *to != string(b[i:]) { // often equal to the line before: avoid the copy
 		*to = string(b[i:])
 	}
 	return true
@@ -144,7 +144,7 @@ func (l *Line) scanFront(b []byte) bool {
 	return l.Body[0] == '{' && l.Body[len(l.Body)-1] == '}'
 }
 
-// parseTime reads a moment in its one form, without an allocation.
+// parseTime reads a time in timeForm without allocating.
 func parseTime(b []byte) (time.Time, bool) {
 	field := func(from, to int) (n int) {
 		for _, c := range b[from:to] {
@@ -161,7 +161,7 @@ func parseTime(b []byte) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	t := time.Date(year, time.Month(month), day, hour, minute, second, milli*1e6, time.UTC)
-	// What isn't in the calendar has become another moment.
+	// time.Date normalises dates that don't exist, so compare.
 	var again [len(timeForm)]byte
 	return t, bytes.Equal(t.AppendFormat(again[:0], timeForm), b)
 }

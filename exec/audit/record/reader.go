@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/journal"
 )
 
-// A Problem is a place where a journal was changed after it was written. The rest of its file wasn't read.
+// A Problem is a place where a journal was changed after it was written. The reader stopped there.
 type Problem struct {
 	File   string `json:"file"` // "head", or a segment
 	Line   int64  `json:"line"` // from 1: the first that is bad
@@ -65,7 +65,7 @@ func (r *Reader) Next() error {
 	return nil
 }
 
-// A Tail is the end of a chain, at which lines are added.
+// A Tail is the end of a chain, where lines are appended.
 type Tail struct {
 	Added []byte // what Add wrote
 
@@ -74,7 +74,7 @@ type Tail struct {
 	read []byte
 }
 
-// TailOf returns the end of a journal whose last lines are given; without any it is the beginning.
+// TailOf returns the end of a journal with these last lines; without lines, the beginning.
 func TailOf(lines []byte) *Tail {
 	var last Line
 	if n := len(lines) - 1; n >= 0 {
@@ -83,7 +83,7 @@ func TailOf(lines []byte) *Tail {
 	return &Tail{n: last.N, sum: last.Sum, read: lines}
 }
 
-// Last returns the lines that TailOf was given.
+// Last returns the lines passed to TailOf.
 func (t *Tail) Last() iter.Seq[Line] {
 	return func(yield func(Line) bool) {
 		for b := range bytes.Lines(t.read) {
@@ -95,13 +95,13 @@ func (t *Tail) Last() iter.Seq[Line] {
 	}
 }
 
-// Place gives a line its place behind t, and its sum.
+// Place sets a line's number, the sum before it and its own sum for its place behind t.
 func (t *Tail) Place(l *Line) {
 	l.N, l.Prev = t.n+1, t.sum
 	l.Sum = cas.Sum(l.AppendOpen(nil))
 }
 
-// Add adds a line, which becomes the end of t.
+// Add appends a line to t.
 func (t *Tail) Add(l Line) {
 	l.N, l.Prev = t.n+1, t.sum
 	t.Added = l.Append(t.Added)

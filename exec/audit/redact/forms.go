@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// spell adds what a secret may look like.
+// spell adds the forms of a secret to found.
 func spell(found map[string]bool, s string) {
 	if len(s) < Shortest {
 		return
@@ -35,7 +35,7 @@ func spell(found map[string]bool, s string) {
 	for _, f := range []string{escaped, html, strings.ReplaceAll(escaped, "/", `\/`), ascii(escaped), ascii(html)} {
 		found[f], found[escapes(f, false)] = true, true
 	}
-	// Where other bytes are encoded before it, those of its characters that it alone decides.
+	// Base64 with other bytes before the secret: take the characters that the secret alone determines.
 	for before := range 3 {
 		from, to := (8*before+5)/6, 8*(before+len(b))/6
 		shifted := append(make([]byte, before), b...)
@@ -60,10 +60,10 @@ func spell(found map[string]bool, s string) {
 	}
 }
 
-// wrap adds what a text of base64 from there on looks like in the lines that base64, openssl and mail write, if one
-// ends after each so many characters: lines end between groups of four. What stands on a line by itself is looked for
-// by itself, so that indented and quoted lines are found as well; less than Line of it only with the next line, since
-// it would be found in everything.
+// wrap adds the forms of base64 text that is broken into lines, as base64, openssl and mail do, with a break after
+// each so many characters: lines end between groups of four. Each line is a form by itself, so that indented and
+// quoted lines match as well. A piece shorter than Line is a form only together with the next line, since alone it
+// would match everywhere.
 func wrap(found map[string]bool, text string, from, width, each int) {
 	for at := each; at < len(text); at += each {
 		start, end := max(from, at-width), min(at+width, len(text))
@@ -81,12 +81,12 @@ func wrap(found map[string]bool, text string, from, width, each int) {
 	}
 }
 
-// kept are the bytes that URL encoders leave as they are, in addition to letters, digits and -_.~: in a query,
-// url.PathEscape, quote of Python, encodeURIComponent and encodeURI of JavaScript, net/url of a path, and our own HTTP
-// client.
+// kept lists the bytes that URL encoders leave unescaped, in addition to letters, digits and -_.~: in a query,
+// url.PathEscape, quote of Python, encodeURIComponent and encodeURI of JavaScript, net/url of a path, and our own
+// HTTP client.
 var kept = []string{"", "$&+:=@", "/", "!'()*", "!'()*#$&+,/:;=?@", "$&+,/:;=@", "!'()*#$&+,/:;=?@[]%"}
 
-// percent is an escape for each byte but those to keep, of their hexadecimal digits.
+// percent escapes every byte of the hexadecimal digits except those in keep.
 func percent(digits, keep string) string {
 	var out strings.Builder
 	for i := 0; i < len(digits); i += 2 {
@@ -99,18 +99,18 @@ func percent(digits, keep string) string {
 	return out.String()
 }
 
-// escapes is s as it stands in JSON.
+// escapes returns s as a JSON string spells it.
 func escapes(s string, html bool) string {
 	var out strings.Builder
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(html)
 	if e.Encode(s) != nil {
-		return s // it is text, and always has a form
+		return s // can't happen: text always has a JSON form
 	}
 	return strings.TrimSuffix(out.String(), "\"\n")[1:]
 }
 
-// ascii has escapes of JSON for everything else.
+// ascii escapes all other characters as JSON does.
 func ascii(s string) string {
 	var out strings.Builder
 	for _, c := range s {
@@ -127,13 +127,13 @@ func ascii(s string) string {
 	return out.String()
 }
 
-// forms are texts to look for, none of them shorter than Shortest.
+// forms are texts to search for, each at least Shortest bytes long.
 type forms struct {
 	sorted  []string
 	joined  string                      // all of them, one after the other
-	ends    []int                       // where in that each of them ends
-	first   [256]bool                   // bytes that one begins with
-	begin   map[[Shortest]byte][]string // by how they begin, the longest first
+	ends    []int                       // where in joined each of them ends
+	first   [256]bool                   // the bytes that a form can begin with
+	begin   map[[Shortest]byte][]string // by their first bytes, the longest first
 	longest int
 	within  []uint64 // bits, set for every Shortest bytes of joined; its length is a power of two
 }
@@ -160,7 +160,7 @@ func compile(all []string) forms {
 	return f
 }
 
-// bit returns which bit of within the first Shortest bytes of s stand for.
+// bit returns the bit of within for the first Shortest bytes of s.
 func (f *forms) bit(s string) (word int, bit uint64) {
 	n := uint64(0)
 	for i := range Shortest {
@@ -170,7 +170,7 @@ func (f *forms) bit(s string) (word int, bit uint64) {
 	return int(n >> 6 & uint64(len(f.within)-1)), 1 << (n & 63)
 }
 
-// at returns how long the longest form is that stands at the beginning of s; 0 for none.
+// at returns the length of the longest form that s begins with; 0 for none.
 func (f *forms) at(s string) int {
 	if len(s) < Shortest || !f.first[s[0]] {
 		return 0
@@ -196,13 +196,13 @@ func (f *forms) begins(s string) bool {
 	return i < len(f.sorted) && strings.HasPrefix(f.sorted[i], s)
 }
 
-// ended returns how long the longest end of a form is that stands at the beginning of s, and has Shortest bytes.
+// ended returns the length of the longest end of a form that s begins with, of at least Shortest bytes; 0 for none.
 func (f *forms) ended(s string) int {
 	longest := 0
 	if len(s) < Shortest || len(f.ends) == 0 {
 		return 0
 	}
-	// Most texts begin with nothing that is in any form, which may be many.
+	// Most texts don't begin like any form, and there may be many forms.
 	if word, bit := f.bit(s); f.within[word]&bit == 0 {
 		return 0
 	}

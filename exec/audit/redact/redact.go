@@ -1,28 +1,34 @@
 // Package redact is the removal of secrets from texts and values that are kept or shown.
 //
-// A secret is found by its value anywhere in a text, and by what programs make of it:
+// A secret is found by its value anywhere in a text, and in the forms that programs give it:
 //
-//	base64          of both alphabets, with padding or without, wherever in what is encoded it begins (Basic of HTTP
-//	                has a user's name before it); of the common alphabet in lines of 64 or 76 as well, but one of
-//	                more than Wrapped bytes only where it is encoded by itself
+//	base64          both alphabets, with padding or without, at any offset of the encoded bytes (Basic of HTTP puts a
+//	                user's name before it); the common alphabet also in lines of 64 or 76, but a secret of more than
+//	                Wrapped bytes only if it is encoded by itself
 //	hexadecimal     digits, in capitals or not
-//	escapes         of URLs, as queries, paths and whole addresses have them or one for every byte; of JSON, for HTML
-//	                and in ASCII too, and of JSON in JSON
+//	escapes         of URLs, as in queries, paths and whole addresses, or of every byte; of JSON, also for HTML, in
+//	                ASCII, and of JSON in JSON
 //	lines           of Line bytes and more, of a secret that has several
 //
-// At both ends of a text, parts of a secret of Shortest bytes and more are taken out as well: what is too long to be
-// kept is cut somewhere. A secret of fewer than Shortest bytes is taken out only where it is the whole text, since it
-// would be found in everything; rye never hands out such a short one. What overlaps is taken out together.
+// At both ends of a text, pieces of a secret of Shortest bytes and more are removed as well, because long text is cut
+// somewhere before it is stored. A secret of fewer than Shortest bytes is removed only if it is the whole text, since
+// it would match everywhere; rye never hands out such a short one. Overlapping matches become one mask.
 //
-// In JSON, text is also taken out by its name: in a member whose name holds, in any case, one of
+// In JSON, text is also removed by its name: in a member whose name contains, in any case, one of
 //
 //	secret token password passwd api_key apikey api-key authorization access_key private_key credential
 //
-// and in everything below it. Numbers stay, unless their digits are a secret. What was there is replaced by
-// ***REDACTED***, so that the digest of parameters (Digest) is the same for all secrets, and can't be used to guess
-// which one it was. A Stream does the same to bytes that come piece by piece.
+// and in everything below it. Numbers stay, unless their digits are a secret. ***REDACTED*** replaces each secret, so
+// that the digest of parameters (Digest) is the same for all secrets and can't be used to guess one. A Stream does
+// the same to bytes that arrive in pieces.
 //
-// This is a net, and no proof: a tool that turns a secret around gets it through.
+// This is a safety net and no proof: a tool that reverses a secret gets it through.
+//
+// # How a text goes through here
+//
+// New computes the forms of all secrets (spell, wrap) and indexes them (compile). Text masks a whole string; a Stream
+// masks piece by piece and holds back a possible beginning of a secret (masker.write, keep). Value walks JSON and
+// masks by name too.
 package redact
 
 import (
@@ -37,19 +43,19 @@ import (
 const (
 	// Mask replaces a secret.
 	Mask = "***REDACTED***"
-	// Shortest is how many bytes a secret has that is looked for within text. Shorter ones are found in everything.
+	// Shortest is the least length of a secret that is searched for within text. Shorter ones would match everywhere.
 	Shortest = 6
-	// Line is how many bytes a line of a secret has that is looked for by itself.
+	// Line is the least length of a secret's line that is searched for by itself.
 	Line = 16
-	// Wrapped is how many bytes a secret has that is looked for in lines of base64 wherever in them it begins.
+	// Wrapped is the greatest length of a secret that is searched for at any offset within lines of base64.
 	Wrapped = 2048
 )
 
-// secretNames are parts of names of members that hold a secret, whatever it is.
+// secretNames are the parts of a member's name that make its value a secret.
 var secretNames = []string{"secret", "token", "password", "passwd", "api_key", "apikey", "api-key", "authorization",
 	"access_key", "private_key", "credential"}
 
-// A Redactor takes secrets out of text and values. It isn't changed, and is safe for many goroutines.
+// A Redactor removes secrets from text and values. It is immutable, and safe for many goroutines.
 type Redactor struct {
 	forms forms
 	whole map[string]bool
@@ -89,17 +95,16 @@ func (r *Redactor) Text(s string) string {
 	return out.String()
 }
 
-// Value returns a copy of v, a value as package jcs has it, without secrets. Text in a member whose name says that it
-// is secret is taken out, too.
+// Value returns a copy of v, a value of package jcs, without secrets. It also removes text in members with secret
+// names.
 func (r *Redactor) Value(v any) any { return r.value(v, true, false, 0) }
 
-// Result is Value for what a tool gives: nothing is taken out by its name, since to give a token may be what it is
-// for.
+// Result is Value without removal by name: a tool's purpose may be to return a token.
 func (r *Redactor) Result(v any) any { return r.value(v, false, false, 0) }
 
 func (r *Redactor) value(v any, named, secret bool, depth int) any {
 	if depth > jcs.MaxDepth {
-		return Mask // jcs refuses what is so deep
+		return Mask // jcs refuses values this deep
 	}
 	switch v := v.(type) {
 	case string:
@@ -142,7 +147,7 @@ func Args(args []string) []string {
 			out[i] = name + "=" + Mask
 			continue
 		}
-		at := strings.IndexByte(arg, '{') // of a JSON object, perhaps behind a flag
+		at := strings.IndexByte(arg, '{') // of a JSON object, perhaps after a flag
 		if v, err := jcs.Parse([]byte(arg[max(at, 0):])); at >= 0 && err == nil {
 			if b, err := jcs.Append(nil, none.Value(v)); err == nil {
 				out[i] = arg[:at] + string(b)

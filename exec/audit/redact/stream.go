@@ -2,17 +2,17 @@ package redact
 
 import "strings"
 
-// A Stream takes secrets out of bytes that come piece by piece, and hands on the rest as soon as it is none. It is for
+// A Stream removes secrets from bytes that arrive in pieces, and passes on the rest as soon as possible. It is for
 // one goroutine.
 type Stream struct{ m masker }
 
-// Stream returns one that hands on to emit. What emit is given is its own.
+// Stream returns a Stream that passes its output to emit, which may keep the slices.
 func (r *Redactor) Stream(emit func([]byte) error) *Stream {
 	return &Stream{masker{forms: &r.forms, emit: func(s string) error { return emit([]byte(s)) }}}
 }
 
-// Write takes a piece. What may be the beginning of a secret is kept back: at most one byte less than it has in its
-// longest form. The error is that of emit.
+// Write takes a piece. It holds back a possible beginning of a secret: at most one byte less than the longest form.
+// It returns the error of emit.
 func (s *Stream) Write(b []byte) (int, error) {
 	if err := s.m.write(string(b), false); err != nil {
 		return 0, err
@@ -20,25 +20,25 @@ func (s *Stream) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush hands on what was kept back, unless it is Shortest bytes of a secret: nothing comes any more.
+// Flush ends the stream: it passes on the bytes held back, or masks them if they are Shortest bytes of a secret.
 func (s *Stream) Flush() error { return s.m.write("", true) }
 
-// A masker is in the midst of a text.
+// A masker is the state of masking one text.
 type masker struct {
 	forms *forms
 	emit  func(string) error
 	cut   bool // the text may have lost its beginning
 
 	held    string
-	covered int  // how many bytes of held are a secret's
-	masked  bool // the last byte before held was one
+	covered int  // how many bytes of held belong to a secret
+	masked  bool // the last byte before held belonged to a secret
 	began   bool
 }
 
-// trimmed is what may stand around what was cut off.
+// trimmed are the characters that may surround the place of a cut.
 const trimmed = " \t\r\n\ufffd…"
 
-// write takes more of the text, and hands on all that is decided.
+// write takes more of the text, and passes on everything that is decided.
 func (m *masker) write(s string, last bool) error {
 	text := m.held + s
 	if m.held == "" {
@@ -51,9 +51,9 @@ func (m *masker) write(s string, last bool) error {
 			m.covered = len(text) - len(inner) + n
 		}
 	}
-	from, i := 0, 0 // what stands before from was handed on
+	from, i := 0, 0 // text before from was passed on
 	for ; i < len(text); i++ {
-		if i >= m.covered && !m.forms.first[text[i]] { // as most bytes are
+		if i >= m.covered && !m.forms.first[text[i]] { // true for most bytes
 			m.masked = false
 			continue
 		}
@@ -85,7 +85,7 @@ func (m *masker) write(s string, last bool) error {
 	return m.keep(text, from, i)
 }
 
-// keep hands on the text up to i, and keeps the rest.
+// keep passes on the text up to i, and holds back the rest.
 func (m *masker) keep(text string, from, i int) error {
 	m.held, m.covered = text[i:], max(0, m.covered-i)
 	return m.hand(text[from:i], false)
