@@ -21,26 +21,26 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// An attempt runs a program at one level: its steps fill in the plan for the second stage, and say in the outcome what
-// that plan enforces. close ends what the steps have opened.
+// An attempt runs a program at one level. Each step adds to the plan of the second stage, and lists in the outcome
+// what that plan enforces. close releases what the steps have opened.
 type attempt struct {
 	spec    Spec
 	command proc.Command
 	out     *Ending
 	talk    talk
 	ruleset *os.File      // of Landlock; nil below that level
-	group   *cgroup.Group // nil below the level limits, and where none can be made
+	group   *cgroup.Group // nil below the level limits, and where no group can be created
 	proxy   *proxy.Proxy  // nil unless the network is a list of hosts
-	watched *supervisor   // limits time and output once the program is started
+	watched *supervisor   // limits time and output while the program runs
 }
 
-// An ending is how a conversation with a stage ended, and what the control group counted meanwhile.
+// An ending is the end of a conversation with a stage, and the usage that the control group counted.
 type ending struct {
 	last   stage.Report
-	placed bool       // the place was made
+	placed bool       // the stage made the place
 	exit   *proc.Exit // of the stage, if it ended without its last report
 	err    error
-	reason string // why the supervisor ended the run; "" if it didn't
+	reason string // the supervisor's reason for ending the run, or ""
 	used   cgroup.Usage
 }
 
@@ -67,7 +67,7 @@ func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Ending, e
 	return a.out, nil
 }
 
-// newAttempt plans to start the program, with nothing enforced yet.
+// newAttempt returns a plan that only starts the program and enforces nothing.
 func newAttempt(s Spec, c proc.Command) *attempt {
 	return &attempt{
 		spec: s, command: c, out: &Ending{Level: s.Level},
@@ -82,7 +82,7 @@ func newAttempt(s Spec, c proc.Command) *attempt {
 	}
 }
 
-// close ends what the attempt has opened, and says in the outcome what the proxy has denied.
+// close releases what the attempt has opened, and records in the outcome the hosts that the proxy denied.
 func (a *attempt) close() {
 	if a.proxy != nil {
 		a.out.Denied = a.proxy.Close()
@@ -117,7 +117,7 @@ func (a *attempt) confine(version int) error {
 	return nil
 }
 
-// place plans what the namespaces are to enforce, and returns what Landlock is to.
+// place plans the namespaces, and returns the view that Landlock is to enforce.
 func (a *attempt) place() (*view, error) {
 	plan := &a.talk.plan
 	plan.Spaces = a.spec.Level >= floor.Namespace
@@ -141,8 +141,8 @@ func (a *attempt) place() (*view, error) {
 	return view, nil
 }
 
-// restrict plans what seccomp is to enforce, and makes the ruleset of Landlock, which the stage makes complete: its
-// own /proc and the proxy's port aren't there yet.
+// restrict plans seccomp and creates the Landlock ruleset. The stage completes it, since its own /proc and the
+// proxy's port don't exist yet.
 func (a *attempt) restrict(view *view, version int) (err error) {
 	plan, network := &a.talk.plan, a.spec.Network
 	rules := view.rules
@@ -163,7 +163,7 @@ func (a *attempt) restrict(view *view, version int) (err error) {
 	return err
 }
 
-// filter returns a filter of system calls as a plan has it.
+// filter returns a filter of system calls in the encoding of a plan.
 func filter(policy seccomp.Policy) (text []byte) {
 	for _, f := range seccomp.Filter(policy) {
 		text = binary.NativeEndian.AppendUint16(text, f.Code)
@@ -172,8 +172,8 @@ func filter(policy seccomp.Policy) (text []byte) {
 	return text
 }
 
-// limit plans the limits of the kernel, and from the level limits on the watch and a control group, if one can be
-// made.
+// limit plans the limits of the kernel, and from the level limits on the watch, and a control group if it can create
+// one.
 func (a *attempt) limit() {
 	plan, limits := &a.talk.plan, a.spec.Limits
 	if a.spec.Level >= floor.Limits {
@@ -193,7 +193,7 @@ func (a *attempt) limit() {
 	plan.Rlimits = rlimits(a.spec, a.group != nil)
 }
 
-// serveHosts puts a proxy in front of the network, if that is a list of hosts.
+// serveHosts plans a proxy if the network is limited to a list of hosts.
 func (a *attempt) serveHosts() {
 	if !a.talk.plan.Hosts {
 		return
@@ -203,7 +203,7 @@ func (a *attempt) serveHosts() {
 	a.enforces("proxy")
 }
 
-// passFiles lists the files that go with the plan, in the order that a stage.Plan names them.
+// passFiles lists the files to send with the plan, in the order of stage.Plan.
 func (a *attempt) passFiles() {
 	if a.command.Program != nil {
 		a.talk.files = append(a.talk.files, a.command.Program)
@@ -216,7 +216,7 @@ func (a *attempt) passFiles() {
 	}
 }
 
-// converse has a second stage run the program, under the supervision of its time and its output.
+// converse makes a second stage run the program, and supervises its time and output.
 func (a *attempt) converse(ctx context.Context, m *Machine) (e ending) {
 	stop := make(chan struct{})
 	a.talk.stop = stop
@@ -228,14 +228,14 @@ func (a *attempt) converse(ctx context.Context, m *Machine) (e ending) {
 	}
 	e.used, e.reason = a.group.Used(), a.watched.reason()
 	if e.err != nil && (e.reason != "" || e.used.OutOfMemory || e.used.TooMany) {
-		// The stage was killed with the rest.
+		// The limit killed the stage together with the program.
 		e.err = nil
 		e.last = stage.Report{Done: &stage.Done{Code: -1, Signal: int(unix.SIGKILL), Ended: e.reason}}
 	}
 	return e
 }
 
-// failure returns why the program could not be started, or nothing is known of its end. It is an *UnavailableError
+// failure returns an error if the program could not be started, or if its end is unknown. It is an *UnavailableError
 // only if the program was not started.
 func (a *attempt) failure(m *Machine, e ending) error {
 	switch {
@@ -253,7 +253,7 @@ func (a *attempt) failure(m *Machine, e ending) error {
 	return nil
 }
 
-// report says in the outcome how the program ended, and what it used.
+// report records in the outcome how the program ended, and its usage.
 func (a *attempt) report(e ending) {
 	done := e.last.Done
 	a.out.Ended = e.limit()
@@ -265,8 +265,8 @@ func (a *attempt) report(e ending) {
 	a.out.Usage["written"] = done.Written
 }
 
-// limit returns the limit that ended the program, or "": the supervisor's reason, else the watch's, else what the
-// control group shows.
+// limit returns the limit that ended the program, or "": the supervisor's reason, otherwise the watch's, otherwise
+// the control group's.
 func (e *ending) limit() string {
 	done := e.last.Done
 	switch {

@@ -67,7 +67,7 @@
 // A program that exceeds a limit is killed with everything that it started, and the Ending names the limit. A program
 // that was only refused memory, a file or a process may end by itself.
 //
-// # How
+// # How a run goes through here
 //
 // Run starts this same binary again as the second stage, with the arguments in Options that lead to package stage; if
 // there are namespaces, inside them. The stage makes the place, forks, and stays above the program: as process 1 of
@@ -77,10 +77,11 @@
 // package stage: first the plan and the program's files, then reports. When the socket closes, because Run ends or
 // died, the stage kills everything, waits for it, and reports what was used.
 //
-// Starting a stage takes longer than all that it does, so one may be started before its run is known (Ready), and
-// while a process goes on making runs one is kept for ten seconds. It has nothing of any run, is for one alone, and
-// isn't used when something was mounted since. Run returns with the last report of its stage, when nothing of the
-// program is left; the stage itself then ends.
+// Starting a stage takes longer than the rest of its work, so Ready starts one before its run is known, and a process
+// with many runs keeps one in reserve for ten seconds. It has no data of any run, serves one run, and is discarded if
+// the mounts changed. Run returns with the last report of its stage, when nothing of the program is left; the stage
+// itself then ends. In this process the order is Run, Machine.run (which tries the levels), runAt and its steps
+// (confine, limit, serveHosts, passFiles), converse, report.
 //
-// On systems other than Linux there are only limits of time and output, and no level above limits.
+// Systems other than Linux have only the limits of time and output, and no level above limits.
 package sandbox

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Grants reports whether a host may be reached on a port, as far as its name goes: lower-case, without a dot at the
-// end. A number is granted as it is written alone, and not by what begins with a star.
+// Grants reports whether the network allows a host on a port. It compares names only: lower-case, without a dot at
+// the end. An IP address matches only its own spelling, never an entry with a star.
 func (n Network) Grants(host, port string) bool {
 	_, err := netip.ParseAddr(host)
 	number := err == nil

@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/exec/sandbox/stage"
 )
 
-// system lists what programs need to start, read the clock and check a certificate. It has nothing of any user, and
-// nothing of /etc that only root may read.
+// system lists the paths that programs need to start, read the clock and check a certificate. None of them belongs to
+// a user, and none of /etc is readable by root alone.
 var system = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
 	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/timezone",
@@ -33,7 +33,7 @@ var system = []string{
 // systemWrite lists devices that store nothing.
 var systemWrite = []string{"/dev/null", "/dev/zero", "/dev/full"}
 
-// facts lists the files of /proc that describe only the machine. In a namespace a program has all of its own /proc
+// facts lists the files of /proc that describe only the machine. In a namespace a program gets its own whole /proc
 // instead.
 var facts = []string{
 	"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version",
@@ -44,15 +44,15 @@ var facts = []string{
 	"/proc/sys/vm/max_map_count",
 }
 
-// forbidden lists directories that no program may be given, nor anything below them.
+// forbidden lists directories that a Spec can't name, nor anything below them.
 var forbidden = []string{"/proc", "/sys", "/dev"}
 
-// memory is the exception: files in memory are files like others.
+// memory is the exception: a Spec may name files in shared memory.
 const memory = "/dev/shm/"
 
 // A view is the part of the file tree that a program gets. For each file the nearest listed path above it decides.
 type view struct {
-	modes    map[string]int // of a path
+	modes    map[string]int // by path
 	listed   []string
 	mayMount bool
 	rules    []landlock.Rule
@@ -102,7 +102,7 @@ func newView(s Spec, mayMount bool) (*view, error) {
 			v.add(p, false, true)
 		}
 	}
-	v.listed = slices.Sorted(maps.Keys(v.modes)) // directories before what is in them
+	v.listed = slices.Sorted(maps.Keys(v.modes)) // directories before their content
 	for _, p := range v.listed {
 		if err := v.place(p); err != nil {
 			return nil, err
@@ -148,8 +148,8 @@ func (v *view) place(path string) error {
 		}
 		return nil
 	}
-	// A rule applies to everything below its path, so each entry of the directory gets its own, except on the way to
-	// listed paths.
+	// A rule applies to everything below its path, so each entry of the directory gets its own rule, except entries
+	// that lead to listed paths.
 	if mode == stage.Writable && !slices.ContainsFunc(inside, func(p string) bool {
 		return v.modes[p] == stage.Hidden
 	}) {
@@ -158,8 +158,8 @@ func (v *view) place(path string) error {
 	return v.split(path, mode)
 }
 
-// canMount reports whether all paths exist, so that they can be mounted over, and nothing is listed below a hidden
-// one.
+// canMount reports whether all paths exist, so that something can be mounted over them, and no path is listed below a
+// hidden one.
 func (v *view) canMount(inside []string) bool {
 	for _, p := range inside {
 		if real, err := osfile.Real(p); err != nil || real != p {
@@ -205,8 +205,8 @@ func (v *view) split(dir string, mode int) error {
 	return nil
 }
 
-// path removes the directories from PATH that a program can't see. A shell would find a program there, as those of
-// version managers that precede the system's, fail to start it, and not search further.
+// path removes the directories from PATH that a program can't see. A shell would find a program there, such as a
+// version manager's, fail to start it, and not search further.
 func (v *view) path(env []string) []string {
 	env = slices.Clone(env)
 	for i, variable := range env {
@@ -234,7 +234,7 @@ func under(path, at string) bool {
 	return below && (rest == "" || rest[0] == '/')
 }
 
-// regular returns the real path of a regular file: a rule for a directory would allow everything in it.
+// regular returns the real path of a regular file. A rule for a directory would allow everything in it.
 func regular(path string) (string, error) {
 	real, err := osfile.Real(path)
 	var info os.FileInfo

@@ -18,7 +18,7 @@ import (
 
 const probeTime = 30 * time.Second
 
-// probe finds out what works, by doing it.
+// probe finds out which means work by using each of them.
 func (m *Machine) probe() Offers {
 	if len(m.self) == 0 {
 		return Offers{Best: floor.Unset, Parts: []Part{{Name: "second stage", Why: "missing in this program"}}}
@@ -61,7 +61,8 @@ func part(name, version string, err error) Part {
 	return Part{Name: name, Works: true, Version: version}
 }
 
-// newGroup makes the control group of a run. It allows more processes than the limit, so that the watch sees too many.
+// newGroup creates the control group of a run. It allows more processes than the limit, so that the watch notices an
+// excess.
 func newGroup(l Limits) (*cgroup.Group, error) { return cgroup.New(l.Memory, l.Processes+spare) }
 
 // spaces are the namespaces that a program may get, by their names in an Ending.
@@ -85,7 +86,7 @@ func spaceFlags(network bool) uintptr {
 	return flags
 }
 
-// needed are the capabilities to make a place and then to drop all of them.
+// needed lists the capabilities that making a place and dropping all capabilities require.
 var needed = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 
 // mayMakeSpaces reports whether namespaces can be made without a user namespace.

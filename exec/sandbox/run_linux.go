@@ -56,7 +56,7 @@ func silentEnd(exit *proc.Exit, why error) error {
 	return fmt.Errorf("the second stage ended without a report (%s): %w", how, why)
 }
 
-// A gate holds back standard input until the place is made: if that fails, the next try needs all of the input.
+// A gate holds back standard input until the place is made: if that fails, the next try needs the whole input.
 type gate struct {
 	io.Reader
 	placed, over chan struct{}
@@ -89,12 +89,12 @@ func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Ending, err
 		}
 		s.Level--
 		if hosts {
-			s.Level = floor.Limits // landlock without its network would be less than it says
+			s.Level = floor.Limits // landlock can't limit the network to hosts
 		}
 	}
 }
 
-// lack returns the error that namespaces can't be made, and remembers it. A shortage that passes is another error.
+// lack returns the error that namespaces can't be made, and remembers it. It doesn't remember a temporary shortage.
 func (m *Machine) lack(s Spec, step string, err error) error {
 	errno, _ := errors.AsType[unix.Errno](err)
 	switch errno {
@@ -116,8 +116,8 @@ func (n Network) kind() int {
 	return 0
 }
 
-// check returns the version of Landlock if a level needs one, or what the level lacks. Whether namespaces work shows
-// when they are made.
+// check returns the version of Landlock if a level needs one, or the missing means. Only making namespaces shows
+// whether they work.
 func (m *Machine) check(s Spec) (version int, err error) {
 	if s.Level < floor.Landlock {
 		return 0, nil
@@ -141,8 +141,8 @@ func (m *Machine) check(s Spec) (version int, err error) {
 	return version, nil
 }
 
-// rlimits returns the limits that the kernel enforces for each process. The watch enforces them for all together, or,
-// if bound, a control group does.
+// rlimits returns the kernel's limits for each process. The watch enforces the limits for all processes together, or,
+// if bound is set, a control group does.
 func rlimits(s Spec, bound bool) (list []stage.Rlimit) {
 	add := func(resource int, most, hard uint64) {
 		list = append(list, stage.Rlimit{Resource: uint64(resource), Most: most, Hard: hard})
@@ -164,8 +164,8 @@ func rlimits(s Spec, bound bool) (list []stage.Rlimit) {
 	if !bound {
 		data = uint64(s.Limits.Memory) + 256<<20
 	}
-	// In a user namespace only the program's processes count; else all of the user's do, so this is only a bound for a
-	// fork bomb until the watch sees it.
+	// In a user namespace only the program's processes count. Elsewhere all of the user's processes do, so the limit
+	// only stops a fork bomb until the watch notices it.
 	processes := uint64(s.Limits.Processes) + 16<<10
 	if s.Level >= floor.Namespace {
 		processes = uint64(s.Limits.Processes) + spare
@@ -182,7 +182,7 @@ func rlimits(s Spec, bound bool) (list []stage.Rlimit) {
 	return list
 }
 
-// spare is how many more processes the kernel allows than the watch, so that the watch sees too many.
+// spare is how many more processes the kernel allows than the watch, so that the watch notices an excess.
 const spare = 64
 
 // Stage is the main function of the second stage. It returns an exit status.

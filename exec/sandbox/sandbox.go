@@ -16,24 +16,23 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// A Network is what a program may reach. The zero Network is nothing.
+// A Network is the part of the network that a program may reach. The zero Network is none.
 type Network struct {
 	All   bool
 	Hosts []string // as in package floor: "api.example.com", "*.example.com:443"; without a port: 80 and 443
 }
 
-// Limits bound what a program and everything that it starts use together. A limit of 0 means the default: nothing is
-// unlimited.
+// Limits bound a program and everything that it starts, together. 0 means the default: no resource is unlimited.
 type Limits struct {
 	Wall, CPU time.Duration
 	Memory    int64 // bytes
 	Written   int64 // bytes on disk
 	Output    int64 // bytes of standard output and error
-	Processes int   // and threads, at one time
+	Processes int   // processes and threads at one time
 	Files     int   // open at one time, for each process
 }
 
-// DefaultLimits returns the limits that apply unless a Spec has others.
+// DefaultLimits returns the limits of a Spec that sets none.
 func DefaultLimits() Limits {
 	return Limits{
 		Wall: 10 * time.Minute, CPU: 10 * time.Minute,
@@ -42,7 +41,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// OrDefaults returns the limits with the default for each that is 0.
+// OrDefaults replaces each limit that isn't positive by its default.
 func (l Limits) OrDefaults() Limits {
 	d := DefaultLimits()
 	return Limits{
@@ -62,8 +61,8 @@ type Spec struct {
 	Deny    []string    // that may not be used, though Read or Write has a directory above them
 	Network Network
 	Limits  Limits
-	// Trying is called before each try to start the program, with what will be enforced: once the program has said
-	// something, the last call is true. Optional.
+	// Trying is called before each attempt to start the program, with the means of that attempt. Once the program has
+	// written output, the last call describes the run. Optional.
 	Trying func(level floor.Level, enforced []string) `json:"-"`
 }
 
@@ -72,15 +71,15 @@ type Machine struct {
 	self   []string
 	env    []string
 	offers func() Offers
-	// lacks has what was missing when namespaces were last tried, for each kind of network: none, all, hosts.
+	// lacks remembers why namespaces last failed, for each kind of network: none, all, hosts.
 	lacks   [3]atomic.Pointer[UnavailableError]
 	reserve reserve
 }
 
-// Options are what a Machine needs.
+// Options configure a Machine.
 type Options struct {
-	Self []string // an absolute path and arguments that start this binary so that it calls Stage
-	Env  []string // more variables for it, as NAME=VALUE; only special builds need any
+	Self []string // the command that starts this binary and calls Stage: an absolute path, then arguments
+	Env  []string // additional variables for it, as NAME=VALUE; only special builds need any
 }
 
 // New returns a Machine.
@@ -90,10 +89,10 @@ func New(o Options) *Machine {
 	return m
 }
 
-// Offers returns what this machine can enforce. It tries it the first time.
+// Offers returns the means that this machine can enforce. The first call tries them.
 func (m *Machine) Offers() Offers { return m.offers() }
 
-// Offers is what a machine can enforce.
+// Offers lists the means that a machine can enforce.
 type Offers struct {
 	Best  floor.Level // the highest level that works
 	Hosts bool        // whether the network can be limited to a list of hosts
@@ -102,27 +101,27 @@ type Offers struct {
 
 // A Part is one means of enforcement.
 type Part struct {
-	Name    string // as in "landlock", "network namespace"
+	Name    string // such as "landlock", "network namespace"
 	Works   bool
-	Version string // as in "7", "v1"
-	Why     string // it doesn't work
+	Version string // such as "7", "v1"
+	Why     string // the reason if it doesn't work
 }
 
 // An Ending is how a confined program ended, and what of the sandbox was enforced.
 type Ending struct {
 	Exit     proc.Exit
 	Level    floor.Level
-	Enforced []string // as in "landlock/7", "seccomp", "netns", "cgroup:memory"
-	// the limit that ended it: timeout, cancelled, memory, cpu, processes, output, written; or ""
+	Enforced []string // such as "landlock/7", "seccomp", "netns", "cgroup:memory"
+	// the limit that ended the program: timeout, cancelled, memory, cpu, processes, output, written; or ""
 	Ended  string
-	Denied []string         // hosts that the program asked for and wasn't granted, as in "example.com:443"
+	Denied []string         // hosts that the proxy denied, such as "example.com:443"
 	Usage  map[string]int64 // cpu_ms, max_rss, wall_ms, written, stdout_bytes, stderr_bytes
 }
 
-// An UnavailableError says that this machine can't enforce a level.
+// An UnavailableError means that this machine can't enforce a level.
 type UnavailableError struct {
 	Level   floor.Level
-	Missing []string // each with the reason, as in "landlock: not built into this kernel"
+	Missing []string // each with the reason, such as "landlock: not built into this kernel"
 }
 
 func (e *UnavailableError) Error() string {
@@ -159,17 +158,17 @@ func (s *Spec) trying(o *Ending) {
 	}
 }
 
-// A supervisor limits the time and the output of a run, and remembers what ended it: the first reason counts.
+// A supervisor limits the time and the output of a run, and remembers the first reason for ending it.
 type supervisor struct {
 	stdout, stderr *stream
 	stop           func() // ends the run
-	release        func() // no longer watches the time
+	release        func() // stops the clock
 
 	once  sync.Once
 	ended string
 }
 
-// supervise starts the clock of a run, and puts itself between a command and its output.
+// supervise starts the clock of a run, and counts the command's output.
 func (s *Spec) supervise(ctx context.Context, c *proc.Command, stop func()) *supervisor {
 	v := &supervisor{stop: stop}
 	o := &output{left: s.Limits.Output, tooMuch: func() { v.end("output") }}
@@ -189,13 +188,13 @@ func (v *supervisor) end(why string) {
 	v.stop()
 }
 
-// reason returns what ended the run. Nothing can change it afterwards.
+// reason returns why the supervisor ended the run. Later reasons are ignored.
 func (v *supervisor) reason() string {
 	v.once.Do(func() {})
 	return v.ended
 }
 
-// usage returns what a run used, as far as its exit and its output tell.
+// usage returns the resources that a run used, as far as its exit and its output show them.
 func (v *supervisor) usage(e proc.Exit) map[string]int64 {
 	return map[string]int64{
 		"cpu_ms": e.CPU.Milliseconds(), "wall_ms": e.Wall.Milliseconds(), "max_rss": e.MaxRSS,
@@ -203,14 +202,14 @@ func (v *supervisor) usage(e proc.Exit) map[string]int64 {
 	}
 }
 
-// An output is the limit that both streams of a program share.
+// An output is the limit that stdout and stderr of a program share.
 type output struct {
 	mu      sync.Mutex
 	left    int64
 	tooMuch func()
 }
 
-// A stream passes on what a program writes, up to the limit.
+// A stream passes on one output of a program, up to the limit.
 type stream struct {
 	*output
 	to    io.Writer

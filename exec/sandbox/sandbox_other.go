@@ -12,7 +12,7 @@ import (
 // Stage fails: only Linux has a second stage.
 func Stage([]string) int { return 2 }
 
-// A reserve is nothing where there is no second stage.
+// A reserve is empty without a second stage.
 type reserve struct{}
 
 // Ready does nothing.

@@ -17,11 +17,11 @@ import (
 	"github.com/rye-build/rye/exec/sandbox/stage"
 )
 
-// stageEnv keeps the second stage small: it lives as long as the program, and does little.
+// stageEnv keeps the second stage small, since it lives as long as the program.
 var stageEnv = []string{"GOMAXPROCS=1", "GOGC=400", "GOTRACEBACK=none"}
 
 const (
-	// hardEnd is how long a stage that was told to end may take to do so and to report.
+	// hardEnd is how long a stage may take to end and report after it was asked to.
 	hardEnd = 15 * time.Second
 	// spareTime is how long a stage without a plan is kept.
 	spareTime = 10 * time.Second
@@ -32,7 +32,7 @@ type second struct {
 	conn   *os.File
 	fd     int // of conn
 	spaces uintptr
-	mounts []byte // that this process had
+	mounts []byte // of this process when it started the stage
 	kill   context.CancelFunc
 	timer  *time.Timer   // of a spare one
 	over   chan struct{} // closed when it has ended
@@ -74,13 +74,13 @@ func (m *Machine) start(spaces uintptr) (*second, error) {
 	return s, nil
 }
 
-// mounts returns what is mounted where for this process. A stage has the mounts of when it was started.
+// mounts returns this process's mount table. A stage keeps the mounts of the time when it was started.
 func mounts() []byte {
 	b, _ := stage.Read("/proc/self/mountinfo")
 	return b
 }
 
-// leave lets a stage end by itself: it does when the socket closes.
+// leave closes the socket, upon which the stage ends, and kills a stage that doesn't.
 func (s *second) leave() {
 	s.conn.Close()
 	late := time.AfterFunc(hardEnd, s.kill)
@@ -90,22 +90,22 @@ func (s *second) leave() {
 	}()
 }
 
-// A reserve has a stage that was started before it is needed: starting it takes longer than all that it does before
-// the program runs. It has nothing of any call, and is for one.
+// A reserve holds a stage that was started in advance, because starting it takes longer than the rest of its work. It
+// has no data of any call, and serves one call.
 type reserve struct {
 	mu   sync.Mutex
 	next *second
-	runs int // so far
+	runs int // number of runs so far
 }
 
-// Ready starts the stage of a run that will probably follow soon, with or without a network of its own.
+// Ready starts the stage of a run that will probably follow soon, with or without network access.
 func (m *Machine) Ready(network bool) {
 	if len(m.self) > 0 && m.lacks[Network{All: network}.kind()].Load() == nil {
 		m.keep(spaceFlags(network))
 	}
 }
 
-// keep starts a spare stage if there is none.
+// keep starts a spare stage unless there is one.
 func (m *Machine) keep(spaces uintptr) {
 	m.reserve.mu.Lock()
 	defer m.reserve.mu.Unlock()
@@ -124,7 +124,7 @@ func (m *Machine) keep(spaces uintptr) {
 	})
 }
 
-// take returns the spare stage; with one given, only if it is that.
+// take returns the spare stage. If only isn't nil, it returns no other stage than that.
 func (r *reserve) take(only *second) *second {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,7 +137,7 @@ func (r *reserve) take(only *second) *second {
 	return s
 }
 
-// second returns a stage in namespaces: the spare one, if that fits and nothing was mounted meanwhile.
+// second returns a stage in namespaces: the spare one if it fits and the mounts haven't changed, otherwise a new one.
 func (m *Machine) second(spaces uintptr) (*second, error) {
 	if s := m.reserve.take(nil); s != nil {
 		if s.spaces == spaces && bytes.Equal(s.mounts, mounts()) {
@@ -152,7 +152,7 @@ func (m *Machine) second(spaces uintptr) (*second, error) {
 	return m.start(spaces)
 }
 
-// expect counts runs, and starts a stage for the next one if there probably is one: a process that has made some makes
+// expect counts runs and, if another run is likely, starts a stage for it: a process that has made several runs makes
 // more.
 func (m *Machine) expect(spaces uintptr, runs int) {
 	m.reserve.mu.Lock()
@@ -164,11 +164,11 @@ func (m *Machine) expect(spaces uintptr, runs int) {
 	}
 }
 
-// lastOutput is how long Run waits for output when the program has ended and something still holds the pipe: another
-// that was forked and hasn't come to its own program yet.
+// lastOutput is how long Run waits for the end of the output after the program ended. Until then, a process that was
+// forked elsewhere and hasn't executed its program yet may hold the pipe.
 const lastOutput = 30 * time.Second
 
-// A pipes copies what goes through the standard files of a program.
+// A pipes copies the standard streams of a program.
 type pipes struct {
 	theirs []*os.File // the program's ends
 	ours   []*os.File
@@ -176,7 +176,7 @@ type pipes struct {
 	ended  chan error
 }
 
-// from has what comes out of one file of the program written to w.
+// from copies one output of the program to w.
 func (p *pipes) from(w io.Writer) error {
 	r, theirs, err := os.Pipe()
 	if err != nil {
@@ -186,7 +186,7 @@ func (p *pipes) from(w io.Writer) error {
 	return nil
 }
 
-// into has the program read what is read from r.
+// into copies r to an input of the program.
 func (p *pipes) into(r io.Reader) error {
 	theirs, w, err := os.Pipe()
 	if err != nil {
@@ -204,14 +204,14 @@ func (p *pipes) copy(to io.Writer, from io.Reader, ours, theirs *os.File) {
 	go func() {
 		_, err := io.Copy(to, from)
 		if errors.Is(err, unix.EPIPE) && to == io.Writer(ours) {
-			err = nil // the program doesn't want to read more
+			err = nil // the program closed its input
 		}
 		ours.Close()
 		p.ended <- err
 	}()
 }
 
-// sent closes the program's ends, which the stage has now.
+// sent closes the program's ends after the stage has received them.
 func (p *pipes) sent() {
 	for _, f := range p.theirs {
 		f.Close()
@@ -241,8 +241,8 @@ func (p *pipes) finish() (err error) {
 	return err
 }
 
-// converse sends a second stage the plan, and returns its last report, and whether the place was made. When the stage
-// has reported, nothing of the program is left; it ends by itself.
+// converse sends a plan to a second stage, and returns its last report, and whether the stage made the place. After
+// the report nothing of the program is left, and the stage ends by itself.
 func (m *Machine) converse(ctx context.Context, t talk) (last stage.Report, placed bool, exit *proc.Exit, err error) {
 	var p pipes
 	defer func() {
@@ -292,7 +292,7 @@ func (m *Machine) converse(ctx context.Context, t talk) (last stage.Report, plac
 		case silent == nil && last.Placed && !placed:
 			placed = true
 			close(gate.placed)
-			m.expect(t.spaces, 1) // it starts while the program runs
+			m.expect(t.spaces, 1) // for the next run; it starts while this program runs
 		default:
 			said = false
 		}
@@ -302,7 +302,7 @@ func (m *Machine) converse(ctx context.Context, t talk) (last stage.Report, plac
 	s.leave()
 	if silent == nil && unsent == nil {
 		if placed {
-			m.expect(t.spaces, 0) // the one from above may have waited too long
+			m.expect(t.spaces, 0) // the one started above may have waited too long
 		}
 		return last, placed, nil, nil
 	}

@@ -16,24 +16,24 @@ import (
 	"github.com/rye-build/rye/exec/sandbox/stage"
 )
 
-// root is where control groups are mounted.
+// root is the mount point of control groups.
 const root = "/sys/fs/cgroup"
 
-// A Group is the control group of one run: in version 1, one for each controller. A nil Group is none.
+// A Group is the control group of one run; in version 1, one for each controller. A nil Group limits nothing.
 type Group struct {
 	Version string
-	Lists   []*os.File // open for writing: "0" adds the process that writes it, which has one thread
+	Lists   []*os.File // open for writing: writing "0" adds the writing process, which must have one thread
 	Bounds  []string   // the controllers
 	dirs    []string
 }
 
-// A file is one of a group, with the value to write. An optional one may be missing.
+// A file of a group, with the value to write. An optional file may be missing.
 type file struct {
 	name, value string
 	optional    bool
 }
 
-// New makes a group with limits, below the group of this process or beside it.
+// New creates a group with limits, below the group of this process or next to it.
 func New(memory int64, processes int) (*Group, error) {
 	own := ownGroups()
 	g, err := newGroup2(root, own[""], memory, processes)
@@ -64,8 +64,8 @@ func ownGroups() map[string]string {
 	return groups
 }
 
-// newGroup2 makes a group of version 2. A group with processes can't delegate its controllers, so the new one may have
-// to be beside ours.
+// newGroup2 creates a group of version 2. A group with processes can't delegate its controllers, so the new group may
+// have to be a sibling of ours.
 func newGroup2(root, own string, memory int64, processes int) (*Group, error) {
 	if own == "" {
 		return nil, errors.New("version 2: not mounted")
@@ -93,7 +93,7 @@ func newGroup2(root, own string, memory int64, processes int) (*Group, error) {
 	return nil, fmt.Errorf("version 2: %w", why)
 }
 
-// newGroup1 makes groups of version 1.
+// newGroup1 creates groups of version 1.
 func newGroup1(root string, own map[string]string, memory int64, processes int) (*Group, error) {
 	g := &Group{Version: "v1", Bounds: []string{"memory", "pids"}}
 	bytes := strconv.FormatInt(memory, 10)
@@ -115,9 +115,9 @@ func newGroup1(root string, own map[string]string, memory int64, processes int) 
 	return g, nil
 }
 
-// add makes a directory in a group, writes its files and opens its list. The list "tasks" of version 1 has threads:
-// moving one to another group is quick, while "cgroup.procs" waits until every processor of the machine has scheduled,
-// 10 to 20 ms.
+// add creates a directory in a group, writes its files and opens its list. In version 1 the list is "tasks", by
+// thread: moving a thread is quick, while writing "cgroup.procs" waits until every processor has scheduled, 10 to 20
+// ms.
 func (g *Group) add(parent, name string, files ...file) error {
 	sweep(parent)
 	dir, err := os.MkdirTemp(parent, prefix+strconv.Itoa(os.Getpid())+"-")
@@ -146,10 +146,10 @@ func (g *Group) add(parent, name string, files ...file) error {
 	return nil
 }
 
-// open opens what never waits: told so, Go needs four calls of the system less.
+// open opens a file that never blocks: with O_NONBLOCK, Go needs four fewer system calls.
 func open(path string, flag int) (*os.File, error) { return os.OpenFile(path, flag|unix.O_NONBLOCK, 0) }
 
-// cause strips the path from an error: the directory has another name each time.
+// cause strips the path from an error, because the directory's name differs each time.
 func cause(err error) error {
 	if at, ok := errors.AsType[*os.PathError](err); ok {
 		return at.Err
@@ -158,16 +158,16 @@ func cause(err error) error {
 }
 
 const (
-	// prefix begins the names of groups; the id of the process that made one follows.
+	// prefix begins the names of groups. The id of the process that created one follows.
 	prefix = "rye-"
-	// maxSwept is how many entries of a directory sweep looks at.
+	// maxSwept is how many entries of a directory sweep reads.
 	maxSwept = 1000
-	// sweptAfter is how old a group must be to be swept. A process in another container, whose id means nothing here,
-	// has put its program into its group by then.
+	// sweptAfter is the least age of a group that sweep removes. A process in another container, whose id means
+	// nothing here, has put its program into its group by then.
 	sweptAfter = time.Minute
 )
 
-// sweep removes groups of processes that were killed before they could. The kernel removes no group with processes in
+// sweep removes groups left behind by processes that were killed. The kernel never removes a group with processes in
 // it.
 func sweep(parent string) {
 	dir, err := open(parent, os.O_RDONLY)
@@ -190,14 +190,14 @@ func sweep(parent string) {
 	}
 }
 
-// Usage is what the processes of a group used.
+// Usage is what the processes of a group used together.
 type Usage struct {
-	Memory      int64 // at most at one time
+	Memory      int64 // the peak
 	OutOfMemory bool  // the kernel killed one of them
-	TooMany     bool  // it refused to start another
+	TooMany     bool  // it refused to start another process
 }
 
-// Used returns what was used.
+// Used returns the usage so far.
 func (g *Group) Used() (u Usage) {
 	if g == nil {
 		return u
@@ -213,7 +213,7 @@ func (g *Group) Used() (u Usage) {
 	return u
 }
 
-// number reads the number after a name at the beginning of a line; 0 if there is none.
+// number returns the number after a name at the beginning of a line, or 0.
 func number(dir, file, name string) (n int64) {
 	data, _ := stage.Read(filepath.Join(dir, file))
 	for line := range bytes.Lines(data) {
@@ -224,7 +224,7 @@ func number(dir, file, name string) (n int64) {
 	return n
 }
 
-// Close kills what is left in a group and removes it.
+// Close kills all processes in the group and removes it.
 func (g *Group) Close() {
 	if g == nil {
 		return

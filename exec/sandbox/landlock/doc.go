@@ -1,3 +1,3 @@
-// Package landlock makes Landlock rulesets: which files a program may read or write, and which ports it may connect
-// to. Versions are those of the kernel's interface; every right that a version knows is handled.
+// Package landlock makes Landlock rulesets: the files that a program may read or write, and the ports that it may
+// connect to. Versions are those of the kernel's interface; a ruleset handles every right that its version has.
 package landlock

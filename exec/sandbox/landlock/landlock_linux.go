@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// firstRefer and the others are the first versions to have something.
+// firstRefer and the others are the versions that introduced a feature.
 const (
 	firstRefer, FirstTruncate, firstNet, firstIoctl, firstScope = 2, 3, 4, 5, 6
 )
 
 const (
-	// ReadRights are those of a rule that allows reading and executing.
+	// ReadRights allow reading and executing.
 	ReadRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	// fileRights are those that a rule for a file, not a directory, may have.
+	// fileRights are the rights that a rule for a file, not a directory, may have.
 	fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 		unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE
@@ -38,7 +38,7 @@ func Version() (int, error) {
 	return 0, e
 }
 
-// handled returns all rights over files that a version knows. Landlock allows what a ruleset doesn't handle.
+// handled returns all rights over files in a version. Landlock allows everything that a ruleset doesn't handle.
 func handled(version int) uint64 {
 	rights := uint64(unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1)
 	if version >= firstRefer {
@@ -63,11 +63,11 @@ func writeRights(version int) uint64 {
 type Rule struct {
 	Path  []byte
 	Write bool
-	// System marks a path that most systems have: it may be missing, or a link.
+	// System marks a path that exists on most systems: it may be missing, or a link.
 	System bool
 }
 
-// ConnectRights are the rights of a rule that allows connecting to a port; 0 if a version can't limit that.
+// ConnectRights returns the rights of a rule that allows connecting to a port; 0 if a version can't limit that.
 func ConnectRights(version int) uint64 {
 	if version < firstNet {
 		return 0
@@ -86,7 +86,7 @@ func NewRuleset(version int, rules []Rule, program *os.File, tcp bool) (set *os.
 		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
 	size := unsafe.Offsetof(attr.Quiet_access_fs)
-	switch { // an older kernel takes less
+	switch { // older kernels accept only a shorter struct
 	case version < firstNet:
 		size = unsafe.Offsetof(attr.Handled_access_net)
 	case version < firstScope:
@@ -164,8 +164,9 @@ func addRule(set *os.File, kind uintptr, attr unsafe.Pointer) error {
 
 func openLink(path string) (int, error) { return unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0) }
 
-// openPath follows no link: one that a program made in a directory it may write to must not choose what the next
-// program gets. Where openat2 is denied, as in a sandbox inside a sandbox, it goes step by step.
+// openPath follows no link: a program must not be able to choose the next program's files with a link in a directory
+// that it may write to. Where openat2 is denied, as in a sandbox inside a sandbox, openPath opens one component at a
+// time.
 func openPath(path string) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	if fd, err := unix.Openat2(unix.AT_FDCWD, path, &how); err == nil {

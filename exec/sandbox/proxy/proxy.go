@@ -1,7 +1,9 @@
-// Package proxy lets a confined program reach the hosts that it was granted, and nothing else.
+// Package proxy is an HTTP proxy through which a confined program reaches the hosts that it was granted, and nothing
+// else.
 //
-// A proxy listens in the program's network, where nothing else is, and dials in ours. It handles CONNECT, for TLS and
-// any other protocol, and plain HTTP. It doesn't look into tunnels: what a granted host relays, a program reaches.
+// A proxy listens in the program's network, which has no other way out, and dials in ours. It handles CONNECT, for
+// TLS and any other protocol, and plain HTTP. It doesn't inspect tunnels: a program reaches everything that a granted
+// host relays.
 //
 // The proxy resolves a name once for each connection. A name that resolves to this machine or its link (loopback,
 // 169.254/16, fe80::/10, multicast, unspecified) is always refused; an address that was granted itself is not.
@@ -46,7 +48,7 @@ const (
 	maxDenied      = 100
 )
 
-// New returns a proxy to the hosts that grants allows. Hosts are lower-case, without a dot at the end.
+// New returns a proxy to the hosts that grants allows. It passes hosts in lower case, without a dot at the end.
 func New(grants func(host, port string) bool) *Proxy {
 	p := &Proxy{grants: grants, lookup: net.DefaultResolver.LookupNetIP, slots: make(chan struct{}, maxConnections)}
 	p.dialer.Timeout = headTime
@@ -80,8 +82,7 @@ func (p *Proxy) Serve(socket *os.File) error {
 	return nil
 }
 
-// Close ends all connections and returns the hosts that the program asked for without a grant, as in
-// "example.com:443".
+// Close ends all connections and returns the hosts that the proxy denied, such as "example.com:443".
 func (p *Proxy) Close() (denied []string) {
 	p.cancel()
 	p.mu.Lock()
@@ -93,7 +94,7 @@ func (p *Proxy) Close() (denied []string) {
 	return p.denied
 }
 
-// handle serves one request on a connection: the next one could name another host.
+// handle serves one request per connection, because the next request could name another host.
 func (p *Proxy) handle(c net.Conn) {
 	defer c.Close()
 	defer context.AfterFunc(p.ctx, func() { c.Close() })()
@@ -127,7 +128,7 @@ func (p *Proxy) handle(c net.Conn) {
 	both.Wait()
 }
 
-// relay copies one way and passes the end on.
+// relay copies in one direction and passes on the end of the stream.
 func relay(to net.Conn, from io.Reader) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
@@ -144,7 +145,8 @@ func refuse(c net.Conn, status string, err error) {
 		len(text), text)
 }
 
-// readRequest reads a request and returns the server that it is for. Any but CONNECT is ready to be written to it.
+// readRequest reads a request and returns its server. Except for CONNECT, the request is ready to be written to the
+// server.
 func readRequest(r *bufio.Reader) (q *http.Request, host, port string, err error) {
 	if q, err = http.ReadRequest(r); err != nil {
 		return nil, "", "", err
@@ -159,7 +161,7 @@ func readRequest(r *bufio.Reader) (q *http.Request, host, port string, err error
 		if port == "" {
 			port = "80"
 		}
-		// The server gets the granted name, and no header that is between the program and this proxy.
+		// The server gets the granted name, and no header that concerns only the program and this proxy.
 		q.Host, q.Close = q.URL.Host, true
 		for _, name := range []string{"Connection", "Proxy-Connection", "Proxy-Authorization", "Keep-Alive",
 			"Upgrade"} {
@@ -170,7 +172,7 @@ func readRequest(r *bufio.Reader) (q *http.Request, host, port string, err error
 		}
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	// Of a name with other characters Go would send the server another one.
+	// Go would send the server another name in place of one with other characters.
 	bad := func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-_:", r) }
 	if err == nil && (host == "" || strings.ContainsFunc(host, bad) || strings.Trim(port, "0123456789") != "" ||
 		port == "") {
@@ -179,7 +181,7 @@ func readRequest(r *bufio.Reader) (q *http.Request, host, port string, err error
 	return q, host, port, err
 }
 
-// dial connects to a host that is granted.
+// dial connects to a granted host.
 func (p *Proxy) dial(host, port string) (net.Conn, error) {
 	if !p.grants(host, port) {
 		p.mu.Lock()
@@ -210,7 +212,7 @@ func (p *Proxy) dial(host, port string) (net.Conn, error) {
 	return nil, err
 }
 
-// isNear reports whether an address is of this machine or its link, where services trust their callers.
+// isNear reports whether an address belongs to this machine or its link, where services trust their callers.
 func isNear(a netip.Addr) bool {
 	if !a.IsValid() || a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() {
 		return true

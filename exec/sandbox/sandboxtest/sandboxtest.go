@@ -1,5 +1,5 @@
-// Package sandboxtest is for tests that start programs in a sandbox. The programs are the test's own binary, which
-// TestMain makes into one of them:
+// Package sandboxtest is a set of helpers for tests that start programs in a sandbox. The programs are the test's own
+// binary, which TestMain turns into one of them:
 //
 //	func TestMain(m *testing.M) {
 //		sandboxtest.Programs(map[string]func(args []string) int{"__guest": guest})
@@ -25,7 +25,7 @@ import (
 const StageWord = "__stage"
 
 // Programs runs the program whose word is the first argument, with the arguments after it, and exits with its status.
-// It returns if there is no such word. A binary that measures coverage doesn't write what it would say at its end.
+// It returns if the word is unknown. A binary that measures coverage doesn't write its profile in such a run.
 func Programs(programs map[string]func(args []string) (status int)) {
 	if len(os.Args) < 2 {
 		return
@@ -51,10 +51,10 @@ func Dir(t testing.TB) string {
 	return unlinked(t, t.TempDir(), nil)
 }
 
-// Removable makes a directory one that can be removed when the test ends.
+// Removable makes a directory removable when the test ends.
 func Removable(t testing.TB, dir string) { t.Cleanup(func() { Unlock(dir) }) }
 
-// Unlock lets a directory be removed: the copies in it, which tools run from, are read-only.
+// Unlock makes a directory removable: the copies in it that tools run from are read-only.
 func Unlock(dir string) {
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
@@ -75,14 +75,13 @@ func unlinked(t testing.TB, path string, err error) string {
 	return path
 }
 
-// Machine confines programs with this binary as the second stage.
+// Machine returns a Machine that uses this binary as the second stage.
 func Machine(t testing.TB) *sandbox.Machine {
 	t.Helper()
 	return sandbox.New(sandbox.Options{Self: []string{Self(t), StageWord}})
 }
 
-// Alive lists the processes that have a mark in a file of /proc, such as "environ" or "cmdline", where a system has
-// one.
+// Alive lists the processes that have a mark in a file of /proc, such as "environ" or "cmdline".
 func Alive(file, mark string) (list []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/" + file)
 	for _, path := range paths {
@@ -93,7 +92,7 @@ func Alive(file, mark string) (list []string) {
 	return list
 }
 
-// Listen listens on this machine; reached reports whether there was a connection.
+// Listen listens on this machine. reached reports whether there was a connection.
 func Listen(t testing.TB) (address string, reached func() bool) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -114,7 +113,7 @@ func Listen(t testing.TB) (address string, reached func() bool) {
 	}()
 	own := int64(0)
 	return l.Addr().String(), func() bool {
-		// Earlier connections are accepted first, and this one when its end is seen.
+		// The listener accepts earlier connections first, and this one once its end is seen.
 		c, err := net.DialTimeout("tcp", l.Addr().String(), 5*time.Second)
 		if err != nil {
 			t.Fatal(err)

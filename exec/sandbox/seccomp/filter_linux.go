@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The answers of a filter.
+// The return values of a filter.
 const (
 	allow = unix.SECCOMP_RET_ALLOW
 	kill  = unix.SECCOMP_RET_KILL_PROCESS
@@ -39,8 +39,8 @@ var denied = []uint32{
 	unix.SYS_LSM_SET_SELF_ATTR,
 }
 
-// changers lists calls that change the mode, owner or attributes of a file that can't be opened for writing. Landlock
-// doesn't see them, so they are denied where nothing is mounted read-only.
+// changers lists calls that change the mode, owner or attributes of files that a program can't open for writing.
+// Landlock doesn't control them, so they are denied unless read-only mounts protect those files.
 var changers = []uint32{
 	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHMOD, unix.SYS_FCHOWNAT, unix.SYS_FCHOWN, unix.SYS_SETXATTR,
 	unix.SYS_LSETXATTR,
@@ -49,15 +49,15 @@ var changers = []uint32{
 	unix.SYS_FILE_SETATTR,
 }
 
-// shared lists the IPC calls that reach other programs unless there is a namespace for them.
+// shared lists the IPC calls that reach other programs, unless the program has its own IPC namespace.
 var shared = []uint32{
 	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV,
 	unix.SYS_MSGCTL,
 	unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 }
 
-// A mode says which argument of a call is a file's mode, and which its flags, if the mode counts only with some of
-// them.
+// A mode names the argument of a call that is a file's mode, and the argument with the flags on which the mode
+// depends.
 type mode struct{ call, mode, flags uint32 }
 
 const noFlags = 99
@@ -69,18 +69,18 @@ var modes = []mode{
 }
 
 const (
-	// setID are the setuid and setgid bits. A file with them, executed outside the sandbox, would have all of the
+	// setID are the setuid and setgid bits. Executed outside the sandbox, a file with them would have all of the
 	// user's rights.
 	setID = 0o6000
 	// makes are the flags that create a file: O_CREAT, and the bit of O_TMPFILE.
 	makes = unix.O_CREAT | 0o20000000
 )
 
-// A Policy says what a filter allows.
+// A Policy configures a filter.
 type Policy struct {
 	Inet     bool // stream sockets of IPv4 and IPv6
-	Datagram bool // and datagram sockets
-	Mounts   bool // read-only mounts protect what must not change
+	Datagram bool // also datagram sockets
+	Mounts   bool // read-only mounts protect the files that must not change
 	Truncate bool // Landlock controls truncate
 }
 
@@ -123,7 +123,7 @@ func (a *assembler) unless(k uint32, then func()) {
 	a.code[at].Jt = uint8(len(a.code) - at - 1)
 }
 
-// Filter assembles a filter. It compares 32 bits: the kernel uses no more of the arguments that it checks.
+// Filter assembles a filter. It compares 32 bits, because the kernel uses no more of the arguments that it checks.
 func Filter(p Policy) []unix.SockFilter {
 	a := &assembler{}
 	eperm, eacces, enosys := fail(unix.EPERM), fail(unix.EACCES), fail(unix.ENOSYS)
@@ -131,9 +131,9 @@ func Filter(p Policy) []unix.SockFilter {
 	a.unless(auditArch, func() { a.ret(kill) })
 	a.load(atNumber)
 	foreign(a)
-	// A call newer than this list could do anything; programs cope with calls that don't exist.
+	// A call newer than this list could do anything. Programs handle missing calls.
 	a.when(unix.BPF_JGT, lastCall, func() { a.ret(enosys) })
-	// Its flags are behind a pointer. The C library falls back to clone.
+	// The flags are behind a pointer. The C library falls back to clone.
 	a.when(unix.BPF_JEQ, unix.SYS_CLONE3, func() { a.ret(enosys) })
 	a.when(unix.BPF_JEQ, unix.SYS_CLONE, func() {
 		a.load(atArg(0))
@@ -161,7 +161,7 @@ func Filter(p Policy) []unix.SockFilter {
 		a.when(unix.BPF_JEQ, unix.SOCK_RAW, func() { a.ret(eacces) })
 		a.ret(allow)
 	})
-	// These type into the terminal that rye was started from, or take it over.
+	// These type into the terminal that started rye, or take it over.
 	a.when(unix.BPF_JEQ, unix.SYS_IOCTL, func() {
 		a.load(atArg(1))
 		for _, c := range []uint32{unix.TIOCSTI, tioclinux, unix.TIOCSETD, unix.TIOCSCTTY} {
@@ -184,15 +184,15 @@ func Filter(p Policy) []unix.SockFilter {
 			a.load(atNumber)
 		})
 	}
-	// Its mode is behind a pointer. Programs fall back to openat.
+	// The mode is behind a pointer. Programs fall back to openat.
 	a.when(unix.BPF_JEQ, unix.SYS_OPENAT2, func() { a.ret(enosys) })
-	// Limits of other processes: a program that changed those of its second stage would outlive it.
+	// A program that changed the limits of its second stage would outlive it.
 	a.when(unix.BPF_JEQ, unix.SYS_PRLIMIT64, func() {
 		a.load(atArg(0))
 		a.unless(0, func() { a.ret(eperm) })
 		a.ret(allow)
 	})
-	// Querying is allowed, and the default.
+	// Programs may query the personality, and set the default one.
 	a.when(unix.BPF_JEQ, unix.SYS_PERSONALITY, func() {
 		a.load(atArg(0))
 		for _, as := range []uint32{0, 0xffffffff} {
@@ -222,7 +222,7 @@ func Filter(p Policy) []unix.SockFilter {
 	return a.code
 }
 
-// families allows sockets of the internet.
+// families allows internet sockets.
 func families(a *assembler) {
 	a.load(atArg(0))
 	for _, f := range []uint32{unix.AF_INET, unix.AF_INET6} {
@@ -234,10 +234,10 @@ func families(a *assembler) {
 // tioclinux pastes into a console.
 const tioclinux = 0x541c
 
-// lastCall is the highest number that this package knows.
+// lastCall is the highest system call number that this package classifies.
 const lastCall = unix.SYS_RSEQ_SLICE_YIELD
 
-// Works returns an error if the kernel can't run such filters. It asks for an answer that they give.
+// Works returns an error if the kernel can't run such filters. It asks whether the kernel has the action kill.
 func Works() error {
 	const getActionAvail = 2
 	answer := uint32(kill)

@@ -4,7 +4,7 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-// foreign kills a program that uses x32: other numbers for the same calls.
+// foreign kills programs that use x32, which has other numbers for the same calls.
 func foreign(a *assembler) {
 	a.when(unix.BPF_JGE, 0x40000000, func() { a.ret(kill) })
 }

@@ -1,6 +1,6 @@
 package stage
 
-// What package syscall lacks of Linux. Numbers of calls above 423 are the same on all processors.
+// Constants of Linux that package syscall lacks. Call numbers above 423 are the same on all processors.
 const (
 	sysCloseRange           = 436
 	sysMountSetattr         = 442

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// A launch is what happens between a fork and the program, prepared. Restrictions must bind the program from its first
-// instruction and never the stage, so they can be set neither before the fork nor later.
+// A launch is the prepared sequence of system calls between the fork and the program. The restrictions must bind the
+// program from its first instruction and never the stage, so they can be set neither before the fork nor later.
 type launch struct {
 	path       *byte
 	argv, envv []*byte
@@ -28,9 +28,9 @@ type launch struct {
 	report int       // the pipe for an error; the start of the program closes it
 	failed [2]uint32 // the index of the call, and errno
 
-	// What the calls point to.
+	// Data that the calls point to.
 	zero   [4]uint64 // a signal's default action, an empty set of signals
-	digit  [2]byte   // "0", and behind it the empty string
+	digit  [2]byte   // "0", followed by an empty string
 	header capabilities
 	none   [6]uint32 // capabilities: effective, permitted and inheritable of two sets
 }
@@ -70,7 +70,7 @@ const (
 	exactly
 )
 
-// list makes the list of calls between the fork and the program.
+// list fills calls.
 func (l *launch) list() {
 	add := func(step string, check int, number uintptr, args ...uintptr) {
 		c := call{step: step, number: number, check: check}
@@ -135,8 +135,8 @@ func (l *launch) list() {
 	}
 }
 
-// run forks, and returns when the program runs or has failed to. It must be called on a locked thread; the program is
-// killed when that thread ends.
+// run forks, and returns when the program runs or has failed to start. The caller must have locked its thread; the
+// kernel kills the program when that thread ends.
 func (l *launch) run() (pid int, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -146,7 +146,7 @@ func (l *launch) run() (pid int, err error) {
 	l.report = int(write.Fd())
 	l.list()
 
-	// No signal handler of Go may run in the child, and nothing may enter its scheduler.
+	// No signal handler of Go may run in the child, since it would enter Go's scheduler.
 	var all, before uint64
 	all = ^all
 	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetmask, uintptr(unsafe.Pointer(&all)),
@@ -168,7 +168,7 @@ func (l *launch) run() (pid int, err error) {
 }
 
 // fork returns only in the parent. The child is one thread of a runtime that had several: it takes no lock, allocates
-// nothing, grows no stack, and only makes the calls of the list.
+// nothing, grows no stack, and only makes the calls in the list.
 //
 //go:norace
 //go:nosplit

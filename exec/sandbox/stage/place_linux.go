@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// makePlace makes the file tree of every program: its own /proc, and everything read-only. What a program may write is
-// mounted over it. Landlock alone would not prevent changes of mode, owner and time.
+// makePlace makes the file tree of every program: its own /proc, and everything else read-only. Writable paths are
+// mounted over it later. Landlock alone would not prevent changes of mode, owner and time.
 func makePlace() error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return step("make mounts private", err)
@@ -35,7 +35,7 @@ func (m *Mount) mount() error {
 	if m.How == Readable {
 		set, clear = clear, set
 	}
-	// the file system is read-only
+	// EPERM means that the file system itself is read-only.
 	if err := attributes(path, 0, set, clear); err != nil && !errors.Is(err, syscall.EPERM) {
 		return &os.PathError{Op: "mount", Path: path, Err: err}
 	}
@@ -73,8 +73,8 @@ func attributes(path string, flags uintptr, set, clear uint64) error {
 	return nil
 }
 
-// listen makes a socket in the program's network and sends it to the process that started this one: in its network it
-// can reach the hosts.
+// listen creates a socket in the program's network and sends it to the process that started the stage, since only
+// that process's network reaches the hosts.
 func (s *stage) listen() (port uint16, err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *stage) listen() (port uint16, err error) {
 	return uint16(at.Port), Send(s.conn, &Report{Port: at.Port}, file)
 }
 
-// proxyVariables replaces all variables that name a proxy by those of ours.
+// proxyVariables replaces all variables that name a proxy by variables for ours.
 func proxyVariables(env [][]byte, port uint16) (list [][]byte) {
 	const end = "_proxy"
 	for _, v := range env {

@@ -12,8 +12,9 @@ import (
 
 var _ = enter()
 
-// enter makes a process with the word as its one argument a stage before most packages are initialised. A program that
-// measures its coverage can't do that yet: with one more argument its main function calls Main.
+// enter turns a process with the word as its only argument into a stage before most packages are initialised. A
+// program that measures its coverage can't do that yet: it passes one more argument, and its main function calls
+// Main.
 func enter() bool {
 	if len(os.Args) == 2 && os.Args[1] == Word {
 		syscall.Exit(Main())
@@ -21,21 +22,21 @@ func enter() bool {
 	return false
 }
 
-// controlFile is the socket that a stage is started with. It may be started before there is a plan.
+// controlFile is the socket to the process that started the stage. The plan may arrive much later.
 const controlFile = 3
 
-// A stage is the process above a program: it makes the place, starts the program in it, watches it and everything that
-// it starts, and leaves nothing running.
+// A stage is the parent of a program: it makes the place, starts the program, watches it and everything that it
+// starts, and leaves nothing running.
 type stage struct {
 	Plan
-	files []*os.File // that came with it
+	files []*os.File // that arrived with the plan
 	conn  *os.File
-	io    *os.File // what processes that have ended wrote
+	io    *os.File // counts the writes of ended processes
 	start time.Time
 
 	mu      sync.Mutex
-	program int    // the process, until it has ended
-	ended   string // by what limit
+	program int    // its process id, until it has ended
+	ended   string // the limit that ended it
 	peak    int64  // of memory
 	wrote   int64
 }
@@ -55,7 +56,7 @@ func Main() int {
 	if s.files, err = Receive(s.conn, &s.Plan); err != nil {
 		return 2
 	}
-	// The program ends with the thread that it was started from.
+	// The kernel kills the program when the thread that started it ends.
 	runtime.LockOSThread()
 	result, err := s.run()
 	last := &Report{Done: result}
@@ -68,7 +69,7 @@ func Main() int {
 	return 0
 }
 
-// A stepError says what failed.
+// A stepError names the step that failed.
 type stepError struct {
 	step string
 	err  error
@@ -84,7 +85,7 @@ func step(name string, err error) error {
 	return &stepError{name, err}
 }
 
-// failed is the report of an error.
+// failed returns the report of an error.
 func failed(err error) *Report {
 	r := &Report{Failed: "prepare", Err: err.Error()}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
@@ -138,7 +139,7 @@ func (s *stage) run() (*Done, error) {
 		return nil, err
 	}
 	for _, f := range s.files {
-		f.Close() // the program's output ends with its processes
+		f.Close() // so that the program's output ends with its processes
 	}
 	go s.obey()
 	over := make(chan struct{})
@@ -154,7 +155,7 @@ func (s *stage) run() (*Done, error) {
 	return s.result(status, usage, wall), nil
 }
 
-// prepare makes everything that is needed between the fork and the program.
+// prepare fills a launch from the plan and its files.
 func (s *stage) prepare(port uint16) (*launch, error) {
 	l := &launch{
 		path: text(s.Path), argv: texts(append([][]byte{s.Path}, s.Args...)), envv: texts(s.Env),
@@ -232,14 +233,14 @@ func addRule(set int, kind uintptr, rule unsafe.Pointer) error {
 	return nil
 }
 
-// obey ends everything when the socket to the caller closes.
+// obey kills everything when the socket to the caller closes.
 func (s *stage) obey() {
 	var b [1]byte
 	_, _ = s.conn.Read(b[:])
 	s.end("")
 }
 
-// end kills everything. The first reason counts.
+// end kills everything. Only the first reason is recorded.
 func (s *stage) end(why string) {
 	s.mu.Lock()
 	if s.ended == "" {
@@ -254,8 +255,8 @@ func (s *stage) killAll() {
 		_ = syscall.Kill(-1, syscall.SIGKILL) // everything in the namespace but this process
 		return
 	}
-	// The group first, so that it starts nothing more. In a sandbox inside a sandbox /proc can't be read, and the
-	// group is all that can be found.
+	// The group goes first, so that it starts nothing more. In a sandbox inside a sandbox /proc can't be read, and
+	// the group is all that the stage can find.
 	s.mu.Lock()
 	if s.program != 0 {
 		_ = syscall.Kill(-s.program, syscall.SIGKILL)
@@ -267,8 +268,8 @@ func (s *stage) killAll() {
 	}
 }
 
-// reap waits for the program, kills what it left, and waits for that too. It kills only after reaping everything that
-// has ended: with thousands of zombies, searching them for live processes takes longer than starting them did.
+// reap waits for the program, then kills its remaining processes and waits for them too. It reaps all ended processes
+// before it kills: with thousands of zombies, searching them for live processes takes longer than starting them did.
 func (s *stage) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 	options, pause := wAll, 100*time.Microsecond
 	for {
@@ -292,7 +293,7 @@ func (s *stage) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 	}
 }
 
-// result returns how the program ended.
+// result returns the program's end and usage.
 func (s *stage) result(w syscall.WaitStatus, u syscall.Rusage, wall time.Duration) *Done {
 	s.mu.Lock()
 	defer s.mu.Unlock()

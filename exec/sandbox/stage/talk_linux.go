@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// A Plan is what a stage does. Beside it come files: standard output, standard error and input, the program, the lists
-// of control groups, the ruleset.
+// A Plan is the work of a stage. Files are sent with it: standard output, standard error and input, the program, the
+// lists of control groups, the ruleset.
 type Plan struct {
 	Probe     bool // only make the place
 	Path, Dir []byte
 	Args, Env [][]byte
-	Input     bool // standard input is passed on; else it is empty
-	Program   bool // execute a file that is passed on, not Path
-	Cgroups   int  // how many lists of processes are passed on
+	Input     bool // a file for standard input is sent; otherwise it is empty
+	Program   bool // execute the file that is sent, not Path
+	Cgroups   int  // how many lists of processes are sent
 	Rlimits   []Rlimit
-	Watch     bool // kill what uses more than Limits
+	Watch     bool // kill a program that exceeds Limits
 	Limits    Limits
-	Write     [][]byte // the paths that may be written
+	Write     [][]byte // the writable paths
 	Mounts    []Mount
 	Spaces    bool // the stage is the first process in namespaces of its own
-	Hosts     bool // the network is a proxy: the stage sends the socket where it is to listen
+	Hosts     bool // the network is a proxy: the stage sends back the listening socket
 	Powerless bool // drop all capabilities
 
-	Restrict bool   // give up new privileges, enter the ruleset that is passed on and the filter
+	Restrict bool   // give up new privileges, and enter Filter and the ruleset that is sent
 	Proc     uint64 // rights over the /proc of the namespaces to add to the ruleset; 0: none
 	Connect  uint64 // rights over the proxy's port to add to the ruleset; 0: none
 	Filter   []byte // of system calls
 }
 
-// Limits are what all processes of a program together may use.
+// Limits bound all processes of a program together.
 type Limits struct {
 	CPU                        time.Duration
 	Memory, Written, Processes int64
@@ -47,7 +47,7 @@ type Mount struct {
 	How  int // Writable, Readable or Hidden
 }
 
-// Writable and the others say what a program may do with a path.
+// Writable and the others are the ways to mount a path.
 const (
 	Writable = iota
 	Readable
@@ -56,20 +56,20 @@ const (
 
 // A Report is a message of a stage.
 type Report struct {
-	Port   int           // of the proxy, whose socket comes with the message
+	Port   int           // of the proxy; its socket is sent with the message
 	Placed bool          // the place for the program is made
 	Failed string        // the step that failed
-	Err    string        // and why
-	Errno  syscall.Errno // the same, if it is an error of the system
+	Err    string        // its error
+	Errno  syscall.Errno // the error, if it is one of the system
 	Done   *Done
 }
 
-// A Done tells how a program ended and what it used.
+// A Done reports how a program ended and its usage.
 type Done struct {
 	Code, Signal    int
 	Wall, CPU       time.Duration
 	MaxRSS, Written int64
-	Ended           string // by what limit
+	Ended           string // the limit that ended it
 }
 
 // Cause returns the error of a failed step.
@@ -133,8 +133,8 @@ func (r *Report) code(c *coder) {
 	c.word(&d.Ended)
 }
 
-// A coder writes the fields of a message, or reads them in the same order: a number in 8 bytes, the first the highest;
-// a flag as a number; a text and a list with their length before them.
+// A coder writes the fields of a message, or reads them in the same order: a number as 8 bytes, big-endian; a flag as
+// a number; a text or a list after its length.
 type coder struct {
 	data    []byte
 	reading bool
@@ -155,7 +155,7 @@ func number[T ~int | ~int64 | ~uint64 | ~uintptr](c *coder, n *T) {
 	*n = T(u)
 }
 
-// take returns the next n bytes; nothing if they are missing.
+// take returns the next n bytes, or nil if there are fewer.
 func (c *coder) take(n int) []byte {
 	if n < 0 || n > len(c.data) {
 		c.bad, c.data = true, nil
@@ -199,7 +199,7 @@ func (c *coder) texts(l *[][]byte) {
 	}
 }
 
-// list returns a list whose elements are to be written or read.
+// list codes the length of a list, and returns it so that the caller codes the elements.
 func list[T any](c *coder, l *[]T) []T {
 	n := len(*l)
 	number(c, &n)
@@ -212,14 +212,14 @@ func list[T any](c *coder, l *[]T) []T {
 	return *l
 }
 
-// maxMessage is far more than arguments and rules can be.
+// maxMessage is far more than arguments and rules need.
 const maxMessage = 64 << 20
 
-// maxFiles is the most files beside a message: three standard files, a program, two lists of control groups and a
-// ruleset.
+// maxFiles is how many files a message carries at most: three standard files, a program, two lists of control groups
+// and a ruleset.
 const maxFiles = 7
 
-// Send writes a message with its length before it in 8 bytes, and files beside it.
+// Send writes a message after its length in 8 bytes, and passes files with it.
 func Send(conn *os.File, m Message, files ...*os.File) error {
 	var c, length coder
 	m.code(&c)
@@ -253,7 +253,7 @@ func Send(conn *os.File, m Message, files ...*os.File) error {
 	return err
 }
 
-// Receive reads a message, and the files beside it.
+// Receive reads a message, and the files sent with it.
 func Receive(conn *os.File, m Message) ([]*os.File, error) {
 	length := coder{data: make([]byte, 8), reading: true}
 	files, err := firstBytes(conn, length.data)
@@ -276,7 +276,7 @@ func Receive(conn *os.File, m Message) ([]*os.File, error) {
 	return files, nil
 }
 
-// firstBytes fills p, and takes the files that come with it.
+// firstBytes fills p, and receives the files sent with it.
 func firstBytes(conn *os.File, p []byte) (files []*os.File, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// Below lists the processes below one in the tree, parents first, as far as they hold still.
+// Below lists the descendants of a process, parents first. Processes that start meanwhile may be missing.
 func Below(pid int) []int {
 	var list []int
 	for at := -1; at < len(list); at++ {
@@ -26,8 +26,8 @@ func Below(pid int) []int {
 	return list
 }
 
-// KeepFiles sees to it that no file from 3 on gets to a program. Go opens its own so; this is about those that were
-// inherited.
+// KeepFiles keeps every file from 3 on out of the program. Go already opens its files that way; this covers inherited
+// ones.
 func KeepFiles() {
 	if _, _, errno := syscall.Syscall(sysCloseRange, 3, 1<<31-1, closeRangeCloexec); errno == 0 {
 		return
@@ -40,7 +40,8 @@ func KeepFiles() {
 	}
 }
 
-// Read reads a file of /proc or /sys, in less than half of the calls of os.ReadFile, which has the poller look at it.
+// Read reads a file of /proc or /sys with less than half the system calls of os.ReadFile, which registers it with the
+// poller.
 func Read(path string) ([]byte, error) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {

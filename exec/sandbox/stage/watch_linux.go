@@ -17,10 +17,10 @@ type usage struct {
 	threads int64
 	memory  int64 // anonymous and shared
 	cpu     time.Duration
-	written int64 // to disk, by running processes and by those that were reaped
+	written int64 // to disk, by running processes and by reaped ones
 }
 
-// watch ends the program when all its processes together use too much.
+// watch ends the program when its processes together exceed a limit.
 func (s *stage) watch(over <-chan struct{}) {
 	if !s.Watch {
 		<-over
@@ -34,7 +34,7 @@ func (s *stage) watch(over <-chan struct{}) {
 	for n := 0; ; n++ {
 		select {
 		case <-over:
-			s.note(usage{written: s.dead()}) // nothing is left to look at
+			s.note(usage{written: s.dead()}) // no processes are left
 			return
 		case <-timer.C:
 		}
@@ -75,10 +75,10 @@ func (s *stage) memoryDirs() (list []string) {
 	return list
 }
 
-// maxSeen is how many files in them size looks at. More count as too many, unless there were as many before.
+// maxSeen is how many files size examines. More exceed any limit, unless there were as many before.
 const maxSeen = 20_000
 
-// size returns how much space the files in some directories take.
+// size returns the space that the files in some directories use.
 func size(dirs []string) (total int64) {
 	seen := 0
 	var add func(path string)
@@ -115,7 +115,7 @@ func (s *stage) note(u usage) {
 	s.peak, s.wrote = max(s.peak, u.memory), max(s.wrote, u.written)
 }
 
-// look returns what the processes use now.
+// look returns the current usage of the processes.
 func (s *stage) look() (u usage) {
 	me := os.Getpid()
 	pids := Below(me)
@@ -143,14 +143,14 @@ func (s *stage) look() (u usage) {
 	return u
 }
 
-// dead returns what processes that have ended wrote to disk.
+// dead returns the bytes that ended processes wrote to disk.
 func (s *stage) dead() int64 {
 	var counts [512]byte
 	n, _ := s.io.ReadAt(counts[:], 0)
 	return wrote(counts[:n])
 }
 
-// wrote returns the bytes that were written to disk, less those of files removed before that.
+// wrote returns the bytes written to disk, less those of files removed before that.
 func wrote(counts []byte) int64 {
 	return sum(counts, "write_bytes:") - sum(counts, "cancelled_write_bytes:")
 }
@@ -158,7 +158,7 @@ func wrote(counts []byte) int64 {
 // ticks converts clock ticks: hundredths of a second on every Linux that Go runs on.
 func ticks(n int64) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
 
-// fields reads a /proc/PID/stat file. The name in it, which may contain anything, ends with the last bracket.
+// fields reads a /proc/PID/stat file. The process name in it may contain anything, and ends at the last bracket.
 func fields(path string) [][]byte {
 	data, _ := Read(path)
 	for i := len(data) - 1; i >= 0; i-- {
