@@ -1,13 +1,19 @@
-// Package primitive defines the last link of a chain: the only code that touches the world.
+// Package primitive is the interface of the last link of a chain: the only code that touches the world.
 //
 // Before a Primitive runs, everything is decided: the bytes, their signers, the grants, the parameters. It gets an
-// Action, does that and nothing else, streams the output to a Sink, and reports how it ended. Package primitivetest
-// checks every implementation.
+// Action, performs only that, streams the output to a Sink, and returns a Result. Package primitivetest checks every
+// implementation.
 //
-// Optional abilities are interfaces of their own, found by assertion: starting programs, which must be known before
-// they start (Starter, Seeker), closing after the last action (Closer), naming the service that an action calls
-// (Asker), doing without files (Bare), or with those that an action before has read (Keeper), and getting ready while
-// an action is prepared (Readier). Package resilient wraps a primitive.
+// Optional abilities are interfaces of their own, found by assertion: starting programs, which must be known in
+// advance (Starter, Seeker), closing after the last action (Closer), naming the service that an action calls (Asker),
+// running without files (Bare) or with files that an earlier action has read (Keeper), and preparing in advance
+// (Readier). Package retry wraps a primitive.
+//
+// # How an action goes through here
+//
+// exec fills an Action from a chain and calls Run, which returns a Result; for a failure the Result has a Trouble, by
+// which package retry decides about another try. Wall, Args and Limit read the parts of a configuration that all
+// primitives share.
 package primitive
 
 import (
@@ -25,87 +31,87 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// Bare is for a primitive that may need nothing but the configuration for an action: no files of the chain, no
-// directory, no environment. Its method reports whether that is so.
+// Bare is a primitive that may need only the configuration for an action: no files of the chain, no directory, no
+// environment. Its method reports whether an action with this configuration is one.
 type Bare interface {
 	Bare(config map[string]any) bool
 }
 
-// A Keeper may have kept, from an action before, all that it has to read of the chain's files.
+// A Keeper may still have, from an earlier action, everything that it would read from the chain's files.
 type Keeper interface {
-	// Keeps reports whether anything is kept.
+	// Keeps reports whether the Keeper has anything for a later action.
 	Keeps() bool
-	// Take puts into Action.Kept what is kept for an action, and reports whether there is something. Such an action
-	// has no directory to write to and no environment, and Own is only the name of what did the like before: its files
-	// may be gone or changed, and none is read. It is run or, when release is called, not any more.
+	// Take puts the Keeper's data for an action into Action.Kept, and reports whether it has any. Such an action has
+	// no writable directory and no environment. Own is only the name of the earlier action's directory: its files may
+	// be missing or changed, and Run reads none of them. The caller either runs the action or calls release.
 	Take(a *Action) (release func(), ok bool)
 }
 
-// A Readier can begin with what takes long before an action is prepared. Its method is called when one probably
-// follows, with or without a network, and nothing of it is known.
+// A Readier can do slow work before an action is prepared. Ready is called when an action probably follows, with or
+// without a network, and nothing else is known about it.
 type Readier interface {
 	Ready(network bool)
 }
 
-// A Primitive does actions. It may be used by many goroutines.
+// A Primitive performs actions. It may be used by many goroutines.
 type Primitive interface {
-	// Run does an action and returns how it ended. It returns when everything that it has started is gone. It stops
-	// when the context ends, which is a Result like others: something may have happened. An error says that nothing
-	// did: the action can't be done, or not as safely as it has to be. The sink may be nil.
+	// Run performs an action, and returns once everything that it started has ended. When the context ends, the
+	// action stops with a Result like any other, since it may have had effects. An error means that nothing happened:
+	// the action can't be performed, or not in a safe enough sandbox. The sink may be nil.
 	Run(ctx context.Context, a *Action, to Sink) (*Result, error)
 }
 
-// An Action is what a primitive is to do.
+// An Action is the work of one call of a primitive.
 type Action struct {
-	Config  map[string]any // in JSON's values, valid by the primitive's config_schema
+	Config  map[string]any // JSON values, valid by the primitive's config_schema
 	Env     []string       // NAME=VALUE, sorted
-	Dir     string         // where it works if Config doesn't say
+	Dir     string         // the working directory unless Config names another
 	Sandbox sandbox.Spec
 	Files   Files
-	// Programs are those that a Starter has named, found and looked at.
+	// Programs are the programs that a Starter or Seeker names, resolved and opened.
 	Programs map[string]Program
 	// Own is the directory of the chain's own files, which are pinned and read-only.
 	Own string
-	// Permissions is what the call may have rye itself do, for a primitive that does.
+	// Permissions are the capabilities for calls of rye's own functions.
 	Permissions capability.Set
-	// Stranger says that another signer's item is in the chain, or in that of a call that led to this one.
+	// Stranger reports whether the chain, or that of a calling call, has another signer's item.
 	Stranger bool
-	// Pure says that the tool promises the same value for the same parameters, so what has a clock or chance to offer
-	// doesn't.
+	// Pure reports whether the tool promises the same value for the same parameters. Such a tool gets no real clock
+	// and no real randomness.
 	Pure bool
-	// Tool is the ref of the tool that it is of, and Links are those of its chain, from the tool to the primitive.
+	// Tool is the ref of the action's tool, and Links are the refs of its chain, from the tool to the primitive.
 	Tool  string
 	Links []string
-	// Share tells callers apart: nothing that lives longer than an action is shared by actions that have another one.
+	// Share separates callers: actions with different values share nothing that lives longer than an action.
 	Share string
-	// Scratch is the directory, of this action alone, that has Dir and other directories that may be written.
+	// Scratch is the directory, of this action alone, that contains Dir and other writable directories.
 	Scratch string
-	// Kept is what a Keeper has for this action, nil for nothing.
+	// Kept is what Keeper.Take stored for this action, or nil.
 	Kept any
-	// Hold keeps the files of the action until release is called, for what lives longer than the action. It is called
-	// while the action runs; nil: nothing ends with the action.
+	// Hold keeps the files of the action until release is called, for a process that outlives the action. It is
+	// called while the action runs. nil: the files outlive every such process anyway.
 	Hold func() (release func())
-	// Identity is the digest of all that decides what a pure tool gives, and who vouches for it: equal ones may have
-	// the same answer. It is zero where there is a secret in the action.
+	// Identity is the digest of everything that determines a pure tool's value, and of its signers: actions with
+	// equal ones may share an answer. It is zero for an action with a secret.
 	Identity cas.Digest
 }
 
-// Wall is how long the action may take: what is shorter of its limit and of "timeout", in seconds, in its
-// configuration; 0 if neither says.
+// Wall returns the time limit of the action: the shorter of its sandbox's limit and its configuration's "timeout", in
+// seconds; 0 for none.
 func (a *Action) Wall() time.Duration {
 	wall := a.Sandbox.Limits.Wall
 	seconds, ok := jcs.Number(a.Config["timeout"])
 	if !ok {
 		return wall
 	}
-	// What doesn't fit is longer than anything else that holds.
+	// A number too large for a Duration is longer than any other limit.
 	if t := seconds * float64(time.Second); t < math.MaxInt64/2 && (wall == 0 || time.Duration(t) < wall) {
 		return max(time.Duration(t), time.Millisecond)
 	}
 	return wall
 }
 
-// Args are the texts under "args" in its configuration.
+// Args returns the texts under "args" in the configuration.
 func (a *Action) Args() ([]string, error) {
 	list, _ := a.Config["args"].([]any)
 	args := make([]string, len(list))
@@ -121,7 +127,7 @@ func (a *Action) Args() ([]string, error) {
 
 // Limit returns the limit that ended an action, as it is declared: "memory_mib: 200 (limits: in the tool)".
 func (a *Action) Limit(ended string) string {
-	if ended == "message" { // what a server sends at once has a limit of its own where no output_mib is declared
+	if ended == "message" { // without output_mib a server's message has its own limit
 		return "4 MiB for a message of a server; output_mib under limits: in the tool sets another"
 	}
 	l := a.Sandbox.Limits.OrDefaults()
@@ -134,7 +140,7 @@ func (a *Action) Limit(ended string) string {
 		{"output", "output_mib", l.Output >> 20}, {"processes", "processes", l.Processes},
 		{"timeout", "duration_seconds", l.Wall.Seconds()},
 	} {
-		// A runtime may have a shorter time for what it runs.
+		// A runtime may set a shorter limit for its code.
 		if own, err := strconv.ParseFloat(fmt.Sprint(a.Config[ended]), 64); err == nil &&
 			(ended == "steps" || ended == "timeout" && own < l.Wall.Seconds()) {
 			return fmt.Sprintf("%s: %s (config: in the tool or its runtime)", ended,
@@ -147,23 +153,23 @@ func (a *Action) Limit(ended string) string {
 	return ""
 }
 
-// Files are what of the project an action may read and write, for a primitive that opens them itself. All of it stands
-// in the Sandbox as well, where nothing says which paths are the project's. A pure tool has none but those of a
-// build's step.
+// Files lists the project files that an action may read and write, for a primitive that opens them itself. The
+// Sandbox also has these paths, but not which of them belong to the project. A pure tool has only the files of a
+// build step.
 type Files struct {
 	Project     string   // absolute
-	Read, Write []string // absolute; the nearest one above a file decides, and Sandbox.Deny
+	Read, Write []string // absolute; for each file the nearest path above it in Read, Write and Sandbox.Deny decides
 }
 
-// A Program is one that may be started.
+// A Program is a program that the action may start.
 type Program struct {
 	Path string
-	// File is the program, opened before it was hashed, if the program is pinned; else nil. The maker of the action
-	// closes it.
+	// File is the program, opened before it was hashed, if the program is pinned; otherwise nil. The creator of the
+	// action closes it.
 	File *os.File
 }
 
-// A Stream is what comes out of an action.
+// A Stream is one of the outputs of an action.
 type Stream uint8
 
 // The streams.
@@ -178,39 +184,38 @@ type Sink interface {
 	Emit(s Stream, b []byte) error
 }
 
-// A Result says how an action ended.
+// A Result is how an action ended.
 type Result struct {
-	Value   any    // what came out of it, in JSON's values
-	Failure string // why the action's own answer is no, in words that it chose; with Failed
+	Value   any    // the action's value, as JSON values
+	Failure string // the reason, in the action's own words; only with Failed
 	Failed  bool
-	// what ended it before its time: one of package sandbox's words, steps or message; "" if nothing did
+	// the limit or cancellation that ended it: a word of package sandbox, steps or message; otherwise ""
 	Ended    string
 	Exit     int    // of a process
-	Signal   string // that ended the process; "" if none did
+	Signal   string // the signal that ended the process; "" for none
 	Level    floor.Level
 	Enforced []string
 	Usage    map[string]int64
-	Trouble  *Trouble // more of a failure; nil where nothing is known but what stands above
-	// Applied lists what a wrapper did, in order: that the action was tried again, or not at all.
+	Trouble  *Trouble // details of a failure; nil if there are none
+	// Applied lists a wrapper's steps in order, such as retries.
 	Applied []string
 }
 
-// A Trouble describes a failure for a caller that may try again.
+// A Trouble describes a failure to a caller that may retry.
 type Trouble struct {
-	Status     int           // of the protocol, as 503; 0 for none
-	Type, Code string        // as ConnectionError, insufficient_quota
-	After      time.Duration // what the other side asks to wait; 0 for nothing
-	Undone     bool          // nothing has happened: the other side says so, or was never reached
-	Repeatable bool          // doing it twice is as good as once
+	Status     int           // of the protocol, such as 503; 0 for none
+	Type, Code string        // such as ConnectionError, insufficient_quota
+	After      time.Duration // how long the service asks to wait; 0 if it doesn't
+	Undone     bool          // nothing happened: the service reports that, or was never reached
+	Repeatable bool          // a repetition has no further effect
 }
 
-// A Starter starts programs, whose names or paths its configuration has.
+// A Starter starts programs that its configuration names.
 type Starter interface {
 	Starts(config map[string]any) []string
 }
 
-// A Seeker starts, of the programs that its configuration has, those that are there. The others are missing in
-// Action.Programs.
+// A Seeker starts those programs of its configuration that exist. Action.Programs has no entry for the others.
 type Seeker interface {
 	Seeks(config map[string]any) []string
 }
@@ -220,8 +225,8 @@ type Closer interface {
 	Close() error
 }
 
-// An Asker names the service that an action with a configuration calls: if one such action fails, others will. ""
-// means no particular one.
+// An Asker names the service that actions with a configuration call, since a failure of one predicts failures of
+// others. "" means no particular service.
 type Asker interface {
 	Asks(config map[string]any) string
 }

@@ -6,7 +6,7 @@ import "time"
 type breaker struct {
 	breakerSetting
 	state state
-	// turn counts changes of the state: an action that began in another state says nothing about this one.
+	// turn counts changes of the state. The outcome of an action that began in an earlier state is ignored.
 	turn  int
 	count int       // closed: failures in a row; half open: successes
 	tried int       // half open: actions that were allowed and haven't failed
@@ -21,16 +21,16 @@ const (
 	halfOpen
 )
 
-// An outcome is what a result says about the service.
+// An outcome is the evidence that a result gives about the service.
 type outcome uint8
 
 const (
-	silent outcome = iota // nothing: the action was refused or cancelled
+	silent outcome = iota // none: the action was refused or cancelled
 	worked
 	failed
 )
 
-// allow reports whether an action may begin, and if not, how long to wait, if that is known.
+// allow reports whether an action may begin, and if not, how long to wait; 0 if that is unknown.
 func (b *breaker) allow(now time.Time) (turn int, wait time.Duration, ok bool) {
 	if b.state == open {
 		if wait := b.until.Sub(now); wait > 0 {
@@ -66,7 +66,7 @@ func (b *breaker) done(turn int, o outcome, now time.Time) {
 	case b.state == halfOpen && o == failed:
 		b.trip(now)
 	case b.state == halfOpen:
-		b.tried-- // another action may try
+		b.tried-- // so that another action may try
 	}
 }
 

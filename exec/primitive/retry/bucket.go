@@ -2,10 +2,10 @@ package retry
 
 import "time"
 
-// A bucket holds tokens, which return over time. The caller passes the time, and holds a lock.
+// A bucket holds tokens that refill over time. The caller passes the time, and holds a lock.
 type bucket struct {
 	rateSetting
-	left float64 // below 0: tokens that are promised
+	left float64 // negative: tokens already promised
 	last time.Time
 }
 
@@ -30,5 +30,5 @@ func (b *bucket) take(now time.Time, most time.Duration) (time.Duration, bool) {
 	return wait, true
 }
 
-// give takes back a promise that wasn't used.
+// give returns a token that wasn't used.
 func (b *bucket) give() { b.left = min(b.left+1, float64(b.burst)) }

@@ -1,4 +1,4 @@
-// Package retry wraps any primitive so that an action survives failures of the service it calls: a cache, a circuit
+// Package retry is a wrapper that lets actions survive failures of the services they call: with a cache, a circuit
 // breaker, a rate limit, retries, a timeout for each try, and a fallback value.
 //
 //	p := &retry.Primitive{Inner: inner, Rules: rules}

@@ -23,14 +23,14 @@ type memory struct {
 	mu    sync.Mutex
 	at    map[cas.Digest]*list.Element
 	order list.List      // of *answer
-	tools map[string]int // the number of answers of each tool
+	tools map[string]int // number of answers by tool
 	size  int
 }
 
 type answer struct {
 	id     cas.Digest
 	tool   string
-	result primitive.Result // its value is shared with nothing
+	result primitive.Result // its value is a private copy
 	output []chunk
 	size   int
 	since  time.Time
@@ -42,7 +42,7 @@ type chunk struct {
 	b      []byte
 }
 
-// get returns an answer that is not too old; nil if there is none.
+// get returns an answer that is not too old, or nil.
 func (m *memory) get(id cas.Digest, ttl time.Duration, now time.Time) *answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,7 +59,7 @@ func (m *memory) get(id cas.Digest, ttl time.Duration, now time.Time) *answer {
 	return a
 }
 
-// put adds an answer. Its tool then has at most most of them.
+// put adds an answer, and drops old ones so that its tool has at most most answers.
 func (m *memory) put(a *answer, most int) {
 	text, err := jcs.Append(nil, a.result.Value)
 	if err != nil {
@@ -98,7 +98,7 @@ func (m *memory) drop(e *list.Element) {
 	}
 }
 
-// copied returns a deep copy of a value of JSON's.
+// copied returns a deep copy of a JSON value.
 func copied(v any) any {
 	switch v := v.(type) {
 	case []any:

@@ -17,13 +17,13 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A Primitive runs the actions of Inner, with what their configuration has under resilience.
+// A Primitive runs the actions of Inner, as the entry resilience of their configuration says.
 type Primitive struct {
 	Inner primitive.Primitive
 	// Rules returns the classification of failures. It is called before an action that needs it.
 	Rules func(context.Context) (*classification.Rules, error)
 
-	// Unless set: time.Now, cas.Sleep and math/rand.
+	// Default: time.Now, cas.Sleep and math/rand.
 	Now    func() time.Time
 	Sleep  func(context.Context, time.Duration) error
 	Chance func() float64 // from 0 to 1
@@ -70,7 +70,7 @@ func (p *Primitive) Keeps() bool {
 	return able && k.Keeps()
 }
 
-// Take implements primitive.Keeper. An action that may be tried again needs its files.
+// Take implements primitive.Keeper. It refuses actions with retries, since a second try needs the action's files.
 func (p *Primitive) Take(a *primitive.Action) (release func(), ok bool) {
 	k, able := p.Inner.(primitive.Keeper)
 	if _, mine := a.Config[Entry]; mine || !able {
@@ -146,7 +146,7 @@ func (p *Primitive) chance() float64 {
 	return rand.Float64()
 }
 
-// A run is one action.
+// A run is the state of one action.
 type run struct {
 	*Primitive
 	*settings
@@ -154,16 +154,16 @@ type run struct {
 	action *primitive.Action     // without the entries of this package
 	to     primitive.Sink        // may be nil
 	began  time.Time
-	time   time.Duration // for everything
+	time   time.Duration // limit on everything, waits included
 
 	usage   map[string]int64
 	applied []string
 	waited  time.Duration
 	tap     *tap // of the last try
-	refused bool // by the breaker or the rate limit
+	refused bool // the breaker or the rate limit refused the action
 }
 
-// left returns the time that is left.
+// left returns the remaining time.
 func (x *run) left() time.Duration { return x.time - x.now().Sub(x.began) }
 
 func (x *run) apply(format string, args ...any) {
@@ -193,7 +193,7 @@ func (x *run) do(ctx context.Context) (*primitive.Result, error) {
 	}
 	if x.waited > 0 {
 		x.usage["waited_ms"] = max(x.waited.Milliseconds(), 1)
-		// The tries report their own time, without the waits.
+		// The tries report their own time, which excludes the waits.
 		if n, ok := x.usage["wall_ms"]; ok {
 			x.usage["wall_ms"] = n + x.usage["waited_ms"]
 		}

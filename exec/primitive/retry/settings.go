@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// The entries of a configuration that this package reads.
+// The names of the configuration entries that this package reads.
 const (
 	Entry = "resilience"
 	retry = "retry" // the primitive's own
@@ -29,7 +29,7 @@ type settings struct {
 	breaker  *breakerSetting
 	rate     *rateSetting
 	retry    retrySetting
-	each     time.Duration // 0: none of its own
+	each     time.Duration // limit on each try; 0 for none
 	fallback *any
 }
 
@@ -50,7 +50,7 @@ type rateSetting struct {
 
 type retrySetting struct {
 	attempts       int
-	own            bool // the configuration says how long to wait
+	own            bool // the configuration sets the waits
 	linear         bool
 	first, longest time.Duration
 	jitter         float64
@@ -93,7 +93,7 @@ func read(config map[string]any) (*settings, error) {
 	return s, nil
 }
 
-// retry reads how often to try, from either entry.
+// retry reads the retry settings from either entry.
 func (r *reader) retry(config, all map[string]any) retrySetting {
 	s := retrySetting{attempts: 1}
 	v, ok := all[retry]
@@ -137,21 +137,21 @@ func (r *reader) retry(config, all map[string]any) retrySetting {
 	return s
 }
 
-// A reader notes what is wrong.
+// A reader collects the problems of a configuration.
 type reader struct{ reasons []string }
 
 func (r *reader) bad(format string, args ...any) {
 	r.reasons = append(r.reasons, fmt.Sprintf(format, args...))
 }
 
-// An object is one of the configuration.
+// An object is one object of the configuration.
 type object struct {
 	*reader
 	path string
 	m    map[string]any
 }
 
-// object reads an object with only these keys. A missing one is empty.
+// object reads an object that may have only these keys. A missing object is empty.
 func (r *reader) object(v any, path string, keys ...string) object {
 	m, ok := v.(map[string]any)
 	if !ok && v != nil {
@@ -177,7 +177,7 @@ func (o object) number(name string, or, least, most float64) float64 {
 	if !there {
 		n, ok = or, or >= least
 	}
-	// This refuses NaN too.
+	// The negated comparison refuses NaN too.
 	if !ok || !(n >= least && n <= most) {
 		o.bad("%s.%s must be a number between %v and %v", o.path, name, least, most)
 		return least
@@ -185,7 +185,7 @@ func (o object) number(name string, or, least, most float64) float64 {
 	return n
 }
 
-// count reads an integer from 1 on.
+// count reads a positive integer.
 func (o object) count(name string, or, most int) int {
 	n := o.number(name, float64(or), 1, float64(most))
 	if n != float64(int(n)) {

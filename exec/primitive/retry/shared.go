@@ -8,10 +8,10 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// MaxStates bounds the remembered pairs of address and settings.
+// MaxStates bounds the states in memory, one for each address and settings.
 const MaxStates = 1024
 
-// A stateKey names the state that actions share: those with the same address and settings.
+// A stateKey identifies the state that actions with the same address and settings share.
 type stateKey struct {
 	address string
 	breaker breakerSetting
@@ -20,7 +20,7 @@ type stateKey struct {
 
 // shared is the state of one address with its settings, under the lock of the Primitive.
 type shared struct {
-	breaker *breaker // nil: there is none
+	breaker *breaker // nil without a breaker
 	bucket  *bucket
 	asked   int64 // the number of the last use
 }
@@ -107,7 +107,7 @@ func (x *run) guarded(ctx context.Context) (r *primitive.Result, err error) {
 		x.apply("breaker: half open, testing the service")
 	}
 	said := silent
-	// Every action that was allowed is counted, even after a panic.
+	// The breaker must learn the outcome of every allowed action, even after a panic.
 	defer func() {
 		x.shared(func(s *shared, now time.Time) {
 			before := s.breaker.state
@@ -127,7 +127,7 @@ func (x *run) guarded(ctx context.Context) (r *primitive.Result, err error) {
 	return r, err
 }
 
-// turn waits for a token of the rate limit, at most for most.
+// turn waits at most most for a token of the rate limit.
 func (x *run) turn(ctx context.Context, most time.Duration) error {
 	if x.rate == nil {
 		return nil
@@ -152,7 +152,7 @@ func (x *run) turn(ctx context.Context, most time.Duration) error {
 	return err
 }
 
-// refuse returns the error that nothing was done because of the breaker or the rate limit.
+// refuse returns the error for an action that the breaker or the rate limit refused.
 func (x *run) refuse(code fault.Code, wait time.Duration, format string, args ...any) error {
 	x.refused = true
 	return fault.New(code, format, args...).On("address", x.address()).On("wait_ms", wait.Milliseconds())

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// tries runs the action until it succeeds or may not be tried again.
+// tries runs the action until it succeeds or may not be retried.
 func (x *run) tries(ctx context.Context) (*primitive.Result, error) {
 	var last *primitive.Result
 	for n := 1; ; n++ {
@@ -44,7 +44,7 @@ func (x *run) tries(ctx context.Context) (*primitive.Result, error) {
 	}
 }
 
-// after adds the number of tries to a failure.
+// after adds the number of tries to a failure's reason.
 func after(n int, r *primitive.Result) *primitive.Result {
 	if n > 1 && r.Failed {
 		r.Failure = fmt.Sprintf("after %d tries: %s", n, r.Failure)
@@ -52,7 +52,7 @@ func after(n int, r *primitive.Result) *primitive.Result {
 	return r
 }
 
-// ended returns the last result when the next try could not be made.
+// ended returns the last result after the next try failed to start.
 func (x *run) ended(ctx context.Context, last *primitive.Result, n int, err error) *primitive.Result {
 	if ctx.Err() != nil {
 		last.Ended, last.Failure = "cancelled", "cancelled"
@@ -67,7 +67,7 @@ func (x *run) try(ctx context.Context, n int) (*primitive.Result, error) {
 	a := *x.action
 	most := a.Sandbox.Limits.Wall
 	if n > 1 || x.waited > 0 {
-		most = max(x.left(), time.Millisecond) // never more than the action may take
+		most = max(x.left(), time.Millisecond) // within the remaining time
 	}
 	if x.each > 0 && (most == 0 || x.each < most) {
 		most = x.each
@@ -90,7 +90,7 @@ func (x *run) try(ctx context.Context, n int) (*primitive.Result, error) {
 	return &own, nil
 }
 
-// pause returns whether to try again after try n, and after how long.
+// pause returns whether to retry after try n, and how long to wait before.
 func (x *run) pause(ctx context.Context, n int, r *primitive.Result) (time.Duration, bool) {
 	if n >= x.retry.attempts || !r.Failed || r.Ended != "" && r.Ended != "timeout" || x.tap.passed ||
 		ctx.Err() != nil {
@@ -124,7 +124,7 @@ func (x *run) wait(p *classification.Policy, n int, asked time.Duration) time.Du
 	return wait + time.Duration(float64(wait)*x.retry.jitter*x.chance())
 }
 
-// outcome returns what a result says about the service.
+// outcome returns the evidence that a result gives about the service.
 func (x *run) outcome(r *primitive.Result) outcome {
 	if !r.Failed {
 		return worked
@@ -169,14 +169,14 @@ func doc(r *primitive.Result) map[string]any {
 	return d
 }
 
-// A tap passes on output, and remembers it.
+// A tap passes on output, and records it for the cache.
 type tap struct {
 	to     primitive.Sink // may be nil
 	keep   bool
-	passed bool // something of standard output was passed on
+	passed bool // some standard output was passed on
 	kept   []chunk
 	size   int
-	large  bool // there is more than is kept
+	large  bool // the output exceeds the recording's limit
 }
 
 // Emit implements primitive.Sink.

@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// MaxFrame is the longest frame, except that of a value: the output limit bounds that.
+	// MaxFrame is the longest frame. Only a value may be longer, up to the output limit.
 	MaxFrame = 64 << 10
-	// MaxRequest is the longest request: it may hold all parameters of a call.
+	// MaxRequest is the longest request, since a request may hold all parameters of a call.
 	MaxRequest = 64 << 20
 )
 
-// The kinds of frames. All but the first three end the conversation.
+// The kinds of frames. Those from Exit on end the conversation.
 const (
 	Used    = 'u'
 	Out     = 'o'
 	Err     = 'e'
 	Exit    = 'x' // the status of the program, in 4 bytes
-	Trap    = 't' // what ended the program
-	Refused = 'n' // why the program can't run: nothing happened
-	Value   = 'v' // what came out of it
+	Trap    = 't' // the reason why the program trapped
+	Refused = 'n' // the reason why the program can't run: nothing happened
+	Value   = 'v' // the program's value
 )
 
-// appendRequest writes a request down.
+// appendRequest appends a request after its length.
 func appendRequest(b []byte, request any) ([]byte, error) {
 	text, err := json.Marshal(request)
 	if err == nil && len(text) > MaxRequest {
@@ -37,7 +37,7 @@ func appendRequest(b []byte, request any) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...), err
 }
 
-// Read reads the request, and nothing after it.
+// Read reads a request, and no byte after it.
 func Read(in io.Reader, request any) error {
 	var size [4]byte
 	if _, err := io.ReadFull(in, size[:]); err != nil {
@@ -66,8 +66,8 @@ func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 // Frame writes a frame.
 func (w *Writer) Frame(kind byte, b []byte) error { return w.write(appendFrame(nil, kind, b)) }
 
-// Last writes what this process has used so far, and the frame that ends a conversation, in one piece: the other side
-// is woken up once.
+// Last writes this process's usage and the frame that ends a conversation in one piece, so that the other side wakes
+// up only once.
 func (w *Writer) Last(kind byte, b []byte) error {
 	used, err := appendUsed(nil)
 	if err != nil {
@@ -87,7 +87,7 @@ func appendFrame(to []byte, kind byte, b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(append(to, kind), uint32(len(b))), b...)
 }
 
-// Stream returns a writer that writes frames of a kind.
+// Stream returns a writer that sends frames of a kind.
 func (w *Writer) Stream(kind byte) io.Writer { return stream{w, kind} }
 
 type stream struct {
@@ -110,16 +110,16 @@ var (
 	errOutput = errors.New("the guest wrote more than it may")
 )
 
-// A reader takes the frames of a guest apart. It is an io.Writer: frames may arrive in any pieces.
+// A reader parses the frames of a guest. It is an io.Writer, since frames may arrive in any pieces.
 type reader struct {
 	out, errs io.Writer
 	left      int64  // bytes that the guest may still write
-	stop      func() // ends a guest that writes too much, or no frames
+	stop      func() // ends a guest that writes too much or invalid frames
 
 	counts [2]int64 // bytes written to the streams
 	rest   []byte   // an incomplete frame
 
-	used     bool // the guest said what it has used
+	used     bool // the guest has reported its usage
 	cpu, rss int64
 	err      error
 	kind     byte // of the last frame

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// WatchMemory samples the memory that this process uses, as long as on says so, and calls over, once, when it exceeds
-// most. on is asked before each sample, and may wait until there is something to watch again: sampling stops the whole
+// WatchMemory samples the memory of this process while on returns true, and calls over, once, when it exceeds most.
+// It calls on before each sample, and on may block until there is something to watch: each sample stops the whole
 // process.
 func WatchMemory(on func() bool, most int64, over func()) {
 	var m runtime.MemStats // package runtime/metrics takes 0.1 ms at each start of rye
@@ -28,7 +28,8 @@ const (
 	latest  = 50 * time.Millisecond
 )
 
-// pause is how long it takes at least until so many bytes are used: no program fills 8 MiB in a millisecond.
+// pause returns the time until so many more bytes can be used at the earliest: no program fills 8 MiB in a
+// millisecond.
 func pause(left int64) time.Duration {
 	return min(max(time.Duration(left>>23)*time.Millisecond, soonest), latest)
 }

@@ -16,33 +16,32 @@ import (
 )
 
 const (
-	// maxIdle is how many guests are kept that do nothing, and idleTime for how long.
+	// maxIdle is how many idle guests a pool keeps, and idleTime how long.
 	maxIdle  = 8
 	idleTime = time.Minute
-	// lastWord is how long a guest may take to end when its input has.
+	// lastWord is how long a guest may take to end after its input has ended.
 	lastWord = time.Second
-	// unlimited is more time than a guest lives: each call has its own.
+	// unlimited is longer than any guest lives; each call has its own time limit.
 	unlimited = math.MaxInt32 * time.Second
 )
 
-// A Pool makes calls in guests that it keeps for the next call of the same key. A guest makes one call at a time. It
-// takes no other one after it was cancelled or a limit ended its call, when it has used much of what its limits give
-// it for its life, when a file of its sandbox has been replaced, and when it has done nothing for a minute. It is safe
-// for many goroutines.
+// A Pool makes calls in guests, and keeps a guest for the next call with the same key. A guest makes one call at a
+// time. A pool ends a guest after a cancelled call or a limit, when the guest has used much of its lifetime limits,
+// when a file of its sandbox was replaced, and after a minute without a call. It is safe for many goroutines.
 type Pool struct {
 	Host
 
 	mu     sync.Mutex
 	closed bool
-	idle   []*kept        // the longest idle one first
+	idle   []*kept        // the longest idle guest first
 	all    sync.WaitGroup // guests that haven't ended
 }
 
 var errClosed = errors.New("the program is ending")
 
-// Run makes a call, as Host.Run does. Calls with the same key share a guest, so all that its sandbox depends on,
-// beside the time and the output, must be in the key. keep says by the end of a call whether the guest may have
-// another one.
+// Run makes a call, as Host.Run does. Calls with the same key share a guest, so the key must determine the whole
+// sandbox except for the limits on time and output. When the call has ended, keep decides whether the guest may make
+// another.
 func (p *Pool) Run(ctx context.Context, c Call, key string, keep func(*End) bool) (*End, error) {
 	if len(p.Self) == 0 {
 		return nil, &sandbox.UnavailableError{Level: c.Sandbox.Level,
@@ -73,27 +72,27 @@ func (p *Pool) Run(ctx context.Context, c Call, key string, keep func(*End) bool
 	return e, err
 }
 
-// Ready begins to start a guest if none is kept.
+// Ready starts preparing a guest if none is idle.
 func (p *Pool) Ready() {
 	if !p.Keeps() {
 		p.Machine.Ready(false)
 	}
 }
 
-// Keeps reports whether a guest is kept that does nothing.
+// Keeps reports whether an idle guest exists.
 func (p *Pool) Keeps() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.idle) > 0
 }
 
-// A Taken is a guest that was kept and is meant for one call: see Call.
+// A Taken is an idle guest reserved for one call: see Call.
 type Taken struct {
 	pool *Pool
-	kept *kept // nil: it was used or released
+	kept *kept // nil: used or released
 }
 
-// Take takes a kept guest for a call with that key, whose sandbox may read these files; nil if there is none.
+// Take reserves an idle guest for a call with a key, whose sandbox may read these files; nil if there is none.
 func (p *Pool) Take(key string, read []string) *Taken {
 	files := look(read)
 	p.mu.Lock()
@@ -104,14 +103,14 @@ func (p *Pool) Take(key string, read []string) *Taken {
 	return nil
 }
 
-// Release keeps the guest again if the call wasn't made.
+// Release returns an unused guest to the pool.
 func (t *Taken) Release() {
 	if k := t.guest(); k != nil {
 		t.pool.give(k)
 	}
 }
 
-// guest returns the guest, once; nil if there is none.
+// guest hands out the guest once; afterwards it returns nil.
 func (t *Taken) guest() (k *kept) {
 	if t != nil {
 		t.pool.mu.Lock()
@@ -121,7 +120,7 @@ func (t *Taken) guest() (k *kept) {
 	return k
 }
 
-// look returns what stands at some paths: what isn't there is refused when a guest starts.
+// look returns the files at some paths. It ignores missing files: starting a guest reports them.
 func look(paths []string) (files []fs.FileInfo) {
 	for _, at := range paths {
 		info, _ := os.Lstat(at)
@@ -130,7 +129,7 @@ func look(paths []string) (files []fs.FileInfo) {
 	return files
 }
 
-// take returns a guest that does nothing else.
+// take returns an idle guest or starts one.
 func (p *Pool) take(key string, spec sandbox.Spec, dir string) (*kept, error) {
 	files := look(spec.Read)
 	p.mu.Lock()
@@ -150,7 +149,7 @@ func (p *Pool) take(key string, spec sandbox.Spec, dir string) (*kept, error) {
 	return k, nil
 }
 
-// find takes a kept guest, nil if there is none. The mutex is held.
+// find removes an idle guest from the pool and returns it, or nil. The caller holds the mutex.
 func (p *Pool) find(key string, files []fs.FileInfo) *kept {
 	for i := len(p.idle) - 1; i >= 0; i-- {
 		k := p.idle[i]
@@ -166,13 +165,13 @@ func (p *Pool) find(key string, files []fs.FileInfo) *kept {
 	return nil
 }
 
-// same reports whether a path is what it was: a guest has the files that were there when it began, wherever they are
-// now.
+// same reports whether a path still has the same file. A guest keeps access to the files that existed when it began,
+// wherever they are now.
 func same(old, now fs.FileInfo) bool {
 	return old != nil && now != nil && os.SameFile(old, now)
 }
 
-// give keeps a guest for the next call.
+// give returns a guest to the pool.
 func (p *Pool) give(k *kept) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,7 +189,7 @@ func (p *Pool) give(k *kept) {
 	}
 }
 
-// expire ends a guest that was idle for long enough.
+// expire ends a guest that was idle for too long.
 func (p *Pool) expire(k *kept) {
 	p.mu.Lock()
 	i := slices.Index(p.idle, k)
@@ -203,7 +202,7 @@ func (p *Pool) expire(k *kept) {
 	}
 }
 
-// Close ends the guests that do nothing. It returns when the calls of the others have ended too.
+// Close ends the idle guests, and returns when all other guests have ended too.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -236,18 +235,18 @@ func (p *Pool) end(k *kept, grace time.Duration) {
 // A kept is a guest that outlives its calls.
 type kept struct {
 	key       string
-	files     []fs.FileInfo // that its sandbox may read, when it began
+	files     []fs.FileInfo // the readable files of its sandbox, when it began
 	to        *os.File      // its standard input
 	stop      context.CancelFunc
 	complaint *proc.Head
-	said      chan struct{} // has something when a call is over, for the guest
+	answered  chan struct{} // receives when the guest has ended a call
 	over      chan struct{} // closed when nothing of it is left
 	timer     *time.Timer   // while it is idle
 	calls     int
-	cpu, rss  int64 // so far: milliseconds, bytes
+	cpu, rss  int64 // usage so far: milliseconds, bytes
 
 	mu       sync.Mutex
-	reader   *reader // of the call that it has
+	reader   *reader // of the current call
 	level    floor.Level
 	enforced []string
 
@@ -256,14 +255,14 @@ type kept struct {
 	err     error
 }
 
-// start starts a guest. The mutex is held.
+// start starts a guest. The caller holds the mutex.
 func (p *Pool) start(spec sandbox.Spec, dir string) (*kept, error) {
 	in, to, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	k := &kept{to: to, stop: stop, complaint: &proc.Head{Room: maxComplaint}, said: make(chan struct{}, 1),
+	k := &kept{to: to, stop: stop, complaint: &proc.Head{Room: maxComplaint}, answered: make(chan struct{}, 1),
 		over: make(chan struct{})}
 	spec.Most, spec.Network = true, sandbox.Network{}
 	spec.Limits.Wall, spec.Limits.Output = unlimited, math.MaxInt64/2
@@ -280,7 +279,7 @@ func (p *Pool) start(spec sandbox.Spec, dir string) (*kept, error) {
 	return k, nil
 }
 
-// trying notes what is enforced.
+// trying records the means of enforcement.
 func (k *kept) trying(level floor.Level, enforced []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -296,33 +295,33 @@ func (k *kept) alive() bool {
 	}
 }
 
-// fresh reports whether a guest has nearly all of its limits left for the next call: what is measured of it is a whole
-// life.
+// fresh reports whether a guest has nearly all of its limits left. The limits apply to its whole life, not to one
+// call.
 func (k *kept) fresh(l sandbox.Limits) bool {
 	return k.cpu <= l.CPU.Milliseconds()/100 && k.rss <= l.Memory/4
 }
 
-// Write takes what the guest says.
+// Write receives the output of the guest.
 func (k *kept) Write(b []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := k.reader
-	if r == nil { // it wasn't asked
+	if r == nil { // output outside of a call
 		k.stop()
 		return len(b), nil
 	}
 	r.Write(b)
 	if r.kind != 0 || r.err != nil {
 		select {
-		case k.said <- struct{}{}:
+		case k.answered <- struct{}{}:
 		default:
 		}
 	}
 	return len(b), nil
 }
 
-// told reports whether a call is over for the guest, and doesn't listen any more if it is.
-func (k *kept) told(r *reader) bool {
+// finish reports whether the guest has ended the call, and if so detaches its reader.
+func (k *kept) finish(r *reader) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if r.kind == 0 && r.err == nil {
@@ -338,7 +337,7 @@ func (k *kept) listen(r *reader) {
 	k.reader = r
 }
 
-// call makes a call.
+// call makes a call in the guest.
 func (k *kept) call(ctx context.Context, head []byte, r *reader, wall time.Duration) (*End, error) {
 	began, first := time.Now(), k.calls == 0
 	k.calls++
@@ -352,18 +351,18 @@ func (k *kept) call(ctx context.Context, head []byte, r *reader, wall time.Durat
 	defer timer.Stop()
 	ended := ""
 	select {
-	case <-k.said:
+	case <-k.answered:
 	case <-k.over:
 	case <-timer.C:
 		ended = "timeout"
 	case <-ctx.Done():
 		ended = "cancelled"
 	}
-	if ended != "" || !k.told(r) {
+	if ended != "" || !k.finish(r) {
 		k.stop()
 		<-k.over
 	}
-	late := time.AfterFunc(lastWord, k.stop) // it has answered what it hasn't read
+	late := time.AfterFunc(lastWord, k.stop) // for a guest that has answered without reading its input
 	<-wrote
 	late.Stop()
 	k.listen(nil)
@@ -375,7 +374,7 @@ func (k *kept) call(ctx context.Context, head []byte, r *reader, wall time.Durat
 		if k.outcome != nil {
 			*o = *k.outcome
 			if ended != "" || o.Ended == "cancelled" {
-				o.Ended = ended // it was this that stopped it
+				o.Ended = ended // this call stopped the guest
 			}
 		}
 	}

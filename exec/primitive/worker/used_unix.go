@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// appendUsed appends the frame of what this process has used so far.
+// appendUsed appends a frame with the usage of this process.
 func appendUsed(to []byte) ([]byte, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

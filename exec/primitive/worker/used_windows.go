@@ -1,4 +1,4 @@
 package worker
 
-// appendUsed says nothing: nothing runs here, since there is no sandbox.
+// appendUsed appends nothing: without a sandbox no guest runs on Windows.
 func appendUsed(to []byte) ([]byte, error) { return to, nil }

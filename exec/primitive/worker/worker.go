@@ -1,20 +1,27 @@
-// Package worker runs an interpreter of a tool's code in a child of this process: this binary, started again in the
-// sandbox of the call. Code that breaks out of the interpreter is then confined as any other program is.
+// Package worker runs an interpreter of a tool's code in a child process: this binary, started again in the sandbox
+// of the call. Code that breaks out of the interpreter is then confined like any other program.
+//
+// # How a call goes through here
+//
+// Pool.Run takes an idle child or starts one (take, start), writes the request (call) and parses the frames of the
+// answer (reader.Write, reader.frame), which reader.end turns into an End; then the child is kept (give) or ended
+// (end). Host.Run does the same with a child for one call. The child reads requests with Read and answers with a
+// Writer.
 //
 // # The conversation
 //
-// The child reads a request from the beginning of its standard input: a 4-byte big-endian length and JSON. What
-// follows is the input of the tool's code. It answers on its standard output in frames:
+// The child reads a request from its standard input: a 4-byte big-endian length and JSON. The input of the tool's
+// code follows. The child answers on its standard output in frames:
 //
-//	1 byte   kind: 'o' and 'e' what the code writes to its standard streams, 'x' its exit status (4 bytes), 'v' its
-//	         value, 't' what ended it, 'n' why it can't run: nothing happened; 'u' what the child has used so far:
-//	         milliseconds of the processor and bytes of memory, 8 bytes each
-//	4 bytes  length, big-endian, at most MaxFrame, except that of a value
+//	1 byte   kind: 'o' and 'e' the standard streams of the code, 'x' its exit status (4 bytes), 'v' its value,
+//	         't' why it trapped, 'n' why it can't run: nothing happened; 'u' the child's usage so far:
+//	         milliseconds of processor time and bytes of memory, 8 bytes each
+//	4 bytes  length, big-endian, at most MaxFrame, except for a value
 //	…        that many bytes
 //
-// A frame of 'x', 'v', 't' or 'n' ends the conversation. A child that is kept (Pool) then reads the next request, and
-// tells what it has used before it ends one. What the child writes to its standard error is the interpreter's own and
-// explains why there was no such frame.
+// A frame of 'x', 'v', 't' or 'n' ends the conversation. A child in a Pool then reads the next request; it sends its
+// usage before the frame that ends a conversation. The child's standard error belongs to the interpreter, and
+// explains a missing last frame.
 package worker
 
 import (
@@ -33,19 +40,19 @@ import (
 // A Host starts guests.
 type Host struct {
 	Machine *sandbox.Machine
-	Self    []string // an absolute path and arguments that start this binary as the guest
-	Env     []string // all that the guest has in its environment
+	Self    []string // the command that starts this binary as the guest: an absolute path, then arguments
+	Env     []string // the whole environment of the guest
 }
 
-// A Call is what a guest is to do.
+// A Call is the work of a guest.
 type Call struct {
-	Sandbox   sandbox.Spec // its output limit counts what is in frames
+	Sandbox   sandbox.Spec // its output limit counts the bytes in frames
 	Request   any          // a value of encoding/json
 	Input     string
 	Dir       string
-	Out, Errs io.Writer // what the code writes
-	Stop      func()    // ends the context of the call
-	Taken     *Taken    // for a call by a Pool that is to be made in this guest; nil: in any
+	Out, Errs io.Writer // the standard streams of the code
+	Stop      func()    // cancels the context of the call
+	Taken     *Taken    // the reserved guest for this call of a Pool; nil: any guest
 }
 
 // An End is how a call ended.
@@ -53,13 +60,13 @@ type End struct {
 	sandbox.Ending
 	Kind   byte   // of the last frame; 0 if there was none
 	Text   []byte // of the last frame
-	Broken string // why there was none, unless a limit ended the guest
+	Broken string // why the last frame is missing, unless a limit ended the guest
 }
 
-// maxComplaint is how much of the guest's standard error is kept.
+// maxComplaint bounds the recorded standard error of a guest.
 const maxComplaint = 64 << 10
 
-// Run makes a call, and returns when the guest has ended. An error means that nothing happened.
+// Run makes a call in a new guest, and returns when the guest has ended. An error means that nothing happened.
 func (h *Host) Run(ctx context.Context, c Call) (*End, error) {
 	if len(h.Self) == 0 {
 		return nil, &sandbox.UnavailableError{Level: c.Sandbox.Level,
@@ -73,7 +80,7 @@ func (h *Host) Run(ctx context.Context, c Call) (*End, error) {
 	spec.Most, spec.Network = true, sandbox.Network{}
 	spec.Limits = spec.Limits.OrDefaults()
 	r := &reader{out: c.Out, errs: c.Errs, left: spec.Limits.Output, stop: c.Stop}
-	// A frame of one byte has six.
+	// A frame with one byte of output has six bytes.
 	spec.Limits.Output = 8*spec.Limits.Output + 1<<20
 	complaint := &proc.Head{Room: maxComplaint}
 	o, err := h.Machine.Run(ctx, spec, proc.Command{
@@ -98,7 +105,7 @@ func (r *reader) end(o *sandbox.Ending, complaint string) (*End, error) {
 	case r.kind == Refused && o.Ended == "":
 		return nil, errors.New(string(r.text))
 	case r.kind != 0 && r.kind != Refused:
-		e.Ended = "" // the code had ended before the limit
+		e.Ended = "" // the code ended before the limit did
 	case o.Ended == "":
 		text, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(complaint, "\ufffd")), "\n\n") // stacks follow
 		e.Broken = "the guest ended without an answer: " + text
@@ -109,8 +116,8 @@ func (r *reader) end(o *sandbox.Ending, complaint string) (*End, error) {
 	return e, nil
 }
 
-// OutOfMemory reports whether a Go program ended because it was refused memory, or because its stack was too deep.
-// Go's collector doesn't look whether it was refused the memory for a queue: then it ends with a signal, inside that
+// OutOfMemory reports whether a Go program ended because it couldn't get memory, or because its stack was too deep.
+// Go's collector doesn't check whether it got memory for a queue: the program then ends with a signal inside that
 // queue.
 func OutOfMemory(complaint string) bool {
 	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "goroutine stack exceeds",
