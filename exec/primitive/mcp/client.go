@@ -20,22 +20,22 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// MaxMessage is how many bytes a message of a server may have where nothing else is declared.
+// MaxMessage is the limit on a server's message unless output_mib declares another, in bytes.
 const MaxMessage = 4 << 20
 
 // A Client is the primitive.
 type Client struct {
 	Machine *sandbox.Machine
-	HTTP    *httpclient.Client // reaches servers
-	Version string             // of rye, which servers are told
+	HTTP    *httpclient.Client // connects to servers
+	Version string             // of rye, sent to servers
 
 	idle   time.Duration // 0: idleTime
 	settle time.Duration // 0: lastWord
 
 	mu     sync.Mutex
 	closed bool
-	kept   map[string]*connection // that take calls, by their keys
-	all    sync.WaitGroup         // connections that are open
+	kept   map[string]*connection // connections that take calls, by key
+	all    sync.WaitGroup         // open connections
 }
 
 // Starts implements primitive.Starter.
@@ -81,14 +81,14 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 			return nil, err
 		}
 		x = &call{request: q, connection: k, to: to, left: q.output, cancel: cancel, began: began,
-			told: make(chan string, 64)}
+			notices: make(chan string, 64)}
 		if err == nil {
 			err = x.make(inner)
 		}
 		if again > 0 || !errors.Is(err, mcp.ErrSessionMissing) || inner.Err() != nil {
 			break
 		}
-		// The server has forgotten the session, so it did nothing.
+		// The server has forgotten the session, so nothing happened.
 		c.give(k, true)
 		if dial, err = c.dialer(a, q); err != nil {
 			return nil, err
@@ -113,7 +113,7 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 	return r, nil
 }
 
-// dialer returns what makes the way to a server.
+// dialer returns a function that creates the peer for a server.
 func (c *Client) dialer(a *primitive.Action, q *request) (func(func()) (peer, error), error) {
 	switch a.Config["transport"] {
 	case "stdio":
@@ -136,13 +136,13 @@ type refusal struct{ error }
 type call struct {
 	*request
 	*connection
-	to     primitive.Sink // may be nil
-	cancel context.CancelCauseFunc
-	began  time.Time
-	told   chan string // progress
-	left   int64       // bytes that the sink may still get
+	to      primitive.Sink // may be nil
+	cancel  context.CancelCauseFunc
+	began   time.Time
+	notices chan string // progress messages
+	left    int64       // remaining bytes for the sink
 
-	sent     bool // the server was asked to do it
+	sent     bool // the server was asked to make the call
 	unusable bool // the connection is
 	large    bool // the value is too long
 	value    any
@@ -150,15 +150,15 @@ type call struct {
 	failure  string
 }
 
-// A sinkError says that the sink has enough.
+// A sinkError is an error of the sink.
 type sinkError struct{ error }
 
-// make does what the action says.
+// make makes the call, or lists the server's announcement.
 func (x *call) make(ctx context.Context) error {
 	if x.tool == "" {
 		v, err := x.announcement(ctx)
 		if err != nil {
-			x.unusable = ctx.Err() != nil // it was asked, and may never answer
+			x.unusable = ctx.Err() != nil // the server was asked, and may never answer
 			return err
 		}
 		x.value = v
@@ -188,7 +188,7 @@ func (x *call) make(ctx context.Context) error {
 	var lost error
 	for {
 		select {
-		case text := <-x.told:
+		case text := <-x.notices:
 			if x.left -= int64(len(text) + 1); lost == nil && x.to != nil && x.left >= 0 {
 				if err := x.to.Emit(primitive.Stderr, []byte(text+"\n")); err != nil {
 					lost = &sinkError{err}
@@ -211,7 +211,7 @@ func (x *call) make(ctx context.Context) error {
 	}
 }
 
-// settles reports whether the server answers a cancelled call soon.
+// settles reports whether the server answers a cancelled call in time.
 func (x *call) settles(t *track) bool {
 	if _, here := x.peer.(*process); !here {
 		return true
@@ -226,7 +226,7 @@ func (x *call) settles(t *track) bool {
 	}
 }
 
-// progress passes on what the server says of a call that runs.
+// progress passes on a server's progress messages to the running call.
 func (k *connection) progress(_ context.Context, n *mcp.ProgressNotificationClientRequest) {
 	token, ok := jcs.Number(n.Params.ProgressToken)
 	if !ok {
@@ -245,12 +245,12 @@ func (k *connection) progress(_ context.Context, n *mcp.ProgressNotificationClie
 		text += ": " + p.Message
 	}
 	select {
-	case v.(*call).told <- clean(strings.Join(strings.Fields(text), " ")):
-	default: // it tells more than is listened to
+	case v.(*call).notices <- clean(strings.Join(strings.Fields(text), " ")):
+	default: // more messages than the call reads
 	}
 }
 
-// emit passes on the value.
+// emit passes the value on to the sink.
 func (x *call) emit() error {
 	line, err := jcs.Append(nil, x.value)
 	if text, ok := x.value.(string); ok && err == nil {
@@ -274,7 +274,7 @@ func (x *call) emit() error {
 	return nil
 }
 
-// result says how the call ended. ctx is the caller's, and limited has the call's time.
+// result returns the Result of the call. ctx is the caller's; limited also has the call's time limit.
 func (x *call) result(ctx, limited context.Context, err error) *primitive.Result {
 	r := &primitive.Result{Value: x.value, Failed: x.failed, Failure: x.failure}
 	said, wire := fmt.Sprintf("the server %q", x.server), (*jsonrpc.Error)(nil)
@@ -324,9 +324,9 @@ func (x *call) opened() bool {
 	}
 }
 
-// broken says why a connection is of no use, and which limit ended the server, if one did.
+// broken returns why a connection is unusable, and the limit that ended the server, if one did.
 func (x *call) broken(said string, err error) (failure, ended string) {
-	// so rye ended it
+	// so rye ended the server
 	if _, version, ok := strings.Cut(err.Error(), "unsupported protocol version: "); ok && !x.opened() {
 		x.peer.stop(0)
 		return fmt.Sprintf("%s can't be used: it speaks MCP %s, which this rye doesn't", said, clean(version)), ""
@@ -343,18 +343,19 @@ func (x *call) broken(said string, err error) (failure, ended string) {
 	return fmt.Sprintf("%s %s: %s", said, verb, why), ended
 }
 
-// malformed is what encoding/json says of a value of the wrong type, with Go's names for it.
+// malformed matches encoding/json's error for a value of the wrong type, with Go's names for it.
 var malformed = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(
 		`(?s)json: cannot unmarshal .*? into Go (?:struct field \S*?\.((?:[a-z0-9_]\w*\.)*[a-z0-9_]\w*)|value) of type \S+`)
 })
 
-// unsent is the text of the SDK's error for a request that its transport didn't pass on.
+// unsent is the text of the SDK's error for a request that its transport refused.
 const unsent = "rejected by transport"
 
-// explained is an error of the SDK in words for people.
+// explained returns the text of an SDK error in words for people.
 func (x *call) explained(err error) string {
-	if failed, ok := errors.AsType[*url.Error](err); ok { // whose text has all of the address, which may be secret
+	// url.Error's own text has the whole address, which may be secret
+	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return clean("no connection: " + failed.Err.Error())
 	}
 	text := malformed().ReplaceAllString(strings.ReplaceAll(err.Error(), unsent+": ", ""),

@@ -16,19 +16,19 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// maxMessage is how many bytes a message may have whatever is declared.
+// maxMessage is the greatest limit on a message, in bytes.
 const maxMessage = 64 << 20
 
-// A request is what an action asks for.
+// A request describes the call of an action.
 type request struct {
-	server     string // what messages call it
-	tool       string // "": what the server announces
+	server     string // the name in messages
+	tool       string // "" for the server's announcement
 	definition cas.Digest
 	arguments  map[string]any
 	wall       time.Duration
-	output     int64 // bytes that the value may have
-	message    int64 // bytes that a message may have
-	declared   bool  // the tool says so
+	output     int64 // limit on the value, in bytes
+	message    int64 // limit on a message, in bytes
+	declared   bool  // the tool declares the message limit
 	key        string
 }
 
@@ -63,7 +63,7 @@ func newRequest(a *primitive.Action) (*request, error) {
 	return q, nil
 }
 
-// serverOf is the ref of the item of the server: the link before the runtime, or the tool where there is none.
+// serverOf returns the ref of the server's item: the link before the runtime, or the tool if it has no such link.
 func serverOf(a *primitive.Action) string {
 	if n := len(a.Links); n >= 3 {
 		return a.Links[n-3]
@@ -71,10 +71,10 @@ func serverOf(a *primitive.Action) string {
 	return a.Tool
 }
 
-// perCall are the entries of a configuration that a server isn't started with.
+// perCall lists the configuration entries that don't affect how a server is started.
 var perCall = []string{"tool_name", "definition", "arguments", "timeout"}
 
-// key is what calls must have in common to share a server. It is a digest, because there are secrets in it.
+// key returns what calls must have in common to share a server. It is a digest, since it contains secrets.
 func key(a *primitive.Action) string {
 	config := maps.Clone(a.Config)
 	for _, name := range perCall {
@@ -91,7 +91,8 @@ func key(a *primitive.Action) string {
 	if err != nil {
 		return "" // not JSON, so the primitive refuses the configuration
 	}
-	// The directories of the first call take the place of those of all others.
+	// A server keeps the directories of the first call, so calls that differ only in their scratch directories share
+	// it.
 	whole := anonymous(string(text), a.Scratch, "scratch")
 	uses := a.Own != "" && whole != anonymous(whole, a.Own, "own")
 	if !uses && a.Own != "" {
@@ -103,7 +104,7 @@ func key(a *primitive.Action) string {
 	return cas.Sum([]byte(whole + "\n" + anonymous(string(text), a.Scratch, "scratch"))).String()
 }
 
-// anonymous replaces a path in JSON.
+// anonymous replaces a path in JSON by a placeholder.
 func anonymous(text, path, by string) string {
 	if path == "" {
 		return text
@@ -115,7 +116,7 @@ func anonymous(text, path, by string) string {
 	return strings.ReplaceAll(text, strings.Trim(string(quoted), `"`), "{"+by+"}")
 }
 
-// environment is what the server's process gets.
+// environment returns the variables for the server's process.
 func environment(a *primitive.Action) ([]string, error) {
 	set, _ := a.Config["env"].(map[string]any)
 	all := slices.DeleteFunc(slices.Clone(a.Env), func(v string) bool {
@@ -137,7 +138,7 @@ func environment(a *primitive.Action) ([]string, error) {
 	return all, nil
 }
 
-// directory is where the server starts.
+// directory returns the server's working directory.
 func directory(a *primitive.Action) (string, error) {
 	v, ok := a.Config["cwd"]
 	if !ok {

@@ -12,13 +12,13 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Defining lists what of a tool its definition consists of.
+// Defining lists the members of a tool that make up its definition.
 func Defining() []string {
 	return []string{"annotations", "description", "inputSchema", "name", "outputSchema", "title"}
 }
 
-// Definition returns the digest of what a server announces of a tool: JSON's values, as under tools of what it
-// announces. Members that don't define a tool don't count.
+// Definition returns the digest of a tool's definition. The tool is an entry of the announcement's tools, in JSON
+// values; other members than Defining are ignored.
 func Definition(tool map[string]any) (cas.Digest, error) {
 	defining := map[string]any{}
 	for _, name := range Defining() {
@@ -33,7 +33,7 @@ func Definition(tool map[string]any) (cas.Digest, error) {
 	return cas.Sum(text), nil
 }
 
-// announced returns a tool as this package shows it, with its definition.
+// announced returns a tool as the announcement shows it, with the digest of its definition.
 func announced(t *mcp.Tool) (map[string]any, error) {
 	all, err := object(t)
 	if err != nil {
@@ -52,7 +52,7 @@ func announced(t *mcp.Tool) (map[string]any, error) {
 	return all, nil
 }
 
-// plain returns a value of the SDK's as JSON's values.
+// plain converts a value of the SDK to JSON values.
 func plain(v any) (any, error) {
 	text, err := json.Marshal(v)
 	if err != nil {

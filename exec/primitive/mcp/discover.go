@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// maxPages and maxListed bound what a server may announce of a kind.
+	// maxPages and maxListed bound a server's announcement of one kind.
 	maxPages  = 100
 	maxListed = 1000
-	// maxAnnounced is how many bytes it may take to announce them.
+	// maxAnnounced bounds the announcement of one kind in bytes.
 	maxAnnounced = 8 << 20
-	// maxListings is how often the tools may be listed at once, and after that each second once.
+	// maxListings is how many times the tools may be listed in a burst; after that, once a second.
 	maxListings = 5
 )
 
-// look is the command that shows what a server announces now.
+// look returns the command that shows a server's current announcement.
 func look(server string) string {
 	if name, ok := strings.CutPrefix(server, "tool:mcp/servers/"); ok {
 		return fault.Command("rye mcp refresh", name)
@@ -31,7 +31,7 @@ func look(server string) string {
 	return fault.Command("rye exec", server)
 }
 
-// check refuses a call of a tool whose definition is another.
+// check refuses a call of a tool whose definition has changed.
 func (x *call) check(ctx context.Context) error {
 	tools, err := x.definitions(ctx)
 	if err != nil {
@@ -57,12 +57,12 @@ func (x *call) check(ctx context.Context) error {
 	return nil
 }
 
-// A listError says that the server didn't list its tools.
+// A listError reports that the server didn't list its tools.
 type listError struct{ error }
 
 func (e *listError) Unwrap() error { return e.error }
 
-// definitions returns what the server announces, of each tool by its name. It lists the tools if they may be others.
+// definitions returns the definitions of the server's tools by name. It lists them again if they may have changed.
 func (k *connection) definitions(ctx context.Context) (map[string]definition, error) {
 	select {
 	case k.listing <- struct{}{}:
@@ -73,7 +73,7 @@ func (k *connection) definitions(ctx context.Context) (map[string]definition, er
 	if !k.stale.Load() {
 		return k.tools, nil
 	}
-	// A server that says all the time that its tools have changed only delays its own calls.
+	// A server that reports changes all the time only delays its own calls.
 	k.tokens = min(maxListings, k.tokens+time.Since(k.filled).Seconds())
 	k.filled = time.Now()
 	if k.tokens < 1 {
@@ -114,7 +114,7 @@ func (k *connection) definitions(ctx context.Context) (map[string]definition, er
 	return k.tools, nil
 }
 
-// all returns what is listed on all pages.
+// all returns the entries of all pages.
 func all[T any](ctx context.Context, what string,
 	page func(ctx context.Context, cursor string) ([]T, string, error)) ([]T, error) {
 	var list []T
@@ -142,7 +142,7 @@ func all[T any](ctx context.Context, what string,
 	return nil, fmt.Errorf("it announces its %s on more than %d pages", what, maxPages)
 }
 
-// announcement is what the server says that it has.
+// announcement returns the server's description of itself, its tools, prompts and resources.
 func (x *call) announcement(ctx context.Context) (any, error) {
 	s := x.session
 	init := s.InitializeResult()
@@ -207,7 +207,7 @@ func (x *call) announcement(ctx context.Context) (any, error) {
 		}
 		list, err := kinds[name]()
 		if err != nil && name == "resource_templates" && isUnknown(err) {
-			continue // servers have resources without them
+			continue // many servers have resources without templates
 		}
 		if err != nil {
 			return nil, err
@@ -217,7 +217,7 @@ func (x *call) announcement(ctx context.Context) (any, error) {
 	return v, nil
 }
 
-// announcedOr returns a tool with its definition, or with why it has none.
+// announcedOr returns a tool with its definition, or with the problem of an invalid one.
 func announcedOr(t *mcp.Tool) (map[string]any, error) {
 	v, err := announced(t)
 	if err != nil {
@@ -226,7 +226,7 @@ func announcedOr(t *mcp.Tool) (map[string]any, error) {
 	return v, nil
 }
 
-// listed returns what is announced of a kind as JSON's values.
+// listed returns a server's entries of one kind as JSON values.
 func listed[T any](ctx context.Context, what string, show func(T) (map[string]any, error),
 	page func(context.Context, string) ([]T, string, error)) ([]any, error) {
 	list, err := all(ctx, what, page)

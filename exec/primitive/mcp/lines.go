@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// burst and perSecond are how many requests and notifications of a server are looked at; more are dropped.
+	// burst and perSecond limit a server's requests and notifications; more are dropped.
 	burst     = 200
 	perSecond = 100
-	// maxFlood is how many bytes of such messages may come between two answers; each counts as at least minFlood.
+	// maxFlood bounds the dropped bytes between two answers; each dropped message counts as at least minFlood.
 	maxFlood, minFlood = 16 << 20, 512
 	// queue is how many messages may wait for a server that doesn't read.
 	queue = 64
@@ -29,10 +29,10 @@ const (
 
 const toolsChanged = "notifications/tools/list_changed"
 
-// longMessage begins the reason of a server that was ended for the size of a message.
+// longMessage begins the reason for ending a server that sent too long a message.
 const longMessage = "it sent a message of more than "
 
-// A brokenError says how a server broke the protocol, and so why it was ended.
+// A brokenError describes how a server broke the protocol, which is why it was ended.
 type brokenError struct {
 	why    string
 	output bool // it sent too much
@@ -40,10 +40,10 @@ type brokenError struct {
 
 func (e *brokenError) Error() string { return e.why }
 
-// lines is the connection to a server that has a message on each line.
+// lines is the connection to a server that sends one message per line.
 type lines struct {
-	most    int64  // bytes of a message
-	changed func() // is called when the server says that its tools are others
+	most    int64  // limit on a message in bytes
+	changed func() // called when the server reports that its tools changed
 	to      io.WriteCloser
 
 	messages chan []byte // lines of the server; closed at their end
@@ -57,10 +57,10 @@ type lines struct {
 	waiting map[jsonrpc.ID]*track
 	tokens  float64
 	filled  time.Time
-	flood   int64 // bytes of messages that were dropped since the last answer
+	flood   int64 // bytes of messages dropped since the last answer
 }
 
-// A track notices the answer to the requests that are sent with its context.
+// A track notices the answer to the request sent with its context.
 type track struct {
 	sent    bool
 	settled chan struct{}
@@ -79,7 +79,7 @@ func newLines(from io.Reader, to io.WriteCloser, most int64, changed func()) *li
 	return l
 }
 
-// Connect implements mcp.Transport. There is one connection.
+// Connect implements mcp.Transport. A lines is its only connection.
 func (l *lines) Connect(context.Context) (mcp.Connection, error) { return l, nil }
 
 // SessionID implements mcp.Connection.
@@ -94,7 +94,7 @@ func (l *lines) Close() error {
 	return nil
 }
 
-// fail ends the connection because the server broke the protocol.
+// fail closes the connection because the server broke the protocol.
 func (l *lines) fail(e *brokenError) error {
 	l.mu.Lock()
 	if l.broken == nil {
@@ -106,7 +106,7 @@ func (l *lines) fail(e *brokenError) error {
 	return e
 }
 
-// reason returns how the server broke the protocol; nil if it didn't.
+// reason returns how the server broke the protocol, or nil.
 func (l *lines) reason() *brokenError {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,7 +172,7 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// decode reads a message of a server.
+// decode parses a message of a server.
 func decode(line []byte, most int64) (jsonrpc.Message, *brokenError) {
 	if int64(len(line)) > most {
 		return nil, &brokenError{fmt.Sprintf(longMessage+"%d bytes", most), true}
@@ -181,7 +181,7 @@ func decode(line []byte, most int64) (jsonrpc.Message, *brokenError) {
 		return nil, &brokenError{fmt.Sprintf("its standard output is for messages, and it wrote %s: %q", what,
 			fault.Clip(string(line), 200)), false}
 	}
-	if !json.Valid(line) { // which also bounds how deep it nests
+	if !json.Valid(line) { // Valid also bounds the nesting
 		return no("a line that is not JSON")
 	}
 	message, err := jsonrpc.DecodeMessage(line)
@@ -191,7 +191,8 @@ func decode(line []byte, most int64) (jsonrpc.Message, *brokenError) {
 	return message, nil
 }
 
-// drops counts a message that is dropped, and reports whether the server may go on like this.
+// drops counts a dropped message, and reports whether the server is still within the limit; if not, it ends the
+// connection.
 func (l *lines) drops(size int) bool {
 	l.mu.Lock()
 	l.flood += int64(max(size, minFlood))
@@ -203,8 +204,8 @@ func (l *lines) drops(size int) bool {
 	return !over
 }
 
-// counts reports whether a message is for the session. Answers that were not asked for and too many notifications
-// aren't.
+// counts reports whether the session should get a message. It filters unrequested answers, and notifications above
+// the limit.
 func (l *lines) counts(message jsonrpc.Message) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,7 +258,7 @@ func (l *lines) Write(ctx context.Context, message jsonrpc.Message) error {
 		select {
 		case l.out <- text:
 			return nil
-		default: // it asks, and doesn't read the answers
+		default: // the server sends requests and doesn't read the answers
 			return l.fail(&brokenError{"it doesn't read the answers to its requests", false})
 		}
 	}
@@ -271,7 +272,7 @@ func (l *lines) Write(ctx context.Context, message jsonrpc.Message) error {
 	}
 }
 
-// send writes to the server what is to be sent. Close interrupts it.
+// send writes the queued messages to the server. Close interrupts it.
 func (l *lines) send() {
 	for {
 		select {

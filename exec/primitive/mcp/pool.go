@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// maxIdle is how many servers are kept that do nothing, and idleTime for how long.
+	// maxIdle is how many idle servers are kept, and idleTime how long.
 	maxIdle  = 16
 	idleTime = time.Minute
-	// handshake is how long a server may take until it can be used.
+	// handshake is how long a server may take to become usable.
 	handshake = time.Minute
-	// lastWord is how long a server may take to answer a cancelled call, or to end when its input has.
+	// lastWord is how long a server may take to answer a cancelled call, or to end after its input has ended.
 	lastWord = time.Second
 )
 
@@ -32,10 +32,10 @@ type connection struct {
 	client *Client
 	key    string
 	peer   peer
-	ready  chan struct{} // closed when it is open, or failed to
-	err    error         // it failed to
+	ready  chan struct{} // closed when the connection is open or has failed
+	err    error         // why it failed
 
-	// Of the client's mutex:
+	// Guarded by the client's mutex:
 	users   int
 	retired bool // it takes no more calls
 	idle    time.Time
@@ -45,30 +45,30 @@ type connection struct {
 	calls   sync.Map // of *call by progress token
 	last    atomic.Int64
 
-	listing chan struct{} // held by one that looks at the tools
+	listing chan struct{} // a lock for listing the tools
 	stale   atomic.Bool
 	tools   map[string]definition
-	tokens  float64 // listings that may be made at once
+	tokens  float64 // listings that may start now
 	filled  time.Time
 }
 
-// A peer is the way to a server.
+// A peer is the transport to a server, and its process if it has one.
 type peer interface {
 	mcp.Transport
-	// enforced says what the server is confined by.
+	// enforced returns the server's confinement.
 	enforced() (floor.Level, []string)
-	// stop ends the way and the server, if that was started, and returns when nothing is left.
+	// stop ends the transport and the server's process, and returns when nothing of them is left.
 	stop(grace time.Duration)
-	// broken stops it, and says how the server broke the protocol or ended, "" if it did neither, and the limit that
-	// ended it.
+	// broken stops the peer, and returns how the server broke the protocol or ended, or "", and the limit that ended
+	// it.
 	broken() (why, ended string)
-	// started returns the error that nothing was started, after broken; nil if it was.
+	// started returns an error if no process was started. It is called after broken.
 	started() error
-	// dead reports whether it has ended.
+	// dead reports whether the peer has ended.
 	dead() bool
 }
 
-// A definition is what a server announces of a tool: its digest, or why it has none.
+// A definition is the digest of a tool's definition, or the error of an invalid one.
 type definition struct {
 	digest cas.Digest
 	err    error
@@ -76,8 +76,8 @@ type definition struct {
 
 var errClosed = errors.New("the program is ending")
 
-// take returns an open connection for an action. The caller gives it back. An error with a connection says that this
-// one is of no use.
+// take returns an open connection for an action, which the caller returns with give. A connection returned with an
+// error is unusable.
 func (c *Client) take(ctx context.Context, a *primitive.Action, q *request,
 	dial func(changed func()) (peer, error)) (*connection, error) {
 	c.mu.Lock()
@@ -124,7 +124,7 @@ func (c *Client) take(ctx context.Context, a *primitive.Action, q *request,
 	}
 }
 
-// open makes the connection ready.
+// open completes the handshake.
 func (k *connection) open() {
 	defer close(k.ready)
 	ctx, stop := context.WithTimeoutCause(context.Background(), handshake,
@@ -146,7 +146,7 @@ func (k *connection) open() {
 	k.session = session
 }
 
-// give ends the use of a connection. What is retired and has no user ends before give returns.
+// give ends one use of a connection. A retired connection without users ends before give returns.
 func (c *Client) give(k *connection, retire bool) {
 	c.mu.Lock()
 	if retire && !k.retired {
@@ -176,7 +176,7 @@ func (c *Client) give(k *connection, retire bool) {
 	}
 }
 
-// surplus takes away the longest idle connections of too many. The mutex is held.
+// surplus removes the longest idle connections above the limit. The caller holds the mutex.
 func (c *Client) surplus() []*connection {
 	var idle []*connection
 	for _, k := range c.kept {
@@ -195,7 +195,7 @@ func (c *Client) surplus() []*connection {
 	return idle
 }
 
-// drop lets a connection take no more calls. The mutex is held.
+// drop removes a connection from those that take calls. The caller holds the mutex.
 func (c *Client) drop(k *connection) {
 	k.retired = true
 	delete(c.kept, k.key)
@@ -204,7 +204,7 @@ func (c *Client) drop(k *connection) {
 	}
 }
 
-// expire ends a connection that was idle for long enough.
+// expire ends a connection that was idle for too long.
 func (c *Client) expire(k *connection) {
 	c.mu.Lock()
 	if k.users > 0 || k.retired {
@@ -216,7 +216,7 @@ func (c *Client) expire(k *connection) {
 	k.end(lastWord)
 }
 
-// end ends the server of a connection that takes no more calls.
+// end ends the server of a retired connection.
 func (k *connection) end(grace time.Duration) {
 	defer k.client.all.Done()
 	k.peer.stop(grace)

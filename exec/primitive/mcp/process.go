@@ -18,10 +18,10 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// unlimited is more time than a server lives.
+// unlimited is longer than any server lives.
 const unlimited = math.MaxInt32 * time.Second
 
-// A process is a server that was started.
+// A process is a server that rye started.
 type process struct {
 	*lines
 	kill    context.CancelFunc
@@ -35,7 +35,7 @@ type process struct {
 	err     error           // it was not started
 }
 
-// command makes the command of a server.
+// command returns the command that starts the server.
 func command(a *primitive.Action) (*proc.Command, error) {
 	name, _ := a.Config["command"].(string)
 	p, ok := a.Programs[name]
@@ -58,7 +58,7 @@ func command(a *primitive.Action) (*proc.Command, error) {
 	return c, c.Check()
 }
 
-// start starts a server, which runs until it ends, or is stopped.
+// start starts a server, which runs until it ends or is stopped.
 func (c *Client) start(a *primitive.Action, command proc.Command, most int64, changed func()) (*process, error) {
 	in, to, err := os.Pipe()
 	if err != nil {
@@ -86,13 +86,12 @@ func (c *Client) start(a *primitive.Action, command proc.Command, most int64, ch
 	}()
 	go func() {
 		<-p.closed
-		from.Close() // so that nothing waits for it to be read
+		from.Close() // so that no writer waits for a reader
 	}()
 	return p, nil
 }
 
-// lenient takes what a server writes after nothing reads it any more: that is no error of the run, which is being
-// ended.
+// lenient ignores that nobody reads a server's output any more. That is no error of the run, which is about to end.
 type lenient struct{ *io.PipeWriter }
 
 func (w lenient) Write(b []byte) (int, error) {
@@ -100,7 +99,7 @@ func (w lenient) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// trying notes what is enforced.
+// trying records the means of enforcement.
 func (p *process) trying(level floor.Level, means []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +112,7 @@ func (p *process) enforced() (floor.Level, []string) {
 	return p.level, p.means
 }
 
-// stop ends the server: at once, or when it has had a moment to end by itself, as it should when its input does.
+// stop ends the server, after a grace period in which it should end by itself because its input ended.
 func (p *process) stop(grace time.Duration) {
 	p.Close()
 	if grace > 0 {
@@ -141,7 +140,7 @@ func (p *process) broken() (why, ended string) {
 		p.stop(0)
 		return "", ""
 	}
-	p.stop(lastWord) // its own end says more than that it was ended
+	p.stop(lastWord) // its own end explains more than rye's kill
 	o := p.outcome
 	switch {
 	case o == nil:
@@ -168,7 +167,7 @@ func (p *process) started() error {
 		if p.outcome == nil {
 			return p.err
 		}
-	default: // it runs
+	default: // still running
 	}
 	return nil
 }
@@ -176,10 +175,10 @@ func (p *process) started() error {
 // dead implements peer.
 func (p *process) dead() bool { return p.ended.Load() }
 
-// maxSaid is how much of the end of what a server complains about is kept.
+// maxSaid bounds the recorded end of a server's standard error.
 const maxSaid = 2000
 
-// A tail keeps the end of what is written.
+// A tail keeps the end of its input.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte
@@ -199,7 +198,7 @@ func (t *tail) String() string {
 	return clean(string(t.kept))
 }
 
-// clean returns what a server says of a failure, so that it can be shown.
+// clean makes a server's text safe to print.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

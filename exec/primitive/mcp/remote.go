@@ -21,32 +21,32 @@ import (
 )
 
 const (
-	// maxRedirects is how often a server may redirect a request, to itself.
+	// maxRedirects is how often a server may redirect a request to itself.
 	maxRedirects = 5
-	// maxRetries is how often the SDK opens a stream again that ended too early.
+	// maxRetries is how often the SDK reopens a stream that ended too early.
 	maxRetries = 2
 )
 
-// A remote is a server that is reached by Streamable HTTP.
+// A remote is a server reached over Streamable HTTP.
 type remote struct {
 	mcp.Transport
 	guard  *httpclient.Guard
 	header http.Header
 	agent  string
-	most   int64 // bytes of a message
+	most   int64 // limit on a message in bytes
 	means  string
 
-	over context.Context // ends everything
+	over context.Context // ends all requests
 	end  context.CancelFunc
 
 	mu      sync.Mutex
 	reason  *brokenError
-	tokens  float64 // events that may come at once
+	tokens  float64 // events that may arrive now
 	filled  time.Time
-	refused *http.Response // the last answer that was no, without its body
+	refused *http.Response // the last answer with an error status, without its body
 }
 
-// remote returns the way to a server. Nothing is sent yet.
+// remote returns the peer for a server. It sends nothing yet.
 func (c *Client) remote(a *primitive.Action, q *request) (*remote, error) {
 	raw, _ := a.Config["url"].(string)
 	guard, err := c.HTTP.Guard(a.Sandbox.Network, raw)
@@ -111,17 +111,17 @@ func (r *remote) RoundTrip(q *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A body bounds what a server sends: the bytes of a message, and the events of a stream in a second.
+// A body limits a server's answer: the bytes of a message, and the events of a stream per second.
 type body struct {
 	io.ReadCloser
 	remote *remote
 	ctx    context.Context
 	done   func()
-	events bool // it is a stream of them
+	events bool // the body is a stream of events
 	size   int64
-	// longest is the size of the longest event that was read.
+	// longest is the size of the longest event so far.
 	longest int64
-	blank   bool // the line so far is empty
+	blank   bool // the current line is empty so far
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -141,7 +141,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count counts the bytes of the event that is being read, and returns how long to wait because there were many events.
+// count counts the bytes and events in p, and returns how long to wait if there were too many events.
 func (b *body) count(p []byte) (slow time.Duration) {
 	ended := 0
 	for line := range bytes.Lines(p) {
@@ -174,7 +174,7 @@ func (b *body) count(p []byte) (slow time.Duration) {
 	return time.Duration(-r.tokens / eventsPerSecond * float64(time.Second))
 }
 
-// eventsPerSecond is how many events a server may send, with answers. More are read later.
+// eventsPerSecond limits a server's events, answers included. More are read later.
 const eventsPerSecond = 2000
 
 func (b *body) Close() error {
@@ -198,7 +198,7 @@ func (r *remote) enforced() (floor.Level, []string) {
 // stop implements peer.
 func (r *remote) stop(grace time.Duration) {
 	if grace > 0 {
-		time.AfterFunc(grace, r.end) // the session says goodbye until then
+		time.AfterFunc(grace, r.end) // for the session's last request
 		return
 	}
 	r.end()
@@ -222,7 +222,7 @@ func (r *remote) started() error { return nil }
 // dead implements peer.
 func (r *remote) dead() bool { return r.over.Err() != nil }
 
-// wanted is the scope of OAuth that the server wants of a token, if its last answer was that one lacks it.
+// wanted returns the OAuth scope that the token lacks, if the server's last answer reported that.
 func (r *remote) wanted() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -241,7 +241,7 @@ func (r *remote) wanted() string {
 	return ""
 }
 
-// trouble describes the last answer that was no.
+// trouble describes the last answer with an error status.
 func (r *remote) trouble(t *primitive.Trouble) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

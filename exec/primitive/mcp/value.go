@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// read takes the answer of a call.
+// read takes over the answer of a call.
 func (x *call) read(r *mcp.CallToolResult) error {
 	v, err := value(r)
 	if err != nil {
@@ -33,7 +33,7 @@ func (x *call) read(r *mcp.CallToolResult) error {
 	return nil
 }
 
-// value is what an answer says, in JSON's values.
+// value returns the content of an answer as JSON values.
 func value(r *mcp.CallToolResult) (any, error) {
 	if r.StructuredContent != nil {
 		return plain(r.StructuredContent)
@@ -41,7 +41,7 @@ func value(r *mcp.CallToolResult) (any, error) {
 	parts := make([]any, 0, len(r.Content))
 	for _, c := range r.Content {
 		if text, ok := c.(*mcp.TextContent); ok && len(r.Content) == 1 {
-			return said(text.Text), nil
+			return decoded(text.Text), nil
 		}
 		part, err := object(c)
 		if err != nil {
@@ -58,8 +58,8 @@ func value(r *mcp.CallToolResult) (any, error) {
 	return parts, nil
 }
 
-// said is the JSON in a text, or the text.
-func said(text string) any {
+// decoded returns the JSON in a text, or else the text.
+func decoded(text string) any {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	if v, err := jcs.Parse([]byte(strings.TrimSpace(text))); err == nil {
 		return v
@@ -67,7 +67,7 @@ func said(text string) any {
 	return text
 }
 
-// texts are those of an answer, for a reason.
+// texts joins the texts of an answer into a reason.
 func texts(r *mcp.CallToolResult) string {
 	var all []string
 	for _, c := range r.Content {
@@ -78,7 +78,7 @@ func texts(r *mcp.CallToolResult) string {
 	return clean(strings.Join(all, "\n"))
 }
 
-// isUnknown reports whether an error says that the server doesn't know a method.
+// isUnknown reports whether the server doesn't have a method.
 func isUnknown(err error) bool {
 	var wire *jsonrpc.Error
 	return errors.As(err, &wire) && wire.Code == jsonrpc.CodeMethodNotFound

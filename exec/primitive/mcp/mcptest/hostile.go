@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A conversation is with a server that misbehaves when its tool "echo" is called, and until then does what it should.
+// A conversation is with a server that behaves until its tool "echo" is called, and then misbehaves.
 type conversation struct {
 	out, errs io.Writer
 	id        json.RawMessage // of the call
@@ -19,14 +19,14 @@ type conversation struct {
 func (c *conversation) line(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
 
 func (c *conversation) answer(id json.RawMessage, text string) {
-	// text is such that Go quotes it as JSON does
+	// For such texts Go quotes as JSON does.
 	c.line(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, id, text)
 }
 
 // exit ends the server.
 func (c *conversation) exit(status int) { c.end, c.ends = status, true }
 
-// misdeeds are what a server does instead of answering a call, or beside it.
+// misdeeds are the ways to misbehave when the tool is called.
 func misdeeds() map[string]func(*conversation) {
 	return map[string]func(*conversation){
 		"dies":    func(c *conversation) { fmt.Fprintln(c.errs, "out of cheese"); c.exit(3) },
@@ -52,7 +52,7 @@ func misdeeds() map[string]func(*conversation) {
 		},
 		"blanks": func(c *conversation) { c.endless(strings.Repeat("\n", 1<<12)) },
 		"hangs":  func(*conversation) {},
-		// What follows is answered in the end.
+		// The following answer in the end.
 		"twice": func(c *conversation) { c.answer(c.id, "good"); c.answer(c.id, "bad") },
 		"unknown": func(c *conversation) {
 			c.answer(json.RawMessage("99"), "bad")
@@ -76,7 +76,7 @@ func misdeeds() map[string]func(*conversation) {
 		},
 		"blank": func(c *conversation) { c.line(""); c.line("  \t"); c.answer(c.id, "good") },
 		"good":  func(c *conversation) { c.answer(c.id, "good") },
-		// It speaks a version of the protocol that is not known yet.
+		// It speaks a protocol version that doesn't exist yet.
 		"future": func(c *conversation) { c.answer(c.id, "good") },
 	}
 }
@@ -95,7 +95,7 @@ func (c *conversation) endless(block string) {
 	}
 }
 
-// atOnce are servers that misbehave before they are asked anything.
+// atOnce are servers that misbehave from the start.
 func atOnce() map[string]func(*conversation) {
 	return map[string]func(*conversation){
 		"dead":    func(c *conversation) { fmt.Fprintln(c.errs, "no licence"); c.exit(4) },
@@ -105,7 +105,7 @@ func atOnce() map[string]func(*conversation) {
 	}
 }
 
-// listings are what a server announces of its tools, instead of echo: the members of the result.
+// listings are the results of tools/list that misbehaving servers send.
 func listings() map[string]func(page int) string {
 	tool := func(name string) string { return fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name) }
 	deep := strings.Repeat(`{"items":`, 100) + "{}" + strings.Repeat("}", 100)
@@ -134,7 +134,7 @@ func listings() map[string]func(page int) string {
 	}
 }
 
-// hostile is a server of the name that is the first argument.
+// hostile runs the server with the name in the first argument.
 func hostile(args []string, in io.Reader, out, errs io.Writer) int {
 	if len(args) == 0 {
 		return 2

@@ -1,4 +1,5 @@
-// Package mcptest has MCP servers for tests: one that behaves, built on the official SDK, and many that don't.
+// Package mcptest is a set of MCP servers for tests: a well-behaved one, built on the official SDK, and many hostile
+// ones.
 package mcptest
 
 import (
@@ -20,15 +21,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Options change the server that behaves.
+// Options change the well-behaved server.
 type Options struct {
 	Description string   // of the tool echo
-	Without     string   // a tool that it doesn't have
-	Env         []string // that it shows
-	Shift       int64    // after so many calls of count, echo has another description; 0: never
+	Without     string   // a tool to leave out
+	Env         []string // the environment that its tool env shows
+	Shift       int64    // the number of count calls after which echo's description changes; 0: never
 }
 
-// New returns the server that behaves.
+// New returns the well-behaved server.
 func New(o Options) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "mcptest", Title: "A server for tests", Version: "1.2.3"},
 		&mcp.ServerOptions{Instructions: "Call echo."})
@@ -147,7 +148,7 @@ func New(o Options) *mcp.Server {
 	return s
 }
 
-// wait doesn't end by itself. If it is polite, it ends when it is cancelled.
+// wait never ends by itself; with polite set it ends when it is cancelled.
 func wait(ctx context.Context, q *mcp.CallToolRequest, args map[string]any) (*mcp.CallToolResult, error) {
 	if token := q.Params.GetProgressToken(); token != nil {
 		if err := q.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1,
@@ -180,8 +181,8 @@ func Text(n int) string {
 	return b.String()[:n]
 }
 
-// Main serves on standard input and output, as the arguments say: flags for the server that behaves, or the name of
-// one that doesn't. env is its environment. It returns the status of the process.
+// Main serves on standard input and output. The arguments are flags for the well-behaved server, or the name of a
+// hostile one. env is the environment that the server shows. It returns an exit status.
 func Main(args, env []string, in io.Reader, out, errs io.Writer) int {
 	if len(args) > 0 && args[0] == "hostile" {
 		return hostile(args[1:], in, out, errs)
@@ -207,7 +208,7 @@ type keepOpen struct{ io.Writer }
 
 func (keepOpen) Close() error { return nil }
 
-// Handler serves the server that behaves over HTTP.
+// Handler serves the well-behaved server over HTTP.
 func Handler(o Options) http.Handler {
 	s := New(o)
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{
@@ -215,5 +216,5 @@ func Handler(o Options) http.Handler {
 	})
 }
 
-// Hostile lists the servers that don't behave.
+// Hostile lists the misbehaving servers.
 func Hostile() []string { return slices.Sorted(maps.Keys(misdeeds())) }
