@@ -22,7 +22,7 @@ var (
 	errSwitch  = errors.New("the server switches to another protocol")
 )
 
-// read takes the body of an answer.
+// read reads the body of an answer.
 func (x *exchange) read(ctx context.Context, w *way, resp *http.Response) error {
 	coding := strings.Join(resp.Header.Values("Content-Encoding"), ",")
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
@@ -38,14 +38,14 @@ func (x *exchange) read(ctx context.Context, w *way, resp *http.Response) error 
 	case x.stream && kind == "text/event-stream" && resp.StatusCode < 300:
 		err = x.follows(resp.Body)
 	default:
-		err = x.all(resp)
+		err = x.readWhole(resp)
 	}
 	size, sink := (*sizeError)(nil), (*sinkError)(nil)
 	switch {
 	case errors.As(err, &size), errors.As(err, &sink):
 		return err
 	case ctx.Err() != nil:
-		// A server that notices that its client is going may end what it was sending in good form.
+		// A server that notices the disconnect may end the body as if it were complete.
 		return context.Cause(ctx)
 	case err != nil:
 		return &failure{host: w.url.Host, sent: true, err: err}
@@ -53,11 +53,11 @@ func (x *exchange) read(ctx context.Context, w *way, resp *http.Response) error 
 	return nil
 }
 
-// all reads a body that is one.
-func (x *exchange) all(resp *http.Response) error {
+// readWhole reads a body that isn't a stream.
+func (x *exchange) readWhole(resp *http.Response) error {
 	most := min(x.most, MaxBody)
 	if x.cut > 0 && x.cut <= most {
-		return x.begin(resp)
+		return x.readBeginning(resp)
 	}
 	if resp.ContentLength > most {
 		return &sizeError{"the answer", most}
@@ -68,13 +68,13 @@ func (x *exchange) all(resp *http.Response) error {
 		return &sizeError{"the answer", most}
 	}
 	if err == nil {
-		x.raw, x.body = b, x.said(b)
+		x.raw, x.body = b, x.decode(b)
 	}
 	return err
 }
 
-// begin reads the beginning of a body.
-func (x *exchange) begin(resp *http.Response) error {
+// readBeginning reads the beginning of a body, up to the cut.
+func (x *exchange) readBeginning(resp *http.Response) error {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, x.cut+1))
 	x.received += int64(len(b))
 	if err != nil {
@@ -83,16 +83,16 @@ func (x *exchange) begin(resp *http.Response) error {
 	if x.short = int64(len(b)) > x.cut; x.short {
 		end := x.cut
 		for end > x.cut-utf8.UTFMax && end > 0 && !utf8.RuneStart(b[end]) {
-			end-- // not within a character
+			end-- // don't cut within a character
 		}
 		b = b[:end]
 	}
-	x.raw, x.body = b, x.said(b)
+	x.raw, x.body = b, x.decode(b)
 	return nil
 }
 
-// said is what a body says.
-func (x *exchange) said(b []byte) any {
+// decode returns a body's value: its JSON, or else its text.
+func (x *exchange) decode(b []byte) any {
 	if x.plain {
 		return valid(b)
 	}
@@ -154,7 +154,7 @@ func (x *exchange) tell(e event) error {
 	return nil
 }
 
-// value is the answer in JSON's values.
+// value returns the answer as JSON values.
 func (x *exchange) value() any {
 	headers := map[string]any{}
 	for name, values := range x.header {
@@ -173,7 +173,7 @@ func (x *exchange) value() any {
 	return v
 }
 
-// reason says why the answer is no.
+// reason returns the reason of an answer with an error status.
 func (x *exchange) reason() string {
 	s := strings.TrimSpace(fmt.Sprintf("HTTP %d %s", x.status, http.StatusText(x.status)))
 	why, _ := x.body.(string)
@@ -194,10 +194,10 @@ func (x *exchange) reason() string {
 	return s
 }
 
-// maxDepth is how deep a body may nest so that what it stands in nests no deeper than package jcs takes.
+// maxDepth bounds the nesting of a body, so that the value around it stays within package jcs's limit.
 const maxDepth = jcs.MaxDepth - 8
 
-// value is what the JSON in a text says, or the text.
+// value returns the JSON in a text, or else the text.
 func value(s string) any {
 	if v, err := jcs.Parse([]byte(strings.TrimSpace(s))); err == nil && !deeper(v, maxDepth) {
 		return v

@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// MaxBody is how much of a body that isn't streamed is taken.
+	// MaxBody bounds a body that isn't streamed.
 	MaxBody = 16 << 20
-	// MaxEvent is how long an event may be.
+	// MaxEvent bounds an event.
 	MaxEvent = 1 << 20
-	// MaxEvents and MaxKept are how many events, and how many bytes of them, are kept for the value.
+	// MaxEvents and MaxKept bound the events in the value, by number and bytes.
 	MaxEvents = 10_000
 	MaxKept   = 4 << 20
 
@@ -41,9 +41,9 @@ const (
 // A Client is the primitive.
 type Client struct {
 	Roots *x509.CertPool // certificate authorities; nil: those of the system
-	Agent string         // what it calls itself to servers where the configuration says nothing; "rye" if that is ""
+	Agent string         // the default User-Agent; "" means "rye"
 
-	// What tests set.
+	// For tests.
 	resolver *net.Resolver
 	depth    func(netip.Addr) web.Depth
 }
@@ -78,7 +78,7 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 	}
 	err = x.attempt(inner)
 	if err != nil && x.requests == 0 {
-		// The name was resolved, but no request was sent.
+		// Resolving the name failed the check, and no request was sent.
 		if inside, ok := errors.AsType[*InsideError](err); ok {
 			return nil, inside
 		}
@@ -100,7 +100,7 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 	return r, nil
 }
 
-// judge says whether the answer is a success, and what ended the action.
+// judge sets whether the action succeeded, and what ended it.
 func (x *exchange) judge(ctx, inner context.Context, r *primitive.Result, err error) {
 	size, sink := (*sizeError)(nil), (*sinkError)(nil)
 	switch {
@@ -123,17 +123,17 @@ func (x *exchange) judge(ctx, inner context.Context, r *primitive.Result, err er
 	r.Failed, r.Trouble = true, x.trouble(err)
 }
 
-// trouble describes the failure for a caller that may try again.
+// trouble describes the failure for a caller that may retry.
 func (x *exchange) trouble(err error) *primitive.Trouble {
 	t := &primitive.Trouble{Repeatable: x.repeatable()}
 	if err == nil {
 		t.Status, t.After = x.status, web.RetryAfter(x.header)
-		// The server says that it did nothing. If it is one that another has sent us to, that one has done something.
+		// These answers mean that the server did nothing. After a redirect that doesn't hold for the first server.
 		t.Undone = x.requests == 1 && (x.status == http.StatusTooManyRequests ||
 			x.status == http.StatusServiceUnavailable && x.header.Get("Retry-After") != "")
 		return t
 	}
-	t.Type = "AnswerError" // it is wrong, or there is too much of it
+	t.Type = "AnswerError" // invalid or too large
 	if f, ok := errors.AsType[*failure](err); ok {
 		t.Type, t.Undone = "ConnectionError", !f.sent && x.requests == 0
 		if f.final {
@@ -143,33 +143,33 @@ func (x *exchange) trouble(err error) *primitive.Trouble {
 	return t
 }
 
-// An exchange is one action, and what came of it.
+// An exchange is the state of one action, and its answer.
 type exchange struct {
 	*request
 	client *Client
 	to     primitive.Sink // may be nil
 	depth  func(netip.Addr) web.Depth
 
-	requests, received int64 // that may have arrived, and bytes of bodies
-	left               int64 // bytes that the sink may still get
+	requests, received int64 // requests that may have arrived, and bytes of bodies
+	left               int64 // remaining bytes for the sink
 
-	status int // 0: there is no answer
+	status int // 0: no answer
 	header http.Header
 	raw    []byte // the body, if it isn't a stream
-	body   any    // what that says
-	from   string // where it came from
+	body   any    // the decoded body
+	from   string // the address that answered
 	short  bool   // it was cut
 	events int
-	kept   []any // the first of them; not nil: the answer is a stream
-	size   int   // of those kept
+	kept   []any // the first events; nil unless the answer is a stream
+	size   int   // bytes of kept
 }
 
-// good reports whether the answer is a yes.
+// good reports whether the answer has a success status.
 func (x *exchange) good() bool { return x.status >= 200 && x.status < 400 }
 
-// attempt sends the request, follows where it is sent to, and reads the answer.
+// attempt sends the request, follows redirects, and reads the answer.
 func (x *exchange) attempt(ctx context.Context) error {
-	// Where it has been: never further inside than there.
+	// A redirect must not lead further inside than any server before it.
 	most := web.DepthLocal
 	for w := x.way; ; {
 		resp, reached, err := x.step(ctx, &w, most)
@@ -198,7 +198,7 @@ func (x *exchange) attempt(ctx context.Context) error {
 	}
 }
 
-// step asks once, and says how far inside the server was.
+// step sends one request, and returns how far inside the server is.
 func (x *exchange) step(ctx context.Context, w *way, most web.Depth) (*http.Response, web.Depth, error) {
 	sent, reached := false, web.DepthLocal
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
@@ -227,7 +227,7 @@ func (x *exchange) step(ctx context.Context, w *way, most web.Depth) (*http.Resp
 	return nil, 0, f
 }
 
-// transport makes one connection for a step.
+// transport returns a transport for one step.
 func (x *exchange) transport(w *way, most web.Depth) *http.Transport {
 	dialer := net.Dialer{Timeout: connect, Resolver: x.client.resolver,
 		Control: func(_, to string, _ syscall.RawConn) error {
@@ -236,12 +236,12 @@ func (x *exchange) transport(w *way, most web.Depth) *http.Transport {
 	return web.NewTransport(dialer, x.client.Roots, maxHeader)
 }
 
-// mayDial refuses an address that is about to be dialled and may not be.
+// mayDial refuses to dial an address that is out of bounds.
 func (x *exchange) mayDial(w *way, address string, most web.Depth) error {
 	return mayDial(x.network, w.url, x.depth, address, most)
 }
 
-// follow returns where an answer redirects; nil: it doesn't.
+// follow returns the target of a redirect, or nil for another answer.
 func (w *way) follow(resp *http.Response) (*way, error) {
 	location := resp.Header.Get("Location")
 	if location == "" || !web.IsRedirect(resp.StatusCode) {
@@ -274,7 +274,7 @@ func (w *way) follow(resp *http.Response) (*way, error) {
 	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, next.method) {
 		return nil, redirectError(fmt.Sprintf("a %s to another host, %q", next.method, next.url.Host))
 	}
-	// Any other line may be a credential.
+	// Any other header may be a credential.
 	public := http.Header{}
 	for _, name := range []string{"Accept", "Accept-Encoding", "Accept-Language", "User-Agent"} {
 		if v, ok := next.header[name]; ok {
@@ -285,7 +285,7 @@ func (w *way) follow(resp *http.Response) (*way, error) {
 	return &next, nil
 }
 
-// shownHost is the value of the Host header: without the default port.
+// shownHost returns the value of the Host header: without the default port.
 func shownHost(u *url.URL) string {
 	if u.Scheme == "https" {
 		return strings.TrimSuffix(u.Host, ":443")
@@ -293,7 +293,7 @@ func shownHost(u *url.URL) string {
 	return strings.TrimSuffix(u.Host, ":80")
 }
 
-// shownAddress is an address as one is written.
+// shownAddress returns an address without the default port.
 func shownAddress(u *url.URL) string {
 	shown := *u
 	shown.Host = shownHost(u)

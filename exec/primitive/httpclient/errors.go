@@ -8,8 +8,7 @@ import (
 	"github.com/rye-build/rye/lock/web"
 )
 
-// notGranted returns the error that a host, with its port, isn't one of those that were granted; none says that there
-// are no such.
+// notGranted returns the error for a host, with its port, that wasn't granted. none means that no host was granted.
 func notGranted(host string, none bool) error {
 	e := fault.New(fault.Denied, "the host %q was not granted", host)
 	if none {
@@ -18,12 +17,12 @@ func notGranted(host string, none bool) error {
 	return e.On("host", host).Because("a tool lists the hosts that it needs under network:").Try("rye docs sandbox")
 }
 
-// An InsideError says that a host leads where it may not.
+// An InsideError means that a host resolves to an address that the action may not reach.
 type InsideError struct {
 	Host  string // with the port
 	Addr  netip.Addr
 	Depth web.Depth
-	// Redirect says that a server further outside redirected there.
+	// Redirect reports whether a server further outside redirected there.
 	Redirect bool
 }
 
@@ -50,16 +49,16 @@ func (e *InsideError) Fault() *fault.Error {
 		Try("rye docs sandbox").From(e)
 }
 
-// A redirectError is a redirect that isn't followed.
+// A redirectError is the reason for not following a redirect.
 type redirectError string
 
 func (e redirectError) Error() string { return "the server redirects " + string(e) }
 
-// A failure is a try without a whole answer.
+// A failure is a request without a complete answer.
 type failure struct {
 	host  string
 	sent  bool // the server may have got the request
-	final bool // another try would be no better
+	final bool // a retry would fail again
 	err   error
 }
 
@@ -72,7 +71,7 @@ func (e *failure) Error() string {
 
 func (e *failure) Unwrap() error { return e.err }
 
-// A sizeError is an answer with more bytes than it may have.
+// A sizeError reports an answer above a limit.
 type sizeError struct {
 	what string
 	most int64
@@ -80,12 +79,12 @@ type sizeError struct {
 
 func (e *sizeError) Error() string { return fmt.Sprintf("%s has more than %d bytes", e.what, e.most) }
 
-// A sinkError is what the sink said.
+// A sinkError is an error of the sink.
 type sinkError struct{ err error }
 
 func (e *sinkError) Error() string { return "the output can't be passed on: " + e.err.Error() }
 
-// clip bounds what a server can have said in an error.
+// clip shortens text that a server may have chosen.
 func clip(s string) string {
 	return fault.Clip(valid(s), maxReason)
 }

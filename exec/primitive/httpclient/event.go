@@ -5,21 +5,20 @@ import (
 	"strings"
 )
 
-// An event is one of a stream.
+// An event is one event of a stream.
 type event struct{ name, id, data string }
 
-// A parser reads events from the bytes of a stream as they come, as the HTML standard says (server-sent events). The
-// bytes may be cut anywhere.
+// A parser parses server-sent events as the HTML standard defines them. The bytes may be cut anywhere.
 type parser struct {
 	line  []byte // incomplete
-	data  []byte // lines of the event, each with its end
+	data  []byte // of the event, each with its end
 	name  string
-	id    string // stays for the events that follow
+	id    string // also of later events without their own
 	begun bool   // the first line was read
-	cr    bool   // the byte before was a carriage return, which may be half an end of line
+	cr    bool   // the previous byte was a carriage return, perhaps half of an end of line
 }
 
-// feed reads on, and tells the events that are whole.
+// feed parses more bytes, and calls tell with each complete event.
 func (p *parser) feed(b []byte, tell func(event) error) error {
 	for len(b) > 0 {
 		if p.cr && b[0] == '\n' {
@@ -51,7 +50,7 @@ func (p *parser) feed(b []byte, tell func(event) error) error {
 	return nil
 }
 
-// take reads a line, and returns the event that it ends.
+// take parses a line, and returns the event that it ends.
 func (p *parser) take() (event, bool) {
 	line := p.line
 	if !p.begun {
@@ -64,7 +63,7 @@ func (p *parser) take() (event, bool) {
 		p.name, p.data = "", p.data[:0]
 		return e, whole
 	}
-	// A line that begins with a colon is a comment: the field without a name.
+	// A line that begins with a colon is a comment: a field without a name.
 	field, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(field) {

@@ -12,15 +12,15 @@ import (
 	"github.com/rye-build/rye/lock/web"
 )
 
-// A Guard sends requests to one server that was granted, for protocols on top of HTTP. It is an http.RoundTripper: it
-// refuses every other server, also one that the granted one redirects to.
+// A Guard sends requests to one granted server, for protocols on top of HTTP. It is an http.RoundTripper that refuses
+// every other server, including the target of a redirect.
 type Guard struct {
-	URL *url.URL // as it is granted: the host in lower case, and with its port
+	URL *url.URL // with the host in lower case and the port
 
 	transport *http.Transport
 }
 
-// Guard returns what sends requests to the server of an address. Nothing is sent yet.
+// Guard returns a Guard for the server of an address. It sends nothing yet.
 func (c *Client) Guard(n sandbox.Network, raw string) (*Guard, error) {
 	u, err := address(raw)
 	if err == nil {
@@ -37,7 +37,7 @@ func (c *Client) Guard(n sandbox.Network, raw string) (*Guard, error) {
 		return mayDial(n, u, depth, to, web.DepthLocal)
 	}}
 	g := &Guard{URL: u, transport: web.NewTransport(dialer, c.Roots, maxHeader)}
-	// All connections are to this server, and each was looked at.
+	// Connections may be reused: each was checked when it was dialled, and all lead to this server.
 	g.transport.DisableKeepAlives = false
 	return g, nil
 }
@@ -56,16 +56,16 @@ func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.transport.RoundTrip(r)
 }
 
-// Close closes the connections that nothing uses.
+// Close closes idle connections.
 func (g *Guard) Close() { g.transport.CloseIdleConnections() }
 
-// SetHeader sets a header line of a configuration. Those that say how messages are transferred are refused.
+// SetHeader sets a header of a configuration. It refuses headers that control how messages are transferred.
 func SetHeader(h http.Header, name, value string) error {
 	q := &request{way: way{header: h}}
 	return q.set(name, value)
 }
 
-// mayDial refuses an address that is about to be dialled for a URL and may not be. most is how far inside it may be.
+// mayDial refuses to dial an address that is out of bounds for a URL. most is how far inside the address may be.
 func mayDial(n sandbox.Network, u *url.URL, depth func(netip.Addr) web.Depth, address string, most web.Depth) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -74,7 +74,7 @@ func mayDial(n sandbox.Network, u *url.URL, depth func(netip.Addr) web.Depth, ad
 	ip := to.Addr().Unmap()
 	d, host := depth(ip), u.Hostname()
 	e := &InsideError{Host: u.Host, Addr: ip, Depth: d}
-	named := sandbox.Network{Hosts: n.Hosts} // a grant of all hosts names none
+	named := sandbox.Network{Hosts: n.Hosts} // without All, which grants no name in particular
 	switch {
 	case d == web.DepthPublic:
 		return nil

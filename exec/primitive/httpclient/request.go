@@ -19,18 +19,18 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A request is what a configuration asks for.
+// A request is a validated configuration.
 type request struct {
 	way
-	time    time.Duration // for everything
-	most    int64         // bytes of output
+	time    time.Duration // limit on everything
+	most    int64         // limit on the output in bytes
 	stream  bool
-	plain   bool  // the body is text
-	cut     int64 // after so many bytes; 0: what is too much is an error
+	plain   bool  // output: text
+	cut     int64 // cut the body after so many bytes; 0: a longer body is an error
 	network sandbox.Network
 }
 
-// A way is where a request goes, and as what.
+// A way is one step of a request, of the original address or of a redirect.
 type way struct {
 	url    *url.URL
 	method string
@@ -43,7 +43,8 @@ func wrong(format string, args ...any) error { return fault.New(fault.Validation
 
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
-// newRequest reads an action. The configuration needn't be valid: what can't be sent is an error.
+// newRequest reads an action. It doesn't rely on a valid configuration: it returns an error for one that it can't
+// send.
 func newRequest(a *primitive.Action, agent string) (*request, error) {
 	c := a.Config
 	raw, _ := c["url"].(string)
@@ -80,7 +81,7 @@ func newRequest(a *primitive.Action, agent string) (*request, error) {
 	return q, check(q.network, u)
 }
 
-// lines makes the header lines.
+// lines sets the headers.
 func (q *request) lines(c map[string]any, agent string) error {
 	headers, _ := c["headers"].(map[string]any)
 	for name, v := range headers {
@@ -120,7 +121,7 @@ func (q *request) lines(c map[string]any, agent string) error {
 	return nil
 }
 
-// credential sets a line of what mustn't be missing, and whose value isn't told in an error.
+// credential sets a required header. No error shows its value.
 func (q *request) credential(name, before string, v any) error {
 	secret, _ := v.(string)
 	if secret == "" {
@@ -129,7 +130,7 @@ func (q *request) credential(name, before string, v any) error {
 	return q.set(name, before+secret)
 }
 
-// carried are the lines that say how a message is carried, or where to. They are ours.
+// carried lists the headers that control how a message is transferred. Only rye sets them.
 var carried = []string{
 	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Expect", "Host", "Http2-Settings",
 	"Keep-Alive",
@@ -154,7 +155,7 @@ func (q *request) set(name, value string) error {
 	return nil
 }
 
-// content makes the body.
+// content encodes the body.
 func (q *request) content(v any) error {
 	if v == nil || q.method != "POST" && q.method != "PUT" && q.method != "PATCH" {
 		return nil
@@ -177,7 +178,7 @@ func (q *request) limits(c map[string]any, l sandbox.Limits) {
 	if q.most = l.Output; q.most <= 0 {
 		q.most = d.Output
 	}
-	// What doesn't fit is longer than anything else that holds.
+	// A number too large for a Duration is longer than any other limit.
 	if seconds := number(c["timeout"], 30) * float64(time.Second); seconds < math.MaxInt64/2 {
 		q.time = min(q.time, max(time.Duration(seconds), time.Millisecond))
 	}
@@ -204,8 +205,8 @@ func number(v any, otherwise float64) float64 {
 
 const maxAddress = 8192
 
-// address reads where a request goes. The host is written as it is granted: in lower case and without a dot at the
-// end. No error says more of it than the host: the rest may be secret.
+// address parses the address of a request. It writes the host as grants do: in lower case, without a dot at the end.
+// Its errors show no more than the host, since the rest may be secret.
 func address(raw string) (*url.URL, error) {
 	u, err := url.Parse(escaped(raw))
 	if err != nil || len(raw) > maxAddress || u.Opaque != "" {
@@ -231,8 +232,8 @@ func address(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// escaped returns an address in which what an address can't have is escaped: else net/url would take all escapes out
-// of such a path, and "a%2Fb" would lead elsewhere.
+// escaped escapes the characters that an address can't contain. net/url would otherwise remove all escapes from such
+// a path, and "a%2Fb" would lead elsewhere.
 func escaped(raw string) string {
 	var b strings.Builder
 	for _, c := range []byte(raw) {
@@ -245,7 +246,7 @@ func escaped(raw string) string {
 	return b.String()
 }
 
-// check refuses a host that isn't granted.
+// check refuses a host that wasn't granted.
 func check(n sandbox.Network, u *url.URL) error {
 	if n.Grants(u.Hostname(), u.Port()) {
 		return nil
