@@ -1,18 +1,18 @@
-// Package answer makes a primitive's result of what a program has written and how it ended, whatever the program is
-// and wherever it ran.
+// Package answer is the conversion of a program's output and exit into a primitive's result, for every kind of
+// program.
 //
-// What is written goes to the sink as it comes. Of standard output, MaxValue bytes are kept to make a value of:
+// Output goes to the sink at once. The first MaxValue bytes of standard output become the value:
 //
-//	one JSON value          is the value. Of an object, "success": false says that it failed, whatever its status is,
-//	                        and "error", or "stderr", why
+//	one JSON value          is the value. In an object, "success": false means failure, whatever the exit status is,
+//	                        and "error", or else "stderr", is the reason
 //	anything else, or none  {"return_code": 1, "stderr": "…", "stdout": "…"}, each text with at most MaxText bytes
-//	                        and what isn't UTF-8 as U+FFFD; "truncated": ["stdout"] names those that had more
+//	                        and invalid UTF-8 as U+FFFD; "truncated": ["stdout"] names texts that were longer
 //
-// An answer that is Plain is always of the second form, whatever is written.
+// With Plain set, the value always has the second form.
 //
-// JSON is read by package jcs: a text with two meanings, as with a member twice, is no JSON. A status other than 0 is
-// a failure, and its reason the end of standard error. Text is text: what a program says about permissions, or to a
-// terminal, means nothing here.
+// Package jcs parses the JSON: ambiguous text, such as an object with a duplicate member, is no JSON. A status other
+// than 0 is a failure, and its reason is the end of standard error. Output is only text: permissions or terminal
+// sequences in it have no effect.
 package answer
 
 import (
@@ -30,24 +30,25 @@ import (
 )
 
 const (
-	// MaxValue is how much of standard output is read as JSON.
+	// MaxValue bounds the standard output that is parsed as JSON.
 	MaxValue = 16 << 20
-	// MaxText is how much of each stream is kept where that isn't JSON.
+	// MaxText bounds the text of each stream in a value.
 	MaxText = 1 << 20
-	// maxReason is how much of standard error is a reason.
+	// maxReason bounds the end of standard error that becomes a reason.
 	maxReason = 2000
 )
 
-// An Answer listens to one program.
+// An Answer records the output of one program.
 type Answer struct {
-	// Plain has what is written be text, though it is JSON. It is set before anything is written.
+	// Plain keeps JSON output as text. Set it before the program writes.
 	Plain bool
 
 	*listener
 	out, errs *capture
 }
 
-// New returns an Answer that hands on to a sink, which may be nil. When the sink has enough, stop is called.
+// New returns an Answer that passes output on to a sink, which may be nil. It calls stop when the sink returns an
+// error.
 func New(to primitive.Sink, stop func()) *Answer {
 	l := &listener{to: to, stop: stop}
 	return &Answer{
@@ -56,10 +57,10 @@ func New(to primitive.Sink, stop func()) *Answer {
 	}
 }
 
-// Stdout is where the program's standard output is written to, by one goroutine at a time.
+// Stdout returns the writer for the program's standard output, for one goroutine at a time.
 func (a *Answer) Stdout() io.Writer { return a.out }
 
-// Stderr is where its standard error is.
+// Stderr returns the writer for its standard error.
 func (a *Answer) Stderr() io.Writer { return a.errs }
 
 // Result is what the program's end makes of what it has written. Nothing is written any more.
@@ -71,14 +72,14 @@ func (a *Answer) Result(ended *sandbox.Ending) *primitive.Result {
 	r.Failed = r.Ended != "" || r.Exit != 0 || r.Signal != ""
 	read(r, a.Plain, a.out, a.errs)
 	if a.err != nil {
-		// Also where the program was faster: not everything was passed on.
+		// Even if the program succeeded: part of its output was not passed on.
 		r.Failed, r.Ended, r.Failure = true, cmp.Or(r.Ended, "cancelled"),
 			"its output can't be passed on: "+a.err.Error()
 	}
 	return r
 }
 
-// read makes the value of what came out.
+// read sets the result's value and reason from the output.
 func read(r *primitive.Result, plain bool, out, errs *capture) {
 	if v, ok := parse(out); ok && !plain {
 		r.Value = v
@@ -104,7 +105,7 @@ func read(r *primitive.Result, plain bool, out, errs *capture) {
 	}
 }
 
-// No reports whether a value is an answer that is no, and the reason that it gives.
+// No reports whether a value is an answer with "success": false, and its reason.
 func No(v any) (no bool, why string) {
 	object, _ := v.(map[string]any)
 	if success, ok := object["success"].(bool); !ok || success {
@@ -113,7 +114,7 @@ func No(v any) (no bool, why string) {
 	return true, cmp.Or(reason(object["error"]), reason(object["stderr"]))
 }
 
-// reason is what an answer gives as its reason: a text, or an object with a message.
+// reason returns the reason in an answer: a text, or an object with a message.
 func reason(v any) string {
 	if object, ok := v.(map[string]any); ok {
 		v = object["message"]
@@ -135,13 +136,13 @@ func parse(out *capture) (any, bool) {
 	return v, err == nil
 }
 
-// A listener hands on what comes out to the sink, until that has enough: then it stops the program, which would not
-// notice before it writes again.
+// A listener passes output on to the sink. After an error of the sink it stops the program, which would notice only
+// at its next write.
 type listener struct {
 	to   primitive.Sink // may be nil
 	stop func()
 
-	one sync.Mutex // of both streams: they come at once
+	one sync.Mutex // both streams write at the same time
 	err error      // of the sink
 }
 
@@ -156,12 +157,12 @@ func (l *listener) emit(s primitive.Stream, b []byte) {
 	}
 }
 
-// A capture hands on what is written, and keeps the beginning and the end of it.
+// A capture passes on one stream, and records its beginning and its end.
 type capture struct {
 	*listener
 	stream primitive.Stream
-	most   int // how much of the beginning
-	last   int // how much of the end
+	most   int // bytes of the beginning
+	last   int // bytes of the end
 
 	kept, end []byte
 	total     int64
@@ -182,7 +183,7 @@ func (c *capture) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// text is what a person can be shown of it.
+// text returns the recorded beginning as valid UTF-8.
 func (c *capture) text() string {
 	b := c.kept
 	if len(b) > MaxText {

@@ -1,28 +1,33 @@
-// Package function is the primitive that calls a function of rye itself: a tool for what rye knows and does anyway,
-// which needs no program and no script.
+// Package function is the primitive that calls a function of rye itself: a tool for rye's own knowledge and abilities,
+// without a program or a script.
 //
 //	function  its name
-//	params    what it is called with, as JSON
-//	options   an object that the tool, not its caller, gives the function
-//	more      another, laid over options at every depth: by a tool that another one is the executor of
-//	timeout   seconds, after which it is stopped
+//	params    its parameters, as JSON
+//	options   an object that the tool, not its caller, passes to the function
+//	more      another such object, overlaid on options at every depth, from a tool that runs this one
+//	timeout   limit in seconds
 //
-// The functions are those that the primitive is built with. Each declares its parameters by a Go type: a member that
-// the type lacks, or of another type, is refused even if the tool's schema allows it.
+// The primitive is created with its functions. Each declares its parameters by a Go type: a member that the type
+// lacks, or of another type, is refused even if the tool's schema allows it.
 //
-// # What a call may
+// # How a call goes through here
 //
-// A function runs in this process, without a sandbox. So before anything is done it declares what a call needs:
-// capabilities (package capability), and whether it is for the user's own calls alone. Anything not granted is
-// fault.Denied. A chain with another signer's item in it, or called by one, is not the user's own. A pure tool, and so
-// a step of a build, can't call functions: they know the clock and the machine.
+// Functions.Run finds the function and checks the call (admit, Function.read), and then runs it with the action's time
+// limit. A teller passes its output on to the sink (tell) and turns its value into the result (answer).
 //
-// # What comes out of it
+// # Permissions
 //
-// What the function returns is made JSON, is the value, and goes to the sink as one line on standard output. An object
-// with "success": false is an answer that is no, as in package answer; and an error of the function is {"error": "…",
-// "success": false}. What it says meanwhile goes to standard error. More than the output that the action may have ends
-// it, and so does its time.
+// A function runs in this process, without a sandbox. So before it runs it declares the needs of a call: capabilities
+// (package capability), and whether only the user's own calls may make it. A missing grant is fault.Denied. A chain
+// with another signer's item in it, or called by one, is not the user's own. A pure tool, and so a build step, can't
+// call functions, since they depend on the clock and the machine.
+//
+// # Result
+//
+// The function's return value, converted to JSON, is the value, and goes to the sink as one line on standard output.
+// An object with "success": false is a failed answer, as in package answer; an error of the function becomes {"error":
+// "…", "success": false}. Messages during the call go to standard error. Exceeding the limit on output or time ends
+// it.
 package function
 
 import (
@@ -47,10 +52,10 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// Functions is the primitive: what there is to call, by name.
+// Functions is the primitive: the callable functions by name.
 type Functions map[string]Function
 
-// A Function is made by Of.
+// A Function is created by Of.
 type Function struct {
 	read  func(given map[string]any, text []byte) (Need, deed, error)
 	seeks func(text []byte, options map[string]any) []string
@@ -58,40 +63,40 @@ type Function struct {
 
 type deed func(context.Context, *Call) (any, error)
 
-// A Call is what a function does.
+// A Call is the action of a running function.
 type Call struct {
 	*primitive.Action
 	Options map[string]any
-	Errs    io.Writer // where to say something meanwhile: standard error
+	Errs    io.Writer // standard error, for messages while the function runs
 
 	level    floor.Level
 	enforced []string
 }
 
-// Confined says in what a program ran that the function has started: the least of them is what the result says.
+// Confined records the sandbox of a program that the function has run. The result reports the lowest of these levels.
 func (c *Call) Confined(level floor.Level, enforced []string) {
 	if c.enforced == nil || level < c.level {
 		c.level, c.enforced = level, append([]string{}, enforced...)
 	}
 }
 
-// A Need is what a call has to be for a function to do it.
+// A Need is what a function requires of a call.
 type Need struct {
 	Permissions []capability.Capability
-	Own         bool  // the user's own
-	Refused     error // why no call may do it; nil for what calls may do
+	Own         bool  // only the user's own tools
+	Refused     error // why no tool may make this call; nil otherwise
 }
 
-// Of returns a function that takes a P, an object of JSON. needs says what a call with it needs, nil nothing. do
-// returns what encoding/json makes JSON of; it ends when its context does, and has then left nothing behind that runs.
-// The fields of P are named by their tags.
+// Of returns a function with the parameters P, a JSON object whose fields have json tags. needs returns the
+// requirements of a call; nil for none. do returns a value for encoding/json. It must return when its context ends,
+// and leave nothing running.
 func Of[P any](needs func(P) Need, do func(context.Context, *Call, P) (any, error)) Function {
 	names := map[string]bool{}
 	for f := range reflect.TypeFor[P]().Fields() {
 		names[f.Tag.Get("json")] = true
 	}
 	return Function{read: func(given map[string]any, text []byte) (need Need, _ deed, err error) {
-		for name := range given { // as they are written: encoding/json takes other cases, too
+		for name := range given { // exact names only: encoding/json ignores case
 			if !names[name] {
 				return need, nil, fmt.Errorf("unknown parameter %q", name)
 			}
@@ -107,12 +112,12 @@ func Of[P any](needs func(P) Need, do func(context.Context, *Call, P) (any, erro
 	}}
 }
 
-// Seeking is a function that starts programs: those of these that are there stand in the action.
+// Seeking returns a function that starts programs. Action.Programs has those that exist.
 func Seeking[P any](f Function, seeks func(options map[string]any, p P) []string) Function {
 	f.seeks = func(text []byte, options map[string]any) []string {
 		var p P
 		if err := json.Unmarshal(text, &p); err != nil {
-			return nil // Run refuses it
+			return nil // Run returns the error
 		}
 		return seeks(options, p)
 	}
@@ -129,13 +134,13 @@ func (f Functions) Seeks(config map[string]any) []string {
 	return nil
 }
 
-// Bare implements primitive.Bare: functions that start programs need directories.
+// Bare implements primitive.Bare. Functions that start programs need directories.
 func (f Functions) Bare(config map[string]any) bool {
 	name, _ := config["function"].(string)
 	return f[name].seeks == nil
 }
 
-// options are those of a configuration, with more of them laid over.
+// options returns the options of a configuration, overlaid with its entry more.
 func options(config map[string]any) map[string]any {
 	below, _ := config["options"].(map[string]any)
 	above, _ := config["more"].(map[string]any)
@@ -157,7 +162,7 @@ func over(below, above map[string]any) map[string]any {
 	return both
 }
 
-// badCall returns the error that a function can't be called like this.
+// badCall returns the error for an invalid call of a function.
 func badCall(name string, err error) error {
 	return fault.New(fault.Validation, "invalid call of rye's function %q: %v", name, err).On("function",
 		name).Try("rye docs core-tools").From(err)
@@ -217,7 +222,7 @@ func (f Functions) Run(ctx context.Context, a *primitive.Action, to primitive.Si
 	return r, nil
 }
 
-// admit finds what is called, and refuses what the call may not have done.
+// admit finds the called function, and refuses a call without the required permissions.
 func (f Functions) admit(a *primitive.Action) (deed, error) {
 	name, _ := a.Config["function"].(string)
 	called, ok := f[name]
@@ -259,14 +264,14 @@ func (f Functions) admit(a *primitive.Action) (deed, error) {
 	return do, nil
 }
 
-// A teller passes on what a function says, as much as it may say. It ends the function that says more.
+// A teller passes on a function's output up to the limit, and ends a function that exceeds it.
 type teller struct {
 	to   primitive.Sink // may be nil
 	stop func()
 
 	mu         sync.Mutex
 	left       int64
-	ended, why string // what ended the function; "" if nothing did
+	ended, why string // what ended the function; "" for nothing
 }
 
 func (t *teller) end(by, why string) {
@@ -307,7 +312,7 @@ func (e errs) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// answer makes a result of what a function has returned, and passes it on.
+// answer turns a function's value into a result, and passes it on.
 func (t *teller) answer(r *primitive.Result, value any) {
 	text, err := json.Marshal(value)
 	if err == nil {

@@ -6,11 +6,11 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Yes is the answer of a function that has done it.
+// Yes is the answer of a successful function.
 func Yes(data any) (any, error) { return map[string]any{"success": true, "data": data}, nil }
 
-// No is a function's answer to an error, in the words of the command that does the same. If the call was cancelled, it
-// is the cause.
+// No is the answer of a failed function, in the words of the command that does the same. If the call was cancelled,
+// No returns the cause as error.
 func No(ctx context.Context, err error) (any, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

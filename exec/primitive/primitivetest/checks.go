@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// values are of all kinds that JSON has, and such as trip those who put texts together.
+// values are of all JSON types, and include text that breaks careless quoting.
 var values = []any{
 	nil, true, false, int64(0), int64(-7), int64(1<<53 - 1), 1.5, "", "text", " spaces\tand\nlines ",
 	"ünï ✓ \U0001F600", `"quoted" \ {x} ${HOME} $(id)`,
@@ -25,14 +25,14 @@ var values = []any{
 	strings.Repeat("long ", 20_000),
 }
 
-// same reports whether two values are one in JSON.
+// same reports whether two values are equal in JSON.
 func same(x, y any) bool {
 	a, errA := jcs.Append(nil, x)
 	b, errB := jcs.Append(nil, y)
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
-// gives runs an action whose value has to be v.
+// gives runs an action whose value must be v.
 func (s *suite) gives(v any) error {
 	r, err := s.ok(s.Value(s, v), new(sink))
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *suite) stream() error {
 	}
 	long := 3 << 20
 	if testing.Short() {
-		long = 512 << 10 // as many goroutines meet
+		long = 512 << 10 // still enough for several goroutines to write at once
 	}
 	for _, n := range []int{1, 1000, long} {
 		a, want := s.Stream(s, n)
@@ -103,7 +103,7 @@ func (s *suite) stream() error {
 	return nil
 }
 
-// differ returns where two texts begin to.
+// differ returns the first index at which two texts differ.
 func differ(a, b []byte) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
@@ -149,7 +149,7 @@ func (s *suite) wrong() error {
 }
 
 func (s *suite) cancel() error {
-	// Before it begins: nothing happens, whatever that is called.
+	// A context that ended before the call: nothing happens, whether Run returns a result or an error.
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
 	e, to := s.Forever(s), new(sink)
@@ -167,7 +167,7 @@ func (s *suite) cancel() error {
 	}
 	for name, make := range map[string]func() (context.Context, func()){
 		"cancelled": func() (context.Context, func()) { return context.WithCancel(s.ctx) },
-		// A deadline of the caller's is the caller's wish, and not a limit of the action.
+		// A deadline of the caller's context is a cancellation, not a limit of the action.
 		"deadline": func() (context.Context, func()) {
 			ctx, cancel := context.WithCancelCause(s.ctx)
 			return ctx, func() { cancel(context.DeadlineExceeded) }

@@ -1,26 +1,25 @@
-// Package primitivetest holds every implementation of primitive.Primitive to what the interface promises, whatever it
-// does its actions with. Its test hands in a Subject: the implementation, and how to make actions of it.
+// Package primitivetest is the test suite for implementations of primitive.Primitive. A test passes a Subject: the
+// implementation, and functions that make actions for it.
 //
 //	func TestPrimitive(t *testing.T) { primitivetest.Test(t, primitivetest.Subject{Primitive: p, Value: …}) }
 //
-// What is asked of an implementation:
+// The suite checks:
 //
-//	value      what comes out is what the action says, and one of JSON's values, whatever becomes of the action
-//	answer     an answer that is no is a Result that has failed, with the reason
-//	stream     what is sent comes to the sink whole, in its order, from one goroutine at a time, and not after Run
-//	sink       an error of the sink ends the action, and is no error of Run: something has happened
-//	wrong      what can't be done is an error, and nothing happened
-//	cancel     the end of the context ends what runs, before it has begun and while it runs, and nothing is left of
-//	           it
-//	deadline   so does the time that it has
-//	output     so does more output than it may have, and the sink gets no more than that
-//	together   64 actions at once, 16 with -short, are as many times one action
-//	tries      what isn't granted can't be done, by what the world shows; what is granted can
-//	optional   what it starts is said without doing anything, and it closes
-//	leaks      when it is closed there are no more goroutines and open files than before
+//	value      the result has the value that the action asks for, as JSON values
+//	answer     a failed answer is a Result that has failed, with the reason
+//	stream     output reaches the sink complete, in order, from one goroutine at a time, and not after Run
+//	sink       an error of the sink ends the action, and Run returns a Result: something has happened
+//	wrong      an impossible action is an error, and nothing happened
+//	cancel     the end of the context ends an action, before it begins and while it runs, and nothing is left of it
+//	deadline   so does the time limit
+//	output     so does the output limit, and the sink gets no more than that
+//	together   64 actions at once, 16 with -short, behave as one action each
+//	tries      an action can't have effects without a grant, and can with one
+//	optional   Starts reports programs without side effects
+//	leaks      after Close there are no more goroutines and open files than before
 //
-// And of every run in all of them: there is a result or an error; the action is as it was before; a result that says
-// why it failed, or what ended it, has failed; and what was enforced is at least what was asked for.
+// In every run of every check: Run returns a result or an error; it doesn't change the action; a result with a reason
+// or a limit has failed; and the enforced level is at least the required one.
 package primitivetest
 
 import (
@@ -35,43 +34,43 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// A Subject is an implementation, and what the suite has to know of it.
+// A Subject is an implementation, and functions that make actions for it.
 type Subject struct {
 	Primitive primitive.Primitive
 
 	// Value makes an action that succeeds, and whose value is v.
 	Value func(t testing.TB, v any) *primitive.Action
-	// Extract returns that v of a result's value; nil if it is all of it.
+	// Extract returns v from a result's value; nil if the value is v itself.
 	Extract func(value any) any
-	// Fails makes an action that does what it is to do, and whose answer is no for a reason.
+	// Fails makes an action that runs, and whose answer is a failure with a reason.
 	Fails func(t testing.TB, reason string) *primitive.Action
-	// Stream makes one that sends at least n bytes, and says which; nil if the primitive never sends anything.
+	// Stream makes an action that sends at least n bytes, and returns these; nil if the primitive never sends any.
 	Stream func(t testing.TB, n int) (a *primitive.Action, want []byte)
-	// Forever makes one that doesn't end by itself, and before that sends something, if Stream isn't nil.
+	// Forever makes an action that never ends by itself. If Stream isn't nil, it first sends something.
 	Forever func(t testing.TB) Endless
-	// Wrong makes actions that can't be done, by what is wrong with them.
+	// Wrong makes impossible actions, by their defect.
 	Wrong map[string]func(t testing.TB) *primitive.Action
-	// Tries are deeds that need a grant.
+	// Tries make actions that need a grant.
 	Tries map[string]Try
 
-	patience time.Duration // how long what has to end may take
+	patience time.Duration // how long to wait for an end
 }
 
-// An Endless is an action that doesn't end by itself.
+// An Endless is an action that never ends by itself.
 type Endless struct {
 	Action *primitive.Action
 	Begun  func() bool     // reports whether it has begun
-	Left   func() []string // lists what there is of it in the world: processes, connections
+	Left   func() []string // lists its remaining processes and connections
 }
 
-// A Try makes an action that does something to the world, which is allowed by its Sandbox if granted. done reports
-// whether it was done, by looking at the world: what the action says of it counts for nothing.
+// A Try makes an action with an effect that its Sandbox allows if granted. done looks for the effect, whatever the
+// action reports.
 type Try func(t testing.TB, granted bool) (a *primitive.Action, done func() bool)
 
-// patience is for machines that do much else.
+// patience is the wait on a busy machine.
 const patience = 5 * time.Minute
 
-// A check is one thing that is asked. It returns what it found wrong.
+// A check is one test of the suite. It returns the defects that it found.
 type check struct {
 	name string
 	run  func(*suite) error
@@ -85,7 +84,7 @@ var checks = []check{
 	{"tries", (*suite).tries}, {"optional", (*suite).optional},
 }
 
-// Test asks everything of an implementation, and closes it in the end if it is a Closer.
+// Test runs all checks on an implementation, and then closes it if it is a Closer.
 func Test(t *testing.T, s Subject) {
 	before := using(t)
 	for _, c := range checks {
@@ -102,7 +101,7 @@ func Test(t *testing.T, s Subject) {
 	})
 }
 
-// A suite is a Subject while one thing is asked of it.
+// A suite is a Subject during one check.
 type suite struct {
 	testing.TB
 	Subject
@@ -119,12 +118,12 @@ func newSuite(t testing.TB, s Subject) *suite {
 	return &suite{TB: t, Subject: s, ctx: t.Context()}
 }
 
-// A use is what a process has of what it should give back.
+// A use counts resources that a process must release.
 type use struct{ goroutines, files int }
 
-// using counts what this process has.
+// using counts the resources of this process.
 func using(t testing.TB) use {
-	// The first pipe of a process has it open more than the pipe.
+	// The first pipe of a process opens more files than the pipe itself.
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -132,20 +131,20 @@ func using(t testing.TB) use {
 	r.Close()
 	w.Close()
 	u := use{goroutines: runtime.NumGoroutine()}
-	// Where there is no such directory nothing is counted.
+	// Systems without this directory count no files.
 	files, _ := os.ReadDir("/proc/self/fd")
 	u.files = len(files)
 	return u
 }
 
-// leaks closes the primitive and waits until there is no more than before.
+// leaks closes the primitive and waits until it uses no more resources than before.
 func (s *suite) leaks(before use) error {
 	if c, ok := s.Primitive.(primitive.Closer); ok {
 		if err := c.Close(); err != nil {
 			return fmt.Errorf("close: %w", err)
 		}
 	}
-	// This is asked in a test of its own, which is a goroutine more, or not.
+	// This check may run in an additional goroutine of its own.
 	before.goroutines++
 	var now use
 	enough := func() bool {
@@ -159,7 +158,7 @@ func (s *suite) leaks(before use) error {
 	return fmt.Errorf("there were %+v, and are %+v\n%s", before, now, stacks[:runtime.Stack(stacks, true)])
 }
 
-// until waits for something, and reports whether it came.
+// until waits for a condition, and reports whether it came true.
 func (s *suite) until(come func() bool) bool {
 	for end := time.Now().Add(s.patience); ; time.Sleep(time.Millisecond) {
 		if come() {

@@ -15,12 +15,12 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// A sink keeps what is emitted, and notices calls that break the promises of primitive.Sink.
+// A sink records output, and notices violations of the contract of primitive.Sink.
 type sink struct {
 	got    [2]bytes.Buffer
 	calls  int
-	refuse int           // from this call on it is an error; 0: never
-	slow   time.Duration // how long it takes, so that two who tell at once meet
+	refuse int           // the number of the first call that returns an error; 0: none
+	slow   time.Duration // the duration of a call, so that simultaneous calls meet
 	busy   atomic.Bool
 	over   atomic.Bool
 	wrong  atomic.Pointer[error]
@@ -55,16 +55,16 @@ func (s *sink) Emit(stream primitive.Stream, b []byte) error {
 	return nil
 }
 
-// size is how much was told.
+// size returns the number of bytes received.
 func (s *sink) size() int64 { return int64(s.got[0].Len() + s.got[1].Len()) }
 
-// ends lists what may have ended an action.
+// ends lists the possible values of Result.Ended.
 var ends = []string{"", "timeout", "cancelled", "memory", "cpu", "processes", "output", "written", "steps"}
 
-// violation says what no run may be; it tells it from errors of Run.
+// A violation is a breach of the contract, as opposed to an error of Run.
 type violation struct{ error }
 
-// do runs an action and holds what comes out against what holds for every run: what doesn't is a violation.
+// do runs an action and checks everything that must hold for every run. It returns a breach as a violation.
 func (s *suite) do(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
 	before, err := snapshot(a)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *suite) do(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 	return e.r, sound(e.r, a.Sandbox.Level)
 }
 
-// sound says what is wrong with a result by itself.
+// sound checks a result by itself.
 func sound(r *primitive.Result, least floor.Level) error {
 	_, err := jcs.Append(nil, r.Value)
 	switch {
@@ -122,7 +122,7 @@ func sound(r *primitive.Result, least floor.Level) error {
 	return nil
 }
 
-// ok runs an action that has to succeed.
+// ok runs an action that must succeed.
 func (s *suite) ok(a *primitive.Action, to *sink) (*primitive.Result, error) {
 	r, err := s.do(s.ctx, a, to)
 	switch {
@@ -137,7 +137,7 @@ func (s *suite) ok(a *primitive.Action, to *sink) (*primitive.Result, error) {
 	return r, nil
 }
 
-// snapshot writes down an action, so that it can be held against what becomes of it.
+// snapshot encodes an action, to detect changes.
 func snapshot(a *primitive.Action) ([]byte, error) {
 	config := any(a.Config)
 	if a.Config == nil {
@@ -150,7 +150,7 @@ func snapshot(a *primitive.Action) ([]byte, error) {
 	return fmt.Appendf(text, " %q %q %+v %+v", a.Env, a.Dir, a.Sandbox, a.Programs), nil
 }
 
-// limited returns the action with other limits.
+// limited returns a copy of an action with other limits.
 func limited(a *primitive.Action, change func(*sandbox.Limits)) *primitive.Action {
 	again := *a
 	change(&again.Sandbox.Limits)

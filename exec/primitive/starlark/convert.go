@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// The limits of a result, which package jcs reads inside an envelope.
+// The limits of a result, chosen so that package jcs still reads it inside an envelope.
 const (
 	maxDepth  = jcs.MaxDepth - 4
 	maxValues = 1<<18 - 100
@@ -31,7 +31,7 @@ func FromJSON(v any) (star.Value, error) {
 	case int64:
 		return star.MakeInt64(v), nil
 	case float64:
-		// JSON has one kind of numbers. Whole ones are for counting and indexing.
+		// JSON has only one kind of number. Integers are for counting and indexing.
 		if v == math.Trunc(v) && math.Abs(v) <= maxWhole {
 			return star.MakeInt64(int64(v)), nil
 		}

@@ -25,14 +25,14 @@ import (
 // maxStack limits the stack of the interpreter, in bytes.
 const maxStack = 64 << 20
 
-// A request is what the guest is asked to do.
+// A request tells the guest which function to run, and how.
 type request struct {
 	File     string          `json:"file"`
 	Function string          `json:"function"`
 	Params   json.RawMessage `json:"params"`
 	Steps    uint64          `json:"steps"`
 	Memory   int64           `json:"memory"` // bytes
-	// Without a project there are no files.
+	// Without a project the script has no files.
 	Project string   `json:"project,omitempty"`
 	Read    []string `json:"read,omitempty"`
 	Write   []string `json:"write,omitempty"`
@@ -42,11 +42,11 @@ type request struct {
 // An end is how a script ended.
 type end struct {
 	value  any
-	reason string // why there is no value
-	ended  string // steps or memory, if one of them ended it
+	reason string // why the value is missing
+	ended  string // the limit that ended it: steps or memory; "" for none
 }
 
-// bytes returns the answer of the guest.
+// bytes returns the guest's answer.
 func (a *end) bytes() []byte {
 	object := map[string]any{"value": a.value}
 	if a.reason != "" || a.ended != "" {
@@ -59,8 +59,8 @@ func (a *end) bytes() []byte {
 	return text
 }
 
-// Guest is the main function of the guest: it reads a request from in, runs it, answers to out, and so on until there
-// is none. It returns the exit status. It limits the memory of the whole process.
+// Guest is the main function of the guest: it reads requests from in and answers them to out until in ends. It
+// returns the exit status. It limits the memory of the whole process.
 func Guest(in io.Reader, out io.Writer) int {
 	debug.SetMaxStack(maxStack)
 	w := worker.NewWriter(out)
@@ -78,40 +78,41 @@ func Guest(in io.Reader, out io.Writer) int {
 	}
 }
 
-// serve runs a request. Nothing of it is left for the next one: every program has modules and a thread of its own.
+// serve answers a request. Every request has modules and a thread of its own, so nothing of it remains for the next
+// one.
 func (r *request) serve(w *worker.Writer) error {
 	debug.SetMemoryLimit(r.Memory / 4 * 3)
-	var ended atomic.Bool // by the answer, or else by the watch
+	var ended atomic.Bool // set by the answer or by the watch, whichever is first
 	go worker.WatchMemory(func() bool { return !ended.Load() }, r.Memory/8*7, func() {
 		if ended.Swap(true) {
 			return
 		}
-		// The interpreter can't be asked: it may be inside one operation that takes all memory.
+		// The interpreter can't stop itself: it may be inside a single operation that takes all memory.
 		w.Frame(worker.Value, (&end{ended: "memory"}).bytes())
 		syscall.Exit(1)
 	})
 	answer := r.run(w.Stream(worker.Err)).bytes()
 	if ended.Swap(true) {
-		select {} // the process ends: a second answer would be taken for that of the next call
+		select {} // the watch is ending the process; a second answer would belong to the next call
 	}
 	return w.Last(worker.Value, answer)
 }
 
-// options is the language as specified, with sets, and with if and for outside of functions. There is no while and no
+// options is the language as specified, with sets, and with if and for outside of functions. It has no while and no
 // recursion.
 var options = &syntax.FileOptions{Set: true, TopLevelControl: true}
 
 // A Program is a script, with the files that it may load. It is called once.
 type Program struct {
-	// Files reads one of the tool's own files.
+	// Files reads a file of the tool.
 	Files func(name string) ([]byte, error)
-	Main  string          // the file that is called
-	Names star.StringDict // what every file knows in addition to the language
+	Main  string          // the file with the function
+	Names star.StringDict // every file's names in addition to the language's
 	Print io.Writer
-	Steps uint64 // that it may take
+	Steps uint64 // limit on the steps
 
 	main    star.Thread
-	over    bool // it took too many steps
+	over    bool // the script exceeded the limit on steps
 	modules map[string]*module
 }
 
@@ -147,15 +148,15 @@ func (r *request) run(errs io.Writer) (a *end) {
 	return a
 }
 
-// Call loads the program and calls a function of it. It returns what the function does, as a JSON value, or why there
-// is no value and what ended the program: "steps", "memory", or "" if it failed by itself.
+// Call loads the program and calls a function of it. It returns the function's result as a JSON value, or the reason
+// for a missing value and the limit that ended the program: "steps", "memory", or "" if it failed by itself.
 func (p *Program) Call(function string, args ...star.Value) (value any, reason, ended string) {
-	// A panic of the interpreter is a failure of the script.
+	// A panic of the interpreter counts as a failure of the script.
 	defer func() {
 		if r := recover(); r != nil {
 			value, reason = nil, fmt.Sprintf("the interpreter failed: %v", r)
 			if strings.Contains(reason, "out of range") || strings.Contains(reason, "too large") {
-				reason, ended = "", "memory" // a size beyond any memory
+				reason, ended = "", "memory" // the script asked for a size beyond any memory
 			}
 		}
 	}()
@@ -172,7 +173,7 @@ func (p *Program) Call(function string, args ...star.Value) (value any, reason, 
 	return value, "", ""
 }
 
-// Cancel ends a call that runs, as soon as the interpreter comes to its next step.
+// Cancel ends a running call at the interpreter's next step.
 func (p *Program) Cancel(reason string) { p.main.Cancel(reason) }
 
 func (p *Program) call(function string, args star.Tuple) (star.Value, error) {
@@ -187,7 +188,7 @@ func (p *Program) call(function string, args star.Tuple) (star.Value, error) {
 	return star.Call(&p.main, f, args, nil)
 }
 
-// prepare makes t the thread of a file.
+// prepare sets up the thread of a file.
 func (p *Program) prepare(t *star.Thread, file string, steps uint64) {
 	t.Name = file
 	t.Print = func(_ *star.Thread, text string) { fmt.Fprintln(p.Print, text) }
@@ -243,7 +244,7 @@ var repeated = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\b(excessive repeat \(\d+ \* \d+ elements\)|repeat count \d+ too large)$`)
 })
 
-// failed returns why a script failed, and what ended it.
+// failed returns why a script failed, and the limit that ended it.
 func (p *Program) failed(err error) (reason, ended string) {
 	reason = err.Error()
 	own, chosen := errors.AsType[*failure](err)
@@ -255,7 +256,7 @@ func (p *Program) failed(err error) (reason, ended string) {
 	case chosen:
 		return own.reason, ""
 	case ofFile:
-		return file.Error(), "" // the path is more often the caller's than the script's
+		return file.Error(), "" // without the place: the path is more often the caller's mistake than the script's
 	case repeated().MatchString(reason):
 		return "", "memory"
 	case evaluated:
@@ -270,7 +271,7 @@ func (p *Program) failed(err error) (reason, ended string) {
 	return reason, ""
 }
 
-// position returns where in the tool's files an error arose, and how many of its calls are in them.
+// position returns the place of an error in the tool's files, and how many of its stack frames are in them.
 func position(e *star.EvalError) (at string, depth int) {
 	for i := range e.CallStack {
 		if p := e.CallStack.At(i).Pos; p.Line > 0 {

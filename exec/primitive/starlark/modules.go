@@ -16,7 +16,7 @@ import (
 	"go.starlark.net/starlarkstruct"
 )
 
-// Predeclared returns the names that every script has in addition to those of the language.
+// Predeclared returns the names that every script has in addition to the language's.
 func Predeclared() star.StringDict {
 	return star.StringDict{
 		"fail":   star.NewBuiltin("fail", fail),
@@ -30,7 +30,7 @@ func Predeclared() star.StringDict {
 	}
 }
 
-// A call is a Go function as the interpreter calls it.
+// A call is the signature of a Go function that the interpreter calls.
 type call func(t *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error)
 
 // functions returns a module of functions.
@@ -42,7 +42,7 @@ func functions(name string, all map[string]call) *starlarkstruct.Module {
 	return &starlarkstruct.Module{Name: name, Members: members}
 }
 
-// fail implements fail(reason): it ends the tool with a failure.
+// fail implements fail(reason), which ends the tool with a failure.
 func fail(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var reason string
 	if err := star.UnpackArgs(b.Name(), args, named, "reason", &reason); err != nil {
@@ -61,7 +61,7 @@ func sum(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (
 	return star.String(hex.EncodeToString(d[:])), nil
 }
 
-// expressions caches compiled regular expressions: a script has few and uses them often.
+// expressions caches compiled regular expressions, since a script uses a few of them often.
 type expressions struct{ compiled map[string]*regexp.Regexp }
 
 // maxExpressions bounds the cache.
@@ -73,7 +73,7 @@ func (e *expressions) of(pattern string) (*regexp.Regexp, error) {
 	}
 	x, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, &failure{err.Error()} // usually the caller's mistake
+		return nil, &failure{err.Error()} // usually a mistake of the tool's caller
 	}
 	if e.compiled == nil || len(e.compiled) >= maxExpressions {
 		e.compiled = map[string]*regexp.Regexp{}
@@ -82,7 +82,7 @@ func (e *expressions) of(pattern string) (*regexp.Regexp, error) {
 	return x, nil
 }
 
-// unpack reads the arguments of a function whose first is a pattern.
+// unpack reads the arguments of a function whose first argument is a pattern.
 func (e *expressions) unpack(b *star.Builtin, args star.Tuple, named []star.Tuple, others ...any) (*regexp.Regexp,
 	error) {
 	var pattern string
@@ -96,7 +96,7 @@ func (e *expressions) module() star.Value {
 	return functions("re", map[string]call{"search": e.search, "find_all": e.findAll, "sub": e.sub, "split": e.split})
 }
 
-// groups returns the texts of a match; None for a group that took no part.
+// groups returns the texts of a match, with None for a group that didn't match.
 func groups(text string, at []int) star.Value {
 	list := make(star.Tuple, len(at)/2)
 	for i := range list {
@@ -172,9 +172,9 @@ func (p *place) module() star.Value {
 	})
 }
 
-// readText implements fs.read(path, offset=0, limit=None, otherwise=…): the text of a file from a byte on, as many
-// whole characters as fit into limit bytes. If the file isn't text or, without a limit, is too long, it is otherwise,
-// or an error.
+// readText implements fs.read(path, offset=0, limit=None, otherwise=…): the text of a file from a byte offset, as
+// many whole characters as fit into limit bytes. For a file that isn't text, or is too long without a limit, it
+// returns otherwise, or an error.
 func (p *place) readText(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var at string
 	offset, limit := int64(0), star.Value(star.None)
@@ -205,7 +205,7 @@ func (p *place) readText(_ *star.Thread, b *star.Builtin, args star.Tuple, named
 			return nil, &fileError{at, fmt.Sprintf("has more than %d bytes: read it in parts", MaxRead)}
 		}
 		text = text[:most]
-		// A character that the limit cuts is left for the next read.
+		// Leave a character that the limit cuts for the next read.
 		for i := 1; i < utf8.UTFMax; i++ {
 			if c := text[len(text)-i]; utf8.RuneStart(c) {
 				if c >= utf8.RuneSelf && !utf8.FullRune(text[len(text)-i:]) {
@@ -261,7 +261,7 @@ func one(b *star.Builtin, args star.Tuple, named []star.Tuple) (at string, err e
 	return at, err
 }
 
-// statOf implements fs.stat(path): a struct of path, name, type and size; None if nothing is there.
+// statOf implements fs.stat(path): a struct of path, name, type and size, or None for a missing file.
 func (p *place) statOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	at, err := one(b, args, named)
 	if err != nil {
@@ -287,7 +287,7 @@ func (p *place) exists(_ *star.Thread, b *star.Builtin, args star.Tuple, named [
 	return star.Bool(info != nil), err
 }
 
-// listOf implements fs.list(path): the entries of a directory, sorted by name, in the form of fs.stat.
+// listOf implements fs.list(path): the entries of a directory, sorted by name, each as fs.stat returns it.
 func (p *place) listOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	at, err := one(b, args, named)
 	if err != nil {
@@ -306,7 +306,7 @@ func (p *place) listOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named [
 	return all, nil
 }
 
-// add appends the facts about an entry, unless it is gone by now.
+// add appends the facts about an entry, unless it has been removed.
 func add(all *star.List, at string, e fs.DirEntry) error {
 	info, err := e.Info()
 	if err != nil {
@@ -333,7 +333,7 @@ func texts(name string, v star.Iterable) (list []string, err error) {
 	return list, nil
 }
 
-// walkOf implements fs.walk(path, skip=[]): everything below a directory, in the form of fs.list.
+// walkOf implements fs.walk(path, skip=[]): everything below a directory, as fs.list returns it.
 func (p *place) walkOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	at := "."
 	var skip star.Iterable

@@ -37,7 +37,7 @@ func newPattern(text string) (*pattern, error) {
 		case strings.HasPrefix(text, "**/") && (out.Len() == 1 || strings.HasSuffix(out.String(), "/")):
 			out.WriteString("(?:[^/]+/)*")
 			text = text[3:]
-			// Several in a row are one.
+			// Several ** in a row mean the same as one.
 			for strings.HasPrefix(text, "**/") {
 				text = text[3:]
 			}
@@ -65,7 +65,7 @@ func newPattern(text string) (*pattern, error) {
 		case c == ',' && braces > 0:
 			out.WriteString("|")
 		default:
-			// Up to the next special character.
+			// Copy text up to the next special character.
 			n := 1
 			for n < len(text) && !strings.ContainsRune("*?[{},/", rune(text[n])) {
 				n++
@@ -89,7 +89,7 @@ func newPattern(text string) (*pattern, error) {
 // class writes a set of characters, and returns its length in the text.
 func class(out *strings.Builder, text string) (int, bool) {
 	set, not := strings.CutPrefix(text[1:], "!")
-	// A bracket in the first place is a character of the set.
+	// A bracket at the first position belongs to the set.
 	end := strings.IndexByte(set[min(1, len(set)):], ']') + 1
 	if end == 0 {
 		return 0, false
@@ -114,8 +114,8 @@ type found struct {
 	entry fs.DirEntry
 }
 
-// walk calls each for everything below a directory that is granted, sorted within each directory, except names that
-// match skip, whose patterns have one segment. It reports symbolic links without following them.
+// walk calls each with every granted entry below a directory, sorted within each directory. It leaves out names that
+// match skip, whose patterns have one segment, and everything below them. It doesn't follow symbolic links.
 func (p *place) walk(at string, skip []string, each func(found) error) error {
 	var over []*pattern
 	for _, s := range skip {

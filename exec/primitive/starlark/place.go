@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// MaxRead is the most that is read of a file at once, in bytes.
+	// MaxRead bounds a single read of a file, in bytes.
 	MaxRead = 64 << 20
 	// MaxEntries bounds the entries of a directory, or of a walk.
 	MaxEntries = 100_000
@@ -23,7 +23,7 @@ const (
 	maxLinks = 40
 )
 
-// A right is what may be done below a path.
+// A right is the kind of access to a path and everything below it.
 type right uint8
 
 const (
@@ -32,24 +32,24 @@ const (
 	writing
 )
 
-// A grant is a path of the project and what may be done with it and below it.
+// A grant is the right to a path of the project and everything below it.
 type grant struct {
 	path  string // relative to the project, with "/"
 	right right
 }
 
-// A place is the part of a project that was granted. Paths are relative to the project, with "/"; an absolute path in
-// the project is accepted too. The nearest grant above a file decides. Case is ignored, so that .GIT doesn't lead to
-// .git where the file system ignores it.
+// A place is the granted part of a project. Paths are relative to the project, with "/"; absolute paths in the
+// project are accepted too. For each file the nearest grant above it decides. Case is ignored, so that .GIT can't
+// stand for .git on file systems that ignore case.
 //
-// The sandbox confines the process as well, as far as the machine can. This check holds without it.
+// The sandbox confines the process as well, as far as the machine can. This check also works without it.
 type place struct {
 	project string
 	grants  []grant
 	roots   map[string]*os.Root // of the grants, opened on first use; nil for a file
 }
 
-// newPlace returns the place of a project with these absolute paths; those outside the project are ignored.
+// newPlace returns the place of a project with these absolute paths. It ignores paths outside the project.
 func newPlace(project string, read, write, deny []string) *place {
 	p := &place{project: project, roots: map[string]*os.Root{}}
 	for r, list := range [][]string{nothing: deny, reading: read, writing: write} {
@@ -62,7 +62,7 @@ func newPlace(project string, read, write, deny []string) *place {
 	return p
 }
 
-// close closes what was opened.
+// close closes the opened roots.
 func (p *place) close() {
 	for _, r := range p.roots {
 		if r != nil {
@@ -71,12 +71,12 @@ func (p *place) close() {
 	}
 }
 
-// A fileError says why something can't be done with a path.
+// A fileError is a path and the reason why an operation on it failed.
 type fileError struct{ path, reason string }
 
 func (e *fileError) Error() string { return fmt.Sprintf("%q %s", e.path, e.reason) }
 
-// about turns an error of the system into one that names a path of the project.
+// about turns a system error into one that names a path of the project.
 func about(at string, err error) error {
 	switch {
 	case err == nil:
@@ -108,7 +108,7 @@ func (p *place) clean(at string) (string, error) {
 	return filepath.ToSlash(rel), nil
 }
 
-// above reports whether a path is dir or in it, and how many segments dir has.
+// above reports whether a path is dir or below it, and the number of segments of dir.
 func above(dir, at string) (int, bool) {
 	if dir == "." {
 		return 0, true
@@ -133,7 +133,7 @@ func (p *place) decide(at string) (nearest grant) {
 		if !ok {
 			continue
 		}
-		// Of two for one path a denial counts first, then writing.
+		// Among grants of the same path a denial wins, then writing.
 		if n > depth || n == depth && (g.right == nothing || nearest.right != nothing && g.right > nearest.right) {
 			nearest, depth = g, n
 		}
@@ -141,7 +141,7 @@ func (p *place) decide(at string) (nearest grant) {
 	return nearest
 }
 
-// may returns the grant of a path if it allows what is needed.
+// may returns the grant for a path if it allows the needed right.
 func (p *place) may(at string, need right) (grant, error) {
 	g := p.decide(at)
 	switch {
@@ -152,7 +152,7 @@ func (p *place) may(at string, need right) (grant, error) {
 	case path.Dir(at) == "." && slices.ContainsFunc(p.grants, func(g grant) bool {
 		return g.right == writing && path.Dir(g.path) == "."
 	}):
-		// A sandbox can't deny creating one missing file and allow creating another beside it.
+		// A sandbox can't deny creating one missing file and allow creating another in the same directory.
 		return g, &fileError{at,
 			"can't be created at the top of the project before .ai, .git, rye.lock and rye.yaml exist: " +
 				"put it into a directory"}
@@ -160,7 +160,7 @@ func (p *place) may(at string, need right) (grant, error) {
 	return g, &fileError{at, "may be read but not written"}
 }
 
-// resolve follows the symbolic links in a path, as long as they stay in the project. Writing follows none.
+// resolve follows the symbolic links in a path while they stay in the project. If follow is false, links are errors.
 func (p *place) resolve(at string, follow bool) (string, error) {
 	rest, done, links := strings.Split(at, "/"), ".", 0
 	for len(rest) > 0 {
@@ -199,7 +199,7 @@ func (p *place) resolve(at string, follow bool) (string, error) {
 
 func (p *place) abs(at string) string { return filepath.Join(p.project, filepath.FromSlash(at)) }
 
-// below returns the directory of a grant, and the path in it. The grant of a file has no root.
+// below returns the directory of a grant, and the path in it. The grant of a single file has no root.
 func (p *place) below(g grant, at string) (*os.Root, string, error) {
 	r, known := p.roots[g.path]
 	if !known {
@@ -217,7 +217,7 @@ func (p *place) below(g grant, at string) (*os.Root, string, error) {
 	if g.path == "." {
 		return r, filepath.FromSlash(at), nil
 	}
-	// By segments: the case may differ.
+	// Count segments, since the case may differ.
 	rest := strings.Join(strings.Split(at, "/")[strings.Count(g.path, "/")+1:], "/")
 	if r == nil && rest != "" {
 		return nil, "", &fileError{at, "not found"}
@@ -247,7 +247,7 @@ func (p *place) open(at string) (*os.File, fs.FileInfo, string, error) {
 	return f, info, real, about(at, err)
 }
 
-// openRegular opens a file or a directory, but nothing else: opening a pipe may never return.
+// openRegular opens only a file or a directory, since opening a pipe may block for ever.
 func openRegular(root *os.Root, rest, abs string) (f *os.File, info fs.FileInfo, err error) {
 	if root == nil {
 		info, err = os.Lstat(abs)
@@ -278,7 +278,7 @@ func openRegular(root *os.Root, rest, abs string) (f *os.File, info fs.FileInfo,
 	return f, now, nil
 }
 
-// read returns at most most bytes of a file from an offset on.
+// read returns at most most bytes of a file from an offset.
 func (p *place) read(at string, offset, most int64) ([]byte, error) {
 	f, info, _, err := p.open(at)
 	if err != nil {
@@ -296,7 +296,7 @@ func (p *place) read(at string, offset, most int64) ([]byte, error) {
 	return b[:n], about(at, err)
 }
 
-// stat returns the facts about a path; nil if nothing is there.
+// stat returns the facts about a path, or nil for a missing file.
 func (p *place) stat(at string) (fs.FileInfo, error) {
 	at, err := p.clean(at)
 	if err != nil {
@@ -316,7 +316,7 @@ func (p *place) stat(at string) (fs.FileInfo, error) {
 	return info, about(at, err)
 }
 
-// list returns the sorted entries of a directory that are granted, and its real path.
+// list returns the granted entries of a directory, sorted, and its real path.
 func (p *place) list(at string) ([]fs.DirEntry, string, error) {
 	f, info, real, err := p.open(at)
 	if err != nil {
@@ -343,8 +343,8 @@ func (p *place) list(at string) ([]fs.DirEntry, string, error) {
 	return entries, real, nil
 }
 
-// write creates or replaces a file, and creates its directories. Other readers see the old text or the new one, except
-// if only this one file was granted: then it is rewritten in place.
+// write creates or replaces a file, and creates its directories. Other readers see the old text or the new one,
+// unless only this one file was granted: then write rewrites it in place.
 func (p *place) write(at, text string) (made bool, err error) {
 	at, err = p.clean(at)
 	if err != nil {
@@ -372,7 +372,7 @@ func (p *place) write(at, text string) (made bool, err error) {
 	return made, about(at, err)
 }
 
-// overwrite replaces the text of an existing file in place.
+// overwrite rewrites an existing file in place.
 func overwrite(abs, text string) error {
 	f, err := os.OpenFile(abs, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
@@ -382,7 +382,7 @@ func overwrite(abs, text string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// replace creates or replaces a file.
+// replace creates a file or atomically replaces it.
 func replace(root *os.Root, rest, text string) (made bool, err error) {
 	mode := fs.FileMode(0o666)
 	info, err := root.Lstat(rest)
@@ -416,7 +416,7 @@ func replace(root *os.Root, rest, text string) (made bool, err error) {
 	return made, nil
 }
 
-// temporary creates a file with a new name.
+// temporary creates a file with an unused name.
 func temporary(root *os.Root, dir string, mode fs.FileMode) (*os.File, string, error) {
 	for i := 0; ; i++ {
 		name := filepath.Join(dir, fmt.Sprintf(".rye-%d.tmp", i))

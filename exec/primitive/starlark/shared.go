@@ -10,12 +10,12 @@ import (
 	"github.com/rye-build/rye/exec/sandbox"
 )
 
-// shared returns what the actions have in common that a guest may be kept for, and "" for an action that has one of
-// its own. It takes from the sandbox of the call what a script can't use: the directories that only this action may
-// write.
+// shared returns the key of a guest that several actions may share, or "" for an action that needs a guest of its
+// own. It removes from the call's sandbox the directories that only this action may write, which a script can't use.
 //
-// Nothing is kept of who may write, since what was written counts for the whole life of a guest. Nor where something
-// is hidden in what may be read: what is beside it is granted as it stands there when the guest begins.
+// An action that may write gets a guest of its own, since the limit on written bytes applies to the whole life of a
+// guest. So does an action with a denied path inside a readable one: the sandbox then grants the entries beside it
+// one by one, as they are when the guest begins.
 func shared(a *primitive.Action, c *worker.Call) string {
 	if a.Scratch == "" || len(a.Files.Write) > 0 || !inside(a.Dir, a.Scratch) ||
 		slices.ContainsFunc(c.Sandbox.Write, func(at string) bool { return !inside(at, a.Scratch) }) {
@@ -28,7 +28,7 @@ func shared(a *primitive.Action, c *worker.Call) string {
 	}
 	c.Sandbox.Write = nil
 	spec := c.Sandbox
-	spec.Limits.Wall, spec.Limits.Output = 0, 0 // those of each call
+	spec.Limits.Wall, spec.Limits.Output = 0, 0 // each call has its own
 	key, err := json.Marshal(struct {
 		Sandbox          sandbox.Spec
 		Files            primitive.Files
@@ -43,7 +43,7 @@ func shared(a *primitive.Action, c *worker.Call) string {
 	return string(key)
 }
 
-// inside reports whether a path is a directory or in it.
+// inside reports whether a path is a directory or below it.
 func inside(at, dir string) bool {
 	rel, err := filepath.Rel(dir, at)
 	return err == nil && filepath.IsLocal(rel)

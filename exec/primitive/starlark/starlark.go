@@ -19,13 +19,13 @@ import (
 // A Starlark is the primitive.
 type Starlark struct {
 	Machine *sandbox.Machine
-	Self    []string // an absolute path and arguments that start this binary so that it calls Guest
+	Self    []string // the command that starts this binary so that it calls Guest: an absolute path, then arguments
 
 	once sync.Once
 	kept *worker.Pool
 }
 
-// pool keeps guests.
+// pool returns the pool of guests.
 func (s *Starlark) pool() *worker.Pool {
 	s.once.Do(func() { s.kept = &worker.Pool{Host: worker.Host{Machine: s.Machine, Self: s.Self, Env: guestEnv}} })
 	return s.kept
@@ -37,10 +37,10 @@ func (s *Starlark) Ready(bool) { s.pool().Ready() }
 // Close implements primitive.Closer.
 func (s *Starlark) Close() error { return s.pool().Close() }
 
-// DefaultSteps is how many steps a script may take by default.
+// DefaultSteps is the default limit on a script's steps.
 const DefaultSteps = 1_000_000_000
 
-// guestEnv limits the guest to two threads, one of them for collecting garbage, and to short words when it breaks.
+// guestEnv limits the guest to two threads, one of them for garbage collection, and to a short message if it crashes.
 var guestEnv = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
 
 // Run implements primitive.Primitive.
@@ -80,7 +80,7 @@ func (s *Starlark) Run(ctx context.Context, a *primitive.Action, to primitive.Si
 	return out, nil
 }
 
-// newRequest makes the request of an action.
+// newRequest returns the request for an action.
 func newRequest(a *primitive.Action) (*request, error) {
 	r := &request{Function: "main", Params: json.RawMessage("{}"), Steps: DefaultSteps,
 		Memory: a.Sandbox.Limits.OrDefaults().Memory}
@@ -116,7 +116,7 @@ func newRequest(a *primitive.Action) (*request, error) {
 	return r, nil
 }
 
-// whole returns an integer from 1 on, 0 for anything else. The default of a schema is a float.
+// whole returns a positive integer, or 0 for any other value. A schema's default arrives as a float.
 func whole(v any) uint64 {
 	if n, ok := jcs.Number(v); ok && n >= 1 && n <= maxWhole && n == math.Trunc(n) {
 		return uint64(n)
@@ -124,21 +124,21 @@ func whole(v any) uint64 {
 	return 0
 }
 
-// endOf reads how a script has ended.
+// endOf parses the guest's answer.
 func endOf(end *worker.End) map[string]any {
 	answered, _ := jcs.Parse(end.Text)
 	object, _ := answered.(map[string]any)
 	return object
 }
 
-// limited reports whether a limit has ended a script, or nothing is known of its end.
+// limited reports whether a limit ended the script, or its end is unknown.
 func limited(end *worker.End) bool {
 	object := endOf(end)
 	ended, _ := object["ended"].(string)
 	return object == nil || ended != "" || end.Ended != ""
 }
 
-// result makes the result of the script out of the guest's.
+// result completes a result with the script's answer.
 func result(r *primitive.Result, end *worker.End) {
 	r.Value = nil
 	object := endOf(end)

@@ -20,7 +20,7 @@ const (
 func pages() star.Value { return functions("html", map[string]call{"tokens": tokens}) }
 
 // tokens implements html.tokens(text): the tokens of a page, each a tuple: ("text", text), ("start" or "alone", name,
-// dict of attributes), ("end", name). Invalid HTML is read as browsers read it.
+// dict of attributes), ("end", name). It parses invalid HTML as browsers do.
 func tokens(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var text string
 	if err := star.UnpackArgs(b.Name(), args, named, "text", &text); err != nil {
@@ -57,7 +57,7 @@ func tokens(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple
 	}
 }
 
-// attributes returns the attributes of the current tag. Of two with one name the first counts.
+// attributes returns the attributes of the current tag. Among several with one name the first counts.
 func attributes(z *html.Tokenizer, more bool) *star.Dict {
 	dict := new(star.Dict)
 	for n := 0; more && n < maxAttributes; n++ {

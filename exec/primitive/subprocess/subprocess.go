@@ -1,25 +1,25 @@
-// Package subprocess is the primitive that starts one program, without a shell, and waits for it.
+// Package subprocess is the primitive that runs one program, without a shell.
 //
 //	command     the program, by path or by a name
-//	args        its arguments, each as it is
-//	cwd         the directory it starts in
-//	within      a directory that cwd, which is relative to it, has to lead into, links followed
-//	input_data  what it reads from standard input, which is empty without
-//	env         variables beside those that the chain has
-//	params      a JSON object, as {params_json} is: each string, number and boolean at its top is a variable, see
-//	            below
-//	timeout     seconds, after which it is stopped with everything that it has started
-//	output      json: standard output that is one JSON value is the value; text: it is text whatever it says
+//	args        its arguments, passed unchanged
+//	cwd         its working directory
+//	within      a directory that must contain cwd, which is relative to it, with links resolved
+//	input_data  its standard input; empty by default
+//	env         variables in addition to those of the chain
+//	params      a JSON object, such as {params_json}: each string, number and boolean at its top becomes a variable,
+//	            see below
+//	timeout     limit in seconds; then the program and everything that it started are killed
+//	output      json: a single JSON value on standard output is the value; text: standard output is always text
 //
 // # Parameters as variables
 //
-// The parameter max-size is the variable PARAM_MAX_SIZE: its name in capitals, with "_" for every character outside
-// A-Z 0-9. Two parameters may not share a variable. A number is as JSON writes it, a boolean is true or false. Null,
-// lists and objects are no variables, and what env names stays as it is.
+// The parameter max-size becomes the variable PARAM_MAX_SIZE: its name in capitals, with "_" for every character
+// outside A-Z 0-9. Two parameters may not share a variable. A number is written as in JSON, a boolean as true or
+// false. Null, lists and objects become no variables, and env overrides variables of the same name.
 //
-// # What comes out of it
+// # Result
 //
-// What it writes to its standard streams goes to the sink as it comes, and makes the value as package answer says.
+// The program's output goes to the sink at once, and package answer turns it into the value.
 package subprocess
 
 import (
@@ -65,7 +65,7 @@ func (s *Subprocess) Run(ctx context.Context, a *primitive.Action, to primitive.
 	}
 	spec := a.Sandbox
 	spec.Limits.Wall = a.Wall()
-	// What is more than asked for costs little, and the result says it.
+	// A higher level costs little, and the result reports it.
 	spec.Most = true
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
@@ -79,7 +79,7 @@ func (s *Subprocess) Run(ctx context.Context, a *primitive.Action, to primitive.
 	return said.Result(ended), nil
 }
 
-// command makes the command of an action.
+// command returns the command of an action.
 func command(a *primitive.Action) (*proc.Command, error) {
 	name, _ := a.Config["command"].(string)
 	p, ok := a.Programs[name]
@@ -123,7 +123,7 @@ func command(a *primitive.Action) (*proc.Command, error) {
 	return c, nil
 }
 
-// variables returns what config says about the environment.
+// variables returns the environment variables in config.
 func variables(config map[string]any) (map[string]any, error) {
 	set, _ := config["env"].(map[string]any)
 	text, ok := config["params"].(string)
@@ -162,8 +162,8 @@ func variables(config map[string]any) (map[string]any, error) {
 	return all, nil
 }
 
-// noDirectory returns the error that a program can't start in a directory; outside is the one that it should be in, if
-// any.
+// noDirectory returns the error for an invalid working directory; outside is the directory that should contain it, or
+// "".
 func noDirectory(dir, outside string) error {
 	if outside != "" {
 		return fault.New(fault.Denied, "the directory %q is not in %q", dir, outside).On("path", dir)
@@ -171,7 +171,7 @@ func noDirectory(dir, outside string) error {
 	return fault.New(fault.Files, "directory %q not found", dir).On("path", dir)
 }
 
-// directory is where the program starts.
+// directory returns the working directory of the program.
 func directory(a *primitive.Action) (string, error) {
 	dir, _ := a.Config["cwd"].(string)
 	within, _ := a.Config["within"].(string)
@@ -182,7 +182,7 @@ func directory(a *primitive.Action) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rel := filepath.Clean(dir) // what is looked at is where it starts, also where .. follows a link
+	rel := filepath.Clean(dir) // so that the checked path is the one used, also where .. follows a link
 	if filepath.IsAbs(dir) {
 		if rel, err = filepath.Rel(within, dir); err != nil || !filepath.IsLocal(rel) {
 			rel, err = filepath.Rel(top, dir)
@@ -196,15 +196,15 @@ func directory(a *primitive.Action) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	// Nothing outside is looked at, so that an error can't reveal whether it exists.
+	// The root prevents access outside, so that no error reveals whether a file exists there.
 	info, err := root.Stat(rel)
-	_, system := errors.AsType[syscall.Errno](err) // and not os.Root's no
+	_, system := errors.AsType[syscall.Errno](err) // an error of the system, not os.Root's refusal
 	switch {
 	case system || err == nil && !info.IsDir():
 		return "", noDirectory(dir, "")
 	case err != nil:
 		return "", noDirectory(dir, within)
 	}
-	// The sandbox holds whatever becomes of a link after this: where a program starts gives it nothing.
+	// The sandbox still holds if a link changes after this: a working directory grants nothing.
 	return filepath.EvalSymlinks(filepath.Join(top, rel))
 }

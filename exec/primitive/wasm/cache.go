@@ -24,11 +24,11 @@ import (
 // MaxKept bounds the cache of compiled modules, in bytes.
 const MaxKept = 1 << 30
 
-// engine names the compiler. Modules that another version compiled aren't used.
+// engine names the compiler. Modules compiled by another version aren't used.
 const engine = "wazero/v1.12.0"
 
-// compiled makes sure that the compiled module is in the cache, and adds that to the plan. It returns what compiling
-// took; nil if nothing. Without a cache, the guest compiles the module itself.
+// compiled compiles the module into the cache unless it is there, and adds the cache entry to the plan. It returns
+// the End of the compiling guest, or nil if none ran. Without a cache, the guest that runs the module compiles it.
 func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func()) (*worker.End, error) {
 	key, err := w.keyOf(p.Module)
 	if err != nil || w.Cache == "" {
@@ -62,7 +62,7 @@ func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func(
 	return e, nil
 }
 
-// used notes that an entry of the cache is used, and returns it; "" if it isn't there.
+// used marks a cache entry as recently used, and returns its path, or "" if it is missing.
 func used(entry string) string {
 	info, err := os.Lstat(entry)
 	if err != nil || !info.IsDir() {
@@ -73,7 +73,7 @@ func used(entry string) string {
 	return entry
 }
 
-// A module is a file that was hashed, and its key.
+// A module is a hashed file and its key in the cache.
 type module struct {
 	file fs.FileInfo
 	key  string
@@ -82,8 +82,8 @@ type module struct {
 // maxModules bounds the modules whose keys are remembered.
 const maxModules = 64
 
-// keyOf returns the key of a module. A file that is the same as at the call before isn't read again: what a tool runs
-// from is a private copy, and compared with its digest before each call.
+// keyOf returns the key of a module. It hashes a file once, until its stamp changes: a tool runs from a private copy,
+// which is verified before each call.
 func (w *Wasm) keyOf(path string) (string, error) {
 	file, err := os.Stat(path)
 	if err != nil {
@@ -110,10 +110,10 @@ func (w *Wasm) keyOf(path string) (string, error) {
 	return key, nil
 }
 
-// unfinished returns a new name for a directory that is being made or removed.
+// unfinished returns a new name for a directory that is being created or removed.
 func (w *Wasm) unfinished() string { return filepath.Join(w.Cache, rand.Text()+".new") }
 
-// forget removes the least recently used modules until the rest fits, and what was left unfinished.
+// forget removes the least recently used modules until the rest fits, and abandoned unfinished directories.
 func (w *Wasm) forget(most int64) {
 	type kept struct {
 		path  string
@@ -146,7 +146,7 @@ func (w *Wasm) forget(most int64) {
 		if sum <= most {
 			return
 		}
-		// Rename it first: a guest that reads it either finishes or compiles the module itself.
+		// Rename the entry first: a guest that is reading it either succeeds or compiles the module itself.
 		gone := w.unfinished()
 		if os.Rename(k.path, gone) == nil {
 			os.RemoveAll(gone)

@@ -14,7 +14,7 @@ const (
 	preamble         = 8 // bytes before the first section
 )
 
-// section reads the section at the beginning of b. rest is what follows; ok is false if b doesn't begin with a
+// section parses the section at the beginning of b. rest is the remainder. ok is false if b doesn't begin with a
 // section.
 func section(b []byte) (id byte, content, rest []byte, ok bool) {
 	if len(b) == 0 {
@@ -28,7 +28,7 @@ func section(b []byte) (id byte, content, rest []byte, ok bool) {
 	return id, b[:size], b[size:], true
 }
 
-// starts reports whether making an instance of a module runs code of it: whether it has a start function.
+// starts reports whether instantiating a module runs its code: whether it has a start function.
 func starts(module []byte) bool {
 	for rest := module[min(preamble, len(module)):]; len(rest) > 0; {
 		id, _, next, ok := section(rest)
@@ -40,15 +40,15 @@ func starts(module []byte) bool {
 	return false
 }
 
-// joined returns a module with the same memory at its start in fewer data segments. Go's linker begins a new one at
-// each run of zeros, 30,000 of them in a program that does nothing, and each costs as much as a kilobyte whenever an
-// instance is made. A module that isn't like that, or is invalid, is returned as it is.
+// joined returns an equivalent module with fewer data segments. Go's linker begins a new segment at each run of
+// zeros, 30,000 in a program that does nothing, and at each instantiation a segment costs as much as copying a
+// kilobyte. joined returns other modules, and invalid ones, unchanged.
 func joined(module []byte) []byte {
 	var room uint64
 	for rest := module[min(preamble, len(module)):]; len(rest) > 0; {
 		id, content, next, ok := section(rest)
 		switch {
-		case !ok || id == dataCountSection: // instructions may name segments by their numbers
+		case !ok || id == dataCountSection: // instructions may refer to segments by number
 			return module
 		case id == memorySection:
 			room = leastMemory(content)
@@ -70,7 +70,8 @@ func joined(module []byte) []byte {
 	return module
 }
 
-// leastMemory returns how many bytes of memory an instance has at its start; 0 if that isn't one memory of its own.
+// leastMemory returns the initial memory of an instance in bytes, or 0 if the module doesn't define exactly one
+// memory.
 func leastMemory(content []byte) uint64 {
 	const page, most = 64 << 10, 64 << 10
 	if len(content) < 3 || content[0] != 1 || content[1] > 1 {
@@ -83,7 +84,7 @@ func leastMemory(content []byte) uint64 {
 	return pages * page
 }
 
-// A segment is what is copied to a place in memory.
+// A segment is data that instantiation copies to an address in memory.
 type segment struct {
 	at    uint64
 	bytes []byte
@@ -94,13 +95,13 @@ func (s *segment) end() uint64 { return s.at + uint64(len(s.bytes)) }
 const (
 	opI32Const = 0x41
 	opEnd      = 0x0b
-	// smallGap is how many zeros are written rather than beginning another segment. It bounds how much a module can
-	// grow.
+	// smallGap is the longest run of zeros that is written instead of beginning another segment. It bounds how much a
+	// module can grow.
 	smallGap = 64
 )
 
-// join reads a data section and joins each segment with the one before if there are only a few bytes, zero until then,
-// between them. ok is false if that may change what an instance begins with.
+// join reads a data section and joins each segment with the previous one if only a short gap of zeros separates them.
+// ok is false if that could change an instance's initial memory.
 func join(content []byte, room uint64) (all []segment, ok bool) {
 	count, n := binary.Uvarint(content)
 	if n <= 0 || count > uint64(len(content)) {
@@ -122,13 +123,13 @@ func join(content []byte, room uint64) (all []segment, ok bool) {
 	inOrder := slices.SortedFunc(slices.Values(all), func(a, b segment) int { return int(a.at) - int(b.at) })
 	for i := 1; i < len(inOrder); i++ {
 		if inOrder[i].at < inOrder[i-1].end() {
-			return nil, false // zeros may hide what another one wrote
+			return nil, false // zeros could overwrite another segment's data
 		}
 	}
 	return all, len(rest) == 0
 }
 
-// readSegment reads a segment of the first memory at a place that is a plain number.
+// readSegment parses a segment of the first memory at a constant address.
 func readSegment(b []byte) (s segment, rest []byte, ok bool) {
 	if len(b) < 2 || b[0] != 0 || b[1] != opI32Const {
 		return s, nil, false
@@ -147,7 +148,7 @@ func readSegment(b []byte) (s segment, rest []byte, ok bool) {
 	return segment{at, b[n : n+int(size)]}, b[n+int(size):], true
 }
 
-// appendSigned appends a number that isn't negative as a signed one.
+// appendSigned appends a non-negative number in signed LEB128.
 func appendSigned(b []byte, n uint64) []byte {
 	const more, negative = 0x80, 0x40
 	for n >= negative {

@@ -13,13 +13,13 @@ import (
 	"github.com/tetratelabs/wazero/experimental/sysfs"
 )
 
-// An opener opens one file, again where a listing is to begin anew.
+// An opener opens one file, and opens it again when a listing restarts.
 type opener func() (fs.File, error)
 
 // Open implements fs.FS.
 func (o opener) Open(string) (fs.File, error) { return o() }
 
-// A file is a regular file of the machine that a module has open.
+// A file is a regular file of the machine that a module has opened.
 type file struct {
 	experimentalsys.File
 	real *os.File
@@ -47,7 +47,7 @@ func (f *file) Sync() experimentalsys.Errno { return errno(f.real.Sync()) }
 // Datasync implements experimentalsys.File.
 func (f *file) Datasync() experimentalsys.Errno { return f.Sync() }
 
-// A folder is a directory that a module has open: one of the machine, or one that only leads to what was granted.
+// A folder is a directory that a module has opened: one of the machine, or a virtual one above the granted paths.
 type folder struct {
 	info fs.FileInfo
 	left []fs.DirEntry
@@ -72,7 +72,7 @@ func (d *folder) ReadDir(n int) ([]fs.DirEntry, error) {
 	return some, nil
 }
 
-// A leading is a directory that only leads to what was granted, or the name of something in it.
+// A leading is a virtual directory above the granted paths, or an entry in one.
 type leading struct {
 	name string
 	mode fs.FileMode
@@ -87,7 +87,7 @@ func (l leading) Sys() any                   { return nil }
 func (l leading) Type() fs.FileMode          { return l.mode }
 func (l leading) Info() (fs.FileInfo, error) { return l, nil }
 
-// folder opens a directory.
+// folder opens a directory for a module.
 func (v *view) folder(name string) (experimentalsys.File, experimentalsys.Errno) {
 	d, err := v.list(name)
 	if err != nil {
@@ -103,7 +103,7 @@ func (v *view) folder(name string) (experimentalsys.File, experimentalsys.Errno)
 	})}).OpenFile("folder", 0, 0)
 }
 
-// list reads a directory.
+// list reads a directory: the machine's entries, if it exists and may be read, and those that lead to granted paths.
 func (v *view) list(name string) (*folder, error) {
 	d := &folder{info: leading{path.Base(name), fs.ModeDir}}
 	known := map[string]fs.DirEntry{}

@@ -26,7 +26,7 @@ import (
 )
 
 // Guest is the main function of the guest: it reads a plan from in, runs it, answers to out, and returns the exit
-// status. A guest that is kept does so again with the next plan.
+// status. A kept guest repeats that with the next plan.
 func Guest(in io.Reader, out io.Writer) int {
 	ctx, w, e := context.Background(), worker.NewWriter(out), new(ready)
 	defer e.close(ctx)
@@ -62,29 +62,29 @@ func Guest(in io.Reader, out io.Writer) int {
 			return 0
 		}
 		e.last.close(ctx)
-		if e.last = nil; calls > 1 { // a tool that was called twice is called again
+		if e.last = nil; calls > 1 { // a tool that was called twice will probably be called again
 			e.next = e.instance(ctx, p, w)
 		}
 	}
 }
 
-// A trap ended a module that had begun.
+// A trap is the error that ended a running module.
 type trap struct{ error }
 
 func (t *trap) Unwrap() error { return t.error }
 
-// A ready is a compiled module, ready to be run again and again. Nothing of a run is left for the next one: each has
-// an instance, which may be made before its plan is there, since to copy a module's data into its memory takes as long
-// as many runs.
+// A ready is a compiled module that can run many times. Each run has an instance of its own, so nothing of it remains
+// for the next run. An instance may be made before its plan arrives, because copying a module's data into memory
+// takes as long as many runs.
 type ready struct {
 	runtime    wazero.Runtime
 	memory     memory
 	compiled   wazero.CompiledModule
-	starts     bool      // making an instance runs code of the module
+	starts     bool      // instantiating runs code of the module
 	next, last *instance // nil: none
 }
 
-// An instance is a module with its memory, and what it has of a plan.
+// An instance is a module with its memory, and the plan that it runs.
 type instance struct {
 	module api.Module
 	plan   *plan
@@ -102,7 +102,7 @@ func (i *instance) close(ctx context.Context) {
 	}
 }
 
-// instance makes an instance for a later plan like p, whose files are opened then; nil if that is impossible.
+// instance makes an instance for a later plan like p, which then opens its own files. It returns nil on failure.
 func (e *ready) instance(ctx context.Context, p *plan, w *worker.Writer) *instance {
 	i := &instance{plan: p, view: newView(p)}
 	i.view.close()
@@ -112,13 +112,13 @@ func (e *ready) instance(ctx context.Context, p *plan, w *worker.Writer) *instan
 	return i
 }
 
-// take returns the instance for a plan that was made before, nil if there is none.
+// take returns the instance that was made for such a plan in advance, or nil.
 func (e *ready) take(ctx context.Context, p *plan) *instance {
 	i := e.next
 	if e.next = nil; i == nil {
 		return nil
 	}
-	// all else is the same for all plans of a guest
+	// everything else is the same in all plans of a guest
 	if !slices.Equal(i.plan.Args, p.Args) || !slices.Equal(i.plan.Env, p.Env) {
 		i.module.Close(ctx)
 		return nil
@@ -127,7 +127,7 @@ func (e *ready) take(ctx context.Context, p *plan) *instance {
 	return i
 }
 
-// instantiate gives an instance its module and its memory.
+// instantiate creates the module of an instance, with its memory.
 func (e *ready) instantiate(ctx context.Context, i *instance, w *worker.Writer) (err error) {
 	config := i.plan.config(i.view).WithStdin(i).WithStdout(w.Stream(worker.Out)).WithStderr(w.Stream(worker.Err))
 	i.module, err = e.runtime.InstantiateModule(e.memory.reserving(ctx), e.compiled, config)
@@ -136,7 +136,7 @@ func (e *ready) instantiate(ctx context.Context, i *instance, w *worker.Writer) 
 
 func (e *ready) close(ctx context.Context) { _ = closed(ctx, e.runtime) }
 
-// run runs a plan. All plans of a guest are about the same module.
+// run runs a plan. All plans of a guest have the same module.
 func (p *plan) run(ctx context.Context, e *ready, in io.Reader, w *worker.Writer) error {
 	if e.compiled == nil {
 		module, err := os.ReadFile(p.Module)
@@ -158,7 +158,7 @@ func (p *plan) run(ctx context.Context, e *ready, in io.Reader, w *worker.Writer
 	}
 	i := e.take(ctx, p)
 	var err error
-	// From here on the module may run code.
+	// From here on the module's code may run.
 	if i != nil {
 		i.in = in
 	} else {
@@ -168,7 +168,7 @@ func (p *plan) run(ctx context.Context, e *ready, in io.Reader, w *worker.Writer
 			return &trap{err}
 		}
 	}
-	e.last = i // it is closed when the answer is given
+	e.last = i // closed after the answer is sent
 	if _, err = i.module.ExportedFunction("_start").Call(ctx); err != nil {
 		return &trap{err}
 	}
@@ -179,7 +179,7 @@ func (p *plan) run(ctx context.Context, e *ready, in io.Reader, w *worker.Writer
 func (e *ready) make(ctx context.Context, p *plan, module []byte) error {
 	r, compiled, err := p.compile(ctx, module, p.Cache)
 	if err != nil && p.Cache != "" {
-		// The cached code may be another processor's, or was removed meanwhile.
+		// The cached code may be for another processor, or may have been removed meanwhile.
 		closed(ctx, r)
 		r, compiled, err = p.compile(ctx, module, "")
 	}
@@ -220,7 +220,7 @@ func (p *plan) compile(ctx context.Context, module []byte, cache string) (wazero
 	return r, compiled, err
 }
 
-// fits returns an error if a module needs something that is missing, before any of it runs.
+// fits returns an error if a module needs an unsupported feature. None of its code has run yet.
 func fits(ctx context.Context, r wazero.Runtime, m wazero.CompiledModule) error {
 	start := m.ExportedFunctions()["_start"]
 	if start == nil || len(start.ParamTypes())+len(start.ResultTypes()) > 0 {
@@ -249,7 +249,7 @@ func same(a, b api.FunctionDefinition) bool {
 	return slices.Equal(a.ParamTypes(), b.ParamTypes()) && slices.Equal(a.ResultTypes(), b.ResultTypes())
 }
 
-// config returns what the module gets.
+// config returns the module's arguments, variables, files, clock and randomness.
 func (p *plan) config(v *view) wazero.ModuleConfig {
 	c := wazero.NewModuleConfig().WithName("").WithArgs(append([]string{p.Name}, p.Args...)...).WithStartFunctions()
 	for _, e := range p.Env {

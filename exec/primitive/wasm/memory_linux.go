@@ -7,19 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A memory gives modules their memory, one module after the other. The zero memory is ready to use.
+// A memory allocates the memory of modules that run one after the other. The zero memory is ready to use.
 type memory struct {
-	spare *reserved // that of a module that has ended; nil: none
+	spare *reserved // of an ended module; nil: none
 }
 
-// maxSpare is how much of one is used again. More is given back to the system: what is cleared is the most that was
-// needed.
+// maxSpare bounds the memory that is used again. Larger memory returns to the system, because clearing it covers the
+// most that was ever used.
 const maxSpare = 16 << 20
 
-// reserving reserves a module's memory up to its limit and commits it piece by piece. Memory that grows by copying
-// needs twice as much at times, and would hit the system's limit before its own.
+// reserving reserves a module's memory up to its limit and commits it in pieces. Memory that grows by copying
+// sometimes needs twice as much, and would hit the system's limit before its own.
 //
-// The memory of the module before is used again, cleared: that takes less time than new pages do.
+// It clears and uses the previous module's memory again, which is faster than getting new pages.
 func (m *memory) reserving(ctx context.Context) context.Context {
 	return experimental.WithMemoryAllocator(ctx,
 		experimental.MemoryAllocatorFunc(func(_, most uint64) experimental.LinearMemory {
@@ -31,9 +31,9 @@ func (m *memory) reserving(ctx context.Context) context.Context {
 			whole, err := unix.Mmap(-1, 0, int(max(most, 1)), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|
 				unix.MAP_NORESERVE)
 			if err != nil {
-				panic(err) // ends this child; nothing else runs in it
+				panic(err) // ends this child, which runs nothing else
 			}
-			_ = unix.Madvise(whole, unix.MADV_HUGEPAGE) // a few large pages take less time than many small ones
+			_ = unix.Madvise(whole, unix.MADV_HUGEPAGE) // a few large pages are faster than many small ones
 			return &reserved{of: m, whole: whole}
 		}))
 }

@@ -4,8 +4,8 @@ package wasm
 
 import "context"
 
-// A memory gives modules their memory.
+// A memory allocates the memory of modules.
 type memory struct{}
 
-// reserving leaves memory to the engine, which copies it to let it grow.
+// reserving leaves the memory to the engine, which grows it by copying.
 func (*memory) reserving(ctx context.Context) context.Context { return ctx }

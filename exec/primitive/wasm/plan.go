@@ -27,10 +27,10 @@ type plan struct {
 	Write  []string `json:"write,omitempty"`
 	Deny   []string `json:"deny,omitempty"`
 	Kept   bool     `json:"kept,omitempty"`  // another plan for the same module may follow
-	Input  []byte   `json:"input,omitempty"` // of the module, if the guest is kept: else it follows the plan
+	Input  []byte   `json:"input,omitempty"` // the module's input in a kept guest; otherwise it follows the plan
 }
 
-// planOf makes the plan of an action, and returns the input of the module.
+// planOf returns the plan of an action, and the module's input.
 func planOf(a *primitive.Action) (p *plan, input string, err error) {
 	text := func(name string) string {
 		s, _ := a.Config[name].(string)
@@ -77,13 +77,13 @@ func planOf(a *primitive.Action) (p *plan, input string, err error) {
 	return p, text("input_data"), nil
 }
 
-// inside reports whether a path is a directory or in it.
+// inside reports whether a path is a directory or below it.
 func inside(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return dir != "" && err == nil && filepath.IsLocal(rel)
 }
 
-// confine returns the sandbox of a guest: it has what the module was granted, and nothing that other programs need.
+// confine returns the sandbox of a guest: the module's grants, without the extras of other programs.
 func confine(a *primitive.Action, p *plan) sandbox.Spec {
 	s := a.Sandbox
 	s.Read, s.Write = append(slices.Clone(p.Read), p.Module), p.Write

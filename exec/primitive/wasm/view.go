@@ -13,7 +13,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 )
 
-// A mode is what a rule says of a path and what is below it.
+// A mode is the access that a rule allows to a path and everything below it.
 type mode uint8
 
 const (
@@ -22,27 +22,27 @@ const (
 	writable
 )
 
-// A rule is a path that was granted or denied, by its name below the root.
+// A rule is a granted or denied path, by its name below the root.
 type rule struct {
 	mode mode
 	path string      // on the machine
-	info fs.FileInfo // nil: it wasn't there
-	root *os.Root    // of a directory that was granted
+	info fs.FileInfo // nil: it was missing
+	root *os.Root    // of a granted directory
 }
 
-// A view is what a module sees of the machine's files.
+// A view is a module's view of the machine's files.
 type view struct {
 	experimentalsys.UnimplementedFS
 	rules map[string]*rule
 }
 
-// newView opens what was granted. What can't be opened is as if it weren't.
+// newView opens the granted paths. It treats paths that it can't open as not granted.
 func newView(p *plan) *view {
 	v := &view{rules: map[string]*rule{}}
 	if p.Root == "" {
 		return v
 	}
-	var above *rule // the nearest that is said of what the root is in
+	var above *rule // the nearest rule for a directory that contains the root
 	length := 0
 	for _, l := range []struct {
 		mode  mode
@@ -90,7 +90,7 @@ func (v *view) close() {
 	}
 }
 
-// rule returns what holds for a valid name: the nearest that is said above it, and its name below that.
+// rule returns the rule for a valid name, from the nearest path above it, and the name relative to that path.
 func (v *view) rule(name string) (r *rule, rest string) {
 	for at := name; ; at = path.Dir(at) {
 		if r := v.rules[at]; r != nil {
@@ -102,7 +102,7 @@ func (v *view) rule(name string) (r *rule, rest string) {
 	}
 }
 
-// leads reports whether something is granted, or denied, below a name.
+// leads reports whether a rule exists below a name.
 func (v *view) leads(name string) bool {
 	for at := range v.rules {
 		if at != name && (name == "." || strings.HasPrefix(at, name+"/")) {
@@ -112,8 +112,8 @@ func (v *view) leads(name string) bool {
 	return false
 }
 
-// ruled reports whether a file has a rule of its own under any of its names: file systems that ignore case give it
-// several.
+// ruled reports whether a file has a rule of its own under any of its names: a file has several names on file systems
+// that ignore case.
 func (v *view) ruled(info fs.FileInfo) bool {
 	for _, r := range v.rules {
 		if r.info != nil && os.SameFile(r.info, info) {
@@ -123,10 +123,10 @@ func (v *view) ruled(info fs.FileInfo) bool {
 	return false
 }
 
-// A place is where a name leads: in a directory that is open, or to what was granted itself.
+// A place is the resolved position of a name: an entry in an open directory, or a granted file.
 type place struct {
 	dir  *os.Root
-	name string // in it; "." is itself
+	name string // "." is the directory itself
 	rule *rule
 	done func()
 }
@@ -135,7 +135,8 @@ func nothing() {}
 
 var errLink = errors.New("a symbolic link")
 
-// find opens the directories to a name one by one. None of them is a link, nor has another rule.
+// find opens the directories above a name one by one. It refuses symbolic links, and directories with a rule of their
+// own.
 func (v *view) find(name string) (place, experimentalsys.Errno) {
 	foreign := filepath.Separator != '/' && strings.ContainsAny(name, `\:`)
 	if foreign || !fs.ValidPath(name) || !filepath.IsLocal(filepath.FromSlash(name)) {
@@ -169,7 +170,7 @@ func (v *view) find(name string) (place, experimentalsys.Errno) {
 	return at, 0
 }
 
-// enter opens a directory in another.
+// enter opens a directory in another one.
 func (v *view) enter(dir *os.Root, name string) (*os.Root, error) {
 	info, err := dir.Lstat(name)
 	switch {
@@ -197,7 +198,7 @@ func (v *view) enter(dir *os.Root, name string) (*os.Root, error) {
 	return next, nil
 }
 
-// errno returns the error number for a module.
+// errno returns the WASI error number of an error.
 func errno(err error) experimentalsys.Errno {
 	switch {
 	case err == nil:
@@ -220,7 +221,7 @@ func errno(err error) experimentalsys.Errno {
 	return experimentalsys.EIO
 }
 
-// look returns what stands at a place.
+// look returns the facts about a place.
 func (v *view) look(at place) (fs.FileInfo, error) {
 	if at.dir == nil {
 		info, err := os.Lstat(at.rule.path)
@@ -253,7 +254,7 @@ func (v *view) Lstat(name string) (sys.Stat_t, experimentalsys.Errno) {
 	return sys.NewStat_t(info), 0
 }
 
-// above reports whether a name is a directory that only leads to what was granted.
+// above reports whether a name is a virtual directory above granted paths.
 func (v *view) above(name string) bool {
 	if !fs.ValidPath(name) {
 		return false
@@ -262,7 +263,7 @@ func (v *view) above(name string) bool {
 	return r.mode == denied && r.path == "" && len(v.below(name)) > 0
 }
 
-// below returns the names in a directory that lead to what was granted.
+// below returns the names in a directory that lead to granted paths.
 func (v *view) below(name string) map[string]fs.FileMode {
 	names := map[string]fs.FileMode{}
 	for at, r := range v.rules {
@@ -290,7 +291,7 @@ func (v *view) Stat(name string) (sys.Stat_t, experimentalsys.Errno) {
 	return st, no
 }
 
-// change finds a name in a directory that may be written to.
+// change finds a name in a writable directory.
 func (v *view) change(name string) (place, experimentalsys.Errno) {
 	at, no := v.find(name)
 	switch {
@@ -396,7 +397,7 @@ func (v *view) OpenFile(name string, flag experimentalsys.Oflag, perm fs.FileMod
 	case info.IsDir():
 		return v.folder(name)
 	case !info.Mode().IsRegular():
-		return nil, experimentalsys.EACCES // opening a pipe may wait for ever
+		return nil, experimentalsys.EACCES // opening a pipe may block for ever
 	case flag&experimentalsys.O_DIRECTORY != 0:
 		return nil, experimentalsys.ENOTDIR
 	case writes && at.rule.mode != writable:
@@ -411,7 +412,7 @@ func (v *view) OpenFile(name string, flag experimentalsys.Oflag, perm fs.FileMod
 	if err != nil {
 		return nil, errno(err)
 	}
-	// What was opened is what stood there, and no other that a link has led to; only then is it emptied.
+	// A link may have led to another file. Compare before truncating.
 	now, err := f.Stat()
 	if err == nil && !os.SameFile(info, now) {
 		err = errLink
@@ -426,7 +427,7 @@ func (v *view) OpenFile(name string, flag experimentalsys.Oflag, perm fs.FileMod
 	return opened(f, nil)
 }
 
-// access are the flags of the system that have no effect by themselves.
+// access returns the system's flags for an access mode. They have no side effect of their own.
 func access(flag experimentalsys.Oflag) int {
 	var n int
 	switch {

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// MaxModule is the largest module.
+	// MaxModule bounds the size of a module.
 	MaxModule = 64 << 20
-	// Overhead is the memory that a guest may use beside the module's.
+	// Overhead is the memory that a guest may use in addition to the module's.
 	Overhead = 512 << 20
 
 	page     = 64 << 10
@@ -35,8 +35,8 @@ const (
 // A Wasm is the primitive.
 type Wasm struct {
 	Machine *sandbox.Machine
-	Self    []string // an absolute path and arguments that start this binary so that it calls Guest
-	Cache   string   // the directory of compiled modules; "" keeps none
+	Self    []string // the command that starts this binary so that it calls Guest: an absolute path, then arguments
+	Cache   string   // the directory of compiled modules; "" for no cache
 
 	making materialise.Keys
 	once   sync.Once
@@ -48,7 +48,7 @@ type Wasm struct {
 
 func (w *Wasm) host() worker.Host { return worker.Host{Machine: w.Machine, Self: w.Self} }
 
-// pool keeps guests.
+// pool returns the pool of guests.
 func (w *Wasm) pool() *worker.Pool {
 	w.once.Do(func() { w.kept = &worker.Pool{Host: w.host()} })
 	return w.kept
@@ -63,7 +63,7 @@ func (w *Wasm) Close() error { return w.pool().Close() }
 // Keeps implements primitive.Keeper.
 func (w *Wasm) Keeps() bool { return w.pool().Keeps() }
 
-// A held is what is there for an action whose module a kept guest has compiled.
+// A held is a prepared call: a kept guest has already compiled its module.
 type held struct {
 	spec  sandbox.Spec
 	plan  *plan
@@ -72,13 +72,13 @@ type held struct {
 	guest *worker.Taken
 }
 
-// Take implements primitive.Keeper. The module's path has the digest of all files of the chain in it, and these were
-// compared before the guest began: it has the module that is meant, whatever stands there now, and doesn't read the
-// file again.
+// Take implements primitive.Keeper. The module's path contains the digest of all files of the chain, which were
+// verified before the guest began. So the guest has the right module, even if the file has changed since, and doesn't
+// read it again.
 func (w *Wasm) Take(a *primitive.Action) (release func(), ok bool) {
 	p, input, err := planOf(a)
 	if err != nil {
-		return nil, false // Run says why
+		return nil, false // Run returns the error
 	}
 	w.mu.Lock()
 	m, known := w.modules[p.Module]
@@ -135,7 +135,7 @@ func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 	}
 	output := answer.New(to, stop)
 	key := ""
-	if compiled == nil && a.Scratch != "" { // else this call has less time than others
+	if compiled == nil && a.Scratch != "" { // a call that compiles has less time left than its limit
 		key = shared(a, spec, p)
 	}
 	e, err := w.guest(inner, spec, p, input, output, stop, key, nil)
@@ -151,7 +151,7 @@ func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 	return r, nil
 }
 
-// result is how a module ended.
+// result returns the result of a module's run.
 func result(output *answer.Answer, e *worker.End) *primitive.Result {
 	r := output.Result(&e.Ending)
 	if why := failure(e); why != "" && r.Ended == "" {
@@ -161,9 +161,9 @@ func result(output *answer.Answer, e *worker.End) *primitive.Result {
 	return r
 }
 
-// shared returns what the calls have in common that a guest may be kept for, and "" for one that has a guest of its
-// own: that may write, since what was written counts for the whole life of a guest, and where something is hidden in
-// what may be read.
+// shared returns the key of a guest that several calls may share, or "" for a call that needs a guest of its own.
+// That is a call that may write, since the limit on written bytes applies to the whole life of a guest, and a call
+// with a denied path inside a readable one.
 func shared(a *primitive.Action, s sandbox.Spec, p *plan) string {
 	if p.Cache == "" || len(s.Write) > 0 {
 		return ""
@@ -173,7 +173,7 @@ func shared(a *primitive.Action, s sandbox.Spec, p *plan) string {
 			return ""
 		}
 	}
-	s.Limits.Wall, s.Limits.Output = 0, 0 // those of each call
+	s.Limits.Wall, s.Limits.Output = 0, 0 // each call has its own
 	key, err := json.Marshal(struct {
 		Sandbox             sandbox.Spec
 		Module, Cache, Root string
@@ -189,8 +189,8 @@ func shared(a *primitive.Action, s sandbox.Spec, p *plan) string {
 	return string(key)
 }
 
-// guest runs a plan in a guest, with the exit status of the module in its End. With a key the guest may be one that is
-// kept: it takes another call after a module that ended by itself.
+// guest runs a plan in a guest, and returns an End with the module's exit status. With a key the guest may be a kept
+// one, which is kept again if the module ended by itself.
 func (w *Wasm) guest(ctx context.Context, s sandbox.Spec, p *plan, input string, output *answer.Answer, stop func(),
 	key string, taken *worker.Taken) (e *worker.End, err error) {
 	c := worker.Call{Sandbox: s, Request: p, Input: input, Out: output.Stdout(), Errs: output.Stderr(), Stop: stop,
@@ -214,7 +214,7 @@ func (w *Wasm) guest(ctx context.Context, s sandbox.Spec, p *plan, input string,
 	return e, nil
 }
 
-// failure returns why a module didn't end by itself; "" if it did, or if a limit ended it.
+// failure returns why a module trapped or its guest broke; "" if it exited or a limit ended it.
 func failure(e *worker.End) string {
 	if e.Kind == worker.Trap {
 		return string(e.Text)
@@ -222,7 +222,7 @@ func failure(e *worker.End) string {
 	return e.Broken
 }
 
-// rest returns the time that is left after compiling.
+// rest returns the limits that are left after compiling.
 func rest(l sandbox.Limits, compiled *worker.End) sandbox.Limits {
 	if compiled == nil {
 		return l

@@ -1,5 +1,5 @@
-// Package lint is the function that checks a file with the linters that this machine has. The tool's options say which
-// linters there are, for which extensions, and how their output is read; each runs in the sandbox of the call.
+// Package lint is the function that checks a file with the linters installed on this machine. The tool's options list
+// the linters, their extensions and the format of their output; each linter runs in the sandbox of the call.
 package lint
 
 import (
@@ -60,7 +60,7 @@ type linter struct {
 // Limits of one linter, and of what a call returns.
 const (
 	maxTime        = 30 * time.Second
-	maxOutput      = 4 << 20 // bytes of one linter
+	maxOutput      = 4 << 20 // bytes of one linter's output
 	maxText        = 32768   // characters of the answer's text
 	maxDiagnostics = 1000
 )
@@ -102,11 +102,11 @@ func (o *options) chosen(file string, names []string) (chosen []string) {
 	return chosen
 }
 
-// programs returns the commands that a call looks for.
+// programs returns the commands that a call may start.
 func programs(given map[string]any, p params) (commands []string) {
 	o, err := readOptions(given)
 	if err != nil {
-		return nil // run reports it
+		return nil // run returns the error
 	}
 	for _, name := range o.chosen(p.File, p.Linters) {
 		if c := o.Linters[name].Command; c != "" && !slices.Contains(commands, c) {
@@ -116,7 +116,7 @@ func programs(given map[string]any, p params) (commands []string) {
 	return commands
 }
 
-// A linting is one call.
+// A linting is the state of one call.
 type linting struct {
 	call    *function.Call
 	machine *sandbox.Machine
@@ -127,7 +127,7 @@ type linting struct {
 	problems []string
 }
 
-// run answers a call: every linter for the file that this machine has checks it in the sandbox of the call.
+// run answers a call: every installed linter for the file checks it in the sandbox of the call.
 func run(ctx context.Context, machine *sandbox.Machine, c *function.Call, p params) (any, error) {
 	o, err := readOptions(c.Options)
 	if err != nil {
@@ -167,7 +167,7 @@ func run(ctx context.Context, machine *sandbox.Machine, c *function.Call, p para
 		"file_type":       cmp.Or(o.Types[extension(p.File)], extension(p.File)), "truncated": more}, nil
 }
 
-// find returns the path of a file of the project. The sandbox decides whether it may be read.
+// find returns the real path of a file of the project. The sandbox decides whether it is readable.
 func (l *linting) find(at string) (string, error) {
 	if l.call.Files.Project == "" {
 		return "", errors.New("not in a project")
@@ -272,7 +272,7 @@ func (l *linting) read(name string, with *linter, pattern *regexp.Regexp, dir, t
 	return found
 }
 
-// position reads the number of a line or column, 0 if it is none.
+// position parses a line or column number; 0 if it is invalid.
 func position(text string) int {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
@@ -281,7 +281,7 @@ func position(text string) int {
 	return max(int(n), 0)
 }
 
-// diagnostics returns what was found, sorted by position and without duplicates, and whether the limit cut it.
+// diagnostics returns the diagnostics, sorted by position and without duplicates, and whether the limit cut them.
 func (l *linting) diagnostics() (found []diagnostic, more bool) {
 	slices.SortStableFunc(l.found, func(x, y diagnostic) int {
 		return cmp.Or(cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column), cmp.Compare(x.Message, y.Message))
@@ -295,7 +295,7 @@ func (l *linting) diagnostics() (found []diagnostic, more bool) {
 	return found, false
 }
 
-// lines is the answer as text. It says when no linter checked the file: that is no good news.
+// lines returns the answer as text. It also reports that no linter checked the file, which is no success.
 func (l *linting) lines(found []diagnostic, checked, missing []string) (lines []string) {
 	rel, err := filepath.Rel(l.project, l.file)
 	if err != nil {
