@@ -8,10 +8,9 @@
 // Policies.Allowed narrows the grants that the tool declares (Declared) by both policies and by the caller
 // (Grants.Within).
 //
-// A Chain is what calls of a tool have in common: nothing of it depends on what a call is given. A Memory keeps
-// chains, so that a program that makes many calls of a tool reads, hashes and verifies its items once. It is for items
-// that can't change, which are those that a lock pins, and for as long as the policies say what they said; its owner
-// sees to both.
+// A Chain is the common part of all calls of a tool: nothing in it depends on a call's parameters. A Memory keeps
+// chains, so that a program with many calls of a tool reads, hashes and verifies its items once. Its owner must
+// ensure that the items can't change, as with a lock's pins, and drop it when the policies change.
 //
 // Grants are the declarations of a tool, as far as policies and the caller allow them.
 package chain
@@ -39,27 +38,27 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// A Source is where chains come from.
+// A Source finds chains.
 type Source struct {
 	Resolver ai.Resolver
 	Admit    *ai.Admitter
-	// Unlisted returns the files of a tool that no signature covers, as bundle.Listing does; nil: none.
+	// Unlisted returns the files of a tool that no signature covers, as bundle.Listing does. Optional.
 	Unlisted func(*ai.Admission) []string
-	Dev      model.Ref                  // a tool that needs no signature
+	Dev      model.Ref                  // a tool under development, which needs no signature
 	Own      func(key.Fingerprint) bool // whether the user holds the private half of a key
 	Memory   *Memory                    // nil: nothing is remembered
 }
 
-// A Chain is a tool and what runs it, admitted. It isn't changed, and is safe for many goroutines.
+// A Chain is an admitted tool with the items that run it. It is immutable, and safe for many goroutines.
 type Chain struct {
 	*ai.Chain
 	Links   []Link
-	Own     bool // the user's or the library's
-	Foreign bool // an item is another signer's, the tool under development aside
+	Own     bool // every item is the user's or the library's
+	Foreign bool // an item other than the tool under development is another signer's
 	Anchor  *ai.Anchor
 	Parts   []materialise.Part     // the files of all links, each once, sorted by path
-	Files   cas.Getter             // has their bytes
-	Key     func() (string, error) // of a copy of them
+	Files   cas.Getter             // contains their bytes
+	Key     func() (string, error) // returns the key of a copy of them
 
 	// The schemas of the tool's parameters and result and of the primitive's configuration, and the configuration
 	// before it is filled in.
@@ -67,7 +66,7 @@ type Chain struct {
 	Config               func() (*template.Config, error)
 
 	granted atomic.Pointer[granted]
-	listed  bool // a link counts only beside the manifest of a bundle, which the working tree may have
+	listed  bool // a link is admitted only by a bundle's manifest, which the working tree may contain
 }
 
 // Hash returns the grants hash of a call's grants.
@@ -88,11 +87,11 @@ type granted struct {
 	hash   cas.Digest
 }
 
-// A Link is one item of a chain, as it was admitted.
+// A Link is one admitted item of a chain.
 type Link struct {
 	Item    *ai.Item
 	Tree    cas.Digest // of its other files; zero for none
-	Signers []string   // fingerprints, "builtin" or "dev"; none where the policy names the digest
+	Signers []string   // fingerprints, "builtin" or "dev"; empty if the policy names the digest
 	files   []materialise.Part
 }
 
@@ -101,7 +100,7 @@ func (l *Link) Has(at string) bool {
 	return slices.ContainsFunc(l.files, func(f materialise.Part) bool { return f.Path == at })
 }
 
-// Find finds the chain of a tool and admits its links. fits refuses a chain before the policies are asked.
+// Find finds the chain of a tool and admits its links. fits may refuse a chain before the policies decide.
 func (s *Source) Find(ctx context.Context, ref model.Ref, fits func(*ai.Chain) error) (*Chain, error) {
 	if c := s.Memory.get(ref); c != nil {
 		return c, fits(c.Chain)
@@ -129,7 +128,7 @@ func (s *Source) Find(ctx context.Context, ref model.Ref, fits func(*ai.Chain) e
 	if c.Anchor, err = s.Admit.Anchor(ctx, found.Tool()); err != nil {
 		return nil, err
 	}
-	c.Key = sync.OnceValues(func() (string, error) { // nothing is read: each part is a file
+	c.Key = sync.OnceValues(func() (string, error) { // reads nothing: each part is a file
 		return materialise.Key(context.Background(), c.Files, c.Parts)
 	})
 	tool := sync.OnceValue(found.Tool().Model.Tool.Interface)
@@ -149,7 +148,7 @@ func (s *Source) Find(ctx context.Context, ref model.Ref, fits func(*ai.Chain) e
 	return c, nil
 }
 
-// A Memory keeps chains, and single items, that were admitted. It is safe for many goroutines.
+// A Memory keeps admitted chains, and single items. It is safe for many goroutines.
 type Memory struct {
 	mu    sync.Mutex
 	known map[model.Ref]*Chain
@@ -157,7 +156,7 @@ type Memory struct {
 	bytes int64
 }
 
-// A Memory keeps no more chains or items, and no more bytes of them.
+// The limits of a Memory.
 const (
 	maxKept  = 1 << 10
 	maxBytes = 8 << 20
@@ -182,7 +181,7 @@ func (m *Memory) put(ref model.Ref, c *Chain) {
 	m.mu.Unlock()
 }
 
-// Item returns an item that was kept, nil if there is none.
+// Item returns a remembered item, or nil.
 func (m *Memory) Item(ref model.Ref) *ai.Item {
 	if m == nil {
 		return nil
@@ -192,8 +191,8 @@ func (m *Memory) Item(ref model.Ref) *ai.Item {
 	return m.items[ref]
 }
 
-// Keep keeps an item that was admitted by a signature, or as part of a bundle, for as long as these say so. What is
-// admitted because a manifest in the working tree lists it isn't kept.
+// Keep remembers an item that a signature or its bundle admits. It doesn't remember an item that is admitted by a
+// manifest in the working tree.
 func (m *Memory) Keep(it *ai.Item, a *ai.Admission) {
 	if m == nil || a.Listed {
 		return
@@ -204,7 +203,7 @@ func (m *Memory) Keep(it *ai.Item, a *ai.Admission) {
 	m.mu.Unlock()
 }
 
-// fits makes room for items, and reports whether there can be any.
+// fits makes room for items, and reports whether they fit at all.
 func (m *Memory) fits(items ...*ai.Item) bool {
 	size := int64(0)
 	for _, it := range items {
@@ -220,12 +219,13 @@ func (m *Memory) fits(items ...*ai.Item) bool {
 	return true
 }
 
-// admit asks the policy about a link and notes its files. own reports whether it is the user's or the library's.
+// admit has the policy decide about a link, and lists its files. own reports whether the link is the user's or the
+// library's.
 func (s *Source) admit(ctx context.Context, it *ai.Item, from *files, c *Chain) (l Link, own bool, err error) {
 	l.Item = it
 	a, err := s.Admit.Admit(ctx, it, policy.ToUse)
 	if it.Ref == s.Dev {
-		// It needs neither signature nor lock, but it must not be revoked.
+		// It needs neither a signature nor a lock, but must not be revoked.
 		if a == nil || a.Exam == nil {
 			return l, false, about(ctx, it, err)
 		}
@@ -261,7 +261,7 @@ func (s *Source) admit(ctx context.Context, it *ai.Item, from *files, c *Chain) 
 		}
 	}
 	if it.Model.Tool != nil && it.Model.Tool.Primitive {
-		return l, own, nil // the binary runs it, and needs no file for that
+		return l, own, nil // the binary itself runs it, without its files
 	}
 	m, err := mode(it)
 	if err != nil {
@@ -296,7 +296,7 @@ func about(ctx context.Context, it *ai.Item, err error) error {
 
 var errMoved = errors.New("the files of the tool changed while they were read")
 
-// mode is that of an item's own file.
+// mode returns the mode of an item's own file.
 func mode(it *ai.Item) (cas.Mode, error) {
 	info, err := fs.Stat(it.Space.FS, it.Path)
 	if err != nil {
@@ -318,5 +318,5 @@ func part(s *ai.Space, at string, d cas.Digest, m cas.Mode, size int64) material
 		Size: size}
 }
 
-// Directory is that of a space in the copy.
+// Directory returns the directory of a space in the copy.
 func Directory(s *ai.Space) string { return strings.ReplaceAll(s.Label, ":", "/") }

@@ -10,11 +10,11 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// files reads the files of a chain by their admitted digests. Bytes are hashed again as they are read: if a file
-// changed meanwhile, that is an error.
+// files reads the files of a chain by their admitted digests. It hashes the bytes again while reading, so that a file
+// that has changed is an error.
 type files struct{ at map[cas.Digest]source }
 
-// A source is where the bytes of a digest are.
+// A source is the place of a digest's bytes.
 type source struct {
 	bytes []byte // nil: in the space
 	space *ai.Space

@@ -18,12 +18,12 @@ import (
 // Grants are the rights of a call. The zero Grants allows all network: use Declared or NoGrants.
 type Grants struct {
 	Permissions capability.Set
-	Read, Write []string // of the project: paths, "." for all of it
+	Read, Write []string // paths in the project, "." for all of it
 	Network     floor.Network
 	Secrets     []string
 }
 
-// NoGrants allows nothing.
+// NoGrants returns Grants that allow nothing.
 func NoGrants() Grants { return Grants{Network: floor.Network{Bound: true}} }
 
 // Declared returns the grants that a tool declares.
@@ -47,7 +47,7 @@ func (g Grants) Within(o Grants) (Grants, error) {
 	}
 	return Grants{
 		Permissions: set,
-		// What may be written may be read.
+		// Write permission includes read permission.
 		Read:    common(slices.Concat(g.Read, g.Write), slices.Concat(o.Read, o.Write)),
 		Write:   common(g.Write, o.Write),
 		Network: g.Network.Narrow(o.Network),
@@ -94,13 +94,13 @@ func (g Grants) Hash(t *model.Tool) (cas.Digest, error) {
 	return s.Hash()
 }
 
-// grant reads the patterns that a policy allows the items of a glob: capabilities, and
+// grant parses the patterns that a policy grants to the items of a glob: capabilities, and
 //
 //	files:read:PATH     to read a file or directory of the project, "." for all of it
 //	files:write:PATH    to write it
 //	network:HOST        to reach a host, as in a tool's network; network:* for all
 //
-// Secrets are allowed elsewhere in the policy.
+// The policy allows secrets in another section.
 func grant(patterns, secrets []string) (Grants, error) {
 	g := NoGrants()
 	g.Secrets = secrets
@@ -146,7 +146,7 @@ func grant(patterns, secrets []string) (Grants, error) {
 	return g, err
 }
 
-// grantError returns the error that the grants of a policy for an item are invalid.
+// grantError returns the error for invalid grants of a policy.
 func grantError(ref model.Ref, ofProject bool, err error) error {
 	whose := "your policy"
 	if ofProject {
@@ -159,7 +159,7 @@ func grantError(ref model.Ref, ofProject bool, err error) error {
 		Try("rye docs sandbox")
 }
 
-// Policies decide about calls.
+// Policies are the policies that decide about calls.
 type Policies struct {
 	Root    *policy.Policy // nil if no key is trusted
 	Project *policy.Policy // narrows the root's; nil if the project has none
@@ -170,7 +170,7 @@ func (p Policies) Each() []*policy.Policy {
 	return slices.DeleteFunc([]*policy.Policy{p.Root, p.Project}, func(q *policy.Policy) bool { return q == nil })
 }
 
-// MayHave reports whether a tool may have a secret.
+// MayHave reports whether the policies give a secret to a tool.
 func (p Policies) MayHave(secret string, ref model.Ref) bool {
 	return p.Root != nil && policy.MayHave(secret, ref.String(), p.Root, p.Project)
 }

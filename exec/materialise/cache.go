@@ -26,12 +26,12 @@ const maxWait = 30 * time.Second
 // A Cache is a directory of copies. Many goroutines may use it, and many processes its directory.
 type Cache struct {
 	dir  string
-	wait time.Duration // for a lock
+	wait time.Duration // limit on waiting for a lock
 
 	making Keys
 }
 
-// Open opens the cache in a directory of this user's, which it creates if necessary.
+// Open opens the cache in a directory of this user, which it creates if necessary.
 func Open(dir string) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -71,9 +71,9 @@ func (c *Cache) locked(ctx context.Context, path string, how osfile.Mode) (*os.F
 	return osfile.OpenLocked(ctx, path, how, c.wait)
 }
 
-// lease takes a shared lock on a key. While it is held, nothing of the key is removed.
+// lease takes a shared lock on a key. Nothing of the key is removed while the lock is held.
 func (c *Cache) lease(ctx context.Context, key string) (*os.File, error) {
-	// Leases are removed only under this lock; otherwise the opened file might no longer be the lease.
+	// Leases are removed only under this lock. Otherwise the opened file might already have been removed.
 	root, err := c.locked(ctx, c.at("lock"), osfile.Shared)
 	if err != nil {
 		return nil, err
@@ -91,9 +91,9 @@ func (c *Cache) lease(ctx context.Context, key string) (*os.File, error) {
 	return f, nil
 }
 
-// A Scratch is the directory that one run may write to.
+// A Scratch is the writable directory of one run.
 type Scratch struct {
-	Dir        string // holds both
+	Dir        string // contains Home and Temp
 	Home, Temp string
 
 	c     *Cache
@@ -119,7 +119,7 @@ func (c *Cache) Scratch(ctx context.Context) (*Scratch, error) {
 	return s, nil
 }
 
-// Close removes the directories. Nothing of the run may be alive.
+// Close removes the directories. The run must have ended completely.
 func (s *Scratch) Close() error {
 	err := s.remove()
 	if err == nil {
@@ -128,7 +128,7 @@ func (s *Scratch) Close() error {
 	return errors.Join(err, s.lease.Close())
 }
 
-// remove removes the directories: most runs leave nothing in them, which takes three calls of the system instead of
+// remove removes the directories. Most runs leave nothing in them, and then three system calls suffice instead of
 // twenty.
 func (s *Scratch) remove() error {
 	for _, dir := range []string{s.Home, s.Temp, s.Dir} {
@@ -139,13 +139,13 @@ func (s *Scratch) remove() error {
 	return nil
 }
 
-// removeAll removes a directory, whatever the modes of the directories in it.
+// removeAll removes a directory, even if directories in it have restrictive modes.
 func removeAll(dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	// Directories that can't be entered or written to are in the way. Links are not followed.
+	// Make the directories accessible. WalkDir doesn't follow links.
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if d != nil && d.IsDir() {
 			os.Chmod(path, 0o700)

@@ -26,16 +26,16 @@ type Report struct {
 	Freed, Left          int64 // bytes of files
 }
 
-// A kept is everything of one key.
+// A kept is everything in the cache with one key.
 type kept struct {
 	key   string
 	dirs  []string // relative to the cache
 	used  time.Time
 	bytes int64
-	alive bool // it includes a copy that may be reused
+	alive bool // it includes a reusable copy
 }
 
-// Clean removes what is not in use: what dead processes left, copies above the age limit, and, above the size limit,
+// Clean removes unused entries: leftovers of dead processes, copies above the age limit, and, above the size limit,
 // the least recently used ones.
 func (c *Cache) Clean(ctx context.Context, now time.Time, l Limits) (*Report, error) {
 	all, err := c.list()
@@ -74,7 +74,7 @@ func (c *Cache) Clean(ctx context.Context, now time.Time, l Limits) (*Report, er
 	return r, err
 }
 
-// list returns what the cache holds, the least recently used first. What dead processes left has no time.
+// list returns the content of the cache, the least recently used first. Leftovers of dead processes have no time.
 func (c *Cache) list() ([]*kept, error) {
 	known := map[string]*kept{}
 	get := func(key string) *kept {
@@ -114,7 +114,7 @@ func (c *Cache) list() ([]*kept, error) {
 	return all, nil
 }
 
-// claim moves the directories of a key out of reach and returns their new paths; nil if a process uses them.
+// claim renames the directories of a key and returns their new paths; nil if a process uses them.
 func (c *Cache) claim(ctx context.Context, k *kept) ([]string, error) {
 	root, err := c.locked(ctx, c.at("lock"), osfile.Exclusive)
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *Cache) claim(ctx context.Context, k *kept) ([]string, error) {
 			return moved, err
 		}
 	}
-	if err := os.Remove(lease.Name()); !errors.Is(err, fs.ErrNotExist) { // a run that ends removes its own
+	if err := os.Remove(lease.Name()); !errors.Is(err, fs.ErrNotExist) { // a run that ends removes its own lease
 		return moved, err
 	}
 	return moved, nil

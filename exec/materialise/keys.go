@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Keys lets one goroutine at a time work on a key, so that the others find what it made. The zero Keys is ready to
-// use.
+// Keys serialises work on a key among goroutines, so that the others find the first one's result. The zero Keys is
+// ready to use.
 type Keys struct {
 	mu   sync.Mutex
 	busy map[string]chan struct{}
@@ -42,10 +42,10 @@ func (k *Keys) Take(ctx context.Context, key string) (done func(), err error) {
 	}
 }
 
-// newKey returns a key for something that has no content yet.
+// newKey returns a random key.
 func newKey() string { return strings.ToLower(rand.Text()) }
 
-// isKey reports whether a name is a key: of 64 hexadecimal digits, or random.
+// isKey reports whether a name is a key: 64 hexadecimal digits, or random.
 func isKey(name string) bool {
 	return len(name) >= 26 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }

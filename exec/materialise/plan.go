@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// MaxFiles is the most files of a copy.
+	// MaxFiles bounds the files of a copy.
 	MaxFiles = 1 << 18
-	// MaxBytes is the largest copy.
+	// MaxBytes bounds the size of a copy.
 	MaxBytes = 8 << 30
 )
 
@@ -29,7 +29,7 @@ type Part struct {
 	Size int64    // of a blob
 }
 
-// A PartError says why a part can't be copied.
+// A PartError is a part that can't be copied, and the reason.
 type PartError struct {
 	Path string
 	Err  error
@@ -40,7 +40,7 @@ func (e *PartError) Error() string { return fmt.Sprintf("%+q: %v", e.Path, e.Err
 // Unwrap returns the cause.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// TooMany returns the error that a copy would have too many files or bytes.
+// TooMany returns the error for a copy with too many files or bytes.
 func TooMany(what string, limit int64) error {
 	return fault.New(fault.Limit, "the files to copy exceed %d %s", limit, what)
 }
@@ -48,7 +48,7 @@ func TooMany(what string, limit int64) error {
 // A plan is the content of a copy.
 type plan struct {
 	key   string
-	files map[string]cas.Entry // by path; its Name is empty
+	files map[string]cas.Entry // by path; the entries' own Name is empty
 	dirs  map[string][]string  // the names in each directory, sorted; "" is the copy itself
 	paths []string             // of files, sorted
 	order []string             // of dirs, sorted
@@ -84,7 +84,7 @@ func newPlan(ctx context.Context, src cas.Getter, parts []Part, check func(paths
 	}
 	p.order = slices.Sorted(maps.Keys(p.dirs))
 	for _, names := range p.dirs {
-		slices.Sort(names) // "a-b/…" is before "a/…", and "a" before "a-b"
+		slices.Sort(names) // file order isn't name order: "a-b/…" precedes "a/…", but "a" precedes "a-b"
 	}
 	p.key = strings.TrimPrefix(h.Digest().String(), "blake3:")
 	return p, nil
@@ -96,10 +96,10 @@ func checkSet(paths []string) error { return portable.CheckSet(slices.Values(pat
 // Modules is the directory in which Node looks for packages. Trees never contain it; packages may.
 const Modules = "node_modules"
 
-// CheckPackages checks the paths of files of packages, in any order: they must be portable as a set, apart from
+// CheckPackages checks the paths of packages' files, in any order: they must be portable as a set, except for
 // Modules.
 func CheckPackages(paths []string) error {
-	// With another name in its place the rules for trees apply.
+	// Replace Modules by a name that the rules for trees accept.
 	const stand = "node_modules!"
 	shown := make([]string, len(paths))
 	for i, path := range paths {
@@ -115,7 +115,7 @@ func CheckPackages(paths []string) error {
 	return checkSet(shown)
 }
 
-// enter adds the name of a file to its directory, that directory to the one above, and so on.
+// enter adds the name of a file to its directory, that directory to its parent, and so on.
 func (p *plan) enter(file string) {
 	for at := file; at != ""; {
 		dir, name := path.Split(at)

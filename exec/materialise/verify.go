@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// A damageError says how a copy differs from its plan.
+// A damageError describes how a copy differs from its plan.
 type damageError struct {
 	Path string // in the copy
 	Msg  string
@@ -60,11 +60,11 @@ func (p *plan) verify(ctx context.Context, dir string) error {
 	})
 }
 
-// severalFrom is how many bytes are too much for one processor.
+// severalFrom is the number of bytes above which several processors verify a copy.
 const severalFrom = 1 << 20
 
-// inside compares a directory with the plan, and with all also what is below it. It is opened by its name in one that
-// is open: for each path from the root the directories above would be opened again.
+// inside compares a directory with the plan, and with all set also everything below it. It opens the directory by its
+// name in the parent: opening each path from the root would reopen all directories above.
 func (p *plan) inside(ctx context.Context, above *os.Root, name, dir string, all bool) error {
 	at := path.Join(treeName, dir)
 	d, err := above.OpenRoot(name)
@@ -88,7 +88,7 @@ func (p *plan) inside(ctx context.Context, above *os.Root, name, dir string, all
 	return nil
 }
 
-// entries compares what a directory has with the plan.
+// entries compares the content of a directory with the plan.
 func (p *plan) entries(ctx context.Context, d *os.Root, dir string) error {
 	err := same(d, ".", p.dirs[dir])
 	for i := 0; i < len(p.dirs[dir]) && err == nil; i++ {
@@ -132,8 +132,7 @@ func same(root *os.Root, dir string, names []string) error {
 	return nil
 }
 
-// openIn opens a file or a directory. With Nonblock, which means nothing to them, Go needs four calls of the system
-// less.
+// openIn opens a file or a directory. Nonblock, which has no effect on them, saves Go four system calls.
 func openIn(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
 }
@@ -152,7 +151,7 @@ func compare(ctx context.Context, root *os.Root, file string, want cas.Entry) er
 		return &damageError{file, "can't be read", err}
 	}
 	defer f.Close()
-	// The file that is read must be the one that was examined.
+	// The opened file must be the examined one.
 	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
 		return &damageError{file, "changed while it was read", err}
 	}
@@ -163,7 +162,7 @@ func compare(ctx context.Context, root *os.Root, file string, want cas.Entry) er
 	return err
 }
 
-// hasMode reports whether a file has exactly these permissions. Windows has none.
+// hasMode reports whether a file has exactly these permissions. On Windows it is always true.
 func hasMode(info fs.FileInfo, m fs.FileMode) bool {
 	return runtime.GOOS == "windows" || info.Mode()&^fs.ModeDir == m
 }

@@ -23,12 +23,12 @@ const (
 // A Copy is a directory of pinned files. It doesn't change until it is closed.
 type Copy struct {
 	Dir    string // of the files
-	Root   string // what a run must be able to read: Dir and the package.json beside it
+	Root   string // the directory that a run must be able to read, with Dir and package.json
 	Key    string
 	Files  int
 	Bytes  int64
 	Reused bool
-	Damage error // what was wrong with the previous copy; nil if nothing was
+	Damage error // the damage of the previous copy, or nil
 
 	lease *os.File
 	own   bool // only this run uses it
@@ -51,7 +51,7 @@ func (c *Cache) Copy(ctx context.Context, src cas.Getter, parts []Part) (*Copy, 
 	return c.copy(ctx, src, parts, checkSet)
 }
 
-// Key returns the key that a copy of parts has.
+// Key returns the key of a copy of parts.
 func Key(ctx context.Context, src cas.Getter, parts []Part) (string, error) {
 	p, err := newPlan(ctx, src, parts, checkSet)
 	if err != nil {
@@ -60,14 +60,14 @@ func Key(ctx context.Context, src cas.Getter, parts []Part) (string, error) {
 	return p.key, nil
 }
 
-// Place returns where the copy with a key would be, without a look at it: the files may be missing or changed, and
-// nothing keeps them.
+// Place returns the copy with a key without examining it: its files may be missing or changed, or be removed at any
+// time.
 func (c *Cache) Place(key string) *Copy {
 	root := c.at(copies, key)
 	return &Copy{Dir: filepath.Join(root, treeName), Root: root, Key: key}
 }
 
-// Packages is Copy for packages of registries, whose files may be in Modules.
+// Packages is Copy for packages of registries, which may have files in Modules.
 func (c *Cache) Packages(ctx context.Context, src cas.Getter, parts []Part) (*Copy, error) {
 	return c.copy(ctx, src, parts, CheckPackages)
 }
@@ -123,7 +123,7 @@ func isAbsent(path string) bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// publish gives a copy its name; if that fails, only this run uses the copy.
+// publish gives a copy its name. If that fails, only this run uses the copy.
 func (c *Cache) publish(ctx context.Context, p *plan, out *Copy, dir string) error {
 	if out.Damage != nil {
 		if err := c.discard(ctx, p.key, out); err != nil {
@@ -147,7 +147,7 @@ func (c *Cache) publish(ctx context.Context, p *plan, out *Copy, dir string) err
 
 // discard removes a damaged copy, unless other runs use it.
 func (c *Cache) discard(ctx context.Context, key string, out *Copy) error {
-	// Making a lock exclusive releases it for a moment, in which no other process may take it.
+	// Converting to an exclusive lock releases the lock for a moment, in which no other process may take it.
 	root, err := c.locked(ctx, c.at("lock"), osfile.Exclusive)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (c *Cache) discard(ctx context.Context, key string, out *Copy) error {
 	return removeAll(old)
 }
 
-// again takes a lease once more, and joins its error to err.
+// again retakes a lease, and joins its error to err.
 func (c *Cache) again(ctx context.Context, name string, err error) (*os.File, error) {
 	f, err2 := c.locked(ctx, name, osfile.Shared)
 	return f, errors.Join(err, err2)
@@ -183,7 +183,7 @@ func (p *plan) write(ctx context.Context, src cas.Getter, dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	// Whatever the umask and the parent directory change.
+	// regardless of the umask and the parent directory
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return err
 	}
@@ -250,14 +250,14 @@ func (w *writer) get(id cas.ID, do func(cas.Object) error) error {
 	return do(o)
 }
 
-// inMemory is the largest blob that is read to memory before it is written.
+// inMemory is the largest blob that is read into memory before it is written.
 const inMemory = 256 << 10
 
 // blob writes the files with the content of an object.
 func (w *writer) blob(id cas.ID, o cas.Object) error {
 	paths := w.same[id.Digest]
 	for _, file := range paths {
-		// One digest can't have two sizes.
+		// A digest with two sizes is an error.
 		if e := w.plan.files[file]; e.Size != w.plan.files[paths[0]].Size {
 			return &PartError{file, &cas.DamagedError{ID: id, Err: errors.New("has another size in another place")}}
 		}
@@ -301,7 +301,7 @@ func (w *writer) long(file string, id cas.ID, size int64, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// again copies a file that was just written: reading it from a store may be slow.
+// again copies a file that was just written, because reading it again from a store may be slow.
 func (w *writer) again(from, to string, id cas.ID, size int64) error {
 	f, err := os.Open(w.at(from))
 	if err != nil {
@@ -331,7 +331,7 @@ func writeFile(name string, m os.FileMode, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// A hasher is reused for many files, because most are small.
+// A hasher is reused for many files, since most are small.
 type hasher struct {
 	cas.Hasher
 	buf [32 << 10]byte
@@ -339,7 +339,7 @@ type hasher struct {
 
 var hashers = sync.Pool{New: func() any { return &hasher{Hasher: cas.NewHasher()} }}
 
-// verified copies a blob. It returns nil only if the bytes were exactly those of the blob.
+// verified copies a blob. It returns nil only if the bytes match the blob exactly.
 func verified(ctx context.Context, to io.Writer, r io.Reader, id cas.ID, size int64) error {
 	h := hashers.Get().(*hasher)
 	defer hashers.Put(h)

@@ -23,10 +23,10 @@ const (
 	MaxDirectory = 8 << 20  // bytes of a zip archive's directory
 	MinBytes     = 16 << 20 // allowed in even the smallest archive
 	Ratio        = 200
-	maxText      = 16 << 20 // bytes of a file that is read to memory
+	maxText      = 16 << 20 // bytes of a file that is read into memory
 )
 
-// invalid returns the error that an archive is not a valid package; path is a file in it, or "".
+// invalid returns the error for an archive that is no valid package; path is a file in it, or "".
 func invalid(archive, path string, err error) error {
 	e := fault.New(fault.Validation, "the package %q: %v", archive, err)
 	if path != "" {
@@ -35,17 +35,17 @@ func invalid(archive, path string, err error) error {
 	return e.Try("rye docs packages").From(err)
 }
 
-// tooMuch returns the error that an archive holds too many files or bytes.
+// tooMuch returns the error for an archive with too many files or bytes.
 func tooMuch(archive, what string, limit int64) error {
 	return fault.New(fault.Limit, "the package %q has more than %d %s", archive, limit, what)
 }
 
-// badRecord returns the error that a file of a wheel doesn't match its RECORD.
+// badRecord returns the error for a file that doesn't match the wheel's RECORD.
 func badRecord(archive, path, msg string) error {
 	return fault.New(fault.Integrity, "the wheel %q: %+q %s", archive, path, msg).On("path", path)
 }
 
-// A File is a file of an archive, as it will be on disk.
+// A File is a file of an archive, as it is unpacked.
 type File struct {
 	Path   string
 	Mode   cas.Mode
@@ -65,9 +65,9 @@ type Archive struct {
 // Open opens one of the files.
 func (a *Archive) Open(path string) (io.ReadCloser, error) { return a.from.open(path) }
 
-// A reader reads an archive in its own order. Reading twice gives the same files.
+// A reader reads an archive in its own order. Every reading yields the same files.
 type reader interface {
-	// each visits the files that will be on disk. What visit doesn't read is skipped.
+	// each visits the files to unpack, and skips content that visit doesn't read.
 	each(visit func(f *File, open func() (io.Reader, error)) error) error
 	// open opens one of them.
 	open(path string) (io.ReadCloser, error)
@@ -135,7 +135,7 @@ func budget(size int64) int64 {
 	return max(MinBytes, size*Ratio)
 }
 
-// kept reports whether a file with this path is unpacked. A path that can't be on disk is an error.
+// kept reports whether a file with this path is unpacked. A path that can't exist on disk is an error.
 func kept(path string) (bool, error) {
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment != materialise.Modules && portable.Droppings(segment) {
@@ -163,7 +163,7 @@ func (s Shelf) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	return cas.Object{}, missing(id)
 }
 
-// Visit implements cas.Visitor: each archive is read once.
+// Visit implements cas.Visitor. It reads each archive once.
 func (s Shelf) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o cas.Object) error) error {
 	wanted := make(map[cas.Digest]int, len(ids))
 	for i, id := range ids {

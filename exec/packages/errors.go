@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// Invalid returns the error that a tool's list of packages can't be used.
+// Invalid returns the error for an invalid list of packages.
 func Invalid(ref model.Ref, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -19,7 +19,7 @@ func Invalid(ref model.Ref, err error) error {
 		"").Try("rye docs packages").From(err)
 }
 
-// noPackage returns the error that a package can't be used; name is the one that the lock has.
+// noPackage returns the error for an unusable package; name is its name in the lock.
 func noPackage(ref model.Ref, name string, err error) error {
 	err = fmt.Errorf("%q needs the package %q: %w", ref, name, err)
 	if e, ok := fault.Find(err); ok && e.Code != fault.Limit {
@@ -38,7 +38,7 @@ func unpinned(ref model.Ref, name string) error {
 	return e.On("ref", ref.String()).On("package", name).Try("rye lock")
 }
 
-// noWheel returns the error that none of the pinned wheels of a package fits the Python that would run.
+// noWheel returns the error for a package none of whose pinned wheels fits the Python.
 func noWheel(ref model.Ref, name, python string, all []file.Artifact) error {
 	e := fault.New(fault.VersionMismatch, "%q needs the package %q, but none of its wheels fits %s", ref, name,
 		python).

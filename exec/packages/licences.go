@@ -22,7 +22,7 @@ import (
 	list "github.com/rye-build/rye/lock/packages"
 )
 
-// An Licence is a bundle or a package and its licence.
+// A Licence is the licence of a bundle or a package.
 type Licence struct {
 	Name     string `json:"name"` // "acme/base", "npm:a", "pypi:a"
 	Version  string `json:"version"`
@@ -72,7 +72,7 @@ func LicencesOf(ctx context.Context, set *lock.Set, l *file.Lock, content []byte
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version),
 			cmp.Compare(a.Licence, b.Licence), cmp.Compare(a.Declared, b.Declared))
 	})
-	// The wheels of one version say the same, as a rule.
+	// The wheels of one version usually declare the same licence.
 	return slices.CompactFunc(all, func(a, b Licence) bool {
 		return a.Name == b.Name && a.Version == b.Version && a.Licence == b.Licence && a.Declared == b.Declared
 	}), nil
@@ -86,10 +86,10 @@ func (e *Licence) declare(text string) {
 	}
 }
 
-// DenyLicences marks the entries whose licences can't be met without one that a glob matches, in any case, and returns
-// how many they are. NOASSERTION denies unknown ones; a glob for the text that they declare does so too.
+// DenyLicences marks the entries that require a licence matching a glob, in any case, and returns their number.
+// NOASSERTION denies unknown licences; so does a glob for the text that an entry declares.
 func DenyLicences(all []Licence, globs []string) (int, error) {
-	// In "MIT/X11" the slash is a character like any.
+	// In "MIT/X11" the slash is an ordinary character.
 	plain := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "/", "\x00") }
 	for _, g := range globs {
 		if _, err := path.Match(plain(g), ""); err != nil || strings.TrimSpace(g) == "" {
@@ -145,7 +145,7 @@ func ofNPM(b []byte) string {
 	return strings.Join(types, " OR ")
 }
 
-// classifiers are those of PyPI that name one licence of SPDX.
+// classifiers maps the classifiers of PyPI that name exactly one SPDX licence.
 func classifiers() map[string]string {
 	return map[string]string{
 		"MIT License": "MIT", "MIT No Attribution License (MIT-0)": "MIT-0", "ISC License (ISCL)": "ISC",
@@ -190,7 +190,7 @@ func ofWheel(b []byte) string {
 	return cmp.Or(said, strings.Join(found, ", "))
 }
 
-// RefusedLicences returns the error that some entries are denied; nil if none is.
+// RefusedLicences returns the error for denied entries, or nil.
 func RefusedLicences(all []Licence) *fault.Error {
 	var lines []string
 	for _, e := range all {

@@ -14,11 +14,11 @@ import (
 	list "github.com/rye-build/rye/lock/packages"
 )
 
-// maxMetadata is how long a package's file about itself may be.
+// maxMetadata bounds the file in which a package describes itself.
 const maxMetadata = 4 << 20
 
-// Metadata returns the file in which a package describes itself: package.json of a tarball, METADATA of a wheel;
-// nothing if there is none. The archive is checked whole. dir is a private directory for a temporary file.
+// Metadata returns the file in which a package describes itself: package.json of a tarball, METADATA of a wheel; nil
+// if it is missing. It verifies the whole archive. dir is a private directory for a temporary file.
 func Metadata(ctx context.Context, store cas.Getter, a file.Artifact, dir string) ([]byte, error) {
 	ecosystem, name, _ := strings.Cut(a.Name, ":")
 	version, tags := a.Tags()

@@ -8,20 +8,27 @@
 // ask Python), and unpacks them (unpack): fetch copies an artifact to a file and checks both digests, Wheel or Tarball
 // reads it as an Archive, and materialise.Cache.Packages writes the files.
 //
+// # How a call goes through here
+//
+// Prepare reads the tool's list (Set.read) and selects an artifact of each package (tarballs; or wheels, fit and
+// Best). Set.unpack fetches and verifies the artifacts (fetch), reads each archive completely (Wheel or Tarball,
+// read), and copies their files (materialise.Cache.Packages, which reads them through a Shelf). LicencesOf reads the
+// licences of a lock's packages (Metadata).
+//
 // # Unpacking
 //
-// An Archive is a Python wheel or an npm tarball that is read by the rules below. Nothing in it is run or built.
+// An Archive is a Python wheel or an npm tarball. Nothing in it is run or built.
 //
-// An archive is read twice. The first time everything in it is checked, to the end, and each file gets a digest:
-// errors occur here, before anything is written. The second time the files are read by these digests, and hashed again
-// as they are written (package materialise). Memory doesn't grow with the size of files.
+// An archive is read twice. The first reading verifies the whole archive and gives each file a digest: errors occur
+// here, before anything is written. The second reads the files by these digests, and hashes them again while they are
+// written (package materialise). Memory use doesn't grow with the size of files.
 //
 // # Both formats
 //
 //	files        only regular ones: a link, a device or a sparse file is refused. Directories are those of the files
 //	paths        portable as a set (package portable), apart from directories called node_modules. Two paths that
-//	             differ only in case, or a file and a directory with one path, are refused. What is never part of a
-//	             tree, such as .DS_Store and __pycache__, is left out
+//	             differ only in case, or a file and a directory with one path, are refused. Files that are
+//	             never part of a tree, such as .DS_Store and __pycache__, are left out
 //	modes        a file is executable if any executable bit is set
 //	limits       at most MaxFiles entries, MaxBytes of files, and Ratio times the size of the archive or MinBytes,
 //	             whichever is more, whatever the archive declares
@@ -48,7 +55,7 @@
 //
 // # Licences
 //
-// LicencesOf reads what each bundle and each package of a lock declares about its licence:
+// LicencesOf reads the declared licence of each bundle and each package of a lock:
 //
 //	a bundle   license in its manifest, which is signed
 //	npm        license in package.json; in old ones licenses, a list to choose from, or an object with a type
@@ -84,7 +91,7 @@ import (
 	list "github.com/rye-build/rye/lock/packages"
 )
 
-// SitePackages is the directory of packages that Python looks in.
+// SitePackages is the directory in which Python looks for packages.
 const SitePackages = "site-packages"
 
 // A Request names the packages of one call.
@@ -96,8 +103,8 @@ type Request struct {
 	Store  cas.Getter                                 // has the artifacts; nil without a lock
 	Copies *materialise.Cache
 	Dir    string // a private directory for temporary files
-	Dry    bool   // leave the choice open rather than start Python
-	// Python asks the Python that will run about itself. It is called at most once, only where the answer matters.
+	Dry    bool   // don't start Python: leave the choice open if it needs that
+	// Python asks the Python of the call about itself. It is called at most once, and only if the answer matters.
 	Python func(context.Context) (*Python, error)
 }
 
@@ -109,7 +116,7 @@ type Set struct {
 	Copy      *materialise.Copy // the unpacked files; nil for none
 }
 
-// Path returns the directory in which the runtime looks for the packages; "" where nothing was unpacked.
+// Path returns the directory in which the runtime looks for the packages; "" without packages.
 func (s *Set) Path() string {
 	switch {
 	case s.Copy == nil:
@@ -120,13 +127,13 @@ func (s *Set) Path() string {
 	return s.Copy.Dir
 }
 
-// An Artifact is a package that a call runs with.
+// An Artifact is a package that a call uses.
 type Artifact struct {
-	Name   string     `json:"name"` // as the lock has it
+	Name   string     `json:"name"` // as in the lock
 	Digest cas.Digest `json:"digest"`
 
 	source string // the digest in the tool's list
-	file   string // the name of its file
+	file   string // its file name
 	wheel  bool
 	at     string // the directory for its files
 	size   int64
@@ -211,7 +218,7 @@ func (s *Set) tarballs(q *Request, all []list.Package) error {
 	return nil
 }
 
-// wheels chooses the wheels that fit the Python that will run. Python is asked only where it makes a difference.
+// wheels chooses the wheels that fit the Python of the call. It asks Python only if the answer matters.
 func (s *Set) wheels(ctx context.Context, q *Request, all []list.Package) error {
 	wanted, err := list.Choose(all, list.Environment{})
 	if err == nil {
@@ -234,7 +241,7 @@ func (s *Set) wheels(ctx context.Context, q *Request, all []list.Package) error 
 	return err
 }
 
-// fit chooses a wheel of each package. It is false if that needs a Python and none is given.
+// fit chooses a wheel of each package. It returns false if the choice needs a Python and python is nil.
 func (s *Set) fit(q *Request, wanted []list.Package, python *Python) (bool, error) {
 	s.Artifacts = nil
 	takes := &Interpreter{Name: "python", Major: 3}
@@ -303,13 +310,13 @@ func (s *Set) unpack(ctx context.Context, q *Request) (*materialise.Copy, error)
 	c, err := q.Copies.Packages(ctx, shelf, parts)
 	_, part := errors.AsType[*materialise.PartError](err)
 	if _, set := errors.AsType[*portable.Error](err); part || set {
-		err = Invalid(q.Ref, err) // two packages have different files in one place
+		err = Invalid(q.Ref, err) // two packages have different files at one path
 	}
 	return c, err
 }
 
-// fetch copies an artifact to a private file and checks two digests on the way: the lock's, and that of the list,
-// which the tool's signature covers.
+// fetch copies an artifact to a private file and verifies two digests: the lock's, and the one in the list, which the
+// tool's signature covers.
 func (q *Request) fetch(ctx context.Context, p *Artifact) (*os.File, error) {
 	id := cas.ID{Kind: cas.Blob, Digest: p.Digest}
 	o, err := q.Store.Get(ctx, id)
@@ -347,8 +354,8 @@ func (p *Artifact) open(ctx context.Context, f *os.File) (*Archive, error) {
 	return Tarball(ctx, p.file, f, p.size)
 }
 
-// Digest returns one digest for all packages of a call: that of their sorted lines, each with the digest and the
-// lock's name of one. It is zero without packages.
+// Digest returns one digest for all packages of a call: that of their sorted lines, each with a package's digest and
+// its name in the lock. It is zero without packages.
 func Digest(all []Artifact) cas.Digest {
 	if len(all) == 0 {
 		return cas.Digest{}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Machine is the platform of an interpreter, as it describes it.
+// A Machine is the platform of an interpreter, as the interpreter describes it.
 type Machine struct {
 	Platform string // by Python's name: linux-x86_64, macosx-11.0-arm64, win-amd64
 	Libc     string // on Linux: "glibc 2.36" or "musl"
@@ -14,8 +14,8 @@ type Machine struct {
 	Bits     int    // of the interpreter
 }
 
-// Platforms returns the platform tags whose wheels run there, the best first. The version of musl is unknown, so all
-// three tags are accepted.
+// Platforms returns the platform tags of the wheels that the machine runs, the best first. The version of musl is
+// unknown, so all three tags are accepted.
 func (m *Machine) Platforms() []string {
 	kind, arch := m.Platform, ""
 	if i := strings.LastIndexByte(m.Platform, '-'); i >= 0 {
@@ -86,7 +86,7 @@ func (m *Machine) mac(arch string) (list []string) {
 		return nil
 	}
 	if arch != "x86_64" {
-		kinds = []string{"universal2"} // other wheels are older than the processor
+		kinds = []string{"universal2"} // other wheels predate the processor
 	}
 	for n := min(minor, 16); n >= 4; n-- {
 		add(10, n, kinds)

@@ -6,8 +6,8 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Question is a Python program that prints what chooses among wheels and answers markers. ParsePython reads its
-// answer.
+// Question is a Python program that prints the facts for choosing wheels and evaluating markers. ParsePython parses
+// its output.
 const Question = `import json, os, platform, sys, sysconfig
 libc = ""
 if sys.platform == "linux":
@@ -39,7 +39,7 @@ print(json.dumps({
 }))
 `
 
-// A Python is an interpreter as it describes itself.
+// A Python is an interpreter's description of itself.
 type Python struct {
 	Interpreter *Interpreter
 	Markers     map[string]string

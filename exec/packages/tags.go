@@ -45,7 +45,7 @@ func (n *WheelName) Pure() bool {
 	return slices.Contains(n.Pythons, "py3") && slices.Contains(n.ABIs, "none") && slices.Contains(n.Machines, "any")
 }
 
-// folded returns the name of a project as registries compare it.
+// folded returns the normalised name of a project.
 func folded(name string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return r == '-' || r == '_' || r == '.'
@@ -139,8 +139,8 @@ func (i *Interpreter) fit(python, abi, machine string) int {
 	return worst
 }
 
-// age returns how many minor versions a tag, py3, py38 or cp38, is older than the interpreter; -1 if it doesn't fit. A
-// tag without a minor version comes after the interpreter's own and before older ones.
+// age returns how many minor versions a tag, such as py3, py38 or cp38, is older than the interpreter; -1 if it
+// doesn't fit. A tag without a minor version ranks after the interpreter's own and before older ones.
 func (i *Interpreter) age(tag string) (age int, generic bool) {
 	digits, generic := strings.CutPrefix(tag, "py")
 	if !generic {
@@ -167,13 +167,13 @@ func (i *Interpreter) age(tag string) (age int, generic bool) {
 		return -1, generic
 	}
 	if age = i.Minor - n; age > 0 {
-		age++ // after the tag without a minor version
+		age++ // rank after the tag without a minor version
 	}
 	return age, generic
 }
 
-// Best returns the index of the name of the best wheel for an interpreter, the latest build of it; -1 if none fits.
-// Other names don't fit.
+// Best returns the index of the best wheel for an interpreter, with the latest build; -1 if none fits. Names that are
+// no wheels' never fit.
 func Best(names []string, i *Interpreter) int {
 	best, rank := -1, worst
 	var build string

@@ -40,7 +40,7 @@ type unzipped struct {
 	*tar.Reader
 	packed *bufio.Reader
 	zip    *gzip.Reader
-	plain  *io.LimitedReader // allows one byte too many
+	plain  *io.LimitedReader // limits the bytes; N reaches 0 at the first byte too many
 	files  int
 	top    string
 }
@@ -52,7 +52,7 @@ func (t *tarball) start() (*unzipped, error) {
 		return nil, t.bad("", err)
 	}
 	u.zip.Multistream(false)
-	// Headers and padding don't count as files.
+	// The budget excludes headers and padding.
 	u.plain = &io.LimitedReader{R: u.zip, N: budget(t.size) + MaxFiles*512 + 1}
 	u.Reader = tar.NewReader(u.plain)
 	return u, nil
@@ -60,7 +60,7 @@ func (t *tarball) start() (*unzipped, error) {
 
 func (t *tarball) bad(path string, err error) error { return invalid(t.name, path, err) }
 
-// next returns the next file that will be on disk; io.EOF after the last.
+// next returns the next file to unpack, or io.EOF.
 func (t *tarball) next(u *unzipped) (*File, error) {
 	for {
 		h, err := u.Next()
@@ -90,7 +90,7 @@ func (t *tarball) next(u *unzipped) (*File, error) {
 func (t *tarball) fileOf(u *unzipped, h *tar.Header) (*File, error) {
 	switch h.Typeflag {
 	case tar.TypeXGlobalHeader:
-		return nil, nil // metadata of the archive, such as its commit
+		return nil, nil // metadata of the archive, such as a commit
 	case tar.TypeReg, tar.TypeDir:
 	default:
 		return nil, errNotRegular
@@ -126,7 +126,7 @@ func (t *tarball) fileOf(u *unzipped, h *tar.Header) (*File, error) {
 	return f, nil
 }
 
-// end returns io.EOF if nothing follows the archive.
+// end returns io.EOF, or an error if anything follows the archive.
 func (t *tarball) end(u *unzipped) error {
 	var block [4096]byte
 	for {

@@ -47,13 +47,13 @@ func Wheel(ctx context.Context, name string, r io.ReaderAt, size int64) (*Archiv
 			return nil, badRecord(name, path, "is listed in RECORD but missing")
 		}
 	}
-	// From here on only the files that will be on disk count.
+	// From here on each skips the files that aren't unpacked.
 	w.unpacked = true
 	return a, nil
 }
 
-// whole refuses a zip archive that isn't the whole file, or whose directory is too large: that is read to memory,
-// whatever length it declares.
+// whole refuses a zip archive that isn't the whole file, or whose directory is too large: archive/zip reads the
+// directory into memory, whatever length it declares.
 func whole(name string, r io.ReaderAt, size int64) error {
 	bad := func(why string) error { return invalid(name, "", errors.New(why)) }
 	const endSize = 22
@@ -175,7 +175,7 @@ func (w *wheel) readRecord() error {
 	}
 }
 
-// unsigned reports whether a path is one of the files that RECORD has no digest for.
+// unsigned reports whether RECORD has no digest of a file.
 func (w *wheel) unsigned(path string) bool {
 	return path == w.info+"RECORD" || path == w.info+"RECORD.jws" || path == w.info+"RECORD.p7s"
 }
@@ -218,7 +218,7 @@ func (w *wheel) recorded(f *File) (io.Writer, func() error) {
 	}
 }
 
-// text reads a file to memory.
+// text reads a file into memory.
 func (w *wheel) text(path string) (string, error) {
 	for _, f := range w.zip.File {
 		if f.Name != path {
@@ -244,7 +244,7 @@ func (w *wheel) text(path string) (string, error) {
 	return "", w.bad(path, fs.ErrNotExist)
 }
 
-// fit refuses an entry that isn't a plain file.
+// fit refuses an entry that isn't a regular, supported file.
 func (w *wheel) fit(f *zip.File) error {
 	switch {
 	case f.Flags&1 != 0:
@@ -257,7 +257,7 @@ func (w *wheel) fit(f *zip.File) error {
 	return nil
 }
 
-// placed returns the file of an entry, without a path if it is only read and left out.
+// placed returns the file of an entry, without a path if it is verified but not unpacked.
 func (w *wheel) placed(e *zip.File) (*File, error) {
 	if err := w.fit(e); err != nil {
 		return nil, err
@@ -288,7 +288,7 @@ func (w *wheel) placed(e *zip.File) (*File, error) {
 	return f, nil
 }
 
-// each implements reader. Until the wheel is verified, it also visits files that are left out.
+// each implements reader. Until the wheel is verified, it also visits files that aren't unpacked.
 func (w *wheel) each(visit func(*File, func() (io.Reader, error)) error) error {
 	names := make(map[string]bool, len(w.zip.File))
 	for _, e := range w.zip.File {

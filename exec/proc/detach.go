@@ -5,16 +5,16 @@ import (
 	"os/exec"
 )
 
-// Detach starts a program that outlives this process: in a session of its own, which no terminal and no signal to ours
-// reaches. It gets files as its standard streams, nil for none, and this process's environment unless it has its own.
-// gone is called with how it ended, if this process is still there then.
+// Detach starts a program that outlives this process: in a session of its own, out of reach of the terminal and of
+// signals to this process. It gets files as its standard streams, nil for none, and this process's environment unless
+// Env is set. Detach calls gone with the program's end, if this process still exists then.
 func Detach(c Command, in, out, complaints *os.File, gone func(error)) (*os.Process, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	cmd := &exec.Cmd{Path: c.Path, Args: append([]string{c.Path}, c.Args...), Env: c.Env, Dir: c.Dir,
 		SysProcAttr: detached()}
-	// A nil *os.File is no nil io.Reader.
+	// A nil *os.File would be a non-nil io.Reader.
 	if in != nil {
 		cmd.Stdin = in
 	}

@@ -2,7 +2,7 @@ package proc
 
 import "syscall"
 
-// The flags of CreateProcess that take a process off its console and its console's group.
+// CreateProcess flags that detach a process from its console and the console's group.
 const (
 	detachedProcess = 0x00000008
 	newProcessGroup = 0x00000200

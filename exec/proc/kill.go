@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// KillTree kills a process that began at start, with those below it in the tree of processes. A process whose start
-// differs is another one: it is left alone, and the answer is os.ErrProcessDone.
+// KillTree kills a process that began at start, with its descendants. It leaves a process with another start alone,
+// and returns os.ErrProcessDone.
 func KillTree(pid int, start string) error {
 	if pid <= 0 || start == "" {
 		return os.ErrProcessDone
@@ -15,7 +15,7 @@ func KillTree(pid int, start string) error {
 	for _, p := range Below(pid) {
 		below[p] = Start(p)
 	}
-	// The first goes first: it must start no more.
+	// Kill the root first, so that it starts nothing more.
 	if err := killOne(pid, start); err != nil {
 		return err
 	}
@@ -36,8 +36,8 @@ func KillTree(pid int, start string) error {
 	return nil
 }
 
-// killOne kills one process. The start is compared when the process is held, so that none that gets its number later
-// is meant.
+// killOne kills one process. It compares the start after opening the process, so that it can't kill a later process
+// with the same number.
 func killOne(pid int, start string) error {
 	p, err := os.FindProcess(pid)
 	if err != nil {

@@ -19,45 +19,45 @@ import (
 // A Command is a program to start.
 type Command struct {
 	Path           string    // absolute
-	Args           []string  // what comes after the program's own name
-	Env            []string  // NAME=VALUE; all of it
-	Dir            string    // absolute; empty: the one that this process is in
+	Args           []string  // the arguments after the program's own name
+	Env            []string  // NAME=VALUE; the whole environment
+	Dir            string    // absolute; "" for the current directory
 	Stdin          io.Reader // nil: empty
-	Stdout, Stderr io.Writer // nil: thrown away
-	Program        *os.File  // what is executed instead of what stands at Path now (Linux)
+	Stdout, Stderr io.Writer // nil: discarded
+	Program        *os.File  // the file to execute instead of the one at Path (Linux)
 
-	// For programs of ours that know what to do with them.
-	Extra   []*os.File                      // its files 3, 4, …
-	Attr    func(*syscall.SysProcAttr)      // changes how it is started
-	Started func(process *os.Process) error // is called when it runs; an error ends it
+	// For rye's own programs.
+	Extra   []*os.File                      // the files 3, 4, …
+	Attr    func(*syscall.SysProcAttr)      // changes the attributes before the start
+	Started func(process *os.Process) error // called once the program runs; an error kills it
 }
 
-// An Exit tells how a program ended, and what it used, with those of its children that it waited for.
+// An Exit is the end of a program, and its usage, including that of the children it waited for.
 type Exit struct {
-	Code   int    // its exit status; -1 if a signal ended it
-	Signal string // as in SIGKILL
+	Code   int    // exit status; -1 after a signal
+	Signal string // such as SIGKILL
 	Wall   time.Duration
 	CPU    time.Duration
 	MaxRSS int64 // bytes
 }
 
-// BadArgument returns the error that an argument or a variable can't be passed to a program; what is as in "argument
-// 3".
+// BadArgument returns the error for an argument or variable that can't be passed to a program. what is such as
+// "argument 3".
 func BadArgument(what, reason string) error {
 	return fault.New(fault.Validation, "%s %s", what, reason).On("argument", what)
 }
 
-// What the systems have room for: Linux takes 128 KiB for a string, and for all of them a quarter of the stack.
+// The limits of the systems: Linux takes 128 KiB for a string, and a quarter of the stack for all strings together.
 const (
 	MaxArgument = 128<<10 - 1
 	MaxTotal    = 2<<20 - 64<<10
 )
 
-// lastOutput is how long Run waits for output when the program has ended and something still holds the pipe: what
-// escaped, or, when many are started at once, another that was forked and hasn't come to its own program yet.
+// lastOutput is how long Run waits for the end of the output after the program ended. Until then an escaped process
+// may hold the pipe, or a process that was forked elsewhere and hasn't executed its program yet.
 const lastOutput = 30 * time.Second
 
-// Check reports what of a command can't be passed on.
+// Check returns an error if a part of the command can't be passed on.
 func (c *Command) Check() error {
 	total := 0
 	one := func(s, format string, a ...any) error {
@@ -107,8 +107,8 @@ func (c *Command) Check() error {
 	return nil
 }
 
-// Run runs a program to its end. That it exits with a status other than 0, or by a signal, is no error. If the
-// context ends first, the error is the context's cause, and the exit is there too.
+// Run runs a program to its end. An exit status other than 0, or a signal, is no error. If the context ends first,
+// Run returns the context's cause, and the Exit too.
 func Run(ctx context.Context, c Command) (*Exit, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func Run(ctx context.Context, c Command) (*Exit, error) {
 		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, ExtraFiles: c.Extra, WaitDelay: lastOutput,
 	}
 	if cmd.Env == nil {
-		cmd.Env = []string{} // os/exec takes nil for this process's own
+		cmd.Env = []string{} // os/exec takes nil for this process's environment
 	}
 	if c.Program != nil {
 		path, done, err := byDescriptor(c.Program)
@@ -135,7 +135,8 @@ func Run(ctx context.Context, c Command) (*Exit, error) {
 	if c.Attr != nil {
 		c.Attr(cmd.SysProcAttr)
 	}
-	// The signal at our death is of the thread that started the program, which must last as long.
+	// The kernel kills the program when the thread that started it ends, so the thread must last as long as the
+	// program.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	KeepFiles()
@@ -180,14 +181,14 @@ func Run(ctx context.Context, c Command) (*Exit, error) {
 	return exit, err
 }
 
-// maxAnswer is the most that an Asker reads.
+// maxAnswer bounds the output that an Asker reads.
 const maxAnswer = 1 << 20
 
-// An Asker runs programs of the host for what they print.
+// An Asker runs programs of the host and returns their output.
 type Asker struct{}
 
-// Run returns what a program prints, at most 1 MiB. The error of a program that fails has the beginning of its
-// standard error.
+// Run returns a program's output, at most 1 MiB. The error of a failed program contains the beginning of its standard
+// error.
 func (Asker) Run(ctx context.Context, path string, args, env []string) ([]byte, error) {
 	out, complaint := &Head{Room: maxAnswer}, &Head{Room: 500}
 	exit, err := Run(ctx, Command{Path: path, Args: args, Env: env, Dir: filepath.Dir(path), Stdout: out,
@@ -205,10 +206,10 @@ func (Asker) Run(ctx context.Context, path string, args, env []string) ([]byte, 
 	return out.kept, nil
 }
 
-// A Head keeps the beginning of what is written to it.
+// A Head records the beginning of its input.
 type Head struct {
-	Room int  // how much it keeps
-	More bool // more was written
+	Room int  // bytes to record
+	More bool // the input was longer
 	kept []byte
 }
 
@@ -220,5 +221,5 @@ func (h *Head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what was kept.
+// String returns the recorded bytes.
 func (h *Head) String() string { return string(h.kept) }

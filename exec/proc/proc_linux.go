@@ -15,13 +15,13 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// KeepFiles sees to it that no file from 3 on gets to a program. Go opens its own so; this is about those that were
-// inherited.
+// KeepFiles keeps every file from 3 on out of programs. Go already opens its files that way; this covers inherited
+// ones.
 func KeepFiles() { stage.KeepFiles() }
 
-// byDescriptor returns a path that is an open file, in the child as here.
+// byDescriptor returns a path to an open file that is valid here and in the child.
 func byDescriptor(f *os.File) (string, func(), error) {
-	// Below stand what the child gets as its own.
+	// The lower numbers are for the child's own files.
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 64)
 	if err != nil {
 		return "", nil, &os.PathError{Op: "dup", Path: f.Name(), Err: err}
@@ -29,11 +29,11 @@ func byDescriptor(f *os.File) (string, func(), error) {
 	return fmt.Sprintf("/proc/self/fd/%d", fd), func() { unix.Close(fd) }, nil
 }
 
-// A tree is a process and what it started.
+// A tree is a process and its descendants.
 type tree struct{ *os.Process }
 
-// wait waits for the process, calls over when it has ended, kills what is left, and reaps. Until then the system
-// can't reuse the number of the process, which is also its group's.
+// wait waits for the process, calls over, kills the remaining tree, and reaps. Until it reaps, the system can't reuse
+// the number of the process, which is also its group's.
 func (t *tree) wait(reap func() error, over func()) error {
 	for unix.Waitid(unix.P_PID, t.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
@@ -45,13 +45,13 @@ func (t *tree) wait(reap func() error, over func()) error {
 func (t *tree) kill() {
 	below := Below(t.Pid)
 	_ = unix.Kill(-t.Pid, unix.SIGKILL)
-	_ = unix.Kill(t.Pid, unix.SIGKILL) // before it has made its session it is in no group of its own
+	_ = unix.Kill(t.Pid, unix.SIGKILL) // it may not have created its session yet
 	for _, pid := range below {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
 }
 
-// Below lists the processes below one in the tree, parents first, as far as they hold still.
+// Below lists the descendants of a process, parents first. Processes that start meanwhile may be missing.
 func Below(pid int) []int { return stage.Below(pid) }
 
 func exitOf(s *os.ProcessState) *Exit {
@@ -65,7 +65,7 @@ func exitOf(s *os.ProcessState) *Exit {
 	return e
 }
 
-// SignalName returns the name of a signal, as in SIGKILL.
+// SignalName returns the name of a signal, such as SIGKILL.
 func SignalName(number int) string {
 	if name := unix.SignalName(syscall.Signal(number)); name != "" {
 		return name

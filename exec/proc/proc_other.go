@@ -10,12 +10,12 @@ import (
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
-// KeepFiles has nothing to do here: a program gets the files that it is given.
+// KeepFiles does nothing: on this system programs inherit only the files passed to them.
 func KeepFiles() {}
 
 func byDescriptor(*os.File) (string, func(), error) { return "", nil, errors.ErrUnsupported }
 
-// A tree is a process; what it started isn't known here.
+// A tree is only the process itself: its descendants are unknown on this system.
 type tree struct{ *os.Process }
 
 func (t *tree) wait(reap func() error, over func()) error {

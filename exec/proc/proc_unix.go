@@ -13,7 +13,7 @@ import (
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// KeepFiles sees to it that no file from 3 on gets to a program.
+// KeepFiles keeps every file from 3 on out of programs.
 func KeepFiles() {
 	names, _ := os.ReadDir("/dev/fd")
 	for _, n := range names {
@@ -25,10 +25,10 @@ func KeepFiles() {
 
 func byDescriptor(*os.File) (string, func(), error) { return "", nil, errors.ErrUnsupported }
 
-// A tree is a process and what it started.
+// A tree is a process and its process group.
 type tree struct{ *os.Process }
 
-// wait waits for the process and the output, calls over, and kills what is left of the group.
+// wait waits for the process and its output, calls over, and kills the remaining group.
 func (t *tree) wait(reap func() error, over func()) error {
 	err := reap()
 	over()

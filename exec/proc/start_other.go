@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Start returns what tells a process from others, "" if it doesn't run. Here that is not when it was started: a later
-// process with the same number is taken for it.
+// Start returns "runs" for a running process, otherwise "". On this system it doesn't distinguish a process from a
+// later one with the same number.
 func Start(pid int) string {
 	p, err := os.FindProcess(pid)
 	if err != nil {
@@ -22,11 +22,11 @@ func Start(pid int) string {
 	return "runs"
 }
 
-// Stopped isn't known here.
+// Stopped returns false: the state is unknown on this system.
 func Stopped(int) bool { return false }
 
-// Inherited isn't known here.
+// Inherited returns "": ancestors' environments are unknown on this system.
 func Inherited(string) string { return "" }
 
-// Below lists no process: only Linux is asked for the tree.
+// Below returns nil: only Linux lists descendants.
 func Below(int) []int { return nil }

@@ -26,7 +26,8 @@ type Link struct {
 	Config *value.Value
 }
 
-// A Config is the configuration of a chain before it is filled in. It never changes, and is safe for many goroutines.
+// A Config is the merged configuration of a chain, before it is filled in. It is immutable, and safe for many
+// goroutines.
 type Config struct{ entries map[string]entry }
 
 type entry struct {
@@ -55,26 +56,27 @@ func Merge(links ...Link) (*Config, error) {
 	return c, nil
 }
 
-// Names is what templates can refer to. Values are JSON's: nil, bool, float64, int64, string, []any and
-// map[string]any. The result shares them, and Fill doesn't change them.
+// Names are the names that templates can refer to. Values are JSON values: nil, bool, float64, int64, string, []any
+// and map[string]any. The result shares them, and Fill doesn't change them.
 type Names struct {
 	Variables map[string]string // the environment of the chain
 	Kernel    map[string]string
-	Params    map[string]any    // given by the caller, and defaults
-	Declares  func(string) bool // whether the tool declares a parameter; nil: it declares none
+	Params    map[string]any    // the caller's parameters, and defaults
+	Declares  func(string) bool // reports whether the tool declares a parameter; nil: it declares none
 }
 
 // A Filled is a filled-in configuration.
 type Filled struct {
 	Config map[string]any
-	// Used lists the entries that others refer to, sorted. Those unknown to the primitive are variables of the chain.
+	// Used lists the entries that other entries refer to, sorted. The chain uses them as variables, so the primitive
+	// need not know them.
 	Used []string
 }
 
-// An Error says which text of a link can't be filled in.
+// An Error reports a text of a link that can't be filled in.
 type Error struct {
-	Link string // "" if it is no link's
-	Path string // as in args[2]
+	Link string // "" if it belongs to no link
+	Path string // such as args[2]
 	At   value.Pos
 	Err  error
 }
@@ -119,7 +121,7 @@ func (c *Config) Fill(n Names) (*Filled, error) {
 	return out, nil
 }
 
-// Unknown returns the errors that Fill finds in the texts of a link whatever its Names are: unknown names and invalid
+// Unknown returns the errors in a link's texts that Fill would find with any Names: unknown names and invalid
 // templates.
 func (c *Config) Unknown(link string, kernel []string, declares func(string) bool) (all []*Error) {
 	var walk func(key, path string, v *value.Value, depth int)
@@ -159,7 +161,7 @@ func (c *Config) Unknown(link string, kernel []string, declares func(string) boo
 	return all
 }
 
-// Only reports whether the texts of all links use no variable, and no names but some.
+// Only reports whether the texts of all links use no variables, and only these names.
 func (c *Config) Only(names ...string) bool {
 	var only func(v *value.Value, depth int) bool
 	only = func(v *value.Value, depth int) bool {
@@ -187,20 +189,20 @@ func (c *Config) Only(names ...string) bool {
 // urlEntry is the entry in which parameters are percent-encoded.
 const urlEntry = "url"
 
-// A filler is one Fill.
+// A filler is the state of one Fill.
 type filler struct {
 	Names
 	entries map[string]entry
 	done    map[memo]result
 	used    map[string]bool
-	left    int      // bytes that may still be made
-	busy    []string // entries that are being filled, each for the sake of the one before
+	left    int      // bytes that may still be output
+	busy    []string // the entries being filled, each on behalf of the previous one
 
 	in    entry // the last of busy
 	inURL bool
 }
 
-// A memo names a filled entry; in a URL it is filled differently.
+// A memo identifies a filled entry, which has another value in a URL.
 type memo struct {
 	key   string
 	inURL bool
@@ -209,9 +211,9 @@ type memo struct {
 // A result is a filled-in template.
 type result struct {
 	v      any
-	size   int    // of v, with everything in it
+	size   int    // of v, including everything in it
 	param  bool   // it comes from the caller or the kernel, not from a link
-	absent string // the declared parameter that it consists of, if that wasn't given
+	absent string // the declared parameter that it consists of and that wasn't given
 }
 
 // entry fills an entry of the configuration, once.
@@ -238,7 +240,7 @@ func (f *filler) entry(key string, inURL bool) (result, error) {
 	return r, nil
 }
 
-// wrap adds the place to an error that has none.
+// wrap adds the place to an error that lacks one.
 func (f *filler) wrap(path string, at value.Pos, err error) error {
 	if _, ok := err.(*Error); ok {
 		return err
@@ -298,7 +300,7 @@ func (f *filler) value(path string, v *value.Value, depth int) (r result, err er
 
 var errTooMuch = fmt.Errorf("the filled-in configuration exceeds %d bytes", MaxFilled)
 
-// spend counts the output. A value that is used twice counts twice.
+// spend counts output. A value that is used twice counts twice.
 func (f *filler) spend(n int) error {
 	if f.left -= n; f.left < 0 {
 		return errTooMuch
@@ -383,7 +385,7 @@ func sizeOf(v any) int {
 	return n
 }
 
-// among returns the value of a name in a longer text.
+// among returns the value of a name within a longer text.
 func (f *filler) among(text string, p *piece) (string, error) {
 	r, err := f.name(text, p)
 	if err != nil {
@@ -406,7 +408,7 @@ func (f *filler) among(text string, p *piece) (string, error) {
 	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20"), nil
 }
 
-// scalar returns a string, number or boolean as text; numbers as JSON writes them.
+// scalar returns a string, number or boolean as text, with numbers as in JSON.
 func scalar(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:

@@ -1,6 +1,12 @@
 // Package template fills in the configuration of a chain: it replaces variables, names and the caller's parameters in
 // the texts of the chain's pinned files, in one pass.
 //
+// # How a configuration goes through here
+//
+// Merge merges the configurations of the links into a Config. Config.Fill fills each entry (filler.entry, value,
+// text): split parses a text into pieces, and name, among and variable return their values. Expand does the same for a
+// single text of the environment.
+//
 // # Templates
 //
 //	command: "${RYE_PYTHON}"                          a variable of the chain's environment
@@ -20,15 +26,15 @@
 //
 // A name is looked up in this order:
 //
-//	the kernel's   tool_path, project_path, params_json …: given by the caller of the package
+//	the kernel's   tool_path, project_path, params_json …: from the caller of this package
 //	entries        of the configuration itself, filled in the same way: {server} is the entry "server" of some link.
 //	               Circular references are errors. Inside an entry, its own name isn't the entry.
 //	parameters     that the tool declares. Undeclared ones are never used
 //
 // {params.word} is always the parameter.
 //
-// So a caller can't change what a link has set; a link that wants a parameter in its configuration says where. An
-// unknown name is an error. A declared parameter that wasn't given removes a map entry that consists of it ({"note":
+// So a caller can't change a link's configuration, except where a link refers to a parameter. An unknown name is an
+// error. A declared parameter that wasn't given removes a map entry that consists of it ({"note":
 // "{note}"}), and is an error elsewhere.
 //
 // A name in a longer text is a string, number or boolean. In the entry "url", parameters and the kernel's names in a

@@ -16,7 +16,7 @@ func unknownName(name string, column int) error {
 		name)
 }
 
-// notGiven returns the error that a declared parameter has no value.
+// notGiven returns the error for a declared parameter without a value.
 func notGiven(name string, column int) error {
 	return fmt.Errorf("column %d of the template: the parameter %q was not given", column, name)
 }
@@ -75,7 +75,7 @@ func (s *scanner) literal(end int) {
 	s.from, s.pos = end, end
 }
 
-// brace scans what begins with a brace.
+// brace scans text that begins with a brace.
 func (s *scanner) brace(at int) {
 	rest := s.text[at+1:]
 	doubled := strings.HasPrefix(rest, "{")
@@ -100,7 +100,7 @@ func (s *scanner) brace(at int) {
 	}
 }
 
-// dollar scans what begins with a dollar sign and a brace.
+// dollar scans text that begins with a dollar sign and a brace.
 func (s *scanner) dollar(at int) error {
 	rest := s.text[at+1:]
 	n := variableLen(rest)
@@ -109,7 +109,7 @@ func (s *scanner) dollar(at int) error {
 		for s.pos < len(s.text) && s.text[s.pos] == '{' {
 			s.pos++
 		}
-		// The word inside is not a name either.
+		// The word inside isn't a name either.
 		s.pos += wordLen(s.text[s.pos:])
 		return nil
 	}
@@ -169,7 +169,7 @@ func wordLen(s string) int {
 	return len(s)
 }
 
-// variableLen returns the length of the variable's name at the beginning of a text; 0 for a word with lower-case
+// variableLen returns the length of the variable name at the beginning of a text; 0 for a word with lower-case
 // letters.
 func variableLen(s string) int {
 	n := 0

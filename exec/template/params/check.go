@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// MaxProblems bounds the problems of an error.
+// MaxProblems bounds the problems in an error.
 const MaxProblems = 50
 
 const (
@@ -21,9 +21,9 @@ const (
 	maxCheck = 200 // nested schemas
 )
 
-// A Problem is something wrong with a value.
+// A Problem is a defect of a value.
 type Problem struct {
-	Path string `json:"path"` // as in a.b[0]; "" for the whole value
+	Path string `json:"path"` // such as a.b[0]; "" for the whole value
 	Msg  string `json:"message"`
 }
 
@@ -34,7 +34,7 @@ func (p Problem) String() string {
 	return p.Path + ": " + p.Msg
 }
 
-// An InvalidError lists what is wrong with a value.
+// An InvalidError lists the defects of a value.
 type InvalidError struct{ Problems []Problem }
 
 func (e *InvalidError) Error() string {
@@ -69,13 +69,13 @@ func (s *Schema) Check(v any) error {
 	return &InvalidError{c.problems}
 }
 
-// A checker is one Check.
+// A checker is the state of one Check.
 type checker struct {
 	problems []Problem
 	quiet    int // greater than 0 inside schemas that need not match: problems are only counted
 	found    int
 	steps    int
-	spent    bool // out of steps: nothing is valid any more
+	spent    bool // no steps are left: every value is invalid
 }
 
 func (c *checker) bad(path, format string, args ...any) {
@@ -84,7 +84,7 @@ func (c *checker) bad(path, format string, args ...any) {
 	}
 }
 
-// step counts a step, and reports whether there may be more.
+// step counts a step, and reports whether the checker may continue.
 func (c *checker) step(path string, depth int) bool {
 	if c.steps--; c.steps >= 0 && depth <= maxCheck && !c.spent {
 		return true
@@ -145,7 +145,7 @@ func (c *checker) check(n *node, v any, path string, depth int) {
 	c.combined(n, v, path, depth)
 }
 
-// clip joins values for a message, shortened.
+// clip joins and shortens values for a message.
 func clip(values []string) string {
 	values = slices.Clone(values)
 	for i, v := range values {
@@ -212,13 +212,13 @@ func (c *checker) text(n *node, s, path string) {
 	}
 }
 
-// matches reports whether a pattern matches. A text that is too long doesn't.
+// matches reports whether a pattern matches. Text that is too long never matches.
 func (c *checker) matches(p *pattern, s, path string) bool {
 	c.steps -= len(s) * p.size >> 8
 	return len(s) <= maxMatched && c.step(path, 0) && p.MatchString(s)
 }
 
-// count checks the bounds of a number of things.
+// count checks the bounds of a count.
 func (c *checker) count(have, least, most int, path, what string) {
 	if least >= 0 && have < least {
 		c.bad(path, "must have at least %d %s, has %d", least, what, have)
@@ -248,7 +248,7 @@ func (c *checker) number(n *node, f float64, path string) {
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
-// isMultiple divides decimals: 0.3 is a multiple of 0.1, though the doubles aren't.
+// isMultiple divides decimal numbers: 0.3 is a multiple of 0.1, although the doubles aren't.
 func isMultiple(f, of float64) bool {
 	a, ok := new(big.Rat).SetString(number(f))
 	b, ok2 := new(big.Rat).SetString(number(of))
@@ -375,7 +375,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// printable returns a name, quoted if necessary.
+// printable returns a name for a path, quoted if necessary.
 func printable(name string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 	switch {
@@ -387,7 +387,7 @@ func printable(name string) string {
 	return name
 }
 
-// combined checks the schemas that apply to the same value.
+// combined checks the subschemas for the same value.
 func (c *checker) combined(n *node, v any, path string, depth int) {
 	if n.ref != nil {
 		c.check(n.ref, v, path, depth+1)
@@ -428,7 +428,7 @@ func (c *checker) combined(n *node, v any, path string, depth int) {
 	}
 }
 
-// alternatives reports that a value matches none of several schemas, and why.
+// alternatives reports that a value matches none of several schemas, with the reasons.
 func (c *checker) alternatives(list []*node, v any, path string, depth int) {
 	if c.quiet > 0 || c.spent {
 		c.bad(path, "")

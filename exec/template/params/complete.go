@@ -8,8 +8,8 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Complete returns values with the defaults of missing ones, checked. It doesn't change its argument, but may share
-// parts of it. An error is an *InvalidError.
+// Complete returns values with the defaults of missing ones, after checking them. It doesn't change its argument, but
+// may share parts of it. An error is an *InvalidError.
 func (s *Schema) Complete(values map[string]any) (map[string]any, error) {
 	c := &completer{steps: maxSteps}
 	all, _ := c.complete(s.root, values, 0).(map[string]any)
@@ -25,7 +25,7 @@ func (s *Schema) Complete(values map[string]any) (map[string]any, error) {
 	return all, nil
 }
 
-// A completer is one Complete.
+// A completer is the state of one Complete or Fit.
 type completer struct{ steps int }
 
 func (c *completer) complete(n *node, v any, depth int) any {
@@ -90,7 +90,7 @@ func (n *node) defaultValue() (any, bool) {
 	return nil, false
 }
 
-// element returns the schema of a list's element; nil if there is none.
+// element returns the schema of a list's element, or nil.
 func (n *node) element(i int) *node {
 	for _, n := range n.same() {
 		switch {
@@ -163,7 +163,7 @@ func (c *completer) fit(n *node, v any, depth int) any {
 	return v
 }
 
-// scalarOf reads a text as a number, boolean or null, if the types allow it.
+// scalarOf parses a text as a number, boolean or null, if the types allow it.
 func scalarOf(t types, text string) (any, bool) {
 	switch {
 	case text == "null" && t&tNull != 0:
@@ -181,10 +181,10 @@ func scalarOf(t types, text string) (any, bool) {
 	return nil, false
 }
 
-// maxNumber is the longest text that is read as a number.
+// maxNumber is the longest text that is parsed as a number.
 const maxNumber = 400
 
-// quoted returns a text for a message, shortened.
+// quoted quotes and shortens a text for a message.
 func quoted(s string) string {
 	if len(s) > 100 {
 		return strconv.QuoteToASCII(s[:100]) + "…"

@@ -1,6 +1,6 @@
-// Package params answers: which parameters does a caller pass to a tool, and are they valid?
+// Package params is the reader and validator of the parameters that a caller passes to a tool.
 //
-// # What a caller writes
+// # Input
 //
 //	-p limit=5 -p tags=a -p tags=b -p 'where={"x": 1}'       one parameter each, read by the schema
 //	--params '{"limit": 5}'   --params @file   --params -    an object of JSON, from a file, from standard input
@@ -16,27 +16,27 @@
 //
 // # Schemas
 //
-// A schema is JSON Schema, as far as tools use it: type, enum, const, nullable; properties, required,
+// A schema is the part of JSON Schema that tools use: type, enum, const, nullable; properties, required,
 // additionalProperties, patternProperties, propertyNames, minProperties, maxProperties, dependentRequired; items,
 // prefixItems, additionalItems, contains, minContains, maxContains, minItems, maxItems, uniqueItems; minLength,
-// maxLength, pattern; minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf; allOf, anyOf, oneOf, not,
-// if, then, else; $ref within the document, $defs, definitions, default. title, description, examples, format,
-// $comment, readOnly, x-… and the like are ignored. A schema with any other keyword is refused, because ignoring it
-// could accept what it forbids; so are patterns that RE2 lacks (look-around, back references) and references to
-// other documents.
+// maxLength, pattern; minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf; allOf, anyOf, oneOf, not, if,
+// then, else; $ref within the document, $defs, definitions, default. title, description, examples, format, $comment,
+// readOnly, x-… and the like are ignored. A schema with any other keyword is refused, because ignoring it could accept
+// what it forbids; so are patterns that RE2 doesn't support (look-around, back references) and references to other
+// documents.
 //
-// Keywords beside a $ref apply too. An integer is a number without a fraction, as in 5.0. Lengths count code
+// Keywords next to a $ref apply too. An integer is a number without a fraction, as in 5.0. Lengths count code
 // points. A nil schema accepts everything.
 //
 // Complete adds the defaults of missing properties to existing objects, where properties, allOf and $ref declare
 // them unconditionally, and then checks everything, defaults included. Fit is for values from files of the chain: a
 // string where only a number is allowed becomes that number, and a number where only a string is allowed becomes
-// that string. JSON of a caller isn't fitted.
+// that string. A caller's JSON isn't fitted.
 //
 // # How parameters go through here
 //
 // Compile reads a schema into nodes (compiler.schema, keywords.keyword) and infers the types that each allows
-// (node.infer). Schema.Read reads what a caller writes (Schema.pairs, node.typed; Caller.text, parseObject).
+// (node.infer). Schema.Read reads the caller's input (Schema.pairs, node.typed; Caller.text, parseObject).
 // Schema.Complete adds defaults (completer.complete) and calls Schema.Check, whose checker collects the problems.
 //
 // # Why no library

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// keywords reads the keywords of one schema.
+// keywords is the state of reading one schema.
 type keywords struct {
 	c     *compiler
 	n     *node
@@ -46,7 +46,7 @@ func (k *keywords) keyword(key string, v any) (err error) {
 			n.enum = list
 		}
 	case "const":
-		// If there is an enum too, both apply: the enum goes into allOf.
+		// With an enum both apply: the enum goes into allOf.
 		if list, ok := k.m["enum"].([]any); ok {
 			both := newNode()
 			both.enum = list
@@ -85,7 +85,7 @@ func (k *keywords) keyword(key string, v any) (err error) {
 	return err
 }
 
-// typed reads the keywords with one schema, and those for values of one type.
+// typed reads the keywords for subschemas, and those for values of one type.
 func (k *keywords) typed(key string, v any) (err error) {
 	n := k.n
 	if into := map[string]**node{"not": &n.not, "if": &n.when, "then": &n.then, "else": &n.els,
@@ -101,7 +101,7 @@ func (k *keywords) typed(key string, v any) (err error) {
 		err = k.patterns(key, v)
 	case "required":
 		if _, early := v.(bool); early {
-			return nil // on a property, as in an early draft: ignored
+			return nil // on a property, as in an early draft
 		}
 		n.required, err = k.strings(key, v)
 	case "dependentRequired":

@@ -21,12 +21,12 @@ const (
 	MaxPairs = 10_000
 )
 
-// badText returns the error that an argument is invalid; source is as in "-p limit" or "--params".
+// badText returns the error for an invalid argument. source is the flag, such as "-p limit" or "--params".
 func badText(source, format string, args ...any) *fault.Error {
 	return fault.New(fault.Validation, "%s: %s", source, fmt.Sprintf(format, args...)).On("argument", source)
 }
 
-// Values gives parameters that are known already to whatever asks for them by a schema.
+// Values returns a reader of parameters, in the form that Call.Params has, for values that are already known.
 func Values(v map[string]any) func(*Schema) (map[string]any, error) {
 	return func(*Schema) (map[string]any, error) {
 		given := maps.Clone(v)
@@ -37,16 +37,16 @@ func Values(v map[string]any) func(*Schema) (map[string]any, error) {
 	}
 }
 
-// A Caller is what a caller passes.
+// A Caller is the caller's input.
 type Caller struct {
 	Pairs []string  // of -p
 	Text  string    // of --params: JSON, @FILE, or -; "" for none
-	Flags [2]string // what errors call the two; "" for -p and --params
+	Flags [2]string // the names of both flags in errors; "" for -p and --params
 	// Open opens a file, or standard input for "-".
 	Open func(name string) (io.ReadCloser, error)
 }
 
-// Read returns the parameters of a caller, unchecked.
+// Read returns the caller's parameters, unchecked.
 func (s *Schema) Read(from Caller) (map[string]any, error) {
 	flag, whole := cmp.Or(from.Flags[0], "-p"), cmp.Or(from.Flags[1], "--params")
 	values, err := s.pairs(from.Pairs, flag)
@@ -119,7 +119,7 @@ func parseObject(b []byte, source string) (map[string]any, error) {
 	return m, nil
 }
 
-// pairs reads NAME=VALUE.
+// pairs parses NAME=VALUE.
 func (s *Schema) pairs(pairs []string, flag string) (map[string]any, error) {
 	if len(pairs) > MaxPairs {
 		return nil, badText(flag, "given more than %d times", MaxPairs)
@@ -147,12 +147,12 @@ func (s *Schema) pairs(pairs []string, flag string) (map[string]any, error) {
 	return values, nil
 }
 
-// pair adds one value, and returns what is wrong with it.
+// pair adds one value, and returns its defect, or "".
 func (s *Schema) pair(values map[string]any, name, text string) string {
 	n := s.root.property(name)
 	if n == nil {
 		n = newNode()
-		// Check refuses undeclared names.
+		// Check refuses undeclared names later.
 		if s.root.additional != nil && !s.root.additional.never {
 			n = s.root.additional
 		}
@@ -164,7 +164,7 @@ func (s *Schema) pair(values map[string]any, name, text string) string {
 		return ""
 	}
 	if n.may&tArray != 0 && n.may != tAll {
-		// It is one element of a list.
+		// The value may be one element of a list.
 		element := n.element(0)
 		if element == nil {
 			element = newNode()
@@ -181,7 +181,7 @@ func (s *Schema) pair(values map[string]any, name, text string) string {
 	return fmt.Sprintf("expected %s", n.may)
 }
 
-// typed reads a text as a value of an allowed type. Without types it is a string.
+// typed parses a text as a value of an allowed type. Without types it is a string.
 func (n *node) typed(text string) (any, bool) {
 	if n.may == tAll {
 		return text, true

@@ -14,10 +14,10 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A Schema says which values are valid. It never changes, and is safe for many goroutines.
+// A Schema defines the valid values. It is immutable, and safe for many goroutines.
 type Schema struct{ root *node }
 
-// badSchema returns the error that a schema is invalid or unsupported at a JSON pointer.
+// badSchema returns the error for an invalid or unsupported schema at a JSON pointer.
 func badSchema(at, format string, args ...any) error {
 	e := fault.New(fault.Validation, "the schema: %s", fmt.Sprintf(format, args...)).On("pointer", at)
 	if at != "" {
@@ -26,7 +26,7 @@ func badSchema(at, format string, args ...any) error {
 	return e
 }
 
-// types is a set of JSON's types. The empty set allows all.
+// types is a set of JSON types. The empty set allows all.
 type types uint8
 
 const (
@@ -53,7 +53,7 @@ func (t types) String() string {
 	return strings.Join(names, " or ")
 }
 
-// typeOf returns the type of a value; that of an integer is only tInteger.
+// typeOf returns the type of a value; for an integer only tInteger.
 func typeOf(v any) types {
 	switch v := v.(type) {
 	case nil:
@@ -75,7 +75,7 @@ func typeOf(v any) types {
 	return tObject
 }
 
-// A node is one schema. Missing numbers are nil, missing counts -1.
+// A node is one schema. A missing number is nil, a missing count -1.
 type node struct {
 	never bool // no value is valid
 	types types
@@ -108,7 +108,7 @@ type node struct {
 	may types // at least the types of all valid values
 }
 
-// newNode returns the schema that accepts everything.
+// newNode returns a schema that accepts everything.
 func newNode() *node {
 	return &node{minProps: -1, maxProps: -1, minItems: -1, maxItems: -1, minLen: -1, maxLen: -1, minMatch: -1,
 		maxMatch: -1, may: tAll}
@@ -119,7 +119,7 @@ type patternNode struct {
 	n *node
 }
 
-// A pattern is a regular expression and the size of its program: the most steps that matching takes for each byte.
+// A pattern is a regular expression and the size of its program, which bounds the matching steps per byte.
 type pattern struct {
 	*regexp.Regexp
 	size int
@@ -133,7 +133,7 @@ const (
 	maxMatched     = 64 << 10
 )
 
-// Compile makes a schema of a value, as jcs.Parse or value.Value.JSON return it; nil accepts everything.
+// Compile compiles a schema, a result of jcs.Parse or value.Value.JSON. nil accepts everything.
 func Compile(v any) (*Schema, error) {
 	if v == nil {
 		return &Schema{newNode()}, nil
@@ -186,7 +186,7 @@ func normal(v any, depth int) (any, error) {
 	return nil, badSchema("", "a %T is not a JSON value", v)
 }
 
-// A compiler makes the nodes of one document, one for each place, so that references may be circular.
+// A compiler makes the nodes of one document. It makes one node for each place, so that references may be circular.
 type compiler struct {
 	root any
 	done map[string]*node // by pointer
@@ -222,13 +222,13 @@ func (c *compiler) schema(at string, v any, depth int) (*node, error) {
 
 // pointer appends a segment to a JSON pointer.
 func pointer(at, segment string) string {
-	if !strings.ContainsAny(segment, "~/") { // making a Replacer costs more than all else here
+	if !strings.ContainsAny(segment, "~/") { // creating a Replacer costs more than everything else here
 		return at + "/" + segment
 	}
 	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(segment)
 }
 
-// resolve returns the schema that a reference names.
+// resolve returns the schema that a reference points to.
 func (c *compiler) resolve(at, ref string, depth int) (*node, error) {
 	p, ok := strings.CutPrefix(ref, "#")
 	p, err := url.PathUnescape(p)
@@ -256,16 +256,16 @@ func (c *compiler) resolve(at, ref string, depth int) (*node, error) {
 	return c.schema(p, v, depth)
 }
 
-// A Field describes a property of a tool's parameters.
+// A Field describes one parameter of a tool.
 type Field struct {
-	Name, Type, Description string // Type as in "integer", "string or null"; "" for any
+	Name, Type, Description string // Type is such as "integer", "string or null"; "" for any
 	Required                bool
-	Default                 any // in JSON's values
+	Default                 any // a JSON value
 	HasDefault              bool
-	Values                  []string // the allowed ones, as JSON, if they are listed
+	Values                  []string // the allowed values as JSON, if they are listed
 }
 
-// Fields returns the declared properties: the required ones first, then by name.
+// Fields returns the declared properties, required ones first, each group sorted by name.
 func (s *Schema) Fields() []Field {
 	all := map[string]*Field{}
 	for _, n := range s.root.same() {
@@ -318,13 +318,13 @@ func (n *node) field(name string) *Field {
 	return f
 }
 
-// Declares reports whether the schema declares a property. Templates may refer to those.
+// Declares reports whether the schema declares a property, so that templates may refer to it.
 func (s *Schema) Declares(name string) bool { return s.root.property(name) != nil }
 
 // maxSame bounds the result of same.
 const maxSame = 256
 
-// same returns the node and those that apply wherever it does.
+// same returns the node and all nodes that apply whenever it does.
 func (n *node) same() []*node {
 	list := []*node{n}
 	if n.ref == nil && n.all == nil {
@@ -346,7 +346,7 @@ func (n *node) same() []*node {
 	return list
 }
 
-// property returns the schema of a declared property; nil for others.
+// property returns the schema of a declared property, or nil.
 func (n *node) property(name string) *node {
 	for _, n := range n.same() {
 		if p := n.properties[name]; p != nil {
@@ -356,7 +356,7 @@ func (n *node) property(name string) *node {
 	return nil
 }
 
-// infer computes the types that valid values may have. For a node that refers to itself it assumes all.
+// infer computes the types that valid values may have. For a node that refers to itself it assumes all types.
 func (n *node) infer(known map[*node]bool) types {
 	if known[n] {
 		return n.may
