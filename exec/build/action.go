@@ -12,10 +12,10 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// MediaType is the type of an action.
+// MediaType is the media type of an action.
 const MediaType = "application/vnd.rye.action.v2"
 
-// An Action is all that a result depends on.
+// An Action is everything that a result depends on.
 type Action struct {
 	Chain     []Link         `json:"chain"`
 	Env       []string       `json:"env"`
@@ -36,14 +36,14 @@ type Link struct {
 	Tree   cas.Digest `json:"tree,omitzero"`
 }
 
-// A Program is one that is started.
+// A Program is a program that the chain starts.
 type Program struct {
 	Digest  cas.Digest `json:"digest"`
 	Name    string     `json:"name"`
 	Version string     `json:"version,omitempty"`
 }
 
-// ActionOf returns the action of a call that was prepared.
+// ActionOf returns the action of a prepared call.
 func ActionOf(p *exec.Plan, inputs cas.Digest, outputs []string) (*Action, error) {
 	a := &Action{
 		Chain: []Link{}, Env: exec.BuildEnv(), Inputs: inputs, MediaType: MediaType, Outputs: outputs,
@@ -77,7 +77,7 @@ func (a *Action) Append(dst []byte) ([]byte, error) {
 	return jcs.Canonical(dst, b)
 }
 
-// parseAction reads what Append wrote; nil if it is something else.
+// parseAction parses the output of Append, or returns nil.
 func parseAction(b []byte) *Action {
 	a := new(Action)
 	if err := json.Unmarshal(b, a); err != nil {

@@ -23,16 +23,16 @@ import (
 type Options struct {
 	Dir    string // of the project
 	Recipe *recipe.Recipe
-	Steps  []string // and those that they need; none: all
+	Steps  []string // the steps to build, with the steps that they need; empty: all
 	Store  Store
-	Stat   *statcache.Cache // remembers digests of files; nil: all are read
+	Stat   *statcache.Cache // caches digests of files; nil: every file is read
 	Cache  *Cache
 	// Tool returns why a tool can't be run now. It is called for all tools before the first step runs. Optional.
 	Tool func(ctx context.Context, ref model.Ref) error
 	// Prepare plans the call of a step. The caller closes the plan.
 	Prepare func(ctx context.Context, s *recipe.Step) (*exec.Plan, error)
 	Runner  Runner
-	Jobs    int // how many steps run at one time, at least 1
+	Jobs    int // how many steps run at one time
 
 	Check     bool // run each step twice, even if its result is cached, and compare
 	KeepGoing bool // run the steps that don't need a failed one
@@ -80,7 +80,7 @@ func (r *Result) OK() bool {
 	})
 }
 
-// NoStep returns the error that a recipe has no step of a name.
+// NoStep returns the error for an unknown step of a recipe.
 func NoStep(r *recipe.Recipe, name string) error {
 	var known []string
 	for i := range r.Build {
@@ -126,7 +126,7 @@ func Build(ctx context.Context, o Options) (*Result, error) {
 	return b.result, nil
 }
 
-// A build is one Build.
+// A build is the state of one Build.
 type build struct {
 	Options
 	result  *Result
@@ -137,11 +137,11 @@ type build struct {
 	found   Files // the project's files at the paths of outputs
 
 	mu     sync.Mutex
-	failed string // the first step that did
+	failed string // the first failed step
 	held   []func() error
 }
 
-// hold keeps a tree in a store until the build is over: a gc without grace may come at any moment.
+// hold pins a tree in a store until the build ends, because a gc without grace period may run at any time.
 func (b *build) hold(ctx context.Context, s Store, tree cas.Digest) error {
 	release, err := s.Pin(ctx, cas.ID{Kind: cas.TreeKind, Digest: tree})
 	if err != nil {
@@ -153,14 +153,14 @@ func (b *build) hold(ctx context.Context, s Store, tree cas.Digest) error {
 	return nil
 }
 
-// release releases what was held. A hold that can't be released ends with this process.
+// release releases the pins. A pin that can't be released ends with this process.
 func (b *build) release() {
 	for _, release := range b.held {
 		release()
 	}
 }
 
-// A step is one of those to be done.
+// A step is the state of a step in this build.
 type step struct {
 	*recipe.Step
 	report *Report
@@ -491,7 +491,7 @@ func (b *build) place(ctx context.Context, s *step, a *Action, src cas.Getter, f
 	return nil
 }
 
-// putTrees puts the trees of inputs into the store, whose files are there.
+// putTrees puts the trees of inputs into the store, which already has the files.
 func (b *build) putTrees(ctx context.Context, in Files) error {
 	batch, err := b.Store.Batch(ctx)
 	if err != nil {
@@ -511,7 +511,7 @@ func (b *build) putTrees(ctx context.Context, in Files) error {
 	return b.hold(ctx, b.Store, root)
 }
 
-// again runs a job once more, and compares.
+// again runs a job a second time, and compares the outputs.
 func (b *build) again(ctx context.Context, j *Job, first cas.Digest) error {
 	plan, err := b.Prepare(ctx, j.Step)
 	if err != nil {

@@ -27,7 +27,7 @@ type Cache struct {
 	key  []byte
 }
 
-// OpenCache returns the cache in a file, whose entries are vouched for by a key (see Key).
+// OpenCache opens the cache in a file. The key authenticates its entries (see Key).
 func OpenCache(path string, key []byte) *Cache {
 	return &Cache{kept: checkedbolt.OpenCache(path, format, checkedbolt.CacheOptions{}), key: key}
 }
@@ -38,7 +38,7 @@ func (c *Cache) Close(ctx context.Context) { c.kept.Close(ctx) }
 // Stats returns the size of the cache on disk.
 func (c *Cache) Stats(ctx context.Context) checkedbolt.CacheStats { return c.kept.Stats(ctx) }
 
-// Clear forgets everything.
+// Clear removes all entries.
 func (c *Cache) Clear() error { return c.kept.Clear() }
 
 func (c *Cache) mac(key, value []byte) []byte {
@@ -83,7 +83,7 @@ func lastKey(project, step string) []byte {
 	return append([]byte("last"), d[:]...)
 }
 
-// Last returns the action whose result was put into a project last, and the tree of that; nil if that isn't known.
+// Last returns the action whose result was last placed in a project, and the tree of its outputs; nil if unknown.
 func (c *Cache) Last(ctx context.Context, project, step string) (*Action, cas.Digest) {
 	b := c.get(ctx, lastKey(project, step))
 	if b == nil {
@@ -100,10 +100,10 @@ func (c *Cache) SetLast(ctx context.Context, project, step string, a *Action, ou
 	}
 }
 
-// Key returns the key in a file that only its owner may read, and makes it if there is none. A file that is something
-// else, or that others may read, vouches for nothing and is replaced.
+// Key returns the key in a file that only its owner may read, creating it if necessary. It replaces a file that isn't
+// such a key, or that others may read.
 func Key(path string) ([]byte, error) {
-	for range 3 { // others may be making it, or be replacing it
+	for range 3 { // another process may be creating or replacing it
 		b, err := readKey(path)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return b, err

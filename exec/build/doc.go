@@ -35,8 +35,8 @@
 //	outputs    paths, sorted
 //	packages   if the tool has any: the digest of the list of its packages (package record)
 //	params     with defaults
-//	platform   the operating system and the processor, as Go calls them
-//	toolchain  the programs that are started, as far as the chain names them, sorted by name and digest
+//	platform   the operating system and the processor, by Go's names
+//	toolchain  the programs that the chain names, sorted by name and digest
 //
 // It doesn't have the programs that those programs start, nor the system's libraries. Toolchains of one program, and
 // --check, are for that.
@@ -58,10 +58,9 @@
 //	"last" what       = mac (32) outputs (32) action
 //
 // outputs is the digest of a tree, action the record; what is the digest of the project's path, a NUL and the step's
-// name: the last result that was put there. mac is HMAC-SHA-256, under a key of 32 bytes that only the user may read,
-// of the key's length in one byte, the key, and the value behind mac. Without the key, a process that can write the
-// index can't forge a result. An entry without a good mac, or whose objects the store hasn't, or not with these bytes,
-// is a miss.
+// name, for the last result placed there. mac is HMAC-SHA-256, under a key of 32 bytes that only the user may read, of
+// the key's length in one byte, the key, and the value after mac. Without the key, a process that can write the index
+// can't forge a result. An entry is ignored if its mac is wrong, or if objects are missing or damaged in the store.
 //
 // # Outputs in the project
 //

@@ -10,23 +10,22 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// Files are files by their paths.
+// Files are tree entries by their paths.
 type Files map[string]cas.Entry
 
-// same reports whether a path has the same bytes and mode in both.
+// same reports whether both have a path with the same bytes and mode.
 func (f Files) same(o Files, path string) bool {
 	a, inA := f[path]
 	b, inB := o[path]
 	return inA && inB && a.Digest == b.Digest && a.Mode == b.Mode
 }
 
-// tree returns the digest of the tree of the files. put, which may be nil, is given each tree in it, those within
-// before those that name them.
+// tree returns the digest of the files' tree. It passes every tree in it to put, if put isn't nil, inner trees first.
 func (f Files) tree(put func(b []byte) error) (cas.Digest, error) {
 	return treeOf(f, slices.Sorted(maps.Keys(f)), 0, put)
 }
 
-// treeOf makes the tree of sorted paths that have their first n bytes in common.
+// treeOf returns the tree of sorted paths that share their first n bytes.
 func treeOf(f Files, paths []string, n int, put func(b []byte) error) (d cas.Digest, err error) {
 	var entries []cas.Entry
 	for len(paths) > 0 {
@@ -48,7 +47,7 @@ func treeOf(f Files, paths []string, n int, put func(b []byte) error) (d cas.Dig
 		}
 		entries, paths = append(entries, e), paths[end:]
 	}
-	// Paths are sorted with their "/", before which come "-" and ".".
+	// Paths are sorted with their "/", which "-" and "." precede.
 	slices.SortFunc(entries, func(a, b cas.Entry) int { return strings.Compare(a.Name, b.Name) })
 	b, err := cas.AppendTree(nil, entries)
 	if err == nil && put != nil {
@@ -69,7 +68,7 @@ func readFiles(ctx context.Context, src cas.Getter, root cas.Digest) (Files, err
 	return f, err
 }
 
-// below returns those of the files that are at one of the paths, or below.
+// below returns the files at one of the paths, or below one.
 func (f Files) below(paths []string) Files {
 	out := Files{}
 	for path, e := range f {
@@ -109,12 +108,12 @@ func (b *beside) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 // Batch implements cas.Batcher.
 func (b *beside) Batch(ctx context.Context) (cas.Batch, error) { return b.fresh.Batch(ctx) }
 
-// Pin does nothing: these objects are in this process, not in the store.
+// Pin does nothing: new objects are in this process's memory, not in the store.
 func (b *beside) Pin(context.Context, ...cas.ID) (func() error, error) {
 	return func() error { return nil }, nil
 }
 
-// copy puts a tree into the other one, as far as that lacks it. If it can't be put it is made again another time.
+// copy copies a tree into the underlying store. After a failure the step simply runs again next time.
 func (b *beside) copy(ctx context.Context, tree cas.Digest) {
 	if !tree.IsZero() {
 		_, _ = cas.Copy(ctx, b.Store, b.fresh, cas.ID{Kind: cas.TreeKind, Digest: tree})

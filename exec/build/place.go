@@ -16,7 +16,8 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// strays are the files in the outputs of a step that neither the new result has nor the last one had.
+// strays returns the files in a step's outputs that the new result lacks and the last one had. Other files that the
+// new result lacks are an error.
 func strays(step string, found, next, last Files) (gone []string, err error) {
 	var strange []string
 	for _, path := range slices.Sorted(maps.Keys(found)) {
@@ -62,7 +63,7 @@ func place(ctx context.Context, project string, src cas.Getter, found, next File
 	return nil
 }
 
-// removeEmpty removes the directories above a file that is gone, as far as nothing is in them.
+// removeEmpty removes the directories above a removed file while they are empty.
 func removeEmpty(root *os.Root, path string) {
 	for i := strings.LastIndexByte(path, '/'); i > 0; i = strings.LastIndexByte(path[:i], '/') {
 		if root.Remove(filepath.FromSlash(path[:i])) != nil {
@@ -71,7 +72,7 @@ func removeEmpty(root *os.Root, path string) {
 	}
 }
 
-// put writes one file. Its bytes are hashed on the way, and it gets its name when they were right.
+// put writes one file. It hashes the bytes while copying, and renames the file into place only if they are right.
 func put(ctx context.Context, root *os.Root, src cas.Getter, path string, e cas.Entry) (err error) {
 	name := filepath.FromSlash(path)
 	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {

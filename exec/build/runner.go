@@ -30,7 +30,7 @@ type Runner interface {
 type Job struct {
 	Step   *recipe.Step
 	Action *Action
-	Plan   *exec.Plan // for one run; the maker of the job closes it
+	Plan   *exec.Plan // for one run; the creator of the job closes it
 	Store  Store
 	// Hold keeps a tree in the store until the build is over. A runner calls it for its outputs before it closes the
 	// batch.
@@ -55,7 +55,7 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("the tool of the step %q ended with %s: %s", e.Step, e.Result.Code, e.Result.Failure)
 }
 
-// noOutput returns the error that a step hasn't made a file that it should, or that the file can't be part of a tree.
+// noOutput returns the error for a missing output, or for one that can't be part of a tree.
 func noOutput(step, path string, err error) error {
 	e := fault.New(fault.Validation, "the step %q has not made %q: %v", step, path, err).On("step", step).On("path",
 		path).From(err).
@@ -64,7 +64,7 @@ func noOutput(step, path string, err error) error {
 	return e
 }
 
-// Local does actions on this machine, by the kernel that has prepared them.
+// Local runs actions on this machine, with the plans that the kernel has prepared.
 type Local struct {
 	// Sink returns the sink for the output of a step's tool; nil for none.
 	Sink func(step string) primitive.Sink
@@ -89,7 +89,7 @@ func (l *Local) Run(ctx context.Context, j *Job) (cas.Digest, error) {
 	return collect(ctx, j)
 }
 
-// fill puts the inputs into the directory that the tool works in, and makes those that its outputs will be in.
+// fill writes the inputs to the tool's working directory, and creates the directories of its outputs.
 func (l *Local) fill(ctx context.Context, j *Job) error {
 	root := cas.ID{Kind: cas.TreeKind, Digest: j.Action.Inputs}
 	if _, err := worktree.Checkout(ctx, j.Store, root, j.Plan.Work, worktree.CheckoutOptions{}); err != nil {
@@ -110,7 +110,7 @@ func (l *Local) fill(ctx context.Context, j *Job) error {
 	})
 }
 
-// collect puts what was made into the store.
+// collect imports the outputs into the store.
 func collect(ctx context.Context, j *Job) (cas.Digest, error) {
 	batch, err := j.Store.Batch(ctx)
 	if err != nil {

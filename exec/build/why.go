@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// mostChanges is how many changed files are named.
+// mostChanges bounds the changed files that are listed.
 const mostChanges = 20
 
 // changes lists the differences between an action and the last one, a line for each. inputs are the files of the new

@@ -29,12 +29,12 @@ const (
 	maxThread = 300
 )
 
-// Audience is what may take a token: a thread.
+// Audience is the only valid audience of a token: a thread.
 const Audience = "thread"
 
 const timeForm = "2006-01-02T15:04:05Z"
 
-// spec is the document that the package comment shows.
+// spec is the format that the package comment shows.
 var spec = canon.Spec{
 	Format: "token/2",
 	Header: []canon.Field{
@@ -62,9 +62,9 @@ const (
 	atDepth
 )
 
-// A Token is one of a chain.
+// A Token is one token of a chain.
 type Token struct {
-	manifest.Document // its Name is "token:" and its id
+	manifest.Document // its Name is "token:" and the id
 
 	Unique    string
 	Parent    cas.Digest // zero for the first
@@ -78,7 +78,7 @@ type Token struct {
 	Grants    capability.Set
 }
 
-// New returns an unsigned token for a thread that counts from now on.
+// New returns an unsigned token for a thread, valid from now.
 func New(thread, directive string, set cas.Digest, grants capability.Set, depth int64, now time.Time,
 	lasts time.Duration) *Token {
 	var b [16]byte
@@ -90,7 +90,7 @@ func New(thread, directive string, set cas.Digest, grants capability.Set, depth 
 		Depth: min(depth, MaxDepth), Grants: grants}
 }
 
-// Encode returns the document, signed by the machine key.
+// Encode signs the token with the machine key and returns the document.
 func (t *Token) Encode(machine key.Private, now time.Time) (string, error) {
 	e := canon.NewEncoderBytes(nil, &spec)
 	digest := func(i int, d cas.Digest) {
@@ -129,7 +129,7 @@ func document(body []byte) manifest.Document {
 	return manifest.Document{Domain: sign.Token, Name: "token:" + id.String(), ID: id}
 }
 
-// Parse reads a token. Its signature is not checked.
+// Parse parses a token. It doesn't verify the signature.
 func Parse(b []byte) (*Token, error) {
 	t, err := parse(b)
 	if err != nil {

@@ -9,25 +9,25 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// A Use is what a chain is taken for.
+// A Use is the expected content of a chain.
 type Use struct {
-	Machine   key.Public // whose signature counts
-	Thread    string     // that begins with it
-	Parent    string     // the thread above that one; "" for any
+	Machine   key.Public // the key that must have signed the tokens
+	Thread    string     // the thread that begins
+	Parent    string     // the thread above it; "" for any
 	Directive string
 	Set       cas.Digest
 	Now       time.Time
 }
 
-// A Chain is the tokens of a process, the first that of the thread at the top. A nil Chain allows everything: this
-// process got no tokens.
+// A Chain is the tokens of a process, beginning with the top thread's. A nil Chain, of a process without tokens,
+// allows everything.
 type Chain struct {
 	texts []string
 	all   []*Token
 	taken time.Time
 }
 
-// Take verifies a chain, and returns it.
+// Take verifies a chain and returns it.
 func Take(texts []string, u Use) (*Chain, error) {
 	if len(texts) == 0 {
 		return nil, denied("there is no token")
@@ -75,14 +75,14 @@ func Take(texts []string, u Use) (*Chain, error) {
 	return c, c.Check(u.Now)
 }
 
-// more is where tokens are explained.
+// more is the documentation of tokens.
 const more = "rye docs threads"
 
 func denied(format string, args ...any) *fault.Error {
 	return fault.New(fault.Denied, format, args...).Try(more)
 }
 
-// signed checks the signature of the machine.
+// signed verifies the machine's signature.
 func (t *Token) signed(machine key.Public) error {
 	_, err := t.Document.Check(func(f key.Fingerprint) (key.Public, bool) {
 		return machine, f == machine.Fingerprint()
@@ -93,7 +93,7 @@ func (t *Token) signed(machine key.Public) error {
 	return nil
 }
 
-// below checks that a token allows no more than the one before it.
+// below checks that a token allows no more than its parent.
 func (t *Token) below(p *Token) error {
 	switch {
 	case t.Parent != p.ID:
@@ -114,10 +114,10 @@ func (t *Token) below(p *Token) error {
 	return nil
 }
 
-// Last is the token of the thread that took the chain.
+// Last returns the token of the thread that took the chain.
 func (c *Chain) Last() *Token { return c.all[len(c.all)-1] }
 
-// Texts are the tokens as they were given.
+// Texts returns the encoded tokens.
 func (c *Chain) Texts() []string {
 	if c == nil {
 		return nil
@@ -125,7 +125,7 @@ func (c *Chain) Texts() []string {
 	return slices.Clone(c.texts)
 }
 
-// Check refuses a chain whose time is over. It is asked before each call.
+// Check refuses an expired chain. It is called before each call.
 func (c *Chain) Check(now time.Time) error {
 	if c == nil {
 		return nil
@@ -139,8 +139,8 @@ func (c *Chain) Check(now time.Time) error {
 		On("thread", last.Thread).Try(fault.Command("rye run", last.Directive))
 }
 
-// Give returns the chain for a thread that one of this process starts in another process: own for the thread that
-// starts it, unless the chain is that thread's, and one for the new thread.
+// Give returns the chain for a thread that a thread of this process starts in another process. It appends a token for
+// the starting thread, own, unless the chain ends with that thread's, and one for the new thread, child.
 func (c *Chain) Give(machine key.Private, own, child *Token, now time.Time) ([]string, error) {
 	texts, parent, more := c.Texts(), own, []*Token{own, child}
 	if c != nil {

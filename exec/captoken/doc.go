@@ -1,8 +1,13 @@
-// Package captoken hands what a thread may do to another process, in a form that this process can't widen.
+// Package captoken is the format of capability tokens, which pass a thread's permissions to another process in a form
+// that the process can't widen.
 //
-// Inside one process there are no tokens: the permissions are passed. A thread that runs in a process of its own
-// (async_exec) gets them as a chain of tokens, the first that of the thread at the top, each signed by the machine
-// key.
+// Within a process permissions are passed without tokens. A thread in a process of its own (async_exec) gets them as
+// a chain of tokens, beginning with the top thread's, each signed by the machine key.
+//
+// # How a token goes through here
+//
+// Give appends a New token to the chain, which Encode signs. In the other process Take parses each token (Parse),
+// verifies its signature (signed) and compares it with its parent (below). Check then runs before every call.
 //
 // # The document
 //
@@ -19,21 +24,22 @@
 //	grants:
 //	  "execute:tool:acme/echo": {}
 //
-// It is a canonical document (package canon). Its id is its digest, and its one signature line is in the domain
+// It is a canonical document (package canon). Its id is its digest, and its single signature line is in the domain
 // rye/v2/token for the name token:ID.
 //
-//	token        128 random bits, so that no two are the same
-//	parent       the id of the token before it in the chain; the first has none
-//	thread       the thread that it is for, and its directive
-//	set          the lock that the threads of the chain run with; without one it is absent
-//	audience     what may take it: "thread"
-//	not-before, expires   from when and up to when it counts
+//	token        128 random bits, which make every token unique
+//	parent       the id of the previous token in the chain; missing in the first
+//	thread       the thread that the token is for, and its directive
+//	set          the lock of the chain's threads; absent without a lock
+//	audience     the kind of recipient: "thread"
+//	not-before, expires   when the token is valid
 //	depth        how many levels of threads may be below this one
 //	grants       capabilities (package capability)
 //
-// # What is verified
+// # Verification
 //
-// A chain has at most 16 tokens. Each grants no more than the one before, doesn't outlast it, has a smaller depth, and
-// the same set and audience. The last is for the thread that begins: as a thread begins once, a token counts once.
-// Setting the clock neither ends nor prolongs a chain that was taken: its time runs by the monotonic clock.
+// A chain has at most 16 tokens. Each grants no more than its parent, doesn't outlast it, has a smaller depth, and
+// the same set and audience. The last token is for the thread that begins; since a thread begins only once, a token
+// is used only once. Setting the clock neither ends nor prolongs a taken chain, whose time runs by the monotonic
+// clock.
 package captoken

@@ -1,7 +1,7 @@
-// Package classification answers: what kind of failure is this, and is it worth another try?
+// Package classification is the mapping of failures to categories and retry policies.
 //
-// The answer is data: config:error_classification, which a project may override. The first pattern that matches a
-// failure counts; if none does, default:
+// The mapping is data: config:error_classification, which a project may override. The first pattern that matches a
+// failure decides; if none does, default:
 //
 //	schema_version: "1.0.0"
 //	patterns:
@@ -13,7 +13,7 @@
 //	default: {category: permanent, retryable: false, retry_policy: {type: none}}
 //
 // An id is a letter and then letters, digits, "_" and "-", 64 characters at most; no two patterns share one. name is
-// another name of the failures that match, by which hooks know them. A pattern may also have action; beside the
+// another name for matching failures, for hooks. A pattern may also have action; next to the
 // patterns there may be the fields of an item, "operators", "combinators" and "retry_policy_types". They have no
 // effect. Any other key is an error. The patterns of several files are merged by their ids (package merge): a project
 // replaces those that it names, and its own come last, or it has "extends: none" and all of them.
@@ -21,8 +21,8 @@
 // # Categories
 //
 //	transient       may work in a moment
-//	rate_limited    the service wants fewer requests
-//	quota           the service wants to be paid, or asked much later
+//	rate_limited    the service requires fewer requests
+//	quota           the service requires payment, or a much later retry
 //	permanent       won't work later either
 //	limit_hit, budget, cancelled    a person must decide, or has decided
 //
@@ -30,8 +30,8 @@
 //
 // # Conditions
 //
-// A failure is an object: status_code, error.type, error.code, error.message, cancelled, and whatever else the caller
-// knows. match is a condition about it (package condition):
+// A failure is an object: status_code, error.type, error.code, error.message, cancelled, and other members that the
+// caller sets. match is a condition on it (package condition):
 //
 //	{path: error.message, op: regex, value: "timed? out"}
 //	'status_code == 429 or error.type in ["RateLimitError"]'
@@ -41,14 +41,14 @@
 //	exponential   base · multiplier^n seconds after try n, counted from 0, at most max; by default multiplier is 2
 //	              and max 120
 //	fixed         delay seconds
-//	use_header    what the service asks for, at most a day; else as in fallback, which is one of these; header, if
+//	use_header    the wait that the service asks for, at most a day; otherwise that of fallback; header, if
 //	              present, is retry-after
-//	none          there is no other try
+//	none          no retry
 //
 // max_retries of a policy limits the tries after the first. A retryable failure has a policy other than none, and only
 // such a one. Seconds are between 0 and 86,400.
 //
 // # Limits
 //
-// 256 patterns. Of a message only the first 4,096 bytes are searched.
+// There are at most 256 patterns. Conditions see only the first 4,096 bytes of a message.
 package classification

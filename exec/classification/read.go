@@ -18,7 +18,7 @@ const (
 	maxWait     = 24 * time.Hour
 )
 
-// Read reads a classification. Its error lists everything that is wrong.
+// Read reads a classification. Its error lists all problems.
 func Read(v *value.Value) (*Rules, error) {
 	r := &reader{ids: map[string]bool{}}
 	rules := new(Rules)
@@ -50,7 +50,7 @@ func Read(v *value.Value) (*Rules, error) {
 	return rules, nil
 }
 
-// A reader notes what is wrong.
+// A reader collects problems.
 type reader struct {
 	fields.Report
 	ids map[string]bool
@@ -58,7 +58,7 @@ type reader struct {
 
 func in(field, name string) string { return field + "." + name }
 
-// object reports whether a value is an object. Other keys than these are problems.
+// object reports whether a value is an object. Keys other than these are problems.
 func (r *reader) object(v *value.Value, field string, keys ...string) bool {
 	if v == nil || v.Kind != value.Map {
 		r.Bad(v, field, "expected an object")
@@ -102,7 +102,7 @@ func (r *reader) pattern(v *value.Value, field string) (p pattern) {
 
 var categories = []Category{Transient, RateLimited, Quota, Permanent, LimitHit, Budget, Cancelled}
 
-// class reads what a pattern says about its failures.
+// class reads the class of a pattern or of the default.
 func (r *reader) class(v *value.Value, field string) Class {
 	c := Class{Category: Category(v.Get("category").String()), Policy: Policy{Type: "none"}}
 	if !slices.Contains(categories, c.Category) {
@@ -187,7 +187,7 @@ func (r *reader) policy(v *value.Value, field string, outer bool) (p Policy) {
 	return p
 }
 
-// seconds reads a time. With a default it may be missing.
+// seconds reads a duration. It may be missing if a default is given.
 func (r *reader) seconds(v *value.Value, field, name string, otherwise time.Duration) time.Duration {
 	n := v.Get(name)
 	if n.IsNull() && otherwise > 0 {
@@ -201,7 +201,7 @@ func (r *reader) seconds(v *value.Value, field, name string, otherwise time.Dura
 	return time.Duration(s * float64(time.Second))
 }
 
-// number reads a number. An invalid one is reported, and read as 1, which is within every bound.
+// number reads a number. It reports an invalid one and returns 1, which is within every bound.
 func (r *reader) number(v *value.Value, field string) float64 {
 	if v == nil || v.Kind != value.Int && v.Kind != value.Float {
 		r.Bad(v, field, "expected a number")
@@ -214,7 +214,7 @@ func (r *reader) number(v *value.Value, field string) float64 {
 	return f
 }
 
-// condition reads what a pattern matches.
+// condition reads the condition of a pattern.
 func (r *reader) condition(v *value.Value, field string) *condition.Condition {
 	if v == nil {
 		r.Bad(v, field, "expected a condition")

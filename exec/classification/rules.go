@@ -28,16 +28,16 @@ const (
 	Cancelled   Category = "cancelled"
 )
 
-// A Class is the kind of a failure, and whether to try again.
+// A Class is the kind of a failure, and its retry policy.
 type Class struct {
 	ID        string // of the pattern; "" for the default
-	Name      string // another one, "" for none
+	Name      string // another name for it; "" for none
 	Category  Category
 	Retryable bool
 	Policy    Policy
 }
 
-// Rules are a classification. They never change, and are safe for many goroutines.
+// Rules are a classification. They are immutable, and safe for many goroutines.
 type Rules struct {
 	patterns []pattern
 	rest     Class
@@ -48,7 +48,7 @@ type pattern struct {
 	match *condition.Condition
 }
 
-// Of classifies a failure that a document describes, in JSON's values.
+// Of classifies a failure, given as an object of JSON values.
 func (r *Rules) Of(doc map[string]any) Class {
 	doc = shortened(doc)
 	for i := range r.patterns {
@@ -59,10 +59,10 @@ func (r *Rules) Of(doc map[string]any) Class {
 	return r.rest
 }
 
-// maxMessage is how much of a message is searched: it may be a whole page.
+// maxMessage is how much of a message is searched, since it may be a whole page.
 const maxMessage = 4096
 
-// shortened returns a failure whose message is no longer than that.
+// shortened returns the failure with its message cut to maxMessage.
 func shortened(doc map[string]any) map[string]any {
 	failure, _ := doc["error"].(map[string]any)
 	if message, _ := failure["message"].(string); len(message) > maxMessage {
@@ -72,17 +72,17 @@ func shortened(doc map[string]any) map[string]any {
 	return doc
 }
 
-// A Policy says how long to wait before the next try.
+// A Policy defines the wait before a retry.
 type Policy struct {
 	Type       string // none, exponential, fixed or use_header
 	Base, Max  time.Duration
 	Multiplier float64
 	Delay      time.Duration
-	MaxRetries int     // 0: no limit of its own
+	MaxRetries int     // 0: no limit by the policy
 	Fallback   *Policy // of use_header
 }
 
-// Wait returns how long to wait after try n, counted from 0. The service asks to wait for asked; 0 is nothing.
+// Wait returns how long to wait after try n, counted from 0. asked is the wait that the service asks for; 0 for none.
 func (p *Policy) Wait(n int, asked time.Duration) time.Duration {
 	switch p.Type {
 	case "use_header":
@@ -103,7 +103,7 @@ func (p *Policy) Wait(n int, asked time.Duration) time.Duration {
 	return 0
 }
 
-// invalid returns the error that a classification has problems. It leaves out the lines: they are those of several
+// invalid returns the error for a classification with problems. It omits the line numbers, which belong to several
 // merged files.
 func invalid(problems []*value.Problem) error {
 	all := make([]string, len(problems))

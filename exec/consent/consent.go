@@ -21,7 +21,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/ask"
 )
 
-// A Door is what makes a call. The zero Door can't ask.
+// A Door is the origin of a call. The zero Door can't get approvals.
 type Door struct {
 	Thread  string // "" outside of threads
 	Flow    Flow
@@ -38,7 +38,7 @@ type Subject struct {
 	Principal, Tenant string
 }
 
-// An Approval lets one call be made.
+// An Approval allows one call.
 type Approval struct {
 	By       string // for the record of the call
 	For      Subject
@@ -50,14 +50,14 @@ type Approval struct {
 	Drop func(ctx context.Context, why error) error
 }
 
-// A Flow is what happened in a thread before a call.
+// A Flow is the history of a thread before a call.
 type Flow struct {
 	Directive string   // "" outside of threads
-	Tools     []string // that were called
-	Tags      []string // of these
+	Tools     []string // the tools called so far
+	Tags      []string // the tags of these
 }
 
-// document is the flow as conditions see it.
+// document returns the flow for conditions.
 func (f *Flow) document() map[string]any {
 	list := func(texts []string) []any {
 		all := make([]any, len(texts))
@@ -78,12 +78,12 @@ type Question struct {
 	Ref       model.Ref
 	Digest    cas.Digest // of the tool's file
 	Risk      string
-	Params    map[string]any // without secrets, to be shown
-	Given     map[string]any // the parameters as they are
-	Principal string         // who asks
+	Params    map[string]any // without secrets, for display
+	Given     map[string]any // the unredacted parameters
+	Principal string         // the user or agent that asks
 	Tenant    string
-	Separate  bool     // who asks can't approve
-	Lines     []string // of the policies that ask; none: the risk does
+	Separate  bool     // the asking person can't approve
+	Lines     []string // the lines of the policies that ask; empty: the risk requires the approval
 	Expires   time.Duration
 	Text      string // of a gate
 }
@@ -203,7 +203,7 @@ func rules(p *policy.Policy) ask.Rules {
 	return p.Sections().Ask
 }
 
-// Required returns the error that a call lacks its approval.
+// Required returns the error for a call without its approval.
 func Required(q *Question) *fault.Error {
 	e := fault.New(fault.Approval, "%q needs an approval", q.Ref).On("ref", q.Ref.String()).On("risk",
 		q.Risk).Because(q.Why())

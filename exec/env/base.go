@@ -22,7 +22,7 @@ type Files interface {
 
 const windows = runtime.GOOS == "windows"
 
-// inherited lists the variables that are taken from the host, with the characters that their values may have.
+// inherited lists the variables taken from the host, with the characters allowed in their values.
 var inherited = map[string]string{
 	"LANG": plainName, "LANGUAGE": plainName, "TERM": plainName, "NO_COLOR": plainName, "TZ": plainName + "/,<>",
 }
@@ -33,10 +33,10 @@ var needed = []string{"SYSTEMROOT", "WINDIR", "SYSTEMDRIVE", "COMSPEC", "PATHEXT
 
 const plainName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@+-:"
 
-// barePath is the PATH if nothing of the host's can be used.
+// barePath is the PATH if no entry of the host's is usable.
 var barePath = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
-// base returns the variables that are taken from the host.
+// base returns the variables taken from the host.
 func (r *resolver) base() map[string]string {
 	vars := map[string]string{}
 	for name, v := range r.Host.Vars {
@@ -60,18 +60,18 @@ func (r *resolver) base() map[string]string {
 	return vars
 }
 
-// isPlain reports whether a value has only these characters, and can't be read as a path. A time zone contains
-// slashes, but is relative to a directory of the system.
+// isPlain reports whether a value has only these characters, and can't be a path. A time zone may contain slashes,
+// but is relative to a system directory.
 func isPlain(v, chars string) bool {
 	other := func(r rune) bool { return !strings.ContainsRune(chars, r) }
 	return len(v) <= 200 && !strings.ContainsFunc(v, other) && !strings.HasPrefix(v, "/") &&
 		!strings.HasPrefix(v, ":") && !strings.Contains(v, "..")
 }
 
-// maxPath is how many entries of the host's PATH are considered.
+// maxPath bounds the considered entries of the host's PATH.
 const maxPath = 256
 
-// hostPath returns the entries of the host's PATH that may be used.
+// hostPath returns the usable entries of the host's PATH.
 func (r *resolver) hostPath() []string {
 	var path []string
 	host := r.Host.Vars["PATH"]
@@ -127,7 +127,7 @@ func (r *resolver) mayHold(dir string) string {
 	}
 }
 
-// stat asks once for each directory: those of PATH have the same ones above them.
+// stat caches each directory, since those of PATH share parent directories.
 func (r *resolver) stat(dir string) (fs.FileInfo, error) {
 	if info := r.dirs[dir]; info != nil {
 		return info, nil
@@ -141,7 +141,8 @@ func (r *resolver) stat(dir string) (fs.FileInfo, error) {
 
 // inside reports whether a clean path is a directory or below it.
 func inside(path, dir string) bool {
-	if dir == "" || !windows && !strings.HasPrefix(path, filepath.Clean(dir)) { // most are not, and Rel is slow
+	// fast path: most are not, and Rel is slow
+	if dir == "" || !windows && !strings.HasPrefix(path, filepath.Clean(dir)) {
 		return false
 	}
 	rel, err := filepath.Rel(dir, path)

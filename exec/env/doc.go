@@ -12,7 +12,7 @@
 //
 // Only these variables are taken from the host: PATH, LANG, LANGUAGE, LC_*, TZ, TERM, NO_COLOR, and on Windows those
 // that programs need to start. A locale, time zone or terminal that could be a path is left out. HOME and TMPDIR (and
-// their names on Windows) are private directories. So nothing else that a shell exported reaches a tool: no token, no
+// their names on Windows) are private directories. So no other variable of a shell reaches a tool: no token, no
 // LD_PRELOAD, PYTHONPATH, NODE_OPTIONS, BASH_ENV or GIT_SSH.
 //
 // PATH has those entries of the host's that are absolute directories, writable only by their owner and group, owned by
@@ -48,7 +48,8 @@
 //	system_binary    binary, in PATH
 //	version_manager  binary in version, by manager: pyenv, rbenv and asdf are asked, nvm's directories are read
 //
-// Scripts in PATH are ignored here: version managers put them there, and what they start depends on the directory.
+// Scripts in PATH are ignored here: version managers put them there, and the program that they start depends on the
+// directory.
 //
 // If it is missing, the fallback is used, an absolute path or a name in PATH. A missing fallback, or a file that can't
 // be used, is a *NotFoundError. A version consists of digits, letters, "." "_" and "-". A manager has five seconds to

@@ -16,9 +16,9 @@ import (
 
 // A NotFoundError means that a program is missing. It is fs.ErrNotExist.
 type NotFoundError struct {
-	What  string   // as in "venv_python", or the name of the program
+	What  string   // such as "venv_python", or the name of the program
 	Tried []string // paths
-	Err   error    // why a file at one of the paths can't be used; may be nil
+	Err   error    // why a file at one of the paths is unusable; may be nil
 }
 
 func (e *NotFoundError) Error() string {
@@ -44,7 +44,7 @@ func (e *NotFoundError) Fault() *fault.Error {
 	return f.List(places...)
 }
 
-// Unwrap returns fs.ErrNotExist, and why an existing file can't be used.
+// Unwrap returns fs.ErrNotExist, and the reason why an existing file is unusable.
 func (e *NotFoundError) Unwrap() []error {
 	if e.Err != nil {
 		return []error{fs.ErrNotExist, e.Err}
@@ -60,7 +60,7 @@ type wanted struct {
 	manager, version     string
 }
 
-// interpreter finds the interpreter of a link, unless a link nearer to the tool has set the same variable.
+// interpreter finds the interpreter of a link, unless a link closer to the tool has set the same variable.
 func (r *resolver) interpreter(ctx context.Context, l *Link) error {
 	v := l.EnvConfig.Get("interpreter")
 	if v.IsNull() {

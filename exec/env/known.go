@@ -24,13 +24,13 @@ type knownProgram struct {
 	began  statcache.Moment
 }
 
-// maxKnown bounds the programs that are remembered.
+// maxKnown bounds the cached programs.
 const maxKnown = 64
 
-// NewKnown returns a Known that remembers nothing yet.
+// NewKnown returns an empty Known.
 func NewKnown() *Known { return &Known{clock: statcache.NewClock()} }
 
-// now is a moment before a program is read.
+// now returns the current moment, before a program is read.
 func (k *Known) now() (m statcache.Moment) {
 	if k != nil {
 		m = k.clock()
@@ -53,7 +53,7 @@ func (k *Known) recall(p *Program, info fs.FileInfo, now statcache.Moment) []byt
 	return was.head
 }
 
-// remember keeps the digest of a program whose file was opened and looked at before it was read.
+// remember caches the digest of a program. info is from the opened file, before it was read.
 func (k *Known) remember(p *Program, head []byte, f fs.File, info fs.FileInfo, began statcache.Moment) {
 	file, disk := f.(*os.File)
 	stamp := statcache.StampOf(info)

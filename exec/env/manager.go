@@ -12,7 +12,7 @@ import (
 	"unicode"
 )
 
-// A manager is a program that installs several versions of others.
+// A manager is a version manager: a program that installs several versions of others.
 type manager struct {
 	binary  string   // the default
 	version string   // the variable that selects a version; %s is the binary
@@ -31,7 +31,7 @@ const (
 	maxAnswer = 4096
 )
 
-// managed finds a program of a version manager.
+// managed finds a program through a version manager.
 func (r *resolver) managed(ctx context.Context, w *wanted) (Program, error) {
 	if w.manager == "nvm" {
 		// It is a shell function, so it can't be started.
@@ -68,7 +68,7 @@ func (r *resolver) managed(ctx context.Context, w *wanted) (Program, error) {
 	return p, nil
 }
 
-// managerEnv returns the environment of a version manager. Its files are in the user's real home.
+// managerEnv returns the environment for a version manager, whose files are in the user's real home.
 func (r *resolver) managerEnv(w *wanted) []string {
 	m := managers[w.manager]
 	vars := map[string]string{"PATH": r.given, "HOME": r.Host.Vars["HOME"]}
@@ -143,7 +143,7 @@ func (r *resolver) nvm(w *wanted) (Program, error) {
 	return p, err
 }
 
-// numbers reads 1 to 3 numbers with dots between them.
+// numbers parses 1 to 3 numbers separated by dots.
 func numbers(s string) ([]int, bool) {
 	parts := strings.Split(s, ".")
 	if len(parts) > 3 {

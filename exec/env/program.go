@@ -32,11 +32,11 @@ type Program struct {
 // maxProgram is the largest program, in bytes.
 const maxProgram = 2 << 30
 
-// unusable returns the error that an existing file can't be used as a program.
+// unusable returns the error for a file that can't be used as a program.
 func unusable(path, why string) error { return fmt.Errorf("%q %s", path, why) }
 
-// Find finds a program by its absolute path, or by its name in the PATH of an environment, and returns it, followed by
-// the programs that it needs. A missing program is a *NotFoundError.
+// Find finds a program by its absolute path, or by its name in the PATH of an environment. It returns the program,
+// followed by the programs that it needs. A missing program is a *NotFoundError.
 func Find(q Request, e *Env, name string) ([]Program, error) {
 	r := &resolver{Request: q, Files: q.Host.Files, env: &Env{}, path: filepath.SplitList(e.Vars["PATH"])}
 	if !filepath.IsAbs(name) {
@@ -79,7 +79,7 @@ func (r *resolver) inPath(name string) []string {
 }
 
 // binary finds an interpreter as byName does, but ignores scripts in PATH. Version managers put such scripts there,
-// and which interpreter they choose depends on the directory and on files that aren't checked.
+// which select an interpreter by the directory and by unverified files.
 func (r *resolver) binary(name string) (Program, error) {
 	if filepath.IsAbs(name) {
 		return r.first(name, []string{name})
@@ -101,7 +101,7 @@ func (r *resolver) binary(name string) (Program, error) {
 	return Program{}, missing
 }
 
-// first returns the first of some paths that leads to a program.
+// first returns the program at the first usable path.
 func (r *resolver) first(what string, paths []string) (Program, error) {
 	missing := &NotFoundError{What: what, Tried: paths}
 	for _, path := range paths {

@@ -11,11 +11,11 @@ import (
 // ModulePath is the variable with the directories that the launchers of runtimes load modules from.
 const ModulePath = "RYE_MODULE_PATH"
 
-// PackagePath is the variable with the directory of the tool's packages: for Python the one that import searches, for
-// Node the one that contains node_modules. Only rye sets it.
+// PackagePath is the variable with the directory of the tool's packages: for Python the directory that import
+// searches, for Node the directory that contains node_modules. Only rye sets it.
 const PackagePath = "RYE_PACKAGE_PATH"
 
-// Thread is the variable with the id of the thread that a tool is called by. Only rye sets it.
+// Thread is the variable with the id of the thread that calls the tool. Only rye sets it.
 const Thread = "RYE_THREAD"
 
 func refused(name, why string) error {

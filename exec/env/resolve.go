@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// MaxVariable is the longest variable, name and value, in bytes.
+	// MaxVariable bounds a variable, name and value, in bytes.
 	MaxVariable = 128<<10 - 2
-	// MaxTotal bounds all variables together.
+	// MaxTotal bounds all variables together, in bytes.
 	MaxTotal = 1 << 20
 	// maxPrograms bounds the programs of a chain, so that no chain makes rye hash the whole disk.
 	maxPrograms = 64
@@ -31,27 +31,27 @@ type Host struct {
 	Known *Known // the digests of programs; optional
 }
 
-// A Runner starts an unpinned program and returns its standard output, which it limits.
+// A Runner runs an unpinned program and returns its standard output, up to a limit.
 type Runner interface {
 	Run(ctx context.Context, path string, args, env []string) ([]byte, error)
 }
 
-// A Request describes the chain of an environment.
+// A Request describes a chain that needs an environment.
 type Request struct {
 	Host       Host
 	Links      []Link            // of the chain, the tool first
 	Project    string            // its directory; "" for none
 	Home, Temp string            // private directories
 	Forbidden  []string          // directories that PATH may not lead into: spaces, store, state
-	Names      map[string]string // the kernel's names in templates: anchor_path …
+	Names      map[string]string // the kernel's names for templates, such as anchor_path
 	DotEnv     []Variable
 }
 
-// A Link is the part of a chain's link about its environment. Either value may be nil.
+// A Link is the environment settings of a chain's link. Either value may be nil.
 type Link struct {
 	Name      string
 	EnvConfig *value.Value
-	EnvPaths  *value.Value // of its anchor, if the anchor is active
+	EnvPaths  *value.Value // of the link's anchor, if that is active
 }
 
 // An Env is an environment.
@@ -71,8 +71,8 @@ func (e *Env) List() []string {
 	return list
 }
 
-// Invalid returns the error that a field of a link is invalid, as in env_config.env.LEVEL. A missing program keeps its
-// code.
+// Invalid returns the error for an invalid field of a link, such as env_config.env.LEVEL. The error of a missing
+// program keeps its code.
 func Invalid(link, field string, at value.Pos, err error) error {
 	e, ok := fault.Find(err)
 	if !ok {
@@ -89,7 +89,7 @@ func Invalid(link, field string, at value.Pos, err error) error {
 	return e.On("ref", link).On("field", field)
 }
 
-// Resolve makes the environment of a chain.
+// Resolve computes the environment of a chain.
 func Resolve(ctx context.Context, q Request) (*Env, error) {
 	if !filepath.IsAbs(q.Home) || !filepath.IsAbs(q.Temp) || q.Project != "" && !filepath.IsAbs(q.Project) {
 		return nil, fmt.Errorf("the directories %q, %q and %q must be absolute", q.Home, q.Temp, q.Project)
@@ -103,7 +103,7 @@ func Resolve(ctx context.Context, q Request) (*Env, error) {
 			return nil, Invalid(".env", v.Name, value.Pos{Line: v.Line}, err)
 		}
 	}
-	// Interpreters first, the tool's before those of farther links: the others for the same variable are ignored.
+	// Interpreters come first, the tool's before those of other links, since the first one for a variable wins.
 	for i := range q.Links {
 		if err := r.interpreter(ctx, &q.Links[i]); err != nil {
 			return nil, err
@@ -122,15 +122,15 @@ func Resolve(ctx context.Context, q Request) (*Env, error) {
 	return r.env, r.fits()
 }
 
-// A resolver is one Resolve.
+// A resolver is the state of one Resolve.
 type resolver struct {
 	Request
 	Files        Files
 	env          *Env
-	path         []string               // PATH
-	given        string                 // the same as one string
-	interpreters map[string]string      // variables of interpreters, and their links
-	dirs         map[string]fs.FileInfo // of PATH, and above
+	path         []string               // the entries of PATH
+	given        string                 // the host's usable PATH as one string
+	interpreters map[string]string      // interpreters' variables, with the links that set them
+	dirs         map[string]fs.FileInfo // cache of directories in and above PATH
 }
 
 // link sets the variables of a link.
@@ -178,7 +178,7 @@ func (r *resolver) expand(text string) (string, error) {
 		func(name string) (string, bool) { v, ok := r.Names[name]; return v, ok })
 }
 
-// set sets a variable, if that is allowed.
+// set sets a variable, if a link may set it.
 func (r *resolver) set(name, v string) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -259,7 +259,7 @@ func (r *resolver) paths(e *value.Entry) error {
 	return r.set(e.Key, strings.Join(list, string(filepath.ListSeparator)))
 }
 
-// directories fills the templates of a list of directories.
+// directories expands the templates in a list of directories.
 func (r *resolver) directories(v *value.Value) ([]string, error) {
 	if v.IsNull() {
 		return nil, nil
@@ -279,7 +279,7 @@ func (r *resolver) directories(v *value.Value) ([]string, error) {
 		case !filepath.IsAbs(dir):
 			return nil, fmt.Errorf("%q is not an absolute path", dir)
 		case strings.ContainsRune(dir, filepath.ListSeparator):
-			// It would be read as two directories.
+			// It would be two directories.
 			return nil, fmt.Errorf("%q contains a %q, so it can't be in a list of paths", dir, filepath.ListSeparator)
 		}
 		dirs = append(dirs, dir)

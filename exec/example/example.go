@@ -1,22 +1,21 @@
-// Package example runs the examples of a tool, and says where what comes of them isn't what they say.
+// Package example is the runner for the examples of tools: it reports where a call differs from its example.
 //
-// An example (package ai/model/declared) is a call like others, by the same kernel: admitted, granted, confined,
-// written down. Only the project is another one: a directory that is made for it and removed afterwards, in which
-// stand
+// An example (package ai/model/declared) is an ordinary call by the same kernel: admitted, granted, confined,
+// recorded. Only its project differs: a directory that is created for the example and removed afterwards, with
 //
 //   - the example's files,
-//   - what a project always has, empty if the example says nothing of it: .ai, .git, rye.lock, rye.yaml,
+//   - the files of every project, empty unless the example has them: .ai, .git, rye.lock, rye.yaml,
 //   - the directories that the tool declares under files: write, unless the example has a file there.
 //
-// Environments of packages (.venv, node_modules) are those of the project that the tool is in.
+// Package environments (.venv, node_modules) are those of the tool's own project.
 //
-// # What passes
+// # Comparison
 //
-// A call that ends as the example says: with success, or with the code under error, and with the status under exit.
-// Its value is held against result: of an object the entries that result names, each by this same rule, of an array
-// all entries in their order, numbers by what they are worth (1 is 1.0), anything else as it is. A file under
-// expect_files holds exactly that text; null is one that isn't there. A link is no file. Where the end is another one
-// than the example says, nothing else is looked at.
+// An example passes if the call ends as expected: with success, or with the code under error, and with the status
+// under exit. The call's value is compared with result: for an object only the members that result names, each by the
+// same rule; for an array all items in order; numbers by value (1 equals 1.0); anything else exactly. A file under
+// expect_files must have exactly that text; null means that it must not exist, and a link doesn't count as a file.
+// After an unexpected end nothing else is compared.
 package example
 
 import (
@@ -46,34 +45,34 @@ import (
 type Runner struct {
 	Prepare func(context.Context, *exec.Call) (*exec.Plan, error)
 	Scratch func(context.Context) (*materialise.Scratch, error)
-	// Code returns the code of an error, as examples name it.
+	// Code returns the code of an error, as examples spell it.
 	Code func(error) string
 }
 
-// An Outcome says what came of an example.
+// An Outcome is the result of an example.
 type Outcome struct {
-	Call        string // its id; "" if there was none
+	Call        string // its id; "" if no call was made
 	Differences []Difference
-	Code        string // of the error that it ended with; "" with success
-	Failure     string // why, in the words of the tool
-	Err         error  // why it was refused
+	Code        string // of the error that ended it; "" for success
+	Failure     string // the failure's reason, in the tool's words
+	Err         error  // why the call was refused
 	Duration    time.Duration
 	Receipt     cas.Digest
-	Level       floor.Level // that was enforced; with a Receipt
-	Damage      error       // what was wrong with the copy of the tool's files that was there
+	Level       floor.Level // the enforced level; only with a Receipt
+	Damage      error       // damage of an earlier copy of the tool's files
 }
 
-// Passed reports whether everything is as the example says.
+// Passed reports whether the call matched the example.
 func (o *Outcome) Passed() bool { return len(o.Differences) == 0 }
 
-// A Difference is one thing that isn't as an example says. Nothing was expected, or found, where that is nil.
+// A Difference is a mismatch between an example and its call. Expected or Found is nil for a missing value.
 type Difference struct {
 	Path     string          `json:"path"` // "error", "exit", "result.items[2].name", "expect_files.out/a.txt"
 	Expected json.RawMessage `json:"expected,omitempty"`
 	Found    json.RawMessage `json:"found,omitempty"`
 }
 
-// Run runs one. An error is one of the context.
+// Run runs one example. It returns only errors of the context; others are in the Outcome.
 func (r *Runner) Run(ctx context.Context, ref model.Ref, tool *model.Tool, e *model.Example) (*Outcome, error) {
 	o := new(Outcome)
 	if e.Wrong != nil {
@@ -100,7 +99,7 @@ func (r *Runner) Run(ctx context.Context, ref model.Ref, tool *model.Tool, e *mo
 	return o, nil
 }
 
-// run makes the call. An error is one that no example can mean.
+// run makes the call. It returns errors that no example can expect.
 func (r *Runner) run(ctx context.Context, call *exec.Call, e *model.Example, o *Outcome) error {
 	p, err := r.Prepare(ctx, call)
 	if err != nil {
@@ -112,7 +111,7 @@ func (r *Runner) run(ctx context.Context, call *exec.Call, e *model.Example, o *
 	result, err := p.Run(ctx, nil)
 	o.Damage = p.Damage
 	if err != nil && (result == nil || result.Status != record.Refused) {
-		return err // it can't be proved
+		return err // the call can't be proved
 	}
 	o.Call, o.Duration, o.Receipt, o.Level, o.Code, o.Failure = result.ID, result.Duration, result.Digest,
 		result.Level, result.Code, result.Failure
@@ -121,7 +120,7 @@ func (r *Runner) run(ctx context.Context, call *exec.Call, e *model.Example, o *
 	}
 	o.compare("error", text(e.Error), text(o.Code))
 	if !o.Passed() {
-		return nil // what else is different comes of that
+		return nil // other differences would follow from this one
 	}
 	if e.Exit >= 0 {
 		o.compare("exit", int64(e.Exit), int64(result.Exit))
@@ -132,7 +131,7 @@ func (r *Runner) run(ctx context.Context, call *exec.Call, e *model.Example, o *
 	return nil
 }
 
-// text returns a string as JSON; nothing for the empty one.
+// text returns a string for comparison; an empty one is missing.
 func text(s string) any {
 	if s == "" {
 		return missing{}
@@ -140,16 +139,16 @@ func text(s string) any {
 	return s
 }
 
-// refused notes what no example can mean.
+// refused records an error that no example can expect.
 func (o *Outcome) refused(e *model.Example, code string, err error) {
 	o.Err, o.Code = err, code
 	o.Differences = append(o.Differences, Difference{Path: "error", Expected: show(text(e.Error)), Found: show(code)})
 }
 
-// missing is what isn't there.
+// missing stands for an absent value.
 type missing struct{}
 
-// compare holds what was found against what was expected.
+// compare records the differences between two values.
 func (o *Outcome) compare(path string, expected, found any) {
 	switch x := expected.(type) {
 	case map[string]any:
@@ -177,20 +176,20 @@ func (o *Outcome) compare(path string, expected, found any) {
 	}
 }
 
-// show writes a value in the one form that it has.
+// show returns a value in canonical JSON.
 func show(v any) json.RawMessage {
 	if _, none := v.(missing); none {
 		return nil
 	}
 	b, err := jcs.Append(nil, v)
-	if err != nil { // no JSON, and equal to none
+	if err != nil { // not JSON, and equal to no JSON
 		b, _ = json.Marshal(err.Error())
 	}
 	return b
 }
 
-// kept are the files of a project that are there before anybody writes it. With them there a tool that may write all
-// of it may also add to it.
+// kept are project files that exist before a tool writes them. A tool that may write the whole project can create
+// files at its top only while they exist.
 var kept = []string{"rye.lock", "rye.yaml"}
 
 // makeProject makes the project of an example.
@@ -234,7 +233,7 @@ func makeProject(dir string, tool *model.Tool, e *model.Example) error {
 	return nil
 }
 
-// files holds what the call has left against what was expected.
+// files compares the files that the call left with the expected ones.
 func (o *Outcome) files(dir string, after map[string]*string) error {
 	if len(after) == 0 {
 		return nil
@@ -258,7 +257,7 @@ func (o *Outcome) files(dir string, after map[string]*string) error {
 	return nil
 }
 
-// read returns the beginning of a file that was left, as long as is needed to see that it is another one.
+// read returns the beginning of a file, long enough to differ from any other expected text.
 func read(root *os.Root, name string, expected *string) (any, error) {
 	const more = 1 << 10
 	name = filepath.FromSlash(name)

@@ -1,5 +1,5 @@
-// Package oauth signs in to servers that want OAuth, such as those of the Model Context Protocol over HTTP, and keeps
-// the tokens as secrets.
+// Package oauth is the client for signing in to servers that require OAuth, such as those of the Model Context
+// Protocol over HTTP. It stores the tokens as secrets.
 //
 // # How a sign-in goes through here
 //
@@ -9,24 +9,30 @@
 //
 // # Signing in
 //
-// Login asks the server as a client would, and it answers 401 and names its metadata (RFC 9728), or has it at the
-// well-known address. That names the authorization server, whose own metadata (RFC 8414, or OpenID Connect's) has to
-// be of that issuer and has to offer PKCE with S256. A client that isn't known there is registered (RFC 7591). The
-// user opens an address in a browser; the answer comes to a port of this machine, and is believed if it has the state
-// of this sign-in and, where one is stated or promised, the issuer (RFC 9207). The code is exchanged for tokens that
-// are for this server alone (RFC 8707).
+// Login sends the server a client's first request. The server answers 401 and names its metadata (RFC 9728), or has
+// them at the well-known address. The metadata name the authorization server, whose own metadata (RFC 8414, or OpenID
+// Connect's) must be of that issuer and offer PKCE with S256. Login registers a client unless one is given (RFC 7591).
+// The user opens an address in a browser; the answer comes to a port of this machine. It must have the state of this
+// sign-in and, if the metadata promise one or the answer has one, the issuer (RFC 9207). Login exchanges the code for
+// tokens that are valid for this server alone (RFC 8707).
 //
-// Every address has to be https, or http on this machine. None may lie further inside than the server itself: a server
-// on the internet can't have this machine ask one of a private network. Registration and tokens follow no redirects.
-// Answers are short and come in time, or are an error.
+// Every address must be https, or http on this machine. None may be further inside than the server itself, so that a
+// server on the internet can't make this machine send requests to a private network. Registration and token requests
+// follow no redirects. Answers have limits on size and time.
 //
-// # What is kept
+// # How a sign-in goes through here
 //
-// The value of the secret is a document in JSON, in the order of Grant:
+// Login.Run finds the authorization server (discover, challenge), registers rye (register), waits for the callback
+// (listen, listener.wait) and exchanges the code (client.post, Grant.take). Secrets.Get returns the access token, and
+// renewed renews it with the refresh token under a lock.
+//
+// # The stored document
+//
+// The value of the secret is a JSON document, with the members in the order of Grant:
 //
 //	{"oauth": 1, "server": "https://mcp.example.com/mcp", "issuer": "https://auth.example.com", "token_endpoint": "…",
 //	 "client_id": "…", "access_token": "…", "refresh_token": "…", "expires": "2026-11-26T12:00:00Z"}
 //
-// A tool that is handed the secret gets the access token, and nothing else of it. One that is over, or will be within
-// a minute, is renewed first, by one process at a time.
+// A tool with the secret gets only the access token. A token that has expired, or will within a minute, is renewed
+// first, by one process at a time.
 package oauth

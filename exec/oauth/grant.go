@@ -24,23 +24,23 @@ type Grant struct {
 	TokenEndpoint string `json:"token_endpoint"`
 	ClientID      string `json:"client_id"`
 	ClientSecret  string `json:"client_secret,omitempty"`
-	// form: where the token endpoint wants the secret; "" in a header
+	// form: the client secret goes into the form; "": into a header
 	SecretIn string    `json:"secret_in,omitempty"`
 	Access   string    `json:"access_token"`
 	Refresh  string    `json:"refresh_token,omitempty"`
 	Expires  time.Time `json:"expires,omitzero"` // zero: unknown
 }
 
-// Text is the value of the secret that keeps the grant.
+// Text returns the grant as the value of a secret.
 func (g *Grant) Text() string {
 	text, err := json.Marshal(g)
 	if err != nil {
-		panic(err) // strings and a time
+		panic(err) // can't happen: strings and a time
 	}
 	return string(text)
 }
 
-// Parse returns the grant that the value of a secret is; nil if it is another one.
+// Parse returns the grant in the value of a secret, or nil for another value.
 func Parse(value string) *Grant {
 	if !strings.HasPrefix(value, `{"oauth":1,`) {
 		return nil
@@ -65,10 +65,10 @@ func (g *Grant) take(t *tokens, now time.Time) {
 	}
 }
 
-// early is how long before its end a token is renewed.
+// early is how long before its expiry a token is renewed.
 const early = time.Minute
 
-// fresh reports whether the access token can be used.
+// fresh reports whether the access token is still usable.
 func (g *Grant) fresh(now time.Time) bool {
 	return g.Expires.IsZero() || now.Add(early).Before(g.Expires)
 }
@@ -83,14 +83,14 @@ func (g *Grant) Secret(name string) secret.Secret {
 	return s
 }
 
-// Secrets are a user's secrets, with those that are grants as access tokens.
+// Secrets are a user's secrets, with access tokens as the values of grants.
 type Secrets struct {
 	*secret.Store
-	Offline bool // renews nothing
+	Offline bool // never renew
 }
 
-// Get returns the value of a secret as Store.Get does. Of a grant it is the access token, which is renewed if it has
-// to be.
+// Get returns the value of a secret, as Store.Get does. For a grant that is the access token, which Get renews if
+// necessary.
 func (s *Secrets) Get(ctx context.Context, name string) (string, error) {
 	value, err := s.Store.Get(ctx, name)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Secrets) renewed(ctx context.Context, name string, g *Grant) (string, e
 	return g.Access, nil
 }
 
-// inKeyring reports whether a secret is kept in the keyring.
+// inKeyring reports whether the keyring stores a secret.
 func (s *Secrets) inKeyring(name string) bool {
 	all, err := s.List()
 	if err != nil {

@@ -22,17 +22,17 @@ import (
 // A Login is a sign-in to a server.
 type Login struct {
 	Server   string
-	ClientID string // of one that is registered already; "" to register
-	// ClientSecret is the secret of the client that ClientID names, if it has one.
+	ClientID string // of a registered client; "" to register one
+	// ClientSecret is the secret of ClientID's client, if it has one.
 	ClientSecret string
 	Scopes       []string // nil: those that the server names
 	Now          func() time.Time
-	Wait         time.Duration // for the user; 0: ten minutes
-	// Show gets the address that the user opens.
+	Wait         time.Duration // limit on waiting for the user; 0: ten minutes
+	// Show receives the address for the user's browser.
 	Show func(address string)
 }
 
-// Run signs in, and returns once the user has.
+// Run signs in, and returns after the user has.
 func (l *Login) Run(ctx context.Context) (*Grant, error) {
 	server, err := Address(l.Server)
 	if err != nil {
@@ -165,15 +165,15 @@ func (c *client) discover(ctx context.Context, name string, server *url.URL) (*f
 	return f, nil
 }
 
-// first are messages that a client begins with. A server may answer 401 to any of them, also one that has nothing to
-// get.
+// first are typical first requests of a client. A server may answer 401 to any of them, even if it doesn't support
+// GET.
 var first = []string{
 	"",
 	`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"rye","version":"1"}}}`,
 	`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`,
 }
 
-// challenge asks a server without a token.
+// challenge sends requests without a token, and returns the server's challenge.
 func (c *client) challenge(ctx context.Context, server string) (bearer oauthex.Challenge, err error) {
 	for _, body := range first {
 		method := http.MethodGet
@@ -224,7 +224,7 @@ func resources(named, server string, u *url.URL) (all [][2]string) {
 	return append(all, [2]string{root.String() + known, root.String()})
 }
 
-// issuers are the addresses at which an authorization server describes itself.
+// issuers returns the possible addresses of an authorization server's metadata.
 func issuers(issuer string) []string {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -238,7 +238,7 @@ func issuers(issuer string) []string {
 	return []string{root + own + "/" + path, root + openID + "/" + path, root + "/" + path + openID}
 }
 
-// register makes this program known to an authorization server.
+// register registers rye as a client of an authorization server.
 func (c *client) register(ctx context.Context, g *Grant, f *found, back string) error {
 	at := f.issuer.RegistrationEndpoint
 	if at == "" {
@@ -261,7 +261,7 @@ func (c *client) register(ctx context.Context, g *Grant, f *found, back string) 
 	return nil
 }
 
-// A listener waits for the browser to come back.
+// A listener receives the browser's callback.
 type listener struct {
 	address, state string
 	server         *http.Server
@@ -302,7 +302,7 @@ func (l *listener) serve(w http.ResponseWriter, r *http.Request) {
 	w.Write([]byte("rye has the answer. You can close this window.\n"))
 }
 
-// wait returns the code that the browser brings.
+// wait returns the code in the callback.
 func (l *listener) wait(ctx context.Context, most time.Duration, issuer *oauthex.AuthServerMeta) (string, error) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -315,7 +315,7 @@ func (l *listener) wait(ctx context.Context, most time.Duration, issuer *oauthex
 			most)
 	case q = <-l.came:
 	}
-	// The last page may still be on its way to the browser.
+	// The browser may still be receiving the page.
 	stop, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := l.server.Shutdown(stop); err != nil && !errors.Is(err, context.DeadlineExceeded) {

@@ -23,15 +23,15 @@ import (
 const (
 	maxAnswer = 64 << 10
 	maxHeader = 64 << 10
-	patience  = 30 * time.Second // for one answer
+	patience  = 30 * time.Second // limit on one answer
 )
 
-// A client reaches servers, none further inside than it may.
+// A client sends requests only to addresses within a depth.
 type client struct {
 	depths web.Depths
 	most   atomic.Int64 // a web.Depth
 	plain  *http.Client // follows no redirects
-	guided *http.Client // follows them as package oauthex lets it
+	guided *http.Client // follows redirects that package oauthex allows
 }
 
 func newClient() *client {
@@ -80,7 +80,7 @@ func (c *client) within(ctx context.Context, server *url.URL) {
 	c.most.Store(int64(min(most, web.DepthLocal)))
 }
 
-// Address reads the address of a server.
+// Address parses the address of a server.
 func Address(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -99,7 +99,7 @@ func loopback(host string) bool {
 	return err == nil && ip.IsLoopback() || host == "localhost"
 }
 
-// unreachable returns the error that a server doesn't answer.
+// unreachable returns the error for a server that doesn't answer.
 func unreachable(at string, err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
@@ -117,12 +117,12 @@ func hostOf(at string) string {
 
 func clip(s string) string { return fault.Clip(s, 200) }
 
-// denied returns the error that signing in can't go on.
+// denied returns the error for a failed sign-in.
 func denied(format string, args ...any) *fault.Error {
 	return fault.New(fault.AuthFailed, format, args...)
 }
 
-// post sends a form to the token endpoint of an authorization server and reads the answer.
+// post sends a form to a token endpoint and parses the answer.
 func (c *client) post(ctx context.Context, at string, form url.Values, g *Grant) (*tokens, error) {
 	if g.ClientSecret != "" && g.SecretIn == "form" {
 		form.Set("client_secret", g.ClientSecret)

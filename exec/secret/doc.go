@@ -11,19 +11,27 @@
 // ours and a tool's, so it can't be one that package env reserves. A value is text in UTF-8 without NUL, of MinValue
 // to MaxValue bytes: package redact can't remove shorter values from a tool's output, so tools don't get them.
 //
-// # Where they are
+// # How a secret goes through here
 //
-// The variable in the environment of our own process counts first, if it isn't empty. Else the value is in the keyring
-// of the system, if there was one when it was set; else in a file. The keyring has it under the service "rye" and the
-// name. The directory of the file, mode 0700, has
+// Store.Get looks in the environment (Given), then in the file (read), and for a value in the keyring calls it with a
+// time limit (asked). Store.Set and Remove edit the document under a lock (change) and replace the file (write,
+// encrypt).
 //
 //	secrets.age   a record of each secret, and the values that no keyring has; encrypted
 //	identity      the key to that, an X25519 identity as the age program reads it
 //	lock          is locked by who changes one of the others
 //
-// of mode 0600. On Unix everything has to belong to the user who asks, and others to have no right to it, else it is
-// refused before a byte is read, as symbolic links are. A file is written beside its place, made durable, and
-// then named: a reader finds the old one or the new one.
+// A non-empty variable in rye's own environment takes precedence. Otherwise the value is in the system's keyring, if
+// there was one when it was set, or else in a file. The keyring has it under the service "rye" and the name. The
+// file's directory, mode 0700, contains
+//
+//	secrets.age   the list of secrets, and the values that no keyring has; encrypted
+//	identity      the key to that, an X25519 identity in the age program's format
+//	lock          locked while a process changes one of the others
+//
+// of mode 0600. On Unix all of them must belong to the user, and be inaccessible to others; otherwise, and for
+// symbolic links, the store refuses to read a single byte. A file is written under another name, synced, and then
+// renamed: a reader finds the old file or the new one.
 //
 // The encryption protects values in a copy of secrets.age alone, as in a backup, and from searches of the disk. It
 // does not protect them from programs that read as this user, since the key is in the same directory. A keyring does,
@@ -37,6 +45,6 @@
 //	{"format":"rye-secrets/1","secrets":[{"expires":"2027-01-31T00:00:00Z","from":"terminal","keyring":true,
 //	"name":"acme-token","set":"2026-11-22T12:00:00Z"},{"from":"file","name":"other","set":"2026-11-22T12:00:00Z","value":"s3cr3t"}]}
 //
-// It has at most MaxSecrets of them. What doesn't read, or isn't written in this way, is a *DamagedError, and never
-// taken for empty.
+// It has at most MaxSecrets secrets. A file that can't be decrypted and parsed, or isn't in canonical form, is an
+// error, and is never treated as empty.
 package secret

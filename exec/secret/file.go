@@ -30,7 +30,7 @@ const (
 
 const (
 	format = "rye-secrets/1"
-	// maxFile holds MaxSecrets short values, and a good number of long ones.
+	// maxFile allows MaxSecrets short values, and many long ones.
 	maxFile = 16 << 20
 )
 
@@ -48,7 +48,7 @@ type document struct {
 
 type entry struct {
 	Secret
-	Value string `json:"value,omitempty"` // "" where the keyring has it
+	Value string `json:"value,omitempty"` // "" if the keyring has it
 }
 
 func newDocument() *document { return &document{format, []entry{}} }
@@ -62,7 +62,7 @@ func (d *document) find(name string) *entry {
 	return nil
 }
 
-// append writes the document.
+// append encodes the document.
 func (d *document) append() ([]byte, error) {
 	b, err := json.Marshal(d)
 	if err != nil {
@@ -71,7 +71,7 @@ func (d *document) append() ([]byte, error) {
 	return jcs.Canonical(nil, b)
 }
 
-// parse reads what append writes, and nothing else.
+// parse accepts exactly the bytes that append writes.
 func parse(b []byte) (*document, error) {
 	d := new(document)
 	if err := json.Unmarshal(b, d); err != nil {
@@ -141,7 +141,7 @@ func (s *Store) read() (*document, error) {
 	return d, nil
 }
 
-// identity reads the key to the file.
+// identity reads the key of the file.
 func (s *Store) identity() (*age.X25519Identity, error) {
 	path := filepath.Join(s.Dir, identityName)
 	b, err := readOwn(path)
@@ -165,7 +165,7 @@ func (s *Store) change(ctx context.Context, edit func(*document) error) error {
 		return err
 	}
 	defer lock.Close()
-	// Under the lock no file is being written, so age doesn't matter.
+	// Under the lock no other process writes, so even young files are leftovers.
 	osfile.Sweep(s.Dir, time.Now().Add(2*osfile.UnfinishedAge))
 	d, err := s.read()
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Store) change(ctx context.Context, edit func(*document) error) error {
 	return s.write(d)
 }
 
-// makeDir makes the directory for this user alone, so that it lasts.
+// makeDir creates the directory for this user alone, and syncs its parent.
 func makeDir(dir string) error {
 	if err := osfile.CheckPrivateDir(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -199,7 +199,7 @@ func (s *Store) put(name string, b []byte) error {
 	return osfile.Hook(nil).WriteFile(filepath.Join(s.Dir, name), 0o600, false, osfile.BytesOf(b))
 }
 
-// write puts a document in place of the one that is there. The key to it is made before.
+// write replaces the document. It creates the key first if necessary.
 func (s *Store) write(d *document) error {
 	b, err := d.append()
 	if err != nil {
@@ -215,7 +215,7 @@ func (s *Store) write(d *document) error {
 	return s.put(fileName, locked)
 }
 
-// encrypt encrypts with the key of the directory, which is made when it is first needed. The lock is held.
+// encrypt encrypts with the directory's key, which it creates on first use. The caller holds the lock.
 func (s *Store) encrypt(b []byte) ([]byte, error) {
 	identity, err := s.identity()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -250,7 +250,7 @@ func (s *Store) Seal(ctx context.Context, b []byte) ([]byte, error) {
 	return s.encrypt(b)
 }
 
-// Unseal decrypts what Seal returned.
+// Unseal decrypts the output of Seal.
 func (s *Store) Unseal(sealed []byte) ([]byte, error) {
 	identity, err := s.identity()
 	if err != nil {

@@ -35,8 +35,8 @@ func keyringError(name string, err error) error {
 		Try(fault.Command("rye auth set", name) + " --file")
 }
 
-// asked calls the keyring, which may prompt a user who isn't there, and waits as long as the store allows. After that
-// the call is left running.
+// asked calls the keyring, which may prompt an absent user, and waits at most s.Wait. After that the call keeps
+// running.
 func (s *Store) asked(ctx context.Context, name string, ask func(Keyring) (string, error)) (string, error) {
 	if s.Keyring == nil {
 		return "", keyringError(name, ErrNoKeyring)
@@ -63,8 +63,8 @@ func (s *Store) asked(ctx context.Context, name string, ask func(Keyring) (strin
 	}
 }
 
-// System is the keyring of this machine: Keychain, the Credential Manager, or the Secret Service that the session's
-// D-Bus leads to.
+// System is the keyring of this machine: Keychain, the Credential Manager, or the Secret Service on the session's
+// D-Bus.
 type System struct{}
 
 const service = "rye"

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// MinValue and MaxValue bound how many bytes a value has.
+	// MinValue and MaxValue bound the bytes of a value.
 	MinValue = redact.Shortest
 	MaxValue = 64 << 10
-	// MaxSecrets is how many one user has.
+	// MaxSecrets bounds the secrets of one user.
 	MaxSecrets = 1000
 
 	maxName = 64
@@ -30,12 +30,12 @@ const (
 type Secret struct {
 	Name    string    `json:"name"`
 	Set     time.Time `json:"set"`
-	Expires time.Time `json:"expires,omitzero"`  // zero: it doesn't
-	From    string    `json:"from"`              // where the value was read from, in a word
-	Keyring bool      `json:"keyring,omitempty"` // the value is in the keyring, else in the file
+	Expires time.Time `json:"expires,omitzero"`  // zero: never
+	From    string    `json:"from"`              // one word for the source of the value
+	Keyring bool      `json:"keyring,omitempty"` // the value is in the keyring; otherwise it is in the file
 }
 
-// Expired reports whether it is past its end.
+// Expired reports whether the secret has expired.
 func (s *Secret) Expired(now time.Time) bool { return !s.Expires.IsZero() && !now.Before(s.Expires) }
 
 func badName(name, reason string) *fault.Error {
@@ -48,7 +48,7 @@ func badValue(name, format string, args ...any) *fault.Error {
 		fmt.Sprintf(format, args...)).On("secret", name).Try("rye docs secrets")
 }
 
-// NotSet returns the error that a secret has no value, neither kept nor in the environment.
+// NotSet returns the error for a secret without a value, both in the store and in the environment.
 func NotSet(name string) *fault.Error {
 	e := fault.New(fault.AuthRequired, "the secret %q is not set", name).On("secret",
 		name).Try(fault.Command("rye auth set", name))
@@ -97,7 +97,7 @@ func check(name, value string) *fault.Error {
 	return nil
 }
 
-// usable returns the value of a secret that is set. A bad one is a mistake in the configuration.
+// usable returns the value of a secret. An invalid one is a configuration error.
 func usable(name, value string) (string, error) {
 	if e := check(name, value); e != nil {
 		e.Code = fault.Config
@@ -106,13 +106,13 @@ func usable(name, value string) (string, error) {
 	return value, nil
 }
 
-// A Store is a user's secrets. It isn't changed, and safe for many goroutines and processes.
+// A Store is a user's secrets. It is immutable, and safe for many goroutines and processes.
 type Store struct {
 	Dir     string
 	Keyring Keyring                      // optional
 	Env     func(variable string) string // our own environment; nil: it has nothing
 	Now     func() time.Time
-	Wait    time.Duration // for other processes, and for the keyring
+	Wait    time.Duration // limit on waiting for other processes, and for the keyring
 }
 
 // Given returns the value of a secret in the environment; "" for none.
@@ -124,7 +124,8 @@ func (s *Store) Given(name string) string {
 	return s.Env(v)
 }
 
-// Get returns the value of a secret. One that is not set is fault.AuthRequired, an expired one fault.SessionExpired.
+// Get returns the value of a secret. The error for a missing secret is fault.AuthRequired, for an expired one
+// fault.SessionExpired.
 func (s *Store) Get(ctx context.Context, name string) (string, error) {
 	if _, err := Variable(name); err != nil {
 		return "", err
@@ -211,7 +212,7 @@ func (s *Store) Set(ctx context.Context, e Secret, value string, inFile bool) (S
 	})
 }
 
-// Remove forgets a secret. One that is not kept is the error NotSet.
+// Remove removes a stored secret. For a missing one it returns NotSet.
 func (s *Store) Remove(ctx context.Context, name string) error {
 	return s.change(ctx, func(d *document) error {
 		e := d.find(name)
@@ -228,7 +229,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	})
 }
 
-// forget takes a value out of the keyring.
+// forget removes a value from the keyring.
 func (s *Store) forget(ctx context.Context, name string) error {
 	_, err := s.asked(ctx, name, func(k Keyring) (string, error) { return "", k.Delete(name) })
 	if errors.Is(err, ErrNotFound) {

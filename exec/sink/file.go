@@ -13,12 +13,12 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A file takes bytes, or lines, at its end.
+// A file appends bytes, or lines, to a file.
 type file struct {
 	f     *os.File
-	to    io.Writer // f, but for tests
+	to    io.Writer // f, except in tests
 	lines *splitter // nil: bytes
-	err   error     // nothing is written after it
+	err   error     // the first error; nothing is written after it
 }
 
 func openFile(t Target) (_ *file, err error) {
@@ -52,7 +52,7 @@ func openFile(t Target) (_ *file, err error) {
 	return s, nil
 }
 
-// whole sees to it that the file ends with a line's end. A last line that lacks nothing else gets it.
+// whole ensures that the file ends with a newline. It appends one to a last line that lacks nothing else.
 func (s *file) whole() error {
 	size, err := s.f.Seek(0, io.SeekEnd)
 	if err != nil || size == 0 {
@@ -87,7 +87,7 @@ func (s *file) Emit(stream primitive.Stream, b []byte) error {
 	return s.err
 }
 
-// line writes a line, or nothing.
+// line writes a complete line, or nothing.
 func (s *file) line(b []byte) error {
 	n, err := s.to.Write(append(b, '\n'))
 	if err == nil || n == 0 {

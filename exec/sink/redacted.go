@@ -5,16 +5,16 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// Redacted passes output on with its secrets removed.
+// Redacted passes output on with secrets removed.
 type Redacted struct{ out, err *redact.Stream }
 
-// A Gatherer is a sink that puts together what comes in pieces, such as the text of a streamed answer. Secrets may be
-// cut there, so it is given what removes them.
+// A Gatherer is a sink that joins pieces of output, such as the text of a streamed answer. Pieces may cut secrets, so
+// the Gatherer needs the Redactor itself.
 type Gatherer interface {
 	Hide(*redact.Redactor)
 }
 
-// NewRedacted returns a sink that passes on to another what r makes of the output. A Gatherer gets r as well.
+// NewRedacted returns a sink that passes the redacted output on to another sink. A Gatherer gets r as well.
 func NewRedacted(r *redact.Redactor, to primitive.Sink) *Redacted {
 	if g, ok := to.(Gatherer); ok {
 		g.Hide(r)
@@ -35,7 +35,7 @@ func (v *Redacted) Emit(s primitive.Stream, b []byte) error {
 	return err
 }
 
-// Flush passes on what was kept back because it could have been the beginning of a secret.
+// Flush passes on output that was held back as a possible beginning of a secret.
 func (v *Redacted) Flush() error {
 	if err := v.out.Flush(); err != nil {
 		return err

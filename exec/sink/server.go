@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// noServer returns the error that a server can't be reached; lost is how many messages may not have arrived.
+// noServer returns the error for an unreachable server; lost is how many messages may not have arrived.
 func noServer(host string, lost int, err error) error {
 	e := fault.New(fault.Unavailable, "can't reach %q: %v", host, err)
 	if lost > 0 {
@@ -25,10 +25,10 @@ func noServer(host string, lost int, err error) error {
 	return e.On("host", host).On("lost", lost).From(err)
 }
 
-// stall is how long nothing may move.
+// stall is how long a connection may make no progress.
 const stall = 30 * time.Second
 
-// A server takes lines as messages.
+// A server sends lines as messages to a server.
 type server struct {
 	Opener
 	ctx   context.Context
@@ -36,9 +36,9 @@ type server struct {
 	conn  *websocket.Conn
 	lines splitter
 
-	pending [][]byte // written, and not known to have arrived
-	size    int      // of these
-	err     error    // nothing is sent after it
+	pending [][]byte // written, but perhaps not arrived
+	size    int      // of pending in bytes
+	err     error    // the first error; nothing is sent after it
 }
 
 func (o Opener) connect(ctx context.Context, u *url.URL) (*server, error) {
@@ -62,7 +62,7 @@ func (s *server) failed(err error) error {
 	return noServer(s.url.Host, len(s.pending), err)
 }
 
-// dial makes a connection.
+// dial opens a connection.
 func (s *server) dial() error {
 	ctx, stop := context.WithTimeout(s.ctx, s.stall)
 	defer stop()
@@ -78,7 +78,7 @@ func (s *server) dial() error {
 		return err
 	}
 	s.conn = conn
-	// Pongs arrive only while something reads. Where reading fails, no pong is waited for.
+	// Pongs arrive only while something reads. After a read error a ping fails too.
 	go func() {
 		defer conn.CloseNow()
 		for {
@@ -99,7 +99,7 @@ func (s *server) Emit(stream primitive.Stream, b []byte) error {
 	return s.err
 }
 
-// send writes a message, and sees to it that there is room for one more.
+// send writes a message, and then waits if too many messages are pending.
 func (s *server) send(line []byte) error {
 	s.pending, s.size = append(s.pending, line), s.size+len(line)
 	return s.again(func() error {
@@ -113,7 +113,7 @@ func (s *server) send(line []byte) error {
 	})
 }
 
-// again does something, and if the connection breaks, once more on a new one after all that is pending.
+// again calls do. If the connection breaks, it reconnects, resends all pending messages and waits for them.
 func (s *server) again(do func() error) error {
 	err := do()
 	for n := 0; err != nil && n < MaxReconnects && s.ctx.Err() == nil; n++ {
@@ -131,7 +131,7 @@ func (s *server) again(do func() error) error {
 	return nil
 }
 
-// resend writes what is pending, and waits until it has arrived.
+// resend writes all pending messages, and waits until they have arrived.
 func (s *server) resend() error {
 	for _, line := range s.pending {
 		if err := s.write(line); err != nil {
@@ -147,7 +147,7 @@ func (s *server) write(line []byte) error {
 	return s.conn.Write(ctx, websocket.MessageText, line)
 }
 
-// arrive waits until the server has read what was written.
+// arrive waits until the server has read all messages.
 func (s *server) arrive() error {
 	ctx, stop := context.WithTimeout(s.ctx, s.stall)
 	defer stop()
@@ -170,7 +170,7 @@ func (s *server) Close() error {
 		s.conn.CloseNow()
 		return s.err
 	}
-	// It has everything. Whether it says goodbye is its own affair.
+	// The server has everything, so an error of the closing handshake doesn't matter.
 	s.conn.Close(websocket.StatusNormalClosure, "")
 	return nil
 }

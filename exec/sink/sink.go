@@ -1,39 +1,46 @@
-// Package sink streams the standard output of a call to a place other than its caller.
+// Package sink is the set of destinations for the standard output of a call other than its caller.
 //
 //	return            to the caller; not a sink of this package
 //	null              nowhere
-//	raw:PATH          its bytes, as they are, to the end of a file
-//	jsonl:PATH        its lines, each as one line of JSON, to the end of a file
-//	ws://HOST/PATH    its lines, each as one message of JSON, to a server; wss:// through TLS
+//	raw:PATH          appends the bytes, unchanged, to a file
+//	jsonl:PATH        appends each line as one line of JSON to a file
+//	ws://HOST/PATH    sends each line as a JSON message to a server; wss:// through TLS
 //
-// The result of the call is the same in each case. A file is made if it isn't there; its directory has to be.
+// The result of the call is the same in each case. A missing file is created; its directory must exist.
 //
 // # Lines
 //
-// A line is what ends with LF, and what comes last. One that is JSON, as package jcs reads it, becomes the one form
-// that its value has (RFC 8785), any other a text in JSON, with what isn't UTF-8 as U+FFFD. Empty ones are left out. A
-// line has MaxLine bytes at most.
+// LF ends a line, and so does the end of the output. A line that is JSON, as package jcs parses it, becomes canonical
+// JSON (RFC 8785), any other line a JSON string, with invalid UTF-8 as U+FFFD. Empty lines are left out. A line has at
+// most MaxLine bytes.
 //
 //	{"b": 1, "a": [true]}          {"a":[true],"b":1}
 //	done.                          "done."
 //
 // # Files
 //
-// One call writes a file at a time; for a second one the file is busy. Output is written before the call continues. A
-// jsonl file has only whole lines: if one can't be written, as on a full disk, its part is removed and the call ends.
-// A file whose last line is incomplete is refused: another program wrote it, or the machine stopped meanwhile.
+// Only one call at a time writes a file; for a second call the file is busy. Output is written before the call
+// continues. A jsonl file contains only complete lines: if a line can't be written, as on a full disk, its beginning
+// is removed and the call ends. A file whose last line is incomplete is refused: another program wrote it, or the
+// machine crashed.
 //
 // # Servers
 //
-// Each message is written before the call goes on, so that a slow server slows the call. A message that was written
-// may not have arrived: at most MaxPending messages, or MaxPendingBytes, are kept until the server has answered a ping
-// that was sent behind them. Where a connection breaks, or nothing moves for 30 seconds, it is made anew up to
-// MaxReconnects times, after half a second, one, two, and all that is kept is sent again: a server may get a message
-// twice and misses none. What can't be brought there ends the call. At its end the last ping is waited for. What a
-// server sends is read and passed over, up to 32 KiB a message.
+// Each message is written before the call continues, so that a slow server slows the call. A written message may not
+// have arrived: at most MaxPending messages, or MaxPendingBytes, are kept until the server has answered a ping sent
+// after them. If a connection breaks, or makes no progress for 30 seconds, it is reopened up to MaxReconnects times,
+// after half a second, one, two, and all kept messages are sent again: a server may get a message twice and misses
+// none. If that fails too, the call ends. Close waits for the last ping. Messages of the server are read and ignored,
+// up to 32 KiB each.
 //
-// No redirect is followed, no proxy asked, and nothing of the user's is sent but the lines. TLS is 1.2 at least, and
-// the certificate is verified.
+// The sink follows no redirect, uses no proxy, and sends nothing of the user's but the lines. It requires TLS 1.2 or
+// later, and a valid certificate.
+//
+// # How output goes through here
+//
+// Parse reads a target and Opener.Open opens it. Emit splits output into lines (splitter.feed) and writes each: to a
+// file (file.line), or to a server (server.send, with again and resend after a broken connection). Close writes the
+// last line and waits until everything has arrived. Redacted wraps any sink and removes secrets first.
 package sink
 
 import (
@@ -51,22 +58,22 @@ import (
 )
 
 const (
-	// MaxLine is how long a line may be.
+	// MaxLine bounds a line.
 	MaxLine = 1 << 20
-	// MaxPending and MaxPendingBytes are how much is kept for a server until it is known to have arrived.
+	// MaxPending and MaxPendingBytes bound the messages kept for a server until they have arrived.
 	MaxPending      = 256
 	MaxPendingBytes = 4 << 20
-	// MaxReconnects is how often in a row a connection is made anew.
+	// MaxReconnects is how many times in a row a connection is reopened.
 	MaxReconnects = 3
 )
 
-// A Sink takes what a call writes. Closing it is part of the call: only then everything has arrived.
+// A Sink receives the output of a call. Closing it is part of the call: only then has everything arrived.
 type Sink interface {
 	primitive.Sink
 	Close() error
 }
 
-// A Kind says what a sink is.
+// A Kind is the kind of a sink.
 type Kind uint8
 
 // The kinds.
@@ -78,7 +85,7 @@ const (
 	Server
 )
 
-// A Target says where output goes. The zero Target is the caller.
+// A Target is the destination of output. The zero Target is the caller.
 type Target struct {
 	Kind Kind
 	Path string // of a file
@@ -90,7 +97,7 @@ func badTarget(text, reason string) (Target, error) {
 		"--sink").Try("rye help exec")
 }
 
-// Parse reads a target as it is typed.
+// Parse parses a target from the command line.
 func Parse(text string) (Target, error) {
 	fail := func(reason string) (Target, error) { return badTarget(text, reason) }
 	kind, rest, colon := strings.Cut(text, ":")
@@ -129,15 +136,15 @@ func Parse(text string) (Target, error) {
 
 // An Opener opens sinks.
 type Opener struct {
-	Roots *x509.CertPool // certificate authorities; nil: those of the system
+	Roots *x509.CertPool // certificate authorities; nil: the system's
 
-	// What tests set.
+	// For tests.
 	sleep func(context.Context, time.Duration) error
 	stall time.Duration
 }
 
-// Open opens a sink until the context ends: it creates the file, or connects to the server. For the caller as target
-// it returns nil.
+// Open opens a sink that lives until the context ends: it creates the file, or connects to the server. For the caller
+// as target it returns nil.
 func (o Opener) Open(ctx context.Context, t Target) (Sink, error) {
 	switch t.Kind {
 	case Null:
@@ -155,10 +162,10 @@ type null struct{}
 func (null) Emit(primitive.Stream, []byte) error { return nil }
 func (null) Close() error                        { return nil }
 
-// A splitter makes lines of what comes, which may be cut anywhere.
+// A splitter splits input, which may be cut anywhere, into lines.
 type splitter struct{ rest []byte }
 
-// feed hands on the lines that are whole, each as JSON without an end.
+// feed passes on complete lines, each as JSON without a newline.
 func (s *splitter) feed(b []byte, each func([]byte) error) error {
 	for len(b) > 0 {
 		i := bytes.IndexByte(b, '\n')
@@ -182,7 +189,7 @@ func (s *splitter) feed(b []byte, each func([]byte) error) error {
 	return nil
 }
 
-// end hands on what is there as a line.
+// end passes on the rest as a line.
 func (s *splitter) end(each func([]byte) error) error {
 	line := bytes.TrimSpace(s.rest)
 	s.rest = s.rest[:0]

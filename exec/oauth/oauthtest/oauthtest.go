@@ -1,5 +1,4 @@
-// Package oauthtest is a server that wants a sign-in with OAuth, and the authorization server that it names, for
-// tests.
+// Package oauthtest is a test server that requires an OAuth sign-in, together with its authorization server.
 package oauthtest
 
 import (
@@ -16,32 +15,33 @@ import (
 
 type object = map[string]any
 
-// A Server is a server that wants a sign-in at /mcp and the one that signs in. Both may misbehave: tests change what
-// they say.
+// A Server is a server that requires a sign-in at /mcp, together with its authorization server. Tests can make both
+// misbehave by changing their answers.
 type Server struct {
 	testing.TB
 	*httptest.Server
-	Issuer string // as its metadata say
-	// Behind answers at /mcp who has a token; nil: nothing does.
+	Issuer string // in the metadata
+	// Behind handles requests at /mcp with a valid token; nil: all are refused.
 	Behind http.Handler
 
-	// What they say differently.
+	// Changes to the answers.
 	Resource, Metadata func(object)
-	Callback           func(url.Values) // what the browser brings back
+	Callback           func(url.Values) // changes the callback
 	Register, Token    http.HandlerFunc
 	Challenge          string
-	Open               func(*http.Request) bool // which requests at /mcp need no token, and find nothing; nil: none
-	Named              string                   // what the server calls itself; "": its address
+	// reports whether a request at /mcp needs no token and gets 404; nil: none
+	Open  func(*http.Request) bool
+	Named string // the server's own name; "" for its address
 
 	mu               sync.Mutex
 	codes            map[string]url.Values // of sign-ins
-	access           string                // the token that is good
-	Refresh          string                // that is good
+	access           string                // the valid access token
+	Refresh          string                // the valid refresh token
 	Renewed, Clients int
-	Asked            []string // paths
+	Asked            []string // requested paths
 }
 
-// New starts one, until the test ends.
+// New starts a server that stops when the test ends.
 func New(t testing.TB) *Server {
 	w := &Server{TB: t, codes: map[string]url.Values{}}
 	mux := http.NewServeMux()
@@ -127,7 +127,7 @@ func (w *Server) name() string {
 	return w.URL + "/mcp"
 }
 
-// JSON answers with an object that was changed.
+// JSON sends an object after applying change.
 func (w *Server) JSON(rw http.ResponseWriter, v object, change func(object)) {
 	if change != nil {
 		change(v)
@@ -138,7 +138,7 @@ func (w *Server) JSON(rw http.ResponseWriter, v object, change func(object)) {
 	}
 }
 
-// Tokens is what a good server does.
+// Tokens is a correct token endpoint.
 func (w *Server) Tokens(rw http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		w.Error(err)
