@@ -441,7 +441,7 @@ func (b *build) recall(ctx context.Context, s *step, a *Action, found Files, kno
 	}
 	if err != nil {
 		s.report.Outputs = cas.Digest{}
-		s.report.Note = "what it made before isn't in the store any more, as it was: " + err.Error()
+		s.report.Note = "the cached result is missing or damaged: " + err.Error()
 		return false, nil
 	}
 	if len(s.report.Why) == 0 {
@@ -533,7 +533,7 @@ func (b *build) again(ctx context.Context, j *Job, first cas.Digest) error {
 		return err
 	}
 	tool, differs := j.Step.Tool.String(), differences("output", one, two)
-	return fault.New(fault.Failed, "%q isn't pure: the step %q made something else the second time", tool,
+	return fault.New(fault.Failed, "%q is not pure: the second run of the step %q had other outputs", tool,
 		j.Step.Name).On("step", j.Step.Name).On("ref", tool).
 		On("differences", differs).Because(differs...).Try(fault.Command("rye show", tool))
 }

@@ -126,7 +126,7 @@ func TestWhy(t *testing.T) {
 			t.Errorf("%q\nwant %q", got, want)
 		}
 	}
-	why("it was not made here before")
+	why("not built here before")
 	why()
 	w.put("src/a", "b")
 	w.text["left"] = "2"
@@ -134,18 +134,18 @@ func TestWhy(t *testing.T) {
 	why("the input src/a changed", "tool:left changed", `the parameter level is "2", and was "1"`,
 		`the parameter more is "x", and was null`)
 	w.recipe = strings.Replace(w.recipe, "tool:left", "tool:third", 1)
-	why("tool:left isn't in its chain any more", "tool:third is in its chain")
+	why("tool:left was removed from the chain", "tool:third was added to the chain")
 	w.recipe = strings.Replace(w.recipe, "outputs: [out/left]", "outputs: [out/left, out/more]", 1)
 	w.make = func(context.Context, string, map[string]string) (map[string]string, error) {
 		return map[string]string{"out/left": "x", "out/more": "y"}, nil
 	}
-	why("its outputs are others")
+	why("the list of outputs changed")
 	w.text["programs"] = "python3 cc cc"
-	why("the program cc is another one", "the program python3 is another one")
+	why("the program cc changed", "the program python3 changed")
 	w.text["programs"] = "cc python3"
 	why() // in which order they were found is nothing
 	w.text["programs"] = "cc+ python3"
-	why("the program cc is another one")
+	why("the program cc changed")
 	w.recipe = strings.Replace(w.recipe, `["src/a"]`, `["src/**"]`, 1)
 	for i := range 25 {
 		w.put(fmt.Sprintf("src/x%02d", i), "x")
@@ -316,7 +316,7 @@ func TestCheck(t *testing.T) {
 	e, ok := errors.AsType[*fault.Error](r.Steps[0].Err)
 	if want := []string{"the output out/extra is gone", "the output out/more is new",
 		"the output out/other changed"}; !ok || e.Code != fault.Failed || !slices.Equal(e.Why, want) ||
-		e.Error() != `"tool:other" isn't pure: the step "other" made something else the second time` {
+		e.Error() != `"tool:other" is not pure: the second run of the step "other" had other outputs` {
 		t.Errorf("%v", r.Steps[0].Err)
 	}
 	for i, err := range []error{errors.New("the second time"), nil} {
@@ -417,7 +417,7 @@ func TestPoisoned(t *testing.T) {
 	mine.Close(t.Context())
 	r, err = w.build()
 	if err != nil || r.Steps[0].State != build.Ran ||
-		!strings.HasPrefix(r.Steps[0].Note, "what it made before isn't in the store any more") {
+		!strings.HasPrefix(r.Steps[0].Note, "the cached result is missing or damaged") {
 		t.Errorf("%+v, %v", r.Steps[0], err)
 	}
 	w.want("one unchanged")
@@ -455,7 +455,7 @@ func TestRotten(t *testing.T) {
 		w.put("out/one", "touched")
 		r, err := w.build()
 		if err != nil || r.Steps[0].State != build.Ran ||
-			!strings.Contains(r.Steps[0].Note, "isn't in the store any more, as it was: ") {
+			!strings.Contains(r.Steps[0].Note, "the cached result is missing or damaged: ") {
 			t.Errorf("%s: %+v, %v", what, r.Steps[0], err)
 		}
 		if got := w.read("out/one"); got != "one: src/a=a" {

@@ -19,11 +19,11 @@ const mostChanges = 20
 func changes(ctx context.Context, src cas.Getter, last, a *Action, inputs Files) (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if last == nil {
-		return []string{"it was not made here before"}
+		return []string{"not built here before"}
 	}
 	if last.Inputs != a.Inputs {
 		if old, err := readFiles(ctx, src, last.Inputs); err != nil {
-			say("its inputs are others")
+			say("the inputs changed")
 		} else {
 			list = append(list, differences("input", old, inputs)...)
 		}
@@ -39,9 +39,9 @@ func changes(ctx context.Context, src cas.Getter, last, a *Action, inputs Files)
 	for _, ref := range keys(is, was) {
 		switch before, there := was[ref]; {
 		case !there:
-			say("%s is in its chain", ref)
+			say("%s was added to the chain", ref)
 		case is[ref].Ref == "":
-			say("%s isn't in its chain any more", ref)
+			say("%s was removed from the chain", ref)
 		case before != is[ref]:
 			say("%s changed", ref)
 		}
@@ -55,11 +55,11 @@ func changes(ctx context.Context, src cas.Getter, last, a *Action, inputs Files)
 	}
 	for _, name := range keys(programs(a), programs(last)) {
 		if programs(a)[name] != programs(last)[name] {
-			say("the program %s is another one", name)
+			say("the program %s changed", name)
 		}
 	}
 	if last.Packages != a.Packages {
-		say("the packages of the tool are others")
+		say("the tool's packages changed")
 	}
 	for _, name := range keys(a.Params, last.Params) {
 		if before, after := last.Params[name], a.Params[name]; !reflect.DeepEqual(text(before), text(after)) {
@@ -67,10 +67,10 @@ func changes(ctx context.Context, src cas.Getter, last, a *Action, inputs Files)
 		}
 	}
 	if !slices.Equal(last.Outputs, a.Outputs) {
-		say("its outputs are others")
+		say("the list of outputs changed")
 	}
 	if last.Platform != a.Platform || !slices.Equal(last.Env, a.Env) || last.Grants != a.Grants && len(list) == 0 {
-		say("where or how it runs is another")
+		say("the platform, environment or grants changed")
 	}
 	return list
 }

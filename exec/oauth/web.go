@@ -85,7 +85,7 @@ func Address(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "":
-		return nil, fault.New(fault.Validation, "%q is no address of a server", text)
+		return nil, fault.New(fault.Validation, "%q is not a server address", text)
 	case u.User != nil || u.Fragment != "":
 		return nil, fault.New(fault.Validation, "the address %q has a user or a fragment in it", text)
 	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
