@@ -99,6 +99,18 @@ func (l *Lock) ReadLock(conflict bool) (err error) {
 
 func (l *Lock) LockPath() string { return filepath.Join(l.Dir, lockfile.Name) }
 
+// With is the lock with other bytes than those of its file, such as those that it had before. The caller closes it; l
+// stays open.
+func (l *Lock) With(text []byte) (*Lock, error) {
+	old, err := lockfile.Parse(text)
+	if err != nil {
+		return nil, l.LockFault(l.LockPath(), err)
+	}
+	return &Lock{Workspace: l.Workspace, Dir: l.Dir, DotAI: l.DotAI, Yaml: l.Yaml, Stands: l.Stands, Old: old,
+		id: cas.Sum(text), User: l.User,
+		Listed: new(listed)}, nil
+}
+
 // NeedLock returns an error if the lock is missing.
 func (l *Lock) NeedLock() error {
 	if l.Old != nil {
