@@ -19,6 +19,18 @@
 //	              free it
 //	record        what is asked, answered, called and decided is in the transcript before it has an effect
 //
+// # How a call goes through here
+//
+// Engine.Run begins a thread: begin reads its plan (load), bounds it by its family and the policies (inherit), opens
+// its row, its account and its record (open), and run starts its loop. Each question of the loop comes to thread.ask.
+// A turn is askModel: check compares the limits, dialogue.request reads what the loop sends, try reserves
+// (money.reserve), records (dialogue.write), asks the model (dialogue.ask) and settles. The calls of its answer come
+// to makeCalls: toolcall.Maker prepares each, batch records, makes and records them again, guard cuts large results
+// down. finish records the end and leave closes record, account and lease.
+//
+// Four values have the state of a thread: record the transcript, money what it may use, dialogue what its model was
+// sent, and family its parent and successor. What a parent is told of a child that stopped is decided in hear.
+//
 // # How a thread ends
 //
 //	completed     the loop ended it with a result and, where the directive declares outputs, with all of them
@@ -29,10 +41,9 @@
 //
 // # Resume and replay
 //
-// Both run the loop again from its start and answer it from the transcript (package tape). Every event that the thread
-// would write is matched with the recorded one (package recorder). Where the record ends, a thread that is resumed
-// goes live, and one that is played back ends. What has an effect, or comes from outside, is taken from the record
-// until then.
+// Both run the loop again from its start and answer it from the transcript. Every event that the thread would write is
+// matched with the recorded one (package replay). Where the record ends, a thread that is resumed goes live, and one
+// that is played back ends. What has an effect, or comes from outside, is taken from the record until then.
 //
 // A call that has begun and has no result is unknown: it is made again if its risk is read, or if it is a child, which
 // goes on; else its result says so to the model. A model call without an answer is made again, and what it had

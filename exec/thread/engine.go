@@ -46,7 +46,7 @@ type Engine struct {
 // Agents runs the items that decide beside the loop.
 func (e *Engine) Agents() *plan.Agents { return &plan.Agents{Session: e.Session, Loops: e.Loops} }
 
-// A Start says what to run.
+// A Start is a thread to run.
 type Start struct {
 	Directive model.Ref
 	Inputs    func(*params.Schema) (map[string]any, error) // given once; nil for none
@@ -66,7 +66,7 @@ type Start struct {
 	family family
 }
 
-// Live gets what happens meanwhile. Functions may be nil.
+// Live receives events while the thread runs. Functions may be nil.
 type Live struct {
 	Text  func(text string) // of the model, as it comes
 	Event func(*transcript.Event)
@@ -82,7 +82,7 @@ func (l Live) below() Live {
 // A State is how far a thread is.
 type State = control.State
 
-// A Result says what became of a thread.
+// A Result is how a thread ended.
 type Result = control.Result
 
 // The states that a thread ends in.
@@ -95,7 +95,7 @@ const (
 	Continued   = control.StatusContinued
 )
 
-// Run runs a directive to its end. An error says that no thread was begun; what became of one is in its result.
+// Run runs a directive to its end. With an error no thread was begun; otherwise the result is how it ended.
 func (e *Engine) Run(ctx context.Context, s *Start) (*Result, error) {
 	if s.family.parent == nil {
 		if _, err := control.Tidy(ctx, e.Roster, e.Ledger, roster.Filter{Live: true}, e.Now()); err != nil {

@@ -23,7 +23,7 @@ type family struct {
 	foreign bool           // a directive above that isn't the user's own
 	chosen  bool           // rye itself chooses the directive
 	row     *roster.Thread // of this thread, which a process has registered that died then; nil for a new one
-	// of what is left of the parent's budget it may have one such part, unless it says how much
+	// of what is left of the parent's budget it may have one such part, unless it names an amount
 	part  int64
 	chain *captoken.Chain // of this process; nil if it has none
 
@@ -32,8 +32,7 @@ type family struct {
 	next      *thread // that goes on with its work
 }
 
-// parentID returns the thread above, "" if there is none. A child that is resumed alone has one that this process
-// doesn't drive.
+// parentID returns the thread above, or "". A child that is resumed alone has one that this process doesn't drive.
 func (f *family) parentID() string {
 	if f.parent != nil {
 		return f.parent.id
@@ -71,8 +70,8 @@ func (t *thread) own() bool {
 	return t.plan.Owned && !t.family.foreign && (t.family.parent == nil || t.family.parent.own())
 }
 
-// fund opens the account of the thread. Of what its parent has left it gets what it asks for, or as much as there is;
-// if neither the directive nor the caller says how much, a share of that.
+// fund opens the account of the thread. It gets what it asks for of the rest of its parent's budget, at most all of
+// that; if neither the directive nor the caller asks for an amount, a share.
 func (t *thread) fund(ctx context.Context) error {
 	wanted := t.money.limits.Spend
 	open := func(part int64) error {

@@ -14,7 +14,7 @@ import (
 // configuration as they are now, or by an engine of Under as they were locked when it began. The model's answers and
 // the results of calls come from the record, nothing is executed and nothing is written. Every event is compared, but
 // for times, ids and signatures; the first that differs ends the replay. The transcript is read as it is:
-// transcript.Verify says whether it can be believed.
+// transcript.Verify decides whether it can be believed.
 func (e *Engine) PlayBack(ctx context.Context, dir string) (*replay.Played, error) {
 	t, err := e.remember(ctx, dir)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// A Resume says how a thread that was interrupted goes on.
+// A Resume is the way in which an interrupted thread goes on.
 type Resume struct {
 	Thread    string
 	Limits    []string // NAME=VALUE, instead of those that it has
@@ -31,7 +31,7 @@ type Resume struct {
 }
 
 // Resume lets a thread go on where it stopped: its loop runs again from the start, and is answered from the transcript
-// until that ends. An error says that it doesn't go on; what became of it is in the result.
+// until that ends. With an error it doesn't go on; otherwise the result is how it ended.
 func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 	row, err := (&control.Writer{Kernel: e.Session.Kernel, Program: e.Program, Now: e.Now, Hook: e.Hook}).Last(ctx,
 		e.Roster, r.Thread)
@@ -176,9 +176,8 @@ func (e *Engine) remember(ctx context.Context, dir string) (*thread, error) {
 	return t, nil
 }
 
-// recall takes what came of a call from the record. A call without a result is made again if it only reads, or if it
-// is a child, which goes on; of any other it isn't known whether it has had an effect, and its result says so to the
-// model.
+// recall takes the result of a call from the record. A call without a result is made again if it only reads, or if it
+// is a child, which goes on; any other may have had an effect, and its result tells the model that this is unknown.
 func (t *thread) recall(ctx context.Context, c *toolCall) (done bool, err error) {
 	r, large, err := t.record.Result(c.Record)
 	switch {

@@ -20,7 +20,7 @@ import (
 )
 
 // askModel makes one turn: it asks the model, again after failures that are worth it. The loop gets the answer, or
-// what the model call failed of.
+// what the failure of the model call.
 func (t *thread) askModel(ctx context.Context, asked loop.Model) (any, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (t *thread) tooWide(ctx context.Context, q *provider.Request) (any, error) 
 }
 
 // onLost records that a model call is made again because its answer was lost. If hooks had already begun to do
-// something about a failure, it isn't known what came of that.
+// something about a failure, their result is unknown.
 func (t *thread) onLost(event *transcript.Classified) error {
 	began, open, err := t.record.Lost(control.RecordedFault(replay.Unknown("a hook's call")))
 	if err != nil {
@@ -142,8 +142,8 @@ func (t *thread) check(ctx context.Context) error {
 	}
 }
 
-// stop records that a limit is reached, and returns the error that ends the loop: nil if the record says that the
-// thread went on, perhaps with other limits. why is nil for that of a limit.
+// stop records that a limit is reached, and returns the error that ends the loop: nil if the thread went on by its
+// record, perhaps with other limits. why is nil for that of a limit.
 func (t *thread) stop(ctx context.Context, limit *transcript.Limit, why error) (err error) {
 	if limit.Code == replay.Time { // hooks have theirs
 		ctx = t.deadline.outer
@@ -199,7 +199,7 @@ func (t *thread) try(ctx context.Context, q *provider.Request, attempt int64) (*
 	return got, nil, t.settle(ctx, q, got, call, input, reserved, attempt, time.Since(began))
 }
 
-// afford bounds a request by what is left, and reserves what it may cost.
+// afford bounds a request by the rest of the limits, and reserves what it may cost.
 func (t *thread) afford(ctx context.Context, q *provider.Request, call string, input int64) (reserved int64,
 	err error) {
 	p := t.dialogue.model.Provider()

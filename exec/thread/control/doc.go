@@ -15,8 +15,7 @@
 // # Chains
 //
 // A thread that has filled its model's context window hands its work over to another, and a person may go on with one
-// that has ended. These threads are a chain. What is asked of one that has handed its work over is answered by the
-// last of its chain.
+// that has ended. These threads are a chain. The last of a chain answers for one that has handed its work over.
 //
 // # Pruning
 //
@@ -28,8 +27,15 @@
 //
 // The row is written first, and durable before anything is removed. A process that dies before that has removed
 // nothing. One that dies after it leaves files that belong to no thread; every command takes the thread as pruned, and
-// the next prune removes them. There is nothing else to release: a thread has no lease in the store, where the locks
-// of projects keep what they name.
+// the next prune removes them. Last the lease of the thread's lock in the store is released; where that fails, the
+// next prune or rye store gc does it.
+//
+// # How an operation goes through here
+//
+// Controller.Find and FindAll turn names into rows of the roster, which Tidy has brought up to date: a row whose
+// process died gets the state that its transcript has. Wait watches the rows until all have ended (waits.go notes who
+// waits for whom, and refuses a circle), Results reads each as a Snapshot, Cancel and Kill ask the driver to end,
+// Prune removes directories. ResultOf and SoFar read a transcript alone.
 package control
 
 import (
@@ -53,6 +59,6 @@ type Controller struct {
 	Program   string // that ends threads, as in "rye 2.0.0"
 	// Kernel returns what signs the end of a thread that no process drives.
 	Kernel func() (*exec.Kernel, error)
-	// Forget supersedes the requests for approvals of a thread that has ended, and says why. Optional.
+	// Forget supersedes the requests for approvals of a thread that has ended, with the reason. Optional.
 	Forget func(ctx context.Context, thread, why string) error
 }

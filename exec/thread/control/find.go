@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// Match returns the one of ids that a name means: the id itself, or the one that begins with it. "" says that none
+// Match returns the one of ids that a name means: the id itself, or the one that begins with it. It is "" if none
 // does.
 func Match(name string, ids []string) (string, error) {
 	var found []string
@@ -65,7 +65,7 @@ func (d *Controller) Find(ctx context.Context, name string) (*roster.Thread, err
 	return FindRow(ctx, d.Roster, id)
 }
 
-// missing says why there is no thread of a name.
+// missing returns the error for a name that no thread has.
 func (d *Controller) missing(name string, ids []string) error {
 	err := Unregistered(d.Root, name)
 	if err == nil {

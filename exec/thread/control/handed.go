@@ -18,8 +18,8 @@ type Writer struct {
 	Hook    func(op, path string, b []byte) error // of tests
 }
 
-// HandOver records that another thread, next, has the work of an interrupted one. An error says that the record
-// doesn't say so: the thread still has its work.
+// HandOver records that another thread, next, has the work of an interrupted one. With an error the record doesn't
+// have it: the thread still has its work.
 func (w *Writer) HandOver(ctx context.Context, s *roster.Lease, next string) error {
 	so, err := SoFar(s.Dir)
 	if err != nil {

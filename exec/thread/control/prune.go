@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// PruneOptions say what goes.
+// PruneOptions choose the threads to prune.
 type PruneOptions struct {
 	Roster roster.Roster
 	Ledger ledger.Ledger
@@ -40,7 +40,7 @@ type Kept struct {
 	Err    error  `json:"-"` // why its transcript can't be verified; nil for another reason
 }
 
-// A Pruned says what was done, or would be.
+// A Pruned lists what was pruned, or would be.
 type Pruned struct {
 	Pruned []*roster.Thread
 	Kept   []Kept
@@ -74,7 +74,7 @@ func Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 	return r, nil
 }
 
-// group prunes related threads, or says why they stay.
+// group prunes related threads, or notes why they stay.
 func (o *PruneOptions) group(ctx context.Context, r *Pruned, group []*roster.Thread,
 	mine map[string]*roster.Thread) error {
 	var old []*roster.Thread

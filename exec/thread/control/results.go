@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// A Result says what became of a thread.
+// A Result is how a thread ended, or why it stopped.
 type Result struct {
 	Success   bool           `json:"success"`
 	Status    string         `json:"status"` // one of the states below
@@ -53,14 +53,14 @@ type State struct {
 	Spend, Budget  int64  // nano-dollars, with those of its children, and the limit
 }
 
-// CostOf is what a transcript says of a thread's cost.
+// CostOf is the cost of a thread as its transcript has it.
 func CostOf(c transcript.Cost) Cost {
 	return Cost{Turns: c.Turns, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens,
 		Spend: float64(c.Spend) / limits.Nano,
 		Below: float64(c.Below) / limits.Nano, Seconds: c.Elapsed.Seconds()}
 }
 
-// ResultOf is what became of a thread that has ended, by its transcript.
+// ResultOf is the result of a thread that has ended, by its transcript.
 func ResultOf(dir string) (*Result, error) {
 	r := &Result{}
 	for e, err := range transcript.Read(dir) {
@@ -96,7 +96,7 @@ func ResultOf(dir string) (*Result, error) {
 	return r, nil
 }
 
-// Shown is what the model of a parent is given of it.
+// Shown is the result as the model of a parent sees it.
 func (r *Result) Shown() map[string]any {
 	value := map[string]any{"success": r.Success, "status": r.Status, "thread_id": r.Thread, "directive": r.Directive,
 		"result": r.Result, "cost": Values(r.Cost)}

@@ -7,11 +7,11 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// maxResult is how many bytes a result may have as JSON: it stands in one event of a transcript.
+// maxResult is how many bytes a result may have as JSON: it is in one event of a transcript.
 const maxResult = 8 << 20
 
-// Take takes what a loop returned, or what ended it, and returns why its thread isn't completed. outputs says that the
-// model should have returned some.
+// Take takes what a loop returned, or what ended it, and returns why its thread isn't completed. outputs: the model
+// should have returned some.
 func (r *Result) Take(value any, ended, reason string, outputs bool) *fault.Error {
 	r.Status = StatusFailed
 	switch {

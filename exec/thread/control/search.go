@@ -15,13 +15,13 @@ import (
 
 // The bounds of what a search returns.
 const (
-	MostHits    = 50  // unless it says how many
+	MostHits    = 50  // by default
 	mostSnippet = 500 // bytes
 	mostMatches = 5   // of one event
 	maxPattern  = 1000
 )
 
-// A Query says what to look for in the transcripts of a chain.
+// A Query is a search in the transcripts of a chain.
 type Query struct {
 	Text  string
 	Regex bool // Text is a regular expression
@@ -195,7 +195,7 @@ func write(to *strings.Builder, v any) {
 	}
 }
 
-// around returns a match with what stands before and after it.
+// around returns a match with the text before and after it.
 func around(text string, at []int) string {
 	from := max(0, at[0]-mostSnippet/4)
 	to := min(len(text), from+mostSnippet)

@@ -16,7 +16,7 @@ type Progress struct {
 // Used is the cost, as the record of its end has it.
 func (p *Progress) Used() transcript.Cost { return p.used }
 
-// SoFar is what a thread has done, by its transcript. If it is interrupted or waits, the error says why.
+// SoFar is what a thread has done, by its transcript. If it is interrupted or waits, its error is the reason.
 func SoFar(dir string) (*Progress, error) {
 	r := &Result{}
 	var used transcript.Cost

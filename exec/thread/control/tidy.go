@@ -119,8 +119,8 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-// Follower returns the thread that was begun to go on with the work of another one, nil if there is none. One that
-// failed before its first turn is none.
+// Follower returns the thread that was begun to go on with the work of another one, nil without one. A thread that
+// failed before its first turn doesn't count.
 func Follower(ctx context.Context, r roster.Roster, thread string) (*roster.Thread, error) {
 	rows, err := r.Threads(ctx, roster.Filter{})
 	for _, row := range slices.Backward(rows) { // the first

@@ -11,10 +11,10 @@ import (
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
-// DefaultWait is how long a thread waits for others that doesn't say how long.
+// DefaultWait is how long a thread waits for others by default.
 const DefaultWait = 10 * time.Minute
 
-// Waiting says how to wait.
+// Waiting bounds a wait.
 type Waiting struct {
 	Any     bool          // for the first to end
 	Timeout time.Duration // 0 for none
@@ -22,8 +22,8 @@ type Waiting struct {
 }
 
 // Wait waits until threads have ended or were interrupted, and returns what became of them, in order. After the
-// timeout the error is fault.Timeout; the snapshots say then which have ended. A thread that waits for an approval has
-// not ended.
+// timeout the error is fault.Timeout; the snapshots show then which have ended. A thread that waits for an approval
+// has not ended.
 func (d *Controller) Wait(ctx context.Context, names []string, how Waiting) ([]*Snapshot, error) {
 	rows, err := d.FindAll(ctx, names)
 	if err != nil {

@@ -122,7 +122,7 @@ func (w *walk) failed(ctx context.Context, n *graph.Node, o *outcome, again func
 	return nil
 }
 
-// unwrap returns the result of a call without what stands around it, or why it failed.
+// unwrap returns the data of a call's result, or why the call failed.
 func unwrap(m *Made) (any, *fault.Error) {
 	v, _ := m.Value.(object)
 	if m.Status != transcript.CallOK {

@@ -3,6 +3,12 @@
 // the limits, the hooks and the record. So a graph that goes on after its process died walks from its start again, and
 // is answered from the record.
 //
+// # How a step goes through here
+//
+// Walk fills the initial state and takes one node after the other. walk.take begins the step (Kernel.Begin), walk.do
+// acts: act makes one call, each makes one for every element, gate decides or asks a person. settle puts what the node
+// assigns into the state, follow chooses the next node, and save records both.
+//
 // # A step
 //
 //	node_started     the limits are asked before it; again for each retry, with its number

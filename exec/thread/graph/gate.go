@@ -14,16 +14,16 @@ type Question struct {
 	Step    int64
 	Node    string
 	Text    string
-	Timeout time.Duration // 0 for what the policy says
+	Timeout time.Duration // 0 for that of the policy
 }
 
-// An Answer is what came of it.
+// An Answer is how it was answered.
 type Answer struct {
 	Yes     bool
 	Expired bool
 }
 
-// Answered reads what came of the call that asked.
+// Answered reads the answer from the call that asked.
 func Answered(m *Made) (Answer, error) {
 	value, failed := unwrap(m)
 	if failed != nil {

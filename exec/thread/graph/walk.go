@@ -32,10 +32,10 @@ const (
 type Kernel interface {
 	// Begin begins a step, unless a limit is reached.
 	Begin(context.Context, transcript.NodeStarted) error
-	// Record records what came of it.
+	// Record records its result.
 	Record(durable bool, events ...transcript.Payload) error
-	// Make makes calls, at most so many at once, and returns what came of them in their order. With rest the first
-	// that fails cancels the rest.
+	// Make makes calls, at most so many at once, and returns their results in their order. With rest the first that
+	// fails cancels the rest.
 	Make(ctx context.Context, calls []provider.ToolCall, atOnce int, rest bool) ([]Made, error)
 	// Decide asks the hooks of an event: "retry" has waited, "continue" goes on without the result, all else decides
 	// nothing.
@@ -44,7 +44,7 @@ type Kernel interface {
 	Ask(context.Context, Question) (Answer, error)
 }
 
-// Made is what came of a call.
+// Made is the result of a call.
 type Made struct {
 	Status string // as a transcript has it
 	Risk   string
@@ -134,7 +134,7 @@ func tooDeep(what string, v any) error {
 // tooMuch is the error of a template.
 func tooMuch(err error) error { return fault.New(fault.Resource, "%v", err).From(err) }
 
-// An outcome is what came of a node.
+// An outcome is how a node ended.
 type outcome struct {
 	calls  int64
 	assign map[string]any

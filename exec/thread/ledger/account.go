@@ -85,7 +85,7 @@ func (a *Account) write(ctx context.Context, more ...Entry) error {
 	return nil
 }
 
-// Reserve sets the worst case of a call aside: BUDGET_EXCEEDED if there isn't so much left.
+// Reserve sets the worst case of a call aside: BUDGET_EXCEEDED if less is left.
 func (a *Account) Reserve(ctx context.Context, call string, worst int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,7 +105,7 @@ func (a *Account) Reserve(ctx context.Context, call string, worst int64) error {
 	return nil
 }
 
-// Settle says what a call has cost.
+// Settle notes what a call has cost.
 func (a *Account) Settle(call string, cost int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,7 +113,7 @@ func (a *Account) Settle(call string, cost int64) {
 	a.own += cost
 }
 
-// Child says what a child and those below it have spent.
+// Child notes what a child and those below it have spent.
 func (a *Account) Child(cost int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,8 +153,8 @@ func Left(ctx context.Context, l Ledger, thread string) (int64, error) {
 	return max(left, 0), nil
 }
 
-// Part has an account opened with at most one part, of as many as there are, of what is left of the one above it.
-// Others may take from the same budget at once.
+// Part opens an account with at most one of so many parts of the rest of the account above it, and tries again if
+// another thread takes from the same budget meanwhile.
 func Part(ctx context.Context, left func(context.Context) (int64, error), parts int64,
 	open func(most int64) error) error {
 	const tries = 100
@@ -172,7 +172,7 @@ func Part(ctx context.Context, left func(context.Context) (int64, error), parts 
 	}
 }
 
-// End writes what is late, and closes the account of a thread that never goes on.
+// End writes the entries that are late, and closes the account of a thread that never goes on.
 func (a *Account) End(ctx context.Context, closes bool, at time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

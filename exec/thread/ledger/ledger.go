@@ -1,8 +1,15 @@
 // Package ledger keeps the money of threads: what each may spend, what is set aside, and what was spent.
 //
+// # How a reservation goes through here
+//
+// The driver of a thread has an Account. Account.Reserve writes a Reserve entry before a model call, with the Settle
+// entries of the calls that ended since the last write, so that a turn costs one sync; Settle only notes what a call
+// has cost; End writes the rest and closes the account. Ledger.Do makes all entries of one call or none: the local
+// ledger checks each against the accounts above it.
+//
 // # Accounts
 //
-// Each thread has an account, with a budget or without one. What is left of a budget is
+// Each thread has an account, with a budget or without one. The rest of a budget is
 //
 //	budget - own - held - of each child what is set aside for it
 //
@@ -106,7 +113,7 @@ type Balance struct {
 // Spent is all that the thread and those below it have spent.
 func (a *Balance) Spent() int64 { return a.Own + a.Below }
 
-// Left is what may still be reserved, negative after overspending; bound is false if there is no budget.
+// Left is what may still be reserved, negative after overspending; bound is false without a budget.
 func (a *Balance) Left() (left int64, bound bool) {
 	if a.Budget == nil {
 		return 0, false
@@ -119,11 +126,11 @@ type Ledger interface {
 	// Do makes entries in order, all or none, and returns when they are durable. Details of a BUDGET_EXCEEDED
 	// are needed and left, in dollars.
 	Do(ctx context.Context, entries ...Entry) error
-	// Accounts lists accounts, all if no thread is named; of threads that have none there is nothing.
+	// Accounts lists accounts, all if no thread is named. A thread without an account is left out.
 	Accounts(ctx context.Context, threads ...string) (map[string]*Balance, error)
 }
 
-// Get returns the account of a thread, nil if there is none.
+// Get returns the balance of a thread, nil without an account.
 func Get(ctx context.Context, l Ledger, thread string) (*Balance, error) {
 	all, err := l.Accounts(ctx, thread)
 	return all[thread], err

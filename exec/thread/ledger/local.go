@@ -141,7 +141,7 @@ func short(what string, needed, left int64) error {
 		On("needed", float64(needed)/1e9).On("left", float64(max(left, 0))/1e9)
 }
 
-// IsShort reports whether an error says that there isn't enough money.
+// IsShort reports whether an error is that of a budget with too little left.
 func IsShort(err error) bool { return err != nil && fault.CodeOf(err) == fault.Budget }
 
 const most = int64(1) << 60 // of one amount: sums of few of them can't overflow

@@ -179,7 +179,7 @@ func (l *Set) members(r *transcript.Limits) []member {
 		{(*int64)(&l.Duration), &r.Duration}}
 }
 
-// Rest returns what is left of the limits.
+// Rest returns the rest of the limits.
 func (l *Set) Rest(u Usage, spent, spawned int64) Set {
 	rest := *l
 	for to, used := range map[*int64]int64{&rest.Turns: u.Turns, &rest.Tokens: u.Tokens,

@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Settings are what config:resilience says of threads.
+// Settings are those of config:resilience for threads.
 type Settings struct {
 	Limits     *value.Value
 	MaxRetries int64

@@ -7,6 +7,12 @@
 // Loops of the library and of the user share one child; any other has one of its own. A child serves many loops at
 // once and is kept for the next one. It is replaced after a limit ended it, which ends all loops that it has.
 //
+// # How a question goes through here
+//
+// Host.Run starts the child (child, start) and sends it the files of the loop; running.serve then answers its frames
+// until the loop ends. In the child, Guest runs main(ctx): a function of ctx becomes a frame in run.call and waits in
+// run.ask. Here running.question decodes it into a Question, Loop.Ask answers, and the answer goes back as a frame.
+//
 // # What a loop sees
 //
 // The file of the loop's item defines main(ctx). What it returns is the end of the thread. Package starlark says what

@@ -15,7 +15,7 @@ type After struct {
 	Foreign bool           // a directive above isn't the user's own
 	Chosen  bool           // rye itself chooses the directive
 	Caps    capability.Set // what it may do at most
-	Limits  limits.Set     // what is left of them
+	Limits  limits.Set     // the rest of them
 	// Messages returns those that it begins with, for a model with a context window of so many tokens, 0 if that isn't
 	// known.
 	Messages func(ctx context.Context, window int64) ([]any, error)

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// maxPage bounds what is read at once, in bytes. A page is a result too: one of 16 KiB would be an artifact itself.
+// maxPage bounds one page, in bytes. A page is a result too: one of 16 KiB would be an artifact itself.
 const maxPage = 15 << 10
 
 // A Artifacts has the artifacts of one thread. The zero Artifacts has none. It is safe for many goroutines.
@@ -31,7 +31,7 @@ func (s *Artifacts) Keep(text string) (ref string) {
 	return ref
 }
 
-// Text returns a text, "" if there is none.
+// Text returns a text by its name, or "".
 func (s *Artifacts) Text(ref string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/manifest/condition"
 )
 
-// Classify says what kind of failure a node of a graph had, and adds that to the data of the event error.
+// Classify returns the kind of failure that a node of a graph had, and adds that to the data of the event error.
 func (p *Plan) Classify(data map[string]any) classification.Class {
 	failure := data["error"].(map[string]any)
 	code, _ := failure["code"].(string)

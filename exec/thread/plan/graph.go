@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// readGraph makes a directive of what a graph says. It may do what its nodes name, and what it declares itself.
+// readGraph reads a graph as a directive. It may do what its nodes name, and what it declares itself.
 func (p *Plan) readGraph() error {
 	ref, tool := p.Directive.Ref.String(), p.Directive.Model.Tool
 	g, problems := graph.Read(tool)

@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider"
 )
 
-// Handoff are what the config says.
+// A Handoff is the configuration of handing over.
 type Handoff struct {
 	Threshold float64
 	Directive string // "" for no summary

@@ -1,11 +1,19 @@
-// Package plan reads what a thread follows: its directive, its loop or its graph, and what config says of both. It
-// says what the thread may do, and stays as it is while the thread runs.
+// Package plan is what a thread follows: its directive, its loop or its graph, and the configuration of both.
+//
+// A plan decides what the thread may do, and doesn't change while the thread runs.
 //
 //	p, err := plan.Read(ctx, agents, ref, session.Item)
 //	inputs, err := p.Complete(given)
 //	err = p.Permit(ctx)         // of a thread without a parent
 //	err = p.Narrow(parent.Caps) // of a child
 //	err = p.Offer(ctx)
+//
+// # How a plan is made
+//
+// Read finds the directive or the graph (follow), its loop (Agents.Program) and its configuration (readConfig,
+// readHooks). Complete checks the inputs, Permit and Narrow take permissions away, Offer finds the tools that the
+// directive names, Model the model, and Started writes all of it into the first event. Same refuses to go on with
+// another plan.
 //
 // A permission counts if the directive declares it, every directive above it declares it too, the policies grant it to
 // the highest one, and config doesn't narrow it away.
@@ -23,12 +31,12 @@
 //
 // If that is longer than 64, or two tools that are offered together share it, or the door has a tool of its own with
 // that name, the name is the first 51 characters, "_" and the first 12 digits of the id's digest: each of the tools
-// that share a name gets one. So the name of a tool depends on the tools beside it, and nothing reads an id from a
-// name: who offers tools keeps the table.
+// that share a name gets one. So the name of a tool depends on the tools beside it, and no code reads an id from a
+// name: the code that offers tools keeps the table.
 //
 // # Handing over
 //
-// A Handoff says when and how a thread is handed over to a new one: config:coordination, coordination.continuation.
+// A Handoff decides when and how a thread is handed over to a new one: config:coordination, coordination.continuation.
 //
 //	trigger_threshold         the share of the context window from which a thread hands over; 0.9
 //	pressure_threshold        package hook reads it
@@ -98,6 +106,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/rye-build/rye/ai"
@@ -106,7 +115,6 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/permission"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
@@ -121,7 +129,7 @@ import (
 type Plan struct {
 	Agents    *Agents
 	Directive *ai.Item         // or the graph
-	Says      *model.Directive // what that says
+	Says      *model.Directive // its declarations
 	Graph     *graph.Graph     // nil: a loop decides
 	Owned     bool             // the directive is the user's own
 	Loop      *session.Program
@@ -170,7 +178,7 @@ func (p *Plan) follow(ctx context.Context) (err error) {
 	if p.Says = m.Directive; p.Says == nil {
 		return fault.New(fault.Validation, "%q is not a directive", ref).Try(fault.Command("rye exec", ref.String()))
 	}
-	if agenttools.Prompt(m) == "" {
+	if Prompt(m) == "" {
 		return fault.New(fault.Validation, "%q has no steps: its text is empty", ref).On("ref",
 			ref.String()).Try("rye docs directive-format")
 	}
@@ -178,8 +186,7 @@ func (p *Plan) follow(ctx context.Context) (err error) {
 	return err
 }
 
-// readConfig reads what config says: of limits and failures, of hooks, of the context window, and of what permissions
-// mean.
+// readConfig reads the configuration of limits and failures, hooks, the context window and the meaning of permissions.
 func (p *Plan) readConfig(ctx context.Context) error {
 	s := p.Agents.Session
 	resilience, err := s.Config(ctx, "resilience")
@@ -227,10 +234,20 @@ func (p *Plan) readHooks(ctx context.Context) error {
 	return err
 }
 
+// Inputs returns what the directive takes. It takes nothing that it doesn't declare.
+func Inputs(it *ai.Item) (*params.Schema, error) {
+	schema := map[string]any{"type": "object"}
+	if declared, ok := it.Model.Interface().Input.(map[string]any); ok {
+		schema = maps.Clone(declared)
+	}
+	schema["additionalProperties"] = false
+	return params.Compile(schema)
+}
+
 // Complete checks inputs and adds the defaults of missing ones. given is nil for none.
 func (p *Plan) Complete(given func(*params.Schema) (map[string]any, error)) (map[string]any, error) {
 	ref := p.Directive.Ref.String()
-	schema, err := agenttools.Inputs(p.Directive)
+	schema, err := Inputs(p.Directive)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +268,7 @@ func (p *Plan) Complete(given func(*params.Schema) (map[string]any, error)) (map
 	return inputs, nil
 }
 
-// Limits are those of config, and of the directive where it says other ones.
+// Limits are those of config, and of the directive where it has others.
 func (p *Plan) Limits() limits.Set {
 	l := limits.None()
 	l.Declare(p.Settings.Limits)
@@ -326,7 +343,7 @@ func (p *Plan) Allows(verb, kind, id string) error {
 	return e
 }
 
-// Started is what the first event of a thread says of its plan.
+// Started is the plan in the first event of a thread.
 func (p *Plan) Started(ctx context.Context, m provider.Model) (*transcript.Started, error) {
 	policies, err := p.Agents.Session.Policies(ctx)
 	if err != nil {

@@ -26,10 +26,10 @@ type Model interface {
 	Ask(ctx context.Context, r *Request, digest cas.Digest, live func(string)) (a *Answer, undone bool, err error)
 }
 
-// A Wanted says which model.
+// A Wanted names a model.
 type Wanted struct {
 	Name      string       // a tier or a model, instead of the directive's; "" for that
-	Directive *value.Value // what the directive says of its model; nil for nothing
+	Directive *value.Value // the directive's words about its model; nil for none
 	Replay    string       // the directory of a thread whose answers are given; "" for a real model
 	Priced    bool         // the thread has a spend limit
 }
@@ -159,7 +159,7 @@ func providers(ctx context.Context, s *session.Session) (all []*Provider, digest
 	return all, digests, err
 }
 
-// FailureOf returns the failure of a model call, nil if an error is none.
+// FailureOf returns the failure of a model call, nil for another error.
 func FailureOf(err error) *Failure {
 	f, _ := errors.AsType[*Failure](err)
 	return f

@@ -6,11 +6,17 @@
 // is logged and has a receipt. This package makes no call itself:
 //
 //	p, err := provider.Read(item.Model)
-//	given, err := p.Params(provider.Request{Model: "claude-haiku-4-5-20251001", Messages: messages,
-//		MaxTokens: 4096, Stream: true})
+//	given, err := p.Params(provider.Request{Model: "claude-haiku-4-5-20251001", Messages: messages, MaxTokens: 4096, Stream: true})
 //	stream := p.Stream(provider.Deltas{Text: show})
 //	result, err := session.Call(ctx, &exec.Call{Ref: p.Ref, Params: params.Values(given)}, stream)
 //	answer, err := p.Answer(&result.Result, stream)
+//
+// # How a model call goes through here
+//
+// ChooseModel finds the model of a thread by its name or tier, in the providers of the session (Resolve). Model.Ask
+// makes the call: Provider.Params writes the request in the service's format, the session calls the item, Stream takes
+// the pieces of the answer, and Answer or FailureOf reads the end. Classify turns a failure into its kind, Cost and
+// Worst price what was used and what may be.
 //
 // # The item
 //

@@ -84,7 +84,7 @@ func Read(m *model.Model) (*Provider, error) {
 	return p, nil
 }
 
-// A reader notes what is wrong with an item.
+// A reader collects the problems of an item.
 type reader struct {
 	fields.Report
 	m *model.Model
@@ -154,7 +154,7 @@ func (r *reader) tool(p *Provider, t *declared.Tool) {
 	}
 }
 
-// authority returns what stands between the scheme of an address and its path.
+// authority returns the part of an address between its scheme and its path.
 func authority(raw string) string {
 	_, rest, _ := strings.Cut(raw, "://")
 	host, _, _ := strings.Cut(rest, "/")

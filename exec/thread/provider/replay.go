@@ -24,7 +24,7 @@ type replayModel struct {
 	next   int
 }
 
-// A recorded is a request that was made, and what came of it.
+// A recorded is a request that was made, with its answer or its failure.
 type recorded struct {
 	line    int64
 	request transcript.Request

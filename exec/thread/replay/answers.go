@@ -6,8 +6,10 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// Spend is the code of a limit that depends on more than the record: on what other threads have left of a budget.
-const Spend = "spend_exceeded"
+// The codes of the limits that depend on more than the record: on time, and on what others have left of a budget.
+const (
+	Spend = "spend_exceeded"
+)
 
 // next returns the next event of the record, nil if it has ended.
 func (r *Recorder) next() (*transcript.Event, error) {
@@ -46,8 +48,8 @@ func (r *Recorder) ends() error {
 	return ErrEnds
 }
 
-// Limit returns the limit that is reached. As long as there is a record, that knows of the time; all else reached
-// finds out.
+// Limit returns the limit that is reached. The record knows about the time for as long as it has events; reached knows
+// the other limits.
 func (r *Recorder) Limit(reached func() *transcript.Limit) (*transcript.Limit, error) {
 	e, err := r.next()
 	now := reached() // by the limits that the record gives the thread here
@@ -66,7 +68,7 @@ func (r *Recorder) Limit(reached func() *transcript.Limit) (*transcript.Limit, e
 	return now, nil
 }
 
-// Short says whether there was money for the next model call. It isn't known once the record has ended.
+// Short reports whether money was missing for the next model call. It isn't known once the record has ended.
 func (r *Recorder) Short() (short, known bool, err error) {
 	e, err := r.next()
 	switch {
@@ -81,7 +83,7 @@ func (r *Recorder) Short() (short, known bool, err error) {
 	return e.Type == transcript.TypeLimit && e.Decode(&was) == nil && was.Code == Spend, true, nil
 }
 
-// Answer returns what came of the request that was recorded last: nothing if the process ended before.
+// Answer returns the answer or the failure of the request that was recorded last: neither if the process ended before.
 func (r *Recorder) Answer() (a Answered, err error) {
 	a, err = r.player.Answer()
 	if err == nil && a == (Answered{}) && !r.Writes() {
@@ -90,7 +92,7 @@ func (r *Recorder) Answer() (a Answered, err error) {
 	return a, err
 }
 
-// Result returns what came of a call that the record has, and the artifact with it: nil if the process ended before.
+// Result returns the result of a call that the record has, and the artifact with it: nil if the process ended before.
 // The call is made again then, so the thread's time runs from here on if the record has ended.
 func (r *Recorder) Result(call string) (was *transcript.CallResult, artifact *transcript.Artifact, err error) {
 	r.mu.Lock()

@@ -20,7 +20,7 @@ type Difference struct {
 	Line     int64           `json:"line"`
 	Turn     int64           `json:"turn"`
 	Type     transcript.Type `json:"type"`               // as recorded
-	Recorded map[string]any  `json:"recorded,omitempty"` // what is compared of it
+	Recorded map[string]any  `json:"recorded,omitempty"` // the part that is compared
 	Now      map[string]any  `json:"now,omitempty"`
 	NowType  transcript.Type `json:"now_type,omitempty"` // "" if nothing is written now
 }
@@ -121,7 +121,7 @@ var alone = map[transcript.Type][]string{
 	transcript.TypeReturned:    {"step", "digest"},
 }
 
-// compared returns what is compared of an event.
+// compared returns the part of an event that is compared.
 func compared(k transcript.Type, payload []byte, all bool) (map[string]any, error) {
 	v, err := jcs.Parse(payload)
 	if err != nil {
@@ -176,7 +176,7 @@ func difference(e *transcript.Event, turn int64, all bool) (*Difference, error) 
 	return &Difference{Line: e.Seq, Turn: turn, Type: e.Type, Recorded: was}, err
 }
 
-// Rest returns a difference that says that the record goes on, nil if it has ended.
+// Rest returns a difference if the record goes on, nil if it has ended.
 func (t *Player) Rest(turn int64) error {
 	e, err := t.Peek()
 	if e == nil || err != nil {
@@ -186,7 +186,7 @@ func (t *Player) Rest(turn int64) error {
 	return cmp.Or(err, error(d.Fault()))
 }
 
-// Differs reports whether an error says that a thread does something else than its record.
+// Differs reports whether an error is a difference between a thread and its record.
 func Differs(err error) bool {
 	_, is := errors.AsType[*Difference](err)
 	return is

@@ -11,7 +11,7 @@ import (
 // ErrEnds ends a thread that is only compared with its record, where that ends.
 var ErrEnds = errors.New("the record ends here")
 
-// ErrTime ends a thread whose time is over, also where its record says so.
+// ErrTime ends a thread whose time is over, also where its record has that.
 var ErrTime = errors.New("the time of the thread is over")
 
 // A Recorder is the record of one thread. It is safe for many goroutines.
@@ -45,7 +45,7 @@ func (r *Recorder) Writes() bool { return r.writer != nil }
 // Play has the record in a thread's directory answer, up to a line, 0 for all of it.
 func (r *Recorder) Play(dir string, last int64) { r.player = Open(dir, last) }
 
-// Report is what the record says, as far as it was written.
+// Report is the report about the record, as far as it was written.
 func (r *Recorder) Report() *transcript.Report { return r.writer.Report() }
 
 // Playing reports whether the record answers.

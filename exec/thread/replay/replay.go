@@ -1,4 +1,11 @@
-// Package replay plays the record of a thread back: what a model answered, and what came of calls.
+// Package replay plays the record of a thread back: the answers of its model and the results of its calls.
+//
+// # How an event goes through here
+//
+// Recorder.Append compares an event with the next one of the record (Match) while it plays, and writes it after that.
+// Before an effect the thread asks the record first: Limit, Short and Answer for a model call, NextResult and Result
+// for a call, Cancelled at each safe point. Peek passes over stops and new drivers; where the record ends, live starts
+// the clock, and events are written.
 //
 // A thread that is resumed, or replayed, runs its loop again from the start. What the loop asks for is answered from
 // the record, event by event, until that ends, and each event that the thread would write is compared with the
@@ -19,9 +26,9 @@
 //	r.Begin()                before anything else
 //	had, err := r.Append(…)  what is recorded already is compared and returned, the rest is written
 //
-// Package player says how events are compared.
+// # Recordings
 //
-// Package recording is the transcript of a thread in a small form that lies beside a directive as a test.
+// A recording is the transcript of a thread in a small form that lies beside a directive as a test.
 //
 // # Format
 //

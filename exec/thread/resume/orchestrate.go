@@ -30,7 +30,7 @@ type Params struct {
 	Reason    string   `json:"reason"`
 }
 
-// operations say what each needs: the permission for a thread, and a list of threads, one, or none.
+// operations have what each needs: a permission, and a list of threads, one thread, or none.
 var operations = map[string]struct {
 	verb  string
 	takes string

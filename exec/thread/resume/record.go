@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A record is what a transcript says of a thread.
+// A record is a thread as its transcript has it.
 type record struct {
 	started  transcript.Started
 	limits   limits.Set // that it was given last
@@ -23,7 +23,7 @@ func read(dir string) (*record, error) {
 	r := &record{limits: limits.None()}
 	var requested []any
 	var answered *transcript.Answer
-	// the model's ids of calls, and what came of these
+	// the model's ids of calls, and their results
 	ids, done := map[string]string{}, map[string]*transcript.CallResult{}
 	for e, err := range transcript.Read(dir) {
 		if err != nil {

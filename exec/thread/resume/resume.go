@@ -6,8 +6,15 @@
 //	                         turns
 //
 // A new thread has the old one's directive, inputs, model and parent. It may do at most what the old one could, and
-// has what is left of its limits and its budget, unless the caller raises them. A thread has one such successor at
-// most: the next message goes to that.
+// has the rest of its limits and its budget, unless the caller raises them. A thread has one such successor at most:
+// the next message goes to that.
+//
+// # How a thread goes on
+//
+// Go resumes a thread under its own id by Engine.Resume. With a message or a handoff, work.find takes the thread that
+// has the work now, Engine.Under opens the lock that it began with, read verifies its record and counts what is left,
+// take holds it against other processes, summarise has a thread summarise it, and run runs the new thread with the
+// messages of first.
 //
 // Functions has the function of the tool rye/agent/threads/orchestrator: what a thread does with those below it, and
 // what a person's own tools do with threads.
@@ -37,31 +44,31 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// An Order says with which thread's work to go on, and how.
+// An Order names the thread whose work goes on, and how.
 type Order struct {
 	Thread    string
 	Message   string   // what the user adds; "" for a resume under the same id, or a handoff
 	Handoff   bool     // with a summary in place of what was said
-	Limits    []string // NAME=VALUE, instead of what is left
+	Limits    []string // NAME=VALUE, instead of the rest of its limits
 	Principal string
 	Approver  *toolcall.Approver
 	Live      thread.Live
 }
 
-// A Resumed is what became of the thread that goes on, nil if none did.
+// A Resumed is the result of the thread that went on, nil if none did.
 type Resumed struct {
 	*thread.Result
 	*From // nil if it is the same thread
 }
 
-// A From says with whose work a thread goes on.
+// A From names the thread whose work goes on.
 type From struct {
 	Old        string `json:"old_thread_id"`
 	Turns      int64  `json:"reconstructed_turns"`
 	Summarised bool   `json:"summary_generated"`
 }
 
-// work is what is known of the old thread.
+// work is the old thread, and the order to go on with its work.
 type work struct {
 	engine *thread.Engine
 	order  *Order
@@ -240,7 +247,7 @@ func (w *work) take(ctx context.Context) (begun func(id string) error, stop func
 			err := w.writer().HandOver(done, lease, id)
 			if err == nil {
 				state, next = roster.Continued, id
-				if left() == nil { // else later: its record says so already
+				if left() == nil { // else later: its record has it already
 					left = func() error { return nil }
 				}
 			}

@@ -24,7 +24,7 @@ import (
 // Local is the roster of this machine.
 type Local struct {
 	Now func() time.Time
-	// Runs returns the start of a process, "" if there is none: proc.Start unless a test says otherwise.
+	// Runs returns the start of a process, "" without one: proc.Start, except in tests.
 	Runs func(process int) string
 
 	book journal.Book[*rows]
@@ -204,7 +204,7 @@ func (l *Local) room(all *rows, t *Thread) error {
 
 // root returns the thread above all that are above one.
 func (r *rows) root(t *Thread) *Thread {
-	for range len(r.byID) { // a journal that says otherwise doesn't go round in circles
+	for range len(r.byID) { // a journal with a circle ends too
 		up := r.byID[t.Parent]
 		if up == nil {
 			break
@@ -357,7 +357,7 @@ func (l *Local) Threads(ctx context.Context, f Filter) (all []*Thread, err error
 	return all, err
 }
 
-// has reports whether a thread is the project's, and says where that is now. The zero Project has all.
+// has reports whether a thread is the project's, and returns where that is now. The zero Project has all.
 func (p Project) has(t *Thread) bool {
 	if p.Root == "" {
 		return true

@@ -36,7 +36,7 @@ type Use struct {
 // MaxUses bounds a row, which is one line of the roster.
 const MaxUses = 128
 
-// Gone returns the error for who needs the directory of a thread that was pruned or is lost, nil if it is there.
+// Gone returns the error for a thread whose directory was pruned or is lost, nil if the directory exists.
 func (t *Thread) Gone() error {
 	if p := t.Pruned; p != nil {
 		f := fault.New(fault.NotFound, "the thread %s was pruned on %s", t.ID, p.At.Format(time.DateOnly)).On("thread",
@@ -90,7 +90,7 @@ func Related(rows []*Thread) (groups [][]*Thread) {
 	return groups
 }
 
-// Blocks returns the first of the threads that hasn't ended: as long as there is one, none of the group can be pruned.
+// Blocks returns the first of the threads that hasn't ended: until then none of the group can be pruned.
 func Blocks(group []*Thread) *Thread {
 	for _, t := range group {
 		if !t.State.Ended() {

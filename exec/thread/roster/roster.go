@@ -8,8 +8,14 @@
 //	interrupted  a limit, the budget, a signal or the death of its process stopped it; it can be resumed
 //	completed, error, cancelled, killed, continued    it has ended
 //
-// A thread whose directory is gone is lost, whatever its row says, unless the row says that it was pruned: then the
-// row has what remains of it.
+// A thread whose directory is gone is lost, whatever the state of its row, unless it was pruned: then the row has what
+// remains of it.
+//
+// # How a claim goes through here
+//
+// BeginLease makes the directory of a new thread, creates its row and claims it by ClaimLease: Roster.Claim compares
+// the epoch and returns the next one. Lease.Guard locks the thread for each write, Lease.Watch cancels the driver when
+// a request to end or a higher epoch is in the row, and Lease.Leave writes the last state.
 //
 // # Requests
 //
@@ -20,9 +26,9 @@
 // # Epochs
 //
 // The process that drives a thread has claimed it: it holds a Lease, with the epoch of that claim, a number that rises
-// by one with each. A claim says which epoch it has seen, and fails with CONFLICT if another claim was faster, or if
-// the process that drives the thread still runs. Each later write to roster, ledger and transcript names the epoch and
-// fails with CONFLICT if there is a higher one.
+// by one with each. A claim names the epoch that it has seen, and fails with CONFLICT if another claim was faster, or
+// if the process that drives the thread still runs. Each later write to roster, ledger and transcript names the epoch
+// and fails with CONFLICT if there is a higher one.
 //
 // # The local roster
 //
@@ -135,7 +141,7 @@ func (t *Thread) Dir() string {
 	return filepath.Join(t.Project.Root, ".ai", "threads", filepath.FromSlash(t.ID))
 }
 
-// A Filter says which threads are asked for. The zero value asks for all.
+// A Filter chooses threads. The zero value chooses all.
 type Filter struct {
 	ID   string
 	Live bool   // only those that haven't ended

@@ -59,7 +59,7 @@ func (r *Requested) Status() string {
 // Fault makes it an error of every door.
 func (r *Requested) Fault() *fault.Error { return fault.New(fault.Cancelled, "%s", r.Error()).From(r) }
 
-// RequestOf returns the *Requested in an error, nil if there is none.
+// RequestOf returns the *Requested in an error, or nil.
 func RequestOf(err error) *Requested {
 	q, _ := errors.AsType[*Requested](err)
 	return q
@@ -88,14 +88,14 @@ func (w *Watch) look(ctx context.Context, s *Lease) {
 				return
 			}
 		}
-		if err != nil { // the driver's next write says what is wrong
+		if err != nil { // the driver's next write reports the error
 			return
 		}
 		mark = next
 	}
 }
 
-// see takes what a row says, and reports whether there is nothing more to look for.
+// see reads a row, and reports whether the watch is over.
 func (w *Watch) see(s *Lease, row *Thread) (over bool) {
 	if row.Epoch != s.Epoch {
 		w.cancel(fault.New(fault.Conflict, "another process drives the thread %s now", s.ID).On("thread",

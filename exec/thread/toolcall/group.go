@@ -51,8 +51,8 @@ func (g *Group) make(ctx context.Context, c *Call) (string, error) {
 	return text, err
 }
 
-// Together says how many calls of a graph are made in one go. Those of a greater risk are made one at a time: a person
-// is asked about one after the other, and one that fails cancels none that is on its way.
+// Together returns how many calls of a graph are made in one go. Those of a greater risk are made one at a time: a
+// person is asked about one after the other, and one that fails cancels none that is on its way.
 func Together[C any](atOnce int, all []C, call func(C) *Call) int {
 	for _, c := range all {
 		if c := call(c); c.Risk != "read" && c.Risk != "write" && c.Child == "" {

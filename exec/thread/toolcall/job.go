@@ -29,7 +29,7 @@ const maxJob = 32 << 20
 // LogFile is the name of the file in the thread's directory.
 const LogFile = "log"
 
-// A Word is what the process says: that its thread has begun, or why it hasn't.
+// A Word is the answer of the process: its thread has begun, or the reason why not.
 type Word struct {
 	Thread  string        `json:"thread,omitempty"`
 	Process int           `json:"process,omitempty"`
@@ -65,7 +65,7 @@ func ParseJob(b []byte) (*Job, error) {
 	return j, nil
 }
 
-// Tell says how the thread has begun, and that is the last on standard output.
+// Tell writes the word, and closes standard output.
 func Tell(w io.WriteCloser, word *Word) error {
 	b, err := json.Marshal(word)
 	if err == nil {
@@ -124,7 +124,7 @@ func start(ctx context.Context, c proc.Command, log *os.File, job []byte) (*Word
 		return nil, errors.Join(err, give.Close())
 	}
 	go func() {
-		_, _ = give.Write(job) // a process that reads nothing says what is wrong
+		_, _ = give.Write(job) // a process that doesn't read its job reports its own error
 		give.Close()
 	}()
 	said := make(chan *Word, 1)

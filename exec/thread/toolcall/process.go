@@ -28,7 +28,7 @@ type DetachedChild struct {
 	Most   limits.Set     `json:"most"`             // the parent's
 	Part   int64          `json:"part,omitzero"`    // of what is left of the parent's budget it may have one such part
 	Chosen bool           `json:"chosen,omitempty"` // rye itself chooses the directive
-	Tokens []string       `json:"tokens"`           // that say what it may do, the parent's first
+	Tokens []string       `json:"tokens"`           // that grant what it may do, the parent's first
 }
 
 // A Parent is the thread that starts a child.
@@ -41,15 +41,15 @@ type Parent struct {
 	Chain             *captoken.Chain // of this process
 	Machine           key.Private
 	Now               time.Time
-	Command           func(directive model.Ref) (proc.Command, error) // runs it for a job; nil: there is none
-	// a process that was killed may have left a directory and a log
-	Again bool
+	// runs it for a job; nil: no process can be started
+	Command func(directive model.Ref) (proc.Command, error)
+	Again   bool // a process that was killed may have left a directory and a log
 }
 
 // forever is how long a token counts of a thread whose time has no limit.
 const forever = 24 * time.Hour
 
-// Start starts the thread of a child in a process, and returns when it is registered.
+// StartDetached starts the thread of a child in a process, and returns when it is registered.
 func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, c *DetachedChild) (*Word, error) {
 	if p.Command == nil {
 		return nil, fault.New(fault.Validation, "async_exec isn't possible here: only rye run starts processes")

@@ -3,8 +3,16 @@
 //	c := maker.Prepare(ctx, call)   finds the item, and whether the thread may use it
 //	text, err := c.Make(ctx)        what the model is given, and c.Result what the record has
 //
-// What is wrong with a call is its result, as JSON's {"error": {"code": …, "message": …}}: the model goes on with it.
-// An error of Make ends the thread. A call that waits for its approval has Call.Waits instead of a result.
+// A call that fails has the error as its result, as JSON's {"error": {"code": …, "message": …}}: the model goes on
+// with it. An error of Make ends the thread. A call that waits for its approval has Call.Waits instead of a result.
+//
+// # How a call goes through here
+//
+// Maker.PrepareAll prepares the calls of a turn. Prepare reads the arguments by the tool's schema; prepare and tool
+// find the item (permitted checks the directive's permissions) and choose what the call does: execute runs a tool in
+// the session, starts and walks begin a thread by Options.Child or detach, search, give and sign do what their names
+// say. The thread records Call.Started, then Call.Make does it and puts its end into Call.Result: an error becomes a
+// result with a code, an approval that waits Call.Waits.
 //
 // # Children
 //
@@ -31,9 +39,9 @@
 //	job, err := toolcall.ReceiveJob(stdin)                           in the one that runs the thread
 //	toolcall.Tell(stdout, &toolcall.Word{Thread: id})                once the thread is registered
 //
-// The process gets its job on its standard input, says one word on its standard output, and writes what people would
-// have seen to the file "log" of the thread's directory. It is the same program on all systems, started with its own
-// file and arguments.
+// The process reads its job from standard input, answers with one word on standard output, and writes what people
+// would have seen to the file "log" of the thread's directory. It is the same program on all systems, started with its
+// own file and arguments.
 package toolcall
 
 import (
@@ -50,7 +58,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
-	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/session"
@@ -74,10 +81,10 @@ type Call struct {
 	Inside bool       // nothing but this thread is changed by it
 	Spawn  *ChildArgs // that it starts; nil for none
 	Child  string     // the id of that thread
-	Begun  bool       // the record says so
+	Begun  bool       // the record has its start
 	Chosen bool       // rye itself chooses its directive
 	Group  *Group     // that it belongs to; nil for none
-	Part   int64      // of what is left of the budget that thread may have one such part, unless it says how much
+	Part   int64      // of what is left of the budget that thread may have one such part, unless it names an amount
 
 	Result transcript.CallResult
 	Waits  error // that it waits for its approval, and was not made
@@ -92,7 +99,7 @@ type Answer struct {
 	exec   *exec.Result
 }
 
-// Options say for which thread calls are made.
+// Options name the thread whose calls are made, and what it may do.
 type Options struct {
 	Plan       *plan.Plan
 	Thread     string // its id
@@ -140,7 +147,7 @@ func (m *Maker) Return(values map[string]any) {
 	m.returned = values
 }
 
-// Make makes a call, and returns what came of it as JSON.
+// Make makes a call, and returns its result as JSON.
 func (c *Call) Make(ctx context.Context) (text string, err error) {
 	if c.Group != nil {
 		return c.Group.make(ctx, c)
@@ -213,7 +220,7 @@ func (m *Maker) PrepareAll(ctx context.Context, wanted []provider.ToolCall) []*C
 	return all
 }
 
-// share divides what is left of the budget: each child that calls start may have one part, and one stays.
+// share divides the rest of the budget: each child that a call starts may have one part, and one part stays.
 func share(calls []*Call) {
 	n := int64(1)
 	for _, c := range calls {
@@ -308,7 +315,7 @@ func (m *Maker) prepare(ctx context.Context, c *Call) *Call {
 		return object{"ref": ref.String(), "text": string(it.Bytes)}, nil
 	}
 	if c.Name == plan.NameExecute {
-		verb, read = capability.Execute, func(it *ai.Item) (object, error) { return agenttools.Text(it, given) }
+		verb, read = capability.Execute, func(it *ai.Item) (object, error) { return Text(it, given) }
 	}
 	it, err := m.permitted(ctx, c, verb, ref)
 	if err != nil {
@@ -354,7 +361,7 @@ func (m *Maker) tool(ctx context.Context, c *Call, ref model.Ref, given object, 
 	return c
 }
 
-// sign decides about a signature. What is signed needn't be pinned, and the user is asked about each.
+// sign prepares a signature. The item needn't be pinned, and the user is asked about each signature.
 func (m *Maker) sign(c *Call, ref model.Ref) *Call {
 	c.Ref, c.Risk = ref, "write"
 	if err := m.plan.Allows(capability.Sign, ref.Kind, ref.ID); err != nil {
@@ -384,6 +391,19 @@ func (m *Maker) starts(c *Call, given object) (err error) {
 		c.do = func(ctx context.Context) (*Answer, error) { return m.detach(ctx, c) }
 	}
 	return nil
+}
+
+// Text returns the text of a directive, with its inputs filled in, or of knowledge.
+func Text(it *ai.Item, given map[string]any) (map[string]any, error) {
+	if it.Model.Directive == nil {
+		return object{"ref": it.Ref.String(), "text": it.Model.Body}, nil
+	}
+	schema, err := plan.Inputs(it)
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := schema.Complete(given)
+	return object{"ref": it.Ref.String(), "text": plan.Fill(plan.Prompt(it.Model), inputs)}, err
 }
 
 // permitted returns an item that the directive's permissions and the policies let a call use.

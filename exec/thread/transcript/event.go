@@ -19,7 +19,7 @@ import (
 // The limits of a transcript.
 const (
 	MaxLine     = 8 << 10 // LF included
-	MaxInline   = 4 << 10 // a larger payload stands in the file of payloads
+	MaxInline   = 4 << 10 // a larger payload is in the file of payloads
 	MaxPayload  = 16 << 20
 	MaxPayloads = 1<<33 - 1 // the most that an archive's file has
 	MaxLines    = 1_000_000
@@ -36,7 +36,7 @@ type Position struct {
 	Digest cas.Digest `json:"digest"`
 }
 
-// A Large says where a payload stands in the file of payloads.
+// A Large is the place of a payload in the file of payloads.
 type Large struct {
 	At     int64
 	Digest cas.Digest
@@ -52,7 +52,7 @@ type Event struct {
 	Prev    cas.Digest
 	Digest  cas.Digest // of the line, LF excluded
 	Payload []byte     // in canonical form
-	Large   *Large     // nil if the payload stands in the line
+	Large   *Large     // nil if the payload is in the line
 
 	value map[string]any // the payload
 }
@@ -65,7 +65,7 @@ func (e *Event) Decode(to any) error {
 	return nil
 }
 
-// Position returns where the event stands.
+// Position returns the place of the event.
 func (e *Event) Position() Position { return Position{e.Seq, e.Digest} }
 
 // CheckThread refuses what isn't the id of a thread.
@@ -148,7 +148,7 @@ func parseLine(b []byte) (*Event, error) {
 	return e, nil
 }
 
-// content reads the first member of a line: the payload, or where it stands.
+// content reads the first member of a line: the payload, or its place.
 func (e *Event) content(b []byte) error {
 	if payload, ok := bytes.CutPrefix(b, []byte(payloadMember)); ok {
 		if len(payload) > MaxInline {
@@ -209,7 +209,7 @@ func (e *Event) takePayload(b []byte) error {
 	return nil
 }
 
-// encode returns the event that says something, without its place.
+// encode returns the event of a payload, without its place.
 func encode(p Payload) (*Event, error) {
 	b, err := json.Marshal(p)
 	if err != nil {

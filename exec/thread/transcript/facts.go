@@ -10,7 +10,7 @@ import (
 // maxFacts bounds the items and models that a report tells apart.
 const maxFacts = 10_000
 
-// others stands for those beyond maxFacts.
+// others is the name of those beyond maxFacts.
 var others = Item{Ref: "other items"}
 
 type modelKey struct {
@@ -18,7 +18,7 @@ type modelKey struct {
 	model    string
 }
 
-// facts are what events say of a thread's calls.
+// facts are counted from the events of a thread's calls.
 type facts struct {
 	turns, calls int64
 	models       map[modelKey]*ModelUse
@@ -45,7 +45,7 @@ func (f *facts) model(k modelKey) *ModelUse {
 	return f.models[k]
 }
 
-// add adds what others say.
+// add adds other facts.
 func (f *facts) add(o *facts) {
 	f.turns = max(f.turns, o.turns)
 	for i, n := range o.tools {

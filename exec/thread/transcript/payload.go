@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// A Type names what an event says.
+// A Type is the kind of an event.
 type Type string
 
 // The types of events.
@@ -41,7 +41,7 @@ func (t Type) IsEnd() bool {
 	return t == TypeCompleted || t == TypeFailed || t == TypeCancelled || t == TypeHandedOff
 }
 
-// A Payload is what an event says: one of the structs of this package. Those made by hand are checked by the
+// A Payload is the content of an event: one of the structs of this package. Those made by hand are checked by the
 // schema as well.
 type Payload interface{ Type() Type }
 
@@ -108,14 +108,14 @@ type Started struct {
 	Limits   Limits       `json:"limits"`
 	Depth    int64        `json:"depth"`
 	Inputs   cas.Digest   `json:"inputs,omitzero"` // of their canonical form, redacted
-	// Given are the inputs themselves, completed and redacted: who runs the loop again needs them.
+	// Given are the inputs themselves, completed and redacted: a replay needs them.
 	Given     map[string]any `json:"given,omitzero"`
 	Principal string         `json:"principal,omitzero"`
 	Parent    string         `json:"parent,omitzero"`    // the thread that started this one
 	Continues string         `json:"continues,omitzero"` // the thread that handed over to this one
 }
 
-// Driver says which process drives the thread from here on. The Writer makes it.
+// Driver records which process drives the thread from here on. The Writer makes it.
 type Driver struct {
 	Epoch   int64           `json:"epoch"` // rises with each
 	Host    string          `json:"host,omitzero"`
@@ -213,7 +213,7 @@ const (
 	CallUnknown   = "unknown" // the process died while it ran
 )
 
-// CallResult is what came of a call.
+// CallResult is the result of a call.
 type CallResult struct {
 	Call     string        `json:"call"`
 	Status   string        `json:"status"`
@@ -254,7 +254,7 @@ type Limit struct {
 	Action  string  `json:"action,omitzero"`
 }
 
-// Waiting says that the thread stops without having ended.
+// Waiting records that the thread stops without an end.
 type Waiting struct {
 	State  string `json:"state"`  // waiting or interrupted
 	Reason string `json:"reason"` // limit, error, budget, approval, child, gate or signal
@@ -264,7 +264,7 @@ type Waiting struct {
 	Error  *Fault `json:"error,omitzero"`
 }
 
-// Continued says that a thread that waited, was interrupted or lost its driver goes on.
+// Continued records that a thread that waited, was interrupted or lost its driver goes on.
 type Continued struct {
 	Principal string  `json:"principal,omitzero"`
 	Message   string  `json:"message,omitzero"`
@@ -299,7 +299,7 @@ type HandedOff struct {
 	Cost   Cost   `json:"cost"`
 }
 
-// NodeStarted says which node of a graph begins, or begins again.
+// NodeStarted records which node of a graph begins, or begins again.
 type NodeStarted struct {
 	Step    int64  `json:"step"` // from 1
 	Node    string `json:"node"`
@@ -307,7 +307,7 @@ type NodeStarted struct {
 	Attempt int64  `json:"attempt,omitzero"` // of a retry, from 2
 }
 
-// NodeResult says what came of a node.
+// NodeResult is the result of a node.
 type NodeResult struct {
 	Step   int64  `json:"step"`
 	Node   string `json:"node"`
@@ -327,7 +327,7 @@ type State struct {
 	Same   bool           `json:"same,omitzero"` // it is that of the step before, which isn't written again
 }
 
-// Returned says that a graph is through.
+// Returned records the end of a graph.
 type Returned struct {
 	Step   int64      `json:"step"`
 	Node   string     `json:"node"`

@@ -103,7 +103,7 @@ func (r *Reader) Close() error {
 	return errors.Join(errs...)
 }
 
-// Last returns where the event stands that was read last.
+// Last returns the place of the event that was read last.
 func (r *Reader) Last() Position { return r.last }
 
 // Read reads the transcript in the directory of a thread. It ends with an error, which is a *Problem where the

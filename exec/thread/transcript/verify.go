@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// A Check says what a transcript must be.
+// A Check is what a transcript must fulfil.
 type Check struct {
 	Keys     []key.Public // whose word counts: of machines, or of users that vouch for them
 	Vouchers [][]byte     // for machines, in addition to those in the transcript
@@ -55,7 +55,7 @@ type Report struct {
 	Calls        int64           `json:"calls"` // of tools
 	Models       []ModelUse      `json:"models"`
 	Tools        []ToolUse       `json:"tools"`
-	End          json.RawMessage `json:"end,omitempty"` // what the last event says of how the thread ended
+	End          json.RawMessage `json:"end,omitempty"` // the last event: how the thread ended
 	Last         Position        `json:"last"`
 	Signed       Position        `json:"signed,omitzero"` // the last checkpoint
 	Problem      *Problem        `json:"problem,omitempty"`
@@ -188,7 +188,7 @@ func (v *verifier) event(r *Reader, e *Event) error {
 	return v.believe(e)
 }
 
-// believe takes in what an event says. A checkpoint is one whose signature holds: it proves everything before it.
+// believe takes in an event. A checkpoint is one whose signature holds: it proves everything before it.
 func (v *verifier) believe(e *Event) error {
 	switch e.Type {
 	case TypeStarted:

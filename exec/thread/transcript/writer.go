@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// Options say how a transcript is written.
+// Options are those of a writer.
 type Options struct {
 	Key key.Private // of the machine: it signs the checkpoints
 	// Trust are users whose vouching for the key of an earlier driver counts, where that was on another machine.
@@ -33,7 +33,7 @@ type Options struct {
 }
 
 // A Writer appends to one transcript. It is safe for many goroutines. After an error of the file system that left the
-// transcript in doubt it refuses everything: Open it anew.
+// transcript in doubt it refuses everything: Open it again.
 type Writer struct {
 	o    Options
 	disk disk
