@@ -1,0 +1,107 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/lock/gcroot"
+	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/key/keytest"
+)
+
+// TestUnder: a session can run what another lock pins, as it was, for as long as that is leased; the policies count as
+// they are.
+func TestUnder(t *testing.T) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := newProject(t.TempDir())
+	must(err)
+	must(p.lock())
+	open := func() (*session.Session, *workspace.Workspace) {
+		t.Helper()
+		w, err := workspace.Open(t.Context(), p.Paths, workspace.Options{Offline: true})
+		must(err)
+		s, err := session.Open(t.Context(), w, session.Options{})
+		must(err)
+		return s, w
+	}
+	greets := func(s *session.Session) string {
+		it, err := s.Item(t.Context(), ref)
+		if err != nil {
+			return err.Error()
+		}
+		return string(it.Bytes)
+	}
+	before, w := open()
+	text, err := before.LockText()
+	must(err)
+	at := filepath.Join(p.Dir, ".ai", "threads", "acme", "rye.lock")
+	before.Lease(t.Context(), at)
+	must(p.edit(strings.Replace(greet, "hello", "goodbye", 1)))
+	must(p.lock())
+	again, err := before.LockText()
+	if file, _ := os.ReadFile(before.LockPath()); err != nil || !bytes.Equal(again, text) ||
+		cas.Sum(text) != before.Set() || bytes.Equal(file, text) {
+		t.Errorf("the lock of a session that is open: %v", err)
+	}
+	must(before.Close())
+	w.Close()
+
+	collect := func() {
+		t.Helper()
+		s, err := disk.Open(p.Store.Path, disk.Options{})
+		must(err)
+		defer s.Close()
+		for range 2 { // what was removed from refs, then what it held
+			_, err = s.GC(context.Background(), disk.GCOptions{})
+			must(err)
+		}
+	}
+	collect()
+	now, w := open()
+	defer w.Close()
+	defer now.Close()
+	under, err := now.Under(t.Context(), text)
+	must(err)
+	if under.Set() == now.Set() || !strings.Contains(greets(under), "hello") ||
+		!strings.Contains(greets(now), "goodbye") {
+		t.Errorf("%s\n%s", greets(under), greets(now))
+	}
+	must(p.policyFile(
+		fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  other/**: {keys: [alice]}\n",
+			keytest.Alice().Public())))
+	if _, err := under.Item(t.Context(), ref); fault.CodeOf(err) != fault.Policy {
+		t.Errorf("an item whose name no rule of the policy covers now: %v", err)
+	}
+	must(p.policy(""))
+	must(under.Close())
+	if _, err := now.Under(t.Context(), text[:len(text)-1]); err == nil {
+		t.Error("a lock that is cut off")
+	}
+
+	s, err := disk.Open(p.Store.Path, disk.Options{})
+	must(err)
+	must(gcroot.Forget(t.Context(), s, at))
+	must(s.Close())
+	collect()
+	if under, err := now.Under(t.Context(), text); err == nil {
+		got := greets(under)
+		under.Close()
+		if strings.Contains(got, "hello") {
+			t.Error("the lease was released, and the store keeps the item")
+		}
+	}
+}
