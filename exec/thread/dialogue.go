@@ -14,8 +14,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// A dialogue is the conversation of a thread with its model: its requests, of which the record has only what is new,
-// and what is known of the last one that failed.
+// A dialogue is the conversation of a thread with its model: its requests, whose new messages alone are recorded, and
+// the last failure.
 type dialogue struct {
 	model    provider.Model
 	record   *record

@@ -29,7 +29,8 @@
 // down. finish records the end and leave closes record, account and lease.
 //
 // Four values have the state of a thread: record the transcript, money what it may use, dialogue what its model was
-// sent, and family its parent and successor. What a parent is told of a child that stopped is decided in hear.
+// sent, and family its parent and successor. The result of a child that waits, was cancelled or ended is decided in
+// hear.
 //
 // # How a thread ends
 //

@@ -104,8 +104,8 @@ func (t *thread) runChild(ctx context.Context, c *toolcall.Call) (*toolcall.Answ
 	return t.hear(r)
 }
 
-// hear returns what the parent is told of a child that stopped, and counts what it has spent. A child that waits has
-// the parent wait too, unless it was cancelled meanwhile: then its result says so.
+// hear returns the result of a child that stopped, for its parent, and counts what the child has spent. A child that
+// waits has the parent wait too, unless it was cancelled meanwhile: then its result says so.
 func (t *thread) hear(r *Result) (*toolcall.Answer, error) {
 	if r.Status == Waiting {
 		return nil, r.Error

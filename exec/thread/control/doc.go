@@ -33,9 +33,9 @@
 // # How an operation goes through here
 //
 // Controller.Find and FindAll turn names into rows of the roster, which Tidy has brought up to date: a row whose
-// process died gets the state that its transcript has. Wait watches the rows until all have ended (waits.go notes who
-// waits for whom, and refuses a circle), Results reads each as a Snapshot, Cancel and Kill ask the driver to end,
-// Prune removes directories. ResultOf and SoFar read a transcript alone.
+// process died gets the state that its transcript has. Wait watches the rows until all have ended (waits.go notes
+// which thread waits for which, and refuses a circle), Results reads each as a Snapshot, Cancel and Kill ask the
+// driver to end, Prune removes directories. ResultOf and SoFar read a transcript alone.
 package control
 
 import (

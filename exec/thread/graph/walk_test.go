@@ -256,8 +256,8 @@ func TestForeach(t *testing.T) {
 	}
 }
 
-// TestGate: a gate is passed by a condition that holds and the answer yes. Whoever need not be asked isn't, and an
-// answer that is late is a no.
+// TestGate: a gate is passed by a condition that holds and the answer yes. Where the condition fails no one is asked,
+// and an answer that is late is a no.
 func TestGate(t *testing.T) {
 	config := `  start: a
   nodes:

@@ -101,7 +101,8 @@ func (r *running) question(f *frame) (q Question, err error) {
 	return nil, fault.New(fault.Validation, "the loop calls %s, which this version of rye doesn't have", f.Ask)
 }
 
-// whole returns the whole list of a parameter, of which the loop has sent what is new, and how many entries are old.
+// whole returns the whole list of a parameter, from the new entries that the loop has sent, and how many entries are
+// old.
 func (r *running) whole(param string, args map[string]any) (all []any, kept int, err error) {
 	old := r.lists[param]
 	sent, _ := args[param].(map[string]any)

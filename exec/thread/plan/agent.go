@@ -6,7 +6,6 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -111,8 +110,8 @@ func (r *Agents) First(ctx context.Context, m *model.Model, inputs map[string]an
 		given = append(given, text)
 	}
 	return r.messages(ctx, ContextID, map[string]any{
-		"directive": map[string]any{"name": d.Name, "description": d.Description,
-			"text": agenttools.Fill(agenttools.Prompt(m), inputs)}, "outputs": outputs, "texts": given,
+		"directive": map[string]any{"name": d.Name, "description": d.Description, "text": Fill(Prompt(m), inputs)},
+		"outputs":   outputs, "texts": given,
 	})
 }
 
@@ -127,8 +126,8 @@ const (
 	short    = 1 << 10
 )
 
-// Guard returns what the model is given of a large result of a tool, as text. share is how much of the context
-// window is used.
+// Guard returns what the model is given of a large result of a tool, as text. share is how much of the context window
+// is used.
 func (r *Agents) Guard(ctx context.Context, tool, ref, text string, share float64) (string, error) {
 	v, err := r.ask(ctx, GuardID, map[string]any{
 		"tool": tool, "artifact": ref, "size": len(text), "beginning": Page(text, 0, longText),

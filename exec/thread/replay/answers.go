@@ -6,10 +6,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// The codes of the limits that depend on more than the record: on time, and on what others have left of a budget.
-const (
-	Spend = "spend_exceeded"
-)
+// Spend is the code of the limit that depends on more than the record: on what other threads have left of a budget.
+const Spend = "spend_exceeded"
 
 // next returns the next event of the record, nil if it has ended.
 func (r *Recorder) next() (*transcript.Event, error) {

@@ -49,7 +49,7 @@ type Parent struct {
 // forever is how long a token counts of a thread whose time has no limit.
 const forever = 24 * time.Hour
 
-// StartDetached starts the thread of a child in a process, and returns when it is registered.
+// Start starts the thread of a child in a process, and returns when it is registered.
 func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, c *DetachedChild) (*Word, error) {
 	if p.Command == nil {
 		return nil, fault.New(fault.Validation, "async_exec isn't possible here: only rye run starts processes")
