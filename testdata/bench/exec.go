@@ -196,7 +196,7 @@ func appendCalls(ctx context.Context, dir string, n int) error {
 		if err != nil {
 			return err
 		}
-		if err := e.End(ctx, kept.Outcome{Status: kept.OK, Result: d, Sandbox: "landlock"}); err != nil {
+		if err := e.End(ctx, kept.End{Status: kept.OK, Result: d, Sandbox: "landlock"}); err != nil {
 			return err
 		}
 	}
