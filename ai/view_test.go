@@ -176,7 +176,8 @@ func TestKinds(t *testing.T) {
 			[]string{
 				`"project/tools/rye/core/extractors/workflow_extractor.yaml": "tool:rye/core/extractors/workflow_extractor" is unsigned; "**" requires 1 key`}},
 		{"of a stranger", nil, files{inTools + "workflow_extractor.yaml": strange}, none,
-			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": "tool:rye/core/extractors/workflow_extractor" is not signed by a key of the policy`}},
+			[]string{
+				`"project/tools/rye/core/extractors/workflow_extractor.yaml": "tool:rye/core/extractors/workflow_extractor" is not signed by a key of the policy`}},
 		{"changed", nil, files{inTools + "workflow_extractor.yaml": signed + "# more\n"}, none,
 			[]string{
 				`"project/tools/rye/core/extractors/workflow_extractor.yaml": content was changed after signing`}},

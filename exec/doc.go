@@ -27,8 +27,8 @@
 //	parameters  get their defaults and are checked by the tool's schema
 //	files       of every link are hashed again and copied to a private place (package materialise); only the copy
 //	            runs. A call of a function of rye needs no copy, nor does a child that still holds an earlier copy
-//	environment by package env, configuration by package template; what a caller sends is one argument or input, never
-//	            part of a program
+//	environment by package env, configuration by package template; what a caller sends is one argument or input,
+//	            never part of a program
 //	programs    are found and hashed. With toolchain: enforce each must be pinned, and the file that was hashed is
 //	            the one that starts
 //	packages    that the tool lists are unpacked (package packages)

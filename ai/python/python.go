@@ -11,7 +11,12 @@
 // reads some files that CPython refuses, because it checks the structure of lines, brackets, blocks and strings, and
 // ignores irrelevant statements.
 //
-// # How a read goes through here\n\nRead checks the bytes with newlines, unreadable and coding. reader.file then takes logical lines from the scanner and checks their indentation with blocks. line splits a logical line into statements: compound skips, imports and targets unbind names, and assign calls literal, whose parser makes a value. After a structural fault, the reader uses only lines that match a pattern. finish returns the Module.\n\n# Statements
+// # How a read goes through here
+//
+// Read checks the bytes with newlines, unreadable and coding. reader.file then takes logical lines from the scanner
+// and checks their indentation with blocks. line splits a logical line into statements: compound skips, imports and
+// targets unbind names, and assign calls literal, whose parser makes a value. After a structural fault, the reader
+// uses only lines that match a pattern. finish returns the Module.\n\n# Statements
 //
 // A statement counts that stands at column 0 of a line or behind a semicolon there, and is NAME = LITERAL or NAME:
 // ANNOTATION = LITERAL, with or without parentheses around NAME. A name outside ASCII is normalized by NFKC, as in

@@ -22,7 +22,7 @@ func (e *UnsafeError) Fault() *fault.Error {
 		fault.Command("ls -ld", e.Path))
 }
 
-// CheckPrivateDir returns an *UnsafeError unless path is a directory that this user owns and nobody else may read or
+// CheckPrivateDir returns an *UnsafeError unless path is a directory that this user owns and no other user may read or
 // write. Windows protects a user's directories by access control lists, which CheckPrivateDir doesn't read.
 func CheckPrivateDir(path string) error {
 	info, err := os.Lstat(path)
@@ -32,8 +32,8 @@ func CheckPrivateDir(path string) error {
 	return checkPrivate(path, info, info.IsDir(), "directory", 0o077)
 }
 
-// OpenPrivate opens a regular file that this user owns and nobody else may write, or read if secret is true. Any other
-// file is an *UnsafeError.
+// OpenPrivate opens a regular file that this user owns and no other user may write, or read if secret is true. Any
+// other file is an *UnsafeError.
 func OpenPrivate(path string, secret bool) (*os.File, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, checkPrivate(path, info, true, "", 0)

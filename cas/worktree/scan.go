@@ -332,7 +332,8 @@ func (m *importer) makeTree(w *worker, d *dir) (cas.Digest, error) {
 		w.listed = w.listed[:0]
 		for i := range d.files {
 			f := &d.files[i]
-			w.listed = append(w.listed, File{f.path, cas.Entry{Name: f.name, Mode: f.mode, Digest: f.digest, Size: f.size},
+			w.listed = append(w.listed, File{f.path,
+				cas.Entry{Name: f.name, Mode: f.mode, Digest: f.digest, Size: f.size},
 				!f.known})
 		}
 		m.Files(w.listed)

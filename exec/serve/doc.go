@@ -1,7 +1,8 @@
 // Package serve is the one HTTP server of rye (decision 37): it listens, checks tokens and limits, and shuts down in
 // order. Other packages add handlers: package mcp at /mcp.
 //
-//	s, err := serve.Listen(serve.Options{Listen: "127.0.0.1:7337", Tokens: tokens, Ready: ready, Now: time.Now, Warn: warn})
+//	s, err := serve.Listen(serve.Options{Listen: "127.0.0.1:7337", Tokens: tokens, Ready: ready, Now: time.Now,
+//		Warn: warn})
 //	s.Handle("/mcp", serve.Call, server.Handler())
 //	err = s.Run(ctx)
 //

@@ -187,8 +187,8 @@ func (d Dir) look(name string) (pub Public, locked bool, err error) {
 	return p.Public(), false, err
 }
 
-// Private opens a key, or returns fs.ErrNotExist. For a locked key it calls passphrase once; nil means that nobody can
-// be asked.
+// Private opens a key, or returns fs.ErrNotExist. For a locked key it calls passphrase once; nil means that no person
+// can be asked.
 func (d Dir) Private(name string, passphrase func() (string, error)) (Private, error) {
 	if err := d.check(name); err != nil {
 		return Private{}, err

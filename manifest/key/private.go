@@ -156,7 +156,7 @@ func Unlock(b []byte, passphrase string) (Private, error) {
 }
 
 // ParsePrivate reads a private key with or without a passphrase. For a locked key it calls passphrase once; nil means
-// that nobody can be asked.
+// that no person can be asked.
 func ParsePrivate(b []byte, passphrase func() (string, error)) (Private, error) {
 	if !IsLocked(b) || passphrase == nil {
 		return ParsePrivatePEM(b)

@@ -107,6 +107,6 @@
 //
 // # Edits
 //
-// An edit makes a new policy. Format writes it in the layout of package yamltree and keeps comments in their places. The result
-// of an edit is parsed again like any other file, by the same rules.
+// An edit makes a new policy. Format writes it in the layout of package yamltree and keeps comments in their places.
+// The result of an edit is parsed again like any other file, by the same rules.
 package policy

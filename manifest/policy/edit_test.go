@@ -237,7 +237,8 @@ func TestAccept(t *testing.T) {
 		{name: "first format", next: with(func(l *List) {
 			l.Signers = v1(3)
 		}), want: `not signed by "sec"`, code: UntrustedKey},
-		{name: "of another name", next: with(func(l *List) { l.Name = "x" }), want: "does not name this revocation list"},
+		{name: "of another name", next: with(func(l *List) { l.Name = "x" }),
+			want: "does not name this revocation list"},
 		{name: "expired", next: with(func(l *List) { l.Expires = noon }), want: "expired at", code: ListStale},
 		{name: "too old", next: with(func(l *List) {
 			l.Issued = noon.AddDate(0, 0, -8)

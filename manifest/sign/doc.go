@@ -57,8 +57,8 @@
 //	a line that begins with "#!"                          below it
 //
 // The first matching row decides. Signature lines end with LF, other lines with LF or CR LF. A line of more
-// than 1,000 bytes, line end included, matches no row and is no signature line. A file can't be signed if it is UTF-16,
-// or if the line above the signatures has no end or ends in a backslash: in
+// than 1,000 bytes, line end included, matches no row and is no signature line. A file can't be signed if it is
+// UTF-16, or if the line above the signatures has no end or ends in a backslash: in
 // some languages (Tcl, C) such a comment continues in the next line, and a line in between would change the program.
 //
 // The lines are sorted by fingerprint, one for each key, at most 16 (MaxLines). A file has no lines of both

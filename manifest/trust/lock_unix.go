@@ -32,7 +32,7 @@ func LockPolicy(ctx context.Context, path string) (unlock func(), err error) {
 		if same {
 			return func() { f.Close() }, nil
 		}
-		// The last holder replaced the file: this lock is on a file that nobody reads any more.
+		// The last holder replaced the file: this lock is on a file that no process reads any more.
 		f.Close()
 		if err != nil {
 			return nil, err

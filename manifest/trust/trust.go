@@ -100,7 +100,8 @@ func CheckOwn(path string) error {
 	all := []string{path, filepath.Dir(path)}
 	if fi, err := os.Lstat(path); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
 		if to, err := filepath.EvalSymlinks(path); err == nil {
-			all = append(all, to, filepath.Dir(to)) // the link's and the target's directory both decide which file is read
+			// the link's and the target's directory both decide which file is read
+			all = append(all, to, filepath.Dir(to))
 		}
 	}
 	for _, p := range all {

@@ -28,7 +28,7 @@
 //
 // # The machine's key
 //
-// Checkpoints of the audit log and receipts are signed while nobody is there to enter a passphrase. So each machine
+// Checkpoints of the audit log and receipts are signed without a person to enter a passphrase. So each machine
 // has, for each user, a key without one, in a directory of its own (package key) under the name "machine". No policy
 // names that key, and its signatures count only if a user vouches for it: the user's key once signs a statement about
 // it,

@@ -91,7 +91,7 @@ func (c *Client) start(a *primitive.Action, command proc.Command, most int64, ch
 	return p, nil
 }
 
-// lenient ignores that nobody reads a server's output any more. That is no error of the run, which is about to end.
+// lenient ignores that no one reads a server's output any more. That is no error of the run, which is about to end.
 type lenient struct{ *io.PipeWriter }
 
 func (w lenient) Write(b []byte) (int, error) {

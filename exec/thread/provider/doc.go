@@ -6,7 +6,8 @@
 // is logged and has a receipt. This package makes no call itself:
 //
 //	p, err := provider.Read(item.Model)
-//	given, err := p.Params(provider.Request{Model: "claude-haiku-4-5-20251001", Messages: messages, MaxTokens: 4096, Stream: true})
+//	given, err := p.Params(provider.Request{Model: "claude-haiku-4-5-20251001", Messages: messages,
+//		MaxTokens: 4096, Stream: true})
 //	stream := p.Stream(provider.Deltas{Text: show})
 //	result, err := session.Call(ctx, &exec.Call{Ref: p.Ref, Params: params.Values(given)}, stream)
 //	answer, err := p.Answer(&result.Result, stream)
