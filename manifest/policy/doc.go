@@ -55,7 +55,7 @@
 //	ask:
 //	  refunds: {names: ["tool:acme/refund"], when: "params.amount > 100"}
 //
-// It is YAML, read strictly (package yamltree): nothing unknown, nothing twice, one spelling of
+// It is YAML read strictly (package yamltree): nothing unknown, nothing twice, one spelling of
 // structure, and every value is the text in the file, without YAML's types. A *yamltree.Error has
 // the line and the column. All sections may be missing. The first line names the format; another one than policy/2
 // is a *canon.VersionError.
