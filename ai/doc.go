@@ -2,7 +2,7 @@
 //
 // Items of a project, a user and the binary lie in spaces. A View stacks spaces and finds items in them. Walk follows
 // a tool to the primitive that runs it. An Admitter decides whether an item is admitted. Package model interprets
-// files and package exam their signatures. Nothing here executes, prints or writes.
+// files and package admission their signatures. Nothing here executes, prints or writes.
 //
 //	project, err := ai.OpenDir("/src/acme/.ai", "project", ai.Project)
 //	view, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{project, std}, Trust: trust,

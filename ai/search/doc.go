@@ -29,7 +29,7 @@
 //
 // # The file
 //
-// An index is one file (package sealed) of the format "rye search index 1". It is rebuilt if it is damaged, has
+// An index is one file (package checkedbolt) of the format "rye search index 1". It is rebuilt if it is damaged, has
 // another version, or Catalog.Schema changes: the schema therefore covers the kinds' fields and weights. Losing it
 // costs only time. It has segments, which never change, and a table of all files with the places of their records:
 //

@@ -3,8 +3,8 @@
 //
 // # The file
 //
-// One file of package sealed, a sealed.Cache of the format "rye stat cache 3", whose loss costs time alone. It holds
-// a value for each directory:
+// One file of package checkedbolt, a checkedbolt.Cache of the format "rye stat cache 3", whose loss costs time alone.
+// It holds a value for each directory:
 //
 //	key   = device (8 bytes, big-endian) absolute-path
 //	value = head *file *dir

@@ -32,8 +32,8 @@
 //
 // # The local journal
 //
-// One book (package book) for all projects of a user: the file approvals/requests of the state directory. A record is
-// the whole request after a step, and "op" for people; the last one counts:
+// One book (package journal) for all projects of a user: the file approvals/requests of the state directory. A record
+// is the whole request after a step, and "op" for people; the last one counts:
 //
 //	{"op":"pending","request":{"id":"3f2a9c1e-5b7d-4e0f-8a61-2c9d4b7e1f05","kind":"call","state":"pending","ref":"tool:acme/pay",
 //	 "digest":"blake3:…","params":"blake3:…","shown":"blake3:…","risk":"money","lines":["\"big\" of your policy"],"set":"blake3:…",

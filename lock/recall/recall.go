@@ -7,9 +7,9 @@
 // directories (vendor, threads, outputs, keys, lockfiles). Their state is a digest over the bytes and modes of every
 // file and the names of all directories, those without files too. Package statcache decides which files need not be
 // read: those with the size, times, inode and mode of their records, last modified long before they were read. All
-// other inputs are in Under, which includes the binary and its library, and in the policies, lists and expiry of
-// keys, which package exam compares. So a changed or replaced file, an edited policy and an expired key each make a
-// new question without an answer.
+// other inputs are in Under, which includes the binary and its library, and in the policies, lists and expiry of keys,
+// which package admission compares. So a changed or replaced file, an edited policy and an expired key each make a new
+// question without an answer.
 //
 // # Use
 //

@@ -1,6 +1,6 @@
 // Package receipt proves to third parties what a call used and produced.
 //
-// A receipt is an in-toto Statement in a DSSE envelope (package attest), signed by a machine (package machine):
+// A receipt is an in-toto Statement in a DSSE envelope (package attest), signed by a machine:
 //
 //	{
 //	  "_type": "https://in-toto.io/Statement/v1",

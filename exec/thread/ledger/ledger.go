@@ -31,8 +31,8 @@
 //
 // # The local ledger
 //
-// One book (package book) for all projects of a user, the file threads/ledger of the state directory. Its records are
-// entries:
+// One book (package journal) for all projects of a user, the file threads/ledger of the state directory. Its records
+// are entries:
 //
 //	{"op":"open","thread":"acme/plan-1795000000-a2b3c","epoch":1,"budget":1000000000,"time":"2026-11-20T12:00:00Z"}
 //	{"op":"open","thread":"acme/step-1795000001-k3v9q","epoch":1,"parent":"acme/plan-1795000000-a2b3c","budget":200000000,"time":…}

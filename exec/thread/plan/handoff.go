@@ -92,8 +92,8 @@ func (s *Handoff) Room(window int64) (kept, read int64) {
 // read it for the money that the config gives.
 const maxSummarised = 128 << 10
 
-// Child is what starts the thread that summarises messages: the parameters of package spawn. At most room bytes of the
-// conversation are given to it: the middle of long texts is left out.
+// Child is what starts the thread that summarises messages: the parameters of package toolcall. At most room bytes of
+// the conversation are given to it: the middle of long texts is left out.
 func (s *Handoff) Child(directive string, messages []provider.Message, room int64) map[string]any {
 	most := int(min(room, maxSummarised))
 	text := conversation(messages, most)

@@ -35,7 +35,7 @@
 //	   "model":"claude-sonnet-4","parent":"acme/plan-1795000000-a2b3c","policy":["blake3:…"],"principal":"ann",
 //	   "provider":{"digest":"blake3:…","ref":"tool:rye/agent/providers/anthropic"},"set":"blake3:…"}
 //	driver            a process begins to drive the thread: the second line, and one for each claim; key signs the
-//	                  checkpoints up to the next driver, and voucher (package machine) says which user vouches for it
+//	                  checkpoints up to the next driver, and voucher (package receipt) says which user vouches for it
 //	  {"epoch":1,"host":"build-7","key":"11qY…","process":4711,"program":"rye 2.0.0",
 //	   "started":"2026-11-20T12:00:00.000Z","voucher":{…}}
 //	request           before a model call. digest is that of the whole request as the loop made it, redacted, in

@@ -6,7 +6,7 @@
 //	payloads          of the thread's directory, if it has large payloads
 //	rye.lock          the lock that the thread ran with, if it had one: its digest is in the transcript
 //	transcript.jsonl  of the thread's directory, up to the last whole line
-//	voucher.json      a user's word for the machine that exports it (package machine), if there is one
+//	voucher.json      a user's word for the machine that exports it (package receipt), if there is one
 //
 // The manifest is signed by the machine's key, in the domain of manifests, and names every byte: so no end of an
 // export can be cut off, though that of a thread that hasn't ended could. The ids of the policies are in the
