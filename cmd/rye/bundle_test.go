@@ -129,7 +129,7 @@ func TestBundleRequires(t *testing.T) {
 	}
 	h.write("bundle.yaml", "id: top\nversion: 1.1.0\nassets: [\"*.txt\"]\nrequires:\n  acme: \"^2.0.0\"\n")
 	if out := h.rye(fault.ExitDone, "bundle", "create"); !strings.Contains(out,
-		`"top" requires "acme" ^2.0.0, and 1.0.0 is installed`) {
+		`"top" requires "acme" ^2.0.0, but 1.0.0 is installed`) {
 		t.Errorf("%s", out)
 	}
 }
@@ -225,7 +225,7 @@ func TestBundleElsewhere(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	if out := h.rye(fault.ExitDone, "ls", "--store", none); !strings.Contains(out,
-		"the cannot read the files of installed bundles") {
+		"cannot read the files of installed bundles") {
 		t.Errorf("%s", out)
 	}
 	h.rye(fault.ExitDone, "bundle", "cosign", "acme")

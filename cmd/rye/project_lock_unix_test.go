@@ -147,7 +147,7 @@ func TestReceiptTogether(t *testing.T) {
 				case err == nil:
 					made.Add(1)
 				case !strings.Contains(string(out), `"code":"CONFLICT","message":"\"`+filepath.Join(h.dir, "p",
-					file)+`\" is there already`):
+					file)+`\" exists`):
 					t.Errorf("%v: %s", err, out)
 				}
 			})
