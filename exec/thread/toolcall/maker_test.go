@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive/function"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
@@ -54,6 +56,7 @@ func maker(t testing.TB, edit func(*toolcall.Options)) (m *toolcall.Maker, calle
 		"tools/acme/pay.yaml": echoes("money"), "tools/acme/other.yaml": echoes("read"),
 		"directives/acme/asking.md": asking,
 		"knowledge/acme/style.md":   "---\nid: style\ntitle: Style\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Style\n"})
+	sandboxtest.Removable(t, filepath.Join(p.Home, "cache"))
 	called = new(atomic.Int64)
 	functions := func(*session.Session) function.Functions {
 		return function.Functions{"echo": function.Of(nil, func(_ context.Context, _ *function.Call, given struct {
