@@ -3,9 +3,11 @@ package session_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +88,10 @@ func TestUnder(t *testing.T) {
 	if _, err := under.Item(t.Context(), ref); fault.CodeOf(err) != fault.Policy {
 		t.Errorf("an item whose name no rule of the policy covers now: %v", err)
 	}
+	must(p.policyFile("rye: policy/2\nkeys: 1\n"))
+	if _, err := now.Under(t.Context(), text); fault.CodeOf(err) != fault.Config {
+		t.Errorf("a policy that can't be read: %v", err)
+	}
 	must(p.policy(""))
 	must(under.Close())
 	if _, err := now.Under(t.Context(), text[:len(text)-1]); err == nil {
@@ -103,5 +109,41 @@ func TestUnder(t *testing.T) {
 		if strings.Contains(got, "hello") {
 			t.Error("the lease was released, and the store keeps the item")
 		}
+	}
+}
+
+// TestLeaseRefused: a store that can't take the lease of a thread's lock keeps nothing from running, and the reason
+// is reported.
+func TestLeaseRefused(t *testing.T) {
+	p, err := newProject(t.TempDir())
+	if err == nil {
+		err = p.lock()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	w, err := workspace.Open(t.Context(), p.Paths, workspace.Options{Offline: true,
+		Detail: func(what string, err error) { told = append(told, what) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	s, err := session.Open(t.Context(), w, session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	refs := filepath.Join(p.Store.Path, "refs")
+	if err := errors.Join(os.RemoveAll(refs), os.WriteFile(refs, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(p.Dir, ".ai", "threads", "acme", "rye.lock")
+	s.Lease(t.Context(), at)
+	if !slices.ContainsFunc(told, func(line string) bool { return strings.Contains(line, at) }) {
+		t.Errorf("%q", told)
+	}
+	if it, err := s.Item(t.Context(), ref); err != nil || !strings.Contains(string(it.Bytes), "hello") {
+		t.Error(err)
 	}
 }
