@@ -31,7 +31,7 @@ func TestSARIFSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	logs, err := filepath.Glob("findings/testdata/*.sarif")
+	logs, err := filepath.Glob("sarif/testdata/*.sarif")
 	if err != nil || len(logs) < 3 {
 		t.Fatal(logs, err)
 	}

@@ -78,7 +78,7 @@ func TestErrors(t *testing.T) {
 		{first, strings.Repeat(" ", maxBytes+1), `: it has more than 1048576 bytes`},
 		{first, "[]", `: the lock: expected an object, found an array`},
 		{"\"root\": {\n", "\"generated_at\": 1, \"root\": {\n",
-			`, line 4, column 3: the name "generated_at" is there twice`},
+			`, line 4, column 3: duplicate name "generated_at"`},
 		{`"lockfile_version": 1`, `"lockfile_version": 2`, `: lockfile_version: expected 1, found 2`},
 		{`"lockfile_version": 1`, `"lockfile_version": "1"`, `: lockfile_version: expected 1, found a text`},
 		{`"lockfile_version"`, `"version"`, `: lockfile_version: expected 1, found nothing`},

@@ -422,7 +422,7 @@ func TestJournalOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := fmt.Sprintf(`"rotation:acme/**" %s was taken already, at 2026-11-20T12:00:00Z, and is taken once only`,
+	want := fmt.Sprintf(`"rotation:acme/**" %s was already applied, at 2026-11-20T12:00:00Z; it can be applied only once`,
 		one.ID)
 	for _, s := range []Step{one, two} {
 		later := s

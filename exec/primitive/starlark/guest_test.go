@@ -66,7 +66,7 @@ func TestGuest(t *testing.T) {
 		{"def main(p):\n    return 'x' * (1 << 40)\n", `{}`, `{"ended":"memory","reason":""}`, ""},
 		{"def main(p):\n    return [1] * (1 << 31 - 1)\n", `{}`, `{"ended":"memory","reason":""}`, ""},
 		{"def main(p):\n    return p\n", `{"a": 1, "a": 2}`,
-			`{"ended":"","reason":"json: byte 7: the name \"a\" is there twice"}`, ""},
+			`{"ended":"","reason":"json: byte 7: duplicate name \"a\""}`, ""},
 		{"def main(p):\n    return set([1])\n", `{}`,
 			`{"ended":"","reason":"the result contains a set, which is not a JSON value"}`, ""},
 	} {
