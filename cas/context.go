@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Until returns a reader that reads from r until ctx ends, and then gives its cause.
+// Until returns a reader that reads from r until ctx ends, and then returns ctx's cause.
 func Until(ctx context.Context, r io.Reader) io.Reader { return contextReader{ctx, r} }
 
 type contextReader struct {
@@ -25,7 +25,7 @@ func (c contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// Sleep waits for a time, or until ctx ends, and then gives its cause.
+// Sleep waits for d. If ctx ends first, it returns ctx's cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -35,8 +35,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Parallel calls f for 0 to n-1 from up to workers goroutines, 0 being as many as there are processors, and returns
-// the first error, after which it begins no further call and cancels the context of those that run.
+// Parallel calls f for 0 to n-1 from up to workers goroutines; 0 means one for each processor. On the first error
+// it starts no further call, cancels the context of the running ones, and returns that error.
 func Parallel(ctx context.Context, workers, n int, f func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// CopyStats counts what a Copy did.
+// CopyStats counts the objects of a Copy.
 type CopyStats struct {
-	Objects, Bytes int64 // that dst was given
-	Present        int64 // objects that it had
+	Objects, Bytes int64 // put into dst
+	Present        int64 // objects that dst had already
 }
 
 // A Destination is a store that Copy copies to.
@@ -54,9 +54,9 @@ type copier struct {
 }
 
 const (
-	treesAtOnce = 1 << 10   // asked for and read
-	leafsAtOnce = 1 << 16   // asked for and copied
-	copySmall   = 256 << 10 // bytes that are read as a whole
+	treesAtOnce = 1 << 10   // looked up and read together
+	leafsAtOnce = 1 << 16   // looked up and copied together
+	copySmall   = 256 << 10 // most bytes of an object that is read as a whole
 )
 
 func (c *copier) run(ctx context.Context, roots []ID) error {
@@ -89,7 +89,7 @@ func (c *copier) run(ctx context.Context, roots []ID) error {
 	return nil
 }
 
-// readTrees reads the trees of some nodes, gives those that dst lacks to its batch, and adds what they name.
+// readTrees reads the trees of some nodes, puts those that dst lacks, and adds their entries to the graph.
 func (c *copier) readTrees(ctx context.Context, from, to int32) error {
 	ids := make([]ID, to-from)
 	for i := range ids {
@@ -100,10 +100,10 @@ func (c *copier) readTrees(ctx context.Context, from, to int32) error {
 		return err
 	}
 	trees, done := make([][]Entry, len(ids)), make([]bool, len(ids))
-	had, hadIDs := pick(ids, func(i int) bool { return !lacks[i] })
-	// What dst has and can't give back intact is brought again, so that nothing here is an error.
-	_ = Fetch(ctx, c.dst, hadIDs, func(n int, o Object) error {
-		i := had[n]
+	present, presentIDs := pick(ids, func(i int) bool { return !lacks[i] })
+	// Errors are ignored: a tree that dst can't return intact is copied from src again.
+	_ = Fetch(ctx, c.dst, presentIDs, func(n int, o Object) error {
+		i := present[n]
 		entries, err := TreeIn(o, ids[i], nil)
 		trees[i], done[i] = entries, err == nil
 		return nil
@@ -126,7 +126,7 @@ func (c *copier) readTrees(ctx context.Context, from, to int32) error {
 	return nil
 }
 
-// copyLeafs brings those of leafs that dst lacks.
+// copyLeafs copies those of leafs that dst lacks.
 func (c *copier) copyLeafs(ctx context.Context, leafs []leaf) error {
 	ids := make([]ID, len(leafs))
 	for i := range leafs {
@@ -142,14 +142,14 @@ func (c *copier) copyLeafs(ctx context.Context, leafs []leaf) error {
 	return c.explain(ctx, err, func(n int) (ID, int32) { return restIDs[n], leafs[rest[n]].parent })
 }
 
-// put gives dst the bytes of o, which are to be those of want.
+// put puts the bytes of o into dst, after it has compared them with want.
 func (c *copier) put(ctx context.Context, o Object, want *leaf) error {
 	size := want.size
 	if size == anySize {
 		size = o.Size
 	}
 	if o.Size != size {
-		return &DamagedError{ID: want.id, Err: fmt.Errorf("it has %d bytes, but its tree says %d", o.Size, size)}
+		return &DamagedError{ID: want.id, Err: fmt.Errorf("it has %d bytes, its tree lists %d", o.Size, size)}
 	}
 	if size <= copySmall {
 		buf := buffers.Get().(*[]byte)
@@ -165,14 +165,15 @@ func (c *copier) put(ctx context.Context, o Object, want *leaf) error {
 	return c.count(want.id, info.Digest, size, err)
 }
 
-// putBytes gives dst bytes that are in memory and are to be those of id.
+// putBytes puts bytes that are in memory and must be those of id.
 func (c *copier) putBytes(ctx context.Context, id ID, b []byte) error {
-	// A batch that was given other bytes is never committed: they may be hashed while they are put.
+	// PutBytes hashes the bytes, so count compares the digest afterwards. After a mismatch the batch is never
+	// committed.
 	found, err := c.batch.PutBytes(ctx, id.Kind, b)
 	return c.count(id, found, int64(len(b)), err)
 }
 
-// count counts an object that dst was given, if it is the right one.
+// count counts an object that was put, or returns an error if its digest is wrong.
 func (c *copier) count(id ID, found Digest, size int64, err error) error {
 	if err == nil && found != id.Digest {
 		err = &DamagedError{ID: id, Found: found}
@@ -184,7 +185,7 @@ func (c *copier) count(id ID, found Digest, size int64, err error) error {
 	return err
 }
 
-// lacks asks dst which of ids, each given once, it lacks.
+// lacks reports for each of ids, which has no duplicates, whether dst lacks it.
 func (c *copier) lacks(ctx context.Context, ids []ID) ([]bool, error) {
 	missing, err := c.batch.Missing(ctx, ids)
 	lacks := make([]bool, len(ids))
@@ -194,12 +195,12 @@ func (c *copier) lacks(ctx context.Context, ids []ID) ([]bool, error) {
 		}
 	}
 	if err == nil && len(missing) > 0 {
-		err = fmt.Errorf("the store reports %s as missing, which it was not asked for", missing[0])
+		err = fmt.Errorf("the store reports %s as missing, but was not asked for it", missing[0])
 	}
 	return lacks, err
 }
 
-// pick returns the places in ids for which choose is true, and what is there.
+// pick returns the positions in ids for which choose is true, and the ids at these positions.
 func pick(ids []ID, choose func(i int) bool) (places []int, picked []ID) {
 	for i := range ids {
 		if choose(i) {
@@ -209,17 +210,17 @@ func pick(ids []ID, choose func(i int) bool) (places []int, picked []ID) {
 	return places, picked
 }
 
-// A fetchError says for which object of a fetch an error arose.
+// A fetchError is the error of one object of a fetch.
 type fetchError struct {
-	n      int
-	absent bool
+	n      int  // the object's position
+	absent bool // src lacks the object
 	err    error
 }
 
 func (e *fetchError) Error() string { return e.err.Error() }
 func (e *fetchError) Unwrap() error { return e.err }
 
-// fetch is Fetch from src. Its error is a fetchError where the object is known.
+// fetch is Fetch from src. Its error is a *fetchError if the object is known.
 func (c *copier) fetch(ctx context.Context, ids []ID, visit func(n int, o Object) error) error {
 	visits := make([]atomic.Bool, len(ids))
 	err := Fetch(ctx, c.src, ids, func(n int, o Object) error {
@@ -244,13 +245,13 @@ func (c *copier) fetch(ctx context.Context, ids []ID, visit func(n int, o Object
 
 var errPassedOver = errors.New("the store skipped it without an error")
 
-// explain adds the path to a fetchError; of returns the object and the node that lists it.
-func (c *copier) explain(ctx context.Context, err error, of func(n int) (id ID, parent int32)) error {
+// explain adds the path to a fetchError; find returns the object at a position and the node that lists it.
+func (c *copier) explain(ctx context.Context, err error, find func(n int) (id ID, parent int32)) error {
 	e, ok := errors.AsType[*fetchError](err)
 	if !ok {
 		return err
 	}
-	id, parent := of(e.n)
+	id, parent := find(e.n)
 	path, tree := "", ID{}
 	if parent != noParent {
 		tree = ID{TreeKind, c.nodes[parent].digest}

@@ -8,13 +8,13 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// A graph is what can be reached from some roots, each object once. Of the trees it keeps how they hang
-// together, since one that is reached by two paths has two lengths for everything in it; of the rest it keeps
-// nothing but names.
+// A graph is everything that some roots reach, each object once. It keeps how the trees are nested, because every
+// path in a tree that two paths lead to has two lengths. Of other objects it keeps only the ID, the size and the
+// first parent.
 type graph struct {
-	nodes []node // the trees, parents before what was first reached through them
+	nodes []node // the trees; a parent comes before the trees first reached through it
 	index map[Digest]int32
-	leafs []leaf // all else
+	leafs []leaf // all other objects
 	known map[ID]int32
 }
 
@@ -23,11 +23,11 @@ func newGraph() graph { return graph{index: make(map[Digest]int32), known: make(
 // A node is a tree.
 type node struct {
 	digest Digest
-	parent int32  // through which it was first reached
+	parent int32  // the node through which it was first reached
 	name   string // in its parent
-	before int    // bytes of a path that stand before its entries
+	before int    // bytes of the path before its entries
 	dirs   []edge
-	file   string // its longest name of a file
+	file   string // its longest file name
 
 	measured bool
 	longest  int // bytes of the longest path in it
@@ -39,7 +39,7 @@ type edge struct {
 	node int32
 }
 
-// A leaf is an object that names no others.
+// A leaf is an object that refers to no others.
 type leaf struct {
 	id     ID
 	parent int32
@@ -74,7 +74,7 @@ func (g *graph) addLeaf(id ID, parent int32, size int64) error {
 		case l.size == anySize:
 			l.size = size
 		case size != anySize && size != l.size:
-			return &DamagedError{ID: id, Err: fmt.Errorf("one tree says that it has %d bytes, another %d", l.size,
+			return &DamagedError{ID: id, Err: fmt.Errorf("one tree lists it with %d bytes, another with %d", l.size,
 				size)}
 		}
 		return nil
@@ -87,6 +87,7 @@ func (g *graph) addLeaf(id ID, parent int32, size int64) error {
 	return nil
 }
 
+// room returns an error, about the root above parent, if the graph is full.
 func (g *graph) room(parent int32) error {
 	if len(g.nodes)+len(g.leafs) < MaxWalk {
 		return nil
@@ -100,14 +101,14 @@ func (g *graph) room(parent int32) error {
 	return TooLarge(ID{TreeKind, g.nodes[parent].digest})
 }
 
-// addTree adds what node n names.
+// addTree adds the entries of node n's tree.
 func (g *graph) addTree(n int32, entries []Entry) error {
 	var dirs []edge
 	file := ""
 	for i := range entries {
 		e := &entries[i]
 		if g.nodes[n].before+len(e.Name) > portable.MaxPath {
-			return portable.Check(join(g.path(n), e.Name)) // now, so that it ends however deep it is
+			return portable.Check(join(g.path(n), e.Name)) // now, so that a copy of any depth ends
 		}
 		if e.Mode != Dir {
 			if len(e.Name) > len(file) {
@@ -118,7 +119,7 @@ func (g *graph) addTree(n int32, entries []Entry) error {
 			}
 			continue
 		}
-		name := strings.Clone(e.Name) // which else would keep all names of the tree
+		name := strings.Clone(e.Name) // a substring would keep all names of the tree in memory
 		child, err := g.addNode(e.Digest, n, name)
 		if err != nil {
 			return err
@@ -139,7 +140,7 @@ func (g *graph) path(n int32) string {
 	return strings.Join(names, "/")
 }
 
-// checkPaths refuses paths that are too long: addTree knows one path of each tree only.
+// checkPaths returns an error for a path that is too long: addTree knows only one path of each tree.
 func (g *graph) checkPaths() error {
 	for n := range g.nodes {
 		if g.nodes[n].parent != noParent {
@@ -152,9 +153,9 @@ func (g *graph) checkPaths() error {
 	return nil
 }
 
-// measure finds out what is longest in node n, and returns a path in it that is too long when as many bytes
-// stand before it. No byte sequence is the digest of what names it, so there are no circles; and it goes no
-// deeper than a path may.
+// measure finds the longest path in node n. It returns a path that is too long with before bytes in front of it.
+// The trees form no circle, because none can contain its own digest, and measure descends no deeper than a path
+// can.
 func (g *graph) measure(n int32, before int) (tooLong string) {
 	node := &g.nodes[n]
 	if !node.measured {
@@ -178,7 +179,7 @@ func (g *graph) measure(n int32, before int) (tooLong string) {
 	return ""
 }
 
-// longestPath returns the longest path in a node that was measured.
+// longestPath returns the longest path in a measured node.
 func (g *graph) longestPath(n int32) string {
 	node := &g.nodes[n]
 	for _, d := range node.dirs {

@@ -13,7 +13,7 @@ import (
 // Size is the length of a digest in bytes.
 const Size = 32
 
-// prefix stands before every written digest: there is one algorithm and one spelling.
+// prefix begins every written digest: there is one algorithm and one spelling.
 const prefix = "blake3:"
 
 // A Digest is the BLAKE3-256 hash of raw bytes. It is comparable; the zero Digest names nothing.
@@ -22,11 +22,11 @@ type Digest [Size]byte
 // Sum returns the digest of b.
 func Sum(b []byte) Digest { return blake3.Sum256(b) }
 
-// ErrDigest is what ParseDigest returns for anything but the one spelling of a digest.
+// ErrDigest is the error of ParseDigest for anything but the one spelling of a digest.
 var ErrDigest = errors.New(`not a digest: expected "blake3:" and 64 lower-case hexadecimal digits`)
 
-// ParseDigest reads the form that String writes and no other: upper case, another algorithm, missing
-// digits or surrounding space are all ErrDigest.
+// ParseDigest reads only the form that String writes: upper case, another algorithm, missing digits or surrounding
+// space are all ErrDigest.
 func ParseDigest[T string | []byte](s T) (Digest, error) {
 	var d Digest
 	var text [2 * Size]byte
@@ -79,8 +79,8 @@ func (d *Digest) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// ParsePrefix reads an abbreviated digest as people type it: "blake3:" may be left out, and 4 to 64
-// lower-case digits follow. It returns the digits. Only commands that read accept abbreviations.
+// ParsePrefix reads an abbreviated digest as people type it: an optional "blake3:", then 4 to 64 lower-case digits.
+// It returns the digits. Only commands that read accept abbreviations.
 func ParsePrefix(s string) (string, bool) {
 	s = strings.TrimPrefix(s, prefix)
 	if len(s) < 4 || len(s) > 2*Size {
@@ -94,15 +94,15 @@ func ParsePrefix(s string) (string, bool) {
 	return s, true
 }
 
-// HasPrefix reports whether the digits of d begin with those ParsePrefix returned.
+// HasPrefix reports whether the digits of d begin with those that ParsePrefix returned.
 func (d Digest) HasPrefix(digits string) bool {
 	return strings.HasPrefix(hex.EncodeToString(d[:(len(digits)+1)/2]), digits)
 }
 
-// A Hasher computes the digest of what is written to it.
+// A Hasher computes the digest of the bytes written to it.
 type Hasher struct{ h *blake3.Hasher }
 
-// NewHasher returns a Hasher that has seen nothing.
+// NewHasher returns a Hasher of no bytes.
 func NewHasher() Hasher { return Hasher{blake3.New()} }
 
 // Write never fails.
@@ -114,10 +114,10 @@ func (h Hasher) Digest() (d Digest) {
 	return d
 }
 
-// Clone returns a Hasher that has seen what h has.
+// Clone returns a Hasher of the bytes written to h so far.
 func (h Hasher) Clone() Hasher { return Hasher{h.h.Clone()} }
 
-// Reset makes h as new.
+// Reset forgets the bytes written so far.
 func (h Hasher) Reset() { h.h.Reset() }
 
 var _ io.Writer = Hasher{}

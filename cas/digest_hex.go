@@ -2,14 +2,15 @@ package cas
 
 import "encoding/binary"
 
-// A directory of ten thousand files is ten thousand digests to write and to read, eight digits at a time.
+// The functions here convert eight hexadecimal digits at a time: the tree of a directory of ten thousand files has
+// ten thousand digests to write and read.
 
 const (
 	eachByte   = 0x0101010101010101
 	eachNibble = 0x0f * eachByte
 )
 
-// digits turns eight numbers below 16, one to a byte, into hexadecimal digits.
+// digits turns eight numbers below 16, one in each byte, into hexadecimal digits.
 func digits(n uint64) uint64 {
 	letter := (n + 6*eachByte) >> 4 & eachByte
 	return n + '0'*eachByte + letter*('a'-'0'-10)
@@ -26,7 +27,7 @@ func putHex(dst *[2 * Size]byte, d *Digest) {
 	}
 }
 
-// getHex reads what putHex writes and reports whether src was that.
+// getHex reads digits that putHex wrote, and reports whether src has no others.
 func getHex(d *Digest, src *[2 * Size]byte) bool {
 	var wrong uint64
 	for i := 0; i < Size; i += 4 {

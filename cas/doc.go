@@ -1,7 +1,12 @@
 // Package cas answers one question: what are these bytes called, and where are they?
 //
-// Bytes are named by their BLAKE3-256 digest, written "blake3:" and 64 lower-case hexadecimal digits. An ID is a
-// digest with a kind. Stores are not trusted: everything read from one is hashed again.
+// The name of bytes is their BLAKE3-256 digest, written "blake3:" and 64 lower-case hexadecimal digits. An ID is a
+// digest with a kind. Stores are not trusted: readers hash everything that a store returns.
+//
+// How a copy goes through here: Copy begins a batch of dst and adds the roots to a graph (addNode, addLeaf).
+// readTrees asks the batch which trees it lacks (Missing), reads the trees (Fetch, TreeIn, ParseTree), puts the
+// missing ones, and adds their entries (addTree), until no tree is left. checkPaths checks the lengths of all
+// paths, copyLeafs puts the other missing objects, and Commit makes everything visible.
 //
 // # Kinds
 //
@@ -15,15 +20,16 @@
 //	dirs:
 //	  "lib": {digest: "blake3:…"}
 //
-// so its digest covers everything below it. Names are single segments that package portable accepts, and no two names
+// so the digest of a tree covers everything below it. Names are single segments that package portable accepts, and
+// no two names
 // in a tree have the same case fold. A size is in bytes, a mode is "file" or "exec". A tree never lists an empty
 // directory, but a root may be empty: the first line alone. A tree has at most 32 MiB and 262,144 entries, and no path
 // from a root is longer than 1,000 bytes. A document is any other canonical document without its signature lines.
 //
 // # Stores
 //
-// Every Store can get (verified as it streams), put (atomic, idempotent) and list what is missing. Further abilities
-// are interfaces to assert: Batcher, Visitor, Lister, Deleter. Package castest has the tests that every store passes;
-// Memory is a store for tests, package disk the one on disk. Copy copies everything reachable from a root to another
-// store.
+// Every Store can get objects (verified as they stream), put them (atomic, idempotent) and list missing ones.
+// Further abilities are interfaces to assert: Batcher, Visitor, Lister, Deleter. Package castest has the tests that
+// every store passes. Memory is a store for tests, and package disk is the store on disk. Copy copies everything
+// reachable from a root to another store.
 package cas

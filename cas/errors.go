@@ -9,10 +9,10 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// ErrDamaged is what every error about bytes that changed where they were kept is, by errors.Is.
+// ErrDamaged matches, with errors.Is, every error about stored bytes that have changed.
 var ErrDamaged = errors.New("damaged")
 
-// A DamagedError reports an object whose stored bytes are not its own.
+// A DamagedError reports an object whose stored bytes do not match its ID or can't be read.
 type DamagedError struct {
 	ID    ID
 	Found Digest // of the stored bytes; zero if they were not hashed
@@ -71,9 +71,9 @@ func missing(id ID, path string, parent ID, cause error) error {
 
 // A TreeError reports the first invalid entry of a tree.
 type TreeError struct {
-	Line int    // in the document that was read; 0 when one was to be written
+	Line int    // in the document; 0 for a tree that was to be written
 	Name string // of the entry
-	Err  error  // what is wrong with it; *portable.Error when that is its name
+	Err  error  // the cause; *portable.Error for an invalid name
 }
 
 func (e *TreeError) Error() string {
@@ -82,7 +82,7 @@ func (e *TreeError) Error() string {
 		where = fmt.Sprintf("tree: line %d", e.Line)
 	}
 	if _, ok := errors.AsType[*portable.Error](e.Err); ok {
-		return fmt.Sprintf("%s: %v", where, e.Err) // which quotes the name
+		return fmt.Sprintf("%s: %v", where, e.Err) // e.Err quotes the name
 	}
 	return fmt.Sprintf("%s: entry %q: %v", where, e.Name, e.Err)
 }
@@ -92,7 +92,7 @@ func (e *TreeError) Unwrap() error { return e.Err }
 // Fault returns e with its code.
 func (e *TreeError) Fault() *fault.Error { return fault.New(fault.Integrity, "%s", e).From(e) }
 
-// What a TreeError may wrap, apart from *portable.Error.
+// The causes of a TreeError, apart from *portable.Error.
 var (
 	errMode     = errors.New("invalid mode")
 	errDigest   = errors.New("no digest")

@@ -60,7 +60,7 @@ func (m *Memory) add(objects map[ID][]byte) {
 	maps.Copy(m.objects, objects)
 }
 
-// readObject reads r to its end and names what it read.
+// readObject reads r to its end and returns the bytes and their ID.
 func readObject(ctx context.Context, kind Kind, r io.Reader) (ID, []byte, error) {
 	if err := checkPut(ctx, kind); err != nil {
 		return ID{}, nil, err
@@ -111,7 +111,7 @@ func (m *Memory) Visit(ctx context.Context, ids []ID, visit func(i int, o Object
 	})
 }
 
-// List implements Lister: what was there when it began.
+// List implements Lister. It lists the objects that existed when it began.
 func (m *Memory) List(ctx context.Context) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		m.mu.RLock()

@@ -7,7 +7,8 @@ import (
 	"iter"
 )
 
-// A Kind says what an object is. It is part of the object's name, so the bytes of a file are never read as a tree.
+// A Kind is the type of an object. It is part of the object's name, so that no reader takes the bytes of a file for
+// a tree.
 type Kind byte
 
 // The kinds. Their numbers are written to disk.
@@ -57,7 +58,7 @@ type Object struct {
 	io.ReadCloser
 }
 
-// WriteTo implements io.WriterTo: bytes that are in memory are written as they are.
+// WriteTo implements io.WriterTo, so that a reader in memory writes its bytes without a copy.
 func (o Object) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, o.ReadCloser) }
 
 // A Getter opens objects. A missing object is an fs.ErrNotExist. Safe for concurrent use.

@@ -23,7 +23,7 @@ var EmptyTree = Digest{
 	0x63, 0x11, 0xae, 0xa2, 0xb3, 0x77, 0x7d, 0xb8, 0x60, 0x11, 0xc5, 0x2b, 0x12, 0x20, 0x33, 0xaf,
 }
 
-// A Mode says what an entry of a tree is. The zero Mode is none.
+// A Mode is the type of a tree's entry. The zero Mode is invalid.
 type Mode uint8
 
 // The modes.
@@ -65,7 +65,7 @@ func (e *Entry) ID() ID {
 	return ID{Blob, e.Digest}
 }
 
-// checkTree returns the index of the first invalid entry and what is wrong with it.
+// checkTree returns the index of the first invalid entry, and its error.
 func (c *treeCoder) checkTree(entries []Entry) (int, error) {
 	c.folds, c.spans = c.folds[:0], c.spans[:0]
 	for i := range entries {

@@ -38,38 +38,38 @@ const (
 	atMode
 )
 
-// A treeCoder is the memory that writing or reading a tree takes.
+// A treeCoder is the memory for writing or reading one tree.
 type treeCoder struct {
 	scan  *canon.Scanner
-	names []byte  // those read so far, one after the other
-	ends  []int32 // of each in names
-	dirs  []Entry // the directories read
+	names []byte  // the names read so far, concatenated
+	ends  []int32 // of each name in names
+	dirs  []Entry // the directories read so far
 	folds []byte  // see checkTree
 	spans []span
 }
 
-// coders is shared by all goroutines: a directory of a large project is written in a few microseconds, in
-// which making this memory anew would be most of the time.
+// coders is shared by all goroutines. Writing the tree of a directory takes a few microseconds even in a large
+// project, and allocating this memory would be most of them.
 var coders = sync.Pool{New: func() any {
 	return &treeCoder{scan: canon.NewScannerBytes(nil, &treeSpec)}
 }}
 
-// keep is the memory that is not given back after an unusually large tree.
-const keep = 1 << 20
+// maxPooled bounds the memory that the pool keeps after an unusually large tree.
+const maxPooled = 1 << 20
 
-// release gives c back to the pool, without what it was given.
+// release returns c to the pool, without references to a caller's data.
 func (c *treeCoder) release() {
 	c.scan.ResetBytes(nil)
 	clear(c.dirs)
-	if cap(c.names) > keep || cap(c.folds) > keep {
+	if cap(c.names) > maxPooled || cap(c.folds) > maxPooled {
 		return
 	}
 	coders.Put(c)
 }
 
-// AppendTree appends the tree with these entries to dst. They are sorted by the bytes of their names; anything
-// that may not stand in a tree is a *TreeError and appends nothing. It allocates nothing when dst has room and
-// names are ASCII.
+// AppendTree appends the tree with these entries to dst. The entries must be sorted by the bytes of their names.
+// For an invalid entry AppendTree returns a *TreeError and appends nothing. It allocates nothing if dst has room
+// and all names are ASCII.
 func AppendTree(dst []byte, entries []Entry) ([]byte, error) {
 	c := coders.Get().(*treeCoder)
 	defer c.release()
@@ -92,7 +92,7 @@ func AppendTree(dst []byte, entries []Entry) ([]byte, error) {
 	return out, nil
 }
 
-// The text around what varies. checkTree has seen to it that no name needs an escape.
+// The constant text of a tree. checkTree accepts no name that would need an escape.
 const (
 	treeFormat = "rye: \"tree/2\"\n"
 	filesLine  = "files:\n"
@@ -109,7 +109,7 @@ const (
 
 var errTooLarge = fmt.Errorf("tree: larger than %d entries or %d bytes", MaxTreeEntries, MaxTreeBytes)
 
-// appendSection appends the directories or all others, below their heading if there are any.
+// appendSection appends the directories, or all other entries, below a heading. Without entries it appends nothing.
 func appendSection(dst []byte, entries []Entry, heading string, dirs bool) []byte {
 	var text [2 * Size]byte
 	for i := range entries {
@@ -134,17 +134,17 @@ func appendSection(dst []byte, entries []Entry, heading string, dirs bool) []byt
 	return dst
 }
 
-// ParseTree appends the entries of the tree b to dst, sorted by name. The only bytes it accepts are those that
-// AppendTree makes; others give a *canon.SyntaxError, a *canon.VersionError or a *TreeError, and nothing is
-// appended. The entries keep nothing of b.
+// ParseTree appends the entries of the tree b to dst, sorted by name. It accepts only bytes that AppendTree writes.
+// For others it returns a *canon.SyntaxError, a *canon.VersionError or a *TreeError, and appends nothing. The
+// entries don't refer to b.
 func ParseTree(dst []Entry, b []byte) ([]Entry, error) {
 	c := coders.Get().(*treeCoder)
 	defer c.release()
 	return c.parse(dst, b)
 }
 
-// DecodeTree calls visit for each entry of the tree b, in the order of their names, once all of b was found
-// to be a tree. It ends with the first error of visit.
+// DecodeTree checks all of b, then calls visit for each entry of the tree, sorted by name. It ends with the first
+// error of visit.
 func DecodeTree(b []byte, visit func(Entry) error) error {
 	entries, err := ParseTree(nil, b)
 	if err != nil {
@@ -165,7 +165,7 @@ func (c *treeCoder) parse(dst []Entry, b []byte) ([]Entry, error) {
 	return c.slow(dst, b)
 }
 
-// quick is slow for a tree as it should be; it isn't ok for everything that needs explaining.
+// quick parses a valid tree. If ok is false, slow parses the bytes again and finds the error.
 func (c *treeCoder) quick(dst []Entry, b []byte) (out []Entry, ok bool) {
 	if len(b) > MaxTreeBytes || !bytes.HasPrefix(b, []byte(treeFormat)) {
 		return nil, false
@@ -220,7 +220,7 @@ func (c *treeCoder) quickSection(dst []Entry, b []byte, dirs bool) (out []Entry,
 	return dst, b, ok
 }
 
-// quickFile reads the part of an entry that only files have.
+// quickFile reads the fields that only files have.
 func (e *Entry) quickFile(b []byte) (rest []byte, ok bool) {
 	if !bytes.HasPrefix(b, []byte(beginSize)) {
 		return nil, false
@@ -244,11 +244,11 @@ func (e *Entry) quickFile(b []byte) (rest []byte, ok bool) {
 	return b[len(endFile):], true
 }
 
-// begin makes c ready to read a tree.
+// begin prepares c for reading a tree.
 func (c *treeCoder) begin() { c.names, c.ends, c.dirs = c.names[:0], c.ends[:0], c.dirs[:0] }
 
-// finish makes the tree of what was read: files in dst from first on, directories and names in c. When
-// something is wrong, it is with the entry at bad.
+// finish assembles the tree from the files in dst, from first on, and the directories and names in c. bad is the
+// index of the entry that err is about.
 func (c *treeCoder) finish(dst []Entry, first int) (out []Entry, bad int, err error) {
 	c.name(dst[first:], c.dirs)
 	dst = merge(dst, first, c.dirs)
@@ -256,11 +256,12 @@ func (c *treeCoder) finish(dst []Entry, first int) (out []Entry, bad int, err er
 	return dst, first + bad, err
 }
 
+// slow parses a tree with a Scanner, which reports errors with their lines.
 func (c *treeCoder) slow(dst []Entry, b []byte) ([]Entry, error) {
 	s := c.scan
 	s.ResetBytes(b)
 	if s.Header() && len(s.Comments()) > 0 {
-		return dst, s.Errorf("signature lines, which a tree has not")
+		return dst, s.Errorf("signature lines are not allowed in a tree")
 	}
 	c.begin()
 	first := len(dst)
@@ -287,7 +288,7 @@ func (c *treeCoder) slow(dst []Entry, b []byte) ([]Entry, error) {
 	return dst, nil
 }
 
-// entry returns what the scanner found, but for the name.
+// entry returns the scanner's current entry, without its name.
 func (c *treeCoder) entry() (e Entry, err error) {
 	s := c.scan
 	if e.Digest, err = ParseDigest(s.Str(atDigest)); err != nil {
@@ -309,7 +310,7 @@ func (c *treeCoder) entry() (e Entry, err error) {
 	return e, nil
 }
 
-// name gives the entries their names, which together take one allocation.
+// name sets the names of the entries. All names share one allocation.
 func (c *treeCoder) name(files, dirs []Entry) {
 	names, from := string(c.names), int32(0)
 	for i, end := range c.ends {
@@ -323,7 +324,7 @@ func (c *treeCoder) name(files, dirs []Entry) {
 	}
 }
 
-// merge puts dirs between the entries of dst from first on, both sorted, from the back.
+// merge inserts dirs into the entries of dst from first on. Both are sorted; merge works from the end.
 func merge(dst []Entry, first int, dirs []Entry) []Entry {
 	f := len(dst) - 1
 	dst = append(dst, dirs...)
@@ -341,8 +342,8 @@ func merge(dst []Entry, first int, dirs []Entry) []Entry {
 	return dst
 }
 
-// lineOf returns the line on which entry i stands: the format line, the files below their heading, the
-// directories below theirs.
+// lineOf returns the line number of entry i. The order is: the format line, the heading and the lines of files, the
+// heading and the lines of directories.
 func lineOf(entries []Entry, i int) int {
 	isDir := entries[i].Mode == Dir
 	line := 3

@@ -34,8 +34,8 @@ var readingLarge sync.Mutex
 // buffers holds memory for objects that are read as a whole.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// TreeIn returns the entries of a tree that was opened, and passes its bytes to see, which may be nil. It hashes them
-// itself: id is what was asked for, whatever the object says.
+// TreeIn returns the entries of an open tree, and passes its bytes to see, which may be nil. It compares their
+// digest with id, the requested tree, and does not trust the object's own ID.
 func TreeIn(o Object, id ID, see func(b []byte) error) ([]Entry, error) {
 	if o.Size > MaxTreeBytes {
 		return nil, &DamagedError{ID: id, Err: errTooLarge}
@@ -78,7 +78,7 @@ func readWhole(buf []byte, o Object, id ID, size int64) ([]byte, error) {
 	if int64(cap(buf)) < size+1 {
 		buf = make([]byte, size+1)
 	}
-	// One byte more than expected, to see the end.
+	// One byte more than expected, to detect a longer object.
 	n, err := io.ReadFull(o, buf[:size+1])
 	switch {
 	case err == nil:
@@ -155,18 +155,18 @@ type walker struct {
 	src   Getter
 	root  ID
 	visit func(path string, e Entry) error
-	left  int // entries that the trees not yet begun may have
+	left  int // entries that the remaining trees may have
 
 	mu   sync.Mutex
 	held int // entries that were read ahead and are not yet visited
 }
 
 const (
-	aheadTrees   = 64      // read at once, at most
-	aheadEntries = 1 << 17 // held, at most
+	aheadTrees   = 64      // most trees read ahead together
+	aheadEntries = 1 << 17 // most entries held
 )
 
-// tree visits the entries of one tree, which has the path.
+// tree visits the entries of the tree at path.
 func (w *walker) tree(id ID, path string, entries []Entry) error {
 	if w.left -= len(entries); w.left < 0 {
 		return TooLarge(w.root)
@@ -214,7 +214,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// dir visits what is in a directory, whose entries may have been read already.
+// dir visits the content of a directory. entries is nil unless readAhead has read them.
 func (w *walker) dir(parent ID, path string, e *Entry, entries []Entry) error {
 	if entries == nil {
 		var err error
@@ -229,7 +229,7 @@ func (w *walker) dir(parent ID, path string, e *Entry, entries []Entry) error {
 	return w.tree(e.ID(), path, entries)
 }
 
-// hold counts entries that are held, as far as there is room.
+// hold adds n to the number of held entries, unless that exceeds the limit.
 func (w *walker) hold(n int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -240,8 +240,8 @@ func (w *walker) hold(n int) bool {
 	return true
 }
 
-// readAhead reads the trees of the first directories of entries. Where it can't, for whatever reason, it gives
-// nil: dir will read that one, and say what is wrong.
+// readAhead reads the trees of the first directories of entries. It returns nil for a tree that it could not read:
+// dir reads that tree again and reports the error.
 func (w *walker) readAhead(entries []Entry) [][]Entry {
 	ids := make([]ID, 0, aheadTrees)
 	for i := range entries {
@@ -255,7 +255,7 @@ func (w *walker) readAhead(entries []Entry) [][]Entry {
 	if len(ids) == 1 || w.held > aheadEntries/2 {
 		return ahead
 	}
-	// Each goroutine has its own places in ahead. An error ends the fetch, and is found again by dir.
+	// Each call sets its own element of ahead. An error ends the fetch, and dir meets it again.
 	_ = Fetch(w.ctx, w.src, ids, func(i int, o Object) error {
 		below, err := TreeIn(o, ids[i], nil)
 		if err == nil && w.hold(len(below)) {

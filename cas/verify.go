@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Verify returns want as an Object that reads from r. It reads at most want.Size bytes and one more, and
-// ends in *DamagedError instead of io.EOF when length or digest differ. Closing it closes r.
+// Verify returns want as an Object that reads from r, at most one byte more than want.Size. If the length or the
+// digest differs, reading ends with a *DamagedError instead of io.EOF. Closing the object closes r.
 func Verify(want Info, r io.ReadCloser) Object {
 	v := &verifier{want: want, r: r, h: NewHasher(), left: want.Size}
 	if want.Size < 0 {
@@ -20,7 +20,7 @@ type verifier struct {
 	r    io.ReadCloser
 	h    Hasher
 	left int64
-	err  error // what every later Read returns
+	err  error // of every later Read
 }
 
 func (v *verifier) Read(p []byte) (int, error) {
@@ -48,7 +48,7 @@ func (v *verifier) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end is called once all declared bytes were read.
+// end checks the length and the digest, after all declared bytes were read.
 func (v *verifier) end() error {
 	var one [1]byte
 	n, err := io.ReadFull(v.r, one[:])
