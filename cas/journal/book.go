@@ -19,55 +19,56 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Total is what the records of a book add up to.
+// A Total is the sum of a book's records.
 type Total interface {
-	// Take adds a record. It refuses what is none.
+	// Take adds a record. It returns an error for an invalid one.
 	Take(record []byte) error
-	// Records returns as few records as possible that add up to the same.
+	// Records returns as few records as possible with the same total.
 	Records() [][]byte
 }
 
-// A Book is one file. It is safe for many goroutines, and for any number of Books of one file in many processes.
+// A Book is one file of records, and their total. It is safe for concurrent use, and several Books, also in other
+// processes, may have the same file. The caller closes it after the last use.
 type Book[T Total] struct {
 	Path   string
 	Format string        // as in "rye ledger"
-	Empty  func() T      // a new total of no records
-	Lost   []string      // what is lost with it, for the error about a damaged one; nil: what threads lose
-	Wait   time.Duration // for other processes; zero for 30 seconds
-	Hook   Hook          // of tests
+	Empty  func() T      // returns the total of no records
+	Lost   []string      // the consequences of losing the file, for an error; nil for those of a book of threads
+	Wait   time.Duration // how long to wait for other processes; 30 seconds when zero
+	Hook   Hook          // set by tests
 
 	queue struct {
 		sync.Mutex
 		changes []*change[T]
 		led     bool
 	}
-	mu    sync.Mutex // of what follows
+	mu    sync.Mutex // guards the fields below
 	total T
-	file  *os.File // that was read; nil before
-	at    int64    // bytes of it that are in total
+	file  *os.File // nil before the first read
+	at    int64    // bytes of file whose records are in total
 	last  string   // sum of the last record
 }
 
-// version is the one that this package writes.
+// version is the format version that this package writes.
 const version = "/1"
 
-// first stands in place of the sum before the first record.
+// first replaces the sum of the previous line in the first record.
 const first = "0000000000000000"
 
-// compactAt is the size from which a book is replaced if it could be half as large.
+// compactAt is the size above which a book is replaced by a compact one of less than half the size.
 const compactAt = 256 << 10
 
-// maxRecord leaves room for the sums.
+// maxRecord is the most bytes of a record. It leaves room for the sums.
 const maxRecord = MaxLine - 64
 
-// A change waits until it is written.
+// A change is a call of Change that waits to be written.
 type change[T Total] struct {
 	decide func(T) ([]any, error)
 	done   chan error
 	err    error
 }
 
-// View calls a function with what the records add up to now. It must not keep the total.
+// View calls look with the current total. look must not keep it.
 func (b *Book[T]) View(look func(T) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,8 +78,8 @@ func (b *Book[T]) View(look func(T) error) error {
 	return look(b.total)
 }
 
-// Watch calls look with what the records add up to, now and after each change, until it returns true or an error. It
-// calls at least once a second, since what look decides may depend on the time.
+// Watch calls look with the total, now and after each change, until look returns true or an error. It calls look at
+// least once a second, because the answer may depend on the time.
 func (b *Book[T]) Watch(ctx context.Context, look func(T) (done bool, err error)) error {
 	const every, atLeast = 50 * time.Millisecond, 20
 	tick := time.NewTicker(every)
@@ -105,7 +106,7 @@ func (b *Book[T]) Watch(ctx context.Context, look func(T) (done bool, err error)
 	}
 }
 
-// stamp is another one after each change of the file. A book that is replaced by a shorter one is another file.
+// stamp returns a value that differs after each change of the file, also after a shorter book has replaced it.
 func (b *Book[T]) stamp() (s struct {
 	size int64
 	time time.Time
@@ -116,8 +117,8 @@ func (b *Book[T]) stamp() (s struct {
 	return s
 }
 
-// Change adds the records, values for JSON, that decide returns for what there is, all or none, and returns when they
-// are durable. decide must not change or keep the total. Its error is returned as it is.
+// Change calls decide with the total and adds the records that it returns, values for JSON: all of them or none. It
+// returns when they are durable. decide must not change or keep the total. Change returns decide's error unchanged.
 func (b *Book[T]) Change(ctx context.Context, decide func(T) ([]any, error)) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (b *Book[T]) Change(ctx context.Context, decide func(T) ([]any, error)) err
 	return <-c.done
 }
 
-// lead writes what waits, and has another goroutine write what came meanwhile.
+// lead writes the queued changes, and starts another goroutine for those that are queued meanwhile.
 func (b *Book[T]) lead() {
 	b.queue.Lock()
 	all := b.queue.changes
@@ -149,14 +150,14 @@ func (b *Book[T]) lead() {
 
 var errNothing = errors.New("nothing to write")
 
-// commit decides and writes changes.
+// commit decides and writes changes, and reports the result to each.
 func (b *Book[T]) commit(all []*change[T]) {
 	j := Journal{Path: b.Path, Wait: b.Wait, Check: b.checkFormat, Line: b.isLine, Hook: b.Hook}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var written int
 	replaced := false
-	// The wait is bounded, and a change of one goroutine must not end with the context of another.
+	// No caller's context: the wait is bounded, and one caller's cancellation must not end the change of another.
 	err := j.Append(context.Background(), func(end *Tail) ([]byte, error) {
 		if err := b.follow(); err != nil {
 			return nil, err
@@ -178,7 +179,7 @@ func (b *Book[T]) commit(all []*change[T]) {
 	if err == nil && !replaced {
 		b.at += int64(written)
 	} else if !errors.Is(err, errNothing) {
-		b.forget() // another file stands there, or what was written isn't known
+		b.forget() // the file was replaced, or it is unknown how much was written
 	}
 	for _, c := range all {
 		if c.err == nil && !errors.Is(err, errNothing) {
@@ -188,7 +189,7 @@ func (b *Book[T]) commit(all []*change[T]) {
 	}
 }
 
-// decide returns the lines of changes, and takes them into the total.
+// decide returns the lines of changes, and adds their records to the total.
 func (b *Book[T]) decide(all []*change[T]) (lines []byte, err error) {
 	for _, c := range all {
 		var records []any
@@ -198,7 +199,7 @@ func (b *Book[T]) decide(all []*change[T]) (lines []byte, err error) {
 		for _, r := range records {
 			text, err := json.Marshal(r)
 			if err == nil && len(text) > maxRecord {
-				err = fault.New(fault.Validation, "a record of %d bytes; at most %d are possible", len(text),
+				err = fault.New(fault.Validation, "record too long: %d bytes, at most %d are allowed", len(text),
 					maxRecord)
 			}
 			if err == nil {
@@ -216,7 +217,7 @@ func (b *Book[T]) decide(all []*change[T]) (lines []byte, err error) {
 	return lines, nil
 }
 
-// compact returns a book that says the same.
+// compact returns the content of a short book with the same total.
 func (b *Book[T]) compact() []byte {
 	last := b.last
 	defer func() { b.last = last }()
@@ -228,6 +229,7 @@ func (b *Book[T]) compact() []byte {
 	return out
 }
 
+// appendLine appends the line of a record and makes its sum the last one.
 func (b *Book[T]) appendLine(out, record []byte) []byte {
 	start := len(out)
 	out = append(append(append(out, b.last...), ' '), record...)
@@ -237,7 +239,7 @@ func (b *Book[T]) appendLine(out, record []byte) []byte {
 
 func sum(b []byte) string { return strings.TrimPrefix(cas.Sum(b).String(), "blake3:")[:16] }
 
-// parse returns the parts of a line.
+// parse returns the parts of a line: the sum of the previous line, the record, and the line's own sum.
 func parse(line []byte) (before string, record []byte, own string, ok bool) {
 	n := len(line)
 	if n < 2*17+2 || line[16] != ' ' || line[n-17] != ' ' || line[17] != '{' {
@@ -262,7 +264,7 @@ func (b *Book[T]) checkFormat(line []byte) error {
 	return nil
 }
 
-// forget has the book read anew.
+// forget closes the file, so that the next read starts at its beginning.
 func (b *Book[T]) forget() {
 	if b.file != nil {
 		b.file.Close()
@@ -278,7 +280,7 @@ func (b *Book[T]) Close() error {
 	return nil
 }
 
-// follow takes in the records that are new.
+// follow adds the records that were written since the last read to the total.
 func (b *Book[T]) follow() error {
 	for again := false; ; again = true {
 		err := b.open()
@@ -292,11 +294,11 @@ func (b *Book[T]) follow() error {
 		if err == nil || again {
 			return err
 		}
-		b.forget() // lines that were read may have been taken back
+		b.forget() // a writer may have cut off lines that were read before
 	}
 }
 
-// open opens the file, if it isn't the one that is open.
+// open opens the file, unless it is open already and was neither replaced nor cut.
 func (b *Book[T]) open() error {
 	if b.file != nil {
 		now, err := os.Stat(b.Path)
@@ -313,7 +315,7 @@ func (b *Book[T]) open() error {
 	return err
 }
 
-// ends reports whether what was read still ends with the record that was read last.
+// ends reports whether the part of the file that was read still ends with the last record.
 func (b *Book[T]) ends() bool {
 	text := make([]byte, len(b.last)+1)
 	_, err := b.file.ReadAt(text, b.at-int64(len(text)))
@@ -321,7 +323,7 @@ func (b *Book[T]) ends() bool {
 }
 
 func (b *Book[T]) read() error {
-	// Nearly always there is nothing new, and a reader of lines begins with room for some.
+	// Usually nothing is new, and a Reader would allocate its buffer first.
 	if info, err := b.file.Stat(); b.at > 0 && err == nil && info.Size() == b.at {
 		return nil
 	}
@@ -352,7 +354,7 @@ func (b *Book[T]) read() error {
 		case err != nil:
 			return err
 		case b.at > 0 && before != b.last:
-			return damage("records are missing before it, or not in their order")
+			return damage("records before it are missing or out of order")
 		case b.at > 0:
 			if err := b.total.Take(record); err != nil {
 				return damage(err.Error())

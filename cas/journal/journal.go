@@ -1,31 +1,40 @@
-// Package journal answers: how do many processes append lines to one file, so that none is lost and none is read half?
+// Package journal lets many processes append lines to one file, so that no line is lost and no reader sees half a
+// line.
 //
-// A journal is a file of lines that end with LF. Lines are only added, and what a line is, its user says: it has a
-// checksum of its own, so that a damaged one is noticed. A journal is created whole, under another name first. The
-// file beside it, with ".lock", is locked while lines are added, and isn't empty once there is a journal: one that is
-// missing then was lost, and is never taken for a new one. Readers take no lock.
+// A journal is a file of lines that end with LF. Writers only append lines. The user of a journal defines its
+// lines: each has its own checksum, which shows damage. A new journal is written under a temporary name and then
+// renamed. Writers lock a second file, named like the journal with ".lock" appended. They mark it, by writing to
+// it, when the journal exists: a journal that is missing after that was lost, and no writer creates it again.
+// Readers take no lock.
+//
+// How a line goes through here: Journal.Append locks the lock file (lock), opens the journal (open), finds its last
+// good line (tail, within), and calls next with that end. It writes the lines of next behind the end
+// (Writer.Append) and syncs them, or creates or replaces the file. Book.Change queues a change; one goroutine
+// writes all queued changes (lead, commit) after it has read new records (follow) and encoded its own (decide). A
+// Reader returns the lines (Next).
 //
 // # Damage
 //
-// A process that dies while it writes leaves the beginning of a line without LF, and a machine that dies leaves NUL
-// where nothing was written: 16 in a row are taken for that. Such an end is torn. Readers stop before it, and the next
-// writer cuts it off. Anything else that isn't a line is damage: readers report it, and nothing is appended to it.
+// A process that dies while it writes leaves the beginning of a line without LF. A machine that dies leaves NUL
+// bytes where nothing was written; 16 in a row count as that. Such an end is torn: readers stop before it, and the
+// next writer cuts it off. Any other bytes that aren't a line are damage: readers report it, and writers append
+// nothing.
 //
 // # Books
 //
-// A Book keeps records that many processes add, and in memory their totals. It is a journal with a line that names its
-// format and then one record a line:
+// A Book keeps records that many processes add, and their total in memory. Its file is a journal that begins with a
+// line for the format and then has one record on each line:
 //
 //	rye ledger/1
 //	0000000000000000 {"op":"open","thread":"acme/plan-1795000000-a2b3c","budget":1000000000} 8c1f0e2a7b3d4956
 //	8c1f0e2a7b3d4956 {"op":"close","thread":"acme/plan-1795000000-a2b3c"} 03b8f7d6c5e4a192
 //
-// A line has the sum of the line before (zeros before the first record), a JSON object, and the sum of all that: the
-// first 16 digits of its BLAKE3. So a record that was changed, taken out or moved is noticed; taking whole lines off
-// the end is not.
+// A line has the sum of the line before (zeros before the first record), a JSON object, and the sum of all that:
+// the first 16 digits of its BLAKE3. So readers notice a record that was changed, removed or moved. They do not
+// notice that whole lines were cut off at the end.
 //
-// Changes of many goroutines are written and synced together. When a book of more than 256 KiB could say the same in
-// half of its size, it is replaced by that.
+// Changes of many goroutines are written and synced together. A book of more than 256 KiB is replaced when a book
+// with the same total would have less than half its size.
 package journal
 
 import (
@@ -44,13 +53,13 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// MaxLine is how many bytes a line may have, with its LF.
+// MaxLine is the most bytes of a line, with its LF.
 const MaxLine = 64 << 10
 
 // ErrDamaged is the reason for bytes that are not a line.
 var ErrDamaged = errors.New("not a journal line, or changed after it was written")
 
-// A DamagedError is returned for a journal that lost lines. Nothing is appended to it.
+// A DamagedError reports a journal that lost lines. Writers append nothing to it.
 type DamagedError struct {
 	Path   string
 	Offset int64 // where the damage begins
@@ -61,30 +70,30 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("corrupt journal %q at byte %d: %s", e.Path, e.Offset, e.Reason)
 }
 
-// A Journal is one to which many processes and goroutines append.
+// A Journal is a file to which many processes and goroutines append.
 type Journal struct {
 	Path  string
-	Wait  time.Duration            // for other processes, since the journal last grew; zero for osfile.LockWait
-	Check func(first []byte) error // refuses a journal of another format by its first line; optional
+	Wait  time.Duration            // how long to wait while the journal doesn't grow; osfile.LockWait when zero
+	Check func(first []byte) error // returns an error for the first line of another format; optional
 	Line  func(line []byte) bool   // reports whether a line, without LF, is as it was written
 	Hook  Hook
 }
 
-// LockPath returns the file that is locked for a journal. When it isn't empty there is a journal, or was one.
+// LockPath returns the path of a journal's lock file. If that file isn't empty, the journal exists or was lost.
 func LockPath(journal string) string { return journal + ".lock" }
 
-// Open opens a journal for reading. It returns fs.ErrNotExist if there never was one, and a *DamagedError if it is
-// lost.
+// Open opens a journal for reading; the caller closes it. It returns fs.ErrNotExist if the journal never existed,
+// and a *DamagedError if it was lost.
 func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
 
 func open(path string, flag int) (*os.File, error) {
-	// The lock's file is looked at first: it is marked after the journal is made, which may be at any time.
+	// The lock file comes first: another process may create the journal and then mark the lock file at any moment.
 	info, unmarked := os.Stat(LockPath(path))
 	f, err := os.OpenFile(path, flag|osfile.Nonblock, 0) // a pipe would wait for a writer
 	switch {
 	case err == nil:
 		if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
-			return nil, errors.Join(cmp.Or(err, error(&DamagedError{Path: path, Reason: "it is no regular file"})),
+			return nil, errors.Join(cmp.Or(err, error(&DamagedError{Path: path, Reason: "not a regular file"})),
 				f.Close())
 		}
 		return f, nil
@@ -100,23 +109,23 @@ func open(path string, flag int) (*os.File, error) {
 
 // A Tail is the end of a journal.
 type Tail struct {
-	Size    int64  // of all good lines; zero if there is no journal yet
-	Lines   []byte // the last good lines, at least one of them unless Size is zero
-	Replace bool   // set by the caller of Append: what is added takes the place of all lines
+	Size    int64  // of all good lines; zero if the journal doesn't exist yet
+	Lines   []byte // the last good lines, at least one unless Size is zero
+	Replace bool   // set by next: its lines replace all lines
 
 	torn bool // bytes of an incomplete write follow
 }
 
-// window is how much of the end of a journal is read to continue it, if its last line isn't in the last bytes of it.
-// It holds several lines.
+// window is how many bytes at the end of a journal Append reads if the last near bytes have no good line. It holds
+// several lines.
 const (
 	window = 2*MaxLine + 4096
 	near   = 16 << 10
 )
 
-// Append adds the lines that next returns for the journal's end, and syncs them together. When it returns nil they are
-// on disk with everything before them. On an error none of them is there, or the next writer takes them for its own.
-// The journal is created with the first lines.
+// Append adds the lines that next returns for the journal's end, and syncs them together. When it returns nil, they
+// are durable with everything before them. After an error none of them is in the journal, unless they could not be
+// removed: then the next writer keeps them. The first lines create the journal.
 func (j *Journal) Append(ctx context.Context, next func(*Tail) ([]byte, error)) error {
 	if err := j.Hook.MakeDirectory(filepath.Dir(j.Path)); err != nil {
 		return err
@@ -168,8 +177,8 @@ func (j *Journal) Append(ctx context.Context, next func(*Tail) ([]byte, error)) 
 	return nil
 }
 
-// lock waits until no other process adds lines. However long the queue is, it moves as long as the journal grows: the
-// time counts from then.
+// lock waits until no other process adds lines. It gives up only when the journal has not grown for the waiting
+// time: a long queue of writers that make progress is no error.
 func (j *Journal) lock(ctx context.Context) (*os.File, error) {
 	const never = math.MaxInt64
 	path, wait := LockPath(j.Path), cmp.Or(j.Wait, osfile.LockWait)
@@ -199,7 +208,7 @@ func (j *Journal) size() int64 {
 	return info.Size()
 }
 
-// mark leaves in the lock's file that there is a journal.
+// mark writes to the lock file that the journal exists.
 func (j *Journal) mark(lock *os.File) error {
 	if info, err := lock.Stat(); err != nil || info.Size() > 0 {
 		return err
@@ -252,7 +261,7 @@ func (j *Journal) first(f *os.File, size int64) error {
 	return nil
 }
 
-// within finds the last good line in the last bytes.
+// within finds the last good line in the last bytes of the file.
 func (j *Journal) within(f *os.File, size, last int64) (*Tail, error) {
 	from := max(0, size-last)
 	b, err := readAt(f, from, size-from)
@@ -274,8 +283,8 @@ func (j *Journal) within(f *os.File, size, last int64) (*Tail, error) {
 	return nil, &DamagedError{j.Path, from + int64(start), ErrDamaged.Error()}
 }
 
-// torn reports whether bytes that aren't a line are of an incomplete write. Those at the end of the file have no LF: a
-// whole line with another byte in its place was damaged later.
+// torn reports whether bytes that aren't a line come from an incomplete write. At the end of the file such bytes
+// have no LF. A whole line with another byte instead of its LF isn't torn: it was damaged later.
 func torn(b []byte, atEnd bool, line func([]byte) bool) bool {
 	if !atEnd {
 		return bytes.Contains(b, nul)
@@ -283,7 +292,7 @@ func torn(b []byte, atEnd bool, line func([]byte) bool) bool {
 	return len(b) == 0 || b[len(b)-1] == 0 || !line(b[:len(b)-1])
 }
 
-// nul is more NUL bytes than any line has: a file system leaves them where a write didn't finish before a crash.
+// nul is more NUL bytes than any line has. A file system leaves them where a write didn't finish before a crash.
 var nul = make([]byte, 16)
 
 func readAt(f *os.File, from, size int64) ([]byte, error) {

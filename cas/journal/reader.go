@@ -8,7 +8,7 @@ import (
 
 // A Reader reads the lines of a journal.
 type Reader struct {
-	Offset int64 // behind the last line read
+	Offset int64 // of the end of the last line read
 	Torn   bool  // an incomplete write follows the last line read
 
 	f    io.ReaderAt
@@ -17,13 +17,13 @@ type Reader struct {
 	end  bool // the incomplete write is the end of the file
 }
 
-// NewReader returns a Reader of a journal from an offset on, at which a line begins. line is as in Journal.
+// NewReader returns a Reader that starts at an offset, where a line must begin. line is as in Journal.
 func NewReader(f io.ReaderAt, offset int64, line func([]byte) bool) *Reader {
 	return &Reader{Offset: offset, f: f, line: line}
 }
 
-// Next returns a line without its LF, which is valid until Next is called again. It returns io.EOF after the last one,
-// and goes on from there once the journal has grown. Bytes that aren't a line are ErrDamaged.
+// Next returns a line without its LF, valid until the next call. After the last line it returns io.EOF; when the
+// journal has grown, a later call continues there. Bytes that aren't a line are ErrDamaged.
 func (r *Reader) Next() ([]byte, error) {
 	if r.br == nil || r.Torn {
 		r.Torn, r.br = false, bufio.NewReaderSize(io.NewSectionReader(r.f, r.Offset, math.MaxInt64-r.Offset),
@@ -43,8 +43,8 @@ func (r *Reader) Next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// Continues reports whether a good line follows the incomplete write at which Next stopped. That is damage in a
-// journal that syncs each batch before the next is written.
+// Continues reports whether a good line follows the incomplete write at which Next stopped. In a journal whose
+// writers sync each batch before they write the next, that is damage.
 func (r *Reader) Continues() bool {
 	for r.Torn && !r.end {
 		b, err := r.br.ReadSlice('\n')

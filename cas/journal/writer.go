@@ -44,14 +44,15 @@ func (h Hook) syncDirectory(dir string) error {
 	return osfile.SyncDirectory(dir)
 }
 
-// A Writer appends to a journal that has no other writer. It is not safe for concurrent use, apart from Sync.
+// A Writer appends to a journal that has no other writer. Its caller closes it. It is not safe for concurrent use,
+// apart from Sync.
 type Writer struct {
 	f    *os.File
 	size int64
 	hook *Hook // tests set it at any time
 }
 
-// Create creates a journal with a first line, whose name is durable. It fails if the file exists.
+// Create creates a journal with a first line and makes its name durable. It fails if the file exists.
 func (h *Hook) Create(path string, first []byte) (*Writer, error) {
 	if err := h.MakeDirectory(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -73,11 +74,11 @@ func (h *Hook) Create(path string, first []byte) (*Writer, error) {
 	return w, nil
 }
 
-// Claim locks the file as long as this process has it, for others to see, where that is possible. It keeps nothing
-// from being read or written.
+// Claim locks the file until it is closed, if the system can, so that other processes see that it is in use. The
+// lock prevents neither reads nor writes.
 func (w *Writer) Claim() { osfile.TryLock(w.f, osfile.Exclusive) }
 
-// Append adds whole lines, which last once Sync has returned. If it fails, none of them is there; if that can't be
+// Append adds whole lines, which Sync makes durable. After an error none of them is in the file; if that can't be
 // ensured, the error is a *CutError.
 func (w *Writer) Append(lines []byte) error {
 	err := w.hook.do("write", w.f.Name(), lines)
@@ -91,7 +92,7 @@ func (w *Writer) Append(lines []byte) error {
 	return nil
 }
 
-// A CutError says that a half-written line may remain, so that nothing can be appended.
+// A CutError means that a half-written line may remain, so that nothing can be appended.
 type CutError struct{ Err error }
 
 func (e *CutError) Error() string { return e.Err.Error() }
@@ -99,7 +100,7 @@ func (e *CutError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *CutError) Unwrap() error { return e.Err }
 
-// cut removes what follows the good lines.
+// cut removes everything behind the good lines.
 func (w *Writer) cut() error {
 	err := w.hook.do("truncate", w.f.Name(), nil)
 	if err == nil {
@@ -111,7 +112,7 @@ func (w *Writer) cut() error {
 	return nil
 }
 
-// Sync makes the lines durable. After an error nothing is known of those that were added since the last Sync.
+// Sync makes the lines durable. After an error, the lines added since the last Sync may or may not be durable.
 func (w *Writer) Sync() error {
 	if err := w.hook.do("sync", w.f.Name(), nil); err != nil {
 		return err
