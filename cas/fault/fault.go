@@ -5,13 +5,18 @@
 //	return fault.New(fault.Validation, "%s is a primitive and can't be run directly", ref).On("ref", ref.String()).
 //		Try("rye docs tool-format")
 //
-// A type of its own is worth it only where a caller looks for it with errors.As; such a type has the method
+// An error has a type of its own only if a caller looks for it with errors.As. Such a type has the method
 //
 //	Fault() *fault.Error
 //
-// Doors (the command line, servers, threads) call Of, which finds the fault in an error's chain, or makes one of what
-// the operating system reported. The code decides the exit status by the one table of this package, and what to do
-// next stands beside the code: nothing is classified later, so every door says the same.
+// Doors (the command line, servers, threads) call Of, which finds the fault in an error's chain, or turns an error
+// of the operating system into one. The one table of this package gives each code its exit status, and the fault
+// carries the commands to try next. Doors classify nothing, so all of them show the same.
+//
+// How an error goes through here: New gives it a code; On, Because, List, Near and Try add facts, reasons and
+// commands; From sets the cause. Callers may put more text around it, with fmt.Errorf or Wrap. A door calls Of,
+// which looks for a fault (Find) and otherwise asks system. Line finds the code's line of the table, and Object is
+// the form in JSON.
 //
 // A fault in JSON is the error object
 //
@@ -40,7 +45,7 @@ type Error struct {
 	Why     []string       // further lines: where, expected and found, the likely cause
 	Hint    []string       // commands to paste
 	Details map[string]any // the same facts for programs
-	Exit    int            // the exit status, where it isn't the code's
+	Exit    int            // the exit status, if it isn't the code's; else 0
 	Final   bool           // a retry fails again, although the code is retryable
 	Err     error          // the cause, or nil
 }
@@ -54,12 +59,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // Fault returns e itself.
 func (e *Error) Fault() *Error { return e }
 
-// New returns an error with a code. A cause is given by From.
+// New returns an error with a code. From adds a cause.
 func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-// Wrap returns err's fault with another text, which usually ends in err's: code, facts and hints stay.
+// Wrap returns err's fault with another text, which usually ends in err's. It keeps the code, the facts and the
+// hints.
 func Wrap(err error, format string, args ...any) *Error {
 	e := Of(err)
 	e.Text, e.Err = fmt.Sprintf(format, args...), err
@@ -81,7 +87,7 @@ func (e *Error) Because(lines ...string) *Error {
 	return e
 }
 
-// Near adds the name that word may have meant, if one of names is near.
+// Near adds the name that word may have meant, if one of names resembles it.
 func (e *Error) Near(word string, names []string) *Error {
 	if meant := suggest.Names(word, names); len(meant) > 0 {
 		e.Because("did you mean " + meant[0] + "?")
@@ -89,8 +95,8 @@ func (e *Error) Near(word string, names []string) *Error {
 	return e
 }
 
-// Try adds commands to paste. Arguments in them are quoted with Quote. A flag alone stands for the command that
-// failed, with this flag.
+// Try adds commands to paste. The caller quotes their arguments with Quote. A flag alone means the failed command
+// with this flag.
 func (e *Error) Try(commands ...string) *Error {
 	e.Hint = append(e.Hint, commands...)
 	return e
@@ -102,7 +108,7 @@ func (e *Error) From(err error) *Error {
 	return e
 }
 
-// Missing makes the exit status that of something not found.
+// Missing sets the exit status to ExitMissing.
 func (e *Error) Missing() *Error {
 	e.Exit = ExitMissing
 	return e
@@ -114,7 +120,7 @@ func (e *Error) Asked() *Error {
 	return e
 }
 
-// Permanent says that a retry fails again, although the code is retryable.
+// Permanent marks e as not retryable, although its code is.
 func (e *Error) Permanent() *Error {
 	e.Final = true
 	return e
@@ -145,15 +151,15 @@ func Find(err error) (e *Error, ok bool) {
 		return nil, false
 	}
 	e = found.Fault().clone()
-	// What was put around the error stays around its text.
-	if whole, inner := err.Error(), found.Error(); whole != inner && strings.Contains(whole, inner) {
-		e.Text = strings.Replace(whole, inner, e.Text, 1)
+	// Keep the text that callers have put around the error's own.
+	if outer, inner := err.Error(), found.Error(); outer != inner && strings.Contains(outer, inner) {
+		e.Text = strings.Replace(outer, inner, e.Text, 1)
 	}
 	return e, true
 }
 
-// Of returns the fault of an error that isn't nil: the first in its chain, else one made of what the context or the
-// operating system reported, else Unknown. The caller may change it.
+// Of returns the fault of an error that isn't nil: the first in its chain, else one for an error of the context or
+// the operating system, else Unknown. The caller may change it.
 func Of(err error) *Error {
 	if e, ok := Find(err); ok {
 		return e
@@ -170,7 +176,7 @@ func Of(err error) *Error {
 // CodeOf returns the code of an error's fault.
 func CodeOf(err error) Code { return Of(err).Code }
 
-// clone returns a copy that shares nothing that can be changed.
+// clone returns a copy whose lists and details can be changed.
 func (e *Error) clone() *Error {
 	c := *e
 	c.Why, c.Hint, c.Details = slices.Clone(e.Why), slices.Clone(e.Hint), maps.Clone(e.Details)

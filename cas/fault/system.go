@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// system makes a fault of what the operating system reported.
+// system returns the fault of an error of the operating system, or one with the code Unknown.
 func system(err error) *Error {
 	e := &Error{Code: Unknown, Text: err.Error(), Err: err}
 	var path *fs.PathError
@@ -21,7 +21,7 @@ func system(err error) *Error {
 		if ofFile {
 			e.Code = Files
 		}
-		if path != nil && err == error(path) { // there is no context to keep
+		if path != nil && err == error(path) { // no caller has added text
 			e.Text = fmt.Sprintf("file %q not found", path.Path)
 			if dir := filepath.Dir(path.Path); dir != "." && !isDir(dir) {
 				e.Text = fmt.Sprintf("directory %q not found", dir)

@@ -62,7 +62,7 @@ type ExitLine struct {
 	Help string `json:"help"`
 }
 
-// Exits lists what each exit status means.
+// Exits lists the exit statuses with their meanings.
 func Exits() []ExitLine {
 	return []ExitLine{
 		{ExitDone, "done"},

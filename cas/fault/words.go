@@ -9,7 +9,7 @@ import (
 // MaxLines is how many failures an error lists; all of them are in its details.
 const MaxLines = 10
 
-// List adds lines that explain the text, at most MaxLines of them and how many more there are.
+// List adds lines that explain the text: up to MaxLines, then the number of the others.
 func (e *Error) List(lines ...string) *Error {
 	for i, line := range lines {
 		if i == MaxLines {
@@ -32,7 +32,7 @@ func Count(n int64, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// Clip bounds what a message repeats of a text from outside, in bytes.
+// Clip cuts a foreign text that a message repeats down to most bytes.
 func Clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -40,7 +40,7 @@ func Clip(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// In says what is wrong in a document of a family, and where: a line or column that is 0 is left out.
+// In returns the message about a mistake in a document of a family. It omits a line or column that is 0.
 func In(family string, line, column int, what string) string {
 	switch {
 	case line == 0:
@@ -71,7 +71,7 @@ func Command(command string, args ...string) string {
 	return command
 }
 
-// Gravest returns the worst of some codes, which is that of an error about several failures.
+// Gravest returns the worst of some codes. An error about several failures has that code.
 func Gravest(codes []Code) (worst Code) {
 	order := []Code{Integrity, SignatureInvalid, Revoked, Rollback, Policy}
 	rank := func(c Code) int {

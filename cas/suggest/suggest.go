@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// most is how many names are suggested.
+// most is how many names Names suggests.
 const most = 3
 
-// Names returns at most three of names that word begins or nearly is, the nearest first.
+// Names returns up to three of names that begin with word or resemble it, the nearest first.
 func Names(word string, names []string) []string {
 	type guess struct {
 		name     string
@@ -40,11 +40,11 @@ func Names(word string, names []string) []string {
 	return out
 }
 
-// short is the length of words for which Distance allocates nothing.
+// short is the length of words up to which Distance allocates nothing.
 const short = 132
 
-// Distance counts the fewest insertions, deletions, replacements and swaps of neighbours that make b of a, where
-// nothing is changed twice. If that is more than limit it returns some number above limit.
+// Distance counts the fewest insertions, deletions, replacements and swaps of neighbours that turn a into b and
+// change nothing twice. If that is more than limit, it returns some number above limit.
 func Distance[T byte | rune](a, b []T, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
 		return limit + 1
