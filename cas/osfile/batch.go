@@ -20,9 +20,10 @@ import (
 // A Batch replaces and creates many files. It writes all new files next to their destinations first, so that a failure
 // changes nothing; then Commit renames them. Each file is always either the old or the new one, and durable when
 // Commit returns. For a large batch, one sync of the whole file system replaces a sync for each file, if the system
-// can.
+// can. The caller ends a batch with Commit or Drop.
 //
-// A missing directory can be built, with all its content, in a hidden one next to its destination; Commit renames it.
+// A missing directory can be built, with all its content, in a hidden one next to its destination; Commit renames
+// it.
 type Batch struct {
 	Ordered bool // Commit moves one file after the other
 
@@ -53,9 +54,9 @@ func NewBatch(files int, now time.Time) *Batch {
 type Staged struct {
 	Name   string // of the destination, below the directory
 	dir    *Dir
-	part   string
-	before fs.FileInfo
-	whole  *whole // the directory that part is in; nil if part is next to its destination
+	part   string      // temporary name
+	before fs.FileInfo // of the file to replace; nil if there is none
+	whole  *whole      // the directory that part is in; nil if part is next to its destination
 	placed bool
 }
 
@@ -73,7 +74,7 @@ type Folder struct {
 	dir   *Dir
 	name  string
 	root  *os.Root
-	whole *whole // the directory being built that it belongs to; root is nil then
+	whole *whole // the directory being built that contains it, or nil; then root is nil
 }
 
 // Folder opens a directory below d, and creates it if it is missing and mayMake is true. The caller closes it.
@@ -151,15 +152,15 @@ func (b *Batch) Drop(all []*Staged) {
 		if st == nil || st.placed || st.whole != nil {
 			continue
 		}
-		if r, err := at.of(st); err == nil {
+		if r, err := at.open(st); err == nil {
 			r.Remove(st.part)
 		}
 	}
 }
 
-// Commit moves the staged files to their destinations. It stops at the first file that was changed since it was read,
-// and drops the rest. Unless the batch is Ordered, it works on several directories at once. Files of one directory
-// should follow each other: that is cheapest.
+// Commit moves the staged files to their destinations. It stops at the first file that another process has changed
+// since it was read, and drops the rest. Unless the batch is Ordered, it works on several directories at once. It
+// is fastest if the files of one directory follow each other.
 func (b *Batch) Commit(ctx context.Context, all []*Staged) error {
 	err := b.sync(all)
 	if err == nil {
@@ -175,7 +176,7 @@ func (b *Batch) Commit(ctx context.Context, all []*Staged) error {
 
 // moveAll moves the files that aren't at their destinations. It returns the first error in the order of the files.
 func (b *Batch) moveAll(ctx context.Context, all []*Staged) error {
-	var groups [][]*Staged // each of one directory
+	var groups [][]*Staged // the files of one directory each
 	for _, st := range all {
 		switch n := len(groups) - 1; {
 		case st == nil || st.Placed():
@@ -226,7 +227,8 @@ type openFolder struct {
 	from *os.File // the directory of the staged files: file, or its hidden place
 }
 
-func (o *openFolder) of(st *Staged) (*os.Root, error) {
+// open returns the directory of a staged file's destination. It reuses the open one if it is the same.
+func (o *openFolder) open(st *Staged) (*os.Root, error) {
 	name := path.Dir(st.Name)
 	if o.root != nil && o.dir == st.dir && o.name == name && (st.whole == nil) == (o.from == o.file) {
 		return o.root, nil
@@ -261,8 +263,9 @@ func (o *openFolder) close() {
 	*o = openFolder{}
 }
 
+// move renames one staged file, unless its destination has changed since the caller read it.
 func (b *Batch) move(at *openFolder, st *Staged) error {
-	r, err := at.of(st)
+	r, err := at.open(st)
 	if err != nil {
 		return err
 	}
@@ -303,7 +306,7 @@ func (d *Dir) Changed(name string) error {
 	return fault.New(fault.Conflict, "%q was changed by another process and was not replaced", d.Where(name))
 }
 
-// sync makes everything that the batch wrote durable.
+// sync makes everything that a large batch wrote durable. In a small one each file was synced.
 func (b *Batch) sync(all []*Staged) (err error) {
 	synced := map[*Dir]bool{}
 	for _, st := range all {

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// createBelow makes a file in a directory of the site, through no link, with one system call; os.Root needs several
-// for each directory of the path. It returns errors.ErrUnsupported if the call is missing or forbidden.
+// createBelow creates a file in a directory of the site and follows no link. It needs one system call; os.Root
+// needs several for each directory of the path. It returns errors.ErrUnsupported if the call is missing or
+// forbidden.
 func (s *site) createBelow(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	how := unix.OpenHow{Flags: unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC, Mode: uint64(mode.Perm()),
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
@@ -36,8 +37,8 @@ func (s *site) createBelow(name string, mode fs.FileMode, write func(io.Writer) 
 	return err
 }
 
-// setMode sets the mode of a new file if the process's umask or a default ACL of the directory changed it. All files
-// of a site have the same.
+// setMode sets the mode of a new file if the process's umask or a default ACL of the directory has changed it. It
+// checks only one file of each mode, because all files of a site have the same umask and ACL.
 func (s *site) setMode(f *newFile, mode fs.FileMode) error {
 	asMade, known := s.modes.Load(mode)
 	if !known {

@@ -21,7 +21,7 @@ type Dir struct {
 	mode fs.FileMode // of new directories
 }
 
-// OpenDir opens a directory to write in.
+// OpenDir opens a directory to write in. The caller closes it.
 func OpenDir(dir string, mode fs.FileMode) (*Dir, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -35,7 +35,7 @@ func (d *Dir) Close() { d.Root.Close() }
 // Where returns the user's path of a name below the directory.
 func (d *Dir) Where(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
 
-// Folder opens a directory below, which the caller closes, and creates it if it is missing and mayMake is true.
+// Folder opens a directory below d, and creates it if it is missing and mayMake is true. The caller closes it.
 func (d *Dir) Folder(name string, mayMake bool) (*os.Root, error) {
 	r, err := d.Root.OpenRoot(".")
 	if err != nil || name == "." {
@@ -54,7 +54,7 @@ func (d *Dir) Folder(name string, mayMake bool) (*os.Root, error) {
 	return r, nil
 }
 
-// enter opens a directory. It tries again if other processes remove and create it meanwhile.
+// enter opens a directory. It tries again if another process replaces the directory meanwhile.
 func (d *Dir) enter(r *os.Root, segment, at string, mayMake bool) (next *os.Root, err error) {
 	for range 100 {
 		if next, err = d.enterNow(r, segment, at, mayMake); err != errReplaced {
@@ -111,7 +111,7 @@ func (d *Dir) About(name string, err error) error {
 	return err
 }
 
-// PlainOp returns a common word for an operation: os.Root names the system call.
+// PlainOp returns the common word for an operation, because os.Root names the system call.
 func PlainOp(op string) string {
 	switch op {
 	case "openat", "mkdirat", "renameat", "linkat", "statat", "lstatat", "chmodat":

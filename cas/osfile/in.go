@@ -13,7 +13,7 @@ import (
 // In is a directory that no operation leaves, even through links. Names in it use the system's separator, or slashes.
 type In struct {
 	Root *os.Root
-	Hook Hook // watches each step, and "rename", "remove" and "mkdir"
+	Hook Hook // watches each step, also "rename" and "remove"; callers may add their own
 	Lazy bool // skip syncs: the caller syncs all files at once, or can make them again
 }
 
@@ -34,7 +34,7 @@ func (in In) Write(name string, mode fs.FileMode, exclusive bool, write func(*os
 	return in.SyncDirectory(filepath.Dir(name))
 }
 
-// Create makes a new file. Its content is durable, its name is not yet.
+// Create creates a new file. Its content is durable, its name is not yet.
 func (in In) Create(name string, mode fs.FileMode, write func(*os.File) error) error {
 	if err := in.Hook.Do("create", name); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (in In) Create(name string, mode fs.FileMode, write func(*os.File) error) e
 	return errors.Join(err, f.Close())
 }
 
-// Place renames a file. With exclusive it replaces none.
+// Place renames a file. With exclusive, an existing file is fs.ErrExist.
 func (in In) Place(from, to string, exclusive bool) error {
 	if err := in.Hook.Do("rename", to); err != nil || !exclusive {
 		if err == nil {
@@ -85,7 +85,7 @@ func (in In) SyncDirectory(dir string) error {
 	return SyncDirectoryIn(in.Root, dir)
 }
 
-// Sweep does what the function Sweep does, for a directory below.
+// Sweep is the function Sweep for a directory below in.
 func (in In) Sweep(dir string, now time.Time) {
 	d, err := in.Root.Open(dir)
 	if err != nil {

@@ -1,15 +1,22 @@
 // Package osfile adds to package os: locks that end with the process, files that are written whole and durably,
 // writing confined to a directory, and reading without following a link or blocking on a pipe.
 //
+// How a file goes through here: WriteFile, In.Write and Dir.Write write and sync a file with a temporary name,
+// rename it, and sync the directory (SyncDirectory); Sweep removes the temporary files of dead processes. A Batch
+// does the same for many files. Batch.Folder opens the directory of a destination, or Build starts a missing
+// directory in a hidden one (site). Folder.Stage writes the files, and Commit syncs them, renames the built
+// directories (moveWholes) and the other files (moveAll), and drops the rest.
+//
 // # Locks
 //
-// A lock belongs to an open file. It is advisory: it excludes only those who opened the file separately, in this
-// process or another, and ask for a lock too. It ends when the file is closed, and the system closes it with the
-// process, however that ends. Any number hold a Shared lock at once, and an Exclusive one is held alone.
+// A lock belongs to an open file. It is advisory: it excludes only callers that have opened the file separately, in
+// this process or another, and ask for a lock too. It ends when the file is closed. The system closes the file when
+// the process ends, for whatever reason. Many callers can hold a Shared lock at once, but only one can hold an
+// Exclusive lock.
 //
-// Waiting for a lock sleeps in the system and costs one thread. Linux wakes waiters one at a time, in the order they
-// came, but a newcomer may still get the lock at the moment of its release. On Windows waiting polls, because the
-// system would keep the file from being closed during a blocking wait.
+// Waiting for a lock sleeps in the system and costs one thread. Linux wakes waiters one at a time, the oldest
+// first, but a new caller may still get the lock at the moment of its release. On Windows waiting polls, because
+// the system would not let the file be closed during a blocking wait.
 package osfile
 
 import (
@@ -32,7 +39,8 @@ const (
 	Exclusive Mode = true  // one holder
 )
 
-// Busy returns the error about a path that another process holds; wait is how long this one has waited, or zero.
+// Busy returns the error about a path that another process holds. wait is how long this process has waited, or
+// zero.
 func Busy(path string, wait time.Duration) *fault.Error {
 	e := fault.New(fault.Busy, "%q is in use", path).On("path", path)
 	if wait > 0 {
@@ -44,8 +52,8 @@ func Busy(path string, wait time.Duration) *fault.Error {
 // TryLock locks an open file if the lock is free.
 func TryLock(f *os.File, how Mode) (bool, error) { return tryLock(f, how) }
 
-// Lock locks an open file. It waits until ctx ends, and returns its cause, or for the time most, and returns Busy. On
-// every error it closes the file, so that a lock granted too late is released.
+// Lock locks an open file. It waits for at most the time most, then returns Busy. If ctx ends first, it returns
+// ctx's cause. On every error it closes the file, so that a lock granted too late is released.
 func Lock(ctx context.Context, f *os.File, how Mode, most time.Duration) error {
 	ok, err := tryLock(f, how)
 	if ok {

@@ -2,7 +2,8 @@ package osfile
 
 import "os"
 
-// A Scratch is a file without a name that ends with the process. The first write creates it.
+// A Scratch is a file without a name, which the system removes when the process ends. The first write creates it.
+// The caller closes it.
 type Scratch struct {
 	Dir string
 	End int64 // length of the written bytes
@@ -19,7 +20,7 @@ func (s *Scratch) Append(b []byte) (err error) {
 		if s.f, err = os.CreateTemp(s.Dir, Unfinished+"*"); err != nil {
 			return err
 		}
-		_ = os.Remove(s.f.Name()) // the name goes now, even if this process is killed later
+		_ = os.Remove(s.f.Name()) // now, because this process may be killed later
 	}
 	n, err := s.f.WriteAt(b, s.End)
 	s.End += int64(n)

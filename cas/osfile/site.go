@@ -14,36 +14,37 @@ import (
 )
 
 // A site is a hidden directory in which a batch builds directories that are missing next to it. Only its owner may
-// enter it, and its process is alive as long as it is locked.
+// enter it. Its process holds it locked.
 type site struct {
-	name string   // of the directory that it is in, below the Dir
-	in   *os.Root // that directory
-	into *os.File // the same
-	tmp  string   // its own name there
+	name string   // of its parent directory, below the Dir
+	in   *os.Root // the parent
+	into *os.File // the parent again, for renameNew
+	tmp  string   // the site's name in the parent
 	root *os.Root
-	dir  *os.File // root, locked
+	dir  *os.File // root again, locked
 
-	made   map[string]bool // directories
-	last   string          // the one of these that is open
-	opened *os.Root
-	modes  sync.Map // file modes that need no chmod
+	made   map[string]bool // directories in the site
+	last   string          // the name of opened
+	opened *os.Root        // the directory in which mkdir was called last, or nil
+	modes  sync.Map        // file modes that need no chmod
 }
 
 // A whole is a directory that a batch builds with all its content, and then moves to its destination.
 type whole struct {
 	site  *site
-	name  string // of its destination, below the Dir
-	begun atomic.Int64
+	name  string       // of its destination, below the Dir
+	begun atomic.Int64 // files that Stage began to write in it
 	moved bool
 }
 
 const (
 	sitePrefix = Unfinished + "site-"
-	mostSites  = 64 // of a batch; each keeps directories open
+	mostSites  = 64 // of a batch, because each site keeps directories open
 )
 
-// Build is Folder for a missing directory. It returns nil for an existing one, and where building is not possible or
-// not worth it. It creates nothing at the destination before Commit, and many of these may be open.
+// Build is Folder for a missing directory. It returns nil for an existing directory, and if building is not
+// possible or not worth it: then the caller uses Folder. Nothing appears at the destination before Commit. The
+// Folder holds no open file, so a caller may keep many of them.
 func (b *Batch) Build(d *Dir, name string) (*Folder, error) {
 	if !b.many || !hasRename {
 		return nil, nil
@@ -82,7 +83,7 @@ func (b *Batch) build(d *Dir, name string) (*whole, error) {
 	return w, nil
 }
 
-// known returns the whole that a directory is or will be in.
+// known returns the whole that is a directory or contains it, or nil.
 func (b *Batch) known(d *Dir, name string) *whole {
 	for ; name != "."; name = path.Dir(name) {
 		if w := b.wholes[place{d, name}]; w != nil {
@@ -92,8 +93,8 @@ func (b *Batch) known(d *Dir, name string) *whole {
 	return nil
 }
 
-// siteIn returns the site in an open directory, which it keeps or closes. Without a site, the batch creates
-// directories at their destinations, and reports the reason if that fails too.
+// siteIn returns the site in an open directory, which it keeps or closes. If no site can be created it returns nil:
+// a Folder at the destination then works, or its error is the one to report.
 func (b *Batch) siteIn(d *Dir, name string, in *os.Root) *site {
 	s := b.sites[place{d, name}]
 	if s != nil || len(b.sites) == mostSites {
@@ -111,7 +112,7 @@ func (b *Batch) siteIn(d *Dir, name string, in *os.Root) *site {
 	return s
 }
 
-// existing opens the existing part of a directory's path, and returns that part.
+// existing opens the deepest existing directory on the path name, and returns its name.
 func (d *Dir) existing(name string) (*os.Root, string, error) {
 	for {
 		r, err := d.Folder(name, false)
@@ -122,7 +123,7 @@ func (d *Dir) existing(name string) (*os.Root, string, error) {
 	}
 }
 
-// stays returns an error unless the site's parent directory still has its name.
+// stays returns an error unless the site's parent directory is still at its path.
 func (s *site) stays(d *Dir) error {
 	r, err := d.Folder(s.name, false)
 	if err != nil {
@@ -140,6 +141,7 @@ func (s *site) stays(d *Dir) error {
 	return nil
 }
 
+// openSite creates a site in the directory in, and takes it over. It returns nil, and closes in, if it can't.
 func openSite(name string, in *os.Root) *site {
 	s := &site{name: name, in: in, made: map[string]bool{".": true}}
 	var err error
@@ -155,8 +157,8 @@ func openSite(name string, in *os.Root) *site {
 	return nil
 }
 
-// claim creates the directory and locks it. Another process may take it for a leftover and remove it before it is
-// locked.
+// claim creates the directory and locks it. It fails if another process takes the directory for a leftover and
+// removes it before it is locked.
 func (s *site) claim() bool {
 	s.tmp = sitePrefix + rand.Text()
 	if s.in.Mkdir(s.tmp, 0o700) != nil {
@@ -179,7 +181,8 @@ func (s *site) claim() bool {
 	return false
 }
 
-// lockSite opens and locks a site whose process has ended; it returns nil if it can't.
+// lockSite opens and locks a site that no process holds. It returns nil if it can't, or if the site was removed or
+// replaced meanwhile.
 func lockSite(in *os.Root, name string) *os.File {
 	d, err := in.Open(name)
 	if err != nil {
@@ -215,6 +218,7 @@ func (s *site) below(name string) string {
 	return name[len(s.name)+1:]
 }
 
+// mkdir creates a directory in the site, and its missing parents.
 func (s *site) mkdir(name string, mode fs.FileMode) error {
 	if s.made[name] {
 		return nil
@@ -258,11 +262,13 @@ func (s *site) create(name string, mode fs.FileMode, write func(io.Writer) error
 	return err
 }
 
-// moveWholes moves directories to their destinations. It leaves a directory whose destination exists by now, or of
-// which not every file was finished; moveAll moves the files of those one by one.
+// moveWholes moves built directories to their destinations. It leaves a directory in the site if its destination
+// exists by now, or if all lacks one of the files that were begun in it: that file may be incomplete. moveAll then
+// moves the finished files of such a directory one by one. moveWholes stops at any other error, and with
+// fault.Conflict if the site's parent directory is no longer at its path.
 func (b *Batch) moveWholes(ctx context.Context, all []*Staged) error {
 	files := make(map[*whole]int64)
-	var wholes []*Staged // the first of each
+	var wholes []*Staged // the first file of each
 	for _, st := range all {
 		if st == nil || st.whole == nil {
 			continue
@@ -271,7 +277,7 @@ func (b *Batch) moveWholes(ctx context.Context, all []*Staged) error {
 			wholes = append(wholes, st)
 		}
 	}
-	var in *site
+	var checked *site // the last site for which stays has succeeded
 	for _, st := range wholes {
 		w := st.whole
 		if w.begun.Load() != files[w] {
@@ -280,9 +286,9 @@ func (b *Batch) moveWholes(ctx context.Context, all []*Staged) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if w.site != in {
-			in = w.site
-			if err := in.stays(st.dir); err != nil {
+		if w.site != checked {
+			checked = w.site
+			if err := checked.stays(st.dir); err != nil {
 				return err
 			}
 		}
@@ -296,7 +302,7 @@ func (b *Batch) moveWholes(ctx context.Context, all []*Staged) error {
 	return nil
 }
 
-// clear removes the sites and everything left in them.
+// clear removes the sites with their remaining content.
 func (b *Batch) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

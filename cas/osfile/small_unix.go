@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readSmall reads a file to its end, or one byte more than most. It avoids os.File, which asks the system whether each
-// file can be polled: every call reads policies.
+// readSmall reads a file of at most most bytes; a larger one is ErrLarge. It avoids os.File, which asks the system
+// for each file whether it can be polled: every call of rye reads policies.
 func readSmall(path string, most int64) (b []byte, regular bool, err error) {
 	// The check is on the open file, which can't be replaced. Without O_NONBLOCK, a pipe would wait for a writer.
 	b, mode, err := readAt(unix.AT_FDCWD, path, nil, 0, most)
 	return b, mode.IsRegular(), err
 }
 
-// ReadEntry reads a small regular file in an open directory, and follows no link. It returns the bytes, in the memory
-// of into if they fit, and the permissions. For another type of file it returns only the type, without opening the
-// file. A file that another process swaps in at this moment is read.
+// ReadEntry reads a small regular file in an open directory, and follows no link. It returns the bytes, in the
+// memory of into if they fit, and the permissions. For another type of file it returns only the type, without
+// opening the file. If another process replaces the file at this moment, ReadEntry reads the new one.
 func ReadEntry(dir *os.File, name string, into []byte, most int64) (b []byte, mode fs.FileMode, err error) {
 	fd := int(dir.Fd())
 	for range 100 {

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// readSmall reads a file to its end, or one byte more than most.
+// readSmall reads a file to its end, or one byte more than most. A file that is larger at first is ErrLarge.
 func readSmall(path string, most int64) (b []byte, regular bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {

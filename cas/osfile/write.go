@@ -90,8 +90,8 @@ const (
 	UnfinishedAge = time.Hour
 )
 
-// Sweep removes unfinished files of dead processes from a small directory of rye's own. It ignores errors: the next
-// Sweep tries again.
+// Sweep removes the unfinished files and the sites of dead processes from a small directory of rye's own. It
+// ignores errors: the next Sweep tries again.
 func Sweep(dir string, now time.Time) {
 	if root, err := os.OpenRoot(dir); err == nil {
 		defer root.Close()
@@ -127,9 +127,11 @@ func BytesOf(b []byte) func(io.Writer) error {
 	}
 }
 
-// OpenRegular opens a regular file for reading. It refuses devices and pipes: reading them may block, or never end.
+// OpenRegular opens a regular file for reading; the caller closes it. It refuses devices and pipes, because reading
+// them may block or never end.
 func OpenRegular(path string) (*os.File, error) {
-	// The check is on the open file, which can't be replaced. Without O_NONBLOCK, a pipe would wait for a writer.
+	// The check is on the open file, which no process can replace. Without O_NONBLOCK, a pipe would wait for a
+	// writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|Nonblock, 0)
 	if err != nil {
 		return nil, err
@@ -159,8 +161,8 @@ func ReadSmall(path string, most int64) ([]byte, error) {
 	return b, err
 }
 
-// ReadIfThere reads a small file as ReadSmall does; a missing file is fs.ErrNotExist. A symbolic link without a target
-// is a different error, because the user meant a file to be there.
+// ReadIfThere reads a small file as ReadSmall does; a missing file is fs.ErrNotExist. A symbolic link without a
+// target is a different error, because the user expects a file there.
 func ReadIfThere(what, path string, most int64) ([]byte, error) {
 	b, err := ReadSmall(path, most)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -171,9 +173,9 @@ func ReadIfThere(what, path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if fi.Mode()&fs.ModeSymlink == 0 {
-		return ReadSmall(path, most) // another process has just made it
+		return ReadSmall(path, most) // another process has just created it
 	}
-	if _, nowhere := os.Stat(path); errors.Is(nowhere, fs.ErrNotExist) {
+	if _, terr := os.Stat(path); errors.Is(terr, fs.ErrNotExist) {
 		return nil, fault.New(fault.Config, "%s %q is a symbolic link that leads nowhere", what, path).On("path",
 			path).Try(fault.Command("ls -l", path))
 	}
@@ -183,7 +185,8 @@ func ReadIfThere(what, path string, most int64) ([]byte, error) {
 // LockWait bounds how long one process waits for another.
 const LockWait = 30 * time.Second
 
-// LockFile holds a lock on the file at path, which it makes, until unlock is called or the process ends.
+// LockFile locks the file at path, and creates it if it is missing. The lock ends when the caller calls unlock, or
+// with the process.
 func LockFile(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := OpenLocked(ctx, path, Exclusive, LockWait)
 	if err != nil {
