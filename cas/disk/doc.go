@@ -4,9 +4,9 @@
 //	packs/ID.pack     objects; a pack never changes, and ID is the first 16 bytes of the digest of its index
 //	refs/NAME.ref     names for objects ('/' written '+', upper case 'x' written '^x')
 //	writers/, pins/   leases: files that live processes hold locked
-//	tmp/              files without a name yet
-//	garbage           what gc found unreachable, in which packs, and when it first did
-//	condemned         what the gc at work is about to remove
+//	tmp/              unfinished files
+//	garbage           the entries that gc found unreachable, their packs, and when gc first found them so
+//	condemned         the entries that the running gc is about to remove
 //	doomed            packs that a gc has replaced or emptied and is removing; no process reads them any more
 //	refs.lock, janitor.lock
 //
@@ -86,7 +86,8 @@
 // builder's block, and packWriter.write appends full blocks to the pack; putLong cuts long objects first. Commit seals
 // the packs and publish names them; Close merges packs. A get: Store.Get loads a snapshot, pack.place finds the entry,
 // and blockCache.record uncompresses its block; salvage helps out where an index is damaged. A gc: marks.roots marks,
-// findGarbage sorts the rest, condemn waits for writers, and collect rewrites the packs and removes the old ones.
+// findGarbage sorts the rest, condemn waits for writers, spareNew keeps what their objects need, and collect
+// rewrites the packs and removes the old ones.
 //
 // # Recovery
 //

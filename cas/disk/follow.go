@@ -114,7 +114,7 @@ func (w *follower) follow(ctx context.Context, where string, id cas.ID, depth in
 		return nil, stop
 	}
 	if err != nil {
-		w.f.add(Problem{ID: id, Text: fmt.Sprintf("it is no tree: %v", err), From: []string{where}})
+		w.f.add(Problem{ID: id, Text: fmt.Sprintf("not a tree: %v", err), From: []string{where}})
 	}
 	found = found[:min(len(found), mostNamed)]
 	w.below[id] = found

@@ -246,7 +246,7 @@ func decodeBlockHeader(b []byte, salt uint64) (blockHeader, error) {
 	n := int(cn & (1<<24 - 1))
 	if h.codec > codecZstd || h.raw > blockMax || h.stored > h.raw || (h.codec == codecRaw && h.raw != h.stored) ||
 		n == 0 || n > blockRecs {
-		return blockHeader{}, badPack("a block header makes no sense")
+		return blockHeader{}, badPack("invalid block header")
 	}
 	at, sum := blockFixed, uint64(0)
 	h.recs = make([]record, 0, n)

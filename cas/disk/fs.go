@@ -87,7 +87,7 @@ type file struct {
 	fs files
 }
 
-// create makes a new file; an existing file is an error.
+// create creates a new file; an existing file is an error.
 func (s files) create(path string) (*file, error) {
 	if err := s.do(Op{Name: "create", Path: path}); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ type Problem struct {
 	File string   `json:"file,omitempty"` // the pack, or empty
 	Ref  string   `json:"ref,omitempty"`  // the ref, or empty
 	ID   cas.ID   `json:"-"`              // the object, or zero
-	Text string   `json:"text"`           // what is wrong
+	Text string   `json:"text"`           // one line
 	From []string `json:"from,omitempty"` // refs that need the object, with the path below them
 	Lost bool     `json:"lost"`           // no intact copy of the object is left
 }
@@ -309,7 +309,7 @@ func (p *pack) frame() error {
 		h.Write(page[:])
 	}
 	if p.foot.hash(h) != p.foot.id {
-		return badPack("its index is not the one it was named by")
+		return badPack("its index does not match its ID")
 	}
 	return nil
 }
@@ -367,7 +367,7 @@ func (f *fsck) records(ctx context.Context, p *pack, es []placed, k *blockCache)
 			f.damaged(ctx, p, id, bad)
 			continue
 		}
-		if e.kind&large == 0 { // a root is right only once its object was assembled
+		if e.kind&large == 0 { // a root is right only if its object could be assembled
 			bits.set(e.n)
 			f.did(int(e.size))
 			if e.kind <= cas.Document {

@@ -182,7 +182,7 @@ func (s *Store) removeDoomed() error {
 type garbage struct {
 	packs []*pack       // all packs
 	lines []byte        // all garbage, for the record
-	young []unreachable // entries in their grace period, and entries that those need
+	young []unreachable // entries in their grace period, and the entries that spare has kept
 	piles []*pile       // entries to remove
 }
 
@@ -251,8 +251,8 @@ func (e *entry) appendObject(to []cas.ID) []cas.ID {
 	return to
 }
 
-// spareNew keeps the garbage that packs need which are newer than the record of garbage: their writers may have begun
-// before that record.
+// spareNew spares the garbage that objects in new packs need. Their writers may have begun before gc wrote the
+// record of garbage, and so have relied on it.
 func (g *garbage) spareNew(ctx context.Context, m *marks, now int64, r *GCResult) error {
 	var ids []cas.ID
 	for _, p := range m.snap.packs {
@@ -269,7 +269,8 @@ func (g *garbage) spareNew(ctx context.Context, m *marks, now int64, r *GCResult
 	return g.spare(ctx, m, now, ids, r)
 }
 
-// spare takes from the piles the entries that some objects need, unless another copy stays.
+// spare takes the entries that ids need out of the piles, unless a copy of the record stays elsewhere, and adds
+// them to young with the time now. Then it drops the empty piles.
 func (g *garbage) spare(ctx context.Context, m *marks, now int64, ids []cas.ID, r *GCResult) error {
 	if r.Removed > 0 && len(ids) > 0 {
 		need := &marks{s: m.s, snap: m.snap, live: make(map[*pack]bitset), k: m.k}

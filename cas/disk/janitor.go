@@ -20,9 +20,9 @@ import (
 // again when it meets a name that has just gone.
 const janitorLock = "janitor.lock"
 
-// Limits of merging. Packs are merged when fanout of them are about as large as each other, so that a store filled by
-// n batches has some fanout*log(n) packs, and an object is rewritten some log(n) times. Packs above one of the two
-// limits are not merged; the first limit bounds the memory of a merge.
+// Limits of merging. A merge takes fanout packs of about the same size, so that a store filled by n batches has
+// about fanout*log(n) packs, and each object is rewritten about log(n) times. Packs above one of the two limits are
+// not merged; the first limit bounds the memory of a merge.
 const (
 	fanout       = 8
 	mergeObjects = 512 << 10
@@ -396,7 +396,7 @@ func (s *Store) ownerless(owner string, live map[string]string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// sweepLease removes a lease that was never finished. A live process has its lease locked, or makes another one.
+// sweepLease removes an unfinished lease. A live process holds its lease locked, or creates another one.
 func (s *Store) sweepLease(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -104,7 +104,7 @@ func (s *Store) tryLease(kind, text string) (*lease, error) {
 	return l, nil
 }
 
-// temp returns a new path for a temporary file. A janitor sweeps the file once the lease has ended.
+// temp returns a new path for a temporary file. A janitor sweeps the file after the lease has ended.
 func (l *lease) temp() string {
 	l.temps++
 	return filepath.Join(l.s.dir, "tmp", fmt.Sprintf("%s-%d", l.name, l.temps))

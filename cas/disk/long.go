@@ -186,7 +186,7 @@ func (l *listBuilder) close(level int) error {
 	return l.add(level+1, listItem{d, size})
 }
 
-// finish writes the root: the highest open list, once all below it are closed.
+// finish closes all lists but the highest, and writes that one as the root.
 func (l *listBuilder) finish(kind cas.Kind, d *cas.Digest) (int64, error) {
 	for level := 0; level < len(l.levels)-1; level++ {
 		if len(l.levels[level]) > 0 {

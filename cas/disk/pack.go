@@ -26,7 +26,7 @@ type pack struct {
 	foot    footer
 	index   []byte // the pages: entries, then block table
 	checked []atomic.Uint64
-	named   bool        // path is final; only of a pack that this process wrote
+	named   bool        // path is final; set only for packs that this process wrote
 	durable atomic.Bool // this process has seen its name synced
 	unmap   func()
 	refs    atomic.Int64

@@ -17,16 +17,16 @@ type RepairResult struct {
 	Lost   []cas.ID // the other store has no intact copy either
 }
 
-// Repair mends the problems that a report of Fsck names: it removes damaged records from their packs, copies lost
-// objects from another store, and rebuilds indexes. Objects that other lacks stay lost, and the store reports them as
-// missing: a later put heals them.
+// Repair repairs the problems in a report of Fsck: it rebuilds indexes, removes damaged records from their packs,
+// and copies lost objects from another store. Objects that other lacks stay lost, and the store reports them as
+// missing, so that a later put heals them.
 func (s *Store) Repair(ctx context.Context, r Report, other cas.Getter) (RepairResult, error) {
 	var out RepairResult
 	made, err := s.Reindex(ctx)
 	if err != nil {
 		return out, err
 	}
-	if len(made.Rebuilt)+len(made.Lost) > 0 { // only now it is known what those packs lack
+	if len(made.Rebuilt)+len(made.Lost) > 0 { // the first report could not know what these packs lack
 		again, err := s.Fsck(ctx, nil)
 		if err != nil {
 			return out, err

@@ -42,8 +42,8 @@ type Options struct {
 	Hook func(Op) error
 }
 
-// A Store is a directory of packs. It is safe for concurrent use, and many processes may have it open. It
-// implements cas.Store, cas.Batcher, cas.Visitor and cas.Lister.
+// A Store is a directory of packs. It is safe for concurrent use, and many processes may have it open. The caller
+// of Open closes it. It implements cas.Store, cas.Batcher, cas.Visitor and cas.Lister.
 type Store struct {
 	dir      string
 	files    files
