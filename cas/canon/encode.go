@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// An Encoder appends one canonical document to a slice. Everything is given in the order in which it is written:
+// An Encoder appends one canonical document to a slice. The caller passes everything in the order of the document:
 //
 //	e := canon.NewEncoderBytes(dst, spec)
 //	e.HeaderStr(0, name)
@@ -15,14 +15,14 @@ import (
 //	e.End()
 //	err := e.Close()
 //
-// The first thing that would make the document other than canonical or break a limit of the Spec is remembered,
-// nothing is written from then on, and Close returns it. An Encoder allocates nothing per entry and keeps none of the
-// strings it is given. It may be used by one goroutine at a time.
+// At the first call that would break the canonical form or a limit of the Spec, the Encoder stops writing; Close
+// returns the error. An Encoder allocates nothing per entry and keeps no reference to a string. Only one goroutine
+// may use it at a time.
 type Encoder struct {
 	spec *schema
 	err  error
 	buf  []byte
-	base int // bytes in front of the document, which the caller gave; below zero those that were taken
+	base int // bytes before the document in buf; negative after Take: the bytes that were taken
 
 	state   state
 	header  int // index of the next header
@@ -52,8 +52,8 @@ func NewEncoderBytes(dst []byte, spec *Spec) *Encoder {
 	return &Encoder{spec: spec.schema(), buf: dst, base: len(dst), sec: -1}
 }
 
-// Bytes returns what NewEncoderBytes was given and the document behind it, once Close has returned nil, and nil
-// otherwise.
+// Bytes returns the slice passed to NewEncoderBytes with the document appended. Unless Close has returned nil, it
+// returns nil.
 func (e *Encoder) Bytes() []byte {
 	if e.err != nil || e.state != closed {
 		return nil
@@ -61,8 +61,9 @@ func (e *Encoder) Bytes() []byte {
 	return e.buf
 }
 
-// Take returns what was appended since the last time, if that is at least so many bytes, else nil. It is for documents
-// that needn't be in memory as a whole: Bytes then returns the rest. The bytes are valid until the next call of e.
+// Take returns the bytes that were appended since the last Take, if there are at least least of them, else nil.
+// With it a document need not be in memory as a whole; Bytes returns the rest. The bytes are valid until the next
+// call of e.
 func (e *Encoder) Take(least int) []byte {
 	if e.err != nil || e.state == inEntry || len(e.buf) < least {
 		return nil
@@ -107,7 +108,7 @@ func (e *Encoder) BeginBytes(section int, key []byte) {
 		e.sec, e.inSec = section, 0
 		e.buf = append(e.buf, e.spec.sections[section].lit...)
 	case e.inSec > 0 && bytes.Compare(e.key, key) >= 0:
-		e.failf("section %q: key %q must stand before %q", e.spec.sections[section].name, string(key), e.key)
+		e.failf("section %q: key %q must come before %q", e.spec.sections[section].name, string(key), e.key)
 		return
 	}
 	e.start = len(e.buf)

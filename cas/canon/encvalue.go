@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// The methods that write one value each. An optional value that says nothing, "" or a list without elements,
-// has one form, which is to be absent: it is taken and not written.
+// The methods below write one value each. They accept an empty optional value, "" or an empty list, and write
+// nothing: its one form is to be absent.
 
 // HeaderStr writes header i of the Spec, a String.
 func (e *Encoder) HeaderStr(i int, v string) { e.HeaderBytes(i, view(v)) }
@@ -36,8 +36,8 @@ func (e *Encoder) HeaderStrs(i int, v []string) {
 	}
 }
 
-// Str writes a String of the entry. The field is an index into Fields of its Section; fields come in order,
-// and one that is not to be there is not written.
+// Str writes a String of the entry. The field is an index into Fields of its Section. Fields come in order; the
+// caller leaves out absent ones.
 func (e *Encoder) Str(field int, v string) { e.StrBytes(field, view(v)) }
 
 // StrBytes is Str for bytes.
@@ -61,7 +61,7 @@ func (e *Encoder) Strs(field int, v []string) {
 	}
 }
 
-// openHeader writes the format line, unless it is there.
+// openHeader writes the format line, unless it is written already.
 func (e *Encoder) openHeader() {
 	if e.err != nil || e.state != atFormat {
 		return
@@ -72,7 +72,7 @@ func (e *Encoder) openHeader() {
 	e.endLine()
 }
 
-// finishHeader makes sure that the header is whole and lets entries follow.
+// finishHeader checks that no required header is missing. Entries may follow then.
 func (e *Encoder) finishHeader() {
 	e.openHeader()
 	if e.skipTo(e.spec.header, &e.header, len(e.spec.header)) {
@@ -80,7 +80,7 @@ func (e *Encoder) finishHeader() {
 	}
 }
 
-// beginHeader writes what stands before the value of header i, and returns nil if no value is to be written.
+// beginHeader writes the text before the value of header i. It returns nil if no value is to be written.
 func (e *Encoder) beginHeader(i int, t Type, empty bool) *field {
 	e.openHeader()
 	if !e.in(atHeader) {
@@ -112,7 +112,7 @@ func (e *Encoder) beginField(i int, t Type, empty bool) *field {
 	return f
 }
 
-// take returns field i, if it may follow those before *next and isn't both optional and empty, else nil.
+// take returns field i if it may follow the fields before *next, and nil if it may not or is optional and empty.
 func (e *Encoder) take(fs []field, next *int, i int, t Type, empty bool) *field {
 	if i < *next || i >= len(fs) {
 		e.where(fmt.Errorf("field %d: %w", i, errOrder))
@@ -136,7 +136,7 @@ func (e *Encoder) take(fs []field, next *int, i int, t Type, empty bool) *field 
 	return f
 }
 
-// skipTo leaves out the fields from *next to i, which it reports to be possible.
+// skipTo skips the fields from *next to i. It fails if one of them is required.
 func (e *Encoder) skipTo(fs []field, next *int, i int) bool {
 	for ; *next < i && e.err == nil; *next++ {
 		if f := &fs[*next]; !f.optional {
@@ -189,7 +189,7 @@ func (e *Encoder) quote(v []byte) {
 	}
 }
 
-// endLine ends the current line and holds it against the limits.
+// endLine ends the current line and checks the limits.
 func (e *Encoder) endLine() {
 	if e.err != nil {
 		return
@@ -203,7 +203,7 @@ func (e *Encoder) endLine() {
 	}
 }
 
-// view returns the bytes of s without copying them: they are read, and not kept.
+// view returns the bytes of s without copying them. Callers only read them and don't keep them.
 func view(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // in reports whether e is in the state that the call needs.
@@ -214,7 +214,7 @@ func (e *Encoder) in(want state) bool {
 	return e.err == nil
 }
 
-// where fails because of the header line or the entry that is being written.
+// where fails with err about the header or the entry that is being written.
 func (e *Encoder) where(err error) {
 	if e.state == inEntry {
 		err = fmt.Errorf("section %q: key %q: %w", e.spec.sections[e.sec].name, e.key, err)

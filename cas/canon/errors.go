@@ -6,12 +6,11 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A SyntaxError says where and why bytes are not a canonical document of the expected family. It is also what
-// a document beyond its limits gets.
+// A SyntaxError reports bytes that are not a canonical document of the expected family, or exceed a limit.
 type SyntaxError struct {
-	Family string // what was expected, as in "tree"
-	Line   int    // from 1; 0 when the document as a whole is meant
-	Column int    // in bytes, from 1; 0 when the line as a whole is meant
+	Family string // expected, as in "tree"
+	Line   int    // from 1; 0 for the document as a whole
+	Column int    // in bytes, from 1; 0 for the line as a whole
 	Msg    string
 }
 
@@ -28,7 +27,7 @@ func (e *SyntaxError) Fault() *fault.Error {
 	return f
 }
 
-// A VersionError is what a document of the right family and another version gets.
+// A VersionError reports a document of the right family and another version.
 type VersionError struct {
 	Found string // as in "tree/3"
 	Want  string // as in "tree/2"

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Header reads the signature lines, the format line and the header lines, if that hasn't been done, and reports
-// whether they are good. Scan does it too; Header is for those who want to look before the first entry.
+// Header reads the signature lines, the format line and the header lines, unless they were read before, and reports
+// whether they are good. Scan calls it; a caller may call it to look at the headers before the first entry.
 func (s *Scanner) Header() bool {
 	if !s.begun && s.err == nil {
 		s.begun = true
@@ -53,7 +53,7 @@ func (s *Scanner) readComments() bool {
 	return s.err == nil
 }
 
-// keep returns b so that it outlives the window.
+// keep returns b, or a copy that outlives the window.
 func (s *Scanner) keep(b []byte) []byte {
 	if s.r == nil {
 		return b
@@ -133,8 +133,8 @@ func lineName(b []byte) []byte {
 	return b[:n]
 }
 
-// known returns the place of a header or section in the order of the document, -1 for the format line, or
-// -2 for a name that the Spec doesn't know.
+// known returns the position of a header or section in the order of the document, -1 for the format line, or -2 for
+// a name that the Spec doesn't have.
 func (c *schema) known(name []byte) int {
 	if string(name) == "rye" {
 		return -1
@@ -152,14 +152,14 @@ func (c *schema) known(name []byte) int {
 	return -2
 }
 
-// Err returns what was wrong: a *SyntaxError, a *VersionError, or the error of the reader. It is nil as long
-// as nothing is, and after a clean end.
+// Err returns the first error: a *SyntaxError, a *VersionError, or the error of the reader. It is nil before an
+// error and after the end of a valid document.
 func (s *Scanner) Err() error { return s.err }
 
-// Line returns the line of the current entry; before the first it is the last line of the header.
+// Line returns the line of the current entry, or the last line of the header before the first entry.
 func (s *Scanner) Line() int { return s.line - 1 }
 
-// Errorf returns a SyntaxError for the line of the current entry, for what only the caller can know of it.
+// Errorf returns a SyntaxError for the line of the current entry, for a rule that only the caller knows.
 func (s *Scanner) Errorf(format string, args ...any) *SyntaxError {
 	return &SyntaxError{s.spec.name(), s.Line(), 0, fmt.Sprintf(format, args...)}
 }

@@ -9,14 +9,14 @@ import (
 // idleReads is how often in a row a reader may return nothing and no error.
 const idleReads = 100
 
-// fill makes the next whole lines the window. It returns false at the end of the input and on an error.
-// Nothing that points into the old window may be needed after it, but the key.
+// fill moves the window to the next whole lines. It returns false at the end of the input and on an error. After
+// it, no slice of the old window is valid except the key.
 func (s *Scanner) fill() bool {
 	if s.err != nil {
 		return false
 	}
 	if s.r != nil && !s.eof {
-		// The key is still to be compared with the next one.
+		// entry compares the key with the next one.
 		s.keyBuf = append(s.keyBuf[:0], s.key...)
 		s.key = s.keyBuf
 		s.base += int64(len(s.win))
@@ -38,7 +38,8 @@ func (s *Scanner) fill() bool {
 	return false
 }
 
-// read reads once and reports whether there is a window now; it isn't ok when the scanner has failed.
+// read reads once. found reports whether it found the end of a line and so a window; ok is false if the scanner
+// failed.
 func (s *Scanner) read() (found, ok bool) {
 	var n int
 	var err error

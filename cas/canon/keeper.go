@@ -2,10 +2,10 @@ package canon
 
 import "strings"
 
-// A Keeper keeps bytes as strings, many of them in one allocation.
+// A Keeper copies bytes into strings, many of them in one allocation.
 type Keeper struct{ text strings.Builder }
 
-// Keep returns b as a string that stays.
+// Keep returns b as a string of its own.
 func (s *Keeper) Keep(b []byte) string {
 	const chunk = 64 << 10
 	if s.text.Len()+len(b) > s.text.Cap() {

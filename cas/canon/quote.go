@@ -12,12 +12,12 @@ const (
 	highs = 0x8080808080808080
 )
 
-// plain returns the index of the first byte of b, from i on, that is not a printable ASCII character standing
-// for itself in a string; if all are, it returns len(b).
+// plain returns the index of the first byte of b, from i on, that is not a printable ASCII character written as
+// itself in a string; if all are, it returns len(b).
 //
-// Eight bytes are looked at together: the high bit of a byte of mask is set where that byte is above 0x7e
-// (x, x+1), below 0x20, or gives zero when combined with the quote or the backslash. Carries and borrows run
-// upwards from such a byte only, so the lowest bit set is right, which is the one that is used.
+// It tests eight bytes together. The high bit of a byte of mask is set where the byte is above 0x7e (x, x+1), below
+// 0x20, or zero after it is combined with the quote or the backslash. Carries and borrows only run upwards from
+// such a byte, so the lowest set bit is right, and plain uses only that one.
 func plain(b []byte, i int) int {
 	for ; i+8 <= len(b); i += 8 {
 		x := binary.LittleEndian.Uint64(b[i:])
@@ -95,9 +95,9 @@ func appendQuoted(dst, v []byte) ([]byte, error) {
 	}
 }
 
-// unquote appends to dst the meaning of the string that begins at b[from] behind its quote and returns the index
-// of the closing quote. Something must follow in b that ends every string, as LF does. If the string is not
-// in its one form, it returns what is wrong at the index.
+// unquote appends the value of the string whose text begins at b[from], after its quote, to dst. It returns the
+// index of the closing quote. b must have a byte behind the string that ends every string, such as LF. If the
+// string is not in its one form, unquote returns the mistake and its index.
 func unquote(dst, b []byte, from int) (out []byte, at int, wrong string) {
 	for {
 		i := plain(b, from)

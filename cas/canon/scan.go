@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// bufferSize is what a Scanner over a reader holds of its document: at least one whole line, and enough more
-// that reading is cheap.
+// bufferSize is the memory of a Scanner over a reader. It holds at least one whole line, and more so that reading
+// is cheap.
 const bufferSize = 2 * MaxLine
 
 // A Scanner reads one canonical document, entry by entry. It allocates nothing per entry, and its memory
@@ -19,9 +19,9 @@ const bufferSize = 2 * MaxLine
 //	}
 //	if s.Err() != nil { … }
 //
-// Entries are handed out before the end has been seen, so what was learned from them may be acted upon only
-// after Scan has returned false and Err nil. All byte slices belong to the scanner (or are part of the bytes
-// it was given) and must not be changed. A Scanner may be used by one goroutine at a time.
+// Scan returns entries before the Scanner has read the end, so a caller may act on them only after Scan has
+// returned false and Err nil. All byte slices belong to the Scanner, or to the bytes passed to it, and must not be
+// changed. Only one goroutine may use a Scanner at a time.
 type Scanner struct {
 	spec *schema
 	r    io.Reader
@@ -30,8 +30,8 @@ type Scanner struct {
 
 	buf   []byte // of a scanner over a reader
 	have  int    // bytes read into buf
-	win   []byte // whole lines, the last LF included: parsing never looks for the end of the input
-	rest  []byte // what follows win in the last window: a line without LF
+	win   []byte // whole lines, the last LF included: parsing never needs the end of the input
+	rest  []byte // the bytes behind the last window: a line without LF
 	pos   int    // start of the current line in win
 	base  int64  // bytes of the document before win
 	eof   bool
@@ -52,16 +52,16 @@ type Scanner struct {
 	heads    []value
 	comments [][]byte
 
-	// arena holds decoded strings, list the elements of lists: first those of the header, which stay, up to
-	// the marks, then those of the current entry. Growing leaves the slices handed out before as they are.
+	// arena holds decoded strings, and list the elements of lists. Up to the marks they are those of the header,
+	// which remain; then come those of the current entry. Growing them doesn't change slices that were returned
+	// before.
 	arena     []byte
 	arenaMark int
 	list      [][]byte
 	listMark  int
 }
 
-// NewScanner returns a Scanner that reads r to its end and fails if r does: an error of r instead of io.EOF
-// is found by errors.Is in Err.
+// NewScanner returns a Scanner that reads r to its end. If r fails, Err wraps its error.
 func NewScanner(r io.Reader, spec *Spec) *Scanner {
 	s := newScanner(spec)
 	s.Reset(r)
@@ -81,7 +81,7 @@ func newScanner(spec *Spec) *Scanner {
 	return &Scanner{spec: c, vals: vals[:c.fields], heads: vals[c.fields:], secLines: make([]int, len(c.sections))}
 }
 
-// Reset makes s read another document of the same Spec from r, keeping its memory.
+// Reset makes s read another document of the same Spec from r, with the same memory.
 func (s *Scanner) Reset(r io.Reader) {
 	s.reset()
 	s.r = r
@@ -90,7 +90,7 @@ func (s *Scanner) Reset(r io.Reader) {
 	}
 }
 
-// ResetBytes makes s read another document of the same Spec from b, keeping its memory.
+// ResetBytes makes s read another document of the same Spec from b, with the same memory.
 func (s *Scanner) ResetBytes(b []byte) {
 	s.reset()
 	if int64(len(b)) > s.spec.maxBytes {
@@ -115,7 +115,8 @@ func (s *Scanner) reset() {
 	}
 }
 
-// drop forgets the current entry and, after an error, the header too: nothing of a refused document may be used.
+// drop forgets the current entry. After an error it forgets the header too: no part of a refused document may be
+// used.
 func (s *Scanner) drop() {
 	s.key, s.curSec, s.cur = nil, -1, nil
 	if s.err != nil {
@@ -126,8 +127,8 @@ func (s *Scanner) drop() {
 	}
 }
 
-// Scan moves to the next entry and reports whether there is one. At the end of the document, and at the first
-// error, it returns false, and so it does from then on.
+// Scan moves to the next entry and reports whether the document has one. At the end of the document, at the first
+// error, and ever after it returns false.
 func (s *Scanner) Scan() bool {
 	if s.done || s.err != nil || !s.begun && !s.Header() {
 		return false
@@ -157,7 +158,7 @@ func (s *Scanner) next() bool {
 	}
 }
 
-// checkSection refuses an open section without entries.
+// checkSection fails if the open section has no entries.
 func (s *Scanner) checkSection() bool {
 	if s.sec >= 0 && s.inSec == 0 {
 		s.err = &SyntaxError{s.spec.name(), s.secLines[s.sec], 0,
@@ -233,7 +234,7 @@ func (s *Scanner) entry() bool {
 	return true
 }
 
-// fields reads what stands between the braces of an entry and returns the index behind the closing one, or 0.
+// fields reads the fields of an entry and returns the index after the closing brace, or 0.
 func (s *Scanner) fields(p int) int {
 	fs := s.spec.sections[s.sec].fields
 	n := 0
@@ -264,7 +265,7 @@ func (s *Scanner) fields(p int) int {
 	return p + 1
 }
 
-// value reads one value at p and returns the index behind it.
+// value reads one value at p and returns the index after it.
 func (s *Scanner) value(f *field, v *value, p int) (int, bool) {
 	switch f.typ {
 	case String:

@@ -22,7 +22,7 @@ const (
 // commentPrefix begins every signature line.
 const commentPrefix = "# rye:signed:"
 
-// A Type says what the value of a field is.
+// A Type is the type of a field's value.
 type Type uint8
 
 const (
@@ -35,7 +35,7 @@ const (
 type Field struct {
 	Name string
 	Type Type
-	// Optional fields may be absent. A String that is optional is never "", so that saying nothing has one form.
+	// Optional fields may be absent. An optional String is never "", so that an empty value has one form.
 	Optional bool
 	// Max is the largest value of an Int (zero: MaxInt), the most bytes of a String (zero: 1,000), the most
 	// elements of Strings (zero: 64; each has at most 1,000 bytes).
@@ -48,21 +48,21 @@ type Section struct {
 	Fields []Field
 }
 
-// A Spec says what one kind of document may hold. It is made once, as a variable, and handed by pointer to
-// any number of scanners and encoders, concurrently; it may not be changed after the first.
+// A Spec defines one kind of document. It is a variable whose pointer any number of scanners and encoders may use
+// concurrently. It must not change after the first use.
 type Spec struct {
 	Format   string // value of the first line: family, "/", version without leading zeros, as in "tree/2"
 	Header   []Field
 	Sections []Section
 
-	MaxBytes   int64 // of the whole document, signature lines included; must be given
-	MaxEntries int   // of all sections together; must be given
+	MaxBytes   int64 // of the whole document, signature lines included; required
+	MaxEntries int   // of all sections together; required
 
 	once     sync.Once
 	compiled schema
 }
 
-// schema is a Spec with its text laid out for comparing and copying.
+// schema is a Spec with its texts prepared for comparing and copying.
 type schema struct {
 	format     string
 	family     string // with the "/"

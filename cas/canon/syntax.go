@@ -6,20 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// This file says what is wrong with a line that has already failed. Nothing here is on the way of a good one.
+// The functions of this file find the mistake in a line that has failed already. Valid documents never get here.
 
-// fail refuses the document because of what stands at p on the current line. It returns false.
+// fail sets the error about the current line, at index p. It returns false.
 func (s *Scanner) fail(p int, format string, args ...any) bool {
 	s.err = &SyntaxError{s.spec.name(), s.line, p - s.pos + 1, fmt.Sprintf(format, args...)}
 	return false
 }
 
-// expected is fail for something else than what must stand at p.
+// expected is fail for a text at p that isn't the required one.
 func (s *Scanner) expected(p int, what string) bool {
 	return s.fail(p, "expected %s, found %s", what, describe(s.win[p:]))
 }
 
-// describe says in words what b begins with.
+// describe returns words for the first character of b.
 func describe(b []byte) string {
 	switch {
 	case b[0] == '\n':
@@ -46,7 +46,7 @@ func excerpt(b []byte) []byte {
 	return b[:min(len(b), 60)]
 }
 
-// badLine refuses a line that is neither the one that must stand here nor an entry.
+// badLine fails for a line that is neither the required one nor an entry.
 func (s *Scanner) badLine() bool {
 	w := s.win[s.pos:]
 	switch {
@@ -79,19 +79,19 @@ func (s *Scanner) badLine() bool {
 	case sec < 0 && w[len(name)+1] != ' ':
 		return s.expected(colon+1, "a space and a value")
 	case sec < 0 && s.heads[i].set:
-		return s.fail(s.pos, "header %q stands twice, first at line %d", name, s.heads[i].line)
+		return s.fail(s.pos, "duplicate header %q, first at line %d", name, s.heads[i].line)
 	case sec < 0:
-		return s.fail(s.pos, "header %q stands too late", name)
+		return s.fail(s.pos, "header %q is out of order", name)
 	case s.secLines[sec] > 0:
-		return s.fail(s.pos, "section %q stands twice, first at line %d", name, s.secLines[sec])
+		return s.fail(s.pos, "duplicate section %q, first at line %d", name, s.secLines[sec])
 	case sec < s.sec:
-		return s.fail(s.pos, "section %q must stand before %q of line %d",
+		return s.fail(s.pos, "section %q must come before %q of line %d",
 			name, s.spec.sections[s.sec].name, s.secLines[s.sec])
 	}
 	return s.expected(colon+1, "the end of the line")
 }
 
-// badHeader refuses the current line, which is not header i, that must stand here.
+// badHeader fails for the current line, which should be header i and isn't.
 func (s *Scanner) badHeader(i int, more bool) bool {
 	if more {
 		if name := lineName(s.win[s.pos:]); name == nil || s.spec.known(name) <= i {
@@ -101,7 +101,7 @@ func (s *Scanner) badHeader(i int, more bool) bool {
 	return s.fail(s.pos, "header %q is missing", s.spec.header[i].name)
 }
 
-// badEntryStart refuses an entry that doesn't begin with its indent and a quote.
+// badEntryStart fails for an entry that doesn't begin with its indent and a quote.
 func (s *Scanner) badEntryStart() bool {
 	if s.win[s.pos+1] != ' ' {
 		return s.expected(s.pos+1, "an indent of two spaces")
@@ -109,28 +109,29 @@ func (s *Scanner) badEntryStart() bool {
 	return s.expected(s.pos+2, "a key in double quotes")
 }
 
-// badOrder refuses key, which doesn't sort behind the one before it.
+// badOrder fails for a key that doesn't sort after the one before it.
 func (s *Scanner) badOrder(key []byte) bool {
 	at := s.pos + 2
 	if bytes.Equal(s.key, key) {
-		return s.fail(at, "key %q stands twice, first at line %d", key, s.line-1)
+		return s.fail(at, "duplicate key %q, first at line %d", key, s.line-1)
 	}
-	// The same key may stand further up, and then that is the mistake to show, if the window still has it.
+	// An earlier entry may have the same key. If the window still has that entry, the duplicate is the mistake to
+	// report.
 	upto := bytes.Index(s.win[s.pos:], []byte("\": {"))
 	if upto > 0 {
 		same := append([]byte{'\n'}, s.win[s.pos:s.pos+upto+4]...)
 		if i := bytes.LastIndex(s.win[:s.pos], same); i >= 0 {
 			first := s.line - bytes.Count(s.win[i+1:s.pos], []byte{'\n'})
 			if first > s.secLines[s.sec] {
-				return s.fail(at, "key %q stands twice, first at line %d", key, first)
+				return s.fail(at, "duplicate key %q, first at line %d", key, first)
 			}
 		}
 	}
-	return s.fail(at, "key %q must stand before %q of line %d", key, s.key, s.line-1)
+	return s.fail(at, "key %q must come before %q of line %d", key, s.key, s.line-1)
 }
 
-// badField refuses what stands at p, behind n fields, where field i or, when there are no more, the closing
-// brace must stand.
+// badField fails for the text at p, after n fields, which should be field i, or the closing brace if i is behind
+// the last field.
 func (s *Scanner) badField(p, n, i int) {
 	fs := s.spec.sections[s.sec].fields
 	missing := func() bool { return i < len(fs) && !fs[i].optional }
@@ -158,9 +159,9 @@ func (s *Scanner) badField(p, n, i int) {
 		case w[p+len(name)+1] != ' ':
 			s.expected(p+len(name)+1, "a space and a value")
 		case j < i && s.vals[j].set:
-			s.fail(p, "field %q stands twice", name)
+			s.fail(p, "duplicate field %q", name)
 		case j < i:
-			s.fail(p, "field %q stands too late", name)
+			s.fail(p, "field %q is out of order", name)
 		default:
 			s.fail(p, "field %q is missing", fs[i].name)
 		}
