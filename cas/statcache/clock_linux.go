@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NewClock returns the machine's clock. Where the system tells, Up is the time since it was started, sleep included,
-// and moments of several processes compare; elsewhere each process counts from its own beginning.
+// NewClock returns the machine's clock. If the system has a boot id, Up is the time since its start, sleep
+// included, and moments of different processes can be compared. Otherwise each process counts from its own start.
 func NewClock() func() Moment {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -20,7 +20,7 @@ func NewClock() func() Moment {
 	return func() Moment {
 		var wall, up unix.Timespec
 		if unix.ClockGettime(unix.CLOCK_REALTIME, &wall) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
-			return Moment{} // before every stamp: nothing is recorded and nothing remembered counts
+			return Moment{} // before every stamp: Put records nothing, and Get returns nothing
 		}
 		return Moment{Wall: wall.Nano(), Up: up.Nano(), Boot: boot}
 	}

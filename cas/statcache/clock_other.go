@@ -2,5 +2,5 @@
 
 package statcache
 
-// NewClock returns the machine's clock. Each process counts from its own beginning.
+// NewClock returns the machine's clock. Each process counts from its own start.
 func NewClock() func() Moment { return processClock() }

@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// Where things are in a value, a file's record and a directory's record; see the package comment.
+// Offsets in a value, a file's record and a directory's record; see the package comment.
 const (
 	valueWall  = 8
 	valueUp    = valueWall + 8
@@ -31,23 +31,23 @@ const (
 
 var order = binary.LittleEndian
 
-// A Dir is what there is to know of one directory.
+// A Dir is the state of one directory.
 type Dir struct {
 	Dev   uint64
 	Path  string     // absolute
-	Tree  cas.Digest // of all that is in it
-	Files []File     // sorted by name; those that are left out are read the next time, too
+	Tree  cas.Digest // of the directory with all its content
+	Files []File     // sorted by name; a file that is left out is read the next time, too
 	Subs  []Sub      // sorted by name
 }
 
-// A File is a file of a directory, which had these bytes when it had this stamp. It is on the directory's device.
+// A File is a file of a directory: with this stamp it had this digest. It is on the directory's device.
 type File struct {
 	Name   string // at most 255 bytes
 	Stamp  Stamp
 	Digest cas.Digest
 }
 
-// A Sub is a directory in a directory, with a digest of zeros if there is no file in it.
+// A Sub is a directory in a directory. Its digest is zero if it holds no file.
 type Sub struct {
 	Name   string // at most 255 bytes
 	Digest cas.Digest
@@ -90,10 +90,10 @@ func (d *Dir) encode(now Moment) []byte {
 	return b
 }
 
-// A Known directory is what was remembered of a Dir.
+// A Known is a remembered Dir.
 type Known struct {
 	dev uint64
-	b   []byte // a value that is well formed
+	b   []byte // a well-formed value
 }
 
 // wellFormed checks the lengths of all records, so that later readers needn't.
@@ -128,7 +128,7 @@ func (k *Known) written() Moment {
 	}
 }
 
-// Tree returns the digest of all that was in it.
+// Tree returns the digest of the directory's tree.
 func (k *Known) Tree() cas.Digest { return cas.Digest(k.b[valueTree : valueTree+cas.Size]) }
 
 // Files returns the files, sorted by name.
@@ -162,22 +162,24 @@ func (k *Known) Subs() iter.Seq[Sub] {
 	}
 }
 
-// says reports whether a value tells the same about the directory.
-func (k *Known) says(b []byte) bool { return k != nil && bytes.Equal(k.b[valueTree:], b[valueTree:]) }
+// matches reports whether a value describes the same directory as k. The times of writing don't count.
+func (k *Known) matches(b []byte) bool {
+	return k != nil && bytes.Equal(k.b[valueTree:], b[valueTree:])
+}
 
-// A Record is what was remembered of a file. The zero Record is none.
+// A Record is a remembered File. The zero Record is none.
 type Record struct {
 	dev uint64
 	b   []byte
 }
 
-// IsZero reports whether nothing was remembered.
+// IsZero reports whether r is the zero Record.
 func (r Record) IsZero() bool { return r.b == nil }
 
-// Name returns the name, which is valid as long as the record is.
+// Name returns the name. It is part of the record's memory.
 func (r Record) Name() []byte { return r.b[recordHead:] }
 
-// Stamp returns what the file looked like.
+// Stamp returns the file's stamp.
 func (r Record) Stamp() Stamp {
 	return Stamp{
 		Dev: r.dev, Ino: order.Uint64(r.b), Size: int64(order.Uint64(r.b[recordSize:])),

@@ -1,10 +1,15 @@
-// Package statcache remembers the digests of files that have not changed, by directories. It never opens a file that
-// it is asked about: who walks over a directory tells it what there is, and asks before reading.
+// Package statcache remembers the digests of files that have not changed, by directories. It never opens the files:
+// a caller that walks a directory asks for its records before it reads files, and passes new records afterwards.
+//
+// How a directory goes through here: the caller takes a moment (Cache.Now) and asks for the directory (Get), which
+// reads the value from the file, checks it (wellFormed) and compares the clock (SetBackSince). The caller compares
+// each Record's Stamp with StampOf the file, reads the files that differ, and passes the directory to Put, which
+// encodes it (Dir.encode). Flush and Close write.
 //
 // # The file
 //
-// One file of package checkedbolt, a checkedbolt.Cache of the format "rye stat cache 3", whose loss costs time alone.
-// It holds a value for each directory:
+// The cache is one file of package checkedbolt, a checkedbolt.Cache of the format "rye stat cache 3". Losing it
+// costs only time. It holds a value for each directory:
 //
 //	key   = device (8 bytes, big-endian) absolute-path
 //	value = head *file *dir
@@ -17,14 +22,15 @@
 //	file  = inode (8) size (8) mtime (8) ctime (8) mode (4) digest (32) length (1) name
 //	dir   = digest (32) length (1) name
 //
-// Numbers are little-endian but for the key's; files and directories are sorted by name, and no name is empty. A value
-// whose counts or lengths don't agree is no value. Directories without files have a digest of zeros. A directory whose
-// path has more than 4,088 bytes is not remembered.
+// All numbers except the key's are little-endian. Files and directories are sorted by name, and no name is empty. A
+// value whose counts or lengths don't agree is ignored. Directories without files have a digest of zeros. A
+// directory whose path has more than 4,088 bytes is not remembered.
 //
 // # When a remembered digest counts
 //
-// A file is taken to be unchanged when its size, mtime, ctime, inode, device and mode are those of its record. That
-// holds only if every change of the bytes also changes ctime, so a record is made and used under conditions:
+// A file counts as unchanged if its size, mtime, ctime, inode, device and mode are those of its record. That is
+// right only if every change of the bytes also changes ctime, so records are made and used only under these
+// conditions:
 //
 //   - mtime and ctime are older than the beginning of the reading (Cache.Now) by more than two seconds. A write soon
 //     after it may otherwise fall into the same tick of the clock that stamps files (up to 10 ms on Linux) and
@@ -41,9 +47,9 @@
 //   - mtime set by utimes leaves the new ctime; a file renamed over another has another inode or, if the number was
 //     used again, another ctime; so has one whose mode or owner changed.
 //
-// One kind of write is beyond any such cache: through a shared memory mapping whose page was written to already
-// and not yet cleaned, the kernel stamps nothing. So it is an accelerator for making trees, never evidence: what
-// verifies or executes doesn't ask it (decision 15).
+// No such cache can notice one kind of write: through a shared memory mapping whose page was written to already and
+// not yet cleaned, the kernel stamps nothing. So the cache only makes importing trees faster, and is no evidence:
+// code that verifies or executes doesn't use it (decision 15).
 //
 // Other systems than Linux report no usable ctime, so nothing is remembered there.
 package statcache

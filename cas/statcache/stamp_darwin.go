@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// StampOf returns what a file looked like.
+// StampOf returns the stamp of a file.
 func StampOf(fi fs.FileInfo) Stamp {
 	s := Stamp{Size: fi.Size(), Mtime: fi.ModTime().UnixNano(), Mode: uint32(fi.Mode())}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
@@ -14,6 +14,6 @@ func StampOf(fi fs.FileInfo) Stamp {
 	return s
 }
 
-// OwnStamps reports whether files on the file system of a descriptor are stamped by this machine's clock, with every
-// change. No file system is known to do so here, so nothing is remembered.
+// OwnStamps reports whether this machine's clock stamps files on the file system of a descriptor at every change.
+// No file system of this system is known to do so, so nothing is remembered.
 func OwnStamps(uintptr) bool { return false }

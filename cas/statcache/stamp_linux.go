@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StampOf returns what a file looked like.
+// StampOf returns the stamp of a file.
 func StampOf(fi fs.FileInfo) Stamp {
 	s := Stamp{Size: fi.Size(), Mtime: fi.ModTime().UnixNano(), Mode: uint32(fi.Mode())}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
@@ -17,8 +17,8 @@ func StampOf(fi fs.FileInfo) Stamp {
 	return s
 }
 
-// OwnStamps reports whether files on the file system of a descriptor are stamped by this machine's clock, with every
-// change and with more than whole seconds. Unknown file systems count as those that aren't.
+// OwnStamps reports whether this machine's clock stamps files on the file system of a descriptor at every change,
+// with more than whole seconds. It returns false for unknown file systems.
 func OwnStamps(fd uintptr) bool {
 	var st unix.Statfs_t
 	err := unix.Fstatfs(int(fd), &st)
