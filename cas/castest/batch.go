@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// batcher makes a test of one that needs a cas.Batcher.
+// batcher returns a test that runs f if the store is a cas.Batcher.
 func batcher(f func(*suite, cas.Batcher)) func(*suite) {
 	return func(s *suite) {
 		if b, ok := s.Store.(cas.Batcher); ok {
@@ -43,21 +43,21 @@ func (s *suite) close(b cas.Batch) {
 	}
 }
 
-// putBytes also uses its slice for something else afterwards, as PutBytes allows.
+// putBytes puts b, and then overwrites the slice that it passed, as PutBytes allows.
 func (s *suite) putBytes(p cas.Batch, kind cas.Kind, b []byte) cas.Info {
 	s.Helper()
-	mine := bytes.Clone(b)
-	d, err := p.PutBytes(s.ctx, kind, mine)
+	passed := bytes.Clone(b)
+	d, err := p.PutBytes(s.ctx, kind, passed)
 	if want := cas.Sum(b); err != nil || d != want {
 		s.Errorf("PutBytes of %s = %v, %v; want %v", name(b), d, err, want)
 	}
-	for i := range mine {
-		mine[i] ^= 0xff
+	for i := range passed {
+		passed[i] ^= 0xff
 	}
 	return infoOf(kind, b)
 }
 
-// batch: nothing of a batch can be seen until it is committed, but by the batch itself.
+// batch checks that only the batch itself sees its objects until it is committed.
 func (s *suite) batch(b cas.Batcher) {
 	old := s.put(s, cas.Blob, []byte("old")).ID
 	batch := s.begin(b)
@@ -68,10 +68,10 @@ func (s *suite) batch(b cas.Batcher) {
 	s.wantNone(one, two, long)
 	s.wantMissing(batch, []cas.ID{none, one, old, two, none, long}, []cas.ID{none, none})
 
-	// A put beside it is seen at once, and the batch is none the worse for it.
-	s.put(s, cas.Blob, []byte("beside"))
+	// A put outside the batch is visible at once and doesn't disturb the batch.
+	s.put(s, cas.Blob, []byte("outside"))
 	s.put(s, cas.Blob, []byte("one"))
-	s.want(cas.Blob, []byte("beside"))
+	s.want(cas.Blob, []byte("outside"))
 
 	s.commit(batch)
 	s.want(cas.Blob, []byte("old"))
@@ -128,7 +128,7 @@ func (s *suite) batchDropped(b cas.Batcher) {
 	s.want(cas.Blob, Random(4, 1<<20))
 }
 
-// batchFailingReader: a source that fails is no fault of the batch, which goes on without it.
+// batchFailingReader checks that a batch continues after a source has failed, without that object.
 func (s *suite) batchFailingReader(b cas.Batcher) {
 	batch := s.begin(b)
 	s.putBytes(batch, cas.Blob, []byte("before"))
@@ -136,7 +136,7 @@ func (s *suite) batchFailingReader(b cas.Batcher) {
 	for _, n := range sizes() {
 		data := Random(6, n)
 		if _, err := batch.Put(s.ctx, cas.Blob, failing(data)); !errors.Is(err, errReader) {
-			s.Fatalf("Put of %d bytes from a reader that fails then: error %v", n, err)
+			s.Fatalf("Put of %d bytes from a reader that then fails: error %v", n, err)
 		}
 		ids = append(ids, infoOf(cas.Blob, data).ID)
 	}
@@ -169,7 +169,7 @@ func (s *suite) batchCancelled(b cas.Batcher) {
 	s.wantNone(id, infoOf(cas.Blob, []byte("more")).ID)
 }
 
-// batchTogether: many goroutines put into one batch.
+// batchTogether checks that many goroutines can put into one batch.
 func (s *suite) batchTogether(b cas.Batcher) {
 	objects := append(small(9, 600), Random(9, 300<<10), Text(9, 900<<10))
 	batch := s.begin(b)
@@ -189,18 +189,18 @@ func (s *suite) batchTogether(b cas.Batcher) {
 	}
 }
 
-// batchesTogether: batches that hold the same objects run side by side, and some are dropped. What was
-// committed by any of them is there, whatever became of the others.
+// batchesTogether runs batches with the same objects concurrently and drops some of them. It checks that the store
+// has every object of a committed batch.
 func (s *suite) batchesTogether(b cas.Batcher) {
 	objects := append(small(8, 200), Random(8, 700<<10))
 	s.Run("two", func(t *testing.T) {
 		s := &suite{t, s.Store, t.Context()}
-		kept, dropped := s.begin(b), s.begin(b)
+		committed, dropped := s.begin(b), s.begin(b)
 		for _, data := range objects[:50] {
 			s.putBytes(dropped, cas.Blob, data)
-			s.putBytes(kept, cas.Blob, data)
+			s.putBytes(committed, cas.Blob, data)
 		}
-		s.commit(kept)
+		s.commit(committed)
 		s.close(dropped)
 		for _, data := range objects[:50] {
 			s.want(cas.Blob, data)

@@ -1,12 +1,16 @@
-// Package castest is the conformance suite of stores: what the comments of cas.Store and of the powers beside it
-// promise, as tests. An implementation's own test is mostly
+// Package castest is the conformance suite of stores: it tests the promises of cas.Store and of the optional
+// interfaces. An implementation's own test is mostly
 //
 //	func TestStore(t *testing.T) {
 //		castest.Store(t, func(t *testing.T) cas.Store { … })
 //	}
 //
-// Batcher, Visitor, Lister and Deleter are found by assertion and tested where they are. What a store must
-// stand beyond that, such as a crash, is its own package's to test.
+// The suite finds Batcher, Visitor, Lister and Deleter by assertion, and tests them if the store has them. The
+// store's own package tests everything else, such as crashes.
+//
+// How a test goes through here: Store runs each test as a subtest with a new store (open). The tests are methods of
+// suite. They write objects (put, putBytes, putAll) with the bytes of content.go, and check the store (want,
+// wantNone, wantMissing).
 package castest
 
 import (
@@ -22,7 +26,7 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// Store runs the suite. It calls open for each test, in which it wants an empty store that goes away with t.
+// Store runs the suite. It calls open for each test. open returns an empty store, and removes it when t ends.
 func Store(t *testing.T, open func(t *testing.T) cas.Store) {
 	for _, test := range []struct {
 		name string
@@ -67,9 +71,9 @@ type suite struct {
 	ctx context.Context
 }
 
-// The methods that tests are made of report with Errorf, so that goroutines may use them.
+// The methods below report with Errorf, so that goroutines may use them.
 
-// put puts b and checks what comes back.
+// put puts b and checks the result.
 func (s *suite) put(p cas.Putter, kind cas.Kind, b []byte) cas.Info {
 	s.Helper()
 	got, err := p.Put(s.ctx, kind, bytes.NewReader(b))
@@ -79,7 +83,7 @@ func (s *suite) put(p cas.Putter, kind cas.Kind, b []byte) cas.Info {
 	return infoOf(kind, b)
 }
 
-// want checks that the store gives b back.
+// want checks that the store returns b.
 func (s *suite) want(kind cas.Kind, b []byte) {
 	s.Helper()
 	info := infoOf(kind, b)
@@ -107,19 +111,19 @@ func (s *suite) wantObject(o cas.Object, info cas.Info, b []byte) {
 		s.Errorf("reading %s: %v", name(b), err)
 	}
 	if !bytes.Equal(got, b) {
-		s.Errorf("%s came back as %d other bytes", name(b), len(got))
+		s.Errorf("reading %s returned %d other bytes", name(b), len(got))
 	}
 	if n, err := o.Read(make([]byte, 1)); n != 0 || err != io.EOF {
 		s.Errorf("%s: Read after the end = %d, %v", name(b), n, err)
 	}
 }
 
-// wantNone checks that nothing of ids can be seen, by any means.
+// wantNone checks that the store shows none of ids in any way.
 func (s *suite) wantNone(ids ...cas.ID) {
 	s.Helper()
 	for _, id := range ids {
 		if o, err := s.Get(s.ctx, id); !errors.Is(err, fs.ErrNotExist) {
-			s.Errorf("Get of what must not be there: error %v, want fs.ErrNotExist", err)
+			s.Errorf("Get of an object that must not exist: error %v, want fs.ErrNotExist", err)
 			if err == nil {
 				o.Close()
 			}
@@ -133,14 +137,14 @@ func (s *suite) wantNone(ids ...cas.ID) {
 			}
 			for _, id := range ids {
 				if info.ID == id {
-					s.Errorf("List gives %v, which must not be there", id)
+					s.Errorf("List returned %v, which must not exist", id)
 				}
 			}
 		}
 	}
 }
 
-// wantMissing checks what is missing of ids, and its order.
+// wantMissing checks the result of Missing for ids, with its order.
 func (s *suite) wantMissing(m cas.Misser, ids, want []cas.ID) {
 	s.Helper()
 	got, err := m.Missing(s.ctx, ids)
@@ -152,7 +156,8 @@ func (s *suite) wantMissing(m cas.Misser, ids, want []cas.ID) {
 		for at < len(got) && at < len(want) && got[at] == want[at] {
 			at++
 		}
-		s.Errorf("Missing of %d gives %d, want %d, and number %d is not the same", len(ids), len(got), len(want), at)
+		s.Errorf("Missing of %d ids returned %d, want %d; number %d is the first to differ", len(ids), len(got),
+			len(want), at)
 	}
 }
 
@@ -160,7 +165,7 @@ func infoOf(kind cas.Kind, b []byte) cas.Info {
 	return cas.Info{ID: cas.ID{Kind: kind, Digest: cas.Sum(b)}, Size: int64(len(b))}
 }
 
-// name tells objects apart in a message.
+// name identifies an object in a message.
 func name(b []byte) string {
 	return fmt.Sprintf("%d bytes %.20q", len(b), b)
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// sizes are those at which something may begin or end in a store: a chunk of the hash, a page, a block, a part. With
-// -short the longest are left out, whose goroutines are those of the others.
+// sizes returns sizes at the limits of a store: of a chunk of the hash, a page, a block, a part. With -short it
+// leaves out the longest, which use the same goroutines as the others.
 func sizes() []int {
 	all := []int{
 		0, 1, 1023, 1024, 1025, 4 << 10,
@@ -25,7 +25,7 @@ func sizes() []int {
 	return all
 }
 
-// crowd is how many goroutines use a store at once: with the race detector, which needs two, a few of them.
+// crowd is how many goroutines use a store at once. With -short, as under the race detector, a few are enough.
 func crowd() int {
 	if testing.Short() {
 		return 8
@@ -41,13 +41,15 @@ func Text(seed uint64, n int) []byte { return texts.first(seed, n) }
 
 var randoms, texts = source{make: random}, source{make: text}
 
-// A source keeps what is long of what it has made, which takes more time than most stores do.
+// A source makes content and caches long ones, because making them takes more time than most stores do.
 type source struct {
-	make func(seed uint64, n int) []byte // less is the beginning of more
+	make func(seed uint64, n int) []byte // a shorter result is a prefix of a longer one
 
-	mu   sync.Mutex
-	kept map[uint64][]byte
+	mu    sync.Mutex
+	cache map[uint64][]byte // by seed
 }
+
+// first returns the first n bytes for a seed.
 
 func (s *source) first(seed uint64, n int) []byte {
 	if n < 64<<10 {
@@ -55,13 +57,13 @@ func (s *source) first(seed uint64, n int) []byte {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.kept[seed]) < n {
-		if s.kept == nil {
-			s.kept = map[uint64][]byte{}
+	if len(s.cache[seed]) < n {
+		if s.cache == nil {
+			s.cache = map[uint64][]byte{}
 		}
-		s.kept[seed] = s.make(seed, n)
+		s.cache[seed] = s.make(seed, n)
 	}
-	return slices.Clone(s.kept[seed][:n])
+	return slices.Clone(s.cache[seed][:n])
 }
 
 func random(seed uint64, n int) []byte {
@@ -72,7 +74,7 @@ func random(seed uint64, n int) []byte {
 	return b
 }
 
-// text never changes: golden vectors hold it.
+// text makes bytes that compress like text. They must never change, because golden vectors hold them.
 func text(seed uint64, n int) []byte {
 	words := [...]string{"bytes", "get", "a", "name", "some" + "body", "vouches", "for", "the", "name", "and",
 		"nothing", "else", "runs"}

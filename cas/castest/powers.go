@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// visitor makes a test of one that needs a cas.Visitor.
+// visitor returns a test that runs f if the store is a cas.Visitor.
 func visitor(f func(*suite, cas.Visitor)) func(*suite) {
 	return func(s *suite) {
 		if v, ok := s.Store.(cas.Visitor); ok {
@@ -21,7 +21,7 @@ func visitor(f func(*suite, cas.Visitor)) func(*suite) {
 	}
 }
 
-// objects puts many different objects of all sizes, in pieces, and returns them with some of them twice.
+// objects puts many different objects of all sizes, in several batches. It returns them, some of them twice.
 func (s *suite) objects() (objects [][]byte, ids []cas.ID) {
 	objects = small(1, 1500)
 	for i, n := range sizes()[1:] {
@@ -38,7 +38,7 @@ func (s *suite) objects() (objects [][]byte, ids []cas.ID) {
 	return objects, ids
 }
 
-// putAll puts many objects, in one batch where there are batches.
+// putAll puts many objects, in one batch if the store has batches.
 func (s *suite) putAll(objects [][]byte) {
 	p := cas.Putter(s.Store)
 	if b, ok := s.Store.(cas.Batcher); ok {
@@ -63,11 +63,11 @@ func (s *suite) visit(v cas.Visitor) {
 			return fmt.Errorf("the object of %s is %v", name(objects[i]), o.Info)
 		}
 		if i%10 == 0 {
-			return nil // not everybody reads what is shown
+			return nil // a visit need not read the object
 		}
 		got, err := io.ReadAll(o)
 		if err == nil && !bytes.Equal(got, objects[i]) {
-			err = fmt.Errorf("%s came back as %d other bytes", name(objects[i]), len(got))
+			err = fmt.Errorf("reading %s returned %d other bytes", name(objects[i]), len(got))
 		}
 		return err
 	})
@@ -139,7 +139,7 @@ func (s *suite) visitCancelled(v cas.Visitor) {
 	}
 }
 
-// lister makes a test of one that needs a cas.Lister.
+// lister returns a test that runs f if the store is a cas.Lister.
 func lister(f func(*suite, cas.Lister)) func(*suite) {
 	return func(s *suite) {
 		if l, ok := s.Store.(cas.Lister); ok {
@@ -148,7 +148,7 @@ func lister(f func(*suite, cas.Lister)) func(*suite) {
 	}
 }
 
-// all returns what a store lists, which must be no object twice.
+// all returns the objects that a store lists, and checks that it lists none twice.
 func (s *suite) all(l cas.Lister) map[cas.ID]int64 {
 	s.Helper()
 	all := make(map[cas.ID]int64)
@@ -203,7 +203,7 @@ func (s *suite) list(l cas.Lister) {
 	}
 }
 
-// deleter makes a test of one that needs a cas.Deleter.
+// deleter returns a test that runs f if the store is a cas.Deleter.
 func deleter(f func(*suite, cas.Deleter)) func(*suite) {
 	return func(s *suite) {
 		if d, ok := s.Store.(cas.Deleter); ok {

@@ -27,7 +27,7 @@ func (s *suite) roundTrip() {
 	}
 }
 
-// oddReaders gives bytes in every rhythm that io.Reader allows, and takes them in others.
+// oddReaders writes and reads in all the portions that io.Reader allows.
 func (s *suite) oddReaders() {
 	for _, n := range []int{0, 1, 5000, 300 << 10} {
 		for i, odd := range []func(io.Reader) io.Reader{iotest.HalfReader, iotest.DataErrReader,
@@ -48,7 +48,7 @@ func (s *suite) oddReaders() {
 	}
 }
 
-// kinds: the same bytes of another kind are another object.
+// kinds checks that the same bytes of another kind are another object.
 func (s *suite) kinds() {
 	kinds := []cas.Kind{cas.Blob, cas.TreeKind, cas.Document}
 	for _, n := range []int{14, 700 << 10} {
@@ -113,7 +113,7 @@ func (s *suite) idempotent() {
 
 var errReader = errors.New("the reader has failed")
 
-// failing is a reader that fails after b.
+// failing returns a reader that fails after b.
 func failing(b []byte) io.Reader {
 	return io.MultiReader(bytes.NewReader(b), iotest.ErrReader(errReader))
 }
@@ -154,7 +154,7 @@ func (s *suite) cancelled() {
 	s.want(cas.Blob, b)
 }
 
-// A cancelling reader goes on for a long time after it has cancelled.
+// A cancelling reader cancels a context after some bytes, and could return many more.
 type cancelling struct {
 	io.Reader
 	cancel context.CancelFunc
@@ -210,7 +210,7 @@ func (s *suite) closedEarly() {
 	s.want(cas.Blob, b)
 }
 
-// together: many goroutines put sets of objects that overlap and read them back.
+// together checks that many goroutines can put overlapping sets of objects and read them back.
 func (s *suite) together() {
 	objects := append(small(9, 150), Random(9, 300<<10), Text(9, 900<<10))
 	s.many(crowd(), func(s *suite, g int) {

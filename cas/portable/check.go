@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// MaxPath is the number of bytes that a path may have.
+	// MaxPath is the most bytes of a path.
 	MaxPath = 1000
-	// MaxSegment is the number of bytes that a segment may have.
+	// MaxSegment is the most bytes of a segment.
 	MaxSegment = 255
-	// maxMarks is about half of what UAX #15 calls stream-safe, so that what a letter decomposes into never
-	// brings a name that is allowed over the limit of a normaliser.
+	// maxMarks is about half of the limit that UAX #15 calls stream-safe, so that decomposing the letters of an
+	// allowed name never exceeds the limit of a normaliser.
 	maxMarks = 16
 )
 
-// Check returns nil if every system can have the path, else an *Error. It doesn't allocate for an ASCII path
-// that it accepts.
+// Check returns nil if the path is allowed on every system, else an *Error. For a valid ASCII path it doesn't
+// allocate.
 func Check(path string) error {
 	if err := checkWhole(path); err != nil {
 		return err
@@ -40,7 +40,7 @@ func checkWhole(path string) error {
 	return nil
 }
 
-// checkFrom checks the segments of path from the one that begins at start.
+// checkFrom checks the segments of path, beginning with the one at start.
 func checkFrom(path string, start int) error {
 	seen := kind(0)
 	for i := start; i < len(path); i++ {
@@ -57,7 +57,7 @@ func checkFrom(path string, start int) error {
 	return checkSegment(path, path[start:], seen)
 }
 
-// CheckName is Check for a single segment: a path with "/" in it is refused too.
+// CheckName is Check for a single segment: a name with "/" in it is an error.
 func CheckName(name string) error {
 	if name == "" {
 		return &Error{Rule: ruleEmpty, Detail: "is empty"}
@@ -69,19 +69,19 @@ func CheckName(name string) error {
 	return checkSegment("", name, seen)
 }
 
-// checkSegment gets the kinds of the bytes of segment, which the caller has seen in passing.
+// checkSegment checks a segment. seen is the union of the kinds of its bytes, which the caller has determined.
 func checkSegment(path, segment string, seen kind) error {
 	if seen == 0 && plain(segment) {
 		return nil
 	}
-	// What is odd about a segment is looked for again from the start: it is rare, or the end.
+	// judge starts again at the beginning: odd segments are rare, or end the check.
 	if rule, detail := judge(segment); rule != "" {
 		return &Error{Path: path, Segment: segment, Rule: rule, Detail: detail}
 	}
 	return nil
 }
 
-// plain reports whether a segment without any odd byte is allowed for sure.
+// plain reports whether a segment without odd bytes is certainly allowed.
 func plain(segment string) bool {
 	n := len(segment)
 	if n == 0 || n > MaxSegment {
@@ -93,8 +93,8 @@ func plain(segment string) bool {
 	return !device(segment) && !dropping(segment)
 }
 
-// judge returns the first rule that a segment breaks, in the order in which an answer is most telling, and
-// the sentence about it; two empty strings if it breaks none.
+// judge returns the first rule that a segment breaks and the sentence about it, or two empty strings. It tries the
+// rules with the clearest answers first.
 func judge(segment string) (rule, detail string) {
 	switch {
 	case segment == "":
@@ -125,15 +125,14 @@ func judge(segment string) (rule, detail string) {
 	return judgeName(segment)
 }
 
-// firstComposing is the first code point that may not stand everywhere in Normalization Form C: the first
-// combining mark.
+// firstComposing is the first combining mark. Normalization Form C allows all code points below it everywhere.
 const firstComposing = 0x300
 
 // judgeForm applies the rules about combining marks and normal form to a segment of assigned code points.
 func judgeForm(segment string) (rule, detail string) {
-	var before rune // the last code point
-	marks := 0      // how many marks it ends
-	moves := false  // a mark stands where folding would move it to an iota
+	var before rune // the previous code point
+	marks := 0      // the number of marks in a row up to it
+	moves := false  // folding would move a mark to an iota
 	for _, r := range segment {
 		if classify(r) != mark {
 			marks = 0
@@ -153,8 +152,8 @@ func judgeForm(segment string) (rule, detail string) {
 	return "", ""
 }
 
-// iotaSubscript is the one mark that folds to a letter. Its combining class is the highest, so that in normal
-// form no other mark follows it: what others can follow is a letter composed with it.
+// iotaSubscript is the only mark that folds to a letter. Its combining class is the highest, so in normal form no
+// other mark follows it; but other marks can follow a letter composed with it.
 const iotaSubscript = '\u0345'
 
 func hasIota(r rune) bool {

@@ -1,6 +1,6 @@
 package portable
 
-// A class is why a code point is refused, or that it asks for a look at its neighbours; 0 is neither.
+// A class is the reason to refuse a code point, or mark for one whose neighbours need a check; 0 is neither.
 type class uint8
 
 const (
@@ -62,16 +62,16 @@ func classify(r rune) class {
 	return 0
 }
 
-// A kind is what a byte asks of the segment that it stands in; 0 is nothing. The kinds of a segment's bytes
-// are joined by or.
+// A kind is the check that a byte requires of its segment; 0 is none. A segment's kinds are the union of its bytes'
+// kinds.
 type kind uint8
 
 const (
-	odd   kind = 1 << iota // forbidden, or a reason to look again: not ASCII, or "~"
+	odd   kind = 1 << iota // forbidden, or a reason for judge: not ASCII, or "~"
 	slash                  // ends the segment
 )
 
-// kinds is why Check reads an ordinary path once, without a branch per byte.
+// kinds lets Check read an ordinary path once, without a branch per byte.
 var kinds = [256]kind{
 	odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd,
 	odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd,

@@ -5,15 +5,15 @@ import (
 	"strconv"
 )
 
-// An Error tells why a name, path, id or set is refused.
+// An Error is the reason to refuse a name, path, id or set.
 type Error struct {
-	Path    string // the whole path, or the id; empty when a single name was asked about
-	Segment string // the segment at fault; empty when it is the path as a whole
-	Rule    string // the rule, by its name in the package comment: stable
-	Detail  string // what about it, as a sentence without its subject
+	Path    string // the whole path, or the id; empty if a single name was checked
+	Segment string // the segment at fault; empty if the whole path is
+	Rule    string // the rule's name in the package comment: stable
+	Detail  string // the mistake, as a sentence without its subject
 }
 
-// Error quotes what it names in ASCII, so that nothing in a name reaches a terminal or hides from a reader.
+// Error quotes names in ASCII, so that no control character reaches a terminal and no character is invisible.
 func (e *Error) Error() string {
 	switch {
 	case e.Path == "" && e.Rule != ruleEmpty:
@@ -24,7 +24,7 @@ func (e *Error) Error() string {
 	return "path " + quote(e.Path) + ": " + quote(e.Segment) + " " + e.Detail
 }
 
-// quoteMax bounds what a message repeats of a hostile name.
+// quoteMax bounds the bytes of a hostile name that a message repeats.
 const quoteMax = 200
 
 func quote(s string) string {

@@ -12,7 +12,7 @@ import (
 // Form C: two names that CheckName accepts are the same to some case-insensitive file system only if their
 // folds are equal. It returns name itself, without allocation, when that is ASCII without upper case.
 //
-// A path may be folded as a whole. What is not UTF-8 is left as it is.
+// A path may be folded as a whole. Fold leaves bytes that are not UTF-8 unchanged.
 func Fold(name string) string {
 	i := unfolded(name)
 	if i == len(name) {
@@ -29,7 +29,7 @@ func Fold(name string) string {
 	return string(b)
 }
 
-// foldUnicode is Fold where part of it is done and the rest is not ASCII.
+// foldUnicode completes Fold: done is folded already, and rest begins with a character that isn't ASCII.
 func foldUnicode(done []byte, rest string) string {
 	var b strings.Builder
 	b.Grow(len(done) + len(rest) + 8)
@@ -51,8 +51,8 @@ func foldUnicode(done []byte, rest string) string {
 	return b.String()
 }
 
-// foldASCII appends the fold of name to b if that is ASCII, and reports whether it is. Names that ought to
-// be told apart from a reserved one are nearly always known by their first letter that isn't ASCII.
+// foldASCII appends the fold of name to b and reports whether it is ASCII. It stops at the first character whose
+// fold isn't, which soon ends the comparison with a reserved name.
 func foldASCII(b []byte, name string) ([]byte, bool) {
 	for _, r := range name {
 		one, several := foldRune(r)
@@ -105,7 +105,7 @@ type foldOne struct {
 	to string
 }
 
-// foldRune returns what r folds to: several code points, or if that is empty, one, which may be r itself.
+// foldRune returns the fold of r: several code points, or if several is empty, one, which may be r itself.
 func foldRune(r rune) (one rune, several string) {
 	i := sort.Search(len(foldRuns), func(i int) bool { return foldRuns[i].hi >= r })
 	if i < len(foldRuns) {

@@ -2,12 +2,12 @@ package portable
 
 import "fmt"
 
-// MaxID is the number of bytes that an id may have.
+// MaxID is the most bytes of an id.
 const MaxID = 200
 
-// CheckID returns nil if id may name an item or a bundle, else an *Error: it has at most 200 bytes, is made of
-// segments of ASCII letters, digits, ".", "_" and "-" that begin with a letter or a digit, and is a portable
-// path, for it becomes one. What is no id for another reason than that has the rule "id".
+// CheckID returns nil if id may name an item or a bundle, else an *Error. An id has at most 200 bytes; its segments
+// have ASCII letters, digits, ".", "_" and "-" and begin with a letter or a digit; and it must be a portable path,
+// because it becomes one. An error about the first two has the rule "id".
 func CheckID(id string) error {
 	if len(id) > MaxID {
 		return &Error{Path: id, Rule: ruleID,
@@ -17,7 +17,7 @@ func CheckID(id string) error {
 	for i := 0; i < len(id); i++ {
 		switch c := id[i]; {
 		case c == '/':
-			first = true // Check sees to it that there was a segment
+			first = true // Check refuses an empty segment
 			continue
 		case '0' <= c && c <= '9', 'a' <= lower(c) && lower(c) <= 'z':
 		case !first && (c == '.' || c == '_' || c == '-'):

@@ -103,8 +103,8 @@ func TestErrorMessages(t *testing.T) {
 			`path "x/a": "a" is "A" where upper and lower case are the same`},
 		{CheckSet(slices.Values([]string{"A/x", "a/y"})), `path "a" is "A" where upper and lower case are the same`},
 		{CheckSet(slices.Values([]string{"a", "a-b", "a/b"})), `path "a" is a file, and a directory in path "a/b"`},
-		{CheckSet(slices.Values([]string{"b", "a"})), `path "a" is out of order: it stands after "b"`},
-		{CheckSet(slices.Values([]string{"a", "a"})), `path "a" is there twice`},
+		{CheckSet(slices.Values([]string{"b", "a"})), `path "a" is out of order: it comes after "b"`},
+		{CheckSet(slices.Values([]string{"a", "a"})), `path "a" is a duplicate`},
 	} {
 		if c.err == nil || c.err.Error() != c.want {
 			t.Errorf("got  %v\nwant %s", c.err, c.want)

@@ -2,8 +2,8 @@ package portable
 
 import "strings"
 
-// stem returns what Windows looks at for a device or a short name: up to the first dot that isn't in front,
-// without spaces at its end.
+// stem returns the part of a name that Windows compares with devices and short names: up to the first dot behind
+// the leading ones, without spaces at its end.
 func stem(name string) string {
 	front := 0
 	for front < len(name) && name[front] == '.' {
@@ -44,7 +44,7 @@ func head(name string) uint32 {
 	return uint32(lower(name[0]))<<16 | uint32(lower(name[1]))<<8 | uint32(lower(name[2]))
 }
 
-// equalFold reports whether name in ASCII lower case is want.
+// equalFold reports whether name is want in ASCII lower case.
 func equalFold(name, want string) bool {
 	if len(name) != len(want) {
 		return false
@@ -57,16 +57,16 @@ func equalFold(name, want string) bool {
 	return true
 }
 
-// shortName reports whether the stem ends in "~" and digits. There may be nothing before the "~" and there is
-// no limit of eight: what exactly a file system makes up for a name is its own affair.
+// shortName reports whether the stem ends in "~" and digits. The part before "~" may be empty or longer than eight
+// characters, because file systems choose short names in different ways.
 func shortName(name string) bool {
 	s := stem(name)
 	front := strings.TrimRight(s, digits)
 	return len(front) < len(s) && strings.HasSuffix(front, "~")
 }
 
-// droppingNames holds, by length, the folded names of what version control, language tools and desktops
-// leave behind, and of rye's own working directory.
+// droppingNames holds, by length, the folded names of files and directories that version control, language tools
+// and desktops create, and of rye's own working directory.
 var droppingNames = [...][]string{
 	3:  {".hg", ".jj"},
 	4:  {".bzr", ".git", ".rye", ".svn"},
@@ -84,10 +84,10 @@ var droppingNames = [...][]string{
 	25: {"system volume information"},
 }
 
-// Droppings reports whether name is of a file or directory that is left out when a tree is made, and refused
-// when it stands in a tree that is received: the directories of version control, __pycache__, node_modules,
-// .venv, what desktops and network file systems leave behind, and rye's own temporary directories. Names are
-// compared after folding. It is asked before CheckName, since some of them are not portable.
+// Droppings reports whether a file or directory of this name is left out when a tree is made, and refused in a
+// received tree: the directories of version control, __pycache__, node_modules, .venv, leftovers of desktops and
+// network file systems, and rye's own temporary directories. It compares folded names. Callers call it before
+// CheckName, because some of these names are not portable.
 func Droppings(name string) bool {
 	var buf [32]byte
 	if !isASCII(name) {
@@ -112,8 +112,8 @@ func dropping(name string) bool {
 	return len(name) > 2 && name[0] == '.' && droppingPrefix(name)
 }
 
-// droppingPrefix reports whether a name that begins with a dot is one of those whose rest is a number that
-// a system made up, or the other half of a Macintosh file (AppleDouble).
+// droppingPrefix reports whether a name that begins with a dot has one of the prefixes that systems complete with a
+// number, or is the other half of a Macintosh file (AppleDouble).
 func droppingPrefix(name string) bool {
 	switch lower(name[1]) {
 	case '_':

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// CheckSet returns nil if the paths, sorted by bytes, can stand in one tree on every system; else an *Error
-// about one of those that can't, not always the first. It remembers the names in the directories that the
-// current path is in, no others: strings that it was given may be kept until it returns.
+// CheckSet returns nil if one tree can hold the paths, sorted by bytes, on every system; else an *Error about one
+// of the others, not always the first. It remembers only the names in the directories of the current path. It may
+// keep references to the strings until it returns.
 //
-// The names of one directory are such a set too.
+// The names of one directory are such a set, too.
 func CheckSet(paths iter.Seq[string]) error {
 	s := set{open: []dir{{}}}
 	for path := range paths {
@@ -25,7 +25,7 @@ func CheckSet(paths iter.Seq[string]) error {
 // leaves a directory, all its names are known and can be compared.
 type set struct {
 	prev  string
-	open  []dir             // the directories that prev is in, outermost first
+	open  []dir             // the directories of prev, outermost first
 	names []string          // their names so far: those of open[i] begin at open[i].first
 	folds map[string]string // for sameFold: from a fold to the one name with it that is not its own fold
 }
@@ -42,9 +42,9 @@ func (s *set) add(path string) error {
 	}
 	switch {
 	case path == s.prev:
-		return &Error{Path: path, Rule: ruleDuplicate, Detail: "is there twice"}
+		return &Error{Path: path, Rule: ruleDuplicate, Detail: "is a duplicate"}
 	case path < s.prev:
-		return &Error{Path: path, Rule: ruleOrder, Detail: "is out of order: it stands after " + quote(s.prev)}
+		return &Error{Path: path, Rule: ruleOrder, Detail: "is out of order: it comes after " + quote(s.prev)}
 	}
 	keep := len(s.open) - 1
 	for ; keep > 0; keep-- {
@@ -86,8 +86,8 @@ func (s *set) name(name string) {
 	s.names = append(s.names, name)
 }
 
-// isFile reports whether name is in the innermost directory already, which makes it a file's: a directory
-// would still be open. Only names that begin with it, such as a-b after a, can stand between it and now.
+// isFile reports whether the innermost directory has a file with this name: a directory of this name would still be
+// open. Only names that begin with it, such as a-b after a, can come between the two.
 func (s *set) isFile(name string) bool {
 	for i := len(s.names) - 1; i >= s.open[len(s.open)-1].first && strings.HasPrefix(s.names[i], name); i-- {
 		if len(s.names[i]) == len(name) {
@@ -112,8 +112,8 @@ func (s *set) closeTo(n int) error {
 	return nil
 }
 
-// sameFold looks for two names with one fold among the names, all different, of a directory. Names that are
-// their own fold can't be two of them, so only the others are remembered.
+// sameFold returns an error if two of a directory's names, which are all different, have the same fold. At most one
+// of two such names is its own fold, so sameFold remembers only the other names.
 func (s *set) sameFold(dir string, names []string) error {
 	if s.folds == nil {
 		s.folds = make(map[string]string)

@@ -2,7 +2,7 @@ package portable
 
 import "strings"
 
-// Characters that names are spelled with.
+// The characters of names.
 const (
 	Lower   = "abcdefghijklmnopqrstuvwxyz"
 	Upper   = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -11,13 +11,13 @@ const (
 	Hex     = Digits + "abcdef"
 )
 
-// Spelled reports whether s has 1 to most bytes, begins with one of first, and goes on with these and those of more.
-// Both are ASCII.
+// Spelled reports whether s has 1 to most bytes, begins with a character of first, and otherwise has only
+// characters of first and more. Both are ASCII.
 func Spelled(s, first, more string, most int) bool {
 	if s == "" || len(s) > most || strings.IndexByte(first, s[0]) < 0 {
 		return false
 	}
-	// One string of both would be an allocation for each line of a lock.
+	// Joining first and more would allocate for each line of a lock.
 	for i := 1; i < len(s); i++ {
 		if strings.IndexByte(first, s[i]) < 0 && strings.IndexByte(more, s[i]) < 0 {
 			return false

@@ -78,7 +78,7 @@ func TestTarballRefused(t *testing.T) {
 			"is not a regular file"},
 		"pipe": {packed(t, described, member{name: "package/p", kind: tar.TypeFifo}),
 			"is not a regular file"},
-		"twice": {packed(t, described, described), "is there twice"},
+		"twice": {packed(t, described, described), "is a duplicate"},
 		"case": {packed(t, described, member{name: "package/Package.JSON", text: "{}"}),
 			"where upper and lower case are the same"},
 		"case of a dir": {packed(t, described, member{name: "package/a/x", text: "1"},

@@ -160,7 +160,7 @@ func TestWheelRefused(t *testing.T) {
 		"twice": {of: wheelOf{files: files, order: []string{"demo/__init__.py", "demo/__init__.py",
 			"demo-1.0.dist-info/WHEEL", "demo-1.0.dist-info/RECORD"}}, want: "appears twice"},
 		"twice by data": {of: wheelOf{files: with("demo-1.0.data/purelib/demo/__init__.py", "x = 1\n")},
-			want: "is there twice"},
+			want: "is a duplicate"},
 		"method": {of: wheelOf{files: files, header: func(h *zip.FileHeader) {
 			h.Flags |= 1
 		}}, want: "is encrypted"},
