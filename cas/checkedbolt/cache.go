@@ -17,26 +17,25 @@ import (
 
 const (
 	daySize    = 4
-	maxPending = 4 << 20 // bytes of values that wait to be written
+	maxPending = 4 << 20 // bytes of unwritten values
 	maxKey     = 4 << 10 // values of longer keys aren't remembered
 
-	// held is how long the file is kept open, and locked, for reading.
-	held = 250 * time.Millisecond
+	// openTime is how long the file stays open, and locked, for reading.
+	openTime = 250 * time.Millisecond
 )
 
-// CacheOptions say how a cache is kept. The zero CacheOptions are good.
+// CacheOptions are the options of OpenCache. The zero value is valid.
 type CacheOptions struct {
-	// Limit is the size of the file beyond which the values that were not used for longest are forgotten; 64 MiB
-	// when zero.
+	// Limit is the size of the file above which the least recently used values are forgotten; 64 MiB when zero.
 	Limit int64
-	// Wait is how long to wait for another process before going on without the cache; 2 s when zero.
+	// Wait is how long to wait for another process before continuing without the cache; 2 s when zero.
 	Wait time.Duration
-	// Now is the clock, which tells the day; the machine's when nil.
+	// Now is the clock, used for the day; the machine's when nil.
 	Now func() time.Time
 }
 
-// A Cache remembers values. Nothing that befalls its file is an error: at worst nothing is remembered. It is safe
-// for concurrent use, by several processes, too.
+// A Cache remembers values. No problem with its file is an error: at worst the Cache remembers nothing. It is safe
+// for concurrent use, also by several processes. The caller of OpenCache closes it.
 type Cache struct {
 	path, format string
 	o            CacheOptions
@@ -44,23 +43,22 @@ type Cache struct {
 	mu      sync.Mutex
 	r       *File             // open for reading, or nil
 	idle    *time.Timer       // closes r, so that writers need not wait for the end of a long run
-	off     bool              // it was busy, or can't be read: don't ask again
-	pending map[string][]byte // values to be written, with their days
+	off     bool              // the file was busy or unreadable: don't open it again
+	pending map[string][]byte // unwritten values, with their days
 	size    int               // of pending
 	busy    int64
 	rebuilt int64
 }
 
-// CacheStats tell about a cache. Entries and Bytes are those of the file, the rest counts since it was opened.
+// CacheStats describe a cache. Entries and Bytes are those of the file; the other fields count since OpenCache.
 type CacheStats struct {
 	Entries int64
 	Bytes   int64
-	Busy    int64 // how often another process kept the file for too long
-	Rebuilt int64 // how often the file was damaged, or of another format, and removed
+	Busy    int64 // how often another process held the file for too long
+	Rebuilt int64 // how often the file was damaged or had another format, and was removed
 }
 
-// OpenCache returns the cache in the file path, which is made when there is something to write. It opens nothing
-// yet.
+// OpenCache returns the cache in the file at path. It opens nothing yet; the first write creates the file.
 func OpenCache(path, format string, o CacheOptions) *Cache {
 	if o.Limit <= 0 {
 		o.Limit = 64 << 20
@@ -76,7 +74,7 @@ func OpenCache(path, format string, o CacheOptions) *Cache {
 
 func (c *Cache) today() uint32 { return uint32(c.o.Now().Unix() / (24 * 60 * 60)) }
 
-// Get returns a copy of what is remembered of a key, or nil. It counts as a use.
+// Get returns a copy of the value of a key, or nil. It counts as a use.
 func (c *Cache) Get(ctx context.Context, key []byte) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +87,7 @@ func (c *Cache) Get(ctx context.Context, key []byte) []byte {
 	var b []byte
 	err := Guarded(func() error {
 		if v, err := c.r.Get(key); err == nil {
-			b = slices.Clone(v) // the file is mapped only as long as the lock is held
+			b = slices.Clone(v) // the mapping ends with the lock
 		}
 		return nil
 	})
@@ -106,7 +104,7 @@ func (c *Cache) Get(ctx context.Context, key []byte) []byte {
 	return b[daySize:]
 }
 
-// Put remembers the value of a key. It keeps neither.
+// Put remembers the value of a key. It copies both.
 func (c *Cache) Put(ctx context.Context, key, value []byte) {
 	if len(key) == 0 || len(key) > maxKey {
 		return
@@ -116,7 +114,7 @@ func (c *Cache) Put(ctx context.Context, key, value []byte) {
 	c.add(ctx, key, value, c.today())
 }
 
-// add has a value wait to be written. The caller holds c.mu.
+// add adds a value to the unwritten ones, and writes them if they have become many. The caller holds c.mu.
 func (c *Cache) add(ctx context.Context, key, value []byte, day uint32) {
 	b := append(binary.LittleEndian.AppendUint32(make([]byte, 0, daySize+len(value)), day), value...)
 	c.size += len(b) - len(c.pending[string(key)])
@@ -126,7 +124,7 @@ func (c *Cache) add(ctx context.Context, key, value []byte, day uint32) {
 	}
 }
 
-// Close writes what is new, in one transaction, and closes the file. When ctx ends it gives up.
+// Close writes the unwritten values, in one transaction, and closes the file. It gives up when ctx ends.
 func (c *Cache) Close(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,7 +132,7 @@ func (c *Cache) Close(ctx context.Context) {
 	c.close()
 }
 
-// Flush writes what is new, as Close does, and may be called while others use the cache, who wait for it.
+// Flush writes the unwritten values, as Close does. Other goroutines may use the cache meanwhile; they wait for it.
 func (c *Cache) Flush(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +153,7 @@ func (c *Cache) Clear() error {
 	return nil
 }
 
-// Stats tells about the cache as it is on disk, without what waits to be written.
+// Stats describes the cache on disk, without unwritten values.
 func (c *Cache) Stats(ctx context.Context) CacheStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,20 +175,21 @@ func (c *Cache) Stats(ctx context.Context) CacheStats {
 	return s
 }
 
-// open opens the file for reading unless it is open, and reports whether it is. The caller holds c.mu.
+// open opens the file for reading, unless it is open already, and reports whether it is open now. The caller holds
+// c.mu.
 func (c *Cache) open(ctx context.Context) bool {
 	if c.r != nil || c.off {
 		return c.r != nil
 	}
 	r, err := Open(ctx, c.path, c.format, c.o.Wait)
-	if err != nil { // nothing there, or not yet; damaged; busy; or not for us
+	if err != nil { // missing, empty, damaged, busy, or not readable by this user
 		c.count(err)
 		c.off = true
 		return false
 	}
 	c.r = r
 	var idle *time.Timer
-	idle = time.AfterFunc(held, func() {
+	idle = time.AfterFunc(openTime, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.idle == idle {
@@ -201,7 +200,7 @@ func (c *Cache) open(ctx context.Context) bool {
 	return true
 }
 
-// count notes why a file could not be used.
+// count counts the reason why a file could not be used.
 func (c *Cache) count(err error) {
 	switch {
 	case errors.Is(err, ErrBusy):
@@ -219,7 +218,7 @@ func (c *Cache) close() {
 	}
 }
 
-// discard removes a damaged file. What is remembered from now on makes a new one.
+// discard removes a damaged file. The next write creates a new one.
 func (c *Cache) discard() {
 	c.idle.Stop()
 	c.r.Discard()
@@ -228,13 +227,13 @@ func (c *Cache) discard() {
 	c.off = true
 }
 
-// forget drops what waits.
+// forget drops the unwritten values.
 func (c *Cache) forget() {
 	clear(c.pending)
 	c.size, c.off = 0, false
 }
 
-// flush writes what waits. The caller holds c.mu.
+// flush writes the unwritten values. The caller holds c.mu.
 func (c *Cache) flush(ctx context.Context) {
 	if len(c.pending) == 0 {
 		return
@@ -244,7 +243,7 @@ func (c *Cache) flush(ctx context.Context) {
 		if b.Rebuilt() {
 			c.rebuilt++
 		}
-		for _, key := range slices.Sorted(maps.Keys(c.pending)) { // in which order bbolt writes them fastest
+		for _, key := range slices.Sorted(maps.Keys(c.pending)) { // bbolt writes sorted keys fastest
 			if err := b.Put([]byte(key), c.pending[key]); err != nil {
 				return err
 			}
@@ -255,20 +254,20 @@ func (c *Cache) flush(ctx context.Context) {
 	c.forget()
 }
 
-// evict makes a file that is too large one of at most half the limit.
+// evict replaces a file above the limit by one of at most half the limit.
 func (c *Cache) evict(f *File) error {
 	fi, err := f.file.Stat()
 	if err != nil || fi.Size() <= c.o.Limit {
 		return nil
 	}
-	keep, err := f.latest(c.o.Limit / 2)
+	latest, err := f.latest(c.o.Limit / 2)
 	if err != nil {
 		return err
 	}
-	return f.rewrite(func(key []byte) bool { return keep[string(key)] })
+	return f.rewrite(func(key []byte) bool { return latest[string(key)] })
 }
 
-// latest returns the keys of the values used last, as many as have limit bytes together.
+// latest returns the keys of the most recently used values, which have at most limit bytes together.
 func (f *File) latest(limit int64) (map[string]bool, error) {
 	type use struct {
 		key  string
@@ -285,12 +284,12 @@ func (f *File) latest(limit int64) (map[string]bool, error) {
 		})
 	})
 	slices.SortStableFunc(uses, func(a, b use) int { return cmp.Compare(b.day, a.day) })
-	keep := make(map[string]bool)
+	keys := make(map[string]bool)
 	for _, u := range uses {
 		if limit -= u.size; limit < 0 {
 			break
 		}
-		keep[u.key] = true
+		keys[u.key] = true
 	}
-	return keep, err
+	return keys, err
 }

@@ -6,28 +6,27 @@
 //	        bytes, little-endian), and the rest of the value
 //	rest  = the value that was put
 //
-// so a value of another key, of another format or with a flipped bit is rejected. A file without the bucket has
-// another format, and is removed like a damaged one. The sums don't prove that the pages form a tree, and bbolt
+// so that a value of another key, of another format or with a flipped bit is rejected. A file without the bucket
+// has another format, and is removed like a damaged one. The sums don't prove that the pages form a tree, and bbolt
 // trusts its file: it would follow a cycle of pages until the stack overflows. So opening the file checks every
 // page, and any panic within Guarded counts as damage. Opening it for writing also checks the order of the keys and
 // the list of free pages.
 //
-// A digest of the whole file beside it, compared at each open, would be fewer lines. But a file of 60 MB with
-// values of 200 KiB then opens in 44 ms instead of 0.8, since the check reads one page of each value, and rye
+// A digest of the whole file in a second file, compared at each open, would need less code. But then a file of 60
+// MB with values of 200 KiB opens in 44 ms instead of 0.8, because the check reads one page of each value, and rye
 // search takes 1.05 times the CPU time with 10,000 items and 1.12 times with 100,000. A process that ends between
-// the write and the digest would also cost everybody the cache.
+// the write and the digest would also cost all processes the cache.
 //
 // A sealed value may be outdated, because a power failure can bring back replaced pages. Values that belong
 // together must show by their content that they do.
 //
 // Processes open the file for a short time, many for reading or one for writing. Nothing is synced.
 //
-// # How an update goes through here
-//
-// Update opens the file for reading (openThere, openNow), which checks it (File.begin, checkPages); a damaged file
-// is removed (Discard), and all begins again. Then open waits for the lock, Batch.begin starts a transaction, and
-// the caller puts values (Batch.Put, PutAll, Flush). At last shrink, or Cache.evict, replaces a file that is too
-// large (rewrite). Open is the first half of it, and File.Get compares the sum of each value (unseal).
+// How an update goes through here: Update opens the file for reading (openThere, openNow), which checks it
+// (File.begin, checkPages). It removes a damaged file (Discard) and starts again. Then open waits for the lock,
+// Batch.begin starts a transaction, and the caller puts values (Batch.Put, PutAll, Flush). Finally shrink, or
+// Cache.evict, replaces a file that is too large (rewrite). A read needs only Open, which does the first half, and
+// File.Get, which compares the sum of each value (unseal).
 //
 // # Two ways to use it
 //
@@ -62,38 +61,39 @@ import (
 var (
 	// ErrDamaged reports content that this package can't have written.
 	ErrDamaged = errors.New("damaged, or of another version")
-	// ErrBusy says that another process holds a file for too long.
+	// ErrBusy means that another process holds a file for too long.
 	ErrBusy = errors.New("another process holds the file")
 )
 
 const (
 	sumSize   = 16
 	newSuffix = ".new"
-	// slack is what a file may be larger than twice what it holds, so that small ones aren't copied all the time.
+	// slack is how much larger than twice its content a file may be, so that small files aren't copied all the
+	// time.
 	slack = 4 << 20
-	// portion is how much is copied in one transaction, which has all of it in memory.
+	// portion is how much one transaction copies. All of it is in memory.
 	portion = 4 << 20
-	// valuesAhead is how many values wait to be written. While a portion is, about as many are read.
+	// valuesAhead is how many values PutAll reads ahead.
 	valuesAhead = 32
-	// mapped is how much of a file that is written is mapped into memory from the beginning. Beyond, bbolt maps it
-	// anew whenever it has grown to twice the size, and then copies all that a transaction has read or changed.
+	// mapped is how much of a file is mapped into memory when it is opened for writing. When a file outgrows its
+	// mapping, bbolt maps twice the size, and copies everything that the transaction has read or changed.
 	mapped = 64 << 20
 )
 
-// A File is an open file, for one goroutine.
+// A File is an open file, for one goroutine. The caller of Open closes it.
 type File struct {
 	path   string
-	format string   // and the bucket
-	file   *os.File // that of db
+	format string   // also the name of the bucket
+	file   *os.File // the file of db
 	db     *bolt.DB
-	tx     *bolt.Tx // nil when open for writing
+	tx     *bolt.Tx // nil if the file is open for writing
 	b      *bolt.Bucket
 	hash   cas.Hasher
-	head   []byte // of what is hashed
+	head   []byte // buffer of sumOf
 }
 
-// Guarded calls f, which uses files that were opened, and makes ErrDamaged of whatever damage does to bbolt: it
-// panics, and it reads where nothing is mapped.
+// Guarded calls f, which uses open files. It returns ErrDamaged if damage makes bbolt panic or read unmapped
+// memory.
 func Guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -104,29 +104,28 @@ func Guarded(f func() error) (err error) {
 	return f()
 }
 
-// Open opens the file path, of the format that it must have, for reading. It waits for a writer, but not longer than
-// wait: then it returns ErrBusy. A file that isn't there, or is empty, is fs.ErrNotExist. One that is damaged is
-// removed.
+// Open opens the file at path, which must have the format, for reading. It waits for a writer, but at most for
+// wait: then it returns ErrBusy. A missing or empty file is fs.ErrNotExist. Open removes a damaged file.
 func Open(ctx context.Context, path, format string, wait time.Duration) (*File, error) {
 	return openThere(ctx, path, format, toRead, wait)
 }
 
-// A mode says what a file is opened for.
+// A mode is the purpose of opening a file.
 type mode int
 
 const (
 	toRead  mode = iota
-	toCheck      // to look whether it may be written to
+	toCheck      // to check whether it is safe to write to
 	toWrite
 )
 
-// openThere opens a file that must be there.
+// openThere opens a file that must exist and not be empty.
 func openThere(ctx context.Context, path, format string, m mode, wait time.Duration) (*File, error) {
 	fi, err := os.Stat(path)
 	switch {
 	case err == nil && !fi.Mode().IsRegular():
 		err = &os.PathError{Op: "open", Path: path, Err: fs.ErrInvalid}
-	case err == nil && fi.Size() == 0: // about to be made
+	case err == nil && fi.Size() == 0: // another process is creating it
 		err = &os.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}
 	if err != nil {
@@ -135,7 +134,7 @@ func openThere(ctx context.Context, path, format string, m mode, wait time.Durat
 	return open(ctx, path, format, m, wait)
 }
 
-// open waits for the lock. Of several processes that wait none is preferred.
+// open waits for the lock and opens the file. It prefers none of several waiting processes.
 func open(ctx context.Context, path, format string, m mode, wait time.Duration) (*File, error) {
 	deadline := time.Now().Add(wait)
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
@@ -161,14 +160,14 @@ func openNow(path, format string, m mode) (*File, error) {
 			return f.file, err
 		},
 	}
-	if m == toWrite && runtime.GOOS != "windows" { // where the file would be made as large
+	if m == toWrite && runtime.GOOS != "windows" { // Windows would extend the file to this size
 		o.InitialMmapSize = mapped
 	}
 	err := Guarded(func() (err error) {
 		if f.db, err = bolt.Open(path, 0o600, o); err != nil {
 			return openError(err)
 		}
-		if m == toWrite { // which was checked before, because bbolt reads the list of free pages as it opens the file
+		if m == toWrite { // checked before, because bbolt reads the list of free pages when it opens the file
 			return nil
 		}
 		return f.begin(m == toCheck)
@@ -184,7 +183,7 @@ func openNow(path, format string, m mode) (*File, error) {
 	return f, nil
 }
 
-// openError tells a file that is locked, or that the system doesn't open, from one that is no good.
+// openError separates a locked file, and errors of the system, from a damaged file.
 func openError(err error) error {
 	_, system := errors.AsType[syscall.Errno](err)
 	switch {
@@ -196,7 +195,7 @@ func openError(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// begin begins to read, and looks whether that is safe.
+// begin starts a transaction for reading, and checks that the file is safe to read.
 func (f *File) begin(write bool) (err error) {
 	if f.tx, err = f.db.Begin(false); err != nil {
 		return err
@@ -234,9 +233,9 @@ func (f *File) Close() {
 	}
 }
 
-// Discard removes a file that turned out to be damaged; it need not be closed. bbolt may have stopped anywhere,
-// with its own locks held, so that closing the database might wait for ever. The file's lock goes with the descriptor,
-// the mapping stays until the process ends.
+// Discard removes a file that turned out to be damaged; the caller need not close it. bbolt may have stopped
+// anywhere, with its own locks held, so closing the database might wait forever. Closing the descriptor releases
+// the file's lock; the mapping stays until the process ends.
 func (f *File) Discard() {
 	if f.file != nil {
 		f.file.Close()
@@ -244,8 +243,8 @@ func (f *File) Discard() {
 	}
 }
 
-// Get returns the value of a key, or ErrDamaged: who asks knows what there must be. The value is valid until the
-// file is closed. It is called within Guarded.
+// Get returns the value of a key. A missing value is ErrDamaged, because callers only ask for keys that must exist.
+// The value is valid until the file is closed. The caller calls Get within Guarded.
 func (f *File) Get(key []byte) ([]byte, error) { return f.unseal(key, f.b.Get(key)) }
 
 func (f *File) sumOf(key, value []byte) (sum [sumSize]byte) {
@@ -271,18 +270,19 @@ type Batch struct {
 	f       *File
 	tx      *bolt.Tx
 	b       *bolt.Bucket
-	held    int // bytes that were put and not flushed
+	unsaved int // bytes that were put and not flushed
 	rebuilt bool
 }
 
-// Update calls f with a batch that is written if f returns no error, and not at all otherwise, but for what f flushes.
-// The file is made if need be. It waits as Open does. Where a file turns out to be damaged, f is called again, for a
-// new one. A file that has become much larger than what it holds is replaced by a small one.
+// Update calls f with a batch, and writes the batch if f returns no error. After an error of f only the values that
+// f flushed are written. Update creates the file if it is missing, and waits as Open does. If a file turns out to
+// be damaged, Update calls f again, for a new file. It replaces a file that has become much larger than its
+// content.
 func Update(ctx context.Context, path, format string, wait time.Duration, f func(*Batch) error) error {
 	return update(ctx, path, format, wait, f, (*File).shrink)
 }
 
-// update also calls after, if f was successful.
+// update is Update that calls after instead of shrink if f was successful.
 func update(ctx context.Context, path, format string, wait time.Duration, f func(*Batch) error,
 	after func(*File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -315,7 +315,7 @@ func (b *Batch) update(ctx context.Context, path, format string, wait time.Durat
 			return err
 		}
 		if err := f(b); err != nil {
-			_ = b.tx.Rollback() // closing the file forgets it as well
+			_ = b.tx.Rollback() // closing the file also drops the transaction
 			return err
 		}
 		return b.tx.Commit()
@@ -335,14 +335,14 @@ func (b *Batch) begin() (err error) {
 	if b.tx, err = b.f.db.Begin(true); err == nil {
 		b.b, err = b.tx.CreateBucketIfNotExists([]byte(b.f.format))
 	}
-	b.held = 0
+	b.unsaved = 0
 	return err
 }
 
-// Flush writes what was put so far, if that is much: a transaction has all of it in memory, twice. Readers see it, and
-// it stays whatever comes after.
+// Flush writes the values that were put so far, if they are large: a transaction has them in memory twice. Readers
+// see them, and a later error doesn't remove them.
 func (b *Batch) Flush() error {
-	if b.held < portion {
+	if b.unsaved < portion {
 		return nil
 	}
 	if err := b.tx.Commit(); err != nil {
@@ -351,10 +351,10 @@ func (b *Batch) Flush() error {
 	return b.begin()
 }
 
-// Rebuilt reports whether the file was damaged, or of another format, and was removed to make this one.
+// Rebuilt reports whether the file replaces one that was damaged or had another format.
 func (b *Batch) Rebuilt() bool { return b.rebuilt }
 
-// Get returns the value of a key, nil if there is none that is good.
+// Get returns the value of a key, or nil if it is missing or damaged.
 func (b *Batch) Get(key []byte) []byte {
 	v, err := b.f.unseal(key, b.b.Get(key))
 	if err != nil {
@@ -365,19 +365,19 @@ func (b *Batch) Get(key []byte) []byte {
 
 // Put writes a value.
 func (b *Batch) Put(key, value []byte) error {
-	b.held += len(value)
+	b.unsaved += len(value)
 	sum := b.f.sumOf(key, value)
 	return b.b.Put(key, append(append(make([]byte, 0, sumSize+len(value)), sum[:]...), value...))
 }
 
-// A Value is to be put.
+// A Value is a value to put.
 type Value struct {
 	Key  []byte
 	Size int
-	Read func(to []byte) error // reads all of it
+	Read func(to []byte) error // reads all Size bytes
 }
 
-// PutAll writes values, which another goroutine reads and hashes while those before them are written. It flushes.
+// PutAll puts and flushes values. Another goroutine reads and hashes the next ones meanwhile.
 func (b *Batch) PutAll(values iter.Seq[Value]) error {
 	type sealed struct {
 		key, value []byte
@@ -402,14 +402,14 @@ func (b *Batch) PutAll(values iter.Seq[Value]) error {
 	}()
 	defer func() {
 		close(over)
-		for range ahead { // until it has ended, and reads nothing any more
+		for range ahead { // until the goroutine has ended and reads nothing
 		}
 	}()
 	for s := range ahead {
 		if s.err != nil {
 			return s.err
 		}
-		b.held += len(s.value)
+		b.unsaved += len(s.value)
 		if err := b.b.Put(s.key, s.value); err != nil {
 			return err
 		}
@@ -428,15 +428,15 @@ func (b *Batch) Clear() (err error) {
 	return err
 }
 
-// Keep removes the keys that keep doesn't want. Keep may also return the key to go on with, if all before that are
-// wanted: pages that aren't looked at don't become memory of this process.
+// Keep removes the keys for which keep returns false. keep may also return the next key to look at, if all keys
+// before it stay: pages that aren't read don't become memory of this process.
 func (b *Batch) Keep(keep func(key []byte) (ok bool, next []byte)) error {
-	var gone [][]byte
+	var removed [][]byte
 	c := b.b.Cursor()
 	for k, _ := c.First(); k != nil; {
 		ok, next := keep(k)
 		if !ok {
-			gone = append(gone, slices.Clone(k))
+			removed = append(removed, slices.Clone(k))
 		}
 		if next != nil {
 			k, _ = c.Seek(next)
@@ -444,7 +444,7 @@ func (b *Batch) Keep(keep func(key []byte) (ok bool, next []byte)) error {
 			k, _ = c.Next()
 		}
 	}
-	for _, k := range gone {
+	for _, k := range removed {
 		if err := b.b.Delete(k); err != nil {
 			return err
 		}
@@ -461,8 +461,9 @@ func (f *File) shrink() error {
 	return f.rewrite(func([]byte) bool { return true })
 }
 
-// rewrite puts a smaller file with the values of some keys in the place of this one: bbolt's never shrink. Who has
-// the old one open loses at most what he writes into it. If it can't be done the file stays as large as it is.
+// rewrite replaces the file by a smaller one with the values of some keys, because bbolt's files never shrink. A
+// process that has the old file open loses at most its own writes. If rewrite fails, the file stays as large as it
+// is.
 func (f *File) rewrite(keep func(key []byte) bool) error {
 	next := f.path + newSuffix
 	os.Remove(next)
@@ -490,7 +491,7 @@ func (f *File) copy(from *bolt.Tx, n *File, keep func(key []byte) bool) error {
 			if err != nil {
 				return err
 			}
-			b.FillPercent = 0.9 // keys come in their order
+			b.FillPercent = 0.9 // the keys are sorted
 			for size := 0; k != nil && size < portion; k, v = c.Next() {
 				if !keep(k) {
 					continue
@@ -509,8 +510,8 @@ func (f *File) copy(from *bolt.Tx, n *File, keep func(key []byte) bool) error {
 	return nil
 }
 
-// size adds up what the file holds. It reads the file and leaves the mapping alone, whose pages would become memory of
-// this process.
+// size returns the bytes of all keys and values. It reads the file, not the mapping, whose pages would become
+// memory of this process.
 func (f *File) size() (n int64) {
 	_ = f.db.View(func(tx *bolt.Tx) error {
 		c, err := newChecker(f.file, false)

@@ -9,10 +9,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// What follows is the part of bbolt's file format that its own code takes for granted: a page is an id (8), flags
-// (2), a count (2) and the number of pages that it goes on for (4), then the elements: position (4), length of
-// the key (4) and page (8) on branches; flags (4), position (4), lengths of key (4) and value (4) on leaves. All in
-// the machine's byte order.
+// The part of bbolt's file format that its own code doesn't check. A page is an id (8), flags (2), a count (2) and
+// the number of pages that continue it (4), then the elements: position (4), length of the key (4) and page (8) on
+// branches; flags (4), position (4), lengths of key (4) and value (4) on leaves. All in the machine's byte order.
 const (
 	pageSize    = 4096
 	pageHead    = 16
@@ -24,27 +23,27 @@ const (
 	bucketElement = 1
 	bucketHead    = 16
 
-	// The first two pages tell, one of this transaction and one of the last, where the list of free pages begins,
-	// which page was never used, and which transaction it was.
+	// The first two pages describe this transaction and the last one: the page where the list of free pages begins,
+	// the first page that was never used, and the transaction's number.
 	metaFreelist = pageHead + 32
 	metaUnused   = metaFreelist + 8
 	metaTx       = metaUnused + 8
 	metaSize     = metaTx + 8
 )
 
-// A pageChecker sees that pages form a tree within the file, each page once, and that their elements lie within
-// them. In pages that form a circle bbolt descends until the stack is full, which ends the process.
+// A pageChecker checks that the pages form a tree within the file, each page once, and that their elements lie
+// within them. If pages formed a circle, bbolt would descend until the stack is full, which ends the process.
 //
-// Before writing it also sees that keys are in order, and that no page of the tree counts as free. Otherwise reading
-// misses values, which does no harm, but what is written goes astray for ever, or over what is there.
+// Before writing it also checks that keys are in order and that no page of the tree is listed as free. Otherwise a
+// read misses values, which does no harm, but a write is lost forever or overwrites other values.
 type pageChecker struct {
 	f     *os.File
 	write bool
 	pages uint64
 	seen  []bool
 	last  []byte // the last key on a leaf, nil before the first
-	least []byte // what the branches above say that no later key is less than
-	held  int64  // bytes of keys and values that were seen
+	least []byte // the least key that the branches above allow
+	held  int64  // bytes of the keys and values so far
 }
 
 func newChecker(f *os.File, write bool) (*pageChecker, error) {
@@ -68,7 +67,7 @@ func checkPages(f *os.File, tx *bolt.Tx, write bool) error {
 	return err
 }
 
-// page descends no deeper than there are pages, since none is entered twice.
+// page checks a page and the pages below it. It enters none twice, so the number of pages bounds its depth.
 func (c *pageChecker) page(id uint64, buckets bool) error {
 	if id < 2 || id >= c.pages {
 		return ErrDamaged
@@ -142,7 +141,7 @@ func (c *pageChecker) elements(p []byte, at int64, size uint64, buckets bool) er
 	return nil
 }
 
-// key returns the key at from on a page, and compares it with what went before. Unless c.write it does nothing.
+// key returns the key at from on a page, and checks that it is in order. Unless c.write is set, it does nothing.
 func (c *pageChecker) key(p []byte, at int64, from, size uint64) ([]byte, error) {
 	if !c.write {
 		return nil, nil
@@ -165,7 +164,7 @@ func (c *pageChecker) key(p []byte, at int64, from, size uint64) ([]byte, error)
 	return k, nil
 }
 
-// bucket checks the value that is a bucket: the page of its root or, where that is 0, a page in the value.
+// bucket checks a value that is a bucket: the page of its root, or a page in the value if that number is 0.
 func (c *pageChecker) bucket(at int64, size uint64) error {
 	if size < bucketHead || size > pageSize {
 		return ErrDamaged
@@ -188,9 +187,9 @@ func (c *pageChecker) bucket(at int64, size uint64) error {
 	return c.elements(p, at+bucketHead, size-bucketHead, false)
 }
 
-// free checks the list of free pages that a transaction left: a page's head, then, in order, pages that are in use
-// nowhere. If the count is the greatest possible the first number is the count instead. Without a list bbolt would
-// look for free pages in a goroutine of its own, where a panic can't be caught.
+// free checks the list of free pages that a transaction left: a page's head, then the numbers of unused pages, in
+// order. If the count is the greatest possible, the first number is the count instead. Without a list bbolt would
+// search for free pages in its own goroutine, where a panic can't be caught.
 func (c *pageChecker) free(tx uint64) error {
 	var meta [metaSize]byte
 	for id := range int64(2) {

@@ -536,7 +536,7 @@ func TestModel(t *testing.T) {
 				v := strings.Repeat("v", r.IntN(3000))
 				want[k] = v
 				must(t, b.Put([]byte(k), []byte(v)))
-				b.held *= 1 + r.IntN(30)
+				b.unsaved *= 1 + r.IntN(30)
 				must(t, b.Flush())
 			}
 			switch r.IntN(10) {
