@@ -104,7 +104,7 @@ type checkout struct {
 	paths   target // the parent of the root directory, which is named rootName
 	buffers sync.Pool
 
-	stack   []*outDir // to be made
+	stack   []*outDir // directories to make
 	open    int       // open directories
 	made    []*outDir // opened since the last window
 	window  []outFile
@@ -136,7 +136,7 @@ type outFile struct {
 	e *cas.Entry
 }
 
-// run alternates: it makes directories until it has a window of files for them, and fills those.
+// run alternates between making directories, until they have a window of files, and writing those files.
 func (c *checkout) run(ctx context.Context, root cas.Digest) error {
 	c.stack = append(c.stack, &outDir{name: rootName, tree: root})
 	for len(c.stack) > 0 {
@@ -273,7 +273,7 @@ func (c *checkout) write(o cas.Object, u *uniqueIDs, first int32) error {
 	for at := first; at >= 0; at = u.next[at] {
 		if f := &c.window[at]; f.e.Size != o.Size {
 			return located(join(f.d.rel, f.e.Name),
-				fmt.Errorf("%s has %d bytes; its tree says %d", o.ID, o.Size, f.e.Size))
+				fmt.Errorf("%s has %d bytes; its tree lists %d", o.ID, o.Size, f.e.Size))
 		}
 	}
 	if o.Size > readWhole {

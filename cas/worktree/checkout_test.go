@@ -491,7 +491,7 @@ func TestCheckoutIsBounded(t *testing.T) {
 	}{
 		{"2^60 files", bomb, CheckoutOptions{MaxFiles: 5000}, "more than 5000 files"},
 		{"many bytes", craft(t, &s, huge), CheckoutOptions{MaxBytes: 1 << 40}, "bytes"},
-		{"another size", craft(t, &s, huge), CheckoutOptions{}, "its tree says"},
+		{"another size", craft(t, &s, huge), CheckoutOptions{}, "its tree lists"},
 		{"deep", deep, CheckoutOptions{}, "1000"},
 	} {
 		dst := filepath.Join(t.TempDir(), "out")

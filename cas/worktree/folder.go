@@ -126,8 +126,8 @@ func (f rootFolder) open(name string) (io.ReadCloser, statcache.Stamp, error) {
 	return r, statcache.StampOf(fi), nil
 }
 
-// escaped reports whether os.Root, not the system, has refused: the file of a moment ago is now a link that leads out
-// of the root.
+// escaped returns errSwapped if os.Root, not the system, has refused to open a file: a link out of the root has
+// replaced it.
 func escaped(err error) error {
 	if _, ok := errors.AsType[syscall.Errno](err); ok {
 		return err

@@ -27,7 +27,7 @@ type Options struct {
 	Skip func(path string, dir bool) bool
 	// Files is called with the files of each directory in the tree, sorted by name, from several goroutines. It must
 	// not keep the slice.
-	Files func(of []File)
+	Files func(files []File)
 	// Look receives the bytes of each file that is read, even if the import fails, from several goroutines.
 	Look func(path string, r io.Reader) error
 	// Progress is called with the files and bytes done so far, often and from several goroutines, so the numbers may

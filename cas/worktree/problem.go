@@ -96,14 +96,14 @@ func (p *problems) add(path string, err error) {
 	p.list = append(p.list, Problem{path, err})
 }
 
-// any reports whether the import has failed, so that reading files is a waste.
+// any reports whether the import has failed, so that it need not read more files.
 func (p *problems) any() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.list) > 0
 }
 
-// full reports whether searching for more problems is a waste, too.
+// full reports whether the list is full, so that the import need not search for more problems either.
 func (p *problems) full() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -160,8 +160,8 @@ func (s *site) begin(o CheckoutOptions) error {
 // remove the directory, and removes this file last, so that another process can continue an interrupted removal.
 const lockName = "lock"
 
-// claim creates the directory and locks it. Another process may take it for a leftover and remove it before it is
-// locked.
+// claim creates the directory and locks it. It tries again if another process takes the directory for a leftover
+// and removes it before it is locked.
 func (s *site) claim() (err error) {
 	for range 100 {
 		s.tmp = tmpPrefix + randomName()
@@ -266,7 +266,7 @@ func (s *site) remove() error {
 	return err
 }
 
-// look checks the destination.
+// look returns an error if the destination may not be replaced.
 func (s *site) look(force bool) error {
 	fi, err := s.parent.Lstat(s.base)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -316,7 +316,7 @@ func (s *site) publish() error {
 	return nil
 }
 
-// mounted reports whether a file system is mounted at the destination, so that it can't be renamed.
+// mounted explains err if the destination can't be renamed because a file system is mounted there.
 func (s *site) mounted(err error) error {
 	if fi, ferr := s.parent.Lstat(s.base); ferr != nil || !fi.IsDir() || !errors.Is(err, syscall.EBUSY) &&
 		!errors.Is(err, syscall.EXDEV) {

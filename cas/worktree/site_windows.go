@@ -2,7 +2,7 @@ package worktree
 
 import "io/fs"
 
-// Both would need access control lists, which package os doesn't support.
+// On Windows, untrusted and foreign would need access control lists, which package os doesn't support.
 
 func untrusted(fs.FileInfo) string { return "" }
 
