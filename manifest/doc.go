@@ -1,8 +1,8 @@
-// Package manifest is the signed documents: lists of files, lists of revocations, rotations of keys.
+// Package manifest reads and writes the signed documents: lists of files, lists of revocations, rotations of keys.
 //
-// It reads and writes them. Package key has the keys, package sign single signature lines, package policy decides
-// whether signatures are enough, package rollback remembers seen documents, and package attest makes statements about
-// documents in a form for other programs.
+// Package key has the keys, package sign single signature lines, package policy decides whether signatures are
+// enough, package rollback remembers seen documents, and package attest makes statements about documents in a form
+// for other programs.
 //
 // # How a call goes through here
 //
@@ -12,10 +12,9 @@
 //
 // # Documents
 //
-// A document is a canonical document (package canon). Its id is the digest of its bytes without signature lines,
-// so that signing changes no id. Under its id it is stored stripped, and its signatures beside it, as the lines
-// alone, in a file or object named by the id and ".sig". Where it stands alone, as manifest.yaml does, it is the two
-// joined:
+// A document is a canonical document (package canon). Its id is the digest of its bytes without signature lines, so
+// that signing changes no id. A store has it under its id without the lines, and the lines alone in a file or
+// object named by the id and ".sig". A file of its own, such as manifest.yaml, has the two joined:
 //
 //	# rye:signed:v2:2026-11-20T12:00:00Z:2373fe…:BlVwi9…:1eed29…
 //	# rye:signed:v2:2026-11-20T12:00:00Z:2373fe…:cbK5qH…:83561a…
@@ -24,19 +23,19 @@
 //	…
 //
 // The lines are those of package sign in the style Hash, without a tree, each with the document's id, sorted by
-// fingerprint, one of each key, at most 16. Anything else is refused, and so is a document without LF at the end,
-// with a comment of another kind, or with anything else that package canon refuses. What a signature vouches for is
-// the id under a domain and a name, and the name is in the document:
+// fingerprint, one of each key, at most 16. Readers refuse anything else: other comments, a document without LF at
+// the end, and everything that package canon refuses. A signature vouches for the id under a domain and a name, and
+// the document contains the name:
 //
 //	document        domain               name
 //	manifest/2      rye/v2/manifest      bundle:<id>@<version>
 //	revocations/2   rye/v2/revocations   revocations:<name>
 //	rotation/2      rye/v2/rotation      rotation:<rule>
 //
-// Sets of signatures for one document are merged by union: see Document.Merge.
+// Document.Merge unites sets of signatures for one document.
 //
-// Times are YYYY-MM-DDTHH:MM:SSZ. Text for people is one line without controls, characters that turn the direction
-// of writing, or space around it.
+// Times are YYYY-MM-DDTHH:MM:SSZ. Text for people is one line without control characters, characters that change
+// the direction of writing, or space around it.
 //
 // # File lists
 //
@@ -56,16 +55,15 @@
 //	evidence:
 //	  "sbom.cdx.json": {digest: "blake3:6e46…", size: 2, type: "application/vnd.cyclonedx+json"}
 //
-// id and version are always there, the other headers and sections only when they say something, but for files,
-// which is never empty. The version is one by semver 2.0. The ids of requires are bundles, and version is a range,
-// read by package ai. The paths of files can stand in one tree on every system (portable.CheckSet); a mode is file or
-// exec; a ref is a kind, ":" and an id, no two files have one ref, and only a file with a ref has a version. The
-// names of evidence are single segments. There are at most 2^20 entries in 256 MiB, and no file has more than 2^40
-// bytes.
+// id, version and files are required; the other headers and sections are absent when they are empty. The version
+// follows semver 2.0. The ids of requires are bundles, and their version is a range, which package ai reads. The
+// paths of files can be in one tree on every system (portable.CheckSet). A mode is file or exec. A ref is a kind,
+// ":" and an id; no two files have the same ref, and only a file with a ref has a version. The names of evidence
+// are single segments. A list has at most 2^20 entries in 256 MiB, and no file has more than 2^40 bytes.
 //
 // Evidence can't name the id of the document that names it. It names the document's subject instead: the digest of
-// the bytes before the line "evidence:", which is the document without evidence, and the id where there is none.
-// Statements that travel beside a document name its id.
+// the bytes before the line "evidence:", which is the document without evidence, or the id if it has none.
+// Statements outside the document name its id.
 //
 // # Revocations
 //
@@ -78,8 +76,8 @@
 //	  "blake3:4852…": {date: "2026-10-20T12:00:00Z"}
 //	  "key:9c38…": {date: "2026-11-20T12:00:00Z", reason: "laptop stolen"}
 //
-// A list is whole in each issue, may revoke nothing, and has a counter from 1 that grows with each. What is revoked
-// is written as in policies: see policy.ParseRevocation.
+// Each issue has the whole list, which may be empty, and a counter that starts at 1 and grows with each issue. Keys
+// and digests are written as in policies: see policy.ParseRevocation.
 //
 // # Rotations
 //
@@ -94,8 +92,8 @@
 //	key-expires: "2028-11-20T12:00:00Z"
 //	expires: "2026-12-20T12:00:00Z"
 //
-// In the rule of a policy with this glob, whose keys are those of before (fingerprints, sorted), the key comes and
-// the one named by retire goes. The name, and owner, not-before and key-expires if they are there, are what the
-// policy is to say of it; expires is when the offer ends. Steps can't be left out or swapped, since each names all
-// keys that it starts from.
+// The rotation applies to the rule of a policy with this glob and exactly the keys of before (fingerprints,
+// sorted). There the key replaces the one named by retire. The policy gets its name, owner, not-before and
+// key-expires from the document. The offer ends at expires. No step can be skipped or swapped, because each names
+// all keys that it starts from.
 package manifest

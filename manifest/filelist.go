@@ -257,7 +257,7 @@ func (p *listReader) require() error {
 		return p.errorf("the bundle requires itself")
 	}
 	if !plain(r.Version) || r.Version == "" {
-		return p.errorf("%+q is no range of versions", r.Version)
+		return p.errorf("%+q is not a range of versions", r.Version)
 	}
 	if len(p.list.Requires) == maxNeeds {
 		return p.errorf("more than %d required bundles", maxNeeds)
@@ -268,7 +268,7 @@ func (p *listReader) require() error {
 
 // files reads the section "files" and reports whether an entry follows it.
 func (p *listReader) files(more bool) (bool, error) {
-	// The walk of CheckSet over the paths is our walk over the entries.
+	// CheckSet reads the paths while this function reads the entries.
 	err := portable.CheckSet(func(yield func(string) bool) {
 		for ; more && p.Section() == inFiles; more = p.Scan() {
 			p.file.Path = p.Keep(p.Key())
@@ -312,7 +312,7 @@ func (p *listReader) entry() (err error) {
 		}
 	}
 	p.list.Files++
-	// At most 2^20 files of 2^40 bytes: the sum is no overflow.
+	// At most 2^20 files of 2^40 bytes: the sum can't overflow.
 	p.list.Bytes += f.Size
 	return p.visit(f)
 }
@@ -342,7 +342,7 @@ func (p *listReader) proof() (err error) {
 		return badDocument("manifest", p.Line(), err)
 	}
 	if !printable(e.Type, 200) {
-		return p.errorf("%+q is no media type", e.Type)
+		return p.errorf("%+q is not a media type", e.Type)
 	}
 	if len(p.list.Evidence) == maxProofs {
 		return p.errorf("more than %d files of evidence", maxProofs)

@@ -39,7 +39,7 @@ func AppendFileList(dst []byte, l *FileList, files []File) ([]byte, *FileList, e
 
 const (
 	partSize   = 64 << 10
-	partsAhead = 32 // written and not yet read, at most
+	partsAhead = 32 // most parts that are written and not read
 )
 
 // A partsReader reads a document that is still being written.
@@ -120,7 +120,7 @@ func encodeFileList(dst []byte, l *FileList, files []File, see func([]byte)) ([]
 	return dst, nil
 }
 
-// timeText is the form of a moment in documents, "" for the zero time.
+// timeText returns the form of a moment in documents, "" for the zero time.
 func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""

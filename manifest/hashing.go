@@ -15,7 +15,7 @@ type hashing struct {
 	begun bool
 	held  []byte // the bytes read before start
 
-	cut    []byte     // the heading of a section, with the LF before it; nil once it was found
+	cut    []byte     // the heading of a section, with the LF before it; nil after it was found
 	tail   []byte     // read, but not hashed yet: cut may have begun in it; shorter than cut
 	before cas.Digest // of everything before the heading
 }

@@ -28,8 +28,8 @@ func printable(s string, most int) bool {
 	return s != "" && len(s) <= most
 }
 
-// plain reports whether s is one line of visible text: no controls, no line ends, no characters that turn the
-// direction of writing or are invisible.
+// plain reports whether s is one line of visible text: no control characters, no line ends, no characters that
+// change the direction of writing or are invisible.
 func plain(s string) bool {
 	for _, r := range s {
 		switch {

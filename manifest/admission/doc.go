@@ -1,15 +1,17 @@
-// Package admission is the examination of a file: may it be used under this name, by the policies in force?
+// Package admission examines a file: may it be used under this name, by the policies in force?
 //
-// It joins the other packages of manifest. It reads a file once: package sign finds its signature lines and hashes it,
-// then verifies the lines with the keys of both policies, and package policy decides, separately for root and project.
-// The result is an Exam, the evidence together with the decision. Examine neither prints nor remembers, and two calls
-// with the same bytes and the same Trust have the same result.
+// How a file goes through here: Trust.Examine reads it once (sign.Read finds its signature lines and hashes it),
+// verifies the lines with the keys of both policies (verify), and asks package policy, which decides separately for
+// root and project (Decide). It reads an admitted document again, to compare its name, expiry and digest with the
+// Subject (Identify, identifyV1); a rotation is decided by the rule that it changes (rotation). The result is an
+// Exam, the evidence together with the decision. Examine neither prints nor remembers, and two calls with the same
+// bytes and the same Trust have the same result.
 //
-//	t := exam.Trust{Root: root, Project: project, Now: now}
-//	e, err := t.Examine(exam.Subject{Name: "tool:acme/fetch", Style: sign.StyleOf(path)}, file, policy.ToUse)
+//	t := admission.Trust{Root: root, Project: project, Now: now}
+//	e, err := t.Examine(admission.Subject{Name: "tool:acme/fetch", Style: sign.StyleOf(path)}, file, policy.ToUse)
 //	switch {
 //	case err != nil:               // the file itself is wrong: changed, forged, another document, unreadable
-//	case !e.Decision.Allowed:      // it may be as it should, and these policies don't let it be used
+//	case !e.Decision.Allowed:      // the file may be intact, but these policies don't allow its use
 //	}
 //
 // Both must have passed before a byte counts. The bytes that count have the digest e.Signed.Raw: a second reader of
@@ -30,12 +32,12 @@
 //	audit        rye/v2/audit          audit:SEGMENT
 //	any other    rye/v2/item           KIND:ID
 //
-// All except the last are documents. Their lines are in the style Hash whatever the file is called, and the id of a
-// document is the digest of its bytes without them.
+// All except the last are documents. Their lines are in the style Hash, regardless of the file's name, and the id
+// of a document is the digest of its bytes without them.
 //
 // # Documents
 //
-// A document contains its name. Once its signatures are enough, Identify reads it: it must be well-formed, have the
+// A document contains its name. If its signatures are enough, Identify reads it: it must be well-formed, have the
 // requested name (else a *NameError), not be expired (an *ExpiredError) and be the bytes whose signatures were
 // verified (else ErrChanged). Before that only its signature lines are read, so that only trusted keys can reach the
 // document's parser. A policy has no name inside; other packages read indexes, tokens, transcripts and segments of an

@@ -110,11 +110,11 @@ func (s Subject) Signing() sign.Style {
 // it is zero.
 type Identity struct {
 	ID      cas.Digest
-	Name    string    // as in Subject; "" of a policy
+	Name    string    // as in Subject; "" for a policy
 	Expires time.Time // zero for never
 }
 
-// A NameError is returned for a document with another name than the one it was asked for by.
+// A NameError is returned for a document with another name than the requested one.
 type NameError struct{ Want, Found string }
 
 func (e *NameError) Error() string {

@@ -13,10 +13,10 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// MaxEnvelope is how many bytes an envelope may have.
+// MaxEnvelope is the most bytes of an envelope.
 const MaxEnvelope = 32 << 20
 
-// invalid returns the error of bytes that are no envelope, or no statement.
+// invalid returns the error about bytes that are not an envelope, or not a statement.
 func invalid(what string, err error) error {
 	return fault.New(fault.Parsing, "%s: %v", what, err).From(err)
 }
@@ -43,14 +43,14 @@ type Envelope struct {
 }
 
 type envelopeSignature struct {
-	keyID string // the signer's fingerprint; "" or something else in those that others made
+	keyID string // the signer's fingerprint; "" or another text if another program signed
 	sig   [64]byte
 }
 
 // NewEnvelope returns an envelope without signatures. It keeps the payload.
 func NewEnvelope(payloadType string, payload []byte) (*Envelope, error) {
 	if !printable(payloadType, 200) {
-		return nil, badEnvelope("%+q is no payload type", payloadType)
+		return nil, badEnvelope("%+q is not a payload type", payloadType)
 	}
 	if int64(len(payload)) > MaxEnvelope/4*3-4096 {
 		return nil, badEnvelope("payload of %d bytes", len(payload))
@@ -58,7 +58,7 @@ func NewEnvelope(payloadType string, payload []byte) (*Envelope, error) {
 	return &Envelope{payloadType: payloadType, payload: payload}, nil
 }
 
-// Sign adds the signature of each key, in place of the one that it may have there already.
+// Sign adds the signature of each key. It replaces an earlier signature of the key.
 func (e *Envelope) Sign(keys ...key.Private) error {
 	text := e.text()
 	for _, k := range keys {
@@ -96,8 +96,8 @@ func (e *Envelope) Append(dst []byte) ([]byte, error) {
 	})
 }
 
-// ParseEnvelope reads an envelope. It need not be canonical, but may have one meaning only: JSON as package jcs
-// reads it, no member but those of DSSE, base64 of the standard alphabet, padded, with zero in its unused bits.
+// ParseEnvelope reads an envelope. It need not be canonical, but must have only one meaning: JSON that package jcs
+// accepts, only members of DSSE, and padded base64 of the standard alphabet with zeros in its unused bits.
 func ParseEnvelope(b []byte) (*Envelope, error) {
 	if len(b) > MaxEnvelope {
 		return nil, badEnvelope("larger than %d bytes", MaxEnvelope)
@@ -155,7 +155,7 @@ func parseEnvelope(v any) (*Envelope, error) {
 	return e, nil
 }
 
-// object returns the members of a JSON object that has none but these.
+// object returns the members of a JSON object, which may have only these names.
 func object(v any, names ...string) (map[string]any, error) {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -169,17 +169,17 @@ func object(v any, names ...string) (map[string]any, error) {
 	return m, nil
 }
 
-// optionalString returns a member that is a string, or "" for one that isn't there.
+// optionalString returns a member that is a string, or "" for an absent one.
 func optionalString(m map[string]any, name string) (string, bool) {
 	v, there := m[name]
 	s, ok := v.(string)
 	return s, ok || !there
 }
 
-// decodeBase64 takes one spelling of each sequence of bytes.
+// decodeBase64 accepts only one spelling of each sequence of bytes.
 func decodeBase64(s string) ([]byte, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
-	// Strict says nothing about line breaks, which the decoder skips.
+	// Strict doesn't refuse line breaks, which the decoder skips.
 	if err != nil || base64.StdEncoding.EncodedLen(len(b)) != len(s) {
 		return nil, errors.New("not base64")
 	}
@@ -199,10 +199,10 @@ func decodeSignature(id, text string) (envelopeSignature, error) {
 // Unverified returns the envelope's content without verifying it, for display only.
 func (e *Envelope) Unverified() (payloadType string, payload []byte) { return e.payloadType, e.payload }
 
-// Verify returns what is in the envelope, and which of the keys signed it, at least threshold of them, each
-// counted once, in the order of keys. A signature that names none of the keys says nothing, and one that names
-// no key at all is tried with each. One that names a key and isn't that key's is a *sign.SignatureInvalidError,
-// too few are BELOW_THRESHOLD. The keys must not be fewer than the threshold, and the threshold not below 1.
+// Verify returns the envelope's content, and those of keys that signed it, in the order of keys: at least threshold
+// of them, each counted once. It ignores a signature that names another key, and tries one that names no key with
+// each. A signature that isn't by the key that it names is a *sign.SignatureInvalidError, and too few signatures
+// are BELOW_THRESHOLD. The threshold must be from 1 to the number of keys.
 func (e *Envelope) Verify(keys []key.Public, threshold int) (payloadType string, payload []byte, signers []key.Public,
 	err error) {
 	byID := map[string]key.Public{}
@@ -225,7 +225,7 @@ func (e *Envelope) Verify(keys []key.Public, threshold int) (payloadType string,
 			}
 			good[s.keyID] = true
 		} else if s.keyID == "" {
-			// It counts once, whomever else it might pass for.
+			// It counts for the first key that fits, and no other.
 			if i := slices.IndexFunc(keys, func(k key.Public) bool { return k.Verify(text, s.sig[:]) }); i >= 0 {
 				good[keys[i].Fingerprint().String()] = true
 			}
@@ -244,7 +244,7 @@ func (e *Envelope) Verify(keys []key.Public, threshold int) (payloadType string,
 	return e.payloadType, e.payload, signers, nil
 }
 
-// text is what a key signs of an envelope: in DSSE's words its pre-authentication encoding.
+// text returns the bytes of an envelope that a key signs, which DSSE calls the pre-authentication encoding.
 func (e *Envelope) text() []byte {
 	head := fmt.Sprintf("DSSEv1 %d %s %d ", len(e.payloadType), e.payloadType, len(e.payload))
 	return append([]byte(head), e.payload...)

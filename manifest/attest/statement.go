@@ -13,24 +13,24 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// What statements are called in envelopes and in themselves.
+// The types of statements, in envelopes and in statements.
 const (
 	StatementPayload = "application/vnd.in-toto+json"
 	StatementType    = "https://in-toto.io/Statement/v1"
 )
 
-// maxSubjects bounds a statement. What is about more files is about the list that names them.
+// maxSubjects is the most subjects of a statement. A statement about more files names their list as its subject.
 const maxSubjects = 1 << 15
 
-// A Statement is an in-toto Statement v1: it says something of a kind, the predicate, about subjects.
+// A Statement is an in-toto Statement v1: it states the predicate about the subjects.
 type Statement struct {
 	Subjects      []Subject
 	PredicateType string // a URI
-	Predicate     []byte // a JSON object, canonical when it was read; nil for none
-	Canonical     bool   // Predicate is one in canonical form, which is not checked
+	Predicate     []byte // a JSON object, canonical if it was read; nil for none
+	Canonical     bool   // set by a caller whose Predicate is canonical: Append doesn't check it
 }
 
-// A Subject is something by its digests.
+// A Subject identifies bytes by their digests.
 type Subject struct {
 	Name    string // for people; may be empty
 	Digests Digests
@@ -40,11 +40,11 @@ type Subject struct {
 // in-toto writes it: "blake3", "sha256", "sha512", "gitCommit".
 type Digests map[string]string
 
-// DigestsOf returns the set of d alone.
+// DigestsOf returns the set with only d.
 func DigestsOf(d cas.Digest) Digests { return Digests{"blake3": hex.EncodeToString(d[:])} }
 
-// Same reports whether o is about the same bytes: they have an algorithm in common, and agree in all that they
-// have in common.
+// Same reports whether o is about the same bytes: the two have a common algorithm, and the same digest for each
+// common algorithm.
 func (d Digests) Same(o Digests) bool {
 	common := 0
 	for algorithm, text := range d {
@@ -65,10 +65,10 @@ func (d Digests) check() error {
 	for algorithm, text := range d {
 		want := map[string]int{"blake3": 64, "sha256": 64, "sha512": 128, "gitCommit": 40, "sha1": 40}[algorithm]
 		if !printable(algorithm, 64) || len(text) == 0 || len(text) > 256 || want > 0 && len(text) != want {
-			return fmt.Errorf("%+q is no %+q digest", text, algorithm)
+			return fmt.Errorf("%+q is not a digest of %+q", text, algorithm)
 		}
 		if !portable.Spelled(text, portable.Hex, "", len(text)) {
-			return fmt.Errorf("%+q is no %+q digest: expected lower-case hexadecimal digits", text, algorithm)
+			return fmt.Errorf("%+q is not a digest of %+q: expected lower-case hexadecimal digits", text, algorithm)
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func (s *Statement) check() error {
 		return fmt.Errorf("%d subjects: there must be 1 to %d", len(s.Subjects), maxSubjects)
 	}
 	if !printable(s.PredicateType, 1000) {
-		return fmt.Errorf("%+q is no predicate type", s.PredicateType)
+		return fmt.Errorf("%+q is not a predicate type", s.PredicateType)
 	}
 	for _, sub := range s.Subjects {
 		if err := sub.Digests.check(); err != nil {
@@ -126,8 +126,8 @@ func (s *Statement) check() error {
 	return nil
 }
 
-// ParseStatement reads a statement. It need not be canonical; members that in-toto doesn't define are refused,
-// but for those of the predicate.
+// ParseStatement reads a statement. It need not be canonical. Outside the predicate, members that in-toto doesn't
+// define are errors.
 func ParseStatement(b []byte) (*Statement, error) {
 	if len(b) > MaxEnvelope {
 		return nil, invalid("statement", fmt.Errorf("larger than %d bytes", MaxEnvelope))
@@ -172,7 +172,8 @@ func parseStatement(v any) (*Statement, error) {
 	return s, s.check()
 }
 
-// parseSubject reads a ResourceDescriptor. What it says beyond name and digests is only for finding the bytes.
+// parseSubject reads a ResourceDescriptor. It ignores all but name and digests: the rest only helps to find the
+// bytes.
 func parseSubject(v any) (sub Subject, err error) {
 	m, err := object(v, "name", "digest", "uri", "content", "downloadLocation", "mediaType", "annotations")
 	if err != nil {
@@ -194,7 +195,7 @@ func parseSubject(v any) (sub Subject, err error) {
 	return sub, nil
 }
 
-// About returns nil if one of the statement's subjects is what has these digests.
+// About returns nil if one of the statement's subjects has these digests.
 func (s *Statement) About(d Digests) error {
 	for _, sub := range s.Subjects {
 		if sub.Digests.Same(d) {
@@ -206,8 +207,8 @@ func (s *Statement) About(d Digests) error {
 		fault.Count(int64(len(s.Subjects)), "subject"), d)
 }
 
-// VerifyStatement reads a statement from an envelope, and returns it only if threshold of the keys signed it,
-// it is of this type and about what has these digests.
+// VerifyStatement reads a statement from an envelope. It returns the statement only if threshold of the keys signed
+// it, its predicate has this type, and a subject has these digests.
 func VerifyStatement(envelope []byte, keys []key.Public, threshold int, predicateType string,
 	about Digests) (*Statement, []key.Public, error) {
 	e, err := ParseEnvelope(envelope)

@@ -12,45 +12,45 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// Evidence is what was found out about one file, whatever the answer.
+// Evidence is the result of verifying one file, admitted or refused.
 type Evidence struct {
 	Name    string `json:"name"`
 	File    string `json:"file"`
 	Space   string `json:"space,omitempty"` // of an item
 	Allowed bool   `json:"allowed"`
 	Trust   string `json:"trust"` // "signed", "digest", "builtin", "unsigned", "refused"
-	// one word for what was found: the policy's, or what is wrong with the file
+	// one word for the result: the policy's, or that of the error about the file
 	Reason    string       `json:"reason"`
 	Code      fault.Code   `json:"code,omitempty"` // of the refusal
 	Message   string       `json:"message,omitempty"`
 	Raw       string       `json:"raw"`
 	Stripped  string       `json:"stripped"`       // without signature lines; of a document its id
-	Tree      string       `json:"tree,omitempty"` // of the files beside it
+	Tree      string       `json:"tree,omitempty"` // of the tool's other files
 	TreeFiles int          `json:"tree_files"`
 	Format    string       `json:"format"` // "none", "v1", "v2"
 	Rule      string       `json:"rule"`
 	Count     int          `json:"count"`     // of keys that count
-	Threshold int          `json:"threshold"` // that the rule asks for
+	Threshold int          `json:"threshold"` // required by the rule
 	Signers   []SignerLine `json:"signers"`
 	Policy    string       `json:"policy"` // the file that decided
 	PolicyID  string       `json:"policy_id"`
 	Origin    string       `json:"origin"`            // "user", "--trust", "RYE_TRUST", "project"
 	Beside    string       `json:"project,omitempty"` // the project's policy, which allows it too
-	Revoked   string       `json:"revoked,omitempty"` // what is revoked: a key or a digest
-	List      string       `json:"list,omitempty"`    // the revocation list that says so, or that is stale
+	Revoked   string       `json:"revoked,omitempty"` // the revoked key or digest
+	List      string       `json:"list,omitempty"`    // the revocation list that revokes it, or that is stale
 	Warnings  []string     `json:"warnings"`
-	Next      string       `json:"next,omitempty"` // the command by which what is allowed takes effect, of a rotation
+	Next      string       `json:"next,omitempty"` // the command that applies an allowed rotation
 	Expected  string       `json:"expected,omitempty"`
 	Found     string       `json:"found,omitempty"`
 	LineEnds  bool         `json:"only_line_endings_differ,omitempty"`
-	// of what is refused: where its signatures are, or what is wrong; 0 if it is the whole file
+	// of a refused file: the line of its signatures or of the mistake; 0 for the whole file
 	Line     int      `json:"line,omitempty"`
 	Sentence string   `json:"-"` // the policy's reason in full
 	Hint     []string `json:"-"` // for the report, where the hints about items don't fit
 }
 
-// Verify reads a file, checks its signatures and asks the policies. The fault is the refusal, nil if the file may be
-// used. lists is where rotations that were carried out are remembered.
+// Verify reads a file, checks its signatures and asks the policies. The fault is the refusal, nil if the file may
+// be used. lists remembers the rotations that were applied.
 func Verify(t *trust.Trust, lists trust.Lists, s Subject, file io.ReadSeeker) (*Evidence, *fault.Error) {
 	e, err := examine(t, s, file, policy.ToUse)
 	ans := newEvidence(t, e)
@@ -126,7 +126,7 @@ func newEvidence(t *trust.Trust, e examined) *Evidence {
 	return ans
 }
 
-// refuse makes the answer that of a file that is wrong in itself, whatever policy has said.
+// refuse turns v into a refusal because of the file itself, regardless of the policies' answer.
 func (v *Evidence) refuse(f *fault.Error) {
 	v.Allowed, v.Trust = false, "refused"
 	v.Reason, _ = f.Details["reason"].(string)
@@ -135,13 +135,13 @@ func (v *Evidence) refuse(f *fault.Error) {
 	v.LineEnds, _ = f.Details["only_line_endings_differ"].(bool)
 }
 
-// A SignerLine is what a policy says about one signer of a file.
+// A SignerLine is a policy's verdict on one signer of a file.
 type SignerLine struct {
 	Key     string `json:"key"`  // its fingerprint
 	Name    string `json:"name"` // in the policy; empty if it has none
 	Owner   string `json:"owner"`
 	Format  string `json:"format"`
-	Time    string `json:"time"` // as the signature says: information
+	Time    string `json:"time"` // claimed by the signature: information
 	Verdict string `json:"verdict"`
 }
 
@@ -163,14 +163,15 @@ func SignerLines(au *trust.Authority, e *admission.Exam, verdicts []policy.Verdi
 	return lines
 }
 
-// A Report is the evidence about all files that were asked for.
+// A Report is the evidence about all requested files.
 type Report struct {
 	Files   []*Evidence `json:"files"`
 	Allowed int         `json:"allowed"`
 	Refused int         `json:"refused"`
 }
 
-// NewReport counts what was allowed and refused. The error is the refusal: one, if it is given, else a summary.
+// NewReport counts the allowed and the refused files. Its error is the refusal: one, unless that is nil, else a
+// summary.
 func NewReport(files []*Evidence, one *fault.Error) (*Report, error) {
 	r := &Report{Files: files}
 	for _, v := range files {

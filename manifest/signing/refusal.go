@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// examined is what was found out about a file.
+// examined is the exam of a file, with its Subject.
 type examined struct {
 	*admission.Exam
 	About Subject
@@ -74,7 +74,7 @@ func (e examined) refusal(t *trust.Trust) *fault.Error {
 	return f
 }
 
-// lookAndSign are the commands to inspect the subject and sign it.
+// lookAndSign returns the commands to inspect the subject and sign it.
 func (s Subject) lookAndSign() []string {
 	if s.Item {
 		return []string{"rye show --source " + fault.Quote(s.Name), "rye sign " + s.typed()}
@@ -82,7 +82,7 @@ func (s Subject) lookAndSign() []string {
 	return []string{"less " + fault.Quote(s.File), "rye sign " + s.typed()}
 }
 
-// side is the policy that decided, with its lists.
+// side returns the policy that decided, with its lists.
 func (e examined) side(t *trust.Trust) *policy.Side {
 	if e.Decision.Project && t.Project != nil {
 		return &t.Project.Side
@@ -100,7 +100,7 @@ func (e examined) ruleOf(t *trust.Trust) (policy.Rule, bool) {
 	return rules[i], true
 }
 
-// othersOf returns the keys of the rule that don't count for the file yet, and would.
+// othersOf returns the keys of the rule that have not signed the file and would count.
 func (e examined) othersOf(t *trust.Trust) (left []string) {
 	s := e.side(t)
 	r, _ := e.ruleOf(t)
@@ -117,7 +117,7 @@ func (e examined) othersOf(t *trust.Trust) (left []string) {
 	return left
 }
 
-// acceptV1 are the commands by which a rule takes what is signed in the first format, for as long as it takes.
+// acceptV1 returns the commands that let a rule accept the first format while files are upgraded.
 func (e examined) acceptV1(t *trust.Trust) []string {
 	r, ok := e.ruleOf(t)
 	if !ok || len(r.Keys) == 0 || e.Decision.Project {
@@ -127,7 +127,7 @@ func (e examined) acceptV1(t *trust.Trust) []string {
 	return []string{add + "v1", "rye sign --upgrade " + e.About.typed(), "rye sign --upgrade --all", add + "v2"}
 }
 
-// Broken adds to an error about a file's own signatures what a person needs beside it.
+// Broken adds the file's name, the likely cause and commands to an error about its signatures.
 func (s Subject) Broken(err error) *fault.Error {
 	f := fault.Of(err)
 	var wrong *sign.IntegrityError

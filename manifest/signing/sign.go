@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// A Signer signs files. It may be used by many goroutines.
+// A Signer signs files. It is safe for concurrent use.
 type Signer struct {
 	Key     key.Private
 	Trust   *trust.Trust // nil without a policy, which signing doesn't need
@@ -38,8 +38,8 @@ type Signed struct {
 	Raw      string `json:"raw"`      // of the file as it is now, or would be
 	Stripped string `json:"stripped"` // without signature lines
 	Tree     string `json:"tree,omitempty"`
-	Beside   int    `json:"beside"` // files of the tree
-	Lines    int    `json:"lines"`  // signatures that the file carries now
+	Beside   int    `json:"beside"` // the number of files in the tree
+	Lines    int    `json:"lines"`  // the number of signatures in the file now
 	Changed  bool   `json:"changed"`
 	Allowed  bool   `json:"allowed"`  // the policy lets the file be used under this name now
 	Replaced int    `json:"replaced"` // signatures that were removed because they were no longer valid
@@ -48,7 +48,7 @@ type Signed struct {
 	Refusal *fault.Error `json:"-"` // why the policy still refuses it; nil if it doesn't
 }
 
-// MaxSigned bounds the files that are signed, which are read into memory: source files and documents.
+// MaxSigned is the most bytes of a file to sign, because the whole file is in memory.
 const MaxSigned = 32 << 20
 
 // Sign returns a file with the key's signature. It writes nothing.
@@ -67,7 +67,7 @@ func (k *Signer) Sign(s Subject, raw []byte) (*Signed, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, _ := sign.ReadBytes(raw, s.Signing()) // damaged lines are replaced, which needs no other reason
+	before, _ := sign.ReadBytes(raw, s.Signing()) // damaged lines are replaced
 	after, err := sign.ReadBytes(out, s.Signing())
 	if err != nil {
 		return nil, err
@@ -145,10 +145,10 @@ func (k *Signer) signV1(s Subject, raw []byte) ([]byte, error) {
 	return sign.SignV1(raw, s.Signing(), k.Key, k.At)
 }
 
-// signed checks the signed file against what it is to be, and describes it.
+// signed checks the signed file and describes it.
 func (k *Signer) signed(s Subject, out, raw []byte, before, after sign.Signed) (*Signed, error) {
 	if s.IsDocument() && !k.V1 {
-		// Only a document that is what its name says is signed as one.
+		// Sign a document only under the name that it contains.
 		text := out
 		if cas.Sum(raw) == after.Stripped {
 			text = raw // so that an error counts the lines of the unsigned file

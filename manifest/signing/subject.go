@@ -1,8 +1,9 @@
-// Package signing signs and verifies files under the names they are used by, and says why one is refused.
+// Package signing signs and verifies files under the names of their use, and explains refusals.
 //
-// A Subject is a file and its name. Verify reads it, checks its signatures, asks the policies and returns the
-// Evidence. A Signer adds a signature, in either format, and reports what the policies say about the result. Both work
-// on bytes: the caller opens files and puts them in their place.
+// How a file goes through here: NewSubject joins it with its name. Verify reads it, checks its signatures and asks
+// the policies (examine, package admission), and returns the Evidence (newEvidence) and the reason for a refusal
+// (refusal, Broken). A Signer adds a signature in either format (Sign, signV2, signV1), and examines the result
+// (signed). SignFile also writes the file to its place.
 package signing
 
 import (
@@ -14,14 +15,14 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Subject is a file and the name to use it by.
+// A Subject is a file and the name of its use.
 type Subject struct {
 	admission.Subject
 	File string
-	Item bool // of a space, which is called by its name alone
+	Item bool // an item of a space, which commands call by its name alone
 }
 
-// typed is how a command line names the subject.
+// typed returns the subject's arguments on a command line.
 func (s Subject) typed() string {
 	if s.Item {
 		return fault.Quote(s.Name)
