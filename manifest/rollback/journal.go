@@ -15,25 +15,25 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// OfFileList returns what a Journal should remember of a file list; byName says that it came as what its id stands
-// for there, and not because this version was asked for.
+// OfFileList returns the step of a file list. byName means that the source chose this version for the bundle's
+// name, and that the user did not request it.
 func OfFileList(l *manifest.FileList, source string, byName bool, at time.Time) Step {
 	return Step{source, "bundle:" + l.BundleID, l.Version, l.ID, byName, at}
 }
 
-// OfRevocations returns what a Journal should remember of a revocation list.
+// OfRevocations returns the step of a revocation list.
 func OfRevocations(r *manifest.Revocations, source string, at time.Time) Step {
 	return Step{source, "revocations:" + r.List, strconv.FormatInt(r.Counter, 10), r.ID, true, at}
 }
 
-// A Step is something signed that came from a source under a name, or is about to be taken from it.
+// A Step is a signed document that a source has under a name, and that was or will be accepted.
 type Step struct {
-	Source   string     // where it came from: a registry, a directory, the address of a list
-	Name     string     // as signatures have it, without the version: "bundle:acme/x", "revocations:acme"
-	Position string     // its version, or its counter in decimal digits
+	Source   string     // a registry, a directory, the address of a list
+	Name     string     // the signed name without the version: "bundle:acme/x", "revocations:acme"
+	Position string     // the version, or the counter in decimal digits
 	ID       cas.Digest // of the document
-	ByName   bool       // what is there under the name was asked for, not this position
-	At       time.Time  // when, for people
+	ByName   bool       // the name was requested, not this position
+	At       time.Time  // information for people
 }
 
 // An Error is returned for a step that contradicts what was seen before.
@@ -45,7 +45,7 @@ type Error struct {
 func (e *Error) Error() string {
 	s, o := e.Step, e.Seen
 	if s.ID == o.ID {
-		return fmt.Sprintf("%q %s was taken already, at %s, and is taken once only", s.Name, s.ID,
+		return fmt.Sprintf("%q %s was already applied, at %s; it can be applied only once", s.Name, s.ID,
 			o.At.Format(timeForm))
 	}
 	if s.Position == o.Position {
@@ -58,12 +58,12 @@ func (e *Error) Error() string {
 
 // The reasons of an Error, each one word.
 const (
-	Older    = "older"    // it goes back behind what was there
-	Other    = "other"    // it is another of the same version or counter
-	Repeated = "repeated" // it was taken already, and may be once only
+	Older    = "older"    // the name would go back to an older version or counter
+	Other    = "other"    // another document with the same version or counter
+	Repeated = "repeated" // already applied, and allowed only once
 )
 
-// Reason is one of the words above.
+// Reason returns one of the words above.
 func (e *Error) Reason() string {
 	switch {
 	case e.Step.ID == e.Seen.ID:
@@ -108,17 +108,17 @@ func damaged(err error) error {
 		Try("rm -f " + fault.Quote(e.Path) + " " + fault.Quote(journal.LockPath(e.Path)))
 }
 
-// A Journal is the memory against rollback, in the file at Path, which is made with its directory when something
-// is first recorded. Any number of processes and goroutines may use one at once; each call looks at the file anew.
+// A Journal is the memory against rollback, in the file at Path. The first record creates the file and its
+// directory. Any number of processes and goroutines may use it at once; each call reads the file again.
 type Journal struct {
 	Path string
-	Wait time.Duration // for others to release it; zero for 30 seconds
+	Wait time.Duration // how long to wait for other processes; 30 seconds when zero
 
 	hook journal.Hook
 }
 
-// Check returns nil if the steps, taken one after the other, contradict nothing that was seen, else a
-// *Error for the first that does. It changes nothing.
+// Check returns nil if the steps, in this order, contradict nothing that was seen, else an *Error for the first
+// that does. It changes nothing.
 func (j *Journal) Check(steps ...Step) error {
 	m, err := j.load()
 	if err != nil {
@@ -128,15 +128,15 @@ func (j *Journal) Check(steps ...Step) error {
 	return err
 }
 
-// Record is Check, and then remembers all the steps: when it returns nil they are on disk, and else none of them
-// may count as taken. It waits for other processes, within bounds: an *osfile.BusyError.
+// Record checks all the steps and remembers them. When it returns nil, they are on disk; after an error the caller
+// must accept none of them. It waits at most Wait for other processes, then returns fault.Busy.
 func (j *Journal) Record(ctx context.Context, steps ...Step) error {
 	return j.change(ctx, func(m *memory) ([]byte, error) { return m.apply(steps) })
 }
 
-// Once remembers a step that may be taken a single time, such as a rotation: one whose id was remembered under its
-// source and name before is an *Error. Nothing orders such steps, so that Position is set here, to their number, and
-// ByName isn't looked at. As with Record, the step is on disk when it returns nil.
+// Once remembers a step that may be applied a single time, such as a rotation. If its id was remembered under its
+// source and name before, it returns an *Error. Such steps have no order, so Once sets Position to their number and
+// ignores ByName. As with Record, the step is on disk when it returns nil.
 func (j *Journal) Once(ctx context.Context, s Step) error {
 	return j.change(ctx, func(m *memory) ([]byte, error) {
 		s, err := m.once(s)
@@ -156,8 +156,8 @@ func (j *Journal) CheckOnce(s Step) error {
 	return err
 }
 
-// Forget forgets everything about a name from a source: the way back for a person who knows that a source began
-// anew. It is no error if nothing was known.
+// Forget forgets everything about a name from a source, for a user who knows that the source has started again. An
+// unknown name is no error.
 func (j *Journal) Forget(ctx context.Context, source, name string) error {
 	return j.change(ctx, func(m *memory) ([]byte, error) {
 		if m.names[subject{source, name}] == nil {
@@ -168,8 +168,8 @@ func (j *Journal) Forget(ctx context.Context, source, name string) error {
 	})
 }
 
-// Seen returns the steps that are remembered, sorted by source, name and the order they came in. A name's last
-// position that it was at by name has ByName set, alone of its steps.
+// Seen returns the remembered steps, sorted by source, name and arrival. Of a name's steps only the current one, by
+// name, has ByName set.
 func (j *Journal) Seen() ([]Step, error) {
 	m, err := j.load()
 	if err != nil {
@@ -190,7 +190,7 @@ func (j *Journal) load() (*memory, error) {
 	return m, damaged(err)
 }
 
-// compactAt is the size from which a journal is rewritten when more than half of it says nothing any more.
+// compactAt is the size above which a journal is replaced if more than half of it is superseded.
 const compactAt = 256 << 10
 
 func (j *Journal) change(ctx context.Context, edit func(*memory) ([]byte, error)) error {

@@ -422,8 +422,8 @@ func TestJournalOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := fmt.Sprintf(`"rotation:acme/**" %s was already applied, at 2026-11-20T12:00:00Z; it can be applied only once`,
-		one.ID)
+	want := fmt.Sprintf(`"rotation:acme/**" %s was already applied, at 2026-11-20T12:00:00Z; `+
+		`it can be applied only once`, one.ID)
 	for _, s := range []Step{one, two} {
 		later := s
 		later.At, later.Position = noon.AddDate(1, 0, 0), "99"

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A memory is what a journal says.
+// A memory is the content of a journal.
 type memory struct {
 	names map[subject]*history
 	last  sum // of the last record
@@ -18,16 +18,16 @@ type memory struct {
 type subject struct{ source, name string }
 
 type history struct {
-	pins []Step         // in the order they came
+	pins []Step         // in the order of arrival
 	by   map[string]int // from a position to its pin
-	at   int            // the pin it was at last by name, or -1
+	at   int            // the name's current pin, or -1
 }
 
 func newMemory() *memory {
 	return &memory{names: map[subject]*history{}, last: sumOf([]byte(journalHeader))}
 }
 
-// apply takes the steps and returns the records that remember what is new in them.
+// apply checks the steps, adds the new ones to m, and returns their records.
 func (m *memory) apply(steps []Step) (added []byte, err error) {
 	for _, s := range steps {
 		s.At = s.At.UTC().Truncate(time.Second)
@@ -63,7 +63,7 @@ func (m *memory) step(added []byte, s Step) ([]byte, error) {
 	return m.add(added, record{op: op, Step: s})
 }
 
-// once gives a step its position, or says that it was taken already.
+// once sets the position of a step, or returns an error if it was applied before.
 func (m *memory) once(s Step) (Step, error) {
 	s.Position, s.ByName = "1", false
 	if h := m.names[subject{s.Source, s.Name}]; h != nil {
@@ -77,7 +77,7 @@ func (m *memory) once(s Step) (Step, error) {
 	return s, nil
 }
 
-// add appends a record to added and takes it in.
+// add appends a record to added, and applies it to m.
 func (m *memory) add(added []byte, r record) ([]byte, error) {
 	r.prev = m.last
 	added, m.last = r.append(added)
@@ -85,7 +85,7 @@ func (m *memory) add(added []byte, r record) ([]byte, error) {
 	return added, nil
 }
 
-// take changes the memory as a record says.
+// take applies a record to m.
 func (m *memory) take(r record) {
 	key := subject{r.Source, r.Name}
 	if r.op == opForget {
@@ -98,7 +98,7 @@ func (m *memory) take(r record) {
 		m.names[key] = h
 	}
 	if _, ok := counter(r.Position); ok && r.op == opMove {
-		// A counter that a name has left behind is refused whatever its id: there is nothing to remember.
+		// A counter that a name has left behind is always refused, so its id need not be remembered.
 		h.pins = slices.DeleteFunc(h.pins, func(s Step) bool {
 			order, ok := comparePositions(s.Position, r.Position)
 			return ok && order < 0
@@ -119,7 +119,7 @@ func (m *memory) take(r record) {
 	}
 }
 
-// steps returns what is remembered.
+// steps returns the remembered steps, as Seen does.
 func (m *memory) steps() []Step {
 	var out []Step
 	keys := slices.SortedFunc(maps.Keys(m.names), func(a, b subject) int {
@@ -135,7 +135,7 @@ func (m *memory) steps() []Step {
 	return out
 }
 
-// write returns a journal that says what m does, and nothing else.
+// write returns the shortest journal with the content of m.
 func (m *memory) write() []byte {
 	b := []byte(journalHeader)
 	prev := sumOf(b)

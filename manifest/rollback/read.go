@@ -33,11 +33,11 @@ const (
 	journalHeader = journalFamily + "2\n"
 
 	opSeen   = "seen"   // a position has an id
-	opMove   = "move"   // and the name is at it
-	opForget = "forget" // nothing is known of the name any more
+	opMove   = "move"   // also, the name moves to it
+	opForget = "forget" // the name is forgotten
 )
 
-// A sum is written as 16 hexadecimal digits: enough to find damage by accident, which is all it is for.
+// A sum is written as 16 hexadecimal digits. It only has to detect accidental damage.
 type sum [8]byte
 
 func sumOf(b []byte) (s sum) {
@@ -72,7 +72,7 @@ func (r record) append(b []byte) ([]byte, sum) {
 
 var errRecord = errors.New("not a record")
 
-// parseRecord reads a line, given without its LF, that append wrote.
+// parseRecord reads a line that append wrote, without its LF.
 func parseRecord(line []byte) (r record, s sum, err error) {
 	rest := string(line)
 	prev, rest, _ := strings.Cut(rest, " ")
@@ -107,7 +107,7 @@ func parseRecord(line []byte) (r record, s sum, err error) {
 	default:
 		return r, s, errRecord
 	}
-	// Whatever was passed over above, what is accepted is what append writes.
+	// The checks above are loose. Only the bytes that append writes are accepted.
 	again, s := r.append(nil)
 	if !bytes.Equal(again[:len(again)-1], line) {
 		return r, s, errRecord
@@ -128,22 +128,22 @@ func limit(s string, n int) []byte {
 func (s *Step) check() error {
 	switch {
 	case len(s.Source) > maxSource || !utf8.ValidString(s.Source):
-		return fmt.Errorf("%+q is no source of signed documents", s.Source)
+		return fmt.Errorf("%+q is not a source of signed documents", s.Source)
 	case s.Name == "" || len(s.Name) > maxName || !utf8.ValidString(s.Name) ||
 		strings.ContainsFunc(s.Name, unicode.IsControl):
-		return fmt.Errorf("%+q is no name of signed documents", s.Name)
+		return fmt.Errorf("%+q is not a name of signed documents", s.Name)
 	case !isPosition(s.Position):
 		return fmt.Errorf("%+q is neither a version nor a counter", s.Position)
 	case s.ID.IsZero():
 		return fmt.Errorf("%q %s has no id", s.Name, s.Position)
 	case s.At.Year() < 0 || s.At.Year() > 9999:
-		return fmt.Errorf("%q %s was seen at no time", s.Name, s.Position)
+		return fmt.Errorf("%q %s: invalid time", s.Name, s.Position)
 	}
 	return nil
 }
 
 const (
-	maxSource = 4096 + 100 // a path is one
+	maxSource = 4096 + 100 // a source may be a path
 	maxName   = 1000
 )
 
@@ -152,13 +152,13 @@ func isPosition(s string) bool {
 	return ok || manifest.CheckVersion(s) == nil
 }
 
-// counter reads a position that is no version.
+// counter reads a position that is a counter, not a version.
 func counter(s string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && n >= 0 && strconv.FormatInt(n, 10) == s
 }
 
-// comparePositions orders two versions or two counters; what is neither isn't ok.
+// comparePositions orders two versions or two counters. ok is false for one of each.
 func comparePositions(a, b string) (order int, ok bool) {
 	m, isCounter := counter(a)
 	n, both := counter(b)
@@ -171,7 +171,7 @@ func comparePositions(a, b string) (order int, ok bool) {
 	return manifest.CompareVersions(a, b), true
 }
 
-// checkHeader refuses a journal in another format by its first line.
+// checkHeader returns an error for the first line of a journal in another format.
 func checkHeader(first []byte) error {
 	if version, ok := bytes.CutPrefix(first, []byte(journalFamily)); ok && string(version) != "2" {
 		if _, number := counter(string(version)); number {
@@ -221,7 +221,7 @@ func (m *memory) read(path string, f io.ReaderAt) error {
 			continue
 		case r.prev != m.last:
 			return &journal.DamagedError{Path: path, Offset: at,
-				Reason: "records are missing before it, or not in their order"}
+				Reason: "records before it are missing or out of order"}
 		}
 		m.take(r)
 		m.last = s
