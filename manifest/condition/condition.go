@@ -20,10 +20,10 @@ const (
 	maxList  = 256
 )
 
-// A Condition is about a document. It never changes, and is safe for many goroutines. The zero value always holds.
+// A Condition is about a document. It is immutable and safe for concurrent use. The zero value always holds.
 type Condition struct {
-	join        string // any, all or not; "" with an operator compares
-	of          []*Condition
+	join        string // any, all or not; "" for a comparison
+	parts       []*Condition
 	op          string
 	left, right operand
 	regex       *regexp.Regexp // of contains and regex
@@ -36,13 +36,13 @@ type operand struct {
 	value   any
 }
 
-// Names are one value with several names.
+// Names is a value with several names.
 type Names []string
 
 // An Answer says whether a condition holds.
 type Answer int
 
-// The answers. Unknown: something can't be compared, and decides.
+// The answers. Unknown means that the answer depends on a comparison that is not possible.
 const (
 	No Answer = iota
 	Unknown
@@ -56,28 +56,28 @@ func answer(yes bool) Answer {
 	return No
 }
 
-// Holds reports whether the condition holds for a document. What can't be compared doesn't hold.
+// Holds reports whether the condition holds for a document. A comparison that is not possible doesn't hold.
 func (c *Condition) Holds(doc any) bool { return c.ask(doc, No) == Yes }
 
-// Ask is Holds for callers that must know whether something couldn't be compared.
+// Ask is Holds for callers that must know whether a comparison was not possible.
 func (c *Condition) Ask(doc any) Answer { return c.ask(doc, Unknown) }
 
 func (c *Condition) ask(doc any, unknown Answer) Answer {
 	switch c.join {
 	case "any":
 		best := No
-		for _, o := range c.of {
+		for _, o := range c.parts {
 			best = max(best, o.ask(doc, unknown))
 		}
 		return best
 	case "all":
 		worst := Yes
-		for _, o := range c.of {
+		for _, o := range c.parts {
 			worst = min(worst, o.ask(doc, unknown))
 		}
 		return worst
 	case "not":
-		return Yes - c.of[0].ask(doc, unknown)
+		return Yes - c.parts[0].ask(doc, unknown)
 	}
 	if c.op == "" {
 		return Yes
@@ -88,7 +88,7 @@ func (c *Condition) ask(doc any, unknown Answer) Answer {
 	return unknown
 }
 
-// uncountable is a product that has no number. It equals nothing.
+// uncountable is a product with a factor that isn't a number. It equals nothing.
 type uncountable struct{}
 
 func (o *operand) of(doc any) any {
@@ -242,7 +242,7 @@ func (c *Condition) Roots() (all []string) {
 
 // Paths returns all paths, sorted.
 func (c *Condition) Paths() (all []string) {
-	for _, o := range c.of {
+	for _, o := range c.parts {
 		all = append(all, o.Paths()...)
 	}
 	all = append(append(all, c.left.paths()...), c.right.paths()...)

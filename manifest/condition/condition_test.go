@@ -281,7 +281,7 @@ func TestProblems(t *testing.T) {
 		}
 	}
 	if _, problems := condition.Read(object{"path": "a", "value": []any{struct{}{}}}); len(problems) != 1 ||
-		!strings.Contains(problems[0].Error(), "not a value of JSON") {
+		!strings.Contains(problems[0].Error(), "not a JSON value") {
 		t.Errorf("%v", problems)
 	}
 	if _, err := condition.Parse("a == \xff"); err == nil {

@@ -4,9 +4,12 @@
 //	c, err := condition.Parse(`params.amount > 100 and not caller == "ci"`)
 //	if c.Holds(map[string]any{"params": map[string]any{"amount": 120.0}, "caller": "ann"}) { … }
 //
-// A condition is about a document of JSON's values: nil, bool, string, float64, int, int64, []any, map[string]any. It
-// has two forms, and wherever one form has a condition it may have the other instead. Parse reads a text, Read either
-// form.
+// How a condition goes through here: Read and Parse read it (reader.condition) as an object (object) or as text
+// (text, parser), and check the value of each comparison (checked). Holds and Ask answer it for a document (ask):
+// they find the values at its paths (at) and compare them (compare, search).
+//
+// A condition is about a document of JSON's values: nil, bool, string, float64, int, int64, []any, map[string]any.
+// It has two forms. A condition inside another one may have either form. Parse reads a text, Read either form.
 //
 // # As an object
 //
@@ -15,9 +18,8 @@
 //	{not: CONDITION}         it doesn't hold
 //	{path: error.message, op: regex, value: "timed? out"}
 //
-// An empty object always holds. A path is names, joined by ".": of members, or the numbers of a list's elements,
-// counted from
-// 0. What isn't there is null. The operators; eq is the default:
+// An empty object always holds. A path is names of members, or numbers of a list's elements counted from 0, joined
+// by ".". A missing value is null. The operators; eq is the default:
 //
 //	eq, ne             the same value, or another: deep, 1 is 1.0, null is null
 //	gt, gte, lt, lte   two numbers, or two strings by their bytes, in order
@@ -39,23 +41,23 @@
 //	A, B        a path, a number, a string in ' or ", true, false, null, or a product of such: A * B
 //
 // A path has letters, digits, "_" and "-" in its names, and begins with a letter or "_"; the words above are no paths.
-// In strings \\, \' and \" are one character. "matches" and "contains" take a string that stands there.
+// In strings \\, \' and \" are one character. "matches" and "contains" need a literal string.
 //
-// # What can't be compared
+// # Comparisons that are not possible
 //
-// gt, gte, lt and lte of values that are no two numbers and no two strings, a product of anything but numbers,
-// contains and regex of what has no text (null aside, which has nothing in it), and a value alone that is neither true
-// nor false have no answer. Holds takes that as false, where it stands: "not" makes true of it. Ask makes Unknown of
-// it, by which a rule that only makes things stricter can apply, and one that allows something can not:
+// These have no answer: gt, gte, lt and lte of anything but two numbers or two strings; a product with a factor
+// that isn't a number; contains and regex of a value without text (null counts as an empty text); and a value alone
+// that is neither true nor false. For Holds such a comparison is false, so "not" makes it true. Ask returns
+// Unknown, so that a rule that restricts something can apply, and a rule that allows something can't:
 //
-//	"refunds above 100 ask": asks if c.Ask(doc) != condition.No, and so asks about an amount of "120", or about none
+//	"refunds above 100 ask": asks if c.Ask(doc) != condition.No, and so also for an amount of "120", or for none
 //
 // # Several names
 //
-// A value of the document may be Names: it equals each of them, and has the first as its text.
+// A value of the document may be Names: it equals each of them, and the first is its text.
 //
 // # Limits
 //
 // 4,096 bytes of text, 1,000 comparisons, 16 levels, 1,000 bytes in a string to search for, 256 values in a list. RE2
-// takes time in proportion to what is searched, which the caller bounds.
+// takes time in proportion to the searched text, whose length the caller bounds.
 package condition

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A Problem is something wrong in a condition.
+// A Problem is a mistake in a condition.
 type Problem struct {
 	Field   string // as in "any[1].value"; "" for the condition as a whole
 	Message string
@@ -37,18 +37,18 @@ func Parse(text string) (*Condition, error) {
 	return c, nil
 }
 
-// A reader notes what is wrong.
+// A reader reads a condition and collects its problems.
 type reader struct {
 	problems []*Problem
 	nodes    int
-	full     bool // there are too many nodes, which is noted once
+	full     bool // too many nodes, reported only once
 }
 
 func (r *reader) bad(field, format string, args ...any) {
 	r.problems = append(r.problems, &Problem{field, fmt.Sprintf(format, args...)})
 }
 
-// room counts a node, and reports whether it may be there.
+// room counts a node, and reports whether it is within the limits.
 func (r *reader) room(field string, depth int) bool {
 	if r.nodes++; r.nodes <= maxNodes && depth <= maxDepth {
 		return true
@@ -89,12 +89,12 @@ func (r *reader) object(c *Condition, v map[string]any, field string, depth int)
 		list, isList := inner.([]any)
 		switch {
 		case join == "not":
-			c.of = []*Condition{r.condition(inner, below(field, join), depth+1)}
+			c.parts = []*Condition{r.condition(inner, below(field, join), depth+1)}
 		case !isList || len(list) == 0:
 			r.bad(below(field, join), "expected a list of conditions")
 		default:
 			for i, one := range list {
-				c.of = append(c.of, r.condition(one, fmt.Sprintf("%s[%d]", below(field, join), i), depth+1))
+				c.parts = append(c.parts, r.condition(one, fmt.Sprintf("%s[%d]", below(field, join), i), depth+1))
 			}
 		}
 		return
@@ -124,10 +124,10 @@ func (r *reader) keys(v map[string]any, field string, keys ...string) {
 	}
 }
 
-// operators are those that have names.
+// operators are the names of operators in objects.
 var operators = []string{"eq", "ne", "gt", "gte", "lt", "lte", "in", "contains", "regex", "exists"}
 
-// compares sets the value that a comparison is with.
+// compares sets the value on the right of a comparison.
 func (r *reader) compares(c *Condition, value any, given bool, field string) {
 	c.right.value = value
 	if !slices.Contains(operators, c.op) {
@@ -135,7 +135,7 @@ func (r *reader) compares(c *Condition, value any, given bool, field string) {
 		return
 	}
 	if _, err := jcs.Append(nil, value); err != nil {
-		r.bad(below(field, "value"), "not a value of JSON: %v", err)
+		r.bad(below(field, "value"), "not a JSON value: %v", err)
 		return
 	}
 	if wrong := c.checked(value, given); wrong != "" {
@@ -143,7 +143,7 @@ func (r *reader) compares(c *Condition, value any, given bool, field string) {
 	}
 }
 
-// checked returns what is wrong with the value that a comparison is with, and keeps what is made of it.
+// checked returns the mistake in the value of a comparison, or "". It compiles the value of contains and regex.
 func (c *Condition) checked(value any, given bool) string {
 	s, isText := value.(string)
 	_, isNumber := jcs.Number(value)

@@ -30,7 +30,7 @@ func (r *reader) text(s, field string, depth int) *Condition {
 type parser struct {
 	*reader
 	text, field string
-	at, start   int    // where the next token begins, and this one
+	at, start   int    // the start of the next token, and of this one
 	token       string // "" at the end
 	value       any    // of a number or a string
 	literal     bool
@@ -154,9 +154,9 @@ func (p *parser) joined(join, word string, depth int, one func(int) *Condition) 
 	if p.literal || p.token != word {
 		return c
 	}
-	all := &Condition{join: join, of: []*Condition{c}}
+	all := &Condition{join: join, parts: []*Condition{c}}
 	for p.is(word) {
-		all.of = append(all.of, one(depth))
+		all.parts = append(all.parts, one(depth))
 	}
 	return all
 }
@@ -167,7 +167,7 @@ func (p *parser) not(depth int) *Condition {
 		return new(Condition)
 	}
 	if p.is("not") {
-		return &Condition{join: "not", of: []*Condition{p.not(depth + 1)}}
+		return &Condition{join: "not", parts: []*Condition{p.not(depth + 1)}}
 	}
 	if p.is("(") {
 		c := p.or(depth + 1)
@@ -177,7 +177,7 @@ func (p *parser) not(depth int) *Condition {
 	return p.comparison()
 }
 
-// signs are the operators as they are written.
+// signs are the operators in texts.
 var signs = map[string]string{"==": "eq", "!=": "ne", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte", "in": "in",
 	"contains": "contains", "matches": "regex"}
 

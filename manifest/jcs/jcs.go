@@ -1,23 +1,26 @@
-// Package jcs reads JSON strictly and writes it canonically, by RFC 8785: one sequence of bytes for one value,
-// so that JSON can be hashed and signed.
+// Package jcs reads JSON strictly and writes it canonically, by RFC 8785: one sequence of bytes for each value, so
+// that JSON can be hashed and signed.
+//
+// How a text goes through here: Parse reads it with a parser (value, object, array, str, number) and returns Go
+// values; Append writes values in the canonical form (appendValue, appendObject, appendString, appendNumber).
+// Canonical does both.
 //
 //	{ "b": [1.0, "\u20ac"], "a": 1E30 }   becomes   {"a":1e+30,"b":[1,"€"]}
 //
 // # Writing
 //
-// There is no space. The members of an object are sorted by their names, compared as UTF-16 code units. A
-// number is written as ECMAScript does, the shortest that reads back as the same double. A string has every
-// character as itself, in UTF-8, except \" \\ \b \t \n \f \r and, as \u00xx in lower case, the other
+// The canonical form has no spaces. The members of an object are sorted by their names, compared as UTF-16 code
+// units. A number is written as ECMAScript does: the shortest text that reads back as the same double. A string has
+// every character as itself, in UTF-8, except \" \\ \b \t \n \f \r and, as \u00xx in lower case, the other
 // characters below U+0020.
 //
 // # Reading
 //
-// What is read need not be canonical, but may have one meaning only. Refused, with the place, is what one
-// reader would take for one thing and another for another: a member twice in an object, bytes that are not
-// UTF-8, an escaped half of a surrogate pair, a number that a double can't hold (too large, or an integer
-// beyond 2^53 that would become another), anything before or after the value but space, and a byte order
-// mark. Arrays and objects nest at most 64 deep, and there are at most 2^18 values: what a hostile text can take in
-// memory is bounded.
+// A text need not be canonical, but must have only one meaning. Parse refuses, with the place, everything that
+// readers understand in different ways: a duplicate member in an object, bytes that are not UTF-8, an escaped half
+// of a surrogate pair, a number that a double can't hold (too large, or an integer beyond 2^53 that would become
+// another), anything but space before or after the value, and a byte order mark. Arrays and objects nest at most 64
+// deep, and a text has at most 2^18 values, which bounds the memory that a hostile text can take.
 package jcs
 
 import (
@@ -32,7 +35,7 @@ import (
 const (
 	// MaxDepth is how deep arrays and objects may nest.
 	MaxDepth = 64
-	// MaxValues is how many values a text may have that is read, those of arrays and objects included.
+	// MaxValues is the most values in a text that Parse reads, including those in arrays and objects.
 	MaxValues = 1 << 18
 )
 
@@ -45,12 +48,12 @@ func Canonical(dst, src []byte) ([]byte, error) {
 	return Append(dst, v)
 }
 
-// A Text is in canonical form already.
+// A Text is JSON in canonical form already, which Append copies.
 type Text []byte
 
-// Append appends the canonical form of v to dst: nil, bool, string, float64, int, int64, []any, map[string]any, Text,
-// or what is made of them. Anything else, integers beyond 2^53, infinities, text that is not UTF-8 and what is
-// nested too deep is an error and appends nothing.
+// Append appends the canonical form of v to dst: nil, bool, string, float64, int, int64, []any, map[string]any,
+// Text, or a combination of these. Anything else, an integer beyond 2^53, an infinity, text that is not UTF-8 and a
+// value nested too deep are errors that append nothing.
 func Append(dst []byte, v any) ([]byte, error) {
 	out, err := appendValue(dst, v, 0)
 	if err != nil {
@@ -72,7 +75,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 		return appendString(dst, v)
 	case float64:
 		if math.IsInf(v, 0) || math.IsNaN(v) {
-			return nil, errors.New("json: a number that is infinite or none")
+			return nil, errors.New("json: a number that is infinite or NaN")
 		}
 		return appendNumber(dst, v), nil
 	case int:

@@ -61,7 +61,7 @@ func (p *parser) number() (any, error) {
 		p.pos = start
 		return nil, p.errorf("the number is too large")
 	}
-	// Beyond 2^53 a text that is not the double's own stands for another integer than the one it reads as.
+	// Beyond 2^53 a text that isn't the double's own form means another integer than the double.
 	if whole && math.Abs(f) >= maxInt && string(appendNumber(nil, f)) != string(text) {
 		p.pos = start
 		return nil, p.errorf("the integer is beyond 2^53")

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// A SyntaxError says where and why bytes are not JSON with one meaning.
+// A SyntaxError reports bytes that are not JSON with one meaning.
 type SyntaxError struct {
 	Offset int // in bytes, from 0
 	Msg    string
@@ -15,8 +15,8 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("json: byte %d: %s", e.Offset, e.Msg) }
 
-// Parse returns the value that the JSON text src stands for: nil, bool, string, float64, []any or
-// map[string]any. It keeps nothing of src. Anything wrong is a *SyntaxError.
+// Parse returns the value of the JSON text src: nil, bool, string, float64, []any or map[string]any. It keeps no
+// reference to src. Every error is a *SyntaxError.
 func Parse(src []byte) (any, error) {
 	p := parser{src: src}
 	v, err := p.value(0)
@@ -126,7 +126,7 @@ func (p *parser) object(depth int) (any, error) {
 		}
 		if _, twice := members[name]; twice {
 			p.pos = at
-			return nil, p.errorf("the name %+q is there twice", name)
+			return nil, p.errorf("duplicate name %+q", name)
 		}
 		if p.space(); !p.take(':') {
 			return nil, p.errorf(`expected ":"`)
@@ -149,7 +149,7 @@ func (p *parser) object(depth int) (any, error) {
 // str reads the string that begins at p.pos.
 func (p *parser) str() (string, error) {
 	p.pos++
-	var out []byte // nil as long as there was no escape
+	var out []byte // nil before the first escape
 	src, from, at := p.src, p.pos, p.pos
 	for at < len(src) {
 		switch c := src[at]; {
@@ -185,7 +185,7 @@ func (p *parser) str() (string, error) {
 	return "", p.errorf("a string without end")
 }
 
-// escape appends what the escape at p.pos stands for.
+// escape appends the character of the escape at p.pos.
 func (p *parser) escape(out []byte) ([]byte, error) {
 	if p.pos+1 == len(p.src) {
 		return nil, p.errorf("a string without end")
@@ -218,7 +218,7 @@ func (p *parser) escape(out []byte) ([]byte, error) {
 		p.pos += n
 		return utf8.AppendRune(out, r), nil
 	default:
-		return nil, p.errorf("an escape that JSON has not")
+		return nil, p.errorf("unknown escape")
 	}
 	p.pos += 2
 	return append(out, c), nil
