@@ -53,7 +53,7 @@ func fromSeed(seed []byte) (Private, error) {
 // IsZero reports whether p is the zero Private, which is no key.
 func (p Private) IsZero() bool { return p.k == nil }
 
-// Public returns the public half. Of the zero Private it is the zero Public.
+// Public returns the public half. For the zero Private it returns the zero Public.
 func (p Private) Public() (pub Public) {
 	if p.k != nil {
 		pub.raw = [32]byte(p.k()[ed25519.SeedSize:])
@@ -155,8 +155,8 @@ func Unlock(b []byte, passphrase string) (Private, error) {
 	return ParsePrivatePEM(pem)
 }
 
-// ParsePrivate reads a private key with or without a passphrase. For a locked key it calls passphrase once; nil means
-// that no person can be asked.
+// ParsePrivate reads a private key with or without a passphrase. For a locked key it calls passphrase a single
+// time; nil means that nobody can enter one, and the error is ErrLocked.
 func ParsePrivate(b []byte, passphrase func() (string, error)) (Private, error) {
 	if !IsLocked(b) || passphrase == nil {
 		return ParsePrivatePEM(b)

@@ -73,7 +73,7 @@ func ParsePublic(s string) (Public, error) {
 	return NewPublic(raw[:32])
 }
 
-// NewPublic takes the 32 bytes of RFC 8032.
+// NewPublic returns the key with the 32 bytes of RFC 8032, or an error if they aren't worth trusting.
 func NewPublic(raw []byte) (Public, error) {
 	if len(raw) != 32 {
 		return Public{}, invalid("expected 32 bytes, found %d", len(raw))

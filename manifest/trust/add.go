@@ -87,12 +87,12 @@ func (n Addition) Losses(own []KeyState, before, after *policy.Policy) (lost []L
 		if !strings.Contains(name, ":") {
 			name = "tool:" + name
 		}
-		had, _ := before.RuleOf(name)
-		has, _ := after.RuleOf(name)
+		oldRule, _ := before.RuleOf(name)
+		newRule, _ := after.RuleOf(name)
 		for _, k := range own {
-			if k.InPolicy != "" && k.InPolicy != n.Key.Name && slices.Contains(had.Keys, k.InPolicy) &&
-				!slices.Contains(has.Keys, k.InPolicy) {
-				lost = append(lost, Loss{k.InPolicy, glob, had.Glob})
+			if k.InPolicy != "" && k.InPolicy != n.Key.Name && slices.Contains(oldRule.Keys, k.InPolicy) &&
+				!slices.Contains(newRule.Keys, k.InPolicy) {
+				lost = append(lost, Loss{k.InPolicy, glob, oldRule.Glob})
 			}
 		}
 	}

@@ -83,8 +83,8 @@ func KeyStateOf(dir key.Dir, name string, s policy.Side, now time.Time) (KeyStat
 	return KeyState{}, fs.ErrNotExist
 }
 
-// RemoveCommands are the commands that remove the key from a policy. Rules that would fall below their threshold go
-// first.
+// RemoveCommands returns the commands that remove the key from a policy. They first remove rules that would fall
+// below their threshold.
 func (k *KeyState) RemoveCommands(p *policy.Policy) (commands []string) {
 	for _, r := range p.Sections().Rules {
 		if slices.Contains(r.Keys, k.InPolicy) && len(r.Keys) <= r.Threshold {

@@ -52,14 +52,16 @@ const rotationOffer = 90 * 24 * time.Hour
 // A Handover describes the replacement of a key by a rotation.
 type Handover struct {
 	Old     key.Public
-	Kept    string    // the name of the old key among the user's keys
+	Kept    string    // the name of the old key in the user's directory of keys
 	Rule    string    // the glob of the rule; empty for the only one that names the key
 	To      string    // the name of the new key; empty for the first free one
 	Expires time.Time // of the new key; zero for never
 }
 
-// Plan returns the rotation, without the new key, and how many other keys of the rule must sign it.
-func (h Handover) Plan(s policy.Side, kept []key.Entry, now time.Time) (step policy.Rotation, others int, err error) {
+// Plan returns the rotation, without the new key, and how many other keys of the rule must sign it. entries are the
+// user's keys, whose names are taken.
+func (h Handover) Plan(s policy.Side, entries []key.Entry, now time.Time) (step policy.Rotation, others int,
+	err error) {
 	p := s.Policy
 	known, ok := p.Key(h.Old.Fingerprint())
 	rules := p.RulesNaming(known.Name)
@@ -103,7 +105,7 @@ func (h Handover) Plan(s policy.Side, kept []key.Entry, now time.Time) (step pol
 	}
 	for i := 2; step.Key.Name == ""; i++ {
 		name := fmt.Sprintf("%s-%d", h.Kept, i)
-		if !isTaken(p, name) && !slices.ContainsFunc(kept, func(e key.Entry) bool { return e.Name == name }) {
+		if !isTaken(p, name) && !slices.ContainsFunc(entries, func(e key.Entry) bool { return e.Name == name }) {
 			step.Key.Name = name
 		}
 	}

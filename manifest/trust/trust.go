@@ -1,5 +1,6 @@
-// Package trust is the policies and revocation lists on disk. It reads a policy together with its origin, refuses one
-// that other users can write, and remembers the last good issue of every revocation list that a policy names.
+// Package trust reads and writes the policies and revocation lists on disk. It reads a policy together with its
+// origin, refuses one that other users can write, and remembers the last good issue of every revocation list that a
+// policy names.
 //
 // # How a call goes through here
 //
@@ -48,7 +49,7 @@ type Reader struct {
 // Read reads a policy file, without its revocation lists. A missing file is an empty policy, with a nil File.
 func Read(path, origin string) (*Authority, error) { return (*Reader)(nil).Read(path, origin) }
 
-// Read does what the function Read does.
+// Read is the function Read, with the Reader's memory.
 func (r *Reader) Read(path, origin string) (*Authority, error) {
 	au := &Authority{Path: path, Origin: origin}
 	file, err := osfile.ReadIfThere("the policy", path, maxPolicy)
@@ -100,7 +101,7 @@ func CheckOwn(path string) error {
 	all := []string{path, filepath.Dir(path)}
 	if fi, err := os.Lstat(path); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
 		if to, err := filepath.EvalSymlinks(path); err == nil {
-			// the link's and the target's directory both decide which file is read
+			// both the link's and the target's directory determine the file
 			all = append(all, to, filepath.Dir(to))
 		}
 	}
