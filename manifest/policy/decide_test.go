@@ -185,7 +185,7 @@ func TestDecide(t *testing.T) {
 			reason: `is part of this binary`},
 		{name: "builtin revoked", request: Request{Voucher: Builtin, Raw: digest("gone")}, code: DigestRevoked},
 		{name: "dev", request: Request{Voucher: Dev}, code: Admitted,
-			reason: `is used as it stands, for this one call`},
+			reason: `is used as it is, for this one call`},
 		{name: "dev revoked", request: Request{Voucher: Dev, Raw: digest("gone")}, code: DigestRevoked},
 
 		{name: "fresh list", policy: listText, lists: lists(fresh), request: Request{Signers: v2(1)}, code: Admitted},

@@ -1,4 +1,4 @@
-// Package policy is the decision whether bytes may be used under a name.
+// Package policy decides whether bytes may be used under a name.
 //
 // A policy is a file, policy.yaml, that people write and rye edits. It lists keys, the names that they vouch for, and
 // revocations. The user's policy (~/.ai) is the root; a project may have its own (.ai). Both get the same verified
@@ -55,10 +55,10 @@
 //	ask:
 //	  refunds: {names: ["tool:acme/refund"], when: "params.amount > 100"}
 //
-// It is YAML read strictly (package yamltree): nothing unknown, nothing twice, one spelling of
-// structure, and every value is the text in the file, without YAML's types. A *yamltree.Error has
-// the line and the column. All sections may be missing. The first line names the format; another one than policy/2
-// is a *canon.VersionError.
+// It is YAML read strictly (package yamltree): unknown fields and duplicate keys are errors, structure has one
+// spelling, and every value is the text in the file, without YAML's types. A *yamltree.Error has the line and the
+// column. All sections are optional. The first line names the format; any other than policy/2 is a
+// *canon.VersionError.
 //
 //	keys       name → key (base64url), owner, not-before, expires. Days and seconds are UTC, as in "2027-01-31"
 //	           and "2027-01-31T18:00:00Z"; at "expires" the key is invalid. One key has one name.
@@ -103,7 +103,7 @@
 //
 // A rotation replaces one key by another in one rule. It names all keys that the rule had before,
 // so that steps come in order, and is signed by the threshold of those and by the new key. It is refused while a
-// list that must be fresh is stale, and once its document is revoked.
+// list that must be fresh is stale, and after its document was revoked.
 //
 // # Edits
 //

@@ -94,7 +94,7 @@ func (a *Answer) admitted() string {
 	case a.Voucher == Builtin:
 		return "is part of this binary"
 	case a.Voucher == Dev:
-		return "is used as it stands, for this one call"
+		return "is used as it is, for this one call"
 	case a.ByDigest:
 		return "is admitted by its digest"
 	}

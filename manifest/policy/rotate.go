@@ -180,7 +180,8 @@ func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.S
 	return nil
 }
 
-// exchange makes the new policy. The old key stays under "keys:" while another rule or a list names it.
+// exchange returns the policy after the rotation. The old key stays under "keys:" while another rule or a list
+// names it.
 func (s *Side) exchange(r Rotation, rule int) (*Policy, error) {
 	p := s.Policy
 	retired, _ := p.Key(r.Retire)

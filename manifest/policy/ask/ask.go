@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// An Answer says what becomes of a call. A greater one is stricter.
+// An Answer is the decision about a call. A greater one is stricter.
 type Answer uint8
 
 // The answers.
@@ -33,25 +33,25 @@ var Risks = []string{"read", "write", "infra", "money", "destructive"}
 const (
 	maxLines   = 1000
 	maxExpires = 30 * 24 * time.Hour
-	// Expires is how long a question may be answered if no line says.
+	// Expires is how long a question may be answered if no line sets a time.
 	Expires = time.Hour
 )
 
-// about are the names that a condition's paths may begin with.
+// about lists the names that a condition's paths may begin with.
 var about = []string{"params", "caller", "tenant", "flow"}
 
 // Rules are the lines of a policy, in the order of its file.
 type Rules []Line
 
-// A Line says what becomes of some calls.
+// A Line is the answer to the calls that it matches.
 type Line struct {
 	Name     string
 	Names    []string // globs; nil: all tools
 	Risk     string   // the least; "": any
-	When     string   // ""; always
+	When     string   // a condition; "": always
 	Answer   Answer
 	Separate bool
-	Expires  time.Duration // 0: not said
+	Expires  time.Duration // 0: not set
 
 	globs []glob.Glob
 	when  *condition.Condition
@@ -158,7 +158,7 @@ func readLine(n *yamltree.Node) (l Line, err error) {
 	return l, nil
 }
 
-// About returns the lines that can match calls of the item with this name: those of tools alone.
+// About returns the lines that can match calls of the item with this name. Only tools have such lines.
 func (r Rules) About(name string) (lines Rules) {
 	n, err := glob.ParseName(name)
 	for i := range r {
@@ -169,12 +169,12 @@ func (r Rules) About(name string) (lines Rules) {
 	return lines
 }
 
-// A Call is what is decided about.
+// A Call is a call of a tool that needs a decision.
 type Call struct {
 	Tool     string         // its name, as in "tool:acme/fetch"
-	Risk     string         // one of Risks; any other is the greatest
-	Document map[string]any // what conditions are about
-	Attended bool           // its user makes it
+	Risk     string         // one of Risks; any other counts as the greatest
+	Document map[string]any // the document of conditions
+	Attended bool           // made by the user, not by a thread, a client or a server
 }
 
 func riskOf(word string) int {
@@ -192,26 +192,26 @@ func (l *Line) matches(c *Call) bool {
 	if l.when == nil {
 		return true
 	}
-	is := l.when.Ask(c.Document)
-	return is == condition.Yes || is == condition.Unknown && l.Answer != Allow
+	holds := l.when.Ask(c.Document)
+	return holds == condition.Yes || holds == condition.Unknown && l.Answer != Allow
 }
 
-// A Decision is what becomes of a call.
+// A Decision is the answer to a call.
 type Decision struct {
 	Answer   Answer
-	Lines    []string // the lines that decided, with whose they are; none if no line did
-	Separate bool     // who makes the call may not approve it
+	Lines    []string // the deciding lines, each with its policy; nil if no line matched
+	Separate bool     // the caller may not approve the call
 	Expires  time.Duration
 }
 
-// Decide says what becomes of a call by the rules of the root policy and of a project's.
+// Decide decides about a call by the rules of the root policy and of a project's.
 func Decide(c *Call, root, project Rules) Decision {
-	d, said := root.decide(c, "your policy")
-	if !said && !c.Attended && riskOf(c.Risk) >= riskOf("infra") {
+	d, matched := root.decide(c, "your policy")
+	if !matched && !c.Attended && riskOf(c.Risk) >= riskOf("infra") {
 		d.Answer = Ask
 	}
-	switch p, said := project.decide(c, "the project's policy"); {
-	case !said || p.Answer < d.Answer:
+	switch p, matched := project.decide(c, "the project's policy"); {
+	case !matched || p.Answer < d.Answer:
 	case p.Answer > d.Answer:
 		d = p
 	default:
@@ -225,21 +225,21 @@ func Decide(c *Call, root, project Rules) Decision {
 	return d
 }
 
-// decide is Decide for one policy. said is false if no line matches.
-func (r Rules) decide(c *Call, whose string) (d Decision, said bool) {
+// decide is Decide for one policy. matched is false if no line matches.
+func (r Rules) decide(c *Call, whose string) (d Decision, matched bool) {
 	for _, l := range r.About(c.Tool) {
-		if !l.matches(c) || said && l.Answer < d.Answer {
+		if !l.matches(c) || matched && l.Answer < d.Answer {
 			continue
 		}
-		if !said || l.Answer > d.Answer {
+		if !matched || l.Answer > d.Answer {
 			d = Decision{Answer: l.Answer}
 		}
-		said = true
+		matched = true
 		d.Lines = append(d.Lines, fmt.Sprintf("%q of %s", l.Name, whose))
 		d.Separate = d.Separate || l.Separate
 		d.Expires = sooner(d.Expires, l.Expires)
 	}
-	return d, said
+	return d, matched
 }
 
 // sooner returns the shorter of two times; 0 is none.

@@ -11,12 +11,12 @@
 //	risk       the least risk of the tool: read, write, infra, money or destructive; any if it is missing
 //	when       a condition about the call (package condition); none if it is missing
 //	answer     allow, ask or refuse; ask if it is missing
-//	separate   true: who makes the call may not approve it
+//	separate   true: the caller may not approve the call
 //	expires    how long the question may be answered, in hours or days, at most 30d; an hour if it is missing
 //
 // separate and expires go with the answer ask. The condition is about
 //
-//	params            what the tool is given, completed by its schema
+//	params            the tool's parameters, completed by its schema
 //	caller, tenant    texts; "" if they are unknown
 //	flow.directive    the directive whose thread makes the call; null outside of threads
 //	flow.tools        the tools that this thread has called before, a list such as ["tool:acme/fetch"]
@@ -24,8 +24,8 @@
 //
 // # Decisions
 //
-// A line matches if all that it says fits. Of the lines that match the strictest counts: refuse, ask, allow. A
-// condition that can't be answered, because what it compares can't be compared, counts as true for ask and refuse, and
+// A line matches if all its fields match. The strictest of the matching lines decides: refuse, ask, allow. A
+// condition without an answer, because a comparison in it is not possible, counts as true for ask and refuse, and
 // as false for allow.
 //
 // If no line of the root policy matches, calls of risk infra, money and destructive ask, unless the user makes them:

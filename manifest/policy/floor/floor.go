@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// An Exec is the floor under execution. The zero Exec asks for nothing.
+// An Exec is the least requirements for execution. The zero Exec requires nothing.
 type Exec struct {
 	Floor     Level   // the least sandbox for every item
 	Strangers Level   // the least for items of other people's keys; Unset: Landlock
@@ -20,16 +20,16 @@ type Exec struct {
 	Limits    Own     // of a thread in the background
 }
 
-// Own is what a process that runs a thread in the background may use, beside its tools. Zero says nothing.
+// Own limits a process that runs a thread in the background, apart from its tools. A zero field sets no limit.
 type Own struct {
 	Memory    int64 // bytes
 	Processes int64 // at one time, with those of its tools
 }
 
-// OwnLimits are those that hold where no policy says less.
+// OwnLimits are the limits unless a policy sets others.
 var OwnLimits = Own{Memory: 1 << 30, Processes: 512}
 
-// Narrow returns what both allow.
+// Narrow returns the lower of each limit.
 func (o Own) Narrow(p Own) Own {
 	least := func(a, b int64) int64 {
 		if a == 0 || b == 0 {
@@ -56,12 +56,12 @@ var levels = []string{"", "none", "limits", "landlock", "namespace"}
 
 func (l Level) String() string { return levels[l] }
 
-// A DotEnv says whether variables come from the file .env of the project.
+// A DotEnv selects whether tools get variables from the project's file .env.
 type DotEnv uint8
 
-// The words for it.
+// The choices, by their words in the file.
 const (
-	DotEnvUnset   DotEnv = iota // as DotEnvNone for a root, nothing for a project
+	DotEnvUnset   DotEnv = iota // DotEnvNone in a root policy, no effect in a project's
 	DotEnvNone                  // none
 	DotEnvProject               // project
 )
@@ -70,10 +70,10 @@ var dotEnvs = []string{"", "none", "project"}
 
 func (d DotEnv) String() string { return dotEnvs[d] }
 
-// A Network is the most that an item may reach, whatever it was granted. The zero Network sets no bound.
+// A Network is the most that an item may reach, regardless of its grants. The zero Network sets no bound.
 type Network struct {
 	Bound bool
-	Hosts []string // with Bound: these alone, as in "api.example.com", "*.example.com:443"; empty: none
+	Hosts []string // with Bound: only these, as in "api.example.com", "*.example.com:443"; empty: none
 }
 
 // Read reads the section. It allows the fields named in others and leaves them to the caller.
@@ -196,7 +196,7 @@ func IsHost(h string) bool {
 	return good
 }
 
-// Narrow returns what holds under e, a root's, and p, a project's: never less strict than e.
+// Narrow returns the requirements of e, a root's, with those of p, a project's. They are never less strict than e.
 func (e Exec) Narrow(p Exec) Exec {
 	e.Floor = max(e.Floor, p.Floor)
 	if p.Strangers != Unset {
@@ -212,7 +212,7 @@ func (e Exec) Narrow(p Exec) Exec {
 	return e
 }
 
-// Narrow returns what both allow.
+// Narrow returns the network that both allow.
 func (n Network) Narrow(o Network) Network {
 	switch {
 	case !o.Bound:
@@ -241,7 +241,7 @@ func (n Network) Narrow(o Network) Network {
 	return both
 }
 
-// covers reports whether one host pattern allows all that another allows.
+// covers reports whether host pattern a allows every host that b allows.
 func covers(a, b string) bool {
 	rest, star := strings.CutPrefix(a, "*")
 	return a == b || star && len(b) > len(rest) && strings.HasSuffix(b, rest)

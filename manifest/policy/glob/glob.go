@@ -14,11 +14,11 @@ const (
 	maxVersion = 64
 )
 
-// A Name is what a rule decides about, taken apart: "bundle:acme/x@1.2.0" is kind bundle, id acme/x. Rules see
-// no version: a key that may sign one version may sign the next.
+// A Name is the parsed subject of a rule: "bundle:acme/x@1.2.0" has the kind bundle and the id acme/x. Rules ignore
+// the version: a key that may sign one version may sign the next.
 type Name struct{ Kind, ID string }
 
-// ParseName reads the names of decision 3 that are made of a kind and an id.
+// ParseName reads a name of decision 3 with a kind and an id.
 func ParseName(s string) (Name, error) {
 	kind, id, ok := strings.Cut(s, ":")
 	if !ok || !isKind(kind) {
@@ -42,8 +42,8 @@ const alnum = portable.Letters + portable.Digits
 
 func isVersion(s string) bool { return portable.Spelled(s, alnum+".+-", "", maxVersion) }
 
-// named reports whether a kind is covered only by globs that say it: a key for all items may not
-// for that reason vouch for revocation lists, build results or the audit log.
+// named reports whether only globs that name the kind cover it: a key for all items must not vouch for revocation
+// lists, build results or the audit log.
 func named(kind string) bool {
 	switch kind {
 	case "audit", "build", "policy", "revocations", "rotation", "token", "transcript":
@@ -57,8 +57,8 @@ type Glob struct {
 	text   string
 	kind   string   // "" covers every kind that is not named
 	prefix string   // of the id, up to the first star
-	rank   int      // which of two that match decides: the higher
-	segs   []string // of the id; a last "**" stands as "*", "**"
+	rank   int      // the glob with the higher rank decides
+	segs   []string // of the id; a last "**" is stored as "*", "**"
 }
 
 // Parse reads a glob.
@@ -83,11 +83,11 @@ func Parse(text string) (Glob, error) {
 		case seg == "":
 			return bad("has an empty segment")
 		case !portable.Spelled(seg, alnum+"._-*", "", maxGlob):
-			return bad("only letters, digits, . _ - and the wildcards * and ** may stand between slashes")
+			return bad("only letters, digits, . _ - and the wildcards * and ** are allowed between slashes")
 		case seg == "**" && i > 0 && g.segs[i-1] == "**":
-			return bad(`"**/**" says no more than "**"`)
+			return bad(`"**/**" means the same as "**"`)
 		case seg != "**" && strings.Contains(seg, "**"):
-			return bad(`"**" stands for whole segments: write it between slashes`)
+			return bad(`"**" matches whole segments: write it between slashes`)
 		case !strings.ContainsRune(alnum+"*", rune(seg[0])):
 			return bad("no segment of an id begins with %+q", seg[:1])
 		}
@@ -116,7 +116,7 @@ func (g *Glob) Match(n Name) bool {
 		return false
 	}
 	segs, rest := g.segs, n.ID
-	// After a "**" fails to end where it was tried, only the last one needs to be tried further on.
+	// If a match after a "**" fails, only the last "**" needs another try, one segment further.
 	var retrySegs []string
 	var retry string
 	again := false
@@ -150,10 +150,10 @@ func MatchAny(globs []Glob, n Name) bool {
 	return false
 }
 
-// Text is the glob as it was written.
+// Text returns the glob as it was written.
 func (g *Glob) Text() string { return g.text }
 
-// MatchSegment matches one segment, in which "*" stands for any run of characters, also an empty one.
+// MatchSegment matches one segment. "*" in the pattern matches any run of characters, also an empty one.
 func MatchSegment(pattern, s string) bool {
 	star, mark := -1, 0
 	i, j := 0, 0
@@ -175,11 +175,11 @@ func MatchSegment(pattern, s string) bool {
 	return strings.Trim(pattern[i:], "*") == ""
 }
 
-// errTie is what two rules get that could both decide a name.
-var errTie = errors.New("no rule is the more particular one")
+// errTie is the error about two rules that could both decide about a name.
+var errTie = errors.New("neither rule is more specific")
 
-// Collide reports whether two globs of one rank could both match a name. It errs on the side of yes: only
-// different kinds, different prefixes and different endings tell globs apart.
+// Collide reports whether two globs of one rank could both match a name. In doubt it returns true: only different
+// kinds, prefixes or endings make it return false.
 func Collide(a, b *Glob) bool {
 	if a.rank != b.rank || a.kind != b.kind || a.prefix != b.prefix {
 		return false
@@ -190,8 +190,8 @@ func Collide(a, b *Glob) bool {
 
 func ending(text string) string { return text[strings.LastIndexByte(text, '*')+1:] }
 
-// Most picks the glob that decides about n: the one with the highest rank among those that match. It returns
-// -1 when none does.
+// Most returns the index of the glob that decides about n: the one with the highest rank among those that match, or
+// -1 if none matches.
 func Most[T any](all []T, globOf func(*T) *Glob, n Name) (int, error) {
 	best := -1
 	for i := range all {
@@ -207,7 +207,7 @@ func Most[T any](all []T, globOf func(*T) *Glob, n Name) (int, error) {
 	return best, nil
 }
 
-// clip shortens a text from outside for a message.
+// clip shortens a foreign text for a message.
 func clip(s string) string {
 	if len(s) > 100 {
 		return s[:100] + "..."

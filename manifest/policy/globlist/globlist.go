@@ -6,10 +6,10 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// Max is how many globs a list may have.
+// Max is the most globs of a list.
 const Max = 1000
 
-// Parse reads one glob, which stands at n.
+// Parse reads the glob at node n.
 func Parse(n *yamltree.Node, text string) (glob.Glob, error) {
 	g, err := glob.Parse(text)
 	if err != nil {
@@ -18,7 +18,7 @@ func Parse(n *yamltree.Node, text string) (glob.Glob, error) {
 	return g, err
 }
 
-// Read reads a list of globs, each as its text and parsed.
+// Read reads a list of globs, and returns their texts and the parsed globs.
 func Read(n *yamltree.Node) ([]string, []glob.Glob, error) {
 	words, err := n.ItemWords()
 	if err != nil {

@@ -2,12 +2,11 @@ package yamltree
 
 import "slices"
 
-// Comments are found by rye itself, for the YAML reader keeps some and moves others. Where they begin needs no
-// second reading of YAML: no text runs over several lines, so that behind the last scalar of a line only
-// brackets and a comment can follow.
+// This file finds the comments itself, because the YAML reader drops some and moves others. It needs no second YAML
+// parser: no text continues on the next line, so only brackets and a comment can follow the last scalar of a line.
 
-// comments gives every comment and blank line to the node it is written at, and refuses text that runs on
-// from one line to the next.
+// comments attaches every comment and blank line to the node that it belongs to. A text that continues on the next
+// line is an error.
 func (r *treeReader) comments(root *Node, lines [][]rune) error {
 	p := placer{root: root, units: r.units}
 	for i, line := range lines {
@@ -84,16 +83,16 @@ func closing(line []rune, i int, quote rune) int {
 	return -1
 }
 
-// A placer walks the lines of a file and knows which units are behind and which come.
+// A placer walks the lines of a file and keeps its position among the units.
 type placer struct {
 	root  *Node
-	units []*Node // those to come
-	last  *Node   // the one before them
-	blank bool    // a blank line waits for what it stands above
-	low   *Node   // where the last comment since the last unit went: none after it goes deeper
+	units []*Node // the units that follow
+	last  *Node   // the unit before them
+	blank bool    // a blank line precedes the next comment or unit
+	low   *Node   // the node of the last comment after last: later comments go no deeper
 }
 
-// enter passes the units that begin in a row and returns the first.
+// enter skips the units that begin in a row, and returns the first of them.
 func (p *placer) enter(row int) *Node {
 	var first *Node
 	for len(p.units) > 0 && p.units[0].row == row {
@@ -105,8 +104,8 @@ func (p *placer) enter(row int) *Node {
 	return first
 }
 
-// place puts a comment on a line of its own above the next unit, unless it is indented like the entries of a
-// mapping or list that ends here: then it stays at its end.
+// place attaches a comment on its own line to the next unit. If it is indented like the entries of a mapping or
+// list that ends here, it belongs to the end of that instead.
 func (p *placer) place(comment string, col int) {
 	var next *Node
 	if len(p.units) > 0 {

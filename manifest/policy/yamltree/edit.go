@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Edits of a tree. What they make is to be formatted and read again like any other file.
+// The methods below edit a tree. Callers must format the result and parse it again, like any other file.
 
 // Copy copies a tree with everything in it.
 func (t Tree) Copy() Tree { return Tree{Root: t.Root.copy(nil), marker: t.marker} }
@@ -21,8 +21,8 @@ func (n *Node) copy(up *Node) *Node {
 	return &c
 }
 
-// Entry returns the entry of a mapping, which it makes when there is none: last, or before the first that comes
-// later in order, when an order is given. A new entry is an empty mapping.
+// Entry returns the entry of a mapping. If it is missing, Entry inserts an empty mapping at the end, or before the
+// entries that come later in order.
 func (n *Node) Entry(key string, order ...string) *Node {
 	if kid := n.Get(key); kid != nil {
 		return kid
@@ -36,20 +36,20 @@ func (n *Node) Entry(key string, order ...string) *Node {
 	return kid
 }
 
-// Set makes n this text.
+// Set turns n into a scalar with this text.
 func (n *Node) Set(text string) *Node {
 	n.Shape, n.Text, n.Plain, n.Kids = Scalar, text, false, nil
 	return n
 }
 
-// SetText makes a field this text, or takes it away if that is empty.
+// SetText sets a field to this text, or removes the field if the text is empty.
 func (n *Node) SetText(field, text string) {
 	if n.Drop(field, text == "") {
 		n.Entry(field).Set(text)
 	}
 }
 
-// SetList makes n say words. Items that stay keep their comments.
+// SetList turns n into the list of words. Remaining items keep their comments.
 func (n *Node) SetList(words []string) {
 	n.Shape = List
 	var kids []*Node
@@ -69,7 +69,7 @@ func (n *Node) HasItem(text string) bool {
 	return n.Shape == List && slices.ContainsFunc(n.Kids, func(kid *Node) bool { return kid.Text == text })
 }
 
-// Drop takes an entry out of a mapping if it is to be gone, and returns whether it is to stay.
+// Drop removes an entry from a mapping if gone is true, and returns !gone.
 func (n *Node) Drop(key string, gone bool) (stays bool) {
 	if gone && n.Shape == Mapping {
 		n.dropIf(func(kid *Node) bool { return kid.Key == key })
@@ -77,22 +77,23 @@ func (n *Node) Drop(key string, gone bool) (stays bool) {
 	return !gone
 }
 
-// DropItem takes an item out of a list.
+// DropItem removes an item from a list.
 func (n *Node) DropItem(text string) {
 	if n.Shape == List {
 		n.dropIf(func(kid *Node) bool { return kid.Text == text })
 	}
 }
 
-// dropIf takes entries out, with the comments that stand directly above them; those behind a blank line stay.
+// dropIf removes entries with the comments directly above them. Comments that a blank line separates from the entry
+// stay.
 func (n *Node) dropIf(gone func(*Node) bool) {
-	var kept []*Node
+	var remaining []*Node
 	var loose []string
 	for _, kid := range n.Kids {
 		if !gone(kid) {
 			kid.head = append(loose, kid.head...)
 			loose = nil
-			kept = append(kept, kid)
+			remaining = append(remaining, kid)
 			continue
 		}
 		for i, c := range slices.Backward(kid.head) {
@@ -102,13 +103,13 @@ func (n *Node) dropIf(gone func(*Node) bool) {
 			}
 		}
 	}
-	n.Kids = kept
+	n.Kids = remaining
 	n.tail = append(loose, n.tail...)
 	if strings.Join(n.tail, "") == "" {
 		n.tail = nil
 	}
-	if len(kept) == 0 {
-		// Nothing is left that comments could stand under.
+	if len(remaining) == 0 {
+		// No entry is left above the comments.
 		n.head = append(n.head, n.tail...)
 		n.tail = nil
 	}

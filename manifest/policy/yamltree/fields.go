@@ -11,9 +11,9 @@ import (
 	"github.com/rye-build/rye/cas/suggest"
 )
 
-// What can stand in a field, read from its node.
+// The methods below read fields of a node.
 
-// Fields refuses any entry of n but these.
+// Fields returns an error for any entry of n except these.
 func (n *Node) Fields(known ...string) error {
 	if n.Shape != Mapping {
 		return n.Errorf("expected fields, as in {%s: …}", known[0])
@@ -26,7 +26,7 @@ func (n *Node) Fields(known ...string) error {
 	return nil
 }
 
-// TextOf returns the text of a field, "" when it isn't there.
+// TextOf returns the text of a field, or "" for an absent one.
 func (n *Node) TextOf(field string) (string, error) {
 	f := n.Get(field)
 	switch {
@@ -40,7 +40,7 @@ func (n *Node) TextOf(field string) (string, error) {
 	return f.Text, nil
 }
 
-// Need is TextOf of a field that must be there.
+// Need is TextOf for a required field.
 func (n *Node) Need(field string) (string, error) {
 	if n.Get(field) == nil {
 		return "", n.Errorf("%q has no field %q", Clip(n.Key), field)
@@ -48,16 +48,16 @@ func (n *Node) Need(field string) (string, error) {
 	return n.TextOf(field)
 }
 
-// Choice returns one of the words, "" when the field isn't there.
+// Choice returns the text of a field, which must be one of the words, or "" for an absent field.
 func (n *Node) Choice(field string, words ...string) (string, error) {
 	text, err := n.TextOf(field)
 	if err == nil && text != "" && !slices.Contains(words, text) {
-		err = n.Get(field).Errorf("%q is none of %s%s", Clip(text), strings.Join(words, ", "), Suggest(text, words))
+		err = n.Get(field).Errorf("%q is not one of %s%s", Clip(text), strings.Join(words, ", "), Suggest(text, words))
 	}
 	return text, err
 }
 
-// Words returns the list in a field, nil when it isn't there.
+// Words returns the list in a field, or nil for an absent one.
 func (n *Node) Words(field string) ([]string, error) {
 	f := n.Get(field)
 	if f == nil {
@@ -66,7 +66,7 @@ func (n *Node) Words(field string) ([]string, error) {
 	return f.ItemWords()
 }
 
-// ItemWords returns the words of a list; none is there twice.
+// ItemWords returns the words of a list, which may not have duplicates.
 func (n *Node) ItemWords() ([]string, error) {
 	if n.Shape != List {
 		return nil, n.Errorf("expected a list, as in [a, b]")
@@ -100,7 +100,7 @@ func (n *Node) Date(field string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	for _, form := range []string{dayForm, timeForm} {
-		// The zero time stands for none.
+		// The zero time means no date.
 		if t, err := time.Parse(form, text); err == nil && t.Format(form) == text && t.Year() >= 1970 {
 			return t, nil
 		}
@@ -120,7 +120,7 @@ func DateText(t time.Time) string {
 	return t.Format(timeForm)
 }
 
-// CheckWord refuses names that would need care wherever they are shown or typed.
+// CheckWord returns an error for a name that would need quotes where it is shown or typed.
 func (n *Node) CheckWord(s, what string) error {
 	if !portable.Spelled(s, portable.Letters+portable.Digits, "._-", maxWord) {
 		return n.Errorf("%q can't be %s: expected letters, digits, . _ -, at most %d", Clip(s), what, maxWord)
@@ -128,7 +128,7 @@ func (n *Node) CheckWord(s, what string) error {
 	return nil
 }
 
-// Suggest names the known word that is nearest to a mistyped one, if any is near.
+// Suggest returns a suggestion of the known word that resembles a mistyped one most, or "" if none does.
 func Suggest(word string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {

@@ -11,8 +11,8 @@ import (
 
 const width = 120
 
-// Format writes a tree in the one layout of package yamltree's comment. Only content and comments decide about
-// it, never how the file looked, so that formatting twice is formatting once.
+// Format writes a tree in the one layout of the package comment. It depends only on content and comments, never on
+// the layout of the file, so that formatting twice is the same as formatting once.
 func (t Tree) Format() []byte {
 	var w writer
 	if t.marker {
@@ -30,7 +30,7 @@ func (t Tree) Format() []byte {
 
 type writer struct{ bytes.Buffer }
 
-// notes writes comments and blank lines, no two blank ones in a row and none at the very start.
+// notes writes comments and blank lines: never two blank lines in a row, and none at the start of the file.
 func (w *writer) notes(notes []string, indent int) {
 	for _, c := range notes {
 		if b := w.Bytes(); c == "" && (len(b) == 0 || bytes.HasSuffix(b, []byte("\n\n")) || string(b) == "---\n") {
@@ -76,7 +76,7 @@ func (w *writer) node(n *Node, indent int) {
 	w.notes(n.tail, indent+2)
 }
 
-// annotated reports whether a comment stands inside a mapping or list.
+// annotated reports whether a mapping or list has a comment inside.
 func (n *Node) annotated() bool {
 	return len(n.tail) > 0 || slices.ContainsFunc(n.Kids, func(kid *Node) bool {
 		return kid.line != "" || strings.Join(kid.head, "") != "" || kid.annotated()
@@ -99,7 +99,8 @@ func (n *Node) oneLine() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// word writes a scalar: a plain number stays one, so that what was no text is none afterwards.
+// word returns the form of a scalar. A plain number stays plain, so that it doesn't become a text for other
+// readers.
 func (n *Node) word() string {
 	if n.Plain && IsNumber(n.Text) {
 		return n.Text
@@ -112,7 +113,7 @@ func IsNumber(s string) bool {
 	return portable.Spelled(s, portable.Digits, "", 9) && (s == "0" || s[0] != '0')
 }
 
-// Quote leaves a text bare only where every YAML reader sees the same text.
+// Quote returns the form of a text: bare only if every YAML reader reads it as the same text.
 func Quote(s string) string {
 	bare := portable.Spelled(s, portable.Letters, portable.Digits+"_-/.", 40)
 	switch strings.ToLower(s) {

@@ -22,11 +22,11 @@ const (
 	maxText  = 1000
 )
 
-// An Error is returned for an invalid file, with the place of what is wrong.
+// An Error is a mistake in a file, with its place.
 type Error struct {
-	Family string // what was expected, as in "policy"; the caller sets it
-	Line   int    // from 1; 0 when the file as a whole is meant
-	Column int    // in characters, from 1; 0 when the line as a whole is meant
+	Family string // the kind of file, as in "policy"; the caller sets it
+	Line   int    // from 1; 0 for the file as a whole
+	Column int    // in characters, from 1; 0 for the line as a whole
 	Msg    string
 }
 
@@ -39,7 +39,7 @@ func (e *Error) Fault() *fault.Error {
 	return fault.New(fault.Config, "%s", e).From(e).On("line", e.Line).On("column", e.Column)
 }
 
-// A Shape is what a node is.
+// A Shape is the form of a node.
 type Shape uint8
 
 // The shapes.
@@ -49,8 +49,8 @@ const (
 	List
 )
 
-// A Node is one value of the file with the comments that belong to it. Everything that is not this (aliases,
-// tags, types) was refused on the way, so that whatever is in a node can be written again.
+// A Node is one value of the file with its comments. Parse refuses everything that a Node can't represent (aliases,
+// tags, types), so that Format writes the whole content.
 type Node struct {
 	Key   string // in a mapping
 	Shape Shape
@@ -64,7 +64,7 @@ type Node struct {
 
 	up       *Node
 	row, col int
-	flow     bool // kids stood in brackets
+	flow     bool // kids were in brackets
 }
 
 // A Tree is a file as it was written: its root mapping and whether it began with "---".
@@ -131,7 +131,8 @@ func isNull(y *yaml.Node) bool {
 	return y.Kind == yaml.ScalarNode && y.Style == 0 && y.Value == "" && y.Anchor == ""
 }
 
-// splitLines refuses what one reader shows or breaks differently from another, before any is asked.
+// splitLines splits the file into lines. Before the YAML reader sees the file, it refuses characters that readers
+// show or break in different ways.
 func splitLines(b []byte) ([][]rune, error) {
 	var lines [][]rune
 	for row := 1; len(b) > 0; row++ {
@@ -149,7 +150,7 @@ func splitLines(b []byte) ([][]rune, error) {
 			case c == '\t':
 				return nil, at(row, i+1, "no tabs: indent with spaces")
 			default:
-				return nil, at(row, i+1, "%+q may not stand here", c)
+				return nil, at(row, i+1, "%+q is not allowed here", c)
 			}
 		}
 		if start := string(line[:min(3, len(line))]); start == "..." || start == "---" && (row > 1 || len(line) > 3) {
@@ -163,7 +164,7 @@ func splitLines(b []byte) ([][]rune, error) {
 	return lines, nil
 }
 
-// yamlError gives an error of the YAML reader our form.
+// yamlError turns an error of the YAML reader into an *Error.
 func yamlError(err error) error {
 	var own *Error
 	if errors.As(err, &own) {
@@ -180,13 +181,13 @@ func yamlError(err error) error {
 	return e
 }
 
-// A treeReader turns what the YAML reader found into nodes.
+// A treeReader turns the YAML reader's nodes into ours.
 type treeReader struct {
-	units []*Node      // entries and list items, as they stand in the file
+	units []*Node      // entries and list items, in the order of the file
 	ends  []*yaml.Node // the last scalar that begins in each row
 }
 
-// fill gives n the value y.
+// fill sets n to the value y.
 func (r *treeReader) fill(n *Node, y *yaml.Node, depth int) error {
 	if err := plainNode(y); err != nil {
 		return err
@@ -250,7 +251,7 @@ func (r *treeReader) entries(n *Node, y *yaml.Node, depth int) error {
 	return nil
 }
 
-// plainNode refuses what makes YAML mean more than it says.
+// plainNode refuses the features of YAML that give a text another meaning.
 func plainNode(y *yaml.Node) error {
 	bad := func(format string, args ...any) error { return at(y.Line, y.Column, format, args...) }
 	switch {
@@ -269,13 +270,13 @@ func plainNode(y *yaml.Node) error {
 	}
 	for _, c := range y.Value {
 		if !unicode.IsPrint(c) || c == utf8.RuneError {
-			return bad("%+q may not stand in a text", c)
+			return bad("%+q is not allowed in a text", c)
 		}
 	}
 	return nil
 }
 
-// Clip shortens a text from outside for a message, in ASCII.
+// Clip shortens a foreign text for a message.
 func Clip(s string) string {
 	if len(s) > 100 {
 		return s[:100] + "..."

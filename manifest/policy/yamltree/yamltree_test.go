@@ -24,7 +24,7 @@ func TestDocExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(src), "// # What is written\n//\n")
+	_, rest, _ := strings.Cut(string(src), "// # Writing\n//\n")
 	text, _, ok := strings.Cut(rest, "// Sections are blocks")
 	if !ok {
 		t.Fatal("no example")

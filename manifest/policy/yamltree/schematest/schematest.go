@@ -1,11 +1,11 @@
-// Package schematest holds the JSON Schema of a file that people write to the reader of that file.
+// Package schematest compares the JSON Schema of a file that people write with the reader of that file.
 //
-// Schemas are for editors: they are to accept everything that the reader accepts, and to find as much of what it
-// refuses as a schema can say. So a schema is asked what an editor would ask it: about the values that a YAML reader
-// with types sees, in which 2 and true are no texts unless they stand in quotes.
+// Schemas are for editors. They must accept everything that the reader accepts, and refuse as much of the rest as a
+// schema can. So a schema is tested as an editor uses it: with the values that a YAML reader with types returns, in
+// which 2 and true are texts only in quotes.
 //
-// It knows the words that our schemas use. At any other the test fails, because a word that is passed over here
-// would refuse or allow something there.
+// It knows the keywords that our schemas use. Any other keyword fails the test, because an editor would not ignore
+// it.
 package schematest
 
 import (
@@ -22,15 +22,15 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// A Schema is a JSON Schema that files are held against.
+// A Schema is a JSON Schema that files are checked with.
 type Schema struct {
 	t        testing.TB
 	root     map[string]any
 	patterns map[string]*regexp.Regexp
 }
 
-// New reads a schema. Properties are described where "additionalProperties" stands too, for that is what looks at
-// them.
+// New reads a schema. It must have "additionalProperties" wherever it has "properties", because check reads
+// properties only there.
 func New(t testing.TB, text string) *Schema {
 	t.Helper()
 	s := &Schema{t: t, patterns: map[string]*regexp.Regexp{}}
@@ -40,8 +40,8 @@ func New(t testing.TB, text string) *Schema {
 	return s
 }
 
-// Refuses says why the schema refuses a file; "" if it accepts it. ok is false for what is no YAML of ours: an editor
-// says so without a schema.
+// Refuses returns why the schema refuses a file, or "" if it accepts it. ok is false for a file that yamltree
+// refuses: an editor reports that without a schema.
 func (s *Schema) Refuses(file []byte) (why string, ok bool) {
 	s.t.Helper()
 	tree, err := yamltree.Parse(file)
@@ -53,9 +53,9 @@ func (s *Schema) Refuses(file []byte) (why string, ok bool) {
 
 const puts = "xA*-./: \n"
 
-// Follows holds the schema to a file, and to what becomes of it if one byte is taken out or put in: what the reader
-// accepts the schema accepts. format is the reader; it returns the file in the layout of package yamltree. No digit is
-// put in: a text that is a number has to stand in quotes for an editor, though not for us.
+// Follows checks that the schema accepts a file, and every file with one byte removed or inserted that the reader
+// accepts. format is the reader; it returns the file in the layout of package yamltree. Follows inserts no digit: a
+// text that is a number needs quotes for an editor, but not for us.
 func (s *Schema) Follows(file []byte, format func([]byte) ([]byte, error)) {
 	s.t.Helper()
 	accepted := 0
@@ -81,8 +81,8 @@ func (s *Schema) Follows(file []byte, format func([]byte) ([]byte, error)) {
 	}
 }
 
-// Keys are the names of what a part of the schema describes, sorted: of the file itself, or of what stands in the
-// entry that the path names, whose last word may be "*" for entries of any name.
+// Keys returns the names of the properties in a part of the schema, sorted: of the file itself, or of the entry at
+// path. A name in the path may be "*" for entries of any name.
 func (s *Schema) Keys(path ...string) []string {
 	s.t.Helper()
 	at := s.root
@@ -109,7 +109,7 @@ func (s *Schema) Keys(path ...string) []string {
 	return keys
 }
 
-// value is a node as a YAML reader with types has it.
+// value returns the value of a node for a YAML reader with types.
 func value(n *yamltree.Node) any {
 	switch n.Shape {
 	case yamltree.Scalar:
@@ -131,7 +131,7 @@ func value(n *yamltree.Node) any {
 	return m
 }
 
-// check holds a value against a part of the schema.
+// check returns why a part of the schema refuses a value, or "".
 func (s *Schema) check(part map[string]any, v any) string {
 	for word, arg := range part {
 		bad := false
@@ -176,7 +176,7 @@ func (s *Schema) check(part map[string]any, v any) string {
 	return ""
 }
 
-// isOf reports whether a value is of one of the types that stand after "type".
+// isOf reports whether a value has one of the types in arg, the value of "type".
 func isOf(arg, v any) bool {
 	if all, ok := arg.([]any); ok {
 		return slices.ContainsFunc(all, func(one any) bool { return isOf(one, v) })
@@ -196,7 +196,7 @@ func isOf(arg, v any) bool {
 	return false
 }
 
-// scalar holds a text or a number against a word; anything else the word is not about.
+// scalar reports whether a text or number satisfies a keyword. Other values always do.
 func (s *Schema) scalar(word string, arg, v any) bool {
 	switch v := v.(type) {
 	case float64:
@@ -218,7 +218,7 @@ func (s *Schema) scalar(word string, arg, v any) bool {
 	return true
 }
 
-// size holds a list or an object against a word that looks at it as a whole.
+// size reports whether a list or an object satisfies a keyword about it as a whole.
 func size(word string, arg, v any) bool {
 	switch v := v.(type) {
 	case []any:
@@ -249,7 +249,7 @@ func size(word string, arg, v any) bool {
 	return true
 }
 
-// inside holds what is in a list or an object against a word.
+// inside returns why a keyword refuses an element of a list or object, or "".
 func (s *Schema) inside(part map[string]any, word string, arg, v any) string {
 	switch v := v.(type) {
 	case []any:
