@@ -28,7 +28,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/trusts"
 )
 
-// commands lists every command in the order in which the help shows them.
+// commands returns the table of all commands in the order of the help. Two packages get functions as parameters
+// because they must not import the packages that hold them.
 func commands() []cli.Command {
 	return slices.Concat(demos.Commands(), initcmd.Commands(), cli.Commands(), items.Commands(locks.Relock),
 		trusts.Commands(), signs.Commands(), bundles.Commands(), remotes.Commands(), exchange.Commands(),

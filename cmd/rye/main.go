@@ -1,7 +1,11 @@
-// Command rye keeps what AI agents run under names that cannot lie, and runs nothing else.
+// Command rye is a package manager and build tool for what AI agents run.
 //
-// This package joins the commands of the packages beside it (testdata/layers.txt). Package cli is their frame, and
-// places finds what they work on; "rye help errors" prints codes and exit statuses.
+// This package only joins the commands of the packages below it (testdata/layers.txt). Package cli is their frame,
+// and package paths finds the project, lock, store and keys that they work on. "rye help errors" prints codes and
+// exit statuses.
+//
+// How a command goes through here: cli.Start calls commands for the table, cli.Run finds the Command that the
+// command line names, and its Runner does the work and returns an Answer, which cli prints as text or JSON.
 package main
 
 import (

@@ -1,3 +1,5 @@
+// The commands that answer a request: rye approve and rye deny.
+
 package approvals
 
 import (
@@ -21,17 +23,17 @@ type denyRun struct {
 	Reason  string `placeholder:"TEXT" help:"Why; the caller gets it."`
 }
 
-// An answer is a request as it is now.
+// An answer shows the request after the change.
 type answer struct {
 	Request request `json:"request"`
-	Next    string  `json:"next,omitempty"` // the command that goes on with it
+	Next    string  `json:"next,omitempty"` // the command that resumes the request's thread
 }
 
 func (c *approveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return step(ctx, a, c.Request, approval.Step{To: approval.Approved, Through: "rye approve"})
 }
 
-// maxReason is how many bytes a reason has.
+// maxReason is the longest reason, in bytes.
 const maxReason = 500
 
 func (c *denyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -43,7 +45,7 @@ func (c *denyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return step(ctx, a, c.Request, approval.Step{To: approval.Denied, Through: "rye deny", Reason: c.Reason})
 }
 
-// step answers a request in the name of this user.
+// step records this user's answer to the request whose id begins with id.
 func step(ctx context.Context, a *cli.App, id string, s approval.Step) (cli.Answer, error) {
 	var r *approval.Request
 	err := change(ctx, a, func(l *approval.Local) (err error) {
@@ -63,7 +65,8 @@ func step(ctx context.Context, a *cli.App, id string, s approval.Step) (cli.Answ
 	return ans, nil
 }
 
-// change changes requests, which the audit log records.
+// change calls do with requests that it may change. The audit log records each change, so a log that can't be opened
+// prevents it.
 func change(ctx context.Context, a *cli.App, do func(*approval.Local) error) error {
 	state := a.Dir(cli.StatePlace)
 	if state.Err != nil {
@@ -77,12 +80,12 @@ func change(ctx context.Context, a *cli.App, do func(*approval.Local) error) err
 	defer l.Close()
 	err = do(l)
 	if logged := log.Close(context.WithoutCancel(ctx)); err == nil && logged != nil {
-		err = fault.Wrap(logged, "the answer stands, but the audit log can't be closed: %v", logged)
+		err = fault.Wrap(logged, "the answer is recorded, but closing the audit log failed: %v", logged)
 	}
 	return err
 }
 
-// Forget supersedes the requests of a thread that has ended.
+// Forget supersedes the open requests of a thread that has ended. It opens the audit log only if there are any.
 func Forget(ctx context.Context, a *cli.App, thread, why string) error {
 	l, err := open(a)
 	if err != nil {
@@ -101,7 +104,7 @@ func (x answer) Text(t *cli.Terminal) {
 	switch {
 	case r.State != approval.Approved:
 	case x.Next != "":
-		t.Note("the thread goes on if its process waits; else: %s", x.Next)
+		t.Note("the thread continues if its process is waiting; otherwise run: %s", x.Next)
 	case r.Expires != "":
 		t.Note("the call can be made once, until %s", r.Expires)
 	}

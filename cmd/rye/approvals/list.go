@@ -1,3 +1,5 @@
+// The command rye approvals, which lists requests or shows one.
+
 package approvals
 
 import (
@@ -22,7 +24,7 @@ import (
 
 type listRun struct {
 	Request string `arg:"" optional:"" complete:"request" help:"Request to show, or its first characters."`
-	All     bool   `help:"List requests that have ended, too."`
+	All     bool   `help:"Include requests that have ended."`
 }
 
 type listAnswer struct {
@@ -30,7 +32,7 @@ type listAnswer struct {
 	one      bool
 }
 
-// A request is one as it is shown.
+// A request is the form of an approval.Request that answers show.
 type request struct {
 	Request   string         `json:"request"`
 	State     approval.State `json:"state"`
@@ -38,26 +40,26 @@ type request struct {
 	Ref       string         `json:"ref"`
 	Digest    string         `json:"digest,omitempty"`
 	Risk      string         `json:"risk,omitempty"`
-	Asks      string         `json:"asks"` // the question of a gate, or why a call is asked about
+	Asks      string         `json:"asks"` // the question of a gate, or why a call needs approval
 	Separate  bool           `json:"separate,omitempty"`
-	Params    map[string]any `json:"params,omitempty"` // of one request, without secrets, until it has ended
+	Params    map[string]any `json:"params,omitempty"` // only for one open request; secrets are masked
 	Project   string         `json:"project,omitempty"`
 	Set       string         `json:"set,omitempty"`
-	Principal string         `json:"principal,omitempty"` // who asks
+	Principal string         `json:"principal,omitempty"` // the caller
 	Tenant    string         `json:"tenant,omitempty"`
-	Thread    string         `json:"thread,omitempty"` // that waits
+	Thread    string         `json:"thread,omitempty"` // the thread that waits
 	Created   string         `json:"created"`
 	Expires   string         `json:"expires,omitempty"`
-	By        string         `json:"by,omitempty"` // who answered
+	By        string         `json:"by,omitempty"` // the user who answered
 	Through   string         `json:"through,omitempty"`
 	Reason    string         `json:"reason,omitempty"`
 	Answered  string         `json:"answered,omitempty"`
-	Call      string         `json:"call,omitempty"`  // in the audit log
-	Code      string         `json:"code,omitempty"`  // of the error of a call that failed
-	Steps     []logged       `json:"steps,omitempty"` // of one request, by the audit log
+	Call      string         `json:"call,omitempty"`  // the call's id in the audit log
+	Code      string         `json:"code,omitempty"`  // error code of a failed call
+	Steps     []logged       `json:"steps,omitempty"` // only for one request: its steps in the audit log
 }
 
-// A logged is a step of a request, as the audit log has it.
+// A logged is a step of a request from the audit log.
 type logged struct {
 	At      string `json:"at"`
 	State   string `json:"state"`
@@ -66,6 +68,7 @@ type logged struct {
 	Line    int64  `json:"line"`
 }
 
+// shown converts a request for an answer. Params and Steps stay empty: they cost a read each.
 func shown(r *approval.Request) request {
 	at := func(t time.Time) string {
 		if t.IsZero() {
@@ -89,7 +92,7 @@ func shown(r *approval.Request) request {
 	return s
 }
 
-// open returns the requests of this user, to be looked at.
+// open opens the requests of this user for reading only. The caller closes it.
 func open(a *cli.App) (*approval.Local, error) {
 	state := a.Dir(cli.StatePlace)
 	if state.Err != nil {
@@ -99,26 +102,26 @@ func open(a *cli.App) (*approval.Local, error) {
 }
 
 func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := open(a)
+	requests, err := open(a)
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
+	defer requests.Close()
 	if c.Request != "" {
-		r, err := approval.Find(ctx, l, c.Request)
+		r, err := approval.Find(ctx, requests, c.Request)
 		if err != nil {
 			return nil, err
 		}
-		one := shown(r)
-		if one.Params, err = params(ctx, l, r); err != nil {
+		single := shown(r)
+		if single.Params, err = params(ctx, requests, r); err != nil {
 			return nil, err
 		}
-		if one.Steps, err = steps(ctx, a, r.ID); err != nil {
+		if single.Steps, err = steps(ctx, a, r.ID); err != nil {
 			return nil, err
 		}
-		return listAnswer{[]request{one}, true}, nil
+		return listAnswer{[]request{single}, true}, nil
 	}
-	all, err := approval.List(ctx, l, approval.Filter{Open: !c.All})
+	all, err := approval.List(ctx, requests, approval.Filter{Open: !c.All})
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +135,8 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// params are those of a call as they can be shown; nil once they aren't kept any more.
+// params returns the parameters of a call with secrets masked, or nil if the request has ended: they are deleted
+// then.
 func params(ctx context.Context, l approval.Approvals, r *approval.Request) (map[string]any, error) {
 	if r.State.Ended() {
 		return nil, nil
@@ -148,11 +152,11 @@ func params(ctx context.Context, l approval.Approvals, r *approval.Request) (map
 	if err != nil {
 		return nil, fault.New(fault.Parsing, "can't read the parameters of %s: %v", r.ID, err).From(err)
 	}
-	given, _ := redact.New().Value(v).(map[string]any)
-	return given, nil
+	masked, _ := redact.New().Value(v).(map[string]any)
+	return masked, nil
 }
 
-// steps are those of a request in the audit log.
+// steps returns the steps of a request from the audit log, oldest first.
 func steps(ctx context.Context, a *cli.App, id string) (all []logged, err error) {
 	dirs, err := audits.Dirs(a)
 	if err != nil {
@@ -185,7 +189,7 @@ func (x listAnswer) Text(t *cli.Terminal) {
 	t.Rows(rows)
 }
 
-// maxShown is how many bytes of a parameter are shown.
+// maxShown is how many bytes of a parameter rye approvals shows.
 const maxShown = 4 << 10
 
 func (r *request) text(t *cli.Terminal) {
@@ -218,18 +222,18 @@ func (r *request) text(t *cli.Terminal) {
 		line("log", strings.TrimSuffix(s.At+" "+s.State+" by "+s.By, " by "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
-		b, _ := json.Marshal(r.Params[name]) // as it was parsed
+		b, _ := json.Marshal(r.Params[name]) // parsed from JSON, so it can't fail
 		t.Printf("  %s: %s\n", name, fault.Clip(string(b), maxShown))
 	}
 }
 
-// CompleteRequests offers the requests that can be answered.
+// CompleteRequests offers the open requests as candidates.
 func CompleteRequests(ctx context.Context, a *cli.App) []cli.Candidate {
 	l, err := open(a)
 	if err != nil {
 		return nil
 	}
 	defer l.Close()
-	all, _ := approval.List(ctx, l, approval.Filter{Open: true}) // nothing is offered where they can't be read
+	all, _ := approval.List(ctx, l, approval.Filter{Open: true}) // unreadable requests are not offered
 	return cli.Offer(all, func(r *approval.Request) (string, string) { return r.ID, r.Ref + ": " + string(r.State) })
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/rye-build/rye/exec/session"
 )
 
-// Dirs are the directories of what is kept of this user's calls.
+// Dirs returns the directories of this user's audit log, receipts and machine key.
 func Dirs(a *cli.App) (session.AuditDirs, error) {
 	s := a.Dir(cli.StatePlace)
 	if s.Err != nil {

@@ -15,7 +15,7 @@ func Commands() []cli.Command {
 		{
 			Path: "audit list", Group: "run", Help: "List recorded calls.",
 			More: "The most recent call comes first. An \"unfinished\" call is still running, or its process died and its outcome is unknown. " +
-				"rye audit export prints all that is known of every call.\n\nExamples:\n\n    rye audit list\n" +
+				"rye audit export prints everything recorded about every call.\n\nExamples:\n\n    rye audit list\n" +
 				"    rye audit list --since 2h --status failed --status timeout\n    rye audit list --ref 'tool:acme/**' --last 10 --json",
 			Aka: []string{"audit ls", "audit log"},
 			New: func() cli.Runner { return new(auditListRun) }, Schema: "audit-list/1", Output: auditListAnswer{},

@@ -1,3 +1,5 @@
+// The commands rye audit export and rye audit stats.
+
 package audits
 
 import (
@@ -27,7 +29,7 @@ type auditExportRun struct {
 type auditExportAnswer struct {
 	File     string            `json:"file"`
 	Calls    int64             `json:"calls"`
-	Problems []*record.Problem `json:"problems"` // where the log isn't as it was written
+	Problems []*record.Problem `json:"problems"` // damage in the log
 }
 
 func (e auditExportAnswer) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
@@ -35,14 +37,14 @@ func (e auditExportAnswer) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
 func (c *auditExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if a.Term.Json && c.Output == "" {
 		return nil, fault.New(fault.Validation,
-			"what is written is JSON already, a line for each call: leave out --json, or say where it goes").
+			"--json needs -o FILE: standard output already gets JSON, one line a call").
 			Try("rye audit export", "rye --json audit export -o audit.jsonl")
 	}
-	p, err := Dirs(a)
+	dirs, err := Dirs(a)
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.filter(a.Now())
+	filter, err := c.filter(a.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -50,14 +52,14 @@ func (c *auditExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	write := func(to io.Writer) (err error) {
 		w := bufio.NewWriterSize(to, 64<<10)
 		var line []byte
-		ans.Problems, err = EachCall(ctx, p.Log, f, func(r *audit.Record) error {
+		ans.Problems, err = EachCall(ctx, dirs.Log, filter, func(r *audit.Record) error {
 			ans.Calls++
 			line = append(r.Append(line[:0]), '\n')
 			_, err := w.Write(line)
 			return err
 		})
 		if err == nil && c.Ref == "" && len(c.Status) == 0 {
-			err = exportSteps(ctx, p.Log, f, w)
+			err = exportSteps(ctx, dirs.Log, filter, w)
 		}
 		return errors.Join(err, w.Flush())
 	}
@@ -85,7 +87,7 @@ type auditStatsAnswer struct {
 	Calls      int64            `json:"calls"`
 	Unfinished int64            `json:"unfinished"`
 	Statuses   map[string]int64 `json:"statuses"`
-	Items      []usageLine      `json:"items"` // those that were called most first
+	Items      []usageLine      `json:"items"` // most calls first
 }
 
 type usageLine struct {
@@ -94,26 +96,27 @@ type usageLine struct {
 }
 
 func (c *auditStatsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	p, err := Dirs(a)
+	dirs, err := Dirs(a)
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.filter(a.Now())
+	filter, err := c.filter(a.Now())
 	if err != nil {
 		return nil, err
 	}
-	s, err := audit.Stats(ctx, p.Log, f)
+	stats, err := audit.Stats(ctx, dirs.Log, filter)
 	if err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
-		if p := damageOf(err); p != nil {
-			err = damaged([]*record.Problem{p})
+		if dirs := damageOf(err); dirs != nil {
+			err = damaged([]*record.Problem{dirs})
 		}
 		return nil, err
 	}
-	ans := auditStatsAnswer{Calls: s.Calls, Unfinished: s.Unfinished, Statuses: s.Statuses, Items: []usageLine{}}
-	for ref, u := range s.Items {
+	ans := auditStatsAnswer{Calls: stats.Calls, Unfinished: stats.Unfinished, Statuses: stats.Statuses,
+		Items: []usageLine{}}
+	for ref, u := range stats.Items {
 		ans.Items = append(ans.Items, usageLine{ref, *u})
 	}
 	slices.SortFunc(ans.Items, func(a, b usageLine) int {
@@ -139,7 +142,7 @@ func (s auditStatsAnswer) Text(t *cli.Terminal) {
 	t.Rows(rows)
 }
 
-// exportSteps writes the steps of requests for approvals. Damage was found before, with the calls.
+// exportSteps writes the steps of requests for approvals. It skips damage, because EachCall has reported it.
 func exportSteps(ctx context.Context, dir string, f audit.Filter, w io.Writer) error {
 	in := func(s *audit.Step) bool { return !s.At.Before(f.Since) && (f.Until.IsZero() || s.At.Before(f.Until)) }
 	for s, err := range audit.Steps(ctx, dir, in) {

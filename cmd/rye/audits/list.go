@@ -17,26 +17,26 @@ type auditListRun struct {
 
 type auditListAnswer struct {
 	Calls    []*audit.Record   `json:"calls"`
-	More     bool              `json:"more"`     // there are others, which ended earlier
-	Problems []*record.Problem `json:"problems"` // where the log isn't as it was written
+	More     bool              `json:"more"`     // --last left out calls that ended earlier
+	Problems []*record.Problem `json:"problems"` // damage in the log
 }
 
 func (c *auditListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Last < 1 {
-		return nil, fault.New(fault.Validation, "--last is the number of calls to list, and not below 1").
+		return nil, fault.New(fault.Validation, "--last must be at least 1").
 			Try("rye audit export")
 	}
-	p, err := Dirs(a)
+	dirs, err := Dirs(a)
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.filter(a.Now())
+	filter, err := c.filter(a.Now())
 	if err != nil {
 		return nil, err
 	}
-	f.Last = c.Last + 1
+	filter.Last = c.Last + 1
 	ans := auditListAnswer{Calls: []*audit.Record{}}
-	ans.Problems, err = EachCall(ctx, p.Log, f, func(r *audit.Record) error {
+	ans.Problems, err = EachCall(ctx, dirs.Log, filter, func(r *audit.Record) error {
 		ans.Calls = append(ans.Calls, r)
 		return nil
 	})
@@ -49,9 +49,9 @@ func (c *auditListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	slices.SortFunc(ans.Calls, func(a, b *audit.Record) int { return compare(b, a) })
 	switch {
 	case ans.More:
-		a.Term.Note("there are more: --last N lists so many, and rye audit export has all")
+		a.Term.Note("more calls match: list them with --last N, or all with rye audit export")
 	case len(ans.Calls) == 0 && len(ans.Problems) == 0:
-		a.Term.Note("no such calls")
+		a.Term.Note("no calls match")
 	}
 	return ans, damaged(ans.Problems)
 }

@@ -27,11 +27,11 @@ type auditPruneRun struct {
 type auditPruned struct {
 	DryRun   bool            `json:"dry_run"`
 	Before   string          `json:"before"`
-	Segments []audit.Segment `json:"segments"` // that were removed, or would be
+	Segments []audit.Segment `json:"segments"` // removed, or to be removed with --dry-run
 	Kept     int             `json:"kept"`     // old segments that a process still writes to
 	Calls    int64           `json:"calls"`
 	Bytes    int64           `json:"bytes"`
-	Export   cas.Digest      `json:"export,omitzero"` // of the file, which the log names
+	Export   cas.Digest      `json:"export,omitzero"` // digest of the export file, recorded in the log
 }
 
 func (c *auditPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -56,8 +56,8 @@ func (c *auditPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		f.Exit = fault.ExitRefused
 		return nil, f
 	}
-	missing := map[cas.Digest]bool{} // lines of an export
-	p, err := audit.Old(ctx, dirs.Log, before, func(line []byte) error {
+	missing := map[cas.Digest]bool{} // digests of the lines that an export must contain
+	old, err := audit.Old(ctx, dirs.Log, before, func(line []byte) error {
 		missing[cas.Sum(line)] = true
 		return nil
 	})
@@ -65,17 +65,17 @@ func (c *auditPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		return nil, err
 	}
 	ans := auditPruned{DryRun: c.DryRun, Before: before.Format(time.RFC3339),
-		Segments: append([]audit.Segment{}, p.Segments...), Kept: p.Kept}
-	for _, s := range p.Segments {
+		Segments: append([]audit.Segment{}, old.Segments...), Kept: old.Kept}
+	for _, s := range old.Segments {
 		ans.Bytes, ans.Calls = ans.Bytes+s.Bytes, ans.Calls+s.Calls
 	}
-	if len(p.Segments) > 0 && (!c.DryRun || c.Export != "") {
+	if len(old.Segments) > 0 && (!c.DryRun || c.Export != "") {
 		if ans.Export, err = c.exported(missing); err != nil {
 			return nil, err
 		}
 	}
-	if p.Kept > 0 {
-		a.Term.Note("kept %s that a running process writes to", fault.Count(int64(p.Kept), "segment"))
+	if old.Kept > 0 {
+		a.Term.Note("kept %s that a running process writes to", fault.Count(int64(old.Kept), "segment"))
 	}
 	if c.DryRun || found.Head.Line == 0 {
 		return ans, nil
@@ -84,10 +84,11 @@ func (c *auditPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	if err != nil {
 		return nil, err
 	}
-	return ans, errors.Join(log.Prune(ctx, p, ans.Export), log.Close(ctx))
+	return ans, errors.Join(log.Prune(ctx, old, ans.Export), log.Close(ctx))
 }
 
-// exported reads an export and refuses if it lacks calls. It returns the digest of the file.
+// exported returns the digest of the file of --export. It refuses an export that lacks a line of missing, because
+// pruning would lose that call.
 func (c *auditPruneRun) exported(missing map[cas.Digest]bool) (cas.Digest, error) {
 	refuse := func(format string, args ...any) *fault.Error {
 		f := fault.New(fault.Validation, format, args...).On("before", c.Before)
@@ -100,7 +101,7 @@ func (c *auditPruneRun) exported(missing map[cas.Digest]bool) (cas.Digest, error
 			fault.Command("rye audit prune", "--before", c.Before, "--export", name))
 	}
 	if c.Export == "" {
-		return cas.Digest{}, refuse("%s would be removed, and no export is given",
+		return cas.Digest{}, refuse("%s would be removed without an export",
 			fault.Count(int64(len(missing)), "record"))
 	}
 	f, err := osfile.OpenRegular(c.Export)
@@ -113,7 +114,7 @@ func (c *auditPruneRun) exported(missing map[cas.Digest]bool) (cas.Digest, error
 	defer f.Close()
 	sum := cas.NewHasher()
 	lines := bufio.NewScanner(io.TeeReader(f, sum))
-	lines.Buffer(nil, 4*journal.MaxLine) // a record has the two lines of its call
+	lines.Buffer(nil, 4*journal.MaxLine) // an exported record joins the two lines of its call
 	for lines.Scan() {
 		delete(missing, cas.Sum(lines.Bytes()))
 	}
@@ -127,16 +128,16 @@ func (c *auditPruneRun) exported(missing map[cas.Digest]bool) (cas.Digest, error
 }
 
 func (p auditPruned) Text(t *cli.Terminal) {
-	did := "pruned"
+	verb := "pruned"
 	if p.DryRun {
-		did = "would prune"
+		verb = "would prune"
 		var rows [][]string
 		for _, s := range p.Segments {
 			rows = append(rows, []string{s.Name, fault.Count(s.Calls, "call"), timeText(s.Ended)})
 		}
 		t.Rows(rows)
 	}
-	text := fmt.Sprintf("%s %s with %s before %s, %s", did, fault.Count(int64(len(p.Segments)), "segment"),
+	text := fmt.Sprintf("%s %s with %s before %s, %s", verb, fault.Count(int64(len(p.Segments)), "segment"),
 		fault.Count(p.Calls, "call"), p.Before, cli.ByteSize(float64(p.Bytes)))
 	if !p.Export.IsZero() {
 		text += "; export " + p.Export.String()

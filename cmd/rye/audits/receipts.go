@@ -1,3 +1,5 @@
+// Verification of receipts, for rye audit verify RECEIPT.
+
 package audits
 
 import (
@@ -18,40 +20,41 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// receiptLine is what a receipt says, and whether it holds.
+// receiptLine is the result for one receipt: its content if it is valid, or what is wrong.
 type receiptLine struct {
 	File     string        `json:"file"`
 	Holds    bool          `json:"holds"`
 	Code     fault.Code    `json:"code,omitempty"`
-	Message  string        `json:"message,omitempty"` // what is wrong
+	Message  string        `json:"message,omitempty"` // the error
 	Digest   string        `json:"digest,omitempty"`  // of the receipt
-	Machine  string        `json:"machine,omitempty"` // the fingerprint of who signed
-	By       string        `json:"by,omitempty"`      // that of who vouches for it
+	Machine  string        `json:"machine,omitempty"` // fingerprint of the machine that signed it
+	By       string        `json:"by,omitempty"`      // fingerprint of the key that vouches for the machine
 	Call     *audit.Record `json:"call,omitempty"`
 	Children int           `json:"children"` // calls that the call made
-	Verified int           `json:"verified"` // receipts, with those of all calls below it
-	Complete bool          `json:"complete"` // none is missing
+	Verified int           `json:"verified"` // valid receipts: this one and all nested ones
+	Complete bool          `json:"complete"` // no nested receipt is missing
 	machine  key.Public
 	by       key.Public
 }
 
-// verifyReceipts verifies those that are given, whatever is wrong with others.
-func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p session.AuditDirs, c *auditVerifyRun) error {
-	dir := p.Receipts
-	if c.Receipts != "" {
-		if ok, err := osfile.IsDir(c.Receipts); err != nil || !ok {
-			return fault.New(fault.Files, "directory %q not found", c.Receipts).Missing().From(err)
+// verifyReceipts verifies every given receipt and reports all that are invalid. Its error has the gravest code.
+func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, dirs session.AuditDirs,
+	run *auditVerifyRun) error {
+	dir := dirs.Receipts
+	if run.Receipts != "" {
+		if ok, err := osfile.IsDir(run.Receipts); err != nil || !ok {
+			return fault.New(fault.Files, "directory %q not found", run.Receipts).Missing().From(err)
 		}
-		dir = receipt.Dir(c.Receipts)
+		dir = receipt.Dir(run.Receipts)
 	}
 	var bad []*fault.Error
-	for _, file := range c.Receipt {
+	for _, file := range run.Receipt {
 		b, err := osfile.ReadSmall(file, attest.MaxEnvelope)
 		if err != nil {
 			return err
 		}
-		l := receiptLine{File: file}
-		err = l.verify(ctx, b, PublicKeys(v.Keys), dir, c.Receipts != "")
+		line := receiptLine{File: file}
+		err = line.verify(ctx, b, PublicKeys(v.Keys), dir, run.Receipts != "")
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -60,42 +63,42 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p sessio
 			if f.Code == fault.UntrustedKey {
 				f.Hint = []string{"rye audit verify " + fault.Quote(file) + " --key PUBKEY"}
 			}
-			l.Code, l.Message = f.Line().Code, f.Text
+			line.Code, line.Message = f.Line().Code, f.Text
 			bad = append(bad, f)
-		} else if l.Holds = true; !l.Complete {
+		} else if line.Holds = true; !line.Complete {
 			a.Term.Warn(
-				"the receipts of calls that %s made are not all here, and were not verified: --receipts DIR says where they are",
-				l.Call.ID)
+				"some receipts of calls that %s made are missing and not verified: name their directory with --receipts DIR",
+				line.Call.ID)
 		}
-		v.Receipts = append(v.Receipts, l)
+		v.Receipts = append(v.Receipts, line)
 	}
 	if len(bad) == 0 {
 		return nil
 	}
 	var codes []fault.Code
 	var invalid receiptLine
-	for _, l := range v.Receipts {
-		if !l.Holds {
-			codes, invalid = append(codes, l.Code), l
+	for _, line := range v.Receipts {
+		if !line.Holds {
+			codes, invalid = append(codes, line.Code), line
 		}
 	}
 	code := fault.Gravest(codes)
-	f := fault.New(code, "%d of %s don't hold", len(bad), fault.Count(int64(len(v.Receipts)), "receipt"))
+	f := fault.New(code, "%d of %s are invalid", len(bad), fault.Count(int64(len(v.Receipts)), "receipt"))
 	if len(bad) == 1 {
 		f = fault.New(code, "the receipt %q is invalid: %s", invalid.File, invalid.Message).Because(bad[0].Why...)
 	}
 	return f.From(bad[0]).On("receipts", v.Receipts).Try(bad[0].Hint...).Asked()
 }
 
-// verify verifies one receipt and those below it. A missing one below it is an error only if the user gave the
-// directory.
+// verify verifies a receipt and the nested ones, which it reads from dir. A missing nested receipt is an error only
+// with all, which is set if the user named the directory.
 func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, dir receipt.Dir, all bool) error {
 	get := func(d cas.Digest) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		if dir == "" {
-			return nil, fs.ErrNotExist // no place is known
+			return nil, fs.ErrNotExist // without a state directory there are no receipts
 		}
 		return dir.Get(d)
 	}
@@ -117,7 +120,7 @@ func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, d
 	return err
 }
 
-func (l *receiptLine) text(t *cli.Terminal, v *auditVerified) {
+func (l *receiptLine) text(t *cli.Terminal, verified *auditVerified) {
 	if !l.Holds {
 		t.Printf("%s  %s  %q: %s\n", t.Stdout.Paint(cli.RoleError, "refused", t.Ascii), string(l.Code), l.File,
 			l.Message)
@@ -140,7 +143,7 @@ func (l *receiptLine) text(t *cli.Terminal, v *auditVerified) {
 		below := fmt.Sprintf("%s; %s verified below it", fault.Count(int64(l.Children), "call"),
 			fault.Count(int64(l.Verified-1), "receipt"))
 		if !l.Complete {
-			below += ", others are not here"
+			below += ", others are missing"
 		}
 		rows = append(rows, []string{"  made", below})
 	}
@@ -148,6 +151,6 @@ func (l *receiptLine) text(t *cli.Terminal, v *auditVerified) {
 		rows = append(rows, []string{"  log", Position(l.Call.Position)})
 	}
 	rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s; %s", l.machine.Fingerprint().Short(),
-		v.voucher(l.machine, l.by))})
+		verified.voucher(l.machine, l.by))})
 	t.Rows(rows)
 }

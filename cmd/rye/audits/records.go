@@ -1,3 +1,5 @@
+// What the commands share: the filter of their flags, the visit of calls, and the text of times and outcomes.
+
 package audits
 
 import (
@@ -22,7 +24,7 @@ import (
 // UnfinishedCall is the status of a call whose outcome is unknown.
 const UnfinishedCall = "unfinished"
 
-// status is the outcome of a call for people.
+// status returns the outcome of a call for people, with the error code if that adds something.
 func status(r *audit.Record) string {
 	switch {
 	case r.Outcome == nil:
@@ -33,12 +35,12 @@ func status(r *audit.Record) string {
 	return r.Outcome.Status
 }
 
-// compare orders calls as they began.
+// compare orders calls by the time they began, then by position.
 func compare(r, o *audit.Record) int {
 	return cmp.Or(r.Begin.Compare(o.Begin), cmp.Compare(r.Segment, o.Segment), cmp.Compare(r.Line, o.Line))
 }
 
-// row is the line of a call in a list.
+// row returns the columns of a call in a list.
 func row(r *audit.Record) []string {
 	took := "-"
 	if r.Outcome != nil {
@@ -47,7 +49,7 @@ func row(r *audit.Record) []string {
 	return []string{timeText(r.Begin), r.ID, r.Call.Ref, status(r), took}
 }
 
-// timeText is a moment as the log writes it; "" for none.
+// timeText formats a time as the log does: UTC with milliseconds. The zero time is "".
 func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -55,7 +57,7 @@ func timeText(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// tookText is a duration with three or four digits.
+// tookText formats a duration with three or four digits.
 func tookText(d time.Duration) string {
 	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
 		if d >= unit {
@@ -65,18 +67,18 @@ func tookText(d time.Duration) string {
 	return d.String()
 }
 
-// Position is where a line of the log stands, as --seen takes it.
+// Position formats a position in the log as SEGMENT/LINE/SUM, the form that --seen takes.
 func Position(p record.Position) string {
 	return fmt.Sprintf("%s/%d/%s", cmp.Or(p.Segment, headOfLog), p.Line, p.Sum)
 }
 
-// headOfLog stands for the head where a segment is named.
+// headOfLog is the SEGMENT of positions in the log's head, which has no segment name.
 const headOfLog = "head"
 
-// auditFilter chooses calls.
+// auditFilter holds the flags that select calls.
 type auditFilter struct {
-	Since  string   `placeholder:"TIME" help:"Calls from then on: a date, a UTC time, or 90m ago."`
-	Until  string   `placeholder:"TIME" help:"Calls that began before then."`
+	Since  string   `placeholder:"TIME" help:"Calls since TIME: a date, a UTC time, or an age (90m)."`
+	Until  string   `placeholder:"TIME" help:"Calls that began before TIME."`
 	Ref    string   `placeholder:"GLOB" complete:"ref" help:"Calls of these items, such as 'tool:acme/**'."`
 	Status []string `placeholder:"STATUS" enum:"ok,failed,refused,timeout,cancelled,unfinished" help:"Outcome: ${enum} (repeatable)."`
 }
@@ -88,9 +90,9 @@ func (c *auditFilter) filter(now time.Time) (f audit.Filter, err error) {
 	if f.Until, err = ParseMoment("--until", c.Until, now); err != nil {
 		return f, err
 	}
-	var g glob.Glob
+	var pattern glob.Glob
 	if c.Ref != "" {
-		if g, err = glob.Parse(c.Ref); err != nil {
+		if pattern, err = glob.Parse(c.Ref); err != nil {
 			return f, fault.New(fault.Validation, "--ref: %v", err).From(err)
 		}
 	}
@@ -109,12 +111,12 @@ func (c *auditFilter) filter(now time.Time) (f audit.Filter, err error) {
 			return true
 		}
 		n, err := glob.ParseName(r.Call.Ref)
-		return err == nil && g.Match(n)
+		return err == nil && pattern.Match(n)
 	}
 	return f, nil
 }
 
-// ParseMoment reads a time, or how long ago it was.
+// ParseMoment parses a date, a time, or an age before now such as 90m, 12h or 7d.
 func ParseMoment(flag, text string, now time.Time) (time.Time, error) {
 	ago, err := time.ParseDuration(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -132,12 +134,14 @@ func ParseMoment(flag, text string, now time.Time) (time.Time, error) {
 	return at, err
 }
 
+// ParseDays parses a number of days. Sixteen bits keep a time.Duration of them from overflowing.
 func ParseDays(text string) (uint16, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return uint16(n), err
 }
 
-// EachCall visits the calls that a filter takes, and goes on behind what is damaged, which it returns.
+// EachCall visits the calls that match a filter. It skips damaged parts of the log and returns them; err is for
+// everything else.
 func EachCall(ctx context.Context, dir string, f audit.Filter,
 	visit func(*audit.Record) error) (damage []*record.Problem, err error) {
 	damage = []*record.Problem{}
@@ -157,7 +161,7 @@ func EachCall(ctx context.Context, dir string, f audit.Filter,
 	return damage, ctx.Err()
 }
 
-// damageOf returns what an error says of a journal, nil if it says something else.
+// damageOf returns the damage in the log that an error reports, or nil if the error is about something else.
 func damageOf(err error) *record.Problem {
 	if p, ok := errors.AsType[*record.Problem](err); ok {
 		return p
@@ -169,18 +173,18 @@ func damageOf(err error) *record.Problem {
 	return nil
 }
 
-// MostNamed is how many of several things an error names.
+// MostNamed is how many calls or problems an error lists.
 const MostNamed = 10
 
-// damaged says where the log isn't as it was written; nil if there is nothing to say.
+// damaged returns the error of a command that found damage in the log, or nil without problems.
 func damaged(problems []*record.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	f := fault.New(fault.Integrity, "the audit log isn't as it was written: %s", problemText(problems[0])).
+	f := fault.New(fault.Integrity, "the audit log is corrupt: %s", problemText(problems[0])).
 		From(problems[0]).Try("rye audit verify").On("problems", problems)
 	if len(problems) > 1 {
-		f.Text = "the audit log isn't as it was written in " + fault.Count(int64(len(problems)), "file")
+		f.Text = "the audit log is corrupt in " + fault.Count(int64(len(problems)), "file")
 		for _, p := range problems[:min(len(problems), MostNamed)] {
 			f.Why = append(f.Why, problemText(p))
 		}

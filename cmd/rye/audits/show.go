@@ -23,15 +23,15 @@ type auditShowRun struct {
 
 type auditShowAnswer struct {
 	Call     *audit.Record     `json:"call"`
-	Children []*audit.Record   `json:"children"` // calls that it made, the first of them
-	Made     int64             `json:"made"`     // how many it made
-	Problems []*record.Problem `json:"problems"` // where the log isn't as it was written
+	Children []*audit.Record   `json:"children"` // calls that it made, at most mostChildren
+	Made     int64             `json:"made"`     // the number of all calls that it made
+	Problems []*record.Problem `json:"problems"` // damage in the log
 }
 
-// mostChildren is how many of the calls that a call made are shown.
+// mostChildren is how many nested calls rye audit show lists.
 const mostChildren = 1000
 
-// CompleteCalls offers the last calls.
+// CompleteCalls offers the last calls whose id begins with prefix.
 func CompleteCalls(ctx context.Context, a *cli.App, prefix string) (out []cli.Candidate) {
 	p, err := Dirs(a)
 	if err != nil {
@@ -49,22 +49,22 @@ func CompleteCalls(ctx context.Context, a *cli.App, prefix string) (out []cli.Ca
 }
 
 func (c *auditShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	p, err := Dirs(a)
+	dirs, err := Dirs(a)
 	if err != nil {
 		return nil, err
 	}
-	found, problems, err := c.find(ctx, p.Log)
+	found, problems, err := c.find(ctx, dirs.Log)
 	if err != nil {
 		return nil, err
 	}
 	ans := auditShowAnswer{Call: found, Children: []*audit.Record{}, Problems: problems}
-	made := audit.Filter{Since: found.Begin, Match: func(r *audit.Record) bool {
+	children := audit.Filter{Since: found.Begin, Match: func(r *audit.Record) bool {
 		return r.Call.Parent == found.Call.ID
 	}}
 	if found.Outcome != nil {
-		made.Until = found.End.Add(time.Millisecond)
+		children.Until = found.End.Add(time.Millisecond)
 	}
-	if _, err = EachCall(ctx, p.Log, made, func(r *audit.Record) error {
+	if _, err = EachCall(ctx, dirs.Log, children, func(r *audit.Record) error {
 		if ans.Made++; ans.Made <= mostChildren {
 			ans.Children = append(ans.Children, r)
 		}
@@ -76,13 +76,14 @@ func (c *auditShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	return ans, damaged(problems)
 }
 
-// find looks for the call. Ids are their makers' choice, so that one may be there twice.
+// find returns the call with this id or position, or else the only call whose id begins so. Callers choose ids, so
+// two calls can have the same one; only a position tells these apart.
 func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*record.Problem, error) {
 	segment, line, placed := strings.Cut(c.Call, "/")
 	line, _, _ = strings.Cut(line, "/")
 	number, err := strconv.ParseInt(line, 10, 64)
 	if placed && err != nil {
-		return nil, nil, fault.New(fault.Validation, "%q is neither the id of a call nor SEGMENT/LINE", c.Call).
+		return nil, nil, fault.New(fault.Validation, "invalid call %q: expected a call id or SEGMENT/LINE", c.Call).
 			Try("rye audit list")
 	}
 	var exact, begins []*audit.Record
@@ -122,7 +123,8 @@ func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*
 			Try("rye audit list", "rye audit verify").
 			Because("a call that was pruned is in the export that rye audit verify names").On("call", c.Call)
 	}
-	f := fault.New(fault.Ambiguous, "%q stands for more than one call", c.Call).On("call", c.Call).On("calls", all)
+	f := fault.New(fault.Ambiguous, "%q is ambiguous: it matches several calls", c.Call).
+		On("call", c.Call).On("calls", all)
 	for _, r := range found[:min(len(found), MostNamed)] {
 		at := fmt.Sprintf("%s/%d", r.Position.Segment, r.Position.Line)
 		f.Why = append(f.Why, fmt.Sprintf("%s  %s  %s", at, r.Call.ID, r.Call.Ref))
@@ -137,23 +139,23 @@ func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*
 }
 
 func (s auditShowAnswer) Text(t *cli.Terminal) {
-	r, c := s.Call, &s.Call.Call
-	rows := [][]string{{"call", r.ID}, {"item", c.Ref}, {"digest", c.Digest.String()}}
+	r, call := s.Call, &s.Call.Call
+	rows := [][]string{{"call", r.ID}, {"item", call.Ref}, {"digest", call.Digest.String()}}
 	add := func(name string, values ...string) {
 		if text := strings.Join(values, " "); text != "" {
 			rows = append(rows, []string{name, text})
 		}
 	}
-	add("tree", paths.DigestText(c.Tree))
-	add("signed by", ShortAll(c.Signers)...)
-	for _, l := range c.Chain {
+	add("tree", paths.DigestText(call.Tree))
+	add("signed by", ShortAll(call.Signers)...)
+	for _, l := range call.Chain {
 		add("runs by", l.Ref, l.Digest.String(), strings.Join(ShortAll(l.Signers), " "))
 	}
-	add("principal", c.Principal)
-	add("tenant", c.Tenant)
-	add("called by", c.Parent)
-	add("approval", c.Approval)
-	add("risk", c.Risk)
+	add("principal", call.Principal)
+	add("tenant", call.Tenant)
+	add("called by", call.Parent)
+	add("approval", call.Approval)
+	add("risk", call.Risk)
 	add("status", status(r))
 	add("began", timeText(r.Begin))
 	if o := r.Outcome; o != nil {
@@ -163,13 +165,13 @@ func (s auditShowAnswer) Text(t *cli.Terminal) {
 		}
 		add("used", numbers(o.Usage)...)
 	}
-	add("deadline", timeText(c.Deadline))
-	add("limits", numbers(c.Limits)...)
-	add("sandbox", c.Sandbox)
-	if o := r.Outcome; o != nil && o.Sandbox != c.Sandbox {
+	add("deadline", timeText(call.Deadline))
+	add("limits", numbers(call.Limits)...)
+	add("sandbox", call.Sandbox)
+	if o := r.Outcome; o != nil && o.Sandbox != call.Sandbox {
 		add("enforced", o.Sandbox)
 	}
-	for _, p := range c.Toolchain {
+	for _, p := range call.Toolchain {
 		pin := "not pinned"
 		if p.Pinned {
 			pin = "pinned"
@@ -178,15 +180,15 @@ func (s auditShowAnswer) Text(t *cli.Terminal) {
 			paths.DigestText(p.Digest)}, func(s string) bool { return s == "" }), " "))
 	}
 	var policies []string
-	for _, d := range c.Policy {
+	for _, d := range call.Policy {
 		policies = append(policies, d.String())
 	}
 	add("policy", policies...)
-	add("grants", paths.DigestText(c.Grants))
-	add("lock", paths.DigestText(c.Lock))
-	add("set", paths.DigestText(c.Set))
-	add("packages", paths.DigestText(c.Packages))
-	add("params", paths.DigestText(c.Params))
+	add("grants", paths.DigestText(call.Grants))
+	add("lock", paths.DigestText(call.Lock))
+	add("set", paths.DigestText(call.Set))
+	add("packages", paths.DigestText(call.Packages))
+	add("params", paths.DigestText(call.Params))
 	if o := r.Outcome; o != nil {
 		add("result", paths.DigestText(o.Result))
 		add("receipt", paths.DigestText(o.Receipt))
@@ -206,7 +208,7 @@ func (s auditShowAnswer) Text(t *cli.Terminal) {
 	t.Rows(rows)
 }
 
-// ShortAll cuts fingerprints to what people are shown; "builtin" and "dev" are no longer than that.
+// ShortAll shortens fingerprints for people. It leaves "builtin" and "dev" unchanged, which are shorter.
 func ShortAll(signers []string) (out []string) {
 	for _, s := range signers {
 		out = append(out, paths.Short(s))
@@ -214,7 +216,7 @@ func ShortAll(signers []string) (out []string) {
 	return out
 }
 
-// numbers writes named numbers in the order of their names.
+// numbers formats a map as NAME=NUMBER, sorted by name.
 func numbers(m map[string]int64) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		out = append(out, fmt.Sprintf("%s=%d", name, m[name]))
@@ -222,17 +224,17 @@ func numbers(m map[string]int64) (out []string) {
 	return out
 }
 
-// ParsePosition reads what position writes.
-func ParsePosition(text string) (p record.Position, ok bool) {
+// ParsePosition parses the form that Position writes, and accepts no other spelling.
+func ParsePosition(text string) (position record.Position, ok bool) {
 	file, rest, ok := strings.Cut(text, "/")
 	line, sum, ok2 := strings.Cut(rest, "/")
 	n, err := strconv.ParseInt(line, 10, 64)
-	if !ok || !ok2 || err != nil || n < 1 || p.Sum.UnmarshalText([]byte(sum)) != nil {
+	if !ok || !ok2 || err != nil || n < 1 || position.Sum.UnmarshalText([]byte(sum)) != nil {
 		return record.Position{}, false
 	}
 	if file != headOfLog {
-		p.Segment = file
+		position.Segment = file
 	}
-	p.Line = n
-	return p, Position(p) == text
+	position.Line = n
+	return position, Position(position) == text
 }

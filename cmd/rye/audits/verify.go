@@ -29,76 +29,79 @@ type auditVerifyRun struct {
 	Receipts string   `placeholder:"DIR" complete:"dir" help:"Directory of nested calls' receipts; default: this machine's."`
 }
 
-// auditVerified is what was verified: the log, or receipts.
+// auditVerified is the result for the log, or for receipts.
 type auditVerified struct {
-	Keys     []AuditKeyLine `json:"keys"` // whose word counts
+	Keys     []AuditKeyLine `json:"keys"` // the trusted keys
 	Log      *auditReport   `json:"log,omitempty"`
 	Receipts []receiptLine  `json:"receipts"`
 }
 
+// AuditKeyLine is a key that verification trusts.
 type AuditKeyLine struct {
 	Key         key.Public `json:"key"`
 	Fingerprint string     `json:"fingerprint"`
-	Name        string     `json:"name"` // that it has here; empty if it has none
+	Name        string     `json:"name"` // its local name; empty for a public key given as text
 }
 
 type auditReport struct {
 	Dir  string            `json:"dir"`
-	Seen []record.Position `json:"seen"` // what had to be there
+	Seen []record.Position `json:"seen"` // positions that the log must contain
 	audit.Report
 }
 
-// AuditKeys are the keys whose word counts: those that are given, else this user's and this machine's.
-func AuditKeys(ctx context.Context, a *cli.App, p session.AuditDirs, given []string) (lines []AuditKeyLine,
+// AuditKeys returns the trusted keys: those of args, or without args this user's keys, RYE_KEY and this machine's
+// keys.
+func AuditKeys(ctx context.Context, a *cli.App, dirs session.AuditDirs, args []string) (lines []AuditKeyLine,
 	err error) {
-	add := func(k key.Public, name string) {
+	add := func(public key.Public, name string) {
 		for _, l := range lines {
-			if l.Key == k {
+			if l.Key == public {
 				return
 			}
 		}
-		if !k.IsZero() {
-			lines = append(lines, AuditKeyLine{k, k.Fingerprint().String(), name})
+		if !public.IsZero() {
+			lines = append(lines, AuditKeyLine{public, public.Fingerprint().String(), name})
 		}
 	}
-	for _, arg := range given {
-		k, err := spaces.SignerKey(ctx, a, arg)
+	for _, arg := range args {
+		public, err := spaces.SignerKey(ctx, a, arg)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fault.New(fault.NotFound, "--key is %q, which is neither a file nor a key that is kept here",
+			return nil, fault.New(fault.NotFound, "invalid --key %q: no such file, and no key of this name",
 				arg).From(err).Try("rye key list")
 		}
 		if err != nil {
 			return nil, err
 		}
-		if arg == k.String() {
+		if arg == public.String() {
 			arg = ""
 		}
-		add(k, arg)
+		add(public, arg)
 	}
-	if len(given) > 0 {
+	if len(args) > 0 {
 		return lines, nil
 	}
 	if dir, err := paths.KeysDir(a); err == nil {
-		kept, err := dir.List()
+		stored, err := dir.List()
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range kept {
+		for _, e := range stored {
 			add(e.Public, e.Name)
 		}
 	}
 	if a.Env(cli.EnvKey) != "" {
-		if k, err := paths.Keys(a).Open(); err == nil {
-			add(k.Public(), cli.EnvKey)
+		if public, err := paths.Keys(a).Open(); err == nil {
+			add(public.Public(), cli.EnvKey)
 		}
 	}
-	kept, err := key.OpenDir(p.Machine).List()
-	for _, e := range kept {
+	stored, err := key.OpenDir(dirs.Machine).List()
+	for _, e := range stored {
 		add(e.Public, "this machine")
 	}
 	return lines, err
 }
 
+// PublicKeys returns the keys of lines, the form that audit and receipt take.
 func PublicKeys(lines []AuditKeyLine) (keys []key.Public) {
 	for _, l := range lines {
 		keys = append(keys, l.Key)
@@ -109,21 +112,21 @@ func PublicKeys(lines []AuditKeyLine) (keys []key.Public) {
 func (c *auditVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if len(c.Receipt) > 0 && len(c.Seen) > 0 {
 		return nil, fault.New(fault.Validation,
-			"--seen is about the log, and receipts are given, which are verified without it").
+			"--seen can't be combined with receipts: it verifies the log").
 			Try("rye audit verify "+fault.Quote(c.Receipt[0]), "rye audit verify --seen "+fault.Quote(c.Receipt[0]))
 	}
-	p, err := Dirs(a)
+	dirs, err := Dirs(a)
 	if err != nil && (len(c.Receipt) == 0 || len(c.Key) == 0) {
-		return nil, err // a receipt and a key need no place
+		return nil, err // a receipt with --key needs no state directory
 	}
 	ans := &auditVerified{Receipts: []receiptLine{}}
-	if ans.Keys, err = AuditKeys(ctx, a, p, c.Key); err != nil {
+	if ans.Keys, err = AuditKeys(ctx, a, dirs, c.Key); err != nil {
 		return nil, err
 	}
 	if len(c.Receipt) > 0 {
-		return ans, ans.verifyReceipts(ctx, a, p, c)
+		return ans, ans.verifyReceipts(ctx, a, dirs, c)
 	}
-	ans.Log = &auditReport{Dir: p.Log, Seen: []record.Position{}}
+	ans.Log = &auditReport{Dir: dirs.Log, Seen: []record.Position{}}
 	for _, arg := range c.Seen {
 		at, err := seenPosition(a, arg, PublicKeys(ans.Keys))
 		if err != nil {
@@ -131,7 +134,7 @@ func (c *auditVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 		}
 		ans.Log.Seen = append(ans.Log.Seen, at)
 	}
-	found, err := audit.Verify(ctx, p.Log, PublicKeys(ans.Keys), ans.Log.Seen...)
+	found, err := audit.Verify(ctx, dirs.Log, PublicKeys(ans.Keys), ans.Log.Seen...)
 	if err != nil {
 		return nil, err
 	}
@@ -156,20 +159,21 @@ func (c *auditVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 		a.Term.Warn("no trusted keys: the log's signature is not verified")
 	default:
 		a.Term.Note(
-			"keep this elsewhere, to find out another time if the end was taken away: rye audit verify --seen %s",
+			"save this elsewhere; it detects a removed end of the log later: rye audit verify --seen %s",
 			Position(found.Head))
 	}
 	return ans, nil
 }
 
-// seenPosition reads a position, or a file that says one: a receipt, or what this command has written.
+// seenPosition parses an argument of --seen: a position, or a file that contains one, which is a receipt or the
+// output of rye audit verify --json. A receipt counts only with a valid signature.
 func seenPosition(a *cli.App, arg string, keys []key.Public) (record.Position, error) {
 	if at, ok := ParsePosition(arg); ok {
 		return at, nil
 	}
-	b, err := osfile.ReadSmall(arg, attest.MaxEnvelope)
+	text, err := osfile.ReadSmall(arg, attest.MaxEnvelope)
 	if errors.Is(err, fs.ErrNotExist) {
-		return record.Position{}, fault.New(fault.Validation, "--seen is %q, neither a file nor a position", arg).
+		return record.Position{}, fault.New(fault.Validation, "invalid --seen %q: expected a position or a file", arg).
 			From(err).Because("a position is FILE/LINE/SUM, as in head/12/blake3:…, with all digits of the sum").
 			Try("rye audit verify")
 	}
@@ -184,23 +188,23 @@ func seenPosition(a *cli.App, arg string, keys []key.Public) (record.Position, e
 			} `json:"log"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(b, &file); err != nil {
+	if err := json.Unmarshal(text, &file); err != nil {
 		return record.Position{}, fault.New(fault.Parsing,
-			"%q is neither a receipt nor what rye audit verify --json has written", arg).From(err)
+			"%q is neither a receipt nor output of rye audit verify --json", arg).From(err)
 	}
 	at := record.Position{}
 	if file.Data.Log != nil {
 		at = file.Data.Log.Head
 	}
 	if file.Envelope != "" {
-		r, err := receipt.Verify(b, keys)
+		r, err := receipt.Verify(text, keys)
 		if err != nil {
 			return record.Position{}, fmt.Errorf("%q: %w", arg, err)
 		}
 		at = r.Log
 	}
 	if at.Line < 1 {
-		return record.Position{}, fault.New(fault.Validation, "%q says no position in the log", arg)
+		return record.Position{}, fault.New(fault.Validation, "%q contains no position in the log", arg)
 	}
 	return at, nil
 }
@@ -212,51 +216,51 @@ func (v *auditVerified) Text(t *cli.Terminal) {
 	if v.Log == nil {
 		return
 	}
-	l := v.Log
-	if len(l.Problems) > 0 {
-		for _, p := range l.Problems {
+	log := v.Log
+	if len(log.Problems) > 0 {
+		for _, p := range log.Problems {
 			t.Printf("%s  %s\n", t.Stdout.Paint(cli.RoleError, "bad", t.Ascii), problemText(p))
 		}
 		return
 	}
-	t.Printf("%s  the audit log in %s\n", t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii), l.Dir)
-	calls := fault.Count(l.Calls, "call")
-	if l.Unfinished > 0 {
-		calls += fmt.Sprintf(", %d of them unfinished", l.Unfinished)
+	t.Printf("%s  the audit log in %s\n", t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii), log.Dir)
+	calls := fault.Count(log.Calls, "call")
+	if log.Unfinished > 0 {
+		calls += fmt.Sprintf(", %d of them unfinished", log.Unfinished)
 	}
 	rows := [][]string{{"  calls", calls}, {"  lines",
-		fmt.Sprintf("%d in %s", l.Lines, fault.Count(l.Segments, "segment"))}}
-	for _, m := range l.Machines {
+		fmt.Sprintf("%d in %s", log.Lines, fault.Count(log.Segments, "segment"))}}
+	for _, m := range log.Machines {
 		rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s, %s; %s", m.Key.Fingerprint().Short(),
 			fault.Count(m.Checkpoints, "checkpoint"), v.voucher(m.Key, m.By))})
 	}
-	for _, p := range l.Pruned {
+	for _, p := range log.Pruned {
 		rows = append(rows, []string{"  pruned", fmt.Sprintf("%s with %s before %s, on %s; export %s",
 			fault.Count(int64(p.Segments), "segment"), fault.Count(p.Calls, "call"),
 			p.Before.Format(time.DateOnly), p.At.Format(time.DateOnly), p.Export)})
 	}
-	if n := int64(len(l.Seen)) - l.SeenPruned; n > 0 {
+	if n := int64(len(log.Seen)) - log.SeenPruned; n > 0 {
 		rows = append(rows, []string{"  seen", fault.Count(n, "position") + ", still there"})
 	}
-	if l.SeenPruned > 0 {
-		rows = append(rows, []string{"  seen", fault.Count(l.SeenPruned,
+	if log.SeenPruned > 0 {
+		rows = append(rows, []string{"  seen", fault.Count(log.SeenPruned,
 			"position") + " in segments that were pruned: not compared"})
 	}
-	if l.Tail > 0 {
-		rows = append(rows, []string{"  tail", fault.Count(l.Tail,
+	if log.Tail > 0 {
+		rows = append(rows, []string{"  tail", fault.Count(log.Tail,
 			"line") + " after the last mark: their removal would not be detected"})
 	}
-	if l.Torn > 0 {
-		rows = append(rows, []string{"  torn", fault.Count(l.Torn,
-			"file") + " of a process that died while it wrote: no damage"})
+	if log.Torn > 0 {
+		rows = append(rows, []string{"  torn", fault.Count(log.Torn,
+			"file") + " of a process that died while writing: no damage"})
 	}
-	if l.Head.Line > 0 {
-		rows = append(rows, []string{"  head", Position(l.Head)})
+	if log.Head.Line > 0 {
+		rows = append(rows, []string{"  head", Position(log.Head)})
 	}
 	t.Rows(rows)
 }
 
-// voucher names the key that vouches for a machine.
+// voucher describes the key that vouches for a machine, or says that none was checked.
 func (v *auditVerified) voucher(machine, by key.Public) string {
 	if by.IsZero() {
 		return "not checked for a voucher"
@@ -268,7 +272,7 @@ func (v *auditVerified) voucher(machine, by key.Public) string {
 		}
 	}
 	if by == machine {
-		return cmp.Or(who, "the key that was given")
+		return cmp.Or(who, "the given key")
 	}
 	return fmt.Sprintf("%q %s vouches for it", who, by.Fingerprint().Short())
 }

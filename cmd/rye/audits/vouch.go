@@ -16,9 +16,9 @@ type auditVouchRun struct {
 }
 
 type auditVouchAnswer struct {
-	Machine string `json:"machine"` // fingerprints
-	By      string `json:"by"`
-	Name    string `json:"name"` // of the key
+	Machine string `json:"machine"` // fingerprint of the machine's key
+	By      string `json:"by"`      // fingerprint of the key that signed it
+	Name    string `json:"name"`    // local name of that key
 }
 
 func (c *auditVouchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -27,7 +27,7 @@ func (c *auditVouchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 			return nil, err
 		}
 	}
-	p, err := Dirs(a)
+	dirs, err := Dirs(a)
 	if err != nil {
 		return nil, err
 	}
@@ -35,11 +35,11 @@ func (c *auditVouchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	if err != nil {
 		return nil, err
 	}
-	own, err := receipt.MachineKey(p.Machine)
+	own, err := receipt.MachineKey(dirs.Machine)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := receipt.Enroll(p.Machine, own.Public(), c.Name, user.Private, a.Now()); err != nil {
+	if _, err := receipt.Enroll(dirs.Machine, own.Public(), c.Name, user.Private, a.Now()); err != nil {
 		return nil, err
 	}
 	return auditVouchAnswer{own.Public().Fingerprint().String(), user.Public().Fingerprint().String(), user.Name}, nil

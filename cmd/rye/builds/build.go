@@ -39,8 +39,8 @@ type built struct {
 	Bundle string      `json:"bundle"`
 	DryRun bool        `json:"dry_run"`
 	Steps  []builtStep `json:"steps"`
-	Files  int64       `json:"files"` // of the project that were looked at
-	Read   int64       `json:"read"`  // those of them that were read
+	Files  int64       `json:"files"` // files of the project that were checked
+	Read   int64       `json:"read"`  // files whose content was read
 	why    bool
 }
 
@@ -49,7 +49,7 @@ type builtStep struct {
 	Tool       string   `json:"tool"`
 	State      string   `json:"state"` // "unchanged", "cached", "ran", "failed", "skipped"; "stale" with --dry-run
 	Action     string   `json:"action,omitempty"`
-	Outputs    string   `json:"outputs,omitempty"` // the digest of their tree
+	Outputs    string   `json:"outputs,omitempty"` // digest of the tree of outputs
 	Why        []string `json:"why"`
 	Error      string   `json:"error,omitempty"`
 	DurationMS int64    `json:"duration_ms"`
@@ -67,7 +67,7 @@ func (b *built) Text(t *cli.Terminal) {
 			}
 		}
 	}
-	t.Note("nothing was made")
+	t.Note("dry run: no step was run")
 }
 
 // CompleteSteps offers the steps of bundle.yaml.
@@ -88,41 +88,42 @@ func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, fault.New(fault.Validation, "--jobs must be at least 1")
 	}
 	if c.Check && c.DryRun {
-		return nil, fault.New(fault.Validation, "--check and --dry-run exclude each other: to compare, steps are run")
+		return nil, fault.New(fault.Validation, "--check and --dry-run exclude each other: --check runs steps")
 	}
 	root, err := paths.Paths(a).OpenProject()
 	if err != nil {
 		return nil, err
 	}
-	r, err := recipe.Read(root.Root)
+	steps, err := recipe.Read(root.Root)
 	if err != nil {
 		return nil, err
 	}
-	if r == nil || len(r.Build) == 0 {
+	if steps == nil || len(steps.Build) == 0 {
 		return nil, fault.New(fault.Config, "no build steps in %q", filepath.Join(root.Root, recipe.File)).
 			Try("rye docs build").On("path", filepath.Join(root.Root, recipe.File))
 	}
 	if c.Frozen {
 		a.Globals.Offline = true
 	}
-	w := &Building{App: a, Dir: root.Root, Recipe: r,
+	w := &Building{App: a, Dir: root.Root, Recipe: steps,
 		Mode: session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen}}
-	said := &buildSaid{term: a.Term, why: c.Why, dry: c.DryRun}
-	w.Options = build.Options{Steps: stepsOf(r, c.Steps), Jobs: c.Jobs, Check: c.Check, KeepGoing: c.KeepGoing,
-		DryRun: c.DryRun, Told: said.told,
-		Runner: &build.Local{Sink: said.sink}}
-	made, err := w.Build(ctx)
-	if made == nil {
+	progress := &reporter{term: a.Term, why: c.Why, dry: c.DryRun}
+	w.Options = build.Options{Steps: stepsOf(steps, c.Steps), Jobs: c.Jobs, Check: c.Check, KeepGoing: c.KeepGoing,
+		DryRun: c.DryRun, Told: progress.report,
+		Runner: &build.Local{Sink: progress.sink}}
+	result, err := w.Build(ctx)
+	if result == nil {
 		return nil, err
 	}
-	ans := c.answer(r, made)
+	ans := c.answer(steps, result)
 	if err != nil {
 		return ans, err
 	}
-	return ans, said.verdict(a, made)
+	return ans, progress.verdict(a, result)
 }
 
-// stepsOf returns the steps that arguments name; the id or ref of a tool stands for the steps that run it.
+// stepsOf returns the steps that arguments name. The id or ref of a tool selects all steps that run it, unless a
+// step has that name. An unknown name stays, so that build.Build reports it.
 func stepsOf(r *recipe.Recipe, names []string) (steps []string) {
 	for _, name := range names {
 		before := len(steps)
@@ -139,9 +140,10 @@ func stepsOf(r *recipe.Recipe, names []string) (steps []string) {
 	return steps
 }
 
-func (c *buildRun) answer(r *recipe.Recipe, made *build.Result) *built {
-	ans := &built{Bundle: r.ID, DryRun: c.DryRun, Steps: []builtStep{}, Files: made.Files, Read: made.Read, why: c.Why}
-	for _, s := range made.Steps {
+func (c *buildRun) answer(r *recipe.Recipe, result *build.Result) *built {
+	ans := &built{Bundle: r.ID, DryRun: c.DryRun, Steps: []builtStep{}, Files: result.Files, Read: result.Read,
+		why: c.Why}
+	for _, s := range result.Steps {
 		line := builtStep{Step: s.Step, Tool: r.Step(s.Step).Tool.String(), State: string(s.State),
 			Action: paths.DigestText(s.Action), Outputs: paths.DigestText(s.Outputs),
 			Why: s.Why, DurationMS: s.Duration.Milliseconds()}
@@ -153,7 +155,7 @@ func (c *buildRun) answer(r *recipe.Recipe, made *build.Result) *built {
 	return ans
 }
 
-// Building is what a build works with.
+// Building is one build: the project, its recipe and the options. Build adds store, caches and tools to Options.
 type Building struct {
 	App     *cli.App
 	Dir     string
@@ -162,7 +164,8 @@ type Building struct {
 	Options build.Options
 }
 
-// Build builds.
+// Build runs the steps of w.Recipe with the tools of the lock. With an error it may return a result: the steps that
+// were done before.
 func (w *Building) Build(ctx context.Context) (*build.Result, error) {
 	a := w.App
 	store, err := paths.MakeStore(a)
@@ -182,30 +185,30 @@ func (w *Building) Build(ctx context.Context) (*build.Result, error) {
 		return nil, noDev(err)
 	}
 	defer s.Close()
-	o := w.Options
-	o.Dir, o.Recipe, o.Store, o.Stat, o.Cache = w.Dir, w.Recipe, store, stat.Cache, cache
-	o.Tool = func(ctx context.Context, ref model.Ref) error {
+	options := w.Options
+	options.Dir, options.Recipe, options.Store, options.Stat, options.Cache = w.Dir, w.Recipe, store, stat.Cache, cache
+	options.Tool = func(ctx context.Context, ref model.Ref) error {
 		_, err := s.Tool(ctx, ref)
 		return noDev(runs.Reworded(a, err))
 	}
-	o.Prepare = func(ctx context.Context, step *recipe.Step) (*exec.Plan, error) {
+	options.Prepare = func(ctx context.Context, step *recipe.Step) (*exec.Plan, error) {
 		return s.Prepare(ctx, stepCall(step))
 	}
-	if o.Jobs == 0 {
-		o.Jobs = runtime.NumCPU()
+	if options.Jobs == 0 {
+		options.Jobs = runtime.NumCPU()
 	}
-	made, err := build.Build(ctx, o)
+	result, err := build.Build(ctx, options)
 	if logged := s.Close(); logged != nil && err == nil {
 		err = logged
 	}
-	if made != nil {
-		stat.Files.Add(made.Files)
-		stat.Read.Add(made.Read)
+	if result != nil {
+		stat.Files.Add(result.Files)
+		stat.Read.Add(result.Read)
 	}
-	return made, err
+	return result, err
 }
 
-// noDev returns an error without hints that need --dev, which a build doesn't have.
+// noDev removes the hints that end in --dev from an error, because rye build has no such flag.
 func noDev(err error) error {
 	f, ok := fault.Find(err)
 	if !ok {
@@ -215,7 +218,7 @@ func noDev(err error) error {
 	return f
 }
 
-// stepCall is the call of a step.
+// stepCall returns the call that runs a step's tool with its parameters.
 func stepCall(s *recipe.Step) *exec.Call {
 	return &exec.Call{Ref: s.Tool, Build: true, Params: func(schema *params.Schema) (map[string]any, error) {
 		var c params.Caller
@@ -226,7 +229,7 @@ func stepCall(s *recipe.Step) *exec.Call {
 	}}
 }
 
-// buildCache opens the index of results.
+// buildCache opens the cache of results and creates its key if it is missing. The caller closes it.
 func buildCache(a *cli.App) (*build.Cache, error) {
 	path, err := paths.BuildCachePath(a)
 	if err != nil {
@@ -246,6 +249,7 @@ func buildCache(a *cli.App) (*build.Cache, error) {
 	return build.OpenCache(path, key), nil
 }
 
+// FirstOr returns the first of a list, or otherwise for an empty one.
 func FirstOr(list []string, otherwise string) string {
 	if len(list) == 0 {
 		return otherwise
@@ -253,8 +257,9 @@ func FirstOr(list []string, otherwise string) string {
 	return list[0]
 }
 
-// A buildSaid tells people what becomes of a build while it goes on.
-type buildSaid struct {
+// A reporter prints the progress of a build. Steps run in parallel, so mu guards the map; each output has one
+// writer.
+type reporter struct {
 	term     *cli.Terminal
 	why, dry bool
 

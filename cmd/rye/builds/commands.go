@@ -1,4 +1,9 @@
-// Package builds has the command build.
+// Package builds has the command "rye build", which runs the build steps of bundle.yaml.
+//
+// How a build goes through here: buildRun.Run reads bundle.yaml (recipe.Read), turns the arguments into step names
+// (stepsOf) and calls Building.Build. That opens the store, the caches and a session with the lock's tools, and
+// hands them to build.Build as functions. A reporter prints each step when it ends and keeps the end of its output;
+// reporter.verdict turns failed steps into the command's error. rye bundle create uses Building for a dry run.
 package builds
 
 import "github.com/rye-build/rye/cmd/rye/cli"

@@ -1,3 +1,5 @@
+// Progress of a build for people, and its error.
+
 package builds
 
 import (
@@ -14,23 +16,23 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// mostWritten is how much of what a tool writes is kept, to be shown when it has failed.
+// mostWritten is how many bytes of a tool's output are kept for the case that it fails.
 const mostWritten = 64 << 10
 
-// A stepOutput is what the tool of a step has written: the end of it.
-type stepOutput struct{ kept []byte }
+// A stepOutput is a sink that keeps the last mostWritten bytes.
+type stepOutput struct{ tail []byte }
 
 // Emit implements primitive.Sink.
 func (o *stepOutput) Emit(_ primitive.Stream, b []byte) error {
-	o.kept = append(o.kept, b...)
-	if more := len(o.kept) - mostWritten; more > 0 {
-		o.kept = append(o.kept[:0], o.kept[more:]...)
+	o.tail = append(o.tail, b...)
+	if more := len(o.tail) - mostWritten; more > 0 {
+		o.tail = append(o.tail[:0], o.tail[more:]...)
 	}
 	return nil
 }
 
-// sink keeps what the tool of a step writes.
-func (b *buildSaid) sink(step string) primitive.Sink {
+// sink returns the sink for the output of a step's tool.
+func (b *reporter) sink(step string) primitive.Sink {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.written == nil {
@@ -41,8 +43,8 @@ func (b *buildSaid) sink(step string) primitive.Sink {
 	return o
 }
 
-// told says what became of a step.
-func (b *buildSaid) told(s *build.Report) {
+// report prints the outcome of a step, and its output if it failed or --verbose is given.
+func (b *reporter) report(s *build.Report) {
 	if b.dry {
 		return
 	}
@@ -69,7 +71,7 @@ func (b *buildSaid) told(s *build.Report) {
 	if o == nil || s.State != build.Failed && !b.term.Verbose {
 		return
 	}
-	for line := range bytes.Lines(o.kept) {
+	for line := range bytes.Lines(o.tail) {
 		text := strings.TrimRight(string(line), "\r\n")
 		if s.State == build.Failed {
 			b.term.Say("           ", "%s", []any{text})
@@ -79,11 +81,12 @@ func (b *buildSaid) told(s *build.Report) {
 	}
 }
 
-// verdict returns the error of a build that made only a part.
-func (b *buildSaid) verdict(a *cli.App, made *build.Result) error {
+// verdict prints the summary of a build, or returns it as an error if a step failed. The first failed step gives the
+// error its code and text.
+func (b *reporter) verdict(a *cli.App, result *build.Result) error {
 	count := map[build.State]int64{}
 	var failed []*build.Report
-	for _, s := range made.Steps {
+	for _, s := range result.Steps {
 		count[s.State]++
 		if s.State == build.Failed {
 			failed = append(failed, s)
@@ -97,7 +100,7 @@ func (b *buildSaid) verdict(a *cli.App, made *build.Result) error {
 	}
 	if len(failed) == 0 {
 		if !b.dry {
-			b.term.Note("%s: %s", fault.Count(int64(len(made.Steps)), "step"), strings.Join(parts, ", "))
+			b.term.Note("%s: %s", fault.Count(int64(len(result.Steps)), "step"), strings.Join(parts, ", "))
 		}
 		return nil
 	}
@@ -105,7 +108,7 @@ func (b *buildSaid) verdict(a *cli.App, made *build.Result) error {
 	for _, s := range failed[1:] {
 		f.Why = append(f.Why, fmt.Sprintf("and the step %s: %s", s.Step, b.fault(a, s).Text))
 	}
-	f.Why = append(f.Why, fmt.Sprintf("%s: %s", fault.Count(int64(len(made.Steps)), "step"),
+	f.Why = append(f.Why, fmt.Sprintf("%s: %s", fault.Count(int64(len(result.Steps)), "step"),
 		strings.Join(parts, ", ")))
 	if f.Details == nil {
 		f.Details = map[string]any{}
@@ -114,8 +117,8 @@ func (b *buildSaid) verdict(a *cli.App, made *build.Result) error {
 	return f
 }
 
-// fault says why a step was not made.
-func (b *buildSaid) fault(a *cli.App, s *build.Report) *fault.Error {
+// fault returns the error of a failed step, with the step's name in its text.
+func (b *reporter) fault(a *cli.App, s *build.Report) *fault.Error {
 	if no, ok := errors.AsType[*build.FailedError](s.Err); ok {
 		f := runs.CallFault(a, no.Plan, no.Result)
 		f.Text = fmt.Sprintf("the step %q: %s", s.Step, f.Text)
@@ -128,5 +131,5 @@ func (b *buildSaid) fault(a *cli.App, s *build.Report) *fault.Error {
 	return &f
 }
 
-// roundTo is how exact a duration is shown.
+// roundTo is the precision of printed durations.
 const roundTo = 10 * time.Millisecond
