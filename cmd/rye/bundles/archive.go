@@ -1,3 +1,5 @@
+// The commands rye bundle export and rye bundle import.
+
 package bundles
 
 import (
@@ -29,8 +31,8 @@ type bundleExport struct {
 	Version  string `json:"version"`
 	Manifest string `json:"manifest"`
 	File     string `json:"file"`
-	Digest   string `json:"digest"` // of the file
-	Bytes    int64  `json:"bytes"`  // of the file
+	Digest   string `json:"digest"` // of the archive
+	Bytes    int64  `json:"bytes"`  // size of the archive
 	Files    int    `json:"files"`
 }
 
@@ -40,44 +42,46 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if c.Output == "-" && a.Globals.JSON {
 		return nil, fault.New(fault.Validation, "\"-o -\" and --json both write to standard output")
 	}
-	b, err := paths.OpenWorkspace(a)
+	work, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
-	l, err := b.Find(ctx, c.Bundle)
+	defer work.Close()
+	found, err := work.Find(ctx, c.Bundle)
 	if err == nil {
-		err = l.NeedV2()
+		err = found.NeedV2()
 	}
 	if err != nil {
 		return nil, err
 	}
-	switch l.Where {
+	switch found.Where {
 	case find.InArchive:
-		return nil, fault.New(fault.Validation, "%q is an archive already", l.Place).
+		return nil, fault.New(fault.Validation, "%q is already an archive", found.Place).
 			Try("rye bundle verify " + fault.Quote(c.Bundle))
 	case find.InBinary:
-		return nil, fault.New(fault.Denied, "%q is part of the binary and unsigned: it can't be exported",
+		return nil, fault.New(fault.Denied, "can't export %q: it is part of the binary and unsigned",
 			find.LibraryID).On("reason", "builtin")
 	}
-	if err := l.Read(ctx); err != nil {
+	if err := found.Read(ctx); err != nil {
 		return nil, err
 	}
-	body, err := l.Bundle.Body()
+	body, err := found.Bundle.Body()
 	if err != nil {
 		return nil, err
 	}
-	p := a.Progress("writing", l.Bundle.Bytes)
-	defer p.Done()
-	ans := bundleExport{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(),
-		File: c.Output, Files: len(l.Bundle.Files)}
+	progress := a.Progress("writing", found.Bundle.Bytes)
+	defer progress.Done()
+	ans := bundleExport{Bundle: found.Bundle.BundleID, Version: found.Bundle.Version,
+		Manifest: found.Bundle.ID.String(),
+		File:     c.Output, Files: len(found.Bundle.Files)}
 	sum := cas.NewHasher()
 	write := func(w io.Writer) error {
-		return archive.Write(ctx, io.MultiWriter(w, sum), body, l.Bundle.Signatures, progressGetter{l.Files, p},
-			signs.SignerKeys(a, l.Bundle.Signatures)...)
+		return archive.Write(ctx, io.MultiWriter(w, sum), body, found.Bundle.Signatures,
+			progressGetter{found.Files, progress},
+			signs.SignerKeys(a, found.Bundle.Signatures)...)
 	}
 	if c.Output == "-" {
-		return nil, l.Changed(write(a.Term.Data))
+		return nil, found.Changed(write(a.Term.Data))
 	}
 	if ans.File == "" {
 		ans.File = strings.ReplaceAll(ans.Bundle, "/", "-") + "-" + ans.Version + ".tar.zst"
@@ -87,19 +91,19 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	if err := osfile.WriteFile(file, 0o644, false, write); err != nil {
-		return nil, l.Changed(err)
+		return nil, found.Changed(err)
 	}
 	if fi, err := os.Stat(file); err == nil {
 		ans.Bytes = fi.Size()
 	}
 	ans.Digest = sum.Digest().String()
-	p.Done()
+	progress.Done()
 	a.Term.Note("exported %s@%s, %s, %s", ans.Bundle, ans.Version, fault.Count(int64(ans.Files), "file"),
 		cli.ByteSize(float64(ans.Bytes)))
 	return ans, nil
 }
 
-// A progressGetter counts what is read.
+// A progressGetter counts the bytes of every object that archive.Write reads.
 type progressGetter struct {
 	cas.Getter
 	p *cli.Progress
@@ -116,7 +120,7 @@ func (g progressGetter) Get(ctx context.Context, id cas.ID) (cas.Object, error) 
 
 type bundleImportRun struct {
 	Archive string `arg:"" complete:"file" help:"Archive (- for standard input), or the directory of a v1 bundle."`
-	Closed  bool   `help:"Refuse it if a bundle that it requires is missing."`
+	Closed  bool   `help:"Refuse the bundle if a required one is missing."`
 	spaces.SignerFlags
 }
 
@@ -141,46 +145,48 @@ func (c *bundleImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 }
 
 func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, v, err := c.Open(ctx, a)
+	work, vouching, err := c.Open(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
-	var l *find.Found
+	defer work.Close()
+	var found *find.Found
 	if c.Archive == "-" {
-		l, err = b.Find(ctx, c.Archive)
+		found, err = work.Find(ctx, c.Archive)
 	} else {
-		l, err = b.Finder(ctx).At(c.Archive)
+		found, err = work.Finder(ctx).At(c.Archive)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if l.Where != find.InArchive && l.V1 == nil {
-		return nil, fault.New(fault.Validation, "%q is no archive", c.Archive).
-			Try("rye bundle export "+fault.Quote(l.ID), "rye bundle install "+fault.Quote(l.ID))
+	if found.Where != find.InArchive && found.V1 == nil {
+		return nil, fault.New(fault.Validation, "%q is not an archive", c.Archive).
+			Try("rye bundle export "+fault.Quote(found.ID), "rye bundle install "+fault.Quote(found.ID))
 	}
-	v.Options.Closed = c.Closed
-	r, err := take(ctx, b, l, v)
+	vouching.Options.Closed = c.Closed
+	r, err := take(ctx, work, found, vouching)
 	if err != nil {
 		return nil, err
 	}
 	return bundleImport{r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files), len(r.Vouched), r.Bytes,
-		l.Format()}, nil
+		found.Format()}, nil
 }
 
-// take brings a bundle into the store.
-func take(ctx context.Context, b *paths.Workspace, l *find.Found, v *spaces.Vouching) (*bundle.Report, error) {
-	s, err := b.OpenStore(true)
+// take verifies a bundle and imports it into the store. Without a policy, an unknown signer's error gets the hint to
+// inspect the bundle.
+func take(ctx context.Context, work *paths.Workspace, found *find.Found,
+	vouching *spaces.Vouching) (*bundle.Report, error) {
+	s, err := work.OpenStore(true)
 	if err != nil {
 		return nil, err
 	}
-	p := b.App.Progress("importing", 0)
-	defer p.Done()
-	v.Options.Progress = p.Reached() // what is verified in the store, after what came in
-	r, err := l.Import(ctx, s, v.Options, p.Counted)
-	if _, no := errors.AsType[*bundle.NotAdmittedError](err); no && v.Trust == nil {
+	progress := work.App.Progress("importing", 0)
+	defer progress.Done()
+	vouching.Options.Progress = progress.Reached() // Counted counts the input; this counts the verification after it
+	r, err := found.Import(ctx, s, vouching.Options, progress.Counted)
+	if _, no := errors.AsType[*bundle.NotAdmittedError](err); no && vouching.Trust == nil {
 		f := fault.Of(err)
-		f.Hint = l.InspectHint()
+		f.Hint = found.InspectHint()
 		return r, f
 	}
 	return r, err

@@ -18,7 +18,7 @@ func Commands() []cli.Command {
 		{
 			Path: "bundle create", Quiet: true, Group: "bundles",
 			Help: "Create a bundle from the project's items and sign it.",
-			More: "bundle.yaml in the project says what belongs to the bundle. Without it, the bundle has the items whose id is ID or below it. All files " +
+			More: "bundle.yaml in the project lists what belongs to the bundle. Without it, the bundle has the items with the id ID or below it. All files " +
 				"are put into the store and checked; then their list is signed and written to .ai/bundles/ID/manifest.yaml. Every problem is reported " +
 				"and then nothing is written: each item must be valid and signed by a key that the policy accepts; a file that seems to contain a secret " +
 				"is refused. Unchanged files are not read again, except with --paranoid.\n\n" +
@@ -35,7 +35,7 @@ func Commands() []cli.Command {
 			More: "It reads every byte and uses no cache. It checks the signatures and the expiry of the manifest, the digest, size, type and mode of " +
 				"every file, each item's own signature, and that no file is missing or extra. It reports every problem with what was expected; the exit " +
 				"status is then 1.\n\nThe policy decides which signatures count. --trust FILE uses another policy; --signer uses only the given keys and " +
-				"reads nothing in the home directory. --require asks for valid evidence: sbom, provenance. --statement FILE is provenance beside the " +
+				"reads nothing in the home directory. --require asks for valid evidence: sbom, provenance. --statement FILE is provenance outside the " +
 				"bundle, written by rye bundle attest: it must be about this manifest and signed by a key that may sign the bundle.\n\nA missing " +
 				"required bundle is a warning, and with --closed a failure. A v1 bundle verifies if the policy accepts v1 for its name and its items; " +
 				"its files are checked by digest, and extra files are ignored.\n\nExamples:\n\n    rye bundle verify\n" +
@@ -58,7 +58,7 @@ func Commands() []cli.Command {
 		{
 			Path: "bundle list", Group: "bundles",
 			Help: "List the project's bundles, installed bundles and the library.",
-			More: "It shows what the manifests say, without verifying it. --all also lists the bundles in the store.\n\nExamples:\n\n" +
+			More: "It reads the manifests without verifying them. --all also lists the bundles in the store.\n\nExamples:\n\n" +
 				"    rye bundle list\n    rye bundle list --all --json",
 			Aka: []string{"bundle ls"},
 			New: func() cli.Runner { return new(BundleListRun) }, Schema: "bundle-list/1", Output: BundleList{},
@@ -142,7 +142,7 @@ func Commands() []cli.Command {
 		},
 		{
 			Path: "bundle sbom", Group: "bundles", Help: "Write a bundle's bill of materials as CycloneDX or SPDX.",
-			More: "It lists what the manifest says and reads no other file; the same bundle gives the same bytes. Its time is that of the manifest's " +
+			More: "It lists the content of the manifest and reads no other file; the same bundle gives the same bytes. Its time is that of the manifest's " +
 				"first signature, or SOURCE_DATE_EPOCH. --embed writes it beside the project's manifest and adds it there, for rye bundle verify " +
 				"--require sbom. The manifest then has a new id and is signed again.\n\nExamples:\n\n    rye bundle sbom acme/deploy > sbom.json\n" +
 				"    rye bundle sbom --format spdx -o sbom.spdx.json\n    rye bundle sbom --embed",

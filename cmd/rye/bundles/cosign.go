@@ -26,7 +26,7 @@ type bundleCosigned struct {
 	Key        string `json:"key"`
 	Signatures int    `json:"signatures"`
 	Changed    bool   `json:"changed"`
-	Allowed    bool   `json:"allowed"` // the policy lets it be used now
+	Allowed    bool   `json:"allowed"` // the policy now admits the bundle
 }
 
 func (c bundleCosigned) Text(t *cli.Terminal) {
@@ -38,53 +38,54 @@ func (c bundleCosigned) Text(t *cli.Terminal) {
 }
 
 func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, l, err := paths.FindBundle(ctx, a, c.Bundle)
+	work, found, err := paths.FindBundle(ctx, a, c.Bundle)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
-	if err := l.NeedV2(); err != nil {
+	defer work.Close()
+	if err := found.NeedV2(); err != nil {
 		return nil, err
 	}
-	if l.Where == find.InArchive || l.Where == find.InBinary {
+	if found.Where == find.InArchive || found.Where == find.InBinary {
 		return nil, fault.New(fault.Denied,
-			"a bundle in the %s can't be changed: sign it in the project or in the store", l.Where).
+			"a bundle in the %s can't be changed: sign it in the project or in the store", found.Where).
 			Try(fault.Command("rye bundle import", c.Bundle))
 	}
-	v, err := spaces.OpenVouching(a)
+	vouching, err := spaces.OpenVouching(a)
 	if err != nil {
 		return nil, err
 	}
-	k, err := trusts.SigningKey(ctx, a, c.Key)
+	signer, err := trusts.SigningKey(ctx, a, c.Key)
 	if err != nil {
 		return nil, err
 	}
-	p := a.Progress("verifying", 0)
-	defer p.Done()
-	change := newChange(b, l, v, k, p)
+	progress := a.Progress("verifying", 0)
+	defer progress.Done()
+	change := newChange(work, found, vouching, signer, progress)
 	if err := change.Check(ctx); err != nil {
 		return nil, err
 	}
-	ans := bundleCosigned{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(),
-		Key: k.Public().Fingerprint().String()}
+	ans := bundleCosigned{Bundle: found.Bundle.BundleID, Version: found.Bundle.Version,
+		Manifest: found.Bundle.ID.String(),
+		Key:      signer.Public().Fingerprint().String()}
 	if ans.Changed, err = change.Sign(); err != nil {
 		return nil, err
 	}
-	if ans.Changed && l.Where == find.InUser {
+	if ans.Changed && found.Where == find.InUser {
 		again := "rye bundle cosign " + ans.Manifest
 		if c.Key != "" {
 			again += " --key " + fault.Quote(c.Key)
 		}
 		return nil, fault.New(fault.Denied,
-			"%q is installed and can't be changed: sign it in the store and install it again", l.ID).
+			"%q is installed and can't be changed: sign it in the store and install it again", found.ID).
 			Try(again, "rye bundle install "+ans.Manifest)
 	}
 	if err := change.WriteSignatures(ctx); err != nil {
 		return nil, err
 	}
-	doc := l.Bundle.Document
+	doc := found.Bundle.Document
 	ans.Signatures = len(doc.Signatures)
-	e, err := v.Options.Trust.ExamineDocument(&doc, l.Bundle.Expires, policy.ToUse)
+	e, err := vouching.Options.Trust.ExamineDocument(&doc, found.Bundle.Expires, policy.ToUse)
 	if err != nil {
 		return nil, err
 	}
@@ -94,10 +95,10 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	return ans, nil
 }
 
-// newChange is a change of a bundle by a key.
-func newChange(b *paths.Workspace, l *find.Found, v *spaces.Vouching, k trusts.Signer,
-	p *cli.Progress) *cosign.Change {
-	v.Options.Progress = p.Reached()
-	return &cosign.Change{Bundle: l, Verify: v.Options, Key: k.Private,
-		Time: b.App.Clock().UTC().Truncate(time.Second), Store: b.OpenStore, Counted: p.Counted}
+// newChange prepares a change of a bundle's manifest that signer signs.
+func newChange(work *paths.Workspace, found *find.Found, vouching *spaces.Vouching, signer trusts.Signer,
+	progress *cli.Progress) *cosign.Change {
+	vouching.Options.Progress = progress.Reached()
+	return &cosign.Change{Bundle: found, Verify: vouching.Options, Key: signer.Private,
+		Time: work.App.Clock().UTC().Truncate(time.Second), Store: work.OpenStore, Counted: progress.Counted}
 }

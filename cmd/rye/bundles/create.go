@@ -38,6 +38,7 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
+// BundleCreateRun is rye bundle create. Tools of the library use it too (package functions).
 type BundleCreateRun struct {
 	ID       string   `arg:"" optional:"" name:"id" complete:"bundle" help:"Bundle's id; default: bundle.yaml's."`
 	Refs     []string `arg:"" optional:"" name:"ref" complete:"own" help:"Items to sign (with --sign)."`
@@ -47,25 +48,26 @@ type BundleCreateRun struct {
 	DryRun   bool     `name:"dry-run" help:"Check everything; sign and write nothing."`
 	trusts.KeyFlag
 
-	Head []recipe.Line `kong:"-"` // stand for a bundle.yaml that is missing
+	Head []recipe.Line `kong:"-"` // content for a missing bundle.yaml, from tools
 }
 
+// BundleCreated is the new manifest, or the problems that prevented it.
 type BundleCreated struct {
 	Bundle     string           `json:"bundle"`
 	Version    string           `json:"version"`
-	Manifest   string           `json:"manifest"` // its id; empty if it was refused
+	Manifest   string           `json:"manifest"` // its id; empty if the bundle was refused
 	File       string           `json:"file"`
 	Files      int              `json:"files"`
 	Items      int              `json:"items"`
 	Bytes      int64            `json:"bytes"`
-	Read       int64            `json:"read"`    // files whose bytes were read
-	Written    bool             `json:"written"` // false: it was there with these bytes
+	Read       int64            `json:"read"`    // files whose content was read
+	Written    bool             `json:"written"` // false if the manifest was unchanged
 	DryRun     bool             `json:"dry_run"`
 	Key        string           `json:"key"`
 	Signatures int              `json:"signatures"` // of the manifest
-	Allowed    bool             `json:"allowed"`    // the policy lets it be used now
-	Signed     []signs.SignLine `json:"signed"`     // items that --sign has signed
-	Problems   []check.Problem  `json:"problems"`   // with an error nothing was made
+	Allowed    bool             `json:"allowed"`    // the policy now admits the bundle
+	Signed     []signs.SignLine `json:"signed"`     // items that --sign signed
+	Problems   []check.Problem  `json:"problems"`   // after an error among them, no manifest is written
 }
 
 func (c *BundleCreated) Text(t *cli.Terminal) {
@@ -87,8 +89,8 @@ func (c *BundleCreated) Text(t *cli.Terminal) {
 	}
 }
 
-// A making is one rye bundle create.
-type making struct {
+// A maker is one run of rye bundle create. Its workspace must be closed (found.Close).
+type maker struct {
 	run    *BundleCreateRun
 	app    *cli.App
 	found  *paths.Workspace
@@ -97,11 +99,11 @@ type making struct {
 	key    trusts.Signer
 	store  *disk.Store
 	answer *BundleCreated
-	doc    manifest.Document // as it was signed
+	doc    manifest.Document // the signed manifest, for admitted
 }
 
 func (c *BundleCreateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if strings.Contains(c.ID, ":") { // it is no id, and so the first ref
+	if strings.Contains(c.ID, ":") { // a ref, not an id: kong put it into the first argument
 		c.ID, c.Refs = "", append([]string{c.ID}, c.Refs...)
 	}
 	if len(c.Refs) > 0 && !c.Sign {
@@ -110,60 +112,61 @@ func (c *BundleCreateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if c.Package != "" {
 		a.Package = c.Package
 	}
-	m, err := c.begin(ctx, a)
+	creation, err := c.begin(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer m.found.Close()
+	defer creation.found.Close()
 	if c.Sign {
-		if ans, err := m.signItems(ctx); err != nil {
+		if ans, err := creation.signItems(ctx); err != nil {
 			return ans, err
 		}
-		if c.DryRun && len(m.answer.Signed) > 0 {
-			a.Term.Note("the rest can be said when these are signed")
-			return m.answer, nil
+		if c.DryRun && len(creation.answer.Signed) > 0 {
+			a.Term.Note("sign these items to check the rest")
+			return creation.answer, nil
 		}
 	}
-	return m.make(ctx)
+	return creation.make(ctx)
 }
 
-// begin finds all that a bundle is made with.
-func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*making, error) {
-	b, err := paths.OpenWorkspace(a)
+// begin opens the workspace and reads the recipe, the policy and the signing key. The caller closes found.
+func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*maker, error) {
+	work, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
-	if b.Root.Root == "" {
+	if work.Root.Root == "" {
 		_, err := paths.Paths(a).OpenProject()
 		return nil, err
 	}
-	m := &making{run: c, app: a, found: b, answer: &BundleCreated{DryRun: c.DryRun, Signed: []signs.SignLine{},
+	creation := &maker{run: c, app: a, found: work, answer: &BundleCreated{DryRun: c.DryRun,
+		Signed:   []signs.SignLine{},
 		Problems: []check.Problem{}}}
-	if m.recipe, err = find.Recipe(b.Root.Root, c.ID, c.Head); err != nil {
+	if creation.recipe, err = find.Recipe(work.Root.Root, c.ID, c.Head); err != nil {
 		return nil, err
 	}
-	m.answer.Bundle, m.answer.Version = m.recipe.ID, m.recipe.Version
-	if m.trust, err = paths.OpenTrust(a); err != nil {
+	creation.answer.Bundle, creation.answer.Version = creation.recipe.ID, creation.recipe.Version
+	if creation.trust, err = paths.OpenTrust(a); err != nil {
 		return nil, err
 	}
-	if m.key, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
+	if creation.key, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
 		return nil, err
 	}
-	m.answer.Key = m.key.Public().Fingerprint().String()
-	m.store, err = b.OpenStore(!c.DryRun)
+	creation.answer.Key = creation.key.Public().Fingerprint().String()
+	creation.store, err = work.OpenStore(!c.DryRun)
 	if errors.Is(err, fs.ErrNotExist) && c.DryRun {
-		err = nil // then it can't say what was changed in items
+		err = nil // without a store, a dry run can't show how items changed
 	}
 	if err != nil {
-		b.Close()
+		work.Close()
 		return nil, err
 	}
-	return m, nil
+	return creation, nil
 }
 
-// make makes the bundle.
-func (m *making) make(ctx context.Context) (cli.Answer, error) {
-	a, c := m.app, m.run
+// make checks the files, signs their list and writes the manifest. A dry run does so in a temporary store.
+func (m *maker) make(ctx context.Context) (cli.Answer, error) {
+	a, run := m.app, m.run
 	if err := m.current(ctx); err != nil {
 		return nil, err
 	}
@@ -171,55 +174,56 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache := paths.OpenStatCache(a, c.Paranoid || c.DryRun)
+	cache := paths.OpenStatCache(a, run.Paranoid || run.DryRun)
 	defer cache.Finish(ctx, a)
 	var memory *create.Memory
-	if c.DryRun {
+	if run.DryRun {
 		done, err := m.scratch()
 		if err != nil {
 			return nil, err
 		}
 		defer done()
 	} else if memory, err = m.memory(ctx); err != nil {
-		a.Term.Warn("nothing is remembered, and everything checked: %v", err)
+		a.Term.Warn("no cache, so every file is checked: %v", err)
 	}
 	replaced, _ := find.IsV1(m.found.Root.Root, m.recipe.ID)
-	p := a.Progress("reading", 0)
-	defer p.Done()
-	made, err := create.Create(ctx, create.Options{
+	progress := a.Progress("reading", 0)
+	defer progress.Done()
+	created, err := create.Create(ctx, create.Options{
 		Dir: m.found.Root.Root, Recipe: m.recipe, Trust: m.trust.Exam(), Below: below,
 		Listed: workspace.Listing(ctx, m.trust, m.found.Root.Root).Listed,
 		Store:  m.store, Sign: m.sign,
-		Cache: cache.Cache, Memory: memory, Paranoid: c.Paranoid, DryRun: c.DryRun, Lock: trust.LockPolicy,
-		Progress: p.Reached(),
+		Cache: cache.Cache, Memory: memory, Paranoid: run.Paranoid, DryRun: run.DryRun, Lock: trust.LockPolicy,
+		Progress: progress.Reached(),
 	})
-	p.Done()
+	progress.Done()
 	switch refused, ok := errors.AsType[*create.RefusedError](err); {
 	case ok:
 		return m.refused(refused)
 	case err != nil:
 		return nil, err
 	}
-	m.unused(made.Unused)
-	paths.WarnExtractors(a, made.Warnings)
-	cache.Files.Add(int64(len(made.Files)))
-	cache.Read.Add(made.Read)
+	m.unused(created.Unused)
+	paths.WarnExtractors(a, created.Warnings)
+	cache.Files.Add(int64(len(created.Files)))
+	cache.Read.Add(created.Read)
 	ans := m.answer
-	ans.Manifest, ans.File, ans.Files, ans.Items, ans.Bytes = made.ID.String(), made.Path, len(made.Files), made.Items,
-		made.FileList.Bytes
-	ans.Read, ans.Written, ans.Signatures = made.Read, made.Written, len(made.Signatures)
-	if made.Written && replaced {
+	ans.Manifest, ans.File, ans.Files, ans.Items, ans.Bytes = created.ID.String(), created.Path,
+		len(created.Files), created.Items,
+		created.FileList.Bytes
+	ans.Read, ans.Written, ans.Signatures = created.Read, created.Written, len(created.Signatures)
+	if created.Written && replaced {
 		a.Term.Note("replaced the v1 manifest")
 	}
-	if c.DryRun {
+	if run.DryRun {
 		return ans, nil
 	}
 	m.admitted()
-	return ans, m.keep(ctx, made)
+	return ans, m.keep(ctx, created)
 }
 
-// sign adds our signature to the manifest.
-func (m *making) sign(d *manifest.Document) error {
+// sign adds this key's signature to the manifest and keeps those of other keys that the policy knows.
+func (m *maker) sign(d *manifest.Document) error {
 	if err := cosign.SignBeside(d, m.key.Private, m.trust.Exam().Find,
 		m.app.Clock().UTC().Truncate(time.Second)); err != nil {
 		return err
@@ -228,21 +232,21 @@ func (m *making) sign(d *manifest.Document) error {
 	return nil
 }
 
-// keep names the bundle in the store, so that gc leaves its files alone.
-func (m *making) keep(ctx context.Context, made *create.Result) error {
-	id, err := m.store.Ref(install.Ref(made.ID))
+// keep sets the bundle's refs in the store, so that gc keeps its files. It skips an unchanged bundle.
+func (m *maker) keep(ctx context.Context, created *create.Result) error {
+	id, err := m.store.Ref(install.Ref(created.ID))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if !made.Written && id.Digest == made.ID {
+	if !created.Written && id.Digest == created.ID {
 		return nil
 	}
-	return install.KeepMade(ctx, m.store, &made.Bundle, made.Text, made.Tree,
+	return install.KeepMade(ctx, m.store, &created.Bundle, created.Text, created.Tree,
 		bundle.VerifyOptions{Trust: m.trust.Exam()})
 }
 
-// admitted says what the policy makes of the manifest. One signature may not be enough.
-func (m *making) admitted() {
+// admitted reports whether the policy admits the new manifest, and warns if it needs more signatures.
+func (m *maker) admitted() {
 	e, err := m.trust.Exam().ExamineDocument(&m.doc, m.recipe.Expires, policy.ToUse)
 	if err != nil {
 		m.app.Term.Warn("that is not enough: %s", fault.Of(err).Text)
@@ -257,8 +261,8 @@ func (m *making) admitted() {
 	}
 }
 
-// scratch gives a dry run a store of its own, which goes when it is done.
-func (m *making) scratch() (done func(), err error) {
+// scratch gives a dry run a temporary store. done closes and removes it.
+func (m *maker) scratch() (done func(), err error) {
 	dir, err := osfile.TempDir("dry-run")
 	if err != nil {
 		return nil, err
@@ -272,8 +276,9 @@ func (m *making) scratch() (done func(), err error) {
 	}, nil
 }
 
-// memory is what remembers that this bundle was checked, as long as this rye and the library are the same.
-func (m *making) memory(ctx context.Context) (*create.Memory, error) {
+// memory returns the cache of this bundle's checks. Its key covers the rye binary, the library and every required
+// bundle, because a check depends on them.
+func (m *maker) memory(ctx context.Context) (*create.Memory, error) {
 	dir, err := paths.BundleMemories(m.app)
 	if err != nil {
 		return nil, err
@@ -303,33 +308,34 @@ func (m *making) memory(ctx context.Context) (*create.Memory, error) {
 		Under: cas.Sum(under.Bytes())}, nil
 }
 
-// current refuses a bundle whose steps would make something else than is there.
-func (m *making) current(ctx context.Context) error {
+// current refuses a bundle whose build outputs are out of date. It runs the build steps dry.
+func (m *maker) current(ctx context.Context) error {
 	if len(m.recipe.Build) == 0 {
 		return nil
 	}
-	w := &builds.Building{App: m.app, Dir: m.found.Root.Root, Recipe: m.recipe, Options: build.Options{DryRun: true}}
-	w.Mode.Unlocked = m.app.Env("CI") == "" && m.found.ProjectLock() == nil
-	made, err := w.Build(ctx)
+	building := &builds.Building{App: m.app, Dir: m.found.Root.Root, Recipe: m.recipe,
+		Options: build.Options{DryRun: true}}
+	building.Mode.Unlocked = m.app.Env("CI") == "" && m.found.ProjectLock() == nil
+	result, err := building.Build(ctx)
 	if err != nil {
 		f := fault.Of(err)
-		f.Hint = []string{"rye build"} // which says how to go on
+		f.Hint = []string{"rye build"} // its own error has better hints
 		return f
 	}
-	if made.OK() {
+	if result.OK() {
 		return nil
 	}
-	f := fault.New(fault.Conflict, "what the steps of bundle.yaml make isn't there as they would make it now").
+	f := fault.New(fault.Conflict, "outputs of the build steps in bundle.yaml are out of date").
 		Permanent().Try("rye build")
 	var stale []string
-	for _, s := range made.Steps {
+	for _, s := range result.Steps {
 		switch {
 		case s.State == build.Unchanged:
 			continue
 		case s.Err != nil:
 			f.Why = append(f.Why, s.Step+": "+fault.Of(s.Err).Text)
 		default:
-			f.Why = append(f.Why, s.Step+": "+builds.FirstOr(s.Why, "it was not made here before"))
+			f.Why = append(f.Why, s.Step+": "+builds.FirstOr(s.Why, "not built here before"))
 		}
 		stale = append(stale, s.Step)
 	}

@@ -19,6 +19,7 @@ type bundleDiffRun struct {
 	Check bool   `help:"Exit with 1 on a breaking change."`
 }
 
+// BundleDiff is the comparison of two bundles.
 type BundleDiff struct{ *diff.Report }
 
 func (c *bundleDiffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -41,13 +42,13 @@ func (c *bundleDiffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	}
 	ans := &BundleDiff{r}
 	if c.Check && r.Breaking {
-		f := fault.New(fault.VersionMismatch, "what uses the bundle may break: %s", r.Summary)
+		f := fault.New(fault.VersionMismatch, "breaking change: %s", r.Summary)
 		return ans, f.Asked()
 	}
 	return ans, nil
 }
 
-// side is a bundle as it is compared.
+// side finds and unpacks one of the two bundles.
 func side(ctx context.Context, b *paths.Workspace, text string) (diff.Side, error) {
 	l, err := b.Find(ctx, text)
 	if err != nil {
@@ -62,7 +63,7 @@ func side(ctx context.Context, b *paths.Workspace, text string) (diff.Side, erro
 	return diff.Side{Bundle: l.Bundle, Files: l.Files, Below: below}, err
 }
 
-// Text tells changes as people read them: the manifest, then items, then the other files.
+// Text prints the changes of the manifest, then those of items and other files.
 func (d *BundleDiff) Text(t *cli.Terminal) {
 	t.Printf("%s -> %s: %s\n", d.From.Name, d.To.Name, d.Summary)
 	for _, group := range []struct {
@@ -76,7 +77,7 @@ func (d *BundleDiff) Text(t *cli.Terminal) {
 	d.WithItems(t)
 }
 
-// WithItems tells of items and of other files.
+// WithItems prints the changes of items, of other files, and the files that could not be compared.
 func (d *BundleDiff) WithItems(t *cli.Terminal) {
 	for _, it := range d.Items {
 		version := ""
@@ -104,7 +105,7 @@ func (d *BundleDiff) WithItems(t *cli.Terminal) {
 	}
 }
 
-// class paints what a change means.
+// class colours the class of a change.
 func (d *BundleDiff) class(t *cli.Terminal, class string) cli.Styled {
 	if class == "breaking" {
 		return t.Stdout.Paint(cli.RoleError, class, t.Ascii)
@@ -112,7 +113,7 @@ func (d *BundleDiff) class(t *cli.Terminal, class string) cli.Styled {
 	return t.Stdout.Paint(cli.RoleGood, class, t.Ascii)
 }
 
-// change is a value before and after.
+// change formats a value before and after: "NAME: FROM -> TO".
 func change(name string, from, to json.RawMessage) string {
 	word := func(v json.RawMessage) string {
 		if v == nil {
@@ -123,7 +124,7 @@ func change(name string, from, to json.RawMessage) string {
 	return fmt.Sprintf("%s: %s -> %s", name, word(from), word(to))
 }
 
-// printParts writes how one text became another: what goes in [- -], what comes in {+ +}.
+// printParts prints a text diff: [-deleted-] and {+inserted+}.
 func printParts(t *cli.Terminal, text *diff.Text) {
 	var b strings.Builder
 	for _, p := range text.Parts {

@@ -1,3 +1,5 @@
+// The commands rye bundle sbom and rye bundle attest, which write a document about a bundle.
+
 package bundles
 
 import (
@@ -22,7 +24,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/trusts"
 )
 
-// evidenceFlags say where a document about a bundle goes.
+// evidenceFlags are the flags of both commands: the bundle, and where to write the document.
 type evidenceFlags struct {
 	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
 	Output string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE instead of standard output."`
@@ -35,16 +37,16 @@ type bundleSbomRun struct {
 	evidenceFlags
 }
 
-// bundleEvidence is a document about a bundle, and where it went.
+// bundleEvidence is a document about a bundle, and where it was written.
 type bundleEvidence struct {
 	Bundle   string          `json:"bundle"`
 	Version  string          `json:"version"`
-	Manifest string          `json:"manifest"` // that names it, if it is embedded
+	Manifest string          `json:"manifest"` // id of the manifest; with --embed that of the new one
 	Type     string          `json:"type"`
 	Digest   string          `json:"digest"` // of the document
 	File     string          `json:"file,omitempty"`
 	Embedded bool            `json:"embedded"`
-	Document json.RawMessage `json:"document,omitempty"` // where it is in no file
+	Document json.RawMessage `json:"document,omitempty"` // only without File
 }
 
 func (e bundleEvidence) Text(t *cli.Terminal) {
@@ -54,35 +56,36 @@ func (e bundleEvidence) Text(t *cli.Terminal) {
 	}
 	t.Printf("%s\n", e.File)
 	if e.Embedded {
-		t.Note("the manifest of %s@%s names it, and is %s now", e.Bundle, e.Version, e.Manifest)
+		t.Note("the manifest of %s@%s lists it; its new id is %s", e.Bundle, e.Version, e.Manifest)
 	}
 }
 
 func (c *bundleSbomRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, l, err := c.open(ctx, a)
+	work, found, err := c.open(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
+	defer work.Close()
 	write, name, kind := sbom.CycloneDX, sbom.CycloneDXName, bundle.TypeCycloneDX
 	if c.Format == "spdx" {
 		write, name, kind = sbom.SPDX, sbom.SPDXName, bundle.TypeSPDX
 	}
 	var doc bytes.Buffer
-	if err := write(&doc, l.Bundle, sbom.Options{Time: timeOf(a, l.Bundle),
+	if err := write(&doc, found.Bundle, sbom.Options{Time: timeOf(a, found.Bundle),
 		Rye: cli.ThisVersion().Version}); err != nil {
 		return nil, err
 	}
-	var k trusts.Signer
+	var signer trusts.Signer
 	if c.Embed {
-		if k, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
+		if signer, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
 			return nil, err
 		}
 	}
-	return c.finish(ctx, b, l, name, kind, doc.Bytes(), k)
+	return c.finish(ctx, work, found, name, kind, doc.Bytes(), signer)
 }
 
-// timeOf is a time that a bundle says itself: that of its first signature.
+// timeOf returns the time of a bundle's first signature, or the current time if that is earlier. So the same bundle
+// gives the same document. SOURCE_DATE_EPOCH overrides it.
 func timeOf(a *cli.App, b *bundle.Bundle) time.Time {
 	at := a.Clock().UTC()
 	if a.Env("SOURCE_DATE_EPOCH") != "" {
@@ -96,57 +99,59 @@ func timeOf(a *cli.App, b *bundle.Bundle) time.Time {
 	return at.Truncate(time.Second)
 }
 
-// open finds the bundle and reads its manifest, from an archive too.
+// open finds the bundle and reads its manifest. The caller closes the workspace.
 func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*paths.Workspace, *find.Found, error) {
 	if c.Embed && c.Output != "" {
-		return nil, nil, fault.New(fault.Validation, "--embed has a place of its own: -o is for what isn't embedded")
+		return nil, nil, fault.New(fault.Validation, "--embed and -o exclude each other")
 	}
-	b, l, err := paths.FindBundle(ctx, a, c.Bundle)
+	work, found, err := paths.FindBundle(ctx, a, c.Bundle)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err = l.NeedV2(); err == nil {
-		err = l.Read(ctx)
+	if err = found.NeedV2(); err == nil {
+		err = found.Read(ctx)
 	}
-	if err == nil && c.Embed && l.Where != find.InProject {
-		err = fault.New(fault.Denied, "only the manifest of a bundle in the project is changed, and that is in: %s",
-			l.Place)
+	if err == nil && c.Embed && found.Where != find.InProject {
+		err = fault.New(fault.Denied, "--embed changes only bundles of the project, not one in %s",
+			found.Place)
 	}
-	if err == nil && l.Bundle == nil {
-		err = fault.New(fault.Validation, "%q is an archive: it has to be imported first", l.Place).
+	if err == nil && found.Bundle == nil {
+		err = fault.New(fault.Validation, "%q is an archive: import it first", found.Place).
 			Try("rye bundle import " + fault.Quote(c.Bundle))
 	}
 	if err != nil {
-		b.Close()
+		work.Close()
 		return nil, nil, err
 	}
-	return b, l, nil
+	return work, found, nil
 }
 
-// finish puts a document where it belongs.
-func (c *evidenceFlags) finish(ctx context.Context, b *paths.Workspace, l *find.Found, name, kind string, doc []byte,
-	k trusts.Signer) (cli.Answer, error) {
-	ans := bundleEvidence{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(),
-		Type: kind, Digest: cas.Sum(doc).String(), File: c.Output, Embedded: c.Embed}
+// finish writes a document where the flags say: into the manifest, to a file, or into the answer.
+func (c *evidenceFlags) finish(ctx context.Context, work *paths.Workspace, found *find.Found, name, kind string,
+	doc []byte,
+	signer trusts.Signer) (cli.Answer, error) {
+	ans := bundleEvidence{Bundle: found.Bundle.BundleID, Version: found.Bundle.Version,
+		Manifest: found.Bundle.ID.String(),
+		Type:     kind, Digest: cas.Sum(doc).String(), File: c.Output, Embedded: c.Embed}
 	switch {
 	case c.Embed:
-		v, err := spaces.OpenVouching(b.App)
+		vouching, err := spaces.OpenVouching(work.App)
 		if err != nil {
 			return nil, err
 		}
-		p := b.App.Progress("verifying", 0)
-		defer p.Done()
-		at, lost, err := newChange(b, l, v, k, p).Embed(ctx, name, kind, doc)
+		progress := work.App.Progress("verifying", 0)
+		defer progress.Done()
+		at, lost, err := newChange(work, found, vouching, signer, progress).Embed(ctx, name, kind, doc)
 		if lost > 0 {
-			b.App.Term.Warn("%s of the old manifest: their owners must sign the new one, by rye bundle cosign",
+			work.App.Term.Warn("the new manifest lacks %s of the old one: their owners must run rye bundle cosign",
 				fault.Count(int64(lost), "signature"))
 		}
 		if err != nil {
 			return nil, err
 		}
-		ans.File, ans.Manifest = at, l.Bundle.ID.String()
+		ans.File, ans.Manifest = at, found.Bundle.ID.String()
 	case c.Output != "":
-		file, err := paths.ToWrite(b.App, c.Output)
+		file, err := paths.ToWrite(work.App, c.Output)
 		if err != nil {
 			return nil, err
 		}
@@ -166,25 +171,25 @@ type bundleAttestRun struct {
 }
 
 func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, l, err := c.open(ctx, a)
+	work, found, err := c.open(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
-	if l.Where == find.InBinary {
-		return nil, fault.New(fault.Denied, "\"rye/std\" was made with this binary: who has built that can say how")
+	defer work.Close()
+	if found.Where == find.InBinary {
+		return nil, fault.New(fault.Denied, "can't attest \"rye/std\": it is part of this binary")
 	}
-	k, err := trusts.SigningKey(ctx, a, c.Key)
+	signer, err := trusts.SigningKey(ctx, a, c.Key)
 	if err != nil {
 		return nil, err
 	}
 	build := provenance.Build{Builder: c.Builder, Invocation: c.Invocation,
 		Finished: a.Clock().UTC().Truncate(time.Second)}
 	if build.Builder == "" {
-		build.Builder = "urn:rye:key:" + k.Public().Fingerprint().String()
+		build.Builder = "urn:rye:key:" + signer.Public().Fingerprint().String()
 	}
-	if l.Where == find.InProject {
-		text, err := recipe.Text(l.Dir)
+	if found.Where == find.InProject {
+		text, err := recipe.Text(found.Dir)
 		if err == nil {
 			build.Recipe = cas.Sum(text)
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -195,13 +200,13 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if c.Embed {
 		at = provenance.Inside
 	}
-	envelope, err := provenance.Attest(l.Bundle.FileList, at, build, k.Private)
+	envelope, err := provenance.Attest(found.Bundle.FileList, at, build, signer.Private)
 	if _, ok := errors.AsType[*provenance.Error](err); ok {
-		return nil, fault.New(fault.Validation, "--builder is %q, and no URI", build.Builder).From(err).
+		return nil, fault.New(fault.Validation, "invalid --builder %q: expected a URI", build.Builder).From(err).
 			Try("rye bundle attest --builder https://ci.example.com/release")
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c.finish(ctx, b, l, provenance.Name, bundle.TypeEnvelope, envelope, k)
+	return c.finish(ctx, work, found, provenance.Name, bundle.TypeEnvelope, envelope, signer)
 }

@@ -17,11 +17,11 @@ type bundleIndexRun struct {
 	Dir     string `arg:"" complete:"dir" help:"Directory of archives."`
 	Name    string `placeholder:"NAME" help:"Name of a new index, such as acme/bundles."`
 	Expires string `placeholder:"DATE" help:"Expiry date or time, UTC; default: unchanged."`
-	Closed  bool   `help:"Refuse bundles that require one that is missing."`
+	Closed  bool   `help:"Refuse bundles whose required bundles are missing."`
 	trusts.KeyFlag
 }
 
-// bundleIndexed is the index as it is now.
+// bundleIndexed is the index after the command, and what it changed.
 type bundleIndexed struct{ *publish.Result }
 
 func (i bundleIndexed) Text(t *cli.Terminal) {
@@ -52,25 +52,26 @@ func (c *bundleIndexRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
-	b, err := paths.OpenWorkspace(a)
+	work, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
-	v, err := spaces.OpenVouching(a)
+	defer work.Close()
+	vouching, err := spaces.OpenVouching(a)
 	if err != nil {
 		return nil, err
 	}
-	k, err := trusts.SigningKey(ctx, a, c.Key)
+	signer, err := trusts.SigningKey(ctx, a, c.Key)
 	if err != nil {
 		return nil, err
 	}
-	v.Options.Closed = c.Closed
-	p := a.Progress("verifying", 0)
-	defer p.Done()
+	vouching.Options.Closed = c.Closed
+	progress := a.Progress("verifying", 0)
+	defer progress.Done()
 	r, err := publish.Publish(ctx, publish.Options{Dir: dir.Value, Shown: c.Dir, Name: c.Name, Expires: expires,
-		Key: k.Private, Finder: b.Finder(ctx),
-		Verify: v.Options, Journal: paths.Lists(a).Journal(), Clock: a.Clock, Counted: p.Counted, Note: a.Term.Note,
+		Key: signer.Private, Finder: work.Finder(ctx),
+		Verify: vouching.Options, Journal: paths.Lists(a).Journal(), Clock: a.Clock, Counted: progress.Counted,
+		Note: a.Term.Note,
 		Warn: a.Term.Warn})
 	if err != nil {
 		return nil, err

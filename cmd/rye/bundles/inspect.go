@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
+// BundleInspectRun is rye bundle inspect. Tools of the library use it too (package functions).
 type BundleInspectRun struct {
 	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
 }
@@ -42,41 +43,41 @@ type BundleInspection struct {
 }
 
 func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := paths.OpenWorkspace(a)
+	work, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
-	l, err := b.Find(ctx, c.Bundle)
+	defer work.Close()
+	found, err := work.Find(ctx, c.Bundle)
 	if err != nil {
 		return nil, err
 	}
-	p := a.Progress("reading", 0)
-	defer p.Done()
-	var wrong []*bundle.Failure // with v1 files
-	if l.V1 != nil {
-		c, err := l.ReadV1(ctx)
+	progress := a.Progress("reading", 0)
+	defer progress.Done()
+	var wrong []*bundle.Failure // failures of v1 files, which Inspect doesn't read
+	if found.V1 != nil {
+		c, err := found.ReadV1(ctx)
 		if err != nil {
 			return nil, err
 		}
 		wrong = c.Failures
 	}
-	below, _, err := l.Below(ctx)
+	below, _, err := found.Below(ctx)
 	if err != nil {
 		return nil, err
 	}
-	n, err := bundle.Inspect(ctx, l.Source(p.Counted), below, "")
+	inspected, err := bundle.Inspect(ctx, found.Source(progress.Counted), below, "")
 	if err != nil {
 		return nil, err
 	}
-	p.Done()
-	n.Failures = append(n.Failures, wrong...)
-	ans := newBundleInspection(l, n)
-	if err := corrupt(l, n.Failures); err != nil {
+	progress.Done()
+	inspected.Failures = append(inspected.Failures, wrong...)
+	ans := newBundleInspection(found, inspected)
+	if err := corrupt(found, inspected.Failures); err != nil {
 		return ans, err
 	}
-	if n.Bundle == nil {
-		f := fault.New(fault.Parsing, "no readable manifest in %q", l.Place).On("failures", ans.Failures)
+	if inspected.Bundle == nil {
+		f := fault.New(fault.Parsing, "no readable manifest in %q", found.Place).On("failures", ans.Failures)
 		for _, line := range ans.Failures {
 			f.Why = append(f.Why, line.Text())
 		}
@@ -115,12 +116,12 @@ func newBundleInspection(l *find.Found, n *bundle.Inspection) *BundleInspection 
 	return ans
 }
 
-// Text shows first what it says of itself, then what it could do.
+// Text prints what the bundle declares, then everything that it could run, reach or read.
 func (n *BundleInspection) Text(t *cli.Terminal) {
 	if n.Manifest == "" {
 		return
 	}
-	t.Note("nothing here is verified: this is what the bundle says of itself")
+	t.Note("not verified: everything here is what the bundle declares")
 	rows := [][]string{{"bundle", n.Bundle + "@" + n.Version}, {"manifest", n.Manifest},
 		{"in", n.Place + " (" + n.Where + ")"}}
 	for _, line := range [][]string{{"description", n.Description}, {"license", n.License},
@@ -164,7 +165,7 @@ func (n *BundleInspection) Text(t *cli.Terminal) {
 	}
 }
 
-// PrintMentions writes what files speak of, and which.
+// PrintMentions prints hosts, paths or the like that files mention, each with up to three of the files.
 func PrintMentions(t *cli.Terminal, what string, all []bundle.Mention) {
 	if len(all) == 0 {
 		t.Printf("%s: none\n", what)

@@ -1,3 +1,5 @@
+// The commands rye bundle install, remove and rollback, which change the installed bundles of the user space.
+
 package bundles
 
 import (
@@ -26,7 +28,7 @@ type bundleInstallRun struct {
 	spaces.SignerFlags
 }
 
-// bundleInstalled is what is installed now, and what was before.
+// bundleInstalled is the installed version, and the one that it replaced.
 type bundleInstalled struct {
 	Bundle   string           `json:"bundle"`
 	Version  string           `json:"version"`
@@ -38,12 +40,12 @@ type bundleInstalled struct {
 
 func (i bundleInstalled) Text(t *cli.Terminal) {
 	if !i.Changed {
-		t.Note("%s@%s is installed already", i.Bundle, i.Version)
+		t.Note("%s@%s is already installed", i.Bundle, i.Version)
 		return
 	}
 	t.Printf("installed  %s@%s  %s\n", i.Bundle, i.Version, i.Manifest)
 	if i.Before != nil {
-		t.Note("%s was there before: rye bundle rollback %s %s", i.Before.Version, i.Bundle, i.Before.Version)
+		t.Note("replaced %s; to go back: rye bundle rollback %s %s", i.Before.Version, i.Bundle, i.Before.Version)
 	}
 }
 
@@ -52,68 +54,69 @@ func (c *bundleInstallRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 }
 
 func (c *bundleInstallRun) install(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, v, err := c.Open(ctx, a)
+	work, vouching, err := c.Open(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
-	if _, err := b.OpenStore(true); err != nil {
+	defer work.Close()
+	if _, err := work.OpenStore(true); err != nil {
 		return nil, err
 	}
-	l, byName, err := b.Finder(ctx).Newest(ctx, c.Bundle)
+	found, byName, err := work.Finder(ctx).Newest(ctx, c.Bundle)
 	if err == nil {
-		err = l.NeedV2()
+		err = found.NeedV2()
 	}
 	if err != nil {
 		return nil, err
 	}
 	var id cas.Digest
-	switch l.Where {
+	switch found.Where {
 	case find.InBinary:
-		return nil, fault.New(fault.Denied, "\"rye/std\" is part of every rye: it is there already").
+		return nil, fault.New(fault.Denied, "\"rye/std\" is part of the binary and needs no installation").
 			On("reason", "builtin")
 	case find.InArchive, find.InProject:
-		r, err := take(ctx, b, l, v)
+		r, err := take(ctx, work, found, vouching)
 		if err != nil {
 			return nil, err
 		}
 		id = r.ID
 	default:
-		id = l.Bundle.ID
+		id = found.Bundle.ID
 	}
-	return installBundle(ctx, b, install.Request{ID: id, ByName: byName}, v)
+	return installBundle(ctx, work, install.Request{ID: id, ByName: byName}, vouching)
 }
 
-// installBundle makes a bundle of the store the installed one.
-func installBundle(ctx context.Context, b *paths.Workspace, r install.Request, v *spaces.Vouching) (cli.Answer,
+// installBundle verifies a bundle of the store and makes it the installed version.
+func installBundle(ctx context.Context, work *paths.Workspace, request install.Request,
+	vouching *spaces.Vouching) (cli.Answer,
 	error) {
-	s, err := b.OpenStore(true)
+	store, err := work.OpenStore(true)
 	if err != nil {
 		return nil, err
 	}
-	list, err := bundle.ReadStored(ctx, s, s, r.ID)
+	list, err := bundle.ReadStored(ctx, store, store, request.ID)
 	if err != nil {
 		return nil, err
 	}
-	before, err := b.Finder(ctx).Current(list.BundleID)
+	before, err := work.Finder(ctx).Current(list.BundleID)
 	if err != nil && !isUnreadablePointer(err) {
 		return nil, err
 	}
-	space, _, err := v.Space(ctx, b, list.FileList)
+	space, _, err := vouching.Space(ctx, work, list.FileList)
 	if err != nil {
 		return nil, err
 	}
-	p := b.App.Progress("verifying", list.Bytes)
-	defer p.Done()
-	v.Options.Progress = p.Reached()
-	report, err := space.Install(ctx, r, v.Options)
+	progress := work.App.Progress("verifying", list.Bytes)
+	defer progress.Done()
+	vouching.Options.Progress = progress.Reached()
+	report, err := space.Install(ctx, request, vouching.Options)
 	if err != nil {
 		return nil, err
 	}
 	return newBundleInstalled(report, before), nil
 }
 
-// isUnreadablePointer reports whether what is installed can't be read, which installing it anew helps against.
+// isUnreadablePointer reports whether an installed manifest can't be read. Installing the bundle again repairs that.
 func isUnreadablePointer(err error) bool {
 	_, ok := errors.AsType[*install.ManifestError](err)
 	return ok
@@ -139,7 +142,7 @@ type bundleRemoved struct {
 	Bundle   string `json:"bundle"`
 	Version  string `json:"version"`
 	Manifest string `json:"manifest"`
-	Previous int    `json:"previous"` // versions before it
+	Previous int    `json:"previous"` // number of earlier versions
 	Where    string `json:"where"`
 }
 
@@ -148,15 +151,15 @@ func (r bundleRemoved) Text(t *cli.Terminal) {
 }
 
 func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := paths.OpenWorkspace(a)
+	work, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
+	defer work.Close()
 	if strings.HasPrefix(c.Bundle, "blake3:") {
-		return c.forget(ctx, b)
+		return c.forget(ctx, work)
 	}
-	space, err := b.Space()
+	space, err := work.Space()
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +170,7 @@ func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		f := fault.Of(err)
-		names := slices.DeleteFunc(b.Finder(ctx).IDs(ctx), func(name string) bool { return name == c.Bundle })
+		names := slices.DeleteFunc(work.Finder(ctx).IDs(ctx), func(name string) bool { return name == c.Bundle })
 		if found := suggest.Names(c.Bundle, names); len(found) > 0 {
 			f.Why = []string{"did you mean " + strings.Join(found, ", ") + "?"}
 		}
@@ -183,10 +186,10 @@ func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err := a.Confirm(ctx, question+"?"); err != nil {
 		return nil, err
 	}
-	if _, err := b.OpenStore(true); err != nil {
+	if _, err := work.OpenStore(true); err != nil {
 		return nil, err
 	}
-	if space, err = b.Space(); err != nil {
+	if space, err = work.Space(); err != nil {
 		return nil, err
 	}
 	if err := space.Remove(ctx, c.Bundle); err != nil {
@@ -195,40 +198,40 @@ func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	return bundleRemoved{at.BundleID, at.Version, at.ID.String(), len(at.Previous), find.InUser}, nil
 }
 
-// forget takes a bundle's name away in the store, the one of its document first.
-func (c *bundleRemoveRun) forget(ctx context.Context, b *paths.Workspace) (cli.Answer, error) {
-	l, err := b.Find(ctx, c.Bundle)
+// forget removes a bundle's refs from the store, that of its manifest first: without it, nothing finds the bundle.
+func (c *bundleRemoveRun) forget(ctx context.Context, work *paths.Workspace) (cli.Answer, error) {
+	found, err := work.Find(ctx, c.Bundle)
 	if err == nil {
-		err = l.Read(ctx)
+		err = found.Read(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s, err := b.OpenStore(true)
+	store, err := work.OpenStore(true)
 	if err != nil {
 		return nil, err
 	}
-	name := install.Ref(l.Bundle.ID)
-	if l.V1 != nil {
-		name = install.V1Ref(l.Bundle.ID)
+	name := install.Ref(found.Bundle.ID)
+	if found.V1 != nil {
+		name = install.V1Ref(found.Bundle.ID)
 	}
-	if err := b.App.Confirm(ctx, fmt.Sprintf("remove %s@%s from the store?", l.Bundle.BundleID,
-		l.Bundle.Version)); err != nil {
+	if err := work.App.Confirm(ctx, fmt.Sprintf("remove %s@%s from the store?", found.Bundle.BundleID,
+		found.Bundle.Version)); err != nil {
 		return nil, err
 	}
 	for _, ref := range []string{name, name + "/files", name + "/evidence"} {
-		old, err := s.Ref(ref)
+		old, err := store.Ref(ref)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err == nil {
-			err = s.SetRef(ctx, ref, old, cas.ID{})
+			err = store.SetRef(ctx, ref, old, cas.ID{})
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return bundleRemoved{l.Bundle.BundleID, l.Bundle.Version, l.Bundle.ID.String(), 0, find.InStore}, nil
+	return bundleRemoved{found.Bundle.BundleID, found.Bundle.Version, found.Bundle.ID.String(), 0, find.InStore}, nil
 }
 
 type bundleRollbackRun struct {
@@ -237,7 +240,7 @@ type bundleRollbackRun struct {
 	spaces.SignerFlags
 }
 
-// CompleteVersions offers the versions to go back to.
+// CompleteVersions offers the earlier versions of installed bundles.
 func CompleteVersions(ctx context.Context, a *cli.App) (out []cli.Candidate) {
 	b, err := paths.OpenWorkspace(a)
 	if err != nil {
@@ -254,12 +257,12 @@ func CompleteVersions(ctx context.Context, a *cli.App) (out []cli.Candidate) {
 }
 
 func (c *bundleRollbackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, v, err := c.Open(ctx, a)
+	work, vouching, err := c.Open(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
-	space, err := b.Space()
+	defer work.Close()
+	space, err := work.Space()
 	if err != nil {
 		return nil, err
 	}
@@ -275,28 +278,29 @@ func (c *bundleRollbackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, er
 		to.Version)); err != nil {
 		return nil, err
 	}
-	s, err := b.OpenStore(true)
+	store, err := work.OpenStore(true)
 	if err != nil {
 		return nil, err
 	}
-	old, err := bundle.ReadStored(ctx, s, s, to.ID)
+	old, err := bundle.ReadStored(ctx, store, store, to.ID)
 	if err != nil {
 		return nil, err
 	}
-	if space, _, err = v.Space(ctx, b, old.FileList); err != nil {
+	if space, _, err = vouching.Space(ctx, work, old.FileList); err != nil {
 		return nil, err
 	}
-	p := a.Progress("verifying", old.Bytes)
-	defer p.Done()
-	v.Options.Progress = p.Reached()
-	r, err := space.Rollback(ctx, c.Bundle, to.ID, v.Options)
+	progress := a.Progress("verifying", old.Bytes)
+	defer progress.Done()
+	vouching.Options.Progress = progress.Reached()
+	r, err := space.Rollback(ctx, c.Bundle, to.ID, vouching.Options)
 	if err != nil {
 		return nil, err
 	}
 	return newBundleInstalled(r, at), nil
 }
 
-// target is the version to go back to.
+// target returns the version to go back to: the one that the argument names, or the first one below the installed
+// version.
 func (c *bundleRollbackRun) target(at *install.Installed) (install.Version, error) {
 	var fit []install.Version
 	for _, p := range at.Previous {
@@ -311,10 +315,10 @@ func (c *bundleRollbackRun) target(at *install.Installed) (install.Version, erro
 	case len(fit) == 1:
 		return fit[0], nil
 	case len(fit) > 1:
-		f = fault.New(fault.Ambiguous, "several bundles were installed as %s@%s: a digest tells them apart",
+		f = fault.New(fault.Ambiguous, "%s@%s is ambiguous: give the digest of one of these bundles",
 			at.BundleID, c.To)
 	case c.To == at.Version || c.To == at.ID.String():
-		f = fault.New(fault.Validation, "%s@%s is the installed one", at.BundleID, at.Version)
+		f = fault.New(fault.Validation, "%s@%s is already installed", at.BundleID, at.Version)
 	case c.To == "":
 		f = fault.New(fault.NotFound, "no version of %q before %s was installed", at.BundleID, at.Version)
 	default:

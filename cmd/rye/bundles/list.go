@@ -11,10 +11,12 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
+// BundleListRun is rye bundle list. Tools of the library use it too (package functions).
 type BundleListRun struct {
 	All bool `help:"Include the bundles in the store."`
 }
 
+// BundleList lists the bundles of the project, of the user space, of the binary and, with --all, of the store.
 type BundleList struct {
 	Bundles []find.Line `json:"bundles"`
 }
@@ -31,27 +33,28 @@ func (c *BundleListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 
 func (l BundleList) Text(t *cli.Terminal) {
 	var rows [][]string
-	for _, b := range l.Bundles {
-		if b.Error != "" {
-			rows = append(rows, []string{b.Bundle, "-", "-", b.Where, "can't be read: " + b.Error})
+	for _, line := range l.Bundles {
+		if line.Error != "" {
+			rows = append(rows, []string{line.Bundle, "-", "-", line.Where, "can't be read: " + line.Error})
 			continue
 		}
-		words := fault.Count(int64(b.Files), "file")
-		if b.Format == sign.V1.String() {
-			words += ", v1 format" // which knows no sizes
+		words := fault.Count(int64(line.Files), "file")
+		if line.Format == sign.V1.String() {
+			words += ", v1 format" // a v1 manifest has no sizes
 		} else {
-			words += ", " + cli.ByteSize(float64(b.Bytes))
+			words += ", " + cli.ByteSize(float64(line.Bytes))
 		}
-		if b.Expired {
-			words += ", expired " + b.Expires
+		if line.Expired {
+			words += ", expired " + line.Expires
 		}
-		if n := len(b.Previous); n > 0 {
+		if n := len(line.Previous); n > 0 {
 			words += fmt.Sprintf(", %s before", fault.Count(int64(n), "version"))
 		}
-		if b.Description != "" {
-			words += "  " + b.Description
+		if line.Description != "" {
+			words += "  " + line.Description
 		}
-		rows = append(rows, []string{b.Bundle, b.Version, b.Manifest[len("blake3:"):][:12], b.Where, words})
+		rows = append(rows, []string{line.Bundle, line.Version, line.Manifest[len("blake3:"):][:12], line.Where,
+			words})
 	}
 	t.Rows(rows)
 }

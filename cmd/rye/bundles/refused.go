@@ -1,3 +1,5 @@
+// The problems that prevent rye bundle create.
+
 package bundles
 
 import (
@@ -14,47 +16,49 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// refused tells all that keeps files from being a bundle, each with its place, and what helps.
-func (m *making) refused(e *create.RefusedError) (cli.Answer, error) {
+// refused returns the error of a bundle that can't be created. The answer lists every problem with its place; hints
+// say how to sign items, include them, or allow a file that only looks like a secret.
+func (m *maker) refused(refusal *create.RefusedError) (cli.Answer, error) {
 	var secrets, unsigned, below []string
 	empty := false
-	m.unused(e.Unused)
-	for i := range e.Problems {
-		p := &e.Problems[i]
-		m.problem(p)
-		f := fault.Of(p.Err)
-		if s, ok := errors.AsType[*create.SecretError](p.Err); ok {
+	m.unused(refusal.Unused)
+	for i := range refusal.Problems {
+		problem := &refusal.Problems[i]
+		m.problem(problem)
+		f := fault.Of(problem.Err)
+		if s, ok := errors.AsType[*create.SecretError](problem.Err); ok {
 			secrets = append(secrets, s.Path)
 		}
-		empty = empty || errors.Is(p.Err, create.ErrEmpty)
-		if p.Ref != "" && (f.Code == fault.Unsigned || f.Code == fault.Integrity || f.Code == fault.UntrustedKey) {
-			unsigned = append(unsigned, p.Ref)
+		empty = empty || errors.Is(problem.Err, create.ErrEmpty)
+		if problem.Ref != "" && (f.Code == fault.Unsigned || f.Code == fault.Integrity ||
+			f.Code == fault.UntrustedKey) {
+			unsigned = append(unsigned, problem.Ref)
 		}
-		if p.Ref != "" && f.Code == fault.BelowThreshold {
-			below = append(below, fault.Quote(p.Ref))
+		if problem.Ref != "" && f.Code == fault.BelowThreshold {
+			below = append(below, fault.Quote(problem.Ref))
 		}
 	}
 	n, same := 0, fault.Code("")
-	for _, p := range m.answer.Problems {
-		if p.Severity != check.Error {
+	for _, problem := range m.answer.Problems {
+		if problem.Severity != check.Error {
 			continue
 		}
 		if n++; n == 1 {
-			same = p.Code
-		} else if p.Code != same {
+			same = problem.Code
+		} else if problem.Code != same {
 			same = fault.Validation
 		}
 	}
-	f := fault.New(same, "the bundle %q is refused: %s", m.recipe.ID, fault.Count(int64(n), "problem")).From(e)
+	f := fault.New(same, "the bundle %q is refused: %s", m.recipe.ID, fault.Count(int64(n), "problem")).From(refusal)
 	if empty && len(m.recipe.Include) == 0 {
 		f.Why = append(f.Why,
-			fmt.Sprintf("without include, items belong to it whose id is %q or below it, as in tool:%s/run",
+			fmt.Sprintf("without include, a bundle contains the items with the id %q or below it, such as tool:%s/run",
 				m.recipe.ID, m.recipe.ID),
-			"a "+recipe.File+" says which others do:", "id: "+m.recipe.ID, "version: "+m.recipe.Version,
+			"to include others, write "+recipe.File+":", "id: "+m.recipe.ID, "version: "+m.recipe.Version,
 			"include: [\".ai/**\"]")
 	}
 	if slices.Sort(secrets); len(secrets) > 0 {
-		f.Why = append(f.Why, "if that is no secret, "+recipe.File+" says so:", "allow-secret:")
+		f.Why = append(f.Why, "if it is not a secret, allow it in "+recipe.File+":", "allow-secret:")
 		for _, path := range slices.Compact(secrets) {
 			f.Why = append(f.Why, fmt.Sprintf("  %q: WHY IT MAY BE THERE", path))
 		}
@@ -79,7 +83,7 @@ func (m *making) refused(e *create.RefusedError) (cli.Answer, error) {
 }
 
 // unused adds a warning for each pattern of bundle.yaml that matches nothing.
-func (m *making) unused(all []*recipe.UnusedError) {
+func (m *maker) unused(all []*recipe.UnusedError) {
 	for _, e := range all {
 		m.answer.Problems = append(m.answer.Problems,
 			check.Problem{Severity: check.Warning, Code: fault.Validation, Space: find.InProject,
@@ -87,8 +91,8 @@ func (m *making) unused(all []*recipe.UnusedError) {
 	}
 }
 
-// problem adds a line for each thing that is wrong.
-func (m *making) problem(p *create.Problem) {
+// problem converts a problem into lines of the answer: one for each error of an invalid item, else one.
+func (m *maker) problem(p *create.Problem) {
 	at := check.Problem{Severity: check.Error, Ref: p.Ref, Space: find.InProject, File: p.Path}
 	if at.File == "" {
 		at.File = recipe.File
@@ -110,7 +114,7 @@ func (m *making) problem(p *create.Problem) {
 		at.Code = fault.Validation
 	}
 	if errors.Is(p.Err, create.ErrEntrypoint) {
-		at.Field, at.Message = "entrypoint", fmt.Sprintf("%q, the entrypoint, is no item of the bundle",
+		at.Field, at.Message = "entrypoint", fmt.Sprintf("the entrypoint %q is not an item of the bundle",
 			m.recipe.Entrypoint)
 	}
 	if e, ok := errors.AsType[*recipe.UnusedError](p.Err); ok {

@@ -1,3 +1,5 @@
+// The flag --sign of rye bundle create.
+
 package bundles
 
 import (
@@ -14,8 +16,9 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// signItems signs items before the bundle is made: those that are named, or those that this key has signed before.
-func (m *making) signItems(ctx context.Context) (cli.Answer, error) {
+// signItems signs items before the bundle is created: the named ones, or the changed ones that this key signed
+// before.
+func (m *maker) signItems(ctx context.Context) (cli.Answer, error) {
 	old := m.previous()
 	s := &signs.Resigner{
 		App: m.app, Key: m.key, Flag: m.run.KeyFlag, DryRun: m.run.DryRun,
@@ -34,8 +37,9 @@ func (m *making) signItems(ctx context.Context) (cli.Answer, error) {
 	return nil, err
 }
 
-// previous is the last manifest of the bundle, if the policy admits it: it names the bytes that were signed.
-func (m *making) previous() *bundle.Bundle {
+// previous returns the last manifest of the bundle if the policy admits it, else nil. It lists the digests of the
+// items as they were signed.
+func (m *maker) previous() *bundle.Bundle {
 	old, err := find.ReadManifest(m.found.Root.Root, m.recipe.ID)
 	if err != nil {
 		return nil
@@ -47,8 +51,8 @@ func (m *making) previous() *bundle.Bundle {
 	return old
 }
 
-// listedBytes are the bytes that an item had in the last manifest, if the store still has them.
-func (m *making) listedBytes(ctx context.Context, old *bundle.Bundle, it *ai.Item) []byte {
+// listedBytes returns the bytes of an item in the last manifest, or nil if the store no longer has them.
+func (m *maker) listedBytes(ctx context.Context, old *bundle.Bundle, it *ai.Item) []byte {
 	if old == nil || m.store == nil {
 		return nil
 	}

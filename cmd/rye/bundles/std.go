@@ -1,3 +1,5 @@
+// Verification of the library in the binary.
+
 package bundles
 
 import (
@@ -11,8 +13,8 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// library verifies rye/std: its files against its manifest, and its items against the policy, if there is one.
-func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *find.Found) (cli.Answer, error) {
+// library verifies rye/std: its files against its manifest, and its items against the policy if one exists.
+func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, found *find.Found) (cli.Answer, error) {
 	if len(c.Signer)+len(c.Require)+len(c.Statement) > 0 {
 		return nil, fault.New(fault.Validation, "%q is part of this binary and has no other signer",
 			find.LibraryID).Try("rye bundle verify " + find.LibraryID)
@@ -21,11 +23,11 @@ func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *find.Found
 	if err != nil && !trust.IsMissing(err) {
 		return nil, err
 	}
-	r, err := find.VerifyLibrary(ctx, l.Bundle, t)
+	r, err := find.VerifyLibrary(ctx, found.Bundle, t)
 	if err != nil {
 		return nil, err
 	}
-	ans := newBundleReport(l, &spaces.Vouching{Trust: t}, r)
+	ans := newBundleReport(found, &spaces.Vouching{Trust: t}, r)
 	if ans.Extra = c.AllowExtra; r.OK() {
 		ans.Trust = "builtin"
 	}

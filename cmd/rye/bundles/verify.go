@@ -23,16 +23,17 @@ import (
 	"github.com/rye-build/rye/manifest/signing"
 )
 
+// BundleVerifyRun is rye bundle verify. Tools of the library use it too (package functions).
 type BundleVerifyRun struct {
 	Bundle     string   `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
-	AllowExtra bool     `name:"allow-extra" help:"Allow other files beside the bundle's."`
+	AllowExtra bool     `name:"allow-extra" help:"Allow files that are not in the bundle."`
 	Closed     bool     `help:"Fail if a required bundle is missing."`
 	Require    []string `placeholder:"EVIDENCE" help:"Required evidence: sbom, provenance."`
 	Statement  []string `placeholder:"FILE" sep:"none" complete:"file" help:"Provenance statement that must match this bundle (repeatable)."`
 	spaces.SignerFlags
 }
 
-// BundleReport is what was looked at, who vouches, and all that is wrong.
+// BundleReport is the result of a verification: the bundle, its signers, the rule that decided, and every failure.
 type BundleReport struct {
 	Bundle   string `json:"bundle"`
 	Version  string `json:"version"`
@@ -41,23 +42,23 @@ type BundleReport struct {
 	Place    string `json:"place"`
 	Allowed  bool   `json:"allowed"`
 	Trust    string `json:"trust"` // "signed", "builtin", "unsigned", "refused"
-	Files    int64  `json:"files"` // as the manifest says
+	Files    int64  `json:"files"` // files that match the manifest
 	Of       int    `json:"of_files"`
 	Bytes    int64  `json:"bytes"`
-	Items    int    `json:"items"` // that hold
+	Items    int    `json:"items"` // valid items
 	Extra    bool   `json:"extra_allowed"`
-	// files beside the bundle that no bundle ever has; they were not read
+	// extra files that never belong to a bundle; they were not read
 	Never     []string             `json:"never_bundled"`
 	Rule      string               `json:"rule"`
 	Count     int                  `json:"count"`
 	Threshold int                  `json:"threshold"`
 	Signers   []signing.SignerLine `json:"signers"` // of the manifest
-	Vouched   []vouchedLine        `json:"vouched"` // who signed the items
-	Policy    string               `json:"policy"`  // the file that decided; empty with --signer
+	Vouched   []vouchedLine        `json:"vouched"` // the signers of the items
+	Policy    string               `json:"policy"`  // the policy file that decided; empty with --signer
 	PolicyID  string               `json:"policy_id"`
-	Origin    string               `json:"origin"` // as in verify; "--signer"
+	Origin    string               `json:"origin"` // of the policy, as in rye verify; "--signer" without one
 	Expires   string               `json:"expires,omitempty"`
-	Requires  []bundle.Need        `json:"requires"` // and what is here of it; a v1 bundle requires nothing
+	Requires  []bundle.Need        `json:"requires"` // required bundles, found or missing; a v1 bundle has none
 	Evidence  []bundle.Attested    `json:"evidence"`
 	Failures  []bundle.Finding     `json:"failures"`
 	Warnings  []string             `json:"warnings"`
@@ -66,7 +67,7 @@ type BundleReport struct {
 	found *find.Found
 }
 
-// vouchedLine is how many items one key has signed.
+// vouchedLine counts the items that one key has signed.
 type vouchedLine struct {
 	Key   string `json:"key"`
 	Name  string `json:"name"`
@@ -83,52 +84,52 @@ func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, e
 			return nil, items.Unknown("evidence", want, []string{bundle.SBOM, bundle.Provenance})
 		}
 	}
-	b, err := paths.OpenWorkspace(a)
+	work, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
-	l, err := b.Find(ctx, c.Bundle)
+	defer work.Close()
+	found, err := work.Find(ctx, c.Bundle)
 	if err != nil {
 		return nil, err
 	}
-	if l.Where == find.InBinary {
-		return c.library(ctx, a, l)
+	if found.Where == find.InBinary {
+		return c.library(ctx, a, found)
 	}
-	v, err := c.Vouching(ctx, a)
+	vouching, err := c.Vouching(ctx, a)
 	if err != nil {
 		f := fault.Of(err)
 		if len(c.Signer) > 0 || c.Threshold != nil {
-			return nil, f // the flags make no sense: there was no question yet
+			return nil, f // invalid flags are a usage error, not a failed verification
 		}
 		return nil, f.Asked()
 	}
-	if l.V1 != nil {
-		return c.verifyV1(ctx, b, l, v)
+	if found.V1 != nil {
+		return c.verifyV1(ctx, work, found, vouching)
 	}
-	if v.Options.Statements, err = c.statements(a); err != nil {
+	if vouching.Options.Statements, err = c.statements(a); err != nil {
 		return nil, err
 	}
-	p := a.Progress("verifying", l.Size())
-	defer p.Done()
-	if l.Where != find.InArchive { // which is counted as it is read
-		v.Options.Progress = p.Reached()
+	progress := a.Progress("verifying", found.Size())
+	defer progress.Done()
+	if found.Where != find.InArchive { // progress.Counted counts an archive while it is read
+		vouching.Options.Progress = progress.Reached()
 	}
-	if v.Options.Below, v.Options.Needs, err = l.Below(ctx); err != nil {
+	if vouching.Options.Below, vouching.Options.Needs, err = found.Below(ctx); err != nil {
 		return nil, err
 	}
-	v.Options.AllowExtra, v.Options.Require, v.Options.Closed = c.AllowExtra, c.Require, c.Closed
-	r, err := bundle.Verify(ctx, l.Source(p.Counted), v.Options)
+	vouching.Options.AllowExtra, vouching.Options.Require, vouching.Options.Closed = c.AllowExtra, c.Require, c.Closed
+	report, err := bundle.Verify(ctx, found.Source(progress.Counted), vouching.Options)
 	if err != nil {
 		return nil, err
 	}
-	p.Done()
-	ans := newBundleReport(l, v, r)
+	progress.Done()
+	ans := newBundleReport(found, vouching, report)
 	ans.Extra = c.AllowExtra
-	return c.answer(a, ans, r.Failures)
+	return c.answer(a, ans, report.Failures)
 }
 
-// statements reads what is said beside the bundle.
+// statements reads the files of --statement.
 func (c *BundleVerifyRun) statements(a *cli.App) (all []bundle.Statement, err error) {
 	for _, name := range c.Statement {
 		s := a.Absolute(cli.Setting{Value: name})
@@ -144,7 +145,7 @@ func (c *BundleVerifyRun) statements(a *cli.App) (all []bundle.Statement, err er
 	return all, nil
 }
 
-// answer is the report, and a refusal if anything is wrong.
+// answer prints the warnings and returns the report, with an error if there are failures.
 func (c *BundleVerifyRun) answer(a *cli.App, ans *BundleReport, failures []*bundle.Failure) (cli.Answer, error) {
 	for _, w := range ans.Warnings {
 		a.Term.Warn("%s", w)
@@ -155,50 +156,51 @@ func (c *BundleVerifyRun) answer(a *cli.App, ans *BundleReport, failures []*bund
 	return ans, nil
 }
 
-func newBundleReport(l *find.Found, v *spaces.Vouching, r *bundle.Report) *BundleReport {
+func newBundleReport(l *find.Found, vouching *spaces.Vouching, report *bundle.Report) *BundleReport {
 	ans := &BundleReport{found: l, Bundle: l.ID, Format: l.Format(), Where: l.Where, Place: l.Place, Trust: "refused",
-		Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
-		Requires: v.Options.Needs, Origin: "--signer", Never: r.Never}
-	if v.Trust != nil {
-		root := v.Trust.Root
+		Files: report.Good, Bytes: report.Read, Items: len(report.Vouched), Allowed: report.OK(),
+		Requires: vouching.Options.Needs, Origin: "--signer", Never: report.Never}
+	if vouching.Trust != nil {
+		root := vouching.Trust.Root
 		ans.Policy, ans.PolicyID, ans.Origin = root.Path, root.Side.Policy.ID().String(), root.Origin
 	}
-	if r.Bundle != nil {
-		l.ID = r.BundleID
-		ans.Bundle, ans.Version, ans.Manifest, ans.Of = r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files)
-		ans.Expires = yamltree.DateText(r.Expires)
+	if report.Bundle != nil {
+		l.ID = report.BundleID
+		ans.Bundle, ans.Version, ans.Manifest, ans.Of = report.BundleID, report.Version, report.ID.String(),
+			len(report.Bundle.Files)
+		ans.Expires = yamltree.DateText(report.Expires)
 		switch {
-		case r.OK():
+		case report.OK():
 			ans.Trust = "signed"
-		case len(r.Signatures) == 0:
+		case len(report.Signatures) == 0:
 			ans.Trust = "unsigned"
 		}
 	}
-	if e := r.Manifest; e != nil {
-		d := &e.Decision
-		ans.Rule, ans.Count, ans.Threshold, ans.Warnings = d.Rule, d.Count, d.Threshold,
-			append(ans.Warnings, d.Warnings...)
-		if v.Trust != nil {
-			au := v.Trust.Root
-			if d.Project && v.Trust.Project != nil {
-				au = v.Trust.Project
+	if exam := report.Manifest; exam != nil {
+		decision := &exam.Decision
+		ans.Rule, ans.Count, ans.Threshold, ans.Warnings = decision.Rule, decision.Count, decision.Threshold,
+			append(ans.Warnings, decision.Warnings...)
+		if vouching.Trust != nil {
+			au := vouching.Trust.Root
+			if decision.Project && vouching.Trust.Project != nil {
+				au = vouching.Trust.Project
 				ans.Policy, ans.PolicyID, ans.Origin = au.Path, au.Side.Policy.ID().String(), au.Origin
 			}
-			ans.Signers = append(ans.Signers, signing.SignerLines(au, e, d.Signers)...)
+			ans.Signers = append(ans.Signers, signing.SignerLines(au, exam, decision.Signers)...)
 		} else {
-			ans.Signers = append(ans.Signers, signing.SignerLines(nil, e, d.Signers)...)
+			ans.Signers = append(ans.Signers, signing.SignerLines(nil, exam, decision.Signers)...)
 			for i := range ans.Signers {
-				ans.Signers[i].Name = v.Names[ans.Signers[i].Key]
+				ans.Signers[i].Name = vouching.Names[ans.Signers[i].Key]
 			}
 		}
 	}
-	ans.vouched(v, r)
-	ans.Evidence, ans.Failures = r.Evidence, bundle.Findings(r.Failures)
+	ans.vouched(vouching, report)
+	ans.Evidence, ans.Failures = report.Evidence, bundle.Findings(report.Failures)
 	return ans
 }
 
-// vouched counts the items of each key.
-func (r *BundleReport) vouched(v *spaces.Vouching, found *bundle.Report) {
+// vouched fills in how many items each key has signed, sorted by key.
+func (r *BundleReport) vouched(vouching *spaces.Vouching, found *bundle.Report) {
 	items := map[string]int{}
 	for i := range found.Vouched {
 		for _, s := range found.Vouched[i].Signers {
@@ -206,11 +208,11 @@ func (r *BundleReport) vouched(v *spaces.Vouching, found *bundle.Report) {
 		}
 	}
 	for id, n := range items {
-		l := vouchedLine{Key: id, Name: v.Names[id], Items: n}
+		l := vouchedLine{Key: id, Name: vouching.Names[id], Items: n}
 		for _, s := range found.Vouched {
 			for _, signer := range s.Signers {
-				if v.Trust != nil && l.Name == "" && signer.Key.Fingerprint().String() == id {
-					if k, ok := v.Trust.Root.Side.Policy.Key(signer.Key.Fingerprint()); ok {
+				if vouching.Trust != nil && l.Name == "" && signer.Key.Fingerprint().String() == id {
+					if k, ok := vouching.Trust.Root.Side.Policy.Key(signer.Key.Fingerprint()); ok {
 						l.Name = k.Name
 					}
 				}
@@ -221,7 +223,7 @@ func (r *BundleReport) vouched(v *spaces.Vouching, found *bundle.Report) {
 	slices.SortFunc(r.Vouched, func(a, b vouchedLine) int { return cmp.Compare(a.Key, b.Key) })
 }
 
-// fault returns the refusal, with the code of the gravest failure; nil if nothing is wrong.
+// fault returns the error of a refused bundle with the gravest code of all failures, or nil without failures.
 func (r *BundleReport) fault(all []*bundle.Failure) *fault.Error {
 	if len(all) == 0 {
 		return nil
@@ -249,7 +251,7 @@ func (r *BundleReport) name() string {
 	return r.Bundle + "@" + r.Version
 }
 
-// Text says what was checked, and by whose word, or all that is wrong.
+// Text prints the failures, or else what was checked and which signers and rule admit the bundle.
 func (r *BundleReport) Text(t *cli.Terminal) {
 	if !r.Allowed {
 		for _, f := range r.Failures {
@@ -266,13 +268,13 @@ func (r *BundleReport) Text(t *cli.Terminal) {
 	switch {
 	case r.Format == sign.V1.String():
 		rows = append(rows, []string{"  format", "the first (v1), which the policy accepts"})
-		files += "digest; others were not looked for"
+		files += "digest; extra files were not checked"
 	case r.Extra:
-		files += "digest, size, type and mode; others were let be"
+		files += "digest, size, type and mode; extra files are allowed"
 	default:
-		files += "digest, size, type and mode; no other"
+		files += "digest, size, type and mode; no extra file"
 		if n := len(r.Never); n > 0 {
-			files += " but " + fault.Count(int64(n), "thing") + " that no bundle holds"
+			files += " except " + fault.Count(int64(n), "file") + " that no bundle contains"
 		}
 	}
 	rows = append(rows, [][]string{{"  in", r.Place + " (" + r.Where + ")"}, {"  files", files},
@@ -281,7 +283,7 @@ func (r *BundleReport) Text(t *cli.Terminal) {
 		rows = append(rows, []string{"  beside", name})
 	}
 	for _, n := range r.Requires {
-		state := "missing: items that run on it were checked by their signatures alone"
+		state := "missing: of items that run on it, only signatures were checked"
 		if n.Met {
 			state = n.Found
 		} else if n.Found != "" {
@@ -307,7 +309,7 @@ func (r *BundleReport) Text(t *cli.Terminal) {
 	case r.Trust == "builtin":
 		rows = append(rows, []string{"  rule", "it is part of this binary, which vouches for it"})
 	case r.Policy == "":
-		rows = append(rows, []string{"  rule", fmt.Sprintf("%d of the keys given, %s needed", r.Count,
+		rows = append(rows, []string{"  rule", fmt.Sprintf("%d of the given keys, %s needed", r.Count,
 			fault.Count(int64(r.Threshold), "key"))})
 	default:
 		rows = append(rows, []string{"  rule", spaces.RuleText(r.Rule, r.Threshold, r.Count)})
@@ -319,7 +321,7 @@ func (r *BundleReport) Text(t *cli.Terminal) {
 	t.Rows(rows)
 }
 
-// itemWords says who signed how many of the items.
+// itemWords describes the items: how many each key has signed.
 func (r *BundleReport) itemWords() string {
 	if r.Trust == "builtin" {
 		return fmt.Sprintf("%d, by the binary", r.Items)
@@ -334,7 +336,7 @@ func (r *BundleReport) itemWords() string {
 	return fmt.Sprintf("%d, signed: %s", r.Items, strings.Join(who, ", "))
 }
 
-// who is a signer for people.
+// who formats a signer: name, key and owner, and why it doesn't count.
 func who(s signing.SignerLine) string {
 	who := paths.Short(s.Key)
 	if s.Name != "" {
