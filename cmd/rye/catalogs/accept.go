@@ -21,7 +21,7 @@ type acceptRun struct {
 	trusts.KeyFlag
 }
 
-// Accepted is what was written and removed.
+// Accepted lists the items that rye mcp accept wrote and removed.
 type Accepted struct {
 	Name    string           `json:"name"`
 	Key     string           `json:"key"`
@@ -30,7 +30,7 @@ type Accepted struct {
 	Removed []string         `json:"removed"`
 	Left    []string         `json:"left"` // tools that must be named, or can't be items
 	DryRun  bool             `json:"dry_run"`
-	left    []string         // what to do about each
+	left    []string         // for each of Left: the command that accepts it, or why none does
 	next    string
 }
 
@@ -59,23 +59,23 @@ func (x *Accepted) Text(t *cli.Terminal) {
 }
 
 func (c *acceptRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	o, s, err := openServer(ctx, a, c.Name)
+	view, server, err := openServer(ctx, a, c.Name)
 	if err != nil {
 		return nil, err
 	}
-	defer o.Close()
-	if err := edit.CheckWritable(s.Item); err != nil {
+	defer view.Close()
+	if err := edit.CheckWritable(server.Item); err != nil {
 		return nil, err
 	}
-	known, changes, err := o.changes(s)
+	known, changes, err := view.changes(server)
 	switch {
 	case err != nil:
 		return nil, err
-	case known == nil || known.Server != catalog.ID(s.Item):
-		return nil, fault.New(fault.Conflict, "the server %q was not asked since its item was written here", c.Name).
+	case known == nil || known.Server != catalog.ID(server.Item):
+		return nil, fault.New(fault.Conflict, "the server %q has not been asked since its item was written", c.Name).
 			Try(fault.Command("rye mcp refresh", c.Name)).On("name", c.Name)
 	}
-	k, err := trusts.SigningKey(ctx, a, c.Key)
+	signer, err := trusts.SigningKey(ctx, a, c.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -84,38 +84,38 @@ func (c *acceptRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer st.Close()
-	if err := st.Copy(ctx, o.Editor, s.Item); err != nil {
+	if err := st.Copy(ctx, view.Editor, server.Item); err != nil {
 		return nil, err
 	}
-	st.CheckStubs(s.Name, s.Spec, changes)
-	x := &Accepted{Name: c.Name, Key: k.Public().Fingerprint().String(), Tools: []catalog.Change{},
+	st.CheckStubs(server.Name, server.Spec, changes)
+	ans := &Accepted{Name: c.Name, Key: signer.Public().Fingerprint().String(), Tools: []catalog.Change{},
 		Written: []string{}, Removed: []string{},
-		Left: []string{}, DryRun: c.DryRun, next: o.next(s.Item.Space, s.Name)}
-	chosen, err := c.choose(changes, x)
+		Left: []string{}, DryRun: c.DryRun, next: view.next(server.Item.Space, server.Name)}
+	accepted, err := c.choose(changes, ans)
 	if err != nil {
 		return nil, err
 	}
-	for _, ch := range chosen {
-		x.Tools = append(x.Tools, *ch)
+	for _, ch := range accepted {
+		ans.Tools = append(ans.Tools, *ch)
 	}
-	if len(chosen) == 0 {
+	if len(accepted) == 0 {
 		a.Term.Note("nothing to accept")
-		return x, nil
+		return ans, nil
 	}
 	if c.DryRun {
-		return x, nil
+		return ans, nil
 	}
-	for _, ch := range chosen {
+	for _, ch := range accepted {
 		sayLines(a, changeLines(ch))
 	}
 	if err := a.Confirm(ctx, "Accept and sign this?"); err != nil {
 		return nil, err
 	}
-	return x, c.write(ctx, a, o, s, st, chosen, x, catalog.Key{Private: k.Private, Now: a.Clock})
+	return ans, c.write(ctx, a, view, server, st, accepted, ans, catalog.Key{Private: signer.Private, Now: a.Clock})
 }
 
-// choose returns what is to be accepted: what was named, or all that needs no name.
-func (c *acceptRun) choose(changes []catalog.Change, x *Accepted) (chosen []*catalog.Change, err error) {
+// choose returns the changes to accept: the named ones, or all that need no name. A critical change needs its name.
+func (c *acceptRun) choose(changes []catalog.Change, ans *Accepted) (accepted []*catalog.Change, err error) {
 	for _, name := range c.Tools {
 		if !slices.ContainsFunc(changes, func(ch catalog.Change) bool { return calls(name, ch.Tool, ch.Ref) }) {
 			return nil, noTool(c.Name, name)
@@ -129,19 +129,20 @@ func (c *acceptRun) choose(changes []catalog.Change, x *Accepted) (chosen []*cat
 		case ch.Refused != "" && named:
 			return nil, fault.New(fault.Validation, "%s", ch.Refused).On("tool", ch.Tool)
 		case ch.Refused != "" || ch.Critical() && !named:
-			x.Left = append(x.Left, ch.Tool)
-			x.left = append(x.left, cmp.Or(ch.Refused, acceptCommand(c.Name, ch)))
+			ans.Left = append(ans.Left, ch.Tool)
+			ans.left = append(ans.left, cmp.Or(ch.Refused, acceptCommand(c.Name, ch)))
 		default:
-			chosen = append(chosen, ch)
+			accepted = append(accepted, ch)
 		}
 	}
-	return chosen, nil
+	return accepted, nil
 }
 
-// write writes exactly what was shown, in place of the items that it was shown against.
-func (c *acceptRun) write(ctx context.Context, a *cli.App, o *opened, s *catalog.Server, st *catalog.Stage,
-	chosen []*catalog.Change, x *Accepted, k catalog.Key) error {
-	space := s.Item.Space
+// write writes and signs exactly the changes that were shown. It fails if an item differs from the one that they
+// were compared with.
+func (c *acceptRun) write(ctx context.Context, a *cli.App, view *opened, server *catalog.Server, st *catalog.Stage,
+	accepted []*catalog.Change, ans *Accepted, signer catalog.Key) error {
+	space := server.Item.Space
 	unlock, err := paths.Alone(ctx, a, space.Level == ai.User)
 	if err != nil {
 		return err
@@ -149,7 +150,7 @@ func (c *acceptRun) write(ctx context.Context, a *cli.App, o *opened, s *catalog
 	defer unlock()
 	var write []*catalog.Change
 	replaced := map[string]*ai.Item{}
-	for _, ch := range chosen {
+	for _, ch := range accepted {
 		if ch.State != catalog.Removed {
 			write = append(write, ch)
 		}
@@ -157,7 +158,7 @@ func (c *acceptRun) write(ctx context.Context, a *cli.App, o *opened, s *catalog
 			replaced[p.Item.Ref.String()] = p.Item
 		}
 	}
-	all, err := st.Stubs(ctx, s.Name, s.Spec, write, k)
+	all, err := st.Stubs(ctx, server.Name, server.Spec, write, signer)
 	if err != nil {
 		return err
 	}
@@ -165,22 +166,22 @@ func (c *acceptRun) write(ctx context.Context, a *cli.App, o *opened, s *catalog
 		return err
 	}
 	for _, it := range all {
-		x.Written = append(x.Written, it.Ref.String())
+		ans.Written = append(ans.Written, it.Ref.String())
 	}
-	for _, ch := range chosen {
-		// One whose name became another that has the same id was replaced.
-		if ch.State != catalog.Removed || slices.Contains(x.Written, ch.Ref) {
+	for _, ch := range accepted {
+		// A renamed tool can keep its id; then its item was already replaced.
+		if ch.State != catalog.Removed || slices.Contains(ans.Written, ch.Ref) {
 			continue
 		}
 		it := ch.Pinned().Item
-		with, err := o.Following(ctx, it)
+		with, err := view.Following(ctx, it)
 		if err == nil {
-			err = o.Remove(ctx, it, with)
+			err = view.Remove(ctx, it, with)
 		}
 		if err != nil {
 			return err
 		}
-		x.Removed = append(x.Removed, it.Ref.String())
+		ans.Removed = append(ans.Removed, it.Ref.String())
 	}
 	return nil
 }

@@ -24,14 +24,14 @@ type addRun struct {
 	Command []string `arg:"" optional:"" name:"command" help:"Program and arguments of a server on stdio, after --."`
 	Stdio   bool     `help:"The server is a program (the default with a command)."`
 	HTTP    string   `name:"http" placeholder:"URL" help:"Address of a server that is reached by HTTP."`
-	NPM     string   `name:"npm" placeholder:"PKG@VERSION" help:"Run the program of an npm package, pinned with all it needs."`
+	NPM     string   `name:"npm" placeholder:"PKG@VERSION" help:"Run a program of an npm package, pinned with its dependencies."`
 
 	PackageLock string `placeholder:"FILE" complete:"file" help:"Use this package-lock.json instead of running npm."`
 
 	Read    []string `placeholder:"DIR" sep:"none" help:"Let it read a directory of the project (repeatable)."`
 	Write   []string `placeholder:"DIR" sep:"none" help:"Let it write a directory of the project (repeatable)."`
 	Network []string `placeholder:"HOST" sep:"none" help:"Let it reach a host; all for every host (repeatable)."`
-	Secret  []string `placeholder:"NAME[=VAR]" sep:"none" help:"Let it have a secret, as a variable (repeatable)."`
+	Secret  []string `placeholder:"NAME[=VAR]" sep:"none" help:"Pass it a secret as a variable (repeatable)."`
 	Env     []string `placeholder:"NAME=VALUE" sep:"none" help:"Set a variable (repeatable)."`
 	Header  []string `placeholder:"LINE" sep:"none" help:"Send a header with each request (repeatable)."`
 	Timeout int      `placeholder:"SECONDS" help:"Time limit of a call."`
@@ -44,7 +44,7 @@ type addRun struct {
 	pack *catalog.Package // of --npm
 }
 
-// Added is what was done.
+// Added describes the added server, its tools and the items that were written.
 type Added struct {
 	Server      *Consent         `json:"server"`
 	File        string           `json:"file"`
@@ -52,7 +52,7 @@ type Added struct {
 	Call        string           `json:"call"` // in the audit log
 	Tools       []catalog.Change `json:"tools"`
 	Written     []string         `json:"written"`     // refs, the server's first
-	Quarantined []string         `json:"quarantined"` // tools
+	Quarantined []string         `json:"quarantined"` // names of tools
 	DryRun      bool             `json:"dry_run"`
 	name, next  string
 }
@@ -75,7 +75,8 @@ func (x *Added) Text(t *cli.Terminal) {
 	t.Note("signed with %s; next: %s", paths.Short(x.Key), x.next)
 }
 
-// next is what pins the tools of a server in a space.
+// next returns the command, or the instruction, that adds a server's tools to the lock. If rye.yaml has roots that
+// don't match them, they must be added there first.
 func (o *opened) next(s *ai.Space, name string) string {
 	if s.Level == ai.User {
 		return "rye lock --user"
@@ -97,19 +98,19 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, space, err := c.open(ctx, a)
+	view, space, err := c.open(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer o.Close()
-	if err := c.free(ctx, o, space); err != nil {
+	defer view.Close()
+	if err := c.free(ctx, view, space); err != nil {
 		return nil, err
 	}
-	k, err := trusts.SigningKey(ctx, a, c.Key)
+	userKey, err := trusts.SigningKey(ctx, a, c.Key)
 	if err != nil {
 		return nil, err
 	}
-	signer := catalog.Key{Private: k.Private, Now: a.Clock}
+	signer := catalog.Key{Private: userKey.Private, Now: a.Clock}
 	if err := c.takePackage(ctx, a, spec, signer); err != nil {
 		return nil, err
 	}
@@ -118,14 +119,15 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer st.Close()
-	s, err := c.server(ctx, st, spec, signer)
+	server, err := c.server(ctx, st, spec, signer)
 	if err != nil {
 		return nil, err
 	}
-	ans := &Added{File: o.Name(space, s.Item.Path), Key: k.Public().Fingerprint().String(), DryRun: c.DryRun,
+	ans := &Added{File: view.Name(space, server.Item.Path), Key: userKey.Public().Fingerprint().String(),
+		DryRun:  c.DryRun,
 		Tools:   []catalog.Change{},
-		Written: []string{}, Quarantined: []string{}, name: c.Name, next: o.next(space, c.Name)}
-	if ans.Server, err = consent(ctx, st, s); err != nil {
+		Written: []string{}, Quarantined: []string{}, name: c.Name, next: view.next(space, c.Name)}
+	if ans.Server, err = consent(ctx, st, server); err != nil {
 		return nil, err
 	}
 	if c.DryRun {
@@ -135,34 +137,36 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := a.Confirm(ctx, "Ask it for its tools?"); err != nil {
 		return nil, err
 	}
-	announced, call, err := ask(ctx, a, st, s)
+	announced, call, err := ask(ctx, a, st, server)
 	if err != nil {
 		return nil, err
 	}
 	ans.Call = call
-	others := catalog.OthersOf(o.servers, c.Name)
+	others := catalog.OthersOf(view.servers, c.Name)
 	if ans.Tools, err = catalog.Compare(c.Name, nil, announced, others); err != nil {
 		return nil, err
 	}
 	st.CheckStubs(c.Name, spec, ans.Tools)
-	chosen := c.choose(a, announced, ans, others)
+	accepted := c.choose(a, announced, ans, others)
 	if flags.AnyCritical(announced.Flags(others)) && !c.AcceptCritical {
-		return nil, fault.New(fault.Denied, "%s hides something in what it says of itself", s.Item.Ref).On("reason",
+		return nil, fault.New(fault.Denied, "%s hides something in its own description",
+			server.Item.Ref).On("reason",
 			"critical").On("name", c.Name).
 			Because("critical warnings about a tool keep that tool out; these are about the server").
 			Try(a.With("--accept-critical"))
 	}
-	if err := a.Confirm(ctx, fmt.Sprintf("Sign %s as items of %s?", tools(len(chosen)), s.Item.Ref)); err != nil {
+	if err := a.Confirm(ctx, fmt.Sprintf("Sign %s as items of %s?", tools(len(accepted)),
+		server.Item.Ref)); err != nil {
 		return nil, err
 	}
-	all, err := st.Stubs(ctx, c.Name, spec, chosen, signer)
+	all, err := st.Stubs(ctx, c.Name, spec, accepted, signer)
 	if err != nil {
 		return nil, err
 	}
-	return c.install(ctx, a, space, announced, ans, s, all)
+	return c.install(ctx, a, space, announced, ans, server, all)
 }
 
-// spec is what the flags say of the server.
+// spec checks the flags and returns the server that they describe.
 func (c *addRun) spec() (*catalog.Spec, error) {
 	if err := catalog.CheckName(c.Name); err != nil {
 		return nil, err
@@ -182,11 +186,11 @@ func (c *addRun) spec() (*catalog.Spec, error) {
 		if c.pack, err = catalog.ParsePackage(c.NPM); err != nil {
 			return nil, err
 		}
-		s.Command = "node" // and what it runs, once its list is known
+		s.Command = "node" // takePackage adds the arguments when the list is known
 	case c.HTTP != "" && (c.Stdio || len(c.Command) > 0):
 		return nil, fault.New(fault.Validation, "--http and a command exclude each other").Try("rye help mcp add")
 	case c.HTTP == "" && len(c.Command) == 0:
-		return nil, fault.New(fault.Validation, "what is the server? Give a command after --, --npm or --http").
+		return nil, fault.New(fault.Validation, "no server given: add -- and a command, --npm or --http").
 			Try("rye help mcp add")
 	case len(c.Command) > 0:
 		s.Command, s.Args = c.Command[0], c.Command[1:]
@@ -212,7 +216,8 @@ func (c *addRun) spec() (*catalog.Spec, error) {
 	return s, nil
 }
 
-// takePackage makes the specification that of the package, if there is one.
+// takePackage completes the specification of an npm package with the list of its dependencies. Without --npm it does
+// nothing.
 func (c *addRun) takePackage(ctx context.Context, a *cli.App, s *catalog.Spec, k catalog.Key) error {
 	if c.pack == nil {
 		return nil
@@ -227,7 +232,7 @@ func (c *addRun) takePackage(ctx context.Context, a *cli.App, s *catalog.Spec, k
 	return err
 }
 
-// beside are the files beside the server's item.
+// beside returns the file to write next to the server's item: the list that pins an npm package.
 func (c *addRun) beside(s *catalog.Spec) []catalog.Beside {
 	if c.pack == nil {
 		return nil
@@ -235,17 +240,17 @@ func (c *addRun) beside(s *catalog.Spec) []catalog.Beside {
 	return []catalog.Beside{{Path: path.Join(path.Dir(catalog.PathOfServer(c.Name)), s.Packages), Bytes: c.pack.List}}
 }
 
-// pairs reads NAME=VALUE, or a header.
+// pairs parses repeated NAME=VALUE flags, or with the separator ":" headers. A name may occur once.
 func pairs(flag, sep string, list []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, text := range list {
 		name, value, ok := strings.Cut(text, sep)
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, fault.New(fault.Validation, "%s is %q, and not NAME%sVALUE", flag, text,
+			return nil, fault.New(fault.Validation, "invalid %s %q: expected NAME%sVALUE", flag, text,
 				sep).Try("rye help mcp add")
 		}
 		if _, twice := out[name]; twice {
-			return nil, fault.New(fault.Validation, "%s gives %q twice", flag, name)
+			return nil, fault.New(fault.Validation, "duplicate %s %q", flag, name)
 		}
 		if sep == ":" {
 			value = strings.TrimSpace(value)
@@ -255,7 +260,8 @@ func pairs(flag, sep string, list []string) (map[string]string, error) {
 	return out, nil
 }
 
-// open opens the space that the items are to be written to.
+// open opens the space of --scope, where the items will be written. A missing .ai is an empty space. The caller
+// closes the view.
 func (c *addRun) open(ctx context.Context, a *cli.App) (*opened, *ai.Space, error) {
 	user := c.Scope == "user"
 	if !user {
@@ -263,41 +269,41 @@ func (c *addRun) open(ctx context.Context, a *cli.App) (*opened, *ai.Space, erro
 			return nil, nil, fault.Of(err).Try(a.With("--scope", "user"))
 		}
 	}
-	o, err := openServers(ctx, a, user)
+	view, err := openServers(ctx, a, user)
 	if err != nil {
 		return nil, nil, err
 	}
-	space := o.Project
+	space := view.Project
 	switch {
-	case user && o.User != nil:
-		space = o.User
+	case user && view.User != nil:
+		space = view.User
 	case user:
 		dir := cli.UserSpace(a.UserBase())
 		if dir.Err != nil {
-			o.Close()
+			view.Close()
 			return nil, nil, dir.Err
 		}
 		space = &ai.Space{Label: ai.User.String(), Level: ai.User, Dir: dir.Value, FS: os.DirFS(dir.Value)}
 	case space == nil:
-		dir := o.Root.DotAI()
+		dir := view.Root.DotAI()
 		space = &ai.Space{Label: ai.Project.String(), Level: ai.Project, Dir: dir, FS: os.DirFS(dir)}
 	}
-	return o, space, nil
+	return view, space, nil
 }
 
-// free refuses a name that a server of the space has, or whose directory has tools.
-func (c *addRun) free(ctx context.Context, o *opened, space *ai.Space) error {
-	if slices.ContainsFunc(o.servers, func(s *catalog.Server) bool {
+// free refuses a name if the space has a server of this name, or tools in its directory.
+func (c *addRun) free(ctx context.Context, view *opened, space *ai.Space) error {
+	if slices.ContainsFunc(view.servers, func(s *catalog.Server) bool {
 		return s.Name == c.Name && s.Item != nil && s.Item.Space == space
 	}) {
 		return fault.New(fault.Validation, "the server %q exists already", c.Name).
 			Try(fault.Command("rye mcp refresh", c.Name), fault.Command("rye mcp remove", c.Name)).On("reason",
 			"exists").On("name", c.Name)
 	}
-	if err := o.CheckFree(ctx, catalog.ServerRef(c.Name), space); err != nil {
+	if err := view.CheckFree(ctx, catalog.ServerRef(c.Name), space); err != nil {
 		return err
 	}
-	l, err := o.Files(ctx, "tool")
+	l, err := view.Files(ctx, "tool")
 	if err != nil {
 		return err
 	}
@@ -310,8 +316,9 @@ func (c *addRun) free(ctx context.Context, o *opened, space *ai.Space) error {
 	return nil
 }
 
-// server stages the item of the server.
-func (c *addRun) server(ctx context.Context, st *catalog.Stage, spec *catalog.Spec, k catalog.Key) (*catalog.Server,
+// server writes the item of the server, and the file beside it, to the stage.
+func (c *addRun) server(ctx context.Context, st *catalog.Stage, spec *catalog.Spec,
+	signer catalog.Key) (*catalog.Server,
 	error) {
 	for _, f := range c.beside(spec) {
 		if err := st.Put(f.Path, f.Bytes); err != nil {
@@ -327,10 +334,10 @@ func (c *addRun) server(ctx context.Context, st *catalog.Stage, spec *catalog.Sp
 		f.Text, f.Hint = fmt.Sprintf("%s would be invalid", it.Ref), []string{"rye help mcp add"}
 		return nil, f
 	}
-	return &catalog.Server{Name: c.Name, Item: it, Spec: spec}, st.Write(ctx, it, k)
+	return &catalog.Server{Name: c.Name, Item: it, Spec: spec}, st.Write(ctx, it, signer)
 }
 
-// consent decides about the call that asks the server, without starting anything.
+// consent plans the call that asks the server, without starting it, and returns what a person must agree to.
 func consent(ctx context.Context, st *catalog.Stage, s *catalog.Server) (*Consent, error) {
 	p, err := st.Prepare(ctx, s.Item.Ref, true)
 	if err != nil {
@@ -340,10 +347,10 @@ func consent(ctx context.Context, st *catalog.Stage, s *catalog.Server) (*Consen
 	return newConsent(s.Spec, p), nil
 }
 
-// choose shows the tools, and returns those that are written: not what has a critical warning, and not what can't be
-// an item.
+// choose prints the tools and returns those to write. It quarantines tools with a critical warning, and leaves out
+// tools that can't be items.
 func (c *addRun) choose(a *cli.App, announced *catalog.Announcement, ans *Added,
-	others map[string][]string) (chosen []*catalog.Change) {
+	others map[string][]string) (accepted []*catalog.Change) {
 	a.Term.Say("", "%s announces %s, %s and %s:",
 		[]any{ans.Server.Ref, tools(len(ans.Tools)), fault.Count(int64(len(announced.Prompts)), "prompt"),
 			fault.Count(int64(len(announced.Resources)), "resource")})
@@ -358,19 +365,20 @@ func (c *addRun) choose(a *cli.App, announced *catalog.Announcement, ans *Added,
 		case t.Critical():
 			ans.Quarantined = append(ans.Quarantined, t.Tool)
 		default:
-			chosen = append(chosen, t)
+			accepted = append(accepted, t)
 		}
 	}
 	for _, line := range flagLines(announced.Flags(others)) {
 		sayLines(a, []string{strings.TrimSpace(line)})
 	}
 	if !a.Term.Verbose && len(ans.Tools) > 0 {
-		a.Term.Note("-v shows their descriptions and schemas whole")
+		a.Term.Note("use -v to show full descriptions and schemas")
 	}
-	return chosen
+	return accepted
 }
 
-// install writes what was staged.
+// install remembers the announcement and writes the signed items. It locks the space and checks the name again,
+// because the person's answers take time.
 func (c *addRun) install(ctx context.Context, a *cli.App, space *ai.Space, announced *catalog.Announcement, ans *Added,
 	server *catalog.Server, all []*ai.Item) (cli.Answer, error) {
 	unlock, err := paths.Alone(ctx, a, space.Level == ai.User)
@@ -404,7 +412,7 @@ func (c *addRun) install(ctx context.Context, a *cli.App, space *ai.Space, annou
 	return ans, nil
 }
 
-// spaceOf is the space of a level as it is now.
+// spaceOf returns the view's space in the same directory, or s if it has none.
 func spaceOf(o *opened, s *ai.Space) *ai.Space {
 	for _, now := range []*ai.Space{o.Project, o.User} {
 		if now != nil && now.Dir == s.Dir {

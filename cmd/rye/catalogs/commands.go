@@ -7,9 +7,9 @@ func Commands() []cli.Command {
 	return []cli.Command{
 		{
 			Path: "mcp add", Group: "serve", Help: "Add an MCP server and pin its tools.",
-			More: "rye shows what it would start or contact, with the permissions it would have, and asks. Then it asks the server what it has, in the " +
-				"sandbox, shows the tools, and writes an item of the server, mcp/servers/NAME, and one of each tool, mcp/NAME/TOOL, signed with your key. " +
-				"If anything fails, nothing is written. A tool whose text hides characters is quarantined: rye mcp accept NAME TOOL accepts it.\n\n" +
+			More: "rye shows what it would start or contact, with its permissions, and asks you. Then it asks the server, in the sandbox, for its tools, " +
+				"shows them, and writes an item of the server, mcp/servers/NAME, and one of each tool, mcp/NAME/TOOL, signed with your key. If anything " +
+				"fails, nothing is written. A tool whose text hides characters is quarantined: rye mcp accept NAME TOOL accepts it.\n\n" +
 				"The server gets nothing but what the flags grant: files of the project, hosts, secrets (rye docs mcp-servers).\n\nExamples:\n\n" +
 				"    rye mcp add files --read docs -- node server.js docs\n" +
 				"    rye mcp add github --secret github-token=GITHUB_TOKEN --network api.github.com -- github-mcp-server stdio\n" +
@@ -34,14 +34,14 @@ func Commands() []cli.Command {
 		},
 		{
 			Path: "mcp test", Group: "serve", Help: "Compare an MCP server's tools with the pinned ones.",
-			More: "It asks the server what it has, as rye exec would call it, and prints a line about each tool. If one differs, the exit status is 1. " +
+			More: "It asks the server for its tools, as rye exec would call it, and prints a line about each. If one differs, the exit status is 1. " +
 				"Nothing is written.\n\nExamples:\n\n    rye mcp test files",
 			New: func() cli.Runner { return new(TestRun) }, Schema: "mcp-test/1", Output: &Tested{},
 		},
 		{
 			Path: "mcp refresh", Group: "serve", Help: "Ask an MCP server again and quarantine what changed.",
 			More: "Tools that are new, changed or renamed are shown with their differences, and can't be called until you accept them with rye mcp " +
-				"accept. Those that are gone are listed; their items stay until you accept that too.\n\nExamples:\n\n    rye mcp refresh files",
+				"accept. Removed tools are listed; their items stay until you accept that too.\n\nExamples:\n\n    rye mcp refresh files",
 			Aka: []string{"mcp update"},
 			New: func() cli.Runner { return new(refreshRun) }, Schema: "mcp-refresh/1", Output: &Refreshed{},
 		},
@@ -53,7 +53,7 @@ func Commands() []cli.Command {
 		},
 		{
 			Path: "mcp remove", Group: "serve", Help: "Remove an MCP server and its tools.",
-			More: "Its items are removed, and what is remembered of it.\n\nExamples:\n\n    rye mcp remove files",
+			More: "It removes the server's items and its last announcement.\n\nExamples:\n\n    rye mcp remove files",
 			Aka:  []string{"mcp rm", "mcp delete", "mcp uninstall"},
 			New:  func() cli.Runner { return new(removeRun) }, Schema: "mcp-remove/1", Output: &Removed{},
 		},

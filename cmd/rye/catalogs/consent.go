@@ -10,11 +10,11 @@ import (
 	"github.com/rye-build/rye/exec/session"
 )
 
-// A Consent is what a server is and what it may do, as a person is asked to agree to it.
+// A Consent describes what a server runs and may do. A person agrees to it before rye starts the server.
 type Consent struct {
 	Ref         string                   `json:"ref"`
 	Transport   string                   `json:"transport"`
-	Executables []catalog.Executable     `json:"executables"` // every field that decides what runs, or is sent where
+	Executables []catalog.Executable     `json:"executables"` // the fields that decide what runs or where data is sent
 	Programs    []session.MachineProgram `json:"programs"`
 	Packages    []packages.Artifact      `json:"packages"`
 	Grants      session.Grants           `json:"grants"`
@@ -35,7 +35,7 @@ func newConsent(s *catalog.Spec, p *exec.Plan) *Consent {
 	return c
 }
 
-// rows are the lines that a person reads.
+// rows returns the consent as names and values for people.
 func (c *Consent) rows() (rows [][]string) {
 	for _, e := range c.Executables {
 		rows = append(rows, []string{e.Field, e.Value})
@@ -61,12 +61,12 @@ func grantRows(read, write, network, secrets, withheld []string) [][]string {
 		{"secrets", list(secrets)}}
 	if len(withheld) > 0 {
 		rows = append(rows, []string{"withheld",
-			strings.Join(withheld, ", ") + " (the policy allows it no such secret)"})
+			strings.Join(withheld, ", ") + " (not granted by the policy)"})
 	}
 	return rows
 }
 
-// say shows it to the person who is asked.
+// say prints the consent before the question.
 func (c *Consent) say(a *cli.App) {
 	what := "start this program"
 	if c.Transport == catalog.HTTP {

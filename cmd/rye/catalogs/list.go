@@ -17,7 +17,7 @@ type ListRun struct {
 	Tools bool `help:"List the tools too."`
 }
 
-// List is what servers there are.
+// List lists the servers of the project and the user.
 type List struct {
 	Servers []Line `json:"servers"`
 }
@@ -33,10 +33,10 @@ type Line struct {
 	Quarantined int        `json:"quarantined"`
 	Trust       string     `json:"trust,omitempty"` // of its item: signed, unsigned, refused, …
 	Error       string     `json:"error,omitempty"`
-	worth       string     // in words, if the item isn't used
+	worth       string     // why the item isn't used, in words; empty if it is
 }
 
-// A ToolLine is one tool. State is empty where nothing is remembered of the server.
+// A ToolLine is one tool. State is empty if the server's announcement isn't known.
 type ToolLine struct {
 	Tool        string `json:"tool"`
 	Ref         string `json:"ref"`
@@ -78,56 +78,56 @@ func (l *Line) row() []string {
 
 // Run implements cli.Runner.
 func (c *ListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	o, err := openServers(ctx, a, false)
+	view, err := openServers(ctx, a, false)
 	if err != nil {
 		return nil, err
 	}
-	defer o.Close()
-	x := &List{Servers: []Line{}}
-	c.add(ctx, a, o, x)
-	if o.User == nil { // a project that doesn't look there: rye mcp show finds them nevertheless
+	defer view.Close()
+	ans := &List{Servers: []Line{}}
+	c.add(ctx, a, view, ans)
+	if view.User == nil { // rye.yaml hides the user space, but rye mcp show finds its servers
 		if own, err := openServers(ctx, a, true); err == nil {
 			defer own.Close()
-			c.add(ctx, a, own, x)
+			c.add(ctx, a, own, ans)
 		}
 	}
-	slices.SortStableFunc(x.Servers, func(a, b Line) int { return cmp.Compare(a.Name, b.Name) })
-	if len(x.Servers) == 0 {
+	slices.SortStableFunc(ans.Servers, func(a, b Line) int { return cmp.Compare(a.Name, b.Name) })
+	if len(ans.Servers) == 0 {
 		a.Term.Note("no MCP servers yet: rye help mcp add")
 	}
-	return x, nil
+	return ans, nil
 }
 
-// add adds the servers whose names aren't there yet.
-func (c *ListRun) add(ctx context.Context, a *cli.App, o *opened, x *List) {
-	before := x.Servers
-	for _, s := range o.servers {
-		if slices.ContainsFunc(before, func(l Line) bool { return l.Name == s.Name }) {
+// add appends the view's servers, except those whose name the list already has.
+func (c *ListRun) add(ctx context.Context, a *cli.App, view *opened, ans *List) {
+	before := ans.Servers
+	for _, server := range view.servers {
+		if slices.ContainsFunc(before, func(line Line) bool { return line.Name == server.Name }) {
 			continue
 		}
-		l := Line{Name: s.Name, Count: len(s.Tools)}
-		if s.Wrong != nil {
-			l.Error = fault.Of(s.Wrong).Text
+		line := Line{Name: server.Name, Count: len(server.Tools)}
+		if server.Wrong != nil {
+			line.Error = fault.Of(server.Wrong).Text
 		}
-		if s.Item != nil {
-			l.Scope = s.Item.Space.Label
-			w, _ := o.Worth(ctx, s.Item)
-			if l.Trust = w.Trust; w.Trust == "refused" || w.Trust == "unsigned" {
-				l.worth = w.Words()
+		if server.Item != nil {
+			line.Scope = server.Item.Space.Label
+			w, _ := view.Worth(ctx, server.Item)
+			if line.Trust = w.Trust; w.Trust == "refused" || w.Trust == "unsigned" {
+				line.worth = w.Words()
 			}
 		}
-		if s.Spec != nil {
-			l.Transport, l.Target = s.Spec.Transport, target(s.Spec)
+		if server.Spec != nil {
+			line.Transport, line.Target = server.Spec.Transport, target(server.Spec)
 		}
-		_, changes, err := o.changes(s)
+		_, changes, err := view.changes(server)
 		if err != nil {
-			a.Term.Warn("%s: %s", s.Name, fault.Of(err).Text)
+			a.Term.Warn("%s: %s", server.Name, fault.Of(err).Text)
 		}
-		l.Quarantined = number(changes, (*catalog.Change).Quarantined)
+		line.Quarantined = number(changes, (*catalog.Change).Quarantined)
 		if c.Tools {
-			l.Tools = toolLines(s, changes)
+			line.Tools = toolLines(server, changes)
 		}
-		x.Servers = append(x.Servers, l)
+		ans.Servers = append(ans.Servers, line)
 	}
 }
 
@@ -138,7 +138,7 @@ func target(s *catalog.Spec) string {
 	return strings.Join(append([]string{s.Command}, s.Args...), " ")
 }
 
-// toolLines are the tools that have items, and those that wait for a person.
+// toolLines returns the tools that have items, and the new or renamed ones that wait for rye mcp accept.
 func toolLines(s *catalog.Server, changes []catalog.Change) []ToolLine {
 	lines := []ToolLine{}
 	state := map[string]string{}

@@ -1,3 +1,5 @@
+// The list of packages of rye mcp add --npm.
+
 package catalogs
 
 import (
@@ -19,11 +21,13 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// maxList bounds a list of packages, in bytes.
+// maxList is the largest package-lock.json, in bytes.
 const maxList = 16 << 20
 
-// packageList returns the list that pins a package: a file, or what npm makes of it after a person has agreed.
-func (c *addRun) packageList(ctx context.Context, a *cli.App, p *catalog.Package, k catalog.Key) ([]byte, error) {
+// packageList returns the package-lock.json that pins a package: the file of --package-lock, or one that npm writes
+// after a person has agreed.
+func (c *addRun) packageList(ctx context.Context, a *cli.App, pack *catalog.Package, signer catalog.Key) ([]byte,
+	error) {
 	if c.PackageLock != "" {
 		at := a.Absolute(cli.Setting{Value: c.PackageLock})
 		if at.Err != nil {
@@ -32,18 +36,19 @@ func (c *addRun) packageList(ctx context.Context, a *cli.App, p *catalog.Package
 		return osfile.ReadSmall(at.Value, maxList)
 	}
 	if a.IsOffline() {
-		return nil, fault.New(fault.Offline, "npm can't be asked what %s needs: %s", p,
-			a.Offline().Origin).Because("--package-lock takes a list that exists").
+		return nil, fault.New(fault.Offline, "npm can't list the dependencies of %s: %s", pack,
+			a.Offline().Origin).Because("--package-lock takes an existing list").
 			Try("rye help mcp add")
 	}
-	return listWithNPM(ctx, a, p, k)
+	return listWithNPM(ctx, a, pack, signer)
 }
 
-// publicRegistry is where npm asks if nothing else is said.
+// publicRegistry is npm's default registry.
 const publicRegistry = "registry.npmjs.org"
 
-// listWithNPM runs npm in the sandbox, in a directory of its own.
-func listWithNPM(ctx context.Context, a *cli.App, p *catalog.Package, k catalog.Key) ([]byte, error) {
+// listWithNPM asks a person and runs npm in the sandbox, in a temporary directory. It returns the package-lock.json
+// that npm wrote.
+func listWithNPM(ctx context.Context, a *cli.App, pack *catalog.Package, signer catalog.Key) ([]byte, error) {
 	st, err := stage(ctx, a)
 	if err != nil {
 		return nil, err
@@ -58,14 +63,14 @@ func listWithNPM(ctx context.Context, a *cli.App, p *catalog.Package, k catalog.
 		host = u.Host
 	}
 	ref := model.Ref{Kind: "tool", ID: "npm/list"}
-	it, err := st.Draft(ref, p.Resolving(registry, cmp.Or(host, publicRegistry)))
+	it, err := st.Draft(ref, pack.Resolving(registry, cmp.Or(host, publicRegistry)))
 	if err == nil {
-		err = st.Write(ctx, it, k)
+		err = st.Write(ctx, it, signer)
 	}
 	if err != nil {
 		return nil, err
 	}
-	dir, err := osfile.TempDir("npm") // the stage lies in the cache, which no tool writes
+	dir, err := osfile.TempDir("npm") // not in the stage: it is in the cache, where no tool may write
 	if err != nil {
 		return nil, err
 	}
@@ -76,20 +81,20 @@ func listWithNPM(ctx context.Context, a *cli.App, p *catalog.Package, k catalog.
 		os.WriteFile(filepath.Join(work, "package.json"), []byte("{}\n"), 0o600)); err != nil {
 		return nil, err
 	}
-	asked, err := st.PrepareIn(ctx, ref, dir, true)
+	preview, err := st.PrepareIn(ctx, ref, dir, true)
 	if err != nil {
 		return nil, err
 	}
 	spec, err := catalog.SpecOfProgram(it.Model)
 	if err != nil {
-		asked.Close()
+		preview.Close()
 		return nil, err
 	}
-	shown := newConsent(spec, asked)
-	asked.Close()
-	a.Term.Say("", "npm would run now to list what %s needs, in an empty directory and without scripts of packages:",
-		[]any{p.String()})
-	sayRows(a, shown.rows())
+	agreement := newConsent(spec, preview)
+	preview.Close()
+	a.Term.Say("", "npm would now list the dependencies of %s, in an empty directory and without package scripts:",
+		[]any{pack.String()})
+	sayRows(a, agreement.rows())
 	if err := a.Confirm(ctx, "Run npm?"); err != nil {
 		return nil, err
 	}
@@ -98,21 +103,22 @@ func listWithNPM(ctx context.Context, a *cli.App, p *catalog.Package, k catalog.
 		return nil, err
 	}
 	defer plan.Close()
-	said := new(tail)
-	r, err := plan.Run(ctx, said)
+	output := new(tail)
+	r, err := plan.Run(ctx, output)
 	if err != nil {
 		return nil, err
 	}
 	if r.Status != record.OK {
 		f := runs.CallFault(a, plan, r)
-		f.Why = said.lines()
-		f.Text, f.Hint = "npm can't list what "+p.String()+" needs", []string{"npm view " + fault.Quote(p.String())}
+		f.Why = output.lines()
+		f.Text = "npm can't list the dependencies of " + pack.String()
+		f.Hint = []string{"npm view " + fault.Quote(pack.String())}
 		return nil, f
 	}
 	return osfile.ReadSmall(filepath.Join(work, "package-lock.json"), maxList)
 }
 
-// A tail keeps the last lines that a program prints on standard error.
+// A tail is a sink that keeps the last 4096 bytes of standard error.
 type tail struct{ text []byte }
 
 // Emit implements primitive.Sink.
@@ -124,7 +130,7 @@ func (t *tail) Emit(s primitive.Stream, b []byte) error {
 	return nil
 }
 
-// lines are the last of them.
+// lines returns the last lines, at most fault.MaxLines.
 func (t *tail) lines() []string {
 	lines := strings.Split(strings.TrimSpace(string(t.text)), "\n")
 	return lines[max(0, len(lines)-fault.MaxLines):]

@@ -1,3 +1,5 @@
+// What the commands share: finding a server, checking its trust, and asking it for its tools.
+
 package catalogs
 
 import (
@@ -21,14 +23,15 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// opened is what the commands see of servers.
+// opened holds the items and servers that a command sees. Close of Items must be called.
 type opened struct {
 	*spaces.Items
 	a       *cli.App
 	servers []*catalog.Server
 }
 
-// openServers opens the servers of the project, or of the user with user or outside of projects.
+// openServers opens the servers of the project. With user, and outside of projects, it opens those of the user
+// space. The caller closes the result.
 func openServers(ctx context.Context, a *cli.App, user bool) (*opened, error) {
 	w := paths.UnreadWorkspace(a)
 	if !user {
@@ -50,31 +53,32 @@ func openServers(ctx context.Context, a *cli.App, user bool) (*opened, error) {
 	return &opened{v, a, all}, nil
 }
 
-// openServer opens the server of a name: one that can be seen from here, else one of the user.
+// openServer finds a server by name. It searches the visible spaces first, then the user space, which rye.yaml may
+// hide. The caller closes the result.
 func openServer(ctx context.Context, a *cli.App, name string) (*opened, *catalog.Server, error) {
-	o, err := openServers(ctx, a, false)
+	view, err := openServers(ctx, a, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := catalog.Find(o.servers, name)
-	if f, ok := fault.Find(err); ok && f.Code == fault.NotFound && o.User == nil {
+	server, err := catalog.Find(view.servers, name)
+	if f, ok := fault.Find(err); ok && f.Code == fault.NotFound && view.User == nil {
 		if own, e := openServers(ctx, a, true); e == nil {
-			if s, e := catalog.Find(own.servers, name); e == nil {
-				o.Close()
-				return own, s, nil
+			if server, e := catalog.Find(own.servers, name); e == nil {
+				view.Close()
+				return own, server, nil
 			}
 			own.Close()
 		}
 	}
 	if err != nil {
-		o.Close()
+		view.Close()
 		return nil, nil, err
 	}
-	return o, s, nil
+	return view, server, nil
 }
 
-// trusted refuses the item of a server that policy doesn't allow to be used, as one that was changed after it was
-// signed.
+// trusted returns an error if the policy doesn't admit the server's item, for example after a change to the signed
+// file.
 func (o *opened) trusted(ctx context.Context, s *catalog.Server) error {
 	err := o.Admit.Require(ctx, s.Item, policy.ToUse)
 	if err == nil {
@@ -90,7 +94,7 @@ func (o *opened) trusted(ctx context.Context, s *catalog.Server) error {
 	return f.On("ref", ref)
 }
 
-// memory is what is remembered of the servers of a space.
+// memory opens the stored announcements of the servers of a space.
 func memory(a *cli.App, s *ai.Space) (catalog.Memory, error) {
 	state := a.Dir(cli.StatePlace)
 	if state.Err != nil {
@@ -99,24 +103,24 @@ func memory(a *cli.App, s *ai.Space) (catalog.Memory, error) {
 	return catalog.MemoryIn(state.Value, s.Dir), nil
 }
 
-// changes compares what a server announced last with its items; nil if nothing is remembered.
-func (o *opened) changes(s *catalog.Server) (*catalog.Known, []catalog.Change, error) {
-	if s.Item == nil {
+// changes compares a server's last announcement with its items. It returns nil without an announcement.
+func (o *opened) changes(server *catalog.Server) (*catalog.Known, []catalog.Change, error) {
+	if server.Item == nil {
 		return nil, nil, nil
 	}
-	m, err := memory(o.a, s.Item.Space)
+	m, err := memory(o.a, server.Item.Space)
 	if err != nil {
 		return nil, nil, err
 	}
-	k, err := m.Get(s.Name)
+	k, err := m.Get(server.Name)
 	if err != nil || k == nil {
 		return nil, nil, err
 	}
-	all, err := catalog.Compare(s.Name, s.Tools, k.Announcement, catalog.OthersOf(o.servers, s.Name))
+	all, err := catalog.Compare(server.Name, server.Tools, k.Announcement, catalog.OthersOf(o.servers, server.Name))
 	return k, all, err
 }
 
-// stage opens a stage for the project, or for none.
+// stage opens a stage for the project, or outside of projects one without. The caller closes it.
 func stage(ctx context.Context, a *cli.App) (*catalog.Stage, error) {
 	p, err := paths.Paths(a).FindProject()
 	if err != nil && !errors.Is(err, workspace.ErrNoProject) {
@@ -125,44 +129,44 @@ func stage(ctx context.Context, a *cli.App) (*catalog.Stage, error) {
 	return catalog.NewStage(ctx, *paths.Paths(a), paths.Options(a), paths.Session(a), p.Root)
 }
 
-// ask calls the item of a server, which a session has prepared, and returns what it announces and the id of the call.
-func ask(ctx context.Context, a *cli.App, p catalog.Preparer, s *catalog.Server) (*catalog.Announcement, string,
+// ask calls a server's item, which p prepares, and returns what the server announces and the id of the call.
+func ask(ctx context.Context, a *cli.App, p catalog.Preparer, server *catalog.Server) (*catalog.Announcement, string,
 	error) {
-	if s.Spec.Transport == catalog.HTTP && a.IsOffline() {
-		return nil, "", fault.New(fault.Offline, "the server %q can't be asked: %s", s.Name,
-			a.Offline().Origin).Try(fault.Command("rye mcp show", s.Name)).On("name", s.Name)
+	if server.Spec.Transport == catalog.HTTP && a.IsOffline() {
+		return nil, "", fault.New(fault.Offline, "the server %q can't be asked: %s", server.Name,
+			a.Offline().Origin).Try(fault.Command("rye mcp show", server.Name)).On("name", server.Name)
 	}
-	plan, err := p.Prepare(ctx, s.Item.Ref, false)
+	plan, err := p.Prepare(ctx, server.Item.Ref, false)
 	if err != nil {
 		return nil, "", err
 	}
 	defer plan.Close()
 	r, err := plan.Run(ctx, nil)
 	if err == nil && r.Status != record.OK {
-		err = failed(a, plan, r, s)
+		err = failed(a, plan, r, server)
 	}
 	if err != nil {
-		return nil, "", unasked(a, s, err)
+		return nil, "", unasked(a, server, err)
 	}
 	announced, err := catalog.Parse(r.Value)
 	return announced, r.ID, err
 }
 
-// failed is the error of a call that a server has answered with no, or not at all.
-func failed(a *cli.App, plan *exec.Plan, r *exec.Result, s *catalog.Server) error {
+// failed returns the error of a failed call. After HTTP 401 it says how to store a token and grant it to the server.
+func failed(a *cli.App, plan *exec.Plan, r *exec.Result, server *catalog.Server) error {
 	f := runs.CallFault(a, plan, r)
-	if r.Trouble == nil || r.Trouble.Status != statusUnauthorized || s.Spec.URL == "" {
+	if r.Trouble == nil || r.Trouble.Status != statusUnauthorized || server.Spec.URL == "" {
 		return f
 	}
-	// The token is a secret, which the header of the server's item names.
-	name := s.Name + "-token"
+	// The token is a secret; a header of the server's item refers to it by a variable.
+	name := server.Name + "-token"
 	variable, err := secret.Variable(name)
 	if err != nil {
 		return f
 	}
-	g := fault.New(fault.AuthRequired, "the server %q wants to know who asks: it answered 401", s.Name).On("url",
-		s.Spec.URL).From(f)
-	g.Try(fault.Command("rye auth login", name, s.Spec.URL))
+	g := fault.New(fault.AuthRequired, "the server %q requires authentication (HTTP 401)", server.Name).On("url",
+		server.Spec.URL).From(f)
+	g.Try(fault.Command("rye auth login", name, server.Spec.URL))
 	if slices.Contains(a.Args, "add") {
 		g.Try(a.With("--secret", name, "--header", "Authorization: Bearer ${"+variable+"}"))
 	}
@@ -171,8 +175,8 @@ func failed(a *cli.App, plan *exec.Plan, r *exec.Result, s *catalog.Server) erro
 
 const statusUnauthorized = 401
 
-// unasked is the error of a server that could not be asked. The hints are about this command, not about a call of the
-// item, which may not exist.
+// unasked returns the error of a server that could not be asked. It removes hints that name the server's item:
+// during rye mcp add that item isn't written yet.
 func unasked(a *cli.App, s *catalog.Server, err error) error {
 	f, ok := fault.Find(err)
 	if !ok {

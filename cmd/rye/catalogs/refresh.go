@@ -12,7 +12,7 @@ type refreshRun struct {
 	Name string `arg:"" complete:"mcp" help:"Name of the server."`
 }
 
-// Refreshed is what a server announces now, against its items.
+// Refreshed compares what a server announces now with its items.
 type Refreshed struct {
 	Name        string           `json:"name"`
 	Call        string           `json:"call"`
@@ -37,7 +37,8 @@ func (x *Refreshed) Text(t *cli.Terminal) {
 	}
 }
 
-// next accepts what can be accepted: all at once, or the first that has to be named.
+// next returns the command to run next: it accepts all changes at once, or the first critical one by name. It is
+// empty if nothing can be accepted.
 func (x *Refreshed) next() (command string) {
 	for i := range x.Tools {
 		switch c := &x.Tools[i]; {
@@ -52,12 +53,12 @@ func (x *Refreshed) next() (command string) {
 }
 
 func (c *refreshRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	o, s, err := openServer(ctx, a, c.Name)
+	view, server, err := openServer(ctx, a, c.Name)
 	if err != nil {
 		return nil, err
 	}
-	defer o.Close()
-	if err := o.trusted(ctx, s); err != nil {
+	defer view.Close()
+	if err := view.trusted(ctx, server); err != nil {
 		return nil, err
 	}
 	st, err := stage(ctx, a)
@@ -65,27 +66,29 @@ func (c *refreshRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer st.Close()
-	if err := st.Copy(ctx, o.Editor, s.Item); err != nil {
+	if err := st.Copy(ctx, view.Editor, server.Item); err != nil {
 		return nil, err
 	}
-	announced, call, err := ask(ctx, a, st, s)
+	announced, call, err := ask(ctx, a, st, server)
 	if err != nil {
 		return nil, err
 	}
-	x := &Refreshed{Name: s.Name, Call: call}
-	if x.Tools, err = catalog.Compare(s.Name, s.Tools, announced, catalog.OthersOf(o.servers, s.Name)); err != nil {
+	ans := &Refreshed{Name: server.Name, Call: call}
+	if ans.Tools, err = catalog.Compare(server.Name, server.Tools, announced, catalog.OthersOf(view.servers,
+		server.Name)); err != nil {
 		return nil, err
 	}
-	st.CheckStubs(s.Name, s.Spec, x.Tools)
-	m, err := memory(a, s.Item.Space)
+	st.CheckStubs(server.Name, server.Spec, ans.Tools)
+	m, err := memory(a, server.Item.Space)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Put(s.Name, &catalog.Known{Space: s.Item.Space.Dir, Server: catalog.ID(s.Item), At: a.Now().UTC(),
+	if err := m.Put(server.Name, &catalog.Known{Space: server.Item.Space.Dir, Server: catalog.ID(server.Item),
+		At:           a.Now().UTC(),
 		Announcement: announced}); err != nil {
 		return nil, err
 	}
-	x.Quarantined = number(x.Tools, (*catalog.Change).Quarantined)
-	x.Removed = number(x.Tools, func(c *catalog.Change) bool { return c.State == catalog.Removed })
-	return x, nil
+	ans.Quarantined = number(ans.Tools, (*catalog.Change).Quarantined)
+	ans.Removed = number(ans.Tools, func(c *catalog.Change) bool { return c.State == catalog.Removed })
+	return ans, nil
 }

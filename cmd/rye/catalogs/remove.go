@@ -16,7 +16,7 @@ type removeRun struct {
 	DryRun bool   `help:"Show what would be removed; remove nothing."`
 }
 
-// Removed is what was removed.
+// Removed lists the items that were removed, or would be.
 type Removed struct {
 	Name    string   `json:"name"`
 	Removed []string `json:"removed"` // refs
@@ -35,59 +35,60 @@ func (x *Removed) Text(t *cli.Terminal) {
 }
 
 func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	o, err := openServers(ctx, a, false)
+	view, err := openServers(ctx, a, false)
 	if err != nil {
 		return nil, err
 	}
-	s, _ := catalog.Find(o.servers, c.Name) // one that can't be used can be removed
-	if s == nil || s.Item == nil {
-		o.Close()
-		if o, s, err = openServer(ctx, a, c.Name); err != nil {
+	server, _ := catalog.Find(view.servers, c.Name) // an invalid server can be removed too
+	if server == nil || server.Item == nil {
+		view.Close()
+		if view, server, err = openServer(ctx, a, c.Name); err != nil {
 			return nil, err
 		}
 	}
-	defer o.Close()
-	if err := edit.CheckWritable(s.Item); err != nil {
+	defer view.Close()
+	if err := edit.CheckWritable(server.Item); err != nil {
 		return nil, err
 	}
-	all := []*ai.Item{s.Item} // the server first: without it no tool can be called
-	for _, p := range s.Tools {
+	all := []*ai.Item{server.Item} // the server first: without it no tool can be called
+	for _, p := range server.Tools {
 		all = append(all, p.Item)
 	}
-	x := &Removed{Name: c.Name, Removed: []string{}, DryRun: c.DryRun, next: "rye lock"}
-	if s.Item.Space.Level == ai.User {
-		x.next += " --user"
+	ans := &Removed{Name: c.Name, Removed: []string{}, DryRun: c.DryRun, next: "rye lock"}
+	if server.Item.Space.Level == ai.User {
+		ans.next += " --user"
 	}
 	for _, it := range all {
-		x.Removed = append(x.Removed, it.Ref.String())
+		ans.Removed = append(ans.Removed, it.Ref.String())
 	}
 	if c.DryRun {
-		return x, nil
+		return ans, nil
 	}
-	if err := a.Confirm(ctx, fmt.Sprintf("Remove the server %q with %s?", c.Name, tools(len(s.Tools)))); err != nil {
+	if err := a.Confirm(ctx, fmt.Sprintf("Remove the server %q with %s?", c.Name,
+		tools(len(server.Tools)))); err != nil {
 		return nil, err
 	}
-	unlock, err := paths.Alone(ctx, a, s.Item.Space.Level == ai.User)
+	unlock, err := paths.Alone(ctx, a, server.Item.Space.Level == ai.User)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	m, err := memory(a, s.Item.Space)
+	known, err := memory(a, server.Item.Space)
 	if err != nil {
 		return nil, err
 	}
 	for i, it := range all {
-		with, err := o.Following(ctx, it)
+		with, err := view.Following(ctx, it)
 		if err == nil {
-			err = o.Remove(ctx, it, with)
+			err = view.Remove(ctx, it, with)
 		}
 		if err == nil && i == 0 {
-			err = catalog.RemoveLib(ctx, o.Editor, s)
+			err = catalog.RemoveLib(ctx, view.Editor, server)
 		}
 		if err != nil {
-			x.Removed = x.Removed[:i]
-			return x, err
+			ans.Removed = ans.Removed[:i]
+			return ans, err
 		}
 	}
-	return x, m.Forget(c.Name)
+	return ans, known.Forget(c.Name)
 }

@@ -1,3 +1,6 @@
+// Texts for people about tools and how they changed. A server chooses these texts, so they are shortened and
+// escaped.
+
 package catalogs
 
 import (
@@ -15,10 +18,10 @@ import (
 	"github.com/rye-build/rye/exec/catalog"
 )
 
-// maxShown bounds how much of a text of a server is shown in a line, in characters.
+// maxShown is how many characters of a server's text a line shows.
 const maxShown = 400
 
-// maxName bounds how much of a tool's name is shown, in characters.
+// maxName is how many characters of a tool's name are shown.
 const maxName = 100
 
 func cut(text string, most int) string {
@@ -29,7 +32,7 @@ func cut(text string, most int) string {
 	return fmt.Sprintf("%s… (%d characters)", string(r[:most]), len(r))
 }
 
-// changeLines describe a change and how it differs, without colour; a caller escapes each.
+// changeLines describes a change without colour. The caller must escape each line.
 func changeLines(c *catalog.Change) (lines []string) {
 	head := fmt.Sprintf("%s %s", c.State, cut(c.Tool, maxName))
 	switch c.State {
@@ -62,18 +65,18 @@ func changeLines(c *catalog.Change) (lines []string) {
 			short = short || shortened(i)
 		}
 	}
-	// What is signed is shown, all of it.
+	// A person signs the whole definition, so all of it is shown.
 	if c.State == catalog.Added || short {
 		lines = append(lines, definitionLines(c.Announced())...)
 	}
 	return append(lines, flagLines(c.Flags)...)
 }
 
-// around is how much of what is equal is shown beside what differs, in characters.
+// around is how many equal characters are shown before and after a difference.
 const around = 40
 
-// apart leaves out what two long texts have in common at their beginning and end. What differs is never cut: that is
-// where something would be hidden.
+// apart shortens the common beginning and end of two texts. It never cuts a difference, because something could be
+// hidden there.
 func apart(from, to string) (string, string) {
 	a, b := []rune(from), []rune(to)
 	head, tail := 0, 0
@@ -97,7 +100,7 @@ func apart(from, to string) (string, string) {
 	return cut(a), cut(b)
 }
 
-// definitionLines are all of a definition.
+// definitionLines returns a definition in full.
 func definitionLines(d catalog.Definition) (lines []string) {
 	for _, name := range []string{"title", "description", "annotations", "inputSchema", "outputSchema"} {
 		switch v := d[name].(type) {
@@ -126,7 +129,7 @@ func shapeLine(i shape.Item) string {
 	return text
 }
 
-// shortened reports whether the difference has the digest of a value instead of it.
+// shortened reports whether the difference shows a digest instead of the value.
 func shortened(i shape.Item) bool {
 	return bytes.Contains(i.To, []byte(" bytes, blake3:")) || i.Kind == "undecided"
 }
@@ -142,7 +145,7 @@ func flagLines(all []flags.Flag) (lines []string) {
 	return lines
 }
 
-// newLines describe a tool that a person sees for the first time.
+// newLines describes a tool that a person sees for the first time.
 func newLines(c *catalog.Change) (lines []string) {
 	text := c.Announced().Text("description")
 	line := fmt.Sprintf("%s  %s", cut(c.Tool, maxName), cut(firstLine(text), 100))
@@ -152,11 +155,12 @@ func newLines(c *catalog.Change) (lines []string) {
 	return append([]string{strings.TrimSpace(line)}, flagLines(c.Flags)...)
 }
 
-// calls reports whether an argument names a tool: as the server calls it, or by the last segment of its id. Tools that
-// share a segment are refused, so an argument that names two can't be accepted.
+// calls reports whether an argument names a tool: by the server's name for it, or by the last segment of its id.
+// Tools that share a segment are refused, so an argument that names two can't be accepted.
 func calls(arg, tool, ref string) bool { return arg != "" && (arg == tool || arg == path.Base(ref)) }
 
-// acceptCommand accepts one tool. A name that can't be read and typed is left out for the last segment of the id.
+// acceptCommand returns the command that accepts one tool. It uses the last segment of the id instead of a name
+// that is too long or not printable.
 func acceptCommand(server string, c *catalog.Change) string {
 	name := c.Tool
 	if len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -173,7 +177,7 @@ func firstLine(text string) string {
 	return text
 }
 
-// sayLines shows lines on standard error.
+// sayLines prints lines on standard error, escaped.
 func sayLines(a *cli.App, lines []string) {
 	for _, l := range lines {
 		a.Term.Say("  ", "%s", []any{l})

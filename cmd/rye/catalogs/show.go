@@ -18,21 +18,21 @@ type ShowRun struct {
 	Tool string `arg:"" optional:"" help:"One of its tools, as the server calls it."`
 }
 
-// Shown is a server, or one of its tools.
+// Shown describes a server, or one of its tools.
 type Shown struct {
 	Name        string               `json:"name"`
 	Ref         string               `json:"ref"`
 	File        string               `json:"file"`
 	Transport   string               `json:"transport"`
 	Trust       string               `json:"trust"`       // of its item: signed, unsigned, refused, …
-	Executables []catalog.Executable `json:"executables"` // every field that decides what runs, or is sent where
+	Executables []catalog.Executable `json:"executables"` // the fields that decide what runs or where data is sent
 	Read        []string             `json:"read"`
 	Write       []string             `json:"write"`
 	Network     []string             `json:"network"`
 	Secrets     []string             `json:"secrets"`
 	Tools       []ShownTool          `json:"tools"`
-	Refreshed   time.Time            `json:"refreshed,omitzero"` // when it was asked last
-	Changes     []catalog.Change     `json:"changes"`            // what it announced then, against the items
+	Refreshed   time.Time            `json:"refreshed,omitzero"` // the time of the last announcement
+	Changes     []catalog.Change     `json:"changes"`            // how that announcement differs from the items
 	one         bool
 	worth       string
 }
@@ -45,7 +45,7 @@ type ShownTool struct {
 	Description  string          `json:"description"`
 	Risk         string          `json:"risk"`
 	Definition   string          `json:"definition"`
-	Faithful     bool            `json:"faithful"` // the item says what its definition says
+	Faithful     bool            `json:"faithful"` // false: the item was edited and differs from its definition
 	Annotations  json.RawMessage `json:"annotations,omitempty"`
 	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
@@ -99,55 +99,56 @@ func (s *ShownTool) print(t *cli.Terminal) {
 	for line := range strings.Lines(s.Description) {
 		t.Printf("  %s\n", strings.TrimSuffix(line, "\n"))
 	}
-	for _, part := range []struct {
+	for _, section := range []struct {
 		name string
 		text json.RawMessage
 	}{{"annotations", s.Annotations}, {"input_schema", s.InputSchema}, {"output_schema", s.OutputSchema}} {
-		if part.text != nil {
-			t.Printf("%s %s\n", part.name, string(part.text))
+		if section.text != nil {
+			t.Printf("%s %s\n", section.name, string(section.text))
 		}
 	}
 }
 
 // Run implements cli.Runner.
 func (c *ShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	o, s, err := openServer(ctx, a, c.Name)
+	view, server, err := openServer(ctx, a, c.Name)
 	if err != nil {
 		return nil, err
 	}
-	defer o.Close()
-	x := &Shown{Name: s.Name, Ref: s.Item.Ref.String(), File: o.Name(s.Item.Space, s.Item.Path),
-		Transport: s.Spec.Transport, Executables: s.Spec.Executables(),
-		Read: list(s.Spec.Read), Write: list(s.Spec.Write), Network: list(s.Spec.Network),
-		Secrets: list(s.Spec.Secrets), Tools: []ShownTool{},
+	defer view.Close()
+	ans := &Shown{Name: server.Name, Ref: server.Item.Ref.String(), File: view.Name(server.Item.Space,
+		server.Item.Path),
+		Transport: server.Spec.Transport, Executables: server.Spec.Executables(),
+		Read: list(server.Spec.Read), Write: list(server.Spec.Write), Network: list(server.Spec.Network),
+		Secrets: list(server.Spec.Secrets), Tools: []ShownTool{},
 		Changes: []catalog.Change{}, one: c.Tool != ""}
-	for _, p := range s.Tools {
+	for _, p := range server.Tools {
 		if c.Tool == "" || calls(c.Tool, p.Tool, p.Item.Ref.String()) {
-			x.Tools = append(x.Tools, shownTool(p))
+			ans.Tools = append(ans.Tools, shownTool(p))
 		}
 	}
-	w, _ := o.Worth(ctx, s.Item)
-	x.Trust, x.worth = w.Trust, w.Words()
-	k, changes, err := o.changes(s)
+	w, _ := view.Worth(ctx, server.Item)
+	ans.Trust, ans.worth = w.Trust, w.Words()
+	k, changes, err := view.changes(server)
 	if err != nil {
 		return nil, err
 	}
 	if k != nil {
-		x.Refreshed = k.At
+		ans.Refreshed = k.At
 	}
 	for i := range changes {
 		ch, named := changes[i], calls(c.Tool, changes[i].Tool, changes[i].Ref)
 		if ch.State != catalog.Same && (c.Tool == "" || named) || named && len(ch.Flags) > 0 {
-			x.Changes = append(x.Changes, ch)
+			ans.Changes = append(ans.Changes, ch)
 		}
 	}
-	if c.Tool != "" && len(x.Tools)+len(x.Changes) == 0 {
-		return nil, noTool(s.Name, c.Tool)
+	if c.Tool != "" && len(ans.Tools)+len(ans.Changes) == 0 {
+		return nil, noTool(server.Name, c.Tool)
 	}
-	for _, stray := range s.Stray {
+	for _, stray := range server.Stray {
 		a.Term.Warn("%s", fault.Of(stray).Text)
 	}
-	return x, nil
+	return ans, nil
 }
 
 func noTool(server, tool string) error {
@@ -158,9 +159,9 @@ func noTool(server, tool string) error {
 
 func list(all []string) []string { return append([]string{}, all...) }
 
-func shownTool(p *catalog.Pinned) ShownTool {
+func shownTool(pinned *catalog.Pinned) ShownTool {
 	raw := func(name string) json.RawMessage {
-		v, ok := p.Fields[name]
+		v, ok := pinned.Fields[name]
 		if !ok {
 			return nil
 		}
@@ -170,9 +171,10 @@ func shownTool(p *catalog.Pinned) ShownTool {
 		}
 		return b
 	}
-	return ShownTool{Tool: p.Tool, Ref: p.Item.Ref.String(), Title: p.Fields.Text("title"),
-		Description: p.Fields.Text("description"),
-		Risk:        p.Item.Model.Tool.Risk.String(), Definition: p.Definition.String(), Faithful: p.Faithful(),
+	return ShownTool{Tool: pinned.Tool, Ref: pinned.Item.Ref.String(), Title: pinned.Fields.Text("title"),
+		Description: pinned.Fields.Text("description"),
+		Risk:        pinned.Item.Model.Tool.Risk.String(), Definition: pinned.Definition.String(),
+		Faithful:    pinned.Faithful(),
 		Annotations: raw("annotations"),
 		InputSchema: raw("inputSchema"), OutputSchema: raw("outputSchema")}
 }

@@ -20,7 +20,7 @@ type TestRun struct {
 	Unlocked bool   `help:"Run without a lock (refused in CI)."`
 }
 
-// Tested is how the tools of a server stand to their items.
+// Tested compares the tools that a server announces with their items.
 type Tested struct {
 	Name     string           `json:"name"`
 	Call     string           `json:"call"`
@@ -39,7 +39,8 @@ func (x *Tested) Text(t *cli.Terminal) {
 	}
 }
 
-// A real session runs what is really pinned, or in the spaces.
+// A real session runs the item that is pinned or in the spaces, as rye exec does. The other commands run a staged
+// copy.
 type real struct {
 	a *cli.App
 	*runs.Opened
@@ -60,31 +61,32 @@ func (p real) Prepare(ctx context.Context, ref model.Ref, dry bool) (*exec.Plan,
 
 // Run implements cli.Runner.
 func (c *TestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	o, s, err := openServer(ctx, a, c.Name)
+	view, server, err := openServer(ctx, a, c.Name)
 	if err != nil {
 		return nil, err
 	}
-	defer o.Close()
+	defer view.Close()
 	session, err := runs.Open(ctx, a, session.Mode{Unlocked: c.Unlocked})
 	if err != nil {
 		return nil, err
 	}
-	announced, call, err := ask(ctx, a, real{a, session}, s)
+	announced, call, err := ask(ctx, a, real{a, session}, server)
 	if logged := session.Close(); err == nil {
 		err = logged
 	}
 	if err != nil {
 		return nil, err
 	}
-	x := &Tested{Name: s.Name, Call: call, Server: announced.Server, Protocol: announced.Protocol}
-	if x.Tools, err = catalog.Compare(s.Name, s.Tools, announced, catalog.OthersOf(o.servers, s.Name)); err != nil {
+	ans := &Tested{Name: server.Name, Call: call, Server: announced.Server, Protocol: announced.Protocol}
+	if ans.Tools, err = catalog.Compare(server.Name, server.Tools, announced, catalog.OthersOf(view.servers,
+		server.Name)); err != nil {
 		return nil, err
 	}
-	if x.Differ = number(x.Tools, (*catalog.Change).Differs); x.Differ > 0 {
-		f := fault.New(fault.LockMismatch, "%s of %q differ from the pinned ones", tools(x.Differ),
-			s.Name).Try(fault.Command("rye mcp refresh", s.Name))
+	if ans.Differ = number(ans.Tools, (*catalog.Change).Differs); ans.Differ > 0 {
+		f := fault.New(fault.LockMismatch, "%s of %q differ from the pinned ones", tools(ans.Differ),
+			server.Name).Try(fault.Command("rye mcp refresh", server.Name))
 		f.Exit = fault.ExitNo
-		return x, f
+		return ans, f
 	}
-	return x, nil
+	return ans, nil
 }

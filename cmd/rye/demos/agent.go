@@ -8,7 +8,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// agentScript is the job of an agent: sign, lock, run with a child, tamper meanwhile, be refused, prove what happened.
+// agentScript returns the demonstration of --agent: sign, lock, run a directive with a child, tamper with a tool
+// meanwhile, see it refused, and verify the transcript.
 func (d *demo) agentScript(m *scripted) []demoLine {
 	const tool = ".ai/tools/acme/words.star"
 	m.before = func() error { return d.write(tool, strings.Replace(wordsTool, "len(", "1 + len(", 1)) }
@@ -43,7 +44,7 @@ func (d *demo) agentScript(m *scripted) []demoLine {
 	}
 }
 
-// agents writes the items of the project.
+// agents writes the items of the project: two directives, a tool and the provider of the scripted model.
 func (d *demo) agents(tool, address string) error {
 	for file, text := range map[string]string{
 		tool: wordsTool, ".ai/directives/acme/count.md": countDirective,
@@ -57,7 +58,7 @@ func (d *demo) agents(tool, address string) error {
 	return nil
 }
 
-// thread finds the thread of a directive, which the lines that follow name.
+// thread returns a step that finds the only thread of a directive. The word THREAD in later lines then means it.
 func (d *demo) thread(directive string) func() error {
 	return func() error {
 		found, err := filepath.Glob(d.path("project", ".ai", "threads", "acme", directive+"-*"))

@@ -1,4 +1,9 @@
-// Package demos has the demonstrations: what rye is for, in a temporary project.
+// Package demos has the command "rye demo", which shows rye's job in a temporary project.
+//
+// How a demonstration goes through here: demoRun.Run makes a temporary directory and takes the lines of script, or
+// with --agent those of agentScript, whose model is startModel. play carries out one line: it changes files (does),
+// runs a command line in this process (rye, cli.Run) and fails if the exit status or the output isn't the expected
+// one.
 package demos
 
 import "github.com/rye-build/rye/cmd/rye/cli"

@@ -23,10 +23,10 @@ type demoAnswer struct {
 	Steps []demoStep `json:"steps"`
 }
 
-// demoStep is something that happened, and what rye printed.
+// demoStep is one step that was done, and the output of its command.
 type demoStep struct {
 	Title   string   `json:"title"`
-	Command string   `json:"command"` // "" where rye has no part
+	Command string   `json:"command"` // empty for a step that only changes files
 	Exit    int      `json:"exit"`
 	Output  []string `json:"output"`
 }
@@ -70,7 +70,8 @@ func (c *demoRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer, err erro
 	return d.answer, nil
 }
 
-// removeLocked removes a directory with the read-only directories in it, which tools run from.
+// removeLocked removes a directory tree. It makes directories writable first, because tools run from read-only
+// copies.
 func removeLocked(dir string) error {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
@@ -81,29 +82,30 @@ func removeLocked(dir string) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// A demo is one run in a directory of its own.
+// A demo is one run in a temporary directory.
 type demo struct {
 	ctx    context.Context
 	app    *cli.App
 	dir    string
-	home   string // whose machine it is
-	named  string // the thread that lines call THREAD
+	home   string // the current home directory, which stands for a machine
+	named  string // the thread that THREAD means in a line
 	answer demoAnswer
 }
 
 func (d *demo) path(elem ...string) string { return filepath.Join(append([]string{d.dir}, elem...)...) }
 
-// A demoLine is one step: something that happens to the files, or a command and what it must print.
+// A demoLine is one step: a change of files, a command, or both.
 type demoLine struct {
 	title string
-	does  func() error // what happens first; nil: nothing
-	args  []string     // the command; none where rye has no part
-	exit  int
-	say   string // text that the output must contain
-	show  string // print only lines with this text; "" prints all
+	does  func() error // runs first; optional
+	args  []string     // the arguments of rye; empty for a step without a command
+	exit  int          // the expected exit status
+	say   string       // text that the output must contain
+	show  string       // print only lines with this text; "" prints all
 }
 
-// script is the main job: sign, lock, run, check what ran, tamper, be refused, restore.
+// script returns the demonstration without --agent: sign, lock, run, check the receipt, tamper, see it refused,
+// restore.
 func (d *demo) script() []demoLine {
 	const tool, words = "tool:acme/words/words", ".ai/tools/acme/words/words.txt"
 	receipt, public := d.path("words.receipt.json"), d.path("you.pem")
@@ -155,7 +157,7 @@ func (d *demo) play(l demoLine) error {
 		}
 	}
 	if l.args != nil {
-		// What is shown names paths as they look from inside the project.
+		// The output shows paths relative to the project.
 		near := strings.NewReplacer(d.path("project")+string(filepath.Separator), "", d.dir+string(filepath.Separator),
 			"../")
 		var err error
@@ -177,33 +179,33 @@ func (d *demo) play(l demoLine) error {
 	return nil
 }
 
-// rye runs a command line in the project, as a process of its user would.
+// rye runs a command line in this process with the project as working directory. Its environment has only the home.
 func (d *demo) rye(args []string) (exit int, text string, err error) {
 	var out bytes.Buffer
-	h := cli.Host{
+	host := cli.Host{
 		Stdin: strings.NewReader(""), Stdout: cli.Stream{Writer: &out}, Stderr: cli.Stream{Writer: &out},
 		Getwd: func() (string, error) { return d.path("project"), nil }, Now: d.app.Now,
 	}
 	home := d.path(d.home)
 	for _, name := range []string{"HOME", "USERPROFILE", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME",
 		"LOCALAPPDATA", "APPDATA"} {
-		h.Environ = append(h.Environ, name+"="+home)
+		host.Environ = append(host.Environ, name+"="+home)
 	}
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return 0, "", err
 	}
-	exit = cli.Run(h, d.app.Commands, args)
+	exit = cli.Run(host, d.app.Commands, args)
 	return exit, out.String(), d.ctx.Err()
 }
 
-// leave writes the public key that was just shown to a file and moves to a machine that has nothing else.
+// leave writes the public key that the last step printed to a file, and switches to a machine with nothing else.
 func (d *demo) leave(public string) error {
 	pem := d.answer.Steps[len(d.answer.Steps)-1].Output
 	d.home = "elsewhere"
 	return os.WriteFile(public, []byte(strings.Join(pem, "\n")+"\n"), 0o600)
 }
 
-// tool writes a tool that needs no interpreter: it has this program print the digest of a file.
+// tool writes a tool that needs no interpreter: it runs this binary to print the digest of a file.
 func (d *demo) tool(words string) error {
 	self, err := os.Executable()
 	if err != nil {

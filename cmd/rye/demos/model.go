@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// A scripted model answers the directives of the demonstration, as a service that is compatible with Chat Completions
-// does.
+// A scripted model is a local HTTP server that answers the directives of the demonstration in the format of Chat
+// Completions. The caller closes it with close.
 type scripted struct {
 	address string
-	before  func() error // the second answer to acme/report
+	before  func() error // runs before the second answer to acme/report
 	close   func()
 }
 
-// startModel starts the model on this machine.
+// startModel starts the model on a free port of this machine.
 func startModel() (*scripted, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,7 +32,7 @@ func startModel() (*scripted, error) {
 	return m, nil
 }
 
-// A message is what the script looks at.
+// A message is the part of a message that the script reads.
 type message struct {
 	Role    string `json:"role"`
 	Content any    `json:"content"`
@@ -42,21 +42,22 @@ type object = map[string]any
 
 // ServeHTTP implements http.Handler.
 func (m *scripted) ServeHTTP(w http.ResponseWriter, q *http.Request) {
-	var asked struct {
+	var question struct {
 		Messages []message `json:"messages"`
 	}
 	const most = 1 << 20
-	if err := json.NewDecoder(io.LimitReader(q.Body, most)).Decode(&asked); err != nil || len(asked.Messages) == 0 {
+	if err := json.NewDecoder(io.LimitReader(q.Body, most)).Decode(&question); err != nil ||
+		len(question.Messages) == 0 {
 		http.Error(w, "no messages", http.StatusBadRequest)
 		return
 	}
-	name, arguments, err := m.decide(asked.Messages)
+	name, arguments, err := m.decide(question.Messages)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	text, _ := json.Marshal(arguments) // made of JSON's values
-	call := object{"id": fmt.Sprintf("call_%d", len(asked.Messages)), "type": "function",
+	text, _ := json.Marshal(arguments) // strings, numbers and objects, so it can't fail
+	call := object{"id": fmt.Sprintf("call_%d", len(question.Messages)), "type": "function",
 		"function": object{"name": name, "arguments": string(text)}}
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(object{"object": "chat.completion", "model": "script",
@@ -65,7 +66,7 @@ func (m *scripted) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		"usage": object{"prompt_tokens": 200, "completion_tokens": 20}})
 }
 
-// decide returns the call of the next answer.
+// decide returns the next tool call of the model. It depends on the directive and the number of tool results so far.
 func (m *scripted) decide(messages []message) (name string, arguments object, err error) {
 	var results []string
 	for _, said := range messages {
