@@ -1,3 +1,5 @@
+// Questions to the person at the terminal: yes or no, a line, a passphrase.
+
 package cli
 
 import (
@@ -12,7 +14,7 @@ import (
 	"golang.org/x/term"
 )
 
-// These variables say what to trust and what to sign with.
+// Variables for trust, keys and registries.
 const (
 	EnvTrust      = "RYE_TRUST"
 	EnvKey        = "RYE_KEY"
@@ -20,14 +22,14 @@ const (
 	EnvMirrors    = "RYE_MIRRORS" // of registries
 )
 
-// hiddenLine returns a function that reads a line from the terminal f without showing it, nil if f is none.
+// hiddenLine returns a function that reads a line from f without echo, or nil if f is not a terminal.
 func hiddenLine(f *os.File) func(context.Context) (string, error) {
 	fd := int(f.Fd())
 	if !term.IsTerminal(fd) {
 		return nil
 	}
 	return func(ctx context.Context) (string, error) {
-		// After an interrupt the terminal must echo again.
+		// ReadPassword turns the echo off. After an interrupt the terminal must echo again.
 		before, err := term.GetState(fd)
 		if err != nil {
 			return "", err
@@ -51,7 +53,7 @@ func hiddenLine(f *os.File) func(context.Context) (string, error) {
 	}
 }
 
-// CanAsk reports whether a person at a terminal can see and answer a question.
+// CanAsk reports whether a person can see a question and answer it: standard input and error are a terminal.
 func (a *App) CanAsk() bool { return a.Hidden != nil && a.Term.Stderr.Tty }
 
 // Confirm asks a yes-or-no question, which --yes answers. It returns an error if the answer is no or can't be asked.
@@ -66,7 +68,7 @@ func (a *App) Confirm(ctx context.Context, question string) error {
 	return err
 }
 
-// Ask asks a question on the terminal and returns the answer in lower case. Without a terminal it is an error.
+// Ask asks a question on the terminal and returns the answer in lower case. Without a terminal it fails.
 func (a *App) Ask(ctx context.Context, question, answers string) (string, error) {
 	if !a.CanAsk() {
 		return "", fault.New(fault.Approval, "can't ask without a terminal: %s",
@@ -76,14 +78,14 @@ func (a *App) Ask(ctx context.Context, question, answers string) (string, error)
 	return a.line(ctx)
 }
 
-// With returns the command line with more flags: at its end, or before "--".
+// With returns the command line with more flags, at its end or before "--". Hints use it.
 func (a *App) With(flags ...string) string {
 	end := slices.Index(append(slices.Clip(a.Args), "--"), "--")
 	return "rye " + JoinArgs(slices.Concat(a.Args[:end], flags, a.Args[end:]))
 }
 
-// line reads one line of the terminal, trimmed and in lower case. It reads byte by byte, because what is typed ahead
-// belongs to the next question.
+// line reads one line of the terminal, trimmed and in lower case. It reads byte by byte, because further lines that
+// are already typed answer the next question.
 func (a *App) line(ctx context.Context) (string, error) {
 	if a.answers == nil {
 		a.answers = Cancellable(ctx, a.Stdin).(*cancellableReader)
@@ -103,7 +105,8 @@ func (a *App) line(ctx context.Context) (string, error) {
 	return strings.ToLower(strings.TrimSpace(string(text))), nil
 }
 
-// Passphrase returns a function that gets the passphrase of a key from RYE_KEY_PASSPHRASE or the terminal.
+// Passphrase returns a function that reads the passphrase of a key from RYE_KEY_PASSPHRASE or the terminal. what
+// names the key in the question.
 func (a *App) Passphrase(ctx context.Context, what string) func() (string, error) {
 	return func() (string, error) {
 		if word := a.Env(EnvPassphrase); word != "" {
@@ -117,7 +120,8 @@ func (a *App) Passphrase(ctx context.Context, what string) func() (string, error
 	}
 }
 
-// NewPassphrase asks for a new passphrase, twice on a terminal.
+// NewPassphrase returns a new passphrase: that of RYE_KEY_PASSPHRASE, or one typed twice. On the terminal it
+// refuses an empty one.
 func (a *App) NewPassphrase(ctx context.Context) (string, error) {
 	if word := a.Env(EnvPassphrase); word != "" {
 		return word, nil
@@ -142,6 +146,7 @@ func (a *App) NewPassphrase(ctx context.Context) (string, error) {
 	return one, nil
 }
 
+// secret asks for a line without echo.
 func (a *App) secret(ctx context.Context, what string) (string, error) {
 	a.Term.Prompt("%s: ", what)
 	word, err := a.Hidden(ctx)

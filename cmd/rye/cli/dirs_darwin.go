@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// systemDir follows Apple's file system guide.
+// systemDir returns the system's directory for a kind of files, as Apple's file system guide defines it.
 func systemDir(p Place, env func(string) string) (dir, origin string, err error) {
 	home := env("HOME")
 	if !filepath.IsAbs(home) {

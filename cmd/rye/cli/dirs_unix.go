@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// systemDir follows the XDG base directories.
+// systemDir returns the system's directory for a kind of files, as the XDG base directory specification defines it.
 func systemDir(p Place, env func(string) string) (dir, origin string, err error) {
 	name, below := "XDG_DATA_HOME", ".local/share"
 	switch p {

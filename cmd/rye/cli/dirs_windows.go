@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 )
 
-// systemDir keeps everything below the local application data, which doesn't roam.
+// systemDir returns the system's directory for a kind of files: all are below the local application data, which
+// doesn't roam between machines.
 func systemDir(p Place, env func(string) string) (dir, origin string, err error) {
 	base := env("LOCALAPPDATA")
 	if !filepath.IsAbs(base) {

@@ -1,3 +1,5 @@
+// Escaping of text from untrusted sources before it reaches a terminal.
+
 package cli
 
 import (
@@ -6,9 +8,9 @@ import (
 	"strings"
 )
 
-// Escape makes text of any origin safe to show. Unprintable characters (controls, line ends, escape sequences, changes
-// of direction, invisible characters, invalid UTF-8) become \n, \x1b, \u202e or the like, so that no name or message
-// can repaint a terminal or pass for another line. With ascii everything outside ASCII is escaped too.
+// Escape makes text of any origin safe to print. Unprintable characters (controls, line ends, escape sequences,
+// changes of direction, invisible characters, invalid UTF-8) become \n, \x1b, \u202e or the like. So no name or
+// message can repaint a terminal or imitate another line. With ascii, everything outside ASCII is escaped too.
 func Escape(s string, ascii bool) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return s
@@ -21,13 +23,13 @@ func Escape(s string, ascii bool) string {
 	return unquoted.Replace(q[1 : len(q)-1])
 }
 
-// unquoted undoes what a quoted string needs and text doesn't.
+// unquoted undoes the escapes that only a quoted string needs, and spells control characters in one way.
 var unquoted = strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\a`, `\x07`, `\b`, `\x08`, `\f`, `\x0c`, `\v`, `\x0b`)
 
-// Styled is text that is safe to show: our own, or escaped.
+// Styled is text that is safe to print: constant, or already escaped.
 type Styled string
 
-// escapeArgs escapes every text among the arguments of a format.
+// escapeArgs escapes every argument of a format that isn't Styled, a number or a bool.
 func escapeArgs(args []any, ascii bool) []any {
 	out := make([]any, len(args))
 	for i, arg := range args {

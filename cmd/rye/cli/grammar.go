@@ -1,3 +1,5 @@
+// The grammar of the command line, built with kong.
+
 package cli
 
 import (
@@ -29,8 +31,8 @@ type Globals struct {
 	Trust     string   `placeholder:"FILE" complete:"file" help:"Use the policy in FILE instead of your own."`
 }
 
-// Placed adds to a command to paste the flags that name this one's project, store and policy. Init names its own
-// place.
+// Placed adds this call's -C, --store and --trust to a command in a hint, so that it works on the same project. It
+// leaves commands that need none of them unchanged, and rye init, whose argument is its place.
 func (g Globals) Placed(line string) string {
 	rest, ours := strings.CutPrefix(line, "rye ")
 	word, _, _ := strings.Cut(rest, " ")
@@ -41,7 +43,7 @@ func (g Globals) Placed(line string) string {
 	for _, p := range []struct{ flag, long, value string }{{"-C", "--project", g.Project},
 		{"--store", "--store", g.Store}, {"--trust", "--trust", g.Trust}} {
 		if p.value != "" && !slices.ContainsFunc(strings.Fields(rest), func(word string) bool {
-			word = strings.TrimPrefix(word, "'") // as quoteArg has it
+			word = strings.TrimPrefix(word, "'") // fault.Quote quotes with '
 			return strings.HasPrefix(word, p.flag) || strings.HasPrefix(word, p.long)
 		}) {
 			places += p.flag + " " + fault.Quote(p.value) + " "
@@ -50,8 +52,8 @@ func (g Globals) Placed(line string) string {
 	return "rye " + places + rest
 }
 
-// place completes the hints of a fault: a flag alone means the command line with it. Others name its places, unless
-// they repeat the command line.
+// place completes the hints of an error. A hint that is only a flag becomes the command line with this flag. Other
+// hints go through Placed, unless they repeat the command line.
 func (a *App) place(f *fault.Error) *fault.Error {
 	for i, hint := range f.Hint {
 		if strings.HasPrefix(hint, "--") {
@@ -63,10 +65,10 @@ func (a *App) place(f *fault.Error) *fault.Error {
 	return f
 }
 
-// helpFlag ends the parse before arguments are checked, so that --help works with an incomplete command.
+// helpFlag stops the parser before it checks arguments, so that --help works with an incomplete command line.
 type helpFlag bool
 
-// errHelp ends a parse at --help.
+// errHelp stops the parser at --help. No user sees its text.
 var errHelp = errors.New("help asked for")
 
 // BeforeReset is called by kong before it checks the arguments.
@@ -77,12 +79,12 @@ type Invocation struct {
 	Globals Globals
 	Command Command
 	Runner  Runner
-	Help    *kong.Context // what --help was asked about, or nil
+	Help    *kong.Context // with --help: the command that it is about; else nil
 }
 
-// Parse reads a command line. Its error suggests what was probably meant.
+// Parse parses a command line. Its error suggests the word that was probably meant.
 func Parse(cmds []Command, args []string) (*Invocation, error) {
-	for _, arg := range args { // kong puts other characters for what is none
+	for _, arg := range args { // kong would replace invalid characters
 		if !utf8.ValidString(arg) {
 			return nil, fault.New(fault.Validation, "the argument %q isn't UTF-8", arg).On("argument", arg)
 		}
@@ -91,7 +93,8 @@ func Parse(cmds []Command, args []string) (*Invocation, error) {
 	few := Narrow(cmds, args)
 	kctx, err := NewGrammar(&inv.Globals, few).Parse(args)
 	if err != nil && len(few) < len(cmds) {
-		// Suggestions and help need all commands. But a command takes no flags of one that its path begins with.
+		// Suggestions and help need all commands. The result doesn't count if it is a command below another one that
+		// runs: kong would accept the flags of both.
 		inv.Globals = Globals{}
 		all, other := NewGrammar(&inv.Globals, cmds).Parse(args)
 		if other != nil || !slices.ContainsFunc(cmds, func(c Command) bool {
@@ -122,8 +125,8 @@ func Parse(cmds []Command, args []string) (*Invocation, error) {
 	return inv, nil
 }
 
-// readText reads a flag or an argument that is text, and refuses an empty one: "--trust $FILE" with an unset variable
-// must not mean the user's policy, nor "store put $DIR" the working directory. What may be empty has the tag "blank".
+// readText reads the text of a flag or an argument and refuses an empty one: "--trust $FILE" with an unset variable
+// must not mean the user's policy, nor "store put $DIR" the working directory. The tag "blank" allows empty text.
 func readText(ctx *kong.DecodeContext, target reflect.Value) error {
 	if ctx.Scan.Peek().IsEOL() {
 		return errors.New("needs a value")
@@ -135,7 +138,7 @@ func readText(ctx *kong.DecodeContext, target reflect.Value) error {
 	return err
 }
 
-// find returns the command of a path.
+// find returns the command with this path.
 func find(cmds []Command, path string) (Command, bool) {
 	i := slices.IndexFunc(cmds, func(c Command) bool { return c.Path == path })
 	if i < 0 {
@@ -144,9 +147,9 @@ func find(cmds []Command, path string) (Command, bool) {
 	return cmds[i], true
 }
 
-// Narrow returns the commands whose words occur in args in order, with their groups, or all if there are none. Parsing
-// with these gives the same result at a tenth of the cost: kong takes 50 µs to build the model of a command
-// (measured).
+// Narrow returns the commands whose words occur in args in order, and their groups. If no command is among them it
+// returns all. Parsing with these gives the same result at a tenth of the cost: kong takes 50 µs to build the model
+// of a command (measured).
 func Narrow(cmds []Command, args []string) []Command {
 	var few []Command
 	runs := false
@@ -175,7 +178,7 @@ func Narrow(cmds []Command, args []string) []Command {
 	}
 	for i, c := range few {
 		if slices.ContainsFunc(few, func(o Command) bool { return o.New != nil && c.leads(o.Path) }) {
-			few[i].New = nil // what is asked for is below it
+			few[i].New = nil // args name a command below it, so here it is only a group
 		}
 	}
 	return slices.DeleteFunc(few, func(c Command) bool {
@@ -185,12 +188,13 @@ func Narrow(cmds []Command, args []string) []Command {
 	})
 }
 
-// leads reports whether the path of a command begins with this one's.
+// leads reports whether path belongs to a command below c.
 func (c Command) leads(path string) bool { return strings.HasPrefix(path, c.Path+" ") }
 
+// words maps the last word of a command to its alias.
 var words = map[string]string{"list": "ls", "ls": "list", "remove": "rm", "rm": "remove"}
 
-// alias returns the other name of a command's last word, "" if there is none or if it is a command of its own.
+// alias returns the other name of a command's last word, or "" if it has none or another command has that name.
 func alias(cmds []Command, path string) string {
 	i := strings.LastIndexByte(path, ' ') + 1
 	if other, ok := words[path[i:]]; ok && !slices.ContainsFunc(cmds, func(c Command) bool {
@@ -201,13 +205,14 @@ func alias(cmds []Command, path string) string {
 	return ""
 }
 
-// pathOf returns the words of a command, without the alias that kong adds.
+// pathOf returns the path of a command's node without the alias that kong appends.
 func pathOf(node *kong.Node) string {
 	path, _, _ := strings.Cut(node.Path(), " (")
 	return path
 }
 
-// NewGrammar builds kong's model of the commands. It panics on mistakes in the table, which a test finds.
+// NewGrammar builds kong's model of the commands. It panics on a mistake in the table; a test builds the whole
+// table.
 func NewGrammar(g *Globals, cmds []Command) *kong.Kong {
 	options := []kong.Option{
 		kong.Name("rye"),
@@ -241,7 +246,7 @@ func NewGrammar(g *Globals, cmds []Command) *kong.Kong {
 // helpWidth is the width of help text, the same on every terminal.
 const helpWidth = 100
 
-// heading is the heading of a group of commands.
+// heading returns the heading of a group of commands: "items" becomes "Items:".
 func heading(group string) string {
 	if group == "" {
 		return ""
@@ -249,7 +254,8 @@ func heading(group string) string {
 	return strings.ToUpper(group[:1]) + group[1:] + ":"
 }
 
-// nest moves the nodes of commands such as "store put" below the nodes of their groups; kong got them side by side.
+// nest moves the nodes of commands such as "store put" below the node of "store", because kong's dynamic commands
+// are all on one level.
 func nest(root *kong.Node, cmds []Command) {
 	nodes := root.Children
 	root.Children = nil
@@ -271,7 +277,7 @@ func nest(root *kong.Node, cmds []Command) {
 		}
 		above := *parent
 		if parent != root {
-			above.Flags = nil // those of a command that runs are not its children's
+			above.Flags = nil // a child must not accept the flags of its parent
 		}
 		node.Parent = &above
 		parent.Children = append(parent.Children, node)

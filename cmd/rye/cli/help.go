@@ -1,3 +1,5 @@
+// The commands rye help and rye version in the table, and the pages of help.
+
 package cli
 
 import (
@@ -54,7 +56,7 @@ type variableLine struct {
 	Help string `json:"help"`
 }
 
-// variables lists every variable that has an effect.
+// variables lists every environment variable that rye reads.
 func variables() []variableLine {
 	return []variableLine{
 		{"RYE_STORE", "the directory of the object store, unless --store is given"},
@@ -98,11 +100,11 @@ func (h *helpRun) Run(_ context.Context, a *App) (Answer, error) {
 		for _, c := range a.Commands {
 			topics = append(topics, c.Path)
 		}
-		asked := strings.Join(h.Words, " ")
-		f := fault.New(fault.NotFound, "no help for %q", asked).Try("rye help")
-		if path, ok := aka(a.Commands, asked); ok {
+		topic := strings.Join(h.Words, " ")
+		f := fault.New(fault.NotFound, "no help for %q", topic).Try("rye help")
+		if path, ok := aka(a.Commands, topic); ok {
 			f.Hint = []string{"rye help " + path}
-		} else if meant := suggest.Names(asked, topics); len(meant) > 0 {
+		} else if meant := suggest.Names(topic, topics); len(meant) > 0 {
 			f.Hint = []string{"rye help " + meant[0]}
 		}
 		return nil, f
@@ -110,7 +112,7 @@ func (h *helpRun) Run(_ context.Context, a *App) (Answer, error) {
 	return helpOf(a.Commands, kctx), nil
 }
 
-// Topics completes the pages of help that are not about one command.
+// Topics offers the pages of help that are not about one command, as the first word after rye help.
 func Topics(words []string) []Candidate {
 	if len(words) > 0 {
 		return nil
@@ -127,7 +129,7 @@ func helpOf(cmds []Command, kctx *kong.Context) helpAnswer {
 		_, flags, _ := strings.Cut(ans.Page, "\nGlobal flags:\n")
 		ans.Page = frontPage(cmds, flags)
 	}
-	// runs without one
+	// A group that is also a command runs without a subcommand.
 	if path, _, group := strings.Cut(strings.TrimPrefix(ans.Page, "Usage: rye "), " <command>"); group &&
 		slices.ContainsFunc(cmds, func(c Command) bool { return c.Path == path && c.New != nil }) {
 		ans.Page = strings.Replace(ans.Page, "<command>", "[<command>]", 1)
@@ -135,7 +137,7 @@ func helpOf(cmds []Command, kctx *kong.Context) helpAnswer {
 	return ans
 }
 
-// daily lists the commands of every day, in the order of a first project.
+// daily lists the commands that the front page explains, in the order in which a new project needs them.
 var daily = []string{"init", "new", "check", "sign", "add", "lock", "exec", "diff", "verify", "docs"}
 
 // frontPage fits on one screen: the daily commands, the names of the others by group, and the global flags.
@@ -234,8 +236,10 @@ type explainer interface {
 	Explain(ctx context.Context, a *App) (string, error)
 }
 
-// explained adds to the help of a command what it says about its arguments.
-func explained(ctx context.Context, h Host, t *Terminal, cmds []Command, args []string, page helpAnswer) (helpAnswer,
+// explained appends to the help of a command its explanation of the arguments, if it is an explainer. Invalid
+// arguments give the plain page.
+func explained(ctx context.Context, host Host, t *Terminal, cmds []Command, args []string,
+	page helpAnswer) (helpAnswer,
 	error) {
 	plain := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--help" || arg == "-h" })
 	inv, err := Parse(cmds, plain)
@@ -246,7 +250,7 @@ func explained(ctx context.Context, h Host, t *Terminal, cmds []Command, args []
 	if !ok {
 		return page, nil
 	}
-	a, err := NewApp(h, t, inv.Globals, cmds)
+	a, err := NewApp(host, t, inv.Globals, cmds)
 	if err != nil {
 		return page, err
 	}

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// These times say when a progress line appears and how often it changes.
+// ProgressAfter is the time before a progress line appears, and ProgressEvery the time between two updates.
 const (
 	ProgressAfter = time.Second
 	ProgressEvery = 200 * time.Millisecond
 )
 
-// A Progress is a progress line, redrawn in place after the first second. Without a terminal it is nil, and its
-// methods do nothing. All are safe for concurrent use, Done included; Add is one atomic addition.
+// A Progress is a progress line that appears after a second and is redrawn in place. Without a terminal it is nil,
+// and the methods of a nil Progress do nothing. Its methods are safe for concurrent use; Add is one atomic
+// addition. The caller of App.Progress must call Done, which may be called again.
 type Progress struct {
 	Term  *Terminal
 	Label string
@@ -33,7 +34,7 @@ type Progress struct {
 	rate     float64 // bytes a second, smoothed
 }
 
-// Progress starts a progress line for total bytes, 0 if their number is unknown.
+// Progress starts a progress line for total bytes, or 0 if their number is unknown. The caller ends it with Done.
 func (a *App) Progress(label string, total int64) *Progress {
 	if !a.Term.Live || a.Term.Quiet {
 		return nil
@@ -51,8 +52,8 @@ func (p *Progress) Add(n int64) {
 	}
 }
 
-// Reached returns a function that takes the total so far, from many goroutines and in any order. It is nil where no
-// line is shown.
+// Reached returns a function that takes the number of bytes so far, from many goroutines and in any order. Without a
+// progress line it returns nil.
 func (p *Progress) Reached() func(files, bytes int64) {
 	if p == nil {
 		return nil
@@ -69,8 +70,8 @@ func (p *Progress) Reached() func(files, bytes int64) {
 	}
 }
 
-// Expect learns the number of bytes while the work goes on: measure adds them up concurrently. It isn't called where
-// no line is shown.
+// Expect runs measure concurrently with the work and uses its result as the total. It runs nothing without a
+// progress line, and Done cancels it.
 func (p *Progress) Expect(ctx context.Context, measure func(context.Context) (int64, error)) {
 	if p == nil {
 		return
@@ -119,7 +120,7 @@ func (p *Progress) loop() {
 	}
 }
 
-// Render returns the line for a moment, cut to the width of the terminal: one that wraps can't be redrawn.
+// Render returns the line at a moment, cut to the width of the terminal, because a wrapped line can't be redrawn.
 func (p *Progress) Render(now time.Time, width int) string {
 	done := p.Sum.Load()
 	if p.last.IsZero() {
@@ -138,7 +139,7 @@ func (p *Progress) Render(now time.Time, width int) string {
 	total := p.Total.Load()
 	switch left := total - done; {
 	case total == 0 && done == 0:
-		line += Countdown(now.Sub(p.Begun).Seconds()) // what takes so long has no bytes to count
+		line += Countdown(now.Sub(p.Begun).Seconds()) // nothing counted: show the time that has passed
 	case total == 0:
 		line += ByteSize(float64(done)) + "  " + ByteSize(p.rate) + "/s"
 	default:
@@ -155,7 +156,7 @@ func (p *Progress) Render(now time.Time, width int) string {
 	return string(runes[:min(len(runes), width-1)])
 }
 
-// Countdown formats seconds for people.
+// Countdown formats seconds for people: 42s, 3m07s, 2h05m.
 func Countdown(seconds float64) string {
 	s := int64(seconds + 0.5)
 	switch {
@@ -190,7 +191,7 @@ func (p *Progress) Counted(r io.Reader) io.Reader {
 	return io.TeeReader(r, p)
 }
 
-// Write counts bytes.
+// Write counts bytes, for io.TeeReader.
 func (p *Progress) Write(b []byte) (int, error) {
 	p.Add(int64(len(b)))
 	return len(b), nil

@@ -16,15 +16,15 @@ import (
 )
 
 // Run runs one command line and returns the exit status.
-func Run(h Host, cmds []Command, args []string) int {
-	t := h.Terminal(flagGiven(args, "--no-color"))
-	t.Json = flagGiven(args, "--json") // so that a line that can't be parsed is refused in JSON too
+func Run(host Host, cmds []Command, args []string) int {
+	t := host.Terminal(flagGiven(args, "--no-color"))
+	t.Json = flagGiven(args, "--json") // so that an error of Parse is JSON too
 	inv, err := Parse(cmds, args)
 	if err != nil {
 		return t.Finish("", nil, err)
 	}
 	if inv.Help != nil {
-		page, err := explained(context.Background(), h, t, cmds, args, helpOf(cmds, inv.Help))
+		page, err := explained(context.Background(), host, t, cmds, args, helpOf(cmds, inv.Help))
 		if err != nil {
 			return t.Finish("", nil, err)
 		}
@@ -32,12 +32,12 @@ func Run(h Host, cmds []Command, args []string) int {
 	}
 	g := inv.Globals
 	t.Json, t.Quiet, t.Verbose, t.Debug = g.JSON, g.Quiet, g.Verbose, g.Debug
-	a, err := NewApp(h, t, g, cmds)
+	a, err := NewApp(host, t, g, cmds)
 	if err != nil {
 		return t.Finish("", nil, err)
 	}
 	a.Args = args
-	// The commands that explain what is wrong must work.
+	// help, version and doctor must work with any environment, because they explain what is wrong with it.
 	if !slices.Contains([]string{"help", "version", "doctor"}, inv.Command.Path) {
 		if err := nested.Check(a.RefuseUnknown(), inv.Command.Path, args, a.Env); err != nil {
 			return t.Finish("", nil, err)
@@ -58,7 +58,7 @@ func Run(h Host, cmds []Command, args []string) int {
 	return t.Finish(inv.Command.Schema, ans, err)
 }
 
-// flagGiven reports whether args has a flag without value, before they are parsed.
+// flagGiven reports whether args contain a boolean flag. It works before they are parsed.
 func flagGiven(args []string, flag string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
@@ -68,10 +68,10 @@ func flagGiven(args []string, flag string) bool {
 	})
 }
 
-// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP cancels; the second kills at once, except
-// that a closed terminal says so more than once. Who started rye with SIGHUP ignored, as nohup does, wants it to go
-// on. Signals are caught from the first use of the context on, which saves commands that never use it 0.3 ms
-// (measured).
+// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP cancels. A second SIGINT or SIGTERM
+// kills the process; further SIGHUPs are ignored, because a closing terminal sends several. If SIGHUP was ignored
+// at the start, as under nohup, it stays ignored. Signals are caught from the first use of the context on, which
+// saves 0.3 ms for commands that never use it (measured).
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &signalContext{Context: ctx, watch: sync.OnceFunc(func() {
@@ -92,6 +92,7 @@ func interruptible() (context.Context, context.CancelFunc) {
 	})}, cancel
 }
 
+// A signalContext begins to watch for signals when Done or Err is first called.
 type signalContext struct {
 	context.Context
 	watch func()
@@ -100,8 +101,8 @@ type signalContext struct {
 func (c *signalContext) Done() <-chan struct{} { c.watch(); return c.Context.Done() }
 func (c *signalContext) Err() error            { c.watch(); return c.Context.Err() }
 
-// Cancellable returns a reader whose reads end when ctx does. A blocked read of a terminal or pipe is left behind
-// until the process exits.
+// Cancellable returns a reader whose reads fail when ctx ends. The goroutine of a blocked read of a terminal or pipe
+// then stays until the process exits.
 func Cancellable(ctx context.Context, r io.Reader) io.Reader {
 	return &cancellableReader{ctx: ctx, r: r, buf: make([]byte, 1<<17), done: make(chan readResult, 1)}
 }
@@ -148,5 +149,5 @@ func (c *cancellableReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Input returns standard input for a command: reads end when ctx does.
+// Input returns standard input for a command. Its reads fail when ctx ends.
 func (a *App) Input(ctx context.Context) io.Reader { return Cancellable(ctx, a.Stdin) }

@@ -1,3 +1,5 @@
+// The environment of a process, and App: the settings and directories that a command works with.
+
 package cli
 
 import (
@@ -19,19 +21,19 @@ import (
 	"golang.org/x/term"
 )
 
-// A Host is everything outside the process that setup reads.
+// A Host is everything outside the process that a command may use: streams, variables, working directory and clock.
 type Host struct {
 	Stdin io.Reader
-	// reads a line of a terminal without showing it; nil: stdin is none
+	// reads a line of the terminal without echo; nil if stdin is not a terminal
 	Hidden         func(context.Context) (string, error)
 	Stdout, Stderr Stream
 	Environ        []string
 	Getwd          func() (string, error)
-	Chdir          func(string) error // nil: the process stays where it is, and only Getwd says otherwise
+	Chdir          func(string) error // nil: Enter changes only the result of Getwd, not the process
 	Now            func() time.Time
 }
 
-// ThisHost is the only reader of the process's environment.
+// ThisHost returns the Host of this process. Nothing else in rye reads the process's environment.
 func ThisHost() Host {
 	return Host{
 		Stdin:   os.Stdin,
@@ -45,6 +47,7 @@ func ThisHost() Host {
 	}
 }
 
+// StreamOf returns the stream of a file, with the width if it is a terminal.
 func StreamOf(f *os.File) Stream {
 	fd := int(f.Fd())
 	if !term.IsTerminal(fd) {
@@ -72,8 +75,9 @@ func (h Host) Env(name string) string {
 	return ""
 }
 
-// Terminal decides what the standard streams get: colour (--no-color, NO_COLOR, CLICOLOR_FORCE, TERM=dumb, else on a
-// terminal), characters outside ASCII (by the locale on a terminal; in a file always) and a progress line (not in CI).
+// Terminal decides what the standard streams may contain: colour (--no-color, NO_COLOR, CLICOLOR_FORCE, TERM=dumb,
+// else on a terminal), characters outside ASCII (by the locale on a terminal; in a file always) and a progress line
+// (on a terminal outside CI).
 func (h Host) Terminal(noColor bool) *Terminal {
 	t := NewTerminal(h.Stdout, h.Stderr)
 	plain := noColor || h.Env("NO_COLOR") != ""
@@ -97,18 +101,18 @@ func (h Host) utf8() bool {
 	return true
 }
 
-// An App is the surroundings of a command: where things are, and the terminal. It opens nothing before a command asks.
+// An App is the surroundings of a command: settings, directories and the terminal. It opens no file of its own.
 type App struct {
 	Host
 	Globals  Globals
 	Term     *Terminal
 	Commands []Command
-	Args     []string         // the command line, for the line to paste when something is missing in it
+	Args     []string         // the command line, for hints that repeat it with a flag
 	Clock    func() time.Time // SOURCE_DATE_EPOCH, else the system's
 	counters []counter
 	ByID     bool               // arguments are ids of bundles, never paths
-	Package  string             // a directory that counts as the project, whatever it has
-	answers  *cancellableReader // what is typed on the terminal; nil until something is asked
+	Package  string             // a directory that counts as the project, whatever it contains
+	answers  *cancellableReader // reads the terminal; nil until the first question
 }
 
 type counter struct {
@@ -116,7 +120,7 @@ type counter struct {
 	value *atomic.Int64
 }
 
-// NewApp checks the global flags and variables.
+// NewApp returns the App of a command line. It checks SOURCE_DATE_EPOCH and enters the directory of -C.
 func NewApp(h Host, t *Terminal, g Globals, cmds []Command) (*App, error) {
 	a := &App{Host: h, Globals: g, Term: t, Commands: cmds, Clock: h.Now}
 	if v := h.Env("SOURCE_DATE_EPOCH"); v != "" {
@@ -154,7 +158,7 @@ func (a *App) Enter(dir string) error {
 	return nil
 }
 
-// ownVariables lists the variables with our prefix that have an effect.
+// ownVariables lists the variables with the prefix RYE_ that rye reads.
 func ownVariables() []string {
 	return []string{"RYE_STORE", EnvOffline, EnvMirrors, EnvTrust, EnvKey, EnvPassphrase, "RYE_THREAD"}
 }
@@ -175,8 +179,8 @@ func (a *App) RefuseUnknown() error {
 // EnvOffline forbids the network as --offline does.
 const EnvOffline = "RYE_OFFLINE"
 
-// Offline says whether the network is forbidden. Every value of the variable except 0 and false forbids it, so that a
-// typing mistake does too.
+// Offline returns whether the network is forbidden, and by what. Every value of the variable except 0 and false
+// forbids it, so a typing mistake is safe.
 func (a *App) Offline() Setting {
 	switch v := a.Env(EnvOffline); {
 	case a.Globals.Offline:
@@ -206,7 +210,7 @@ func (a *App) printCounters(elapsed time.Duration) {
 	a.Term.Detail("time: %s", elapsed.Round(10*time.Microsecond))
 }
 
-// A Setting is one effective value and where it comes from.
+// A Setting is one effective value and its origin.
 type Setting struct {
 	Value  string
 	Origin string // "--store", "RYE_STORE", "default", …
@@ -227,8 +231,8 @@ func (a *App) Absolute(s Setting) Setting {
 	return s
 }
 
-// FromEnv is the directory that a variable names; "~/" is the home directory. A relative path is refused: it would
-// depend on the working directory, even within a stranger's project.
+// FromEnv returns the directory that a variable names; "~/" is the home directory. It refuses a relative path,
+// because that would depend on the working directory, even within a stranger's project.
 func (a *App) FromEnv(name, value string) Setting {
 	s := Setting{Value: value, Origin: name}
 	if rest, ok := strings.CutPrefix(value, "~/"); ok {
@@ -246,7 +250,7 @@ func (a *App) FromEnv(name, value string) Setting {
 	return s
 }
 
-// Home is the user's home directory.
+// Home returns the user's home directory, from HOME or on Windows USERPROFILE.
 func (a *App) Home() Setting {
 	name := "HOME"
 	if runtime.GOOS == "windows" {
@@ -260,7 +264,7 @@ func (a *App) Home() Setting {
 	return Setting{Value: filepath.Clean(v), Origin: name}
 }
 
-// UserBase is the directory whose .ai is the user space.
+// UserBase returns the directory whose .ai is the user space: USER_SPACE or the home directory.
 func (a *App) UserBase() Setting {
 	if v := a.Env("USER_SPACE"); v != "" {
 		return a.FromEnv("USER_SPACE", v)
@@ -268,16 +272,16 @@ func (a *App) UserBase() Setting {
 	return a.Home()
 }
 
-// A Place is a kind of directory that systems keep separate.
+// A Place is a kind of directory that operating systems keep separate.
 type Place int
 
 const (
-	DataPlace  Place = iota // losing it costs only what can be fetched again
-	StatePlace              // can't be made again
-	CachePlace              // made again by itself
+	DataPlace  Place = iota // can be fetched again
+	StatePlace              // can't be recovered
+	CachePlace              // is rebuilt automatically
 )
 
-// Dir is rye's directory of a kind.
+// Dir returns rye's own directory of a kind.
 func (a *App) Dir(p Place) Setting {
 	base, origin, err := systemDir(p, a.Env)
 	if err != nil {
@@ -286,7 +290,7 @@ func (a *App) Dir(p Place) Setting {
 	return Setting{Value: filepath.Join(base, "rye"), Origin: origin}
 }
 
-// Store is the directory of the object store.
+// Store returns the directory of the object store: --store, RYE_STORE or the default.
 func (a *App) Store() Setting {
 	if a.Globals.Store != "" {
 		return a.Absolute(Setting{Value: a.Globals.Store, Origin: "--store"})
@@ -297,7 +301,7 @@ func (a *App) Store() Setting {
 	return a.DefaultStore()
 }
 
-// DefaultStore is the store unless a flag or variable names another.
+// DefaultStore returns the directory of the store without --store and RYE_STORE.
 func (a *App) DefaultStore() Setting {
 	s := a.Dir(DataPlace)
 	if s.Err == nil {
@@ -306,7 +310,7 @@ func (a *App) DefaultStore() Setting {
 	return s
 }
 
-// UserSpace is the space of a user base.
+// UserSpace returns the .ai of a user base.
 func UserSpace(base Setting) Setting {
 	if base.Err == nil {
 		base.Value = filepath.Join(base.Value, workspace.MarkerDir)
@@ -314,5 +318,5 @@ func UserSpace(base Setting) Setting {
 	return base
 }
 
-// StdLabel is the space of the library in the binary.
+// StdLabel is the label of the space of the library.
 const StdLabel = "system:rye/std"

@@ -1,5 +1,7 @@
 //go:build unix
 
+// What differs between operating systems: terminals and file modes.
+
 package cli
 
 import (
@@ -7,7 +9,7 @@ import (
 	"os"
 )
 
-// understandsANSI reports whether a terminal takes escape sequences; all do.
+// understandsANSI reports whether a terminal understands escape sequences. On Unix all do.
 func understandsANSI(*os.File) bool { return true }
 
 // OthersMayRead reports whether a file's mode lets other users read it.

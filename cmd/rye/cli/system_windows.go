@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// understandsANSI switches a console's escape sequences on and reports whether it has them.
+// understandsANSI enables a console's escape sequences and reports whether it supports them.
 func understandsANSI(f *os.File) bool {
 	var mode uint32
 	h := windows.Handle(f.Fd())
@@ -17,5 +17,5 @@ func understandsANSI(f *os.File) bool {
 	return windows.SetConsoleMode(h, mode|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) == nil
 }
 
-// OthersMayRead is not asked of Windows, whose files have no such mode.
+// OthersMayRead is always false on Windows, whose files have no such mode.
 func OthersMayRead(fs.FileInfo) bool { return false }

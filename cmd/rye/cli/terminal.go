@@ -13,9 +13,10 @@ import (
 	"github.com/rye-build/rye/cmd/rye/reply"
 )
 
-// A Terminal alone writes to the standard streams: data to standard output, buffered until the end; notes, warnings
-// and errors to standard error, at once. It escapes every text given as an argument (see Escape), so callers pass
-// names, paths and errors unchanged. Its methods, except for those that write data, are safe for concurrent use.
+// A Terminal is the only writer of the standard streams: data goes to standard output, buffered until Finish;
+// notes, warnings and errors go to standard error at once. It escapes every text that it gets as an argument (see
+// Escape), so callers pass names, paths and errors unchanged. Its methods, except those that write data, are safe
+// for concurrent use.
 //
 // Sentences begin in lower case and end without a period; names are in quotes.
 type Terminal struct {
@@ -24,7 +25,7 @@ type Terminal struct {
 	Quiet          bool
 	Verbose        bool
 	Debug          bool
-	Ascii          bool // a terminal is attached that shows no UTF-8
+	Ascii          bool // an attached terminal can't show UTF-8
 	Live           bool // a progress line may be drawn
 
 	Data *bufio.Writer // standard output
@@ -39,7 +40,7 @@ type Stream struct {
 	io.Writer
 	Tty   bool
 	Color bool
-	Width func() int // columns of the terminal, 0 when unknown; nil when there is none
+	Width func() int // columns of the terminal, 0 if unknown; nil without a terminal
 }
 
 // A Role is the meaning of a colour.
@@ -52,11 +53,12 @@ const (
 	RoleHint  Role = "\x1b[36m"
 )
 
+// NewTerminal returns a Terminal for two streams. Host.Terminal also decides about colour and progress.
 func NewTerminal(stdout, stderr Stream) *Terminal {
 	return &Terminal{Stdout: stdout, Stderr: stderr, Data: bufio.NewWriterSize(stdout, 1<<15)}
 }
 
-// Paint escapes s and colours it.
+// Paint escapes text and colours it if the stream has colour.
 func (s Stream) Paint(r Role, text string, ascii bool) Styled {
 	text = Escape(text, ascii)
 	if !s.Color {
@@ -65,7 +67,7 @@ func (s Stream) Paint(r Role, text string, ascii bool) Styled {
 	return Styled(string(r) + text + "\x1b[0m")
 }
 
-// Printf writes data. A write that fails is reported by flush.
+// Printf writes data. Finish reports a failed write.
 func (t *Terminal) Printf(format string, args ...any) {
 	fmt.Fprintf(t.Data, format, escapeArgs(args, t.Ascii)...)
 }
@@ -92,27 +94,27 @@ func (t *Terminal) Rows(rows [][]string) {
 	}
 }
 
-// Pad escapes s and fills it up to a width.
+// Pad escapes s and pads it with spaces to a width.
 func (t *Terminal) Pad(s string, width int) Styled {
 	s = Escape(s, t.Ascii)
 	return Styled(s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s))))
 }
 
-// Note prints what happens, unless --quiet is given.
+// Note prints a line about progress, unless --quiet is set.
 func (t *Terminal) Note(format string, args ...any) {
 	if !t.Quiet {
 		t.Say("", format, args)
 	}
 }
 
-// Detail prints what only --verbose asks for.
+// Detail prints a line only with --verbose.
 func (t *Terminal) Detail(format string, args ...any) {
 	if t.Verbose {
 		t.Say("", format, args)
 	}
 }
 
-// Warn prints a warning once, even with --quiet.
+// Warn prints a warning, even with --quiet. It prints the same text only once.
 func (t *Terminal) Warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	t.Mu.Lock()
@@ -204,7 +206,7 @@ func (t *Terminal) Finish(schema string, ans Answer, err error) int {
 		f = fault.Of(err)
 	}
 	if e := t.outcome(schema, ans, f); e != nil {
-		// Standard output is lost: standard error and the exit status must tell.
+		// Standard output is lost, so standard error and the exit status report it.
 		f = fault.Of(fmt.Errorf("writing to standard output: %w", e))
 		t.fault(f)
 		return f.Line().Exit
@@ -215,6 +217,7 @@ func (t *Terminal) Finish(schema string, ans Answer, err error) int {
 	return f.Line().Exit
 }
 
+// outcome writes the answer and the error, as text or as one line of JSON. Its error is about standard output.
 func (t *Terminal) outcome(schema string, ans Answer, f *fault.Error) (err error) {
 	switch {
 	case !t.Json:
@@ -245,6 +248,7 @@ func (t *Terminal) outcome(schema string, ans Answer, f *fault.Error) (err error
 	return t.Data.Flush()
 }
 
+// DryVerb returns the verb of a report: would with --dry-run, else done.
 func DryVerb(dry bool, done, would string) string {
 	if dry {
 		return would

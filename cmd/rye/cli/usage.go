@@ -1,3 +1,5 @@
+// Errors about a wrong command line, with suggestions.
+
 package cli
 
 import (
@@ -12,8 +14,8 @@ import (
 	"github.com/rye-build/rye/exec/audit/redact"
 )
 
-// usageFault is kong's refusal of a command line. For a wrong word it adds what was probably meant and a line to
-// paste.
+// usageFault converts kong's error about a command line. For a wrong word it adds suggestions and, if there is only
+// one, the corrected command line.
 func usageFault(cmds []Command, args []string, bad *kong.ParseError) *fault.Error {
 	node := bad.Context.Model.Node
 	if s := bad.Context.Selected(); s != nil {
@@ -39,7 +41,7 @@ func usageFault(cmds []Command, args []string, bad *kong.ParseError) *fault.Erro
 	} else if word, ok := offender(text, "unknown flag "); ok {
 		f.On("argument", word).Text = fmt.Sprintf("%q has no flag %q", name, word)
 		guesses := suggest.Names(word, FlagNames(node))
-		if path, ok := aka(cmds, word); ok && node.Parent == nil { // after a command there is no room for another
+		if path, ok := aka(cmds, word); ok && node.Parent == nil { // a command can't follow another one
 			guesses = []string{path}
 		}
 		meant(f, args, word, guesses)
@@ -57,7 +59,7 @@ func usageFault(cmds []Command, args []string, bad *kong.ParseError) *fault.Erro
 	return f
 }
 
-// offender returns the word that kong's message is about, without kong's own suggestion.
+// offender returns the word in kong's message, without kong's own suggestion.
 func offender(text, prefix string) (string, bool) {
 	word, ok := strings.CutPrefix(text, prefix)
 	if i := strings.LastIndex(word, ", did you mean "); i >= 0 {
@@ -66,7 +68,7 @@ func offender(text, prefix string) (string, bool) {
 	return word, ok
 }
 
-// meant adds the guesses for a mistyped word to f. A single guess becomes the command to paste.
+// meant adds the guesses for a mistyped word to f. A single guess becomes a hint: the corrected command line.
 func meant(f *fault.Error, args []string, word string, guesses []string) {
 	if len(guesses) == 0 {
 		return
@@ -80,7 +82,7 @@ func meant(f *fault.Error, args []string, word string, guesses []string) {
 	}
 }
 
-// JoinArgs quotes a command line for the shell, to be shown: without the values of secrets.
+// JoinArgs quotes a command line for the shell, to be shown. It masks the values of secrets.
 func JoinArgs(args []string) string { return strings.Join(quoteArgs(args), " ") }
 
 func quoteArgs(args []string) []string {
@@ -91,25 +93,25 @@ func quoteArgs(args []string) []string {
 	return out
 }
 
-// meantCommands returns the commands below parent that word may mean: another tool's name for one, the same word in
-// another group, or a typing mistake.
+// meantCommands returns the commands that word may mean below parent: a command that other tools call so, a command
+// of this name in another group, or one with a similar name.
 func meantCommands(cmds []Command, parent, word string) []string {
 	if path, ok := aka(cmds, strings.TrimSpace(parent+" "+word)); ok {
 		return []string{strings.TrimPrefix(path, parent+" ")}
 	}
 	var here, elsewhere []string
-	for _, c := range cmds {
-		if c.Hidden {
+	for _, command := range cmds {
+		if command.Hidden {
 			continue
 		}
-		up, last := "", c.Path
-		if i := strings.LastIndexByte(c.Path, ' '); i >= 0 {
-			up, last = c.Path[:i], c.Path[i+1:]
+		up, last := "", command.Path
+		if i := strings.LastIndexByte(command.Path, ' '); i >= 0 {
+			up, last = command.Path[:i], command.Path[i+1:]
 		}
 		if up == parent {
 			here = append(here, last)
 		} else if last == word && parent == "" {
-			elsewhere = append(elsewhere, c.Path)
+			elsewhere = append(elsewhere, command.Path)
 		}
 	}
 	if len(elsewhere) > 0 {

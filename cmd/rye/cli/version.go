@@ -1,3 +1,5 @@
+// The command rye version.
+
 package cli
 
 import (
@@ -10,15 +12,16 @@ import (
 	"github.com/rye-build/rye/cas/disk"
 )
 
-// Version is set by the linker in a release: -ldflags "-X main.version=1.2.3".
+// Version is set by the linker in a release: -ldflags "-X github.com/rye-build/rye/cmd/rye/cli.Version=1.2.3".
 var Version string
 
-// formats lists the formats that this binary reads, as "NAME/N".
+// formats lists the file formats that this binary reads, as "NAME/N".
 func formats() []string {
 	return []string{fmt.Sprintf("store/%d", disk.Format), "tree/2", "signed/1", "signed/2", "policy/2", "manifest/2",
 		"revocations/2", "rotation/2", "index/2", "lock/2", "vendor/2"}
 }
 
+// VersionRun is rye version.
 type VersionRun struct{}
 
 type versionAnswer struct {
@@ -33,6 +36,7 @@ type versionAnswer struct {
 
 func (*VersionRun) Run(context.Context, *App) (Answer, error) { return ThisVersion(), nil }
 
+// ThisVersion returns the version of this binary. Without the linker's Version it takes the module's, else "devel".
 func ThisVersion() versionAnswer {
 	v := versionAnswer{Version: Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Formats: formats()}

@@ -25,7 +25,7 @@ type toFlags struct {
 
 type exportRun struct {
 	Ref string `arg:"" complete:"ref" help:"Ref of a skill's tool or of a directive."`
-	Dir string `arg:"" optional:"" complete:"dir" help:"Directory in which to make the skill's folder."`
+	Dir string `arg:"" optional:"" complete:"dir" help:"Directory for the skill's folder."`
 	toFlags
 }
 
@@ -36,8 +36,8 @@ type exportDirectiveRun struct {
 
 type exportAnswer struct {
 	Ref     string   `json:"ref"`
-	Client  string   `json:"client"` // empty: to a directory
-	Files   []string `json:"files"`  // that are written or removed, or would be
+	Client  string   `json:"client"` // empty for a directory
+	Files   []string `json:"files"`  // written or removed, or would be
 	Removed bool     `json:"removed"`
 	DryRun  bool     `json:"dry_run"`
 }
@@ -60,11 +60,11 @@ func (c *exportDirectiveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, e
 		return nil, err
 	}
 	if ref.Kind != "directive" {
-		return nil, fault.New(fault.Validation, "%s is no directive", ref).On("ref",
+		return nil, fault.New(fault.Validation, "%s is not a directive", ref).On("ref",
 			ref.String()).Try("rye help export skill")
 	}
 	if c.To == "" {
-		return nil, fault.New(fault.Validation, "--to is missing: which client").
+		return nil, fault.New(fault.Validation, "missing --to: name a client").
 			Try("rye export directive "+fault.Quote(c.Ref)+" --to claude",
 				"rye export skill "+fault.Quote(c.Ref)+" DIR")
 	}
@@ -128,7 +128,8 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// toClient puts what the lock pins into the folders of a client, or takes it away.
+// toClient writes the files of a locked item to the folders of a client, or with --remove removes them. Some clients
+// read another client's folder; if the item is already there, the list of that client is used.
 func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.Answer, error) {
 	to, err := client.ByName(c.To)
 	if err != nil {
@@ -141,18 +142,18 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.
 		}
 		defer unlock()
 	}
-	l, err := paths.OpenLock(a, false)
+	locked, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
-	place, err := client.Open(l.Dir)
+	defer locked.Close()
+	place, err := client.Open(locked.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer place.Close()
 	if owner := place.Owner(ref.String(), to); owner.Name != to.Name {
-		a.Term.Note("%s reads the folder of %s, where the list has it", to.Name, owner.Name)
+		a.Term.Note("%s reads the folder of %s, where it is installed already", to.Name, owner.Name)
 		to = owner
 	}
 	pair := client.Pair{Ref: ref.String(), Client: to.Name}
@@ -160,18 +161,20 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.
 	if c.Remove {
 		ans.Files, err = place.Remove(pair, c.DryRun)
 	} else {
-		ans.Files, err = write(ctx, a, l, place, pair, ref, to, c.DryRun)
+		ans.Files, err = write(ctx, a, locked, place, pair, ref, to, c.DryRun)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if len(ans.Files) == 0 {
 		ans.Files = []string{}
-		a.Term.Note("%s is there already, as the lock has it", ref)
+		a.Term.Note("%s is up to date with the lock", ref)
 	}
 	return ans, nil
 }
 
+// write writes the pinned files of an item to a client's folders. It warns about commands in the text that the
+// client may run on its own.
 func write(ctx context.Context, a *cli.App, l *paths.Lock, place *client.Place, pair client.Pair, ref model.Ref,
 	to client.Client, dry bool) ([]string, error) {
 	pins, err := clients.Open(ctx, l.Lock)

@@ -36,16 +36,17 @@ type importAnswer struct {
 	DryRun bool       `json:"dry_run"`
 }
 
+// imported describes one skill, and the items and files that it becomes.
 type imported struct {
 	Name    string `json:"name"`
-	Path    string `json:"path"` // in what was imported
+	Path    string `json:"path"` // in the source
 	License string `json:"license"`
-	// that stood above the skill's folder, and are kept beside its files
+	// licence files from above the skill's folder, stored beside its files
 	Licences  []string      `json:"license_files"`
 	Tool      string        `json:"tool"`
 	Directive string        `json:"directive"`
-	Files     []string      `json:"files"`   // written, or would be; empty if all was there
-	Removed   []string      `json:"removed"` // of the version that was there, or would be
+	Files     []string      `json:"files"`   // written, or would be; empty if all were up to date
+	Removed   []string      `json:"removed"` // files of the previous version, removed or to be removed
 	LeftOut   []string      `json:"left_out"`
 	Touches   skill.Touches `json:"touches"`
 
@@ -99,7 +100,7 @@ func (c *importSkillRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
-	if all, err = c.chosen(all); err != nil {
+	if all, err = c.selected(all); err != nil {
 		return nil, err
 	}
 	w, err := openWriter(ctx, a, c.DryRun)
@@ -129,55 +130,57 @@ func (c *importSkillRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 		return nil, err
 	}
 	if len(refs) == 0 {
-		a.Term.Note("all of it is there already")
+		a.Term.Note("everything is up to date")
 		return ans, nil
 	}
-	a.Term.Note("nothing is signed: read it, then rye sign %s", strings.Join(refs, " "))
+	a.Term.Note("nothing is signed; review it, then run: rye sign %s", strings.Join(refs, " "))
 	a.Term.Note("next: rye lock")
 	return ans, nil
 }
 
-// read reads the skills of the source.
+// read returns the skills of the source, a name of the source without this machine's paths or secrets, and the
+// digest of an archive.
 func (c *importSkillRun) read(ctx context.Context, a *cli.App) (all []*skill.Skill, from, digest string, err error) {
 	if strings.Contains(c.Source, "://") {
-		b, err := paths.GetSmall(ctx, a, c.Source, skill.MaxArchive, false)
+		text, err := paths.GetSmall(ctx, a, c.Source, skill.MaxArchive, false)
 		if err != nil {
 			return nil, "", "", err
 		}
-		all, err = skill.ReadArchive(b)
-		return all, web.Shown(c.Source), cas.Sum(b).String(), err
+		all, err = skill.ReadArchive(text)
+		return all, web.Shown(c.Source), cas.Sum(text).String(), err
 	}
-	s := a.Absolute(cli.Setting{Value: c.Source})
-	if s.Err != nil {
-		return nil, "", "", s.Err
+	place := a.Absolute(cli.Setting{Value: c.Source})
+	if place.Err != nil {
+		return nil, "", "", place.Err
 	}
-	fi, err := os.Stat(s.Value)
+	fi, err := os.Stat(place.Value)
 	if err != nil {
 		return nil, "", "", err
 	}
-	from = filepath.Base(s.Value) // not where it is on this machine
+	from = filepath.Base(place.Value) // the full path belongs to this machine
 	if fi.IsDir() {
-		all, err = skill.ReadDir(s.Value)
+		all, err = skill.ReadDir(place.Value)
 		return all, from, "", err
 	}
-	b, err := osfile.ReadSmall(s.Value, skill.MaxArchive)
+	text, err := osfile.ReadSmall(place.Value, skill.MaxArchive)
 	if err != nil {
 		return nil, "", "", err
 	}
-	if filepath.Base(s.Value) == skill.Main {
-		return nil, "", "", fault.New(fault.Validation, "%q is a file of a skill: give its folder", c.Source).
+	if filepath.Base(place.Value) == skill.Main {
+		return nil, "", "", fault.New(fault.Validation, "%q is one file of a skill: give its folder", c.Source).
 			Try("rye import skill " + fault.Quote(filepath.Dir(c.Source)))
 	}
-	if ext := filepath.Ext(s.Value); ext == ".md" {
-		return nil, "", "", fault.New(fault.Validation, "%q is no skill, which is a folder or an archive", c.Source).
+	if ext := filepath.Ext(place.Value); ext == ".md" {
+		return nil, "", "", fault.New(fault.Validation, "%q is not a skill: expected a folder or an archive",
+			c.Source).
 			Try("rye import agents " + fault.Quote(c.Source))
 	}
-	all, err = skill.ReadArchive(b)
-	return all, from, cas.Sum(b).String(), err
+	all, err = skill.ReadArchive(text)
+	return all, from, cas.Sum(text).String(), err
 }
 
-// chosen returns the skills that --only names.
-func (c *importSkillRun) chosen(all []*skill.Skill) ([]*skill.Skill, error) {
+// selected returns the skills that --only names, or all without it.
+func (c *importSkillRun) selected(all []*skill.Skill) ([]*skill.Skill, error) {
 	if len(c.Only) == 0 {
 		return all, nil
 	}
@@ -193,34 +196,37 @@ func (c *importSkillRun) chosen(all []*skill.Skill) ([]*skill.Skill, error) {
 	return slices.DeleteFunc(all, func(s *skill.Skill) bool { return !slices.Contains(c.Only, s.Name) }), nil
 }
 
-// plan makes the items of a skill.
-func (c *importSkillRun) plan(ctx context.Context, w *writer, s *skill.Skill, from, digest string) (m imported,
+// plan plans the files of a skill, its licences, and its two items: a tool with the files and a directive with the
+// text.
+func (c *importSkillRun) plan(ctx context.Context, w *writer, source *skill.Skill, from, digest string) (m imported,
 	err error) {
-	tool, directive := skill.Refs(c.As, s.Name)
-	m = imported{Name: s.Name, Path: s.Path, License: s.License, Licences: []string{}, Tool: tool.String(),
+	tool, directive := skill.Refs(c.As, source.Name)
+	m = imported{Name: source.Name, Path: source.Path, License: source.License, Licences: []string{},
+		Tool:      tool.String(),
 		Directive: directive.String(),
-		Files:     []string{}, Removed: []string{}, LeftOut: append([]string{}, s.LeftOut...), Touches: s.Touches()}
+		Files:     []string{}, Removed: []string{}, LeftOut: append([]string{}, source.LeftOut...),
+		Touches: source.Touches()}
 	var files []tree.File
 	dir := path.Join("tools", path.Dir(tool.ID), skill.Dir)
 	known := map[string]bool{path.Join("tools", tool.ID+".yaml"): true}
-	for _, f := range s.Files {
+	for _, f := range source.Files {
 		known[path.Join(dir, f.Path)] = true
 	}
 	licences := path.Join(path.Dir(dir), skill.LicenceDir)
-	for _, f := range s.Licences {
+	for _, f := range source.Licences {
 		known[path.Join(licences, f.Path)] = true
 		m.Licences = append(m.Licences, f.Path)
 	}
-	w.begin(s.Name)
+	w.begin(source.Name)
 	if err := w.only(path.Dir(dir), []string{dir, licences}, known, &m.Removed); err != nil {
 		return m, err
 	}
-	for _, f := range s.Licences {
+	for _, f := range source.Licences {
 		if err := w.addFile(path.Join(licences, f.Path), f.Bytes, false, &m.Files); err != nil {
 			return m, err
 		}
 	}
-	for _, f := range s.Files {
+	for _, f := range source.Files {
 		d := cas.Sum(f.Bytes)
 		files = append(files, tree.File{Path: f.Path, Mode: f.Mode(), Raw: d, Stripped: d})
 		if err := w.addFile(path.Join(dir, f.Path), f.Bytes, f.Exec, &m.Files); err != nil {
@@ -231,13 +237,13 @@ func (c *importSkillRun) plan(ctx context.Context, w *writer, s *skill.Skill, fr
 	if err != nil {
 		return m, err
 	}
-	o := skill.Origin{From: from, Archive: digest, Path: s.Path, Files: t.Digest.String()}
-	err = w.addItem(ctx, tool, ".yaml", s.ToolText(c.As, o), &m.Files, func(old []byte) (ok bool) {
+	o := skill.Origin{From: from, Archive: digest, Path: source.Path, Files: t.Digest.String()}
+	err = w.addItem(ctx, tool, ".yaml", source.ToolText(c.As, o), &m.Files, func(old []byte) (ok bool) {
 		w.group().from, ok = skill.ReadOrigin(old)
 		return ok
 	})
 	if err == nil {
-		err = w.addItem(ctx, directive, ".md", s.DirectiveText(c.As), &m.Files, func(old []byte) bool {
+		err = w.addItem(ctx, directive, ".md", source.DirectiveText(c.As), &m.Files, func(old []byte) bool {
 			return bytes.Contains(old, []byte(tool.ID))
 		})
 	}
@@ -270,12 +276,12 @@ func (c *importAgentsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err != nil {
 		return nil, items.BadRef("knowledge:"+c.As, err)
 	}
-	b, err := paths.ReadArgument(ctx, a, c.File)
+	text, err := paths.ReadArgument(ctx, a, c.File)
 	if err != nil {
 		return nil, err
 	}
 	name := filepath.ToSlash(c.File)
-	if err := skill.CheckAgents(name, b); err != nil {
+	if err := skill.CheckAgents(name, text); err != nil {
 		return nil, err
 	}
 	w, err := openWriter(ctx, a, c.DryRun)
@@ -285,12 +291,13 @@ func (c *importAgentsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	defer w.close()
 	var files []string
 	w.begin(ref.String())
-	if err := w.addItem(ctx, ref, ".md", skill.AgentsText(ref, "Instructions for agents: "+path.Base(name), b), &files,
+	if err := w.addItem(ctx, ref, ".md", skill.AgentsText(ref, "Instructions for agents: "+path.Base(name), text),
+		&files,
 		func([]byte) bool { return true }); err != nil {
 		return nil, err
 	}
 	ans := &importAgentsAnswer{Ref: ref.String(), File: w.name(path.Join("knowledge", ref.ID+".md")),
-		From: path.Base(name), Digest: cas.Sum(b).String(), DryRun: c.DryRun}
+		From: path.Base(name), Digest: cas.Sum(text).String(), DryRun: c.DryRun}
 	if err := w.confirm(ctx, a); err != nil || c.DryRun {
 		return ans, err
 	}
@@ -298,9 +305,9 @@ func (c *importAgentsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	if len(files) == 0 {
-		a.Term.Note("it is there already")
+		a.Term.Note("%s is up to date", ref)
 		return ans, nil
 	}
-	a.Term.Note("it is not signed: rye sign %s, then rye lock", fault.Quote(ref.String()))
+	a.Term.Note("it is not signed; run rye sign %s, then rye lock", fault.Quote(ref.String()))
 	return ans, nil
 }

@@ -25,33 +25,34 @@ import (
 	"github.com/rye-build/rye/lock/items"
 )
 
-// A writer writes items of the project with the files beside them: all of them or, of what fails before, none. What is
-// there and differs is replaced, after a yes.
+// A writer writes items of the project and the files beside them: all, or after an error none. It asks before it
+// replaces files that differ. The caller must call close.
 type writer struct {
 	v      *spaces.Items
 	space  *ai.Space
 	unlock func()
 	dry    bool
-	files  []newFile // items last
-	gone   []newFile // that are removed
-	groups []group   // what the files belong to
+	files  []newFile // files to write
+	gone   []newFile // files to remove
+	groups []group   // the skills and items that the files belong to
 }
 
 type newFile struct {
 	path string
-	b    []byte // those of a file that is removed are what it has
+	b    []byte // new content; of a file to remove, its current content
 	exec bool
 	item bool
 	ref  model.Ref
-	old  *newFile // that this one replaces
+	old  *newFile // the file that this one replaces, or nil
 }
 
-// A group is a skill or an item.
+// A group is a skill or an item, with the files that would be replaced or removed.
 type group struct {
 	name, from string
 	differs    []string // "changed FILE", "removed FILE"
 }
 
+// openWriter opens the project for writing. Unless dry, it locks the project until close.
 func openWriter(ctx context.Context, a *cli.App, dry bool) (*writer, error) {
 	root, err := paths.Paths(a).OpenProject()
 	if err != nil {
@@ -81,40 +82,40 @@ func (w *writer) close() {
 
 func (w *writer) name(p string) string { return w.v.Name(w.space, p) }
 
-// begin says what the files that follow belong to.
+// begin starts a group: the files that are added next belong to it.
 func (w *writer) begin(name string) { w.groups = append(w.groups, group{name: name}) }
 
 func (w *writer) group() *group { return &w.groups[len(w.groups)-1] }
 
-// replaces reports whether the group has something that differs from what is there.
+// replaces reports whether the current group would replace or remove a file.
 func (w *writer) replaces() bool { return len(w.group().differs) > 0 }
 
-// addFile plans a file. One that is there with the same bytes and mode stays.
+// addFile plans to write a file and appends its name to into. A file with the same bytes and mode needs no write.
 func (w *writer) addFile(p string, b []byte, exec bool, into *[]string) error {
-	f := newFile{path: p, b: b, exec: exec}
+	file := newFile{path: p, b: b, exec: exec}
 	old, err := w.read(p)
 	if err != nil {
 		return err
 	}
 	if old != nil {
-		goes := slices.ContainsFunc(w.gone, func(g newFile) bool { return strings.EqualFold(g.path, p) })
-		if !goes && string(old.b) == string(b) && old.exec == (exec && runtime.GOOS != "windows") {
+		removed := slices.ContainsFunc(w.gone, func(g newFile) bool { return strings.EqualFold(g.path, p) })
+		if !removed && string(old.b) == string(b) && old.exec == (exec && runtime.GOOS != "windows") {
 			return nil
 		}
-		f.old = old
+		file.old = old
 		w.group().differs = append(w.group().differs, "changed "+w.name(p))
 	}
-	w.files = append(w.files, f)
+	w.files = append(w.files, file)
 	*into = append(*into, w.name(p))
 	return nil
 }
 
-// read returns a file that is there, nil if there is none.
+// read returns the current file at a path, or nil if none exists.
 func (w *writer) read(p string) (*newFile, error) {
 	fi, err := fs.Stat(w.space.FS, p)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, nofollow.ErrNoDir) || errors.Is(err, osfile.NotDirectory) ||
 		err == nil && fi.IsDir() {
-		return nil, nil // what is in the way is removed, or refuses to be written to
+		return nil, nil // something else in the way is removed, or makes the write fail
 	}
 	f := &newFile{path: p}
 	if err == nil {
@@ -128,14 +129,15 @@ func (w *writer) read(p string) (*newFile, error) {
 	return f, err
 }
 
-// only plans that files in a skill's directory that it doesn't have go: they would become part of it. Beside its own
-// directories they are refused. What no tree takes in stays.
+// only plans to remove the files in a skill's directory that are not in known, because they would become part of
+// the skill. Outside the directories of own it refuses them instead: the user wrote these. Files that no tree
+// includes, such as editor backups, stay.
 func (w *writer) only(dir string, own []string, known map[string]bool, into *[]string) error {
 	err := fs.WalkDir(w.space.FS, dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		left := !d.IsDir() && strings.HasPrefix(d.Name(), osfile.Unfinished) // by a process that died
+		left := !d.IsDir() && strings.HasPrefix(d.Name(), osfile.Unfinished) // temporary file of a process that died
 		switch {
 		case d.IsDir() && portable.Droppings(d.Name()):
 			return fs.SkipDir
@@ -162,11 +164,11 @@ func (w *writer) only(dir string, own []string, known map[string]bool, into *[]s
 	return err
 }
 
-// addItem plans an item, which must be a valid one. One that is there is left if it has the same text but for
-// signatures, and replaced only if may says so.
-func (w *writer) addItem(ctx context.Context, ref model.Ref, ext string, b []byte, into *[]string,
+// addItem plans to write an item, which must be valid. An existing item stays if only its signatures differ.
+// Otherwise it is replaced if may allows that, else refused.
+func (w *writer) addItem(ctx context.Context, ref model.Ref, ext string, text []byte, into *[]string,
 	may func(old []byte) bool) error {
-	k, err := w.v.CheckKind(ref.Kind)
+	kind, err := w.v.CheckKind(ref.Kind)
 	if err != nil {
 		return err
 	}
@@ -177,9 +179,9 @@ func (w *writer) addItem(ctx context.Context, ref model.Ref, ext string, b []byt
 	if err != nil {
 		return fault.Wrap(err, "%q can't be written", ref).On("ref", ref.String())
 	}
-	it := edit.Draft(ai.File{Ref: ref, Kind: k, Space: w.space, Path: file}, b)
+	it := edit.Draft(ai.File{Ref: ref, Kind: kind, Space: w.space, Path: file}, text)
 	if it.Broken != nil {
-		return fault.Wrap(it.Broken, "the text of %q has signature lines of rye", ref).On("ref", ref.String())
+		return fault.Wrap(it.Broken, "the text of %q contains rye signature lines", ref).On("ref", ref.String())
 	}
 	if !it.Model.Marked || it.Model.Invalid() {
 		return w.v.Invalid(it, w.name(file))
@@ -191,8 +193,8 @@ func (w *writer) addItem(ctx context.Context, ref model.Ref, ext string, b []byt
 	if old == nil {
 		err = w.v.CheckFree(ctx, ref, w.space)
 	} else {
-		was := edit.Draft(it.File, old.b)
-		if was.Broken == nil && was.Stripped == it.Stripped {
+		before := edit.Draft(it.File, old.b)
+		if before.Broken == nil && before.Stripped == it.Stripped {
 			return nil
 		}
 		if !may(old.b) {
@@ -205,12 +207,13 @@ func (w *writer) addItem(ctx context.Context, ref model.Ref, ext string, b []byt
 	if err == nil {
 		err = w.v.CheckDraft(ctx, it)
 	}
-	w.files = append(w.files, newFile{path: file, b: b, item: true, ref: ref, old: old})
+	w.files = append(w.files, newFile{path: file, b: text, item: true, ref: ref, old: old})
 	*into = append(*into, w.name(file))
 	return err
 }
 
-// confirm shows what would be replaced, and asks unless that changes nothing.
+// confirm prints the files that would be replaced or removed, and asks. It asks nothing in a dry run or without such
+// files.
 func (w *writer) confirm(ctx context.Context, a *cli.App) error {
 	var names []string
 	for _, g := range w.groups {
@@ -236,15 +239,15 @@ func (w *writer) confirm(ctx context.Context, a *cli.App) error {
 	return a.Confirm(ctx, fmt.Sprintf("replace %s?", strings.Join(names, ", ")))
 }
 
-// write writes what was planned, items behind the files that they need: one whose files have changed has no valid
-// signature any more, so that a process that dies leaves nothing that is used, and what the same command completes.
-// What fails takes away what was written.
+// write removes and writes the planned files, items last. An item whose other files have changed has no valid
+// signature, so a process that dies leaves nothing usable, and the same command completes it. After an error, write
+// undoes every change.
 func (w *writer) write(ctx context.Context) (err error) {
-	d, err := edit.OpenDir(w.space.Dir, w.space.Level)
+	dir, err := edit.OpenDir(w.space.Dir, w.space.Level)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer dir.Close()
 	var undo []func() error
 	defer func() {
 		if err == nil {
@@ -254,9 +257,9 @@ func (w *writer) write(ctx context.Context) (err error) {
 			err = errors.Join(err, f())
 		}
 	}()
-	put := func(f *newFile, exclusive bool) error { return d.Write(f.path, edit.Mode(f.exec), exclusive, f.b) }
+	put := func(f *newFile, exclusive bool) error { return dir.Write(f.path, edit.Mode(f.exec), exclusive, f.b) }
 	for i := range w.gone {
-		if err := d.Remove(w.gone[i].path); err != nil {
+		if err := dir.Remove(w.gone[i].path); err != nil {
 			return err
 		}
 		undo = append(undo, func() error { return put(&w.gone[i], true) })
@@ -277,7 +280,7 @@ func (w *writer) write(ctx context.Context) (err error) {
 				if f.old != nil {
 					return put(f.old, false)
 				}
-				return d.Remove(f.path)
+				return dir.Remove(f.path)
 			})
 		}
 	}

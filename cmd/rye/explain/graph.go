@@ -18,109 +18,109 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// A lockGraph is how what is in a lock uses each other. Its nodes are refs, and the permissions that cover many items,
-// as "execute:tool:acme/*": one node for all who have it, since 10,000 items that may each use 10,000 would be more
-// edges than anybody can follow.
+// A lockGraph is the graph of uses between the entries of a lock. Its nodes are refs, packages, and permissions that
+// cover many items, such as "execute:tool:acme/*". Such a permission is one node for all items that have it: 10,000
+// items that may each use 10,000 others would otherwise give 100 million edges.
 type lockGraph struct {
 	l     *paths.Lock
 	set   *lock.Set
 	roots []string
-	uses  map[string][]whyLine // what a node uses, and how
-	users map[string][]whyLine // its users; the permissions that cover it aren't among them
+	uses  map[string][]whyLine // from a node to the nodes that it uses
+	users map[string][]whyLine // from a node to its users, without the permissions that cover it
 	cover map[string]closure.Use
 }
 
-// graph finds out again how the pinned items use each other, from their pinned bytes.
-func graph(ctx context.Context, l *paths.Lock) (*lockGraph, error) {
-	set, err := l.Set(ctx)
+// graph computes how the pinned items use each other, from their pinned bytes. The lock doesn't record that.
+func graph(ctx context.Context, locked *paths.Lock) (*lockGraph, error) {
+	set, err := locked.Set(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if l.Trust, err = l.Policy(); err != nil {
+	if locked.Trust, err = locked.Policy(); err != nil {
 		return nil, err
 	}
-	for i := range l.Old.Bundles {
-		l.Listed.AddAdmitted(l.Trust, set.Bundle(l.Old.Bundles[i].ID))
+	for i := range locked.Old.Bundles {
+		locked.Listed.AddAdmitted(locked.Trust, set.Bundle(locked.Old.Bundles[i].ID))
 	}
-	v, admit, err := l.OpenView(ctx, l.Trust, l.Asked(ctx, l.Dir), set.Spaces()...)
+	v, admit, err := locked.OpenView(ctx, locked.Trust, locked.Asked(ctx, locked.Dir), set.Spaces()...)
 	if err != nil {
 		return nil, err
 	}
 	admit.KeepTrees()
-	c, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: lockedRoots(l), Uses: true})
-	if problems := locks.Problems(ctx, l, err); len(problems) > 0 {
+	closed, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: lockedRoots(locked), Uses: true})
+	if problems := locks.Problems(ctx, locked, err); len(problems) > 0 {
 		return nil, unfollowed(err, problems)
 	}
 	if err != nil {
 		return nil, err
 	}
-	g := &lockGraph{l: l, set: set, uses: map[string][]whyLine{}, users: map[string][]whyLine{},
+	deps := &lockGraph{l: locked, set: set, uses: map[string][]whyLine{}, users: map[string][]whyLine{},
 		cover: map[string]closure.Use{}}
-	for _, u := range c.Uses {
-		to := u.To.String()
-		if u.To == (model.Ref{}) {
-			to = u.Pattern
-			g.cover[to] = u
+	for _, use := range closed.Uses {
+		to := use.To.String()
+		if use.To == (model.Ref{}) {
+			to = use.Pattern
+			deps.cover[to] = use
 		}
-		if u.From == (model.Ref{}) {
-			if n := len(g.roots); n == 0 || g.roots[n-1] != to { // config is a root and counts anyway
-				g.roots = append(g.roots, to)
+		if use.From == (model.Ref{}) {
+			if n := len(deps.roots); n == 0 || deps.roots[n-1] != to { // config is a root and counts anyway
+				deps.roots = append(deps.roots, to)
 			}
 			continue
 		}
-		from := u.From.String()
-		g.uses[from] = append(g.uses[from], whyLine{to, string(u.Why)})
-		g.users[to] = append(g.users[to], whyLine{from, string(u.Why)})
+		from := use.From.String()
+		deps.uses[from] = append(deps.uses[from], whyLine{to, string(use.Why)})
+		deps.users[to] = append(deps.users[to], whyLine{from, string(use.Why)})
 	}
-	g.addPackages(c.Lists)
-	for pattern, u := range g.cover {
-		for i := range l.Old.Pins {
-			if ref := l.Old.Pins[i].Ref; u.Covers(ref) {
-				g.uses[pattern] = append(g.uses[pattern], whyLine{ref.String(), coveredBy})
+	deps.addPackages(closed.Lists)
+	for pattern, use := range deps.cover {
+		for i := range locked.Old.Pins {
+			if ref := locked.Old.Pins[i].Ref; use.Covers(ref) {
+				deps.uses[pattern] = append(deps.uses[pattern], whyLine{ref.String(), coveredBy})
 			}
 		}
 	}
-	return g, nil
+	return deps, nil
 }
 
-// lockedRoots are the pinned items that rye.yaml has as roots; if it has no roots, all of the project are. Of what
-// isn't locked yet it warns.
-func lockedRoots(l *paths.Lock) (roots []ryeyaml.Root) {
+// lockedRoots returns the pinned items that the roots of rye.yaml match; without roots these are all items of the
+// project. It warns about roots and requirements that aren't locked yet.
+func lockedRoots(locked *paths.Lock) (roots []ryeyaml.Root) {
 	var more []string
-	all := l.Yaml.AllRoots()
+	all := locked.Yaml.AllRoots()
 	for _, r := range all {
-		if ref, err := model.ParseRef(r.Text); r.One && (err != nil || l.Old.Pin(ref) == nil) {
+		if ref, err := model.ParseRef(r.Text); r.One && (err != nil || locked.Old.Pin(ref) == nil) {
 			more = append(more, r.Text)
 		}
-		for i := range l.Old.Pins {
-			if ref := l.Old.Pins[i].Ref; r.Match(ref, l.Old.Pins[i].From) {
+		for i := range locked.Old.Pins {
+			if ref := locked.Old.Pins[i].Ref; r.Match(ref, locked.Old.Pins[i].From) {
 				roots = append(roots, ryeyaml.Root{Text: ref.String(), One: true})
 			}
 		}
 	}
 	if len(all) > 0 && roots == nil {
-		roots = []ryeyaml.Root{{}} // which covers nothing
+		roots = []ryeyaml.Root{{}} // an empty root matches nothing, while no roots would match everything
 	}
-	for _, c := range l.RequirementChanges() {
+	for _, c := range locked.RequirementChanges() {
 		if c.To != "" {
 			more = append(more, c.Name+" "+c.To)
 		}
 	}
 	for i, name := range more {
 		if i == fault.MaxLines {
-			l.App.Term.Warn("and %d more", len(more)-i)
+			locked.App.Term.Warn("and %d more", len(more)-i)
 			break
 		}
-		l.App.Term.Warn("%s asks for %s, which isn't locked: rye lock", workspace.MarkerFile, name)
+		locked.App.Term.Warn("%s asks for %s, which isn't locked: rye lock", workspace.MarkerFile, name)
 	}
 	return roots
 }
 
-// unfollowed says why it can't be found out how pinned items use each other: the policy doesn't let something count
-// any more.
+// unfollowed returns the error of a graph that can't be computed, for example because the policy no longer admits a
+// pinned item.
 func unfollowed(err error, problems []check.Problem) *fault.Error {
 	f := fault.Of(err)
-	f.Text = "what uses what in the lock can't be told: " + fault.Count(int64(len(problems)), "problem")
+	f.Text = "can't follow the dependencies in the lock: " + fault.Count(int64(len(problems)), "problem")
 	if !errors.Is(err, cas.ErrDamaged) {
 		f.Hint = []string{"rye lock"}
 	}
@@ -130,10 +130,10 @@ func unfollowed(err error, problems []check.Problem) *fault.Error {
 	return f
 }
 
-// coveredBy is how a permission uses what it covers.
+// coveredBy is the use between a permission and an item that it covers.
 const coveredBy = "covers"
 
-// usersOf are the items that use one, directly or by a permission that covers it.
+// usersOf returns the items that use ref, directly or by a permission that covers it.
 func (g *lockGraph) usersOf(ref model.Ref) []whyLine {
 	out := slices.Clone(g.users[ref.String()])
 	for pattern, u := range g.cover {
@@ -147,7 +147,8 @@ func (g *lockGraph) usersOf(ref model.Ref) []whyLine {
 	return slices.Compact(out)
 }
 
-// path is a shortest way from a root to an item, the first in order where there are several.
+// path returns a shortest path from a root to a node, the first in order if there are several. It is empty if no
+// root reaches the node.
 func (g *lockGraph) path(to string) []whyLine {
 	type step struct{ from, use string }
 	before := map[string]step{}
@@ -178,7 +179,7 @@ func (g *lockGraph) path(to string) []whyLine {
 	return out
 }
 
-// bundlePath is a shortest way from rye.yaml to a bundle.
+// bundlePath returns a shortest path of requirements from rye.yaml to a bundle.
 func (g *lockGraph) bundlePath(id string) []whyLine {
 	type step struct{ from, use string }
 	before := map[string]step{}
@@ -207,7 +208,7 @@ func (g *lockGraph) bundlePath(id string) []whyLine {
 	return out
 }
 
-// whyBundle says who requires a bundle, and which items of others use those of it.
+// whyBundle answers rye why for a bundle: who requires it, and which items from elsewhere use its items.
 func (g *lockGraph) whyBundle(b *lockfile.Bundle) whyAnswer {
 	ans := whyAnswer{Name: b.ID, Pinned: b.Version + " " + b.Manifest.String(), From: b.Source.Where,
 		Path: g.bundlePath(b.ID), UsedBy: []whyLine{}}

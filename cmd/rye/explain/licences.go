@@ -37,7 +37,7 @@ func (l *licencesAnswer) Text(t *cli.Terminal) {
 	}
 }
 
-// Extent, Findings and Table are what reports in other formats are made of.
+// Extent, Findings and Table provide the content of the other formats (package sarif).
 func (l *licencesAnswer) Extent() string { return fault.Count(int64(len(l.Licences)), "licence") }
 
 func (l *licencesAnswer) Findings() (all []sarif.Finding) {
@@ -71,20 +71,20 @@ func (c *licencesRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 func (c *licencesRun) list(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := paths.OpenLock(a, false)
+	locked, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
-	if err := l.NeedLock(); err != nil {
+	defer locked.Close()
+	if err := locked.NeedLock(); err != nil {
 		return nil, err
 	}
-	set, err := l.Set(ctx)
+	set, err := locked.Set(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ans := &licencesAnswer{Lock: l.LockPath()}
-	if ans.Licences, err = packages.LicencesOf(ctx, set, l.Old, l.Text()); err != nil {
+	ans := &licencesAnswer{Lock: locked.LockPath()}
+	if ans.Licences, err = packages.LicencesOf(ctx, set, locked.Old, locked.Text()); err != nil {
 		return nil, err
 	}
 	if ans.Denied, err = packages.DenyLicences(ans.Licences, c.Deny); err != nil {

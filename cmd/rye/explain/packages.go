@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// addPackages puts the packages that tools list into the graph: a node for each version.
+// addPackages adds the packages that tools list to the graph, with one node for each version.
 func (g *lockGraph) addPackages(lists []closure.List) {
 	for _, l := range lists {
 		tool := l.Tool.String()
@@ -25,7 +25,7 @@ func (g *lockGraph) addPackages(lists []closure.List) {
 	}
 }
 
-// artifacts are the files of a package.
+// artifacts returns the files of a package NAME@VERSION.
 func (g *lockGraph) artifacts(name string) []lockfile.Artifact {
 	at := strings.LastIndexByte(name, '@')
 	if at < 0 {
@@ -34,7 +34,8 @@ func (g *lockGraph) artifacts(name string) []lockfile.Artifact {
 	return g.l.Old.ArtifactsOf(name[:at], name[at+1:])
 }
 
-// whyPackage says which tools list a package, by its name with its version or by the name of one of its files.
+// whyPackage answers rye why for a package: which tools list it. name is NAME@VERSION, or the name of one of its
+// files.
 func (g *lockGraph) whyPackage(name string) (whyAnswer, bool) {
 	i := slices.IndexFunc(g.l.Old.Artifacts, func(a lockfile.Artifact) bool {
 		return a.String() == name || workspace.PackageName(a) == name
@@ -43,9 +44,9 @@ func (g *lockGraph) whyPackage(name string) (whyAnswer, bool) {
 		return whyAnswer{}, false
 	}
 	a := g.l.Old.Artifacts[i]
-	of := workspace.PackageName(a)
-	ans := whyAnswer{Name: name, Pinned: a.Digest.String(), From: a.Source, Path: g.path(of),
-		UsedBy: append([]whyLine{}, g.users[of]...)}
+	pkg := workspace.PackageName(a)
+	ans := whyAnswer{Name: name, Pinned: a.Digest.String(), From: a.Source, Path: g.path(pkg),
+		UsedBy: append([]whyLine{}, g.users[pkg]...)}
 	slices.SortFunc(ans.UsedBy, compareWhy)
 	return ans, true
 }

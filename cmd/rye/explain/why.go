@@ -1,3 +1,5 @@
+// The commands rye why and rye tree.
+
 package explain
 
 import (
@@ -22,14 +24,14 @@ type whyRun struct {
 
 type whyAnswer struct {
 	Name   string    `json:"name"`
-	Pinned string    `json:"pinned"` // its digest, or the bundle's manifest
+	Pinned string    `json:"pinned"` // digest of the item or package; version and manifest of a bundle
 	From   string    `json:"from"`
-	Path   []whyLine `json:"path"` // from a root to it
+	Path   []whyLine `json:"path"` // a shortest path from a root
 	UsedBy []whyLine `json:"used_by"`
 }
 
-// A whyLine is an item, and how it uses the next one, or what is asked about. It may be a permission too, which covers
-// the next one.
+// A whyLine is a node, and how it uses the next node of a path or the node in question. The node is an item, a
+// package, a bundle, or a permission that covers the next one.
 type whyLine struct {
 	Ref string `json:"ref"`
 	Use string `json:"use"` // "root", "executor", "hook" and the like
@@ -45,7 +47,7 @@ func (w whyAnswer) Text(t *cli.Terminal) {
 		t.Printf("%s%s\n", strings.Repeat("  ", i+1), l)
 	}
 	if len(w.Path) == 0 {
-		t.Note("nothing reaches it any more: rye lock lets go of it")
+		t.Note("nothing uses it any more: rye lock removes it")
 	}
 	if n := len(w.UsedBy); n > 1 || n == 1 && !strings.Contains(w.Name, ":") {
 		t.Printf("used by %s\n", fault.Count(int64(n), "item"))
@@ -58,29 +60,29 @@ func (w whyAnswer) Text(t *cli.Terminal) {
 func (l whyLine) String() string { return strings.TrimSuffix(l.Ref+"  "+l.Use, "  ") }
 
 func (c *whyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := paths.OpenLock(a, false)
+	locked, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
-	g, err := graph(ctx, l)
+	defer locked.Close()
+	deps, err := graph(ctx, locked)
 	if err != nil {
 		return nil, err
 	}
-	if b := l.Old.Bundle(c.Name); b != nil {
-		return g.whyBundle(b), nil
+	if b := locked.Old.Bundle(c.Name); b != nil {
+		return deps.whyBundle(b), nil
 	}
-	if ans, ok := g.whyPackage(c.Name); ok {
+	if ans, ok := deps.whyPackage(c.Name); ok {
 		return ans, nil
 	}
 	ref, err := model.ParseRef(c.Name)
-	pin := l.Old.Pin(ref)
+	pin := locked.Old.Pin(ref)
 	if err != nil || pin == nil {
-		return nil, locks.NotLocked(ctx, l, c.Name)
+		return nil, locks.NotLocked(ctx, locked, c.Name)
 	}
-	ans := whyAnswer{Name: c.Name, Pinned: pin.Digest.String(), From: pin.From, Path: g.path(ref.String()),
+	ans := whyAnswer{Name: c.Name, Pinned: pin.Digest.String(), From: pin.From, Path: deps.path(ref.String()),
 		UsedBy: []whyLine{}}
-	ans.UsedBy = append(ans.UsedBy, g.usersOf(ref)...)
+	ans.UsedBy = append(ans.UsedBy, deps.usersOf(ref)...)
 	return ans, nil
 }
 
@@ -91,7 +93,7 @@ type treeRun struct {
 
 type treeAnswer struct {
 	Roots []string `json:"roots"`
-	// each once, in the order in which they are reached; permissions that cover several among them
+	// each node once, in breadth-first order, including permissions that cover several items
 	Items []treeItem `json:"items"`
 	depth int
 }
@@ -105,20 +107,20 @@ type treeItem struct {
 }
 
 func (c *treeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := paths.OpenLock(a, false)
+	locked, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
-	g, err := graph(ctx, l)
+	defer locked.Close()
+	deps, err := graph(ctx, locked)
 	if err != nil {
 		return nil, err
 	}
-	roots := g.roots
+	roots := deps.roots
 	if c.Ref != "" {
 		ref, err := model.ParseRef(c.Ref)
-		if err != nil || l.Old.Pin(ref) == nil {
-			return nil, locks.NotLocked(ctx, l, c.Ref)
+		if err != nil || locked.Old.Pin(ref) == nil {
+			return nil, locks.NotLocked(ctx, locked, c.Ref)
 		}
 		roots = []string{c.Ref}
 	}
@@ -127,7 +129,7 @@ func (c *treeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	for queue := slices.Clone(roots); len(queue) > 0; queue = queue[1:] {
 		if at := queue[0]; !seen[at] {
 			seen[at] = true
-			item := g.item(at)
+			item := deps.item(at)
 			ans.Items = append(ans.Items, item)
 			for _, u := range item.Uses {
 				queue = append(queue, u.Ref)
@@ -155,7 +157,7 @@ func (w treeAnswer) Text(t *cli.Terminal) {
 	for i := range w.Items {
 		at[w.Items[i].Ref] = &w.Items[i]
 	}
-	unfolded := map[string]int{} // how far at least
+	unfolded := map[string]int{} // from a node to the depth to which it was shown
 	var show func(ref, use, indent string, depth int)
 	show = func(ref, use, indent string, depth int) {
 		it := at[ref]

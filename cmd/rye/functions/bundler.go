@@ -25,7 +25,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// BundlerParams are those of tool:rye/core/bundler/bundler.
+// BundlerParams are the parameters of tool:rye/core/bundler/bundler.
 type BundlerParams struct {
 	Action      string `json:"action"`
 	ID          string `json:"bundle_id"`
@@ -35,7 +35,7 @@ type BundlerParams struct {
 	Package     string `json:"package_path"`
 }
 
-// BundlerNeeds is the right to sign a bundle with the user's key, or to look at it.
+// BundlerNeeds returns the needed permission: to sign a bundle with the user's own key, or to load it.
 func BundlerNeeds(p BundlerParams) function.Need {
 	id := cmp.Or(p.ID, "*")
 	switch p.Action {
@@ -46,7 +46,7 @@ func BundlerNeeds(p BundlerParams) function.Need {
 	return function.Need{Permissions: []capability.Capability{capabilityFor(capability.Load, "bundle", id)}}
 }
 
-// bundlerFunction does what the command does, and says it in the words that tools know.
+// bundlerFunction runs the command of p.Action and returns its answer in the fields of the tool's interface.
 func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p BundlerParams) (any, error) {
 	actions := map[string]func(context.Context, *cli.App) (map[string]any, error){
 		"create": p.create, "create-package": p.createPackage, "verify": p.verify, "inspect": p.inspect,
@@ -59,10 +59,10 @@ func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p Bundle
 			"valid_actions": slices.Sorted(maps.Keys(actions)),
 		}, nil
 	}
-	// A bundle is meant by its id: a tool reads no archives from wherever they are.
+	// Only ids are accepted, so that a tool can't read archives from anywhere on the machine.
 	if p.ID != "" && !find.ValidID(p.ID) || p.ID == "" &&
 		(p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
-		return function.No(ctx, fault.New(fault.Validation, "bundle_id is %q, and no id of a bundle", p.ID))
+		return function.No(ctx, fault.New(fault.Validation, "invalid bundle_id %q: expected the id of a bundle", p.ID))
 	}
 	v, err := do(ctx, paths.Unattended(a, c.Files.Project, c.Errs))
 	if err != nil {
@@ -72,7 +72,7 @@ func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p Bundle
 	return v, nil
 }
 
-// lines are what bundle.yaml would say.
+// lines returns the lines that replace a missing bundle.yaml.
 func (p *BundlerParams) lines() (lines []recipe.Line) {
 	for _, l := range []recipe.Line{{Name: "version", Value: p.Version}, {Name: "entrypoint", Value: p.Entrypoint},
 		{Name: "description", Value: p.Description}} {
@@ -91,7 +91,7 @@ func (p *BundlerParams) create(ctx context.Context, a *cli.App) (map[string]any,
 	return created(ctx, a, &bundles.BundleCreateRun{ID: p.ID, Head: p.lines()}, project.Root)
 }
 
-// createPackage makes a bundle of all that is in another directory of the project.
+// createPackage creates a bundle of everything in the .ai of another directory, which must be inside the project.
 func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[string]any, error) {
 	project, err := paths.Paths(a).OpenProject()
 	if err != nil {
@@ -103,16 +103,16 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 	}
 	rel, err := filepath.Rel(osfile.Unlinked(project.Root), osfile.Unlinked(dir))
 	wrong := func(what string) error {
-		return fault.New(fault.Validation, "package_path is %q, and %s", p.Package, what).On("path", dir)
+		return fault.New(fault.Validation, "invalid package_path %q: %s", p.Package, what).On("path", dir)
 	}
 	if p.Package == "" || err != nil || !filepath.IsLocal(rel) {
-		return nil, wrong("names no directory of the project")
+		return nil, wrong("not inside the project")
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, wrong("no directory")
+		return nil, wrong("not a directory")
 	}
 	if info, err := os.Stat(filepath.Join(dir, workspace.MarkerDir)); err != nil || !info.IsDir() {
-		return nil, wrong("no .ai in it")
+		return nil, wrong("it contains no .ai")
 	}
 	run := &bundles.BundleCreateRun{ID: p.ID, Package: dir,
 		Head: append(p.lines(), recipe.Line{Name: "include", Value: []string{workspace.MarkerDir + "/**"}})}
@@ -129,12 +129,12 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 	return v, err
 }
 
-// created runs rye bundle create.
+// created runs rye bundle create and returns its answer. The problems of a refused bundle become the error's causes.
 func created(ctx context.Context, a *cli.App, run *bundles.BundleCreateRun, dir string) (map[string]any, error) {
 	ans, err := run.Run(ctx, a)
-	if made, ok := ans.(*bundles.BundleCreated); ok && err != nil && len(made.Problems) > 0 {
+	if answer, ok := ans.(*bundles.BundleCreated); ok && err != nil && len(answer.Problems) > 0 {
 		f := fault.Of(err)
-		for _, p := range made.Problems[:min(len(made.Problems), audits.MostNamed)] {
+		for _, p := range answer.Problems[:min(len(answer.Problems), audits.MostNamed)] {
 			f.Why = append(f.Why, strings.TrimPrefix(p.File+": ", ": ")+p.Message)
 		}
 		return nil, f
@@ -142,8 +142,8 @@ func created(ctx context.Context, a *cli.App, run *bundles.BundleCreateRun, dir 
 	if err != nil {
 		return nil, err
 	}
-	made := ans.(*bundles.BundleCreated)
-	read, err := find.ReadManifest(dir, made.Bundle)
+	answer := ans.(*bundles.BundleCreated)
+	read, err := find.ReadManifest(dir, answer.Bundle)
 	if err != nil {
 		return nil, err
 	}
@@ -151,9 +151,9 @@ func created(ctx context.Context, a *cli.App, run *bundles.BundleCreateRun, dir 
 	for i := range read.Files {
 		count.add(read.Files[i].Ref)
 	}
-	return map[string]any{"status": "created", "bundle_id": made.Bundle, "version": made.Version,
-		"manifest":      made.Manifest,
-		"manifest_path": made.File, "file_count": made.Files, "files_by_type": count}, nil
+	return map[string]any{"status": "created", "bundle_id": answer.Bundle, "version": answer.Version,
+		"manifest":      answer.Manifest,
+		"manifest_path": answer.File, "file_count": answer.Files, "files_by_type": count}, nil
 }
 
 // typeCounts counts files by kind. Files that are not items count as assets.
@@ -169,27 +169,27 @@ func (c typeCounts) add(ref string) {
 	c[kind]++
 }
 
-// ofManifest are the checks of a bundle as a whole. Where the manifest doesn't hold there are no files to hold against
-// it.
+// ofManifest lists the checks of a bundle as a whole. If one fails, no file can be compared with the manifest.
 var ofManifest = []bundle.Check{bundle.CheckManifest, bundle.CheckSignatures, bundle.CheckExpired,
 	bundle.CheckEvidence}
 
-// verify says what is wrong with a bundle. That it isn't what it should be is an answer like another.
+// verify runs rye bundle verify. A failed verification is a result with the status "failed", not an error.
 func (p *BundlerParams) verify(ctx context.Context, a *cli.App) (map[string]any, error) {
 	ans, err := (&bundles.BundleVerifyRun{Bundle: p.ID, AllowExtra: true}).Run(ctx, a)
-	r, ok := ans.(*bundles.BundleReport)
+	report, ok := ans.(*bundles.BundleReport)
 	if !ok {
 		return nil, cmp.Or(err, errors.New("no report"))
 	}
-	v := map[string]any{"status": "verified", "bundle_id": r.Bundle, "version": r.Version, "manifest": r.Manifest,
+	result := map[string]any{"status": "verified", "bundle_id": report.Bundle, "version": report.Version,
+		"manifest":       report.Manifest,
 		"manifest_valid": true,
-		"files_checked":  r.Of, "files_ok": r.Files}
+		"files_checked":  report.Of, "files_ok": report.Files}
 	if err != nil {
-		v["status"] = "failed"
+		result["status"] = "failed"
 	}
 	missing, tampered := map[string]bool{}, map[string]bool{}
 	var wrong []string
-	for _, f := range r.Failures {
+	for _, f := range report.Failures {
 		switch check := bundle.Check(f.Check); {
 		case f.Path == "" || slices.Contains(ofManifest, check):
 			wrong = append(wrong, f.Message)
@@ -200,15 +200,15 @@ func (p *BundlerParams) verify(ctx context.Context, a *cli.App) (map[string]any,
 		}
 	}
 	if len(wrong) > 0 {
-		v["manifest_valid"], v["manifest_error"] = false, strings.Join(wrong, "; ")
+		result["manifest_valid"], result["manifest_error"] = false, strings.Join(wrong, "; ")
 	}
-	v["files_missing"], v["files_tampered"] = list(missing), list(tampered)
-	return v, nil
+	result["files_missing"], result["files_tampered"] = list(missing), list(tampered)
+	return result, nil
 }
 
 func list(set map[string]bool) []string { return append([]string{}, slices.Sorted(maps.Keys(set))...) }
 
-// inspect says what a bundle says of itself. Files have the digest that they are known by.
+// inspect returns what a bundle declares, unverified.
 func (p *BundlerParams) inspect(ctx context.Context, a *cli.App) (map[string]any, error) {
 	ans, err := (&bundles.BundleInspectRun{Bundle: p.ID}).Run(ctx, a)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/function/lint"
 )
 
-// Functions returns what tools may have rye do, by name. Each does it as the command does that a person would type.
+// Functions returns the functions that tools may call, by name. Each acts as the command of the same purpose does.
 func Functions(a *cli.App) function.Functions {
 	return function.Functions{
 		"bundler": function.Of(BundlerNeeds, func(ctx context.Context, c *function.Call, p BundlerParams) (any,
@@ -31,7 +31,8 @@ func Functions(a *cli.App) function.Functions {
 	}
 }
 
-// capabilityFor is the right to do something with what has an id; with all of the kind where that can't be one.
+// capabilityFor returns the capability to do verb with one item or bundle. For an invalid id it returns the
+// capability for all of the kind, so that an invalid id never needs less.
 func capabilityFor(verb, kind, id string) capability.Capability {
 	if c, err := capability.For(verb, kind, id); err == nil {
 		return c

@@ -13,13 +13,13 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// SignParams are those of tool:rye/primary/rye_sign.
+// SignParams are the parameters of tool:rye/primary/rye_sign.
 type SignParams struct {
 	Kind string `json:"item_type"`
 	ID   string `json:"item_id"`
 }
 
-// SignNeeds is the right to sign the item with the user's key.
+// SignNeeds returns the needed permission: to sign the item with the user's own key.
 func SignNeeds(p SignParams) function.Need {
 	return function.Need{Permissions: []capability.Capability{capabilityFor(capability.Sign, p.Kind, p.ID)}, Own: true}
 }

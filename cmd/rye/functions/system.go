@@ -14,18 +14,18 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// SystemParams are those of tool:rye/core/system/system.
+// SystemParams are the parameters of tool:rye/core/system/system.
 type SystemParams struct {
 	Item string `json:"item"`
 }
 
-// itemAll asks for each of the items.
+// itemAll selects all items.
 const itemAll = "all"
 
-// systemItems are what it tells of.
+// systemItems lists the items of the function system.
 var systemItems = []string{"paths", "time", "runtime"}
 
-// asked are the items that one word asks for, of those that there are.
+// asked returns the known items that the parameter item selects: all, one or none.
 func asked(item string, known []string) []string {
 	switch {
 	case item == itemAll:
@@ -36,12 +36,13 @@ func asked(item string, known []string) []string {
 	return nil
 }
 
-// unknownItem says that there is nothing of this name to be asked for.
+// unknownItem returns the error of an unknown item.
 func unknownItem(item string, known []string) error {
-	return fault.New(fault.Validation, "the item is %q", item).
+	return fault.New(fault.Validation, "unknown item %q", item).
 		Because("expected one of " + strings.Join(append([]string{itemAll}, known...), ", "))
 }
 
+// SystemNeeds returns the needed permissions: to load each selected item.
 func SystemNeeds(p SystemParams) (need function.Need) {
 	for _, item := range asked(p.Item, systemItems) {
 		need.Permissions = append(need.Permissions, capabilityFor(capability.Load, "system", item))
@@ -50,19 +51,19 @@ func SystemNeeds(p SystemParams) (need function.Need) {
 }
 
 func systemFunction(ctx context.Context, a *cli.App, c *function.Call, p SystemParams) (any, error) {
-	b := paths.Unattended(a, c.Files.Project, c.Errs)
+	app := paths.Unattended(a, c.Files.Project, c.Errs)
 	data := map[string]any{}
 	for _, item := range asked(p.Item, systemItems) {
 		switch item {
 		case "paths":
-			data[item] = systemPaths(b)
+			data[item] = systemPaths(app)
 		case "time":
-			now := b.Clock().UTC()
+			now := app.Clock().UTC()
 			data[item] = map[string]any{"utc": now.Format(time.RFC3339), "unix": now.Unix()}
 		case "runtime":
 			v := cli.ThisVersion()
 			data[item] = map[string]any{"rye": v.Version, "commit": v.Commit, "go": v.Go, "os": v.OS, "arch": v.Arch,
-				"sandbox": max(paths.Machine(b).Offers().Best, floor.None).String()}
+				"sandbox": max(paths.Machine(app).Offers().Best, floor.None).String()}
 		}
 	}
 	switch {
@@ -74,7 +75,7 @@ func systemFunction(ctx context.Context, a *cli.App, c *function.Call, p SystemP
 	return function.Yes(data[p.Item])
 }
 
-// systemPaths are the places that rye works with, nil where there is none.
+// systemPaths returns the directories that rye works with; nil for one that isn't known.
 func systemPaths(a *cli.App) map[string]any {
 	places := map[string]any{}
 	for name, s := range map[string]cli.Setting{

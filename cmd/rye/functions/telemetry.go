@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/lock/items"
 )
 
-// TelemetryParams are those of tool:rye/core/telemetry/telemetry.
+// TelemetryParams are the parameters of tool:rye/core/telemetry/telemetry.
 type TelemetryParams struct {
 	Item   string  `json:"item"`
 	Level  string  `json:"level"`
@@ -29,15 +29,16 @@ type TelemetryParams struct {
 
 var telemetryItems = []string{"logs", "stats", "errors"}
 
+// TelemetryNeeds returns the needed permission: to load the audit log.
 func TelemetryNeeds(TelemetryParams) function.Need {
 	c, _ := capability.Parse("load:audit")
 	return function.Need{Permissions: []capability.Capability{c}}
 }
 
-// mostCalls is how many calls are told of at most, and of how many tools.
+// mostCalls is the largest number of calls, or tools, in an answer.
 const mostCalls = 1000
 
-// levels say which calls a level is about, by how they ended.
+// levels maps a level to the statuses of the calls that it includes.
 var levels = map[string]func(status string) bool{
 	"debug":   func(string) bool { return true },
 	"info":    func(string) bool { return true },
@@ -47,7 +48,7 @@ var levels = map[string]func(status string) bool{
 	},
 }
 
-// A loggedCall is what the log says of one call. Parameters and results aren't in it.
+// A loggedCall is one call of the audit log, which records no parameters and results.
 type loggedCall struct {
 	Call     string `json:"call"`
 	Begin    string `json:"begin"`
@@ -58,7 +59,7 @@ type loggedCall struct {
 	Parent   string `json:"parent,omitempty"`
 }
 
-// callTimes is how long calls took that have ended.
+// callTimes counts calls and the durations of those that have ended.
 type callTimes struct {
 	Calls    int   `json:"calls"`
 	Failures int   `json:"failures"`
@@ -75,28 +76,28 @@ type toolCalls struct {
 	callTimes
 }
 
-// callStats is all calls, and those of the tools that were called most.
+// callStats counts all calls, and those of the most called tools.
 type callStats struct {
 	callTimes
 	Statuses map[string]int `json:"by_status"`
 	Tools    []toolCalls    `json:"tools"`
-	More     int            `json:"more_tools"` // that aren't told of
+	More     int            `json:"more_tools"` // number of tools that Tools leaves out
 }
 
 func telemetryFunction(ctx context.Context, a *cli.App, c *function.Call, p TelemetryParams) (any, error) {
-	takes, level := levels[p.Level]
+	matches, level := levels[p.Level]
 	switch {
 	case p.LogDir != nil:
 		return function.No(ctx, fault.New(fault.Validation,
-			"log_dir isn't accepted: rye keeps one log, the audit log, and reads it where that is").
+			"unsupported parameter log_dir: rye reads only its own audit log").
 			Try("rye docs audit"))
 	case !level:
 		return function.No(ctx, items.Unknown("level", p.Level, slices.Sorted(maps.Keys(levels))))
 	case len(asked(p.Item, telemetryItems)) == 0:
 		return function.No(ctx, unknownItem(p.Item, telemetryItems))
 	}
-	b := paths.Unattended(a, c.Files.Project, c.Errs)
-	dirs, err := audits.Dirs(b)
+	app := paths.Unattended(a, c.Files.Project, c.Errs)
+	dirs, err := audits.Dirs(app)
 	if err != nil {
 		return function.No(ctx, err)
 	}
@@ -106,19 +107,19 @@ func telemetryFunction(ctx context.Context, a *cli.App, c *function.Call, p Tele
 	}
 	data := map[string]any{}
 	for _, item := range asked(p.Item, telemetryItems) {
-		var v any
+		var value any
 		switch item {
 		case "logs":
-			v, err = t.last(item, takes)
+			value, err = t.last(item, matches)
 		case "errors":
-			v, err = t.last(item, func(status string) bool { return takes(status) && levels["error"](status) })
+			value, err = t.last(item, func(status string) bool { return matches(status) && levels["error"](status) })
 		case "stats":
-			v, err = t.stats()
+			value, err = t.stats()
 		}
 		if err != nil {
 			return function.No(ctx, err)
 		}
-		data[item] = v
+		data[item] = value
 	}
 	if p.Item == itemAll {
 		return function.Yes(data)
@@ -130,7 +131,7 @@ func telemetryFunction(ctx context.Context, a *cli.App, c *function.Call, p Tele
 type telemetry struct {
 	ctx   context.Context
 	dir   string
-	self  string // the call that asks, which is no part of the answer
+	self  string // the id of this call, which the answer leaves out
 	limit int
 }
 
@@ -141,7 +142,8 @@ func statusOf(r *audit.Record) string {
 	return r.Outcome.Status
 }
 
-// each visits the calls whose log entries are intact. It returns damage as problems, for rye audit verify to examine.
+// each visits the calls whose log entries are intact. It returns damage as problems, for rye audit verify to
+// examine.
 func (t *telemetry) each(f audit.Filter, visit func(*audit.Record)) ([]*record.Problem, error) {
 	match := f.Match
 	f.Match = func(r *audit.Record) bool { return r.Call.ID != t.self && (match == nil || match(r)) }
@@ -151,10 +153,10 @@ func (t *telemetry) each(f audit.Filter, visit func(*audit.Record)) ([]*record.P
 	})
 }
 
-// last lists the last calls that ended so.
-func (t *telemetry) last(name string, takes func(status string) bool) (any, error) {
+// last returns the last calls whose status matches, newest first.
+func (t *telemetry) last(name string, matches func(status string) bool) (any, error) {
 	calls := []loggedCall{}
-	f := audit.Filter{Last: t.limit, Match: func(r *audit.Record) bool { return takes(statusOf(r)) }}
+	f := audit.Filter{Last: t.limit, Match: func(r *audit.Record) bool { return matches(statusOf(r)) }}
 	problems, err := t.each(f, func(r *audit.Record) {
 		call := loggedCall{Call: r.Call.ID, Begin: r.Begin.UTC().Format(time.RFC3339), Ref: r.Call.Ref,
 			Status: statusOf(r),
@@ -169,23 +171,23 @@ func (t *telemetry) last(name string, takes func(status string) bool) (any, erro
 	return map[string]any{name: calls, "problems": problems}, err
 }
 
-// stats counts all calls. What it keeps of them is as large as the number of tools.
+// stats counts all calls. Its memory grows with the number of tools, not of calls.
 func (t *telemetry) stats() (any, error) {
 	s, tools := callStats{Statuses: map[string]int{}}, map[string]*toolCalls{}
 	problems, err := t.each(audit.Filter{}, func(r *audit.Record) {
-		of := tools[r.Call.Ref]
-		if of == nil {
-			of = &toolCalls{Ref: r.Call.Ref}
-			tools[r.Call.Ref] = of
+		tool := tools[r.Call.Ref]
+		if tool == nil {
+			tool = &toolCalls{Ref: r.Call.Ref}
+			tools[r.Call.Ref] = tool
 		}
 		s.Statuses[statusOf(r)]++
 		s.add(r)
-		of.add(r)
+		tool.add(r)
 	})
 	s.finish()
-	for _, of := range tools {
-		of.finish()
-		s.Tools = append(s.Tools, *of)
+	for _, tool := range tools {
+		tool.finish()
+		s.Tools = append(s.Tools, *tool)
 	}
 	slices.SortFunc(s.Tools, func(x, y toolCalls) int {
 		return cmp.Or(cmp.Compare(y.Calls, x.Calls), cmp.Compare(x.Ref, y.Ref))
