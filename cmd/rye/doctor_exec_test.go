@@ -25,14 +25,14 @@ func TestOffered(t *testing.T) {
 		{"everything", all, floor.Exec{Floor: floor.Namespace, Strangers: floor.Namespace}, paths.StatusOK,
 			"namespace, by landlock 7, seccomp"},
 		{"little", few, floor.Exec{}, paths.StatusWarn,
-			"limits; without landlock: Linux alone has it; without a network of some hosts alone. Tools of others need landlock, so they aren't run here"},
+			"limits; without landlock: Linux alone has it; without a network limited to some hosts. Tools of others need landlock, so they can't run here"},
 		{"little is enough", few, floor.Exec{Strangers: floor.Limits}, paths.StatusOK, "without landlock"},
 		{"strangers need no less than all", few, floor.Exec{Strangers: floor.Limits, Floor: floor.Landlock},
-			paths.StatusFail, "Everything needs landlock, so nothing is run here"},
+			paths.StatusFail, "Everything needs landlock, so nothing can run here"},
 		{"more for strangers", sandbox.Offers{Best: floor.Landlock}, floor.Exec{Strangers: floor.Namespace},
 			paths.StatusWarn, "Tools of others need namespace"},
 		{"nothing", sandbox.Offers{}, floor.Exec{Strangers: floor.None}, paths.StatusFail,
-			"Everything needs none, so nothing is run here"},
+			"Everything needs none, so nothing can run here"},
 	} {
 		f := initcmd.Offered(c.offers, c.asked)
 		if f.Status != c.status || !strings.Contains(f.Detail, c.say) {

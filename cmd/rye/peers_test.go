@@ -270,9 +270,9 @@ func TestUnprivileged(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for _, want := range []string{
-		`warn home the home directory "` + home + `" can't be written to: this user has no permission`,
-		`fail state the state directory "` + home +
-			`/.local/state/rye" (default) can't be made: this user has no permission`,
+		`warn home can't write to the home directory "` + home + `": this user has no permission`,
+		`fail state can't create the state directory "` + home +
+			`/.local/state/rye" (default): this user has no permission`,
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(string(out)), " "), want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -7,10 +7,10 @@ func Commands() []cli.Command {
 	return []cli.Command{
 		{
 			Path: "init", Quiet: true, Group: "start", Help: "Create a project, and a key and a policy if missing.",
-			More: "It creates rye.yaml, rye.lock and .ai, and adds missing lines to .gitattributes and .gitignore. Existing files stay as " +
-				"they are, so running it again changes nothing.\n\n--ci SERVICE writes the files by which github, gitlab or pre-commit run rye (see rye docs ci), " +
-				"in a project that is there only these. A file that differs is shown, and replaced after a yes.\n\nExamples:\n\n    rye init\n    rye init ../other\n" +
-				"    rye init --ci github",
+			More: "It creates rye.yaml, rye.lock and .ai, and adds missing lines to .gitattributes and .gitignore. Existing files stay unchanged, so " +
+				"running it again changes nothing.\n\n--ci SERVICE writes the files with which github, gitlab or pre-commit run rye (see rye docs ci); in " +
+				"an existing project it writes only these. rye shows differences and asks before it replaces a file.\n\nExamples:\n\n    rye init\n" +
+				"    rye init ../other\n    rye init --ci github",
 			Aka: []string{"create", "setup"},
 			New: func() cli.Runner { return new(initRun) }, Schema: "init/1", Output: initAnswer{},
 		},
@@ -47,9 +47,9 @@ func Commands() []cli.Command {
 			Aka:  []string{"completions", "autocomplete"},
 			New:  func() cli.Runner { return new(completionRun) }, Schema: "completion/1", Output: completionAnswer{},
 		},
-		// CompleteCommand answers the completion scripts: "rye __complete -- WORD…" with the words typed after rye,
-		// and completes the last one. It prints one candidate a line: value, tab, description; ":files" and
-		// ":dirs" ask the shell for its own.
+		// Completion scripts call "rye __complete -- WORD…" with the words typed after rye. It completes the last
+		// word and prints one candidate a line: value, tab, description. The values ":files" and ":dirs" ask the
+		// shell to complete files or directories.
 		{
 			Path: "__complete", Help: "Answer a completion script.", Hidden: true,
 			New: func() cli.Runner { return new(completeRun) }, Schema: "complete/1", Output: completeAnswer{},

@@ -1,3 +1,5 @@
+// The hidden command rye __complete.
+
 package initcmd
 
 import (
@@ -56,17 +58,17 @@ func (c completeAnswer) Text(t *cli.Terminal) {
 	}
 }
 
-// A cursor is where the words before the one to complete lead.
+// A cursor is the position in the grammar after the words before the one to complete.
 type cursor struct {
 	root   *kong.Node
 	node   *kong.Node
-	flag   *kong.Flag // waits for its value
-	flags  []string   // given, as they were typed
-	args   []string   // positional arguments given
-	closed bool       // after --: no more flags
+	flag   *kong.Flag // the flag whose value comes next, or nil
+	flags  []string   // flags so far, as typed
+	args   []string   // positional arguments so far
+	closed bool       // after --, where no flags follow
 }
 
-// walk follows the words and ignores mistakes.
+// walk follows the words from the root of the grammar. It ignores mistakes.
 func walk(root *kong.Node, words []string) cursor {
 	c := cursor{root: root, node: root}
 	for _, word := range words {
@@ -136,8 +138,9 @@ func (c cursor) flagNames() (out []cli.Candidate) {
 	return out
 }
 
-// values completes a flag or argument by its enum, or by what its tag "complete" names: "file" and "dir", which the
-// shell knows, or what offered knows. The text before is part of the same word.
+// values completes the value of a flag or argument by its enum, or by its tag "complete": the shell completes
+// "file" and "dir", offered knows the other tags. before is the part of the same word before the value, such as
+// "--flag=".
 func (c cursor) values(ctx context.Context, a *cli.App, v *kong.Value, prefix, before string) []cli.Candidate {
 	tag := v.Tag.Get("complete")
 	switch {
@@ -157,21 +160,21 @@ func (c cursor) values(ctx context.Context, a *cli.App, v *kong.Value, prefix, b
 	}
 	out := cli.Begins(offered(ctx, a, tag, prefix), prefix, before)
 	if tag == "bundle" || (tag == "ref" || tag == "own") && !strings.Contains(prefix, ":") {
-		out = append(out, cli.Candidate{Value: cli.AskFiles}) // a path is as good
+		out = append(out, cli.Candidate{Value: cli.AskFiles}) // these arguments may be paths too
 	}
 	return out
 }
 
 func bare(value string) (string, string) { return value, "" }
 
-// offered returns the values that a tag "complete" stands for. What can't be read offers none.
+// offered returns the values of a tag "complete". If they can't be read, it offers none.
 func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidate {
 	var known policy.Sections
 	if au, err := paths.Paths(a).RootPolicy(); err == nil {
 		known = au.Side.Policy.Sections()
 	}
 	switch tag {
-	case "ref", "own": // own: those that this user may change
+	case "ref", "own": // own: items that this user may change
 		return spaces.CompleteRefs(ctx, a, prefix, tag == "own")
 	case "directive":
 		return spaces.CompleteIDs(ctx, a, tag, prefix)
@@ -227,7 +230,7 @@ func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidat
 	return nil
 }
 
-// awaits returns the flag whose value the next word is, as after "--store" and "-qC", or nil.
+// awaits returns the flag whose value is the next word, as after "--store" and "-qC", or nil.
 func awaits(node *kong.Node, word string) *kong.Flag {
 	if !strings.HasPrefix(word, "--") {
 		word = "-" + word[len(word)-1:] // the last of several letters
@@ -238,7 +241,7 @@ func awaits(node *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// flagOf returns the flag of a command called "--name" or "-x", or nil.
+// flagOf returns the flag of a command with the name "--name" or "-x", or nil.
 func flagOf(node *kong.Node, name string) *kong.Flag {
 	for _, group := range node.AllFlags(true) {
 		for _, flag := range group {
@@ -250,33 +253,33 @@ func flagOf(node *kong.Node, name string) *kong.Flag {
 	return nil
 }
 
-// completeLocked offers what rye.yaml requires, or what the lock names: "locked" is all of it, "pinned" items,
-// "bundles" what can be updated.
+// completeLocked offers the bundles that rye.yaml requires (what is "required"), or entries of the lock: "locked"
+// all, "pinned" only items, "bundles" only bundles and the library, which rye lock --update takes.
 func completeLocked(a *cli.App, what string) (out []cli.Candidate) {
-	l, err := paths.OpenLock(a, false)
+	locked, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil
 	}
-	defer l.Close()
+	defer locked.Close()
 	if what == "required" {
-		return cli.Offer(l.Yaml.Requires, func(r ryeyaml.Requirement) (string, string) { return r.ID, r.Text })
+		return cli.Offer(locked.Yaml.Requires, func(r ryeyaml.Requirement) (string, string) { return r.ID, r.Text })
 	}
-	if l.Old == nil {
+	if locked.Old == nil {
 		return nil
 	}
 	if what != "pinned" {
-		out = cli.Offer(l.Old.Bundles, func(b lockfile.Bundle) (string, string) { return b.ID, b.Version })
+		out = cli.Offer(locked.Old.Bundles, func(b lockfile.Bundle) (string, string) { return b.ID, b.Version })
 	}
 	if what == "bundles" {
 		return append(out, cli.Candidate{Value: lock.Library, Help: "the library"})
 	}
-	out = append(out, cli.Offer(l.Old.Pins, func(p lockfile.Pin) (string, string) {
+	out = append(out, cli.Offer(locked.Old.Pins, func(p lockfile.Pin) (string, string) {
 		return p.Ref.String(), p.From
 	})...)
 	if what == "locked" {
-		out = append(out, cli.Offer(l.Old.Artifacts, func(p lockfile.Artifact) (string, string) {
+		out = append(out, cli.Offer(locked.Old.Artifacts, func(p lockfile.Artifact) (string, string) {
 			return workspace.PackageName(p), workspace.UsedAsPackage
 		})...)
 	}
-	return slices.Compact(out) // a version has many wheels
+	return slices.Compact(out) // a version of a package has many files
 }

@@ -1,3 +1,5 @@
+// The command rye completion.
+
 package initcmd
 
 import (
@@ -7,7 +9,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// The scripts ask the binary itself, so that there is one answer for all shells: see completeCommand.
+// The scripts call the binary (rye __complete), so all shells get the same candidates.
 var (
 	//go:embed completion/rye.bash
 	bashScript string

@@ -28,7 +28,7 @@ type configLine struct {
 	Name   string   `json:"name"`
 	Value  string   `json:"value"`
 	Origin string   `json:"origin"`
-	SetBy  []string `json:"set_by"` // what could set it, the strongest first
+	SetBy  []string `json:"set_by"` // flags, variables and files that can set it, strongest first
 }
 
 func (c *configRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
@@ -88,26 +88,26 @@ func flagSetting(on bool, flag string) cli.Setting {
 	return s
 }
 
-// spacesSetting lists the spaces of items in the order of search.
+// spacesSetting lists the spaces in the order in which rye searches them for items.
 func spacesSetting(a *cli.App) cli.Setting {
 	var labels []string
-	s := cli.Setting{Origin: "outside projects"}
+	setting := cli.Setting{Origin: "outside projects"}
 	p, err := paths.Paths(a).OpenProject()
 	switch {
 	case err != nil && !errors.Is(err, workspace.ErrNoProject):
 		return cli.Setting{Err: err}
 	case err == nil:
 		labels = append(labels, ai.Project.String())
-		s.Origin = p.Marker
+		setting.Origin = p.Marker
 	}
 	switch {
 	case p.Marker == workspace.MarkerFile:
-		s.Origin += ": the user space does not count"
+		setting.Origin += ": the user space is not used"
 	case a.UserBase().Err == nil:
 		labels = append(labels, ai.User.String())
 	}
-	s.Value = strings.Join(append(labels, cli.StdLabel), " ")
-	return s
+	setting.Value = strings.Join(append(labels, cli.StdLabel), " ")
+	return setting
 }
 
 func timeSetting(a *cli.App) cli.Setting {
@@ -118,36 +118,36 @@ func timeSetting(a *cli.App) cli.Setting {
 }
 
 func colorSetting(a *cli.App) cli.Setting {
-	s := cli.Setting{Value: strconv.FormatBool(a.Term.Stdout.Color)}
+	setting := cli.Setting{Value: strconv.FormatBool(a.Term.Stdout.Color)}
 	force := a.Env("CLICOLOR_FORCE")
 	switch {
 	case a.Globals.NoColor:
-		s.Origin = "--no-color"
+		setting.Origin = "--no-color"
 	case a.Env("NO_COLOR") != "":
-		s.Origin = "NO_COLOR"
+		setting.Origin = "NO_COLOR"
 	case force != "" && force != "0":
-		s.Origin = "CLICOLOR_FORCE"
+		setting.Origin = "CLICOLOR_FORCE"
 	case !a.Term.Stdout.Tty:
-		s.Origin = "not a terminal"
+		setting.Origin = "not a terminal"
 	case a.Env("TERM") == "dumb":
-		s.Origin = "TERM"
+		setting.Origin = "TERM"
 	default:
-		s.Origin = "default"
+		setting.Origin = "default"
 	}
-	return s
+	return setting
 }
 
 func progressSetting(a *cli.App) cli.Setting {
-	s := cli.Setting{Value: strconv.FormatBool(a.Term.Live)}
+	setting := cli.Setting{Value: strconv.FormatBool(a.Term.Live)}
 	switch {
 	case !a.Term.Stderr.Tty:
-		s.Origin = "not a terminal"
+		setting.Origin = "not a terminal"
 	case a.Env("TERM") == "dumb":
-		s.Origin = "TERM"
+		setting.Origin = "TERM"
 	case a.Env("CI") != "":
-		s.Origin = "CI"
+		setting.Origin = "CI"
 	default:
-		s.Origin = "default"
+		setting.Origin = "default"
 	}
-	return s
+	return setting
 }

@@ -16,7 +16,7 @@ type docsRun struct {
 }
 
 type docsAnswer struct {
-	Topics []topicLine `json:"topics"` // all of them, or the one that was asked for
+	Topics []topicLine `json:"topics"` // all topics, or the one of the argument
 	Body   string      `json:"text"`   // Markdown; empty in the list
 }
 
@@ -39,12 +39,13 @@ func (d docsAnswer) Text(t *cli.Terminal) {
 	t.Rows(rows)
 }
 
-// docsBelow begins the ids of topics.
+// docsBelow is the common beginning of the ids of topics.
 const docsBelow = "rye/"
 
 func topicOf(it *ai.Item) string { return strings.TrimPrefix(it.ID, docsBelow) }
 
-// DocTopics reads the topics from the binary alone.
+// DocTopics returns the topics: the knowledge items of the library in the binary. Items of other spaces can't hide
+// them.
 func DocTopics(ctx context.Context) ([]*ai.Item, error) {
 	v, err := find.LibraryView(ctx)
 	if err != nil {
@@ -70,7 +71,7 @@ func (c *docsRun) Run(ctx context.Context, _ *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Other commands name a topic by its ref or id.
+	// Accept a ref or an id too, because other commands print these.
 	word := strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(c.Topic), "knowledge:"), docsBelow)
 	ans := docsAnswer{Topics: []topicLine{}}
 	var names []string

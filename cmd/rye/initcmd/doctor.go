@@ -1,3 +1,5 @@
+// The command rye doctor: its list of checks, and those about the machine.
+
 package initcmd
 
 import (
@@ -20,13 +22,13 @@ import (
 
 type doctorRun struct{}
 
-// A doctorCheck looks at one thing. It changes nothing, but may create rye's own directories.
+// A doctorCheck is one check. It changes nothing, but may create rye's own directories.
 type doctorCheck struct {
 	name string
 	run  func(context.Context, *cli.App) paths.Finding
 }
 
-// checks lists the checks in their order.
+// checks returns the checks in the order in which they run and print.
 func checks() []doctorCheck {
 	return []doctorCheck{
 		{"version", checkVersion},
@@ -58,28 +60,28 @@ type doctorAnswer struct {
 
 func (*doctorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	var ans doctorAnswer
-	failed, causes := 0, map[string]string{} // what is wrong, and which check says so
-	for _, c := range checks() {
+	failed, causes := 0, map[string]string{} // from a problem to the check that reported it first
+	for _, check := range checks() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		f := c.run(ctx, a)
-		f.Name, f.Hint = c.name, a.Globals.Placed(f.Hint)
-		if f.Status == paths.StatusFail {
+		finding := check.run(ctx, a)
+		finding.Name, finding.Hint = check.name, a.Globals.Placed(finding.Hint)
+		if finding.Status == paths.StatusFail {
 			failed++
 		}
-		if f.Status != paths.StatusOK {
-			if first, told := causes[f.Detail]; told {
-				f.Detail, f.Hint = fmt.Sprintf("the same as %q, above", first), ""
+		if finding.Status != paths.StatusOK {
+			if first, reported := causes[finding.Detail]; reported {
+				finding.Detail, finding.Hint = fmt.Sprintf("the same as %q, above", first), ""
 			} else {
-				causes[f.Detail] = c.name
+				causes[finding.Detail] = check.name
 			}
 		}
-		ans.Checks = append(ans.Checks, f)
+		ans.Checks = append(ans.Checks, finding)
 	}
 	if failed > 0 {
-		f := fault.New(fault.Config, "%d of %d checks failed", failed, len(ans.Checks))
-		return ans, f.Asked()
+		finding := fault.New(fault.Config, "%d of %d checks failed", failed, len(ans.Checks))
+		return ans, finding.Asked()
 	}
 	return ans, nil
 }
@@ -106,23 +108,23 @@ func checkVersion(context.Context, *cli.App) paths.Finding {
 }
 
 func checkProject(_ context.Context, a *cli.App) paths.Finding {
-	p, err := paths.Paths(a).OpenProject()
+	project, err := paths.Paths(a).OpenProject()
 	switch {
 	case errors.Is(err, workspace.ErrNoProject):
 		return paths.Good("not in a project")
 	case err != nil:
 		return paths.Bad(paths.StatusFail, err)
 	}
-	there, err := osfile.IsDir(p.DotAI())
+	there, err := osfile.IsDir(project.DotAI())
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
 	if there {
-		if err := probe(workspace.MarkerDir, p.DotAI()); err != nil {
+		if err := probe(workspace.MarkerDir, project.DotAI()); err != nil {
 			return paths.Bad(paths.StatusWarn, err)
 		}
 	}
-	return paths.Good("%q, by its %s", p.Root, p.Marker)
+	return paths.Good("%q, by its %s", project.Root, project.Marker)
 }
 
 func checkHome(_ context.Context, a *cli.App) paths.Finding {
@@ -136,6 +138,7 @@ func checkHome(_ context.Context, a *cli.App) paths.Finding {
 	return paths.Good("%q", s.Value)
 }
 
+// checkPlace returns a check that rye's directory of a kind can be created and written to.
 func checkPlace(name string, p cli.Place) func(context.Context, *cli.App) paths.Finding {
 	return func(_ context.Context, a *cli.App) paths.Finding {
 		s := a.Dir(p)
@@ -147,13 +150,13 @@ func checkPlace(name string, p cli.Place) func(context.Context, *cli.App) paths.
 }
 
 func checkStore(_ context.Context, a *cli.App) paths.Finding {
-	s := a.Store()
-	if s.Err != nil {
-		return paths.Bad(paths.StatusFail, s.Err)
+	setting := a.Store()
+	if setting.Err != nil {
+		return paths.Bad(paths.StatusFail, setting.Err)
 	}
-	opened, err := disk.Open(s.Value, disk.Options{ReadOnly: true})
+	opened, err := disk.Open(setting.Value, disk.Options{ReadOnly: true})
 	if errors.Is(err, fs.ErrNotExist) {
-		return paths.Good("%q, created at first use", s.Value)
+		return paths.Good("%q, created at first use", setting.Value)
 	}
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
@@ -168,7 +171,8 @@ func checkStore(_ context.Context, a *cli.App) paths.Finding {
 			Detail: fmt.Sprintf("%s without a readable index, of %d", fault.Count(int64(size.Damaged), "pack"),
 				size.Packs), Hint: "rye store reindex"}
 	}
-	return paths.Good("%q, %s, %s", s.Value, fault.Count(int64(size.Packs), "pack"), cli.ByteSize(float64(size.Bytes)))
+	return paths.Good("%q, %s, %s", setting.Value, fault.Count(int64(size.Packs), "pack"),
+		cli.ByteSize(float64(size.Bytes)))
 }
 
 func checkTerminal(_ context.Context, a *cli.App) paths.Finding {
@@ -182,7 +186,7 @@ func checkTerminal(_ context.Context, a *cli.App) paths.Finding {
 	return paths.Good("%s; colour: %s", characters, colorSetting(a).Origin)
 }
 
-// checkClock finds a clock that would make expiries and signature times wrong.
+// checkClock fails for a clock that is obviously wrong, because expiries and signature times would be wrong too.
 func checkClock(_ context.Context, a *cli.App) paths.Finding {
 	now := a.Now()
 	if a.Env("SOURCE_DATE_EPOCH") != "" {

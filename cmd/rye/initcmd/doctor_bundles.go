@@ -13,15 +13,15 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// checkBundles checks that installed bundles can be read, are complete in the store and haven't expired. It verifies
-// no signatures: rye bundle verify does.
+// checkBundles checks that installed bundles are readable, complete in the store and not expired. It verifies no
+// signatures; rye bundle verify does.
 func checkBundles(ctx context.Context, a *cli.App) paths.Finding {
-	b, err := paths.OpenWorkspace(a)
+	work, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
-	defer b.Close()
-	all, err := b.Finder(ctx).AllInstalled(ctx)
+	defer work.Close()
+	all, err := work.Finder(ctx).AllInstalled(ctx)
 	if err != nil {
 		f := paths.Bad(paths.StatusWarn, err)
 		f.Hint = "rye bundle list"
@@ -33,7 +33,7 @@ func checkBundles(ctx context.Context, a *cli.App) paths.Finding {
 	var wrong, names []string
 	for _, at := range all {
 		names = append(names, at.BundleID+"@"+at.Version)
-		if n, err := absent(ctx, b, at); err != nil {
+		if n, err := absent(ctx, work, at); err != nil {
 			wrong = append(wrong, fmt.Sprintf("%s: %s", at.BundleID, fault.Of(err).Text))
 		} else if n > 0 {
 			wrong = append(wrong, fmt.Sprintf("%s lacks %s in the store", at.BundleID, fault.Count(int64(n), "file")))

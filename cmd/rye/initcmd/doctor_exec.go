@@ -1,3 +1,5 @@
+// The checks of rye doctor about running tools: sandbox, interpreters and the audit log.
+
 package initcmd
 
 import (
@@ -20,49 +22,51 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// checkSandbox reports what this machine can enforce, against what the policies require.
+// checkSandbox compares the sandbox of this machine with the one that the policies require.
 func checkSandbox(_ context.Context, a *cli.App) paths.Finding {
 	return Offered(paths.Machine(a).Offers(), execFloor(a))
 }
 
-// Offered is what comes of what a machine has where a policy asks for something.
-func Offered(o sandbox.Offers, asked floor.Exec) paths.Finding {
-	var has, lacks []string
-	for _, p := range o.Parts {
+// Offered returns the finding for a machine's sandbox and the policies' requirement: a failure if no tool could
+// run, a warning if only tools of other people could not.
+func Offered(offers sandbox.Offers, required floor.Exec) paths.Finding {
+	var works, lacks []string
+	for _, p := range offers.Parts {
 		if p.Works {
-			has = append(has, strings.TrimSpace(p.Name+" "+p.Version))
+			works = append(works, strings.TrimSpace(p.Name+" "+p.Version))
 		} else {
 			lacks = append(lacks, p.Name+": "+strings.ReplaceAll(p.Why, "\n", ", "))
 		}
 	}
-	detail := max(o.Best, floor.None).String()
-	if len(has) > 0 {
-		detail += ", by " + strings.Join(has, ", ")
+	detail := max(offers.Best, floor.None).String()
+	if len(works) > 0 {
+		detail += ", by " + strings.Join(works, ", ")
 	}
-	if !o.Hosts {
-		lacks = append(lacks, "a network of some hosts alone")
+	if !offers.Hosts {
+		lacks = append(lacks, "a network limited to some hosts")
 	}
 	if len(lacks) > 0 {
 		detail += "; without " + strings.Join(lacks, "; without ")
 	}
-	f := paths.Finding{Status: paths.StatusOK, Detail: detail}
+	finding := paths.Finding{Status: paths.StatusOK, Detail: detail}
 	strangers := floor.Landlock
-	if asked.Strangers != floor.Unset {
-		strangers = asked.Strangers
+	if required.Strangers != floor.Unset {
+		strangers = required.Strangers
 	}
-	all := max(asked.Floor, floor.None)
+	all := max(required.Floor, floor.None)
 	switch strangers = max(strangers, all); {
-	case o.Best < all:
-		f.Status, f.Hint = paths.StatusFail, "rye docs sandbox"
-		f.Detail += fmt.Sprintf(". Everything needs %s, so nothing is run here", all)
-	case o.Best < strangers:
-		f.Status, f.Hint = paths.StatusWarn, "rye docs sandbox"
-		f.Detail += fmt.Sprintf(". Tools of others need %s, so they aren't run here", strangers)
+	case offers.Best < all:
+		finding.Status, finding.Hint = paths.StatusFail, "rye docs sandbox"
+		finding.Detail += fmt.Sprintf(". Everything needs %s, so nothing can run here", all)
+	case offers.Best < strangers:
+		finding.Status, finding.Hint = paths.StatusWarn, "rye docs sandbox"
+		finding.Detail += fmt.Sprintf(". Tools of others need %s, so they can't run here", strangers)
 	}
-	return f
+	return finding
 }
 
-// execFloor is the sandbox that the policies require. Another check reports unreadable policies.
+// execFloor returns the sandbox that the policies require. It skips unreadable policies, which another check
+// reports.
 func execFloor(a *cli.App) (e floor.Exec) {
 	if root, err := paths.Paths(a).RootPolicy(); err == nil && root.File != nil {
 		e = root.Side.Policy.Sections().Exec
@@ -73,28 +77,28 @@ func execFloor(a *cli.App) (e floor.Exec) {
 	return e
 }
 
-// checkInterpreters finds the programs that the library's runtimes would start.
+// checkInterpreters lists the programs that the library's runtimes would start here.
 func checkInterpreters(ctx context.Context, a *cli.App) paths.Finding {
-	v, err := find.LibraryView(ctx)
+	view, err := find.LibraryView(ctx)
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
-	temp := os.TempDir() // nothing is run there
-	q := env.Request{Host: paths.MachineHost(a), Home: temp, Temp: temp}
+	temp := os.TempDir() // Resolve needs a directory, but runs nothing in it
+	request := env.Request{Host: paths.MachineHost(a), Home: temp, Temp: temp}
 	if p, err := paths.Paths(a).OpenProject(); err == nil {
-		q.Project, q.Forbidden = p.Root, []string{p.Root}
+		request.Project, request.Forbidden = p.Root, []string{p.Root}
 	}
 	var found []string
 	for _, name := range []string{"bash", "node", "python_script"} {
 		ref := model.Ref{Kind: "tool", ID: "rye/core/runtimes/" + name + "_runtime"}
-		it, err := v.Find(ctx, ref)
+		it, err := view.Find(ctx, ref)
 		if err != nil {
 			return paths.Bad(paths.StatusFail, err)
 		}
-		q.Links = []env.Link{{Name: ref.String(), EnvConfig: it.Model.Tool.EnvConfig}}
-		made, err := env.Resolve(ctx, q)
+		request.Links = []env.Link{{Name: ref.String(), EnvConfig: it.Model.Tool.EnvConfig}}
+		resolved, err := env.Resolve(ctx, request)
 		if missing, ok := errors.AsType[*env.NotFoundError](err); ok {
-			text := missing.What + " isn't here"
+			text := missing.What + " not found"
 			if missing.Err != nil {
 				text += fmt.Sprintf(" (%v)", missing.Err)
 			}
@@ -104,27 +108,28 @@ func checkInterpreters(ctx context.Context, a *cli.App) paths.Finding {
 		if err != nil {
 			return paths.Bad(paths.StatusWarn, err)
 		}
-		for _, p := range made.Programs {
+		for _, p := range resolved.Programs {
 			found = append(found, fmt.Sprintf("%q %s", p.Path, p.Digest.Short()))
 		}
 	}
 	return paths.Good("%s", strings.Join(found, ", "))
 }
 
-// checkAudit checks that a key of the user has signed this machine's, which signs the log and receipts.
+// checkAudit checks that a key of the user vouches for this machine's key, which signs the log and receipts.
+// Without that, other people can't verify them.
 func checkAudit(ctx context.Context, a *cli.App) paths.Finding {
-	p, err := audits.Dirs(a)
+	dirs, err := audits.Dirs(a)
 	if err != nil {
 		return paths.Bad(paths.StatusWarn, err)
 	}
-	kept, err := key.OpenDir(p.Machine).List()
+	stored, err := key.OpenDir(dirs.Machine).List()
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
-	if len(kept) == 0 {
+	if len(stored) == 0 {
 		return paths.Good("nothing was run yet")
 	}
-	own := kept[0]
+	own := stored[0]
 	if own.Err != nil {
 		return paths.Bad(paths.StatusFail, own.Err)
 	}
@@ -132,11 +137,11 @@ func checkAudit(ctx context.Context, a *cli.App) paths.Finding {
 		Detail: fmt.Sprintf(
 			"no key of yours has signed this machine's, %s, so others can't verify its calls with your public key",
 			paths.Short(own.Public.Fingerprint().String()))}
-	voucher := receipt.Voucher(p.Machine, own.Public)
+	voucher := receipt.Voucher(dirs.Machine, own.Public)
 	if voucher == nil {
 		return unvouched
 	}
-	keys, err := audits.AuditKeys(ctx, a, p, nil)
+	keys, err := audits.AuditKeys(ctx, a, dirs, nil)
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
@@ -145,6 +150,6 @@ func checkAudit(ctx context.Context, a *cli.App) paths.Finding {
 		return unvouched
 	}
 	i := slices.IndexFunc(keys, func(l audits.AuditKeyLine) bool { return l.Key == by })
-	return paths.Good("%q, signed by this machine's key %s, which %q has signed", p.Log,
+	return paths.Good("%q, signed by this machine's key %s, which %q has signed", dirs.Log,
 		paths.Short(own.Public.Fingerprint().String()), keys[i].Name)
 }

@@ -33,55 +33,55 @@ func checkLibrary(ctx context.Context, a *cli.App) paths.Finding {
 	return paths.Good("rye/std, %s, matching its manifest", fault.Count(int64(len(files)), "file"))
 }
 
-// checkItems checks the items of the project, or of the user outside projects: extractors are trusted, items are valid
-// and signed by a trusted key, and ids are unique and don't hide protected ones.
+// checkItems checks the items of the project, or outside projects those of the user: extractors are trusted, items
+// are valid and signed by a trusted key, ids are unique, and none hides a protected item.
 func checkItems(ctx context.Context, a *cli.App) paths.Finding {
 	if f := checkBase(a); f != nil && a.Globals.Trust == "" {
 		return *f
 	}
-	v, err := spaces.OpenItems(ctx, a)
+	view, err := spaces.OpenItems(ctx, a)
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
-	defer v.Close()
-	own := v.Own()
-	sel, err := v.Selected(ctx, own)
+	defer view.Close()
+	own := view.Own()
+	sel, err := view.Selected(ctx, own)
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
-	n, err := countItems(ctx, v, sel)
+	count, err := countItems(ctx, view, sel)
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
-	n.extractors = len(v.Warnings())
-	if n.items == 0 && n.extractors+n.unclear+n.invalid+n.ambiguous+n.strays == 0 {
+	count.extractors = len(view.Warnings())
+	if count.items == 0 && count.extractors+count.unclear+count.invalid+count.ambiguous+count.strays == 0 {
 		return paths.Good("none yet")
 	}
-	if wrong := n.words(); len(wrong) > 0 {
+	if wrong := count.words(); len(wrong) > 0 {
 		return paths.Finding{Status: paths.StatusWarn,
-			Detail: fmt.Sprintf("of %s in %q: %s", fault.Count(int64(n.items), "item"), own.Dir,
-				strings.Join(wrong, ", ")), Hint: n.hint()}
+			Detail: fmt.Sprintf("of %s in %q: %s", fault.Count(int64(count.items), "item"), own.Dir,
+				strings.Join(wrong, ", ")), Hint: count.hint()}
 	}
-	return paths.Good("%s in %q, valid and signed", fault.Count(int64(n.items), "item"), own.Dir)
+	return paths.Good("%s in %q, valid and signed", fault.Count(int64(count.items), "item"), own.Dir)
 }
 
-// An itemCount is how many items there are, and how many of them have what.
+// An itemCount counts the items and their problems.
 type itemCount struct {
 	items, invalid, ambiguous, shadowing, unclear int
 	unsigned, refused                             int
-	extractors                                    int // that don't count
-	strays                                        int // files with a signature line that are no items
+	extractors                                    int // extractors that are not trusted
+	strays                                        int // files with a signature line that are not items
 }
 
-// words describes what is wrong with the items.
+// words describes every kind of problem with its number.
 func (n *itemCount) words() (wrong []string) {
 	for _, w := range []struct {
 		n    int
 		what string
 	}{
-		{n.invalid, "not valid"}, {n.ambiguous, "with an id that another one has"},
-		{n.shadowing, "in front of a protected one of the library"},
-		{n.unclear, "that can't be read or may not be called so"}, {n.unsigned, "unsigned"},
+		{n.invalid, "not valid"}, {n.ambiguous, "with a duplicate id"},
+		{n.shadowing, "hiding a protected item"},
+		{n.unclear, "unreadable or with an invalid name"}, {n.unsigned, "unsigned"},
 		{n.refused, "refused by the policy"},
 	} {
 		if w.n > 0 {
@@ -89,8 +89,8 @@ func (n *itemCount) words() (wrong []string) {
 		}
 	}
 	if n.strays > 0 {
-		wrong = append(wrong, "beside them "+fault.Count(int64(n.strays),
-			"file")+" with a signature line and no mark of an item")
+		wrong = append(wrong, "and "+fault.Count(int64(n.strays),
+			"file")+" with a signature line but no item metadata")
 	}
 	if n.extractors > 0 {
 		wrong = append(wrong, fault.Count(int64(n.extractors), "extractor")+" without effect")
@@ -98,7 +98,7 @@ func (n *itemCount) words() (wrong []string) {
 	return wrong
 }
 
-// hint is the command that shows more.
+// hint returns the command that shows the problems in full.
 func (n *itemCount) hint() string {
 	if n.invalid+n.ambiguous+n.shadowing+n.unclear+n.extractors+n.strays > 0 {
 		return "rye check"
@@ -109,47 +109,47 @@ func (n *itemCount) hint() string {
 	return "rye sign --all"
 }
 
-// countItems looks at all that was selected.
-func countItems(ctx context.Context, v *spaces.Items, sel *items.Selection) (n itemCount, err error) {
+// countItems loads, validates and admits every selected file and counts the results.
+func countItems(ctx context.Context, view *spaces.Items, sel *items.Selection) (count itemCount, err error) {
 	for _, p := range sel.Problems {
 		if _, ok := errors.AsType[*ai.AmbiguousError](p); ok {
-			n.ambiguous++
+			count.ambiguous++
 		} else {
-			n.unclear++
+			count.unclear++
 		}
 	}
 	var mu sync.Mutex
-	ck := v.Checker()
-	v.Admit.KeepTrees()
-	err = ck.All(ctx, sel.Files, func(_ int, c *check.Checked) {
-		shadow := check.Shadow(ctx, v.View, c.Item)
-		found, err := v.Admit.Admit(ctx, c.Item, policy.ToUse)
+	ck := view.Checker()
+	view.Admit.KeepTrees()
+	err = ck.All(ctx, sel.Files, func(_ int, checked *check.Checked) {
+		shadow := check.Shadow(ctx, view.View, checked.Item)
+		found, err := view.Admit.Admit(ctx, checked.Item, policy.ToUse)
 		mu.Lock()
 		defer mu.Unlock()
-		n.items++
+		count.items++
 		switch {
 		case shadow != nil:
-			n.shadowing++
-		case c.Bad:
-			n.invalid++
+			count.shadowing++
+		case checked.Bad:
+			count.invalid++
 		}
 		switch {
-		case c.Broken == nil && c.Signed.Format == sign.None && (err != nil || !found.Decision.Allowed):
-			n.unsigned++
-		case err == nil && !found.Decision.Allowed, err != nil && !c.Bad:
-			n.refused++
+		case checked.Broken == nil && checked.Signed.Format == sign.None && (err != nil || !found.Decision.Allowed):
+			count.unsigned++
+		case err == nil && !found.Decision.Allowed, err != nil && !checked.Bad:
+			count.refused++
 		}
 	})
-	// Files that couldn't be loaded.
-	n.unclear += max(0, ck.Report().Wrong-n.invalid-n.shadowing)
-	if own := v.Own(); err == nil && own != nil {
+	// The rest of the wrong files could not be loaded.
+	count.unclear += max(0, ck.Report().Wrong-count.invalid-count.shadowing)
+	if own := view.Own(); err == nil && own != nil {
 		all, wrong := ck.Strays(ctx, own, ".")
 		for _, f := range all {
 			if f.Signed {
-				n.strays++
+				count.strays++
 			}
 		}
 		err = wrong
 	}
-	return n, err
+	return count, err
 }

@@ -15,38 +15,38 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// checkLock checks that the lock can be read and is up to date. It asks no source.
+// checkLock checks that the lock is readable and up to date. It contacts no source.
 func checkLock(ctx context.Context, a *cli.App) paths.Finding {
-	l, err := paths.OpenLock(a, false)
+	locked, err := paths.OpenLock(a, false)
 	if errors.Is(err, workspace.ErrNoProject) {
 		return paths.Good("not in a project")
 	}
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
-	defer l.Close()
-	if l.Old == nil {
-		return paths.Good("none yet: rye lock makes one")
+	defer locked.Close()
+	if locked.Old == nil {
+		return paths.Good("none yet: rye lock creates one")
 	}
-	what := fault.Count(int64(len(l.Old.Pins)), "item")
-	if n := len(l.Old.Bundles); n > 0 {
+	what := fault.Count(int64(len(locked.Old.Pins)), "item")
+	if n := len(locked.Old.Bundles); n > 0 {
 		what += " and " + fault.Count(int64(n), "bundle")
 	}
-	if locks.Remembered(ctx, l) {
+	if locks.Remembered(ctx, locked) {
 		return paths.Good("current, %s", what)
 	}
-	if err := l.Look(ctx); err != nil {
+	if err := locked.Look(ctx); err != nil {
 		return paths.Bad(paths.StatusWarn, err)
 	}
-	r := restore.Request(ctx, l.Lock)
-	r.Toolchain = session.Toolchain(l.Lock, paths.MachineHost(a))
-	made, err := relock.Make(ctx, r)
+	r := restore.Request(ctx, locked.Lock)
+	r.Toolchain = session.Toolchain(locked.Lock, paths.MachineHost(a))
+	relocked, err := relock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		return paths.Finding{Status: paths.StatusWarn,
 			Detail: "the project differs from its lock: " + fault.Count(int64(len(closed.Problems)), "problem"),
 			Hint:   "rye diff"}
 	}
-	if errors.Is(err, workspace.ErrElsewhere) || err == nil && made.ID != l.Id() {
+	if errors.Is(err, workspace.ErrElsewhere) || err == nil && relocked.ID != locked.Id() {
 		return paths.Finding{Status: paths.StatusWarn, Detail: "out of date", Hint: "rye diff"}
 	}
 	if err != nil {
@@ -55,20 +55,20 @@ func checkLock(ctx context.Context, a *cli.App) paths.Finding {
 	return paths.Good("current, %s", what)
 }
 
-// checkVendor checks that everything locked is vendored.
+// checkVendor checks that .ai/vendor, if it exists, holds everything that the lock needs.
 func checkVendor(ctx context.Context, a *cli.App) paths.Finding {
-	l, err := paths.OpenLock(a, false)
+	locked, err := paths.OpenLock(a, false)
 	if err != nil {
-		return paths.Good("nothing to vendor") // the check of the lock reports its problems
+		return paths.Good("nothing to vendor") // checkLock reports the error
 	}
-	defer l.Close()
-	if l.Old == nil {
+	defer locked.Close()
+	if locked.Old == nil {
 		return paths.Good("nothing to vendor")
 	}
-	if v, err := l.Vendored(); err == nil && v == nil {
+	if v, err := locked.Vendored(); err == nil && v == nil {
 		return paths.Good("nothing is vendored: a clone needs rye fetch")
 	}
-	is, err := restore.CheckVendor(ctx, l.Lock)
+	is, err := restore.CheckVendor(ctx, locked.Lock)
 	if err != nil {
 		return paths.Bad(paths.StatusWarn, err)
 	}

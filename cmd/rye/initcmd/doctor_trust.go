@@ -1,3 +1,5 @@
+// The checks of rye doctor about variables, keys and policies.
+
 package initcmd
 
 import (
@@ -26,7 +28,7 @@ func checkVariables(_ context.Context, a *cli.App) paths.Finding {
 	return paths.Good("none unknown")
 }
 
-// checkKeys checks the modes of the keys, and that the policy knows the one that signs.
+// checkKeys checks that the keys are usable and private, and that the policy contains the default key.
 func checkKeys(_ context.Context, a *cli.App) paths.Finding {
 	if f := checkBase(a); f != nil {
 		return *f
@@ -42,12 +44,12 @@ func checkKeys(_ context.Context, a *cli.App) paths.Finding {
 				Hint:   cmp.Or(l.Hint, "rye key show "+fault.Quote(l.Name))}
 		}
 	}
-	// The next check reports a policy that can't be read.
+	// CheckPolicy reports an unreadable policy.
 	au, err := paths.Paths(a).RootPolicy()
 	for _, l := range lines {
 		if err == nil && au.File != nil && l.Default && l.InPolicy == "" {
 			return paths.Finding{Status: paths.StatusWarn,
-				Detail: fmt.Sprintf("the policy doesn't know %q, the key that signs", l.Name),
+				Detail: fmt.Sprintf("the policy does not contain the signing key %q", l.Name),
 				Hint:   fault.Command("rye trust add", l.Public, "--owner", l.Name, "--names", "**")}
 		}
 	}
@@ -60,7 +62,7 @@ func checkKeys(_ context.Context, a *cli.App) paths.Finding {
 	return paths.Good("%s", fault.Count(int64(len(lines)), "key"))
 }
 
-// checkBase reports a missing user space, without which rye works too.
+// checkBase returns a warning if the directory of the user space is unusable, else nil. rye works without it.
 func checkBase(a *cli.App) *paths.Finding {
 	base := a.UserBase()
 	if base.Err == nil {
@@ -73,10 +75,11 @@ func checkBase(a *cli.App) *paths.Finding {
 	return &f
 }
 
-// soon is how long before its expiry a key is worth a warning.
+// soon is how long before a key's expiry doctor warns.
 const soon = 30 * 24 * time.Hour
 
-// CheckPolicy reads the policies and finds keys that expire soon.
+// CheckPolicy checks that the policies are readable, that no key of a rule has expired or expires soon, and that the
+// revocation lists are fresh.
 func CheckPolicy(_ context.Context, a *cli.App) paths.Finding {
 	if f := checkBase(a); f != nil && a.Globals.Trust == "" {
 		return *f
@@ -92,19 +95,19 @@ func CheckPolicy(_ context.Context, a *cli.App) paths.Finding {
 	if root.File == nil {
 		return paths.Good("none yet, so no key is trusted: rye key new creates one")
 	}
-	p := root.Side.Policy
-	for _, k := range p.Sections().Keys {
-		switch left := k.Expires.Sub(a.Now()); {
-		case k.Expires.IsZero() || len(p.RulesNaming(k.Name)) == 0:
+	rules := root.Side.Policy
+	for _, trusted := range rules.Sections().Keys {
+		switch left := trusted.Expires.Sub(a.Now()); {
+		case trusted.Expires.IsZero() || len(rules.RulesNaming(trusted.Name)) == 0:
 		case left <= 0:
 			return paths.Finding{Status: paths.StatusWarn,
-				Detail: fmt.Sprintf("the key %q expired on %s", k.Name, yamltree.DateText(k.Expires)),
-				Hint: fault.Command("rye trust add", k.Name, "--expires",
+				Detail: fmt.Sprintf("the key %q expired on %s", trusted.Name, yamltree.DateText(trusted.Expires)),
+				Hint: fault.Command("rye trust add", trusted.Name, "--expires",
 					a.Now().AddDate(1, 0, 0).Format(time.DateOnly))}
 		case left < soon:
 			return paths.Finding{Status: paths.StatusWarn,
-				Detail: fmt.Sprintf("the key %q expires on %s", k.Name, yamltree.DateText(k.Expires)),
-				Hint:   rotateHint(a, k)}
+				Detail: fmt.Sprintf("the key %q expires on %s", trusted.Name, yamltree.DateText(trusted.Expires)),
+				Hint:   rotateHint(a, trusted)}
 		}
 	}
 	if f := checkLists(a, root); f != nil {
@@ -114,11 +117,12 @@ func CheckPolicy(_ context.Context, a *cli.App) paths.Finding {
 	if project != nil {
 		also = "; the project has one too"
 	}
-	return paths.Good("%q (%s), %s, %s%s", root.Path, root.Origin, fault.Count(int64(len(p.Sections().Keys)), "key"),
-		fault.Count(int64(len(p.Sections().Rules)), "rule"), also)
+	return paths.Good("%q (%s), %s, %s%s", root.Path, root.Origin, fault.Count(int64(len(rules.Sections().Keys)),
+		"key"),
+		fault.Count(int64(len(rules.Sections().Rules)), "rule"), also)
 }
 
-// rotateHint is what this user can do about an expiring key: only its owner can rotate it.
+// rotateHint returns the hint for an expiring key. Only the owner of a key can rotate it.
 func rotateHint(a *cli.App, k policy.Key) string {
 	lines, _ := trusts.KeyLines(a)
 	for _, l := range lines {
@@ -129,7 +133,7 @@ func rotateHint(a *cli.App, k policy.Key) string {
 	return "rye trust list"
 }
 
-// checkLists checks that each revocation list is there and fresh.
+// checkLists returns a warning for the first revocation list that was never fetched or is outdated, else nil.
 func checkLists(a *cli.App, root *trust.Authority) *paths.Finding {
 	lists, err := paths.Lists(a).Load(root)
 	if err != nil {

@@ -30,9 +30,9 @@ type initRun struct {
 
 type initAnswer struct {
 	Dir     string     `json:"dir"`
-	Written []initLine `json:"written"` // or would be
-	Commit  []string   `json:"commit"`  // what belongs into version control
-	Key     string     `json:"key"`     // the fingerprint of the key that was made
+	Written []initLine `json:"written"` // files that were written, or would be
+	Commit  []string   `json:"commit"`  // files that belong into version control
+	Key     string     `json:"key"`     // fingerprint of the new key; empty without one
 	DryRun  bool       `json:"dry_run"`
 }
 
@@ -70,7 +70,7 @@ rye: %s
 `
 )
 
-// GitLines are the lines that a project needs in files of git's.
+// GitLines returns the lines that a project needs in .gitattributes and .gitignore.
 func GitLines() []gitFile {
 	return []gitFile{
 		{".gitattributes", []string{"rye.lock text eol=lf", "rye.yaml text eol=lf", ".ai/** -text"},
@@ -79,7 +79,7 @@ func GitLines() []gitFile {
 	}
 }
 
-// A gitFile is a file of git's, the lines that belong in it, and why.
+// A gitFile is a file that git reads, the lines that belong in it, and their purpose.
 type gitFile struct {
 	File  string
 	Lines []string
@@ -93,7 +93,7 @@ func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	ans := &initAnswer{Dir: dir, Written: []initLine{}, Commit: []string{}, DryRun: c.DryRun}
 	if outer := around(dir); outer != "" {
-		a.Term.Note("it is inside the project %q", outer)
+		a.Term.Note("the directory is inside the project %q", outer)
 	}
 	_, missing := os.Lstat(filepath.Join(dir, workspace.MarkerFile))
 	if c.CI == "" || missing != nil {
@@ -109,9 +109,9 @@ func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if len(ans.Commit) > 0 {
 		ans.Commit = append(ans.Commit, workspace.MarkerDir+"/")
 	}
-	made := len(ans.Written)
+	created := len(ans.Written)
 	if c.CI != "" {
-		if err := c.pipeline(ctx, a, ans); err != nil || made == 0 {
+		if err := c.pipeline(ctx, a, ans); err != nil || created == 0 {
 			return ans, err
 		}
 	}
@@ -123,7 +123,7 @@ func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return ans, f
 	case len(ans.Written) == 0:
 		a.Term.Note("%q is already a complete project", dir)
-	case made > 0:
+	case created > 0:
 		there := a.Globals
 		there.Project = cmp.Or(c.Dir, there.Project)
 		a.Term.Note("next: %s", there.Placed("rye new tool acme/hello"))
@@ -131,7 +131,8 @@ func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// place is the directory that becomes a project. The user space can't be one.
+// place returns the directory that becomes a project. It refuses the root of the file system, the home directory and
+// the directory of the user space.
 func (c *initRun) place(a *cli.App) (string, error) {
 	s := a.Absolute(cli.Setting{Value: c.Dir})
 	if s.Err != nil {
@@ -161,7 +162,8 @@ func (c *initRun) place(a *cli.App) (string, error) {
 	return s.Value, nil
 }
 
-// around returns the project with rye.yaml that a directory is in, or "": a project within another is often a mistake.
+// around returns the project with rye.yaml that contains a directory, or "". A project within another is often a
+// mistake.
 func around(dir string) string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -174,7 +176,7 @@ func around(dir string) string {
 		near = filepath.Dir(near)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-		return "" // the search for a project would end here
+		return "" // a repository ends the search for a project
 	}
 	p, err := workspace.Search{AnyOwner: true}.Find(near)
 	if err != nil || p.Marker != workspace.MarkerFile {
@@ -183,14 +185,14 @@ func around(dir string) string {
 	return p.Root
 }
 
-// starting is a file that is written, or gets lines added.
+// A starting is a file to create, or to extend by lines.
 type starting struct {
 	name, what string
 	content    []byte
-	exclusive  bool // it isn't there
+	exclusive  bool // the file doesn't exist yet
 }
 
-// project writes what is missing of a project. Everything is looked at before anything is written.
+// project writes the missing files of a project. It reads everything before it writes anything.
 func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) error {
 	if !c.DryRun {
 		if err := os.MkdirAll(ans.Dir, 0o777); err != nil {
@@ -240,8 +242,8 @@ func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) erro
 	return nil
 }
 
-// missingFiles returns the files that a directory lacks, or that lack lines. The lock is among them only for a new
-// project: one that has .ai may have items, which rye lock is for.
+// missingFiles returns the files to write: missing ones, and those that lack lines. It includes an empty lock only
+// for a new project, because an existing .ai may have items that rye lock must pin.
 func missingFiles(dir string, hasAI bool) ([]starting, error) {
 	read := func(string) ([]byte, error) { return nil, nil }
 	if ok, err := osfile.IsDir(dir); err != nil {
@@ -286,30 +288,30 @@ func missingFiles(dir string, hasAI bool) ([]starting, error) {
 	return files, nil
 }
 
-// Starter is the first rye.yaml of a project.
+// Starter returns the rye.yaml of a new project. It takes the name from the directory.
 func Starter(dir string) string {
 	name := cmp.Or(key.Slug(strings.ReplaceAll(filepath.Base(dir), ".", "-")), starterName)
-	least := "0.0.0" // any: this one is no release
+	least := "0.0.0" // any version, because this binary is not a release
 	if v := cli.ThisVersion().Version; paths.IsRelease(v) {
 		least = v
 	}
-	// Quoted, for a name may look like a number.
+	// In quotes, because a name may look like a number.
 	return fmt.Sprintf(starterNotes, `"`+name+`"`, `"`+least+`"`)
 }
 
-// WithLines returns a file of git's with lines added that it doesn't have. Its line ends stay.
+// WithLines returns a file with the missing ones of lines appended. It keeps CRLF line ends.
 func WithLines(file []byte, lines []string) []byte {
 	end := "\n"
 	if bytes.Contains(file, []byte("\r\n")) {
 		end = "\r\n"
 	}
-	has := strings.Split(strings.ReplaceAll(string(file), "\r\n", "\n"), "\n")
-	for i := range has {
-		has[i] = strings.Join(strings.Fields(has[i]), " ")
+	present := strings.Split(strings.ReplaceAll(string(file), "\r\n", "\n"), "\n")
+	for i := range present {
+		present[i] = strings.Join(strings.Fields(present[i]), " ")
 	}
 	out := slices.Clone(file)
 	for _, line := range lines {
-		if slices.Contains(has, line) {
+		if slices.Contains(present, line) {
 			continue
 		}
 		if len(out) > 0 && out[len(out)-1] != '\n' {
@@ -320,7 +322,8 @@ func WithLines(file []byte, lines []string) []byte {
 	return out
 }
 
-// identity makes a key and a policy unless there are some, or variables and flags replace them.
+// identity creates a key and a policy if the user has none. It does nothing if --trust or RYE_TRUST replaces the
+// policy, and creates no key if RYE_KEY is set.
 func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) error {
 	root := paths.Paths(a).RootPolicyFile()
 	if root.Err != nil || root.Origin != "user" {
@@ -337,7 +340,7 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 	if err != nil {
 		return err
 	}
-	kept, err := dir.List()
+	stored, err := dir.List()
 	if err != nil {
 		return err
 	}
@@ -347,7 +350,7 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 	}
 	space := cli.UserSpace(a.UserBase()).Value
 	switch {
-	case len(kept) == 0 && a.Env(cli.EnvKey) == "":
+	case len(stored) == 0 && a.Env(cli.EnvKey) == "":
 		ans.Written = append(ans.Written, initLine{filepath.Join(space, "keys"), "your signing key"})
 		if au.File == nil {
 			ans.Written = append(ans.Written, initLine{root.Path, "your policy, which trusts that key"})
@@ -355,13 +358,13 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 		if c.DryRun {
 			return nil
 		}
-		made, err := (&trusts.KeyNewRun{Name: key.DefaultName}).Make(ctx, a, "")
+		created, err := (&trusts.KeyNewRun{Name: key.DefaultName}).Make(ctx, a, "")
 		if err != nil {
 			ans.Written = slices.DeleteFunc(ans.Written, func(l initLine) bool { return filepath.IsAbs(l.Path) })
 			return err
 		}
-		ans.Key = made.(trusts.KeyNewAnswer).Key.Fingerprint
-	case au.File == nil && len(kept) > 0:
+		ans.Key = created.(trusts.KeyNewAnswer).Key.Fingerprint
+	case au.File == nil && len(stored) > 0:
 		name, err := dir.Default()
 		if err != nil {
 			return err
@@ -383,7 +386,7 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 	return nil
 }
 
-// noHome adds to the refusal of a directory what else to do.
+// noHome adds the hint to use another user space to the error of an unwritable one.
 func noHome(space string, err error) *fault.Error {
 	f := fault.Of(err)
 	if f.Code != fault.Files {

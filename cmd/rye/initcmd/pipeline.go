@@ -1,3 +1,5 @@
+// The flag --ci of rye init: files with which other services run rye.
+
 package initcmd
 
 import (
@@ -19,22 +21,22 @@ import (
 	"github.com/rye-build/rye/cmd/rye/signs"
 )
 
-// pipelines is the directory of the library's files for other services.
+// pipelines is the library's directory of templates for these files.
 const pipelines = "tools/rye/core/pipelines"
 
-// maxPipeline bounds a file that may be replaced.
+// maxPipeline is the largest existing file that may be replaced, in bytes.
 const maxPipeline = 1 << 20
 
-// A serviceFile is a file by which another service runs rye. It stands at the root of the repository.
+// A serviceFile is a file with which another service runs rye.
 type serviceFile struct {
-	path, what string // the path is from the root
+	path, what string // the path is relative to the root of the repository
 	template   string // in the library
-	mark       string // of a file that others write to as well: it stays, and has this once ours was added
+	mark       string // text that shows that a file shared with others has our lines; rye never replaces such a file
 
 	content, old []byte // old is nil for no file
 }
 
-// serviceFiles are the files of each service.
+// serviceFiles maps a service to its files.
 var serviceFiles = map[string][]serviceFile{
 	"github": {
 		{path: ".github/actions/rye/action.yml", what: "the steps, as an action", template: "_action.yml"},
@@ -49,7 +51,8 @@ var serviceFiles = map[string][]serviceFile{
 	},
 }
 
-// pipeline writes the files of a service. A file that differs is shown, and replaced only after a yes.
+// pipeline writes the files of a service. It shows the differences of existing files and asks before it replaces
+// them.
 func (c *initRun) pipeline(ctx context.Context, a *cli.App, ans *initAnswer) error {
 	root, dir, err := repository(ans.Dir)
 	if err != nil {
@@ -80,42 +83,43 @@ func (c *initRun) pipeline(ctx context.Context, a *cli.App, ans *initAnswer) err
 	return nil
 }
 
-// changedFiles returns the files of a service that are missing or differ.
+// changedFiles returns the files of a service that are missing or differ. For a file that others write too, it
+// prints the lines to add instead.
 func changedFiles(a *cli.App, service, root, dir string) (changed []serviceFile, err error) {
-	for _, f := range serviceFiles[service] {
-		template, err := fs.ReadFile(std.FS(), pipelines+"/"+f.template)
+	for _, file := range serviceFiles[service] {
+		template, err := fs.ReadFile(std.FS(), pipelines+"/"+file.template)
 		if err != nil {
 			return nil, err
 		}
-		f.content = []byte(filled(dir).Replace(string(template)))
-		at := filepath.Join(root, filepath.FromSlash(f.path))
+		file.content = []byte(filled(dir).Replace(string(template)))
+		at := filepath.Join(root, filepath.FromSlash(file.path))
 		if err := osfile.RefuseLinks(at, root); err != nil {
 			return nil, err
 		}
-		f.old, err = osfile.ReadSmall(at, maxPipeline)
+		file.old, err = osfile.ReadSmall(at, maxPipeline)
 		missing := errors.Is(err, fs.ErrNotExist)
 		if err != nil && !missing {
 			return nil, err
 		}
-		if !missing && f.old == nil {
-			f.old = []byte{}
+		if !missing && file.old == nil {
+			file.old = []byte{}
 		}
-		theirs := f.mark != "" && !missing && !bytes.HasPrefix(f.old, []byte(`# Written by "rye init`))
+		theirs := file.mark != "" && !missing && !bytes.HasPrefix(file.old, []byte(`# Written by "rye init`))
 		switch {
-		case bytes.Equal(f.old, f.content) || theirs && bytes.Contains(f.old, []byte(f.mark)):
+		case bytes.Equal(file.old, file.content) || theirs && bytes.Contains(file.old, []byte(file.mark)):
 		case theirs:
-			a.Term.Note("%q is there: add to it", f.path)
-			for line := range strings.Lines(string(f.content)) {
+			a.Term.Note("%q exists; add these lines:", file.path)
+			for line := range strings.Lines(string(file.content)) {
 				a.Term.Note("    %s", strings.TrimSuffix(line, "\n"))
 			}
 		default:
-			changed = append(changed, f)
+			changed = append(changed, file)
 		}
 	}
 	return changed, nil
 }
 
-// filled puts this rye's version and the project's directory in the repository into a file of the library.
+// filled returns the replacements for a template: this rye's version, and the project's directory in the repository.
 func filled(dir string) *strings.Replacer {
 	version, flag, prefix := "latest", "", ""
 	if v := cli.ThisVersion().Version; paths.IsRelease(v) {
@@ -124,14 +128,15 @@ func filled(dir string) *strings.Replacer {
 	if dir != "." {
 		at := dir
 		if strings.HasPrefix(dir, "-") {
-			at = "./" + dir // else it is a flag
+			at = "./" + dir // otherwise rye would read it as a flag
 		}
 		flag, prefix = "-C "+at+" ", regexp.QuoteMeta(dir)+"/"
 	}
 	return strings.NewReplacer("<<version>>", version, "<<directory>>", dir, "<<-C>>", flag, "<<prefix>>", prefix)
 }
 
-// confirmReplace asks whether files that exist may be replaced.
+// confirmReplace shows how existing files would change and asks. It asks nothing in a dry run or if all files are
+// new.
 func confirmReplace(ctx context.Context, a *cli.App, changed []serviceFile, dry bool) error {
 	var names []string
 	for _, f := range changed {
@@ -150,8 +155,8 @@ func confirmReplace(ctx context.Context, a *cli.App, changed []serviceFile, dry 
 	return a.Confirm(ctx, "replace "+strings.Join(names, " and ")+"?")
 }
 
-// repository returns the root of the repository that a project is in, and the project's directory in it. The root is
-// the nearest directory above the project that holds .git, else the project.
+// repository returns the root of the repository that contains a project, and the project's directory in it. The
+// root is the project or the nearest directory above it with .git; without one, it is the project.
 func repository(project string) (root, dir string, err error) {
 	for root = project; ; root = filepath.Dir(root) {
 		if _, err := os.Lstat(filepath.Join(root, ".git")); err == nil {
@@ -164,8 +169,8 @@ func repository(project string) (root, dir string, err error) {
 	rel, err := filepath.Rel(root, project)
 	dir = filepath.ToSlash(rel)
 	if err == nil && !regexp.MustCompile(`^[A-Za-z0-9._/-]+$`).MatchString(dir) {
-		err = fault.New(fault.Validation, "the project's directory %q can't be written into these files: "+
-			"it has other characters than letters, digits, and ._-/", dir)
+		err = fault.New(fault.Validation, "the project's directory %q contains characters other than letters, digits "+
+			"and ._-/", dir)
 	}
 	return root, dir, err
 }

@@ -67,7 +67,7 @@ func (s *schemaRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// fileSchemas lists the schemas of the files that people write.
+// fileSchemas returns the schemas of files, by the file's name.
 func fileSchemas() []schemaLine {
 	return []schemaLine{
 		{recipe.File, json.RawMessage(recipe.Schema())},
@@ -77,7 +77,7 @@ func fileSchemas() []schemaLine {
 	}
 }
 
-// Text writes one document as itself and several as the list of their names.
+// Text prints a single schema, or the names of several.
 func (s schemaAnswer) Text(t *cli.Terminal) {
 	if len(s.Schemas) == 1 {
 		t.Printf("%s\n", cli.Styled(strings.TrimRight(string(s.Schemas[0].Document), "\n"))) // part of the binary
@@ -88,7 +88,7 @@ func (s schemaAnswer) Text(t *cli.Terminal) {
 	}
 }
 
-// errorSchema names the error object.
+// errorSchema is the name of the error object's schema.
 const errorSchema = "error/1"
 
 type namedType struct {
@@ -96,7 +96,8 @@ type namedType struct {
 	Of   reflect.Type
 }
 
-// SchemasOf lists the outputs of commands, and the error object, by name.
+// SchemasOf returns the outputs of commands and the error object, sorted by schema name. Commands may share a
+// schema.
 func SchemasOf(cmds []cli.Command) []namedType {
 	list := []namedType{{errorSchema, reflect.TypeFor[fault.Object]()}}
 	for _, c := range cmds {
@@ -108,8 +109,8 @@ func SchemasOf(cmds []cli.Command) []namedType {
 	return list
 }
 
-// SchemaDocument returns the JSON Schema of a type as encoding/json writes it. Objects are open, so that fields can be
-// added.
+// SchemaDocument returns the JSON Schema of a type as encoding/json marshals it. Objects allow additional
+// properties, because later versions may add fields.
 func SchemaDocument(name string, t reflect.Type) map[string]any {
 	doc := schemaType(t)
 	if properties, ok := doc["properties"].(map[string]any); ok && name != errorSchema {

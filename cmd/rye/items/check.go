@@ -25,7 +25,7 @@ func (c checkAnswer) Text(t *cli.Terminal) {
 	}
 }
 
-// Extent and Findings are what reports in other formats are made of.
+// Extent and Findings provide the content of the other formats (package sarif).
 func (c checkAnswer) Extent() string            { return fault.Count(int64(c.Items), "item") }
 func (c checkAnswer) Findings() []sarif.Finding { return sarif.OfProblems(c.Problems, nil) }
 

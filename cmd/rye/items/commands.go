@@ -6,8 +6,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// Commands lists the commands of this package, in the order in which the help shows them. After rye new, lock brings
-// the project's lock up to date, if it has one.
+// Commands lists the commands of this package, in the order in which the help shows them. rye new calls lock, which
+// updates the project's lock if it has one.
 func Commands(lock func(context.Context, *cli.App) (bool, error)) []cli.Command {
 	return []cli.Command{
 		{

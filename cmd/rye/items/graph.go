@@ -1,3 +1,5 @@
+// The flag --graph of rye show.
+
 package items
 
 import (
@@ -8,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// drawn draws the graph of a tool.
+// drawn returns the drawing of a state graph. It refuses other items.
 func drawn(it *ai.Item, form string) (string, error) {
 	ref := it.Ref.String()
 	if !graph.Is(it.Model.Tool) {

@@ -30,7 +30,7 @@ type loadAnswer struct {
 	From   string   `json:"from"` // the space
 	To     string   `json:"to"`
 	File   string   `json:"file"`
-	Files  []string `json:"files"` // written, or would be; empty if all was there
+	Files  []string `json:"files"` // written, or would be; empty if all exist already
 	Raw    string   `json:"raw"`
 	DryRun bool     `json:"dry_run"`
 }
@@ -48,58 +48,58 @@ func (l loadAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	v, err := spaces.OpenItems(ctx, a)
+	view, err := spaces.OpenItems(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer v.Close()
-	it, err := v.FindNamed(ctx, c.Ref)
+	defer view.Close()
+	it, err := view.FindNamed(ctx, c.Ref)
 	if err != nil {
 		return nil, err
 	}
-	to, done, err := target(v, c.To)
+	to, done, err := target(view, c.To)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	if it.Space.Label == to.Label {
-		return nil, fault.New(fault.Validation, "%q is in the space %q already", it.Ref, to.Label).
-			Because(v.Name(it.Space, it.Path)).On("ref", it.Ref.String()).On("space", to.Label)
+		return nil, fault.New(fault.Validation, "%q is already in the space %q", it.Ref, to.Label).
+			Because(view.Name(it.Space, it.Path)).On("ref", it.Ref.String()).On("space", to.Label)
 	}
-	// Who vouches for it is asked before it gets where more is trusted.
-	found, err := v.Admit.Admit(ctx, it, policy.ToShow)
+	// Check the signatures first: the copy may get into a space that is trusted more.
+	found, err := view.Admit.Admit(ctx, it, policy.ToShow)
 	if err != nil {
-		return nil, notToLoad(v, it, err)
+		return nil, notToLoad(view, it, err)
 	}
 	if !found.Decision.Allowed {
-		if v.Trust == nil {
+		if view.Trust == nil {
 			_, err := paths.OpenTrust(a)
 			return nil, err
 		}
-		return nil, ai.NotAdmitted(it.Ref, v.Name(it.Space, it.Path), found.Decision)
+		return nil, ai.NotAdmitted(it.Ref, view.Name(it.Space, it.Path), found.Decision)
 	}
-	if err := v.CheckProtected(it.Ref); err != nil {
+	if err := view.CheckProtected(it.Ref); err != nil {
 		return nil, err
 	}
-	ans, err := c.copy(ctx, v, it, found.Tree, to)
+	ans, err := c.copy(ctx, view, it, found.Tree, to)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case len(ans.Files) == 0:
-		a.Term.Note("%q is there already, with the same bytes", ans.File)
+		a.Term.Note("%q already exists with the same bytes", ans.File)
 	case !c.DryRun:
-		if err := stillGood(ctx, v, it, c.To); err != nil {
+		if err := stillGood(ctx, view, it, c.To); err != nil {
 			return ans, err
 		}
 	}
-	if to.Level == ai.User && v.Root.Marker == workspace.MarkerFile {
+	if to.Level == ai.User && view.Root.Marker == workspace.MarkerFile {
 		a.Term.Note("a project with %s doesn't use the user space", workspace.MarkerFile)
 	}
 	return ans, nil
 }
 
-// notToLoad names the file of an item that isn't as it was signed, and what to do about it.
+// notToLoad adds the file and hints to the error of an item that differs from what was signed.
 func notToLoad(v *spaces.Items, it *ai.Item, err error) error {
 	f := fault.Of(err)
 	if f.Code != fault.Integrity && f.Code != fault.SignatureInvalid {
@@ -114,45 +114,46 @@ func notToLoad(v *spaces.Items, it *ai.Item, err error) error {
 	return f
 }
 
-// stillGood says what the copy is worth, if that is less than what the item is: the library's have no signatures, and
-// what is beside the copy may get into its tree.
-func stillGood(ctx context.Context, v *spaces.Items, it *ai.Item, to string) error {
-	s, done, err := target(v, to)
+// stillGood warns if the copy may not be used although the item may: items of the library have no signatures, and
+// files next to the copy may become part of its tree.
+func stillGood(ctx context.Context, view *spaces.Items, it *ai.Item, to string) error {
+	space, done, err := target(view, to)
 	if err != nil {
 		return err
 	}
 	defer done()
-	e, err := v.Admit.Admit(ctx, edit.Draft(ai.File{Ref: it.Ref, Kind: it.Kind, Space: s, Path: it.Path}, it.Bytes),
+	e, err := view.Admit.Admit(ctx, edit.Draft(ai.File{Ref: it.Ref, Kind: it.Kind, Space: space, Path: it.Path},
+		it.Bytes),
 		policy.ToShow)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		v.App.Term.Warn("the copy may not be used: %s", fault.Of(err).Text)
+		view.App.Term.Warn("the copy may not be used: %s", fault.Of(err).Text)
 	case !e.Decision.Allowed:
-		v.App.Term.Warn("the copy may not be used as it is: %q %s: rye sign %s", it.Ref, e.Decision.Reason(),
-			fault.Quote(v.Name(s, it.Path)))
+		view.App.Term.Warn("the copy may not be used as it is: %q %s: rye sign %s", it.Ref, e.Decision.Reason(),
+			fault.Quote(view.Name(space, it.Path)))
 	}
 	return nil
 }
 
-// target opens the space to write to. One that isn't there yet has no files.
-func target(v *spaces.Items, name string) (*ai.Space, func() error, error) {
+// target opens the space to write to; a missing one is empty. The caller calls the returned function at the end.
+func target(view *spaces.Items, name string) (*ai.Space, func() error, error) {
 	none := func() error { return nil }
-	level, open := ai.Project, v.Project
+	level, open := ai.Project, view.Project
 	var dir string
 	if name == ai.Project.String() {
-		p, err := paths.Paths(v.App).OpenProject()
+		p, err := paths.Paths(view.App).OpenProject()
 		if err != nil {
-			return nil, none, orInit(v.App, err)
+			return nil, none, orInit(view.App, err)
 		}
 		dir = p.DotAI()
 	} else {
-		s := cli.UserSpace(v.App.UserBase())
+		s := cli.UserSpace(view.App.UserBase())
 		if s.Err != nil {
 			return nil, none, s.Err
 		}
-		level, open, dir = ai.User, v.User, s.Value
+		level, open, dir = ai.User, view.User, s.Value
 	}
 	if open != nil {
 		return open, none, nil
@@ -167,7 +168,7 @@ func target(v *spaces.Items, name string) (*ai.Space, func() error, error) {
 	return s, s.Close, nil
 }
 
-// noFiles is a file system without any.
+// noFiles is an empty file system.
 type noFiles struct{}
 
 // Open implements fs.FS.
@@ -175,31 +176,32 @@ func (noFiles) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// copy writes an item and its tree into a space.
-func (c *loadRun) copy(ctx context.Context, v *spaces.Items, it *ai.Item, t *tree.Tree, to *ai.Space) (loadAnswer,
+// copy writes an item and the other files of its tree to a space.
+func (c *loadRun) copy(ctx context.Context, view *spaces.Items, it *ai.Item, t *tree.Tree, to *ai.Space) (loadAnswer,
 	error) {
-	ans := loadAnswer{Ref: it.Ref.String(), From: it.Space.Label, To: to.Label, File: v.Name(to, it.Path),
+	ans := loadAnswer{Ref: it.Ref.String(), From: it.Space.Label, To: to.Label, File: view.Name(to, it.Path),
 		Files: []string{},
 		Raw:   it.Raw.String(), DryRun: c.DryRun}
-	plan, err := v.PlanCopy(ctx, it, t, to, func(p string) string { return rmIn(v, to, p) })
+	plan, err := view.PlanCopy(ctx, it, t, to, func(p string) string { return rmIn(view, to, p) })
 	if err != nil {
 		return ans, err
 	}
 	for _, p := range plan.Files() {
-		ans.Files = append(ans.Files, v.Name(to, p))
+		ans.Files = append(ans.Files, view.Name(to, p))
 	}
 	slices.Sort(ans.Files)
 	if c.DryRun || len(ans.Files) == 0 {
 		return ans, nil
 	}
-	if err := v.Copy(ctx, plan); err != nil {
+	if err := view.Copy(ctx, plan); err != nil {
 		return ans, err
 	}
-	v.WarnTrees(ctx, to, it.Path, it.Ref)
+	view.WarnTrees(ctx, to, it.Path, it.Ref)
 	return ans, nil
 }
 
-// rmIn is the command that removes a file of a space. In a project with rye.yaml the user space is out of reach.
+// rmIn returns the command that removes a file of a space. It leaves the project for a file of the user space, which
+// rye.yaml hides.
 func rmIn(v *spaces.Items, s *ai.Space, p string) string {
 	if s.Level == ai.User && v.User == nil && v.Root.Root != "" {
 		return "rye -C / rm " + fault.Quote(filepath.Join(s.Dir, filepath.FromSlash(p)))

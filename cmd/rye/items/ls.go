@@ -29,7 +29,7 @@ type lsRun struct {
 
 type lsAnswer struct {
 	Items    []itemLine      `json:"items"`
-	Problems []check.Problem `json:"problems"` // files that are no items although they look like some
+	Problems []check.Problem `json:"problems"` // files that look like items but are not valid ones
 }
 
 // itemLine is one item in a list.
@@ -43,7 +43,7 @@ type itemLine struct {
 	Raw         string `json:"raw"`
 	items.Worth        // inline
 	HiddenBy    string `json:"hidden_by,omitempty"` // the space whose item of this id counts instead
-	// stands in front of a protected item, which the root policy doesn't allow
+	// hides a protected item, which the root policy doesn't allow
 	Denied   bool `json:"denied"`
 	Invalid  bool `json:"invalid"`
 	Errors   int  `json:"errors"`
@@ -91,79 +91,83 @@ func (l *lsAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *lsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	v, err := spaces.OpenItems(ctx, a)
+	view, err := spaces.OpenItems(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer v.Close()
-	v.Admit.KeepTrees()
+	defer view.Close()
+	view.Admit.KeepTrees()
 	var only []*ai.Space
 	if c.Kind != "" {
-		if _, err := v.CheckKind(c.Kind); err != nil {
+		if _, err := view.CheckKind(c.Kind); err != nil {
 			return nil, fault.Of(err).Try("rye ls")
 		}
 	}
 	if c.Space != "" {
-		if err := checkUserSpace(v, c.Space); err != nil {
+		if err := checkUserSpace(view, c.Space); err != nil {
 			return nil, err
 		}
-		if only, err = v.Named(c.Space); err != nil {
+		if only, err = view.Named(c.Space); err != nil {
 			return nil, err
 		}
 	}
-	l, err := v.List(ctx, c.Items...)
+	listing, err := view.List(ctx, c.Items...)
 	if err != nil {
 		return nil, err
 	}
 	for _, text := range c.Items {
-		if arg, err := v.Parse(text); err == nil && onlyAssets(ctx, v, &arg, l) {
-			return nil, v.NothingAt(ctx, &arg)
+		if arg, err := view.Parse(text); err == nil && onlyAssets(ctx, view, &arg, listing) {
+			return nil, view.NothingAt(ctx, &arg)
 		}
 	}
 	wanted := func(kind string, s *ai.Space) bool {
 		return (c.Kind == "" || kind == c.Kind) && (only == nil || slices.Contains(only, s))
 	}
 	ans := &lsAnswer{Problems: []check.Problem{}}
-	for _, p := range l.Problems {
+	for _, p := range listing.Problems {
 		kind := p.Ref.Kind
 		if kind == "" {
-			if k := kindAt(v, p.Path); k != nil {
+			if k := kindAt(view, p.Path); k != nil {
 				kind = k.Name
 			}
 		}
 		if wanted(kind, p.Space) {
-			ans.Problems = append(ans.Problems, broken(v, p))
+			ans.Problems = append(ans.Problems, broken(view, p))
 		}
 	}
-	all := l
-	if len(c.Items) > 0 { // what hides and is hidden need not be among what was asked for
-		if all, err = v.Files(ctx); err != nil {
+	all := listing
+	if len(c.Items) > 0 { // an item outside the selection may hide one of it
+		if all, err = view.Files(ctx); err != nil {
 			return nil, err
 		}
 	}
-	files := slices.DeleteFunc(slices.Clone(l.Files), func(f ai.File) bool { return !wanted(f.Ref.Kind, f.Space) })
+	files := slices.DeleteFunc(slices.Clone(listing.Files), func(f ai.File) bool {
+		return !wanted(f.Ref.Kind,
+			f.Space)
+	})
 	known := new(check.Known)
-	if ans.Items, err = lines(ctx, v, files, ans, known); err != nil {
+	if ans.Items, err = lines(ctx, view, files, ans, known); err != nil {
 		return nil, err
 	}
-	if own := v.Own(); own != nil && len(c.Items) == 0 && c.Kind == "" && wanted("", own) {
-		if err := warnStrays(ctx, v, own, known); err != nil {
+	if own := view.Own(); own != nil && len(c.Items) == 0 && c.Kind == "" && wanted("", own) {
+		if err := warnStrays(ctx, view, own, known); err != nil {
 			return nil, err
 		}
 	}
-	if v.Trust == nil && slices.ContainsFunc(ans.Items, func(l itemLine) bool { return l.Trust == "refused" }) {
+	if view.Trust == nil && slices.ContainsFunc(ans.Items,
+		func(listing itemLine) bool { return listing.Trust == "refused" }) {
 		_, err := paths.OpenTrust(a)
 		f := fault.Of(err)
 		a.Term.Warn("nothing but the library is trusted: %s: %s", f.Text, strings.Join(f.Hint, ", or "))
 	}
-	hide(ctx, v, ans.Items, all)
-	v.Count()
+	hide(ctx, view, ans.Items, all)
+	view.Count()
 	return ans, nil
 }
 
-// warnStrays counts the files of a space that have a signature line and are no items.
-func warnStrays(ctx context.Context, v *spaces.Items, s *ai.Space, known *check.Known) error {
-	all, err := check.Strays(ctx, v.View, s, known.In(s))
+// warnStrays warns about files of a space that have a signature line but are not items, with one line a directory.
+func warnStrays(ctx context.Context, view *spaces.Items, space *ai.Space, known *check.Known) error {
+	all, err := check.Strays(ctx, view.View, space, known.In(space))
 	byKind := map[string]int{}
 	for _, f := range all {
 		if f.Signed {
@@ -171,33 +175,34 @@ func warnStrays(ctx context.Context, v *spaces.Items, s *ai.Space, known *check.
 		}
 	}
 	for _, dir := range slices.Sorted(maps.Keys(byKind)) {
-		verb := "have a signature line and are no items"
+		verb := "have a signature line but are not items"
 		if byKind[dir] == 1 {
-			verb = "has a signature line and is no item"
+			verb = "has a signature line but is not an item"
 		}
-		v.App.Term.Warn("%s below %q %s: rye check says why", fault.Count(int64(byKind[dir]), "file"), v.Name(s, dir),
+		view.App.Term.Warn("%s below %q %s: rye check says why", fault.Count(int64(byKind[dir]), "file"),
+			view.Name(space, dir),
 			verb)
 	}
 	return err
 }
 
-// checkUserSpace refuses to look into the user space where it doesn't count.
+// checkUserSpace refuses --space user in a project with rye.yaml, which doesn't use the user space.
 func checkUserSpace(v *spaces.Items, label string) error {
 	if label != ai.User.String() || v.Root.Marker != workspace.MarkerFile {
 		return nil
 	}
 	return fault.New(fault.Validation, "a project with %s doesn't use the user space", workspace.MarkerFile).
-		Because("what works for you works for everybody who has the project; outside of it the space is there").
+		Because("so a project works alike for everyone who has it; use the user space outside of projects").
 		Try("rye docs spaces").On("space", label)
 }
 
-// onlyAssets reports whether what a ref or a path stands for carries no mark of an item.
-func onlyAssets(ctx context.Context, v *spaces.Items, arg *items.Arg, l *ai.Listing) bool {
+// onlyAssets reports whether a ref or path matches only files that are not marked as items.
+func onlyAssets(ctx context.Context, view *spaces.Items, arg *items.Arg, l *ai.Listing) bool {
 	if arg.Glob != nil || arg.Dir {
 		return false
 	}
 	for _, p := range l.Problems {
-		if f, err := v.At(p.Space, p.Path); err == nil && arg.Covers(f.Ref, p.Space, p.Path) {
+		if f, err := view.At(p.Space, p.Path); err == nil && arg.Covers(f.Ref, p.Space, p.Path) {
 			return false
 		}
 	}
@@ -205,14 +210,14 @@ func onlyAssets(ctx context.Context, v *spaces.Items, arg *items.Arg, l *ai.List
 		if !arg.Covers(f.Ref, f.Space, f.Path) {
 			continue
 		}
-		if _, err := v.Load(ctx, f); !errors.Is(err, ai.ErrAsset) {
+		if _, err := view.Load(ctx, f); !errors.Is(err, ai.ErrAsset) {
 			return false
 		}
 	}
 	return true
 }
 
-// kindAt is the kind in whose directory a path is, nil if it is in none.
+// kindAt returns the kind whose directory contains a path, or nil.
 func kindAt(v *spaces.Items, p string) *model.Kind {
 	for _, k := range v.Kinds() {
 		if p == k.Dir || strings.HasPrefix(p, k.Dir+"/") {
@@ -222,7 +227,7 @@ func kindAt(v *spaces.Items, p string) *model.Kind {
 	return nil
 }
 
-// broken is what is said of a file that is no item.
+// broken returns the problem of a file that is not a valid item.
 func broken(v *spaces.Items, e *ai.ItemError) check.Problem {
 	f := fault.Of(e)
 	message := f.Text
@@ -237,27 +242,28 @@ func broken(v *spaces.Items, e *ai.ItemError) check.Problem {
 	return line
 }
 
-// lines loads files and says of each what it is worth. Assets are left out, and what can't be read becomes a problem.
-func lines(ctx context.Context, v *spaces.Items, files []ai.File, ans *lsAnswer, known *check.Known) ([]itemLine,
+// lines loads files and returns a line with the trust of each item. It leaves out assets; an unreadable file
+// becomes a problem of ans. It adds the items' files to known.
+func lines(ctx context.Context, view *spaces.Items, files []ai.File, ans *lsAnswer, known *check.Known) ([]itemLine,
 	error) {
 	lines := make([]itemLine, len(files))
 	failed := make([]error, len(files))
-	err := v.Each(ctx, files, func(i int, it *ai.Item, err error) {
+	err := view.Each(ctx, files, func(i int, it *ai.Item, err error) {
 		if err != nil {
 			failed[i] = err
 			return
 		}
 		known.Add(it.Space, it.Path)
-		known.AddTree(ctx, v.Admit, it)
-		w, _ := v.Worth(ctx, it)
-		lines[i] = line(v, it, w)
+		known.AddTree(ctx, view.Admit, it)
+		w, _ := view.Worth(ctx, it)
+		lines[i] = line(view, it, w)
 	})
 	if err != nil {
 		return nil, err
 	}
 	for _, err := range failed {
 		if e, ok := errors.AsType[*ai.ItemError](err); ok && !errors.Is(err, ai.ErrAsset) {
-			ans.Problems = append(ans.Problems, broken(v, e))
+			ans.Problems = append(ans.Problems, broken(view, e))
 		}
 	}
 	slices.SortStableFunc(ans.Problems, func(a, b check.Problem) int { return cmp.Compare(a.File, b.File) })
@@ -265,7 +271,7 @@ func lines(ctx context.Context, v *spaces.Items, files []ai.File, ans *lsAnswer,
 	return lines, nil
 }
 
-// line is what a list says of an item.
+// line returns the line of an item in a list.
 func line(v *spaces.Items, it *ai.Item, w items.Worth) itemLine {
 	l := itemLine{Worth: w, Ref: it.Ref.String(), Version: it.Model.Version, Space: it.Space.Label,
 		Path: it.Path, File: v.Name(it.Space, it.Path), Raw: it.Raw.String(), Invalid: it.Model.Invalid()}
@@ -276,16 +282,16 @@ func line(v *spaces.Items, it *ai.Item, w items.Worth) itemLine {
 			l.Errors++
 		}
 	}
-	// Of a tool the title is its name, which is known.
+	// A tool's title may be only its name, which the ref shows already.
 	if l.Title = it.Model.Title; l.Title == "" || l.Title == it.Ref.Name() && it.Model.Description != "" {
 		l.Title = it.Model.Description
 	}
 	return l
 }
 
-// hide marks the items that others hide, and those that hide a protected one and may not.
-func hide(ctx context.Context, v *spaces.Items, lines []itemLine, all *ai.Listing) {
-	spaces := map[string]int{} // with a file that may be the item
+// hide marks the items that another one hides, and those that hide a protected item without permission.
+func hide(ctx context.Context, view *spaces.Items, lines []itemLine, all *ai.Listing) {
+	spaces := map[string]int{} // from a ref to the number of files that may be it
 	for _, f := range all.Files {
 		spaces[f.Ref.String()]++
 	}
@@ -298,7 +304,7 @@ func hide(ctx context.Context, v *spaces.Items, lines []itemLine, all *ai.Listin
 		if err != nil {
 			continue
 		}
-		same, err := v.All(ctx, ref)
+		same, err := view.All(ctx, ref)
 		if err != nil || len(same) < 2 {
 			continue // an ambiguous id is a problem of its own
 		}
@@ -306,6 +312,6 @@ func hide(ctx context.Context, v *spaces.Items, lines []itemLine, all *ai.Listin
 			l.HiddenBy = front
 			continue
 		}
-		_, l.Denied = errors.AsType[*ai.ShadowError](check.Shadow(ctx, v.View, same[0]))
+		_, l.Denied = errors.AsType[*ai.ShadowError](check.Shadow(ctx, view.View, same[0]))
 	}
 }

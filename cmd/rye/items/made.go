@@ -1,3 +1,5 @@
+// Items that a directive has written, for rye run.
+
 package items
 
 import (
@@ -10,18 +12,18 @@ import (
 	"github.com/rye-build/rye/cmd/rye/trusts"
 )
 
-// Made is an item that a directive has returned as its outputs ref, extension and content.
+// Made is an item that a directive returned as its outputs ref, extension and content.
 type Made struct {
-	Ref       string // as in "tool:acme/fetch"
-	Extension string // as in ".py"
+	Ref       string // such as "tool:acme/fetch"
+	Extension string // such as ".py"
 	Content   string
-	From      string // where it comes from
+	From      string // its origin, for errors and the answer
 }
 
-// Written is what rye new says of an item.
+// Written is the answer of rye new.
 type Written = newAnswer
 
-// MadeOf reads the outputs of a directive.
+// MadeOf reads an item from the outputs of a directive. All three outputs are required.
 func MadeOf(outputs map[string]any, from string) (*Made, error) {
 	m := &Made{From: from}
 	for name, to := range map[string]*string{"ref": &m.Ref, "extension": &m.Extension, "content": &m.Content} {
@@ -34,7 +36,7 @@ func MadeOf(outputs map[string]any, from string) (*Made, error) {
 	return m, nil
 }
 
-// Write shows the file, asks, writes it and signs it, as rye new --from does. Nothing is replaced.
+// Write shows the file, asks, and then writes and signs it as rye new --from does. It replaces no file.
 func (m *Made) Write(ctx context.Context, a *cli.App, k trusts.KeyFlag,
 	lock func(context.Context, *cli.App) (bool, error)) (*Written, error) {
 	kind, id, ok := strings.Cut(m.Ref, ":")

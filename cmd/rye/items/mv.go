@@ -27,15 +27,15 @@ type mvRun struct {
 }
 
 type mvAnswer struct {
-	Ref      string         `json:"ref"` // the new one
+	Ref      string         `json:"ref"` // the new ref
 	Old      string         `json:"old"`
 	File     string         `json:"file"`
 	OldFile  string         `json:"old_file"`
-	Files    []string       `json:"files"`  // the rest of its tree, where it is now
-	Edited   []edit.Field   `json:"edited"` // in the file
-	Signed   bool           `json:"signed"` // anew
+	Files    []string       `json:"files"`  // the other files of its tree, at their new place
+	Edited   []edit.Field   `json:"edited"` // the fields that changed in the file
+	Signed   bool           `json:"signed"` // the item was signed again
 	Key      string         `json:"key"`
-	Lost     []string       `json:"lost"` // keys whose signatures are gone
+	Lost     []string       `json:"lost"` // keys whose signatures are lost
 	Mentions []edit.Mention `json:"mentioned_by"`
 	DryRun   bool           `json:"dry_run"`
 }
@@ -56,30 +56,30 @@ func (m mvAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *mvRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	v, err := spaces.OpenItems(ctx, a)
+	view, err := spaces.OpenItems(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer v.Close()
-	it, err := shown(ctx, v, c.Ref)
+	defer view.Close()
+	it, err := shown(ctx, view, c.Ref)
 	if err != nil {
 		return nil, err
 	}
-	m, err := c.plan(ctx, v, it)
+	move, err := c.plan(ctx, view, it)
 	if err != nil {
 		return nil, err
 	}
-	ans := mvAnswer{Ref: m.New.Ref.String(), Old: it.Ref.String(), File: v.Name(it.Space, m.New.Path),
-		OldFile: v.Name(it.Space, it.Path),
-		Files:   []string{}, Edited: append([]edit.Field{}, m.Edited...), Lost: []string{}, DryRun: c.DryRun}
-	for _, p := range m.Files() {
-		ans.Files = append(ans.Files, v.Name(it.Space, p))
+	ans := mvAnswer{Ref: move.New.Ref.String(), Old: it.Ref.String(), File: view.Name(it.Space, move.New.Path),
+		OldFile: view.Name(it.Space, it.Path),
+		Files:   []string{}, Edited: append([]edit.Field{}, move.Edited...), Lost: []string{}, DryRun: c.DryRun}
+	for _, p := range move.Files() {
+		ans.Files = append(ans.Files, view.Name(it.Space, p))
 	}
-	k, err := c.signer(ctx, v, m, &ans)
+	userKey, err := c.signer(ctx, view, move, &ans)
 	if err != nil {
 		return nil, err
 	}
-	if ans.Mentions, err = mentions(ctx, v, []model.Ref{it.Ref}); err != nil {
+	if ans.Mentions, err = mentions(ctx, view, []model.Ref{it.Ref}); err != nil {
 		return nil, err
 	}
 	warnMentions(a, ans.Mentions)
@@ -89,52 +89,53 @@ func (c *mvRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.DryRun {
 		return ans, nil
 	}
-	unlock, err := aloneWith(ctx, a, m.New)
+	unlock, err := aloneWith(ctx, a, move.New)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := v.Move(ctx, m, signer(v, k)); err != nil {
+	if err := view.Move(ctx, move, signer(view, userKey)); err != nil {
 		return nil, err
 	}
-	afterwards(ctx, v, m.New)
-	v.WarnTrees(ctx, it.Space, it.Path, it.Ref, m.New.Ref)
+	afterwards(ctx, view, move.New)
+	view.WarnTrees(ctx, it.Space, it.Path, it.Ref, move.New.Ref)
 	return ans, nil
 }
 
-// plan reads the new id and says what the move changes.
-func (c *mvRun) plan(ctx context.Context, v *spaces.Items, it *ai.Item) (*edit.Move, error) {
+// plan parses the new id and plans the move. It refuses an id of another kind.
+func (c *mvRun) plan(ctx context.Context, view *spaces.Items, it *ai.Item) (*edit.Move, error) {
 	if err := edit.CheckWritable(it); err != nil {
 		return nil, err
 	}
 	kind, _, colon := strings.Cut(c.NewID, ":")
-	if _, known := v.Kind(kind); colon && known && kind != it.Ref.Kind {
+	if _, known := view.Kind(kind); colon && known && kind != it.Ref.Kind {
 		return nil, fault.New(fault.Validation, "%s is a %s: its kind can't change to that of %q", it.Ref, it.Ref.Kind,
 			c.NewID).
-			Because("the content of a file decides its kind: rye new makes a "+kind).On("ref", it.Ref.String())
+			Because("the content of a file decides its kind: rye new creates a "+kind).On("ref", it.Ref.String())
 	}
 	ref, err := model.ParseRef(it.Ref.Kind + ":" + strings.TrimPrefix(c.NewID, it.Ref.Kind+":"))
 	if err != nil {
 		return nil, items.BadRef(c.NewID, err)
 	}
-	return v.PlanMove(ctx, it, ref)
+	return view.PlanMove(ctx, it, ref)
 }
 
-// signer is the key that signs the item under its new name; none where it wasn't signed.
-func (c *mvRun) signer(ctx context.Context, v *spaces.Items, m *edit.Move, ans *mvAnswer) (trusts.Signer, error) {
+// signer returns the key that signs the item under its new id, or the zero Signer for an unsigned item. Without
+// --sign it refuses an item that has no valid signature of this key.
+func (c *mvRun) signer(ctx context.Context, view *spaces.Items, m *edit.Move, ans *mvAnswer) (trusts.Signer, error) {
 	it := m.Old
 	if it.Signed.Format == sign.None && it.Broken == nil && !c.Sign {
 		return trusts.Signer{}, nil
 	}
-	k, err := trusts.SigningKey(ctx, v.App, c.Key)
+	userKey, err := trusts.SigningKey(ctx, view.App, c.Key)
 	if err != nil {
 		return trusts.Signer{}, err
 	}
-	if err := v.CheckSignable(ctx, it); err != nil {
+	if err := view.CheckSignable(ctx, it); err != nil {
 		return trusts.Signer{}, err
 	}
-	own := k.Public().Fingerprint()
-	found, err := v.Admit.Admit(ctx, it, policy.ToUse)
+	own := userKey.Public().Fingerprint()
+	found, err := view.Admit.Admit(ctx, it, policy.ToUse)
 	good := err == nil && found.Decision.Allowed
 	if good {
 		good = slices.ContainsFunc(found.Signers, func(s sign.Signer) bool {
@@ -142,7 +143,8 @@ func (c *mvRun) signer(ctx context.Context, v *spaces.Items, m *edit.Move, ans *
 		})
 	}
 	if !good && !c.Sign {
-		return trusts.Signer{}, fault.New(fault.Policy, "%s has no valid signature by %q", it.Ref, k.Name).From(err).
+		return trusts.Signer{}, fault.New(fault.Policy, "%s has no valid signature by %q", it.Ref,
+			userKey.Name).From(err).
 			Because("its new id needs a new signature, which covers the file as it is now").
 			Try("rye show "+fault.Quote(it.Ref.String()),
 				"rye mv --sign "+fault.Quote(c.Ref)+" "+fault.Quote(c.NewID)).
@@ -154,5 +156,5 @@ func (c *mvRun) signer(ctx context.Context, v *spaces.Items, m *edit.Move, ans *
 		}
 	}
 	ans.Signed, ans.Key = true, own.String()
-	return k, nil
+	return userKey, nil
 }

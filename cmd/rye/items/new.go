@@ -34,8 +34,7 @@ type newRun struct {
 	DryRun      bool   `help:"Show what would be written; write nothing."`
 	trusts.KeyFlag
 	lock func(context.Context, *cli.App) (bool, error)
-	// made is the text of an item that a directive has returned, instead of a template or a file; approve is asked
-	// before it is written.
+	// made replaces the template or file by the output of a directive; approve must then allow the write.
 	made    *Made
 	approve func(context.Context, *ai.Item, newAnswer) error
 }
@@ -67,26 +66,26 @@ func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if _, err := paths.Paths(a).OpenProject(); err != nil {
 		return nil, orInit(a, err)
 	}
-	v, err := spaces.OpenItems(ctx, a)
+	view, err := spaces.OpenItems(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer v.Close()
-	it, ans, mode, err := c.draft(ctx, v)
+	defer view.Close()
+	it, ans, mode, err := c.draft(ctx, view)
 	if err != nil {
 		return nil, err
 	}
-	var k trusts.Signer
+	var userKey trusts.Signer
 	if !c.NoSign {
-		if k, err = trusts.SigningKey(ctx, a, c.Key); err == nil {
-			err = v.CheckSignable(ctx, it)
+		if userKey, err = trusts.SigningKey(ctx, a, c.Key); err == nil {
+			err = view.CheckSignable(ctx, it)
 		}
 		if err != nil {
 			f := fault.Of(err)
 			f.Hint = append(f.Hint, fault.Command("rye new", c.Kind, c.ID, "--no-sign"))
 			return nil, f
 		}
-		ans.Signed, ans.Key = true, k.Public().Fingerprint().String()
+		ans.Signed, ans.Key = true, userKey.Public().Fingerprint().String()
 	}
 	if c.DryRun {
 		return ans, nil
@@ -100,14 +99,14 @@ func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = v.Write(ctx, it, signer(v, k), mode)
+	err = view.Write(ctx, it, signer(view, userKey), mode)
 	if unlock(); err != nil {
 		return nil, err
 	}
 	ans.Raw = it.Raw.String()
-	afterwards(ctx, v, it)
+	afterwards(ctx, view, it)
 	if ans.Signed && it.Space.Level == ai.Project {
-		if ans.Locked, err = c.lock(ctx, a); err != nil { // the item is good without
+		if ans.Locked, err = c.lock(ctx, a); err != nil { // not an error: the item is written and signed
 			a.Term.Warn("not locked: %s", fault.Of(err).Text)
 			a.Term.Note("next: rye lock")
 		}
@@ -139,7 +138,7 @@ func aloneWith(ctx context.Context, a *cli.App, it *ai.Item) (unlock func(), err
 	return unlock, nil
 }
 
-// orInit names the place that -C names in the refusal of one that is no project.
+// orInit adds the hint "rye init DIR" to the error of a directory of -C that is not a project.
 func orInit(a *cli.App, err error) error {
 	dir := a.Globals.Project
 	if !errors.Is(err, workspace.ErrNoProject) || dir == "" {
@@ -150,10 +149,11 @@ func orInit(a *cli.App, err error) error {
 	return f
 }
 
-// draft makes the item that is to be written, without signature.
-func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswer, fs.FileMode, error) {
+// draft returns the item to write, without signature, and the mode of its file. It refuses an id that is in use and
+// a file that isn't a valid item of the kind.
+func (c *newRun) draft(ctx context.Context, view *spaces.Items) (*ai.Item, newAnswer, fs.FileMode, error) {
 	none := func(err error) (*ai.Item, newAnswer, fs.FileMode, error) { return nil, newAnswer{}, 0, err }
-	k, err := v.CheckKind(c.Kind)
+	kind, err := view.CheckKind(c.Kind)
 	if err != nil {
 		return none(err)
 	}
@@ -162,45 +162,45 @@ func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswe
 	if err != nil {
 		return none(items.BadRef(c.Kind+":"+id, err))
 	}
-	if ext := path.Ext(id); ext != "" && slices.Contains(k.Extensions, strings.ToLower(ext)) {
+	if ext := path.Ext(id); ext != "" && slices.Contains(kind.Extensions, strings.ToLower(ext)) {
 		return none(c.extended(strings.TrimSuffix(id, ext), ext))
 	}
-	space := v.Project
-	if space == nil { // it has no .ai yet
-		dir := v.Root.DotAI()
+	space := view.Project
+	if space == nil { // the project has no .ai yet
+		dir := view.Root.DotAI()
 		space = &ai.Space{Label: ai.Project.String(), Level: ai.Project, Dir: dir, FS: os.DirFS(dir)}
 	}
-	text, err := c.content(k, ref)
+	text, err := c.content(kind, ref)
 	if err != nil {
 		return none(err)
 	}
 	from := text.From
-	file, err := v.PathFor(ref, text.Ext)
+	file, err := view.PathFor(ref, text.Ext)
 	if err != nil {
 		return none(fault.New(fault.Validation, "%s", err).From(err).On("ref", ref.String()))
 	}
-	if err := v.CheckFree(ctx, ref, space); err != nil {
+	if err := view.CheckFree(ctx, ref, space); err != nil {
 		return none(err)
 	}
-	it := edit.Draft(ai.File{Ref: ref, Kind: k, Space: space, Path: file}, text.Bytes)
+	it := edit.Draft(ai.File{Ref: ref, Kind: kind, Space: space, Path: file}, text.Bytes)
 	switch {
 	case !it.Model.Marked:
-		return none(fault.New(fault.Validation, "%q is not a %s: it lacks the mark of one", from, k.Name).
-			Because(markOf(k)).Try("rye docs items").On("ref", ref.String()).On("file", from))
+		return none(fault.New(fault.Validation, "%q is not a %s: it lacks the mark of one", from, kind.Name).
+			Because(markOf(kind)).Try("rye docs items").On("ref", ref.String()).On("file", from))
 	case it.Model.Invalid():
-		f := v.Invalid(it, from)
-		if c.From == "" && c.made == nil { // the template is as it should be, so it is what it was filled with
-			f.Text = fmt.Sprintf("%q would not be a valid %s", ref, k.Name)
+		f := view.Invalid(it, from)
+		if c.From == "" && c.made == nil { // templates are valid, so the id or description is at fault
+			f.Text = fmt.Sprintf("%q would not be a valid %s", ref, kind.Name)
 		}
 		return none(f)
 	}
-	if err := v.CheckDraft(ctx, it); err != nil {
+	if err := view.CheckDraft(ctx, it); err != nil {
 		return none(err)
 	}
-	return it, newAnswer{Ref: ref.String(), File: v.Name(space, file), From: from, DryRun: c.DryRun}, text.Mode, nil
+	return it, newAnswer{Ref: ref.String(), File: view.Name(space, file), From: from, DryRun: c.DryRun}, text.Mode, nil
 }
 
-// extended refuses an id that ends in a file extension, which the file would then have twice.
+// extended returns the error of an id that ends in a file extension: the file's name would have it twice.
 func (c *newRun) extended(id, ext string) *fault.Error {
 	args := []string{c.Kind, id}
 	if c.From != "" {
@@ -213,7 +213,7 @@ func (c *newRun) extended(id, ext string) *fault.Error {
 		Try(fault.Command("rye new", args...))
 }
 
-// markOf says what a file of a kind must have to be an item.
+// markOf describes what makes a file an item of a kind.
 func markOf(k *model.Kind) string {
 	switch k.Name {
 	case "tool":
@@ -224,48 +224,48 @@ func markOf(k *model.Kind) string {
 	return "an item of this kind has metadata"
 }
 
-// content returns the text of the item: the file's, or a template's.
-func (c *newRun) content(k *model.Kind, ref model.Ref) (edit.Text, error) {
+// content returns the text of the item: a directive's output, the file of --from, or a template.
+func (c *newRun) content(kind *model.Kind, ref model.Ref) (edit.Text, error) {
 	if c.made != nil {
-		return edit.TextFrom(c.made.From, c.made.Extension, []byte(c.made.Content), k, ref)
+		return edit.TextFrom(c.made.From, c.made.Extension, []byte(c.made.Content), kind, ref)
 	}
 	if c.From != "" {
-		return edit.TextOf(c.From, k, ref)
+		return edit.TextOf(c.From, kind, ref)
 	}
-	ext, have := "."+strings.TrimPrefix(c.Ext, "."), edit.Templates(k)
+	ext, have := "."+strings.TrimPrefix(c.Ext, "."), edit.Templates(kind)
 	switch {
 	case len(have) == 0:
-		return edit.Text{}, fault.New(fault.Validation, "no template for a %s", k.Name).
-			Try("rye help new").On("kind", k.Name)
+		return edit.Text{}, fault.New(fault.Validation, "no template for a %s", kind.Name).
+			Try("rye help new").On("kind", kind.Name)
 	case c.Ext == "":
 		ext = have[0]
 	case !slices.Contains(have, ext):
-		return edit.Text{}, items.Unknown("template for the kind "+k.Name+" with the extension", ext, have)
+		return edit.Text{}, items.Unknown("template for the kind "+kind.Name+" with the extension", ext, have)
 	}
-	return edit.Template(k, ref, ext, c.Description)
+	return edit.Template(kind, ref, ext, c.Description)
 }
 
-// afterwards warns about a new item: whether it may be used, and what it hides or disturbs.
-func afterwards(ctx context.Context, v *spaces.Items, it *ai.Item) {
-	if t := it.Model.Tool; t != nil && t.Type != "extractor" { // which isn't run
-		if _, err := ai.WalkFrom(ctx, v, it); err != nil {
-			v.App.Term.Warn("it can't run as it is: %s", fault.Of(err).Text)
+// afterwards warns if a new item can't run, isn't trusted, hides another item, or gets into another tool's tree.
+func afterwards(ctx context.Context, view *spaces.Items, it *ai.Item) {
+	if t := it.Model.Tool; t != nil && t.Type != "extractor" { // extractors don't run
+		if _, err := ai.WalkFrom(ctx, view, it); err != nil {
+			view.App.Term.Warn("it can't run as it is: %s", fault.Of(err).Text)
 		}
 	}
 	if it.Signed.Format != sign.None {
-		switch e, err := v.Admit.Admit(ctx, it, policy.ToUse); {
+		switch e, err := view.Admit.Admit(ctx, it, policy.ToUse); {
 		case err != nil:
-			v.App.Term.Warn("the signature is not enough: %s", fault.Of(err).Text)
+			view.App.Term.Warn("the signature is not enough: %s", fault.Of(err).Text)
 		case !e.Decision.Allowed:
-			v.App.Term.Warn("the signature is not enough: %q %s", it.Ref, e.Decision.Reason())
+			view.App.Term.Warn("the signature is not enough: %q %s", it.Ref, e.Decision.Reason())
 		}
 	}
-	if all, err := v.All(ctx, it.Ref); err == nil && len(all) > 1 && all[0].Space == it.Space {
+	if all, err := view.All(ctx, it.Ref); err == nil && len(all) > 1 && all[0].Space == it.Space {
 		does := "hides"
 		if items.IsMerged(it.Ref.String()) {
 			does = "is merged over"
 		}
-		v.App.Term.Note("it %s %q of the space %q", does, it.Ref, all[1].Space.Label)
+		view.App.Term.Note("it %s %q of the space %q", does, it.Ref, all[1].Space.Label)
 	}
-	v.WarnTrees(ctx, it.Space, it.Path, it.Ref)
+	view.WarnTrees(ctx, it.Space, it.Path, it.Ref)
 }

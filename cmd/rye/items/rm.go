@@ -19,7 +19,7 @@ type rmRun struct {
 }
 
 type rmAnswer struct {
-	Removed  []removedLine  `json:"removed"` // or would be
+	Removed  []removedLine  `json:"removed"` // items that were removed, or would be
 	Mentions []edit.Mention `json:"mentioned_by"`
 	DryRun   bool           `json:"dry_run"`
 }
@@ -27,8 +27,8 @@ type rmAnswer struct {
 type removedLine struct {
 	Ref   string   `json:"ref"`
 	File  string   `json:"file"`
-	Files []string `json:"files"` // the rest of its tree that goes with it
-	Next  string   `json:"next"`  // the space whose item of this id counts then
+	Files []string `json:"files"` // other files of its tree that are removed with it
+	Next  string   `json:"next"`  // the space whose item has this id afterwards; empty if none
 }
 
 func (r rmAnswer) Text(t *cli.Terminal) {
@@ -45,31 +45,31 @@ func (l *removedLine) words() string {
 	return fmt.Sprintf("%s  %s, and %s of its tree", l.Ref, l.File, fault.Count(int64(len(l.Files)), "file"))
 }
 
-// A removal is an item, with what follows it.
+// A removal is an item to remove, and the files that are removed with it.
 type removal struct {
 	it   *ai.Item
 	with edit.Following
 }
 
 func (c *rmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	v, err := spaces.OpenItems(ctx, a)
+	view, err := spaces.OpenItems(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer v.Close()
-	what, err := c.chosen(ctx, v)
+	defer view.Close()
+	removals, err := c.selected(ctx, view)
 	if err != nil {
 		return nil, err
 	}
 	ans := rmAnswer{Removed: []removedLine{}, Mentions: []edit.Mention{}, DryRun: c.DryRun}
 	var refs []model.Ref
-	for _, r := range what {
+	for _, r := range removals {
 		refs = append(refs, r.it.Ref)
-		l := removedLine{Ref: r.it.Ref.String(), File: v.Name(r.it.Space, r.it.Path), Files: []string{}}
+		l := removedLine{Ref: r.it.Ref.String(), File: view.Name(r.it.Space, r.it.Path), Files: []string{}}
 		for _, p := range r.with.Paths() {
-			l.Files = append(l.Files, v.Name(r.it.Space, p))
+			l.Files = append(l.Files, view.Name(r.it.Space, p))
 		}
-		if all, err := v.All(ctx, r.it.Ref); err == nil && len(all) > 1 && all[0].Space == r.it.Space {
+		if all, err := view.All(ctx, r.it.Ref); err == nil && len(all) > 1 && all[0].Space == r.it.Space {
 			l.Next = all[1].Space.Label
 		}
 		ans.Removed = append(ans.Removed, l)
@@ -77,7 +77,7 @@ func (c *rmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			a.Term.Note("the other files of %q stay: %s", r.it.Ref, r.with.Stays)
 		}
 	}
-	if ans.Mentions, err = mentions(ctx, v, refs); err != nil {
+	if ans.Mentions, err = mentions(ctx, view, refs); err != nil {
 		return nil, err
 	}
 	warnMentions(a, ans.Mentions)
@@ -89,16 +89,16 @@ func (c *rmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			a.Term.Say("  ", "%s", []any{ans.Removed[i].words()})
 		}
 	}
-	if err := a.Confirm(ctx, fmt.Sprintf("remove %s?", fault.Count(int64(len(what)), "item"))); err != nil {
+	if err := a.Confirm(ctx, fmt.Sprintf("remove %s?", fault.Count(int64(len(removals)), "item"))); err != nil {
 		return nil, err
 	}
-	for i, r := range what {
-		if err := v.Remove(ctx, r.it, r.with); err != nil {
-			// What is gone is gone: the answer says so beside the error.
+	for i, r := range removals {
+		if err := view.Remove(ctx, r.it, r.with); err != nil {
+			// The answer lists the items that were removed before the error.
 			ans.Removed = ans.Removed[:i]
 			return ans, err
 		}
-		v.WarnTrees(ctx, r.it.Space, r.it.Path, refs...)
+		view.WarnTrees(ctx, r.it.Space, r.it.Path, refs...)
 		if next := ans.Removed[i].Next; next != "" {
 			a.Term.Note("%q is now that of the space %q", r.it.Ref, next)
 		}
@@ -106,20 +106,20 @@ func (c *rmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// chosen finds the items to remove, and fails before anything is removed if one can't be.
-func (c *rmRun) chosen(ctx context.Context, v *spaces.Items) ([]removal, error) {
+// selected returns the items to remove. It fails if one of them can't be removed, so that nothing is removed then.
+func (c *rmRun) selected(ctx context.Context, view *spaces.Items) ([]removal, error) {
 	var all []removal
-	has := map[string]bool{}
+	seen := map[string]bool{}
 	add := func(it *ai.Item) error {
 		if err := edit.CheckWritable(it); err != nil {
 			return err
 		}
-		if place := v.Name(it.Space, it.Path); has[place] {
+		if place := view.Name(it.Space, it.Path); seen[place] {
 			return nil
 		} else {
-			has[place] = true
+			seen[place] = true
 		}
-		with, err := v.Following(ctx, it)
+		with, err := view.Following(ctx, it)
 		if err == nil {
 			all = append(all, removal{it, with})
 		}
@@ -127,7 +127,7 @@ func (c *rmRun) chosen(ctx context.Context, v *spaces.Items) ([]removal, error) 
 	}
 	for _, text := range c.Items {
 		if !strings.Contains(text, "*") {
-			it, err := shown(ctx, v, text)
+			it, err := shown(ctx, view, text)
 			if err == nil {
 				err = add(it)
 			}
@@ -136,22 +136,22 @@ func (c *rmRun) chosen(ctx context.Context, v *spaces.Items) ([]removal, error) 
 			}
 			continue
 		}
-		sel, err := v.Selected(ctx, v.Own(), text)
+		sel, err := view.Selected(ctx, view.Own(), text)
 		if err != nil {
 			return nil, err
 		}
 		before := len(all)
 		for _, f := range sel.Files {
-			it, err := v.Load(ctx, f.File)
+			it, err := view.Load(ctx, f.File)
 			if err != nil {
-				continue // an asset, or what is no item for another reason
+				continue // an asset or an invalid item
 			}
 			if err := add(it); err != nil {
 				return nil, err
 			}
 		}
 		if len(all) == before {
-			return nil, fault.New(fault.NotFound, "%q covers no item that can be removed", text).
+			return nil, fault.New(fault.NotFound, "%q matches no item that can be removed", text).
 				Try("rye ls "+fault.Quote(text)).On("ref", text)
 		}
 	}

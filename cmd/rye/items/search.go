@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/lock/items"
 )
 
+// SearchRun is rye search.
 type SearchRun struct {
 	Query  []string `arg:"" name:"query" blank:"" help:"Words to find; \"\" finds everything."`
 	Kind   string   `placeholder:"KIND" complete:"kind" help:"Only items of this kind."`
@@ -39,7 +40,7 @@ func (s searchAnswer) Text(t *cli.Terminal) {
 		case l.Shadowed && items.IsMerged(l.Ref):
 			note = "  (another one is merged over it)"
 		case l.Shadowed:
-			note = "  (another one stands in front of it)"
+			note = "  (hidden by another one)"
 		}
 		score := ""
 		if l.Score > 0 {
@@ -69,7 +70,7 @@ func (s searchAnswer) Text(t *cli.Terminal) {
 	t.Note("%d to %d of %s%s", s.Offset+1, last, fault.Count(int64(s.Total), "item"), more)
 }
 
-// Paint shows a snippet with what was found in colour.
+// Paint returns a snippet with the matches in colour, escaped.
 func Paint(t *cli.Terminal, s *find.Snippet) cli.Styled {
 	var b strings.Builder
 	dots := func(there bool) {
@@ -108,57 +109,58 @@ func (c *SearchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, fault.New(fault.Validation, "--scope: %s", err).From(err).
 			Try("rye search --scope tool:acme QUERY")
 	}
-	v, err := spaces.OpenItems(ctx, a)
+	view, err := spaces.OpenItems(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer v.Close()
-	v.ForgetLock()
+	defer view.Close()
+	view.ForgetLock()
 	r := search.Request{Query: q, Scope: scope, Space: c.Space, Limit: c.Limit, Offset: c.Offset}
-	if err := c.narrow(v, &r); err != nil {
+	if err := c.narrow(view, &r); err != nil {
 		return nil, err
 	}
 	dir, err := Indexes(a)
 	if err != nil {
 		a.Term.Warn("%v", err)
 	}
-	search := find.Searcher{View: v.View, Name: v.Name, Dir: dir, Version: cli.ThisVersion().Version, Now: a.Now()}
+	search := find.Searcher{View: view.View, Name: view.Name, Dir: dir, Version: cli.ThisVersion().Version,
+		Now: a.Now()}
 	found, err := search.Search(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	c.tell(v, found)
+	c.tell(view, found)
 	return searchAnswer{found}, nil
 }
 
-// Indexes is the directory of the search indexes.
+// Indexes returns the directory of the search indexes.
 func Indexes(a *cli.App) (string, error) {
 	s := a.Dir(cli.CachePlace)
 	return filepath.Join(s.Value, "search"), s.Err
 }
 
-// narrow puts --kind and --space into a request.
-func (c *SearchRun) narrow(v *spaces.Items, r *search.Request) error {
-	for _, kind := range []string{c.Kind, r.Scope.Kind} {
+// narrow checks --kind and --space and adds --kind to the request's scope.
+func (c *SearchRun) narrow(view *spaces.Items, request *search.Request) error {
+	for _, kind := range []string{c.Kind, request.Scope.Kind} {
 		if kind == "" {
 			continue
 		}
-		if _, err := v.CheckKind(kind); err != nil {
+		if _, err := view.CheckKind(kind); err != nil {
 			return fault.Of(err).Try("rye ls")
 		}
-		if r.Scope.Kind != "" && kind != r.Scope.Kind {
+		if request.Scope.Kind != "" && kind != request.Scope.Kind {
 			return fault.New(fault.Validation, "--kind %s and --scope %s have nothing in common", c.Kind, c.Scope)
 		}
 	}
-	r.Scope.Kind = cmp.Or(r.Scope.Kind, c.Kind)
+	request.Scope.Kind = cmp.Or(request.Scope.Kind, c.Kind)
 	if c.Space == "" {
 		return nil
 	}
-	if err := checkUserSpace(v, c.Space); err != nil {
+	if err := checkUserSpace(view, c.Space); err != nil {
 		return err
 	}
 	labels := []string{"project", "user", "system"}
-	for _, s := range v.Spaces() {
+	for _, s := range view.Spaces() {
 		labels = append(labels, s.Label)
 	}
 	if slices.Contains(labels, c.Space) {
@@ -168,30 +170,30 @@ func (c *SearchRun) narrow(v *spaces.Items, r *search.Request) error {
 	return items.Unknown("space", c.Space, slices.Compact(labels))
 }
 
-// tell says what --verbose asks for, and what is missing in the answer.
-func (c *SearchRun) tell(v *spaces.Items, found *find.Found) {
-	a := v.App
+// tell prints the counters of --verbose, and warns about files and fields that the search could not use.
+func (c *SearchRun) tell(view *spaces.Items, found *find.Found) {
+	a := view.App
 	st := &found.Stats
 	a.Count("index hits").Store(int64(st.Kept))
 	a.Count("index misses").Store(int64(st.Read))
 	a.Count("index gone").Store(int64(st.Gone))
 	a.Count("items").Store(int64(st.Records))
-	v.Count()
+	view.Count()
 	switch {
 	case st.Note != "":
 		a.Term.Warn("no search index, every file is read: %s", st.Note)
 	case st.Rebuilt:
-		a.Term.Detail("the search index was damaged, or of another version, and was made anew")
+		a.Term.Detail("the search index was damaged or outdated, and was rebuilt")
 	}
 	for i, e := range st.Unread {
 		if i == 5 {
-			a.Term.Warn("and %d more: rye check says why", len(st.Unread)-i)
+			a.Term.Warn("and %d more: run rye check", len(st.Unread)-i)
 			break
 		}
 		a.Term.Warn("can't be searched: %s", fault.Of(e.Err).Text)
 	}
 	for _, field := range found.Unknown {
-		if _, ok := v.Kind(field); ok {
+		if _, ok := view.Kind(field); ok {
 			a.Term.Warn("no item has the field %s; use --kind %s", field, field)
 		} else {
 			a.Term.Warn("no item has the field %s", field)
@@ -199,7 +201,7 @@ func (c *SearchRun) tell(v *spaces.Items, found *find.Found) {
 	}
 }
 
-// QueryFault shows where a query has no meaning.
+// QueryFault returns the error of an invalid query, with a mark below the position of the mistake.
 func QueryFault(text string, err error, ascii bool) *fault.Error {
 	f := fault.Of(err)
 	bad, ok := errors.AsType[*query.ParseError](err)

@@ -28,10 +28,11 @@ import (
 type showRun struct {
 	Ref    string `arg:"" complete:"ref" help:"Ref, or file below .ai."`
 	Source bool   `xor:"part" help:"Print the file."`
-	Body   bool   `xor:"part" help:"Print its prose."`
+	Body   bool   `xor:"part" help:"Print the text of a directive or of knowledge."`
 	Graph  string `enum:"text,dot,mermaid," default:"" blank:"" placeholder:"FORM" help:"Draw a state graph as text, dot or mermaid."`
 }
 
+// ShowAnswer is everything about an item. --source, --body and --graph add Part, the text to print.
 type ShowAnswer struct {
 	itemLine
 	Kind        string          `json:"kind"`
@@ -42,8 +43,8 @@ type ShowAnswer struct {
 	Size        int64           `json:"size"`
 	Stripped    string          `json:"stripped"`
 	Format      string          `json:"format"`
-	Count       int             `json:"count"`     // of keys that count
-	Threshold   int             `json:"threshold"` // that the rule asks for
+	Count       int             `json:"count"`     // number of signing keys that the rule counts
+	Threshold   int             `json:"threshold"` // number of keys that the rule requires
 	Policy      string          `json:"policy"`
 	Fields      json.RawMessage `json:"fields"` // as the file has them
 	Permissions []string        `json:"permissions"`
@@ -51,15 +52,15 @@ type ShowAnswer struct {
 	Network     string          `json:"network,omitempty"`
 	Secrets     []string        `json:"secrets"`
 	Files       *filesLine      `json:"files,omitempty"` // of a tool
-	Interface   string          `json:"interface"`       // hash of what it takes and gives; empty if it isn't run
-	Grants      string          `json:"grants"`          // hash of what it wants to be allowed
+	Interface   string          `json:"interface"`       // hash of inputs and outputs; empty if the item can't run
+	Grants      string          `json:"grants"`          // hash of the permissions that it declares
 	Chain       []chainLine     `json:"chain"`
 	ChainError  string          `json:"chain_error,omitempty"`
 	Tree        *treeLine       `json:"tree,omitempty"`
-	Hides       []string        `json:"hides"` // spaces with an item of this id
-	Lock        string          `json:"lock"`  // "locked", "differs" or "not locked"; empty where there is no lock
+	Hides       []string        `json:"hides"` // spaces whose item of this id is hidden
+	Lock        string          `json:"lock"`  // "locked", "differs" or "not locked"; empty without a lock
 	Wrong       []check.Problem `json:"problems"`
-	Part        string          `json:"part,omitempty"` // with --source and --body
+	Part        string          `json:"part,omitempty"` // with --source, --body or --graph
 	Only        bool            `json:"-"`
 }
 
@@ -74,14 +75,14 @@ type chainLine struct {
 	words   string
 }
 
-// treeLine is the other files of a tool.
+// treeLine describes the other files of a tool.
 type treeLine struct {
 	Digest cas.Digest  `json:"digest"`
 	Dir    string      `json:"dir"` // in the space
 	Files  []tree.File `json:"files"`
 }
 
-// filesLine is the paths of the project that a tool touches.
+// filesLine lists the paths of the project that a tool declares to read and write.
 type filesLine struct {
 	Read  []string `json:"read"`
 	Write []string `json:"write"`
@@ -91,12 +92,12 @@ func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Graph != "" && (c.Source || c.Body) {
 		return nil, fault.New(fault.Validation, "--graph can't be used together with --source or --body")
 	}
-	v, err := spaces.OpenItems(ctx, a)
+	view, err := spaces.OpenItems(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer v.Close()
-	it, err := shown(ctx, v, c.Ref)
+	defer view.Close()
+	it, err := shown(ctx, view, c.Ref)
 	if err != nil {
 		return nil, err
 	}
@@ -106,21 +107,21 @@ func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			return nil, err
 		}
 		if c.Body && !a.Term.Json && !strings.HasSuffix(ans.Part, "\n") {
-			ans.Part += "\n" // which the file may have without it
+			ans.Part += "\n" // Body has no final line end
 		}
 		ans.Only = true
 	}
-	if err := describe(ctx, v, it, ans); err != nil {
+	if err := describe(ctx, view, it, ans); err != nil {
 		return nil, err
 	}
 	if ans.Message != "" {
 		a.Term.Warn("%s, and not to be used: %s", strings.ToUpper(ans.Trust), ans.Message)
 	}
-	v.Count()
+	view.Count()
 	return ans, nil
 }
 
-// shown finds the item of an argument. One that stands where it may not can be looked at all the same.
+// shown finds the item of an argument. Unlike FindNamed, it also returns an item that hides a protected one.
 func shown(ctx context.Context, v *spaces.Items, text string) (*ai.Item, error) {
 	it, err := v.FindNamed(ctx, text)
 	e, ok := errors.AsType[*ai.ShadowError](err)
@@ -134,7 +135,7 @@ func shown(ctx context.Context, v *spaces.Items, text string) (*ai.Item, error) 
 	return all[0], nil
 }
 
-// text returns the part of an item that was asked for.
+// text returns the part of an item that --source, --body or --graph selects.
 func (c *showRun) text(it *ai.Item, asJSON bool) (string, error) {
 	text := string(it.Bytes)
 	if c.Graph != "" {
@@ -142,33 +143,34 @@ func (c *showRun) text(it *ai.Item, asJSON bool) (string, error) {
 	}
 	if c.Body {
 		if text = it.Model.Body; text == "" {
-			return "", fault.New(fault.NotFound, "%q has no prose", it.Ref).
+			return "", fault.New(fault.NotFound, "%q has no text", it.Ref).
 				Try("rye show "+fault.Quote(it.Ref.String())+" --source").On("ref", it.Ref.String())
 		}
 	}
 	if asJSON && !utf8.ValidString(text) {
-		return "", fault.New(fault.Validation, "%q is not UTF-8, which JSON is", it.Ref).
+		return "", fault.New(fault.Validation, "%q is not UTF-8, so JSON can't contain it", it.Ref).
 			Try("rye show --source "+fault.Quote(it.Ref.String())).On("ref", it.Ref.String())
 	}
 	return text, nil
 }
 
-// describe fills in everything about an item. Only what stops all of it is an error.
-func describe(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer) error {
+// describe fills in everything about an item. A problem with the item goes into the answer; an error means that the
+// command can't continue.
+func describe(ctx context.Context, view *spaces.Items, it *ai.Item, ans *ShowAnswer) error {
 	m := it.Model
-	w, found := v.Worth(ctx, it)
-	ans.itemLine = line(v, it, w)
+	w, found := view.Worth(ctx, it)
+	ans.itemLine = line(view, it, w)
 	ans.Kind, ans.ID, ans.Description, ans.Category, ans.Size = it.Ref.Kind, it.ID, m.Description, m.Category,
 		int64(len(it.Bytes))
 	ans.Tags, ans.Format, ans.Wrong = m.Tags, it.Signed.Format.String(),
-		(&check.Checker{Name: v.Name}).Fields(it.File, m.Problems)
+		(&check.Checker{Name: view.Name}).Fields(it.File, m.Problems)
 	if it.Broken == nil {
 		ans.Stripped = it.Stripped.String()
 	}
 	if found != nil {
 		ans.Count, ans.Threshold = found.Decision.Count, found.Decision.Threshold
-		if v.Trust != nil && !it.Space.Builtin {
-			ans.Policy = v.Trust.Describe(found.Decision.Project)
+		if view.Trust != nil && !it.Space.Builtin {
+			ans.Policy = view.Trust.Describe(found.Decision.Project)
 		}
 	}
 	ans.fields(m)
@@ -177,15 +179,15 @@ func describe(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer
 			Space: ans.Space,
 			File:  ans.File, Message: err.Error()})
 	}
-	treeDigest, err := writeTree(ctx, v, it, ans)
+	treeDigest, err := writeTree(ctx, view, it, ans)
 	if err != nil {
 		return err
 	}
-	if err := chain(ctx, v, it, ans); err != nil {
+	if err := chain(ctx, view, it, ans); err != nil {
 		return err
 	}
-	ans.Lock = v.Locked(it, treeDigest)
-	all, err := v.All(ctx, it.Ref)
+	ans.Lock = view.Locked(it, treeDigest)
+	all, err := view.All(ctx, it.Ref)
 	for i, o := range all {
 		switch {
 		case i == 0 && o.Space != it.Space:
@@ -194,13 +196,13 @@ func describe(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer
 			ans.Hides = append(ans.Hides, o.Space.Label)
 		}
 	}
-	if e, ok := errors.AsType[*ai.ShadowError](check.Shadow(ctx, v.View, it)); ok && err == nil {
+	if e, ok := errors.AsType[*ai.ShadowError](check.Shadow(ctx, view.View, it)); ok && err == nil {
 		ans.Denied, ans.Trust, ans.Reason, ans.Message = true, "refused", "protected", fault.Of(e).Text
 	}
 	return ctx.Err()
 }
 
-// fields adds what the file says.
+// fields adds the fields of the file, and the permissions that it declares.
 func (s *ShowAnswer) fields(m *model.Model) {
 	s.Fields = json.RawMessage("null")
 	if j, err := m.Fields.JSON(); err == nil {
@@ -223,7 +225,7 @@ func (s *ShowAnswer) fields(m *model.Model) {
 	}
 }
 
-// hashes adds the hashes of what an item takes, gives and wants, of one that is run.
+// hashes adds the hashes of the interface and of the permissions to a tool or directive.
 func (s *ShowAnswer) hashes(m *model.Model) error {
 	if m.Tool == nil && m.Directive == nil {
 		return nil
@@ -244,7 +246,7 @@ func (s *ShowAnswer) hashes(m *model.Model) error {
 func writeTree(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer) (cas.Digest, error) {
 	anchor, err := v.Admit.Anchor(ctx, it)
 	if err != nil || anchor == nil {
-		return cas.Digest{}, ctx.Err() // the item's worth says why
+		return cas.Digest{}, ctx.Err() // the item's trust already reports the error
 	}
 	t, err := v.Admit.Tree(ctx, it)
 	if err != nil || t == nil {
@@ -254,12 +256,13 @@ func writeTree(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswe
 	return t.Digest, nil
 }
 
-// chain adds the links between a tool and its primitive, as far as there are any.
-func chain(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer) error {
+// chain adds the links from a tool to its primitive, up to the first that can't be resolved, and the error of the
+// chain.
+func chain(ctx context.Context, view *spaces.Items, it *ai.Item, ans *ShowAnswer) error {
 	if it.Model.Tool == nil {
 		return nil
 	}
-	_, err := ai.WalkFrom(ctx, v, it)
+	_, err := ai.WalkFrom(ctx, view, it)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -273,10 +276,10 @@ func chain(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer) e
 			ans.ChainError = strings.TrimSuffix(ans.ChainError, "\n")
 		}
 	}
-	seen := map[model.Ref]bool{} // each link of a circle is shown once
+	seen := map[model.Ref]bool{} // show each link of a cycle once
 	for at := it; len(ans.Chain) < ai.MaxChain && !seen[at.Ref]; {
 		seen[at.Ref] = true
-		w, _ := v.Worth(ctx, at)
+		w, _ := view.Worth(ctx, at)
 		ans.Chain = append(ans.Chain, chainLine{Ref: at.Ref.String(), Version: at.Model.Version, Space: at.Space.Label,
 			Raw:   at.Raw,
 			Trust: w.Trust, Reason: w.Reason, words: w.Words()})
@@ -284,7 +287,7 @@ func chain(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer) e
 		if t == nil || t.Primitive || t.Executor == "" {
 			break
 		}
-		if at, err = v.Resolve(ctx, model.Ref{Kind: "tool", ID: t.Executor}, at.Space); err != nil {
+		if at, err = view.Resolve(ctx, model.Ref{Kind: "tool", ID: t.Executor}, at.Space); err != nil {
 			break
 		}
 	}
@@ -309,7 +312,7 @@ func (s *ShowAnswer) Text(t *cli.Terminal) {
 	spaces.PrintProblems(t, s.Wrong)
 }
 
-// showRows are names with values; those without a value are left out.
+// showRows are rows of names and values. add leaves out a name without a value.
 type showRows [][]string
 
 func (r *showRows) add(name, value string) {
@@ -318,7 +321,7 @@ func (r *showRows) add(name, value string) {
 	}
 }
 
-// what says what it is, and where.
+// what adds what the item is, and its place.
 func (s *ShowAnswer) what(rows *showRows) {
 	rows.add("title", s.Title)
 	if s.Description != s.Title {
@@ -336,7 +339,7 @@ func (s *ShowAnswer) what(rows *showRows) {
 	rows.add("tags", strings.Join(s.Tags, ", "))
 }
 
-// vouched says who vouches for which bytes, and by which rule.
+// vouched adds the digests, the signers, and the rule that decides.
 func (s *ShowAnswer) vouched(rows *showRows) {
 	rows.add("digest", s.Raw)
 	if s.Stripped != s.Raw {
@@ -356,11 +359,11 @@ func (s *ShowAnswer) vouched(rows *showRows) {
 		rows.add("rule", spaces.RuleText(s.Rule, s.Threshold, s.Count))
 	}
 	rows.add("policy", s.Policy)
-	rows.add("lock", map[string]string{"locked": "as it is locked",
-		"differs": "not as it is locked: rye diff " + s.Ref, "not locked": "not in the lock"}[s.Lock])
+	rows.add("lock", map[string]string{"locked": "matches the lock",
+		"differs": "differs from the lock: rye diff " + s.Ref, "not locked": "not in the lock"}[s.Lock])
 }
 
-// runs says what is wanted, by what it is run, and of what other files.
+// runs adds the declared permissions, the chain of executors and the other files.
 func (s *ShowAnswer) runs(rows *showRows) {
 	if s.Kind == "tool" || s.Kind == "directive" {
 		rows.add("permissions", cmp.Or(strings.Join(s.Permissions, ", "), "none"))
@@ -371,13 +374,13 @@ func (s *ShowAnswer) runs(rows *showRows) {
 			rows.add("reads", strings.Join(s.Files.Read, ", "))
 			rows.add("writes", strings.Join(s.Files.Write, ", "))
 		}
-		var said struct {
+		var extra struct {
 			Limits json.RawMessage `json:"limits"`
 			Tools  []string        `json:"tools"`
 		}
-		if json.Unmarshal(s.Fields, &said) == nil {
-			rows.add("limits", string(said.Limits))
-			rows.add("offers", strings.Join(said.Tools, ", "))
+		if json.Unmarshal(s.Fields, &extra) == nil {
+			rows.add("limits", string(extra.Limits))
+			rows.add("offers", strings.Join(extra.Tools, ", "))
 		}
 		rows.add("interface", s.Interface)
 		rows.add("grants", s.Grants)
@@ -400,7 +403,8 @@ func (s *ShowAnswer) runs(rows *showRows) {
 	}
 }
 
-// write writes the part that was asked for: a terminal gets what can't repaint it.
+// write prints the selected part: its exact bytes, or on a terminal escaped text, so that it can't repaint the
+// screen.
 func (s *ShowAnswer) write(t *cli.Terminal) {
 	if !t.Stdout.Tty {
 		t.Printf("%s", cli.Styled(s.Part))
