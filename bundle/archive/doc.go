@@ -1,12 +1,13 @@
-// Package archive is a bundle in one file: its manifest, the signatures, and every byte that the manifest names.
+// Package archive reads and writes a bundle as one file: its manifest, the signatures, and all files that the
+// manifest names.
 //
 // # Format
 //
-//	archive   = one zstd frame (RFC 8878) around a tar stream, and nothing before or behind it
+//	archive   = one zstd frame (RFC 8878) around a tar stream, and nothing before or after it
 //	frame     = with a content checksum, without a dictionary; a window of at most 8 MiB
 //	tar       = entry(manifest.yaml)          the manifest without signature lines
-//	            entry(manifest.yaml.sig)      its signature lines, as package manifest keeps them beside it
-//	            [entry(manifest.yaml.keys)]   the public keys of its signers, as manifest.AppendSignerKeys writes them
+//	            entry(manifest.yaml.sig)      its signature lines, as in the file of that name (package manifest)
+//	            [entry(manifest.yaml.keys)]   the public keys of its signers, written by manifest.AppendSignerKeys
 //	            entry(files/PATH) …           every file of the manifest, in its order
 //	            entry(evidence/NAME) …        every file of its section "evidence", in its order
 //	            1,024 zero bytes
@@ -15,30 +16,36 @@
 //	            gid, mtime and device numbers 0 in octal digits; type "0"; no link, user, group or prefix. The mode
 //	            and the numbers end in NUL, the sum in NUL and a space, the magic is "ustar" NUL "00".
 //	long      = where the name has more than 100 bytes: a header of type "x" (POSIX.1-2001) with the name "pax",
-//	            and the one record "LENGTH path=NAME\n" as its content; the header behind it has the first 100 bytes
+//	            and the one record "LENGTH path=NAME\n" as its content; the header after it has the first 100 bytes
 //
-// The keys are information for a reader who doesn't know the signer yet; nothing trusts them. An archive made without
-// them is the same as before they could be there.
+// The keys are information for a reader who doesn't know the signer yet; nothing trusts them. They are optional:
+// without them, the archive has the same bytes as one of an older rye.
 //
-// Names are UTF-8. A file has at most 8 GiB less one byte, as ustar can say no more, and the manifest at most 64 MiB,
-// which is that of some 300,000 files: a frame of 1 MiB can hold a manifest of a quarter of a GiB, and everybody can
-// make one. An archive without a signature isn't written, and refused.
+// Names are UTF-8. A file has at most 8 GiB less one byte, the limit of ustar. The manifest has at most 64 MiB,
+// enough for some 300,000 files: anyone can make a frame of 1 MiB that unpacks to a manifest of a quarter of a GiB.
+// An archive without a signature is neither written nor read.
 //
-// So there is one tar stream for each manifest with its signatures, and it is known, but for the contents, when both
-// were read: a reader makes each header itself and wants these very bytes. Links, devices, directories, sparse files,
-// other extensions, entries that are missing, more, twice or elsewhere, other sizes, modes, owners and times need
-// no rule of their own. The frame may be another one than we make of it, since the same bytes can be compressed in
-// many ways; of it there must be one, whole and with the right checksum, and it may not be longer than it can have
-// need to be. Skippable frames are no part of it. Identity never depends on it.
+// A manifest and its signatures determine the tar stream, except for the contents of files: a reader makes each
+// header itself and requires exactly these bytes. This excludes links, devices, directories, sparse files, other
+// extensions, missing, additional, repeated or misplaced entries, and other sizes, modes, owners and times. The
+// frame may differ from the one that Write makes, because the same bytes can be compressed in many ways. An archive
+// has exactly one frame, complete, with a valid checksum, no longer than its content can require, and without
+// skippable frames. Identity never depends on the frame.
 //
-// # Reading
+// # How an archive goes through here
 //
-// Read hands everything on as it comes, and what it hands on means nothing until it has returned without an error:
-// the sink keeps what it gets out of sight. First comes the manifest with its signatures, so that a
-// sink can refuse a stranger's archive before it reads anything else. Then come the files, each in a reader that
-// hashes, reads the declared size and no more, and ends in a *cas.DamagedError instead of io.EOF if these are other
-// bytes than the manifest says. Memory grows with the manifest alone, and that only as far as its lines are good
-// ones: a frame that promises gigabytes costs what was declared by lines that were there.
+// Read checks the frame's header (frame.begin) and decodes the frame. reader.head reads the manifest, its
+// signatures and its keys, and Sink.Begin gets them first, so that a sink can refuse an unknown signer before
+// anything else is read. reader.file then compares each header with the expected one and passes the file to
+// Sink.File, in a reader that hashes, reads exactly the declared size, and ends in a *cas.DamagedError instead of
+// io.EOF if the bytes differ from the manifest. frame.end refuses bytes after the frame.
+//
+// The sink gets everything as it arrives and must not publish it before Read returns without an error. Memory grows
+// with the manifest only, and only with its valid lines: a frame that claims gigabytes costs no more than the lines
+// read.
+//
+// Write checks the limits (Head.fits) and writes the manifest, the signatures and the keys. writer.all collects
+// small files in a lot, which flush reads together, and copies large ones with stream.
 package archive
 
 import (
@@ -71,24 +78,24 @@ const (
 	evidenceDir    = "evidence/"
 )
 
-// A Head is what stands first in an archive.
+// A Head is the beginning of an archive.
 type Head struct {
 	Body  []byte             // the manifest without signature lines
-	List  *manifest.FileList // with the signatures, which are those of these bytes and not checked under any key
+	List  *manifest.FileList // with the signatures: their digest matches Body, but no key has checked them
 	Files []manifest.File
-	Keys  []manifest.SignerKey // that the archive claims its signers have; nil if it says nothing
+	Keys  []manifest.SignerKey // the signers' keys, as the archive claims; nil without any
 }
 
 // An Entry is one file that the manifest names.
 type Entry struct {
-	Path     string // of a file its path, of evidence its name
+	Path     string // a file's path or the name of evidence
 	Evidence bool
 	Digest   cas.Digest
 	Size     int64
 	Mode     cas.Mode
 }
 
-// name is what the entry is called in the archive.
+// name returns the name of the entry in the archive.
 func (e *Entry) name() string {
 	if e.Evidence {
 		return evidenceDir + e.Path
@@ -106,24 +113,24 @@ func (h *Head) entry(i int) Entry {
 	return Entry{v.Name, true, v.Digest, v.Size, cas.File}
 }
 
-// entries is how many there are.
+// entries returns the number of entries.
 func (h *Head) entries() int { return len(h.Files) + len(h.List.Evidence) }
 
-// A Sink is given what is in an archive. An error of its ends the reading and is returned.
+// A Sink receives the content of an archive. Read stops at its first error and returns it.
 type Sink interface {
-	// Begin is given the manifest and its signatures before anything else of the archive was read.
+	// Begin receives the manifest and its signatures before anything else of the archive is read.
 	Begin(*Head) error
-	// File is given each file, in order. The reader ends in a *cas.DamagedError instead of io.EOF if the bytes are not
-	// those of the manifest; where File knows that and returns no error, the reading goes on. What it leaves unread is
-	// read, and checked, after it has returned.
+	// File receives each file, in order. The reader ends in a *cas.DamagedError instead of io.EOF if the bytes
+	// differ from the manifest; if File has met that error and returns nil, Read continues. Read reads and checks
+	// whatever File leaves unread.
 	File(e Entry, r io.Reader) error
 }
 
-// An Error says where an archive is invalid.
+// An Error is the place and the reason of an invalid archive.
 type Error struct {
-	Offset int64  // in the tar stream, or in the file where Frame is set
+	Offset int64  // in the tar stream; in the file if Frame is set
 	Frame  bool   // the zstd frame is invalid, not its content
-	Entry  string // the name of the entry there; "" for none
+	Entry  string // the entry at the offset, or ""
 	Err    error
 }
 
@@ -147,7 +154,7 @@ func (e *Error) Fault() *fault.Error {
 		e.Entry).Try("rye docs bundles")
 }
 
-// newHead reads a manifest and the signatures beside it.
+// newHead parses a manifest and adds its signatures.
 func newHead(body []byte, signatures manifest.Signatures) (*Head, error) {
 	list, files, err := manifest.ParseFileList(body)
 	if err != nil {
@@ -157,7 +164,7 @@ func newHead(body []byte, signatures manifest.Signatures) (*Head, error) {
 	return h, h.sign(signatures.Append(nil))
 }
 
-// sign takes up the signatures of a .sig file.
+// sign parses the lines of a .sig file into the head.
 func (h *Head) sign(lines []byte) (err error) {
 	if len(h.List.Signatures) > 0 {
 		return errSigned
@@ -166,7 +173,7 @@ func (h *Head) sign(lines []byte) (err error) {
 	return err
 }
 
-// fits reports whether the manifest and every file can stand in an archive.
+// fits checks that the manifest and every file fit into an archive.
 func (h *Head) fits() error {
 	if len(h.Body) > MaxManifest {
 		return errLarge
@@ -179,8 +186,8 @@ func (h *Head) fits() error {
 	return nil
 }
 
-// maxSignatures is more bytes than a .sig file has.
+// maxSignatures exceeds the size of any valid .sig file.
 const maxSignatures = sign.MaxLines * 1000
 
-// maxKeys is more bytes than a .keys file has.
+// maxKeys exceeds the size of any valid .keys file.
 const maxKeys = sign.MaxLines * 256

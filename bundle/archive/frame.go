@@ -8,17 +8,17 @@ import (
 	"io"
 )
 
-// A frame passes on the bytes of one zstd frame as they come, and wants it to be the only thing there. A decoder would
-// overlook frames that are to be skipped, go on with the next one, and take nothing at all for an empty content.
+// A frame passes on the bytes of one zstd frame as they arrive. A decoder alone would skip skippable frames,
+// continue with the next frame, and accept an empty file as empty content; a frame refuses all three.
 type frame struct {
 	r     *bufio.Reader
 	off   int64  // of the next byte of r
-	out   *int64 // how many bytes came out of the decoder
+	out   *int64 // bytes that the decoder has returned so far
 	held  []byte
 	left  int64 // of the current block
 	last  bool  // the current block is the last one
 	ended bool
-	err   error // what went wrong here or in r
+	err   error // the first error, of the frame or of r
 	buf   [14]byte
 }
 
@@ -41,13 +41,13 @@ var (
 	errBehind     = errors.New("trailing bytes after the end")
 )
 
-// most is how long what n bytes came from may be: compressing makes nothing much longer, and the decoder has read less
-// than a MiB that it hasn't handed out yet.
+// most returns the longest compressed input that can belong to n decoded bytes: compression adds little, and the
+// decoder holds less than a MiB that it hasn't returned yet.
 func most(n int64) int64 { return n + n/64 + 1<<20 }
 
 func (f *frame) fail(err error) error { return &Error{Offset: f.off, Frame: true, Err: err} }
 
-// fill reads n bytes to be passed on.
+// fill reads n bytes into held, to be passed on.
 func (f *frame) fill(n int) ([]byte, error) {
 	from := len(f.held)
 	f.held = f.buf[:from+n]
@@ -99,7 +99,7 @@ func (f *frame) begin() error {
 	if flags&singleSegment != 0 {
 		var size [8]byte
 		copy(size[:], b)
-		// That 256 is to be added to one of two bytes can be left out: it is far from the limit.
+		// A size of two bytes lacks an offset of 256, which doesn't matter this far from the limit.
 		window = int64(min(binary.LittleEndian.Uint64(size[:]), MaxWindow+1))
 	}
 	if window > MaxWindow {
@@ -108,7 +108,7 @@ func (f *frame) begin() error {
 	return nil
 }
 
-// Read implements io.Reader. The io.EOF is that of the frame.
+// Read implements io.Reader. It returns io.EOF at the end of the frame.
 func (f *frame) Read(b []byte) (int, error) {
 	if f.err != nil {
 		return 0, f.err
@@ -134,7 +134,7 @@ func (f *frame) read(b []byte) (int, error) {
 				err = f.fail(io.ErrUnexpectedEOF)
 			}
 			if n > 0 {
-				err = nil // it will come again
+				err = nil // the next Read returns it again
 			}
 			return n, err
 		case f.ended:
@@ -146,7 +146,7 @@ func (f *frame) read(b []byte) (int, error) {
 	}
 }
 
-// next goes to the next block, or to the checksum behind the last one.
+// next reads the header of the next block, or the checksum after the last one.
 func (f *frame) next() error {
 	if f.last {
 		_, err := f.fill(4)
@@ -171,7 +171,7 @@ func (f *frame) next() error {
 	return nil
 }
 
-// end wants the end.
+// end refuses bytes after the frame.
 func (f *frame) end() error {
 	_, err := f.r.ReadByte()
 	switch {

@@ -25,8 +25,8 @@ var (
 	errNoSigs  = errors.New("the signature file is missing or too large")
 )
 
-// Read reads an archive from r to its end, and gives everything in it to the sink. On an error, which is an *Error
-// where these are not the bytes of an archive, nothing that the sink was given counts.
+// Read reads an archive to its end and passes everything to the sink. It returns an *Error for an invalid archive.
+// After any error, the sink must discard what it received.
 func Read(ctx context.Context, r io.Reader, sink Sink) (*Head, error) {
 	p := &reader{ctx: ctx, buf: make([]byte, 64<<10)}
 	f := &frame{r: bufio.NewReaderSize(r, 64<<10), out: &p.off}
@@ -47,7 +47,7 @@ func Read(ctx context.Context, r io.Reader, sink Sink) (*Head, error) {
 	return h, nil
 }
 
-// ReadHead reads what stands first in an archive, and nothing of its files.
+// ReadHead reads the beginning of an archive, and none of its files.
 func ReadHead(ctx context.Context, r io.Reader) (*Head, error) {
 	var h headOnly
 	if _, err := Read(ctx, r, &h); err != nil && !errors.Is(err, errEnough) {
@@ -56,7 +56,7 @@ func ReadHead(ctx context.Context, r io.Reader) (*Head, error) {
 	return h.Head, nil
 }
 
-// ReadFileHead reads what stands first in an archive file.
+// ReadFileHead reads the beginning of an archive file.
 func ReadFileHead(ctx context.Context, path string) (*Head, error) {
 	f, err := osfile.OpenRegular(path)
 	if err != nil {
@@ -92,7 +92,7 @@ type reader struct {
 	buf   []byte
 }
 
-// Read reads the tar stream, whose end is never to be met here.
+// Read reads the tar stream. No caller expects its end, so the end is an error.
 func (p *reader) Read(b []byte) (int, error) {
 	if err := context.Cause(p.ctx); err != nil {
 		return 0, err
@@ -113,7 +113,7 @@ func (p *reader) Read(b []byte) (int, error) {
 	return 0, p.decoding(err)
 }
 
-// decoding tells what the decoder found apart from what reading the archive did.
+// decoding returns the error of the frame if it has one, because the decoder only repeats it.
 func (p *reader) decoding(err error) error {
 	switch known, ok := errors.AsType[*Error](err); {
 	case p.frame.err != nil:
@@ -165,7 +165,7 @@ func (p *reader) head() (*Head, error) {
 	}
 	from := p.off
 	var body bytes.Buffer
-	body.Grow(int(min(size, 16<<20))) // the rest is declared, and perhaps not there
+	body.Grow(int(min(size, 16<<20))) // the archive may lack the rest of the declared size
 	h := &Head{}
 	h.List, err = manifest.ReadFileList(io.TeeReader(io.LimitReader(p, size), &body), func(f *manifest.File) error {
 		h.Files = append(h.Files, *f)
@@ -205,7 +205,7 @@ func (p *reader) head() (*Head, error) {
 // keys reads the keys of the signers if they come next.
 func (p *reader) keys(h *Head) (err error) {
 	block := make([]byte, blockSize)
-	n, _ := io.ReadFull(p, block) // what is wrong with less than a block is found where the first file is read
+	n, _ := io.ReadFull(p, block) // reading the first file reports a short block
 	size := sizeOf(block)
 	if size <= 0 || size > maxKeys || !bytes.Equal(block, appendHeader(nil, keysName, cas.File, size)) {
 		p.ahead, p.off = block[:n], p.off-int64(n)
@@ -222,7 +222,8 @@ func (p *reader) keys(h *Head) (err error) {
 	return p.zeros(padding(size))
 }
 
-// reading is an error about the content that begins at an offset, if it isn't one of where it comes from.
+// reading returns an error of the content that begins at from, unless the archive, its frame or the context failed
+// first.
 func (p *reader) reading(from int64, err error) error {
 	switch known, ok := errors.AsType[*Error](err); {
 	case p.frame.err != nil:
@@ -235,7 +236,8 @@ func (p *reader) reading(from int64, err error) error {
 	return &Error{Offset: from, Entry: p.entry, Err: err}
 }
 
-// first reads the header of an entry whose size isn't known, and returns it.
+// first reads the header of an entry whose size is unknown, and returns the size. Any other header is the error
+// otherwise.
 func (p *reader) first(name string, otherwise error) (int64, error) {
 	p.entry = name
 	at := p.off
@@ -253,7 +255,7 @@ func (p *reader) first(name string, otherwise error) (int64, error) {
 	return size, nil
 }
 
-// file reads one entry and gives it to the sink.
+// file reads one entry and passes it to the sink.
 func (p *reader) file(e Entry, sink Sink) error {
 	p.entry = e.name()
 	at := p.off
@@ -281,7 +283,7 @@ func (p *reader) file(e Entry, sink Sink) error {
 	return p.zeros(padding(e.Size))
 }
 
-// A content is one file. It remembers how the reading ended.
+// A content is the reader of one file. It keeps the error that ended it.
 type content struct {
 	r   io.Reader
 	err error
@@ -296,7 +298,7 @@ func (c *content) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// zeros reads so many zeros.
+// zeros reads n zeros.
 func (p *reader) zeros(n int64) error {
 	b := p.buf[:n]
 	if _, err := io.ReadFull(p, b); err != nil {

@@ -8,7 +8,7 @@ import (
 
 const blockSize = 512
 
-// Where the fields of a header are.
+// Offsets of the fields of a header.
 const (
 	atMode, atUID, atGID, atSize, atTime, atSum = 100, 108, 116, 124, 136, 148
 	atType, atMagic, atMajor, atMinor           = 156, 257, 329, 337
@@ -22,12 +22,12 @@ const (
 	extended = 'x'
 )
 
-// padding is how many zeros follow a content of n bytes.
+// padding returns the number of zeros after a content of n bytes.
 func padding(n int64) int64 { return -n & (blockSize - 1) }
 
 var zeros [2 * blockSize]byte
 
-// appendHeader appends what stands before the content of an entry.
+// appendHeader appends the header of an entry, with its pax record if the name is long.
 func appendHeader(dst []byte, name string, mode cas.Mode, size int64) []byte {
 	if len(name) > nameSize {
 		record := paxRecord(name)
@@ -39,7 +39,7 @@ func appendHeader(dst []byte, name string, mode cas.Mode, size int64) []byte {
 	return appendBlock(dst, name, mode, size, regular)
 }
 
-// paxRecord is the record that gives an entry its name. Its length counts itself.
+// paxRecord returns the record with an entry's name. Its length counts itself.
 func paxRecord(name string) string {
 	rest := " path=" + name + "\n"
 	n := len(rest)
@@ -76,7 +76,7 @@ func appendBlock(dst []byte, name string, mode cas.Mode, size int64, kind byte) 
 	return dst
 }
 
-// octal writes n in so many digits; a NUL stands behind them already.
+// octal writes n in octal digits. The NUL after them is already there.
 func octal(b []byte, digits int, n int64) {
 	for i := digits - 1; i >= 0; i-- {
 		b[i] = '0' + byte(n&7)
@@ -84,7 +84,7 @@ func octal(b []byte, digits int, n int64) {
 	}
 }
 
-// sizeOf reads the size in a header; -1 if there is none in our form.
+// sizeOf reads the size in a header, or returns -1 if its form isn't ours.
 func sizeOf(b []byte) (n int64) {
 	for _, c := range b[atSize : atSize+octalSize] {
 		if c < '0' || c > '7' {

@@ -11,16 +11,16 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// Of files up to wholeFile many are got at once, which a store that is a cas.Visitor can do in its own order.
+// Files of up to wholeFile bytes are read in lots, which a store that is a cas.Visitor can read in its own order.
 const (
 	wholeFile   = 256 << 10
 	windowBytes = 2 << 20
 	windowFiles = 1 << 10
 )
 
-// Write writes the archive of a manifest, given without signature lines, and its signatures, with the files that it
-// gets from src, and with those of the keys that signed. The same arguments make the same bytes. On an error what was
-// written is no archive.
+// Write writes the archive of a manifest and its signatures, with the files from src and those of the keys that
+// signed. body has no signature lines. The same arguments give the same bytes. After an error, w has received no
+// valid archive.
 func Write(ctx context.Context, w io.Writer, body []byte, signatures manifest.Signatures, src cas.Getter,
 	keys ...manifest.SignerKey) error {
 	h, err := newHead(body, signatures)
@@ -30,7 +30,7 @@ func Write(ctx context.Context, w io.Writer, body []byte, signatures manifest.Si
 	if err != nil {
 		return err
 	}
-	// The number of encoders is fixed, so that nothing depends on the machine.
+	// The number of encoders is fixed, so that the bytes don't depend on the machine.
 	z, err := zstd.NewWriter(w, zstd.WithEncoderCRC(true), zstd.WithWindowSize(encoderWindow),
 		zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true))
 	if err != nil {
@@ -40,13 +40,13 @@ func Write(ctx context.Context, w io.Writer, body []byte, signatures manifest.Si
 	p.lot.buf = make([]byte, 0, windowBytes)
 	h.Keys = keys
 	if err := p.all(h); err != nil {
-		z.Reset(nil) // which ends its goroutines
+		z.Reset(nil) // ends its goroutines
 		return err
 	}
 	return z.Close()
 }
 
-// encoderWindow is the window of what we write: half of what readers must have.
+// encoderWindow is the window that Write uses, half of the largest that readers accept.
 const encoderWindow = 4 << 20
 
 type writer struct {
@@ -58,11 +58,11 @@ type writer struct {
 	lot    lot
 }
 
-// A lot is small files that are got together.
+// A lot is a group of small files that are read together.
 type lot struct {
 	entries []Entry
 	ids     []cas.ID
-	from    []int // where each is in buf
+	from    []int // offset of each file in buf
 	buf     []byte
 }
 
@@ -173,7 +173,7 @@ func (l *lot) add(e Entry) {
 
 func (l *lot) content(i int) []byte { return l.buf[l.from[i] : int64(l.from[i])+l.entries[i].Size] }
 
-// flush gets the files of the lot and writes them.
+// flush reads the files of the lot and writes them.
 func (p *writer) flush() error {
 	l := &p.lot
 	fill := func(i int, o cas.Object) error {
@@ -195,7 +195,7 @@ func (p *writer) flush() error {
 	return context.Cause(p.ctx)
 }
 
-// get opens the objects of the lot.
+// get passes each object of the lot to fill.
 func (p *writer) get(fill func(int, cas.Object) error) error {
 	l := &p.lot
 	if v, ok := p.src.(cas.Visitor); ok && len(l.ids) > 1 {
@@ -217,7 +217,7 @@ func (p *writer) get(fill func(int, cas.Object) error) error {
 	return nil
 }
 
-// readAll reads an object that has exactly the bytes that there is room for.
+// readAll reads an object that must have exactly len(b) bytes.
 func readAll(o cas.Object, b []byte) error {
 	if o.Size != int64(len(b)) {
 		return otherSize(int64(len(b)), o.Size)
@@ -225,7 +225,7 @@ func readAll(o cas.Object, b []byte) error {
 	if _, err := io.ReadFull(o, b); err != nil && len(b) > 0 {
 		return err
 	}
-	// Only the end says that these were the object's bytes.
+	// Only the object's end proves its bytes.
 	var more [1]byte
 	if n, err := o.Read(more[:]); n > 0 || err != io.EOF {
 		if err == nil || err == io.EOF {

@@ -16,19 +16,19 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Side is a bundle that is compared.
+// A Side is one of the two compared bundles.
 type Side struct {
 	*bundle.Bundle
-	Files cas.Getter  // has the bytes of its items
-	Below []*ai.Space // whose kinds count in addition to those of the kernel
+	Files cas.Getter  // the bytes of its items
+	Below []*ai.Space // spaces with further kinds than the kernel's
 }
 
-// A Report is everything that is different.
+// A Report lists all differences.
 type Report struct {
 	From State `json:"from"`
 	To   State `json:"to"`
 
-	Class    shape.Class `json:"class,omitempty"` // the worst of all changes; "" if there are none
+	Class    shape.Class `json:"class,omitempty"` // the worst of all changes; "" without changes
 	Breaking bool        `json:"breaking"`
 	Summary  string      `json:"summary"`
 
@@ -37,10 +37,10 @@ type Report struct {
 	Evidence []Field  `json:"evidence,omitempty"` // digests by name
 	Items    []Item   `json:"items,omitempty"`    // sorted by ref
 	Files    []File   `json:"files,omitempty"`    // sorted by path, those of items too
-	Unread   []Unread `json:"unread,omitempty"`   // items whose bytes aren't there as the manifest says
+	Unread   []Unread `json:"unread,omitempty"`   // items whose bytes are missing or differ from the manifest
 }
 
-// A State is one of two bundles.
+// A State describes one of the two bundles.
 type State struct {
 	Name  string     `json:"name"` // "bundle:acme/deploy@1.4.0"
 	ID    cas.Digest `json:"id"`
@@ -48,7 +48,7 @@ type State struct {
 	Bytes int64      `json:"bytes"`
 }
 
-// A Change says what happened to something.
+// A Change is the kind of a difference.
 type Change string
 
 // The changes.
@@ -56,11 +56,11 @@ const (
 	Added   Change = "added"
 	Removed Change = "removed"
 	Changed Change = "changed"
-	Mode    Change = "mode"   // of a file, and nothing else
-	Signed  Change = "signed" // of an item: nothing but signature lines
+	Mode    Change = "mode"   // only the mode of a file
+	Signed  Change = "signed" // only the signature lines of an item
 )
 
-// A Field is a value with a name. Where there was none, or is none, it is absent.
+// A Field is a named value. From or To is missing where the side lacks the value.
 type Field struct {
 	Name  string          `json:"name"`
 	From  json.RawMessage `json:"from,omitempty"`
@@ -68,7 +68,7 @@ type Field struct {
 	Class shape.Class     `json:"class"`
 }
 
-// A File is a file that is different.
+// A File is a file that differs.
 type File struct {
 	Path   string      `json:"path"`
 	Change Change      `json:"change"`
@@ -77,25 +77,25 @@ type File struct {
 	Class  shape.Class `json:"class,omitempty"` // "" for an item, which Items describes
 }
 
-// A Content is what a manifest says of a file.
+// A Content is a file's entry in a manifest.
 type Content struct {
 	Digest cas.Digest `json:"digest"`
 	Size   int64      `json:"size"`
 	Mode   string     `json:"mode"`
 }
 
-// An Item is an item that is different.
+// An Item is an item that differs.
 type Item struct {
 	Ref         string      `json:"ref"`
 	Change      Change      `json:"change"`
-	Path        string      `json:"path"`                // where it is, or was
-	FromPath    string      `json:"from_path,omitempty"` // where it was, if that is elsewhere
+	Path        string      `json:"path"`                // current path, or the last one
+	FromPath    string      `json:"from_path,omitempty"` // old path, if it moved
 	FromVersion string      `json:"from_version,omitempty"`
 	ToVersion   string      `json:"to_version,omitempty"`
 	Class       shape.Class `json:"class"`
-	// interface, grants, and what it says of itself; of a new item what it asks for
+	// interface, grants and description; for a new item the grants that it requests
 	Shape  []shape.Item `json:"shape,omitempty"`
-	Fields []Field      `json:"fields,omitempty"` // everything else that it declares, by name
+	Fields []Field      `json:"fields,omitempty"` // all other declared fields, by name
 	Text   *Text        `json:"text,omitempty"`   // the prompt of a directive, the text of knowledge
 }
 
@@ -103,13 +103,13 @@ type Item struct {
 type Unread struct {
 	Ref  string `json:"ref"`
 	Path string `json:"path"`
-	From bool   `json:"from"` // on the side from which the changes lead
+	From bool   `json:"from"` // on the side "from"
 	Err  error  `json:"-"`
 	Why  string `json:"why"`
 }
 
-// Diff reports the changes that lead from a bundle to another. What can't be read of either is in the report; an error
-// is about the context or the spaces below.
+// Diff reports the changes that lead from one bundle to another. The report names the unreadable items of both; an
+// error is one of the context or of the spaces in Below.
 func Diff(ctx context.Context, from, to Side) (*Report, error) {
 	d := &differ{Report: Report{From: stateOf(from), To: stateOf(to)}}
 	d.headers(from.FileList, to.FileList)
@@ -125,12 +125,12 @@ type differ struct{ Report }
 
 func stateOf(s Side) State { return State{s.Name, s.ID, len(s.Bundle.Files), s.Bytes} }
 
-// text is JSON of a text; of none nothing.
+// text returns a text as JSON, or nil for "".
 func text(s string) json.RawMessage {
 	if s == "" {
 		return nil
 	}
-	b, _ := json.Marshal(s) // which no string fails
+	b, _ := json.Marshal(s) // no string fails
 	return b
 }
 
@@ -165,7 +165,7 @@ func date(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// named compares lists of names and what belongs to them.
+// named compares two lists of named values.
 func named[E any](a, b []E, of func(E) (name, value string), class, gone shape.Class) (fields []Field) {
 	was, is := map[string]string{}, map[string]string{}
 	for _, e := range a {
@@ -207,7 +207,7 @@ func (d *differ) files(a, b []manifest.File) {
 	}
 }
 
-// order says which of two lists has the path that comes first.
+// order compares the first paths of two lists.
 func order(a, b []manifest.File) int {
 	switch {
 	case len(a) == 0:
@@ -253,7 +253,7 @@ func contentOf(f *manifest.File) *Content {
 	return &Content{f.Digest, f.Size, f.Mode.String()}
 }
 
-// rank orders classes, the worst highest; none is 0.
+// rank orders classes from "", which is 0, to the worst.
 func rank(c shape.Class) int {
 	return slices.Index([]shape.Class{"", shape.Info, shape.Compatible, shape.Warning, shape.Breaking}, c)
 }
@@ -265,7 +265,7 @@ func worst(a, b shape.Class) shape.Class {
 	return a
 }
 
-// conclude sums up.
+// conclude sets the report's class and summary.
 func (d *differ) conclude() {
 	counts := map[shape.Class]int{}
 	add := func(c shape.Class) {
@@ -296,8 +296,8 @@ func (d *differ) conclude() {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[c], c))
 		}
 	}
-	parts = append(parts, tell("item", items)...)
-	parts = append(parts, tell("file", files)...)
+	parts = append(parts, countChanges("item", items)...)
+	parts = append(parts, countChanges("file", files)...)
 	if n := len(d.Unread); n > 0 {
 		parts = append(parts, fmt.Sprintf("%s unreadable", count(n, "item")))
 	}
@@ -311,8 +311,8 @@ func (d *differ) conclude() {
 	}
 }
 
-// tell counts changes in words.
-func tell(what string, all []Change) (parts []string) {
+// countChanges counts changes in words.
+func countChanges(what string, all []Change) (parts []string) {
 	for _, c := range []Change{Added, Removed, Changed, Mode, Signed} {
 		n := 0
 		for _, o := range all {
@@ -321,7 +321,7 @@ func tell(what string, all []Change) (parts []string) {
 			}
 		}
 		if n > 0 {
-			how := cmp.Or(map[Change]string{Mode: "with another mode", Signed: "signed anew"}[c], string(c))
+			how := cmp.Or(map[Change]string{Mode: "with another mode", Signed: "signed again"}[c], string(c))
 			parts = append(parts, count(n, what)+" "+how)
 		}
 	}

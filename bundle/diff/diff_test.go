@@ -174,7 +174,7 @@ func TestClasses(t *testing.T) {
 	}{
 		"signature": {func(p pack) {
 			p.edit(tool, "name:", line+"name:")
-		}, shape.Info, "1 item signed anew, 1 file changed"},
+		}, shape.Info, "1 item signed again, 1 file changed"},
 		"comment": {func(p pack) {
 			p.edit(tool, "name:", "# about\nname:")
 		}, shape.Info, "1 item changed, 1 file changed"},

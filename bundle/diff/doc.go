@@ -1,37 +1,43 @@
-// Package diff is the comparison of two bundles. It grades each change by its effect on users.
+// Package diff compares two bundles. It grades each change by its effect on users.
 //
 //	report, err := diff.Diff(ctx, diff.Side{Bundle: old, Files: oldFiles, Below: spaces}, diff.Side{Bundle: next,
 //		Files: nextFiles, Below: spaces})
 //
-// It compares two manifests, and the meaning of the items that are in both with different bytes. Neither side is
-// verified: a bundle's own extractors don't count, and bytes are compared with the manifests alone. The same two
-// sides give the same report, which can be written as JSON.
+// Diff compares two manifests, and the meaning of the items that are in both with different bytes. It verifies
+// neither side: a bundle's own extractors don't count, and bytes are compared with the manifests alone. The same
+// two sides give the same report, which can be written as JSON.
+//
+// # How a comparison goes through here
+//
+// Diff compares the headers and the files of the manifests (headers, files). items makes a reader for each side and
+// calls item for each ref, which reads both states; Item.compare then calls shape.Diff, fields, markup and
+// compareTexts. conclude sums up the classes.
 //
 // # Classes
 //
-// Each change has a class of package shape: breaking, warning, compatible, info; and the report has the worst of
+// Each change has a class of package shape: breaking, warning, compatible or info. The report has the worst of
 // them.
 //
-//	an item that is gone                                     breaking
-//	an item that is new                                      compatible; what it asks for is listed
-//	interface, grants, risk, limits, description, tags       as package shape says
-//	version, title, name, category, author, entry_type, references, and what the model of a directive prefers  info
-//	any other field, as executor_id, config, anchor          warning
-//	what else stands in the elements of a directive, by where, as "metadata/owner@team"   warning
+//	a removed item                                             breaking
+//	a new item                                               compatible; the grants that it requests are listed
+//	interface, grants, risk, limits, description, tags       as in package shape
+//	version, title, name, category, author, entry_type, references, the model of a directive   info
+//	any other field, such as executor_id, anchor              warning
+//	other content of a directive's elements, such as "metadata/owner@team"   warning
 //	the prompt of a directive                                warning
 //	the text of knowledge                                    info
-//	entrypoint, license; what is required, but for what no longer is, which is compatible   warning
+//	entrypoint, license; requirements   warning; a removed requirement is compatible
 //	version, description and end of the bundle; evidence     info
-//	a file that is no item: gone, or its mode is another     warning; new or changed: info
+//	another file: removed, or with another mode   warning; new or changed: info
 //
-// Code isn't compared: that an item changed and nothing else is said of it means that what it declares is the same,
-// and it has the class info, as has one where only the signature lines differ ("signed").
+// Code isn't compared. An item that changed without further entries declares the same as before and has the class
+// info, like an item whose signature lines alone differ ("signed").
 //
 // # Texts
 //
-// Prose is compared by words: runs of letters and digits, runs of blanks, and every other character by itself, with
-// the algorithm of Myers, which finds a smallest set of edits. It stops at 1,000 edits, 2^23 steps or 2^18 words;
-// then the lines are compared in the same way, and if that is too much as well the text between the first and the
-// last difference is one edit ("whole"). A text says by which it was compared. Between edits two lines of what stays
-// are kept on both sides, at most 200 bytes each, and the middle is replaced by its length.
+// Prose is compared by words (runs of letters and digits, runs of blanks, and every other character by itself) with
+// the algorithm of Myers, which finds a smallest set of edits. It stops at 1,000 edits, 2^23 steps or 2^18 words.
+// The lines are then compared in the same way. If that is too much work, too, the text between the first and the
+// last difference is one edit ("whole"). By names the method. Two unchanged lines on both sides of an edit are
+// kept, at most 200 bytes each; the text between is replaced by its length.
 package diff

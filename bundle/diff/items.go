@@ -21,7 +21,7 @@ import (
 // dotAI is the directory of items.
 const dotAI = ".ai/"
 
-// items compares those that the manifests name.
+// items compares the items that the manifests name.
 func (d *differ) items(ctx context.Context, from, to Side) error {
 	was, is := refs(from.Bundle.Files), refs(to.Bundle.Files)
 	all := map[string]bool{}
@@ -105,21 +105,21 @@ func why(err error) string {
 }
 
 func (d *differ) item(ctx context.Context, ref string, a, b *manifest.File, views [2]*reader) error {
-	x := Item{Ref: ref, Change: Changed, Class: shape.Info}
+	item := Item{Ref: ref, Change: Changed, Class: shape.Info}
 	var read [2]*ai.Item
-	whole := true
+	complete := true
 	for i, f := range []*manifest.File{a, b} {
 		if f == nil {
 			continue
 		}
-		x.Path = f.Path
+		item.Path = f.Path
 		if i == 0 {
-			x.FromVersion = f.Version
+			item.FromVersion = f.Version
 		} else {
-			x.ToVersion = f.Version
+			item.ToVersion = f.Version
 		}
 		if b == nil {
-			continue // there is nothing to compare it with
+			continue // nothing to compare it with
 		}
 		it, err := views[i].item(ctx, f)
 		if ctx.Err() != nil {
@@ -127,34 +127,34 @@ func (d *differ) item(ctx context.Context, ref string, a, b *manifest.File, view
 		}
 		if err != nil {
 			d.Unread = append(d.Unread, Unread{ref, f.Path, i == 0, err, why(err)})
-			whole = false
+			complete = false
 		}
 		read[i] = it
 	}
 	switch {
 	case a == nil:
-		x.Change, x.Class = Added, shape.Compatible
-		if whole {
-			x.Shape = shape.Widened(shape.Grants{}, read[1].Model.Grants())
-			for i := range x.Shape {
-				x.Shape[i].Class = shape.Info // less restrictive
+		item.Change, item.Class = Added, shape.Compatible
+		if complete {
+			item.Shape = shape.Widened(shape.Grants{}, read[1].Model.Grants())
+			for i := range item.Shape {
+				item.Shape[i].Class = shape.Info // less restrictive
 			}
 		}
 	case b == nil:
-		x.Change, x.Class = Removed, shape.Breaking
+		item.Change, item.Class = Removed, shape.Breaking
 	default:
 		if a.Path != b.Path {
-			x.FromPath = a.Path
+			item.FromPath = a.Path
 		}
-		if whole {
-			x.compare(read[0], read[1])
+		if complete {
+			item.compare(read[0], read[1])
 		}
 	}
-	d.Items = append(d.Items, x)
+	d.Items = append(d.Items, item)
 	return nil
 }
 
-// compare fills in what is different between two states of an item.
+// compare fills in the differences between two states of an item.
 func (x *Item) compare(a, b *ai.Item) {
 	if a.Stripped == b.Stripped && !a.Stripped.IsZero() && a.Path == b.Path {
 		x.Change = Signed
@@ -189,19 +189,20 @@ func shapeOf(m *model.Model) shape.Shape {
 	return s
 }
 
-// told are the fields that a shape has.
-const told = " input_schema output_schema error_schema permissions capabilities limits risk network files secrets " +
-	"description tool_description tags examples "
+// shapeFields are the fields that a shape covers.
+const shapeFields = " input_schema output_schema error_schema permissions capabilities limits risk network files " +
+	"secrets description tool_description tags examples "
 
-// toldOfDirectives are those that a shape has of directives only; content is what the other fields were read from.
-const toldOfDirectives = " inputs outputs content "
+// directiveShapeFields are the fields that only a directive's shape covers; content is the source of the other
+// fields.
+const directiveShapeFields = " inputs outputs content "
 
 // harmless are fields without effect on the users of an item.
 const harmless = " version title name id category author entry_type references model "
 
 func in(list, name string) bool { return strings.Contains(list, " "+name+" ") }
 
-// fields compares everything that two states of an item declare and that their shapes don't have.
+// fields compares all declared fields that the shapes don't cover.
 func (x *Item) fields(a, b *model.Model) {
 	was, is := declared(a), declared(b)
 	names := map[string]bool{}
@@ -229,15 +230,16 @@ func declared(m *model.Model) map[string]json.RawMessage {
 	}
 	for _, e := range m.Fields.Map {
 		name := strings.ToLower(strings.Trim(e.Key, "_"))
-		if in(told, name) || m.Directive != nil && in(toldOfDirectives, name) {
+		if in(shapeFields, name) || m.Directive != nil && in(directiveShapeFields, name) {
 			continue
 		}
-		all[e.Key], _ = json.Marshal(plain(e.Value)) // which nothing in a value fails
+		all[e.Key], _ = json.Marshal(plain(e.Value)) // no value fails
 	}
 	return all
 }
 
-// plain returns a value as JSON has it. Numbers about which its readers disagree are texts, so that they differ too.
+// plain returns a value as JSON. Numbers that JSON readers parse differently become texts, so that different ones
+// differ.
 func plain(v *value.Value) any {
 	if v == nil {
 		return nil

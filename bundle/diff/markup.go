@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/ai/shape"
 )
 
-// markup compares what stands in the elements of a directive that its model doesn't have: attributes and elements that
-// have no name of their own are named by their position, as in "metadata/owner@team".
+// markup compares the content of a directive's elements that its model doesn't cover. Attributes and elements
+// without a name of their own are named by their position, as in "metadata/owner@team".
 func (x *Item) markup(a, b *model.Model) {
 	if a.Directive == nil || b.Directive == nil {
 		return
@@ -34,18 +34,18 @@ func (x *Item) markup(a, b *model.Model) {
 
 func content(m *model.Model) string { return m.Fields.Get("content").String() }
 
-// readElsewhere are the elements that the model of a directive has whole, attributes and all.
+// readElsewhere are the elements that a directive's model covers completely, with their attributes.
 const readElsewhere = " inputs outputs hooks metadata/model metadata/model_class metadata/limits " +
 	"metadata/permissions metadata/hooks "
 
-// unnamed lists the texts and attributes of elements by where they stand, but for those that the model has.
+// unnamed lists the texts and attributes of elements by their path, without those that the model covers.
 func unnamed(content string, m *model.Model) map[string]string {
 	all := map[string]string{}
 	d := xml.NewDecoder(strings.NewReader(content))
 	d.Strict = false
 	var path []string          // from below the root
 	counts := map[string]int{} // of elements by path
-	skipped, depth := 0, 0     // skipped is the depth of an element that was read elsewhere
+	skipped, depth := 0, 0     // skipped is the depth of the element being skipped
 	add := func(name, s string) {
 		if s = strings.Join(strings.Fields(s), " "); s != "" {
 			all[name] = strings.TrimSpace(all[name] + " " + s)
@@ -54,7 +54,7 @@ func unnamed(content string, m *model.Model) map[string]string {
 	for {
 		t, err := d.RawToken()
 		if err != nil {
-			return all // at the end; what can't be read is a problem of the item, and told as that
+			return all // the end; invalid markup is reported as a problem of the item
 		}
 		at := strings.Join(path, "/")
 		switch t := t.(type) {

@@ -7,21 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// A Text is how one text became another.
+// A Text is the difference between two texts.
 type Text struct {
 	By    string `json:"by"` // words, lines or whole
 	Parts []Part `json:"parts"`
 }
 
-// A Part of a text stays, goes or comes.
+// A Part is a piece of a text that was kept, deleted, inserted or left out.
 type Part struct {
 	Op    Op     `json:"op"`
 	Text  string `json:"text,omitempty"`
 	Bytes int    `json:"bytes,omitempty"` // of what Skip leaves out
-	Lines int    `json:"lines,omitempty"` // how many end in it
+	Lines int    `json:"lines,omitempty"` // line ends in it
 }
 
-// An Op says what happens to a part.
+// An Op is the operation of a part.
 type Op string
 
 // The operations.
@@ -29,10 +29,10 @@ const (
 	Same   Op = "same"
 	Delete Op = "delete"
 	Insert Op = "insert"
-	Skip   Op = "skip" // stays, and is not told
+	Skip   Op = "skip" // kept in the text, left out of the report
 )
 
-// The limits of comparing.
+// Limits of a comparison.
 const (
 	maxEdits = 1000
 	maxSteps = 1 << 23
@@ -47,7 +47,7 @@ func compareTexts(a, b string) *Text {
 	return &Text{by, shorten(parts)}
 }
 
-// script returns the parts of two texts: without what is inserted they are a, without what is deleted b.
+// script returns the parts that lead from a to b, and the method.
 func script(a, b string) ([]Part, string) {
 	for _, way := range []struct {
 		name  string
@@ -58,8 +58,8 @@ func script(a, b string) ([]Part, string) {
 		if len(x)+len(y) > way.most {
 			continue
 		}
-		if kept, ok := align(x, y); ok {
-			return join(x, y, kept), way.name
+		if runs, ok := align(x, y); ok {
+			return join(x, y, runs), way.name
 		}
 	}
 	x, y := words(a), words(b)
@@ -76,8 +76,8 @@ func lines(s string) []string {
 	return all
 }
 
-// words splits a text into words, runs of blanks, and single characters of other kinds. A line end is one of these, so
-// that what is put into one line doesn't look like another text.
+// words splits a text into words, runs of blanks, and single characters of other kinds. A line end is a single
+// character, so that rewrapped text matches.
 func words(s string) (all []string) {
 	class := func(c rune) int {
 		switch {
@@ -105,7 +105,7 @@ func words(s string) (all []string) {
 	return all
 }
 
-// A run is n words that are the same, from x in one text and from y in the other.
+// A run is n equal words, from x in one text and from y in the other.
 type run struct{ x, y, n int }
 
 func common(a, b []string) (n int) {
@@ -122,22 +122,22 @@ func commonEnd(a, b []string) (n int) {
 	return n
 }
 
-// align finds what stays, unless that is too much work.
+// align finds the equal runs, or returns false if that is too much work.
 func align(a, b []string) ([]run, bool) {
 	head := common(a, b)
 	tail := min(commonEnd(a, b), len(a)-head, len(b)-head)
 	numbers := map[string]int32{}
 	x, y := number(numbers, a[head:len(a)-tail]), number(numbers, b[head:len(b)-tail])
-	kept, ok := myers(x, y)
-	for i := range kept {
-		kept[i].x += head
-		kept[i].y += head
+	runs, ok := myers(x, y)
+	for i := range runs {
+		runs[i].x += head
+		runs[i].y += head
 	}
-	kept = append([]run{{0, 0, head}}, kept...)
-	return append(kept, run{len(a) - tail, len(b) - tail, tail}), ok
+	runs = append([]run{{0, 0, head}}, runs...)
+	return append(runs, run{len(a) - tail, len(b) - tail, tail}), ok
 }
 
-// number gives equal words equal numbers.
+// number assigns equal numbers to equal words.
 func number(numbers map[string]int32, words []string) []int32 {
 	all := make([]int32, len(words))
 	for i, w := range words {
@@ -151,9 +151,9 @@ func number(numbers map[string]int32, words []string) []int32 {
 	return all
 }
 
-// myers finds the fewest edits that lead from a to b and returns what stays; or false, if they are more than maxEdits
-// or finding them takes more than maxSteps. It is the greedy algorithm of "An O(ND) Difference Algorithm and Its
-// Variations" (1986): far[k] is how far in a one comes with d edits on the diagonal x-y = k.
+// myers finds the fewest edits that lead from a to b and returns the equal runs. It returns false after maxEdits
+// edits or maxSteps steps. It is the greedy algorithm of "An O(ND) Difference Algorithm and Its Variations" (1986):
+// far[k] is the furthest position in a that d edits reach on the diagonal x-y = k.
 func myers(a, b []int32) ([]run, bool) {
 	n, m := len(a), len(b)
 	most := min(n+m, maxEdits)
@@ -183,7 +183,8 @@ func myers(a, b []int32) ([]run, bool) {
 	return nil, false
 }
 
-// next returns where the d-th edit leads to on a diagonal: down from the one above, or right from the one below.
+// next returns the position that the d-th edit reaches on a diagonal: down from the one above, or right from the
+// one below.
 func next(far []int, zero, k, d int) int {
 	switch {
 	case d == 0:
@@ -195,7 +196,7 @@ func next(far []int, zero, k, d int) int {
 }
 
 // back follows the edits from the end to the beginning.
-func back(trace [][]int, x, y, d int) (kept []run) {
+func back(trace [][]int, x, y, d int) (runs []run) {
 	for ; d > 0; d-- {
 		far, k := trace[d-1], x-y
 		// far[-(d-1)..d-1], with room on both sides as in myers.
@@ -212,7 +213,7 @@ func back(trace [][]int, x, y, d int) (kept []run) {
 		}
 		startY := fromX - k
 		if x > fromX {
-			kept = append(kept, run{fromX, startY, x - fromX})
+			runs = append(runs, run{fromX, startY, x - fromX})
 		}
 		if x = fromX; from == k-1 {
 			x--
@@ -220,45 +221,45 @@ func back(trace [][]int, x, y, d int) (kept []run) {
 		y = x - from
 	}
 	if x > 0 {
-		kept = append(kept, run{0, 0, x})
+		runs = append(runs, run{0, 0, x})
 	}
-	slices.Reverse(kept)
-	return kept
+	slices.Reverse(runs)
+	return runs
 }
 
-// join makes parts of what stays and what is between. Blanks between two edits belong to these: a sentence that was
-// replaced is one edit and not one for each word.
-func join(a, b []string, kept []run) (parts []Part) {
-	var gone, came strings.Builder
+// join makes parts of the equal runs and the text between them. Blanks between two edits belong to the edits, so
+// that a replaced sentence is one edit instead of one for each word.
+func join(a, b []string, runs []run) (parts []Part) {
+	var deleted, inserted strings.Builder
 	x, y := 0, 0
 	flush := func() {
-		for _, p := range []Part{{Op: Delete, Text: gone.String()}, {Op: Insert, Text: came.String()}} {
+		for _, p := range []Part{{Op: Delete, Text: deleted.String()}, {Op: Insert, Text: inserted.String()}} {
 			if p.Text != "" {
 				parts = append(parts, p)
 			}
 		}
-		gone.Reset()
-		came.Reset()
+		deleted.Reset()
+		inserted.Reset()
 	}
 	take := func(toX, toY int) {
 		for _, w := range a[x:toX] {
-			gone.WriteString(w)
+			deleted.WriteString(w)
 		}
 		for _, w := range b[y:toY] {
-			came.WriteString(w)
+			inserted.WriteString(w)
 		}
 		x, y = toX, toY
 	}
-	for _, r := range kept {
+	for _, r := range runs {
 		if r.n == 0 {
 			continue
 		}
 		take(r.x, r.y)
 		same := strings.Join(a[r.x:r.x+r.n], "")
 		x, y = r.x+r.n, r.y+r.n
-		if gone.Len() > 0 && came.Len() > 0 && strings.Trim(same, " \t") == "" && (x < len(a) || y < len(b)) {
-			gone.WriteString(same)
-			came.WriteString(same)
+		if deleted.Len() > 0 && inserted.Len() > 0 && strings.Trim(same, " \t") == "" && (x < len(a) || y < len(b)) {
+			deleted.WriteString(same)
+			inserted.WriteString(same)
 			continue
 		}
 		flush()
@@ -273,7 +274,7 @@ func join(a, b []string, kept []run) (parts []Part) {
 	return parts
 }
 
-// shorten leaves out what is far from every edit.
+// shorten leaves out text that is far from every edit.
 func shorten(parts []Part) (short []Part) {
 	for i, p := range parts {
 		if p.Op != Same {
@@ -302,7 +303,7 @@ func shorten(parts []Part) (short []Part) {
 	return short
 }
 
-// contextEnd is how many bytes are kept behind an edit.
+// contextEnd returns the number of bytes to keep after an edit.
 func contextEnd(s string) int {
 	end := 0
 	for range contextLines {
@@ -320,7 +321,8 @@ func contextEnd(s string) int {
 	return end
 }
 
-// contextStart is from where on is kept what stands before an edit: the line that the edit is in, and as many before.
+// contextStart returns the offset of the text to keep before an edit: the edit's line, and contextLines lines above
+// it.
 func contextStart(s string) int {
 	start := len(s)
 	for range contextLines + 1 {

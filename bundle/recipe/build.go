@@ -11,23 +11,23 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// A Step makes files of files with a tool.
+// A Step makes files from files with a tool.
 type Step struct {
 	Name    string
 	Tool    model.Ref
-	Inputs  []Glob   // of files of the project and of what other steps make
+	Inputs  []Glob   // of project files and of other steps' outputs
 	Outputs []string // files and directories that it makes, sorted
 	Params  []Param  // in the order of the file
 	Needs   []string // the steps whose outputs are among its inputs, sorted
 }
 
-// A Param is a parameter of a step. Its text is read as the tool's schema has it.
+// A Param is a parameter of a step. The tool's schema decides how its text is parsed.
 type Param struct{ Name, Text string }
 
 // Takes reports whether a file is an input of a step.
 func (s *Step) Takes(file string) bool { return matchAny(s.Inputs, file) }
 
-// Makes reports whether a path is an output of a step, or in one.
+// Makes reports whether a path is an output of the step, or below one.
 func (s *Step) Makes(file string) bool {
 	return slices.ContainsFunc(s.Outputs, func(out string) bool { return within(file, out) })
 }
@@ -44,7 +44,7 @@ func (r *Recipe) Step(name string) *Step {
 	return nil
 }
 
-// Makes reports whether a path is an output of one of the steps, or in one.
+// Makes reports whether a path is an output of a step, or below one.
 func (r *Recipe) Makes(file string) bool {
 	return slices.ContainsFunc(r.Build, func(s Step) bool { return s.Makes(file) })
 }
@@ -133,7 +133,7 @@ func (s *Step) readParams(n *yamltree.Node) error {
 	})
 }
 
-// checkOutput says why nothing is made at a path; nil if something may be.
+// checkOutput returns the reason why a step can't make a path, or nil.
 func checkOutput(path string) error {
 	if err := portable.Check(path); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (r *Recipe) apart(nodes []*yamltree.Node) error {
 	return nil
 }
 
-// order finds which steps need which, and refuses those that need themselves.
+// order finds the steps that each step needs, and refuses circles.
 func (r *Recipe) order(nodes []*yamltree.Node) error {
 	for i := range r.Build {
 		s := &r.Build[i]
@@ -182,8 +182,7 @@ func (r *Recipe) order(nodes []*yamltree.Node) error {
 		}
 		slices.Sort(s.Needs)
 	}
-	// Remove the steps that need none of the others until no more can be removed: the rest are in a circle or need
-	// one.
+	// Remove the steps that need no other step, until none can be removed: the rest are in a circle or need one.
 	done := map[string]bool{}
 	for len(done) < len(r.Build) {
 		before := len(done)
@@ -199,7 +198,7 @@ func (r *Recipe) order(nodes []*yamltree.Node) error {
 	return nil
 }
 
-// circle names the steps of one circle.
+// circle returns an error that names the steps of one circle.
 func (r *Recipe) circle(nodes []*yamltree.Node, done map[string]bool) error {
 	var way []string
 	next := r.Build[slices.IndexFunc(r.Build, func(s Step) bool { return !done[s.Name] })].Name

@@ -27,50 +27,56 @@
 //	    outputs: [dist/app.js]
 //	    params: {level: "3"}
 //
-// It is YAML read strictly, as package yamltree says; an *yamltree.Error has the line and the column. Only id and
-// version must be there.
+// bundle.yaml is YAML read strictly (package yamltree); a *yamltree.Error has the line and the column. Only id and
+// version are required.
 //
 //	id            of the bundle (portable.CheckID)
 //	version       by semver 2.0
-//	description   one line of visible text, as license
+//	description   one line of visible text, like license
 //	entrypoint    the ref of an item, which must be in the bundle
-//	expires       a day, or a second as in "2027-11-20T12:00:00Z", in UTC: from then on the bundle is not used any
+//	expires       a day, or a second as in "2027-11-20T12:00:00Z", in UTC: the end of the bundle's validity
 //	              more
-//	include       which files in .ai belong to it; without it all those of items whose id is, or is below, the
+//	include       which files in .ai belong to it; by default those of items whose id is, or is below,
 //	              bundle's
 //	exclude       which of them don't
 //	assets        which files outside of .ai belong to it, else none
 //	executable    which files may be executed, where the file system doesn't know
-//	allow-secret  in which files something that looks like a secret may be, and why
+//	allow-secret  files that may contain apparent secrets, and why
 //	requires      bundles that this one uses, with a range of versions (package semver)
-//	build         steps that make files of files
+//	build         steps that make files from files
 //
 // # Globs
 //
-// A glob is a path relative to the directory that holds .ai, as the manifest has it. In a segment "*" is any run of
-// characters, also none and also a leading dot; a segment "**" is any number of segments, but at the end at least
-// one. All else is literal, brackets too. What no portable path can match is refused: "?", a backslash, "..", names
-// such as .git. include also takes globs over refs, as in a policy: "tool:acme/**" is the files of these items and
-// not what lies beside them, of the kinds that the kernel has. Only names count: a file with an extension of the kind
-// is taken for an item here, whatever is in it.
+// A glob is a path relative to the directory that holds .ai, like a path of the manifest. In a segment, "*" matches
+// any run of characters, even an empty one or a leading dot. A segment "**" matches any number of segments, at the
+// end at least one. All other characters are literal, brackets too. A glob that matches no portable path is
+// refused: "?", a backslash, "..", names such as .git. include also takes globs over refs, as in a policy:
+// "tool:acme/**" is the files of these items without the files next to them, for the built-in kinds. Only names
+// count: a file with an extension of the kind is taken for an item, whatever its content.
 //
-// What include names without a star must be there. A glob that covers nothing is no error, but perhaps a mistake: see
-// Unused.
+// A path under include without a star must exist. A glob that matches nothing is no error, but may be a mistake:
+// see Unused.
 //
-// Some of what is in .ai is never bundled, and a glob that can only mean it is refused: bundles, vendor, threads,
-// outputs, keys, policy.yaml, and what other directories there are that hold no items (see Never).
+// Some entries of .ai are never bundled, and a glob that can match only these is refused: bundles, vendor, threads,
+// outputs, keys, policy.yaml, and other directories that hold no items (see Never).
 //
 // # Steps
 //
 // A step has a name and
 //
 //	tool      the ref of a tool that is pure
-//	inputs    globs of files of the project and of what other steps make: all that the tool sees
-//	outputs   paths of what it makes, files or directories
+//	inputs    globs of project files and of other steps' outputs: the tool sees nothing else
+//	outputs   paths of the files or directories that it makes
 //	params    parameters of the tool, as texts
 //
-// Only outputs must be there, and the tool. A step whose inputs cover an output of another, or something in it, is
-// made after that one. Refused are circles, a step that covers its own outputs, an output that is another one or in
-// it, in .ai, or what rye goes by. A file below an output is never a source. Whatever a step makes belongs to the
-// bundle unless exclude says otherwise.
+// Only the tool and the outputs are required. A step whose inputs match an output of another step, or a path below
+// it, runs after that step. Refused are circles, a step that matches its own outputs, an output that is in another
+// output or in .ai, and an output that is one of rye's own files. A file below an output is never a source.
+// Everything that a step makes belongs to the bundle unless exclude matches it.
+//
+// # How a recipe goes through here
+//
+// Read reads bundle.yaml, or Parse its text, whose fields readHead, readText, readFiles, readSecrets, readRequires
+// and readBuild check; readBuild orders the steps (apart, order). Recipe.Includes, Executes, Allows, Below and
+// Makes then answer for single files, and Unused lists the patterns that matched none.
 package recipe

@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
-// maxSegments bounds a glob, so that a set of places in it is one word.
+// maxSegments bounds a glob, so that a set of positions in it fits into one word.
 const maxSegments = 60
 
 // A Glob is a pattern of paths.
@@ -22,7 +22,7 @@ type Glob struct {
 
 // ParseGlob reads a glob.
 func ParseGlob(text string) (Glob, error) {
-	// What a star stands for is a letter as far as other rules go.
+	// Other rules treat a star as a letter.
 	if err := portable.Check(strings.ReplaceAll(text, "*", "x")); err != nil {
 		pe, _ := errors.AsType[*portable.Error](err)
 		return Glob{}, fmt.Errorf("%+q matches no valid path: %s", fault.Clip(text, 100), pe.Detail)
@@ -45,15 +45,15 @@ func ParseGlob(text string) (Glob, error) {
 // String returns the glob as it was written.
 func (g Glob) String() string { return g.text }
 
-// Match reports whether the glob covers a path. Its time is bounded by the product of the lengths.
+// Match reports whether the glob matches a path. Its time is bounded by the product of the lengths.
 func (g Glob) Match(path string) bool {
 	return g.text == "**" && path != "" || g.walk(path)>>len(g.segs)&1 != 0
 }
 
-// Below reports whether the glob covers a path below a directory.
+// Below reports whether the glob can match a path below a directory.
 func (g Glob) Below(dir string) bool { return g.walk(dir)&^(1<<len(g.segs)) != 0 }
 
-// walk returns the places in the glob where a path leads, as a set.
+// walk returns the set of positions in the glob after a path.
 func (g Glob) walk(path string) uint64 {
 	at := g.reach(1)
 	for at != 0 {
@@ -67,7 +67,7 @@ func (g Glob) walk(path string) uint64 {
 	return at
 }
 
-// step returns the places in the glob after a segment, as a set.
+// step returns the set of positions in the glob after a segment.
 func (g Glob) step(at uint64, seg string) (next uint64) {
 	for ; at != 0; at &= at - 1 {
 		i := bits.TrailingZeros64(at)
@@ -82,7 +82,7 @@ func (g Glob) step(at uint64, seg string) (next uint64) {
 	return g.reach(next)
 }
 
-// reach adds the places behind each "**", which may stand for nothing.
+// reach adds the position after each "**", which may match no segment.
 func (g Glob) reach(at uint64) uint64 {
 	for i, s := range g.segs {
 		if s == "**" && at>>i&1 != 0 {

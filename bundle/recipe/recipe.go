@@ -24,16 +24,16 @@ import (
 // File is the name of the file, in the directory that holds .ai.
 const File = "bundle.yaml"
 
-// maxEntries bounds every list, so that asking all globs about all files ends.
+// maxEntries bounds every list, and so the time to match all globs against all files.
 const maxEntries = 1000
 
-// A Recipe says what makes a bundle. It is only read, by any number of goroutines.
+// A Recipe is the parsed bundle.yaml. It is immutable and safe for concurrent use.
 type Recipe struct {
 	ID, Version          string
 	Description, License string
 	Entrypoint           string // a ref, or ""
 	Expires              time.Time
-	Include              []Pattern // none: what the bundle's id names
+	Include              []Pattern // empty: the items that the bundle's id names
 	Exclude, Assets      []Glob
 	Executable           []Glob
 	AllowSecret          []Allowed
@@ -43,13 +43,13 @@ type Recipe struct {
 	patterns []written // in the order of the file
 }
 
-// An Allowed says in which files something that looks like a secret may be.
+// An Allowed is an entry of allow-secret: files that may contain apparent secrets.
 type Allowed struct {
 	Glob   Glob
 	Reason string
 }
 
-// A Pattern includes files of .ai: those of a glob, or those of the items of a kind whose refs a glob covers.
+// A Pattern includes files of .ai: those that a glob matches, or those of a kind's items whose refs a glob matches.
 type Pattern struct {
 	paths Glob
 	kind  *model.Kind // of items, else nil
@@ -64,8 +64,8 @@ var order = []string{"id", "version", "description", "license", "entrypoint", "e
 //go:embed schema.json
 var schema string
 
-// Schema returns the JSON Schema of bundle.yaml, for editors. What it accepts may still be refused: it knows neither
-// portable paths nor ranges of versions.
+// Schema returns the JSON Schema of bundle.yaml, for editors. Parse refuses more than the schema does, which checks
+// neither portable paths nor version ranges.
 func Schema() string { return schema }
 
 // New returns the recipe of a directory without bundle.yaml.
@@ -79,7 +79,7 @@ func New(id, version string) (*Recipe, error) {
 	return &Recipe{ID: id, Version: version}, nil
 }
 
-// Library is the bundle that every rye carries: any other may use it.
+// Library is the bundle in every rye. Other bundles may use it without requiring it.
 const Library = "rye/std"
 
 func checkID(id string) error {
@@ -95,10 +95,10 @@ type Line struct {
 	Value any
 }
 
-// Text returns the bytes of a directory's bundle.yaml; fs.ErrNotExist if there is none.
+// Text returns the bytes of a directory's bundle.yaml, or fs.ErrNotExist.
 func Text(dir string) ([]byte, error) { return osfile.ReadSmall(filepath.Join(dir, File), 1<<20) }
 
-// Read reads the bundle.yaml of a directory; nil if there is none.
+// Read reads the bundle.yaml of a directory. It returns nil if the file is missing.
 func Read(dir string) (*Recipe, error) {
 	text, err := Text(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -228,7 +228,7 @@ func (r *Recipe) readFiles(root *yamltree.Node) error {
 	return nil
 }
 
-// eachText calls read with each text of a list. None stands there twice.
+// eachText calls read with each text of a list, and refuses duplicates.
 func eachText(root *yamltree.Node, name string, read func(n *yamltree.Node, text string) error) error {
 	list := root.Get(name)
 	if list == nil {
@@ -256,7 +256,7 @@ func eachText(root *yamltree.Node, name string, read func(n *yamltree.Node, text
 	return nil
 }
 
-// parsePattern reads what include takes.
+// parsePattern parses an entry of include.
 func parsePattern(text string) (Pattern, error) {
 	if name, _, ok := strings.Cut(text, ":"); ok {
 		kinds := model.Builtin()
@@ -288,7 +288,7 @@ func parsePattern(text string) (Pattern, error) {
 
 func inAI(path string) bool { return strings.HasPrefix(path, ".ai/") }
 
-// Never reports whether what has a name directly in .ai is never part of a bundle.
+// Never reports whether a name directly in .ai is never part of a bundle.
 func Never(name string) bool {
 	switch portable.Fold(name) {
 	case "auth", "bundles", "cache", "keys", "lockfiles", "logs", "outputs", "parsers", "policy.yaml",

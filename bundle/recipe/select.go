@@ -39,10 +39,10 @@ func (p Pattern) match(file string) bool {
 	return err == nil && p.refs.Match(glob.Name{Kind: ref.Kind, ID: ref.ID})
 }
 
-// Executes reports whether the recipe says that a file may be executed.
+// Executes reports whether the recipe makes a file executable.
 func (r *Recipe) Executes(file string) bool { return matchAny(r.Executable, file) }
 
-// Allows returns why something that looks like a secret may be in a file; "" if it may not.
+// Allows returns the reason why a file may contain an apparent secret, or "" if it may not.
 func (r *Recipe) Allows(file string) string {
 	for _, a := range r.AllowSecret {
 		if a.Glob.Match(file) {
@@ -52,7 +52,7 @@ func (r *Recipe) Allows(file string) string {
 	return ""
 }
 
-// Below reports whether something below a directory outside of .ai may belong to the bundle.
+// Below reports whether a file below a directory outside of .ai may belong to the bundle.
 func (r *Recipe) Below(dir string) bool {
 	return slices.ContainsFunc(r.Assets, func(g Glob) bool { return g.Below(dir) }) ||
 		slices.ContainsFunc(r.Build, func(s Step) bool {

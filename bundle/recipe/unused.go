@@ -10,24 +10,24 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// A written pattern is one as it stands in bundle.yaml.
+// A written pattern is a pattern with its place in bundle.yaml.
 type written struct {
 	field, text  string
 	line, column int
 	match        func(file string) bool
 }
 
-// wrote remembers where a pattern stands.
+// wrote records a pattern and its place.
 func (r *Recipe) wrote(n *yamltree.Node, field, text string, match func(file string) bool) {
 	at, _ := n.Errorf("").(*yamltree.Error)
 	r.patterns = append(r.patterns, written{field, text, at.Line, at.Column, match})
 }
 
-// An UnusedError says that a pattern of bundle.yaml covers no file.
+// An UnusedError is a pattern of bundle.yaml that matches no file.
 type UnusedError struct {
 	Field, Text  string
 	Line, Column int
-	Missing      bool // it includes one item or one file, which isn't there: else it may be meant so
+	Missing      bool // an include of one missing item or file; other patterns may be intended
 	directory    bool
 }
 
@@ -43,8 +43,8 @@ func (e *UnusedError) Error() string {
 	return fmt.Sprintf("%+q matches no file", fault.Clip(e.Text, 100))
 }
 
-// Unused returns the patterns that cover none of the files of the bundle, nor of those that were left out where it
-// matters, in the order of bundle.yaml. Both are relative to the directory that holds .ai.
+// Unused returns the patterns that match no file of the bundle, in the order of bundle.yaml. left are the files
+// that were left out, which most patterns may also match. Both lists are relative to the directory that holds .ai.
 func (r *Recipe) Unused(bundled, left []string) (unused []*UnusedError) {
 	all := slices.Concat(bundled, left)
 	for _, p := range r.patterns {
@@ -71,8 +71,8 @@ func (r *Recipe) Unused(bundled, left []string) (unused []*UnusedError) {
 	return unused
 }
 
-// precaution reports whether an exclude is for what may come to be anywhere, or for what is never bundled: that there
-// is none now says nothing.
+// precaution reports whether an exclude is for files that may appear anywhere later, or for files that are never
+// bundled. Such an exclude may match nothing now.
 func precaution(text string) bool {
 	segs := strings.Split(text, "/")
 	return slices.Contains(segs[:len(segs)-1], "**") || inAI(text) && Never(segs[1])

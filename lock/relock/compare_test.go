@@ -184,7 +184,7 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `4 warning, 3 items changed, 3 items signed anew, 1 file added, 2 files removed, 7 files changed`
+	want := `4 warning, 3 items changed, 3 items signed again, 1 file added, 2 files removed, 7 files changed`
 	if got := summary(c.Report); !strings.HasPrefix(got, want) {
 		t.Errorf("got\n%s", got)
 	}
@@ -264,7 +264,7 @@ changed .ai/tools/acme/shop/walk.py`
 		"tool:acme/base/fetch":       "nothing is different",
 		"tool:acme/deep/multi/multi": "nothing is different",
 		"tool:" + python:             "nothing is different",
-		"tool:acme/hello":            "1 item signed anew, 1 file changed\nsigned tool:acme/hello info\nchanged .ai/tools/acme/hello.sh",
+		"tool:acme/hello":            "1 item signed again, 1 file changed\nsigned tool:acme/hello info\nchanged .ai/tools/acme/hello.sh",
 		"tool:acme/unused":           `"tool:acme/unused" is not locked`,
 	} {
 		if text == "tool:acme/hello" {
