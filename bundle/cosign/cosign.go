@@ -28,18 +28,18 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// A Change is about to be made to a bundle of the project, or of the store.
+// A Change is a planned change of a bundle in the project or the store.
 type Change struct {
 	Bundle  *find.Found
 	Verify  bundle.VerifyOptions // by a policy
 	Key     key.Private
 	Time    time.Time
-	Store   func(write bool) (*disk.Store, error) // fs.ErrNotExist if there is none, and it isn't made
-	Counted func(io.Reader) io.Reader             // archives are read through it
+	Store   func(write bool) (*disk.Store, error) // fs.ErrNotExist if it is missing and isn't created
+	Counted func(io.Reader) io.Reader             // wraps the reader of an archive
 }
 
-// Check verifies the bundle except for who has signed its manifest so far, and makes sure that the manifest that was
-// read is the one that was verified.
+// Check verifies the bundle, except that its signers needn't be sufficient yet, and makes sure that the manifest in
+// Bundle is the verified one.
 func (c *Change) Check(ctx context.Context) error {
 	o := c.Verify
 	var err error
@@ -67,7 +67,7 @@ func (c *Change) Check(ctx context.Context) error {
 	return nil
 }
 
-// Sign adds the key's signature to the manifest that was read, and reports whether that changes it.
+// Sign adds the key's signature to the manifest, and reports whether that changes it.
 func (c *Change) Sign() (changed bool, err error) {
 	doc, had := c.Bundle.Bundle.Document, c.Bundle.Bundle.Signatures
 	if err := doc.Merge(c.Verify.Find, had); err != nil {
@@ -80,8 +80,8 @@ func (c *Change) Sign() (changed bool, err error) {
 	return !slices.Equal(doc.Signatures, had), nil
 }
 
-// SignBeside adds a key's signature to those of others. If there is no room for it, lines of unknown keys make room:
-// anyone can write as many as fit.
+// SignBeside adds a key's signature to existing ones. If too many exist, it drops lines of unknown keys, because
+// anyone can fill the space with these.
 func SignBeside(d *manifest.Document, k key.Private, known sign.Keys, at time.Time) error {
 	err := d.Sign(k, at)
 	if !errors.Is(err, sign.ErrTooMany) {
@@ -95,7 +95,7 @@ func SignBeside(d *manifest.Document, k key.Private, known sign.Keys, at time.Ti
 	return d.Merge(withKey(known, k.Public()), alone.Signatures, d.Signatures)
 }
 
-// withKey knows one more key.
+// withKey adds a key to the known ones.
 func withKey(known sign.Keys, own key.Public) sign.Keys {
 	return func(f key.Fingerprint) (key.Public, bool) {
 		if f == own.Fingerprint() {
@@ -105,8 +105,8 @@ func withKey(known sign.Keys, own key.Public) sign.Keys {
 	}
 }
 
-// WriteSignatures writes the manifest's signatures where it is, and into the store if that has it, beside those that
-// others have added meanwhile.
+// WriteSignatures writes the manifest's signatures to its place, and to the store if that has the manifest. It
+// keeps the signatures that other processes have added meanwhile.
 func (c *Change) WriteSignatures(ctx context.Context) error {
 	body, err := c.Bundle.Bundle.Body()
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *Change) WriteSignatures(ctx context.Context) error {
 	}
 	s, err := c.Store(!inProject)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the manifest is what counts
+		return nil // the manifest has them
 	}
 	if err != nil {
 		return err
@@ -132,8 +132,9 @@ func (c *Change) WriteSignatures(ctx context.Context) error {
 	return install.Keep(ctx, s, c.Bundle.Bundle, body, c.Verify)
 }
 
-// Embed names a document in the manifest of a project's bundle, signs that, and returns the document's path. The
-// document is there before the manifest that names it. Others have to sign the new manifest again: lost is how many.
+// Embed names a document in the manifest of a project's bundle, signs the manifest, and returns the document's
+// path. It writes the document before the manifest. lost is the number of signatures that the new manifest lacks:
+// their signers must sign again.
 func (c *Change) Embed(ctx context.Context, name, mediaType string, doc []byte) (at string, lost int, err error) {
 	if err := c.Check(ctx); err != nil {
 		return "", 0, err
@@ -152,7 +153,7 @@ func (c *Change) Embed(ctx context.Context, name, mediaType string, doc []byte) 
 		return "", 0, err
 	}
 	if list.ID == old.ID {
-		list.Document = old.Document // it is named already
+		list.Document = old.Document // the manifest names it already
 	}
 	if err := list.Sign(c.Key, c.Time); err != nil {
 		return "", 0, err
@@ -170,7 +171,7 @@ func (c *Change) Embed(ctx context.Context, name, mediaType string, doc []byte) 
 	})
 }
 
-// keep keeps the changed manifest in the store, if that has the one before.
+// keep stores the changed manifest if the store has the old one.
 func (c *Change) keep(ctx context.Context, was cas.Digest, body, doc []byte) error {
 	s, err := c.Store(false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -180,7 +181,7 @@ func (c *Change) keep(ctx context.Context, was cas.Digest, body, doc []byte) err
 		return err
 	}
 	if _, err := s.Ref(install.Ref(was)); err != nil {
-		return nil // rye bundle create puts it there
+		return nil // rye bundle create stores it
 	}
 	if _, err := s.Put(ctx, cas.Blob, bytes.NewReader(doc)); err != nil {
 		return err
@@ -193,8 +194,8 @@ func (c *Change) conflict() error {
 		c.Bundle.ID)
 }
 
-// write writes the manifest of a project's bundle in the place of the one that was read: a newer one stays, and so do
-// signatures that were added to the same one. first runs when all checks have passed.
+// write replaces the manifest of a project's bundle, unless another process has replaced it: that is a conflict. It
+// keeps signatures that were added meanwhile. first runs after all checks.
 func (c *Change) write(ctx context.Context, was cas.Digest, body []byte, first func(*osfile.Dir) error) error {
 	at, err := bundle.ManifestPath(c.Bundle.ID)
 	if err != nil {

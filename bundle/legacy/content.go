@@ -17,20 +17,21 @@ import (
 	"github.com/rye-build/rye/manifest/admission"
 )
 
-// A Content is an unverified manifest with the files that it lists.
+// A Content is an unverified manifest and the files that it lists.
 type Content struct {
-	*Manifest                   // nil if there is none that can be read
+	*Manifest                   // nil if it is missing or invalid
 	Document  cas.Digest        // of the manifest's bytes without its signature line
 	Text      []byte            // of the manifest
-	Good      []manifest.File   // that have their digests, sorted by path, with today's; without refs
-	Read      int64             // bytes of them
-	Failures  []*bundle.Failure // that the manifest can't be read, and what is wrong with the other files
+	Good      []manifest.File   // files that match, sorted by path, with BLAKE3 digests and without refs
+	Read      int64             // their bytes
+	Failures  []*bundle.Failure // of the manifest and of the other files
 
 	fs fs.FS
 	at map[cas.Digest]string
 }
 
-// Read reads a manifest and hashes all of its files, which are below the root of fsys. Errors are as those of Verify.
+// Read reads a manifest and hashes all of its files, which are below the root of fsys. It returns the errors that
+// Verify returns.
 func Read(ctx context.Context, fsys fs.FS, id string) (*Content, error) {
 	return read(ctx, fsys, id, nil)
 }
@@ -79,9 +80,9 @@ func (c *Content) Body() []byte { return Body(c.Text) }
 
 func (c *Content) fail(f *bundle.Failure) { c.Failures = append(c.Failures, f) }
 
-// Bundle says the same as a manifest of today would, for those who compare or show bundles: there is no such document,
-// and its ID is that of the v1 manifest. Which files are items is found out here, without anybody's
-// extractors. Files that aren't as listed aren't in it.
+// Bundle returns the content as a v2 bundle, for comparing and showing. No such v2 document exists; its ID is that
+// of the v1 manifest. Items are recognized without the bundle's own extractors. Files that don't match the manifest
+// are left out.
 func (c *Content) Bundle(ctx context.Context, below []*ai.Space) (*bundle.Bundle, error) {
 	l := &manifest.FileList{BundleID: c.ID, Version: c.Version, Description: c.Description, Entrypoint: c.Entrypoint,
 		Subject: c.Document,
@@ -112,7 +113,7 @@ func (c *Content) Bundle(ctx context.Context, below []*ai.Space) (*bundle.Bundle
 	return b, nil
 }
 
-// readFile reads no more than a manifest may have, and one byte to tell.
+// readFile reads one byte more than a manifest may have, so that the caller notices a larger one.
 func readFile(fsys fs.FS, name string) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -122,7 +123,7 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, MaxBytes+1))
 }
 
-// file hashes a file by the digest of the manifest and by today's.
+// file hashes a file with SHA-256 for the manifest and with BLAKE3.
 func (c *Content) file(ctx context.Context, f *File) (good manifest.File, failure *bundle.Failure) {
 	file, err := c.fs.Open(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -155,7 +156,7 @@ func (c *Content) file(ctx context.Context, f *File) (good manifest.File, failur
 
 func text(sum [32]byte) string { return "sha256:" + hex.EncodeToString(sum[:]) }
 
-// Get implements cas.Getter with the files that had the digests, which are hashed again as they are read.
+// Get implements cas.Getter for the files that match. It hashes them again as they are read.
 func (c *Content) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	at, ok := c.at[id.Digest]
 	if !ok || id.Kind != cas.Blob {

@@ -18,25 +18,25 @@ import (
 	"github.com/rye-build/rye/manifest/admission"
 )
 
-// MaxBytes is how large a manifest may be.
+// MaxBytes bounds a manifest.
 const MaxBytes = 1 << 20
 
-// A Manifest is what a v1 manifest says. That it was read says nothing about whether it is true.
+// A Manifest is the content of a v1 manifest. Parsing verifies nothing.
 type Manifest struct {
 	ID, Version             string
 	Entrypoint, Description string
-	Created, Type           string // as they stand there
+	Created, Type           string // verbatim
 	Files                   []File // sorted by path
 }
 
-// A File is one file of it.
+// A File is one listed file.
 type File struct {
 	Path   string
 	SHA256 [32]byte
 	Signed bool // inline_signed
 }
 
-// Name is what policies call the bundle.
+// Name returns the bundle's name in policies.
 func (m *Manifest) Name() string { return "bundle:" + m.ID + "@" + m.Version }
 
 // invalid returns the error for bytes that aren't a v1 manifest. The line and the column are 0 if unknown.
@@ -51,10 +51,10 @@ func invalid(line, column int, err error) error {
 	return fault.New(fault.Parsing, "v1 manifest: %s%v", at, err).On("line", line).On("column", column).From(err)
 }
 
-// lineStart is what old readers drop lines by.
+// lineStart marks the lines that old readers drop.
 const lineStart = "# rye:signed:"
 
-// Body returns a manifest without its signature line: what it is named by is the digest of that.
+// Body returns a manifest without its signature line. Its digest is the manifest's name.
 func Body(text []byte) []byte {
 	if !bytes.HasPrefix(text, []byte(lineStart)) {
 		return text
@@ -63,8 +63,8 @@ func Body(text []byte) []byte {
 	return body
 }
 
-// IsV1 reports whether bytes begin as a v1 manifest does and none of v2's: who has a
-// manifest.yaml asks it first.
+// IsV1 reports whether bytes begin like a v1 manifest, and not like a v2 one. Callers use it to choose the reader
+// for a manifest.yaml.
 func IsV1(b []byte) bool {
 	for line := range bytes.Lines(b) {
 		text := bytes.TrimRight(line, "\r\n")
@@ -76,7 +76,7 @@ func IsV1(b []byte) bool {
 	return false
 }
 
-// Identify says what a manifest says of itself, for admission.Subject.V1.
+// Identify returns the name in a manifest, for admission.Subject.V1.
 func Identify(r io.Reader) (admission.Identity, error) {
 	b, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	if err != nil {
@@ -114,7 +114,7 @@ func Parse(b []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// A reader keeps the first error.
+// A reader reads values and keeps the first error.
 type reader struct{ err error }
 
 func (r *reader) fail(v *value.Value, format string, args ...any) {
@@ -198,7 +198,7 @@ func (r *reader) isMap(v *value.Value, what string) {
 	}
 }
 
-// keys wants a mapping that has no other keys than these.
+// keys refuses anything but a mapping with known keys.
 func (r *reader) keys(v *value.Value, what string, known ...string) {
 	r.isMap(v, what)
 	if r.err != nil {
@@ -211,7 +211,7 @@ func (r *reader) keys(v *value.Value, what string, known ...string) {
 	}
 }
 
-// text returns a scalar as it stands there; "" if there is none.
+// text returns a scalar verbatim, or "" if it is missing.
 func (r *reader) text(v *value.Value, key string) string {
 	t := v.Get(key)
 	if t.IsNull() {

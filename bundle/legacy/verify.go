@@ -15,24 +15,24 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// Options say what a bundle has to pass.
+// Options are the requirements of Verify.
 type Options struct {
 	Trust *admission.Trust
-	Below []*ai.Space // what the bundle's items may use, as in bundle.VerifyOptions
+	Below []*ai.Space // spaces that the bundle's items may use, as in bundle.VerifyOptions
 	// Progress receives the number of files hashed so far and their bytes. It may be nil.
 	Progress func(files, bytes int64)
 }
 
-// A Report is what was looked at, who vouches for it, and all that is wrong.
+// A Report has the checked content, its signers and all failures.
 type Report struct {
 	*Content
-	Exam    *admission.Exam  // who signed it, and what policy says; nil without a Manifest
-	Vouched []bundle.Vouched // the items that hold, sorted by path
+	Exam    *admission.Exam  // signers and decision of the policy; nil without a Manifest
+	Vouched []bundle.Vouched // admitted items, sorted by path
 
-	listed map[cas.Digest]bool // of files that have their digests
+	listed map[cas.Digest]bool // digests of files that match
 }
 
-// OK reports whether nothing is wrong.
+// OK reports whether nothing failed.
 func (r *Report) OK() bool { return len(r.Failures) == 0 }
 
 // Listed reports whether the manifest is admitted and lists bytes with this digest.
@@ -42,8 +42,8 @@ func (r *Report) admitted() bool {
 	return r.Exam != nil && r.Exam.Decision.Allowed && r.Exam.Identity.Name != ""
 }
 
-// Verify looks at everything in a bundle, whose files are below the root of fsys. An error is about something else:
-// the context, the file system or the spaces below; a manifest that isn't there is fs.ErrNotExist.
+// Verify checks a bundle completely; its files are below the root of fsys. Failures are in the report. An error is
+// one of the context, the file system or the spaces in Below, or fs.ErrNotExist for a missing manifest.
 func Verify(ctx context.Context, fsys fs.FS, id string, o Options) (*Report, error) {
 	r, err := List(ctx, fsys, id, o)
 	if err != nil || r.Manifest == nil {
@@ -52,7 +52,7 @@ func Verify(ctx context.Context, fsys fs.FS, id string, o Options) (*Report, err
 	return r, r.items(ctx, o)
 }
 
-// List is Verify without the signatures of items: who asks what the manifest lists needs no more.
+// List is Verify without the signatures of items. It is enough to know the bytes that the manifest lists.
 func List(ctx context.Context, fsys fs.FS, id string, o Options) (*Report, error) {
 	if o.Trust == nil {
 		return nil, bundle.ErrNoTrust
@@ -79,7 +79,7 @@ func List(ctx context.Context, fsys fs.FS, id string, o Options) (*Report, error
 	return r, nil
 }
 
-// items looks at the signatures of items, seen as the space that the files of the manifest make.
+// items checks the signatures of items, in a space of the manifest's files.
 func (r *Report) items(ctx context.Context, o Options) error {
 	trust := &bundle.Listing{Trust: o.Trust, Listed: r.Listed}
 	space, view, err := bundle.View(ctx, r, r.Manifest.ID, r.Good, o.Below, trust)
@@ -91,7 +91,7 @@ func (r *Report) items(ctx context.Context, o Options) error {
 	for i := range r.Files {
 		f := &r.Files[i]
 		if next == len(r.Good) || r.Good[next].Path != f.Path {
-			continue // whose bytes are others
+			continue // missing, or with other bytes
 		}
 		if next++; !f.Signed || !ofKind(f.Path) {
 			continue
@@ -105,7 +105,7 @@ func (r *Report) items(ctx context.Context, o Options) error {
 	return nil
 }
 
-// ofKind reports whether a path is in the directory of one of the kinds that there were.
+// ofKind reports whether a path is in the directory of a v1 kind.
 func ofKind(p string) bool {
 	return strings.HasPrefix(p, ".ai/directives/") || strings.HasPrefix(p, ".ai/tools/") ||
 		strings.HasPrefix(p, ".ai/knowledge/")

@@ -4,11 +4,11 @@
 //	all        = term *(" AND " term)
 //	term       = "(" expression ")" / name ["+"] [" WITH " exception]
 //
-// AND binds more tightly than OR. Names are identifiers on SPDX's lists that are known here, in any case, and are
-// written as the lists have them; operators are in capitals. Whatever isn't such an expression, "SEE LICENSE IN x" or
-// "LicenseRef-x" as well, says nothing that a program could decide by: SPDX calls that NOASSERTION.
+// AND binds more tightly than OR. Names are the identifiers of SPDX's lists that this package knows. They are read
+// in any case and written as in the lists; operators are in capitals. Any other text, such as "SEE LICENSE IN x" or
+// "LicenseRef-x", is no expression: SPDX calls it NOASSERTION.
 //
-// String writes an expression without parentheses that aren't needed, and Parse reads it as the same again.
+// String writes an expression without needless parentheses, and Parse reads the same expression from it.
 package licence
 
 import (
@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// NoAssertion stands for an unknown licence.
+// NoAssertion is SPDX's value for an unknown licence.
 const NoAssertion = "NOASSERTION"
 
 const (
@@ -26,13 +26,13 @@ const (
 
 // An Expression is a licence, or a list of alternatives or of licences that all hold.
 type Expression struct {
-	Name      string // of a licence, with "+" if later versions will do; "" where there are Parts
-	Exception string // to it; may be empty
-	Any       bool   // one of Parts is enough, by choice; else all of them hold
+	Name      string // of a licence, with "+" if later versions are allowed; "" with Parts
+	Exception string // to the licence; may be empty
+	Any       bool   // any one of Parts applies, by choice; otherwise all of them do
 	Parts     []*Expression
 }
 
-// Parse reads an expression; nil if the text is none.
+// Parse parses an expression. It returns nil for any other text.
 func Parse(text string) *Expression {
 	if len(text) > maxLength {
 		return nil
@@ -45,7 +45,7 @@ func Parse(text string) *Expression {
 	return e
 }
 
-// Normal returns the text as an expression is written, and false with NoAssertion if it is none.
+// Normal returns the text as a normalized expression, or NoAssertion and false if it is no expression.
 func Normal(text string) (string, bool) {
 	if e := Parse(text); e != nil {
 		return e.String(), true
@@ -53,13 +53,13 @@ func Normal(text string) (string, bool) {
 	return NoAssertion, false
 }
 
-// words splits a text, with others instead of parentheses.
+// words splits a text after replacing its parentheses.
 func words(text, open, closed string) []string {
 	return strings.Fields(strings.NewReplacer("(", open, ")", closed).Replace(text))
 }
 
-// Exact reports whether the text is an expression whose names are written as SPDX's lists have them, so that it can
-// stand in a document as it is.
+// Exact reports whether the text is an expression with names in SPDX's own case, so that it fits into a document
+// unchanged.
 func Exact(text string) bool {
 	e := Parse(text)
 	return e != nil && slices.Equal(words(text, " ", " "), words(e.String(), " ", " "))
@@ -87,8 +87,9 @@ func (e *Expression) String() string {
 	return strings.Join(texts, " AND ")
 }
 
-// Denied reports whether the expression can't be met without a licence that deny names: where one is to be chosen, all
-// are denied; where all hold, any is. deny is asked about a name, and if there is an exception about both too.
+// Denied reports whether the expression can't be met without a licence that deny names: with a choice, if all parts
+// are denied; otherwise if any is. Denied calls deny with a licence's name, and also with name and exception if the
+// licence has one.
 func (e *Expression) Denied(deny func(name string) bool) bool {
 	if e.Name != "" {
 		return deny(e.Name) || e.Exception != "" && deny(e.String())
@@ -101,8 +102,8 @@ func (e *Expression) Denied(deny func(name string) bool) bool {
 	return e.Any
 }
 
-// Alias returns the other identifier that SPDX has for a licence of GNU: GPL-3.0 is GPL-3.0-only, GPL-3.0+ is
-// GPL-3.0-or-later. A name without another one is its own.
+// Alias returns the other SPDX identifier of a GNU licence: GPL-3.0 is GPL-3.0-only, GPL-3.0+ is GPL-3.0-or-later.
+// Other names are returned unchanged.
 func Alias(name string) string {
 	if gnu := strings.Contains(name, "GPL-") || strings.HasPrefix(name, "GFDL-"); !gnu {
 		return name
@@ -132,7 +133,7 @@ func (r *reader) next(word string) bool {
 	return true
 }
 
-// list reads what stands between operators. A list within one of the same operator is part of it.
+// list reads terms with an operator between them. It merges a nested list of the same operator.
 func (r *reader) list(operator string, depth int) *Expression {
 	e := &Expression{Any: operator == "OR"}
 	for {

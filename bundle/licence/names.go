@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// known are identifiers of licences on SPDX's list that are in use, deprecated ones too.
+// known are the common licence identifiers of SPDX's list, including deprecated ones.
 var known = set(`0BSD AFL-3.0 AGPL-1.0 AGPL-3.0 AGPL-3.0-only AGPL-3.0-or-later Apache-1.1 Apache-2.0 Artistic-2.0 BSD-1-Clause
 	BSD-2-Clause BSD-2-Clause-Patent BSD-3-Clause BSD-3-Clause-Clear BSD-4-Clause BSL-1.0 BUSL-1.1 BlueOak-1.0.0 CC-BY-3.0
 	CC-BY-4.0 CC-BY-NC-4.0 CC-BY-NC-SA-4.0 CC-BY-ND-4.0 CC-BY-SA-3.0 CC-BY-SA-4.0 CC0-1.0 CDDL-1.0 CDDL-1.1 CECILL-2.1 ECL-2.0
@@ -15,11 +15,11 @@ var known = set(`0BSD AFL-3.0 AGPL-1.0 AGPL-3.0 AGPL-3.0-only AGPL-3.0-or-later 
 	MulanPSL-2.0 NCSA OFL-1.1 OSL-3.0 PSF-2.0 PostgreSQL Python-2.0 SSPL-1.0 UPL-1.0 Unicode-3.0 Unicode-DFS-2016 Unlicense W3C
 	WTFPL X11 ZPL-2.1 Zlib curl libpng-2.0`)
 
-// exceptions are those on its list of exceptions.
+// exceptions are the common identifiers of SPDX's list of exceptions.
 var exceptions = set(
 	`Autoconf-exception-3.0 Bison-exception-2.2 Classpath-exception-2.0 GCC-exception-3.1 LLVM-exception`)
 
-// set returns words by their lower case: the case of identifiers has no meaning.
+// set maps the lower case of words to the words: case has no meaning in identifiers.
 func set(words string) func() map[string]string {
 	return sync.OnceValue(func() map[string]string {
 		m := map[string]string{}

@@ -1,4 +1,4 @@
-// Package provenance is the writer of signed statements about how a bundle was made.
+// Package provenance writes signed statements about how a bundle was made.
 //
 // A statement is an in-toto Statement whose predicate is SLSA provenance v1, in a DSSE envelope (package attest):
 //
@@ -19,19 +19,18 @@
 //	  }
 //	}
 //
-// It is written as JCS. The build type means: the bundle is what "rye bundle create" makes by the recipe, from files
-// that the bundle lists itself, each with its digest; so there are no resolved dependencies to name. Without a
-// recipe, as where only an id was given, externalParameters is empty. The builder is a URI chosen by the signer; the
-// invocation and the times are left out where nothing is said.
+// It is written as JCS. The build type means that "rye bundle create" made the bundle by the recipe, from files
+// that the bundle itself lists with their digests; so the statement has no resolved dependencies. Without a recipe,
+// externalParameters is empty. The signer chooses the builder, a URI; the invocation and the times are optional.
 //
-// # What it is about
+// # Subject
 //
 // A statement that is evidence in the manifest can't name the manifest's id, which depends on the statement. Its
-// subject is the manifest without evidence (manifest.FileList.Subject): Inside. One that travels beside a manifest
-// names its id: Beside. Where there is no evidence both are the same. With either digest come the id and version of
-// the bundle and all of its files, since the manifest says them. The name is for people.
+// subject is the manifest without evidence (manifest.FileList.Subject): Inside. A statement next to a manifest
+// names its id: Beside. Without evidence both are the same. Either digest binds the id and version of the bundle
+// and all of its files, because the manifest contains them. The name is only for people.
 //
-// Embed makes the manifest that names evidence. It is an unsigned document with another id, and with the same
-// subject, so that statements and lists of parts that are about it still are. The bytes of evidence are a blob in a
-// store, and in a project the file NAME beside manifest.yaml.
+// Embed makes a manifest that names evidence. It is an unsigned document with another id and the same subject, so
+// that existing statements and SBOMs about the subject stay valid. The bytes of evidence are a blob in the store,
+// and in a project the file NAME next to manifest.yaml.
 package provenance

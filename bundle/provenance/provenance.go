@@ -15,13 +15,13 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// buildType is what bundles made by rye say of how they are made.
+// buildType identifies the way in which rye makes bundles.
 const buildType = "https://github.com/rye-build/rye/bundle/v1"
 
-// Name is what the evidence is called in a manifest, and its file beside manifest.yaml.
+// Name is the name of the evidence in a manifest, and of its file next to manifest.yaml.
 const Name = "provenance.dsse.json"
 
-// A Place says where a statement is, which decides what it can name.
+// A Place is where a statement is, which decides what it can name.
 type Place uint8
 
 // The places.
@@ -30,7 +30,7 @@ const (
 	Beside              // travels with the manifest
 )
 
-// about is the digest that a statement in a place names.
+// about returns the digest that a statement in a place names.
 func (p Place) about(l *manifest.FileList) cas.Digest {
 	if p == Beside {
 		return l.ID
@@ -38,16 +38,16 @@ func (p Place) about(l *manifest.FileList) cas.Digest {
 	return l.Subject
 }
 
-// A Build says how a bundle was made.
+// A Build describes how a bundle was made.
 type Build struct {
-	Builder    string     // a URI: who made it
-	Recipe     cas.Digest // of bundle.yaml; zero if there was none
-	Invocation string     // what the builder calls this run; may be empty
+	Builder    string     // a URI that identifies the builder
+	Recipe     cas.Digest // of bundle.yaml; zero without one
+	Invocation string     // the builder's name for this run; may be empty
 	Started    time.Time  // may be zero, as may Finished
 	Finished   time.Time
 }
 
-// An Error says what is wrong with a build.
+// An Error is an invalid field of a Build.
 type Error struct {
 	Field string // as in the predicate: "runDetails.builder.id"
 	Msg   string
@@ -85,13 +85,12 @@ func Attest(l *manifest.FileList, at Place, b Build, keys ...key.Private) ([]byt
 
 var errNoKey = errors.New("provenance: no signing key")
 
-// Evidence is how a manifest names bytes that say something about it, which may be named with the type of an envelope
-// or of a list of parts.
+// Evidence returns the manifest's entry for bytes about it, such as an envelope or an SBOM.
 func Evidence(name, mediaType string, b []byte) manifest.Evidence {
 	return manifest.Evidence{Name: name, Digest: cas.Sum(b), Size: int64(len(b)), Type: mediaType}
 }
 
-// Embed returns an unsigned manifest like b that names more evidence, which replaces evidence of the same names.
+// Embed returns an unsigned manifest like b with additional evidence, which replaces evidence of the same names.
 func Embed(b *bundle.Bundle, more ...manifest.Evidence) (body []byte, l *manifest.FileList, err error) {
 	head := *b.FileList
 	head.Evidence = nil
@@ -110,7 +109,7 @@ func Embed(b *bundle.Bundle, more ...manifest.Evidence) (body []byte, l *manifes
 
 type object = map[string]any
 
-// predicate says it as SLSA provenance v1.
+// predicate returns the build as SLSA provenance v1.
 func (b *Build) predicate() ([]byte, error) {
 	if err := checkURI("runDetails.builder.id", b.Builder); err != nil {
 		return nil, err
@@ -133,7 +132,7 @@ func (b *Build) predicate() ([]byte, error) {
 			continue
 		}
 		if t.Year() < 0 || t.Year() > 9999 {
-			return nil, &Error{"runDetails.metadata." + name, "is in no year of four digits"}
+			return nil, &Error{"runDetails.metadata." + name, "is not in a year of four digits"}
 		}
 		metadata[name] = t.Format(time.RFC3339)
 	}
@@ -154,7 +153,7 @@ func digests(d cas.Digest) object {
 	return o
 }
 
-// checkURI wants an absolute URI of printable ASCII.
+// checkURI requires an absolute URI of printable ASCII.
 func checkURI(field, s string) error {
 	u, err := url.Parse(s)
 	printable := !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' })

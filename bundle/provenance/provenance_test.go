@@ -207,7 +207,7 @@ func TestAttestRefuses(t *testing.T) {
 		`provenance: runDetails.metadata.finishedOn is before it started`: func(b *Build) {
 			b.Finished = noon.Add(-1)
 		},
-		`provenance: runDetails.metadata.startedOn is in no year of four digits`: func(b *Build) {
+		`provenance: runDetails.metadata.startedOn is not in a year of four digits`: func(b *Build) {
 			b.Started, b.Finished = noon.AddDate(9999, 0, 0), time.Time{}
 		},
 		"json: text that is not UTF-8: \"\\xff\"": func(b *Build) { b.Invocation = "\xff" },

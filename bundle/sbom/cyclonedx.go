@@ -58,7 +58,7 @@ type cdxDependency struct {
 	DependsOn []string `json:"dependsOn,omitempty"`
 }
 
-// CycloneDX writes the list of parts of a bundle as CycloneDX 1.6.
+// CycloneDX writes the SBOM of a bundle in CycloneDX 1.6.
 func CycloneDX(w io.Writer, b *bundle.Bundle, o Options) error {
 	at, err := o.time()
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// What the evidence is called in a manifest, and its file beside manifest.yaml.
+// The names of the evidence in a manifest, and of the files next to manifest.yaml.
 const (
 	CycloneDXName = "sbom.cdx.json"
 	SPDXName      = "sbom.spdx.json"
 )
 
-// Options say what the manifest doesn't.
+// Options are facts that the manifest lacks.
 type Options struct {
-	Time time.Time // when the list was made; must be there
+	Time time.Time // creation time; required
 	Rye  string    // the version of the program that made it
 }
 
@@ -36,16 +36,16 @@ func (o *Options) time() (string, error) {
 	return t.Format(time.RFC3339), nil
 }
 
-// URL names a bundle as a package of the type rye; the version may be empty.
+// URL returns the package URL of a bundle; the version may be empty.
 func URL(id, version string) string {
-	// Ids have only letters that need no escape, and of those in versions "+" alone does.
+	// Ids need no escapes, and versions only for "+".
 	if version == "" {
 		return "pkg:rye/" + id
 	}
 	return "pkg:rye/" + id + "@" + strings.ReplaceAll(version, "+", "%2B")
 }
 
-// serial makes a UUID of version 8 of a digest.
+// serial returns a UUID of version 8 from a digest.
 func serial(d cas.Digest) string {
 	var u [16]byte
 	copy(u[:], d[:])
@@ -56,13 +56,13 @@ func serial(d cas.Digest) string {
 
 func hexOf(d cas.Digest) string { return strings.TrimPrefix(d.String(), "blake3:") }
 
-// A writer writes JSON whose long arrays have one element a line. It keeps the first error.
+// A writer writes JSON with one element of a long array per line. It keeps the first error.
 type writer struct {
 	w   *bufio.Writer
 	err error
 }
 
-// text writes what is JSON already.
+// text writes text that is JSON already.
 func (w *writer) text(s string) {
 	if w.err == nil {
 		_, w.err = w.w.WriteString(s)
@@ -82,7 +82,7 @@ func (w *writer) value(v any) {
 	}
 }
 
-// list writes the elements that next gives until it says false.
+// list writes the elements that next returns until it returns false.
 func (w *writer) list(next func() (any, bool)) {
 	w.text("[\n")
 	for i := 0; w.err == nil; i++ {
@@ -108,7 +108,7 @@ func (w *writer) end() error {
 
 func newWriter(w io.Writer) *writer { return &writer{w: bufio.NewWriter(w)} }
 
-// entries gives the parts of a bundle one after the other, each made by a function.
+// entries returns an iterator over first, the requirements and the files of a bundle.
 func entries[R, F any](b *bundle.Bundle, first []any, require func(int, manifest.Require) R,
 	file func(int, *manifest.File) F) func() (any, bool) {
 	i := -1

@@ -64,7 +64,7 @@ const (
 	spdxBundle   = "SPDXRef-Bundle"
 )
 
-// SPDX writes the list of parts of a bundle as SPDX 2.3.
+// SPDX writes the SBOM of a bundle in SPDX 2.3.
 func SPDX(w io.Writer, b *bundle.Bundle, o Options) error {
 	at, err := o.time()
 	if err != nil {
@@ -86,7 +86,7 @@ func SPDX(w io.Writer, b *bundle.Bundle, o Options) error {
 	out.text(`{"spdxVersion":"SPDX-2.3","dataLicense":"CC0-1.0","SPDXID":"` + spdxDocument + `","name":`)
 	out.value(b.BundleID + "@" + b.Version)
 	out.text(`,"documentNamespace":`)
-	// What stands in versions, "+" too, may stand in a path.
+	// A path may contain every character of versions, even "+".
 	out.value("https://github.com/rye-build/rye/spdx/" + b.BundleID + "/" + b.Version + "/" + hexOf(b.Subject))
 	out.text(`,"creationInfo":`)
 	out.value(spdxCreation{at, []string{strings.TrimSuffix("Tool: rye-"+o.Rye, "-")}})

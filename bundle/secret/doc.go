@@ -1,9 +1,15 @@
-// Package secret is a scanner for keys, tokens and passwords, which must not be published with a bundle. It goes by
-// the names and the content of files.
+// Package secret scans files for keys, tokens and passwords, which must not be published with a bundle. It checks
+// names and content.
 //
-// It is a net, not a proof. What it finds is most likely a secret, so that people keep looking when it speaks; that
-// it finds nothing says little. A Finding never holds the secret, not even a part of it: Excerpt has the fixed
-// letters that such a token begins with, or the name that a value was given to.
+// Findings are most likely secrets, so that people take them seriously; a file without findings may still have
+// secrets. A Finding never holds any part of the secret: Excerpt has the fixed prefix of such a token, or the name
+// that the value is assigned to.
+//
+// # How a file goes through here
+//
+// Named checks the path. Scanner.Scan reads the content in pieces; look skips to places where a rule, an assignment
+// or a PEM block may begin (skip), and checks them with rule.match, privateKey, urlPassword or assigned. add
+// records a Finding.
 //
 // # Names
 //
@@ -15,21 +21,21 @@
 //	*.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.tfstate
 //	.ai/keys/**
 //
-// Case doesn't count. Other files, such as *.pem, *.key and .npmrc, are known by what is in them.
+// Case doesn't count. Other files, such as *.pem, *.key and .npmrc, are recognized by their content.
 //
 // # Shapes
 //
 //	private-key      the line that begins a PEM private key, with enough base64 after it; escaped line ends too;
-//	                 base64 of all that, as Kubernetes keeps it; a file in DER (PKCS #8, PKCS #1, SEC 1); a key of
+//	                 base64 of all that, as in Kubernetes; a file in DER (PKCS #8, PKCS #1, SEC 1); a key of
 //	                 PuTTY
-//	aws, github, …   tokens with a beginning of their own (see rules): of the right letters, long enough, and as
-//	                 mixed as what is drawn by lot: 8 letters or digits in a row of the alphabet are an example
+//	aws, github, …   tokens with a known prefix (see rules): the right characters, long enough, and random:
+//	                 8 consecutive letters of the alphabet or digits mark an example
 //	url-password     scheme://user:password@host
-//	assignment       a value given to a name that ends in password, secret, token, api key and the like, in quotes,
-//	                 or without them in files that hold settings. A password needs 8 characters of three classes,
-//	                 anything else 16 with letters and digits, both as mixed as above. What names a variable, or says
-//	                 that it is an example, is none. The member "d" of a JSON web key is one too.
+//	assignment       a value assigned to a name that ends in password, secret, token, api key or the like, quoted, or
+//	                 without quotes in configuration files. A password needs 8 characters of three classes,
+//	                 others 16 with letters and digits; both must be random. A variable's name or an example
+//	                 is no secret. The member "d" of a JSON web key is one, too.
 //
-// Text in UTF-16 is looked through as well, with a byte order mark or without. Files are read once, in pieces; memory
-// doesn't grow with them, and of one file at most MaxFindings are told.
+// Text in UTF-16 is scanned as well, with or without a byte order mark. Each file is read once, in pieces: memory
+// doesn't grow with it. A file has at most MaxFindings findings.
 package secret

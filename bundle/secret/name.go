@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// A Finding is a place where a secret seems to be.
+// A Finding is the place of an apparent secret.
 type Finding struct {
 	Path         string
-	Line, Column int    // from 1, the column in characters; 0 when it is the name of the file
-	Rule         string // "file-name", or that of a shape
-	Excerpt      string // what shows it, without the secret
+	Line, Column int    // from 1, the column in characters; 0 for a file name
+	Rule         string // "file-name" or the name of a rule
+	Excerpt      string // evidence without the secret
 }
 
-// Named finds a secret by the path of a file.
+// Named returns a finding if a file's path indicates a secret.
 func Named(file string) (Finding, bool) {
 	f := Finding{Path: file, Rule: "file-name"}
 	lower := strings.ToLower(file)
@@ -22,7 +22,7 @@ func Named(file string) (Finding, bool) {
 		return f, true
 	}
 	if !strings.HasPrefix(lower, ".") && !strings.Contains(lower, "/.") {
-		return Finding{}, false // where nearly all are, without a copy of the path
+		return Finding{}, false // nearly all files end here, without a copy of the path
 	}
 	lower = "/" + lower
 	switch dir, name := path.Split(lower); {

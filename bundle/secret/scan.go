@@ -11,32 +11,32 @@ import (
 	"unicode/utf8"
 )
 
-// MaxFindings is how many findings of one file are told.
+// MaxFindings bounds the findings of one file.
 const MaxFindings = 16
 
 const (
-	behind = 128      // what is kept of what was looked at, to look back
-	reach  = 4 << 10  // how far it is looked ahead
-	window = 64 << 10 // what is looked at in one go
+	behind = 128      // bytes kept before the current piece, to look back
+	reach  = 4 << 10  // bytes to look ahead
+	window = 64 << 10 // bytes of a piece
 )
 
-// The bits in a mask that aren't those of rules.
+// The bits of a mask that belong to no rule.
 const (
 	signs   = 1 << 29 // begins a signature line
 	assigns = 1 << 30
-	begins  = 1 << 31 // of a PEM block
+	begins  = 1 << 31 // begins a PEM block
 )
 
-// A Scanner looks through files, one after the other. It keeps its memory between them.
+// A Scanner scans files, one at a time, and reuses its memory.
 type Scanner struct {
-	first    [256]uint32    // which rules begin with a byte
-	second   [256]uint32    // and which have it next
-	pairs    [1 << 16]uint8 // not 0 where anything begins with two bytes: nearly nothing does
+	first    [256]uint32    // the rules whose prefix begins with a byte
+	second   [256]uint32    // the rules whose prefix has it second
+	pairs    [1 << 16]uint8 // not 0 if anything begins with these two bytes, which is rare
 	buf      []byte
 	file     string
 	settings bool
 	found    []Finding
-	last     int // where the last finding began, in buf
+	last     int // offset of the last finding in buf
 
 	// The position in buf up to which lines were counted.
 	counted, line, column int
@@ -64,13 +64,13 @@ func NewScanner() *Scanner {
 	return s
 }
 
-// Scan reads a file to its end and returns what looks like a secret in it. The path chooses what its text may be; its
-// name is for Named to judge. An error is one of r, and there may be findings beside it.
+// Scan reads a file to its end and returns the apparent secrets in it. The path decides how values may be written;
+// Named checks the name. An error is one of r; findings before it are returned, too.
 func (s *Scanner) Scan(file string, r io.Reader) ([]Finding, error) {
 	s.file, s.settings, s.found, s.buf, s.last = file, holdsSettings(file), nil, s.buf[:0], -1
 	s.counted, s.line, s.column = 0, 1, 1
 	wide := false
-	at := 0 // what was looked at
+	at := 0 // end of the scanned part
 	for start := true; ; start = false {
 		n, err := io.ReadFull(r, s.buf[len(s.buf):cap(s.buf)])
 		fresh := s.buf[len(s.buf) : len(s.buf)+n]
@@ -99,7 +99,7 @@ func (s *Scanner) Scan(file string, r io.Reader) ([]Finding, error) {
 	}
 }
 
-// drain reads the rest, because an object is verified only when it is read to its end.
+// drain reads the rest, because an object is verified only at its end.
 func (s *Scanner) drain(r io.Reader, done bool) error {
 	if done {
 		return nil
@@ -108,8 +108,8 @@ func (s *Scanner) drain(r io.Reader, done bool) error {
 	return err
 }
 
-// isWide reports whether a file that begins like this is in UTF-16, with or without a mark that says so: then every
-// other byte of ASCII is zero.
+// isWide reports whether a file with this beginning is in UTF-16, with or without a byte order mark: every other
+// byte of ASCII is zero.
 func isWide(b []byte) bool {
 	if bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff")) {
 		return true
@@ -124,7 +124,7 @@ func isWide(b []byte) bool {
 	return zero == [2]int{looked / 2, 0} || zero == [2]int{0, looked / 2}
 }
 
-// narrowed takes the zero bytes out of UTF-16, which leaves ASCII as it is.
+// narrowed removes the zero bytes of UTF-16, which leaves ASCII.
 func narrowed(b []byte) []byte {
 	n := 0
 	for _, c := range b {
@@ -136,7 +136,7 @@ func narrowed(b []byte) []byte {
 	return b[:n]
 }
 
-// shift drops what was looked at but for its end, and returns where what comes next begins.
+// shift drops the scanned part except its end, and returns the offset of the next part.
 func (s *Scanner) shift(end int) int {
 	s.count(end)
 	drop := max(0, end-behind)
@@ -147,7 +147,7 @@ func (s *Scanner) shift(end int) int {
 	return end - drop
 }
 
-// count counts lines and characters up to a place.
+// count counts lines and characters up to an offset.
 func (s *Scanner) count(to int) {
 	if to < s.counted {
 		return
@@ -162,7 +162,7 @@ func (s *Scanner) count(to int) {
 	s.counted = to
 }
 
-// look looks for what begins in a part of the buffer, and returns where it ended: perhaps a little behind.
+// look scans a part of the buffer and returns its end, which may be a little after to.
 func (s *Scanner) look(from, to int) int {
 	b := s.buf
 	i := from
@@ -204,14 +204,14 @@ func (s *Scanner) look(from, to int) int {
 	return i
 }
 
-// skip returns where the next place is at which something may begin, from a place on.
+// skip returns the next offset from i at which something may begin.
 func (s *Scanner) skip(i, to int) int {
 	b, p := s.buf, &s.pairs
 	for ; i+7 <= to && i+8 <= len(b); i += 7 {
 		x := binary.LittleEndian.Uint64(b[i:])
 		if p[uint16(x)]|p[uint16(x>>8)]|p[uint16(x>>16)]|p[uint16(x>>24)]|p[uint16(x>>32)]|p[uint16(x>>40)]|
 			p[uint16(x>>48)] != 0 {
-			// Which of them it is can't be foreseen: a loop that ends there would cost as much as 30 bytes.
+			// A branch per byte would be unpredictable and cost as much as scanning 30 bytes.
 			return i + bits.TrailingZeros8(p[uint16(x)]|p[uint16(x>>8)]<<1|p[uint16(x>>16)]<<2|p[uint16(x>>24)]<<3|
 				p[uint16(x>>32)]<<4|p[uint16(x>>40)]<<5|p[uint16(x>>48)]<<6)
 		}
@@ -222,8 +222,7 @@ func (s *Scanner) skip(i, to int) int {
 	return i
 }
 
-// signature returns how much to pass over at the beginning of a signature line, whose letters are drawn by lot as
-// well.
+// signature returns the number of bytes to skip at the beginning of a signature line, which is random, too.
 func signature(b []byte) int {
 	if !bytes.HasPrefix(b, []byte("rye:signed:")) {
 		return 0
@@ -247,7 +246,7 @@ func (s *Scanner) assignment(i int) {
 	}
 }
 
-// add notes a finding, once for a place: an assignment begins before its value, which may be a token too.
+// add records a finding, unless the line has one nearby: the value of an assignment may be a token, too.
 func (s *Scanner) add(at int, rule, excerpt string) {
 	if len(s.found) == MaxFindings || s.last >= 0 && at-s.last < behind &&
 		bytes.IndexByte(s.buf[min(at, s.last):max(at, s.last)], '\n') < 0 {
@@ -256,13 +255,13 @@ func (s *Scanner) add(at int, rule, excerpt string) {
 	s.last = at
 	s.count(max(at, s.counted))
 	f := Finding{Path: s.file, Line: s.line, Column: s.column, Rule: rule, Excerpt: excerpt}
-	if at < s.counted { // of a name that stands before what was counted: never in another line
+	if at < s.counted { // a name before the counted part, always in the same line
 		f.Column = max(1, s.column-utf8.RuneCount(s.buf[max(0, at):s.counted]))
 	}
 	s.found = append(s.found, f)
 }
 
-// holdsSettings reports whether values stand without quotes in a file.
+// holdsSettings reports whether a file may have values without quotes.
 func holdsSettings(file string) bool {
 	name := strings.ToLower(path.Base(file))
 	switch path.Ext(name) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A set is a set of bytes, as flags of what they are.
+// A set is a set of character classes.
 type set uint8
 
 const (
@@ -43,14 +43,14 @@ func setOf(c byte) set {
 	return 0
 }
 
-// A rule is a kind of token with a beginning of its own. least and most count what follows that.
+// A rule is a kind of token with a known prefix. least and most bound the length after it.
 type rule struct {
 	name, prefix string
-	of           set
+	set          set
 	least, most  int
 }
 
-// rules are at most 29, one bit for each.
+// rules has at most 29 entries, one bit each.
 var rules = [...]rule{
 	{"aws", "AKIA", upper | digit, 16, 16},
 	{"aws", "ASIA", upper | digit, 16, 16},
@@ -83,18 +83,18 @@ var rules = [...]rule{
 	{pemRule, "PuTTY-User-Key-", digit, 1, 1},
 }
 
-// pemRule is what is said of private keys, in PEM or otherwise.
+// pemRule is the name for private keys in any format.
 const pemRule = "private-key"
 
-// match reports whether a token of the rule begins at b, which is behind a boundary.
+// match reports whether b begins with a token of the rule. The caller has checked the boundary before b.
 func (r *rule) match(b []byte) bool {
 	if r.name == pemRule {
 		b = b[:min(len(b), reach)]
-		return r.of == digit && bytes.Contains(b, []byte("\nPrivate-Lines: ")) || r.of != digit && encodedKey(b)
+		return r.set == digit && bytes.Contains(b, []byte("\nPrivate-Lines: ")) || r.set != digit && encodedKey(b)
 	}
 	b = b[len(r.prefix):]
 	n := 0
-	for n < len(b) && n <= r.most && setOf(b[n])&r.of != 0 {
+	for n < len(b) && n <= r.most && setOf(b[n])&r.set != 0 {
 		n++
 	}
 	if n < r.least || n > r.most || n < len(b) && setOf(b[n])&base62 != 0 {
@@ -109,7 +109,7 @@ func (r *rule) match(b []byte) bool {
 	case "slack":
 		return count(token, digit) >= 5 && mixed(token, 3)
 	case "jwt":
-		// What comes behind the head may be long: how it begins is enough.
+		// The part after the header may be long: its beginning is enough.
 		rest, ok := bytes.CutPrefix(b[n:], []byte(".eyJ"))
 		rest = rest[:min(len(rest), 40)]
 		return ok && count(rest, base64u) >= 20 && mixed(token, 3) && mixed(rest, 3.5)
@@ -119,7 +119,8 @@ func (r *rule) match(b []byte) bool {
 	return mixed(token, 3)
 }
 
-// mixed reports whether a text looks drawn by lot: so many bits of entropy in a letter, and no runs as in an example.
+// mixed reports whether a text looks random: it has this many bits of entropy per character, and no runs as in
+// examples.
 func mixed(b []byte, bits float64) bool {
 	var counts [256]int
 	up, same := 1, 1
@@ -173,7 +174,7 @@ func privateKey(b []byte) bool {
 		!bytes.HasSuffix(label, []byte(end)) {
 		return false
 	}
-	// The name alone stands in every program that reads keys. Headers may come first.
+	// Every program that reads keys contains the header alone. PEM headers may precede the base64.
 	run := 0
 	for _, c := range rest {
 		if setOf(c)&base62 == 0 && c != '+' && c != '/' && c != '=' {
@@ -187,7 +188,7 @@ func privateKey(b []byte) bool {
 	return false
 }
 
-// encodedKey reports whether base64 of a PEM private key begins at b, as Kubernetes and CI systems keep one.
+// encodedKey reports whether b begins with the base64 of a PEM private key, as in Kubernetes and CI systems.
 func encodedKey(b []byte) bool {
 	text := make([]byte, 0, 512)
 	for _, c := range b {
@@ -205,9 +206,9 @@ func encodedKey(b []byte) bool {
 	return privateKey(pem[:n])
 }
 
-// derKey reports whether a file that begins like this is a private key in DER: a sequence that begins with the version
-// of PKCS #8 and an algorithm, of SEC 1 and the octets of the key, or of PKCS #1 and a large number; or PKCS #8
-// with a passphrase.
+// derKey reports whether a file with this beginning is a private key in DER. The sequence begins with the version
+// of PKCS #8 and an algorithm, the version of SEC 1 and the key's octets, or the version of PKCS #1 and a large
+// number. PKCS #8 with a passphrase counts, too.
 func derKey(b []byte) bool {
 	inner, ok := sequence(b)
 	if !ok {
@@ -221,7 +222,7 @@ func derKey(b []byte) bool {
 	return ok && bytes.HasPrefix(algorithm, []byte("\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x05"))
 }
 
-// sequence returns what is in a sequence of DER, or its beginning.
+// sequence returns the content of a DER sequence, or its beginning.
 func sequence(b []byte) ([]byte, bool) {
 	if len(b) < 12 || b[0] != 0x30 {
 		return nil, false
@@ -245,7 +246,7 @@ func jwkKey(b []byte, i int, value []byte) bool {
 // urlPassword reports whether "://user:password@" is at b.
 func urlPassword(b []byte) bool {
 	b = b[len("://"):]
-	if bytes.IndexByte(b[:min(len(b), 300)], '@') < 0 { // which is found out soonest
+	if bytes.IndexByte(b[:min(len(b), 300)], '@') < 0 { // the fastest check
 		return false
 	}
 	end := bytes.IndexAny(b[:min(len(b), 300)], " \t\r\n\"'`<>/\\?#,;()[]")
@@ -260,17 +261,17 @@ func urlPassword(b []byte) bool {
 	return ok && len(user) > 0 && isPassword(password)
 }
 
-// endings are what the names of secrets end in, without "-", "_" and "."; passwords come first.
+// endings are the ends of the names of secrets, without "-", "_" and "."; those of passwords come first.
 var endings = [...]string{"password", "passwd", "passphrase", "pwd",
 	"secret", "secretkey", "token", "apikey", "accesskey", "authkey", "privatekey", "clientkeydata", "credential",
 	"credentials"}
 
 const passwords = 4
 
-// assigned reports whether the "=" or ":" at b[i] gives a secret to a name, which it returns. Without quotes only
-// where the file holds settings.
+// assigned reports whether the "=" or ":" at b[i] assigns a secret to a name, and returns the name. Without quotes,
+// the file must be a configuration file.
 func assigned(b []byte, i int, settings bool) (name []byte, at int, ok bool) {
-	// Most names end otherwise, and most values aren't quoted: what tells soonest comes first.
+	// The fastest checks come first: most names end otherwise, and most values have no quotes.
 	end := nameEnd(b, i)
 	if !mayEnd(b[:end]) {
 		return nil, 0, false
@@ -315,7 +316,7 @@ func mayEnd(b []byte) bool {
 	switch of := setOf(before); {
 	case of == 0:
 		return last == 'd'
-	case of&base62 == 0: // a sign within the name
+	case of&base62 == 0: // punctuation in the name
 		return strings.IndexByte("adelnsty", last) >= 0
 	}
 	switch before |= 0x20; last {
@@ -335,7 +336,7 @@ func mayEnd(b []byte) bool {
 	return false
 }
 
-// nameEnd returns where the name in front of an assignment ends.
+// nameEnd returns the end of the name before an assignment.
 func nameEnd(b []byte, i int) int {
 	end := i
 	for end > 0 && i-end < 8 {
@@ -349,7 +350,7 @@ func nameEnd(b []byte, i int) int {
 	return end
 }
 
-// nameStart returns where the name begins that ends at a place.
+// nameStart returns the beginning of the name that ends at end.
 func nameStart(b []byte, end int) int {
 	from := end
 	for from > 0 && end-from < behind-16 && setOf(b[from-1]) != 0 {
@@ -358,10 +359,10 @@ func nameStart(b []byte, end int) int {
 	return from
 }
 
-// valueAfter returns the value that is assigned.
+// valueAfter returns the assigned value.
 func valueAfter(b []byte, i int, settings bool) []byte {
 	b = b[i:min(len(b), i+reach)]
-	if len(b) > 0 && b[0] == '=' { // compared, or := whose second half comes later
+	if len(b) > 0 && b[0] == '=' { // a comparison, or the ":" of ":=", whose "=" follows
 		return nil
 	}
 	b = bytes.TrimLeft(bytes.TrimPrefix(b, []byte(">")), " \t")
@@ -416,7 +417,7 @@ func isToken(v []byte) bool {
 	return count(v, digit) >= 2 && count(v, lower|upper) >= 2 && mixed(v, bits)
 }
 
-// isExample reports whether a value says that it stands for another one, or isn't one word.
+// isExample reports whether a value is marked as an example, or isn't a single word.
 func isExample(v []byte) bool {
 	if bytes.ContainsAny(v, " \t\r\n<>{}()[]$%\\`\"'|") {
 		return true

@@ -33,8 +33,9 @@
 //
 // ReadDir or ReadArchive lists the source's entries and checks the archive's headers. find assigns them to skills,
 // takeLicences adds licences from above, and checkSizes enforces the limits. The source reads the wanted files, and
-// finish checks each skill and parses SKILL.md with ParseText. ToolText and DirectiveText write the items.\n\n#
-// Refused skills
+// finish checks each skill and parses SKILL.md with ParseText. ToolText and DirectiveText write the items.
+//
+// # Refused skills
 //
 // Before it writes anything, the import refuses, by name: links and other files that aren't regular; paths that
 // aren't portable, or that differ only in case; two entries of an archive with one name; files, skills and archives
