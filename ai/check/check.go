@@ -1,4 +1,11 @@
-// Package check is the checker of items before they are signed or run.
+// Package check checks items before they are signed or run.
+//
+// # How a check goes through here
+//
+// Checker.All loads the chosen files and calls check for each item, which collects the problems of the model, of an
+// unfinished merge, of shadowing (Shadow), of the chain (chain, with Links) and of the tree (Admitter.Subject), and
+// runs the Rules. Checker.Strays adds warnings for files that look like items. Report sorts and counts all
+// problems.
 package check
 
 import (
@@ -20,12 +27,12 @@ import (
 	"github.com/rye-build/rye/manifest/admission"
 )
 
-// A Checker checks items and collects their problems. It is for one operation, and may be used by many goroutines.
+// A Checker checks items and collects their problems. It is for a single operation, and safe for concurrent use.
 type Checker struct {
 	View  *ai.View
 	Admit *ai.Admitter
 	Links *Links
-	Name  func(s *ai.Space, path string) string // names a file for people
+	Name  func(s *ai.Space, path string) string // returns a file's name for people
 	Rules []Rule
 
 	known Known
@@ -35,26 +42,25 @@ type Checker struct {
 	problems []Problem
 }
 
-// A Rule is a check that needs more than the spaces. It returns the problems of an item.
+// A Rule is a check that requires more than the spaces. It returns the problems of an item.
 type Rule func(ctx context.Context, c *Checker, it *Checked) []Problem
 
-// Checked is an item that was checked, and what signatures of it are about. It has no subject if its tree can't be
-// read.
+// Checked is a checked item with its subject for signatures. The subject is empty if the tree can't be read.
 type Checked struct {
 	*ai.Item
 	Subject admission.Subject
 	Tree    *tree.Tree
-	Chain   *ai.Chain // of a tool, while rules run; nil if it has none
+	Chain   *ai.Chain // of a tool, only while rules run; nil without a valid chain
 	Bad     bool      // has an error
 }
 
-// A Chosen file was named by itself, or is covered by a pattern. Only what is named must be an item.
+// A Chosen file is named by the user or matches a pattern. A named file must be an item.
 type Chosen struct {
 	ai.File
 	Named bool
 }
 
-// All checks files, and calls f for each item with its place among them, from many goroutines.
+// All checks files, and calls f with the index of each item from many goroutines.
 func (c *Checker) All(ctx context.Context, chosen []Chosen, f func(i int, it *Checked)) error {
 	files := make([]ai.File, len(chosen))
 	for i := range files {
@@ -82,7 +88,7 @@ func (c *Checker) All(ctx context.Context, chosen []Chosen, f func(i int, it *Ch
 	return cmp.Or(err, stop)
 }
 
-// check checks one item. An error is one of the context.
+// check checks one item. It returns only errors of the context.
 func (c *Checker) check(ctx context.Context, it *ai.Item) (*Checked, error) {
 	out := &Checked{Item: it}
 	c.count()
@@ -90,7 +96,7 @@ func (c *Checker) check(ctx context.Context, it *ai.Item) (*Checked, error) {
 	c.known.AddTree(ctx, c.Admit, it)
 	lines := c.Fields(it.File, slices.Concat(it.Model.Problems, ofExtractor(it)))
 	if at := unmerged(it.Bytes); at > 0 {
-		// Only a warning: a prompt may show them to explain git.
+		// Only a warning: a prompt may contain conflict markers to explain git.
 		l := c.About(it.File, value.Pos{Line: at}, nil)
 		l.Severity, l.Message = Warning, "git has left both sides of a merge here"
 		lines = append(lines, l)
@@ -126,7 +132,7 @@ func (c *Checker) check(ctx context.Context, it *ai.Item) (*Checked, error) {
 	return out, ctx.Err()
 }
 
-// unmerged returns the line at which git has left both sides of a merge, 0 if it has not.
+// unmerged returns the line of an unresolved merge conflict, or 0.
 func unmerged(b []byte) int {
 	rest, line := b, 1
 	for i, mark := range []string{"<<<<<<< ", "=======", ">>>>>>> "} {
@@ -144,7 +150,7 @@ func unmerged(b []byte) int {
 	return line
 }
 
-// ofExtractor returns what is wrong with an extractor as such, even if it doesn't count yet.
+// ofExtractor returns the problems of an extractor as such, even if it isn't in use yet.
 func ofExtractor(it *ai.Item) []*value.Problem {
 	if !it.Model.IsExtractor() || path.Ext(it.Path) != ".yaml" {
 		return nil
@@ -153,7 +159,7 @@ func ofExtractor(it *ai.Item) []*value.Problem {
 	return problems
 }
 
-// chain follows a tool to its primitive, and reports whether there is one. An extractor isn't run and has none.
+// chain follows a tool to its primitive, and reports whether the walk was possible. An extractor has no chain.
 func (c *Checker) chain(ctx context.Context, it *Checked) (ok bool, lines []Problem) {
 	t := it.Model.Tool
 	if t == nil || t.Type == "extractor" {
@@ -193,7 +199,7 @@ func (c *Checker) chain(ctx context.Context, it *Checked) (ok bool, lines []Prob
 	return true, lines
 }
 
-// ofTree names the files that keep a tool's directory from being its tree.
+// ofTree names the files that make the tree of a tool invalid.
 func (c *Checker) ofTree(it *ai.Item, err error) (lines []Problem) {
 	refused, ok := errors.AsType[*tree.RefusedError](err)
 	at, item := errors.AsType[*ai.ItemError](err)
@@ -209,7 +215,7 @@ func (c *Checker) ofTree(it *ai.Item, err error) (lines []Problem) {
 	return lines
 }
 
-// About makes a problem of an error about a file.
+// About returns a problem for an error of a file.
 func (c *Checker) About(f ai.File, at value.Pos, err error) Problem {
 	l := Problem{Severity: Error, Code: fault.Validation, Space: f.Space.Label, File: c.Name(f.Space, f.Path),
 		Line: at.Line, Column: at.Column}
@@ -225,7 +231,7 @@ func (c *Checker) About(f ai.File, at value.Pos, err error) Problem {
 	return l
 }
 
-// Fields makes problems of what the model of an item found.
+// Fields returns the problems in an item's model.
 func (c *Checker) Fields(f ai.File, problems []*value.Problem) []Problem {
 	lines := []Problem{}
 	for _, p := range problems {
@@ -239,7 +245,7 @@ func (c *Checker) Fields(f ai.File, problems []*value.Problem) []Problem {
 	return lines
 }
 
-// Listed adds what a listing says about files.
+// Listed adds the problems of a listing.
 func (c *Checker) Listed(problems []*ai.ItemError) {
 	for _, e := range problems {
 		c.count()
@@ -248,14 +254,14 @@ func (c *Checker) Listed(problems []*ai.ItemError) {
 	}
 }
 
-// Extractor warns of an extractor that doesn't count.
+// Extractor adds a warning about an ignored extractor.
 func (c *Checker) Extractor(w *ai.ItemError) {
 	l := c.About(ai.File{Ref: w.Ref, Space: w.Space, Path: w.Path}, value.Pos{}, w)
 	l.Severity, l.Message = Warning, "the extractor doesn't count: "+l.Message
 	c.Add(l)
 }
 
-// count counts an item, or what looks like one.
+// count counts an item or a file that looks like one.
 func (c *Checker) count() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,7 +275,7 @@ func (c *Checker) Add(lines ...Problem) {
 	c.problems = append(c.problems, lines...)
 }
 
-// Report returns what was found so far.
+// Report returns the results so far.
 func (c *Checker) Report() *Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 )
 
-// Links is a resolver that finds each executor once, for an operation that looks at many tools. It is for checks,
-// never for what is run.
+// Links is a resolver that caches executors, for an operation on many tools. It is for checks, never for a run.
 type Links struct {
 	ai.Resolver
 
@@ -19,7 +18,7 @@ type Links struct {
 	hits, misses int64
 }
 
-// maxLinks bounds what Links keeps.
+// maxLinks bounds the cache of Links.
 const maxLinks = 500
 
 type link struct {
@@ -32,7 +31,7 @@ type resolved struct {
 	err error
 }
 
-// NewLinks returns a resolver that remembers what r resolved.
+// NewLinks returns a resolver that caches the results of r.
 func NewLinks(r ai.Resolver) *Links { return &Links{Resolver: r, found: map[link]resolved{}} }
 
 // Resolve implements ai.Resolver.
@@ -58,14 +57,14 @@ func (r *Links) Resolve(ctx context.Context, ref model.Ref, from *ai.Space) (*ai
 	return it, err
 }
 
-// Rate counts the executors that were remembered and those that were looked for.
+// Rate returns the number of cache hits and misses.
 func (r *Links) Rate() (hits, misses int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hits, r.misses
 }
 
-// Shadow returns the error of an item that replaces a protected one without override; else nil.
+// Shadow returns an error if an item replaces a protected one without override.
 func Shadow(ctx context.Context, r ai.Resolver, it *ai.Item) error {
 	if it.Space.Builtin || !ai.Protected(it.ID) {
 		return nil

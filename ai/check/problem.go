@@ -9,14 +9,14 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Problem is one thing wrong with an item.
+// A Problem is a problem of an item.
 type Problem struct {
 	Severity string     `json:"severity"` // Error or Warning
 	Code     fault.Code `json:"code"`
-	Ref      string     `json:"ref"` // empty if the file's name is no item's
+	Ref      string     `json:"ref"` // empty if the file's name isn't that of an item
 	Space    string     `json:"space"`
 	File     string     `json:"file"`
-	Line     int        `json:"line"` // 0 if it is about the whole file
+	Line     int        `json:"line"` // 0 for the whole file
 	Column   int        `json:"column"`
 	Field    string     `json:"field"`
 	Message  string     `json:"message"`
@@ -28,7 +28,7 @@ const (
 	Warning = "warning"
 )
 
-// At is the place of a problem, with line and column as far as they are known.
+// At returns the place of a problem, with line and column if known.
 func (p *Problem) At() string {
 	switch {
 	case p.Line == 0:
@@ -39,9 +39,9 @@ func (p *Problem) At() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// A Report lists the problems of the items that were checked.
+// A Report lists the problems of the checked items.
 type Report struct {
-	Items    int       `json:"items"` // that were looked at
+	Items    int       `json:"items"` // checked
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
 	Wrong    int       `json:"wrong"` // files with errors
@@ -70,7 +70,7 @@ func newReport(items int, problems []Problem) *Report {
 	return r
 }
 
-// AlsoWarnings counts the warnings at the end of a sentence; "" if there are none.
+// AlsoWarnings returns the number of warnings for the end of a sentence, or "".
 func (r *Report) AlsoWarnings() string {
 	if r.Warnings == 0 {
 		return ""
@@ -78,7 +78,8 @@ func (r *Report) AlsoWarnings() string {
 	return ", " + fault.Count(int64(r.Warnings), "warning")
 }
 
-// Fault counts the errors. It is the answer to a question, unless also names what was not done because of them.
+// Fault returns an error with the number of errors. Without also, it is the answer of the command; also names what
+// was not done because of the errors.
 func (r *Report) Fault(also string) *fault.Error {
 	f := fault.New(fault.Validation, "%s in %d of %s%s", fault.Count(int64(r.Errors), "error"), r.Wrong,
 		fault.Count(int64(max(r.Items, r.Wrong)), "item"), r.AlsoWarnings())

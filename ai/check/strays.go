@@ -17,17 +17,17 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// A Stray is a file that looks like an item but isn't one, so no signature covers it and no command finds it. It has a
-// line like a signature's, or is below tools/ with an extension that tools have or had.
+// A Stray is a file that looks like an item but isn't one, so no signature covers it and no command finds it. It
+// has a line that looks like a signature, or is below tools/ with an extension that tools have or had.
 type Stray struct {
-	Kind   *model.Kind // in whose directory it is
+	Kind   *model.Kind // whose directory contains the file
 	Path   string      // in the space
 	Signed bool        // has a signature line
-	Never  bool        // is none whatever it says: files with this extension aren't
+	Never  bool        // files with this extension are never items
 }
 
-// Strays returns the strays of a space, sorted by path. It skips assets by name, known files such as items and the
-// trees of tools, and files that can't be read, which View.Files reports.
+// Strays returns the strays of a space, sorted by path. It skips assets by name, known files (items and the trees
+// of tools), and unreadable files, which View.Files reports.
 func Strays(ctx context.Context, v *ai.View, s *ai.Space, known func(p string) bool) ([]Stray, error) {
 	var all []Stray
 	for _, k := range v.Kinds() {
@@ -65,7 +65,7 @@ func stray(s *ai.Space, k *model.Kind, p string) (Stray, bool) {
 	ext := path.Ext(p)
 	f := Stray{Kind: k, Path: p, Never: !slices.Contains(k.Extensions, ext)}
 	if f.Never && !slices.Contains(ai.NeverItems, ext) {
-		return f, false // an asset, in whatever language
+		return f, false // an asset
 	}
 	b, err := s.Read(p)
 	if err != nil || !f.Never && k.Marked(p, b) {
@@ -75,8 +75,8 @@ func stray(s *ai.Space, k *model.Kind, p string) (Stray, bool) {
 	return f, f.Signed || k.Name == "tool"
 }
 
-// hasSignatureLine reports whether a file has a line like a signature's in any language: the words, with at most a
-// comment marker before them.
+// hasSignatureLine reports whether a file has a line that looks like a signature in any language: the marker, with
+// at most a comment mark before it.
 func hasSignatureLine(file []byte) bool {
 	word := []byte("rye:signed:")
 	for rest := file; ; {
@@ -94,11 +94,11 @@ func hasSignatureLine(file []byte) bool {
 	}
 }
 
-// Known are the files that are items or have a problem, and the directories that are trees of tools. The zero value is
-// empty. It may be used by many goroutines.
+// Known is the set of files that are items or have a problem, and of directories that are trees of tools. The zero
+// value is empty. It is safe for concurrent use.
 type Known struct {
 	mu    sync.Mutex
-	paths map[place]bool // of a directory: everything in it is known
+	paths map[place]bool // a directory includes everything below it
 }
 
 type place struct {
@@ -106,7 +106,7 @@ type place struct {
 	path  string
 }
 
-// Add takes up a file.
+// Add adds a file or a directory.
 func (k *Known) Add(s *ai.Space, p string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -116,7 +116,7 @@ func (k *Known) Add(s *ai.Space, p string) {
 	k.paths[place{s.Label, p}] = true
 }
 
-// AddTree takes up the tree of an item, if it has one.
+// AddTree adds the tree of a tool, if it has one.
 func (k *Known) AddTree(ctx context.Context, admit *ai.Admitter, it *ai.Item) {
 	if it.Model.Tool == nil {
 		return
@@ -126,7 +126,7 @@ func (k *Known) AddTree(ctx context.Context, admit *ai.Admitter, it *ai.Item) {
 	}
 }
 
-// In returns what reports whether a file of a space is known.
+// In returns a function that reports whether a file of a space is known.
 func (k *Known) In(s *ai.Space) func(p string) bool {
 	return func(p string) bool {
 		k.mu.Lock()
@@ -140,8 +140,8 @@ func (k *Known) In(s *ai.Space) func(p string) bool {
 	}
 }
 
-// StraysBelow returns the strays below a directory of a space. If there are any, all tools of the space are asked
-// whether these belong to their trees, which may reach further than the directory.
+// StraysBelow returns the strays below a directory of a space. If it finds any, it reads the trees of all tools of
+// the space, because these may reach further than the directory.
 func StraysBelow(ctx context.Context, v *ai.View, admit *ai.Admitter, s *ai.Space, dir string, known *Known) ([]Stray,
 	error) {
 	in := known.In(s)
@@ -162,14 +162,14 @@ func StraysBelow(ctx context.Context, v *ai.View, admit *ai.Admitter, s *ai.Spac
 	return slices.DeleteFunc(all, func(f Stray) bool { return in(f.Path) }), err
 }
 
-// A StrayGroup is the strays that have the same reason, named by the first one: a tree that was made for another tool
-// may have thousands.
+// A StrayGroup is a group of strays with the same reason, named after the first one: a tree that was made for
+// another tool may have thousands.
 type StrayGroup struct {
 	Stray
 	count int
 }
 
-// Group puts strays with the same reason together.
+// Group groups strays by reason.
 func Group(all []Stray) (groups []StrayGroup) {
 	for _, f := range all {
 		i := slices.IndexFunc(groups, func(g StrayGroup) bool {
@@ -184,7 +184,7 @@ func Group(all []Stray) (groups []StrayGroup) {
 	return groups
 }
 
-// Why says why they are no items.
+// Why returns the reason why the files aren't items.
 func (g *StrayGroup) Why() string {
 	s := "is not an item, so no signature covers it: "
 	if g.Signed {
@@ -205,8 +205,8 @@ func (g *StrayGroup) Why() string {
 	return s
 }
 
-// Strays warns of the strays below a directory of a space. It is called after All, for only what All has seen is
-// known.
+// Strays adds warnings for the strays below a directory of a space. Call it after All: it knows only the items that
+// All has seen.
 func (c *Checker) Strays(ctx context.Context, s *ai.Space, dir string) ([]Stray, error) {
 	all, err := StraysBelow(ctx, c.View, c.Admit, s, dir, &c.known)
 	for _, g := range Group(all) {

@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Words returns the code of an error about a file, and its text without the name of the file.
+// Words returns the code of an error about a file, and its text without the file's name.
 func Words(err error) (fault.Code, string) {
 	if e, ok := err.(*ai.ItemError); ok {
 		err = e.Err

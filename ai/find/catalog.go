@@ -18,15 +18,15 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// A catalog is what can be seen, as search wants it.
+// A catalog is a view's items in the form that package search requires.
 type catalog struct {
 	v       *ai.View
 	schema  string
-	builtin map[string]cas.Digest // of the library's files, by their path in the space
-	sure    map[*ai.Space]uint64  // the device of spaces whose files this machine's clock stamps with every change
+	builtin map[string]cas.Digest // digests of the library's files by path
+	sure    map[*ai.Space]uint64  // devices of spaces whose files this machine's clock stamps at every change
 
 	mu    sync.Mutex
-	files []ai.File // as a listing has them; their places in it are the keys of search.File
+	files []ai.File // of the last listing; their indexes are the keys of search.File
 }
 
 func newCatalog(v *ai.View, version string) *catalog {
@@ -47,8 +47,8 @@ func newCatalog(v *ai.View, version string) *catalog {
 	return c
 }
 
-// schemaOf names what becomes of a file: it depends on this rye, and on the extractors, whose bytes say how fields are
-// found.
+// schemaOf identifies how files become records. That depends on this rye and on the extractors, whose bytes define
+// where fields are found.
 func schemaOf(v *ai.View, version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "1 %s\n", version)
@@ -74,7 +74,7 @@ func schemaOf(v *ai.View, version string) string {
 // Schema implements search.Catalog.
 func (c *catalog) Schema() string { return c.schema }
 
-// stat is what a file looked like. Nothing is sure of one that lies on another file system than its space.
+// stat returns the stamp of a file. The stamp isn't sure if the file is on another file system than its space.
 func (c *catalog) stat(f ai.File) search.Stat {
 	stamp := f.Stat
 	device, sure := c.sure[f.Space]
@@ -105,7 +105,7 @@ func (c *catalog) Files(ctx context.Context) ([]search.File, error) {
 	return out, nil
 }
 
-// Load implements search.Catalog. What is wrong with an item doesn't keep it from being found by what it says.
+// Load implements search.Catalog. An item with problems can be found, too.
 func (c *catalog) Load(ctx context.Context, f search.File) ([]search.Record, error) {
 	c.mu.Lock()
 	file := c.files[f.Key]
@@ -138,7 +138,7 @@ func (c *catalog) Load(ctx context.Context, f search.File) ([]search.Record, err
 func (c *catalog) shadowed(kind, id, space string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Of one id the highest comes first.
+	// The file of the highest space comes first among files of one id.
 	i, ok := slices.BinarySearchFunc(c.files, model.Ref{Kind: kind, ID: id}, func(f ai.File, ref model.Ref) int {
 		return cmp.Or(strings.Compare(f.Ref.Kind, ref.Kind), strings.Compare(f.ID, ref.ID))
 	})

@@ -1,4 +1,10 @@
-// Package find searches the items of a view, by an index that each search brings up to date.
+// Package find searches the items of a view. Each search updates the index.
+//
+// # How a search goes through here
+//
+// Searcher.Search makes a catalog of the view (newCatalog), opens the index of its spaces (open), and calls
+// search.Index.Search, which lists files with catalog.Files and reads changed ones with catalog.Load. hit describes
+// each result.
 package find
 
 import (
@@ -15,29 +21,29 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A Searcher searches what a view sees.
+// A Searcher searches the items of a view.
 type Searcher struct {
 	View    *ai.View
-	Name    func(s *ai.Space, path string) string // names a file for people
-	Dir     string                                // of the indexes: one for each set of spaces
-	Version string                                // of rye: another one reads files anew
+	Name    func(s *ai.Space, path string) string // returns a file's name for people
+	Dir     string                                // of the indexes, one for each set of spaces
+	Version string                                // of rye; another version rebuilds the index
 	Now     time.Time
 }
 
-// Found is the answer to a search.
+// Found is the result of a search.
 type Found struct {
-	Query   string   `json:"query"` // as it was understood
+	Query   string   `json:"query"` // as parsed
 	Scope   string   `json:"scope"`
 	Total   int      `json:"total"`
 	Offset  int      `json:"offset"`
 	Results []Hit    `json:"results"`
-	Unknown []string `json:"unknown_fields"` // fields that the query names and no item has
-	Unread  int      `json:"unread"`         // files that could not be read, and so not be found
+	Unknown []string `json:"unknown_fields"` // fields in the query that no item has
+	Unread  int      `json:"unread"`         // number of unreadable files
 
 	Stats search.Stats `json:"-"`
 }
 
-// Search finds what a request asks for. The index is made if it is missing or damaged.
+// Search runs a request. It rebuilds the index if that is missing or damaged.
 func (s *Searcher) Search(ctx context.Context, r search.Request) (*Found, error) {
 	defer s.View.Hold()()
 	c := newCatalog(s.View, s.Version)
@@ -54,12 +60,12 @@ func (s *Searcher) Search(ctx context.Context, r search.Request) (*Found, error)
 	return out, nil
 }
 
-// MaxAge is how long an unused index is kept. It can be built again from the files.
+// MaxAge is how long an unused index is kept. A search rebuilds it from the files.
 const MaxAge = 30 * 24 * time.Hour
 
 const indexSuffix = ".db"
 
-// Indexes are the indexes in a directory.
+// Indexes returns the paths of the indexes in a directory.
 func Indexes(dir string) (paths []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -70,8 +76,8 @@ func Indexes(dir string) (paths []string) {
 	return paths
 }
 
-// open opens the index of the view's spaces, and removes those that are too old. Without a directory nothing is
-// remembered, which the answer tells.
+// open opens the index of the view's spaces, and removes indexes that were unused for MaxAge. If the directory
+// can't be created, the search works without an index and the answer's Stats say so.
 func (s *Searcher) open() *search.Index {
 	_ = os.MkdirAll(s.Dir, 0o700) // opening the index reports it
 	var spaces []string
@@ -79,7 +85,7 @@ func (s *Searcher) open() *search.Index {
 		spaces = append(spaces, space.Label+"\x00"+space.Dir)
 	}
 	path := filepath.Join(s.Dir, cas.Sum([]byte(strings.Join(spaces, "\x00"))).Short()+indexSuffix)
-	_ = os.Chtimes(path, s.Now, s.Now) // it was used; it may not exist yet
+	_ = os.Chtimes(path, s.Now, s.Now) // mark it as used; it may not exist yet
 	for _, old := range Indexes(s.Dir) {
 		if fi, err := os.Stat(old); err == nil && old != path && s.Now.Sub(fi.ModTime()) > MaxAge {
 			os.Remove(old)
@@ -88,7 +94,7 @@ func (s *Searcher) open() *search.Index {
 	return search.Open(path)
 }
 
-// A Hit is an item that was found.
+// A Hit is a search result.
 type Hit struct {
 	Ref         string   `json:"ref"`
 	Space       string   `json:"space"`
@@ -96,18 +102,18 @@ type Hit struct {
 	Score       float64  `json:"score"`
 	Title       string   `json:"title"`
 	Description string   `json:"description"`
-	Shadowed    bool     `json:"shadowed"` // an item with this id stands in front of it
+	Shadowed    bool     `json:"shadowed"` // an item of a higher space hides it
 	Snippet     Snippet  `json:"snippet"`
-	Fields      []string `json:"fields"` // in which the words were found
-	Headline    Snippet  `json:"-"`      // of the description, else of the title
+	Fields      []string `json:"fields"` // fields with matches
+	Headline    Snippet  `json:"-"`      // of the description, otherwise of the title
 }
 
-// A Snippet is a piece of a field's text. Marks are in bytes of the text.
+// A Snippet is an excerpt of a field. Marks are byte offsets in Text.
 type Snippet struct {
 	Field  string `json:"field"`
 	Text   string `json:"text"`
 	Marks  []Mark `json:"marks"`
-	Before bool   `json:"before"` // the text goes on before it
+	Before bool   `json:"before"` // text was cut off before it
 	After  bool   `json:"after"`
 }
 
@@ -116,7 +122,7 @@ type Mark struct {
 	End   int `json:"end"`
 }
 
-// snippetSize is how much of a text is shown.
+// snippetSize is the length of a snippet in bytes.
 const snippetSize = 160
 
 // hit describes a result.

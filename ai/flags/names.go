@@ -7,10 +7,11 @@ import (
 	"unicode"
 )
 
-// own are the names of rye's tools for agents.
+// own are the names of the tools that rye offers to agents.
 var own = []string{"search", "load", "execute", "sign"}
 
-// alike maps characters to those that they look like. Names of tools are short and mostly ASCII, so a few scripts do.
+// alike maps characters to similar ASCII ones. A few scripts suffice, because names of tools are short and mostly
+// ASCII.
 var alike = strings.NewReplacer(
 	"а", "a", "в", "b", "с", "c", "ԁ", "d", "е", "e", "ё", "e", "һ", "h", "і", "i", "ј", "j", "к", "k", "ӏ", "l", "м",
 	"m", "н", "h", "о", "o", "р", "p",
@@ -22,8 +23,8 @@ var alike = strings.NewReplacer(
 	"0", "o", "1", "l", "|", "l", "!", "l", "5", "s", "rn", "m", "vv", "w", "i", "l",
 )
 
-// Skeleton returns what names have in common that a person takes for each other: without case, separators and
-// invisible characters, in the letters that they look like.
+// Skeleton returns a form that is equal for names that a person may confuse: without case, separators and invisible
+// characters, and with similar characters replaced.
 func Skeleton(name string) string {
 	var b strings.Builder
 	for _, r := range name {
@@ -41,13 +42,13 @@ func Skeleton(name string) string {
 			b.WriteRune(unicode.ToLower(r))
 		}
 	}
-	return alike.Replace(alike.Replace(b.String())) // the second time joins what the first has made
+	return alike.Replace(alike.Replace(b.String())) // the second pass joins characters that the first made
 }
 
 // Others are the names of other servers' tools, by server.
 type Others map[string][]string
 
-// Names returns what is wrong with the names of a server's tools, by name.
+// Names returns the findings about the names of a server's tools, by name.
 func Names(names []string, others Others) map[string][]Flag {
 	found := map[string][]Flag{}
 	skeletons := map[string][]string{}
@@ -77,9 +78,9 @@ func Names(names []string, others Others) map[string][]Flag {
 			found[name] = append(found[name], newFlag(Shadowing, "name",
 				"is, or looks like, the tool %q of another server", list[0]))
 		}
-		for _, of := range own {
-			if s == Skeleton(of) || s == Skeleton("rye_"+of) {
-				found[name] = append(found[name], newFlag(Shadowing, "name", "is, or looks like, %q of rye", of))
+		for _, reserved := range own {
+			if s == Skeleton(reserved) || s == Skeleton("rye_"+reserved) {
+				found[name] = append(found[name], newFlag(Shadowing, "name", "is, or looks like, %q of rye", reserved))
 			}
 		}
 		if lower := strings.ToLower(name); strings.HasPrefix(lower, "rye_") || strings.HasPrefix(lower, "rye-") {
@@ -101,7 +102,7 @@ func Mentions(where, text string, others Others) []Flag {
 	return nil
 }
 
-// mentions reports whether a text names a tool. A name that may be an ordinary word counts in quotes alone, or before
+// mentions reports whether a text names a tool. A name that may be an ordinary word counts only in quotes or before
 // "tool".
 func mentions(text, name string) bool {
 	if name == "" {

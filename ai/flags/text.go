@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxText is how long a text may be before it is flagged, in bytes.
+// MaxText is the longest text, in bytes, that isn't flagged.
 const MaxText = 4 << 10
 
-// Text returns what is wrong with one text: at most one finding of each class.
+// Text returns the findings about one text, at most one of each class.
 func Text(where, text string) (all []Flag) {
 	add := func(f Flag) {
 		for _, g := range all {
@@ -37,7 +37,7 @@ func Text(where, text string) (all []Flag) {
 	return all
 }
 
-// characters looks for those that hide something.
+// characters adds findings for characters that hide something.
 func characters(where, text string, add func(Flag)) {
 	runes := []rune(text)
 	for i, r := range runes {
@@ -72,10 +72,10 @@ func characters(where, text string, add func(Flag)) {
 	}
 }
 
-// isDirection reports whether a character changes the order in which others are shown.
+// isDirection reports whether a character changes the displayed order of others.
 func isDirection(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
 
-// isMark reports whether it does so as text in a script from right to left needs it.
+// isMark reports whether a direction control is a mark that right-to-left scripts require.
 func isMark(r rune) bool { return r == 0x200e || r == 0x200f || r == 0x061c }
 
 var rightToLeft = []*unicode.RangeTable{unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko}
@@ -91,11 +91,10 @@ func hasRightToLeft(runes []rune) bool {
 
 func isTag(r rune) bool { return r >= 0xe0000 && r <= 0xe007f }
 
-// flagsOf are the subdivisions whose flags Unicode recommends: all others of this form are only somewhere to hide
-// text.
+// flagsOf are the subdivisions whose flags Unicode recommends. Other tag sequences of this form can only hide text.
 var flagsOf = []string{"gbeng", "gbsct", "gbwls"}
 
-// inSubdivisionFlag reports whether a tag belongs to a black flag with the name of a subdivision behind it.
+// inSubdivisionFlag reports whether a tag belongs to a black flag followed by the name of a subdivision.
 func inSubdivisionFlag(runes []rune, i int) bool {
 	from := i
 	for from > 0 && isTag(runes[from-1]) {
@@ -110,8 +109,8 @@ func inSubdivisionFlag(runes []rune, i int) bool {
 	if from == 0 || runes[from-1] != 0x1f3f4 || len(name) == 0 || name[len(name)-1] != 0x7f {
 		return false
 	}
-	for _, of := range flagsOf {
-		if of == string(name[:len(name)-1]) {
+	for _, subdivision := range flagsOf {
+		if subdivision == string(name[:len(name)-1]) {
 			return to == len(runes) || !isTag(runes[to])
 		}
 	}
@@ -120,7 +119,7 @@ func inSubdivisionFlag(runes []rune, i int) bool {
 
 func isSelector(r rune) bool { return unicode.Is(unicode.Variation_Selector, r) }
 
-// selects reports whether a variation selector follows a character that may have variants.
+// selects reports whether a variation selector follows a character with variants.
 func selects(runes []rune, i int) bool {
 	if i == 0 {
 		return false
@@ -141,7 +140,7 @@ func selects(runes []rune, i int) bool {
 		base == '0' && r == 0xfe00
 }
 
-// pictographs are the ranges in which emoji lie.
+// pictographs are the ranges of emoji.
 var pictographs = [][2]rune{{0xa9, 0xa9}, {0xae, 0xae}, {0x203c, 0x203c}, {0x2049, 0x2049}, {0x2122, 0x2122},
 	{0x2139, 0x2139}, {0x2190, 0x21ff},
 	{0x2300, 0x23ff}, {0x24c2, 0x24c2}, {0x25a0, 0x27bf}, {0x2900, 0x297f}, {0x2b00, 0x2bff}, {0x3030, 0x3030},
@@ -157,13 +156,13 @@ func isPictograph(r rune) bool {
 	return false
 }
 
-// joining are scripts in whose words a joiner, or a non-joiner, is spelling.
+// joining are scripts in which joiners and non-joiners are part of the spelling.
 var joining = []*unicode.RangeTable{unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mongolian, unicode.Devanagari,
 	unicode.Bengali, unicode.Gurmukhi,
 	unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam,
 	unicode.Sinhala, unicode.Khmer, unicode.Myanmar}
 
-// joins reports whether a zero-width joiner or non-joiner stands between two characters that it can join or part.
+// joins reports whether a zero-width joiner or non-joiner is between two characters that it can join or separate.
 func joins(runes []rune, i int) bool {
 	if i == 0 {
 		return false
@@ -181,7 +180,7 @@ func joins(runes []rune, i int) bool {
 	return isPictograph(runes[before]) && isPictograph(runes[i+1])
 }
 
-// isInvisible reports whether a character is shown as nothing, those apart that have cases of their own.
+// isInvisible reports whether a character is invisible, except those that other functions cover.
 func isInvisible(r rune) bool {
 	switch {
 	case r == 0xad, r == 0x34f, r == 0x115f, r == 0x1160, r == 0x17b4, r == 0x17b5, r == 0x180e, r == 0x3164,
@@ -194,10 +193,10 @@ func isInvisible(r rune) bool {
 	return false
 }
 
-// minBase64 is longer than a digest or a key.
+// minBase64 exceeds the length of a digest or a key.
 const minBase64 = 160
 
-// base64Run returns the length of the longest run of characters of base64 that has letters of both cases and digits.
+// base64Run returns the length of the longest run of base64 characters that has lower case, upper case and digits.
 func base64Run(text string) (most int) {
 	n, lower, upper, digit := 0, false, false, false
 	for i := 0; i <= len(text); i++ {
@@ -227,8 +226,8 @@ func base64Run(text string) (most int) {
 	return most
 }
 
-// orders are words with which a text speaks to a model rather than about a tool. Compiling them takes half a
-// millisecond, which commands that flag nothing don't have.
+// orders matches phrases that address a model instead of describing a tool. It is compiled on first use, because
+// that takes half a millisecond.
 var orders = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(
 		`(?i)\b(?:(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|the\s+|your\s+)*(?:previous|prior|above|earlier|other|system)\b` +

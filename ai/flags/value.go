@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep values are looked at. Schemas that are deeper are refused elsewhere.
+// maxDepth bounds the nesting that is checked. Deeper schemas are refused elsewhere.
 const maxDepth = 200
 
 // MaxFlags bounds the findings about one value.
 const MaxFlags = 50
 
-// Value returns what is wrong with the texts of a JSON value: names of members too. Of a schema, where a model reads
-// the names of parameters, enum and default as facts, text that reads like a sentence is flagged there.
+// Value returns the findings about the texts of a JSON value, including member names. A model takes the parameter
+// names, enum and default of a schema for facts, so Value flags prose in these.
 func Value(where string, v any) []Flag {
 	w := &walker{}
 	w.value(where, "", v, 0)
@@ -25,7 +25,7 @@ type walker struct{ all []Flag }
 
 func (w *walker) add(more ...Flag) {
 	if room := MaxFlags - len(w.all); len(more) > room {
-		// What is critical decides, so it is never what is left out.
+		// A critical flag decides, so it replaces another one instead of being left out.
 		for _, f := range more {
 			if f.Critical && !AnyCritical(w.all) && len(w.all) > 0 {
 				w.all[len(w.all)-1] = f
@@ -36,7 +36,7 @@ func (w *walker) add(more ...Flag) {
 	w.all = append(w.all, more...)
 }
 
-// value looks at a value; role is the keyword of a schema that it stands under.
+// value checks a value; role is the schema keyword above it.
 func (w *walker) value(where, role string, v any, depth int) {
 	if depth > maxDepth {
 		return
@@ -68,7 +68,7 @@ func (w *walker) value(where, role string, v any, depth int) {
 	}
 }
 
-// mostWords is how many words a name or a value may have that isn't prose.
+// mostWords is the most words of a name or a value that isn't prose.
 const mostWords = 8
 
 // sentence flags prose in a place where a name or a value is expected.
@@ -80,7 +80,7 @@ func (w *walker) sentence(where, text string) {
 	}
 }
 
-// URI returns what is wrong with the address of a resource.
+// URI returns the findings about the address of a resource.
 func URI(where, uri string) []Flag {
 	w := &walker{all: Text(where, uri)}
 	w.sentence(where, strings.NewReplacer("%20", " ", "+", " ", "-", " ", "/", " ").Replace(uri))

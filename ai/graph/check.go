@@ -6,7 +6,7 @@ import (
 	"github.com/rye-build/rye/ai/check"
 )
 
-// Check is a check.Rule: a graph that can't be right is refused.
+// Check is a check.Rule. It reports the problems of a graph.
 func Check(_ context.Context, c *check.Checker, it *check.Checked) []check.Problem {
 	if !Is(it.Model.Tool) {
 		return nil

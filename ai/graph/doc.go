@@ -1,4 +1,4 @@
-// Package graph is the reader of state graphs: tools that define nodes with actions and their successors.
+// Package graph reads state graphs: tools that define nodes with actions and their successors.
 //
 //	tool_type: graph
 //	executor_id: rye/core/runtimes/state_graph_runtime
@@ -10,20 +10,21 @@
 //
 // # Nodes
 //
-//	action    does one thing, and keeps what it wants of the result by assign
-//	foreach   does one thing for each element of a list, several at once
-//	gate      goes one of two ways, by a condition or by the answer of a person
+//	action    makes one call, and assigns parts of its result to the state
+//	foreach   makes one call for each element of a list, several in parallel
+//	gate      chooses one of two successors, by a condition or a person's answer
 //	return    ends the graph; a node without next does so too
 //
 // # Templates
 //
-// A text that is one ${PATH} becomes the value at that path, of whatever type. In a longer text a value stands as
-// text, or as JSON if it is none; $${ is ${ itself. Templates are read once, from the file of the graph: what they
-// are filled with is never read as one. A template gives at most MaxFilled bytes.
+// A text that is a single ${PATH} becomes the value at that path, of any type. Within a longer text, a text is
+// inserted as it is, null as nothing, and any other value as JSON; $${ is a literal ${. Templates are parsed once,
+// from the graph's file: inserted values are never parsed. A template's result has at most MaxFilled bytes.
 //
-// # What is refused
+// # How a graph goes through here
 //
-// Read finds what can't be right: names of nodes, states and inputs that there are not, nodes that nothing leads to,
-// nodes from which no way leads to an end, and everything that the fields don't allow. Each problem has its place in
-// the file.
+// Read checks config (keys, names, node, next) and parses templates and conditions. If all are valid, flow looks
+// for unreachable nodes and for nodes from which no return can be reached. Each problem has its place in the file.
+// At run time, package exec/thread/graph walks the Graph with Follow and On, and fills the templates with
+// Template.Fill. Draw draws it.
 package graph

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Forms are those of drawings.
+// Forms are the formats of drawings.
 var Forms = []string{"text", "dot", "mermaid"}
 
-// Draw draws the graph. mark is the name of a node that is marked, "" for none.
+// Draw draws the graph. It marks the node named mark; "" marks none.
 func (g *Graph) Draw(w io.Writer, form, mark string) error {
 	d := &drawing{Graph: g, w: w, mark: mark}
 	switch form {
@@ -23,7 +23,7 @@ func (g *Graph) Draw(w io.Writer, form, mark string) error {
 	return d.err
 }
 
-// A drawing is one on its way.
+// A drawing is a drawing in progress. It keeps the first error.
 type drawing struct {
 	*Graph
 	w    io.Writer
@@ -37,13 +37,13 @@ func (d *drawing) printf(format string, args ...any) {
 	}
 }
 
-// An arrow is drawn from a node to another one.
+// An arrow leads from a node to another one.
 type arrow struct{ to, label string }
 
 // end is the name of the end in drawings.
 const end = "(end)"
 
-// arrows are those of a node, the end included.
+// arrows returns the arrows of a node, including one to the end.
 func (d *drawing) arrows(n *Node) (all []arrow) {
 	add := func(to, label string) {
 		if to == "" {
@@ -81,7 +81,7 @@ func (d *drawing) arrows(n *Node) (all []arrow) {
 	return all
 }
 
-// does says in few words what a node does.
+// does describes in a few words what a node does.
 func (n *Node) does() string {
 	switch n.Type {
 	case Return:
@@ -125,7 +125,7 @@ func (d *drawing) text() {
 	}
 }
 
-// quoted is a text of DOT.
+// quoted returns a text in DOT's quotes.
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", "").Replace(s) + `"`
 }
@@ -151,8 +151,8 @@ func (d *drawing) dot() {
 	d.printf("}\n")
 }
 
-// said is a text of Mermaid, in which marks are entities.
-func said(s string) string {
+// escaped returns a text for Mermaid, with punctuation as entities.
+func escaped(s string) string {
 	var b strings.Builder
 	for _, c := range s {
 		switch {
@@ -184,18 +184,18 @@ func (d *drawing) mermaid() {
 		case Foreach:
 			open, shut = "[[", "]]"
 		}
-		d.printf("  %s%s%s%s\n", names[n.Name], open, said(n.Name+"\n"+n.does()), shut)
+		d.printf("  %s%s%s%s\n", names[n.Name], open, escaped(n.Name+"\n"+n.does()), shut)
 		for _, a := range d.arrows(n) {
 			ends = ends || a.to == end
 			label := ""
 			if a.label != "" {
-				label = "|" + said(a.label) + "|"
+				label = "|" + escaped(a.label) + "|"
 			}
 			d.printf("  %s -->%s %s\n", names[n.Name], label, names[a.to])
 		}
 	}
 	if ends {
-		d.printf("  e((%s))\n", said("end"))
+		d.printf("  e((%s))\n", escaped("end"))
 	}
 	if n := names[d.mark]; n != "" && d.mark != end {
 		d.printf("  style %s stroke-width:4px\n", n)

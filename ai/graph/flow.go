@@ -2,11 +2,11 @@ package graph
 
 import "github.com/rye-build/rye/ai/value"
 
-// flow finds nodes that nothing leads to, and those from which no way leads to an end.
+// flow reports unreachable nodes, and nodes from which no end can be reached.
 func (r *reader) flow(config *value.Value) {
 	start := config.Get("start")
 	if start.IsNull() || start.Kind != value.Text {
-		r.bad(at(start, config), "config.start", "a graph needs the name of the node that it starts with")
+		r.bad(at(start, config), "config.start", "expected the name of the first node")
 		return
 	}
 	r.Start = start.Text

@@ -25,7 +25,7 @@ const (
 	Return  = "return"
 )
 
-// What is done about an error, where no node takes it.
+// Values of on_error for an error that no node handles.
 const (
 	Fail     = "fail"
 	Continue = "continue"
@@ -35,58 +35,58 @@ const (
 const (
 	MaxNodes    = 1000
 	MaxParallel = 64
-	MaxFilled   = 1 << 20 // bytes of what a template gives
-	DefaultAt   = 8       // calls of a foreach at once
-	steps       = 100     // that a graph may make, unless it says otherwise
+	MaxFilled   = 1 << 20 // bytes of a template's result
+	DefaultAt   = 8       // parallel calls of a foreach
+	steps       = 100     // default for max_steps
 	maxName     = 100
 	maxAsk      = 4096
 )
 
-// The names of the state that rye itself sets.
+// State variables that rye sets.
 const (
 	LastError = "_last_error"
 	Retries   = "_retries"
 )
 
-// A Graph is what a tool says of its nodes. It never changes.
+// A Graph is the parsed graph of a tool. It is immutable.
 type Graph struct {
 	Start    string
 	Nodes    []*Node // in the order of the file
 	Steps    int64   // max_steps
-	Continue bool    // after an error that no node takes
+	Continue bool    // after an error that no node handles
 	State    []Assignment
 	Hooks    []*value.Value
 
 	named map[string]*Node
 }
 
-// A Node is one step.
+// A Node is one step of a graph.
 type Node struct {
 	Name string
 	At   value.Pos
 	Type string
 
-	// Of action and foreach.
+	// For action and foreach.
 	Call    *Call
 	Assign  []Assignment
-	OnError string // a node, Fail or Continue; "" for what the graph says
+	OnError string // a node, Fail or Continue; "" for the graph's setting
 
-	// Of foreach.
+	// For foreach.
 	Over    *Template
 	As      string
-	Collect string // the name of the state that gets the results; "" for none
+	Collect string // the state variable for the results, or ""
 	AtOnce  int
 
-	// Of gate.
+	// For gate.
 	When      *condition.Condition // nil without one
-	Ask       *Template            // what a person is asked; nil if none is
+	Ask       *Template            // the question to a person, or nil
 	Otherwise string               // "" ends the graph
-	Timeout   time.Duration        // of the answer; 0 for what the policy says
+	Timeout   time.Duration        // for the answer; 0 for the policy's setting
 
-	Next []Edge // none ends the graph
+	Next []Edge // empty: the graph ends
 }
 
-// A Call is what an action does.
+// A Call is the call of an action.
 type Call struct {
 	Verb   string // of package capability
 	Ref    model.Ref
@@ -94,7 +94,7 @@ type Call struct {
 	Params *Template
 }
 
-// An Assignment gives a state a value.
+// An Assignment assigns a value to a state variable.
 type Assignment struct {
 	Name  string
 	Value *Template
@@ -108,10 +108,10 @@ type Edge struct {
 	text string // of the condition, for people
 }
 
-// Node returns the node of a name, nil if there is none.
+// Node returns the node of a name, or nil.
 func (g *Graph) Node(name string) *Node { return g.named[name] }
 
-// Follow returns the node that a node leads to, "" for the end. doc is what conditions are about.
+// Follow returns the successor of a node, "" for the end. doc is the document that conditions refer to.
 func (n *Node) Follow(doc map[string]any) string {
 	for _, e := range n.Next {
 		if e.When == nil || e.When.Holds(doc) {
@@ -121,7 +121,7 @@ func (n *Node) Follow(doc map[string]any) string {
 	return ""
 }
 
-// On returns what a node does about an error: the node that takes it, or whether the graph goes on without.
+// On returns how an error of a node is handled: the node that handles it, or whether the graph continues without.
 func (g *Graph) On(n *Node) (to string, goesOn bool) {
 	switch n.OnError {
 	case "":
@@ -132,7 +132,8 @@ func (g *Graph) On(n *Node) (to string, goesOn bool) {
 	return n.OnError, false
 }
 
-// Permissions are those that the nodes need by what they name, in the order of the file.
+// Permissions returns the permissions that the nodes require for the items that they name, in the order of the
+// file.
 func (g *Graph) Permissions() (all []capability.Capability) {
 	for _, n := range g.Nodes {
 		if n.Call == nil {
@@ -140,7 +141,7 @@ func (g *Graph) Permissions() (all []capability.Capability) {
 		}
 		verb, kind, id := n.Call.Verb, n.Call.Ref.Kind, n.Call.Ref.ID
 		if verb == capability.Search {
-			continue // what is looked for stands in its parameters
+			continue // a search has no id
 		}
 		c, err := capability.For(verb, kind, id)
 		if err == nil && !slices.ContainsFunc(all, func(o capability.Capability) bool { return o == c }) {
@@ -155,7 +156,7 @@ func (c *Call) Starts() bool {
 	return c.Verb == capability.Execute && c.Ref.Kind == "tool" && c.Ref.ID == permission.Starts
 }
 
-// ends lists where a node may lead to, each once; "" is the end.
+// ends lists the possible successors of a node, each once; "" is the end.
 func (g *Graph) ends(n *Node) (to []string) {
 	add := func(name string) {
 		if !slices.Contains(to, name) {
@@ -176,8 +177,8 @@ func (g *Graph) ends(n *Node) (to []string) {
 	if n.Type == Gate {
 		add(n.Otherwise)
 	}
-	if taken, _ := g.On(n); taken != "" && n.Call != nil {
-		add(taken)
+	if handler, _ := g.On(n); handler != "" && n.Call != nil {
+		add(handler)
 	}
 	return to
 }

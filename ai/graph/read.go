@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/manifest/condition"
 )
 
-// A reader reads one graph, and notes everything that is wrong.
+// A reader reads one graph and records all problems.
 type reader struct {
 	*Graph
 	problems []*value.Problem
@@ -21,7 +21,7 @@ type reader struct {
 	state    map[string]bool
 }
 
-// Read reads the graph of a tool. There is none where there are problems.
+// Read reads the graph of a tool. It returns either a graph or problems.
 func Read(t *model.Tool) (*Graph, []*value.Problem) {
 	r := &reader{Graph: &Graph{Steps: steps, named: map[string]*Node{}},
 		state: map[string]bool{LastError: true, Retries: true}}
@@ -45,7 +45,7 @@ func (r *reader) bad(at value.Pos, field, format string, args ...any) {
 	r.problems = append(r.problems, &value.Problem{At: at, Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-// declared notes the inputs that the tool takes.
+// declared records the inputs that the tool declares.
 func (r *reader) declared(t *model.Tool) {
 	schema := t.Input
 	if schema == nil {
@@ -74,7 +74,7 @@ func (r *reader) keys(v *value.Value, field string, names ...string) bool {
 	return true
 }
 
-// text returns a text under a key, "" if there is none.
+// text returns the text of a key, or "".
 func (r *reader) text(v *value.Value, field, key string) string {
 	t := v.Get(key)
 	if t.IsNull() {
@@ -87,7 +87,7 @@ func (r *reader) text(v *value.Value, field, key string) string {
 	return t.Text
 }
 
-// whole returns a whole number under a key, otherwise if there is none.
+// whole returns the whole number of a key, or otherwise if it is missing.
 func (r *reader) whole(v *value.Value, field, key string, otherwise, most int64) int64 {
 	n := v.Get(key)
 	if n.IsNull() {
@@ -128,7 +128,7 @@ func (r *reader) config(v *value.Value) {
 	nodes := v.Get("nodes")
 	switch {
 	case nodes.IsNull() || nodes.Kind != value.Map || len(nodes.Map) == 0:
-		r.bad(at(nodes, v), "config.nodes", "a graph needs nodes: names and what each does")
+		r.bad(at(nodes, v), "config.nodes", "nodes are missing: expected an object of nodes by name")
 		return
 	case len(nodes.Map) > MaxNodes:
 		r.bad(nodes.At, "config.nodes", "%d nodes; at most %d are allowed", len(nodes.Map), MaxNodes)
@@ -143,7 +143,7 @@ func (r *reader) config(v *value.Value) {
 	}
 }
 
-// names notes the names of nodes and of the state before anything refers to them.
+// names records the names of nodes and state variables before anything refers to them.
 func (r *reader) names(config, nodes *value.Value) {
 	note := func(v *value.Value) {
 		if v != nil {
@@ -156,7 +156,7 @@ func (r *reader) names(config, nodes *value.Value) {
 	for _, e := range nodes.Map {
 		if !isName(e.Key) || e.Key == Fail || e.Key == Continue {
 			r.bad(e.At, "config.nodes",
-				"invalid name of a node %q: expected letters, digits, _ - . and neither fail nor continue",
+				"invalid node name %q: expected letters, digits, _ - . and neither fail nor continue",
 				clip(e.Key))
 		}
 		n := &Node{Name: e.Key, At: e.At}
@@ -168,7 +168,7 @@ func (r *reader) names(config, nodes *value.Value) {
 	}
 }
 
-// known says what is wrong with a path whose first name must be one of roots; "" for nothing.
+// known returns the reason why a path is invalid, or "". Its first name must be one of roots.
 func (r *reader) known(path string, roots ...string) string {
 	root, rest, _ := strings.Cut(path, ".")
 	if !slices.Contains(roots, root) {
@@ -221,14 +221,14 @@ func (r *reader) node(e *value.Entry) {
 	}
 }
 
-// verbs are those of actions.
+// verbs are the verbs of actions.
 var verbs = []string{capability.Execute, capability.Load, capability.Search, capability.Sign}
 
 func (r *reader) action(n *Node, v *value.Value, field string, doc []string) {
 	a := v.Get("action")
 	field += ".action"
 	if a.IsNull() {
-		r.bad(at(a, v), field, "the node needs an action")
+		r.bad(at(a, v), field, "the action is missing")
 		return
 	}
 	if !r.keys(a, field, "primary", "item_type", "item_id", "params") {
@@ -250,9 +250,9 @@ func (r *reader) action(n *Node, v *value.Value, field string, doc []string) {
 	case c.Verb == capability.Search:
 		c.Ref.Kind = kind
 	case id == "":
-		r.bad(at(a.Get("item_id"), a), field+".item_id", "the action needs an item_id")
+		r.bad(at(a.Get("item_id"), a), field+".item_id", "item_id is missing")
 	case err != nil:
-		r.bad(a.Get("item_id").At, field+".item_id", "%q is no id of an item; item_id has no variables", clip(id))
+		r.bad(a.Get("item_id").At, field+".item_id", "invalid item id %q: item_id can't contain variables", clip(id))
 	default:
 		c.Ref = ref
 	}
@@ -362,7 +362,7 @@ func (r *reader) condition(v *value.Value, field string, roots ...string) *condi
 	return c
 }
 
-// next reads where a node leads to: a name, or a list of {to, when}.
+// next reads the successors of a node: a name, or a list of {to, when}.
 func (r *reader) next(n *Node, v *value.Value, field string) {
 	field += ".next"
 	switch {
@@ -378,7 +378,7 @@ func (r *reader) next(n *Node, v *value.Value, field string) {
 			}
 			e := Edge{To: r.text(item, at, "to"), at: item.At}
 			if e.To == "" {
-				r.bad(item.At, at+".to", "the edge needs the name of a node")
+				r.bad(item.At, at+".to", "expected the name of a node")
 			} else {
 				r.leads(e.To, item.Get("to").At, at+".to")
 			}
@@ -396,7 +396,7 @@ func (r *reader) next(n *Node, v *value.Value, field string) {
 	}
 }
 
-// leads refuses the name of a node that there isn't.
+// leads refuses the name of an unknown node.
 func (r *reader) leads(name string, at value.Pos, field string) {
 	if r.named[name] != nil {
 		return
@@ -408,7 +408,7 @@ func (r *reader) leads(name string, at value.Pos, field string) {
 	r.bad(at, field, "unknown node %q: expected one of %s", clip(name), clip(strings.Join(near, ", ")))
 }
 
-// at is the place of a value, or of what should have it.
+// at returns the place of a value, or of the value around it if it is missing.
 func at(v, around *value.Value) value.Pos {
 	if v == nil {
 		return around.At
@@ -416,7 +416,7 @@ func at(v, around *value.Value) value.Pos {
 	return v.At
 }
 
-// shown is a condition as people read it.
+// shown returns a condition in a readable form.
 func shown(v *value.Value) string {
 	if v.Kind == value.Text {
 		return v.Text

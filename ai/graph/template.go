@@ -10,14 +10,14 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A Template is a value of JSON's with paths in its texts.
+// A Template is a JSON value with paths in its texts.
 type Template struct {
 	at     value.Pos
-	plain  any                  // without a path
-	path   string               // of a text that is one path
-	pieces []piece              // of any other text
-	items  []*Template          // of a list
-	fields map[string]*Template // of an object
+	plain  any                  // a value without paths
+	path   string               // for a text that is one path
+	pieces []piece              // for any other text
+	items  []*Template          // for a list
+	fields map[string]*Template // for an object
 	kind   byte
 }
 
@@ -30,19 +30,19 @@ const (
 	isObject
 )
 
-// A piece is literal text, or a path if there is one.
+// A piece is either literal text or a path.
 type piece struct{ text, path string }
 
-// tooMuch is the error about a template that gives too much.
+// tooMuch returns the error for a template whose result is too large.
 func tooMuch() error { return fault.New(fault.Resource, "a template gives more than 1 MiB") }
 
-// Fill returns what the template gives for a document. Values are shared with the document, and aren't to be changed.
+// Fill returns the template's value for a document. The value shares parts with the document: don't change it.
 func (t *Template) Fill(doc map[string]any) (any, error) {
 	left := MaxFilled
 	return t.fill(doc, &left)
 }
 
-// Text is Fill for what people read: a text as it is, null as nothing, all else as JSON.
+// Text returns the template's value as text for people: a text as it is, null as nothing, anything else as JSON.
 func (t *Template) Text(doc map[string]any) (string, error) {
 	left := MaxFilled
 	v, err := t.fill(doc, &left)
@@ -96,7 +96,7 @@ func (t *Template) fill(doc map[string]any, left *int) (any, error) {
 	return t.plain, take(left, t.plain)
 }
 
-// take takes about as many bytes as a value has as JSON.
+// take subtracts about the size of a value as JSON from left.
 func take(left *int, v any) error {
 	switch v := v.(type) {
 	case string:
@@ -121,7 +121,7 @@ func take(left *int, v any) error {
 	return nil
 }
 
-// asText returns a value as it stands in a longer text: a text as it is, null as nothing, all else as JSON.
+// asText returns a value as part of a longer text: a text as it is, null as nothing, anything else as JSON.
 func asText(v any, left *int) (string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -129,7 +129,7 @@ func asText(v any, left *int) (string, error) {
 	case string:
 		return v, nil
 	}
-	room := *left // the text is counted when it is there
+	room := *left // the caller counts the text itself
 	if err := take(&room, v); err != nil {
 		return "", err
 	}
@@ -137,7 +137,7 @@ func asText(v any, left *int) (string, error) {
 	return string(b), err
 }
 
-// template reads a template. known says what is wrong with a path, "" for nothing.
+// template parses a template. known returns the reason why a path is invalid, or "".
 func template(v *value.Value, known func(path string) string,
 	bad func(at value.Pos, format string, args ...any)) *Template {
 	t := &Template{}
@@ -172,7 +172,7 @@ func template(v *value.Value, known func(path string) string,
 	return t
 }
 
-// text reads a text.
+// text parses a text with paths.
 func (t *Template) text(s string, path func(string), wrong func(string)) {
 	var pieces []piece
 	literal := ""
@@ -188,7 +188,7 @@ func (t *Template) text(s string, path func(string), wrong func(string)) {
 		}
 		name, after, ok := strings.Cut(rest[at+2:], "}")
 		if !ok || !isPathText(name) {
-			wrong(fmt.Sprintf("%q is no path: expected ${NAME.NAME}, or $${ for ${ itself", clip(rest[at:])))
+			wrong(fmt.Sprintf("invalid path %q: expected ${NAME.NAME}, or $${ for ${ itself", clip(rest[at:])))
 			return
 		}
 		path(name)
@@ -227,7 +227,7 @@ func clip(s string) string {
 	return s
 }
 
-// String returns the template as a file has it, for people.
+// String returns the template as in the file, for people.
 func (t *Template) String() string {
 	switch t.kind {
 	case isPath:
@@ -254,7 +254,7 @@ func (t *Template) String() string {
 	return string(b)
 }
 
-// outline is the template as a value, with its texts as the file has them.
+// outline returns the template as a value, with its texts as in the file.
 func (t *Template) outline() any {
 	switch t.kind {
 	case isList:
