@@ -1,11 +1,11 @@
-// Package capability answers: does this permission cover that call?
+// Package capability parses and compares permissions: does this permission cover that call?
 //
 // A capability is a verb, a kind of item and an id. Each may be a pattern:
 //
 //	execute:tool:rye/file-system/read     one tool
 //	execute:tool:rye/file-system/*        rye/file-system and everything below it
 //	load:knowledge:acme/*/glossary        acme/a/glossary, acme/b/glossary, …
-//	execute:*:*                           whatever can be executed
+//	execute:*:*                           everything that can be executed
 //	search:tool                           searching tools as a whole, without an id
 //	*:*:*                                 everything
 //
@@ -14,14 +14,13 @@
 //	kind       = a lower-case letter, then letters, digits, "_" and "-", at most 64 in all | "*"
 //	id         = an id (package cas/portable); any segment may be "*" instead
 //
-// This is the canonical form, the only one that String writes. A "*" that is the last segment of an id stands for any
-// number of segments, none too, so that "X/*" covers X, and an id "*" also covers the capability without an id; every
-// other "*" stands for one segment. Within a segment "*" is no wildcard but an error. Letters are compared as they
-// are. A kind "*" goes with an id.
+// This is the canonical form, the only one that String writes. A "*" as the last segment of an id matches any
+// number of segments, even none, so that "X/*" covers X; an id "*" also covers the capability without an id. Any
+// other "*" matches one segment. Within a segment "*" is an error. Case is significant. A kind "*" requires an id.
 //
 // # RYE's form
 //
-// The strings of RYE, as they stand in directives and policies, are read too:
+// Parse also reads the strings of RYE in directives and policies:
 //
 //	rye.execute.tool.rye.file-system.*    is    execute:tool:rye/file-system/*
 //	rye.execute.tool.rye/file-system/*          execute:tool:rye/file-system/*
@@ -29,14 +28,20 @@
 //	rye.execute.*                               execute:*:*
 //	rye.*                                       *:*:*
 //
-// Behind the kind dots are read as slashes, unless there is a slash: then dots are dots. So an id of one segment with
-// a dot in it can only be written in the canonical form. No verb implies another.
+// After the kind, dots are read as slashes unless the text has a slash. So an id of one segment with a dot requires
+// the canonical form. No verb implies another.
+//
+// # How a capability goes through here
+//
+// Parse reads a permission with build, or parseDotted for RYE's form; For makes the capability that a call needs.
+// ParseSet and NewSet make a Set. Set.Covers asks Capability.Covers of each member, and Set.Intersect bounds the
+// permissions of a child with Capability.Intersect.
 //
 // # Sets
 //
-// A Set is the capabilities of one holder. It covers what one of its members covers. A child holds the
-// intersection of what it declares and what its parent holds: that covers what both cover, and never more.
-// Whatever is not understood is an error, and the zero Capability covers nothing.
+// A Set has the capabilities of one holder, and covers everything that any of its members covers. A child holds the
+// intersection of its declared capabilities and its parent's set: what both cover, never more. An unknown form is
+// an error, and the zero Capability covers nothing.
 package capability
 
 import (
@@ -68,14 +73,14 @@ func invalid(text, reason string) error {
 
 func clip(s string) string { return s[:min(len(s), 100)] }
 
-// A Capability is one permission, or what one call needs. Capabilities are equal by == if they are equal.
+// A Capability is a permission, or the requirement of a call. Two Capabilities that are equal are == .
 type Capability struct {
 	verb, kind string // or "*"
-	id         string // segments joined by "/", without the last "*"; "" if there is none
-	below      bool   // that last "*": what is below id is meant too
+	id         string // segments joined by "/", without the last "*"; may be ""
+	below      bool   // the last "*": covers everything below id, too
 }
 
-// Parse reads the canonical form and RYE's. Anything else is an error.
+// Parse parses the canonical form and RYE's.
 func Parse(text string) (Capability, error) {
 	if len(text) > maxText {
 		return Capability{}, invalid(text, "is too long")
@@ -101,7 +106,7 @@ func parseDotted(text, rest string) (Capability, error) {
 		if verb == wild {
 			return build(text, wild, wild, wild)
 		}
-		return Capability{}, invalid(text, "names no kind")
+		return Capability{}, invalid(text, "the kind is missing")
 	}
 	kind, id, hasID := strings.Cut(rest, ".")
 	switch {
@@ -115,8 +120,7 @@ func parseDotted(text, rest string) (Capability, error) {
 	return build(text, verb, kind, id)
 }
 
-// For returns the capability that a call needs. There are no patterns in it; id is "" for what concerns the kind
-// as a whole.
+// For returns the capability that a call needs, without patterns. id is "" for a call about the kind as a whole.
 func For(verb, kind, id string) (Capability, error) {
 	text := verb + ":" + kind + ":" + id
 	if strings.Contains(text, wild) {
@@ -136,7 +140,7 @@ func build(text, verb, kind, id string) (Capability, error) {
 		return Capability{}, invalid(text, fmt.Sprintf("%+q is not a kind", clip(kind)))
 	}
 	if kind == wild && id == "" {
-		return Capability{}, invalid(text, `a kind "*" goes with an id: write "*:*" at the end for all`)
+		return Capability{}, invalid(text, `a kind "*" requires an id: write "*:*" at the end for all`)
 	}
 	c := Capability{verb: verb, kind: kind, id: id}
 	if id == wild {
@@ -156,7 +160,7 @@ func build(text, verb, kind, id string) (Capability, error) {
 	return c, nil
 }
 
-// checkPattern returns nil if id is an id as soon as each "*" that is a whole segment is a name.
+// checkPattern checks that id is an id if each "*" segment is replaced by a name.
 func checkPattern(id string) error {
 	named := id
 	if strings.Contains(id, wild) {
@@ -165,7 +169,7 @@ func checkPattern(id string) error {
 			if s == wild {
 				segments[i] = "x"
 			} else if strings.Contains(s, wild) {
-				return fmt.Errorf(`in the segment %+q "*" doesn't stand alone`, clip(s))
+				return fmt.Errorf(`"*" must be a whole segment, found %+q`, clip(s))
 			}
 		}
 		named = strings.Join(segments, "/")
@@ -179,10 +183,10 @@ func checkPattern(id string) error {
 
 func isKind(s string) bool { return portable.Spelled(s, portable.Lower, portable.Digits+"_-", maxKind) }
 
-// Allows reports whether it is about calls with the verb.
+// Allows reports whether the capability is about calls with the verb.
 func (c Capability) Allows(verb string) bool { return c.verb == verb || c.verb == wild }
 
-// String returns the canonical form; that of the zero Capability is "".
+// String returns the canonical form, or "" for the zero Capability.
 func (c Capability) String() string {
 	switch {
 	case c.verb == "":
@@ -217,10 +221,11 @@ func (c Capability) Covers(o Capability) bool {
 	return c.below || other == "" && !o.below
 }
 
-// covers says of one segment what Covers says of all.
+// covers is Covers for one segment.
 func covers(a, b string) bool { return b != "" && (a == wild || a == b) }
 
-// Intersect returns the capability that allows what both c and o allow; ok is false if that is nothing.
+// Intersect returns the capability that allows what both c and o allow; ok is false if both allow nothing in
+// common.
 func (c Capability) Intersect(o Capability) (both Capability, ok bool) {
 	if both.verb, ok = meet(c.verb, o.verb); !ok {
 		return Capability{}, false
@@ -228,7 +233,7 @@ func (c Capability) Intersect(o Capability) (both Capability, ok bool) {
 	if both.kind, ok = meet(c.kind, o.kind); !ok {
 		return Capability{}, false
 	}
-	// One id is the other's beginning, or they have as many segments.
+	// One id must be a prefix of the other, or both have as many segments.
 	a, b := c.id, o.id
 	id := make([]byte, 0, len(a)+len(b))
 	for a != "" && b != "" {

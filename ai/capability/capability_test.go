@@ -79,8 +79,8 @@ func TestErrors(t *testing.T) {
 		{"Rye.execute.tool.a", shape},
 		{"rye/execute/tool", shape},
 		{"execute.tool.a", shape},
-		{"rye.", "names no kind"},
-		{"rye.execute", "names no kind"},
+		{"rye.", "the kind is missing"},
+		{"rye.execute", "the kind is missing"},
 		{"rye.execute.", `"" is not a kind`},
 		{"rye.execute.tool.", "the id is empty"},
 		{"rye.execute.tool.a.", `the id "a/" has an empty segment`},
@@ -96,15 +96,15 @@ func TestErrors(t *testing.T) {
 		{"execute:t*:a", `"t*" is not a kind`},
 		{"execute:2:a", `"2" is not a kind`},
 		{"execute:" + strings.Repeat("k", 65), fmt.Sprintf("%q is not a kind", strings.Repeat("k", 65))},
-		{"execute:*", `a kind "*" goes with an id: write "*:*" at the end for all`},
+		{"execute:*", `a kind "*" requires an id: write "*:*" at the end for all`},
 		{"execute:tool:", `the id is empty: leave out its ":", or write "*" for all`},
 		{"execute:tool:/*", "the id begins with a slash"},
 		{"execute:tool:/a", `the id "/a" is absolute, expected a relative path`},
 		{"execute:tool:a:b", `the id "a:b"` + notID},
 		{"execute:tool:a b", `the id "a b"` + notID},
-		{"execute:tool:a/**", `in the segment "**" "*" doesn't stand alone`},
-		{"execute:tool:a/b*", `in the segment "b*" "*" doesn't stand alone`},
-		{"execute:tool:*b/c", `in the segment "*b" "*" doesn't stand alone`},
+		{"execute:tool:a/**", `"*" must be a whole segment, found "**"`},
+		{"execute:tool:a/b*", `"*" must be a whole segment, found "b*"`},
+		{"execute:tool:*b/c", `"*" must be a whole segment, found "*b"`},
 		{"execute:tool:a/?", `the id "a/?"` + notID},
 		{"execute:tool:[ab]", `the id "[ab]"` + notID},
 		{"execute:tool:a/../b", `the id "a/../b"` + notID},
@@ -113,7 +113,7 @@ func TestErrors(t *testing.T) {
 		{"execute:tool:con", `the id "con" is a device on Windows`},
 		{"execute:tool:\xff", `the id "\xff"` + notID},
 		{"execute:tool:é", `the id "\u00e9"` + notID},
-		{"rye.execute.tool.acme/web.*", `in the segment "web.*" "*" doesn't stand alone`},
+		{"rye.execute.tool.acme/web.*", `"*" must be a whole segment, found "web.*"`},
 		{"execute:tool:" + strings.Repeat("a", 201), `the id "` + strings.Repeat("a",
 			100) + `" is longer than 200 bytes, too long for an id`},
 		{"execute:tool:" + strings.Repeat("a", 1<<20), "is too long"},
@@ -315,7 +315,7 @@ func TestSetTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	both, err := a.Intersect(b)
-	if err == nil || !strings.HasSuffix(err.Error(), ": there are more than 256 capabilities in the intersection") ||
+	if err == nil || !strings.HasSuffix(err.Error(), ": more than 256 capabilities in the intersection") ||
 		len(both.List()) != 0 {
 		t.Error(both, err)
 	}
@@ -323,7 +323,7 @@ func TestSetTooLarge(t *testing.T) {
 		t.Error(err)
 	}
 	both, err = capability.ParseSet(append(left, "search:tool"))
-	if err == nil || !strings.HasSuffix(err.Error(), ": there are more than 256 capabilities") ||
+	if err == nil || !strings.HasSuffix(err.Error(), ": more than 256 capabilities") ||
 		len(both.List()) != 0 {
 		t.Error(both, err)
 	}

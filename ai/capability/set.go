@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// MaxSet is how many members a set may have: what two of them can have in common grows with their product.
+// MaxSet bounds the members of a set: an intersection may have as many as the product of both sizes.
 const MaxSet = 256
 
-// A Set is capabilities, sorted by their canonical form, each once. The zero Set is empty and covers nothing. A Set is
-// not changed after it was made.
+// A Set is a sorted set of capabilities. It is immutable. The zero Set is empty and covers nothing.
 type Set struct{ list []Capability }
 
-// ParseSet returns the set of the capabilities that the texts stand for. The first text that is none, and more than
-// MaxSet of them, are an error.
+// ParseSet parses the members of a set. It returns an error at the first invalid text and for more than MaxSet
+// members.
 func ParseSet(texts []string) (Set, error) {
 	list := make([]Capability, 0, min(len(texts), MaxSet))
 	for _, text := range texts {
@@ -27,13 +26,13 @@ func ParseSet(texts []string) (Set, error) {
 	return NewSet(list)
 }
 
-// NewSet returns the set of the capabilities. It leaves out zero ones; more than MaxSet are an error.
+// NewSet returns a set without zero capabilities. More than MaxSet members are an error.
 func NewSet(list []Capability) (Set, error) {
 	list = slices.DeleteFunc(slices.Clone(list), func(c Capability) bool { return c == Capability{} })
 	slices.SortFunc(list, func(a, b Capability) int { return strings.Compare(a.String(), b.String()) })
 	list = slices.Compact(list)
 	if len(list) > MaxSet {
-		return Set{}, invalid(list[MaxSet].String(), fmt.Sprintf("there are more than %d capabilities", MaxSet))
+		return Set{}, invalid(list[MaxSet].String(), fmt.Sprintf("more than %d capabilities", MaxSet))
 	}
 	return Set{list}, nil
 }
@@ -50,13 +49,13 @@ func (s Set) Strings() []string {
 	return texts
 }
 
-// Covers reports whether one member of s covers c.
+// Covers reports whether a member of s covers c.
 func (s Set) Covers(c Capability) bool {
 	return slices.ContainsFunc(s.list, func(member Capability) bool { return member.Covers(c) })
 }
 
-// Intersect returns the set of what both s and o cover. None of its members covers another one. If it would have more
-// than MaxSet members, which takes patterns made for it, that is an error and nothing is allowed.
+// Intersect returns the set that covers what both s and o cover. No member covers another. More than MaxSet
+// members, which only patterns made for that reach, are an error, and the result allows nothing.
 func (s Set) Intersect(o Set) (Set, error) {
 	seen := map[Capability]bool{}
 	var list []Capability
@@ -73,7 +72,7 @@ func (s Set) Intersect(o Set) (Set, error) {
 			list = append(slices.DeleteFunc(list, c.Covers), c)
 			if len(list) > MaxSet {
 				return Set{},
-					invalid(c.String(), fmt.Sprintf("there are more than %d capabilities in the intersection", MaxSet))
+					invalid(c.String(), fmt.Sprintf("more than %d capabilities in the intersection", MaxSet))
 			}
 		}
 	}

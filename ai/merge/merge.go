@@ -1,7 +1,7 @@
-// Package merge answers: what do the files of one config make together?
+// Package merge merges the files of one config.
 //
-// config:NAME is the file of that name in every space. The files are merged from the lowest space to the highest: the
-// library's and a bundle's, the user's, the project's.
+// config:NAME is the file of that name in every space. The files are merged from the lowest space to the highest:
+// the library's and a bundle's, the user's, the project's.
 //
 //	below                                  above                          together
 //	limits: {turns: 25, spend: 1.0}        limits: {turns: 5}             limits: {turns: 5, spend: 1.0}
@@ -9,16 +9,16 @@
 //	hooks: [{id: a, x: 1}, {id: b}]        hooks: [{id: a}, {id: c}]      hooks: [{id: a}, {id: b}, {id: c}]
 //	names: [a, b]                          names: [c]                     names: [c]
 //
-// Maps are merged, entry by entry, at every depth. An entry that is null above is removed. Lists whose first element
-// below has an id are merged by ids: an element above takes the place of the whole element with its id, or is added at
-// the end; one without an id, and an id that stands twice, are errors. Of all else the higher value counts.
+// Maps are merged entry by entry at every depth. A null above removes the entry. Lists whose first element below
+// has an id are merged by ids: an element above replaces the whole element with its id, or is appended; an element
+// without an id and a repeated id are errors. For anything else, the value above replaces the one below.
 //
-// A file may say over what it is merged:
+// A file may choose the config below it:
 //
-//	extends: none     it replaces all files below it
-//	extends: NAME     it is first merged over what config:NAME makes, and that over the files below it
+//	extends: none     the file replaces all files below it
+//	extends: NAME     the merged config:NAME is merged over the files below, then the file over both
 //
-// Config that extends itself, in however many steps, is refused, and so are more than 10 steps.
+// A config that extends itself, even indirectly, is refused, and so are more than 10 steps.
 package merge
 
 import (
@@ -36,10 +36,10 @@ type File struct {
 	Fields *value.Value
 }
 
-// Extended returns what the last of some names makes; each extends the next.
+// Extended returns the merged config of the last name; each name extends the next.
 type Extended func(names []string) (*value.Value, error)
 
-// An Error says which of the files is wrong.
+// An Error is the error of one file, by its index.
 type Error struct {
 	File int
 	Err  error
@@ -48,7 +48,7 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Extends is the entry of config that says over what it is merged: the name of a config, or "none".
+// Extends is the entry that names the config to merge below a file, or "none".
 const Extends = "extends"
 
 const (
@@ -56,8 +56,8 @@ const (
 	maxExtends  = 10 // in a row
 )
 
-// Layers merges the files of one config, the lowest first. names are those that led to these files, theirs last. from
-// says which space gave each entry. An error is an *Error.
+// Layers merges the files of one config, the lowest first. names are the configs that led here, this one last. from
+// is the space of each entry. An error is an *Error.
 func Layers(files []File, names []string, extended Extended) (all *value.Value, from map[string]string, err error) {
 	from = map[string]string{}
 	for i, f := range files {
@@ -91,7 +91,7 @@ func Layers(files []File, names []string, extended Extended) (all *value.Value, 
 	return all, from, nil
 }
 
-// extend returns what another config makes.
+// extend returns the merged config of another name.
 func extend(name string, names []string, extended Extended) (*value.Value, error) {
 	if _, err := model.ParseRef("config:" + name); err != nil {
 		return nil, fault.New(fault.Config, "expected none or the name of a config")
@@ -103,7 +103,7 @@ func extend(name string, names []string, extended Extended) (*value.Value, error
 	case slices.Contains(names, name):
 		return nil, fault.New(fault.Config, "config extends itself: %s", strings.Join(longer, ", "))
 	case len(longer) > maxExtends:
-		return nil, fault.New(fault.Config, "more than %d config extend each other", maxExtends)
+		return nil, fault.New(fault.Config, "more than %d configs extend each other", maxExtends)
 	}
 	return extended(longer)
 }
@@ -118,9 +118,7 @@ func without(v *value.Value, key string) *value.Value {
 	return &rest
 }
 
-// Config puts what stands above over what stands below. Both are left as they are. Maps are merged, entry by entry, at
-// every depth, and an entry that is null above is removed. So are lists of elements that have ids: an element above
-// takes the place of the whole element below with its id, or is added. Of all else the higher one counts.
+// Config merges above over below and changes neither. The package comment has the rules.
 func Config(below, above *value.Value) (*value.Value, error) {
 	switch {
 	case below == nil || below.Kind != above.Kind:
@@ -167,7 +165,7 @@ func mergeList(below, above *value.Value) (*value.Value, error) {
 		switch {
 		case id == "":
 			return nil, &value.Problem{At: v.At,
-				Message: "an element of this list needs an id: it takes the place of the one with that id, or is added"}
+				Message: "the element has no id: elements of this list replace those with the same id"}
 		case mine[id]:
 			return nil, &value.Problem{At: v.At, Message: "the id " + id + " is used twice in this list"}
 		}

@@ -64,8 +64,8 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	for above, want := range map[string]string{
-		"{a: [{id: w}, {n: 1}]}":       "needs an id",
-		"{a: [1]}":                     "needs an id",
+		"{a: [{id: w}, {n: 1}]}":       "has no id",
+		"{a: [1]}":                     "has no id",
 		"{a: [{id: w}, {id: w}]}":      "the id w is used twice",
 		"{b: {a: [{id: w}, {id: w}]}}": "the id w is used twice",
 	} {
@@ -126,7 +126,7 @@ func TestLayers(t *testing.T) {
 		"self": "extends itself: files of one name are merged without it",
 		"a":    "config extends itself: mine, a, b, acme/c, a", "missing": "there is no missing",
 		"../x": "expected none or the name of a config", "[x]": "expected none or the name",
-		"mine": "files of one name are merged without it", "n0": "more than 10 config extend each other",
+		"mine": "files of one name are merged without it", "n0": "more than 10 configs extend each other",
 	} {
 		all := world(t, many)
 		from := func(names []string) (*value.Value, error) {

@@ -1,6 +1,6 @@
-// Package permission answers: which tools do the names in permissions stand for, and which permissions count here?
+// Package permission reads config:capabilities: aliases for tools in permissions, and limits on permissions.
 //
-// config:capabilities has both:
+// The config has both:
 //
 //	aliases:
 //	  - {id: rye/file-system/fs_read, tools: [rye/file-system/read]}
@@ -9,12 +9,12 @@
 //	    capability: rye.execute.tool.rye.file-system.*
 //	    to: [rye.execute.tool.rye.file-system.read, rye.execute.tool.rye.file-system.ls]
 //
-// A permission for an alias is one for each of its tools. Aliases are the library's alone: others would give
-// permissions that no directive declares.
+// A permission for an alias is a permission for each of its tools. Only the library has aliases: any others would
+// grant permissions that no directive declares.
 //
-// narrow takes from permissions: of what capability covers, only what one of "to" covers counts, whatever a directive
-// declares. So config can only narrow; a "to" that isn't covered by its capability is an error. Where several cover a
-// call, all must allow it. At most 256 of each.
+// narrow limits permissions: of the calls that capability covers, only those that "to" covers are allowed, whatever
+// a directive declares. So config can only narrow: a "to" that its capability doesn't cover is an error. If several
+// entries cover a call, all must allow it. Each list has at most 256 entries.
 package permission
 
 import (
@@ -32,31 +32,31 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Config is the name of the config.
+// Config is the name of this config.
 const Config = "capabilities"
 
-// The tools that threads run themselves. They are called by these ids, and no item has them.
+// The tools that threads run themselves. No item has these ids.
 const (
 	Starts = "rye/agent/threads/thread_directive"
 	Return = "rye/agent/threads/directive_return"
 	Reads  = "rye/agent/threads/artifact_read"
 )
 
-// IsThreads reports whether the id is one of these.
+// IsThreads reports whether the id is a tool that threads run themselves.
 func IsThreads(id string) bool { return id == Starts || id == Return || id == Reads }
 
 const maxEntries = 256
 
-// Definitions say what permissions mean. They never change.
+// Definitions are the aliases and limits of permissions. They are immutable.
 type Definitions struct {
 	aliases map[string][]string
 	narrow  []narrowing
 }
 
 type narrowing struct {
-	id string
-	of capability.Capability
-	to capability.Set
+	id   string
+	from capability.Capability
+	to   capability.Set
 }
 
 // Library returns the definitions of the library.
@@ -73,7 +73,7 @@ var Library = sync.OnceValues(func() (*Definitions, error) {
 	return d, d.read(v)
 })
 
-// Read reads merged config.
+// Read reads the merged config.
 func Read(v *value.Value) (*Definitions, error) {
 	library, err := Library()
 	if err != nil {
@@ -111,24 +111,24 @@ func (d *Definitions) read(v *value.Value) error {
 		return err
 	}
 	for i, n := range narrow {
-		one := narrowing{id: n.Get("id").String()}
-		if one.of, err = capability.Parse(n.Get("capability").String()); err != nil {
+		entry := narrowing{id: n.Get("id").String()}
+		if entry.from, err = capability.Parse(n.Get("capability").String()); err != nil {
 			return fmt.Errorf("narrow[%d]: %w", i, err)
 		}
-		if one.to, err = capability.ParseSet(texts(n.Get("to"))); err != nil {
+		if entry.to, err = capability.ParseSet(texts(n.Get("to"))); err != nil {
 			return fmt.Errorf("narrow[%d]: %w", i, err)
 		}
-		for _, c := range one.to.List() {
-			if !one.of.Covers(c) {
-				return fmt.Errorf("narrow[%d]: %s isn't part of %s: config can only narrow", i, c, one.of)
+		for _, c := range entry.to.List() {
+			if !entry.from.Covers(c) {
+				return fmt.Errorf("narrow[%d]: %s is not covered by %s: config can only narrow", i, c, entry.from)
 			}
 		}
-		d.narrow = append(d.narrow, one)
+		d.narrow = append(d.narrow, entry)
 	}
 	return nil
 }
 
-// entries returns a list of objects with ids and no other keys.
+// entries returns the objects of a list. Each must have an id and only known keys.
 func entries(v *value.Value, name string, keys ...string) ([]*value.Value, error) {
 	list := v.Get(name)
 	switch {
@@ -160,10 +160,10 @@ func texts(v *value.Value) (all []string) {
 	return all
 }
 
-// Tools returns the tools that a name in permissions stands for; nil if it is no alias.
+// Tools returns the tools of an alias, or nil.
 func (d *Definitions) Tools(id string) []string { return d.aliases[id] }
 
-// Expand returns permissions with those for the tools that aliases stand for.
+// Expand adds the permissions for the tools of aliases.
 func (d *Definitions) Expand(list []capability.Capability) []capability.Capability {
 	all := slices.Clone(list)
 	for _, c := range list {
@@ -178,10 +178,10 @@ func (d *Definitions) Expand(list []capability.Capability) []capability.Capabili
 	return all
 }
 
-// Refuses returns the id of a narrowing that forbids a call, "" if none does.
+// Refuses returns the id of a narrow entry that forbids a call, or "".
 func (d *Definitions) Refuses(need capability.Capability) string {
 	for _, n := range d.narrow {
-		if n.of.Covers(need) && !n.to.Covers(need) {
+		if n.from.Covers(need) && !n.to.Covers(need) {
 			return n.id
 		}
 	}

@@ -92,7 +92,7 @@ func TestProblems(t *testing.T) {
 		{aliases + "narrow: [{id: x, capability: rye.bash}]\n", "narrow[0]: capability"},
 		{aliases + "narrow: [{id: x, capability: 'execute:tool:a', to: [x]}]\n", "narrow[0]: capability"},
 		{aliases + "narrow: [{id: x, capability: 'execute:tool:a/*', to: ['execute:tool:b']}]\n",
-			"execute:tool:b isn't part of execute:tool:a/*: config can only narrow"},
+			"execute:tool:b is not covered by execute:tool:a/*: config can only narrow"},
 		{aliases + "narrow: [{id: x, capability: 'execute:tool:a', to: ['execute:tool:*']}]\n",
 			"config can only narrow"},
 		{aliases + "narrow: [{capability: 'execute:tool:a'}]\n", "narrow[0]: expected an object with an id"},

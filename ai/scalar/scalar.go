@@ -1,6 +1,7 @@
-// Package scalar says what a plain scalar of YAML means.
+// Package scalar parses plain scalars of YAML.
 //
-// Readers of YAML 1.1 and 1.2 disagree about some. Those are text here if a person could mean text, with a warning.
+// YAML 1.1 and 1.2 disagree about some scalars. If a person could mean text, the scalar is text here, with a
+// warning.
 package scalar
 
 import (
@@ -11,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Scalar is the meaning of one. Warning and Problem are messages, or empty.
+// A Scalar is the meaning of a plain scalar. Warning and Problem are messages, or empty.
 type Scalar struct {
 	Kind    value.Kind
 	Text    string
@@ -22,7 +23,7 @@ type Scalar struct {
 // maxDigits bounds numbers in other bases, whose conversion takes more than linear time.
 const maxDigits = 1000
 
-// Plain reads a scalar without quotes.
+// Plain parses a scalar without quotes.
 func Plain(s string) Scalar {
 	asText := Scalar{Kind: value.Text, Text: s}
 	if s == "" || s == "~" {
@@ -94,7 +95,7 @@ func plainNumber(s string) Scalar {
 	return asText
 }
 
-// sexagesimal reports whether a text is 12:30, which is 750 in YAML 1.1.
+// sexagesimal reports whether a text has the form 12:30, which is 750 in YAML 1.1.
 func sexagesimal(s string) bool {
 	parts := strings.Split(s, ":")
 	for i, p := range parts {
@@ -106,7 +107,7 @@ func sexagesimal(s string) bool {
 	return len(parts) > 1
 }
 
-// ungroup takes out underscores, which stand between two digits of a number.
+// ungroup removes underscores. Each must be between two digits.
 func ungroup(s string) (string, bool) {
 	if !strings.Contains(s, "_") {
 		return s, true
@@ -121,7 +122,7 @@ func ungroup(s string) (string, bool) {
 	return strings.ReplaceAll(s, "_", ""), true
 }
 
-// leadingZero reads 017, which is octal in YAML 1.1 and not in 1.2, and 089, which is a number in 1.2 alone.
+// leadingZero parses numbers like 017, which is octal only in YAML 1.1, and 089, which is a number only in 1.2.
 func leadingZero(s, sign, digits string) Scalar {
 	octal := based(s, sign, digits[1:], 8)
 	if octal.Kind != value.Int {
@@ -142,7 +143,7 @@ func leadingZero(s, sign, digits string) Scalar {
 	return octal
 }
 
-// based reads an integer in a base. What isn't one is a text.
+// based parses an integer in a base. Anything else is text.
 func based(s, sign, digits string, base int) Scalar {
 	asText := Scalar{Kind: value.Text, Text: s}
 	if strings.Trim(digits, "0123456789abcdefABCDEF") != "" || digits == "" {
@@ -162,7 +163,7 @@ func based(s, sign, digits string, base int) Scalar {
 	return Scalar{Kind: value.Int, Text: n.String()}
 }
 
-// Decimal reads a decimal number, such as -1, 007, .5, 1., +2.50 or 1e3, and returns it as JSON writes it: with all
+// Decimal parses a decimal number, such as -1, 007, .5, 1., +2.50 or 1e3, and returns it in JSON's form with all
 // its digits.
 func Decimal(s string) (value.Kind, string, bool) {
 	sign := ""
