@@ -70,11 +70,11 @@ func TestMultiFile(t *testing.T) {
 		{"link to a file", func() error {
 			return os.Symlink("a.py", at("lib/b.py"))
 		}, func() error { return os.Remove(at("lib/b.py")) },
-			"", `"lib/b.py": is a symbolic link, which no tree holds`},
+			"", `"lib/b.py": is a symbolic link, which a tree can't contain`},
 		{"link to a directory", func() error {
 			return os.Symlink("/etc", at("etc"))
 		}, func() error { return os.Remove(at("etc")) },
-			"", `"etc": is a symbolic link, which no tree holds`},
+			"", `"etc": is a symbolic link, which a tree can't contain`},
 	} {
 		if err := c.do(); err != nil {
 			t.Fatal(err)

@@ -10,10 +10,10 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// maxNumber is the largest number of a bound: JavaScript's largest, so that no reader of the same text rounds it.
+// maxNumber is the largest number of a bound: JavaScript's largest integer, so that no reader rounds it.
 const maxNumber = 1<<53 - 1
 
-// The numbers of a version.
+// Indexes of a version's numbers.
 const (
 	major = iota
 	minor
@@ -22,7 +22,7 @@ const (
 
 var errNumber = errors.New("the number is beyond 2^53-1")
 
-// after returns the release that follows when the i-th number of v goes up by one and those behind it start again.
+// after returns the next release in which the i-th number of v is one higher and the numbers after it are 0.
 func after(v string, i int) (string, error) {
 	numbers := strings.Split(release(v), ".")
 	n, err := strconv.ParseUint(numbers[i], 10, 64)
@@ -36,7 +36,7 @@ func after(v string, i int) (string, error) {
 	return strings.Join(numbers, "."), nil
 }
 
-// Parse reads the text of a range. What is no range is an *Error.
+// Parse parses a range. It returns an *Error for any other text.
 func Parse(text string) (Range, error) {
 	p := parser{text: text}
 	if len(text) > MaxText {
@@ -53,18 +53,18 @@ func Parse(text string) (Range, error) {
 		if p.pos == len(text) {
 			return r, nil
 		}
-		p.pos += len("||") // alternative stops nowhere else
+		p.pos += len("||") // alternative stops only here and at the end
 	}
 }
 
-// bounds is what the comparators of one alternative leave: versions of all sorts from lo on and below hi, and the
-// releases whose pre-releases they name.
+// bounds is the result of the comparators of one alternative: versions from lo up to, but not including, hi, and
+// the releases whose pre-releases the comparators name.
 type bounds struct {
 	span
 	named []string
 }
 
-// releases returns the releases within the bounds: a bound that is a pre-release says the same of them as its release.
+// releases returns the releases within the bounds. A bound that is a pre-release is like its release here.
 func (b *bounds) releases() []span {
 	s := span{release(b.lo), release(b.hi)}
 	if s.hi != "" && !below(s.lo, s.hi) {
@@ -73,7 +73,7 @@ func (b *bounds) releases() []span {
 	return []span{s}
 }
 
-// previews returns the pre-releases within the bounds that may be allowed because they are named.
+// previews returns the pre-releases within the bounds that comparators name.
 func (b *bounds) previews() (found []span) {
 	for _, v := range b.named {
 		s := span{later(b.lo, v+"-0"), v}
@@ -87,7 +87,7 @@ func (b *bounds) previews() (found []span) {
 	return found
 }
 
-// take takes away what a comparator doesn't allow.
+// take narrows the bounds to what a comparator allows.
 func (b *bounds) take(s span, v bound) {
 	b.lo = later(b.lo, s.lo)
 	if b.hi == "" || s.hi != "" && below(s.hi, b.hi) {
@@ -98,20 +98,20 @@ func (b *bounds) take(s span, v bound) {
 	}
 }
 
-// A bound is what a comparator says behind its operator.
+// A bound is the version after a comparator's operator.
 type bound struct {
-	version string // the numbers that aren't named are 0
-	last    int    // the last number that is named
-	wild    bool   // the others are wildcards
+	version string // with 0 for missing numbers
+	last    int    // index of the last given number
+	wild    bool   // the missing numbers are wildcards
 }
 
-// full reports whether all three numbers are named.
+// full reports whether all three numbers are given.
 func (v bound) full() bool { return v.last == patch }
 
-// next returns the least version above all those that begin like v.
+// next returns the least version above all versions that begin like v.
 func (v bound) next() (string, error) {
 	if isPreview(v.version) {
-		// An identifier more makes a later pre-release, and 0 is the least identifier.
+		// Another identifier makes a later pre-release, and 0 is the least identifier.
 		next := v.version + ".0"
 		if manifest.CheckVersion(next) != nil {
 			return "", errors.New("the pre-release is too long")
@@ -121,18 +121,18 @@ func (v bound) next() (string, error) {
 	return v.limit(v.last)
 }
 
-// limit returns the bound below the release, and below its pre-releases, that comes when the i-th number goes up.
+// limit returns the bound below the release, and its pre-releases, in which the i-th number is one higher.
 func (v bound) limit(i int) (string, error) {
 	next, err := after(v.version, i)
 	return next + "-0", err
 }
 
-// span returns what an operator allows; "" is that of a wildcard.
+// span returns the versions that an operator allows. The operator "" is for a wildcard.
 func (v bound) span(op string) (s span, err error) {
 	s.lo = v.version
 	switch op {
 	case "^":
-		// The first number that is not 0 stays, or the last one that is named.
+		// The first number that is not 0 stays, or the last given number.
 		i := major
 		for numbers := release(v.version); i < v.last && strings.HasPrefix(numbers, "0."); i++ {
 			numbers = numbers[2:]
@@ -160,7 +160,7 @@ func (v bound) span(op string) (s span, err error) {
 	return s, err
 }
 
-// first is the least version of all.
+// first is the least version.
 const first = "0.0.0-0"
 
 type parser struct {
@@ -191,7 +191,7 @@ func (p *parser) take(prefix string) bool {
 // atEnd reports whether an alternative ends here.
 func (p *parser) atEnd() bool { return p.pos == len(p.text) || strings.HasPrefix(p.text[p.pos:], "||") }
 
-// alternative reads up to "||" or the end.
+// alternative parses up to "||" or the end.
 func (p *parser) alternative() (*bounds, error) {
 	b := &bounds{span: span{lo: first}}
 	p.space()
@@ -218,7 +218,7 @@ func (p *parser) alternative() (*bounds, error) {
 	return b, nil
 }
 
-// hyphen reads two versions with a hyphen between them, and nothing if that is not what comes.
+// hyphen parses two versions with " - " between them. found is false if the text has another form.
 func (p *parser) hyphen(b *bounds) (found bool, err error) {
 	from, to, found := strings.Cut(p.text[p.pos:], " - ")
 	if !found || strings.ContainsAny(strings.TrimRight(from, " "), " ,|") {
@@ -275,7 +275,7 @@ func (p *parser) comparator(b *bounds) error {
 	return nil
 }
 
-// bound reads a version, or the beginning of one.
+// bound parses a version, or the beginning of one.
 func (p *parser) bound() (bound, error) {
 	start := p.pos
 	end := len(p.text)
@@ -287,7 +287,7 @@ func (p *parser) bound() (bound, error) {
 		return bound{}, p.fail(start, "expected a version")
 	}
 	if i := strings.IndexByte(text, '+'); i >= 0 {
-		return bound{}, p.fail(start+i, "build metadata don't order versions: leave them out")
+		return bound{}, p.fail(start+i, "remove the build metadata: they don't order versions")
 	}
 	numbers, _, preview := strings.Cut(text, "-")
 	v := bound{last: -1}
@@ -299,7 +299,7 @@ func (p *parser) bound() (bound, error) {
 		case wild:
 			v.wild = true
 		case v.wild:
-			return bound{}, p.fail(at, "expected a wildcard behind a wildcard")
+			return bound{}, p.fail(at, "expected a wildcard after a wildcard")
 		default:
 			if err := checkNumber(number); err != nil {
 				return bound{}, p.fail(at, "%s", err)
@@ -310,12 +310,12 @@ func (p *parser) bound() (bound, error) {
 	}
 	if v.version = text; !v.full() {
 		if preview {
-			return bound{}, p.fail(at-1, "a pre-release behind fewer than three numbers")
+			return bound{}, p.fail(at-1, "a pre-release after fewer than three numbers")
 		}
 		v.version = strings.Join(strings.Split(numbers, ".")[:v.last+1], ".") + strings.Repeat(".0", patch-v.last)
 	}
 	if manifest.CheckVersion(v.version) != nil {
-		return bound{}, p.fail(at-1, "not a pre-release by semver 2.0, or one of more than 100 bytes")
+		return bound{}, p.fail(at-1, "the pre-release is invalid by semver 2.0, or longer than 100 bytes")
 	}
 	p.pos = end
 	return v, nil

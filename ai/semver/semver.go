@@ -1,18 +1,18 @@
-// Package semver answers: which versions does this requirement allow?
+// Package semver parses version requirements: which versions does this requirement allow?
 //
-// A version is one of Semantic Versioning 2.0.0, checked and ordered by package manifest. A requirement is the
+// A version is one of Semantic Versioning 2.0.0; package manifest checks and orders versions. A requirement is the
 // text of a range:
 //
 //	^1.2  ~1.2.3  >=1.0 <2  1.x  =1.2.3  1.2.3 - 2.0  ^1.4 || ^2.1  *
 //
 //	range       = alternative *( "||" alternative )
-//	alternative = "*" | hyphen | comparator *( ( " " | "," ) comparator )    ; all of them hold
+//	alternative = "*" | hyphen | comparator *( ( " " | "," ) comparator )    ; all must allow the version
 //	comparator  = ( "^" | "~" | ">=" | ">" | "<=" | "<" | "=" ) partial | wild
 //	hyphen      = ( partial | wild ) " - " ( partial | wild )
 //	partial     = number [ "." number [ "." number [ "-" pre-release ] ] ]
-//	wild        = number [ "." number ] "." ( "x" | "X" | "*" )              ; and as many more of these as fit
+//	wild        = number [ "." number ] "." ( "x" | "X" | "*" )              ; further wildcards may follow
 //
-// There may be spaces around every sign. What it means is what npm and cargo agree about:
+// Spaces may surround every operator. The meaning is the one that npm and cargo share:
 //
 //	text              allows              text              allows
 //	^1.2.3            >=1.2.3 <2.0.0      >1.2              >=1.3.0
@@ -22,15 +22,21 @@
 //	~1.2.3, ~1.2      >=1.2.x <1.3.0      =1.2, 1.2.x       >=1.2.0 <1.3.0
 //	~1                >=1.0.0 <2.0.0      1.2 - 2.3         >=1.2.0 <2.4.0
 //
-// A version without operator, "1.2.3", is refused: for npm it is that version alone, for cargo what ^1.2.3 allows. So
-// are build metadata, which don't order versions, a leading "v", an operator before a wildcard, empty alternatives and
-// numbers above 2^53-1.
+// A version without an operator, such as "1.2.3", is refused: npm allows that version alone, cargo everything that
+// ^1.2.3 allows. Also refused are build metadata, which don't order versions, a leading "v", an operator before a
+// wildcard, empty alternatives, and numbers above 2^53-1.
 //
 // # Pre-releases
 //
-// A pre-release is allowed only where a comparator of the same alternative names a pre-release of the same
-// major.minor.patch, and then if it stands within the bounds: ^1.2.3-beta.2 allows 1.2.3-beta.4 and 1.4.0, but not
-// 1.4.0-beta.4. The upper bounds that ^, ~, <= and wildcards imply are below every pre-release of that version.
+// A pre-release is allowed only if a comparator of the same alternative names a pre-release of the same
+// major.minor.patch, and only within the bounds: ^1.2.3-beta.2 allows 1.2.3-beta.4 and 1.4.0, but not 1.4.0-beta.4.
+// The upper bounds that ^, ~, <= and wildcards imply are below every pre-release of that version.
+//
+// # How a range goes through here
+//
+// Parse reads one alternative after the other; each is a "*", two versions with a hyphen (hyphen), or comparators.
+// comparator parses a version (bound), turns it into a span by its operator (bound.span), and narrows the bounds
+// (take). releases and previews become the spans of the Range, which Contains searches.
 package semver
 
 import (
@@ -40,23 +46,24 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// MaxText is how many bytes the text of a range may have.
+// MaxText bounds the text of a range, in bytes.
 const MaxText = 1000
 
-// A span is the versions from lo on and below hi. Both are versions without build metadata; "" as hi is no bound.
+// A span has the versions from lo up to, but not including, hi. Both are without build metadata; an empty hi is no
+// bound.
 type span struct{ lo, hi string }
 
-// A Range is a set of versions. The zero Range allows none. A Range is not changed after it was made.
+// A Range is a set of versions. The zero Range is empty. A Range is immutable.
 type Range struct {
 	text     string
-	releases []span // both ends are releases, and only releases are meant
+	releases []span // of releases, with releases as both ends
 	previews []span // pre-releases of one major.minor.patch: hi is that version or one of its pre-releases
 }
 
-// String returns the text of r as it was written.
+// String returns the original text of r.
 func (r Range) String() string { return r.text }
 
-// Contains reports whether r allows version. What is no version is in no range.
+// Contains reports whether r allows version. It returns false for an invalid version.
 func (r Range) Contains(version string) bool {
 	if manifest.CheckVersion(version) != nil {
 		return false
@@ -74,7 +81,7 @@ func (r Range) Contains(version string) bool {
 // Empty reports whether r allows no version at all.
 func (r Range) Empty() bool { return len(r.releases) == 0 && len(r.previews) == 0 }
 
-// Lower returns the least version that r allows; there is none in an empty range.
+// Lower returns the least version that r allows. ok is false if r is empty.
 func (r Range) Lower() (version string, ok bool) {
 	for _, s := range slices.Concat(r.releases, r.previews) {
 		if version == "" || below(s.lo, version) {

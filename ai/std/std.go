@@ -1,27 +1,27 @@
-// Package std is the library that every rye carries: the bundle rye/std, as data.
+// Package std is the library in every rye: the bundle rye/std, as data.
 //
 // # The tree
 //
-// What is in .ai here is embedded in the binary, and is read as any other space is:
+// The files in .ai here are embedded in the binary and read like any other space:
 //
 //	tools/rye/core/extractors/KIND/KIND_extractor.yaml   how the items of a kind are read, checked, searched
-//	tools/rye/core/primitives/NAME.yaml                  the last links of chains: what rye itself does
-//	tools/rye/core/runtimes/NAME.yaml                    the links before them: which interpreter, and how
-//	tools/rye/core/runtimes/lib/LANGUAGE/_launch.*       what a runtime has its interpreter start
-//	tools/rye/core/templates/_KIND.EXT                   what a new item begins as
-//	tools/rye/core/pipelines/_NAME.yml                   what "rye init --ci" writes for other services
+//	tools/rye/core/primitives/NAME.yaml                  the last links of chains: the functions of rye itself
+//	tools/rye/core/runtimes/NAME.yaml                    the links before them: an interpreter and its arguments
+//	tools/rye/core/runtimes/lib/LANGUAGE/_launch.*       the launcher that the runtime's interpreter starts
+//	tools/rye/core/templates/_KIND.EXT                   templates for new items
+//	tools/rye/core/pipelines/_NAME.yml                   files that "rye init --ci" writes for CI services
 //	tools/rye/file-system/NAME.star                      tools for the files of a project
-//	config/NAME.yaml                                     what the kernel goes by, which projects put their own over
+//	config/NAME.yaml                                     configuration of the kernel, which projects can override
 //	knowledge/rye/TOPIC.md                               the documentation
 //
-// Names that begin with "_" are assets, as in every space. Nothing here is executable: interpreters are given files.
+// Names that begin with "_" are assets, as in every space. Nothing here is executable: interpreters receive files.
 //
 // # The manifest
 //
-// manifest.yaml beside the tree is a file list (package manifest) of all of it, with the paths below the directory
-// that holds .ai, and of items the refs and versions. It is made by "go generate ./ai/std" and has no signature:
-// who has the binary has both, so the items are admitted as what was read from it, under the signer "builtin". The
-// manifest says what other places need to know: the digests that a lock pins, and the modes, which embedding loses.
+// manifest.yaml next to the tree is a file list (package manifest) of the whole tree, with the paths below the
+// directory that holds .ai, and with the refs and versions of items. "go generate ./ai/std" makes it, without a
+// signature: the binary has both, so its items are admitted under the signer "builtin". The manifest has the
+// digests that a lock pins and the modes, which embedding loses.
 //
 // # Runtimes
 //
@@ -33,27 +33,28 @@
 //	config         command, args, cwd, input_data, timeout, as the primitive's config_schema has them
 //	anchor         which directory belongs to a tool of several files, and which variables name it (env_paths)
 //
-// Who runs it fills in ${NAME}, a variable of the environment that env_config makes, and {name}: of these are used
-// here tool_path (the tool's file), tool_dir, project_path, params_json (the parameters as a JSON object), anchor_path
-// (the anchor's root), and runtime_lib (the runtime's directory and the anchor's lib, whether or not the anchor is
-// active). What is filled in stays one argument, or the input, and is not looked at again.
+// The caller of a runtime replaces ${NAME}, a variable of the environment from env_config, and {name}. Used here
+// are tool_path (the tool's file), tool_dir, project_path, params_json (the parameters as a JSON object),
+// anchor_path (the anchor's root), and runtime_lib (the runtime's directory and the anchor's lib, whether or not
+// the anchor is active). An inserted value remains one argument, or the input, and is not expanded again.
 //
-// A launcher is named by runtime_lib. It gives the interpreter a module path of the tool's own directories, which
-// are in RYE_MODULE_PATH, so that no module of the working directory, a parent, the home directory or the machine
-// is loaded instead of a signed one. The first lines of each say what it promises.
+// runtime_lib names a launcher. It gives the interpreter a module path of the tool's own directories, which are in
+// RYE_MODULE_PATH. So no module of the working directory, a parent, the home directory or the machine replaces a
+// signed one. The first lines of each launcher state its promise.
 //
 // # Templates
 //
-// In a template {{id}}, {{name}}, {{category}} and {{description}} are replaced, wherever they stand, by plain text;
-// name is the last segment of the id and category what is before it, perhaps nothing. A description fits everywhere
-// if it is one line of visible text, without space around it, that has none of " \ < > & and no "{{".
+// In a template {{id}}, {{name}}, {{category}} and {{description}} are replaced by plain text everywhere. name is
+// the last segment of the id, and category the part before it, which may be empty. A description fits everywhere if
+// it is one line of visible text, without surrounding space, without any of " \ < > & and without "{{".
 //
 // # Pipelines
 //
-// In a file for another service <<version>> is replaced by the version of rye to install, and <<directory>> by the
-// project's directory in the repository. <<-C>> is the flag for that directory, with a space behind it, and <<prefix>>
-// what paths of the project begin with, as a regular expression; both are empty for a project at the root. A step's
-// exit status is rye's: steps run under "bash -eo pipefail", and a report that is written to a file hides none.
+// In a file for a CI service, <<version>> is replaced by the version of rye to install, and <<directory>> by the
+// project's directory in the repository. <<-C>> is the flag for that directory, with a space after it, and
+// <<prefix>> the prefix of the project's paths, as a regular expression; both are empty for a project at the root.
+// A step has the exit status of rye: steps run under "bash -eo pipefail", and writing a report to a file hides no
+// failure.
 package std
 
 import (
@@ -75,13 +76,13 @@ var library embed.FS
 //go:embed manifest.yaml
 var list string
 
-// prefix is what the paths of the manifest have before those of FS.
+// prefix is the prefix of the manifest's paths before those of FS.
 const prefix = ".ai/"
 
-// FS returns the library as the content of a directory .ai, as in "tools/rye/core/primitives/subprocess.yaml". It is
-// safe for use by many goroutines.
+// FS returns the library as the content of a directory .ai, such as "tools/rye/core/primitives/subprocess.yaml". It
+// is safe for concurrent use.
 func FS() fs.FS {
-	// The error is about paths that are none.
+	// Only an invalid path is an error.
 	sub, _ := fs.Sub(library, strings.TrimSuffix(prefix, "/"))
 	return sub
 }
@@ -89,11 +90,11 @@ func FS() fs.FS {
 // Manifest returns the bytes of the manifest.
 func Manifest() []byte { return []byte(list) }
 
-// Files returns what the manifest says. The paths are those of FS behind ".ai/".
+// Files returns the parsed manifest. Its paths are those of FS after ".ai/".
 func Files() (*manifest.FileList, []manifest.File, error) { return manifest.ParseFileList(Manifest()) }
 
-// An Error says which file of the library is not what the manifest lists. Digests are zero where there is no file,
-// or no entry.
+// An Error is a file of the library that differs from the manifest. A zero digest means that the file or its entry
+// is missing.
 type Error struct {
 	Path            string // as in the manifest
 	Expected, Found cas.Digest
@@ -109,8 +110,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("std: %q is %s, and %s in the manifest", e.Path, e.Found, e.Expected)
 }
 
-// Check returns nil if the library is what its manifest says: every file, and no other. What is wrong with a file is
-// an *Error, all of them joined.
+// Check compares the library with its manifest: every file, and no other. It returns an *Error for each difference,
+// joined.
 func Check() error { return check(FS(), Manifest()) }
 
 func check(tree fs.FS, list []byte) error {

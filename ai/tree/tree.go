@@ -1,9 +1,9 @@
-// Package tree answers: what is the digest of the files that a tool of several files brings along?
+// Package tree computes the digest of the files that belong to a tool of several files.
 //
-// A signature line of a tool names the tool's own bytes and, behind a "+", its tree: the digest of a listing of
-// all other files in the directory that the tool works from, its anchor's root. So a signature of the tool covers
-// every file beside it, and adding, removing, renaming or changing one of them, or making it executable, is
-// found before anything runs.
+// A signature line of a tool names the tool's own bytes and, after a "+", its tree: the digest of a listing of all
+// other files in the tool's working directory, the root of its anchor. So a signature of the tool covers every file
+// next to it: rye detects an added, removed, renamed or changed file, and a changed executable bit, before anything
+// runs.
 //
 // # The listing
 //
@@ -12,21 +12,28 @@
 //	  "lib/__init__.py": {digest: "blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262", mode: "file"}
 //	  "lib/run.sh": {digest: "blake3:e87b065684e1003950e1996781ed3cf0a6c88751726df8b9963694f204905b3d", mode: "exec"}
 //
-// It is a canonical document (package canon), which is hashed and not kept. Paths are relative to the root, sorted
-// by bytes, and portable as a set. Every regular file below the root is listed but the tool's own; what
-// portable.Droppings tells of is left out. Nothing else may be there: a symbolic link, device, socket or FIFO, an
-// unportable name, or two names that are one where case doesn't count, is refused, all of them at once.
+// The listing is a canonical document (package canon) that is hashed and not stored. Paths are relative to the
+// root, sorted by bytes, and portable as a set. The listing has every regular file below the root except the tool's
+// own and those that portable.Droppings reports. Anything else is refused, and all refused files are reported at
+// once: symbolic links, devices, sockets and FIFOs, unportable names, and names that differ only in case.
 //
-// The digest of a file is that of its bytes without its signature lines. Otherwise two tools in one directory could
-// never both be signed: each one's signature would change the other's tree. What this leaves open are lines in the
-// place and form of package sign, which are comments; a file whose lines are out of place or order is refused. A file
-// that can't carry lines, as JSON, is hashed as it is. A line of the first format, which anybody can write, is taken
-// off where it is a comment and nothing else: below "#", first or behind "#!/", with no text behind its fields, ended
-// by LF or CR LF, and above nothing that has to be first (a byte order mark, "#!", a coding line). So upgrading a
-// file's signature doesn't change the tree. Elsewhere the file is hashed with it.
+// The digest of a file is that of its bytes without signature lines. Otherwise two tools in one directory could
+// never both be signed, because the signature of one would change the tree of the other. The digest leaves open
+// only the lines in the place and form of package sign, which are comments; a file with misplaced or disordered
+// lines is refused. A file that can't have such lines, such as JSON, is hashed unchanged. Anyone can write a line
+// of the first format. It is removed only if it is nothing but a comment: after "#", first or after "#!/", without
+// text after its fields, ended by LF or CR LF, and not followed by anything that must be first (a byte order mark,
+// "#!", a coding line). So upgrading a file's signature doesn't change the tree. Elsewhere such a line is part of
+// the hashed bytes.
 //
-// The digest of the tree is that of the listing. Where there is no other file there is no listing, and the digest
-// is zero: the tool is a file of its own.
+// The digest of the tree is the digest of the listing. Without other files, the digest is zero and no listing is
+// made: the tool is a single file.
+//
+// # How a tree goes through here
+//
+// Root.Read or List walks the directory (walk.dir), checks each name, and hashes each file with sign.Read
+// (walk.read); isComment decides about lines of the first format. Listing.Tree removes the tool's own file and
+// calls New, which writes and hashes the listing. Refused files become a RefusedError.
 package tree
 
 import (
@@ -45,7 +52,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// MaxFiles is how many files a tree may have. A tool with more is a project, and belongs into a bundle.
+// MaxFiles bounds the files of a tree. A tool with more is a project and belongs in a bundle.
 const MaxFiles = 1 << 14
 
 var spec = canon.Spec{
@@ -57,22 +64,22 @@ var spec = canon.Spec{
 	MaxEntries: MaxFiles,
 }
 
-// A File is one file of a tree.
+// A File is a file of a tree.
 type File struct {
 	Path     string     `json:"path"` // relative to the root
 	Mode     cas.Mode   `json:"mode"`
 	Size     int64      `json:"size"`
-	Raw      cas.Digest `json:"digest"` // of its bytes: what a copy of it is held against
-	Stripped cas.Digest `json:"-"`      // of its bytes without signature lines: what the listing names
+	Raw      cas.Digest `json:"digest"` // of its bytes; copies are compared with it
+	Stripped cas.Digest `json:"-"`      // of its bytes without signature lines; used in the listing
 }
 
-// A Tree is the other files of a tool, sorted by path, and the digest of their listing.
+// A Tree has the other files of a tool, sorted by path, and the digest of their listing.
 type Tree struct {
 	Digest cas.Digest // zero without files
 	Files  []File
 }
 
-// Digests returns every digest that a file of the tree could be revoked by.
+// Digests returns every digest by which a file of the tree can be revoked.
 func (t *Tree) Digests() []cas.Digest {
 	all := make([]cas.Digest, 0, len(t.Files))
 	for i := range t.Files {
@@ -85,7 +92,7 @@ func (t *Tree) Digests() []cas.Digest {
 	return all
 }
 
-// New makes a tree of files, which it sorts. It fails where there can be no such listing.
+// New returns the tree of files, which it sorts. It fails if the files can't be listed.
 func New(files []File) (*Tree, error) {
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 	if err := portable.CheckSet(paths(files)); err != nil {
@@ -125,12 +132,12 @@ func paths(files []File) func(func(string) bool) {
 }
 
 var (
-	errLink    = errors.New("is a symbolic link, which no tree holds")
+	errLink    = errors.New("is a symbolic link, which a tree can't contain")
 	errSpecial = errors.New("is neither a file nor a directory")
 	errMany    = fmt.Errorf("has more than %d files, too many for one tool", MaxFiles)
 )
 
-// A FileError says why a file can't be part of a tree. Path is relative to the root.
+// A FileError is the reason why a file can't be part of a tree. Path is relative to the root.
 type FileError struct {
 	Path string
 	Err  error
@@ -138,13 +145,13 @@ type FileError struct {
 
 func (e *FileError) Error() string { return fmt.Sprintf("%+q: %v", e.Path, e.Err) }
 
-// Unwrap returns what is wrong with the file.
+// Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// maxTold bounds how many files a RefusedError names.
-const maxTold = 100
+// maxNamed bounds the files that a RefusedError names.
+const maxNamed = 100
 
-// A RefusedError names the files for which a directory is no tree, sorted by path, the first hundred of them.
+// A RefusedError names the files that a tree can't contain, sorted by path, at most maxNamed of them.
 type RefusedError struct{ Files []*FileError }
 
 func (e *RefusedError) Error() string {
@@ -154,9 +161,9 @@ func (e *RefusedError) Error() string {
 	return e.Files[0].Error()
 }
 
-// Fault lists the files.
+// Fault returns an error that lists the files.
 func (e *RefusedError) Fault() *fault.Error {
-	f := fault.New(fault.Validation, "a tool's directory holds files that can't be part of the tool").On("reason",
+	f := fault.New(fault.Validation, "a tool's directory contains files that can't be part of the tool").On("reason",
 		"validation-failed").From(e)
 	for _, file := range e.Files {
 		f.Because(file.Error())
@@ -164,7 +171,7 @@ func (e *RefusedError) Fault() *fault.Error {
 	return f
 }
 
-// Unwrap returns the errors about the files.
+// Unwrap returns the errors of the files.
 func (e *RefusedError) Unwrap() []error {
 	all := make([]error, len(e.Files))
 	for i, f := range e.Files {
@@ -173,21 +180,21 @@ func (e *RefusedError) Unwrap() []error {
 	return all
 }
 
-// A Root is the directory that a tool works from.
+// A Root is the directory from which a tool works.
 type Root struct {
 	FS     fs.FS
-	Dir    string // in FS; "." for all of it
-	Below  string // relative to Dir: only what is below it is listed; "" for all. It need not be there
+	Dir    string // in FS; "." for its root
+	Below  string // only files below it, relative to Dir, are listed; "" for all. It may be missing
 	Except string // the tool's own file, relative to Dir
-	// Style says which comments a file has, by its name. It is that of the tool's kind, without rules for the first
+	// Style returns the comment style of a file by its name: that of the tool's kind, without rules for the first
 	// format.
 	Style func(name string) sign.Style
-	// Exec says whether a file may be executed; nil: its mode does.
+	// Exec reports whether a file is executable. Nil: its mode decides.
 	Exec func(name string, info fs.FileInfo) bool
 }
 
-// Read reads the files below a root. A file is read once; whether it is still the same when it is used is for the
-// user to see to, by File.Raw. An error is one of the context, a *RefusedError, or about the directory.
+// Read reads the files below a root, each once. A later user of a file must compare it with File.Raw. The error is
+// one of the context, a *RefusedError, or one of the directory.
 func (r Root) Read(ctx context.Context) (*Tree, error) {
 	l, err := r.list(ctx, MaxFiles)
 	if err != nil {
@@ -196,28 +203,28 @@ func (r Root) Read(ctx context.Context) (*Tree, error) {
 	return l.Tree("")
 }
 
-// A Listing is all files below a root, read once for the many tools that work from it.
+// A Listing has all files below a root, read once for the many tools that work from it.
 type Listing struct {
 	dir     string
 	files   []File
 	refused []*FileError
 }
 
-// List reads the files below a root, whatever Except says. An error is one of the context, or about the directory.
+// List reads all files below a root and ignores Except. The error is one of the context or of the directory.
 func (r Root) List(ctx context.Context) (*Listing, error) {
 	r.Except = ""
-	return r.list(ctx, MaxFiles+1) // a tool's own file isn't one of its tree
+	return r.list(ctx, MaxFiles+1) // one more, because a tree excludes the tool's own file
 }
 
-// Len returns how many files there are.
+// Len returns the number of files.
 func (l *Listing) Len() int { return len(l.files) }
 
-// Tree returns what Read does for a tool with this file. It may be used by many goroutines.
+// Tree returns the tree of the tool with this file, as Read does. It is safe for concurrent use.
 func (l *Listing) Tree(except string) (*Tree, error) {
 	refused := slices.DeleteFunc(slices.Clone(l.refused), func(f *FileError) bool { return f.Path == except })
 	if len(refused) > 0 {
 		slices.SortFunc(refused, func(a, b *FileError) int { return cmp.Compare(a.Path, b.Path) })
-		return nil, &RefusedError{refused[:min(maxTold, len(refused))]}
+		return nil, &RefusedError{refused[:min(maxNamed, len(refused))]}
 	}
 	files := slices.DeleteFunc(slices.Clone(l.files), func(f File) bool { return f.Path == except })
 	if len(files) > MaxFiles {
@@ -248,12 +255,12 @@ type walk struct {
 }
 
 func (w *walk) refuse(name string, err error) {
-	if len(w.refused) <= maxTold {
+	if len(w.refused) <= maxNamed {
 		w.refused = append(w.refused, &FileError{name, err})
 	}
 }
 
-// dir reads a directory below the root, "" the root itself. The one where the walk begins must be readable.
+// dir reads a directory below the root; "" is the root itself. Only an unreadable first directory is an error.
 func (w *walk) dir(dir string) error {
 	entries, err := fs.ReadDir(w.FS, path.Join(w.Dir, dir))
 	if err != nil {
@@ -271,7 +278,7 @@ func (w *walk) dir(dir string) error {
 		if name == w.Except || portable.Droppings(e.Name()) {
 			continue
 		}
-		// Before anything is opened by the name, and so that no depth of directories is followed for ever.
+		// Check before opening anything by the name. This also bounds the depth of directories.
 		if err := portable.Check(name); err != nil {
 			w.refuse(name, err)
 			continue
@@ -324,7 +331,7 @@ func (w *walk) read(name string) (File, error) {
 	}
 	h := &headed{File: file, ctx: w.ctx, head: w.head[:0]}
 	signed, err := sign.Read(h, w.style(name))
-	w.head = h.head // for the next file
+	w.head = h.head // reused for the next file
 	if err != nil {
 		return File{}, err
 	}

@@ -189,7 +189,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	for _, e := range refused.Files[3:5] {
-		if e.Err.Error() != "is a symbolic link, which no tree holds" {
+		if e.Err.Error() != "is a symbolic link, which a tree can't contain" {
 			t.Errorf("%s: %v", e.Path, e.Err)
 		}
 	}

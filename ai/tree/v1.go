@@ -10,19 +10,19 @@ import (
 	"sync"
 )
 
-// v1Line is a line of the first format that is a comment below "#" and nothing else.
+// v1Line matches a line of the first format that is only a comment after "#".
 var v1Line = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(
 		`^# rye:signed:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z:[a-f0-9]{64}:[A-Za-z0-9_-]{86}==:[a-f0-9]{16}` +
 			`(\|[a-zA-Z0-9_-]+@[a-zA-Z0-9_-]+)?\r?\n`)
 })
 
-// headSize is more than a shebang, a line of the first format, and two lines have that anybody looks at.
+// headSize exceeds the size of a shebang, a line of the first format, and the two lines after it that matter.
 const headSize = 16 << 10
 
-// isComment reports whether the line of the first format at the head of a file changes nothing by standing there.
-// Its readers let any text follow, which would choose Python's coding, and end it at a CR, at which sh does not; and
-// what must be in the first or the second line isn't found below it.
+// isComment reports whether the line of the first format at the head of a file has no effect. Readers of that
+// format allow text after the line, which could choose Python's coding, and end the line at a CR, which sh doesn't.
+// Anything that must be in the first or second line isn't recognized below it.
 func isComment(head []byte) bool {
 	rest := head
 	if bytes.HasPrefix(head, []byte("#!/")) {
@@ -36,7 +36,7 @@ func isComment(head []byte) bool {
 	if bytes.HasPrefix(rest, []byte("\ufeff")) || bytes.HasPrefix(rest, []byte("#!")) {
 		return false
 	}
-	// A line ends at a CR for Python too.
+	// Python ends a line at a CR, too.
 	for range 2 {
 		i := bytes.IndexAny(rest, "\r\n")
 		if i < 0 {
@@ -51,7 +51,7 @@ func isComment(head []byte) bool {
 	return true
 }
 
-// A headed file keeps what was first read of it: reading it again could give something else.
+// A headed file keeps the first bytes read: a second read could return others.
 type headed struct {
 	fs.File
 	ctx   context.Context
@@ -61,7 +61,7 @@ type headed struct {
 
 func (h *headed) Read(p []byte) (int, error) {
 	if err := h.ctx.Err(); err != nil {
-		return 0, err // a file may be larger than anybody waits for
+		return 0, err // a large file may take long
 	}
 	n, err := h.File.Read(p)
 	if !h.again {
@@ -70,7 +70,7 @@ func (h *headed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Seek is what package sign looks for line ends with that were changed.
+// Seek implements io.Seeker. Package sign seeks to look for changed line ends.
 func (h *headed) Seek(offset int64, whence int) (int64, error) {
 	s, ok := h.File.(io.Seeker)
 	if !ok {

@@ -1,11 +1,11 @@
-// Package value is what the readers of item files hand on: plain values, each with the place where it stands in
-// its file, so that errors can say where.
+// Package value has the plain values that readers of item files return, each with its place in the file for error
+// messages.
 //
-// A value is null, a truth value, an integer, a float, a text, a list, or a map whose entries stand in the order of
-// the file under different keys. Numbers are kept as text in the form of JSON (RFC 8259), of any size: a reader
-// changes 0x10 and 1_000 into that form and never rounds.
+// A value is null, a truth value, an integer, a float, a text, a list, or a map with distinct keys in the order of
+// the file. Numbers are kept as text in the form of JSON (RFC 8259), of any size: a reader converts 0x10 and 1_000
+// to that form and never rounds.
 //
-// Lines and columns count from 1, columns in characters. The zero Pos means that the place isn't known.
+// Lines and columns count from 1, columns in characters. The zero Pos is an unknown place.
 package value
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Kind says what a value is.
+// A Kind is the type of a value.
 type Kind uint8
 
 // The kinds of values.
@@ -33,7 +33,7 @@ const (
 
 var kindNames = [...]string{"null", "boolean", "integer", "number", "string", "array", "object"}
 
-// String returns the kind as JSON Schema calls it.
+// String returns the kind's name in JSON Schema.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -44,16 +44,16 @@ func (k Kind) String() string {
 // A Pos is a place in a file.
 type Pos struct{ Line, Column int }
 
-// Compare orders places as they follow each other; the unknown one is first.
+// Compare orders places by position; the unknown place is first.
 func (p Pos) Compare(o Pos) int {
 	return cmp.Or(cmp.Compare(p.Line, o.Line), cmp.Compare(p.Column, o.Column))
 }
 
-// A Value is one value of a file. Values are not changed after they were read, and may be shared.
+// A Value is one value of a file. Values are immutable after reading and may be shared.
 type Value struct {
 	Kind  Kind
 	At    Pos
-	Text  string // of Text; of Bool "true" or "false"; of Int and Float the number as JSON writes it
+	Text  string // of Text; of Bool "true" or "false"; of Int and Float the number in JSON's form
 	Items []*Value
 	Map   []Entry
 }
@@ -65,7 +65,7 @@ type Entry struct {
 	Value *Value
 }
 
-// Get returns the value under a key of a map; nil if there is none or v is no map. v may be nil.
+// Get returns the value of a key, or nil if the key is missing or v isn't a map. v may be nil.
 func (v *Value) Get(key string) *Value {
 	if v == nil || v.Kind != Map {
 		return nil
@@ -78,7 +78,7 @@ func (v *Value) Get(key string) *Value {
 	return nil
 }
 
-// Unknown returns the first key of a map that isn't one of names; "" if there is none.
+// Unknown returns the first key of a map that isn't one of names, or "".
 func (v *Value) Unknown(names ...string) string {
 	if v != nil {
 		for _, e := range v.Map {
@@ -90,7 +90,7 @@ func (v *Value) Unknown(names ...string) string {
 	return ""
 }
 
-// IsNull reports whether there is no value, or a null.
+// IsNull reports whether v is nil or a null.
 func (v *Value) IsNull() bool { return v == nil || v.Kind == Null }
 
 // String returns the text of a Text and "" for everything else.
@@ -101,7 +101,7 @@ func (v *Value) String() string {
 	return v.Text
 }
 
-// Int returns the number of an Int that an int64 can hold.
+// Int returns the number of an Int that fits into an int64.
 func (v *Value) Int() (int64, bool) {
 	if v == nil || v.Kind != Int {
 		return 0, false
@@ -110,9 +110,9 @@ func (v *Value) Int() (int64, bool) {
 	return n, err == nil
 }
 
-// JSON returns v as the values that encoding/json and package jcs work with: nil, bool, int64, float64, string,
-// []any, map[string]any. An integer beyond ±2^53 and a number that no double holds are errors, because JSON's
-// readers disagree about them.
+// JSON returns v as the types of encoding/json and package jcs: nil, bool, int64, float64, string, []any,
+// map[string]any. An integer beyond ±2^53 and a number beyond a double are errors, because JSON readers disagree
+// about them.
 func (v *Value) JSON() (any, error) {
 	if v == nil {
 		return nil, nil
@@ -158,15 +158,15 @@ func (v *Value) JSON() (any, error) {
 	return nil, nil
 }
 
-// A Problem is something wrong at a place of a file. A warning is one that doesn't keep the file from being used.
+// A Problem is an error or a warning at a place in a file. A warning doesn't make the file unusable.
 type Problem struct {
 	At      Pos
-	Field   string // the field it is about, as in "permissions[2]"; "" for the file
+	Field   string // such as "permissions[2]"; "" for the whole file
 	Message string
 	Warning bool
 }
 
-// Fault gives the place and the field as details.
+// Fault returns an error with the place and the field as details.
 func (p *Problem) Fault() *fault.Error {
 	return fault.New(fault.Validation, "%s", p.Error()).From(p).
 		On("line", p.At.Line).On("column", p.At.Column).On("field", p.Field).On("reason", "validation-failed")

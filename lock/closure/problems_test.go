@@ -125,7 +125,7 @@ func TestProblems(t *testing.T) {
 		{"a link in a tree", one(files{"tools/acme/k/__init__.py": "", "tools/acme/k/a.py": pyTool("acme/k/a", python),
 			"tools/acme/k/b.py": pyTool("acme/k/b", python)}, "tool:acme/k/*"), []string{
 			`"project/tools/acme/k/link.txt": is a symbolic link, which is never an item`,
-			`"project/tools/acme/k/link.txt": is a symbolic link, which no tree holds`,
+			`"project/tools/acme/k/link.txt": is a symbolic link, which a tree can't contain`,
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
