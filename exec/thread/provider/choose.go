@@ -12,29 +12,29 @@ import (
 	"github.com/rye-build/rye/exec/session"
 )
 
-// defaultTier is the model of a directive that names none.
+// defaultTier is the tier for a directive that names no model.
 const defaultTier = "general"
 
-// A Model is what answers a thread.
+// A Model answers the requests of a thread.
 type Model interface {
 	String() string
 	Name() string // of the model, without its provider
 	Provider() *Provider
 	Digest() cas.Digest // of the provider's item
 	// Ask asks the model. digest is that of the request (Digests). The error is a *Failure, or ends the thread.
-	// Nothing was used if undone is set.
+	// undone means that the service used nothing.
 	Ask(ctx context.Context, r *Request, digest cas.Digest, live func(string)) (a *Answer, undone bool, err error)
 }
 
-// A Wanted names a model.
+// A Wanted describes the wanted model.
 type Wanted struct {
-	Name      string       // a tier or a model, instead of the directive's; "" for that
-	Directive *value.Value // the directive's words about its model; nil for none
-	Replay    string       // the directory of a thread whose answers are given; "" for a real model
+	Name      string       // a tier or a model that replaces the directive's, or ""
+	Directive *value.Value // the directive's model element, or nil
+	Replay    string       // the directory of a thread whose answers are replayed; "" for a real model
 	Priced    bool         // the thread has a spend limit
 }
 
-// name returns the name of the model: a tier, a model's id, or either with its provider.
+// name returns the name of the model: a tier or a model's id, with or without the provider.
 func (w *Wanted) name() string {
 	name := w.Name
 	if m := w.Directive; name == "" && m != nil {
@@ -53,7 +53,7 @@ func (w *Wanted) name() string {
 	return name
 }
 
-// ChooseModel finds the model, with its fallback.
+// ChooseModel finds the model and its fallback.
 func ChooseModel(ctx context.Context, s *session.Session, w *Wanted) (Model, error) {
 	all, digests, err := providers(ctx, s)
 	if err != nil {
@@ -87,7 +87,7 @@ func ChooseModel(ctx context.Context, s *session.Session, w *Wanted) (Model, err
 	return &fallible{Model: m, next: &service{choice: second, raw: digests[second.Provider.Ref], session: s}}, nil
 }
 
-// affordable refuses a model without a price for a thread that has a spend limit.
+// affordable refuses a model with an unknown price if the thread has a spend limit.
 func (w *Wanted) affordable(c Choice) error {
 	if _, known := c.Provider.Worst(c.Model, 1, 1); known || !w.Priced {
 		return nil
@@ -101,18 +101,18 @@ func (w *Wanted) affordable(c Choice) error {
 type Candidate struct {
 	*Provider
 	Digest cas.Digest // of its item
-	Lacks  []Lack     // none: it is ready
+	Lacks  []Lack     // empty: the provider is ready
 }
 
-// A Lack is a secret that a provider needs and doesn't get.
+// A Lack is a secret that a provider requires and doesn't get.
 type Lack struct {
 	Secret string
 	Denied bool // the policy doesn't allow it
 	Unset  bool // it has no value
 }
 
-// Candidates returns the providers, first those that are ready. The library's own that need no key come last of these:
-// they are always ready, and their server may not be running.
+// Candidates returns the providers, the ready ones first. Among these, the library's own that need no key come
+// last: they are always ready, but their server may not be running.
 func Candidates(ctx context.Context, s *session.Session) (all []Candidate, err error) {
 	items, err := s.Providers(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func Candidates(ctx context.Context, s *session.Session) (all []Candidate, err e
 	return slices.Concat(all, keyless, unready), nil
 }
 
-// providers returns the providers as package provider resolves names, and the digests of their items.
+// providers returns all providers for Resolve, and the digests of their items.
 func providers(ctx context.Context, s *session.Session) (all []*Provider, digests map[model.Ref]cas.Digest,
 	err error) {
 	candidates, err := Candidates(ctx, s)
@@ -159,7 +159,7 @@ func providers(ctx context.Context, s *session.Session) (all []*Provider, digest
 	return all, digests, err
 }
 
-// FailureOf returns the failure of a model call, nil for another error.
+// FailureOf returns the failure of a model call, or nil for another error.
 func FailureOf(err error) *Failure {
 	f, _ := errors.AsType[*Failure](err)
 	return f

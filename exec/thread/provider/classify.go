@@ -10,8 +10,8 @@ import (
 // ErrLost is the failure of a request whose answer isn't in the record: its process ended, or the disk was full.
 var ErrLost = &Failure{Code: string(fault.Unavailable), Message: "the answer was not recorded"}
 
-// Classify returns the kind of failure that a model call had, and adds it to the event about it. was is the
-// classification of the record, which counts; nil for none.
+// Classify returns the class of a failed model call, and adds it to the event. was is the recorded classification,
+// which has priority, or nil.
 func Classify(rules *classification.Rules, failure *Failure, was *transcript.Classified,
 	event transcript.Classified) (classification.Class, transcript.Classified) {
 	class := rules.Of(failure.Doc())

@@ -8,34 +8,33 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// PerToken is about how many bytes of text a token has.
+// PerToken is the approximate length of a token in bytes.
 const PerToken = 4
 
-// A Count is what a service has counted of the request that it answered last, and what was added since. The zero Count
-// knows of no request.
+// A Count is the service's token count of the last request, with the size of what was added since. The zero Count
+// has no request.
 type Count struct {
-	known int64  // tokens of that request and its answer, 0 if the service didn't say
-	same  int    // its first messages that the next request has too
-	tools []Tool // that it offered
+	known int64  // tokens of that request and its answer, or 0
+	same  int    // number of its first messages that the next request repeats
+	tools []Tool // offered by the request
 	added int64  // bytes of results since
 }
 
-// Next says how many messages a request has in common with the one that was made before it, whether that was answered
-// or not.
+// Next records how many first messages a request shares with the previous one, answered or not.
 func (c *Count) Next(kept int) { c.same = min(c.same, kept) }
 
-// Answered takes what a service has counted of a request and its answer: 0 if it doesn't say.
+// Answered records the service's count for a request and its answer, 0 without one.
 func (c *Count) Answered(q *Request, counted int64) {
 	*c = Count{known: counted, same: len(q.Messages), tools: q.Tools}
 }
 
-// Forget forgets what was counted: another model counts other tokens.
+// Forget forgets the count: another model counts differently.
 func (c *Count) Forget() { *c = Count{} }
 
-// Add adds bytes that the next request will have.
+// Add adds bytes to the next request.
 func (c *Count) Add(bytes int64) { c.added += bytes }
 
-// uncounted returns the tokens that a request is known to have, and the bytes of the rest.
+// uncounted returns the known tokens of a request, and the bytes of the rest.
 func (c *Count) uncounted(q *Request, overhead int64) (tokens, bytes int64) {
 	if c.known == 0 {
 		return overhead, Size(q.Messages) + Size(q.Tools)
@@ -47,23 +46,23 @@ func (c *Count) uncounted(q *Request, overhead int64) (tokens, bytes int64) {
 	return c.known, bytes
 }
 
-// Most is the most tokens that a request can have: one for each byte that wasn't counted.
+// Most returns the most tokens of a request, with one token for each uncounted byte.
 func (c *Count) Most(q *Request, overhead int64) int64 {
 	tokens, bytes := c.uncounted(q, overhead)
 	return tokens + bytes
 }
 
-// About is how many tokens a request has about.
+// About returns the approximate tokens of a request.
 func (c *Count) About(q *Request, overhead int64) int64 {
 	tokens, bytes := c.uncounted(q, overhead)
 	return tokens + bytes/PerToken
 }
 
-// Filled is about how many tokens the last request, its answer and what was added since have.
+// Filled returns the approximate tokens of the last request, its answer and what was added since.
 func (c *Count) Filled() int64 { return c.known + c.added/PerToken }
 
-// TooWide refuses a request of so many tokens that a model's context window can't hold: what is recorded, and what the
-// loop gets. nil if there is room.
+// TooWide refuses a request with more tokens than the model's context window. It returns the event to record and
+// the error for the loop, or nil.
 func TooWide(m Model, tokens int64) (*transcript.Limit, map[string]any) {
 	window := m.Provider().Window(m.Name())
 	if window == 0 || tokens <= window {

@@ -8,19 +8,19 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Digests makes the digests of a thread's requests. Each request has most messages of the one before: they are hashed
-// once, so that a turn of a long thread costs what one of a short thread does.
+// Digests computes the digests of a thread's requests. Each request repeats most messages of the previous one, so
+// these are hashed once: a turn of a long thread costs as much as one of a short thread.
 type Digests struct {
 	seen cas.Hasher // the canonical form up to the last message of the last request
-	had  int        // how many messages that are; 0: seen isn't used
+	had  int        // number of hashed messages; 0: seen isn't used
 
 	last *Request // without messages
 	rest []byte   // its canonical form
 }
 
-// Of returns the digest of what a model is asked: the canonical form of messages, options, system and tools. The model
-// and how much it may answer are not in it, so that another one can be asked the same. The first kept messages are
-// those of the request before.
+// Of returns the digest of a request: the canonical form of messages, options, system and tools. The digest
+// excludes the model and the answer's length, so that another model can get the same request. The first kept
+// messages are those of the previous request.
 func (d *Digests) Of(q *Request, kept int) (cas.Digest, error) {
 	if kept < d.had || d.had > len(q.Messages) || d.had == 0 {
 		d.seen, d.had = cas.NewHasher(), 0

@@ -7,13 +7,13 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A fallible is a model with another one in reserve.
+// A fallible is a model with a fallback.
 type fallible struct {
 	Model
-	next Model // nil once it is used
+	next Model // nil after its use
 }
 
-// Ask implements Model. As long as there is a fallback, a missing key is a failure of the model call.
+// Ask implements Model. While a fallback exists, a missing key is a failure of the model call.
 func (f *fallible) Ask(ctx context.Context, r *Request, digest cas.Digest, live func(string)) (*Answer, bool, error) {
 	a, undone, err := f.Model.Ask(ctx, r, digest, live)
 	if err != nil && f.next != nil && fault.Of(err).Details["secret"] != nil {
@@ -23,7 +23,7 @@ func (f *fallible) Ask(ctx context.Context, r *Request, digest cas.Digest, live 
 	return a, undone, err
 }
 
-// FallBack makes a model its fallback, once. It reports false if there is none left.
+// FallBack replaces a model by its fallback, once. It returns false without one.
 func FallBack(m Model) bool {
 	f, ok := m.(*fallible)
 	if !ok || f.next == nil {
@@ -33,8 +33,8 @@ func FallBack(m Model) bool {
 	return true
 }
 
-// fallback finds the fallback that the directive names: a tier, a model, or a provider, which is asked for the same
-// tier. A model that the caller has named has none.
+// fallback returns the directive's fallback: a tier, a model, or a provider, which answers for the same tier. A
+// model that the caller names has no fallback.
 func (w *Wanted) fallback(all []*Provider) (c Choice, has bool, err error) {
 	name := ""
 	if w.Directive != nil && w.Name == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// ReadMessages reads the messages of a loop. The first kept are those that old has: they are taken from there.
+// ReadMessages parses the messages of a loop. It takes the first kept messages from old.
 func ReadMessages(list []any, old []Message, kept int) ([]Message, error) {
 	kept = min(kept, len(old), len(list))
 	var added []Message
@@ -17,18 +17,18 @@ func ReadMessages(list []any, old []Message, kept int) ([]Message, error) {
 		return nil, fault.New(fault.Validation, "the loop sends messages that can't be read: %v", err)
 	}
 	if kept < len(old) {
-		old = slices.Clip(old[:kept]) // a request may still have what follows
+		old = slices.Clip(old[:kept]) // an earlier request may still use the rest
 	}
 	return append(old, added...), nil
 }
 
-// Offers are those of a loop. They are read once: mostly each request offers what the one before did.
+// Offers caches the parsed tools of a loop, because most requests offer the same tools as the previous one.
 type Offers struct {
 	from []any
 	read []Tool
 }
 
-// Read reads the tools of a loop.
+// Read parses the tools of a loop.
 func (t *Offers) Read(list []any) ([]Tool, error) {
 	if t.from != nil && reflect.DeepEqual(list, t.from) {
 		return t.read, nil
@@ -42,21 +42,21 @@ func (t *Offers) Read(list []any) ([]Tool, error) {
 	return read, nil
 }
 
-// Size is how many bytes a value has as JSON.
+// Size returns the size of a value as JSON, in bytes.
 func Size(v any) int64 {
-	b, _ := json.Marshal(v) // what was read from JSON can be written as JSON
+	b, _ := json.Marshal(v) // a value from JSON can be written as JSON
 	return int64(len(b))
 }
 
-// Decode reads JSON's values into a variable.
+// Decode decodes a JSON value into a variable.
 func Decode(v, to any) error {
 	b, err := json.Marshal(v)
 	return cmp.Or(err, json.Unmarshal(b, to))
 }
 
-// Seen returns an answer as a loop sees it.
+// Seen returns an answer in the form for a loop.
 func Seen(a *Answer) (seen any) {
-	// What was read from JSON can be written as JSON.
+	// A value from JSON can be written as JSON.
 	Decode(map[string]any{"text": a.Text, "calls": append([]ToolCall{}, a.Calls...), "stop": a.Stop,
 		"message": a.Message()}, &seen)
 	return seen

@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// none is the model of a graph, which asks none.
+// none is the model of a graph, which has no model.
 type none struct{}
 
 func (none) String() string      { return "" }
@@ -19,7 +19,7 @@ func (none) Ask(context.Context, *Request, cas.Digest, func(string)) (*Answer, b
 	return nil, true, fault.New(fault.Validation, "a graph has no model")
 }
 
-// NoModel returns the model of a graph, and refuses one that the caller names.
+// NoModel returns the model of a graph. It refuses a model that the caller names.
 func NoModel(w *Wanted) (Model, error) {
 	if w.Name != "" || w.Replay != "" {
 		return nil, fault.New(fault.Validation,

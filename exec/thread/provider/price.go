@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// prices are nano-dollars for a million tokens, by category. What is missing is unknown.
+// prices are nano-dollars per million tokens, by category. A missing price is unknown.
 type prices map[string]int64
 
 // The categories of prices.
@@ -30,7 +30,7 @@ func (r *reader) pricing() map[string]prices {
 		if e.Value.IsNull() {
 			r.bad(e.Value, at, "must be an object")
 		}
-		of := prices{}
+		byCategory := prices{}
 		for _, price := range r.object(at, e.Value, inputPrice, outputPrice, cacheReadPrice, cacheWritePrice,
 			reasoningPrice) {
 			nano, ok := dollars(price.Value)
@@ -40,24 +40,24 @@ func (r *reader) pricing() map[string]prices {
 					maxDollars)
 				continue
 			}
-			of[price.Key] = nano
+			byCategory[price.Key] = nano
 		}
-		all[e.Key] = of
+		all[e.Key] = byCategory
 	}
 	return all
 }
 
-// dollars reads a price exactly, in nano-dollars. A number without quotes is read as it is written.
+// dollars parses a price exactly, in nano-dollars. A number without quotes is parsed from its text.
 func dollars(v *value.Value) (int64, bool) {
 	if v == nil || v.Kind != value.Text && v.Kind != value.Int && v.Kind != value.Float {
 		return 0, false
 	}
-	whole, part, point := strings.Cut(v.Text, ".")
-	if whole == "" || len(whole) > 7 || point && part == "" || len(part) > 9 {
+	integer, fraction, point := strings.Cut(v.Text, ".")
+	if integer == "" || len(integer) > 7 || point && fraction == "" || len(fraction) > 9 {
 		return 0, false
 	}
 	n := int64(0)
-	for _, c := range whole + part + strings.Repeat("0", 9-len(part)) {
+	for _, c := range integer + fraction + strings.Repeat("0", 9-len(fraction)) {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
@@ -67,57 +67,57 @@ func dollars(v *value.Value) (int64, bool) {
 }
 
 func (p *Provider) pricesOf(model string) prices {
-	if of, ok := p.prices[model]; ok {
-		return of
+	if byCategory, ok := p.prices[model]; ok {
+		return byCategory
 	}
 	return p.prices[anyModel]
 }
 
-// Cost returns what a call costs, in nano-dollars, rounded up. known is false without a usage, and if tokens of a
-// category are counted whose price is unknown.
+// Cost returns the cost of a call in nano-dollars, rounded up. known is false without a usage, or if a used
+// category has no known price.
 func (p *Provider) Cost(model string, u Usage) (nano int64, known bool) {
 	if !u.Reported {
 		return 0, false
 	}
-	of := p.pricesOf(model)
+	byCategory := p.pricesOf(model)
 	var sum big.Int
-	for _, part := range []struct {
+	for _, used := range []struct {
 		category string
 		tokens   int64
 	}{
 		{inputPrice, u.Input}, {outputPrice, u.Output}, {cacheReadPrice, u.CacheRead}, {cacheWritePrice, u.CacheWrite},
 		{reasoningPrice, u.Reasoning},
 	} {
-		price, ok := of[part.category]
-		if !ok && part.category == reasoningPrice {
-			price, ok = of[outputPrice]
+		price, ok := byCategory[used.category]
+		if !ok && used.category == reasoningPrice {
+			price, ok = byCategory[outputPrice]
 		}
-		if !ok && part.tokens > 0 {
+		if !ok && used.tokens > 0 {
 			return 0, false
 		}
-		add(&sum, part.tokens, price)
+		add(&sum, used.tokens, price)
 	}
 	// A model without any price isn't free.
-	_, in := of[inputPrice]
-	_, out := of[outputPrice]
+	_, in := byCategory[inputPrice]
+	_, out := byCategory[outputPrice]
 	if !in || !out {
 		return 0, false
 	}
 	return nanos(&sum), true
 }
 
-// Worst returns the most that a call can cost, in nano-dollars: each token of the input and of the answer at the
-// dearest price that can apply to it. known is false if the price of input or output is unknown.
+// Worst returns the highest cost of a call in nano-dollars: every token at the highest price that can apply to it.
+// known is false if the price of input or output is unknown.
 func (p *Provider) Worst(model string, input, output int64) (nano int64, known bool) {
-	of := p.pricesOf(model)
-	in, hasIn := of[inputPrice]
-	out, hasOut := of[outputPrice]
+	byCategory := p.pricesOf(model)
+	in, hasIn := byCategory[inputPrice]
+	out, hasOut := byCategory[outputPrice]
 	if !hasIn || !hasOut {
 		return 0, false
 	}
 	var sum big.Int
-	add(&sum, input, max(in, of[cacheReadPrice], of[cacheWritePrice]))
-	add(&sum, output, max(out, of[reasoningPrice]))
+	add(&sum, input, max(in, byCategory[cacheReadPrice], byCategory[cacheWritePrice]))
+	add(&sum, output, max(out, byCategory[reasoningPrice]))
 	return nanos(&sum), true
 }
 
@@ -127,7 +127,7 @@ func add(sum *big.Int, tokens, price int64) {
 	sum.Add(sum, n.Mul(big.NewInt(max(tokens, 0)), big.NewInt(price)))
 }
 
-// nanos rounds up. What is more than an int64 can hold is the largest.
+// nanos converts to nano-dollars and rounds up. It returns the largest int64 for anything larger.
 func nanos(sum *big.Int) int64 {
 	million := big.NewInt(1_000_000)
 	var n, rest big.Int

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// What conversations consist of is package wire's. These are the names under which a caller of providers has it.
+// The types of package wire, for callers of providers.
 type (
 	Message  = wire.Message
 	Opaque   = wire.Opaque
@@ -27,7 +27,7 @@ type (
 	Failure  = wire.Failure
 )
 
-// MaxCalls is how many calls an answer may have.
+// MaxCalls bounds the calls of an answer.
 const MaxCalls = wire.MaxCalls
 
 // The roles of messages.
@@ -37,7 +37,7 @@ const (
 	ToolRole  = wire.ToolRole
 )
 
-// Why a model stopped.
+// Reasons why a model stopped.
 const (
 	StopEnd     = wire.StopEnd
 	StopCalls   = wire.StopCalls
@@ -47,7 +47,7 @@ const (
 	StopOther   = wire.StopOther
 )
 
-// Codes of failures, whatever the service calls them.
+// Codes of failures, independent of the service.
 const (
 	ContextLength = wire.ContextLength
 	Refused       = wire.Refused
@@ -55,56 +55,55 @@ const (
 	Overloaded    = wire.Overloaded
 )
 
-// A Request is what a model is asked.
+// A Request is a request to a model.
 type Request struct {
 	Model     string
-	System    string // instructions; "" for none
+	System    string // instructions, or ""
 	Messages  []Message
 	Tools     []Tool
-	MaxTokens int64 // of the answer; 0: the most that the provider gives
-	Stream    bool  // if the provider can
+	MaxTokens int64 // of the answer; 0: the provider's maximum
+	Stream    bool  // if the provider supports it
 	// Options are further parameters that the item declares, such as temperature.
 	Options map[string]any
 }
 
 var (
-	// ours are the parameters that no option may be.
+	// ours are the parameters that rye sets and options can't.
 	ours = []string{"model", "messages", "max_tokens", "system", "tools", "stream", "mode", "stream_options", "action",
 		"alt"}
-	// dispensable are those that are left out if the item doesn't declare them.
+	// dispensable are left out if the item doesn't declare them.
 	dispensable = []string{"stream", "stream_options", "alt"}
 )
 
-// Params returns the parameters of the call of the provider's item that asks its model. An error says what is wrong
-// with the request.
+// Params returns the parameters for calling the provider's item. The error is about the request.
 func (p *Provider) Params(r Request) (map[string]any, error) {
-	given, err := p.format.Params(wire.Conversation{
+	values, err := p.format.Params(wire.Conversation{
 		System: r.System, Messages: r.Messages, Tools: r.Tools, Stream: r.Stream && p.Streams(), Parsed: p.parsed(),
 		Cache: p.cache,
 	})
 	if err != nil {
 		return nil, p.invalid("%v", err)
 	}
-	given["model"], given["max_tokens"] = r.Model, p.MaxOutput(r.Model)
+	values["model"], values["max_tokens"] = r.Model, p.MaxOutput(r.Model)
 	if r.MaxTokens > 0 {
-		given["max_tokens"] = min(p.MaxOutput(r.Model), r.MaxTokens)
+		values["max_tokens"] = min(p.MaxOutput(r.Model), r.MaxTokens)
 	}
 	for name, v := range r.Options {
 		if slices.Contains(ours, name) {
 			return nil, p.invalid("the option %q is set by rye", name)
 		}
-		given[name] = v
+		values[name] = v
 	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case p.params[name]:
 		case slices.Contains(dispensable, name):
-			delete(given, name)
+			delete(values, name)
 		default:
-			return nil, p.invalid("it takes no %q: its input_schema doesn't declare it", name)
+			return nil, p.invalid("its input_schema doesn't declare %q", name)
 		}
 	}
-	return given, nil
+	return values, nil
 }
 
 func (p *Provider) parsed() bool { return p.Mode == TextParsed }
@@ -114,7 +113,7 @@ func (p *Provider) invalid(format string, args ...any) error {
 		fmt.Sprintf(format, args...)).On("provider", p.Ref.ID)
 }
 
-// Bound returns the most tokens that a request with these parameters has as input: no token is shorter than a byte.
+// Bound returns an upper bound for the input tokens of a request: no token is shorter than a byte.
 func (p *Provider) Bound(params map[string]any) int64 {
 	n := p.Overhead
 	for _, name := range []string{"system", "messages", "tools"} {
@@ -124,11 +123,11 @@ func (p *Provider) Bound(params map[string]any) int64 {
 	return n
 }
 
-// Stream returns the sink for one call. Deltas are given from the goroutine of the call.
+// Stream returns the sink for one call. It calls the Deltas from the call's goroutine.
 func (p *Provider) Stream(to Deltas) *Stream { return p.format.Stream(to) }
 
-// Answer returns what the model said in a call of the provider's item. The stream is the sink of that call; nil if it
-// had none. An error is a *Failure.
+// Answer returns the model's answer from a call of the provider's item. The stream is the call's sink, or nil
+// without one. The error is a *Failure.
 func (p *Provider) Answer(r *primitive.Result, s *Stream) (*Answer, error) {
 	value, _ := r.Value.(map[string]any)
 	body := value["body"]
@@ -137,10 +136,10 @@ func (p *Provider) Answer(r *primitive.Result, s *Stream) (*Answer, error) {
 	}
 	var a *Answer
 	var f *Failure
-	if kept, streamed := body.([]any); streamed {
+	if events, streamed := body.([]any); streamed {
 		if s == nil {
 			s = p.Stream(Deltas{})
-			for _, e := range kept {
+			for _, e := range events {
 				s.Event(e)
 			}
 		}
@@ -154,7 +153,7 @@ func (p *Provider) Answer(r *primitive.Result, s *Stream) (*Answer, error) {
 	return a, nil
 }
 
-// failed returns the failure of a call that didn't succeed.
+// failed returns the failure of an unsuccessful call.
 func failed(r *primitive.Result, s *Stream, body any) *Failure {
 	m, _ := body.(map[string]any)
 	f := &Failure{}
@@ -173,13 +172,13 @@ func failed(r *primitive.Result, s *Stream, body any) *Failure {
 	return f
 }
 
-// complete adds what the result says of a failure, and the name of the provider.
+// complete adds details of the result and the provider's name to a failure.
 func (p *Provider) complete(of *Failure, r *primitive.Result, value map[string]any) *Failure {
 	f := *of
 	f.Provider = p.Ref.ID
 	headers, _ := value["headers"].(map[string]any)
 	header := func(name string) string { s, _ := headers[name].(string); return s }
-	// The status of a good answer says nothing about an error inside of it.
+	// The status of a successful response doesn't apply to an error inside it.
 	if n, ok := jcs.Number(value["status_code"]); ok && f.Status == 0 && n >= 400 {
 		f.Status = int(n)
 	}

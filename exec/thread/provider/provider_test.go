@@ -359,9 +359,9 @@ func TestParams(t *testing.T) {
 		"mode: native").Replace(acme))
 	hello := []provider.Message{{Role: provider.User, Text: "Hi"}}
 	for want, r := range map[string]provider.Request{
-		`invalid request to "acme/models": it takes no "tools": its input_schema doesn't declare it`: {Messages: hello,
+		`invalid request to "acme/models": its input_schema doesn't declare "tools"`: {Messages: hello,
 			Tools: []provider.Tool{adder}},
-		`it takes no "top_p"`:                 {Messages: hello, Options: map[string]any{"top_p": 1}},
+		`doesn't declare "top_p"`:             {Messages: hello, Options: map[string]any{"top_p": 1}},
 		`the option "messages" is set by rye`: {Messages: hello, Options: map[string]any{"messages": 1}},
 		"the last message must be the user's": {},
 	} {

@@ -28,33 +28,33 @@ const (
 const (
 	defaultOutput   = 8192
 	defaultOverhead = 1000
-	anyModel        = "*" // in prices and limits: every other model
+	anyModel        = "*" // any other model, in prices and limits
 )
 
-// A Provider is a service of language models, as its item describes it. It never changes, and is safe for many
-// goroutines.
+// A Provider is a service of language models, as described by its item. It is immutable and safe for concurrent
+// use.
 type Provider struct {
 	Ref      model.Ref
 	Name     string            // the last segment of the id
 	Tiers    map[string]string // the model of each tier
 	Mode     string            // how tools are offered: Native or TextParsed
 	Format   string            // of requests and answers
-	Overhead int64             // tokens that the service adds to the input at most
-	Secrets  []string          // that a call needs
-	Host     string            // of the url, with the port if it has one
+	Overhead int64             // most tokens that the service adds to the input
+	Secrets  []string          // required by a call
+	Host     string            // of the url, with its port if any
 
 	format  *wire.Format
-	cache   bool // mark what may be cached
+	cache   bool // mark the parts that may be cached
 	params  map[string]bool
 	prices  map[string]prices
 	windows map[string]int64
 	outputs map[string]int64
 }
 
-// Is reports whether an item is a provider, well written or not.
+// Is reports whether an item is a provider, valid or not.
 func Is(m *model.Model) bool { return m.Tool != nil && m.Fields.Get("tier_mapping") != nil }
 
-// Read reads a provider from its item. The error lists everything that is wrong.
+// Read reads a provider from its item. The error lists all problems.
 func Read(m *model.Model) (*Provider, error) {
 	r := &reader{Report: fields.Report{At: value.Pos{Line: 1, Column: 1}}, m: m}
 	p := &Provider{Ref: m.Ref, Name: m.Ref.Name(), Tiers: map[string]string{}}
@@ -94,7 +94,7 @@ func (r *reader) bad(v *value.Value, field, format string, args ...any) {
 	r.Bad(v, field, field+" "+format, args...)
 }
 
-// object returns the entries of a map, each named once; none if it is missing.
+// object returns the entries of a map, or nothing if it is missing. It reports unknown keys.
 func (r *reader) object(field string, v *value.Value, known ...string) []value.Entry {
 	if v.IsNull() {
 		return nil
@@ -111,7 +111,7 @@ func (r *reader) object(field string, v *value.Value, known ...string) []value.E
 	return v.Map
 }
 
-// tool checks what an ordinary tool may do and a provider may not.
+// tool checks the restrictions of a provider that an ordinary tool doesn't have.
 func (r *reader) tool(p *Provider, t *declared.Tool) {
 	if t.Type != "http" {
 		r.bad(r.m.Fields.Get("tool_type"), "tool_type", `must be "http"`)
@@ -187,7 +187,7 @@ func (r *reader) tokens(v *value.Value, field string, least int64) int64 {
 	return n
 }
 
-// limits reads a number of tokens for all models, or one for each.
+// limits reads a number of tokens for all models, or one per model.
 func (r *reader) limits(field string) map[string]int64 {
 	v := r.m.Fields.Get(field)
 	all := map[string]int64{}
@@ -227,7 +227,7 @@ func (r *reader) toolUse(p *Provider) {
 	}
 }
 
-// Models lists the models that the item names, sorted.
+// Models returns the models that the item names, sorted.
 func (p *Provider) Models() []string {
 	all := map[string]bool{}
 	for _, id := range p.Tiers {
@@ -240,15 +240,15 @@ func (p *Provider) Models() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Window returns how many tokens a request to a model and its answer may have together; 0 if that is unknown.
+// Window returns the most tokens of a request and its answer together, or 0 if unknown.
 func (p *Provider) Window(model string) int64 { return limit(p.windows, model, 0) }
 
-// MaxOutput returns how many tokens an answer of a model may have.
+// MaxOutput returns the most tokens of an answer.
 func (p *Provider) MaxOutput(model string) int64 { return limit(p.outputs, model, defaultOutput) }
 
-func limit(of map[string]int64, model string, otherwise int64) int64 {
+func limit(values map[string]int64, model string, otherwise int64) int64 {
 	for _, key := range []string{model, anyModel} {
-		if n, ok := of[key]; ok {
+		if n, ok := values[key]; ok {
 			return n
 		}
 	}

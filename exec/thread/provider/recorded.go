@@ -6,7 +6,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// RecordedAnswer is what the record has of an answer, without its cost.
+// RecordedAnswer returns the event for an answer, without its cost.
 func RecordedAnswer(a *Answer, turn, attempt int64, took time.Duration) transcript.Answer {
 	event := transcript.Answer{Turn: turn, Attempt: attempt, Text: a.Text, Stop: a.Stop, Duration: took}
 	for _, c := range a.Calls {

@@ -13,10 +13,10 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// Replayed is the name of the model of a thread that another one's record answers.
+// Replayed is the model's name in a thread that replays another thread's answers.
 const Replayed = "replay"
 
-// A replayModel gives the answers of a recorded thread.
+// A replayModel returns the answers of a recorded thread.
 type replayModel struct {
 	choice Choice
 	raw    cas.Digest
@@ -24,7 +24,7 @@ type replayModel struct {
 	next   int
 }
 
-// A recorded is a request that was made, with its answer or its failure.
+// A recorded is a request in the record with its answer or failure.
 type recorded struct {
 	line    int64
 	request transcript.Request
@@ -50,7 +50,7 @@ func openReplay(dir string, c Choice, raw cas.Digest) (Model, error) {
 			}
 			r.turns = append(r.turns, t)
 		case transcript.TypeAnswer:
-			t := &r.turns[len(r.turns)-1] // the reader has checked that there is a request
+			t := &r.turns[len(r.turns)-1] // the reader has checked that a request precedes it
 			t.answer = new(transcript.Answer)
 			if err := e.Decode(t.answer); err != nil {
 				return nil, err
@@ -98,15 +98,15 @@ func (r *replayModel) Ask(_ context.Context, q *Request, digest cas.Digest, live
 	return nil, true, fault.New(fault.Conflict, "the record has no answer to the request in line %d", t.line)
 }
 
-// Failed makes a failure of a recorded one. Hooks and the classification find in it what they found when it was
-// recorded.
+// Failed returns a recorded failure as a Failure. Hooks and the classification see the same fields as at the
+// recording.
 func Failed(c *transcript.Classified, m Model) *Failure {
 	f := &Failure{Provider: m.Provider().Ref.ID, Status: c.Error.Status, Type: c.Class, Code: c.Said, After: c.Delay}
 	f.Message = strings.TrimPrefix(c.Error.Message, f.Head())
 	return f
 }
 
-// Lost is what a failed call is taken to have used of tokens, at most: nil for nothing, if the record says so.
+// Lost returns the most tokens that a failed call may have used, or nil if the record shows that it used none.
 func Lost(was *transcript.Classified, input, most int64) *transcript.Usage {
 	if was != nil && was.Usage == nil {
 		return nil
@@ -114,7 +114,7 @@ func Lost(was *transcript.Classified, input, most int64) *transcript.Usage {
 	return &transcript.Usage{Input: input, Output: most}
 }
 
-// AddUsage adds what is taken to have been used to what a thread has used.
+// AddUsage adds a presumed usage to that of a thread.
 func AddUsage(c transcript.Cost, u *transcript.Usage) transcript.Cost {
 	if u != nil {
 		c.InputTokens, c.OutputTokens = c.InputTokens+u.Input, c.OutputTokens+u.Output
@@ -122,10 +122,10 @@ func AddUsage(c transcript.Cost, u *transcript.Usage) transcript.Cost {
 	return c
 }
 
-// Undone reports whether a service is known to have done nothing for a call that failed.
+// Undone reports whether the service did nothing for a failed call.
 func Undone(c *transcript.Classified) bool { return c.Cost == 0 && c.Usage == nil }
 
-// Answered makes a model's answer of a recorded one.
+// Answered returns a recorded answer as an Answer.
 func Answered(a *transcript.Answer) (*Answer, error) {
 	out := &Answer{Text: a.Text, Stop: a.Stop}
 	for _, c := range a.Calls {
@@ -141,8 +141,8 @@ func Answered(a *transcript.Answer) (*Answer, error) {
 	return out, cmp.Or(err, json.Unmarshal(b, &out.Opaque))
 }
 
-// differs says how a request differs from the recorded one: in the first message or tool that is another. An earlier
-// message can be, since the record has only what a request added.
+// differs returns an error with the first message or tool that differs from the recorded request. An earlier
+// message can differ, because the record has only what each request added.
 func (r *replayModel) differs(q *Request) error {
 	var messages, tools []any
 	for _, t := range r.turns[:r.next] {
@@ -154,18 +154,18 @@ func (r *replayModel) differs(q *Request) error {
 	e := fault.New(fault.Conflict, "the thread asks the model something else than the record: line %d",
 		r.turns[r.next-1].line).
 		On("line", r.turns[r.next-1].line)
-	was, is := first(messages, q.Messages)
-	if was == is {
-		was, is = first(tools, q.Tools)
+	old, now := first(messages, q.Messages)
+	if old == now {
+		old, now = first(tools, q.Tools)
 	}
-	if was == is {
+	if old == now {
 		return e.Because("the messages and the tools are the same")
 	}
-	was, is = replay.Apart(was, is)
-	return e.Because("recorded: "+was, "now:      "+is)
+	old, now = replay.Apart(old, now)
+	return e.Because("recorded: "+old, "now:      "+now)
 }
 
-// first returns the first elements that differ, as canonical JSON; the same twice if none does.
+// first returns the first elements that differ, as canonical JSON. If none does, both are equal.
 func first[T any](recorded []any, now []T) (was, is string) {
 	for i := range max(len(recorded), len(now)) {
 		was, is = nothing, nothing
@@ -182,7 +182,7 @@ func first[T any](recorded []any, now []T) (was, is string) {
 	return was, is
 }
 
-// nothing is shown of what isn't there.
+// nothing is shown for a missing element.
 const nothing = "nothing"
 
 func shown(v any) string {

@@ -18,12 +18,12 @@ type Choice struct {
 // String returns the name that resolves to the choice wherever its provider is listed.
 func (c Choice) String() string { return c.Provider.Ref.ID + "/" + c.Model }
 
-// Resolve returns the model that a name means. The first of these that applies counts:
+// Resolve returns the model that a name means. The first of these that applies is used:
 //
 //	a tier            of the first provider that maps it: the order of the providers is the caller's preference
 //	a model's id      that one provider names; if several do, it is ambiguous
 //	PROVIDER/NAME     a tier, or any model's id, of the provider with that id, or whose id ends in that segment
-//	a beginning       of the ids of one provider's model, such as claude-haiku-4-5 for claude-haiku-4-5-20251001
+//	a prefix          of the ids of one provider's model, such as claude-haiku-4-5 for claude-haiku-4-5-20251001
 func Resolve(providers []*Provider, name string) (Choice, error) {
 	if len(providers) == 0 {
 		return Choice{}, fault.New(fault.NotFound, "no provider of models was found").On("model",
@@ -55,7 +55,7 @@ func Resolve(providers []*Provider, name string) (Choice, error) {
 	return Choice{}, e.On("candidates", lines).List(lines...)
 }
 
-// find returns the models whose ids fit.
+// find returns the models whose ids match.
 func find(providers []*Provider, fits func(string) bool) (all []Choice) {
 	for _, p := range providers {
 		for _, id := range p.Models() {
@@ -67,15 +67,15 @@ func find(providers []*Provider, fits func(string) bool) (all []Choice) {
 	return all
 }
 
-// qualified returns the models that a name with a provider means.
+// qualified returns the models that match a name with a provider.
 func qualified(providers []*Provider, name string) (all []Choice) {
 	for _, long := range []bool{true, false} {
 		for _, p := range providers {
-			of := p.Name
+			prefix := p.Name
 			if long {
-				of = p.Ref.ID
+				prefix = p.Ref.ID
 			}
-			id, ok := strings.CutPrefix(name, of+"/")
+			id, ok := strings.CutPrefix(name, prefix+"/")
 			if !ok || id == "" {
 				continue
 			}
@@ -91,7 +91,7 @@ func qualified(providers []*Provider, name string) (all []Choice) {
 	return all
 }
 
-// unknown returns the error that no model has a name, with those that there are.
+// unknown returns the error for an unknown model, with the known ones.
 func unknown(providers []*Provider, name string) error {
 	tiers, names := map[string]bool{}, []string{}
 	var lines []string

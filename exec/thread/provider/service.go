@@ -27,11 +27,11 @@ func (s *service) Digest() cas.Digest  { return s.raw }
 func (s *service) Ask(ctx context.Context, r *Request, _ cas.Digest, live func(string)) (a *Answer, undone bool,
 	err error) {
 	p := s.choice.Provider
-	given, err := p.Params(*r)
+	values, err := p.Params(*r)
 	if err != nil {
 		return nil, true, err
 	}
-	call := &exec.Call{Ref: p.Ref, Params: params.Values(given)}
+	call := &exec.Call{Ref: p.Ref, Params: params.Values(values)}
 	var stream *Stream
 	var to primitive.Sink
 	if r.Stream && p.Streams() {
@@ -49,7 +49,7 @@ func (s *service) Ask(ctx context.Context, r *Request, _ cas.Digest, live func(s
 	return a, err != nil && refused(result, FailureOf(err)), err
 }
 
-// refused reports whether a service did nothing for a call: it was never reached, or says no to the request itself.
+// refused reports whether the service did nothing for a call: it was unreachable or rejected the request.
 func refused(r *exec.Result, f *Failure) bool {
 	return r.Trouble != nil && (r.Trouble.Undone || f != nil &&
 		slices.Contains([]int{400, 401, 403, 404, 413, 422, 529}, r.Trouble.Status))

@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/wire"
 )
 
-// anthropic speaks Anthropic's Messages.
+// anthropic is the dialect of Anthropic's Messages.
 type anthropic struct{}
 
 func (anthropic) key(h http.Header) string { return h.Get("X-Api-Key") }

@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/wire"
 )
 
-// chat speaks OpenAI's Chat Completions.
+// chat is the dialect of OpenAI's Chat Completions.
 type chat struct{}
 
 func bearer(h http.Header) string { return strings.TrimPrefix(h.Get("Authorization"), "Bearer ") }
@@ -145,7 +145,7 @@ func (c chat) events(t *Turn, r *Request) (all []event) {
 		all = append(all, event{"", body})
 	}
 	add(map[string]any{"role": "assistant", "content": "", "refusal": nil}, nil)
-	for _, s := range pieces(t.Thinking) { // as compatible services have it
+	for _, s := range pieces(t.Thinking) { // like compatible services
 		add(map[string]any{"reasoning_content": s}, nil)
 	}
 	key := "content"
@@ -177,7 +177,7 @@ func (chat) failure(status int, kind, code, message string) map[string]any {
 	return openAI(status, kind, code, message)
 }
 
-// openAI is how OpenAI tells an error.
+// openAI returns an error in OpenAI's form.
 func openAI(status int, kind, code, message string) map[string]any {
 	if kind == "" {
 		kind = map[int]string{400: "invalid_request_error", 401: "invalid_request_error", 404: "invalid_request_error",

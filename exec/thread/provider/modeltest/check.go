@@ -21,13 +21,13 @@ func list(v any) []any { l, _ := v.([]any); return l }
 
 func text(v any) string { s, _ := v.(string); return s }
 
-// sign is how the server signs what it wants back unchanged.
+// sign returns the server's signature of data that it wants back unchanged.
 func sign(s string) string {
 	sum := sha256.Sum256([]byte("modeltest " + s))
 	return hex.EncodeToString(sum[:])
 }
 
-// fields returns why an object has other members than a vendor takes, or lacks one; "" if it has what it should.
+// fields returns an error if an object lacks a required member or has an unknown one, otherwise "".
 func fields(at string, m map[string]any, required, optional string) string {
 	must := strings.Fields(required)
 	for _, name := range must {
@@ -49,14 +49,14 @@ func atLeast(v any, n float64) bool {
 	return ok && f >= n && f == float64(int64(f))
 }
 
-// A pending is the calls of an assistant that have no result yet.
+// A pending has the calls of an assistant without a result.
 type pending struct {
 	open []string
 }
 
 func (p *pending) call(id string) { p.open = append(p.open, id) }
 
-// result returns why there can't be a result for a call.
+// result records the result of a call. It returns an error if the call isn't open.
 func (p *pending) result(id string) string {
 	i := slices.Index(p.open, id)
 	if i < 0 {
@@ -66,7 +66,7 @@ func (p *pending) result(id string) string {
 	return ""
 }
 
-// left returns why something else can't follow yet.
+// left returns an error if a call has no result yet.
 func (p *pending) left() string {
 	if len(p.open) > 0 {
 		return fmt.Sprintf("no result for %q directly after its call", p.open)
@@ -74,7 +74,7 @@ func (p *pending) left() string {
 	return ""
 }
 
-// declared checks the tools of a request by their names.
+// declared checks the names of a request's tools.
 func declared(names []string) string {
 	seen := map[string]bool{}
 	for _, name := range names {
@@ -89,7 +89,7 @@ func declared(names []string) string {
 	return ""
 }
 
-// first returns the first reason that isn't "".
+// first returns the first nonempty reason.
 func first(reasons ...string) string {
 	for _, why := range reasons {
 		if why != "" {

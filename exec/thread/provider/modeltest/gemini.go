@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/wire"
 )
 
-// gemini speaks Google's Gemini API.
+// gemini is the dialect of Google's Gemini API.
 type gemini struct{}
 
 func (gemini) key(h http.Header) string { return h.Get("X-Goog-Api-Key") }
@@ -91,9 +91,9 @@ func (g gemini) contents(all []any) string {
 	return ""
 }
 
-// parts are those of an answer; the ids of calls are left out, as the service does.
+// parts returns the parts of an answer, without the ids of calls, like the service.
 func (gemini) parts(t *Turn, cut bool) (all []any) {
-	said := func(s string, more map[string]any) {
+	add := func(s string, more map[string]any) {
 		texts := []string{s}
 		if cut {
 			texts = pieces(s)
@@ -107,10 +107,10 @@ func (gemini) parts(t *Turn, cut bool) (all []any) {
 		}
 	}
 	if t.Thinking != "" {
-		said(t.Thinking, map[string]any{"thought": true})
+		add(t.Thinking, map[string]any{"thought": true})
 	}
 	if t.Text != "" {
-		said(t.Text, nil)
+		add(t.Text, nil)
 	}
 	for i := range t.Calls {
 		c := &t.Calls[i]
@@ -119,7 +119,7 @@ func (gemini) parts(t *Turn, cut bool) (all []any) {
 			call["args"] = c.Raw
 		}
 		p := map[string]any{"functionCall": call}
-		// Of calls side by side the first has the signature.
+		// The first of parallel calls has the signature.
 		if t.Thinking != "" && i == 0 {
 			p["thoughtSignature"] = sign(c.Name)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/wire"
 )
 
-// responses speaks OpenAI's Responses, for clients that have the server store nothing.
+// responses is the dialect of OpenAI's Responses, for clients that don't let the server store anything.
 type responses struct{}
 
 func (responses) key(h http.Header) string { return bearer(h) }
@@ -161,7 +161,7 @@ func (d responses) events(t *Turn, r *Request) (all []event) {
 			}
 			add("response.reasoning_summary_text.done", in(map[string]any{"summary_index": 0, "text": t.Thinking}))
 		case "message":
-			d.said(t, i, item, in, add)
+			d.message(t, i, item, in, add)
 		case "function_call":
 			start := map[string]any{"type": "function_call", "id": item["id"], "call_id": item["call_id"],
 				"name": item["name"], "arguments": "", "status": "in_progress"}
@@ -179,8 +179,8 @@ func (d responses) events(t *Turn, r *Request) (all []event) {
 	return all
 }
 
-// said adds the events of a message up to its end.
-func (responses) said(t *Turn, i int, item map[string]any, in func(map[string]any) map[string]any,
+// message adds the events of a message up to its end.
+func (responses) message(t *Turn, i int, item map[string]any, in func(map[string]any) map[string]any,
 	add func(string, map[string]any)) {
 	start := map[string]any{"type": "message", "id": item["id"], "role": "assistant", "status": "in_progress",
 		"content": []any{}}

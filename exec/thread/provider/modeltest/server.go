@@ -18,47 +18,47 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/wire"
 )
 
-// A Turn is what the server answers to one request.
+// A Turn is the server's answer to one request.
 type Turn struct {
 	Text     string
-	Thinking string // before the text; of every format but chat_completion it has to be sent back
+	Thinking string // before the text; must be sent back, except in chat_completion
 	Calls    []wire.ToolCall
-	Stop     string // one of package wire's words; "" is StopCalls with calls, else StopEnd
+	Stop     string // a value of package wire; "" is StopCalls with calls, otherwise StopEnd
 	Usage    wire.Usage
 
-	// What follows is misbehaviour.
+	// The following fields are misbehaviour.
 
-	Status     int    // of an error in place of an answer
-	Type, Code string // of that error; the vendor's own for the status if Type is ""
+	Status     int    // of an error instead of an answer
+	Type, Code string // of that error; if Type is "", the vendor's for the status
 	Message    string
 	RetryAfter string
-	Late       bool // the error comes in the stream, after the text
+	Late       bool // the error is in the stream, after the text
 
-	RawUsage string // in place of the usage; "none" leaves it out
-	Body     string // in place of the answer, with the status 200
-	Media    string // the type of the body or of the answer, instead of the right one
-	Redirect string // the request is sent there
-	Endless  bool   // the text goes on until the client goes
-	Cut      int    // the connection breaks after so many events, or in the middle of a body
-	Short    int    // the answer ends in good form after so many events
-	Repeat   int    // the text is said so many times
-	Hang     bool   // there is no answer until the client goes
-	// Drip has the server wait for a value before each event.
+	RawUsage string // instead of the usage; "none" leaves it out
+	Body     string // instead of the answer, with the status 200
+	Media    string // instead of the right media type
+	Redirect string // redirect to this address
+	Endless  bool   // repeat the text until the client disconnects
+	Cut      int    // break the connection after this many events, or within a body
+	Short    int    // end the answer regularly after this many events
+	Repeat   int    // how often the text is repeated
+	Hang     bool   // wait without an answer until the client disconnects
+	// Drip makes the server wait for a value before each event.
 	Drip <-chan struct{}
 }
 
-// A Request is one that came.
+// A Request is a received request.
 type Request struct {
 	Format, Model string
 	Stream        bool
 	Path          string
 	Header        http.Header
 	Raw           []byte
-	Body          map[string]any  // as encoding/json reads it
-	Gone          <-chan struct{} // closed when the caller has gone
+	Body          map[string]any  // decoded by encoding/json
+	Gone          <-chan struct{} // closed when the client has disconnected
 }
 
-// A Server is a model server on this machine. It is safe for many goroutines.
+// A Server is a model server on this machine. It is safe for concurrent use. The test closes it.
 type Server struct {
 	URL  string // without a slash at the end
 	Host string // with the port
@@ -90,7 +90,7 @@ func New(t testing.TB, turns ...Turn) *Server {
 	return s
 }
 
-// Close ends the server before the test does.
+// Close stops the server before the test ends.
 func (s *Server) Close() { s.close() }
 
 // Add adds turns to the script.
@@ -100,35 +100,35 @@ func (s *Server) Add(turns ...Turn) {
 	s.turns = append(s.turns, turns...)
 }
 
-// Handle has a function answer instead of the script. It is called by many goroutines.
+// Handle makes a function answer instead of the script. Many goroutines may call it.
 func (s *Server) Handle(f func(*Request) Turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.handler = f
 }
 
-// Require has the server refuse requests without this key.
+// Require makes the server refuse requests without this key.
 func (s *Server) Require(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.key = key
 }
 
-// Requests returns the requests that came, also those that were refused.
+// Requests returns all requests, including refused ones.
 func (s *Server) Requests() []*Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Refused returns why requests were refused that no vendor would take.
+// Refused returns the reasons of requests that no vendor would accept.
 func (s *Server) Refused() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.refused)
 }
 
-// Left returns how many turns of the script are left.
+// Left returns the number of remaining turns in the script.
 func (s *Server) Left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,21 +150,21 @@ func (s *Server) Item(name string) string {
 	return networkLine.ReplaceAllString(text, fmt.Sprintf("network: [%q]", s.Host))
 }
 
-// A dialect is a vendor's way of speaking.
+// A dialect is a vendor's form of requests and answers.
 type dialect interface {
-	// check returns why the vendor would refuse a request; "" if it wouldn't.
+	// check returns the reason why the vendor would refuse a request, or "".
 	check(r *Request) string
 	key(h http.Header) string
 	whole(t *Turn, r *Request) map[string]any
 	events(t *Turn, r *Request) []event
-	// failure is the body of an error.
+	// failure returns the body of an error.
 	failure(status int, kind, code, message string) map[string]any
 }
 
-// An event is one of a stream.
+// An event is an event of a stream.
 type event struct {
 	name string
-	data any // [DONE] as it is, anything else as JSON
+	data any // a string is sent verbatim, anything else as JSON
 }
 
 // ServeHTTP implements http.Handler.
@@ -181,7 +181,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		r.Model, _ = r.Body["model"].(string)
 		r.Stream, _ = r.Body["stream"].(bool)
 	}
-	x := &exchange{w: w, ctx: q.Context(), dialect: d, request: r}
+	ex := &exchange{w: w, ctx: q.Context(), dialect: d, request: r}
 	s.mu.Lock()
 	s.requests = append(s.requests, r)
 	s.served++
@@ -194,28 +194,28 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 	switch {
 	case key != "" && d.key(q.Header) != key:
-		x.fail(&Turn{Status: 401, Message: "invalid x-api-key"})
+		ex.fail(&Turn{Status: 401, Message: "invalid x-api-key"})
 		return
 	case why != "":
 		s.mu.Lock()
 		s.refused = append(s.refused, why)
 		s.mu.Unlock()
-		x.fail(&Turn{Status: 400, Message: why})
+		ex.fail(&Turn{Status: 400, Message: why})
 		return
 	}
 	if handler != nil {
 		t := handler(r)
-		x.answer(&t)
+		ex.answer(&t)
 		return
 	}
 	if t := s.next(); t != nil {
-		x.answer(t)
+		ex.answer(t)
 		return
 	}
-	x.fail(&Turn{Status: 400, Message: "modeltest: the script has no more turns"})
+	ex.fail(&Turn{Status: 400, Message: "modeltest: the script has no more turns"})
 }
 
-// next takes a turn of the script; nil if there is none.
+// next takes the next turn of the script, or nil.
 func (s *Server) next() *Turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +227,7 @@ func (s *Server) next() *Turn {
 	return &t
 }
 
-// dialect returns what is spoken at the path of a request; nil if nothing is.
+// dialect returns the dialect for the path of a request, or nil.
 func (r *Request) dialect(q *http.Request) dialect {
 	switch q.URL.Path {
 	case "/v1/messages":
@@ -243,7 +243,7 @@ func (r *Request) dialect(q *http.Request) dialect {
 	rest, ok := strings.CutPrefix(q.URL.Path, "/v1beta/models/")
 	model, action, _ := strings.Cut(rest, ":")
 	r.Format, r.Model, r.Stream = wire.Gemini, model, action == "streamGenerateContent"
-	// Without alt=sse a stream is a list, and no client asks for that.
+	// Without alt=sse a stream is a list, which no client requests.
 	if !ok || action != "generateContent" && !(r.Stream && q.URL.Query().Get("alt") == "sse") {
 		return nil
 	}
@@ -349,16 +349,16 @@ func (x *exchange) stream(t *Turn) {
 		data, plain := e.data.(string)
 		if !plain {
 			data = string(t.encode(e.data))
-			e.data = data // one that is endless is sent many times
+			e.data = data // encode once, because an endless event is sent many times
 		}
 		if _, err := fmt.Fprintf(x.w, "data: %s\n\n", data); err != nil {
-			return // the client is gone
+			return // the client has disconnected
 		}
 		x.w.(http.Flusher).Flush()
 	}
 }
 
-// media is the type of what is answered.
+// media returns the media type of the answer.
 func (t *Turn) media(right string) string {
 	if t.Media != "" {
 		return t.Media
@@ -366,14 +366,14 @@ func (t *Turn) media(right string) string {
 	return right
 }
 
-// usageMark stands where the usage of a turn is written as its text.
+// usageMark is the placeholder for RawUsage.
 const usageMark = "@usage@"
 
-// usage returns the usage of a turn in a vendor's words.
-func (t *Turn) usage(of map[string]any) any {
+// usage returns a usage in a vendor's form, or the placeholder for RawUsage.
+func (t *Turn) usage(values map[string]any) any {
 	switch t.RawUsage {
 	case "":
-		return of
+		return values
 	case "none":
 		return nil
 	}
@@ -403,7 +403,7 @@ func arguments(c *wire.ToolCall) string {
 	return string(b)
 }
 
-// pieces cuts a text as a stream does, never within a character.
+// pieces splits a text like a stream does, never within a character.
 func pieces(s string) (all []string) {
 	const size = 12
 	if len(s) > 100_000 {

@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/exec/audit/redact"
 )
 
-// finish makes an answer what the package promises, whatever the service sent.
+// finish makes an answer conform to the package's promises, whatever the service sent.
 func (f *Format) finish(a *Answer, parsed bool) *Failure {
 	if parsed && len(a.Calls) == 0 {
 		a.Calls = invokes(a.Text)
@@ -28,16 +28,15 @@ func (f *Format) finish(a *Answer, parsed bool) *Failure {
 	a.Opaque.Format = f.name
 	if text := encode(a.Opaque.Blocks); text == "" || deeper(a.Opaque.Blocks, maxNested+8) ||
 		strings.Contains(text, redact.Mask) {
-		a.Opaque = nil // no request could have it, or no service takes it back, since it had a secret in it
+		a.Opaque = nil // a request can't contain it, or a service refuses it after the redaction of a secret
 	}
 	return nil
 }
 
-// maxAnswer is how many bytes an answer may have as JSON: it stands in one event of a transcript, and in the next
-// request.
+// maxAnswer bounds the size of an answer as JSON: one event of a transcript contains it, and the next request.
 const maxAnswer = 6 << 20
 
-// size is how many bytes an answer has as JSON.
+// size returns the size of an answer as JSON, in bytes.
 func (a *Answer) size() int {
 	n := len(encode(a.Text))
 	for i := range a.Calls {
@@ -50,7 +49,7 @@ func (a *Answer) size() int {
 	return n
 }
 
-// name gives calls without an id, or with that of another, one of their own.
+// name gives a new id to calls without an id, or with the id of an earlier call.
 func name(calls []ToolCall) {
 	seen := map[string]bool{}
 	for i := range calls {
@@ -70,5 +69,5 @@ func name(calls []ToolCall) {
 }
 
 func nonsense() *Failure {
-	return &Failure{Type: "AnswerError", Message: "the answer is not understood"}
+	return &Failure{Type: "AnswerError", Message: "the answer has an unknown form"}
 }

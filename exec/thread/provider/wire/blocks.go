@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// blocksFormat is Anthropic's: a message is a list of blocks.
+// blocksFormat is Anthropic's format: a message is a list of blocks.
 type blocksFormat struct{}
 
 func (f blocksFormat) fill(params map[string]any, c *conversation) {
@@ -31,7 +31,7 @@ func (f blocksFormat) fill(params map[string]any, c *conversation) {
 	params["tools"] = tools
 }
 
-// mark has the service cache everything up to the end of a block.
+// mark makes the service cache everything up to the end of a block.
 func mark(block map[string]any) map[string]any {
 	block["cache_control"] = map[string]any{"type": "ephemeral"}
 	return block
@@ -82,8 +82,8 @@ func (blocksFormat) messages(c *conversation) []any {
 	return out
 }
 
-// markEnds marks the ends of the last two messages of the user: the first of them is what the request before was
-// cached up to. With those of instructions and tools there are four marks, as many as a request may have.
+// markEnds marks the ends of the user's last two messages: the service has cached the previous request up to the
+// first of them. With the marks of instructions and tools, a request has four, the most that the service allows.
 func markEnds(messages []any) {
 	left := 2
 	for _, m := range slices.Backward(messages) {
@@ -166,7 +166,7 @@ type blocksEvents struct {
 	ended  bool
 }
 
-// A block is one that comes in pieces.
+// A block is a block that arrives in parts.
 type block struct {
 	start                      map[string]any
 	text, json, thinking, sign strings.Builder
@@ -207,8 +207,7 @@ func (e *blocksEvents) event(data map[string]any, to Deltas) *Failure {
 	return nil
 }
 
-// use takes the counts that an event has: they are those of the whole answer so far, and take the place of earlier
-// ones.
+// use takes the counts of an event. They are totals for the answer so far and replace earlier ones.
 func (e *blocksEvents) use(usage any) {
 	for name, v := range object(usage) {
 		if v != nil {
@@ -232,7 +231,7 @@ func (b *block) delta(d map[string]any, to Deltas) {
 	}
 }
 
-// whole returns the block as an answer without a stream has it. Arguments that aren't JSON are text.
+// whole returns the block in the form of an unstreamed answer. Arguments that aren't JSON are text.
 func (b *block) whole() map[string]any {
 	switch b.start["type"] {
 	case "text":
@@ -243,17 +242,17 @@ func (b *block) whole() map[string]any {
 			"signature": text(b.start["signature"]) + b.sign.String(),
 		}
 	case "tool_use":
-		of := map[string]any{"type": "tool_use", "id": text(b.start["id"]), "name": text(b.start["name"]),
+		toolUse := map[string]any{"type": "tool_use", "id": text(b.start["id"]), "name": text(b.start["name"]),
 			"input": b.start["input"]}
 		if b.json.Len() > 0 {
 			c := ToolCall{}
 			if arguments(&c, b.json.String()); c.Input != nil {
-				of["input"] = c.Input
+				toolUse["input"] = c.Input
 			} else {
-				of["input"] = b.json.String()
+				toolUse["input"] = b.json.String()
 			}
 		}
-		return of
+		return toolUse
 	}
 	return b.start
 }

@@ -2,7 +2,7 @@ package wire
 
 import "strings"
 
-// chatFormat is that of OpenAI's Chat Completions, and of all that are compatible with them.
+// chatFormat is the format of OpenAI's Chat Completions and of compatible services.
 type chatFormat struct{}
 
 func (chatFormat) fill(params map[string]any, c *conversation) {
@@ -14,7 +14,7 @@ func (chatFormat) fill(params map[string]any, c *conversation) {
 		m := &c.Messages[i]
 		switch m.Role {
 		case User:
-			// The templates of many local models demand that roles alternate.
+			// The templates of many local models require alternating roles.
 			if before := last(out); before["role"] == User {
 				before["content"] = text(before["content"]) + "\n\n" + m.Text
 				continue
@@ -23,9 +23,9 @@ func (chatFormat) fill(params map[string]any, c *conversation) {
 		case ToolRole:
 			out = append(out, map[string]any{"role": "tool", "tool_call_id": wireID(m.CallID), "content": m.Text})
 		case Assistant:
-			of := map[string]any{"role": Assistant, "content": m.Text}
+			message := map[string]any{"role": Assistant, "content": m.Text}
 			if m.Text == "" {
-				of["content"] = nil
+				message["content"] = nil
 			}
 			var calls []any
 			for j := range m.Calls {
@@ -34,9 +34,9 @@ func (chatFormat) fill(params map[string]any, c *conversation) {
 					"function": map[string]any{"name": wireName(call.Name), "arguments": encode(given(call))}})
 			}
 			if calls != nil {
-				of["tool_calls"] = calls
+				message["tool_calls"] = calls
 			}
-			out = append(out, of)
+			out = append(out, message)
 		}
 	}
 	params["messages"] = out
@@ -54,7 +54,7 @@ func (chatFormat) fill(params map[string]any, c *conversation) {
 	}
 }
 
-// last returns the last message of a list; nil if it is empty.
+// last returns the last message of a list, or nil.
 func last(out []any) map[string]any {
 	if len(out) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func (chatFormat) whole(body map[string]any) (*Answer, *Failure) {
 		call := object(one)
 		function := object(call["function"])
 		c := ToolCall{ID: text(call["id"]), Name: text(function["name"])}
-		input(&c, function["arguments"], "") // in some compatible services the object itself
+		input(&c, function["arguments"], "") // some compatible services send an object
 		a.Calls = append(a.Calls, c)
 	}
 	return a, nil
@@ -99,7 +99,7 @@ func chatText(content any) string {
 	return b.String()
 }
 
-// blocks implements format: nothing has to be sent back in this one.
+// blocks implements format. This format has nothing to send back.
 func (chatFormat) blocks([]any) *Answer { return &Answer{} }
 
 func chatStop(reason string) string {

@@ -10,27 +10,27 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// MaxName is how long the name of a tool may be.
+// MaxName bounds the length of a tool's name.
 const MaxName = 64
 
-// A Conversation is what a model is asked.
+// A Conversation is the content of a request.
 type Conversation struct {
-	System   string // instructions; "" for none
+	System   string // instructions, or ""
 	Messages []Message
 	Tools    []Tool
-	Stream   bool // the answer comes in events
+	Stream   bool // the answer is sent as events
 	Parsed   bool // tools are described in the instructions, and called in the text
-	Cache    bool // mark what the service may cache, where the format can
+	Cache    bool // mark the parts that the service may cache, if the format supports it
 }
 
-// A conversation is one that was checked.
+// A conversation is a checked Conversation.
 type conversation struct {
 	Conversation
 	format *Format
 }
 
-// conversed checks a conversation and returns it without an assistant's empty messages. Every call has a result, and
-// every result a call: services refuse anything else, and say so in ways that are hard to read.
+// conversed checks a conversation and returns it without an assistant's empty messages. Every call must have a
+// result, and every result a call: services refuse anything else, with errors that are hard to understand.
 func conversed(all []Message) ([]Message, error) {
 	var out []Message
 	open := map[string]bool{} // calls that have no result yet
@@ -55,7 +55,7 @@ func conversed(all []Message) ([]Message, error) {
 			}
 		case ToolRole:
 			if !open[m.CallID] {
-				return nil, fmt.Errorf("message %d is the result of %q, which is no open call", i+1, m.CallID)
+				return nil, fmt.Errorf("message %d is the result of %q, which is not an open call", i+1, m.CallID)
 			}
 			delete(open, m.CallID)
 		case Assistant:
@@ -89,17 +89,17 @@ func checkTools(tools []Tool) error {
 		switch {
 		case wireName(name) != name:
 			return fmt.Errorf(
-				"%q is not a name for a tool: expected at most %d letters, digits, _ and -, not beginning with a digit or -",
+				"invalid tool name %q: expected at most %d letters, digits, _ and -, not beginning with a digit or -",
 				name, MaxName)
 		case seen[name]:
-			return fmt.Errorf("two tools are called %q", name)
+			return fmt.Errorf("duplicate tool name %q", name)
 		}
 		seen[name] = true
 	}
 	return nil
 }
 
-// wireName returns a name as every service takes it. A model may have called a tool that isn't there by any name.
+// wireName returns a name that every service accepts. A model may have called a missing tool by any name.
 func wireName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -113,7 +113,7 @@ func wireName(name string) string {
 	return name[:min(len(name), MaxName)]
 }
 
-// wireID returns the id of a call as every service takes it. Those of another service may look different.
+// wireID returns a call's id that every service accepts. Ids of another service may have another form.
 func wireID(id string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -130,22 +130,22 @@ func (t *Tool) schema() map[string]any {
 	return t.Schema
 }
 
-// opaque returns the blocks of an assistant's message that are sent back as they came; nil if there are none, or they
-// are of another format, or say something else than the message does by now.
+// opaque returns an assistant's blocks to send back unchanged, or nil. It returns nil for blocks of another format,
+// and if the message has changed since.
 func (c *conversation) opaque(m *Message) []any {
 	if m.Opaque == nil || m.Opaque.Format != c.format.name || len(m.Opaque.Blocks) == 0 {
 		return nil
 	}
-	was := c.format.of.blocks(m.Opaque.Blocks)
-	name(was.Calls)
-	if was.Text != m.Text || said(was.Calls) != said(m.Calls) {
+	recorded := c.format.of.blocks(m.Opaque.Blocks)
+	name(recorded.Calls)
+	if recorded.Text != m.Text || canonicalCalls(recorded.Calls) != canonicalCalls(m.Calls) {
 		return nil
 	}
 	return m.Opaque.Blocks
 }
 
-// said returns calls in one way of writing, whatever types their numbers have.
-func said(calls []ToolCall) string {
+// canonicalCalls returns calls in canonical form, which doesn't depend on the types of their numbers.
+func canonicalCalls(calls []ToolCall) string {
 	b, err := json.Marshal(calls)
 	if err == nil {
 		b, err = jcs.Canonical(nil, b)

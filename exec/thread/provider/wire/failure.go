@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Codes of failures, whatever the service calls them.
+// Codes of failures, independent of the service.
 const (
 	ContextLength = "context_length_exceeded"
 	Refused       = "content_refused"
@@ -19,24 +19,24 @@ const (
 	Overloaded    = "overloaded"
 )
 
-// A Failure is a model call without an answer. It is an error.
+// A Failure is the error of a model call without an answer.
 type Failure struct {
 	Provider string // the id of the item
-	Status   int    // of HTTP, or what an error in a stream amounts to; 0 for none
-	// Type is that of the service, as rate_limit_error; or ConnectionError, CertificateError, TimeoutError,
-	// CancelledError, AnswerError (it is no use), LimitError (it was too large).
+	Status   int    // HTTP status, or that of an error in a stream; 0 without one
+	// Type is the service's, such as rate_limit_error, or one of ConnectionError, CertificateError, TimeoutError,
+	// CancelledError, AnswerError (unusable), LimitError (too large).
 	Type      string
-	Code      string // of the service, or one of this package's
+	Code      string // of the service or of this package
 	Message   string
-	After     time.Duration // that the service asks to wait; 0 if it doesn't
-	RequestID string        // that the service gave the request
+	After     time.Duration // the wait that the service asks for, or 0
+	RequestID string        // the service's id of the request
 }
 
 func (f *Failure) Error() string {
 	return f.Head() + cmp.Or(f.Message, f.Code, f.Type, "no reason given")
 }
 
-// Head is what Error says before the message.
+// Head returns the beginning of Error, before the message.
 func (f *Failure) Head() string {
 	var what string
 	if f.Status != 0 {
@@ -45,15 +45,15 @@ func (f *Failure) Head() string {
 	return fmt.Sprintf("the model call to %q failed%s: ", f.Provider, what)
 }
 
-// Doc returns the failure as package classification reads it.
+// Doc returns the failure as a document for package classification.
 func (f *Failure) Doc() map[string]any {
-	of := map[string]any{}
+	details := map[string]any{}
 	for name, s := range map[string]string{"type": f.Type, "code": f.Code, "message": f.Message} {
 		if s != "" {
-			of[name] = s
+			details[name] = s
 		}
 	}
-	doc := map[string]any{"error": of, "provider": f.Provider}
+	doc := map[string]any{"error": details, "provider": f.Provider}
 	if f.Status != 0 {
 		doc["status_code"] = int64(f.Status)
 	}
@@ -63,7 +63,7 @@ func (f *Failure) Doc() map[string]any {
 	return doc
 }
 
-// Fault implements the interface that package fault looks for.
+// Fault returns the error with a code, for package fault.
 func (f *Failure) Fault() *fault.Error {
 	code := fault.Failed
 	switch {
@@ -92,7 +92,7 @@ func (f *Failure) Fault() *fault.Error {
 	return e
 }
 
-// statuses are the statuses that services have for the types of their errors, which in a stream come without one.
+// statuses returns the HTTP statuses for types of errors, because an error in a stream has no status.
 func statuses() map[string]int {
 	return map[string]int{
 		"invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403,
@@ -106,8 +106,8 @@ func statuses() map[string]int {
 	}
 }
 
-// Reported reads the error that a service tells in a body or an event. All formats have an object under "error", and
-// each some of its members; what is compatible with OpenAI may have a text there.
+// Reported reads the error in a body or an event. All formats have an object under "error", each with some of these
+// members. Services compatible with OpenAI may have a text there.
 func Reported(m map[string]any) *Failure {
 	e := object(m["error"])
 	if e == nil {
@@ -122,7 +122,7 @@ func Reported(m map[string]any) *Failure {
 		f.Type = f.Code
 	}
 	for _, detail := range list(e["details"]) {
-		// Google says how long to wait as a text like "34.5s".
+		// Google sends the wait as a text like "34.5s".
 		if d, err := time.ParseDuration(text(object(detail)["retryDelay"])); err == nil && d > 0 {
 			f.After = d
 		}
@@ -140,19 +140,18 @@ var (
 	})
 )
 
-// The most bytes of what a service says of a failure that are kept: a proxy may answer with a whole page.
+// Limits for the texts of a failure, in bytes: a proxy may answer with a whole page.
 const (
 	maxMessage = 4096
 	maxWord    = 200
 )
 
-// Settle adds the status that the type amounts to, and the package's own code, where they are known, and shortens what
-// is too long.
+// Settle adds the status for the type and the package's own code, if known, and shortens long texts.
 func (f *Failure) Settle() {
-	for of, most := range map[*string]int{&f.Message: maxMessage, &f.Type: maxWord, &f.Code: maxWord,
+	for field, most := range map[*string]int{&f.Message: maxMessage, &f.Type: maxWord, &f.Code: maxWord,
 		&f.RequestID: maxWord} {
-		if len(*of) > most {
-			*of = strings.ToValidUTF8((*of)[:most], "") + "…"
+		if len(*field) > most {
+			*field = strings.ToValidUTF8((*field)[:most], "") + "…"
 		}
 	}
 	if f.Status == 0 {
@@ -163,7 +162,7 @@ func (f *Failure) Settle() {
 	}
 }
 
-// canonical returns the package's code for what services say in many ways; "" if it has none.
+// canonical returns the package's code for a failure, or "".
 func (f *Failure) canonical() string {
 	is := func(words ...string) bool {
 		for _, w := range words {

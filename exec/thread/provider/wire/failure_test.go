@@ -73,26 +73,26 @@ func TestFailure(t *testing.T) {
 // TestBodies: odd answers that are one body.
 func TestBodies(t *testing.T) {
 	for _, c := range []struct{ format, body, want string }{
-		{ChatCompletion, `{"choices":[]}`, "failure AnswerError: the answer is not understood"},
-		{ChatCompletion, `{"choices":[{"text":"old"}]}`, "failure AnswerError: the answer is not understood"},
+		{ChatCompletion, `{"choices":[]}`, "failure AnswerError: the answer has an unknown form"},
+		{ChatCompletion, `{"choices":[{"text":"old"}]}`, "failure AnswerError: the answer has an unknown form"},
 		{ChatCompletion,
 			`{"choices":[{"message":{"content":null,"tool_calls":[{"id":"a","function":{"name":"f","arguments":{"x":1}}},{"id":"b","function":{"name":"f","arguments":"\"{\\\"y\\\":2}\""}},{"id":"c","function":{"name":"f","arguments":[3]}}]},"finish_reason":"stop"}]}`,
 			`{"calls":[{"id":"a","input":{"x":1},"name":"f"},{"id":"b","input":{"y":2},"name":"f"},{"id":"c","name":"f","raw":"[3]"}],"stop":"tool_calls"}`},
 		{ChatCompletion, `{"choices":[{"message":{"content":null,"refusal":"No."},"finish_reason":"stop"}]}`,
 			`{"stop":"refusal","text":"No."}`},
-		{ContentBlocks, `{"content":"text"}`, "failure AnswerError: the answer is not understood"},
+		{ContentBlocks, `{"content":"text"}`, "failure AnswerError: the answer has an unknown form"},
 		{ContentBlocks, `{"content":[],"stop_reason":"refusal"}`, `{"stop":"refusal"}`},
 		{ContentBlocks,
 			`{"content":[{"type":"tool_use","id":"a","name":"f","input":null}],"stop_reason":"model_context_window_exceeded"}`,
 			`{"calls":[{"id":"a","name":"f"}],"stop":"context"}`},
-		{Responses, `{"output":7}`, "failure AnswerError: the answer is not understood"},
+		{Responses, `{"output":7}`, "failure AnswerError: the answer has an unknown form"},
 		{Responses, `{"output":[],"status":"failed"}`, "failure : the response failed"},
 		{Responses,
 			`{"output":[{"type":"reasoning","id":"gone"},{"type":"message","content":[{"type":"refusal","refusal":"No."}]}],"status":"completed"}`,
 			`{"stop":"refusal","text":"No."}`},
 		{Gemini, `{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`, `{"stop":"other"}`},
 		{Gemini, `{"error":{"message":"no"}}`, "failure : no"},
-		{Gemini, `7`, "failure AnswerError: the answer is not understood"},
+		{Gemini, `7`, "failure AnswerError: the answer has an unknown form"},
 	} {
 		v, err := jcs.Parse([]byte(c.body))
 		must(t, err)

@@ -11,13 +11,13 @@ const (
 // Formats lists the formats, sorted.
 func Formats() []string { return []string{ChatCompletion, ContentBlocks, Gemini, Responses} }
 
-// A Format is how a service writes requests and answers.
+// A Format is a service's form of requests and answers.
 type Format struct {
 	name string
 	of   format
 }
 
-// Of returns a format by its name; nil if there is none.
+// Of returns a format by its name, or nil.
 func Of(name string) *Format {
 	switch name {
 	case ContentBlocks:
@@ -35,22 +35,22 @@ func Of(name string) *Format {
 // String returns the name.
 func (f *Format) String() string { return f.name }
 
-// format is what the formats differ in.
+// A format implements a Format.
 type format interface {
-	// fill adds the parameters of a request that are the format's own.
+	// fill adds the format's parameters of a request.
 	fill(params map[string]any, c *conversation)
-	// whole reads an answer that is one body, and blocks one that is Opaque.
+	// whole reads an unstreamed answer, and blocks the blocks of an Opaque.
 	whole(body map[string]any) (*Answer, *Failure)
 	blocks(all []any) *Answer
-	// events reads an answer that comes in events.
+	// events returns a reader for a streamed answer.
 	events() events
 }
 
 // events reads the events of an answer.
 type events interface {
-	// event reads one event. A failure is one that the service tells in the stream.
+	// event reads one event. It returns a failure that the service reports in the stream.
 	event(data map[string]any, to Deltas) *Failure
-	// answer returns what was read. whole says that the service has ended the answer.
+	// answer returns the answer so far. whole means that the service has ended it.
 	answer() (a *Answer, whole bool)
 }
 
@@ -76,7 +76,7 @@ func (f *Format) Params(c Conversation) (map[string]any, error) {
 	return params, nil
 }
 
-// Body reads an answer that is one body, in JSON's values. parsed says that calls may be text.
+// Body reads an unstreamed answer, a JSON value. parsed means that calls may be text.
 func (f *Format) Body(body any, parsed bool) (*Answer, *Failure) {
 	m := object(body)
 	switch {
@@ -85,17 +85,17 @@ func (f *Format) Body(body any, parsed bool) (*Answer, *Failure) {
 	case m["error"] != nil:
 		return nil, Reported(m)
 	}
-	a, no := f.of.whole(m)
-	if no == nil {
-		no = f.finish(a, parsed)
+	a, failure := f.of.whole(m)
+	if failure == nil {
+		failure = f.finish(a, parsed)
 	}
-	if no != nil {
-		return nil, no
+	if failure != nil {
+		return nil, failure
 	}
 	return a, nil
 }
 
-// Stream returns a sink for the events of one answer. Deltas are given from the goroutine that calls Emit.
+// Stream returns a sink for the events of one answer. The goroutine that calls Emit calls the Deltas.
 func (f *Format) Stream(to Deltas) *Stream {
 	return &Stream{format: f, events: f.of.events(), deltas: to}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// geminiFormat is Google's: a content is a list of parts, and the model's role is called model.
+// geminiFormat is Google's format: a content is a list of parts, and the model's role is "model".
 type geminiFormat struct{}
 
 func (f geminiFormat) fill(params map[string]any, c *conversation) {
@@ -51,11 +51,11 @@ func (geminiFormat) contents(c *conversation) []any {
 			if m.Failed {
 				key = "error"
 			}
-			of := map[string]any{"name": wireName(names[m.CallID]), "response": map[string]any{key: m.Text}}
+			response := map[string]any{"name": wireName(names[m.CallID]), "response": map[string]any{key: m.Text}}
 			if !unnamed[m.CallID] {
-				of["id"] = wireID(m.CallID)
+				response["id"] = wireID(m.CallID)
 			}
-			add(User, map[string]any{"functionResponse": of})
+			add(User, map[string]any{"functionResponse": response})
 		case Assistant:
 			parts := c.opaque(m)
 			for j := range m.Calls {
@@ -132,7 +132,7 @@ func geminiStop(reason string) string {
 
 func (geminiFormat) events() events { return &geminiEvents{} }
 
-// geminiEvents reads events. Each is an answer with the parts that are new. An answer without a stream is one event.
+// geminiEvents reads events. Each is an answer with new parts. An unstreamed answer is one event.
 type geminiEvents struct {
 	parts           []*geminiPart
 	usage           map[string]any
@@ -170,7 +170,7 @@ func (e *geminiEvents) event(data map[string]any, to Deltas) *Failure {
 	return nil
 }
 
-// add adds a part. Pieces of plain text are joined; thoughts that aren't signed needn't be sent back.
+// add adds a part. It joins adjacent plain texts, and drops unsigned thoughts, which needn't be sent back.
 func (e *geminiEvents) add(part map[string]any, to Deltas) {
 	s, thought := text(part["text"]), part["thought"] == true
 	if thought {
@@ -195,7 +195,7 @@ func (e *geminiEvents) add(part map[string]any, to Deltas) {
 	e.parts = append(e.parts, p)
 }
 
-// A geminiPart is a part as it came, or the pieces of a text that came one after the other.
+// A geminiPart is a part unchanged, or the joined text of adjacent parts.
 type geminiPart struct {
 	is   map[string]any
 	text strings.Builder
@@ -215,7 +215,7 @@ func (e *geminiEvents) answer() (*Answer, bool) {
 	}
 	t := &tally{in: e.usage}
 	cached := t.may("cachedContentTokenCount")
-	// A prompt that was blocked has no candidates, and an answer of nothing but thoughts no count of them.
+	// A blocked prompt has no candidates, and an answer of only thoughts has no count of them.
 	a.Usage = t.usage(Usage{
 		Input: t.must("promptTokenCount") - cached + t.may("toolUsePromptTokenCount"), CacheRead: cached,
 		Output: t.may("candidatesTokenCount"), Reasoning: t.may("thoughtsTokenCount"),

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// responsesFormat is that of OpenAI's Responses: input and output are lists of items. The server keeps nothing, so
-// reasoning comes encrypted and is sent back.
+// responsesFormat is the format of OpenAI's Responses: input and output are lists of items. The server stores
+// nothing, so it sends reasoning encrypted and gets it back.
 type responsesFormat struct{}
 
 func (responsesFormat) fill(params map[string]any, c *conversation) {
@@ -41,7 +41,7 @@ func (responsesFormat) fill(params map[string]any, c *conversation) {
 	var tools []any
 	for i := range c.Tools {
 		t := &c.Tools[i]
-		// Strict would demand schemas that no tool has to have.
+		// With strict, the service would require schemas of a form that tools needn't have.
 		tools = append(tools, map[string]any{"type": "function", "name": t.Name, "description": valid(t.Description),
 			"parameters": t.schema(), "strict": false})
 	}
@@ -61,9 +61,9 @@ func (f responsesFormat) whole(body map[string]any) (*Answer, *Failure) {
 // read reads a response with its items of output.
 func (f responsesFormat) read(body map[string]any, items []any) (*Answer, *Failure) {
 	if body["status"] == "failed" || body["status"] == "cancelled" {
-		no := Reported(body)
-		no.Message = cmp.Or(no.Message, "the response "+text(body["status"]))
-		return nil, no
+		failure := Reported(body)
+		failure.Message = cmp.Or(failure.Message, "the response "+text(body["status"]))
+		return nil, failure
 	}
 	a := f.blocks(items)
 	switch text(object(body["incomplete_details"])["reason"]) {
@@ -85,7 +85,7 @@ func (f responsesFormat) read(body map[string]any, items []any) (*Answer, *Failu
 func (responsesFormat) blocks(all []any) *Answer {
 	a := &Answer{Stop: StopEnd}
 	var texts []string
-	var kept []any
+	var returned []any
 	reasons := false
 	for _, one := range all {
 		item := object(one)
@@ -105,15 +105,15 @@ func (responsesFormat) blocks(all []any) *Answer {
 			a.Calls = append(a.Calls, c)
 		case "reasoning":
 			if text(item["encrypted_content"]) == "" {
-				continue // the server doesn't have it, and couldn't find it again
+				continue // the server hasn't stored it, so an id alone is useless
 			}
 			reasons = true
 		}
-		kept = append(kept, one)
+		returned = append(returned, one)
 	}
 	a.Text = strings.Join(texts, "\n")
 	if reasons {
-		a.Opaque = &Opaque{Blocks: kept}
+		a.Opaque = &Opaque{Blocks: returned}
 	}
 	return a
 }
@@ -121,7 +121,7 @@ func (responsesFormat) blocks(all []any) *Answer {
 func (responsesFormat) events() events { return &responsesEvents{} }
 
 type responsesEvents struct {
-	items []any // that are whole
+	items []any // complete ones
 	body  map[string]any
 	texts int
 }

@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	maxLine = 8 << 20 // of an event as a line of JSON: httpclient.MaxEvent, escaped
-	// MaxCalls is how many calls an answer may have.
+	maxLine = 8 << 20 // of an event as a line of JSON: an escaped httpclient.MaxEvent
+	// MaxCalls bounds the calls of an answer.
 	MaxCalls = 1024
 )
 
-// A Stream is the sink of a call whose answer is streamed. It reads the lines that the primitive makes of the events,
-// gives the deltas as they come, and has the answer when the call is over. It serves one call.
+// A Stream is the sink of a call with a streamed answer. It reads the lines that the primitive writes for events,
+// passes on the deltas, and returns the answer after the call. It is for one call.
 type Stream struct {
 	format  *Format
 	events  events
 	deltas  Deltas
 	line    []byte // incomplete
-	skips   bool   // the line is too long, and is skipped
-	broken  bool   // a piece of the answer is lost
+	skips   bool   // the line is too long
+	broken  bool   // a part of the answer is lost
 	failure *Failure
-	hide    *redact.Redactor // nil for none
+	hide    *redact.Redactor // may be nil
 	flush   []func() error
 }
 
-// Hide implements sink.Gatherer: a service that says its key may say it in pieces.
+// Hide implements sink.Gatherer: a service may send its key in parts.
 func (s *Stream) Hide(r *redact.Redactor) {
 	s.hide = r
 	over := func(to func(string)) func(string) {
@@ -39,7 +39,7 @@ func (s *Stream) Hide(r *redact.Redactor) {
 		}
 		pieces := r.Stream(func(b []byte) error { to(string(b)); return nil })
 		s.flush = append(s.flush, pieces.Flush)
-		return func(text string) { _, _ = pieces.Write([]byte(text)) } // the emitting function has no errors
+		return func(text string) { _, _ = pieces.Write([]byte(text)) } // the function above never fails
 	}
 	s.deltas = Deltas{Text: over(s.deltas.Text), Reasoning: over(s.deltas.Reasoning)}
 }
@@ -81,7 +81,7 @@ func (s *Stream) Emit(of primitive.Stream, b []byte) error {
 	return nil
 }
 
-// take reads a line. What is no event is nothing: a body that isn't a stream also comes to the sink.
+// take reads a line. It ignores lines that aren't events, because the sink also gets a body that isn't a stream.
 func (s *Stream) take(line []byte) {
 	v, err := jcs.Parse(line)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Stream) take(line []byte) {
 	s.Event(v)
 }
 
-// Event reads one event in the words of the primitive: {"data": …}.
+// Event reads one event in the primitive's form: {"data": …}.
 func (s *Stream) Event(e any) {
 	data, has := object(e)["data"]
 	if !has {
@@ -98,7 +98,7 @@ func (s *Stream) Event(e any) {
 	}
 	m := object(data)
 	if m == nil {
-		// [DONE] is how the compatible services end, and other text is JSON that package jcs refuses, or nonsense.
+		// Compatible services end with [DONE]. Other text is JSON that package jcs refuses, or invalid.
 		raw := text(data)
 		if strings.TrimSpace(raw) == "[DONE]" {
 			m = map[string]any{done: true}
@@ -115,10 +115,10 @@ func (s *Stream) Event(e any) {
 	s.failure = s.events.event(m, s.deltas)
 }
 
-// Failure returns the error that the service told in the stream; nil if it told none.
+// Failure returns the error that the service reported in the stream, or nil.
 func (s *Stream) Failure() *Failure { return s.failure }
 
-// Answer returns what the events say, once. parsed says that calls may be text.
+// Answer returns the answer from the events. Call it once. parsed means that calls may be text.
 func (s *Stream) Answer(parsed bool) (*Answer, *Failure) {
 	for _, flush := range s.flush {
 		_ = flush() // as above
@@ -127,7 +127,7 @@ func (s *Stream) Answer(parsed bool) (*Answer, *Failure) {
 		return nil, s.failure
 	}
 	a, whole := s.events.answer()
-	// Both are as good as a connection that broke, and as worth another try.
+	// Both are like a broken connection, and worth a retry.
 	switch {
 	case s.broken:
 		return nil, &Failure{Type: "ConnectionError", Message: "a part of the answer is not valid JSON"}
@@ -143,10 +143,10 @@ func (s *Stream) Answer(parsed bool) (*Answer, *Failure) {
 	return a, nil
 }
 
-// done stands in the event that ends a stream of chat_completion.
+// done is the member of the event that ends a stream of chat_completion.
 const done = "\x00done"
 
-// A gathering collects the calls of an answer as their pieces come.
+// A gathering collects the calls of an answer while their parts arrive.
 type gathering struct {
 	order []*piece
 	at    map[int64]*piece
@@ -157,10 +157,10 @@ type piece struct {
 	arguments strings.Builder
 }
 
-// piece returns the call at an index, made if it is new; nil if there are too many.
+// piece returns the call at an index, a new one if needed, or nil if there are too many.
 func (g *gathering) piece(index int64, id string) *piece {
 	p := g.at[index]
-	// Some services give every call the index 0, and tell them apart by their ids.
+	// Some services give every call the index 0 and distinguish calls by id.
 	if p != nil && (id == "" || p.id == "" || p.id == id) {
 		return p
 	}

@@ -118,7 +118,7 @@ func told(a *Answer, f *Failure) string {
 		m["text"] = a.Text
 	}
 	if len(a.Calls) > 0 {
-		m["calls"], _ = jcs.Parse([]byte(said(a.Calls)))
+		m["calls"], _ = jcs.Parse([]byte(canonicalCalls(a.Calls)))
 	}
 	if a.Usage.Reported {
 		u := map[string]any{"reported": true}

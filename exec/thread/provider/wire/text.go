@@ -39,7 +39,7 @@ func (c *conversation) asText() {
 	}
 }
 
-// withCalls returns what an assistant said with its calls as text. Usually they are part of it; native ones aren't.
+// withCalls returns an assistant's text with its calls. The text usually contains them, except native ones.
 func withCalls(m *Message) string {
 	if len(m.Calls) == 0 || len(invokes(m.Text)) > 0 {
 		return m.Text
@@ -61,7 +61,7 @@ func withCalls(m *Message) string {
 	return strings.TrimSpace(b.String())
 }
 
-// describe says in the instructions which tools there are and how they are called.
+// describe returns instructions that list the tools and explain how to call them.
 func describe(tools []Tool) string {
 	var b strings.Builder
 	b.WriteString("You can call the tools below. To call one, write this in your answer and then stop:\n\n" +
@@ -95,7 +95,7 @@ func invokes(s string) (calls []ToolCall) {
 	return calls
 }
 
-// textValue returns the object or list that a text is in JSON, or the text.
+// textValue returns the JSON object or list in a text, or the text.
 func textValue(s string) any {
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "{") || strings.HasPrefix(s, "[") {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxNested is how deep the arguments of a call may nest: they stand inside messages, requests and events.
+	// maxNested bounds the nesting of a call's arguments, because messages, requests and events contain them.
 	maxNested = 32
-	// MaxTokens is the largest number of tokens that is believed.
+	// MaxTokens is the largest plausible number of tokens.
 	MaxTokens = 100_000_000
 )
 
@@ -22,7 +22,7 @@ func list(v any) []any { l, _ := v.([]any); return l }
 
 func text(v any) string { s, _ := v.(string); return s }
 
-// encode returns a value as JSON; "" if it is none.
+// encode returns a value as JSON, or "" if it isn't a JSON value.
 func encode(v any) string {
 	b, err := jcs.Append(nil, v)
 	if err != nil {
@@ -31,8 +31,8 @@ func encode(v any) string {
 	return string(b)
 }
 
-// decode reads JSON that package jcs may refuse, such as an integer beyond 2^53: one odd number in an event doesn't
-// make the rest of it worthless. Numbers that no double holds are text. It returns nil if s is no JSON.
+// decode decodes JSON that package jcs may refuse, such as an integer beyond 2^53, so that one odd number doesn't
+// spoil an event. Numbers beyond a double become text. It returns nil if s isn't JSON.
 func decode(s string) any {
 	if v, err := jcs.Parse([]byte(s)); err == nil {
 		return v
@@ -84,7 +84,7 @@ func deeper(v any, n int) bool {
 	return false
 }
 
-// number returns a number of tokens that can be true.
+// number returns a plausible number of tokens.
 func number(v any) (int64, bool) {
 	f, ok := jcs.Number(v)
 	if !ok || math.IsNaN(f) || f < 0 || f > MaxTokens || f != math.Trunc(f) {
@@ -93,20 +93,20 @@ func number(v any) (int64, bool) {
 	return int64(f), true
 }
 
-// A tally reads the numbers of a usage. One that is wrong spoils all.
+// A tally reads the numbers of a usage. One invalid number invalidates all.
 type tally struct {
-	in    map[string]any
-	wrong bool
+	in      map[string]any
+	invalid bool
 }
 
-// must returns a number that has to be there.
+// must returns a required number.
 func (t *tally) must(name string) int64 {
 	n, ok := number(t.in[name])
-	t.wrong = t.wrong || !ok
+	t.invalid = t.invalid || !ok
 	return n
 }
 
-// may returns a number that may be missing, or null.
+// may returns an optional number, which may be null.
 func (t *tally) may(path ...string) int64 {
 	var v any = t.in
 	for _, name := range path {
@@ -116,13 +116,13 @@ func (t *tally) may(path ...string) int64 {
 		return 0
 	}
 	n, ok := number(v)
-	t.wrong = t.wrong || !ok
+	t.invalid = t.invalid || !ok
 	return n
 }
 
-// usage returns what was read, unless a number was wrong. A request and an answer without a token can't be.
+// usage returns the usage, or a zero one if a number was invalid. A usage without any token is invalid, too.
 func (t *tally) usage(u Usage) Usage {
-	if t.wrong || t.in == nil || min(u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Reasoning) < 0 ||
+	if t.invalid || t.in == nil || min(u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Reasoning) < 0 ||
 		u.Prompt()+u.Answered() == 0 {
 		return Usage{}
 	}
@@ -143,7 +143,7 @@ func arguments(c *ToolCall, raw string) {
 	c.Raw = raw
 }
 
-// input takes arguments that are a value already. Raw is that value as text; "" encodes it.
+// input sets arguments that are a value already. raw is the value's text; if it is "", input encodes the value.
 func input(c *ToolCall, v any, raw string) {
 	if s, ok := v.(string); ok {
 		arguments(c, s)
@@ -163,7 +163,7 @@ func input(c *ToolCall, v any, raw string) {
 	}
 }
 
-// Wrong says what is wrong with arguments that are no Input: a model can only mend what it knows of.
+// Wrong returns the reason why the arguments are invalid, so that the model can correct them.
 func (c *ToolCall) Wrong() string {
 	v, err := jcs.Parse([]byte(c.Raw))
 	switch {
@@ -175,7 +175,7 @@ func (c *ToolCall) Wrong() string {
 	return fmt.Sprintf("nest deeper than %d", maxNested)
 }
 
-// given returns the arguments of a call as they are sent back: an object.
+// given returns the arguments of a call to send back: an object.
 func given(c *ToolCall) map[string]any {
 	switch {
 	case c.Raw != "":

@@ -75,21 +75,21 @@ func TestConversations(t *testing.T) {
 		"message 2 has two calls with one id": {Messages: []Message{user,
 			{Role: Assistant, Calls: []ToolCall{{ID: "a"}, {ID: "a"}}}}},
 		`the call "a" has no result`: {Messages: []Message{user, call, user}},
-		`message 3 is the result of "b", which is no open call`: {Messages: []Message{user, call,
+		`message 3 is the result of "b", which is not an open call`: {Messages: []Message{user, call,
 			{Role: ToolRole, CallID: "b"}}},
-		`message 4 is the result of "a", which is no open call`: {Messages: []Message{user, call, result, result}},
+		`message 4 is the result of "a", which is not an open call`: {Messages: []Message{user, call, result, result}},
 		`message 2 has the unknown role "system"`: {Messages: []Message{user,
 			{Role: "system", Text: "x"}}},
-		`two tools are called "add"`: {Messages: []Message{user},
+		`duplicate tool name "add"`: {Messages: []Message{user},
 			Tools: []Tool{{Name: "add"}, {Name: "add"}}},
-		`"1st" is not a name for a tool: expected`: {Messages: []Message{user},
+		`invalid tool name "1st": expected`: {Messages: []Message{user},
 			Tools: []Tool{{Name: "1st"}}},
-		`"-x" is not a name for a tool: expected`: {Messages: []Message{user},
+		`invalid tool name "-x": expected`: {Messages: []Message{user},
 			Tools: []Tool{{Name: "-x"}}},
-		`"" is not a name for a tool: expected`: {Messages: []Message{user}, Tools: []Tool{{}}},
-		`"a b" is not a name for a tool: expected`: {Messages: []Message{user},
+		`invalid tool name "": expected`: {Messages: []Message{user}, Tools: []Tool{{}}},
+		`invalid tool name "a b": expected`: {Messages: []Message{user},
 			Tools: []Tool{{Name: "a b"}}},
-		"is not a name for a tool: expected at most 64 letters, ": {Messages: []Message{user},
+		": expected at most 64 letters, ": {Messages: []Message{user},
 			Tools: []Tool{{Name: strings.Repeat("x", 65)}}},
 	} {
 		if _, err := Of(ChatCompletion).Params(c); err == nil || !strings.Contains(err.Error(), want) {
@@ -186,7 +186,7 @@ func TestOpaque(t *testing.T) {
 		if sends(f, changed) || sends(f, fewer) {
 			t.Errorf("%s: what says something else is sent", name)
 		}
-		if again := f.of.blocks(m.Opaque.Blocks); again.Text != a.Text || said(again.Calls) == "" {
+		if again := f.of.blocks(m.Opaque.Blocks); again.Text != a.Text || canonicalCalls(again.Calls) == "" {
 			t.Errorf("%s: %+v", name, again)
 		}
 	}
@@ -236,7 +236,7 @@ func TestInvokes(t *testing.T) {
 		`<invoke name="a"><parameter name="p">1`: "null",
 		`<invoke name="a">one</invoke>`:          `[{"id":"textcall_0","name":"a"}]`,
 	} {
-		if got := said(invokes(text)); got != want {
+		if got := canonicalCalls(invokes(text)); got != want {
 			t.Errorf("%s: %s\nwant %s", text, got, want)
 		}
 	}
