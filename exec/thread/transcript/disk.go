@@ -8,10 +8,10 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// A disk changes files, each with this one writer. Its hook is called before each change.
+// A disk changes files. The caller ensures a single writer. Hook is called before each change.
 type disk struct{ Hook journal.Hook }
 
-// Do calls the hook.
+// Do calls the hook, if any.
 func (d disk) Do(op, path string, b []byte) error {
 	if d.Hook == nil {
 		return nil
@@ -19,8 +19,8 @@ func (d disk) Do(op, path string, b []byte) error {
 	return d.Hook(op, path, b)
 }
 
-// Write writes b at the end of a file. If it fails it cuts off what was written; a *journal.CutError says that it
-// can't.
+// Write writes b at the end of a file. If it fails, it cuts off the written part, and returns a *journal.CutError
+// if it can't.
 func (d disk) Write(f *os.File, b []byte, end int64) error {
 	err := d.Do("write", f.Name(), b)
 	if err == nil {
@@ -32,7 +32,7 @@ func (d disk) Write(f *os.File, b []byte, end int64) error {
 	return errors.Join(err, d.Cut(f, end))
 }
 
-// Cut makes a file end at an offset.
+// Cut truncates a file to an offset.
 func (d disk) Cut(f *os.File, end int64) error {
 	err := d.Do("truncate", f.Name(), nil)
 	if err == nil {
@@ -44,7 +44,7 @@ func (d disk) Cut(f *os.File, end int64) error {
 	return nil
 }
 
-// Sync makes what was written durable.
+// Sync makes written bytes durable.
 func (d disk) Sync(f *os.File) error {
 	if err := d.Do("sync", f.Name(), nil); err != nil {
 		return err

@@ -21,16 +21,16 @@ const (
 	MaxLine     = 8 << 10 // LF included
 	MaxInline   = 4 << 10 // a larger payload is in the file of payloads
 	MaxPayload  = 16 << 20
-	MaxPayloads = 1<<33 - 1 // the most that an archive's file has
+	MaxPayloads = 1<<33 - 1 // the limit of an archive's file
 	MaxLines    = 1_000_000
 	maxThread   = 240
-	endLines    = 64 // of MaxLines, kept for how a thread ends
+	endLines    = 64 // of MaxLines, reserved for the end of a thread
 )
 
-// timeForm is the one form of a moment.
+// timeForm is the only form of a time.
 const timeForm = "2006-01-02T15:04:05.000Z"
 
-// A Position is a line that was seen. A transcript that has had it must always have it.
+// A Position identifies a line. A transcript that has had a line must always have it.
 type Position struct {
 	Seq    int64      `json:"seq"`
 	Digest cas.Digest `json:"digest"`
@@ -68,7 +68,7 @@ func (e *Event) Decode(to any) error {
 // Position returns the place of the event.
 func (e *Event) Position() Position { return Position{e.Seq, e.Digest} }
 
-// CheckThread refuses what isn't the id of a thread.
+// CheckThread refuses an invalid thread id.
 func CheckThread(id string) error {
 	bad := len(id) > maxThread
 	for segment := range strings.SplitSeq(id, "/") {
@@ -109,7 +109,7 @@ func (e *Event) appendLine(b []byte) []byte {
 
 var errLine = errors.New("not a line of a transcript")
 
-// parseLine reads what appendLine writes, and nothing else. Of a large payload Payload stays nil.
+// parseLine parses exactly the form that appendLine writes. For a large payload, Payload stays nil.
 func parseLine(b []byte) (*Event, error) {
 	rest, ok := bytes.CutSuffix(b, []byte(lineEnd))
 	if !ok {
@@ -148,7 +148,7 @@ func parseLine(b []byte) (*Event, error) {
 	return e, nil
 }
 
-// content reads the first member of a line: the payload, or its place.
+// content parses the first member of a line: the payload or its place.
 func (e *Event) content(b []byte) error {
 	if payload, ok := bytes.CutPrefix(b, []byte(payloadMember)); ok {
 		if len(payload) > MaxInline {
@@ -169,7 +169,7 @@ func (e *Event) content(b []byte) error {
 	size, okSize := m["size"].(float64)
 	digest, _ := m["digest"].(string)
 	sum, err := cas.ParseDigest(digest)
-	known := slices.Contains(SchemaTypes(), string(e.Type)) // else the payload is refused only where it is read
+	known := slices.Contains(SchemaTypes(), string(e.Type)) // otherwise reading the payload would find the error
 	if !known || !okAt || !okSize || err != nil || at < 0 || at > MaxPayloads || size <= MaxInline ||
 		size > MaxPayload {
 		return errLine
@@ -178,7 +178,7 @@ func (e *Event) content(b []byte) error {
 	return nil
 }
 
-// setPayload takes a payload that must be in canonical form.
+// setPayload sets a payload, which must be in canonical form.
 func (e *Event) setPayload(b []byte) error {
 	if err := e.takePayload(bytes.Clone(b)); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (e *Event) setPayload(b []byte) error {
 	return nil
 }
 
-// takePayload keeps a payload that must fit the schema of the type.
+// takePayload sets a payload, which must fit the schema of its type.
 func (e *Event) takePayload(b []byte) error {
 	v, err := jcs.Parse(b)
 	if err != nil {
@@ -204,12 +204,12 @@ func (e *Event) takePayload(b []byte) error {
 		return err
 	}
 	if e.Payload, e.value = b, m; e.Type == TypeDriver {
-		return e.Decode(new(Driver)) // no schema says which texts are keys
+		return e.Decode(new(Driver)) // a schema can't check keys
 	}
 	return nil
 }
 
-// encode returns the event of a payload, without its place.
+// encode returns an event with a payload, without its place.
 func encode(p Payload) (*Event, error) {
 	b, err := json.Marshal(p)
 	if err != nil {
@@ -233,7 +233,7 @@ func encode(p Payload) (*Event, error) {
 	return &Event{Type: p.Type(), Payload: b, value: m}, CheckSchema(string(p.Type()), v)
 }
 
-// A Problem is the first place where a transcript isn't as it was written.
+// A Problem is the first place where a transcript differs from its original.
 type Problem struct {
 	Line   int64  `json:"line"` // from 1
 	Kind   string `json:"kind"`
@@ -242,16 +242,16 @@ type Problem struct {
 
 // The kinds of problems.
 const (
-	Edited     = "edited"     // a line, or something in it
-	Missing    = "missing"    // lines before this one
-	Reordered  = "reordered"  // lines, or one that stands there twice
-	Swapped    = "swapped"    // a line, or all, of another thread
-	BadPayload = "payload"    // a large payload was changed, or is missing
-	Forged     = "forged"     // a signature doesn't hold
-	Untrusted  = "untrusted"  // a checkpoint by a key that doesn't count
+	Edited     = "edited"     // a line was changed
+	Missing    = "missing"    // lines before this one are missing
+	Reordered  = "reordered"  // lines were moved or repeated
+	Swapped    = "swapped"    // a line or all lines are of another thread
+	BadPayload = "payload"    // a large payload was changed or is missing
+	Forged     = "forged"     // a signature is invalid
+	Untrusted  = "untrusted"  // a checkpoint's key isn't trusted
 	Unsigned   = "unsigned"   // no checkpoint
 	Unfinished = "unfinished" // no signed end
-	Replaced   = "replaced"   // a line that was seen once is another one, or gone
+	Replaced   = "replaced"   // a line that existed before was replaced or removed
 )
 
 func (p *Problem) Error() string { return fmt.Sprintf("line %d: %s", p.Line, p.Reason) }
@@ -270,7 +270,7 @@ func (p *Problem) Fault() *fault.Error {
 	return fault.New(code, "%s", p).On("reason", "transcript").On("kind", p.Kind).On("line", p.Line).From(p)
 }
 
-func says[P Payload](e *Event) (Payload, error) {
+func decodeAs[P Payload](e *Event) (Payload, error) {
 	var p P
 	err := e.Decode(&p)
 	return p, err
@@ -279,15 +279,14 @@ func says[P Payload](e *Event) (Payload, error) {
 // Says returns the payload as the struct of its type.
 func (e *Event) Says() (Payload, error) {
 	as := map[Type]func(*Event) (Payload, error){
-		TypeStarted: says[Started], TypeDriver: says[Driver], TypeRequest: says[Request], TypeAnswer: says[Answer],
-		TypeClassified:  says[Classified],
-		TypeCallStarted: says[CallStarted], TypeCallResult: says[CallResult], TypeArtifact: says[Artifact],
-		TypeHook: says[Hook], TypeLimit: says[Limit],
-		TypeWaiting: says[Waiting], TypeContinued: says[Continued], TypeCheckpoint: says[Checkpoint],
-		TypeCompleted: says[Completed], TypeFailed: says[Failed],
-		TypeCancelled: says[Cancelled], TypeHandedOff: says[HandedOff],
-		TypeNodeStarted: says[NodeStarted], TypeNodeResult: says[NodeResult], TypeState: says[State],
-		TypeReturned: says[Returned],
+		TypeStarted: decodeAs[Started], TypeDriver: decodeAs[Driver], TypeRequest: decodeAs[Request],
+		TypeAnswer: decodeAs[Answer], TypeClassified: decodeAs[Classified], TypeCallStarted: decodeAs[CallStarted],
+		TypeCallResult: decodeAs[CallResult], TypeArtifact: decodeAs[Artifact], TypeHook: decodeAs[Hook],
+		TypeLimit: decodeAs[Limit], TypeWaiting: decodeAs[Waiting], TypeContinued: decodeAs[Continued],
+		TypeCheckpoint: decodeAs[Checkpoint], TypeCompleted: decodeAs[Completed], TypeFailed: decodeAs[Failed],
+		TypeCancelled: decodeAs[Cancelled], TypeHandedOff: decodeAs[HandedOff],
+		TypeNodeStarted: decodeAs[NodeStarted], TypeNodeResult: decodeAs[NodeResult], TypeState: decodeAs[State],
+		TypeReturned: decodeAs[Returned],
 	}[e.Type]
 	return as(e)
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// maxFacts bounds the items and models that a report tells apart.
+// maxFacts bounds the distinct items and models of a report.
 const maxFacts = 10_000
 
-// others is the name of those beyond maxFacts.
+// others counts the items beyond maxFacts.
 var others = Item{Ref: "other items"}
 
 type modelKey struct {
@@ -18,7 +18,7 @@ type modelKey struct {
 	model    string
 }
 
-// facts are counted from the events of a thread's calls.
+// facts are counts from the events of a thread's calls.
 type facts struct {
 	turns, calls int64
 	models       map[modelKey]*ModelUse
@@ -45,7 +45,7 @@ func (f *facts) model(k modelKey) *ModelUse {
 	return f.models[k]
 }
 
-// add adds other facts.
+// add adds the counts of o.
 func (f *facts) add(o *facts) {
 	f.turns = max(f.turns, o.turns)
 	for i, n := range o.tools {
@@ -64,7 +64,7 @@ func addUsage(u *Usage, o Usage) {
 		o.Reported
 }
 
-// lists returns the facts in order.
+// lists returns the facts as sorted lists.
 func (f *facts) lists() ([]ModelUse, []ToolUse) {
 	models, tools := []ModelUse{}, []ToolUse{}
 	for _, m := range f.models {
@@ -84,12 +84,12 @@ func (f *facts) lists() ([]ModelUse, []ToolUse) {
 	return models, tools
 }
 
-// take takes in what an event says of calls. Its payload fits the schema.
+// take counts an event. Its payload fits the schema.
 func (v *verifier) take(e *Event) {
 	f := &v.pending
 	switch e.Type {
 	case TypeRequest:
-		// The messages may be many, so only these members are decoded.
+		// A request may have many messages, so only these members are decoded.
 		provider, _ := e.value["provider"].(map[string]any)
 		v.asked = modelKey{itemOf(provider), e.value["model"].(string)}
 		f.turns = max(f.turns, int64(e.value["turn"].(float64)))
@@ -106,7 +106,7 @@ func (v *verifier) take(e *Event) {
 	case TypeCallStarted:
 		i := itemOf(e.value)
 		if i.Ref == "" {
-			i.Ref = e.value["name"].(string) // of what isn't there
+			i.Ref = e.value["name"].(string) // a missing item has only a name
 		}
 		f.tool(i, 1)
 	default:
@@ -116,11 +116,11 @@ func (v *verifier) take(e *Event) {
 	}
 }
 
-// itemOf reads the members of an item.
+// itemOf returns the item in a payload.
 func itemOf(m map[string]any) (i Item) {
 	i.Ref, _ = m["ref"].(string)
 	if text, ok := m["digest"].(string); ok {
-		i.Digest, _ = cas.ParseDigest(text) // the schema knows its form
+		i.Digest, _ = cas.ParseDigest(text) // the schema has checked it
 	}
 	return i
 }

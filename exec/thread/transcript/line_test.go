@@ -257,11 +257,11 @@ func TestRefused(t *testing.T) {
 		{"the same epoch", []Payload{Driver{Epoch: 1, Key: own.Public()}}, fault.Validation, "epoch 1 after epoch 1"},
 		{"no epoch", []Payload{Driver{Key: own.Public()}}, fault.Validation, "driver: epoch: must be >= 1"},
 		{"an answer to nothing", []Payload{Answer{Turn: 1, Attempt: 1}}, fault.Validation,
-			"answer to no request: turn 1, attempt 1"},
+			"answer without a request: turn 1, attempt 1"},
 		{"an answer to another request", []Payload{request, Answer{Turn: 1, Attempt: 2}}, fault.Validation,
-			"answer to no request"},
+			"answer without a request"},
 		{"a second answer", []Payload{request, Answer{Turn: 1, Attempt: 1}, Answer{Turn: 1, Attempt: 1}},
-			fault.Validation, "answer to no request"},
+			fault.Validation, "answer without a request"},
 		{"a call twice", []Payload{call, call}, fault.Validation, "call c1 begins twice"},
 		{"an end without a beginning", []Payload{CallResult{Call: "c1", Status: CallOK}}, fault.Validation,
 			"call c1 ends without having begun"},
@@ -326,7 +326,7 @@ func TestCalls(t *testing.T) {
 	_, err := w.Append(events...)
 	must(t, err)
 	if _, err := w.Append(CallStarted{Call: "more", Turn: 1, Name: "x"}); err == nil || !strings.Contains(err.Error(),
-		"more than 1024 calls at once") {
+		"more than 1024 calls run in parallel") {
 		t.Error(err)
 	}
 	_, err = w.Append(CallResult{Call: "c7", Status: CallOK}, CallStarted{Call: "more", Turn: 1, Name: "x"})

@@ -9,14 +9,14 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// LockFile has the bytes of the lock that a thread began with, under the digest that its first line names.
+// LockFile has the bytes of the lock that a thread began with. The first line has its digest.
 const LockFile = "rye.lock"
 
-// MaxLock is the most bytes that a lock has.
+// MaxLock bounds the lock file, in bytes.
 const MaxLock = 256 << 20
 
-// LockOf returns the digest of the lock that the thread in a directory began with: zero if it had none, or if its
-// record is damaged, which Verify reports.
+// LockOf returns the digest of the lock that the thread in a directory began with. It is zero without a lock, and
+// for a damaged record, which Verify reports.
 func LockOf(dir string) (cas.Digest, error) {
 	for e, err := range Read(dir) {
 		var started Started
@@ -31,8 +31,8 @@ func LockOf(dir string) (cas.Digest, error) {
 	return cas.Digest{}, nil
 }
 
-// ReadLock returns the bytes of the lock that the thread in a directory began with: nil if it had none, fs.ErrNotExist
-// if the directory was written before directories kept them.
+// ReadLock returns the bytes of the lock that the thread in a directory began with. It returns nil without a lock,
+// and fs.ErrNotExist for a directory of an older rye, which didn't keep the lock.
 func ReadLock(dir string) ([]byte, error) {
 	want, err := LockOf(dir)
 	if err != nil || want.IsZero() {

@@ -7,26 +7,26 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// maxOpen bounds the calls that run at once.
+// maxOpen bounds the calls that run in parallel.
 const maxOpen = 1024
 
-// An order is what decides which event may come next.
+// An order is the state that decides which event may come next.
 type order struct {
 	lines         int64
 	ended         Type // "" before the end
 	epoch         int64
 	key           key.Public // of the driver
-	turn, attempt float64    // of the request that isn't answered; 0 for none
+	turn, attempt float64    // of the unanswered request; 0 without one
 	open          map[string]bool
 }
 
-// next takes the next event in, or refuses it and stays as it is.
+// next accepts the next event, or refuses it without a change.
 func (o *order) next(e *Event) error {
 	switch first := e.Type == TypeStarted; {
 	case first != (o.lines == 0):
-		return fmt.Errorf("%s can't stand here: thread_started is the first event, and only the first", e.Type)
+		return fmt.Errorf("unexpected %s: thread_started is the first event, and only the first", e.Type)
 	case o.lines == 1 && e.Type != TypeDriver:
-		return fmt.Errorf("%s can't stand here: the second event is driver", e.Type)
+		return fmt.Errorf("unexpected %s: the second event is driver", e.Type)
 	case o.ended != "" && e.Type != TypeCheckpoint:
 		return fmt.Errorf("%s can't follow %s: the thread has ended", e.Type, o.ended)
 	}
@@ -55,7 +55,7 @@ func (o *order) content(e *Event) error {
 		o.turn, o.attempt = v["turn"].(float64), v["attempt"].(float64)
 	case TypeAnswer, TypeClassified:
 		if o.turn == 0 || v["turn"] != o.turn || v["attempt"] != o.attempt {
-			return fmt.Errorf("%s to no request: turn %v, attempt %v", e.Type, v["turn"], v["attempt"])
+			return fmt.Errorf("%s without a request: turn %v, attempt %v", e.Type, v["turn"], v["attempt"])
 		}
 		o.turn, o.attempt = 0, 0
 	case TypeCallStarted:
@@ -74,7 +74,7 @@ func (o *order) content(e *Event) error {
 	return nil
 }
 
-// clone returns a copy that changes for itself.
+// clone returns an independent copy.
 func (o *order) clone() *order {
 	c := *o
 	c.open = maps.Clone(o.open)
@@ -86,7 +86,7 @@ func (o *order) begin(call string) error {
 	case o.open[call]:
 		return fmt.Errorf("call %s begins twice", call)
 	case len(o.open) == maxOpen:
-		return fmt.Errorf("more than %d calls at once", maxOpen)
+		return fmt.Errorf("more than %d calls run in parallel", maxOpen)
 	}
 	o.open[call] = true
 	return nil

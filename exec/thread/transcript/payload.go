@@ -41,17 +41,17 @@ func (t Type) IsEnd() bool {
 	return t == TypeCompleted || t == TypeFailed || t == TypeCancelled || t == TypeHandedOff
 }
 
-// A Payload is the content of an event: one of the structs of this package. Those made by hand are checked by the
-// schema as well.
+// A Payload is the content of an event: one of the structs of this package. The schema also checks other
+// implementations.
 type Payload interface{ Type() Type }
 
-// An Item is an item as the thread's set pins it.
+// An Item is an item as pinned by the thread's set.
 type Item struct {
 	Ref    string     `json:"ref"`
 	Digest cas.Digest `json:"digest,omitzero"`
 }
 
-// Limits bound a thread. Nil is a limit that isn't set.
+// Limits bound a thread. A nil limit isn't set.
 type Limits struct {
 	Turns    *int64 `json:"turns,omitempty"`
 	Tokens   *int64 `json:"tokens,omitempty"`
@@ -60,27 +60,27 @@ type Limits struct {
 	Duration *int64 `json:"duration,omitempty"`
 }
 
-// Usage is what a provider reported of a model call.
+// Usage is the usage that a provider reported for a model call.
 type Usage struct {
 	Input      int64 `json:"input,omitzero"`
 	Output     int64 `json:"output,omitzero"`
 	CacheRead  int64 `json:"cache_read,omitzero"`
 	CacheWrite int64 `json:"cache_write,omitzero"`
 	Reasoning  int64 `json:"reasoning,omitzero"`
-	Reported   bool  `json:"reported,omitzero"` // the others are what the service said
+	Reported   bool  `json:"reported,omitzero"` // the service reported the others
 }
 
-// A Cost is what a thread has used so far.
+// A Cost is the use of a thread so far.
 type Cost struct {
 	Turns        int64         `json:"turns"`
 	InputTokens  int64         `json:"input_tokens"`
 	OutputTokens int64         `json:"output_tokens"`
 	Spend        int64         `json:"spend"`            // nano-dollars, its own
-	Below        int64         `json:"below,omitzero"`   // of its children and theirs
+	Below        int64         `json:"below,omitzero"`   // of all threads below it
 	Elapsed      time.Duration `json:"elapsed,omitzero"` // over all resumes
 }
 
-// A Fault is an error as the model and people see it.
+// A Fault is an error for the model and for people.
 type Fault struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -90,13 +90,13 @@ type Fault struct {
 // Format is the member format of thread_started.
 const Format = "rye transcript/2"
 
-// Started is the first event: what the thread is bound to.
+// Started is the first event, with everything that the thread is bound to.
 type Started struct {
 	Format    string `json:"format"` // set by Create
 	Kind      string `json:"kind"`   // "directive" or "graph"
 	Directive Item   `json:"directive"`
 	Loop      Item   `json:"loop,omitzero"`
-	// what makes the messages: rye/agent/context, guard and continuation
+	// The items that make messages: rye/agent/context, guard and continuation.
 	Agents   []Item       `json:"agents,omitzero"`
 	Provider Item         `json:"provider,omitzero"`
 	Model    string       `json:"model,omitzero"`
@@ -104,57 +104,57 @@ type Started struct {
 	Lock     cas.Digest   `json:"lock,omitzero"`  // of rye.lock; zero without one
 	Policy   []cas.Digest `json:"policy"`         // ids of the policies in force, the root's first
 	Grants   []string     `json:"grants"`         // capabilities in canonical form
-	Signs    bool         `json:"signs,omitzero"` // the model is offered rye_sign
+	Signs    bool         `json:"signs,omitzero"` // rye_sign is offered to the model
 	Limits   Limits       `json:"limits"`
 	Depth    int64        `json:"depth"`
 	Inputs   cas.Digest   `json:"inputs,omitzero"` // of their canonical form, redacted
-	// Given are the inputs themselves, completed and redacted: a replay needs them.
+	// Given has the inputs themselves, completed and redacted, for a replay.
 	Given     map[string]any `json:"given,omitzero"`
 	Principal string         `json:"principal,omitzero"`
 	Parent    string         `json:"parent,omitzero"`    // the thread that started this one
 	Continues string         `json:"continues,omitzero"` // the thread that handed over to this one
 }
 
-// Driver records which process drives the thread from here on. The Writer makes it.
+// Driver records the process that drives the thread from here on. The Writer sets its Key.
 type Driver struct {
-	Epoch   int64           `json:"epoch"` // rises with each
+	Epoch   int64           `json:"epoch"` // rises with each driver
 	Host    string          `json:"host,omitzero"`
 	Process int             `json:"process,omitzero"`
-	Start   string          `json:"started,omitzero"` // of the process, as the registry has it
+	Start   string          `json:"started,omitzero"` // of the process, as in the roster
 	Program string          `json:"program,omitzero"`
 	Key     key.Public      `json:"key"`
 	Voucher json.RawMessage `json:"voucher,omitzero"`
 }
 
-// A Request is made before each model call.
+// A Request is recorded before each model call.
 type Request struct {
 	Turn     int64          `json:"turn"`
 	Attempt  int64          `json:"attempt"`        // from 1, within the turn
 	Digest   cas.Digest     `json:"digest"`         // of the whole request, redacted, in canonical form
-	Kept     int64          `json:"kept"`           // messages of the request before that stay
-	Messages []any          `json:"messages"`       // JSON's values, or what is encoded as a Message
-	Tools    []any          `json:"tools,omitzero"` // if they differ from the request before
+	Kept     int64          `json:"kept"`           // number of first messages from the previous request
+	Messages []any          `json:"messages"`       // JSON values, or values encoded like a Message
+	Tools    []any          `json:"tools,omitzero"` // if they differ from the previous request
 	Provider Item           `json:"provider"`
 	Model    string         `json:"model"`
 	Params   map[string]any `json:"params,omitzero"`
 	Reserved int64          `json:"reserved,omitzero"` // nano-dollars
 }
 
-// A Message is what a member of Request.Messages means to readers. It may have other members.
+// A Message is the form in which readers decode a member of Request.Messages, which may have other members.
 type Message struct {
 	Role   string     `json:"role"` // system, user, assistant or tool
 	Text   string     `json:"text,omitzero"`
 	Calls  []ToolCall `json:"calls,omitzero"`
-	CallID string     `json:"call_id,omitzero"` // that a tool's message answers
+	CallID string     `json:"call_id,omitzero"` // the call of a tool's message
 	Failed bool       `json:"failed,omitzero"`
 }
 
-// A ToolCall is a call that a model asks for.
+// A ToolCall is a model's request for a call.
 type ToolCall struct {
 	ID    string         `json:"id"`
 	Name  string         `json:"name"`
 	Input map[string]any `json:"input,omitzero"`
-	Raw   string         `json:"raw,omitzero"` // what the model wrote in place of an object
+	Raw   string         `json:"raw,omitzero"` // the model's text instead of an object
 }
 
 // An Answer is the model's answer to the last request.
@@ -165,36 +165,36 @@ type Answer struct {
 	Reasoning string        `json:"reasoning,omitzero"`
 	Calls     []ToolCall    `json:"calls,omitzero"`
 	Stop      string        `json:"stop,omitzero"`
-	Model     string        `json:"model,omitzero"` // as the provider names it
+	Model     string        `json:"model,omitzero"` // the provider's name for it
 	Usage     *Usage        `json:"usage,omitzero"`
 	Cost      int64         `json:"cost,omitzero"` // nano-dollars, settled
 	Kept      bool          `json:"kept,omitzero"` // the cost is the reservation
 	Duration  time.Duration `json:"duration,omitzero"`
-	Opaque    any           `json:"opaque,omitzero"` // what the provider wants back with the next request
+	Opaque    any           `json:"opaque,omitzero"` // to be sent back with the next request
 }
 
-// Classified is a model call that failed.
+// Classified is a failed model call.
 type Classified struct {
 	Turn      int64         `json:"turn"`
 	Attempt   int64         `json:"attempt"`
 	Error     Fault         `json:"error"`
-	Class     string        `json:"type,omitzero"` // the type of the failure, of the service or of rye
+	Class     string        `json:"type,omitzero"` // type of the failure, from the service or rye
 	Said      string        `json:"said,omitzero"` // the service's code
 	Category  string        `json:"category"`
 	ID        string        `json:"id,omitzero"` // of the pattern that matched
 	Retryable bool          `json:"retryable"`
 	Action    string        `json:"action"` // retry, fallback, fail or abort
 	Delay     time.Duration `json:"delay,omitzero"`
-	Usage     *Usage        `json:"usage,omitzero"` // that counts all the same: the most that it may have been
-	Cost      int64         `json:"cost,omitzero"`  // nano-dollars, settled all the same
+	Usage     *Usage        `json:"usage,omitzero"` // counts despite the failure: the most that was possible
+	Cost      int64         `json:"cost,omitzero"`  // nano-dollars, settled despite the failure
 }
 
-// CallStarted is written before a tool call may have an effect.
+// CallStarted is recorded before a tool call can have an effect.
 type CallStarted struct {
 	Call   string     `json:"call"`        // unique in the thread
 	ID     string     `json:"id,omitzero"` // the model's
 	Turn   int64      `json:"turn"`
-	Name   string     `json:"name"` // as the model calls it
+	Name   string     `json:"name"` // from the model
 	Ref    string     `json:"ref,omitzero"`
 	Digest cas.Digest `json:"digest,omitzero"`
 	Risk   string     `json:"risk,omitzero"`
@@ -203,7 +203,7 @@ type CallStarted struct {
 	Child  string     `json:"child,omitzero"` // the thread that it starts
 }
 
-// The ways that a call ends.
+// The results of calls.
 const (
 	CallOK        = "ok"
 	CallFailed    = "failed"
@@ -217,7 +217,7 @@ const (
 type CallResult struct {
 	Call     string        `json:"call"`
 	Status   string        `json:"status"`
-	Output   any           `json:"output,omitzero"` // what the model is given
+	Output   any           `json:"output,omitzero"` // for the model
 	Error    *Fault        `json:"error,omitzero"`
 	Result   cas.Digest    `json:"result,omitzero"`   // of the whole result
 	Artifact cas.Digest    `json:"artifact,omitzero"` // of an artifact of this thread
@@ -235,7 +235,7 @@ type Artifact struct {
 	Content string     `json:"content"`
 }
 
-// A Hook is one that ran.
+// A Hook is a hook that ran.
 type Hook struct {
 	ID     string `json:"id"`
 	Event  string `json:"event"`
@@ -246,9 +246,9 @@ type Hook struct {
 	Error  *Fault `json:"error,omitzero"`
 }
 
-// A Limit is one that was reached.
+// A Limit is a limit that was reached.
 type Limit struct {
-	Code    string  `json:"code"` // as in "turns_exceeded", "context"
+	Code    string  `json:"code"` // such as "turns_exceeded" or "context"
 	Current float64 `json:"current"`
 	Max     float64 `json:"max"`
 	Action  string  `json:"action,omitzero"`
@@ -264,14 +264,14 @@ type Waiting struct {
 	Error  *Fault `json:"error,omitzero"`
 }
 
-// Continued records that a thread that waited, was interrupted or lost its driver goes on.
+// Continued records that a waiting, interrupted or abandoned thread continues.
 type Continued struct {
 	Principal string  `json:"principal,omitzero"`
 	Message   string  `json:"message,omitzero"`
 	Limits    *Limits `json:"limits,omitzero"` // from here on
 }
 
-// Completed ends a thread that did what it was to do.
+// Completed ends a thread that has reached its goal.
 type Completed struct {
 	Result  string         `json:"result,omitzero"`
 	Outputs map[string]any `json:"outputs,omitzero"`
@@ -284,7 +284,7 @@ type Failed struct {
 	Cost  Cost  `json:"cost"`
 }
 
-// Cancelled ends a thread that its user didn't want any more.
+// Cancelled ends a thread that its user cancelled.
 type Cancelled struct {
 	By     string `json:"by,omitzero"`
 	Reason string `json:"reason,omitzero"`
@@ -292,14 +292,14 @@ type Cancelled struct {
 	Cost   Cost   `json:"cost"`
 }
 
-// HandedOff ends a thread that another goes on with.
+// HandedOff ends a thread that another thread continues.
 type HandedOff struct {
 	Next   string `json:"next"`
 	Reason string `json:"reason,omitzero"`
 	Cost   Cost   `json:"cost"`
 }
 
-// NodeStarted records which node of a graph begins, or begins again.
+// NodeStarted records that a node of a graph begins, or begins again.
 type NodeStarted struct {
 	Step    int64  `json:"step"` // from 1
 	Node    string `json:"node"`
@@ -312,19 +312,19 @@ type NodeResult struct {
 	Step   int64  `json:"step"`
 	Node   string `json:"node"`
 	Status string `json:"status"`         // ok or error
-	Next   string `json:"next,omitzero"`  // the node that follows; "" at the end
-	Calls  int64  `json:"calls,omitzero"` // that the node made
+	Next   string `json:"next,omitzero"`  // the next node; "" at the end
+	Calls  int64  `json:"calls,omitzero"` // of the node
 	Error  *Fault `json:"error,omitzero"`
-	Cause  string `json:"cause,omitzero"` // of what a gate decides: condition, answer or expired
+	Cause  string `json:"cause,omitzero"` // reason for a gate's decision: condition, answer or expired
 }
 
 // State is the state of a graph after a step.
 type State struct {
 	Step   int64          `json:"step"`
-	Next   string         `json:"next,omitzero"` // the node that follows; "" at the end
+	Next   string         `json:"next,omitzero"` // the next node; "" at the end
 	Digest cas.Digest     `json:"digest"`        // of the canonical form
 	State  map[string]any `json:"state,omitzero"`
-	Same   bool           `json:"same,omitzero"` // it is that of the step before, which isn't written again
+	Same   bool           `json:"same,omitzero"` // same as in the previous step, so State is left out
 }
 
 // Returned records the end of a graph.

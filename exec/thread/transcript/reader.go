@@ -24,24 +24,24 @@ const (
 	SummaryFile  = "thread.json"
 )
 
-// A Reader reads the events of one transcript in order and checks their chain, their payloads and their order, not
-// their signatures. It takes memory for one event.
+// A Reader reads the events of one transcript in order. It checks their chain, payloads and order, but no
+// signatures. It takes memory for one event. Its opener closes it.
 type Reader struct {
 	Torn bool // the transcript ends in an incomplete write, or in payloads that no line names
 
 	lines    io.Reader
 	payloads *bufio.Reader
-	buf      []byte // of lines, not taken yet
-	spent    int    // bytes of buf that were
+	buf      []byte // of lines; not yet consumed from spent on
+	spent    int    // consumed bytes of buf
 	order    order
 	last     Position
 	thread   string
-	at       int64 // bytes of lines taken
-	large    int64 // bytes of payloads taken
+	at       int64 // consumed bytes of lines
+	large    int64 // consumed bytes of payloads
 	close    []io.Closer
 }
 
-// NewReader returns a Reader of lines and of the payloads that they name, which may be nil if they name none.
+// NewReader returns a Reader of lines and their payloads, which may be nil if the lines name none.
 func NewReader(lines, payloads io.Reader) *Reader {
 	if payloads == nil {
 		payloads = bytes.NewReader(nil)
@@ -49,7 +49,7 @@ func NewReader(lines, payloads io.Reader) *Reader {
 	return &Reader{lines: lines, payloads: bufio.NewReaderSize(payloads, 32<<10)}
 }
 
-// OpenReader returns a Reader of the directory of a thread, which the caller closes.
+// OpenReader returns a Reader of a thread's directory. The caller closes it.
 func OpenReader(dir string) (*Reader, error) {
 	lines, err := osfile.OpenRegular(filepath.Join(dir, LinesFile))
 	if err != nil {
@@ -67,7 +67,7 @@ func Exists(dir string) bool {
 	return err == nil
 }
 
-// A lateFile is opened when it is first read: the payloads of a thread come with its first large one.
+// A lateFile is opened at the first read, because the file of payloads appears with the first large one.
 type lateFile struct {
 	path string
 	f    *os.File
@@ -103,11 +103,11 @@ func (r *Reader) Close() error {
 	return errors.Join(errs...)
 }
 
-// Last returns the place of the event that was read last.
+// Last returns the place of the last event read.
 func (r *Reader) Last() Position { return r.last }
 
-// Read reads the transcript in the directory of a thread. It ends with an error, which is a *Problem where the
-// transcript isn't as it was written, or at the last whole line. Nothing is known of signatures: see Verify.
+// Read reads the transcript in a thread's directory, up to the last complete line or an error. A damaged transcript
+// is a *Problem. Read checks no signatures; Verify does.
 func Read(dir string) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		r, err := OpenReader(dir)
@@ -129,8 +129,8 @@ func (r *Reader) problem(kind, format string, args ...any) *Problem {
 	return &Problem{r.last.Seq + 1, kind, fmt.Sprintf(format, args...)}
 }
 
-// Next returns the next event, a *Problem where there is none but something else, and io.EOF at the end. After
-// io.EOF it may be called again: a writer may have gone on.
+// Next returns the next event, a *Problem for anything else, and io.EOF at the end. After io.EOF it may be called
+// again, because a writer may have appended more.
 func (r *Reader) Next() (*Event, error) {
 	b, err := r.line(0)
 	if err != nil {
@@ -163,7 +163,7 @@ func (r *Reader) Next() (*Event, error) {
 
 var errLong = fmt.Errorf("a line of more than %d bytes", MaxLine)
 
-// line returns the next whole line that begins so many bytes behind those taken, nil at the end.
+// line returns the next complete line that begins skip bytes after the consumed ones, or nil at the end.
 func (r *Reader) line(skip int) ([]byte, error) {
 	searched := skip
 	for {
@@ -182,7 +182,7 @@ func (r *Reader) line(skip int) ([]byte, error) {
 	}
 }
 
-// fill reads more of the lines.
+// fill reads more bytes of lines.
 func (r *Reader) fill() (bool, error) {
 	if r.spent > 0 {
 		r.buf = r.buf[:copy(r.buf, r.buf[r.spent:])]
@@ -197,11 +197,11 @@ func (r *Reader) fill() (bool, error) {
 	return n > 0, err
 }
 
-// nul is what a machine that died may leave of a write.
+// nul is a sequence that a crashed machine may leave in a write.
 var nul = make([]byte, 16)
 
-// damaged decides what the bytes mean that aren't a line, err says why. If they are what is left of a write, and
-// no line follows, the transcript is torn. Nothing is read behind them.
+// damaged decides what bytes mean that aren't a line; err is the reason. If they are the remains of a write and no
+// line follows, the transcript is torn, and reading ends there.
 func (r *Reader) damaged(err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return err
@@ -221,7 +221,7 @@ func (r *Reader) damaged(err error) error {
 	return io.EOF
 }
 
-// continues reports whether a line follows what isn't one. It takes the rest.
+// continues reports whether a line follows the damaged bytes. It consumes the rest.
 func (r *Reader) continues() bool {
 	for {
 		rest := r.buf[r.spent:]
@@ -241,31 +241,31 @@ func (r *Reader) continues() bool {
 	}
 }
 
-// chain looks whether an event, whose line has so many bytes, follows the last one.
+// chain checks that an event, whose line has size bytes, follows the last one.
 func (r *Reader) chain(e *Event, size int) *Problem {
 	n := r.last.Seq + 1
 	switch {
 	case e.Prev == r.last.Digest && e.Seq != n:
 		return r.problem(Edited, "its number is %d", e.Seq)
 	case e.Prev == r.last.Digest && r.thread != "" && e.Thread != r.thread:
-		return r.problem(Swapped, "it is of the thread %s", e.Thread)
+		return r.problem(Swapped, "it belongs to the thread %s", e.Thread)
 	case e.Prev == r.last.Digest:
 		return nil
 	case r.thread != "" && e.Thread != r.thread:
-		return r.problem(Swapped, "it is of the thread %s", e.Thread)
+		return r.problem(Swapped, "it belongs to the thread %s", e.Thread)
 	case e.Seq > n:
-		return r.problem(Missing, "line %d stands here: lines before it are missing, or elsewhere", e.Seq)
+		return r.problem(Missing, "found line %d: lines before it are missing or moved", e.Seq)
 	case e.Seq < n:
-		return r.problem(Reordered, "line %d stands here once more, or in the wrong place", e.Seq)
+		return r.problem(Reordered, "found line %d again, or in the wrong place", e.Seq)
 	case n > 1 && r.intact(e, size):
 		return &Problem{n - 1, Edited, fmt.Sprintf("changed after it was written: line %d has another digest of it",
 			n)}
 	}
-	return r.problem(Edited, "it doesn't follow the line before")
+	return r.problem(Edited, "it doesn't follow the previous line")
 }
 
-// intact reports whether a line that doesn't follow is as it was written, so that the one before it isn't: the next
-// one has its digest, or it is a checkpoint and says so itself.
+// intact reports whether a line that doesn't follow is unchanged, so that the line before it is the changed one. A
+// line is unchanged if the next one has its digest, or if it is a checkpoint with a matching digest.
 func (r *Reader) intact(e *Event, size int) bool {
 	if e.Type == TypeCheckpoint {
 		l, open, err := e.signature()
@@ -283,7 +283,7 @@ func (r *Reader) intact(e *Event, size int) bool {
 func (r *Reader) payload(e *Event) error {
 	l := e.Large
 	if l.At != r.large {
-		return r.problem(BadPayload, "the payload stands at byte %d, expected %d", l.At, r.large)
+		return r.problem(BadPayload, "the payload is at byte %d, expected %d", l.At, r.large)
 	}
 	b := make([]byte, l.Size+1)
 	if _, err := io.ReadFull(r.payloads, b); err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -294,7 +294,7 @@ func (r *Reader) payload(e *Event) error {
 	if b[l.Size] != '\n' || cas.Sum(b[:l.Size]) != l.Digest {
 		return r.problem(BadPayload, "the payload isn't %s", l.Digest)
 	}
-	// Its digest leaves one spelling, which needs no second look.
+	// Its digest proves the canonical form.
 	if err := e.takePayload(b[:l.Size]); err != nil {
 		return r.problem(BadPayload, "%v", err)
 	}

@@ -15,11 +15,11 @@ import (
 //go:embed schema.json
 var text []byte
 
-// SchemaText returns the JSON Schema of a line, in which $defs has that of each type's payload under the name of the
-// type.
+// SchemaText returns the JSON Schema of a line. Its $defs have the schema of each type's payload under the name of
+// the type.
 func SchemaText() []byte { return slices.Clone(text) }
 
-// schemas are those of payloads, by type.
+// schemas has the schemas of payloads by type.
 var schemas = sync.OnceValue(func() map[string]*params.Schema {
 	v, err := jcs.Parse(text)
 	doc := v.(map[string]any)
@@ -29,15 +29,15 @@ var schemas = sync.OnceValue(func() map[string]*params.Schema {
 		all[name.(string)], err = s, errors.Join(err, bad)
 	}
 	if err != nil {
-		panic(err) // a test reads it
+		panic(err) // a test covers it
 	}
 	return all
 })
 
-// SchemaTypes lists the types of events.
+// SchemaTypes returns the types of events.
 func SchemaTypes() []string { return slices.Sorted(maps.Keys(schemas())) }
 
-// CheckSchema refuses a payload that its type's schema doesn't allow.
+// CheckSchema refuses a payload that doesn't fit the schema of its type.
 func CheckSchema(t string, v any) error {
 	s := schemas()[t]
 	if s == nil {

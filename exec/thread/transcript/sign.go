@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// claimOf is what checkpoints of a thread claim.
+// claimOf returns the claim of a thread's checkpoints.
 func claimOf(thread string) sign.Claim {
 	return sign.Claim{Domain: sign.Transcript, Name: "transcript:" + thread}
 }
@@ -23,7 +23,7 @@ func (e *Event) open() (cas.Digest, error) {
 	return cas.Sum(bare.appendLine(nil)), err
 }
 
-// signature returns the signature of a checkpoint, unchecked, and the digest that it should be of.
+// signature returns the unchecked signature of a checkpoint, and the digest that it should sign.
 func (e *Event) signature() (sign.Line, cas.Digest, error) {
 	text, _ := e.value["sig"].(string)
 	l, err := sign.ParseLine(text)
@@ -34,7 +34,7 @@ func (e *Event) signature() (sign.Line, cas.Digest, error) {
 	return l, open, err
 }
 
-// sign signs a checkpoint that has its place.
+// sign signs a checkpoint after its place is set.
 func (e *Event) sign(k key.Private, now time.Time) error {
 	open, err := e.open()
 	if err != nil {
@@ -49,7 +49,7 @@ func (e *Event) sign(k key.Private, now time.Time) error {
 	return err
 }
 
-// holds reports whether a checkpoint's signature is that of a key.
+// holds reports whether a checkpoint's signature is by a key.
 func (e *Event) holds(k key.Public) bool {
 	l, open, err := e.signature()
 	return err == nil && l.Digest == open && l.Tree.IsZero() && claimOf(e.Thread).Holds(l, k)

@@ -10,32 +10,32 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// SpendReplayed is the model of a thread whose answers come from a record.
+// SpendReplayed is the model's name in a thread that replays a record.
 const SpendReplayed = "replay"
 
-// SpendBy lists what calls are told apart by.
+// SpendBy lists the ways to group calls.
 var SpendBy = []string{"model", "day", "directive"}
 
-// A SpendRow is the use of the calls that it is about. What calls aren't told apart by is empty.
+// A SpendRow is the use of a group of calls. Fields that don't define the group are empty.
 type SpendRow struct {
 	Model     string `json:"model,omitempty"`
 	Day       string `json:"day,omitempty"`
 	Directive string `json:"directive,omitempty"`
 	Threads   int64  `json:"threads"`
-	Calls     int64  `json:"calls"` // of models, those that failed included
+	Calls     int64  `json:"calls"` // of models, including failed ones
 	Input     int64  `json:"input_tokens"`
 	Output    int64  `json:"output_tokens"`
 	Spend     int64  `json:"spend"` // nano-dollars
 }
 
-// Value returns what the calls of a row have in common: "model", "day" or "directive".
+// Value returns the row's value for a grouping: "model", "day" or "directive".
 func (r *SpendRow) Value(by string) string {
 	return map[string]string{"model": r.Model, "day": r.Day, "directive": r.Directive}[by]
 }
 
 type spendKey struct{ model, day, directive string }
 
-// A SpendTable adds up calls.
+// A SpendTable adds up calls by group.
 type SpendTable struct {
 	by   map[string]bool
 	rows map[spendKey]*row
@@ -43,10 +43,10 @@ type SpendTable struct {
 
 type row struct {
 	SpendRow
-	last *SpendThread // that was counted
+	last *SpendThread // counted last
 }
 
-// NewSpendTable returns an empty table. Its calls are told apart by any of SpendBy.
+// NewSpendTable returns an empty table that groups calls by any of SpendBy.
 func NewSpendTable(by []string) (*SpendTable, error) {
 	t := &SpendTable{by: map[string]bool{}, rows: map[spendKey]*row{}}
 	for _, name := range by {
@@ -59,22 +59,22 @@ func NewSpendTable(by []string) (*SpendTable, error) {
 	return t, nil
 }
 
-// A SpendThread takes the events of one thread.
+// A SpendThread counts the events of one thread.
 type SpendThread struct {
 	table     *SpendTable
-	total     bool // only the end says what was used
+	total     bool // only the end event has the use
 	directive string
 	model     string
 	provider  string
 	replayed  bool
 }
 
-// Thread begins a thread. In a transcript of rye 1 only the last event says what was used.
+// Thread begins a thread. total is for a transcript of rye 1, in which only the last event has the use.
 func (t *SpendTable) Thread(directive string, total bool) *SpendThread {
 	return &SpendThread{table: t, directive: directive, total: total}
 }
 
-// Add counts the calls of one thread that were added up before, by model and day.
+// Add counts the calls of a thread that are already grouped by model and day.
 func (t *SpendTable) Add(directive string, uses []SpendRow) {
 	r := t.Thread(directive, false)
 	for _, u := range uses {
@@ -84,7 +84,7 @@ func (t *SpendTable) Add(directive string, uses []SpendRow) {
 	}
 }
 
-// Take takes the next event.
+// Take counts the next event.
 func (r *SpendThread) Take(at time.Time, p Payload) {
 	switch p := p.(type) {
 	case Started:
@@ -110,7 +110,7 @@ func (r *SpendThread) Take(at time.Time, p Payload) {
 	}
 }
 
-// settle counts a model call.
+// settle counts one model call.
 func (r *SpendThread) settle(at time.Time, u *Usage, cost int64) {
 	if r.total {
 		return
@@ -122,7 +122,7 @@ func (r *SpendThread) settle(at time.Time, u *Usage, cost int64) {
 	r.add(at, use)
 }
 
-// end counts what the last event of rye 1 says.
+// end counts the cost in the last event of rye 1.
 func (r *SpendThread) end(at time.Time, c Cost) {
 	if r.total {
 		r.add(at, SpendRow{Calls: c.Turns, Input: c.InputTokens, Output: c.OutputTokens, Spend: c.Spend})
@@ -155,7 +155,7 @@ func (r *SpendThread) add(at time.Time, use SpendRow) {
 		to.Spend+use.Spend
 }
 
-// Rows returns the rows, by day, model and directive.
+// Rows returns the rows, sorted by day, model and directive.
 func (t *SpendTable) Rows() []SpendRow {
 	rows := []SpendRow{}
 	for _, r := range slices.Collect(maps.Values(t.rows)) {

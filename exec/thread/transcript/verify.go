@@ -14,14 +14,13 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// A Check is what a transcript must fulfil.
+// A Check has the requirements of a transcript.
 type Check struct {
-	Keys     []key.Public // whose word counts: of machines, or of users that vouch for them
-	Vouchers [][]byte     // for machines, in addition to those in the transcript
-	Thread   string       // whose it must be; "" for any
-	Seen     []Position   // that must still be there
-	// Unfinished allows a thread that hasn't ended, or whose end isn't signed: it runs, was interrupted, or its
-	// end was cut.
+	Keys     []key.Public // trusted keys of machines, or of users that vouch for them
+	Vouchers [][]byte     // for machines, besides those in the transcript
+	Thread   string       // the required thread, or ""
+	Seen     []Position   // lines that must still exist
+	// Unfinished allows a thread without a signed end: it runs, was interrupted, or its end was cut off.
 	Unfinished bool
 }
 
@@ -32,22 +31,22 @@ const (
 	StatusCancelled  = "cancelled"
 	StatusKilled     = "killed"
 	StatusContinued  = "continued"
-	StatusUnfinished = "unfinished" // that isn't there, or not signed
+	StatusUnfinished = "unfinished" // without a signed end
 )
 
-// A Report is what Verify found. Facts are those that a checkpoint proves: what stands behind the last one is only
-// counted.
+// A Report is the result of Verify. Its facts are those that a checkpoint proves; the lines after the last
+// checkpoint are only counted.
 type Report struct {
 	Format       string          `json:"format"`
 	Thread       string          `json:"thread"`
 	Status       string          `json:"status"`
 	Lines        int64           `json:"lines"`
-	Bytes        int64           `json:"bytes"` // of lines, and of the payloads that they name
+	Bytes        int64           `json:"bytes"` // of lines
 	PayloadBytes int64           `json:"payload_bytes"`
-	Unsigned     int64           `json:"unsigned"` // lines behind the last checkpoint
-	Torn         bool            `json:"torn"`     // it ends in an incomplete write
+	Unsigned     int64           `json:"unsigned"` // lines after the last checkpoint
+	Torn         bool            `json:"torn"`     // ends in an incomplete write
 	Checkpoints  int64           `json:"checkpoints"`
-	Machines     []Machine       `json:"machines"` // that signed them
+	Machines     []Machine       `json:"machines"` // that signed checkpoints
 	Started      *Started        `json:"started,omitempty"`
 	Began        time.Time       `json:"began,omitzero"`
 	Ended        time.Time       `json:"ended,omitzero"` // of the last event
@@ -55,7 +54,7 @@ type Report struct {
 	Calls        int64           `json:"calls"` // of tools
 	Models       []ModelUse      `json:"models"`
 	Tools        []ToolUse       `json:"tools"`
-	End          json.RawMessage `json:"end,omitempty"` // the last event: how the thread ended
+	End          json.RawMessage `json:"end,omitempty"` // payload of the last event
 	Last         Position        `json:"last"`
 	Signed       Position        `json:"signed,omitzero"` // the last checkpoint
 	Problem      *Problem        `json:"problem,omitempty"`
@@ -84,8 +83,8 @@ type ToolUse struct {
 	Calls int64 `json:"calls"`
 }
 
-// Verify reads the transcript of a thread's directory and checks all of it. What is wrong with the transcript is
-// in the report; the error is for what can't be read.
+// Verify reads and checks the whole transcript of a thread's directory. A problem of the transcript is in the
+// report; the error is for unreadable files.
 func Verify(ctx context.Context, dir string, c Check) (*Report, error) {
 	r, err := OpenReader(dir)
 	if err != nil {
@@ -95,7 +94,7 @@ func Verify(ctx context.Context, dir string, c Check) (*Report, error) {
 	return VerifyReader(ctx, r, c)
 }
 
-// VerifyReader is Verify for what a Reader reads from its beginning.
+// VerifyReader is Verify for a Reader at its beginning.
 func VerifyReader(ctx context.Context, r *Reader, c Check) (*Report, error) {
 	v := newVerifier(c)
 	v.ctx = ctx
@@ -128,7 +127,7 @@ func newVerifier(c Check) *verifier {
 	return v
 }
 
-// readAll reads to the end, or to the first problem.
+// readAll reads to the end or the first problem.
 func (v *verifier) readAll(r *Reader) error {
 	var err error
 	for err == nil {
@@ -158,7 +157,7 @@ func (v *verifier) readAll(r *Reader) error {
 	return err
 }
 
-// event takes an event in that follows the ones before it.
+// event checks an event that follows the previous ones.
 func (v *verifier) event(r *Reader, e *Event) error {
 	for ; len(v.Seen) > 0 && v.Seen[0].Seq <= e.Seq; v.Seen = v.Seen[1:] {
 		if p := v.Seen[0]; p != e.Position() {
@@ -182,13 +181,14 @@ func (v *verifier) event(r *Reader, e *Event) error {
 		}
 	case TypeStarted:
 		if v.Thread != "" && e.Thread != v.Thread {
-			return &Problem{1, Swapped, fmt.Sprintf("it is of the thread %s, expected %s", e.Thread, v.Thread)}
+			return &Problem{1, Swapped, fmt.Sprintf("it belongs to the thread %s, expected %s", e.Thread, v.Thread)}
 		}
 	}
 	return v.believe(e)
 }
 
-// believe takes in an event. A checkpoint is one whose signature holds: it proves everything before it.
+// believe adds an event to the report. Call it for a checkpoint only after checking its signature, because a
+// checkpoint proves everything before it.
 func (v *verifier) believe(e *Event) error {
 	switch e.Type {
 	case TypeStarted:
@@ -209,7 +209,7 @@ func (v *verifier) believe(e *Event) error {
 	return nil
 }
 
-// checkpoint checks a signature.
+// checkpoint checks the signature of a checkpoint.
 func (v *verifier) checkpoint(e *Event, k key.Public) error {
 	m, err := v.machine(k)
 	if err != nil {
@@ -218,14 +218,14 @@ func (v *verifier) checkpoint(e *Event, k key.Public) error {
 	}
 	if !e.holds(k) {
 		return &Problem{e.Seq, Forged,
-			fmt.Sprintf("the signature by machine %s doesn't hold: lines after %d aren't those that it signed",
+			fmt.Sprintf("invalid signature by machine %s: lines after %d were changed",
 				k.Fingerprint().Short(), v.report.Signed.Seq)}
 	}
 	m.Checkpoints++
 	return nil
 }
 
-// machine returns what is known of a machine that a key which counts vouches for.
+// machine returns the record of a machine that a trusted key vouches for.
 func (v *verifier) machine(k key.Public) (*Machine, error) {
 	if m := v.machines[k]; m != nil {
 		return m, nil
@@ -247,7 +247,7 @@ func (v *verifier) machine(k key.Public) (*Machine, error) {
 	return m, nil
 }
 
-// statusOf returns how an event ends a thread.
+// statusOf returns the status for the event that ends a thread.
 func statusOf(e *Event) string {
 	switch e.Type {
 	case TypeCompleted:
@@ -263,7 +263,7 @@ func statusOf(e *Event) string {
 	return StatusCancelled
 }
 
-// atEnd looks whether the transcript may end where it does. It returns io.EOF if so.
+// atEnd checks that the transcript may end here. It returns io.EOF if so.
 func (v *verifier) atEnd(r *Reader) error {
 	at := r.last.Seq + 1
 	surplus, err := r.surplus()
@@ -281,12 +281,12 @@ func (v *verifier) atEnd(r *Reader) error {
 	case v.report.Status == StatusUnfinished:
 		return &Problem{at, Unfinished, "no signed end: the thread runs, was interrupted, or its end was cut off"}
 	case v.report.Signed.Seq != r.last.Seq || r.Torn || surplus:
-		return &Problem{at, Edited, "something follows the signed end"}
+		return &Problem{at, Edited, "data after the signed end"}
 	}
 	return io.EOF
 }
 
-// surplus reports whether there are payloads that no line names.
+// surplus reports whether payloads follow that no line names.
 func (r *Reader) surplus() (bool, error) {
 	_, err := r.payloads.ReadByte()
 	if err == nil {

@@ -18,22 +18,22 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// Options are those of a writer.
+// Options are the options of a writer.
 type Options struct {
-	Key key.Private // of the machine: it signs the checkpoints
-	// Trust are users whose vouching for the key of an earlier driver counts, where that was on another machine.
+	Key key.Private // the machine's key, which signs checkpoints
+	// Trust are the users who may vouch for the key of an earlier driver on another machine.
 	Trust []key.Public
 	Now   func() time.Time
-	// Guard is called before each write, and what it returns after it, when everything is synced: it takes the
-	// thread's lock and fails with CONFLICT if another process drives the thread by now. nil: no other process does.
+	// Guard is called before each write. It takes the thread's lock, and fails with CONFLICT if another process now
+	// drives the thread. The writer calls release after the sync. Nil means that no other process can.
 	Guard func() (release func(), err error)
-	Show  func(*Event) // gets each event that was written; nil: nothing gets it
-	// Hook sees each change of a file before it is made; an error stops it there. Tests inject faults this way.
+	Show  func(*Event) // receives each written event; may be nil
+	// Hook is called before each change of a file; an error prevents the change. Tests inject faults with it.
 	Hook func(op, path string, b []byte) error
 }
 
-// A Writer appends to one transcript. It is safe for many goroutines. After an error of the file system that left the
-// transcript in doubt it refuses everything: Open it again.
+// A Writer appends to one transcript. It is safe for concurrent use; its opener closes it. After an error that
+// leaves the files in doubt, it refuses everything: Open the transcript again.
 type Writer struct {
 	o    Options
 	disk disk
@@ -41,18 +41,18 @@ type Writer struct {
 
 	mu       sync.Mutex
 	lines    *os.File
-	payloads *os.File // nil before the first
+	payloads *os.File // nil before the first large payload
 	end      int64    // of lines
 	large    int64    // of payloads
 	thread   string
 	order    *order
 	last     Position
-	facts    *verifier // of what was written
-	err      error     // why nothing can be written any more
+	facts    *verifier // of the written events
+	err      error     // set if writing is no longer possible
 }
 
-// Create makes a directory and begins a transcript in it: all events or none. One that is there already is
-// fs.ErrExist.
+// Create makes a directory and begins a transcript in it with all events or none. An existing transcript is
+// fs.ErrExist. The caller closes the Writer.
 func Create(dir, thread string, s Started, d Driver, o Options, others ...Payload) (*Writer, error) {
 	if err := CheckThread(thread); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func Create(dir, thread string, s Started, d Driver, o Options, others ...Payloa
 	return w, nil
 }
 
-// begin writes the first lines. They are named when they are whole.
+// begin writes the first lines under a temporary name and renames the complete file.
 func (w *Writer) begin(events []Payload) error {
 	path := filepath.Join(w.dir, LinesFile)
 	if _, err := os.Lstat(path); err == nil {
@@ -101,9 +101,9 @@ func (w *Writer) begin(events []Payload) error {
 	return nil
 }
 
-// Open goes on with a transcript: it reads all of it, removes what a process left that died while it wrote, and
-// appends a driver, whose epoch must be higher than the last. It fails with a *Problem if the transcript isn't as
-// it was written or signed by a key that doesn't count, with CONFLICT if the thread has ended.
+// Open continues a transcript. It reads all of it, removes the remains of an interrupted write, and appends a
+// driver, whose epoch must be higher than the last. It fails with a *Problem if the transcript was changed or a
+// signing key isn't trusted, and with CONFLICT if the thread has ended. The caller closes the Writer.
 func Open(dir string, d Driver, o Options) (*Writer, error) {
 	r, err := OpenReader(dir)
 	if err != nil {
@@ -133,7 +133,7 @@ func Open(dir string, d Driver, o Options) (*Writer, error) {
 	return w, nil
 }
 
-// repair opens the files and cuts what is behind the last line.
+// repair opens the files and removes everything after the last line.
 func (w *Writer) repair() (err error) {
 	release, err := w.guard()
 	if err != nil {
@@ -153,7 +153,7 @@ func (w *Writer) repair() (err error) {
 	return w.cut(w.lines, w.end)
 }
 
-// cut makes a file end where it should.
+// cut truncates a file to its proper end.
 func (w *Writer) cut(f *os.File, end int64) error {
 	if f == nil {
 		return nil
@@ -175,14 +175,15 @@ func (w *Writer) guard() (func(), error) {
 	return w.o.Guard()
 }
 
-// Last returns the last event's place, to be remembered elsewhere.
+// Last returns the last event's place, so that another store can remember it.
 func (w *Writer) Last() Position {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last
 }
 
-// Report is what Verify would find, but for the machines: what this process wrote it needn't read and check.
+// Report returns the report of Verify without the machines. It needn't read and check the events that this process
+// wrote.
 func (w *Writer) Report() *Report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,7 +194,7 @@ func (w *Writer) Report() *Report {
 	return &r
 }
 
-// Close closes the files. Everything that was appended is durable already.
+// Close closes the files. All appended events are already durable.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,8 +209,8 @@ func (w *Writer) Close() error {
 	return errors.Join(errs...)
 }
 
-// Append appends events, all or none, and returns when they are durable; a Checkpoint among them is signed. It
-// refuses what doesn't fit its schema, the order of events, or a limit.
+// Append appends events, all or none, and returns when they are durable. It signs a Checkpoint among them. It
+// refuses events that violate their schema, the order, or a limit.
 func (w *Writer) Append(events ...Payload) ([]*Event, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,7 +233,7 @@ func (w *Writer) Append(events ...Payload) ([]*Event, error) {
 	return b.events, nil
 }
 
-// A batch is events with their place, and how they are written.
+// A batch is a list of events with their places and bytes.
 type batch struct {
 	events   []*Event
 	lines    []byte
@@ -241,7 +242,7 @@ type batch struct {
 	last     Position
 }
 
-// prepare gives events their place.
+// prepare assigns places to events and signs checkpoints.
 func (w *Writer) prepare(payloads []Payload) (*batch, error) {
 	b := &batch{order: w.order.clone(), last: w.last}
 	now := w.o.Now().UTC().Truncate(time.Millisecond)
@@ -267,7 +268,7 @@ func (w *Writer) prepare(payloads []Payload) (*batch, error) {
 	return b, nil
 }
 
-// sigPlaceholder fits the schema until the checkpoint is signed.
+// sigPlaceholder fits the schema until sign replaces it.
 const sigPlaceholder = "rye:signed:v2:"
 
 // add adds an event to a batch.
@@ -296,13 +297,13 @@ func (w *Writer) add(b *batch, e *Event) error {
 	return nil
 }
 
-// closes reports whether an event of the type belongs to how a thread ends or stops.
+// closes reports whether an event of the type may use the lines reserved for the end.
 func closes(t Type) bool {
 	return t.IsEnd() || t == TypeCheckpoint || t == TypeCallResult || t == TypeLimit || t == TypeWaiting ||
 		t == TypeDriver
 }
 
-// write makes a batch durable, or leaves the files as they were.
+// write makes a batch durable, or restores the files.
 func (w *Writer) write(b *batch) error {
 	fi, err := w.lines.Stat()
 	if err != nil {
@@ -333,7 +334,7 @@ func (w *Writer) writePayloads(b *batch) (err error) {
 	if err := w.disk.Do("create", path, nil); err != nil {
 		return err
 	}
-	// No line names anything in a file that is there by now.
+	// No line names the content of an existing file, so it is truncated.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|osfile.NoFollow, 0o600)
 	if err != nil {
 		return err
@@ -348,7 +349,7 @@ func (w *Writer) writePayloads(b *batch) (err error) {
 	return nil
 }
 
-// extend writes and syncs bytes at the end of a file. The content of the file is unknown after a failed sync.
+// extend writes and syncs bytes at the end of a file. After a failed sync the file's content is unknown.
 func (w *Writer) extend(f *os.File, b []byte, at int64) error {
 	if err := w.disk.Write(f, b, at); err != nil {
 		if _, cut := errors.AsType[*journal.CutError](err); cut {
@@ -362,7 +363,7 @@ func (w *Writer) extend(f *os.File, b []byte, at int64) error {
 	return nil
 }
 
-// broken keeps an error that leaves the files in doubt.
+// broken records an error that leaves the files in doubt.
 func (w *Writer) broken(err error) error {
 	if err != nil && w.err == nil {
 		w.err = fmt.Errorf("the transcript of %s can't be continued here: %w", w.thread, err)
@@ -370,7 +371,7 @@ func (w *Writer) broken(err error) error {
 	return err
 }
 
-// commit takes a batch in that is durable.
+// commit records a durable batch.
 func (w *Writer) commit(b *batch) {
 	w.order, w.last = b.order, b.last
 	w.end += int64(len(b.lines))
@@ -384,7 +385,7 @@ func (w *Writer) commit(b *batch) {
 	}
 }
 
-// Load reads a large payload of a thread's directory.
+// Load reads the large payload from a thread's directory.
 func (l *Large) Load(dir string) ([]byte, error) {
 	f, err := osfile.OpenRegular(filepath.Join(dir, PayloadsFile))
 	if err != nil {
@@ -396,7 +397,7 @@ func (l *Large) Load(dir string) ([]byte, error) {
 		return nil, err
 	}
 	if cas.Sum(b) != l.Digest {
-		return nil, fault.New(fault.Integrity, "the payload at byte %d isn't %s", l.At, l.Digest)
+		return nil, fault.New(fault.Integrity, "the payload at byte %d is not %s", l.At, l.Digest)
 	}
 	return b, nil
 }

@@ -1,18 +1,24 @@
-// Package export puts a thread into one file that another person verifies with a public key alone.
+// Package export writes a thread into one file that anyone can verify with a public key.
 //
 // An export is the archive of a bundle (package archive): its manifest has the id "thread", the version 1.0.0, the
 // thread's id as description, and the files
 //
 //	payloads          of the thread's directory, if it has large payloads
-//	rye.lock          the lock that the thread ran with, if it had one: its digest is in the transcript
-//	transcript.jsonl  of the thread's directory, up to the last whole line
-//	voucher.json      a user's word for the machine that exports it (package receipt), if there is one
+//	rye.lock          the thread's lock, if any; its digest is in the transcript
+//	transcript.jsonl  of the thread's directory, up to the last complete line
+//	voucher.json      a user's voucher for the exporting machine (package receipt), if any
 //
-// The manifest is signed by the machine's key, in the domain of manifests, and names every byte: so no end of an
-// export can be cut off, though that of a thread that hasn't ended could. The ids of the policies are in the
-// transcript. Verify takes the machine's public key, or that of the user who vouches for it, and nothing else; by
-// both signatures it is an *Error of package archive or a fault if the file isn't what was exported, and a problem
-// in the report if the transcript isn't what was written.
+// The machine's key signs the manifest, in the domain of manifests, and the manifest names every byte. So the end
+// of an export can't be cut off, although that of an unfinished thread's transcript could. The ids of the policies
+// are in the transcript. Verify requires only the public key of the machine, or of the user who vouches for it. It
+// returns an *Error of package archive or a fault if the file isn't the export, and a problem in the report if the
+// transcript was changed.
+//
+// # How an export goes through here
+//
+// Write verifies the transcript, compares the lock (checkLock), collects the files (source.files), signs their
+// manifest and writes the archive. Verify unpacks the archive with an extractor, finds the signing machine
+// (Report.signer), verifies the transcript, and compares the lock.
 package export
 
 import (
@@ -42,22 +48,22 @@ const (
 	voucherFile = "voucher.json"
 )
 
-// The most that the other files have.
+// Limits of the other files.
 const (
 	maxLock    = transcript.MaxLock
 	maxVoucher = 16 << 10
 )
 
-// Options say what else an export has.
+// Options are the further content of an export.
 type Options struct {
-	Key     key.Private // of this machine: it signs the export
-	Voucher []byte      // for the machine; nil for none
-	Lock    []byte      // the lock that the thread ran with; nil if it had none
+	Key     key.Private // the machine's key, which signs the export
+	Voucher []byte      // for the machine; may be nil
+	Lock    []byte      // the thread's lock; nil without one
 	Now     time.Time
-	Check   transcript.Check // what the transcript must be
+	Check   transcript.Check // requirements of the transcript
 }
 
-// Write writes an export of the thread in a directory, and returns what it verified before.
+// Write writes an export of the thread in a directory, and returns the report of its verification.
 func Write(ctx context.Context, w io.Writer, dir string, o Options) (*transcript.Report, error) {
 	r, err := transcript.Verify(ctx, dir, o.Check)
 	if err != nil {
@@ -103,7 +109,7 @@ func checkLock(r *transcript.Report, b []byte) error {
 	return nil
 }
 
-// A source has the contents of files by their digests.
+// A source has files' contents by digest.
 type source map[cas.Digest]content
 
 type content struct {
@@ -112,7 +118,7 @@ type content struct {
 	size int64
 }
 
-// files takes in the files of an export.
+// files adds the files of an export.
 func (s source) files(dir string, r *transcript.Report, o Options) ([]manifest.File, error) {
 	contents := map[string]content{transcript.LinesFile: {path: filepath.Join(dir, transcript.LinesFile),
 		size: r.Bytes}}
@@ -176,18 +182,18 @@ func (s source) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	return cas.Verify(cas.Info{ID: id, Size: c.size}, r), nil
 }
 
-// A Report is what was verified of an export.
+// A Report is the result of verifying an export.
 type Report struct {
 	*transcript.Report
 	Export    cas.Digest `json:"export"`  // the id of its manifest
-	Machine   key.Public `json:"machine"` // that signed it
-	By        key.Public `json:"by"`      // the key that vouches for the machine, or the machine's
-	Time      time.Time  `json:"time"`    // that the signature says
+	Machine   key.Public `json:"machine"` // the signer
+	By        key.Public `json:"by"`      // the key that vouches for the machine, or the machine's own
+	Time      time.Time  `json:"time"`    // of the signature
 	LockBytes int64      `json:"lock_bytes"`
 }
 
-// Verify reads an export to its end and checks all of it. It unpacks it into a private directory, which the caller
-// makes, and removes.
+// Verify reads an export to its end and checks all of it. It unpacks the export into a private directory, which the
+// caller creates and removes.
 func Verify(ctx context.Context, from io.Reader, dir string, c transcript.Check) (*Report, error) {
 	x := extractor{dir: dir}
 	h, err := archive.Read(ctx, from, &x)
@@ -210,14 +216,14 @@ func Verify(ctx context.Context, from io.Reader, dir string, c transcript.Check)
 		return nil, err
 	}
 	if s := rep.Started; rep.Problem == nil && s.Lock != x.lock {
-		return rep, fault.New(fault.LockMismatch, "the lock of the export isn't the one of the thread").On("expected",
+		return rep, fault.New(fault.LockMismatch, "the lock of the export is not the thread's lock").On("expected",
 			s.Lock.String()).On("found", x.lock.String())
 	}
 	return rep, nil
 }
 
-// Unpack unpacks an export into a private directory, to read what it says. Its bytes are what the export's list names;
-// who signed them is for Verify.
+// Unpack unpacks an export into a private directory, for reading. It checks the bytes against the export's list,
+// but no signature: Verify does.
 func Unpack(ctx context.Context, from io.Reader, dir string) error {
 	_, err := archive.Read(ctx, from, &extractor{dir: dir})
 	return err

@@ -7,14 +7,14 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// A Converter says events in the words of package transcript, for those who show them.
+// A Converter converts events to payloads of package transcript, for display.
 type Converter struct {
 	turn  int64
 	model string
-	next  string // the thread that goes on
+	next  string // the thread that continues this one
 }
 
-// Says returns what an event says, nil if nothing that others don't.
+// Says returns the payload for an event, or nil if the event adds nothing to others.
 func (c *Converter) Says(e *Event) transcript.Payload {
 	switch e.Type {
 	case "cognition_in":
@@ -57,7 +57,7 @@ func result(e *Event) transcript.Payload {
 	return r
 }
 
-// cost reads what rye 1 wrote in dollars and seconds.
+// cost converts the dollars and seconds of rye 1.
 func cost(e *Event) transcript.Cost {
 	m, _ := e.Payload["cost"].(map[string]any)
 	number := func(name string, scale float64) int64 {

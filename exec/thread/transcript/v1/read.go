@@ -16,10 +16,10 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Format is what reports call the format.
+// Format is the name of the format in reports.
 const Format = "rye transcript/1"
 
-// MaxLine is how many bytes a line may have, LF included.
+// MaxLine bounds a line, including LF, in bytes.
 const MaxLine = 16 << 20
 
 // An Event is one line.
@@ -28,25 +28,25 @@ type Event struct {
 	Time    time.Time
 	Thread  string
 	Type    string
-	Payload map[string]any // JSON's values
+	Payload map[string]any // JSON values
 }
 
-// Is reports whether a file begins as a transcript of rye 1 does, by its first line.
+// Is reports whether a file's first line is that of a rye 1 transcript.
 func Is(line []byte) bool {
 	var m map[string]json.RawMessage
 	return json.Unmarshal(line, &m) == nil && m["event_type"] != nil && m["prev"] == nil
 }
 
-// A Reader reads the events of a transcript. It checks no signature.
+// A Reader reads the events of a transcript. It checks no signatures.
 type Reader struct {
-	Torn bool // the last line isn't whole
+	Torn bool // the last line is incomplete
 
 	br     *bufio.Reader
 	line   int64
-	offset int64 // of the line read last
-	end    int64 // behind it
+	offset int64 // of the last line read
+	end    int64 // after that line
 	before hash.Hash
-	last   []byte // the line read last, not in before yet
+	last   []byte // the last line read, not yet in before
 	thread string
 }
 
@@ -59,7 +59,7 @@ func (r *Reader) problem(kind, format string, args ...any) error {
 	return &transcript.Problem{Line: r.line, Kind: kind, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Next returns the next event, io.EOF at the end, and a *transcript.Problem for a line that is none.
+// Next returns the next event, io.EOF at the end, and a *transcript.Problem for an invalid line.
 func (r *Reader) Next() (*Event, error) {
 	r.before.Write(r.last)
 	r.offset = r.end
@@ -81,7 +81,7 @@ func (r *Reader) Next() (*Event, error) {
 		r.thread = e.Thread
 	}
 	if e.Thread != r.thread {
-		return nil, r.problem(transcript.Swapped, "it is of the thread %s", e.Thread)
+		return nil, r.problem(transcript.Swapped, "it belongs to the thread %s", e.Thread)
 	}
 	e.Line = r.line
 	return e, nil
@@ -104,7 +104,7 @@ func (r *Reader) whole() ([]byte, error) {
 
 var errLine = errors.New("not a line of a transcript")
 
-// parse reads a line.
+// parse parses a line.
 func parse(b []byte) (*Event, error) {
 	v, err := jcs.Parse(b)
 	if err != nil {
@@ -126,7 +126,7 @@ func parse(b []byte) (*Event, error) {
 	return e, nil
 }
 
-// text returns a member that is a string, else "".
+// text returns the text of a member, or "".
 func (e *Event) text(name string) string {
 	s, _ := e.Payload[name].(string)
 	return s

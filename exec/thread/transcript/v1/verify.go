@@ -22,10 +22,10 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// Keys are the keys that count.
+// Keys are the trusted keys.
 type Keys []key.Public
 
-// candidates returns the keys that rye 1 calls by an id.
+// candidates returns the keys with an id of rye 1.
 func (k Keys) candidates(id string) (found []key.Public) {
 	for _, p := range k {
 		if p.V1ID() == id {
@@ -37,12 +37,12 @@ func (k Keys) candidates(id string) (found []key.Public) {
 
 var base64v1 = base64.URLEncoding.Strict()
 
-// signer returns the key, of those that count, that signed hexadecimal digits.
+// signer returns the trusted key that signed hexadecimal digits.
 func (k Keys) signer(id, digits, sig string) (key.Public, error) {
 	found := k.candidates(id)
 	if len(found) == 0 {
 		return key.Public{}, fault.New(fault.UntrustedKey,
-			"signed by the key %.16s, which isn't one of those that count", id)
+			"signed by the untrusted key %.16s", id)
 	}
 	b, err := base64v1.DecodeString(sig)
 	for _, p := range found {
@@ -50,11 +50,11 @@ func (k Keys) signer(id, digits, sig string) (key.Public, error) {
 			return p, nil
 		}
 	}
-	return key.Public{}, fault.New(fault.SignatureInvalid, "the signature by the key %s doesn't hold", id)
+	return key.Public{}, fault.New(fault.SignatureInvalid, "invalid signature by the key %s", id)
 }
 
-// Verify reads a transcript and checks its checkpoints. What is wrong is in the report; the error is for what
-// can't be read. The status is what the last event says, which no checkpoint proves.
+// Verify reads a transcript and checks its checkpoints. A problem is in the report; the error is for unreadable
+// input. The status comes from the last event, which no checkpoint proves.
 func Verify(ctx context.Context, from io.Reader, keys Keys) (*transcript.Report, error) {
 	v := &verifier{keys: keys, r: NewReader(from), models: map[string]int64{}, tools: map[string]int64{},
 		report: transcript.Report{
@@ -82,11 +82,11 @@ type verifier struct {
 	r             *Reader
 	report        transcript.Report
 	models, tools map[string]int64
-	pending       []func() // of the lines since the last checkpoint
+	pending       []func() // counts since the last checkpoint
 	turns         int64
 }
 
-// maxNames bounds what a report tells apart.
+// maxNames bounds the distinct names of a report.
 const maxNames = 1000
 
 func count(m map[string]int64, name string) {
@@ -124,7 +124,7 @@ func (v *verifier) event(e *Event) error {
 	return nil
 }
 
-// later does something when a checkpoint has proven what was read up to now. What is never proven isn't counted.
+// later delays a count until a checkpoint proves it. Unproven events aren't counted.
 func (v *verifier) later(do func(string), name string) {
 	if len(v.pending) < 1<<16 {
 		name = strings.Clone(strings.ToValidUTF8(name[:min(len(name), 200)], ""))
@@ -136,11 +136,11 @@ func (v *verifier) checkpoint(e *Event) error {
 	digits := hex.EncodeToString(v.r.before.Sum(nil))
 	switch at, ok := e.Payload["byte_offset"].(float64); {
 	case !ok || int64(at) != v.r.offset:
-		return v.r.problem(transcript.Edited, "the checkpoint is about %v bytes, and stands behind %d",
+		return v.r.problem(transcript.Edited, "the checkpoint covers %v bytes, but follows %d",
 			e.Payload["byte_offset"], v.r.offset)
 	case e.text("hash") != digits:
 		return v.r.problem(transcript.Edited,
-			"the lines before it aren't those of the checkpoint: sha256:%s, found sha256:%s", e.text("hash"), digits)
+			"the lines before it don't match the checkpoint: sha256:%s, found sha256:%s", e.text("hash"), digits)
 	}
 	p, err := v.keys.signer(e.text("fp"), digits, e.text("sig"))
 	if err != nil {
@@ -191,8 +191,7 @@ var signature = sync.OnceValue(func() *regexp.Regexp {
 		`^rye:signed:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z:([a-f0-9]{64}):([A-Za-z0-9_-]{86}==):([a-f0-9]{16})$`)
 })
 
-// VerifyThread checks the signature of a thread.json and returns the status that it gives the thread, and who signed
-// it.
+// VerifyThread checks the signature of a thread.json, and returns the thread's status in it and the signer.
 func VerifyThread(b []byte, keys Keys) (status string, by key.Public, err error) {
 	if _, err := jcs.Parse(b); err != nil {
 		return "", key.Public{}, fault.New(fault.Parsing, "%v", err).From(err)
@@ -220,7 +219,7 @@ func VerifyThread(b []byte, keys Keys) (status string, by key.Public, err error)
 	return status, by, err
 }
 
-// appendPython writes a value as Python's json.dumps does with sorted keys, the shortest separators and ASCII alone.
+// appendPython writes a value like Python's json.dumps with sorted keys, the shortest separators and ASCII only.
 func appendPython(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
