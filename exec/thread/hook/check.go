@@ -7,8 +7,8 @@ import (
 	"github.com/rye-build/rye/ai/check"
 )
 
-// Check is a check.Rule: the hooks of a directive must be as Read wants them, or its first run would tell. Config
-// decides which events there are, so those are left to Read.
+// Check is a check.Rule. It reports a directive's hooks that Read would refuse, so that the first run doesn't fail.
+// Config defines the events, so only Read checks their names.
 func Check(_ context.Context, c *check.Checker, it *check.Checked) (problems []check.Problem) {
 	if it.Model.Directive == nil {
 		return nil

@@ -1,4 +1,4 @@
-// Package hook answers: what is to be done when something happens in a thread?
+// Package hook decides what to do at an event of a thread.
 //
 // Hooks are data. Each belongs to an event, may have a condition, and has one action:
 //
@@ -7,60 +7,68 @@
 //
 // # Layers
 //
-// The hooks of an event are asked in the order of their layers, and in a layer as they stand:
+// Hooks run in the order of their layers, and within a layer in the order of their file:
 //
 //	1 directive   <hooks> of the directive
 //	2 hooks       hooks of config:hook_conditions: the user's and the project's
-//	3 context     context_hooks of it
-//	4 builtin     builtin_hooks of it: what holds if no other hook decides
-//	5 infra       infra_hooks of it: they never decide
+//	3 context     context_hooks of config:hook_conditions
+//	4 builtin     builtin_hooks of config:hook_conditions: the defaults
+//	5 infra       infra_hooks of config:hook_conditions: they never decide
 //
-// Every hook whose condition holds runs. The first that decides is the decision.
+// Every hook whose condition holds runs. The first one with a control action decides.
+//
+// # How an event goes through here
+//
+// Read reads the hooks of a thread (Set.add, reader.hook), and Check is the same for signing. Set.Fire runs the
+// hooks of an event whose conditions hold: Hook.run fills in parameters with fill, calls Runner.Run, reads the
+// result with typed, and records it with Runner.Record. Decision.End turns the decision into the error that ends
+// the thread.
 //
 // # A hook
 //
-//	id            its name; also name. Needed in config, where it says which one a higher file replaces
-//	event         one of config:events. Without it a hook belongs to error and tool_call_result if its condition
-//	              speaks of error, else to after_step
-//	condition     package condition, about the event's data; also when
-//	action        what is done; also tool, execute or load
-//	params        of the item: ${PATH} is filled in from the data; also inputs
-//	delay         seconds, of retry
-//	error         of fail, abort, escalate and suspend; ${PATH} is filled in
-//	enabled       false: the hook isn't asked
+//	id            its name; also name. Required in config, where a higher file replaces the hook with its id
+//	event         one of config:events. The default is error and tool_call_result if the condition
+//	              refers to error, otherwise after_step
+//	condition     a condition of package condition on the event's data; also when
+//	action        the action; also tool, execute or load
+//	params        parameters of the item; ${PATH} is a value of the data; also inputs
+//	delay         seconds, for retry
+//	error         message for fail, abort, escalate and suspend; ${PATH} as above
+//	enabled       false disables the hook
 //	description
 //
-// As an action
+// The forms of an action:
 //
 //	retry                                                     a control action, see below
-//	{primary, item_type, item_id, params, dry_run}            execute, load or search; item_type is by default tool
-//	tool: rye.primary.load, params: {item_type, item_id}      the same; of execute, parameters are what the item
+//	{primary, item_type, item_id, params, dry_run}            execute, load or search; the default item_type is tool
+//	tool: rye.primary.load, params: {item_type, item_id}      the same; for execute, parameters are for the item
 //	                                                          takes
 //	tool: acme/notify, params: {…}                            executes a tool; dots are read as slashes
-//	execute: {item_type, item_id}, inputs: {…}                and load; as an element of XML its text is the id
+//	execute: {item_type, item_id}, inputs: {…}                and load; the text of an XML element is the id
 //	{item_id: rye/agent/threads/internal/control, params: {action: retry}}    a control action
 //
-// A value that is exactly ${PATH} keeps its type. Elsewhere text stands as it is, null as nothing, all else as JSON.
+// A value that is exactly ${PATH} keeps its type. Within a longer text, text is inserted as it is, null as nothing,
+// and anything else as JSON.
 //
 // # Control actions
 //
-//	retry      error: the model is asked again, after delay or what the classification says, as often as the limits
+//	retry      error: retry the model call after delay or the classification's delay, as often as the limits
 //	           allow
 //	fail       the thread ends as failed
 //	abort      the thread ends as cancelled
-//	suspend    the thread ends as interrupted, with BUDGET_EXCEEDED if the event is about money, else LIMIT_EXCEEDED
-//	escalate   the same, for the attention of a person
-//	skip       tool_call_start: the call isn't made; the model gets that as its result. Else as continue
-//	continue   nothing is done, and no later hook decides
+//	suspend    the thread is interrupted, with BUDGET_EXCEEDED for an event about money, otherwise LIMIT_EXCEEDED
+//	escalate   like suspend, and asks for a person's attention
+//	skip       tool_call_start: skip the call and report that to the model. Otherwise like continue
+//	continue   do nothing, and let no later hook decide
 //
-// A tool decides by a result with the member action, which is one of these, and perhaps delay and error. Any other
-// result is a text that the hook gives: a string, or the member text, content or body. Those of thread_started begin
-// the first message.
+// A tool decides by a result whose member action is one of these, with delay and error as options. Any other result
+// is a text from the hook: a string, or the member text, content or body. Texts of thread_started begin the first
+// message.
 //
-// A hook that can't run is recorded and decides nothing; at thread_started it ends the thread, which would lack what
-// it was to know.
+// A hook that can't run is recorded and decides nothing. At thread_started it ends the thread, which would lack
+// information.
 //
 // # Limits
 //
-// 256 hooks. What hooks call asks no hooks. A text has at most 256 KiB.
+// A thread has at most 256 hooks. Calls of hooks fire no hooks. A text has at most 256 KiB.
 package hook

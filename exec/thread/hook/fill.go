@@ -14,12 +14,12 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// variable matches what the data of an event fills in.
+// variable matches a variable of the event's data.
 var variable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\$\{([^{}]+)\}`)
 })
 
-// fill fills data into a value. A text that is one variable gets its value.
+// fill replaces the variables in a value. A text that is exactly one variable becomes its value.
 func fill(v any, data map[string]any) any {
 	switch v := v.(type) {
 	case string:
@@ -45,7 +45,7 @@ func fill(v any, data map[string]any) any {
 	return v
 }
 
-// plain returns a value of an event's data as JSON's values.
+// plain converts event data to JSON values.
 func plain(v any) any {
 	switch v := v.(type) {
 	case condition.Names:
@@ -63,7 +63,7 @@ func plain(v any) any {
 	return v
 }
 
-// asText returns a value as text: a string as it is, null as nothing, all else as JSON.
+// asText returns a value as text: a string as it is, null as nothing, anything else as JSON.
 func asText(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -88,10 +88,10 @@ func asAny(list []string) iter.Seq[any] {
 	}
 }
 
-// maxDelay is the longest that a hook may have a thread wait.
+// maxDelay is the longest delay of a hook.
 const maxDelay = 24 * time.Hour
 
-// seconds reads a time to wait; nil if there is none. Attributes and elements of XML have it as text.
+// seconds reads a delay, or nil if v is nil. XML attributes and elements have it as text.
 func seconds(v any) (*time.Duration, error) {
 	if v == nil {
 		return nil, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/manifest/condition"
 )
 
-// The layers, in the order in which hooks are asked.
+// The layers, in the order in which hooks run.
 const (
 	Directive int64 = iota + 1
 	Hooks
@@ -22,7 +22,7 @@ const (
 	Infra
 )
 
-// The events that this package knows more of than their names.
+// The events that this package treats specially.
 const (
 	Started    = "thread_started"
 	BeforeStep = "before_step"
@@ -61,7 +61,7 @@ type Hook struct {
 	ID    string
 	Layer int64
 
-	Control string // "" runs an item
+	Control string // control action; "" runs an item
 	Verb    string // of package capability
 	Ref     model.Ref
 	Dry     bool
@@ -70,28 +70,28 @@ type Hook struct {
 	condition *condition.Condition
 	params    map[string]any
 	delay     *time.Duration
-	text      string // of an error
+	text      string // message of an error
 }
 
-// A Set is the hooks of a thread. It never changes.
+// A Set is the hooks of a thread. It is immutable.
 type Set struct {
-	hooks    []*Hook // in the order in which they are asked
+	hooks    []*Hook // in the order in which they run
 	events   []string
-	anyEvent bool // which there are isn't known
+	anyEvent bool // accept unknown events
 }
 
-// A Decision is what hooks make of an event.
+// A Decision is the result of an event's hooks.
 type Decision struct {
-	Control string // "" if none has decided
+	Control string // "" without a decision
 	Delay   *time.Duration
 	Error   string
-	By      string   // the hook that has decided
-	Texts   []string // that hooks gave, in their order
+	By      string   // id of the deciding hook
+	Texts   []string // from hooks, in order
 }
 
-// A Runner does what hooks say.
+// A Runner runs and records hooks.
 type Runner interface {
-	// Run does what a hook does with an item, and returns its result as JSON's values.
+	// Run runs a hook's item and returns its result as JSON values.
 	Run(ctx context.Context, h *Hook, params map[string]any) (any, error)
 	// Record records that a hook ran.
 	Record(h transcript.Hook) error
@@ -102,10 +102,10 @@ func (s *Set) Any(event string) bool {
 	return slices.ContainsFunc(s.hooks, func(h *Hook) bool { return slices.Contains(h.events, event) })
 }
 
-// Knows reports whether there is such an event.
+// Knows reports whether an event exists.
 func (s *Set) Knows(event string) bool { return s.anyEvent || slices.Contains(s.events, event) }
 
-// Fire asks the hooks of an event, whose data is JSON's values and condition.Names. An error ends the thread.
+// Fire runs the hooks of an event. data has JSON values and condition.Names. An error ends the thread.
 func (s *Set) Fire(ctx context.Context, event string, data map[string]any, r Runner) (*Decision, error) {
 	d := new(Decision)
 	for _, h := range s.hooks {
@@ -119,15 +119,15 @@ func (s *Set) Fire(ctx context.Context, event string, data map[string]any, r Run
 	return d, nil
 }
 
-// maxText is how long a text may be that a hook gives.
+// maxText bounds a text from a hook, in bytes.
 const maxText = 256 << 10
 
-// run does what one hook says.
+// run runs one hook and merges its decision into d.
 func (h *Hook) run(ctx context.Context, event string, data map[string]any, r Runner, d *Decision) error {
-	said := transcript.Hook{ID: h.ID, Event: event, Layer: h.Layer}
+	record := transcript.Hook{ID: h.ID, Event: event, Layer: h.Layer}
 	mine := Decision{Control: h.Control, Delay: h.delay, Error: asText(fill(h.text, data))}
 	if h.Control == "" {
-		said.Ref = h.Ref.String()
+		record.Ref = h.Ref.String()
 		params, _ := fill(h.params, data).(map[string]any)
 		value, err := r.Run(ctx, h, params)
 		if ctx.Err() != nil {
@@ -135,30 +135,30 @@ func (h *Hook) run(ctx context.Context, event string, data map[string]any, r Run
 		}
 		if err != nil {
 			e := fault.Of(err)
-			said.Error = &transcript.Fault{Code: string(e.Code), Message: e.Text}
-			if err := r.Record(said); err != nil || event != Started {
+			record.Error = &transcript.Fault{Code: string(e.Code), Message: e.Text}
+			if err := r.Record(record); err != nil || event != Started {
 				return err
 			}
 			return fault.Wrap(err, "the hook %q of thread_started can't run: %v", h.ID, e.Text)
 		}
-		said.Result = value
+		record.Result = value
 		text := ""
 		if mine, text = typed(value); len(text) > maxText {
-			return fault.New(fault.Limit, "the hook %q gives %d bytes of text; at most %d are allowed", h.ID,
+			return fault.New(fault.Limit, "the hook %q returned %d bytes of text; at most %d are allowed", h.ID,
 				len(text), maxText)
 		}
 		if text != "" {
 			d.Texts = append(d.Texts, text)
 		}
 	}
-	said.Action = mine.Control
+	record.Action = mine.Control
 	if h.Layer != Infra && d.Control == "" && mine.Control != "" {
 		d.Control, d.Delay, d.Error, d.By = mine.Control, mine.Delay, mine.Error, h.ID
 	}
-	return r.Record(said)
+	return r.Record(record)
 }
 
-// typed reads the result of an item: a decision, or a text.
+// typed parses the result of an item: a decision or a text.
 func typed(v any) (d Decision, text string) {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -181,8 +181,8 @@ func typed(v any) (d Decision, text string) {
 	return d, ""
 }
 
-// End returns the error that ends the thread by a decision about an event; nil if it goes on. money says that the
-// event is about money.
+// End returns the error with which a decision about an event ends the thread, or nil if the thread continues. money
+// means that the event is about money.
 func (d *Decision) End(event string, money bool) error {
 	text := d.Error
 	say := func(code fault.Code, otherwise string) error {
@@ -206,13 +206,13 @@ func (d *Decision) End(event string, money bool) error {
 	return nil
 }
 
-// Stops reports whether a decision interrupts the thread, which may go on later.
+// Stops reports whether a decision interrupts the thread, which can continue later.
 func (d *Decision) Stops() bool { return d.Control == Escalate || d.Control == Suspend }
 
-// TypeOf is a code as older hooks have it: permission_denied.
+// TypeOf returns a code with its form in older hooks, such as permission_denied.
 func TypeOf(code string) condition.Names { return condition.Names{strings.ToLower(code), code} }
 
-// Doc returns the decision as a loop sees it; nil if there is none.
+// Doc returns the decision in the form for a loop, or nil without one.
 func (d *Decision) Doc() any {
 	if d.Control == "" && len(d.Texts) == 0 {
 		return nil

@@ -13,16 +13,16 @@ import (
 	"github.com/rye-build/rye/manifest/condition"
 )
 
-// maxHooks is how many hooks a thread may have.
+// maxHooks bounds the hooks of a thread.
 const maxHooks = 256
 
-// controlItem is the item that stands for control actions.
+// controlItem is the id that denotes control actions.
 const controlItem = "rye/agent/threads/internal/control"
 
-// primary begins the ids of the verbs, as tools.
+// primary is the prefix of verbs as tools.
 const primary = "rye.primary."
 
-// Sources are where the hooks of a thread stand.
+// Sources are the sources of a thread's hooks.
 type Sources struct {
 	Config *value.Value // config:hook_conditions
 	Events *value.Value // config:events
@@ -30,7 +30,7 @@ type Sources struct {
 	Ref    model.Ref // the directive
 }
 
-// lists are the lists of config, by layer.
+// lists are the lists of hooks in config, by layer.
 var lists = []struct {
 	name  string
 	layer int64
@@ -93,11 +93,11 @@ func (s *Set) config(v *value.Value) error {
 	return nil
 }
 
-// keys are those of a hook.
+// keys are the keys of a hook.
 var keys = []string{"id", "name", "event", "layer", "condition", "when", "action", "tool", "execute", "load", "params",
 	"inputs", "delay", "error", "enabled", "description", "content"}
 
-// add reads a hook and adds it, unless it isn't enabled.
+// add reads a hook and adds it unless it is disabled.
 func (s *Set) add(v *value.Value, layer int64, at string) error {
 	j, err := v.JSON()
 	doc, ok := j.(map[string]any)
@@ -125,7 +125,7 @@ func (s *Set) add(v *value.Value, layer int64, at string) error {
 	return nil
 }
 
-// A reader reads one hook, and keeps the first thing that is wrong.
+// A reader reads one hook and keeps the first error.
 type reader struct {
 	doc   map[string]any
 	roots []string // of the condition
@@ -138,7 +138,7 @@ func (r *reader) bad(format string, args ...any) {
 	}
 }
 
-// text returns a text. Other values are wrong.
+// text returns a text. Any other value is an error.
 func (r *reader) text(in map[string]any, name string) string {
 	s, ok := in[name].(string)
 	if !ok && in[name] != nil {
@@ -173,7 +173,7 @@ func (r *reader) hook(layer int64) *Hook {
 	return h
 }
 
-// events finds out which events a hook belongs to.
+// events determines the events of a hook.
 func (r *reader) events(s *Set, h *Hook) {
 	event := r.text(r.doc, "event")
 	switch {
@@ -193,7 +193,7 @@ func (r *reader) events(s *Set, h *Hook) {
 	}
 }
 
-// object returns the parameters of an item; of an empty element of XML they are text.
+// object returns the parameters of an item. An empty XML element has "" instead of an object.
 func (r *reader) object(in map[string]any, names ...string) map[string]any {
 	for _, name := range names {
 		switch v := in[name].(type) {
@@ -209,15 +209,15 @@ func (r *reader) object(in map[string]any, names ...string) map[string]any {
 	return map[string]any{}
 }
 
-// action reads what a hook does.
+// action reads the action of a hook.
 func (r *reader) action(h *Hook) {
-	given := 0
+	actions := 0
 	for _, name := range []string{"action", "tool", "execute", "load"} {
 		if r.doc[name] != nil {
-			given++
+			actions++
 		}
 	}
-	if given != 1 {
+	if actions != 1 {
 		r.bad("expected one of action, tool, execute and load")
 		return
 	}
@@ -250,7 +250,7 @@ func (r *reader) control(h *Hook, name string) {
 	h.Control = name
 }
 
-// tool reads a tool: a verb's, or one that is executed.
+// tool reads a tool: a verb's, or a tool to execute.
 func (r *reader) tool(h *Hook, id string) {
 	verb, isVerb := strings.CutPrefix(strings.ReplaceAll(id, "/", "."), primary)
 	if !isVerb {
@@ -260,15 +260,15 @@ func (r *reader) tool(h *Hook, id string) {
 		r.item(h, capability.Execute, "tool", id)
 		return
 	}
-	given := h.params
-	h.params = r.object(given, "parameters", "params", "inputs")
+	params := h.params
+	h.params = r.object(params, "parameters", "params", "inputs")
 	if verb = strings.TrimPrefix(verb, "rye_"); verb == capability.Search {
-		h.params = given
+		h.params = params
 	}
-	r.item(h, verb, r.text(given, "item_type"), r.text(given, "item_id"))
+	r.item(h, verb, r.text(params, "item_type"), r.text(params, "item_id"))
 }
 
-// named reads {item_type, item_id}, or an id.
+// named reads an object with item_type and item_id, or an id.
 func (r *reader) named(h *Hook, verb string, v any) {
 	if id, ok := v.(string); ok {
 		r.item(h, verb, "", strings.TrimSpace(id))
@@ -289,7 +289,7 @@ func (r *reader) named(h *Hook, verb string, v any) {
 	r.item(h, verb, r.text(m, "item_type"), id)
 }
 
-// item sets the item that a hook is about, or the control action that it stands for.
+// item sets the item of a hook, or the control action that it denotes.
 func (r *reader) item(h *Hook, verb, kind, id string) {
 	if verb == "" {
 		verb = capability.Execute

@@ -9,11 +9,11 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Above are accounts that were opened again for one below them, the highest first.
+// Above are accounts that OpenAbove opened again, the highest first.
 type Above []*Balance
 
-// OpenAbove opens an account that is closed, and those above it, as far as a child needs them to spend the rest of its
-// budget, nil for no bound. No budget is larger than it was. What was opened is returned with an error too.
+// OpenAbove opens a closed account and those above it again, as far as a child needs them to spend the rest of its
+// budget; nil is no bound. No budget grows. Opened accounts are returned with an error, too.
 func OpenAbove(ctx context.Context, l Ledger, thread string, rest *int64, at time.Time) (opened Above, err error) {
 	a, err := Get(ctx, l, thread)
 	if err != nil || a == nil || !a.Closed {
@@ -33,7 +33,8 @@ func OpenAbove(ctx context.Context, l Ledger, thread string, rest *int64, at tim
 	return append(opened, a), nil
 }
 
-// Close closes the accounts again, from below. One that another process has opened meanwhile is that one's.
+// Close closes the accounts again, the lowest first. It leaves an account that another process has opened
+// meanwhile.
 func (o Above) Close(ctx context.Context, l Ledger, at time.Time) error {
 	var errs []error
 	for _, a := range slices.Backward(o) {
@@ -44,8 +45,8 @@ func (o Above) Close(ctx context.Context, l Ledger, at time.Time) error {
 	return errors.Join(errs...)
 }
 
-// Rest returns what a thread with a budget, nil for none, may have spent in the end, and how much of that it has not
-// spent: only what is reserved for its calls if it has handed the rest over.
+// Rest returns what a thread may spend in total, and how much of that it hasn't spent. budget may be nil. handed
+// means that the thread has handed over its rest: it then keeps only the reservations of its calls.
 func Rest(ctx context.Context, l Ledger, thread string, budget *int64, handed bool) (all, rest *int64, err error) {
 	a, err := Get(ctx, l, thread)
 	if err != nil {

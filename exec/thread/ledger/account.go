@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// An Account is what the driver of a thread spends from. What was spent is written with what comes next, so
-// that a turn costs one sync.
+// An Account is the account from which a thread's driver spends. It writes costs with the next entries, so that a
+// turn costs one sync.
 type Account struct {
 	ledger Ledger // nil while a record is only compared
 	guard  func() (release func(), err error)
@@ -19,22 +19,22 @@ type Account struct {
 	epoch  int64
 
 	mu     sync.Mutex
-	own    int64            // Spent by the thread itself, as the transcript has it
-	below  int64            // by its children and theirs
-	booked int64            // of own, what the ledger has
-	held   map[string]int64 // reserved in the ledger, by calls: those that are settled are to be written
+	own    int64            // spent by the thread itself, as in the transcript
+	below  int64            // spent by all threads below it
+	booked int64            // the part of own that the ledger has
+	held   map[string]int64 // reservations in the ledger by call; settled ones are still to be written
 	open   map[string]bool  // calls in flight
 }
 
 // Attach opens the account with the balance of its thread. guard locks the thread for each write, unless another
-// process has claimed it; nil for none.
+// process has claimed it; it may be nil.
 func (a *Account) Attach(l Ledger, b *Balance, guard func() (release func(), err error)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ledger, a.thread, a.epoch, a.booked, a.held, a.guard = l, b.Thread, b.Epoch, b.Own, b.Calls, guard
 }
 
-// late are the entries for what was spent since the last ones.
+// late returns the entries for what was spent since the last write.
 func (a *Account) late() (entries []Entry) {
 	var settled []string
 	for call := range a.held {
@@ -57,7 +57,7 @@ func (a *Account) late() (entries []Entry) {
 	return entries
 }
 
-// write makes entries, those that are late first.
+// write writes entries after the late ones.
 func (a *Account) write(ctx context.Context, more ...Entry) error {
 	if a.ledger == nil {
 		return nil
@@ -85,7 +85,7 @@ func (a *Account) write(ctx context.Context, more ...Entry) error {
 	return nil
 }
 
-// Reserve sets the worst case of a call aside: BUDGET_EXCEEDED if less is left.
+// Reserve reserves the worst case of a call. It returns BUDGET_EXCEEDED if less is left.
 func (a *Account) Reserve(ctx context.Context, call string, worst int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,7 +105,7 @@ func (a *Account) Reserve(ctx context.Context, call string, worst int64) error {
 	return nil
 }
 
-// Settle notes what a call has cost.
+// Settle records the cost of a call.
 func (a *Account) Settle(call string, cost int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,21 +113,21 @@ func (a *Account) Settle(call string, cost int64) {
 	a.own += cost
 }
 
-// Child notes what a child and those below it have spent.
+// Child records what a child and the threads below it have spent.
 func (a *Account) Child(cost int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.below += cost
 }
 
-// Spent is what the thread and those below it have spent.
+// Spent returns what the thread and all threads below it have spent.
 func (a *Account) Spent() (own, below int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.own, a.below
 }
 
-// Left is what the thread may still give to children.
+// Left returns what the thread may still give to children.
 func (a *Account) Left(ctx context.Context) (int64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,7 +137,7 @@ func (a *Account) Left(ctx context.Context) (int64, error) {
 	return Left(ctx, a.ledger, a.thread)
 }
 
-// Left is what a thread may still give to children, the largest number if it has no budget.
+// Left returns what a thread may still give to children, or the largest number without a budget.
 func Left(ctx context.Context, l Ledger, thread string) (int64, error) {
 	a, err := Get(ctx, l, thread)
 	if err != nil {
@@ -153,8 +153,8 @@ func Left(ctx context.Context, l Ledger, thread string) (int64, error) {
 	return max(left, 0), nil
 }
 
-// Part opens an account with at most one of so many parts of the rest of the account above it, and tries again if
-// another thread takes from the same budget meanwhile.
+// Part opens an account with at most one part of the rest of the account above it. It tries again if another thread
+// takes from the same budget meanwhile.
 func Part(ctx context.Context, left func(context.Context) (int64, error), parts int64,
 	open func(most int64) error) error {
 	const tries = 100
@@ -172,7 +172,7 @@ func Part(ctx context.Context, left func(context.Context) (int64, error), parts 
 	}
 }
 
-// End writes the entries that are late, and closes the account of a thread that never goes on.
+// End writes the late entries, and with closes also closes the account of a thread that never continues.
 func (a *Account) End(ctx context.Context, closes bool, at time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

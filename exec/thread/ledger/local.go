@@ -15,10 +15,10 @@ import (
 	"github.com/rye-build/rye/cas/journal"
 )
 
-// Local is the ledger of this machine.
+// Local is the ledger of this machine. Its opener calls Shut.
 type Local struct{ book journal.Book[*accounts] }
 
-// In returns the ledger in a file, which is made when it is first needed.
+// In returns the ledger in a file. The first write creates the file.
 func In(path string, hook journal.Hook) *Local {
 	return &Local{book: journal.Book[*accounts]{Path: path, Format: "rye ledger", Hook: hook, Empty: empty}}
 }
@@ -31,7 +31,7 @@ func (l *Local) Shut() error { return l.book.Close() }
 // Do implements Ledger.
 func (l *Local) Do(ctx context.Context, entries ...Entry) error {
 	return l.book.Change(ctx, func(all *accounts) ([]any, error) {
-		// Each entry is decided on what those before it have changed.
+		// Decide each entry after applying those before it.
 		var undo []func()
 		defer func() {
 			for _, f := range slices.Backward(undo) {
@@ -69,10 +69,10 @@ func (l *Local) Accounts(ctx context.Context, threads ...string) (map[string]*Ba
 
 const opCarry = "carry"
 
-// accounts are what the entries add up to.
+// accounts are the sums of the entries.
 type accounts struct{ byThread map[string]*account }
 
-// An account has the sums over its children, so that no decision looks at all of them.
+// An account has the sums over its children, so that no check visits all of them.
 type account struct {
 	id       string
 	parent   *account
@@ -100,8 +100,8 @@ func (a *account) shown() *Balance {
 	return s
 }
 
-// surplus is what the parent keeps aside beyond what was spent. One that is closed spends nothing, but children that
-// outlive it may.
+// surplus returns what the parent has set aside beyond the spent amount. A closed account spends nothing, but
+// children that outlive it may.
 func (a *account) surplus() int64 {
 	rest := a.inFlight + a.aside
 	if a.budget != nil && !a.closed {
@@ -110,7 +110,7 @@ func (a *account) surplus() int64 {
 	return max(rest, 0)
 }
 
-// change changes an account, and the sums of those above it.
+// change changes an account and the sums of those above it.
 func (a *account) change(edit func()) {
 	var before [][2]int64
 	for up := a; up != nil; up = up.parent {
@@ -123,7 +123,7 @@ func (a *account) change(edit func()) {
 	}
 }
 
-// left is what may be reserved, and which account bounds that.
+// left returns what may be reserved, and the account that bounds it.
 func (a *account) left() (int64, *account) {
 	if s, bound := a.shown().Left(); bound {
 		return s, a
@@ -134,19 +134,19 @@ func (a *account) left() (int64, *account) {
 	return math.MaxInt64, nil
 }
 
-// short is the error of money that isn't there.
+// short returns the error for a budget with too little left.
 func short(what string, needed, left int64) error {
 	return fault.New(fault.Budget, "%s may cost $%.6f, and the budget has $%.6f left", what, float64(needed)/1e9,
 		float64(max(left, 0))/1e9).
 		On("needed", float64(needed)/1e9).On("left", float64(max(left, 0))/1e9)
 }
 
-// IsShort reports whether an error is that of a budget with too little left.
+// IsShort reports whether an error is from a budget with too little left.
 func IsShort(err error) bool { return err != nil && fault.CodeOf(err) == fault.Budget }
 
-const most = int64(1) << 60 // of one amount: sums of few of them can't overflow
+const most = int64(1) << 60 // bounds one amount, so that small sums can't overflow
 
-// check refuses an entry. What was decided once, as strict says, is not decided again when it is read.
+// check refuses an invalid entry. strict also compares budgets, which is not repeated when the book is read.
 func (all *accounts) check(e *Entry, strict bool) error {
 	a := all.byThread[e.Thread]
 	if e.Thread == "" || e.Amount < 0 || e.Amount > most || e.Own < 0 || e.Epoch < 0 || e.Budget != nil &&
@@ -175,7 +175,7 @@ func (all *accounts) check(e *Entry, strict bool) error {
 		}
 	case OpSettle:
 		if a.own+e.Amount > most {
-			return fault.New(fault.Validation, "the amount %d of %s can't be", e.Amount, e.Thread)
+			return fault.New(fault.Validation, "invalid amount %d for thread %s", e.Amount, e.Thread)
 		}
 	case OpClose:
 	default:
@@ -203,14 +203,14 @@ func (all *accounts) checkOpen(a *account, e *Entry, strict bool) error {
 	}
 	switch {
 	case bounded != nil && e.Budget == nil:
-		return fault.New(fault.Budget, "the thread %s has no spend limit, and its parent has one", e.Thread)
+		return fault.New(fault.Budget, "the thread %s has no spend limit, but its parent has one", e.Thread)
 	case bounded != nil && *e.Budget-spent-already > left:
 		return short("the child", *e.Budget-spent, left+already)
 	}
 	return nil
 }
 
-// apply makes an entry that check has passed, and returns what takes it back.
+// apply applies a checked entry, and returns a function that undoes it.
 func (all *accounts) apply(e *Entry) (undo func()) {
 	a := all.byThread[e.Thread]
 	if a == nil {
@@ -218,8 +218,8 @@ func (all *accounts) apply(e *Entry) (undo func()) {
 		all.byThread[e.Thread] = a
 		undo = func() { delete(all.byThread, e.Thread) }
 	}
-	was := *a
-	was.held = maps.Clone(a.held)
+	before := *a
+	before.held = maps.Clone(a.held)
 	a.change(func() {
 		a.epoch = e.Epoch
 		switch e.Op {
@@ -248,7 +248,7 @@ func (all *accounts) apply(e *Entry) (undo func()) {
 	return func() {
 		a.change(func() {
 			below, aside := a.below, a.aside
-			*a = was
+			*a = before
 			a.below, a.aside = below, aside
 		})
 		if created != nil {
@@ -292,7 +292,7 @@ func (all *accounts) Records() (out [][]byte) {
 		if a.parent != nil {
 			e.Parent = a.parent.id
 		}
-		b, _ := json.Marshal(e) // of plain members
+		b, _ := json.Marshal(e) // never fails
 		out = append(out, b)
 	}
 	for _, id := range slices.Sorted(maps.Keys(all.byThread)) {

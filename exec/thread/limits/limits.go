@@ -21,10 +21,10 @@ type Set struct {
 	Duration                     time.Duration
 }
 
-// Unlimited is the value of a limit that isn't set.
+// Unlimited is the value of an unset limit.
 const Unlimited = math.MaxInt64
 
-// None sets none.
+// None returns a Set without limits.
 func None() Set {
 	return Set{Unlimited, Unlimited, Unlimited, Unlimited, Unlimited, Unlimited}
 }
@@ -52,7 +52,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Declare sets the limits that a directive or config declares, as package declared has normalised them.
+// Declare sets the limits that a directive or config declares, normalised by package declared.
 func (l *Set) Declare(v *value.Value) {
 	for _, f := range l.fields() {
 		if n, ok := declared.Limit(v, f.name); ok {
@@ -63,7 +63,7 @@ func (l *Set) Declare(v *value.Value) {
 	}
 }
 
-// Override sets limits from NAME=VALUE, as on the command line.
+// Override sets limits from texts NAME=VALUE, as on the command line.
 func (l *Set) Override(pairs []string) error {
 	object, names := &value.Value{Kind: value.Map}, Names()
 	for _, pair := range pairs {
@@ -89,19 +89,19 @@ func (l *Set) Override(pairs []string) error {
 	return nil
 }
 
-// A Usage is what a thread has used of its limits.
+// A Usage is a thread's use of its limits.
 type Usage struct {
 	Turns, Tokens int64
 	Elapsed       time.Duration
 }
 
-// Reached returns the first limit that is reached, nil if none is. Money is the budget's.
+// Reached returns the first limit that the usage has reached, or nil. The ledger checks money.
 func (l *Set) Reached(u Usage) *transcript.Limit {
 	elapsed := u.Elapsed
-	if elapsed >= time.Second { // people read it
+	if elapsed >= time.Second { // for readability
 		elapsed = max(elapsed.Truncate(time.Millisecond), min(elapsed, l.Duration))
 	}
-	for _, is := range []struct {
+	for _, limit := range []struct {
 		name      string
 		used, max int64
 		unit      float64
@@ -109,32 +109,32 @@ func (l *Set) Reached(u Usage) *transcript.Limit {
 		{"turns", u.Turns, l.Turns, 1}, {"tokens", u.Tokens, l.Tokens, 1},
 		{duration, int64(elapsed), int64(l.Duration), float64(time.Second)},
 	} {
-		if is.used >= is.max {
-			return &transcript.Limit{Code: is.name + "_exceeded", Current: float64(is.used) / is.unit,
-				Max: float64(is.max) / is.unit}
+		if limit.used >= limit.max {
+			return &transcript.Limit{Code: limit.name + "_exceeded", Current: float64(limit.used) / limit.unit,
+				Max: float64(limit.max) / limit.unit}
 		}
 	}
 	return nil
 }
 
-// Late returns the limit of time if a thread that has run for so long has reached it.
+// Late returns the time limit if a thread that has run for so long has reached it.
 func (l *Set) Late(elapsed time.Duration) *transcript.Limit {
 	only := None()
 	only.Duration = l.Duration
 	return only.Reached(Usage{Elapsed: elapsed})
 }
 
-// Fault returns a limit that is reached as an error.
+// Fault returns a reached limit as an error.
 func Fault(l *transcript.Limit) *fault.Error {
 	return At(fault.New(fault.Limit, "the thread has reached a limit: %s (%g of %g)", l.Code, l.Current, l.Max), l)
 }
 
-// At adds to an error the limit that it is about: a thread that goes on needs a higher one.
+// At adds a limit to an error: to continue, the thread needs a higher one.
 func At(e *fault.Error, l *transcript.Limit) *fault.Error {
 	return e.On("limit", l.Code).On("current", l.Current).On("max", l.Max)
 }
 
-// Nano is how many nano-dollars a dollar has.
+// Nano is the number of nano-dollars in a dollar.
 const Nano = 1e9
 
 // Cap lowers each limit to that of a parent. The depth is one less than the parent's.
@@ -149,7 +149,7 @@ func (l *Set) Cap(parent *Set) {
 	}
 }
 
-// Record returns the limits as a transcript has them.
+// Record returns the limits in the form of a transcript.
 func (l *Set) Record() (r transcript.Limits) {
 	for _, m := range l.members(&r) {
 		if n := *m.at; n != Unlimited {
@@ -159,7 +159,7 @@ func (l *Set) Record() (r transcript.Limits) {
 	return r
 }
 
-// Take sets what a transcript has, and takes away what it doesn't.
+// Take sets the limits of a transcript, and unsets all others.
 func (l *Set) Take(r *transcript.Limits) {
 	for _, m := range l.members(r) {
 		if *m.at = Unlimited; *m.recorded != nil {
@@ -168,7 +168,7 @@ func (l *Set) Take(r *transcript.Limits) {
 	}
 }
 
-// A member is a limit that a transcript has too.
+// A member is a limit that a transcript has, too.
 type member struct {
 	at       *int64
 	recorded **int64
@@ -179,7 +179,7 @@ func (l *Set) members(r *transcript.Limits) []member {
 		{(*int64)(&l.Duration), &r.Duration}}
 }
 
-// Rest returns the rest of the limits.
+// Rest returns what is left of the limits.
 func (l *Set) Rest(u Usage, spent, spawned int64) Set {
 	rest := *l
 	for to, used := range map[*int64]int64{&rest.Turns: u.Turns, &rest.Tokens: u.Tokens,
@@ -191,7 +191,7 @@ func (l *Set) Rest(u Usage, spent, spawned int64) Set {
 	return rest
 }
 
-// Budget is what a thread may spend, nil without a bound.
+// Budget returns the spend limit, or nil without one.
 func (l *Set) Budget() *int64 {
 	if l.Spend == Unlimited {
 		return nil

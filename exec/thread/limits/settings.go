@@ -8,13 +8,13 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Settings are those of config:resilience for threads.
+// Settings are the settings of config:resilience for threads.
 type Settings struct {
 	Limits     *value.Value
 	MaxRetries int64
-	Concurrent int64 // calls of one turn, and children of one thread, that run at once
-	Total      int64 // threads below one that run at once, with that one
-	Outlive    bool  // children go on when their parent is cancelled
+	Concurrent int64 // parallel calls of one turn, and parallel children of one thread
+	Total      int64 // parallel threads in a tree, including its root
+	Outlive    bool  // children continue when their parent is cancelled
 }
 
 // ReadSettings reads config:resilience.
@@ -55,11 +55,11 @@ func ReadSettings(v *value.Value) (s Settings, err error) {
 		if n.at.IsNull() {
 			continue
 		}
-		given, ok := n.at.Int()
-		if !ok || given < 0 || given > n.most {
+		setting, ok := n.at.Int()
+		if !ok || setting < 0 || setting > n.most {
 			return s, fault.New(fault.Config, "invalid config:resilience: %s must be between 0 and %d", n.name, n.most)
 		}
-		*n.to = given
+		*n.to = setting
 	}
 	switch v.Get("child_policy").Get("on_parent_cancel").String() {
 	case "", "cancel":

@@ -7,14 +7,14 @@ import (
 	"github.com/rye-build/rye/ai/model"
 )
 
-// Items reads items, and knows which are the user's own.
+// Items reads items and decides which ones are the user's own.
 type Items interface {
 	Item(ctx context.Context, ref model.Ref) (*ai.Item, error)
 	Owns(ctx context.Context, it *ai.Item) (bool, error)
 }
 
-// Owned reports whether the directives of a thread and of those above it are the user's own. One that is missing is
-// not.
+// Owned reports whether the directives of a thread and of all threads above it are the user's own. A missing
+// directive isn't.
 func Owned(ctx context.Context, r Roster, items Items, thread string) bool {
 	for thread != "" {
 		row, err := Get(ctx, r, thread)

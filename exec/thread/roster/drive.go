@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// A Lease is the place of a thread's driver.
+// A Lease is a claim on a thread by its driver.
 type Lease struct {
 	Roster Roster
 	ID     string
@@ -20,8 +20,8 @@ type Lease struct {
 	Epoch  int64
 }
 
-// BeginLease makes the directory of a new thread below dir, registers the thread and claims it. A thread that has no
-// place is never registered. A thread with a parent is one of at most spawns children.
+// BeginLease makes the directory of a new thread below dir, registers the thread and claims it. It never registers
+// a thread without a directory. spawns is the most children of the thread's parent.
 func BeginLease(ctx context.Context, r Roster, dir string, row *Thread, spawns int64) (*Lease, error) {
 	root := filepath.Dir(filepath.Dir(dir))
 	err := os.MkdirAll(root, 0o700)
@@ -34,25 +34,25 @@ func BeginLease(ctx context.Context, r Roster, dir string, row *Thread, spawns i
 	if err != nil {
 		return nil, err
 	}
-	made := os.Mkdir(row.Dir(), 0o700)
-	if info, err := os.Stat(row.Dir()); made != nil && (err != nil || !info.IsDir()) {
-		return nil, made
+	mkdirErr := os.Mkdir(row.Dir(), 0o700)
+	if info, err := os.Stat(row.Dir()); mkdirErr != nil && (err != nil || !info.IsDir()) {
+		return nil, mkdirErr
 	}
 	if err := r.Create(ctx, row, spawns); err != nil {
-		if made == nil {
+		if mkdirErr == nil {
 			os.Remove(row.Dir())
 		}
 		return nil, err
 	}
 	s, err := ClaimLease(ctx, r, row)
-	// it never runs: its row would hold up those who wait for it, and prune
+	// It never runs: its row would block waiting threads and prune.
 	if err != nil && fault.CodeOf(err) == fault.Limit {
 		err = errors.Join(err, r.Set(context.WithoutCancel(ctx), row.ID, 0, Failed, ""))
 	}
 	return s, err
 }
 
-// Reclaim makes the directory of a thread that is registered, and claims the thread.
+// Reclaim makes the directory of a registered thread and claims the thread.
 func Reclaim(ctx context.Context, r Roster, row *Thread) (*Lease, error) {
 	if err := os.MkdirAll(row.Dir(), 0o700); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func Reclaim(ctx context.Context, r Roster, row *Thread) (*Lease, error) {
 	return ClaimLease(ctx, r, row)
 }
 
-// ClaimLease takes over a thread whose row was seen.
+// ClaimLease claims a thread. It fails if the thread's epoch is no longer the row's.
 func ClaimLease(ctx context.Context, r Roster, row *Thread) (*Lease, error) {
 	host, _ := os.Hostname()
 	claimed, err := r.Claim(ctx, row.ID, row.Epoch,
@@ -71,19 +71,19 @@ func ClaimLease(ctx context.Context, r Roster, row *Thread) (*Lease, error) {
 	return &Lease{Roster: r, ID: row.ID, Dir: row.Dir(), Epoch: claimed.Epoch}, nil
 }
 
-// Leave gives the thread its state.
+// Leave sets the state of the thread.
 func (s *Lease) Leave(ctx context.Context, state State, next string) error {
 	return s.Roster.Set(ctx, s.ID, s.Epoch, state, next)
 }
 
-// Driver is what the transcript has of the claim.
+// Driver returns the transcript's event for the claim.
 func (s *Lease) Driver(k *exec.Kernel, program string) transcript.Driver {
 	host, _ := os.Hostname()
 	return transcript.Driver{Epoch: s.Epoch, Host: host, Process: os.Getpid(), Start: proc.Start(os.Getpid()),
 		Program: program, Voucher: k.Voucher}
 }
 
-// Guard locks the thread for one write, unless another process has claimed it: see transcript.Options.
+// Guard locks the thread for one write, unless another process has claimed it. See transcript.Options.
 func (s *Lease) Guard() (release func(), err error) {
 	return s.Roster.Hold(context.Background(), s.ID, s.Epoch)
 }

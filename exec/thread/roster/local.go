@@ -21,16 +21,16 @@ import (
 	"github.com/rye-build/rye/exec/proc"
 )
 
-// Local is the roster of this machine.
+// Local is the roster of this machine. Its opener closes it.
 type Local struct {
 	Now func() time.Time
-	// Runs returns the start of a process, "" without one: proc.Start, except in tests.
+	// Runs returns the start of a process, or "" if it isn't running. It is proc.Start except in tests.
 	Runs func(process int) string
 
 	book journal.Book[*rows]
 }
 
-// Open returns the roster in a file, which is made when it is first needed.
+// Open returns the roster in a file. The first write creates the file.
 func Open(path string, now func() time.Time, hook journal.Hook) *Local {
 	return &Local{Now: now, Runs: proc.Start, book: journal.Book[*rows]{Path: path, Format: "rye registry", Hook: hook,
 		Empty: func() *rows { return &rows{byID: map[string]*Thread{}} }}}
@@ -39,13 +39,13 @@ func Open(path string, now func() time.Time, hook journal.Hook) *Local {
 // Close closes the file.
 func (l *Local) Close() error { return l.book.Close() }
 
-// A record is the row of a thread after something was done to it.
+// A record is the row of a thread after an operation.
 type record struct {
 	Op     string  `json:"op"`
 	Thread *Thread `json:"thread"`
 }
 
-// rows are what the records add up to.
+// rows are the sum of the records.
 type rows struct{ byID map[string]*Thread }
 
 // Take implements journal.Total.
@@ -66,7 +66,7 @@ func (r *rows) Take(text []byte) error {
 // Records implements journal.Total.
 func (r *rows) Records() (all [][]byte) {
 	for _, id := range slices.Sorted(maps.Keys(r.byID)) {
-		b, _ := json.Marshal(record{"row", r.byID[id]}) // as it was read
+		b, _ := json.Marshal(record{"row", r.byID[id]}) // never fails
 		all = append(all, b)
 	}
 	return all
@@ -111,7 +111,7 @@ func (l *Local) Create(ctx context.Context, t *Thread, spawns int64) error {
 	})
 }
 
-// change changes one row under the thread's lock.
+// change changes one row. The caller has the thread's lock where the edit requires it.
 func (l *Local) change(ctx context.Context, id, op string, edit func(*rows, *Thread) error) (row *Thread, err error) {
 	err = l.book.Change(ctx, func(r *rows) ([]any, error) {
 		if row, err = r.get(id); err != nil {
@@ -137,7 +137,7 @@ func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Th
 		switch {
 		case t.State.Ended():
 			e := fault.New(fault.Conflict, "the thread %s has ended: %s", id, t.State).On("thread", id).Permanent()
-			if t.Kind == "graph" { // which no message continues
+			if t.Kind == "graph" { // a message can't continue a graph
 				return e.Try("rye thread result " + fault.Quote(id))
 			}
 			return e.Try("rye thread resume " + fault.Quote(id) + " --message TEXT")
@@ -148,7 +148,7 @@ func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Th
 		case t.State == Running && l.alive(t.Driver):
 			return driven(t)
 		}
-		if d != (Driver{}) { // else the thread gets its state, and doesn't run
+		if d != (Driver{}) { // without a driver, the claim only sets the state
 			if err := l.room(all, t); err != nil {
 				return err
 			}
@@ -158,7 +158,7 @@ func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Th
 	})
 }
 
-// driven is the error of a thread that another process drives.
+// driven returns the error for a thread that another process drives.
 func driven(t *Thread) error {
 	e := fault.New(fault.Conflict, "the thread %s is driven by process %d", t.ID, t.Driver.Process).On("thread",
 		t.ID).On("process", t.Driver.Process)
@@ -169,7 +169,7 @@ func driven(t *Thread) error {
 	return e.Try("rye thread wait " + fault.Quote(t.ID))
 }
 
-// room refuses to run a thread if as many run as those above it allow.
+// room refuses to run a thread if the limits above it allow no more.
 func (l *Local) room(all *rows, t *Thread) error {
 	parent := all.byID[t.Parent]
 	if parent == nil {
@@ -189,22 +189,23 @@ func (l *Local) room(all *rows, t *Thread) error {
 			children++
 		}
 	}
-	for _, is := range []struct {
+	for _, limit := range []struct {
 		code       string
 		used, most int64
 	}{{"children_exceeded", children, parent.Most.Children}, {"threads_exceeded", total, root.Most.Total}} {
-		if is.most > 0 && is.used >= is.most {
-			return fault.New(fault.Limit, "as many threads run as config:resilience allows: %s (%d of %d)", is.code,
-				is.used, is.most).
-				On("limit", is.code).On("current", is.used).On("max", is.most).Try("rye thread list --state running")
+		if limit.most > 0 && limit.used >= limit.most {
+			return fault.New(fault.Limit, "as many threads run as config:resilience allows: %s (%d of %d)", limit.code,
+				limit.used, limit.most).
+				On("limit", limit.code).On("current", limit.used).On("max", limit.most).
+				Try("rye thread list --state running")
 		}
 	}
 	return nil
 }
 
-// root returns the thread above all that are above one.
+// root returns the highest thread above a thread.
 func (r *rows) root(t *Thread) *Thread {
-	for range len(r.byID) { // a journal with a circle ends too
+	for range len(r.byID) { // ends even with a circle in the journal
 		up := r.byID[t.Parent]
 		if up == nil {
 			break
@@ -214,7 +215,7 @@ func (r *rows) root(t *Thread) *Thread {
 	return t
 }
 
-// alive reports whether a process runs on this machine since then.
+// alive reports whether a driver's process still runs on this machine.
 func (l *Local) alive(d Driver) bool {
 	return d.Process > 0 && d.Start != "" && l.Runs(d.Process) == d.Start
 }
@@ -252,10 +253,10 @@ func (l *Local) Ask(ctx context.Context, id string, q Request) (*Thread, error) 
 	})
 }
 
-// maxReason is how long the reason of a request may be, so that a row always fits into a record.
+// maxReason bounds the reason of a request, so that a row always fits into a record.
 const maxReason = 4 << 10
 
-// How often Changed looks, and how long it waits. Looking is one call of the system.
+// Changed polls with lookEvery for at most lookUntil. Each poll is one system call.
 const (
 	lookEvery = 20 * time.Millisecond
 	lookUntil = time.Second
@@ -357,7 +358,8 @@ func (l *Local) Threads(ctx context.Context, f Filter) (all []*Thread, err error
 	return all, err
 }
 
-// has reports whether a thread is the project's, and returns where that is now. The zero Project has all.
+// has reports whether a thread belongs to the project, and updates the thread's project directory. The zero Project
+// has all threads.
 func (p Project) has(t *Thread) bool {
 	if p.Root == "" {
 		return true

@@ -10,20 +10,20 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Pruned is what remains of a thread whose directory was removed on purpose. The row that has it commits the removal:
-// files of the thread that are still there belong to no thread.
+// Pruned is what remains of a thread whose directory was removed on purpose. The row with it commits the removal:
+// any files left belong to no thread.
 type Pruned struct {
 	At     time.Time  `json:"at"`
 	Lines  int64      `json:"lines,omitzero"` // of the transcript
-	Line   int64      `json:"line,omitzero"`  // the last one that was signed, zero if none was
+	Line   int64      `json:"line,omitzero"`  // the last signed line, or zero
 	Digest cas.Digest `json:"digest,omitzero"`
 	Signer string     `json:"signer,omitempty"` // the fingerprint of the machine that signed it
 	Uses   []Use      `json:"uses,omitempty"`
 	Spend  int64      `json:"spend,omitzero"`          // nano-dollars, its own
-	Below  int64      `json:"spend_children,omitzero"` // nano-dollars, of its children and theirs
+	Below  int64      `json:"spend_children,omitzero"` // nano-dollars, of all threads below it
 }
 
-// A Use is the calls of one model on one day, with money in nano-dollars.
+// A Use adds up the calls of one model on one day, with money in nano-dollars.
 type Use struct {
 	Model  string `json:"model"`
 	Day    string `json:"day"`
@@ -33,10 +33,10 @@ type Use struct {
 	Spend  int64  `json:"spend"`
 }
 
-// MaxUses bounds a row, which is one line of the roster.
+// MaxUses bounds the uses in a row, which is one line of the roster.
 const MaxUses = 128
 
-// Gone returns the error for a thread whose directory was pruned or is lost, nil if the directory exists.
+// Gone returns the error for a pruned or lost thread, or nil if its directory exists.
 func (t *Thread) Gone() error {
 	if p := t.Pruned; p != nil {
 		f := fault.New(fault.NotFound, "the thread %s was pruned on %s", t.ID, p.At.Format(time.DateOnly)).On("thread",
@@ -50,15 +50,15 @@ func (t *Thread) Gone() error {
 	return nil
 }
 
-// lost is the error for a thread whose directory is missing.
+// lost returns the error for a thread with a missing directory.
 func (t *Thread) lost() *fault.Error {
 	return fault.New(fault.NotFound, "the thread %s is lost: its directory %q is missing", t.ID, t.Dir()).On("thread",
 		t.ID).
-		Because("it can be put back from a backup").Try(fault.Command("rye run", t.Directive))
+		Because("restore it from a backup").Try(fault.Command("rye run", t.Directive))
 }
 
-// Related returns the groups of threads that need each other's records: a thread, those that it started, and those
-// that go on with its work.
+// Related groups the threads that need each other's records: a thread, its children, and the threads that continue
+// its work.
 func Related(rows []*Thread) (groups [][]*Thread) {
 	root := map[string]string{}
 	var find func(string) string
@@ -90,7 +90,7 @@ func Related(rows []*Thread) (groups [][]*Thread) {
 	return groups
 }
 
-// Blocks returns the first of the threads that hasn't ended: until then none of the group can be pruned.
+// Blocks returns the first thread that hasn't ended. Until it ends, the group can't be pruned.
 func Blocks(group []*Thread) *Thread {
 	for _, t := range group {
 		if !t.State.Ended() {
@@ -110,8 +110,8 @@ func (l *Local) Prune(ctx context.Context, threads map[string]Pruned) error {
 		var records []any
 		for _, group := range Related(all) {
 			for _, t := range group {
-				p, chosen := threads[t.ID]
-				if !chosen || t.Pruned != nil {
+				p, selected := threads[t.ID]
+				if !selected || t.Pruned != nil {
 					continue
 				}
 				if b := Blocks(group); b != nil {

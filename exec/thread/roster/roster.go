@@ -1,39 +1,38 @@
-// Package roster knows the threads of a user: in which state each is, and which process drives it.
+// Package roster records the threads of a user with their states and drivers.
 //
 // # States
 //
-//	created      it has a row, and nothing else yet
+//	created      registered, not yet started
 //	running      a process drives it
-//	waiting      for an answer from outside; no process need drive it
-//	interrupted  a limit, the budget, a signal or the death of its process stopped it; it can be resumed
+//	waiting      waits for an outside answer; needs no driver
+//	interrupted  stopped by a limit, the budget, a signal or its process's death; can be resumed
 //	completed, error, cancelled, killed, continued    it has ended
 //
-// A thread whose directory is gone is lost, whatever the state of its row, unless it was pruned: then the row has what
-// remains of it.
+// A thread without its directory is lost, in any state, unless it was pruned: then its row has what remains of it.
 //
 // # How a claim goes through here
 //
-// BeginLease makes the directory of a new thread, creates its row and claims it by ClaimLease: Roster.Claim compares
-// the epoch and returns the next one. Lease.Guard locks the thread for each write, Lease.Watch cancels the driver when
-// a request to end or a higher epoch is in the row, and Lease.Leave writes the last state.
+// BeginLease makes the directory of a new thread, creates its row, and claims it with ClaimLease: Roster.Claim
+// compares the epoch and returns the next one. Lease.Guard locks the thread for each write. Lease.Watch cancels the
+// driver when the row has a request to end or a higher epoch. Lease.Leave writes the last state.
 //
 // # Requests
 //
-// Any process of the user may ask a thread to end: Ask writes that into its row, and the process that drives the
-// thread sees it there. It cancels the thread at the next safe point, or, asked to kill it, ends what it runs at once.
-// A request is never taken back: a thread that was asked to end and is resumed ends.
+// Any process of the user may ask a thread to end: Ask writes the request into the row, where the driver finds it.
+// The driver cancels the thread at the next safe point, or kills it at once if asked to. A request is never
+// withdrawn: a thread with one ends when it is resumed.
 //
 // # Epochs
 //
-// The process that drives a thread has claimed it: it holds a Lease, with the epoch of that claim, a number that rises
-// by one with each. A claim names the epoch that it has seen, and fails with CONFLICT if another claim was faster, or
-// if the process that drives the thread still runs. Each later write to roster, ledger and transcript names the epoch
-// and fails with CONFLICT if there is a higher one.
+// The driver of a thread has claimed it: it holds a Lease with the epoch of that claim. The epoch rises by one with
+// each claim. A claim names the epoch of the row that the caller has read. It fails with CONFLICT if another claim
+// was faster or if the driver still runs. Each later write to roster, ledger and transcript names the epoch and
+// fails with CONFLICT if a higher one exists.
 //
 // # The local roster
 //
-// One book (journal.Book) for all projects of a user, the file threads/registry of the state directory. A record is
-// the whole row of a thread, and "op" for people; the last one counts:
+// The local roster is one book (journal.Book) for all projects of a user, the file threads/registry of the state
+// directory. A record has the whole row of a thread, and "op" for people. The last record of a thread counts:
 //
 //	{"op":"claim","thread":{"id":"acme/plan-1795000000-a2b3c","kind":"directive","directive":"directive:acme/plan",
 //	 "project":{"root":"/home/ann/site","device":66306,"inode":5242},"state":"running","epoch":1,
@@ -41,7 +40,7 @@
 //	 "asked":{"for":"cancel","reason":"too slow","time":"2026-11-20T12:00:01Z"},
 //	 "created":"2026-11-20T12:00:00Z","updated":"2026-11-20T12:00:01Z"}}
 //
-// The file "lock" of a thread's directory is locked for each claim and each write of its driver.
+// Each claim and each write of a driver locks the file "lock" of the thread's directory.
 package roster
 
 import (
@@ -57,7 +56,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A State of a thread.
+// A State is the state of a thread.
 type State string
 
 // The states of threads.
@@ -73,13 +72,13 @@ const (
 	Continued   State = "continued"
 )
 
-// States lists all.
+// States lists all states.
 var States = []State{Created, Running, Waiting, Interrupted, Completed, Failed, Cancelled, Killed, Continued}
 
-// Ended reports whether a thread in this state never goes on.
+// Ended reports whether a thread in this state can never continue.
 func (s State) Ended() bool { return slices.Index(States, s) > slices.Index(States, Interrupted) }
 
-// A Thread is a row.
+// A Thread is the row of a thread.
 type Thread struct {
 	ID        string    `json:"id"`
 	Kind      string    `json:"kind"` // directive or graph
@@ -91,45 +90,45 @@ type Thread struct {
 	State     State     `json:"state"`
 	Epoch     int64     `json:"epoch"`
 	Driver    Driver    `json:"driver,omitzero"`
-	Spawned   int64     `json:"spawned,omitzero"` // children that were created
-	Most      Most      `json:"most,omitzero"`    // of what is below it may run at once
-	Asked     Request   `json:"asked,omitzero"`   // the strongest of what it was asked
+	Spawned   int64     `json:"spawned,omitzero"` // number of children created
+	Most      Most      `json:"most,omitzero"`    // limits for the threads below it
+	Asked     Request   `json:"asked,omitzero"`   // the strongest request
 	Created   time.Time `json:"created"`
 	Updated   time.Time `json:"updated"`
 	Pruned    *Pruned   `json:"pruned,omitempty"` // its directory was removed on purpose
 
-	Lost  bool `json:"-"` // its directory is gone
+	Lost  bool `json:"-"` // its directory is missing
 	Alive bool `json:"-"` // its driver's process runs, on this machine
-	Dead  bool `json:"-"` // it is running, and its driver has ended without saying so
+	Dead  bool `json:"-"` // running, but its driver died
 }
 
-// Most bounds what runs at once; 0 is no bound.
+// Most bounds the threads that run in parallel; 0 is no bound.
 type Most struct {
-	Children int64 `json:"children,omitzero"` // of a thread
-	Total    int64 `json:"total,omitzero"`    // of one without a parent: all threads below it, and itself
+	Children int64 `json:"children,omitzero"` // children of the thread
+	Total    int64 `json:"total,omitzero"`    // for a root: itself and all threads below it
 }
 
-// A Request asks a thread to end.
+// A Request is a request that a thread end.
 type Request struct {
-	For    string    `json:"for"` // Cancel or Kill; "" for none
+	For    string    `json:"for"` // Cancel or Kill; "" without a request
 	Reason string    `json:"reason,omitempty"`
 	Time   time.Time `json:"time,omitzero"`
 }
 
-// What a thread can be asked for. The second is the stronger one.
+// The kinds of requests, the stronger one last.
 const (
 	Cancel = "cancel"
 	Kill   = "kill"
 )
 
-// A Project is where a thread's directory is.
+// A Project is the project of a thread's directory.
 type Project struct {
 	Root   string `json:"root"`
 	Device uint64 `json:"device,omitzero"`
 	Inode  uint64 `json:"inode,omitzero"`
 }
 
-// A Driver is a process. Start names it together with its number: see proc.Start.
+// A Driver is a process. Process and Start identify it together: see proc.Start.
 type Driver struct {
 	Process int    `json:"process"`
 	Start   string `json:"start,omitempty"`
@@ -141,35 +140,35 @@ func (t *Thread) Dir() string {
 	return filepath.Join(t.Project.Root, ".ai", "threads", filepath.FromSlash(t.ID))
 }
 
-// A Filter chooses threads. The zero value chooses all.
+// A Filter selects threads. The zero value selects all.
 type Filter struct {
 	ID   string
-	Live bool   // only those that haven't ended
-	Root string // of a project: its threads, even if it had another path when they were begun
+	Live bool   // only threads that haven't ended
+	Root string // only threads of the project at this path, even if the project was moved
 }
 
-// A Roster is safe for many goroutines and processes. Returned rows are the caller's.
+// A Roster is safe for concurrent use, also by many processes. The caller owns returned rows.
 type Roster interface {
-	// Create adds a row with State Created and Epoch 0. A thread that is there already is CONFLICT. With a parent it
-	// counts as one of at most spawns children of that; one more is LIMIT_EXCEEDED.
+	// Create adds a row with State Created and Epoch 0. An existing thread is CONFLICT. More than spawns children
+	// of one parent are LIMIT_EXCEEDED.
 	Create(ctx context.Context, t *Thread, spawns int64) error
-	// Claim makes a process the driver of a thread that hasn't ended, whose epoch the caller has seen, and returns the
-	// row. If as many threads run as those above it allow, it is LIMIT_EXCEEDED. One that goes on for another takes
-	// its place.
+	// Claim makes a process the driver of a thread that hasn't ended, and returns the row. seen is the epoch in the
+	// caller's copy. If the limits above the thread allow no more threads, it returns LIMIT_EXCEEDED; a thread that
+	// continues another takes that one's place.
 	Claim(ctx context.Context, id string, seen int64, d Driver) (*Thread, error)
-	// Set changes the state of a thread in the name of its driver, and its successor unless next is "".
+	// Set sets the state of a thread on behalf of its driver, and its successor unless next is "".
 	Set(ctx context.Context, id string, epoch int64, s State, next string) error
-	// Hold locks a thread for one write of its driver, which releases it after that.
+	// Hold locks a thread for one write of its driver. The driver then calls release.
 	Hold(ctx context.Context, id string, epoch int64) (release func(), err error)
-	// Ask asks a thread that hasn't ended to end, and returns its row. Asked for both, it is killed.
+	// Ask asks a thread that hasn't ended to end, and returns its row. Kill replaces Cancel.
 	Ask(ctx context.Context, id string, q Request) (*Thread, error)
-	// Changed returns when rows may have changed since the mark that it returned last, "" for none yet, but at the
-	// latest after a second, and the next mark.
+	// Changed waits until rows may have changed since mark, at most a second, and returns the next mark. The first
+	// mark is "".
 	Changed(ctx context.Context, mark string) (next string, err error)
-	// Prune gives threads that have ended what remains of them, all or none. A thread can't be pruned as long as one
-	// that it is related to hasn't ended (CONFLICT). Threads that are pruned already, or unknown, are passed over.
+	// Prune records what remains of ended threads, all or none. A thread with a related thread that hasn't ended is
+	// CONFLICT. Unknown and already pruned threads are skipped.
 	Prune(ctx context.Context, threads map[string]Pruned) error
-	// Threads lists rows, the newest first.
+	// Threads returns rows, the newest first.
 	Threads(ctx context.Context, f Filter) ([]*Thread, error)
 }
 

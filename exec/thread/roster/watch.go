@@ -9,22 +9,23 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// A Watch looks at the row of a thread that this process drives: another process may ask it to end, or claim it.
+// A Watch watches the row of a thread that this process drives, because another process may ask it to end or claim
+// it. The driver calls End.
 type Watch struct {
-	soft   context.Context // ends when the thread was asked to end
-	ask    context.CancelCauseFunc
-	cancel context.CancelCauseFunc // of what the thread does
-	gone   sync.WaitGroup
-	stop   context.CancelFunc
+	soft    context.Context // ends at a request
+	ask     context.CancelCauseFunc
+	cancel  context.CancelCauseFunc // cancels the thread's work
+	watcher sync.WaitGroup
+	stop    context.CancelFunc
 }
 
-// A Requested error ends a thread that another process has asked to end.
+// A Requested is the error that ends a thread on another process's request.
 type Requested struct {
 	Request
-	said string // by the record
+	recorded string // message in the record
 }
 
-// RecordedRequest is the request by which a thread has ended.
+// RecordedRequest returns the request in the record of an ended thread.
 func RecordedRequest(c *transcript.Cancelled) *Requested {
 	q := &Requested{Request{For: Cancel}, c.Reason}
 	if c.Killed {
@@ -35,8 +36,8 @@ func RecordedRequest(c *transcript.Cancelled) *Requested {
 
 // Error implements error.
 func (r *Requested) Error() string {
-	if r.said != "" {
-		return r.said
+	if r.recorded != "" {
+		return r.recorded
 	}
 	text := "the thread was cancelled"
 	if r.For == Kill {
@@ -48,7 +49,7 @@ func (r *Requested) Error() string {
 	return text
 }
 
-// Status is what a thread ends with that it ends.
+// Status returns the status of a thread that ends with this error.
 func (r *Requested) Status() string {
 	if r.For == Kill {
 		return string(Killed)
@@ -56,7 +57,7 @@ func (r *Requested) Status() string {
 	return string(Cancelled)
 }
 
-// Fault makes it an error of every door.
+// Fault returns the request as an error with a code.
 func (r *Requested) Fault() *fault.Error { return fault.New(fault.Cancelled, "%s", r.Error()).From(r) }
 
 // RequestOf returns the *Requested in an error, or nil.
@@ -65,13 +66,13 @@ func RequestOf(err error) *Requested {
 	return q
 }
 
-// Watch looks until End. At the request to kill it, and when another process has claimed it, it ends what the thread
-// does by cancel, with a *Requested or CONFLICT; at that to cancel it, it only says so.
+// Watch watches the row until End. At a request to kill the thread, or when another process has claimed it, Watch
+// cancels the work with a *Requested or CONFLICT. A request to cancel is only reported by Asked and Soft.
 func (s *Lease) Watch(ctx context.Context, cancel context.CancelCauseFunc) *Watch {
 	w := &Watch{cancel: cancel}
 	w.soft, w.ask = context.WithCancelCause(ctx)
 	ctx, w.stop = context.WithCancel(context.WithoutCancel(ctx))
-	w.gone.Go(func() { w.look(ctx, s) })
+	w.watcher.Go(func() { w.look(ctx, s) })
 	return w
 }
 
@@ -95,7 +96,7 @@ func (w *Watch) look(ctx context.Context, s *Lease) {
 	}
 }
 
-// see reads a row, and reports whether the watch is over.
+// see evaluates a row, and reports whether the watch is over.
 func (w *Watch) see(s *Lease, row *Thread) (over bool) {
 	if row.Epoch != s.Epoch {
 		w.cancel(fault.New(fault.Conflict, "another process drives the thread %s now", s.ID).On("thread",
@@ -113,7 +114,7 @@ func (w *Watch) see(s *Lease, row *Thread) (over bool) {
 	return false
 }
 
-// With asks the thread what another is asked: the one that waits for it.
+// With passes requests to another watched thread, which waits for this one, on to this thread.
 func (w *Watch) With(other *Watch) {
 	if w != nil && other != nil {
 		context.AfterFunc(other.soft, func() {
@@ -124,7 +125,7 @@ func (w *Watch) With(other *Watch) {
 	}
 }
 
-// Asked returns what the thread was asked, nil for nothing. A nil Watch was asked nothing.
+// Asked returns the request to the thread, or nil. w may be nil.
 func (w *Watch) Asked() *Requested {
 	if w == nil {
 		return nil
@@ -132,8 +133,7 @@ func (w *Watch) Asked() *Requested {
 	return RequestOf(context.Cause(w.soft))
 }
 
-// Soft returns a context that ends with ctx, and when the thread is asked to end: for waits that need not be waited
-// out.
+// Soft returns a context that ends with ctx or at a request to end, for waits that needn't be completed.
 func (w *Watch) Soft(ctx context.Context) (context.Context, context.CancelFunc) {
 	if w == nil {
 		return ctx, func() {}
@@ -143,17 +143,17 @@ func (w *Watch) Soft(ctx context.Context) (context.Context, context.CancelFunc) 
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// End ends the watch.
+// End stops the watch and waits for it.
 func (w *Watch) End() {
 	if w != nil {
 		w.stop()
-		w.gone.Wait()
+		w.watcher.Wait()
 		w.ask(nil)
 	}
 }
 
-// Pass asks the children of the thread that haven't ended for what it was asked: they may run in other processes. With
-// outlive they go on when it is cancelled.
+// Pass passes a request on to the thread's children that haven't ended, which may run in other processes. With
+// outlive, children continue when the thread is cancelled.
 func (s *Lease) Pass(ctx context.Context, q *Requested, outlive bool) error {
 	if outlive && q.For == Cancel {
 		return nil

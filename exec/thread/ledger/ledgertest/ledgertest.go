@@ -1,4 +1,4 @@
-// Package ledgertest checks that something is a ledger.Ledger.
+// Package ledgertest tests an implementation of ledger.Ledger.
 package ledgertest
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 )
 
-// Test runs every check. make makes a world of no accounts, and returns what opens its ledger once more, as another
-// process would.
+// Test runs every check. make makes an empty world, and returns a function that opens its ledger as another process
+// would.
 func Test(t *testing.T, make func(t testing.TB) func(testing.TB) ledger.Ledger) {
 	for name, check := range map[string]func(*testing.T, func(testing.TB) ledger.Ledger){
 		"one": one, "children": children, "overspent": overspent, "epochs": epochs, "refused": refuses,
@@ -47,7 +47,7 @@ func left(t testing.TB, l ledger.Ledger, id string, want int64) {
 	}
 }
 
-// one: what is reserved is exact, and what is settled takes its place.
+// one checks that reservations are exact and that a settlement replaces its reservation.
 func one(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	ctx, a, b := t.Context(), open(t), open(t)
 	if got, err := ledger.Get(ctx, a, "x"); got != nil || err != nil {
@@ -58,7 +58,7 @@ func one(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	must(t, b.Do(ctx, ledger.Reserve("x", 1, "1", 100)))
 	left(t, a, "x", 0)
 	refused(t, fault.Conflict, a.Do(ctx, ledger.Reserve("x", 1, "1", 0)))
-	// All or none: what was settled in vain is still reserved.
+	// All or none: the failed settlement leaves the reservation.
 	refused(t, fault.Budget, a.Do(ctx, ledger.Settle("x", 1, "1", 30), ledger.Reserve("x", 1, "2", 71)))
 	left(t, b, "x", 0)
 	must(t, a.Do(ctx, ledger.Settle("x", 1, "1", 30), ledger.Reserve("x", 1, "2", 70)))
@@ -78,7 +78,7 @@ func one(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	}
 }
 
-// children: a budget is set aside in all that are above, and what is not spent comes back.
+// children checks that budgets are set aside in all accounts above, and that unspent money returns.
 func children(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	ctx, a, b := t.Context(), open(t), open(t)
 	must(t, a.Do(ctx, ledger.Open("x", "", 1, budget(100), noon), ledger.Reserve("x", 1, "1", 10)))
@@ -107,14 +107,14 @@ func children(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	refused(t, fault.Budget, b.Do(ctx, ledger.Reserve("x", 1, "9", 36)))
 	must(t, a.Do(ctx, ledger.Reserve("e", 1, "1", 30), ledger.Settle("e", 1, "1", 10), ledger.Close("e", 1, noon)))
 	left(t, b, "x", 55)
-	// Opened again it needs what it may still spend.
+	// An account that is opened again needs what it may still spend.
 	refused(t, fault.Budget, a.Do(ctx, ledger.Open("c", "x", 3, budget(91), noon)))
 	must(t, a.Do(ctx, ledger.Open("c", "x", 3, budget(90), noon)))
 	left(t, b, "x", 0)
 	left(t, b, "c", 55)
 }
 
-// overspent: what was spent is recorded, however much it is, and no account above can spend it again.
+// overspent checks that any cost is recorded, and that no account above can spend it again.
 func overspent(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	ctx, a := t.Context(), open(t)
 	must(t, a.Do(ctx, ledger.Open("x", "", 1, budget(100), noon), ledger.Open("c", "x", 1, budget(50), noon),
@@ -131,7 +131,7 @@ func overspent(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	}
 }
 
-// epochs: who was replaced spends nothing any more.
+// epochs checks that a replaced driver can't spend any more.
 func epochs(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	ctx, a := t.Context(), open(t)
 	must(t, a.Do(ctx, ledger.Open("x", "", 1, budget(100), noon), ledger.Reserve("x", 1, "1", 10)))
@@ -144,7 +144,7 @@ func epochs(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	must(t, a.Do(ctx, ledger.Settle("x", 2, "1", 10)))
 }
 
-// refuses: what can't be.
+// refuses checks invalid entries.
 func refuses(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	ctx, a := t.Context(), open(t)
 	must(t, a.Do(ctx, ledger.Open("x", "", 1, budget(100), noon), ledger.Open("z", "", 1, budget(0), noon)))
@@ -172,7 +172,7 @@ func refuses(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	}
 }
 
-// together: many who spend at once never spend more than there is.
+// together checks that parallel spenders never spend more than the budget.
 func together(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	ctx, first := t.Context(), open(t)
 	must(t, first.Do(ctx, ledger.Open("x", "", 1, budget(1000), noon)))
@@ -209,7 +209,7 @@ func together(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	}
 }
 
-// A model is what a ledger must be like, said in another way: nothing is summed up.
+// A model is a simple second implementation of a ledger. It stores no sums.
 type model struct{ all map[string]*node }
 
 type node struct {
@@ -248,8 +248,8 @@ func (m *model) left(id string) int64 {
 	return left
 }
 
-// aside is what an account keeps beyond what was spent: what is left of its budget while it is open, and at least what
-// it and its children have set aside.
+// aside returns what an account sets aside beyond the spent amount: the rest of its budget while it is open, and at
+// least what it and its children have set aside.
 func (m *model) aside(id string) int64 {
 	n := m.all[id]
 	rest := m.held(id)
@@ -260,8 +260,8 @@ func (m *model) aside(id string) int64 {
 	return max(rest, n.budget-m.spent(id))
 }
 
-// anyOrder makes entries by chance, and compares what is left with the model after each. What was never overspent by a
-// settlement isn't overspent at all.
+// anyOrder makes random entries, and compares the rest with the model after each. Settlements never exceed
+// reservations here, so no account is overspent.
 func anyOrder(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	ctx, l := t.Context(), open(t)
 	random := rand.New(rand.NewPCG(7, 11))
@@ -283,7 +283,7 @@ func anyOrder(t *testing.T, open func(testing.TB) ledger.Ledger) {
 			may := parent == "" || !m.all[parent].closed && (n == nil || n.closed) &&
 				amount*4-spentOf(m, name) <= m.left(parent)
 			if parent != "" && n != nil && !n.closed {
-				continue // what is set aside already is another case
+				continue // an open account's own surplus is another case
 			}
 			if err := l.Do(ctx, e); (err == nil) != may {
 				t.Fatalf("%+v: %v, %v", e, err, may)

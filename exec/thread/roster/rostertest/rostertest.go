@@ -1,4 +1,4 @@
-// Package rostertest checks that something is a roster.Roster.
+// Package rostertest tests an implementation of roster.Roster.
 package rostertest
 
 import (
@@ -17,15 +17,15 @@ import (
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
-// A World is where registries are opened.
+// A World is a place for a roster.
 type World struct {
-	// Open opens the one registry of this world once more, as another process would.
+	// Open opens the roster of this world as another process would.
 	Open func(t testing.TB) roster.Roster
-	// Die ends a process that was driver.
+	// Die ends the process of a driver.
 	Die func(roster.Driver)
 }
 
-// Test runs every check, each in a world of its own.
+// Test runs every check, each in its own world.
 func Test(t *testing.T, make func(t testing.TB) World) {
 	for name, check := range map[string]func(*testing.T, World){
 		"states": states, "claims": claims, "spawns": spawns, "races": races, "places": places, "requests": requests,
@@ -37,7 +37,7 @@ func Test(t *testing.T, make func(t testing.TB) World) {
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// row is a thread of a project in a directory, which has the thread's.
+// row returns a thread of a project in a directory, and makes the thread's directory.
 func row(t testing.TB, root, id string) *roster.Thread {
 	t.Helper()
 	p, err := roster.ProjectAt(root)
@@ -64,7 +64,7 @@ func state(t testing.TB, r roster.Roster, id string) *roster.Thread {
 	return got
 }
 
-// states: what is written by one is read by another, and what has ended stays so.
+// states checks that one process reads what another writes, and that an ended thread stays ended.
 func states(t *testing.T, w World) {
 	ctx, a, b, root := t.Context(), w.Open(t), w.Open(t), t.TempDir()
 	for i, end := range roster.States {
@@ -99,7 +99,7 @@ func states(t *testing.T, w World) {
 	refused(t, fault.NotFound, a.Set(ctx, "acme/none", 0, roster.Running, ""))
 }
 
-// claims: only who has the highest epoch writes, and no claim takes a thread from a process that runs.
+// claims checks that only the highest epoch writes, and that no claim takes a thread from a running process.
 func claims(t *testing.T, w World) {
 	ctx, a, b, root := t.Context(), w.Open(t), w.Open(t), t.TempDir()
 	must(t, a.Create(ctx, row(t, root, "x"), 0))
@@ -119,14 +119,14 @@ func claims(t *testing.T, w World) {
 	must(t, err)
 	release()
 	must(t, b.Set(ctx, "x", 2, roster.Interrupted, ""))
-	got, err := a.Claim(ctx, "x", 2, driver(3)) // driver 2 lives, and has let it go
+	got, err := a.Claim(ctx, "x", 2, driver(3)) // driver 2 lives and has left the thread
 	must(t, err)
 	if got.Epoch != 3 {
 		t.Errorf("%+v", got)
 	}
 }
 
-// spawns: a limit of n children allows n.
+// spawns checks that a limit of n children allows n.
 func spawns(t *testing.T, w World) {
 	ctx, a, root := t.Context(), w.Open(t), t.TempDir()
 	must(t, a.Create(ctx, row(t, root, "x"), 0))
@@ -136,7 +136,7 @@ func spawns(t *testing.T, w World) {
 		refused(t, fault.Limit, a.Create(ctx, child, limit))
 		must(t, a.Create(ctx, child, limit+1))
 	}
-	next := row(t, root, "n") // goes on for a child: it is no further one
+	next := row(t, root, "n") // continues a child, so it isn't an additional one
 	next.Parent, next.Continues = "x", "c-0"
 	must(t, a.Create(ctx, next, 0))
 	if got := state(t, a, "x"); got.Spawned != 4 {
@@ -147,7 +147,8 @@ func spawns(t *testing.T, w World) {
 	refused(t, fault.NotFound, a.Create(ctx, orphan, 1))
 }
 
-// requests: what one asks for another sees, kill is stronger than cancel, and nothing is asked of what has ended.
+// requests checks that other processes see a request, that kill replaces cancel, and that an ended thread refuses
+// requests.
 func requests(t *testing.T, w World) {
 	ctx, a, b, root := t.Context(), w.Open(t), w.Open(t), t.TempDir()
 	_, err := a.Ask(ctx, "x", roster.Request{For: roster.Cancel})
@@ -188,7 +189,7 @@ func requests(t *testing.T, w World) {
 	if _, err := b.Changed(over, next); !errors.Is(err, errOver) {
 		t.Errorf("the wait ends with %v", err)
 	}
-	again, err := b.Changed(ctx, next) // nothing comes, and it returns
+	again, err := b.Changed(ctx, next) // returns without a change
 	must(t, err)
 	if again != next {
 		t.Errorf("%q, %q", next, again)
@@ -206,8 +207,8 @@ func requests(t *testing.T, w World) {
 
 var errOver = errors.New("over")
 
-// crowds: no more threads run at once than those above them allow, whichever process begins them; who died doesn't
-// count, and who goes on for another takes its place.
+// crowds checks the limits on parallel threads, whichever process begins them. Dead threads don't count, and a
+// thread that continues another takes its place.
 func crowds(t *testing.T, w World) {
 	ctx, a, b, root := t.Context(), w.Open(t), w.Open(t), t.TempDir()
 	n := 0
@@ -232,13 +233,13 @@ func crowds(t *testing.T, w World) {
 	buried := row(t, root, "x1z")
 	buried.Parent = "x1"
 	must(t, a.Create(ctx, buried, 100))
-	_, err = a.Claim(ctx, "x1z", 0, roster.Driver{}) // to give it a state: it won't run
+	_, err = a.Claim(ctx, "x1z", 0, roster.Driver{}) // only to set its state: it won't run
 	must(t, err)
 	must(t, a.Set(ctx, "x1z", 1, roster.Interrupted, ""))
 	w.Die(driver(10))
 	_, err = b.Claim(ctx, "x1c", 0, driver(11))
 	must(t, err)
-	_, err = a.Claim(ctx, "x3", 1, driver(12)) // resumed, it would be one too many
+	_, err = a.Claim(ctx, "x3", 1, driver(12)) // resuming it would exceed the limit
 	refused(t, fault.Limit, err)
 	next := row(t, root, "x1d")
 	next.Parent, next.Continues = "x1", "x1c"
@@ -254,7 +255,8 @@ func crowds(t *testing.T, w World) {
 	}
 }
 
-// races: of many who claim one epoch, one has it; of many children, as many are created as may be.
+// races checks that only one of many claims of an epoch succeeds, and that exactly the allowed children are
+// created.
 func races(t *testing.T, w World) {
 	ctx, root := t.Context(), t.TempDir()
 	first := w.Open(t)
@@ -295,7 +297,7 @@ func races(t *testing.T, w World) {
 	}
 }
 
-// places: a project's threads are found wherever it is now, and those whose directory is gone are lost.
+// places checks that a moved project keeps its threads, and that threads without their directory are lost.
 func places(t *testing.T, w World) {
 	ctx, a := t.Context(), w.Open(t)
 	one, two := filepath.Join(t.TempDir(), "one"), t.TempDir()
