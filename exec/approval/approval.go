@@ -1,15 +1,15 @@
-// Package approval is the requests for approvals, and their answers.
+// Package approval records requests for approvals and their answers.
 //
-// A call that the policies ask about, and the gate of a graph, make a request. A person answers it, through any door.
-// Then the call is made, once.
+// A call for which the policies require an approval, and the gate of a graph, make a request. A person answers it
+// through any door. The call is then made once.
 //
 // # States
 //
 //	pending      it waits for an answer
-//	approved     the call may be made, once; a gate lets its run go on
+//	approved     the call may be made once; a gate's run continues
 //	denied       the answer is no
 //	expired      there was no answer in time, or an approved call wasn't made in time
-//	superseded   it isn't needed any more: what was approved has changed since, or its caller has gone
+//	superseded   no longer needed: the approved call has changed, or its caller has ended
 //	executing    a process makes the call
 //	done         the call was made
 //	unknown      the process that made the call has ended without recording the result
@@ -18,10 +18,10 @@
 //	approved -> executing | expired | superseded
 //	executing -> done | unknown
 //
-// Each step is a compare and swap. So of two answers the first counts, and of two processes that would make a call one
-// does. A request is bound to one call: to the tool's ref and digest, to the parameters, to the set, to who asks, and
-// to the tenant. An approval stays valid for as long as there was time to answer. A clock that is set back makes a
-// request expire, too. What has expired is recorded when a process that can write sees it, and stays so.
+// Each step is a compare-and-swap. So the first of two answers counts, and only one of two processes makes a call.
+// A request is bound to one call: to the tool's ref and digest, the parameters, the set, the principal and the
+// tenant. An approval is valid for as long as the time to answer. A clock that is set back makes a request expire,
+// too. The next process that can write records the expiry, which is final.
 //
 // # How a request goes through here
 //
@@ -41,12 +41,12 @@
 //	 "span":3600000000000,"created":"2026-11-20T12:00:00Z","expires":"2026-11-20T13:00:00Z","updated":"2026-11-20T12:00:00Z"}}
 //
 // "params" is the digest of the parameters' JCS, "shown" that of the parameters without secrets. The parameters
-// themselves are in approvals/sealed/ID.params, encrypted as secrets are (package secret), until the request has
-// ended; a result that waits to be fetched is in ID.result for an hour. A file of a request that has none is removed
-// with the next step of any request.
+// themselves are in approvals/sealed/ID.params, encrypted like secrets (package secret), until the request has
+// ended. A result is in ID.result for an hour, for the caller to fetch. The next step of any request removes files
+// without a request.
 //
-// Each step is in the audit log before it is in the journal. If that can't be written, the step isn't made. A book
-// that is made shorter leaves out requests that ended more than 30 days before the newest step.
+// Each step is written to the audit log before the journal. If that fails, the step isn't made. A compacted book
+// leaves out requests that ended more than 30 days before the newest step.
 package approval
 
 import (
@@ -65,7 +65,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
-// A State of a request.
+// A State is the state of a request.
 type State string
 
 // The states.
@@ -80,26 +80,26 @@ const (
 	Unknown    State = "unknown"
 )
 
-// States lists all.
+// States lists all states.
 var States = []State{Pending, Approved, Denied, Expired, Superseded, Executing, Done, Unknown}
 
-// next are the states that follow each.
+// next has the states that may follow each state.
 var next = map[State][]State{
 	Pending:   {Approved, Denied, Expired, Superseded},
 	Approved:  {Executing, Expired, Superseded},
 	Executing: {Done, Unknown},
 }
 
-// Ended reports whether nothing follows.
+// Ended reports whether no state follows.
 func (s State) Ended() bool { return next[s] == nil }
 
 // The kinds of requests.
 const (
 	Call = "call" // of a tool
-	Gate = "gate" // of a graph: nothing is executed, and the answer counts as often as it is asked for
+	Gate = "gate" // of a graph: executes nothing, and its answer counts for every repetition
 )
 
-// The doors that requests come through.
+// The doors of requests.
 const (
 	Exec   = "exec"   // rye exec
 	Thread = "thread" // a thread or a graph, which waits
@@ -116,30 +116,30 @@ type Request struct {
 	Params    cas.Digest `json:"params,omitzero"`
 	Shown     cas.Digest `json:"shown,omitzero"`
 	Risk      string     `json:"risk,omitempty"`
-	Text      string     `json:"text,omitempty"`     // what a gate asks
-	Lines     []string   `json:"lines,omitempty"`    // of the policies that ask; none: the risk does
+	Text      string     `json:"text,omitempty"`     // the question of a gate
+	Lines     []string   `json:"lines,omitempty"`    // policy lines that require the approval; empty: the risk does
 	Separate  bool       `json:"separate,omitempty"` // the caller can't approve it
 	Set       cas.Digest `json:"set,omitzero"`
 	Project   string     `json:"project,omitempty"` // its root
 	Principal string     `json:"principal,omitempty"`
 	Tenant    string     `json:"tenant,omitempty"`
 	Door      string     `json:"door"`
-	Thread    string     `json:"thread,omitempty"` // that waits
+	Thread    string     `json:"thread,omitempty"` // the waiting thread
 	Call      string     `json:"call,omitempty"`   // the id of the call in the thread's record
 
-	Span    time.Duration `json:"span"` // to answer, and then to make the call
+	Span    time.Duration `json:"span"` // time to answer, and then to make the call
 	Created time.Time     `json:"created"`
 	Expires time.Time     `json:"expires,omitzero"` // zero: the answer stays
 	Updated time.Time     `json:"updated"`
 
-	By       string    `json:"by,omitempty"` // who answered
+	By       string    `json:"by,omitempty"` // the person who answered
 	Through  string    `json:"through,omitempty"`
 	Reason   string    `json:"reason,omitempty"` // of denied or superseded
 	Answered time.Time `json:"answered,omitzero"`
 
 	Driver    roster.Driver `json:"driver,omitzero"`     // the process that makes the call
 	Execution string        `json:"execution,omitempty"` // the id of the call in the audit log
-	Code      string        `json:"code,omitempty"`      // of the error of a call that failed
+	Code      string        `json:"code,omitempty"`      // error code of a failed call
 	Fetched   bool          `json:"fetched,omitempty"`   // the caller has got the outcome
 }
 
@@ -151,8 +151,8 @@ type Step struct {
 	Driver      roster.Driver
 	Execution   string // of Executing
 	Code        string // of Done
-	Result      []byte // of Done: kept for an hour; nil for none
-	Fetched     bool   // the caller has got the outcome; To is the state that the request has
+	Result      []byte // of Done: kept for an hour; may be nil
+	Fetched     bool   // the caller has got the outcome; To is the current state
 }
 
 // A Part is an encrypted file that belongs to a request.
@@ -170,8 +170,8 @@ const KeepResult = time.Hour
 // A Filter selects requests. The zero value selects all.
 type Filter struct {
 	ID      string
-	Open    bool   // those that can still be answered, or used for a call
-	Thread  string // that waits
+	Open    bool   // requests that can still be answered or used for a call
+	Thread  string // the waiting thread
 	Project string
 }
 
@@ -183,19 +183,20 @@ func (f *Filter) takes(r *Request) bool {
 // open reports whether a request can still be answered, or used for a call. Nothing follows the answer to a gate.
 func (r *Request) open() bool { return !r.State.Ended() && (r.Kind != Gate || r.State != Approved) }
 
-// Approvals are a journal of requests. They are safe for many goroutines and processes. Returned requests are the
-// caller's.
+// Approvals is a journal of requests. It is safe for concurrent use, also by many processes. The caller owns
+// returned requests.
 type Approvals interface {
-	// Make adds a request that pends for r.Span from now, unless same finds one that is good instead, an approved one
-	// first, and returns it. It fills in r's ID, State and times. params are encrypted beside it; nil for none.
+	// Make adds a request that waits for r.Span from now, and returns it with its ID, State and times. If same
+	// accepts existing requests, Make returns one of these instead, preferably an approved one. params are stored
+	// encrypted; they may be nil.
 	Make(ctx context.Context, r *Request, params []byte, same func(*Request) bool) (*Request, error)
-	// Do makes a step. One that doesn't follow the state which the request has is CONFLICT, or EXPIRED if it came too
-	// late. An approval by who asked is PERMISSION_DENIED if the request is separate.
+	// Do makes a step. A step that doesn't follow the request's state is CONFLICT, or EXPIRED after its time. The
+	// caller's own approval is PERMISSION_DENIED if the request is separate.
 	Do(ctx context.Context, id string, s Step) (*Request, error)
-	// Watch calls look with the requests that f takes, the newest first, now and after each change, at least once a
-	// second, until it returns true.
+	// Watch calls look with the requests that match f, the newest first, now and after each change, at least once a
+	// second, until look returns true.
 	Watch(ctx context.Context, f Filter, look func([]*Request) (done bool, err error)) error
-	// Read returns a part of a request; fs.ErrNotExist if it has been removed.
+	// Read returns a part of a request, or fs.ErrNotExist if it has been removed.
 	Read(ctx context.Context, id string, p Part) ([]byte, error)
 }
 
@@ -208,10 +209,10 @@ func List(ctx context.Context, a Approvals, f Filter) (all []*Request, err error
 	return all, err
 }
 
-// MinPrefix is how many characters of an id name a request at least.
+// MinPrefix is the least length of an id's prefix that names a request.
 const MinPrefix = 4
 
-// Find returns the request that an id or the beginning of one names.
+// Find returns the request with an id or a unique prefix of one.
 func Find(ctx context.Context, a Approvals, prefix string) (*Request, error) {
 	all, err := List(ctx, a, Filter{})
 	if err != nil {
@@ -246,7 +247,7 @@ func missing(id string) *fault.Error {
 	return fault.New(fault.NotFound, "no request %q", id).On("request", id).Try("rye approvals --all")
 }
 
-// Await waits until a request is answered or can't be answered any more.
+// Await waits until a request is answered or can no longer be answered.
 func Await(ctx context.Context, a Approvals, id string) (r *Request, err error) {
 	err = a.Watch(ctx, Filter{ID: id}, func(all []*Request) (bool, error) {
 		if len(all) == 0 {
@@ -281,7 +282,7 @@ func (r *Request) Asks() string {
 	return (&consent.Question{Risk: r.Risk, Lines: r.Lines}).Why()
 }
 
-// Refused returns why a request doesn't let its call be made; nil if it does, or waits.
+// Refused returns the reason why a request doesn't allow its call, or nil if it does or is still pending.
 func (r *Request) Refused() *fault.Error {
 	refusal := fault.New(fault.Approval, "%s was not approved", cmp.Or(r.quoted(), "the request")).On("request",
 		r.ID).On("state", string(r.State))
@@ -321,7 +322,7 @@ func (r *Request) expired() string {
 	return "there was no answer within " + r.Span.String()
 }
 
-// conflict is the error of a step that doesn't follow the state of a request.
+// conflict returns the error for a step that doesn't follow the request's state.
 func (r *Request) conflict(to State) error {
 	failure := fault.New(fault.Conflict, "the request %s is %s", r.ID, r.State).On("request", r.ID).On("state",
 		string(r.State)).Permanent()
@@ -345,7 +346,7 @@ func (r *Request) conflict(to State) error {
 	return failure.Try(fault.Command("rye approvals", r.ID))
 }
 
-// ErrWaits is the cause of the error that a call waits for an answer, where its caller doesn't.
+// ErrWaits is the cause of an error whose call waits for an answer while its caller doesn't.
 var ErrWaits = errors.New("it waits for an answer")
 
 // NewID returns the id of a new request.

@@ -14,28 +14,28 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A Controller makes the requests of one caller, and waits for their answers.
+// A Controller makes the requests of one caller and waits for their answers.
 type Controller struct {
 	Approvals Approvals
 	Project   string // its root
 	Set       cas.Digest
 	Door      string
-	Now       func() time.Time // needed if it Keeps
-	Thread    string           // whose calls they are; "" for none
-	NoWait    bool             // a request without an answer is ErrWaits, and is found again by the next call like it
-	// Waits is called before it waits for an answer to a request and, with nil, after that. Optional.
+	Now       func() time.Time // required with Keeps
+	Thread    string           // the calling thread, or ""
+	NoWait    bool             // return ErrWaits instead of waiting; the same call later finds its request again
+	// Waits is called before waiting for an answer to a request, and with nil afterwards. Optional.
 	Waits func(context.Context, *Request) error
-	// Ask asks a person at once, while the request also waits for any other answer. It returns when ctx ends.
+	// Ask asks a person directly, while the request also waits for other answers. It returns when ctx ends.
 	// Optional.
 	Ask func(context.Context, *Request, *consent.Question) (Answer, error)
-	// Keeps is set if a server makes the call when the request is approved, and keeps the outcome: the next call like
-	// it gets that, as a *KeptError.
+	// Keeps is set if a server makes the approved call and keeps the outcome. The same call later gets the outcome
+	// as a *KeptError.
 	Keeps bool
-	// Command continues the call once it is approved; ErrWaits shows it.
+	// Command continues the approved call. The error with ErrWaits shows it.
 	Command string
 }
 
-// At returns the controller of a session. Its journal, which the caller closes, is in the user's state directory.
+// At returns the controller of a session. Its journal is in the user's state directory; the caller closes it.
 func At(s *session.Session, now func() time.Time, door string) (*Controller, *Local, error) {
 	state := s.State()
 	if state.Err != nil {
@@ -45,7 +45,7 @@ func At(s *session.Session, now func() time.Time, door string) (*Controller, *Lo
 	return &Controller{Approvals: l, Project: s.Root(), Set: s.Set(), Door: door, Now: now}, l, nil
 }
 
-// logOf is the audit log of a session, which is opened when it is first needed.
+// logOf is the audit log of a session, opened at the first use.
 type logOf struct{ *session.Session }
 
 func (l logOf) Ask(ctx context.Context, a *record.Approval) error {
@@ -64,10 +64,10 @@ type Answer struct {
 	None    bool // the person leaves the answer to others
 }
 
-// Gate asks whether a run goes on, and returns the request once it is Approved, Denied or Expired. The same gate of
-// the same run, by the thread and the node's call, gets the same request again, after a restart as well. ref is the
-// graph, digest its file's, and text what is asked. A question that isn't answered within span expires; 0 is for an
-// hour.
+// Gate asks whether a run continues, and returns the request when it is Approved, Denied or Expired. The same gate
+// of the same run, identified by the thread and the node's call, gets the same request again, even after a restart.
+// ref is the graph, digest that of its file, and text the question. A question expires after span without an
+// answer; 0 is an hour.
 func (d *Controller) Gate(ctx context.Context, call, ref string, digest cas.Digest, text, principal string,
 	span time.Duration) (*Request, error) {
 	r := &Request{Kind: Gate, Ref: ref, Digest: digest, Text: fault.Clip(text, maxText), Set: d.Set,
@@ -84,11 +84,11 @@ func (d *Controller) Gate(ctx context.Context, call, ref string, digest cas.Dige
 	return d.await(ctx, r, &consent.Question{})
 }
 
-// maxText is how many bytes of a gate's question are kept.
+// maxText bounds the stored question of a gate, in bytes.
 const maxText = 4 << 10
 
-// Approve gets the approval for a call of a tool: it is Door.Approve of package consent. call is its id in the
-// thread's record; "" outside of threads.
+// Approve gets the approval for a call of a tool. It implements Door.Approve of package consent. call is the call's
+// id in the thread's record, or "" outside of threads.
 func (d *Controller) Approve(ctx context.Context, question *consent.Question, call string) (*consent.Approval, error) {
 	given, err := jcs.Append(nil, question.Given)
 	if err != nil {
@@ -119,8 +119,8 @@ func (d *Controller) Approve(ctx context.Context, question *consent.Question, ca
 		request.By != request.Principal, Take: d.taker(request, question), Drop: d.dropper(request)}, nil
 }
 
-// same reports whether an existing request is for the same call as r. A thread makes each of its calls once. Elsewhere
-// an approved or denied request counts once.
+// same reports whether an existing request is for the same call as r. A thread makes each of its calls once.
+// Elsewhere an approved or denied request counts for one call.
 func (d *Controller) same(r, old *Request) bool {
 	if old.Kind != Call || old.Ref != r.Ref || old.Digest != r.Digest || old.Params != r.Params || old.Set != r.Set ||
 		old.Project != r.Project ||
@@ -134,7 +134,7 @@ func (d *Controller) same(r, old *Request) bool {
 	return d.Thread != "" || old.State == Pending || old.State == Approved
 }
 
-// A KeptError has the outcome of a call that a server has made.
+// A KeptError is the outcome of a call that a server has made.
 type KeptError struct {
 	Request *Request
 	Result  []byte
@@ -142,7 +142,8 @@ type KeptError struct {
 
 func (e *KeptError) Error() string { return "the call was made already" }
 
-// outcome returns what became of a request, once its call has been made or is not made.
+// outcome waits until a request's call has been made or can't be made any more, and returns the outcome as an
+// error.
 func (d *Controller) outcome(ctx context.Context, request *Request, question *consent.Question) error {
 	err := d.Approvals.Watch(ctx, Filter{ID: request.ID}, func(all []*Request) (bool, error) {
 		if len(all) == 0 {
@@ -164,7 +165,7 @@ func (d *Controller) outcome(ctx context.Context, request *Request, question *co
 	return request.Refused().Because(question.Why())
 }
 
-// Waiting returns the error that a call waits for the answer to a request.
+// Waiting returns the error for a call that waits for the answer to a request.
 func (d *Controller) Waiting(r *Request, q *consent.Question) *fault.Error {
 	failure := consent.Required(q)
 	if r.Kind == Gate {
@@ -187,7 +188,7 @@ func (d *Controller) await(ctx context.Context, request *Request, question *cons
 	if request.State != Pending {
 		return request, nil
 	}
-	asks := d.Ask != nil && !request.Separate // the caller sits at the terminal
+	asks := d.Ask != nil && !request.Separate // the caller is at the terminal
 	if d.NoWait && !asks {
 		return nil, d.Waiting(request, question)
 	}
@@ -213,7 +214,7 @@ func (d *Controller) await(ctx context.Context, request *Request, question *cons
 	return Await(ctx, d.Approvals, request.ID)
 }
 
-// ask asks a person until there is an answer from anywhere. Without an answer it returns nil.
+// ask asks a person until anyone has answered. It returns nil without an answer.
 func (d *Controller) ask(ctx context.Context, request *Request, question *consent.Question) (*Request, error) {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -244,7 +245,7 @@ func (d *Controller) ask(ctx context.Context, request *Request, question *consen
 	return got, err
 }
 
-// lookUp returns a value that is already in a channel; nil for none.
+// lookUp returns a value from a channel without waiting, or nil.
 func lookUp(c <-chan *Request) *Request {
 	select {
 	case r := <-c:
@@ -254,7 +255,7 @@ func lookUp(c <-chan *Request) *Request {
 	}
 }
 
-// taker returns the function that takes the approval for its one call.
+// taker returns the function that uses the approval for its one call.
 func (d *Controller) taker(r *Request, q *consent.Question) func(context.Context,
 	string) (func(context.Context, string) error, error) {
 	return func(ctx context.Context, call string) (func(context.Context, string) error, error) {
@@ -272,7 +273,7 @@ func (d *Controller) taker(r *Request, q *consent.Question) func(context.Context
 	}
 }
 
-// dropper returns the function that ends a request whose call isn't made after all.
+// dropper returns the function that ends a request whose call isn't made.
 func (d *Controller) dropper(r *Request) func(context.Context, error) error {
 	return func(ctx context.Context, why error) error {
 		e := fault.Of(why)
@@ -284,7 +285,7 @@ func (d *Controller) dropper(r *Request) func(context.Context, error) error {
 	}
 }
 
-// late reports whether a step failed because of the state that the request has by now.
+// late reports whether a step failed because the request has another state by now.
 func late(err error) bool {
 	e, ok := fault.Find(err)
 	return ok && (e.Code == fault.Conflict || e.Code == fault.Expired)

@@ -27,16 +27,16 @@ import (
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
-// A Log is where each step is written before it is made, as audit.Log does.
+// A Log records each step before it is made, like audit.Log.
 type Log interface {
 	Ask(context.Context, *record.Approval) error
 }
 
-// Local is the journal of this machine.
+// Local is the journal of this machine. Its opener closes it.
 type Local struct {
 	Now  func() time.Time
 	Log  Log                      // nil: read-only
-	Runs func(process int) string // as roster.Local has it
+	Runs func(process int) string // as in roster.Local
 	ID   func() string            // of a new request; NewID outside of tests
 
 	dir  string
@@ -44,8 +44,7 @@ type Local struct {
 	book journal.Book[*rows]
 }
 
-// Open returns the requests in a user's state directory. Files are made when they are first needed. The caller closes
-// it.
+// Open returns the requests in a user's state directory. The first write creates the files. The caller closes it.
 func Open(state string, now func() time.Time, log Log, hook journal.Hook) *Local {
 	dir := filepath.Join(state, "approvals")
 	return &Local{Now: now, Log: log, Runs: proc.Start, ID: NewID, dir: dir,
@@ -65,7 +64,7 @@ type entry struct {
 	Request *Request `json:"request"`
 }
 
-// rows are the requests by the sum of their records.
+// rows are the sum of the records.
 type rows struct {
 	byID   map[string]*Request
 	newest time.Time
@@ -88,8 +87,8 @@ func (r *rows) Take(text []byte) error {
 		q.Kind != Gate || q.Span < 0 {
 		return errors.New("not a request for an approval")
 	}
-	if was := r.byID[q.ID]; was != nil && was.State != q.State && !slices.Contains(next[was.State], q.State) {
-		return fmt.Errorf("a request that is %s can't become %s", was.State, q.State)
+	if old := r.byID[q.ID]; old != nil && old.State != q.State && !slices.Contains(next[old.State], q.State) {
+		return fmt.Errorf("a request that is %s can't become %s", old.State, q.State)
 	}
 	r.byID[q.ID] = q
 	if q.Updated.After(r.newest) {
@@ -98,7 +97,7 @@ func (r *rows) Take(text []byte) error {
 	return nil
 }
 
-// keep is how long requests that have ended stay in a book that is made shorter.
+// keep is how long a compacted book keeps requests that have ended.
 const keep = 30 * 24 * time.Hour
 
 // Records implements journal.Total.
@@ -108,19 +107,19 @@ func (r *rows) Records() (all [][]byte) {
 		if q.State.Ended() && r.newest.Sub(q.Updated) > keep {
 			continue
 		}
-		b, _ := json.Marshal(entry{"row", q}) // as it was read
+		b, _ := json.Marshal(entry{"row", q}) // never fails
 		all = append(all, b)
 	}
 	return all
 }
 
-// now is the time as records have it.
+// now returns the time in the precision of records.
 func (l *Local) now() time.Time { return l.Now().UTC().Truncate(time.Millisecond) }
 
-// skew is how far the clock of this machine may have been set back without an effect.
+// skew is the largest step back of the clock without an effect.
 const skew = time.Minute
 
-// lapsed returns the state that time has brought a request to, without a record.
+// lapsed returns the state of a request at a time, with expiry that isn't recorded yet.
 func (l *Local) lapsed(request *Request, now time.Time) State {
 	from := request.Created
 	if !request.Answered.IsZero() {
@@ -136,7 +135,7 @@ func (l *Local) lapsed(request *Request, now time.Time) State {
 	return request.State
 }
 
-// seen returns a copy of a request as it is now.
+// seen returns a copy of a request with its current state.
 func (l *Local) seen(r *Request, now time.Time) *Request {
 	c := *r
 	c.Lines = slices.Clone(r.Lines)
@@ -144,17 +143,17 @@ func (l *Local) seen(r *Request, now time.Time) *Request {
 	return &c
 }
 
-// Watch implements Approvals. What time has brought about is recorded before it is shown, so that a clock that goes
-// back takes nothing of it away. Without a log, or where that can't be written, it is only shown.
+// Watch implements Approvals. It records expiry before showing it, so that a clock that goes back can't undo it.
+// Without a log, or if writing fails, it only shows expiry.
 func (l *Local) Watch(ctx context.Context, f Filter, look func([]*Request) (bool, error)) error {
 	for records := l.Log != nil; ; {
 		late := false
 		err := l.book.Watch(ctx, func(r *rows) (bool, error) {
 			var all []*Request
 			now := l.now()
-			for _, was := range r.byID {
-				q := l.seen(was, now)
-				late = late || q.State == Expired && was.State != Expired
+			for _, old := range r.byID {
+				q := l.seen(old, now)
+				late = late || q.State == Expired && old.State != Expired
 				if f.takes(q) {
 					all = append(all, q)
 				}
@@ -178,7 +177,7 @@ func sortNewest(all []*Request) {
 	})
 }
 
-// step returns the record of a request that has changed, after the audit log has it.
+// step returns the record of a changed request, after writing it to the audit log.
 func (l *Local) step(ctx context.Context, r *Request) (entry, error) {
 	if l.Log == nil {
 		return entry{}, fault.New(fault.Unavailable, "requests for approvals can't be changed without the audit log")
@@ -189,7 +188,7 @@ func (l *Local) step(ctx context.Context, r *Request) (entry, error) {
 	return entry{string(r.State), r}, err
 }
 
-// settle returns the records of what time has brought about, and removes sealed files that aren't needed.
+// settle returns the records of expired and abandoned requests, and removes sealed files that are no longer needed.
 func (l *Local) settle(ctx context.Context, journal *rows, now time.Time) (records []any, err error) {
 	for _, id := range slices.Sorted(maps.Keys(journal.byID)) {
 		q := l.seen(journal.byID[id], now)
@@ -210,7 +209,7 @@ func (l *Local) settle(ctx context.Context, journal *rows, now time.Time) (recor
 	for _, f := range files {
 		id, part, _ := strings.Cut(f.Name(), ".")
 		if q := journal.byID[id]; q == nil || !q.keeps(Part(part), l.lapsed(q, now), now) {
-			os.Remove(filepath.Join(l.dir, "sealed", f.Name())) // or another time
+			os.Remove(filepath.Join(l.dir, "sealed", f.Name())) // if this fails, a later step removes it
 		}
 	}
 	return records, nil
@@ -279,12 +278,12 @@ func (l *Local) Do(ctx context.Context, id string, step Step) (request *Request,
 		if err != nil {
 			return nil, err
 		}
-		was := rows.byID[id]
-		if was == nil {
+		old := rows.byID[id]
+		if old == nil {
 			refused = missing(id)
 			return records, nil
 		}
-		request = l.seen(was, now)
+		request = l.seen(old, now)
 		if refused = request.take(&step, now); refused != nil {
 			return records, nil
 		}
@@ -298,7 +297,7 @@ func (l *Local) Do(ctx context.Context, id string, step Step) (request *Request,
 			return nil, err
 		}
 		if step.To.Ended() {
-			defer func() { os.Remove(l.sealed(id, Params)) }() // or with a later step
+			defer func() { os.Remove(l.sealed(id, Params)) }() // if this fails, a later step removes it
 		}
 		return append(records, e), nil
 	})
@@ -311,7 +310,7 @@ func (l *Local) Do(ctx context.Context, id string, step Step) (request *Request,
 	return l.seen(request, l.now()), nil
 }
 
-// take makes a step.
+// take applies a step to a request.
 func (r *Request) take(step *Step, now time.Time) error {
 	if step.Fetched && r.State.Ended() && step.To == r.State {
 		r.Fetched = true
@@ -349,7 +348,7 @@ func (l *Local) sealed(id string, p Part) string {
 	return filepath.Join(l.dir, "sealed", id+"."+string(p))
 }
 
-// seal writes a part of a request, so that it lasts.
+// seal writes an encrypted part of a request durably.
 func (l *Local) seal(ctx context.Context, id string, part Part, b []byte) error {
 	locked, err := l.keys.Seal(ctx, b)
 	if err != nil {
@@ -365,7 +364,7 @@ func (l *Local) seal(ctx context.Context, id string, part Part, b []byte) error 
 	return hook.WriteFile(l.sealed(id, part), 0o600, false, osfile.BytesOf(locked))
 }
 
-// maxSealed is the largest part that is read, in bytes.
+// maxSealed bounds the size of a part, in bytes.
 const maxSealed = 80 << 20
 
 // Read implements Approvals.
@@ -391,7 +390,7 @@ func (l *Local) Read(_ context.Context, id string, p Part) ([]byte, error) {
 	return b, nil
 }
 
-// Self is this process, which makes a call.
+// Self returns this process as a driver.
 func Self() roster.Driver {
 	host, _ := os.Hostname()
 	return roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host}

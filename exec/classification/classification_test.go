@@ -168,7 +168,7 @@ func TestIssues(t *testing.T) {
 		"patterns: []\ndefault: {category: permanent, retryable: true, retry_policy: {type: fixed, delay: 1}}": {
 			"default.retryable: a permanent failure can't be retryable"},
 		"patterns: []\ndefault: {category: transient, retryable: true}": {
-			"default.retry_policy: must say how long to wait"},
+			"default.retry_policy: must define a wait"},
 		"patterns: []\ndefault: {category: transient, retryable: false, retry_policy: {type: fixed, delay: 1}}": {
 			"default.retry_policy: must be none"},
 		"patterns: []\ndefault: {category: transient, retryable: false, retry_policy: 1}": {
@@ -193,7 +193,7 @@ func TestIssues(t *testing.T) {
 			`invalid type "sometimes": expected exponential, fixed, use_header or none`},
 		with(sound, "{type: use_header}"): {"fallback: required"},
 		with(sound, "{type: use_header, header: x-wait, fallback: {type: none}}"): {
-			`header: "x-wait" is not supported`, "fallback: must say how long"},
+			`header: "x-wait" is not supported`, "fallback: must define a wait"},
 		with(sound, "{type: use_header, fallback: {type: use_header}}"): {
 			"use_header can't be a fallback"},
 		with(sound, "{type: use_header, fallback: {type: fixed, delay: 1, max_retries: 3}}"): {

@@ -1,4 +1,4 @@
-// Package classification is the mapping of failures to categories and retry policies.
+// Package classification classifies failures and defines their retries.
 //
 // The mapping is data: config:error_classification, which a project may override. The first pattern that matches a
 // failure decides; if none does, default:
@@ -36,7 +36,7 @@
 //	{path: error.message, op: regex, value: "timed? out"}
 //	'status_code == 429 or error.type in ["RateLimitError"]'
 //
-// # How long to wait
+// # Waits
 //
 //	exponential   base · multiplier^n seconds after try n, counted from 0, at most max; by default multiplier is 2
 //	              and max 120
@@ -45,10 +45,15 @@
 //	              present, is retry-after
 //	none          no retry
 //
-// max_retries of a policy limits the tries after the first. A retryable failure has a policy other than none, and only
-// such a one. Seconds are between 0 and 86,400.
+// max_retries of a policy limits the tries after the first. Exactly retryable failures have a policy other
+// than none. Seconds are between 0 and 86,400.
 //
 // # Limits
 //
-// There are at most 256 patterns. Conditions see only the first 4,096 bytes of a message.
+// At most 256 patterns are allowed. Conditions see only the first 4,096 bytes of a message.
+//
+// # How a failure goes through here
+//
+// Read parses the merged config into Rules (reader.pattern, class, policy, condition). Rules.Of finds the first
+// pattern that matches a failure and returns its Class, and Policy.Wait returns the wait before each retry.
 package classification

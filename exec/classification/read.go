@@ -50,7 +50,7 @@ func Read(v *value.Value) (*Rules, error) {
 	return rules, nil
 }
 
-// A reader collects problems.
+// A reader reads a classification and collects problems.
 type reader struct {
 	fields.Report
 	ids map[string]bool
@@ -123,7 +123,7 @@ func (r *reader) class(v *value.Value, field string) Class {
 	case c.Retryable && !slices.Contains(categories[:3], c.Category):
 		r.Bad(v, in(field, "retryable"), "a %s failure can't be retryable", c.Category)
 	case c.Retryable && c.Policy.Type == "none":
-		r.Bad(v, in(field, "retry_policy"), "must say how long to wait, because retryable is true")
+		r.Bad(v, in(field, "retry_policy"), "must define a wait, because retryable is true")
 	case !c.Retryable && c.Policy.Type != "none":
 		r.Bad(v, in(field, "retry_policy"), "must be none, because retryable is false")
 	}
@@ -166,7 +166,7 @@ func (r *reader) policy(v *value.Value, field string, outer bool) (p Policy) {
 		}
 		fallback := r.policy(inner, in(field, "fallback"), false)
 		if fallback.Type == "none" {
-			r.Bad(inner, in(field, "fallback"), "must say how long to wait")
+			r.Bad(inner, in(field, "fallback"), "must define a wait")
 		}
 		p.Fallback = &fallback
 	default:

@@ -31,13 +31,13 @@ const (
 // A Class is the kind of a failure, and its retry policy.
 type Class struct {
 	ID        string // of the pattern; "" for the default
-	Name      string // another name for it; "" for none
+	Name      string // another name for it, or ""
 	Category  Category
 	Retryable bool
 	Policy    Policy
 }
 
-// Rules are a classification. They are immutable, and safe for many goroutines.
+// Rules are a classification. They are immutable and safe for concurrent use.
 type Rules struct {
 	patterns []pattern
 	rest     Class
@@ -59,7 +59,7 @@ func (r *Rules) Of(doc map[string]any) Class {
 	return r.rest
 }
 
-// maxMessage is how much of a message is searched, since it may be a whole page.
+// maxMessage bounds the searched part of a message, which may be a whole page.
 const maxMessage = 4096
 
 // shortened returns the failure with its message cut to maxMessage.
@@ -82,7 +82,7 @@ type Policy struct {
 	Fallback   *Policy // of use_header
 }
 
-// Wait returns how long to wait after try n, counted from 0. asked is the wait that the service asks for; 0 for none.
+// Wait returns the wait after try n, counted from 0. asked is the wait that the service asks for, or 0.
 func (p *Policy) Wait(n int, asked time.Duration) time.Duration {
 	switch p.Type {
 	case "use_header":

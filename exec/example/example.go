@@ -145,27 +145,27 @@ func (o *Outcome) refused(e *model.Example, code string, err error) {
 	o.Differences = append(o.Differences, Difference{Path: "error", Expected: show(text(e.Error)), Found: show(code)})
 }
 
-// missing stands for an absent value.
+// missing is an absent value.
 type missing struct{}
 
 // compare records the differences between two values.
 func (o *Outcome) compare(path string, expected, found any) {
-	switch x := expected.(type) {
+	switch want := expected.(type) {
 	case map[string]any:
-		if y, ok := found.(map[string]any); ok {
-			for _, name := range slices.Sorted(maps.Keys(x)) {
-				v, there := y[name]
+		if members, ok := found.(map[string]any); ok {
+			for _, name := range slices.Sorted(maps.Keys(want)) {
+				v, there := members[name]
 				if !there {
 					v = missing{}
 				}
-				o.compare(path+"."+name, x[name], v)
+				o.compare(path+"."+name, want[name], v)
 			}
 			return
 		}
 	case []any:
-		if y, ok := found.([]any); ok && len(x) == len(y) {
-			for i := range x {
-				o.compare(fmt.Sprintf("%s[%d]", path, i), x[i], y[i])
+		if items, ok := found.([]any); ok && len(want) == len(items) {
+			for i := range want {
+				o.compare(fmt.Sprintf("%s[%d]", path, i), want[i], items[i])
 			}
 			return
 		}
@@ -188,9 +188,9 @@ func show(v any) json.RawMessage {
 	return b
 }
 
-// kept are project files that exist before a tool writes them. A tool that may write the whole project can create
+// initialFiles are project files that exist before a tool writes them. A tool that may write the whole project can create
 // files at its top only while they exist.
-var kept = []string{"rye.lock", "rye.yaml"}
+var initialFiles = []string{"rye.lock", "rye.yaml"}
 
 // makeProject makes the project of an example.
 func makeProject(dir string, tool *model.Tool, e *model.Example) error {
@@ -214,7 +214,7 @@ func makeProject(dir string, tool *model.Tool, e *model.Example) error {
 			return err
 		}
 	}
-	for _, name := range kept {
+	for _, name := range initialFiles {
 		if _, there := e.Files[name]; !there {
 			if err := write(name, ""); err != nil {
 				return err
