@@ -60,7 +60,7 @@ func (e *ItemError) Error() string {
 	return fmt.Sprintf("%+q: %v", e.Place(), e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *ItemError) Unwrap() error { return e.Err }
 
 // Place returns the file's path for messages.
@@ -185,7 +185,7 @@ type ShadowError struct {
 
 func (e *ShadowError) Error() string { return line(e.Fault()) }
 
-// Fault says which item hides which.
+// Fault returns an error that names the hidden and the hiding item.
 func (e *ShadowError) Fault() *fault.Error {
 	return fault.New(fault.Policy, "%s is protected: the space %q may not replace it", e.Ref, e.Space).
 		Because(fmt.Sprintf("%+q replaces the item of %s", e.Place, strings.Join(e.Over, ", ")),

@@ -246,19 +246,19 @@ func (w *walk) oneEach() {
 		return cmp.Or(cmp.Compare(a.file.Ref.Kind, b.file.Ref.Kind), cmp.Compare(a.id, b.id),
 			cmp.Compare(a.rank, b.rank), cmp.Compare(a.file.Path, b.file.Path))
 	})
-	kept := make([]File, 0, len(all))
+	listed := make([]File, 0, len(all))
 	for i := 0; i < len(all); {
 		j := i + 1
 		for j < len(all) && all[j].file.Ref.Kind == all[i].file.Ref.Kind && all[j].rank == all[i].rank &&
 			all[j].id == all[i].id {
 			j++
 		}
-		if kept = append(kept, *all[i].file); j > i+1 {
-			kept = append(kept[:len(kept)-1], w.pick(collect(all[i:j], func(f folded) File { return *f.file }))...)
+		if listed = append(listed, *all[i].file); j > i+1 {
+			listed = append(listed[:len(listed)-1], w.pick(collect(all[i:j], func(f folded) File { return *f.file }))...)
 		}
 		i = j
 	}
-	w.files = kept
+	w.files = listed
 	byID := func(a, b File) int { return cmp.Or(cmp.Compare(a.Ref.Kind, b.Ref.Kind), cmp.Compare(a.ID, b.ID)) }
 	if !slices.IsSortedFunc(w.files, byID) {
 		slices.SortStableFunc(w.files, byID)

@@ -39,7 +39,7 @@ func (v *View) Load(ctx context.Context, f File) (*Item, error) {
 	if it.Raw, it.Stripped = it.Signed.Raw, it.Signed.Stripped; it.Broken != nil {
 		it.Raw, it.Stripped = cas.Sum(it.Bytes), cas.Digest{}
 	}
-	f.Space.keep(f, it)
+	f.Space.cache(f, it)
 	return it, nil
 }
 
@@ -52,7 +52,7 @@ func (v *View) Read(ctx context.Context, f File) (*Item, error) {
 	if err == nil {
 		v.loaded.Add(1)
 		v.bytes.Add(int64(len(b)))
-		if it := f.Space.keeps(f, b); it != nil {
+		if it := f.Space.cached(f, b); it != nil {
 			return it, nil
 		}
 		if f.Kind.Marked(f.Path, b) {

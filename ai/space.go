@@ -47,8 +47,8 @@ type Space struct {
 	// file's mode decides.
 	Exec func(name string, info fs.FileInfo) bool
 
-	mu   sync.Mutex
-	kept map[File]*Item // the items read last
+	mu     sync.Mutex
+	parsed map[File]*Item // the items read last
 }
 
 // A Space caches a few small items for all Views: each step of a chain reads its links, and each View reads the
@@ -58,11 +58,11 @@ const (
 	maxItemSize = 64 << 10
 )
 
-// keeps returns the item parsed from exactly these bytes earlier, or nil.
-func (s *Space) keeps(f File, b []byte) *Item {
+// cached returns the item parsed from exactly these bytes earlier, or nil.
+func (s *Space) cached(f File, b []byte) *Item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it := s.kept[f]; it != nil && bytes.Equal(it.Bytes, b) {
+	if it := s.parsed[f]; it != nil && bytes.Equal(it.Bytes, b) {
 		same := *it
 		same.Bytes = b
 		return &same
@@ -70,16 +70,16 @@ func (s *Space) keeps(f File, b []byte) *Item {
 	return nil
 }
 
-func (s *Space) keep(f File, it *Item) {
+func (s *Space) cache(f File, it *Item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.kept[f]; len(it.Bytes) <= maxItemSize && (known || len(s.kept) < maxItems) {
-		if s.kept == nil {
-			s.kept = map[File]*Item{}
+	if _, known := s.parsed[f]; len(it.Bytes) <= maxItemSize && (known || len(s.parsed) < maxItems) {
+		if s.parsed == nil {
+			s.parsed = map[File]*Item{}
 		}
 		same := *it
 		same.Bytes = bytes.Clone(it.Bytes)
-		s.kept[f] = &same
+		s.parsed[f] = &same
 	}
 }
 

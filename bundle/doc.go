@@ -1,4 +1,4 @@
-// Package bundle is the verification of bundles.
+// Package bundle verifies bundles.
 //
 // A bundle is a signed list of files (package manifest) and the bytes of these files. A project has the list as
 // .ai/bundles/ID/manifest.yaml, with paths relative to the directory that holds .ai. The files in .ai are items and

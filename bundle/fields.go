@@ -11,9 +11,9 @@ import (
 // sections are the fields of an item that decide what a run executes. The other fields execute nothing.
 var sections = []string{"config", "env_config", "answer", "retry", "checks", "resilience"}
 
-// whole are the sections in which every part counts, as in hooks: conditions and parameters decide what is executed,
+// wholeSections are the sections in which every part counts, as in hooks: conditions and parameters decide what is executed,
 // too.
-var whole = []string{"answer", "retry", "checks"}
+var wholeSections = []string{"answer", "retry", "checks"}
 
 // mentionWords are the keys in a section whose values are executed or sent.
 var mentionWords = []string{"command", "commands", "cmd", "args", "env", "cwd", "url", "endpoint", "headers", "body",
@@ -29,7 +29,7 @@ func mentionedFields(fields *value.Value) []string {
 		e := &fields.Map[i]
 		hooks := strings.HasSuffix(e.Key, "hooks") // config has several kinds of hooks
 		if hooks || slices.Contains(sections, e.Key) {
-			all = walk(all, e.Key, e.Value, hooks || slices.Contains(whole, e.Key))
+			all = walk(all, e.Key, e.Value, hooks || slices.Contains(wholeSections, e.Key))
 		}
 	}
 	return all

@@ -321,8 +321,8 @@ func (v *verification) revoked() {
 	})
 }
 
-// Revoked calls tell for each file of a bundle that the policy revokes. Items among them are examined elsewhere.
-func Revoked(t *admission.Trust, name string, files []manifest.File, tell func(*manifest.File, policy.Decision)) {
+// Revoked calls report for each file of a bundle that the policy revokes. Items among them are examined elsewhere.
+func Revoked(t *admission.Trust, name string, files []manifest.File, report func(*manifest.File, policy.Decision)) {
 	ask := func(some []cas.Digest) policy.Decision {
 		// With a voucher the signers don't matter: only revocations of the root's and the project's policy remain.
 		return t.Decide(policy.Request{Name: name, Voucher: policy.Dev, Raw: some[0], Files: some})
@@ -338,7 +338,7 @@ func Revoked(t *admission.Trust, name string, files []manifest.File, tell func(*
 	for i := range files {
 		if f := &files[i]; f.Ref == "" {
 			if d := ask(all[i : i+1]); d.Code == policy.DigestRevoked {
-				tell(f, d)
+				report(f, d)
 			}
 		}
 	}

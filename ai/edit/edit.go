@@ -1,14 +1,14 @@
-// Package edit is the editor of a space's items: it creates, renames, copies and removes them, each with the other
-// files of its tool.
+// Package edit creates, renames, copies and removes items of a space, each with the other files of its tool.
 //
 // It overwrites nothing. A new item is written after the files that it needs, and an old one is removed before them,
 // so an interruption never leaves an incomplete item.
 //
 // # How a change goes through here
 //
-// CheckFree and CheckSignable refuse an id or a tool. A create calls TextOf or Template, then Editor.Write, which
-// signs and writes. A rename calls PlanMove (renamed changes the fields that repeat the id, Following finds the tree)
-// and Move. A copy calls PlanCopy and Copy. Remove removes the item and then its tree.
+// CheckFree refuses an id that is taken, and CheckSignable a tool whose executors are missing. To create an item, a
+// caller takes a Text from TextOf, TextFrom or Template, makes a Draft of it, and calls Editor.Write, which signs and
+// writes. PlanMove plans a rename (Following finds the tree, renamed changes the fields that repeat the id), and Move
+// carries it out; PlanCopy and Copy do the same for a copy. Remove removes the item and then its tree.
 package edit
 
 import (
@@ -54,7 +54,7 @@ func OpenDir(dir string, level ai.Level) (*osfile.Dir, error) {
 	return osfile.OpenDir(dir, mode)
 }
 
-// Mode is the mode of a new file.
+// Mode returns the mode of a new file.
 func Mode(executable bool) fs.FileMode {
 	if executable {
 		return 0o755
@@ -62,7 +62,7 @@ func Mode(executable bool) fs.FileMode {
 	return 0o644
 }
 
-// Draft returns the item that these bytes would be.
+// Draft returns the item that a file with these bytes would be.
 func Draft(f ai.File, b []byte) *ai.Item {
 	it := &ai.Item{File: f, Bytes: b, Raw: cas.Sum(b), Model: f.Kind.Read(f.Ref, f.Path, b)}
 	if it.Signed, it.Broken = sign.ReadBytes(b, f.Kind.Style(f.Path)); it.Broken == nil {

@@ -29,9 +29,9 @@
 //
 // A file is an item if it has one of these extensions and carries the marker of its kind: a tool names executor_id
 // (null for what the kernel runs), a directive begins a line with <directive, knowledge has id, title or entry_type
-// in its metadata, an item of an added kind has any metadata, and config is always one. Every other file is an asset.
-// Marked is a quick look that may say yes too often; Model.Marked is the answer. A malformed file is an item if its
-// text looks like one, so that its author gets the problems.
+// in its metadata, an item of an added kind has any metadata, and config is always one. Every other file is an
+// asset. Marked is a quick look that may return true too often; Model.Marked is the answer. A malformed file is an
+// item if its text looks like one, so that its author gets the problems.
 //
 // # Extractors
 //
@@ -47,7 +47,7 @@
 //	directory: prompts            # of an added kind only
 //	extensions: [.md, .txt]
 //	parser: {.md: markdown_frontmatter, .txt: {pattern: {fields: {title: '^# (.*)$'}}}}    # or one for all
-//	comment: {.txt: "#"}          # how signature lines stand: # // <!-- or --
+//	comment: {.txt: "#"}          # comment mark of signature lines: # // <!-- or --
 //	signature_format: {prefix: "<!--", suffix: "-->", after_shebang: false}               # the same for all
 //	extraction_rules:             # standard fields that a file has under another name, or none
 //	  summary: {type: path, key: meta.summary}
@@ -59,24 +59,24 @@
 //	    kind: {type: string, enum: [system, user]}
 //	    steps: {type: array, items: {type: object, required: [name]}}
 //
-// An added kind can be searched, loaded, signed, bundled and locked, and isn't executed. Its directory is one segment
+// An added kind can be searched, loaded, signed, bundled and locked, but not executed. Its directory is one segment
 // and none that another kind of the kernel has or that is reserved: auth bundles cache keys lockfiles logs outputs
 // parsers threads trusted_keys vendor.
 //
 // An extractor can't: change the parser or the comments of an extension that the kernel has in the table above or
-// knows in package sign (a scalar parser and signature_format are for the other extensions); say by a rule where
-// executor_id, permissions, packages, capabilities, effects, files, limits, risk, secrets, network, pure, or the
-// marker of knowledge come from; find these, or anything of a tool or directive, by a pattern; switch off package
-// declared. JSON and TOML files are no items: these extensions are left out with a warning. A rule that says what
-// holds anyway (executor_id from __executor_id__) is fine. An extractor without a schema keeps the builtin one, with
-// a warning. Unknown words anywhere are problems: an unknown demand isn't met.
+// that package sign knows (a scalar parser and signature_format are for the other extensions); define by a rule the
+// source of executor_id, permissions, packages, capabilities, effects, files, limits, risk, secrets, network, pure,
+// or the marker of knowledge; find these, or anything of a tool or directive, by a pattern; or switch off package
+// declared. JSON and TOML files can't be items: these extensions are left out with a warning. A rule that repeats
+// the default (executor_id from __executor_id__) is allowed. An extractor without a schema keeps the builtin one,
+// with a warning. Unknown words anywhere are problems, because an unknown requirement can't be met.
 //
 // # Fields
 //
-// A model's Fields are those of the file under their standard names. YAML, comment headers and XML have these; Python
-// has them as __name__, and those with a structure also in capitals (CONFIG_SCHEMA, INPUT_SCHEMA, OUTPUT_SCHEMA,
-// ERROR_SCHEMA, ENV_CONFIG, CONFIG, ANCHOR, VERIFY_DEPS, CHILD_CONSTRAINTS, EXAMPLES); the first counts if both are
-// there. description may be called tool_description, and a tool's name is that of its file where it says none.
+// A model's Fields are the fields of the file under their standard names. YAML, comment headers and XML have these.
+// Python has them as __name__, and structured ones also in capitals (CONFIG_SCHEMA, INPUT_SCHEMA, OUTPUT_SCHEMA,
+// ERROR_SCHEMA, ENV_CONFIG, CONFIG, ANCHOR, VERIFY_DEPS, CHILD_CONSTRAINTS, EXAMPLES); the first counts if a file
+// has both. description may be called tool_description. The default name of a tool is that of its file.
 //
 // # Validation
 //

@@ -1,9 +1,9 @@
-// Package parse is the parsers of item files. They turn every format into one form: fields under the file's own
-// names, prose, and problems, each with its place. Callers interpret the fields.
+// Package parse parses item files. Each parser turns a format into one form: fields under the file's own names,
+// prose, and problems, each with its place. Callers interpret the fields.
 //
-// A parser never fails and never stops others: it returns what could be read and the problems. Places count from 1,
-// columns in characters; a byte order mark has no column. In malformed YAML only the line is known: the column is 0,
-// and the parser reads the text before that line, or before the last fields before it.
+// A parser never fails: it returns the readable parts and the problems. Places count from 1, columns in characters;
+// a byte order mark has no column. In malformed YAML only the line is known: the column is 0, and the parser reads
+// the text before that line, or before the last fields before it.
 //
 // # How a call goes through here
 //
@@ -11,10 +11,10 @@
 // The parser's function (readDirective, readKnowledge, readYAML, readHeader, readPython or pattern.read) finds the
 // metadata. xmlReader or yamlReader turns it into values with places, and the report collects problems for the Doc.
 //
-// # Every shape
+// # All formats
 //
-// Files are UTF-8 of at most 8 MiB (MaxFile) without NUL; a byte order mark may stand first. CR LF and CR end lines
-// as LF does, and values have LF. Signature lines are comments. Metadata in YAML or XML has at most 1 MiB, 100 levels
+// Files are UTF-8 of at most 8 MiB (MaxFile) without NUL; a byte order mark may come first. CR LF and CR end lines
+// like LF, and values have LF. Signature lines are comments. Metadata in YAML or XML has at most 1 MiB, 100 levels
 // and 100,000 elements. At most 100 problems of a file are reported.
 //
 // # markdown_xml
@@ -29,12 +29,12 @@
 //	    <description>Scrape a page</description>
 //	    <category>web</category>                             any other element here is a text field as well
 //	    <model tier="fast"/>
-//	    <limits max_turns="8"><tokens>5000</tokens></limits> attributes and elements, numbers where they are numbers
+//	    <limits max_turns="8"><tokens>5000</tokens></limits> attributes and elements, with numbers as numbers
 //	    <permissions>                                        <permissions>*</permissions> is rye.*
 //	      <execute><tool>rye/web/*</tool></execute>          rye.execute.tool.rye/web/*
 //	      <search>*</search>                                 rye.search.*
 //	    </permissions>
-//	    <tools><tool>rye/web/fetch</tool></tools>            stands here or below <directive>
+//	    <tools><tool>rye/web/fetch</tool></tools>            here or below <directive>
 //	    <hooks>
 //	      <hook event="error"><action>retry</action><params><delay>5</delay></params></hook>
 //	    </hooks>
@@ -68,11 +68,11 @@
 // keys, infinities and NaN are refused. Unquoted integers may be in any base (0x1F, 0o17, 0b11, 1_000); unquoted
 // dates and yes, no, on, off, y, n are texts, the latter with a warning because for other readers they are truth
 // values; 017, octal here and for some readers, and the text 12:30, 750 for some readers, are warnings too. A comment
-// <!-- … --> may stand in the first lines.
+// <!-- … --> may be in the first lines.
 //
 // # comment_header
 //
-// Any language: YAML in the first comment, between two lines that are ---, perhaps below other comments.
+// Any language: YAML in the first comment, between two lines ---, even below other comments.
 //
 //	#!/usr/bin/env bash         // ---                  /* ---               /**                <!-- ---
 //	# ---                       // version: 1.0.0       version: 1.0.0        * ---             version: 1.0.0

@@ -1,5 +1,4 @@
-// Package python is a static reader of Python files: of their docstring, and of the literals that they assign to
-// module names.
+// Package python reads Python files statically: their docstring, and the literals that they assign to module names.
 //
 //	"""Writes a file."""                     the docstring
 //	__version__ = "1.2.0"                    a text
@@ -14,16 +13,19 @@
 // # How a read goes through here
 //
 // Read checks the bytes with newlines, unreadable and coding. reader.file then takes logical lines from the scanner
-// and checks their indentation with blocks. line splits a logical line into statements: compound skips, imports and
-// targets unbind names, and assign calls literal, whose parser makes a value. After a structural fault, the reader
-// uses only lines that match a pattern. finish returns the Module.\n\n# Statements
+// (start, logical) and checks their indentation with blocks. line skips a line of a compound statement (compound) and
+// passes simple statements to statement. There, imports and targets unbind names, and assign reads a value with
+// literal. After a structural fault (broken), the reader uses only lines that match a pattern. finish returns the
+// Module.
 //
-// A statement counts that stands at column 0 of a line or behind a semicolon there, and is NAME = LITERAL or NAME:
-// ANNOTATION = LITERAL, with or without parentheses around NAME. A name outside ASCII is normalized by NFKC, as in
-// Python. Names are in the order of their first literals. The last binding decides: a name with a literal that is
-// bound again to anything else is dropped with a warning. Bindings are assignments of every form (chained, to tuples,
-// augmented), def, class, import, type and del. Compound statements, and changes of a value that don't bind its name,
-// as in A["x"] = 1, are ignored.
+// # Statements
+//
+// A statement counts if it begins at column 0 of a line, or after a semicolon there, and has the form NAME =
+// LITERAL or NAME: ANNOTATION = LITERAL, with or without parentheses around NAME. A name outside ASCII is
+// normalized by NFKC, as in Python. Names are in the order of their first literals. The last binding decides: a
+// name with a literal that is bound again to anything else is dropped with a warning. Bindings are assignments of
+// every form (chained, to tuples, augmented), def, class, import, type and del. Compound statements, and changes of
+// a value that don't bind its name, as in A["x"] = 1, are ignored.
 //
 // # Literals
 //
@@ -38,10 +40,10 @@
 //	{"a": 1, "b": 2}        a map; the last value of a repeated key counts, with a warning
 //
 // An expression with bytes, an f-string, a t-string, an imaginary number, an ellipsis, a name or an operator, even
-// "a" + "b", is silently no literal. It is refused with a warning if Python has a value and JSON hasn't: a key that
-// isn't a text, half a surrogate pair, a float like 1e999. So is one beyond the limits of this package: \N{NAME}, for
-// which it has no table, an integer of more digits, nesting of more than 100, more than 2^18 values in a file or 2^20
-// tokens in a line.
+// "a" + "b", is not a literal, without a warning. It is refused with a warning if Python has a value and JSON
+// hasn't: a key that isn't a text, half a surrogate pair, a float like 1e999. So is one beyond the limits of this
+// package: \N{NAME}, for which it has no table, an integer of more digits, nesting of more than 100, more than 2^18
+// values in a file or 2^20 tokens in a line.
 //
 // # Files
 //
@@ -59,8 +61,8 @@
 //
 //	__lower_case__ = SCALAR    or    UPPER_CASE = SCALAR
 //
-// at column 0, where SCALAR is None, a truth value, a number or a text on this line, gives its value; any other
-// binding takes the value away. The pattern reads the same tokens and restarts at the next line after a fault. So on
+// at column 0, where SCALAR is None, a truth value, a number or a text on this line, sets the value; any other
+// binding removes it. The pattern reads the same tokens and restarts at the next line after a fault. So on
 // a valid file it finds nothing that the reader doesn't find, whatever its strings contain.
 package python
 
@@ -329,16 +331,16 @@ func (r *reader) bind(text string, at value.Pos, v *value.Value) {
 	n.at, n.value, n.lost = at, v, nil
 }
 
-// unbind drops the literal of a name that is bound to something else at a place. said means that a problem is
+// unbind drops the literal of a name that is bound to something else at a place. reported means that a problem is
 // reported already.
-func (r *reader) unbind(t token, at value.Pos, said bool) {
+func (r *reader) unbind(t token, at value.Pos, reported bool) {
 	i, ok := r.slots[string(r.folded(t))]
 	if !ok || r.names[i].value == nil {
 		return
 	}
 	n := &r.names[i]
 	n.value = nil
-	if !said {
+	if !reported {
 		n.lost = &value.Problem{At: at, Field: n.text, Warning: true,
 			Message: fmt.Sprintf("%q had a literal and is bound again to something else: it is not read", n.text)}
 	}

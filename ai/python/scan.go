@@ -79,7 +79,7 @@ type indent struct{ col, alt int }
 // start moves to the first token of the next line that has one, or to the end of the file, which isn't indented.
 func (s *scanner) start() (indent, *fault) {
 	var ind indent
-	joined := 0 // the indentation before a first backslash, which is the one that counts
+	joined := 0 // the indentation before the first backslash, which counts
 	for s.off < len(s.src) {
 		switch s.src[s.off] {
 		case ' ':

@@ -1,6 +1,6 @@
-// Package remote is the transfer of bundles to OCI registries and image layouts, and back.
+// Package remote transfers bundles to OCI registries and image layouts, and back.
 //
-// Package oci says how a bundle is stored there. Signatures, with the public keys of their signers, and evidence
+// Package oci defines the form of a bundle there. Signatures, with the public keys of their signers, and evidence
 // refer to it; evidence is also among the objects, so that a copy without referrers is complete. Signatures of all
 // referrers count, in one union: a later signature changes no digest. What arrives is verified like a bundle from
 // anywhere else.
@@ -44,7 +44,7 @@ const maxEvidence = 8 << 20
 // Tag returns the tag of a version: registries know no "+".
 func Tag(version string) string { return strings.ReplaceAll(version, "+", "_") }
 
-// Version returns the version that a tag stands for.
+// Version returns the version that a tag means.
 func Version(tag string) (string, bool) {
 	version := strings.ReplaceAll(tag, "_", "+")
 	return version, manifest.CheckVersion(version) == nil
@@ -214,7 +214,7 @@ func (r *Remote) Claim(err error) error {
 	return err
 }
 
-// A Pull says where a bundle goes.
+// A Pull is the destination of a bundle.
 type Pull struct {
 	Store   install.Store
 	Spool   string // a directory for downloaded layers that aren't unpacked yet

@@ -195,19 +195,19 @@ func (s *zipSource) header(at int64, f *zip.File) int64 {
 		return -1
 	}
 	// sum, packed size, size
-	said := [3]uint64{uint64(le.Uint32(h[14:])), uint64(le.Uint32(h[18:])), uint64(le.Uint32(h[22:]))}
+	local := [3]uint64{uint64(le.Uint32(h[14:])), uint64(le.Uint32(h[18:])), uint64(le.Uint32(h[22:]))}
 	want := [3]uint64{uint64(f.CRC32), f.CompressedSize64, f.UncompressedSize64}
-	if large := field(h[headerSize+n:], 1); len(large) >= 16 && said[1] == 1<<32-1 && said[2] == 1<<32-1 {
-		said[1], said[2] = le.Uint64(large[8:]), le.Uint64(large)
+	if large := field(h[headerSize+n:], 1); len(large) >= 16 && local[1] == 1<<32-1 && local[2] == 1<<32-1 {
+		local[1], local[2] = le.Uint64(large[8:]), le.Uint64(large)
 	}
 	if f.Flags&described == 0 {
-		if said != want {
+		if local != want {
 			return -1
 		}
 		return 0
 	}
-	for i := range said {
-		if said[i] != 0 && said[i] != want[i] {
+	for i := range local {
+		if local[i] != 0 && local[i] != want[i] {
 			return -1
 		}
 	}

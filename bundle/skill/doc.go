@@ -1,4 +1,4 @@
-// Package skill is the conversion of Agent Skills into items and back. Package client installs them for clients.
+// Package skill converts Agent Skills into items and back. Package client installs them for clients.
 //
 // # A skill
 //
@@ -18,7 +18,7 @@
 //
 // # Items
 //
-// The skill NAME becomes two items of a category, and the files as they were:
+// The skill NAME becomes two items of a category, with its files unchanged:
 //
 //	.ai/tools/CATEGORY/NAME/skill.yaml      tool:CATEGORY/NAME/skill: gives the text of one of the files
 //	.ai/tools/CATEGORY/NAME/_files/…        every file of the skill, byte for byte
@@ -33,7 +33,8 @@
 //
 // ReadDir or ReadArchive lists the source's entries and checks the archive's headers. find assigns them to skills,
 // takeLicences adds licences from above, and checkSizes enforces the limits. The source reads the wanted files, and
-// finish checks each skill and parses SKILL.md with ParseText. ToolText and DirectiveText write the items.
+// finish checks each skill and parses SKILL.md with ParseText. Skill.ToolText and DirectiveText return the texts of
+// the items.
 //
 // # Refused skills
 //

@@ -60,12 +60,12 @@ func relative(dir, p string) string {
 
 // leaves reports whether trees leave a file out, and records it as left out.
 func (s *Skill) leaves(rel string) bool {
-	part := ""
+	below := ""
 	for seg := range strings.SplitSeq(rel, "/") {
-		part = path.Join(part, seg)
+		below = path.Join(below, seg)
 		if portable.Droppings(seg) || seg == ".git" {
-			if !slices.Contains(s.LeftOut, part) {
-				s.LeftOut = append(s.LeftOut, part)
+			if !slices.Contains(s.LeftOut, below) {
+				s.LeftOut = append(s.LeftOut, below)
 			}
 			return true
 		}

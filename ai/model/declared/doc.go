@@ -1,6 +1,6 @@
-// Package declared is the declarations of tools and directives: executor, interface, grants, risk and files. It reads
-// fields by their standard names, which package model finds, and reports all their problems. No schema of a project
-// replaces or weakens this.
+// Package declared reads the declarations of tools and directives: executor, interface, grants, risk and files. It
+// reads fields by their standard names, which package model finds, and reports all their problems. No schema of a
+// project replaces or weakens this.
 //
 // # How a read goes through here
 //
@@ -13,12 +13,12 @@
 //	executor_id        the id of a tool, or null: then the kernel runs it
 //	permissions        capabilities (package capability), at most as many as a set of them may have
 //	limits             turns, tokens, spawns, depth; spend in dollars with up to 9 decimals; duration_seconds with up
-//	                   to 6; "max_" before any of them means the same and may not say another number; numbers may be
+//	                   to 6; "max_" before any of them means the same, with the same number; numbers may be
 //	                   texts; spend_currency is USD. Depth is at most 1000, turns, spawns and spend 10^6, tokens
 //	                   10^12, a duration ten years. Of tools also, from 1 on: memory_mib and written_mib, at most
 //	                   2^24, output_mib 2^20, cpu_seconds ten years, processes and open_files 10^6
-//	risk               read < write < infra < money < destructive; if absent that of the worst effect; pure alone is
-//	                   read; a tool that says nothing is destructive
+//	risk               read < write < infra < money < destructive; default: that of the worst effect; pure alone is
+//	                   read; a tool without any of these is destructive
 //	effects            none, pure, compute, filesystem-read are read; filesystem, filesystem-write, network, http, io
 //	                   write; system, process infra; the risks by their own names; all others are destructive
 //	network            none, all, or hosts, as in api.example.com, "*.example.com:443"
@@ -36,7 +36,7 @@
 //	verify_deps        enabled, scope (anchor, tool_dir, tool_siblings, tool_file), recursive, extensions,
 //	                   exclude_dirs
 //	child_constraints  id → min_version, max_version (both allowed themselves), range (package semver)
-//	answer             the name of a function of the tool's own file (package exec says what becomes of it)
+//	answer             the name of a function of the tool's own file (see package exec)
 //	env_config         interpreter (type, var, fallback and what its type needs), env: {NAME: text}
 //	inputs, outputs    of a tool names; of a directive objects with name, type, required, default, description
 //	examples           at most 256 objects: name, params, files (path → text), result, error (a code), exit,
@@ -44,7 +44,7 @@
 //	                   such example passes
 //	tools              of a directive the ids of tools that its model is offered by name, at most 100, each once; one
 //	                   that no permission covers is a warning
-//	hooks              of a directive: objects with event or id; the rest is for those who run them
+//	hooks              of a directive: objects with event or id; package hook checks the rest
 //
 // An unknown entry of anchor, verify_deps, child_constraints, limits or files is a problem, not ignored: it would
 // promise something that doesn't happen. Limits are exact decimals and never go through a double; written back, each

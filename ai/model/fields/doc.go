@@ -1,4 +1,4 @@
-// Package fields is the reader and validator of an item's fields.
+// Package fields reads and validates an item's fields.
 //
 // # How a check goes through here
 //
@@ -20,12 +20,12 @@
 //	weight: {type: number, min: 0.5, max: 2}
 //	inputs: {type: array, items: {type: object, required: [name, type]}}
 //
-// type is string, semver, integer, number, boolean, object, array or any. nullable goes with required: the field must
-// be there and may be null. A required field must be neither null nor empty (except a category at the root).
-// match_filename is the last segment of an item's id, match_path what stands before it. properties may be called
-// fields or schema; min and max minimum and maximum; the keys of an array's objects may stand beside it as
-// required_keys or keys. An unknown word is a problem: an unknown requirement isn't met. A schema has at most 200
-// fields a level and 32 levels.
+// type is string, semver, integer, number, boolean, object, array or any. nullable goes with required: the field
+// must exist and may be null. A required field must be neither null nor empty (except a category at the root).
+// match_filename is the last segment of an item's id, match_path the part before it. properties may be called
+// fields or schema; min and max minimum and maximum; the keys of an array's objects may be next to it as
+// required_keys or keys. An unknown word is a problem, because an unknown requirement can't be met. A schema has at
+// most 200 fields per level and 32 levels.
 //
 // Numbers are compared exactly, however long they are. Versions are Semantic Versioning 2.0.
 //

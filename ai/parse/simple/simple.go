@@ -1,18 +1,18 @@
-// Package simple is a reader of the YAML that most files have, at a tenth of what the reader of all YAML costs.
+// Package simple parses the YAML that most files have, at a tenth of the cost of the full YAML reader.
 //
-// That is blocks of key: value and of - value, values of one line, and lists and mappings of such in brackets. It
-// gives up at anything else, and at everything that a reader has to say something about: then the text is read
-// again, by the other. So what it returns is what the other would, and FuzzSimple of package parse holds it to that.
+// It reads blocks of key: value and of - value, values of one line, and lists and mappings of these in brackets. It
+// gives up at anything else, and wherever the full reader would report a problem: the caller then reads the text
+// again with the full reader. So both return the same values, which FuzzSimple of package parse checks.
 //
-// It is worth its lines where items are read for the first time. Of a project of 10,000 items, three of eight with
-// YAML, a search without an index takes 1.10 to 1.14 times the processor time without it (medians of 15 and 11 pairs
-// in two interleaved runs), and a check without a cache 1.08 to 1.22 times. Later checks read no YAML.
+// It pays when items are read for the first time. Of a project of 10,000 items, three of eight with YAML, a search
+// without an index takes 1.10 to 1.14 times the processor time without this package (medians of 15 and 11 pairs in
+// two interleaved runs), and a check without a cache 1.08 to 1.22 times. Later checks read no YAML.
 //
 // # How a document goes through here
 //
-// Read calls mapping for the outermost block, mapping calls key and value for each entry, and value calls inLine for
-// the rest of the line or list and mapping for the lines below. Each returns nil where it gives up, and so does Read
-// then.
+// Read calls mapping for the outermost block, mapping calls key and value for each entry, and value calls inLine
+// for the rest of the line, or list and mapping for the lines below. Each returns nil when it gives up, and so does
+// Read.
 package simple
 
 import (
@@ -25,19 +25,19 @@ import (
 type reader struct {
 	place  func(line, column int) value.Pos
 	text   string
-	off    int // of the first character of the present line that is no space; len(text) at the end
+	off    int // of the first nonspace character of the current line; len(text) at the end
 	line   int
 	indent int // characters before it
 }
 
 const (
-	maxText   = 64 << 10 // bytes, so that there are fewer values than a file may have
+	maxText   = 64 << 10 // bytes, so that a text can't exceed the limit of values
 	maxNested = 20
-	maxKeys   = 64 // of one mapping, among which a second one is looked for
+	maxKeys   = 64 // of one mapping, which is searched for duplicates
 )
 
-// Read reads a document of printable UTF-8; place says where a line and a column of it stand. It returns nil where
-// it gives up.
+// Read parses a document of printable UTF-8. place returns the position in the file of a line and a column. Read
+// returns nil when it gives up.
 func Read(text string, place func(line, column int) value.Pos) *value.Value {
 	if len(text) > maxText || strings.IndexByte(text, '\t') >= 0 {
 		return nil
@@ -51,7 +51,7 @@ func Read(text string, place func(line, column int) value.Pos) *value.Value {
 	return v
 }
 
-// next goes to the first line from an offset on that is neither empty nor a comment.
+// next moves to the first line at or after an offset that is neither empty nor a comment.
 func (r *reader) next(from int) {
 	for r.off = from; r.off < len(r.text); r.off++ {
 		r.line++
@@ -72,7 +72,7 @@ func (r *reader) next(from int) {
 	r.off, r.indent = len(r.text), -1
 }
 
-// end goes on after a value that ends at an offset, and reports whether nothing else stands in that line.
+// end moves past a value that ends at an offset. It returns false if anything follows the value in its line.
 func (r *reader) end(off int) bool {
 	if off < len(r.text) && r.text[off] != '\n' {
 		return false
@@ -82,11 +82,11 @@ func (r *reader) end(off int) bool {
 }
 
 func (r *reader) at(off int) value.Pos {
-	// What stands before it in its line is ASCII.
+	// Everything before it in its line is ASCII.
 	return r.place(r.line, r.indent+off-r.off+1)
 }
 
-// key returns the end of the key that begins at an offset; 0 if no simple one does.
+// key returns the end of the simple key at an offset, or 0 without one.
 func (r *reader) key(off int) int {
 	end := off
 	for ; end < len(r.text); end++ {
@@ -105,7 +105,7 @@ func (r *reader) key(off int) int {
 func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
 func digit(c byte) bool  { return c >= '0' && c <= '9' }
 
-// mapping reads entries whose keys stand in one column, from the present line on.
+// mapping reads entries whose keys are in one column, beginning with the current line.
 func (r *reader) mapping(indent, depth int) *value.Value {
 	v := &value.Value{Kind: value.Map, At: r.at(r.off)}
 	for r.indent == indent {
@@ -124,16 +124,16 @@ func (r *reader) mapping(indent, depth int) *value.Value {
 	return v
 }
 
-// add adds an entry to a mapping, which has no such key yet.
-func add(v *value.Value, at value.Pos, key string, of *value.Value) bool {
-	if of == nil || len(v.Map) == maxKeys || v.Get(key) != nil {
+// add adds an entry to a mapping. It returns false for a duplicate key.
+func add(v *value.Value, at value.Pos, key string, entry *value.Value) bool {
+	if entry == nil || len(v.Map) == maxKeys || v.Get(key) != nil {
 		return false
 	}
-	v.Map = append(v.Map, value.Entry{Key: strings.Clone(key), At: at, Value: of})
+	v.Map = append(v.Map, value.Entry{Key: strings.Clone(key), At: at, Value: entry})
 	return true
 }
 
-// value reads what follows a key: the rest of its line, or the lines below it.
+// value reads the value of a key: the rest of its line, or the lines below.
 func (r *reader) value(off, indent, depth int) *value.Value {
 	if r.text[off] != '\n' {
 		return r.inLine(r.spaces(off))
@@ -157,7 +157,7 @@ func (r *reader) spaces(off int) int {
 
 func (r *reader) isItem() bool { return strings.HasPrefix(r.text[r.off:], "- ") }
 
-// list reads values behind dashes in one column, from the present line on.
+// list reads values after dashes in one column, beginning with the current line.
 func (r *reader) list(indent, depth int) *value.Value {
 	list := &value.Value{Kind: value.List, At: r.at(r.off)}
 	for r.indent == indent && r.isItem() {
@@ -207,7 +207,7 @@ func (r *reader) inLine(off int) *value.Value {
 	return nil
 }
 
-// plain returns a scalar without quotes that needs no warning.
+// plain returns a scalar without quotes, or nil if it needs a warning.
 func plain(at value.Pos, text string) *value.Value {
 	p := scalar.Plain(text)
 	if p.Warning != "" || p.Problem != "" {
@@ -216,7 +216,7 @@ func plain(at value.Pos, text string) *value.Value {
 	return &value.Value{Kind: p.Kind, At: at, Text: strings.Clone(p.Text)}
 }
 
-// quoted reads a text in quotes without escapes, and returns where it ends.
+// quoted reads a text in quotes without escapes, and returns its end.
 func (r *reader) quoted(off int) (*value.Value, int) {
 	n := strings.IndexAny(r.text[off+1:], "\"'\\\n")
 	if n < 0 || r.text[off+1+n] != r.text[off] {
@@ -226,8 +226,8 @@ func (r *reader) quoted(off int) (*value.Value, int) {
 	return &value.Value{Kind: value.Text, At: r.at(off), Text: strings.Clone(r.text[off+1 : end])}, end + 1
 }
 
-// inBrackets reads a value in brackets, and they themselves, and returns where it ends. It is ASCII, so that what
-// follows it has a column.
+// inBrackets reads a value in brackets, or a value inside them, and returns its end. Everything in brackets must be
+// ASCII, so that the column after it is known.
 func (r *reader) inBrackets(off, depth int) (*value.Value, int) {
 	switch {
 	case off == len(r.text) || depth > maxNested:
@@ -248,8 +248,8 @@ func (r *reader) inBrackets(off, depth int) (*value.Value, int) {
 			if key == 0 {
 				return 0
 			}
-			of, end := r.inBrackets(r.spaces(key+1), depth+1)
-			if !add(v, r.at(off), r.text[off:key], of) {
+			entry, end := r.inBrackets(r.spaces(key+1), depth+1)
+			if !add(v, r.at(off), r.text[off:key], entry) {
 				return 0
 			}
 			return end
@@ -269,8 +269,8 @@ func (r *reader) inBrackets(off, depth int) (*value.Value, int) {
 	return nil, 0
 }
 
-// each calls read for where each of the values between the brackets of v begins; read returns where that one ends.
-// It returns v and its end.
+// each calls read at the beginning of each value in the brackets of v; read returns the value's end. each returns v
+// and its end.
 func (r *reader) each(v *value.Value, off int, closing byte, read func(off int) int) (*value.Value, int) {
 	if off++; off < len(r.text) && r.text[off] == closing {
 		return v, off + 1
