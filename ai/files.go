@@ -254,7 +254,8 @@ func (w *walk) oneEach() {
 			j++
 		}
 		if listed = append(listed, *all[i].file); j > i+1 {
-			listed = append(listed[:len(listed)-1], w.pick(collect(all[i:j], func(f folded) File { return *f.file }))...)
+			same := collect(all[i:j], func(f folded) File { return *f.file })
+			listed = append(listed[:len(listed)-1], w.pick(same)...)
 		}
 		i = j
 	}

@@ -11,8 +11,8 @@ import (
 // sections are the fields of an item that decide what a run executes. The other fields execute nothing.
 var sections = []string{"config", "env_config", "answer", "retry", "checks", "resilience"}
 
-// wholeSections are the sections in which every part counts, as in hooks: conditions and parameters decide what is executed,
-// too.
+// wholeSections are the sections in which every part counts, as in hooks: conditions and parameters decide what is
+// executed, too.
 var wholeSections = []string{"answer", "retry", "checks"}
 
 // mentionWords are the keys in a section whose values are executed or sent.
