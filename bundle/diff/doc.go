@@ -18,17 +18,19 @@
 // Each change has a class of package shape: breaking, warning, compatible or info. The report has the worst of
 // them.
 //
-//	a removed item                                             breaking
-//	a new item                                               compatible; the grants that it requests are listed
-//	interface, grants, risk, limits, description, tags       as in package shape
-//	version, title, name, category, author, entry_type, references, the model of a directive   info
-//	any other field, such as executor_id, anchor              warning
-//	other content of a directive's elements, such as "metadata/owner@team"   warning
-//	the prompt of a directive                                warning
-//	the text of knowledge                                    info
-//	entrypoint, license; requirements   warning; a removed requirement is compatible
-//	version, description and end of the bundle; evidence     info
-//	another file: removed, or with another mode   warning; new or changed: info
+//	a removed item                                       breaking
+//	a new item                                           compatible; lists the grants that it requests
+//	interface, grants, risk, limits, description, tags   as in package shape
+//	version, title, name, category, author, entry_type   info
+//	references, the model of a directive                 info
+//	any other field, such as executor_id, anchor         warning
+//	other content of a directive's elements              warning
+//	the prompt of a directive                            warning
+//	the text of knowledge                                info
+//	entrypoint, license                                  warning
+//	requirements                                         warning; a removed requirement is compatible
+//	version, description and end of the bundle; evidence info
+//	another file                                         removed or with another mode: warning; new or changed: info
 //
 // Code isn't compared. An item that changed without further entries declares the same as before and has the class
 // info, like an item whose signature lines alone differ ("signed").

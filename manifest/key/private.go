@@ -156,7 +156,7 @@ func Unlock(b []byte, passphrase string) (Private, error) {
 }
 
 // ParsePrivate reads a private key with or without a passphrase. For a locked key it calls passphrase a single
-// time; nil means that nobody can enter one, and the error is ErrLocked.
+// time; nil means that there is no user to enter one, and the error is ErrLocked.
 func ParsePrivate(b []byte, passphrase func() (string, error)) (Private, error) {
 	if !IsLocked(b) || passphrase == nil {
 		return ParsePrivatePEM(b)

@@ -2,7 +2,7 @@
 //
 // How a step goes through here: Journal.Check reads the journal (load, memory.read) and compares the step with it
 // (memory.apply, step). Record, Once and Forget do the same under the lock of package journal (change) and append
-// the new records (memory.add). They replace a journal of which more than half is superseded (memory.write).
+// the new records (memory.add). They replace a journal when more than half of it is superseded (memory.write).
 //
 // A Journal remembers the id of each version, for each name and source. The id of a version never changes, and a
 // name that is requested without a version never goes back to an older one. The journal is a text file to which
