@@ -57,7 +57,7 @@ func (t *thread) makeCalls(ctx context.Context, asked loop.Calls) (any, error) {
 		if workers > 1 {
 			n = len(rest)
 		}
-		if err := t.safe(); err != nil {
+		if err := t.watch.safe(); err != nil {
 			return nil, err
 		}
 		if err := t.batch(ctx, rest[:n], workers); err != nil {
@@ -135,7 +135,7 @@ func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) erro
 	}
 	err = cas.Parallel(ctx, workers, len(open), func(ctx context.Context, i int) error {
 		var text string
-		err := t.family.chain.Check(t.engine.Now())
+		err := t.watch.valid()
 		if err == nil {
 			text, err = open[i].Make(ctx)
 		} else {

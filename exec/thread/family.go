@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/ledger"
@@ -24,8 +23,7 @@ type family struct {
 	chosen  bool           // rye itself chooses the directive
 	row     *roster.Thread // of this thread, which a process has registered that died then; nil for a new one
 	// of what is left of the parent's budget it may have one such part, unless it names an amount
-	part  int64
-	chain *captoken.Chain // of this process; nil if it has none
+	part int64
 
 	continues string  // the thread that handed its work to this one
 	handed    []any   // the messages that this thread was handed, or hands over
@@ -47,8 +45,9 @@ func (t *thread) inherit(ctx context.Context) error {
 		return t.start.After.Permit(ctx, t.plan)
 	}
 	if a := t.start.Above; a != nil {
-		t.family.under, t.family.part, t.family.chosen, t.family.foreign, t.family.chain = a.Parent, a.Part, a.Chosen,
-			!roster.Owned(ctx, t.engine.Roster, t.engine.Session, a.Parent), a.Chain
+		t.family.under, t.family.part, t.family.chosen, t.family.foreign = a.Parent, a.Part, a.Chosen,
+			!roster.Owned(ctx, t.engine.Roster, t.engine.Session, a.Parent)
+		t.watch.chain = a.Chain
 		if err := t.plan.Narrow(a.Chain.Last().Grants); err != nil {
 			return err
 		}

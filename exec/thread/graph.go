@@ -64,7 +64,7 @@ func (w walk) Make(ctx context.Context, wanted []provider.ToolCall, atOnce int, 
 		return nil, err
 	}
 	atOnce = max(min(atOnce, int(w.plan.Settings.Concurrent)), 1)
-	if err := w.safe(); err != nil {
+	if err := w.watch.safe(); err != nil {
 		return nil, err
 	}
 	for part := range slices.Chunk(all, toolcall.Together(atOnce, all, func(c *toolCall) *toolcall.Call {

@@ -108,7 +108,7 @@ func (t *thread) successor(ctx context.Context, id string, row *roster.Thread) (
 	start.ID, start.family = id, t.family
 	start.family.row, start.family.continues = row, t.id
 	n := t.engine.newThread(&start)
-	n.inputs, n.dialogue.model = t.inputs, t.dialogue.model
+	n.inputs, n.dialogue.model, n.watch.chain = t.inputs, t.dialogue.model, t.watch.chain
 	if err := n.load(ctx); err != nil {
 		return nil, err
 	}

@@ -26,9 +26,9 @@ type thread struct {
 	calls  *toolcall.Maker // that its model makes
 	asked  int             // events of the loop in this turn
 	began  time.Time
-	watch  *roster.Watch      // nil while a record is only compared
 	origin transcript.Started // of a thread that has a record
 
+	watch    watch
 	record   record
 	money    money
 	dialogue dialogue
@@ -43,6 +43,7 @@ func (e *Engine) newThread(s *Start) *thread {
 	}, Calls: func(n int) { t.record.called += n },
 		Live: func(before time.Duration) { t.deadline.start(t.money.limits.Duration, before) }}
 	t.money.record, t.dialogue.record = &t.record, &t.record
+	t.watch.record, t.watch.now = &t.record, e.Now
 	return t
 }
 
@@ -51,10 +52,10 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	running := t.deadline.begin(ctx)
 	defer t.deadline.cancel(nil)
 	if t.record.lease != nil {
-		t.watch = t.record.lease.Watch(ctx, t.deadline.cancel)
+		t.watch.Watch = t.record.lease.Watch(ctx, t.deadline.cancel)
 		defer t.watch.End()
 		if t.family.parent != nil && !t.plan.Settings.Outlive {
-			t.watch.With(t.family.parent.watch)
+			t.watch.With(t.family.parent.watch.Watch)
 		}
 	}
 	t.record.Begin()
@@ -81,10 +82,10 @@ func (t *thread) maker() *toolcall.Maker {
 		Approver: t.start.Approver, Child: t.runChild,
 		NewID: func(directive string) string { return roster.NewID(directive, t.engine.Now()) }}
 	if t.family.parent != nil {
-		o.Parent, t.family.chain = t.family.parent.calls, t.family.parent.family.chain
+		o.Parent, t.watch.chain = t.family.parent.calls, t.family.parent.watch.chain
 	}
 	o.Background = toolcall.Background{Command: t.engine.Detach, Roster: t.engine.Roster, Dir: t.engine.Dir,
-		Limits: &t.money.limits, Chain: t.family.chain, Now: t.engine.Now}
+		Limits: &t.money.limits, Chain: t.watch.chain, Now: t.engine.Now}
 	return toolcall.New(o)
 }
 

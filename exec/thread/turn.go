@@ -1,7 +1,6 @@
 package thread
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
-	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -82,7 +80,7 @@ func (t *thread) wait(ctx context.Context, why *transcript.Classified) error {
 			d.Round(time.Second)).
 			Because(why.Error.Message))
 	case t.record.Playing():
-		return t.safe()
+		return t.watch.safe()
 	}
 	ctx, done := t.watch.Soft(ctx)
 	defer done()
@@ -114,21 +112,9 @@ func (t *thread) onLost(event *transcript.Classified) error {
 	return t.record.append(true, append(open, *event)...)
 }
 
-// safe is a point at which a thread that was asked to end does so, and one whose tokens have expired.
-func (t *thread) safe() error {
-	was, err := t.record.Cancelled()
-	if err == nil && was != nil {
-		return roster.RecordedRequest(was)
-	}
-	if q := t.watch.Asked(); q != nil && !t.record.Playing() {
-		return q
-	}
-	return cmp.Or(err, t.family.chain.Check(t.engine.Now()))
-}
-
 // check ends the loop if a limit is reached.
 func (t *thread) check(ctx context.Context) error {
-	if err := t.safe(); err != nil {
+	if err := t.watch.safe(); err != nil {
 		return err
 	}
 	for {
