@@ -45,7 +45,7 @@ func (t *thread) makeCalls(ctx context.Context, asked loop.Calls) (any, error) {
 	for i, c := range t.calls.PrepareAll(ctx, wanted) {
 		calls[i] = t.number(c)
 	}
-	if err := t.beforeCalls(ctx, calls); err != nil {
+	if err := t.hooks.beforeCalls(ctx, calls); err != nil {
 		return nil, err
 	}
 	workers := int(t.plan.Settings.Concurrent)
@@ -63,15 +63,15 @@ func (t *thread) makeCalls(ctx context.Context, asked loop.Calls) (any, error) {
 		if err := t.batch(ctx, rest[:n], workers); err != nil {
 			return nil, err
 		}
-		if err := t.afterCalls(ctx, rest[:n]); err != nil {
+		if err := t.hooks.afterCalls(ctx, rest[:n]); err != nil {
 			return nil, err
 		}
 		rest = rest[n:]
-		if t.calls.Returned() != nil {
-			return nil, t.afterReturn(ctx)
+		if outputs := t.calls.Returned(); outputs != nil {
+			return nil, t.hooks.afterReturn(ctx, outputs)
 		}
 	}
-	if err := t.afterStep(ctx, len(calls)); err != nil {
+	if err := t.hooks.afterStep(ctx, len(calls)); err != nil {
 		return nil, err
 	}
 	messages := make([]any, len(calls))
@@ -174,7 +174,7 @@ func (t *thread) guard(ctx context.Context, c *toolCall, text string) (err error
 		if t.plan.Graph != nil { // which takes all of it
 			return nil
 		}
-		if c.text, err = t.engine.Agents().Guard(ctx, c.Name, t.calls.Artifacts.Keep(text), text,
+		if c.text, err = t.plan.Agents.Guard(ctx, c.Name, t.calls.Artifacts.Keep(text), text,
 			t.dialogue.share()); err != nil {
 			return err
 		}

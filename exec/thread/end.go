@@ -41,7 +41,7 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 	if q := roster.RequestOf(err); q != nil && t.record.Writes() {
 		err = t.record.lease.Pass(ctx, q, t.plan.Settings.Outlive)
 	} else {
-		err = t.afterEnd(over, r, why)
+		err = t.hooks.afterEnd(over, r, why)
 	}
 	if err != nil {
 		return t.stay(ctx, r, err)

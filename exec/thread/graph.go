@@ -39,7 +39,7 @@ func (w walk) Begin(ctx context.Context, e transcript.NodeStarted) error {
 	if err := w.check(ctx); err != nil {
 		return err
 	}
-	if _, err := w.fire(ctx, hook.BeforeStep, object{"node": e.Node}); err != nil {
+	if _, err := w.hooks.fire(ctx, hook.BeforeStep, object{"node": e.Node}); err != nil {
 		return err
 	}
 	w.record.turn++
@@ -60,7 +60,7 @@ func (w walk) Make(ctx context.Context, wanted []provider.ToolCall, atOnce int, 
 		all[i] = w.number(c)
 		c.Group = group
 	}
-	if err := w.beforeCalls(ctx, all); err != nil {
+	if err := w.hooks.beforeCalls(ctx, all); err != nil {
 		return nil, err
 	}
 	atOnce = max(min(atOnce, int(w.plan.Settings.Concurrent)), 1)
@@ -74,7 +74,7 @@ func (w walk) Make(ctx context.Context, wanted []provider.ToolCall, atOnce int, 
 			return nil, err
 		}
 	}
-	if err := w.afterCalls(ctx, all); err != nil {
+	if err := w.hooks.afterCalls(ctx, all); err != nil {
 		return nil, err
 	}
 	return w.made(all)
@@ -96,11 +96,11 @@ func (w walk) made(all []*toolCall) ([]graph.Made, error) {
 // Decide implements graph.Kernel. Only a node that failed has a choice.
 func (w walk) Decide(ctx context.Context, event string, data map[string]any) (string, error) {
 	if event != hook.Failure {
-		_, err := w.fire(ctx, event, data)
+		_, err := w.hooks.fire(ctx, event, data)
 		return "", err
 	}
 	class := w.plan.Classify(data)
-	d, err := w.decide(ctx, event, data)
+	d, err := w.hooks.decide(ctx, event, data)
 	if err != nil {
 		return "", err
 	}
@@ -108,7 +108,7 @@ func (w walk) Decide(ctx context.Context, event string, data map[string]any) (st
 	if action == hook.Retry {
 		return action, w.wait(ctx, again)
 	} else if action == "" {
-		err = w.end(d, event)
+		err = w.hooks.end(d, event)
 	}
 	return action, err
 }

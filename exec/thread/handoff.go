@@ -26,7 +26,7 @@ func (t *thread) handOver(ctx context.Context, asked loop.Handoff) error {
 		Max: t.plan.Handoff.Threshold, Action: "handoff"}); err != nil {
 		return err
 	}
-	if err := t.fills(ctx, hook.Full, t.dialogue.count.Filled()); err != nil {
+	if err := t.hooks.fills(ctx, hook.Full, t.dialogue.count.Filled()); err != nil {
 		return err
 	}
 	kept, read := t.plan.Handoff.Room(t.dialogue.window())
@@ -36,7 +36,7 @@ func (t *thread) handOver(ctx context.Context, asked loop.Handoff) error {
 			return err
 		}
 	}
-	t.family.handed, err = t.engine.Agents().Continue(ctx,
+	t.family.handed, err = t.plan.Agents.Continue(ctx,
 		object{"reason": "handoff", "summary": summary, "messages": control.Values(messages), "message": nil,
 			"ceiling": kept * provider.PerToken})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/graph"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/loop"
+	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/roster"
@@ -18,203 +19,199 @@ import (
 	"github.com/rye-build/rye/manifest/condition"
 )
 
+// hooks asks the hooks of a thread's plan about events, and records which of them ran.
+type hooks struct {
+	plan     *plan.Plan
+	id       string // of the thread
+	record   *record
+	money    *money
+	dialogue *dialogue
+	thread   *thread // that makes the calls of hooks
+	asked    int     // how many events the loop has told of in this turn
+}
+
 // fire asks the hooks of an event. An error ends the thread: the decision to do so is one.
-func (t *thread) fire(ctx context.Context, event string, data object) (*hook.Decision, error) {
-	d, err := t.decide(ctx, event, data)
+func (h *hooks) fire(ctx context.Context, event string, data object) (*hook.Decision, error) {
+	decision, err := h.decide(ctx, event, data)
 	if err != nil {
-		return d, err
+		return decision, err
 	}
-	return d, t.end(d, event)
+	return decision, h.end(decision, event)
 }
 
 // end returns the error that ends the thread by a decision; nil if the record says that it went on.
-func (t *thread) end(d *hook.Decision, event string) error {
-	end := d.End(event, false)
-	if end != nil && d.Stops() {
-		if on, err := t.record.WentOn(); on || err != nil {
+func (h *hooks) end(decision *hook.Decision, event string) error {
+	end := decision.End(event, false)
+	if end != nil && decision.Stops() {
+		if on, err := h.record.WentOn(); on || err != nil {
 			return err
 		}
 	}
 	return end
 }
 
-// decide asks the hooks of an event.
-func (t *thread) decide(ctx context.Context, event string, data object) (*hook.Decision, error) {
-	r := &hookRunner{thread: t}
-	d, err := r.decide(ctx, event, data)
-	return d, cmp.Or(err, t.record.append(len(r.ran) > 0, r.ran...))
+// decide asks the hooks of an event, and records which of them ran, also if one has ended the thread.
+func (h *hooks) decide(ctx context.Context, event string, data object) (*hook.Decision, error) {
+	decision, ran, err := h.consult(ctx, event, data)
+	return decision, cmp.Or(err, h.record.append(len(ran) > 0, ran...))
 }
 
-// decide asks the hooks of an event. What ran is to be recorded by the caller.
-func (r *hookRunner) decide(ctx context.Context, event string, data object) (*hook.Decision, error) {
-	t := r.thread
-	if !t.plan.Hooks.Any(event) {
-		return new(hook.Decision), nil
+// consult asks the hooks of an event. Its caller records which of them ran.
+func (h *hooks) consult(ctx context.Context, event string, data object) (*hook.Decision, []transcript.Payload, error) {
+	if !h.plan.Hooks.Any(event) {
+		return new(hook.Decision), nil, nil
 	}
-	data["turn"], data["thread_id"], data["cost"] = t.record.turn, t.id, t.money.conditions(t.dialogue.share())
-	d, err := t.plan.Hooks.Fire(ctx, event, data, r)
+	data["turn"], data["thread_id"], data["cost"] = h.record.turn, h.id, h.money.conditions(h.dialogue.share())
+	r := &hookRunner{thread: h.thread}
+	decision, err := h.plan.Hooks.Fire(ctx, event, data, r)
 	if err = cmp.Or(r.broken, err); err != nil {
-		return new(hook.Decision), err
+		return new(hook.Decision), r.ran, err
 	}
-	return d, nil
+	return decision, r.ran, nil
 }
 
-// A hookRunner does what hooks say, as the model's calls are made.
+// A hookRunner does what the hooks of one event say, as the model's calls are made.
 type hookRunner struct {
-	*thread
+	thread *thread
 	broken error // ends the thread
 	ran    []transcript.Payload
 }
 
 // Record implements hook.Runner.
-func (r *hookRunner) Record(h transcript.Hook) error {
-	r.ran = append(r.ran, h)
+func (r *hookRunner) Record(ran transcript.Hook) error {
+	r.ran = append(r.ran, ran)
 	return nil
 }
 
 // Run implements hook.Runner. The texts that a hook names are read; all else needs the permissions of the directive.
-func (r *hookRunner) Run(ctx context.Context, h *hook.Hook, given map[string]any) (any, error) {
-	w, text, err := r.calls.ForHook(ctx, h, given)
-	if w == nil {
+func (r *hookRunner) Run(ctx context.Context, h *hook.Hook, params map[string]any) (any, error) {
+	t := r.thread
+	wanted, text, err := t.calls.ForHook(ctx, h, params)
+	if wanted == nil {
 		return text, err
 	}
-	c := r.number(r.calls.Prepare(ctx, *w))
-	if r.broken = r.batch(ctx, []*toolCall{c}, 1); r.broken != nil {
+	call := t.number(t.calls.Prepare(ctx, *wanted))
+	if r.broken = t.batch(ctx, []*toolCall{call}, 1); r.broken != nil {
 		return nil, r.broken
 	}
-	if !c.Result.Artifact.IsZero() && r.plan.Graph == nil {
-		return c.Said(r.calls.Artifacts.Text(c.Result.Artifact.String()))
+	if !call.Result.Artifact.IsZero() && t.plan.Graph == nil {
+		return call.Said(t.calls.Artifacts.Text(call.Result.Artifact.String()))
 	}
-	return c.Said(c.text)
+	return call.Said(call.text)
 }
 
 // maxAsked is how many events a loop may tell of between two model calls.
 const maxAsked = 64
 
-// askHook answers a loop that tells of an event. What hooks decide is for the loop to follow.
-func (t *thread) askHook(ctx context.Context, asked loop.Hook) (any, error) {
-	if !t.plan.Hooks.Knows(asked.Event) {
+// ask answers a loop that tells of an event. What hooks decide is for the loop to follow.
+func (h *hooks) ask(ctx context.Context, asked loop.Hook) (any, error) {
+	if !h.plan.Hooks.Knows(asked.Event) {
 		return nil, fault.New(fault.Validation, "the loop tells of an unknown event %.100q",
 			asked.Event).Try("rye docs hooks")
 	}
-	if t.asked++; t.asked > maxAsked {
+	if h.asked++; h.asked > maxAsked {
 		return nil, fault.New(fault.Limit, "the loop tells of more than %d events in one turn", maxAsked)
 	}
-	d, err := t.decide(ctx, asked.Event, asked.Data)
-	return d.Doc(), err
+	decision, err := h.decide(ctx, asked.Event, asked.Data)
+	return decision.Doc(), err
 }
 
-// first returns the messages that begin the thread, with what the hooks of thread_started give.
-func (t *thread) first(ctx context.Context) (any, error) {
-	if t.family.handed != nil {
-		return t.family.handed, nil
-	}
-	d, err := t.fire(ctx, hook.Started, object{"directive": t.start.Directive.ID, "model": t.dialogue.model.String(),
-		"limits": control.Values(t.money.limits.Record()), "inputs": t.inputs})
-	if err != nil {
-		return nil, err
-	}
-	return t.engine.Agents().First(ctx, t.plan.Directive.Model, t.inputs, d.Texts)
-}
-
-// onFailure asks the hooks what is made of a failed model call, and records that. The error ends the thread.
-func (t *thread) onFailure(ctx context.Context, f *provider.Failure, class classification.Class,
+// onFailure asks the hooks what is done about a failed model call, and records that. The error ends the thread.
+func (h *hooks) onFailure(ctx context.Context, failure *provider.Failure, class classification.Class,
 	event *transcript.Classified) error {
-	r := &hookRunner{thread: t}
-	d, err := r.onFailure(ctx, f, class, event)
-	if err := cmp.Or(err, t.record.append(true, append([]transcript.Payload{*event}, r.ran...)...)); err != nil {
+	decision, ran, err := h.react(ctx, failure, class, event)
+	if err := cmp.Or(err, h.record.append(true, append([]transcript.Payload{*event}, ran...)...)); err != nil {
 		return err
 	}
-	if err := t.end(d, hook.Failure); err != nil || !d.Stops() {
+	if err := h.end(decision, hook.Failure); err != nil || !decision.Stops() {
 		return err
 	}
 	event.Action = hook.Retry // the thread went on
 	return nil
 }
 
-func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class classification.Class,
-	event *transcript.Classified) (*hook.Decision, error) {
-	if class.Category == classification.Permanent && provider.FallBack(r.dialogue.model) {
-		event.Action = "fallback"
-		r.dialogue.count.Forget()
-		return new(hook.Decision), nil
-	}
+// react asks the hooks about a failed model call, and puts into its event what is done about it. Its caller records
+// which hooks ran.
+func (h *hooks) react(ctx context.Context, failure *provider.Failure, class classification.Class,
+	event *transcript.Classified) (*hook.Decision, []transcript.Payload, error) {
 	names := condition.Names{cmp.Or(class.ID, string(class.Category)), string(class.Category), class.Name,
-		event.Error.Code, f.Code}
-	d, err := r.decide(ctx, hook.Failure, object{
-		"error": object{"code": names, "message": event.Error.Message, "type": cmp.Or(f.Type, f.Code),
-			"status": int64(f.Status), "provider": f.Provider},
+		event.Error.Code, failure.Code}
+	decision, ran, err := h.consult(ctx, hook.Failure, object{
+		"error": object{"code": names, "message": event.Error.Message,
+			"type": cmp.Or(failure.Type, failure.Code), "status": int64(failure.Status),
+			"provider": failure.Provider},
 		"classification": object{"id": class.ID, "code": class.ID, "category": string(class.Category),
 			"retryable":    class.Retryable,
 			"retry_policy": object{"type": class.Policy.Type}},
 		"attempt": event.Attempt,
 	})
 	if err != nil {
-		return d, err
+		return decision, ran, err
 	}
 	event.Action = "fail"
-	switch d.Control {
+	switch decision.Control {
 	case hook.Retry:
-		if event.Attempt > r.plan.Settings.MaxRetries || class.Policy.MaxRetries > 0 &&
+		if event.Attempt > h.plan.Settings.MaxRetries || class.Policy.MaxRetries > 0 &&
 			event.Attempt > int64(class.Policy.MaxRetries) {
-			return d, nil
+			return decision, ran, nil
 		}
-		event.Action, event.Delay = hook.Retry, class.Policy.Wait(int(event.Attempt-1), f.After)
-		if d.Delay != nil {
-			event.Delay = *d.Delay
+		event.Action, event.Delay = hook.Retry, class.Policy.Wait(int(event.Attempt-1), failure.After)
+		if decision.Delay != nil {
+			event.Delay = *decision.Delay
 		} else if class.Policy.Type == "none" {
 			event.Delay = time.Second
 		}
 	case hook.Abort:
 		event.Action = hook.Abort
 	}
-	return d, nil
+	return decision, ran, nil
 }
 
 // atLimit records that a limit is reached, and asks the hooks about it. The error ends the thread; nil for the usual
 // one.
-func (t *thread) atLimit(ctx context.Context, l *transcript.Limit) error {
-	l.Action = hook.Escalate // what threads do unless a hook decides
-	if err := t.record.append(true, *l); err != nil {
+func (h *hooks) atLimit(ctx context.Context, limit *transcript.Limit) error {
+	limit.Action = hook.Escalate // what threads do unless a hook decides
+	if err := h.record.append(true, *limit); err != nil {
 		return err
 	}
-	d, err := t.decide(ctx, hook.Limit, object{"limit_code": l.Code, "current_value": l.Current, "current_max": l.Max})
+	decision, err := h.decide(ctx, hook.Limit, object{"limit_code": limit.Code, "current_value": limit.Current,
+		"current_max": limit.Max})
 	switch {
 	case err != nil:
 		return err
-	case d.Control == "":
-		return fault.New(fault.Failed, "limit exceeded: %s (%g of %g)", l.Code, l.Current, l.Max).On("limit",
-			l.Code).Try("rye docs hooks")
-	case d.Control == hook.Fail || d.Control == hook.Abort || d.Error != "":
-		return d.End(hook.Limit, l.Code == replay.Spend)
+	case decision.Control == "":
+		return fault.New(fault.Failed, "limit exceeded: %s (%g of %g)", limit.Code, limit.Current,
+			limit.Max).On("limit", limit.Code).Try("rye docs hooks")
+	case decision.Control == hook.Fail || decision.Control == hook.Abort || decision.Error != "":
+		return decision.End(hook.Limit, limit.Code == replay.Spend)
 	}
 	return nil
 }
 
 // beforeCalls asks the hooks about calls before they are made.
-func (t *thread) beforeCalls(ctx context.Context, calls []*toolCall) error {
-	if !t.plan.Hooks.Any(hook.CallStart) {
+func (h *hooks) beforeCalls(ctx context.Context, calls []*toolCall) error {
+	if !h.plan.Hooks.Any(hook.CallStart) {
 		return nil
 	}
-	for _, c := range calls {
-		d, err := t.fire(ctx, hook.CallStart, c.Before())
+	for _, call := range calls {
+		decision, err := h.fire(ctx, hook.CallStart, call.Before())
 		if err != nil {
 			return err
 		}
-		if d.Control == hook.Skip {
-			c.Skip(d)
+		if decision.Control == hook.Skip {
+			call.Skip(decision)
 		}
 	}
 	return nil
 }
 
 // afterCalls asks the hooks about calls that were made.
-func (t *thread) afterCalls(ctx context.Context, calls []*toolCall) error {
-	if !t.plan.Hooks.Any(hook.CallResult) {
+func (h *hooks) afterCalls(ctx context.Context, calls []*toolCall) error {
+	if !h.plan.Hooks.Any(hook.CallResult) {
 		return nil
 	}
-	for _, c := range calls {
-		if _, err := t.fire(ctx, hook.CallResult, c.After()); err != nil {
+	for _, call := range calls {
+		if _, err := h.fire(ctx, hook.CallResult, call.After()); err != nil {
 			return err
 		}
 	}
@@ -222,39 +219,39 @@ func (t *thread) afterCalls(ctx context.Context, calls []*toolCall) error {
 }
 
 // afterStep asks the hooks at the end of a turn with calls, and when the context window fills up.
-func (t *thread) afterStep(ctx context.Context, calls int) error {
-	if _, err := t.fire(ctx, hook.AfterStep, object{"calls": int64(calls)}); err != nil ||
-		!t.plan.Window.Pressed(t.dialogue.share()) {
+func (h *hooks) afterStep(ctx context.Context, calls int) error {
+	if _, err := h.fire(ctx, hook.AfterStep, object{"calls": int64(calls)}); err != nil ||
+		!h.plan.Window.Pressed(h.dialogue.share()) {
 		return err
 	}
-	return t.fills(ctx, hook.Pressure, t.dialogue.count.Filled())
+	return h.fills(ctx, hook.Pressure, h.dialogue.count.Filled())
 }
 
 // fills asks the hooks of an event about the context window, where so many tokens are used.
-func (t *thread) fills(ctx context.Context, event string, tokens int64) error {
-	_, err := t.fire(ctx, event, t.dialogue.pressure(tokens))
+func (h *hooks) fills(ctx context.Context, event string, tokens int64) error {
+	_, err := h.fire(ctx, event, h.dialogue.pressure(tokens))
 	return err
 }
 
 // afterReturn asks the hooks about the outputs, and returns the error that ends the loop.
-func (t *thread) afterReturn(ctx context.Context) error {
-	_, err := t.fire(ctx, hook.Return, object{"outputs": t.calls.Returned()})
+func (h *hooks) afterReturn(ctx context.Context, outputs map[string]any) error {
+	_, err := h.fire(ctx, hook.Return, object{"outputs": outputs})
 	return cmp.Or(err, control.ErrReturned)
 }
 
 // afterEnd tells the hooks how the thread ends. Nothing that they decide changes it.
-func (t *thread) afterEnd(ctx context.Context, r *Result, why *fault.Error) error {
-	data := object{"status": r.Status, "result": r.Result, "outputs": control.Values(r.Outputs)}
+func (h *hooks) afterEnd(ctx context.Context, result *Result, why *fault.Error) error {
+	data := object{"status": result.Status, "result": result.Result, "outputs": control.Values(result.Outputs)}
 	if why != nil {
 		data["error"] = object{"code": string(why.Code), "message": why.Text}
 	}
-	if ctx.Err() != nil || r.Status == Interrupted || r.Status == Waiting || why != nil &&
+	if ctx.Err() != nil || result.Status == Interrupted || result.Status == Waiting || why != nil &&
 		roster.RequestOf(why) != nil {
 		return nil
 	}
-	_, err := t.decide(ctx, hook.Complete, data)
-	if err == nil && t.plan.Graph != nil {
-		_, err = t.decide(ctx, graph.Completed, data)
+	_, err := h.decide(ctx, hook.Complete, data)
+	if err == nil && h.plan.Graph != nil {
+		_, err = h.decide(ctx, graph.Completed, data)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/control"
+	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/replay"
@@ -24,10 +25,10 @@ type thread struct {
 	plan   *plan.Plan
 	inputs map[string]any
 	calls  *toolcall.Maker // that its model makes
-	asked  int             // events of the loop in this turn
 	began  time.Time
 	origin transcript.Started // of a thread that has a record
 
+	hooks    hooks
 	watch    watch
 	record   record
 	money    money
@@ -60,6 +61,7 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	}
 	t.record.Begin()
 	t.calls = t.maker()
+	t.hooks = hooks{plan: t.plan, id: t.id, record: &t.record, money: &t.money, dialogue: &t.dialogue, thread: t}
 	if t.family.continues != "" || t.origin.Format != "" || t.family.under != "" {
 		t.calls.Remember(ctx, t.engine.Dir, t.family.continues, t.family.under, t.id)
 	}
@@ -119,7 +121,7 @@ func (t *thread) ask(ctx context.Context, q loop.Question) (any, error) {
 	case loop.First:
 		return t.first(ctx)
 	case loop.Hook:
-		return t.askHook(ctx, q)
+		return t.hooks.ask(ctx, q)
 	case loop.Tools:
 		return control.Values(t.plan.Tools()), nil
 	case loop.Model:
@@ -134,4 +136,17 @@ func (t *thread) ask(ctx context.Context, q loop.Question) (any, error) {
 		return nil, t.record.append(true, transcript.Checkpoint{Turn: t.record.turn})
 	}
 	return nil, fault.New(fault.Validation, "the loop calls %s, which threads don't answer", q.Function())
+}
+
+// first returns the messages that begin the thread, with what the hooks of thread_started give.
+func (t *thread) first(ctx context.Context) (any, error) {
+	if t.family.handed != nil {
+		return t.family.handed, nil
+	}
+	decision, err := t.hooks.fire(ctx, hook.Started, object{"directive": t.start.Directive.ID,
+		"model": t.dialogue.model.String(), "limits": control.Values(t.money.limits.Record()), "inputs": t.inputs})
+	if err != nil {
+		return nil, err
+	}
+	return t.plan.Agents.First(ctx, t.plan.Directive.Model, t.inputs, decision.Texts)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/limits"
@@ -23,7 +24,7 @@ func (t *thread) askModel(ctx context.Context, asked loop.Model) (any, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := t.fire(ctx, hook.BeforeStep, object{}); err != nil {
+	if _, err := t.hooks.fire(ctx, hook.BeforeStep, object{}); err != nil {
 		return nil, err
 	}
 	q, err := t.dialogue.request(asked)
@@ -31,7 +32,7 @@ func (t *thread) askModel(ctx context.Context, asked loop.Model) (any, error) {
 		return nil, err
 	}
 	t.record.turn++
-	t.asked = 0
+	t.hooks.asked = 0
 	t.tell("")
 	if wide, err := t.tooWide(ctx, q); wide != nil || err != nil {
 		return wide, err
@@ -46,10 +47,13 @@ func (t *thread) askModel(ctx context.Context, asked loop.Model) (any, error) {
 			return provider.Seen(answer), nil
 		}
 		class, event := t.dialogue.classify(t.plan.Rules, failure, attempt)
-		if event.ID == replay.LostID {
+		switch {
+		case event.ID == replay.LostID:
 			err = t.onLost(&event)
-		} else {
-			err = t.onFailure(ctx, failure, class, &event)
+		case class.Category == classification.Permanent && provider.FallBack(t.dialogue.model):
+			err = t.onFallback(&event)
+		default:
+			err = t.hooks.onFailure(ctx, failure, class, &event)
 		}
 		if err != nil {
 			return nil, err
@@ -98,7 +102,7 @@ func (t *thread) tooWide(ctx context.Context, q *provider.Request) (any, error) 
 	if err := t.record.append(true, *event); err != nil {
 		return nil, err
 	}
-	return answer, t.fills(ctx, hook.Full, tokens)
+	return answer, t.hooks.fills(ctx, hook.Full, tokens)
 }
 
 // onLost records that a model call is made again because its answer was lost. If hooks had already begun to do
@@ -110,6 +114,13 @@ func (t *thread) onLost(event *transcript.Classified) error {
 	}
 	t.record.called += began
 	return t.record.append(true, append(open, *event)...)
+}
+
+// onFallback records that the turn goes on with the next model, which counts other tokens.
+func (t *thread) onFallback(event *transcript.Classified) error {
+	event.Action = "fallback"
+	t.dialogue.count.Forget()
+	return t.record.append(true, *event)
 }
 
 // check ends the loop if a limit is reached.
@@ -135,7 +146,7 @@ func (t *thread) stop(ctx context.Context, limit *transcript.Limit, why error) (
 		ctx = t.deadline.outer
 		defer func() { t.deadline.late = err }()
 	}
-	end := t.atLimit(ctx, limit)
+	end := t.hooks.atLimit(ctx, limit)
 	if !replay.Differs(end) && !errors.Is(end, replay.ErrEnds) {
 		if on, err := t.record.WentOn(); on || err != nil {
 			return err
