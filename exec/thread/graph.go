@@ -32,96 +32,99 @@ func (t *thread) steps(ctx context.Context) (*loop.End, error) {
 }
 
 // A walk is the thread as the kernel of its graph.
-type walk struct{ *thread }
+type walk struct{ thread *thread }
 
 // Begin implements graph.Kernel. A step is a turn.
-func (w walk) Begin(ctx context.Context, e transcript.NodeStarted) error {
-	if err := w.check(ctx); err != nil {
+func (w walk) Begin(ctx context.Context, node transcript.NodeStarted) error {
+	t := w.thread
+	if err := t.check(ctx); err != nil {
 		return err
 	}
-	if _, err := w.hooks.fire(ctx, hook.BeforeStep, object{"node": e.Node}); err != nil {
+	if _, err := t.hooks.fire(ctx, hook.BeforeStep, object{"node": node.Node}); err != nil {
 		return err
 	}
-	w.record.turn++
-	w.tell("")
-	return w.record.append(false, e)
+	t.record.turn++
+	t.tell("")
+	return t.record.append(false, node)
 }
 
 // Record implements graph.Kernel.
 func (w walk) Record(durable bool, events ...transcript.Payload) error {
-	return w.record.append(durable, events...)
+	return w.thread.record.append(durable, events...)
 }
 
 // Make implements graph.Kernel by calls as those of a model.
 func (w walk) Make(ctx context.Context, wanted []provider.ToolCall, atOnce int, rest bool) ([]graph.Made, error) {
-	all := make([]*toolCall, len(wanted))
+	t := w.thread
+	all := t.calls.prepare(ctx, wanted)
 	group := toolcall.NewGroup(rest)
-	for i, c := range w.calls.PrepareAll(ctx, wanted) {
-		all[i] = w.number(c)
-		c.Group = group
+	for _, call := range all {
+		call.Group = group
 	}
-	if err := w.hooks.beforeCalls(ctx, all); err != nil {
+	if err := t.hooks.beforeCalls(ctx, all); err != nil {
 		return nil, err
 	}
-	atOnce = max(min(atOnce, int(w.plan.Settings.Concurrent)), 1)
-	if err := w.watch.safe(); err != nil {
+	atOnce = max(min(atOnce, int(t.plan.Settings.Concurrent)), 1)
+	if err := t.watch.safe(); err != nil {
 		return nil, err
 	}
-	for part := range slices.Chunk(all, toolcall.Together(atOnce, all, func(c *toolCall) *toolcall.Call {
-		return c.Call
+	for part := range slices.Chunk(all, toolcall.Together(atOnce, all, func(call *toolCall) *toolcall.Call {
+		return call.Call
 	})) {
-		if err := w.batch(ctx, part, atOnce); err != nil {
+		if err := t.calls.batch(ctx, part, atOnce); err != nil {
 			return nil, err
 		}
 	}
-	if err := w.hooks.afterCalls(ctx, all); err != nil {
+	if err := t.hooks.afterCalls(ctx, all); err != nil {
 		return nil, err
 	}
-	return w.made(all)
+	return made(all)
 }
 
-// made is what came of calls.
-func (w walk) made(all []*toolCall) ([]graph.Made, error) {
-	made := make([]graph.Made, len(all))
-	for i, c := range all {
-		v, err := jcs.Parse([]byte(c.text))
+// made returns the results of calls for their graph.
+func made(all []*toolCall) ([]graph.Made, error) {
+	results := make([]graph.Made, len(all))
+	for i, call := range all {
+		v, err := jcs.Parse([]byte(call.text))
 		if err != nil {
 			return nil, err
 		}
-		made[i] = graph.Made{Status: c.Result.Status, Risk: c.Risk, Value: v}
+		results[i] = graph.Made{Status: call.Result.Status, Risk: call.Risk, Value: v}
 	}
-	return made, nil
+	return results, nil
 }
 
 // Decide implements graph.Kernel. Only a node that failed has a choice.
 func (w walk) Decide(ctx context.Context, event string, data map[string]any) (string, error) {
+	t := w.thread
 	if event != hook.Failure {
-		_, err := w.hooks.fire(ctx, event, data)
+		_, err := t.hooks.fire(ctx, event, data)
 		return "", err
 	}
-	class := w.plan.Classify(data)
-	d, err := w.hooks.decide(ctx, event, data)
+	class := t.plan.Classify(data)
+	decision, err := t.hooks.decide(ctx, event, data)
 	if err != nil {
 		return "", err
 	}
-	action, again := w.plan.Failed(d, &class, data)
+	action, again := t.plan.Failed(decision, &class, data)
 	if action == hook.Retry {
-		return action, w.wait(ctx, again)
+		return action, t.wait(ctx, again)
 	} else if action == "" {
-		err = w.hooks.end(d, event)
+		err = t.hooks.end(decision, event)
 	}
 	return action, err
 }
 
 // Ask implements graph.Kernel by a call, so that the record has the answer.
 func (w walk) Ask(ctx context.Context, q graph.Question) (graph.Answer, error) {
-	c := w.number(w.calls.Gate(fmt.Sprintf("%d.1", q.Step), q.Node, q.Text, q.Timeout))
-	if err := w.batch(ctx, []*toolCall{c}, 1); err != nil {
+	calls := &w.thread.calls
+	gate := calls.number(calls.Gate(fmt.Sprintf("%d.1", q.Step), q.Node, q.Text, q.Timeout))
+	if err := calls.batch(ctx, []*toolCall{gate}, 1); err != nil {
 		return graph.Answer{}, err
 	}
-	made, err := w.made([]*toolCall{c})
+	results, err := made([]*toolCall{gate})
 	if err != nil {
 		return graph.Answer{}, err
 	}
-	return graph.Answered(&made[0])
+	return graph.Answered(&results[0])
 }

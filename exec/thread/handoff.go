@@ -32,7 +32,8 @@ func (t *thread) handOver(ctx context.Context, asked loop.Handoff) error {
 	kept, read := t.plan.Handoff.Room(t.dialogue.window())
 	var summary any
 	if t.plan.Handoff.Directive != "" {
-		if summary, err = t.summary(ctx, messages, read*provider.PerToken); err != nil {
+		if summary, err = t.calls.summary(ctx, t.plan.Handoff.Child(t.start.Directive.ID, messages,
+			read*provider.PerToken)); err != nil {
 			return err
 		}
 	}
@@ -43,21 +44,6 @@ func (t *thread) handOver(ctx context.Context, asked loop.Handoff) error {
 		return err
 	}
 	return control.ErrHandedOff
-}
-
-// summary has a child summarise messages, in so many bytes. Without a summary the last messages have to do.
-func (t *thread) summary(ctx context.Context, messages []provider.Message, room int64) (any, error) {
-	given := t.plan.Handoff.Child(t.start.Directive.ID, messages, room)
-	child, err := t.calls.Starts(given)
-	if err != nil {
-		return nil, err
-	}
-	child.Chosen = true
-	c := t.number(child)
-	if err := t.batch(ctx, []*toolCall{c}, 1); err != nil || c.Result.Status != transcript.CallOK {
-		return nil, err
-	}
-	return t.calls.Summary(c.Call, c.text), nil
 }
 
 // follow runs a thread, and those that it is handed over to, to the end of the last.

@@ -26,8 +26,8 @@ type hooks struct {
 	record   *record
 	money    *money
 	dialogue *dialogue
-	thread   *thread // that makes the calls of hooks
-	asked    int     // how many events the loop has told of in this turn
+	calls    *calls // that hooks make
+	asked    int    // how many events the loop has told of in this turn
 }
 
 // fire asks the hooks of an event. An error ends the thread: the decision to do so is one.
@@ -62,7 +62,7 @@ func (h *hooks) consult(ctx context.Context, event string, data object) (*hook.D
 		return new(hook.Decision), nil, nil
 	}
 	data["turn"], data["thread_id"], data["cost"] = h.record.turn, h.id, h.money.conditions(h.dialogue.share())
-	r := &hookRunner{thread: h.thread}
+	r := &hookRunner{calls: h.calls}
 	decision, err := h.plan.Hooks.Fire(ctx, event, data, r)
 	if err = cmp.Or(r.broken, err); err != nil {
 		return new(hook.Decision), r.ran, err
@@ -72,7 +72,7 @@ func (h *hooks) consult(ctx context.Context, event string, data object) (*hook.D
 
 // A hookRunner does what the hooks of one event say, as the model's calls are made.
 type hookRunner struct {
-	thread *thread
+	calls  *calls
 	broken error // ends the thread
 	ran    []transcript.Payload
 }
@@ -85,17 +85,16 @@ func (r *hookRunner) Record(ran transcript.Hook) error {
 
 // Run implements hook.Runner. The texts that a hook names are read; all else needs the permissions of the directive.
 func (r *hookRunner) Run(ctx context.Context, h *hook.Hook, params map[string]any) (any, error) {
-	t := r.thread
-	wanted, text, err := t.calls.ForHook(ctx, h, params)
+	wanted, text, err := r.calls.ForHook(ctx, h, params)
 	if wanted == nil {
 		return text, err
 	}
-	call := t.number(t.calls.Prepare(ctx, *wanted))
-	if r.broken = t.batch(ctx, []*toolCall{call}, 1); r.broken != nil {
+	call := r.calls.number(r.calls.Prepare(ctx, *wanted))
+	if r.broken = r.calls.batch(ctx, []*toolCall{call}, 1); r.broken != nil {
 		return nil, r.broken
 	}
-	if !call.Result.Artifact.IsZero() && t.plan.Graph == nil {
-		return call.Said(t.calls.Artifacts.Text(call.Result.Artifact.String()))
+	if !call.Result.Artifact.IsZero() && r.calls.plan.Graph == nil {
+		return call.Said(r.calls.Artifacts.Text(call.Result.Artifact.String()))
 	}
 	return call.Said(call.text)
 }

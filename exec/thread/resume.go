@@ -1,7 +1,6 @@
 package thread
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -12,7 +11,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
-	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/exec/thread/transcript"
@@ -174,31 +172,4 @@ func (e *Engine) remember(ctx context.Context, dir string) (*thread, error) {
 			ref)
 	}
 	return t, nil
-}
-
-// recall takes the result of a call from the record. A call without a result is made again if it only reads, or if it
-// is a child, which goes on; any other may have had an effect, and its result tells the model that this is unknown.
-func (t *thread) recall(ctx context.Context, c *toolCall) (done bool, err error) {
-	r, large, err := t.record.Result(c.Record)
-	switch {
-	case err != nil:
-		return false, err
-	case r != nil && c.Inside:
-		return false, nil
-	case r != nil:
-		c.Result = *r
-		text, _ := r.Output.(string)
-		if large != nil {
-			text = large.Content
-		}
-		t.money.account.Child(r.Cost)
-		return true, t.guard(ctx, c, text)
-	case c.Risk == "read" || c.Child != "":
-		return false, nil
-	}
-	if unmade, err := t.start.Approver.Unmade(ctx, t.id, c.Record, c.Ref); unmade || err != nil {
-		return false, err
-	}
-	text, err := c.End(transcript.CallUnknown, replay.Unknown(c.Name))
-	return true, cmp.Or(err, t.guard(ctx, c, text))
 }

@@ -24,11 +24,11 @@ type thread struct {
 	id     string
 	plan   *plan.Plan
 	inputs map[string]any
-	calls  *toolcall.Maker // that its model makes
 	began  time.Time
 	origin transcript.Started // of a thread that has a record
 
 	hooks    hooks
+	calls    calls
 	watch    watch
 	record   record
 	money    money
@@ -60,8 +60,10 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 		}
 	}
 	t.record.Begin()
-	t.calls = t.maker()
-	t.hooks = hooks{plan: t.plan, id: t.id, record: &t.record, money: &t.money, dialogue: &t.dialogue, thread: t}
+	t.hooks = hooks{plan: t.plan, id: t.id, record: &t.record, money: &t.money, dialogue: &t.dialogue,
+		calls: &t.calls}
+	t.calls = calls{Maker: t.maker(), plan: t.plan, record: &t.record, money: &t.money, dialogue: &t.dialogue,
+		watch: &t.watch, hooks: &t.hooks}
 	if t.family.continues != "" || t.origin.Format != "" || t.family.under != "" {
 		t.calls.Remember(ctx, t.engine.Dir, t.family.continues, t.family.under, t.id)
 	}
@@ -84,7 +86,7 @@ func (t *thread) maker() *toolcall.Maker {
 		Approver: t.start.Approver, Child: t.runChild,
 		NewID: func(directive string) string { return roster.NewID(directive, t.engine.Now()) }}
 	if t.family.parent != nil {
-		o.Parent, t.watch.chain = t.family.parent.calls, t.family.parent.watch.chain
+		o.Parent, t.watch.chain = t.family.parent.calls.Maker, t.family.parent.watch.chain
 	}
 	o.Background = toolcall.Background{Command: t.engine.Detach, Roster: t.engine.Roster, Dir: t.engine.Dir,
 		Limits: &t.money.limits, Chain: t.watch.chain, Now: t.engine.Now}
@@ -127,7 +129,7 @@ func (t *thread) ask(ctx context.Context, q loop.Question) (any, error) {
 	case loop.Model:
 		return t.askModel(ctx, q)
 	case loop.Calls:
-		return t.makeCalls(ctx, q)
+		return t.calls.make(ctx, q)
 	case loop.Usage:
 		return t.money.doc(t.dialogue.share()), nil
 	case loop.Handoff:

@@ -15,7 +15,7 @@ func (m *Maker) walks(c *Call, it *ai.Item, given object) {
 	c.do = func(ctx context.Context) (_ *Answer, err error) {
 		begins := !c.Begun
 		if c.Begun { // or it waited for its approval
-			if begins, err = m.o.Approver.Unmade(ctx, m.o.Thread, c.Record, c.Ref); err != nil {
+			if begins, err = m.Unmade(ctx, c); err != nil {
 				return nil, err
 			}
 		}
@@ -40,4 +40,9 @@ func (m *Maker) walks(c *Call, it *ai.Item, given object) {
 		out, err := m.o.Child(ctx, c)
 		return out, cmp.Or(err, end(context.WithoutCancel(ctx), ""))
 	}
+}
+
+// Unmade reports whether a call that has begun was not made: it waits for its approval, or has got none.
+func (m *Maker) Unmade(ctx context.Context, c *Call) (bool, error) {
+	return m.o.Approver.Unmade(ctx, m.o.Thread, c.Record, c.Ref)
 }
