@@ -68,9 +68,7 @@ func (w walk) Make(ctx context.Context, wanted []provider.ToolCall, atOnce int, 
 	if err := t.watch.safe(); err != nil {
 		return nil, err
 	}
-	for part := range slices.Chunk(all, toolcall.Together(atOnce, all, func(call *toolCall) *toolcall.Call {
-		return call.Call
-	})) {
+	for part := range slices.Chunk(all, together(all)) {
 		if err := t.calls.batch(ctx, part, atOnce); err != nil {
 			return nil, err
 		}
@@ -79,6 +77,17 @@ func (w walk) Make(ctx context.Context, wanted []provider.ToolCall, atOnce int, 
 		return nil, err
 	}
 	return made(all)
+}
+
+// together returns how many calls of a graph are made in one go. Those of a greater risk are made one at a time: a
+// person is asked about one after the other, and one that fails cancels none that is on its way.
+func together(all []*toolCall) int {
+	if slices.ContainsFunc(all, func(call *toolCall) bool {
+		return call.Risk != "read" && call.Risk != "write" && call.Child == ""
+	}) {
+		return 1
+	}
+	return max(len(all), 1)
 }
 
 // made returns the results of calls for their graph.

@@ -51,17 +51,6 @@ func (g *Group) make(ctx context.Context, c *Call) (string, error) {
 	return text, err
 }
 
-// Together returns how many calls of a graph are made in one go. Those of a greater risk are made one at a time: a
-// person is asked about one after the other, and one that fails cancels none that is on its way.
-func Together[C any](atOnce int, all []C, call func(C) *Call) int {
-	for _, c := range all {
-		if c := call(c); c.Risk != "read" && c.Risk != "write" && c.Child == "" {
-			return 1
-		}
-	}
-	return max(len(all), 1)
-}
-
 // End makes an error the result of a call that has begun, and returns it as JSON.
 func (c *Call) End(status string, e *fault.Error) (text string, err error) {
 	c.Result = transcript.CallResult{Call: c.Record, Status: status, Error: control.RecordedFault(e)}
