@@ -27,9 +27,7 @@ type dialogue struct {
 	requests int
 	digests  provider.Digests
 
-	failed     int64                  // what the last failed model call is taken to have cost, in nano-dollars
-	lost       *transcript.Usage      // the tokens that it is taken to have used, nil for none
-	classified *transcript.Classified // the record's classification of it
+	classified *transcript.Classified // the record's classification of the last failure
 }
 
 // request makes the request of a turn.
@@ -83,13 +81,13 @@ func (d *dialogue) ask(ctx context.Context, q *provider.Request, digest cas.Dige
 	return nil, false, provider.ErrLost
 }
 
-// classify returns the kind of failure that a model call had. If the record has a classification, it is used.
+// classify returns the kind of failure that a model call had, and its event. If the record has a classification, it is
+// used.
 func (d *dialogue) classify(rules *classification.Rules, failure *provider.Failure,
-	attempt int64) (classification.Class, transcript.Classified) {
-	was := d.classified
+	event transcript.Classified) (classification.Class, transcript.Classified) {
+	recorded := d.classified
 	d.classified = nil
-	return provider.Classify(rules, failure, was,
-		transcript.Classified{Turn: d.record.turn, Attempt: attempt, Cost: d.failed, Usage: d.lost})
+	return provider.Classify(rules, failure, recorded, event)
 }
 
 // window is how many tokens a request and its answer may have together, 0 if that is unknown.

@@ -93,20 +93,6 @@ func (t *thread) maker() *toolcall.Maker {
 	return toolcall.New(o)
 }
 
-// timeOver records that the time of the thread was over while something ran, and returns the error that ends it.
-func (t *thread) timeOver(ctx context.Context) error {
-	if t.deadline.late != nil {
-		return t.deadline.late
-	}
-	limit, err := t.record.Limit(func() *transcript.Limit {
-		return t.money.limits.Late(max(t.record.Elapsed(), t.money.limits.Duration))
-	})
-	if err != nil {
-		return err
-	}
-	return t.stop(ctx, limit, nil)
-}
-
 // tell tells how far the thread is.
 func (t *thread) tell(status string) {
 	if t.start.Live.State == nil || !t.record.Writes() {
