@@ -99,6 +99,28 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 	return done, errors.Join(err, above.Close(context.WithoutCancel(ctx), t.engine.Ledger, t.engine.Now()))
 }
 
+// GoOn returns what becomes of a thread that another process has begun, to the end of the last that it is handed over
+// to.
+func (e *Engine) GoOn(ctx context.Context, id string, how *Resume) (*Result, error) {
+	row, err := control.FindRow(ctx, e.Roster, id)
+	if err != nil {
+		return nil, err
+	}
+	if !row.State.Ended() {
+		how.Thread = id
+		return e.Resume(ctx, how)
+	}
+	r, err := control.ResultOf(row.Dir())
+	if err != nil || r.Status != Continued {
+		return r, err
+	}
+	before := r.Cost
+	if r, err = e.GoOn(ctx, r.Next, how); r != nil {
+		r.Cost.Add(before)
+	}
+	return r, err
+}
+
 // reopen makes the thread ready for its next part, in which it has these limits, and returns the accounts above that
 // it opened.
 func (t *thread) reopen(ctx context.Context, row *roster.Thread, next *limits.Set) (above ledger.Above, err error) {

@@ -83,7 +83,7 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 // maker returns what makes the calls of the model.
 func (t *thread) maker() *toolcall.Maker {
 	o := toolcall.Options{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.start.Principal,
-		Approver: t.start.Approver, Child: t.runChild,
+		Approver: t.start.Approver, Child: children{t}.run,
 		NewID: func(directive string) string { return roster.NewID(directive, t.engine.Now()) }}
 	if t.family.parent != nil {
 		o.Parent, t.watch.chain = t.family.parent.calls.Maker, t.family.parent.watch.chain
