@@ -22,15 +22,32 @@
 // # How a call goes through here
 //
 // Engine.Run begins a thread: begin reads its plan (load), bounds it by its family and the policies (inherit), opens
-// its row, its account and its record (open), and run starts its loop. Each question of the loop comes to thread.ask.
-// A turn is askModel: check compares the limits, dialogue.request reads what the loop sends, try reserves
-// (money.reserve), records (dialogue.write), asks the model (dialogue.ask) and settles. The calls of its answer come
-// to makeCalls: toolcall.Maker prepares each, batch records, makes and records them again, guard cuts large results
-// down. finish records the end and leave closes record, account and lease.
+// its row, its account and its record (open), and run starts its loop. Each question of the loop comes to thread.ask,
+// which hands it on.
 //
-// Four values have the state of a thread: record the transcript, money what it may use, dialogue what its model was
-// sent, and family its parent and successor. The result of a child that waits, was cancelled or ended is decided in
-// hear.
+// A turn is askModel: check compares the limits, dialogue.request reads what the loop sends, and turn.run tries. Each
+// turn.try reserves what the attempt may cost (afford), records the request (dialogue.write), asks the model
+// (dialogue.ask) and settles; turn.failed decides about an attempt that has failed.
+//
+// The calls of the model's answer come to calls.make: prepare has the toolcall.Maker prepare each, and batch records
+// that they start (recordStarts), answers from the record (replay), makes the others (makeOpen), and records their
+// results. guard cuts large results down. The steps of a graph come to walk instead, and make their calls by batch too.
+//
+// finish records the end, and leave closes record, account and lease.
+//
+// # What has the state of a thread
+//
+//	record    the transcript, which answers the thread for as long as it has events
+//	money     what the thread may use, and has used
+//	dialogue  what its model was sent; a turn has one request and its attempts
+//	calls     the calls of its model, its hooks and its graph
+//	hooks     the hooks of its plan
+//	watch     what ends it from outside: a request of another process, a token that expires
+//	deadline  its time
+//	family    its parent, and the thread that goes on with its work
+//
+// The thread itself has its life: how it begins, what it answers, where it stops, hands over and ends. children starts
+// and finds the threads below it: the result of a child that waits, was cancelled or ended is decided in hear.
 //
 // # How a thread ends
 //

@@ -20,19 +20,19 @@ import (
 type thread struct {
 	engine *Engine
 	start  *Start
-	family family
 	id     string
 	plan   *plan.Plan
 	inputs map[string]any
 	began  time.Time
 	origin transcript.Started // of a thread that has a record
+	family family
 
-	hooks    hooks
-	calls    calls
-	watch    watch
 	record   record
 	money    money
 	dialogue dialogue
+	hooks    hooks // hooks and calls are set by run
+	calls    calls
+	watch    watch
 	deadline deadline
 }
 
