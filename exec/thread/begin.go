@@ -117,10 +117,10 @@ func (t *thread) register(ctx context.Context) (err error) {
 		Created: t.began.UTC().Round(0), Parent: t.family.parentID(), Continues: t.family.continues,
 		Most: roster.Most{Children: t.plan.Settings.Concurrent, Total: t.plan.Settings.Total}}
 	spawns := int64(limits.Unlimited)
-	if t.family.parent != nil {
-		spawns = t.family.parent.money.limits.Spawns
-	} else if t.start.Above != nil {
-		spawns = t.start.Above.Most.Spawns
+	if parent, above := t.family.parent, t.start.Above; parent != nil {
+		spawns = parent.money.limits.Spawns
+	} else if above != nil {
+		spawns = above.Most.Spawns
 	}
 	t.record.lease, err = roster.BeginLease(ctx, t.engine.Roster, t.engine.Dir, row, spawns)
 	return err
@@ -129,7 +129,7 @@ func (t *thread) register(ctx context.Context) (err error) {
 // fund opens the account of the thread. It gets what it asks for of the rest of its parent's budget, at most all of
 // that; if neither the directive nor the caller asks for an amount, a share.
 func (t *thread) fund(ctx context.Context) error {
-	wanted := t.money.limits.Spend
+	parent, under, wanted := t.family.parent, t.family.under, t.money.limits.Spend
 	open := func(part int64) error {
 		t.money.limits.Spend = min(wanted, part)
 		if err := t.engine.Ledger.Do(ctx, ledger.Open(t.id, t.family.parentID(), t.record.lease.Epoch,
@@ -141,11 +141,11 @@ func (t *thread) fund(ctx context.Context) error {
 		return nil
 	}
 	switch {
-	case t.family.parent != nil:
-		return ledger.Part(ctx, t.family.parent.money.account.Left, t.family.part, open)
-	case t.family.under != "":
+	case parent != nil:
+		return ledger.Part(ctx, parent.money.account.Left, t.family.part, open)
+	case under != "":
 		return ledger.Part(ctx, func(ctx context.Context) (int64, error) {
-			return ledger.Left(ctx, t.engine.Ledger, t.family.under)
+			return ledger.Left(ctx, t.engine.Ledger, under)
 		}, t.family.part, open)
 	}
 	return open(limits.Unlimited)

@@ -34,22 +34,23 @@ func (f *family) parentID() string {
 // inherit bounds a thread by the policies, and a child by its parent: it may do what both may, and its limits are at
 // most those of the parent.
 func (t *thread) inherit(ctx context.Context) error {
-	if t.family.parent == nil && t.start.Above == nil {
+	parent, above := t.family.parent, t.start.Above
+	if parent == nil && above == nil {
 		return t.start.After.Permit(ctx, t.plan)
 	}
-	if a := t.start.Above; a != nil {
-		t.family.under, t.family.part, t.family.chosen, t.family.foreign = a.Parent, a.Part, a.Chosen,
-			!roster.Owned(ctx, t.engine.Roster, t.engine.Session, a.Parent)
-		t.watch.chain = a.Chain
-		if err := t.plan.Narrow(a.Chain.Last().Grants); err != nil {
+	if above != nil {
+		t.family.under, t.family.part, t.family.chosen, t.family.foreign = above.Parent, above.Part, above.Chosen,
+			!roster.Owned(ctx, t.engine.Roster, t.engine.Session, above.Parent)
+		t.watch.chain = above.Chain
+		if err := t.plan.Narrow(above.Chain.Last().Grants); err != nil {
 			return err
 		}
-		a.Bound(&t.money.limits)
+		above.Bound(&t.money.limits)
 	} else {
-		if err := t.plan.Narrow(t.family.parent.plan.Caps); err != nil {
+		if err := t.plan.Narrow(parent.plan.Caps); err != nil {
 			return err
 		}
-		t.money.limits.Cap(&t.family.parent.money.limits)
+		t.money.limits.Cap(&parent.money.limits)
 	}
 	if t.money.limits.Depth < 0 {
 		return fault.New(fault.Limit, "the thread has reached a limit: depth_exceeded").On("limit", "depth_exceeded")
@@ -59,5 +60,6 @@ func (t *thread) inherit(ctx context.Context) error {
 
 // own reports whether the directives of the thread and of those above it are the user's own.
 func (t *thread) own() bool {
-	return t.plan.Owned && !t.family.foreign && (t.family.parent == nil || t.family.parent.own())
+	parent := t.family.parent
+	return t.plan.Owned && !t.family.foreign && (parent == nil || parent.own())
 }

@@ -55,8 +55,8 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	if t.record.lease != nil {
 		t.watch.Watch = t.record.lease.Watch(ctx, t.deadline.cancel)
 		defer t.watch.End()
-		if t.family.parent != nil && !t.plan.Settings.Outlive {
-			t.watch.With(t.family.parent.watch.Watch)
+		if parent := t.family.parent; parent != nil && !t.plan.Settings.Outlive {
+			t.watch.With(parent.watch.Watch)
 		}
 	}
 	t.record.Begin()
@@ -85,8 +85,8 @@ func (t *thread) maker() *toolcall.Maker {
 	o := toolcall.Options{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.start.Principal,
 		Approver: t.start.Approver, Child: children{t}.run,
 		NewID: func(directive string) string { return roster.NewID(directive, t.engine.Now()) }}
-	if t.family.parent != nil {
-		o.Parent, t.watch.chain = t.family.parent.calls.Maker, t.family.parent.watch.chain
+	if parent := t.family.parent; parent != nil {
+		o.Parent, t.watch.chain = parent.calls.Maker, parent.watch.chain
 	}
 	o.Background = toolcall.Background{Command: t.engine.Detach, Roster: t.engine.Roster, Dir: t.engine.Dir,
 		Limits: &t.money.limits, Chain: t.watch.chain, Now: t.engine.Now}

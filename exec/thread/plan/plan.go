@@ -146,6 +146,9 @@ type Plan struct {
 	Signs     bool  // the model is offered the tool that signs
 }
 
+// Session returns the session in which the thread's items are found and run.
+func (p *Plan) Session() *session.Session { return p.Agents.Session }
+
 // Find finds an item.
 type Find func(context.Context, model.Ref) (*ai.Item, error)
 
@@ -188,7 +191,7 @@ func (p *Plan) follow(ctx context.Context) (err error) {
 
 // readConfig reads the configuration of limits and failures, hooks, the context window and the meaning of permissions.
 func (p *Plan) readConfig(ctx context.Context) error {
-	s := p.Agents.Session
+	s := p.Session()
 	resilience, err := s.Config(ctx, "resilience")
 	if err != nil {
 		return err
@@ -221,11 +224,11 @@ func (p *Plan) readConfig(ctx context.Context) error {
 
 // readHooks reads the hooks of the directive and of config.
 func (p *Plan) readHooks(ctx context.Context) error {
-	config, err := p.Agents.Session.Config(ctx, hook.Config)
+	config, err := p.Session().Config(ctx, hook.Config)
 	if err != nil {
 		return err
 	}
-	events, err := p.Agents.Session.Config(ctx, hook.Events)
+	events, err := p.Session().Config(ctx, hook.Events)
 	if err != nil {
 		return err
 	}
@@ -284,13 +287,13 @@ func (p *Plan) Model(ctx context.Context, w provider.Wanted) (provider.Model, er
 	if w.Directive = p.Says.Model; p.Graph != nil {
 		return provider.NoModel(&w)
 	}
-	return provider.ChooseModel(ctx, p.Agents.Session, &w)
+	return provider.ChooseModel(ctx, p.Session(), &w)
 }
 
 // Permit takes away what the policies don't grant to the directive. One of another signer that is left with nothing is
 // refused.
 func (p *Plan) Permit(ctx context.Context) (err error) {
-	p.Caps, err = p.Agents.Session.Permitted(ctx, p.Directive.Ref, p.Owned, p.Caps)
+	p.Caps, err = p.Session().Permitted(ctx, p.Directive.Ref, p.Owned, p.Caps)
 	wants := p.declared.Strings()
 	if err != nil || p.Owned || len(wants) == 0 || len(p.Caps.List()) > 0 {
 		return err
@@ -311,7 +314,7 @@ func (p *Plan) Narrow(others capability.Set) (err error) {
 
 // Offer finds the tools that the directive names.
 func (p *Plan) Offer(ctx context.Context) (err error) {
-	p.Named, err = FindNamed(ctx, p.Agents.Session.Item, p.Says.Tools, p.covers)
+	p.Named, err = FindNamed(ctx, p.Session().Item, p.Says.Tools, p.covers)
 	return err
 }
 
@@ -345,11 +348,11 @@ func (p *Plan) Allows(verb, kind, id string) error {
 
 // Started is the plan in the first event of a thread.
 func (p *Plan) Started(ctx context.Context, m provider.Model) (*transcript.Started, error) {
-	policies, err := p.Agents.Session.Policies(ctx)
+	policies, err := p.Session().Policies(ctx)
 	if err != nil {
 		return nil, err
 	}
-	set := p.Agents.Session.Set()
+	set := p.Session().Set()
 	s := &transcript.Started{Format: transcript.Format, Kind: p.Kind(), Directive: itemOf(p.Directive),
 		Model: m.String(), Set: set, Lock: set, Policy: policies,
 		Grants: p.Caps.Strings(), Signs: p.Signs}
@@ -361,7 +364,7 @@ func (p *Plan) Started(ctx context.Context, m provider.Model) (*transcript.Start
 		s.Provider = transcript.Item{Ref: from.Ref.String(), Digest: m.Digest()}
 	}
 	for _, id := range []string{ContextID, GuardID, ContinuationID} {
-		it, err := p.Agents.Session.Chosen(ctx, model.Ref{Kind: "tool", ID: id})
+		it, err := p.Session().Chosen(ctx, model.Ref{Kind: "tool", ID: id})
 		if err != nil {
 			return nil, err
 		}

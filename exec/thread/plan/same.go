@@ -9,7 +9,7 @@ import (
 // Same refuses to go on with another set or directive, and takes the permissions that the thread was begun with as far
 // as its directive still has them.
 func (p *Plan) Same(id string, s *transcript.Started) error {
-	if set := p.Agents.Session.Set(); set != s.Set {
+	if set := p.Session().Set(); set != s.Set {
 		return fault.New(fault.LockMismatch, "the thread %s ran with another lock", id).On("thread", id).On("set",
 			s.Set.String()).
 			Because("expected "+s.Set.String(), "found    "+set.String(),

@@ -126,7 +126,7 @@ type Maker struct {
 
 // New returns the Maker of a thread.
 func New(o Options) *Maker {
-	m := &Maker{o: o, plan: o.Plan, session: o.Plan.Agents.Session, flow: new(Flow)}
+	m := &Maker{o: o, plan: o.Plan, session: o.Plan.Session(), flow: new(Flow)}
 	if o.Parent != nil {
 		m.flow = o.Parent.flow
 	}
