@@ -14,6 +14,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/control"
@@ -92,7 +93,10 @@ func build(o Options, edit func(*mcp.ServerOptions)) *Server {
 		server.add(&mcp.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: t.input,
 			OutputSchema: t.output,
 			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.reads, DestructiveHint: &t.destroys,
-				OpenWorldHint: &t.destroys}}, schema, true, t.do)
+				OpenWorldHint: &t.destroys}}, schema, true,
+			func(ctx context.Context, r *request) (any, error) {
+				return t.do(ctx, r, agenttools.ReadArguments(r.given))
+			})
 	}
 	return server
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/toolcall"
-	"github.com/rye-build/rye/manifest/jcs"
 )
 
 type object = map[string]any
@@ -24,7 +23,7 @@ type tool struct {
 	name, title, description string
 	reads, destroys          bool
 	input, output            object
-	do                       func(context.Context, *request) (any, error)
+	do                       func(context.Context, *request, *agenttools.Arguments) (any, error)
 }
 
 // A request is a call of one of them, with arguments that fit.
@@ -88,7 +87,8 @@ func tools(signs bool) []tool {
 			output:      object{"type": "object", "properties": object{"ref": text, "digest": text, "text": text}},
 		},
 		{name: "execute", title: "Run an item", destroys: true, do: execute,
-			description: "Run a pinned tool in the sandbox, or get the text of a directive, with its inputs filled in, or of knowledge. " +
+			description: "Run a pinned tool in the sandbox, or get the text of a directive, with its inputs filled in, " +
+				"or of knowledge. " +
 				`Example: {"item_type": "tool", "item_id": "acme/fetch", "parameters": {"url": "https://example.com"}}`,
 			input: item(object{"parameters": object{"type": "object", "description": "What the item takes"},
 				"dry_run": object{"type": "boolean", "description": "Check everything and run nothing"}}),
@@ -103,22 +103,12 @@ func tools(signs bool) []tool {
 	}
 }
 
-// ref is the item of a request.
-func (r *request) ref() (model.Ref, error) {
-	ref, err := model.ParseRef(text(r.given, "item_type") + ":" + text(r.given, "item_id"))
-	if err != nil {
-		return ref, fault.Wrap(err, "invalid item: %v", err)
-	}
-	return ref, nil
+func search(ctx context.Context, r *request, a *agenttools.Arguments) (any, error) {
+	return agenttools.Search(ctx, r.session, a.Query, a.Scope, a.Limit)
 }
 
-func search(ctx context.Context, r *request) (any, error) {
-	limit, _ := jcs.Number(r.given["limit"])
-	return agenttools.Search(ctx, r.session, text(r.given, "query"), text(r.given, "scope"), int(limit))
-}
-
-func load(ctx context.Context, r *request) (any, error) {
-	ref, err := r.ref()
+func load(ctx context.Context, r *request, a *agenttools.Arguments) (any, error) {
+	ref, err := a.Ref()
 	if err != nil {
 		return nil, err
 	}
@@ -132,17 +122,12 @@ type execution struct {
 	dry        bool
 }
 
-func execute(ctx context.Context, r *request) (any, error) {
-	ref, err := r.ref()
+func execute(ctx context.Context, r *request, a *agenttools.Arguments) (any, error) {
+	ref, err := a.Ref()
 	if err != nil {
 		return nil, err
 	}
-	parameters, _ := r.given["parameters"].(object)
-	if parameters == nil {
-		parameters = object{}
-	}
-	dry, _ := r.given["dry_run"].(bool)
-	return r.run(ctx, execution{ref: ref, parameters: parameters, dry: dry})
+	return r.run(ctx, execution{ref: ref, parameters: a.Parameters, dry: a.Dry})
 }
 
 // run runs an item. The user isn't present, but their own tools get what they declare: the user has connected the
@@ -197,8 +182,8 @@ func (r *request) thread(ctx context.Context, what execution) (any, error) {
 
 // sign signs an item as far as the user's key, the policy and the checks of items allow. The user has said so by
 // starting the server that way: nothing asks them again.
-func sign(ctx context.Context, r *request) (any, error) {
-	ref, err := r.ref()
+func sign(ctx context.Context, r *request, a *agenttools.Arguments) (any, error) {
+	ref, err := a.Ref()
 	if err != nil {
 		return nil, err
 	}

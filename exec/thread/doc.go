@@ -31,7 +31,8 @@
 //
 // The calls of the model's answer come to calls.make: prepare has the toolcall.Maker prepare each, and batch records
 // that they start (recordStarts), answers from the record (replay), makes the others (makeOpen), and records their
-// results. guard cuts large results down. The steps of a graph come to walk instead, and make their calls by batch too.
+// results. guard cuts large results down. The steps of a graph come to walk instead, which makes their calls by batch
+// too.
 //
 // finish records the end, and leave closes record, account and lease.
 //

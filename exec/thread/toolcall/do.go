@@ -13,7 +13,6 @@ import (
 	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/control"
-	"github.com/rye-build/rye/manifest/jcs"
 )
 
 // execute runs a tool in the sandbox for strangers, as the user isn't present. If the directives that lead to the call
@@ -48,9 +47,8 @@ func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given obj
 }
 
 // search finds items, those that the permissions are about.
-func (m *Maker) search(ctx context.Context, words, scope string, limit any) (*Answer, error) {
-	n, _ := jcs.Number(limit)
-	found, err := agenttools.Find(ctx, m.session, words, scope, int(n), func(s query.Scope) error {
+func (m *Maker) search(ctx context.Context, words, scope string, limit int) (*Answer, error) {
+	found, err := agenttools.Find(ctx, m.session, words, scope, limit, func(s query.Scope) error {
 		if s.Kind == "" {
 			return fault.New(fault.Validation, "the scope %q names no kind of items", scope)
 		}

@@ -58,6 +58,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/session"
@@ -283,24 +284,19 @@ func (m *Maker) Prepare(ctx context.Context, w provider.ToolCall) *Call {
 
 // prepare decides about a call of one of rye's own tools whose arguments are sound.
 func (m *Maker) prepare(ctx context.Context, c *Call) *Call {
-	text := func(name string) string { s, _ := c.Input[name].(string); return s }
-	switch c.Name {
-	case plan.NameReturn:
+	if c.Name == plan.NameReturn {
 		return m.give(c, c.Input)
-	case plan.NameSearch:
+	}
+	arguments := agenttools.ReadArguments(c.Input)
+	if c.Name == plan.NameSearch {
 		c.do = func(ctx context.Context) (*Answer, error) {
-			return m.search(ctx, text("query"), text("scope"), c.Input["limit"])
+			return m.search(ctx, arguments.Query, arguments.Scope, arguments.Limit)
 		}
 		return c
 	}
-	given, ok := c.Input["parameters"].(object)
-	if !ok {
-		given = object{}
-	}
-	dry, _ := c.Input["dry_run"].(bool)
-	ref, err := model.ParseRef(text("item_type") + ":" + text("item_id"))
+	ref, err := arguments.Ref()
 	if err != nil {
-		return c.Refuse(fault.Wrap(err, "invalid item: %v", err))
+		return c.Refuse(err)
 	}
 	if tools := m.plan.Meaning.Tools(ref.ID); ref.Kind == "tool" && len(tools) == 1 {
 		ref.ID = tools[0]
@@ -309,13 +305,13 @@ func (m *Maker) prepare(ctx context.Context, c *Call) *Call {
 		return m.sign(c, ref)
 	}
 	if c.Name == plan.NameExecute && ref.Kind == "tool" {
-		return m.tool(ctx, c, ref, given, dry)
+		return m.tool(ctx, c, ref, arguments.Parameters, arguments.Dry)
 	}
 	verb, read := capability.Load, func(it *ai.Item) (object, error) {
 		return object{"ref": ref.String(), "text": string(it.Bytes)}, nil
 	}
 	if c.Name == plan.NameExecute {
-		verb, read = capability.Execute, func(it *ai.Item) (object, error) { return Text(it, given) }
+		verb, read = capability.Execute, func(it *ai.Item) (object, error) { return Text(it, arguments.Parameters) }
 	}
 	it, err := m.permitted(ctx, c, verb, ref)
 	if err != nil {
