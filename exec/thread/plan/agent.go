@@ -6,6 +6,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -110,8 +111,9 @@ func (r *Agents) First(ctx context.Context, m *model.Model, inputs map[string]an
 		given = append(given, text)
 	}
 	return r.messages(ctx, ContextID, map[string]any{
-		"directive": map[string]any{"name": d.Name, "description": d.Description, "text": Fill(Prompt(m), inputs)},
-		"outputs":   outputs, "texts": given,
+		"directive": map[string]any{"name": d.Name, "description": d.Description,
+			"text": agenttools.Fill(agenttools.Prompt(m), inputs)},
+		"outputs": outputs, "texts": given,
 	})
 }
 

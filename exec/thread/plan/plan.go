@@ -106,7 +106,6 @@ package plan
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 
 	"github.com/rye-build/rye/ai"
@@ -115,6 +114,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/permission"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
@@ -181,7 +181,7 @@ func (p *Plan) follow(ctx context.Context) (err error) {
 	if p.Says = m.Directive; p.Says == nil {
 		return fault.New(fault.Validation, "%q is not a directive", ref).Try(fault.Command("rye exec", ref.String()))
 	}
-	if Prompt(m) == "" {
+	if agenttools.Prompt(m) == "" {
 		return fault.New(fault.Validation, "%q has no steps: its text is empty", ref).On("ref",
 			ref.String()).Try("rye docs directive-format")
 	}
@@ -237,20 +237,10 @@ func (p *Plan) readHooks(ctx context.Context) error {
 	return err
 }
 
-// Inputs returns what the directive takes. It takes nothing that it doesn't declare.
-func Inputs(it *ai.Item) (*params.Schema, error) {
-	schema := map[string]any{"type": "object"}
-	if declared, ok := it.Model.Interface().Input.(map[string]any); ok {
-		schema = maps.Clone(declared)
-	}
-	schema["additionalProperties"] = false
-	return params.Compile(schema)
-}
-
 // Complete checks inputs and adds the defaults of missing ones. given is nil for none.
 func (p *Plan) Complete(given func(*params.Schema) (map[string]any, error)) (map[string]any, error) {
 	ref := p.Directive.Ref.String()
-	schema, err := Inputs(p.Directive)
+	schema, err := agenttools.Inputs(p.Directive)
 	if err != nil {
 		return nil, err
 	}

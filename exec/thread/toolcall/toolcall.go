@@ -311,7 +311,9 @@ func (m *Maker) prepare(ctx context.Context, c *Call) *Call {
 		return object{"ref": ref.String(), "text": string(it.Bytes)}, nil
 	}
 	if c.Name == plan.NameExecute {
-		verb, read = capability.Execute, func(it *ai.Item) (object, error) { return Text(it, arguments.Parameters) }
+		verb, read = capability.Execute, func(it *ai.Item) (object, error) {
+			return agenttools.Text(it, arguments.Parameters)
+		}
 	}
 	it, err := m.permitted(ctx, c, verb, ref)
 	if err != nil {
@@ -387,19 +389,6 @@ func (m *Maker) starts(c *Call, given object) (err error) {
 		c.do = func(ctx context.Context) (*Answer, error) { return m.detach(ctx, c) }
 	}
 	return nil
-}
-
-// Text returns the text of a directive, with its inputs filled in, or of knowledge.
-func Text(it *ai.Item, given map[string]any) (map[string]any, error) {
-	if it.Model.Directive == nil {
-		return object{"ref": it.Ref.String(), "text": it.Model.Body}, nil
-	}
-	schema, err := plan.Inputs(it)
-	if err != nil {
-		return nil, err
-	}
-	inputs, err := schema.Complete(given)
-	return object{"ref": it.Ref.String(), "text": plan.Fill(plan.Prompt(it.Model), inputs)}, err
 }
 
 // permitted returns an item that the directive's permissions and the policies let a call use.
