@@ -65,43 +65,43 @@ func (c *Change) Pinned() *Pinned { return c.pinned }
 
 // Compare compares the announced tools of a server with its items. The changes are sorted by
 // the tools' names.
-func Compare(server string, pinned []*Pinned, a *Announcement, others flags.Others) ([]Change, error) {
-	wrong := checkNames(server, a.Tools)
+func Compare(server string, pinned []*Pinned, announced *Announcement, others flags.Others) ([]Change, error) {
+	wrong := checkNames(server, announced.Tools)
 	var names []string
-	for _, d := range a.Tools {
-		names = append(names, d.Name())
+	for _, tool := range announced.Tools {
+		names = append(names, tool.Name())
 	}
 	named := flags.Names(names, others)
 	var all []Change
-	for _, d := range a.Tools {
-		id, err := d.Digest()
+	for _, tool := range announced.Tools {
+		id, err := tool.Digest()
 		if err != nil {
 			return nil, err
 		}
-		c := Change{State: Added, Tool: d.Name(), Ref: ToolRef(server, d.Name()).String(), Definition: id,
-			announced: d,
-			Flags:     append(named[d.Name()], d.Flags(others)...), Texts: []TextChange{}}
-		if c.Flags == nil {
-			c.Flags = []flags.Flag{}
+		change := Change{State: Added, Tool: tool.Name(), Ref: ToolRef(server, tool.Name()).String(), Definition: id,
+			announced: tool,
+			Flags:     append(named[tool.Name()], tool.Flags(others)...), Texts: []TextChange{}}
+		if change.Flags == nil {
+			change.Flags = []flags.Flag{}
 		}
-		if err := wrong[d.Name()]; err != nil {
-			c.Refused = err.Error()
+		if err := wrong[tool.Name()]; err != nil {
+			change.Refused = err.Error()
 		}
-		if i := slices.IndexFunc(pinned, func(p *Pinned) bool { return p.Tool == d.Name() }); i >= 0 {
-			p := pinned[i]
-			c.State, c.Former, c.pinned, c.Ref = Same, p.Definition, p, p.Item.Ref.String()
-			if p.Definition != id {
-				c.State = Changed
-				c.differ(p.Fields)
+		if i := slices.IndexFunc(pinned, func(former *Pinned) bool { return former.Tool == tool.Name() }); i >= 0 {
+			former := pinned[i]
+			change.State, change.Former, change.pinned = Same, former.Definition, former
+			change.Ref = former.Item.Ref.String()
+			if former.Definition != id {
+				change.State = Changed
+				change.differ(former.Fields)
 			}
 		}
-		all = append(all, c)
+		all = append(all, change)
 	}
-	for _, p := range pinned {
-		if a.Tool(p.Tool) == nil {
-			all = append(all, Change{State: Removed, Tool: p.Tool, Ref: p.Item.Ref.String(), Former: p.Definition,
-				pinned: p,
-				Flags:  []flags.Flag{}, Texts: []TextChange{}})
+	for _, former := range pinned {
+		if announced.Tool(former.Tool) == nil {
+			all = append(all, Change{State: Removed, Tool: former.Tool, Ref: former.Item.Ref.String(),
+				Former: former.Definition, pinned: former, Flags: []flags.Flag{}, Texts: []TextChange{}})
 		}
 	}
 	rename(all)
@@ -116,23 +116,23 @@ func rename(all []Change) {
 		return string(text)
 	}
 	for i := range all {
-		c := &all[i]
-		if c.State != Added {
+		added := &all[i]
+		if added.State != Added {
 			continue
 		}
 		var from *Change
 		for j := range all {
-			r := &all[j]
-			if r.State != Removed || schemas(r.pinned.Fields) != schemas(c.announced) {
+			removed := &all[j]
+			if removed.State != Removed || schemas(removed.pinned.Fields) != schemas(added.announced) {
 				continue
 			}
-			if from == nil || r.pinned.Fields.Text("description") == describe(c.announced) {
-				from = r
+			if from == nil || removed.pinned.Fields.Text("description") == describe(added.announced) {
+				from = removed
 			}
 		}
 		if from != nil {
-			c.State, c.From, c.Former = Renamed, from.Tool, from.Former
-			c.differ(from.pinned.Fields)
+			added.State, added.From, added.Former = Renamed, from.Tool, from.Former
+			added.differ(from.pinned.Fields)
 		}
 	}
 }

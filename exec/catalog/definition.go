@@ -83,44 +83,45 @@ type Announcement struct {
 
 // Parse reads the answer to a call of a server's item. Two tools of one name are an error.
 func Parse(value any) (*Announcement, error) {
-	m, ok := value.(map[string]any)
+	fields, ok := value.(map[string]any)
 	if !ok {
 		return nil, fault.New(fault.Failed, "the server's announcement is not an object")
 	}
-	a := &Announcement{Others: map[string]any{}}
-	for name, v := range m {
+	announced := &Announcement{Others: map[string]any{}}
+	for name, field := range fields {
 		switch name {
 		case "server":
-			a.Server, _ = v.(map[string]any)
+			announced.Server, _ = field.(map[string]any)
 		case "protocol":
-			a.Protocol, _ = v.(string)
+			announced.Protocol, _ = field.(string)
 		case "instructions":
-			a.Instructions, _ = v.(string)
+			announced.Instructions, _ = field.(string)
 		case "tools":
-			for _, tool := range objects(v) {
-				a.Tools = append(a.Tools, DefinitionOf(tool))
+			for _, tool := range objects(field) {
+				announced.Tools = append(announced.Tools, DefinitionOf(tool))
 			}
 		case "prompts":
-			a.Prompts = objects(v)
+			announced.Prompts = objects(field)
 		case "resources", "resource_templates":
-			a.Resources = append(a.Resources, objects(v)...)
+			announced.Resources = append(announced.Resources, objects(field)...)
 		default:
-			a.Others[name] = v
+			announced.Others[name] = field
 		}
 	}
-	if len(a.Tools) > MaxTools {
-		return nil, fault.New(fault.Limit, "the server announces %d tools, more than %d", len(a.Tools), MaxTools)
+	if len(announced.Tools) > MaxTools {
+		return nil, fault.New(fault.Limit, "the server announces %d tools, more than %d", len(announced.Tools),
+			MaxTools)
 	}
-	slices.SortFunc(a.Tools, func(x, y Definition) int { return compare(x.Name(), y.Name()) })
-	for i, d := range a.Tools {
+	slices.SortFunc(announced.Tools, func(x, y Definition) int { return compare(x.Name(), y.Name()) })
+	for i, d := range announced.Tools {
 		if d.Name() == "" {
 			return nil, fault.New(fault.Failed, "the server announces a tool without a name")
 		}
-		if i > 0 && d.Name() == a.Tools[i-1].Name() {
+		if i > 0 && d.Name() == announced.Tools[i-1].Name() {
 			return nil, fault.New(fault.Ambiguous, "the server announces two tools named %q", d.Name())
 		}
 	}
-	return a, nil
+	return announced, nil
 }
 
 func objects(v any) (all []map[string]any) {
@@ -168,18 +169,18 @@ func (a *Announcement) Flags(others flags.Others) (all []flags.Flag) {
 
 // value is the announcement as Parse reads it.
 func (a *Announcement) value() map[string]any {
-	m := map[string]any{}
-	maps.Copy(m, a.Others)
+	fields := map[string]any{}
+	maps.Copy(fields, a.Others)
 	list := make([]any, len(a.Tools))
 	for i, d := range a.Tools {
 		list[i] = map[string]any(d)
 	}
 	if a.Server != nil {
-		m["server"] = a.Server
+		fields["server"] = a.Server
 	}
-	m["protocol"], m["instructions"], m["tools"] = a.Protocol, a.Instructions, list
-	m["prompts"], m["resources"] = anys(a.Prompts), anys(a.Resources)
-	return m
+	fields["protocol"], fields["instructions"], fields["tools"] = a.Protocol, a.Instructions, list
+	fields["prompts"], fields["resources"] = anys(a.Prompts), anys(a.Resources)
+	return fields
 }
 
 func anys(all []map[string]any) []any {

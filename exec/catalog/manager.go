@@ -70,7 +70,7 @@ func (p managing) refused() error {
 		p.Action)
 }
 
-func (p managing) do(ctx context.Context, s *session.Session, c *function.Call) (any, error) {
+func (p managing) do(ctx context.Context, s *session.Session, call *function.Call) (any, error) {
 	switch p.Action {
 	case "list", "show", "test":
 	default:
@@ -92,7 +92,7 @@ func (p managing) do(ctx context.Context, s *session.Session, c *function.Call) 
 	if p.Action == "show" {
 		return p.show(server)
 	}
-	return p.test(ctx, s, all, server, c)
+	return p.test(ctx, s, all, server, call)
 }
 
 type object = map[string]any
@@ -117,9 +117,9 @@ func (p managing) list(all []*Server) any {
 	return object{"servers": lines, "count": len(lines)}
 }
 
-func (p managing) show(s *Server) (any, error) {
+func (p managing) show(server *Server) (any, error) {
 	tools := []object{}
-	for _, t := range s.Tools {
+	for _, t := range server.Tools {
 		if p.Tool == "" || p.Tool == t.Tool {
 			tools = append(tools, object{"tool": t.Tool, "ref": t.Item.Ref.String(),
 				"description": t.Fields.Text("description"),
@@ -128,42 +128,42 @@ func (p managing) show(s *Server) (any, error) {
 		}
 	}
 	if p.Tool != "" && len(tools) == 0 {
-		return nil, fault.New(fault.NotFound, "the server %q has no tool %q", s.Name, p.Tool).On("tool", p.Tool)
+		return nil, fault.New(fault.NotFound, "the server %q has no tool %q", server.Name, p.Tool).On("tool", p.Tool)
 	}
-	return object{"name": s.Name, "ref": s.Item.Ref.String(), "transport": s.Spec.Transport,
-		"executables": s.Spec.Executables(), "read": s.Spec.Read,
-		"write": s.Spec.Write, "network": s.Spec.Network, "secrets": s.Spec.Secrets, "tools": tools}, nil
+	return object{"name": server.Name, "ref": server.Item.Ref.String(), "transport": server.Spec.Transport,
+		"executables": server.Spec.Executables(), "read": server.Spec.Read, "write": server.Spec.Write,
+		"network": server.Spec.Network, "secrets": server.Spec.Secrets, "tools": tools}, nil
 }
 
 // test calls the server's item in the name of who called the manager, and compares.
 func (p managing) test(ctx context.Context, s *session.Session, all []*Server, server *Server, c *function.Call) (any,
 	error) {
 	ctx, call := exec.CallerOf(ctx).Pass(ctx, server.Item.Ref)
-	r, err := s.Call(ctx, call, spoken{c})
+	result, err := s.Call(ctx, call, spoken{c})
 	if err != nil {
 		return nil, err
 	}
-	if r.Status != record.OK {
-		return nil, fault.New(fault.Code(r.Code), "the server %q can't be asked: %s", server.Name,
-			r.Failure).On("call", r.ID)
+	if result.Status != record.OK {
+		return nil, fault.New(fault.Code(result.Code), "the server %q can't be asked: %s", server.Name,
+			result.Failure).On("call", result.ID)
 	}
-	a, err := Parse(r.Value)
+	announced, err := Parse(result.Value)
 	if err != nil {
 		return nil, err
 	}
-	changes, err := Compare(server.Name, server.Tools, a, OthersOf(all, server.Name))
+	changes, err := Compare(server.Name, server.Tools, announced, OthersOf(all, server.Name))
 	if err != nil {
 		return nil, err
 	}
 	tools, differ := []object{}, 0
 	for i := range changes {
-		ch := &changes[i]
-		tools = append(tools, object{"tool": ch.Tool, "state": ch.State, "flags": ch.Flags})
-		if ch.Differs() {
+		change := &changes[i]
+		tools = append(tools, object{"tool": change.Tool, "state": change.State, "flags": change.Flags})
+		if change.Differs() {
 			differ++
 		}
 	}
-	return object{"name": server.Name, "call": r.ID, "tools": tools, "differ": differ}, nil
+	return object{"name": server.Name, "call": result.ID, "tools": tools, "differ": differ}, nil
 }
 
 // spoken passes on the output of a running server.

@@ -38,19 +38,19 @@ type Known struct {
 func (m Memory) file(name string) string { return filepath.Join(m.Dir, name+".json") }
 
 // Put stores a server's announcement.
-func (m Memory) Put(name string, k *Known) error {
-	b, err := json.Marshal(k)
+func (m Memory) Put(name string, known *Known) error {
+	text, err := json.Marshal(known)
 	if err != nil {
 		return err
 	}
-	if len(b) > MaxAnnouncement {
+	if len(text) > MaxAnnouncement {
 		return fault.New(fault.Limit, "the announcement of the server %q has %d bytes, more than the limit of %d",
-			name, len(b), MaxAnnouncement)
+			name, len(text), MaxAnnouncement)
 	}
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return err
 	}
-	return osfile.WriteFile(m.file(name), 0o600, false, osfile.BytesOf(b))
+	return osfile.WriteFile(m.file(name), 0o600, false, osfile.BytesOf(text))
 }
 
 // Get returns a server's last announcement; nil for none.

@@ -30,23 +30,23 @@ func listDir(server string) string { return "_" + server }
 // ParsePackage reads NAME@VERSION. The version is one version, not a range or a tag.
 func ParsePackage(text string) (*Package, error) {
 	i := strings.LastIndexByte(text, '@')
-	p := &Package{}
+	parsed := &Package{}
 	if i > 0 {
-		p.Name, p.Version = text[:i], text[i+1:]
+		parsed.Name, parsed.Version = text[:i], text[i+1:]
 	}
-	if p.Name == "" || manifest.CheckVersion(p.Version) != nil {
+	if parsed.Name == "" || manifest.CheckVersion(parsed.Version) != nil {
 		return nil, fault.New(fault.Validation, "--npm is %q, and not NAME@VERSION",
 			text).Because("the version must be exact, as in server-files@1.2.3").
 			Try("rye help mcp add")
 	}
-	for segment := range strings.SplitSeq(strings.TrimPrefix(p.Name, "@"), "/") {
-		if portable.CheckID(segment) != nil || strings.Count(p.Name, "/") > 1 ||
-			strings.Contains(p.Name, "/") != strings.HasPrefix(p.Name, "@") {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(parsed.Name, "@"), "/") {
+		if portable.CheckID(segment) != nil || strings.Count(parsed.Name, "/") > 1 ||
+			strings.Contains(parsed.Name, "/") != strings.HasPrefix(parsed.Name, "@") {
 			return nil, fault.New(fault.Validation, "%q is not the name of an npm package",
-				p.Name).Try("rye help mcp add")
+				parsed.Name).Try("rye help mcp add")
 		}
 	}
-	return p, nil
+	return parsed, nil
 }
 
 // String is the package as npm writes it.
@@ -58,19 +58,19 @@ func (p *Package) Take(list []byte) error {
 	if err != nil {
 		return fault.New(fault.Validation, "the list of packages of %s: %v", p, err).From(err).Try("rye docs packages")
 	}
-	at := "node_modules/" + p.Name
-	i := slices.IndexFunc(all, func(q packages.Package) bool { return q.At == at })
+	place := "node_modules/" + p.Name
+	i := slices.IndexFunc(all, func(q packages.Package) bool { return q.At == place })
 	if i < 0 {
 		return fault.New(fault.Validation, "the list of packages has no %s", p)
 	}
 	if all[i].Version != p.Version {
 		return fault.New(fault.Validation, "the list of packages has %s@%s, not %s", p.Name, all[i].Version, p)
 	}
-	bin, err := binOf(list, at, p.Name)
+	bin, err := binOf(list, place, p.Name)
 	if err != nil {
 		return fault.New(fault.Validation, "%s: %v", p, err)
 	}
-	p.List, p.Main = list, path.Join(at, bin)
+	p.List, p.Main = list, path.Join(place, bin)
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (p *Package) Resolving(registry, host string) []byte {
 	if registry != "" {
 		args = append(args, "--registry="+registry)
 	}
-	var b []byte
+	var text []byte
 	for _, f := range []struct {
 		name  string
 		value any
@@ -135,10 +135,10 @@ func (p *Package) Resolving(registry, host string) []byte {
 		{"category", "npm"},
 		{"description", "Lists what an npm package needs"}, {"risk", "write"},
 	} {
-		b = appendField(b, f.name, f.value)
+		text = appendField(text, f.name, f.value)
 	}
 	g := Grants{Write: []string{WorkDir}, Network: []string{host}}
-	b = g.append(b)
-	return appendField(b, "config", map[string]any{"command": "npm", "args": append(args, p.String()),
+	text = g.append(text)
+	return appendField(text, "config", map[string]any{"command": "npm", "args": append(args, p.String()),
 		"cwd": "{project_path}/" + WorkDir, "timeout": 120.0})
 }

@@ -27,8 +27,8 @@ type Server struct {
 
 // Servers returns the servers that a view has, and their tools, sorted by name. Of several spaces with one server the
 // highest counts.
-func Servers(ctx context.Context, e *edit.Editor) ([]*Server, error) {
-	l, err := e.Files(ctx, "tool")
+func Servers(ctx context.Context, editor *edit.Editor) ([]*Server, error) {
+	l, err := editor.Files(ctx, "tool")
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func Servers(ctx context.Context, e *edit.Editor) ([]*Server, error) {
 		if _, _, ok := placed(f.Ref); !ok {
 			continue
 		}
-		it, err := e.Load(ctx, f)
+		it, err := editor.Load(ctx, f)
 		switch {
 		case errors.Is(err, ai.ErrAsset):
 			continue

@@ -90,7 +90,7 @@ func (s *Spec) AddHost() {
 }
 
 // append appends the grants as fields of an item.
-func (g *Grants) append(b []byte) []byte {
+func (g *Grants) append(text []byte) []byte {
 	files := map[string]any{}
 	if len(g.Read) > 0 {
 		files["read"] = g.Read
@@ -99,21 +99,21 @@ func (g *Grants) append(b []byte) []byte {
 		files["write"] = g.Write
 	}
 	if len(files) > 0 {
-		b = appendField(b, "files", files)
+		text = appendField(text, "files", files)
 	}
 	switch {
 	case slices.Equal(g.Network, []string{"all"}):
-		b = appendField(b, "network", "all")
+		text = appendField(text, "network", "all")
 	case len(g.Network) > 0:
-		b = appendField(b, "network", g.Network)
+		text = appendField(text, "network", g.Network)
 	}
 	if len(g.Secrets) > 0 {
-		b = appendField(b, "secrets", g.Secrets)
+		text = appendField(text, "secrets", g.Secrets)
 	}
 	if g.Limits != nil {
-		b = appendField(b, "limits", g.Limits)
+		text = appendField(text, "limits", g.Limits)
 	}
-	return b
+	return text
 }
 
 // risk returns the risk of a tool by the server's hints. A tool that may write files is never read-only.
@@ -129,15 +129,15 @@ func (s *Spec) risk(d Definition) string {
 
 // File returns the file of the server's item, unsigned.
 func (s *Spec) File() []byte {
-	var b []byte
-	add := func(name string, v any) { b = appendField(b, name, v) }
+	var text []byte
+	add := func(name string, v any) { text = appendField(text, name, v) }
 	add("version", "1.0.0")
 	add("tool_type", serverType)
 	add("executor_id", "rye/core/runtimes/mcp_"+s.Transport+"_runtime")
 	add("category", ServersDir)
 	add("description", cmp.Or(s.Description, "An MCP server: calling it shows what it announces"))
 	add("risk", "write")
-	b = s.Grants.append(b)
+	text = s.Grants.append(text)
 	if s.Lib != "" {
 		add("anchor", map[string]any{"lib": s.Lib})
 	}
@@ -164,7 +164,7 @@ func (s *Spec) File() []byte {
 	}
 	add("config", config)
 	add("input_schema", emptyObject)
-	return b
+	return text
 }
 
 // emptyObject is the schema of a call without parameters.
@@ -188,38 +188,39 @@ func SpecOf(m *model.Model) (*Spec, error) {
 }
 
 // SpecOfProgram reads from the item of any program what SpecOf reads from that of a server.
-func SpecOfProgram(m *model.Model) (*Spec, error) {
-	t := m.Tool
-	v, err := t.Config.JSON()
+func SpecOfProgram(program *model.Model) (*Spec, error) {
+	tool := program.Tool
+	v, err := tool.Config.JSON()
 	if err != nil {
 		return nil, err
 	}
 	config, _ := v.(map[string]any)
-	s := &Spec{Description: t.Description, Env: texts(config["env"]), Headers: texts(config["headers"])}
-	s.Transport, _ = config["transport"].(string)
-	s.Command, _ = config["command"].(string)
-	s.URL, _ = config["url"].(string)
+	spec := &Spec{Description: tool.Description, Env: texts(config["env"]), Headers: texts(config["headers"])}
+	spec.Transport, _ = config["transport"].(string)
+	spec.Command, _ = config["command"].(string)
+	spec.URL, _ = config["url"].(string)
 	list, _ := config["args"].([]any)
 	for _, arg := range list {
-		s.Args = append(s.Args, fmt.Sprint(arg))
+		spec.Args = append(spec.Args, fmt.Sprint(arg))
 	}
 	switch n := config["timeout"].(type) {
 	case int64:
-		s.Timeout = int(n)
+		spec.Timeout = int(n)
 	case float64:
-		s.Timeout = int(n)
+		spec.Timeout = int(n)
 	}
-	s.Packages, s.Lib = t.Packages, m.Fields.Get("anchor").Get("lib").String()
-	s.Read, s.Write, s.Secrets, s.Network = t.Files.Read, t.Files.Write, t.Secrets, t.Network.Hosts
-	if t.Network.All {
-		s.Network = []string{"all"}
+	spec.Packages, spec.Lib = tool.Packages, program.Fields.Get("anchor").Get("lib").String()
+	spec.Read, spec.Write = tool.Files.Read, tool.Files.Write
+	spec.Secrets, spec.Network = tool.Secrets, tool.Network.Hosts
+	if tool.Network.All {
+		spec.Network = []string{"all"}
 	}
-	if limits := m.Fields.Get("limits"); !limits.IsNull() {
-		if s.Limits, err = limits.JSON(); err != nil {
+	if limits := program.Fields.Get("limits"); !limits.IsNull() {
+		if spec.Limits, err = limits.JSON(); err != nil {
 			return nil, err
 		}
 	}
-	return s, nil
+	return spec, nil
 }
 
 func texts(v any) map[string]string {

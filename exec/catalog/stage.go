@@ -38,7 +38,7 @@ type Stage struct {
 
 // NewStage makes a stage for the project of the paths; project is its root, "" outside of projects. The caller closes
 // it.
-func NewStage(ctx context.Context, paths workspace.Paths, o workspace.Options, so session.Options,
+func NewStage(ctx context.Context, paths workspace.Paths, options workspace.Options, sessions session.Options,
 	project string) (_ *Stage, err error) {
 	if paths.Cache.Err != nil {
 		return nil, paths.Cache.Err
@@ -47,23 +47,24 @@ func NewStage(ctx context.Context, paths workspace.Paths, o workspace.Options, s
 		return nil, err
 	}
 	sweep(paths.Cache.Path, time.Now())
-	s := &Stage{o: so}
+	stage := &Stage{o: sessions}
 	if project != "" {
-		s.project = osfile.Unlinked(project)
+		stage.project = osfile.Unlinked(project)
 	}
-	if s.dir, err = os.MkdirTemp(paths.Cache.Path, stages); err != nil {
+	if stage.dir, err = os.MkdirTemp(paths.Cache.Path, stages); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			s.Close()
+			stage.Close()
 		}
 	}()
-	s.dir = osfile.Unlinked(s.dir)
-	ai := filepath.Join(s.dir, workspace.MarkerDir)
-	yaml, err := s.yaml(paths.Version)
+	stage.dir = osfile.Unlinked(stage.dir)
+	ai := filepath.Join(stage.dir, workspace.MarkerDir)
+	yaml, err := stage.yaml(paths.Version)
 	if err == nil {
-		err = errors.Join(os.Mkdir(ai, 0o700), os.WriteFile(filepath.Join(s.dir, workspace.MarkerFile), yaml, 0o600))
+		err = errors.Join(os.Mkdir(ai, 0o700),
+			os.WriteFile(filepath.Join(stage.dir, workspace.MarkerFile), yaml, 0o600))
 	}
 	if err != nil {
 		return nil, err
@@ -77,14 +78,14 @@ func NewStage(ctx context.Context, paths workspace.Paths, o workspace.Options, s
 			return nil, err
 		}
 	}
-	paths.Dir, paths.NoDir, paths.Named, paths.Package = s.dir, nil, true, false
-	if s.w, err = workspace.Open(ctx, paths, o); err != nil {
+	paths.Dir, paths.NoDir, paths.Named, paths.Package = stage.dir, nil, true, false
+	if stage.w, err = workspace.Open(ctx, paths, options); err != nil {
 		return nil, err
 	}
-	if s.Items, err = items.Open(ctx, s.w, nil); err != nil {
+	if stage.Items, err = items.Open(ctx, stage.w, nil); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return stage, nil
 }
 
 // stages are the directories of stages in the cache, and maxStage is how old one is that a killed process has left.
@@ -199,7 +200,7 @@ func (s *Stage) Draft(ref model.Ref, b []byte) (*ai.Item, error) {
 }
 
 // Write signs a draft and writes it to the stage.
-func (s *Stage) Write(ctx context.Context, it *ai.Item, k Key) error {
+func (s *Stage) Write(ctx context.Context, it *ai.Item, key Key) error {
 	s.packages = s.packages || it.Model.Tool != nil && it.Model.Tool.Packages != ""
 	if err := s.Items.CheckSignable(ctx, it); err != nil {
 		return err
@@ -213,7 +214,7 @@ func (s *Stage) Write(ctx context.Context, it *ai.Item, k Key) error {
 		if s.Items.Trust != nil {
 			known = s.Items.Trust.Exam().Find
 		}
-		return sign.Sign(it.Bytes, about.Signing(), about.Claim(), k.Private, k.Now().UTC().Truncate(time.Second),
+		return sign.Sign(it.Bytes, about.Signing(), about.Claim(), key.Private, key.Now().UTC().Truncate(time.Second),
 			known)
 	}, edit.Mode(false))
 }
@@ -225,17 +226,17 @@ func (s *Stage) Put(name string, b []byte) error {
 }
 
 // Copy copies an item of another space to the stage as it is, with its signatures and the files that they cover.
-func (s *Stage) Copy(ctx context.Context, e *edit.Editor, it *ai.Item) error {
-	t, err := e.Admit.Tree(ctx, it)
+func (s *Stage) Copy(ctx context.Context, editor *edit.Editor, it *ai.Item) error {
+	t, err := editor.Admit.Tree(ctx, it)
 	if err != nil {
 		return err
 	}
-	c, err := e.PlanCopy(ctx, it, t, s.Items.Project, func(string) string { return "" })
+	c, err := editor.PlanCopy(ctx, it, t, s.Items.Project, func(string) string { return "" })
 	if err != nil {
 		return err
 	}
 	s.packages = s.packages || it.Model.Tool != nil && it.Model.Tool.Packages != ""
-	return e.Copy(ctx, c)
+	return editor.Copy(ctx, c)
 }
 
 // Prepare decides about a call of a staged item, for the real project; a dry one starts nothing.

@@ -17,36 +17,36 @@ const toolType = "mcp"
 
 // Stub returns the file of a tool's item, unsigned. It has the grants of the server, because a call has those that the
 // tool declares.
-func Stub(server string, s *Spec, d Definition) ([]byte, error) {
-	id, err := d.Digest()
+func Stub(server string, spec *Spec, definition Definition) ([]byte, error) {
+	id, err := definition.Digest()
 	if err != nil {
 		return nil, err
 	}
-	var b []byte
-	add := func(name string, v any) { b = appendField(b, name, v) }
+	var text []byte
+	add := func(name string, v any) { text = appendField(text, name, v) }
 	add("version", "1.0.0")
 	add("tool_type", toolType)
 	add("executor_id", ServersDir+"/"+server)
 	add("category", toolsDir+"/"+server)
-	if title, ok := d["title"]; ok {
+	if title, ok := definition["title"]; ok {
 		add("title", title)
 	}
-	add("description", describe(d))
-	add("risk", s.risk(d))
-	b = s.Grants.append(b)
-	add("config", map[string]any{"tool_name": d.Name(), "definition": id.String()})
-	if notes, ok := d["annotations"]; ok {
+	add("description", describe(definition))
+	add("risk", spec.risk(definition))
+	text = spec.Grants.append(text)
+	add("config", map[string]any{"tool_name": definition.Name(), "definition": id.String()})
+	if notes, ok := definition["annotations"]; ok {
 		add("annotations", notes)
 	}
-	schema, ok := d["inputSchema"]
+	schema, ok := definition["inputSchema"]
 	if !ok {
 		schema = emptyObject
 	}
 	add("input_schema", schema)
-	if schema, ok := d["outputSchema"]; ok {
+	if schema, ok := definition["outputSchema"]; ok {
 		add("output_schema", schema)
 	}
-	return b, nil
+	return text, nil
 }
 
 // describe is the description of an item: an item needs one, and a tool of a server doesn't.
@@ -62,24 +62,25 @@ type Pinned struct {
 
 // PinnedOf reads a tool's item.
 func PinnedOf(it *ai.Item) (*Pinned, error) {
-	t := it.Model.Tool
-	if t == nil || t.Type != toolType {
+	tool := it.Model.Tool
+	if tool == nil || tool.Type != toolType {
 		return nil, fault.New(fault.Validation, "%s is not the tool of a server: its tool_type is not %s", it.Ref,
 			toolType).On("ref", it.Ref.String())
 	}
-	v, err := t.Config.JSON()
+	v, err := tool.Config.JSON()
 	if err != nil {
 		return nil, err
 	}
 	config, _ := v.(map[string]any)
-	p := &Pinned{Item: it}
-	p.Tool, _ = config["tool_name"].(string)
+	pinned := &Pinned{Item: it}
+	pinned.Tool, _ = config["tool_name"].(string)
 	text, _ := config["definition"].(string)
-	if p.Definition, err = cas.ParseDigest(text); err != nil {
+	if pinned.Definition, err = cas.ParseDigest(text); err != nil {
 		return nil, fault.New(fault.Validation, "%s: config.definition is not a digest", it.Ref).From(err).On("ref",
 			it.Ref.String())
 	}
-	all := map[string]any{"name": p.Tool, "title": it.Model.Fields.Get("title").String(), "description": t.Description}
+	all := map[string]any{"name": pinned.Tool, "title": it.Model.Fields.Get("title").String(),
+		"description": tool.Description}
 	for field, name := range map[string]string{"annotations": "annotations", "inputSchema": "input_schema",
 		"outputSchema": "output_schema"} {
 		if v := it.Model.Fields.Get(name); !v.IsNull() {
@@ -88,8 +89,8 @@ func PinnedOf(it *ai.Item) (*Pinned, error) {
 			}
 		}
 	}
-	p.Fields = DefinitionOf(all)
-	return p, nil
+	pinned.Fields = DefinitionOf(all)
+	return pinned, nil
 }
 
 // Faithful reports whether the item's own fields have the digest that it pins.
@@ -107,18 +108,18 @@ func (p *Pinned) Faithful() bool {
 }
 
 // checkStub refuses a file of a tool's item that isn't the definition, or can't be called.
-func checkStub(m *model.Model, d Definition) error {
+func checkStub(m *model.Model, definition Definition) error {
 	for _, p := range m.Problems {
 		if !p.Warning {
-			return fault.New(fault.Validation, "%q can't be an item: %s", d.Name(), p.Message).From(p)
+			return fault.New(fault.Validation, "%q can't be an item: %s", definition.Name(), p.Message).From(p)
 		}
 	}
 	of := m.Interface()
-	for _, s := range []struct {
+	for _, schema := range []struct {
 		field string
 		read  any
 	}{{"inputSchema", of.Input}, {"outputSchema", of.Output}} {
-		want, ok := d[s.field]
+		want, ok := definition[schema.field]
 		if !ok {
 			continue
 		}
@@ -126,13 +127,14 @@ func checkStub(m *model.Model, d Definition) error {
 		if err != nil {
 			return err
 		}
-		b, err := jcs.Append(nil, s.read)
+		b, err := jcs.Append(nil, schema.read)
 		if err != nil || !bytes.Equal(a, b) {
 			return fault.New(fault.Validation, "%q can't be an item: its %s can't be written without a change",
-				d.Name(), s.field).From(err)
+				definition.Name(), schema.field).From(err)
 		}
-		if _, err := params.Compile(s.read); err != nil {
-			return fault.New(fault.Validation, "%q can't be an item: its %s: %v", d.Name(), s.field, err).From(err)
+		if _, err := params.Compile(schema.read); err != nil {
+			return fault.New(fault.Validation, "%q can't be an item: its %s: %v", definition.Name(), schema.field,
+				err).From(err)
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 
 // Stubs makes, signs and stages the items of tools. A tool that can't be an item is left out, with Refused set in its
 // change.
-func (s *Stage) Stubs(ctx context.Context, server string, spec *Spec, changes []*Change, k Key) ([]*ai.Item, error) {
+func (s *Stage) Stubs(ctx context.Context, server string, spec *Spec, changes []*Change, key Key) ([]*ai.Item, error) {
 	var all []*ai.Item
 	for _, c := range changes {
 		if c.Refused != "" {
@@ -19,7 +19,7 @@ func (s *Stage) Stubs(ctx context.Context, server string, spec *Spec, changes []
 			c.Refused = err.Error()
 			continue
 		}
-		if err := s.Write(ctx, it, k); err != nil {
+		if err := s.Write(ctx, it, key); err != nil {
 			return nil, err
 		}
 		all = append(all, it)

@@ -25,16 +25,16 @@ type Beside struct {
 // replaces the file that was looked at before, or is new.
 func Install(ctx context.Context, space *ai.Space, beside []Beside, all []*ai.Item, replaced map[string]*ai.Item,
 	now time.Time) error {
-	d, err := edit.OpenDir(space.Dir, space.Level)
+	dir, err := edit.OpenDir(space.Dir, space.Level)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer dir.Close()
 	batch := osfile.NewBatch(len(beside)+len(all), now)
 	batch.Ordered = true
 	staged := make([]*osfile.Staged, 0, len(beside)+len(all))
 	for _, f := range beside {
-		st, err := batch.Stage(d, f.Path, nil, edit.Mode(false), osfile.BytesOf(f.Bytes))
+		st, err := batch.Stage(dir, f.Path, nil, edit.Mode(false), osfile.BytesOf(f.Bytes))
 		if err != nil {
 			batch.Drop(staged)
 			return err
@@ -51,7 +51,7 @@ func Install(ctx context.Context, space *ai.Space, beside []Beside, all []*ai.It
 				return err
 			}
 		}
-		st, err := batch.Stage(d, place, before, edit.Mode(false), osfile.BytesOf(it.Bytes))
+		st, err := batch.Stage(dir, place, before, edit.Mode(false), osfile.BytesOf(it.Bytes))
 		if err != nil {
 			batch.Drop(staged)
 			return err
@@ -65,7 +65,7 @@ func Install(ctx context.Context, space *ai.Space, beside []Beside, all []*ai.It
 	// What is new goes again; what was replaced is good as it is.
 	for _, st := range staged {
 		if st.Placed() && st.IsNew() {
-			err = errors.Join(err, d.Remove(st.Name))
+			err = errors.Join(err, dir.Remove(st.Name))
 		}
 	}
 	return err
@@ -86,27 +86,27 @@ func unchanged(it *ai.Item) (fs.FileInfo, error) {
 }
 
 // RemoveLib removes the files that the signature of a server's item covers.
-func RemoveLib(ctx context.Context, e *edit.Editor, s *Server) error {
-	if s.Spec == nil || s.Spec.Lib == "" {
+func RemoveLib(ctx context.Context, e *edit.Editor, server *Server) error {
+	if server.Spec == nil || server.Spec.Lib == "" {
 		return nil
 	}
-	t, err := e.Admit.Tree(ctx, s.Item)
-	if err != nil || t == nil {
+	tree, err := e.Admit.Tree(ctx, server.Item)
+	if err != nil || tree == nil {
 		return err
 	}
-	a, err := e.Admit.Anchor(ctx, s.Item)
+	anchor, err := e.Admit.Anchor(ctx, server.Item)
 	if err != nil {
 		return err
 	}
-	d, err := edit.OpenDir(s.Item.Space.Dir, s.Item.Space.Level)
+	dir, err := edit.OpenDir(server.Item.Space.Dir, server.Item.Space.Level)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	lib := path.Join(path.Dir(s.Item.Path), s.Spec.Lib) + "/"
-	for _, f := range t.Files {
-		if name := path.Join(a.Dir, f.Path); strings.HasPrefix(name, lib) {
-			if err := d.Remove(name); err != nil {
+	defer dir.Close()
+	lib := path.Join(path.Dir(server.Item.Path), server.Spec.Lib) + "/"
+	for _, f := range tree.Files {
+		if name := path.Join(anchor.Dir, f.Path); strings.HasPrefix(name, lib) {
+			if err := dir.Remove(name); err != nil {
 				return err
 			}
 		}

@@ -27,58 +27,58 @@ func appendEntry(b []byte, indent, name string, v any) []byte {
 }
 
 // appendValue appends a value behind "name:" or "-", with the end of its line.
-func appendValue(b []byte, indent string, v any) []byte {
+func appendValue(text []byte, indent string, v any) []byte {
 	inner := indent + "  "
 	switch v := v.(type) {
 	case map[string]any:
 		if len(v) == 0 {
-			return append(b, " {}\n"...)
+			return append(text, " {}\n"...)
 		}
-		b = append(b, '\n')
+		text = append(text, '\n')
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			b = appendEntry(b, inner, name, v[name])
+			text = appendEntry(text, inner, name, v[name])
 		}
-		return b
+		return text
 	case []any:
 		if len(v) == 0 {
-			return append(b, " []\n"...)
+			return append(text, " []\n"...)
 		}
-		b = append(b, '\n')
+		text = append(text, '\n')
 		for _, item := range v {
-			b = append(b, inner...)
-			b = append(b, '-')
-			b = appendValue(b, inner, item)
+			text = append(text, inner...)
+			text = append(text, '-')
+			text = appendValue(text, inner, item)
 		}
-		return b
+		return text
 	case []string:
 		list := make([]any, len(v))
 		for i, s := range v {
 			list[i] = s
 		}
-		return appendValue(b, indent, list)
+		return appendValue(text, indent, list)
 	case string:
-		b = append(b, ' ')
-		b = append(b, scalarText(v)...)
-		return append(b, '\n')
+		text = append(text, ' ')
+		text = append(text, scalarText(v)...)
+		return append(text, '\n')
 	}
-	b = append(b, ' ')
-	b = append(b, numberText(v)...)
-	return append(b, '\n')
+	text = append(text, ' ')
+	text = append(text, numberText(v)...)
+	return append(text, '\n')
 }
 
 // numberText writes a number, a boolean or null. An integer that YAML's readers may not hold is written with an
 // exponent.
-func numberText(v any) []byte {
-	if f, ok := v.(float64); ok && (f > 1<<53 || f < -1<<53) {
+func numberText(value any) []byte {
+	if f, ok := value.(float64); ok && (f > 1<<53 || f < -1<<53) {
 		text := strconv.FormatFloat(f, 'e', -1, 64)
 		if i := strings.IndexByte(text, 'e'); !strings.Contains(text, ".") {
 			text = text[:i] + ".0" + text[i:]
 		}
 		return []byte(text)
 	}
-	text, err := jcs.Append(nil, v)
+	text, err := jcs.Append(nil, value)
 	if err != nil {
-		return fmt.Appendf(nil, "%q", fmt.Sprint(v)) // reading the file again finds the difference
+		return fmt.Appendf(nil, "%q", fmt.Sprint(value)) // reading the file again finds the difference
 	}
 	if bytes.ContainsRune(text, 'e') && !bytes.ContainsRune(text, '.') && text[0] != 't' && text[0] != 'f' {
 		return bytes.Replace(text, []byte("e"), []byte(".0e"), 1)
@@ -93,33 +93,33 @@ var plain = sync.OnceValue(func() *regexp.Regexp {
 
 var words = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
-func scalarText(s string) string {
-	if plain().MatchString(s) && !slices.Contains(words, strings.ToLower(s)) {
-		return s
+func scalarText(text string) string {
+	if plain().MatchString(text) && !slices.Contains(words, strings.ToLower(text)) {
+		return text
 	}
-	var b strings.Builder
-	b.WriteByte('"')
-	for i, r := range s {
+	var quoted strings.Builder
+	quoted.WriteByte('"')
+	for i, char := range text {
 		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r == '\r':
-			b.WriteString(`\r`)
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"):
-			b.WriteString(`\ufffd`) // invalid; JSON has none
-		case r == ' ' || unicode.IsPrint(r) && r != 0xfeff:
-			b.WriteRune(r)
-		case r > 0xffff:
-			fmt.Fprintf(&b, `\U%08x`, r)
+		case char == '"' || char == '\\':
+			quoted.WriteByte('\\')
+			quoted.WriteRune(char)
+		case char == '\n':
+			quoted.WriteString(`\n`)
+		case char == '\t':
+			quoted.WriteString(`\t`)
+		case char == '\r':
+			quoted.WriteString(`\r`)
+		case char == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd"):
+			quoted.WriteString(`\ufffd`) // invalid; JSON has none
+		case char == ' ' || unicode.IsPrint(char) && char != 0xfeff:
+			quoted.WriteRune(char)
+		case char > 0xffff:
+			fmt.Fprintf(&quoted, `\U%08x`, char)
 		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+			fmt.Fprintf(&quoted, `\u%04x`, char)
 		}
 	}
-	b.WriteByte('"')
-	return b.String()
+	quoted.WriteByte('"')
+	return quoted.String()
 }
