@@ -24,17 +24,17 @@ type Attendance struct {
 // RunAttended runs a directive or a graph to its end. The policies are asked about a graph as about any call of a
 // tool, and the thread waits for approvals that it needs, unless NoWait. Without a result the error says why none is
 // known; with one, that the end of the graph's call could not be recorded.
-func (e *Engine) RunAttended(ctx context.Context, s *Start, a *Attendance) (*Result, error) {
+func (e *Engine) RunAttended(ctx context.Context, start *Start, attendance *Attendance) (*Result, error) {
 	end := func(*Result, error) error { return nil }
-	if a.Graph != nil && s.Replay == "" && s.Above == nil {
+	if attendance.Graph != nil && start.Replay == "" && start.Above == nil {
 		var err error
-		if end, err = e.permit(ctx, s, a); err != nil {
+		if end, err = e.permit(ctx, start, attendance); err != nil {
 			return nil, err
 		}
 	}
-	r, err := e.Run(ctx, s)
-	if err == nil && s.Replay == "" {
-		r, err = e.Follow(ctx, r, a, &Resume{Approver: s.Approver, Live: s.Live})
+	r, err := e.Run(ctx, start)
+	if err == nil && start.Replay == "" {
+		r, err = e.Follow(ctx, r, attendance, &Resume{Approver: start.Approver, Live: start.Live})
 	}
 	ended := end(r, err)
 	if err != nil {
@@ -44,14 +44,15 @@ func (e *Engine) RunAttended(ctx context.Context, s *Start, a *Attendance) (*Res
 }
 
 // permit asks the policies about a run of a graph. end records what came of it.
-func (e *Engine) permit(ctx context.Context, s *Start, a *Attendance) (end func(*Result, error) error, err error) {
-	given, consented, err := e.Session.Consent(ctx, &exec.Call{Ref: a.Graph.Ref, Door: a.Door, Params: s.Inputs},
-		a.Graph)
-	if s.Inputs = params.Values(given); err != nil || consented == nil || consented.Take == nil {
+func (e *Engine) permit(ctx context.Context, start *Start, attendance *Attendance) (end func(*Result, error) error,
+	err error) {
+	given, consented, err := e.Session.Consent(ctx, &exec.Call{Ref: attendance.Graph.Ref, Door: attendance.Door,
+		Params: start.Inputs}, attendance.Graph)
+	if start.Inputs = params.Values(given); err != nil || consented == nil || consented.Take == nil {
 		return func(*Result, error) error { return nil }, err
 	}
-	s.ID = cmp.Or(s.ID, roster.NewID(a.Graph.Ref.ID, e.Now()))
-	record, err := consented.Take(ctx, s.ID)
+	start.ID = cmp.Or(start.ID, roster.NewID(attendance.Graph.Ref.ID, e.Now()))
+	record, err := consented.Take(ctx, start.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -67,22 +68,22 @@ func (e *Engine) permit(ctx context.Context, s *Start, a *Attendance) (end func(
 }
 
 // Follow waits for the approvals that a thread has stopped for, and resumes it.
-func (e *Engine) Follow(ctx context.Context, r *Result, a *Attendance, how *Resume) (*Result, error) {
-	for !a.NoWait && r.Status == Waiting {
-		a.Waits(r)
-		if err := how.Approver.Await(ctx, r.Error); err != nil {
+func (e *Engine) Follow(ctx context.Context, result *Result, attendance *Attendance, how *Resume) (*Result, error) {
+	for !attendance.NoWait && result.Status == Waiting {
+		attendance.Waits(result)
+		if err := how.Approver.Await(ctx, result.Error); err != nil {
 			if ctx.Err() != nil { // the thread waits on
-				return r, nil
+				return result, nil
 			}
 			return nil, err
 		}
-		next, err := e.GoOn(ctx, r.Thread, how) // unless it was ended meanwhile
+		next, err := e.GoOn(ctx, result.Thread, how) // unless it was ended meanwhile
 		if err != nil {
 			return next, err
 		}
-		r = next
+		result = next
 	}
-	return r, nil
+	return result, nil
 }
 
 // Unfinished adds the thread's id and how to resume it to an error that stopped its recording. A nil result means that

@@ -20,20 +20,20 @@ import (
 )
 
 // begin decides everything about a thread, and writes the first line of its transcript.
-func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
-	t := e.newThread(s)
-	if a := s.After; a != nil {
+func (e *Engine) begin(ctx context.Context, start *Start) (*thread, error) {
+	t := e.newThread(start)
+	if a := start.After; a != nil {
 		t.family.under, t.family.foreign, t.family.chosen, t.family.continues = a.Under, a.Foreign, a.Chosen, a.Thread
 	}
 	if err := t.load(ctx); err != nil {
 		return nil, err
 	}
 	var err error
-	if t.inputs, err = t.plan.Complete(s.Inputs); err != nil {
+	if t.inputs, err = t.plan.Complete(start.Inputs); err != nil {
 		return nil, err
 	}
 	t.money.limits = t.start.After.Bound(t.plan.Limits())
-	if err := t.money.limits.Override(s.Limits); err != nil {
+	if err := t.money.limits.Override(start.Limits); err != nil {
 		return nil, err
 	}
 	if err := t.inherit(ctx); err != nil {
@@ -188,7 +188,7 @@ func (t *thread) writeStart(ctx context.Context) error {
 
 // started is the first event of the thread.
 func (t *thread) started(ctx context.Context) (*transcript.Started, error) {
-	s, err := t.plan.Started(ctx, t.dialogue.model)
+	event, err := t.plan.Started(ctx, t.dialogue.model)
 	if err != nil {
 		return nil, err
 	}
@@ -196,10 +196,11 @@ func (t *thread) started(ctx context.Context) (*transcript.Started, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Limits, s.Inputs, s.Given, s.Principal, s.Parent, s.Continues = t.money.limits.Record(), cas.Sum(inputs),
-		t.inputs, t.start.Principal, t.family.parentID(), t.family.continues
+	event.Limits, event.Principal = t.money.limits.Record(), t.start.Principal
+	event.Inputs, event.Given = cas.Sum(inputs), t.inputs
+	event.Parent, event.Continues = t.family.parentID(), t.family.continues
 	if t.money.limits.Depth != limits.Unlimited {
-		s.Depth = t.money.limits.Depth
+		event.Depth = t.money.limits.Depth
 	}
-	return s, nil
+	return event, nil
 }

@@ -43,16 +43,16 @@ func (d *dialogue) request(asked loop.Model) (q *provider.Request, err error) {
 }
 
 // write records a request, before the model is asked. The first attempt of a turn signs the turn before.
-func (d *dialogue) write(q *provider.Request, digest cas.Digest, attempt, reserved int64) error {
+func (d *dialogue) write(request *provider.Request, digest cas.Digest, attempt, reserved int64) error {
 	kept, turn := d.recorded, d.record.turn
-	d.recorded = len(q.Messages)
-	event := transcript.Request{Turn: turn, Attempt: attempt, Digest: digest, Kept: int64(kept), Model: q.Model,
+	d.recorded = len(request.Messages)
+	event := transcript.Request{Turn: turn, Attempt: attempt, Digest: digest, Kept: int64(kept), Model: request.Model,
 		Reserved: reserved,
 		Provider: transcript.Item{Ref: d.model.Provider().Ref.String(), Digest: d.model.Digest()}}
-	event.Messages, _ = control.Values(append([]provider.Message{}, q.Messages[kept:]...)).([]any)
-	if !reflect.DeepEqual(q.Tools, d.offered) {
-		d.offered = q.Tools
-		event.Tools, _ = control.Values(q.Tools).([]any)
+	event.Messages, _ = control.Values(append([]provider.Message{}, request.Messages[kept:]...)).([]any)
+	if !reflect.DeepEqual(request.Tools, d.offered) {
+		d.offered = request.Tools
+		event.Tools, _ = control.Values(request.Tools).([]any)
 	}
 	if d.requests++; d.requests > 1 && attempt == 1 {
 		return d.record.append(true, transcript.Checkpoint{Turn: turn - 1}, event)
@@ -62,21 +62,21 @@ func (d *dialogue) write(q *provider.Request, digest cas.Digest, attempt, reserv
 
 // ask gets the answer to a request, from the record as long as that has one. undone says that a failed call has used
 // nothing.
-func (d *dialogue) ask(ctx context.Context, q *provider.Request, digest cas.Digest,
-	live func(string)) (a *provider.Answer, undone bool, err error) {
+func (d *dialogue) ask(ctx context.Context, request *provider.Request, digest cas.Digest,
+	live func(string)) (answer *provider.Answer, undone bool, err error) {
 	if !d.record.Playing() {
-		return d.model.Ask(ctx, q, digest, live)
+		return d.model.Ask(ctx, request, digest, live)
 	}
-	was, err := d.record.Answer()
+	recorded, err := d.record.Answer()
 	switch {
 	case err != nil:
 		return nil, !errors.Is(err, replay.ErrTime), err
-	case was.Answer != nil:
-		a, err = provider.Answered(was.Answer)
-		return a, false, err
-	case was.Failed != nil:
-		d.classified = was.Failed
-		return nil, provider.Undone(was.Failed), provider.Failed(was.Failed, d.model)
+	case recorded.Answer != nil:
+		answer, err = provider.Answered(recorded.Answer)
+		return answer, false, err
+	case recorded.Failed != nil:
+		d.classified = recorded.Failed
+		return nil, provider.Undone(recorded.Failed), provider.Failed(recorded.Failed, d.model)
 	}
 	return nil, false, provider.ErrLost
 }

@@ -15,46 +15,47 @@ import (
 // finish records how the thread ended.
 func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result, error) {
 	ctx, over := context.WithoutCancel(ctx), ctx
-	r := &Result{Thread: t.id, Directive: t.start.Directive.ID, Outputs: t.calls.Returned()}
-	why, known := control.EndOf(over, r, err)
+	result := &Result{Thread: t.id, Directive: t.start.Directive.ID, Outputs: t.calls.Returned()}
+	why, known := control.EndOf(over, result, err)
 	if !known {
-		why = r.Take(end.Value, end.Ended, end.Reason, len(t.plan.Says.Outputs) > 0)
+		why = result.Take(end.Value, end.Ended, end.Reason, len(t.plan.Says.Outputs) > 0)
 	}
-	defer func() { t.tell(r.Status) }()
+	defer func() { t.tell(result.Status) }()
 	cost := t.money.cost()
-	r.Cost, r.Error = control.CostOf(cost), why
+	result.Cost, result.Error = control.CostOf(cost), why
 	if t.record.Playing() && err != nil && (replay.Differs(err) || over.Err() != nil ||
 		errors.Is(err, replay.ErrEnds)) {
-		return t.stay(ctx, r, err)
+		return t.stay(ctx, result, err)
 	}
 	if t.record.unwritten != nil {
-		return t.stay(ctx, r, t.record.unwritten)
+		return t.stay(ctx, result, t.record.unwritten)
 	}
-	if r.Status == Continued {
-		if r.Next = t.id; t.record.Writes() { // the id is not compared
-			if r.Next, err = t.handTo(ctx); err != nil {
-				return t.stay(ctx, r, err)
+	if result.Status == Continued {
+		if result.Next = t.id; t.record.Writes() { // the id is not compared
+			if result.Next, err = t.handTo(ctx); err != nil {
+				return t.stay(ctx, result, err)
 			}
 		}
 	}
-	last := r.Last(cost)
+	last := result.Last(cost)
 	if q := roster.RequestOf(err); q != nil && t.record.Writes() {
 		err = t.record.lease.Pass(ctx, q, t.plan.Settings.Outlive)
 	} else {
-		err = t.hooks.afterEnd(over, r, why)
+		err = t.hooks.afterEnd(over, result, why)
 	}
 	if err != nil {
-		return t.stay(ctx, r, err)
+		return t.stay(ctx, result, err)
 	}
 	if err := t.record.append(true, last, transcript.Checkpoint{Turn: t.record.turn}); err != nil {
-		return t.stay(ctx, r, err)
+		return t.stay(ctx, result, err)
 	}
 	if !t.record.Writes() {
-		return r, nil
+		return result, nil
 	}
 	// nothing needs it, and a full disk takes no result away
-	_ = control.Summarise(t.record.lease.Dir, t.record.Report(), r.Status)
-	return r, t.leave(ctx, r.Status != Interrupted && r.Status != Waiting, roster.State(r.Status), r.Next)
+	_ = control.Summarise(t.record.lease.Dir, t.record.Report(), result.Status)
+	ended := result.Status != Interrupted && result.Status != Waiting
+	return result, t.leave(ctx, ended, roster.State(result.Status), result.Next)
 }
 
 // leave closes the record, the account and the lease of a thread. The account of one that never goes on is closed for
@@ -65,19 +66,19 @@ func (t *thread) leave(ctx context.Context, ended bool, state roster.State, next
 }
 
 // stay closes a thread without recording an end: replay failed, or another process took it over.
-func (t *thread) stay(ctx context.Context, r *Result, err error) (*Result, error) {
+func (t *thread) stay(ctx context.Context, result *Result, err error) (*Result, error) {
 	if !t.record.Writes() {
 		t.record.Close()
-		return r, err
+		return result, err
 	}
-	bad := t.leave(ctx, false, roster.Interrupted, "")
+	all := t.leave(ctx, false, roster.Interrupted, "")
 	if t.family.next != nil { // it has begun, and is found again
-		_, worse := t.family.next.stay(ctx, new(Result), nil)
-		bad = errors.Join(bad, worse)
+		_, nextErr := t.family.next.stay(ctx, new(Result), nil)
+		all = errors.Join(all, nextErr)
 	}
 	if !replay.Differs(err) {
-		return r, errors.Join(err, bad)
+		return result, errors.Join(err, all)
 	}
-	r.Status, r.Error = Interrupted, fault.Of(err)
-	return r, bad
+	result.Status, result.Error = Interrupted, fault.Of(err)
+	return result, all
 }

@@ -89,13 +89,13 @@ const (
 )
 
 // Run runs a directive to its end. With an error no thread was begun; otherwise the result is how it ended.
-func (e *Engine) Run(ctx context.Context, s *Start) (*Result, error) {
-	if s.family.parent == nil {
+func (e *Engine) Run(ctx context.Context, start *Start) (*Result, error) {
+	if start.family.parent == nil {
 		if _, err := control.Tidy(ctx, e.Roster, e.Ledger, roster.Filter{Live: true}, e.Now()); err != nil {
 			return nil, err
 		}
 	}
-	t, err := e.begin(ctx, s)
+	t, err := e.begin(ctx, start)
 	if err != nil {
 		return nil, err
 	}

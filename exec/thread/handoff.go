@@ -29,7 +29,7 @@ func (t *thread) handOver(ctx context.Context, asked loop.Handoff) error {
 	if err := t.hooks.fills(ctx, hook.Full, t.dialogue.count.Filled()); err != nil {
 		return err
 	}
-	kept, read := t.plan.Handoff.Room(t.dialogue.window())
+	room, read := t.plan.Handoff.Room(t.dialogue.window())
 	var summary any
 	if t.plan.Handoff.Directive != "" {
 		if summary, err = t.calls.summary(ctx, t.plan.Handoff.Child(t.start.Directive.ID, messages,
@@ -39,7 +39,7 @@ func (t *thread) handOver(ctx context.Context, asked loop.Handoff) error {
 	}
 	t.family.handed, err = t.plan.Agents.Continue(ctx,
 		object{"reason": "handoff", "summary": summary, "messages": control.Values(messages), "message": nil,
-			"ceiling": kept * provider.PerToken})
+			"ceiling": room * provider.PerToken})
 	if err != nil {
 		return err
 	}
@@ -48,21 +48,21 @@ func (t *thread) handOver(ctx context.Context, asked loop.Handoff) error {
 
 // follow runs a thread, and those that it is handed over to, to the end of the last.
 func (t *thread) follow(ctx context.Context) (*Result, error) {
-	r, err := t.run(ctx)
-	for err == nil && r.Status == Continued {
-		before := r.Cost
+	result, err := t.run(ctx)
+	for err == nil && result.Status == Continued {
+		before := result.Cost
 		if t.family.next != nil {
 			t = t.family.next
-			r, err = t.run(ctx)
+			result, err = t.run(ctx)
 		} else {
-			r, err = t.engine.GoOn(ctx, r.Next, &Resume{Principal: t.start.Principal, Approver: t.start.Approver,
-				Live: t.start.Live, parent: t.family.parent})
+			result, err = t.engine.GoOn(ctx, result.Next, &Resume{Principal: t.start.Principal,
+				Approver: t.start.Approver, Live: t.start.Live, parent: t.family.parent})
 		}
-		if r != nil {
-			r.Cost.Add(before)
+		if result != nil {
+			result.Cost.Add(before)
 		}
 	}
-	return r, err
+	return result, err
 }
 
 // handTo begins the thread that goes on, or finds the one that was begun, and returns its id.
@@ -93,12 +93,12 @@ func (t *thread) successor(ctx context.Context, id string, row *roster.Thread) (
 	start := *t.start
 	start.ID, start.family = id, t.family
 	start.family.row, start.family.continues = row, t.id
-	n := t.engine.newThread(&start)
-	n.inputs, n.dialogue.model, n.watch.chain = t.inputs, t.dialogue.model, t.watch.chain
-	if err := n.load(ctx); err != nil {
+	next := t.engine.newThread(&start)
+	next.inputs, next.dialogue.model, next.watch.chain = t.inputs, t.dialogue.model, t.watch.chain
+	if err := next.load(ctx); err != nil {
 		return nil, err
 	}
-	n.plan.Caps = t.plan.Caps
+	next.plan.Caps = t.plan.Caps
 	own, err := roster.Get(ctx, t.engine.Roster, t.id)
 	if err != nil {
 		return nil, err
@@ -111,12 +111,12 @@ func (t *thread) successor(ctx context.Context, id string, row *roster.Thread) (
 	if err != nil {
 		return nil, err
 	}
-	n.money.limits = t.money.limits.Rest(t.money.used(), max(t.money.spent(), account.Spent())+account.Aside,
+	next.money.limits = t.money.limits.Rest(t.money.used(), max(t.money.spent(), account.Spent())+account.Aside,
 		own.Spawned)
-	if err := n.plan.Offer(ctx); err != nil {
+	if err := next.plan.Offer(ctx); err != nil {
 		return nil, err
 	}
-	return n, n.open(ctx)
+	return next, next.open(ctx)
 }
 
 // takeHanded takes what the thread was handed from its record.

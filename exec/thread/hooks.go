@@ -84,8 +84,8 @@ func (r *hookRunner) Record(ran transcript.Hook) error {
 }
 
 // Run implements hook.Runner. The texts that a hook names are read; all else needs the permissions of the directive.
-func (r *hookRunner) Run(ctx context.Context, h *hook.Hook, params map[string]any) (any, error) {
-	wanted, text, err := r.calls.ForHook(ctx, h, params)
+func (r *hookRunner) Run(ctx context.Context, asked *hook.Hook, params map[string]any) (any, error) {
+	wanted, text, err := r.calls.ForHook(ctx, asked, params)
 	if wanted == nil {
 		return text, err
 	}

@@ -36,19 +36,19 @@ func (t *thread) keepLock(ctx context.Context) error {
 // SessionOf returns the session in which the thread in a directory goes on: s, or one under the lock that the
 // directory keeps if that isn't the lock of s. The caller closes it unless it is s. A directory that keeps no lock
 // leaves it at s.
-func SessionOf(ctx context.Context, s *session.Session, dir string) (*session.Session, error) {
+func SessionOf(ctx context.Context, current *session.Session, dir string) (*session.Session, error) {
 	want, err := transcript.LockOf(dir)
-	if err != nil || want.IsZero() || want == s.Set() {
-		return s, nil // a record that can't be read is reported by what reads all of it
+	if err != nil || want.IsZero() || want == current.Set() {
+		return current, nil // a record that can't be read is reported by what reads all of it
 	}
 	text, err := transcript.ReadLock(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+		return current, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s.Under(ctx, text)
+	return current.Under(ctx, text)
 }
 
 // Under returns the engine for the thread in a directory: like e, under the lock that the thread began with. The

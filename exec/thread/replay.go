@@ -20,24 +20,24 @@ func (e *Engine) PlayBack(ctx context.Context, dir string) (*replay.Played, erro
 	if err != nil {
 		return nil, err
 	}
-	r := &replay.Played{Thread: t.id, Directive: t.start.Directive.ID}
+	played := &replay.Played{Thread: t.id, Directive: t.start.Directive.ID}
 	t.record.Play(dir, 0)
 	defer t.record.Close()
 	if err := t.compareStart(ctx); err != nil {
-		return r, r.Take(err)
+		return played, played.Take(err)
 	}
 	result, err := t.run(ctx)
-	r.Turns, r.Status = t.record.turn, result.Status
+	played.Turns, played.Status = t.record.turn, result.Status
 	switch {
 	case errors.Is(err, replay.ErrEnds):
-		r.Status = transcript.StatusUnfinished
-		return r, nil
+		played.Status = transcript.StatusUnfinished
+		return played, nil
 	case errors.Is(err, replay.ErrTime): // and the thread has ended now
-		return r, r.Take(t.record.Rest(t.record.turn))
+		return played, played.Take(t.record.Rest(t.record.turn))
 	case err != nil:
-		return r, r.Take(err)
+		return played, played.Take(err)
 	}
-	return r, r.Take(t.record.Rest(t.record.turn))
+	return played, played.Take(t.record.Rest(t.record.turn))
 }
 
 // compareStart compares what the thread would begin with now.

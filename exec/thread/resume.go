@@ -30,9 +30,9 @@ type Resume struct {
 
 // Resume lets a thread go on where it stopped: its loop runs again from the start, and is answered from the transcript
 // until that ends. With an error it doesn't go on; otherwise the result is how it ended.
-func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
+func (e *Engine) Resume(ctx context.Context, how *Resume) (*Result, error) {
 	row, err := (&control.Writer{Kernel: e.Session.Kernel, Program: e.Program, Now: e.Now, Hook: e.Hook}).Last(ctx,
-		e.Roster, r.Thread)
+		e.Roster, how.Thread)
 	if err != nil {
 		return nil, err
 	}
@@ -68,21 +68,22 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 	if t.dialogue.model, err = t.choose(ctx); err != nil {
 		return nil, err
 	}
-	t.start.Principal, t.start.Approver, t.start.Live, t.family.parent = r.Principal, r.Approver, r.Live, r.parent
-	if r.parent == nil {
+	t.start.Principal, t.start.Approver, t.start.Live = how.Principal, how.Approver, how.Live
+	t.family.parent = how.parent
+	if how.parent == nil {
 		t.family.under, t.family.foreign = row.Parent,
 			!roster.Owned(ctx, t.engine.Roster, t.engine.Session, row.Parent)
 	}
 	next := t.money.last
-	if err := next.Override(r.Limits); err != nil {
+	if err := next.Override(how.Limits); err != nil {
 		return nil, err
 	}
-	if r.parent != nil && t.origin.Continues == "" { // its parent may have got more time
+	if how.parent != nil && t.origin.Continues == "" { // its parent may have got more time
 		now := t.plan.Limits()
-		if err := now.Override(r.spawned); err != nil {
+		if err := now.Override(how.spawned); err != nil {
 			return nil, err
 		}
-		now.Cap(&r.parent.money.last)
+		now.Cap(&how.parent.money.last)
 		next.Duration = max(next.Duration, now.Duration)
 	}
 	t.money.last = next
@@ -110,15 +111,15 @@ func (e *Engine) GoOn(ctx context.Context, id string, how *Resume) (*Result, err
 		how.Thread = id
 		return e.Resume(ctx, how)
 	}
-	r, err := control.ResultOf(row.Dir())
-	if err != nil || r.Status != Continued {
-		return r, err
+	result, err := control.ResultOf(row.Dir())
+	if err != nil || result.Status != Continued {
+		return result, err
 	}
-	before := r.Cost
-	if r, err = e.GoOn(ctx, r.Next, how); r != nil {
-		r.Cost.Add(before)
+	before := result.Cost
+	if result, err = e.GoOn(ctx, result.Next, how); result != nil {
+		result.Cost.Add(before)
 	}
-	return r, err
+	return result, err
 }
 
 // reopen makes the thread ready for its next part, in which it has these limits, and returns the accounts above that
@@ -171,27 +172,28 @@ func (t *thread) rewind(ctx context.Context, next *limits.Set) error {
 
 // remember makes a thread of its record, as it was begun.
 func (e *Engine) remember(ctx context.Context, dir string) (*thread, error) {
-	o, err := control.OriginOf(dir)
+	origin, err := control.OriginOf(dir)
 	if err != nil {
 		return nil, err
 	}
 	t := e.newThread(&Start{})
-	t.id, t.origin, t.money.limits, t.money.last, t.inputs = o.Thread, o.Started, o.Limits, o.Last, o.Started.Given
-	s := &t.origin
-	ref, err := model.ParseRef(s.Directive.Ref)
+	t.id, t.origin, t.inputs = origin.Thread, origin.Started, origin.Started.Given
+	t.money.limits, t.money.last = origin.Limits, origin.Last
+	started := &t.origin
+	ref, err := model.ParseRef(started.Directive.Ref)
 	if err != nil {
 		return nil, err
 	}
 	t.start.Directive = ref
-	if s.Model != provider.Replayed { // which counts as the directive's
-		t.start.Model = s.Model
+	if started.Model != provider.Replayed { // which counts as the directive's
+		t.start.Model = started.Model
 	}
 	if err := t.load(ctx); err != nil {
 		return nil, err
 	}
-	if t.plan.Signs = s.Signs; t.plan.Kind() != s.Kind {
-		return nil, fault.New(fault.Validation, "the transcript of %s is that of a %s, which %q isn't", t.id, s.Kind,
-			ref)
+	if t.plan.Signs = started.Signs; t.plan.Kind() != started.Kind {
+		return nil, fault.New(fault.Validation, "the transcript of %s is that of a %s, which %q isn't", t.id,
+			started.Kind, ref)
 	}
 	return t, nil
 }

@@ -82,15 +82,15 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 
 // maker returns what makes the calls of the model.
 func (t *thread) maker() *toolcall.Maker {
-	o := toolcall.Options{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.start.Principal,
+	options := toolcall.Options{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.start.Principal,
 		Approver: t.start.Approver, Child: children{t}.run,
 		NewID: func(directive string) string { return roster.NewID(directive, t.engine.Now()) }}
 	if parent := t.family.parent; parent != nil {
-		o.Parent, t.watch.chain = parent.calls.Maker, parent.watch.chain
+		options.Parent, t.watch.chain = parent.calls.Maker, parent.watch.chain
 	}
-	o.Background = toolcall.Background{Command: t.engine.Detach, Roster: t.engine.Roster, Dir: t.engine.Dir,
+	options.Background = toolcall.Background{Command: t.engine.Detach, Roster: t.engine.Roster, Dir: t.engine.Dir,
 		Limits: &t.money.limits, Chain: t.watch.chain, Now: t.engine.Now}
-	return toolcall.New(o)
+	return toolcall.New(options)
 }
 
 // tell tells how far the thread is.

@@ -124,7 +124,7 @@ func (t *turn) try(ctx context.Context) (*provider.Answer, *provider.Failure, er
 
 // afford bounds the request by the rest of the limits, and reserves what it may cost.
 func (t *turn) afford(ctx context.Context) error {
-	p, bounds := t.dialogue.model.Provider(), &t.money.limits
+	service, bounds := t.dialogue.model.Provider(), &t.money.limits
 	for t.reserved = 0; ; {
 		tokens := t.money.used().Tokens + t.input
 		left := bounds.Tokens - tokens
@@ -135,11 +135,11 @@ func (t *turn) afford(ctx context.Context) error {
 			}
 			continue
 		}
-		t.request.MaxTokens = min(left, p.MaxOutput(t.request.Model))
+		t.request.MaxTokens = min(left, service.MaxOutput(t.request.Model))
 		if bounds.Spend == limits.Unlimited {
 			return nil
 		}
-		worst, _ := p.Worst(t.request.Model, t.input, t.request.MaxTokens)
+		worst, _ := service.Worst(t.request.Model, t.input, t.request.MaxTokens)
 		short, err := t.money.reserve(ctx, t.call, worst)
 		if err != nil {
 			return err

@@ -34,30 +34,31 @@ func Answered(m *Made) (Answer, error) {
 }
 
 // gate decides which way to go. A condition and a question must both be answered with yes.
-func (w *walk) gate(ctx context.Context, n *graph.Node) (*outcome, error) {
-	o := &outcome{cause: "condition"}
-	if n.When != nil && !n.When.Holds(w.doc()) {
-		o.next = &n.Otherwise
-		return o, nil
+func (w *walk) gate(ctx context.Context, node *graph.Node) (*outcome, error) {
+	ending := &outcome{cause: "condition"}
+	if node.When != nil && !node.When.Holds(w.doc()) {
+		ending.next = &node.Otherwise
+		return ending, nil
 	}
-	if n.Ask == nil {
-		return o, nil
+	if node.Ask == nil {
+		return ending, nil
 	}
-	text, err := n.Ask.Text(w.doc())
+	text, err := node.Ask.Text(w.doc())
 	if err != nil {
 		// what isn't asked isn't answered with yes
-		o.cause, o.failed, o.next = "", fault.Of(tooMuch(err)), &n.Otherwise
-		return o, nil
+		ending.cause, ending.failed, ending.next = "", fault.Of(tooMuch(err)), &node.Otherwise
+		return ending, nil
 	}
-	a, err := w.Ask(ctx, Question{Step: w.step, Node: n.Name, Text: cmp.Or(text, n.Ask.String()), Timeout: n.Timeout})
+	answer, err := w.Ask(ctx, Question{Step: w.step, Node: node.Name, Text: cmp.Or(text, node.Ask.String()),
+		Timeout: node.Timeout})
 	if err != nil {
 		return nil, err
 	}
-	if o.cause = "answer"; a.Expired {
-		o.cause = "expired"
+	if ending.cause = "answer"; answer.Expired {
+		ending.cause = "expired"
 	}
-	if !a.Yes {
-		o.next = &n.Otherwise
+	if !answer.Yes {
+		ending.next = &node.Otherwise
 	}
-	return o, nil
+	return ending, nil
 }

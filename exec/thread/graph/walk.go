@@ -63,10 +63,10 @@ type walk struct {
 }
 
 // Walk walks a graph to its end, and returns its state.
-func Walk(ctx context.Context, g *graph.Graph, inputs map[string]any, k Kernel) (map[string]any, error) {
-	w := &walk{Graph: g, Kernel: k, inputs: inputs, state: object{}}
+func Walk(ctx context.Context, declared *graph.Graph, inputs map[string]any, kernel Kernel) (map[string]any, error) {
+	w := &walk{Graph: declared, Kernel: kernel, inputs: inputs, state: object{}}
 	doc := w.doc()
-	for _, a := range g.State {
+	for _, a := range declared.State {
 		v, err := a.Value.Fill(doc)
 		if err != nil {
 			return nil, tooMuch(err)
@@ -77,17 +77,17 @@ func Walk(ctx context.Context, g *graph.Graph, inputs map[string]any, k Kernel) 
 	if w.digest, err = digestOf(w.state); err != nil {
 		return nil, err
 	}
-	if _, err := k.Decide(ctx, Started, object{"inputs": inputs, "state": w.state}); err != nil {
+	if _, err := kernel.Decide(ctx, Started, object{"inputs": inputs, "state": w.state}); err != nil {
 		return nil, err
 	}
-	last := g.Start
-	for at := g.Start; at != ""; {
+	last := declared.Start
+	for at := declared.Start; at != ""; {
 		last = at
-		if at, err = w.take(ctx, g.Node(at)); err != nil {
+		if at, err = w.take(ctx, declared.Node(at)); err != nil {
 			return nil, err
 		}
 	}
-	return w.state, k.Record(true, transcript.Returned{Step: w.step, Node: last, Digest: w.digest})
+	return w.state, kernel.Record(true, transcript.Returned{Step: w.step, Node: last, Digest: w.digest})
 }
 
 // doc is what templates and conditions are about.
@@ -110,14 +110,14 @@ func digestOf(state map[string]any) (cas.Digest, error) {
 }
 
 // tooDeep refuses a value whose parts are nested too deep.
-func tooDeep(what string, v any) error {
-	var fits func(v any, left int) bool
-	fits = func(v any, left int) bool {
-		switch v := v.(type) {
+func tooDeep(what string, value any) error {
+	var fits func(value any, left int) bool
+	fits = func(value any, left int) bool {
+		switch value := value.(type) {
 		case []any:
-			return left > 0 && !slices.ContainsFunc(v, func(e any) bool { return !fits(e, left-1) })
+			return left > 0 && !slices.ContainsFunc(value, func(e any) bool { return !fits(e, left-1) })
 		case object:
-			for _, e := range v {
+			for _, e := range value {
 				if left == 0 || !fits(e, left-1) {
 					return false
 				}
@@ -125,7 +125,7 @@ func tooDeep(what string, v any) error {
 		}
 		return true
 	}
-	if fits(v, MaxDepth) {
+	if fits(value, MaxDepth) {
 		return nil
 	}
 	return fault.New(fault.Resource, "%s is nested more than %d levels deep", what, MaxDepth).On("limit", MaxDepth)
@@ -146,29 +146,31 @@ type outcome struct {
 }
 
 // take takes one step, and returns the next node, "" at the end.
-func (w *walk) take(ctx context.Context, n *graph.Node) (next string, err error) {
+func (w *walk) take(ctx context.Context, node *graph.Node) (next string, err error) {
 	w.step++
-	if err := w.Begin(ctx, transcript.NodeStarted{Step: w.step, Node: n.Name, Kind: n.Type}); err != nil {
+	if err := w.Begin(ctx, transcript.NodeStarted{Step: w.step, Node: node.Name, Kind: node.Type}); err != nil {
 		return "", err
 	}
-	o, err := w.do(ctx, n)
+	ending, err := w.do(ctx, node)
 	if err != nil {
 		return "", err
 	}
-	ends := w.settle(n, o)
-	next = w.follow(n, o)
-	said := transcript.NodeResult{Step: w.step, Node: n.Name, Status: "ok", Next: next, Calls: o.calls, Cause: o.cause}
-	if o.failed != nil {
-		said.Status, said.Error = "error", &transcript.Fault{Code: string(o.failed.Code), Message: clip(o.failed.Text)}
+	ends := w.settle(node, ending)
+	next = w.follow(node, ending)
+	result := transcript.NodeResult{Step: w.step, Node: node.Name, Status: "ok", Next: next,
+		Calls: ending.calls, Cause: ending.cause}
+	if ending.failed != nil {
+		result.Status = "error"
+		result.Error = &transcript.Fault{Code: string(ending.failed.Code), Message: clip(ending.failed.Text)}
 	}
-	if err := w.Record(false, said); err != nil {
+	if err := w.Record(false, result); err != nil {
 		return "", err
 	}
-	if err := w.save(next, o.calls == 0); err != nil {
+	if err := w.save(next, ending.calls == 0); err != nil {
 		return "", err
 	}
-	if _, err := w.Decide(ctx, "after_step", object{"node": n.Name, "status": said.Status, "next": next,
-		"calls": o.calls, "state": w.state}); err != nil {
+	if _, err := w.Decide(ctx, "after_step", object{"node": node.Name, "status": result.Status, "next": next,
+		"calls": ending.calls, "state": w.state}); err != nil {
 		return "", err
 	}
 	return next, ends
@@ -189,58 +191,59 @@ func (w *walk) save(next string, durable bool) error {
 
 // settle makes what a node assigns the state, and notes its error. It returns the error of a node whose graph ends
 // with it.
-func (w *walk) settle(n *graph.Node, o *outcome) error {
-	if o.failed == nil && len(o.assign) > 0 {
+func (w *walk) settle(node *graph.Node, ending *outcome) error {
+	if ending.failed == nil && len(ending.assign) > 0 {
 		state := maps.Clone(w.state)
-		maps.Copy(state, o.assign)
+		maps.Copy(state, ending.assign)
 		if _, err := digestOf(state); err != nil {
-			o.failed = fault.Of(err)
+			ending.failed = fault.Of(err)
 		} else {
 			w.state = state
 		}
 	}
-	if len(o.noted) > 0 {
+	if len(ending.noted) > 0 {
 		w.state = maps.Clone(w.state)
-		maps.Copy(w.state, o.noted)
+		maps.Copy(w.state, ending.noted)
 	}
-	if o.failed == nil {
+	if ending.failed == nil {
 		return nil
 	}
-	failure := object{"code": string(o.failed.Code), "message": clip(o.failed.Text)}
+	failure := object{"code": string(ending.failed.Code), "message": clip(ending.failed.Text)}
 	w.state = maps.Clone(w.state)
-	w.state[graph.LastError] = object{"node": n.Name, "error": failure}
+	w.state[graph.LastError] = object{"node": node.Name, "error": failure}
 	w.result = object{"status": "error", "error": failure}
-	if to, goesOn := w.On(n); to == "" && !goesOn && !o.goesOn {
-		return fault.New(fault.Failed, "the node %q failed: %s: %s", n.Name, o.failed.Code, clip(o.failed.Text)).
-			On("node", n.Name).On("reason", string(o.failed.Code)).Try("rye docs graphs")
+	if to, goesOn := w.On(node); to == "" && !goesOn && !ending.goesOn {
+		return fault.New(fault.Failed, "the node %q failed: %s: %s", node.Name, ending.failed.Code,
+			clip(ending.failed.Text)).On("node", node.Name).On("reason", string(ending.failed.Code)).
+			Try("rye docs graphs")
 	}
 	return nil
 }
 
 // follow returns the node that follows.
-func (w *walk) follow(n *graph.Node, o *outcome) string {
-	if o.failed != nil {
-		if to, goesOn := w.On(n); to != "" && !o.goesOn {
+func (w *walk) follow(node *graph.Node, ending *outcome) string {
+	if ending.failed != nil {
+		if to, goesOn := w.On(node); to != "" && !ending.goesOn {
 			return to
-		} else if !goesOn && !o.goesOn {
+		} else if !goesOn && !ending.goesOn {
 			return "" // the graph ends
 		}
 	}
-	if o.next != nil {
-		return *o.next
+	if ending.next != nil {
+		return *ending.next
 	}
-	return n.Follow(w.doc())
+	return node.Follow(w.doc())
 }
 
 // do does what a node does.
-func (w *walk) do(ctx context.Context, n *graph.Node) (*outcome, error) {
-	switch n.Type {
+func (w *walk) do(ctx context.Context, node *graph.Node) (*outcome, error) {
+	switch node.Type {
 	case graph.Action:
-		return w.act(ctx, n)
+		return w.act(ctx, node)
 	case graph.Foreach:
-		return w.each(ctx, n)
+		return w.each(ctx, node)
 	case graph.Gate:
-		return w.gate(ctx, n)
+		return w.gate(ctx, node)
 	}
 	return &outcome{next: new(string)}, nil
 }

@@ -66,23 +66,24 @@ type Host struct {
 }
 
 // Run runs a loop to its end. An error is that of Ask, of the context, or says that the loop couldn't be started.
-func (h *Host) Run(ctx context.Context, l *Loop) (*End, error) {
-	config, err := jcs.Append(nil, l.Config)
+func (h *Host) Run(ctx context.Context, loop *Loop) (*End, error) {
+	config, err := jcs.Append(nil, loop.Config)
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.child(l)
+	child, err := h.child(loop)
 	if err != nil {
 		return nil, err
 	}
-	r := &running{Loop: l, process: p, frames: make(chan *frame, 16), lists: map[string][]any{}}
-	p.add(r)
-	defer p.remove(r)
-	err = p.send(&frame{Loop: r.id, Start: &start{
-		Files: l.Files, Main: l.Main, Steps: cmp.Or(l.Steps, DefaultSteps), Memory: h.memory(), Config: config,
+	r := &running{Loop: loop, process: child, frames: make(chan *frame, 16), lists: map[string][]any{}}
+	child.add(r)
+	defer child.remove(r)
+	err = child.send(&frame{Loop: r.id, Start: &start{
+		Files: loop.Files, Main: loop.Main, Steps: cmp.Or(loop.Steps, DefaultSteps), Memory: h.memory(),
+		Config: config,
 	}})
 	if err != nil {
-		return p.broken(ctx)
+		return child.broken(ctx)
 	}
 	return r.serve(ctx)
 }
@@ -103,14 +104,14 @@ func (h *Host) Close() error {
 }
 
 // child returns the process for a loop, started if there is none.
-func (h *Host) child(l *Loop) (*process, error) {
+func (h *Host) child(loop *Loop) (*process, error) {
 	if len(h.Self) == 0 {
-		return nil, &sandbox.UnavailableError{Level: l.Level,
+		return nil, &sandbox.UnavailableError{Level: loop.Level,
 			Missing: []string{"a child process: missing in this program"}}
 	}
 	name := "own"
-	if !l.Own {
-		text, err := json.Marshal(l.Files)
+	if !loop.Own {
+		text, err := json.Marshal(loop.Files)
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +129,7 @@ func (h *Host) child(l *Loop) (*process, error) {
 			return p, nil
 		}
 	}
-	p, err := h.start(l)
+	p, err := h.start(loop)
 	if err != nil {
 		return nil, err
 	}
@@ -156,14 +157,14 @@ type process struct {
 }
 
 // start starts a child.
-func (h *Host) start(l *Loop) (*process, error) {
+func (h *Host) start(loop *Loop) (*process, error) {
 	in, out, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{wire: &wire{to: out}, stop: cancel, over: make(chan struct{}), running: map[int64]*running{}}
-	spec := sandbox.Spec{Level: l.Level, Most: true, Limits: sandbox.Limits{
+	child := &process{wire: &wire{to: out}, stop: cancel, over: make(chan struct{}), running: map[int64]*running{}}
+	spec := sandbox.Spec{Level: loop.Level, Most: true, Limits: sandbox.Limits{
 		Wall: unlimited, CPU: unlimited, Memory: h.memory(), Output: math.MaxInt64 / 2,
 	}}
 	frames, answers, err := os.Pipe()
@@ -171,25 +172,25 @@ func (h *Host) start(l *Loop) (*process, error) {
 		return nil, errors.Join(err, in.Close(), out.Close())
 	}
 	go func() {
-		receive(frames, p.take)
+		receive(frames, child.take)
 		frames.Close()
 		cancel() // what sends no frames any more, or none that can be read, has ended
 	}()
 	go func() {
 		complaint := &proc.Head{Room: 64 << 10}
-		p.outcome, p.err = h.Machine.Run(ctx, spec, proc.Command{
+		child.outcome, child.err = h.Machine.Run(ctx, spec, proc.Command{
 			Path: h.Self[0], Args: h.Self[1:], Env: []string{"GOMAXPROCS=2"}, Dir: "/",
 			Stdin: in, Stdout: answers, Stderr: complaint,
 		})
-		p.mu.Lock()
-		p.memory = p.memory || worker.OutOfMemory(complaint.String())
-		p.mu.Unlock()
+		child.mu.Lock()
+		child.memory = child.memory || worker.OutOfMemory(complaint.String())
+		child.mu.Unlock()
 		in.Close()
 		answers.Close()
 		out.Close()
-		close(p.over)
+		close(child.over)
 	}()
-	return p, nil
+	return child, nil
 }
 
 func (p *process) add(r *running) {
@@ -209,20 +210,20 @@ func (p *process) remove(r *running) {
 // take hands a frame on to its loop.
 func (p *process) take(f *frame) error {
 	p.mu.Lock()
-	r := p.running[f.Loop]
+	loop := p.running[f.Loop]
 	if f.Loop == 0 && f.End != nil && f.End.Ended == "memory" {
 		p.memory = true
 	}
 	p.mu.Unlock()
 	switch {
-	case r == nil: // it is gone
+	case loop == nil: // it is gone
 	case f.Print != "":
-		if r.Print != nil {
-			r.Print(f.Print)
+		if loop.Print != nil {
+			loop.Print(f.Print)
 		}
 	default:
 		select {
-		case r.frames <- f:
+		case loop.frames <- f:
 		default:
 			return fmt.Errorf("loop %d asks without waiting for answers", f.Loop)
 		}

@@ -24,10 +24,10 @@ func (p *Plan) Classify(data map[string]any) classification.Class {
 
 // Failed says what is made of the failure of a node by what hooks decide: retry, after a wait, continue or fail; "" if
 // they end the thread.
-func (p *Plan) Failed(d *hook.Decision, class *classification.Class, data map[string]any) (action string,
+func (p *Plan) Failed(decision *hook.Decision, class *classification.Class, data map[string]any) (action string,
 	wait *transcript.Classified) {
 	attempt, _ := data["attempt"].(int64)
-	switch d.Control {
+	switch decision.Control {
 	case "", hook.Fail:
 		return hook.Fail, nil
 	case hook.Continue, hook.Skip:
@@ -41,8 +41,8 @@ func (p *Plan) Failed(d *hook.Decision, class *classification.Class, data map[st
 			return hook.Fail, nil
 		}
 		wait = &transcript.Classified{Delay: max(class.Policy.Wait(int(attempt-1), 0), time.Second)}
-		if d.Delay != nil {
-			wait.Delay = *d.Delay
+		if decision.Delay != nil {
+			wait.Delay = *decision.Delay
 		}
 		wait.Error.Message, _ = data["error"].(map[string]any)["message"].(string)
 		return hook.Retry, wait

@@ -25,32 +25,33 @@ type Handoff struct {
 
 // ReadHandoff reads config:coordination.
 func ReadHandoff(v *value.Value) (*Handoff, error) {
-	s := &Handoff{Threshold: 0.9, MaxTokens: 4000, Ceiling: 16000, Limits: map[string]any{}}
-	c := v.Get("coordination").Get("continuation")
-	for _, m := range []struct {
+	handoff := &Handoff{Threshold: 0.9, MaxTokens: 4000, Ceiling: 16000, Limits: map[string]any{}}
+	continuation := v.Get("coordination").Get("continuation")
+	for _, fields := range []struct {
 		at    *value.Value
 		known []string
 	}{
 		{v, []string{"coordination", "schema_version", "name", "version", "category", "description"}},
 		{v.Get("coordination"), []string{"continuation"}},
-		{c, []string{"trigger_threshold", "pressure_threshold", "summary_directive", "summary_model",
+		{continuation, []string{"trigger_threshold", "pressure_threshold", "summary_directive", "summary_model",
 			"summary_limit_overrides", "summary_max_tokens", "resume_ceiling_tokens"}},
 	} {
-		if key := m.at.Unknown(m.known...); key != "" {
+		if key := fields.at.Unknown(fields.known...); key != "" {
 			return nil, fault.New(fault.Config, "invalid config:coordination: unknown key %q: expected one of %s", key,
-				strings.Join(m.known, ", "))
+				strings.Join(fields.known, ", "))
 		}
 	}
-	if t := c.Get("trigger_threshold"); !t.IsNull() {
+	if t := continuation.Get("trigger_threshold"); !t.IsNull() {
 		n, err := strconv.ParseFloat(t.Text, 64)
 		if err != nil || !(n > 0 && n <= 1) || t.Kind == value.Text {
 			return nil, fault.New(fault.Config,
 				"invalid config:coordination: trigger_threshold must be above 0 and at most 1")
 		}
-		s.Threshold = n
+		handoff.Threshold = n
 	}
-	for name, to := range map[string]*int64{"summary_max_tokens": &s.MaxTokens, "resume_ceiling_tokens": &s.Ceiling} {
-		if n := c.Get(name); !n.IsNull() {
+	for name, to := range map[string]*int64{"summary_max_tokens": &handoff.MaxTokens,
+		"resume_ceiling_tokens": &handoff.Ceiling} {
+		if n := continuation.Get(name); !n.IsNull() {
 			given, ok := n.Int()
 			if !ok || given < 1 {
 				return nil, fault.New(fault.Config, "invalid config:coordination: %s must be at least 1", name)
@@ -58,25 +59,26 @@ func ReadHandoff(v *value.Value) (*Handoff, error) {
 			*to = given
 		}
 	}
-	for name, to := range map[string]*string{"summary_directive": &s.Directive, "summary_model": &s.Model} {
-		text := c.Get(name)
+	for name, to := range map[string]*string{"summary_directive": &handoff.Directive,
+		"summary_model": &handoff.Model} {
+		text := continuation.Get(name)
 		if !text.IsNull() && text.Kind != value.Text {
 			return nil, fault.New(fault.Config, "invalid config:coordination: %s must be a string, got %s", name,
 				text.Kind)
 		}
 		*to = text.String()
 	}
-	normal, problems := declared.Limits(c.Get("summary_limit_overrides"))
+	normal, problems := declared.Limits(continuation.Get("summary_limit_overrides"))
 	if len(problems) > 0 {
 		return nil, fault.New(fault.Config, "invalid config:coordination: summary_limit_overrides: %s",
 			problems[0].Message)
 	}
 	if normal != nil {
 		for _, e := range normal.Map {
-			s.Limits[e.Key], _ = strconv.ParseFloat(e.Value.Text, 64) // in the form of package declared
+			handoff.Limits[e.Key], _ = strconv.ParseFloat(e.Value.Text, 64) // in the form of package declared
 		}
 	}
-	return s, nil
+	return handoff, nil
 }
 
 // Room returns how many tokens of the old messages a new thread has room for, and a summary: half of the window, or

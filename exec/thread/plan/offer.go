@@ -86,13 +86,13 @@ type Named struct {
 
 // FindNamed finds the tools that a directive names. One that no permission covers isn't offered.
 func FindNamed(ctx context.Context, find func(context.Context, model.Ref) (*ai.Item, error), offers []declared.Offer,
-	covers func(capability.Capability) bool) (n Named, err error) {
-	n.Items = map[string]*ai.Item{}
+	covers func(capability.Capability) bool) (named Named, err error) {
+	named.Items = map[string]*ai.Item{}
 	var ids []string
 	for _, o := range offers {
 		need, err := capability.For(capability.Execute, "tool", o.ID)
 		if err != nil {
-			return n, err
+			return named, err
 		}
 		if covers(need) {
 			ids = append(ids, o.ID)
@@ -100,23 +100,23 @@ func FindNamed(ctx context.Context, find func(context.Context, model.Ref) (*ai.I
 	}
 	names, err := ToolNames(ids, []string{NameExecute, NameLoad, NameSearch, NameSign, NameReturn})
 	if err != nil {
-		return n, err
+		return named, err
 	}
 	for _, id := range ids {
 		it, err := find(ctx, model.Ref{Kind: "tool", ID: id})
 		if err != nil {
-			return n, err
+			return named, err
 		}
 		schema := object{}
 		if declared, ok := it.Model.Interface().Input.(object); ok {
 			schema = maps.Clone(declared)
 		}
 		schema["type"] = "object"
-		n.Items[names[id]] = it
-		n.Tools = append(n.Tools, provider.Tool{Name: names[id], Description: it.Model.Tool.Description,
+		named.Items[names[id]] = it
+		named.Tools = append(named.Tools, provider.Tool{Name: names[id], Description: it.Model.Tool.Description,
 			Schema: schema})
 	}
-	return n, nil
+	return named, nil
 }
 
 // OfferedNames are those of tools.

@@ -153,23 +153,23 @@ func (p *Plan) Session() *session.Session { return p.Agents.Session }
 type Find func(context.Context, model.Ref) (*ai.Item, error)
 
 // Read reads the items of a thread. find finds the directive.
-func Read(ctx context.Context, agents *Agents, ref model.Ref, find Find) (p *Plan, err error) {
-	p = &Plan{Agents: agents}
-	if p.Directive, err = find(ctx, ref); err != nil {
+func Read(ctx context.Context, agents *Agents, ref model.Ref, find Find) (plan *Plan, err error) {
+	plan = &Plan{Agents: agents}
+	if plan.Directive, err = find(ctx, ref); err != nil {
 		return nil, err
 	}
-	if err := p.follow(ctx); err != nil {
+	if err := plan.follow(ctx); err != nil {
 		return nil, err
 	}
-	if p.Owned, err = agents.Session.Owns(ctx, p.Directive); err != nil {
+	if plan.Owned, err = agents.Session.Owns(ctx, plan.Directive); err != nil {
 		return nil, err
 	}
-	if err := p.readConfig(ctx); err != nil {
+	if err := plan.readConfig(ctx); err != nil {
 		return nil, err
 	}
-	p.declared, err = capability.NewSet(p.Meaning.Expand(p.Says.Permissions))
-	p.Caps = p.declared
-	return p, err
+	plan.declared, err = capability.NewSet(plan.Meaning.Expand(plan.Says.Permissions))
+	plan.Caps = plan.declared
+	return plan, err
 }
 
 // follow finds out what decides the steps: the loop of a directive, or a graph.
@@ -191,25 +191,25 @@ func (p *Plan) follow(ctx context.Context) (err error) {
 
 // readConfig reads the configuration of limits and failures, hooks, the context window and the meaning of permissions.
 func (p *Plan) readConfig(ctx context.Context) error {
-	s := p.Session()
-	resilience, err := s.Config(ctx, "resilience")
+	opened := p.Session()
+	resilience, err := opened.Config(ctx, "resilience")
 	if err != nil {
 		return err
 	}
 	if p.Settings, err = limits.ReadSettings(resilience.Value); err != nil {
 		return err
 	}
-	if p.Rules, err = s.Rules(ctx); err != nil {
+	if p.Rules, err = opened.Rules(ctx); err != nil {
 		return err
 	}
-	permissions, err := s.Config(ctx, permission.Config)
+	permissions, err := opened.Config(ctx, permission.Config)
 	if err != nil {
 		return err
 	}
 	if p.Meaning, err = permission.Read(permissions.Value); err != nil {
 		return err
 	}
-	coordination, err := s.Config(ctx, hook.Coordination)
+	coordination, err := opened.Config(ctx, hook.Coordination)
 	if err != nil {
 		return err
 	}
@@ -343,24 +343,24 @@ func (p *Plan) Started(ctx context.Context, m provider.Model) (*transcript.Start
 		return nil, err
 	}
 	set := p.Session().Set()
-	s := &transcript.Started{Format: transcript.Format, Kind: p.Kind(), Directive: itemOf(p.Directive),
+	started := &transcript.Started{Format: transcript.Format, Kind: p.Kind(), Directive: itemOf(p.Directive),
 		Model: m.String(), Set: set, Lock: set, Policy: policies,
 		Grants: p.Caps.Strings(), Signs: p.Signs}
 	if p.Graph != nil {
-		return s, nil
+		return started, nil
 	}
-	s.Loop = itemOf(p.Loop.Item)
+	started.Loop = itemOf(p.Loop.Item)
 	if from := m.Provider(); from != nil {
-		s.Provider = transcript.Item{Ref: from.Ref.String(), Digest: m.Digest()}
+		started.Provider = transcript.Item{Ref: from.Ref.String(), Digest: m.Digest()}
 	}
 	for _, id := range []string{ContextID, GuardID, ContinuationID} {
 		it, err := p.Session().Chosen(ctx, model.Ref{Kind: "tool", ID: id})
 		if err != nil {
 			return nil, err
 		}
-		s.Agents = append(s.Agents, itemOf(it))
+		started.Agents = append(started.Agents, itemOf(it))
 	}
-	return s, nil
+	return started, nil
 }
 
 func itemOf(it *ai.Item) transcript.Item {

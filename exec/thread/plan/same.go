@@ -8,19 +8,19 @@ import (
 
 // Same refuses to go on with another set or directive, and takes the permissions that the thread was begun with as far
 // as its directive still has them.
-func (p *Plan) Same(id string, s *transcript.Started) error {
-	if set := p.Session().Set(); set != s.Set {
+func (p *Plan) Same(id string, started *transcript.Started) error {
+	if set := p.Session().Set(); set != started.Set {
 		return fault.New(fault.LockMismatch, "the thread %s ran with another lock", id).On("thread", id).On("set",
-			s.Set.String()).
-			Because("expected "+s.Set.String(), "found    "+set.String(),
+			started.Set.String()).
+			Because("expected "+started.Set.String(), "found    "+set.String(),
 				"a thread goes on with the lock that it began with: git log -p rye.lock")
 	}
-	if p.Directive.Raw != s.Directive.Digest {
+	if p.Directive.Raw != started.Directive.Digest {
 		return fault.New(fault.Conflict, "%q has changed since the thread %s began", p.Directive.Ref, id).On("thread",
 			id).
-			Because("expected "+s.Directive.Digest.String(), "found    "+p.Directive.Raw.String()).Permanent()
+			Because("expected "+started.Directive.Digest.String(), "found    "+p.Directive.Raw.String()).Permanent()
 	}
-	had, err := capability.ParseSet(s.Grants)
+	had, err := capability.ParseSet(started.Grants)
 	if err != nil {
 		return err
 	}

@@ -82,46 +82,48 @@ func (a *Approver) Sign(ctx context.Context, thread string, ref model.Ref) (map[
 }
 
 // approve gets the approval of a call of a thread.
-func (a *Approver) approve(ctx context.Context, thread, call string, q *consent.Question) (*consent.Approval, error) {
+func (a *Approver) approve(ctx context.Context, thread, call string, question *consent.Question) (*consent.Approval,
+	error) {
 	if a == nil {
-		return nil, consent.Required(q)
+		return nil, consent.Required(question)
 	}
-	name, err := glob.ParseName(q.Ref.String())
+	name, err := glob.ParseName(question.Ref.String())
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case !q.Separate && glob.MatchAny(a.allowed, name):
+	case !question.Separate && glob.MatchAny(a.allowed, name):
 		return &consent.Approval{By: "--allow"}, nil
-	case !q.Separate && a.remembers(thread, q):
+	case !question.Separate && a.remembers(thread, question):
 		return &consent.Approval{By: "terminal"}, nil
 	case a.controller != nil:
-		return a.at(thread).Approve(ctx, q, call)
-	case a.ask == nil || q.Separate:
-		return nil, consent.Required(q)
+		return a.at(thread).Approve(ctx, question, call)
+	case a.ask == nil || question.Separate:
+		return nil, consent.Required(question)
 	}
-	yes, err := a.asks(ctx, thread, q)
+	yes, err := a.asks(ctx, thread, question)
 	if err != nil {
 		return nil, err
 	}
 	if yes {
 		return &consent.Approval{By: "terminal"}, nil
 	}
-	return nil, fault.New(fault.Approval, "the user didn't approve %q", q.Ref).On("ref", q.Ref.String())
+	return nil, fault.New(fault.Approval, "the user didn't approve %q", question.Ref).On("ref", question.Ref.String())
 }
 
 // at is the controller for the calls of a thread. The thread doesn't wait there: it stops, and goes on with the
 // answer.
 func (a *Approver) at(thread string) *approval.Controller {
-	d := *a.controller
-	d.Door, d.Thread, d.NoWait, d.Command = approval.Thread, thread, true, fault.Command("rye thread resume", thread)
+	controller := *a.controller
+	controller.Door, controller.Thread, controller.NoWait = approval.Thread, thread, true
+	controller.Command = fault.Command("rye thread resume", thread)
 	if a.ask != nil {
-		d.Ask = func(ctx context.Context, _ *approval.Request, q *consent.Question) (approval.Answer, error) {
+		controller.Ask = func(ctx context.Context, _ *approval.Request, q *consent.Question) (approval.Answer, error) {
 			yes, err := a.asks(ctx, thread, q)
 			return approval.Answer{Yes: yes, By: q.Principal, Through: "terminal"}, err
 		}
 	}
-	return &d
+	return &controller
 }
 
 // remembers reports whether a person has approved the further calls of a tool.
@@ -132,19 +134,19 @@ func (a *Approver) remembers(thread string, q *consent.Question) bool {
 }
 
 // asks asks a person at the terminal, one question at a time.
-func (a *Approver) asks(ctx context.Context, thread string, q *consent.Question) (yes bool, err error) {
+func (a *Approver) asks(ctx context.Context, thread string, question *consent.Question) (yes bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := answerKey{thread, q.Ref}
-	if a.approved[at] == q.Digest {
+	at := answerKey{thread, question.Ref}
+	if a.approved[at] == question.Digest {
 		return true, nil
 	}
 	if ctx.Err() != nil { // it was answered while another question was asked
 		return false, context.Cause(ctx)
 	}
-	reply, err := a.ask(ctx, q)
+	reply, err := a.ask(ctx, question)
 	if err == nil && reply == ThisThread {
-		a.approved[at] = q.Digest
+		a.approved[at] = question.Digest
 	}
 	return reply != No, err
 }

@@ -26,9 +26,9 @@ func (a *Approver) Gate(ctx context.Context, thread, call string, graph *ai.Item
 		return "", fault.New(fault.Approval, "%q asks, and nothing can answer: %s", ref, text).On("ref",
 			ref).Try("rye docs approvals")
 	}
-	d := a.at(thread)
+	controller := a.at(thread)
 	if a.ask != nil {
-		d.Ask = func(ctx context.Context, _ *approval.Request, _ *consent.Question) (approval.Answer, error) {
+		controller.Ask = func(ctx context.Context, _ *approval.Request, _ *consent.Question) (approval.Answer, error) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			if ctx.Err() != nil { // it was answered while another question was asked
@@ -39,7 +39,7 @@ func (a *Approver) Gate(ctx context.Context, thread, call string, graph *ai.Item
 			return approval.Answer{Yes: reply != No, By: principal, Through: "terminal"}, err
 		}
 	}
-	r, err := d.Gate(ctx, call, ref, graph.Raw, text, principal, span)
+	r, err := controller.Gate(ctx, call, ref, graph.Raw, text, principal, span)
 	switch {
 	case err != nil:
 		return "", err

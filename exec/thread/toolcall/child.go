@@ -40,26 +40,26 @@ type ChildArgs struct {
 }
 
 // ParseChild reads the parameters.
-func ParseChild(given map[string]any) (*ChildArgs, error) {
+func ParseChild(values map[string]any) (*ChildArgs, error) {
 	s, err := schema()
 	if err == nil {
-		given, err = s.Complete(given)
+		values, err = s.Complete(values)
 	}
 	if err != nil {
 		return nil, fault.Wrap(err, "invalid parameters for %q: %v", "tool:"+permission.Starts, err)
 	}
-	name, _ := given["directive_name"].(string)
-	c := &ChildArgs{}
-	c.Async, _ = given["async_exec"].(bool)
-	if c.Directive, err = model.ParseRef("directive:" + strings.TrimPrefix(name, "directive:")); err != nil {
+	name, _ := values["directive_name"].(string)
+	child := &ChildArgs{}
+	child.Async, _ = values["async_exec"].(bool)
+	if child.Directive, err = model.ParseRef("directive:" + strings.TrimPrefix(name, "directive:")); err != nil {
 		return nil, fault.Wrap(err, "invalid directive: %v", err)
 	}
-	c.Inputs, _ = given["inputs"].(object)
-	c.Model, _ = given["model"].(string)
-	overrides, _ := given["limit_overrides"].(object)
+	child.Inputs, _ = values["inputs"].(object)
+	child.Model, _ = values["model"].(string)
+	overrides, _ := values["limit_overrides"].(object)
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
 		n, _ := jcs.Number(overrides[name])
-		c.Limits = append(c.Limits, name+"="+strconv.FormatFloat(n, 'f', -1, 64))
+		child.Limits = append(child.Limits, name+"="+strconv.FormatFloat(n, 'f', -1, 64))
 	}
-	return c, nil
+	return child, nil
 }

@@ -23,25 +23,25 @@ type Background struct {
 }
 
 // detach starts a child in a process of its own. One that was begun is there.
-func (m *Maker) detach(ctx context.Context, c *Call) (*Answer, error) {
-	b, s := &m.o.Background, m.session
+func (m *Maker) detach(ctx context.Context, call *Call) (*Answer, error) {
+	background, session := &m.o.Background, m.session
 	began := func(state string, process int) *Answer {
-		return &Answer{Value: object{"success": true, "status": state, "thread_id": c.Child,
-			"directive": c.Spawn.Directive.ID, "pid": process}}
+		return &Answer{Value: object{"success": true, "status": state, "thread_id": call.Child,
+			"directive": call.Spawn.Directive.ID, "pid": process}}
 	}
-	if row, err := roster.Get(ctx, b.Roster, c.Child); c.Begun && err == nil {
+	if row, err := roster.Get(ctx, background.Roster, call.Child); call.Begun && err == nil {
 		return began(string(row.State), row.Driver.Process), nil
 	}
-	k, err := s.Kernel()
+	k, err := session.Kernel()
 	if err != nil {
 		return nil, err
 	}
-	p := &Parent{Thread: m.o.Thread, Directive: m.plan.Directive.Ref.String(), Dir: b.Dir, Set: s.Set(),
-		Grants: m.plan.Caps, Limits: *b.Limits, Chain: b.Chain,
-		Machine: k.Machine, Now: b.Now(), Command: b.Command, Again: c.Begun}
-	word, err := p.Start(ctx, c.Child, c.Spawn.Directive,
-		&DetachedChild{Inputs: c.Spawn.Inputs, Model: c.Spawn.Model, Limits: c.Spawn.Limits, Part: c.Part,
-			Chosen: c.Chosen})
+	p := &Parent{Thread: m.o.Thread, Directive: m.plan.Directive.Ref.String(), Dir: background.Dir, Set: session.Set(),
+		Grants: m.plan.Caps, Limits: *background.Limits, Chain: background.Chain,
+		Machine: k.Machine, Now: background.Now(), Command: background.Command, Again: call.Begun}
+	word, err := p.Start(ctx, call.Child, call.Spawn.Directive,
+		&DetachedChild{Inputs: call.Spawn.Inputs, Model: call.Spawn.Model, Limits: call.Spawn.Limits, Part: call.Part,
+			Chosen: call.Chosen})
 	if err != nil {
 		return nil, err
 	}

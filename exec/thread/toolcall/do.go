@@ -18,12 +18,12 @@ import (
 // execute runs a tool in the sandbox for strangers, as the user isn't present. If the directives that lead to the call
 // are the user's own, so are their tools. name is what the record calls the call.
 func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given object, dry bool) (*Answer, error) {
-	ref, s := it.Ref, m.session
+	ref, session := it.Ref, m.session
 	call := &exec.Call{Ref: ref, Door: m.flow.Door(m.o.Approver, m.o.Thread, name, m.plan.Directive.Ref.String()),
 		Params:    params.Values(given),
 		Principal: m.o.Principal, Stranger: true, Declared: m.o.Own, Within: &m.plan.Caps, Dry: dry}
 	if dry {
-		p, err := s.Prepare(ctx, call)
+		p, err := session.Prepare(ctx, call)
 		if err != nil {
 			return nil, err
 		}
@@ -34,7 +34,7 @@ func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given obj
 		return &Answer{Value: plan}, p.Close()
 	}
 	m.flow.Add(it.Ref, it.Model.Tags)
-	r, err := s.Call(control.As(ctx, &control.Self{Thread: m.o.Thread, Allows: m.plan.Allows}), call, nil)
+	r, err := session.Call(control.As(ctx, &control.Self{Thread: m.o.Thread, Allows: m.plan.Allows}), call, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -22,19 +22,19 @@ func (m *Maker) Remember(ctx context.Context, dir string, threads ...string) {
 		}
 		seen[id] = true
 		made := map[string]string{} // tools, by the names of calls
-		for e, err := range transcript.Read(filepath.Join(dir, filepath.FromSlash(id))) {
+		for event, err := range transcript.Read(filepath.Join(dir, filepath.FromSlash(id))) {
 			if err != nil {
 				break
 			}
-			switch e.Type {
+			switch event.Type {
 			case transcript.TypeStarted:
 				var s transcript.Started
-				if e.Decode(&s) == nil {
+				if event.Decode(&s) == nil {
 					threads = append(threads, s.Continues)
 				}
 			case transcript.TypeCallStarted:
 				var c transcript.CallStarted
-				if e.Decode(&c) == nil {
+				if event.Decode(&c) == nil {
 					threads = append(threads, c.Child)
 					if in, _ := c.Input.(map[string]any); in["dry_run"] != true {
 						made[c.Call] = c.Ref
@@ -42,7 +42,7 @@ func (m *Maker) Remember(ctx context.Context, dir string, threads ...string) {
 				}
 			case transcript.TypeCallResult:
 				var r transcript.CallResult
-				if e.Decode(&r) == nil && r.Status == transcript.CallRefused {
+				if event.Decode(&r) == nil && r.Status == transcript.CallRefused {
 					delete(made, r.Call)
 				}
 			}

@@ -10,20 +10,20 @@ import (
 )
 
 // walks makes a call one that runs a graph as a thread, once the policies let it: they see it as the call of any tool.
-func (m *Maker) walks(c *Call, it *ai.Item, given object) {
-	c.Spawn, c.Child = &ChildArgs{Directive: c.Ref, Inputs: given}, m.o.NewID(c.Ref.ID)
-	c.do = func(ctx context.Context) (_ *Answer, err error) {
-		begins := !c.Begun
-		if c.Begun { // or it waited for its approval
-			if begins, err = m.Unmade(ctx, c); err != nil {
+func (m *Maker) walks(child *Call, it *ai.Item, inputs object) {
+	child.Spawn, child.Child = &ChildArgs{Directive: child.Ref, Inputs: inputs}, m.o.NewID(child.Ref.ID)
+	child.do = func(ctx context.Context) (_ *Answer, err error) {
+		begins := !child.Begun
+		if child.Begun { // or it waited for its approval
+			if begins, err = m.Unmade(ctx, child); err != nil {
 				return nil, err
 			}
 		}
 		if !begins {
-			return m.o.Child(ctx, c)
+			return m.o.Child(ctx, child)
 		}
-		call := &exec.Call{Ref: c.Ref, Door: m.flow.Door(m.o.Approver, m.o.Thread, c.Record,
-			m.plan.Directive.Ref.String()), Params: params.Values(given),
+		call := &exec.Call{Ref: child.Ref, Door: m.flow.Door(m.o.Approver, m.o.Thread, child.Record,
+			m.plan.Directive.Ref.String()), Params: params.Values(inputs),
 			Principal: m.o.Principal, Stranger: true}
 		_, got, err := m.session.Consent(ctx, call, it)
 		if err != nil {
@@ -31,13 +31,13 @@ func (m *Maker) walks(c *Call, it *ai.Item, given object) {
 		}
 		m.flow.Add(it.Ref, it.Model.Tags)
 		if got == nil || got.Take == nil {
-			return m.o.Child(ctx, c)
+			return m.o.Child(ctx, child)
 		}
-		end, err := got.Take(ctx, c.Record)
+		end, err := got.Take(ctx, child.Record)
 		if err != nil {
 			return nil, err
 		}
-		out, err := m.o.Child(ctx, c)
+		out, err := m.o.Child(ctx, child)
 		return out, cmp.Or(err, end(context.WithoutCancel(ctx), ""))
 	}
 }

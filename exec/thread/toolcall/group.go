@@ -25,10 +25,11 @@ func NewGroup(depend bool) *Group {
 }
 
 // make makes a call of the group.
-func (g *Group) make(ctx context.Context, c *Call) (string, error) {
+func (g *Group) make(ctx context.Context, call *Call) (string, error) {
 	select {
 	case <-g.failed:
-		return c.Refuse(fault.New(fault.Cancelled, "the call was not made, because another one had failed")).begin(ctx)
+		return call.Refuse(fault.New(fault.Cancelled, "the call was not made, because another one had failed")).
+			begin(ctx)
 	default:
 	}
 	inner, stop := context.WithCancel(ctx)
@@ -40,12 +41,12 @@ func (g *Group) make(ctx context.Context, c *Call) (string, error) {
 		case <-inner.Done():
 		}
 	}()
-	text, err := c.begin(inner)
+	text, err := call.begin(inner)
 	switch {
 	case err != nil && ctx.Err() == nil && inner.Err() != nil:
-		return c.End(transcript.CallCancelled, fault.New(fault.Cancelled,
+		return call.End(transcript.CallCancelled, fault.New(fault.Cancelled,
 			"the call was cancelled, because another one had failed"))
-	case err == nil && c.Waits == nil && c.Result.Status != transcript.CallOK:
+	case err == nil && call.Waits == nil && call.Result.Status != transcript.CallOK:
 		g.once.Do(func() { close(g.failed) })
 	}
 	return text, err

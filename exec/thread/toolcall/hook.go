@@ -17,14 +17,14 @@ import (
 
 // ForHook returns the call that a hook makes, as a model's, or the text that it names: those are read without a
 // permission.
-func (m *Maker) ForHook(ctx context.Context, h *hook.Hook, given map[string]any) (c *provider.ToolCall, text any,
+func (m *Maker) ForHook(ctx context.Context, h *hook.Hook, params map[string]any) (c *provider.ToolCall, text any,
 	err error) {
 	switch {
 	case h.Verb == capability.Search:
-		return &provider.ToolCall{Name: plan.NameSearch, Input: given}, nil, nil
+		return &provider.ToolCall{Name: plan.NameSearch, Input: params}, nil, nil
 	case h.Verb != capability.Load && h.Ref.Kind == "tool":
 		return &provider.ToolCall{Name: plan.NameExecute,
-				Input: object{"item_type": h.Ref.Kind, "item_id": h.Ref.ID, "parameters": given, "dry_run": h.Dry}},
+				Input: object{"item_type": h.Ref.Kind, "item_id": h.Ref.ID, "parameters": params, "dry_run": h.Dry}},
 			nil,
 			nil
 	}
@@ -35,7 +35,7 @@ func (m *Maker) ForHook(ctx context.Context, h *hook.Hook, given map[string]any)
 	case it.Model.Directive == nil && it.Model.Knowledge == nil:
 		return nil, string(it.Bytes), nil
 	}
-	text, err = agenttools.Text(it, given)
+	text, err = agenttools.Text(it, params)
 	return nil, text, err
 }
 

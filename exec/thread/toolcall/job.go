@@ -50,19 +50,19 @@ func ReceiveJob(r io.Reader) (*Job, error) {
 
 // ParseJob reads a job.
 func ParseJob(b []byte) (*Job, error) {
-	j := new(Job)
+	job := new(Job)
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	d.UseNumber()
-	err := d.Decode(j)
-	if err == nil && (len(b) > maxJob || d.More() || j.Thread == "") {
+	err := d.Decode(job)
+	if err == nil && (len(b) > maxJob || d.More() || job.Thread == "") {
 		err = errors.New("it names no thread, or something follows it")
 	}
 	if err != nil {
 		return nil, fault.New(fault.Validation,
 			"--detached is for processes that rye starts: no job on standard input").From(err).Try("rye run --help")
 	}
-	return j, nil
+	return job, nil
 }
 
 // Tell writes the word, and closes standard output.
@@ -79,7 +79,7 @@ const patience = time.Minute
 
 // StartDetached starts a process for a job, whose thread has its directory in dir, and returns when the thread is
 // registered. What went wrong before is an error, and leaves nothing behind.
-func StartDetached(ctx context.Context, c proc.Command, dir string, job *Job) (*Word, error) {
+func StartDetached(ctx context.Context, command proc.Command, dir string, job *Job) (*Word, error) {
 	text, err := json.Marshal(job)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func StartDetached(ctx context.Context, c proc.Command, dir string, job *Job) (*
 		return nil, err
 	}
 	defer log.Close()
-	word, err := start(ctx, c, log, text)
+	word, err := start(ctx, command, log, text)
 	if err == nil && word.Thread != job.Thread {
 		err = word.failure(log)
 	}
@@ -108,7 +108,7 @@ func StartDetached(ctx context.Context, c proc.Command, dir string, job *Job) (*
 	return word, nil
 }
 
-func start(ctx context.Context, c proc.Command, log *os.File, job []byte) (*Word, error) {
+func start(ctx context.Context, command proc.Command, log *os.File, job []byte) (*Word, error) {
 	in, give, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func start(ctx context.Context, c proc.Command, log *os.File, job []byte) (*Word
 	}
 	defer take.Close()
 	ended := make(chan error, 1)
-	p, err := proc.Detach(c, in, out, log, func(err error) { ended <- err })
+	process, err := proc.Detach(command, in, out, log, func(err error) { ended <- err })
 	if err = errors.Join(err, in.Close(), out.Close()); err != nil {
 		return nil, errors.Join(err, give.Close())
 	}
@@ -127,48 +127,48 @@ func start(ctx context.Context, c proc.Command, log *os.File, job []byte) (*Word
 		_, _ = give.Write(job) // a process that doesn't read its job reports its own error
 		give.Close()
 	}()
-	said := make(chan *Word, 1)
+	answered := make(chan *Word, 1)
 	go func() {
 		word := new(Word)
 		if json.NewDecoder(io.LimitReader(take, maxWord)).Decode(word) != nil {
 			word = new(Word)
 		}
-		said <- word
+		answered <- word
 	}()
 	ctx, cancel := context.WithTimeoutCause(ctx, patience,
-		fault.New(fault.Timeout, "the process %d didn't begin its thread within %s", p.Pid, patience))
+		fault.New(fault.Timeout, "the process %d didn't begin its thread within %s", process.Pid, patience))
 	defer cancel()
 	select {
-	case word := <-said:
+	case word := <-answered:
 		return word, nil
 	case <-ctx.Done():
-		return nil, errors.Join(context.Cause(ctx), p.Kill(), <-ended)
+		return nil, errors.Join(context.Cause(ctx), process.Kill(), <-ended)
 	}
 }
 
 // failure is the error of a process that began no thread.
 func (w *Word) failure(log *os.File) error {
 	if e := w.Error; e != nil {
-		f := fault.New(e.Code, "%s", e.Message)
-		f.Details, _ = e.Details.(map[string]any)
-		why, _ := f.Details["why"].([]any)
+		failed := fault.New(e.Code, "%s", e.Message)
+		failed.Details, _ = e.Details.(map[string]any)
+		why, _ := failed.Details["why"].([]any)
 		for _, line := range why {
-			f.Because(fmt.Sprint(line))
+			failed.Because(fmt.Sprint(line))
 		}
-		delete(f.Details, "why")
+		delete(failed.Details, "why")
 		if e.Suggestion != "" {
 			for _, line := range strings.Split(e.Suggestion, "\n") {
-				f.Try(line)
+				failed.Try(line)
 			}
 		}
-		return f
+		return failed
 	}
-	f := fault.New(fault.Failed, "the process ended before its thread began")
+	failed := fault.New(fault.Failed, "the process ended before its thread began")
 	const most = 2000
 	text := make([]byte, most)
 	n, _ := log.ReadAt(text, 0)
 	if said := strings.TrimSpace(string(text[:n])); said != "" {
-		f.Because(fmt.Sprintf("it wrote: %q", said))
+		failed.Because(fmt.Sprintf("it wrote: %q", said))
 	}
-	return f
+	return failed
 }

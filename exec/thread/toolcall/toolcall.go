@@ -250,113 +250,113 @@ func (c *Call) Started(turn int64) transcript.CallStarted {
 }
 
 // Prepare finds out what a call would do.
-func (m *Maker) Prepare(ctx context.Context, w provider.ToolCall) *Call {
-	c := &Call{ToolCall: w, Risk: "read"}
-	if w.Raw != "" {
-		return c.Refuse(fault.New(fault.Parsing, "the arguments of %s %s", w.Name, w.Wrong()))
+func (m *Maker) Prepare(ctx context.Context, wanted provider.ToolCall) *Call {
+	call := &Call{ToolCall: wanted, Risk: "read"}
+	if wanted.Raw != "" {
+		return call.Refuse(fault.New(fault.Parsing, "the arguments of %s %s", wanted.Name, wanted.Wrong()))
 	}
-	if w.Input == nil {
-		w.Input = object{}
+	if wanted.Input == nil {
+		wanted.Input = object{}
 	}
-	if it := m.plan.Named.Items[w.Name]; it != nil {
-		return m.tool(ctx, c, it.Ref, w.Input, false)
+	if it := m.plan.Named.Items[wanted.Name]; it != nil {
+		return m.tool(ctx, call, it.Ref, wanted.Input, false)
 	}
 	for _, tool := range m.plan.Tools() {
-		if tool.Name != w.Name {
+		if tool.Name != wanted.Name {
 			continue
 		}
 		schema, err := params.Compile(tool.Schema)
 		if err == nil {
-			c.Input, err = schema.Complete(w.Input)
+			call.Input, err = schema.Complete(wanted.Input)
 		}
 		if err != nil {
-			c.Input = w.Input
-			return c.Refuse(err)
+			call.Input = wanted.Input
+			return call.Refuse(err)
 		}
-		return m.prepare(ctx, c)
+		return m.prepare(ctx, call)
 	}
-	if w.Name == plan.NameSign && m.plan.Graph != nil { // a model isn't offered it
-		return c.Refuse(fault.New(fault.Denied, "nothing is signed without --allow-sign"))
+	if wanted.Name == plan.NameSign && m.plan.Graph != nil { // a model isn't offered it
+		return call.Refuse(fault.New(fault.Denied, "nothing is signed without --allow-sign"))
 	}
-	return c.Refuse(fault.New(fault.ToolNotFound, "there is no tool %q", w.Name).Near(w.Name,
+	return call.Refuse(fault.New(fault.ToolNotFound, "there is no tool %q", wanted.Name).Near(wanted.Name,
 		plan.OfferedNames(m.plan.Tools())))
 }
 
 // prepare decides about a call of one of rye's own tools whose arguments are sound.
-func (m *Maker) prepare(ctx context.Context, c *Call) *Call {
-	if c.Name == plan.NameReturn {
-		return m.give(c, c.Input)
+func (m *Maker) prepare(ctx context.Context, call *Call) *Call {
+	if call.Name == plan.NameReturn {
+		return m.give(call, call.Input)
 	}
-	arguments := agenttools.ReadArguments(c.Input)
-	if c.Name == plan.NameSearch {
-		c.do = func(ctx context.Context) (*Answer, error) {
+	arguments := agenttools.ReadArguments(call.Input)
+	if call.Name == plan.NameSearch {
+		call.do = func(ctx context.Context) (*Answer, error) {
 			return m.search(ctx, arguments.Query, arguments.Scope, arguments.Limit)
 		}
-		return c
+		return call
 	}
 	ref, err := arguments.Ref()
 	if err != nil {
-		return c.Refuse(err)
+		return call.Refuse(err)
 	}
 	if tools := m.plan.Meaning.Tools(ref.ID); ref.Kind == "tool" && len(tools) == 1 {
 		ref.ID = tools[0]
 	}
-	if c.Name == plan.NameSign {
-		return m.sign(c, ref)
+	if call.Name == plan.NameSign {
+		return m.sign(call, ref)
 	}
-	if c.Name == plan.NameExecute && ref.Kind == "tool" {
-		return m.tool(ctx, c, ref, arguments.Parameters, arguments.Dry)
+	if call.Name == plan.NameExecute && ref.Kind == "tool" {
+		return m.tool(ctx, call, ref, arguments.Parameters, arguments.Dry)
 	}
 	verb, read := capability.Load, func(it *ai.Item) (object, error) {
 		return object{"ref": ref.String(), "text": string(it.Bytes)}, nil
 	}
-	if c.Name == plan.NameExecute {
+	if call.Name == plan.NameExecute {
 		verb, read = capability.Execute, func(it *ai.Item) (object, error) {
 			return agenttools.Text(it, arguments.Parameters)
 		}
 	}
-	it, err := m.permitted(ctx, c, verb, ref)
+	it, err := m.permitted(ctx, call, verb, ref)
 	if err != nil {
-		return c.Refuse(err)
+		return call.Refuse(err)
 	}
-	c.do = func(context.Context) (*Answer, error) {
+	call.do = func(context.Context) (*Answer, error) {
 		text, err := read(it)
 		return &Answer{Value: text}, err
 	}
-	return c
+	return call
 }
 
 // tool decides about a call of a tool, whatever name the model calls it by.
-func (m *Maker) tool(ctx context.Context, c *Call, ref model.Ref, given object, dry bool) *Call {
+func (m *Maker) tool(ctx context.Context, call *Call, ref model.Ref, values object, dry bool) *Call {
 	switch ref.ID {
 	case permission.Starts:
 		if err := m.plan.Allows(capability.Execute, "tool", permission.Starts); err != nil {
-			return c.Refuse(err)
+			return call.Refuse(err)
 		}
-		if err := m.starts(c, given); err != nil {
-			return c.Refuse(err)
+		if err := m.starts(call, values); err != nil {
+			return call.Refuse(err)
 		}
-		return c
+		return call
 	case permission.Return:
-		return m.give(c, given)
+		return m.give(call, values)
 	case permission.Reads:
-		c.do = func(context.Context) (*Answer, error) {
-			page, err := m.Artifacts.Read(given)
+		call.do = func(context.Context) (*Answer, error) {
+			page, err := m.Artifacts.Read(values)
 			return &Answer{Value: page}, err
 		}
-		return c
+		return call
 	}
-	it, err := m.permitted(ctx, c, capability.Execute, ref)
+	it, err := m.permitted(ctx, call, capability.Execute, ref)
 	if err != nil {
-		return c.Refuse(err)
+		return call.Refuse(err)
 	}
-	c.Risk = it.Model.Tool.Risk.String()
+	call.Risk = it.Model.Tool.Risk.String()
 	if graph.Is(it.Model.Tool) && !dry {
-		m.walks(c, it, given)
-		return c
+		m.walks(call, it, values)
+		return call
 	}
-	c.do = func(ctx context.Context) (*Answer, error) { return m.execute(ctx, c.Record, it, given, dry) }
-	return c
+	call.do = func(ctx context.Context) (*Answer, error) { return m.execute(ctx, call.Record, it, values, dry) }
+	return call
 }
 
 // sign prepares a signature. The item needn't be pinned, and the user is asked about each signature.
