@@ -78,23 +78,23 @@ type hookRunner struct {
 }
 
 // Record implements hook.Runner.
-func (r *hookRunner) Record(ran transcript.Hook) error {
-	r.ran = append(r.ran, ran)
+func (h *hookRunner) Record(ran transcript.Hook) error {
+	h.ran = append(h.ran, ran)
 	return nil
 }
 
 // Run implements hook.Runner. The texts that a hook names are read; all else needs the permissions of the directive.
-func (r *hookRunner) Run(ctx context.Context, asked *hook.Hook, params map[string]any) (any, error) {
-	wanted, text, err := r.calls.ForHook(ctx, asked, params)
+func (h *hookRunner) Run(ctx context.Context, asked *hook.Hook, params map[string]any) (any, error) {
+	wanted, text, err := h.calls.ForHook(ctx, asked, params)
 	if wanted == nil {
 		return text, err
 	}
-	call := r.calls.number(r.calls.Prepare(ctx, *wanted))
-	if r.broken = r.calls.batch(ctx, []*toolCall{call}, 1); r.broken != nil {
-		return nil, r.broken
+	call := h.calls.number(h.calls.Prepare(ctx, *wanted))
+	if h.broken = h.calls.batch(ctx, []*toolCall{call}, 1); h.broken != nil {
+		return nil, h.broken
 	}
-	if !call.Result.Artifact.IsZero() && r.calls.plan.Graph == nil {
-		return call.Said(r.calls.Artifacts.Text(call.Result.Artifact.String()))
+	if !call.Result.Artifact.IsZero() && h.calls.plan.Graph == nil {
+		return call.Said(h.calls.Artifacts.Text(call.Result.Artifact.String()))
 	}
 	return call.Said(call.text)
 }

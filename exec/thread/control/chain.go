@@ -29,15 +29,15 @@ type Node struct {
 func directiveOf(row *roster.Thread) string { return strings.TrimPrefix(row.Directive, "directive:") }
 
 // all returns the rows of the project, with the oldest first, and the accounts.
-func (d *Controller) all(ctx context.Context) ([]*roster.Thread, map[string]*ledger.Balance, error) {
-	rows, err := Tidy(ctx, d.Roster, d.Ledger, roster.Filter{Root: d.Root}, d.Now())
+func (c *Controller) all(ctx context.Context) ([]*roster.Thread, map[string]*ledger.Balance, error) {
+	rows, err := Tidy(ctx, c.Roster, c.Ledger, roster.Filter{Root: c.Root}, c.Now())
 	if err != nil {
 		return nil, nil, err
 	}
 	slices.SortFunc(rows, func(a, b *roster.Thread) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
-	money, err := d.Ledger.Accounts(ctx)
+	money, err := c.Ledger.Accounts(ctx)
 	return rows, money, err
 }
 
@@ -54,17 +54,17 @@ func nodeOf(row *roster.Thread, money *ledger.Balance) *Node {
 }
 
 // Tree returns a thread and the threads below it, each behind its parent; for "" all threads of the project.
-func (d *Controller) Tree(ctx context.Context, name string) ([]*Node, error) {
+func (c *Controller) Tree(ctx context.Context, name string) ([]*Node, error) {
 	top := ""
 	if name != "" {
-		row, err := d.Find(ctx, name)
+		row, err := c.Find(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		top = row.ID
-		d = d.in(row)
+		c = c.in(row)
 	}
-	rows, money, err := d.all(ctx)
+	rows, money, err := c.all(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +102,8 @@ func (d *Controller) Tree(ctx context.Context, name string) ([]*Node, error) {
 }
 
 // in returns a controller for the project of a thread.
-func (d *Controller) in(row *roster.Thread) *Controller {
-	other := *d
+func (c *Controller) in(row *roster.Thread) *Controller {
+	other := *c
 	other.Root = ""
 	if row.Gone() == nil {
 		other.Root = row.Project.Root
@@ -112,12 +112,12 @@ func (d *Controller) in(row *roster.Thread) *Controller {
 }
 
 // Chain returns the threads that do the work of one, the first first.
-func (d *Controller) Chain(ctx context.Context, name string) ([]*Node, error) {
-	rows, err := d.chain(ctx, name)
+func (c *Controller) Chain(ctx context.Context, name string) ([]*Node, error) {
+	rows, err := c.chain(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	money, err := d.Ledger.Accounts(ctx)
+	money, err := c.Ledger.Accounts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -129,20 +129,20 @@ func (d *Controller) Chain(ctx context.Context, name string) ([]*Node, error) {
 }
 
 // Last returns the row of the last thread of a chain.
-func (d *Controller) Last(ctx context.Context, name string) (*roster.Thread, error) {
-	rows, err := d.chain(ctx, name)
+func (c *Controller) Last(ctx context.Context, name string) (*roster.Thread, error) {
+	rows, err := c.chain(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return FindRow(ctx, d.Roster, rows[len(rows)-1].ID)
+	return FindRow(ctx, c.Roster, rows[len(rows)-1].ID)
 }
 
-func (d *Controller) chain(ctx context.Context, name string) ([]*roster.Thread, error) {
-	row, err := d.Find(ctx, name)
+func (c *Controller) chain(ctx context.Context, name string) ([]*roster.Thread, error) {
+	row, err := c.Find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	all, err := d.Roster.Threads(ctx, roster.Filter{})
+	all, err := c.Roster.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +167,8 @@ func (d *Controller) chain(ctx context.Context, name string) ([]*roster.Thread, 
 }
 
 // Below refuses a thread that isn't one of those below another one, which asks for it.
-func (d *Controller) Below(ctx context.Context, above, id string) error {
-	rows, err := d.Roster.Threads(ctx, roster.Filter{})
+func (c *Controller) Below(ctx context.Context, above, id string) error {
+	rows, err := c.Roster.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return err
 	}

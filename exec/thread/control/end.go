@@ -32,23 +32,23 @@ type Ended struct {
 
 // Cancel ends a thread at its next safe point: between two calls, and before a model is asked. The process that drives
 // it does that; a thread that no process drives ends at once, with those below it.
-func (d *Controller) Cancel(ctx context.Context, name, reason string) (*Ended, error) {
-	return d.ask(ctx, name, roster.Request{For: roster.Cancel, Reason: reason})
+func (c *Controller) Cancel(ctx context.Context, name, reason string) (*Ended, error) {
+	return c.ask(ctx, name, roster.Request{For: roster.Cancel, Reason: reason})
 }
 
 // Kill ends a thread at once, and all below it. A process that doesn't end them within Grace is killed, with all that
 // it has started, if it is the one that drives the thread, and drives no other.
-func (d *Controller) Kill(ctx context.Context, name, reason string) (*Ended, error) {
-	return d.ask(ctx, name, roster.Request{For: roster.Kill, Reason: reason})
+func (c *Controller) Kill(ctx context.Context, name, reason string) (*Ended, error) {
+	return c.ask(ctx, name, roster.Request{For: roster.Kill, Reason: reason})
 }
 
-func (d *Controller) ask(ctx context.Context, name string, q roster.Request) (*Ended, error) {
-	row, err := d.Find(ctx, name)
+func (c *Controller) ask(ctx context.Context, name string, q roster.Request) (*Ended, error) {
+	row, err := c.Find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	for row.State == roster.Continued && row.Next != "" { // the last of its chain has its work
-		if row, err = LastRow(ctx, d.Roster, row.Next); err != nil {
+		if row, err = LastRow(ctx, c.Roster, row.Next); err != nil {
 			return nil, err
 		}
 	}
@@ -57,7 +57,7 @@ func (d *Controller) ask(ctx context.Context, name string, q roster.Request) (*E
 			row.ID).On("state", string(row.State)).Permanent().
 			Try("rye thread result " + fault.Quote(row.ID))
 	}
-	rows, err := d.subtree(ctx, row)
+	rows, err := c.subtree(ctx, row)
 	if err != nil {
 		return nil, err
 	}
@@ -70,10 +70,10 @@ func (d *Controller) ask(ctx context.Context, name string, q roster.Request) (*E
 		switch {
 		case t.State.Ended():
 		case !driven(t), !busy(t) && (t == row || q.For == roster.Kill):
-			errs = append(errs, d.close(ctx, t, q))
+			errs = append(errs, c.close(ctx, t, q))
 		// what becomes of the children of a cancelled thread its process decides
 		case t == row || q.For == roster.Kill:
-			if _, err := d.Roster.Ask(ctx, t.ID, q); err != nil && fault.CodeOf(err) != fault.Conflict {
+			if _, err := c.Roster.Ask(ctx, t.ID, q); err != nil && fault.CodeOf(err) != fault.Conflict {
 				errs = append(errs, err)
 			}
 		}
@@ -82,11 +82,11 @@ func (d *Controller) ask(ctx context.Context, name string, q roster.Request) (*E
 		return nil, err
 	}
 	if q.For == roster.Kill {
-		if err := d.enforce(ctx, rows, q); err != nil {
+		if err := c.enforce(ctx, rows, q); err != nil {
 			return nil, err
 		}
 	}
-	now, err := roster.Get(ctx, d.Roster, row.ID)
+	now, err := roster.Get(ctx, c.Roster, row.ID)
 	if err == nil {
 		e.Status = string(now.State)
 	}
@@ -104,8 +104,8 @@ func driven(row *roster.Thread) bool {
 func busy(row *roster.Thread) bool { return row.State == roster.Running && driven(row) }
 
 // subtree returns a thread and those below it, parents first.
-func (d *Controller) subtree(ctx context.Context, row *roster.Thread) ([]*roster.Thread, error) {
-	all, err := d.Roster.Threads(ctx, roster.Filter{})
+func (c *Controller) subtree(ctx context.Context, row *roster.Thread) ([]*roster.Thread, error) {
+	all, err := c.Roster.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -121,23 +121,23 @@ func (d *Controller) subtree(ctx context.Context, row *roster.Thread) ([]*roster
 }
 
 // enforce waits until threads have ended, and kills the processes that don't end them.
-func (d *Controller) enforce(ctx context.Context, rows []*roster.Thread, q roster.Request) error {
+func (c *Controller) enforce(ctx context.Context, rows []*roster.Thread, q roster.Request) error {
 	in := map[string]bool{}
 	for _, t := range rows {
 		in[t.ID] = true
 	}
-	grace, mark := time.Now().Add(cmp.Or(d.Grace, Grace)), ""
+	grace, mark := time.Now().Add(cmp.Or(c.Grace, Grace)), ""
 	for {
 		var rest []*roster.Thread
 		for _, t := range rows {
-			now, err := roster.Get(ctx, d.Roster, t.ID)
+			now, err := roster.Get(ctx, c.Roster, t.ID)
 			if err != nil {
 				return err
 			}
 			switch {
 			case now.State.Ended():
 			case !busy(now):
-				if err := d.close(ctx, now, q); err != nil {
+				if err := c.close(ctx, now, q); err != nil {
 					return err
 				}
 			default:
@@ -149,7 +149,7 @@ func (d *Controller) enforce(ctx context.Context, rows []*roster.Thread, q roste
 		}
 		if time.Now().After(grace) {
 			for _, t := range rest {
-				if err := d.killDriver(ctx, t, in); err != nil {
+				if err := c.killDriver(ctx, t, in); err != nil {
 					return err
 				}
 			}
@@ -157,7 +157,7 @@ func (d *Controller) enforce(ctx context.Context, rows []*roster.Thread, q roste
 		}
 		until, stop := context.WithDeadline(ctx, grace)
 		var err error
-		if mark, err = d.Roster.Changed(until, mark); err != nil && (ctx.Err() != nil || until.Err() == nil) {
+		if mark, err = c.Roster.Changed(until, mark); err != nil && (ctx.Err() != nil || until.Err() == nil) {
 			stop()
 			return err
 		}
@@ -166,13 +166,13 @@ func (d *Controller) enforce(ctx context.Context, rows []*roster.Thread, q roste
 }
 
 // killDriver kills the process that drives a thread, unless it also drives one that isn't to be killed.
-func (d *Controller) killDriver(ctx context.Context, t *roster.Thread, in map[string]bool) error {
+func (c *Controller) killDriver(ctx context.Context, t *roster.Thread, in map[string]bool) error {
 	if host, _ := os.Hostname(); t.Driver.Host != "" && t.Driver.Host != host {
 		return fault.New(fault.Conflict, "the thread %s is driven by process %d on %s: it can't be killed from here",
 			t.ID, t.Driver.Process, t.Driver.Host).
 			On("thread", t.ID).On("host", t.Driver.Host)
 	}
-	all, err := d.Roster.Threads(ctx, roster.Filter{})
+	all, err := c.Roster.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (d *Controller) killDriver(ctx context.Context, t *roster.Thread, in map[st
 }
 
 // close records the end of a thread that no process drives.
-func (d *Controller) close(ctx context.Context, row *roster.Thread, q roster.Request) error {
+func (c *Controller) close(ctx context.Context, row *roster.Thread, q roster.Request) error {
 	state, asked := roster.Cancelled, &roster.Requested{Request: q}
 	if q.For == roster.Kill {
 		state = roster.Killed
@@ -198,42 +198,42 @@ func (d *Controller) close(ctx context.Context, row *roster.Thread, q roster.Req
 	if err := row.Gone(); err != nil {
 		return err
 	}
-	lease, err := roster.ClaimLease(ctx, d.Roster, row)
+	lease, err := roster.ClaimLease(ctx, c.Roster, row)
 	if err != nil {
 		return err
 	}
 	done := context.WithoutCancel(ctx)
-	if err := d.record(done, lease, asked, state); err != nil {
+	if err := c.record(done, lease, asked, state); err != nil {
 		return errors.Join(err, lease.Leave(done, roster.Interrupted, ""))
 	}
 	if err := lease.Leave(done, state, ""); err != nil {
 		return err
 	}
-	if d.Forget != nil {
-		if err := d.Forget(done, row.ID, asked.Error()); err != nil {
+	if c.Forget != nil {
+		if err := c.Forget(done, row.ID, asked.Error()); err != nil {
 			return err
 		}
 	}
-	a, err := ledger.Get(done, d.Ledger, row.ID)
+	a, err := ledger.Get(done, c.Ledger, row.ID)
 	if err != nil || a == nil || a.Closed {
 		return err
 	}
-	return d.Ledger.Do(done, ledger.Close(row.ID, max(a.Epoch, lease.Epoch), d.Now()))
+	return c.Ledger.Do(done, ledger.Close(row.ID, max(a.Epoch, lease.Epoch), c.Now()))
 }
 
 // record writes the end of a thread into its transcript, if it has one.
-func (d *Controller) record(ctx context.Context, lease *roster.Lease, asked *roster.Requested,
+func (c *Controller) record(ctx context.Context, lease *roster.Lease, asked *roster.Requested,
 	state roster.State) error {
 	soFar, err := SoFar(lease.Dir)
 	if err != nil || !transcript.Exists(lease.Dir) {
 		return err
 	}
-	k, err := d.Kernel()
+	k, err := c.Kernel()
 	if err != nil {
 		return err
 	}
-	w, err := transcript.Open(lease.Dir, lease.Driver(k, d.Program),
-		transcript.Options{Key: k.Machine, Now: d.Now, Guard: lease.Guard})
+	w, err := transcript.Open(lease.Dir, lease.Driver(k, c.Program),
+		transcript.Options{Key: k.Machine, Now: c.Now, Guard: lease.Guard})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -39,15 +39,15 @@ func Match(name string, ids []string) (string, error) {
 }
 
 // Find returns the row of the thread that a name means. An id may be that of a thread of another project.
-func (d *Controller) Find(ctx context.Context, name string) (*roster.Thread, error) {
+func (c *Controller) Find(ctx context.Context, name string) (*roster.Thread, error) {
 	if name == "" {
 		return nil, fault.New(fault.NotFound, "the name of the thread is empty").Try("rye thread list")
 	}
-	row, err := FindRow(ctx, d.Roster, name)
+	row, err := FindRow(ctx, c.Roster, name)
 	if err == nil || fault.CodeOf(err) != fault.NotFound {
 		return row, err
 	}
-	rows, err := d.Roster.Threads(ctx, roster.Filter{Root: d.Root})
+	rows, err := c.Roster.Threads(ctx, roster.Filter{Root: c.Root})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -60,14 +60,14 @@ func (d *Controller) Find(ctx context.Context, name string) (*roster.Thread, err
 		return nil, err
 	}
 	if id == "" {
-		return nil, d.missing(name, ids)
+		return nil, c.missing(name, ids)
 	}
-	return FindRow(ctx, d.Roster, id)
+	return FindRow(ctx, c.Roster, id)
 }
 
 // missing returns the error for a name that no thread has.
-func (d *Controller) missing(name string, ids []string) error {
-	err := Unregistered(d.Root, name)
+func (c *Controller) missing(name string, ids []string) error {
+	err := Unregistered(c.Root, name)
 	if err == nil {
 		f := fault.New(fault.NotFound, "no thread %q", name).On("thread", name)
 		if meant := suggest.Names(name, ids); len(meant) > 0 {
@@ -108,10 +108,10 @@ func Unregistered(root, name string) error {
 }
 
 // FindAll returns the rows of several threads, each once.
-func (d *Controller) FindAll(ctx context.Context, names []string) (rows []*roster.Thread, err error) {
+func (c *Controller) FindAll(ctx context.Context, names []string) (rows []*roster.Thread, err error) {
 	seen := map[string]bool{}
 	for _, name := range names {
-		row, err := d.Find(ctx, name)
+		row, err := c.Find(ctx, name)
 		if err != nil {
 			return nil, err
 		}

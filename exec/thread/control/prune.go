@@ -75,18 +75,18 @@ func Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 }
 
 // group prunes related threads, or notes why they stay.
-func (o *PruneOptions) group(ctx context.Context, r *Pruned, group []*roster.Thread,
+func (p *PruneOptions) group(ctx context.Context, r *Pruned, group []*roster.Thread,
 	mine map[string]*roster.Thread) error {
 	var old []*roster.Thread
 	young := false
 	for _, t := range group {
-		young = young || !t.Updated.Before(o.Before)
+		young = young || !t.Updated.Before(p.Before)
 		if t.Pruned != nil && mine[t.ID] != nil {
-			if err := o.finish(ctx, r, mine[t.ID]); err != nil {
+			if err := p.finish(ctx, r, mine[t.ID]); err != nil {
 				return err
 			}
 		}
-		if t.Pruned == nil && mine[t.ID] != nil && !mine[t.ID].Lost && t.Updated.Before(o.Before) {
+		if t.Pruned == nil && mine[t.ID] != nil && !mine[t.ID].Lost && t.Updated.Before(p.Before) {
 			old = append(old, mine[t.ID])
 		}
 	}
@@ -104,7 +104,7 @@ func (o *PruneOptions) group(ctx context.Context, r *Pruned, group []*roster.Thr
 			r.Kept = append(r.Kept, Kept{Thread: t.ID, Reason: stays})
 			continue
 		}
-		if err := o.one(ctx, r, t); err != nil {
+		if err := p.one(ctx, r, t); err != nil {
 			return err
 		}
 	}
@@ -112,41 +112,41 @@ func (o *PruneOptions) group(ctx context.Context, r *Pruned, group []*roster.Thr
 }
 
 // one prunes a thread.
-func (o *PruneOptions) one(ctx context.Context, r *Pruned, t *roster.Thread) error {
-	p, err := o.remains(ctx, t)
+func (p *PruneOptions) one(ctx context.Context, r *Pruned, row *roster.Thread) error {
+	pruned, err := p.remains(ctx, row)
 	if f, bad := fault.Find(err); bad && f.Details["reason"] == "transcript" {
-		r.Kept = append(r.Kept, Kept{t.ID, f.Text, err})
+		r.Kept = append(r.Kept, Kept{row.ID, f.Text, err})
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	r.Pruned, r.Bytes = append(r.Pruned, t), r.Bytes+osfile.BytesIn(t.Dir())
-	t.Pruned = p
-	if o.DryRun {
+	r.Pruned, r.Bytes = append(r.Pruned, row), r.Bytes+osfile.BytesIn(row.Dir())
+	row.Pruned = pruned
+	if p.DryRun {
 		return nil
 	}
-	if err := o.Hook.Do("row", t.Dir()); err != nil {
+	if err := p.Hook.Do("row", row.Dir()); err != nil {
 		return err
 	}
-	if err := o.Roster.Prune(ctx, map[string]roster.Pruned{t.ID: *p}); err != nil {
+	if err := p.Roster.Prune(ctx, map[string]roster.Pruned{row.ID: *pruned}); err != nil {
 		return err
 	}
-	return o.remove(ctx, t)
+	return p.remove(ctx, row)
 }
 
 // finish removes what a process that died has left of a thread that was pruned.
-func (o *PruneOptions) finish(ctx context.Context, r *Pruned, t *roster.Thread) error {
-	if o.DryRun {
+func (p *PruneOptions) finish(ctx context.Context, r *Pruned, t *roster.Thread) error {
+	if p.DryRun {
 		return nil
 	}
 	r.Bytes += osfile.BytesIn(t.Dir())
-	return o.remove(ctx, t)
+	return p.remove(ctx, t)
 }
 
 // remove removes a directory, which goes at once: under its name no reader finds a part of it. A link that was put in
 // a thread's id meanwhile leads nowhere else.
-func (o *PruneOptions) remove(ctx context.Context, t *roster.Thread) error {
+func (p *PruneOptions) remove(ctx context.Context, t *roster.Thread) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (o *PruneOptions) remove(ctx context.Context, t *roster.Thread) error {
 	}
 	defer root.Close()
 	doomed := osfile.Unfinished + "pruned-" + strings.ReplaceAll(t.ID, "/", "-")
-	if err := o.Hook.Do("rename", t.Dir()); err != nil {
+	if err := p.Hook.Do("rename", t.Dir()); err != nil {
 		return err
 	}
 	err = root.RemoveAll(doomed) // of a directory that came back, as from a backup
@@ -169,29 +169,29 @@ func (o *PruneOptions) remove(ctx context.Context, t *roster.Thread) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := o.Hook.Do("remove", doomed); err != nil {
+	if err := p.Hook.Do("remove", doomed); err != nil {
 		return err
 	}
-	if err := root.RemoveAll(doomed); err != nil || o.Release == nil {
+	if err := root.RemoveAll(doomed); err != nil || p.Release == nil {
 		return err
 	}
-	return o.Release(ctx, filepath.Join(t.Dir(), transcript.LockFile))
+	return p.Release(ctx, filepath.Join(t.Dir(), transcript.LockFile))
 }
 
 // remains returns what the row of a thread keeps of it.
-func (o *PruneOptions) remains(ctx context.Context, t *roster.Thread) (*roster.Pruned, error) {
-	p := &roster.Pruned{At: o.Now.UTC().Round(0)}
-	account, err := ledger.Get(ctx, o.Ledger, t.ID)
+func (p *PruneOptions) remains(ctx context.Context, row *roster.Thread) (*roster.Pruned, error) {
+	pruned := &roster.Pruned{At: p.Now.UTC().Round(0)}
+	account, err := ledger.Get(ctx, p.Ledger, row.ID)
 	if err != nil {
 		return nil, err
 	}
 	if account != nil {
-		p.Spend, p.Below = account.Own, account.Below
+		pruned.Spend, pruned.Below = account.Own, account.Below
 	}
-	if !transcript.Exists(t.Dir()) { // it failed before it began
-		return p, nil
+	if !transcript.Exists(row.Dir()) { // it failed before it began
+		return pruned, nil
 	}
-	report, err := transcript.Verify(ctx, t.Dir(), transcript.Check{Keys: o.Keys, Thread: t.ID})
+	report, err := transcript.Verify(ctx, row.Dir(), transcript.Check{Keys: p.Keys, Thread: row.ID})
 	// it proves no less afterwards
 	if err == nil && report.Problem != nil && report.Problem.Kind != transcript.Unsigned {
 		err = report.Problem.Fault()
@@ -199,12 +199,12 @@ func (o *PruneOptions) remains(ctx context.Context, t *roster.Thread) (*roster.P
 	if err != nil {
 		return nil, err
 	}
-	p.Lines, p.Line, p.Digest = report.Lines, report.Signed.Seq, report.Signed.Digest
+	pruned.Lines, pruned.Line, pruned.Digest = report.Lines, report.Signed.Seq, report.Signed.Digest
 	if n := len(report.Machines); n > 0 {
-		p.Signer = report.Machines[n-1].Key.Fingerprint().String()
+		pruned.Signer = report.Machines[n-1].Key.Fingerprint().String()
 	}
-	p.Uses, err = uses(t.Dir())
-	return p, err
+	pruned.Uses, err = uses(row.Dir())
+	return pruned, err
 }
 
 // uses adds up the model calls of a thread. Without an account, as after the loss of the ledger, they are also its

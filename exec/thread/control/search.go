@@ -66,7 +66,7 @@ func (q Query) pattern() (*regexp.Regexp, error) {
 
 // Search looks through the transcripts of a thread's chain: what the model was asked and answered, and what its calls
 // were given and returned. A transcript that was changed is searched up to there.
-func (d *Controller) Search(ctx context.Context, name string, q Query) (*Hits, error) {
+func (c *Controller) Search(ctx context.Context, name string, q Query) (*Hits, error) {
 	re, err := q.pattern()
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (d *Controller) Search(ctx context.Context, name string, q Query) (*Hits, e
 	if q.Most == 0 {
 		q.Most = MostHits
 	}
-	rows, err := d.chain(ctx, name)
+	rows, err := c.chain(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -30,8 +30,8 @@ func SelfOf(ctx context.Context) *Self {
 
 // May refuses what a thread may not do with another: with those below it everything, with others what its permissions
 // for threads say, as in execute:thread:acme/*. The verb is load for reading and execute for everything else.
-func (d *Controller) May(ctx context.Context, s *Self, verb, id string) error {
-	below := d.Below(ctx, s.Thread, id)
+func (c *Controller) May(ctx context.Context, s *Self, verb, id string) error {
+	below := c.Below(ctx, s.Thread, id)
 	if below == nil {
 		return nil
 	}
@@ -45,8 +45,8 @@ func (d *Controller) May(ctx context.Context, s *Self, verb, id string) error {
 }
 
 // circular refuses a wait of a thread for itself, or for one that is above it and so may wait for it.
-func (d *Controller) circular(ctx context.Context, s *Self, id string) error {
-	if id != s.Thread && d.Below(ctx, id, s.Thread) != nil {
+func (c *Controller) circular(ctx context.Context, s *Self, id string) error {
+	if id != s.Thread && c.Below(ctx, id, s.Thread) != nil {
 		return nil
 	}
 	return fault.New(fault.Conflict, "the thread %s would wait for itself", s.Thread).On("thread", id).
@@ -55,14 +55,14 @@ func (d *Controller) circular(ctx context.Context, s *Self, id string) error {
 }
 
 // Active lists the threads that have not ended: of the project, or those below a thread.
-func (d *Controller) Active(ctx context.Context, below string) ([]*Node, error) {
-	rows, money, err := d.all(ctx)
+func (c *Controller) Active(ctx context.Context, below string) ([]*Node, error) {
+	rows, money, err := c.all(ctx)
 	if err != nil {
 		return nil, err
 	}
 	nodes := []*Node{}
 	for _, row := range slices.Backward(rows) {
-		if row.State.Ended() || row.Gone() != nil || below != "" && d.Below(ctx, below, row.ID) != nil {
+		if row.State.Ended() || row.Gone() != nil || below != "" && c.Below(ctx, below, row.ID) != nil {
 			continue
 		}
 		nodes = append(nodes, nodeOf(row, money[row.ID]))
@@ -71,7 +71,7 @@ func (d *Controller) Active(ctx context.Context, below string) ([]*Node, error) 
 }
 
 // Text returns the conversation of a thread as text, its last lines if tail isn't 0.
-func (d *Controller) Text(row *roster.Thread, tail int) (string, error) {
+func (c *Controller) Text(row *roster.Thread, tail int) (string, error) {
 	if err := row.Gone(); err != nil {
 		return "", err
 	}

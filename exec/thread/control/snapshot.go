@@ -29,14 +29,14 @@ type Failure struct {
 }
 
 // Done reports whether the thread does nothing by itself any more.
-func (o *Snapshot) Done() bool { return o.stands }
+func (s *Snapshot) Done() bool { return s.stands }
 
 // Ended reports whether the thread never goes on.
-func (o *Snapshot) Ended() bool { return o.ended }
+func (s *Snapshot) Ended() bool { return s.ended }
 
 // Results returns what became of threads, without waiting.
-func (d *Controller) Results(ctx context.Context, names []string) ([]*Snapshot, error) {
-	found, err := d.FindAll(ctx, names)
+func (c *Controller) Results(ctx context.Context, names []string) ([]*Snapshot, error) {
+	found, err := c.FindAll(ctx, names)
 	if err != nil {
 		return nil, err
 	}
@@ -44,15 +44,15 @@ func (d *Controller) Results(ctx context.Context, names []string) ([]*Snapshot, 
 	for i, row := range found {
 		asked[i] = row.ID
 	}
-	rows, err := d.lastOf(ctx, asked)
+	rows, err := c.lastOf(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
-	return d.snapshots(ctx, asked, rows)
+	return c.snapshots(ctx, asked, rows)
 }
 
 // snapshots returns the threads that were asked for, whose work these have now.
-func (d *Controller) snapshots(ctx context.Context, asked []string, rows []*roster.Thread) (all []*Snapshot,
+func (c *Controller) snapshots(ctx context.Context, asked []string, rows []*roster.Thread) (all []*Snapshot,
 	err error) {
 	for i, row := range rows {
 		o, err := snapshot(row)
@@ -61,7 +61,7 @@ func (d *Controller) snapshots(ctx context.Context, asked []string, rows []*rost
 		}
 		if row.ID != asked[i] {
 			o.Asked = asked[i]
-			if err := d.addBefore(ctx, o, asked[i], row.ID); err != nil {
+			if err := c.addBefore(ctx, o, asked[i], row.ID); err != nil {
 				return nil, err
 			}
 		}
@@ -71,9 +71,9 @@ func (d *Controller) snapshots(ctx context.Context, asked []string, rows []*rost
 }
 
 // addBefore adds what the threads before the last of a chain have cost.
-func (d *Controller) addBefore(ctx context.Context, o *Snapshot, from, last string) error {
+func (c *Controller) addBefore(ctx context.Context, o *Snapshot, from, last string) error {
 	for id := from; id != last; {
-		row, err := roster.Get(ctx, d.Roster, id)
+		row, err := roster.Get(ctx, c.Roster, id)
 		if err != nil {
 			return err
 		}
@@ -134,13 +134,13 @@ func snapshot(row *roster.Thread) (o *Snapshot, err error) {
 }
 
 // Why returns the error of a thread that has not completed, with what to do next; nil if it has, or goes on.
-func (o *Snapshot) Why() error {
-	if o.Status == Lost {
-		return o.Error.On("thread", o.Thread)
+func (s *Snapshot) Why() error {
+	if s.Status == Lost {
+		return s.Error.On("thread", s.Thread)
 	}
-	err := o.Failure()
-	if o.Status == StatusKilled {
-		o.Error.Text = fmt.Sprintf("the thread %s was killed", o.Thread)
+	err := s.Failure()
+	if s.Status == StatusKilled {
+		s.Error.Text = fmt.Sprintf("the thread %s was killed", s.Thread)
 	}
 	return err
 }

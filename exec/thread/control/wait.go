@@ -24,8 +24,8 @@ type Waiting struct {
 // Wait waits until threads have ended or were interrupted, and returns what became of them, in order. After the
 // timeout the error is fault.Timeout; the snapshots show then which have ended. A thread that waits for an approval
 // has not ended.
-func (d *Controller) Wait(ctx context.Context, names []string, how Waiting) ([]*Snapshot, error) {
-	rows, err := d.FindAll(ctx, names)
+func (c *Controller) Wait(ctx context.Context, names []string, how Waiting) ([]*Snapshot, error) {
+	rows, err := c.FindAll(ctx, names)
 	if err != nil {
 		return nil, err
 	}
@@ -41,13 +41,13 @@ func (d *Controller) Wait(ctx context.Context, names []string, how Waiting) ([]*
 	}
 	mark := ""
 	for {
-		if mark, err = d.Roster.Changed(ctx, mark); err == nil {
-			rows, err = d.lastOf(ctx, asked)
+		if mark, err = c.Roster.Changed(ctx, mark); err == nil {
+			rows, err = c.lastOf(ctx, asked)
 		}
 		if ctx.Err() != nil && outer.Err() == nil { // the timeout
-			rows, err = d.lastOf(outer, asked)
+			rows, err = c.lastOf(outer, asked)
 			if err == nil && !over(rows, how.Any) {
-				snapshots, err := d.snapshots(outer, asked, rows)
+				snapshots, err := c.snapshots(outer, asked, rows)
 				if err != nil {
 					return nil, err
 				}
@@ -58,7 +58,7 @@ func (d *Controller) Wait(ctx context.Context, names []string, how Waiting) ([]*
 			return nil, err
 		}
 		if over(rows, how.Any) {
-			return d.snapshots(outer, asked, rows)
+			return c.snapshots(outer, asked, rows)
 		}
 		if how.Show != nil {
 			how.Show(rows)
@@ -67,18 +67,18 @@ func (d *Controller) Wait(ctx context.Context, names []string, how Waiting) ([]*
 }
 
 // lastOf returns the rows of the threads that have the work of these now.
-func (d *Controller) lastOf(ctx context.Context, ids []string) (rows []*roster.Thread, err error) {
+func (c *Controller) lastOf(ctx context.Context, ids []string) (rows []*roster.Thread, err error) {
 	for _, id := range ids {
-		row, err := LastRow(ctx, d.Roster, id)
+		row, err := LastRow(ctx, c.Roster, id)
 		if err != nil {
 			return nil, err
 		}
 		if row.State == roster.Running && row.Dead {
 			// Its state and its money are settled by the process that finds it.
-			if _, err := Tidy(ctx, d.Roster, d.Ledger, roster.Filter{ID: row.ID}, d.Now()); err != nil {
+			if _, err := Tidy(ctx, c.Roster, c.Ledger, roster.Filter{ID: row.ID}, c.Now()); err != nil {
 				return nil, err
 			}
-			if row, err = roster.Get(ctx, d.Roster, row.ID); err != nil {
+			if row, err = roster.Get(ctx, c.Roster, row.ID); err != nil {
 				return nil, err
 			}
 		}

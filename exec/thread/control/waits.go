@@ -62,18 +62,18 @@ func (w waits) Records() (all [][]byte) {
 
 // Waits notes that a thread waits for others until end is called. It refuses what could never end: a wait for itself,
 // for a thread above it, or for one that waits for it.
-func (d *Controller) Waits(ctx context.Context, s *Self, ids []string) (end func() error, err error) {
+func (c *Controller) Waits(ctx context.Context, s *Self, ids []string) (end func() error, err error) {
 	for _, id := range ids {
-		if err := d.circular(ctx, s, id); err != nil {
+		if err := c.circular(ctx, s, id); err != nil {
 			return nil, err
 		}
 	}
-	rows, err := d.Roster.Threads(ctx, roster.Filter{})
+	rows, err := c.Roster.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return nil, err
 	}
-	b := &journal.Book[waits]{Path: d.WaitsPath, Format: "rye waits", Empty: func() waits { return waits{} }}
-	mine := wait{ID: roster.NewID("wait", d.Now()), Thread: s.Thread, For: ids, Process: os.Getpid(),
+	b := &journal.Book[waits]{Path: c.WaitsPath, Format: "rye waits", Empty: func() waits { return waits{} }}
+	mine := wait{ID: roster.NewID("wait", c.Now()), Thread: s.Thread, For: ids, Process: os.Getpid(),
 		Start: proc.Start(os.Getpid())}
 	err = b.Change(ctx, func(all waits) ([]any, error) {
 		if path := all.cycle(s.Thread, ids, rows); path != nil {

@@ -36,8 +36,8 @@ type Agents struct {
 }
 
 // Program returns what runs an item in a loop host.
-func (r *Agents) Program(ctx context.Context, id string) (*session.Program, *loop.Loop, error) {
-	p, err := r.Session.Program(ctx, model.Ref{Kind: "tool", ID: id})
+func (a *Agents) Program(ctx context.Context, id string) (*session.Program, *loop.Loop, error) {
+	p, err := a.Session.Program(ctx, model.Ref{Kind: "tool", ID: id})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -49,8 +49,8 @@ func (r *Agents) Program(ctx context.Context, id string) (*session.Program, *loo
 }
 
 // ask asks an item.
-func (r *Agents) ask(ctx context.Context, id string, about any) (any, error) {
-	_, l, err := r.Program(ctx, id)
+func (a *Agents) ask(ctx context.Context, id string, about any) (any, error) {
+	_, l, err := a.Program(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (r *Agents) ask(ctx context.Context, id string, about any) (any, error) {
 	l.Ask = func(_ context.Context, q loop.Question) (any, error) {
 		return nil, fault.New(fault.Validation, "%q calls %s, which only a loop can", id, q.Function())
 	}
-	end, err := r.Loops.Run(ctx, l)
+	end, err := a.Loops.Run(ctx, l)
 	switch {
 	case err != nil:
 		return nil, err
@@ -71,8 +71,8 @@ func (r *Agents) ask(ctx context.Context, id string, about any) (any, error) {
 }
 
 // messages asks an item for messages.
-func (r *Agents) messages(ctx context.Context, id string, about any) ([]any, error) {
-	v, err := r.ask(ctx, id, about)
+func (a *Agents) messages(ctx context.Context, id string, about any) ([]any, error) {
+	v, err := a.ask(ctx, id, about)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (r *Agents) messages(ctx context.Context, id string, about any) ([]any, err
 }
 
 // First returns the messages that begin a thread, for its directive, inputs, and what hooks gave.
-func (r *Agents) First(ctx context.Context, m *model.Model, inputs map[string]any, texts []string) ([]any, error) {
+func (a *Agents) First(ctx context.Context, m *model.Model, inputs map[string]any, texts []string) ([]any, error) {
 	d, outputs, given := m.Directive, []any{}, []any{}
 	for _, o := range d.Outputs {
 		outputs = append(outputs, map[string]any{"name": o.Name, "description": o.Description})
@@ -110,7 +110,7 @@ func (r *Agents) First(ctx context.Context, m *model.Model, inputs map[string]an
 	for _, text := range texts {
 		given = append(given, text)
 	}
-	return r.messages(ctx, ContextID, map[string]any{
+	return a.messages(ctx, ContextID, map[string]any{
 		"directive": map[string]any{"name": d.Name, "description": d.Description,
 			"text": agenttools.Fill(agenttools.Prompt(m), inputs)},
 		"outputs": outputs, "texts": given,
@@ -118,8 +118,8 @@ func (r *Agents) First(ctx context.Context, m *model.Model, inputs map[string]an
 }
 
 // Continue returns the messages that begin a thread that goes on.
-func (r *Agents) Continue(ctx context.Context, about map[string]any) ([]any, error) {
-	return r.messages(ctx, ContinuationID, about)
+func (a *Agents) Continue(ctx context.Context, about map[string]any) ([]any, error) {
+	return a.messages(ctx, ContinuationID, about)
 }
 
 // Parts of a large result that the guard can choose from, in bytes.
@@ -130,8 +130,8 @@ const (
 
 // Guard returns what the model is given of a large result of a tool, as text. share is how much of the context window
 // is used.
-func (r *Agents) Guard(ctx context.Context, tool, ref, text string, share float64) (string, error) {
-	v, err := r.ask(ctx, GuardID, map[string]any{
+func (a *Agents) Guard(ctx context.Context, tool, ref, text string, share float64) (string, error) {
+	v, err := a.ask(ctx, GuardID, map[string]any{
 		"tool": tool, "artifact": ref, "size": len(text), "beginning": Page(text, 0, longText),
 		"short": Page(text, 0, short),
 		"end":   Tail(text, short), "share": share,

@@ -20,31 +20,31 @@ type Artifacts struct {
 }
 
 // Keep keeps a text, and returns what it is called.
-func (s *Artifacts) Keep(text string) (ref string) {
+func (a *Artifacts) Keep(text string) (ref string) {
 	ref = cas.Sum([]byte(text)).String()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.text == nil {
-		s.text = map[string]string{}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.text == nil {
+		a.text = map[string]string{}
 	}
-	s.text[ref] = text
+	a.text[ref] = text
 	return ref
 }
 
 // Text returns a text by its name, or "".
-func (s *Artifacts) Text(ref string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text[ref]
+func (a *Artifacts) Text(ref string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.text[ref]
 }
 
 // Read gives a page of an artifact, by the parameters of tool:rye/agent/threads/artifact_read. "next" is where the
 // next page begins, missing with the last.
-func (s *Artifacts) Read(given map[string]any) (map[string]any, error) {
+func (a *Artifacts) Read(given map[string]any) (map[string]any, error) {
 	ref, _ := given["ref"].(string)
-	s.mu.Lock()
-	text, ok := s.text[ref]
-	s.mu.Unlock()
+	a.mu.Lock()
+	text, ok := a.text[ref]
+	a.mu.Unlock()
 	if !ok {
 		return nil, fault.New(fault.NotFound, "this thread has no artifact %q", ref)
 	}

@@ -83,11 +83,11 @@ func ReadHandoff(v *value.Value) (*Handoff, error) {
 
 // Room returns how many tokens of the old messages a new thread has room for, and a summary: half of the window, or
 // that would be full at once. window is 0 if it isn't known.
-func (s *Handoff) Room(window int64) (kept, read int64) {
+func (h *Handoff) Room(window int64) (kept, read int64) {
 	if window <= 0 {
-		return s.Ceiling, math.MaxInt32
+		return h.Ceiling, math.MaxInt32
 	}
-	return min(s.Ceiling, window/2), window / 2
+	return min(h.Ceiling, window/2), window / 2
 }
 
 // maxSummarised is how many bytes of a conversation are summarised at most: a model of the tier fast must be able to
@@ -96,17 +96,17 @@ const maxSummarised = 128 << 10
 
 // Child is what starts the thread that summarises messages: the parameters of package toolcall. At most room bytes of
 // the conversation are given to it: the middle of long texts is left out.
-func (s *Handoff) Child(directive string, messages []provider.Message, room int64) map[string]any {
+func (h *Handoff) Child(directive string, messages []provider.Message, room int64) map[string]any {
 	most := int(min(room, maxSummarised))
 	text := conversation(messages, most)
 	for each := most / 4; len(text) > most && each > 200; each /= 2 {
 		text = conversation(messages, each)
 	}
-	given := map[string]any{"directive_name": s.Directive, "limit_overrides": s.Limits, "inputs": map[string]any{
+	given := map[string]any{"directive_name": h.Directive, "limit_overrides": h.Limits, "inputs": map[string]any{
 		"transcript_content": shorten(text, most), "directive_name": directive,
-		"max_summary_tokens": float64(s.MaxTokens)}}
-	if s.Model != "" {
-		given["model"] = s.Model
+		"max_summary_tokens": float64(h.MaxTokens)}}
+	if h.Model != "" {
+		given["model"] = h.Model
 	}
 	return given
 }

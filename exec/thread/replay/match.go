@@ -147,27 +147,28 @@ func compared(k transcript.Type, payload []byte, all bool) (map[string]any, erro
 // Match compares the next event with one that the thread would write now, and takes it. done is true if the record has
 // ended: nothing is compared then. With all set everything is compared but times, ids and signatures, else what a
 // thread that goes on has to have in common. A difference is an error of its Fault.
-func (t *Player) Match(p transcript.Payload, turn int64, all bool) (e *transcript.Event, done bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e, err = t.peek()
-	if err != nil || e == nil {
+func (p *Player) Match(payload transcript.Payload, turn int64, all bool) (event *transcript.Event, done bool,
+	err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	event, err = p.peek()
+	if err != nil || event == nil {
 		return nil, err == nil, err
 	}
-	text, err := json.Marshal(p)
+	text, err := json.Marshal(payload)
 	if err != nil {
 		return nil, false, err
 	}
-	now, err := compared(p.Type(), text, all)
-	d, worse := difference(e, turn, all)
+	now, err := compared(payload.Type(), text, all)
+	d, worse := difference(event, turn, all)
 	if err = cmp.Or(err, worse); err != nil {
 		return nil, false, err
 	}
-	if d.Now, d.NowType = now, p.Type(); d.Type != d.NowType || !reflect.DeepEqual(d.Recorded, d.Now) {
+	if d.Now, d.NowType = now, payload.Type(); d.Type != d.NowType || !reflect.DeepEqual(d.Recorded, d.Now) {
 		return nil, false, d.Fault()
 	}
-	t.take()
-	return e, false, nil
+	p.take()
+	return event, false, nil
 }
 
 // difference returns that to an event with nothing in its place.
@@ -177,8 +178,8 @@ func difference(e *transcript.Event, turn int64, all bool) (*Difference, error) 
 }
 
 // Rest returns a difference if the record goes on, nil if it has ended.
-func (t *Player) Rest(turn int64) error {
-	e, err := t.Peek()
+func (p *Player) Rest(turn int64) error {
+	e, err := p.Peek()
 	if e == nil || err != nil {
 		return err
 	}

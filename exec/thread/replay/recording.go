@@ -93,8 +93,8 @@ func RecordingOf(dir string) ([]*RecordedEvent, error) {
 }
 
 // Append appends the line of an event, with LF.
-func (e *RecordedEvent) Append(b []byte) ([]byte, error) {
-	b, err := jcs.Append(b, map[string]any{"type": string(e.Type), "payload": e.Payload})
+func (r *RecordedEvent) Append(b []byte) ([]byte, error) {
+	b, err := jcs.Append(b, map[string]any{"type": string(r.Type), "payload": r.Payload})
 	return append(b, '\n'), err
 }
 
@@ -178,12 +178,12 @@ func parse(b []byte) (*RecordedEvent, error) {
 }
 
 // says returns the payload as package transcript writes it.
-func (e *RecordedEvent) says() (transcript.Payload, error) {
-	b, err := jcs.Append(nil, e.Payload)
+func (r *RecordedEvent) says() (transcript.Payload, error) {
+	b, err := jcs.Append(nil, r.Payload)
 	if err != nil {
 		return nil, err
 	}
-	return (&transcript.Event{Type: e.Type, Payload: b}).Says()
+	return (&transcript.Event{Type: r.Type, Payload: b}).Says()
 }
 
 // moment is the time of every event that is restored.

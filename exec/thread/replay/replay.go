@@ -87,74 +87,74 @@ func Open(dir string, last int64) *Player {
 }
 
 // Close closes the files.
-func (t *Player) Close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stop()
-	t.ended = true
+func (p *Player) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stop()
+	p.ended = true
 }
 
 // fill reads ahead until so many events are there, as far as there are.
-func (t *Player) fill(n int) error {
-	for len(t.ahead) < n && !t.ended && t.err == nil {
+func (p *Player) fill(n int) error {
+	for len(p.ahead) < n && !p.ended && p.err == nil {
 		var e *transcript.Event
 		var more bool
-		if e, t.err, more = t.next(); !more || t.err != nil {
-			t.ended = true
+		if e, p.err, more = p.next(); !more || p.err != nil {
+			p.ended = true
 			break
 		}
-		t.ahead = append(t.ahead, e)
-		t.ended = e.Seq == t.last
+		p.ahead = append(p.ahead, e)
+		p.ended = e.Seq == p.last
 	}
-	if len(t.ahead) >= n {
+	if len(p.ahead) >= n {
 		return nil
 	}
-	return t.err
+	return p.err
 }
 
 // look returns what the n-th event ahead says, counted from 0, nil at the end.
-func (t *Player) look(n int) (transcript.Payload, error) {
-	if err := t.fill(n + 1); err != nil || n >= len(t.ahead) {
+func (p *Player) look(n int) (transcript.Payload, error) {
+	if err := p.fill(n + 1); err != nil || n >= len(p.ahead) {
 		return nil, err
 	}
-	return t.ahead[n].Says()
+	return p.ahead[n].Says()
 }
 
 // take removes the first event.
-func (t *Player) take() *transcript.Event {
-	e := t.ahead[0]
-	t.ahead = t.ahead[1:]
+func (p *Player) take() *transcript.Event {
+	e := p.ahead[0]
+	p.ahead = p.ahead[1:]
 	if e.Type == transcript.TypeDriver {
-		t.before += t.part()
-		t.began = e.Time
-	} else if t.began.IsZero() {
-		t.began = e.Time
+		p.before += p.part()
+		p.began = e.Time
+	} else if p.began.IsZero() {
+		p.began = e.Time
 	}
-	t.at = e.Time
+	p.at = e.Time
 	return e
 }
 
 // goesOn passes over the places where the thread stopped and went on.
-func (t *Player) goesOn() error {
+func (p *Player) goesOn() error {
 	for {
-		n, err := t.stopped()
+		n, err := p.stopped()
 		if n == 0 || err != nil {
 			return err
 		}
 		for range n {
-			if t.take().Type == transcript.TypeCallStarted {
-				t.skipped++
+			if p.take().Type == transcript.TypeCallStarted {
+				p.skipped++
 			}
 		}
-		t.resumed++
-		p, err := t.look(0)
+		p.resumed++
+		payload, err := p.look(0)
 		if err != nil {
 			return err
 		}
-		if c, is := p.(transcript.Continued); is {
-			t.take()
+		if c, is := payload.(transcript.Continued); is {
+			p.take()
 			if c.Limits != nil {
-				t.limits = append(t.limits, c.Limits)
+				p.limits = append(p.limits, c.Limits)
 			}
 		}
 	}
@@ -162,13 +162,13 @@ func (t *Player) goesOn() error {
 
 // stopped returns how many of the next events say that the thread stopped, up to the driver with which it went on; 0
 // if they don't. The end of the thread's time may come anywhere, and is passed over with what its hooks did.
-func (t *Player) stopped() (n int, err error) {
+func (p *Player) stopped() (n int, err error) {
 	late, waits := false, false
 	for ; ; n++ {
-		if err := t.fill(n + 1); err != nil || n == len(t.ahead) {
+		if err := p.fill(n + 1); err != nil || n == len(p.ahead) {
 			return 0, err
 		}
-		switch e := t.ahead[n]; e.Type {
+		switch e := p.ahead[n]; e.Type {
 		case transcript.TypeDriver:
 			return n + 1, nil
 		case transcript.TypeLimit:
@@ -204,84 +204,84 @@ func Late(e *transcript.Event) bool {
 }
 
 // Peek returns the next event, nil at the end.
-func (t *Player) Peek() (*transcript.Event, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.peek()
+func (p *Player) Peek() (*transcript.Event, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.peek()
 }
 
-func (t *Player) peek() (*transcript.Event, error) {
-	if err := t.goesOn(); err != nil || len(t.ahead) == 0 {
+func (p *Player) peek() (*transcript.Event, error) {
+	if err := p.goesOn(); err != nil || len(p.ahead) == 0 {
 		return nil, err
 	}
-	return t.ahead[0], nil
+	return p.ahead[0], nil
 }
 
 // Take returns the next event and removes it, nil at the end.
-func (t *Player) Take() (*transcript.Event, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e, err := t.peek()
+func (p *Player) Take() (*transcript.Event, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e, err := p.peek()
 	if e != nil {
-		t.take()
+		p.take()
 	}
 	return e, err
 }
 
 // Limits returns the limits that the thread was given since the last time it was asked.
-func (t *Player) Limits() []*transcript.Limits {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	l := t.limits
-	t.limits = nil
+func (p *Player) Limits() []*transcript.Limits {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.limits
+	p.limits = nil
 	return l
 }
 
 // Skipped counts the calls that were passed over since the last time it was asked.
-func (t *Player) Skipped() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := t.skipped
-	t.skipped = 0
+func (p *Player) Skipped() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.skipped
+	p.skipped = 0
 	return n
 }
 
 // Resumed counts how often the thread went on, as far as it was played.
-func (t *Player) Resumed() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.resumed
+func (p *Player) Resumed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.resumed
 }
 
 // Elapsed is how long the thread had run, as far as it was played, without the time that it stood still.
-func (t *Player) Elapsed() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.before + t.part()
+func (p *Player) Elapsed() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.before + p.part()
 }
 
 // part is how long the last part has run. Clocks that are set back take nothing away.
-func (t *Player) part() time.Duration { return max(t.at.Sub(t.began), 0) }
+func (p *Player) part() time.Duration { return max(p.at.Sub(p.began), 0) }
 
 // Result returns what came of a call that has begun, and the artifact with it, if there is one. The result is nil if
 // the record has none.
-func (t *Player) Result(call string) (*transcript.CallResult, *transcript.Artifact, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (p *Player) Result(call string) (*transcript.CallResult, *transcript.Artifact, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var artifact *transcript.Artifact
 	for i := 0; ; i++ {
-		p, err := t.look(i)
-		if p == nil || err != nil {
+		payload, err := p.look(i)
+		if payload == nil || err != nil {
 			return nil, nil, err
 		}
-		switch p := p.(type) {
+		switch payload := payload.(type) {
 		case transcript.Artifact:
-			if p.Call == call {
-				artifact = &p
+			if payload.Call == call {
+				artifact = &payload
 			}
 		case transcript.CallResult:
-			if p.Call == call {
-				return &p, artifact, nil
+			if payload.Call == call {
+				return &payload, artifact, nil
 			}
 		case transcript.Request: // of the next turn
 			return nil, nil, nil
@@ -300,23 +300,23 @@ type Answered struct {
 const LostID = "answer_lost"
 
 // Answer returns what came of the request that was matched last. It isn't taken: calls of hooks may stand before it.
-func (t *Player) Answer() (a Answered, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (p *Player) Answer() (answer Answered, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for i := 0; ; i++ {
-		p, err := t.look(i)
-		if p == nil || err != nil {
-			return a, err
+		payload, err := p.look(i)
+		if payload == nil || err != nil {
+			return answer, err
 		}
-		switch p := p.(type) {
+		switch payload := payload.(type) {
 		case transcript.Answer:
-			a.Answer = &p
-			return a, nil
+			answer.Answer = &payload
+			return answer, nil
 		case transcript.Classified:
-			a.Failed = &p
-			return a, nil
+			answer.Failed = &payload
+			return answer, nil
 		case transcript.Request:
-			return a, nil
+			return answer, nil
 		}
 	}
 }
