@@ -33,9 +33,9 @@ func (t *thread) keepLock(ctx context.Context) error {
 	return nil
 }
 
-// SessionOf returns the session in which the thread in a directory goes on: s, or one under the lock that the
-// directory keeps if that isn't the lock of s. The caller closes it unless it is s. A directory that keeps no lock
-// leaves it at s.
+// SessionOf returns the session in which the thread in a directory goes on: current, or one under the lock that the
+// directory keeps if that isn't the lock of current. The caller closes it unless it is current. A directory that keeps
+// no lock leaves it at current.
 func SessionOf(ctx context.Context, current *session.Session, dir string) (*session.Session, error) {
 	want, err := transcript.LockOf(dir)
 	if err != nil || want.IsZero() || want == current.Set() {

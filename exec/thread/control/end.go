@@ -42,7 +42,7 @@ func (c *Controller) Kill(ctx context.Context, name, reason string) (*Ended, err
 	return c.ask(ctx, name, roster.Request{For: roster.Kill, Reason: reason})
 }
 
-func (c *Controller) ask(ctx context.Context, name string, q roster.Request) (*Ended, error) {
+func (c *Controller) ask(ctx context.Context, name string, request roster.Request) (*Ended, error) {
 	row, err := c.Find(ctx, name)
 	if err != nil {
 		return nil, err
@@ -61,19 +61,19 @@ func (c *Controller) ask(ctx context.Context, name string, q roster.Request) (*E
 	if err != nil {
 		return nil, err
 	}
-	e := &Ended{Thread: row.ID}
+	ended := &Ended{Thread: row.ID}
 	if busy(row) {
-		e.Process = row.Driver.Process
+		ended.Process = row.Driver.Process
 	}
 	var errs []error
-	for _, t := range rows {
+	for _, below := range rows {
 		switch {
-		case t.State.Ended():
-		case !driven(t), !busy(t) && (t == row || q.For == roster.Kill):
-			errs = append(errs, c.close(ctx, t, q))
+		case below.State.Ended():
+		case !driven(below), !busy(below) && (below == row || request.For == roster.Kill):
+			errs = append(errs, c.close(ctx, below, request))
 		// what becomes of the children of a cancelled thread its process decides
-		case t == row || q.For == roster.Kill:
-			if _, err := c.Roster.Ask(ctx, t.ID, q); err != nil && fault.CodeOf(err) != fault.Conflict {
+		case below == row || request.For == roster.Kill:
+			if _, err := c.Roster.Ask(ctx, below.ID, request); err != nil && fault.CodeOf(err) != fault.Conflict {
 				errs = append(errs, err)
 			}
 		}
@@ -81,16 +81,16 @@ func (c *Controller) ask(ctx context.Context, name string, q roster.Request) (*E
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if q.For == roster.Kill {
-		if err := c.enforce(ctx, rows, q); err != nil {
+	if request.For == roster.Kill {
+		if err := c.enforce(ctx, rows, request); err != nil {
 			return nil, err
 		}
 	}
 	now, err := roster.Get(ctx, c.Roster, row.ID)
 	if err == nil {
-		e.Status = string(now.State)
+		ended.Status = string(now.State)
 	}
-	return e, err
+	return ended, err
 }
 
 // driven reports whether a process does something for a thread.
@@ -121,23 +121,23 @@ func (c *Controller) subtree(ctx context.Context, row *roster.Thread) ([]*roster
 }
 
 // enforce waits until threads have ended, and kills the processes that don't end them.
-func (c *Controller) enforce(ctx context.Context, rows []*roster.Thread, q roster.Request) error {
+func (c *Controller) enforce(ctx context.Context, rows []*roster.Thread, request roster.Request) error {
 	in := map[string]bool{}
-	for _, t := range rows {
-		in[t.ID] = true
+	for _, row := range rows {
+		in[row.ID] = true
 	}
 	grace, mark := time.Now().Add(cmp.Or(c.Grace, Grace)), ""
 	for {
 		var rest []*roster.Thread
-		for _, t := range rows {
-			now, err := roster.Get(ctx, c.Roster, t.ID)
+		for _, row := range rows {
+			now, err := roster.Get(ctx, c.Roster, row.ID)
 			if err != nil {
 				return err
 			}
 			switch {
 			case now.State.Ended():
 			case !busy(now):
-				if err := c.close(ctx, now, q); err != nil {
+				if err := c.close(ctx, now, request); err != nil {
 					return err
 				}
 			default:
@@ -148,8 +148,8 @@ func (c *Controller) enforce(ctx context.Context, rows []*roster.Thread, q roste
 			return nil
 		}
 		if time.Now().After(grace) {
-			for _, t := range rest {
-				if err := c.killDriver(ctx, t, in); err != nil {
+			for _, row := range rest {
+				if err := c.killDriver(ctx, row, in); err != nil {
 					return err
 				}
 			}
@@ -166,33 +166,33 @@ func (c *Controller) enforce(ctx context.Context, rows []*roster.Thread, q roste
 }
 
 // killDriver kills the process that drives a thread, unless it also drives one that isn't to be killed.
-func (c *Controller) killDriver(ctx context.Context, t *roster.Thread, in map[string]bool) error {
-	if host, _ := os.Hostname(); t.Driver.Host != "" && t.Driver.Host != host {
+func (c *Controller) killDriver(ctx context.Context, row *roster.Thread, in map[string]bool) error {
+	if host, _ := os.Hostname(); row.Driver.Host != "" && row.Driver.Host != host {
 		return fault.New(fault.Conflict, "the thread %s is driven by process %d on %s: it can't be killed from here",
-			t.ID, t.Driver.Process, t.Driver.Host).
-			On("thread", t.ID).On("host", t.Driver.Host)
+			row.ID, row.Driver.Process, row.Driver.Host).
+			On("thread", row.ID).On("host", row.Driver.Host)
 	}
 	all, err := c.Roster.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return err
 	}
 	for _, o := range all {
-		if o.Driver == t.Driver && driven(o) && !in[o.ID] {
+		if o.Driver == row.Driver && driven(o) && !in[o.ID] {
 			return fault.New(fault.Conflict, "the process %d that drives %s also drives %s, and doesn't end it",
-				t.Driver.Process, t.ID, o.ID).
-				On("thread", t.ID).On("process", t.Driver.Process).Try("rye thread kill " + fault.Quote(o.ID))
+				row.Driver.Process, row.ID, o.ID).
+				On("thread", row.ID).On("process", row.Driver.Process).Try("rye thread kill " + fault.Quote(o.ID))
 		}
 	}
-	if err := proc.KillTree(t.Driver.Process, t.Driver.Start); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fault.Wrap(err, "the process %d that drives %s can't be killed: %v", t.Driver.Process, t.ID, err)
+	if err := proc.KillTree(row.Driver.Process, row.Driver.Start); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fault.Wrap(err, "the process %d that drives %s can't be killed: %v", row.Driver.Process, row.ID, err)
 	}
 	return nil
 }
 
 // close records the end of a thread that no process drives.
-func (c *Controller) close(ctx context.Context, row *roster.Thread, q roster.Request) error {
-	state, asked := roster.Cancelled, &roster.Requested{Request: q}
-	if q.For == roster.Kill {
+func (c *Controller) close(ctx context.Context, row *roster.Thread, request roster.Request) error {
+	state, asked := roster.Cancelled, &roster.Requested{Request: request}
+	if request.For == roster.Kill {
 		state = roster.Killed
 	}
 	if err := row.Gone(); err != nil {
@@ -232,7 +232,7 @@ func (c *Controller) record(ctx context.Context, lease *roster.Lease, asked *ros
 	if err != nil {
 		return err
 	}
-	w, err := transcript.Open(lease.Dir, lease.Driver(k, c.Program),
+	writer, err := transcript.Open(lease.Dir, lease.Driver(k, c.Program),
 		transcript.Options{Key: k.Machine, Now: c.Now, Guard: lease.Guard})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -240,11 +240,11 @@ func (c *Controller) record(ctx context.Context, lease *roster.Lease, asked *ros
 	if err != nil {
 		return err
 	}
-	_, err = w.Append(transcript.Cancelled{Reason: asked.Error(), Killed: asked.For == roster.Kill,
+	_, err = writer.Append(transcript.Cancelled{Reason: asked.Error(), Killed: asked.For == roster.Kill,
 		Cost: soFar.Used()}, transcript.Checkpoint{Turn: soFar.Cost.Turns})
-	if err = errors.Join(err, w.Close()); err != nil {
+	if err = errors.Join(err, writer.Close()); err != nil {
 		return err
 	}
-	_ = Summarise(lease.Dir, w.Report(), string(state)) // nothing needs it
+	_ = Summarise(lease.Dir, writer.Report(), string(state)) // nothing needs it
 	return nil
 }

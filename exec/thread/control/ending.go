@@ -18,32 +18,32 @@ var (
 
 // EndOf decides the status of a thread whose steps have ended with an error, and why it isn't completed. Without one
 // it isn't known.
-func EndOf(ctx context.Context, r *Result, err error) (why *fault.Error, known bool) {
-	r.Status = StatusFailed
+func EndOf(ctx context.Context, result *Result, err error) (why *fault.Error, known bool) {
+	result.Status = StatusFailed
 	asked := cmp.Or(roster.RequestOf(err), roster.RequestOf(context.Cause(ctx)))
 	switch {
 	case errors.Is(err, ErrHandedOff):
-		r.Status = StatusContinued
+		result.Status = StatusContinued
 		return nil, true
 	case errors.Is(err, ErrReturned):
-		r.Status = StatusCompleted
+		result.Status = StatusCompleted
 		return nil, true
 	case asked != nil:
-		r.Status = asked.Status()
+		result.Status = asked.Status()
 		return fault.Of(asked), true
 	case errors.Is(err, approval.ErrWaits):
-		r.Status = StatusWaiting
+		result.Status = StatusWaiting
 		return fault.Of(err), true
 	case ctx.Err() != nil:
-		r.Status = StatusInterrupted
+		result.Status = StatusInterrupted
 		return fault.New(fault.Cancelled, "the thread was interrupted").From(context.Cause(ctx)), true
 	case err != nil:
 		e := fault.Of(err)
 		switch e.Code {
 		case fault.Limit, fault.Budget:
-			r.Status = StatusInterrupted
+			result.Status = StatusInterrupted
 		case fault.Cancelled:
-			r.Status = StatusCancelled
+			result.Status = StatusCancelled
 		}
 		return e, true
 	}

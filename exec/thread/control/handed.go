@@ -20,8 +20,8 @@ type Writer struct {
 
 // HandOver records that another thread, next, has the work of an interrupted one. With an error the record doesn't
 // have it: the thread still has its work.
-func (w *Writer) HandOver(ctx context.Context, s *roster.Lease, next string) error {
-	so, err := SoFar(s.Dir)
+func (w *Writer) HandOver(ctx context.Context, lease *roster.Lease, next string) error {
+	progress, err := SoFar(lease.Dir)
 	if err != nil {
 		return err
 	}
@@ -29,9 +29,9 @@ func (w *Writer) HandOver(ctx context.Context, s *roster.Lease, next string) err
 	if err != nil {
 		return err
 	}
-	cost := so.Used()
-	out, err := transcript.Open(s.Dir, s.Driver(k, w.Program),
-		transcript.Options{Key: k.Machine, Now: w.Now, Guard: s.Guard, Hook: w.Hook})
+	cost := progress.Used()
+	out, err := transcript.Open(lease.Dir, lease.Driver(k, w.Program),
+		transcript.Options{Key: k.Machine, Now: w.Now, Guard: lease.Guard, Hook: w.Hook})
 	if err != nil {
 		return err
 	}
@@ -39,11 +39,11 @@ func (w *Writer) HandOver(ctx context.Context, s *roster.Lease, next string) err
 		transcript.Checkpoint{Turn: cost.Turns})
 	if err = errors.Join(err, out.Close()); err != nil {
 		// After a failed sync the lines may be there, and then they count.
-		if is, unfinished := ResultOf(s.Dir); unfinished != nil || is.Next != next {
+		if is, unfinished := ResultOf(lease.Dir); unfinished != nil || is.Next != next {
 			return err
 		}
 	}
-	_ = Summarise(s.Dir, out.Report(), StatusContinued) // nothing needs it
+	_ = Summarise(lease.Dir, out.Report(), StatusContinued) // nothing needs it
 	return nil
 }
 

@@ -16,33 +16,34 @@ type Origin struct {
 
 // OriginOf reads the record in a thread's directory.
 func OriginOf(dir string) (*Origin, error) {
-	o := new(Origin)
+	origin := new(Origin)
 	for event, err := range transcript.Read(dir) {
 		if err != nil {
 			return nil, err
 		}
 		switch event.Type {
 		case transcript.TypeStarted:
-			o.Thread = event.Thread
-			if err := event.Decode(&o.Started); err != nil {
+			origin.Thread = event.Thread
+			if err := event.Decode(&origin.Started); err != nil {
 				return nil, err
 			}
-			o.Limits = limits.None()
-			o.Limits.Take(&o.Started.Limits)
-			o.Limits.Depth = o.Started.Depth
-			o.Last = o.Limits
+			origin.Limits = limits.None()
+			origin.Limits.Take(&origin.Started.Limits)
+			origin.Limits.Depth = origin.Started.Depth
+			origin.Last = origin.Limits
 		case transcript.TypeContinued:
 			var c transcript.Continued
 			if err := event.Decode(&c); err != nil {
 				return nil, err
 			}
 			if c.Limits != nil {
-				o.Last.Take(c.Limits)
+				origin.Last.Take(c.Limits)
 			}
 		}
 	}
-	if o.Started.Given == nil {
-		return nil, fault.New(fault.Validation, "the transcript of %s doesn't have the inputs of the thread", o.Thread)
+	if origin.Started.Given == nil {
+		return nil, fault.New(fault.Validation, "the transcript of %s doesn't have the inputs of the thread",
+			origin.Thread)
 	}
-	return o, nil
+	return origin, nil
 }

@@ -48,46 +48,46 @@ type Pruned struct {
 }
 
 // Prune prunes.
-func Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
-	every, err := o.Roster.Threads(ctx, roster.Filter{})
+func Prune(ctx context.Context, options PruneOptions) (*Pruned, error) {
+	every, err := options.Roster.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return nil, err
 	}
 	mine := map[string]*roster.Thread{} // whose project is where the caller found it
-	for _, t := range o.Rows {
-		mine[t.ID] = t
-		if t.Pruned == nil && !t.Updated.Before(o.Before) {
+	for _, row := range options.Rows {
+		mine[row.ID] = row
+		if row.Pruned == nil && !row.Updated.Before(options.Before) {
 			continue
 		}
 		// Before any row is written: what lies behind a link isn't removed, so no row may say so.
-		if err := osfile.RefuseLinks(t.Dir(), filepath.Join(t.Project.Root, ".ai", "threads")); err != nil {
+		if err := osfile.RefuseLinks(row.Dir(), filepath.Join(row.Project.Root, ".ai", "threads")); err != nil {
 			return nil, err
 		}
 	}
-	r := &Pruned{}
+	pruned := &Pruned{}
 	for _, group := range roster.Related(every) {
-		if err := o.group(ctx, r, group, mine); err != nil {
+		if err := options.group(ctx, pruned, group, mine); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(r.Pruned, func(a, b *roster.Thread) int { return a.Created.Compare(b.Created) })
-	return r, nil
+	slices.SortFunc(pruned.Pruned, func(a, b *roster.Thread) int { return a.Created.Compare(b.Created) })
+	return pruned, nil
 }
 
 // group prunes related threads, or notes why they stay.
-func (p *PruneOptions) group(ctx context.Context, r *Pruned, group []*roster.Thread,
+func (p *PruneOptions) group(ctx context.Context, pruned *Pruned, group []*roster.Thread,
 	mine map[string]*roster.Thread) error {
 	var old []*roster.Thread
 	young := false
-	for _, t := range group {
-		young = young || !t.Updated.Before(p.Before)
-		if t.Pruned != nil && mine[t.ID] != nil {
-			if err := p.finish(ctx, r, mine[t.ID]); err != nil {
+	for _, row := range group {
+		young = young || !row.Updated.Before(p.Before)
+		if row.Pruned != nil && mine[row.ID] != nil {
+			if err := p.finish(ctx, pruned, mine[row.ID]); err != nil {
 				return err
 			}
 		}
-		if t.Pruned == nil && mine[t.ID] != nil && !mine[t.ID].Lost && t.Updated.Before(p.Before) {
-			old = append(old, mine[t.ID])
+		if row.Pruned == nil && mine[row.ID] != nil && !mine[row.ID].Lost && row.Updated.Before(p.Before) {
+			old = append(old, mine[row.ID])
 		}
 	}
 	if len(old) == 0 {
@@ -99,12 +99,12 @@ func (p *PruneOptions) group(ctx context.Context, r *Pruned, group []*roster.Thr
 	} else if young {
 		stays = "a thread that it is related to ended later"
 	}
-	for _, t := range old {
+	for _, row := range old {
 		if stays != "" {
-			r.Kept = append(r.Kept, Kept{Thread: t.ID, Reason: stays})
+			pruned.Kept = append(pruned.Kept, Kept{Thread: row.ID, Reason: stays})
 			continue
 		}
-		if err := p.one(ctx, r, t); err != nil {
+		if err := p.one(ctx, pruned, row); err != nil {
 			return err
 		}
 	}
@@ -112,16 +112,16 @@ func (p *PruneOptions) group(ctx context.Context, r *Pruned, group []*roster.Thr
 }
 
 // one prunes a thread.
-func (p *PruneOptions) one(ctx context.Context, r *Pruned, row *roster.Thread) error {
+func (p *PruneOptions) one(ctx context.Context, outcome *Pruned, row *roster.Thread) error {
 	pruned, err := p.remains(ctx, row)
 	if f, bad := fault.Find(err); bad && f.Details["reason"] == "transcript" {
-		r.Kept = append(r.Kept, Kept{row.ID, f.Text, err})
+		outcome.Kept = append(outcome.Kept, Kept{row.ID, f.Text, err})
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	r.Pruned, r.Bytes = append(r.Pruned, row), r.Bytes+osfile.BytesIn(row.Dir())
+	outcome.Pruned, outcome.Bytes = append(outcome.Pruned, row), outcome.Bytes+osfile.BytesIn(row.Dir())
 	row.Pruned = pruned
 	if p.DryRun {
 		return nil
@@ -136,21 +136,21 @@ func (p *PruneOptions) one(ctx context.Context, r *Pruned, row *roster.Thread) e
 }
 
 // finish removes what a process that died has left of a thread that was pruned.
-func (p *PruneOptions) finish(ctx context.Context, r *Pruned, t *roster.Thread) error {
+func (p *PruneOptions) finish(ctx context.Context, pruned *Pruned, row *roster.Thread) error {
 	if p.DryRun {
 		return nil
 	}
-	r.Bytes += osfile.BytesIn(t.Dir())
-	return p.remove(ctx, t)
+	pruned.Bytes += osfile.BytesIn(row.Dir())
+	return p.remove(ctx, row)
 }
 
 // remove removes a directory, which goes at once: under its name no reader finds a part of it. A link that was put in
 // a thread's id meanwhile leads nowhere else.
-func (p *PruneOptions) remove(ctx context.Context, t *roster.Thread) error {
+func (p *PruneOptions) remove(ctx context.Context, row *roster.Thread) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(filepath.Join(t.Project.Root, ".ai", "threads"))
+	root, err := os.OpenRoot(filepath.Join(row.Project.Root, ".ai", "threads"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -158,13 +158,13 @@ func (p *PruneOptions) remove(ctx context.Context, t *roster.Thread) error {
 		return err
 	}
 	defer root.Close()
-	doomed := osfile.Unfinished + "pruned-" + strings.ReplaceAll(t.ID, "/", "-")
-	if err := p.Hook.Do("rename", t.Dir()); err != nil {
+	doomed := osfile.Unfinished + "pruned-" + strings.ReplaceAll(row.ID, "/", "-")
+	if err := p.Hook.Do("rename", row.Dir()); err != nil {
 		return err
 	}
 	err = root.RemoveAll(doomed) // of a directory that came back, as from a backup
 	if err == nil {
-		err = root.Rename(filepath.FromSlash(t.ID), doomed)
+		err = root.Rename(filepath.FromSlash(row.ID), doomed)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -175,7 +175,7 @@ func (p *PruneOptions) remove(ctx context.Context, t *roster.Thread) error {
 	if err := root.RemoveAll(doomed); err != nil || p.Release == nil {
 		return err
 	}
-	return p.Release(ctx, filepath.Join(t.Dir(), transcript.LockFile))
+	return p.Release(ctx, filepath.Join(row.Dir(), transcript.LockFile))
 }
 
 // remains returns what the row of a thread keeps of it.

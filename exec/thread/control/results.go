@@ -62,38 +62,38 @@ func CostOf(c transcript.Cost) Cost {
 
 // ResultOf is the result of a thread that has ended, by its transcript.
 func ResultOf(dir string) (*Result, error) {
-	r := &Result{}
-	for e, err := range transcript.Read(dir) {
-		var p transcript.Payload
+	result := &Result{}
+	for event, err := range transcript.Read(dir) {
+		var payload transcript.Payload
 		if err == nil {
-			p, err = e.Says()
+			payload, err = event.Says()
 		}
 		if err != nil {
 			return nil, err
 		}
-		switch p := p.(type) {
+		switch payload := payload.(type) {
 		case transcript.Started:
-			r.Thread, r.Directive = e.Thread, strings.TrimPrefix(p.Directive.Ref, "directive:")
+			result.Thread, result.Directive = event.Thread, strings.TrimPrefix(payload.Directive.Ref, "directive:")
 		case transcript.Completed:
-			r.Success, r.Status, r.Result, r.Outputs, r.Cost = true, StatusCompleted, p.Result, p.Outputs,
-				CostOf(p.Cost)
+			result.Success, result.Status, result.Cost = true, StatusCompleted, CostOf(payload.Cost)
+			result.Result, result.Outputs = payload.Result, payload.Outputs
 		case transcript.HandedOff:
-			r.Status, r.Cost, r.Next = StatusContinued, CostOf(p.Cost), p.Next
+			result.Status, result.Cost, result.Next = StatusContinued, CostOf(payload.Cost), payload.Next
 		case transcript.Failed:
-			r.Status, r.Cost, r.Error = StatusFailed, CostOf(p.Cost),
-				fault.New(fault.Code(p.Error.Code), "%s", p.Error.Message)
+			result.Status, result.Cost, result.Error = StatusFailed, CostOf(payload.Cost),
+				fault.New(fault.Code(payload.Error.Code), "%s", payload.Error.Message)
 		case transcript.Cancelled:
-			r.Status, r.Cost, r.Error = StatusCancelled, CostOf(p.Cost),
+			result.Status, result.Cost, result.Error = StatusCancelled, CostOf(payload.Cost),
 				fault.New(fault.Cancelled, "the thread was cancelled")
-			if p.Killed {
-				r.Status, r.Error = StatusKilled, fault.New(fault.Cancelled, "the thread was killed")
+			if payload.Killed {
+				result.Status, result.Error = StatusKilled, fault.New(fault.Cancelled, "the thread was killed")
 			}
 		}
 	}
-	if r.Status == "" {
+	if result.Status == "" {
 		return nil, fault.New(fault.Integrity, "the transcript in %q has no end", dir)
 	}
-	return r, nil
+	return result, nil
 }
 
 // Shown is the result as the model of a parent sees it.

@@ -20,9 +20,9 @@ func (r *Result) Take(value any, ended, reason string, outputs bool) *fault.Erro
 	case reason != "":
 		return fault.New(fault.Failed, "the loop of the thread failed: %.4096s", reason)
 	}
-	m, _ := value.(map[string]any)
-	if failed, ok := m["error"].(map[string]any); ok {
-		r.Result, _ = m["text"].(string)
+	fields, _ := value.(map[string]any)
+	if failed, ok := fields["error"].(map[string]any); ok {
+		r.Result, _ = fields["text"].(string)
 		code, _ := failed["code"].(string)
 		message, _ := failed["message"].(string)
 		e := fault.New(fault.Code(cmp.Or(code, string(fault.Failed))), "%.4096s",
@@ -30,7 +30,7 @@ func (r *Result) Take(value any, ended, reason string, outputs bool) *fault.Erro
 		e.Exit = fault.ExitNo // the thread ran: the service or the loop says no
 		return e.Try("rye docs providers")
 	}
-	text, ok := m["text"].(string)
+	text, ok := fields["text"].(string)
 	if !ok {
 		return fault.New(fault.Failed, "the loop of the thread returned neither a text nor an error").
 			Try("rye docs threads")

@@ -66,16 +66,16 @@ func (q Query) pattern() (*regexp.Regexp, error) {
 
 // Search looks through the transcripts of a thread's chain: what the model was asked and answered, and what its calls
 // were given and returned. A transcript that was changed is searched up to there.
-func (c *Controller) Search(ctx context.Context, name string, q Query) (*Hits, error) {
-	re, err := q.pattern()
+func (c *Controller) Search(ctx context.Context, name string, query Query) (*Hits, error) {
+	re, err := query.pattern()
 	if err != nil {
 		return nil, err
 	}
-	if q.Most < 0 {
+	if query.Most < 0 {
 		return nil, fault.New(fault.Validation, "the number of results must be at least 1")
 	}
-	if q.Most == 0 {
-		q.Most = MostHits
+	if query.Most == 0 {
+		query.Most = MostHits
 	}
 	rows, err := c.chain(ctx, name)
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *Controller) Search(ctx context.Context, name string, q Query) (*Hits, e
 		if row.Gone() != nil || found.Truncated {
 			continue
 		}
-		for e, err := range transcript.Read(row.Dir()) {
+		for event, err := range transcript.Read(row.Dir()) {
 			if stopped := context.Cause(ctx); stopped != nil {
 				return nil, stopped
 			}
@@ -97,14 +97,14 @@ func (c *Controller) Search(ctx context.Context, name string, q Query) (*Hits, e
 				}
 				break
 			}
-			h, err := hit(e, re)
+			h, err := hit(event, re)
 			if err != nil {
 				return nil, err
 			}
 			if h == nil {
 				continue
 			}
-			if len(found.Results) == q.Most {
+			if len(found.Results) == query.Most {
 				found.Truncated = true
 				break
 			}
@@ -115,37 +115,37 @@ func (c *Controller) Search(ctx context.Context, name string, q Query) (*Hits, e
 }
 
 // hit looks at one event.
-func hit(e *transcript.Event, re *regexp.Regexp) (*Hit, error) {
-	p, err := e.Says()
+func hit(event *transcript.Event, re *regexp.Regexp) (*Hit, error) {
+	payload, err := event.Says()
 	if err != nil {
 		return nil, err
 	}
 	var parts []any
-	switch p := p.(type) {
+	switch payload := payload.(type) {
 	case transcript.Request:
-		for _, v := range p.Messages { // the others repeat answers and results
+		for _, v := range payload.Messages { // the others repeat answers and results
 			if m, _ := v.(map[string]any); m["role"] == "user" || m["role"] == "system" {
 				parts = append(parts, m["text"])
 			}
 		}
 	case transcript.Answer:
-		parts = append(parts, p.Text)
+		parts = append(parts, payload.Text)
 	case transcript.CallStarted:
-		parts = append(parts, p.Name, p.Ref, p.Input)
+		parts = append(parts, payload.Name, payload.Ref, payload.Input)
 	case transcript.CallResult:
-		if parts = append(parts, p.Output); p.Error != nil {
-			parts = append(parts, p.Error.Message)
+		if parts = append(parts, payload.Output); payload.Error != nil {
+			parts = append(parts, payload.Error.Message)
 		}
 	case transcript.Artifact:
-		if p.Call != "handoff" { // which repeats what the thread before said
-			parts = append(parts, p.Content)
+		if payload.Call != "handoff" { // which repeats what the thread before said
+			parts = append(parts, payload.Content)
 		}
 	case transcript.Continued:
-		parts = append(parts, p.Message)
+		parts = append(parts, payload.Message)
 	case transcript.Completed:
-		parts = append(parts, p.Result, p.Outputs)
+		parts = append(parts, payload.Result, payload.Outputs)
 	case transcript.Failed:
-		parts = append(parts, p.Error.Message)
+		parts = append(parts, payload.Error.Message)
 	default:
 		return nil, nil
 	}
@@ -154,12 +154,13 @@ func hit(e *transcript.Event, re *regexp.Regexp) (*Hit, error) {
 		write(&text, part)
 	}
 	all := text.String()
-	at := re.FindAllStringIndex(all, mostMatches)
-	if len(at) == 0 {
+	matches := re.FindAllStringIndex(all, mostMatches)
+	if len(matches) == 0 {
 		return nil, nil
 	}
-	h := &Hit{Thread: e.Thread, Type: e.Type, Line: e.Seq, Snippet: around(all, at[0]), Matches: []string{}}
-	for _, m := range at {
+	h := &Hit{Thread: event.Thread, Type: event.Type, Line: event.Seq, Snippet: around(all, matches[0]),
+		Matches: []string{}}
+	for _, m := range matches {
 		h.Matches = append(h.Matches, fault.Clip(all[m[0]:m[1]], mostSnippet))
 	}
 	return h, nil

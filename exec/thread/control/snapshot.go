@@ -71,7 +71,7 @@ func (c *Controller) snapshots(ctx context.Context, asked []string, rows []*rost
 }
 
 // addBefore adds what the threads before the last of a chain have cost.
-func (c *Controller) addBefore(ctx context.Context, o *Snapshot, from, last string) error {
+func (c *Controller) addBefore(ctx context.Context, snapshot *Snapshot, from, last string) error {
 	for id := from; id != last; {
 		row, err := roster.Get(ctx, c.Roster, id)
 		if err != nil {
@@ -81,56 +81,56 @@ func (c *Controller) addBefore(ctx context.Context, o *Snapshot, from, last stri
 		if err != nil {
 			return err
 		}
-		o.Cost.Add(before.Cost)
+		snapshot.Cost.Add(before.Cost)
 		id = row.Next
 	}
 	return nil
 }
 
 // snapshot reads one thread.
-func snapshot(row *roster.Thread) (o *Snapshot, err error) {
-	o = &Snapshot{ended: row.State.Ended(), stands: Stands(row)}
-	var r *Result
+func snapshot(row *roster.Thread) (taken *Snapshot, err error) {
+	taken = &Snapshot{ended: row.State.Ended(), stands: Stands(row)}
+	var result *Result
 	switch {
 	case row.Lost:
-		r = &Result{Status: Lost, Error: fault.Of(row.Gone())}
+		result = &Result{Status: Lost, Error: fault.Of(row.Gone())}
 	case row.Pruned != nil:
-		r = &Result{Success: row.State == roster.Completed,
+		result = &Result{Success: row.State == roster.Completed,
 			Cost: CostOf(transcript.Cost{Spend: row.Pruned.Spend, Below: row.Pruned.Below})}
-		o.Pruned = true
-	case o.ended:
-		if r, err = ResultOf(row.Dir()); err != nil && !transcript.Exists(row.Dir()) {
+		taken.Pruned = true
+	case taken.ended:
+		if result, err = ResultOf(row.Dir()); err != nil && !transcript.Exists(row.Dir()) {
 			why := "the thread %s could not be started" // it ended before it had a transcript
 			if row.State != roster.Failed {
 				why = "the transcript of the thread %s was removed"
 			}
-			r, err = &Result{Error: fault.New(fault.Failed, why, row.ID)}, nil
+			result, err = &Result{Error: fault.New(fault.Failed, why, row.ID)}, nil
 		}
 	default:
 		var p *Progress
 		if p, err = SoFar(row.Dir()); err == nil {
-			r = p.Result
+			result = p.Result
 		}
 	}
 	if err != nil {
 		return nil, fault.Wrap(err, "the thread %s: %v", row.ID, err)
 	}
-	o.Result = *r
-	o.Thread, o.Directive = row.ID, directiveOf(row)
-	if o.Status == "" || !row.Lost {
-		o.Status = string(row.State)
+	taken.Result = *result
+	taken.Thread, taken.Directive = row.ID, directiveOf(row)
+	if taken.Status == "" || !row.Lost {
+		taken.Status = string(row.State)
 	}
 	if !Stands(row) {
-		o.Error = nil
-	} else if o.Pruned && !o.Success {
-		o.Error = fault.New(fault.Failed, "the thread %s ended: %s; it was pruned", row.ID, row.State)
-	} else if o.Error == nil && row.State == roster.Interrupted {
-		o.Error = fault.New(fault.Cancelled, "the thread was interrupted: its process ended, or could not write")
+		taken.Error = nil
+	} else if taken.Pruned && !taken.Success {
+		taken.Error = fault.New(fault.Failed, "the thread %s ended: %s; it was pruned", row.ID, row.State)
+	} else if taken.Error == nil && row.State == roster.Interrupted {
+		taken.Error = fault.New(fault.Cancelled, "the thread was interrupted: its process ended, or could not write")
 	}
-	if e := o.Error; e != nil {
-		o.Failed = &Failure{e.Code, e.Text}
+	if e := taken.Error; e != nil {
+		taken.Failed = &Failure{e.Code, e.Text}
 	}
-	return o, nil
+	return taken, nil
 }
 
 // Why returns the error of a thread that has not completed, with what to do next; nil if it has, or goes on.

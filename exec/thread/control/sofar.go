@@ -18,58 +18,59 @@ func (p *Progress) Used() transcript.Cost { return p.used }
 
 // SoFar is what a thread has done, by its transcript. If it is interrupted or waits, its error is the reason.
 func SoFar(dir string) (*Progress, error) {
-	r := &Result{}
+	result := &Result{}
 	var used transcript.Cost
 	var limit transcript.Limit // the last
-	for e, err := range transcript.Read(dir) {
+	for event, err := range transcript.Read(dir) {
 		if err != nil { // its driver may be writing the rest
 			break
 		}
-		p, err := e.Says()
+		payload, err := event.Says()
 		if err != nil {
 			return nil, err
 		}
-		switch p := p.(type) {
+		switch payload := payload.(type) {
 		case transcript.Started:
-			r.Thread, r.Directive = e.Thread, strings.TrimPrefix(p.Directive.Ref, "directive:")
+			result.Thread, result.Directive = event.Thread, strings.TrimPrefix(payload.Directive.Ref, "directive:")
 		case transcript.Request:
-			used.Turns = max(used.Turns, p.Turn)
+			used.Turns = max(used.Turns, payload.Turn)
 		case transcript.NodeStarted: // a step is a turn
-			used.Turns = max(used.Turns, p.Step)
+			used.Turns = max(used.Turns, payload.Step)
 		case transcript.Answer:
-			used.Spend += p.Cost
-			if u := p.Usage; u != nil {
+			used.Spend += payload.Cost
+			if u := payload.Usage; u != nil {
 				used.InputTokens += u.Input + u.CacheRead + u.CacheWrite
 				used.OutputTokens += u.Output + u.Reasoning
 			}
 		case transcript.Classified:
-			used.Spend += p.Cost
+			used.Spend += payload.Cost
 		case transcript.CallResult:
-			used.Below += p.Cost
+			used.Below += payload.Cost
 		case transcript.Limit:
-			limit = p
+			limit = payload
 		case transcript.Waiting:
-			r.Status, r.Error = p.State, fault.New(fault.Cancelled, "the thread stopped: %s", p.Reason)
-			if p.Error != nil {
-				r.Error = fault.New(fault.Code(p.Error.Code), "%s", p.Error.Message)
+			result.Status = payload.State
+			result.Error = fault.New(fault.Cancelled, "the thread stopped: %s", payload.Reason)
+			if payload.Error != nil {
+				result.Error = fault.New(fault.Code(payload.Error.Code), "%s", payload.Error.Message)
 			}
-			if p.Reason == "limit" || p.Reason == "budget" {
-				r.Error.On("limit", limit.Code).On("current", limit.Current).On("max", limit.Max)
+			if payload.Reason == "limit" || payload.Reason == "budget" {
+				result.Error.On("limit", limit.Code).On("current", limit.Current).On("max", limit.Max)
 			}
 		case transcript.Continued:
-			r.Status, r.Error = "", nil
+			result.Status, result.Error = "", nil
 		case transcript.Completed:
-			used = p.Cost
+			used = payload.Cost
 		case transcript.Failed:
-			used = p.Cost
+			used = payload.Cost
 		case transcript.Cancelled:
-			used = p.Cost
+			used = payload.Cost
 		case transcript.HandedOff:
-			used = p.Cost
+			used = payload.Cost
 		}
 	}
-	r.Cost = CostOf(used)
-	return &Progress{r, used}, nil
+	result.Cost = CostOf(used)
+	return &Progress{result, used}, nil
 }
 
 // Hands reports whether a thread was about to hand its work over, since its context was full.

@@ -21,13 +21,13 @@ const keepReserved = time.Hour
 // is an error after an hour; the money of one whose directory is gone, and of one that has ended or was interrupted an
 // hour ago, is settled, unless a child has some of it. What another host drives is left alone: its processes aren't
 // known here.
-func Tidy(ctx context.Context, r roster.Roster, l ledger.Ledger, f roster.Filter,
+func Tidy(ctx context.Context, threads roster.Roster, money ledger.Ledger, filter roster.Filter,
 	now time.Time) ([]*roster.Thread, error) {
-	rows, err := r.Threads(ctx, f)
+	rows, err := threads.Threads(ctx, filter)
 	if err != nil {
 		return nil, err
 	}
-	accounts, err := l.Accounts(ctx)
+	accounts, err := money.Accounts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -48,44 +48,44 @@ func Tidy(ctx context.Context, r roster.Roster, l ledger.Ledger, f roster.Filter
 		}
 		if row.State == roster.Created && now.Sub(row.Updated) > keepReserved {
 			changed = true
-			if err := ignoreConflict(r.Set(ctx, row.ID, row.Epoch, roster.Failed, "")); err != nil {
+			if err := ignoreConflict(threads.Set(ctx, row.ID, row.Epoch, roster.Failed, "")); err != nil {
 				return nil, err
 			}
 		}
 		if row.Dead && !row.Lost {
 			changed = true
-			if over, err = bury(ctx, r, row); err != nil {
+			if over, err = bury(ctx, threads, row); err != nil {
 				return nil, err
 			}
 		}
 		settle := row.Lost || over && below[row.ID] == 0
 		if a := accounts[row.ID]; settle && a != nil && !a.Closed {
-			if err := ignoreConflict(l.Do(ctx, ledger.Close(row.ID, a.Epoch, now))); err != nil {
+			if err := ignoreConflict(money.Do(ctx, ledger.Close(row.ID, a.Epoch, now))); err != nil {
 				return nil, err
 			}
 			below[a.Parent]--
 		}
 	}
 	if changed {
-		return r.Threads(ctx, f)
+		return threads.Threads(ctx, filter)
 	}
 	return rows, nil
 }
 
 // FindRow returns the row of a thread. One whose process died after it had recorded the end gets its state first: it
 // must not go on.
-func FindRow(ctx context.Context, r roster.Roster, id string) (*roster.Thread, error) {
-	row, err := roster.Get(ctx, r, id)
+func FindRow(ctx context.Context, threads roster.Roster, id string) (*roster.Thread, error) {
+	row, err := roster.Get(ctx, threads, id)
 	if err != nil || row.State.Ended() || row.Lost || row.State == roster.Running && !row.Dead {
 		return row, err
 	}
 	if _, unfinished := ResultOf(row.Dir()); unfinished != nil {
 		return row, nil
 	}
-	if _, err := bury(ctx, r, row); err != nil {
+	if _, err := bury(ctx, threads, row); err != nil {
 		return nil, err
 	}
-	return roster.Get(ctx, r, id)
+	return roster.Get(ctx, threads, id)
 }
 
 // LastRow returns the row of the thread that goes on with the work of a thread: itself, or the last that it was handed

@@ -62,9 +62,9 @@ func (w waits) Records() (all [][]byte) {
 
 // Waits notes that a thread waits for others until end is called. It refuses what could never end: a wait for itself,
 // for a thread above it, or for one that waits for it.
-func (c *Controller) Waits(ctx context.Context, s *Self, ids []string) (end func() error, err error) {
+func (c *Controller) Waits(ctx context.Context, self *Self, ids []string) (end func() error, err error) {
 	for _, id := range ids {
-		if err := c.circular(ctx, s, id); err != nil {
+		if err := c.circular(ctx, self, id); err != nil {
 			return nil, err
 		}
 	}
@@ -72,11 +72,11 @@ func (c *Controller) Waits(ctx context.Context, s *Self, ids []string) (end func
 	if err != nil {
 		return nil, err
 	}
-	b := &journal.Book[waits]{Path: c.WaitsPath, Format: "rye waits", Empty: func() waits { return waits{} }}
-	mine := wait{ID: roster.NewID("wait", c.Now()), Thread: s.Thread, For: ids, Process: os.Getpid(),
+	book := &journal.Book[waits]{Path: c.WaitsPath, Format: "rye waits", Empty: func() waits { return waits{} }}
+	mine := wait{ID: roster.NewID("wait", c.Now()), Thread: self.Thread, For: ids, Process: os.Getpid(),
 		Start: proc.Start(os.Getpid())}
-	err = b.Change(ctx, func(all waits) ([]any, error) {
-		if path := all.cycle(s.Thread, ids, rows); path != nil {
+	err = book.Change(ctx, func(all waits) ([]any, error) {
+		if path := all.cycle(self.Thread, ids, rows); path != nil {
 			return nil, fault.New(fault.Conflict, "the threads would wait for each other: %s",
 				strings.Join(path, " waits for ")).On("threads", path).
 				Try("rye thread tree " + fault.Quote(path[1])).Permanent()
@@ -84,12 +84,12 @@ func (c *Controller) Waits(ctx context.Context, s *Self, ids []string) (end func
 		return []any{mine}, nil
 	})
 	if err != nil {
-		return nil, errors.Join(err, b.Close())
+		return nil, errors.Join(err, book.Close())
 	}
 	return func() error {
-		return errors.Join(b.Change(context.WithoutCancel(ctx), func(waits) ([]any, error) {
+		return errors.Join(book.Change(context.WithoutCancel(ctx), func(waits) ([]any, error) {
 			return []any{wait{ID: mine.ID}}, nil
-		}), b.Close())
+		}), book.Close())
 	}, nil
 }
 

@@ -63,10 +63,10 @@ func (w *wire) send(f *frame) error {
 
 // receive reads frames until the input ends or take returns an error.
 func receive(in io.Reader, take func(*frame) error) error {
-	r := bufio.NewReaderSize(in, 64<<10)
+	reader := bufio.NewReaderSize(in, 64<<10)
 	for {
 		var size [4]byte
-		if _, err := io.ReadFull(r, size[:]); err != nil {
+		if _, err := io.ReadFull(reader, size[:]); err != nil {
 			return err
 		}
 		n := binary.BigEndian.Uint32(size[:])
@@ -74,7 +74,7 @@ func receive(in io.Reader, take func(*frame) error) error {
 			return fmt.Errorf("a frame of %d bytes", n)
 		}
 		text := make([]byte, n)
-		if _, err := io.ReadFull(r, text); err != nil {
+		if _, err := io.ReadFull(reader, text); err != nil {
 			return err
 		}
 		f := new(frame)

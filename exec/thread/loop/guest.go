@@ -43,25 +43,25 @@ type child struct {
 }
 
 // take does what a frame says.
-func (c *child) take(f *frame) error {
+func (c *child) take(received *frame) error {
 	c.mu.Lock()
-	r := c.running[f.Loop]
-	if f.Start != nil {
-		r = &run{child: c, id: f.Loop, answers: make(chan *frame, 1), sent: map[string][]star.Value{}}
-		c.running[f.Loop] = r
+	started := c.running[received.Loop]
+	if received.Start != nil {
+		started = &run{child: c, id: received.Loop, answers: make(chan *frame, 1), sent: map[string][]star.Value{}}
+		c.running[received.Loop] = started
 	}
 	c.mu.Unlock()
 	switch {
-	case f.Start != nil:
-		c.watched.Do(func() { c.watch(f.Start.Memory) })
-		r.program = f.Start.program(r)
-		go r.run(f.Start.Config)
-	case r == nil: // it has ended meanwhile
-	case f.Cancel != "":
-		r.program.Cancel(f.Cancel)
-		r.answer(&frame{Error: f.Cancel})
+	case received.Start != nil:
+		c.watched.Do(func() { c.watch(received.Start.Memory) })
+		started.program = received.Start.program(started)
+		go started.run(received.Start.Config)
+	case started == nil: // it has ended meanwhile
+	case received.Cancel != "":
+		started.program.Cancel(received.Cancel)
+		started.answer(&frame{Error: received.Cancel})
 	default:
-		r.answer(f)
+		started.answer(received)
 	}
 	return nil
 }
@@ -141,27 +141,27 @@ func (r *run) answer(f *frame) {
 func (r *run) run(config json.RawMessage) {
 	r.computing.add()
 	defer r.computing.done()
-	e := new(end)
+	ended := new(end)
 	var value any
 	if ctx, err := r.ctx(config); err != nil {
-		e.Reason = err.Error()
+		ended.Reason = err.Error()
 	} else {
-		value, e.Reason, e.Ended = r.program.Call("main", ctx)
+		value, ended.Reason, ended.Ended = r.program.Call("main", ctx)
 	}
 	if r.finished {
-		value, e = r.result, new(end)
+		value, ended = r.result, new(end)
 	}
-	if e.Reason == "" && e.Ended == "" {
+	if ended.Reason == "" && ended.Ended == "" {
 		text, err := jcs.Append(nil, value)
-		if e.Value = text; err != nil {
-			e.Reason = err.Error()
+		if ended.Value = text; err != nil {
+			ended.Reason = err.Error()
 		}
 	}
-	e.Reason = strings.ToValidUTF8(string(worker.Cut(e.Reason)), "\ufffd")
+	ended.Reason = strings.ToValidUTF8(string(worker.Cut(ended.Reason)), "\ufffd")
 	r.mu.Lock()
 	delete(r.running, r.id)
 	r.mu.Unlock()
-	r.send(&frame{Loop: r.id, End: e})
+	r.send(&frame{Loop: r.id, End: ended})
 }
 
 // ctx returns what main is called with.

@@ -75,17 +75,17 @@ func (h *Host) Run(ctx context.Context, loop *Loop) (*End, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &running{Loop: loop, process: child, frames: make(chan *frame, 16), lists: map[string][]any{}}
-	child.add(r)
-	defer child.remove(r)
-	err = child.send(&frame{Loop: r.id, Start: &start{
+	started := &running{Loop: loop, process: child, frames: make(chan *frame, 16), lists: map[string][]any{}}
+	child.add(started)
+	defer child.remove(started)
+	err = child.send(&frame{Loop: started.id, Start: &start{
 		Files: loop.Files, Main: loop.Main, Steps: cmp.Or(loop.Steps, DefaultSteps), Memory: h.memory(),
 		Config: config,
 	}})
 	if err != nil {
 		return child.broken(ctx)
 	}
-	return r.serve(ctx)
+	return started.serve(ctx)
 }
 
 func (h *Host) memory() int64 { return cmp.Or(h.Memory, DefaultMemory) }
@@ -208,24 +208,24 @@ func (p *process) remove(r *running) {
 }
 
 // take hands a frame on to its loop.
-func (p *process) take(f *frame) error {
+func (p *process) take(received *frame) error {
 	p.mu.Lock()
-	loop := p.running[f.Loop]
-	if f.Loop == 0 && f.End != nil && f.End.Ended == "memory" {
+	loop := p.running[received.Loop]
+	if received.Loop == 0 && received.End != nil && received.End.Ended == "memory" {
 		p.memory = true
 	}
 	p.mu.Unlock()
 	switch {
 	case loop == nil: // it is gone
-	case f.Print != "":
+	case received.Print != "":
 		if loop.Print != nil {
-			loop.Print(f.Print)
+			loop.Print(received.Print)
 		}
 	default:
 		select {
-		case loop.frames <- f:
+		case loop.frames <- received:
 		default:
-			return fmt.Errorf("loop %d asks without waiting for answers", f.Loop)
+			return fmt.Errorf("loop %d asks without waiting for answers", received.Loop)
 		}
 	}
 	return nil
@@ -260,22 +260,22 @@ type running struct {
 // serve answers the loop until it ends.
 func (r *running) serve(ctx context.Context) (*End, error) {
 	for {
-		var f *frame
+		var received *frame
 		select {
-		case f = <-r.frames:
+		case received = <-r.frames:
 		case <-r.process.over:
 			select {
-			case f = <-r.frames: // its end came before that of its process
+			case received = <-r.frames: // its end came before that of its process
 			default:
 				return r.process.broken(ctx)
 			}
 		case <-ctx.Done():
 			return r.cancel(ctx, context.Cause(ctx))
 		}
-		if f.End != nil {
-			return f.End.end()
+		if received.End != nil {
+			return received.End.end()
 		}
-		answer, err := r.answer(ctx, f)
+		answer, err := r.answer(ctx, received)
 		if err = cmp.Or(err, context.Cause(ctx)); err != nil {
 			return r.cancel(ctx, err)
 		}

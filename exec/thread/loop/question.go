@@ -56,16 +56,16 @@ func (Handoff) Function() string    { return "handoff" }
 func (Checkpoint) Function() string { return "checkpoint" }
 
 // question reads a question. A child that breaks the rules of the conversation gets an error, which ends its loop.
-func (r *running) question(f *frame) (q Question, err error) {
-	v, err := jcs.Parse(f.Args)
+func (r *running) question(received *frame) (q Question, err error) {
+	v, err := jcs.Parse(received.Args)
 	if err != nil {
 		return nil, err
 	}
 	args, ok := v.(map[string]any)
-	if !ok || questions[f.Ask] == nil && len(args) > 0 {
-		return nil, fmt.Errorf("the loop asks for %q", f.Ask)
+	if !ok || questions[received.Ask] == nil && len(args) > 0 {
+		return nil, fmt.Errorf("the loop asks for %q", received.Ask)
 	}
-	switch f.Ask {
+	switch received.Ask {
 	case "first":
 		return First{}, nil
 	case "tools":
@@ -98,7 +98,7 @@ func (r *running) question(f *frame) (q Question, err error) {
 		}
 		return h, nil
 	}
-	return nil, fault.New(fault.Validation, "the loop calls %s, which this version of rye doesn't have", f.Ask)
+	return nil, fault.New(fault.Validation, "the loop calls %s, which this version of rye doesn't have", received.Ask)
 }
 
 // whole returns the whole list of a parameter, from the new entries that the loop has sent, and how many entries are

@@ -102,18 +102,18 @@ func (a *Agents) messages(ctx context.Context, id string, about any) ([]any, err
 }
 
 // First returns the messages that begin a thread, for its directive, inputs, and what hooks gave.
-func (a *Agents) First(ctx context.Context, m *model.Model, inputs map[string]any, texts []string) ([]any, error) {
-	d, outputs, given := m.Directive, []any{}, []any{}
+func (a *Agents) First(ctx context.Context, item *model.Model, inputs map[string]any, texts []string) ([]any, error) {
+	d, outputs, hooked := item.Directive, []any{}, []any{}
 	for _, o := range d.Outputs {
 		outputs = append(outputs, map[string]any{"name": o.Name, "description": o.Description})
 	}
 	for _, text := range texts {
-		given = append(given, text)
+		hooked = append(hooked, text)
 	}
 	return a.messages(ctx, ContextID, map[string]any{
 		"directive": map[string]any{"name": d.Name, "description": d.Description,
-			"text": agenttools.Fill(agenttools.Prompt(m), inputs)},
-		"outputs": outputs, "texts": given,
+			"text": agenttools.Fill(agenttools.Prompt(item), inputs)},
+		"outputs": outputs, "texts": hooked,
 	})
 }
 

@@ -337,21 +337,21 @@ func (p *Plan) Allows(verb, kind, id string) error {
 }
 
 // Started is the plan in the first event of a thread.
-func (p *Plan) Started(ctx context.Context, m provider.Model) (*transcript.Started, error) {
+func (p *Plan) Started(ctx context.Context, answering provider.Model) (*transcript.Started, error) {
 	policies, err := p.Session().Policies(ctx)
 	if err != nil {
 		return nil, err
 	}
 	set := p.Session().Set()
 	started := &transcript.Started{Format: transcript.Format, Kind: p.Kind(), Directive: itemOf(p.Directive),
-		Model: m.String(), Set: set, Lock: set, Policy: policies,
+		Model: answering.String(), Set: set, Lock: set, Policy: policies,
 		Grants: p.Caps.Strings(), Signs: p.Signs}
 	if p.Graph != nil {
 		return started, nil
 	}
 	started.Loop = itemOf(p.Loop.Item)
-	if from := m.Provider(); from != nil {
-		started.Provider = transcript.Item{Ref: from.Ref.String(), Digest: m.Digest()}
+	if from := answering.Provider(); from != nil {
+		started.Provider = transcript.Item{Ref: from.Ref.String(), Digest: answering.Digest()}
 	}
 	for _, id := range []string{ContextID, GuardID, ContinuationID} {
 		it, err := p.Session().Chosen(ctx, model.Ref{Kind: "tool", ID: id})

@@ -68,17 +68,17 @@ func (r *Recorder) Limit(reached func() *transcript.Limit) (*transcript.Limit, e
 
 // Short reports whether money was missing for the next model call. It isn't known once the record has ended.
 func (r *Recorder) Short() (short, known bool, err error) {
-	e, err := r.next()
+	event, err := r.next()
 	switch {
 	case err != nil:
 		return false, false, err
-	case e == nil && !r.Writes():
+	case event == nil && !r.Writes():
 		return false, false, ErrEnds
-	case e == nil:
+	case event == nil:
 		return false, false, nil
 	}
-	var was transcript.Limit
-	return e.Type == transcript.TypeLimit && e.Decode(&was) == nil && was.Code == Spend, true, nil
+	var limit transcript.Limit
+	return event.Type == transcript.TypeLimit && event.Decode(&limit) == nil && limit.Code == Spend, true, nil
 }
 
 // Answer returns the answer or the failure of the request that was recorded last: neither if the process ended before.

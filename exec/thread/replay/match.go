@@ -122,26 +122,26 @@ var alone = map[transcript.Type][]string{
 }
 
 // compared returns the part of an event that is compared.
-func compared(k transcript.Type, payload []byte, all bool) (map[string]any, error) {
+func compared(kind transcript.Type, payload []byte, all bool) (map[string]any, error) {
 	v, err := jcs.Parse(payload)
 	if err != nil {
 		return nil, err
 	}
-	m, _ := v.(map[string]any)
+	fields, _ := v.(map[string]any)
 	if !all {
-		maps.DeleteFunc(m, func(name string, _ any) bool { return !slices.Contains(alone[k], name) })
-		return m, nil
+		maps.DeleteFunc(fields, func(name string, _ any) bool { return !slices.Contains(alone[kind], name) })
+		return fields, nil
 	}
-	for _, name := range apart[k] {
-		delete(m, name)
+	for _, name := range apart[kind] {
+		delete(fields, name)
 	}
-	if cost, ok := m["cost"].(map[string]any); ok {
+	if cost, ok := fields["cost"].(map[string]any); ok {
 		delete(cost, "elapsed")
 	}
-	if k == transcript.TypeLimit && m["code"] == Time {
-		delete(m, "current")
+	if kind == transcript.TypeLimit && fields["code"] == Time {
+		delete(fields, "current")
 	}
-	return m, nil
+	return fields, nil
 }
 
 // Match compares the next event with one that the thread would write now, and takes it. done is true if the record has

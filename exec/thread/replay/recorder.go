@@ -87,15 +87,15 @@ func (r *Recorder) Elapsed() time.Duration {
 
 // Append records events of a turn, and returns those that the record has already. New ones are durable with the next
 // that have to be.
-func (r *Recorder) Append(turn int64, durable bool, events ...transcript.Payload) (had []*transcript.Event,
+func (r *Recorder) Append(turn int64, durable bool, events ...transcript.Payload) (known []*transcript.Event,
 	err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.player != nil && len(events) > 0 {
-		if e, _ := r.player.Peek(); Late(e) && events[0].Type() != transcript.TypeLimit {
+		if event, _ := r.player.Peek(); Late(event) && events[0].Type() != transcript.TypeLimit {
 			return nil, ErrTime
 		}
-		e, done, err := r.player.Match(events[0], turn, r.writer == nil)
+		event, done, err := r.player.Match(events[0], turn, r.writer == nil)
 		r.passed()
 		switch {
 		case err != nil:
@@ -105,16 +105,16 @@ func (r *Recorder) Append(turn int64, durable bool, events ...transcript.Payload
 		case done:
 			r.live()
 		default:
-			had, events = append(had, e), events[1:]
+			known, events = append(known, event), events[1:]
 		}
 	}
 	r.pending = append(r.pending, events...)
 	if !durable || len(r.pending) == 0 {
-		return had, nil
+		return known, nil
 	}
 	_, err = r.writer.Append(r.pending...)
 	r.pending = nil
-	return had, err
+	return known, err
 }
 
 // passed takes the limits that the thread was given where it went on, as far as the record was played: when it ran

@@ -45,33 +45,33 @@ var varying = map[transcript.Type][]string{
 }
 
 // NewRecordedEvent returns what a recording has of an event; nil for one that it doesn't have.
-func NewRecordedEvent(e *transcript.Event) (*RecordedEvent, error) {
-	if e.Type == transcript.TypeDriver {
+func NewRecordedEvent(event *transcript.Event) (*RecordedEvent, error) {
+	if event.Type == transcript.TypeDriver {
 		return nil, nil
 	}
-	v, err := jcs.Parse(e.Payload)
+	v, err := jcs.Parse(event.Payload)
 	if err != nil {
 		return nil, err
 	}
-	p, _ := v.(map[string]any)
-	for _, name := range varying[e.Type] {
-		delete(p, name)
+	payload, _ := v.(map[string]any)
+	for _, name := range varying[event.Type] {
+		delete(payload, name)
 	}
 	for _, name := range []string{"directive", "loop", "provider"} {
-		if item, ok := p[name].(map[string]any); ok {
+		if item, ok := payload[name].(map[string]any); ok {
 			delete(item, "digest")
 		}
 	}
-	if cost, ok := p["cost"].(map[string]any); ok {
+	if cost, ok := payload["cost"].(map[string]any); ok {
 		delete(cost, "elapsed")
 	}
-	switch e.Type {
+	switch event.Type {
 	case transcript.TypeStarted:
-		p["policy"] = []any{}
+		payload["policy"] = []any{}
 	case transcript.TypeHandedOff:
-		p["next"] = "next"
+		payload["next"] = "next"
 	}
-	return &RecordedEvent{e.Type, p}, nil
+	return &RecordedEvent{event.Type, payload}, nil
 }
 
 // RecordingOf returns what a recording has of the transcript in a thread's directory.
@@ -126,8 +126,8 @@ func ReadRecording(r io.Reader) ([]*RecordedEvent, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
 	for n := 1; lines.Scan(); n++ {
-		e, err := parse(lines.Bytes())
-		if err == nil && (n == 1) != (e.Type == transcript.TypeStarted) {
+		event, err := parse(lines.Bytes())
+		if err == nil && (n == 1) != (event.Type == transcript.TypeStarted) {
 			err = errors.New("thread_started must be the first event, and no other")
 		}
 		if err == nil && n > transcript.MaxLines/2 {
@@ -136,7 +136,7 @@ func ReadRecording(r io.Reader) ([]*RecordedEvent, error) {
 		if err != nil {
 			return nil, invalid(n, err)
 		}
-		all = append(all, e)
+		all = append(all, event)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, invalid(len(all)+1, err)
@@ -157,24 +157,24 @@ func parse(b []byte) (*RecordedEvent, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, _ := v.(map[string]any)
-	name, okType := m["type"].(string)
-	p, okPayload := m["payload"].(map[string]any)
-	if !okType || !okPayload || len(m) != 2 {
+	fields, _ := v.(map[string]any)
+	name, okType := fields["type"].(string)
+	payload, okPayload := fields["payload"].(map[string]any)
+	if !okType || !okPayload || len(fields) != 2 {
 		return nil, errors.New("not an object of type and payload")
 	}
-	e := &RecordedEvent{transcript.Type(name), p}
-	switch e.Type {
+	event := &RecordedEvent{transcript.Type(name), payload}
+	switch event.Type {
 	case transcript.TypeDriver:
-		return nil, fmt.Errorf("a recording has no %s", e.Type)
+		return nil, fmt.Errorf("a recording has no %s", event.Type)
 	case transcript.TypeCheckpoint: // without its signature
-		if turn, ok := p["turn"].(float64); !ok || turn < 0 || turn != math.Trunc(turn) ||
-			turn > transcript.MaxLines || len(p) != 1 {
+		if turn, ok := payload["turn"].(float64); !ok || turn < 0 || turn != math.Trunc(turn) ||
+			turn > transcript.MaxLines || len(payload) != 1 {
 			return nil, errors.New("checkpoint: expected a turn and nothing else")
 		}
-		return e, nil
+		return event, nil
 	}
-	return e, transcript.CheckSchema(name, p)
+	return event, transcript.CheckSchema(name, payload)
 }
 
 // says returns the payload as package transcript writes it.
@@ -204,12 +204,12 @@ func RestoreRecording(dir string, events []*RecordedEvent) (err error) {
 	if err != nil {
 		return err
 	}
-	w, err := transcript.Create(dir, "recording", started, transcript.Driver{Epoch: 1},
+	writer, err := transcript.Create(dir, "recording", started, transcript.Driver{Epoch: 1},
 		transcript.Options{Key: own, Now: func() time.Time { return moment }})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.Close()) }()
+	defer func() { err = errors.Join(err, writer.Close()) }()
 	line := 2
 	for batch := range slices.Chunk(events[1:], maxBatch) {
 		all := make([]transcript.Payload, len(batch))
@@ -218,13 +218,13 @@ func RestoreRecording(dir string, events []*RecordedEvent) (err error) {
 				return invalid(line+i, err)
 			}
 		}
-		if _, err := w.Append(all...); err != nil {
+		if _, err := writer.Append(all...); err != nil {
 			return invalid(line, err)
 		}
 		line += len(batch)
 	}
 	if events[len(events)-1].Type != transcript.TypeCheckpoint {
-		_, err = w.Append(transcript.Checkpoint{})
+		_, err = writer.Append(transcript.Checkpoint{})
 	}
 	return err
 }

@@ -78,13 +78,13 @@ func Functions(open Open) function.Functions {
 		})}
 }
 
-func run(ctx context.Context, f *function.Call, p Params, open Open) (any, error) {
-	o, known := operations[p.Operation]
+func run(ctx context.Context, f *function.Call, params Params, open Open) (any, error) {
+	operation, known := operations[params.Operation]
 	if !known {
-		return nil, fault.New(fault.Validation, "unknown operation %q", p.Operation).Try("rye docs operations")
+		return nil, fault.New(fault.Validation, "unknown operation %q", params.Operation).Try("rye docs operations")
 	}
-	c := &call{Params: p, self: control.SelfOf(ctx)}
-	if c.self == nil && f.Stranger {
+	request := &call{Params: params, self: control.SelfOf(ctx)}
+	if request.self == nil && f.Stranger {
 		return nil, fault.New(fault.Denied, "only your own calls and those of threads may act on threads").
 			Try("rye docs operations")
 	}
@@ -93,42 +93,42 @@ func run(ctx context.Context, f *function.Call, p Params, open Open) (any, error
 		return nil, err
 	}
 	defer engine.Close()
-	c.engine, c.controller = engine, controller
-	names := p.Threads
-	if o.takes == "thread_id" {
-		names = []string{p.Thread}
+	request.engine, request.controller = engine, controller
+	names := params.Threads
+	if operation.takes == "thread_id" {
+		names = []string{params.Thread}
 	}
-	if o.takes != "" && (len(names) == 0 || names[0] == "") {
-		return nil, fault.New(fault.Validation, "%s required", o.takes).Try("rye docs operations")
+	if operation.takes != "" && (len(names) == 0 || names[0] == "") {
+		return nil, fault.New(fault.Validation, "%s required", operation.takes).Try("rye docs operations")
 	}
 	rows, err := controller.FindAll(ctx, names)
-	if err != nil && o.takes != "" {
+	if err != nil && operation.takes != "" {
 		return nil, err
 	}
 	for _, row := range rows {
-		if c.self != nil {
-			if err := controller.May(ctx, c.self, o.verb, row.ID); err != nil {
+		if request.self != nil {
+			if err := controller.May(ctx, request.self, operation.verb, row.ID); err != nil {
 				return nil, err
 			}
 		}
-		c.row, c.ids = row, append(c.ids, row.ID)
+		request.row, request.ids = row, append(request.ids, row.ID)
 	}
-	return o.do(ctx, c)
+	return operation.do(ctx, request)
 }
 
-func wait(ctx context.Context, c *call) (any, error) {
-	if c.self != nil {
-		end, err := c.controller.Waits(ctx, c.self, c.ids)
+func wait(ctx context.Context, request *call) (any, error) {
+	if request.self != nil {
+		end, err := request.controller.Waits(ctx, request.self, request.ids)
 		if err != nil {
 			return nil, err
 		}
 		defer end() // a wait that stays ends with its process
 	}
 	how := control.Waiting{Timeout: control.DefaultWait}
-	if c.Timeout > 0 {
-		how.Timeout = time.Duration(min(c.Timeout, 1e6) * float64(time.Second))
+	if request.Timeout > 0 {
+		how.Timeout = time.Duration(min(request.Timeout, 1e6) * float64(time.Second))
 	}
-	all, err := c.controller.Wait(ctx, c.ids, how)
+	all, err := request.controller.Wait(ctx, request.ids, how)
 	if err != nil && fault.CodeOf(err) != fault.Timeout {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func wait(ctx context.Context, c *call) (any, error) {
 			o.Status = "timeout"
 		}
 	}
-	return object{"completed": done, "results": byID(c.ids, all)}, nil
+	return object{"completed": done, "results": byID(request.ids, all)}, nil
 }
 
 func byID(ids []string, all []*control.Snapshot) object {

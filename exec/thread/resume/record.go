@@ -20,73 +20,73 @@ type record struct {
 
 // read reads a transcript.
 func read(dir string) (*record, error) {
-	r := &record{limits: limits.None()}
+	result := &record{limits: limits.None()}
 	var requested []any
 	var answered *transcript.Answer
 	// the model's ids of calls, and their results
 	ids, done := map[string]string{}, map[string]*transcript.CallResult{}
-	for e, err := range transcript.Read(dir) {
+	for event, err := range transcript.Read(dir) {
 		if err != nil {
 			return nil, err
 		}
-		p, err := e.Says()
+		payload, err := event.Says()
 		if err != nil {
 			return nil, err
 		}
-		switch p := p.(type) {
+		switch payload := payload.(type) {
 		case transcript.Started:
-			r.started = p
-			r.limits.Take(&p.Limits)
-			r.limits.Depth = p.Depth
+			result.started = payload
+			result.limits.Take(&payload.Limits)
+			result.limits.Depth = payload.Depth
 		case transcript.Continued:
-			if p.Limits != nil {
-				r.limits.Take(p.Limits)
+			if payload.Limits != nil {
+				result.limits.Take(payload.Limits)
 			}
 		case transcript.Request:
-			if int(p.Kept) > len(requested) {
-				return nil, fault.New(fault.Integrity, "the transcript of %s keeps %d messages, and has %d", e.Thread,
-					p.Kept, len(requested))
+			if int(payload.Kept) > len(requested) {
+				return nil, fault.New(fault.Integrity, "the transcript of %s keeps %d messages, and has %d",
+					event.Thread, payload.Kept, len(requested))
 			}
-			requested = append(requested[:p.Kept:p.Kept], p.Messages...)
+			requested = append(requested[:payload.Kept:payload.Kept], payload.Messages...)
 			answered = nil
 			clear(done)
 		case transcript.Answer:
-			answered = &p
+			answered = &payload
 		case transcript.CallStarted:
-			ids[p.Call] = p.ID
+			ids[payload.Call] = payload.ID
 		case transcript.CallResult:
-			done[ids[p.Call]] = &p
+			done[ids[payload.Call]] = &payload
 		}
 	}
 	progress, err := control.SoFar(dir)
 	if err != nil {
 		return nil, err
 	}
-	r.used = progress.Used()
-	r.messages = requested
+	result.used = progress.Used()
+	result.messages = requested
 	if answered == nil {
-		return r, nil
+		return result, nil
 	}
-	said, err := provider.Answered(answered)
+	answer, err := provider.Answered(answered)
 	if err != nil {
 		return nil, err
 	}
-	r.messages = append(r.messages, control.Values(said.Message()))
+	result.messages = append(result.messages, control.Values(answer.Message()))
 	for _, c := range answered.Calls {
-		m := map[string]any{"role": "tool", "call_id": c.ID}
-		if of := done[c.ID]; of == nil {
+		message := map[string]any{"role": "tool", "call_id": c.ID}
+		if known := done[c.ID]; known == nil {
 			text, err := jcs.Append(nil, control.FaultOf(replay.Unknown(c.Name)))
 			if err != nil {
 				return nil, err
 			}
-			m["text"], m["failed"] = string(text), true
+			message["text"], message["failed"] = string(text), true
 		} else {
-			m["text"], _ = of.Output.(string)
-			if of.Status != transcript.CallOK {
-				m["failed"] = true
+			message["text"], _ = known.Output.(string)
+			if known.Status != transcript.CallOK {
+				message["failed"] = true
 			}
 		}
-		r.messages = append(r.messages, m)
+		result.messages = append(result.messages, message)
 	}
-	return r, nil
+	return result, nil
 }

@@ -81,22 +81,22 @@ type work struct {
 }
 
 // Go goes on with the work of a thread, to its end. The result is never nil.
-func Go(ctx context.Context, e *thread.Engine, d *control.Controller, o *Order) (*Resumed, error) {
-	if o.Message == "" && !o.Handoff {
-		row, err := d.Find(ctx, o.Thread)
+func Go(ctx context.Context, engine *thread.Engine, controller *control.Controller, order *Order) (*Resumed, error) {
+	if order.Message == "" && !order.Handoff {
+		row, err := controller.Find(ctx, order.Thread)
 		if err != nil {
 			return new(Resumed), err
 		}
-		r, err := e.Resume(ctx, &thread.Resume{Thread: row.ID, Limits: o.Limits, Principal: o.Principal,
-			Approver: o.Approver, Live: o.Live})
-		return &Resumed{Result: r}, err
+		result, err := engine.Resume(ctx, &thread.Resume{Thread: row.ID, Limits: order.Limits,
+			Principal: order.Principal, Approver: order.Approver, Live: order.Live})
+		return &Resumed{Result: result}, err
 	}
-	w := &work{engine: e, order: o}
-	r, err := w.goOn(ctx, d)
-	if r == nil {
+	w := &work{engine: engine, order: order}
+	result, err := w.goOn(ctx, controller)
+	if result == nil {
 		return new(Resumed), err
 	}
-	return &Resumed{r, &From{Old: w.row.ID, Turns: w.used.Turns, Summarised: w.summary != nil}}, err
+	return &Resumed{result, &From{Old: w.row.ID, Turns: w.used.Turns, Summarised: w.summary != nil}}, err
 }
 
 // goOn begins the new thread, and runs it to its end.
@@ -134,7 +134,7 @@ func (w *work) find(ctx context.Context, d *control.Controller) error {
 	}
 	w.row = row
 	id, words := row.ID, fault.Quote(row.ID)
-	f := fault.New(fault.Conflict, "the thread %s is %s", id, row.State).On("thread", id).On("state",
+	refused := fault.New(fault.Conflict, "the thread %s is %s", id, row.State).On("thread", id).On("state",
 		string(row.State))
 	switch {
 	case row.State.Ended():
@@ -147,9 +147,9 @@ func (w *work) find(ctx context.Context, d *control.Controller) error {
 			}
 			return err
 		}
-		return f.Because("it goes on under its own id").Try("rye thread resume " + words)
+		return refused.Because("it goes on under its own id").Try("rye thread resume " + words)
 	}
-	return f.Because("a thread that runs can't go on in another").Try("rye thread wait " + words)
+	return refused.Because("a thread that runs can't go on in another").Try("rye thread wait " + words)
 }
 
 // follows refuses a second thread that goes on with the work of one.
@@ -219,15 +219,15 @@ func (w *work) read(ctx context.Context) error {
 // take makes sure that no other process goes on with the thread. begun is called when the new one is registered, stop
 // in the end.
 func (w *work) take(ctx context.Context) (begun func(id string) error, stop func() error, err error) {
-	e, row, done := w.engine, w.row, context.WithoutCancel(ctx)
-	w.foreign = !roster.Owned(ctx, e.Roster, e.Session, row.Parent)
+	engine, row, done := w.engine, w.row, context.WithoutCancel(ctx)
+	w.foreign = !roster.Owned(ctx, engine.Roster, engine.Session, row.Parent)
 	var release func()
 	if row.State.Ended() {
-		if release, err = e.Roster.Hold(ctx, row.ID, row.Epoch); err != nil {
+		if release, err = engine.Roster.Hold(ctx, row.ID, row.Epoch); err != nil {
 			return nil, nil, err
 		}
 		release = sync.OnceFunc(release)
-		if next, err := control.Begun(ctx, e.Roster, row.ID); err != nil || next != nil {
+		if next, err := control.Begun(ctx, engine.Roster, row.ID); err != nil || next != nil {
 			release()
 			if err == nil {
 				err = follows(next, row)
@@ -237,7 +237,7 @@ func (w *work) take(ctx context.Context) (begun func(id string) error, stop func
 		begun = func(string) error { release(); return nil }
 		stop = func() error { release(); return nil }
 	} else {
-		lease, err := roster.ClaimLease(ctx, e.Roster, row)
+		lease, err := roster.ClaimLease(ctx, engine.Roster, row)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -254,14 +254,14 @@ func (w *work) take(ctx context.Context) (begun func(id string) error, stop func
 			return err
 		}
 		stop = func() error { return left() }
-		if err := e.Ledger.Do(ctx, ledger.Close(row.ID, lease.Epoch, e.Now())); err != nil &&
+		if err := engine.Ledger.Do(ctx, ledger.Close(row.ID, lease.Epoch, engine.Now())); err != nil &&
 			fault.CodeOf(err) != fault.NotFound {
 			return nil, nil, errors.Join(err, stop())
 		}
 	}
-	above, err := ledger.OpenAbove(ctx, e.Ledger, row.Parent, w.rest.Budget(), e.Now())
+	above, err := ledger.OpenAbove(ctx, engine.Ledger, row.Parent, w.rest.Budget(), engine.Now())
 	first := stop
-	stop = func() error { return errors.Join(first(), above.Close(done, e.Ledger, e.Now())) }
+	stop = func() error { return errors.Join(first(), above.Close(done, engine.Ledger, engine.Now())) }
 	if err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
@@ -270,28 +270,28 @@ func (w *work) take(ctx context.Context) (begun func(id string) error, stop func
 
 // summarise has a thread summarise what was said. Without a summary the last messages have to do.
 func (w *work) summarise(ctx context.Context) {
-	var said []provider.Message
-	if w.settings.Directive == "" || provider.Decode(w.messages, &said) != nil {
+	var messages []provider.Message
+	if w.settings.Directive == "" || provider.Decode(w.messages, &messages) != nil {
 		return
 	}
 	_, room := w.settings.Room(0)
 	bound := limits.None()
-	child, err := toolcall.ParseChild(w.settings.Child(w.row.Directive, said, room))
+	child, err := toolcall.ParseChild(w.settings.Child(w.row.Directive, messages, room))
 	if err != nil || bound.Override(child.Limits) != nil {
 		return
 	}
 	bound.Cap(&w.rest)
-	r, err := w.engine.Run(ctx, &thread.Start{Directive: child.Directive, Inputs: params.Values(child.Inputs),
+	result, err := w.engine.Run(ctx, &thread.Start{Directive: child.Directive, Inputs: params.Values(child.Inputs),
 		Model: child.Model, Principal: w.order.Principal,
 		After: &plan.After{Under: w.row.Parent, Foreign: w.foreign, Chosen: true, Limits: bound}})
-	if r == nil {
+	if result == nil {
 		return
 	}
 	if w.rest.Spend != limits.Unlimited {
-		w.rest.Spend = max(w.rest.Spend-int64(math.Round((r.Cost.Spend+r.Cost.Below)*limits.Nano)), 0)
+		w.rest.Spend = max(w.rest.Spend-int64(math.Round((result.Cost.Spend+result.Cost.Below)*limits.Nano)), 0)
 	}
-	if err == nil && r.Success && r.Result != "" {
-		w.summary = r.Result
+	if err == nil && result.Success && result.Result != "" {
+		w.summary = result.Result
 	}
 }
 

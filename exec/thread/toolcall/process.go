@@ -50,7 +50,8 @@ type Parent struct {
 const forever = 24 * time.Hour
 
 // Start starts the thread of a child in a process, and returns when it is registered.
-func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, c *DetachedChild) (*Word, error) {
+func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, started *DetachedChild) (*Word,
+	error) {
 	if p.Command == nil {
 		return nil, fault.New(fault.Validation, "async_exec isn't possible here: only rye run starts processes")
 	}
@@ -65,21 +66,21 @@ func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, 
 	lasts := min(p.Limits.Duration, forever)
 	own := captoken.New(p.Thread, p.Directive, p.Set, p.Grants, p.Limits.Depth, p.Now, lasts)
 	child := captoken.New(thread, directive.String(), p.Set, p.Grants, p.Limits.Depth-1, p.Now, lasts)
-	if c.Tokens, err = p.Chain.Give(p.Machine, own, child, p.Now); err != nil {
+	if started.Tokens, err = p.Chain.Give(p.Machine, own, child, p.Now); err != nil {
 		return nil, err
 	}
-	if len(c.Tokens) > captoken.MaxChain {
+	if len(started.Tokens) > captoken.MaxChain {
 		return nil, fault.New(fault.TooDeep,
 			"the thread can't start another process: its chain of tokens has %d already",
 			captoken.MaxChain).On("thread", p.Thread)
 	}
-	c.Parent, c.Most = p.Thread, p.Limits
+	started.Parent, started.Most = p.Thread, p.Limits
 	dir := filepath.Join(p.Dir, filepath.FromSlash(thread))
 	if p.Again {
 		_ = os.Remove(filepath.Join(dir, LogFile))
 		_ = os.Remove(dir) // unless there is more
 	}
-	return StartDetached(ctx, command, dir, &Job{Thread: thread, Child: c})
+	return StartDetached(ctx, command, dir, &Job{Thread: thread, Child: started})
 }
 
 // An Above is what a thread gets from the one that has started it in another process.
