@@ -188,8 +188,8 @@ func show(v any) json.RawMessage {
 	return b
 }
 
-// initialFiles are project files that exist before a tool writes them. A tool that may write the whole project can create
-// files at its top only while they exist.
+// initialFiles are project files that exist before a tool writes them. A tool that may write the whole project can
+// create files at its top only while they exist.
 var initialFiles = []string{"rye.lock", "rye.yaml"}
 
 // makeProject makes the project of an example.

@@ -17,7 +17,7 @@ import (
 // A Check has the requirements of a transcript.
 type Check struct {
 	Keys     []key.Public // trusted keys of machines, or of users that vouch for them
-	Vouchers [][]byte     // for machines, besides those in the transcript
+	Vouchers [][]byte     // for machines, in addition to those in the transcript
 	Thread   string       // the required thread, or ""
 	Seen     []Position   // lines that must still exist
 	// Unfinished allows a thread without a signed end: it runs, was interrupted, or its end was cut off.
