@@ -28,6 +28,8 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
+// This file has the commands that edit rye.yaml or the versions in use: add, remove, update and outdated.
+
 type addRun struct {
 	Name  string   `arg:"" help:"Bundle's id or oci:// reference, or an item's ref; ID@RANGE limits versions."`
 	From  string   `placeholder:"PLACE" complete:"file" help:"Directory, archive, URL, git+https: or oci:// repository of this bundle."`
@@ -37,19 +39,19 @@ type addRun struct {
 	trusts.KeyFlag
 }
 
-// changeFlags are those of every command that changes rye.yaml, or which versions are used.
+// changeFlags are the flags of every command that changes rye.yaml or the versions in use.
 type changeFlags struct {
 	Accept []string `placeholder:"NAME" complete:"locked" help:"Allow this item or bundle to weaken the lock (repeatable)."`
 	DryRun bool     `name:"dry-run" help:"Show what would change; write nothing."`
 }
 
-// changeAnswer is what a command made of rye.yaml and of the lock.
+// changeAnswer is the result of a command that changes rye.yaml and the lock.
 type changeAnswer struct {
 	Bundle string `json:"bundle"`
 	Root   string `json:"root,omitempty"` // an item that became a root, or no longer is one
-	Range  string `json:"range"`          // empty: it isn't required any more
+	Range  string `json:"range"`          // empty: removed
 	Source string `json:"source"`
-	Edited bool   `json:"edited"` // rye.yaml is another now
+	Edited bool   `json:"edited"` // rye.yaml has changed
 	*LockAnswer
 }
 
@@ -71,7 +73,7 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, unlock, err := editing(ctx, a)
+	l, unlock, err := openForEdit(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -85,12 +87,12 @@ func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	case strings.Contains(c.Name, ":"):
 		return c.item(ctx, l)
 	}
-	id, versions, given := strings.Cut(c.Name, "@")
+	id, versions, hasRange := strings.Cut(c.Name, "@")
 	src, err := c.source(l, id)
 	if err != nil {
 		return nil, err
 	}
-	if !given { // any version will do until the newest is known
+	if !hasRange { // any version will do until the newest is known
 		versions = "*"
 	}
 	need, err := ryeyaml.NewRequirement(id, versions, src)
@@ -103,7 +105,7 @@ func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := l.Open(); err != nil {
 		return nil, err
 	}
-	if !given {
+	if !hasRange {
 		if versions, err = compatible(ctx, l, id, src); err != nil {
 			return nil, err
 		}
@@ -134,7 +136,7 @@ func (c *addRun) item(ctx context.Context, l *paths.Lock) (cli.Answer, error) {
 	return ans, c.change(ctx, l, ans, &lockRun{Sign: len(c.Sign) > 0, Names: c.Sign, KeyFlag: c.KeyFlag})
 }
 
-// source returns where the bundle comes from: by the flags, else by rye.yaml.
+// source returns the bundle's source: from the flags, else from rye.yaml.
 func (c *addRun) source(l *paths.Lock, id string) (ryeyaml.Source, error) {
 	old, known := l.Yaml.Requirement(id)
 	switch {
@@ -146,11 +148,11 @@ func (c *addRun) source(l *paths.Lock, id string) (ryeyaml.Source, error) {
 		return old.Source, fault.New(fault.Validation, "%q needs a source: --from or --index",
 			id).Try("rye docs sources")
 	}
-	return placed(l, c.From+c.Index, c.Index != "")
+	return parseSource(l, c.From+c.Index, c.Index != "")
 }
 
-// placed is a source as rye.yaml has it.
-func placed(l *paths.Lock, where string, index bool) (ryeyaml.Source, error) {
+// parseSource returns a source as rye.yaml has it, with local paths relative to the project.
+func parseSource(l *paths.Lock, where string, index bool) (ryeyaml.Source, error) {
 	ref, err := oci.ParseReference(where)
 	switch layout := strings.HasPrefix(where, oci.LayoutScheme); {
 	case layout && err != nil:
@@ -168,10 +170,10 @@ func placed(l *paths.Lock, where string, index bool) (ryeyaml.Source, error) {
 	return ryeyaml.ParseSource(where, index)
 }
 
-// image is the bundle that a reference names, and any version that is compatible with the one there.
+// image sets the bundle's id and source from an OCI reference given in place of the id.
 func (c *addRun) image(ctx context.Context, l *paths.Lock) error {
 	if c.From+c.Index != "" {
-		return fault.New(fault.Validation, "%q is a source itself: --from and --index don't go with it", c.Name)
+		return fault.New(fault.Validation, "%q is a source: it can't be combined with --from or --index", c.Name)
 	}
 	c.From = c.Name
 	src, err := c.source(l, "")
@@ -185,7 +187,7 @@ func (c *addRun) image(ctx context.Context, l *paths.Lock) error {
 	return errors.Join(err, l.Sources.Close())
 }
 
-// relative is a path of this machine as rye.yaml has it: relative to the project.
+// relative returns a path as rye.yaml has it: relative to the project.
 func relative(l *paths.Lock, where string) (string, error) {
 	s := l.App.Absolute(cli.Setting{Value: where})
 	if s.Err != nil {
@@ -198,17 +200,17 @@ func relative(l *paths.Lock, where string) (string, error) {
 	if to, err := filepath.EvalSymlinks(s.Value); err == nil {
 		s.Value = to
 	} else if errors.Is(err, fs.ErrNotExist) {
-		return "", nothingAt(where, s.Value)
+		return "", errNotFound(where, s.Value)
 	}
 	rel, err := filepath.Rel(dir, s.Value)
 	if err != nil {
-		return "", fault.New(fault.Validation, "%q can't be told relative to the project", where).From(err)
+		return "", fault.New(fault.Validation, "%q has no path relative to the project", where).From(err)
 	}
 	return filepath.ToSlash(rel), nil
 }
 
-// nothingAt says that there is nothing at a place, and what is beside it that is meant perhaps.
-func nothingAt(where, path string) *fault.Error {
+// errNotFound returns the error for a missing path, and suggests similar names in its directory.
+func errNotFound(where, path string) *fault.Error {
 	f := fault.New(fault.NotFound, "%q does not exist", where).From(fs.ErrNotExist).Try("rye docs sources").
 		On("path", path)
 	entries, _ := os.ReadDir(filepath.Dir(path))
@@ -216,26 +218,27 @@ func nothingAt(where, path string) *fault.Error {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if meant := suggest.Names(filepath.Base(path), names); len(meant) > 0 {
-		for i, name := range meant {
-			meant[i] = filepath.Join(filepath.Dir(where), name)
+	if similar := suggest.Names(filepath.Base(path), names); len(similar) > 0 {
+		for i, name := range similar {
+			similar[i] = filepath.Join(filepath.Dir(where), name)
 		}
-		f.Why = []string{"did you mean " + strings.Join(meant, ", ") + "?"}
-		f.Details["did_you_mean"] = meant
+		f.Why = []string{"did you mean " + strings.Join(similar, ", ") + "?"}
+		f.Details["did_you_mean"] = similar
 	}
 	return f
 }
 
+// badRequirement adds the argument to err, and a hint with a range if the id is valid.
 func badRequirement(text string, err error) error {
 	id, _, _ := strings.Cut(text, "@")
 	f := fault.New(fault.Validation, "%q: %s", text, err).From(err).On("bundle", text)
-	if portable.CheckID(id) == nil && id != lock.Library { // else no range will do
+	if portable.CheckID(id) == nil && id != lock.Library { // no range helps against an invalid id
 		f.Hint = []string{"rye add " + fault.Quote(id+"@^1.2")}
 	}
 	return f
 }
 
-// compatible is the range of the newest version that there is, and of what is compatible with it.
+// compatible returns the range of the newest version and of the versions compatible with it.
 func compatible(ctx context.Context, l *paths.Lock, id string, src ryeyaml.Source) (string, error) {
 	all, err := l.Sources.Versions(ctx, id)
 	if err != nil {
@@ -253,15 +256,15 @@ func compatible(ctx context.Context, l *paths.Lock, id string, src ryeyaml.Sourc
 	return "^" + version, nil
 }
 
-// editing opens the project to change its rye.yaml; no other process changes it until unlock.
-func editing(ctx context.Context, a *cli.App) (*paths.Lock, func(), error) {
+// openForEdit opens the project to change its rye.yaml. Other processes wait until unlock is called.
+func openForEdit(ctx context.Context, a *cli.App) (*paths.Lock, func(), error) {
 	unlock, err := paths.Alone(ctx, a, false)
 	if err != nil {
 		return nil, nil, err
 	}
 	l, err := paths.OpenLock(a, false)
 	if err == nil && l.Root.Marker != workspace.MarkerFile {
-		l.Yaml, err = ryeyaml.Parse(nil, paths.Running()) // an empty one that can be written
+		l.Yaml, err = ryeyaml.Parse(nil, paths.Running()) // start an empty rye.yaml
 	}
 	if err != nil {
 		unlock()
@@ -270,8 +273,9 @@ func editing(ctx context.Context, a *cli.App) (*paths.Lock, func(), error) {
 	return l, unlock, nil
 }
 
-// change locks the changed rye.yaml and writes both, rye.yaml first: after a crash rye lock --check finds the lock
-// outdated.
+// change makes the lock for the changed rye.yaml and writes both. rye.yaml is written first, so that rye lock
+// --check
+// finds the lock outdated after a crash.
 func (c *changeFlags) change(ctx context.Context, l *paths.Lock, ans *changeAnswer, run *lockRun) error {
 	before, err := osfile.ReadSmall(filepath.Join(l.Dir, workspace.MarkerFile), workspace.MaxProject)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -285,7 +289,7 @@ func (c *changeFlags) change(ctx context.Context, l *paths.Lock, ans *changeAnsw
 	}
 	ans.LockAnswer = newLockAnswer(run)
 	_, err = run.make(ctx, l, ans.LockAnswer)
-	ans.Edited = ans.LockAnswer.Edited || err == nil && edited // of a dry run
+	ans.Edited = ans.LockAnswer.Edited || err == nil && edited // a dry run reports the edit too
 	return err
 }
 
@@ -295,7 +299,7 @@ type removeRun struct {
 }
 
 func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, unlock, err := editing(ctx, a)
+	l, unlock, err := openForEdit(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -321,7 +325,7 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, err
 }
 
-// explain says what still needs a removed bundle: roots can be removed with it by the same command.
+// explain names what still needs a removed bundle. Roots can be removed by the same command.
 func (c *removeRun) explain(l *paths.Lock, ans *changeAnswer, f *fault.Error) {
 	var roots []string
 	for _, p := range ans.Problems {

@@ -34,16 +34,16 @@ type diffRun struct {
 	sarif.Flag
 }
 
-// lockDiff is what is different: between two locks, or between one and the working tree.
+// lockDiff is the difference between two locks, or between a lock and the working tree.
 type lockDiff struct {
 	From     string              `json:"from"`
 	To       string              `json:"to"`
 	Changes  []lockfile.Change   `json:"changes"`
-	Drift    []session.DriftLine `json:"drift"`    // files of the working tree that aren't as they are pinned
-	Problems []check.Problem     `json:"problems"` // what keeps the working tree from being locked
+	Drift    []session.DriftLine `json:"drift"`    // files of the working tree that differ from their pins
+	Problems []check.Problem     `json:"problems"` // reasons why the working tree can't be locked
 	Report   *diff.Report        `json:"report,omitempty"`
-	whole    bool                // nothing kept from looking at all of it
-	of       *paths.Lock         // the project's
+	complete bool                // everything was compared
+	project  *paths.Lock         // the project's lock
 	text     func() []byte       // the bytes of From
 }
 
@@ -60,7 +60,7 @@ func (d *lockDiff) Text(t *cli.Terminal) {
 	if d.Report != nil {
 		(&bundles.BundleDiff{Report: d.Report}).WithItems(t)
 	}
-	if d.whole && len(d.Problems)+len(d.Drift)+len(d.Changes) == 0 &&
+	if d.complete && len(d.Problems)+len(d.Drift)+len(d.Changes) == 0 &&
 		(d.Report == nil || len(d.Report.Items)+len(d.Report.Files) == 0) {
 		t.Note("no difference")
 	}
@@ -77,7 +77,7 @@ func (c *diffRun) diff(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer l.Close()
 	ans := &lockDiff{From: l.LockPath(), To: "working tree", Changes: []lockfile.Change{},
-		Drift: []session.DriftLine{}, Problems: []check.Problem{}, of: l, text: l.Text}
+		Drift: []session.DriftLine{}, Problems: []check.Problem{}, project: l, text: l.Text}
 	ref, refErr := model.ParseRef(c.From)
 	switch {
 	case c.From != "" && (refErr != nil || c.To != ""):
@@ -89,11 +89,11 @@ func (c *diffRun) diff(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	default:
 		err = diffAll(ctx, l, ans)
 	}
-	ans.whole = err == nil
+	ans.complete = err == nil
 	return ans, err
 }
 
-// locks compares two files.
+// locks compares two lock files, or one with the project's lock.
 func (c *diffRun) locks(ctx context.Context, l *paths.Lock, ans *lockDiff) error {
 	objects, err := l.Objects()
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *diffRun) locks(ctx context.Context, l *paths.Lock, ans *lockDiff) error
 	return ans.compare(ctx, from, to)
 }
 
-// otherLock reads a lock that isn't the project's, and returns its bytes too.
+// otherLock reads a lock file that isn't the project's, and returns its bytes too.
 func otherLock(ctx context.Context, l *paths.Lock, name string, objects lock.Source) (*lock.Side, []byte, error) {
 	s := l.App.Absolute(cli.Setting{Value: name})
 	if s.Err != nil {
@@ -137,7 +137,7 @@ func otherLock(ctx context.Context, l *paths.Lock, name string, objects lock.Sou
 	if err != nil {
 		f := fault.Of(l.LockFault(name, err))
 		if f.Code == fault.LockMismatch {
-			f.Hint = hint // the project's lock needs no mending
+			f.Hint = hint // the usual hint repairs the project's lock, which is fine
 		}
 		return nil, nil, f
 	}
@@ -154,7 +154,8 @@ func (d *lockDiff) compare(ctx context.Context, from, to *lock.Side) error {
 	return nil
 }
 
-// diffAll compares the lock with the one that the working tree would make, or file by file where it makes none.
+// diffAll compares the lock with the one that the working tree would give. If it gives none, it compares file by
+// file.
 func diffAll(ctx context.Context, l *paths.Lock, ans *lockDiff) error {
 	if err := l.Look(ctx); err != nil {
 		return err
@@ -194,7 +195,7 @@ func drift(ctx context.Context, l *paths.Lock, ans *lockDiff, refs ...model.Ref)
 	return err
 }
 
-// diffItem compares one item.
+// diffItem compares one item of the working tree with its pin.
 func diffItem(ctx context.Context, l *paths.Lock, ref model.Ref, ans *lockDiff) error {
 	if l.Old.Pin(ref) == nil {
 		return NotLocked(ctx, l, ref.String())

@@ -12,6 +12,7 @@ import (
 
 type fetchRun struct{}
 
+// FetchAnswer is the result of rye fetch.
 type FetchAnswer struct{ restore.FetchResult }
 
 func (f FetchAnswer) Text(t *cli.Terminal) {
@@ -30,7 +31,8 @@ func (c *fetchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 func (*fetchRun) fetch(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	unlock, err := paths.Alone(ctx, a, false) // what the store is to keep is said by the lock that is there in the end
+	// Another rye could replace the lock, which decides what the store keeps.
+	unlock, err := paths.Alone(ctx, a, false)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +49,7 @@ func (*fetchRun) fetch(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return FetchAnswer{found}, nil
 }
 
-// openLocked opens the project's lock, which must be there; with sources its bundles can be fetched.
+// openLocked opens the project's lock, which must exist. With sources, missing bundles can be fetched.
 func openLocked(a *cli.App, sources bool) (*paths.Lock, error) {
 	l, err := paths.OpenLock(a, false)
 	if err != nil {
@@ -62,7 +64,7 @@ func openLocked(a *cli.App, sources bool) (*paths.Lock, error) {
 	return l, err
 }
 
-// fetch fetches what the lock names and shows how far it is.
+// fetch fetches what the lock names and shows its progress.
 func fetch(ctx context.Context, l *paths.Lock) (restore.FetchResult, error) {
 	p := l.App.Progress("fetching", 0)
 	defer p.Done()

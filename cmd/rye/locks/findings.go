@@ -16,9 +16,9 @@ import (
 // Extent counts the pins.
 func (c *LockAnswer) Extent() string { return fault.Count(int64(c.Pins), "pin") }
 
-// Findings are the problems, and what is different in a lock that is out of date.
+// Findings returns the problems, and the changes if the lock is out of date.
 func (c *LockAnswer) Findings() []sarif.Finding {
-	all := ofProblems(c.old, c.Problems)
+	all := problemFindings(c.old, c.Problems)
 	if c.old == nil || !c.Changed {
 		return all
 	}
@@ -26,20 +26,20 @@ func (c *LockAnswer) Findings() []sarif.Finding {
 	return append(all, sarif.OfChanges(c.Changes, level, update.ChangeText, c.old.LockPath(), c.old.Text())...)
 }
 
-// Extent names what is compared.
+// Extent names the two sides of the comparison.
 func (d *lockDiff) Extent() string { return filepath.Base(d.From) + " and the " + filepath.Base(d.To) }
 
-// Findings are the differences. Those that weaken the lock are warnings.
+// Findings returns the differences. Those that weaken the lock are warnings.
 func (d *lockDiff) Findings() []sarif.Finding {
-	all := ofProblems(d.of, d.Problems)
+	all := problemFindings(d.project, d.Problems)
 	for _, l := range d.Drift {
 		f := sarif.Finding{Code: fault.LockMismatch, Level: sarif.Note, Name: l.Ref, Message: l.Kind + " " + l.File,
-			File: placeOf(d.of, l.File)}
+			File: placeOf(d.project, l.File)}
 		if l.Only != "" {
 			f.Message += ", only " + strings.ReplaceAll(l.Only, "-", " ")
 		}
-		if l.File == "" { // an extractor from elsewhere
-			f.File, f.Message = d.of.LockPath(), l.Kind+" "+l.Ref
+		if l.File == "" { // an extractor from outside the project
+			f.File, f.Message = d.project.LockPath(), l.Kind+" "+l.Ref
 		}
 		all = append(all, f)
 	}
@@ -52,8 +52,8 @@ func (d *lockDiff) Findings() []sarif.Finding {
 	return append(all, sarif.OfChanges(d.Changes, level, update.ChangeText, d.From, d.text())...)
 }
 
-// ofProblems places problems: one in a file of a bundle is at the bundle's entry in the lock.
-func ofProblems(l *paths.Lock, problems []check.Problem) []sarif.Finding {
+// problemFindings places problems in files. A problem in a bundle's file is at the bundle's entry in the lock.
+func problemFindings(l *paths.Lock, problems []check.Problem) []sarif.Finding {
 	return sarif.OfProblems(problems, func(p check.Problem) (string, int) {
 		if id, ok := strings.CutPrefix(p.Space, lockfile.System); ok && l != nil && !l.Id().IsZero() {
 			return l.LockPath(), lockfile.LineOf(l.Text(), "bundles", id)
@@ -65,7 +65,7 @@ func ofProblems(l *paths.Lock, problems []check.Problem) []sarif.Finding {
 	})
 }
 
-// placeOf returns the path of a file that is named from the directory above .ai.
+// placeOf returns the full path of a file that is relative to the directory above .ai.
 func placeOf(l *paths.Lock, file string) string {
 	if l.User {
 		return filepath.Join(l.DotAI, strings.TrimPrefix(file, workspace.MarkerDir+"/"))

@@ -42,16 +42,17 @@ type lockRun struct {
 	DryRun    bool     `name:"dry-run" help:"Show what would change; write nothing."`
 	trusts.KeyFlag
 	sarif.Flag
-	question *paths.Question // of --check
-	yaml     []byte          // the new rye.yaml, which is written before the lock; nil if it stays
+	question *paths.Question // --check: the key of its cached answer
+	yaml     []byte          // the new rye.yaml, written before the lock; nil if unchanged
 }
 
+// LockAnswer is the result of rye lock and of the commands that lock after an edit.
 type LockAnswer struct {
 	update.Result
 	Problems []check.Problem  `json:"problems"`
 	Signed   []signs.SignLine `json:"signed"`
 	Warnings []string         `json:"warnings"`
-	old      *paths.Lock      // that there was; nil if it wasn't read
+	old      *paths.Lock      // the lock before; nil if it wasn't read
 }
 
 func newLockAnswer(c *lockRun) *LockAnswer {
@@ -89,31 +90,31 @@ func (c *LockAnswer) Text(t *cli.Terminal) {
 	t.Printf("%s  %s  %s\n", t.Stdout.Paint(cli.RoleGood, verb, t.Ascii), what, c.ID)
 }
 
-// mostChanges is how many changes of one kind are told one by one, without --verbose.
+// mostChanges is how many changes of one kind are printed one by one without --verbose.
 const mostChanges = 12
 
-// printChanges prints changes, and of very many of one kind how many they are.
+// printChanges prints changes. Of a kind with more than mostChanges it prints the first ones and a count.
 func printChanges(t *cli.Terminal, all []lockfile.Change) {
 	for i := 0; i < len(all); {
 		n := i + 1
 		for n < len(all) && all[n].Kind == all[i].Kind {
 			n++
 		}
-		told := n
+		shown := n
 		if n-i > mostChanges && !t.Verbose {
-			told = i + mostChanges - 2
+			shown = i + mostChanges - 2
 		}
-		for _, c := range all[i:told] {
+		for _, c := range all[i:shown] {
 			t.Printf("%s\n", update.ChangeText(c))
 		}
-		if told < n {
-			t.Printf("%s  and %d more; -v tells all\n", strings.ReplaceAll(string(all[i].Kind), "_", " "), n-told)
+		if shown < n {
+			t.Printf("%s  and %d more; -v shows all\n", strings.ReplaceAll(string(all[i].Kind), "_", " "), n-shown)
 		}
 		i = n
 	}
 }
 
-// Relock brings the project's lock up to date, if it has one, and reports whether that changed it.
+// Relock updates the project's lock and reports whether it changed. A project without a lock stays without one.
 func Relock(ctx context.Context, a *cli.App) (bool, error) {
 	p, err := paths.Paths(a).OpenProject()
 	if err != nil {
@@ -139,17 +140,17 @@ func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			c.Format).Try("rye lock --check --format " + c.Format)
 	}
 	if c.DryRun {
-		return run() // which changes nothing, and so doesn't offer to
+		return run() // a dry run changes nothing, so it offers no fix that would
 	}
 	return signs.Meet(ctx, a, "", nil, run)
 }
 
 func (c *lockRun) lock(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if err := c.sensible(a); err != nil {
+	if err := c.checkFlags(a); err != nil {
 		return nil, err
 	}
 	if c.Check {
-		if ans, err := c.current(ctx, a); ans != nil || err != nil {
+		if ans, err := c.cachedAnswer(ctx, a); ans != nil || err != nil {
 			return ans, err
 		}
 	}
@@ -167,7 +168,7 @@ func (c *lockRun) lock(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	l, err := open(c.Resolve)
 	if err != nil && c.Check && fault.CodeOf(err) == fault.LockMismatch {
-		return nil, fault.Of(err).Asked() // what is there can't be the lock
+		return nil, fault.Of(err).Asked() // an unreadable lock is out of date
 	} else if err != nil {
 		return nil, err
 	}
@@ -190,8 +191,8 @@ func (c *lockRun) lock(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return nil, err
 }
 
-// sensible refuses flags that don't go together.
-func (c *lockRun) sensible(a *cli.App) error {
+// checkFlags refuses flags that can't be combined.
+func (c *lockRun) checkFlags(a *cli.App) error {
 	switch {
 	case c.Check && (c.Update || c.Sign || c.Resolve || c.DryRun || len(c.Accept)+len(c.Names) > 0):
 		return fault.New(fault.Validation,
@@ -206,7 +207,7 @@ func (c *lockRun) sensible(a *cli.App) error {
 	return nil
 }
 
-// make makes the lock, and writes it if it may.
+// make makes the lock and writes it, unless the flags or a problem forbid that.
 func (c *lockRun) make(ctx context.Context, l *paths.Lock, ans *LockAnswer) (cli.Answer, error) {
 	a := l.App
 	o := update.Options{Check: c.Check, DryRun: c.DryRun, Resolve: c.Resolve, Accept: c.Accept, Yaml: c.yaml,
@@ -232,7 +233,7 @@ func (c *lockRun) make(ctx context.Context, l *paths.Lock, ans *LockAnswer) (cli
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		ans.Problems = append(ans.Problems, Problems(ctx, l, closed)...)
 		f := fault.Of(err)
-		// rye lock alone knows neither the new rye.yaml nor the user space.
+		// The hint "rye lock --sign" would lack the new rye.yaml or the user space, so repeat this command instead.
 		if refs, ok := closed.Unsigned(); ok && c.yaml != nil {
 			f.Hint = []string{a.With("--sign", strings.Join(refs, ","))}
 		} else if ok && c.AllowUser {
@@ -284,7 +285,7 @@ func warn(l *paths.Lock, result *update.Result, ans *LockAnswer) {
 	}
 	for _, name := range made.Unasked {
 		texts = append(texts, name+
-			": its list allows more files than are pinned, and rye is offline: rye lock --update asks for them")
+			": its list allows more files than are pinned, but rye is offline: run rye lock --update later")
 	}
 	for _, text := range texts {
 		ans.Warnings = append(ans.Warnings, text)
@@ -295,10 +296,10 @@ func warn(l *paths.Lock, result *update.Result, ans *LockAnswer) {
 		p := problem(l, w, check.Warning)
 		ans.Warnings = append(ans.Warnings, p.At()+": "+p.Message)
 	}
-	tellWarnings(l.App, ans.Warnings[own:])
+	printWarnings(l.App, ans.Warnings[own:])
 }
 
-// signItems signs items before the lock is made, which will have these bundles.
+// signItems signs items before the lock is made. bundles are the bundles of the new lock.
 func (c *lockRun) signItems(ctx context.Context, l *paths.Lock, bundles []lockfile.Bundle, ans *LockAnswer) error {
 	if c.User {
 		return fault.New(fault.Validation, "--sign signs items of a project").Try("rye sign --all")
@@ -326,7 +327,7 @@ func (c *lockRun) signItems(ctx context.Context, l *paths.Lock, bundles []lockfi
 	return err
 }
 
-// errUnsigned stops a dry run where items would be signed.
+// errUnsigned stops a dry run that would sign items.
 var errUnsigned = errors.New("items aren't signed yet")
 
 // Problems returns everything that keeps the project from being locked, as rye check reports it.
@@ -335,7 +336,7 @@ func Problems(ctx context.Context, l *paths.Lock, err error) (lines []check.Prob
 		for _, p := range closed.Problems {
 			line := problem(l, p, check.Error)
 			if wrong, ok := errors.AsType[*sign.IntegrityError](p.Err); ok && wrong.What == "tree" {
-				line.Message += beside(ctx, l, p.Ref)
+				line.Message += changedFiles(ctx, l, p.Ref)
 			}
 			lines = append(lines, line)
 		}
@@ -343,8 +344,8 @@ func Problems(ctx context.Context, l *paths.Lock, err error) (lines []check.Prob
 	return lines
 }
 
-// beside names the files of an item that aren't as they are pinned, as far as the old lock tells.
-func beside(ctx context.Context, l *paths.Lock, ref model.Ref) string {
+// changedFiles lists the files of an item that differ from their pins in the old lock; "" if that is unknown.
+func changedFiles(ctx context.Context, l *paths.Lock, ref model.Ref) string {
 	var d lockDiff
 	if l.Old == nil || l.Old.Pin(ref) == nil || drift(ctx, l, &d, ref) != nil {
 		return ""
@@ -364,12 +365,13 @@ func beside(ctx context.Context, l *paths.Lock, ref model.Ref) string {
 	return ": " + strings.Join(files, ", ")
 }
 
+// problem places a problem of the closure: in the item's file, or at a root in rye.yaml if it has no space.
 func problem(l *paths.Lock, p *closure.Problem, severity string) check.Problem {
 	line := check.Problem{Severity: severity, Line: p.At.Line, Column: p.At.Column, Field: p.Field}
 	line.Code, line.Message = check.Words(p.Err)
 	if gone, ok := errors.AsType[*ai.NotFoundError](p.Err); ok && len(gone.Near) > 0 {
 		near := "; did you mean " + strings.Join(gone.Near, ", ") + "?"
-		line.Message = strings.TrimSuffix(line.Message, near) + near // an error around it says so itself
+		line.Message = strings.TrimSuffix(line.Message, near) + near // the message may end with it already
 	}
 	if p.Ref != (model.Ref{}) {
 		line.Ref = p.Ref.String()
@@ -382,7 +384,7 @@ func problem(l *paths.Lock, p *closure.Problem, severity string) check.Problem {
 		}
 		roots := l.Yaml.Roots
 		if severity == check.Error && l.Stands != nil {
-			roots = l.Stands.Roots // an edit that ends so isn't written
+			roots = l.Stands.Roots // the edit won't be written, so use the lines of the file on disk
 		}
 		if i := slices.IndexFunc(roots, func(r ryeyaml.Root) bool { return r.Text == root }); i >= 0 {
 			line.Line, line.Column = roots[i].Line, roots[i].Column

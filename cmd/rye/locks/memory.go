@@ -9,11 +9,12 @@ import (
 	"github.com/rye-build/rye/exec/session"
 )
 
-// What rye lock --check has found current it need not make again as long as nothing has changed (lock/recall). The
-// lock isn't even read.
+// This file caches the result of rye lock --check. While nothing has changed (lock/recall), the next check answers
+// from
+// the cache and doesn't even read the lock.
 
-// A found answer is what is kept of one that was good.
-type found struct {
+// cachedCheck is the cached part of the answer for a lock that was up to date.
+type cachedCheck struct {
 	ID        string   `json:"id"`
 	Bundles   int      `json:"bundles"`
 	Pins      int      `json:"pins"`
@@ -21,8 +22,8 @@ type found struct {
 	Warnings  []string `json:"warnings"`
 }
 
-// current is the answer to --check where this very state was found current before; else nil.
-func (c *lockRun) current(ctx context.Context, a *cli.App) (*LockAnswer, error) {
+// cachedAnswer returns the cached answer of --check if nothing has changed since, else nil.
+func (c *lockRun) cachedAnswer(ctx context.Context, a *cli.App) (*LockAnswer, error) {
 	l := c.unread(a)
 	if l == nil {
 		return nil, nil
@@ -30,24 +31,24 @@ func (c *lockRun) current(ctx context.Context, a *cli.App) (*LockAnswer, error) 
 	defer l.Close()
 	c.question = questionOf(ctx, l)
 	b, ok := c.question.Recall(ctx)
-	var was found
-	if !ok || json.Unmarshal(b, &was) != nil {
+	var cached cachedCheck
+	if !ok || json.Unmarshal(b, &cached) != nil {
 		return nil, ctx.Err()
 	}
 	ans := newLockAnswer(c)
-	ans.File, ans.ID, ans.Bundles, ans.Pins, ans.Artifacts, ans.Warnings = l.LockPath(), was.ID, was.Bundles, was.Pins,
-		was.Artifacts, was.Warnings
-	tellWarnings(a, ans.Warnings)
+	ans.File, ans.ID, ans.Bundles, ans.Pins, ans.Artifacts, ans.Warnings = l.LockPath(), cached.ID, cached.Bundles, cached.Pins,
+		cached.Artifacts, cached.Warnings
+	printWarnings(a, ans.Warnings)
 	return ans, nil
 }
 
-// Remembered reports whether the lock was found current in the very state that there is now.
+// Remembered reports whether --check found the lock up to date in exactly this state.
 func Remembered(ctx context.Context, l *paths.Lock) bool {
 	_, ok := questionOf(ctx, l).Recall(ctx)
 	return ok
 }
 
-// questionOf is nil where the answer depends on what programs there are on the machine.
+// questionOf returns the key of the cached answer. It is nil if the answer depends on the machine's programs.
 func questionOf(ctx context.Context, l *paths.Lock) *paths.Question {
 	q := paths.AskOfLock(ctx, l)
 	if q == nil || session.PoliciesOf(l.Trust).Floor().Enforce {
@@ -56,10 +57,10 @@ func questionOf(ctx context.Context, l *paths.Lock) *paths.Question {
 	return q
 }
 
-// unread is the lock before it is read; nil where what is wrong is for others to report.
+// unread returns the lock before it is read. It is nil if that fails: opening the lock then reports the error.
 func (c *lockRun) unread(a *cli.App) *paths.Lock {
 	w := paths.UnreadWorkspace(a)
-	if c.AllowUser { // the user's space isn't looked at here
+	if c.AllowUser { // the cached state doesn't cover the user space
 		return nil
 	}
 	if c.User {
@@ -77,28 +78,29 @@ func (c *lockRun) unread(a *cli.App) *paths.Lock {
 	return &paths.Lock{Lock: w.LockIn(p.Root, p.DotAI()), App: a}
 }
 
-// remember keeps that the lock is current, with what there is to warn of, which the same state will bring about again.
-// What also depends on the network or on what is installed is found anew each time.
+// remember caches that the lock is up to date, with the warnings that the same state always causes. It caches
+// nothing
+// if the answer also depends on the network or on what is installed.
 func (c *lockRun) remember(ctx context.Context, l *paths.Lock, ans *LockAnswer) {
 	made := ans.Made
 	if made == nil || len(made.Unfound)+len(made.Unasked) > 0 || l.LeftOut() || len(ans.Problems) > 0 {
 		return
 	}
-	if b, err := json.Marshal(found{ans.ID, ans.Bundles, ans.Pins, ans.Artifacts, ans.Warnings}); err == nil {
+	if b, err := json.Marshal(cachedCheck{ans.ID, ans.Bundles, ans.Pins, ans.Artifacts, ans.Warnings}); err == nil {
 		c.question.Keep(ctx, b)
 	}
 }
 
-// tellWarnings prints warnings, and of very many how many they are.
-func tellWarnings(a *cli.App, all []string) {
-	told := len(all)
-	if told > mostChanges && !a.Term.Verbose {
-		told = mostChanges - 2
+// printWarnings prints warnings. Of more than mostChanges it prints the first ones and a count.
+func printWarnings(a *cli.App, all []string) {
+	shown := len(all)
+	if shown > mostChanges && !a.Term.Verbose {
+		shown = mostChanges - 2
 	}
-	for _, text := range all[:told] {
+	for _, text := range all[:shown] {
 		a.Term.Warn("%s", text)
 	}
-	if told < len(all) {
-		a.Term.Warn("and %d more; -v tells all", len(all)-told)
+	if shown < len(all) {
+		a.Term.Warn("and %d more; -v shows all", len(all)-shown)
 	}
 }

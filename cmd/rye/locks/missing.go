@@ -12,15 +12,15 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// NotLocked says that the lock doesn't name something.
+// NotLocked returns the error for a name that isn't in the lock, with similar names and what to do.
 func NotLocked(ctx context.Context, l *paths.Lock, name string) error {
 	f := fault.New(fault.NotFound, "%q is not locked", name).Try("rye tree", "rye lock").On("name", name)
-	var names, meant []string
+	var names, similar []string
 	for i := range l.Old.Pins {
 		ref := l.Old.Pins[i].Ref
 		names = append(names, ref.String())
-		if ref.ID == name { // without its kind
-			meant = append(meant, ref.String())
+		if ref.ID == name { // the name lacks its kind
+			similar = append(similar, ref.String())
 		}
 	}
 	for _, b := range l.Old.Bundles {
@@ -30,18 +30,18 @@ func NotLocked(ctx context.Context, l *paths.Lock, name string) error {
 		names = append(names, workspace.PackageName(a))
 	}
 	names = slices.Compact(names) // a version of a package has many files
-	if len(meant) == 0 {
-		meant = suggest.Names(name, names)
+	if len(similar) == 0 {
+		similar = suggest.Names(name, names)
 	}
-	if slices.Contains(names, name) { // of items rye why doesn't ask this
-		f.Code, f.Text, f.Hint = fault.NotFound, fmt.Sprintf("%q is in the lock, and is no item", name),
+	if slices.Contains(names, name) { // a bundle or a package: callers ask only about items
+		f.Code, f.Text, f.Hint = fault.NotFound, fmt.Sprintf("%q is locked, but it is not an item", name),
 			[]string{"rye why " + fault.Quote(name)}
 	} else if in := l.BundleOf(ctx, name); in != "" {
 		f.Why, f.Details["bundle"] = []string{fmt.Sprintf("it is in the locked bundle %q, but nothing uses it", in)},
 			in
 		f.Hint = []string{"rye add " + fault.Quote(name), "rye show " + fault.Quote(name)}
-	} else if len(meant) > 0 {
-		f.Why, f.Details["did_you_mean"] = []string{"did you mean " + strings.Join(meant, ", ") + "?"}, meant
+	} else if len(similar) > 0 {
+		f.Why, f.Details["did_you_mean"] = []string{"did you mean " + strings.Join(similar, ", ") + "?"}, similar
 		f.Hint = f.Hint[:1]
 	}
 	return f

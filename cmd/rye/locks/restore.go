@@ -22,14 +22,14 @@ type restoreAnswer struct {
 	failed bool
 }
 
-// mostRestored is how many files are told one by one, without --verbose.
+// mostRestored is how many files are printed one by one without --verbose.
 const mostRestored = 100
 
 func (r restoreAnswer) Text(t *cli.Terminal) {
 	verb := cli.DryVerb(r.DryRun, "restored", "would restore")
 	for i, f := range r.Files {
 		if i == mostRestored && !t.Verbose {
-			t.Printf("%s  and %s more; -v tells all\n", verb, fault.Count(int64(len(r.Files)-i), "file"))
+			t.Printf("%s  and %s more; -v shows all\n", verb, fault.Count(int64(len(r.Files)-i), "file"))
 			break
 		}
 		if f.Only != "" {
@@ -45,7 +45,7 @@ func (r restoreAnswer) Text(t *cli.Terminal) {
 		t.Note("%s as locked", fault.Count(int64(r.Items), "item"))
 	}
 	for _, l := range r.Left {
-		t.Warn("%s is left, and isn't in the lock: %s", l.File, l.Ref)
+		t.Warn("%s stays: it is not in the lock: %s", l.File, l.Ref)
 	}
 }
 
@@ -73,9 +73,9 @@ func (c *restoreRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return restoreAnswer{result, err != nil}, err
 }
 
-// pins are those of the project that the arguments mean, each once.
+// pins returns the pins of the project that the arguments match, each once.
 func (c *restoreRun) pins(ctx context.Context, l *paths.Lock) (pins []lockfile.Pin, err error) {
-	chosen := make([]bool, len(l.Old.Pins))
+	selected := make([]bool, len(l.Old.Pins))
 	for _, text := range c.Items {
 		found := false
 		g, globErr := glob.Parse(text)
@@ -87,9 +87,9 @@ func (c *restoreRun) pins(ctx context.Context, l *paths.Lock) (pins []lockfile.P
 				continue
 			}
 			found = true
-			chosen[i] = chosen[i] || p.From == lockfile.FromProject
+			selected[i] = selected[i] || p.From == lockfile.FromProject
 			if exact && p.From != lockfile.FromProject {
-				l.App.Term.Note("%s is from %s, and stands in no file of the project", text, p.From)
+				l.App.Term.Note("%s is from %s: no file of the project has it", text, p.From)
 			}
 		}
 		if !found {
@@ -97,14 +97,14 @@ func (c *restoreRun) pins(ctx context.Context, l *paths.Lock) (pins []lockfile.P
 		}
 	}
 	n := 0
-	for _, yes := range chosen {
-		if yes {
+	for _, use := range selected {
+		if use {
 			n++
 		}
 	}
 	pins = make([]lockfile.Pin, 0, n)
-	for i, yes := range chosen {
-		if yes {
+	for i, use := range selected {
+		if use {
 			pins = append(pins, l.Old.Pins[i])
 		}
 	}

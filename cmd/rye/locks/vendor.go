@@ -13,6 +13,7 @@ type vendorRun struct {
 	Check bool `help:"Change nothing; exit with 1 if out of date."`
 }
 
+// VendorAnswer is the result of rye vendor.
 type VendorAnswer struct {
 	*restore.VendorResult
 	failed bool
@@ -47,7 +48,7 @@ func (c *vendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	l, err := openLocked(a, !c.Check)
 	if f, ok := fault.Find(err); ok && c.Check && (f.Code == fault.NotLocked || f.Code == fault.LockMismatch) {
-		return nil, f.Asked() // as rye lock --check answers
+		return nil, f.Asked() // like rye lock --check
 	}
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Package nested refuses what a rye may not do that a tool of a thread has started.
+// Package nested refuses commands that a tool of a thread may not run.
 //
 // Each tool of a thread has the variable RYE_THREAD with the thread's id in its environment. A rye that it starts may
 // read and verify. It may not run, sign or change anything: that would be beyond the thread's permissions, limits and
@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/exec/proc"
 )
 
-// reading are the commands that neither run, sign nor change anything.
+// reading lists the commands that neither run, sign nor change anything.
 var reading = []string{
 	"approvals", "audit list", "audit show", "audit stats", "audit verify", "auth list", "bundle diff",
 	"bundle inspect", "bundle list", "bundle verify",
@@ -27,7 +27,7 @@ var reading = []string{
 	"tree", "trust check", "trust list", "verify", "version", "why",
 }
 
-// Thread returns the thread whose tool has started this process, "" for none: it, or a process above it, has the
+// Thread returns the id of the thread whose tool started this process, or "". This process or one above it has the
 // variable.
 func Thread(variable func(string) string) string {
 	if id := variable(env.Thread); id != "" {
@@ -36,21 +36,22 @@ func Thread(variable func(string) string) string {
 	return proc.Inherited(env.Thread)
 }
 
-// Check refuses a command, with its arguments, that this process may not run. An error that there is already stays.
+// Check refuses a command that this process may not run. args are its arguments. An earlier error err is returned
+// as is.
 func Check(err error, command string, args []string, variable func(string) string) error {
-	given := func(flag string) bool { return slices.Contains(args, flag) }
+	has := func(flag string) bool { return slices.Contains(args, flag) }
 	switch {
 	case err != nil:
 		return err
-	case slices.Contains(reading, command), command == "lock" && given("--check"):
+	case slices.Contains(reading, command), command == "lock" && has("--check"):
 		return nil
-	case command == "run" && given("--detached"): // its job has tokens, or it is refused
+	case command == "run" && has("--detached"): // refused later unless its job has tokens
 		return nil
 	}
 	return Denied(command, Thread(variable))
 }
 
-// Denied is the error of a command in a thread, nil if there is no thread.
+// Denied returns the error for a command in a thread, or nil without a thread.
 func Denied(command, thread string) error {
 	if thread == "" {
 		return nil
@@ -61,7 +62,7 @@ func Denied(command, thread string) error {
 		Try("rye docs threads")
 }
 
-// clip bounds what the environment says.
+// clip bounds the length and the characters of an id from the environment.
 func clip(id string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
