@@ -19,8 +19,10 @@ import (
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
-// open returns the controller for the threads of the user, and what closes it. Outside of a project it is that for all
-// projects.
+// This file opens the controller that all commands of this package use.
+
+// open returns the controller for the user's threads, and a function that closes it. In a project the controller is
+// limited to the project's threads.
 func open(a *cli.App) (*control.Controller, func(), error) {
 	state := a.Dir(cli.StatePlace)
 	if state.Err != nil {
@@ -37,7 +39,7 @@ func open(a *cli.App) (*control.Controller, func(), error) {
 	}, nil
 }
 
-// kernel has only the key of this machine, which signs transcripts.
+// kernel returns a kernel that has only this machine's key, which signs transcripts.
 func kernel(a *cli.App) (*exec.Kernel, error) {
 	p, err := audits.Dirs(a)
 	if err != nil {
@@ -57,7 +59,8 @@ func controller(a *cli.App, rows roster.Roster, money ledger.Ledger, root string
 		Forget: func(ctx context.Context, thread, why string) error { return approvals.Forget(ctx, a, thread, why) }}
 }
 
-// Functions returns the function of the tool rye/agent/threads/orchestrator, with what runs threads.
+// Functions returns the function of the tool rye/agent/threads/orchestrator. open opens the engine that runs
+// threads.
 func Functions(a *cli.App, open func() (*thread.Engine, error)) function.Functions {
 	return resume.Functions(func() (*thread.Engine, *control.Controller, error) {
 		e, err := open()

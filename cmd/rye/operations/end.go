@@ -8,6 +8,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/control"
 )
 
+// This file has rye thread cancel and rye thread kill.
+
 type cancelRun struct {
 	Threads []string `arg:"" name:"thread" complete:"thread" help:"Thread id, or the beginning of one."`
 	Reason  string   `placeholder:"TEXT" help:"Say in the transcript why."`
@@ -15,7 +17,7 @@ type cancelRun struct {
 
 type killRun struct{ cancelRun }
 
-// ended are threads that were asked to end.
+// ended lists the threads that were asked to end.
 type ended struct {
 	Threads []*control.Ended `json:"threads"`
 }
@@ -28,7 +30,7 @@ func (c *killRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return c.end(ctx, a, (*control.Controller).Kill)
 }
 
-// end ends threads one after the other. An error is that of the first that can't be ended.
+// end ends threads one after the other, all of them even if one fails. It returns the first error.
 func (c *cancelRun) end(ctx context.Context, a *cli.App,
 	how func(*control.Controller, context.Context, string, string) (*control.Ended, error)) (cli.Answer, error) {
 	d, done, err := open(a)
@@ -48,7 +50,7 @@ func (c *cancelRun) end(ctx context.Context, a *cli.App,
 	return ans, err
 }
 
-// Text says what became of each.
+// Text prints the state of each thread.
 func (e ended) Text(t *cli.Terminal) {
 	for _, one := range e.Threads {
 		t.Printf("%s  %s\n", one.Thread, one.Status)

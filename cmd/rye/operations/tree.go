@@ -11,12 +11,14 @@ import (
 	"github.com/rye-build/rye/exec/thread/control"
 )
 
+// This file has rye thread tree and rye thread search.
+
 type treeRun struct {
 	Thread string `arg:"" optional:"" complete:"thread" help:"Thread id; default: all of the project."`
 	Chain  bool   `help:"Show the threads before and after it in its chain."`
 }
 
-// forest are threads with those below them, or a chain.
+// forest lists threads, each followed by its children, or the threads of a chain.
 type forest struct {
 	Threads []*control.Node `json:"threads"`
 }
@@ -81,7 +83,7 @@ func (c *searchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	for _, id := range hits.Damaged {
-		a.Term.Warn("%s was changed, and was searched only up to there: %s", id,
+		a.Term.Warn("%s is damaged: only the part before the damage was searched: %s", id,
 			fault.Command("rye thread verify", id))
 	}
 	switch {

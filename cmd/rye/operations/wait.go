@@ -16,23 +16,25 @@ import (
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
+// This file has rye thread wait and rye thread result.
+
 type waitRun struct {
 	Threads []string      `arg:"" name:"thread" complete:"thread" help:"Thread id, or the beginning of one."`
 	Any     bool          `help:"Wait until one of them has ended."`
 	Timeout time.Duration `placeholder:"TIME" help:"Give up after this time, such as 10m."`
 }
 
-// outcomes are what became of threads.
+// outcomes is the answer of rye thread result: the state and the results of threads.
 type outcomes struct {
 	Threads []*control.Snapshot `json:"threads"`
 }
 
-// waited are the outcomes as a table.
+// waited is the answer of rye thread wait: outcomes shown as a table.
 type waited struct{ outcomes }
 
 func (c *waitRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Timeout < 0 {
-		return nil, fault.New(fault.Validation, "--timeout must be more than 0")
+		return nil, fault.New(fault.Validation, "--timeout must be greater than 0")
 	}
 	d, done, err := open(a)
 	if err != nil {
@@ -75,7 +77,7 @@ func (c *waitRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// progress says what is waited for.
+// progress names the threads that haven't ended and the time waited so far.
 func progress(rows []*roster.Thread, since time.Duration) string {
 	var rest []string
 	for _, row := range rows {
@@ -149,7 +151,7 @@ func (r outcomes) Text(t *cli.Terminal) {
 	}
 }
 
-// text prints lines that a model wrote.
+// text prints a text of a model line by line, indented.
 func text(t *cli.Terminal, indent, s string) {
 	for line := range strings.Lines(s) {
 		t.Printf("%s%s\n", cli.Styled(indent), strings.TrimRight(line, "\n"))

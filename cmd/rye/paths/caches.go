@@ -11,11 +11,13 @@ import (
 	"github.com/rye-build/rye/exec/build"
 )
 
+// BuildCachePath returns the file of the build cache.
 func BuildCachePath(a *cli.App) (string, error) {
 	s := a.Dir(cli.CachePlace)
 	return filepath.Join(s.Value, "build.db"), s.Err
 }
 
+// BuildCacheSize returns the size of the build cache: entries, and bytes of its file.
 func BuildCacheSize(ctx context.Context, path string) (entries, bytes int64) {
 	fi, err := os.Stat(path)
 	if err != nil {
@@ -56,6 +58,7 @@ func OpenStatCache(a *cli.App, off bool) *StatCache {
 	return c
 }
 
+// StatCachePath returns the file of the stat cache.
 func StatCachePath(a *cli.App) (string, error) {
 	s := a.Dir(cli.CachePlace)
 	return filepath.Join(s.Value, "stat.db"), s.Err

@@ -12,6 +12,8 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
+// This file opens files that the command line names.
+
 // Open opens a file named on the command line. It refuses links, because their author chose where they lead.
 func Open(a *cli.App, path string) (*os.File, error) {
 	if err := RefuseLinks(a, path); err != nil {

@@ -15,6 +15,7 @@ type Finding struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
+// A Status is the outcome of a check.
 type Status string
 
 const (
@@ -23,6 +24,7 @@ const (
 	StatusFail Status = "fail"
 )
 
+// Good returns the finding for a check that passed.
 func Good(format string, args ...any) Finding {
 	return Finding{Status: StatusOK, Detail: fmt.Sprintf(format, args...)}
 }

@@ -40,7 +40,7 @@ func CheckKeyPlaces(a *cli.App) error {
 	}
 	p, err := Paths(a).OpenProject()
 	if err != nil {
-		return nil // there is none, or opening it reports why
+		return nil // no project, or another step reports the error
 	}
 	found := privateKeys(a, filepath.Join(p.DotAI(), "keys"))
 	if len(found) == 0 {
@@ -130,6 +130,7 @@ func privateKeys(a *cli.App, dir string) (found []string) {
 	return found
 }
 
+// sameFile reports whether two paths lead to one file. Missing files are never the same.
 func sameFile(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
+// This file opens the store and resolves the OBJECT arguments of commands.
+
 // ReadStore opens the store for reading. A missing store is an error. A store that only a newer rye may write can
 // still be read if its format allows it.
 func ReadStore(a *cli.App) (*disk.Store, error) {
@@ -35,7 +37,7 @@ func openStore(a *cli.App, o disk.Options) (*disk.Store, error) {
 	return place(a.Store()).Open(o)
 }
 
-// An object is a resolved OBJECT argument.
+// object is a resolved OBJECT argument.
 type object struct {
 	Id   cas.ID
 	path string // the part after ':', or empty
@@ -100,6 +102,7 @@ func ReadTree(ctx context.Context, s cas.Getter, id cas.ID) ([]cas.Entry, error)
 	return entries, nil
 }
 
+// NotATree returns the error for an object that should be a tree.
 func NotATree(id cas.ID) *fault.Error { return fault.New(fault.Validation, "%s is not a tree", id) }
 
 // resolveName resolves a name, and reports whether it was the beginning of a digest.

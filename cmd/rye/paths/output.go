@@ -21,7 +21,7 @@ func ToWrite(a *cli.App, name string) (string, error) {
 		return "", err
 	}
 	if fi, err := os.Stat(s.Value); err == nil && fi.IsDir() {
-		return "", fault.New(fault.Validation, "%q is a directory, and -o names a file", name)
+		return "", fault.New(fault.Validation, "%q is a directory; -o needs a file", name)
 	}
 	return s.Value, NoPlace(name, s.Value)
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
+// This file builds the keys under which commands cache their answers (lock/recall).
+
 // A Question is a recall.Question of a command. A nil Question never has an answer.
 type Question struct{ recall.Question }
 
@@ -46,6 +48,7 @@ func (w *Workspace) AskOfItems(ctx context.Context, command, under string) *Ques
 		under), trees...)
 }
 
+// ask returns the question for a command. It is nil if answers can't be cached.
 func ask(ctx context.Context, a *cli.App, t *trust.Trust, command, under string, trees ...recall.Tree) *Question {
 	dir, err := BundleMemories(a)
 	if err != nil {

@@ -55,7 +55,7 @@ func RegistrySecret(host string) (string, error) {
 	name := "oci." + strings.NewReplacer(":", "_", "-", "__").Replace(host)
 	if _, err := secret.Variable(name); err != nil || strings.Contains(host, "_") {
 		return "", fault.New(fault.Validation,
-			"no credentials can be kept for %q: the name is too long, or has \"_\"", fault.Clip(host, 200)).
+			"credentials for %q can't be stored: the name is too long or contains \"_\"", fault.Clip(host, 200)).
 			On("host", fault.Clip(host, 200)).Try("rye docs oci")
 	}
 	return name, nil

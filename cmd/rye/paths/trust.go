@@ -21,11 +21,12 @@ func TrustSetting(a *cli.App) cli.Setting {
 	if au, err := p.RootPolicy(); err != nil {
 		s.Err = err
 	} else if au.File == nil {
-		s.Origin = "user, not there"
+		s.Origin = "user, missing"
 	}
 	return s
 }
 
+// SecretSetting reports whether a secret variable is set, without its value.
 func SecretSetting(a *cli.App, name, otherwise string) cli.Setting {
 	if a.Env(name) == "" {
 		return cli.Setting{Origin: otherwise}

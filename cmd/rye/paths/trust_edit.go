@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// TrustChange is the result of a policy edit.
+// TrustChange is the result of a policy edit. A change that was shown with the question isn't printed again.
 type TrustChange struct {
 	trust.Change
 	shown bool // already shown on standard error, with the question
@@ -21,7 +21,7 @@ func (c TrustChange) Text(t *cli.Terminal) {
 	}
 }
 
-// An Edit is a change of the root policy, with the text shown before it. Without a question it isn't confirmed.
+// An Edit is a change of the root policy. Before runs ahead of the question. Without a Question nothing is asked.
 type Edit struct {
 	trust.Edit
 	Question string
@@ -51,7 +51,7 @@ func EditPolicy(ctx context.Context, a *cli.App, e Edit) (ans TrustChange, err e
 		return TrustChange{}, err
 	}
 	if ans.Unsigned {
-		a.Term.Warn("the policy was signed, and no longer is: sign it again")
+		a.Term.Warn("the policy is no longer signed: sign it again")
 	}
 	if len(ans.Changes) > 0 {
 		a.Term.Note("wrote %q", ans.Policy)

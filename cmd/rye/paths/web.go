@@ -27,7 +27,7 @@ func GetSmall(ctx context.Context, a *cli.App, address string, most int64, stran
 	file, _, err := web.New(webOptions(a, stranger)).Get(ctx, address, most)
 	if err != nil {
 		if refused, ok := errors.AsType[*web.RefusedError](err); ok {
-			refused.Unnamed = "" // the hosts in a policy are those of bundles
+			refused.Unnamed = "" // a policy's hosts are for bundles, so the hint doesn't apply
 		}
 		return nil, err
 	}

@@ -154,7 +154,7 @@ func WarnExtractors(a *cli.App, all []*ai.ItemError) {
 		n := more[reasons[i]] - 1
 		switch {
 		case n > 0:
-			a.Term.Warn("extractors: %s; so it is with %d more", fault.Of(w).Text, n)
+			a.Term.Warn("extractors: %s; and %d more", fault.Of(w).Text, n)
 		case n == 0:
 			a.Term.Warn("extractors: %s", fault.Of(w).Text)
 		}

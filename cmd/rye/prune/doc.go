@@ -1,2 +1,2 @@
-// Package prune has the commands that remove what has grown old: records of threads and segments of the audit log.
+// Package prune has the command that removes the records of old threads: thread prune.
 package prune

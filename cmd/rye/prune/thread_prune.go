@@ -26,9 +26,9 @@ type threadPruneRun struct {
 
 type threadPruned struct {
 	DryRun bool           `json:"dry_run"`
-	Before string         `json:"before"` // threads that ended before then
+	Before string         `json:"before"` // only threads that ended before this time are pruned
 	Pruned []prunedThread `json:"pruned"`
-	Kept   []control.Kept `json:"kept"` // that are old enough
+	Kept   []control.Kept `json:"kept"` // old enough, but not pruned
 	Bytes  int64          `json:"bytes"`
 }
 
@@ -37,7 +37,7 @@ type prunedThread struct {
 	State   string     `json:"state"`
 	Project string     `json:"project"`
 	Spend   int64      `json:"spend"` // nano-dollars, its own
-	Line    int64      `json:"line"`  // the last one that was signed
+	Line    int64      `json:"line"`  // the last signed line
 	Digest  cas.Digest `json:"digest,omitzero"`
 }
 
@@ -86,8 +86,9 @@ func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	return ans, c.unverified(a, r.Kept)
 }
 
-// releases returns what ends the lease of a thread's lock in the store; nil if no store can be opened, whose gc ends
-// the leases of missing directories too. The caller calls done.
+// releases returns a function that releases the gc lease of a thread's lock in the store. It is nil if the store
+// can't
+// be opened: gc itself releases the leases of missing directories. The caller calls done.
 func releases(a *cli.App) (release func(ctx context.Context, path string) error, done func()) {
 	s, err := paths.HaveStore(a)
 	if err != nil {
@@ -96,7 +97,7 @@ func releases(a *cli.App) (release func(ctx context.Context, path string) error,
 	return func(ctx context.Context, path string) error { return gcroot.Forget(ctx, s, path) }, func() { s.Close() }
 }
 
-// unverified warns of threads that stay, and is an error if some of them can't be verified.
+// unverified reports the old threads that were kept. It returns an error if some of them can't be verified.
 func (c *threadPruneRun) unverified(a *cli.App, kept []control.Kept) error {
 	var bad []control.Kept
 	for _, k := range kept {

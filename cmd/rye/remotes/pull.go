@@ -83,7 +83,7 @@ func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error
 	}
 	tag := ref.Tag
 	if ref.Digest != "" {
-		tag = "" // it says only what people call it
+		tag = "" // the digest decides, so the tag may go back to an older version
 	}
 	report, err := r.Take(ctx, tag, remote.Pull{Store: store, Spool: spool, Verify: v.Options, Journal: space.Journal,
 		Now: a.Now})

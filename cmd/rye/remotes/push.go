@@ -27,7 +27,7 @@ type bundlePushed struct {
 	Digest    string `json:"digest"`    // of the OCI manifest
 	Layers    int    `json:"layers"`
 	Sent      int64  `json:"sent"`   // bytes that the registry lacked
-	Reused    int64  `json:"reused"` // bytes that it had
+	Reused    int64  `json:"reused"` // bytes that it had already
 }
 
 func (p bundlePushed) Text(t *cli.Terminal) {
@@ -37,7 +37,7 @@ func (p bundlePushed) Text(t *cli.Terminal) {
 }
 
 func (c *bundlePushRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if c.To == "" { // one argument is the reference
+	if c.To == "" { // a single argument is the reference
 		c.Bundle, c.To = "", c.Bundle
 	}
 	b, err := paths.OpenWorkspace(a)

@@ -26,8 +26,8 @@ func Data(schema string, ans any) ([]byte, error) {
 	}{true, data})
 }
 
-// Fault returns the line that --json prints for a fault. Its details are the answer that came with it, with its
-// schema, and then the fault's own details.
+// Fault returns the line that --json prints for a fault. Its details are the answer and its schema, if there is an
+// answer, and then the fault's own details.
 func Fault(f *fault.Error, schema string, ans any) ([]byte, error) {
 	e := f.Object()
 	if ans != nil {
@@ -66,7 +66,7 @@ func dataOf(schema string, ans any) (json.RawMessage, error) {
 	return append(data, object[1:]...), nil
 }
 
-// fillLists makes each nil slice below v empty, so that rooms can leave lists nil and a list is never null in JSON.
+// fillLists makes each nil slice below v empty: a list is never null in JSON, and other packages may leave it nil.
 func fillLists(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -83,7 +83,7 @@ func fillLists(v reflect.Value) {
 		}
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return // it is no list
+			return // bytes are a string in JSON
 		}
 		if v.IsNil() {
 			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
