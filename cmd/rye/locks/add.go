@@ -274,8 +274,7 @@ func openForEdit(ctx context.Context, a *cli.App) (*paths.Lock, func(), error) {
 }
 
 // change makes the lock for the changed rye.yaml and writes both. rye.yaml is written first, so that rye lock
-// --check
-// finds the lock outdated after a crash.
+// --check finds the lock outdated after a crash.
 func (c *changeFlags) change(ctx context.Context, l *paths.Lock, ans *changeAnswer, run *lockRun) error {
 	before, err := osfile.ReadSmall(filepath.Join(l.Dir, workspace.MarkerFile), workspace.MaxProject)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -10,8 +10,7 @@ import (
 )
 
 // This file caches the result of rye lock --check. While nothing has changed (lock/recall), the next check answers
-// from
-// the cache and doesn't even read the lock.
+// from the cache and doesn't even read the lock.
 
 // cachedCheck is the cached part of the answer for a lock that was up to date.
 type cachedCheck struct {
@@ -79,8 +78,7 @@ func (c *lockRun) unread(a *cli.App) *paths.Lock {
 }
 
 // remember caches that the lock is up to date, with the warnings that the same state always causes. It caches
-// nothing
-// if the answer also depends on the network or on what is installed.
+// nothing if the answer also depends on the network or on what is installed.
 func (c *lockRun) remember(ctx context.Context, l *paths.Lock, ans *LockAnswer) {
 	made := ans.Made
 	if made == nil || len(made.Unfound)+len(made.Unasked) > 0 || l.LeftOut() || len(ans.Problems) > 0 {

@@ -87,8 +87,7 @@ func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 }
 
 // releases returns a function that releases the gc lease of a thread's lock in the store. It is nil if the store
-// can't
-// be opened: gc itself releases the leases of missing directories. The caller calls done.
+// can't be opened: gc itself releases the leases of missing directories. The caller calls done.
 func releases(a *cli.App) (release func(ctx context.Context, path string) error, done func()) {
 	s, err := paths.HaveStore(a)
 	if err != nil {

@@ -16,8 +16,10 @@ import (
 	"github.com/rye-build/rye/manifest/signing"
 )
 
-// door asks about the one call of rye exec, or a graph of rye run. --yes answers. Without a terminal the call makes a
-// request, and the same command finds its answer.
+// This file asks the user about calls and signatures that need an approval.
+
+// door asks about the one call of rye exec, or the calls of a graph of rye run. --yes approves them. Without a
+// terminal the call files a request, and the same command later finds the answer.
 func door(a *cli.App, s *Opened) *consent.Door {
 	return &consent.Door{Approve: func(ctx context.Context, q *consent.Question) (*consent.Approval, error) {
 		if a.Globals.Yes && !q.Separate {
@@ -27,7 +29,7 @@ func door(a *cli.App, s *Opened) *consent.Door {
 		if err != nil {
 			return nil, err
 		}
-		s.also = append(s.also, requests) // the call is yet to be made
+		s.also = append(s.also, requests) // closed with the session, because the call is made later
 		d.NoWait, d.Command = true, a.With()
 		if a.CanAsk() {
 			d.Ask = func(ctx context.Context, _ *approval.Request, q *consent.Question) (approval.Answer, error) {
@@ -44,7 +46,7 @@ func door(a *cli.App, s *Opened) *consent.Door {
 	}}
 }
 
-// approver returns what approves the calls of threads.
+// approver returns the approver for calls of threads. allow approves tools beforehand.
 func (o *Opened) approver(a *cli.App, v *live.View, allow []string, sign toolcall.Sign) (*toolcall.Approver, error) {
 	approver, err := toolcall.NewApprover(allow, v.Asks(a), sign)
 	if err != nil {
@@ -59,14 +61,14 @@ func (o *Opened) approver(a *cli.App, v *live.View, allow []string, sign toolcal
 	return approver, nil
 }
 
-// signer returns what signs items for a model that asks for it; nil unless it is allowed.
+// signer returns the function that signs items at a model's request. It is nil unless the user allowed that.
 func signer(a *cli.App, v *live.View, flag trusts.KeyFlag, allowed bool) toolcall.Sign {
 	if !allowed {
 		return nil
 	}
 	return func(ctx context.Context, thread string, ref model.Ref) (_ map[string]any, err error) {
 		if !a.CanAsk() {
-			return nil, fault.New(fault.Approval, "there is no terminal to ask whether %q may be signed",
+			return nil, fault.New(fault.Approval, "no terminal to ask whether %q may be signed",
 				ref).On("ref", ref.String()).
 				Try(fault.Command("rye sign", ref.String()))
 		}

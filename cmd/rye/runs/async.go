@@ -23,12 +23,14 @@ import (
 	"github.com/rye-build/rye/exec/thread/toolcall"
 )
 
-// detach starts the thread in a process of its own.
+// This file runs a thread in another process. detach starts the process with --async; detached is what runs there.
+
+// detach starts the thread in another process and returns when that process has begun it.
 func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) (cli.Answer, error) {
-	for flag, given := range map[string]bool{"--write": c.Write, "--allow-sign": c.AllowSign} {
-		if given {
+	for flag, isSet := range map[string]bool{"--write": c.Write, "--allow-sign": c.AllowSign} {
+		if isSet {
 			return nil, fault.New(fault.Validation,
-				"--async and %s exclude each other: a thread in the background can't ask you", flag)
+				"--async and %s can't be combined: a thread in the background can't ask you", flag)
 		}
 	}
 	job := &toolcall.Job{Thread: roster.NewID(ref.ID, a.Now())}
@@ -52,8 +54,8 @@ func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Re
 			args = append(args, flag+"="+value)
 		}
 	}
-	for flag, given := range map[string]bool{"--no-wait": c.NoWait, "--yes": a.Globals.Yes} {
-		if given {
+	for flag, isSet := range map[string]bool{"--no-wait": c.NoWait, "--yes": a.Globals.Yes} {
+		if isSet {
 			args = append(args, flag)
 		}
 	}
@@ -72,21 +74,22 @@ func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Re
 	return runAnswer{Result: r, Process: word.Process, Log: filepath.Join(dir, toolcall.LogFile)}, nil
 }
 
+// modeFlags returns the flags that select a mode.
 func modeFlags(m session.Mode) (flags []string) {
-	for i, given := range []bool{m.Pinned, m.Unlocked, m.Locked} {
-		if given {
+	for i, isSet := range []bool{m.Pinned, m.Unlocked, m.Locked} {
+		if isSet {
 			flags = append(flags, []string{"--pinned", "--unlocked", "--locked"}[i])
 		}
 	}
 	return flags
 }
 
-// detachedCommand is this program with the same places, for a thread of its own.
+// detachedCommand returns the command that runs this program for a detached thread, with the same places and flags.
 func detachedCommand(a *cli.App, ref model.Ref, args []string) (c proc.Command, err error) {
 	g := a.Globals
 	all := []string{"run", "--detached"}
-	for i, given := range []bool{g.Offline, g.PlainHTTP, g.Debug} {
-		if given {
+	for i, isSet := range []bool{g.Offline, g.PlainHTTP, g.Debug} {
+		if isSet {
 			all = append(all, []string{"--offline", "--plain-http", "--debug"}[i])
 		}
 	}
@@ -108,14 +111,14 @@ func detachedCommand(a *cli.App, ref model.Ref, args []string) (c proc.Command, 
 	return proc.Command{Path: paths.Session(a).Self, Args: all, Env: a.Environ, Dir: wd}, nil
 }
 
-// A detachedRun is what this process was started for.
+// A detachedRun is the job of a process that detach has started. out is read by the process that started this one.
 type detachedRun struct {
-	job *toolcall.Job
-	out io.WriteCloser
-	was bool // it has said so
+	job      *toolcall.Job
+	out      io.WriteCloser
+	reported bool // the thread or an error was reported on out
 }
 
-// detached runs the thread that another process has started this one for.
+// detached runs the job that standard input describes.
 func (c *runRun) detached(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	job, err := toolcall.ReceiveJob(a.Stdin)
 	if err != nil {
@@ -134,9 +137,9 @@ func (c *runRun) detached(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	a.Stdin = strings.NewReader(job.Stdin)
 	a.Args = slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool { return arg == "--detached" })
 	ans, err := c.run(ctx, a, d)
-	if err != nil && !d.was {
+	if err != nil && !d.reported {
 		o := fault.Of(err).Object()
-		d.was = true
+		d.reported = true
 		_ = toolcall.Tell(out, &toolcall.Word{Error: &o})
 	}
 	if r, ok := ans.(runAnswer); ok {
@@ -145,7 +148,7 @@ func (c *runRun) detached(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return nil, err
 }
 
-// inherit puts the session of a child under the lock of its parent, which may no longer be the project's.
+// inherit switches to a session under the lock of the child's parent, which may differ from the project's lock.
 func (d *detachedRun) inherit(ctx context.Context, s *Opened) error {
 	if d == nil || d.job.Child == nil {
 		return nil
@@ -158,7 +161,7 @@ func (d *detachedRun) inherit(ctx context.Context, s *Opened) error {
 	return err
 }
 
-// start makes a thread the one that this process was started for.
+// start prepares s for the job and reports on out when the thread has begun.
 func (d *detachedRun) start(ctx context.Context, in *session.Session, s *thread.Start,
 	now time.Time) (_ context.Context, err error) {
 	if c := d.job.Child; c != nil {
@@ -180,8 +183,8 @@ func (d *detachedRun) start(ctx context.Context, in *session.Session, s *thread.
 	s.ID = d.job.Thread
 	s.Began = func(l limits.Set) error {
 		toolcall.Bound(ctx, cancel, own.Memory, own.Processes, l.Duration)
-		d.was = true
-		// its starter may be gone: the thread goes on
+		d.reported = true
+		// ignore an error: the thread runs even if its starter has ended
 		_ = toolcall.Tell(d.out, &toolcall.Word{Thread: s.ID, Process: os.Getpid()})
 		return nil
 	}

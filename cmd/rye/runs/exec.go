@@ -47,9 +47,10 @@ type execRun struct {
 	nested receipt.Keeper
 }
 
+// execAnswer is the plan of a dry run, or the result of a call.
 type execAnswer struct {
 	*session.Report
-	shown bool // what the tool wrote was passed on while it ran
+	shown bool // the tool's output was shown while it ran
 }
 
 func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -65,7 +66,7 @@ func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer s.Close()
-	call := &exec.Call{Ref: ref, Timeout: c.Timeout, Params: c.given(a), Dry: c.DryRun, Door: door(a, s)}
+	call := &exec.Call{Ref: ref, Timeout: c.Timeout, Params: c.readParams(a), Dry: c.DryRun, Door: door(a, s)}
 	if c.Receipt != "" {
 		dirs, err := audits.Dirs(a)
 		if err != nil {
@@ -88,7 +89,7 @@ func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return c.call(ctx, a, s, p, ans)
 }
 
-// check refuses what would fail when the tool has run already.
+// check refuses, before the tool runs, what would fail only afterwards.
 func (c *execRun) check(a *cli.App) error {
 	if c.Timeout < 0 {
 		return fault.New(fault.Validation, "--timeout must be greater than 0")
@@ -116,19 +117,20 @@ func (c *execRun) check(a *cli.App) error {
 	return nil
 }
 
+// receiptThere returns the error for --receipt with an existing file.
 func (c *execRun) receiptThere() error {
 	return fault.New(fault.Conflict, "%q exists; --receipt does not overwrite files", c.Receipt).Permanent().
 		Try("rye audit verify "+fault.Quote(c.Receipt)).From(fs.ErrExist).On("path", c.Receipt)
 }
 
-// target reads where the output goes.
+// target parses --sink.
 func (c *execRun) target(a *cli.App) (err error) {
 	if c.to, err = sink.Parse(c.Sink); err != nil {
 		return err
 	}
 	switch {
 	case c.to.Kind == sink.Server && a.IsOffline():
-		return fault.New(fault.Offline, "%q can't be asked: %s", c.to.URL.Host, a.Offline().Origin).
+		return fault.New(fault.Offline, "%q is unreachable: %s", c.to.URL.Host, a.Offline().Origin).
 			Try("rye help exec").On("host", c.to.URL.Host)
 	case c.to.Path != "":
 		at := a.Absolute(cli.Setting{Value: c.to.Path})
@@ -140,7 +142,7 @@ func (c *execRun) target(a *cli.App) (err error) {
 	return err
 }
 
-// call runs what was prepared.
+// call runs a prepared plan, writes the receipt, and returns the error of a call that failed.
 func (c *execRun) call(ctx context.Context, a *cli.App, s *Opened, p *exec.Plan, ans *execAnswer) (cli.Answer, error) {
 	// If the reader of the output goes away, the next write fails and ends the tool. It must not end rye before the
 	// end of the call is logged.
@@ -149,16 +151,16 @@ func (c *execRun) call(ctx context.Context, a *cli.App, s *Opened, p *exec.Plan,
 	defer signal.Stop(unread)
 	out := openSink(a)
 	ans.shown = !a.Term.Json
-	other, err := sink.Opener{}.Open(ctx, c.to)
+	stream, err := sink.Opener{}.Open(ctx, c.to)
 	if err != nil {
 		return nil, err
 	}
-	out.other = other
+	out.sink = stream
 	r, err := p.Run(ctx, out)
 	out.flush()
-	lost := out.lost
-	if other != nil {
-		lost = cmp.Or(other.Close(), lost)
+	writeErr := out.writeErr
+	if stream != nil {
+		writeErr = cmp.Or(stream.Close(), writeErr)
 	}
 	if logged := s.Close(); logged != nil && err == nil {
 		err = logged
@@ -169,7 +171,7 @@ func (c *execRun) call(ctx context.Context, a *cli.App, s *Opened, p *exec.Plan,
 	ans.AddResult(r)
 	if c.Receipt != "" && r.Receipt != nil {
 		if err := osfile.WriteFile(c.Receipt, 0o644, true, osfile.BytesOf(r.Receipt)); errors.Is(err, fs.ErrExist) {
-			return ans, c.receiptThere() // since check has looked
+			return ans, c.receiptThere() // created after check
 		} else if err = cmp.Or(err, c.nested.Err()); err != nil {
 			return ans, err
 		}
@@ -177,16 +179,16 @@ func (c *execRun) call(ctx context.Context, a *cli.App, s *Opened, p *exec.Plan,
 	if err != nil {
 		return ans, err
 	}
-	weaker(a, p, r)
-	if lost != nil && (r.Status == record.OK || r.Ended == "cancelled" && ctx.Err() == nil) {
-		return ans, lost
+	warnWeak(a, p, r)
+	if writeErr != nil && (r.Status == record.OK || r.Ended == "cancelled" && ctx.Err() == nil) {
+		return ans, writeErr
 	}
-	f := c.refused(a, p, r)
+	f := c.callFault(a, p, r)
 	if f == nil {
 		return ans, nil
 	}
-	if f.Code == fault.Cancelled && out.gone {
-		f.Why = nil // which says the same where the tool had no time to find out itself
+	if f.Code == fault.Cancelled && out.unread {
+		f.Why = nil // it would say the same
 		f.Text = fmt.Sprintf("%q was stopped: its output is no longer read", ans.Ref)
 	}
 	return ans, f
@@ -225,7 +227,7 @@ func (c *execRun) ref(ctx context.Context, a *cli.App) (model.Ref, error) {
 	return ref, onlyTool(ref)
 }
 
-// onlyTool refuses what can't be executed.
+// onlyTool refuses items that can't be executed.
 func onlyTool(ref model.Ref) error {
 	switch ref.Kind {
 	case "tool":
@@ -238,8 +240,8 @@ func onlyTool(ref model.Ref) error {
 		Try("rye show "+fault.Quote(ref.String()), "rye ls 'tool:**'").On("ref", ref.String())
 }
 
-// given reads the parameters of the command line.
-func (c *execRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) {
+// readParams returns a function that reads the parameters of the command line by a schema.
+func (c *execRun) readParams(a *cli.App) func(*params.Schema) (map[string]any, error) {
 	return func(s *params.Schema) (map[string]any, error) {
 		return s.Read(params.Caller{Pairs: c.Param, Text: c.Params, Open: func(name string) (io.ReadCloser, error) {
 			if name == "-" {
@@ -254,13 +256,13 @@ func (c *execRun) given(a *cli.App) func(*params.Schema) (map[string]any, error)
 	}
 }
 
-// CallFault returns the error of a call that was made without a command line and didn't succeed; nil if it did.
+// CallFault returns the error of a call that was made without a command line, or nil if it succeeded.
 func CallFault(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error {
-	return new(execRun).refused(a, p, r)
+	return new(execRun).callFault(a, p, r)
 }
 
-// refused returns the error of a call that was made and didn't succeed; nil if it did.
-func (c *execRun) refused(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error {
+// callFault returns the error of a call that was made, or nil if it succeeded.
+func (c *execRun) callFault(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error {
 	if r.Status == record.OK {
 		return nil
 	}
@@ -299,7 +301,7 @@ func (c *execRun) refused(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error
 		return f
 	}
 	f.On("reason", r.Failure)
-	// Without the status of a process there was none, so nothing was printed.
+	// Without an exit status or a signal there was no process that could have printed the reason.
 	if a.Term.Json || answered(r.Value) || r.Exit == 0 && r.Signal == "" {
 		lines := strings.Split(strings.TrimRight(r.Failure, "\n"), "\n")
 		f.Because(lines[max(0, len(lines)-fault.MaxLines):]...)
@@ -329,7 +331,7 @@ var blocked = sync.OnceValue(func() *regexp.Regexp {
 			`tunnel failed|isn't granted|\b(EACCES|EPERM|EROFS|ENETUNREACH|EAI_AGAIN|EAFNOSUPPORT)\b`)
 })
 
-// shortDigest is a digest as people compare it.
+// shortDigest shortens a digest for people who compare it.
 func shortDigest(d cas.Digest) string { return "blake3:" + d.Short() }
 
 func (x execAnswer) Text(t *cli.Terminal) {
@@ -359,7 +361,7 @@ func (x execAnswer) Text(t *cli.Terminal) {
 	list("reads", x.Plan.Read)
 	list("writes", x.Plan.Write)
 	if x.Plan.Undecided {
-		t.Printf("%-12s Python says which are for it when it is started\n", "packages")
+		t.Printf("%-12s Python chooses them when it starts\n", "packages")
 	}
 	if x.Plan.Asks != "" {
 		t.Printf("%-12s needed: %s\n", "approval", x.Plan.Asks)

@@ -17,6 +17,8 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
+// This file adds the parameters of an item to the help of exec and run.
+
 // Explain shows the parameters of the tool.
 func (c *execRun) Explain(ctx context.Context, a *cli.App) (string, error) {
 	v, err := spaces.OpenItems(ctx, a)
@@ -65,7 +67,7 @@ func (c *runRun) Explain(ctx context.Context, a *cli.App) (string, error) {
 	return explained(a, it, schema, "-i", "It declares no inputs."), nil
 }
 
-// explained lists what an item takes, and by which flag.
+// explained lists the parameters of an item and the flag that sets them.
 func explained(a *cli.App, it *ai.Item, schema *params.Schema, flag, none string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s", cli.Escape(it.Ref.String(), a.Term.Ascii))

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider"
 )
 
-// CheckProviders tells which providers of models are ready, and what each of the others lacks.
+// CheckProviders reports which providers of models are ready, and what the others lack.
 func CheckProviders(ctx context.Context, a *cli.App) paths.Finding {
 	s, err := Open(ctx, a, session.Mode{})
 	if err != nil && fault.CodeOf(err) == fault.NotLocked && a.Env("CI") == "" {

@@ -18,6 +18,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/replay"
 )
 
+// This file has rye thread replay, and the replay of recordings for rye test.
+
 type replayRun struct {
 	Thread   string `arg:"" complete:"thread" help:"Thread id, directory, export or recording."`
 	Pinned   bool   `help:"Replay under the lock that the thread began with."`
@@ -64,21 +66,21 @@ func (c *replayRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return replayAnswer{r}, nil
 }
 
-// recorded lists the recordings that lie beside a directive.
+// recorded returns the paths of the recordings of a directive.
 func recorded(f ai.File) (paths []string) {
-	// What isn't there, or can't be read, is no recording.
+	// A directory that is missing or unreadable has no recordings.
 	paths, _ = fs.Glob(f.Space.FS, f.Kind.Dir+"/"+replay.RecordingDir(f.Ref.ID)+"/*"+replay.RecordingExt)
 	return paths
 }
 
-// A recordingFile is a recording as it was found: its space may be closed by the time it is played.
+// A recordingFile is a recording, read early because its space may be closed when it is played.
 type recordingFile struct {
 	name string
 	text []byte
 	err  error
 }
 
-// readAll reads the recordings that lie beside a directive.
+// readAll reads the recordings of a directive.
 func readAll(f ai.File) (all []recordingFile) {
 	for _, p := range recorded(f) {
 		b, err := fs.ReadFile(f.Space.FS, p)
@@ -87,13 +89,13 @@ func readAll(f ai.File) (all []recordingFile) {
 	return all
 }
 
-// play runs a directive again from its recordings.
-func (c *testRun) play(ctx context.Context, a *cli.App, s *Opened, f tried, x *testTool) error {
+// play replays a directive from its recordings and adds the results to tool.
+func (c *testRun) play(ctx context.Context, a *cli.App, s *Opened, f candidate, tool *testTool) error {
 	it, err := s.Item(ctx, f.ref)
 	if err != nil {
 		return err
 	}
-	x.Digest = it.Raw.String()
+	tool.Digest = it.Raw.String()
 	engine, err := openEngine(a, s.Session, session.Mode{})
 	if err != nil {
 		return err
@@ -114,12 +116,12 @@ func (c *testRun) play(ctx context.Context, a *cli.App, s *Opened, f tried, x *t
 			e.Passed, e.Code, e.Why = false, string(failed.Code), append([]string{failed.Text}, failed.Why...)
 		}
 		e.DurationMS = a.Now().Sub(began).Milliseconds()
-		x.Examples = append(x.Examples, e)
+		tool.Examples = append(tool.Examples, e)
 	}
 	return nil
 }
 
-// play runs a thread again from a recording.
+// play replays a thread from a recording in a temporary directory.
 func (f *recordingFile) play(ctx context.Context, e *thread.Engine) (*replay.Played, error) {
 	if f.err != nil {
 		return nil, f.err

@@ -56,7 +56,7 @@ func (c *runRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return c.run(ctx, a, nil)
 }
 
-// run runs the directive; with a job as what another process has started this one for.
+// run runs the directive or graph. job is set in a process that another one started with detach.
 func (c *runRun) run(ctx context.Context, a *cli.App, job *detachedRun) (cli.Answer, error) {
 	ref, err := c.ref(a)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *runRun) mode() session.Mode {
 	return session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen}
 }
 
-// start runs a thread here, or in a process of its own.
+// start runs a thread in this process, or with --async in another one.
 func (c *runRun) start(
 	ctx context.Context, a *cli.App, s *Opened, start *thread.Start, by *thread.Attendance, job *detachedRun,
 ) (cli.Answer, error) {
@@ -115,7 +115,7 @@ func (c *runRun) start(
 	return ans, errors.Join(r.Failure(), err)
 }
 
-// attend runs a thread, and shows what happens meanwhile.
+// attend runs a thread and shows its progress.
 func (c *runRun) attend(
 	ctx context.Context, a *cli.App, s *Opened, start *thread.Start, by *thread.Attendance, job *detachedRun,
 ) (*thread.Result, error) {
@@ -129,7 +129,7 @@ func (c *runRun) attend(
 	if start.Approver, err = s.approver(a, v, c.Allow, signer(a, v, c.KeyFlag, c.AllowSign)); err != nil {
 		return nil, err
 	}
-	start.Inputs, start.Model, start.Limits, start.Live = c.given(a), c.Model, c.Limit, v.Live()
+	start.Inputs, start.Model, start.Limits, start.Live = c.readInputs(a), c.Model, c.Limit, v.Live()
 	if record, replay := strings.CutPrefix(c.Model, "replay:"); replay {
 		dir, done, err := threads.OpenRecord(ctx, a, record)
 		if err != nil {
@@ -150,7 +150,7 @@ func (c *runRun) attend(
 	return r, err
 }
 
-// waits returns what tells the user that a thread waits for an approval.
+// waits returns a function that tells the user that a thread waits for an approval.
 func waits(a *cli.App) func(*thread.Result) {
 	return func(r *thread.Result) {
 		id, _ := r.Error.Details["request"].(string)
@@ -165,7 +165,7 @@ func openEngine(a *cli.App, s *session.Session, m session.Mode) (*thread.Engine,
 		Detach: func(ref model.Ref) (proc.Command, error) { return detachedCommand(a, ref, modeFlags(m)) }})
 }
 
-// ref reads the argument.
+// ref parses the argument. Without a kind it is a directive.
 func (c *runRun) ref(a *cli.App) (model.Ref, error) {
 	text := c.Ref
 	if !strings.Contains(text, ":") {
@@ -179,7 +179,7 @@ func (c *runRun) ref(a *cli.App) (model.Ref, error) {
 	return ref, err
 }
 
-// graphOf returns a graph, nil for a directive, and refuses a tool that is none: exec runs those.
+// graphOf returns the graph, or nil for a directive. It refuses other tools, which rye exec runs.
 func graphOf(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) (*ai.Item, error) {
 	if ref.Kind != "tool" {
 		return nil, nil
@@ -194,7 +194,8 @@ func graphOf(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) (*ai.Ite
 	return nil, graphview.NoGraph(a, ref)
 }
 
-func (c *runRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) {
+// readInputs returns a function that reads the inputs of the command line by a schema.
+func (c *runRun) readInputs(a *cli.App) func(*params.Schema) (map[string]any, error) {
 	return func(s *params.Schema) (map[string]any, error) {
 		return s.Read(params.Caller{Pairs: slices.Concat(c.Input, c.Param), Text: c.Inputs,
 			Flags: [2]string{"-i", "--inputs"}, Open: func(name string) (io.ReadCloser, error) {
@@ -210,17 +211,17 @@ func (c *runRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) 
 	}
 }
 
-// A runAnswer is what became of a thread.
+// A runAnswer is the result of a thread.
 type runAnswer struct {
 	thread.Result
 	Written *items.Written `json:"written,omitempty"` // with --write
-	Process int            `json:"pid,omitempty"`     // with --async: that runs the thread
-	Log     string         `json:"log,omitempty"`     // the file that it writes to
-	shown   bool           // the model's text was shown as it came
-	Carried *resume.From   `json:"continues,omitempty"` // the thread whose work this one goes on with
+	Process int            `json:"pid,omitempty"`     // with --async: the process that runs the thread
+	Log     string         `json:"log,omitempty"`     // with --async: the log of that process
+	shown   bool           // the model's text was shown while it arrived
+	Carried *resume.From   `json:"continues,omitempty"` // the thread that this one continues
 }
 
-// Text prints the outputs, or the result where there are none.
+// Text prints the outputs. Without outputs it prints the result, unless the user has seen it already.
 func (r runAnswer) Text(t *cli.Terminal) {
 	if r.Process != 0 {
 		t.Printf("%s\n", r.Thread)

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 )
 
-// mode says what is run: what the lock pins, unless a flag says otherwise.
+// mode has the flags that choose between the locked version and the working tree. The default is the locked one.
 type mode struct {
 	Pinned   bool `help:"Run the locked version despite changes in the working tree."`
 	Dev      bool `help:"Run this tool unsigned and unlocked, in the strictest sandbox."`
@@ -27,11 +27,11 @@ type mode struct {
 	Frozen   bool `help:"Same as --locked --offline."`
 }
 
-// An Opened is a session with its workspace.
+// An Opened is a session with its workspace. The caller of Open closes it.
 type Opened struct {
 	*session.Session
-	close func()
-	also  []io.Closer
+	close func()      // closes the workspace
+	also  []io.Closer // closed after the session
 }
 
 func (c *mode) open(ctx context.Context, a *cli.App) (*Opened, error) {
@@ -41,7 +41,7 @@ func (c *mode) open(ctx context.Context, a *cli.App) (*Opened, error) {
 	return Open(ctx, a, session.Mode{Pinned: c.Pinned, Dev: c.Dev, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen})
 }
 
-// Open opens a session of the project.
+// Open opens a session of the project. Its functions are those that tools may call.
 func Open(ctx context.Context, a *cli.App, m session.Mode) (*Opened, error) {
 	o := paths.Session(a)
 	o.Mode = m
@@ -68,12 +68,12 @@ func Open(ctx context.Context, a *cli.App, m session.Mode) (*Opened, error) {
 func (o *Opened) Close() error {
 	defer o.close()
 	for _, c := range o.also {
-		defer c.Close() // nothing is written by it any more
+		defer c.Close() // after the session, whose last calls may still use it
 	}
 	return o.Session.Close()
 }
 
-// Reworded returns an error of a session in the words of this command line: its hints repeat all arguments.
+// Reworded rewrites a session's error for this command line: its hints repeat all arguments.
 func Reworded(a *cli.App, err error) error {
 	f, ok := fault.Find(err)
 	if !ok {
@@ -98,7 +98,7 @@ func Reworded(a *cli.App, err error) error {
 	return f
 }
 
-// toolFunctions returns what tools may have rye do: what the command table says.
+// toolFunctions returns the functions that the command table offers to tools.
 func toolFunctions(a *cli.App) function.Functions {
 	for _, c := range a.Commands {
 		if c.Functions != nil {

@@ -15,29 +15,30 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// A passing hands on what a tool writes while it runs: to a file or a pipe as it is, to a terminal a line at a time
-// and without what a terminal obeys. With --json standard output isn't the tool's, and with another sink it goes
-// there.
-type passing struct {
-	app   *cli.App
-	other sink.Sink // nil: there is none
-	lines [2]bytes.Buffer
-	gone  bool  // the reader of the output is gone
-	lost  error // why else something couldn't be written
+// This file passes on what a tool writes while it runs.
+
+// A toolOutput passes a tool's output on: unchanged to a file or a pipe, and to a terminal line by line without
+// control characters. Standard output goes to the sink if there is one. With --json and no sink it is dropped.
+type toolOutput struct {
+	app      *cli.App
+	sink     sink.Sink // of --sink; nil: none
+	lines    [2]bytes.Buffer
+	unread   bool  // the reader of the output is gone
+	writeErr error // another error that stopped the output
 }
 
-func openSink(a *cli.App) *passing { return &passing{app: a} }
+func openSink(a *cli.App) *toolOutput { return &toolOutput{app: a} }
 
-// mostLine is how long a line may become before it is shown.
+// mostLine is how long a line may become before it is shown without its end.
 const mostLine = 1 << 16
 
 // Emit implements primitive.Sink.
-func (p *passing) Emit(s primitive.Stream, b []byte) error {
+func (p *toolOutput) Emit(s primitive.Stream, b []byte) error {
 	t := p.app.Term
 	to := t.Stderr
 	if s == primitive.Stdout {
-		if p.other != nil {
-			return p.other.Emit(s, b)
+		if p.sink != nil {
+			return p.sink.Emit(s, b)
 		}
 		if t.Json {
 			return nil
@@ -68,8 +69,8 @@ func (p *passing) Emit(s primitive.Stream, b []byte) error {
 	}
 }
 
-// show writes the line that is there.
-func (p *passing) show(s primitive.Stream, to cli.Stream) error {
+// show writes the collected line to a terminal.
+func (p *toolOutput) show(s primitive.Stream, to cli.Stream) error {
 	line := p.lines[s&1].String()
 	p.lines[s&1].Reset()
 	text, ended := strings.CutSuffix(line, "\n")
@@ -87,7 +88,7 @@ func (p *passing) show(s primitive.Stream, to cli.Stream) error {
 	return p.write(s, to, []byte(out.String()))
 }
 
-func (p *passing) write(s primitive.Stream, to cli.Stream, b []byte) error {
+func (p *toolOutput) write(s primitive.Stream, to cli.Stream, b []byte) error {
 	p.app.Term.Mu.Lock()
 	defer p.app.Term.Mu.Unlock()
 	if old := p.app.Term.Erase(); old != "" {
@@ -97,15 +98,15 @@ func (p *passing) write(s primitive.Stream, to cli.Stream, b []byte) error {
 	_, err := to.Write(b)
 	switch {
 	case errors.Is(err, syscall.EPIPE):
-		p.gone = true
+		p.unread = true
 	case err != nil:
-		p.lost = fmt.Errorf("writing to standard %s: %w", [2]string{"output", "error"}[s&1], err)
+		p.writeErr = fmt.Errorf("writing to standard %s: %w", [2]string{"output", "error"}[s&1], err)
 	}
 	return err
 }
 
-// flush shows what has no end of line.
-func (p *passing) flush() {
+// flush shows the last lines, which have no line end.
+func (p *toolOutput) flush() {
 	for s, to := range map[primitive.Stream]cli.Stream{primitive.Stdout: p.app.Term.Stdout,
 		primitive.Stderr: p.app.Term.Stderr} {
 		if p.lines[s&1].Len() > 0 {
@@ -114,8 +115,8 @@ func (p *passing) flush() {
 	}
 }
 
-// weaker says what holds less than it could where the user's own item runs.
-func weaker(a *cli.App, p *exec.Plan, r *exec.Result) {
+// warnWeak warns if the machine enforces less than a sandbox could, and details unpinned programs for --verbose.
+func warnWeak(a *cli.App, p *exec.Plan, r *exec.Result) {
 	if r.Level < floor.Landlock {
 		a.Term.Warn("%s ran without a sandbox for files and system calls, which this machine doesn't have: rye doctor",
 			p.Chain[0].Item.Ref)

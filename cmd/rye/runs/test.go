@@ -35,7 +35,7 @@ type testAnswer struct {
 	Tools   []testTool `json:"tools"`
 }
 
-// A testTool is a tool that was tried. One with an error has no examples that could be.
+// A testTool is the result of one tool or directive. A tool with an Error has no examples that could run.
 type testTool struct {
 	Ref      string        `json:"ref"`
 	Digest   string        `json:"digest,omitempty"`
@@ -53,8 +53,8 @@ type testExample struct {
 	Name        string               `json:"name"`
 	Passed      bool                 `json:"passed"`
 	Call        string               `json:"call,omitempty"`
-	Code        string               `json:"code,omitempty"` // of the error that it ended with
-	Why         []string             `json:"why,omitempty"`  // it didn't pass
+	Code        string               `json:"code,omitempty"` // of the error that ended it
+	Why         []string             `json:"why,omitempty"`  // why it failed
 	Differences []example.Difference `json:"differences"`
 	DurationMS  int64                `json:"duration_ms"`
 	Receipt     string               `json:"receipt,omitempty"`
@@ -64,7 +64,7 @@ func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Jobs < 0 {
 		return nil, fault.New(fault.Validation, "--jobs must be at least 1")
 	}
-	found, err := c.found(ctx, a)
+	found, err := c.candidates(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -109,16 +109,16 @@ func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// A tried tool is one that was asked for, or a directive. If its model is missing, opening it says why.
-type tried struct {
+// A candidate is a tool or a directive to test. If its model is missing, opening the item reports why.
+type candidate struct {
 	ref        model.Ref
-	empty      bool            // there are no examples in it
+	empty      bool            // it has no examples
 	recordings []recordingFile // of a directive
 	err        error
 }
 
-// found returns the tools that were asked for, each once.
-func (c *testRun) found(ctx context.Context, a *cli.App) ([]tried, error) {
+// candidates returns the tools and directives that the arguments select, each once, in order.
+func (c *testRun) candidates(ctx context.Context, a *cli.App) ([]candidate, error) {
 	v, err := spaces.OpenItems(ctx, a)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (c *testRun) found(ctx context.Context, a *cli.App) ([]tried, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []tried
+	var list []candidate
 	var files []ai.File
 	for _, f := range sel.Files {
 		switch {
@@ -151,20 +151,20 @@ func (c *testRun) found(ctx context.Context, a *cli.App) ([]tried, error) {
 	}
 	for _, p := range sel.Problems {
 		if p.Ref.Kind == "tool" {
-			list = append(list, tried{ref: p.Ref, err: p})
+			list = append(list, candidate{ref: p.Ref, err: p})
 		}
 	}
 	var mu sync.Mutex
 	err = v.Each(ctx, files, func(i int, it *ai.Item, err error) {
 		named := slices.ContainsFunc(sel.Files, func(f check.Chosen) bool { return f.Ref == files[i].Ref && f.Named })
-		t := tried{ref: files[i].Ref, err: err}
+		t := candidate{ref: files[i].Ref, err: err}
 		switch {
 		case err != nil && errors.Is(err, ai.ErrAsset) && !named:
 			return
 		case err == nil && it.Model.Directive != nil:
 			t.recordings = readAll(files[i])
 		case err == nil && it.Model.Tool.Primitive && !named:
-			return // rye does it, and is tested elsewhere
+			return // a primitive is part of rye
 		case err == nil && it.Model.Tool.Primitive:
 			t.err = exec.NotExecutable(t.ref)
 		case err == nil:
@@ -174,11 +174,11 @@ func (c *testRun) found(ctx context.Context, a *cli.App) ([]tried, error) {
 		defer mu.Unlock()
 		list = append(list, t)
 	})
-	slices.SortFunc(list, func(x, y tried) int { return cmp.Compare(x.ref.String(), y.ref.String()) })
+	slices.SortFunc(list, func(x, y candidate) int { return cmp.Compare(x.ref.String(), y.ref.String()) })
 	return list, err
 }
 
-// A trial is one example, and what came of it.
+// A trial is one example and its outcome.
 type trial struct {
 	tool    int // in the answer
 	item    *ai.Item
@@ -186,19 +186,19 @@ type trial struct {
 	outcome *example.Outcome
 }
 
-// trials returns the examples of a tool as it would run. An error says why it wouldn't.
-func (c *testRun) trials(ctx context.Context, s *Opened, f tried, x *testTool) ([]*trial, error) {
+// trials returns the examples of a tool that can run. An error says why it can't run.
+func (c *testRun) trials(ctx context.Context, s *Opened, f candidate, tool *testTool) ([]*trial, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	if f.empty && !c.Pinned { // what is pinned may be another one
+	if f.empty && !c.Pinned { // the pinned version may have examples
 		return nil, nil
 	}
 	it, err := s.Tool(ctx, f.ref)
 	if err != nil {
 		return nil, err
 	}
-	x.Digest = it.Raw.String()
+	tool.Digest = it.Raw.String()
 	var all []*trial
 	for i := range it.Model.Tool.Examples {
 		all = append(all, &trial{item: it, example: &it.Model.Tool.Examples[i]})
@@ -206,7 +206,7 @@ func (c *testRun) trials(ctx context.Context, s *Opened, f tried, x *testTool) (
 	return all, nil
 }
 
-// tryAll runs examples, some at a time.
+// tryAll runs examples in parallel, at most --jobs at a time.
 func (c *testRun) tryAll(ctx context.Context, a *cli.App, s *Opened, all []*trial) error {
 	if len(all) == 0 {
 		return nil
@@ -239,7 +239,7 @@ func (c *testRun) tryAll(ctx context.Context, a *cli.App, s *Opened, all []*tria
 	return err
 }
 
-// add tells what came of the examples.
+// add counts the outcomes of the examples and adds them to their tools.
 func (x *testAnswer) add(all []*trial) {
 	for _, t := range all {
 		o := t.outcome
@@ -273,7 +273,7 @@ func (x *testAnswer) add(all []*trial) {
 	}
 }
 
-// why explains why an example failed.
+// why returns the reason why an example failed.
 func why(o *example.Outcome) []string {
 	if o.Err != nil {
 		f := fault.Of(o.Err)
@@ -303,7 +303,7 @@ func (x *testAnswer) fault() *fault.Error {
 	return fault.New(fault.Failed, "%s", strings.Join(failed, ", and ")).Asked()
 }
 
-// mostShown is how much of a value is shown to people.
+// mostShown is how many bytes of a value are shown.
 const mostShown = 200
 
 func (x *testAnswer) Text(t *cli.Terminal) {
@@ -345,7 +345,7 @@ func (x *testAnswer) Text(t *cli.Terminal) {
 	t.Printf("%d passed, %d failed, %d untested\n", x.Passed, x.Failed, x.Without)
 }
 
-// valueText is a value as people see it.
+// valueText returns a value as it is shown.
 func valueText(v []byte) string {
 	if v == nil {
 		return "nothing"

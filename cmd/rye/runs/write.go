@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 )
 
-// writable refuses --write before a model is paid for what can't be written.
+// writable refuses --write before the model costs money, if the result can't be written.
 func (c *runRun) writable(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) error {
 	it, err := s.Item(ctx, ref)
 	if err != nil {
@@ -30,13 +30,13 @@ func (c *runRun) writable(ctx context.Context, a *cli.App, s *Opened, ref model.
 		}
 	}
 	if !a.Globals.Yes && !a.CanAsk() {
-		return fault.New(fault.Approval, "--write asks before it writes, and there is no terminal").
+		return fault.New(fault.Approval, "--write needs a terminal to ask before it writes").
 			Try(a.With("--yes"))
 	}
 	return nil
 }
 
-// write writes the item that a thread has returned.
+// write writes and signs the item that a thread returned.
 func (c *runRun) write(ctx context.Context, a *cli.App, r *thread.Result) (*items.Written, error) {
 	made, err := items.MadeOf(r.Outputs, "thread "+r.Thread)
 	if err != nil {
