@@ -104,7 +104,7 @@ config: {url: "` + server.URL + `/mcp", auth: {type: bearer, token: "${ACME_WEB}
 	must("sign", "--all", "-q")
 	must("add", "-q", "tool:acme/get")
 	if said, err := login("acme-web", server.URL+"/mcp", "--file"); err != nil ||
-		!strings.Contains(said, `the token is kept as the secret "acme-web"`) {
+		!strings.Contains(said, `the token is stored as the secret "acme-web"`) {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	list := must("auth", "list", "--json")
@@ -153,7 +153,7 @@ config: {url: "` + server.URL + `/mcp", auth: {type: bearer, token: "${ACME_WEB}
 	}
 	server.Token = server.Tokens
 	if said, err := login("other", server.URL+"/mcp", "--file", "--client-id", "mine", "--scope", "few"); err != nil ||
-		!strings.Contains(said, "the policy lets no item have it") {
+		!strings.Contains(said, "no item may use it yet") {
 		t.Errorf("%v\n%s", err, said)
 	}
 }

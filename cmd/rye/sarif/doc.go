@@ -1,12 +1,19 @@
-// Package sarif writes what a check found for other programs: SARIF for code scanning, Markdown for job summaries.
+// Package sarif writes the findings of a check for other programs: SARIF for code scanning, Markdown for job
+// summaries.
 //
-// A command that checks something has the flag --format and gives its findings; one place renders them:
+// A command that checks something embeds Flag for --format and returns an answer with findings; Flag.Render writes
+// them:
 //
 //	func (c *checkRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 //		return c.Render(a, "check", func() (cli.Answer, error) { return c.run(ctx, a) })
 //	}
 //
-// JSON has one way only, the global flag --json, which prints the answer itself.
+// For JSON there is only the global flag --json, which prints the answer itself.
+//
+// How a report is made: Flag.Render runs the command, and asks its answer for findings if it is a Source. explain
+// adds the command's error if no finding explains the exit status. relative and shorten take the directories of
+// this machine out of places and texts, sort orders the findings, and SARIF or Markdown writes them. Renderers of
+// findings use OfProblems and OfChanges to make them from problems and changes.
 //
 // # SARIF
 //

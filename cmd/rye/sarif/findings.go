@@ -16,7 +16,9 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// A Level is how grave a finding is, by its name in SARIF.
+// This file collects the findings of a command and renders them in the format of --format.
+
+// A Level is the severity of a finding, named as in SARIF.
 type Level string
 
 // The levels. An Error makes the exit status 1.
@@ -26,14 +28,14 @@ const (
 	Note    Level = "note"
 )
 
-// A Finding is one thing that a check found.
+// A Finding is a problem or a difference that a check reports.
 type Finding struct {
 	Code    fault.Code
 	Level   Level
 	File    string // relative to the working directory, or absolute
-	Line    int    // 0: it is about the whole file
+	Line    int    // 0: the whole file
 	Column  int    // in characters; 0: unknown
-	Name    string // the item or bundle that it is about; may be empty
+	Name    string // of the item or bundle; may be empty
 	Message string
 	Hint    []string // commands to paste
 }
@@ -42,22 +44,22 @@ type Finding struct {
 type Source interface {
 	cli.Answer
 	Findings() []Finding
-	Extent() string // what was looked at: "3 items"
+	Extent() string // what was checked: "3 items"
 }
 
-// A tabler is a Source that has a table beside its findings, for Markdown. Cells are Markdown.
+// A tabler is a Source with a table besides its findings. Only Markdown shows it. Its cells are Markdown.
 type tabler interface {
 	Table() (head []string, rows [][]string)
 }
 
-// A Report is what one command found.
+// A Report has the findings of one command.
 type Report struct {
 	Command  string // "lock --check"
 	Version  string // of rye
-	Checked  string // what was looked at; empty if the command ended before
+	Checked  string // what was checked; empty if the command failed before
 	Findings []Finding
-	Fault    *fault.Error // how the command ended; nil if all is well
-	head     []string     // of the table beside the findings
+	Fault    *fault.Error // the command's error; nil if it succeeded
+	head     []string     // of the tabler's table
 	rows     [][]string
 }
 
@@ -66,7 +68,8 @@ type Flag struct {
 	Format string `enum:"text,sarif,markdown" default:"text" help:"Format: ${enum}."`
 }
 
-// Render runs a command and makes its answer one of the format that was asked for.
+// Render runs a command and turns its answer into a document of the requested format. Text returns the answer
+// itself.
 func (f Flag) Render(a *cli.App, command string, run func() (cli.Answer, error)) (cli.Answer, error) {
 	if f.Format == "text" || f.Format == "" {
 		return run()
@@ -112,13 +115,13 @@ func (f Flag) Render(a *cli.App, command string, run func() (cli.Answer, error))
 	return document(doc), err
 }
 
-// A document is a report as an answer.
+// A document is a rendered report, used as an answer.
 type document []byte
 
-// Text writes it; both formats have no character that a terminal obeys.
+// Text writes the document. Neither format contains control characters.
 func (d document) Text(t *cli.Terminal) { t.Printf("%s", cli.Styled(d)) }
 
-// explain adds the fault as a finding where no other explains it.
+// explain adds the command's error as a finding if no finding is an error.
 func (r *Report) explain(root string) {
 	if r.Fault == nil || slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Level == Error }) {
 		return
@@ -129,7 +132,7 @@ func (r *Report) explain(root string) {
 	}
 	line, _ := r.Fault.Details["line"].(int)
 	column, _ := r.Fault.Details["column"].(int)
-	if file == "" { // then a line is one of another file
+	if file == "" { // without a file, a line means nothing
 		file, line, column = filepath.Join(root, workspace.MarkerFile), 0, 0
 	}
 	r.Findings = append(r.Findings, Finding{Code: r.Fault.Line().Code, Level: Error, File: file, Line: line,
@@ -154,7 +157,8 @@ func (r *Report) count(level Level) (n int) {
 	return n
 }
 
-// OfProblems turns problems of items into findings. place names the file of one, where that isn't Problem.File.
+// OfProblems turns problems of items into findings. place returns the file and line of a problem; nil: the
+// problem's own.
 func OfProblems(problems []check.Problem, place func(check.Problem) (file string, line int)) (all []Finding) {
 	for _, p := range problems {
 		f := Finding{Code: p.Code, Level: Level(p.Severity), File: p.File, Line: p.Line, Column: p.Column, Name: p.Ref,
@@ -169,7 +173,7 @@ func OfProblems(problems []check.Problem, place func(check.Problem) (file string
 	return all
 }
 
-// OfChanges turns differences between locks into findings, each at its entry in the older one.
+// OfChanges turns changes between locks into findings, each at its entry in the older lock.
 func OfChanges(changes []lockfile.Change, level func(lockfile.Change) Level, text func(lockfile.Change) string,
 	file string, content []byte) (all []Finding) {
 	for _, c := range changes {
@@ -179,8 +183,8 @@ func OfChanges(changes []lockfile.Change, level func(lockfile.Change) Level, tex
 	return all
 }
 
-// projectOf returns the project's root, or the working directory, and the directory that places are relative to: the
-// one that holds .git, which is what code scanning calls the root, else the project's root.
+// projectOf returns the project's root, or the working directory, and the directory that places are relative to:
+// the directory with .git, which code scanning calls the root, else the project's root.
 func projectOf(a *cli.App) (root, base string) {
 	root = a.Absolute(cli.Setting{Value: "."}).Value
 	if p, err := paths.Paths(a).FindProject(); err == nil && p.Root != "" {
@@ -196,7 +200,7 @@ func projectOf(a *cli.App) (root, base string) {
 	}
 }
 
-// shorten leaves the directory that places are relative to out of a text: it is one of this machine.
+// shorten removes the base directory from a text, because it is a path of this machine.
 func shorten(base, text string) string {
 	for _, dir := range withReal(base) {
 		text = strings.ReplaceAll(strings.ReplaceAll(text, dir+string(filepath.Separator), ""), strconv.Quote(dir),
@@ -205,7 +209,7 @@ func shorten(base, text string) string {
 	return text
 }
 
-// withReal returns a directory, and what it is without symbolic links.
+// withReal returns a directory, and the same directory without symbolic links if that differs.
 func withReal(dir string) []string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
 		return []string{dir, real}
@@ -213,8 +217,8 @@ func withReal(dir string) []string {
 	return []string{dir}
 }
 
-// relative returns the path of a file below base, with slashes. Of one that isn't below it only the name is left: its
-// directories are this machine's. A file on no disk keeps the name that begins with its space.
+// relative returns the path of a file below base, with slashes. For a file outside of base it keeps only the name,
+// because the directories are this machine's. A file in no directory keeps its name, which begins with its space.
 func relative(a *cli.App, base, file string) string {
 	full := a.Absolute(cli.Setting{Value: file})
 	if full.Err != nil {

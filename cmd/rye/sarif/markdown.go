@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// mostRows is how many rows a table has, in a report of mostBytes: GitHub refuses a summary of more than 1 MiB.
+// mostRows is how many rows a table has; mostBytes limits the report: GitHub refuses summaries of more than 1 MiB.
 const (
 	mostRows  = 300
 	mostBytes = 900 << 10
@@ -23,7 +23,7 @@ func (r *Report) Markdown() []byte {
 	switch {
 	case r.Fault != nil:
 		word = "failed"
-	case r.count(Error) > 0: // rye diff shows them, and isn't asked whether there are any
+	case r.count(Error) > 0: // rye diff shows errors, and succeeds
 		word = "found errors"
 	}
 	fmt.Fprintf(&b, "### rye %s: %s\n\n", r.Command, word)
@@ -52,23 +52,24 @@ func (r *Report) Markdown() []byte {
 	if r.Fault != nil {
 		hints = append(hints, r.Fault.Hint...)
 	}
-	var said []string
+	var shown []string
 	for _, h := range hints {
-		if len(said) < fault.MaxLines && !slices.Contains(said, h) {
-			said = append(said, h)
+		if len(shown) < fault.MaxLines && !slices.Contains(shown, h) {
+			shown = append(shown, h)
 		}
 	}
-	if len(said) > 0 {
+	if len(shown) > 0 {
 		b.WriteString("\nNext:\n\n")
 	}
-	for _, h := range said {
+	for _, h := range shown {
 		fmt.Fprintf(&b, "- %s\n", Code(h))
 	}
 	b.WriteString("\n")
 	return []byte(b.String())
 }
 
-// table writes a table, its first rows and how many more there are; without rows nothing. Cells are Markdown.
+// table writes the first rows of a table and how many more exist. Without rows it writes nothing. Cells are
+// Markdown.
 func table(b *strings.Builder, head []string, rows [][]string) {
 	if len(rows) == 0 {
 		return
@@ -83,9 +84,10 @@ func table(b *strings.Builder, head []string, rows [][]string) {
 	}
 }
 
-// Code returns a text from outside as code on one line, in Markdown. In a code span nothing is markup but a backtick,
-// and in a table a pipe; a backslash before a pipe is read in two ways. A text that has any of these, or a character
-// that isn't printable, is a <code> element in which all that could be markup is a character reference.
+// Code returns a text from outside as code on one line of Markdown. In a code span only a backtick is markup, and
+// in a table also a pipe; parsers disagree about a backslash before a pipe. So a text with one of these, or with an
+// unprintable character, becomes a <code> element in which character references replace everything that could be
+// markup.
 func Code(text string) string {
 	odd := func(r rune) bool {
 		return strings.ContainsRune("`|\\", r) || r == utf8.RuneError || !unicode.IsPrint(r)

@@ -11,10 +11,12 @@ import (
 	"github.com/rye-build/rye/cmd/rye/reply"
 )
 
+// This file writes a report as SARIF. The types have the members of SARIF 2.1.0 that rye uses.
+
 const (
 	sarifSchema = "https://json.schemastore.org/sarif-2.1.0.json"
 	address     = "https://github.com/rye-build/rye"
-	sourceRoot  = "%SRCROOT%" // what the place of a file is relative to, by its usual name
+	sourceRoot  = "%SRCROOT%" // the usual name of the directory that places are relative to
 )
 
 type (
@@ -151,7 +153,7 @@ func (r *Report) SARIF() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// withHints adds commands to paste to a text.
+// withHints appends hints, which are commands to paste, to a text.
 func withHints(text string, hints []string) string {
 	for _, h := range slices.Compact(slices.Clone(hints)) {
 		text += "\nhint: " + h

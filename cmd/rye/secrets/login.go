@@ -54,12 +54,12 @@ func (c *authLoginRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	}
 	items := secretItems(a)[c.Name]
 	ans := authAnswer{openSecretLine(a, store, s, items)}
-	a.Term.Note("signed in at %s; the token is kept as the secret %q", fault.Quote(g.Issuer), c.Name)
+	a.Term.Note("signed in at %s; the token is stored as the secret %q", fault.Quote(g.Issuer), c.Name)
 	if ans.Secret.Where == "environment" {
-		a.Term.Warn("%s is set in the environment, and counts first", ans.Secret.Variable)
+		a.Term.Warn("%s in the environment overrides it", ans.Secret.Variable)
 	}
 	if len(items) == 0 {
-		a.Term.Note("the policy lets no item have it: exec: {secrets: {%s: [GLOB]}} in it says which may", c.Name)
+		a.Term.Note("no item may use it yet: add exec: {secrets: {%s: [GLOB]}} to the policy", c.Name)
 	}
 	return ans, nil
 }

@@ -32,9 +32,9 @@ func (c *authRmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			ans.Secret = l
 		}
 	}
-	a.Term.Note("forgot the secret %q", c.Name)
+	a.Term.Note("deleted the secret %q", c.Name)
 	if store.Given(c.Name) != "" {
-		a.Term.Warn("it is set in the environment still")
+		a.Term.Warn("it is still set in the environment")
 	}
 	return ans, nil
 }

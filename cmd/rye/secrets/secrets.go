@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/exec/secret"
 )
 
-// A secretLine is what is known of a secret. The value is in none.
+// A secretLine describes a secret without its value.
 type secretLine struct {
 	Name     string   `json:"name"`
 	Variable string   `json:"variable"`
@@ -25,25 +25,25 @@ type secretLine struct {
 	Items    []string `json:"items"` // the tools that the user's policy allows
 }
 
-// secretLines are the secrets that are kept, and those that the policy names.
+// secretLines returns the stored secrets and those that the policy names, sorted by name.
 func secretLines(a *cli.App) ([]secretLine, error) {
 	store, err := paths.Secrets(a)
 	if err != nil {
 		return nil, err
 	}
-	kept, err := store.List()
+	stored, err := store.List()
 	if err != nil {
 		return nil, err
 	}
 	items := secretItems(a)
 	for name := range items {
-		if !slices.ContainsFunc(kept, func(s secret.Secret) bool { return s.Name == name }) {
-			kept = append(kept, secret.Secret{Name: name})
+		if !slices.ContainsFunc(stored, func(s secret.Secret) bool { return s.Name == name }) {
+			stored = append(stored, secret.Secret{Name: name})
 		}
 	}
-	slices.SortFunc(kept, func(a, b secret.Secret) int { return strings.Compare(a.Name, b.Name) })
-	lines := make([]secretLine, 0, len(kept))
-	for _, s := range kept {
+	slices.SortFunc(stored, func(a, b secret.Secret) int { return strings.Compare(a.Name, b.Name) })
+	lines := make([]secretLine, 0, len(stored))
+	for _, s := range stored {
 		lines = append(lines, openSecretLine(a, store, s, items[s.Name]))
 	}
 	return lines, nil
@@ -51,7 +51,7 @@ func secretLines(a *cli.App) ([]secretLine, error) {
 
 func openSecretLine(a *cli.App, store *secret.Store, s secret.Secret, items []string) secretLine {
 	l := secretLine{Name: s.Name, From: s.From, Items: append([]string{}, items...)}
-	l.Variable, _ = secret.Variable(s.Name) // a policy may name what can't be one: then it isn't set
+	l.Variable, _ = secret.Variable(s.Name) // an invalid name in the policy is never set
 	switch {
 	case store.Given(s.Name) != "":
 		l.Where = "environment"
@@ -81,13 +81,13 @@ func secretItems(a *cli.App) map[string][]string {
 	return items
 }
 
-// CompleteSecrets offers the secrets that there are.
+// CompleteSecrets offers the names of secrets.
 func CompleteSecrets(a *cli.App) []cli.Candidate {
 	lines, _ := secretLines(a)
 	return cli.Offer(lines, func(l secretLine) (string, string) { return l.Name, l.state() })
 }
 
-// state says in a few words what is to be known of a secret.
+// state returns where a secret is stored and when it expires, in a few words.
 func (l *secretLine) state() string {
 	switch {
 	case l.Where == "":
@@ -100,7 +100,7 @@ func (l *secretLine) state() string {
 	return fmt.Sprintf("in the %s, expires %s", l.Where, l.Expires)
 }
 
-// noSecret returns err, or, if it says that the secret is not set, the error that there is none to remove.
+// noSecret turns the error for a secret that isn't set into a not-found error with similar names.
 func noSecret(a *cli.App, name string, err error) error {
 	if fault.CodeOf(err) != fault.AuthRequired {
 		return err
@@ -115,27 +115,29 @@ func noSecret(a *cli.App, name string, err error) error {
 	return f.Near(name, names)
 }
 
-// CheckSecrets tells where secrets are kept, and which are over.
+// CheckSecrets reports where secrets are stored, and which have expired.
 func CheckSecrets(_ context.Context, a *cli.App) paths.Finding {
 	store, err := paths.Secrets(a)
 	if err != nil {
 		return paths.Bad(paths.StatusWarn, err)
 	}
-	kept, err := store.List()
+	stored, err := store.List()
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
-	place := fmt.Sprintf("in %q, encrypted under a key beside it, because no keyring is available", store.Dir)
+	place := fmt.Sprintf("in %q, encrypted with a key in the same directory, because no keyring is available",
+		store.Dir)
 	if store.Keyring != nil {
 		place = "in the keyring of the system"
 	}
-	over := slices.DeleteFunc(slices.Clone(kept), func(s secret.Secret) bool { return !s.Expired(a.Now()) })
-	if len(over) > 0 {
-		return paths.Finding{Status: paths.StatusWarn, Hint: "rye auth set " + fault.Quote(over[0].Name),
-			Detail: fmt.Sprintf("%d of %d have expired, %q first; kept %s", len(over), len(kept), over[0].Name, place)}
+	expired := slices.DeleteFunc(slices.Clone(stored), func(s secret.Secret) bool { return !s.Expired(a.Now()) })
+	if len(expired) > 0 {
+		return paths.Finding{Status: paths.StatusWarn, Hint: "rye auth set " + fault.Quote(expired[0].Name),
+			Detail: fmt.Sprintf("%d of %d have expired, %q first; kept %s", len(expired), len(stored),
+				expired[0].Name, place)}
 	}
-	f := paths.Good("%s, kept %s", fault.Count(int64(len(kept)), "secret"), place)
-	filed := slices.DeleteFunc(kept, func(s secret.Secret) bool { return s.Keyring })
+	f := paths.Good("%s, kept %s", fault.Count(int64(len(stored)), "secret"), place)
+	filed := slices.DeleteFunc(stored, func(s secret.Secret) bool { return s.Keyring })
 	if store.Keyring != nil && len(filed) > 0 {
 		f.Detail += fmt.Sprintf(", %d of them in a file", len(filed))
 	}

@@ -54,7 +54,7 @@ func (c *authSetRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	s.From = from
-	was, err := store.List()
+	before, err := store.List()
 	if err != nil {
 		return nil, err
 	}
@@ -65,24 +65,24 @@ func (c *authSetRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	ans := authAnswer{openSecretLine(a, store, s, items)}
 	place := "in the keyring"
 	if !s.Keyring {
-		place = fmt.Sprintf("in %q, encrypted under a key beside it", store.Dir)
+		place = fmt.Sprintf("in %q, encrypted with a key in the same directory", store.Dir)
 	}
-	a.Term.Note("kept the secret %q %s", c.Name, place)
-	for _, before := range was {
-		if before.Name == c.Name {
-			a.Term.Note("it replaces the one of %s", before.Set.Format(time.RFC3339))
+	a.Term.Note("stored the secret %q %s", c.Name, place)
+	for _, old := range before {
+		if old.Name == c.Name {
+			a.Term.Note("it replaces the value of %s", old.Set.Format(time.RFC3339))
 		}
 	}
 	if ans.Secret.Where == "environment" {
-		a.Term.Warn("%s is set in the environment, and counts first", variable)
+		a.Term.Warn("%s in the environment overrides it", variable)
 	}
 	if len(items) == 0 && !ofRegistry {
-		a.Term.Note("the policy lets no item have it: exec: {secrets: {%s: [GLOB]}} in it says which may", c.Name)
+		a.Term.Note("no item may use it yet: add exec: {secrets: {%s: [GLOB]}} to the policy", c.Name)
 	}
 	return ans, nil
 }
 
-// nameOf is the name of a secret, which may be given as the registry whose credentials it has.
+// nameOf returns the name of a secret. oci://HOST names the secret with the credentials of that registry.
 func nameOf(text string) (name string, ofRegistry bool, err error) {
 	host, ofRegistry := strings.CutPrefix(text, oci.Scheme)
 	if !ofRegistry {
@@ -93,7 +93,7 @@ func nameOf(text string) (name string, ofRegistry bool, err error) {
 	return name, true, err
 }
 
-// value reads the value, and says in a word where from.
+// value reads the value of the secret. from is "file", "stdin" or "terminal".
 func (c *authSetRun) value(ctx context.Context, a *cli.App) (value, from string, err error) {
 	var b []byte
 	switch {
@@ -123,7 +123,7 @@ func (c *authSetRun) value(ctx context.Context, a *cli.App) (value, from string,
 	return string(b), from, err
 }
 
-// ParseEnd reads how long from now, or a date; "" is the zero time.
+// ParseEnd parses an expiry: a duration from now, or a date. "" is the zero time.
 func ParseEnd(flag, text string, now time.Time) (time.Time, error) {
 	left, err := time.ParseDuration(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -141,7 +141,7 @@ func ParseEnd(flag, text string, now time.Time) (time.Time, error) {
 		}
 	}
 	if !at.After(now) || at.Year() > 9999 {
-		return at, fault.New(fault.Validation, "%s is %q, and it has to be later than now", flag, text)
+		return at, fault.New(fault.Validation, "%s is %q, which is not in the future", flag, text)
 	}
 	return at, nil
 }

@@ -13,18 +13,20 @@ import (
 	"github.com/rye-build/rye/exec/thread/toolcall"
 )
 
+// This file has rye mcp config, and the check of agents' configuration files for rye doctor.
+
 type mcpConfigRun struct {
 	Agent string   `arg:"" enum:"claude,cursor,vscode,codex" help:"The agent: ${enum}."`
 	Tools []string `placeholder:"GLOB" sep:"none" help:"Offer these tools under their own names too (repeatable)."`
 	Write bool     `help:"Write it into the agent's file in this project."`
 }
 
-// configured is what makes an agent start the server.
+// configured is the configuration that makes an agent start the server.
 type configured struct {
 	Agent   string   `json:"agent"`
-	File    string   `json:"file"`    // in the project
-	Snippet string   `json:"snippet"` // a file that has nothing else
-	Changes []string `json:"changes"` // lines of the file, with --write
+	File    string   `json:"file"`    // of the agent, in the project
+	Snippet string   `json:"snippet"` // the content of a file with this server only
+	Changes []string `json:"changes"` // changed lines of the file, with --write
 	Written bool     `json:"written"`
 }
 
@@ -32,7 +34,7 @@ func (c *configured) Text(t *cli.Terminal) {
 	switch {
 	case c.Changes == nil:
 		t.Printf("%s", cli.Styled(c.Snippet))
-		t.Note("this belongs into %s; rye mcp config %s --write puts it there", c.File, c.Agent)
+		t.Note("add this to %s, or run rye mcp config %s --write", c.File, c.Agent)
 	case c.Written:
 		t.Printf("wrote %s\n", c.File)
 	default:
@@ -87,7 +89,7 @@ func (c *mcpConfigRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	return ans, nil
 }
 
-// CheckAgents looks at the files of agents in the project that start the server.
+// CheckAgents checks the agents' files in the project that start the server.
 func CheckAgents(_ context.Context, a *cli.App) paths.Finding {
 	p, err := paths.Paths(a).OpenProject()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// offered is what a server of agents serves.
+// offered has the flags that say what a server offers to agents.
 type offered struct {
 	Tools    []string `placeholder:"GLOB" sep:"none" help:"Offer these tools under their own names too (repeatable)."`
 	Pinned   bool     `help:"Run the locked version despite changes in the working tree."`
@@ -26,7 +26,7 @@ type offered struct {
 	Frozen   bool     `help:"Same as --locked --offline."`
 }
 
-// options are those of the server of a project, which may be missing if anywhere is set.
+// options returns the options of a project's server. With anywhere, the project may be missing.
 func (c *offered) options(a *cli.App, anywhere bool) (mcp.Options, error) {
 	p, err := paths.Paths(a).FindProject()
 	if err != nil && !(anywhere && a.Globals.Project == "" && errors.Is(err, workspace.ErrNoProject)) {
@@ -48,7 +48,7 @@ func (c *offered) options(a *cli.App, anywhere bool) (mcp.Options, error) {
 		Warn:    func(err error) { a.Term.Warn("%v", err) }}, nil
 }
 
-// open opens sessions of the project of a.
+// open returns a function that opens sessions of a's project.
 func (c *offered) open(a *cli.App) mcp.Open {
 	return func(ctx context.Context) (*session.Session, func() error, error) {
 		s, err := runs.Open(ctx, a, session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen})
@@ -59,7 +59,7 @@ func (c *offered) open(a *cli.App) mcp.Open {
 	}
 }
 
-// in returns the surroundings of a command in a directory that a client has named: who owns a project there counts.
+// in returns an App for a directory that a client has named. The owner of a project there is checked as usual.
 func in(a *cli.App, dir string) *cli.App {
 	b := paths.Unattended(a, dir, io.Discard)
 	b.Globals.Project, b.Term, b.Args = "", a.Term, a.Args
@@ -71,7 +71,7 @@ type mcpServeRun struct {
 	AllowSign bool `help:"Let the agent sign items of the project with your key."`
 }
 
-// served is what was done for a client that has gone.
+// served is the result of mcp serve after the client has disconnected.
 type served struct {
 	Calls int64 `json:"calls"` // of the server's tools
 }

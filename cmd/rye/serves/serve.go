@@ -15,7 +15,7 @@ type serveRun struct {
 	Listen      string   `placeholder:"ADDR" default:"127.0.0.1:7337" help:"Listen on ADDR (${default})."`
 	TLSCert     string   `name:"tls-cert" placeholder:"FILE" complete:"file" help:"Certificate chain (PEM)."`
 	TLSKey      string   `name:"tls-key" placeholder:"FILE" complete:"file" help:"Private key of the certificate (PEM)."`
-	BehindProxy bool     `help:"A proxy in front of this server speaks TLS."`
+	BehindProxy bool     `help:"Trust a proxy in front of this server to terminate TLS."`
 	Host        []string `placeholder:"NAME" sep:"none" help:"Further name by which clients call this server (repeatable)."`
 	Rate        int      `placeholder:"N" default:"6000" help:"Requests per token and minute (${default})."`
 	offered
@@ -31,6 +31,7 @@ type listening struct {
 // Text prints nothing: where the server listens is a note.
 func (listening) Text(*cli.Terminal) {}
 
+// tokens opens this user's tokens.
 func tokens(a *cli.App) (*serve.Tokens, error) {
 	state := a.Dir(cli.StatePlace)
 	if state.Err != nil {
@@ -57,7 +58,7 @@ func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fault.New(fault.Config, "there is no token, so no client could be let in").
+		return nil, fault.New(fault.Config, "no token exists, so no client could connect").
 			Try("rye serve token add default")
 	}
 	served, err := c.options(a, false)
@@ -84,7 +85,7 @@ func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return nil, s.Run(ctx)
 }
 
-// announce tells where the server listens before anything else is answered.
+// announce prints the server's address before the first request is answered.
 func announce(a *cli.App, at listening) error {
 	if !a.Term.Json {
 		a.Term.Note("serving agents at %s; clients send a token of rye serve token list", at.URL)
@@ -104,7 +105,7 @@ func (c *serveRun) certificate(a *cli.App) (*tls.Certificate, error) {
 	case c.TLSCert == "" && c.TLSKey == "":
 		return nil, nil
 	case c.TLSCert == "" || c.TLSKey == "":
-		return nil, fault.New(fault.Validation, "--tls-cert and --tls-key are given together")
+		return nil, fault.New(fault.Validation, "--tls-cert and --tls-key must be given together")
 	}
 	paths := [2]cli.Setting{a.Absolute(cli.Setting{Value: c.TLSCert, Origin: "--tls-cert"}),
 		a.Absolute(cli.Setting{Value: c.TLSKey, Origin: "--tls-key"})}

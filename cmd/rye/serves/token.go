@@ -14,12 +14,12 @@ import (
 
 type tokenAddRun struct {
 	Name    string   `arg:"" help:"Name of the token."`
-	Scope   []string `placeholder:"SCOPE" default:"call" help:"What it opens: call, approve, admin (${default})."`
+	Scope   []string `placeholder:"SCOPE" default:"call" help:"Scope: call, approve or admin (${default}; repeatable)."`
 	Tenant  string   `placeholder:"NAME" help:"Tenant that its calls are for."`
 	Expires string   `placeholder:"WHEN" help:"Expiry: 30d, 12h, 2027-01-31 or 2027-01-31T18:00:00Z."`
 }
 
-// tokenLine is what is shown of a token.
+// tokenLine describes a token without the token itself.
 type tokenLine struct {
 	Name    string   `json:"name"`
 	Scopes  []string `json:"scopes"`
@@ -29,6 +29,7 @@ type tokenLine struct {
 	Expired bool     `json:"expired,omitempty"`
 }
 
+// lineOf describes a token.
 func lineOf(t *serve.Token, now time.Time) tokenLine {
 	l := tokenLine{Name: t.Name, Tenant: t.Tenant, Created: t.Created.Format(time.RFC3339), Expired: t.Expired(now)}
 	for _, s := range t.Scopes {
@@ -40,7 +41,7 @@ func lineOf(t *serve.Token, now time.Time) tokenLine {
 	return l
 }
 
-// tokenAdded has the token itself, which is shown this once.
+// tokenAdded has the token itself, which only this answer shows.
 type tokenAdded struct {
 	Token string `json:"token"`
 	Name  string `json:"name"`
@@ -84,7 +85,7 @@ func (*tokenListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		a.Term.Note("no tokens yet: rye serve token add NAME makes one")
+		a.Term.Note("no tokens yet: rye serve token add NAME creates one")
 	}
 	var ans tokenList
 	for i := range all {
@@ -133,7 +134,7 @@ func (c *tokenRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	return tokenRemoved{c.Name}, nil
 }
 
-// CompleteTokens offers the names of the tokens.
+// CompleteTokens offers the names of tokens.
 func CompleteTokens(a *cli.App) []cli.Candidate {
 	store, err := tokens(a)
 	if err != nil {
@@ -143,7 +144,7 @@ func CompleteTokens(a *cli.App) []cli.Candidate {
 	return cli.Offer(all, func(t serve.Token) (string, string) { return t.Name, "token" })
 }
 
-// CheckTokens checks that the tokens of rye serve can be read by their owner alone.
+// CheckTokens checks that only their owner can read the tokens of rye serve.
 func CheckTokens(_ context.Context, a *cli.App) paths.Finding {
 	store, err := tokens(a)
 	if err != nil {
@@ -153,14 +154,14 @@ func CheckTokens(_ context.Context, a *cli.App) paths.Finding {
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
-	over := 0
+	expired := 0
 	for i := range all {
 		if all[i].Expired(a.Now()) {
-			over++
+			expired++
 		}
 	}
-	if over > 0 {
-		return paths.Good("%s, %d of them expired", fault.Count(int64(len(all)), "token"), over)
+	if expired > 0 {
+		return paths.Good("%s, %d of them expired", fault.Count(int64(len(all)), "token"), expired)
 	}
 	return paths.Good("%s", fault.Count(int64(len(all)), "token"))
 }
