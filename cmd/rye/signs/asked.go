@@ -11,6 +11,8 @@ import (
 	"github.com/rye-build/rye/manifest/signing"
 )
 
+// This file signs an item at the request of a model or an agent.
+
 // SignAsked signs the item of a ref, once the user has agreed to the file on the screen. who is the requester shown
 // in the question.
 func SignAsked(ctx context.Context, a *cli.App, flag trusts.KeyFlag, who, ref string) (*signing.Signed, error) {

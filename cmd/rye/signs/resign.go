@@ -162,23 +162,23 @@ func diffSigned(before []byte, it *ai.Item) []string {
 		return nil
 	}
 	style := it.Kind.Style(it.Path)
-	was, err := sign.Strip(before, style)
+	old, err := sign.Strip(before, style)
 	if err != nil {
 		return nil
 	}
-	is, err := sign.Strip(it.Bytes, style)
+	now, err := sign.Strip(it.Bytes, style)
 	if err != nil {
 		return nil
 	}
-	return ChangedLines(was, is)
+	return ChangedLines(old, now)
 }
 
 // MostChanged is how many lines of a change are shown.
 const MostChanged = 12
 
 // ChangedLines returns the changed lines between the common beginning and the common end of two texts.
-func ChangedLines(was, is []byte) []string {
-	a, b := bytes.Split(was, []byte("\n")), bytes.Split(is, []byte("\n"))
+func ChangedLines(before, after []byte) []string {
+	a, b := bytes.Split(before, []byte("\n")), bytes.Split(after, []byte("\n"))
 	from := 0
 	for from < len(a) && from < len(b) && bytes.Equal(a[from], b[from]) {
 		from++
@@ -187,16 +187,16 @@ func ChangedLines(was, is []byte) []string {
 	for to < len(a)-from && to < len(b)-from && bytes.Equal(a[len(a)-1-to], b[len(b)-1-to]) {
 		to++
 	}
-	gone, come := a[from:len(a)-to], b[from:len(b)-to]
-	lines := []string{fmt.Sprintf("from line %d: %s before, %d now", from+1, fault.Count(int64(len(gone)), "line"),
-		len(come))}
-	for i, l := range append(slices.Clone(gone), come...) {
+	removed, added := a[from:len(a)-to], b[from:len(b)-to]
+	lines := []string{fmt.Sprintf("from line %d: %s before, %d now", from+1, fault.Count(int64(len(removed)), "line"),
+		len(added))}
+	for i, l := range append(slices.Clone(removed), added...) {
 		if i == MostChanged {
-			lines = append(lines, fmt.Sprintf("and %s more", fault.Count(int64(len(gone)+len(come)-i), "line")))
+			lines = append(lines, fmt.Sprintf("and %s more", fault.Count(int64(len(removed)+len(added)-i), "line")))
 			break
 		}
 		mark := "- "
-		if i >= len(gone) {
+		if i >= len(removed) {
 			mark = "+ "
 		}
 		lines = append(lines, mark+string(l))
@@ -216,7 +216,7 @@ func (s *Resigner) show(all []resigning) {
 			s.App.Term.Note("    %s", line)
 		}
 		if len(r.diff) == 0 && !r.tree {
-			s.App.Term.Note("    what it was is not in the store")
+			s.App.Term.Note("    the store doesn't have its signed content")
 		}
 	}
 }

@@ -32,6 +32,7 @@ func asName(command, file string) string {
 	return fault.Command(command, file, "--as", name)
 }
 
+// SignRun is rye sign. Other commands use it to sign items.
 type SignRun struct {
 	Items   []string `arg:"" optional:"" name:"item" complete:"own" help:"Refs, globs, files or directories."`
 	As      string   `placeholder:"NAME" help:"Name under which to use the one file."`
@@ -44,6 +45,7 @@ type SignRun struct {
 	open  Opener
 }
 
+// SignAnswer is the result of rye sign.
 type SignAnswer struct {
 	Files     []SignLine      `json:"files"`
 	Problems  []check.Problem `json:"problems"` // with an error among them nothing was signed
@@ -62,22 +64,22 @@ func (s *SignAnswer) Text(t *cli.Terminal) {
 		if !f.Changed {
 			continue
 		}
-		beside := ""
+		others := ""
 		if f.Beside > 0 {
-			beside = ", with " + fault.Count(int64(f.Beside), "file") + " beside it"
+			others = ", with " + fault.Count(int64(f.Beside), "file") + " beside it"
 		}
-		instead := ""
+		replaced := ""
 		if f.Replaced > 0 {
-			instead = ", in the place of " + fault.Count(int64(f.Replaced), "signature") + " that no longer held"
+			replaced = ", replacing " + fault.Count(int64(f.Replaced), "signature") + " that no longer matched"
 		}
-		t.Printf("%s %s as %s%s%s\n", verb, f.File, f.Name, beside, instead)
+		t.Printf("%s %s as %s%s%s\n", verb, f.File, f.Name, others, replaced)
 	}
 	if s.Signed+s.Unchanged > 1 {
-		t.Note("%s %s; %d carried this signature already", verb, fault.Count(int64(s.Signed), "item"), s.Unchanged)
+		t.Note("%s %s; %d already had this signature", verb, fault.Count(int64(s.Signed), "item"), s.Unchanged)
 	}
 }
 
-// add counts a signed or unchanged file.
+// add counts a file as signed or unchanged.
 func (s *SignAnswer) add(l SignLine) {
 	s.Files = append(s.Files, l)
 	if l.Changed {

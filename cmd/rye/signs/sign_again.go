@@ -11,8 +11,8 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// Items that rye sign --all has found signed need no second look while nothing has changed (lock/recall). The cached
-// answer signs and admits nothing: commands that verify or run an item still verify its bytes.
+// This file caches the answer of rye sign --all (lock/recall): while nothing has changed, it reads no item again.
+// The cached answer signs and admits nothing: commands that verify or run an item still verify its bytes.
 
 // question returns the question about all items and the key; nil if the answer isn't cached.
 func (c *SignRun) question(ctx context.Context, a *cli.App) (*paths.Question, error) {
@@ -34,7 +34,7 @@ func (c *SignRun) question(ctx context.Context, a *cli.App) (*paths.Question, er
 // again returns the cached answer if every item was found signed in the current state; else nil. The answer has two
 // parts, because only --json shows the signatures of each file.
 func (c *SignRun) again(ctx context.Context, a *cli.App, q *paths.Question) *SignAnswer {
-	if q == nil || !q.Known() { // the first time there are items to sign
+	if q == nil || !q.Known() { // not asked before, so items may need a signature
 		return nil
 	}
 	b, ok := q.Recall(ctx)

@@ -33,7 +33,7 @@ import (
 // A pending item is an item that is about to be signed.
 type pending struct {
 	*check.Checked
-	before fs.FileInfo // nil: it isn't an item, or has a problem
+	before fs.FileInfo // nil: not an item, or it has a problem
 	line   *signing.Signed
 	staged *osfile.Staged
 }
@@ -48,8 +48,8 @@ type itemSigner struct {
 	dirs   map[*ai.Space]*osfile.Dir
 	write  *osfile.Batch
 	all    []pending
-	most   int64                       // how many bytes of files may stay in memory
-	kept   atomic.Int64                // how many do
+	most   int64                       // the limit of cached
+	cached atomic.Int64                // bytes of files in memory
 	v1     atomic.Int64                // items signed in the first format that aren't upgraded
 	deny   atomic.Pointer[fault.Error] // why such an item can't be upgraded
 }
@@ -197,7 +197,7 @@ func itemAt(ctx context.Context, a *cli.App, s signing.Subject) (ref string, mar
 // take keeps the parts of a checked item that signing needs.
 func (s *itemSigner) take(c *check.Checked) pending {
 	c.Model = nil
-	if s.kept.Add(int64(len(c.Bytes))) > s.most {
+	if s.cached.Add(int64(len(c.Bytes))) > s.most {
 		c.Bytes = nil
 	}
 	if c.Signed.Format == sign.V1 && s.run.Format == sign.V2.String() && !s.run.Upgrade {
@@ -252,13 +252,13 @@ func (s *itemSigner) refused() (*SignAnswer, error) {
 	if deny := s.deny.Load(); deny != nil {
 		f.Why, f.Hint = append(f.Why, deny.Why...), append(deny.Hint, f.Hint...)
 	} else if s.v1.Load() > 0 {
-		f.Hint = append([]string{"rye sign --upgrade " + cli.JoinArgs(s.run.meant())}, f.Hint...)
+		f.Hint = append([]string{"rye sign --upgrade " + cli.JoinArgs(s.run.itemArgs())}, f.Hint...)
 	}
 	return ans, f
 }
 
-// meant returns the arguments that select the same items.
-func (c *SignRun) meant() []string {
+// itemArgs returns the arguments that select the same items again.
+func (c *SignRun) itemArgs() []string {
 	if c.All {
 		return []string{"--all"}
 	}
@@ -319,7 +319,7 @@ func (s *itemSigner) finish(ctx context.Context) (*SignAnswer, error) {
 	return ans, nil
 }
 
-// runs returns the items that can be signed, grouped by directory.
+// runs groups the items that can be signed by directory.
 func (s *itemSigner) runs() (all [][]*pending) {
 	const most = 64 // a directory of many files is worth several goroutines
 	for i := range s.all {
@@ -366,7 +366,7 @@ func (s *itemSigner) some(ctx context.Context, run []*pending) error {
 	return nil
 }
 
-// one signs one item and writes it beside the old one.
+// one signs one item and stages the result next to the old file.
 func (s *itemSigner) one(ctx context.Context, w *pending, folder func() (*osfile.Folder, error)) error {
 	raw := w.Bytes
 	if raw == nil {
@@ -407,17 +407,17 @@ func (s *itemSigner) warn(ans *SignAnswer) {
 		s.v.App.Term.Note("%q is signed by %q already", ans.Files[0].Name, s.key.Name)
 	}
 	const most = 5
-	said := 0
+	refused := 0
 	for _, w := range s.all {
 		if w.line == nil || w.line.Refusal == nil {
 			continue
 		}
-		if said++; said <= most {
+		if refused++; refused <= most {
 			s.v.App.Term.Warn("that is not enough: %s", w.line.Refusal.Text)
 		}
 	}
-	if said > most {
-		s.v.App.Term.Warn("and %d more: rye verify says why", said-most)
+	if refused > most {
+		s.v.App.Term.Warn("and %d more: rye verify says why", refused-most)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
+// VerifyRun is rye verify.
 type VerifyRun struct {
 	Items     []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
 	Installed bool     `help:"Compare what is in the folders of clients with the lock."`

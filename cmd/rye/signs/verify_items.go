@@ -88,7 +88,7 @@ func (r *VerifyReport) Findings() (all []sarif.Finding) {
 	return all
 }
 
-// words returns the signers of a file, or why it is refused, in a few words.
+// words summarizes the evidence of a file: its signers, or why it is refused.
 func words(v *signing.Evidence) string {
 	if !v.Allowed {
 		if v.Sentence != "" {

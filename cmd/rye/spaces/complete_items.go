@@ -23,8 +23,8 @@ const (
 	maxRead      = 200
 )
 
-// CompleteRefs offers the refs that begin with what is typed, of what this user may change alone if own; the kinds
-// where not even a kind is typed. It goes by the names of files.
+// CompleteRefs offers the refs that begin with prefix, or only kinds until a kind is typed. With own it offers only
+// items of the space that this user may change. It goes by the names of files.
 func CompleteRefs(ctx context.Context, a *cli.App, prefix string, own bool) (out []cli.Candidate) {
 	kind, _, typed := strings.Cut(prefix, ":")
 	if !typed {
@@ -63,7 +63,7 @@ func CompleteRefs(ctx context.Context, a *cli.App, prefix string, own bool) (out
 		}
 	}
 	for _, f := range l.Files {
-		// The spaces with an item of one id follow each other.
+		// Files of several spaces with one ref are adjacent.
 		if ref := f.Ref.String(); f.ID != "" && len(out) < maxOffered &&
 			(len(out) == 0 || out[len(out)-1].Value != ref) {
 			out = append(out, cli.Candidate{Value: ref, Help: f.Space.Label})
@@ -72,8 +72,7 @@ func CompleteRefs(ctx context.Context, a *cli.App, prefix string, own bool) (out
 	return out
 }
 
-// CompleteIDs offers the ids of a kind, as a command takes them that has no need of the kind; refs once a kind is
-// typed.
+// CompleteIDs offers the ids of a kind, for commands that don't need the kind. Once a kind is typed it offers refs.
 func CompleteIDs(ctx context.Context, a *cli.App, kind, prefix string) []cli.Candidate {
 	if strings.Contains(prefix, ":") {
 		return CompleteRefs(ctx, a, prefix, false)
@@ -85,8 +84,8 @@ func CompleteIDs(ctx context.Context, a *cli.App, kind, prefix string) []cli.Can
 	return out
 }
 
-// CompleteInputs offers what the item that args begin with takes, as NAME=; after that the values, where they are
-// listed.
+// CompleteInputs offers the inputs of the item in args[0] as NAME=, and after NAME= the values, if the schema lists
+// them.
 func CompleteInputs(ctx context.Context, a *cli.App, kind string, args []string, prefix string) (out []cli.Candidate) {
 	if len(args) == 0 {
 		return nil
@@ -117,7 +116,7 @@ func CompleteInputs(ctx context.Context, a *cli.App, kind string, args []string,
 			out = append(out, cli.Candidate{Value: f.Name + "=", Help: f.Description})
 		} else if f.Name == typed {
 			for _, value := range f.Values {
-				var word string // a text is given without quotes
+				var word string // texts are typed without quotes
 				if json.Unmarshal([]byte(value), &word) != nil {
 					word = value
 				}
@@ -128,7 +127,7 @@ func CompleteInputs(ctx context.Context, a *cli.App, kind string, args []string,
 	return out
 }
 
-// CompleteKinds offers the kinds there are.
+// CompleteKinds offers the kinds of items.
 func CompleteKinds(ctx context.Context, a *cli.App) []cli.Candidate {
 	v, err := OpenItems(ctx, a)
 	if err != nil {

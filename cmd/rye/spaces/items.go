@@ -17,15 +17,15 @@ import (
 	"github.com/rye-build/rye/lock/items"
 )
 
-// Items is what one command sees of items. In the grammar of a command refs carry the tag complete:"ref", those of a
-// space that can be changed "own", kinds "kind", spaces "space" and bundles "bundle".
+// Items has the items that a command can see. Close closes it. In the grammar of a command, arguments carry the tag
+// complete: "ref" for refs, "own" for refs of the space that can be changed, "kind", "space" and "bundle".
 type Items struct {
 	*items.Items
 	App  *cli.App
 	from *paths.Workspace
 }
 
-// OpenItems opens what can be seen from the project, or from outside of any.
+// OpenItems opens the items that are visible from the project, or from outside of any.
 func OpenItems(ctx context.Context, a *cli.App) (*Items, error) {
 	w, err := paths.OpenWorkspace(a)
 	if err != nil {
@@ -38,7 +38,7 @@ func OpenItems(ctx context.Context, a *cli.App) (*Items, error) {
 	return v, err
 }
 
-// ItemsOf opens what can be seen from a workspace, which is closed with it.
+// ItemsOf opens the items that are visible from a workspace. Closing them closes the workspace.
 func ItemsOf(ctx context.Context, w *paths.Workspace) (*Items, error) {
 	v, err := items.Open(ctx, w.Workspace, w.Abs)
 	if err != nil {
@@ -47,8 +47,8 @@ func ItemsOf(ctx context.Context, w *paths.Workspace) (*Items, error) {
 	return &Items{v, w.App, w}, nil
 }
 
-// Check checks the items that arguments name; without any, all that this user changes here. A good answer is given
-// again, without reading them, until something changes.
+// Check checks the items that arguments name; without arguments, all items that this user may change here. An
+// answer without errors is cached until something changes.
 func Check(ctx context.Context, a *cli.App, texts ...string) (*check.Report, error) {
 	w, err := paths.OpenWorkspace(a)
 	if err != nil {
@@ -87,17 +87,18 @@ func (v *Items) Close() {
 	v.from.Close()
 }
 
-// LeftOut reports whether something can't be seen, which the user was warned of.
+// LeftOut reports whether the user was warned of items or bundles that can't be seen.
 func (v *Items) LeftOut() bool { return v.from.LeftOut() }
 
-// Checker returns a checker with every rule that rye has.
+// Checker returns a checker with all rules of rye.
 func (v *Items) Checker() *check.Checker {
 	return v.Items.Checker(rules()...)
 }
 
+// rules lists the rules of rye check beyond the model.
 func rules() []check.Rule { return []check.Rule{session.CheckConfig, hook.Check, graph.Check} }
 
-// CheckDraft refuses an item that isn't written yet for what rye check would find in it, beside its model.
+// CheckDraft returns an error for an item that isn't written yet if rye check would find one.
 func (v *Items) CheckDraft(ctx context.Context, it *ai.Item) error {
 	c := v.Checker()
 	for _, rule := range rules() {
@@ -114,7 +115,7 @@ func (v *Items) CheckDraft(ctx context.Context, it *ai.Item) error {
 	return f
 }
 
-// WarnTrees warns of signatures that a file, written or removed, invalidates.
+// WarnTrees warns of signatures that become invalid when a file is written or removed. but are exempt.
 func (v *Items) WarnTrees(ctx context.Context, s *ai.Space, p string, but ...model.Ref) {
 	for _, ref := range v.Disturbed(ctx, s, p, but...) {
 		v.App.Term.Warn("%q is one of the files of %q, whose signature is no longer valid: rye sign %s", v.Name(s, p),
@@ -122,7 +123,7 @@ func (v *Items) WarnTrees(ctx context.Context, s *ai.Space, p string, but ...mod
 	}
 }
 
-// Count counts what was read, for --verbose.
+// Count reports what was read, for --verbose.
 func (v *Items) Count() {
 	items, bytes := v.Counts()
 	v.App.Count("items read").Store(items)
@@ -132,7 +133,7 @@ func (v *Items) Count() {
 	v.App.Count("executor rule misses").Store(misses)
 }
 
-// CountChecked counts how often an executor was remembered, too.
+// CountChecked reports also how often a cached executor was used.
 func (v *Items) CountChecked(c *check.Checker) {
 	v.Count()
 	hits, misses := c.Links.Rate()
@@ -151,7 +152,7 @@ func PrintProblems(t *cli.Terminal, problems []check.Problem) {
 	}
 }
 
-// RuleText says which rule of a policy admitted a file, and how many keys have signed it.
+// RuleText names the rule of a policy that admitted a file, and how many keys have signed it.
 func RuleText(rule string, threshold, signed int) string {
 	return fmt.Sprintf("%q, threshold: %d, signed by %s", rule, threshold, fault.Count(int64(signed), "key"))
 }

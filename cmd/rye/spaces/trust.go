@@ -15,20 +15,22 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
+// This file decides whose signatures of bundles a command trusts.
+
 // SignerFlags name keys to trust instead of a policy.
 type SignerFlags struct {
 	Signer    []string `placeholder:"PUBKEY" sep:"none" help:"Trust this key, not the policy (key, file or name; repeatable)."`
 	Threshold *int     `placeholder:"N" help:"Number of these keys that must have signed."`
 }
 
-// A Vouching is what a command trusts about bundles: a policy, or keys.
+// A Vouching is what a command trusts about bundles: a policy, or the keys of --signer.
 type Vouching struct {
 	Options bundle.VerifyOptions
-	Trust   *trust.Trust      // nil where there are keys
-	Names   map[string]string // of keys, as they were given, by fingerprint
+	Trust   *trust.Trust      // nil with keys
+	Names   map[string]string // the --signer argument of each key, by fingerprint
 }
 
-// OpenVouching is that of the policy.
+// OpenVouching returns a Vouching for the policy.
 func OpenVouching(a *cli.App) (*Vouching, error) {
 	t, err := paths.OpenTrust(a)
 	if err != nil {
@@ -41,7 +43,7 @@ func OpenVouching(a *cli.App) (*Vouching, error) {
 func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, error) {
 	if len(c.Signer) == 0 {
 		if c.Threshold != nil {
-			return nil, fault.New(fault.Validation, "--threshold counts the keys of --signer, and none is given").
+			return nil, fault.New(fault.Validation, "--threshold needs --signer").
 				Try("rye key list", "rye trust list")
 		}
 		v, err := OpenVouching(a)
@@ -52,11 +54,11 @@ func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, erro
 	}
 	if a.Globals.Trust != "" || a.Env(cli.EnvTrust) != "" {
 		return nil, fault.New(fault.Validation,
-			"--signer is believed instead of a policy, and there is --trust or %s too", cli.EnvTrust)
+			"--signer replaces the policy: it can't be combined with --trust or %s", cli.EnvTrust)
 	}
 	v := &Vouching{Options: bundle.VerifyOptions{Now: a.Now().UTC(), Threshold: 1}, Names: map[string]string{}}
 	if c.Threshold != nil {
-		v.Options.Threshold = *c.Threshold // none at all is no number of signatures
+		v.Options.Threshold = *c.Threshold // 0 is refused below, like any other bad number
 	}
 	for _, arg := range c.Signer {
 		k, err := SignerKey(ctx, a, arg)
@@ -69,13 +71,13 @@ func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, erro
 		}
 		v.Names[id] = arg
 		if arg == k.String() {
-			v.Names[id] = "" // it says no more than the fingerprint
+			v.Names[id] = "" // the key itself is no name
 		}
 		v.Options.Signers = append(v.Options.Signers, k)
 	}
 	if n := len(v.Options.Signers); v.Options.Threshold < 1 || v.Options.Threshold > n {
-		return nil, fault.New(fault.Validation, "--threshold is %d, with %s", v.Options.Threshold,
-			fault.Count(int64(n), "key")).Because("it is from 1 to the number of keys that --signer gives")
+		return nil, fault.New(fault.Validation, "--threshold is %d, but --signer gives %s", v.Options.Threshold,
+			fault.Count(int64(n), "key")).Because("it must be between 1 and the number of keys")
 	}
 	return v, nil
 }
@@ -94,8 +96,8 @@ func (c *SignerFlags) Open(ctx context.Context, a *cli.App) (*paths.Workspace, *
 	return w, v, nil
 }
 
-// Space makes ready to verify a bundle: it notes the spaces that the bundle's items may use, and returns the user's
-// space and what is here of the bundles that it requires.
+// Space prepares the verification of a bundle. It notes the spaces that the bundle's items may use, and returns the
+// user's space and the bundles that it requires, as far as they are available here.
 func (v *Vouching) Space(ctx context.Context, w *paths.Workspace, l *manifest.FileList) (s *install.Space,
 	needs []bundle.Need, err error) {
 	if v.Options.Below, needs, err = w.Below(ctx, l.BundleID, l.Requires); err != nil {
@@ -105,7 +107,7 @@ func (v *Vouching) Space(ctx context.Context, w *paths.Workspace, l *manifest.Fi
 	return s, needs, err
 }
 
-// SignerKey reads a key as readPublic does, or takes a kept one.
+// SignerKey reads a public key with ReadPublic, or takes the public half of one of the user's keys.
 func SignerKey(ctx context.Context, a *cli.App, arg string) (key.Public, error) {
 	if key.CheckName(arg) == nil {
 		if dir, err := paths.KeysDir(a); err == nil {

@@ -20,7 +20,9 @@ import (
 	"github.com/rye-build/rye/exec/materialise"
 )
 
-// A rebuildable is a cache under the cache root.
+// This file has rye cache list and rye cache clear.
+
+// A rebuildable is a cache below the cache root: data that rye can rebuild.
 type rebuildable struct {
 	name, help string
 	file       string // below the cache root
@@ -33,18 +35,18 @@ func (r rebuildable) path(a *cli.App) (string, error) {
 	return filepath.Join(s.Value, r.file), s.Err
 }
 
-// rebuildables lists the caches of "rye cache": all data that rye can rebuild.
+// rebuildables lists the caches of "rye cache".
 func rebuildables() []rebuildable {
 	return []rebuildable{
 		{"stat", "which files have not changed since they were hashed", "stat.db", statCacheSize,
 			func(_ context.Context, path string) error {
 				return statcache.Open(path, statcache.Options{}).Clear()
 			}},
-		{"search", "the words of items, one index for each place that was searched from", "search", indexesSize,
+		{"search", "the words of items, one index for each place searched from", "search", indexesSize,
 			RemoveAll},
 		{"bundles", "which bundles and items were verified, as long as their files look the same", "bundles",
 			filesSize, RemoveAll},
-		{"oci", "what pulls that were cut off have fetched", "oci", spool.Size, spool.Clear},
+		{"oci", "downloads of interrupted pulls", "oci", spool.Size, spool.Clear},
 		{"build", "the results of build steps", "build.db", paths.BuildCacheSize,
 			func(_ context.Context, path string) error {
 				return build.OpenCache(path, nil).Clear()
@@ -54,7 +56,7 @@ func rebuildables() []rebuildable {
 	}
 }
 
-// RemoveAll removes a directory, with files that other processes create meanwhile.
+// RemoveAll removes a directory, including files that other processes create meanwhile.
 func RemoveAll(_ context.Context, path string) (err error) {
 	for range 100 {
 		if err = os.RemoveAll(path); !errors.Is(err, syscall.ENOTEMPTY) {
@@ -64,23 +66,24 @@ func RemoveAll(_ context.Context, path string) (err error) {
 	return err
 }
 
-// filesSize counts what is in a directory, and the bytes of all files below it.
+// filesSize returns the number of entries of a directory, and the bytes of all files below it.
 func filesSize(_ context.Context, dir string) (entries, bytes int64) {
 	all, _ := os.ReadDir(dir)
 	return int64(len(all)), osfile.BytesIn(dir)
 }
 
-// CopiesSize counts the copies that tools run from.
+// CopiesSize returns the number and the bytes of the copies that tools run from.
 func CopiesSize(ctx context.Context, dir string) (entries, bytes int64) {
 	return filesSize(ctx, filepath.Join(dir, "copies"))
 }
 
+// indexesSize returns the number and the bytes of the search indexes.
 func indexesSize(ctx context.Context, dir string) (entries, bytes int64) {
 	_, bytes = filesSize(ctx, dir)
 	return int64(len(find.Indexes(dir))), bytes
 }
 
-// clearCopies removes all copies that no process runs from.
+// clearCopies removes the copies that no process runs from.
 func clearCopies(ctx context.Context, dir string) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -149,7 +152,7 @@ type cacheClearAnswer struct {
 
 func (c cacheClearAnswer) Text(t *cli.Terminal) { t.Note("freed %s", cli.ByteSize(float64(c.Bytes))) }
 
-// CompleteCaches offers the caches.
+// CompleteCaches offers the names of caches.
 func CompleteCaches() []cli.Candidate {
 	return cli.Offer(rebuildables(), func(r rebuildable) (string, string) { return r.name, r.help })
 }

@@ -13,7 +13,7 @@ import (
 
 type storeCatRun struct{ objectArg }
 
-// A storeCatAnswer carries the bytes under --json only; otherwise they stream.
+// A storeCatAnswer carries the bytes, under --json only: otherwise they are streamed.
 type storeCatAnswer struct {
 	Kind   string     `json:"kind"`
 	Digest cas.Digest `json:"digest"`
@@ -41,7 +41,7 @@ func (c *storeCatRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer, err 
 			ans = storeCatAnswer{id.Kind.String(), id.Digest, o.Size, b}
 			return err
 		}
-		// What was written before an object was healed isn't written again.
+		// After a healed object, skip the bytes that were already written.
 		if _, err := io.CopyN(io.Discard, o, written); err != nil {
 			return err
 		}
@@ -58,5 +58,5 @@ func (c *storeCatRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer, err 
 	return ans, nil
 }
 
-// mostInReply is how many bytes of an object a line of JSON may carry.
+// mostInReply is how many bytes of an object one line of JSON may carry.
 const mostInReply = 16 << 20

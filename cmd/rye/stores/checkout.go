@@ -51,11 +51,11 @@ func (c *storeCheckoutRun) checkout(ctx context.Context, a *cli.App, s *disk.Sto
 	if dir.Err != nil {
 		return ans, dir.Err
 	}
-	// gc leaves alone what is being read.
+	// The pin keeps gc from removing the tree meanwhile.
 	release, err := s.Pin(ctx, root)
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		a.Term.Detail("the store can't be written to, so nothing keeps gc from running meanwhile")
+		a.Term.Detail("the store is read-only: another process may run gc meanwhile")
 	case err != nil:
 		return ans, err
 	default:

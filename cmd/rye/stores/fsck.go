@@ -90,7 +90,7 @@ func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	}
 	if !c.Repair && c.RepairFrom == "" {
 		f := fault.New(fault.Integrity, "%s in the store %q", fault.Count(int64(len(r.Problems)), "problem"), s.Dir()).
-			Because("with --repair-from it brings lost objects from another store").Try("rye store fsck --repair")
+			Because("--repair-from also copies lost objects from another store").Try("rye store fsck --repair")
 		if onlyRefs(r) {
 			f.Why, f.Hint = nil, []string{"rye store refs"}
 		}
@@ -115,7 +115,7 @@ func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		f := fault.New(fault.Integrity, "%s left in the store %q", fault.Count(int64(len(again.Problems)), "problem"),
 			s.Dir()).Because("put the lost objects again to restore them").Try("rye fetch")
 		if onlyRefs(again) {
-			f.Why, f.Hint = []string{"a lost ref has to be set again by hand"}, []string{"rye store refs"}
+			f.Why, f.Hint = []string{"set a lost ref again by hand"}, []string{"rye store refs"}
 		}
 		return left, f.Asked()
 	}
@@ -137,6 +137,7 @@ func (c *storeFsckRun) check(ctx context.Context, a *cli.App, s *disk.Store) (di
 	return s.Fsck(ctx, p.Add)
 }
 
+// answerOf returns the report as an answer.
 func answerOf(r disk.Report) storeFsckAnswer {
 	ans := storeFsckAnswer{Report: r, Problems: []problemLine{}}
 	for _, p := range r.Problems {

@@ -14,7 +14,7 @@ import (
 
 type storeLsRun struct{ optionalObject }
 
-// An entryLine is one object: an entry of a tree, or of the store.
+// An entryLine describes one object: an entry of a tree, or of the store.
 type entryLine struct {
 	Path   string     `json:"path,omitempty"`
 	Kind   string     `json:"kind"`
@@ -27,6 +27,7 @@ type storeLsAnswer struct {
 	Entries []entryLine `json:"entries"`
 }
 
+// lineOf describes an entry of a tree.
 func lineOf(path string, e *cas.Entry) entryLine {
 	l := entryLine{Path: path, Kind: e.ID().Kind.String(), Mode: e.Mode.String(), Digest: e.Digest}
 	if e.Mode != cas.Dir {
@@ -73,7 +74,7 @@ func (c *storeLsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, err
 }
 
-// all lists the store. What is intact is listed beside a damaged pack.
+// all lists the store. A damaged pack doesn't hide the objects of others.
 func (c *storeLsRun) all(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	s, err := paths.ReadStore(a)
 	if err != nil {

@@ -19,8 +19,8 @@ type optionalObject struct {
 	Object string `arg:"" optional:"" complete:"object" help:"Digest, digest prefix or ref; :PATH selects in a tree."`
 }
 
-// read opens the store, finds the object, and calls do, again if a damaged object could be healed. Of objects with one
-// digest it takes the first of kinds that the store has.
+// read opens the store, finds the object and calls do, and calls it again after a damaged object was healed. If a
+// digest is stored under several kinds, first is preferred.
 func (c objectArg) read(ctx context.Context, a *cli.App, first cas.Kind,
 	do func(s *disk.Store, id cas.ID) error) error {
 	s, err := paths.ReadStore(a)

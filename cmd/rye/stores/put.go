@@ -68,7 +68,7 @@ func (c *storePutRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, err
 }
 
-// put returns the objects that are durable, also with an error.
+// put stores the paths in one batch. Its answer lists the objects that are durable, even with an error.
 func (c *storePutRun) put(ctx context.Context, a *cli.App, s *disk.Store) (ans storePutAnswer, err error) {
 	cache := paths.OpenStatCache(a, c.Paranoid)
 	defer cache.Finish(ctx, a)
@@ -123,7 +123,7 @@ func (c *storePutRun) size(ctx context.Context) (sum int64, err error) {
 	return sum, nil
 }
 
-// one puts one path.
+// one stores one path.
 func (c *storePutRun) one(ctx context.Context, a *cli.App, batch cas.Batch, path string, cache *paths.StatCache,
 	p *cli.Progress) (putLine, error) {
 	line := putLine{Path: path, Ref: c.Ref}
@@ -148,7 +148,8 @@ func (c *storePutRun) one(ctx context.Context, a *cli.App, batch cas.Batch, path
 	line.EmptyDirs, line.Droppings = r.EmptyDirs, r.Droppings
 	a.Term.Note("stored %s, %s, of %q", fault.Count(r.Files, "file"), cli.ByteSize(float64(r.Bytes)), path)
 	if r.Droppings > 0 {
-		a.Term.Note("skipped %s that trees never hold (.git, caches and the like)", fault.Count(r.Droppings, "name"))
+		a.Term.Note("skipped %s that trees never contain (.git, caches and the like)",
+			fault.Count(r.Droppings, "name"))
 	}
 	if r.EmptyDirs > 0 {
 		a.Term.Note("skipped %s without files", fault.Count(r.EmptyDirs, "directory"))

@@ -68,7 +68,7 @@ func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return ans, err
 	}
 	if c.Name == "" {
-		return nil, fault.New(fault.Validation, "which ref?").Try("rye store refs")
+		return nil, fault.New(fault.Validation, "expected the name of a ref").Try("rye store refs")
 	}
 	var want cas.ID
 	if c.Set != "" {
@@ -101,8 +101,8 @@ func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	return ans, nil
 }
 
-// expected returns the object of --expect. It doesn't look up a whole digest: the object may be lost, or collected
-// since another process set the ref.
+// expected returns the object of --expect. It doesn't look up a complete digest, because the object may be lost, or
+// collected since another process set the ref.
 func (c *storeRefsRun) expected(ctx context.Context, s *disk.Store) (cas.ID, error) {
 	d, err := cas.ParseDigest(c.Expect)
 	if err != nil {
@@ -115,7 +115,8 @@ func (c *storeRefsRun) expected(ctx context.Context, s *disk.Store) (cas.ID, err
 	return cas.ID{Kind: cmp.Or(now.Kind, cas.Blob), Digest: d}, err
 }
 
-// whole finds the object for a change. It refuses prefixes of digests, which may name another object tomorrow.
+// whole finds the object for a change. It refuses prefixes of digests, because they may match another object
+// tomorrow.
 func (c *storeRefsRun) whole(ctx context.Context, s *disk.Store, arg, flag string) (cas.ID, error) {
 	o, err := paths.Resolve(ctx, s, arg)
 	if err == nil && o.Part {

@@ -17,7 +17,7 @@ func (s storeRepackAnswer) Text(t *cli.Terminal) {
 	t.Printf("%s, before %d; %s, before %s\n", fault.Count(int64(s.PacksAfter), "pack"), s.PacksBefore,
 		cli.ByteSize(float64(s.BytesAfter)), cli.ByteSize(float64(s.BytesBefore)))
 	for _, d := range s.Damaged {
-		t.Warn("%s is damaged and was left as it is", d)
+		t.Warn("%s is damaged and was not changed", d)
 	}
 }
 

@@ -45,13 +45,13 @@ func (c *storeTreeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		})
 	})
 	if err != nil {
-		return nil, err // and no sums of what was read until then
+		return nil, err // without the sums so far
 	}
 	return ans, nil
 }
 
 // listable refuses a tree with more entries than a walk allows, before the walk starts. It reads each subtree once,
-// so it is fast even if entries double with every level. It leaves other errors to the walk.
+// so it is fast even if entries double with every level. The walk reports other errors.
 func listable(ctx context.Context, s cas.Getter, root cas.ID) error {
 	known := map[cas.Digest]int{}
 	var below func(d cas.Digest, depth int) int
