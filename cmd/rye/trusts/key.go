@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// NoKey gives fs.ErrNotExist the words of a key that isn't there.
+// NoKey turns fs.ErrNotExist into a not-found error with similar names and what to do.
 func NoKey(a *cli.App, name string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -25,7 +25,7 @@ func NoKey(a *cli.App, name string, err error) error {
 	if name != key.DefaultName {
 		f.Hint = f.Hint[1:]
 		dir, err := paths.KeysDir(a)
-		// Since a rotation the key that signs is called otherwise, and it may have been removed.
+		// After a rotation the default key has another name, and it may have been removed.
 		if first, _ := dir.Default(); err == nil && name == first {
 			f.Hint = []string{"rye key new " + fault.Quote(name), "rye key list"}
 		}
@@ -36,17 +36,17 @@ func NoKey(a *cli.App, name string, err error) error {
 		names = append(names, l.Name)
 	}
 	if len(names) == 0 && a.Env(cli.EnvTrust) != "" {
-		f.Why = []string{"the first key comes with a policy, and " + cli.EnvTrust + " names one; a key in " +
+		f.Why = []string{"the first key is created with a policy, but " + cli.EnvTrust + " names one; a key in " +
 			cli.EnvKey + " signs as well"}
 		f.Hint = append([]string{"unset " + cli.EnvTrust}, f.Hint...)
 	}
 	return f.Near(name, names)
 }
 
-// A Signer is a private key and how it was found.
+// A Signer is a private key and its origin.
 type Signer struct {
 	key.Private
-	Name string // of a kept key, or RYE_KEY
+	Name string // of a key of the user, or RYE_KEY
 }
 
 // SigningKey opens a named key, else RYE_KEY, else the default key. It refuses while private keys lie in a project.
@@ -57,6 +57,7 @@ func SigningKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 	return openKey(ctx, a, name)
 }
 
+// openKey is SigningKey without the check of keys in a project.
 func openKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 	if pem := a.Env(cli.EnvKey); name == "" && pem != "" {
 		p, err := key.ParsePrivate([]byte(pem), a.Passphrase(ctx, "the key in "+cli.EnvKey))
@@ -87,7 +88,7 @@ func openKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 	return Signer{p, name}, nil
 }
 
-// KnownSigner is the public half of the key that SigningKey opens, if no passphrase is needed to know it.
+// KnownSigner returns the public half of the key that SigningKey opens, if that needs no passphrase.
 func KnownSigner(a *cli.App, name string) (key.Public, bool) {
 	if paths.CheckKeyPlaces(a) != nil || name == "" && a.Env(cli.EnvKey) != "" {
 		return key.Public{}, false
@@ -103,7 +104,7 @@ func KnownSigner(a *cli.App, name string) (key.Public, bool) {
 	return p, err == nil
 }
 
-// KeySetting is the key that signs where none is named.
+// KeySetting returns the key that signs by default.
 func KeySetting(a *cli.App) cli.Setting {
 	if a.Env(cli.EnvKey) != "" {
 		return cli.Setting{Value: "set", Origin: cli.EnvKey}
@@ -118,14 +119,14 @@ func KeySetting(a *cli.App) cli.Setting {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return cli.Setting{Origin: "there is none: rye key new"}
+		return cli.Setting{Origin: "none: rye key new"}
 	case err != nil && !errors.Is(err, key.ErrLocked):
 		return cli.Setting{Origin: "default", Err: err}
 	}
 	return cli.Setting{Value: name, Origin: "default"}
 }
 
-// rootSide is the root policy with its lists, to describe keys. A policy that can't be read says nothing about them.
+// rootSide returns the root policy with its lists, to describe keys. For an unreadable policy it is empty.
 func rootSide(a *cli.App) policy.Side {
 	au, err := paths.Paths(a).RootPolicy()
 	if err != nil {

@@ -24,7 +24,7 @@ type keyExportAnswer struct {
 	Name        string `json:"name"`
 	Fingerprint string `json:"fingerprint"`
 	PEM         string `json:"pem"`  // of the public half
-	File        string `json:"file"` // that the private half was written into; empty if it wasn't
+	File        string `json:"file"` // with the private half; empty without --private
 }
 
 func (k keyExportAnswer) Text(t *cli.Terminal) {
@@ -63,18 +63,18 @@ func (c *keyExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return nil, NoKey(a, name, err)
 	}
 	if err := a.Confirm(ctx,
-		fmt.Sprintf("write the private half of %q into %q, where anyone who reads it can sign with it?", name,
+		fmt.Sprintf("write the private half of %q to %q, where anyone who reads it can sign with it?", name,
 			c.Private)); err != nil {
 		return nil, err
 	}
 	return c.private(a, name, p, passphrase)
 }
 
-// ofEnv exports the public half of the key that signs by a variable.
+// ofEnv exports the public half of the key in RYE_KEY.
 func (c *keyExportRun) ofEnv(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Private != "" {
 		return nil, fault.New(fault.Validation,
-			"the private half of the key that signs is in %s already: name another key", cli.EnvKey).
+			"%s already holds the private half of this key: name another key", cli.EnvKey).
 			Try("rye key list")
 	}
 	s, err := openKey(ctx, a, "")
@@ -84,13 +84,14 @@ func (c *keyExportRun) ofEnv(ctx context.Context, a *cli.App) (cli.Answer, error
 	return keyExportAnswer{s.Name, s.Public().Fingerprint().String(), string(s.Public().PEM()), ""}, nil
 }
 
-// otherFile is a name for a file where one is taken.
+// otherFile suggests a free name for a file that exists.
 func otherFile(file string) string {
 	ext := filepath.Ext(file)
 	return key.Next(strings.TrimSuffix(file, ext)) + ext
 }
 
-// private writes the private half. It never goes to standard output, where logs and scrollback keep it.
+// private writes the private half to a file. It never goes to standard output, because logs and scrollback keep
+// that.
 func (c *keyExportRun) private(a *cli.App, name string, p key.Private, passphrase string) (cli.Answer, error) {
 	pem := p.PEM()
 	if passphrase != "" {
@@ -101,12 +102,12 @@ func (c *keyExportRun) private(a *cli.App, name string, p key.Private, passphras
 	}
 	err := osfile.WriteFile(c.Private, 0o600, true, osfile.BytesOf(pem))
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fault.New(fault.Validation, "%q is there already", c.Private).From(err).
+		return nil, fault.New(fault.Validation, "%q already exists", c.Private).From(err).
 			Try(fault.Command("rye key export --private", otherFile(c.Private), name))
 	}
 	if err != nil {
 		return nil, err
 	}
-	a.Term.Note("wrote the private half of %q into %q", name, c.Private)
+	a.Term.Note("wrote the private half of %q to %q", name, c.Private)
 	return keyExportAnswer{name, p.Public().Fingerprint().String(), string(p.Public().PEM()), c.Private}, nil
 }

@@ -55,16 +55,16 @@ func (c *keyImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	a.Term.Note("kept the key %q, %s", c.Name, l.Fingerprint)
+	a.Term.Note("imported the key %q, %s", c.Name, l.Fingerprint)
 	if l.InPolicy == "" {
-		a.Term.Note("the policy doesn't know it: rye trust add %s --owner OWNER --names GLOB", l.Public)
+		a.Term.Note("the policy doesn't contain it: rye trust add %s --owner OWNER --names GLOB", l.Public)
 	}
 	return keyShowAnswer{l}, nil
 }
 
-// WarnReadable warns of a private key that others could have read.
+// WarnReadable warns if other users can read the file of a private key.
 func WarnReadable(a *cli.App, file string) {
 	if fi, err := os.Stat(file); err == nil && fi.Mode().IsRegular() && cli.OthersMayRead(fi) {
-		a.Term.Warn("others may read %q, and may have", file)
+		a.Term.Warn("other users can read %q, and may have done so", file)
 	}
 }

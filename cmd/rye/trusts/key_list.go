@@ -21,7 +21,7 @@ func (*keyListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 		for i := range lines {
 			lines[i].Default = false
 		}
-		a.Term.Note("%s signs where no other is named: rye key show", cli.EnvKey)
+		a.Term.Note("%s is the default key: rye key show", cli.EnvKey)
 	}
 	if len(lines) == 0 && err == nil {
 		a.Term.Note("no keys yet: rye key new creates one")
@@ -41,7 +41,7 @@ func (k KeyListAnswer) Text(t *cli.Terminal) {
 	t.Rows(rows)
 }
 
-// keyText says in a few words whether a key can sign, and what.
+// keyText says in a few words whether a key can be used, and which names it vouches for.
 func keyText(l trust.KeyState) string {
 	var words []string
 	if l.Error != "" {
@@ -63,6 +63,7 @@ func keyText(l trust.KeyState) string {
 	return strings.Join(words, ", ")
 }
 
+// OrDash returns s, or "-" for an empty text.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"

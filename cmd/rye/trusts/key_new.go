@@ -15,12 +15,14 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
+// KeyNewRun is rye key new.
 type KeyNewRun struct {
 	Name       string `arg:"" optional:"" default:"default" help:"Name: lower-case letters, digits, - and _."`
 	Owner      string `placeholder:"TEXT" help:"Owner to record in the policy."`
 	Passphrase bool   `help:"Protect it with a passphrase."`
 }
 
+// KeyNewAnswer is the result of rye key new.
 type KeyNewAnswer struct {
 	Key    trust.KeyState    `json:"key"`
 	Policy paths.TrustChange `json:"policy"`
@@ -35,8 +37,8 @@ func (c *KeyNewRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	// No other process waits while the user types.
 	var passphrase string
 	if c.Passphrase {
-		was, err := c.look(a)
-		if err == nil && !was.there {
+		before, err := c.look(a)
+		if err == nil && !before.exists {
 			passphrase, err = a.NewPassphrase(ctx)
 		}
 		if err != nil {
@@ -51,52 +53,51 @@ func (c *KeyNewRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return c.Make(ctx, a, passphrase)
 }
 
-// keysBefore is what a user has before a key is made.
+// keysBefore is the state before a key is created.
 type keysBefore struct {
-	dir   key.Dir
-	kept  []key.Entry
-	none  bool // no policy
-	there bool // a key with the name, without a policy
+	dir      key.Dir
+	keys     []key.Entry
+	noPolicy bool
+	exists   bool // a key with the name
 }
 
-// look finds what would stand in the way before there is a key.
-func (c *KeyNewRun) look(a *cli.App) (was keysBefore, err error) {
-	if was.dir, err = paths.KeysDir(a); err != nil {
-		return was, err
+// look returns the state before the key is created, and an error if the key or the policy can't be created.
+func (c *KeyNewRun) look(a *cli.App) (before keysBefore, err error) {
+	if before.dir, err = paths.KeysDir(a); err != nil {
+		return before, err
 	}
 	if err := key.CheckName(c.Name); err != nil {
-		return was, err
+		return before, err
 	}
-	if was.kept, err = was.dir.List(); err != nil {
-		return was, err
+	if before.keys, err = before.dir.List(); err != nil {
+		return before, err
 	}
 	au, err := paths.Paths(a).RootPolicy()
-	was.none = err == nil && au.File == nil
-	if len(was.kept) == 0 || was.none {
+	before.noPolicy = err == nil && au.File == nil
+	if len(before.keys) == 0 || before.noPolicy {
 		if err == nil {
 			err = paths.Paths(a).Editable()
 		}
 		if err != nil {
-			return was, err
+			return before, err
 		}
 	}
-	was.there = slices.ContainsFunc(was.kept, func(e key.Entry) bool { return e.Name == c.Name })
-	if was.there && !was.none {
-		return was, keyExists(c.Name, nil, fault.Command("rye key new", key.Next(c.Name)),
+	before.exists = slices.ContainsFunc(before.keys, func(e key.Entry) bool { return e.Name == c.Name })
+	if before.exists && !before.noPolicy {
+		return before, keyExists(c.Name, nil, fault.Command("rye key new", key.Next(c.Name)),
 			"rye key rotate "+fault.Quote(c.Name))
 	}
-	return was, nil
+	return before, nil
 }
 
-// Make makes the key, and the policy if it is the first. The caller holds the lock of the user's space.
+// Make creates the key, and also the policy if it is the first key. The caller holds the lock of the user's space.
 func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cli.Answer, error) {
-	was, err := c.look(a)
+	before, err := c.look(a)
 	if err != nil {
 		return nil, err
 	}
-	dir, kept, none := was.dir, was.kept, was.none
-	if was.there {
-		return c.policyAlone(ctx, a, dir)
+	if before.exists {
+		return c.policyAlone(ctx, a, before.dir)
 	}
 	if c.Passphrase && passphrase == "" {
 		return nil, fault.New(fault.Conflict, "the key %q was removed meanwhile", c.Name)
@@ -105,7 +106,7 @@ func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cl
 	if err != nil {
 		return nil, err
 	}
-	if err := dir.Add(c.Name, p, passphrase); err != nil {
+	if err := before.dir.Add(c.Name, p, passphrase); err != nil {
 		return nil, keyExists(c.Name, err, fault.Command("rye key new", key.Next(c.Name)))
 	}
 	ans := KeyNewAnswer{Policy: paths.TrustChange{Change: trust.Change{Changes: []policy.Change{}}}}
@@ -113,11 +114,11 @@ func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cl
 		return nil, err
 	}
 	a.Term.Note("created the key %q, %s", c.Name, ans.Key.Fingerprint)
-	if len(kept) > 0 && !none {
-		a.Term.Note("no rule of the policy names it: rye trust add says what it may vouch for")
+	if len(before.keys) > 0 && !before.noPolicy {
+		a.Term.Note("no rule of the policy names it: add names with rye trust add")
 		if c.Owner != "" {
 			a.Term.Warn(
-				"--owner is for the policy, which doesn't know the key yet: rye trust add %s --owner %s --names GLOB",
+				"the policy doesn't contain the key of this --owner yet: rye trust add %s --owner %s --names GLOB",
 				ans.Key.Public, fault.Quote(c.Owner))
 		}
 		return ans, nil
@@ -125,14 +126,14 @@ func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cl
 	ans.Policy, err = TrustFirst(ctx, a, policy.Key{Name: c.Name, Public: p.Public(), Owner: c.Owner})
 	if err != nil {
 		f := fault.Of(err)
-		f.Why = append(f.Why, "the key is made; the policy doesn't know it")
+		f.Why = append(f.Why, "the key was created, but the policy doesn't contain it")
 		return nil, f
 	}
 	ans.Key, err = openKeyLine(a, c.Name)
 	return ans, err
 }
 
-// policyAlone makes the policy of a user who has a key and none.
+// policyAlone creates the policy for a user who has a key but no policy.
 func (c *KeyNewRun) policyAlone(ctx context.Context, a *cli.App, dir key.Dir) (cli.Answer, error) {
 	p, err := dir.Public(c.Name)
 	if err != nil {
@@ -149,31 +150,31 @@ func (c *KeyNewRun) policyAlone(ctx context.Context, a *cli.App, dir key.Dir) (c
 	return ans, nil
 }
 
-// TrustFirst gives a user's first key the names ** except rye/**, unless other keys have them already.
+// TrustFirst trusts a user's first key for the names ** except rye/**, unless the policy has a rule for ** already.
 func TrustFirst(ctx context.Context, a *cli.App, k policy.Key) (paths.TrustChange, error) {
-	given := true
+	added := true
 	ans, err := paths.EditPolicy(ctx, a, paths.Edit{Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy,
 		error) {
 		after, err := root.Policy.AddKey(k, true)
 		if err != nil {
 			return nil, err
 		}
-		given = !slices.ContainsFunc(root.Policy.Sections().Rules, func(r policy.Rule) bool { return r.Glob == "**" })
-		if given {
+		added = !slices.ContainsFunc(root.Policy.Sections().Rules, func(r policy.Rule) bool { return r.Glob == "**" })
+		if added {
 			after, err = after.SetRule(policy.Rule{Glob: "**", Keys: []string{k.Name}, Threshold: 1,
 				Except: []string{"rye/**"}})
 		}
 		return after, err
 	}}})
-	if err == nil && given {
+	if err == nil && added {
 		a.Term.Note("your policy now trusts it for every name (**) except rye/**")
 	} else if err == nil {
-		a.Term.Note("the user's policy has a rule for ** already, which does not name it")
+		a.Term.Note("your policy already has a rule for **, which does not name it")
 	}
 	return ans, err
 }
 
-// keyExists gives fs.ErrExist, and nil, the words of a key that is there already.
+// keyExists turns fs.ErrExist, or nil, into the error for a key that already exists.
 func keyExists(name string, err error, hint ...string) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

@@ -31,11 +31,11 @@ func (c *keyRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	}
 	a.Term.Note("removed the key %q, %s", c.Name, OrDash(l.Fingerprint))
 	if l.Default {
-		a.Term.Note("no key signs now where none is named: --key NAME names one")
+		a.Term.Note("no default key any more: sign with --key NAME")
 	}
 	if len(l.Vouches) > 0 && l.Fault == "" {
-		a.Term.Note("the policy still lets it vouch for %s: %s", strings.Join(l.Vouches, " "),
-			strings.Join(l.RemoveCommands(rootSide(a).Policy), ", and then "))
+		a.Term.Note("the policy still trusts it for %s: %s", strings.Join(l.Vouches, " "),
+			strings.Join(l.RemoveCommands(rootSide(a).Policy), ", then "))
 	}
 	return keyShowAnswer{l}, nil
 }

@@ -48,7 +48,7 @@ func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	kept, err := openKeyLine(a, c.Name)
+	state, err := openKeyLine(a, c.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	// The key first: a document about a key that is lost would be worse than a key without one.
+	// Write the key first: a document about a lost key would be worse than a key without a document.
 	if err := dir.Add(step.Key.Name, fresh, passphrase); err != nil {
 		return nil, keyExists(step.Key.Name, err,
 			fault.Command("rye key rotate", c.Name, "--to", key.Next(step.Key.Name)))
@@ -91,13 +91,13 @@ func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return nil, errors.Join(c.exists(a, err), dir.Remove(step.Key.Name))
 	}
 	a.Term.Note("created the key %q, %s", step.Key.Name, fresh.Public().Fingerprint())
-	if kept.Locked && !c.Passphrase {
+	if state.Locked && !c.Passphrase {
 		a.Term.Warn(
-			"the key %q is locked by a passphrase, and %q is not: rye key rotate --passphrase would have locked it",
+			"the key %q has a passphrase, but %q has none: rye key rotate --passphrase adds one",
 			c.Name, step.Key.Name)
 	}
 	sign := "rye sign --all"
-	if !kept.Default {
+	if !state.Default {
 		sign += " --key " + fault.Quote(step.Key.Name)
 	}
 	if others > 0 {
@@ -106,7 +106,7 @@ func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 			fault.Quote(c.Out), fault.Quote("rotation:"+step.Rule))
 	}
 	a.Term.Note(
-		"nothing has changed yet: rye trust add --rotation %s, and then %s: what the old key has signed is refused from then on",
+		"nothing has changed yet: rye trust add --rotation %s retires the old key; then run %s",
 		fault.Quote(c.Out), sign)
 	return keyRotateAnswer{step.Retire.String(), fresh.Public().Fingerprint().String(), step.Key.Name, step.Rule,
 		c.Out, id.String()}, nil
@@ -116,5 +116,5 @@ func (c *keyRotateRun) exists(a *cli.App, err error) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return fault.New(fault.Validation, "%q is there already", c.Out).From(err).Try(a.With("--out", otherFile(c.Out)))
+	return fault.New(fault.Validation, "%q already exists", c.Out).From(err).Try(a.With("--out", otherFile(c.Out)))
 }

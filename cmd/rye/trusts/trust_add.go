@@ -42,26 +42,26 @@ type trustAddRun struct {
 	NotBefore   string   `placeholder:"DATE" help:"Start of validity, such as 2027-01-31."`
 	Expires     string   `placeholder:"DATE" help:"Expiry, such as 2027-12-31."`
 	Rotation    string   `placeholder:"FILE" complete:"file" xor:"what" help:"Apply a key rotation."`
-	space       string   // the first segment of the id of the bundle in --from
+	space       string   // of the id of the bundle in --from: its first segment
 }
 
 func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	switch {
 	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Threshold != nil ||
 		c.Owner+c.Name+c.NotBefore+c.Expires+c.Accept+c.From+c.Fingerprint != ""):
-		return nil, fault.New(fault.Validation, "a rotation says everything itself: --rotation stands alone")
+		return nil, fault.New(fault.Validation, "--rotation can't be combined with a key or other flags")
 	case c.Rotation != "":
 		return c.rotate(ctx, a)
 	case c.From != "" && (c.Public != "" || c.Fingerprint == ""):
-		return nil, fault.New(fault.Validation, "--from needs --fingerprint, and no KEY").
+		return nil, fault.New(fault.Validation, "--from needs --fingerprint and takes no KEY").
 			Try(fault.Command("rye bundle verify", c.From))
 	case c.Public == "" && c.From == "":
-		return nil, fault.New(fault.Validation, "which key?").Try("rye help trust add")
+		return nil, fault.New(fault.Validation, "expected KEY, --from or --rotation").Try("rye help trust add")
 	case (c.Threshold != nil || c.Accept != "") && len(c.Names) == 0:
-		return nil, fault.New(fault.Validation, "--threshold and --accept are about names, and none are given").
+		return nil, fault.New(fault.Validation, "--threshold and --accept need --names").
 			Try("rye help trust add")
 	case c.Threshold != nil && *c.Threshold < 1:
-		return nil, fault.New(fault.Validation, "--threshold is %d, and it takes at least one key", *c.Threshold)
+		return nil, fault.New(fault.Validation, "--threshold must be at least 1")
 	}
 	k, err := c.key(ctx, a)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Fingerprint != "" {
 		question = ""
 	}
-	own, _ := KeyLines(a) // without them no loss can be told
+	own, _ := KeyLines(a) // without the keys no loss is reported
 	ans, err := paths.EditPolicy(ctx, a, paths.Edit{
 		Question: question,
 		Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
@@ -103,11 +103,11 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			}
 			for _, l := range lost {
 				a.Term.Warn(
-					"%q, your own key, may no longer vouch for %s, which %q lets it: rye trust add %s --names %s",
+					"your own key %q may no longer vouch for %s, which %q allows now: rye trust add %s --names %s",
 					l.Key, l.Names, l.Rule, l.Key, fault.Quote(l.Names))
 			}
 			if second != nil {
-				a.Term.Warn("%q has a key already: a second one is most often an impostor's", k.Owner)
+				a.Term.Warn("%q has a key already: a second one may be an impostor's", k.Owner)
 				a.Term.Warn("known  %s (%s)", second.Known.Public.Fingerprint(), second.Known.Name)
 				a.Term.Warn("new    %s", k.Public.Fingerprint())
 			}
@@ -126,12 +126,12 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if len(ans.Changes) > 0 && !vouches {
-		a.Term.Note("it vouches for nothing yet: --names says what it may")
+		a.Term.Note("it vouches for nothing yet: add names with --names")
 	}
 	return ans, nil
 }
 
-// key reads the key and what is to be said of it.
+// key reads the key and its properties from the flags, or from the policy for a known key.
 func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err error) {
 	au, err := paths.Paths(a).RootPolicy()
 	if err != nil && (au == nil || !errors.Is(err, fs.ErrNotExist)) {
@@ -145,31 +145,31 @@ func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err er
 	} else {
 		known, _ = au.Side.Policy.Key(k.Public.Fingerprint())
 	}
-	// Of a key that is known nothing has to be said again.
+	// For a known key, the flags needn't repeat its properties.
 	if known.Name != "" && (c.Owner == "" || c.Owner == known.Owner || known.Owner == "" && byName) &&
 		(c.Name == "" || c.Name == known.Name) {
 		c.Name, k = known.Name, known
 	} else if k.Owner = c.Owner; k.Owner == "" && c.From == "" {
-		return k, fault.New(fault.Validation, "--owner is missing: whose key is it?").
+		return k, fault.New(fault.Validation, "--owner is required: whose key is it?").
 			Because("fingerprint  " + k.Public.Fingerprint().String()).Try(a.With("--owner", c.name()))
 	} else if k.Name = c.Name; k.Name == "" {
 		k.Name = c.name()
 	}
-	said := func(flag, text string, date *time.Time) (err error) {
+	date := func(flag, text string, to *time.Time) (err error) {
 		if text != "" {
-			*date, err = ParseDate(flag, text)
+			*to, err = ParseDate(flag, text)
 		}
 		return err
 	}
-	err = cmp.Or(said("--not-before", c.NotBefore, &k.NotBefore), said("--expires", c.Expires, &k.Expires))
+	err = cmp.Or(date("--not-before", c.NotBefore, &k.NotBefore), date("--expires", c.Expires, &k.Expires))
 	return k, err
 }
 
-// read reads the public key, which must have the fingerprint that was given.
+// read reads the public key. It must have the fingerprint of --fingerprint, if that is set.
 func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err error) {
 	if c.From == "" {
 		if p, err = paths.ReadPublic(ctx, a, c.Public); err != nil {
-			return p, ofKept(a, c.Public, err)
+			return p, addOwnKeyHint(a, c.Public, err)
 		}
 		if found := p.Fingerprint().String(); c.Fingerprint != "" && found != c.Fingerprint {
 			err = fault.New(fault.Integrity, "%q is another key", c.Public).Because("expected  "+c.Fingerprint,
@@ -193,7 +193,7 @@ func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err e
 		c.Fingerprint).Try(fault.Command("rye bundle verify", c.From))
 }
 
-// readClaim reads who has signed what is at a place, as that says: an archive, an index, or an image.
+// readClaim reads the unverified signers of an archive, an index or an image.
 func readClaim(ctx context.Context, a *cli.App, place string) (source.Claim, error) {
 	if !oci.IsReference(place) {
 		if !strings.Contains(place, "://") {
@@ -218,31 +218,31 @@ func readClaim(ctx context.Context, a *cli.App, place string) (source.Claim, err
 	return source.Claim{Name: r.Name, Keys: r.Keys}, nil
 }
 
-// AddFrom trusts a key of an archive or an index for some names.
+// AddFrom trusts a key of an archive or an index for names.
 func AddFrom(ctx context.Context, a *cli.App, path string, f key.Fingerprint, names []string) (cli.Answer, error) {
 	return (&trustAddRun{From: path, Fingerprint: f.String(), Names: names}).Run(ctx, a)
 }
 
-// ofKept adds to what is wrong with a key how one of this user's own is trusted, if it has that name.
-func ofKept(a *cli.App, name string, err error) error {
+// addOwnKeyHint adds to an error how to trust one of the user's own keys, if one has that name.
+func addOwnKeyHint(a *cli.App, name string, err error) error {
 	if key.CheckName(name) != nil {
 		return err
 	}
-	dir, none := paths.KeysDir(a)
-	if none == nil {
-		_, none = dir.Public(name)
+	dir, notFound := paths.KeysDir(a)
+	if notFound == nil {
+		_, notFound = dir.Public(name)
 	}
-	if none != nil {
+	if notFound != nil {
 		return err
 	}
 	f := fault.Of(err)
-	f.Why = []string{"it is a key of yours, and the policy doesn't know it by this name"}
+	f.Why = []string{"it is one of your keys, but the policy doesn't contain it under this name"}
 	f.Hint = []string{"rye key export " + name + " > " + name + ".pem",
 		"rye trust add " + name + ".pem --owner " + name}
 	return f
 }
 
-// name makes a name for the key: of its file, its owner, or the bundle that it comes with.
+// name makes a name for the key from its file, its owner, or the bundle that it comes with.
 func (c *trustAddRun) name() string {
 	file, _, _ := strings.Cut(filepath.Base(c.Public), ".")
 	if _, err := key.ParsePublic(c.Public); err == nil {
@@ -252,7 +252,7 @@ func (c *trustAddRun) name() string {
 	return cmp.Or(key.Slug(file), key.Slug(owner), key.Slug(c.space), "key")
 }
 
-// ParseDate reads a day or a second, UTC.
+// ParseDate parses a day or a second in UTC. "" is the zero time.
 func ParseDate(flag, text string) (time.Time, error) {
 	for _, form := range []string{time.DateOnly, time.RFC3339} {
 		if t, err := time.Parse(form, text); err == nil || text == "" {
@@ -263,7 +263,7 @@ func ParseDate(flag, text string) (time.Time, error) {
 		flag, text)
 }
 
-// rotate carries out a rotation.
+// rotate applies a rotation document.
 func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	file, err := osfile.ReadSmall(c.Rotation, paths.MaxKeyFile)
 	if err != nil {
@@ -275,12 +275,12 @@ func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error
 	}
 	fresh := doc.Step.Key.Public
 	ans, err := paths.EditPolicy(ctx, a, paths.Edit{
-		Question: fmt.Sprintf("under %q, let %s take the place of %s?", doc.Step.Rule, fresh.Fingerprint().Short(),
-			doc.Step.Retire.Short()),
+		Question: fmt.Sprintf("replace %s with %s in the rule %q?", doc.Step.Retire.Short(),
+			fresh.Fingerprint().Short(), doc.Step.Rule),
 		Edit: paths.Lists(a).Rotation(ctx, doc, paths.Paths(a).RootPolicyFile().Path, c.Rotation),
 		Before: func() {
-			a.Term.Note("comes  %s", fresh.Fingerprint())
-			a.Term.Note("goes   %s", doc.Step.Retire)
+			a.Term.Note("new  %s", fresh.Fingerprint())
+			a.Term.Note("old  %s", doc.Step.Retire)
 		},
 	})
 	if err != nil {
@@ -289,22 +289,22 @@ func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error
 	return ans, followRotation(a, doc.Step.Retire, fresh)
 }
 
-// followRotation makes a user's new key the default one, if the one that went was.
+// followRotation makes a user's new key the default key if the old one was.
 func followRotation(a *cli.App, old key.Fingerprint, fresh key.Public) error {
 	lines, err := KeyLines(a)
 	if err != nil {
 		return err
 	}
-	is := func(f key.Fingerprint) int {
+	find := func(f key.Fingerprint) int {
 		return slices.IndexFunc(lines, func(l trust.KeyState) bool { return l.Fingerprint == f.String() })
 	}
-	from, to := is(old), is(fresh.Fingerprint())
+	from, to := find(old), find(fresh.Fingerprint())
 	if from < 0 || to < 0 {
 		return nil
 	}
 	if !lines[from].Default {
 		a.Term.Note(
-			"what the old key has signed is refused now: rye sign --all --key %s in each project signs it again",
+			"the old key's signatures are refused now: run rye sign --all --key %s in each project",
 			fault.Quote(lines[to].Name))
 		return nil
 	}
@@ -312,13 +312,12 @@ func followRotation(a *cli.App, old key.Fingerprint, fresh key.Public) error {
 	if err != nil {
 		return err
 	}
-	a.Term.Note("%q is now the key that signs where no other is named", lines[to].Name)
-	a.Term.Note("what the old key has signed is refused now: rye sign --all in each project signs it again")
+	a.Term.Note("%q is now the default key", lines[to].Name)
+	a.Term.Note("the old key's signatures are refused now: run rye sign --all in each project")
 	return dir.SetDefault(lines[to].Name)
 }
 
-// KnownKind refuses a name, or a glob, of a kind that neither items nor documents have: most often a slip of the
-// finger.
+// KnownKind refuses a name or a glob with an unknown kind, which is most often a typing error.
 func KnownKind(ctx context.Context, a *cli.App, name string) error {
 	kind, _, ok := strings.Cut(name, ":")
 	if !ok || strings.Contains(kind, "*") || admission.Domain(kind+":x") != sign.Item {
@@ -326,7 +325,7 @@ func KnownKind(ctx context.Context, a *cli.App, name string) error {
 	}
 	v, err := spaces.OpenItems(ctx, a)
 	if err != nil {
-		return nil // which kinds there are can't be told
+		return nil // the kinds are unknown
 	}
 	defer v.Close()
 	_, err = v.CheckKind(kind)

@@ -13,6 +13,7 @@ import (
 
 type trustListRun struct{}
 
+// TrustListAnswer is the result of rye trust list.
 type TrustListAnswer struct{ trust.Listing }
 
 func (*trustListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
@@ -73,7 +74,7 @@ func (l TrustListAnswer) Text(t *cli.Terminal) {
 		calls = append(calls, []string{"  " + c.Line, c.Text})
 	}
 	if l.ID != "" {
-		// as RYE_TRUST names it on a machine without a home
+		// the id is what RYE_TRUST takes on a machine without a home directory
 		section("policy", [][]string{{"  " + l.Policy + " (" + l.Origin + ")"}, {"  " + l.ID}})
 	}
 	section("keys", keys)
@@ -88,6 +89,7 @@ func (l TrustListAnswer) Text(t *cli.Terminal) {
 	section("ask", calls)
 }
 
+// lines returns rows with one word each.
 func lines(words []string) (rows [][]string) {
 	for _, w := range words {
 		rows = append(rows, []string{"  " + w})
@@ -95,6 +97,7 @@ func lines(words []string) (rows [][]string) {
 	return rows
 }
 
+// listRow returns the state of a revocation list as a row.
 func listRow(l trust.ListLine) []string {
 	state := "never fetched"
 	if l.Counter > 0 {

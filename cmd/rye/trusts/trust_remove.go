@@ -17,11 +17,11 @@ type trustRemoveRun struct {
 	From  string `enum:"keys,names,digests,revoked,lists,override,inside,grants,ask" default:"keys" help:"Section of the policy: ${enum}."`
 }
 
-// explained adds to the refusal of an edit what would help.
+// explained adds to the error of an edit what would help.
 func (c *trustRemoveRun) explained(p *policy.Policy, err error) error {
 	f, ok := err.(*fault.Error)
 	if !ok {
-		return err // of what is left, which is no policy
+		return err // the remaining policy is invalid
 	}
 	if c.From != "keys" {
 		f.Code, f.Hint = fault.NotFound, []string{"rye trust list"}

@@ -47,7 +47,7 @@ func (c *trustRevokeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	return ans, nil
 }
 
-// revocation finds what is meant.
+// revocation finds the key or digest that the argument names.
 func (c *trustRevokeRun) revocation(a *cli.App, p *policy.Policy) (policy.Revocation, error) {
 	k, err := trust.FindKey(p, c.What)
 	if err == nil {
@@ -63,7 +63,7 @@ func (c *trustRevokeRun) revocation(a *cli.App, p *policy.Policy) (policy.Revoca
 		return policy.Revocation{Key: public.Fingerprint()}, nil
 	}
 	if l, own := openKeyLine(a, c.What); own == nil && l.Fingerprint != "" {
-		// After a rotation the policy has a key of much the same name, which is the good one.
+		// Don't guess: after a rotation the policy has a key with a similar name, which is the good one.
 		return policy.Revocation{}, fault.New(fault.NotFound, "the policy has no key %q, but you do", c.What).
 			Try("rye trust revoke "+l.Fingerprint+" --reason "+fault.Quote(cmp.Or(c.Reason, "REASON")),
 				"rye trust list")

@@ -18,7 +18,7 @@ type trustUpdateAnswer struct{ trust.ListUpdate }
 
 func (c *trustUpdateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.From != "" && c.List == "" {
-		return nil, fault.New(fault.Validation, "which list is read from %s?", fault.Quote(c.From)).
+		return nil, fault.New(fault.Validation, "--from needs the name of a list").
 			Try("rye trust update LIST --from " + fault.Quote(c.From))
 	}
 	root, err := paths.Paths(a).RootPolicy()
@@ -59,7 +59,7 @@ func (u trustUpdateAnswer) Text(t *cli.Terminal) {
 		row := listRow(l)
 		row[0] = l.Name
 		if !l.Changed {
-			row[1] += ", as before"
+			row[1] += ", unchanged"
 		}
 		rows = append(rows, row)
 	}
