@@ -24,12 +24,12 @@ type costRun struct {
 	Csv     bool     `help:"Write comma-separated values."`
 }
 
-// costs is what threads have cost.
+// costs is the answer of rye thread cost.
 type costs struct {
 	By    []string              `json:"by"`
 	Rows  []transcript.SpendRow `json:"rows"`
 	Total transcript.SpendRow   `json:"total"`
-	// Partial are the threads that could be read only in part: some of their calls may be missing.
+	// Partial lists the threads that could not be read to their end: some of their calls may be missing.
 	Partial []string `json:"partial,omitempty"`
 	csv     bool
 }
@@ -43,17 +43,17 @@ func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	gone, err := unread(a, "")
+	removed, err := unread(a, "")
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(gone, func(_ string, row *roster.Thread) bool { return row.Pruned == nil })
+	maps.DeleteFunc(removed, func(_ string, row *roster.Thread) bool { return row.Pruned == nil })
 	threads := c.Threads
 	if len(threads) == 0 {
 		if threads, err = allThreads(a); err != nil {
 			return nil, err
 		}
-		for id := range gone { // a process that died may have left the directory
+		for id := range removed { // an interrupted prune may have left the directory
 			threads = append(slices.DeleteFunc(threads, func(dir string) bool {
 				return strings.HasSuffix(filepath.ToSlash(dir), "/threads/"+id)
 			}), id)
@@ -62,7 +62,7 @@ func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	ans := &costs{By: c.By, csv: c.Csv}
 	seen := map[string]bool{}
 	for _, name := range threads {
-		if row := gone[name]; row != nil {
+		if row := removed[name]; row != nil {
 			if seen[name] {
 				continue
 			}
@@ -73,7 +73,7 @@ func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			continue
 		}
 		why, err := addUp(ctx, a, name, seen, table, total)
-		if err != nil && len(c.Threads) == 0 && ctx.Err() == nil { // one that can't be read hides no other
+		if err != nil && len(c.Threads) == 0 && ctx.Err() == nil { // an unreadable thread doesn't hide the others
 			why = "not counted: " + err.Error()
 		} else if err != nil {
 			return nil, err
@@ -109,16 +109,16 @@ func allThreads(a *cli.App) (dirs []string, err error) {
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // there was no thread yet
+		err = nil // no thread yet
 	}
 	return dirs, err
 }
 
-// errSeen ends the reading of a thread that was counted before: it was named twice, or there is a copy of it.
+// errSeen ends the reading of a thread that was counted before: it was named twice, or a copy of it exists.
 var errSeen = errors.New("counted already")
 
-// addUp counts what a thread has used, unless it was seen before. A transcript that was changed counts up to there,
-// and why says so.
+// addUp counts the usage of a thread, unless seen has it. If the transcript is damaged, it counts the lines before
+// the damage and returns why.
 func addUp(ctx context.Context, a *cli.App, name string, seen map[string]bool,
 	tables ...*transcript.SpendTable) (why string, err error) {
 	s, done, err := find(a, name)
@@ -147,7 +147,7 @@ func addUp(ctx context.Context, a *cli.App, name string, seen map[string]bool,
 		return err
 	})
 	if errors.Is(err, errSeen) {
-		a.Term.Warn("%s: counted once: it is there twice", name)
+		a.Term.Warn("%s: counted once, because it was found twice", name)
 		return "", nil
 	}
 	if f, ok := fault.Find(err); ok && f.Details["reason"] == "transcript" {
@@ -156,7 +156,7 @@ func addUp(ctx context.Context, a *cli.App, name string, seen map[string]bool,
 	return "", err
 }
 
-// columns are what the calls are told apart by, in the order of the rows.
+// columns returns the columns that group the calls, in the order of the rows.
 func (c *costs) columns() (names []string) {
 	for _, name := range []string{"day", "model", "directive"} {
 		if slices.Contains(c.By, name) {
@@ -201,7 +201,7 @@ func (c *costs) Text(t *cli.Terminal) {
 func commas(rows [][]string) string {
 	var b strings.Builder
 	w := csv.NewWriter(&b)
-	w.WriteAll(rows) // a Builder takes everything
+	w.WriteAll(rows) // a Builder returns no errors
 	return b.String()
 }
 

@@ -26,6 +26,8 @@ import (
 	lockfile "github.com/rye-build/rye/lock/file"
 )
 
+// This file writes a thread to an export or to a recording.
+
 type exportRun struct {
 	Thread     string `arg:"" complete:"thread" help:"Thread id or directory."`
 	Output     string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE."`
@@ -99,7 +101,7 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// record writes the small form of a thread, beside its directive.
+// record writes a recording of a thread, by default next to its directive.
 func (c *exportRun) record(a *cli.App, s *source) (cli.Answer, error) {
 	events, err := replay.RecordingOf(s.dir)
 	if err != nil {
@@ -120,8 +122,8 @@ func (c *exportRun) record(a *cli.App, s *source) (cli.Answer, error) {
 	ans := exported{Thread: path.Base(filepath.ToSlash(s.dir)), Status: string(last.Type), File: c.Output,
 		Digest: cas.Sum(b.Bytes()), Bytes: int64(b.Len())}
 	if ans.File == "" {
-		directive, _ := started["directive"].(map[string]any)["ref"].(string) // the schema has both
-		if ans.File, err = c.beside(a, directive); err != nil {
+		directive, _ := started["directive"].(map[string]any)["ref"].(string) // the schema requires both
+		if ans.File, err = c.recordingFile(a, directive); err != nil {
 			return nil, err
 		}
 	}
@@ -132,8 +134,8 @@ func (c *exportRun) record(a *cli.App, s *source) (cli.Answer, error) {
 	return ans, osfile.WriteFile(file, 0o644, false, osfile.BytesOf(b.Bytes()))
 }
 
-// beside returns the file of a recording of a directive, and makes its directory.
-func (c *exportRun) beside(a *cli.App, directive string) (string, error) {
+// recordingFile returns the path for a recording of a directive, and creates its directory.
+func (c *exportRun) recordingFile(a *cli.App, directive string) (string, error) {
 	if err := portable.CheckID(c.Recording); err != nil {
 		return "", fault.New(fault.Validation, "invalid name of a recording %q: %v", c.Recording, err)
 	}
@@ -149,7 +151,7 @@ func (c *exportRun) beside(a *cli.App, directive string) (string, error) {
 	return filepath.Join(dir, c.Recording+replay.RecordingExt), os.MkdirAll(dir, 0o777)
 }
 
-// options gathers what the export holds in addition to the thread.
+// options gathers the key, the voucher and the lock for the export.
 func (c *exportRun) options(ctx context.Context, a *cli.App, s *source) (*export.Options, error) {
 	p, err := audits.Dirs(a)
 	if err != nil {
@@ -169,7 +171,7 @@ func (c *exportRun) options(ctx context.Context, a *cli.App, s *source) (*export
 	return o, err
 }
 
-// lock reads the lock that the thread ran with, nil if it had none.
+// lock reads the lock that the thread ran with, or nil if it had none.
 func (c *exportRun) lock(a *cli.App, s *source) ([]byte, error) {
 	if c.Lock != "" {
 		return osfile.ReadSmall(c.Lock, transcript.MaxLock)
@@ -191,7 +193,7 @@ func (c *exportRun) lock(a *cli.App, s *source) ([]byte, error) {
 		return nil, err
 	}
 	if err != nil || cas.Sum(b) != want {
-		return nil, fault.New(fault.NotFound, "the lock that %s ran with isn't the project's rye.lock any more",
+		return nil, fault.New(fault.NotFound, "the lock that %s ran with is no longer the project's rye.lock",
 			c.Thread).On("lock", want.String()).
 			Because("expected "+want.String(), "git may have it: git log -p rye.lock").Try("rye thread export " +
 			fault.Quote(c.Thread) + " --lock FILE")

@@ -26,21 +26,21 @@ import (
 	v1 "github.com/rye-build/rye/exec/thread/transcript/v1"
 )
 
-// A source is where a transcript is.
+// A source is a transcript that an argument names.
 type source struct {
-	name   string // as it was given
-	thread string // whose it must be; "" for any
+	name   string // the argument
+	thread string // the expected thread id; "" for any
 	dir    string // of the thread
 	lines  string // the file with the lines
-	export string // the file to be unpacked into dir; "" for none
+	export string // the export to unpack into dir; "" if it is none
 	v1     bool
-	signed bool // the status of a thread of rye 1
+	signed bool // rye 1 only: thread.json signs the status
 }
 
-// zstd begins every export.
+// zstd is the magic number with which every export begins.
 var zstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
-// find finds the transcript that an argument names. The caller calls what it returns.
+// find finds the transcript that an argument names. The caller calls done, which removes temporary files.
 func find(a *cli.App, arg string) (s *source, done func(), err error) {
 	at := a.Absolute(cli.Setting{Value: arg})
 	if at.Err != nil {
@@ -90,7 +90,7 @@ func find(a *cli.App, arg string) (s *source, done func(), err error) {
 	return s, done, nil
 }
 
-// restore writes the transcript that a recording is made of into a directory.
+// restore writes the transcript of a recording into a directory.
 func restore(file, dir string) error {
 	f, err := osfile.OpenRegular(file)
 	if err != nil {
@@ -104,7 +104,7 @@ func restore(file, dir string) error {
 	return replay.RestoreRecording(dir, events)
 }
 
-// unpack unpacks the transcript if it is an export, without a look at signatures.
+// unpack unpacks the transcript if it is an export. It doesn't check signatures.
 func (s *source) unpack(ctx context.Context) error {
 	if s.export == "" {
 		return nil
@@ -120,15 +120,15 @@ func (s *source) unpack(ctx context.Context) error {
 	return nil
 }
 
-// OpenRecord returns a directory with the transcript of a thread, which an id, a directory, an export, a recording or
-// a transcript.jsonl names. The caller calls done. Signatures are not checked.
+// OpenRecord returns a directory with the transcript of a thread. arg is an id, a directory, an export, a recording
+// or a transcript.jsonl. The caller calls done. It doesn't check signatures.
 func OpenRecord(ctx context.Context, a *cli.App, arg string) (dir string, done func(), err error) {
 	s, done, err := find(a, arg)
 	if err != nil {
 		return "", nil, err
 	}
 	if err = s.unpack(ctx); err == nil && (s.v1 || filepath.Base(s.lines) != transcript.LinesFile) {
-		err = fault.New(fault.Validation, "%q is not the transcript of a thread of this rye", arg)
+		err = fault.New(fault.Validation, "%q is not a transcript of this version of rye", arg)
 	}
 	if err != nil {
 		done()
@@ -151,7 +151,7 @@ func beginning(path string) ([]byte, error) {
 	return b, err
 }
 
-// threadsDir is where the threads of this command's project are.
+// threadsDir returns the directory of the project's threads.
 func threadsDir(a *cli.App) (string, error) {
 	p, err := paths.Paths(a).FindProject()
 	if err != nil {
@@ -160,7 +160,7 @@ func threadsDir(a *cli.App) (string, error) {
 	return filepath.Join(p.DotAI(), "threads"), nil
 }
 
-// threadDir returns the id and the directory of a thread of the project, which its id names, or the beginning of that.
+// threadDir returns the id and the directory of a thread of the project. name is its id or the beginning of it.
 func threadDir(a *cli.App, name string) (id, dir string, err error) {
 	if transcript.CheckThread(name) != nil {
 		return "", "", fault.New(fault.NotFound, "%q is neither a file nor the id of a thread",
@@ -170,9 +170,9 @@ func threadDir(a *cli.App, name string) (id, dir string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	gone, err := unread(a, name)
-	if err == nil && gone[name] != nil {
-		err = noTranscript(gone[name])
+	missing, err := unread(a, name)
+	if err == nil && missing[name] != nil {
+		err = noTranscript(missing[name])
 	}
 	if err != nil {
 		return "", "", err
@@ -184,11 +184,11 @@ func threadDir(a *cli.App, name string) (id, dir string, err error) {
 	if id, err = control.Match(name, known); err != nil || id != "" {
 		return id, filepath.Join(all, filepath.FromSlash(id)), err
 	}
-	if gone, err = unread(a, ""); err == nil {
-		id, err = control.Match(name, slices.Sorted(maps.Keys(gone)))
+	if missing, err = unread(a, ""); err == nil {
+		id, err = control.Match(name, slices.Sorted(maps.Keys(missing)))
 	}
 	if err == nil && id != "" {
-		err = noTranscript(gone[id])
+		err = noTranscript(missing[id])
 	}
 	if err == nil {
 		err = control.Unregistered(filepath.Dir(filepath.Dir(all)), name)
@@ -197,16 +197,16 @@ func threadDir(a *cli.App, name string) (id, dir string, err error) {
 		return "", "", err
 	}
 	f := fault.New(fault.NotFound, "no thread %q in this project", name)
-	if meant := suggest.Names(name, known); len(meant) > 0 {
-		return "", "", f.Because("did you mean " + meant[0] + "?").Try("rye thread show " + fault.Quote(meant[0]))
+	if similar := suggest.Names(name, known); len(similar) > 0 {
+		return "", "", f.Because("did you mean " + similar[0] + "?").Try("rye thread show " + fault.Quote(similar[0]))
 	}
 	return "", "", f.Try("rye thread list")
 }
 
-// mostIDs bounds the threads that are offered.
+// mostIDs limits the threads that completion and suggestions consider.
 const mostIDs = 1000
 
-// ids lists the threads of a directory, as far as they can be read.
+// ids lists the threads below a directory. It skips what it can't read.
 func ids(all string) (found []string) {
 	filepath.WalkDir(all, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || len(found) >= mostIDs {
@@ -225,7 +225,7 @@ func ids(all string) (found []string) {
 	return found
 }
 
-// CompleteThreads offers the threads of the project.
+// CompleteThreads offers the ids of the project's threads.
 func CompleteThreads(a *cli.App, prefix string) (out []cli.Candidate) {
 	all, err := threadsDir(a)
 	if err != nil {
@@ -239,7 +239,7 @@ func CompleteThreads(a *cli.App, prefix string) (out []cli.Candidate) {
 	return out
 }
 
-// open returns a reader of the lines and payloads.
+// open returns a reader for the lines and payloads, and a function that closes it.
 func (s *source) open() (*transcript.Reader, func(), error) {
 	if filepath.Base(s.lines) == transcript.LinesFile {
 		r, err := transcript.OpenReader(s.dir)
@@ -255,7 +255,7 @@ func (s *source) open() (*transcript.Reader, func(), error) {
 	return transcript.NewReader(lines, nil), func() { lines.Close() }, nil
 }
 
-// verify verifies the transcript, and unpacks it before if it is an export.
+// verify verifies the transcript. It unpacks an export first.
 func (s *source) verify(ctx context.Context, c transcript.Check) (*transcript.Report, *export.Report, error) {
 	c.Thread = s.thread
 	switch {
@@ -291,10 +291,11 @@ func (s *source) verify(ctx context.Context, c transcript.Check) (*transcript.Re
 	return rep, nil, err
 }
 
-// threadFile is what rye 1 keeps of a thread beside its transcript, and signs.
+// threadFile is the signed file that rye 1 keeps next to a transcript.
 const threadFile = "thread.json"
 
-// statusOf holds the status of a transcript of rye 1, which no checkpoint proves, against that of its thread.json.
+// statusOf compares the status of a transcript of rye 1, which no checkpoint proves, with that of its signed
+// thread.json.
 func (s *source) statusOf(r *transcript.Report, keys v1.Keys) error {
 	at := filepath.Join(filepath.Dir(s.lines), threadFile)
 	b, err := osfile.ReadSmall(at, v1.MaxLine)
@@ -308,7 +309,7 @@ func (s *source) statusOf(r *transcript.Report, keys v1.Keys) error {
 	if err != nil {
 		return fault.Wrap(err, "%q: %v", at, err)
 	}
-	if s.signed = status == r.Status; !s.signed && status != "running" { // what rye 1 left there when it was killed
+	if s.signed = status == r.Status; !s.signed && status != "running" { // rye 1 leaves "running" when it is killed
 		r.Problem = &transcript.Problem{Line: r.Lines, Kind: transcript.Edited,
 			Reason: fmt.Sprintf("the thread ends with the status %s, and with %.20q in %s, which is signed", r.Status,
 				status, threadFile)}
@@ -316,7 +317,7 @@ func (s *source) statusOf(r *transcript.Report, keys v1.Keys) error {
 	return nil
 }
 
-// A step is an event to be shown.
+// A step is an event to show.
 type step struct {
 	Line    int64              `json:"line"`
 	Time    string             `json:"time"`
@@ -327,8 +328,7 @@ type step struct {
 
 const timeForm = "2006-01-02T15:04:05.000Z"
 
-// each calls visit with every event that can be shown. It stops without an error where the transcript isn't as it
-// was written.
+// each calls visit with every event that can be shown. At a damaged line it stops without an error.
 func (s *source) each(ctx context.Context, visit func(step) error) error {
 	next, done, err := s.events()
 	if err != nil {
@@ -349,7 +349,7 @@ func (s *source) each(ctx context.Context, visit func(step) error) error {
 	}
 }
 
-// events returns what gives the next event, of either format.
+// events returns a function that returns the next event, whatever the format. The caller calls done.
 func (s *source) events() (next func() (step, error), done func(), err error) {
 	if !s.v1 {
 		r, done, err := s.open()

@@ -36,7 +36,7 @@ type listedThread struct {
 	Started   string   `json:"started"`
 	Updated   string   `json:"updated"`
 	Pruned    string   `json:"pruned,omitempty"`  // when its directory was removed
-	Process   int      `json:"process,omitempty"` // that drives it
+	Process   int      `json:"process,omitempty"` // that runs it
 }
 
 // lost is the state of a thread whose directory is gone.
@@ -85,6 +85,8 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	return answer, nil
 }
+
+// listedOf describes a thread and its money.
 
 func listedOf(row *roster.Thread, money *ledger.Balance) listedThread {
 	l := listedThread{Thread: row.ID, Directive: row.Directive, State: string(row.State), Parent: row.Parent,

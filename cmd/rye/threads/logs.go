@@ -25,17 +25,17 @@ type logsRun struct {
 	Events bool   `help:"Write each event as a line of JSON."`
 }
 
-// logged is a log as JSON.
+// logged is the answer of rye thread logs with --json.
 type logged struct {
 	Thread string `json:"thread"`
 	Status string `json:"status"`
 	Events []step `json:"events"`
 }
 
-// Text is empty: text is written as it is read.
+// Text prints nothing: the lines are written while they are read.
 func (logged) Text(*cli.Terminal) {}
 
-// How long a follower waits before it looks again: longer, the longer nothing happens.
+// A follower waits between these times before it reads again, longer each time that nothing has happened.
 const (
 	shortestLook = 20 * time.Millisecond
 	longestLook  = time.Second
@@ -86,7 +86,7 @@ func (c *logsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, err
 }
 
-// abandoned reports whether the process that ran a thread has ended without saying so.
+// abandoned reports whether the process that ran a thread died before it recorded an end.
 func abandoned(ctx context.Context, a *cli.App, id string) (bool, error) {
 	state := a.Dir(cli.StatePlace)
 	if state.Err != nil {
@@ -99,8 +99,8 @@ func abandoned(ctx context.Context, a *cli.App, id string) (bool, error) {
 	return len(all) > 0 && all[0].Dead, err
 }
 
-// follow calls visit with every event. Where no further one is written yet it calls wait, which returns io.EOF to end;
-// nil: there it ends. A line that isn't as it was written is an error.
+// follow calls visit with every event. When all events are read it calls wait, which returns io.EOF to end; with a
+// nil wait it ends there. A damaged line is an error.
 func (s *source) follow(ctx context.Context, wait func(time.Duration) error, visit func(step) error) error {
 	next, done, err := s.events()
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *source) follow(ctx context.Context, wait func(time.Duration) error, vis
 	}
 }
 
-// stops reports whether no process drives a thread after an event.
+// stops reports whether no process runs the thread after an event. before is the result for the event before.
 func stops(p transcript.Payload, before bool) bool {
 	switch p := p.(type) {
 	case transcript.Waiting:
@@ -147,7 +147,7 @@ func stops(p transcript.Payload, before bool) bool {
 	return before || p.Type().IsEnd()
 }
 
-// line says in one line what an event says.
+// line summarizes an event in one line.
 func line(p transcript.Payload) string {
 	switch p := p.(type) {
 	case transcript.Started:
@@ -187,7 +187,7 @@ func line(p transcript.Payload) string {
 	return cmp.Or(graphview.Line(p), endLine(p))
 }
 
-// coded is an error with its code, which rye 1 hasn't.
+// coded returns an error with its code; in transcripts of rye 1 it has none.
 func coded(f transcript.Fault) string { return strings.TrimPrefix(f.Code+": "+f.Message, ": ") }
 
 func answerLine(p transcript.Answer) string {
@@ -201,7 +201,7 @@ func answerLine(p transcript.Answer) string {
 	return text + ", " + dollars(p.Cost)
 }
 
-// endLine says in one line how a thread ended.
+// endLine summarizes in one line how a thread ended.
 func endLine(p transcript.Payload) string {
 	used := func(c transcript.Cost) string {
 		return fmt.Sprintf("%s, %d tokens in, %d out, %s", fault.Count(c.Turns, "turn"), c.InputTokens, c.OutputTokens,

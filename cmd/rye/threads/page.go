@@ -14,12 +14,12 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// A page is a transcript as text or Markdown. What models and tools wrote is escaped line by line.
+// A page writes a transcript as text or Markdown. It escapes line by line what models and tools wrote.
 type page struct {
 	t        *cli.Terminal
 	o        *overview
 	markdown bool
-	calls    map[string]string // the names of those that run
+	calls    map[string]string // names of the running calls, by id
 }
 
 func (w *page) header() {
@@ -53,7 +53,7 @@ func quote(s string) string {
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// heading begins a part: "## Text", or a line of its own.
+// heading begins a part of the page: "## Text" in Markdown, otherwise a line of its own.
 func (w *page) heading(level int, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if w.markdown {
@@ -63,7 +63,7 @@ func (w *page) heading(level int, format string, args ...any) {
 	w.t.Printf("\n%s%s\n", strings.Repeat("  ", level-2), w.t.Stdout.Paint(cli.RoleHint, text, w.t.Ascii))
 }
 
-// text writes what a person or a model wrote.
+// text writes a text of a person or a model, indented or as Markdown.
 func (w *page) text(level int, s string) {
 	if s = strings.TrimRight(s, "\n"); s == "" {
 		return
@@ -79,7 +79,7 @@ func (w *page) text(level int, s string) {
 	}
 }
 
-// line writes a line in which tabs stay.
+// line writes a line and keeps its tabs.
 func (w *page) line(indent, s string) {
 	parts := strings.Split(s, "\t")
 	for i, part := range parts {
@@ -88,7 +88,7 @@ func (w *page) line(indent, s string) {
 	w.t.Printf("%s%s\n", indent, cli.Styled(strings.Join(parts, "\t")))
 }
 
-// code writes a block as it is, in a fence that isn't in it.
+// code writes a block unchanged, in a fence that doesn't occur in it.
 func (w *page) code(level int, kind, s string) {
 	if !w.markdown {
 		w.text(level, s)
@@ -101,7 +101,7 @@ func (w *page) code(level int, kind, s string) {
 	w.text(level, fence+kind+"\n"+strings.TrimRight(s, "\n")+"\n"+fence)
 }
 
-// value is a value of JSON's as people read it: a text as itself.
+// value returns a JSON value for people. A string is itself, without quotes.
 func value(v any) (kind, text string) {
 	if s, ok := v.(string); ok {
 		return "", s
@@ -116,7 +116,7 @@ func value(v any) (kind, text string) {
 	return "json", b.String()
 }
 
-// event writes one event; what no reader of a conversation looks for isn't written.
+// event writes one event. It leaves out events that don't belong to the conversation.
 func (w *page) event(e step) {
 	switch p := e.Payload.(type) {
 	case transcript.Request:
@@ -165,7 +165,8 @@ func named(c transcript.CallStarted) string {
 	return c.Name + " → " + c.Ref
 }
 
-// request writes what people wrote: what tools did stands with their calls, what the model said with its answers.
+// request writes the messages of people. Results of tools are shown with their calls, answers of the model as
+// responses.
 func (w *page) request(r transcript.Request) {
 	for _, v := range r.Messages {
 		b, err := json.Marshal(v)
@@ -214,7 +215,7 @@ func (w *page) end(p transcript.Payload) {
 	}
 }
 
-// footer says what the thread used.
+// footer writes the usage of the thread.
 func (w *page) footer() {
 	o := w.o
 	line := fmt.Sprintf("%s: %s, %d tokens in, %d out, %s", o.Status, fault.Count(o.Turns, "turn"), o.Input, o.Output,

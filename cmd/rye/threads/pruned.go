@@ -18,31 +18,33 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
+// This file describes threads without a transcript: pruned, lost, or never begun.
+
 // pruned is the state that rye thread list takes for threads whose directories were removed.
 const pruned = "pruned"
 
-// unread returns the threads of the project that have no transcript: they were pruned, are lost, or never began. With
-// an id it looks for that one.
+// unread returns the threads of the project that have no transcript, by id. With an id it looks only for that
+// thread.
 func unread(a *cli.App, id string) (map[string]*roster.Thread, error) {
 	state := a.Dir(cli.StatePlace)
 	p, err := paths.Paths(a).FindProject()
 	if err != nil || state.Err != nil {
-		return nil, nil // a file needs neither
+		return nil, nil // an argument that is a file needs no project
 	}
 	rows, money := thread.Local(state.Value, a.Now)
 	defer money.Shut()
 	defer rows.Close()
 	all, err := rows.Threads(context.Background(), roster.Filter{ID: id, Root: p.Root})
-	found := map[string]*roster.Thread{}
+	missing := map[string]*roster.Thread{}
 	for _, row := range all {
 		if row.Pruned != nil || !transcript.Exists(row.Dir()) {
-			found[row.ID] = row
+			missing[row.ID] = row
 		}
 	}
-	return found, err
+	return missing, err
 }
 
-// noTranscript says why a thread has no transcript.
+// noTranscript returns the error for a thread without a transcript, with the reason.
 func noTranscript(row *roster.Thread) error {
 	if err := row.Gone(); err != nil {
 		return err
@@ -72,12 +74,12 @@ func wasPruned(a *cli.App, notFound error) (*roster.Thread, error) {
 	return all[id], err
 }
 
-// isRemoved reports whether a directory is what a process that died while it pruned has left of a thread.
+// isRemoved reports whether a directory is a rest of a thread whose prune was interrupted.
 func isRemoved(e fs.DirEntry) bool {
 	return e.IsDir() && strings.HasPrefix(e.Name(), osfile.Unfinished)
 }
 
-// usesOf returns what the model calls of a thread that was pruned have used.
+// usesOf returns the usage of the model calls of a pruned thread.
 func usesOf(row *roster.Thread) (all []transcript.SpendRow) {
 	for _, u := range row.Pruned.Uses {
 		all = append(all, transcript.SpendRow{Model: u.Model, Day: u.Day, Calls: u.Calls, Input: u.Input,
@@ -86,8 +88,7 @@ func usesOf(row *roster.Thread) (all []transcript.SpendRow) {
 	return all
 }
 
-// pruned is the answer for a thread whose transcript was removed: what remains is known, and nothing of it can be
-// verified.
+// pruned returns the answer for a thread whose transcript was removed. It shows what remains and verifies nothing.
 func (c *verifyRun) pruned(row *roster.Thread, err error) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (c *verifyRun) pruned(row *roster.Thread, err error) (cli.Answer, error) {
 	f := fault.Of(row.Gone()).Asked()
 	f.Hint = nil
 	if p.Line > 0 {
-		f.Because("an export of it is verified against what remains")
+		f.Because("an earlier export can be verified against the last signed line")
 		f.Try("rye thread verify FILE --seen " + positionOf(p))
 	}
 	return &verified{Source: c.Thread, Report: report, Pruned: p, Signed: p.Line > 0 && p.Line == p.Lines}, f
@@ -108,7 +109,7 @@ func (c *verifyRun) pruned(row *roster.Thread, err error) (cli.Answer, error) {
 
 func positionOf(p *roster.Pruned) string { return fmt.Sprintf("%d/%s", p.Line, p.Digest) }
 
-// shownPruned is what can be shown of a thread that was pruned.
+// shownPruned returns what remains of a pruned thread.
 func shownPruned(row *roster.Thread) shown {
 	if row == nil {
 		return shown{}
@@ -123,7 +124,7 @@ func shownPruned(row *roster.Thread) shown {
 	return s
 }
 
-// prunedText prints what remains of a thread.
+// prunedText prints what remains of a pruned thread.
 func prunedText(t *cli.Terminal, id, status string, p *roster.Pruned) {
 	t.Printf("%s  %s\n", pruned, id)
 	rows := [][]string{{"  status", status}, {"  pruned", p.At.Format(time.RFC3339)}, {"  cost", dollars(p.Spend)}}

@@ -19,28 +19,28 @@ type showRun struct {
 	Key    []string `placeholder:"PUBKEY" sep:"none" complete:"file" help:"Trust this key (public key, PEM file or name; repeatable)."`
 }
 
-// shown is a transcript as JSON.
+// shown is the answer of rye thread show as JSON.
 type shown struct {
 	overview
-	Verified bool                `json:"verified"` // up to where nothing is signed
+	Verified bool                `json:"verified"` // all lines before the unsigned ones
 	Problem  *transcript.Problem `json:"problem,omitempty"`
 	Unsigned int64               `json:"unsigned"` // lines at the end that no checkpoint signs
 	Events   []step              `json:"events"`
 	Pruned   *roster.Pruned      `json:"pruned,omitempty"` // what remains of a thread whose transcript was removed
 }
 
-// Text shows a thread that was pruned. Of others text is written as it is read.
+// Text prints a pruned thread. Other threads are written while they are read.
 func (s shown) Text(t *cli.Terminal) {
 	if s.Pruned != nil {
 		prunedText(t, s.Thread, s.Status, s.Pruned)
 	}
 }
 
-// An overview is what the header of a transcript says.
+// An overview has the header of a transcript.
 type overview struct {
 	Thread    string `json:"thread"`
 	Directive string `json:"directive"`
-	Status    string `json:"status"` // as the last event says, whether that is signed or not
+	Status    string `json:"status"` // of the last event, signed or not
 	Model     string `json:"model"`
 	Created   string `json:"created"`
 	Turns     int64  `json:"turns"`
@@ -97,12 +97,12 @@ func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return nil, a.Term.Data.Flush()
 }
 
-// epoch ends the ids of rye 1.
+// epoch matches the end of the thread ids of rye 1.
 var epoch = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`-[0-9]+$`)
 })
 
-// read reads what the header says.
+// read reads the header from the events.
 func (o *overview) read(ctx context.Context, s *source) error {
 	o.Status = "running"
 	err := s.each(ctx, func(e step) error {
@@ -155,7 +155,7 @@ func (o *overview) take(p transcript.Payload) {
 	}
 }
 
-// end takes what the last event says, which of rye 1 is all that is known of tokens and money.
+// end takes the last event. For rye 1 it is the only source of tokens and money.
 func (o *overview) end(status string, c transcript.Cost) {
 	o.Status = status
 	o.Turns, o.Input, o.Output, o.Spend = max(o.Turns, c.Turns), max(o.Input, c.InputTokens), max(o.Output,

@@ -25,33 +25,33 @@ type verifyRun struct {
 	Unfinished bool     `help:"Accept a thread without a signed end."`
 }
 
-// verified is what was verified.
+// verified is the answer of rye thread verify.
 type verified struct {
 	Source string                `json:"source"`
-	Keys   []audits.AuditKeyLine `json:"keys"` // whose word counts
+	Keys   []audits.AuditKeyLine `json:"keys"` // the trusted keys
 	*transcript.Report
 	Export *exportLine    `json:"export,omitempty"`
 	Pruned *roster.Pruned `json:"pruned,omitempty"` // what remains of a thread whose transcript was removed
-	// false only for a thread of rye 1 without a signed thread.json that says so
+	// false only for a thread of rye 1 whose status no signed thread.json confirms
 	Signed bool `json:"status_signed"`
 }
 
-// exportLine is what an export says in addition to its transcript.
+// exportLine describes an export besides its transcript.
 type exportLine struct {
 	Manifest cas.Digest `json:"manifest"`
 	Machine  key.Public `json:"machine"` // that signed it
 	By       key.Public `json:"by"`      // the key that vouches for the machine, or itself
 	Time     string     `json:"time"`
-	Lock     bool       `json:"lock"` // it has the lock that the thread ran with
+	Lock     bool       `json:"lock"` // the export contains the thread's lock
 }
 
-// keysOf returns the keys whose word counts.
-func keysOf(ctx context.Context, a *cli.App, given []string) ([]audits.AuditKeyLine, error) {
+// keysOf returns the trusted keys: those of --key, else the user's own and this machine's.
+func keysOf(ctx context.Context, a *cli.App, keys []string) ([]audits.AuditKeyLine, error) {
 	p, err := audits.Dirs(a)
-	if err != nil && len(given) == 0 {
-		return nil, err // a file and a key need no place
+	if err != nil && len(keys) == 0 {
+		return nil, err // with --key no directory is needed
 	}
-	return audits.AuditKeys(ctx, a, p, given)
+	return audits.AuditKeys(ctx, a, p, keys)
 }
 
 func (c *verifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -76,7 +76,7 @@ func (c *verifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		check.Seen = append(check.Seen, at)
 	}
 	if s.v1 && len(c.Seen) > 0 {
-		return nil, fault.New(fault.Validation, "--seen is for transcripts of this rye, %q is one of rye 1", c.Thread)
+		return nil, fault.New(fault.Validation, "--seen doesn't work for transcripts of rye 1: %q", c.Thread)
 	}
 	r, x, err := s.verify(ctx, check)
 	if err != nil {
@@ -87,10 +87,10 @@ func (c *verifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	if r.Problem != nil {
 		f := r.Problem.Fault()
-		f.Text = fmt.Sprintf("%q isn't as it was written: %s", c.Thread, r.Problem)
+		f.Text = fmt.Sprintf("%q was changed: %s", c.Thread, r.Problem)
 		if r.Problem.Kind == transcript.Unfinished || r.Problem.Kind == transcript.Unsigned ||
 			r.Problem.Kind == transcript.Untrusted {
-			f.Text = fmt.Sprintf("%q isn't proven: %s", c.Thread, r.Problem)
+			f.Text = fmt.Sprintf("%q is not proven: %s", c.Thread, r.Problem)
 		}
 		if r.Problem.Kind == transcript.Unfinished {
 			f.Try("rye thread verify " + fault.Quote(c.Thread) + " --unfinished")
@@ -110,7 +110,7 @@ func count(n int64, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// advise says how a signer can be trusted that isn't yet.
+// advise adds a hint how to trust an unknown signer.
 func advise(err error, command, name string) *fault.Error {
 	f := fault.Of(err)
 	if f.Code == fault.UntrustedKey {
@@ -121,7 +121,7 @@ func advise(err error, command, name string) *fault.Error {
 	return f
 }
 
-// parseSeen reads a position.
+// parseSeen parses a position of --seen.
 func parseSeen(text string) (p transcript.Position, err error) {
 	line, digest, _ := strings.Cut(text, "/")
 	p.Seq, err = strconv.ParseInt(line, 10, 64)
@@ -174,7 +174,7 @@ func (v *verified) Text(t *cli.Terminal) {
 	t.Rows(rows)
 }
 
-// bound says what the thread was bound to.
+// bound returns rows with the items and documents that the thread was bound to.
 func (v *verified) bound() (rows [][]string) {
 	s := v.Started
 	if s == nil {
@@ -232,7 +232,7 @@ func dollars(nano int64) string {
 	return fmt.Sprintf("$%d.%04d", units/10_000, units%10_000)
 }
 
-// signer says by whose word a machine counts.
+// signer describes the key that makes a machine trusted.
 func (v *verified) signer(machine, by key.Public) string {
 	who := ""
 	for _, l := range v.Keys {

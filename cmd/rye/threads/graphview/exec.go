@@ -11,17 +11,17 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// NoGraph is the error of a tool that exec runs.
+// NoGraph returns the error for a tool that isn't a graph, with the rye exec command that runs it.
 func NoGraph(a *cli.App, ref model.Ref) error {
 	args := slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool { return arg == "run" })
 	for i, arg := range args {
 		args[i] = cmp.Or(map[string]string{"-i": "-p", "--inputs": "--params"}[arg], arg)
 	}
-	return fault.New(fault.Validation, "%q is a tool, which rye exec runs", ref).On("ref",
+	return fault.New(fault.Validation, "%q is a tool: run it with rye exec", ref).On("ref",
 		ref.String()).Try("rye exec " + cli.JoinArgs(args))
 }
 
-// Meant is the error of a directive that is missing, where a tool has its id, which is what runs the tool.
+// Meant adds to the error for a missing directive the command that runs the tool with the same id.
 func Meant(a *cli.App, err error, tool *ai.Item) error {
 	f, ok := fault.Find(err)
 	if !ok || f.Code != fault.NotFound || f.Details["ref"] != "directive:"+tool.Ref.ID {

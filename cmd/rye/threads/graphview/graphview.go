@@ -1,4 +1,4 @@
-// Package graphview shows where the run of a state graph stands.
+// Package graphview shows which node the run of a state graph has reached.
 package graphview
 
 import (
@@ -13,15 +13,15 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// A Place is where a run stands, by its transcript.
+// A Place is the node that a run has reached, according to its transcript.
 type Place struct {
-	Graph string `json:"-"`              // of the thread; "" if it is that of a directive
-	Node  string `json:"node,omitempty"` // that runs, or is next; "" if there is none
+	Graph string `json:"-"`              // ref of the graph; "" for a thread of a directive
+	Node  string `json:"node,omitempty"` // the running or the next node; "" at the end
 	Step  int64  `json:"step,omitempty"`
 	item  transcript.Item
 }
 
-// Take takes in what an event says.
+// Take updates the place with an event.
 func (p *Place) Take(e transcript.Payload) {
 	switch e := e.(type) {
 	case transcript.Started:
@@ -37,8 +37,7 @@ func (p *Place) Take(e transcript.Payload) {
 	}
 }
 
-// Drawn returns the graph as text, with a mark where the run stands. Where the graph isn't that of the run any more it
-// says so.
+// Drawn returns the graph as text with the reached node marked. If the graph has changed since, it returns a note.
 func (p *Place) Drawn(ctx context.Context, a *cli.App) string {
 	ref, err := model.ParseRef(p.Graph)
 	if err != nil {
@@ -59,12 +58,12 @@ func (p *Place) Drawn(ctx context.Context, a *cli.App) string {
 	g, _ := graph.Read(it.Model.Tool)
 	var b strings.Builder
 	if g != nil {
-		_ = g.Draw(&b, "text", p.Node) // a Builder takes everything
+		_ = g.Draw(&b, "text", p.Node) // a Builder returns no errors
 	}
 	return b.String()
 }
 
-// Line says in one line what an event of a graph says; "" for other events.
+// Line summarizes an event of a graph in one line; "" for other events.
 func Line(e transcript.Payload) string {
 	switch e := e.(type) {
 	case transcript.NodeStarted:

@@ -31,7 +31,7 @@ func Question(a *cli.App, q *consent.Question) {
 	}
 }
 
-// Asks returns what asks about the calls of a thread; nil without a terminal.
+// Asks returns a function that asks about the calls of a thread; nil without a terminal.
 func (v *View) Asks(a *cli.App) toolcall.Ask {
 	if !a.CanAsk() {
 		return nil

@@ -1,4 +1,4 @@
-// Package live shows what threads do while they run.
+// Package live shows threads on the terminal while they run, and asks about their calls.
 package live
 
 import (
@@ -18,32 +18,32 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// A View shows what threads do: calls and the ends of children as lines on standard error, below the thread that makes
-// them. On a terminal it also shows the model's text as it comes and, after a second, a line with the turns and the
-// spend of the thread and of the children that run.
+// A View shows running threads: calls and the ends of children as lines on standard error, indented below their
+// parent. On a terminal it also shows the model's text while it arrives and, after a second, a line with the turns
+// and the money of the thread and its running children. Watch starts it and the caller calls End.
 type View struct {
-	app    *cli.App
-	events bool // show each event as JSON instead
-	begun  time.Time
-	stop   chan struct{}
-	gone   sync.WaitGroup
+	app     *cli.App
+	events  bool // show each event as JSON instead
+	begun   time.Time
+	stop    chan struct{}
+	redraws sync.WaitGroup // the goroutine of redraw
 
 	mu      sync.Mutex
-	threads []thread.State // that run; the first is the one that the user started
-	open    bool           // the text on the screen has no end of line
+	threads []thread.State // running; the first is the one that the user started
+	open    bool           // the text on the screen doesn't end with a newline
 	asking  bool           // a question is on the screen
 }
 
-// Watch begins to show threads; with events each event as JSON instead. End ends it.
+// Watch starts to show threads. With events it writes each event as a line of JSON instead. The caller calls End.
 func Watch(a *cli.App, events bool) *View {
 	v := &View{app: a, events: events, begun: time.Now(), stop: make(chan struct{})}
 	if a.Term.Live && !a.Term.Quiet && !events {
-		v.gone.Go(v.redraw)
+		v.redraws.Go(v.redraw)
 	}
 	return v
 }
 
-// Live returns what gets the events of the threads.
+// Live returns the functions that receive the events of the threads.
 func (v *View) Live() (l thread.Live) {
 	l.Event, l.State = v.event, v.state
 	if t := v.app.Term; t.Stdout.Tty && !t.Json && !t.Quiet {
@@ -52,16 +52,16 @@ func (v *View) Live() (l thread.Live) {
 	return l
 }
 
-// End leaves the screen to the answer.
+// End stops the view and clears its line, before the answer is printed.
 func (v *View) End() {
 	close(v.stop)
-	v.gone.Wait()
+	v.redraws.Wait()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.clear()
 }
 
-// Ask keeps the screen for a question.
+// Ask clears the screen for a question and shows nothing else meanwhile.
 func (v *View) Ask(question func()) {
 	v.mu.Lock()
 	v.clear()
@@ -91,10 +91,10 @@ func (v *View) redraw() {
 	}
 }
 
-// draw replaces the line with the turns; "" removes it.
+// draw replaces the line with the turns. "" removes it.
 func (v *View) draw(line string) { Draw(v.app.Term, line) }
 
-// Draw replaces the line at the end of a terminal; "" removes it.
+// Draw replaces the last line of the terminal. "" removes it.
 func Draw(t *cli.Terminal, line string) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
@@ -104,7 +104,7 @@ func Draw(t *cli.Terminal, line string) {
 	}
 }
 
-// Fit returns a line of a terminal, as wide as that at most: a line that wraps can't be redrawn.
+// Fit shortens a line to the width of the terminal, because a line that wraps can't be redrawn.
 func Fit(t *cli.Terminal, line string) string {
 	width := 80
 	if w := t.Stderr.Width; w != nil && w() > 0 {
@@ -114,7 +114,7 @@ func Fit(t *cli.Terminal, line string) string {
 	return string(runes[:min(len(runes), width-1)])
 }
 
-// clear lets what comes next begin on a line of its own.
+// clear removes the line with the turns and ends an open line of text.
 func (v *View) clear() {
 	v.draw("")
 	if v.open {
@@ -124,7 +124,7 @@ func (v *View) clear() {
 	v.open = false
 }
 
-// text shows a part of the model's text, without what a terminal obeys.
+// text shows a part of the model's text without control characters.
 func (v *View) text(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -145,7 +145,7 @@ func (v *View) text(text string) {
 	v.open = !strings.HasSuffix(text, "\n")
 }
 
-// event shows an event as JSON, or a call.
+// event shows an event as JSON, or a call as a line.
 func (v *View) event(e *transcript.Event) {
 	if v.events {
 		line, err := json.Marshal(map[string]any{"seq": e.Seq, "time": e.Time, "thread": e.Thread, "type": e.Type,
@@ -174,7 +174,7 @@ func (v *View) event(e *transcript.Event) {
 	}
 }
 
-// state shows the end of a child, and keeps what the line shows.
+// state shows the end of a child, and updates the line with the turns.
 func (v *View) state(s thread.State) {
 	if s.Status != "" && s.Parent != "" && !v.events {
 		v.note(s.Thread, fmt.Sprintf("%s, %s, %s", s.Status, fault.Count(s.Turn, "turn"), spent(s)))
@@ -193,7 +193,7 @@ func (v *View) state(s thread.State) {
 	}
 }
 
-// note shows a line about a thread: below its parent's, if it has one.
+// note shows a line about a thread, indented below its parent.
 func (v *View) note(id, text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -212,7 +212,7 @@ func (v *View) note(id, text string) {
 	v.app.Term.Note("%s", text)
 }
 
-// line is how far the threads are.
+// line returns the line with the turns and the money of the threads.
 func (v *View) line(now time.Time) string {
 	if len(v.threads) == 0 {
 		return ""
@@ -233,7 +233,7 @@ func (v *View) line(now time.Time) string {
 	return Fit(v.app.Term, strings.Join(parts, "; "))
 }
 
-// spent is the money that a thread has used, and that it may use.
+// spent returns the money that a thread has used, and its budget.
 func spent(s thread.State) string {
 	text := fmt.Sprintf("$%.4f", float64(s.Spend)/limits.Nano)
 	if s.Budget != limits.Unlimited {
