@@ -16,36 +16,35 @@
 //	  "acme/base@2.1.4": {manifest: "blake3:2d3a…", archive: "acme-base-2.1.4.tar.zst", size: 81234}
 //	  "acme/web@1.0.0": {manifest: "blake3:77c1…", archive: "https://files.acme.example/web-1.0.0.tar.zst", size: 40960, requires: ["acme/base ^2.1", "acme/log *"]}
 //
-// It is a canonical document (package canon) in a file called index.yaml, with its signature lines at the top as
-// package manifest has them for documents. They are made in the domain rye/v2/index for the name index:NAME, as in
-// index:acme/bundles, and vouch for the document's id, the digest of the bytes below them. So the signatures of a
-// truncated file are invalid, and the format needs no end mark.
+// It is a canonical document (package canon) in a file called index.yaml, with its signature lines at the top like
+// other documents of package manifest. The domain of the signatures is rye/v2/index, and the name index:NAME, as in
+// index:acme/bundles. They sign the document's id, which is the digest of the bytes below them. So the signatures
+// of a truncated file are invalid, and the format needs no end mark.
 //
-//	name      what the list is called: an id by portable.CheckID, which it keeps for as long as it stands in one
-//	          place
-//	counter   which issue this is, from 1, and greater with each
-//	expires   the moment from which this issue counts no more, YYYY-MM-DDTHH:MM:SSZ; may be missing
-//	bundles   id "@" version → manifest (the id of the bundle's manifest), archive (where it is, by package archive:
-//	          a portable path that begins where the index stands, or an https address), size (of the archive, 1 byte
-//	          to 8 GiB), requires (the bundles that it needs, if any, sorted: an id, a space, and the range as it
-//	          stands in the manifest)
+//	name      the name of the list: an id by portable.CheckID. It must not change while the index is at one place
+//	counter   the number of this issue, from 1, greater with each issue
+//	expires   the moment from which this issue is no longer valid, YYYY-MM-DDTHH:MM:SSZ; optional
+//	bundles   id "@" version → manifest (the id of the bundle's manifest), archive (its place, by package archive:
+//	          a portable path relative to the index's directory, or an https address), size (of the archive, 1 byte
+//	          to 8 GiB), requires (the required bundles, optional, sorted: an id, a space, and the range as in the
+//	          manifest)
 //
-// A path never leads out of the directory of the index, and below an address it is resolved as links are, by the
-// address that the index was asked for at, without its query. An index of nothing is one without bundles.
+// A path never leads out of the directory of the index. Relative to an address it is resolved like a link, from the
+// address of the index without its query. An empty index has no bundles.
 //
-// The public keys of its signers may stand beside it, in index.yaml.keys, as package manifest writes them. They are
+// The public keys of its signers may be next to it, in index.yaml.keys, as package manifest writes them. They are
 // information for a user who doesn't know the signers yet: rye never trusts them, and they are optional.
 //
 // # Trust
 //
-// The policy decides who may sign an index, as for all names: by a rule over index:acme/bundles, or by one without a
-// kind. That extends no trust: the rule for a bundle admits it, whatever index lists it. An index can only hide
-// versions. The counter and the journal prevent replaying an old issue; expires limits how long the last issue can be
-// withheld.
+// The policy decides who may sign an index, as for all names: by a rule for index:acme/bundles, or by one without a
+// kind. Such a rule extends no trust: a bundle is admitted by its own rule, whatever index lists it. An index can
+// only hide versions. The counter and the journal prevent replaying an old issue; expires limits how long the last
+// issue can be withheld.
 //
 // # Errors
 //
 // Any deviation is an error with its line: unsorted or duplicate entries, an archive path that isn't portable or
-// leads above the index, a range that allows no version, a bundle that requires itself. There are at most 262,144
-// entries in 64 MiB, of each at most 2,048 requirements, as far as a line of 64 KiB has room.
+// leads above the index, a range that allows no version, a bundle that requires itself. An index has at most
+// 262,144 entries in 64 MiB. An entry has at most 2,048 requirements, if they fit into a line of 64 KiB.
 package index

@@ -15,6 +15,8 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
+// This file parses and encodes indexes.
+
 // Parse reads an index, with or without signature lines. It checks that they sign these bytes, but no key: see
 // Document.Check. An error is a *canon.SyntaxError, an *Error with the line, a *canon.VersionError, or an error of
 // the signature lines, with which the index is returned too. b isn't kept.
@@ -60,7 +62,7 @@ func (p *parser) read(size int) error {
 		return &Error{0, err}
 	}
 	if x.Counter == 0 {
-		return &Error{0, errors.New("the counter begins with 1")}
+		return &Error{0, errors.New("the counter must be at least 1")}
 	}
 	if p.HeaderHas(headExpires) {
 		var err error
@@ -131,7 +133,7 @@ func (p *parser) requires(e *Entry, texts [][]byte) error {
 		case r.ID == e.ID:
 			return p.errorf("the bundle requires itself")
 		case i > 0 && r.ID <= e.Requires[i-1].ID:
-			return p.errorf("the bundles that it requires are not sorted, each once")
+			return p.errorf("the required bundles are unsorted or duplicate")
 		}
 		e.Requires[i] = r
 	}

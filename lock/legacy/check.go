@@ -12,7 +12,9 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Difference is a pin of a lock that no longer holds.
+// This file compares the pins of a lock with the current tools.
+
+// A Difference is a pin of a lock that the current tool doesn't match.
 type Difference struct {
 	Tool            model.Ref
 	Space           string // the space in the lock; empty for the locked tool, which is looked for everywhere
@@ -52,7 +54,7 @@ func (l *Lock) Check(integrity func(tool model.Ref, space string) (string, error
 // Integrity returns the first format's integrity of a tool's bytes. Signatures of either format don't change it.
 func Integrity(name string, file []byte) (string, error) {
 	if len(file) > sign.MaxV1 {
-		return "", fmt.Errorf("the file has more than %d bytes, and none of the first format has", sign.MaxV1)
+		return "", fmt.Errorf("the file has more than %d bytes, the limit of the first format", sign.MaxV1)
 	}
 	if signed, err := sign.ReadBytes(file, sign.StyleOf(name)); err == nil && signed.Format == sign.V2 {
 		if file, err = sign.Strip(file, sign.StyleOf(name)); err != nil {
@@ -60,7 +62,7 @@ func Integrity(name string, file []byte) (string, error) {
 		}
 	}
 	if !utf8.Valid(file) {
-		return "", errors.New("the file is not UTF-8, and text is what the first format signs")
+		return "", errors.New("the file is not UTF-8: the first format signs only text")
 	}
 	above := shebang(file)
 	rest := sign.StripV1(file, sign.Hash|sign.V1Tool)[above:]

@@ -32,17 +32,17 @@
 // Such a lock pins one version of the tool, 0.0.0 if the tool has none. integrity is the digest in a tool's signature
 // of the first format (package sign, rule V1Tool), in 64 hexadecimal digits: SHA-256 of the text without its
 // signature lines and the lines "#!/" above and below them, with every line end made LF. So it covers neither those
-// lines nor the other files of a tool. The lock isn't signed. It has one use: the first rye.lock of a tree shows
-// which bytes differ from those that ran before.
-//
+// signature lines and the lines "#!/" above and below them, with every line end made LF. So it doesn't cover those
+// lines, nor the other files of a tool. The lock isn't signed. It has one use: when the first rye.lock of a tree is
+// made, rye shows which bytes differ from those that ran before.
 // # Files
 //
-// Every regular file below lockfiles whose name ends in .lock.json, however deep: at most 10,000, each with at most 1
-// MiB. It is JSON by package jcs, so that a name that is there twice, text behind the end and what is nested too deep
-// are errors. lockfile_version is 1. root with its three texts, generated_at and resolved_chain are needed, and so
-// are item_id, space and integrity in each of at most 64 links; tool_type and executor_id may be null or absent. Ids
-// are those of items today, a space is "project", "user", or "system:" and a bundle. The name of the file must be
-// what root says. Other members are passed over, as they were.
+// Every regular file below lockfiles whose name ends in .lock.json is read, at any depth: at most 10,000, each with
+// at most 1 MiB. It is JSON by package jcs, so duplicate names, text after the end and too deep nesting are errors.
+// lockfile_version is 1. root with its three texts, generated_at and resolved_chain are required, and so are
+// item_id, space and integrity in each of at most 64 links; tool_type and executor_id may be null or absent. Ids
+// are those of items today, and a space is "project", "user", or "system:" and a bundle. The name of the file must
+// match root. Other members are ignored, as they were before.
 //
 // The program that wrote these files ignored unreadable locks. Here they are errors.
 package legacy

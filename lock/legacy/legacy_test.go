@@ -90,17 +90,17 @@ func TestErrors(t *testing.T) {
 		{`"tool_id": "rye/file-system/write"`, `"tool_id": "` + strings.Repeat("x", 201) + `"`,
 			`: root.tool_id: it has more than 200 bytes`},
 		{`"tool_id": "rye/file-system/write"`, `"tool_id": "rye/file-system/read"`,
-			`: it is a lock of tool:rye/file-system/read in version "1.0.0", and would stand at "lockfiles/rye/file-system/read@1.0.0.lock.json"`},
+			`: it is a lock of tool:rye/file-system/read in version "1.0.0": expected the path "lockfiles/rye/file-system/read@1.0.0.lock.json"`},
 		{`"version": "1.0.0"`, `"version": "1.0.1"`,
-			`: it is a lock of tool:rye/file-system/write in version "1.0.1", and would stand at "lockfiles/rye/file-system/write@1.0.1.lock.json"`},
-		{`"version": "1.0.0"`, `"version": "../x"`, `: root.version: "../x" is no version`},
+			`: it is a lock of tool:rye/file-system/write in version "1.0.1": expected the path "lockfiles/rye/file-system/write@1.0.1.lock.json"`},
+		{`"version": "1.0.0"`, `"version": "../x"`, `: root.version: "../x" is not a version`},
 		{`"version": "1.0.0"`, `"version": null`, `: root.version: expected a text, found nothing`},
 		{`"resolved_chain": [`, `"resolved_chain": 1, "no": [`, `: resolved_chain: expected an array, found a number`},
 		{`"resolved_chain": [`, `"resolved_chain": [` + strings.Repeat("null,", 64),
 			`: resolved_chain: it has more than 64 links`},
 		{`"resolved_chain": [`, `"resolved_chain": [null,`, `: resolved_chain[0]: expected an object, found nothing`},
-		{`"space": "user"`, `"space": "users"`, `: resolved_chain[2].space: "users" is no space`},
-		{`"space": "user"`, `"space": "system:../x"`, `: resolved_chain[2].space: "system:../x" is no space`},
+		{`"space": "user"`, `"space": "users"`, `: resolved_chain[2].space: "users" is not a space`},
+		{`"space": "user"`, `"space": "system:../x"`, `: resolved_chain[2].space: "system:../x" is not a space`},
 		{`"space": "user",`, ``, `: resolved_chain[2].space: expected a text, found nothing`},
 		{`"tool_type": "runtime"`, `"tool_type": 1`, `: resolved_chain[1].tool_type: expected a text, found a number`},
 		{c, strings.ToUpper(c), `: resolved_chain[2].integrity: "` + strings.ToUpper(c) +
@@ -143,8 +143,8 @@ func TestRead(t *testing.T) {
 	for _, err := range errs {
 		got = append(got, fmt.Sprintf("%.150s", err))
 	}
-	want := `lock of the first format "lockfiles/acme/link@1.lock.json": is no regular file
-lock of the first format "lockfiles/acme/y@0.0.0.lock.json": it is a lock of tool:acme/x in version "0.0.0", and would stand at "lockfiles/acme/x@0.0.
+	want := `lock of the first format "lockfiles/acme/link@1.lock.json": is not a regular file
+lock of the first format "lockfiles/acme/y@0.0.0.lock.json": it is a lock of tool:acme/x in version "0.0.0": expected the path "lockfiles/acme/x@0.0.0
 lock of the first format "lockfiles/bad@1.lock.json", line 1, column 2: expected a name in double quotes
 lock of the first format "lockfiles/large@1.lock.json": it has more than 1048576 bytes`
 	if len(got) != 5 || strings.Join(got[:4], "\n") != want ||
@@ -155,7 +155,7 @@ lock of the first format "lockfiles/large@1.lock.json": it has more than 1048576
 		t.Errorf("%v %v", locks, errs)
 	}
 	if _, errs := Read(fstest.MapFS{Dir: {Data: []byte("x")}}); len(errs) != 1 ||
-		errs[0].Error() != `lock of the first format "lockfiles": is no directory` {
+		errs[0].Error() != `lock of the first format "lockfiles": is not a directory` {
 		t.Errorf("%v", errs)
 	}
 	many := fstest.MapFS{}

@@ -86,7 +86,7 @@ func Read(ai fs.FS) (locks []Lock, errs []error) {
 			bad(p, fmt.Errorf("the path has more than %d bytes", portable.MaxPath))
 			return fs.SkipDir
 		case p == Dir && !d.IsDir():
-			bad(p, errors.New("is no directory"))
+			bad(p, errors.New("is not a directory"))
 			return nil
 		case d.IsDir() || !strings.HasSuffix(p, suffix):
 			return nil
@@ -108,7 +108,7 @@ func Read(ai fs.FS) (locks []Lock, errs []error) {
 
 func readFile(ai fs.FS, p string, d fs.DirEntry) (*Lock, error) {
 	if !d.Type().IsRegular() {
-		return nil, errors.New("is no regular file")
+		return nil, errors.New("is not a regular file")
 	}
 	r, err := ai.Open(p)
 	if err != nil {
@@ -141,7 +141,7 @@ func Parse(p string, b []byte) (*Lock, error) {
 	l := r.lock(v)
 	l.Path = p
 	if r.err == nil && p != l.place() {
-		r.err = fmt.Errorf("it is a lock of %s in version %+q, and would stand at %+q", l.Tool, l.Version, l.place())
+		r.err = fmt.Errorf("it is a lock of %s in version %+q: expected the path %+q", l.Tool, l.Version, l.place())
 	}
 	if r.err != nil {
 		return fail(r.err)
@@ -243,7 +243,7 @@ func (r *reader) link(where string, v any) Link {
 	}
 	if id, system := strings.CutPrefix(l.Space, "system:"); l.Space != "project" && l.Space != "user" &&
 		(!system || portable.CheckID(id) != nil) {
-		r.fail(where+"space", "%+q is no space", l.Space)
+		r.fail(where+"space", "%+q is not a space", l.Space)
 	}
 	return l
 }
@@ -261,7 +261,7 @@ func (r *reader) version(where string, m map[string]any) string {
 	v := r.text(where, m, "version", false)
 	// The version is part of a file name.
 	if strings.ContainsFunc(v, func(c rune) bool { return c <= ' ' || c > '~' || c == '/' }) || len(v) > maxText {
-		r.fail(where+"version", "%+q is no version", v)
+		r.fail(where+"version", "%+q is not a version", v)
 	}
 	return v
 }

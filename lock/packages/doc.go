@@ -5,54 +5,53 @@
 // (lockEntry). When a tool runs, Choose returns the packages that its environment needs, by asking Wanted for each.
 //
 // A tool names in "packages" the file that lists its Python wheels or Node tarballs. The ecosystem's own program
-// makes that file, selects the versions and writes the digests: "pip-compile --generate-hashes", "uv pip compile
-// --generate-hashes", "npm install --package-lock-only". Entries without a digest are refused, and nothing is
-// fetched. By the name of the file, a "_" in front of it aside,
+// makes that file: it selects the versions and writes the digests ("pip-compile --generate-hashes", "uv pip compile
+// --generate-hashes", "npm install --package-lock-only"). Entries without a digest are refused, and nothing is
+// fetched. The file's name, apart from a leading "_", selects the reader:
 //
 //	…requirements.txt   Requirements reads it
 //	package-lock.json   PackageLock reads it
 //
 // # Requirements
 //
-// Lines as pip reads them: "\" at the end goes on in the next line, "#" begins a comment at the beginning of a line or
-// behind space. What is left is empty, or the option --require-hashes or --only-binary :all:, which say what holds
-// here anyway, or
+// Lines as pip reads them: "\" at the end continues the line, and "#" begins a comment at the beginning of a line
+// or behind space. A line is then empty, or one of the options --require-hashes and --only-binary :all:, which
+// state what is the rule here anyway, or
 //
 //	requests[socks]==2.32.3 ; python_version >= "3.8" --hash=sha256:7075… --hash=sha256:5b36…
 //
-// The name is written as registries compare it: lower case, each run of "-", "_" and "." one "-". Extras matter only
-// to the list's author, and the packages they bring in are in it; they are checked and dropped. There is one version,
-// by "==" and without "*". Each hash is of one file of that version, by sha256. A name may stand twice with two
-// versions where both have a marker.
+// The name is written as registries compare it: lower case, each run of "-", "_" and "." one "-". Extras matter
+// only to the list's author, whose list has the packages that they bring in: they are checked and dropped. There is
+// one version, by "==" and without "*". Each hash is of one file of that version, by sha256. A name may be listed
+// twice with two versions if both have a marker.
 //
-// A marker says where a package is wanted. It is kept, and evaluated when the tool runs (Wanted). It compares
+// A marker says where a package is needed. It is stored, and evaluated when the tool runs (Wanted). It compares
 // python_version and python_full_version with a release, as in "3.11" or "3.*", by < <= == != >= > ~=; os_name,
-// sys_platform, platform_system, platform_machine, platform_python_implementation and implementation_name with a text,
-// by == != in "not in"; with and, or and parentheses, at most 16 deep. What else a marker can ask about (extra, and
-// the release and version of the machine's system) the answer changes between machines, so it is refused.
+// sys_platform, platform_system, platform_machine, platform_python_implementation and implementation_name with a
+// text, by == != in "not in"; with and, or and parentheses, at most 16 deep. Other variables (extra, and the
+// release and version of the machine's system) are refused, because their values change between machines.
 //
-// Refused with their lines: what has no hash, other hashes, ranges and "===", addresses and repositories, paths,
-// "-r", "-c", "-e", and options that say where packages come from, since that is rye.yaml's to say.
+// Refused with their lines: entries without a hash, other hashes, ranges and "===", addresses and repositories,
+// paths, "-r", "-c", "-e", and options that say where packages come from, because rye.yaml decides that.
 //
 // # Package-lock
 //
-// JSON, read strictly (package jcs), of lockfileVersion 2 or 3. Of each entry of "packages" but "", the project
-// itself, count
+// JSON, read strictly (package jcs), of lockfileVersion 2 or 3. Each entry of "packages" counts, except "", which
+// is the project itself. Its members are
 //
-//	the key              where it lies: "node_modules/a/node_modules/@b/c", at most 32 packages deep
+//	the key              its place: "node_modules/a/node_modules/@b/c", at most 32 packages deep
 //	version              semver
-//	name                 what it is called in the registry, where that isn't the end of the key
+//	name                 its name in the registry, if that isn't the end of the key
 //	resolved             the https address of its tarball, no query; may be missing, as npm can be configured to omit
 //	                     it
 //	integrity            one sha512 among its digests
-//	optional, os, cpu, libc   where it is wanted: those of others than Linux, macOS and Windows are left out if they
-//	                          are
-//	                     optional
-//	dev, inBundle        those for development alone are left out, and those that lie in the tarball of another,
+//	optional, os, cpu, libc   where it is needed: optional ones that support neither Linux, macOS nor Windows are
+//	                          skipped
+//	dev, inBundle        packages for development only are skipped, and so are those inside of another's tarball,
 //	                     where they stay
-//	hasInstallScript     it wants to run a program when it is installed. No such program ever runs, so it is refused;
-//	                     one that is optional is left out, as npm leaves one out whose program fails
-//	link                 refused, like every other entry that isn't below node_modules: it is no package of a
+//	hasInstallScript     it has an install script. rye never runs one, so it is refused; an optional one is
+//	                     skipped, as npm skips one whose script fails
+//	link                 refused, like every other entry that isn't below node_modules: it isn't a package of a
 //	                     registry
 //
 // An entry without integrity, with a sha1 alone, or from git or a file is refused.

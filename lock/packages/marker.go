@@ -10,6 +10,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
+// This file parses and evaluates the markers of Python requirements.
+
 const maxDeep = 16
 
 // A marker is a comparison, or markers joined by "and" or "or".
@@ -41,7 +43,7 @@ func (m *marker) holds(env map[string]string) (bool, error) {
 	}
 	have, ok := env[m.name]
 	if !ok {
-		return false, fmt.Errorf("a marker asks for %s, which isn't known here", m.name)
+		return false, fmt.Errorf("a marker uses %s, which is unknown here", m.name)
 	}
 	if variables[m.name] {
 		release, err := releaseOf(have)
@@ -75,13 +77,14 @@ func releaseOf(s string) ([]int, error) {
 	for part := range strings.SplitSeq(s, ".") {
 		n, err := strconv.ParseUint(part, 10, 16)
 		if err != nil || len(out) == 8 {
-			return nil, errors.New("that is no release")
+			return nil, errors.New("invalid release")
 		}
 		out = append(out, int(n))
 	}
 	return out, nil
 }
 
+// compareReleases compares the numbers of a release with those of value, which may end in ".*".
 func compareReleases(have []int, op, value string) bool {
 	prefix, wild := strings.CutSuffix(value, ".*")
 	want, _ := releaseOf(prefix)
@@ -124,6 +127,7 @@ func compareReleases(have []int, op, value string) bool {
 	return sign >= 0 // >=
 }
 
+// padded returns the first n numbers of a release, with zeros for missing ones.
 func padded(list []int, n int) []int {
 	out := make([]int, n)
 	copy(out, list)
@@ -139,7 +143,7 @@ func parseMarker(text string) (*marker, error) {
 	p := &markerParser{words: words}
 	m, err := p.either(0)
 	if err == nil && len(p.words) > 0 {
-		err = fmt.Errorf("%q isn't expected here", fault.Clip(p.words[0], 80))
+		err = fmt.Errorf("unexpected %q", fault.Clip(p.words[0], 80))
 	}
 	return &m, err
 }
@@ -152,7 +156,7 @@ func markerWords(text string) (words []string, err error) {
 		case c == '"' || c == '\'':
 			end := strings.IndexByte(text[1:], c)
 			if end < 0 {
-				return nil, errors.New("a text has no end")
+				return nil, errors.New("unterminated text")
 			}
 			words = append(words, text[:end+1])
 			text = text[end+2:]
@@ -164,7 +168,7 @@ func markerWords(text string) (words []string, err error) {
 			n = len(text) - len(strings.TrimLeft(text,
 				"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."))
 		default:
-			return nil, fmt.Errorf("%q isn't expected here", fault.Clip(text, 80))
+			return nil, fmt.Errorf("unexpected %q", fault.Clip(text, 80))
 		}
 		words = append(words, text[:n])
 		text = text[n:]
@@ -184,12 +188,14 @@ func (p *markerParser) next() (w string) {
 
 func (p *markerParser) is(w string) bool { return len(p.words) > 0 && p.words[0] == w }
 
+// either parses markers joined by "or", which binds less than "and".
 func (p *markerParser) either(deep int) (marker, error) {
 	return p.joined("or", func() (marker, error) {
 		return p.joined("and", func() (marker, error) { return p.one(deep) })
 	})
 }
 
+// joined parses one or several parts with word between them.
 func (p *markerParser) joined(word string, part func() (marker, error)) (marker, error) {
 	m, err := part()
 	if err != nil || !p.is(word) {
@@ -204,10 +210,11 @@ func (p *markerParser) joined(word string, part func() (marker, error)) (marker,
 	return all, err
 }
 
+// one parses a comparison, or a marker in parentheses.
 func (p *markerParser) one(deep int) (marker, error) {
 	if p.is("(") {
 		if deep == maxDeep {
-			return marker{}, fmt.Errorf("has more than %d parentheses in each other", maxDeep)
+			return marker{}, fmt.Errorf("parentheses are nested more than %d deep", maxDeep)
 		}
 		p.next()
 		m, err := p.either(deep + 1)
@@ -235,23 +242,23 @@ func (m *marker) check() error {
 	version, known := variables[m.name]
 	switch {
 	case m.name == "" || m.op == "" || m.value == "":
-		return errors.New("is no comparison of a variable with a text")
+		return errors.New("expected a comparison of a variable with a text")
 	case !known:
-		return fmt.Errorf("%q isn't asked for here", fault.Clip(m.name, 80))
+		return fmt.Errorf("unsupported variable %q", fault.Clip(m.name, 80))
 	case !quoted(m.value):
-		return fmt.Errorf("%s isn't compared with a text", m.name)
+		return fmt.Errorf("%s must be compared with a text", m.name)
 	}
 	m.value = m.value[1:]
 	if !version {
 		if !slices.Contains([]string{"==", "!=", "in", "not in"}, m.op) {
-			return fmt.Errorf("%s isn't compared by %q", m.name, fault.Clip(m.op, 80))
+			return fmt.Errorf("%s can't be compared by %q", m.name, fault.Clip(m.op, 80))
 		}
 		return nil
 	}
 	if m.swapped {
 		turned, ok := map[string]string{"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}[m.op]
 		if !ok {
-			return fmt.Errorf("a text isn't compared with %s by %q", m.name, fault.Clip(m.op, 80))
+			return fmt.Errorf("a text can't be compared with %s by %q", m.name, fault.Clip(m.op, 80))
 		}
 		m.op = turned
 	}
@@ -259,10 +266,10 @@ func (m *marker) check() error {
 	release, err := releaseOf(prefix)
 	switch {
 	case err != nil || strings.Trim(prefix, "0123456789.") != "" || wild && m.op != "==" && m.op != "!=":
-		return fmt.Errorf("%q is no release to compare %s with by %q", fault.Clip(m.value, 80), m.name,
+		return fmt.Errorf("%q is not a release that %s can be compared with by %q", fault.Clip(m.value, 80), m.name,
 			fault.Clip(m.op, 80))
 	case !slices.Contains([]string{"<", "<=", "==", "!=", ">=", ">", "~="}, m.op) || m.op == "~=" && len(release) < 2:
-		return fmt.Errorf("%s isn't compared with %q by %q", m.name, fault.Clip(m.value, 80), fault.Clip(m.op, 80))
+		return fmt.Errorf("%s can't be compared with %q by %q", m.name, fault.Clip(m.value, 80), fault.Clip(m.op, 80))
 	}
 	return nil
 }

@@ -34,17 +34,17 @@ func PackageLock(r io.Reader) ([]Package, error) {
 	if err != nil {
 		return nil, &Error{Reason: err.Error()}
 	}
-	whole, _ := text.(map[string]any)
-	entries, ok := whole["packages"].(map[string]any)
-	if format, _ := whole["lockfileVersion"].(float64); !ok || format != 2 && format != 3 {
-		return nil, &Error{Reason: "is no package-lock.json of lockfileVersion 2 or 3",
+	object, _ := text.(map[string]any)
+	entries, ok := object["packages"].(map[string]any)
+	if format, _ := object["lockfileVersion"].(float64); !ok || format != 2 && format != 3 {
+		return nil, &Error{Reason: "is not a package-lock.json of lockfileVersion 2 or 3",
 			Hint: "npm install --package-lock-only --lockfile-version 3"}
 	}
 	if len(entries) > maxPackages {
 		return nil, &Error{Reason: fmt.Sprintf("has more than %d packages", maxPackages)}
 	}
 	list := make([]Package, 0, len(entries))
-	// In order, so that the same one of several problems is always reported.
+	// In order, so that of several problems always the same one is reported.
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		if key == "" {
 			continue
@@ -67,11 +67,11 @@ func lockEntry(key string, value any) (p Package, wanted bool, err error) {
 	}
 	e, ok := value.(map[string]any)
 	if !ok {
-		return fail("", "is no object")
+		return fail("", "is not an object")
 	}
 	name, reason := moduleName(key)
 	if yes, _ := e["link"].(bool); yes {
-		return fail("", "is a link to another directory, and no package of a registry")
+		return fail("", "is a link to another directory, not a package of a registry")
 	}
 	if reason != "" {
 		return fail("", "%s", reason)
@@ -84,7 +84,7 @@ func lockEntry(key string, value any) (p Package, wanted bool, err error) {
 	p = Package{Ecosystem: NPM, Name: name, At: key}
 	if alias, ok := e["name"]; ok {
 		if p.Name, ok = alias.(string); !ok || !isNodeName(p.Name) {
-			return fail("", "has a name that no package has")
+			return fail("", "has an invalid name")
 		}
 	}
 	p.Optional, _ = e["optional"].(bool)
@@ -92,11 +92,11 @@ func lockEntry(key string, value any) (p Package, wanted bool, err error) {
 		p.Optional = true
 	}
 	if p.Version, _ = e["version"].(string); manifest.CheckVersion(p.Version) != nil {
-		return fail("", "has no version, or one that isn't semver: %q", fault.Clip(p.Version, 80))
+		return fail("", "has a missing or invalid version: %q", fault.Clip(p.Version, 80))
 	}
 	for field, to := range map[string]*[]string{"os": &p.OS, "cpu": &p.CPU, "libc": &p.Libc} {
 		if *to, ok = words(e[field]); !ok {
-			return fail("", "says of %s what is no list of names", field)
+			return fail("", "has an invalid %s: expected a list of names", field)
 		}
 	}
 	if p.Optional && !p.anywhere() {
@@ -107,7 +107,7 @@ func lockEntry(key string, value any) (p Package, wanted bool, err error) {
 			return p, false, nil
 		}
 		return fail("use a version or another package that needs none",
-			"runs a program when it is installed, and no such program ever runs")
+			"has an install script, which rye never runs")
 	}
 	f := File{Name: path.Base(p.Name) + "-" + p.Version + ".tgz"}
 	if resolved, ok := e["resolved"]; ok {
@@ -118,7 +118,7 @@ func lockEntry(key string, value any) (p Package, wanted bool, err error) {
 	}
 	integrity, _ := e["integrity"].(string)
 	if f.Source, err = sha512Of(integrity); err != nil {
-		return fail("npm install --package-lock-only, after the entry was removed from the file", "%v", err)
+		return fail("remove the entry from the file, then run npm install --package-lock-only", "%v", err)
 	}
 	p.Files = []File{f}
 	return p, true, nil
@@ -143,16 +143,16 @@ func moduleName(key string) (name, reason string) {
 	}
 	below, ok := strings.CutPrefix(key, modules)
 	if !ok {
-		return "", "is a directory of the project, and no package of a registry"
+		return "", "is a directory of the project, not a package of a registry"
 	}
 	parts := strings.Split(below, "/"+modules)
 	for _, name = range parts {
 		if !isNodeName(name) {
-			return "", "is no place of a package"
+			return "", "is not the place of a package"
 		}
 	}
 	if len(parts) > maxNested {
-		return "", fmt.Sprintf("lies in more than %d others", maxNested)
+		return "", fmt.Sprintf("is nested in more than %d packages", maxNested)
 	}
 	return name, ""
 }
@@ -199,11 +199,11 @@ func tarballName(address string) (string, error) {
 		return "", errors.New("it has no address")
 	case err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
 		len(address) > 2000:
-		return "", fmt.Errorf("%q is no https address of a tarball", fault.Clip(address, 80))
+		return "", fmt.Errorf("%q is not the https address of a tarball", fault.Clip(address, 80))
 	}
 	name := path.Base(u.Path)
 	if !strings.HasSuffix(name, ".tgz") && !strings.HasSuffix(name, ".tar.gz") {
-		return "", fmt.Errorf("%q is no https address of a tarball", fault.Clip(address, 80))
+		return "", fmt.Errorf("%q is not the https address of a tarball", fault.Clip(address, 80))
 	}
 	return name, nil
 }
@@ -219,10 +219,10 @@ func sha512Of(integrity string) (string, error) {
 		code, _, _ = strings.Cut(code, "?")
 		sum, err := base64.StdEncoding.Strict().DecodeString(code)
 		if err != nil || len(sum) != 64 {
-			return "", fmt.Errorf("has a sha512 that is none: %q", fault.Clip(word, 80))
+			return "", fmt.Errorf("has an invalid sha512: %q", fault.Clip(word, 80))
 		}
 		if found != "" {
-			return "", errors.New("has two digests by sha512, and it is unclear which one counts")
+			return "", errors.New("has two sha512 digests: expected one")
 		}
 		found = "sha512:" + hex.EncodeToString(sum)
 	}
@@ -230,7 +230,7 @@ func sha512Of(integrity string) (string, error) {
 	case found != "":
 		return found, nil
 	case strings.Contains(integrity, "sha1-"):
-		return "", errors.New("has a sha1 alone, which anybody can make a second file for")
+		return "", errors.New("has only a sha1, which is too weak")
 	}
 	return "", errors.New("has no sha512")
 }

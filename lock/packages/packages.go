@@ -141,7 +141,7 @@ func (p *Package) Wanted(e Environment) (bool, error) {
 	}
 	fits := allows(p.OS, e.OS) && allows(p.CPU, e.CPU) && (e.Libc == "" || allows(p.Libc, e.Libc))
 	if !fits && !p.Optional {
-		return false, &Error{Package: p.At, Reason: fmt.Sprintf("isn't for %s %s: it is for os %s, cpu %s", e.OS,
+		return false, &Error{Package: p.At, Reason: fmt.Sprintf("doesn't support %s %s, only os %s, cpu %s", e.OS,
 			e.CPU, all(p.OS), all(p.CPU))}
 	}
 	return fits, nil
@@ -163,7 +163,7 @@ func Choose(list []Package, e Environment) ([]Package, error) {
 		}
 		where := [2]string{p.Name, p.At}
 		if twin := seen[where]; twin != nil {
-			return nil, &Error{Line: p.Line, Reason: fmt.Sprintf("%s and %s are both wanted here", twin, p)}
+			return nil, &Error{Line: p.Line, Reason: fmt.Sprintf("%s and %s are both needed here", twin, p)}
 		}
 		seen[where] = p
 		out = append(out, *p)

@@ -66,69 +66,69 @@ func TestRequirementsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"requests==2.32.3": "line 1: requests==2.32.3 has no hash",
 		"\n\n" + hashed(
-			"requests>=2"): "line 3: requests isn't at one version: expected requests==VERSION",
-		hashed("requests"):                                              "isn't at one version",
-		hashed("requests==2.*"):                                         "isn't at one version",
-		hashed("requests===2.1"):                                        "isn't at one version",
-		hashed("requests==2.1,<3"):                                      "isn't at one version",
-		hashed("requests=="):                                            `"" is no version`,
-		hashed("requests==2 1"):                                         `"2 1" is no version`,
-		hashed("-foo==1"):                                               `the option "-foo" isn't known`,
-		hashed("foo-==1"):                                               `"foo-" is no name`,
-		hashed("fóo==1"):                                                `"fóo" is no name`,
-		hashed("foo[a==1"):                                              "are no extras",
-		hashed("foo[a,]==1"):                                            "are no extras",
+			"requests>=2"): "line 3: requests needs exactly one version: expected requests==VERSION",
+		hashed("requests"):                                              "needs exactly one version",
+		hashed("requests==2.*"):                                         "needs exactly one version",
+		hashed("requests===2.1"):                                        "needs exactly one version",
+		hashed("requests==2.1,<3"):                                      "needs exactly one version",
+		hashed("requests=="):                                            `invalid version ""`,
+		hashed("requests==2 1"):                                         `invalid version "2 1"`,
+		hashed("-foo==1"):                                               `unknown option "-foo"`,
+		hashed("foo-==1"):                                               `invalid package name "foo-"`,
+		hashed("fóo==1"):                                                `invalid package name "fóo"`,
+		hashed("foo[a==1"):                                              "invalid extras",
+		hashed("foo[a,]==1"):                                            "invalid extras",
 		hashed("foo @ https://acme.example/f.whl"):                      "is an address or a path",
 		hashed("git+https://acme.example/f"):                            "is an address or a path",
 		hashed("./foo.whl"):                                             "is an address or a path",
 		hashed(`..\foo.whl`):                                            "is an address or a path",
-		"-r other.txt":                                                  "line 1: another file isn't read",
-		"--constraint=c.txt":                                            "another file isn't read",
-		"-e .":                                                          "on this machine alone",
-		"-i https://pypi.acme.example/simple":                           "-i isn't followed",
-		"--index-url=https://pypi.acme.example":                         "--index-url isn't followed",
-		"--find-links wheels":                                           "--find-links isn't followed",
-		"--pre":                                                         `the option "--pre" isn't known`,
-		"--only-binary numpy":                                           `the option "--only-binary" isn't known`,
-		"--require-hashes=no":                                           `the option "--require-hashes" isn't known`,
-		"x==1 --hash=md5:00":                                            `a hash is by "md5"`,
-		"x==1 --hash=sha256:00":                                         "has not 64 lower-case hex digits",
-		"x==1 --hash=" + strings.ToUpper(a):                             `a hash is by "SHA256"`,
-		"x==1 --hash=" + a + " --hash=" + a:                             "is there twice",
-		"x==1 --hash=" + a + " --config-settings=a":                     `"--config-settings=a" is no hash`,
-		hashed("x==1") + hashed("X==1"):                                 "line 2: x is named again: line 1 has 1",
-		hashed("x==1") + hashed("x==2; os_name=='nt'"):                  "is named again",
-		hashed("x==1 ; extra == 'a'"):                                   `"extra" isn't asked for here`,
-		hashed("x==1 ; "):                                               "is no comparison",
-		hashed("x==1 ; python_version"):                                 "is no comparison",
-		hashed("x==1 ; python_version > 3"):                             "isn't compared with a text",
-		hashed("x==1 ; python_version > 'x'"):                           "is no release",
-		hashed("x==1 ; python_version > '3.*'"):                         "is no release",
-		hashed("x==1 ; python_version ~= '3'"):                          "isn't compared with",
-		hashed("x==1 ; python_version === '3'"):                         "isn't compared with",
-		hashed("x==1 ; '3.1' in python_version"):                        "a text isn't compared with python_version",
-		hashed("x==1 ; os_name < 'nt'"):                                 `os_name isn't compared by "<"`,
-		hashed("x==1 ; os_name not 'nt'"):                               `os_name isn't compared by "not"`,
-		hashed("x==1 ; os_name == 'nt"):                                 "a text has no end",
-		hashed("x==1 ; os_name == 'nt' os_name"):                        "isn't expected here",
+		"-r other.txt":                                                  "line 1: other files are not read",
+		"--constraint=c.txt":                                            "other files are not read",
+		"-e .":                                                          "an editable package",
+		"-i https://pypi.acme.example/simple":                           "-i is not supported",
+		"--index-url=https://pypi.acme.example":                         "--index-url is not supported",
+		"--find-links wheels":                                           "--find-links is not supported",
+		"--pre":                                                         `unknown option "--pre"`,
+		"--only-binary numpy":                                           `unknown option "--only-binary"`,
+		"--require-hashes=no":                                           `unknown option "--require-hashes"`,
+		"x==1 --hash=md5:00":                                            `unsupported hash "md5"`,
+		"x==1 --hash=sha256:00":                                         "must have 64 lower-case hex digits",
+		"x==1 --hash=" + strings.ToUpper(a):                             `unsupported hash "SHA256"`,
+		"x==1 --hash=" + a + " --hash=" + a:                             "duplicate hash",
+		"x==1 --hash=" + a + " --config-settings=a":                     `invalid hash "--config-settings=a"`,
+		hashed("x==1") + hashed("X==1"):                                 "line 2: x is a duplicate: line 1 has 1",
+		hashed("x==1") + hashed("x==2; os_name=='nt'"):                  "is a duplicate",
+		hashed("x==1 ; extra == 'a'"):                                   `unsupported variable "extra"`,
+		hashed("x==1 ; "):                                               "expected a comparison",
+		hashed("x==1 ; python_version"):                                 "expected a comparison",
+		hashed("x==1 ; python_version > 3"):                             "must be compared with a text",
+		hashed("x==1 ; python_version > 'x'"):                           "is not a release",
+		hashed("x==1 ; python_version > '3.*'"):                         "is not a release",
+		hashed("x==1 ; python_version ~= '3'"):                          "can't be compared with",
+		hashed("x==1 ; python_version === '3'"):                         "can't be compared with",
+		hashed("x==1 ; '3.1' in python_version"):                        "a text can't be compared with python_version",
+		hashed("x==1 ; os_name < 'nt'"):                                 `os_name can't be compared by "<"`,
+		hashed("x==1 ; os_name not 'nt'"):                               `os_name can't be compared by "not"`,
+		hashed("x==1 ; os_name == 'nt"):                                 "unterminated text",
+		hashed("x==1 ; os_name == 'nt' os_name"):                        "unexpected",
 		hashed("x==1 ; (os_name == 'nt'"):                               `")" is missing`,
-		hashed("x==1 ; os_name == 'nt' and"):                            "is no comparison",
-		hashed("x==1 ; os_name & 'nt'"):                                 "isn't expected here",
-		hashed("x==1 ; " + strings.Repeat("(", 17) + "os_name == 'nt'"): "more than 16 parentheses",
+		hashed("x==1 ; os_name == 'nt' and"):                            "expected a comparison",
+		hashed("x==1 ; os_name & 'nt'"):                                 "unexpected",
+		hashed("x==1 ; " + strings.Repeat("(", 17) + "os_name == 'nt'"): "nested more than 16 deep",
 		"x==1 \\\n" + strings.Repeat("--hash="+a+" \\\n", 4000):         "is longer than 256 KiB",
-		"\xff":                                   "is no text in UTF-8",
+		"\xff":                                   "is not valid UTF-8",
 		strings.Repeat("#\n", 8<<20+1):           "has more than 16 MiB",
 		manyLines(10_001):                        "more than 10000 packages",
-		hashed(strings.Repeat("x", 101) + "==1"): "is no name",
-		hashed("x==" + strings.Repeat("1", 61)):  "is no version",
+		hashed(strings.Repeat("x", 101) + "==1"): "invalid package name",
+		hashed("x==" + strings.Repeat("1", 61)):  "invalid version",
 		hashed("\"" + strings.Repeat("x", 200)):  "…",
-		hashed("x==1 ; python_version < '" + strings.Repeat("1.", 9) + "1'"): "is no release",
+		hashed("x==1 ; python_version < '" + strings.Repeat("1.", 9) + "1'"): "is not a release",
 	} {
 		list, err := packages.Requirements(strings.NewReader(text))
 		own, ok := errors.AsType[*packages.Error](err)
 		if !ok || list != nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: got %v; expected %q", text, err, want)
-		} else if own.Line == 0 != (strings.HasPrefix(want, "is no text") ||
+		} else if own.Line == 0 != (strings.HasPrefix(want, "is not valid UTF-8") ||
 			strings.HasPrefix(want, "has more than 16")) {
 			t.Errorf("%.60q: line %d", text, own.Line)
 		}
@@ -188,8 +188,8 @@ func TestMarkers(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`platform_machine == "x"`:                        "asks for platform_machine, which isn't known here",
-		`os_name == 'posix' and platform_machine == "x"`: "isn't known here",
+		`platform_machine == "x"`:                        "uses platform_machine, which is unknown here",
+		`os_name == 'posix' and platform_machine == "x"`: "is unknown here",
 	} {
 		list, err := packages.Requirements(strings.NewReader(hashed("x==1 ; " + text)))
 		if err == nil {
@@ -203,7 +203,7 @@ func TestMarkers(t *testing.T) {
 	if err == nil {
 		_, err = list[0].Wanted(packages.Environment{Markers: map[string]string{"python_version": "new"}})
 	}
-	if err == nil || !strings.Contains(err.Error(), `python_version is "new": that is no release`) {
+	if err == nil || !strings.Contains(err.Error(), `python_version is "new": invalid release`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -226,7 +226,7 @@ func TestChoose(t *testing.T) {
 	if got, err := choose("3.12"); err != nil || !slices.Equal(got, []string{"pypi:a@1", "pypi:n@2"}) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, err := choose("3.8"); err == nil || err.Error() != "line 3: pypi:n@1 and pypi:n@2 are both wanted here" {
+	if _, err := choose("3.8"); err == nil || err.Error() != "line 3: pypi:n@1 and pypi:n@2 are both needed here" {
 		t.Errorf("got %v", err)
 	}
 	if _, err := packages.Choose(list, packages.Environment{}); err == nil {
@@ -365,7 +365,7 @@ func TestPackageLockElsewhere(t *testing.T) {
 		t.Fatal(list, err)
 	}
 	_, err = packages.Choose(list, packages.Environment{OS: "linux", CPU: "x64"})
-	if err == nil || err.Error() != `"node_modules/a" isn't for linux x64: it is for os darwin, cpu any` {
+	if err == nil || err.Error() != `"node_modules/a" doesn't support linux x64, only os darwin, cpu any` {
 		t.Errorf("got %v", err)
 	}
 }
@@ -374,52 +374,52 @@ func TestPackageLockRefused(t *testing.T) {
 	sum := strings.Repeat("A", 85) + "A=="
 	for text, want := range map[string]string{
 		"":                                      "expected a value",
-		"[]":                                    "is no package-lock.json of lockfileVersion 2 or 3",
-		`{"lockfileVersion": 1, "packages":{}}`: "is no package-lock.json of lockfileVersion 2 or 3",
-		`{"lockfileVersion": 3}`:                "is no package-lock.json of lockfileVersion 2 or 3",
+		"[]":                                    "is not a package-lock.json of lockfileVersion 2 or 3",
+		`{"lockfileVersion": 1, "packages":{}}`: "is not a package-lock.json of lockfileVersion 2 or 3",
+		`{"lockfileVersion": 3}`:                "is not a package-lock.json of lockfileVersion 2 or 3",
 		`{"lockfileVersion": 3, "lockfileVersion": 3, "packages":{}}`: "twice",
-		`{"lockfileVersion": 3, "packages": {"node_modules/a": 1}}`:   `"node_modules/a" is no object`,
+		`{"lockfileVersion": 3, "packages": {"node_modules/a": 1}}`:   `"node_modules/a" is not an object`,
 		lockOf("node_modules/a", `"link": true, "resolved": "lib"`):   "is a link",
 		lockOf("packages/a",
 			entry("")): "is a directory of the project",
-		lockOf("node_modules/..", entry("")):                         "is no place",
-		lockOf("node_modules/@a", entry("")):                         "is no place",
-		lockOf("node_modules/@/a", entry("")):                        "is no place",
-		lockOf("node_modules/a/b", entry("")):                        "is no place",
-		lockOf("node_modules/node_modules", entry("")):               "is no place",
-		lockOf("node_modules/a/node_modules/", entry("")):            "is no place",
-		lockOf("node_modules/é", entry("")):                          "is no place",
-		lockOf("node_modules/"+strings.Repeat("a", 215), entry("")):  "is no place",
+		lockOf("node_modules/..", entry("")):                         "is not the place",
+		lockOf("node_modules/@a", entry("")):                         "is not the place",
+		lockOf("node_modules/@/a", entry("")):                        "is not the place",
+		lockOf("node_modules/a/b", entry("")):                        "is not the place",
+		lockOf("node_modules/node_modules", entry("")):               "is not the place",
+		lockOf("node_modules/a/node_modules/", entry("")):            "is not the place",
+		lockOf("node_modules/é", entry("")):                          "is not the place",
+		lockOf("node_modules/"+strings.Repeat("a", 215), entry("")):  "is not the place",
 		lockOf("node_modules/"+strings.Repeat("a", 1000), entry("")): "is longer than",
 		lockOf("node_modules/a"+strings.Repeat("/node_modules/a", 32),
-			entry("")): "lies in more than 32 others",
+			entry("")): "is nested in more than 32 packages",
 		lockOf("node_modules/a",
-			entry(`"name": 1`)): "has a name that no package has",
+			entry(`"name": 1`)): "has an invalid name",
 		lockOf("node_modules/a",
-			entry(`"name": "../a"`)): "has a name that no package has",
-		lockOf("node_modules/a", entry(`"version": "1"`)):  "has no version",
-		lockOf("node_modules/a", entry(`"version": null`)): "has no version",
-		lockOf("node_modules/a", entry(`"os": [1]`)):       "says of os what is no list",
+			entry(`"name": "../a"`)): "has an invalid name",
+		lockOf("node_modules/a", entry(`"version": "1"`)):  "has a missing or invalid version",
+		lockOf("node_modules/a", entry(`"version": null`)): "has a missing or invalid version",
+		lockOf("node_modules/a", entry(`"os": [1]`)):       "has an invalid os: expected a list",
 		lockOf("node_modules/a",
-			entry(`"cpu": 1`)): "says of cpu what is no list",
+			entry(`"cpu": 1`)): "has an invalid cpu: expected a list",
 		lockOf("node_modules/a",
-			entry(`"libc": ["a/b"]`)): "says of libc what is no list",
+			entry(`"libc": ["a/b"]`)): "has an invalid libc: expected a list",
 		lockOf("node_modules/a",
-			entry(`"hasInstallScript": true`)): "runs a program when it is installed",
+			entry(`"hasInstallScript": true`)): "has an install script",
 		lockOf("node_modules/a", entry(`"resolved": null`)):                              "it has no address",
 		lockOf("node_modules/a", entry(`"resolved": false`)):                             "it has no address",
-		lockOf("node_modules/a", entry(`"resolved": "file:../a.tgz"`)):                   "no https address",
-		lockOf("node_modules/a", entry(`"resolved": "http://a.example/a.tgz"`)):          "no https address",
-		lockOf("node_modules/a", entry(`"resolved": "git+ssh://git@a.example/a.git#1"`)): "no https address",
-		lockOf("node_modules/a", entry(`"resolved": "https://u:p@a.example/a.tgz"`)):     "no https address",
-		lockOf("node_modules/a", entry(`"resolved": "https://a.example/a.tgz?t=1"`)):     "no https address",
-		lockOf("node_modules/a", entry(`"resolved": "https://a.example/a.zip"`)):         "no https address",
-		lockOf("node_modules/a", entry(`"resolved": "https://%zz/a.tgz"`)):               "no https address",
+		lockOf("node_modules/a", entry(`"resolved": "file:../a.tgz"`)):                   "not the https address",
+		lockOf("node_modules/a", entry(`"resolved": "http://a.example/a.tgz"`)):          "not the https address",
+		lockOf("node_modules/a", entry(`"resolved": "git+ssh://git@a.example/a.git#1"`)): "not the https address",
+		lockOf("node_modules/a", entry(`"resolved": "https://u:p@a.example/a.tgz"`)):     "not the https address",
+		lockOf("node_modules/a", entry(`"resolved": "https://a.example/a.tgz?t=1"`)):     "not the https address",
+		lockOf("node_modules/a", entry(`"resolved": "https://a.example/a.zip"`)):         "not the https address",
+		lockOf("node_modules/a", entry(`"resolved": "https://%zz/a.tgz"`)):               "not the https address",
 		lockOf("node_modules/a", entry(`"integrity": null`)):                             "has no sha512",
-		lockOf("node_modules/a", entry(`"integrity": "sha1-AAAA"`)):                      "a sha1 alone",
-		lockOf("node_modules/a", entry(`"integrity": "sha512-AAAA"`)):                    "a sha512 that is none",
-		lockOf("node_modules/a", entry(`"integrity": "sha512-!"`)):                       "a sha512 that is none",
-		lockOf("node_modules/a", entry(`"integrity": "sha512-`+sum+` sha512-`+sum+`"`)):  "two digests",
+		lockOf("node_modules/a", entry(`"integrity": "sha1-AAAA"`)):                      "only a sha1",
+		lockOf("node_modules/a", entry(`"integrity": "sha512-AAAA"`)):                    "an invalid sha512",
+		lockOf("node_modules/a", entry(`"integrity": "sha512-!"`)):                       "an invalid sha512",
+		lockOf("node_modules/a", entry(`"integrity": "sha512-`+sum+` sha512-`+sum+`"`)):  "two sha512 digests",
 		`"` + strings.Repeat("a", 16<<20) + `"`:                                          "has more than 16 MiB",
 		manyEntries(
 			10_001): "has more than 10000 packages",

@@ -24,7 +24,7 @@ func Requirements(r io.Reader) ([]Package, error) {
 		return nil, err
 	}
 	if !utf8.Valid(b) {
-		return nil, &Error{Reason: "is no text in UTF-8"}
+		return nil, &Error{Reason: "is not valid UTF-8"}
 	}
 	var list []Package
 	files := 0
@@ -43,7 +43,7 @@ func Requirements(r io.Reader) ([]Package, error) {
 		}
 		for _, i := range first[p.Name] {
 			if twin := &list[i]; twin.Version == p.Version || twin.marker == nil || p.marker == nil {
-				return &Error{Line: line, Reason: fmt.Sprintf("%s is named again: line %d has %s", p.Name, twin.Line,
+				return &Error{Line: line, Reason: fmt.Sprintf("%s is a duplicate: line %d has %s", p.Name, twin.Line,
 					twin.Version)}
 			}
 		}
@@ -80,16 +80,16 @@ func eachLine(text string, f func(line int, text string) error) error {
 		if start == 0 {
 			start = n
 		}
-		whole := comment(one) < 0 || strings.TrimSpace(one[:comment(one)]) != ""
-		more, goes := strings.CutSuffix(one, `\`)
-		if !whole {
-			more, goes = " "+one, false // a comment ends what goes on
+		text := comment(one) < 0 || strings.TrimSpace(one[:comment(one)]) != ""
+		more, continues := strings.CutSuffix(one, `\`)
+		if !text {
+			more, continues = " "+one, false // a comment ends the continuation
 		}
 		if joined.Len()+len(more) > maxLine {
 			return &Error{Line: start, Reason: fmt.Sprintf("is longer than %d KiB", maxLine>>10)}
 		}
 		joined.WriteString(more)
-		if goes {
+		if continues {
 			joined.WriteString(" ")
 			continue
 		}
@@ -125,13 +125,13 @@ func option(line int, text string) error {
 			return nil
 		}
 	case "-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--trusted-host":
-		return &Error{Line: line, Reason: word + " isn't followed", Hint: elsewhere}
+		return &Error{Line: line, Reason: word + " is not supported", Hint: elsewhere}
 	case "-r", "--requirement", "-c", "--constraint":
-		return &Error{Line: line, Reason: "another file isn't read: all packages have to stand in this one"}
+		return &Error{Line: line, Reason: "other files are not read: list all packages in this file"}
 	case "-e", "--editable":
-		return &Error{Line: line, Reason: "what is on this machine alone can't be pinned"}
+		return &Error{Line: line, Reason: "an editable package can't be pinned"}
 	}
-	return &Error{Line: line, Reason: fmt.Sprintf("the option %q isn't known", fault.Clip(word, 80))}
+	return &Error{Line: line, Reason: fmt.Sprintf("unknown option %q", fault.Clip(word, 80))}
 }
 
 // requirement parses one package.
@@ -155,7 +155,7 @@ func requirement(line int, text string) (Package, error) {
 		}
 	}
 	if strings.ContainsAny(words, "@/") || strings.Contains(words, "\\") {
-		return fail("%q is an address or a path, and no package of a registry", fault.Clip(words, 80))
+		return fail("%q is an address or a path, not a package of a registry", fault.Clip(words, 80))
 	}
 	end := strings.IndexAny(words, "=<>!~[( \t,")
 	if end < 0 {
@@ -163,14 +163,14 @@ func requirement(line int, text string) (Package, error) {
 	}
 	name, rest := words[:end], strings.TrimSpace(words[end:])
 	if !isPyName(name) {
-		return fail("%q is no name of a package", fault.Clip(name, 80))
+		return fail("invalid package name %q", fault.Clip(name, 80))
 	}
 	p.Name = Normal(name)
 	if strings.HasPrefix(rest, "[") {
 		extras, after, ok := strings.Cut(rest[1:], "]")
 		for e := range strings.SplitSeq(extras, ",") {
 			if ok = ok && isPyName(strings.TrimSpace(e)); !ok {
-				return fail("%q are no extras", fault.Clip(rest, 80))
+				return fail("invalid extras %q", fault.Clip(rest, 80))
 			}
 		}
 		rest = strings.TrimSpace(after)
@@ -180,11 +180,11 @@ func requirement(line int, text string) (Package, error) {
 	switch {
 	case !ok || strings.ContainsAny(version, "=*,<>"):
 		return Package{},
-			&Error{Line: line, Reason: fmt.Sprintf("%s isn't at one version: expected %s==VERSION, got %q", p.Name,
-				p.Name, fault.Clip(words, 80)),
+			&Error{Line: line, Reason: fmt.Sprintf("%s needs exactly one version: expected %s==VERSION, got %q",
+				p.Name, p.Name, fault.Clip(words, 80)),
 				Hint: "let pip-compile --generate-hashes or uv pip compile --generate-hashes choose the versions"}
 	case !isPyVersion(version):
-		return fail("%q is no version", fault.Clip(version, 80))
+		return fail("invalid version %q", fault.Clip(version, 80))
 	case len(p.Files) == 0:
 		return Package{}, &Error{Line: line, Reason: fmt.Sprintf("%s==%s has no hash", p.Name, version),
 			Hint: "make the list with pip-compile --generate-hashes or uv pip compile --generate-hashes"}
@@ -199,21 +199,21 @@ func hashed(line int, text string) ([]File, error) {
 	for word := range strings.FieldsSeq(text) {
 		digest, ok := strings.CutPrefix(word, "--hash=")
 		if !ok {
-			return nil, &Error{Line: line, Reason: fmt.Sprintf("%q is no hash: expected --hash=sha256:…",
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("invalid hash %q: expected --hash=sha256:…",
 				fault.Clip(word, 80))}
 		}
 		algorithm, digits, _ := strings.Cut(digest, ":")
 		if algorithm != "sha256" {
-			return nil, &Error{Line: line, Reason: fmt.Sprintf("a hash is by %q: registries find files by sha256",
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("unsupported hash %q: registries find files by sha256",
 				fault.Clip(algorithm, 80))}
 		}
 		if len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != "" {
-			return nil, &Error{Line: line, Reason: fmt.Sprintf("%q has not 64 lower-case hex digits",
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("%q must have 64 lower-case hex digits",
 				fault.Clip(digest, 80))}
 		}
 		f := File{Source: digest}
 		if slices.Contains(files, f) {
-			return nil, &Error{Line: line, Reason: fmt.Sprintf("%s is there twice", digest)}
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("duplicate hash %s", digest)}
 		}
 		files = append(files, f)
 	}

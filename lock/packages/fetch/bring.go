@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// together is how many files are fetched in parallel.
+// together is how many files are downloaded in parallel.
 const together = 8
 
 // Bring ensures that the store has the files of artifacts, and returns them with digests and sizes. A file must match
@@ -21,8 +21,8 @@ const together = 8
 func (r *Registry) Bring(ctx context.Context, all []file.Artifact) ([]file.Artifact, error) {
 	out := make([]file.Artifact, len(all))
 	copy(out, all)
-	lacking, err := r.lacking(ctx, all)
-	if err != nil || len(lacking) == 0 {
+	missing, err := r.lacking(ctx, all)
+	if err != nil || len(missing) == 0 {
 		return out, err
 	}
 	batch, err := r.o.Store.Batch(ctx)
@@ -30,8 +30,8 @@ func (r *Registry) Bring(ctx context.Context, all []file.Artifact) ([]file.Artif
 		return nil, err
 	}
 	defer batch.Close()
-	failed := cas.Parallel(ctx, together, len(lacking), func(ctx context.Context, i int) error {
-		return r.bring(ctx, &out[lacking[i]], batch)
+	failed := cas.Parallel(ctx, together, len(missing), func(ctx context.Context, i int) error {
+		return r.bring(ctx, &out[missing[i]], batch)
 	})
 	// A failure keeps the files that arrived complete.
 	if err := cmp.Or(failed, batch.Commit(context.WithoutCancel(ctx))); err != nil {
@@ -52,12 +52,12 @@ func (r *Registry) lacking(ctx context.Context, all []file.Artifact) (which []in
 	if err != nil {
 		return nil, err
 	}
-	gone := map[cas.ID]bool{}
+	lacking := map[cas.ID]bool{}
 	for _, id := range missing {
-		gone[id] = true
+		lacking[id] = true
 	}
 	for i, a := range all {
-		if a.Digest.IsZero() || gone[blob(a)] {
+		if a.Digest.IsZero() || lacking[blob(a)] {
 			which = append(which, i)
 		}
 	}
@@ -91,7 +91,8 @@ func (r *Registry) bring(ctx context.Context, a *file.Artifact, to cas.Batch) er
 	return nil
 }
 
-// vendored stores a vendored file. If it is damaged, the registry may have it.
+// vendored stores a vendored file and reports whether that succeeded. If the file is damaged, the registry may have
+// it.
 func (r *Registry) vendored(ctx context.Context, a *file.Artifact, to cas.Batch) (bool, error) {
 	if r.o.Vendored == nil || a.Digest.IsZero() {
 		return false, nil
@@ -122,7 +123,7 @@ type checked struct {
 	where    string
 	progress func(int64)
 	read     int64
-	err      error // what every later Read returns, except for the end
+	err      error // the error of every later Read; nil at the end
 }
 
 // Read implements io.Reader.

@@ -15,6 +15,8 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
+// This file reads registries that are directories of package files.
+
 const maxFiles = 100_000
 
 // directory returns the files of a directory with this extension, by the digest that their registry uses.
@@ -81,7 +83,7 @@ func (r *Registry) openFile(where, name string) (io.ReadCloser, error) {
 func regular(root *os.Root, name string) (*os.File, error) {
 	info, err := root.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("no regular file")}
+		err = &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("not a regular file")}
 	}
 	if err != nil {
 		return nil, err

@@ -60,5 +60,5 @@ func notFound(name, where string, others int) error {
 func wrongDigest(name, where, expected, found string) error {
 	return fault.New(fault.Integrity, "%s from %q has the digest %s, expected %s", name, where, found, expected).
 		On("package", name).On("where", where).On("expected", expected).On("found", found).
-		Because("the list was made with another file of this name; rye has not kept this one")
+		Because("the list was made with another file of this name; rye discarded this file")
 }

@@ -8,6 +8,8 @@ import (
 	"golang.org/x/net/html"
 )
 
+// This file reads the pages of a "simple" index (PEP 503).
+
 // links parses a page of a simple index and returns the locations of files by the sha256 in their links. It skips
 // malformed links. Only https addresses and addresses on the page's server count.
 func links(page, address string) map[string]place {

@@ -46,7 +46,7 @@ type Options struct {
 	From     project.Registries
 	Fetch    Fetcher // nil: offline
 	Store    Store
-	Vendored cas.Getter        // has files too; nil: no vendor directory
+	Vendored cas.Getter        // vendored files; nil: no vendor directory
 	Progress func(bytes int64) // several goroutines call it with the number of bytes read; may be nil
 }
 
