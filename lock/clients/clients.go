@@ -1,5 +1,5 @@
-// Package clients is the comparison of exported skills with the lock: which files a client gets of an item, and
-// whether its folder still has them.
+// Package clients compares exported skills with the lock: it computes the files that a client gets of an item, and
+// checks whether the client's folder still has them.
 //
 // A client gets only pinned items, admitted by the policy as for a call. Package client decides where they go, and
 // keeps the list of written files.
@@ -23,7 +23,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// Pins are the pinned items of a lock.
+// Pins has the pinned items of a lock.
 type Pins struct {
 	resolver ai.Resolver
 	admit    *ai.Admitter

@@ -51,11 +51,11 @@ const (
 // A Difference is one difference between the working tree and the lock.
 type Difference struct {
 	Kind Kind
-	// the pinned item concerned; for an unpinned item, that item; zero for a name that is no item's
+	// the pinned item, or the unpinned one; zero if the path is no item's
 	Ref             model.Ref
-	Path            string // in the project's space; "" for an extractor from elsewhere
+	Path            string // in the project's space; "" for an extractor outside of it
 	Expected, Found cas.Digest
-	OnlyLineEndings bool  // with other line ends it would match
+	OnlyLineEndings bool  // with other line ends the file would match
 	OnlyMode        bool  // the bytes match
 	Err             error // why it is unreadable
 }
@@ -89,7 +89,7 @@ func (d *Difference) Unwrap() error { return d.Err }
 
 // Options configures Find.
 type Options struct {
-	Pinned  *ai.View     // that the set's View made
+	Pinned  *ai.View     // from Set.View
 	Working *ai.View     // the working tree over the other spaces
 	Admit   *ai.Admitter // of Working; decides which files belong to a tool. KeepTrees makes it faster
 	User    bool         // the lock is the user's own, and the user's space is the working tree
@@ -250,11 +250,11 @@ func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t 
 	}
 	k, ok := d.Working.Kind(pin.Ref.Kind)
 	if !ok {
-		return found, t // its extractor is gone, which is reported separately
+		return found, t // its extractor is missing, which is reported separately
 	}
 	dir, name := path.Split(k.Dir + "/" + pin.Ref.ID)
-	beside := d.folder(path.Clean(dir))
-	if beside.err != nil && own == "" && !errors.Is(beside.err, fs.ErrNotExist) {
+	folder := d.folder(path.Clean(dir))
+	if folder.err != nil && own == "" && !errors.Is(folder.err, fs.ErrNotExist) {
 		if _, err := d.Working.All(ctx, pin.Ref); err != nil {
 			found = append(found, &Difference{Kind: Unreadable, Ref: pin.Ref, Path: path.Clean(dir),
 				Expected: pin.Digest, Err: err})
@@ -262,7 +262,7 @@ func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t 
 	}
 	for _, ext := range k.Extensions {
 		at := dir + name + ext
-		if e, ok := beside.entries[name+ext]; ok && at != own && !e.IsDir() {
+		if e, ok := folder.entries[name+ext]; ok && at != own && !e.IsDir() {
 			if x := d.other(ctx, pin, at); x != nil {
 				found = append(found, x)
 			}
@@ -406,15 +406,15 @@ func (d *drift) kinds(pins []*file.Pin) {
 			continue
 		}
 		checked[name] = true
-		was, ok := d.Pinned.Kind(name)
+		before, ok := d.Pinned.Kind(name)
 		now, still := d.Working.Kind(name)
-		if ok && still && was.From != now.From && now.From != "" {
+		if ok && still && before.From != now.From && now.From != "" {
 			d.add(&Difference{Kind: Unpinned, Ref: model.Ref{Kind: "tool", ID: now.From}})
 		}
 	}
 }
 
-// config finds config of the project that the lock doesn't know, because all config is merged.
+// config finds config of the project that the lock lacks. All config is merged, so each file has an effect.
 func (d *drift) config(ctx context.Context) error {
 	listing, err := d.Working.Files(ctx, config)
 	if err != nil {

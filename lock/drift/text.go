@@ -9,6 +9,8 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
+// This file compares texts regardless of line ends.
+
 // read reads a file of the working tree of any size.
 func (d *drift) read(ctx context.Context, name string, w io.Writer) error {
 	f, err := d.space.FS.Open(name)
@@ -27,11 +29,11 @@ func (d *drift) sameText(ctx context.Context, pinned manifest.File) bool {
 		return false
 	}
 	defer o.Close()
-	was, is := newUnix(), newUnix()
-	if _, err := io.Copy(was, cas.Until(ctx, o)); err != nil {
+	old, now := newUnix(), newUnix()
+	if _, err := io.Copy(old, cas.Until(ctx, o)); err != nil {
 		return false
 	}
-	return d.read(ctx, pinned.Path, is) == nil && was.digest() == is.digest()
+	return d.read(ctx, pinned.Path, now) == nil && old.digest() == now.digest()
 }
 
 // A unix writer hashes its input as if all CR LF were LF.

@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/lock"
 )
 
-// A Keeper is a store that keeps what has a name in it, as *disk.Store does.
+// A Keeper is a store that keeps the objects that refs name, as *disk.Store does.
 type Keeper interface {
 	cas.Store
 	cas.Batcher
@@ -31,8 +31,8 @@ type Keeper interface {
 // Refs is the prefix of a lock's refs in stores. The first 16 digits of the digest of the lock's path follow it, and
 // for the manifest of each bundle "/" and the digits of its id:
 //
-//	locked/PLACE        the tree of all files that the lock names, with the path in the file "path"; and in "before"
-//	                    the tree of the lock that is still there, while one is being written in its place
+//	locked/PLACE        the tree of all files that the lock names, with the path in the file "path", and in "before"
+//	                    the tree of the current lock, while a new one is being written in its place
 //	locked/PLACE/HEX    the document
 const Refs = "locked/"
 
@@ -41,8 +41,8 @@ func refOf(path string) string {
 	return Refs + hex.EncodeToString(sum[:8])
 }
 
-// Lock makes a store, which must have them, keep the objects of the lock at a path, instead of those of an earlier
-// lock there.
+// Lock makes a store keep the objects of the lock at a path, instead of those of an earlier lock there. The store
+// must have the objects.
 func Lock(ctx context.Context, s Keeper, path string, objects []lock.Object) error {
 	return update(ctx, s, path, objects, false)
 }

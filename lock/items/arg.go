@@ -16,6 +16,8 @@ import (
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
+// This file parses arguments that name items.
+
 // Named returns the spaces of a label or of its first part: "system" means the bundles and the library.
 func (v *Items) Named(label string) (spaces []*ai.Space, err error) {
 	var labels []string

@@ -13,6 +13,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
+// This file finds the items that arguments name.
+
 // List returns the files that arguments name, each once and in the order of a listing, and problems found there;
 // without arguments, those of all items. An argument without a match is an error. The files may include assets, which
 // only loading them detects (ai.ErrAsset).

@@ -15,10 +15,12 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
+// This file shows whether an item is trusted and locked.
+
 // A Worth is the policy's verdict on an item: its signers, and whether it is admitted.
 type Worth struct {
 	Trust string `json:"trust"` // "builtin", "signed", "digest", "unsigned", "refused"
-	// one word: the policy's, the file's problem, or "admitted"
+	// one word: the policy's reason, the file's problem, or "admitted"
 	Reason  string               `json:"reason"`
 	Message string               `json:"message,omitempty"`
 	Rule    string               `json:"rule,omitempty"`

@@ -6,18 +6,18 @@
 // A Question names its trees: rye.yaml, rye.lock and .ai of a project, or the user's space, both without irrelevant
 // directories (vendor, threads, outputs, keys, lockfiles). Their state is a digest over the bytes and modes of every
 // file and the names of all directories, those without files too. Package statcache decides which files need not be
-// read: those with the size, times, inode and mode of their records, last modified long before they were read. All
-// other inputs are in Under, which includes the binary and its library, and in the policies, lists and expiry of keys,
-// which package admission compares. So a changed or replaced file, an edited policy and an expired key each make a new
-// question without an answer.
+// read: those whose size, times, inode and mode match their records, if they were last modified long before they
+// were read. All other inputs are in Under, which includes the binary and its library, and in the policies, lists
+// and expiry of keys, which package admission compares. So a changed or replaced file, an edited policy and an
+// expired key each make a new question without an answer.
 //
 // # Use
 //
 // Only commands that change and admit nothing use it (decision 15): whether the lock is up to date, which problems
 // items have, and whether every item has this key's signature. Commands that verify, execute, bundle or write read
-// the bytes. An answer is kept only if the state did not change meanwhile, and only if it was good: problems are
-// always looked for again. The file of the answer is an admission.Memory, below the user's cache directory; if it is
-// damaged or missing, the question is answered again.
+// the bytes. An answer is stored only if the state did not change meanwhile, and only if it has no problems: those
+// are always searched for again. The file of the answer is an admission.Memory, below the user's cache directory;
+// if it is damaged or missing, the question is answered again.
 package recall
 
 import (
@@ -55,7 +55,7 @@ type Question struct {
 	// Cache opens the stat cache, which may be nil. done closes it, with the numbers of files present and read.
 	Cache func() (c *statcache.Cache, done func(files, read int64))
 
-	state cas.Digest // when it was asked; zero if unknown
+	state cas.Digest // when Recall was called; zero if unknown
 }
 
 // Recall returns the answer for the current state, if there is one.
@@ -66,16 +66,17 @@ func (q *Question) Recall(ctx context.Context) (answer []byte, ok bool) {
 	return q.memory().Recall(q.Trust, q.state)
 }
 
-// Known reports whether an answer was ever kept, or Expect called. Otherwise Recall would read every file in vain.
+// Known reports whether an answer was ever stored, or Expect called. Otherwise Recall would read every file for
+// nothing.
 func (q *Question) Known() bool {
 	_, err := os.Lstat(q.File)
 	return err == nil
 }
 
-// Expect makes the next process look for an answer, and keep it.
+// Expect makes the next process look for an answer and store one.
 func (q *Question) Expect() { q.memory().Keep(q.Trust, cas.Digest{}, nil) }
 
-// Keep remembers an answer, unless something has changed since Recall.
+// Keep stores an answer, unless something has changed since Recall.
 func (q *Question) Keep(ctx context.Context, answer []byte) {
 	if q.state.IsZero() || q.now(ctx) != q.state {
 		return
@@ -94,7 +95,7 @@ func (q *Question) now(ctx context.Context) cas.Digest {
 	defer func() { done(files, read) }()
 	for _, t := range q.Trees {
 		var mu sync.Mutex
-		var dirs []string // a tree doesn't include empty ones
+		var dirs []string // listed too, because a tree omits empty directories
 		r, err := worktree.Import(ctx, hashing{}, t.Dir,
 			worktree.Options{Cache: cache, Skip: func(path string, dir bool) bool {
 				if t.skip(path) {
@@ -117,7 +118,7 @@ func (q *Question) now(ctx context.Context) cas.Digest {
 	return h.Digest()
 }
 
-// skip leaves out files that matter to no answer.
+// skip leaves out files on which no answer depends.
 func (t *Tree) skip(path string) bool {
 	top, rest, below := strings.Cut(path, "/")
 	if !t.Space {
@@ -136,7 +137,7 @@ func (t *Tree) skip(path string) bool {
 	return false
 }
 
-// A hashing batch returns the names of objects without keeping them.
+// A hashing batch computes the ids of objects without storing them.
 type hashing struct{}
 
 func (hashing) Put(_ context.Context, kind cas.Kind, r io.Reader) (cas.Info, error) {

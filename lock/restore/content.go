@@ -1,4 +1,4 @@
-// Package restore is the mover of locked bytes: into the store (Fetch), into .ai/vendor (Vendor), and back into the
+// Package restore moves the bytes of a lock: into the store (Fetch), into .ai/vendor (Vendor), and back into the
 // working tree (Restore). It changes neither rye.yaml nor rye.lock.
 //
 // How a call goes through here: Fetch lists the lock's objects that the store lacks (missing), copies vendored ones

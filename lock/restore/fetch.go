@@ -107,7 +107,7 @@ func OfBundle(l *workspace.Lock, err error) *fault.Error {
 	if !known || at.ID != "" || l.Old == nil {
 		return f
 	}
-	if _, told := errors.AsType[*versions.NoVersionError](err); told {
+	if _, named := errors.AsType[*versions.NoVersionError](err); named {
 		return f
 	}
 	for i := range l.Old.Bundles {
@@ -262,8 +262,8 @@ func missing(ctx context.Context, l *workspace.Lock) (objects []lock.Object, mis
 	for _, id := range lacking {
 		missing = append(missing, &lock.MissingError{ID: id, NeededBy: by[id]})
 	}
-	gone, err := l.DiskStore().Missing(ctx, lacking)
-	return objects, missing, len(lacking) - len(gone), err
+	absent, err := l.DiskStore().Missing(ctx, lacking)
+	return objects, missing, len(lacking) - len(absent), err
 }
 
 // takeVendored copies vendored objects into the store. It skips damaged ones, without an error.
@@ -292,7 +292,7 @@ func takeVendored(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, ans 
 	if err != nil {
 		return err
 	}
-	gone, err := l.DiskStore().Missing(ctx, lacking)
+	absent, err := l.DiskStore().Missing(ctx, lacking)
 	if err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func takeVendored(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, ans 
 	for _, id := range lacking {
 		broken[id] = true
 	}
-	for _, id := range gone {
+	for _, id := range absent {
 		delete(broken, id)
 	}
 	var damaged error

@@ -33,8 +33,8 @@ type RestoredFile struct {
 	File   string `json:"file"`
 	Ref    string `json:"ref"`
 	Digest string `json:"digest"`
-	Before string `json:"before"` // the digest of what was there; empty: nothing
-	Only   string `json:"only"`   // "mode" where the bytes are those of the lock
+	Before string `json:"before"` // the digest of the old content; empty: no file
+	Only   string `json:"only"`   // "mode" if only the mode differed
 }
 
 // A LeftFile is a file in an item's directory that is not in the lock.
@@ -165,7 +165,7 @@ type restored struct {
 	ref    model.Ref
 	path   string // below .ai
 	dir    string // of path
-	where  string // for people
+	where  string // path for messages
 	want   cas.Info
 	mode   cas.Mode
 	there  bool        // whether the directory exists
@@ -176,7 +176,7 @@ type restored struct {
 }
 
 func (f *restored) notRegular() error {
-	return fault.New(fault.Denied, "%q is no regular file", f.where).On("reason", "special").On("path", f.where).
+	return fault.New(fault.Denied, "%q is not a regular file", f.where).On("reason", "special").On("path", f.where).
 		Try("ls -l " + fault.Quote(f.where))
 }
 

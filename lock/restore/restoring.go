@@ -28,7 +28,7 @@ import (
 const modesAreKept = runtime.GOOS != "windows"
 
 // A restoring is one rye restore. It writes all new files beside the old ones first, so that nothing is replaced
-// while bytes are missing; at any moment each file is the old or the new one.
+// while bytes are missing. At any moment each file is the old or the new one.
 type restoring struct {
 	l       *workspace.Lock
 	objects lock.Source
@@ -334,26 +334,27 @@ func (r *restoring) stage(ctx context.Context, b *osfile.Batch, dir string, file
 	return nil
 }
 
-// missing returns an error for all unavailable bytes; nil if all are available.
+// missing returns one error for all unavailable bytes, or nil if all are available.
 func (r *restoring) missing(ctx context.Context) error {
 	var f *fault.Error
 	var paths []string
-	told := map[cas.ID]bool{}
-	for _, x := range r.files {
-		if x.staged != nil || x.found == x.want.Digest || told[x.want.ID] {
+	checked := map[cas.ID]bool{}
+	for _, file := range r.files {
+		if file.staged != nil || file.found == file.want.Digest || checked[file.want.ID] {
 			continue
 		}
-		told[x.want.ID] = true
-		o, err := r.objects.Get(ctx, x.want.ID)
+		checked[file.want.ID] = true
+		o, err := r.objects.Get(ctx, file.want.ID)
 		switch {
 		case err == nil:
 			o.Close()
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		case f == nil:
-			f, paths = fault.Of(&lock.MissingError{ID: x.want.ID, NeededBy: x.ref.String()}), []string{x.path}
+			f, paths = fault.Of(&lock.MissingError{ID: file.want.ID, NeededBy: file.ref.String()}), []string{file.path}
 		case len(f.Why) < fault.MaxLines:
-			f.Why, paths = append(f.Why, fmt.Sprintf("%s is needed by %s", x.want.ID, x.ref)), append(paths, x.path)
+			f.Why = append(f.Why, fmt.Sprintf("%s is needed by %s", file.want.ID, file.ref))
+			paths = append(paths, file.path)
 		}
 	}
 	if f == nil {

@@ -23,7 +23,7 @@ type VendorResult struct {
 	Objects  int      `json:"objects"`
 	Bytes    int64    `json:"bytes"`
 	Written  int      `json:"written"` // files that are new
-	Removed  int      `json:"removed"` // files that nothing needs any more
+	Removed  int      `json:"removed"` // files that are no longer needed
 	Checked  bool     `json:"checked"`
 	Problems []string `json:"problems"`
 	Foreign  []string `json:"-"` // files that rye didn't write and leaves alone

@@ -17,6 +17,8 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
+// This file compares the first rye.lock of a tree with its locks of the first format (v1).
+
 // lockedV1 is the weakness of a tree's first rye.lock compared with its v1 locks.
 const lockedV1 lock.WeaknessKind = "v1_lock_differs"
 
@@ -82,7 +84,7 @@ func (r *Result) unreadableV1(errs []error) error {
 	r.UnreadV1 = errs
 	f := fault.New(fault.LockMismatch, "%s of the first format (v1) can't be read",
 		fault.Count(int64(len(errs)), "lock")).
-		On("reason", "v1-lock").Because("what they say would be forgotten")
+		On("reason", "v1-lock").Because("their pins would be lost")
 	if e, ok := errs[0].(*legacy.Error); ok {
 		f.Try(fault.Command("git rm", path.Join(workspace.MarkerDir, e.Path)))
 	}
@@ -106,7 +108,7 @@ func (i *v1Integrities) integrity(ctx context.Context, tool model.Ref) (string, 
 	}
 	b := SignedBytes(ctx, i.objects, pin.Digest)
 	if b == nil {
-		return "", fmt.Errorf("its bytes aren't here")
+		return "", fmt.Errorf("its bytes are not available")
 	}
 	s, err := legacy.Integrity(i.name(pin), b)
 	if err == nil {

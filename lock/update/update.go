@@ -1,5 +1,11 @@
 // Package update is the command logic of rye lock: it makes the lock of a project or of the user, checks it, and
 // writes it together with a changed rye.yaml.
+//
+// How a lock goes through here: Make builds the request (restore.Request) and makes the lock with restore.Make,
+// which calls Options.Sign when the bundles are in the store. weaker compares the new lock with the old one, with
+// the sides of a merge, or with locks of the first format (takeOver). With Check, checked returns the difference as
+// an error. Otherwise gcroot.Commit keeps the objects of both locks while edit writes rye.yaml and l.Write the
+// lock.
 package update
 
 import (
@@ -32,7 +38,7 @@ type Options struct {
 	Update    []string // bundles to raise to the newest allowed version
 	UpdateAll bool
 	Accept    []string         // items and bundles that may weaken the lock
-	Yaml      []byte           // the new rye.yaml, written before the lock; nil: it stays
+	Yaml      []byte           // the new rye.yaml, written before the lock; nil: unchanged
 	Toolchain relock.Toolchain // nil: programs stay as locked
 
 	// Sign runs when the bundles are in the store and before any item is read. An error stops Make. May be nil.
@@ -53,9 +59,9 @@ type Result struct {
 	TakenOver  int               `json:"taken_over"` // locks of the first format (v1) that this one replaces
 	Weakenings []Weakening       `json:"weakenings"`
 
-	Made     *relock.Made `json:"-"` // nil where Check found that other bundles are needed
-	V1       int          `json:"-"` // locks of the first format that were looked at
-	UnreadV1 []error      `json:"-"` // and those that can't be read
+	Made     *relock.Made `json:"-"` // nil if Check found that the lock needs other bundles
+	V1       int          `json:"-"` // locks of the first format that were read
+	UnreadV1 []error      `json:"-"` // errors of those that can't be read
 	Written  bool         `json:"-"`
 	Edited   bool         `json:"-"` // rye.yaml is written
 }
@@ -213,6 +219,7 @@ func (r *Result) elsewhere(l *workspace.Lock) (*Result, error) {
 	return r, f.Asked()
 }
 
+// describe sets the counts and the id of a lock.
 func (r *Result) describe(l *workspace.Lock, lf *lockfile.Lock, id cas.Digest) {
 	r.File, r.ID = l.LockPath(), id.String()
 	r.Bundles, r.Pins, r.Artifacts = len(lf.Bundles), len(lf.Pins), len(lf.Artifacts)

@@ -16,6 +16,8 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
+// This file finds and refuses changes that weaken the lock.
+
 // weaker refuses weaknesses that weren't accepted.
 func (r *Result) weaker(ctx context.Context, l *workspace.Lock, accept []string) error {
 	var all []lock.Weakness
@@ -97,7 +99,7 @@ func Side(ctx context.Context, l *workspace.Lock, made *relock.Made, objects loc
 	return lock.NewSide(ctx, made.Lock, made.ID, workspace.SetOptions(with(l, made, objects)))
 }
 
-// with adds the files of the project and the user that the store doesn't have yet.
+// with adds the files of the project and the user, which the store may not have yet.
 func with(l *workspace.Lock, made *relock.Made, objects lock.Source) lock.Source {
 	all := []lock.Source{objects}
 	add := func(dir, from string) {
@@ -118,7 +120,7 @@ func with(l *workspace.Lock, made *relock.Made, objects lock.Source) lock.Source
 	return lock.First(all...)
 }
 
-// nameless provides objects, and no refs.
+// nameless provides objects but no refs.
 type nameless struct{ cas.Getter }
 
 func (nameless) Ref(string) (cas.ID, error) { return cas.ID{}, fs.ErrNotExist }
