@@ -106,7 +106,7 @@ func TestRequirementsRefused(t *testing.T) {
 		hashed("x==1 ; python_version > '3.*'"):                         "is not a release",
 		hashed("x==1 ; python_version ~= '3'"):                          "can't be compared with",
 		hashed("x==1 ; python_version === '3'"):                         "can't be compared with",
-		hashed("x==1 ; '3.1' in python_version"):                        "a text can't be compared with python_version",
+		hashed("x==1 ; '3.1' in python_version"):                        "can't be compared with python_version",
 		hashed("x==1 ; os_name < 'nt'"):                                 `os_name can't be compared by "<"`,
 		hashed("x==1 ; os_name not 'nt'"):                               `os_name can't be compared by "not"`,
 		hashed("x==1 ; os_name == 'nt"):                                 "unterminated text",

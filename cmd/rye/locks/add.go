@@ -382,12 +382,12 @@ func (*outdatedRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer l.Close()
-	chosen, err := relock.Choose(ctx, restore.Request(ctx, l.Lock))
+	choice, err := relock.Choose(ctx, restore.Request(ctx, l.Lock))
 	if err != nil {
 		return nil, err
 	}
 	ans, behind := outdatedAnswer{Bundles: []outdatedLine{}}, 0
-	for _, n := range chosen.Outdated() {
+	for _, n := range choice.Outdated() {
 		ans.Bundles = append(ans.Bundles, outdatedLine{n.ID, n.Version, n.Allowed, n.Latest})
 		if n.Allowed != n.Version {
 			behind++

@@ -35,8 +35,8 @@ func (c *lockRun) cachedAnswer(ctx context.Context, a *cli.App) (*LockAnswer, er
 		return nil, ctx.Err()
 	}
 	ans := newLockAnswer(c)
-	ans.File, ans.ID, ans.Bundles, ans.Pins, ans.Artifacts, ans.Warnings = l.LockPath(), cached.ID, cached.Bundles, cached.Pins,
-		cached.Artifacts, cached.Warnings
+	ans.File, ans.ID, ans.Warnings = l.LockPath(), cached.ID, cached.Warnings
+	ans.Bundles, ans.Pins, ans.Artifacts = cached.Bundles, cached.Pins, cached.Artifacts
 	printWarnings(a, ans.Warnings)
 	return ans, nil
 }

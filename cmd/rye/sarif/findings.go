@@ -47,7 +47,7 @@ type Source interface {
 	Extent() string // what was checked: "3 items"
 }
 
-// A tabler is a Source with a table besides its findings. Only Markdown shows it. Its cells are Markdown.
+// A tabler is a Source that has a table in addition to its findings. Only Markdown shows it. Its cells are Markdown.
 type tabler interface {
 	Table() (head []string, rows [][]string)
 }

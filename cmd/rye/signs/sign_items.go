@@ -417,7 +417,7 @@ func (s *itemSigner) warn(ans *SignAnswer) {
 		}
 	}
 	if refused > most {
-		s.v.App.Term.Warn("and %d more: rye verify says why", refused-most)
+		s.v.App.Term.Warn("and %d more: run rye verify", refused-most)
 	}
 }
 

@@ -36,7 +36,7 @@ type verified struct {
 	Signed bool `json:"status_signed"`
 }
 
-// exportLine describes an export besides its transcript.
+// exportLine has what an export says in addition to its transcript.
 type exportLine struct {
 	Manifest cas.Digest `json:"manifest"`
 	Machine  key.Public `json:"machine"` // that signed it

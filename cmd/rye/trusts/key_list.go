@@ -11,6 +11,7 @@ import (
 
 type keyListRun struct{}
 
+// KeyListAnswer is the result of rye key list.
 type KeyListAnswer struct {
 	Keys []trust.KeyState `json:"keys"`
 }

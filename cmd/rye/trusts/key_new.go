@@ -118,7 +118,7 @@ func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cl
 		a.Term.Note("no rule of the policy names it: add names with rye trust add")
 		if c.Owner != "" {
 			a.Term.Warn(
-				"the policy doesn't contain the key of this --owner yet: rye trust add %s --owner %s --names GLOB",
+				"--owner has no effect until the policy contains the key: rye trust add %s --owner %s --names GLOB",
 				ans.Key.Public, fault.Quote(c.Owner))
 		}
 		return ans, nil

@@ -1,4 +1,9 @@
 // Package live shows threads on the terminal while they run, and asks about their calls.
+//
+// How an event goes through here: Watch makes a View, and Live returns the functions that the engine calls. event
+// writes a call as a line with note, or the whole event as JSON. text writes the model's text while it arrives.
+// state keeps the running threads, and redraw draws line, which sums them up, every so often. Asks returns the
+// function that asks about a call, with Ask to clear the screen and Question to show the call. End stops the view.
 package live
 
 import (
