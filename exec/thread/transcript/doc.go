@@ -139,7 +139,7 @@
 // # Limits
 //
 // A line has at most 8 KiB, a payload 16 MiB and 2^18 values, the file of payloads 8 GiB less one byte, a
-// transcript a million lines, of which the last 64 are reserved for the end. Reading takes memory for one event and
+// transcript a million lines, the last 64 reserved for the end. Reading takes memory for one event and
 // the open calls; Verify also for each called item, at most 10,000.
 //
 // # Schema and totals
