@@ -52,4 +52,12 @@
 // code that verifies or executes doesn't use it (decision 15).
 //
 // Other systems than Linux report no usable ctime, so nothing is remembered there.
+//
+// # Who compares stamps
+//
+// A Stamp is the house's one record of what a file looked like. This cache, the index of package ai/search, the
+// programs that package exec/env hashes, nofollow.Seen and package lock/recall compare stamps, all by the rules
+// above. Three other memories don't, because no file changes under them: chain.Memory has the chains of a set, which
+// is immutable; admission.Memory and the sessions of package exec/session remember what policies decided, which
+// depends on keys, lists and the time. A holder of package ai/nofollow remembers nothing: it keeps directories open.
 package statcache
