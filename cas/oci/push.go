@@ -300,7 +300,9 @@ func (u *push) equal(ctx context.Context, d format.Descriptor) bool {
 	if err != nil {
 		return false
 	}
-	return format.Unpack(bytes.NewReader(b), d, func([]byte) error { return nil }) == nil
+	h := cas.NewHasher()
+	err = format.Unpack(bytes.NewReader(b), d, func(b []byte) error { h.Write(b); return nil })
+	return err == nil && h.Digest() == d.Digest
 }
 
 func (u *push) count(n int64, sent bool) {
