@@ -296,7 +296,7 @@ func TestAppendRefuses(t *testing.T) {
 		"items of the library have": func(l *Lock) { l.Pins[0].Signers, l.Pins[0].Format = prints("x"), sign.V2 },
 		"signers have a format":     func(l *Lock) { l.Pins[1].Format = sign.None },
 		"sorted and unique":         func(l *Lock) { l.Pins[1].Signers = prints("x", "x") },
-		"must come before":         func(l *Lock) { l.Pins = append(l.Pins, l.Pins[0]) },
+		"must come before":          func(l *Lock) { l.Pins = append(l.Pins, l.Pins[0]) },
 		"names no item":             func(l *Lock) { l.Pins[0].Ref.Kind = "bundle" },
 		"unknown space \"\"":        func(l *Lock) { l.Pins[0].From = "" },
 		`the version "1@2" of "npm"`: func(l *Lock) {

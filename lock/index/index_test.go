@@ -223,7 +223,7 @@ func TestAppendRefuses(t *testing.T) {
 		return x
 	}
 	for want, x := range map[string]*Index{
-		"index: the counter must be at least 1":      one(func(x *Index) { x.Counter = 0 }),
+		"index: the counter must be at least 1": one(func(x *Index) { x.Counter = 0 }),
 		"index: line 8: path":                   one(func(x *Index) { x.Entries[2].Archive = "../x" }),
 		"index: line 8: no archive has 0 bytes": one(func(x *Index) { x.Entries[2].Size = 0 }),
 		"twice":                                 one(func(x *Index) { x.Entries[0] = x.Entries[1] }),
