@@ -20,7 +20,7 @@ func ReadArguments(values map[string]any) *Arguments {
 	text := func(name string) string { s, _ := values[name].(string); return s }
 	limit, _ := jcs.Number(values["limit"])
 	a := &Arguments{Query: text("query"), Scope: text("scope"), Limit: int(limit), Kind: text("item_type"),
-		ID: text("item_id")}
+		ID: BareID(text("item_type"), text("item_id"))}
 	if a.Parameters, _ = values["parameters"].(object); a.Parameters == nil {
 		a.Parameters = object{}
 	}

@@ -3,9 +3,11 @@ package agenttools
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/model/fields"
 	"github.com/rye-build/rye/ai/search/query"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
@@ -74,15 +76,24 @@ type item struct {
 	ID   string `json:"item_id"`
 }
 
+// BareID returns the id of an item of a kind. A ref of that kind, as a search answers it, is taken too.
+func BareID(kind, id string) string { return strings.TrimPrefix(id, kind+":") }
+
 func (p item) ref() (model.Ref, error) {
-	ref, err := model.ParseRef(p.Kind + ":" + p.ID)
+	id := BareID(p.Kind, p.ID)
+	ref, err := model.ParseRef(p.Kind + ":" + id)
+	if other, _, is := strings.Cut(id, ":"); is {
+		return ref, fault.New(fault.Validation, "item_id %s is of the kind %q, and item_type is %q",
+			fields.Quote(p.ID), fields.Clip(other), fields.Clip(p.Kind)).
+			Because("item_type is the part of a ref before the colon, and item_id the part behind it")
+	}
 	if err != nil {
 		return ref, fault.Wrap(err, "invalid item: %v", err)
 	}
 	return ref, nil
 }
 
-func (p item) loads() function.Need { return need(capability.Load, p.Kind, p.ID) }
+func (p item) loads() function.Need { return need(capability.Load, p.Kind, BareID(p.Kind, p.ID)) }
 
 type execution struct {
 	Kind       string          `json:"item_type"`
@@ -91,7 +102,9 @@ type execution struct {
 	Dry        bool            `json:"dry_run"`
 }
 
-func (p execution) needs() function.Need { return need(capability.Execute, p.Kind, p.ID) }
+func (p execution) needs() function.Need {
+	return need(capability.Execute, p.Kind, BareID(p.Kind, p.ID))
+}
 
 // run runs the item in the name of the tool's caller.
 func (p execution) run(ctx context.Context, s *session.Session, c *function.Call) (map[string]any, error) {

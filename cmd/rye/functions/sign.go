@@ -9,6 +9,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/exec/agenttools"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -21,11 +22,12 @@ type SignParams struct {
 
 // SignNeeds returns the needed permission: to sign the item with the user's own key.
 func SignNeeds(p SignParams) function.Need {
-	return function.Need{Permissions: []capability.Capability{capabilityFor(capability.Sign, p.Kind, p.ID)}, Own: true}
+	return function.Need{Permissions: []capability.Capability{capabilityFor(capability.Sign, p.Kind,
+		agenttools.BareID(p.Kind, p.ID))}, Own: true}
 }
 
 func signFunction(ctx context.Context, a *cli.App, c *function.Call, p SignParams) (any, error) {
-	ref, err := model.ParseRef(p.Kind + ":" + p.ID)
+	ref, err := model.ParseRef(p.Kind + ":" + agenttools.BareID(p.Kind, p.ID))
 	if err != nil {
 		return function.No(ctx, fault.Wrap(err, "invalid item: %v", err))
 	}
