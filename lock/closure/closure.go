@@ -339,6 +339,13 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 	return out, nil
 }
 
+// function reports whether a library item's permission is for a function of the binary, such as system:paths, which is
+// no item.
+func (c *closer) function(from *node, to model.Ref) bool {
+	_, kind := c.View.Kind(to.Kind)
+	return from != nil && from.space.Builtin && !kind
+}
+
 // edge turns an edge into a use, or reports why it names no item.
 func (c *closer) edge(out *Closure, from *node, e edge) {
 	u := Use{To: e.to.ref, Why: e.why, Pattern: e.pattern, Line: e.at.Line}
@@ -369,7 +376,7 @@ func (c *closer) edge(out *Closure, from *node, e edge) {
 		if e.pattern == e.to.ref.String() {
 			c.problems = append(c.problems, about(err))
 		}
-	case e.why != AsProvider:
+	case e.why != AsProvider && !c.function(from, e.to.ref):
 		c.warnings = append(c.warnings, about(err))
 	}
 }
