@@ -455,3 +455,23 @@ func TestComment(t *testing.T) {
 		t.Errorf("the comment has\n%s\nthe vector\n%s", got, want)
 	}
 }
+
+// TestHost says which name a source has under "inside:" of a policy.
+func TestHost(t *testing.T) {
+	for text, want := range map[string]string{
+		"../a":                                   "",
+		"oci-layout:../a:1.0.0":                  "",
+		"https://x.example/a":                    "x.example",
+		"https://x.example:8443/a":               "x.example:8443",
+		"http://127.0.0.1:8080/a":                "127.0.0.1:8080",
+		"http://localhost/a":                     "localhost:80",
+		"git+https://g.example/a.git?dir=b@v1":   "g.example",
+		"oci://r.example/a:1.0.0":                "r.example",
+		"oci://127.0.0.1:5000/acme/notes:stable": "127.0.0.1:5000",
+	} {
+		s, err := ParseSource(text, false)
+		if got := s.Host(); err != nil || got != want {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+}

@@ -25,6 +25,25 @@ type Source struct {
 // Remote reports whether the source is an address or a repository.
 func (s Source) Remote() bool { return strings.Contains(s.Where, "://") }
 
+// Host returns the host of the source's server as a policy's "inside" has it: with the port, unless that is https's
+// own. It is empty for a path.
+func (s Source) Host() string {
+	where := s.Where
+	if g, ok := s.Git(); ok {
+		where = g.Address
+	} else if r, ok := s.OCI(); ok && r.Dir == "" {
+		where = "https://" + r.Host
+	}
+	u, err := url.Parse(where)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	if u.Port() == "" && u.Scheme == "http" {
+		return u.Host + ":80"
+	}
+	return strings.TrimSuffix(u.Host, ":443")
+}
+
 // badSource is the error for a text that is not a source. It hides passwords.
 func badSource(where, reason string) error {
 	text := where

@@ -137,7 +137,16 @@ type ConnectError struct {
 	Err   error
 }
 
+// plain reports whether the server has answered in plain HTTP where TLS was asked for.
+func (e *ConnectError) plain() bool {
+	record, ok := errors.AsType[tls.RecordHeaderError](e.Err)
+	return ok && string(record.RecordHeader[:]) == "HTTP/" && e.Proxy == ""
+}
+
 func (e *ConnectError) Error() string {
+	if e.plain() {
+		return "the server speaks plain HTTP, without TLS"
+	}
 	if e.Proxy != "" {
 		return fmt.Sprintf("cannot connect through the proxy %q: %s", e.Proxy, fault.Clip(e.Err.Error(), 300))
 	}
@@ -148,6 +157,12 @@ func (e *ConnectError) explain(f *fault.Error) {
 	f.Code = fault.Unavailable
 	if e.Proxy != "" {
 		f.On("proxy", e.Proxy)
+	}
+	if e.plain() {
+		f.Code = fault.Policy
+		f.On("reason", string(NotHTTPS)).
+			Because("http addresses lead to this machine only, unless --plain-http allows every host").
+			Try("--plain-http")
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](e); ok {
 		f.Code = fault.Policy

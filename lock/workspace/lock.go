@@ -51,6 +51,7 @@ type Lock struct {
 	Listed    *listed        // the items that the manifests of its bundles list
 	Vendor    *vendor.Vendor // .ai/vendor once opened; nil without one
 	Progress  func(int64)    // counts the bytes read of bundles; may be nil
+	Typed     []string       // hosts that the user has typed as a source, as in "inside:" of a policy
 }
 
 // OpenLock opens the project's lock. With conflict, a lock with an unfinished git merge in it counts as missing.
@@ -204,10 +205,10 @@ func (l *Lock) connect(store install.Store) (err error) {
 		},
 	}
 	if !l.Offline {
-		// The project or an index chose the addresses; the user's policy lists those inside this network that are
-		// allowed.
+		// The project or an index chose the other addresses; the user's policy lists those inside this network that
+		// are allowed.
 		client := web.New(web.Options{Stranger: true, PlainHTTP: l.PlainHTTP,
-			Inside: l.Trust.Root.Side.Policy.Sections().Inside, Again: l.Retried})
+			Inside: slices.Concat(l.Trust.Root.Side.Policy.Sections().Inside, l.Typed), Again: l.Retried})
 		if o.Git, err = l.git(client); err != nil {
 			return err
 		}

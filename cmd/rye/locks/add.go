@@ -24,6 +24,7 @@ import (
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/lock/restore"
+	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 )
@@ -114,7 +115,24 @@ func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 	}
 	ans := &changeAnswer{Bundle: id, Range: versions, Source: src.Where}
-	return ans, c.change(ctx, l, ans, &lockRun{Sign: len(c.Sign) > 0, Names: c.Sign, KeyFlag: c.KeyFlag})
+	err = c.change(ctx, l, ans, &lockRun{Sign: len(c.Sign) > 0, Names: c.Sign, KeyFlag: c.KeyFlag})
+	if err == nil {
+		noteFixed(l, id, src)
+	}
+	return ans, err
+}
+
+// noteFixed tells that no update of a bundle can come from its source, and what would follow new versions.
+func noteFixed(l *paths.Lock, id string, src ryeyaml.Source) {
+	fixed, follow := sources.Fixed(src)
+	switch {
+	case fixed && follow != "":
+		l.App.Term.Note("%s stays as it is: %q names one version; to follow new ones, run %s", id, src.Where,
+			fault.Command("rye add", follow))
+	case fixed:
+		l.App.Term.Note("%s stays as it is: %q names one version; rye docs sources lists those that follow new ones",
+			id, src.Where)
+	}
 }
 
 // item adds an item to the roots.
@@ -148,7 +166,11 @@ func (c *addRun) source(l *paths.Lock, id string) (ryeyaml.Source, error) {
 		return old.Source, fault.New(fault.Validation, "%q needs a source: --from or --index",
 			id).Try("rye docs sources")
 	}
-	return parseSource(l, c.From+c.Index, c.Index != "")
+	src, err := parseSource(l, c.From+c.Index, c.Index != "")
+	if host := src.Host(); host != "" {
+		l.Typed = append(l.Typed, host)
+	}
+	return src, err
 }
 
 // parseSource returns a source as rye.yaml has it, with local paths relative to the project.
@@ -238,7 +260,8 @@ func badRequirement(text string, err error) error {
 	return f
 }
 
-// compatible returns the range of the newest version and of the versions compatible with it.
+// compatible returns the range of the newest version and of the versions compatible with it. A source that names one
+// version gives the range of that one: no other can come from it.
 func compatible(ctx context.Context, l *paths.Lock, id string, src ryeyaml.Source) (string, error) {
 	all, err := l.Sources.Versions(ctx, id)
 	if err != nil {
@@ -253,6 +276,9 @@ func compatible(ctx context.Context, l *paths.Lock, id string, src ryeyaml.Sourc
 		return "", fault.New(fault.NotFound, "%q has no version of %q", src.Where, id).From(fs.ErrNotExist)
 	}
 	version, _, _ := strings.Cut(newest, "+")
+	if fixed, _ := sources.Fixed(src); fixed {
+		return "=" + version, nil
+	}
 	return "^" + version, nil
 }
 
@@ -366,7 +392,7 @@ type outdatedLine struct {
 
 func (o outdatedAnswer) Text(t *cli.Terminal) {
 	if len(o.Bundles) == 0 {
-		t.Note("all bundles are up to date")
+		t.Note("all bundles are up to date with their sources")
 		return
 	}
 	rows := [][]string{{"BUNDLE", "LOCKED", "ALLOWED", "LATEST"}}
@@ -385,6 +411,9 @@ func (*outdatedRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	choice, err := relock.Choose(ctx, restore.Request(ctx, l.Lock))
 	if err != nil {
 		return nil, err
+	}
+	for _, r := range l.Yaml.Requires {
+		noteFixed(l, r.ID, r.Source)
 	}
 	ans, behind := outdatedAnswer{Bundles: []outdatedLine{}}, 0
 	for _, n := range choice.Outdated() {
