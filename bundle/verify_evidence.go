@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -38,7 +39,7 @@ func (v *verification) evidence(ctx context.Context) error {
 		}
 		a := Attested{Evidence: e}
 		if e.Type == TypeEnvelope {
-			a.Signers, err = v.provenance(b, v.look.bundle.Subject)
+			a.Signers, err = v.provenance(b, v.look.bundle.Subject, true)
 			if err != nil {
 				why[Provenance] = append(why[Provenance], fmt.Errorf("%+q: %w", e.Name, err))
 			}
@@ -61,7 +62,7 @@ func (v *verification) evidence(ctx context.Context) error {
 // statements checks the statements next to the bundle, which name the manifest's id.
 func (v *verification) statements() {
 	for _, s := range v.options.Statements {
-		signers, err := v.provenance(s.Envelope, v.look.bundle.ID)
+		signers, err := v.provenance(s.Envelope, v.look.bundle.ID, false)
 		if err != nil {
 			v.fail(&Failure{Check: CheckEvidence, Path: s.Name, Err: err})
 			continue
@@ -112,21 +113,16 @@ func (v *verification) proof(ctx context.Context, e *manifest.Evidence) ([]byte,
 	return io.ReadAll(o)
 }
 
-// provenance returns the signers of a statement about how this bundle was made. The same signers as for the manifest
-// must have signed, and as many. about is the subject that the statement must name.
-func (v *verification) provenance(envelope []byte, about cas.Digest) ([]key.Fingerprint, error) {
+// provenance returns the signers of a statement about how this bundle was made. Keys that may sign the manifest must
+// have signed it: as many of them as for the manifest, or one if the manifest itself names the statement. about is the
+// subject that the statement must name.
+func (v *verification) provenance(envelope []byte, about cas.Digest, named bool) ([]key.Fingerprint, error) {
 	b := v.look.bundle
-	var keys []key.Public
-	for _, k := range slices.Concat(keysOf(&v.trust.Root), keysOf(v.trust.Project)) {
-		if !slices.ContainsFunc(keys, func(o key.Public) bool { return o.Fingerprint() == k.Public.Fingerprint() }) {
-			keys = append(keys, k.Public)
-		}
-	}
-	_, signers, err := attest.VerifyStatement(envelope, keys, 1, ProvenanceType, attest.DigestsOf(about))
+	signers, err := StatementSigners(v.trust, envelope, about)
 	if err != nil {
 		return nil, err
 	}
-	r := policy.Request{Name: b.Name, Purpose: policy.ToUse, Document: b.ID, Stripped: b.ID}
+	r := policy.Request{Name: b.Name, Purpose: policy.ToUse, Document: b.ID, Stripped: b.ID, Evidence: named}
 	var ids []key.Fingerprint
 	for _, k := range signers {
 		ids = append(ids, k.Fingerprint())
@@ -136,6 +132,19 @@ func (v *verification) provenance(envelope []byte, about cas.Digest) ([]key.Fing
 		return nil, &NotAdmittedError{Name: b.Name, Decision: d}
 	}
 	return ids, nil
+}
+
+// StatementSigners returns the keys of the policies that have signed a statement about how a bundle was made. A
+// statement about another subject is an error, and so is one that none of these keys signed.
+func StatementSigners(t *admission.Trust, envelope []byte, about cas.Digest) ([]key.Public, error) {
+	var keys []key.Public
+	for _, k := range slices.Concat(keysOf(&t.Root), keysOf(t.Project)) {
+		if !slices.ContainsFunc(keys, func(o key.Public) bool { return o.Fingerprint() == k.Public.Fingerprint() }) {
+			keys = append(keys, k.Public)
+		}
+	}
+	_, signers, err := attest.VerifyStatement(envelope, keys, 1, ProvenanceType, attest.DigestsOf(about))
+	return signers, err
 }
 
 func keysOf(s *policy.Side) []policy.Key {

@@ -32,7 +32,7 @@ import (
 type Change struct {
 	Bundle  *find.Found
 	Verify  bundle.VerifyOptions // by a policy
-	Key     key.Private
+	Key     key.Private          // zero for Take
 	Time    time.Time
 	Store   func(write bool) (*disk.Store, error) // fs.ErrNotExist if it is missing and isn't created
 	Counted func(io.Reader) io.Reader             // wraps the reader of an archive
@@ -132,6 +132,20 @@ func (c *Change) WriteSignatures(ctx context.Context) error {
 	return install.Keep(ctx, s, c.Bundle.Bundle, body, c.Verify)
 }
 
+// Take adds signatures of the same manifest, made elsewhere, to that of a project's bundle, and reports whether that
+// changes it. Only those of known keys count.
+func (c *Change) Take(ctx context.Context, made manifest.Signatures) (changed bool, err error) {
+	next, had := &c.Bundle.Bundle.FileList.Document, c.Bundle.Bundle.Signatures
+	if err := next.Merge(c.Verify.Find, had, made); err != nil || slices.Equal(next.Signatures, had) {
+		return false, err
+	}
+	body, err := c.Bundle.Bundle.Body()
+	if err != nil {
+		return false, err
+	}
+	return true, c.write(ctx, c.Bundle.Bundle.ID, body, nil)
+}
+
 // Embed names a document in the manifest of a project's bundle, signs the manifest, and returns the document's
 // path. It writes the document before the manifest. lost is the number of signatures that the new manifest lacks:
 // their signers must sign again.
@@ -215,7 +229,11 @@ func (c *Change) write(ctx context.Context, was cas.Digest, body []byte, first f
 		return c.conflict()
 	}
 	if now.ID == next.ID {
-		if err := next.Merge(withKey(c.Verify.Find, c.Key.Public()), next.Signatures, now.Signatures); err != nil {
+		known := c.Verify.Find
+		if !c.Key.IsZero() {
+			known = withKey(known, c.Key.Public())
+		}
+		if err := next.Merge(known, next.Signatures, now.Signatures); err != nil {
 			return err
 		}
 	}

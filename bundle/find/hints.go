@@ -2,10 +2,12 @@ package find
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/policy"
 )
 
 // Hints returns at most four commands that explain the failures of a bundle or fix them. byPolicy means that a policy
@@ -21,6 +23,11 @@ func (f *Found) Hints(all []*bundle.Failure, byPolicy bool) (hints []string) {
 			hints = append(hints, "rye trust check "+fault.Quote("bundle:"+f.ID))
 		case bundle.CheckExtra:
 			hints = append(hints, "rye bundle verify "+fault.Quote(f.ID)+" --allow-extra")
+		case bundle.CheckEvidence:
+			if no, ok := errors.AsType[*bundle.NotAdmittedError](failed.Err); ok && failed.Path != "" &&
+				no.Decision.Code == policy.BelowThreshold {
+				hints = append(hints, fault.Command("rye bundle cosign", f.ID, "--statement", failed.Path))
+			}
 		}
 		if f.Where == InProject && (byPolicy || failed.Check != bundle.CheckItem) {
 			hints = append(hints, f.mends(failed)...)

@@ -80,6 +80,8 @@ func TestRelease(t *testing.T) {
 	says(run(user, "rye bundle pull oci://registry.example.com/acme/deploy:1.4.0 || echo status $?"),
 		"1 of the 2 keys", "status 4")
 	says(run(bob, section("The second signature")[0]), "2 signatures", "verified  acme/deploy@1.4.0")
+	says(run(ann, section("The second signature")[1]), "signatures are in the manifest of the project",
+		"threshold: 2, signed by 2 keys")
 	says(run(user, use), "pulled acme/deploy@1.4.0, verified", "threshold: 2, signed by 2 keys")
 
 	renew := section("A new key")

@@ -74,7 +74,9 @@ func Commands() []cli.Command {
 		{
 			Path: "bundle cosign", Quiet: true, Group: "bundles", Help: "Add a signature to a bundle's manifest.",
 			More: "The bundle is verified first, except for the signatures of its manifest. Other signatures stay, and no id changes. The bundle must be " +
-				"in the project or in the store.\n\nExamples:\n\n    rye bundle cosign acme/deploy\n    rye bundle cosign acme/deploy --key release",
+				"in the project or in the store. With --statement it also signs a provenance statement that travels beside the bundle, which needs as " +
+				"many signatures as the manifest; a statement that the manifest names needs one.\n\nExamples:\n\n    rye bundle cosign acme/deploy\n    rye bundle cosign acme/deploy --key release\n" +
+				"    rye bundle cosign acme/deploy --statement provenance.json",
 			Aka: []string{"bundle sign", "cosign"},
 			New: func() cli.Runner {
 				return new(bundleCosignRun)

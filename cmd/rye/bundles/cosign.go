@@ -7,15 +7,18 @@ import (
 	"github.com/rye-build/rye/bundle/cosign"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
 type bundleCosignRun struct {
-	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
+	Bundle    string   `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
+	Statement []string `placeholder:"FILE" sep:"none" complete:"file" help:"Also sign this provenance statement (repeatable)."`
 	trusts.KeyFlag
 }
 
@@ -27,14 +30,28 @@ type bundleCosigned struct {
 	Signatures int    `json:"signatures"`
 	Changed    bool   `json:"changed"`
 	Allowed    bool   `json:"allowed"` // the policy now admits the bundle
+	// Statements are the files of --statement.
+	Statements []cosignedStatement `json:"statements"`
+}
+
+type cosignedStatement struct {
+	File       string `json:"file"`
+	Signatures int    `json:"signatures"`
+	Changed    bool   `json:"changed"`
 }
 
 func (c bundleCosigned) Text(t *cli.Terminal) {
-	if !c.Changed {
-		t.Note("%s@%s is signed by %s already", c.Bundle, c.Version, paths.Short(c.Key))
-		return
+	line := func(what string, changed bool, signatures int) {
+		if !changed {
+			t.Note("%s is signed by %s already", what, paths.Short(c.Key))
+			return
+		}
+		t.Printf("signed  %s  %s\n", what, fault.Count(int64(signatures), "signature"))
 	}
-	t.Printf("signed  %s@%s  %s\n", c.Bundle, c.Version, fault.Count(int64(c.Signatures), "signature"))
+	line(c.Bundle+"@"+c.Version, c.Changed, c.Signatures)
+	for _, s := range c.Statements {
+		line(s.File, s.Changed, s.Signatures)
+	}
 }
 
 func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -67,7 +84,7 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	ans := bundleCosigned{Bundle: found.Bundle.BundleID, Version: found.Bundle.Version,
 		Manifest: found.Bundle.ID.String(),
-		Key:      signer.Public().Fingerprint().String()}
+		Key:      signer.Public().Fingerprint().String(), Statements: []cosignedStatement{}}
 	if ans.Changed, err = change.Sign(); err != nil {
 		return nil, err
 	}
@@ -80,8 +97,20 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 			"%q is installed and can't be changed: sign it in the store and install it again", found.ID).
 			Try(again, "rye bundle install "+ans.Manifest)
 	}
+	statements, err := c.statements(a, change)
+	if err != nil {
+		return nil, err
+	}
 	if err := change.WriteSignatures(ctx); err != nil {
 		return nil, err
+	}
+	for i, s := range statements {
+		ans.Statements = append(ans.Statements, cosignedStatement{c.Statement[i], s.Signatures, s.Changed})
+		if s.Changed {
+			if err := osfile.WriteFile(s.at, 0o644, false, osfile.BytesOf(s.Envelope)); err != nil {
+				return nil, err
+			}
+		}
 	}
 	doc := found.Bundle.Document
 	ans.Signatures = len(doc.Signatures)
@@ -93,6 +122,32 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		a.Term.Warn("that is not enough: %q %s", doc.Name, e.Decision.Reason())
 	}
 	return ans, nil
+}
+
+// signedStatement is a file of --statement, and what is to be written to it.
+type signedStatement struct {
+	*cosign.Statement
+	at string
+}
+
+// statements signs the files of --statement. It writes nothing.
+func (c *bundleCosignRun) statements(a *cli.App, change *cosign.Change) (all []signedStatement, err error) {
+	for _, name := range c.Statement {
+		s := a.Absolute(cli.Setting{Value: name})
+		if s.Err != nil {
+			return nil, s.Err
+		}
+		text, err := osfile.ReadSmall(s.Value, attest.MaxEnvelope)
+		if err != nil {
+			return nil, err
+		}
+		signed, err := change.SignStatement(text)
+		if err != nil {
+			return nil, fault.Wrap(err, "%+q isn't signed: %s", name, err)
+		}
+		all = append(all, signedStatement{signed, s.Value})
+	}
+	return all, nil
 }
 
 // newChange prepares a change of a bundle's manifest that signer signs.

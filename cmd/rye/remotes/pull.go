@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/cosign"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/remote"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -93,7 +96,34 @@ func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error
 	for _, why := range r.Left {
 		a.Term.Note("%s", why)
 	}
+	if err := c.signatures(ctx, a, b, report.Bundle, v); err != nil {
+		return nil, err
+	}
 	ref.Digest = r.Image.Digest
 	return bundlePulled{report.BundleID, report.Version, report.ID.String(), fmt.Sprint(ref), r.Image.Digest,
 		len(report.Bundle.Files), len(report.Vouched), report.Bytes}, nil
+}
+
+// signatures takes what others have signed into the manifest of the project's bundle, if that is the pulled one.
+func (c *bundlePullRun) signatures(ctx context.Context, a *cli.App, b *paths.Workspace, pulled *bundle.Bundle,
+	v *spaces.Vouching) error {
+	if b.Root.Root == "" {
+		return nil
+	}
+	own, err := find.ReadManifest(b.Root.Root, pulled.BundleID)
+	if err != nil || own.ID != pulled.ID {
+		return nil // not a bundle of the project, or another issue of it
+	}
+	found, err := b.Find(ctx, pulled.BundleID)
+	if err == nil {
+		err = found.Read(ctx)
+	}
+	if err != nil || found.Where != find.InProject {
+		return err
+	}
+	changed, err := (&cosign.Change{Bundle: found, Verify: v.Options}).Take(ctx, pulled.Signatures)
+	if changed && err == nil {
+		a.Term.Note("its signatures are in the manifest of the project's %s too", found.ID)
+	}
+	return err
 }
