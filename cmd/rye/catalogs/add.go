@@ -166,6 +166,29 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return c.install(ctx, a, space, announced, ans, server, all)
 }
 
+// downloads refuses a program that downloads the server whenever it starts: the sandbox has no network for that, and
+// what it would run is pinned by nothing.
+func (c *addRun) downloads() error {
+	program, args := strings.TrimSuffix(path.Base(c.Command[0]), ".cmd"), c.Command[1:]
+	if len(args) > 0 && (program == "npm" && (args[0] == "exec" || args[0] == "x") ||
+		(program == "pnpm" || program == "yarn") && args[0] == "dlx") {
+		program, args = program+" "+args[0], args[1:]
+	} else if !slices.Contains([]string{"npx", "pnpx", "bunx"}, program) {
+		return nil
+	}
+	pack := "PKG@VERSION"
+	i := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
+	if i >= 0 {
+		if pack = args[i]; strings.LastIndexByte(pack, '@') <= 0 {
+			pack += "@VERSION"
+		}
+	}
+	return fault.New(fault.Validation,
+		"%s downloads a server whenever it starts, and the sandbox has no network for it", program).
+		Because("--npm pins the package with its dependencies; its version must be exact").
+		Try(fault.Command("rye mcp add", c.Name, "--npm", pack))
+}
+
 // spec checks the flags and returns the server that they describe.
 func (c *addRun) spec() (*catalog.Spec, error) {
 	if err := catalog.CheckName(c.Name); err != nil {
@@ -193,6 +216,9 @@ func (c *addRun) spec() (*catalog.Spec, error) {
 		return nil, fault.New(fault.Validation, "no server given: add -- and a command, --npm or --http").
 			Try("rye help mcp add")
 	case len(c.Command) > 0:
+		if err := c.downloads(); err != nil {
+			return nil, err
+		}
 		s.Command, s.Args = c.Command[0], c.Command[1:]
 	}
 	if c.Timeout < 0 {
