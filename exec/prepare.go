@@ -237,6 +237,19 @@ func (p *Plan) copyFiles(ctx context.Context) (err error) {
 	return os.Mkdir(p.Work, 0o700)
 }
 
+// unpaid refuses a thread's call that reaches a model as a tool: only a model call of the thread itself reserves its
+// price in the budget.
+func unpaid(ref model.Ref, found *ai.Chain) error {
+	for _, it := range found.Links {
+		if it.Model.IsProvider() {
+			return fault.New(fault.Denied, "a thread can't call %q as a tool: %q is a provider of models", ref,
+				it.Ref).On("ref", ref.String()).
+				Because("only the thread's own model calls are paid from its budget").Try("rye docs budgets")
+		}
+	}
+	return nil
+}
+
 // fits refuses a chain that this kernel can't run, or that a build can't use.
 func (k *Kernel) fits(call *Call, found *ai.Chain) error {
 	if k.Primitives[found.Primitive().ID] == nil {
@@ -248,6 +261,11 @@ func (k *Kernel) fits(call *Call, found *ai.Chain) error {
 	if graph.Is(found.Tool().Model.Tool) {
 		return fault.New(fault.Validation, "%q is a state graph, which runs as a thread", call.Ref).On("ref",
 			call.Ref.String()).Try(fault.Command("rye run", call.Ref.String()))
+	}
+	if call.Within != nil {
+		if err := unpaid(call.Ref, found); err != nil {
+			return err
+		}
 	}
 	if call.Build && !found.Tool().Model.Tool.Pure {
 		return fault.New(fault.Validation, "%q isn't declared pure, so a build can't use it", call.Ref).On("ref",

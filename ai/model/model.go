@@ -92,6 +92,9 @@ func (k *Kind) Read(ref Ref, path string, file []byte) *Model {
 	return m
 }
 
+// IsProvider reports whether the item answers threads as a model (package exec/thread/provider), valid or not.
+func (m *Model) IsProvider() bool { return m.Tool != nil && m.Fields.Get("tier_mapping") != nil }
+
 // IsExtractor reports whether the item is a tool of the type extractor: Extractor may be called.
 func (m *Model) IsExtractor() bool { return m.extractor != nil }
 

@@ -64,6 +64,34 @@ func TestNotPermitted(t *testing.T) {
 	}
 }
 
+// TestPaidCalls: a provider can't be called as a tool, which would cost money beside the budget: not by its id, not by a
+// name of its own, not by a hook, nor as what another item runs on.
+func TestPaidCalls(t *testing.T) {
+	t.Parallel()
+	paid := modeltest.New(t)
+	asks := object{"model": "m", "max_tokens": 9, "messages": []any{object{"role": "user", "content": "Hi"}}}
+	items := plain(strings.NewReplacer("acme/echo", "*", "OUTPUTS",
+		`<hooks><hook event="after_step" id="a"><execute>acme/paid</execute><inputs><model>m</model></inputs></hook></hooks>`,
+		"<permissions>", "<tools><tool>acme/paid</tool></tools><permissions>").Replace(asking))
+	items["tools/acme/paid.yaml"] = strings.NewReplacer("category: rye/agent/providers", "category: acme", "risk: money",
+		"risk: write").Replace(paid.Item("local"))
+	items["tools/acme/over.yaml"] = `version: "1.0.0"
+category: acme
+description: Runs on a provider
+tool_type: http
+executor_id: acme/paid
+risk: write
+`
+	w := newWorld(t, items, modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/paid", asks),
+		call("b", "acme_paid", asks), executes("c", "acme/over", asks)}}, done)
+	r, err := w.run(t.Context(), thread.Start{})
+	must(t, err)
+	got := string(w.server.Requests()[len(w.server.Requests())-1].Raw)
+	if n := strings.Count(got, `is a provider of models`); !r.Success || n != 3 || len(paid.Requests()) > 0 {
+		t.Errorf("%d calls were denied, %d were paid, %+v, %v: %s", n, len(paid.Requests()), r, r.Error, got)
+	}
+}
+
 // TestNamesOfItems: an item has one name. What is written otherwise is another item, which isn't permitted, or none.
 func TestNamesOfItems(t *testing.T) {
 	t.Parallel()

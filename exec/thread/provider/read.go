@@ -52,7 +52,7 @@ type Provider struct {
 }
 
 // Is reports whether an item is a provider, valid or not.
-func Is(m *model.Model) bool { return m.Tool != nil && m.Fields.Get("tier_mapping") != nil }
+func Is(m *model.Model) bool { return m.IsProvider() }
 
 // Read reads a provider from its item. The error lists all problems.
 func Read(m *model.Model) (*Provider, error) {
