@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -400,14 +401,16 @@ func TestBudget(t *testing.T) {
 		!strings.Contains(types(w.events(r)), "limit hook waiting") {
 		t.Errorf("%+v, %v", r, r.Error)
 	}
-	// A refused request costs nothing, one that broke off its reservation, and what was answered what it used.
-	for turn, want := range map[string]func(float64) bool{
-		"refused": func(spend float64) bool { return spend == 0.00012 },
-		"broken":  func(spend float64) bool { return spend > 0.008 },
-	} {
-		first := modeltest.Turn{Status: 429, RetryAfter: "0"}
-		if turn == "broken" {
-			first = modeltest.Turn{Status: 503, Late: true, Text: "Hm"}
+	// An HTTP error costs nothing, unless it is a gateway's. An answer that was cut off costs its reservation, and one
+	// that came what it used.
+	nothing, worst := func(spend float64) bool { return spend == 0.00012 }, func(spend float64) bool {
+		return spend > 0.008
+	}
+	for turn, want := range map[string]func(float64) bool{"429": nothing, "500": nothing, "503": nothing, "408": nothing,
+		"529": nothing, "502": worst, "504": worst, "cut": worst} {
+		first := modeltest.Turn{Status: 503, Late: true, Text: "Hm"}
+		if status, err := strconv.Atoi(turn); err == nil {
+			first = modeltest.Turn{Status: status, RetryAfter: "0", Message: "no"}
 		}
 		base.Add(first, modeltest.Turn{Text: "done", Usage: provider.Usage{Input: 100, Output: 20}})
 		w := newWorld(t, with("pricing: {\"*\": {input: \"1\", output: \"1\"}}\n"))

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"slices"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec"
@@ -46,11 +45,20 @@ func (s *service) Ask(ctx context.Context, r *Request, _ cas.Digest, live func(s
 		return nil, result == nil, err
 	}
 	a, err = p.Answer(&result.Result, stream)
-	return a, err != nil && refused(result, FailureOf(err)), err
+	return a, err != nil && free(&result.Result), err
 }
 
-// refused reports whether the service did nothing for a call: it was unreachable or rejected the request.
-func refused(r *exec.Result, f *Failure) bool {
-	return r.Trouble != nil && (r.Trouble.Undone || f != nil &&
-		slices.Contains([]int{400, 401, 403, 404, 413, 422, 529}, r.Trouble.Status))
+// free reports whether a failed call cost nothing: the service was unreachable, or answered with an HTTP error. A
+// gateway that answers 502 or 504 doesn't know what the service behind it did. If an item retries by itself, only the
+// last try's status is known.
+func free(r *primitive.Result) bool {
+	t := r.Trouble
+	return t != nil && (t.Undone || t.Status >= 400 && t.Status != http502 && t.Status != http504 &&
+		r.Usage["attempts"] <= 1)
 }
+
+// HTTP statuses of gateways. Only a few packages may import net/http.
+const (
+	http502 = 502 // bad gateway
+	http504 = 504 // gateway timeout
+)
