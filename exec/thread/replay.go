@@ -29,9 +29,9 @@ func (e *Engine) PlayBack(ctx context.Context, dir string) (*replay.Played, erro
 	result, err := t.run(ctx)
 	played.Turns, played.Status = t.record.turn, result.Status
 	switch {
-	case errors.Is(err, replay.ErrEnds):
+	case errors.Is(err, replay.ErrEnds): // unless an answer or a result is missing in the middle
 		played.Status = transcript.StatusUnfinished
-		return played, nil
+		return played, played.Take(t.record.Cut(t.record.turn))
 	case errors.Is(err, replay.ErrTime): // and the thread has ended now
 		return played, played.Take(t.record.Rest(t.record.turn))
 	case err != nil:

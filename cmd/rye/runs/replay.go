@@ -108,8 +108,8 @@ func (c *testRun) play(ctx context.Context, a *cli.App, s *Opened, f candidate, 
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err == nil && r.Difference != nil {
-			err = r.Difference.Fault()
+		if err == nil {
+			err = r.Whole()
 		}
 		if err != nil {
 			failed := fault.Of(err)

@@ -187,6 +187,28 @@ func (p *Player) Rest(turn int64) error {
 	return cmp.Or(err, error(d.Fault()))
 }
 
+// Cut returns a difference if the record goes on, where the thread can't because an answer or a result is missing. The
+// end of a record that was cut off may have results of calls that were made beside the missing one.
+func (p *Player) Cut(turn int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, err := p.peek(); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		payload, err := p.look(i)
+		if payload == nil || err != nil {
+			return err
+		}
+		switch payload.(type) {
+		case transcript.Artifact, transcript.CallResult, transcript.Driver, transcript.Continued:
+		default:
+			d, err := difference(p.ahead[i], turn, true)
+			return cmp.Or(err, error(d.Fault()))
+		}
+	}
+}
+
 // Differs reports whether an error is a difference between a thread and its record.
 func Differs(err error) bool {
 	_, is := errors.AsType[*Difference](err)
@@ -200,6 +222,18 @@ type Played struct {
 	Status     string      `json:"status"` // that the thread has now, "unfinished" where the record ends before
 	Turns      int64       `json:"turns"`
 	Difference *Difference `json:"difference,omitempty"` // nil if everything was as it was recorded
+}
+
+// Whole returns why a thread isn't as its recording: what differs, or that the recording ends before the thread.
+func (p *Played) Whole() error {
+	switch {
+	case p.Difference != nil:
+		return p.Difference.Fault()
+	case p.Status == transcript.StatusUnfinished:
+		return fault.New(fault.Conflict, "the recording ends before the thread does: turn %d", p.Turns).On("turn",
+			p.Turns).Permanent()
+	}
+	return nil
 }
 
 // Take takes an error that is a difference, and returns any other.

@@ -134,6 +134,9 @@ func (r *Recorder) Take() (*transcript.Event, error) { return r.player.Take() }
 // Rest returns the difference if the record goes on where the thread has ended.
 func (r *Recorder) Rest(turn int64) error { return r.player.Rest(turn) }
 
+// Cut returns a difference if the record goes on behind a missing answer or result.
+func (r *Recorder) Cut(turn int64) error { return r.player.Cut(turn) }
+
 // Close closes the files.
 func (r *Recorder) Close() error {
 	if r.player != nil {
