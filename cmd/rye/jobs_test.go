@@ -66,8 +66,10 @@ func job(ts *testscript.TestScript, neg bool, args []string) {
 	case "cut":
 		texts = texts[1:]
 	}
-	text, err := json.Marshal(&toolcall.Job{Thread: args[2],
-		Child: &toolcall.DetachedChild{Parent: top, Inputs: map[string]any{}, Most: limits.None(), Tokens: texts}})
+	j := &toolcall.Job{Thread: args[2],
+		Child: &toolcall.DetachedChild{Parent: top, Inputs: map[string]any{}, Most: limits.None(), Tokens: texts}}
+	ts.Check(j.Sign(own))
+	text, err := json.Marshal(j)
 	ts.Check(err)
 	// The directive has it as a string in the JSON of a call.
 	literal, err := json.Marshal(string(text))

@@ -13,7 +13,7 @@ import (
 type Use struct {
 	Machine   key.Public // the key that must have signed the tokens
 	Thread    string     // the thread that begins
-	Parent    string     // the thread above it; "" for any
+	Parent    string     // the thread above it
 	Directive string
 	Set       cas.Digest
 	Now       time.Time
@@ -64,8 +64,8 @@ func Take(texts []string, u Use) (*Chain, error) {
 			last.Thread)
 	case last.Directive != u.Directive:
 		return nil, denied("the token is for %q, not for %q", last.Directive, u.Directive)
-	case u.Parent != "" && (len(c.all) < 2 || c.all[len(c.all)-2].Thread != u.Parent):
-		return nil, denied("the token was not given by the thread %s", u.Parent).On("thread", u.Parent)
+	case len(c.all) < 2 || c.all[len(c.all)-2].Thread != u.Parent:
+		return nil, denied("the token was not given by the thread %q", u.Parent).On("thread", u.Parent)
 	case last.Set != u.Set:
 		return nil, fault.New(fault.LockMismatch, "the token is for another lock").On("set", last.Set.String()).
 			Because("expected "+last.Set.String(), "found    "+u.Set.String()).Try("rye lock --check")

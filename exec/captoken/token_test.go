@@ -152,7 +152,7 @@ func TestRefused(t *testing.T) {
 			t.Audience = "web"
 			t.Thread = child
 			t.Directive = "directive:acme/step"
-		})}, func(u *captoken.Use) { u.Parent = "" }, fault.Denied, `is for "web"`},
+		})}, same, fault.Denied, `is for "web"`},
 		"other thread": {[]string{first, good}, func(u *captoken.Use) {
 			u.Thread = "acme/step-1-zzzzz"
 		}, fault.Denied, "is for the thread"},
@@ -162,6 +162,7 @@ func TestRefused(t *testing.T) {
 		"other parent": {[]string{first, good}, func(u *captoken.Use) {
 			u.Parent = "acme/plan-1-zzzzz"
 		}, fault.Denied, "was not given by"},
+		"no parent": {[]string{first, good}, func(u *captoken.Use) { u.Parent = "" }, fault.Denied, "was not given by"},
 		"other set": {[]string{first, good}, func(u *captoken.Use) {
 			u.Set = cas.Sum([]byte("x"))
 		}, fault.LockMismatch, "another lock"},
@@ -220,7 +221,6 @@ func TestGive(t *testing.T) {
 	wider := captoken.New(top, "directive:acme/step", lock, set(t, "rye.*"), 3, noon.Add(time.Minute), time.Minute)
 	texts, err = c.Give(machine, self, wider, noon)
 	must(t, err)
-	u.Parent = ""
 	if _, err := captoken.Take(texts, u); fault.CodeOf(err) != fault.Denied {
 		t.Errorf("wider: %v", err)
 	}

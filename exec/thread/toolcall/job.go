@@ -12,8 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/manifest/attest"
+	"github.com/rye-build/rye/manifest/key"
 )
 
 // A Job is what a process is started for.
@@ -21,6 +24,53 @@ type Job struct {
 	Thread string         `json:"thread"`          // the id that it has to take
 	Stdin  string         `json:"stdin,omitempty"` // what its starter read there
 	Child  *DetachedChild `json:"child,omitempty"` // of a thread that another has started
+	// Signed is the envelope by which the machine key signs the job of a child, whose parent and limits stand in no
+	// token. Its payload is the digest of the job without it.
+	Signed json.RawMessage `json:"signed,omitempty"`
+}
+
+const jobType = "application/vnd.rye.job.v2"
+
+func (j *Job) digest() ([]byte, error) {
+	plain := *j
+	plain.Signed = nil
+	b, err := json.Marshal(&plain)
+	return []byte(cas.Sum(b).String()), err
+}
+
+// Sign signs the job.
+func (j *Job) Sign(machine key.Private) error {
+	payload, err := j.digest()
+	if err != nil {
+		return err
+	}
+	e, err := attest.NewEnvelope(jobType, payload)
+	if err == nil {
+		err = e.Sign(machine)
+	}
+	if err == nil {
+		j.Signed, err = e.Append(nil)
+	}
+	return err
+}
+
+// verify refuses a job that isn't as the machine key has signed it.
+func (j *Job) verify(machine key.Public) error {
+	denied := fault.New(fault.Denied, "the job of the thread %s was not signed by this machine", j.Thread).
+		On("thread", j.Thread).Try("rye docs threads")
+	e, err := attest.ParseEnvelope(j.Signed)
+	if err != nil {
+		return denied.From(err)
+	}
+	kind, payload, _, err := e.Verify([]key.Public{machine}, 1)
+	if err != nil {
+		return denied.From(err)
+	}
+	is, err := j.digest()
+	if err == nil && (kind != jobType || !bytes.Equal(payload, is)) {
+		err = denied.Because("it was changed")
+	}
+	return err
 }
 
 // maxJob bounds what a process reads.

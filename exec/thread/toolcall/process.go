@@ -80,7 +80,11 @@ func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, 
 		_ = os.Remove(filepath.Join(dir, LogFile))
 		_ = os.Remove(dir) // unless there is more
 	}
-	return StartDetached(ctx, command, dir, &Job{Thread: thread, Child: started})
+	job := &Job{Thread: thread, Child: started}
+	if err := job.Sign(p.Machine); err != nil {
+		return nil, err
+	}
+	return StartDetached(ctx, command, dir, job)
 }
 
 // An Above is what a thread gets from the one that has started it in another process.
@@ -98,7 +102,7 @@ func (a *Above) Bound(l *limits.Set) {
 	l.Depth = min(l.Depth, a.Chain.Last().Depth)
 }
 
-// Take verifies the tokens of a job with a child, and returns what the thread gets and its inputs.
+// Take verifies the tokens and the signature of a job with a child, and returns what the thread gets and its inputs.
 func (j *Job) Take(machine key.Public, directive model.Ref, set cas.Digest, now time.Time) (*Above, map[string]any,
 	error) {
 	c := j.Child
@@ -116,6 +120,9 @@ func (j *Job) Take(machine key.Public, directive model.Ref, set cas.Digest, now 
 		if err != nil {
 			return nil, nil, invalidInput(name, err)
 		}
+	}
+	if err := j.verify(machine); err != nil {
+		return nil, nil, err
 	}
 	return &Above{Parent: c.Parent, Most: c.Most, Part: c.Part, Chosen: c.Chosen, Chain: chain}, inputs, nil
 }

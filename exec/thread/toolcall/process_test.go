@@ -47,7 +47,8 @@ func parent(t *testing.T) *toolcall.Parent {
 }
 
 // TestChild: the process of a child gets its inputs, and tokens for its own thread, its own directive, this lock and
-// this hour alone; its limits are no higher than its parent's, and it has a level less below it.
+// this hour alone; its limits are no higher than its parent's, and it has a level less below it. Its parent and limits
+// are those of the job that this machine has signed.
 func TestChild(t *testing.T) {
 	p := parent(t)
 	word, err := p.Start(t.Context(), childID, step,
@@ -92,6 +93,16 @@ func TestChild(t *testing.T) {
 		}, fault.Denied},
 		"without tokens": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) {
 			j.Child.Tokens = nil
+		}, fault.Denied},
+		"of no thread": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) { j.Child.Parent = "" }, fault.Denied},
+		"with other limits": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) {
+			j.Child.Most.Turns = 1000
+		}, fault.Denied},
+		"without a signature": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) { j.Signed = nil }, fault.Denied},
+		"signed by another machine": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) {
+			if err := j.Sign(keytest.Seeded(2)); err != nil {
+				t.Fatal(err)
+			}
 		}, fault.Denied},
 		"with a number beyond": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) {
 			j.Child.Inputs["n"] = json.Number("1e999")
@@ -165,7 +176,7 @@ func chain(t *testing.T, p *toolcall.Parent, n int) (c *captoken.Chain) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err = captoken.Take(texts, captoken.Use{Machine: p.Machine.Public(), Thread: p.Thread,
+		if c, err = captoken.Take(texts, captoken.Use{Machine: p.Machine.Public(), Thread: p.Thread, Parent: p.Thread,
 			Directive: p.Directive, Set: p.Set, Now: detachNoon}); err != nil {
 			t.Fatal(err)
 		}
