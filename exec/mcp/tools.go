@@ -165,7 +165,7 @@ func (r *request) thread(ctx context.Context, what execution) (any, error) {
 	}
 	defer engine.Close()
 	result, err := engine.Run(ctx, &thread.Start{Directive: child.Directive, Inputs: params.Values(child.Inputs),
-		Model: child.Model, Limits: child.Limits, Principal: r.caller.principal,
+		Model: child.Model, Limits: child.Limits, Lower: true, Principal: r.caller.principal,
 		Approver: approver, Live: thread.Live{State: r.progress.state}})
 	if err == nil {
 		err = result.Failure()

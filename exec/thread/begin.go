@@ -33,8 +33,12 @@ func (e *Engine) begin(ctx context.Context, start *Start) (*thread, error) {
 		return nil, err
 	}
 	t.money.limits = t.start.After.Bound(t.plan.Limits())
+	declared := t.money.limits
 	if err := t.money.limits.Override(start.Limits); err != nil {
 		return nil, err
+	}
+	if start.Lower {
+		t.money.limits.Lower(&declared)
 	}
 	if err := t.inherit(ctx); err != nil {
 		return nil, err

@@ -46,6 +46,7 @@ type Start struct {
 	// a tier or a model, instead of the directive's; "" for that
 	Model     string
 	Limits    []string // NAME=VALUE, instead of the directive's
+	Lower     bool     // Limits only lower the directive's: they come from a client, not from the user
 	Replay    string   // the directory of a thread whose answers the model gives; "" for a real one
 	Principal string
 	Approver  *toolcall.Approver // of calls that need an approval; nil: there is none

@@ -137,16 +137,21 @@ func At(e *fault.Error, l *transcript.Limit) *fault.Error {
 // Nano is the number of nano-dollars in a dollar.
 const Nano = 1e9
 
+// Lower lowers each limit to that of another set.
+func (l *Set) Lower(most *Set) {
+	bounds := most.fields()
+	for i, f := range l.fields() {
+		*f.at = min(*f.at, *bounds[i].at)
+	}
+}
+
 // Cap lowers each limit to that of a parent. The depth is one less than the parent's.
 func (l *Set) Cap(parent *Set) {
-	most := parent.fields()
-	for i, f := range l.fields() {
-		bound := *most[i].at
-		if f.name == "depth" && bound != Unlimited {
-			bound--
-		}
-		*f.at = min(*f.at, bound)
+	most := *parent
+	if most.Depth != Unlimited {
+		most.Depth--
 	}
+	l.Lower(&most)
 }
 
 // Record returns the limits in the form of a transcript.
