@@ -36,6 +36,8 @@ type Options struct {
 	Now     func() time.Time
 	Warn    func(error) // receives errors that no answer reports, such as a lock that can't be opened
 
+	Grace time.Duration // for calls that run when the context of Run ends; 0: ten seconds
+
 	Idle time.Duration // after which a session over HTTP ends; 0: 30 minutes
 }
 
@@ -48,6 +50,8 @@ type Server struct {
 	began  sync.Once
 	end    context.CancelFunc // of what makes approved calls; nil before
 	ended  sync.WaitGroup
+	ends   context.Context    // of every request
+	cancel context.CancelFunc // of ends
 	sdk    *mcp.Server
 	own    []string // names of tools
 	listed listed
@@ -64,6 +68,9 @@ const (
 	waiting = 4096
 )
 
+// grace is how long calls that run may take when the server is asked to end.
+const grace = 10 * time.Second
+
 // Calls is how many calls of tools were made.
 func (s *Server) Calls() int64 { return s.calls.Load() }
 
@@ -76,6 +83,7 @@ func New(o Options) *Server { return build(o, func(*mcp.ServerOptions) {}) }
 func build(o Options, edit func(*mcp.ServerOptions)) *Server {
 	server := &Server{o: o, sets: sets{open: o.Open, warn: o.Warn}, others: projects{warn: o.Warn},
 		open: make(chan struct{}, atOnce)}
+	server.ends, server.cancel = context.WithCancel(context.Background())
 	server.sets.changed = server.list
 	options := &mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{
 		// Another lock may bring the first of a kind.
@@ -83,7 +91,7 @@ func build(o Options, edit func(*mcp.ServerOptions)) *Server {
 		Resources: &mcp.ResourceCapabilities{ListChanged: true}}}
 	edit(options)
 	server.sdk = mcp.NewServer(&mcp.Implementation{Name: "rye", Version: o.Version}, options)
-	server.sdk.AddReceivingMiddleware(roomy, server.clients.admit)
+	server.sdk.AddReceivingMiddleware(roomy, server.ending, server.clients.admit)
 	for _, t := range tools(o.Sign != nil) {
 		schema, err := params.Compile(t.input)
 		if err != nil {
@@ -146,7 +154,11 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { c.Close() })
+	stop := context.AfterFunc(ctx, func() {
+		end := time.AfterFunc(cmp.Or(s.o.Grace, grace), s.cancel)
+		defer end.Stop()
+		c.Close() // waits for the calls
+	})
 	defer stop()
 	if err := c.Wait(); err != nil && err != io.EOF && ctx.Err() == nil {
 		return fault.New(fault.Unavailable, "the client can't be reached any more: %v", err).From(err)
@@ -185,8 +197,20 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// Close ends all sessions, and closes the projects once no call uses them.
+// ending ends requests with the server: also one that waits for an answer of its client's user, where the SDK waits
+// outside of all handlers.
+func (s *Server) ending(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, q mcp.Request) (mcp.Result, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.ends, cancel)()
+		return next(ctx, method, q)
+	}
+}
+
+// Close ends all calls and sessions, and closes the projects once no call uses them.
 func (s *Server) Close() {
+	s.cancel()
 	for c := range s.sdk.Sessions() {
 		c.Close()
 	}
