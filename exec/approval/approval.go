@@ -43,7 +43,7 @@
 // "params" is the digest of the parameters' JCS, "shown" that of the parameters without secrets. The parameters
 // themselves are in approvals/sealed/ID.params, encrypted like secrets (package secret), until the request has
 // ended. A result is in ID.result for an hour, for the caller to fetch. The next step of any request removes files
-// without a request.
+// without a request. Read refuses the files of another request; a result begins with a line that has its request's id.
 //
 // Each step is written to the audit log before the journal. If that fails, the step isn't made. A compacted book
 // leaves out requests that ended more than 30 days before the newest step.
@@ -152,7 +152,7 @@ type Step struct {
 	Execution   string // of Executing
 	Code        string // of Done
 	Result      []byte // of Done: kept for an hour; may be nil
-	Fetched     bool   // the caller has got the outcome; To is the current state
+	Fetched     bool   // the caller has got the outcome; To may be the current state
 }
 
 // A Part is an encrypted file that belongs to a request.
@@ -282,6 +282,11 @@ func (r *Request) Asks() string {
 	return (&consent.Question{Risk: r.Risk, Lines: r.Lines}).Why()
 }
 
+// denies reports whether the request is denied, and would still wait without that answer.
+func (r *Request) denies(now time.Time) bool {
+	return r.State == Denied && now.Before(r.Created.Add(r.Span)) && !now.Before(r.Created.Add(-skew))
+}
+
 // Refused returns the reason why a request doesn't allow its call, or nil if it does or is still pending.
 func (r *Request) Refused() *fault.Error {
 	refusal := fault.New(fault.Approval, "%s was not approved", cmp.Or(r.quoted(), "the request")).On("request",
@@ -295,13 +300,18 @@ func (r *Request) Refused() *fault.Error {
 		if r.Reason != "" {
 			refusal.On("reason", r.Reason).Because("reason: " + r.Reason)
 		}
+		if r.Kind == Call {
+			refusal.Because("the same call is denied until " + r.Created.Add(r.Span).Format(time.RFC3339))
+		}
 	case Expired:
 		refusal.Because(r.expired())
 	case Superseded:
 		refusal.Because("superseded: " + r.Reason)
 	case Executing, Done, Unknown:
 		return fault.New(fault.Conflict, "the approval %s was used: its call is %s", r.ID, r.State).On("request",
-			r.ID).On("state", string(r.State)).Permanent()
+			r.ID).On("state", string(r.State)).Permanent().
+			Because("an approval is for one call: the same call again asks for another").
+			Try(fault.Command("rye approvals", r.ID))
 	default:
 		return nil
 	}

@@ -20,9 +20,9 @@ type Controller struct {
 	Project   string // its root
 	Set       cas.Digest
 	Door      string
-	Now       func() time.Time // required with Keeps
-	Thread    string           // the calling thread, or ""
-	NoWait    bool             // return ErrWaits instead of waiting; the same call later finds its request again
+	Now       func() time.Time
+	Thread    string // the calling thread, or ""
+	NoWait    bool   // return ErrWaits instead of waiting; the same call later finds its request again
 	// Waits is called before waiting for an answer to a request, and with nil afterwards. Optional.
 	Waits func(context.Context, *Request) error
 	// Ask asks a person directly, while the request also waits for other answers. It returns when ctx ends.
@@ -119,16 +119,25 @@ func (d *Controller) Approve(ctx context.Context, question *consent.Question, ca
 		request.By != request.Principal, Take: d.taker(request, question), Drop: d.dropper(request)}, nil
 }
 
-// same reports whether an existing request is for the same call as r. A thread makes each of its calls once.
-// Elsewhere an approved or denied request counts for one call.
+// same reports whether an existing request answers the call of r. A thread makes each of its calls once. Elsewhere an
+// approval is for one call, and a used one answers no other. A denial answers every such call for as long as its
+// request would have waited, except that of a person who said no at this terminal and is there to be asked again.
 func (d *Controller) same(r, old *Request) bool {
 	if old.Kind != Call || old.Ref != r.Ref || old.Digest != r.Digest || old.Params != r.Params || old.Set != r.Set ||
 		old.Project != r.Project ||
 		old.Principal != r.Principal || old.Tenant != r.Tenant || old.Door != r.Door || old.Thread != r.Thread ||
-		old.Call != r.Call || r.Separate && !old.Separate {
+		r.Separate && !old.Separate {
 		return false
 	}
-	if d.Keeps {
+	switch {
+	case old.denies(d.Now()) && !(d.Door == Exec && old.Through == "terminal"):
+		return true
+	case old.Call != r.Call:
+		return false
+	case d.Keeps:
+		if old.Execution != "" { // its caller made the call, and has the outcome
+			return false
+		}
 		return old.State == Executing || !old.State.Ended() || !old.Fetched && d.Now().Sub(old.Updated) < KeepResult
 	}
 	return d.Thread != "" || old.State == Pending || old.State == Approved
@@ -156,8 +165,10 @@ func (d *Controller) outcome(ctx context.Context, request *Request, question *co
 		return err
 	}
 	b, err := d.Approvals.Read(ctx, request.ID, Result)
-	if _, gone := d.Approvals.Do(ctx, request.ID, Step{To: request.State, Fetched: true}); gone != nil {
-		return gone
+	if !request.Fetched {
+		if _, gone := d.Approvals.Do(ctx, request.ID, Step{To: request.State, Fetched: true}); gone != nil {
+			return gone
+		}
 	}
 	if request.State == Done && err == nil {
 		return &KeptError{request, b}
@@ -277,7 +288,8 @@ func (d *Controller) taker(r *Request, q *consent.Question) func(context.Context
 func (d *Controller) dropper(r *Request) func(context.Context, error) error {
 	return func(ctx context.Context, why error) error {
 		e := fault.Of(why)
-		_, err := d.Approvals.Do(ctx, r.ID, Step{To: Superseded, Reason: fault.Clip(string(e.Code)+": "+e.Text, 500)})
+		_, err := d.Approvals.Do(ctx, r.ID, Step{To: Superseded, Reason: fault.Clip(string(e.Code)+": "+e.Text, 500),
+			Fetched: true})
 		if late(err) {
 			return nil
 		}

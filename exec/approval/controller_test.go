@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/approval/approvaltest"
 	"github.com/rye-build/rye/exec/consent"
+	"github.com/rye-build/rye/manifest/jcs"
 )
 
 func question() *consent.Question {
@@ -25,7 +29,7 @@ func question() *consent.Question {
 
 func controller(l *approval.Local) *approval.Controller {
 	return &approval.Controller{Approvals: l, Project: "/p", Set: cas.Sum([]byte("set")), Door: approval.Exec,
-		NoWait: true, Command: "rye exec acme/pay"}
+		NoWait: true, Command: "rye exec acme/pay", Now: l.Now}
 }
 
 // pending returns the id of the only request that waits.
@@ -111,7 +115,7 @@ func TestWaits(t *testing.T) {
 		{"denied", func(l *approval.Local, _ *clock, id string) error {
 			_, err := l.Do(context.Background(), id, approval.Step{To: approval.Denied, By: "bob", Reason: "too much"})
 			return err
-		}, "denied by bob; reason: too much; its risk is money"},
+		}, "denied by bob; reason: too much; the same call is denied until 2026-11-20T13:00:00Z; its risk is money"},
 		{"expired", func(_ *approval.Local, c *clock, _ string) error {
 			c.pass(2 * time.Hour)
 			return nil
@@ -348,6 +352,7 @@ func TestKeeps(t *testing.T) {
 		fault.Of(err).Details["reason"] != "too much" {
 		t.Errorf("%v", err)
 	}
+	now.pass(time.Hour)
 	do(asks(), approves, takes, approval.Step{To: approval.Unknown, Driver: me})
 	if _, err := d.Approve(t.Context(), question(), ""); fault.CodeOf(err) != fault.Conflict ||
 		!strings.Contains(err.Error(), "its call is unknown") {
@@ -356,6 +361,130 @@ func TestKeeps(t *testing.T) {
 	do(asks(), approves, takes, ends)
 	now.pass(approval.KeepResult)
 	asks()
+}
+
+// TestUsedApproval: an approval that its caller has used, or uses, is no answer to the same call again, which asks.
+func TestUsedApproval(t *testing.T) {
+	now := &clock{now: noon}
+	l := open(t, t.TempDir(), now, &trail{})
+	d := controller(l)
+	d.Keeps, d.Door, d.Now = true, approval.Server, now.Now
+	asked := 0
+	d.Ask = func(context.Context, *approval.Request, *consent.Question) (approval.Answer, error) {
+		asked++
+		return approval.Answer{Yes: true, By: "ann", Through: "mcp"}, nil
+	}
+	for n := 1; n <= 3; n++ {
+		got, err := d.Approve(t.Context(), question(), "")
+		must(t, err)
+		end, err := got.Take(t.Context(), fmt.Sprint("x", n))
+		must(t, err)
+		during, err := d.Approve(t.Context(), question(), "")
+		must(t, err)
+		must(t, errors.Join(during.Drop(t.Context(), errors.New("not made")), end(t.Context(), "")))
+		if asked != 2*n {
+			t.Errorf("call %d: asked %d times", n, asked)
+		}
+	}
+}
+
+// TestDenialStands: a denial answers the same call, with its reason, for as long as its request would have waited: also
+// the next one of the same thread, and no other call.
+func TestDenialStands(t *testing.T) {
+	for _, door := range []string{approval.Exec, approval.Server, approval.Thread} {
+		now := &clock{now: noon}
+		l := open(t, t.TempDir(), now, &trail{})
+		d := controller(l)
+		d.Door, d.Keeps, d.Now = door, door == approval.Server, now.Now
+		calls := []string{"", "", ""}
+		if door == approval.Thread {
+			d.Thread, calls = "acme/plan-1795000000-a2b3c", []string{"c1", "c2", "c3"}
+		}
+		if _, err := d.Approve(t.Context(), question(), calls[0]); !errors.Is(err, approval.ErrWaits) {
+			t.Fatalf("%s: %v", door, err)
+		}
+		_, err := l.Do(t.Context(), pending(t, l), approval.Step{To: approval.Denied, By: "bob", Reason: "too much"})
+		must(t, err)
+		now.pass(time.Hour - time.Second)
+		for _, call := range calls {
+			_, err := d.Approve(t.Context(), question(), call)
+			if fault.CodeOf(err) != fault.Approval || errors.Is(err, approval.ErrWaits) ||
+				fault.Of(err).Details["reason"] != "too much" {
+				t.Errorf("%s, call %s: %v", door, call, err)
+			}
+		}
+		other := question()
+		other.Given["amount"] = 121.0
+		if _, err := d.Approve(t.Context(), other, calls[0]); !errors.Is(err, approval.ErrWaits) {
+			t.Errorf("%s: another call: %v", door, err)
+		}
+		now.pass(time.Second)
+		if _, err := d.Approve(t.Context(), question(), calls[1]); !errors.Is(err, approval.ErrWaits) {
+			t.Errorf("%s: an hour later: %v", door, err)
+		}
+	}
+}
+
+// TestDeniedHere: a person who said no at the terminal of rye exec is asked again.
+func TestDeniedHere(t *testing.T) {
+	l := open(t, t.TempDir(), &clock{now: noon}, &trail{})
+	d, yes := controller(l), false
+	d.Ask = func(context.Context, *approval.Request, *consent.Question) (approval.Answer, error) {
+		return approval.Answer{Yes: yes, By: "ann", Through: "terminal"}, nil
+	}
+	if _, err := d.Approve(t.Context(), question(), ""); fault.CodeOf(err) != fault.Approval {
+		t.Errorf("%v", err)
+	}
+	yes = true
+	if _, err := d.Approve(t.Context(), question(), ""); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSwapped: the stored parameters and the result of one request are never read as another's.
+func TestSwapped(t *testing.T) {
+	state := t.TempDir()
+	l := open(t, state, &clock{now: noon}, &trail{})
+	d, me := controller(l), approval.Self()
+	d.Door = approval.Server
+	ask := func(amount float64) string {
+		t.Helper()
+		q := question()
+		q.Given["amount"] = amount
+		if _, err := d.Approve(t.Context(), q, ""); !errors.Is(err, approval.ErrWaits) {
+			t.Fatalf("%v", err)
+		}
+		all, err := approval.List(t.Context(), l, approval.Filter{})
+		must(t, err)
+		now := slices.DeleteFunc(all, func(r *approval.Request) bool { return r.State != approval.Pending })
+		given, err := jcs.Append(nil, q.Given)
+		must(t, err)
+		at := slices.IndexFunc(now, func(r *approval.Request) bool { return r.Params == cas.Sum(given) })
+		return now[at].ID
+	}
+	a, b := ask(1), ask(1000)
+	swap := func(part approval.Part) {
+		t.Helper()
+		at := func(id string) string { return filepath.Join(state, "approvals", "sealed", id+"."+string(part)) }
+		must(t, errors.Join(os.Rename(at(a), at("x")), os.Rename(at(b), at(a)), os.Rename(at("x"), at(b))))
+		for _, id := range []string{a, b} {
+			if got, err := l.Read(t.Context(), id, part); fault.CodeOf(err) != fault.Integrity {
+				t.Errorf("%s of %s: %s, %v", part, id, got, err)
+			}
+		}
+		must(t, errors.Join(os.Rename(at(a), at("x")), os.Rename(at(b), at(a)), os.Rename(at("x"), at(b))))
+		_, err := l.Read(t.Context(), a, part)
+		must(t, err)
+	}
+	swap(approval.Params)
+	for _, id := range []string{a, b} {
+		for _, step := range []approval.Step{{To: approval.Approved, By: "bob"}, {To: approval.Executing, Driver: me},
+			{To: approval.Done, Driver: me, Result: []byte(id)}} {
+			_, err := l.Do(t.Context(), id, step)
+			must(t, err)
+		}
+	}
+	swap(approval.Result)
 }
 
 // TestAmbiguous: the beginning of two ids names none.

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/cas/osfile"
@@ -327,7 +328,7 @@ func (r *Request) take(step *Step, now time.Time) error {
 	case (step.To == Done || step.To == Unknown) && r.Driver != step.Driver:
 		return r.conflict(step.To)
 	}
-	r.State, r.Updated = step.To, now
+	r.State, r.Updated, r.Fetched = step.To, now, step.Fetched
 	switch step.To {
 	case Approved, Denied:
 		r.By, r.Through, r.Reason, r.Answered, r.Expires = step.By, step.Through, step.Reason, now, time.Time{}
@@ -350,6 +351,9 @@ func (l *Local) sealed(id string, p Part) string {
 
 // seal writes an encrypted part of a request durably.
 func (l *Local) seal(ctx context.Context, id string, part Part, b []byte) error {
+	if part == Result {
+		b = append([]byte(id+"\n"), b...)
+	}
 	locked, err := l.keys.Seal(ctx, b)
 	if err != nil {
 		return err
@@ -368,7 +372,7 @@ func (l *Local) seal(ctx context.Context, id string, part Part, b []byte) error 
 const maxSealed = 80 << 20
 
 // Read implements Approvals.
-func (l *Local) Read(_ context.Context, id string, p Part) ([]byte, error) {
+func (l *Local) Read(ctx context.Context, id string, p Part) ([]byte, error) {
 	if !isID().MatchString(id) {
 		return nil, fs.ErrNotExist
 	}
@@ -386,6 +390,28 @@ func (l *Local) Read(_ context.Context, id string, p Part) ([]byte, error) {
 		return nil, fault.New(fault.Integrity, "can't read %q: %v", file.Name(), err).From(err).On("path",
 			file.Name()).
 			Because("the caller has to ask again")
+	}
+	return l.own(ctx, id, p, b)
+}
+
+// own checks that a part belongs to its request: the files of two requests may have been swapped.
+func (l *Local) own(ctx context.Context, id string, p Part, b []byte) ([]byte, error) {
+	foreign := fault.New(fault.Integrity, "the stored %s is not that of the request %s", p, id).On("request", id).
+		Because("a file in the state directory was replaced").Try(fault.Command("rye deny", id))
+	if p == Result {
+		if own, ok := bytes.CutPrefix(b, []byte(id+"\n")); ok {
+			return own, nil
+		}
+		return nil, foreign
+	}
+	all, err := List(ctx, l, Filter{ID: id})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(all) == 0:
+		return nil, fs.ErrNotExist
+	case cas.Sum(b) != all[0].Params:
+		return nil, foreign
 	}
 	return b, nil
 }

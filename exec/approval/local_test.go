@@ -192,7 +192,7 @@ func TestFaults(t *testing.T) {
 		})
 		l.Runs = func(int) string { return driver.Start }
 		acknowledged := approval.State("")
-		r, err := l.Make(t.Context(), approvaltest.New(), []byte("given"), nil)
+		r, err := l.Make(t.Context(), approvaltest.New(), []byte(`{"amount":120}`), nil)
 		if err == nil {
 			acknowledged = r.State
 			for _, s := range []approval.Step{approves, executes,
@@ -215,7 +215,7 @@ func TestFaults(t *testing.T) {
 			all[0].State != approval.Pending {
 			t.Errorf("at %d, %s: %+v; acknowledged %q", fail, failed, all, acknowledged)
 		}
-		_, err = after.Make(t.Context(), approvaltest.New(), []byte("next"), nil)
+		_, err = after.Make(t.Context(), approvaltest.New(), []byte(`{"amount":120}`), nil)
 		must(t, err)
 		files, err := os.ReadDir(filepath.Join(state, "approvals", "sealed"))
 		must(t, err)
@@ -278,7 +278,7 @@ func TestShort(t *testing.T) {
 func TestDamage(t *testing.T) {
 	state, c := t.TempDir(), &clock{now: noon}
 	l := open(t, state, c, &trail{})
-	r, err := l.Make(t.Context(), approvaltest.New(), []byte("x"), nil)
+	r, err := l.Make(t.Context(), approvaltest.New(), []byte(`{"amount":120}`), nil)
 	must(t, err)
 	_, err = l.Do(t.Context(), r.ID, approves)
 	must(t, err)

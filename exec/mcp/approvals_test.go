@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/rye-build/rye/exec/serve"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 const asksAll = "ask:\n  all: {names: [\"tool:acme/greet\"]}\n"
@@ -112,6 +114,110 @@ func TestElicited(t *testing.T) {
 	s.policy("ask:\n  two: {names: [\"tool:acme/greet\"], separate: true}\n")
 	if got := s.code("execute", greeting("Gus")); got != "APPROVAL_REQUIRED" {
 		t.Error(got)
+	}
+}
+
+// TestElicitedAgain: each call of a client is asked about, also one that was made before, and a denial isn't asked about
+// again.
+func TestElicitedAgain(t *testing.T) {
+	t.Parallel()
+	asked, yes := 0, true
+	s := serveAsked(t, func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+		asked++
+		return &sdk.ElicitResult{Action: "accept", Content: object{"approve": yes}}, nil
+	})
+	s.policy(asksAll)
+	for n := 1; n <= 3; n++ {
+		if answer, failed := s.call("execute", greeting("Ann")); failed || asked != n {
+			t.Errorf("call %d, asked %d times: %v", n, asked, answer)
+		}
+	}
+	yes = false
+	for range 2 {
+		if answer, failed := s.call("execute", greeting("Bea")); !failed || asked != 4 {
+			t.Errorf("asked %d times: %v", asked, answer)
+		}
+	}
+}
+
+// TestEndsAsking: a server ends although a call waits for the answer of its client's user, who never gives one: when it
+// is closed, and a moment after its context has ended.
+func TestEndsAsking(t *testing.T) {
+	t.Parallel()
+	asked, release := make(chan struct{}, 2), make(chan struct{})
+	never := func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+		asked <- struct{}{}
+		<-release
+		return &sdk.ElicitResult{Action: "cancel"}, nil
+	}
+	defer close(release)
+	s := serveAsked(t, never)
+	s.policy(asksAll)
+	s.closed = true
+	end := func(what string, client *sdk.ClientSession, end func()) {
+		t.Helper()
+		go client.CallTool(context.Background(), &sdk.CallToolParams{Name: "execute", Arguments: greeting(what)})
+		<-asked
+		ended := make(chan struct{})
+		go func() { end(); close(ended) }()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Errorf("%s: it still runs after a minute", what)
+		}
+	}
+	end("closed", s.client, s.server.Close)
+
+	other := mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"),
+		Version: "test", Now: time.Now, Warn: s.warn, Grace: time.Millisecond})
+	fromClient, toServer := io.Pipe()
+	fromServer, toClient := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- other.Run(ctx, mcp.Lines(fromClient, toClient)) }()
+	client, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"},
+		&sdk.ClientOptions{ElicitationHandler: never}).Connect(t.Context(), mcp.Lines(fromServer, toServer), nil)
+	s.must(err)
+	end("asked to end", client, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestClientLimits: limits that a client names only lower those of the directive.
+func TestClientLimits(t *testing.T) {
+	t.Parallel()
+	s := serving(t)
+	for _, c := range []struct{ given, want object }{
+		{object{"spend": 100, "turns": 50, "tokens": 9000000, "duration_seconds": 86400, "spawns": 1000},
+			object{"spend": 0.5, "turns": 3.0, "tokens": 100000.0, "duration_seconds": 1800.0, "spawns": 50.0}},
+		{object{"spend": 0.25, "turns": 2}, object{"spend": 0.25, "turns": 2.0}},
+	} {
+		s.models.Add(modeltest.Turn{Text: "done"})
+		answer, failed := s.call("execute", item("tool", "rye/agent/threads/thread_directive", "parameters",
+			object{"directive_name": "acme/asking", "inputs": object{"topic": "x"}, "limit_overrides": c.given}))
+		data, _ := answer["data"].(object)
+		id, _ := data["thread_id"].(string)
+		if failed || id == "" {
+			t.Fatalf("%v", answer)
+		}
+		for e, err := range transcript.Read(filepath.Join(s.p.Dir, ".ai", "threads", filepath.FromSlash(id))) {
+			s.must(err)
+			var started transcript.Started
+			s.must(e.Decode(&started))
+			l := started.Limits
+			got := object{"spend": float64(*l.Spend) / 1e9, "turns": float64(*l.Turns), "tokens": float64(*l.Tokens),
+				"duration_seconds": float64(*l.Duration) / 1e9, "spawns": float64(*l.Spawns)}
+			for name, want := range c.want {
+				if got[name] != want {
+					t.Errorf("%s is %v, want %v", name, got[name], want)
+				}
+			}
+			break
+		}
 	}
 }
 

@@ -40,10 +40,13 @@ func Test(t *testing.T, make func(t testing.TB) World) {
 
 var must, refused = journaltest.Must, journaltest.Refused
 
+// given are the parameters of New.
+const given = `{"amount":120}`
+
 // New returns a request for a call that isn't made yet.
 func New() *approval.Request {
 	return &approval.Request{Kind: approval.Call, Ref: "tool:acme/pay", Digest: cas.Sum([]byte("tool")),
-		Params: cas.Sum([]byte(`{"amount":120}`)), Shown: cas.Sum([]byte(`{}`)), Risk: "money",
+		Params: cas.Sum([]byte(given)), Shown: cas.Sum([]byte(`{}`)), Risk: "money",
 		Lines: []string{`"big" of your policy`}, Set: cas.Sum([]byte("set")), Project: "/home/ann/site",
 		Principal: "ann", Door: approval.Thread, Thread: "acme/plan-1795000000-a2b3c", Call: "c3", Span: time.Hour}
 }
@@ -60,7 +63,7 @@ var (
 // with makes a request and these steps.
 func with(t testing.TB, a approval.Approvals, r *approval.Request, steps ...approval.Step) *approval.Request {
 	t.Helper()
-	made, err := a.Make(t.Context(), r, []byte("given"), nil)
+	made, err := a.Make(t.Context(), r, []byte(given), nil)
 	must(t, err)
 	for _, s := range steps {
 		made, err = a.Do(t.Context(), made.ID, s)
@@ -293,7 +296,7 @@ func dies(t *testing.T, w World) {
 func sealed(t *testing.T, w World) {
 	a, b := w.Open(t), w.Open(t)
 	r := with(t, a, New(), yes)
-	if got, err := b.Read(t.Context(), r.ID, approval.Params); err != nil || string(got) != "given" {
+	if got, err := b.Read(t.Context(), r.ID, approval.Params); err != nil || string(got) != given {
 		t.Errorf("%q, %v", got, err)
 	}
 	_, err := a.Do(t.Context(), r.ID, takes)

@@ -78,7 +78,7 @@ func (w *world) approver(t testing.TB, ask toolcall.Ask, allow ...string) *toolc
 	t.Helper()
 	a, err := toolcall.NewApprover(allow, ask, nil)
 	must(t, err)
-	a.Use(&approval.Controller{Approvals: w, Project: "/p", Set: cas.Sum([]byte("set"))})
+	a.Use(&approval.Controller{Approvals: w, Project: "/p", Set: cas.Sum([]byte("set")), Now: w.Now})
 	return a
 }
 
