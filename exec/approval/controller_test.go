@@ -388,8 +388,8 @@ func TestUsedApproval(t *testing.T) {
 	}
 }
 
-// TestDenialStands: a denial answers the same call, with its reason, for as long as its request would have waited: also
-// the next one of the same thread, and no other call.
+// TestDenialStands: a denial answers the same call, with its reason, for as long as its request would have waited:
+// also the next one of the same thread, and no other call.
 func TestDenialStands(t *testing.T) {
 	for _, door := range []string{approval.Exec, approval.Server, approval.Thread} {
 		now := &clock{now: noon}

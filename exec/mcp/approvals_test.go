@@ -117,8 +117,8 @@ func TestElicited(t *testing.T) {
 	}
 }
 
-// TestElicitedAgain: each call of a client is asked about, also one that was made before, and a denial isn't asked about
-// again.
+// TestElicitedAgain: each call of a client is asked about, also one that was made before, and a denied one isn't asked
+// about again.
 func TestElicitedAgain(t *testing.T) {
 	t.Parallel()
 	asked, yes := 0, true
@@ -140,8 +140,8 @@ func TestElicitedAgain(t *testing.T) {
 	}
 }
 
-// TestEndsAsking: a server ends although a call waits for the answer of its client's user, who never gives one: when it
-// is closed, and a moment after its context has ended.
+// TestEndsAsking: a server ends although a call waits for the answer of its client's user, who never gives one: when
+// it is closed, and a moment after its context has ended.
 func TestEndsAsking(t *testing.T) {
 	t.Parallel()
 	asked, release := make(chan struct{}, 2), make(chan struct{})

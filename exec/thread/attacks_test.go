@@ -64,8 +64,8 @@ func TestNotPermitted(t *testing.T) {
 	}
 }
 
-// TestPaidCalls: a provider can't be called as a tool, which would cost money beside the budget: not by its id, not by a
-// name of its own, not by a hook, nor as what another item runs on.
+// TestPaidCalls: a provider can't be called as a tool, which would cost money beside the budget: not by its id, not by
+// a name of its own, not by a hook, nor as what another item runs on.
 func TestPaidCalls(t *testing.T) {
 	t.Parallel()
 	paid := modeltest.New(t)
@@ -73,8 +73,8 @@ func TestPaidCalls(t *testing.T) {
 	items := plain(strings.NewReplacer("acme/echo", "*", "OUTPUTS",
 		`<hooks><hook event="after_step" id="a"><execute>acme/paid</execute><inputs><model>m</model></inputs></hook></hooks>`,
 		"<permissions>", "<tools><tool>acme/paid</tool></tools><permissions>").Replace(asking))
-	items["tools/acme/paid.yaml"] = strings.NewReplacer("category: rye/agent/providers", "category: acme", "risk: money",
-		"risk: write").Replace(paid.Item("local"))
+	items["tools/acme/paid.yaml"] = strings.NewReplacer("category: rye/agent/providers", "category: acme",
+		"risk: money", "risk: write").Replace(paid.Item("local"))
 	items["tools/acme/over.yaml"] = `version: "1.0.0"
 category: acme
 description: Runs on a provider

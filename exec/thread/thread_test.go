@@ -406,8 +406,8 @@ func TestBudget(t *testing.T) {
 	nothing, worst := func(spend float64) bool { return spend == 0.00012 }, func(spend float64) bool {
 		return spend > 0.008
 	}
-	for turn, want := range map[string]func(float64) bool{"429": nothing, "500": nothing, "503": nothing, "408": nothing,
-		"529": nothing, "502": worst, "504": worst, "cut": worst} {
+	for turn, want := range map[string]func(float64) bool{"429": nothing, "500": nothing, "503": nothing,
+		"408": nothing, "529": nothing, "502": worst, "504": worst, "cut": worst} {
 		first := modeltest.Turn{Status: 503, Late: true, Text: "Hm"}
 		if status, err := strconv.Atoi(turn); err == nil {
 			first = modeltest.Turn{Status: status, RetryAfter: "0", Message: "no"}
