@@ -106,8 +106,9 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		err = p.redacted(hide, err)
 	} else {
 		result.Result = *did
+		p.denied(&result.Result)
 		p.judge(ctx, result)
-		end.Exit, end.Signal, end.Sandbox, end.Usage = did.Exit, did.Signal, level(did), usage(did.Usage)
+		end.Exit, end.Signal, end.Sandbox, end.Usage = did.Exit, did.Signal, level(&result.Result), usage(did.Usage)
 		if text, err := jcs.Append(nil, result.Value); err == nil {
 			end.Result = cas.Sum(text)
 		} else {
@@ -304,6 +305,29 @@ func (p *Plan) identity(call record.Call, values []string) cas.Digest {
 		}
 	}
 	return cas.Sum(b)
+}
+
+// maxDenied is how many hosts a result names.
+const maxDenied = 4
+
+// denied says in the result, the receipt and the log which hosts the sandbox refused the program, and which it has. A
+// program seldom names the host itself when its proxy answers 403.
+func (p *Plan) denied(r *primitive.Result) {
+	if len(r.Denied) == 0 {
+		return
+	}
+	some := func(hosts []string) string {
+		text := fault.Clip(strings.Join(hosts[:min(len(hosts), maxDenied)], ", "), 300)
+		if more := len(hosts) - maxDenied; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		return text
+	}
+	text := fmt.Sprintf("refused %s (declared: %s)", some(r.Denied), some(p.Action.Sandbox.Network.Hosts))
+	r.Enforced = append(slices.Clone(r.Enforced), text)
+	if r.Failed {
+		r.Failure = strings.TrimSpace(text + "\n" + r.Failure)
+	}
 }
 
 // level is what was enforced, as the log has it.

@@ -195,6 +195,7 @@ type Result struct {
 	Signal   string // the signal that ended the process; "" for none
 	Level    floor.Level
 	Enforced []string
+	Denied   []string // hosts that the sandbox refused the program, such as "example.com:443"
 	Usage    map[string]int64
 	Trouble  *Trouble // details of a failure; nil if there are none
 	// Applied lists a wrapper's steps in order, such as retries.

@@ -94,6 +94,12 @@ func TestHosts(t *testing.T) {
 		if c.how != "fetch" && o.Exit.Code != 1 || !strings.Contains(said, c.want) {
 			t.Errorf("%+v: %+v, %s", c, o, said)
 		}
+		if c.want == "this machine" {
+			if len(o.Denied) != 1 || !strings.HasPrefix(o.Denied[0], c.to+", which resolves to ") {
+				t.Errorf("%+v: denied %q", c, o.Denied)
+			}
+			continue
+		}
 		if named := c.want == "not among the hosts"; named != (len(o.Denied) == 1) || named &&
 			o.Denied[0] != strings.Trim(c.to, "htp:/") && c.how == "tunnel" {
 			t.Errorf("%+v: denied %q", c, o.Denied)

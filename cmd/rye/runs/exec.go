@@ -302,11 +302,15 @@ func (c *execRun) callFault(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Err
 	}
 	f.On("reason", r.Failure)
 	// Without an exit status or a signal there was no process that could have printed the reason.
+	lines := strings.Split(strings.TrimRight(r.Failure, "\n"), "\n")
 	if a.Term.Json || answered(r.Value) || r.Exit == 0 && r.Signal == "" {
-		lines := strings.Split(strings.TrimRight(r.Failure, "\n"), "\n")
 		f.Because(lines[max(0, len(lines)-fault.MaxLines):]...)
+	} else if len(r.Denied) > 0 { // the first line is the sandbox's
+		f.Because(lines[0])
 	}
-	if blocked().MatchString(r.Failure) {
+	if len(r.Denied) > 0 {
+		f.Try(fault.Command("rye exec", ref) + " --dry-run")
+	} else if blocked().MatchString(r.Failure) {
 		f.Because("the sandbox may have refused this: --dry-run lists what the tool may read, write and reach").
 			Try(fault.Command("rye exec", ref) + " --dry-run")
 		if p.Stranger {

@@ -67,7 +67,7 @@ func (a *Answer) Stderr() io.Writer { return a.errs }
 func (a *Answer) Result(ended *sandbox.Ending) *primitive.Result {
 	r := &primitive.Result{
 		Ended: ended.Ended, Exit: ended.Exit.Code, Signal: ended.Exit.Signal,
-		Level: ended.Level, Enforced: ended.Enforced, Usage: maps.Clone(ended.Usage),
+		Level: ended.Level, Enforced: ended.Enforced, Denied: ended.Denied, Usage: maps.Clone(ended.Usage),
 	}
 	r.Failed = r.Ended != "" || r.Exit != 0 || r.Signal != ""
 	read(r, a.Plain, a.out, a.errs)

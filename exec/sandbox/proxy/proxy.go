@@ -82,7 +82,8 @@ func (p *Proxy) Serve(socket *os.File) error {
 	return nil
 }
 
-// Close ends all connections and returns the hosts that the proxy denied, such as "example.com:443".
+// Close ends all connections and returns the hosts that the proxy denied, such as "example.com:443", and the address
+// of a granted one.
 func (p *Proxy) Close() (denied []string) {
 	p.cancel()
 	p.mu.Lock()
@@ -183,13 +184,10 @@ func readRequest(r *bufio.Reader) (q *http.Request, host, port string, err error
 
 // dial connects to a granted host.
 func (p *Proxy) dial(host, port string) (net.Conn, error) {
+	at := net.JoinHostPort(host, port)
 	if !p.grants(host, port) {
-		p.mu.Lock()
-		if len(p.denied) < maxDenied {
-			p.denied = append(p.denied, net.JoinHostPort(host, port))
-		}
-		p.mu.Unlock()
-		return nil, fmt.Errorf("%s is not among the hosts that were granted", net.JoinHostPort(host, port))
+		p.deny(at)
+		return nil, fmt.Errorf("%s is not among the hosts that were granted", at)
 	}
 	if address, err := netip.ParseAddr(host); err == nil {
 		return p.dialer.DialContext(p.ctx, "tcp", net.JoinHostPort(address.String(), port))
@@ -201,6 +199,7 @@ func (p *Proxy) dial(host, port string) (net.Conn, error) {
 	err = fmt.Errorf("%s has no address", host)
 	for _, a := range addresses {
 		if a = a.Unmap(); isNear(a) {
+			p.deny(fmt.Sprintf("%s, which resolves to %s on this machine or its link", at, a))
 			err = fmt.Errorf("%s resolves to %s, which is this machine or its link", host, a)
 			continue
 		}
@@ -210,6 +209,15 @@ func (p *Proxy) dial(host, port string) (net.Conn, error) {
 		}
 	}
 	return nil, err
+}
+
+// deny notes what was refused, once.
+func (p *Proxy) deny(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.denied) < maxDenied && !slices.Contains(p.denied, what) {
+		p.denied = append(p.denied, what)
+	}
 }
 
 // isNear reports whether an address belongs to this machine or its link, where services trust their callers.
