@@ -236,7 +236,7 @@ func TestBackup(t *testing.T) {
 	s.bash(
 		"cd site; for day in monday tuesday; do rye run acme/report -i day=$day; done; rye run acme/report -i day=friday --limit turns=0 || true")
 	pruned := strings.TrimSpace(s.bash(`cd site; rye thread list --state completed | tail -1 | cut -d' ' -f1`))
-	s.bash("cd site; rye thread prune --keep 0s")
+	s.bash("cd site; rye thread prune --keep 0s --yes")
 	id := strings.TrimSpace(
 		s.bash(
 			`cd site; rye run acme/report -i day=sunday >/dev/null; rye thread list --state completed | head -1 | cut -d' ' -f1`))

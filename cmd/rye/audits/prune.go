@@ -35,7 +35,7 @@ type auditPruned struct {
 }
 
 func (c *auditPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	before, err := ParseMoment("--before", c.Before, a.Now())
+	before, err := ParsePast("--before", c.Before, a.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -134,6 +134,18 @@ func ParseMoment(flag, text string, now time.Time) (time.Time, error) {
 	return at, err
 }
 
+// ParsePast is ParseMoment for what is deleted before then: a moment in the future is an error.
+func ParsePast(flag, text string, now time.Time) (time.Time, error) {
+	at, err := ParseMoment(flag, text, now)
+	if err == nil && at.After(now) {
+		err = fault.New(fault.Validation, "%s %s is in the future", flag, text).
+			Because("everything up to now would be deleted").Try(map[string]string{
+			"--keep":   "rye thread prune --keep 90d --dry-run",
+			"--before": "rye audit prune --before 90d --dry-run"}[flag])
+	}
+	return at, err
+}
+
 // ParseDays parses a number of days. Sixteen bits keep a time.Duration of them from overflowing.
 func ParseDays(text string) (uint16, error) {
 	n, err := strconv.ParseUint(text, 10, 16)

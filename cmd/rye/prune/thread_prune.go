@@ -42,7 +42,7 @@ type prunedThread struct {
 }
 
 func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	before, err := audits.ParseMoment("--keep", c.Keep, a.Now())
+	before, err := audits.ParsePast("--keep", c.Keep, a.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,9 @@ func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	defer done()
 	r, err := control.Prune(ctx, control.PruneOptions{Roster: rows, Ledger: money, Rows: all,
 		Keys: audits.PublicKeys(keys), Before: before, Now: a.Now(), DryRun: c.DryRun,
-		Release: release})
+		Release: release, Confirm: func(ctx context.Context, what *control.Pruned) error {
+			return confirm(ctx, a, what)
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +86,15 @@ func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 		ans.Pruned = append(ans.Pruned, prunedThread{t.ID, string(t.State), t.Project.Root, p.Spend, p.Line, p.Digest})
 	}
 	return ans, c.unverified(a, r.Kept)
+}
+
+// confirm shows what would be pruned, and asks. --yes answers.
+func confirm(ctx context.Context, a *cli.App, what *control.Pruned) error {
+	for _, t := range what.Pruned {
+		a.Term.Note("would prune %s: %s, in %s", t.ID, t.State, t.Project.Root)
+	}
+	return a.Confirm(ctx, fmt.Sprintf("delete the transcripts of %s, %s?",
+		fault.Count(int64(len(what.Pruned)), "thread"), cli.ByteSize(float64(what.Bytes))))
 }
 
 // releases returns a function that releases the gc lease of a thread's lock in the store. It is nil if the store

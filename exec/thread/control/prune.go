@@ -28,6 +28,8 @@ type PruneOptions struct {
 	Now    time.Time
 	DryRun bool
 	Hook   osfile.Hook // of tests
+	// Confirm is asked about what would be pruned, before any of it is. An error keeps all of it; nil: nothing asks.
+	Confirm func(context.Context, *Pruned) error
 	// Release has the store no longer keep what the lock of a thread, at this path, names; nil: it keeps nothing for
 	// threads.
 	Release func(ctx context.Context, path string) error
@@ -71,10 +73,23 @@ func Prune(ctx context.Context, options PruneOptions) (*Pruned, error) {
 		}
 	}
 	slices.SortFunc(pruned.Pruned, func(a, b *roster.Thread) int { return a.Created.Compare(b.Created) })
+	if options.DryRun || len(pruned.Pruned) == 0 {
+		return pruned, nil
+	}
+	if options.Confirm != nil {
+		if err := options.Confirm(ctx, pruned); err != nil {
+			return nil, err
+		}
+	}
+	for _, row := range pruned.Pruned {
+		if err := options.one(ctx, row); err != nil {
+			return nil, err
+		}
+	}
 	return pruned, nil
 }
 
-// group prunes related threads, or notes why they stay.
+// group finds which of related threads are pruned, or notes why they stay.
 func (p *PruneOptions) group(ctx context.Context, pruned *Pruned, group []*roster.Thread,
 	mine map[string]*roster.Thread) error {
 	var old []*roster.Thread
@@ -104,32 +119,26 @@ func (p *PruneOptions) group(ctx context.Context, pruned *Pruned, group []*roste
 			pruned.Kept = append(pruned.Kept, Kept{Thread: row.ID, Reason: stays})
 			continue
 		}
-		if err := p.one(ctx, pruned, row); err != nil {
+		remains, err := p.remains(ctx, row)
+		if f, bad := fault.Find(err); bad && f.Details["reason"] == "transcript" {
+			pruned.Kept = append(pruned.Kept, Kept{row.ID, f.Text, err})
+			continue
+		}
+		if err != nil {
 			return err
 		}
+		row.Pruned = remains
+		pruned.Pruned, pruned.Bytes = append(pruned.Pruned, row), pruned.Bytes+osfile.BytesIn(row.Dir())
 	}
 	return nil
 }
 
-// one prunes a thread.
-func (p *PruneOptions) one(ctx context.Context, outcome *Pruned, row *roster.Thread) error {
-	pruned, err := p.remains(ctx, row)
-	if f, bad := fault.Find(err); bad && f.Details["reason"] == "transcript" {
-		outcome.Kept = append(outcome.Kept, Kept{row.ID, f.Text, err})
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	outcome.Pruned, outcome.Bytes = append(outcome.Pruned, row), outcome.Bytes+osfile.BytesIn(row.Dir())
-	row.Pruned = pruned
-	if p.DryRun {
-		return nil
-	}
+// one prunes a thread. The roster checks again that the related ones have ended.
+func (p *PruneOptions) one(ctx context.Context, row *roster.Thread) error {
 	if err := p.Hook.Do("row", row.Dir()); err != nil {
 		return err
 	}
-	if err := p.Roster.Prune(ctx, map[string]roster.Pruned{row.ID: *pruned}); err != nil {
+	if err := p.Roster.Prune(ctx, map[string]roster.Pruned{row.ID: *row.Pruned}); err != nil {
 		return err
 	}
 	return p.remove(ctx, row)
