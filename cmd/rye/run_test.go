@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,10 +24,14 @@ import (
 )
 
 // TestModelScripts runs the scripts that need a model. It calls acme/echo with what stands behind "echo" in the
-// directive, and returns what that gave, and makes what stands behind "make"; "refuse" makes the service refuse, and
-// "talk" the model answer with text alone.
+// directive, and returns what that gave, and makes what stands behind "make"; "refuse" makes the service refuse,
+// "fails-once" fail the first time, and "talk" the model answer with text alone.
 func TestModelScripts(t *testing.T) {
-	server, gates := modeltest.New(t), new(holds)
+	server, gates, once := modeltest.New(t), new(holds), new(sync.Once)
+	isFirst := func() (is bool) {
+		once.Do(func() { is = true })
+		return is
+	}
 	server.Handle(func(q *modeltest.Request) modeltest.Turn {
 		all := q.Body["messages"].([]any)
 		first, last := fmt.Sprint(all[0]), all[len(all)-1].(map[string]any)
@@ -52,6 +57,8 @@ func TestModelScripts(t *testing.T) {
 		switch {
 		case strings.Contains(first, "refuse"):
 			return modeltest.Turn{Status: 401}
+		case word == "fails-once" && isFirst():
+			return modeltest.Turn{Status: 500, Message: "out of order"}
 		case strings.Contains(first, "Please make "):
 			return modeltest.Turn{Calls: []wire.ToolCall{{ID: "a", Name: "directive_return", Input: makes(first)}},
 				Usage: use}

@@ -7,6 +7,7 @@
 package live
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -150,7 +151,7 @@ func (v *View) text(text string) {
 	v.open = !strings.HasSuffix(text, "\n")
 }
 
-// event shows an event as JSON, or a call as a line.
+// event shows an event as JSON. Otherwise each call, each failure and each wait is a line.
 func (v *View) event(e *transcript.Event) {
 	if v.events {
 		line, err := json.Marshal(map[string]any{"seq": e.Seq, "time": e.Time, "thread": e.Thread, "type": e.Type,
@@ -172,11 +173,58 @@ func (v *View) event(e *transcript.Event) {
 		v.note(e.Thread, strings.TrimSpace(call.Name+" "+call.Ref))
 	case transcript.TypeCallResult:
 		var result transcript.CallResult
-		if e.Decode(&result) != nil || result.Status != transcript.CallRefused || result.Error == nil {
-			return
+		if e.Decode(&result) == nil && result.Status != transcript.CallOK {
+			v.note(e.Thread, result.Status+": "+reason(&result))
 		}
-		v.note(e.Thread, fmt.Sprintf("refused: %s: %s", result.Error.Code, result.Error.Message))
+	case transcript.TypeClassified:
+		var failed transcript.Classified
+		if e.Decode(&failed) == nil {
+			v.note(e.Thread, attempt(&failed))
+		}
+	case transcript.TypeAnswer:
+		var answer transcript.Answer
+		if e.Decode(&answer) == nil && answer.Kept {
+			v.note(e.Thread, fmt.Sprintf("the answer doesn't say what it used: charged at most $%.6f",
+				float64(answer.Cost)/limits.Nano))
+		}
 	}
+}
+
+// reason returns why a call didn't succeed, on one line.
+func reason(r *transcript.CallResult) string {
+	var said struct{ Error transcript.Fault }
+	if r.Error != nil {
+		said.Error = *r.Error
+	} else if text, ok := r.Output.(string); !ok || json.Unmarshal([]byte(text), &said) != nil {
+		return "the tool failed"
+	}
+	return oneLine(cmp.Or(said.Error.Code, string(fault.Failed)) + ": " + cmp.Or(said.Error.Message,
+		"the tool failed"))
+}
+
+// attempt returns what came of a model call that failed, and what is done about it.
+func attempt(failed *transcript.Classified) string {
+	text := oneLine(failed.Error.Message)
+	if failed.Cost > 0 {
+		text += fmt.Sprintf("; what it used is unknown: charged $%.6f", float64(failed.Cost)/limits.Nano)
+	}
+	switch failed.Action {
+	case "retry":
+		text += "; trying again"
+		if failed.Delay > 0 {
+			text += " in " + max(failed.Delay.Round(100*time.Millisecond), 100*time.Millisecond).String()
+		}
+	case "fallback":
+		text += "; the fallback model is asked"
+	}
+	return text
+}
+
+// maxReason is how many bytes of a reason a line has.
+const maxReason = 300
+
+func oneLine(text string) string {
+	return fault.Clip(strings.Join(strings.Fields(text), " "), maxReason)
 }
 
 // state shows the end of a child, and updates the line with the turns.
