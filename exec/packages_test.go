@@ -523,7 +523,7 @@ func TestPackagesRefused(t *testing.T) {
 		"other OS": {text: func(r *registry) string {
 			return packageLock(strings.Replace(r.npm("node_modules/a", "a", "1.0.0", plain), "{", `{"os": ["plan9"], `,
 				1))
-		}, want: "isn't for"},
+		}, want: "doesn't support"},
 		"no list": {list: "list.txt", text: func(*registry) string {
 			return ""
 		}, want: `"list.txt" is not a list of packages`},
