@@ -111,6 +111,22 @@ func isProblem(err error) bool {
 	return is
 }
 
+// TestUsage: a thread that has no end has used every token that its answers report, those of the cache too: a limit on
+// tokens would be given anew to whoever resumes it.
+func TestUsage(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "t")
+	write(t, dir, transcript.Request{Turn: 1, Attempt: 1, Digest: cas.Sum(nil), Messages: []any{},
+		Provider: transcript.Item{Ref: "tool:acme/p"}, Model: "m"},
+		transcript.Answer{Turn: 1, Attempt: 1, Stop: "stop", Cost: 7, Usage: &transcript.Usage{Input: 1, CacheRead: 20,
+			CacheWrite: 300, Output: 4000, Reasoning: 50_000}})
+	p, err := control.SoFar(dir)
+	must(t, err)
+	if got, want := p.Used(), (transcript.Cost{Turns: 1, InputTokens: 321, OutputTokens: 54_000,
+		Spend: 7}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // TestSummarise: thread.json says what the transcript says, and is written anew when that has gone on.
 func TestSummarise(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "t")

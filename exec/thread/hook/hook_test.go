@@ -108,6 +108,21 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestDisabled: a hook that its author turned off never runs, whether "false" is written as a boolean or as text: it
+// would abort the threads of a user who has switched it off.
+func TestDisabled(t *testing.T) {
+	for enabled, runs := range map[string]bool{"false": false, `"false"`: false, "true": true, `"true"`: true} {
+		s, err := read(t, "hooks: [{id: h, event: limit, action: abort, enabled: "+enabled+"}]\n", "[]")
+		if err != nil {
+			t.Fatalf("%s: %v", enabled, err)
+		}
+		d, err := s.Fire(t.Context(), hook.Limit, object{}, &stage{})
+		if err != nil || (d.Control == "abort") != runs {
+			t.Errorf("enabled: %s: %+v, %v", enabled, d, err)
+		}
+	}
+}
+
 // TestLayers: hooks are asked in the order of their layers, the first that decides is the decision, and infra never
 // decides.
 func TestLayers(t *testing.T) {

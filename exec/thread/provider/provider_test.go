@@ -388,6 +388,22 @@ func TestParams(t *testing.T) {
 	}
 }
 
+// TestBoundCountsAll: all bytes of a request count in what it may cost at most: a thread would spend beyond its budget
+// by what is left out.
+func TestBoundCountsAll(t *testing.T) {
+	p := fromLibrary(t)[0]
+	given := map[string]any{"system": "s", "messages": []any{"m"}, "tools": []any{"t"}}
+	bound := p.Bound(given)
+	for name, longer := range map[string]any{"system": "s" + strings.Repeat("x", 1000),
+		"messages": []any{"m" + strings.Repeat("x", 1000)}, "tools": []any{"t" + strings.Repeat("x", 1000)}} {
+		more := maps.Clone(given)
+		more[name] = longer
+		if n := p.Bound(more) - bound; n != 1000 {
+			t.Errorf("1000 bytes more of %s are %d", name, n)
+		}
+	}
+}
+
 // TestAnswer: what a call gives without a stream as sink, and how it may end.
 func TestAnswer(t *testing.T) {
 	p := fromLibrary(t)[3]

@@ -370,6 +370,25 @@ func TestUnmade(t *testing.T) {
 	}
 }
 
+// TestUnknownIsMade: a call whose process ended in the middle of it may have been made: who resumes the thread would
+// have the money paid twice.
+func TestUnknownIsMade(t *testing.T) {
+	w := newWorld(t)
+	a := w.approver(t, nil)
+	_, err := approves(t.Context(), a, thread, "c1", question())
+	refused(t, "asks", fault.Approval, err)
+	id := w.answers(t, approval.Approved)
+	me := approval.Self()
+	for _, s := range []approval.Step{{To: approval.Executing, Driver: me, Execution: "x1"},
+		{To: approval.Unknown, Driver: me}} {
+		_, err := w.Do(t.Context(), id, s)
+		must(t, err)
+	}
+	if unmade, err := a.Unmade(t.Context(), thread, "c1", pay); unmade || err != nil {
+		t.Errorf("unmade: %t, %v", unmade, err)
+	}
+}
+
 // TestSign: what may be signed is up to who starts the run.
 func TestSign(t *testing.T) {
 	broken := errors.New("broken")
