@@ -78,6 +78,62 @@ func TestDead(t *testing.T) {
 	must(t, err)
 }
 
+// TestNoStart: a driver whose start the system didn't say is dead, also where it says nothing of a process that has its
+// number: its thread could never be resumed.
+func TestNoStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "registry")
+	l, root := open(t, path), t.TempDir()
+	l.Runs = func(int) string { return "" }
+	p, err := roster.ProjectAt(root)
+	must(t, err)
+	row := &roster.Thread{ID: "x", Kind: "directive", Directive: "directive:a", Project: p, Created: noon}
+	must(t, os.MkdirAll(row.Dir(), 0o700))
+	must(t, l.Create(t.Context(), row, 0))
+	for epoch := range int64(2) {
+		_, err = l.Claim(t.Context(), "x", epoch, roster.Driver{Process: 4711})
+		must(t, err)
+		if got, err := roster.Get(t.Context(), l, "x"); err != nil || got.Alive || !got.Dead {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
+// TestOtherDevice: a directory on another device is another project, though its inode has the same number: its user
+// would see, resume and prune threads of a project that isn't there.
+func TestOtherDevice(t *testing.T) {
+	l, root := open(t, filepath.Join(t.TempDir(), "registry")), t.TempDir()
+	p, err := roster.ProjectAt(root)
+	must(t, err)
+	if p.Inode == 0 {
+		return // the system has none
+	}
+	for id, device := range map[string]uint64{"here": p.Device, "there": p.Device + 1} {
+		must(t, l.Create(t.Context(), &roster.Thread{ID: id, Kind: "directive", Directive: "directive:a",
+			Project: roster.Project{Root: "/elsewhere/" + id, Device: device, Inode: p.Inode}, Created: noon}, 0))
+	}
+	all, err := l.Threads(t.Context(), roster.Filter{Root: root})
+	must(t, err)
+	if len(all) != 1 || all[0].ID != "here" {
+		t.Errorf("%d threads: %+v", len(all), all)
+	}
+}
+
+// TestPrunedOnce: what is kept of a thread that was pruned stays as it is: a second prune, which finds no transcript any
+// more, would lose what the thread has cost.
+func TestPrunedOnce(t *testing.T) {
+	l := open(t, filepath.Join(t.TempDir(), "registry"))
+	must(t, l.Create(t.Context(), &roster.Thread{ID: "x", Kind: "directive", Directive: "directive:a",
+		Project: roster.Project{Root: t.TempDir()}, Created: noon}, 0))
+	must(t, l.Set(t.Context(), "x", 0, roster.Completed, ""))
+	must(t, l.Prune(t.Context(), map[string]roster.Pruned{"x": {At: noon, Lines: 7, Spend: 250}}))
+	must(t, l.Prune(t.Context(), map[string]roster.Pruned{"x": {At: noon.Add(time.Hour)}}))
+	got, err := roster.Get(t.Context(), l, "x")
+	must(t, err)
+	if got.Pruned == nil || got.Pruned.Spend != 250 || got.Pruned.Lines != 7 || !got.Pruned.At.Equal(noon) {
+		t.Errorf("%+v", got.Pruned)
+	}
+}
+
 // TestDamage: a roster that was changed is read no more.
 func TestDamage(t *testing.T) {
 	for name, edit := range map[string]func([]byte) []byte{
