@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -167,6 +168,32 @@ func TestPull(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if _, err := two.pull(first.Digest); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNotRemembered: a bundle whose version can't be remembered gets no name in the store: a registry could give a user
+// other bytes under the same version later, and nothing would notice.
+func TestNotRemembered(t *testing.T) {
+	t.Parallel()
+	_, p := place(t)
+	b := newBundle(t, "1.0.0", "text", keytest.Alice())
+	b.push(t, p, "1.0.0")
+	u := newUser(t, p, 1, keytest.Alice())
+	nowhere := filepath.Join(t.TempDir(), "books")
+	if err := os.Symlink("none", nowhere); err != nil { // where nothing can be written
+		t.Fatal(err)
+	}
+	written := u.Journal
+	u.Journal = &rollback.Journal{Path: filepath.Join(nowhere, "rollback")}
+	if err := u.Journal.Check(); err != nil {
+		t.Fatal(err) // it is only empty
+	}
+	if _, err := u.pull("1.0.0"); err == nil || u.has(b.ID) {
+		t.Errorf("%v, named: %t", err, u.has(b.ID))
+	}
+	u.Journal = written
+	if _, err := u.pull("1.0.0"); err != nil || !u.has(b.ID) {
 		t.Error(err)
 	}
 }

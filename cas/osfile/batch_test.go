@@ -138,6 +138,26 @@ func TestCommitChanged(t *testing.T) {
 	}
 }
 
+// TestCommitEdited: a file that a user has edited after it was read stays as the user left it, also if the edit changes
+// no size: the edit would be lost.
+func TestCommitEdited(t *testing.T) {
+	for _, files := range []int{1, 2 * fewFiles} {
+		d, b := openTemp(t), NewBatch(files, time.Now())
+		must(t, os.WriteFile(d.Where("f"), []byte("old"), 0o644))
+		before, err := os.Lstat(d.Where("f"))
+		must(t, err)
+		st, err := b.Stage(d, "f", before, 0o644, BytesOf([]byte("new")))
+		must(t, err)
+		must(t, os.WriteFile(d.Where("f"), []byte("OLD"), 0o644))
+		must(t, os.Chtimes(d.Where("f"), time.Time{}, before.ModTime().Add(time.Second)))
+		err = b.Commit(t.Context(), []*Staged{st})
+		got, _ := os.ReadFile(d.Where("f"))
+		if want := d.Changed("f"); err == nil || err.Error() != want.Error() || string(got) != "OLD" || st.Placed() {
+			t.Errorf("%d files: %q, %v", files, got, err)
+		}
+	}
+}
+
 func TestCommitCancelled(t *testing.T) {
 	d, b := openTemp(t), NewBatch(90, time.Now())
 	all := stageMany(t, b, d, 9, 10)

@@ -123,6 +123,35 @@ const twoSteps = `  start: a
     b: {action: {item_id: acme/echo, params: {text: "${state.first}y"}}, assign: {second: "${result.said}"}}
 `
 
+// A durableKernel notes which steps' states were to be durable at once.
+type durableKernel struct {
+	kernel
+	durable []bool
+}
+
+func (k *durableKernel) Record(durable bool, events ...transcript.Payload) error {
+	if _, is := events[0].(transcript.State); is {
+		k.durable = append(k.durable, durable)
+	}
+	return k.kernel.Record(durable, events...)
+}
+
+// TestStepsDurable: a step without a call is durable before the next one begins, as nothing else makes it so: after a
+// power failure the gate would decide anew, and other steps be taken than those that had begun.
+func TestStepsDurable(t *testing.T) {
+	k := &durableKernel{}
+	_, err := graph.Walk(t.Context(), read(t, `  start: a
+  nodes:
+    a: {type: gate, when: {path: inputs.go, value: true}, next: b, otherwise: b}
+    b: {action: {item_id: acme/echo, params: {text: x}}, next: c}
+    c: {type: gate, when: {path: inputs.go, value: true}, next: d, otherwise: d}
+    d: {action: {item_id: acme/echo, params: {text: y}}}
+`), object{}, k)
+	if want := []bool{true, false, true, false}; err != nil || !slices.Equal(k.durable, want) {
+		t.Errorf("%v, %v; want %v", k.durable, err, want)
+	}
+}
+
 // TestWalk: a step is begun, makes its calls, and is recorded with the state after it, in this order; the next one
 // sees that state.
 func TestWalk(t *testing.T) {

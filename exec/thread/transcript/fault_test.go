@@ -108,6 +108,28 @@ func sound(t *testing.T, name, dir string, acked []Position) {
 	}
 }
 
+// TestPayloadsSynced: the name of the file of payloads is durable before a line names what is in it: after a power
+// failure the record of a thread would have lost what its lines prove.
+func TestPayloadsSynced(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "threads", thread)
+	o := options()
+	var did []string
+	o.Hook = func(op, path string, _ []byte) error {
+		did = append(did, op+" "+filepath.Base(path))
+		return nil
+	}
+	must(t, begin(dir, o, func(Position) {}))
+	created := slices.Index(did, "create "+PayloadsFile)
+	if created < 0 {
+		t.Fatalf("no payloads: %q", did)
+	}
+	want := []string{"create " + PayloadsFile, "write " + PayloadsFile, "sync " + PayloadsFile,
+		"syncdir " + filepath.Base(dir), "write " + LinesFile}
+	if got := did[created:min(created+len(want), len(did))]; !slices.Equal(got, want) {
+		t.Errorf("%q; want %q", got, want)
+	}
+}
+
 // TestFaults: each change fails in turn, with nothing or half of a write done, and with the process going on or as
 // good as dead. Whatever was acknowledged is there, and the next process goes on.
 func TestFaults(t *testing.T) {
