@@ -36,13 +36,23 @@ func (s *served) requests() *approval.Local {
 // await waits until the newest request is in a state, and returns it.
 func (s *served) await(l *approval.Local, state approval.State) (r *approval.Request) {
 	s.t.Helper()
-	s.must(l.Watch(s.t.Context(), approval.Filter{}, func(all []*approval.Request) (bool, error) {
+	return s.awaitIn(l, approval.Filter{}, state)
+}
+
+// awaitIn waits until the newest request of a filter has a state. A minute is enough for any.
+func (s *served) awaitIn(l *approval.Local, f approval.Filter, state approval.State) (r *approval.Request) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	if err := l.Watch(ctx, f, func(all []*approval.Request) (bool, error) {
 		if len(all) == 0 {
 			return false, nil
 		}
 		r = all[0]
 		return r.State == state, nil
-	}))
+	}); err != nil {
+		s.t.Fatalf("waiting for %s: %v: %+v", state, err, r)
+	}
 	return r
 }
 
@@ -334,9 +344,7 @@ func TestTokens(t *testing.T) {
 		t.Error("who asks approves")
 	}
 	s.answer(l, r.ID, approval.Approved)
-	s.must(l.Watch(t.Context(), approval.Filter{ID: r.ID}, func(all []*approval.Request) (bool, error) {
-		return all[0].State == approval.Done, nil
-	}))
+	s.awaitIn(l, approval.Filter{ID: r.ID}, approval.Done)
 	if text, failed := call(bob); !failed || !strings.Contains(text, "APPROVAL_REQUIRED") ||
 		strings.Contains(text, r.ID) {
 		t.Error(text)

@@ -1,12 +1,15 @@
 package mcp_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -401,4 +404,46 @@ func (l *listening) audit() string {
 			return err
 		}))
 	return all.String()
+}
+
+// TestChunked: messages whose length isn't announced take turns as long ones do: a client could fill the memory of the
+// server with them.
+func TestChunked(t *testing.T) {
+	t.Parallel()
+	const most = 16
+	h := serving(t).listen()
+	at, err := url.Parse(h.url)
+	h.must(err)
+	secret := h.secret("ann")
+	send := func() (net.Conn, *bufio.Reader) {
+		t.Helper()
+		c, err := net.Dial("tcp", at.Host)
+		h.must(err)
+		t.Cleanup(func() { c.Close() })
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
+			"Accept: application/json, text/event-stream\r\nTransfer-Encoding: chunked\r\n"+
+			"Expect: 100-continue\r\n\r\n", at.Path, at.Host, secret)
+		return c, bufio.NewReader(c)
+	}
+	// The server asks for a message, by this line, once it reads it.
+	asked := func(c net.Conn, r *bufio.Reader, within time.Duration) bool {
+		h.must(c.SetReadDeadline(time.Now().Add(within)))
+		line, err := r.ReadString('\n')
+		return err == nil && strings.Contains(line, "100 Continue")
+	}
+	var first net.Conn
+	for i := range most {
+		c, r := send()
+		if first = c; !asked(c, r, 10*time.Second) {
+			t.Fatalf("message %d is not read", i)
+		}
+	}
+	c, r := send()
+	if asked(c, r, 50*time.Millisecond) {
+		t.Errorf("%d messages are read at once", most+1)
+	}
+	fmt.Fprint(first, "2\r\n{}\r\n0\r\n\r\n")
+	if !asked(c, r, 10*time.Second) {
+		t.Error("a message is not read after another one has arrived")
+	}
 }

@@ -296,33 +296,37 @@ func TestMost(t *testing.T) {
 func TestConnections(t *testing.T) {
 	w := start(t, ok, func(o *serve.Options) { o.Most = 1 })
 	address := strings.TrimPrefix(w.url, "http://")
+	const enough = 10 * time.Second // for any answer
 	var open []net.Conn
 	for range 2 {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(enough))
 		fmt.Fprintf(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
 		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 			t.Fatal(line, err)
 		}
 		open = append(open, c)
 	}
-	got := make(chan int)
-	go func() {
-		r, _ := w.do("GET", "/healthz", nil)
-		got <- r.StatusCode
-	}()
-	select {
-	case <-got:
-		t.Error("a third connection is served")
-	case <-time.After(20 * time.Millisecond):
-		open[0].Close()
-		if status := <-got; status != 200 {
-			t.Error(status)
-		}
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
 	}
-	open[1].Close()
+	defer c.Close()
+	fmt.Fprintf(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+	third := bufio.NewReader(c)
+	c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+	if line, err := third.ReadString('\n'); err == nil {
+		t.Error("a third connection is served:", line)
+	}
+	open[0].Close()
+	c.SetReadDeadline(time.Now().Add(enough))
+	if line, err := third.ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+		t.Error("after one has ended:", line, err)
+	}
 }
 
 // TestSlow: a client that sends its header slowly or without end is cut off.
