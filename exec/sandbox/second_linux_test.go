@@ -57,3 +57,27 @@ func TestReady(t *testing.T) {
 	run(false)
 	stages(6)
 }
+
+// TestMounted: a stage that was started before something was mounted isn't used: its run would see other files than the
+// user has.
+func TestMounted(t *testing.T) {
+	count := filepath.Join(realDir(t), "count")
+	m := sandbox.New(sandbox.Options{Self: []string{self(t), countWord, coverDir(), count}})
+	m.Ready(false)
+	if !m.Mounted() {
+		t.Fatal("no stage is ready")
+	}
+	if o, err := m.Run(t.Context(), sandbox.Spec{Level: floor.Limits, Most: true},
+		proc.Command{Path: self(t), Args: []string{tryWord, "nothing"}}); err != nil || o.Level != floor.Namespace {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	if m.Mounted() {
+		t.Error("the stage is ready still")
+	}
+	for end := time.Now().Add(10 * time.Second); bytesIn(t, count) < 2 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if n := bytesIn(t, count); n != 2 {
+		t.Errorf("%d stages were started, not 2", n)
+	}
+}

@@ -109,6 +109,29 @@ func TestDying(t *testing.T) {
 	}
 }
 
+// TestSynced: what packs gain is durable before anything else is replaced or removed, and all is durable in the end:
+// after a power failure a clone would have neither the old lock's objects nor the new one's.
+func TestSynced(t *testing.T) {
+	w := many(t, 40, 50_000)
+	all := w.objects
+	w.objects = all[:30]
+	w.write()
+	var ops []string
+	_, err := write(t.Context(), w.dir, all[10:], w.store, func(op, name string) error {
+		if name == "." || op == "rename" || op == "remove" {
+			ops = append(ops, op)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops = slices.Compact(ops)
+	if !slices.Equal(ops, []string{"rename", "syncdir", "rename", "syncdir"}) {
+		t.Errorf("%q", ops)
+	}
+}
+
 // A store that fails in one way.
 type failing struct {
 	cas.Getter

@@ -148,12 +148,18 @@ func (w *world) row(id string) *roster.Thread {
 	return row
 }
 
-// after are the threads that go on with the work of one.
-func (w *world) after(id string) (all []*roster.Thread) {
+// rows are all threads.
+func (w *world) rows() []*roster.Thread {
 	w.t.Helper()
 	rows, err := w.engine.Roster.Threads(w.t.Context(), roster.Filter{})
 	must(w.t, err)
-	for _, r := range rows {
+	return rows
+}
+
+// after are the threads that go on with the work of one.
+func (w *world) after(id string) (all []*roster.Thread) {
+	w.t.Helper()
+	for _, r := range w.rows() {
 		if r.Continues == id {
 			all = append(all, r)
 		}
