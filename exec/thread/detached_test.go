@@ -210,7 +210,7 @@ func TestDetachedEnds(t *testing.T) {
 	for policy, want := range map[string]roster.State{"": roster.Cancelled,
 		"child_policy: {on_parent_cancel: continue}\n": roster.Completed} {
 		t.Run("cancelled and "+string(want), func(t *testing.T) {
-			hold := make(chan string, 1)
+			hold := make(chan struct{}) // open until the parent has ended
 			w, _ := detached(t, nil)
 			if policy != "" {
 				w.Put("config/resilience.yaml", policy)
@@ -236,7 +236,7 @@ func TestDetachedEnds(t *testing.T) {
 			if r := w.plan("top"); r.Status != thread.Cancelled {
 				t.Errorf("%+v, %v", r, r.Error)
 			}
-			hold <- "on"
+			close(hold)
 			if row := w.over("acme/step"); row.State != want ||
 				strings.Contains(row.Asked.Reason, "not needed") != (want == roster.Cancelled) {
 				log, _ := os.ReadFile(filepath.Join(row.Dir(), toolcall.LogFile))
