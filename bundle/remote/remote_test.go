@@ -172,8 +172,8 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestNotRemembered: a bundle whose version can't be remembered gets no name in the store: a registry could give a user
-// other bytes under the same version later, and nothing would notice.
+// TestNotRemembered: a bundle whose version can't be remembered gets no name in the store: a registry could give a
+// user other bytes under the same version later, and nothing would notice.
 func TestNotRemembered(t *testing.T) {
 	t.Parallel()
 	_, p := place(t)

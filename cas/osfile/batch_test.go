@@ -138,8 +138,8 @@ func TestCommitChanged(t *testing.T) {
 	}
 }
 
-// TestCommitEdited: a file that a user has edited after it was read stays as the user left it, also if the edit changes
-// no size: the edit would be lost.
+// TestCommitEdited: a file that a user has edited after it was read stays as the user left it, also if the edit
+// changes no size: the edit would be lost.
 func TestCommitEdited(t *testing.T) {
 	for _, files := range []int{1, 2 * fewFiles} {
 		d, b := openTemp(t), NewBatch(files, time.Now())

@@ -58,8 +58,8 @@ func TestReady(t *testing.T) {
 	stages(6)
 }
 
-// TestMounted: a stage that was started before something was mounted isn't used: its run would see other files than the
-// user has.
+// TestMounted: a stage that was started before something was mounted isn't used: its run would see other files than
+// the user has.
 func TestMounted(t *testing.T) {
 	count := filepath.Join(realDir(t), "count")
 	m := sandbox.New(sandbox.Options{Self: []string{self(t), countWord, coverDir(), count}})

@@ -12,8 +12,8 @@ import (
 	"github.com/rye-build/rye/exec/primitive/mcp/mcptest"
 )
 
-// TestListingFails: while a server that has said that its tools changed doesn't list them, none of them is believed to be
-// what it was: a call would reach a tool that the user never accepted.
+// TestListingFails: while a server that has said that its tools changed doesn't list them, none of them is believed to
+// be what it was: a call would reach a tool that the user never accepted.
 func TestListingFails(t *testing.T) {
 	server, ctx := mcptest.New(mcptest.Options{}), t.Context()
 	var broken atomic.Bool

@@ -112,7 +112,7 @@ func isProblem(err error) bool {
 }
 
 // TestUsage: a thread that has no end has used every token that its answers report, those of the cache too: a limit on
-// tokens would be given anew to whoever resumes it.
+// tokens would begin anew when it is resumed.
 func TestUsage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "t")
 	write(t, dir, transcript.Request{Turn: 1, Attempt: 1, Digest: cas.Sum(nil), Messages: []any{},

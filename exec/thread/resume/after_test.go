@@ -45,8 +45,8 @@ func (w *world) cost(id string) (all int64) {
 	return all
 }
 
-// TestForeignSuccessor: a thread below a stranger's directive is the stranger's also where its work goes on in another:
-// with one message a user would give a stranger's directive the files of the project.
+// TestForeignSuccessor: a thread below a stranger's directive is the stranger's also where its work goes on in
+// another: with one message a user would give a stranger's directive the files of the project.
 func TestForeignSuccessor(t *testing.T) {
 	t.Parallel()
 	const read = "rye/file-system/read"
@@ -106,8 +106,8 @@ func TestForeignSuccessor(t *testing.T) {
 	}
 }
 
-// TestCutRecord: the work of a thread that has ended goes on from a whole record alone: whoever cuts off the last lines
-// would have what they cost to spend once more.
+// TestCutRecord: the work of a thread that has ended goes on from a whole record alone: if its last lines were cut
+// off, what they cost could be spent once more.
 func TestCutRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -128,8 +128,8 @@ func TestCutRecord(t *testing.T) {
 	}
 }
 
-// TestSummaryPaid: what a summary costs is no more there for the thread that goes on, and neither is what the threads below
-// it cost: one that has too much to read for its context is summarised too. It would spend more than its budget.
+// TestSummaryPaid: what a summary costs is no more there for the thread that goes on, and neither is what the threads
+// below it cost: one that has too much to read for its context is summarised too. It would spend more than its budget.
 func TestSummaryPaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]string{"config/coordination.yaml": summedBy("acme/summing"),

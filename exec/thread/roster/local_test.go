@@ -78,8 +78,8 @@ func TestDead(t *testing.T) {
 	must(t, err)
 }
 
-// TestNoStart: a driver whose start the system didn't say is dead, also where it says nothing of a process that has its
-// number: its thread could never be resumed.
+// TestNoStart: a driver whose start the system didn't say is dead, also where it says nothing of a process that has
+// its number: its thread could never be resumed.
 func TestNoStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry")
 	l, root := open(t, path), t.TempDir()
@@ -118,8 +118,8 @@ func TestOtherDevice(t *testing.T) {
 	}
 }
 
-// TestPrunedOnce: what is kept of a thread that was pruned stays as it is: a second prune, which finds no transcript any
-// more, would lose what the thread has cost.
+// TestPrunedOnce: what is kept of a thread that was pruned stays as it is: a second prune, which finds no transcript
+// any more, would lose what the thread has cost.
 func TestPrunedOnce(t *testing.T) {
 	l := open(t, filepath.Join(t.TempDir(), "registry"))
 	must(t, l.Create(t.Context(), &roster.Thread{ID: "x", Kind: "directive", Directive: "directive:a",
