@@ -420,9 +420,9 @@ func TestChunked(t *testing.T) {
 		c, err := net.Dial("tcp", at.Host)
 		h.must(err)
 		t.Cleanup(func() { c.Close() })
-		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
-			"Accept: application/json, text/event-stream\r\nTransfer-Encoding: chunked\r\n"+
-			"Expect: 100-continue\r\n\r\n", at.Path, at.Host, secret)
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
+			"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
+			"Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n", at.Path, at.Host, secret)
 		return c, bufio.NewReader(c)
 	}
 	// The server asks for a message, by this line, once it reads it.
