@@ -357,6 +357,7 @@ type NotAdmittedError struct {
 	From       string // a path or an address; empty if unknown
 	Signatures manifest.Signatures
 	Keys       []manifest.SignerKey
+	Names      []string // globs that cover what was signed; nil: those of Name
 	Left       []string // why signatures were ignored
 }
 

@@ -96,4 +96,13 @@
 // sorted). There the key replaces the one named by retire. The policy gets its name, owner, not-before and
 // key-expires from the document. The offer ends at expires. No step can be skipped or swapped, because each names
 // all keys that it starts from.
+//
+// # Signers
+//
+//	rye: "signers/2"
+//	keys:
+//	  "9c38…": {public: "7UkoxijRwsbq6QM4kFmVYSlZJzpcY_k2NsFGFKyHN9E", owner: "Acme Ltd"}
+//
+// The public keys of those who signed what a project's lock pins, by fingerprint, with the owners that the author's
+// policy names. It isn't signed and gives no trust: it is what a clone's user is asked about.
 package manifest

@@ -2,9 +2,12 @@ package manifest
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -51,4 +54,50 @@ func ParseSignerKeys(b []byte, s Signatures) ([]SignerKey, error) {
 		return nil, fault.New(fault.Parsing, "invalid list of signers' keys")
 	}
 	return keys, nil
+}
+
+// signersSpec is the document that the package comment shows.
+var signersSpec = canon.Spec{
+	Format: "signers/2",
+	Sections: []canon.Section{{Name: "keys", Fields: []canon.Field{
+		{Name: "public", Max: 43},
+		{Name: "owner", Optional: true, Max: maxOwner},
+	}}},
+	MaxBytes:   1 << 20,
+	MaxEntries: 1 << 12,
+}
+
+// ReadSigners reads a list of signers, as AppendSigners writes it.
+func ReadSigners(in io.Reader) (keys []SignerKey, err error) {
+	s := canon.NewScanner(in, &signersSpec)
+	for s.Scan() {
+		k := SignerKey{Owner: string(s.Str(1))}
+		if k.Public, err = key.ParsePublic(string(s.Str(0))); err != nil {
+			return nil, badDocument("signers", s.Line(), err)
+		}
+		switch {
+		case k.Public.Fingerprint().String() != string(s.Key()):
+			return nil, badDocument("signers", s.Line(), errors.New("the key has another fingerprint"))
+		case !plain(k.Owner):
+			return nil, badDocument("signers", s.Line(), errors.New("owner is not one line of visible text"))
+		}
+		keys = append(keys, k)
+	}
+	return keys, s.Err()
+}
+
+// AppendSigners appends the document that names the keys, sorted by fingerprint. It leaves out owners that don't fit
+// on a line.
+func AppendSigners(dst []byte, keys []SignerKey) ([]byte, error) {
+	e := canon.NewEncoderBytes(dst, &signersSpec)
+	for _, k := range sorted(keys, func(k SignerKey) string { return k.Public.Fingerprint().String() }) {
+		e.Begin(0, k.Public.Fingerprint().String())
+		e.Str(0, k.Public.String())
+		if k.Owner != "" && len(k.Owner) <= maxOwner && plain(k.Owner) {
+			e.Str(1, k.Owner)
+		}
+		e.End()
+	}
+	err := e.Close()
+	return e.Bytes(), err
 }

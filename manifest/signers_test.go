@@ -44,3 +44,29 @@ func TestSignerKeys(t *testing.T) {
 		}
 	}
 }
+
+// A project's list of signers is read back as it was written, and in no other form.
+func TestSigners(t *testing.T) {
+	keys := []SignerKey{{keytest.Bob().Public(), "Bob <b@example.org>"}, {keytest.Alice().Public(), "two\nlines"}}
+	b, err := AppendSigners(nil, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadSigners(strings.NewReader(string(b)))
+	if err != nil || len(got) != 2 {
+		t.Fatalf("%s: %v, %v", b, got, err)
+	}
+	for _, k := range got {
+		if k.Public == keys[0].Public && k.Owner != keys[0].Owner || k.Public == keys[1].Public && k.Owner != "" {
+			t.Errorf("%v", k)
+		}
+	}
+	print := keys[0].Public.Fingerprint().String()
+	for _, bad := range []string{strings.Replace(string(b), print, strings.Repeat("f", 64), 1),
+		strings.Replace(string(b), "signers/2", "signers/3", 1), strings.Replace(string(b), "Bob ", `Bob\u202e `, 1),
+		strings.TrimSuffix(string(b), "\n")} {
+		if got, err := ReadSigners(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q: %v", bad, got)
+		}
+	}
+}

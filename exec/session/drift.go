@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/policy"
 )
 
 // A DriftLine is one difference between the working tree and the lock.
@@ -53,7 +54,7 @@ func DriftLineOf(difference *drift.Difference) DriftLine {
 func (s *Session) drift(ctx context.Context, current *workspace.Lock, o drift.Options, ref model.Ref) error {
 	found, err := drift.Find(ctx, s.set, o, ref)
 	if no, ok := errors.AsType[*lock.NotLockedError](err); ok && no.Ref == ref {
-		return s.notLocked(ctx, current, o.Working, no)
+		return s.notLocked(ctx, current, o, no)
 	}
 	if err != nil || len(found) == 0 {
 		return err
@@ -116,10 +117,10 @@ func accepting(current *workspace.Lock, found []*drift.Difference, outlived []st
 }
 
 // notLocked adds to the error the commands that lock the tool.
-func (s *Session) notLocked(ctx context.Context, current *workspace.Lock, working *ai.View,
+func (s *Session) notLocked(ctx context.Context, current *workspace.Lock, o drift.Options,
 	no *lock.NotLockedError) error {
 	from := ""
-	it, missing := working.Find(ctx, no.Ref)
+	it, missing := o.Working.Find(ctx, no.Ref)
 	if missing == nil && it.Space.Level == ai.System {
 		from = it.Space.Label
 	} else if missing != nil {
@@ -133,12 +134,20 @@ func (s *Session) notLocked(ctx context.Context, current *workspace.Lock, workin
 		return r.Match(no.Ref, file.FromProject)
 	})
 	failure := fault.Of(no)
+	draft := missing == nil && from == "" && o.Admit.Require(ctx, it, policy.ToUse) != nil
 	switch {
 	case current.User && from != "":
 		failure.Because("the lock pins the items of " + from + " that an item of your own uses")
 		failure.Hint = []string{"rye docs lock"}
 	case from != "" || !rooted && !current.User:
-		failure.Hint = []string{fault.Command("rye add", no.Ref.String())}
+		add := []string{no.Ref.String()}
+		if draft {
+			add = append(add, "--sign", no.Ref.String())
+		}
+		failure.Hint = []string{fault.Command("rye add", add...)}
+	case draft: // rye lock would leave it out
+		failure.Hint = accepting(current, []*drift.Difference{{Kind: drift.Added, Ref: no.Ref}}, nil)
+		return s.orDev(failure, no.Ref.String())
 	default:
 		failure.Hint = []string{current.LockCommand()}
 		return s.orDev(failure, no.Ref.String())

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"runtime"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/rye-build/rye/lock/drift"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/gcroot"
+	"github.com/rye-build/rye/lock/restore"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -241,7 +243,20 @@ func (s *Session) hold(ctx context.Context) (err error) {
 	if _, err := current.Policy(); err != nil {
 		return err
 	}
-	if s.set, err = current.Set(ctx); err != nil {
+	if s.set, err = current.Set(ctx); isMissing(err) || err == nil && current.Lacks(ctx) {
+		// In a clone nothing is in the store yet. Trust comes first: without it nothing is taken.
+		if stranger := current.Stranger(); stranger != nil {
+			return stranger
+		}
+		left, taken := restore.TakeProject(ctx, current)
+		if taken != nil {
+			s.w.Detail("the project's items", taken)
+		}
+		if s.set, err = current.Set(ctx); isMissing(err) && left != nil {
+			err = fault.Of(err).Because(left.Error())
+		}
+	}
+	if err != nil {
 		return err
 	}
 	store, err := current.OpenStore(false)
@@ -257,7 +272,14 @@ func (s *Session) hold(ctx context.Context) (err error) {
 	return nil
 }
 
-// A devResolver finds one tool in the working tree, and every other item in the lock.
+// isMissing reports whether an error means that an object of the lock is missing.
+func isMissing(err error) bool {
+	_, missing := errors.AsType[*lock.MissingError](err)
+	return missing
+}
+
+// A devResolver finds one tool in the working tree, and every other item in the lock or, if the lock doesn't have it
+// and the project has no other, in the library: a tool can be tried before anything is locked.
 type devResolver struct {
 	ref     model.Ref
 	working *ai.View
@@ -272,5 +294,11 @@ func (r devResolver) Resolve(ctx context.Context, ref model.Ref, from *ai.Space)
 	if from != nil && slices.Contains(r.working.Spaces(), from) && from.Level != ai.System {
 		from = nil
 	}
-	return r.pinned.Resolve(ctx, ref, from)
+	it, err := r.pinned.Resolve(ctx, ref, from)
+	if no, ok := errors.AsType[*lock.NotLockedError](err); ok && no.Pinned == "" {
+		if std, found := r.working.Resolve(ctx, ref, from); found == nil && std.Space.Builtin {
+			return std, nil
+		}
+	}
+	return it, err
 }

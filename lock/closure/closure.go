@@ -35,6 +35,8 @@ type Options struct {
 	User  bool  // true for the user's own lock: without roots, all items of the user are roots
 	Store Store // nil: nothing is stored
 	Uses  bool  // record why items are in the closure
+	// Pinned reports whether the present lock has an item: such an item is no draft. nil: there are no drafts.
+	Pinned func(model.Ref) bool
 }
 
 // A Closure is the result of Close: all items that the roots reach.
@@ -44,6 +46,7 @@ type Closure struct {
 	Lists       []List            // sorted by tool
 	Uses        []Use             // sorted by From, To, Pattern and Why, each once; nil unless asked for
 	Warnings    []*Problem        // sorted by place
+	Drafts      []*Problem        // why items are left out, sorted by place
 }
 
 // A List holds the packages that a tool requires from other registries.
@@ -95,11 +98,27 @@ func (w Why) needed() bool {
 }
 
 // Close finds all items that the roots reach. It returns an *Error with all problems, or an error of the context or
-// the store.
+// the store. Drafts are left out.
 func Close(ctx context.Context, o Options) (*Closure, error) {
+	all, err := closeOver(ctx, o, nil)
+	wrong, ok := errors.AsType[*Error](err)
+	if !ok || wrong.drafts == nil {
+		return all, err
+	}
+	// Without the drafts the result has all other problems. What a draft alone needs isn't reached any more.
+	left, err := closeOver(ctx, o, wrong.drafts)
+	if err != nil {
+		return nil, err
+	}
+	left.Drafts = slices.DeleteFunc(wrong.Problems, func(p *Problem) bool { return !wrong.drafts[p.Ref] })
+	return left, nil
+}
+
+// closeOver finds all items that the roots reach, without the drafts.
+func closeOver(ctx context.Context, o Options, drafts map[model.Ref]bool) (*Closure, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	c := &closer{Options: o, spaces: o.View.Spaces(), stop: stop, nodes: map[nodeKey]*node{},
+	c := &closer{Options: o, drafts: drafts, spaces: o.View.Spaces(), stop: stop, nodes: map[nodeKey]*node{},
 		results: map[want]result{},
 		covered: map[pattern]bool{}, first: map[want]source{},
 		links: links{Resolver: o.View, found: map[want]result{}},
@@ -117,6 +136,7 @@ func Close(ctx context.Context, o Options) (*Closure, error) {
 type closer struct {
 	Options
 	spaces []*ai.Space // from the highest to the lowest
+	drafts map[model.Ref]bool
 	stop   context.CancelCauseFunc
 
 	// The files listed in the spaces.
@@ -193,6 +213,7 @@ type node struct {
 	problems   []*Problem
 	warnings   []*Problem
 	echoes     []*Problem // problems that another item reports too
+	unsigned   bool       // its file has no signature
 	reached    bool
 }
 
@@ -326,7 +347,7 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 	if len(c.problems) > 0 {
 		c.problems = c.sorted(c.problems)
 		c.suggest(ctx)
-		return nil, &Error{c.problems}
+		return nil, &Error{c.problems, c.findDrafts()}
 	}
 	slices.SortFunc(out.Uses, func(a, b Use) int {
 		return cmp.Or(file.CompareRefs(a.From, b.From), file.CompareRefs(a.To, b.To),

@@ -51,7 +51,10 @@ func place(s *ai.Space, name string) string {
 func (p *Problem) Unwrap() error { return p.Err }
 
 // An Error lists every problem that prevents a project from being locked, sorted by place.
-type Error struct{ Problems []*Problem }
+type Error struct {
+	Problems []*Problem
+	drafts   map[model.Ref]bool // nil if no problem is one of a draft
+}
 
 func (e *Error) Error() string {
 	if more := len(e.Problems) - 1; more > 0 {

@@ -69,6 +69,9 @@ func compareIDs(a, b model.Ref) int {
 // concerns reports whether a broken file could have been an item that the roots cover. An unreadable directory might
 // hold any item below it.
 func (c *closer) concerns(p *ai.ItemError) bool {
+	if c.drafts[p.Ref] {
+		return false
+	}
 	own, from := p.Space.Level == ai.Project, p.Space.Label
 	if k, ok := c.View.Kind(configKind); ok && !p.Space.Builtin && strings.HasPrefix(p.Path+"/", k.Dir+"/") {
 		return true
@@ -109,7 +112,9 @@ func (c *closer) roots() []want {
 	covers := make([]bool, len(globs))
 	for rest := c.files; len(rest) > 0; {
 		ref, files := rest[0].Ref, sameRef(rest, rest[0].Ref)
-		rest = rest[len(files):]
+		if rest = rest[len(files):]; c.drafts[ref] {
+			continue
+		}
 		if len(globs) == 0 && files[0].Space.Level == own {
 			ask(AsRoot, ref, "")
 		}
@@ -258,7 +263,7 @@ func (c *closer) matches(p capability.Capability) (refs []model.Ref) {
 	for _, kind := range kinds {
 		i, _ := slices.BinarySearchFunc(c.files, model.Ref{Kind: kind, ID: begin}, compareFile)
 		for ; i < len(c.files) && c.files[i].Ref.Kind == kind && strings.HasPrefix(c.files[i].ID, begin); i++ {
-			if ref := c.files[i].Ref; covers(p, ref) {
+			if ref := c.files[i].Ref; covers(p, ref) && !c.drafts[ref] {
 				refs = append(refs, ref)
 			}
 		}

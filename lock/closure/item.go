@@ -23,10 +23,11 @@ import (
 // look examines an item: it fills the node with edges, problems and the pin.
 func (c *closer) look(ctx context.Context, n *node, it *ai.Item) {
 	own := 0
+	n.unsigned = it.Signed.Format == sign.None
 	for _, p := range it.Model.Problems {
 		if !p.Warning {
 			own++
-			n.problem(p.At, p.Field, errors.New(p.Message))
+			n.problem(p.At, p.Field, fault.New(fault.Validation, "%s", p.Message))
 		}
 	}
 	c.chain(ctx, n, it, own)

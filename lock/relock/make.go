@@ -26,6 +26,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/semver"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/snapshot"
@@ -138,7 +139,7 @@ func (r *Request) make(ctx context.Context, bundles []file.Bundle, user bool) (*
 	}
 	defer done()
 	m.Closure, err = closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: r.Project.AllRoots(),
-		User: user, Store: r.Store})
+		User: user, Store: r.Store, Pinned: r.pins})
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +167,13 @@ func (r *Request) make(ctx context.Context, bundles []file.Bundle, user bool) (*
 	m.Closure.Pins = nil // the lock has them
 	m.Changes = file.Diff(r.Old, m.Lock)
 	return m, nil
+}
+
+// pins reports whether the present lock, or a side of an unfinished merge, has an item.
+func (r *Request) pins(ref model.Ref) bool {
+	return slices.ContainsFunc(append(slices.Clone(r.Sides), r.Old), func(l *file.Lock) bool {
+		return l != nil && l.Pin(ref) != nil
+	})
 }
 
 // Choose only selects versions of the bundles. For a source with one version at a time, both the locked and the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 
@@ -39,7 +40,10 @@ type FetchResult struct {
 // project. Damaged files in .ai/vendor are an error only if no other source has the object.
 func Fetch(ctx context.Context, l *workspace.Lock) (FetchResult, error) {
 	ans := FetchResult{Bundles: len(l.Old.Bundles)}
-	err := ans.fetch(ctx, l)
+	err := l.Stranger() // before bytes are missed that only the trust is missing for
+	if err == nil {
+		err = ans.fetch(ctx, l)
+	}
 	return ans, err
 }
 
@@ -164,8 +168,13 @@ func explainGone(l *workspace.Lock, err *lock.MissingError) error {
 	ref, bad := model.ParseRef(err.NeededBy)
 	if p := l.Old.Pin(ref); bad == nil && p != nil && p.From == lockfile.FromProject {
 		file := path.Join(workspace.MarkerDir, p.Path)
-		f.Why = append(f.Why, fmt.Sprintf("%q differs from the lock", file))
 		f.Hint = fromGit(l, p.Path)
+		if b, err := os.ReadFile(filepath.Join(l.DotAI, filepath.FromSlash(p.Path))); err != nil ||
+			cas.Sum(b) != p.Digest {
+			f.Why = append(f.Why, fmt.Sprintf("%q differs from the lock", file))
+		} else { // git can't help
+			f.Hint = []string{fault.Command("rye verify", p.Ref.String()), "rye lock"}
+		}
 	}
 	return f
 }
@@ -199,8 +208,12 @@ func bring(ctx context.Context, l *workspace.Lock, ans *FetchResult) ([]lock.Obj
 		ans.Fetched += int64(len(b.Files)) + 1
 		ans.Bytes += b.FileList.Bytes
 	}
-	if err := takeProject(ctx, l); err != nil {
+	left, err := takeProject(ctx, l)
+	if err != nil {
 		return nil, err
+	}
+	if left != nil {
+		l.Detail("the project's items", left)
 	}
 	if err := bringPackages(ctx, l, ans); err != nil {
 		return nil, err
@@ -357,21 +370,38 @@ func copyObject(ctx context.Context, from cas.Getter, to cas.Batch, id cas.ID) (
 	return o.Size, err
 }
 
+// TakeProject copies pinned objects that the store lacks from the working tree, where it has the pinned bytes of
+// admitted items. It asks no source. left says why items were not taken.
+func TakeProject(ctx context.Context, l *workspace.Lock) (left, err error) {
+	if _, err := l.OpenStore(true); err != nil {
+		return nil, err
+	}
+	now, err := l.Current()
+	if err != nil {
+		return nil, err
+	}
+	defer now.Close()
+	if err := now.Look(ctx); err != nil {
+		return nil, err
+	}
+	return takeProject(ctx, now)
+}
+
 // takeProject stores the project's items that match their pins; the caller reports the others as missing.
-func takeProject(ctx context.Context, l *workspace.Lock) error {
+func takeProject(ctx context.Context, l *workspace.Lock) (left, err error) {
 	r := Request(ctx, l)
 	r.Packages = nil
-	batch, err := l.Into.Batch(ctx)
+	batch, err := l.DiskStore().Batch(ctx)
+	if l.Into != nil {
+		batch, err = l.Into.Batch(ctx)
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer batch.Close()
 	r.Store = batch
-	if _, err := makeLock(ctx, l, r); err != nil {
-		if ctx.Err() != nil {
-			return err
-		}
-		l.Detail("the project's items", err)
+	if _, left = makeLock(ctx, l, r); left != nil && ctx.Err() != nil {
+		return nil, left
 	}
-	return batch.Commit(ctx)
+	return left, batch.Commit(ctx)
 }

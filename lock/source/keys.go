@@ -2,12 +2,15 @@ package source
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
@@ -23,7 +26,7 @@ type Claim struct {
 	Keys []manifest.SignerKey
 }
 
-// ReadClaim reads the claim of an archive or an index. place is an address, a file, or the directory of an index.
+// ReadClaim reads the claim of an archive, an index or a project. place is an address, a file, or a directory.
 func ReadClaim(ctx context.Context, fetch Fetcher, place string) (Claim, error) {
 	open := func(place string, limit int64) (io.ReadCloser, error) {
 		if !strings.Contains(place, "://") {
@@ -34,6 +37,9 @@ func ReadClaim(ctx context.Context, fetch Fetcher, place string) (Claim, error) 
 		}
 		r, _, err := fetch.Get(ctx, place, limit)
 		return r, err
+	}
+	if keys, err := projectKeys(place); keys != nil || err != nil {
+		return Claim{Keys: keys}, err
 	}
 	if fi, err := os.Stat(place); err == nil && fi.IsDir() {
 		place = filepath.Join(place, index.File)
@@ -63,6 +69,38 @@ func ReadClaim(ctx context.Context, fetch Fetcher, place string) (Claim, error) 
 		return open(index.KeysOf(place), index.MaxKeys)
 	})}, nil
 }
+
+// SignersFile is the file below .ai that has the public keys of those who signed what the lock pins.
+const SignersFile = "signers.yaml"
+
+// projectKeys reads the keys of a project's signers, or returns nil if place is neither a project's directory nor a
+// file in its .ai.
+func projectKeys(place string) ([]manifest.SignerKey, error) {
+	dir := filepath.Join(place, ".ai")
+	if in, _, ok := strings.Cut(filepath.ToSlash(place)+"/", "/.ai/"); ok {
+		dir = filepath.Join(filepath.FromSlash(in), ".ai")
+	}
+	return ReadSigners(filepath.Join(dir, SignersFile))
+}
+
+// ReadSigners reads a project's list of signers; nil without one.
+func ReadSigners(file string) ([]manifest.SignerKey, error) {
+	b, err := osfile.ReadIfThere("the list of signers", file, maxSigners)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			err = nil
+		}
+		return nil, err
+	}
+	keys, err := manifest.ReadSigners(bytes.NewReader(b))
+	if err != nil {
+		return nil, inSource("", "", file, err)
+	}
+	return keys, nil
+}
+
+// maxSigners is the most bytes of a list of signers.
+const maxSigners = 1 << 20
 
 // indexKeys reads the keys beside an index, or returns nil if they are missing or of another issue.
 func indexKeys(x *index.Index, open func() (io.ReadCloser, error)) []manifest.SignerKey {

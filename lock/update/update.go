@@ -155,6 +155,9 @@ func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) 
 			err = l.Write(made)
 			result.Written = err == nil
 		}
+		if err == nil {
+			err = l.WriteSigners(made.Lock)
+		}
 		return err
 	})
 	return result, err

@@ -131,6 +131,23 @@ func (l *Lock) absent(ctx context.Context, b *bundle.Bundle) (lacking []cas.ID, 
 	for i := range b.Files {
 		lacking = append(lacking, cas.ID{Kind: cas.Blob, Digest: b.Files[i].Digest})
 	}
+	return l.lacking(ctx, lacking)
+}
+
+// Lacks reports whether a pinned item of the project is neither in the store nor in .ai/vendor, as in a new clone.
+func (l *Lock) Lacks(ctx context.Context) bool {
+	var ids []cas.ID
+	for i := range l.Old.Pins {
+		if p := &l.Old.Pins[i]; p.From == lockfile.FromProject {
+			ids = append(ids, cas.ID{Kind: cas.Blob, Digest: p.Digest})
+		}
+	}
+	ids, err := l.lacking(ctx, ids)
+	return err == nil && len(ids) > 0
+}
+
+// lacking lists the objects that are neither in the store nor in .ai/vendor.
+func (l *Lock) lacking(ctx context.Context, lacking []cas.ID) (_ []cas.ID, err error) {
 	if s := l.DiskStore(); s != nil {
 		if lacking, err = s.Missing(ctx, lacking); err != nil {
 			return nil, err

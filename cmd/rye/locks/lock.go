@@ -292,6 +292,10 @@ func warn(l *paths.Lock, result *update.Result, ans *LockAnswer) {
 		l.App.Term.Warn("%s", text)
 	}
 	own := len(ans.Warnings)
+	for _, d := range made.Closure.Drafts {
+		p := problem(l, d, check.Warning)
+		ans.Warnings = append(ans.Warnings, "draft, not locked: "+p.At()+": "+p.Message)
+	}
 	for _, w := range made.Closure.Warnings {
 		p := problem(l, w, check.Warning)
 		ans.Warnings = append(ans.Warnings, p.At()+": "+p.Message)

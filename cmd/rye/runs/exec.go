@@ -23,6 +23,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/receipt"
@@ -61,23 +62,16 @@ func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := c.check(a); err != nil {
 		return nil, err
 	}
-	s, err := c.open(ctx, a)
-	if err != nil {
+	var s *Opened
+	var p *exec.Plan
+	// Only what comes before the tool starts may be repeated.
+	if _, err := signs.Meet(ctx, a, "", nil, func() (cli.Answer, error) {
+		s, p, err = c.prepare(ctx, a, ref)
+		return nil, err
+	}); err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	call := &exec.Call{Ref: ref, Timeout: c.Timeout, Params: c.readParams(a), Dry: c.DryRun, Door: door(a, s)}
-	if c.Receipt != "" {
-		dirs, err := audits.Dirs(a)
-		if err != nil {
-			return nil, err
-		}
-		c.nested.Dir, call.Keep = dirs.Receipts, c.nested.Keep
-	}
-	p, err := s.Prepare(ctx, call)
-	if err != nil {
-		return nil, Reworded(a, err)
-	}
 	defer p.Close()
 	if p.Damage != nil {
 		a.Term.Warn("a cached copy of the tool's files was damaged and made again: %s", p.Damage)
@@ -87,6 +81,29 @@ func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return ans, ans.AddPlan(p)
 	}
 	return c.call(ctx, a, s, p, ans)
+}
+
+// prepare opens a session and prepares the call. The caller closes both.
+func (c *execRun) prepare(ctx context.Context, a *cli.App, ref model.Ref) (*Opened, *exec.Plan, error) {
+	s, err := c.open(ctx, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	call := &exec.Call{Ref: ref, Timeout: c.Timeout, Params: c.readParams(a), Dry: c.DryRun, Door: door(a, s)}
+	if c.Receipt != "" {
+		dirs, err := audits.Dirs(a)
+		if err != nil {
+			s.Close()
+			return nil, nil, err
+		}
+		c.nested.Dir, call.Keep = dirs.Receipts, c.nested.Keep
+	}
+	p, err := s.Prepare(ctx, call)
+	if err != nil {
+		s.Close()
+		return nil, nil, Reworded(a, err)
+	}
+	return s, p, nil
 }
 
 // check refuses, before the tool runs, what would fail only afterwards.

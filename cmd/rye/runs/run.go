@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/items"
+	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/threads"
 	"github.com/rye-build/rye/cmd/rye/threads/graphview"
 	"github.com/rye-build/rye/cmd/rye/threads/live"
@@ -65,8 +66,11 @@ func (c *runRun) run(ctx context.Context, a *cli.App, job *detachedRun) (cli.Ans
 	if c.Frozen {
 		a.Globals.Offline = true
 	}
-	s, err := Open(ctx, a, c.mode())
-	if err != nil {
+	var s *Opened
+	if _, err := signs.Meet(ctx, a, "", nil, func() (cli.Answer, error) {
+		s, err = c.openTrusted(ctx, a, ref)
+		return nil, err
+	}); err != nil {
 		return nil, err
 	}
 	defer s.Close()
@@ -85,6 +89,19 @@ func (c *runRun) run(ctx context.Context, a *cli.App, job *detachedRun) (cli.Ans
 		}
 	}
 	return ans, err
+}
+
+// openTrusted opens a session, and refuses an item whose signer the policy doesn't know before a thread begins.
+func (c *runRun) openTrusted(ctx context.Context, a *cli.App, ref model.Ref) (*Opened, error) {
+	s, err := Open(ctx, a, c.mode())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Item(ctx, ref); err != nil && fault.CodeOf(err) == fault.UntrustedKey {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 func (c *runRun) mode() session.Mode {

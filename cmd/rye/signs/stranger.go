@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas/fault"
@@ -14,6 +15,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -81,7 +83,7 @@ func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.N
 		return &claim, true
 	}
 	if path == "" {
-		return nil, false
+		return strangerIn(a, err)
 	}
 	h, err := archive.ReadFileHead(ctx, a.Absolute(cli.Setting{Value: path}).Value)
 	if err != nil {
@@ -90,9 +92,38 @@ func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.N
 	return &bundle.NotAdmittedError{Name: h.List.Name, From: path, Signatures: h.List.Signatures, Keys: h.Keys}, true
 }
 
-// A stranger is a signer of a bundle or an index that the policy doesn't know.
+// strangerIn returns the claim of the project about the signer of the locked items that an error is about.
+func strangerIn(a *cli.App, err error) (*bundle.NotAdmittedError, bool) {
+	var refs []model.Ref
+	if closed, ok := errors.AsType[*closure.Error](err); ok {
+		for _, p := range closed.Problems {
+			if fault.CodeOf(p.Err) == fault.UntrustedKey {
+				refs = append(refs, p.Ref)
+			}
+		}
+	} else if text, ok := fault.Of(err).Details["ref"].(string); ok {
+		if ref, bad := model.ParseRef(text); bad == nil {
+			refs = append(refs, ref)
+		}
+	}
+	if len(refs) == 0 {
+		return nil, false
+	}
+	l, bad := paths.OpenLock(a, false)
+	if bad != nil {
+		return nil, false
+	}
+	defer l.Close()
+	no, ok := errors.AsType[*bundle.NotAdmittedError](l.Stranger(refs...))
+	if ok {
+		no.From = paths.FromHere(a, no.From)
+	}
+	return no, ok
+}
+
+// A stranger is a signer of a bundle, an index or a project's items that the policy doesn't know.
 type stranger struct {
-	kind, name string // of the signed document: "bundle" or "index"
+	kind, name string // of what is signed: "bundle", "index" or an item's kind
 	source     string // the source of the key
 	print      key.Fingerprint
 	key        manifest.SignerKey // zero if the source doesn't have it
@@ -116,6 +147,8 @@ func newStranger(claim *bundle.NotAdmittedError, p *policy.Policy) (s stranger, 
 	s.kind, s.name, _ = strings.Cut(claim.Name, ":")
 	s.source = "archive"
 	switch {
+	case claim.Names != nil:
+		s.source = "project"
 	case s.kind == "index":
 		s.source = s.kind
 	case strings.HasPrefix(claim.From, oci.LayoutScheme):
@@ -127,6 +160,9 @@ func newStranger(claim *bundle.NotAdmittedError, p *policy.Policy) (s stranger, 
 	space, _, below := strings.Cut(id, "/")
 	if s.names = []string{space + "/**"}; !below {
 		s.names = []string{space, space + "/**"}
+	}
+	if claim.Names != nil {
+		s.names = claim.Names
 	}
 	for _, known := range p.Sections().Keys {
 		if s.key.Owner != "" && known.Owner == s.key.Owner {

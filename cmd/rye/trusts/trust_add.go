@@ -32,7 +32,7 @@ import (
 
 type trustAddRun struct {
 	Public      string   `arg:"" optional:"" name:"key" complete:"file" help:"Public key."`
-	From        string   `placeholder:"PLACE" complete:"file" help:"Take the key with --fingerprint from an archive or index."`
+	From        string   `placeholder:"PLACE" complete:"file" help:"Take the key with --fingerprint from an archive, index or project."`
 	Fingerprint string   `placeholder:"DIGITS" help:"Fingerprint the key must have; nothing is asked then."`
 	Owner       string   `placeholder:"TEXT" help:"Owner of the key."`
 	Name        string   `placeholder:"NAME" help:"Name in the policy; default: from the file's name or owner."`
