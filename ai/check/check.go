@@ -237,7 +237,7 @@ func (c *Checker) Fields(f ai.File, problems []*value.Problem) []Problem {
 	for _, p := range problems {
 		l := c.About(f, p.At, nil)
 		l.Field, l.Message = p.Field, p.Message
-		if p.Warning {
+		if !p.Refused() {
 			l.Severity = Warning
 		}
 		lines = append(lines, l)

@@ -149,3 +149,66 @@ func equal(a, b *value.Value) bool {
 			return x.Key == y.Key && equal(x.Value, y.Value)
 		})
 }
+
+// moreFields are fields that rye reads outside of this package: of providers and of existing tools' metadata.
+var moreFields = []string{
+	"author", "capabilities", "context_window", "docstring", "max_output", "overhead_tokens", "pricing", "tier_mapping",
+	"title", "tool_description", "tool_use",
+}
+
+// directiveFields are the fields of a directive's metadata.
+var directiveFields = []string{
+	"author", "category", "description", "hooks", "inputs", "limits", "model", "name", "outputs", "permissions", "tags",
+	"title", "tools", "version",
+}
+
+// knowledgeFields are the fields of knowledge that rye reads. The rest of its metadata is the author's.
+var knowledgeFields = []string{
+	"author", "body", "category", "description", "entry_type", "id", "references", "tags", "title", "version",
+}
+
+// pythonNames are names that Python gives a meaning, or that its modules have by custom.
+var pythonNames = []string{"all", "date", "doc", "email", "file", "license", "name", "path", "slots", "status", "test"}
+
+// unknown reports fields that rye doesn't read. One that resembles a known one is a mistake: a tool with "secret:"
+// would run without its secrets.
+func (k *Kind) unknown(r *fields.Report, parser string, doc *parse.Doc) {
+	var names []string
+	switch k.Name {
+	case toolKind:
+		if doc.Fields.Get("tool_type").String() == "extractor" {
+			return // ReadExtractor knows its fields
+		}
+		names = slices.Concat(toolFields, moreFields)
+	case directiveKind:
+		names = directiveFields
+	case knowledgeKind:
+		names = knowledgeFields
+	default:
+		return // other kinds are free to name their fields
+	}
+	for _, e := range doc.Fields.Map {
+		name, dunder := strings.CutPrefix(e.Key, "__")
+		name = strings.TrimSuffix(name, "__")
+		inPython := parser == pythonParser
+		if slices.Contains(names, name) || k.known[name] ||
+			inPython && (!dunder || slices.Contains(pythonNames, name)) {
+			continue
+		}
+		near := fields.Near(name, names)
+		// A Python module, and the metadata of knowledge, have names of their own.
+		if near == "" && (inPython || k.Name == knowledgeKind) || r.Full() {
+			continue
+		}
+		field := fields.Clip(e.Key)
+		if near == "" {
+			r.Add(e.At, true, field, "Field '%s' is unknown", field)
+			continue
+		}
+		if dunder {
+			near = "__" + near + "__"
+		}
+		r.Add(e.At, true, field, "Field '%s' is unknown; did you mean %q?", field, near)
+		r.Problems[len(r.Problems)-1].Strict = true
+	}
+}

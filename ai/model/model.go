@@ -60,6 +60,7 @@ func (k *Kind) Read(ref Ref, path string, file []byte) *Model {
 	if unread := r.Has("") && len(doc.Fields.Map) == 0; !unread {
 		k.schema.Check(r, ref.Name(), ref.Category(), m.Fields)
 	}
+	k.unknown(r, parser, doc)
 	d := &fields.Reader{Report: r, Fields: m.Fields}
 	d.Numbers("", m.Fields)
 	if k.Name != configKind {
@@ -101,10 +102,8 @@ func (m *Model) IsExtractor() bool { return m.extractor != nil }
 // Extractor is ReadExtractor for the parsed file. It always returns the same kind.
 func (m *Model) Extractor() (*Kind, []*value.Problem) { return m.extractor() }
 
-// Invalid reports whether any problem is more than a warning.
-func (m *Model) Invalid() bool {
-	return slices.ContainsFunc(m.Problems, func(p *value.Problem) bool { return !p.Warning })
-}
+// Invalid reports whether check, sign and a new pin refuse the item.
+func (m *Model) Invalid() bool { return slices.ContainsFunc(m.Problems, (*value.Problem).Refused) }
 
 // Text returns the text that searches see under a field's name: "name" defaults to the last segment of the id,
 // "title" is the title or the name, "content" the prose, "docstring" that of Python.

@@ -166,7 +166,7 @@ func (d *directive) metadata(up *element, described bool) {
 				d.warn(e.at, e.name, "the <description> outside <metadata> is read instead of this one")
 				continue
 			}
-			if v := d.leaf(e, e.name); v.Text != "" {
+			if v := d.leaf(e, e.name); v.Text != "" || len(e.kids) > 0 {
 				d.put(e.name, e.at, v)
 			}
 		}

@@ -164,7 +164,12 @@ type Problem struct {
 	Field   string // such as "permissions[2]"; "" for the whole file
 	Message string
 	Warning bool
+	// Strict makes a warning an error for check, sign and a new pin. What is pinned already still runs.
+	Strict bool
 }
+
+// Refused reports whether check, sign and a new pin refuse an item with this problem.
+func (p *Problem) Refused() bool { return !p.Warning || p.Strict }
 
 // Fault returns an error with the place and the field as details.
 func (p *Problem) Fault() *fault.Error {

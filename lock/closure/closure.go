@@ -35,8 +35,9 @@ type Options struct {
 	User  bool  // true for the user's own lock: without roots, all items of the user are roots
 	Store Store // nil: nothing is stored
 	Uses  bool  // record why items are in the closure
-	// Pinned reports whether the present lock has an item: such an item is no draft. nil: there are no drafts.
-	Pinned func(model.Ref) bool
+	// Pinned returns the digests with which the present lock has an item. Such an item is no draft, and its names of
+	// fields are not judged again. nil: there are no drafts, and nothing is pinned.
+	Pinned func(model.Ref) []cas.Digest
 }
 
 // A Closure is the result of Close: all items that the roots reach.

@@ -38,7 +38,7 @@ func (c *closer) findDrafts() map[model.Ref]bool {
 // mayBeDraft reports whether a problem is about an item of the working tree that is neither pinned nor named by a
 // root, and overrides nothing. Config is always in use.
 func (c *closer) mayBeDraft(p *Problem) bool {
-	if p.Ref == (model.Ref{}) || p.Ref.Kind == configKind || c.Pinned(p.Ref) {
+	if p.Ref == (model.Ref{}) || p.Ref.Kind == configKind || len(c.Pinned(p.Ref)) > 0 {
 		return false
 	}
 	own := ai.Project

@@ -27,6 +27,8 @@ func (c *closer) look(ctx context.Context, n *node, it *ai.Item) {
 	for _, p := range it.Model.Problems {
 		if !p.Warning {
 			own++
+		}
+		if !p.Warning || p.Strict && !c.pinnedAs(it) {
 			n.problem(p.At, p.Field, fault.New(fault.Validation, "%s", p.Message))
 		}
 	}
@@ -36,6 +38,11 @@ func (c *closer) look(ctx context.Context, n *node, it *ai.Item) {
 	if a != nil && len(n.problems)+len(n.echoes) == 0 {
 		c.pin(ctx, n, it, a)
 	}
+}
+
+// pinnedAs reports whether the present lock has an item with these bytes.
+func (c *closer) pinnedAs(it *ai.Item) bool {
+	return c.Pinned != nil && slices.Contains(c.Pinned(it.Ref), it.Raw)
 }
 
 // chain adds the edge to a tool's executor, and the problems between the two. Problems further down are reported

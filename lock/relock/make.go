@@ -169,11 +169,17 @@ func (r *Request) make(ctx context.Context, bundles []file.Bundle, user bool) (*
 	return m, nil
 }
 
-// pins reports whether the present lock, or a side of an unfinished merge, has an item.
-func (r *Request) pins(ref model.Ref) bool {
-	return slices.ContainsFunc(append(slices.Clone(r.Sides), r.Old), func(l *file.Lock) bool {
-		return l != nil && l.Pin(ref) != nil
-	})
+// pins returns the digests with which the present lock, and each side of an unfinished merge, has an item.
+func (r *Request) pins(ref model.Ref) (digests []cas.Digest) {
+	for _, l := range append(slices.Clone(r.Sides), r.Old) {
+		if l == nil {
+			continue
+		}
+		if p := l.Pin(ref); p != nil {
+			digests = append(digests, p.Digest)
+		}
+	}
+	return digests
 }
 
 // Choose only selects versions of the bundles. For a source with one version at a time, both the locked and the

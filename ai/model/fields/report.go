@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
@@ -130,6 +131,25 @@ func Quote(s string) string {
 		return fmt.Sprintf("%s… (%d bytes)", strconv.QuoteToASCII(s[:maxQuote]), len(s))
 	}
 	return strconv.QuoteToASCII(s)
+}
+
+// Near returns the known name that a mistyped one meant, or "". It is stricter than Suggest, because the answer makes
+// an item invalid: one letter of a short name may differ, two of a longer one.
+func Near(word string, known []string) string {
+	limit := 1
+	if len(word) >= 8 {
+		limit = 2
+	}
+	if len(word) > maxWord {
+		return ""
+	}
+	best, least := "", limit
+	for _, name := range known {
+		if d := suggest.Distance([]byte(strings.ToLower(word)), []byte(name), limit); d <= least {
+			best, least = name, d-1
+		}
+	}
+	return best
 }
 
 // maxWord bounds the words that Suggest examines.

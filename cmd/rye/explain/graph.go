@@ -47,7 +47,8 @@ func graph(ctx context.Context, locked *paths.Lock) (*lockGraph, error) {
 		return nil, err
 	}
 	admit.KeepTrees()
-	closed, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: lockedRoots(locked), Uses: true})
+	closed, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: lockedRoots(locked), Uses: true,
+		Pinned: func(model.Ref, cas.Digest) bool { return true }})
 	if problems := locks.Problems(ctx, locked, err); len(problems) > 0 {
 		return nil, unfollowed(err, problems)
 	}
