@@ -130,11 +130,16 @@ func (c *BundleCreateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 }
 
 // begin opens the workspace and reads the recipe, the policy and the signing key. The caller closes found.
-func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*maker, error) {
+func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (_ *maker, err error) {
 	work, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			work.Close()
+		}
+	}()
 	if work.Root.Root == "" {
 		_, err := paths.Paths(a).OpenProject()
 		return nil, err
@@ -158,7 +163,6 @@ func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*maker, error)
 		err = nil // without a store, a dry run can't show how items changed
 	}
 	if err != nil {
-		work.Close()
 		return nil, err
 	}
 	return creation, nil

@@ -112,6 +112,7 @@ func OpenLock(a *cli.App, conflict bool) (*Lock, error) {
 	}
 	l, err := w.OpenLock(conflict)
 	if err != nil {
+		w.Close()
 		return nil, err
 	}
 	return &Lock{l, a}, nil

@@ -72,7 +72,7 @@ func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.N
 	if no, ok := errors.AsType[*bundle.NotAdmittedError](err); ok && no.From != "" {
 		claim := *no
 		switch typed := a.Absolute(cli.Setting{Value: path}); {
-		case path != "" && typed.Value == claim.From:
+		case path != "" && typed.Err == nil && typed.Value == claim.From:
 			claim.From = path
 		case !strings.Contains(claim.From, "://"):
 			dir, layout := strings.CutPrefix(claim.From, oci.LayoutScheme)
@@ -85,7 +85,11 @@ func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.N
 	if path == "" {
 		return strangerIn(a, err)
 	}
-	h, err := archive.ReadFileHead(ctx, a.Absolute(cli.Setting{Value: path}).Value)
+	at := a.Absolute(cli.Setting{Value: path})
+	if at.Err != nil {
+		return nil, false
+	}
+	h, err := archive.ReadFileHead(ctx, at.Value)
 	if err != nil {
 		return nil, false
 	}

@@ -73,7 +73,11 @@ func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	defer s.Close()
 	var other cas.Getter
 	if c.RepairFrom != "" {
-		o, err := disk.Open(a.Absolute(cli.Setting{Value: c.RepairFrom}).Value, disk.Options{ReadOnly: true})
+		at := a.Absolute(cli.Setting{Value: c.RepairFrom})
+		if at.Err != nil {
+			return nil, at.Err
+		}
+		o, err := disk.Open(at.Value, disk.Options{ReadOnly: true})
 		if err != nil {
 			return nil, err
 		}

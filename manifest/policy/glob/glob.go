@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 )
 
@@ -208,9 +209,4 @@ func Most[T any](all []T, globOf func(*T) *Glob, n Name) (int, error) {
 }
 
 // clip shortens a foreign text for a message.
-func clip(s string) string {
-	if len(s) > 100 {
-		return s[:100] + "..."
-	}
-	return s
-}
+func clip(s string) string { return fault.Clip(s, 100) }

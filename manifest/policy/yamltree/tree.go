@@ -277,9 +277,4 @@ func plainNode(y *yaml.Node) error {
 }
 
 // Clip shortens a foreign text for a message.
-func Clip(s string) string {
-	if len(s) > 100 {
-		return s[:100] + "..."
-	}
-	return s
-}
+func Clip(s string) string { return fault.Clip(s, 100) }

@@ -25,7 +25,7 @@ func Question(a *cli.App, q *consent.Question) {
 			text = err.Error()
 		}
 		if len(text) > maxShown {
-			text = text[:maxShown] + "… (" + fault.Count(int64(len(text)), "byte") + ")"
+			text = fault.Clip(text, maxShown) + " (" + fault.Count(int64(len(text)), "byte") + ")"
 		}
 		a.Term.Prompt("  %s: %s\n", name, text)
 	}
