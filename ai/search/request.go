@@ -21,6 +21,8 @@ type Request struct {
 	// Space limits the search to a label or its first part, such as "system" of "system:rye/std"; "" means
 	// everywhere.
 	Space string
+	// Last is the label of a space whose results come after all others; "" ranks all spaces together.
+	Last string
 	// Limit is how many results to return after skipping Offset; 0 means DefaultLimit.
 	Limit, Offset int
 }
@@ -60,9 +62,16 @@ type found struct {
 	seg, doc int
 	p        *doc
 	score    float64
+	last     bool // of the space Request.Last
 }
 
 func (f *found) compare(o *found) int {
+	if f.last != o.last {
+		if f.last {
+			return 1
+		}
+		return -1
+	}
 	return cmp.Or(cmp.Compare(o.score, f.score), cmp.Compare(o.p.rank, f.p.rank), strings.Compare(f.p.kind, o.p.kind),
 		strings.Compare(f.p.id, o.p.id), strings.Compare(f.p.space, o.p.space), strings.Compare(f.p.path, o.p.path),
 		cmp.Compare(f.doc, o.doc))
@@ -138,7 +147,7 @@ func (v *view) search(ctx context.Context, r Request) (*Response, error) {
 				continue
 			}
 			out.Total++
-			f := found{i, j, p, math.Round(m.score[d]*1e6) / 1e6}
+			f := found{i, j, p, math.Round(m.score[d]*1e6) / 1e6, r.Last != "" && p.space == r.Last}
 			if len(top) < to {
 				heap.Push(&top, f)
 			} else if f.compare(&top[0]) < 0 {

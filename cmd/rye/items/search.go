@@ -116,6 +116,11 @@ func (c *SearchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	defer view.Close()
 	view.ForgetLock()
 	r := search.Request{Query: q, Scope: scope, Space: c.Space, Limit: c.Limit, Offset: c.Offset}
+	for _, s := range view.Spaces() {
+		if s.Builtin {
+			r.Last = s.Label // what is the user's own comes first
+		}
+	}
 	if err := c.narrow(view, &r); err != nil {
 		return nil, err
 	}
