@@ -50,7 +50,7 @@ func (s *Session) resolve(ctx context.Context, ref model.Ref) (source, error) {
 	}
 	if err := s.mayRun(ctx, from, ref); err != nil {
 		from.close()
-		return source{}, err
+		return source{}, s.w.OrNoProject(err, ref.ID)
 	}
 	return from, nil
 }

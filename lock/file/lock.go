@@ -116,6 +116,22 @@ func (l *Lock) Pin(ref model.Ref) *Pin {
 	return &l.Pins[i]
 }
 
+// Named returns the ref of the pin that a ref names, or an id that only one kind has.
+func (l *Lock) Named(name string) (ref model.Ref, ok bool) {
+	if ref, err := model.ParseRef(name); err == nil {
+		return ref, l.Pin(ref) != nil
+	}
+	for i := range l.Pins {
+		if l.Pins[i].Ref.ID == name {
+			if ok {
+				return model.Ref{}, false
+			}
+			ref, ok = l.Pins[i].Ref, true
+		}
+	}
+	return ref, ok
+}
+
 // Bundle returns the entry of a bundle, or nil. The bundles must be sorted.
 func (l *Lock) Bundle(id string) *Bundle {
 	i, found := slices.BinarySearchFunc(l.Bundles, id, func(b Bundle, id string) int {

@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
@@ -64,6 +67,8 @@ type Arg struct {
 	Space *ai.Space  // of a path
 	Path  string     // in the space; of a file or directory
 	Dir   bool
+
+	library bool // of a glob: it includes the library's items
 }
 
 // Parse reads an argument: with a star it is a glob over refs, with a known kind and a colon a ref, otherwise a path.
@@ -79,12 +84,13 @@ func (v *Items) Parse(text string) (Arg, error) {
 				Try("rye ls '**'", "rye ls 'tool:acme/**'").On("ref", text)
 		}
 		arg.Glob = &g
+		arg.library = v.Library || strings.HasPrefix(text, "rye/") || colon && strings.HasPrefix(id, "rye/")
 		if colon {
 			_, err := v.CheckKind(kind)
 			return arg, err
 		}
 		return arg, nil
-	case known:
+	case known && colon:
 		ref, err := model.ParseRef(text)
 		if err != nil {
 			return arg, BadRef(text, err)
@@ -99,7 +105,29 @@ func (v *Items) Parse(text string) (Arg, error) {
 		_, err := v.CheckKind(kind)
 		return arg, err
 	}
-	return arg, v.notAnItem(text)
+	refs, err := v.refsOf(text)
+	if len(refs) == 1 {
+		arg.ref = refs[0]
+		return arg, nil
+	}
+	return arg, cmp.Or(err, v.w.OrNoProject(v.notAnItem(text, refs), text))
+}
+
+// refsOf returns the refs of all kinds that have an id.
+func (v *Items) refsOf(id string) (refs []model.Ref, err error) {
+	if portable.CheckID(id) != nil {
+		return nil, nil
+	}
+	l, err := v.Files(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range l.Files {
+		if f.Ref.ID == id && !slices.Contains(refs, f.Ref) {
+			refs = append(refs, f.Ref)
+		}
+	}
+	return refs, nil
 }
 
 // BadRef is the error for an invalid ref.
@@ -111,19 +139,32 @@ func BadRef(text string, err error) *fault.Error {
 
 const refForm = "a ref is kind:id, such as tool:acme/fetch"
 
-// notAnItem is the error for a text that is neither a ref nor the path of a file. It suggests refs with the same
-// ending.
-func (v *Items) notAnItem(text string) error {
+// notAnItem is the error for a text that is neither a ref nor the path of a file; refs are those that it may mean.
+func (v *Items) notAnItem(text string, refs []model.Ref) error {
+	if len(refs) > 1 {
+		names := collect(refs)
+		return fault.New(fault.Ambiguous, "%q is ambiguous: %s", text, strings.Join(names, ", ")).
+			Try("rye show "+fault.Quote(names[0])).On("ref", text).On("did_you_mean", names)
+	}
 	f := fault.New(fault.NotFound, "%q is neither a ref nor a file", text).Because(refForm).Try("rye ls").On("ref",
-		text)
-	var refs []string
-	for _, k := range v.Kinds() {
-		ref := model.Ref{Kind: k.Name, ID: text}
-		if all, err := v.All(context.Background(), ref); err == nil && len(all) > 0 {
-			refs = append(refs, ref.String())
+		text).From(fs.ErrNotExist)
+	if portable.CheckID(text) != nil {
+		return f
+	}
+	// Similar refs are those of any kind.
+	if _, err := v.Find(context.Background(), model.Ref{Kind: "tool", ID: text}); err != nil {
+		if missing, ok := errors.AsType[*ai.NotFoundError](err); ok {
+			return meant(f, missing.Near)
 		}
 	}
-	return meant(f, refs)
+	return f
+}
+
+func collect(refs []model.Ref) (names []string) {
+	for _, ref := range refs {
+		names = append(names, ref.String())
+	}
+	return names
 }
 
 // meant adds suggestions to an error.
@@ -196,7 +237,8 @@ func (v *Items) FindNamed(ctx context.Context, text string) (*ai.Item, error) {
 		}
 		return v.Load(ctx, f)
 	}
-	return v.Find(ctx, arg.ref)
+	it, err := v.Find(ctx, arg.ref)
+	return it, v.w.OrNoProject(err, arg.ref.ID)
 }
 
 // Covers reports whether an argument covers a file; refs and globs cover files of all spaces.

@@ -30,6 +30,11 @@ import (
 type Items struct {
 	*workspace.Items
 	Abs func(path string) (string, error) // makes paths absolute; nil: arguments are only refs and globs
+	// Library includes the library's items in listings and globs, which otherwise leave them out. Refs, and globs that
+	// begin with "rye/", always find them.
+	Library bool
+
+	w *workspace.Workspace
 }
 
 // Open opens the visible items of a workspace.
@@ -45,7 +50,7 @@ func Open(ctx context.Context, w *workspace.Workspace, abs func(string) (string,
 		}
 		return w.Show(filepath.Join(s.Dir, filepath.FromSlash(p)))
 	}
-	return &Items{v, abs}, nil
+	return &Items{Items: v, Abs: abs, w: w}, nil
 }
 
 // ForgetLock drops the lock's pins, for commands that read many items and don't need them. Its bundles are among the
@@ -130,6 +135,11 @@ func (v *Items) Check(ctx context.Context, rules []check.Rule, texts ...string) 
 	c.Listed(sel.Problems)
 	if err := c.All(ctx, sel.Files, func(int, *check.Checked) {}); err != nil {
 		return nil, err
+	}
+	if c.Report().Items == 0 && len(sel.Dirs) == 0 {
+		if err := v.Nothing(ctx, texts); err != nil {
+			return nil, err
+		}
 	}
 	for _, w := range v.Warnings() {
 		covered := w.Space == only || slices.ContainsFunc(sel.Files, func(f check.Chosen) bool {

@@ -50,7 +50,7 @@ func TestFindNamed(t *testing.T) {
 	for text, want := range map[string]fault.Code{
 		"tool:acme/a": "", ".ai/tools/acme/a.yaml": "", "tool:acme/b": fault.ToolNotFound,
 		"tool:acme/*":  fault.Validation,
-		"tools:acme/a": fault.Validation, "acme/a": fault.NotFound, "other.yaml": fault.Validation,
+		"tools:acme/a": fault.Validation, "acme/a": "", "acme/b": fault.NotFound, "other.yaml": fault.Validation,
 		".ai/tools":                fault.Validation,
 		".ai/tools/acme/note.yaml": fault.Validation, "tool:-": fault.Validation, "tool:[*": fault.Validation,
 		"no:*": fault.Validation,

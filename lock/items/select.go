@@ -34,21 +34,34 @@ func (v *Items) List(ctx context.Context, texts ...string) (*ai.Listing, error) 
 		kinds = nil
 	}
 	l, err := v.Files(ctx, kinds...)
-	if err != nil || len(args) == 0 {
-		return l, err
+	if err != nil {
+		return nil, err
+	}
+	own := map[model.Ref]bool{}
+	for _, f := range l.Files {
+		own[f.Ref] = own[f.Ref] || !f.Space.Builtin
+	}
+	// the library's items are left out, except those that another one hides
+	hidden := func(f ai.File) bool { return f.Space.Builtin && !own[f.Ref] }
+	if len(args) == 0 {
+		if !v.Library {
+			l.Files = slices.DeleteFunc(slices.Clone(l.Files), hidden)
+		}
+		return l, nil
 	}
 	found := make([]bool, len(args))
-	covered := func(ref model.Ref, s *ai.Space, path string) (any bool) {
+	covered := func(ref model.Ref, s *ai.Space, path string, hidden bool) (any bool) {
 		for i := range args {
 			if args[i].Covers(ref, s, path) {
-				found[i], any = true, true
+				found[i] = true
+				any = any || !hidden || args[i].Glob == nil || args[i].library
 			}
 		}
 		return any
 	}
 	out := &ai.Listing{}
 	for _, f := range l.Files {
-		if covered(f.Ref, f.Space, f.Path) {
+		if covered(f.Ref, f.Space, f.Path, hidden(f)) {
 			out.Files = append(out.Files, f)
 		}
 	}
@@ -59,7 +72,7 @@ func (v *Items) List(ctx context.Context, texts ...string) (*ai.Listing, error) 
 				ref = f.Ref
 			}
 		}
-		if covered(ref, p.Space, p.Path) {
+		if covered(ref, p.Space, p.Path, false) {
 			out.Problems = append(out.Problems, p)
 		}
 	}
@@ -73,9 +86,14 @@ func (v *Items) List(ctx context.Context, texts ...string) (*ai.Listing, error) 
 
 // NothingAt returns why an argument matches nothing.
 func (v *Items) NothingAt(ctx context.Context, arg *Arg) error {
+	return v.w.OrNoProject(v.nothingAt(ctx, arg), cmp.Or(arg.ref.ID, arg.Text))
+}
+
+func (v *Items) nothingAt(ctx context.Context, arg *Arg) error {
 	switch {
 	case arg.Glob != nil || arg.Dir:
-		f := fault.New(fault.NotFound, "%q matches no item", arg.Text).On("ref", arg.Text).Try("rye ls")
+		f := fault.New(fault.NotFound, "%q matches no item", arg.Text).On("ref", arg.Text).Try("rye ls").
+			From(fs.ErrNotExist)
 		if arg.Dir {
 			strays, err := check.StraysBelow(ctx, v.View, v.Admit, arg.Space, arg.Path, new(check.Known))
 			if err != nil {
@@ -95,6 +113,30 @@ func (v *Items) NothingAt(ctx context.Context, arg *Arg) error {
 	}
 	_, err := v.Find(ctx, arg.ref)
 	return cmp.Or(err, fmt.Errorf("%q: %w", arg.ref, fs.ErrNotExist))
+}
+
+// Nothing is the error of a command that found no item to work on: there is no project, or the arguments match
+// nothing. In a project without items, no arguments and globs that only cover the library are no error.
+func (v *Items) Nothing(ctx context.Context, texts []string) error {
+	if v.Root.Root == "" {
+		return v.w.NoProject()
+	}
+	for _, text := range texts {
+		arg, err := v.Parse(text)
+		if err != nil {
+			return err
+		}
+		l, err := v.Files(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(l.Files, func(f ai.File) bool {
+			return arg.Glob != nil && f.Space.Builtin && arg.Covers(f.Ref, f.Space, f.Path)
+		}) {
+			return v.NothingAt(ctx, &arg)
+		}
+	}
+	return nil
 }
 
 // A Selection is the result for the arguments of a command about items: the files, and the files that look like items

@@ -90,10 +90,27 @@ func (p *Paths) FindProject() (Project, error) {
 	}
 	found, err := s.Find(p.Dir)
 	if errors.Is(err, ErrNoProject) {
-		return Project{}, fault.New(fault.NotFound, "no project in %q or any parent directory", p.Dir).From(err).
-			Because("a project is a directory with rye.yaml, or with .ai").Try("rye init")
+		return Project{}, p.NoProject()
 	}
 	return found, err
+}
+
+// NoProject is the error of a command that needs a project outside of any: it runs in the wrong directory.
+func (p *Paths) NoProject() *fault.Error {
+	return fault.New(fault.Config, "no project here: %q and its parent directories have no %s or %s", p.Dir,
+		MarkerFile, MarkerDir).From(ErrNoProject).
+		Because("change to the project's directory, or name it with -C DIR").Try("rye init")
+}
+
+// OrNoProject replaces the error of an id that doesn't exist: outside of projects, the likely cause is the wrong
+// directory. The library's items are the same everywhere.
+func (w *Workspace) OrNoProject(err error, id string) error {
+	if w.Root.Root != "" || !errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(id, "rye/") {
+		return err
+	}
+	f := w.NoProject()
+	f.Why = append([]string{fault.Of(err).Text}, f.Why...)
+	return f
 }
 
 // A Search finds the project: the nearest ancestor with rye.yaml, else the nearest with .ai. It never takes the user

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/skill"
@@ -55,9 +56,13 @@ func (e *exportAnswer) Text(t *cli.Terminal) {
 
 // Run implements cli.Runner.
 func (c *exportDirectiveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	ref, err := refOf(c.Ref)
+	text := c.Ref
+	if !strings.Contains(text, ":") {
+		text = "directive:" + text
+	}
+	ref, err := model.ParseRef(text)
 	if err != nil {
-		return nil, err
+		return nil, items.BadRef(c.Ref, err)
 	}
 	if ref.Kind != "directive" {
 		return nil, fault.New(fault.Validation, "%s is not a directive", ref).On("ref",
@@ -68,15 +73,7 @@ func (c *exportDirectiveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, e
 			Try("rye export directive "+fault.Quote(c.Ref)+" --to claude",
 				"rye export skill "+fault.Quote(c.Ref)+" DIR")
 	}
-	return c.toClient(ctx, a, ref)
-}
-
-func refOf(text string) (model.Ref, error) {
-	ref, err := model.ParseRef(text)
-	if err != nil {
-		return ref, items.BadRef(text, err)
-	}
-	return ref, nil
+	return c.toClient(ctx, a, text)
 }
 
 // Run implements cli.Runner.
@@ -89,11 +86,7 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			Try("rye export skill "+fault.Quote(c.Ref)+" --to claude", "rye export skill "+fault.Quote(c.Ref)+" DIR")
 	}
 	if c.To != "" {
-		ref, err := refOf(c.Ref)
-		if err != nil {
-			return nil, err
-		}
-		return c.toClient(ctx, a, ref)
+		return c.toClient(ctx, a, c.Ref)
 	}
 	v, err := spaces.OpenItems(ctx, a)
 	if err != nil {
@@ -130,7 +123,7 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // toClient writes the files of a locked item to the folders of a client, or with --remove removes them. Some clients
 // read another client's folder; if the item is already there, the list of that client is used.
-func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.Answer, error) {
+func (c *toFlags) toClient(ctx context.Context, a *cli.App, text string) (cli.Answer, error) {
 	to, err := client.ByName(c.To)
 	if err != nil {
 		return nil, err
@@ -147,6 +140,10 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.
 		return nil, err
 	}
 	defer locked.Close()
+	ref, err := lockedRef(ctx, locked, text)
+	if err != nil {
+		return nil, err
+	}
 	place, err := client.Open(locked.Dir)
 	if err != nil {
 		return nil, err
@@ -171,6 +168,23 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.
 		a.Term.Note("%s is up to date with the lock", ref)
 	}
 	return ans, nil
+}
+
+// lockedRef returns the ref that an argument names: a ref, or the id of a locked item.
+func lockedRef(ctx context.Context, l *paths.Lock, text string) (model.Ref, error) {
+	if l.Old != nil {
+		if ref, ok := l.Old.Named(text); ok {
+			return ref, nil
+		}
+	}
+	ref, err := model.ParseRef(text)
+	switch {
+	case err == nil:
+		return ref, nil
+	case l.Old != nil:
+		return ref, paths.NotLocked(ctx, l, text)
+	}
+	return ref, items.BadRef(text, err)
 }
 
 // write writes the pinned files of an item to a client's folders. It warns about commands in the text that the

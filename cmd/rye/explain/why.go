@@ -11,7 +11,6 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locks"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -75,12 +74,12 @@ func (c *whyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if ans, ok := deps.whyPackage(c.Name); ok {
 		return ans, nil
 	}
-	ref, err := model.ParseRef(c.Name)
-	pin := locked.Old.Pin(ref)
-	if err != nil || pin == nil {
-		return nil, locks.NotLocked(ctx, locked, c.Name)
+	ref, ok := locked.Old.Named(c.Name)
+	if !ok {
+		return nil, paths.NotLocked(ctx, locked, c.Name)
 	}
-	ans := whyAnswer{Name: c.Name, Pinned: pin.Digest.String(), From: pin.From, Path: deps.path(ref.String()),
+	pin := locked.Old.Pin(ref)
+	ans := whyAnswer{Name: ref.String(), Pinned: pin.Digest.String(), From: pin.From, Path: deps.path(ref.String()),
 		UsedBy: []whyLine{}}
 	ans.UsedBy = append(ans.UsedBy, deps.usersOf(ref)...)
 	return ans, nil
@@ -118,11 +117,11 @@ func (c *treeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	roots := deps.roots
 	if c.Ref != "" {
-		ref, err := model.ParseRef(c.Ref)
-		if err != nil || locked.Old.Pin(ref) == nil {
-			return nil, locks.NotLocked(ctx, locked, c.Ref)
+		ref, ok := locked.Old.Named(c.Ref)
+		if !ok {
+			return nil, paths.NotLocked(ctx, locked, c.Ref)
 		}
-		roots = []string{c.Ref}
+		roots = []string{ref.String()}
 	}
 	ans := treeAnswer{Roots: append([]string{}, roots...), Items: []treeItem{}, depth: c.Depth}
 	seen := map[string]bool{}

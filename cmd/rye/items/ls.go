@@ -25,11 +25,13 @@ type lsRun struct {
 	Items []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
 	Kind  string   `placeholder:"KIND" complete:"kind" help:"Only items of this kind."`
 	Space string   `placeholder:"SPACE" complete:"space" help:"Only items of this space: project, user or system."`
+	All   bool     `help:"Include the library's items."`
 }
 
 type lsAnswer struct {
 	Items    []itemLine      `json:"items"`
 	Problems []check.Problem `json:"problems"` // files that look like items but are not valid ones
+	more     bool            // the library was left out
 }
 
 // itemLine is one item in a list.
@@ -87,7 +89,11 @@ func (l *lsAnswer) Text(t *cli.Terminal) {
 	if n := len(l.Problems); n > 0 {
 		parts = append(parts, "and "+fault.Count(int64(n), "file")+" with a problem")
 	}
-	t.Note("%s", strings.Join(parts, ", "))
+	more := ""
+	if l.more && len(l.Items) == 0 {
+		more = "; rye ls --all includes the library's"
+	}
+	t.Note("%s%s", strings.Join(parts, ", "), more)
 }
 
 func (c *lsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -97,6 +103,7 @@ func (c *lsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer view.Close()
 	view.Admit.KeepTrees()
+	view.Library = c.All || c.Space != ""
 	var only []*ai.Space
 	if c.Kind != "" {
 		if _, err := view.CheckKind(c.Kind); err != nil {
@@ -123,7 +130,7 @@ func (c *lsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	wanted := func(kind string, s *ai.Space) bool {
 		return (c.Kind == "" || kind == c.Kind) && (only == nil || slices.Contains(only, s))
 	}
-	ans := &lsAnswer{Problems: []check.Problem{}}
+	ans := &lsAnswer{Problems: []check.Problem{}, more: !view.Library}
 	for _, p := range listing.Problems {
 		kind := p.Ref.Kind
 		if kind == "" {
@@ -276,10 +283,10 @@ func line(v *spaces.Items, it *ai.Item, w items.Worth) itemLine {
 	l := itemLine{Worth: w, Ref: it.Ref.String(), Version: it.Model.Version, Space: it.Space.Label,
 		Path: it.Path, File: v.Name(it.Space, it.Path), Raw: it.Raw.String(), Invalid: it.Model.Invalid()}
 	for _, p := range it.Model.Problems {
-		if p.Warning {
-			l.Warnings++
-		} else {
+		if p.Refused() {
 			l.Errors++
+		} else {
+			l.Warnings++
 		}
 	}
 	// A tool's title may be only its name, which the ref shows already.

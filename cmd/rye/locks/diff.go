@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/rye-build/rye/ai/check"
@@ -78,13 +79,22 @@ func (c *diffRun) diff(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	defer l.Close()
 	ans := &lockDiff{From: l.LockPath(), To: "working tree", Changes: []lockfile.Change{},
 		Drift: []session.DriftLine{}, Problems: []check.Problem{}, project: l, text: l.Text}
-	ref, refErr := model.ParseRef(c.From)
+	isFile := c.To != ""
+	if _, err := model.ParseRef(c.From); err != nil && c.From != "" {
+		at := a.Absolute(cli.Setting{Value: c.From})
+		_, err := os.Lstat(at.Value)
+		isFile = isFile || at.Err == nil && err == nil || l.NeedLock() != nil
+	}
 	switch {
-	case c.From != "" && (refErr != nil || c.To != ""):
+	case isFile:
 		err = c.locks(ctx, l, ans)
 	case l.NeedLock() != nil:
 		return nil, l.NeedLock()
 	case c.From != "":
+		ref, ok := l.Old.Named(c.From)
+		if !ok {
+			return nil, paths.NotLocked(ctx, l, c.From)
+		}
 		err = diffItem(ctx, l, ref, ans)
 	default:
 		err = diffAll(ctx, l, ans)
@@ -197,9 +207,6 @@ func drift(ctx context.Context, l *paths.Lock, ans *lockDiff, refs ...model.Ref)
 
 // diffItem compares one item of the working tree with its pin.
 func diffItem(ctx context.Context, l *paths.Lock, ref model.Ref, ans *lockDiff) error {
-	if l.Old.Pin(ref) == nil {
-		return NotLocked(ctx, l, ref.String())
-	}
 	if err := l.Look(ctx); err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func (c *restoreRun) pins(ctx context.Context, l *paths.Lock) (pins []lockfile.P
 		kind, id, _ := strings.Cut(text, ":")
 		for i := range l.Old.Pins {
 			p := &l.Old.Pins[i]
-			exact := p.Ref.Kind == kind && p.Ref.ID == id
+			exact := p.Ref.Kind == kind && p.Ref.ID == id || p.Ref.ID == text
 			if !exact && (globErr != nil || !g.Match(glob.Name{Kind: p.Ref.Kind, ID: p.Ref.ID})) {
 				continue
 			}
@@ -93,7 +93,7 @@ func (c *restoreRun) pins(ctx context.Context, l *paths.Lock) (pins []lockfile.P
 			}
 		}
 		if !found {
-			return nil, NotLocked(ctx, l, text)
+			return nil, paths.NotLocked(ctx, l, text)
 		}
 	}
 	n := 0

@@ -138,11 +138,13 @@ func (c *testRun) candidates(ctx context.Context, a *cli.App) ([]candidate, erro
 	}
 	var list []candidate
 	var files []ai.File
+	matched := false
 	for _, f := range sel.Files {
 		switch {
 		case f.Ref.Kind != "tool" && f.Ref.Kind != "directive" && f.Named:
 			return nil, onlyTool(f.Ref)
 		case f.Ref.Kind == "directive" && !f.Named && len(recorded(f.File)) == 0:
+			matched = true
 		case (f.Ref.Kind == "tool" || f.Ref.Kind == "directive") && !slices.ContainsFunc(files, func(g ai.File) bool {
 			return g.Ref == f.Ref
 		}):
@@ -164,6 +166,9 @@ func (c *testRun) candidates(ctx context.Context, a *cli.App) ([]candidate, erro
 		case err == nil && it.Model.Directive != nil:
 			t.recordings = readAll(files[i])
 		case err == nil && it.Model.Tool.Primitive && !named:
+			mu.Lock()
+			defer mu.Unlock()
+			matched = true
 			return // a primitive is part of rye
 		case err == nil && it.Model.Tool.Primitive:
 			t.err = exec.NotExecutable(t.ref)
@@ -174,8 +179,14 @@ func (c *testRun) candidates(ctx context.Context, a *cli.App) ([]candidate, erro
 		defer mu.Unlock()
 		list = append(list, t)
 	})
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 && !matched {
+		return nil, v.Nothing(ctx, tools)
+	}
 	slices.SortFunc(list, func(x, y candidate) int { return cmp.Compare(x.ref.String(), y.ref.String()) })
-	return list, err
+	return list, nil
 }
 
 // A trial is one example and its outcome.
@@ -341,6 +352,10 @@ func (x *testAnswer) Text(t *cli.Terminal) {
 				t.Printf("      %s\n", line)
 			}
 		}
+	}
+	if len(x.Tools) == 0 {
+		t.Printf("0 items\n")
+		return
 	}
 	t.Printf("%d passed, %d failed, %d untested\n", x.Passed, x.Failed, x.Without)
 }

@@ -34,7 +34,9 @@ func (c *trustCheckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		return nil, err
 	}
 	if !strings.Contains(c.Name, ":") {
-		return nil, withoutKind(ctx, a, c.Name)
+		if c.Name, err = withKind(ctx, a, c.Name); err != nil {
+			return nil, err
+		}
 	}
 	if err := trusts.KnownKind(ctx, a, c.Name); err != nil {
 		return nil, err
@@ -63,18 +65,23 @@ func (c *trustCheckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	return ans, nil
 }
 
-// withoutKind refuses a bare id, and suggests the refs that have it.
-func withoutKind(ctx context.Context, a *cli.App, id string) error {
+// withKind returns the ref of a bare id that only one kind has. Otherwise the error suggests the refs that have it.
+func withKind(ctx context.Context, a *cli.App, id string) (string, error) {
 	f := fault.New(fault.Validation, "%q has no kind: expected kind:id", id)
+	var refs []string
 	if v, err := spaces.OpenItems(ctx, a); err == nil {
 		defer v.Close()
 		for _, k := range v.Kinds() {
 			if _, err := v.Find(ctx, model.Ref{Kind: k.Name, ID: id}); err == nil {
+				refs = append(refs, k.Name+":"+id)
 				f.Try(fault.Command("rye trust check", k.Name+":"+id))
 			}
 		}
 	}
-	return f.Try(fault.Command("rye trust check", "bundle:"+id))
+	if len(refs) == 1 {
+		return refs[0], nil
+	}
+	return "", f.Try(fault.Command("rye trust check", "bundle:"+id))
 }
 
 func (c trustCheckAnswer) Text(t *cli.Terminal) {

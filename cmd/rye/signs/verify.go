@@ -18,6 +18,7 @@ import (
 // VerifyRun is rye verify.
 type VerifyRun struct {
 	Items     []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
+	All       bool     `help:"Include the library's items in globs."`
 	Installed bool     `help:"Compare what is in the folders of clients with the lock."`
 	As        string   `placeholder:"NAME" help:"Name under which to use the one file."`
 	sarif.Flag

@@ -127,6 +127,7 @@ func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, er
 	}
 	defer v.Close()
 	defer v.Count()
+	v.Library = c.All
 	sel, err := v.Selected(ctx, nil, c.Items...)
 	if err != nil {
 		if f, ok := errors.AsType[*fault.Error](err); ok && len(c.Items) == 1 && f.Details["path"] != nil {
@@ -176,7 +177,9 @@ func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, er
 	faults = slices.DeleteFunc(faults, func(f *fault.Error) bool { return f == nil })
 	files = slices.DeleteFunc(files, func(v *signing.Evidence) bool { return v == nil })
 	if len(files) == 0 {
-		return nil, fault.New(fault.NotFound, "%q covers no item", strings.Join(c.Items, " ")).Try("rye ls")
+		if err := v.Nothing(ctx, c.Items); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortStableFunc(files, func(a, b *signing.Evidence) int { return cmp.Compare(a.Name, b.Name) })
 	var one *fault.Error

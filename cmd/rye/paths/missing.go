@@ -1,4 +1,4 @@
-package locks
+package paths
 
 import (
 	"context"
@@ -8,18 +8,18 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/suggest"
-	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
 // NotLocked returns the error for a name that isn't in the lock, with similar names and what to do.
-func NotLocked(ctx context.Context, l *paths.Lock, name string) error {
+func NotLocked(ctx context.Context, l *Lock, name string) error {
 	f := fault.New(fault.NotFound, "%q is not locked", name).Try("rye tree", "rye lock").On("name", name)
 	var names, similar []string
+	bare := !strings.Contains(name, ":")
 	for i := range l.Old.Pins {
 		ref := l.Old.Pins[i].Ref
 		names = append(names, ref.String())
-		if ref.ID == name { // the name lacks its kind
+		if bare && (ref.ID == name || len(suggest.Names(name, []string{ref.ID})) > 0) { // the name lacks its kind
 			similar = append(similar, ref.String())
 		}
 	}
