@@ -45,7 +45,7 @@ func TestBadNames(t *testing.T) {
 		"tool:../x":              "",
 		"bundle:a@":              `"" is not a version`,
 		"bundle:a@1/2":           `"1/2" is not a version`,
-		strings.Repeat("x", 200): "…",
+		strings.Repeat("x", 200): "...",
 	} {
 		if _, err := ParseName(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)

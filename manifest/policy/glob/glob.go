@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 )
 
@@ -209,4 +208,9 @@ func Most[T any](all []T, globOf func(*T) *Glob, n Name) (int, error) {
 }
 
 // clip shortens a foreign text for a message.
-func clip(s string) string { return fault.Clip(s, 100) }
+func clip(s string) string {
+	if len(s) > 100 {
+		return strings.ToValidUTF8(s[:100], "") + "..."
+	}
+	return s
+}

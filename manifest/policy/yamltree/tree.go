@@ -277,4 +277,9 @@ func plainNode(y *yaml.Node) error {
 }
 
 // Clip shortens a foreign text for a message.
-func Clip(s string) string { return fault.Clip(s, 100) }
+func Clip(s string) string {
+	if len(s) > 100 {
+		return strings.ToValidUTF8(s[:100], "") + "..."
+	}
+	return s
+}
