@@ -48,7 +48,12 @@ func graph(ctx context.Context, locked *paths.Lock) (*lockGraph, error) {
 	}
 	admit.KeepTrees()
 	closed, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: lockedRoots(locked), Uses: true,
-		Pinned: func(model.Ref, cas.Digest) bool { return true }})
+		Pinned: func(ref model.Ref) (pinned []cas.Digest) {
+			if p := locked.Old.Pin(ref); p != nil {
+				pinned = append(pinned, p.Digest)
+			}
+			return pinned
+		}})
 	if problems := locks.Problems(ctx, locked, err); len(problems) > 0 {
 		return nil, unfollowed(err, problems)
 	}
