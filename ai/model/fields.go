@@ -152,8 +152,8 @@ func equal(a, b *value.Value) bool {
 
 // moreFields are fields that rye reads outside of this package: of providers and of existing tools' metadata.
 var moreFields = []string{
-	"author", "capabilities", "context_window", "docstring", "max_output", "overhead_tokens", "pricing", "tier_mapping",
-	"title", "tool_description", "tool_use",
+	"annotations", "author", "capabilities", "context_window", "docstring", "max_output", "overhead_tokens", "pricing",
+	"tier_mapping", "title", "tool_description", "tool_use",
 }
 
 // directiveFields are the fields of a directive's metadata.

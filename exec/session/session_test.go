@@ -432,7 +432,7 @@ func TestNoHome(t *testing.T) {
 		it.Space.Label != "system:rye/std" {
 		t.Errorf("%+v, %v", it, err)
 	}
-	if _, err := s.Tool(t.Context(), ref); fault.CodeOf(err) != fault.ToolNotFound {
+	if _, err := s.Tool(t.Context(), ref); !errors.Is(err, workspace.ErrNoProject) {
 		t.Error(fault.CodeOf(err), err)
 	}
 }

@@ -2,9 +2,9 @@ package operations
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
-	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/approvals"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/resume"
 	"github.com/rye-build/rye/exec/thread/roster"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // This file opens the controller that all commands of this package use.
@@ -29,7 +30,7 @@ func open(a *cli.App) (*control.Controller, func(), error) {
 		return nil, nil, state.Err
 	}
 	p, err := paths.Paths(a).FindProject()
-	if err != nil && fault.CodeOf(err) != fault.NotFound {
+	if err != nil && !errors.Is(err, workspace.ErrNoProject) {
 		return nil, nil, err
 	}
 	rows, money := thread.Local(state.Value, a.Now)
