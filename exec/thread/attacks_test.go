@@ -92,13 +92,14 @@ risk: write
 	}
 }
 
-// TestNamesOfItems: an item has one name. What is written otherwise is another item, which isn't permitted, or none.
+// TestNamesOfItems: an item is called by its id or its ref. What is written otherwise is another item, which isn't
+// permitted, or none.
 func TestNamesOfItems(t *testing.T) {
 	t.Parallel()
 	var calls []provider.ToolCall
 	ids := []string{"acme.echo", "ACME/echo", "acme/Echo", "acme/echo/", "/acme/echo", "acme//echo", "acme/./echo",
 		"acme/x/../echo", "acme/ec%68o", "acme/echo.star",
-		"acme\\echo", "acme/echo ", " acme/echo", "tool:acme/echo", "acme/*", "*", "acme/e?ho", "acme/echo\x00",
+		"acme\\echo", "acme/echo ", " acme/echo", "directive:acme/echo", "acme/*", "*", "acme/e?ho", "acme/echo\x00",
 		"acme/\u0435cho", ""}
 	for i, id := range ids {
 		calls = append(calls, executes(fmt.Sprint("c", i), id, object{"text": "x"}))

@@ -377,7 +377,7 @@ func TestPackageLockRefused(t *testing.T) {
 		"[]":                                    "is not a package-lock.json of lockfileVersion 2 or 3",
 		`{"lockfileVersion": 1, "packages":{}}`: "is not a package-lock.json of lockfileVersion 2 or 3",
 		`{"lockfileVersion": 3}`:                "is not a package-lock.json of lockfileVersion 2 or 3",
-		`{"lockfileVersion": 3, "lockfileVersion": 3, "packages":{}}`: "twice",
+		`{"lockfileVersion": 3, "lockfileVersion": 3, "packages":{}}`: "duplicate",
 		`{"lockfileVersion": 3, "packages": {"node_modules/a": 1}}`:   `"node_modules/a" is not an object`,
 		lockOf("node_modules/a", `"link": true, "resolved": "lib"`):   "is a link",
 		lockOf("packages/a",

@@ -187,8 +187,9 @@ func (p *Player) Rest(turn int64) error {
 	return cmp.Or(err, error(d.Fault()))
 }
 
-// Cut returns a difference if the record goes on, where the thread can't because an answer or a result is missing. The
-// end of a record that was cut off may have results of calls that were made beside the missing one.
+// Cut returns a difference if the record goes on, where the thread can't because an answer or a result is missing. What
+// may follow are results of calls that were made at the same time, and the end of a thread that stopped in the middle:
+// by an error, by a request, or to wait.
 func (p *Player) Cut(turn int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +202,10 @@ func (p *Player) Cut(turn int64) error {
 			return err
 		}
 		switch payload.(type) {
-		case transcript.Artifact, transcript.CallResult, transcript.Driver, transcript.Continued:
+		case transcript.Failed, transcript.Cancelled:
+			return nil
+		case transcript.Artifact, transcript.CallResult, transcript.Driver, transcript.Continued, transcript.Waiting,
+			transcript.Checkpoint:
 		default:
 			d, err := difference(p.ahead[i], turn, true)
 			return cmp.Or(err, error(d.Fault()))
