@@ -33,4 +33,11 @@
 //
 // So a change moves only boundaries beside it, and the other layers are as they were. Without an object there is one
 // layer, of no bytes. Each layer is one zstd frame with a checksum, and a window of at most 8 MiB.
+//
+// # How layers are made and read
+//
+// Row sorts the objects, Parts groups the small ones into layers, and a Cutter finds the ends of layers in a large
+// one. A Layer compresses what is written to it (Begin, Write, End) and returns its Descriptor, which
+// Manifest.Append writes. ParseManifest reads the manifest and accepts no other spelling of it, and Unpack
+// decompresses a layer again.
 package format

@@ -26,6 +26,10 @@
 // Verify needs the receipt and a public key: the machine's, or that of a user who vouches for it, since the receipt
 // includes the voucher. It accepts exactly the bytes that New writes.
 //
+// How a receipt goes through here: New checks the receipt, encodes it (payload), and signs the envelope. Verify reads
+// the envelope, parses the payload and the voucher in it (parse), and checks the signature by the machine's key or the
+// user's behind the voucher (CheckVoucher). VerifyTree does so for each child, whose bytes a function brings.
+//
 // # The machine's key
 //
 // Checkpoints of the audit log and receipts are signed without a person to enter a passphrase. So each machine

@@ -38,4 +38,11 @@
 //
 // Package cas/journal appends the lines, and says what of an incomplete write is passed over. Everything else that
 // isn't a line which follows is a *Problem.
+//
+// # How a record goes through here
+//
+// Call.Append, End.Append and Approval.Append write the members of a body in one order (members, write) into a Line,
+// which package cas/journal appends. Reader.Next reads the lines again: Line.Scan takes one apart, and the Reader
+// compares its number and its chain with the line before. ParseCall, ParseEnd and ParseApproval read the body through
+// the same members, and Check refuses what doesn't keep to the limits.
 package record

@@ -1,5 +1,9 @@
 // Package lint is the function that checks a file with the linters installed on this machine. The tool's options list
 // the linters, their extensions and the format of their output; each linter runs in the sandbox of the call.
+//
+// How a call goes through here: run reads the options (readOptions), finds the file in the project (find) and chooses
+// the linters for its extension (options.chosen). check starts each that is installed and reads its output by the
+// linter's pattern (read). diagnostics sorts and bounds what they found, and lines writes it as text.
 package lint
 
 import (
