@@ -90,7 +90,7 @@ func TestRelease(t *testing.T) {
 	run(bob, renew[1])
 	send("rotation.yaml", bob, ann, user)
 	for _, on := range []*site{ann, bob, user} {
-		says(run(on, renew[2]), "comes", "goes")
+		says(run(on, renew[2]), "\nold  ", "new  ")
 	}
 	says(run(user, "rye bundle verify acme/deploy || echo status $?"), "BELOW_THRESHOLD", "status 1")
 	run(ann, "sed -i s/1.4.0/1.4.1/ bundle.yaml; echo '# more' >>.ai/tools/acme/fetch.py; "+renew[3])

@@ -312,7 +312,7 @@ func TestPruneFullDisk(t *testing.T) {
 	f.ok("audit", "export", "--until", "0s", "-o", export)
 	f.fillPage()
 	refused := map[string]int{}
-	for name, args := range map[string][]string{"thread": {"thread", "prune", "--keep", "0s"},
+	for name, args := range map[string][]string{"thread": {"thread", "prune", "--keep", "0s", "--yes"},
 		"audit": {"audit", "prune", "--before", "0s", "--export", export}} {
 		most := int64(-1)
 		steps(func(kib int64) bool {
