@@ -187,9 +187,9 @@ func (p *Player) Rest(turn int64) error {
 	return cmp.Or(err, error(d.Fault()))
 }
 
-// Cut returns a difference if the record goes on, where the thread can't because an answer or a result is missing. What
-// may follow are results of calls that were made at the same time, and the end of a thread that stopped in the middle:
-// by an error, by a request, or to wait.
+// Cut returns a difference if the record goes on, where the thread can't because an answer or a result is missing.
+// Only these may follow: results of calls that were made at the same time, and the end of a thread that stopped in the
+// middle, by an error, by a request, or to wait.
 func (p *Player) Cut(turn int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
