@@ -20,20 +20,23 @@ func countStage(count string) int {
 	return sandbox.Stage(nil)
 }
 
+// awaitStages waits until as many stages were counted as are wanted, and fails if others are.
+func awaitStages(t *testing.T, count string, want int) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); bytesIn(t, count) < want && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if n := bytesIn(t, count); n != want {
+		t.Fatalf("%d stages were started, not %d", n, want)
+	}
+}
+
 // TestReady: a stage that was started before its run is used by the next one that fits, and by no other; a process
 // that goes on making runs keeps one ready.
 func TestReady(t *testing.T) {
 	count := filepath.Join(realDir(t), "count")
 	m := sandbox.New(sandbox.Options{Self: []string{self(t), countWord, coverDir(), count}})
-	stages := func(want int) {
-		t.Helper()
-		for end := time.Now().Add(2 * time.Minute); bytesIn(t, count) < want && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
-		if n := bytesIn(t, count); n != want {
-			t.Fatalf("%d stages were started, not %d", n, want)
-		}
-	}
+	stages := func(want int) { t.Helper(); awaitStages(t, count, want) }
 	run := func(network bool) {
 		t.Helper()
 		o, err := m.Run(t.Context(), sandbox.Spec{Level: floor.Limits, Most: true,
@@ -74,10 +77,5 @@ func TestMounted(t *testing.T) {
 	if m.Mounted() {
 		t.Error("the stage is ready still")
 	}
-	for end := time.Now().Add(10 * time.Second); bytesIn(t, count) < 2 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
-	if n := bytesIn(t, count); n != 2 {
-		t.Errorf("%d stages were started, not 2", n)
-	}
+	awaitStages(t, count, 2)
 }
